@@ -2,10 +2,7 @@
 #include "modules/bulk/job/bulk.h"
 #include "modules/common/slots.h"
 
-enum {
-    STREAMS = 32,
-    STREAMS_EACH = 4
-}; /* failed.csv responses at a time on a host, and per account */
+enum { STREAMS = 32, STREAMS_EACH = 4 }; /* failed.csv responses: per host, per account */
 
 int bulk_open(struct bb_host *host, void **state)
 {

@@ -1,4 +1,7 @@
-/* reading: its tables, and nothing else. A row is a line or three; clang-format makes it six. */
+/*
+ * The tables of the reading module. They are hand-formatted, because clang-format would spread a
+ * row over six lines.
+ */
 #include "modules/reading/base/reading.h"
 
 #include "modules/reading/schema.h"
@@ -29,7 +32,7 @@ static const struct bb_field device_segment[] = {
     {.name = "organizationId", .type = BB_INT, .flags = BB_NULLABLE, .min = 1, .max = INT64_MAX,   \
      .help = "The organization to look for the device in."}
 
-/* The handler reads these itself, so that an answer names every reading that is not right. */
+/* The handler checks these itself, so that a response names every invalid reading. */
 static const struct bb_field read_fields[] = {
     {.name = "startDate", .type = BB_TEXT, .alias = "starttimestamp",
      .help = "Start of the period, ISO 8601. A Delta reading without it starts where the previous "
@@ -209,11 +212,11 @@ static const struct bb_field list_reply[] = {
     (BB_ROLE_ADMIN | BB_ROLE_ORGANIZATION_ADMIN | BB_ROLE_DEVICE_OWNER | BB_ROLE_API_USER)
 #define BASE "/api/meter-reads"
 
-/* Also of reads: a serial number may be several devices'. */
+/* Reads may conflict too, because several devices can have the same serial number. */
 static const int conflict[] = {409, 0};
-static const int conflict_or_absent[] = {404, 409, 0}; /* the device of the query */
+static const int conflict_or_absent[] = {404, 409, 0}; /* the device in the query */
 
-/* A path of older clients. */
+/* The path for older clients. */
 #define OLDER_SUBMIT(older)                                                                        \
     {.method = "POST", .path = (older), .roles = ROLES, .handler = reading_submit,                 \
      .errors = conflict, .flags = BB_CREATES, .segments = BB_TABLE(device_segment),                \

@@ -1,6 +1,6 @@
 /*
- * The job reading.partitions: makes the partitions of this year and the two that follow. It waits
- * 2 s for its locks at most and is tried again a day later; there are two years for that.
+ * The job reading.partitions: creates the partitions of this year and the next two. It waits at
+ * most 2 s for its locks and is tried again a day later; there are two years to succeed.
  */
 #include "modules/reading/base/reading.h"
 

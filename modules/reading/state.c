@@ -1,4 +1,4 @@
-/* The state of one generation: the ceiling's constants, the device directory, time zones. */
+/* The state of one generation: settings, the service "devices", time zones, slots of exports. */
 #include "modules/common/slots.h"
 #include "modules/reading/base/reading.h"
 

@@ -18,14 +18,13 @@ struct import {
     struct bb_principal who;
     struct input input;
     struct terminal terminal;
-    struct bulk_job job;       /* as it was created */
-    int64_t succeeded, failed; /* current counts of the job */
-    char status[16];           /* current status of the job; "": it was deleted */
-    int64_t cancelled;         /* bulk_cancelled_behind() */
-    int64_t moved_ms,
-        heard_ms; /* time of the last progress, and of the last answer from the database */
-    bool alone;   /* no host stores rows */
-    bool working; /* this process is storing a batch */
+    struct bulk_job job;        /* as it was created */
+    int64_t succeeded, failed;  /* current counts of the job */
+    char status[16];            /* current status of the job; "": it was deleted */
+    int64_t cancelled;          /* bulk_cancelled_behind() */
+    int64_t moved_ms, heard_ms; /* last progress; last answer from the database */
+    bool alone;                 /* no host stores rows */
+    bool working;               /* this process is storing a batch */
 };
 
 /* Confirms the job and watches it to its end. Returns the exit status. */

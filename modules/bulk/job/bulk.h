@@ -255,9 +255,9 @@ int bulk_end_cancelled(struct bb_request *rq, struct bb_tx *tx, const char *id,
 struct csv;
 void bulk_failed_header(struct csv *csv, const json_t *header, bool mark);
 /*
- * Writes the failed rows of the next part; *behind is the last row already handled, and is updated.
- * Returns 1, 0 if no part is left, or -1 on failure. `cancelled`: see bulk_cancelled_behind().
- * csv->separator is the job's.
+ * Writes the failed rows of the next part. The number of the last row already handled is passed in
+ * and updated. Returns 1, 0 if no part is left, or -1 on failure. `cancelled`: see
+ * bulk_cancelled_behind(). csv->separator is the job's.
  */
 int bulk_failed_part(struct bb_request *rq, const char *id, const json_t *header, int64_t cancelled,
                      int64_t *behind, struct csv *csv);

@@ -110,9 +110,9 @@ static const struct bb_sql end = {
 };
 
 /*
- * Rows that the check refused have failed; the other rows after the cursor are cancelled. This is a
- * separate statement, because the first one may have waited for a batch, and its snapshot does not
- * have the batch's parts.
+ * Rows that the check refused have failed; the other rows after the cursor are cancelled. This
+ * statement is separate, because the first statement may have waited for a batch, and its snapshot
+ * does not have the batch's parts.
  */
 static const struct bb_sql total = {
     "UPDATE bulk_job j SET failed = (SELECT coalesce(sum(p.failed), 0) FROM bulk_part p"

@@ -1,5 +1,4 @@
-/* GET /api/meter-reads/new/:externalId/export.csv: a device's readings as a stream, by their end.
- */
+/* GET /api/meter-reads/new/:externalId/export.csv: streams a device's readings, by their end. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,14 +8,14 @@
 #include "modules/common/slots.h"
 #include "modules/reading/base/reading.h"
 
-#define NAME_ROOM 1100           /* bytes: 255 characters, and some */
+#define NAME_ROOM 1100           /* bytes: 255 characters and the NUL */
 #define PAGE 1000                /* rows */
 #define READY_BYTES (256 * 1024) /* that may wait for the client */
 
 struct reading_export {
-    int64_t account; /* holds a slot for it */
+    int64_t account; /* holds a slot for this account */
     int64_t device;
-    char name[NAME_ROOM]; /* its externalId, as it was when the export began; "": none */
+    char name[NAME_ROOM]; /* its externalId when the export began; "": none */
     int64_t start, end;
     char type[2]; /* "": both */
     int64_t after_end;
@@ -53,7 +52,7 @@ static void put_row(struct bb_request *rq, struct csv *csv, const struct reading
     csv_end_row(csv);
 }
 
-/* How many rows were written, which are fewer than PAGE at the end; -1: it failed. */
+/* Returns the number of rows written, which is less than PAGE at the end; -1: failed. */
 static int64_t write_page(struct bb_request *rq, struct csv *csv, struct reading_export *export)
 {
     const struct reading_range range = {
@@ -109,7 +108,7 @@ static int begin(struct bb_request *rq, struct reading_export *export)
     return status;
 }
 
-/* For the slot that the caller holds. NULL: no memory. */
+/* The caller holds the slot. Returns NULL if out of memory. */
 static struct reading_export *new_export(struct bb_request *rq, const struct bb_device *device,
                                          const struct reading_range *range)
 {

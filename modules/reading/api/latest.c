@@ -1,4 +1,4 @@
-/* GET /api/meter-reads/latestread/:externalId: one row, however many readings there are. */
+/* GET /api/meter-reads/latestread/:externalId: reads one row, however many readings there are. */
 #include "modules/reading/base/reading.h"
 
 #define START READING_MS("d.latest_start")

@@ -1,8 +1,8 @@
 /*
- * GET /api/meter-reads/new/:externalId, in the order of their ends.
+ * GET /api/meter-reads/new/:externalId, sorted by end.
  *
- * A cursor is "<end in ms>-<type>" of the last reading seen. Each type is one scan of the key; the
- * two are merged.
+ * A cursor is "<end in ms>-<type>" of the last reading seen. Each type is one scan of the primary
+ * key; the two scans are merged.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,9 +12,12 @@
 #include "modules/reading/rules/unit.h"
 
 #define PAGE 1000
-#define MANY 200 /* readings: more take their time */
+#define MANY 200 /* longer pages use a long statement */
 
-/* $1 device, $2 type or null, $3 start, $4 end, $5 $6 behind which end and type, $7 how many */
+/*
+ * $1 device, $2 type or null, $3 start, $4 end, $5 $6 end and type of the last reading seen, $7
+ * number of readings
+ */
 #define BRANCH(letter)                                                                             \
     "(SELECT r.type, r.start_at, r.end_at, r.wh, r.created_at FROM reading r"                      \
     " WHERE r.device = $1::bigint AND r.type = '" letter "'"                                       \
@@ -53,7 +56,7 @@ int reading_range(struct bb_request *rq, struct reading_range *range)
     return 0;
 }
 
-/* 0, or the status of the 400. */
+/* Returns 0, or the status of the 400 response sent. */
 static int read_cursor(struct bb_request *rq, struct reading_cursor *cursor)
 {
     const char *after = bb_arg(rq, "after");

@@ -1,6 +1,6 @@
 /*
- * Readings that were refused, with the reason, for 90 days: GET /api/meter-reads/refused, newest
- * first, and the job reading.refused, which sweeps them away.
+ * Readings that were refused, with the reason, kept for 90 days: GET /api/meter-reads/refused,
+ * newest first, and the job reading.refused, which deletes old ones.
  *
  * check/keep_refused.c stores them. A cursor is the id of the last one seen.
  */
@@ -15,7 +15,7 @@ static const struct bb_sql sweep = {
     " WHERE refused_at < now() - interval '90 days' ORDER BY refused_at LIMIT 1000)",
     BB_SQL_WRITE};
 
-/* $1 which, $2 start, $3 end, $4 before which id, $5 how many */
+/* $1 device or organizations, $2 start, $3 end, $4 upper bound of the ids, $5 number of readings */
 #define WANTED                                                                                     \
     "SELECT * FROM reading_refused r WHERE r.refused_at > reading_time($2::bigint)"                \
     " AND r.refused_at <= reading_time($3::bigint) AND r.id < $4::bigint"
@@ -58,8 +58,10 @@ static json_t *row_json(struct bb_request *rq, const struct bb_rows *rows, size_
     return json;
 }
 
-/* Of one device, of the organisation that is named, else of all that the caller may see. 0, or the
- * status of the answer given. */
+/*
+ * Selects one device, the named organization, or everything that the caller may see. Returns 0, or
+ * the status of the response sent.
+ */
 static int whose(struct bb_request *rq, const struct bb_sql **sql, struct bb_value *value)
 {
     const struct reading *reading = rq->state;

@@ -1,7 +1,7 @@
 /*
  * POST /api/meter-reads/new/:externalId
  *
- * All mistakes of all readings are looked for before anything is answered.
+ * All mistakes of all readings are collected before the response is sent.
  */
 #include "modules/reading/base/reading.h"
 
@@ -14,7 +14,10 @@ int reading_device(struct bb_request *rq, int64_t organisation, struct bb_device
                                   organisation, device);
 }
 
-/* What readings without a mistake overlap shows when they are stored. */
+/*
+ * Overlaps with stored readings are usually found while storing. Since nothing is stored after a
+ * mistake, they are searched here.
+ */
 static int refuse(struct bb_request *rq, struct reading_submission *submission)
 {
     int failed = reading_find_overlaps(rq, submission);

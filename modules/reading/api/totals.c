@@ -1,9 +1,10 @@
 /*
- * GET /api/meter-reads/new/:externalId/totals: readings summed by days, months or years of a zone.
+ * GET /api/meter-reads/new/:externalId/totals: readings summed by day, month or year of a time
+ * zone.
  *
- * A reading counts for the span in which it ends, whole; one that ends at midnight for the day
- * before. The database knows the zones and sums where the readings lie. A cursor is the beginning
- * of the last span seen, in ms since 1970. Beside each sum stands the plausible ceiling of a
+ * A reading counts completely for the span in which it ends; one that ends at midnight counts for
+ * the day before. The database knows the time zones and computes the sums. A cursor is the
+ * beginning of the last span seen, in ms since 1970. Each sum comes with the plausible ceiling of a
  * reading of that span.
  */
 #include "modules/reading/base/reading.h"
@@ -11,8 +12,8 @@
 enum { PAGE = 1000 };
 
 /*
- * $1 device, $2 type or null, $3 start, $4 end, $5 day, month or year, $6 zone, $7 behind the span
- * that begins then, $8 how many.
+ * $1 device, $2 type or null, $3 start, $4 end, $5 day, month or year, $6 zone, $7 beginning of the
+ * last span seen, $8 number of spans
  */
 #define SPAN "date_trunc($5::text, r.end_at - interval '1 microsecond', $6::text)"
 #define NEXT(time)                                                                                 \
@@ -35,7 +36,10 @@ static const struct bb_sql totals = {
 
 enum column { START, END, WH, READS };
 
-/* Of the query, else the device's. 0, or the status of the answer given. */
+/*
+ * Takes the zone from the query, else from the device. Returns 0, or the status of the response
+ * sent.
+ */
 static int zone_of(struct bb_request *rq, const struct bb_device *device, const char **name)
 {
     const struct zone *zone = NULL;
@@ -50,7 +54,7 @@ static int zone_of(struct bb_request *rq, const struct bb_device *device, const 
     return zone ? 0 : bb_invalid(rq, "timezone", "must be a time zone of the IANA list");
 }
 
-/* null: the device has no capacity or no commissioning date. */
+/* Returns null if the device has no capacity or no commissioning date. */
 static json_t *ceiling_json(struct bb_request *rq, const struct bb_device *device, int64_t start,
                             int64_t end)
 {

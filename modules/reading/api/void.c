@@ -1,11 +1,12 @@
 /*
- * DELETE /api/meter-reads/new/:externalId/:readingId: a reading that was wrong counts no longer. It
- * is kept, with who voided it and why, and GET with voided=true lists those of a device, newest
- * first.
+ * DELETE /api/meter-reads/new/:externalId/:readingId: voids a wrong reading, so that it does not
+ * count any more. It is kept, with the account that voided it and the reason; GET with voided=true
+ * lists the voided readings of a device, newest first.
  *
- * A reading's id is made of its type and its end, which are its key: no two that count have the
- * same. What is voided may have the id of the one that took its place. What a certificate has used
- * only an Admin voids, and the module certificate takes the energy back.
+ * A reading's id is computed from its type and its end, which are its key, so no two valid readings
+ * have the same id. A voided reading may have the id of the reading that replaced it. Only an Admin
+ * may void a reading that a certificate has used; the module certificate then takes the energy
+ * back.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@ static const struct bb_sql make_void = {
     " reading_time($3::bigint), $4::bigint, $5::text, $6::text) r",
     BB_SQL_WRITE};
 
-/* $1 device, $2 type, $3 start, $4 end. Whether it was used. */
+/* $1 device, $2 type, $3 start, $4 end. Returns whether the reading was used. */
 static const struct bb_sql take_back = {
     "SELECT certificate_void($1::bigint, $2::text::\"char\", reading_time($3::bigint),"
     " reading_time($4::bigint))::int",
@@ -41,7 +42,7 @@ static json_t *reading_of(struct bb_request *rq, const struct bb_rows *rows, siz
                         bb_cell_int(rq, rows, row, CREATED));
 }
 
-/* 0, or the status of the answer given: what was used only an Admin voids. */
+/* Returns 0, or the status of the response sent: only an Admin may void a used reading. */
 static int give_back(struct bb_request *rq, struct bb_tx *tx, const struct voiding *voiding,
                      const struct bb_rows *voided)
 {
@@ -87,7 +88,10 @@ int reading_void(struct bb_request *rq)
     return status ? status : bb_failed(rq);
 }
 
-/* $1 device, $2 type or null, $3 start, $4 end, $5 before which number, $6 how many */
+/*
+ * $1 device, $2 type or null, $3 start, $4 end, $5 upper bound of the numbers, $6 number of
+ * readings
+ */
 static const struct bb_sql list = {
     "SELECT " COLUMNS
     ", " READING_MS("r.voided_at") ", r.email, r.reason, r.id FROM reading_void r"

@@ -1,4 +1,4 @@
-/* The ceiling of a device, as the service "readings" and sums give it. */
+/* The ceiling of a device; used by the service "readings" and by totals. */
 #include "modules/reading/base/reading.h"
 
 int64_t reading_ceiling(void *state, const struct bb_device *device, int64_t start, int64_t end)

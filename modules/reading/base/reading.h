@@ -1,10 +1,10 @@
 /*
- * reading: meter readings of devices, in Wh, each checked against what the device could have
- * generated in its period.
+ * reading: meter readings of devices, in Wh, each checked against the energy that the device could
+ * have generated in its period.
  *
- * A request is read into a submission (read.c), its times become instants (period.c), it is checked
- * (check.c) and stored by one unit (store.c). All of it or nothing is stored. Everything runs on
- * the fiber of its request; only the cache of time zones is shared, behind its own mutex.
+ * A request is parsed into a submission (read.c), its times become instants (period.c), it is
+ * checked (check.c) and stored in one unit (store.c), either completely or not at all. Everything
+ * runs on the fiber of its request. Only the cache of time zones is shared; it has its own mutex.
  */
 #ifndef READING_H
 #define READING_H
@@ -15,11 +15,11 @@
 #include "modules/reading/rules/moment.h"
 #include "modules/reading/rules/zone.h"
 
-#define READING_MOST 10000        /* readings in a request */
-#define READING_PERIOD_DAYS 366   /* of one reading */
-#define READING_POOL "zone files" /* where zone data is read */
+#define READING_MOST 10000        /* per request */
+#define READING_PERIOD_DAYS 366   /* maximum period of a reading */
+#define READING_POOL "zone files" /* the pool that reads zone data */
 
-/* Of module.c, by their index. */
+/* Indexes of the metrics in module.c. */
 enum reading_metric { READING_ACCEPTED, READING_OVER_CEILING };
 
 struct zones;
@@ -36,24 +36,24 @@ struct reading {
     const struct bb_devices *devices;
     void *devices_state;
     struct zones *zones;
-    struct slots *exports; /* under way (modules/common/slots.h) */
+    struct slots *exports; /* in progress (modules/common/slots.h) */
 };
 
-/* One reading of a request. What is not known is so by a mistake, which is noted. */
+/* One reading of a request. A value is unknown only because of a mistake, which is noted. */
 struct reading_item {
     size_t index; /* in the request */
-    char type;    /* 'H' or 'D'; 0: not known */
+    char type;    /* 'H' or 'D'; 0: unknown */
     bool open;    /* a Delta without a start */
     bool has_start, has_end;
     struct moment sent_start, sent_end;
-    bool begins, ends;  /* the instants are known */
+    bool begins, ends;  /* `start` and `end` are known */
     int64_t start, end; /* ms since 1970 */
-    bool unsure;        /* of a check: rows that are not known here decide which hour is meant */
-    bool measured;      /* the energy is known */
-    double wh;          /* rounded to a whole number; may be beyond int64_t */
+    bool unsure;        /* in a check: unknown rows decide which pass of a repeated hour is meant */
+    bool measured;      /* `wh` is known */
+    double wh;          /* a whole number; may exceed int64_t */
 };
 
-/* What is wrong with a reading, or with the whole. */
+/* A mistake of a reading or of the whole request. */
 enum reading_mistake { READING_INVALID, READING_OVER, READING_OVERLAP, READING_MISTAKES };
 
 struct reading_note {
@@ -67,136 +67,162 @@ struct reading_notes {
     struct reading_note *first, *last;
 };
 
-#define READING_WHOLE SIZE_MAX /* in the place of an index */
+#define READING_WHOLE SIZE_MAX /* used instead of an index */
 
-/* A request on its way in; what it points to lives as long as the request. */
+/* A request being processed; its pointers are valid as long as the request. */
 struct reading_submission {
-    bool flat;               /* one reading, not in a list */
+    bool flat;               /* a single reading, not a list */
     bool open;               /* some Delta has no start */
-    const char *named;       /* timezone of the request, or NULL */
-    bool misnamed;           /* there is no such zone */
-    bool provisional;        /* a check of rows, of which earlier ones are not stored yet */
-    const struct zone *zone; /* that, or else the device's; NULL: none */
+    const char *named;       /* the request's timezone, or NULL */
+    bool misnamed;           /* the zone that it names does not exist */
+    bool provisional;        /* a check of rows, while earlier rows are not stored yet */
+    const struct zone *zone; /* the request's, else the device's; NULL: none */
     struct bb_device device;
     bool dated;                 /* the device has a commissioning date */
     int64_t commissioned;       /* 00:00 UTC of that day */
-    int64_t commissioned_local; /* 00:00 of the zone */
-    struct reading_item *items; /* by end, once they are instants */
+    int64_t commissioned_local; /* 00:00 of that day in `zone` */
+    struct reading_item *items; /* sorted by end, once the ends are known */
     size_t count;
-    struct reading_notes *notes;       /* by index; behind them those of the whole */
+    struct reading_notes *notes;       /* by index; the last element is for the whole request */
     size_t mistakes[READING_MISTAKES]; /* how many of each kind */
-    const int64_t *numbers;            /* by index: of rows of a bulk upload; NULL: a request */
+    const int64_t *numbers; /* numbers of a bulk upload's rows, by index; NULL: a request */
 };
 
-/* state.c */
 int reading_open(struct bb_host *host, void **state);
 void reading_close(struct bb_host *host, void *state);
 
-/* most.c: the largest whole number of Wh that a device can plausibly generate in a period; 0 while
- * it lacks its capacity or commissioning date. The interface of struct bb_readings. */
+/*
+ * most.c: returns the highest whole number of Wh that a device can plausibly generate in a period;
+ * 0 if it has no capacity or commissioning date. A function of struct bb_readings.
+ */
 int64_t reading_ceiling(void *state, const struct bb_device *device, int64_t start, int64_t end);
 
 /* zones.c: any thread. A zone lives as long as the generation. */
 struct zones *zones_new(void);
 void zones_free(struct zones *zones);
-/* 0 with *zone (NULL: there is no zone of that name), or -1: `return bb_failed(rq)`. Parks. */
+/*
+ * Returns 0 with *zone (NULL: no zone has that name), or -1: `return bb_failed(rq)`. Parks the
+ * fiber.
+ */
 int zones_get(struct bb_request *rq, const char *name, const struct zone **zone);
 
-/* problem.c: notes that a member of a reading is not valid; `member` NULL: that the reading is. */
+/* problem.c: notes that a member of a reading is invalid; with member NULL, that the reading is. */
 BB_PRINTF(5, 6)
 void reading_problem(struct bb_request *rq, struct reading_submission *submission, size_t index,
                      const char *member, const char *format, ...);
-/* Notes that a reading is valid and cannot be stored yet. */
+/* Notes that a reading is valid but cannot be stored, for example because it overlaps another. */
 BB_PRINTF(5, 6)
 void reading_clash(struct bb_request *rq, struct reading_submission *submission,
                    enum reading_mistake kind, size_t index, const char *format, ...);
-/* Whether any was noted. */
+/* Returns whether any mistake was noted. */
 bool reading_wrong(const struct reading_submission *submission);
-/* keep_refused.c: keeps the readings that have mistakes, for reading_refused(). A failure is
- * logged. */
+/* keep_refused.c: keeps the readings with mistakes for reading_refused(). Failures are logged. */
 void reading_keep_refused(struct bb_request *rq, const struct reading_submission *submission);
-/* The same for several submissions of an organisation: each adds its own to an array, 0 or -1 (no
- * memory), and the array is stored in the transaction `tx`: 0, or -1 for `bb_failed(rq)`. */
+/*
+ * The same for several submissions of an organization. reading_refused_add() adds the refused
+ * readings of one to an array and returns 0, or -1 if out of memory. reading_refused_store() stores
+ * the array in the transaction `tx` and returns 0, or -1: `bb_failed(rq)`.
+ */
 int reading_refused_add(struct bb_request *rq, const struct reading_submission *submission,
                         json_t *list);
 int reading_refused_store(struct bb_request *rq, struct bb_tx *tx, int64_t organisation,
                           const json_t *list);
-/* The answer that names all mistakes: 400, or 409 where all of them are conflicts. */
+/* Sends a response that names all mistakes: 400, or 409 if all of them are conflicts. */
 int reading_refuse(struct bb_request *rq, struct reading_submission *submission);
 
-/* Functions that return int give 0, or the status of the answer that they gave. */
+/*
+ * Functions that return int return 0, or the status of the response sent, unless described
+ * otherwise.
+ */
 
-/* read.c: the body; what is wrong is noted. */
+/* read.c: parses the body and notes mistakes. */
 void reading_read(struct bb_request *rq, struct reading_submission *submission);
-/* One reading of it. */
+/* Parses one reading of the body. */
 void reading_read_item(struct bb_request *rq, struct reading_submission *submission,
                        const json_t *object, struct reading_item *item);
-/* local.c: instants of the dates; Delta readings without a start have none yet. 0, or -1:
- * `bb_failed(rq)`. */
+/*
+ * local.c: computes the instants of the dates; Delta readings without a start have no start yet.
+ * Returns 0, or -1: `bb_failed(rq)`.
+ */
 int reading_place_moments(struct bb_request *rq, struct reading_submission *submission);
-/* period.c: instants, and the order by end; what is wrong is noted. */
+/* period.c: computes the instants, sorts by end and notes mistakes. */
 int reading_place(struct bb_request *rq, struct reading_submission *submission);
-/* The same in two steps, of which the second takes so many devices' submissions at once. */
+/* The same in two steps; the second handles the submissions of several devices at once. */
 int reading_date(struct bb_request *rq, struct reading_submission *submission);
 int reading_place_dated(struct bb_request *rq, struct reading_submission *const *list,
                         size_t count);
-/* check.c: the ceiling, and overlaps inside a request; what is wrong is noted. */
+/* check.c: checks the ceiling and overlaps within a request, and notes mistakes. */
 void reading_check(struct bb_request *rq, struct reading_submission *submission);
-/* overlap_rows.c: overlaps among rows of a bulk upload, once all else that is wrong with them is
- * noted: a row that has a mistake stands in no other's way, and of two that overlap the earlier
- * one goes in, as if each had been sent by itself. */
+/*
+ * overlap_rows.c: notes overlaps among the rows of a bulk upload, after all other mistakes are
+ * noted. A row with a mistake does not conflict with others, and of two rows that overlap the
+ * earlier one is stored, as if each row had been a separate request.
+ */
 void reading_check_rows(struct bb_request *rq, struct reading_submission *submission);
-/* Whether the period of a reading is known, and is one. */
+/* Returns whether the period of a reading is known and valid. */
 bool reading_placed(const struct reading_item *item);
 /* overlap.c: notes the readings that overlap stored ones. */
 int reading_find_overlaps(struct bb_request *rq, struct reading_submission *submission);
-/* The same of so many devices' readings. */
+/* The same for the readings of several devices. */
 int reading_find_all_overlaps(struct bb_request *rq, struct reading_submission *const *list,
                               size_t count);
-/* store.c: whether the device generates no more, or is gone; asked once readings are refused. */
+/*
+ * store.c: finds out whether the device is Inactive or deleted; call it after the readings were
+ * refused.
+ */
 int reading_find_idle(struct bb_request *rq, const struct bb_device *device);
-/* Stores and answers; the answer's status. */
+/* Stores the readings and sends the response. Returns the response's status. */
 int reading_store(struct bb_request *rq, struct reading_submission *submission);
-/* Adds all of it to a unit or transaction, with the events. -1: `bb_failed(rq)`. */
+/*
+ * Adds all readings and the events to a unit or transaction. Returns -1 on failure:
+ * `bb_failed(rq)`.
+ */
 int reading_add(struct bb_request *rq, struct bb_tx *tx, struct reading_submission *submission,
                 int64_t now);
-/* Puts them into the order that the two below want: by type, Delta first, and end. */
+/* Sorts the readings as the next two functions need them: by type, Delta first, and by end. */
 void reading_sort(struct reading_submission *submission);
-/* What follows the readings of one device: the events, and the time zone that they name. */
+/*
+ * Does what follows storing one device's readings: raises the events, and sets the device's time
+ * zone if it has none.
+ */
 int reading_tell(struct bb_request *rq, struct bb_tx *tx,
                  const struct reading_submission *submission);
-/* How many of them, from the first, are of Delta. */
+/* Returns the number of Delta readings, which come first. */
 size_t reading_deltas(const struct reading_submission *submission);
-/* store_many.c: adds those of several devices, each of which is there once, in the order of their
- * ids. -1: `bb_failed(rq)`. */
+/*
+ * store_many.c: adds the readings of several devices. Each device occurs once, sorted by id.
+ * Returns -1 on failure: `bb_failed(rq)`.
+ */
 int reading_add_many(struct bb_request *rq, struct bb_tx *tx,
                      struct reading_submission *const *list, size_t count, int64_t now);
 
-/* event.c: reading.accepted for items of one type. 0, or -1: `return bb_failed(rq)`. */
+/*
+ * event.c: raises reading.accepted for items of one type. Returns 0, or -1: `return bb_failed(rq)`.
+ */
 int reading_emit(struct bb_request *rq, struct bb_tx *tx, const struct bb_device *device,
                  const struct reading_item *items, size_t count);
 
-/* shape.c: a reading as the API shows it, given; NULL: no memory. */
+/* shape.c: the JSON of a reading, owned by the caller; NULL: out of memory. */
 json_t *reading_json(struct bb_request *rq, char type, int64_t start, int64_t end, int64_t wh,
                      int64_t created);
 int reading_reply(struct bb_request *rq, int status, json_t *json);
-/* The id of a reading, which is made of its type and its end. */
+/* Returns the id of a reading, which is computed from its type and its end. */
 int64_t reading_id(char type, int64_t end);
 
-/* What the database and the API have room for, ms since 1970: 0001-01-01 to 9999-12-31. */
+/* Limits of the database and the API, in ms since 1970: 0001-01-01 to 9999-12-31. */
 #define READING_EARLIEST INT64_C(-62135596800000)
 #define READING_LATEST INT64_C(253402300799999)
 
-/* Of which readings a list or sums are: those that end behind `start` and not behind `end`. */
+/* The readings of a list or sum: those that end after `start` and at or before `end`. */
 struct reading_range {
     const char *type;   /* "H" or "D"; NULL: both */
     int64_t start, end; /* ms since 1970 */
 };
 
-/* Behind which reading a page begins. */
+/* The position from which a page continues. */
 struct reading_cursor {
     int64_t end;      /* of the last reading seen */
-    const char *type; /* "H" or "D"; "": none was seen */
+    const char *type; /* "H" or "D"; "": none seen yet */
 };
 
 /* A stored reading; times in ms since 1970. */
@@ -205,16 +231,21 @@ struct reading_row {
     int64_t start, end, wh, created;
 };
 
-/* list.c: of the query. */
+/* list.c: reads the range from the query. */
 int reading_range(struct bb_request *rq, struct reading_range *range);
-/* The next readings of a device behind the cursor, by their end, for whoever takes page after page;
- * NULL: failed. */
+/*
+ * Reads the next readings of a device after the cursor, by end, with the statement for long lists.
+ * NULL: failed.
+ */
 const struct bb_rows *reading_fetch_long(struct bb_request *rq, int64_t device,
                                          const struct reading_range *range,
                                          const struct reading_cursor *cursor, int64_t limit);
 struct reading_row reading_row_of(struct bb_request *rq, const struct bb_rows *rows, size_t row);
 
-/* submit.c: the device of the path, with the query's or the given organisation. */
+/*
+ * submit.c: finds the device named in the path. `organisation` is the request's organizationId, or
+ * 0.
+ */
 int reading_device(struct bb_request *rq, int64_t organisation, struct bb_device *device);
 
 /* A time column in ms since 1970. */

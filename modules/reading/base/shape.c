@@ -1,4 +1,4 @@
-/* JSON of the API. */
+/* The JSON of the API. */
 #include "modules/reading/base/reading.h"
 #include "modules/reading/rules/unit.h"
 

@@ -1,6 +1,6 @@
 /*
- * Time zones that were asked for, kept as long as the generation; there are some 600 names. Files
- * are read in a pool, so that no loop waits for a disk.
+ * The time zones that were used, cached for the life of the generation; there are about 600 names.
+ * Files are read in a pool, so that no loop waits for a disk.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ struct zones {
     struct known *first;
 };
 
-/* What a thread of the pool is to do. */
+/* The argument of a read in the pool. */
 struct errand {
     const char *name;
     struct zone *zone;
@@ -66,7 +66,10 @@ static const struct zone *look(struct zones *zones, const char *name)
     return zone;
 }
 
-/* Takes the zone; if another request was faster, its zone is the one. NULL: no memory. */
+/*
+ * Takes ownership of the zone. If another request was faster, returns that request's zone. NULL:
+ * out of memory.
+ */
 static const struct zone *keep(struct zones *zones, const char *name, struct zone *zone)
 {
     struct known *entry = calloc(1, sizeof(*entry));
@@ -75,7 +78,7 @@ static const struct zone *keep(struct zones *zones, const char *name, struct zon
     const struct zone *kept = find(zones, name);
 
     if (!kept && entry) {
-        memcpy(entry->name, name, strlen(name) + 1); /* shorter: zone_name_good() */
+        memcpy(entry->name, name, strlen(name) + 1); /* fits: see zone_name_good() */
         entry->zone = zone;
         entry->next = zones->first;
         zones->first = entry;

@@ -1,7 +1,7 @@
-/* The ceiling, and readings of one request that overlap. */
+/* Checks the ceiling, and overlaps within a request. */
 #include "modules/reading/base/reading.h"
 
-/* A number as people write it: whole ones without an exponent up to 15 digits. */
+/* Formats a number as people write it: whole numbers of up to 15 digits without an exponent. */
 #define NUMBER "%.15g"
 
 bool reading_placed(const struct reading_item *item)
@@ -41,14 +41,17 @@ static void check_ceilings(struct bb_request *rq, struct reading_submission *sub
     }
     size_t over = submission->mistakes[READING_OVER];
 
-    if (!over || submission->numbers) /* rows.c counts those that it takes out */
+    if (!over || submission->numbers) /* rows.c counts the rows that it removes */
         return;
     bb_metric_add(rq->host, READING_OVER_CEILING, 0, over);
     bb_log(rq, BB_INFO, "%zu readings of device %lld were refused: above the ceiling", over,
            (long long)submission->device.id);
 }
 
-/* In the order by end, whatever overlaps any reading before it overlaps the one before it. */
+/*
+ * The readings are sorted by end, so a reading that overlaps any earlier one overlaps the previous
+ * one.
+ */
 static void check_overlaps(struct bb_request *rq, struct reading_submission *submission)
 {
     const struct reading_item *before = NULL;

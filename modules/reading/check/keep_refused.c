@@ -1,13 +1,13 @@
 /*
- * Keeps the readings that were refused, with the reason, for whoever asks later what went wrong.
- * Each request and each organisation may keep so many; of an organisation the newest stay.
+ * Keeps refused readings with the reason, so that people can find out later what went wrong. The
+ * number is limited per request and per organization; of an organization the newest are kept.
  */
 #include "modules/reading/base/reading.h"
 
 #define KEPT_OF_REQUEST 100
-#define WH_MOST 9e15 /* more is no energy of a plant, and not exact */
+#define WH_MOST 9e15 /* more cannot be a plant's energy, and is not exact */
 
-/* $1 organisation, $2 now, $3 JSON */
+/* $1 organization, $2 now, $3 JSON */
 static const struct bb_sql keep = {
     "INSERT INTO reading_refused (organisation, device, type, start_at, end_at, wh, problem,"
     " refused_at) SELECT $1::bigint, r.device, r.type::\"char\", reading_time(r.first),"
@@ -16,7 +16,7 @@ static const struct bb_sql keep = {
     " AS r (device bigint, type text, first bigint, last bigint, wh bigint, problem text)",
     BB_SQL_WRITE};
 
-/* $1 organisation */
+/* $1 organization */
 static const struct bb_sql bound = {
     "DELETE FROM reading_refused WHERE organisation = $1::bigint AND id <= (SELECT id"
     " FROM reading_refused WHERE organisation = $1::bigint ORDER BY id DESC OFFSET 10000 LIMIT 1)",
@@ -65,7 +65,7 @@ int reading_refused_add(struct bb_request *rq, const struct reading_submission *
     return 0;
 }
 
-/* In the transaction, or without one by itself. */
+/* Runs the statement in the transaction, or outside of one if tx is NULL. */
 static const struct bb_rows *run(struct bb_request *rq, struct bb_tx *tx, const struct bb_sql *sql,
                                  const struct bb_value *values, size_t count)
 {

@@ -1,17 +1,20 @@
 /*
  * Local times that a clock change repeats or skips.
  *
- * A repeated time is resolved by the order of the readings. A start takes the pass that touches the
- * row before it or a stored reading, else the first one; an end takes the first pass after its
- * start. Where that could be either, and where a time is skipped, the reading is refused: one
- * hour's energy must not be stored for two hours, nor a reading that is sent again for the hour
- * after it.
+ * A repeated time is resolved by the order of the readings. A start takes the pass that is adjacent
+ * to the previous row or to a stored reading, else the first pass; an end takes the first pass
+ * after its start. If either pass is possible, or if a time is skipped, the reading is refused: one
+ * hour's energy must not be stored for two hours, and a reading that is sent again must not be
+ * stored for the next hour.
  */
 #include <stdlib.h>
 
 #include "modules/reading/base/reading.h"
 
-/* The stored readings around an instant: one that ends then, and the first one that ends later. */
+/*
+ * The stored readings around an instant: one that ends exactly then, and the first one that ends
+ * later.
+ */
 struct around {
     bool touched;
     char type;
@@ -20,7 +23,7 @@ struct around {
     int64_t next_start, next_end;
 };
 
-/* A reading between its neighbors in the order of the request. */
+/* A reading with its neighbors in the order of the request. */
 struct placing {
     struct reading_submission *submission;
     struct reading_item *item;
@@ -41,7 +44,7 @@ static const struct bb_sql stored = {
                         ">") " n ON true ORDER BY x.number",
     0};
 
-/* Looks at both passes of a repeated time. 0, or -1: `bb_failed(rq)`. */
+/* Queries both passes of a repeated time. Returns 0, or -1: `bb_failed(rq)`. */
 static int look(struct bb_request *rq, const struct reading_submission *submission,
                 const struct zone_times *times, struct around around[2])
 {
@@ -94,7 +97,9 @@ static void note_repeated(struct bb_request *rq, struct reading_submission *subm
                     with_offset(rq, local, times->at[1]));
 }
 
-/* When the clock shows a time as it was sent. A date alone is the beginning of its day. */
+/*
+ * Returns the instants at which the clock shows the time. A date alone is the beginning of its day.
+ */
 static struct zone_times times_of(const struct reading_submission *submission,
                                   const struct moment *moment)
 {
@@ -106,7 +111,10 @@ static struct zone_times times_of(const struct reading_submission *submission,
     return (struct zone_times){.count = 1, .at = {at}};
 }
 
-/* The first of the possible ends after a start. False: there is none, and *end is the last one. */
+/*
+ * Finds the first possible end after a start. Returns false if there is none; then *end is the last
+ * one.
+ */
 static bool end_after(const struct zone_times *ends, int64_t start, int64_t *end)
 {
     if (!ends->count && ends->closes && ends->change > start) {
@@ -127,8 +135,9 @@ static bool is_free(const struct around *around, int64_t end)
 }
 
 /*
- * Finds the pass of a repeated start that touches the row before it, else a stored reading; of two
- * passes that touch stored readings, the free one. *pass is -1 if it may be either.
+ * Finds the pass of a repeated start that is adjacent to the previous row, else to a stored
+ * reading; if both passes are adjacent to stored readings, the free one. *pass is -1 if it may be
+ * either.
  */
 static int pass_of_start(struct bb_request *rq, const struct placing *p, const int64_t end[2],
                          int *pass)
@@ -150,14 +159,14 @@ static int pass_of_start(struct bb_request *rq, const struct placing *p, const i
     return 0;
 }
 
-/* Whether the clock was set back between this reading and the next one of the request. */
+/* Returns whether the clock was set back between this reading and the next one of the request. */
 static bool clock_goes_back(const struct placing *p)
 {
     return p->behind && p->behind->has_start && p->behind->sent_start.local &&
            p->behind->sent_start.ms < p->item->sent_end.ms;
 }
 
-/* A start that occurs twice, and its end. 0, or -1: `bb_failed(rq)`. */
+/* Resolves a start that occurs twice, and its end. Returns 0, or -1: `bb_failed(rq)`. */
 static int place_repeated_start(struct bb_request *rq, const struct placing *p)
 {
     struct reading_item *item = p->item;
@@ -175,7 +184,7 @@ static int place_repeated_start(struct bb_request *rq, const struct placing *p)
     pass = fits[0] ? 0 : 1;
     if (fits[0] && fits[1] && pass_of_start(rq, p, end, &pass))
         return -1;
-    if (item->unsure) { /* rows of another part of the file decide: claim what is sure */
+    if (item->unsure) { /* rows of another part of the file decide: claim only the certain part */
         pass = 1;
     } else if (pass < 0) {
         note_repeated(rq, p->submission, item, "startDate", item->sent_start.ms, starts);
@@ -193,7 +202,10 @@ static int place_repeated_start(struct bb_request *rq, const struct placing *p)
     return 0;
 }
 
-/* The end of a Delta reading without a start, which occurs twice. 0, or -1: `bb_failed(rq)`. */
+/*
+ * Resolves the end of a Delta reading without a start, if the end occurs twice. Returns 0, or -1:
+ * `bb_failed(rq)`.
+ */
 static int place_repeated_end(struct bb_request *rq, const struct placing *p)
 {
     struct reading_item *item = p->item;
@@ -210,7 +222,7 @@ static int place_repeated_end(struct bb_request *rq, const struct placing *p)
 
         second = around[0].touched || later;
         item->unsure = p->submission->provisional && !second;
-        /* sent again, or the one of the hour after it? */
+        /* It may be the same reading again, or the reading of the next hour. */
         if (around[0].touched && !later && !around[1].touched && around[0].type == 'D' &&
             item->measured && item->wh > 0 && (int64_t)item->wh == around[0].wh) {
             note_repeated(rq, p->submission, item, "endDate", item->sent_end.ms, ends);
@@ -252,7 +264,7 @@ static int place(struct bb_request *rq, struct placing *p)
     return 0;
 }
 
-/* Whether the readings were sent with the latest one first. */
+/* Returns whether the latest reading was sent first. */
 static bool backwards(const struct reading_submission *submission)
 {
     size_t rising = 0, falling = 0;

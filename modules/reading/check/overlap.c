@@ -1,12 +1,12 @@
-/* Readings of a request that overlap stored ones, of whatever type. */
+/* Finds readings of a request that overlap stored readings of any type. */
 #include <inttypes.h>
 
 #include "modules/reading/base/reading.h"
 #include "modules/reading/rules/unit.h"
 
 /*
- * $1 devices, $2 and $3 starts and ends. Of each period the first stored reading that it overlaps;
- * those behind all that is stored of their device, as readings mostly are, are not looked for.
+ * $1 devices, $2 and $3 starts and ends. Returns for each period the first stored reading that it
+ * overlaps. Periods after all stored readings of their device, the usual case, are not searched.
  */
 #define BEHIND(type)                                                                               \
     "(SELECT r.type, r.start_at, r.end_at, r.wh FROM reading r WHERE r.device = p.device"          \
@@ -40,7 +40,7 @@ static void note(struct bb_request *rq, struct reading_submission *submission,
                   same ? "which is the same one: it was sent again" : "which is another one");
 }
 
-/* A period that is looked for, and whose it is. */
+/* A period that is searched, and its submission. */
 struct sought {
     struct reading_submission *submission;
     const struct reading_item *item;

@@ -1,14 +1,17 @@
-/* Rows of a bulk upload that overlap others of the same device. */
+/* Finds rows of a bulk upload that overlap other rows of the same device. */
 #include "modules/reading/base/reading.h"
 
-/* The readings by their end, and which of them go in so far: these do not overlap each other. */
+/*
+ * The readings sorted by end, and which of them are accepted so far; accepted readings do not
+ * overlap.
+ */
 struct timeline {
     const struct reading_item *items;
     size_t count;
     bool *taken;
 };
 
-/* Whether the reading has no mistake but, perhaps, overlaps that are yet to be found. */
+/* Returns whether the reading has no mistake other than overlaps that are not searched yet. */
 static bool valid(const struct reading_submission *submission, const struct reading_item *item)
 {
     return reading_placed(item) && !submission->notes[item->index].first;
@@ -30,8 +33,10 @@ static bool any_overlap(const struct reading_submission *submission)
     return false;
 }
 
-/* A reading that goes in and overlaps the one at `place`; NULL: none does. Of those that go in only
- * its neighbours can. */
+/*
+ * Returns an accepted reading that overlaps the one at `place`, or NULL. Only the nearest accepted
+ * readings can overlap it.
+ */
 static const struct reading_item *overlapped(const struct timeline *line, size_t place)
 {
     const struct reading_item *item = &line->items[place];
@@ -48,7 +53,7 @@ static const struct reading_item *overlapped(const struct timeline *line, size_t
     return NULL;
 }
 
-/* By index, that is in the order of the rows, where each reading lies in the order by end. */
+/* Returns, by index (the order of the rows), the place of each reading in the order by end. */
 static size_t *places_of(struct bb_request *rq, const struct reading_submission *submission)
 {
     size_t *places = bb_alloc(rq, submission->count * sizeof(*places));

@@ -1,11 +1,14 @@
-/* From dates as they were sent to instants: time zones, commissioning, Delta without a start. */
+/*
+ * Turns dates as they were sent into instants: time zones, commissioning, Delta readings without a
+ * start.
+ */
 #include <stdlib.h>
 
 #include "modules/reading/base/reading.h"
 
-#define AHEAD_MS INT64_C(300000) /* by how much the clock of a sender may be fast */
+#define AHEAD_MS INT64_C(300000) /* how much a sender's clock may be fast */
 
-/* That of the request, in which its dates without an offset are local; else the device's. */
+/* Finds the request's zone, in which dates without an offset are local; else the device's. */
 static int find_zone(struct bb_request *rq, struct reading_submission *submission)
 {
     const char *name = submission->named ? submission->named : submission->device.timezone;
@@ -21,7 +24,7 @@ static int find_zone(struct bb_request *rq, struct reading_submission *submissio
     return 0;
 }
 
-/* A device is commissioned on a day; until we know better, at the day's beginning in UTC. */
+/* A device is commissioned on a day. Until the zone is known, that day begins at 00:00 UTC. */
 static void read_commissioning(struct bb_request *rq, struct reading_submission *submission)
 {
     const struct bb_device *device = &submission->device;
@@ -68,7 +71,7 @@ static const struct bb_sql previous = {
                                        " ORDER BY p.number",
     0};
 
-/* Where the first reading of a device begins if it does not say so. */
+/* Returns where the first reading of a device begins if it does not say so. */
 static int64_t earliest(const struct reading_submission *submission, int64_t end)
 {
     int64_t bound = end - READING_PERIOD_DAYS * MOMENT_DAY_MS;
@@ -76,7 +79,7 @@ static int64_t earliest(const struct reading_submission *submission, int64_t end
     return bound > submission->commissioned_local ? bound : submission->commissioned_local;
 }
 
-/* Where an end is not known, nothing is concluded from the others. */
+/* Returns false if an end is unknown, because then nothing can be concluded about the starts. */
 static bool has_open(const struct reading_submission *submission)
 {
     for (size_t i = 0; i < submission->count; i++)
@@ -86,8 +89,8 @@ static bool has_open(const struct reading_submission *submission)
 }
 
 /*
- * A Delta reading without a start begins where the one before it ends, stored or sent, of whatever
- * type. The stored ones are the rows from `row` on.
+ * A Delta reading without a start begins at the end of the previous reading, stored or sent, of any
+ * type. The ends of stored readings are in the rows from `row` on.
  */
 static void fill_starts(struct bb_request *rq, struct reading_submission *submission,
                         const struct bb_rows *rows, size_t row)
@@ -137,7 +140,10 @@ static int find_starts(struct bb_request *rq, struct reading_submission *const *
     return 0;
 }
 
-/* In ms: as time passes, or by the clock of the time zone where that shows less. */
+/*
+ * Returns the length in ms: the elapsed time, or the difference on the zone's clock if that is
+ * less.
+ */
 static int64_t length(const struct reading_submission *submission, const struct reading_item *item)
 {
     int64_t passed = item->end - item->start;

@@ -1,4 +1,4 @@
-/* What is wrong with a request: every mistake of every reading is named, in their order. */
+/* Collects the mistakes of a request: every mistake of every reading is named, in order. */
 #include <string.h>
 
 #include "modules/reading/base/reading.h"
@@ -76,7 +76,7 @@ static int append(json_t *list, const struct reading_notes *notes)
     return 0;
 }
 
-/* Those of the whole first. NULL: no memory. */
+/* Returns the mistakes, first the ones of the whole request. NULL: out of memory. */
 static json_t *list_of(const struct reading_submission *submission)
 {
     json_t *list = json_array();

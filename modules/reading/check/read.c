@@ -1,20 +1,25 @@
-/* The body of a submission: a list of readings with their common type and unit, or one reading. */
+/*
+ * Parses the body of a submission: a list of readings with a common type and unit, or one reading.
+ */
 #include <math.h>
 #include <string.h>
 
 #include "modules/reading/base/reading.h"
 #include "modules/reading/rules/unit.h"
 
-/* By how much of itself a double lies beside the decimal fraction that was written, at most. */
+/* Maximum relative difference between a double and the decimal fraction that was written. */
 #define BESIDE 1.2e-16L
 
-/* In whole Wh: of what was written, so that 0.5005 kWh are 501 though the double is a bit less. */
+/*
+ * Rounds to whole Wh, based on the decimal text: 0.5005 kWh are 501 Wh, though the double is a bit
+ * less.
+ */
 static double whole_wh(double value, double factor)
 {
     return (double)roundl((long double)value * factor * (1 + BESIDE));
 }
 
-/* Null, and a text of nothing but blanks. */
+/* Returns whether the value is absent, null, or a text of blanks. */
 static bool absent(const json_t *value)
 {
     const char *text = json_string_value(value);
@@ -22,7 +27,7 @@ static bool absent(const json_t *value)
     return !value || json_is_null(value) || (text && !text[strspn(text, BB_BLANKS)]);
 }
 
-/* A member by its name or its alias; NULL: it is not there. */
+/* Returns a member by its name or alias; NULL: absent. */
 static const json_t *member(const json_t *object, const char *name, const char *alias)
 {
     const json_t *value = json_object_get(object, name);
@@ -32,7 +37,7 @@ static const json_t *member(const json_t *object, const char *name, const char *
     return absent(value) ? NULL : value;
 }
 
-/* A text without the blanks around it; NULL: it is none, or has a NUL. */
+/* Returns a text without the blanks around it; NULL: not a text, or it has a NUL. */
 static const char *trimmed(struct bb_request *rq, const json_t *value)
 {
     const char *text = json_string_value(value);
@@ -42,7 +47,7 @@ static const char *trimmed(struct bb_request *rq, const json_t *value)
     return bb_trimmed(rq, text);
 }
 
-/* The reading's own word, or that of the whole; NULL with a problem noted. */
+/* Returns a text member of the reading, else of the whole request; NULL with a problem noted. */
 static const char *word(struct bb_request *rq, struct reading_submission *submission,
                         const json_t *object, const char *name, size_t index)
 {
@@ -69,7 +74,7 @@ static void read_type(struct bb_request *rq, struct reading_submission *submissi
         reading_problem(rq, submission, item->index, "type", "must be History or Delta");
 }
 
-/* A number, or a text that is one in decimal digits. */
+/* Reads a number, or a text that is a decimal number. */
 static bool read_number(struct bb_request *rq, const json_t *value, double *number)
 {
     const char *text = trimmed(rq, value);
@@ -103,7 +108,7 @@ static void read_value(struct bb_request *rq, struct reading_submission *submiss
     }
 }
 
-/* False: absent, or a problem is noted. */
+/* Returns false if it is absent, or with a problem noted. */
 static bool read_moment(struct bb_request *rq, struct reading_submission *submission,
                         const json_t *value, const char *name, size_t index, struct moment *moment)
 {

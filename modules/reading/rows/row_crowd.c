@@ -1,17 +1,19 @@
-/* The rows of many devices, which share their statements. */
+/* Rows of many devices share their statements. */
 #include <string.h>
 
 #include "modules/reading/rows/rows.h"
 
-/* Submissions of different devices, in the order of their ids: they share their statements. */
+/* Submissions of different devices that share their statements, sorted by device id. */
 struct crowd {
     struct reading_submission **list;
     struct one **ones;
     size_t count;
 };
 
-/* Those from the `first` one on, up to where one has to be judged again: the others are stored.
- * How many these were goes to *count. */
+/*
+ * Concludes the submissions from index `first` up to one that must be checked again, and stores
+ * them. *count is the number of submissions concluded.
+ */
 static int conclude_some(struct bb_request *rq, struct call *call, struct crowd *crowd,
                          size_t first, size_t *count)
 {
@@ -32,8 +34,10 @@ static int conclude_some(struct bb_request *rq, struct call *call, struct crowd 
                : 0;
 }
 
-/* Where a mistake may change from when the Delta readings without a start are, the rows of the
- * device are judged by themselves, in their turn: locks are taken in the order of ids. */
+/*
+ * If a mistake may change where Delta readings without a start begin, the rows of the device are
+ * checked separately, in their turn, because locks are taken in the order of ids.
+ */
 static int conclude_all(struct bb_request *rq, struct call *call, struct crowd *crowd)
 {
     for (size_t at = 0, count; at < crowd->count; at += count + 1) {
@@ -64,7 +68,10 @@ static int finish_crowd(struct bb_request *rq, struct call *call, struct crowd *
     return 0;
 }
 
-/* The rows of a device and time zone. Those of a device that the crowd has go by themselves. */
+/*
+ * Adds the rows of a device and time zone. If the crowd already has the device, they are handled
+ * separately.
+ */
 static int take_group(struct bb_request *rq, struct call *call, struct crowd *crowd,
                       struct one *ones, size_t count)
 {

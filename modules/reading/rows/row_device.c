@@ -1,4 +1,4 @@
-/* The rows of a device: judged, and those that are right stored or noted as a claim. */
+/* Checks the rows of a device; valid rows are stored, or recorded as claims. */
 #include <string.h>
 
 #include "modules/reading/rows/rows.h"
@@ -63,7 +63,7 @@ int rows_read(struct bb_request *rq, struct call *call, struct reading_submissio
     return 0;
 }
 
-/* To be kept with those of the other devices, where rows are stored. */
+/* If rows are being stored, adds the refused ones to the list of all devices. */
 static int keep_refused(struct bb_request *rq, struct call *call,
                         const struct reading_submission *submission)
 {
@@ -73,7 +73,7 @@ static int keep_refused(struct bb_request *rq, struct call *call,
     return -1;
 }
 
-/* Takes those with mistakes out of the submission. */
+/* Removes the readings with mistakes from the submission. */
 static void sort_out(struct bb_request *rq, struct call *call,
                      struct reading_submission *submission, const struct one *ones)
 {
@@ -90,8 +90,10 @@ static void sort_out(struct bb_request *rq, struct call *call,
     submission->count = count;
 }
 
-/* A Delta reading without a start begins where the one before it ends, which may be in another part
- * of the file: it claims its end alone. */
+/*
+ * A Delta reading without a start begins at the end of the previous reading, which may be in
+ * another part of the file; so it claims only its end.
+ */
 static void claim(struct bb_request *rq, const struct reading_submission *submission,
                   const struct one *ones)
 {
@@ -118,7 +120,7 @@ static void count_stored(struct bb_request *rq, struct bb_tx *tx, void *arg)
     bb_metric_add(rq->host, READING_ACCEPTED, 0, submission->count);
 }
 
-/* Notes of Delta readings without a start are only about the starts that were supposed. */
+/* Drops the notes of Delta readings without a start, because they are about assumed starts. */
 static bool *forget_open(struct bb_request *rq, struct reading_submission *submission)
 {
     bool *open = bb_alloc(rq, submission->count);
@@ -133,8 +135,10 @@ static bool *forget_open(struct bb_request *rq, struct reading_submission *submi
     return open;
 }
 
-/* Delta readings without a start begin where one ends that is stored: those with mistakes are none
- * of these, and are taken out. 1: there were some, 0: none, -1: failed. */
+/*
+ * Delta readings without a start begin at the end of a stored reading. Readings with mistakes are
+ * not stored, so they are removed first. Returns 1 if there were any, 0 if not, -1 on failure.
+ */
 static int take_out_closed(struct bb_request *rq, struct call *call,
                            struct reading_submission *submission, struct one *ones)
 {
@@ -160,7 +164,7 @@ static int take_out_closed(struct bb_request *rq, struct call *call,
     return 1;
 }
 
-/* Finds what is wrong with them, and leaves it in the notes. 0, or -1: `bb_failed(rq)`. */
+/* Finds the mistakes and leaves them in the notes. Returns 0, or -1: `bb_failed(rq)`. */
 static int judge(struct bb_request *rq, struct call *call, struct reading_submission *submission,
                  struct one *ones, size_t count)
 {
@@ -200,7 +204,9 @@ int rows_conclude(struct bb_request *rq, struct call *call, struct reading_submi
     return 0;
 }
 
-/* What others store between the look for overlaps and the commit fails the transaction. */
+/*
+ * If others store readings between the search for overlaps and the commit, the transaction fails.
+ */
 int rows_of_device(struct bb_request *rq, struct call *call, struct one *ones, size_t count)
 {
     struct reading_submission *submission = bb_alloc(rq, sizeof(*submission));

@@ -1,10 +1,10 @@
-/* Whose rows are whose: the devices that the rows of a call name. */
+/* Finds the devices that the rows of a call name. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "modules/reading/rows/rows.h"
 
-/* Rows that name the same device mostly follow each other: each run of them is one key. */
+/* Rows of the same device are usually adjacent: each run of them is one key. */
 static json_t *keys_of(struct bb_request *rq, struct call *call, struct bb_bulk_row *const *rows,
                        size_t count)
 {
@@ -42,7 +42,7 @@ static int by_number(const void *left, const void *right)
     return (*a > *b) - (*a < *b);
 }
 
-/* Of the devices in `ids` those that take readings, in the order of their ids. NULL: failed. */
+/* Returns the devices in `ids` that accept readings, sorted by id. NULL: failed. */
 static int64_t *active_of(struct bb_request *rq, const int64_t *ids, size_t count, size_t *active)
 {
     static const struct bb_sql look = {"SELECT * FROM device_active($1::bigint[])", 0};
@@ -59,18 +59,18 @@ static int64_t *active_of(struct bb_request *rq, const int64_t *ids, size_t coun
     return list;
 }
 
-/* NULL: the row's device is there, and is Active. */
+/* Returns NULL if the row's device exists and is Active. */
 static const char *unfit(const struct bb_device *device, const char *problem, const int64_t *active,
                          size_t count)
 {
-    if (!device->size) /* without a problem: it was deleted just now */
+    if (!device->size) /* no problem, but not found: deleted just now */
         return problem ? problem : "Device not found";
     return bsearch(&device->id, active, count, sizeof(*active), by_number)
                ? NULL
                : "the device is Inactive";
 }
 
-/* Rows of devices that are unknown or Inactive are taken out. 0, or -1. */
+/* Removes the rows of devices that are unknown or Inactive. Returns 0, or -1. */
 static int look_up(struct bb_request *rq, struct call *call, const json_t *keys)
 {
     const struct reading *reading = rq->state;

@@ -8,7 +8,7 @@
 #define DECIMALS 1e9L
 #define EXACT 1e-17L
 
-/* The decimal fraction that was written, nearer than a double comes to it. */
+/* Returns the decimal fraction that was written, more exact than the double. */
 static long double decimal(double number)
 {
     long double near = roundl(number * DECIMALS) / DECIMALS;

@@ -4,8 +4,8 @@
 #include <string.h>
 
 /*
- * Years begin in March here, so that the leap day is the last; 400 of them have 146,097 days. An
- * era is added first, and taken off again, so that no division meets a negative number.
+ * Years begin in March here, so that the leap day is the last; 400 years have 146,097 days. An era
+ * is added first and subtracted at the end, so that no division has a negative operand.
  */
 int64_t moment_days(int year, int month, int day)
 {
@@ -18,7 +18,7 @@ int64_t moment_days(int year, int month, int day)
 
 int moment_year(int64_t days)
 {
-    int year = (int)(1970 + days / 366); /* not more than a few years too early */
+    int year = (int)(1970 + days / 366); /* at most a few years too early */
 
     if (days < 0)
         year = (int)(1969 + days / 365 - 1);
@@ -27,7 +27,7 @@ int moment_year(int64_t days)
     return year;
 }
 
-/* Reads exactly `digits` digits and moves on. */
+/* Parses exactly `digits` digits and advances. */
 static bool take(const char **at, int digits, int *number)
 {
     *number = 0;
@@ -65,7 +65,7 @@ static bool take_date(const char **at, int64_t *days)
     return true;
 }
 
-/* Digits behind the third are below what is kept. */
+/* Digits after the third are dropped. */
 static bool take_fraction(const char **at, int *ms)
 {
     size_t count = strspn(*at, "0123456789");

@@ -14,7 +14,7 @@
 struct zone {
     size_t count;   /* of changes */
     int32_t before; /* offset before the first change */
-    bool has_rule;  /* for what comes behind the last */
+    bool has_rule;  /* for times after the last change */
     struct zone_rule rule;
     struct {
         int64_t at; /* seconds since 1970 */
@@ -22,7 +22,7 @@ struct zone {
     } change[];
 };
 
-/* The numbers of a header, in its order. */
+/* The numbers of a header, in file order. */
 struct counts {
     size_t ut, standard, leaps, changes, types, characters;
 };
@@ -34,7 +34,7 @@ bool zone_name_good(const char *name)
                                  "0123456789_+-/";
     size_t length = strlen(name);
 
-    /* "right/…" counts leap seconds, which nobody else does; "localtime" is each host's own. */
+    /* "right/…" counts leap seconds, which nothing else does; "localtime" differs between hosts. */
     return length > 0 && length < ZONE_NAME_MAX && strchr(letters, name[0]) &&
            strspn(name, others) == length && strncmp(name, "right/", 6) != 0 &&
            strncmp(name, "posix", 5) != 0 && !strstr(name, "//") &&
@@ -67,14 +67,14 @@ static bool read_header(const unsigned char *at, size_t left, struct counts *cou
     return true;
 }
 
-/* Bytes of a block of data whose times have `size` bytes. */
+/* Returns the size of a data block whose times have `size` bytes. */
 static size_t block_size(const struct counts *c, size_t size)
 {
     return c->changes * (size + 1) + c->types * 6 + c->characters + c->leaps * (size + 4) +
            c->standard + c->ut;
 }
 
-/* Times, then the number of the type of each, then the types. */
+/* Reads the times, then the type number of each, then the types. */
 static bool read_changes(struct zone *zone, const unsigned char *at, const struct counts *counts)
 {
     const unsigned char *numbers = at + counts->changes * 8;
@@ -93,7 +93,7 @@ static bool read_changes(struct zone *zone, const unsigned char *at, const struc
     return true;
 }
 
-/* A line between two line feeds; empty: there is no rule. */
+/* Reads the line between two line feeds; if it is empty, there is no rule. */
 static bool read_rule(struct zone *zone, const unsigned char *at, size_t left)
 {
     char text[128];
@@ -115,7 +115,7 @@ struct zone *zone_parse(const unsigned char *bytes, size_t length)
 
     if (!read_header(bytes, length, &first))
         return NULL;
-    size_t start = HEADER + block_size(&first, 4); /* the block of version 1 is passed over */
+    size_t start = HEADER + block_size(&first, 4); /* skip the block of version 1 */
 
     if (start > length || !read_header(bytes + start, length - start, &counts))
         return NULL;
@@ -151,13 +151,13 @@ struct zone *zone_read(const char *name, bool *failed)
     *failed = !zone && (errno == ENOMEM || errno == EMFILE || errno == ENFILE);
     free(bytes);
     if (file)
-        (void)fclose(file); /* it was only read */
+        (void)fclose(file); /* only read */
     return zone;
 }
 
 int32_t zone_offset(const struct zone *zone, int64_t at)
 {
-    size_t low = 0, high = zone->count; /* the first change behind `at` is in low..high */
+    size_t low = 0, high = zone->count; /* the first change after `at` is in low..high */
 
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -183,9 +183,10 @@ int64_t zone_local(const struct zone *zone, int64_t at_ms)
 }
 
 /*
- * Offsets are less than a day, so those of a day before and a day behind are the two in question,
- * unless a zone changes twice within two days. If the earlier one holds at the instant it gives, it
- * is right; else the later one, if that holds; else the local time is skipped.
+ * Offsets are less than a day. So only the offsets one day before and one day after are possible,
+ * unless a zone changes twice within two days. If the earlier offset is valid at the instant it
+ * yields, it is the right one; else the later offset, if it is valid; else the local time is
+ * skipped.
  */
 int64_t zone_instant(const struct zone *zone, int64_t local_ms)
 {

@@ -26,7 +26,7 @@ static bool take_number(const char **at, int low, int high, int *number)
     return *number >= low && *number <= high;
 }
 
-/* "EST" or "<-03>": at least three characters. */
+/* Skips "EST" or "<-03>": at least three characters. */
 static bool skip_name(const char **at)
 {
     const char *start = *at;
@@ -40,7 +40,7 @@ static bool skip_name(const char **at)
     return *at - start >= 3;
 }
 
-/* [+-]h[:mm[:ss]] */
+/* Parses [+-]h[:mm[:ss]]. */
 static bool take_time(const char **at, int32_t *seconds)
 {
     int part[3] = {0, 0, 0};
@@ -98,7 +98,7 @@ int zone_rule_parse(const char *text, struct zone_rule *rule)
     return 0;
 }
 
-/* Day of the week of a day since 1970; Sunday is 0. */
+/* Returns the day of the week; Sunday is 0. */
 static int weekday(int64_t days)
 {
     return (int)(((days + 4) % 7 + 7) % 7);
@@ -117,10 +117,10 @@ static int64_t change_day(const struct zone_change *change, int year)
     int64_t next = moment_days(year + change->month / 12, change->month % 12 + 1, 1);
     int64_t day = first + (change->day - weekday(first) + 7) % 7 + (change->week - 1) * 7;
 
-    return day < next ? day : day - 7; /* week 5 is the last */
+    return day < next ? day : day - 7; /* week 5 is the last one */
 }
 
-/* Seconds of local time at which it changes. */
+/* Returns the local time, in seconds, of the change. */
 static int64_t change_at(const struct zone_change *change, int year)
 {
     return change_day(change, year) * DAY + change->seconds;

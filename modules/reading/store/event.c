@@ -1,4 +1,4 @@
-/* reading.accepted: one event for all readings of a type that came together. */
+/* The event reading.accepted: one event for all readings of a type in a submission. */
 #include "modules/reading/base/reading.h"
 #include "modules/reading/rules/unit.h"
 

@@ -1,11 +1,11 @@
 /*
- * A submission into the database, as a unit: one statement, and another for each type in it.
+ * Stores a submission as a unit: one statement, and another for each type in it.
  *
- * The first changes the device's rows in reading_device, which locks both until the commit; what
- * other requests stored before is then visible to the next statement, and no other can store
- * meanwhile, of neither type. The next inserts all readings of a type at once, and looks for
- * overlaps only where the submission begins before the latest end known so far: readings that come
- * in their order cost the same however many are stored.
+ * The first statement updates the device's rows in reading_device, which locks both until the
+ * commit. The next statement then sees all readings stored by earlier requests, and no other
+ * request can store readings of either type meanwhile. That statement inserts all readings of a
+ * type at once, and searches for overlaps only if the submission begins before the latest known
+ * end: readings in chronological order cost the same however many are stored.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +13,9 @@
 #include "modules/reading/base/reading.h"
 
 /*
- * $1 device, $2 now; $3 to $6 of Delta and $7 to $10 of History: the first end, and of the latest
- * reading start, end and Wh; null where there is none of the type. A device without any has a row
- * that ends in the year 1.
+ * $1 device, $2 now; $3 to $6 for Delta and $7 to $10 for History: the first end, and start, end
+ * and Wh of the latest reading; null if there is no reading of the type. A device without readings
+ * has a row that ends in the year 1.
  */
 #define DEVICES                                                                                    \
     BB_KEYS_10("bigint", "bigint", "bigint", "bigint", "bigint", "bigint", "bigint", "bigint",     \
@@ -40,7 +40,7 @@
     " fresh_from = least(d.fresh_from, excluded.fresh_from),"                                      \
     " fresh_to = greatest(d.fresh_to, excluded.fresh_to)"
 
-/* Several devices are locked in the order of their ids, as by everybody. */
+/* Several devices are locked in the order of their ids, as everywhere. */
 static const struct bb_keyed touch = {
     {TOUCH_COLUMNS
      " SELECT $1::bigint," TOUCH_VALUES " reading_time($2::bigint)," TOUCH_FRESH
@@ -58,7 +58,7 @@ static const struct bb_keyed touch = {
 
 /*
  * $1 device, $2 type, $3 to $5 starts, ends and Wh, $6 now, $7 and $8 starts and ends of the spans
- * that they cover. bench/sql/reading.sql has both statements.
+ * that the readings cover. bench/sql/reading.sql has both statements.
  */
 #define SUBMISSIONS BB_KEYS_8("bigint", "text", "text", "text", "text", "bigint", "text", "text")
 #define STORED "INSERT INTO reading (device, type, start_at, end_at, wh, created_at)"
@@ -106,7 +106,7 @@ static struct columns columns_of(struct bb_request *rq, const struct reading_ite
     for (size_t i = 0; i < count; i++) {
         c.starts[i] = items[i].start;
         c.ends[i] = items[i].end;
-        c.wh[i] = (int64_t)items[i].wh; /* it passed the ceiling */
+        c.wh[i] = (int64_t)items[i].wh; /* it has passed the ceiling, so it fits */
         if (!i || items[i].start > items[i - 1].end)
             c.span_starts[c.spans++] = items[i].start;
         c.span_ends[c.spans - 1] = items[i].end;
@@ -123,7 +123,10 @@ static int by_type_and_end(const void *left, const void *right)
     return (a->end > b->end) - (a->end < b->end);
 }
 
-/* Of readings of one type, for touch: the first end, and the latest one; none: nulls. */
+/*
+ * The values of touch for readings of one type: the first end, and the latest reading; nulls if
+ * there are none.
+ */
 static void latest_of(const struct reading_item *items, size_t count, struct bb_value values[4])
 {
     for (size_t i = 0; i < 4; i++)
@@ -136,7 +139,7 @@ static void latest_of(const struct reading_item *items, size_t count, struct bb_
     values[3] = bb_i((int64_t)items[count - 1].wh);
 }
 
-/* So many of the readings, from the first, are of Delta. */
+/* The first `deltas` readings are Delta readings. */
 static int add_touch(struct bb_request *rq, struct bb_tx *unit,
                      const struct reading_submission *submission, size_t deltas, int64_t now)
 {
@@ -147,7 +150,7 @@ static int add_touch(struct bb_request *rq, struct bb_tx *unit,
     return bb_add(rq, unit, &touch.one, values, sizeof(values) / sizeof(values[0])) < 0 ? -1 : 0;
 }
 
-/* All of one type. */
+/* Adds all readings of one type. */
 static int add(struct bb_request *rq, struct bb_tx *unit, const struct bb_device *device,
                const struct reading_item *items, size_t count, int64_t now)
 {
@@ -210,7 +213,7 @@ int reading_add(struct bb_request *rq, struct bb_tx *tx, struct reading_submissi
     return reading_tell(rq, tx, submission) < 0 ? -1 : 0;
 }
 
-/* In the order in which they were sent. NULL: no memory. */
+/* Returns the readings in the order in which they were sent. NULL: out of memory. */
 static json_t *answer(struct bb_request *rq, const struct reading_submission *submission,
                       int64_t now)
 {
@@ -248,7 +251,7 @@ int reading_find_idle(struct bb_request *rq, const struct bb_device *device)
                                          : 0;
 }
 
-/* The commit failed. If for an overlap, it is looked at again, reading by reading. */
+/* The commit failed. If an overlap is the reason, each reading is checked again. */
 static int refused(struct bb_request *rq, struct reading_submission *submission)
 {
     if (strcmp(bb_sqlstate(rq), "BB409") != 0 && strcmp(bb_sqlstate(rq), "23505") != 0)
@@ -264,7 +267,7 @@ static int refused(struct bb_request *rq, struct reading_submission *submission)
     return reading_refuse(rq, submission);
 }
 
-/* Not for a replay: the answer of another request that stored the same. */
+/* Not called for a replay, which is the stored response of another request. */
 static void count_stored(struct bb_request *rq, struct bb_tx *unit, void *arg)
 {
     const struct reading_submission *submission = arg;

@@ -1,12 +1,12 @@
 /*
- * Readings of several devices into the database, as rows of bulk uploads bring them: what store.c
- * does for one, in two statements for all. Devices are locked in the order of their ids.
+ * Stores readings of several devices, for rows of bulk uploads: the same as store.c for one device,
+ * in two statements for all. Devices are locked in the order of their ids.
  */
 #include "modules/reading/base/reading.h"
 
 /*
- * $1 devices, $2 type (0: Delta, 1: History), $3 how many readings, $4 to $7 of these the first
- * end, and of the latest one start, end and Wh; $8 now. Each device has a row for both types.
+ * $1 devices, $2 type (0: Delta, 1: History), $3 number of readings, $4 the first end, $5 to $7
+ * start, end and Wh of the latest reading; $8 now. Each device has a row for both types.
  */
 static const struct bb_sql touch_many = {
     "INSERT INTO reading_device AS d (device, type, latest_start, latest_end, latest_wh, latest_at,"
@@ -32,9 +32,9 @@ static const struct bb_sql touch_many = {
 };
 
 /*
- * $1 devices, $2 types as above, $3 to $5 starts, ends and Wh, $6 now. In the order by type and end
- * of each device. Functions are called where they find something: for each device in turn they
- * would take longer than the rows.
+ * $1 devices, $2 types as above, $3 to $5 starts, ends and Wh, $6 now; sorted by device, type and
+ * end. Functions are called only for devices with something to find: calling them for every device
+ * would take longer than storing the rows.
  */
 static const struct bb_sql store_many = {
     "WITH sent AS MATERIALIZED (SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[],"
@@ -56,7 +56,7 @@ static const struct bb_sql store_many = {
 
 enum { TOUCHED = 7, STORED = 5 };
 
-/* Columns of numbers, a row at a time. */
+/* Columns of numbers, filled row by row. */
 struct columns {
     size_t count;
     int64_t *column[TOUCHED];
@@ -89,7 +89,7 @@ static int run(struct bb_request *rq, struct bb_tx *tx, const struct bb_sql *sql
     return bb_tx_query(rq, tx, sql, values, count + 1) ? 0 : -1;
 }
 
-/* So many readings of one type. */
+/* Adds a row for `count` readings of one type. */
 static void put_touch(struct columns *columns, int64_t device, int64_t type,
                       const struct reading_item *items, size_t count)
 {
@@ -132,7 +132,7 @@ static int store_all(struct bb_request *rq, struct bb_tx *tx,
         for (size_t j = 0; j < list[i]->count; j++) {
             const struct reading_item *item = &list[i]->items[j];
 
-            /* the energy has passed the ceiling */
+            /* The energy has passed the ceiling, so it fits. */
             put(&columns,
                 (const int64_t[]){list[i]->device.id, item->type == 'H', item->start, item->end,
                                   (int64_t)item->wh},
