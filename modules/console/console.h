@@ -1,6 +1,6 @@
 /*
- * console: the web console, a page and what it uses, as scripts/make-web has built it (web/). All
- * that it knows it asks of the API, with the token of whoever is logged in.
+ * console: serves the web console, a page and its files as scripts/make-web builds them from web/.
+ * The page gets all its data from the API, with the token of the logged-in user.
  */
 #ifndef CONSOLE_H
 #define CONSOLE_H
@@ -10,7 +10,7 @@
 #include "modules/common/assets.h"
 
 struct console {
-    struct assets *pages; /* NULL: they are not installed */
+    struct assets *pages; /* NULL: not installed */
 };
 
 int console_page(struct bb_request *rq);

@@ -1,4 +1,4 @@
-/* console: its tables, and the reading of its pages. */
+/* The tables of the console module, and loading its pages. */
 #include "console.h"
 
 // clang-format off

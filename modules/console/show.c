@@ -1,4 +1,4 @@
-/* GET /console, its files, and / that leads to it. */
+/* GET /console with its files, and / which redirects to it. */
 #include "console.h"
 
 int console_page(struct bb_request *rq)

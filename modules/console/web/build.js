@@ -1,6 +1,6 @@
 /*
- * Makes dist/: the page, and in dist/assets/ its scripts, styles and pictures, each under a name with a hash
- * of its content, so that browsers may keep them for ever. Beside each file are its compressed forms.
+ * Builds dist/: the page, and in dist/assets/ its scripts, styles and pictures. Each asset's name has a hash
+ * of its content, so that browsers may cache it forever. Each file also has compressed versions next to it.
  */
 import fs from 'node:fs'
 import path from 'node:path'

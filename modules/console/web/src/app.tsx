@@ -1,4 +1,4 @@
-/* The frame: who is logged in, where one can go, and the view of the address. */
+/* The frame: the logged-in user, the navigation, and the view for the address. */
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { lazy, Suspense, useEffect, useState, type ComponentType, type ReactNode } from 'react'
 
@@ -33,8 +33,8 @@ const views: { name: string, text: Key, roles: Role[], load: () => Promise<{ def
 ]
 
 /*
- * React keeps a file that did not come as such, and so do some browsers (Chromium 150) by its address: another
- * try takes another component, and asks by another address, for which a fragment is enough.
+ * React caches a failed import, and some browsers (Chromium 150) cache it by its address. So a retry uses a
+ * new component and a new address; a different fragment is enough.
  */
 const made = new Map<string, View>()
 let retries = 0
@@ -55,7 +55,10 @@ function viewOf ({ name, load }: typeof views[number]): View {
   return View
 }
 
-/* The files of the views come ahead, so that no view fails because the host is away or has others by then. */
+/*
+ * Loads the files of all views early, so that no view fails later because the host is down or has newer
+ * files.
+ */
 function useAhead (me: Account | null) {
   useEffect(() => {
     if (!me) return
@@ -89,7 +92,7 @@ function Navigation ({ me, current, leave }: { me: Account, current: string, lea
   )
 }
 
-/* A dialogue, so that it stands above those that are open; nothing but a login closes it. */
+/* A modal dialog, so that it covers all open dialogs; only a login closes it. */
 function Gate ({ children }: { children: ReactNode }) {
   const ref = useModal()
   const show = () => { if (ref.current && !ref.current.open) ref.current.showModal() }
@@ -97,7 +100,7 @@ function Gate ({ children }: { children: ReactNode }) {
   return <dialog ref={ref} className='gate over' aria-label={t('login.title')} onCancel={(event) => event.preventDefault()} onClose={show}>{children}</dialog>
 }
 
-/* What was shown stays behind the login that a session's end asks for: nothing that was typed is lost. */
+/* When a session ends, the current view stays under the login, so that nothing typed is lost. */
 export function App () {
   const [me, setMe] = useState<Account | null>(null)
   const [over, setOver] = useState(false)

@@ -1,4 +1,4 @@
-/* Views have addresses behind '#', so that the host serves one page: "#/chat/17" is ['chat', '17']. */
+/* Views have addresses after '#', so that the host serves a single page: "#/chat/17" is ['chat', '17']. */
 import { useSyncExternalStore } from 'react'
 
 const read = () => location.hash.replace(/^#\/?/, '')
@@ -18,5 +18,5 @@ export function useRoute (): string[] {
 export const to = (...parts: (string | number)[]) => `#/${parts.map((part) => encodeURIComponent(part)).join('/')}`
 export const go = (...parts: (string | number)[]) => { location.hash = to(...parts) }
 
-/* Goes there without an entry of the address before, which is no longer right. */
+/* Goes to an address and replaces the current entry of the history, which is no longer valid. */
 export const goInstead = (...parts: (string | number)[]) => { location.replace(to(...parts)) }

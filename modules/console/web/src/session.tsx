@@ -1,4 +1,4 @@
-/* Who is logged in, for all views. */
+/* The logged-in account, which all views can access. */
 import { createContext, useContext } from 'react'
 
 import type { Account, Role } from './api/types'

@@ -1,4 +1,4 @@
-/* Accounts, for Admins: who waits for approval first; and their organisations. */
+/* Accounts, for Admins, with accounts that wait for approval first; and organizations. */
 import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 
@@ -77,7 +77,10 @@ function useAccounts (status: string) {
 
 const itemsOf = ({ data }: ReturnType<typeof useAccounts>) => data?.pages.flatMap(({ items }) => items) ?? []
 
-/* The API finds no account by its name: a search reads all of them. Those who wait are first, however many there are. */
+/*
+ * The API cannot search accounts by name, so a search reads all of them. Accounts that wait come first,
+ * however many there are.
+ */
 function List ({ ask }: { ask: Ask }) {
   const [status, setStatus] = useState<string>('')
   const [search, setSearch] = useState('')

@@ -1,4 +1,4 @@
-/* Organisations: their names for the accounts, and which ApiUser acts for each. */
+/* Organizations: their names for the list of accounts, and the ApiUsers that act for each. */
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 
@@ -11,7 +11,7 @@ function useOrganizations () {
   return useQuery({ queryKey: ['organizations'], queryFn: () => everything<Organization>('/api/admin/organizations?limit=200') })
 }
 
-/* The name of an organisation by its id. */
+/* Returns a function from an organization's id to its name. */
 export function useNames () {
   const { data } = useOrganizations()
   return (id: number | null) => id === null ? '–' : data?.find((one) => one.id === id)?.name ?? String(id)

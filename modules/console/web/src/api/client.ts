@@ -1,6 +1,7 @@
 /*
- * Requests to the host. The token is in this module's memory and nowhere else: it is gone with the page.
- * A 401 ends the session; whoever listens shows the login above what is there, so that nothing typed is lost.
+ * Requests to the host. The token is stored only in this module's memory, so it is gone when the page is
+ * closed. A 401 ends the session; the listener then shows the login above the current view, so that nothing
+ * typed is lost.
  */
 export interface FieldError { field: string, problem: string }
 
@@ -22,10 +23,10 @@ export const session = {
     for (const go of [...waiting]) go()
   },
   end () { token = null; ended() },
-  /* After a 401: unless there has been another login since it was asked. */
+  /* Call after a 401. Does nothing if the user has logged in again since the request was sent. */
   refused (sent: string | undefined) { if (token && sent === `Bearer ${token}`) session.end() },
   onEnd (listener: () => void) { ended = listener },
-  /* At once where there is a session, or else with the next one; with the signal at the latest. */
+  /* Resolves at once if there is a session, otherwise with the next session or when the signal aborts. */
   present (signal: AbortSignal): Promise<void> {
     if (token || signal.aborted) return Promise.resolve()
     return new Promise((resolve) => {
@@ -37,14 +38,17 @@ export const session = {
   header (): Record<string, string> { return token ? { Authorization: `Bearer ${token}` } : {} }
 }
 
-/* A note of the service on a request that it accepted. `of` is the name of the thing, if the response has one. */
+/*
+ * A warning of the service about a request that it accepted. `of` is the name of the object, if the response
+ * has one.
+ */
 export interface Warning { of: string | null, text: string }
 
 let warn: (warnings: Warning[]) => void = () => {}
 
 export const onWarnings = (listener: (warnings: Warning[]) => void) => { warn = listener }
 
-/* Every JSON response passes here, so that no view can forget its warnings. */
+/* Every JSON response is passed to this function, so that no view can forget its warnings. */
 function checked<T> (body: T): T {
   const { warnings, ...rest } = (body ?? {}) as { warnings?: unknown } & Record<string, unknown>
   if (!Array.isArray(warnings) || warnings.length === 0) return body
@@ -58,9 +62,9 @@ function failed (status: number, text: string, body: { message?: string, errors?
   return new ApiError(status, body?.message ?? text, body?.errors ?? [])
 }
 
-const ANSWER_MS = 60000 // a connection that has silently gone must not leave a view waiting for ever
+const ANSWER_MS = 60000 // so that a silently dropped connection does not leave a view waiting forever
 
-/* The head of the answer in time; a file takes as long as it takes, both ways. */
+/* Limits the time until the headers of the response; uploading or downloading a file may take any time. */
 async function ask (path: string, request: RequestInit): Promise<Response> {
   const late = new AbortController()
   const timer = setTimeout(() => late.abort(), ANSWER_MS)
@@ -107,14 +111,16 @@ export function upload<T> (method: string, path: string, form: FormData, progres
   })
 }
 
-/* For a public path whose 503 has the same body as its 200: the host is up, and reports which parts are not. */
+/*
+ * For a public path whose 503 has the same body as its 200: the host is up, and reports which parts are down.
+ */
 export async function getAnyway<T> (path: string): Promise<T> {
   return checked<T>(await (await ask(path, {})).json())
 }
 
 export const get = <T>(path: string) => call<T>('GET', path)
 
-/* The path of the next page from a Link header. */
+/* Returns the path of the next page from a Link header. */
 function nextOf (answer: Response): string | null {
   return /<([^>]+)>;\s*rel="next"/.exec(answer.headers.get('Link') ?? '')?.[1] ?? null
 }
@@ -125,7 +131,7 @@ export async function page<T> (path: string): Promise<Page<T>> {
   return { items: checked<T>(await answer.json()), next: nextOf(answer), total: total === null ? null : Number(total) }
 }
 
-/* All pages, for what is never long. */
+/* Reads all pages of a list that is always short. */
 export async function everything<T> (path: string): Promise<T[]> {
   const all: T[] = []
   for (let next: string | null = path; next;) {
@@ -136,7 +142,7 @@ export async function everything<T> (path: string): Promise<T[]> {
   return all
 }
 
-/* Has the browser save what the host sends. */
+/* Makes the browser save a response as a file. */
 export async function download (path: string, name: string): Promise<void> {
   const url = URL.createObjectURL(await (await send('GET', path)).blob())
   const link = document.createElement('a')

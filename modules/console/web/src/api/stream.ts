@@ -1,6 +1,7 @@
 /*
- * Server-Sent Events by fetch(), for EventSource sends no token. Ends with the signal; comes again after a
- * break, from behind the last event where the host gives ids. Where the session has ended it waits for the next.
+ * Server-Sent Events over fetch(), because EventSource cannot send a token. Stops with the signal. Reconnects
+ * after a break, and continues after the last event if the host sends ids. If the session has ended, waits
+ * for the next one.
  */
 import { session } from './client'
 
@@ -9,7 +10,7 @@ export interface StreamEvent { name: string, data: string }
 type Hear = (event: StreamEvent) => void
 
 const AGAIN_MS = [1000, 2000, 5000, 10000]
-const SILENT_MS = 60000 // the host says something every 15 s, chat.stream_heartbeat
+const SILENT_MS = 60000 // the host sends something every 15 s, chat.stream_heartbeat
 
 const wait = (ms: number, signal: AbortSignal) => new Promise<void>((resolve) => {
   const done = () => {
@@ -20,14 +21,14 @@ const wait = (ms: number, signal: AbortSignal) => new Promise<void>((resolve) =>
   }
   const timer = setTimeout(done, ms)
   signal.addEventListener('abort', done)
-  addEventListener('online', done) // the network is back: at once
+  addEventListener('online', done) // the network is back: reconnect at once
 })
 
 class Parser {
   id = ''
   private rest = ''
 
-  /* What a connection left unfinished is no part of the next. */
+  /* Drops an incomplete event of the previous connection. */
   begin () { this.rest = '' }
 
   take (text: string, hear: Hear) {
@@ -49,7 +50,7 @@ class Parser {
   }
 }
 
-/* Ends a connection on which nothing comes any more: it may be gone without anybody having told. */
+/* Aborts a connection on which nothing arrives any more; it may have been dropped silently. */
 function watched (signal: AbortSignal) {
   const silence = new AbortController()
   let timer = 0
@@ -59,7 +60,10 @@ function watched (signal: AbortSignal) {
   return { heard, stop: () => clearTimeout(timer), signal: AbortSignal.any([signal, silence.signal]) }
 }
 
-/* One connection, to its end; the status of its answer, 0: it could not be made, or broke. */
+/*
+ * Reads one connection to its end. Returns the status of the response; 0: it could not connect, or the
+ * connection broke.
+ */
 async function listen (path: string, parser: Parser, hear: Hear, open: (is: boolean) => void, signal: AbortSignal) {
   const headers: Record<string, string> = { ...session.header(), Accept: 'text/event-stream' }
   const watch = watched(signal)
@@ -92,7 +96,7 @@ export async function follow (path: string, hear: Hear, open: (is: boolean) => v
     const status = await listen(path, parser, hear, open, signal)
     await session.present(signal)
     if (status === 401) continue
-    if (status === 400) parser.id = '' // an id of another database, say
+    if (status === 400) parser.id = '' // for example, an id of another database
     if (status === 403 || status === 404) return
     failures = status === 200 ? 0 : failures + 1
     await wait(AGAIN_MS[Math.min(failures, AGAIN_MS.length - 1)] ?? 1000, signal)

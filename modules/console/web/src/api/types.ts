@@ -1,12 +1,13 @@
 /*
- * What the API answers, by the names that the console has for it. document.ts is made of the API's document by
- * tests/browser/types.js. Of accounts the document does not say which members are always there: all are.
+ * The types of the API's responses, under the console's names for them. document.ts is generated from the
+ * API's document by tests/browser/types.js. For accounts the document does not say which members are always
+ * present: all are.
  */
 import type { paths } from './document'
 
 type Json<Answer> = Answer extends { content: { 'application/json': infer Body } } ? Body : never
 
-/* The body of an operation's answer. */
+/* The body of an operation's response. */
 type Answer<Path extends keyof paths, Method extends keyof paths[Path]> =
   paths[Path][Method] extends { responses: infer Answers } ? Json<Answers[keyof Answers]> : never
 
@@ -39,7 +40,7 @@ export type BulkUpload = ItemOf<Answer<'/api/bulk-upload', 'get'>>
 export type BulkLog = Answer<'/api/bulk-upload/bulk-upload-log/{bulkUploadId}', 'get'>
 export type BulkRow = ItemOf<BulkLog['rows']>
 
-/* The document has no names for what a host depends on: they are those of its modules. */
+/* The document has no names for the host's dependencies, because they depend on the loaded modules. */
 export interface Health {
   status: 'ok' | 'error'
   details: Record<string, { status: 'up' | 'down', latencyMs?: number }>

@@ -1,4 +1,4 @@
-/* Bulk uploads: the own ones, and a file for the next. */
+/* Bulk uploads: the user's own ones, and a form for the next file. */
 import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query'
 import { useState, type DragEvent } from 'react'
 

@@ -1,4 +1,4 @@
-/* One bulk upload: what the check found, its progress as it runs, and the rows that failed. */
+/* One bulk upload: the findings of the check, its progress, and the rows that failed. */
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useEffect, useState } from 'react'
 
@@ -15,7 +15,7 @@ export const tones = { created: 'wait', confirmed: 'wait', finished: 'good', can
 
 const log = (id: string) => `/api/bulk-upload/bulk-upload-log/${id}`
 
-/* The job, as the stream of its progress tells it until it has ended. */
+/* The job, updated by its progress stream until it has ended. */
 function useJob (id: string) {
   const client = useQueryClient()
   const job = useQuery({ queryKey: ['bulk', id], queryFn: () => get<BulkLog>(`${log(id)}?limit=1`) })
@@ -28,14 +28,16 @@ function useJob (id: string) {
     if (!known || over) return
     const control = new AbortController()
     const hear = ({ data }: { data: string }) => {
-      void client.cancelQueries({ queryKey: ['bulk', id] }) // what is on its way may be older
+      void client.cancelQueries({ queryKey: ['bulk', id] }) // a response in flight may be older
       client.setQueryData<BulkLog>(['bulk', id], (before) => before && { ...before, ...JSON.parse(data), rows: before.rows })
     }
     void follow(`/api/bulk-upload/${id}/stream`, hear, () => {}, control.signal)
     return () => control.abort()
   }, [client, id, known, over])
 
-  /* Whoever told it, the stream or an answer: the rows and the list of uploads have changed with it. */
+  /*
+   * When the job changes, from the stream or a response, its rows and the list of uploads have changed too.
+   */
   useEffect(() => {
     if (!known) return
     void client.invalidateQueries({ queryKey: ['bulkRows', id] })

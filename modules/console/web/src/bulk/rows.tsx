@@ -1,4 +1,4 @@
-/* The rows of a bulk upload: before it is confirmed what the check found, then what became of them. */
+/* The rows of a bulk upload: before it is confirmed the findings of the check, later their outcomes. */
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 

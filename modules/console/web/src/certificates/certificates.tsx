@@ -1,4 +1,4 @@
-/* The log of issued energy, with its sum by day as a chart. */
+/* The log of issued energy, with a chart of the sum by day. */
 import { useDeferredValue, useState } from 'react'
 
 import { download, query } from '../api/client'
@@ -10,9 +10,9 @@ import { Bars } from '../ui/bars'
 import { Entries, states, useLog } from './log'
 
 const short = new Intl.DateTimeFormat(way, { day: 'numeric', month: 'short' })
-const counted = ['Requested', 'Succeeded', 'Retry'] // what is issued, or is to be
+const counted = ['Requested', 'Succeeded', 'Retry'] // issued, or to be issued
 
-/* Energy by the day in which a period ends; one that ends at midnight counts for the day before. */
+/* Sums energy by the day in which a period ends; a period that ends at midnight counts for the day before. */
 function byDay (entries: Certificate[]) {
   const days = new Map<string, { at: number, value: number }>()
   for (const entry of entries.filter(({ status }) => counted.includes(status))) {

@@ -1,4 +1,4 @@
-/* Entries of the certificate log, those that a filter finds, page by page. */
+/* The entries of the certificate log that match a filter, page by page. */
 import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query'
 
 import { page, query } from '../api/client'
@@ -31,7 +31,7 @@ function Whose ({ entry }: { entry: Certificate }) {
   return isOne(useMe(), 'Buyer') ? <>{name}</> : <a href={to('devices', entry.externalId ?? name)}>{name}</a>
 }
 
-/* `ofOne`: all are of one device, whose name would be repeated. */
+/* `ofOne`: all entries are of one device, so its name is not repeated. */
 export function Entries ({ list, all, ofOne }: ReturnType<typeof useLog> & { ofOne?: boolean }) {
   const head = [t('certs.period'), ...(ofOne ? [] : [t('certs.device')]), { text: t('certs.energy'), number: true }, t('certs.status'), t('certs.id')]
 

@@ -1,6 +1,6 @@
 /*
- * The messages of a conversation, from the first one on. A chain is read page by page to its end; what
- * arrives live is put behind it, once, and stands behind pages that are read later.
+ * The messages of a conversation, from the first one on. A chain is read page by page to its end. A message
+ * that arrives live is appended once, and stays after pages that are read later.
  */
 import { useCallback, useEffect, useRef, useState } from 'react'
 
@@ -9,7 +9,7 @@ import type { Entry } from '../api/types'
 
 const PAGE = 1000
 
-/* A page at its place in the chain; what is known and not in it comes behind it. */
+/* Inserts a page at its place in the chain; known messages that are not in the page follow it. */
 function placed (before: Entry[], from: number, part: Entry[]) {
   const own = new Set(part.map(({ uuid }) => uuid))
   return [...before.slice(0, from), ...part, ...before.slice(from).filter(({ uuid }) => !own.has(uuid))]
@@ -20,7 +20,7 @@ export function useChain (head: string) {
   const [error, setError] = useState<unknown>(null)
   const [loading, setLoading] = useState(true)
   const latest = useRef<Entry[]>([])
-  const exact = useRef(0) // so many stand as the host has them; behind them is what came live
+  const exact = useRef(0) // messages in the host's order; later ones arrived live
   const reading = useRef<AbortController | null>(null)
 
   const change = useCallback((now: Entry[]) => { latest.current = now; setEntries(now) }, [])
@@ -28,7 +28,7 @@ export function useChain (head: string) {
     if (!latest.current.some(({ uuid }) => uuid === entry.uuid)) change([...latest.current, entry])
   }, [change])
 
-  /* Reads what has not been read, to the end. */
+  /* Reads the unread rest, to the end. */
   const read = useCallback(async () => {
     reading.current?.abort()
     const own = reading.current = new AbortController()

@@ -1,4 +1,6 @@
-/* Chat: the conversations on the left, one of them on the right; on a narrow screen one after the other. */
+/*
+ * Chat: the conversations on the left and one of them on the right; on a narrow screen only one of the two.
+ */
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { useCallback, useState } from 'react'
 
@@ -23,7 +25,7 @@ function useConversations (email: string) {
     queryFn: ({ pageParam }) => page<Data[]>(pageParam),
     initialPageParam: `/api/chat/conversations/user/${encodeURIComponent(email)}?limit=200&unread=true`,
     getNextPageParam: (last) => last.next,
-    refetchInterval: LOOK_AGAIN_MS // nothing tells that the other one has read
+    refetchInterval: LOOK_AGAIN_MS // no event reports that the other participant has read
   })
 }
 
@@ -41,7 +43,7 @@ function Item ({ data, email, current }: { data: Data, email: string, current: b
   )
 }
 
-/* Keeps the list alive while no conversation is open, whose own stream does it otherwise. */
+/* Keeps the list up to date while no conversation is open; otherwise the conversation's stream does that. */
 function Idle ({ text }: { text: Key | null }) {
   useLive(useCallback(() => {}, []))
   return <div className='nothing'>{text && <Empty>{t(text)}</Empty>}</div>

@@ -1,6 +1,6 @@
 /*
- * The box for the next message. What is sent leaves the box at once and stands below the others until the
- * host has it; what could not be sent comes back into the box, before what was written meanwhile.
+ * The box for the next message. A sent message leaves the box at once and is shown below the others until the
+ * host has stored it. A message that could not be sent returns to the box, before any text typed meanwhile.
  */
 import { useRef, useState, type KeyboardEvent } from 'react'
 
@@ -12,10 +12,10 @@ import { useAction } from '../ui/action'
 import { Button, problemOf } from '../ui/ui'
 import { drafts } from './drafts'
 
-/* 128 random bits; crypto.randomUUID() is not there for pages that came without TLS. */
+/* 128 random bits; crypto.randomUUID() is not available on pages loaded without TLS. */
 const makeKey = () => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('')
 
-/* One key for a text until it is sent: an answer that was lost must not store it twice. */
+/* Keeps one key per text until it is sent, so that a lost response does not store the text twice. */
 function useKey () {
   const last = useRef({ text: '', key: '' })
   return (text: string) => {

@@ -19,15 +19,15 @@ export const othersOf = (conversation: Data, email: string) =>
     : conversation.participant2 === email ? conversation.participant1
       : `${conversation.participant1}, ${conversation.participant2}`
 
-/* How many messages a participant has not read; the last ones of those that the other wrote. */
+/* The number of messages that a participant has not read: the latest messages of the other participant. */
 export const unreadBy = (conversation: Data, email: string) =>
   (conversation.participant1 === email ? conversation.unread1 : conversation.participant2 === email ? conversation.unread2 : 0) ?? 0
 
 const otherOf = ({ participant1, participant2 }: Data, email: string) => participant1 === email ? participant2 : participant1
 
 /*
- * From which message on the other participant has not read: what is behind the last one that the list of
- * conversations knows of is newer than its count.
+ * The first message that the other participant has not read. Messages after the last one in the list of
+ * conversations are newer than the list's count.
  */
 function unreadFrom (conversation: Data, entries: Entry[], email: string): number {
   const other = otherOf(conversation, email)
@@ -68,10 +68,10 @@ export function Conversation ({ conversation }: { conversation: Data }) {
   const [atEnd, setAtEnd] = useState(true)
   const [seen, setSeen] = useState<string | null>(null)
   const visible = useSyncExternalStore(listen, isVisible)
-  const sees = atEnd && visible && !loading && error === null // the last message, and with it all before
+  const sees = atEnd && visible && !loading && error === null // the last message is seen, and with it all earlier ones
   const fresh = sees ? 0 : countFresh(entries, seen, me.email)
 
-  useEffect(() => { // what was written while nothing was heard, once the stream is open
+  useEffect(() => { // once the stream is open, read the messages written while it was not
     if (!live) opened.current = false
     else if (!loading && !opened.current) { opened.current = true; void read() }
   }, [live, loading, read])

@@ -1,2 +1,2 @@
-/* What is written in each conversation, while the page is open; whoever logs in next does not find it. */
+/* The unsent text of each conversation, while the page is open; it is not kept for the next user. */
 export const drafts = new Map<number, string>()

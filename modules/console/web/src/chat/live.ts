@@ -1,4 +1,4 @@
-/* The events of the own conversations, as they happen: what is in memory of lists and chains follows them. */
+/* Live events of the user's conversations; they update the cached lists and chains. */
 import { useQueryClient } from '@tanstack/react-query'
 import { useEffect, useState } from 'react'
 
@@ -7,7 +7,7 @@ import type { Entry } from '../api/types'
 
 export type Arrival = { conversationId: number, message: Entry }
 
-/* `heard` is called with each new message; true while the stream is open. */
+/* Calls `heard` with each new message. Returns true while the stream is open. */
 export function useLive (heard: (arrival: Arrival) => void): boolean {
   const client = useQueryClient()
   const [open, setOpen] = useState(false)

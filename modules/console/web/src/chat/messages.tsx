@@ -1,6 +1,6 @@
 /*
- * The messages that are shown: a window of blocks, which moves as one scrolls. A block is not made again
- * when another one comes, and those far away are dropped, so a step costs the same in a chain of any length.
+ * The visible messages: a window of blocks that moves when you scroll. A block is not rendered again when
+ * another one is added, and distant blocks are dropped, so scrolling costs the same in a chain of any length.
  */
 import { memo, useLayoutEffect, useRef, useState } from 'react'
 
@@ -28,10 +28,13 @@ function Message ({ entry, own, day, read }: { entry: Entry, own: boolean, day: 
   )
 }
 
-/* `unread`: from which message on the other one has not read; it is in the block, or at its ends. Infinity: one does not know. */
+/*
+ * `unread`: the first message that the other participant has not read, in the block or at its ends. Infinity:
+ * unknown.
+ */
 interface BlockProps { entries: Entry[], from: number, to: number, own: string, unread: number }
 
-/* A block is the same where it has the same messages, whatever else is in the chain by now. */
+/* A block is unchanged if it has the same messages, whatever else is in the chain by now. */
 function isSame (one: BlockProps, other: BlockProps) {
   let same = one.from === other.from && one.to === other.to && one.own === other.own && one.unread === other.unread &&
     one.entries[one.from - 1] === other.entries[other.from - 1]
@@ -51,7 +54,7 @@ const Block = memo(function Block ({ entries, from, to, own, unread }: BlockProp
   )
 }, isSame)
 
-/* On their way: at most one, for the box sends one after the other. */
+/* Messages being sent: at most one, because the box sends them one after the other. */
 function Pending ({ texts }: { texts: string[] }) {
   return (
     <ol>
@@ -70,15 +73,18 @@ const within = (place: number, from: number, to: number) => place === Infinity ?
 
 interface Kept { block: Element, top: number }
 
-/* `fresh`: the number of new messages below the window. `ended` gets whether the last message is shown. */
+/*
+ * `fresh`: the number of new messages below the window. `ended` is called with whether the last message is
+ * visible.
+ */
 interface MessagesProps { entries: Entry[], own: string, pending: string[], unreadFrom: number, fresh: number, ended: (is: boolean) => void }
 
 export function Messages ({ entries, own, pending, unreadFrom, fresh, ended }: MessagesProps) {
-  const [moved, setMoved] = useState<{ from: number, to: number } | null>(null) // once one has scrolled
+  const [moved, setMoved] = useState<{ from: number, to: number } | null>(null) // after the first scroll
   const list = useRef<HTMLDivElement>(null)
   const atEnd = useRef(true)
   const [away, setAway] = useState(false) // from the end
-  const kept = useRef<Kept | null>(null) // what keeps its place in the window while others come and go
+  const kept = useRef<Kept | null>(null) // the element that keeps its place in the window while others are added and removed
   const count = Math.ceil(entries.length / BLOCK)
   const from = moved ? moved.from : Math.max(0, count - 2)
   const to = Math.min(moved?.to ?? count, count)
@@ -93,7 +99,7 @@ export function Messages ({ entries, own, pending, unreadFrom, fresh, ended }: M
     if (box) box.scrollTop = box.scrollHeight
   }
 
-  useLayoutEffect(() => { if (pending.length > 0) toEnd() }, [pending]) // what one sends is shown
+  useLayoutEffect(() => { if (pending.length > 0) toEnd() }, [pending]) // show a message being sent
   useLayoutEffect(() => {
     const box = list.current
     if (box && kept.current) box.scrollTop += kept.current.block.getBoundingClientRect().top - kept.current.top
@@ -113,7 +119,7 @@ export function Messages ({ entries, own, pending, unreadFrom, fresh, ended }: M
     const below = box.scrollHeight - box.scrollTop - box.clientHeight
     place(to === count && below < NEAR_END)
     if (atEnd.current) setMoved(null) // the window follows the end
-    else if (!moved) setMoved({ from, to: Infinity }) // a new block must not push out what is being read
+    else if (!moved) setMoved({ from, to: Infinity }) // a new block must not push out the text being read
     if (box.scrollTop < NEAR && from > 0 && !atEnd.current) up()
     else if (below < NEAR && to < count) down()
   }

@@ -9,7 +9,7 @@ import { t } from '../texts/texts'
 import { useAction } from '../ui/action'
 import { Button, Dialog, Failed, Field } from '../ui/ui'
 
-/* `known`: with whom one has spoken, for the field to offer. */
+/* `known`: e-mails of earlier conversations, offered by the field. */
 export function Start ({ close, about = '', known = [] }: { close: () => void, about?: string, known?: string[] }) {
   const me = useMe()
   const client = useQueryClient()

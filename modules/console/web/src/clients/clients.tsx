@@ -1,4 +1,4 @@
-/* The programs of an ApiUser: clients that get tokens by an id and a secret, which is shown once. */
+/* The API clients of an ApiUser: programs that get tokens with an id and a secret, which is shown once. */
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 

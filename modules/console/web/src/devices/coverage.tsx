@@ -1,4 +1,6 @@
-/* The coverage of a device: its readings by reason, the gaps between them, and the explanation of a moment. */
+/*
+ * The coverage of a device: its readings by reason, the gaps between them, and the explanation of a moment.
+ */
 import { useQuery } from '@tanstack/react-query'
 import { useState, type FormEvent } from 'react'
 

@@ -1,4 +1,4 @@
-/* Devices: a list with filters, and one of them. */
+/* Devices: a list with filters, or one device. */
 import { List } from './list'
 import { One } from './one'
 

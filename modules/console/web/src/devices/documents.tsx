@@ -1,4 +1,4 @@
-/* The documents of a device: to save, and to add one, with the progress of what is sent. */
+/* The documents of a device: links to download them, and a form to add one, with upload progress. */
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 

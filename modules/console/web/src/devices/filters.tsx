@@ -1,4 +1,4 @@
-/* What a list of devices is filtered by. */
+/* The filters of a list of devices. */
 import { t } from '../texts/texts'
 import { Field } from '../ui/ui'
 
@@ -6,7 +6,7 @@ export interface Filter { search: string, countryCode: string, status: string, f
 
 export const noFilter: Filter = { search: '', countryCode: '', status: '', fuelCode: '', capacityFrom: '', capacityTo: '', commissionedFrom: '', commissionedTo: '' }
 
-/* As the API takes it: a country that is half written is none yet. */
+/* Filters in the API's form; a country that is not fully typed is left out. */
 export const queryOf = (filter: Filter) =>
   ({ ...filter, search: filter.search.trim(), fuelCode: filter.fuelCode.trim(), countryCode: /^[A-Za-z]{2,3}$/.test(filter.countryCode) ? filter.countryCode : '' })
 

@@ -1,4 +1,4 @@
-/* The list of devices: the host searches, filters and sorts it, and gives it page by page. */
+/* The list of devices. The host searches, filters and sorts, and returns it page by page. */
 import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query'
 import { useDeferredValue, useState } from 'react'
 

@@ -1,4 +1,4 @@
-/* One device: its fields, its energy, its documents, its certificates. */
+/* One device: its fields, energy, documents and certificates. */
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useEffect, useState } from 'react'
 
@@ -32,7 +32,7 @@ export function One ({ name }: { name: string }) {
   const device = useQuery({ queryKey: ['devices', 'one', name], queryFn: () => get<Device>(`/api/device/${encodeURIComponent(name)}`) })
   const { data } = device
 
-  useEffect(() => { // an address by another key would be wrong after an edit of that key
+  useEffect(() => { // after an edit of the key, an address by another key would be wrong
     if (!data || data.uuid === name) return
     client.setQueryData(['devices', 'one', data.uuid], data)
     goInstead('devices', data.uuid)

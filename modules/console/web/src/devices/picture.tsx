@@ -1,6 +1,7 @@
 /*
- * A picture among the documents. It is drawn on a canvas from the bytes that came with the token: the page
- * loads no picture by an address, and a file that is none is never anything but bytes.
+ * A picture among the documents. It is drawn on a canvas from bytes that were fetched with the token: the
+ * page loads no picture by its address, and a file that is not a picture is never interpreted as anything
+ * else.
  */
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useRef, useState } from 'react'
@@ -10,7 +11,7 @@ import type { Document } from '../api/types'
 import { t } from '../texts/texts'
 import { Button, Dialog } from '../ui/ui'
 
-const MOST_BYTES = 4 * 1048576 // of one that is fetched without being asked for
+const MOST_BYTES = 4 * 1048576 // larger pictures are fetched only on demand
 
 export const isPicture = ({ type }: Document) => /^image\/(png|jpeg|gif|webp|avif|bmp)$/.test(type)
 

@@ -1,4 +1,4 @@
-/* The energy of a device by days, months or years, under the plausible ceiling of each. */
+/* The energy of a device by days, months or years, with the plausible ceiling of each. */
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 
@@ -11,7 +11,7 @@ import { Empty, Failed, Field, Loading } from '../ui/ui'
 
 type Span = 'day' | 'month' | 'year'
 
-const DAYS = 92 // that are shown
+const DAYS = 92 // days shown
 const DAY_MS = 86400000
 const spans: Span[] = ['day', 'month', 'year']
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone
@@ -19,7 +19,7 @@ const written: Record<Span, Intl.DateTimeFormatOptions> = {
   day: { day: 'numeric', month: 'short' }, month: { month: 'short', year: 'numeric' }, year: { year: 'numeric' }
 }
 
-/* Days are those before the end of the last month that has a reading, or before now. */
+/* Days are counted back from the end of the last month that has a reading, or from now. */
 async function totals (name: string, by: Span): Promise<Total[]> {
   const read = (span: Span, start?: string) =>
     get<Total[]>(`/api/meter-reads/new/${encodeURIComponent(name)}/totals${query({ by: span, timezone: zone, start, limit: 1000 })}`)
@@ -35,7 +35,7 @@ function after (date: Date, by: Span) {
     : by === 'month' ? new Date(date.getFullYear(), date.getMonth() + 1, 1) : new Date(date.getFullYear() + 1, 0, 1)
 }
 
-/* One for each span: the list has none of those without a reading. */
+/* Makes a bar for each span, because the list has no entries for spans without readings. */
 function bars (list: Total[], by: Span): Bar[] {
   const format = new Intl.DateTimeFormat(way, written[by])
   const known = new Map(list.map((total) => [Date.parse(total.startDate), total]))

@@ -1,4 +1,4 @@
-/* A new device, or changes to one: what is wrong stands at its field. */
+/* A form for a new device, or for changes to one; each error is shown at its field. */
 import { useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 
@@ -23,11 +23,11 @@ export function Register ({ device, close, done }: { device?: Device, close: () 
   const save = useAction({
     mutationFn: () => {
       const changed = fields.map(({ name }) => name).filter((name) => values[name] !== String(device?.[name] ?? ''))
-      const body = Object.fromEntries(changed.map((name) => [name, values[name]?.trim() ? values[name] : null])) // null empties a field
+      const body = Object.fromEntries(changed.map((name) => [name, values[name]?.trim() ? values[name] : null])) // null clears a field
       return device ? call<Device>('PATCH', `/api/device/${device.uuid}`, body) : call<Device>('POST', '/api/device', body)
     },
     onSuccess: async (saved) => { await client.invalidateQueries({ queryKey: ['devices'] }); done(saved) },
-    onError: () => client.invalidateQueries({ queryKey: ['devices', 'one'] }) // it may have changed or gone meanwhile
+    onError: () => client.invalidateQueries({ queryKey: ['devices', 'one'] }) // it may have been changed or deleted meanwhile
   })
   const errors = save.error instanceof ApiError ? save.error.errors : []
   const others = errors.length === 0 || errors.some(({ field }) => !fields.some(({ name }) => name === field))

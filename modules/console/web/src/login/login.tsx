@@ -6,7 +6,7 @@ import { language, languages, t } from '../texts/texts'
 import { Button, Failed, Field } from '../ui/ui'
 import { Register } from './register'
 
-/* The service answers a wrong password and an unknown account alike. */
+/* The service returns the same response for a wrong password and for an unknown account. */
 function Refused ({ error }: { error: unknown }) {
   if (!(error instanceof ApiError) || error.status !== 401) return <Failed error={error} />
   return <div className='failed' role='alert'><p>{t('login.wrong')}</p></div>

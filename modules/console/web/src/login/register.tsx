@@ -1,4 +1,4 @@
-/* A new account, which an Admin approves. */
+/* Registration of an account, which an Admin then approves. */
 import { useState, type FormEvent } from 'react'
 
 import { ApiError, call } from '../api/client'

@@ -1,4 +1,4 @@
-/* The host that answers: its generation, its modules, and what waits in it. */
+/* The responding host: its generation, its modules, and its queues. */
 import { useQuery } from '@tanstack/react-query'
 
 import { get } from '../api/client'
@@ -11,10 +11,10 @@ import type { HostSamples, Line, Sample } from './metrics'
 const versionOf = (lines: Line[]) => lines.find(({ name }) => name === 'busbar_build_info')?.labels.version ?? '–'
 const since = (seconds: number) => asTime(new Date(seconds * 1000).toISOString())
 
-const SILENT_MS = 30000 // while others answer
+const SILENT_MS = 30000 // while other hosts respond
 const lastOf = ({ samples }: HostSamples) => samples[samples.length - 1]!
 
-/* A line for each host; with several one chooses whose numbers are shown below. */
+/* A line for each host; if there are several, the user chooses the host whose numbers are shown below. */
 export function Hosts ({ hosts, shown, show }: { hosts: HostSamples[], shown: string, show: (key: string) => void }) {
   const newest = Math.max(...hosts.map((host) => lastOf(host).at))
   const head = [t('status.started'), t('status.version'), t('status.generation'), t('status.generations'), t('status.memory'), t('status.answered'), ...(hosts.length > 1 ? [''] : [])]
@@ -55,7 +55,7 @@ export function Host ({ sample }: { sample: Sample }) {
   return <dl className='facts panel'>{facts.map(([name, value]) => <div key={name}><dt>{t(name)}</dt><dd>{value}</dd></div>)}</dl>
 }
 
-/* Queues whose names are known; those of pools follow. */
+/* Queues with known names; the queues of pools follow them. */
 const known: { name: string, state?: string, text: Key }[] = [
   { name: 'busbar_database_waiting', text: 'queue.database' },
   { name: 'busbar_webhook_deliveries', state: 'waiting', text: 'queue.webhook' },
@@ -86,7 +86,7 @@ export function Queues ({ sample }: { sample: Sample }) {
 
 interface Reference { tags: { name: string, description: string }[] }
 
-/* As the reference of the API names them: it is made of the modules that are loaded. */
+/* The loaded modules, under their names in the API's reference, which is built from them. */
 export function Modules () {
   const reference = useQuery({ queryKey: ['reference'], queryFn: () => get<Reference>('/openapi.json') })
 

@@ -1,4 +1,4 @@
-/* The numbers of GET /metrics, looked at again and again: the text format of Prometheus. */
+/* Polls the numbers of GET /metrics, in the text format of Prometheus. */
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useState } from 'react'
 
@@ -16,7 +16,9 @@ function lineOf (text: string): Line | null {
   return { name, value: Number(value), labels: Object.fromEntries([...labels.matchAll(/(\w+)="([^"]*)"/g)].map(([, key, of]) => [key, of])) }
 }
 
-/* With the sum over the labels of each name; failures are counted beside all requests. */
+/*
+ * The result includes the sum over the labels of each name; failures are counted in addition to all requests.
+ */
 function parse (text: string): Omit<Sample, 'at'> {
   const lines = text.split('\n').map(lineOf).filter((line) => line !== null)
   const sums = new Map<string, number>()
@@ -29,8 +31,9 @@ function parse (text: string): Omit<Sample, 'at'> {
 }
 
 /*
- * Several hosts behind one address answer in turn, each with its own numbers: a host is known by when its process
- * started, which it reckons anew for each answer. The list has those that have answered since the view was opened.
+ * Several hosts at one address respond in turn, each with its own numbers. A host is identified by the start
+ * time of its process, which it computes again for each response. The list has the hosts that have responded
+ * since the view was opened.
  */
 export interface HostSamples { key: string, samples: Sample[] }
 
@@ -48,7 +51,7 @@ function withSample (hosts: HostSamples[], sample: Sample): HostSamples[] {
 export function useHosts () {
   const metrics = useQuery({ queryKey: ['metrics'], queryFn: async () => parse(await (await send('GET', '/metrics')).text()), refetchInterval: EVERY_MS })
   const [hosts, setHosts] = useState<HostSamples[]>([])
-  const [error, setError] = useState<Error | null>(null) // stays while the next try is under way
+  const [error, setError] = useState<Error | null>(null) // stays during the next attempt
 
   useEffect(() => {
     if (metrics.data) setHosts((before) => withSample(before, { at: metrics.dataUpdatedAt, ...metrics.data }))
@@ -60,7 +63,7 @@ export function useHosts () {
 
 export const level = (samples: Sample[], name: string) => samples.map(({ sums }) => sums.get(name) ?? 0)
 
-/* Of a counter how much it grew in a second. */
+/* The growth of a counter per second. */
 export const rate = (samples: Sample[], name: string) => samples.slice(1).map(({ at, sums }, i) => {
   const before = samples[i]!
   return Math.max(0, ((sums.get(name) ?? 0) - (before.sums.get(name) ?? 0)) * 1000 / Math.max(1, at - before.at))

@@ -1,4 +1,4 @@
-/* A number over the last minutes: its present value, and a line of how it came there. */
+/* A number over the last minutes: its current value, and a line of its history. */
 export function Spark ({ title, values, show }: { title: string, values: number[], show: (value: number) => string }) {
   const last = values[values.length - 1]
   const most = Math.max(1e-9, ...values)

@@ -1,4 +1,4 @@
-/* How the host is, for Admins: what it depends on, its numbers as they change, its queues and modules. */
+/* The status of the host, for Admins: its dependencies, live numbers, queues and modules. */
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 

@@ -1,4 +1,7 @@
-/* All texts of the console. {name} is a value, {name|row|rows} the word that goes with it. Another language has the same keys. */
+/*
+ * All texts of the console. {name} is a value, {name|row|rows} the singular or plural that matches it. Other
+ * languages have the same keys.
+ */
 export const en = {
   'app.name': 'busbar console',
   'app.skip': 'Skip to the content',

@@ -1,4 +1,7 @@
-/* A mutation that is not begun again while it is under way: two clicks can come before a button is disabled. */
+/*
+ * A mutation that does not start again while it is in progress: two clicks can arrive before a button is
+ * disabled.
+ */
 import { useMutation, type UseMutationOptions } from '@tanstack/react-query'
 import { useRef } from 'react'
 

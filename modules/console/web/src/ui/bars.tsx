@@ -1,12 +1,15 @@
-/* Values over time as bars, under a line at the `limit` of each that has one. Those who listen get its largest values. */
+/*
+ * Values over time as bars, with a line at the `limit` of each that has one. Screen readers get the largest
+ * values.
+ */
 import { t } from '../texts/texts'
 
-/* `short`: its label below the axis, where that is another one. */
+/* `short`: the label below the axis, if it differs. */
 export interface Bar { label: string, short?: string, value: number, limit?: number | null }
 
 const HEIGHT = 160
 
-/* The next of 1, 1.5, 2, 2.5, 3, 4, 5, 7.5, 10, … */
+/* Rounds up to 1, 1.5, 2, 2.5, 3, 4, 5, 7.5, 10, … */
 function round (most: number) {
   const power = 10 ** Math.floor(Math.log10(most))
   return (([1, 1.5, 2, 2.5, 3, 4, 5, 7.5].find((step) => step * power >= most)) ?? 10) * power

@@ -1,4 +1,4 @@
-/* What stands where a view cannot be shown: its file did not come, or it has a mistake. The others work on. */
+/* Shown instead of a view that could not be loaded or that threw an error. Other views keep working. */
 import { Component, type ReactNode } from 'react'
 
 import { t } from '../texts/texts'

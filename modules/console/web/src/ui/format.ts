@@ -1,7 +1,7 @@
-/* Times in the viewer's zone, with UTC beside them for those who point at them; energy with its unit. */
+/* Times in the viewer's zone, with UTC as a tooltip; energy with its unit. */
 import { language } from '../texts/texts'
 
-/* As the viewer writes them: en-GB and de-AT have their own ways in the languages of the catalogue. */
+/* The viewer's regional format: en-GB and de-AT differ from the plain languages of the catalog. */
 export const way = navigator.languages.find((name) => name.startsWith(language)) ?? language
 
 const day = new Intl.DateTimeFormat(way, { dateStyle: 'medium' })
@@ -11,7 +11,7 @@ const clock = new Intl.DateTimeFormat(way, { timeStyle: 'short' })
 const number = new Intl.NumberFormat(way, { maximumFractionDigits: 2 })
 
 export const asDay = (iso: string) => day.format(new Date(iso))
-export const asDate = (calendar: string) => date.format(new Date(calendar)) // a day that is the same in all zones
+export const asDate = (calendar: string) => date.format(new Date(calendar)) // a calendar day, the same in all zones
 export const asTime = (iso: string) => minute.format(new Date(iso))
 export const asClock = (iso: string) => clock.format(new Date(iso))
 export const asUtc = (iso: string) => new Date(iso).toISOString().replace('T', ' ').replace(/\.\d+Z$/, ' UTC')

@@ -1,4 +1,7 @@
-/* Reads the pages of a list to its end, one after the other, while something is looked for in it. */
+/*
+ * Reads the pages of a list to its end, one after the other, while `wanted` is true, for example during a
+ * search.
+ */
 import { useEffect } from 'react'
 
 interface Pages { hasNextPage: boolean, isFetching: boolean, isError: boolean, fetchNextPage: () => unknown }

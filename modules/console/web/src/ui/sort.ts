@@ -1,9 +1,12 @@
-/* The order of a table that the host sorts: by one of its columns, up or down; its own until one is chosen. */
+/*
+ * The order of a table that the host sorts: by one column, up or down; the host's default until the user
+ * chooses one.
+ */
 import { useState } from 'react'
 
 import type { Head } from './ui'
 
-/* `head` makes a column of a text and what the API calls its order; `query` goes to the API. */
+/* `head` makes a column from a text and the API's name of its order; `query` is sent to the API. */
 export function useOrder () {
   const [by, setBy] = useState<{ sort: string, down: boolean } | null>(null)
 

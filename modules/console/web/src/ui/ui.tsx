@@ -1,4 +1,4 @@
-/* The small parts that all views are made of. */
+/* The small parts that all views consist of. */
 import { useEffect, useLayoutEffect, useRef, useState, type ButtonHTMLAttributes, type ReactNode, type RefObject } from 'react'
 
 import { ApiError } from '../api/client'
@@ -46,7 +46,7 @@ export function Badge ({ tone, children }: { tone: 'good' | 'bad' | 'wait' | 'of
 
 let fields = 0
 
-/* A label, what it labels, and what is wrong with it. */
+/* A label, its input, and the problem with its value. */
 export function Field ({ label, problem, children }: {
   label: string, problem?: string, children: (props: { id: string, 'aria-invalid'?: boolean, 'aria-describedby'?: string }) => ReactNode
 }) {
@@ -61,8 +61,8 @@ export function Field ({ label, problem, children }: {
 }
 
 /*
- * Shows a dialogue above all else while it is on the page. The focus goes back to the element that had it,
- * or to the view if that element is gone: a dialogue that is only removed leaves it nowhere.
+ * Shows a modal dialog while it is on the page. The focus returns to the element that had it, or to the view
+ * if that element is gone; just removing a dialog would lose the focus.
  */
 export function useModal (): RefObject<HTMLDialogElement | null> {
   const ref = useRef<HTMLDialogElement>(null)
@@ -83,7 +83,7 @@ export function useModal (): RefObject<HTMLDialogElement | null> {
   return ref
 }
 
-/* A dialogue in the browser's own way: it takes the focus, keeps it, and gives it back. */
+/* A native dialog: the browser moves the focus into it, keeps it there, and restores it. */
 export function Dialog ({ title, close, wide = false, children }: { title: string, close: () => void, wide?: boolean, children: ReactNode }) {
   const ref = useModal()
 
@@ -95,7 +95,10 @@ export function Dialog ({ title, close, wide = false, children }: { title: strin
   )
 }
 
-/* `done` instead of `close` where something else is to be shown after the action; `mild`: one that does no harm. */
+/*
+ * `done` is called instead of `close` if something else is shown after the action; `mild`: the action does no
+ * harm.
+ */
 export function Confirm ({ title, text, action, run, close, done = close, mild = false }: {
   title: string, text: string, action: string, run: () => Promise<unknown>, close: () => void, done?: () => void, mild?: boolean
 }) {
@@ -118,7 +121,9 @@ export function Confirm ({ title, text, action, run, close, done = close, mild =
   )
 }
 
-/* Selects what is in an element and copies it: pages that came without TLS have no navigator.clipboard. */
+/*
+ * Selects an element's content and copies it, because pages loaded without TLS have no navigator.clipboard.
+ */
 function copySelected (element: Element) {
   getSelection()?.selectAllChildren(element)
   return document.execCommand('copy')
@@ -144,7 +149,7 @@ export function Copy ({ text }: { text: string }) {
 
 const arrows = { ascending: ' ▲', descending: ' ▼', none: ' ↕' }
 
-/* The name of a column, above numbers at their side; by a click on one that has `sort` the rows are sorted. */
+/* The header of a column, right-aligned above numbers; clicking a header with `sort` sorts the rows. */
 export type Head = string | { text: string, number?: boolean, sorted?: 'ascending' | 'descending' | 'none', sort?: () => void }
 
 function Column ({ head, label }: { head: Head, label: string }) {
@@ -156,11 +161,11 @@ function Column ({ head, label }: { head: Head, label: string }) {
   )
 }
 
-/* A table that becomes a list of cards where there is no room for its columns; one that is `small` has room. */
+/* A table that becomes a list of cards if its columns do not fit; a `small` table always fits. */
 export function Table ({ head, label, busy = false, small = false, children }: { head: Head[], label: string, busy?: boolean, small?: boolean, children: ReactNode }) {
   const body = useRef<HTMLTableSectionElement>(null)
 
-  useEffect(() => { // on a card the name of its column stands before each value
+  useEffect(() => { // on a card, the column's name comes before each value
     const names = head.map((each) => typeof each === 'string' ? each : each.text)
     for (const row of body.current?.rows ?? []) [...row.cells].forEach((cell, i) => { cell.dataset.label = names[i] ?? '' })
   })
@@ -176,7 +181,7 @@ export function Table ({ head, label, busy = false, small = false, children }: {
 
 interface Pages { hasNextPage: boolean, isFetchingNextPage: boolean, fetchNextPage: () => unknown }
 
-/* The next page of a list that has one, and how much of it is shown. */
+/* The next page of a list, if there is one, and the part of it that is shown. */
 export function More ({ of, shown, total }: { of: Pages, shown?: number, total?: number | null }) {
   if (!of.hasNextPage) return null
   return (

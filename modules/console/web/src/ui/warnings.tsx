@@ -1,4 +1,4 @@
-/* The warnings of all responses, below the navigation of every view, until they are closed. */
+/* The warnings of all responses, shown below the navigation in every view until they are closed. */
 import { useEffect, useState } from 'react'
 
 import { onWarnings, type Warning } from '../api/client'

@@ -1,4 +1,4 @@
-/* What was sent to a webhook, and what became of it. */
+/* The deliveries of a webhook, and their outcomes. */
 import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 
@@ -10,9 +10,9 @@ import { asNumber } from '../ui/format'
 import { Badge, Button, Confirm, Dialog, Empty, Failed, Loading, More, Table, Time } from '../ui/ui'
 
 const DAY_MS = 86400000
-const LOOK_AGAIN_MS = 1000 // while something waits to be sent
+const LOOK_AGAIN_MS = 1000 // while a delivery is waiting
 const IDLE_MS = 5000
-const COUNTED = 1000 // deliveries, before they are "more than" that
+const COUNTED = 1000 // above this count the number is shown as "more than"
 
 const tone = (status: string) => status === 'delivered' ? 'good' : status === 'abandoned' ? 'bad' : 'wait'
 
@@ -25,7 +25,7 @@ function Tried ({ attempt }: { attempt: Attempt }) {
   )
 }
 
-/* As it is sent, with its members on lines of their own. */
+/* The body as it was sent, with one member per line. */
 function readable (body: string) {
   try { return JSON.stringify(JSON.parse(body), null, 2) } catch { return body }
 }
@@ -68,7 +68,7 @@ function Row ({ hook, delivery }: { hook: Webhook, delivery: Delivery }) {
   )
 }
 
-/* How many deliveries of the last day were abandoned; null: more than are counted. */
+/* Counts the deliveries of the last day that were abandoned; null: more than are counted. */
 async function countFailed (hook: Webhook, since: string): Promise<number | null> {
   let count = 0
   for (let next: string | null = `/api/chat/webhooks/${hook.id}/deliveries${query({ status: 'abandoned', limit: 200 })}`; next;) {

@@ -10,7 +10,7 @@ import { Button, Dialog, Failed, Field } from '../ui/ui'
 const problemWith = (error: unknown, field: string) =>
   error instanceof ApiError ? error.errors.find((problem) => problem.field === field)?.problem : undefined
 
-/* A new webhook, or changes to one. */
+/* A form for a new webhook, or for changes to one. */
 export function Edit ({ hook, close, done }: { hook?: Webhook, close: () => void, done: (hook: Webhook) => void }) {
   const [url, setUrl] = useState(hook?.url ?? 'https://')
   const [events, setEvents] = useState(hook?.events.filter((name) => name !== '*') ?? [])

@@ -1,4 +1,4 @@
-/* How a receiver tells that a delivery is genuine, in five languages. */
+/* How a receiver verifies that a delivery is genuine, in five languages. */
 import { useState } from 'react'
 
 import { t } from '../texts/texts'

@@ -1,4 +1,4 @@
-/* The panel of webhooks: an Admin's shows all users', everybody else's the own ones. */
+/* The panel of webhooks: an Admin sees the webhooks of all users, others their own. */
 import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 
@@ -44,7 +44,7 @@ function Switch ({ hook }: { hook: Webhook }) {
   )
 }
 
-/* By e-mail, as far as one may know it. */
+/* Shows the owner's e-mail if the user may know it. */
 function Owner ({ id }: { id: number }) {
   const me = useMe()
   const account = useQuery({
@@ -54,7 +54,7 @@ function Owner ({ id }: { id: number }) {
   return <span>{me.id === id ? me.email : account.data?.email ?? id}</span>
 }
 
-/* What became of the deliveries of the last 24 hours, by the webhook's id. */
+/* The outcomes of the deliveries of the last 24 hours, by the webhook's id. */
 function useStatistics (enabled: boolean) {
   return useQuery({
     queryKey: ['statistics'],
