@@ -1,12 +1,12 @@
 /*
- * Batches: what waits for a connection when a turn of the loop ends is sent to PostgreSQL as one
- * pipeline with one Sync. Here is what goes into a batch and when; pg_send.c sends it, pg_result.c
- * reads its results.
+ * Batches: at the end of a loop iteration, the entries that wait for a connection are sent to
+ * PostgreSQL as one pipeline with one Sync. This file decides what goes into a batch and when;
+ * pg_send.c sends it, pg_result.c reads the results.
  */
 #include "core/loop/loop.h"
 #include "core/postgres/pg_pool.h"
 
-/* The key's order is the order of locks, so that batches of several hosts cannot deadlock. */
+/* Locks are taken in the order of the keys, so that batches of several hosts cannot deadlock. */
 static struct pg_entry *insert_by_key(struct pg_entry *list, struct pg_entry *entry)
 {
     struct pg_entry **at = &list;
@@ -19,8 +19,8 @@ static struct pg_entry *insert_by_key(struct pg_entry *list, struct pg_entry *en
 }
 
 /*
- * Makes one batch of what waits for the connection, so that it costs one round trip: at most
- * batch_max entries, as pg_conn_next() chooses them. Units are ordered by key.
+ * Makes one batch of the entries that wait for the connection, so that it costs one round trip: at
+ * most batch_max entries, selected by pg_conn_next(). Units are ordered by key.
  */
 static struct pg_entry *make_batch(struct pg_conn *conn, size_t *count)
 {
@@ -53,7 +53,7 @@ static bool has_waiting(const struct pg_conn *conn)
 
 static void conn_flush(struct pg_conn *conn)
 {
-    /* who has borrowed it goes on to the end of the transaction */
+    /* a checked out connection is used to the end of its transaction */
     while (conn->state == PG_READY && has_waiting(conn) && (!conn->recycle || conn->checked_out) &&
            conn->batches < conn->pool->depth) {
         size_t count;

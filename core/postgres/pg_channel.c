@@ -1,4 +1,7 @@
-/* Channels of the listener: what the modules of all generations want to hear, and who is told. */
+/*
+ * Channels of the listener: collects the channels of the modules of all generations, and notifies
+ * them.
+ */
 #include "core/postgres/pg_channel.h"
 
 #include <stdio.h>
@@ -71,7 +74,7 @@ static int add_names(struct names *names, const struct generation *generation)
     return 0;
 }
 
-/* LISTEN for each channel, in one text. Names come from the modules' tables, not from outside. */
+/* LISTEN for all channels in one text. Names come from the modules' tables, not from outside. */
 static char *listen_text(PGconn *pg, const struct names *names)
 {
     char *text = NULL;

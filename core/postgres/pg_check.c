@@ -1,8 +1,8 @@
 /*
- * Whether a new session is what busbar asked for. A connection pooler between busbar and PostgreSQL
- * may drop the options of the connection, or give one session to several connections in turn. Then
- * statements run without a time limit, prepared statements and locks belong to another connection,
- * and notifications are lost.
+ * Checks whether a new session has the properties that busbar requested. A connection pooler
+ * between busbar and PostgreSQL may drop the options of the connection, or give one session to
+ * several connections in turn. Then statements run without a time limit, prepared statements and
+ * locks belong to another connection, and notifications are lost.
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 enum { DAY_MS = 86400000, HOUR_MS = 3600000, MINUTE_MS = 60000, SECOND_MS = 1000 };
 
-/* As pg_options.c pins them. */
+/* The values set by pg_options.c. */
 static const struct {
     const char *name, *value;
 } pinned[] = {{"DateStyle", "ISO, MDY"},   {"IntervalStyle", "iso_8601"},
@@ -45,7 +45,7 @@ static void add_setting(struct query *query, const char *name, const char *value
     add(query, "CASE WHEN current_setting('%s') <> '%s' THEN '%s' END, ", name, value, name);
 }
 
-/* PostgreSQL shows a time in the largest unit of which it is a multiple. */
+/* PostgreSQL shows a duration in the largest unit of which it is a multiple. */
 static void add_limit(struct query *query, const char *name, unsigned ms)
 {
     static const struct {

@@ -43,7 +43,7 @@ void pg_conn_flush_output(struct pg_conn *conn)
         pg_conn_want(conn, left ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
-/* What happens to all of them the first one tells. */
+/* Events that affect all connections are logged as a warning for the first one only. */
 static void tell(const struct pg_conn *conn, const char *what, const char *reason)
 {
     bool alone = conn->astray || conn->outcome_unknown || conn->unreplicated;
@@ -74,7 +74,10 @@ static void forget_server(struct pg_conn *conn)
         memset(conn->prepared, 0, conn->prepared_room * sizeof *conn->prepared);
 }
 
-/* Comes again: at once after a loss, later and later while the server stays away. */
+/*
+ * Schedules a new attempt: at once after a loss, with increasing delays while the server is
+ * unavailable.
+ */
 static void come_again(struct pg_conn *conn)
 {
     struct loop *loop = conn->pool->pg->loop;
@@ -91,7 +94,7 @@ void pg_conn_lost(struct pg_conn *conn, const char *reason)
         return;
     bool was_ready = conn->state == PG_READY;
 
-    /* told before the connection goes: the reason may be its own text */
+    /* log before the connection is freed, because the reason may be its text */
     if (was_ready)
         tell(conn, "connection to PostgreSQL lost", reason);
     else if (conn->backoff_ms == BACKOFF_FIRST_MS)
@@ -109,7 +112,7 @@ void pg_conn_lost(struct pg_conn *conn, const char *reason)
     pg_tx_despair(conn->pool);
 }
 
-/* Before anything else: what the session lacks would show in the answers to requests. */
+/* Checks the session first: wrong settings would affect the answers to requests. */
 static void conn_check(struct pg_conn *conn)
 {
     char text[PG_CHECK_SIZE];
@@ -146,8 +149,10 @@ static void conn_connected(struct pg_conn *conn)
         pg_tx_hand_over(conn);
 }
 
-/* The server ends the session by a fatal error; an immediate shutdown, or the crash of another
- * session, it tells as a warning. */
+/*
+ * Whether the server ends the session. It reports that as a fatal error, or, in an immediate
+ * shutdown or after the crash of another session, as a warning.
+ */
 static bool is_dismissal(const PGresult *result)
 {
     const char *severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
@@ -158,8 +163,8 @@ static bool is_dismissal(const PGresult *result)
 }
 
 /*
- * What the server says unasked. Behind a dismissal it closes the connection, a moment later: what
- * would be sent until then is not done, but nobody would know.
+ * Handles unsolicited notices. After a dismissal the server closes the connection a moment later:
+ * statements sent until then would not be executed, and the host would not notice.
  */
 static void take_notice(void *arg, const PGresult *result)
 {
@@ -242,7 +247,7 @@ static void conn_timer(struct timer *timer)
     pg_conn_lost(conn, "no connection within the time limit");
 }
 
-/* Nobody knows where the server is. */
+/* The address of the server is unknown. */
 static void conn_nowhere(struct pg_conn *conn)
 {
     if (conn->backoff_ms == BACKOFF_FIRST_MS)

@@ -31,7 +31,7 @@ static const char *int_text(struct arena *memory, int64_t number)
     return arena_text(memory, digits, (size_t)length);
 }
 
-/* {1,2,3} */
+/* Formats as {1,2,3}. */
 static const char *ints_text(struct arena *memory, const int64_t *numbers, size_t count)
 {
     char *text = arena_alloc(memory, count * 21 + 3);
@@ -46,7 +46,7 @@ static const char *ints_text(struct arena *memory, const int64_t *numbers, size_
     return text;
 }
 
-/* The value in libpq's form; -1: out of memory. */
+/* Converts a value to libpq's format; -1: out of memory. */
 static int op_value(struct arena *memory, struct pg_op *op, size_t i, const struct bb_value *value)
 {
     if (value->kind == BB_V_NULL)
@@ -64,7 +64,7 @@ static int op_value(struct arena *memory, struct pg_op *op, size_t i, const stru
     return op->values[i] ? 0 : -1;
 }
 
-/* Numbers are of no weight. */
+/* Numbers count as 0 bytes. */
 static size_t value_bytes(const struct bb_value *value)
 {
     if (value->kind == BB_V_TEXT)
@@ -159,7 +159,7 @@ void pg_entry_free(struct pg_entry *entry)
     arena_free(entry->memory);
 }
 
-/* Its request waits no longer: tells it where the time went. */
+/* The request no longer waits: records where its time was spent. */
 static void account(const struct pg_entry *entry)
 {
     int64_t now = clock_mono_us();
@@ -204,9 +204,9 @@ static void copy_field(char *to, size_t size, const PGresult *result, int code)
 }
 
 /*
- * The statement is not prepared, or a pooler that shares sessions has another one of this name, or
- * a table was changed since. SQLSTATE 0A000 has other reasons, too; the function that raises the
- * error identifies this one.
+ * Whether the statement is not prepared, or a pooler that shares sessions has another statement
+ * with this name, or a table was changed after it was prepared. SQLSTATE 0A000 has other causes,
+ * too; the function that raises the error identifies this one.
  */
 bool pg_is_stale(const PGresult *result)
 {

@@ -1,4 +1,4 @@
-/* What a connection was asked for and has not answered yet: a ring, in the order of sending. */
+/* The results that a connection still has to deliver: a ring buffer, in the order of sending. */
 #include <stdlib.h>
 
 #include "core/postgres/pg_pool.h"

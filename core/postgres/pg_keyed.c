@@ -1,8 +1,8 @@
 /*
- * Asked together: entries of a batch with the same keyed statements (struct bb_keyed) share one
- * execution of each. PostgreSQL's cost of a point read is mostly that of the statement: starting
- * and ending the executor, and two messages each way. Here is who shares, what is sent for them,
- * and whose rows are whose.
+ * Shared executions: entries of a batch with the same keyed statements (struct bb_keyed) share one
+ * execution of each. For a point read, PostgreSQL spends most time on the statement: starting and
+ * ending the executor, and two messages each way. This file decides which entries share, combines
+ * their values, and distributes the rows.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,12 +10,12 @@
 #include "core/base/log.h"
 #include "core/postgres/pg_pool.h"
 
-enum { MEMBERS_MAX = 64, LEAST = 2 /* with fewer nothing is saved */ };
+enum { MEMBERS_MAX = 64, LEAST = 2 /* fewer members save nothing */ };
 
 struct pg_shared {
     PGresult *result;
     unsigned holders;
-    int order[]; /* its rows, those of the first member first */
+    int order[]; /* indexes of its rows, sorted by member */
 };
 
 const struct bb_sql *pg_many(const struct bb_sql *sql)
@@ -23,7 +23,7 @@ const struct bb_sql *pg_many(const struct bb_sql *sql)
     return &((const struct bb_keyed *)(const void *)sql)->many;
 }
 
-/* ---- who shares ---- */
+/* ---- selecting members ---- */
 
 static bool may_share(const struct pg_entry *entry)
 {
@@ -46,10 +46,11 @@ static bool asks_the_same(const struct pg_entry *one, const struct pg_entry *oth
 }
 
 /*
- * Those behind `first` that ask the same follow it. Units are in the order of their keys, which is
- * that of locks (pg_batch.c): only the first of a key may follow, for the others have to see what
- * it did, and none may pass one of another key that is executed behind it, for that would turn
- * round the order in which the two keys are locked.
+ * Adds the entries after `first` with the same statements as followers. Units are in the order of
+ * their keys, which is the order of locks (pg_batch.c). So only the first unit with a key may
+ * follow, because the others have to see its effects; and no unit may overtake one with another key
+ * that is executed separately, because that would reverse the order in which the two keys are
+ * locked.
  */
 static void gather_for(struct pg_pool *pool, struct pg_entry *first, unsigned most)
 {
@@ -99,9 +100,9 @@ void pg_gather_forget(struct pg_entry *entry)
     entry->mate = NULL;
 }
 
-/* ---- what is sent ---- */
+/* ---- sending ---- */
 
-/* The statement of `mate` at the place at which `op` is in `first`. */
+/* Returns the statement of `mate` that corresponds to `op` in `first`. */
 static struct pg_op *same_op(const struct pg_entry *first, const struct pg_op *op,
                              struct pg_entry *mate)
 {
@@ -112,7 +113,7 @@ static struct pg_op *same_op(const struct pg_entry *first, const struct pg_op *o
     return same;
 }
 
-/* The longest that a value becomes as an element: quoted, or hexadecimal. */
+/* Maximum size of a value as an array element: quoted, or hexadecimal. */
 static size_t element_room(const struct pg_op *op, int param)
 {
     if (!op->values[param])
@@ -158,7 +159,7 @@ static char *write_element(char *to, const struct pg_op *op, int param)
     return to;
 }
 
-/* One parameter of all members: {"a","b",NULL}. */
+/* Writes a parameter of all members as an array: {"a","b",NULL}. */
 static const char *write_array(struct pg_entry *first, const struct pg_op *op, int param)
 {
     size_t room = sizeof "{}";
@@ -189,7 +190,7 @@ const char *const *pg_gather_values(struct pg_entry *first, const struct pg_op *
     return values;
 }
 
-/* ---- whose rows are whose ---- */
+/* ---- distributing the rows ---- */
 
 void pg_shared_release(void *arg)
 {
@@ -206,7 +207,7 @@ const PGresult *pg_shared_result(const struct pg_shared *shared)
     return shared->result;
 }
 
-/* The member whose row it is, from 0; -1: nobody's. */
+/* Returns the member that the row belongs to, from 0; -1: unknown. */
 static int member_of(const PGresult *result, int row, int column, unsigned members)
 {
     long ordinal =
@@ -215,7 +216,10 @@ static int member_of(const PGresult *result, int row, int column, unsigned membe
     return ordinal >= 1 && ordinal <= (long)members ? (int)ordinal - 1 : -1;
 }
 
-/* Sorts the rows by member, keeping the order of each; where[i] becomes the first of member i. */
+/*
+ * Sorts the rows by member, without changing the order within a member; where[i] becomes the first
+ * row of member i.
+ */
 static bool sort_rows(struct pg_shared *shared, unsigned members, int where[])
 {
     int rows = PQntuples(shared->result), column = PQnfields(shared->result) - 1, placed = 0;
@@ -266,7 +270,10 @@ int pg_gather_share(struct pg_entry *first, const struct pg_op *op, PGresult *re
     return 0;
 }
 
-/* What is wrong with the text itself would be so each time, and cost each request twice. */
+/*
+ * Logs errors in the statement itself: they would occur each time, and every request would be sent
+ * twice.
+ */
 static void tell(const struct pg_entry *first, const PGresult *result)
 {
     const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);

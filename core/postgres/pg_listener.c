@@ -15,45 +15,45 @@
 #include "core/postgres/pg_channel.h"
 
 enum {
-    ASK_MS = 250,    /* between two questions, while somebody wants to know */
-    FRESH_MS = 900,  /* how long an answer counts, from when its question was sent */
-    SILENT_MS = 900, /* no answer for so long: a new connection */
-    LOOK_MS = 1000   /* between looks whether the loop stands that is waited for */
+    ASK_MS = 250,    /* interval between two queries while the result is in use */
+    FRESH_MS = 900,  /* validity of a response, from the time its query was sent */
+    SILENT_MS = 900, /* reconnect after this time without a response */
+    LOOK_MS = 1000   /* interval for checking whether the loop is blocked, while waiting for it */
 };
 
 enum pg_listener_state {
     LISTENER_OFF,
     LISTENER_CONNECTING,
-    LISTENER_CHECKING,    /* whether the session is what was asked for */
-    LISTENER_LISTENING,   /* to all, after a time of silence */
-    LISTENER_SUBSCRIBING, /* to more, without having missed anything */
+    LISTENER_CHECKING,    /* checks the properties of the session */
+    LISTENER_LISTENING,   /* to all channels, after a connection was lost */
+    LISTENER_SUBSCRIBING, /* to additional channels, without having missed anything */
     LISTENER_IDLE,
     LISTENER_ASKED
 };
 
 struct pg_listener {
-    struct watch watch; /* first */
+    struct watch watch; /* first member */
     struct loop *loop;
     struct pg_settings settings;
     PGconn *pg;
     enum pg_listener_state state;
     struct timer timer;
     int64_t asked_ms, asked_us;
-    int64_t theirs_us;              /* PostgreSQL's clock in the last answer; 0: none came */
-    int clock_level;                /* what was last logged of the clocks: see note_clock() */
-    char mark[32];                  /* of its session, see pg_check_text() */
-    char problem[512];              /* with that */
+    int64_t theirs_us;              /* PostgreSQL's clock in the last response; 0: none yet */
+    int clock_level;                /* the last logged state of the clocks: see note_clock() */
+    char mark[32];                  /* mark of its session, see pg_check_text() */
+    char problem[512];              /* problem of the session */
     unsigned turn;                  /* see resolver_rotate() */
-    bool told;                      /* that PostgreSQL is away */
-    bool asks_pause;                /* the last question was for the reason of a pause */
-    struct subscribing *subscriber; /* who waits in pg_listener_subscribe() */
+    bool told;                      /* logged that PostgreSQL is unavailable */
+    bool asks_pause;                /* the last query also asked for the pause reason */
+    struct subscribing *subscriber; /* the caller that waits in pg_listener_subscribe() */
 };
 
-/* Read by module code on any thread, so not in the struct: there is one listener a process. */
+/* Read by module code on any thread, so not in the struct: there is one listener per process. */
 static atomic_int_least64_t fresh_until_ms;
 static atomic_int_least64_t latency = -1;
 static atomic_int_least64_t silent_since_ms; /* 0: not silent */
-static atomic_bool wanted;                   /* somebody has looked since the last question */
+static atomic_bool wanted;                   /* used since the last query */
 
 int64_t pg_listener_fresh_ms(void)
 {
@@ -94,13 +94,13 @@ int64_t pg_listener_silent_ms(void)
     return since ? clock_mono_ms() - since : 0;
 }
 
-/* Freed by the last of the listener and of who waits. */
+/* Freed by the listener or the waiting caller, whichever finishes last. */
 struct subscribing {
     struct message message; /* first */
     struct pg_listener *listener;
     atomic_uint holders;
     sem_t done;
-    bool on_stack; /* for want of memory: who waits does so to the end */
+    bool on_stack; /* out of memory: the caller must wait to the end */
 };
 
 static void subscribing_release(struct subscribing *subscribing)
@@ -154,7 +154,7 @@ static void pg_listener_lost(struct pg_listener *listener, const char *reason)
     pg_listener_again(listener, ASK_MS);
 }
 
-/* PostgreSQL did not refuse, it said nothing. */
+/* PostgreSQL did not refuse, but did not respond either. */
 static void pg_listener_unanswered(struct pg_listener *listener, const char *reason)
 {
     int64_t since = atomic_load(&silent_since_ms);
@@ -183,7 +183,7 @@ static void pg_listener_listen(struct pg_listener *listener, enum pg_listener_st
     pg_listener_want(listener, EPOLLIN);
 }
 
-/* A sign of life, with the time there in microseconds since 1970. */
+/* A query that returns the server's time in microseconds since 1970. */
 #define QUESTION "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 #define QUESTION_AND_PAUSE QUESTION ", busbar_pause_reason()"
 
@@ -195,7 +195,7 @@ static void pg_listener_ask(struct pg_listener *listener)
     listener->asked_us = clock_mono_us();
     listener->asked_ms = listener->asked_us / 1000;
     listener->theirs_us = 0;
-    listener->asks_pause = atomic_load(&engine->pause) != PAUSE_UNKNOWN; /* the function is there */
+    listener->asks_pause = atomic_load(&engine->pause) != PAUSE_UNKNOWN; /* the function exists */
     pg_check_again_text(text, listener->asks_pause ? QUESTION_AND_PAUSE : QUESTION, listener->mark);
     if (!PQsendQuery(listener->pg, text) || PQflush(listener->pg) < 0) {
         pg_listener_lost(listener, PQerrorMessage(listener->pg));
@@ -205,7 +205,9 @@ static void pg_listener_ask(struct pg_listener *listener)
     pg_listener_again(listener, SILENT_MS);
 }
 
-/* Logs once when the clocks begin to differ, when the host gets unready by it, and when it is over.
+/*
+ * Logs once when the clocks begin to differ, when the host becomes unready for that reason, and
+ * when they agree again.
  */
 static void note_clock(struct pg_listener *listener)
 {
@@ -223,7 +225,7 @@ static void note_clock(struct pg_listener *listener)
              "ahead_s", seconds, "effect", level == 2 ? "not ready" : NULL, NULL);
 }
 
-/* Everything that was notified before the question has been heard. */
+/* All notifications that were sent before the query have been received. */
 static void pg_listener_vouch(struct pg_listener *listener)
 {
     if (listener->told) {
@@ -245,7 +247,9 @@ static void pg_listener_vouch(struct pg_listener *listener)
         pg_listener_ask_again(listener);
 }
 
-/* Checked before LISTEN: a pooler that shares sessions would drop the notifications. */
+/*
+ * Checks the session before LISTEN, because a pooler that shares sessions would drop notifications.
+ */
 static void pg_listener_check(struct pg_listener *listener)
 {
     unsigned char random[8];
@@ -278,15 +282,17 @@ static void pg_listener_answered(struct pg_listener *listener)
     }
     if (listener->state == LISTENER_LISTENING)
         pg_listener_tell(listener->loop->engine, NULL,
-                         NULL); /* what was missed before the LISTEN */
+                         NULL); /* notifications sent before the LISTEN were missed */
     else
         subscribed(listener);
     listener->state = LISTENER_IDLE;
     pg_listener_ask(listener);
 }
 
-/* Notes the answer; an error of class 42 means that the database has no such function, and so does
- * not fit the modules. False: the result is neither. */
+/*
+ * Records the result. An error of class 42 means that the function does not exist, so the database
+ * does not match the modules. Returns false if the result is neither.
+ */
 static bool note_pause(const struct pg_listener *listener, const PGresult *result)
 {
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
@@ -301,8 +307,7 @@ static bool note_pause(const struct pg_listener *listener, const PGresult *resul
     return true;
 }
 
-/* Whether the session is not, or not any more, the one that was asked for; `problem` says it then.
- */
+/* Whether the session does not, or no longer, have the requested properties; sets `problem`. */
 static bool is_unfit(struct pg_listener *listener, const PGresult *result)
 {
     if (listener->state == LISTENER_CHECKING)
@@ -313,7 +318,7 @@ static bool is_unfit(struct pg_listener *listener, const PGresult *result)
     return true;
 }
 
-/* Reads results to the end; -1 on an error among them. */
+/* Reads all results; -1 if one is an error. */
 static int drain_results(struct pg_listener *listener, bool *complete)
 {
     int status = 0;
@@ -425,13 +430,13 @@ static void pg_listener_timer(struct timer *timer)
     }
 }
 
-/* A connection that is still to come listens to all that is there by then. */
+/* If the connection is not established yet, it will listen on all channels anyway. */
 static void subscribe(struct message *message)
 {
     struct subscribing *subscribing = (struct subscribing *)(void *)message;
     struct pg_listener *listener = subscribing->listener;
 
-    subscribed(listener); /* one that is not waited for any more */
+    subscribed(listener); /* a previous caller that has stopped waiting */
     listener->subscriber = subscribing;
     if (listener->state == LISTENER_OFF || listener->state == LISTENER_CONNECTING ||
         listener->state == LISTENER_CHECKING)
@@ -440,7 +445,7 @@ static void subscribe(struct message *message)
         pg_listener_listen(listener, LISTENER_SUBSCRIBING);
 }
 
-/* Until it is done, or the loop stands: that one does it when it goes on. */
+/* Waits until it is done, or the loop is blocked: then the loop does it when it resumes. */
 static void wait_for(struct subscribing *subscribing, const struct loop *loop)
 {
     int failed;
@@ -484,7 +489,7 @@ struct pg_listener *pg_listener_new(struct loop *loop, const struct pg_settings 
 
 void pg_listener_free(struct pg_listener *listener)
 {
-    listener->told = true; /* it is we who leave */
+    listener->told = true; /* closed intentionally, so log nothing */
     pg_listener_lost(listener, NULL);
     timer_clear(&listener->loop->timers, &listener->timer);
     free(listener);

@@ -1,4 +1,4 @@
-/* Notices of PostgreSQL. */
+/* Handles notices of PostgreSQL. */
 #include <string.h>
 
 #include "core/postgres/pg.h"

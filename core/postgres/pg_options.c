@@ -1,5 +1,4 @@
-/* How a connection is made: one place for the loops, the listener, the commands and the migration.
- */
+/* Connection parameters of the loops, the listener, the commands and the migration. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,15 +6,15 @@
 #include "core/postgres/pg.h"
 
 /*
- * Before what the url says: it may ask for another one. The server's own keepalives end the
- * sessions of a machine that died, and with them the locks that they hold, within some 15 seconds
- * instead of two hours.
+ * Options before the url's, which may override them. With these keepalives the server ends the
+ * sessions of a dead machine, and releases their locks, within about 15 seconds instead of two
+ * hours.
  */
 #define PINNED_FIRST                                                                               \
     "-c search_path=\"$user\",public -c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 "       \
     "-c tcp_keepalives_count=3 -c tcp_user_timeout=8000"
 
-/* After it: texts of these forms are what the host and the modules read and write. */
+/* Options after the url's: the host and the modules read and write these formats. */
 #define PINNED_LAST                                                                                \
     "-c datestyle=ISO,MDY -c intervalstyle=iso_8601 -c timezone=UTC -c bytea_output=hex "          \
     "-c standard_conforming_strings=on -c extra_float_digits=1"
@@ -64,7 +63,7 @@ enum resolver_state pg_target(const struct pg_settings *settings, struct pg_targ
     size_t count = 0;
 
     place->settings = settings;
-    /* first, expanded: what follows wins over the setting */
+    /* first, expanded: later parameters override the setting */
     place_add(place, &count, "dbname", settings->url);
     if (found == RESOLVER_FOUND) {
         place_add(place, &count, "host", place->found.host);

@@ -5,12 +5,13 @@
 #include "core/postgres/pg_listener.h"
 
 enum {
-    PIPELINE_DEPTH = 2, /* batches under way on a connection: the next waits at PostgreSQL */
-    BATCH_MAX = 64,     /* entries in a batch: bounds what a failing one sends again */
-    PATROL_MS = 250,    /* while something is under way or waits */
-    SILENCE_MS = 2000,  /* beyond statement_timeout: the connection is dead */
-    /* Nothing heard for so long, and the listener neither: PostgreSQL is away. A machine that is
-     * short of processors may stall for a second. */
+    PIPELINE_DEPTH = 2, /* batches in progress per connection: the next one waits in PostgreSQL */
+    BATCH_MAX = 64,     /* entries per batch: limits the number that is sent again after a
+                         * failure */
+    PATROL_MS = 250,    /* interval while entries are waiting or in progress */
+    SILENCE_MS = 2000,  /* after this time beyond statement_timeout the connection is dead */
+    /* If neither a connection nor the listener has received anything for this time, PostgreSQL is
+     * unavailable. A machine that is short of processors may stall for a second. */
     AWAY_MS = 2000
 };
 
@@ -18,7 +19,7 @@ _Static_assert((int)PG_POOLS == (int)LOOP_PG_POOLS, "each has its place in struc
 
 const char *const pg_pool_names[PG_POOLS] = {"read", "write", "unit", "long", "tx"};
 
-/* What is connected goes before what may soon be: that one may take long, or fail. */
+/* Connected connections are preferred to connecting ones, which may take long or fail. */
 static int rank(const struct pg_conn *conn)
 {
     if (!pg_conn_usable(conn))
@@ -33,7 +34,7 @@ static bool better(const struct pg_conn *one, const struct pg_conn *other)
     return one->batches + one->waiting_count < other->batches + other->waiting_count;
 }
 
-/* What is asked by key meets on the first connection of the best: there it can share executions. */
+/* Entries with a key go to the first of the best connections, so that they can share executions. */
 static struct pg_conn *meeting_place(struct pg_pool *pool)
 {
     struct pg_conn *best = NULL;
@@ -63,8 +64,8 @@ void pg_conn_leave(struct pg_conn *lost)
 }
 
 /*
- * Units keep to the connection of their key, and long statements wait in one queue for all
- * connections of their pool; the rest goes where least is under way.
+ * Units use the connection of their key, and long statements wait in one queue for all connections
+ * of their pool; other entries go to the connection with the fewest entries.
  */
 static struct pg_conn *choose(struct pg_pool *pool, const struct pg_entry *entry)
 {
@@ -101,9 +102,9 @@ enum pg_pool_kind pg_pool_for(const struct bb_sql *sql)
 }
 
 /*
- * Whether the entry goes to the long pool for its size: others would wait in its batch. So do units
- * with the key of one that does: they would wait for its locks, and the rest of their batch with
- * them.
+ * Whether the entry must go to the long pool because of its size: others in its batch would wait.
+ * Units with the same key as such a unit also go there: they would wait for its locks, and the rest
+ * of their batch with them.
  */
 static bool is_large(const struct pg *pg, enum pg_pool_kind kind, const struct pg_entry *entry)
 {
@@ -151,7 +152,7 @@ int pg_submit(struct pg *pg, enum pg_pool_kind kind, struct pg_entry *entry)
     return 0;
 }
 
-/* What has not been sent yet need not wait for its deadline. */
+/* Fails entries that have not been sent yet, so that they need not wait for their deadline. */
 static void turn_away(struct pg *pg)
 {
     for (int kind = 0; kind < PG_POOLS; kind++) {

@@ -1,15 +1,15 @@
-/* What waits for a connection: who is refused, and who is served next. */
+/* The queues of connections: refuses entries, and selects the next one. */
 #include "core/postgres/pg_pool.h"
 #include "core/request/quota.h"
 
-enum { READS = 16 /* of a batch: the places of which one owner has a share */ };
+enum { READS = 16 /* places in a batch of reads, of which each owner has a share */ };
 
 static struct pg_entry *entry_of(struct fair_entry *queued)
 {
     return BB_CONTAINER_OF(queued, struct pg_entry, queued);
 }
 
-/* So many connections of the pool may be at work for one owner alone. */
+/* Maximum number of connections of the pool that may be busy for one owner. */
 static size_t activity_max(const struct pg_pool *pool)
 {
     return quota_part(pool->pg->settings.share, pool->count);
@@ -46,8 +46,7 @@ void pg_entry_leave(struct pg_entry *entry)
     entry->queued.owner = NULL;
 }
 
-/* What is sent again, and what belongs to a connection that is checked out, goes before everybody.
- */
+/* Entries that are sent again, or belong to a checked out connection, come first. */
 static void queue_in_front(struct pg_conn *conn, struct pg_entry *entry)
 {
     entry->next = conn->again;
@@ -81,7 +80,7 @@ static struct pg_entry *take_again(struct pg_conn *conn)
     return taken(conn, entry);
 }
 
-/* Whether it may travel in the batch that is gathered: in the long pool a batch is one entry. */
+/* Whether the entry fits into the current batch: in the long pool a batch has one entry. */
 static bool may_go(const struct pg_conn *conn, const struct pg_entry *entry,
                    const struct fair_flow *flow)
 {
@@ -104,7 +103,7 @@ static void count_served(struct pg_conn *conn, struct pg_entry *entry, struct fa
     }
 }
 
-/* The next one in the queue, passing those by whose owners have their share. */
+/* Returns the next entry in the queue; skips owners that have used up their share. */
 static struct pg_entry *take_next(struct pg_conn *conn, size_t gathered)
 {
     for (unsigned i = conn->queue.flows; i; i--) {
@@ -116,7 +115,8 @@ static struct pg_entry *take_next(struct pg_conn *conn, size_t gathered)
         struct pg_entry *entry = entry_of(queued);
 
         if (entry->rq && gathered && conn->gathered_bytes + entry->bytes > PG_BATCH_BYTES)
-            return NULL; /* the first of the next batch, else small ones pass it by for ever */
+            return NULL; /* wait for the next batch: otherwise small entries could overtake this
+                          * one forever */
         if (may_go(conn, entry, flow)) {
             count_served(conn, entry, flow);
             conn->gathered_bytes += entry->bytes;
@@ -129,9 +129,10 @@ static struct pg_entry *take_next(struct pg_conn *conn, size_t gathered)
 }
 
 /*
- * A long statement waits for no connection in particular: whichever is free takes the next one.
- * New ones queue at one connection. The search begins with the connection's own queue, so that
- * those which queued there while the other was down do not wait until all newer ones are sent.
+ * A long statement does not wait for a specific connection: the next free one takes it. New
+ * statements queue at one connection. The search begins with the connection's own queue, so that
+ * statements that queued there while the other connection was down do not wait until all newer ones
+ * are sent.
  */
 static struct pg_entry *take_long(const struct pg_conn *conn)
 {
@@ -144,8 +145,8 @@ static struct pg_entry *take_long(const struct pg_conn *conn)
 }
 
 /*
- * Places of one owner in a batch. Units are short, and their commit is shared; reads may take a
- * while, and others wait for the batch that is under way.
+ * Returns the maximum number of entries of one owner in a batch. Units are short, and share their
+ * commit; reads may take longer, and others wait for the batch in progress.
  */
 static size_t places(const struct pg_pool *pool)
 {

@@ -1,4 +1,4 @@
-/* What has become of batches: their results, and which of their entries are sent again. */
+/* The outcome of batches: their results, and which of their entries are sent again. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,8 +7,8 @@
 enum { TRIES_MAX = 4 };
 
 /*
- * Sends an entry of a failed batch again: by itself where the batch was undone as a whole, and one
- * that was in bad company twice.
+ * Sends an entry of a failed batch again: in a separate batch if the whole batch was undone, or if
+ * the entry was in a failed batch twice.
  */
 static void entry_again(struct pg_conn *conn, struct pg_entry *entry)
 {
@@ -32,7 +32,7 @@ static bool worth_again(const struct failure *failure)
            failure->stale;
 }
 
-/* The lists are sent again in their order, so the last is queued in front first. */
+/* Reverses the list, because entries are put in front of the queue one after the other. */
 static struct pg_entry *reverse(struct pg_entry *list)
 {
     struct pg_entry *back = NULL;
@@ -47,7 +47,9 @@ static struct pg_entry *reverse(struct pg_entry *list)
     return back;
 }
 
-/* An entry's own verdict counts when nothing else shared its transaction, or nothing was undone. */
+/*
+ * Whether an entry's outcome is its own: if it was alone in its transaction, or nothing was undone.
+ */
 static bool outcome_known(const struct pg_conn *conn, const struct pg_batch *batch,
                           const struct pg_entry *entry)
 {
@@ -59,7 +61,7 @@ static bool outcome_known(const struct pg_conn *conn, const struct pg_batch *bat
         return true;
     if (own_failure && worth_again(&entry->failure) && entry->tries < TRIES_MAX)
         return false;
-    /* what is written was undone with the batch, though its statement had succeeded */
+    /* the batch was undone, and with it the writes of statements that had succeeded */
     if (conn->pool->kind == PG_UNIT || entry->write)
         return batch->count == 1 && own_failure;
     return own_failure || (entry->last && pg_op_answered(entry->last));
@@ -83,7 +85,7 @@ static void batch_synced(struct pg_conn *conn, struct pg_batch *batch)
     free(batch);
 }
 
-/* libpq's own, made for want of memory: what the server said, and did, is not known. */
+/* Whether libpq created the result for lack of memory: the server's result is unknown. */
 static bool is_outcome_unknown(struct pg_conn *conn, const PGresult *result)
 {
     if (PQresultStatus(result) != PGRES_PIPELINE_ABORTED &&
@@ -133,8 +135,9 @@ static void take_result(struct pg_conn *conn, const struct pg_expect *e, PGresul
 }
 
 /*
- * The commit at the Sync failed (a deferred constraint, say), so nothing of the batch is in the
- * database; the Sync's own result is still to come. Whose fault it was shows when each is alone.
+ * The commit at the Sync failed (for instance because of a deferred constraint), so nothing of the
+ * batch is stored; the Sync's own result follows. Sending each entry separately shows which one
+ * failed.
  */
 static void take_commit_error(struct pg_conn *conn, struct pg_batch *batch, PGresult *result)
 {
@@ -145,8 +148,9 @@ static void take_commit_error(struct pg_conn *conn, struct pg_batch *batch, PGre
 }
 
 /*
- * Whether the batch that was just closed has left its transaction open, or failed: what follows
- * would become a part of it, and be lost with it. Not known while more is under way.
+ * Whether the batch that was just completed has left its transaction open or failed: later
+ * statements would be part of that transaction and lost with it. Unknown while other batches are in
+ * progress.
  */
 static bool is_astray(const struct pg_conn *conn)
 {
@@ -156,8 +160,8 @@ static bool is_astray(const struct pg_conn *conn)
 }
 
 /*
- * libpq 15 that has no memory for the result of a Sync makes none, and says that it is busy for
- * ever. Only its text tells; the server's would have a severity before it.
+ * If libpq 15 runs out of memory for the result of a Sync, it creates none and reports that it is
+ * busy forever. Only its message reveals that; a message of the server would begin with a severity.
  */
 static bool is_starved(const struct pg_conn *conn)
 {
@@ -170,28 +174,28 @@ static bool is_starved(const struct pg_conn *conn)
     return !strncmp(last, starved, strlen(starved));
 }
 
-/* What follows on the connection has been done with those settings, and is as good as lost. */
+/* Later statements on the connection ran with the changed settings, so they count as lost. */
 static bool has_spoilt(const struct pg_conn *conn, const struct pg_batch *batch)
 {
     return conn->pool->kind != PG_TX &&
            pg_session_is_spoilt(conn, batch->count == 1 ? batch->entries->rq : NULL);
 }
 
-/* One step: -1 when nothing more can be read now. */
+/* Reads one result: -1 if nothing more can be read now. */
 static int read_one(struct pg_conn *conn, bool *after_null)
 {
     PGresult *result = PQgetResult(conn->pg);
     struct pg_expect *e = pg_expect_at(conn, 0);
 
     if (!result) {
-        /* a NULL ends each statement's results; two in a row mean that there is nothing */
+        /* NULL ends the results of a statement; a second NULL means that there are no more */
         if (*after_null)
             return -1;
         *after_null = true;
         return 0;
     }
     *after_null = false;
-    if (conn->unreplicated) { /* reported before the batch's success */
+    if (conn->unreplicated) { /* the notice precedes the success of the batch */
         PQclear(result);
         return -1;
     }
@@ -206,7 +210,7 @@ static int read_one(struct pg_conn *conn, bool *after_null)
         return 0;
     }
     PQclear(result);
-    if (now.kind != PG_EXPECT_SYNC) { /* a result before it got lost */
+    if (now.kind != PG_EXPECT_SYNC) { /* an earlier result was lost */
         conn->outcome_unknown = true;
         return -1;
     }
@@ -234,7 +238,7 @@ void pg_results_read(struct pg_conn *conn)
         if (read_one(conn, &after_null))
             break;
     }
-    /* with nothing expected, too: that is how libpq takes what the server says unasked */
+    /* also if nothing is expected: this is how libpq processes unsolicited messages */
     if (PQisBusy(conn->pg) && conn->expect_count && is_starved(conn))
         conn->outcome_unknown = true;
     if (conn->unreplicated)
@@ -251,7 +255,7 @@ void pg_results_read(struct pg_conn *conn)
         pg_conn_lost(conn, "the server ends it");
 }
 
-/* Whether the entry may be sent again although nobody knows what became of it. */
+/* Whether the entry may be sent again although its outcome is unknown. */
 static bool safe_to_retry(const struct pg_conn *conn, const struct pg_entry *entry)
 {
     enum pg_pool_kind kind = conn->pool->kind;

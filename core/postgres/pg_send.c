@@ -1,4 +1,4 @@
-/* Batches on their way to the server, and the statements that a connection has prepared. */
+/* Sends batches to the server, and tracks the prepared statements of each connection. */
 #include <stdlib.h>
 
 #include "core/base/text.h"
@@ -6,7 +6,7 @@
 
 enum { NAME_SIZE = 24 };
 
-/* A statement's name on the server: its address, which no other statement ever has. */
+/* Returns a statement's name on the server: its address, which is unique. */
 static void statement_name(const struct bb_sql *sql, char name[NAME_SIZE])
 {
     uintptr_t rest = (uintptr_t)sql;
@@ -54,7 +54,7 @@ static int prepared_add(struct pg_conn *conn, const struct bb_sql *sql)
     return 0;
 }
 
-/* Those behind it move up, as far as they are not where they belong. */
+/* Entries after it in the hash table move up if they are not at their own position. */
 void pg_prepared_forget(struct pg_conn *conn, const struct bb_sql *sql)
 {
     size_t mask = conn->prepared_room - 1, slot = prepared_slot(conn, sql);
@@ -71,7 +71,7 @@ void pg_prepared_forget(struct pg_conn *conn, const struct bb_sql *sql)
     }
 }
 
-/* Prepares a statement that this connection has not seen. */
+/* Prepares a statement that is new on this connection. */
 static int send_prepare(struct pg_conn *conn, struct pg_batch *batch, struct pg_entry *entry,
                         struct pg_op *op, const struct bb_sql *sql)
 {
@@ -152,7 +152,7 @@ int pg_batch_send(struct pg_conn *conn, struct pg_entry *entries, size_t count)
     if (!conn->batches++)
         conn->oldest_ms = batch->sent_ms;
     if (send_entries(conn, batch)) {
-        /* Without its Sync nothing of it can have been committed; pg_results_lost() frees it. */
+        /* Without its Sync nothing of it can be committed; pg_results_lost() frees it. */
         if (pg_expect_add(conn, (struct pg_expect){.kind = PG_EXPECT_SYNC, .batch = batch})) {
             fail_list(entries, FAILED_MEMORY);
             free(batch);

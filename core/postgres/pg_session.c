@@ -1,12 +1,16 @@
 /*
- * What a connection is set to. A function that a statement calls may change that unseen, for all
- * who would use the connection next. PostgreSQL tells of some settings when they change, before it
- * says that the transaction has ended, so these are compared then. No other can be seen.
+ * The settings of a session. A function called by a statement may change settings without the host
+ * noticing, which affects later users of the connection. PostgreSQL reports changes of some
+ * settings before the end of the transaction, so the host compares these. Other changes go
+ * unnoticed.
  */
 #include "core/postgres/pg_pool.h"
 #include "core/request/module_error.h"
 
-/* Not in_hot_standby, which is the server's own; search_path is told of by PostgreSQL 18. */
+/*
+ * Without in_hot_standby, which is a state of the server. PostgreSQL 18 and later report
+ * search_path.
+ */
 static const char *const names[PG_REPORTED] = {"TimeZone",
                                                "DateStyle",
                                                "IntervalStyle",

@@ -3,17 +3,18 @@
 #include "core/postgres/sql.h"
 
 /*
- * A connection of the tx pool, checked out by one request. Statements go out one by one, each with
- * its own Sync; the transaction is what BEGIN and COMMIT make it.
+ * A connection of the tx pool that is checked out by one request. Statements are sent one by one,
+ * each with a Sync; BEGIN and COMMIT delimit the transaction.
  */
 struct pg_tx {
-    struct pg_tx *next; /* among the waiters */
+    struct pg_tx *next; /* in the list of waiters */
     struct core_request *rq;
     struct pg_conn *conn;     /* NULL: waiting, or lost */
-    struct pg_entry *entry;   /* under way */
-    struct fair_owner *owner; /* NULL: it has ended */
-    bool checked_out;         /* waits no more: got a connection, lost it again, or there is none */
-    bool running;             /* counted so for its owner */
+    struct pg_entry *entry;   /* in progress */
+    struct fair_owner *owner; /* NULL: ended */
+    bool checked_out;         /* no longer waits: got a connection, lost it again, or there is
+                               * none */
+    bool running;             /* counted for its owner */
 };
 
 size_t pg_tx_waiting(const struct pg_pool *pool)
@@ -63,7 +64,10 @@ static void check_out(struct pg_conn *conn, struct pg_tx *tx)
     tx->checked_out = true;
 }
 
-/* The first of those whose owner has least; NULL: nobody waits, or who does has its share. */
+/*
+ * Returns the first waiter of the owner with the fewest connections; NULL if none waits, or all
+ * owners have used up their share.
+ */
 static struct pg_tx *next_waiter(const struct pg_pool *pool)
 {
     struct pg_tx *next = NULL;
@@ -192,14 +196,14 @@ int pg_tx_run_item(struct pg_tx *tx, struct pg_entry *entry)
 {
     struct core_request *rq = tx->rq;
 
-    if (!tx->conn || tx->entry) { /* lost, or given up on: nothing more can be said on it */
+    if (!tx->conn || tx->entry) { /* lost, or abandoned: nothing more can be sent on it */
         pg_entry_free(entry);
         return request_fail(rq, tx->entry ? FAILED_DEADLINE : FAILED_UNAVAILABLE);
     }
     tx->entry = entry;
     pg_conn_queue(tx->conn, entry, false);
     if (request_wait(rq, &entry->done))
-        return -1; /* pg_tx_end() closes the connection, and the entry with it */
+        return -1; /* pg_tx_end() closes the connection and frees the entry */
     tx->entry = NULL;
     if (!entry->failure.kind)
         return 0;
@@ -245,7 +249,7 @@ static struct pg_pool *pool_of(const struct pg_tx *tx)
     return &tx->rq->loop->pg->pools[PG_TX];
 }
 
-/* Whose share it was may be waiting, though connections are free. */
+/* The owner whose share became available may be waiting, although connections are free. */
 static void hand_over_all(struct pg_pool *pool)
 {
     for (unsigned i = 0; i < pool->count; i++)

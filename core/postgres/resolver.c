@@ -16,8 +16,8 @@
 
 enum {
     ADDRESS_SIZE = 64,
-    FRESH_MS = 1000,  /* so long what was found is taken without asking again */
-    PATIENCE_MS = 300 /* so long an answer is waited for before what was known is taken */
+    FRESH_MS = 1000,  /* a result is used for this time without a new lookup */
+    PATIENCE_MS = 300 /* wait for a lookup for this time before using the previous result */
 };
 
 struct host {
@@ -30,14 +30,14 @@ struct host {
 struct resolver {
     struct host hosts[RESOLVER_HOSTS_MAX];
     size_t count;
-    bool named; /* any of them */
+    bool named; /* whether any of the hosts is a name */
     pthread_mutex_t lock;
     pthread_cond_t news;
-    /* under the lock, with the addresses */
-    int holders;      /* the owner, the thread */
-    int64_t asked_ms; /* since when the thread looks; 0: it does not */
-    int64_t found_ms; /* when it last came back; 0: never */
-    unsigned turn;    /* which server is begun with */
+    /* protected by the lock, like the addresses */
+    int holders;      /* the owner and the thread */
+    int64_t asked_ms; /* start of the current lookup; 0: none */
+    int64_t found_ms; /* end of the last lookup; 0: none yet */
+    unsigned turn;    /* index of the server at which lists begin */
     bool stop;
 };
 
@@ -60,7 +60,7 @@ static void release(struct resolver *resolver)
     free(resolver);
 }
 
-/* What was known stays where nothing is found: the name server may be ill. */
+/* Keeps the previous addresses if nothing is found: the name server may be faulty. */
 static void keep(struct resolver *resolver, struct host *host, const struct addrinfo *found)
 {
     pthread_mutex_lock(&resolver->lock);
@@ -107,7 +107,7 @@ static void *resolver_main(void *arg)
     return NULL;
 }
 
-/* ---- making --------------------------------------------------------------------------------- */
+/* ---- creation ------------------------------------------------------------------------------ */
 
 static bool is_named(const char *host)
 {
@@ -117,7 +117,7 @@ static bool is_named(const char *host)
            inet_pton(AF_INET, host, &address) != 1;
 }
 
-/* The next of a list with commas; NULL: no memory. */
+/* Returns the next item of a comma-separated list; NULL: out of memory. */
 static char *take(const char **list)
 {
     size_t length = strcspn(*list, ",");
@@ -136,7 +136,7 @@ size_t resolver_length(const char *list)
     return count;
 }
 
-/* One port is that of all hosts. */
+/* A single port applies to all hosts. */
 static int add_hosts(struct resolver *resolver, const char *hosts, const char *ports)
 {
     bool each = strchr(ports, ',') != NULL;
@@ -167,7 +167,7 @@ void resolver_wait(struct resolver *resolver, int64_t ms)
     pthread_mutex_unlock(&resolver->lock);
 }
 
-/* Whoever comes first shall find what is quick to find. */
+/* Waits a little, so that the first caller gets the result of a quick lookup. */
 static int begin(struct resolver *resolver)
 {
     pthread_t thread;
@@ -201,7 +201,7 @@ struct resolver *resolver_new(const char *hosts, const char *ports)
     return NULL;
 }
 
-/* ---- telling -------------------------------------------------------------------------------- */
+/* ---- results ------------------------------------------------------------------------------- */
 
 static bool fits(const char *list, const char *text)
 {
@@ -215,7 +215,7 @@ static void put(char list[RESOLVER_TEXT], bool first, const char *text)
     snprintf(list + used, RESOLVER_TEXT - used, "%s%s", first ? "" : ",", text);
 }
 
-/* False: there is no room for it, in one of the lists. */
+/* Returns false if one of the lists has no room for it. */
 static bool put_host(struct resolver_found *found, bool first, const struct host *host,
                      const char *address)
 {
@@ -232,7 +232,7 @@ static bool put_host(struct resolver_found *found, bool first, const struct host
 
 struct server {
     const struct host *host;
-    const char *address; /* "": the host is one, or a socket */
+    const char *address; /* "": the host is an address or a socket */
 };
 
 enum { SERVERS_MAX = RESOLVER_HOSTS_MAX * RESOLVER_ADDRESSES_MAX };
@@ -299,7 +299,7 @@ static bool is_server(const struct server *server, const char *host, const char 
            (!*server->host->port || !strcmp(server->host->port, port));
 }
 
-/* How many there are up to this one, with it, from the one whose turn it is. */
+/* Returns the number of servers from the current one to this one, inclusive. */
 static unsigned servers_to(const struct resolver *resolver, const char *host, const char *address,
                            const char *port)
 {
@@ -319,7 +319,7 @@ void resolver_rotate(struct resolver *resolver, unsigned turn, const char *host,
     if (!resolver)
         return;
     pthread_mutex_lock(&resolver->lock);
-    if (resolver->turn == turn) /* many find it silent at a time */
+    if (resolver->turn == turn) /* many callers may report it at the same time */
         resolver->turn += servers_to(resolver, host, address, port);
     pthread_mutex_unlock(&resolver->lock);
 }

@@ -1,12 +1,11 @@
 /*
- * Names of servers. Looking one up takes many seconds where the name server does not answer, and
- * libpq would do it on the loop, for each connection anew; so a thread does it, and loops take what
- * it has found. Sockets and addresses have no such thread.
+ * Resolves server names. If the name server does not respond, a lookup takes many seconds, and
+ * libpq would do it on the loop for each connection; so a separate thread does it, and loops use
+ * its latest result. Sockets and addresses need no such thread.
  *
- * Why not libpq's blocking connect on a thread of the host's pool: it looks the name up for each
- * connection, so while the name server is silent each of them holds a thread of its own for as long
- * as that takes, and it does not know the addresses of a minute ago, by which connections come back
- * here.
+ * libpq's blocking connect on a pool thread would not be sufficient: it looks up the name for each
+ * connection, so while the name server is silent each connection would block a thread for that
+ * time; and it does not remember earlier addresses, which this resolver uses for reconnecting.
  */
 #ifndef CORE_RESOLVER_H
 #define CORE_RESOLVER_H
@@ -17,20 +16,21 @@
 struct resolver;
 
 enum resolver_state {
-    RESOLVER_PLAIN, /* one server, and nothing to look up: take the place as it is written */
+    RESOLVER_PLAIN, /* one server that needs no lookup: use the place as written */
     RESOLVER_FOUND,
-    RESOLVER_LATER, /* being looked up: come again in NAMES_AGAIN_MS */
-    RESOLVER_NONE   /* not found, or there is no answer */
+    RESOLVER_LATER, /* being looked up: try again in NAMES_AGAIN_MS */
+    RESOLVER_NONE   /* not found, or no response */
 };
 
 enum {
     NAMES_AGAIN_MS = 20,
     RESOLVER_TEXT = 4096,
     RESOLVER_HOSTS_MAX = 16,
-    RESOLVER_ADDRESSES_MAX = 8 /* of a host */
+    RESOLVER_ADDRESSES_MAX = 8 /* per host */
 };
 
-/* Lists with commas, of one length, as libpq takes them; the server whose turn it is comes first.
+/*
+ * Comma-separated lists of equal length, as libpq expects them, beginning with the current server.
  */
 struct resolver_found {
     char host[RESOLVER_TEXT], hostaddr[RESOLVER_TEXT], port[RESOLVER_TEXT];
@@ -38,37 +38,38 @@ struct resolver_found {
 };
 
 /*
- * Those among hosts: a list with commas, of at most RESOLVER_HOSTS_MAX, and its ports, of which one
- * is that of all. They are being looked up already when this returns, or have been. NULL: failed
- * (logged).
+ * Creates a resolver for a comma-separated list of at most RESOLVER_HOSTS_MAX hosts, and a list of
+ * their ports (or one port for all). The lookup has started, or is not necessary, when this
+ * returns. NULL: failed (logged).
  */
 struct resolver *resolver_new(const char *hosts, const char *ports);
 
-/* How many a list with commas has. */
+/* Number of items in a comma-separated list. */
 size_t resolver_length(const char *list);
 
-/* resolver_place.c: those in a connection string of libpq, and in "host:port". */
+/* resolver_place.c: the hosts of a libpq connection string, or of "host:port". */
 struct resolver *resolver_of_database(const char *conninfo);
 struct resolver *resolver_of_redis(const char *url);
 
 /*
- * What is known of them. Found are those that answer; where the name server is silent, what it said
- * before. Never waits. Any thread.
+ * Returns the addresses of the last lookup, or of an earlier one if the name server does not
+ * respond. Never waits. Any thread.
  */
 enum resolver_state resolver_look_up(struct resolver *resolver, struct resolver_found *found);
 
 /*
- * The server of this host, address and port says nothing: of the list that was found with this
- * turn, the next list begins behind it. libpq goes on by itself when a server refuses, but waits
- * for one that says nothing. An address that is not known passes the first one by. Any thread.
+ * Reports that a server does not respond: lists begin with the server after it from now on. `turn`
+ * is from the list in which the server was found. libpq itself continues with the next server if
+ * one refuses, but waits for one that does not respond. If the address is unknown, the first server
+ * is skipped. Any thread.
  */
 void resolver_rotate(struct resolver *resolver, unsigned turn, const char *host,
                      const char *address, const char *port);
 
-/* Waits until they have been looked up once, for at most so long. */
+/* Waits for the first lookup to complete, for at most `ms` milliseconds. */
 void resolver_wait(struct resolver *resolver, int64_t ms);
 
-/* Does not wait for the thread. NULL is fine. */
+/* Does not wait for the thread. NULL is allowed. */
 void resolver_free(struct resolver *resolver);
 
 #endif

@@ -1,4 +1,4 @@
-/* Which names there are in the places of PostgreSQL and Redis. */
+/* Extracts the host names from the settings for PostgreSQL and Redis. */
 #include <libpq-fe.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static const char *variable(const char *name)
     return value ? value : "";
 }
 
-/* What libpq takes from elsewhere, or would refuse, is left to it. */
+/* Parameters that libpq takes from elsewhere or would refuse are left to libpq. */
 static bool is_libpqs(const PQconninfoOption *options, const char *host, const char *port)
 {
     return *option(options, "hostaddr") || *option(options, "service") || *variable("PGHOSTADDR") ||

@@ -23,7 +23,8 @@ struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
                           const struct bb_value *values, size_t count)
 {
     enum pg_pool_kind pool = pg_pool_for(sql);
-    struct pg_kept *kept = pg_kept_new(rq->arena); /* now: what is written cannot be taken back */
+    struct pg_kept *kept = pg_kept_new(rq->arena); /* allocated now, because writes cannot be
+                                                    * taken back later */
     struct pg_entry *entry = kept ? entry_for(rq) : NULL;
     struct bb_rows *rows = NULL;
 
@@ -72,7 +73,10 @@ struct bb_rows *sql_rows(struct core_request *rq, const PGresult *result)
     return rows;
 }
 
-/* The row of the result; one that is not there for a row that is not: libpq answers for it. */
+/*
+ * Returns the index of the row in the result. Invalid indexes give a row that does not exist, for
+ * which libpq returns defaults.
+ */
 static int row_of(const struct bb_rows *rows, size_t row)
 {
     if (row >= (size_t)rows->count)

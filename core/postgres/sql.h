@@ -8,10 +8,10 @@
 #include "core/postgres/pg.h"
 #include "core/request/request.h"
 
-/* The advisory lock of migrations. */
+/* Key of the advisory lock for migrations. */
 #define MIGRATION_LOCK "7094709482943872001"
 
-/* An event of a transaction, kept until the commit for the committed hooks. */
+/* An event of a transaction, kept for the committed hooks until the commit. */
 struct raised {
     struct raised *next;
     const struct core_event *event;
@@ -19,7 +19,7 @@ struct raised {
     json_t *payload; /* owned */
 };
 
-/* What bb_after() asked for. */
+/* A call of bb_after(). */
 struct tx_after {
     struct tx_after *next;
     struct bb_host *host;
@@ -27,7 +27,7 @@ struct tx_after {
     void *arg;
 };
 
-/* What bb_before() asked for, with the memory behind it. */
+/* A call of bb_before(), with its memory. */
 struct tx_before {
     struct tx_before *next;
     struct bb_host *host;
@@ -37,14 +37,15 @@ struct tx_before {
 
 struct bb_tx {
     struct core_request *rq;
-    struct bb_tx *next;        /* of the request */
+    struct bb_tx *next;        /* in the request's list */
     struct pg_tx *checked_out; /* interactive: the connection */
-    struct pg_entry *entry;    /* what will be sent: a unit; interactive: what hooks have added */
-    int gathered_from;         /* interactive: the index of its first statement */
-    bool over;                 /* unit: it has been committed, or that was tried */
-    bool refused;              /* a statement of it was, so it cannot be committed */
-    int count;                 /* statements so far */
-    struct bb_rows **results;  /* by statement; of a unit after its commit */
+    struct pg_entry *entry;    /* a unit's statements; interactive: statements that hooks have
+                                * added */
+    int gathered_from;         /* interactive: the index of the first statement of `entry` */
+    bool over;                 /* unit: committed, or the commit failed */
+    bool refused;              /* a statement was refused, so it cannot be committed */
+    int count;                 /* number of statements */
+    struct bb_rows **results;  /* by statement; a unit's after its commit */
     size_t results_room;
     struct tx_before *before;
     struct tx_after *after, *after_last;
@@ -52,16 +53,16 @@ struct bb_tx {
 };
 
 /*
- * sql_admit.c: whether a module's statement may be sent, see sql_check.h; 0, or -1 with
- * FAILED_REFUSED (logged). Its text is looked at once.
+ * sql_admit.c: checks whether a module's statement may be sent, see sql_check.h. Returns 0, or -1
+ * with FAILED_REFUSED (logged). Each text is checked only once.
  */
 int sql_admit(struct core_request *rq, const struct bb_sql *sql, bool interactive);
 
 /*
- * tx_check.c: a module may hold on to what is over, or hand in what another request has: what is
- * not among the request's own is never looked into. Whether `tx` is, and is still open (or only: is
- * among them); else that is told, and the request answered 500. `what` is the function's name. rq
- * NULL: no request runs.
+ * tx_check.c: a module may keep a transaction that is over, or pass one of another request, so
+ * transactions that are not in the request's list are never dereferenced. tx_usable() checks that
+ * `tx` is in the list and still open, tx_known() only that it is in the list; otherwise an error is
+ * logged and the request answered 500. `what` is the function's name. rq NULL: no request runs.
  */
 void tx_join(struct bb_tx *tx);
 void tx_leave(struct bb_tx *tx);
@@ -69,29 +70,31 @@ bool tx_usable(struct core_request *rq, const struct bb_tx *tx, const char *what
 bool tx_known(struct core_request *rq, const struct bb_tx *tx, const char *what);
 
 /*
- * sql_failed.c: the request's statement failed; in a job, a hook or a command that is logged at
- * once. Where a table, column or function is undefined, it asks PostgreSQL whether a migration
- * runs.
+ * sql_failed.c: the request's statement failed. In a job, a hook or a command this is logged at
+ * once. If a table, column or function is undefined, it asks PostgreSQL whether a migration is
+ * running.
  */
 void sql_failed(struct core_request *rq, const struct failure *failure);
 
 struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
                           const struct bb_value *values, size_t count);
 
-/* All rows of a result, which the request's arena owns already. */
+/* Returns all rows of a result that the request's arena already owns. */
 struct bb_rows *sql_rows(struct core_request *rq, const PGresult *result);
 
 /* Frees the blocks of ids that the loop holds. */
 void sql_ids_free(struct loop *loop);
 
-/* tx_before.c: calls what bb_before() asked for, and what that asks for. 0, or -1 as a statement
- * that failed; FAILED_ANSWERED: with an answer of its own. */
+/*
+ * tx_before.c: makes the calls requested with bb_before(), including those requested meanwhile.
+ * Returns 0, or -1 like a failed statement; FAILED_ANSWERED: the module has answered itself.
+ */
 int tx_run_before(struct bb_tx *tx);
 
 /* Starts the committed hooks of a transaction (bus.c). */
 void bus_committed(struct bb_tx *tx);
 
-/* How many of them could not be started since the process began. Any thread. */
+/* Number of hooks that could not be started since the process began. Any thread. */
 uint64_t bus_hooks_lost(void);
 
 struct bb_rows *api_query(struct bb_request *rq, const struct bb_sql *sql,
