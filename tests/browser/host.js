@@ -1,4 +1,5 @@
-/* Another host on the databases of the one that is tested, as ./start left its environment. */
+/* Starts another host on the databases of the tested host, with the environment that ./start
+ * left. */
 'use strict'
 const assert = require('node:assert/strict')
 const { spawn } = require('node:child_process')
@@ -20,7 +21,7 @@ function environment () {
   return Object.fromEntries([...text.matchAll(/^(\w+)="(.*)"$/gm)].map(([, name, value]) => [name, value]))
 }
 
-/* Its address and port, and how to end it. */
+/* Returns its address and port, and a function that ends it. */
 async function another (at = 0) {
   const own = environment()
   const port = at || await freePort()

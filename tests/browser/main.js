@@ -1,4 +1,5 @@
-/* All tests of the browser, one after the other; with arguments those whose names have one of them. */
+/* Runs all browser tests one after the other; with arguments, only tests whose names contain one of
+ * them. */
 'use strict'
 require('./test_shell')
 require('./test_chat')

@@ -1,4 +1,4 @@
-/* Texts that run something where a page takes them for more than text. They would set `hit`. */
+/* Texts that run a script if a page treats them as more than text. The script would set `hit`. */
 'use strict'
 module.exports = [
   '<script>hit=1</script>',

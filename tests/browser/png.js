@@ -1,4 +1,4 @@
-/* A picture of so many pixels, as PNG: a slope of colours. */
+/* Returns a PNG picture of this size in pixels: a color gradient. */
 'use strict'
 const zlib = require('node:zlib')
 

@@ -1,4 +1,5 @@
-/* A receiver of webhooks: keeps what came, verifies it, and answers as a test says. */
+/* A receiver of webhooks: records requests, verifies their signatures, and responds as a test
+ * asks. */
 'use strict'
 const crypto = require('node:crypto')
 const http = require('node:http')

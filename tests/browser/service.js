@@ -1,12 +1,12 @@
 /*
- * The host that is tested: BUSBAR_BASE is its address, BUSBAR_PASSWORD its Admin's. Requests that need
- * no browser, and the people and things that the views are looked at with.
+ * The tested host: BUSBAR_BASE is its address, BUSBAR_PASSWORD the password of its Admin. Requests
+ * that need no browser, and the people and objects that the views show.
  */
 'use strict'
 const assert = require('node:assert/strict')
 
 const base = process.env.BUSBAR_BASE
-const domain = process.env.BUSBAR_DOMAIN ?? 'solar.example' // another one for a service that has had these people
+const domain = process.env.BUSBAR_DOMAIN ?? 'solar.example' // override it if these people already exist
 const admin = { email: 'admin@example.com', password: process.env.BUSBAR_PASSWORD }
 
 async function request (method, path, token, body, headers = {}) {
@@ -17,7 +17,8 @@ async function request (method, path, token, body, headers = {}) {
   return fetch(base + path, { method, headers: own, body: form || body === undefined ? body : JSON.stringify(body) })
 }
 
-/* The answer's JSON; a status that is no success fails the test, with the answer. */
+/* Returns the JSON of the response; fails the test and shows the response unless the status is a
+ * success. */
 async function call (method, path, token, body) {
   const answer = await request(method, path, token, body)
   const text = await answer.text()
@@ -43,7 +44,7 @@ async function register (name, type = 'Developer') {
   return { ...person, id: account.id, organization: account.organizationId }
 }
 
-/* Somebody who is approved and logged in. */
+/* Returns a person who is approved and logged in. */
 async function member (name, type) {
   const person = await register(name, type)
   if (!admin.token) await login(admin)

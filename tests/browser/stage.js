@@ -1,6 +1,6 @@
 /*
- * Browsers and what is done with them: logging in, looking at a view in all its appearances. Every test
- * has browser contexts of its own; whatever the console of one says, or a dialogue that opens, fails it.
+ * Browsers and actions in them: logging in, checking a view in all its appearances. Every test has
+ * its own browser contexts. Any console message and any dialog fails the test.
  */
 'use strict'
 const assert = require('node:assert/strict')
@@ -26,7 +26,7 @@ before(async () => {
 })
 after(() => browser?.close())
 
-/* Chromium itself tells failed requests; which of them a test expects, it says in `expected`. */
+/* Chromium itself logs failed requests; a test lists the ones it expects in `expected`. */
 function watch (page, told, expected) {
   consoles.set(page, [])
   page.on('console', (message) => {
@@ -37,7 +37,7 @@ function watch (page, told, expected) {
   page.on('dialog', (dialog) => { told.push(`dialogue: ${dialog.message()}`); dialog.dismiss() })
 }
 
-/* Of a test that failed: its pages as pictures, and what their consoles said, expected or not. */
+/* For a failed test, keeps pictures of its pages and all messages of their consoles. */
 async function keepWhatIsShown (name, contexts) {
   const file = path.join(pictures, `failed-${name.replace(/\W+/g, '-').slice(0, 60)}`)
   const pages = contexts.flatMap((context) => context.pages())
@@ -47,8 +47,8 @@ async function keepWhatIsShown (name, contexts) {
 }
 
 /*
- * scene(NAME, async ({ open }) => …): a test. `open(options)` gives a page of a new context;
- * `expected` has words of errors that the browser's console may tell.
+ * scene(NAME, async ({ open }) => …): defines a test. `open(options)` returns a page of a new
+ * context; `expected` lists parts of the error messages that the browser's console may have.
  */
 function scene (name, run, expected = []) {
   if (wanted.length > 0 && !wanted.some((part) => name.includes(part))) return
@@ -77,7 +77,7 @@ function scene (name, run, expected = []) {
   })
 }
 
-/* A figure, for those who read the results: beside the test in tap.log and in what ./test browser prints. */
+/* Reports a measured value with the test, in tap.log and in the output of ./test browser. */
 function figure (what, value, most, unit) {
   fs.appendFileSync(path.join(pictures, 'figures.txt'), `${what}: ${Number(value.toPrecision(3))} ${unit} (at most ${most})\n`)
   assert.ok(value <= most, `${what}: ${value} ${unit}, at most ${most}`)
@@ -95,23 +95,24 @@ function go (page, view) {
   return page.getByRole('navigation').getByRole('link', { name: view, exact: true }).click()
 }
 
-/* To a view by its address; a new load of the page would end the session. */
+/* Goes to a view by its address; loading the page again would end the session. */
 const to = (page, address) => page.evaluate((hash) => { location.hash = hash }, `#${address}`)
 
-/* What axe-core finds, in words: nothing is what is wanted. */
+/* Returns the problems found by axe-core as text, or an empty result. */
 async function findings (page) {
   await page.evaluate(axe)
   const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }))
   return violations.flatMap(({ id, impact, help, nodes }) => nodes.map((node) => `${impact} ${id}: ${help}: ${node.html.slice(0, 160)}`))
 }
 
-/* Nothing moves, nothing is on its way: two frames after the last request. */
+/* Waits until nothing moves or loads: two frames after the last request. */
 async function settle (page) {
   await page.waitForFunction(() => !document.querySelector('[aria-busy=true], .loading'))
   await page.evaluate(() => document.fonts.ready.then(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))))
 }
 
-/* The whole view is in the picture, as far as it is not endless: main scrolls, the page does not. */
+/* Enlarges the window so that the picture has the whole view, up to a limit: main scrolls, the page
+ * does not. */
 async function grow (page, width, height) {
   await page.setViewportSize({ width, height })
   await settle(page)
@@ -123,7 +124,8 @@ async function grow (page, width, height) {
   await settle(page)
 }
 
-/* Looks at a view in light and dark, wide and narrow: axe-core finds nothing, and it fits the width. */
+/* Checks a view in light and dark, wide and narrow: axe-core finds no problem, and the view fits
+ * the width. */
 async function look (page, name) {
   const wrong = []
   for (const colorScheme of ['light', 'dark']) {

@@ -1,4 +1,5 @@
-/* What only Admins see: accounts, and how the host is. The last of all: it ends everybody's session. */
+/* Views for Admins only: accounts, and the state of the host. Runs last, because it ends all
+ * sessions. */
 'use strict'
 const assert = require('node:assert/strict')
 const { execFileSync } = require('node:child_process')
@@ -131,7 +132,7 @@ scene('status: what the host depends on, and how it does', async ({ open }) => {
   await go(page, 'Status')
   await page.getByText('Everything works').waitFor()
   await page.locator('dt', { hasText: /^PostgreSQL$/ }).waitFor()
-  await page.getByText(/\d %$/).waitFor() // needs two looks at the metrics
+  await page.getByText(/\d %$/).waitFor() // shown after the second look at the metrics
   await page.getByRole('region', { name: 'Modules' }).getByRole('cell', { name: 'webhook', exact: true }).waitFor()
   await page.getByRole('row', { name: /Pool hash of auth/ }).waitFor()
   const generation = () => page.getByRole('region', { name: 'Hosts' }).locator('td[data-label=Generation]').innerText()
@@ -147,7 +148,7 @@ scene('status: each host behind an address is shown with its own numbers', async
   let turn = 0
 
   try {
-    await page.route('**/metrics', async (route) => { // as a balancer does: in turn
+    await page.route('**/metrics', async (route) => { // alternates like a load balancer
       if (++turn % 2 === 0) return route.continue()
       await route.fulfill({ response: await route.fetch({ url: `${there}/metrics` }) })
     })
@@ -158,10 +159,10 @@ scene('status: each host behind an address is shown with its own numbers', async
     await button(rows.nth(1), 'Show').click()
     await page.locator('tr[aria-current]').nth(0).waitFor()
     assert.equal(await rows.nth(1).getAttribute('aria-current'), 'true')
-    await page.getByText(/\d %$/).waitFor() // two looks at this one
+    await page.getByText(/\d %$/).waitFor() // shown after the second look at this host
     await look(page, 'status-hosts')
   } finally {
-    await page.close() // else it asks the host that stops, which answers 503
+    await page.close() // otherwise it sends requests to the stopping host, which responds with 503
     await end()
   }
 })

@@ -1,4 +1,5 @@
-/* What breaks while one works: the session, the network, the host, a file of the console. Nothing is lost by it. */
+/* Failures while a person works: of the session, the network, the host, or a file of the console.
+ * No input is lost. */
 'use strict'
 const assert = require('node:assert/strict')
 const { scene, enter, go, to, look } = require('./stage')
@@ -7,7 +8,7 @@ const { another } = require('./host')
 
 const SLOW_MS = 700
 const TOO_LARGE = 11 * 1048576
-const LONG = 'Longname'.repeat(31) // without a place to break a line at
+const LONG = 'Longname'.repeat(31) // has no place for a line break
 const chain = (page) => page.getByRole('log')
 const live = (page) => page.getByText('Live', { exact: true })
 const button = (page, name) => page.getByRole('button', { name, exact: true })
@@ -31,7 +32,7 @@ scene('breaks: after another login a conversation is live again, with what came 
   await live(page).waitFor()
   await call('PUT', '/api/user/password', rob.token, { current: rob.password, new: 'another wording entirely' })
   rob.password = 'another wording entirely'
-  await page.getByText('Your session has ended').waitFor() // the stream has told, without a click
+  await page.getByText('Your session has ended').waitFor() // the stream reported it, without a click
   await say(admin, conversation.id, 'written while nobody was logged in')
   await again(page, rob)
   await chain(page).getByText('written while nobody was logged in').waitFor()

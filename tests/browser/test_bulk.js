@@ -1,4 +1,4 @@
-/* A bulk upload whose file has bad rows, which are told, corrected and sent again. */
+/* A bulk upload whose file has bad rows, which are shown, corrected and sent again. */
 'use strict'
 const assert = require('node:assert/strict')
 const fs = require('node:fs')

@@ -1,4 +1,5 @@
-/* Chat as two people have it: what one writes the other sees, whatever it is and whatever fails. */
+/* Chat between two people: each sees the other's messages, whatever they contain and whatever
+ * fails. */
 'use strict'
 const assert = require('node:assert/strict')
 const { execFileSync } = require('node:child_process')
@@ -10,7 +11,8 @@ const ARRIVAL_MAX_MS = 300
 const TASK_MAX_MS = 50
 const MANY = 10000
 
-/* Of the page's own thread, in milliseconds of the processor: a busy machine makes any task long. */
+/* Returns the longest task of the page's main thread in milliseconds of CPU time, which a busy
+ * machine does not lengthen. */
 function longestTask (events) {
   const thread = ({ pid, tid }) => `${pid}/${tid}`
   const own = new Set(events.filter(({ name, args }) => name === 'thread_name' && args.name === 'CrRendererMain').map(thread))
@@ -83,7 +85,7 @@ scene('chat: a message that was posted elsewhere is there at once', async ({ ope
   await page.getByRole('link', { name: /Wind 1/ }).click()
   await page.getByText('Live', { exact: true }).waitFor()
   const took = []
-  for (let i = 0; i < 5; i++) { // the best of five: a busy machine delays
+  for (let i = 0; i < 5; i++) { // the best of five, because a busy machine causes delays
     const began = Date.now()
     await say(eve, conversation.id, `posted elsewhere, number ${i}`)
     await chain(page).getByText(`posted elsewhere, number ${i}`).waitFor()
@@ -192,7 +194,7 @@ scene('chat: a message is read once its reader has seen it, and one that is sent
   let pass
   const held = new Promise((resolve) => { pass = resolve })
 
-  await page.route('**/api/chat/chain/**', async (route) => { // a slow line: the page that has come is not the last
+  await page.route('**/api/chat/chain/**', async (route) => { // a slow connection: the second page is held back
     const answer = await route.fetch()
     const all = await answer.json()
     const after = Number(new URL(route.request().url()).searchParams.get('after'))

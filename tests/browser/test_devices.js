@@ -8,7 +8,7 @@ const { png } = require('./png')
 const payloads = require('./payloads')
 
 const DAY_MS = 86400000
-const MANY = 120 // devices: more than a page
+const MANY = 120 // devices: more than one page
 const button = (page, name) => page.getByRole('button', { name, exact: true })
 const day = (back) => new Date(Date.now() - back * DAY_MS).toISOString().slice(0, 10)
 
@@ -132,7 +132,7 @@ scene('devices: found among others, with the energy of their days', async ({ ope
   assert.equal(await page.locator('.chart .limit').count(), 1, 'the ceiling is drawn')
   assert.equal(await page.evaluate(() => globalThis.hit), undefined)
 
-  for (let n = 0; n === 0;) { // the job that issues runs every ten seconds
+  for (let n = 0; n === 0;) { // the job that issues certificates runs every ten seconds
     n = (await call('GET', '/api/certificate-log?limit=5', kim.token)).length
     if (n === 0) await new Promise((resolve) => setTimeout(resolve, 250))
   }
@@ -197,7 +197,7 @@ scene('devices: another external id keeps the page', async ({ open }) => {
     await form.waitFor({ state: 'detached' })
     await fact('External id').getByText(id).waitFor()
   }
-  await page.evaluate(() => { location.hash = '#/devices/new-2' }) // as somebody types it
+  await page.evaluate(() => { location.hash = '#/devices/new-2' }) // as if typed by a person
   await page.getByRole('heading', { name: 'Renamed roof' }).waitFor()
   await button(page, 'Edit').click()
   await form.getByLabel('External id').fill('NEW-3')

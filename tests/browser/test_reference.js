@@ -1,4 +1,5 @@
-/* The page of the reference: what a role may not do is shown as well, and requests can be tried on it. */
+/* The reference page: it also shows operations that the role may not use, and requests can be sent
+ * from it. */
 'use strict'
 const assert = require('node:assert/strict')
 const { scene } = require('./stage')

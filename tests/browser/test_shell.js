@@ -1,4 +1,5 @@
-/* What is around the views: what is sent and how, logging in and out, who may be where. */
+/* Everything around the views: which files are sent and how, logging in and out, access to views by
+ * role. */
 'use strict'
 const assert = require('node:assert/strict')
 const fs = require('node:fs')
@@ -29,7 +30,8 @@ scene('shell: the page keeps scripts of others out, and other paths are not ther
   }
 })
 
-/* The first load of the page in a browser that has nothing of it: its bytes, and milliseconds until one can type. */
+/* Loads the page in a browser without a cache; returns the bytes, and the milliseconds until a
+ * person can type. */
 async function firstLoad (page) {
   const devtools = await page.context().newCDPSession(page)
   let bytes = 0
@@ -47,14 +49,14 @@ async function firstLoad (page) {
 scene('shell: the first load is small, and soon of use', async ({ open }) => {
   const loads = []
 
-  for (let i = 0; i < 3; i++) loads.push(await firstLoad(await open())) // the best of three: a busy machine delays
+  for (let i = 0; i < 3; i++) loads.push(await firstLoad(await open())) // the best of three, because a busy machine causes delays
   const bytes = Math.min(...loads.map((load) => load.bytes))
   assert.ok(bytes > 0)
   figure('first load, compressed', bytes / 1024, FIRST_LOAD_MAX_KIB, 'KiB')
   figure('interactive on loopback (the best of three)', Math.min(...loads.map((load) => load.took)), INTERACTIVE_MAX_MS, 'ms')
 })
 
-/* Milliseconds that requests took the host, as its log has them. */
+/* Returns the milliseconds that the host took for requests, according to its log. */
 async function millisecondsOf (ids) {
   const found = new Map()
 
@@ -157,13 +159,13 @@ for (const [role, views] of Object.entries(OF_ROLE)) {
     await enter(page, person)
     const shown = await page.getByRole('navigation').first().getByRole('link').allInnerTexts()
     assert.deepEqual(shown.filter((name) => VIEWS.includes(name)), VIEWS.filter((name) => views.includes(name)))
-    for (const name of views) { // each works for the role: no alert says that something failed
+    for (const name of views) { // each view works for the role: there is no error alert
       await go(page, name)
       await page.getByRole('heading', { level: 1 }).first().waitFor()
       await page.waitForFunction(() => !document.querySelector('.loading'))
       assert.equal(await page.getByRole('alert').count(), 0, name)
     }
-    for (const name of VIEWS.filter((other) => !views.includes(other))) { // nor by its address
+    for (const name of VIEWS.filter((other) => !views.includes(other))) { // nor by the view's address
       await to(page, `/${name === 'API clients' ? 'clients' : name === 'Bulk upload' ? 'bulk' : name.toLowerCase()}`)
       await page.getByRole('heading', { name: 'Conversations' }).waitFor()
     }
@@ -187,7 +189,7 @@ scene('shell: what was typed outlives the end of a session', async ({ open }) =>
   await page.getByLabel('Password').fill('another wording entirely')
   await page.getByRole('button', { name: 'Log in' }).click()
   assert.equal(await page.getByLabel('Write a message').inputValue(), 'half a sentence that must stay')
-  await page.waitForFunction(() => document.activeElement?.closest('#content')) // not nowhere
+  await page.waitForFunction(() => document.activeElement?.closest('#content')) // the focus is not lost
   await page.getByRole('button', { name: 'Send', exact: true }).click()
   await page.getByRole('log').getByText('half a sentence that must stay').waitFor()
 }, ['status of 401'])

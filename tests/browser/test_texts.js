@@ -1,4 +1,5 @@
-/* The catalogues of the console: each language has every text with the same values, and no text is elsewhere. */
+/* The catalogs of the console: each language has every text with the same values, and the sources
+ * contain no other texts. */
 'use strict'
 const assert = require('node:assert/strict')
 const fs = require('node:fs')
@@ -7,9 +8,9 @@ const { scene } = require('./stage')
 
 const web = path.join(__dirname, '../../modules/console/web/src')
 const LANGUAGES = ['en', 'de']
-const SAME = /^(busbar|client_id|client_secret)$/ // names
+const SAME = /^(busbar|client_id|client_secret)$/ // proper names
 
-/* The entries of a catalogue, by its source: 'key': 'text'. */
+/* Returns the entries of a catalog, parsed from its source: 'key': 'text'. */
 function catalogue (language) {
   const source = fs.readFileSync(path.join(web, 'texts', `${language}.ts`), 'utf8')
   return new Map([...source.matchAll(/'([A-Za-z]+\.[A-Za-z0-9_]+)': '((?:[^'\\]|\\.)*)'/g)].map(([, key, text]) => [key, text]))

@@ -1,7 +1,7 @@
 /*
- * Threats W01 to W10 and W14 in the browser, each by its name; W11 to W13 concern logs and the database, and
- * are the integration tests' (logs, injection). Texts that nobody of the project wrote come from
- * BUSBAR_SHARED/cases, where that is.
+ * Threats W01 to W10 and W14 in the browser, each test named by its threat. W11 to W13 concern logs
+ * and the database and are covered by the integration tests (logs, injection). External texts come
+ * from BUSBAR_SHARED/cases if it exists.
  */
 'use strict'
 const assert = require('node:assert/strict')
@@ -14,19 +14,19 @@ const payloads = require('./payloads')
 const { png } = require('./png')
 
 const AT_A_TIME = 20
-const SHOWN = 49 // messages behind the first that a conversation shows without being scrolled
+const SHOWN = 49 // messages after the first that a conversation shows without scrolling
 const ACTIVE = 'script, img, svg, iframe, object, embed, style, math, base, video, audio'
 const KINDS = ['FORM_SF_02', 'SF_02C', 'METERING_EVIDENCE', 'SINGLE_LINE_DIAGRAM', 'PROJECT_PHOTOS', 'COD_PROOF']
 const METHODS = ['get', 'put', 'post', 'patch', 'delete']
 
-/* The big list of naughty strings, without what is blank. */
+/* Returns the big list of naughty strings, without blank ones. */
 function naughty () {
   const file = path.join(process.env.BUSBAR_SHARED ?? path.join(__dirname, '../../../shared'), 'cases/blns/blns.base64.json')
   if (!fs.existsSync(file)) return []
   return JSON.parse(fs.readFileSync(file, 'utf8')).map((code) => Buffer.from(code, 'base64').toString('utf8')).filter((text) => text.trim() !== '')
 }
 
-/* Nothing of what was written has become an element, or has run. */
+/* Checks that no part of the text has become an element or has run. */
 async function isText (page, part) {
   assert.equal(await page.locator(part).locator(ACTIVE).count(), 0)
   assert.equal(await page.evaluate(() => globalThis.hit), undefined)
@@ -83,7 +83,8 @@ scene('threats: W01 names of devices and conversations are text', async ({ open 
   await isText(page, 'main')
 })
 
-/* Files on devices, ten of each kind and all kinds on one, by names that a form may have. The devices' ids. */
+/* Adds files to devices, ten of each kind and all kinds on one, with every name that a form may
+ * have. Returns the devices' ids. */
 async function filed (person, names) {
   const devices = []
   for (let at = 0; at < names.length; at += 10) {
@@ -270,7 +271,7 @@ scene('threats: W14 without a token only what the reference calls open is open',
       const secured = (item[method].security ?? []).some((each) => Object.keys(each).length > 0)
       const answer = await fetch(base + route.replace(/\{[^}]*\}/g, '1'), { method: method.toUpperCase(), redirect: 'manual' })
       await answer.body?.cancel()
-      const inside = item[method].description?.includes('http.inside') && answer.status === 200 // clients of the own network
+      const inside = item[method].description?.includes('http.inside') && answer.status === 200 // for local clients
       if (secured && !inside) assert.equal(answer.status, 401, `${method} ${route}`)
       else assert.notEqual(answer.status, 500, `${method} ${route}`)
       open += secured && !inside ? 0 : 1

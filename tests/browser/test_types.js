@@ -1,4 +1,4 @@
-/* The console is built with types that are made of the API's document: they are those of this host. */
+/* The console is built with types generated from the API's document; they must match this host. */
 'use strict'
 const assert = require('node:assert/strict')
 const fs = require('node:fs')

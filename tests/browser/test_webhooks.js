@@ -1,4 +1,4 @@
-/* The panel of webhooks, with a receiver that verifies what it gets. */
+/* The webhooks panel, with a receiver that verifies its requests. */
 'use strict'
 const assert = require('node:assert/strict')
 const { scene, enter, go, look } = require('./stage')
@@ -7,7 +7,7 @@ const { admin, login, member, converse, say, call, request } = require('./servic
 
 const button = (page, name) => page.getByRole('button', { name, exact: true })
 
-/* Makes a webhook on the page; the secret that is shown. */
+/* Makes a webhook on the page; returns the secret shown. */
 async function make (page, url) {
   await button(page, 'New webhook').click()
   await page.getByRole('dialog').getByLabel('Address').fill(url)
@@ -73,7 +73,7 @@ scene('webhooks: made, tried, failing, sent again, replaced, switched off, delet
     assert.equal(hook.got.length, sent + 3)
     hook.status = 200
     await call('POST', `/api/chat/webhooks/${new URL(page.url()).hash.split('/').pop()}/recover`, wim.token, { since: new Date(Date.now() - 3600000).toISOString() })
-    await page.getByText('No delivery in this state').waitFor({ timeout: 20000 }) // though nothing was clicked
+    await page.getByText('No delivery in this state').waitFor({ timeout: 20000 }) // updated without a click
     await page.getByRole('combobox', { name: 'State' }).selectOption('')
     await page.getByRole('row', { name: /Delivered/ }).nth(1).waitFor()
     await page.getByRole('link', { name: 'Webhooks' }).first().click()

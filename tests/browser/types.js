@@ -1,10 +1,11 @@
 /*
- * The types of what the host answers the console, made by openapi-typescript of the document at /openapi.json:
+ * Generates the types of the responses to the console, with openapi-typescript, from the document
+ * at /openapi.json:
  *
  *     node tests/browser/types.js http://127.0.0.1:8080 > modules/console/web/src/api/document.ts
  *
- * Only of the operations that the console shows answers of, and without descriptions, so that another wording or
- * another route changes nothing here.
+ * It includes only operations whose responses the console shows, and no descriptions, so that other
+ * wording or other routes change nothing here.
  */
 'use strict'
 
@@ -18,7 +19,8 @@ const shown = [
 
 const WORDS = ['description', 'summary', 'example', 'examples', 'title', 'format', 'additionalProperties']
 
-/* Without words. A property may have one of their names: those of `properties` stay. */
+/* Removes descriptions. A property may have the same name as a removed key, so the keys of
+ * `properties` stay. */
 function bare (value, names = false) {
   if (Array.isArray(value)) return value.map((each) => bare(each))
   if (value === null || typeof value !== 'object') return value

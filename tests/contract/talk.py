@@ -1,6 +1,6 @@
-"""A conversation by the Python client that is made of the reference: talk.py URL EMAIL PASSWORD EMAIL PASSWORD.
+"""A conversation by the Python client generated from the reference: talk.py URL EMAIL PASSWORD EMAIL PASSWORD.
 
-The first one writes, the second one reads and answers. An answer that is not the expected one ends it with 1.
+The first person writes, the second one reads and answers. Exits with 1 at an unexpected response.
 """
 
 import sys
@@ -29,7 +29,7 @@ def same(got, expected):
 
 
 def good(answer):
-    """The answer of success: not the error that the document has for the others."""
+    """Returns a successful response; ends the program if it is an error of the document."""
     if answer is None or isinstance(answer, Error):
         raise SystemExit(f"refused: {answer}")
     return answer

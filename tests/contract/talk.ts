@@ -1,5 +1,5 @@
-// A conversation by the TypeScript client that is made of the reference: talk.js URL EMAIL PASSWORD EMAIL PASSWORD.
-// The first one writes, the second one reads and answers. It ends with 1 where an answer is not the expected one.
+// A conversation by the TypeScript client generated from the reference: talk.js URL EMAIL PASSWORD EMAIL PASSWORD.
+// The first person writes, the second one reads and answers. Exits with 1 at an unexpected response.
 import createClient from "openapi-fetch";
 import type { paths } from "./busbar.d.ts";
 
@@ -11,7 +11,7 @@ function same<T>(got: T, expected: T): void {
     if (got !== expected) throw new Error(`${String(got)} instead of ${String(expected)}`);
 }
 
-// The data of an answer; what the document calls an error is thrown.
+// Returns the data of a response; throws an error of the document.
 function good<T>(answer: { data?: T; error?: { message: string } }): T {
     if (answer.data === undefined) throw new Error(answer.error?.message ?? "no data");
     return answer.data;

@@ -12,7 +12,7 @@ enum {
     KILL_S = 3,
     CHILDREN_MAX = 256,
     REFUSALS = 8,
-    AT_ONCE_MS = 1000 /* far from the deadline */
+    AT_ONCE_MS = 1000 /* far below the deadline */
 };
 
 int fault_kills(void)
@@ -39,8 +39,8 @@ Suite *fault_suite(const char *id, const TTest *const *tests)
     return suite;
 }
 
-/* Reloads under load, configurations that are refused, and what two hosts make of both: suites of
- * the integration tests. */
+/* Reloads under load, refused configurations, and both on two hosts: these suites are integration
+ * tests. */
 Suite *F30_suite(void)
 {
     return reload_load_suite();
@@ -56,7 +56,7 @@ Suite *F38_suite(void)
     return reload_status_suite();
 }
 
-/* ---- answers ---- */
+/* ---- responses ---- */
 
 struct wanted {
     const struct host *host;
@@ -125,13 +125,14 @@ void expect_only_503(const struct scene *scene)
     ck_assert_int_eq(atomic_load(&scene->load.wrong), 0);
     ck_assert_int_eq(atomic_load(&scene->load.bare), 0);
     ck_assert_int_eq(atomic_load(&scene->load.cut), 0);
-    ck_assert_int_lt(atomic_load(&scene->load.slowest_ms), DEADLINE_MS + 60000); /* hangs */
+    ck_assert_int_lt(atomic_load(&scene->load.slowest_ms),
+                     DEADLINE_MS + 60000); /* a longer time is a hang */
 }
 
 struct ledger_report fault_over(struct scene *scene, struct watch *watch, const char *name)
 {
     load_stop(scene);
-    /* long reads have a connection of their own, which comes back in its own time */
+    /* long reads use a separate connection, which is made again at its own time */
     expect_soon(scene->hosts[0], text("/api/chat/chain/%s", scene->head), scene->admin->token, 200);
     if (watch)
         watch_end(watch, name);
@@ -173,7 +174,7 @@ static struct children children_of(const struct postgres *pg)
     return children;
 }
 
-/* A zombie holds nothing any more. */
+/* A zombie holds no resources. */
 static bool are_gone(void *arg)
 {
     const struct children *children = arg;
@@ -196,8 +197,7 @@ void postgres_end(struct postgres *pg, int signal)
     ck_assert(wait_until(are_gone, &children, 10000));
 }
 
-/* The postmaster first when it stops and last when it goes on, so that it starts no child between.
- */
+/* SIGSTOP goes to the postmaster first and SIGCONT last, so that it starts no child in between. */
 void postgres_signal_all(const struct postgres *pg, int signal)
 {
     if (signal == SIGSTOP)

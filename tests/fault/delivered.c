@@ -15,7 +15,7 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The ids that came to the path, sorted. */
+/* Returns the ids that the path received, sorted. */
 static const char **ids_of(const struct receiver *receiver, const char *path, size_t *count)
 {
     const json_t *list = receiver_ids(receiver, path);

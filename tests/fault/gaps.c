@@ -17,7 +17,7 @@ struct gaps {
     int port;
     atomic_bool stop;
     long asked, refused, cut;
-    _Atomic int64_t longest_ms; /* since it was asked for */
+    _Atomic int64_t longest_ms; /* since the last gaps_longest() */
     int64_t last_ms;
 };
 
@@ -39,7 +39,7 @@ static int reach(struct gaps *gaps)
     return -1;
 }
 
-/* Whether there was an answer: 200. */
+/* Returns whether there was a response with status 200. */
 static bool ask_once(struct gaps *gaps)
 {
     char head[64] = "";

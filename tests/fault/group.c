@@ -24,7 +24,7 @@ static char *line_with(const char *text_of_lines, const char *words)
     return at ? text("%.*s", (int)strcspn(at, "\n"), at) : NULL;
 }
 
-/* Where a hierarchy is mounted: the options of version 1 end with its controller. */
+/* Returns where a hierarchy is mounted. For version 1, the mount options contain the controller. */
 static char *mounted(const char *kind, const char *option)
 {
     char *lines = file_text("/proc/mounts"), *rest = NULL;
@@ -38,7 +38,7 @@ static char *mounted(const char *kind, const char *option)
     return NULL;
 }
 
-/* The group that this process is in, of a line of /proc/self/cgroup. */
+/* Returns this process's group from a line of /proc/self/cgroup. */
 static const char *own(const char *words)
 {
     const char *line = line_with(file_text("/proc/self/cgroup"), words);
@@ -58,7 +58,7 @@ static const char *const *wrapper_of(const char *path)
     return wrapper;
 }
 
-/* In version 2 the controller must be handed down to the groups below one's own. */
+/* In version 2, a group must delegate the controller to the groups below it. */
 static char *parent_of(const char *controller, bool *first)
 {
     char *place = mounted("cgroup", text(",%s", controller));

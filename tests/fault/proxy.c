@@ -16,20 +16,20 @@
 
 enum { LINKS = 128, BUFFER = 16384, TICK_MS = 2 };
 
-/* One direction: bytes[start..end) are on their way. */
+/* One direction: bytes[start..end) are waiting to be sent. */
 struct way {
     char bytes[BUFFER];
     size_t start, end;
-    int64_t due_ms; /* before it nothing goes out */
+    int64_t due_ms; /* nothing is sent before this time */
     long passed;    /* bytes since the mode was set */
     bool ended;     /* the sender has closed */
-    bool shut;      /* the receiver has been told */
+    bool shut;      /* the receiver's side has been shut down */
 };
 
 struct link {
     int client, server;  /* -1: none */
     struct way up, down; /* to the server, to the client */
-    unsigned change;     /* of the mode, as this link has seen it */
+    unsigned change;     /* the last change of the mode that this link has noticed */
     bool swallow;
 };
 
@@ -86,7 +86,7 @@ static int connect_target(const struct proxy *proxy)
     return fd;
 }
 
-/* With a reset where the socket knows one. */
+/* Closes with a reset if the socket supports one. */
 static void close_hard(int fd)
 {
     struct linger linger = {.l_onoff = 1, .l_linger = 0};
@@ -124,7 +124,7 @@ static void accept_link(struct proxy *proxy)
 
 /* ---- bytes ---- */
 
-/* Reads what there is into an empty way; false when the connection broke. */
+/* Reads available bytes into an empty buffer; returns false if the connection broke. */
 static bool take(struct way *way, int from, int64_t due_ms)
 {
     if (way->start < way->end || way->ended)
@@ -140,7 +140,7 @@ static bool take(struct way *way, int from, int64_t due_ms)
     return true;
 }
 
-/* Writes at most `most` bytes of it; false when the connection broke. */
+/* Writes at most `most` bytes; returns false if the connection broke. */
 static bool give(struct way *way, int to, size_t most)
 {
     size_t length = way->end - way->start;
@@ -162,7 +162,7 @@ static bool give(struct way *way, int to, size_t most)
     return true;
 }
 
-/* ReadyForQuery: idle becomes in a transaction. */
+/* Changes the state in ReadyForQuery from idle to in a transaction. */
 static void open_transactions(struct way *way)
 {
     static const char idle[] = {'Z', 0, 0, 0, 5, 'I'};
@@ -172,7 +172,7 @@ static void open_transactions(struct way *way)
         at[sizeof idle - 1] = 'T';
 }
 
-/* The server's bytes under a mode; false: the link is to end. */
+/* Passes on the server's bytes as the mode requires; returns false if the link must end. */
 static bool pass_down(struct proxy *proxy, struct link *link, enum proxy_mode mode, long amount)
 {
     struct way *down = &link->down;

@@ -1,7 +1,7 @@
 /*
- * F45: bulk uploads where memory is short. While a file is checked, confirmed and its rows are
- * stored the nth allocation fails, for each n in turn. It may cost the request its answer and a
- * batch its time; it may cost nobody a row, and no row is stored twice.
+ * F45: bulk uploads when memory is short. While a file is checked and confirmed and its rows are
+ * stored, the nth allocation fails; n runs from 1 up. The request may fail and the batch may be
+ * late, but no row may be lost or stored twice.
  */
 #include <string.h>
 
@@ -12,7 +12,7 @@
 
 enum {
     DEEPEST = 6000,
-    UNUSED_MOST = 3, /* so many runs in a row that needed fewer allocations: that is all */
+    UNUSED_MOST = 3, /* stop after this many runs that needed fewer allocations */
     RUN_MS = 3000,
     SETTLED_MS = 90000,
     STOPPED_MS = 60000,
@@ -20,19 +20,19 @@ enum {
     BAD = 1
 };
 
-/* A type of rows: files of GOOD rows that can be stored and BAD ones that cannot, each with names
- * or times of its own. */
+/* A type of rows. Each file has GOOD rows that can be stored and BAD ones that cannot, with unique
+ * names or times. */
 struct kind {
     const char *name, *type;
     const char *(*csv)(int number);
-    const char *stored; /* SQL: how many rows are stored */
+    const char *stored; /* SQL: number of stored rows */
 };
 
 struct works {
     const struct kind *kind;
     struct rack rack;
     const char *files;
-    int made; /* files so far */
+    int made; /* number of files so far */
 };
 
 static const char *devices_csv(int number)
@@ -85,7 +85,8 @@ static void expect_running(void)
     ck_assert_msg(!process_wait(host->pid, 0, &status), "the host ended: %x", (unsigned)status);
 }
 
-/* Makes the nth allocation from here on fail; 0: none. Whether the one before did. */
+/* Makes the nth allocation from now on fail; 0: none. Returns whether the previous failure has
+ * happened. */
 static bool arm(const struct works *works, long n)
 {
     return atomic_exchange(&works->rack.numbers->allocations, n) == 0;
@@ -98,7 +99,7 @@ static struct answer *send_file(struct works *works)
     return bulk_send(host, m, text("type=%s", works->kind->type), "x.csv", csv, strlen(csv));
 }
 
-/* Of what is there every upload is whole; of one without an answer nothing may be there. */
+/* Every upload in the database is complete. An upload without a response may be absent. */
 static void expect_whole_uploads(void)
 {
     ck_assert_int_eq(sql_number(db,
@@ -109,7 +110,7 @@ static void expect_whole_uploads(void)
                      0);
 }
 
-/* The upload and its check. */
+/* Tests the upload and its check. */
 static void refuse_uploads(struct works *works)
 {
     int unused = 0, n = 1, created = 0;
@@ -153,7 +154,7 @@ static bool is_over(void *arg)
                                armed->id));
 }
 
-/* Its confirmation, and the first batch after it. */
+/* Tests the confirmation and the first batch after it. */
 static bool run_once(struct works *works, long n)
 {
     struct armed armed = {works, bulk_id(send_file(works))};
@@ -180,7 +181,7 @@ static bool all_over(void *arg)
                           " 'arriving')") == 0;
 }
 
-/* A job that a failure had stopped is tried again by itself; each row is there once. */
+/* A job that was stopped by a failure is retried automatically; each row is stored once. */
 static void expect_all_stored(const struct works *works, int jobs)
 {
     ck_assert(wait_until(all_over, NULL, SETTLED_MS));

@@ -1,6 +1,6 @@
 /*
- * F37: bulk uploads on a disk that is full, of the host while a file arrives, of the database while
- * it is checked or its rows are stored.
+ * F37: bulk uploads on a full disk: the host's disk while a file arrives, the database's disk while
+ * the file is checked or its rows are stored.
  */
 #include <sched.h>
 #include <signal.h>
@@ -24,7 +24,7 @@ enum {
     LINE = 40
 };
 
-/* Rows of a name, each with a number from 1001 on behind it. */
+/* Returns rows with a numbered name and a value from 1001 on. */
 static const char *rows_csv(const char *head, const char *name, int rows)
 {
     size_t room = (size_t)rows * LINE + LINE, length = 0;
@@ -46,7 +46,7 @@ static int64_t rows_of(const char *table)
     return sql_number(db, text("SELECT count(*) FROM bulk_%s", table));
 }
 
-/* Refused for now, and nothing of it is there. */
+/* The upload was refused temporarily, and nothing of it is left. */
 static void expect_refused_whole(struct answer *answer, const char *directory, int64_t jobs)
 {
     ck_error(answer, 503, "");
@@ -69,8 +69,8 @@ static void expect_stored(const char *id, const char *name, int rows)
         (int64_t)rows * (rows + 1) / 2 + INT64_C(1000) * rows);
 }
 
-/* A host whose files lie in the directory given; on a rack the plain one, with devices for things.
- */
+/* Starts a host that keeps its files in the given directory. With a rack: the plain build, and
+ * devices instead of things. */
 static void desk_open(const char *name, struct postgres *pg, struct rack *rack,
                       const char *directory)
 {
@@ -99,7 +99,7 @@ static void desk_close(void)
 
 /* ---- F37: the host's disk ---- */
 
-/* The first write fails, then the second, until an upload needs no more. */
+/* The first write fails, then the second, until an upload needs fewer writes. */
 START_TEST(a_disk_that_is_full_refuses_an_upload_and_keeps_nothing)
 {
     struct rack rack = rack_make("bulk-full");
@@ -128,7 +128,7 @@ START_TEST(a_disk_that_is_full_refuses_an_upload_and_keeps_nothing)
     desk_close();
 }
 
-/* The directory on a tmpfs, of this process and those that it starts. */
+/* Mounts a tmpfs on the directory. Only this process and its children see it. */
 static void mount_small(const char *directory, const char *options)
 {
     ck_assert_msg(unshare(CLONE_NEWNS) == 0 &&
@@ -137,7 +137,7 @@ static void mount_small(const char *directory, const char *options)
                   "F37 needs a tmpfs, and root for it");
 }
 
-/* Fills a disk to the last byte, as somebody else would; the file's path. */
+/* Fills a disk to the last byte, as another program might; returns the file's path. */
 static const char *fill(const char *directory)
 {
     const char *path = text("%s/filler", directory);
@@ -174,7 +174,7 @@ START_TEST(a_directory_without_room_refuses_uploads_until_there_is_some)
 
 /* ---- F37: the database's ---- */
 
-/* The databases to come lie on a tmpfs, which is gone with the test. */
+/* New databases are on a tmpfs, which disappears with the test. */
 static void move_template(struct postgres *pg, const char *directory)
 {
     struct stat about;
@@ -183,7 +183,7 @@ static void move_template(struct postgres *pg, const char *directory)
     mount_small(directory, text("size=%dm", SMALL_MIB));
     ck_assert_int_eq(stat(pg->data, &about), 0);
     ck_assert_int_eq(chown(directory, about.st_uid, about.st_gid), 0);
-    postgres_end(pg, SIGINT); /* it must see the mount */
+    postgres_end(pg, SIGINT); /* restart it so that it sees the mount */
     postgres_start(pg);
     PGconn *server = database_connect(pg, "postgres");
 

@@ -1,6 +1,6 @@
 /*
- * F46: a module crashes in every place that there is while messages are written and webhooks are
- * sent, at reloads, too. The service answers again within 300 ms each time, no acknowledged message
+ * F46: a module crashes in every possible place while messages are written and webhooks are sent,
+ * also during reloads. Each time the service responds again within 300 ms, no acknowledged message
  * is lost, and everything is delivered.
  */
 #include <poll.h>
@@ -13,9 +13,9 @@
 #include "fault/gaps.h"
 #include "hook.h"
 
-enum { AGAIN_MS = 300, CALM_MS = 1100 /* after which a worker is started again at once */ };
+enum { AGAIN_MS = 300, CALM_MS = 1100 /* a worker that ran this long is restarted at once */ };
 
-/* What the line of the log must have, and how to get there. */
+/* Text that the log line must contain, and how to make the module crash there. */
 static const struct fall {
     const char *place, *way, *ran;
     enum { BY_POST, BY_ITSELF, BY_NOTICE, BY_RELOAD, BY_KILL } by;
@@ -64,7 +64,7 @@ static struct stand stand_make(void)
     stand.scene = scene_make("crash_load", &spec, 1, ENOUGH);
     stand.receiver = receiver_start("crash_load");
     stand.scene->load.writers = 4;
-    stand.scene->load.fresh = true; /* libcurl would write twice on a kept connection */
+    stand.scene->load.fresh = true; /* libcurl would post twice on a kept connection */
     webhook_make(stand.scene->hosts[0], stand.scene->admin,
                  receiver_url(stand.receiver, "/crash_load"), "message.new");
     stand.db = database_connect(stand.scene->pg, stand.scene->database);
@@ -87,14 +87,14 @@ static void go(const struct stand *stand, const struct fall *fall, pid_t worker)
         kill(worker, SIGKILL);
 }
 
-/* Messages are acknowledged before and after it. */
+/* Messages are acknowledged before and after the crash. */
 static void fall_and_return(const struct stand *stand, const struct fall *fall)
 {
     struct host *host = stand->scene->hosts[0];
     pid_t worker = worker_of(host, 0);
 
     scene_recovery(stand->scene, BACK_MS);
-    poll(NULL, 0, CALM_MS); /* the claim is about workers that have served for a second */
+    poll(NULL, 0, CALM_MS); /* the guarantee is for workers that have run for a second */
     size_t before = strlen(file_text(host->log));
 
     gaps_longest(stand->gaps);

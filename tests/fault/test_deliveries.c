@@ -1,6 +1,6 @@
 /*
- * F14, F32: hosts that are killed, and two of them on one database: what is stored is delivered,
- * the ledger being the webhook-ids of the table beside those that a real receiver counted.
+ * F14, F32: killed hosts, and two hosts on one database: every stored delivery is sent. The ledger
+ * compares the webhook-ids in the table with the ones that a real receiver counted.
  */
 #include <poll.h>
 #include <signal.h>
@@ -15,7 +15,7 @@ enum {
     MESSAGES = 1000,
     KILLS = 20,
     TAKE_OVER_MS = 60000,
-    CALM_MS = 1100, /* after which the supervisor starts a worker again at once */
+    CALM_MS = 1100, /* a worker that ran this long is restarted at once */
     LONGEST_MS = 500,
     MANY = 100,
     PAUSE_MS = 20
@@ -67,7 +67,7 @@ START_TEST(of_two_hosts_under_load_one_is_killed_and_the_other_delivers_everythi
     process_stop(receiver->pid, SIGKILL, 1000);
 }
 
-/* The first host seems to have run on another machine: only its silence shows that it is dead. */
+/* The first host seems to run on another machine, so only its silence shows that it is dead. */
 START_TEST(what_a_dead_host_of_another_machine_had_is_taken_over)
 {
     static const char *const answers[] = {ANSWER_NONE, ANSWER_OK, NULL};
@@ -118,7 +118,7 @@ static bool migrated(void *db)
     return sql_number(db, "SELECT (to_regclass('webhook_host') IS NOT NULL)::int") == 1;
 }
 
-/* Both find an empty database, and one of them migrates. */
+/* Both hosts find an empty database, and one of them migrates it. */
 START_TEST(two_hosts_that_start_at_once_migrate_once)
 {
     PGconn *db = database_connect(the_postgres, "postgres");
@@ -142,7 +142,7 @@ START_TEST(two_hosts_that_start_at_once_migrate_once)
     }
 }
 
-/* Clients that connect all the time find nobody gone: the supervisor has the listener. */
+/* Clients that keep connecting are never refused, because the supervisor holds the listener. */
 START_TEST(a_worker_killed_again_and_again_loses_nothing_and_refuses_nobody)
 {
     struct host_spec spec = both;
@@ -154,9 +154,9 @@ START_TEST(a_worker_killed_again_and_again_loses_nothing_and_refuses_nobody)
 
     scene->load.writers = 4;
     scene->load.seconds = fault_seconds();
-    scene->load.pause_ms = kills > MANY ? PAUSE_MS : 0; /* the whole chain is read at the end */
-    scene->load.fresh =
-        true; /* now that a second try finds somebody, libcurl's would write twice */
+    scene->load.pause_ms = kills > MANY ? PAUSE_MS : 0; /* a shorter chain: all of it is read at
+                                                         * the end */
+    scene->load.fresh = true; /* libcurl's retry would reach the next worker and post twice */
     webhook_make(scene->hosts[0], scene->admin, receiver_url(receiver, "/worker"), "message.new");
     struct gaps *gaps = gaps_begin(scene->hosts[0]);
 
@@ -165,7 +165,7 @@ START_TEST(a_worker_killed_again_and_again_loses_nothing_and_refuses_nobody)
         pid_t worker = worker_of(scene->hosts[0], 0);
 
         scene_recovery(scene, BACK_MS);
-        poll(NULL, 0, CALM_MS + (int)(random() % 200)); /* the claim is about such ones */
+        poll(NULL, 0, CALM_MS + (int)(random() % 200)); /* for workers that have run a second */
         kill(worker, SIGKILL);
         worker_of(scene->hosts[0], worker);
     }

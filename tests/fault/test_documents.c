@@ -1,4 +1,4 @@
-/* F25: the disk of the documents fails, is full or is slow, call by call. */
+/* F25: the disk for documents fails, is full or is slow; each call fails in turn. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +54,7 @@ static struct desk desk_make(const char *name)
     return desk_with(name, NULL);
 }
 
-/* Three files that no other number's request has. */
+/* Posts three files that no request with another number has. */
 static struct answer *post(const struct desk *desk, const char *name, int number)
 {
     struct upload_body body = {NULL, 0};
@@ -66,7 +66,8 @@ static struct answer *post(const struct desk *desk, const char *name, int number
     return upload_send(desk->host, "POST", "/api/device", desk->person, &body);
 }
 
-/* Makes the first call fail, then the second, until one request needs no more. How many failed. */
+/* Makes the first call fail, then the second, until a request succeeds. Returns the number of
+ * failures. */
 static int fail_in_turn(const struct desk *desk, const char *name, atomic_long *counter)
 {
     int before = 0;
@@ -101,7 +102,7 @@ START_TEST(a_flush_that_fails_refuses_and_keeps_nothing)
     int failures = fail_in_turn(&desk, "flush", &desk.rack.numbers->syncs);
 
     fprintf(stderr, "fault_flush: each of %d calls failed once\n", failures);
-    ck_assert_int_ge(failures, 6); /* the files, and the directories of their names */
+    ck_assert_int_ge(failures, 6); /* the files and the directories with their names */
     host_stop(desk.host);
 }
 
@@ -152,7 +153,7 @@ START_TEST(a_slow_disk_holds_up_nobody_else)
     host_stop(desk.host);
 }
 
-/* Most of a large body of somebody else's, which takes most of what there is for all of them. */
+/* Sends most of another account's large body, which takes up most of the memory for bodies. */
 static struct wire *hold_room(const struct desk *desk)
 {
     const struct person *other = person_make(desk->host, admin_of(desk->host), "holder", NULL);
@@ -166,8 +167,8 @@ static struct wire *hold_room(const struct desk *desk)
 }
 
 /*
- * What is written at first is some finished files, which are flushed one after the other, and
- * slowly: meanwhile the rest comes, and fills the other buffer.
+ * The first bytes are several complete files, which are flushed one by one and slowly. Meanwhile
+ * the rest of the body arrives and fills the other buffer.
  */
 static struct upload_body small_and_large(const char *name)
 {
@@ -182,7 +183,7 @@ static struct upload_body small_and_large(const char *name)
     return body;
 }
 
-/* There is no room for the other buffer. */
+/* There is no memory for the other buffer. */
 START_TEST(an_upload_to_a_slow_disk_goes_on_with_one_buffer)
 {
     struct desk desk = desk_with("fault_one_buffer", "  max_bodies: 1048576\n");
@@ -201,8 +202,8 @@ START_TEST(an_upload_to_a_slow_disk_goes_on_with_one_buffer)
 }
 
 /*
- * In chunks so small that what waits in the host is in the reader, too, not in the socket alone.
- * The host may answer before it has taken all.
+ * The chunks are so small that unread bytes are also in the reader, not only in the socket. The
+ * host may respond before it has read everything.
  */
 static void say_in_chunks(struct wire *wire, const struct upload_body *body)
 {
@@ -219,7 +220,7 @@ static void say_in_chunks(struct wire *wire, const struct upload_body *body)
     free(chunks);
 }
 
-/* A length would give it more time. */
+/* A body with a Content-Length would get more time. */
 START_TEST(an_upload_that_stalls_beyond_its_time_is_answered)
 {
     struct desk desk = desk_with("fault_stalls", "  body_timeout: 1\n");

@@ -1,4 +1,5 @@
-/* F29: threads that cannot be had, at the start and at a reload, or not be made nicer. */
+/* F29: threads that cannot be created, at the start and at a reload, or whose priority cannot be
+ * lowered. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -38,7 +39,7 @@ static bool has_told(void *host)
     return strstr(file_text(((struct host *)host)->log), "keeps its priority") != NULL;
 }
 
-/* The pool that hashes passwords is nicer than the rest, where the system lets it. */
+/* The pool that hashes passwords runs at a lower priority if the system permits it. */
 START_TEST(a_thread_that_keeps_its_priority_says_so_and_works)
 {
     struct rack rack = rack_make("priority");
@@ -58,7 +59,8 @@ START_TEST(a_thread_that_keeps_its_priority_says_so_and_works)
     host_stop(host);
 }
 
-/* Whether it listens with so many threads at most. If not, it has ended by itself and says so. */
+/* Returns whether the host starts with at most this many threads. If not, it must have exited with
+ * an error status. */
 static bool starts_with(struct host *host, const struct group *group, int tasks)
 {
     group_limit(group, tasks);
@@ -93,7 +95,7 @@ START_TEST(a_limit_of_threads_ends_the_start_or_is_enough)
     group_end(group);
 }
 
-/* Loops and pools of the live generation go on; a new one has none. */
+/* Loops and pools of the live generation continue; a new generation gets none. */
 START_TEST(a_reload_without_threads_to_be_had_is_refused_and_harms_nobody)
 {
     struct group *group = group_make("pids");

@@ -1,4 +1,5 @@
-/* F15, F36: the host is stopped while messages are written, and clients leave while theirs wait. */
+/* F15, F36: the host is stopped while messages are written, and clients leave while their messages
+ * wait. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +40,7 @@ static bool one_waits(void *db)
     return sql_number(db, "SELECT count(*) FROM pg_locks WHERE NOT granted") > 0;
 }
 
-/* ms: of a host's end after SIGTERM; its wait status is returned. */
+/* Sets *ms to the time the host takes to end after SIGTERM; returns its wait status. */
 static int stop_of(const struct host *host, int64_t *ms)
 {
     int64_t began = now_ms();
@@ -49,7 +50,7 @@ static int stop_of(const struct host *host, int64_t *ms)
     return status;
 }
 
-/* Somebody holds a table for longer than a stop waits. */
+/* Another session locks a table for longer than a stop waits. */
 START_TEST(a_stop_that_must_cut_a_request_says_so_by_its_status)
 {
     struct host *host =
@@ -81,7 +82,8 @@ START_TEST(a_stop_that_must_cut_a_request_says_so_by_its_status)
     PQfinish(look);
 }
 
-/* Somebody migrates for long, a thread waits for it, and none can be had to bound that. */
+/* A thread waits for another host's long migration, and the thread that would limit the wait cannot
+ * be created. */
 START_TEST(a_stop_ends_without_a_thread_that_would_end_it)
 {
     struct rack rack = rack_make("stopped-alone");
@@ -131,7 +133,7 @@ static bool connections_are_freed(void *arg)
     return open_descriptors(leaving->host->pid) <= leaving->descriptors;
 }
 
-/* What the host had taken is done once, and the connections are let go. */
+/* Requests that the host had accepted run once, and the connections are released. */
 START_TEST(clients_that_leave_while_they_wait_have_their_message_once_at_most)
 {
     struct scene *scene = scene_make("fault_leave", NULL, 1, ENOUGH);
@@ -179,7 +181,8 @@ static void upload_and_leave(const struct host *host, const struct person *perso
     free(body.bytes);
 }
 
-/* Whether its one document is there, whole; there is no device without it. */
+/* Returns whether the device's one document is stored completely; without it there must be no
+ * device. */
 static bool has_arrived(const struct host *host, const struct person *person, int number)
 {
     const char *path = text("/api/device/leaver-%d/documents", number);
@@ -201,7 +204,8 @@ static bool no_upload(void *db)
     return sql_number(db, "SELECT count(*) FROM device_upload") == 0;
 }
 
-/* A file for each document, a document for each file, and the connections are let go. */
+/* There is a file for each document and a document for each file, and the connections are
+ * released. */
 START_TEST(clients_that_leave_while_their_documents_are_stored_leave_both_or_neither)
 {
     const char *database = database_make(the_postgres, "fault_upload"), *store;

@@ -1,8 +1,7 @@
 /*
- * F47: bad days of an operator: another address that cannot be had, a disk for reports that is
- * full, missing or a file, hundreds of reports, kill -9 of the supervisor and in the middle of a
- * reload, a stop while a worker is about to be started again, storms of SIGHUP, clients of the
- * control socket that say nothing.
+ * F47: operational problems: an address that is in use, a disk for reports that is full, missing or
+ * a file, hundreds of reports, kill -9 of the supervisor and during a reload, a stop while a worker
+ * is about to be restarted, many SIGHUPs at once, silent clients of the control socket.
  */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -30,10 +29,10 @@ enum {
     SILENT = 40,
     STOPPED_MS = 60000,
     AT_ONCE_MS = 60000,
-    TRIES_MS = 15000 /* the longest pause before another start is 10 s */
+    TRIES_MS = 15000 /* the longest pause before a restart is 10 s */
 };
 
-/* ---- sockets that are kept ---- */
+/* ---- sockets that are kept open ---- */
 
 static int free_port(void)
 {
@@ -86,7 +85,7 @@ static void expect_healthy(struct host *host)
                   host->port, file_text(host->log));
 }
 
-/* A reload does not take it, the next worker does; and it may be taken back. */
+/* A reload does not use the new address, the next worker does; the change can be undone. */
 START_TEST(a_worker_listens_where_the_file_says_and_nowhere_else)
 {
     int first = free_port(), second = free_port(), status;
@@ -120,7 +119,7 @@ static void tell_status(const struct host *host, const char *wanted, bool there)
     ck_assert_msg(!strstr(told, wanted) != there, "\"%s\" in %s", wanted, told);
 }
 
-/* What listens is in the way of the wider address, and has to go first. */
+/* The socket in use conflicts with the wider address, so it must be closed first. */
 START_TEST(a_worker_takes_a_wider_address_of_the_same_port)
 {
     struct host_spec spec = {.name = "widened",
@@ -140,7 +139,7 @@ START_TEST(a_worker_takes_a_wider_address_of_the_same_port)
     host_stop(host);
 }
 
-/* Somebody else has the other address. */
+/* Another program uses the new address. */
 START_TEST(a_worker_that_cannot_have_the_new_address_listens_at_the_old_one)
 {
     int first = free_port(), second = free_port(), status;
@@ -164,7 +163,7 @@ START_TEST(a_worker_that_cannot_have_the_new_address_listens_at_the_old_one)
         expect_healthy(host);
         tell_status(host, "KEPT SETTINGS", true);
     }
-    gaps_end(gaps, "moved_back"); /* nobody was refused */
+    gaps_end(gaps, "moved_back"); /* no connection was refused */
     listen_at(&spec, host, first);
     host_ask(host, "reload", &status);
     ck_assert_int_eq(status, 0);
@@ -173,7 +172,7 @@ START_TEST(a_worker_that_cannot_have_the_new_address_listens_at_the_old_one)
     host_stop(occupant);
 }
 
-/* Somebody edits it, a reload refuses that, and then the worker dies. */
+/* The file is edited, a reload refuses it, and then the worker dies. */
 START_TEST(a_worker_that_dies_over_a_broken_file_is_followed_by_one_with_the_settings_before)
 {
     struct host_spec spec = {.name = "edited",
@@ -201,7 +200,7 @@ START_TEST(a_worker_that_dies_over_a_broken_file_is_followed_by_one_with_the_set
     host_stop(host);
 }
 
-/* The same with the file of a module: what needs no part of it goes on. */
+/* The same with the file of a module: everything that does not need the module continues. */
 START_TEST(a_worker_that_dies_over_a_broken_module_is_followed_by_one_without_it)
 {
     struct crash_bench bench = crash_bench("broken_module", "", "");
@@ -287,7 +286,7 @@ START_TEST(the_newest_hundred_reports_are_kept)
     PQfinish(bench.db);
 }
 
-/* The line in the log needs no directory. */
+/* The log line is written even without a directory. */
 static void expect_line_alone(const struct crash_bench *bench)
 {
     crash_once(bench);
@@ -311,7 +310,7 @@ START_TEST(a_directory_of_reports_that_cannot_be_written_to_is_told_and_borne)
     expect_line_alone(&bench);
 }
 
-/* 4 KiB, all of them taken. */
+/* The disk has 4 KiB, all of them used. */
 START_TEST(a_full_disk_costs_the_file_of_a_report_alone)
 {
     struct crash_bench bench = crash_bench("full_reports", "", "");
@@ -329,7 +328,7 @@ START_TEST(a_full_disk_costs_the_file_of_a_report_alone)
     expect_line_alone(&bench);
 }
 
-/* A refused reload changes nothing, not even where reports go; one that is done does. */
+/* A refused reload changes nothing, not even the directory for reports; a successful one does. */
 START_TEST(reports_go_where_the_live_settings_say)
 {
     struct crash_bench bench = crash_bench("report_place", "", "");
@@ -358,7 +357,7 @@ START_TEST(reports_go_where_the_live_settings_say)
     PQfinish(bench.db);
 }
 
-/* Lines of the supervisor look like those of the worker, also after a reload. */
+/* The supervisor logs in the same format as the worker, also after a reload. */
 START_TEST(a_reload_gives_the_supervisor_its_format_of_the_log)
 {
     struct host_spec spec = {.name = "reload_format",
@@ -411,7 +410,7 @@ START_TEST(a_supervisor_is_small_and_takes_its_worker_with_it)
     host_stop(host);
 }
 
-/* Its `open` waits in the reload when the worker is killed. */
+/* The module's `open` hangs in the reload when the worker is killed. */
 START_TEST(a_worker_killed_in_a_reload_is_followed_by_one_with_the_new_file)
 {
     struct crash_bench bench = crash_bench("reload_killed", "", "");
@@ -431,7 +430,7 @@ START_TEST(a_worker_killed_in_a_reload_is_followed_by_one_with_the_new_file)
 
     ck_assert(wait_until(is_healthy, host, BACK_MS));
     for (int i = 0; i < 100 && !access(bench.order, F_OK); i++)
-        poll(NULL, 0, 20); /* until `open` has taken the order */
+        poll(NULL, 0, 20); /* until `open` has read the order */
     ck_assert_int_ne(access(bench.order, F_OK), 0);
     kill_worker(host);
     ck_assert(process_wait(reload, BACK_MS, &status));
@@ -443,8 +442,7 @@ START_TEST(a_worker_killed_in_a_reload_is_followed_by_one_with_the_new_file)
     PQfinish(bench.db);
 }
 
-/* The worker crashes at once each time; between two of them there is nobody to pass the signal to.
- */
+/* The worker crashes at once each time; between two workers no process can receive the signal. */
 START_TEST(a_stop_between_two_workers_is_a_stop)
 {
     struct crash_bench bench = crash_bench("stop_between", "", "  quarantine: false\n");
@@ -501,7 +499,7 @@ static int control_open(const char *path)
     return fd;
 }
 
-/* They say nothing, or a part of a word, and stay. */
+/* The clients send nothing, or part of a word, and stay connected. */
 START_TEST(clients_that_say_nothing_keep_nobody_from_the_control_socket)
 {
     struct host *host = host_start(&(struct host_spec){

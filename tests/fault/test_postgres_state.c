@@ -1,5 +1,5 @@
-/* F07 to F10: a PostgreSQL that answers, but not as one would like: full of connections, locked,
- * without room on its disk, read-only, with another schema than it should have. */
+/* F07 to F10: PostgreSQL responds, but has no free connections, holds locks, has a full disk, is
+ * read-only, or has the wrong schema. */
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -19,7 +19,7 @@ enum {
     FULL_MS = 60000
 };
 
-/* How often a text stands in the host's log. */
+/* Returns how often a text occurs in the host's log. */
 static int lines_with(const struct host *host, const char *words)
 {
     const char *at = file_text(host->log);
@@ -38,7 +38,7 @@ struct sleepers {
     int count;
 };
 
-/* Takes every place that there is. */
+/* Opens connections until none is left. */
 static void take_places(struct sleepers *sleepers)
 {
     PGconn *db = NULL;
@@ -54,8 +54,9 @@ static void take_places(struct sleepers *sleepers)
 }
 
 /*
- * Whether the host has lost its last place to them. A place of which the host is just getting hold
- * is in no view, so all places are counted: theirs, for they are a superuser.
+ * Returns whether the sleepers have taken the host's last connection. A connection that the host is
+ * just opening is in no view, so the test counts its own connections against the total; it can use
+ * all of them because it is a superuser.
  */
 static bool have_all_places(void *arg)
 {
@@ -95,8 +96,9 @@ START_TEST(no_place_at_postgresql_is_a_503_and_no_storm)
 
 /* ---- F08 ---- */
 
-/* A trigger makes the host's posts lock the conversation and then this. cross_locks() does it the
- * other way round, and lets the host's backend be the one that finds the deadlock and gives up. */
+/* A trigger makes the host's posts lock the conversation and then this lock. cross_locks() takes
+ * them in the opposite order and makes the host's backend the one that detects the deadlock and
+ * fails. */
 #define SECOND_LOCK "pg_advisory_xact_lock(4711)"
 
 static void lock_entries_too(PGconn *db)
@@ -153,7 +155,7 @@ START_TEST(deadlocks_cost_a_503_at_most)
     expect_only_503(scene);
 }
 
-/* One entry in twenty fails as a serialization failure does. */
+/* One entry in twenty fails with a serialization failure. */
 START_TEST(serialization_failures_are_tried_again)
 {
     struct postgres *pg = postgres_make("pg-serial", true);
@@ -198,7 +200,7 @@ START_TEST(a_table_locked_for_20_seconds_is_a_503_at_the_deadline)
 
 /* ---- F09 ---- */
 
-/* The databases to come lie on a tmpfs, which is gone with the test. */
+/* New databases are on a tmpfs, which disappears with the test. */
 static void move_template(struct postgres *pg, const char *directory)
 {
     process_service_directory(directory);
@@ -210,7 +212,7 @@ static void move_template(struct postgres *pg, const char *directory)
 
     ck_assert_int_eq(stat(pg->data, &about), 0);
     ck_assert_int_eq(chown(directory, about.st_uid, about.st_gid), 0);
-    postgres_end(pg, SIGINT); /* it must see the mount */
+    postgres_end(pg, SIGINT); /* restart it so that it sees the mount */
     postgres_start(pg);
     PGconn *db = database_connect(pg, "postgres");
 
@@ -219,7 +221,7 @@ static void move_template(struct postgres *pg, const char *directory)
     PQfinish(db);
 }
 
-/* Fills the disk to the last byte, as somebody else would; the file's path. */
+/* Fills the disk to the last byte, as another program might; returns the file's path. */
 static const char *fill(const char *directory)
 {
     const char *path = text("%s/filler", directory);
@@ -306,7 +308,7 @@ static bool fails(void *arg)
     return atomic_load(&scene->load.wrong) > 100;
 }
 
-/* No migration runs, so it is a mistake: trying again does not help. */
+/* No migration is running, so the column is really missing and a retry would not help. */
 START_TEST(a_missing_column_is_a_500_and_a_line_in_the_log)
 {
     struct postgres *pg = postgres_make("pg-column", true);

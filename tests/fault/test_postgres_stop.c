@@ -1,5 +1,5 @@
 /* F01 to F03: PostgreSQL is stopped, restarted, killed, and its backends are terminated. Each test
- * has a server of its own, with fsync. The health endpoint is asked all the time meanwhile. */
+ * has a separate server with fsync. The health endpoint is requested continuously. */
 #include <signal.h>
 
 #include "fault/common.h"
@@ -59,7 +59,7 @@ START_TEST(a_crash_of_postgresql_loses_nothing)
     restart_under_load("crash", SIGKILL);
 }
 
-/* Once a second for half a minute, each time while messages are written. */
+/* Backends are terminated once a second for half a minute, each time while messages are written. */
 START_TEST(terminated_backends_lose_nothing)
 {
     struct postgres *pg = postgres_make("pg-terminate", true);
@@ -79,7 +79,7 @@ START_TEST(terminated_backends_lose_nothing)
         int64_t took = scene_recovery(scene, BACK_MS);
 
         longest = took > longest ? took : longest;
-        while (now_ms() < began + EACH_MS) /* the pace of the fault, under load */
+        while (now_ms() < began + EACH_MS) /* keep up the load until the next termination */
             load_more(scene, 1);
     }
     PQfinish(db);

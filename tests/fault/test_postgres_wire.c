@@ -1,5 +1,5 @@
-/* F04 to F06: what lies between a host and PostgreSQL: cut in the answer of a COMMIT, silent, slow,
- * half-closed, dropping every packet, and a name that nobody finds. */
+/* F04 to F06: faults in the network to PostgreSQL: a connection cut in the response to a COMMIT,
+ * silent, slow and half-closed connections, dropped packets, and a name that does not resolve. */
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -14,12 +14,12 @@ enum {
     SLOW_MS = 20,
     DROP_MS = 15000,
     SILENT_MS = 10000,
-    PASSED_MS = 15000, /* until the silence is noticed, and connect_timeout */
+    PASSED_MS = 15000, /* time to detect the silence, plus connect_timeout */
     SILENT_CUTS = 5,
     SLOW_ANSWER_MS = 1000
 };
 
-/* A server of its own, and the proxy before it that hosts shall use. */
+/* Makes a separate server, and a proxy in front of it for the hosts to use. */
 static struct postgres *behind_proxy(const char *name, struct proxy **proxy)
 {
     struct postgres *pg = postgres_make(name, true);
@@ -33,7 +33,7 @@ static bool was_hit(void *proxy)
     return proxy_hits(proxy) > 0;
 }
 
-/* F04: what was committed and not told is there once, at most. */
+/* F04: a message that was committed but not acknowledged is there at most once. */
 START_TEST(an_answer_cut_at_the_commit_is_neither_lost_nor_repeated)
 {
     struct proxy *proxy;
@@ -77,7 +77,8 @@ START_TEST(a_slow_or_half_closed_wire_loses_nothing)
     expect_only_503(scene);
 }
 
-/* The fault holds until somebody was refused for it; then it ends, and all is as before. */
+/* The fault lasts until a request was refused because of it; afterwards everything works as
+ * before. */
 static void freeze_and_thaw(struct scene *scene, const char *name, void (*freeze)(void *, bool),
                             void *arg)
 {
@@ -90,7 +91,7 @@ static void freeze_and_thaw(struct scene *scene, const char *name, void (*freeze
 
     freeze(arg, true);
     expect_soon(host, "/api/health/status", NULL, 503);
-    /* what was sent before it is known waits until its deadline, what comes then does not */
+    /* requests sent before the fault is known wait until their deadline, later ones do not */
     expect_refused(host, A_READ, scene->admin->token);
     expect_refused_at_once(host, A_READ, scene->admin->token);
     freeze(arg, false);
@@ -106,7 +107,7 @@ static void stop_processes(void *pg, bool on)
     postgres_signal_all(pg, on ? SIGSTOP : SIGCONT);
 }
 
-/* F05: the database accepts and never answers. */
+/* F05: the database accepts connections and never responds. */
 START_TEST(a_frozen_postgresql_holds_nobody_beyond_the_deadline)
 {
     struct postgres *pg = postgres_make("pg-frozen", true);
@@ -127,7 +128,7 @@ START_TEST(a_silent_wire_holds_nobody_beyond_the_deadline)
     freeze_and_thaw(scene_on(pg, "fault_silent"), "fault_silent", freeze_proxy, proxy);
 }
 
-/* F05: of two servers in the list the first one says nothing any more. */
+/* F05: the first of two listed servers stops responding. */
 START_TEST(a_silent_server_is_passed_by)
 {
     struct postgres *pg = postgres_make("pg-listed", true);
@@ -150,7 +151,7 @@ START_TEST(a_silent_server_is_passed_by)
     expect_only_503(scene);
 }
 
-/* ---- F06: in a network namespace of the test's own, gone with the test ---- */
+/* ---- F06: in a network namespace that ends with the test ---- */
 
 static void tool(const char *command)
 {
@@ -195,7 +196,7 @@ START_TEST(dropped_packets_hold_no_connection_for_long)
     expect_only_503(scene);
 }
 
-/* Names are looked up anew for each connection, and the name server may fall silent first. */
+/* Names are resolved for each connection, so a silent name server may be the first problem. */
 START_TEST(a_silent_name_server_delays_nobody)
 {
     struct rack rack = rack_make("names");
@@ -221,7 +222,7 @@ START_TEST(a_silent_name_server_delays_nobody)
     expect_only_503(scene);
 }
 
-/* A command comes once: it is not refused as a request would be. */
+/* A command has only one chance, so it waits where a request would be refused. */
 START_TEST(a_slow_name_server_is_waited_for_by_commands)
 {
     struct rack rack = rack_make("slow-names");

@@ -1,5 +1,5 @@
-/* F48: what is left out with a module that others need, and a module that keeps a worker from
- * starting, or a reload from its end. */
+/* F48: modules that are disabled together with the module they need, and a module that prevents a
+ * worker from starting or a reload from finishing. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static bool is_out(void *host)
     return strstr(host_ask(host, "status", &status), "LEFT OUT") != NULL;
 }
 
-/* Its pool hashes a password, and crashes in that. */
+/* Makes auth's pool hash a password and crash in it. */
 static void crash_auth(struct host *host, struct torture *numbers)
 {
     pid_t worker = worker_of(host, 0);
@@ -70,7 +70,8 @@ START_TEST(modules_that_need_auth_are_left_out_with_it_and_come_back_with_it)
     host_stop(host);
 }
 
-/* Each start takes its time-out, so three of them take longer than crashes that are one matter. */
+/* Each start takes until its timeout, so three of them take longer than the time in which crashes
+ * are counted together. */
 static void hangs_at_the_start(const char *place, const char *way)
 {
     struct crash_bench bench = crash_bench(text("hang_%s", place), "", "  stall_timeout: 1\n");
@@ -120,8 +121,8 @@ static struct host *reloads_with_patience(struct crash_bench *bench)
     return host;
 }
 
-/* The worker has ended by a report about this verb. A constructor runs before the module has told
- * its name: that of its file is. */
+/* The worker has ended with a report about this phase. A constructor runs before the module has
+ * given its name, so the report has the file's name. */
 static void expect_ended_by(const struct host *host, const char *place)
 {
     const char *module = strcmp(place, "constructor") ? "crash" : "module_crash";
@@ -166,7 +167,7 @@ START_TEST(a_module_whose_verb_never_returns_in_a_reload_is_named_and_ended)
         hangs_in_a_reload(verbs[i]);
 }
 
-/* The same configuration without the module. */
+/* Returns the same configuration without the module. */
 static const char *without_crash(const char *conf)
 {
     const char *entry = text(", \"%s\"", crash_module()), *at = strstr(conf, entry);
@@ -175,7 +176,7 @@ static const char *without_crash(const char *conf)
     return text("%.*s%s", (int)(at - conf), conf, at + strlen(entry));
 }
 
-/* Each time it would hang again, so the next worker must not try it by itself. */
+/* The module would hang each time, so the next worker must not load it automatically. */
 static void hangs_when_added(const char *place)
 {
     struct crash_bench bench =

@@ -1,6 +1,6 @@
 /*
- * F40: crowds that ask for the largest answers and read none of them, or slowly. What the host
- * holds for all of them together is bounded.
+ * F40: many clients that request the largest responses and read them slowly or not at all. The
+ * memory that the host uses for all of them is limited.
  */
 #include <string.h>
 #include <unistd.h>
@@ -35,8 +35,8 @@ static void add_path(const char *path)
     paths[path_count++] = kept(strdup(path));
 }
 
-/* As many deliveries as a page may have, each with as many attempts and as long answers as are
- * kept. */
+/* Makes as many deliveries as a page may have, each with as many attempts and as long responses as
+ * are stored. */
 static void fill_deliveries(const struct person *admin)
 {
     struct webhook_made webhook = webhook_make(host, admin, PUBLIC_URL, "message.new");
@@ -50,7 +50,7 @@ static void fill_deliveries(const struct person *admin)
     add_path(text("%s/deliveries?limit=200", webhook.path));
 }
 
-/* Webhooks with the longest addresses. */
+/* Makes webhooks with URLs of the maximum length. */
 static void fill_webhooks(const struct person *admin)
 {
     for (int i = 0; i < WEBHOOKS_MADE; i++)
@@ -120,8 +120,8 @@ static bool is_refusal(const struct wire *wire)
     return !strncmp(wire->bytes, "HTTP/1.1 429", 12) || !strncmp(wire->bytes, "HTTP/1.1 503", 12);
 }
 
-/* All ask at once and take no more than the beginning; how many were served. path NULL: all of
- * them in turn. */
+/* All clients send requests at once and read only the beginning of the response; returns how many
+ * were served. path NULL: all paths in turn. */
 static int crowd(const char *path)
 {
     struct wire *wires[READERS];
@@ -151,7 +151,7 @@ START_TEST(crowds_that_read_nothing_take_a_bounded_memory)
     open_all();
     int64_t before = process_status(host->pid, "VmRSS:");
 
-    for (size_t i = 0; i <= path_count; i++) { /* each by itself, and a mix */
+    for (size_t i = 0; i <= path_count; i++) { /* each path separately, and a mix */
         const char *path = i < path_count ? paths[i] : NULL;
 
         forget_peak();

@@ -1,5 +1,5 @@
-/* F41 to F43: a module crashes in every place that there is, hangs, crashes again and again. The
- * plain build, for sanitizers have handlers of their own. */
+/* F41 to F43: a module crashes in every possible place, hangs, or crashes repeatedly. Uses the
+ * plain build, because sanitizers have their own signal handlers. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ enum { BACK_AGAIN_MS = 300 };
 static const struct place {
     const char *place, *way;
     int signal;
-    const char *ran; /* in the line */
+    const char *ran; /* in the log line */
 } places[] = {
     {"handler", "segv", SIGSEGV, "ran=handler what=\"POST /crash\" request="},
     {"handler", "overflow", SIGSEGV, "guard=\"the stack of a fiber overflowed\" module=crash"},
@@ -90,7 +90,8 @@ static const struct place more_places[] = {
     {"pool", "_exit", 0, "exit=\"_exit()\" module=crash ran=pool"},
 };
 
-/* How long until GET /api/health answers, on a connection that waits for the next worker. */
+/* Returns the milliseconds until GET /api/health responds, on a connection that waits for the next
+ * worker. */
 static int64_t until_health(const struct host *host)
 {
     int64_t began = now_ms();
@@ -99,7 +100,7 @@ static int64_t until_health(const struct host *host)
     return now_ms() - began;
 }
 
-/* A stop is no place for a restart. */
+/* There is no restart during a stop. */
 static bool ends_a_stop(const struct place *place)
 {
     return !strcmp(place->place, "quiesce") || !strcmp(place->place, "close");
@@ -147,10 +148,10 @@ START_TEST(a_worker_that_crashes_is_started_again_at_once)
     PQfinish(bench.db);
 }
 
-/* Where a loop may be held up: how, and what is said of it. */
+/* Places where a loop can be blocked: how, and how the host reports it. */
 static const struct standstill {
     const char *place, *way;
-    const char *ran, *what; /* in the line; in the answer */
+    const char *ran, *what; /* in the log line; in the response */
 } standstills[] = {
     {"handler", "sleep", "ran=handler what=\"POST /crash\" request=", "POST /crash"},
     {"handler", "loop", "ran=handler what=\"POST /crash\" request=", "POST /crash"},
@@ -160,7 +161,7 @@ static const struct standstill {
     {"channel", "sleep", "ran=channel what=crash_told", "crash_told"},
 };
 
-/* Asks for what never comes, and goes. */
+/* Sends a request that never gets a response, and disconnects once the loop is blocked. */
 static void stall(const struct crash_bench *bench, const char *place, const char *way)
 {
     struct wire *wire;
@@ -191,7 +192,7 @@ static void expect_stalled(const struct crash_bench *bench, const char *what)
     json_decref(json);
 }
 
-/* With one loop, so that it is all of them. */
+/* There is one loop, so all loops are blocked. */
 static void stand_and_return(const struct standstill *still)
 {
     const char *name = text("stall_%s_%s", still->place, still->way);
@@ -222,7 +223,7 @@ START_TEST(a_loop_that_stands_is_named_and_ended)
         stand_and_return(&standstills[i]);
 }
 
-/* By a new connection, which only a loop that turns takes. */
+/* Uses a new connection, which only a running loop accepts. */
 static void expect_told(struct host *host, const char *path, const char *reason)
 {
     const struct wire_answer *answer = wire_ask(host, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path);
@@ -231,7 +232,7 @@ static void expect_told(struct host *host, const char *path, const char *reason)
                   answer->status, answer->body);
 }
 
-/* One line of GET /metrics. */
+/* Fails the test unless GET /metrics has this line. */
 static void expect_metric(struct host *host, const struct person *who, const char *line)
 {
     const char *all = ck_status(http(host, "GET", "/metrics", who->token, NULL), 200)->body;
@@ -239,7 +240,7 @@ static void expect_metric(struct host *host, const struct person *who, const cha
     ck_assert_msg(strstr(all, text("\n%s\n", line)) != NULL, "no %s in %s", line, all);
 }
 
-/* The other one serves, and says so. */
+/* The other loop continues to serve, and reports the blocked one. */
 START_TEST(one_loop_of_two_that_stands_is_told_by_the_other)
 {
     struct crash_bench bench = crash_bench("stall_one", "  loops: 2\n", "  stall_timeout: 5\n");
@@ -262,7 +263,7 @@ START_TEST(one_loop_of_two_that_stands_is_told_by_the_other)
     PQfinish(bench.db);
 }
 
-/* Whoever comes by the place has removed it. */
+/* The code in that place has removed the file. */
 static bool is_taken(void *order)
 {
     return access(order, F_OK) != 0;
@@ -283,7 +284,7 @@ static const char *const *both_environments(const char *order, const struct rack
     return environment;
 }
 
-/* The disk for reports hangs while a thread of a pool writes one; then a loop stands. */
+/* The disk for reports hangs while a pool's thread writes one; then a loop is blocked. */
 START_TEST(a_report_that_hangs_keeps_no_worker_alive)
 {
     struct crash_bench bench = crash_bench("stuck_report", "  loops: 1\n", "  stall_timeout: 2\n");
@@ -330,7 +331,7 @@ START_TEST(a_host_whose_loop_stands_reloads_and_stops)
 
 /* ---- quarantine ---- */
 
-/* Three of the module `crash`, which is left out. */
+/* Fails the test unless the status has three crashes of the module `crash`, which is disabled. */
 static void ck_crashes_in_json(const struct host *of)
 {
     static const char *const words[] = {"status", "--json", NULL};

@@ -1,5 +1,5 @@
-/* F11 to F13: Redis dies, comes back empty, hangs, answers late, and takes no writes. What it holds
- * may be lost: nobody is refused for it, and nobody is let in. */
+/* F11 to F13: Redis dies, comes back empty, hangs, responds late, or refuses writes. Its data may
+ * be lost, but no valid request is refused and no invalid one is accepted. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +16,10 @@ struct redis_scene {
     struct scene *scene;
     const struct host *host;
     struct watch *watch;
-    const char *out; /* a token that is logged out */
+    const char *out; /* a token that has been logged out */
 };
 
-/* Names of databases have no hyphens. */
+/* Names of databases may not contain hyphens. */
 static const char *scene_name(const char *name)
 {
     char *database = text("fault_%s", name);
@@ -29,7 +29,8 @@ static const char *scene_name(const char *name)
     return database;
 }
 
-/* The load is running when it returns. `through`: the socket that the host uses; NULL: Redis's. */
+/* Starts the scene; the load is running on return. `through`: the socket that the host uses; NULL:
+ * Redis's own. */
 static struct redis_scene redis_scene(const char *name, const char *through)
 {
     struct redis_scene at = {.socket = redis_make(name, &at.redis)};
@@ -118,7 +119,8 @@ START_TEST(a_frozen_redis_refuses_nothing)
     redis_over(&at, "fault_redis_frozen");
 }
 
-/* Every answer comes later than it is waited for, and must not be taken for the next one's. */
+/* Every response comes after its timeout and must not be taken for the response to the next
+ * command. */
 START_TEST(late_answers_of_redis_belong_to_nobody)
 {
     const char *directory = harness_path("redis-slow.proxy");
@@ -139,7 +141,8 @@ START_TEST(late_answers_of_redis_belong_to_nobody)
     redis_over(&at, "fault_redis_slow");
 }
 
-/* F13: no room, and a replica that is cut off, which answers reads with READONLY or MASTERDOWN. */
+/* F13: Redis has no memory left, or is a disconnected replica, which responds to reads with
+ * READONLY or MASTERDOWN. */
 static void refuse_writes(const char *name, const char *break_it, const char *mend_it)
 {
     struct redis_scene at = redis_scene(name, NULL);

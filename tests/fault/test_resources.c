@@ -1,4 +1,4 @@
-/* F26, F27: a log that takes no line, and too few descriptors. */
+/* F26, F27: a log that cannot be written, and too few file descriptors. */
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -21,7 +21,7 @@ enum { ENOUGH_LINES = 6000, DESCRIPTORS = 128, CLIENTS = 500, IDLE_MS = 2000 };
 
 /* ---- F26 ---- */
 
-/* Moves what comes through the pipe to the host's log, until it is told to stop reading. */
+/* Copies the bytes from the pipe to the host's log until `stop` is set. */
 struct reader {
     const char *pipe, *log;
     pthread_t thread;
@@ -115,7 +115,7 @@ START_TEST(a_log_whose_reader_has_gone_stops_nobody)
     ck_assert_int_eq(atomic_load(&scene->load.refused), 0);
 }
 
-/* The host cannot say where it listens, so it is told. */
+/* The host cannot log its port, so the test chooses one. */
 START_TEST(a_log_on_a_full_disk_stops_nobody)
 {
     int port = receiver_none()->at.port;
@@ -148,7 +148,8 @@ static bool lacks_descriptors(void *host)
     return strstr(file_text(((struct host *)host)->log), "connections cannot be accepted") != NULL;
 }
 
-/* As `busbar status` does; it waits in the queue while the host has no descriptor for it. */
+/* Connects like `busbar status`; the connection waits in the queue while the host has no descriptor
+ * for it. */
 static int wait_at_the_control_socket(const struct host *host)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -168,7 +169,7 @@ START_TEST(out_of_descriptors_a_host_neither_spins_nor_stays_deaf)
     struct host *host = scene->hosts[0];
     struct rlimit before, tight;
     struct wire *wires[CLIENTS];
-    struct watch *watch = watch_begin(host); /* one of those inside */
+    struct watch *watch = watch_begin(host); /* one of the accepted connections */
 
     ck_assert_int_eq(prlimit(host->pid, RLIMIT_NOFILE, NULL, &before), 0);
     tight = before;
@@ -180,13 +181,13 @@ START_TEST(out_of_descriptors_a_host_neither_spins_nor_stays_deaf)
     int control = wait_at_the_control_socket(host);
     unsigned long start = cpu_ticks(host->pid);
 
-    poll(NULL, 0, IDLE_MS); /* the span that is measured */
+    poll(NULL, 0, IDLE_MS); /* the time that is measured */
     unsigned long used = cpu_ticks(host->pid) - start;
     double share = (double)used * 1000 / (double)sysconf(_SC_CLK_TCK) / (double)IDLE_MS;
 
     fprintf(stderr, "fault_descriptors: %.0f %% of a processor while idle\n", share * 100);
     ck_assert_msg(share < 0.20, "%.0f %% of a processor", share * 100);
-    wire_say(wires[0], GET_HEALTH); /* those inside are served */
+    wire_say(wires[0], GET_HEALTH); /* accepted connections are served */
     struct wire_answer *answer = wire_read(wires[0], 2000);
 
     ck_assert(answer && answer->status == 200);
@@ -194,7 +195,7 @@ START_TEST(out_of_descriptors_a_host_neither_spins_nor_stays_deaf)
         wire_close(wires[i], false);
     close(control);
     ck_assert(wait_until(wire_is_served, host, BACK_MS));
-    scene_begin(scene); /* still with no more than these */
+    scene_begin(scene); /* still within this limit */
     load_more(scene, 200);
     fault_over(scene, watch, "fault_descriptors");
     ck_assert_int_eq(atomic_load(&scene->load.wrong), 0);

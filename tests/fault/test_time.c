@@ -1,4 +1,4 @@
-/* F33, F34: a host that was asleep beyond its lease, and a wall clock that jumps. */
+/* F33, F34: a host that was suspended for longer than its lease, and a wall clock that jumps. */
 #include <math.h>
 #include <sched.h>
 #include <signal.h>
@@ -15,7 +15,7 @@ enum {
     MESSAGES = 600,
     ASLEEP_MS = 15000, /* a lease is 10 s */
     SETTLED_MS = 20000,
-    TWICE_MAX = 64 + 512, /* in flight, and not yet recorded */
+    TWICE_MAX = 64 + 512, /* in flight or not yet recorded */
     GAP_SLACK_MS = 400,
     HOUR = 3600, /* seconds */
     DAY = 24 * HOUR
@@ -31,7 +31,7 @@ static bool taken_over(void *db)
     return sql_number(db, "SELECT count(*) FROM webhook_host") == 1;
 }
 
-/* Its rows are the other's when it wakes, and what it still says of them is not heeded. */
+/* The other host owns its rows when it wakes, and its own later updates are ignored. */
 START_TEST(a_host_asleep_beyond_its_lease_is_fenced)
 {
     struct scene *scene = scene_make(
@@ -58,7 +58,7 @@ START_TEST(a_host_asleep_beyond_its_lease_is_fenced)
     kill(sleeper->pid, SIGCONT);
     expect_soon(sleeper, "/api/health/status", NULL, 200);
     webhook_ready("fault_asleep", 2);
-    /* a request that it was about to commit when it fell asleep has brought a delivery more */
+    /* a request that was about to commit when the host was suspended has added a delivery */
     ck_assert_msg(wait_until(settled, db, SETTLED_MS), "what it woke with is not delivered");
     size_t after = receiver_count(receiver, "/slow/asleep");
     size_t rows = (size_t)sql_number(db, "SELECT count(*) FROM webhook_delivery");
@@ -88,7 +88,7 @@ static void expect_gap(const struct catcher *catcher, size_t index, int64_t want
                   "attempt %zu came %jd ms after the one before", index + 1, (intmax_t)gap);
 }
 
-/* One delivery that fails three times; the clock jumps after the first and the second. */
+/* One delivery fails three times; the clock jumps after the first and the second failure. */
 static void expect_spacing(struct host *host, const struct person *admin, struct catcher *catcher,
                            atomic_long *clock_s, const long jumps[2])
 {
@@ -200,7 +200,7 @@ static void with_skew(const char *name, long seconds)
             json_object_get(json_object_get(ready->json, "error"), "clock"), "status")),
         "down");
 
-    /* what others are given is of the database's clock: tokens, times and signatures */
+    /* tokens, times and signatures for others use the database's clock */
     struct person *there = admin_of(wrong), *here = admin_of(right);
 
     ck_status(http(right, "GET", "/api/auth/me", there->token, NULL), 200);
@@ -217,7 +217,7 @@ static void with_skew(const char *name, long seconds)
     expect_true_time(db, sql_text(db, "SELECT to_timestamp($1::bigint)", 1,
                                   &(const char *){caught_header(caught, "webhook-timestamp")}));
 
-    /* measured, and warned of; a few seconds are borne */
+    /* the difference is measured and logged; a few seconds are tolerated */
     struct skewed skewed = {wrong, there->token, (double)-seconds};
 
     ck_assert(wait_until(has_offset, &skewed, DEADLINE_MS));
@@ -243,7 +243,7 @@ START_TEST(a_host_ten_minutes_behind_uses_the_clock_of_the_database)
     with_skew("fault_behind", -SKEW);
 }
 
-/* The monotonic clock of whom this test starts from now on, by so many seconds. */
+/* Moves the monotonic clock of processes started from now on by this many seconds. */
 static void move_monotonic(long seconds)
 {
     FILE *file = NULL;
@@ -277,7 +277,7 @@ static void under_another_monotonic_clock(const char *name, long seconds)
     expect_only_503(scene);
 }
 
-/* A machine that has run for ten years, and one that has just been switched on. */
+/* A machine that has been up for ten years, and one that has just booted. */
 START_TEST(a_monotonic_clock_far_ahead_changes_nothing)
 {
     under_another_monotonic_clock("fault_ahead", 10 * 365 * DAY);

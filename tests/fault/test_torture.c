@@ -1,7 +1,7 @@
 /*
- * F28: allocations that cannot be had. The build without sanitizers, for those bring an allocator
- * of their own. A failure may cost the request that met it, or at the start the host, which then
- * says so and ends by itself; it may cost nobody else anything.
+ * F28: allocations that fail. Uses the build without sanitizers, because these have their own
+ * allocator. A failed allocation may end the request that needed it, or the start of the host,
+ * which then reports it and exits; it must affect nothing else.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -51,7 +51,7 @@ static bool used_up(void *counter)
     return atomic_load((atomic_long *)counter) == 0;
 }
 
-/* A host that gave up must have ended by itself. */
+/* A host that ended must have exited by itself. */
 static void keep_alive(struct scene *scene, int *ends)
 {
     struct host *host = scene->hosts[0];
@@ -87,7 +87,7 @@ START_TEST(an_allocation_that_fails_costs_one_request_at_most)
     ck_assert_int_eq(atomic_load(&scene->load.wrong), 0);
 }
 
-/* A library that makes a connection has much to ask for, and must look whether it got it. */
+/* A library that makes a connection allocates often, and must check each result. */
 START_TEST(an_allocation_that_fails_while_redis_connects_ends_nothing)
 {
     const char *directory = harness_path("redis-torture.proxy");
@@ -105,7 +105,7 @@ START_TEST(an_allocation_that_fails_while_redis_connects_ends_nothing)
     int status = 0;
 
     expect_soon(host, "/api/health/status", NULL, 200);
-    proxy_set(proxy, PROXY_CUT, 1); /* what has been connected is cut with its first answer */
+    proxy_set(proxy, PROXY_CUT, 1); /* connections are cut at their first response */
     for (int i = 0; i < CONNECTS; i++) {
         atomic_store(&rack.numbers->allocations, i % CONNECT_DEEPEST + 1);
         ck_assert(wait_until(used_up, &rack.numbers->allocations, BACK_MS));
@@ -142,7 +142,7 @@ static void *fill(char *bytes, size_t length)
     return bytes;
 }
 
-/* The status; 0: none, for the connection ended. */
+/* Returns the status; 0: the connection ended without a response. */
 static int ask_long(const struct host *host, struct torture *numbers, size_t length, long n)
 {
     struct wire *wire = wire_open(host);
@@ -159,7 +159,7 @@ static int ask_long(const struct host *host, struct torture *numbers, size_t len
     return answer ? answer->status : 0;
 }
 
-/* Target and path leave nothing of a request's first block, or some bytes. */
+/* The target and the path fill a request's first block completely, or leave a few bytes. */
 START_TEST(a_request_whose_first_memory_is_full_ends_no_host)
 {
     struct rack rack = rack_make("torture-full");
@@ -181,7 +181,8 @@ START_TEST(a_request_whose_first_memory_is_full_ends_no_host)
     host_stop(host);
 }
 
-/* On a connection of its own, while an allocation fails. The status; 0: there was no answer. */
+/* Sends the request on a separate connection while an allocation fails. Returns the status; 0:
+ * there was no response. */
 static int ask_tortured(const struct host *host, struct torture *numbers, long n)
 {
     struct wire *wire = wire_open(host);
@@ -198,7 +199,7 @@ static int ask_tortured(const struct host *host, struct torture *numbers, long n
     return answer ? answer->status : 0;
 }
 
-/* The 503 is that request's own: what comes after it is judged as ever. */
+/* The 503 belongs to that request; later requests are checked as usual. */
 START_TEST(a_request_without_memory_is_not_held_against_the_next)
 {
     struct rack rack = rack_make("torture-next");
@@ -218,15 +219,15 @@ START_TEST(a_request_without_memory_is_not_held_against_the_next)
     host_stop(host);
 }
 
-/* A token signed by a key that `other` has not loaded yet. */
+/* Returns a token signed by a key that `other` has not loaded yet. */
 static const char *token_of_new_key(const struct host *one)
 {
     ck_status(http(one, "POST", "/api/admin/rotate-secret", admin_of(one)->token, NULL), 200);
     return admin_of(one)->token;
 }
 
-/* The nth allocation of a library fails while a host loads the keys: never 401 for a valid token.
- */
+/* The nth allocation of a library fails while a host loads the keys. A valid token never gets a
+ * 401. */
 static void load_keys_tortured(const struct host *one, const struct host *other,
                                struct torture *numbers, const char *library)
 {
@@ -326,7 +327,7 @@ struct crowd {
     atomic_bool over;
 };
 
-/* Messages of a megabyte from many at once. */
+/* Many clients post messages of a megabyte at the same time. */
 static struct crowd *crowd_begin(struct scene *scene)
 {
     struct crowd *crowd = kept(calloc(1, sizeof *crowd));
@@ -350,7 +351,7 @@ static void crowd_end(struct crowd *crowd)
     }
 }
 
-/* A few megabytes for all of them. */
+/* The limit leaves a few megabytes for all of them. */
 START_TEST(a_limit_of_memory_refuses_what_does_not_fit)
 {
     struct scene *scene = scene_make("fault_memory", &(struct host_spec){.plain = true}, 1, ENOUGH);
@@ -430,7 +431,7 @@ static bool is_killed(void *arg)
     return true;
 }
 
-/* Where memory is promised and then not there, the kernel ends the host. */
+/* If memory is overcommitted and runs out, the kernel kills the host. */
 START_TEST(a_host_that_the_kernel_kills_for_its_memory_loses_nothing)
 {
     struct group *group = group_make("memory");

@@ -1,6 +1,6 @@
 /*
- * F39: work in the background that gets no memory. A request, a job or a database task may end in
- * its middle then; whoever waits for its end must hear of it, or the module stands still for ever.
+ * F39: background work that gets no memory. A request, a job or a database task may then end
+ * halfway. Its waiters must be notified, or the module hangs forever.
  */
 #include <signal.h>
 #include <string.h>
@@ -24,7 +24,7 @@ enum {
     PQ_DEEPEST = 40,
     CURL_DEEPEST = 80,
     PAGE_DEEPEST = 100,
-    PAD = 5000, /* of a target, so that the next one's is memory of its own */
+    PAD = 5000, /* bytes of a target, so that the next target is in separate memory */
     STALLED_MS = 60000,
     ARM_MS = 20,
     SETTLED_MS = 45000,
@@ -48,7 +48,7 @@ struct works {
     int turn;
 };
 
-/* So many that their list is sent in pages. Nothing is delivered to them. */
+/* Makes LISTED webhooks, so that their list is sent in pages. They receive no deliveries. */
 static void list_make(const struct works *works)
 {
     sql_run(works->db,
@@ -79,7 +79,7 @@ static void works_open(struct works *works, const char *name)
     meter_make(works->host, works->owner, "plant", 10, days_ago(100));
 }
 
-/* One call of each module in turn, which may be refused for want of memory and for nothing else. */
+/* Makes one call of each module in turn. It may fail only because memory is short. */
 static void work_once(struct works *works)
 {
     int n = works->turn++;
@@ -112,7 +112,7 @@ static void work_once(struct works *works)
                   "call %d is answered %ld: %s", n, answer->status, answer->body);
 }
 
-/* What stands still, as text; "": nothing. */
+/* Returns a list of stuck work as text; "": none. */
 static const char *standing(const struct works *works)
 {
     return sql_text(works->db,
@@ -146,7 +146,7 @@ static void expect_settled(struct works *works)
     ck_assert_msg(settled, "standing still: %s", standing(works));
 }
 
-/* What was stored has every byte: jansson leaves one out that it has no room for. */
+/* Stored texts are complete. Without memory, jansson may silently drop a part. */
 static void expect_whole(const struct works *works)
 {
     ck_assert_int_eq(sql_number(works->db,
@@ -156,7 +156,7 @@ static void expect_whole(const struct works *works)
                      0);
 }
 
-/* All that was stored is worked off, the lease is alive, and the end is as quick as ever. */
+/* All stored work is done, the lease is alive, and a stop is as fast as usual. */
 static void works_over(struct works *works)
 {
     const char *issue[] = {"certificate", "issue", NULL};
@@ -180,7 +180,7 @@ static void works_over(struct works *works)
     PQfinish(works->db);
 }
 
-/* Memory is whole again; so many allocations failed at least. */
+/* Stops the failures; at least this many allocations must have failed. */
 static void expect_failed(struct works *works, long least)
 {
     struct torture *numbers = works->rack.numbers;
@@ -190,8 +190,8 @@ static void expect_failed(struct works *works, long least)
     ck_assert_int_ge(atomic_load(&numbers->failed), least);
 }
 
-/* A request's first memory has 3 KiB: it cannot begin, or with less ends anywhere on its way. A
- * lease lasts for less than all of them take. */
+/* A request's first block has 3 KiB, so with the first limit it cannot begin; with the lower ones
+ * it ends anywhere. All of them together take longer than a lease lasts. */
 static const long refused_from[] = {3000, 1000, 300, 100};
 
 START_TEST(memory_that_is_short_for_seconds_stops_no_module)
@@ -217,7 +217,8 @@ static bool used_up(void *counter)
     return atomic_load((atomic_long *)counter) == 0;
 }
 
-/* While the modules work, the nth allocation of a library (NULL: any) fails, for each n in turn. */
+/* Makes the nth allocation of a library (NULL: any) fail while the modules work; n runs from 1 up
+ * to `deepest`, repeatedly. */
 static void refuse_each(struct works *works, const char *library, int rounds, int deepest)
 {
     struct torture *numbers = works->rack.numbers;
@@ -244,7 +245,7 @@ START_TEST(an_allocation_that_fails_stops_no_module)
     works_over(&works);
 }
 
-/* A connection that waits for a result which libpq did not keep holds all that waits behind it. */
+/* A connection that waits for a result which libpq has dropped would block all later statements. */
 START_TEST(an_allocation_of_libpq_that_fails_stops_no_connection)
 {
     struct works works = {.turn = 0};
@@ -255,7 +256,7 @@ START_TEST(an_allocation_of_libpq_that_fails_stops_no_connection)
     works_over(&works);
 }
 
-/* A delivery that libcurl forgets holds those of its webhook. */
+/* A delivery that libcurl has dropped would block the webhook's other deliveries. */
 START_TEST(an_allocation_of_libcurl_that_fails_holds_no_delivery)
 {
     struct works works = {.turn = 0};
@@ -271,7 +272,7 @@ START_TEST(an_allocation_of_libcurl_that_fails_holds_no_delivery)
     works_over(&works);
 }
 
-/* Two of everything that is sent in pages. */
+/* Makes two of everything that is listed in pages. */
 static void pages_make(const struct works *works)
 {
     struct host *at = works->host;
@@ -294,7 +295,7 @@ static void pages_make(const struct works *works)
     }
 }
 
-/* The one answer that says less than there is would be a page that looks like the last. */
+/* No response may omit the link to the next page, because it would look like the last page. */
 static void expect_next(struct works *works, const char *path, const char *token)
 {
     const char *target = text("%s?limit=1&pad=%0*d", path, PAD, 0);

@@ -1,6 +1,6 @@
 /*
- * F49: requests to other servers that get no memory, be it libcurl's or the module's. Each is
- * answered in time, none holds its place, and the host stops as quickly as ever.
+ * F49: requests to other servers when allocations of libcurl or of the module fail. Each request
+ * gets a response in time, none keeps its place in the pool, and the host stops as fast as usual.
  */
 #include <stdio.h>
 #include <string.h>
@@ -41,7 +41,7 @@ static struct host *start(const char *name, const struct rack *rack)
     return relay_start(&spec);
 }
 
-/* The nth allocation of a library ("": of any) fails, for each n in turn. */
+/* Makes the nth allocation of a library ("": of any) fail; n runs from 1 up. */
 static void refuse_each(const struct host *host, struct torture *numbers, const char *library,
                         int rounds, int deepest)
 {

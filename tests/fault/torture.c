@@ -1,5 +1,5 @@
-/* LD_PRELOAD: makes the Nth allocation, thread, fsync, write or setpriority fail, keeps
- * names from being found (soon), and moves the wall clock. See torture.h. */
+/* LD_PRELOAD: makes the Nth allocation, thread, fsync, write or setpriority fail, makes name
+ * lookups fail or delays them, and moves the wall clock. See torture.h. */
 #include "fault/torture.h"
 
 #include <argon2.h>
@@ -25,7 +25,7 @@
 
 static struct torture *torture;
 
-/* Where a host crashed, to its log: without a sanitizer nobody else would say. */
+/* Logs where a host crashed; without a sanitizer nothing else would report it. */
 static void tell_crash(int number)
 {
     void *frames[64];
@@ -37,8 +37,8 @@ static void tell_crash(int number)
     raise(number);
 }
 
-/* On a stack of its own where the main thread crashes: fibers run there, and may have used theirs
- * up. */
+/* Crashes in the main thread use an alternate stack, because fibers run there and may have used up
+ * theirs. */
 static void on_crash(int number)
 {
     static char room[65536];
@@ -53,7 +53,7 @@ __attribute__((constructor)) static void open_counters(void)
 {
     void *frame[1];
 
-    backtrace(frame, 1); /* loads what it needs */
+    backtrace(frame, 1); /* loads the libraries it needs */
     on_crash(SIGSEGV);
     on_crash(SIGBUS);
     on_crash(SIGABRT);
@@ -82,7 +82,8 @@ static bool fails(atomic_long *counter)
     return true;
 }
 
-/* The next one of that name, looked up once. dlsym() itself allocates nothing when it finds it. */
+/* Returns the next function of that name, looked up once. dlsym() allocates nothing if it finds
+ * it. */
 static void *next(atomic_uintptr_t *known, const char *name)
 {
     void *found = (void *)atomic_load(known);
@@ -101,7 +102,8 @@ static bool is_of(const void *caller, const char *library)
     return dladdr(caller, &about) && strstr(about.dli_fname, library) != NULL;
 }
 
-/* OpenSSL 3.0 goes on with its default context when there was no memory to make it whole. */
+/* Without memory, OpenSSL 3.0 continues with an incomplete default context, so its allocations can
+ * be spared. */
 static bool is_spared(const void *caller)
 {
     if (*torture->only)
@@ -202,7 +204,8 @@ int setpriority(__priority_which_t which, id_t who, int priority)
     return -1;
 }
 
-/* A module's own library, which nobody finds behind this one: found by its name. */
+/* The real function is in a library that only a module loads, so RTLD_NEXT cannot find it; it is
+ * looked up by the library's name. */
 int argon2id_ctx(argon2_context *context)
 {
     void *library = dlopen("libargon2.so.1", RTLD_NOW | RTLD_LOCAL);

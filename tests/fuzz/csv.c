@@ -1,6 +1,6 @@
 /*
- * A file of a bulk upload: what is read is the same however it comes in pieces, and the parts that
- * it is cut into say the same as the whole; rows that are written are read as they were.
+ * A file of a bulk upload: the rows are the same for all sizes of pieces, the parts into which the
+ * file is cut give the same rows as the whole, and written rows are read back unchanged.
  */
 #include <stdio.h>
 #include <string.h>
@@ -16,13 +16,13 @@
 
 enum { ROWS_MAX = 300, LARGE = 0x80, TIMES = 64 };
 
-/* What was told of rows, as a hash of every cell and number. */
+/* The rows read so far, as a hash of every cell and number. */
 struct told {
     struct bulk_reader reader;
     uint64_t hash;
     size_t rows, end;
     int64_t last;
-    bool headed; /* a header line was there, or is not awaited */
+    bool headed; /* a header line was read or is not expected */
 };
 
 static void hear(struct told *told, const void *bytes, size_t length)
@@ -41,7 +41,7 @@ static void hear_row(struct told *told, const struct reader_row *row)
         hear(told, row->cells[i], strlen(row->cells[i]) + 1);
 }
 
-/* The number of the header line is 0, whatever came before it. */
+/* The header line has the number 0, whatever came before it. */
 static int take(void *arg, const struct reader_row *row)
 {
     struct told *told = arg;
@@ -60,7 +60,8 @@ static int take(void *arg, const struct reader_row *row)
     return told->rows == ROWS_MAX ? 1 : 0;
 }
 
-/* Each piece is memory of its own, so that nobody reads beyond it. 0, or what the reader said. */
+/* Feeds pieces in separate memory blocks, so that reads beyond them are detected. Returns 0, or the
+ * reader's status. */
 static int feed(struct told *told, const char *bytes, size_t length, size_t piece)
 {
     int status = 0;
@@ -77,7 +78,7 @@ static int feed(struct told *told, const char *bytes, size_t length, size_t piec
     return status ? status : bulk_reader_end(&told->reader);
 }
 
-/* Reads whole rows, of which the first has this number; 0: first comes a header line. */
+/* Reads whole rows. `first` is the number of the first row; 0: a header line comes before it. */
 static int read_rows(struct told *told, char separator, int64_t first, const char *bytes,
                      size_t length, size_t piece)
 {
@@ -129,8 +130,8 @@ static size_t mark_of(const char *bytes, size_t length)
     return length >= 3 && !memcmp(bytes, "\xef\xbb\xbf", 3) ? 3 : 0;
 }
 
-/* Whether the first line names the separator (sep=X): the scan obeys and skips it, the reader of
- * rows does not know it. */
+/* Returns whether the first line names the separator (sep=X). The scan uses and skips such a line;
+ * the row reader does not know it. */
 static bool names_separator(const char *bytes, size_t length)
 {
     size_t quote = length && *bytes == '"';
@@ -160,7 +161,8 @@ static void look_through(const char *bytes, size_t length, unsigned how)
 
 /* ---- text ---- */
 
-/* Whether it is text, as bytes that come one by one say too. */
+/* Returns whether the bytes are text, and checks that byte-by-byte feeding gives the same
+ * result. */
 static bool is_text(const char *bytes, size_t length)
 {
     struct utf8 whole = {0}, single = {0};
@@ -173,7 +175,7 @@ static bool is_text(const char *bytes, size_t length)
     return said == UTF8_FINE && !whole.left;
 }
 
-/* Of any separator: the same whole and in pieces. */
+/* With any separator, the result is the same for the whole file and for pieces. */
 static void read_twice(const char *bytes, size_t length, unsigned how)
 {
     static struct told once, pieces;
@@ -193,8 +195,8 @@ struct copy {
     struct csv csv;
 };
 
-/* Apostrophes that keep a spreadsheet from running a cell are taken out again, and with them those
- * of the same kind that were there before. */
+/* Removes the apostrophes that keep a spreadsheet from running a cell, and with them equal ones
+ * that were there before. */
 static void hear_taken_back(struct told *told, const char *cell)
 {
     char *copy = strdup(cell);

@@ -1,6 +1,6 @@
 /*
- * What a client sends, as the reader takes it: the same comes of it however it is cut into pieces,
- * and whatever is malformed ends the connection with a status.
+ * The bytes of a client as the reader handles them: the result does not depend on how they are cut
+ * into pieces, and malformed bytes end the connection with a status.
  */
 #include "core/wire/reader.h"
 
@@ -11,18 +11,19 @@
 
 #include "fuzz/fuzz.h"
 
-/* What is sent, as the host sees it, with zeros for what a body lacks. */
+/* The most bytes that a client sends, and that libmicrohttpd receives: the host adds zeros for the
+ * missing part of a body. */
 enum { SENT_MAX = 16 * 1024, GIVEN_MAX = 16 * SENT_MAX + 64 * 1024 };
 
 struct client {
     struct reader reader;
     struct reader_pool pool;
-    int ends[2]; /* the reader's, the client's */
-    size_t room; /* that libmicrohttpd has for what it reads */
-    bool over;   /* nothing behind this request is read */
-    char *given; /* GIVEN_MAX */
+    int ends[2]; /* the reader's end, the client's end */
+    size_t room; /* bytes that libmicrohttpd reads at a time */
+    bool over;   /* nothing after this request is read */
+    char *given; /* GIVEN_MAX bytes */
     size_t length;
-    uint64_t judged; /* a hash of the heads that were taken */
+    uint64_t judged; /* a hash of the heads so far */
 };
 
 static void judge(struct client *client, const void *bytes, size_t length)
@@ -33,7 +34,7 @@ static void judge(struct client *client, const void *bytes, size_t length)
         client->judged = (client->judged ^ at[i]) * UINT64_C(1099511628211);
 }
 
-/* The request is whole: its head is taken, and the next one may follow. */
+/* The request is complete: takes its head and starts the next request. */
 static void end_request(struct client *client)
 {
     struct arena *arena = arena_new();
@@ -59,7 +60,7 @@ static void end_request(struct client *client)
     arena_free(arena);
 }
 
-/* As libmicrohttpd reads: until there is nothing, request by request. */
+/* Reads like libmicrohttpd, request by request, until nothing is left. */
 static void read_all(struct client *client)
 {
     ssize_t got = 1;
@@ -77,7 +78,8 @@ static void read_all(struct client *client)
     }
 }
 
-/* Where the client is asked to go on depends on how its bytes came. */
+/* Removes "Expect: 100-continue", because whether the client is asked to continue depends on the
+ * timing of its bytes. */
 static void forget_leave(struct client *client)
 {
     static const char line[] = "Expect:100-continue\r\n";

@@ -1,5 +1,5 @@
-/* A body: what is read and passes the fields is written, read again, passes again and is written
- * the same. */
+/* A body: if it can be read and passes the field checks, then it is written, read again, passes
+ * again, and is written the same way. */
 #include <string.h>
 
 #include "core/base/json_in.h"
@@ -17,7 +17,8 @@ static json_t *check(json_t *object, struct arena *arena)
     return checked;
 }
 
-/* A real number is written as JavaScript does; from 2^63 on that reads as an integer too large. */
+/* A real number is written as in JavaScript; from 2^63 on, that text reads as an integer that is
+ * too large. */
 static bool too_large(const struct json_problem *problem)
 {
     return !strcmp(problem->text, "a number is too large");

@@ -1,12 +1,11 @@
-/* A multipart body: what comes of it is the same however it is cut, and is text where it must be.
- */
+/* A multipart body: the result does not depend on how it is cut, and is text where it must be. */
 #include "core/base/multipart.h"
 
 #include <string.h>
 
 #include "fuzz/fuzz.h"
 
-/* What was heard, as a hash of every byte in its place; and where the parser stood. */
+/* The result as a hash of every byte in its place, and the parser's position. */
 struct heard {
     uint64_t hash;
     size_t parts, ended, bytes;
@@ -53,7 +52,7 @@ static int end(void *arg)
     return 0;
 }
 
-/* 1: parsed whole; 0: malformed or cut off. */
+/* Returns 1: parsed to the end; 0: malformed or cut off. */
 static int parse(const uint8_t *bytes, size_t size, size_t piece, struct heard *heard)
 {
     static const struct multipart_calls calls = {part, data, end};

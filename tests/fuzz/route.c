@@ -1,5 +1,5 @@
-/* A request line "METHOD path?query" and a form body: whatever is found, its segments lie in the
- * path, and what a query gives is declared. */
+/* A request line "METHOD path?query" and a form body: in every route found, the segments lie in the
+ * path, and all values of a query are declared. */
 #include <string.h>
 
 #include "core/base/text.h"

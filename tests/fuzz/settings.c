@@ -1,4 +1,4 @@
-/* A settings file: any bytes are read, bound or refused with a reason. */
+/* A settings file: any bytes are bound to settings or refused with a reason. */
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>

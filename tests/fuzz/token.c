@@ -1,4 +1,4 @@
-/* A token: nothing is taken that is not signed, and claims are read from whatever payload. */
+/* A token: no unsigned token is accepted, and claims are parsed from any payload. */
 #include "modules/auth/token/token.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ static EVP_MAC_CTX *key(void)
     return made;
 }
 
-/* What was made of the claims is a good token with the same claims. */
+/* A token made of the claims is valid and has the same claims. */
 static void make_again(const struct token *token, const struct token_claims *claims)
 {
     char text[TOKEN_MADE_MAX];

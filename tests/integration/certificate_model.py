@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
-"""Certificates against a model of them.
+"""Compares certificates with a model of them.
 
-Makes a random platform over HTTP - devices, groups, readings that come in time, late, or as zero, that are
-voided and sent again, devices that join and leave, groups that are renamed and end - and computes by itself
-what has to be certified, and what is carried. What the host exports must be the same.
+Makes a random platform over HTTP: devices, groups, readings that are on time, late or zero, readings that
+are voided and sent again, devices that join and leave, groups that are renamed and end. It computes
+independently which energy must be certified and which is carried. The host's export must be the same.
 
 usage: certificate_model.py exact|kills STATE SECONDS STEPS
 
-exact   nobody else issues: each certificate must be the model's, with its entries
+exact   nobody else issues: each certificate and its entries must equal the model's
 kills   runs of the job are killed, and others issue, too: only sums are compared
-STATE   a file with what is known so far: it goes on there if it exists
-STEPS   up to this step, or so many seconds; the sums are compared after the one that MODEL_LAST names
+STATE   a file with the model's state; if it exists, the run continues from it
+STEPS   stop after this step, or after SECONDS; the sums are compared after step MODEL_LAST
 
 Environment: MODEL_URL, MODEL_TOKEN (of an OrganizationAdmin), MODEL_ADMIN (of an Admin), MODEL_ISSUE and
 MODEL_SQL (commands, as JSON), MODEL_SEED, MODEL_DEVICES, MODEL_GROUPS, MODEL_DAYS (of a step), MODEL_LAST.
 
-The time of the platform is the model's: the SQL function certificate_model_now() has it, and the host's
-functions ask for it in place of clock_timestamp(). It is always behind the real one.
+The platform uses the model's time: the SQL function certificate_model_now() returns it, and the host's
+functions call it instead of clock_timestamp(). It is always earlier than the real time.
 """
 import csv
 import http.client
@@ -68,7 +68,7 @@ class Group:
         return self.start + number * LENGTHS[self.frequency]
 
     def cycle_of(self, at):
-        """The number of the cycle in which a reading lies that ends then: start exclusive, end inclusive."""
+        """Returns the number of the cycle of a reading that ends then: start exclusive, end inclusive."""
         if self.frequency in MONTHS:
             number = ((at.year - self.start.year) * 12 + at.month - self.start.month) // MONTHS[self.frequency]
             number += 1
@@ -81,18 +81,18 @@ class Group:
         return self.cycle_at(number), min(self.cycle_at(number + 1), self.end)
 
     def certifies(self, start, end, since):
-        """Whether a reading that ends in a cycle counts: it is of its own time, and no longer than a cycle."""
+        """Returns whether a reading counts: it begins at or after `since` and is no longer than a cycle."""
         return start >= since and end - start <= LONGEST[self.frequency] + HOUR
 
     def boundary(self, at):
-        """The first begin of a cycle that is not before a time."""
+        """Returns the first start of a cycle that is not before a time."""
         return self.start if at <= self.start else self.cycle_at(self.cycle_of(at) + 1)
 
 
 class Device:
     def __init__(self, number):
         self.id, self.key = None, f"model-{number}"
-        self.readings = []  # of the type, (type, start, end, wh, id), those that count
+        self.readings = []  # (type, start, end, wh, id), not voided
         self.late = []  # (type, start, end, wh), not sent yet
         self.spans = []  # (group's number, since, until); the last one may be open
         self.kilowatts = KILOWATTS
@@ -111,11 +111,11 @@ class Model:
         self.cancelled = []
         self.measured = 0
 
-    # ---- what has to come out ----
+    # ---- expected results ----
 
     def measured_in(self, group):
-        """Wh by cycle that has ended and device, of readings of the time at which it was in the group, and
-        how long these are together."""
+        """Returns the Wh by ended cycle and device, from readings of the time in which the device was in
+        the group, and the total duration of these readings."""
         sums, lengths, now = defaultdict(int), defaultdict(timedelta), datetime.now(timezone.utc)
         for device in self.devices:
             for number, since, until in device.spans:
@@ -132,7 +132,7 @@ class Model:
         return sums, lengths
 
     def ceiling(self, cycle, device, length):
-        """The most Wh that a device can generate in a cycle while its readings last."""
+        """Returns the most Wh that a device can generate in a cycle during its readings."""
         age = (cycle - self.commissioned()) / (365.25 * DAY)
         share = 0.995 ** (age - 1) if age > 1 else 1
         kilowatts = next(known.kilowatts for known in self.devices if known.id == device)
@@ -179,7 +179,7 @@ class Model:
 
 
 class Platform:
-    """The same, at the host."""
+    """The same platform on the host."""
 
     def __init__(self, model):
         self.model = model
@@ -246,7 +246,7 @@ class Platform:
 
 
 class Day:
-    """What happens in a step."""
+    """The events of a step."""
 
     def __init__(self, model, platform):
         self.model, self.platform, self.random = model, platform, model.random
@@ -258,7 +258,7 @@ class Day:
         return self.random.randint(1, 900) if kind < 0.6 else self.random.randint(900, 4000)
 
     def readings_of(self, device, since, until):
-        """Periods that follow each other, some with gaps; of either type."""
+        """Returns consecutive periods, some with gaps, of both types."""
         at, made = since, []
         while at < until:
             end = min(at + self.random.choice([6, 12, 24, 36]) * HOUR, until)
@@ -268,7 +268,7 @@ class Day:
         return made
 
     def measure(self, device, seed, since, until):
-        """Some of it is sent now, and some of what was left before."""
+        """Sends some of the readings, and some that earlier steps left."""
         chance = random.Random(seed)
         now = []
         for reading in self.readings[device.key] + device.late:
@@ -292,7 +292,7 @@ class Day:
                 try:
                     device.late_next = []
                     self.measure(device, seeds[device.key], since, until)
-                except BaseException as error:  # of a thread: told of by the main one
+                except BaseException as error:  # reported by the main thread
                     failed.append(error)
 
         threads = [threading.Thread(target=work) for _ in range(4)]
@@ -319,13 +319,13 @@ class Day:
             self.platform.send(device, [(again, start, end, self.wh())])
 
     def free(self, device):
-        """Whether it is in no group, or in one that has ended."""
+        """Returns whether a device is in no group, or in one that has ended."""
         if not device.spans or device.spans[-1][2] != FOREVER:
             return True
         return self.model.groups[device.spans[-1][0]].end <= self.model.now
 
     def joins(self, device, group, past):
-        """The span with which it joins; that of a group that has ended is closed."""
+        """Adds the span of a joining device; closes its span in a group that has ended."""
         if device.spans and device.spans[-1][2] == FOREVER:
             number, since, _ = device.spans.pop()
             end = self.model.groups[number].end
@@ -451,7 +451,7 @@ def compare_exact(model, rows):
 
 
 def compare_sums(model, rows, platform):
-    """All that was measured is certified, carried, below the threshold, or more than the device can generate."""
+    """Checks that all measured energy is certified, carried, below the threshold, or above the device's ceiling."""
     by_group, by_cycle, by_certificate, heads = defaultdict(int), defaultdict(int), defaultdict(int), {}
     for row in (row for row in rows if row["groupId"]):
         device, start, _, wh = entry_of(row)
@@ -501,7 +501,7 @@ def compare(model, platform, exact):
 
 
 def begin(model, platform, steps):
-    # the last step must not end after now; those of three days are the longest
+    # the last step must not end after now; a step takes up to three days
     model.start = datetime.now(timezone.utc).replace(hour=0, minute=0, second=0, microsecond=0)
     model.start -= (steps * 3 * model.days // 1 + 3) * DAY
     model.now = model.start
@@ -554,7 +554,7 @@ def main():
 
 
 def settled(platform):
-    """Whether nothing is left, that another run has taken."""
+    """Returns whether no work is left that a killed run had taken."""
     left = subprocess.run(json.loads(os.environ["MODEL_SQL"]) + [
         "-qAtc", "SELECT (SELECT count(*) FROM reading_device WHERE fresh_from IS NOT NULL)"
         " + (SELECT count(*) FROM certificate_look) + (SELECT count(*) FROM certificate_history)"

@@ -38,7 +38,7 @@ struct ledger *ledger_open(const char *directory)
     return NULL;
 }
 
-/* One write() to a file opened for appending: lines of several threads never mix. */
+/* One write() to a file opened for appending, so lines of several threads never mix. */
 static int append(int fd, const char *line, int length)
 {
     if (length < 0 || write(fd, line, (size_t)length) != length)

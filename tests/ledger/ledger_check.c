@@ -10,8 +10,8 @@ struct mark {
     char marker[LEDGER_MARKER];
     char uuid[LEDGER_UUID]; /* "": not acknowledged */
     int64_t conversation;
-    size_t found;   /* how often it is stored */
-    bool misplaced; /* in another conversation, or with another uuid, than was answered */
+    size_t found;   /* number of times it is stored */
+    bool misplaced; /* in another conversation or with another uuid than in the response */
 };
 
 struct book {
@@ -65,7 +65,7 @@ static FILE *open_part(const char *directory, const char *name)
     return file;
 }
 
-/* A last line that a crash of the driver cut off counts as not written: it was not fsync'ed. */
+/* A last line that was cut off by a crash of the driver was not fsync'ed, so it does not count. */
 static int read_intents(struct book *book, const char *directory)
 {
     FILE *file = open_part(directory, "intent");
@@ -139,7 +139,7 @@ static void check_order(struct book *book, const PGresult *rows)
     }
 }
 
-/* Columns of the conversation: wrong head or last entry, wrong number, wrong unread counts. */
+/* Checks the columns of the conversation: head, last entry, number of entries, unread counts. */
 static int check_conversation(struct book *book, PGconn *db, const char *id, bool recount)
 {
     static const char sql[] =
@@ -187,7 +187,7 @@ static int check_entries(struct book *book, PGconn *db, int64_t conversation, bo
     return failed ? failed : check_conversation(book, db, id, recount);
 }
 
-/* Each conversation that the ledger names, once. */
+/* Checks each conversation that the ledger names, once. */
 static int check_all(struct book *book, PGconn *db, bool recount)
 {
     int64_t *done = calloc(book->count + 1, sizeof *done);

@@ -1,4 +1,4 @@
-/* The load: threads that post messages over HTTP and enter each in the ledger before and after. */
+/* The load: threads that post messages over HTTP and record each in the ledger before and after. */
 #include <curl/curl.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -23,8 +23,8 @@ struct writer {
     CURL *curl;
     char answer[ANSWER_MAX];
     size_t length;
-    bool retry_after; /* the answer said when to try again */
-    bool failed;      /* the ledger itself cannot be written */
+    bool retry_after; /* the response had a Retry-After */
+    bool failed;      /* writing the ledger failed */
 };
 
 static size_t collect(char *bytes, size_t one, size_t length, void *arg)
@@ -47,7 +47,7 @@ static size_t header(char *bytes, size_t one, size_t length, void *arg)
     return one * length;
 }
 
-/* The uuid in a 201; false: some other answer. */
+/* Gets the uuid from a 201; returns false for any other response. */
 static bool read_uuid(const struct writer *writer, char *uuid)
 {
     json_t *json = json_loadb(writer->answer, writer->length, 0, NULL);
@@ -86,8 +86,8 @@ static int64_t clock_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Refused connections and time-outs are not cut: nothing of theirs was under way, or nobody spoke.
- */
+/* Refused connections and timeouts are not counted as cut, because no request was in progress or
+ * the host was silent. */
 static void count_silence(struct ledger_load *load, CURLcode code)
 {
     if (code != CURLE_COULDNT_CONNECT && code != CURLE_OPERATION_TIMEDOUT)
@@ -102,7 +102,7 @@ static void note_time(struct ledger_load *load, long ms)
         ;
 }
 
-/* One POST; its status, 0 without an answer. */
+/* Sends one POST; returns its status, 0 without a response. */
 static long post(struct writer *writer, const char *body, struct curl_slist *list)
 {
     struct ledger_load *load = writer->load;
@@ -132,7 +132,7 @@ static long post(struct writer *writer, const char *body, struct curl_slist *lis
     return status;
 }
 
-/* Intent, post, acknowledgement of one message. */
+/* Records the intent, posts one message, and records its acknowledgement. */
 static void post_one(struct writer *writer, struct curl_slist *list)
 {
     struct ledger_load *load = writer->load;

@@ -1,10 +1,10 @@
 /*
- * The ledger by hand:
+ * Command line of the ledger:
  *
  *   ledger load DIRECTORY PORT CONVERSATION AUTHOR1 AUTHOR2 WRITERS COUNT SECONDS
  *       posts to 127.0.0.1:PORT with the token in BUSBAR_TOKEN
  *   ledger check DIRECTORY CONNECTION [recount]
- *       prints the report; CONNECTION as libpq takes it
+ *       prints the report; CONNECTION is a libpq connection string
  *
  * The exit status is 0 if the load reached its count, or if the ledger adds up.
  */

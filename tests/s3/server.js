@@ -1,20 +1,21 @@
-// A server that speaks S3, for the tests of the document store: s3rver, which checks signatures, behind
-// a front that does what s3rver lacks (a PUT is stored whole or not at all, and its content is
-// compared with x-amz-content-sha256, where that is signed), and that fails as it is told to.
+// An S3 server for the tests of the document store: s3rver, which checks signatures, and a front
+// end. The front end adds two checks that s3rver lacks: a PUT is stored completely or not at all,
+// and its content is compared with x-amz-content-sha256 if that header is signed. It also fails on
+// request.
 //
 //     node --openssl-legacy-provider server.js PORT DIRECTORY BUCKET [TLS_PORT KEY CERTIFICATE]
 //
-// An empty BUCKET is none. What is asked at PORT over HTTP may be asked at TLS_PORT over HTTPS.
-// PUT /-/MODE sets what it does from then on, GET /-/count answers how many requests it has seen since:
-//   pass     what S3 does
-//   refuse   answers 503
-//   hang     reads, and never answers
-//   cut      closes the connection in the middle of what it says, or before it has heard all
-//   corrupt  changes a byte of what it says
-//   again    answers the same page of a list, and that there is more
-//   redirect answers 307 to the same at PORT to what comes over TLS
-//   slow     waits a second and a half
-//   die      stores a half of what a PUT brings, and ends
+// If BUCKET is empty, there is no bucket. TLS_PORT serves the same over HTTPS as PORT over HTTP.
+// PUT /-/MODE sets the mode, GET /-/count returns the number of requests since then. Modes:
+//   pass     behaves like S3
+//   refuse   responds with 503
+//   hang     reads, and never responds
+//   cut      closes the connection in the middle of the request or of the response
+//   corrupt  changes a byte of the response
+//   again    returns the same page of a list, and says that there are more
+//   redirect responds to HTTPS requests with 307 to the same path at PORT
+//   slow     waits for a second and a half
+//   die      stores half of a PUT's content and exits
 'use strict'
 
 const crypto = require('node:crypto')
@@ -70,7 +71,7 @@ function spoil(body) {
   return spoilt
 }
 
-// What s3rver says, whole, so that it can be said wrongly.
+// Reads the whole response of s3rver, so that it can be falsified.
 function say(inner, res) {
   collect(inner, body => {
     res.writeHead(inner.statusCode, inner.headers)
@@ -80,7 +81,7 @@ function say(inner, res) {
 }
 
 function pass_on(inner_port, req, res, body) {
-  const to = { host: '127.0.0.1', port: inner_port } // "localhost" is ::1 alone for Node 18
+  const to = { host: '127.0.0.1', port: inner_port } // Node 18 resolves "localhost" only to ::1
   const call = http.request({ ...to, method: req.method, path: req.url, headers: req.headers },
     inner => say(inner, res))
   call.on('error', () => res.socket.destroy())

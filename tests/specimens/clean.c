@@ -1,5 +1,5 @@
 /*
- * A module without a fault, and with one for each macro: what `busbar modcheck` must find. See
+ * A module without a fault; each macro adds one fault, which `busbar modcheck` must find. See
  * scripts/install.sh.
  */
 #include <busbar/busbar.h>

@@ -1,6 +1,6 @@
 /*
- * A module in C++ without a fault, and with one for each macro, as clean.c. What C++ brings by
- * itself is no fault: destructors, exceptions, templates of the standard library.
+ * A module in C++ without a fault; each macro adds one fault, as in clean.c. Features of C++ itself
+ * are not faults: destructors, exceptions, templates of the standard library.
  */
 #include <busbar/busbar.h>
 
@@ -12,7 +12,7 @@
 namespace
 {
 
-#ifdef REFUSAL /* of which a stripped file cannot tell that it is no data */
+#ifdef REFUSAL /* a stripped file does not show that this is not data */
 struct refusal : std::runtime_error {
     using std::runtime_error::runtime_error;
 };

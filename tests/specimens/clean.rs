@@ -1,5 +1,5 @@
-//! A module's file in Rust without a fault, and with one for each cfg, as clean.c. What Rust's
-//! standard library brings by itself is no fault. It exports no descriptor: no host loads it.
+//! A module's file in Rust without a fault; each cfg adds one fault, as in clean.c. Rust's standard
+//! library itself is not a fault. The file exports no descriptor, so no host loads it.
 use std::panic::catch_unwind;
 
 #[cfg(data)]
