@@ -1,4 +1,6 @@
-/* certificate: its tables, and nothing else. A row is a line or three; clang-format makes it six.
+/*
+ * The tables of the certificate module. They are hand-formatted, because clang-format would spread
+ * a row over six lines.
  */
 #include "modules/certificate/base/certificate.h"
 

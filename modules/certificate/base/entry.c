@@ -1,4 +1,4 @@
-/* An entry of the log, as the specification shows it. */
+/* An entry of the log in the form of the specification. */
 #include "modules/certificate/base/certificate.h"
 
 static int64_t *ids_of(struct bb_request *rq, const struct bb_rows *rows, size_t count)

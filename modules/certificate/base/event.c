@@ -1,4 +1,4 @@
-/* certificate.issued, seen by the organisation. */
+/* The event certificate.issued, which the organization receives. */
 #include "modules/certificate/base/certificate.h"
 
 int certificate_emit(struct bb_request *rq, struct bb_tx *tx,

@@ -1,6 +1,6 @@
 /*
- * Who sees what: everybody the entries of the organisations in which they act, Admins all.
- * organizationId narrows that to one of them.
+ * Which entries a caller sees: the entries of the organizations in which it acts; Admins see all.
+ * organizationId narrows this to one organization.
  */
 #include "modules/certificate/base/certificate.h"
 
@@ -29,7 +29,7 @@ int certificate_scope(struct bb_request *rq, int64_t asked, struct certificate_s
     return 0;
 }
 
-/* That of an Admin must exist; those of others do. */
+/* An organization named by an Admin must exist; other callers can only name existing ones. */
 static int admin_home(struct bb_request *rq, int64_t asked)
 {
     const struct certificate *certificate = rq->state;

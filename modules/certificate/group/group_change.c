@@ -1,16 +1,16 @@
 /*
- * A group changes: its name and its end, the devices that join and leave it, its deletion.
+ * Changes of a group: its name and end, devices that join and leave, its deletion.
  *
- * Joining and leaving take effect with the next cycle; schema.sql has them as functions, in which
- * every statement sees what those before it waited for. What a device has in a cycle that runs or
- * has ended stays with the group in which it was then.
+ * Joining and leaving take effect with the next cycle. They are functions in schema.sql, in which
+ * every statement sees the changes that earlier statements waited for. The energy of a device in a
+ * running or ended cycle stays with the group that the device was in at that time.
  */
 #include <inttypes.h>
 #include <string.h>
 
 #include "modules/certificate/base/certificate.h"
 
-/* $1 $2 scope, $3 group. Its organisation. */
+/* $1 $2 scope, $3 group. Returns the group's organization. */
 static const struct bb_sql find = {
     "SELECT e.organisation FROM certificate_group e WHERE " CERTIFICATE_SEES
     " AND e.id = $3::bigint",
@@ -21,7 +21,7 @@ struct found {
     int64_t id, organisation;
 };
 
-/* The group of the path: 0, or the status of the answer given. */
+/* Finds the group in the path. Returns 0, or the status of the response sent. */
 static int find_group(struct bb_request *rq, struct found *found)
 {
     int refused = certificate_scope(rq, bb_arg_int(rq, "organizationId", 0), &found->scope);
@@ -40,7 +40,7 @@ static int find_group(struct bb_request *rq, struct found *found)
     return 0;
 }
 
-/* $1 group, $2 name or null, $3 end or null, infinity: none */
+/* $1 group, $2 name or null, $3 end or null; infinity: no end */
 static const struct bb_sql change = {"SELECT certificate_change($1::bigint, $2, $3::timestamptz)",
                                      BB_SQL_WRITE};
 
@@ -83,7 +83,9 @@ int certificate_group_join(struct bb_request *rq)
     return certificate_group_reply(rq, &found.scope);
 }
 
-/* Digits are an id, as a number in deviceIds is; else an externalId or uuid. 0: none; -1: failed.
+/*
+ * Finds the device in the path. Digits are an id, like a number in deviceIds; any other text is an
+ * externalId or uuid. Returns 0 if there is none, or -1 on failure.
  */
 static int64_t device_of(struct bb_request *rq, int64_t organisation)
 {

@@ -1,10 +1,10 @@
-/* The devices that somebody names for a group, and which of them are in one already. */
+/* Finds the devices named for a group, and reports which of them already are in a group. */
 #include <math.h>
 #include <string.h>
 
 #include "modules/certificate/base/certificate.h"
 
-#define ID_MOST 9007199254740992.0 /* 2^53: doubles are exact up to here */
+#define ID_MOST 9007199254740992.0 /* 2^53: doubles are exact up to this number */
 
 struct named {
     int64_t organisation;
@@ -19,7 +19,7 @@ static int problem(struct bb_request *rq, json_t *errors, size_t index, const ch
         json_pack("{s:s, s:s}", "field", bb_format(rq, "deviceIds[%zu]", index), "problem", text));
 }
 
-/* Devices of other organisations are as unknown as those that there are not. */
+/* Devices of other organizations get the same error as devices that do not exist. */
 static int check_devices(struct bb_request *rq, const struct named *named)
 {
     const struct certificate *certificate = rq->state;
@@ -39,7 +39,7 @@ static int check_devices(struct bb_request *rq, const struct named *named)
     return 0;
 }
 
-/* 5.0 is taken for 5, as elsewhere; 0: no id. */
+/* Accepts 5.0 as 5, like other fields; 0: not an id. */
 static int64_t item_id(const json_t *item)
 {
     double real = json_real_value(item);
@@ -49,7 +49,7 @@ static int64_t item_id(const json_t *item)
     return json_integer_value(item);
 }
 
-/* What came as a number is an id; the rest goes into `keys`, a place of them into `places`. */
+/* Numbers are ids; other items are added to `keys`, and their indexes to `places`. */
 static int read_ids(struct bb_request *rq, struct named *named, const json_t *sent, json_t *keys,
                     size_t *places)
 {
@@ -101,7 +101,7 @@ int certificate_group_devices(struct bb_request *rq, int64_t organisation, const
     return read_devices(rq, &named, sent);
 }
 
-/* A device whose group has ended is free. */
+/* A device is free if its group has ended. */
 static const struct bb_sql taken = {
     "SELECT t.place - 1 FROM unnest($1::bigint[]) WITH ORDINALITY AS t (device, place)"
     " JOIN certificate_member m ON m.device = t.device JOIN certificate_group g"

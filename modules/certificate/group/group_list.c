@@ -2,7 +2,7 @@
 #include "modules/certificate/base/certificate.h"
 
 #define PAGE 100
-#define PAGE_BYTES (1024 * 1024) /* of ids of devices: large groups make a page shorter */
+#define PAGE_BYTES (1024 * 1024) /* of device ids: large groups make a page shorter */
 
 #define COLUMNS                                                                                    \
     "e.id, e.name, e.frequency, " CERTIFICATE_MS("e.start_at") " AS start, " CERTIFICATE_MS(       \
@@ -10,7 +10,10 @@
                     " FROM certificate_member m WHERE m.group_id = e.id)::text AS devices,"        \
                     " e.organisation, e.carry_wh, " CERTIFICATE_MS("e.created_at") " AS made"
 
-/* $1 $2 scope, $3 behind which id, $4 how many, $5 bytes, which the first group alone may exceed */
+/*
+ * $1 $2 scope, $3 id of the last group seen, $4 number of groups, $5 bytes, which only the first
+ * group may exceed
+ */
 static const struct bb_sql list = {
     "SELECT * FROM (SELECT q.*, count(*) OVER () AS found,"
     " sum(octet_length(q.devices)) OVER (ORDER BY q.id) AS upto FROM ("

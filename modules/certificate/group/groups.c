@@ -1,6 +1,6 @@
 /*
- * POST /api/device-group: devices whose Delta readings are issued together, and how often. What the
- * devices have stored already is looked through by the next run of the job.
+ * POST /api/device-group: a group of devices whose Delta readings are issued together, with its
+ * frequency. The next run of the job processes the readings that the devices already have.
  */
 #include "modules/certificate/base/certificate.h"
 
@@ -12,7 +12,7 @@ struct group {
     size_t count;
 };
 
-/* $1 $2 start and end, as they were sent */
+/* $1 $2 start and end, as sent */
 static const struct bb_sql times = {
     "SELECT " CERTIFICATE_MS("$1::timestamptz") ", " CERTIFICATE_MS("$2::timestamptz"), 0};
 

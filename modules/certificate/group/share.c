@@ -1,6 +1,7 @@
 /*
- * /api/device-group/:id/share: with whom the owner shares a group. Accounts of such an organisation
- * read the group's certificates, with its groupId, and nothing else of the owner's.
+ * /api/device-group/:id/share: the organizations with which the owner shares a group. Accounts of
+ * such an organization can read the group's certificates by its groupId, and no other data of the
+ * owner.
  */
 #include "modules/certificate/base/certificate.h"
 
@@ -23,7 +24,10 @@ static const struct bb_sql unshare = {
     " AND e.id = $3::bigint AND s.group_id = e.id AND s.organisation = $4::bigint",
     BB_SQL_WRITE};
 
-/* A group without shares is a row of nulls; one that is not there, or another's, is none. */
+/*
+ * A group without shares is a row of nulls. There is no row if the group does not exist or belongs
+ * to others.
+ */
 static int answer(struct bb_request *rq, const struct certificate_scope *scope)
 {
     const struct bb_rows *rows =

@@ -29,7 +29,7 @@ void csv_head(struct csv *csv)
     csv_end_row(csv);
 }
 
-/* In the order of `columns`. */
+/* Writes the values in the order of `columns`. */
 void csv_entry(struct bb_request *rq, struct csv *csv, const struct bb_rows *rows, size_t row,
                const struct bb_device *device, const char *site)
 {

@@ -1,17 +1,17 @@
 /*
- * GET /api/certificate-log/explain says why a device has a certificate for a moment, or none.
- * GET /api/device/:externalId/coverage lists the gaps between the readings of a period, and sums
- * the readings by the same reasons. certificate_judge() in schema.sql finds the reason of each
- * reading.
+ * GET /api/certificate-log/explain returns why a device has a certificate for a moment, or why it
+ * has none. GET /api/device/:externalId/coverage lists the gaps between the readings of a period,
+ * and sums the readings by the same reasons. certificate_judge() in schema.sql finds the reason of
+ * each reading.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "modules/certificate/base/certificate.h"
 
-#define LISTED 1000       /* readings, or gaps, in an answer */
-#define DISCARDED 20      /* readings that were refused or voided */
-#define COVERAGE_DAYS 366 /* at most */
+#define LISTED 1000       /* readings or gaps in a response */
+#define DISCARDED 20      /* readings in a response that were refused or voided */
+#define COVERAGE_DAYS 366 /* maximum */
 
 /* The sentence that explains a reason. */
 static const struct {
@@ -47,7 +47,7 @@ static const char *explanation(const char *reason)
     return "";
 }
 
-/* The cycle of the Delta reading that covers a moment, else of the moment. */
+/* The cycle of the Delta reading that covers a moment, else the cycle of the moment. */
 #define CYCLE                                                                                      \
     "WITH moment AS (SELECT $2::timestamptz AS at,"                                                \
     " $2::timestamptz + interval '1 millisecond' AS until),"                                       \
@@ -70,8 +70,10 @@ static const char *explanation(const char *reason)
     " OR (x.type = 'D' AND x.end_at > c.first AND x.end_at <= c.last)"                             \
     " ORDER BY covers DESC, x.end_at LIMIT $4::int)"
 
-/* $1 device, $2 moment, $3 threshold, $4 how many: the readings that cover the moment or end in the
- * cycle. There is at least one row, which has the cycle. */
+/*
+ * $1 device, $2 moment, $3 threshold, $4 number of readings. Returns the readings that cover the
+ * moment or end in the cycle. There is always at least one row, because the cycle is in it.
+ */
 static const struct bb_sql explain = {
     CYCLE " SELECT c.id, c.name, c.frequency, " CERTIFICATE_MS("c.start_at") ", " CERTIFICATE_MS(
         "c.end_"
@@ -94,7 +96,7 @@ static const struct bb_sql explain = {
     BB_SQL_LONG};
 enum explained { GROUP, NAME, FREQUENCY, BEGIN, STOP, FIRST, LAST, ENDED, READING, COVERS = 14 };
 
-/* $1 device, $2 and $3 the period, $4 how many */
+/* $1 device, $2 and $3 the period, $4 number of readings */
 static const struct bb_sql discarded = {
     "SELECT what, type, " CERTIFICATE_MS("start_at") ", " CERTIFICATE_MS(
         "end_at") ", wh, " CERTIFICATE_MS("at") ", reason"
@@ -112,7 +114,10 @@ static const char *type_name(struct bb_request *rq, const struct bb_rows *rows, 
     return !type ? NULL : *type == 'H' ? "History" : "Delta";
 }
 
-/* A reading from the column of its type on, with what became of it. Given; NULL: no memory. */
+/*
+ * Returns a reading and its outcome; `from` is the column of its type. The caller owns it; NULL:
+ * out of memory.
+ */
 static json_t *reading_json(struct bb_request *rq, const struct bb_rows *rows, size_t row,
                             size_t from)
 {
@@ -139,7 +144,10 @@ static json_t *discarded_json(struct bb_request *rq, const struct bb_rows *rows,
                       json_pack("{s:s?, s:s}", "type", type_name(rq, rows, row, 1), "unit", "Wh"));
 }
 
-/* Puts a value, taken, into an array, taken too on failure. NULL: no memory. */
+/*
+ * Appends a value to an array. Takes ownership of the value, and on failure of the array. Returns
+ * NULL if out of memory.
+ */
 static json_t *append(json_t *array, json_t *value)
 {
     if (array && !json_array_append_new(array, value))
@@ -148,8 +156,10 @@ static json_t *append(json_t *array, json_t *value)
     return NULL;
 }
 
-/* Digits are the id of a device, another text its externalId, uuid or serialNumber. 0, or the
- * status of the answer given. */
+/*
+ * Finds a device: digits are its id, another text its externalId, uuid or serialNumber. Returns 0,
+ * or the status of the response sent.
+ */
 static int find_device(struct bb_request *rq, const char *key, struct bb_device *device)
 {
     const struct certificate *certificate = rq->state;
@@ -241,7 +251,7 @@ int certificate_explain(struct bb_request *rq)
                                        "readings", readings, "discarded", list));
 }
 
-/* $1 and $2 the period, each may be null, $3 commissioning or null, $4 days at most */
+/* $1 and $2 the period, each may be null, $3 commissioning or null, $4 maximum number of days */
 static const struct bb_sql period = {
     "SELECT " CERTIFICATE_MS("p.first") ", " CERTIFICATE_MS(
         "p.last") ", (p.first < p.last)::int,"
@@ -260,7 +270,7 @@ static const struct bb_sql sums = {"SELECT reason, count(*), sum(wh)::bigint FRO
                                    " GROUP BY reason ORDER BY reason",
                                    BB_SQL_LONG};
 
-/* $5 how many */
+/* $5 number of readings */
 static const struct bb_sql left_out = {
     "SELECT type, " CERTIFICATE_MS("start_at") ", " CERTIFICATE_MS(
         "end_at") ", wh, reason, entries::text FROM " JUDGED
@@ -268,7 +278,7 @@ static const struct bb_sql left_out = {
                   " ORDER BY end_at LIMIT $5::int",
     BB_SQL_LONG};
 
-/* $1 device, $2 and $3 the period in ms, $4 how many */
+/* $1 device, $2 and $3 the period in ms, $4 number of gaps */
 static const struct bb_sql gaps = {
     "WITH p AS (SELECT to_timestamp($2::bigint / 1000.0) AS first,"
     " to_timestamp($3::bigint / 1000.0) AS last),"
@@ -307,7 +317,7 @@ static json_t *left_out_json(struct bb_request *rq, const struct bb_rows *rows, 
     return reading_json(rq, rows, row, 0);
 }
 
-/* Runs a statement and makes a list of its rows. NULL: failed, or no memory. */
+/* Runs a statement and makes a list of its rows. Returns NULL if it failed or out of memory. */
 static json_t *list_of(struct bb_request *rq, const struct bb_sql *sql,
                        const struct bb_value *values, size_t count,
                        json_t *(*make)(struct bb_request *rq, const struct bb_rows *rows,

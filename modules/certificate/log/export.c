@@ -1,6 +1,6 @@
 /*
- * GET /api/certificate-log/export.csv: the log as a stream, whatever its length, a page of entries
- * at a time. How many may be under way is bounded.
+ * GET /api/certificate-log/export.csv: streams the log, whatever its length, page by page. The
+ * number of exports at a time is limited.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,8 +16,8 @@
 
 struct export
 {
-    int64_t account;                  /* holds a slot for it */
-    struct certificate_filter filter; /* its texts and organisations are the export's own */
+    int64_t account;                  /* holds a slot for this account */
+    struct certificate_filter filter; /* its texts and organizations are copies */
 };
 
 static void drop(struct bb_host *host, void *arg)
@@ -62,7 +62,9 @@ static char *copy(const char *text, bool *failed)
     return copied;
 }
 
-/* With the slot that was taken for it; NULL: no memory, and the slot is given back. */
+/*
+ * Uses the slot that was taken for it. Returns NULL if out of memory; then the slot is given back.
+ */
 static struct export *new_export(struct bb_request *rq, const struct certificate_filter *filter)
 {
     struct export *export = calloc(1, sizeof(*export));

@@ -1,19 +1,19 @@
 /*
- * Entries of the log by a filter, newest first: by the begin of the certified period. A cursor is
- * "<begin in ms>-<id>" of the last entry seen.
+ * Entries of the log by a filter, newest first, sorted by the start of the certified period. A
+ * cursor is "<start in ms>-<id>" of the last entry seen.
  */
 #include <string.h>
 
 #include "modules/certificate/log/filter.h"
 
 /*
- * $6 $7 cursor, $8 how many. One statement for each way to find entries, so that each has its index
- * and reads little more than it gives, whatever there is: such a one travels with the reads. What
- * else narrows has no index: there it may take long.
+ * $6 $7 cursor, $8 number of entries. There is a statement for each way to find entries, so that
+ * each uses its index and reads little more than it returns, whatever the data; such a statement
+ * counts as a short read. Other filters have no index, so with them a statement may take long.
  *
- * Where an index begins with a device, a group or an organisation, both ends are rows that begin
- * with it: equality would let the planner take the index of times and pass over everybody else's
- * entries.
+ * If an index begins with a device, a group or an organization, the range has row values that begin
+ * with it: with equality the planner might choose the index of times and skip the entries of
+ * everybody else.
  */
 #define CURSOR_AT "to_timestamp($6::bigint / 1000.0)"
 #define UNTIL                                                                                      \
@@ -27,12 +27,12 @@
 #define WITHIN(column, value, narrow)                                                              \
     "(e." column ", e.start_at, e.id) < (" value ", " UNTIL " AND (e." column                      \
     ", e.start_at, e.id) >= (" value ", " FROM narrow " ORDER BY e." column " DESC, " NEWEST MOST
-/* The same of a status that few have: the indexes of those leave out what has succeeded. */
+/* The same for a rare status; the indexes of those leave out entries that succeeded. */
 #define WITHIN_STATUS(column, first, value)                                                        \
     "e.status <> 'Succeeded' AND (" column "e.status, e.start_at, e.id) < (" value                 \
     "$10::text, " UNTIL " AND (" column "e.status, e.start_at, e.id) >= (" value                   \
     "$10::text, " FROM CERTIFICATE_NARROW " ORDER BY " first "e.status DESC, " NEWEST MOST
-/* Of each of some ids the newest, and of these the newest. */
+/* The newest entries of each id, and of these the newest. */
 #define OF_EACH_WITHIN(ids, within, condition)                                                     \
     FETCH("SELECT e.* FROM (SELECT DISTINCT unnest(" ids ") AS id) o CROSS JOIN LATERAL"           \
           " (SELECT * FROM certificate_entry e WHERE " within ") e"                                \
@@ -69,7 +69,7 @@ static const struct bb_sql narrow[CERTIFICATE_WAYS] = {
     [CERTIFICATE_BY_TIME] = {BY_TIME(CERTIFICATE_NARROW), BB_SQL_LONG},
 };
 
-/* By a status that is not that of most. */
+/* Search by a rare status. */
 static const struct bb_sql in_status[CERTIFICATE_WAYS] = {
     [CERTIFICATE_BY_GROUP] = {FETCH(
                                   "SELECT * FROM certificate_entry e WHERE " CERTIFICATE_SEES_GROUP
@@ -86,8 +86,8 @@ static const struct bb_sql in_status[CERTIFICATE_WAYS] = {
                              BB_SQL_LONG},
 };
 
-#define FEW 16  /* organisations, each of which costs a page */
-#define MANY 50 /* entries: more take their time */
+#define FEW 16  /* organizations, each of which costs a page */
+#define MANY 50 /* entries; larger pages use a long statement */
 
 #define PLAIN_ARGS(filter, limit)                                                                  \
     CERTIFICATE_HEAD_ARGS(filter), bb_i((filter)->after_ms), bb_i((filter)->after_id), bb_i(limit)

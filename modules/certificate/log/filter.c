@@ -1,13 +1,13 @@
-/* The filter of a query, and the devices that it chooses. */
+/* Reads the filter of a query, and finds the devices that it selects. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "modules/certificate/log/filter.h"
 
-#define FEW_DEVICES 64 /* whose entries are found one device after the other */
+#define FEW_DEVICES 64 /* up to this many, entries are searched device by device */
 
-/* The calendar of answers: the years 1 to 9999. */
+/* The calendar of responses: the years 1 to 9999. */
 #define EARLIEST INT64_C(-62135596800000)
 #define LATEST INT64_C(253402300800000)
 
@@ -34,14 +34,14 @@ int certificate_cursor(struct bb_request *rq, struct certificate_filter *filter)
     return good ? 0 : bb_invalid(rq, "after", "must be a cursor that a Link header gave");
 }
 
-/* $1 $2 scope, $3 to $7 what they are chosen by, $8 how many */
+/* $1 $2 scope, $3 to $7 the properties, $8 number of devices */
 static const struct bb_sql choose = {
     "SELECT coalesce(array_agg(c.id), '{}')::text, count(*) FROM (SELECT d.id FROM device_chosen("
     "CASE WHEN $1::boolean THEN NULL ELSE $2::bigint[] END, $3::text, $4::text, $5::text, $6::text,"
     " $7::text) d (id) LIMIT $8::bigint) c",
     BB_SQL_LONG};
 
-/* 0, or the status of the answer given. */
+/* Returns 0, or the status of the response sent. */
 static int choose_devices(struct bb_request *rq, struct certificate_filter *filter)
 {
     const char **text = filter->text;

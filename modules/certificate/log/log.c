@@ -1,4 +1,4 @@
-/* GET /api/certificate-log: entries by themselves, newest first; and one of them. */
+/* GET /api/certificate-log: single entries, newest first; and one entry. */
 #include <inttypes.h>
 
 #include "modules/certificate/log/filter.h"
@@ -46,14 +46,14 @@ int certificate_log(struct bb_request *rq)
     return rows ? answer(rq, &filter, rows, (size_t)limit) : bb_failed(rq);
 }
 
-/* $1 $2 scope, $3 entry; or its group is shared with them */
+/* $1 $2 scope, $3 entry. The entry is also visible if its group is shared with the scope. */
 static const struct bb_sql get = {
     "SELECT " CERTIFICATE_COLUMNS " FROM certificate_entry e" CERTIFICATE_OF_ENTRY
     " WHERE (" CERTIFICATE_SEES " OR EXISTS (SELECT FROM certificate_share s WHERE s.group_id ="
     " e.group_id AND s.organisation = ANY ($2::bigint[]))) AND e.id = $3::bigint",
     0};
 
-/* What belongs to others is as unknown as what there is not. */
+/* An entry of others gets the same response as one that does not exist. */
 int certificate_one(struct bb_request *rq)
 {
     struct certificate_scope scope;

@@ -1,10 +1,10 @@
 /*
  * GET /api/certificate-log/issuer/certifiedlogOfdevices: numbered pages of the log.
  *
- * A page has 20 entries, newest first, under the certificates to which they belong; one that has
- * more goes on on the next page. So a page costs the same for a group of ten thousand devices as
- * for one. The days' counters tell how many entries there are, and on which day a page begins; only
- * from there on are entries passed over.
+ * A page has 20 entries, newest first, grouped by certificate; a certificate with more entries
+ * continues on the next page. So a page costs the same for a group of ten thousand devices as for
+ * one device. Counters per day yield the number of entries and the day on which a page begins;
+ * entries are skipped only from that day on.
  */
 #include <string.h>
 
@@ -13,9 +13,10 @@
 #define PAGE 20
 
 /*
- * $1 $2 scope, $3 and $4 first and last day, $5 how many entries come before the page. How many
- * there are, behind which day the page begins, how many of that day come before it, the first day.
- * Sums of bigint would be numeric, which is slow; these are exact up to 2^53.
+ * $1 $2 scope, $3 and $4 first and last day, $5 number of entries before the page. Returns the
+ * number of entries, the day after the one on which the page begins, the number of entries of that
+ * day before the page, and the first day. Sums of bigint would be numeric, which is slow; these are
+ * exact up to 2^53.
  */
 #define PLACE(days)                                                                                \
     "SELECT coalesce(max(upto), 0)::bigint, max(day) FILTER (WHERE upto > $5::bigint) + 1,"        \
@@ -36,8 +37,9 @@ static const struct bb_sql place_of_many = {
     BB_SQL_LONG};
 
 /*
- * $1 $2 scope, $3 before which day, $4 from which day, $5 how many are passed over, $6 how many.
- * Those are passed over in the index. What an organisation's is asked for are rows, as in filter.c.
+ * $1 $2 scope, $3 before this day, $4 from this day, $5 entries to skip, $6 number of entries.
+ * Entries are skipped in the index. The conditions on an organization are row comparisons, as in
+ * fetch.c.
  */
 #define BEFORE "($3::date)::timestamp AT TIME ZONE 'UTC'"
 #define FROM "($4::date)::timestamp AT TIME ZONE 'UTC'"
@@ -62,8 +64,10 @@ static const struct bb_sql of_all = {
             " AND e.start_at < " BEFORE " AND e.start_at >= " FROM),
     BB_SQL_LONG};
 
-/* $1 $2 scope, $3 and $4 first and last day, $5 how many are passed over, $6 how many, $7 group. No
- * counter is a group's: its entries are counted in their index. */
+/*
+ * $1 $2 scope, $3 and $4 first and last day, $5 entries to skip, $6 number of entries, $7 group.
+ * Groups have no counters, so their entries are counted in the index.
+ */
 #define OF_GROUP                                                                                   \
     "($1::boolean OR (SELECT g.organisation FROM certificate_group g WHERE g.id = $7::bigint)"     \
     " = ANY($2::bigint[])) AND e.group_id > 0 AND (e.group_id, e.start_at) >= ($7::bigint,"        \
@@ -96,7 +100,7 @@ static json_t *head(struct bb_request *rq, const struct bb_rows *rows, size_t ro
     return NULL;
 }
 
-/* The entries of a row's certificate, which other rows may have come between. */
+/* Returns the entries of a row's certificate. Rows of other certificates may come in between. */
 static json_t *entries_of(struct bb_request *rq, json_t *list, const struct bb_rows *rows,
                           size_t row)
 {
@@ -114,7 +118,7 @@ static json_t *entries_of(struct bb_request *rq, json_t *list, const struct bb_r
     return json_object_get(object, "perDeviceCertificateLog");
 }
 
-/* Entries under their certificates; NULL: failed, and answered. */
+/* Groups entries by their certificates. Returns NULL if it failed; then a response was sent. */
 static json_t *grouped(struct bb_request *rq, const struct bb_rows *rows)
 {
     size_t count = bb_count(rq, rows);
@@ -140,7 +144,7 @@ static int answer(struct bb_request *rq, json_t *list, int64_t page, int64_t tot
                                        (json_int_t)total));
 }
 
-/* The pages of a group. */
+/* Returns the pages of a group. */
 static int pages_of_group(struct bb_request *rq, const struct certificate_scope *scope,
                           int64_t group, int64_t page)
 {

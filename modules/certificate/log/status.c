@@ -1,4 +1,4 @@
-/* PATCH /api/certificate-log/:id: what became of it at an external issuer. */
+/* PATCH /api/certificate-log/:id: sets the outcome at an external issuer. */
 #include <string.h>
 
 #include "modules/certificate/base/certificate.h"
@@ -19,8 +19,10 @@ static bool may_issue(struct bb_request *rq)
     return false;
 }
 
-/* $1 entry, $2 status. Succeeded and Cancelled are final; saying them again is fine. What is
- * carried is not issued yet. */
+/*
+ * $1 entry, $2 status. Succeeded and Cancelled are final, but may be set again. A carried entry is
+ * not issued yet.
+ */
 static const struct bb_sql change = {
     "WITH e AS (SELECT id, status FROM certificate_entry WHERE id = $1::bigint FOR UPDATE),"
     " changed AS (UPDATE certificate_entry c SET status = $2::text FROM e WHERE c.id = e.id"
@@ -43,7 +45,7 @@ static int answer(struct bb_request *rq, int64_t id)
     return certificate_reply(rq, 200, certificate_entry(rq, rows, 0, devices));
 }
 
-/* What is not there is said to be so, whoever issues. */
+/* An entry that does not exist is reported as such, whoever the issuer is. */
 static int refuse_internal(struct bb_request *rq, int64_t id)
 {
     const struct bb_rows *rows = bb_query(rq, &get, BB_ARGS(bb_i(id)));

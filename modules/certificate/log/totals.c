@@ -1,7 +1,7 @@
 /*
- * GET /api/certificate-log/totals: entries summed by devices, groups or months (UTC, by the begin
- * of the certified period), in their order. A cursor is the id of the last device or group seen,
- * 0 for entries without a group, or the begin of the last month in ms since 1970.
+ * GET /api/certificate-log/totals: entries summed by device, group or month (UTC, by the start of
+ * the certified period), in this order. A cursor is the id of the last device or group seen, 0 for
+ * entries without a group, or the start of the last month in ms since 1970.
  */
 #include <string.h>
 
@@ -10,8 +10,8 @@
 #define PAGE 100
 
 /*
- * $6 by device, group or month, $7 behind which key, $8 how many. What a way to find entries needs
- * is $1 to $19, as filter.h has them. Sums of bigint are numeric.
+ * $6 device, group or month, $7 last key seen, $8 number of rows. The other parameters are
+ * described in filter.h. Sums of bigint are numeric.
  */
 #define KEY                                                                                        \
     "CASE $6::text WHEN 'device' THEN e.device WHEN 'group' THEN coalesce(e.group_id, 0)"          \
@@ -43,7 +43,7 @@ static const struct bb_sql totals[CERTIFICATE_WAYS] = {
 
 enum column { TOTAL_KEY, TOTAL_ENTRIES, TOTAL_WH, TOTAL_SUCCEEDED, TOTAL_CARRIED };
 
-/* What is summed: a device, a group, or a month. */
+/* The key of a sum: a device, a group, or a month. */
 static json_t *key_of(struct bb_request *rq, const char *by, int64_t key,
                       const struct bb_device *device)
 {
@@ -70,7 +70,7 @@ static json_t *total_of(struct bb_request *rq, const struct bb_rows *rows, size_
                       key_of(rq, by, bb_cell_int(rq, rows, row, TOTAL_KEY), device));
 }
 
-/* Of rows whose key is a device; NULL: failed. */
+/* Returns the devices of rows whose key is a device; NULL: failed. */
 static struct bb_device *devices_of(struct bb_request *rq, const struct bb_rows *rows, size_t count)
 {
     const struct certificate *certificate = rq->state;
