@@ -1,7 +1,7 @@
-# What ./test browser does: a service of its own by ./start, Debian's Chromium, and the pages as people use
-# them (tests/browser). Sourced by ./test. The screenshots are in build/browser/pictures.
+# Runs ./test browser: starts a separate service with ./start and uses its pages in Debian's Chromium as people do
+# (tests/browser). Sourced by ./test. The screenshots are in build/browser/pictures.
 
-browser_packages=(chromium fonts-dejavu-core) # without a font there is nothing to look at
+browser_packages=(chromium fonts-dejavu-core) # without a font, pages show no text
 
 need_browser() {
     local own=$top/tests/browser
@@ -12,12 +12,12 @@ need_browser() {
     npm ci --prefix "$own" --ignore-scripts --no-audit --no-fund --loglevel=error >&2
 }
 
-# Chromium's sandbox needs another user than root, and user namespaces, which a chroot has not.
+# Returns 0 if Chromium's sandbox works: not for root, and not without user namespaces (in a chroot, for instance).
 may_sandbox() {
     [ "$(id -u)" -ne 0 ] && unshare --user true 2>/dev/null
 }
 
-# The tests, against the service that is ready; the words of tap tell the results.
+# Runs the tests against the service, which must be ready, and writes their results in TAP format to tap.log.
 browser_run() { # DIRECTORY PORT [NAME…]
     local place=$1 port=$2
     shift 2
@@ -28,7 +28,7 @@ browser_run() { # DIRECTORY PORT [NAME…]
         node --test-reporter=tap "$top/tests/browser/main.js" "$@" >"$place/tap.log" 2>&1
 }
 
-# The tests that failed, a line each: the name, what it says, and the values that it compared.
+# Prints one line per failed test: its name, its error, and the values that it compared.
 browser_failed() { # TAP_LOG
     awk 'function tell() { if (told != "") print substr(told, 1, 500); told = "" }
         /^(not )?ok / { tell() }
@@ -53,7 +53,7 @@ browser_told() { # DIRECTORY
     fail "browser: ${bad:-all} failed: $names; see build/browser/tap.log and build/browser/pictures"
 }
 
-# The copy of the sources that ./test start makes is not needed: the state lies below build/.
+# Unlike ./test start, this uses the sources themselves, because the state is in build/browser/var.
 part_browser() {
     local place=$top/build/browser port log tree=$top
 

@@ -1,9 +1,9 @@
-# What ./test install proves, one function each: 0 when all is well. Sourced by ./test. All of it
-# works with the build `gcc` of the linters, installed into an emptied prefix.
+# The tests of ./test install, one function each, which returns 0 if the test passes. Sourced by ./test. All use the
+# build `gcc` of the linters, installed into an empty prefix.
 
 install_names="prefix headers modcheck specimens hello notes contacts cpp rust service boot operating man reference dist"
 
-# The empty prefix; once in a run.
+# need_installed: installs into the empty prefix, once in a run.
 installed=
 need_installed() {
     [ -z "$installed" ] || return 0
@@ -23,7 +23,7 @@ install_clean() {
     [ -z "${work:-}" ] || rm -rf "$work"
 }
 
-# Whoever has only the package follows its pages' links to each other.
+# Checks that the installed pages link only to installed pages.
 doc_links_lead_on() {
     local page link bad=0
 
@@ -38,7 +38,7 @@ doc_links_lead_on() {
     return $bad
 }
 
-# What a package would have; a header in include/busbar that is not installed is a mistake, too.
+# Checks that all files of a package are installed, including each header in include/busbar and each module.
 install_prefix() {
     local file missing=0
 
@@ -57,7 +57,7 @@ install_prefix() {
     doc_links_lead_on && [ $missing -eq 0 ] && "$root/bin/busbar" -c "$root/share/doc/busbar/examples/minimal.yaml" check
 }
 
-# header COMPILER FLAG…: compiles each installed header alone.
+# header COMPILER FLAG…: compiles each installed header separately.
 header() {
     local file bad=0
 
@@ -98,8 +98,8 @@ specimen() { # NAME FLAG…
     }
 }
 
-# finds BUILDER NAME TEXT FLAG…: that the fault is found, alone (a stripped file's, too) and with its
-# text.
+# finds BUILDER NAME TEXT FLAG…: builds a module with a fault, and checks that modcheck reports this fault and no other,
+# with TEXT.
 finds() {
     local builder=$1 name=$2 text=$3 lines
     shift 3
@@ -108,7 +108,7 @@ finds() {
         say "modcheck finds nothing in $name"
         return 1
     }
-    # one line, or one for each of the parts that a compiler makes of it
+    # one line, or one for each part into which the compiler splits the data
     [ "$lines" ] && ! grep -qvF -e "$text" <<<"$lines" || {
         say "modcheck says of $name:
 $lines
@@ -153,7 +153,7 @@ install_specimens() {
     return $bad
 }
 
-# The tour shows the example as it is, but for its first comment.
+# Checks that the tour shows hello.c without changes, except for the first comment.
 tour_shows_hello() {
     diff <(sed '1d' "$top/examples/modules/hello/hello.c") \
         <(sed -n '/^```c$/,/^```$/{/^```/!p}' "$top/docs/tour.md") >&2 || {
@@ -162,7 +162,7 @@ tour_shows_hello() {
     }
 }
 
-# Whoever has only the package and its manual: out of the tree, by the example's own makefile.
+# Builds the installed example outside the tree with its own makefile, as a user of the package does.
 install_hello() {
     cp -r "$root/share/doc/busbar/examples/hello" "$work/hello" || return 1
     make -C "$work/hello" -s --no-print-directory hello.so check install \
@@ -173,7 +173,7 @@ install_hello() {
         grep '"path": "/api/hello"' >/dev/null && tour_shows_hello
 }
 
-# The first module of docs/modules.md, which shows all of its code.
+# Checks that docs/modules.md shows the whole code of its first module, and builds that module.
 install_notes() {
     diff <(sed '1d; /^$/d' "$top/examples/modules/notes/notes.c") <(sed -n '/^## A first module/,/^## The tables/p' \
         "$top/docs/modules.md" | sed -n '/^```c$/,/^```$/{/^```/d; /^$/d; p}') >&2 || {
@@ -183,7 +183,7 @@ install_notes() {
     example notes notes CFLAGS="-O2 -g -Wall -Wextra -Werror"
 }
 
-# The third party of docs/modules.md, which adds a type to bulk uploads.
+# Builds the example of docs/modules.md that adds a type to bulk uploads.
 install_contacts() {
     example contacts contacts CFLAGS="-O2 -g -Wall -Wextra -Werror"
 }
@@ -198,13 +198,13 @@ install_service() {
     }
 }
 
-# Another build: the paths of a package, below a directory of its own.
+# Makes a separate build with the paths of a package, installed below build/boot/root.
 need_bootable() {
     (export DESTDIR=$top/build/boot/root && build boot --prefix=/usr/local --sysconfdir=/etc \
         --localstatedir=/var --disable-tests CFLAGS="-O1 -g")
 }
 
-# The unit under a real systemd, where this machine lets one be booted in namespaces.
+# Tests the unit with a real systemd. Skipped (77) if this machine cannot boot one in namespaces.
 install_boot() {
     local line status=0
 
@@ -218,7 +218,7 @@ install_boot() {
     return "$status"
 }
 
-# The commands of docs/operating.md, as they stand, on a system that is booted for them.
+# Runs the commands of docs/operating.md without changes on a freshly booted system.
 install_operating() {
     local status=0
 
@@ -229,7 +229,7 @@ install_operating() {
     return "$status"
 }
 
-# The same from nothing: in an empty Debian 12, from the tarball of a release.
+# Runs them in an empty Debian 12 with the tarball of a release.
 install_empty() {
     rm -f "$top"/build/gcc/busbar-*.tar.xz
     make -C "$top/build/gcc" -s --no-print-directory dist >"$top/build/empty.log" 2>&1 || {
@@ -258,8 +258,7 @@ install_man() {
     done
 }
 
-# `make docs` writes pages that lead to nothing but each other, and a document of every module that has
-# routes.
+# Checks `make docs`: its pages link only to each other, and its document describes every module that has routes.
 install_reference() {
     local pages=$top/build/gcc/reference link module bad=0
 
@@ -286,16 +285,16 @@ install_reference() {
     return $bad
 }
 
-# What autotools, and `make dist`, put into a tarball.
+# Files that autotools and `make dist` add to a tarball.
 dist_made='^(MANIFEST|Makefile\.in|aclocal\.m4|config\.h\.in|configure|build-aux/[a-z0-9.-]*)$'
 
-# The files that git tracks, and the pages that are built.
+# Prints the files that git tracks, and the built pages.
 dist_wanted() {
     (cd "$top" && git ls-files && find modules -path 'modules/*/web/dist/*' -type f)
 }
 
-# A tarball that holds what git tracks, the pages that are built, and no more, builds, passes the unit
-# tests (make check), installs and is clean afterwards.
+# Checks that the tarball has exactly the files that git tracks and the built pages, builds, passes the unit tests
+# (make check), installs, and cleans up.
 install_dist() {
     local tarball differ context=$top/build/boost-context
 

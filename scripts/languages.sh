@@ -1,7 +1,6 @@
-# What ./test install proves of modules in other languages than C. Sourced by ./test, after
-# scripts/install.sh.
+# The tests of ./test install for modules in C++ and Rust. Sourced by ./test, after scripts/install.sh.
 
-# The package's, whose version is the oldest that must do; another one where there is none.
+# Prints Debian's rustc, because its version is the oldest supported one, or another rustc if it is not installed.
 rust_compiler() {
     local rustc=/usr/bin/rustc
 
@@ -34,7 +33,7 @@ cpp_specimen() { # NAME FLAG…
         "$top/tests/specimens/clean.cpp" "$@" -ljansson
 }
 
-# The compiler's own data is told from the module's in a stripped file, too.
+# modcheck must distinguish the compiler's data from the module's, also in a stripped file.
 install_cpp() {
     local map=-Wl,--version-script=$top/examples/modules/visits-cpp/exports.map bad=0
 
@@ -58,7 +57,7 @@ rust_specimen() { # NAME FLAG…
         -A unexpected_cfgs -A unknown_lints -o "$work/$name.so" "$top/tests/specimens/clean.rs" "$@"
 }
 
-# The contract in Rust has every member where the headers have it.
+# Checks that the structs in busbar.rs have the same layout as in the headers.
 rust_layout() {
     local contract=$top/examples/modules/visits-rust/busbar.rs layout=$top/tests/specimens/layout
 

@@ -1,5 +1,5 @@
-# Shell functions shared by ./start, ./test and bench/run. To be sourced by bash, with `top` set to
-# the directory of the sources. Nothing here acts by itself.
+# Shell functions shared by ./start, ./test and bench/run. Source it from bash, with `top` set to the directory of the
+# sources. It only defines functions and variables.
 
 say() {
     printf 'busbar: %s\n' "$*" >&2
@@ -20,11 +20,11 @@ as_root() {
     fi
 }
 
-# Programs for administrators (haproxy, say) are in directories that are not in every user's PATH.
+# Programs for administrators, such as haproxy, are in directories that are not in every user's PATH.
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 
-# may_become_root REASON COMMANDS: ends the script with all that root has to run, unless this user is
-# root or may use sudo, which may ask for a password on a terminal.
+# may_become_root REASON COMMANDS: unless this user is root or may use sudo, prints the commands that root has to run,
+# and exits. sudo may ask for a password on a terminal.
 may_become_root() {
     local why
 
@@ -40,8 +40,8 @@ may_become_root() {
 $2"
 }
 
-# PostgreSQL refuses to run as root. As root it runs as whoever owns the cluster already, else as
-# `postgres` (the user that Debian's package makes); as anybody else it runs as that user.
+# Sets service_user, the user of PostgreSQL, which refuses to run as root. If the script runs as root, this is the owner
+# of the existing cluster, or `postgres`, which Debian's package creates; otherwise it is the script's user.
 choose_service_user() {
     local owner=
 
@@ -52,8 +52,8 @@ choose_service_user() {
     [ -z "$owner" ] || [ "$owner" = root ] || [ "$owner" = UNKNOWN ] || service_user=$owner
 }
 
-# The host runs as the user who starts it, root excepted: for root it runs as the system user busbar, as
-# an installed one does (conf/sysusers.d/busbar.conf).
+# Sets host_user, the user of the host: the user who starts it. For root it is the system user busbar, as in an
+# installation (conf/sysusers.d/busbar.conf).
 choose_host_user() {
     host_user=$(id -un)
     [ "$(id -u)" -eq 0 ] || return 0
@@ -80,9 +80,9 @@ as_service() {
     fi
 }
 
-# Runs a child in a session of its own, so that Ctrl-C reaches only the script, which stops its
-# children in order; if the script is killed hard, the kernel sends the child the signal $1. The words
-# in `child_view`, if there are any, run before the user changes.
+# exec_child SIGNAL USER COMMAND…: runs a child in a separate session, so that Ctrl-C reaches only the script, which
+# stops its children in order. If the script is killed by SIGKILL, the kernel sends SIGNAL to the child. The command in
+# `child_view`, if set, runs before the user changes.
 exec_child() {
     local signal=$1
     local -a user=()
@@ -102,7 +102,7 @@ build_packages=(gcc libc6-dev make autoconf automake pkg-config libmicrohttpd-de
     libhiredis-dev libelf-dev libjemalloc-dev libexpat1-dev libmagic-dev libcsv-dev
     libutf8proc-dev libidn2-dev)
 run_packages=(postgresql redis-server tzdata)
-web_packages=() # Node.js with npm builds the pages; other packages than Debian's have both in one
+web_packages=() # nodejs and npm build the web pages; outside Debian, the package nodejs may contain npm
 command -v node >/dev/null || web_packages+=(nodejs)
 command -v npm >/dev/null || web_packages+=(npm)
 test_packages=(check clang clang-tidy clang-format cppcheck dbus g++ haproxy iproute2 iptables
@@ -120,8 +120,8 @@ missing_packages() {
     done
 }
 
-# The packages are to be libraries and programs: Debian's own PostgreSQL cluster and Redis service
-# are neither made nor started. Both means are Debian's own, and both are taken back afterwards.
+# Prevents the packages from creating Debian's PostgreSQL cluster and from starting services, because only their
+# libraries and programs are needed. It uses two mechanisms of Debian; let_services_be() removes both.
 keep_services_off() {
     if [ ! -e /usr/sbin/policy-rc.d ]; then
         as_root sh -c 'printf "#!/bin/sh\nexit 101\n" >/usr/sbin/policy-rc.d
@@ -142,8 +142,8 @@ let_services_be() {
     services_policy= services_cluster=
 }
 
-# The build links two functions of Boost.Context. Its development package would bring 138 MB of headers,
-# so only the archive is taken out of the package, into build/boost-context (configure.ac).
+# The build links two functions of Boost.Context. The development package has 138 MB of headers, so
+# take_boost_context() extracts only the archive, into build/boost-context (configure.ac).
 has_boost_context() {
     [ -e "$top/build/boost-context/libboost_context.a" ] ||
         case "$installed_packages" in
@@ -168,7 +168,7 @@ take_boost_context() {
 
 apt_update_failed="apt-get update failed (see above): check the network and the sources in /etc/apt"
 
-# Installs what is missing of the packages named, and nothing when nothing is.
+# need_packages PACKAGE…: installs the packages that are missing.
 need_packages() {
     local -a missing
 
@@ -196,7 +196,7 @@ ${missing[*]}"
         die "apt-get install failed (see above and $log); by hand: apt-get install ${missing[*]}"
     fi
     let_services_be
-    for service in redis-server haproxy pgbouncer postgresql; do # nor at the next boot
+    for service in redis-server haproxy pgbouncer postgresql; do # do not start them at the next boot either
         case " ${missing[*]} " in
         *" $service "*)
             ! command -v systemctl >/dev/null || as_root systemctl disable --quiet "$service" 2>/dev/null || true
@@ -208,7 +208,7 @@ ${missing[*]}"
 
 # ---- building ------------------------------------------------------------------------------------
 
-# A checksum over everything that a build is made of, and over how it is made.
+# source_sum ARGUMENT…: prints a checksum of all sources of a build and of these arguments.
 source_sum() {
     (cd "$top" && printf '%s\n' "$*" && find configure.ac Makefile.am busbar.pc.in busbar-fake.pc.in \
         build-aux/sql2h core docs/man examples/modules fake include modules tests conf/sysusers.d \
@@ -219,8 +219,8 @@ source_sum() {
         LC_ALL=C sort -z | xargs -0 sha256sum) | sha256sum
 }
 
-# pause PID…: until one of these children ends or a second is over. A trap runs only between two commands:
-# a signal that comes just before a `wait` begins would not end it, so that no wait may be endless.
+# pause PID…: waits until one of these children ends, for at most a second. The limit is needed because a trap runs
+# only between two commands: a signal that arrives just before a `wait` does not interrupt it.
 pause() {
     [ -n "${tick_pid:-}" ] && kill -0 "$tick_pid" 2>/dev/null || {
         sleep 1 </dev/null >/dev/null 2>&1 8>&- 9>&- &
@@ -229,7 +229,8 @@ pause() {
     wait -n "$tick_pid" "$@" 2>/dev/null || true
 }
 
-# Waits for a long step, so that a signal to the script ends it at once.
+# step COMMAND…: runs a long command in the background and waits for it, so that a signal to the script is handled at
+# once.
 step() {
     "$@" &
     step_pid=$!
@@ -242,7 +243,7 @@ step() {
     return "$status"
 }
 
-# One build at a time: all of them share configure and the pages.
+# take_build_lock: allows only one build at a time, because all builds share configure and the pages.
 take_build_lock() {
     exec 8>"$top/build/.lock"
     flock -n 8 && return
@@ -250,9 +251,9 @@ take_build_lock() {
     step flock 8
 }
 
-# build NAME ARGUMENT…: makes and installs build/NAME/root with these arguments of configure, unless
-# nothing has changed since the last time. The variable build_also names further targets, and
-# build_only those that are made instead, without an installation.
+# build NAME ARGUMENT…: builds and installs into build/NAME/root with these arguments of configure, unless nothing has
+# changed since the last time. The variable build_also names additional targets; build_only names targets that are
+# made instead, without an installation.
 build() {
     local name=$1 dir=$top/build/$1 context=$top/build/boost-context sum
     shift
@@ -301,7 +302,7 @@ is_current() { # DIRECTORY SUM
     [ -e "$1/.built" ] && [ "$(cat "$1/.built")" = "$2" ]
 }
 
-# Builds the web pages. Without them the host works, and reports which pages it does not have.
+# Builds the web pages, once in a run. If this fails, the host works without them.
 make_web() {
     [ -z "${web_made:-}" ] || return 0
     mkdir -p "$top/build"
@@ -319,7 +320,7 @@ build_failed() {
 
 # ---- state ---------------------------------------------------------------------------------------
 
-# Sets `var` to the absolute path of the state directory and makes it.
+# open_state [DIRECTORY]: creates the state directory, and sets `var` to its absolute path.
 open_state() {
     var=${1:-$top/var}
     if [ ! -d "$var" ]; then
@@ -332,7 +333,7 @@ open_state() {
     choose_service_user
 }
 
-# Whether the service user can work in a directory: it may lie in one that is closed to it.
+# Returns 0 if the service user owns the directory and can write there. A parent directory may be closed to that user.
 fit_for_service() {
     [ -d "$1" ] && as_service test -w "$1" -a -x "$1" 2>/dev/null &&
         [ "$(stat -L -c %U "$1")" = "$service_user" ]
@@ -342,8 +343,7 @@ own_directory() {
     chmod 700 "$1" && { [ "$service_user" = "$(id -un)" ] || chown "$service_user:" "$1"; }
 }
 
-# The topmost directory on the way to a path that the host's user may not enter; nothing if it may go all
-# the way.
+# Prints the topmost directory of a path that the host's user may not enter, or nothing if it may enter all of them.
 closed_to_host() { # PATH
     local at=
 
@@ -356,8 +356,8 @@ closed_to_host() { # PATH
     done <<<"$1/"
 }
 
-# A checkout in /root is closed to the host's user. The host then gets a view of its own, in which that
-# directory holds nothing but the paths named: sets `child_view`.
+# A checkout in /root is closed to the host's user. In this case, sets `child_view` to a command that runs the host in a
+# mount namespace in which that directory contains only the given paths.
 open_view() { # PATH…
     local path closed=
     local -a inner=()
@@ -380,15 +380,15 @@ $(id -un)"
         *) continue ;;
         esac
         case " ${inner[*]} " in
-        *" ${path%/*} "*) ;; # it is in one that is there already
+        *" ${path%/*} "*) ;; # it is in a directory that is already included
         *) inner+=("$path") ;;
         esac
     done
     child_view=(unshare --mount --propagation private "$top/scripts/view" "$closed" "${inner[@]}" --)
 }
 
-# Opens the sockets' directory to the host where it runs as another user than PostgreSQL, and makes one
-# in it that is the host's own.
+# Opens the directory of the sockets to the host if the host and PostgreSQL run as different users, and creates a
+# directory in it that the host's user owns.
 share_sockets() {
     mkdir -p "$run/host"
     [ "$host_user" != "$(id -un)" ] || return 0
@@ -396,8 +396,9 @@ share_sockets() {
         chmod 700 "$run/host" || die "the sockets in $run cannot be opened to user $host_user"
 }
 
-# PostgreSQL's data. Where its user cannot enter var/ (a checkout in /root, say), var/postgres is a
-# link to a directory of its own below /var/lib/busbar: nobody's home is opened for it.
+# Creates the directory of PostgreSQL's data and sets `data` to it. If PostgreSQL's user cannot enter var/ (for instance
+# because the checkout is in /root), var/postgres is a link to a new directory below /var/lib/busbar, so that no home
+# directory has to be opened.
 open_data() {
     local elsewhere
 
@@ -424,7 +425,7 @@ and $service_user cannot work there: start busbar as the same user as before, or
 another directory"
 }
 
-# Whether sockets can live there: sun_path has 108 bytes, and ".s.PGSQL.5432" is added.
+# Returns 0 if sockets can be in this directory: sun_path has 108 bytes, and ".s.PGSQL.5432" is appended.
 fit_for_sockets() {
     local LC_ALL=C
     case $1 in
@@ -433,7 +434,8 @@ fit_for_sockets() {
     [ ${#1} -le 93 ] && fit_for_service "$1"
 }
 
-# The sockets' directory, 0700 and the service user's: var/run, or a short one that var/run links to.
+# Creates the directory of the sockets, with mode 0700 and owned by the service user, and sets `run` to it. It is var/run,
+# or a directory with a short path to which var/run is a link.
 open_sockets() {
     local parent=/tmp
 
@@ -454,19 +456,19 @@ open_sockets() {
     ln -s "$run" "$var/run"
 }
 
-# Takes a short directory back; one in var/ stays.
+# Removes the directory with the short path, if there is one; var/run stays.
 close_sockets() {
     [ -n "${run:-}" ] && [ -L "$var/run" ] || return 0
     rm -rf "$run"
     rm -f "$var/run"
 }
 
-# One line of random hexadecimal digits, of $1 bytes.
+# random_hex COUNT: prints COUNT random bytes as hexadecimal digits.
 random_hex() {
     od -An -v -tx1 -N"$1" /dev/urandom | tr -d ' \n'
 }
 
-# keep_secret FILE TEXT: a file that only its owner can read, whole or not at all.
+# keep_secret FILE TEXT: writes a file that only its owner can read, atomically.
 keep_secret() {
     (umask 077 && printf '%s\n' "$2" >"$1.new" && mv "$1.new" "$1") || die "cannot write $1"
 }

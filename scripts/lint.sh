@@ -1,10 +1,10 @@
-# The linters of ./test, one function each: silent and 0 when clean. Sourced by ./test.
+# The linters of ./test, one function each, which prints nothing and returns 0 without findings. Sourced by ./test.
 
-# Whose checks and layout the sources follow: Debian 12's. Others find other things.
+# The sources follow the checks and the layout of Debian 12's versions. Other versions report other things.
 declare -A lint_versions=([cppcheck]=2.10 [tidy]=14 [format]=14)
 declare -A lint_programs=([cppcheck]=cppcheck [tidy]=clang-tidy [format]=clang-format)
 
-# lint_another CHECK: says which version is here, if it is another one than the sources follow.
+# lint_another CHECK: if the installed version is not the one that the sources follow, prints it and returns 0.
 lint_another() {
     local wanted=${lint_versions[$1]:-} here
 
@@ -43,7 +43,7 @@ lint_flags=(
     -DWAVE=1
 )
 
-# The plain build, which faults, linters and the installation share.
+# The build without sanitizers, shared by the fault tests, the linters and the installation tests.
 need_gcc() {
     build_also=tests/integration/module_crash.so build gcc --enable-werror CC=gcc CFLAGS="-O2 -g"
 }
@@ -52,7 +52,7 @@ lint_gcc() {
     (need_gcc)
 }
 
-# Directories of headers: the tree's, the generated ones', the tests' and the libraries'.
+# Sets `includes` to the directories of headers: of the tree, generated ones, of the tests and of the libraries.
 lint_includes() {
     local libraries
 
@@ -64,7 +64,7 @@ lint_includes() {
     includes+=($libraries)
 }
 
-# It does not know _Noreturn, and takes NULL for an int where POSIX says that it is a pointer.
+# cppcheck does not know _Noreturn, and treats NULL as an int in calls for which POSIX requires a pointer.
 lint_cppcheck() {
     (cd "$top" && cppcheck --quiet --std=c11 --language=c --error-exitcode=1 --inline-suppr -j2 \
         --enable=warning,performance,portability --suppress=missingIncludeSystem \
@@ -72,12 +72,12 @@ lint_cppcheck() {
         '-D_Noreturn=__attribute__((noreturn))' -I include -I . -I build/gcc core fake modules)
 }
 
-# Warnings of clang are errors here, too, so that no build with clang is needed.
+# clang's warnings are errors here, so that no build with clang is needed.
 lint_warnings=(-Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
     -Wformat=2 -Wno-format-nonliteral)
 
-# The analyzer looks at the product only: it takes most of the time, and tests are short. A file that
-# was clean is looked at again only when it, a header or the checks have changed.
+# The analyzer does not run on tests, because it takes most of the time. A file without findings is checked again only
+# if the file, a header or the checks have changed.
 lint_tidy() {
     local includes headers cache=$top/build/tidy
 
@@ -103,19 +103,20 @@ lint_format() {
         xargs -0 clang-format --dry-run -Werror)
 }
 
-# What the documents and the bench repeat of the sources must be what the sources say.
+# Checks names in comments and documents, and the tables of docs/architecture.md, against the sources.
 lint_folders() {
     (need_gcc) || return 1
     "$top/scripts/lint-names" && "$top/scripts/lint-folders" "$top/build/gcc"
 }
 
+# Checks that generated documents, and the statements of the benchmarks, match the sources.
 lint_docs() {
     (need_gcc) || return 1
     "$top/scripts/make-docs" --check "$top/build/gcc/root/bin/busbar" &&
         "$top/scripts/make-man" --check "$top/build/gcc/root/bin/busbar" && "$top/bench/run" check
 }
 
-# The size of the tree and its prose, against bounds that only go down.
+# Checks the size of the tree and its prose against limits that may only be lowered.
 lint_house() {
     if [ ! -e "$top/.git" ]; then
         skip "lint: house: it reads the list of files from git, and this is no checkout"
@@ -124,7 +125,7 @@ lint_house() {
     (cd "$top" && scripts/house --check)
 }
 
-# The help of ./test names every part, fits a screen and prints no error of the shell.
+# Checks that the help of ./test names every part, has at most 40 lines and prints no error of the shell.
 lint_help() {
     local text errors=$top/build/help.errors part
 

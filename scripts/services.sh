@@ -3,7 +3,7 @@
 
 # ---- PostgreSQL ----------------------------------------------------------------------------------
 
-# Sets `pg` to the programs that fit the cluster, or to the newest ones.
+# Sets `pg` to the directory of the PostgreSQL programs: of the cluster's version, or the newest ones for a new cluster.
 find_postgres() {
     local version=
 
@@ -19,7 +19,7 @@ find_postgres() {
     [ -x "$pg/postgres" ] || die "PostgreSQL's server is not installed: apt-get install postgresql"
 }
 
-# Makes the cluster beside its place and moves it there when it is whole.
+# Makes the cluster in cluster.new and renames it when it is complete.
 make_cluster() {
     local new=$data/cluster.new
 
@@ -35,7 +35,7 @@ make_cluster() {
         as_service mv "$new" "$data/cluster" || die "the new cluster could not be put in $data"
 }
 
-# Settings for a service on a small machine: little memory, nothing lost on a crash.
+# Writes settings for a small machine: little memory, and no data lost in a crash.
 write_cluster_settings() {
     as_service tee "$data/cluster/busbar.conf" >/dev/null <<END
 # Written by ./start at each start.
@@ -63,7 +63,8 @@ END
         sort -u | as_service tee "$data/cluster/pg_ident.conf" >/dev/null
 }
 
-# After a kill -9 or a power cut the lock files stay, and their number may be another process's now.
+# Removes lock files that a kill -9 or a power failure left. Their process id may belong to another process now, so it
+# checks the program and the directory of that process.
 clear_stale_locks() {
     local file pid
 
@@ -91,7 +92,7 @@ start_postgres() {
         as_service "$pg/pg_ctl" -D "$data/cluster" -m fast -w -t 30 stop >/dev/null || true
     fi
     trim_log "$var/log/postgres.log"
-    until run_postgres; do # backends of a killed server hold its shared memory for a moment
+    until run_postgres; do # backends of a killed server keep its shared memory for a moment
         tries=$((tries + 1))
         [ "$tries" -lt 20 ] && tail -5 "$var/log/postgres.log" | grep 'shared memory block' >/dev/null ||
             die "PostgreSQL does not start, see $var/log/postgres.log:
@@ -100,7 +101,7 @@ $(tail -5 "$var/log/postgres.log")"
     done
 }
 
-# Starts the server and waits until it takes connections; 1 when it ended instead.
+# Starts the server and waits until it accepts connections. Returns 1 if it ended instead.
 run_postgres() {
     (exec_child INT "$service_user" "$pg/postgres" -D "$data/cluster") \
         </dev/null >>"$var/log/postgres.log" 2>&1 &
@@ -114,7 +115,7 @@ run_postgres() {
     return 1
 }
 
-# By the lock file and not by number: it may have been stopped and started by hand meanwhile.
+# Stops the server of the lock file, not postgres_pid, because somebody may have restarted it by hand.
 stop_postgres() {
     [ -n "${postgres_pid:-}" ] || return 0
     if [ -e "$data/cluster/postmaster.pid" ]; then
@@ -128,8 +129,8 @@ stop_postgres() {
 
 # ---- Redis ---------------------------------------------------------------------------------------
 
-# What Redis holds may be lost: no file is written. Keys with a life time give way first. It serves
-# nobody but the host, and runs as its user where there is one (`host_user`).
+# Redis writes no file, because its data may be lost. If memory is short, it first evicts keys with an expiry time. Only
+# the host uses it, so it runs as the host's user if `host_user` is set.
 start_redis() {
     local socket=$run/redis.sock user=$service_user tries=0
 
@@ -159,8 +160,8 @@ stop_redis() {
 
 # ---- both ----------------------------------------------------------------------------------------
 
-# end_child PID SECONDS: asks it to end, waits, and kills it when the time is over or when a second
-# signal made `impatient`. Returns its status.
+# end_child PID SECONDS: sends SIGTERM and waits; sends SIGKILL after SECONDS or when a second signal has set
+# `impatient`. Returns the child's exit status.
 end_child() {
     local left=$(($2 * 20))
 
@@ -173,7 +174,7 @@ end_child() {
     wait "$1" 2>/dev/null
 }
 
-# A log of an earlier life is kept up to 10 MB.
+# trim_log FILE: renames a log of 10 MB or more, so that a new one is started.
 trim_log() {
     [ ! -e "$1" ] || [ "$(stat -c %s "$1")" -lt 10485760 ] || mv -f "$1" "$1.old"
 }

@@ -1,10 +1,10 @@
-# What ./test start proves of ./start, one function each: 0 when it holds. Sourced by ./test. All of it
-# works in a copy of the sources below build/start, with a state of its own; the build is shared.
+# The tests of ./start, one function each, which returns 0 if the test passes. Sourced by ./test. All run in a copy of
+# the sources in build/start, with a separate state; the build is shared.
 
 start_names="pages commands owner idle signals port lock"
 start_pages="README.md docs/tour.md docs/devices.md docs/modules.md"
 
-# A port that nothing listens on now.
+# Prints a port on which no program listens.
 free_port() {
     python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
 }
@@ -22,7 +22,7 @@ need_start_tree() {
 started() {
     local tries=0
 
-    : >"$1" # now: the child empties it some time later, and an earlier start's line could be read
+    : >"$1" # empty it now, because the child does it later, and the loop could read a line of an earlier start
     (cd "$tree" && exec ./start) >"$1" 2>&1 </dev/null &
     start_pid=$!
     until grep '^busbar ready' "$1" >/dev/null; do
@@ -35,7 +35,7 @@ started() {
     done
 }
 
-ended() { # SECONDS: whether ./start ends in time, with status 0
+ended() { # SECONDS: returns 0 if ./start ends in time, with status 0
     local left=$(($1 * 20))
 
     while kill -0 "$start_pid" 2>/dev/null && [ "$left" -gt 0 ]; do
@@ -51,14 +51,14 @@ ended() { # SECONDS: whether ./start ends in time, with status 0
     wait "$start_pid"
 }
 
-# Whether each page with an `sh' block is among those that are run.
+# Checks that start_pages, or another test, runs every page that has an `sh' block.
 all_pages() {
     local page
 
     for page in $(cd "$top" && grep -l '^```sh$' README.md docs/*.md); do
         case $page in
-        docs/operating.md) continue ;; # by ./test install operating
-        docs/bucket.md) continue ;;    # by the suite device_s3_backup
+        docs/operating.md) continue ;; # tested by ./test install operating
+        docs/bucket.md) continue ;;    # tested by the suite device_s3_backup
         esac
         case " $start_pages " in
         *" $page "*) ;;
@@ -73,12 +73,12 @@ start_pages() {
     python3 "$tree/tests/start/blocks" "$tree" "$(free_port)" "$(free_port)" $start_pages >&2
 }
 
-# Where no mounts are granted the user busbar may be unable to enter the checkout: ./start says so.
+# Returns 0 if mounts are not allowed and ./start reported it: the user busbar then cannot enter the checkout.
 owner_is_told() { # LOG
     ! unshare --mount true 2>/dev/null && grep -q 'grants no mounts: the host runs as' "$1"
 }
 
-# The host of a ./start by root is not root's, and still reads its configuration at a reload.
+# If root runs ./start, the host runs as another user, which can still read the configuration at a reload.
 start_owner() {
     local log=$tree/owner.log status=0 host
 
@@ -95,7 +95,7 @@ start_owner() {
     return $status
 }
 
-# Commands find the host that ./start runs, and its configuration; secrets are not shown.
+# Commands find the host that ./start runs, and its configuration; secrets are hidden.
 start_commands() {
     local log=$tree/commands.log status=0 said
 
@@ -129,19 +129,19 @@ start_commands() {
     return $status
 }
 
-# The process that serves, of the supervisor that ./start has started.
+# Prints the process id of the worker of a supervisor.
 worker_of() { # PID
     tr -d ' ' <"/proc/$1/task/$1/children"
 }
 
-# How often threads of a process went to sleep so far.
+# Prints the number of times that threads of a process have gone to sleep so far.
 sleeps() { # PID
     cat /proc/"$1"/task/*/status | awk '/^voluntary_ctxt_switches/ { sum += $2 } END { print sum }'
 }
 
-# A host that has nothing to do wakes fewer than ten times a second, and has no pool with threads that were
-# never needed: but for the loops no two threads have one name. A busy machine splits what one wake-up
-# would do into several: the best of six counts.
+# An idle host wakes fewer than ten times a second, and its pools have started no unneeded threads: except for the loops,
+# no two threads have the same name. On a busy machine the work of one wake-up is split into several, so the best of
+# six measurements counts.
 start_idle() {
     local log=$tree/idle.log status=1 host before rate round twice
 
@@ -160,7 +160,7 @@ start_idle() {
         ended 20
         return 1
     }
-    sleep 6 # the first runs of jobs, which are 5 s after the start, are no rest
+    sleep 6 # jobs run for the first time 5 s after the start
     for round in 1 2 3 4 5 6; do
         before=$(sleeps "$host")
         sleep 10
@@ -176,7 +176,7 @@ start_idle() {
     return $status
 }
 
-# A signal at any moment after "busbar ready" stops it.
+# A signal at any time after "busbar ready" stops ./start.
 start_signals() {
     local log=$tree/signals.log round
 
@@ -190,7 +190,7 @@ start_signals() {
     done
 }
 
-# A port that is taken is told before anything else is done.
+# ./start reports a used port before it does anything else.
 start_port() {
     local port said
 
@@ -208,8 +208,8 @@ s = socket.socket(); s.bind(("127.0.0.1", int(sys.argv[1]))); s.listen(); time.s
     }
 }
 
-# The service's lock is closed to other users, who could hold it. The lock of builds is waited for only when
-# there is something to build, and ./start says so.
+# Other users cannot open the lock of the state directory, because they could hold it. ./start waits for the lock of
+# builds only if there is something to build, and reports that it waits.
 start_lock() {
     local log=$tree/lock.log status=0 tries=0
 
