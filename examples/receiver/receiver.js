@@ -1,5 +1,5 @@
 // A receiver of busbar's webhooks: WEBHOOK_SECRET=… node receiver.js [port]
-// Answers 200 to what is signed with the secret and 401 to the rest. Needs nothing but Node.
+// Answers 200 to requests signed with the secret and 401 to others. Needs only Node.
 const http = require('node:http');
 const { createHmac, timingSafeEqual } = require('node:crypto');
 
@@ -17,7 +17,7 @@ function genuine(headers, body) {
   const fresh = Math.abs(Date.now() / 1000 - Number(at)) < 300;
   const plain = same(headers['x-webhook-signature'] || '', mac(secret, 'hex', body));
   const standard = theirs.filter((one) => same(one, ours)).length > 0;
-  return fresh && standard && (plain || theirs.length > 1); // while a secret is replaced, two sign
+  return fresh && standard && (plain || theirs.length > 1); // two while a secret is replaced
 }
 
 const server = http.createServer(async (request, response) => {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A receiver of busbar's webhooks: WEBHOOK_SECRET=... python3 receiver.py [port]
-Answers 200 to what is signed with the secret and 401 to the rest. Needs nothing but Python."""
+Answers 200 to requests signed with the secret and 401 to others. Needs only Python."""
 import base64, hashlib, hmac, os, sys, time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -16,7 +16,7 @@ def genuine(headers, body):
     digest = hmac.digest(SECRET.encode(), body, hashlib.sha256).hex().encode()
     plain = hmac.compare_digest(headers.get("x-webhook-signature", "").encode(), digest)
     standard = any([hmac.compare_digest(one, ours) for one in theirs])
-    return fresh and standard and (plain or len(theirs) > 1)  # while a secret is replaced, two sign
+    return fresh and standard and (plain or len(theirs) > 1)  # two while a secret is replaced
 
 class Receiver(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"

@@ -1,7 +1,7 @@
 /*
- * contacts: whom to call about the plants of an organisation. It adds a type to bulk uploads, so a
- * spreadsheet of people goes in by POST /api/bulk-upload?type=Contacts or `busbar bulk import
- * people.csv --type Contacts`; GET /api/contacts lists them.
+ * contacts: people to call about the plants of an organization. It adds a type to bulk uploads, so
+ * you can upload a spreadsheet of people with POST /api/bulk-upload?type=Contacts or `busbar bulk
+ * import people.csv --type Contacts`. GET /api/contacts lists them.
  */
 #include <busbar/bulk.h>
 #include <busbar/busbar.h>
@@ -22,9 +22,9 @@ static const struct bb_field columns[COLUMNS] = {
                .example = "+49 30 1234",
                .help = "Digits and + - / ( )."}};
 
-/* ---- a row by itself ---- */
+/* ---- checks of a single row ---- */
 
-/* What is compared, stored and claimed. */
+/* Returns the cell in lower case, the form in which e-mails are compared, stored and claimed. */
 static const char *folded(struct bb_request *rq, const char *cell)
 {
     char *text = bb_format(rq, "%s", cell);
@@ -34,7 +34,7 @@ static const char *folded(struct bb_request *rq, const char *cell)
     return text;
 }
 
-/* Problems have the column's name; who reads them has the spreadsheet open. */
+/* Adds problems with the names of columns, because their readers have the spreadsheet open. */
 static bool is_sound(struct bb_request *rq, struct bb_bulk_row *row)
 {
     const char *email = row->cells[EMAIL], *phone = row->cells[PHONE];
@@ -58,7 +58,7 @@ static void drop(void *json)
     json_decref(json);
 }
 
-/* The sound rows as a JSON array, for json_to_recordset(); NULL: `return -1`. */
+/* Returns the valid rows as a JSON array for json_to_recordset(), or NULL if memory is short. */
 static const char *sound_rows(struct bb_request *rq, struct bb_bulk_row *const *rows, size_t count)
 {
     json_t *list = json_array();
@@ -81,7 +81,7 @@ static const char *sound_rows(struct bb_request *rq, struct bb_bulk_row *const *
     return NULL;
 }
 
-/* `taken` has numbers of rows in their order. */
+/* Adds a problem to each row whose number is in `taken`. Both are in the order of the numbers. */
 static void tell_taken(struct bb_request *rq, const struct bb_rows *taken,
                        struct bb_bulk_row *const *rows, size_t count)
 {
@@ -117,7 +117,7 @@ static int check(struct bb_request *rq, const struct bb_bulk_job *job,
     return 0;
 }
 
-/* In the order of e-mails, so that two jobs do not wait for each other. */
+/* Inserts in the order of e-mails, so that two jobs cannot deadlock. */
 static int store(struct bb_request *rq, struct bb_tx *tx, const struct bb_bulk_job *job,
                  struct bb_bulk_row *const *rows, size_t count)
 {

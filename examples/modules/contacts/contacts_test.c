@@ -1,4 +1,4 @@
-/* Tests contacts without a host: `make check`. The test plays the module bulk. */
+/* Tests contacts without a host: `make check`. The test takes the role of the module bulk. */
 #include <busbar/fake.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,12 +15,12 @@ static void expect(bool right, const char *what)
     failed += !right;
 }
 
-/* A call of the service: rows of a file, in the order of the columns email, name, phone. */
+/* One call of the service, with rows of a file. The columns are email, name, phone. */
 struct call {
     const struct bb_bulk_rows *type;
     const char *const cells[ROWS][3];
     struct bb_bulk_row rows[ROWS];
-    char said[200]; /* the problems, for they end with the call */
+    char said[200]; /* a copy of the problems, which are freed after the call */
     int result;
 };
 

@@ -6,7 +6,7 @@ static const struct bb_sql add = {"INSERT INTO hello_count VALUES ($1, 1) ON CON
                                   BB_SQL_WRITE};
 static const struct bb_sql get = {"SELECT n FROM hello_count WHERE email = $1", 0};
 
-/* After the commit of a message, with a copy of the event, on a fiber of its own. */
+/* Runs after the commit of a message, with a copy of the event, on a separate fiber. */
 static void heard(struct bb_request *rq, const struct bb_event *event)
 {
     const json_t *message = json_object_get(event->payload, "message");

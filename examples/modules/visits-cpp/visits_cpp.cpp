@@ -1,5 +1,4 @@
-/* visits_cpp: counts the visits of each caller. A module in C++20; visits-rust is the same in Rust.
- */
+/* visits_cpp: counts the visits of each caller, in C++20; visits-rust is the same in Rust. */
 #include <busbar/busbar.h>
 
 #include <cstdio>
@@ -15,7 +14,7 @@ constexpr bb_sql count_visit = {
     "DO UPDATE SET n = visits_cpp.n + $2::bigint RETURNING n",
     BB_SQL_WRITE};
 
-/* Throws std::out_of_range where the greeting has no place for the name. */
+/* Throws std::out_of_range if the greeting does not contain {name}. */
 std::string greet(std::string greeting, std::string_view name)
 {
     constexpr std::string_view place = "{name}";
@@ -45,8 +44,9 @@ int visit(bb_request *rq)
 }
 
 /*
- * The host is C: no exception may reach it, so each function that it calls is wrapped. While an
- * exception is handled nothing may park, because other requests of the thread throw, too.
+ * Wraps each function that the host calls, because the host is C and no exception may reach it. A
+ * catch block must not call a function that parks, because other requests of the thread may throw
+ * meanwhile.
  */
 template <int (*handler)(bb_request *)> int guarded(bb_request *rq)
 {

@@ -1,6 +1,6 @@
-//! The contract of <busbar/*.h>, ABI 1.11, in Rust: structs, constants and the table of the host's
-//! functions, each member in its place. The headers say what they mean. `./test install rust`
-//! compares the sizes and the order of the members with the headers.
+//! The module API of <busbar/*.h>, ABI 1.11, in Rust: structs, constants and the table of the host's
+//! functions. The headers describe them. `./test install rust` compares the sizes and the order of the
+//! members with the headers.
 #![allow(non_camel_case_types, dead_code)]
 
 use std::mem::{size_of, transmute};
@@ -10,11 +10,11 @@ pub const BB_ABI_MAJOR: c_uint = 1;
 pub const BB_ABI_MINOR: c_uint = 12;
 pub const BB_MODULE_SEALS: c_uint = 1;
 
-/// Structs that the host alone looks into.
+/// Structs that only the host uses.
 macro_rules! opaque { ($($name:ident)*) => { $(#[repr(C)] pub struct $name { _inside: [u8; 0] })* } }
 opaque! { json_t bb_rows bb_tx bb_completion bb_stream }
 
-/// Rows of tables: constants of pointers, which are shared by threads. What is left out is zero:
+/// Rows of tables: constants with pointers, which threads share. Missing members are zero:
 /// `bb_route { method: c!("GET"), ..bb_route::ZERO }`.
 macro_rules! rows {
     ($($name:ident)*) => { $(
@@ -28,7 +28,7 @@ macro_rules! rows {
 rows! { bb_field bb_route bb_part bb_event_descriptor bb_hook bb_service_descriptor bb_need bb_channel bb_job
         bb_pool bb_worker bb_command bb_metric bb_sql bb_module }
 
-/// A text of C from one of Rust.
+/// A C string from a Rust literal.
 macro_rules! c {
     ($text:expr) => {
         concat!($text, "\0").as_ptr() as *const std::os::raw::c_char
@@ -385,7 +385,7 @@ pub struct bb_event {
     pub audience: *const bb_audience,
 }
 
-/// Its bytes follow.
+/// Its bytes follow in memory.
 #[repr(C)]
 pub struct bb_chunk {
     pub length: usize,
@@ -436,7 +436,7 @@ pub const BB_INFO: c_uint = 1;
 pub const BB_WARN: c_uint = 2;
 pub const BB_ERROR: c_uint = 3;
 
-/// A function that takes a va_list, which Rust cannot make: use the one whose name ends in _text.
+/// A function with a va_list, which Rust cannot create. Use the function whose name ends in _text.
 pub type not_from_rust = *const c_void;
 
 #[repr(C)]

@@ -1,5 +1,5 @@
-//! A request as Rust likes it: references and slices over what busbar.rs declares. It has what
-//! visits_rust.rs needs; add to it what yours does.
+//! A safe wrapper of requests: references and slices around the declarations of busbar.rs. It has only the
+//! functions that visits_rust.rs needs; add those that your module needs.
 use crate::busbar::*;
 use std::ffi::{CStr, CString};
 use std::os::raw::{c_char, c_int, c_void};
@@ -16,27 +16,28 @@ extern "C" {
     fn json_integer(number: i64) -> *mut json_t;
 }
 
-/// The request is its fiber's, so it is not Send; what it lends lives as long as it does.
+/// A request belongs to its fiber, so it is not Send. References from it live as long as the request.
 pub struct Request {
     raw: *mut bb_request,
 }
 
-/// A member of an answer.
+/// A member of a response.
 pub enum Value<'a> {
     Text(&'a str),
     Int(i64),
 }
 
-/// C has no texts with a zero within: what comes behind it is cut.
+/// Converts a string for C, and cuts it at the first zero byte.
 fn text_of(text: &str) -> CString {
     CString::new(text.split('\0').next().unwrap_or("")).unwrap_or_default()
 }
 
-/// bb_t(), bb_i()
+/// The equivalent of bb_t().
 pub fn bb_t(text: &CStr) -> bb_value {
     bb_value { kind: BB_V_TEXT, data: text.as_ptr() as *const c_void, length: 0, number: 0 }
 }
 
+/// The equivalent of bb_i().
 pub fn bb_i(number: i64) -> bb_value {
     bb_value { kind: BB_V_INT, data: null(), length: 0, number }
 }
@@ -46,7 +47,7 @@ impl Request {
         unsafe { &*(*self.raw).api }
     }
 
-    /// None for NULL, and for what is not UTF-8.
+    /// Returns None for NULL.
     fn borrowed(&self, text: *const c_char) -> Option<&CStr> {
         if text.is_null() {
             return None;
@@ -64,14 +65,14 @@ impl Request {
         unsafe { (self.api().setting_int)((*self.raw).host, name.as_ptr()) }
     }
 
-    /// Who calls; None on routes for anyone.
+    /// Returns the e-mail of the caller, or None on public routes.
     pub fn email(&self) -> Option<&CStr> {
         let principal = unsafe { (*self.raw).principal.as_ref() }?;
 
         self.borrowed(principal.email)
     }
 
-    /// A text of the body.
+    /// Returns a text of the request body, or None if it is missing.
     pub fn text(&self, name: &CStr) -> Option<&str> {
         let text = unsafe {
             json_string_value(json_object_get((self.api().body)(self.raw), name.as_ptr()))
@@ -80,7 +81,7 @@ impl Request {
         self.borrowed(text)?.to_str().ok()
     }
 
-    /// The integer in the first cell of what a statement returns; None: it failed. Parks.
+    /// Returns the integer in the first cell of a statement's result, or None if the statement failed. Parks.
     pub fn query_int(&self, sql: &'static bb_sql, values: &[bb_value]) -> Option<i64> {
         let rows = unsafe { (self.api().query)(self.raw, sql, values.as_ptr(), values.len()) };
 
@@ -104,7 +105,7 @@ impl Request {
         unsafe { (self.api().log_text)(self.raw, BB_ERROR, text_of(text).as_ptr()) }
     }
 
-    /// Answers with an object of these members. May park.
+    /// Responds with an object of these members. May park.
     pub fn reply(&self, status: c_int, members: &[(&CStr, Value)]) -> c_int {
         unsafe {
             let object = json_object();
@@ -120,8 +121,8 @@ impl Request {
         }
     }
 
-    /// Runs a handler. The host is C: no panic may reach it, so each function that it calls goes
-    /// through here. A panic is answered 500.
+    /// Runs a handler, and responds with 500 if it panics. Each function that the host calls must use this,
+    /// because the host is C and no panic may reach it.
     pub fn serve(raw: *mut bb_request, handler: fn(&Request) -> c_int) -> c_int {
         let request = Request { raw };
         let panic = match catch_unwind(AssertUnwindSafe(|| handler(&request))) {

@@ -20,7 +20,7 @@ fn name(bytes: &'static [u8]) -> &'static CStr {
     CStr::from_bytes_with_nul(bytes).expect("ends in a zero")
 }
 
-/// Panics where the greeting has no place for the name.
+/// Panics if the greeting does not contain {name}.
 fn greet(greeting: &str, visitor: &str) -> String {
     let (before, behind) = greeting.split_once("{name}").expect("a place for the name");
 

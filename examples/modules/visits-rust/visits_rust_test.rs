@@ -95,7 +95,7 @@ fn a_visit_without_a_name_is_refused() {
 fn it_says_when_the_database_is_away() {
     let fake = Fake::open("Ahoy, {name}!");
 
-    assert_eq!(fake.post("{\"name\": \"Ada\"}"), 200); // which takes the row of open()
+    assert_eq!(fake.post("{\"name\": \"Ada\"}"), 200); // uses up the row of open()
     unsafe { bb_fake_refuses(fake.0, STATEMENT, c!(""), null()) };
     assert_eq!(fake.post("{\"name\": \"Ada\"}"), 503);
 }
