@@ -1,6 +1,7 @@
 /*
- * Completions: what a request waits for and another thread finishes. Two hold a completion, the
- * request and who opens it; both let go on the request's loop, so nothing is locked.
+ * Completions: another thread signals a completion that a request waits for. A completion has two
+ * references, the request's and the signaling thread's; both are released on the request's loop, so
+ * no lock is needed.
  */
 #include <stdlib.h>
 
@@ -9,13 +10,13 @@
 #include "core/request/worker.h"
 
 struct bb_completion {
-    struct message message;  /* first */
-    struct core_request *rq; /* NULL: nobody waits any more */
+    struct message message;  /* first member */
+    struct core_request *rq; /* NULL: the request no longer waits */
     struct loop *loop;
     struct timer timer;
-    bool waited; /* once is all */
+    bool waited; /* a second wait is not allowed */
     bool open;
-    bool done; /* open, or the time is over */
+    bool done; /* open, or timed out */
 };
 
 static void completion_signalled(struct message *message)
@@ -39,7 +40,7 @@ static void completion_timer(struct timer *timer)
     request_wake(completion->rq);
 }
 
-/* The request lets go; who opens it later frees it. */
+/* The request drops its reference; the signaling side frees the completion later. */
 static void completion_leave(void *arg)
 {
     struct bb_completion *completion = arg;

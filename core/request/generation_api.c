@@ -1,4 +1,4 @@
-/* The functions of struct bb_api that need a generation only. */
+/* The functions of struct bb_api that need only a generation. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "core/module/service_order.h"
 #include "core/request/module_error.h"
 
-/* The arena is not locked, so it is the module's while it is opened and nobody's afterwards. */
+/* The arena has no lock, so only the module may use it, and only while it is opened. */
 void *api_host_alloc(struct bb_host *host, size_t size)
 {
     struct host_handle *handle = handle_of(host);
@@ -16,7 +16,7 @@ void *api_host_alloc(struct bb_host *host, size_t size)
     return handle->opening ? arena_alloc(handle->generation->arena, size) : NULL;
 }
 
-/* A module that asks for what it does not declare is told so: `open` fails, later it is logged. */
+/* Whether the module has declared the setting. If not, `open` fails, or a later call is logged. */
 static bool may_ask(struct bb_host *host, const char *name, char as)
 {
     struct host_handle *handle = handle_of(host);
@@ -73,7 +73,7 @@ int api_open_fail(struct bb_host *host, const char *format, va_list args)
     return -1;
 }
 
-/* The version in which a table of needs names the service; 0: it does not. */
+/* Returns the version in which a table of needs names the service; 0: it does not. */
 static unsigned version_needed(const struct bb_table *table, const char *name)
 {
     const struct bb_need *needs = MODULE_ROWS(bb_need, *table);
@@ -84,7 +84,10 @@ static unsigned version_needed(const struct bb_table *table, const char *name)
     return 0;
 }
 
-/* Only what is declared: else the giver might not be open yet, or be gone in the next version. */
+/*
+ * Only declared services: otherwise the provider might not be open yet, or might be removed in the
+ * next version.
+ */
 struct bb_service api_service(struct bb_host *host, const char *name)
 {
     const struct host_handle *handle = handle_of(host);
@@ -103,7 +106,9 @@ struct bb_service api_service(struct bb_host *host, const char *name)
     return (struct bb_service){given->interface, giver->handle.host.state};
 }
 
-/* The version in which a table of needs names all services of a kind, as "kind*"; 0: it does not.
+/*
+ * Returns the version in which a table of needs names all services of a kind, as "kind*"; 0: it
+ * does not.
  */
 static unsigned kind_needed(const struct bb_table *table, const char *kind)
 {
@@ -116,7 +121,7 @@ static unsigned kind_needed(const struct bb_table *table, const char *kind)
     return 0;
 }
 
-/* The caller may know less of the struct, or more. */
+/* The caller's struct may be smaller or larger than the host's. */
 static bool tell_given(struct core_module *module, const struct bb_service_descriptor *descriptor,
                        struct bb_given *given)
 {

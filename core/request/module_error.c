@@ -5,7 +5,7 @@
 #include "core/module/sql_token.h"
 #include "core/request/reply.h"
 
-enum { WORDS = 80 /* of a statement, in the log */ };
+enum { WORDS = 80 /* characters of a statement in the log */ };
 enum { STATUS_MIN = 200, STATUS_ERROR = 400, STATUS_MAX = 599 };
 
 const char *module_error_module(const struct bb_host *host)
@@ -58,7 +58,7 @@ int module_error(struct core_request *rq, const char *what, const char *detail)
     return 500;
 }
 
-/* A handler that found no mistake of its own goes on: no further than this. */
+/* A handler that finds no further problem continues only up to this point. */
 static bool is_refused(struct core_request *rq)
 {
     if (!rq->only_names_problems)

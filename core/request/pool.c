@@ -1,4 +1,4 @@
-/* A pool: its threads, and the calls that wait for one of them. */
+/* A pool: its threads, and the calls that wait for a thread. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static struct pool_call *call_of(struct fair_entry *queued)
     return BB_CONTAINER_OF(queued, struct pool_call, queued);
 }
 
-/* Until there is one. False: the pool ends, and there is none. */
+/* Waits for a call. False: the pool ends, and there is none. */
 static bool await_call(struct work_pool *pool)
 {
     pthread_mutex_lock(&pool->lock);
@@ -29,7 +29,10 @@ static bool await_call(struct work_pool *pool)
     return found;
 }
 
-/* The owner of a call that has been begun is its thread's to know. NULL: another thread has it. */
+/*
+ * Takes the next call; NULL: another thread took it. Only this thread knows the owner of the call
+ * then.
+ */
 static struct pool_call *take(struct work_pool *pool, struct fair_owner **owner)
 {
     pthread_mutex_lock(&pool->lock);
@@ -52,7 +55,7 @@ static void leave(struct work_pool *pool, struct fair_owner *owner, const struct
         fair_leave(&pool->owners, call->other);
 }
 
-/* Before anybody hears of it: who asks for the next call then has room for it. */
+/* Runs before the caller is notified, so that the caller's next call has room. */
 static void finished(struct work_pool *pool, struct fair_owner *owner, const struct pool_call *call)
 {
     pthread_mutex_lock(&pool->lock);
@@ -61,7 +64,7 @@ static void finished(struct work_pool *pool, struct fair_owner *owner, const str
     pthread_mutex_unlock(&pool->lock);
 }
 
-/* Than the process is, whoever started it how. Without it the pool works, at others' expense. */
+/* Sets the niceness relative to the process's. If this fails, the pool works without it. */
 static void become_nicer(const struct bb_pool *descriptor)
 {
     id_t self = (id_t)syscall(SYS_gettid);
@@ -70,7 +73,7 @@ static void become_nicer(const struct bb_pool *descriptor)
     if (!descriptor->nice)
         return;
     errno = 0;
-    int now = getpriority(PRIO_PROCESS, self); /* -1 is one, too */
+    int now = getpriority(PRIO_PROCESS, self); /* -1 is a valid result, too */
 
     if (!errno && !setpriority(PRIO_PROCESS, self, now + descriptor->nice))
         return;
@@ -109,13 +112,13 @@ static void *worker(void *arg)
     return NULL;
 }
 
-/* No account has a negative number. */
+/* Accounts never have negative numbers. */
 static struct quota_owner subject_of(uint64_t subject)
 {
     return (struct quota_owner){.account = (int64_t)(subject >> 1) + INT64_MIN};
 }
 
-/* Counts the call for its subject, too; false: that has its share. */
+/* Counts the call for its subject, too; false: the subject has used up its share. */
 static bool enter_subject(struct work_pool *pool, struct pool_call *call, enum quota_result *answer)
 {
     struct quota_owner key = subject_of(call->subject);
@@ -134,7 +137,7 @@ static bool enter_subject(struct work_pool *pool, struct pool_call *call, enum q
     return true;
 }
 
-/* What must not be refused goes as the host's own where there is no memory for its owner. */
+/* If memory runs out for the owner of a call that must not be refused, it counts as the host's. */
 static struct fair_owner *enter(struct work_pool *pool, const struct pool_call *call, size_t each,
                                 bool bounded, enum quota_result *answer)
 {
@@ -153,7 +156,10 @@ static int add_thread(struct work_pool *pool)
     return 0;
 }
 
-/* Under the lock. One thread more where each has a call, or one that waits; or fewer have to do. */
+/*
+ * Adds a thread if all are busy or reserved by waiting calls. If that fails, fewer threads must do.
+ * Under the lock.
+ */
 static void grow(struct work_pool *pool)
 {
     if (pool->started == pool->descriptor->threads || pool->busy + pool->queued <= pool->started ||
@@ -164,7 +170,9 @@ static void grow(struct work_pool *pool)
              pool->descriptor->name, NULL);
 }
 
-/* Whoever is exempt has its turn as everybody has, but is refused only where all are. */
+/*
+ * Exempt owners wait their turn like all others, but are refused only if the whole queue is full.
+ */
 enum quota_result pool_enqueue(struct work_pool *pool, struct pool_call *call, size_t each,
                                bool bounded)
 {

@@ -5,7 +5,7 @@
 #include "core/request/module_error.h"
 #include "core/request/pool_parts.h"
 
-/* One offloaded call; on the fiber's stack, for the fiber waits for it. */
+/* An offloaded call; on the stack of the fiber, because the fiber waits for it. */
 struct work {
     struct pool_call call; /* first */
     struct core_request *rq;
@@ -14,7 +14,7 @@ struct work {
     bool done;
 };
 
-/* What the thread has noted, the pool, with the request that it works for. */
+/* The thread's current activity (the pool), with the request that it works for. */
 static struct activity activity_for(const struct core_request *rq)
 {
     struct activity now = activity_now();
@@ -25,7 +25,7 @@ static struct activity activity_for(const struct core_request *rq)
     return now;
 }
 
-/* In the request's name, as on its fiber. */
+/* Runs on behalf of the request, like code on its fiber. */
 static void work_run(void *arg)
 {
     struct work *work = arg;
@@ -48,8 +48,8 @@ static void work_done(struct message *message)
 }
 
 /*
- * Waits for a call that a thread has begun, for it uses memory of the request; of a client it is
- * answered meanwhile that its time is over. true: nobody wants the result any more.
+ * Waits for a call that a thread has started, because it uses memory of the request; the client is
+ * answered meanwhile that the time is over. Returns true if the result is no longer wanted.
  */
 static bool wait_late(struct core_request *rq, const struct work *work, bool leaves)
 {

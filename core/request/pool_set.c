@@ -1,4 +1,4 @@
-/* The pools of a generation: the host's own and those that its modules declare. */
+/* The pools of a generation: the host's own pool, and the pools that its modules declare. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +19,8 @@ struct work_pool *pool_find(struct work_pools *pools, const struct bb_host *host
 int pool_submit(struct work_pools *pools, const struct bb_host *host, const char *name,
                 struct pool_call *call, bool bounded)
 {
-    struct work_pool *pool = pool_find(pools, host, name); /* a route's: those are checked */
+    struct work_pool *pool = pool_find(pools, host, name); /* a pool named by a route, which was
+                                                            * checked */
 
     return pool && pool_enqueue(pool, call, SIZE_MAX, bounded) == QUOTA_TAKEN ? 0 : -1;
 }

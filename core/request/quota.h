@@ -1,9 +1,9 @@
 /*
- * Quotas: connections, memory, disk, threads and pools of the database are shared by all and
- * bounded. One account, or without a token one address (of IPv6: one network of 64 bits), has no
- * more than `http.share` percent of each: what it wants beyond is answered 429, what all want
- * beyond the whole 503. Here it is said whose a piece of work is, and counted what was refused.
- * What the host does by itself (jobs, workers, commands, hooks behind a commit) is never refused.
+ * Quotas: connections, memory, disk space, threads and the database pools are shared and limited.
+ * An account, or without a token an address (with IPv6 a 64-bit network), may use at most
+ * `http.share` percent of each: requests beyond that are answered 429, requests beyond the total
+ * 503. This file determines the owner of a request, and counts refusals. Work of the host itself
+ * (jobs, workers, commands, hooks after a commit) is never refused.
  */
 #ifndef CORE_QUOTA_H
 #define CORE_QUOTA_H
@@ -24,28 +24,28 @@ enum quota {
 extern const char *const quota_names[QUOTAS];
 
 /*
- * From here on the request is that of the address (as address_client() writes it), or of the
- * account; until then it is the host's own.
+ * From now on the owner of the request is the address (as address_client() writes it), or the
+ * account; before, it is the host.
  */
 void quota_own_address(struct core_request *rq, const char *address);
 void quota_own_account(struct core_request *rq, int64_t account);
 
-/* Whether it is never refused for what its owner has. */
+/* Whether the request is exempt from its owner's limits. */
 bool quota_exempt(const struct core_request *rq);
 
-/* So many percent of it, but 1 at least. */
+/* `percent` of `all`, at least 1. */
 size_t quota_part(size_t percent, size_t all);
-/* What one owner may have of so much. At least 1. `settings` NULL: by the default percentage. */
+/* The share of one owner in `all`, at least 1. `settings` NULL: uses the default percentage. */
 size_t quota_each(const struct settings *settings, size_t all);
 
-/* How much there is of requests under way, bodies, answers and uploads. */
+/* The limits for requests in progress, bodies, answers and uploads. */
 struct quota_limits quota_bounds(const struct settings *settings, enum quota quota);
 
-/* Counts a refusal: because the owner has its share, or because all is taken. Any thread. */
+/* Counts a refusal: `own` if the owner's share is used up, otherwise the total. Any thread. */
 void quota_count(enum quota quota, bool own);
 unsigned long long quota_refused(enum quota quota, bool own);
 
-/* The same, and records it as the request's failure. Returns -1. */
+/* Counts a refusal and records it as the request's failure. Returns -1. */
 int quota_fail(struct core_request *rq, enum quota quota, enum quota_result why);
 
 #endif

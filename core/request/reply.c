@@ -13,8 +13,8 @@
 #include "core/request/pool.h"
 
 enum {
-    EACH = 8,         /* bytes of a value beside its text, roughly */
-    LARGE = 64 * 1024 /* an answer from here on is written by a thread of the pool */
+    EACH = 8,         /* approximate number of bytes of a value in addition to its text */
+    LARGE = 64 * 1024 /* larger answers are written by a pool thread */
 };
 
 static const struct {
@@ -62,7 +62,7 @@ void reply_drop(struct core_request *rq)
     rq->response.file = 0;
 }
 
-/* Descriptor 0 is that of the standard input for as long as the host runs. */
+/* Descriptor 0 is standard input as long as the host runs, so 0 can mean "none". */
 int reply_file(struct core_request *rq, int fd, int64_t length)
 {
     reply_bytes(rq, 200, NULL, (size_t)length);
@@ -80,7 +80,7 @@ int reply_bytes(struct core_request *rq, int status, char *bytes, size_t length)
 }
 
 struct written {
-    json_t *json; /* given away with it */
+    json_t *json; /* taken with it */
     char *bytes;
     size_t length;
 };
@@ -93,7 +93,7 @@ static void write_json(void *arg)
     json_decref(written->json);
 }
 
-/* An answer with what has been written; NULL: there was no memory for it. */
+/* Answers with the written bytes; NULL: memory ran out. */
 static int reply_written(struct core_request *rq, int status, const struct written *written)
 {
     if (written->bytes)
@@ -112,7 +112,7 @@ int reply_json(struct core_request *rq, int status, json_t *json)
     return reply_written(rq, status, &written);
 }
 
-/* Whether a value is longer than what is *left, roughly; looks no further then. */
+/* Whether a value is longer than *left, approximately; stops as soon as that is known. */
 static bool is_longer(json_t *json, size_t *left)
 {
     size_t own = EACH + (json_is_string(json) ? json_string_length(json) : 0), index;
@@ -185,7 +185,7 @@ json_t *reply_text(const char *text)
     return json_stringn(text, text_valid(text));
 }
 
-/* The error of RFC 6749 that fits a status when the handler names none. */
+/* Returns the error code of RFC 6749 for a status, if the handler sets none. */
 static const char *oauth_error(int status)
 {
     if (status == 401)
@@ -195,7 +195,7 @@ static const char *oauth_error(int status)
     return status >= 500 ? "server_error" : "invalid_request";
 }
 
-/* All errors of the token endpoint have the form of RFC 6749, those that the host finds too. */
+/* All errors of the token endpoint have the form of RFC 6749, including those found by the host. */
 static void set_oauth_error(struct core_request *rq, int status, json_t *body, const char *message)
 {
     struct response_header **at = &rq->response.headers;
@@ -218,13 +218,16 @@ static void usual_headers(struct core_request *rq, int status)
         reply_header(rq, "Retry-After", "1");
 }
 
-/* What a request finds wrong once memory ran out need not be anybody's fault. */
+/* If memory has run out, problems found in a request may not be the client's fault. */
 static bool is_starved(const struct core_request *rq)
 {
     return rq->starved || arena_starved(rq->arena);
 }
 
-/* Those of the parts, then the others, which are taken; without memory the request is starved. */
+/*
+ * Returns the errors of the parts, followed by `errors` (taken). If memory runs out, the request is
+ * marked as starved.
+ */
 static json_t *all_errors(struct core_request *rq, json_t *errors)
 {
     json_t *all = json_copy(rq->errors);
@@ -234,7 +237,7 @@ static json_t *all_errors(struct core_request *rq, json_t *errors)
     return all;
 }
 
-/* What a handler had said of the content that it then could not give (RFC 9110, section 8). */
+/* Whether a header describes content that was then not sent (RFC 9110, section 8). */
 static bool is_of_content(const char *name)
 {
     static const char *const names[] = {"Cache-Control", "Content-Disposition", "Content-Type",
@@ -248,7 +251,9 @@ static bool is_of_content(const char *name)
     return false;
 }
 
-/* Headers of an answer that this one replaces. A challenge (RFC 9110, section 11.6.1) is a 401's.
+/*
+ * Drops headers of the answer that this one replaces. A challenge (RFC 9110, section 11.6.1)
+ * belongs to a 401 only.
  */
 static void drop_headers_of_another(struct core_request *rq, int status)
 {
@@ -263,7 +268,7 @@ static void drop_headers_of_another(struct core_request *rq, int status)
     }
 }
 
-/* The body of last resort. */
+/* Static body, if there is no memory for any other. */
 static int reply_fixed(struct core_request *rq)
 {
     static const char body[] = "{\"statusCode\":503,\"message\":\"The service is out of memory\","
@@ -295,7 +300,8 @@ int reply_problems(struct core_request *rq, int status, const char *message, jso
     set_oauth_error(rq, status, body, message);
     if (rq->id)
         json_object_set_new(body, "requestId", json_string(rq->id));
-    if (status != 503 && is_starved(rq)) { /* by now: something is missing in it */
+    if (status != 503 && is_starved(rq)) { /* memory ran out meanwhile, so something is missing
+                                            * in the body */
         json_decref(body);
         return reply_problems(rq, 503, "The service is out of memory", NULL);
     }
@@ -307,7 +313,7 @@ int reply_problems(struct core_request *rq, int status, const char *message, jso
         return reply_bytes(rq, status, bytes, length);
     if (status == 503)
         return reply_fixed(rq);
-    rq->starved = true; /* once more: memory may be there by now */
+    rq->starved = true; /* try again: memory may be available by now */
     return reply_problems(rq, 503, "The service is out of memory", NULL);
 }
 

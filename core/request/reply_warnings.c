@@ -1,4 +1,4 @@
-/* What an answer says beside its content: `warnings` of its object. */
+/* Adds `warnings` to the object of an answer. */
 #include "core/field/warning.h"
 #include "core/request/reply.h"
 
@@ -10,7 +10,7 @@ void api_vwarn(struct bb_request *pub, const char *format, va_list args)
         request_out_of_memory(rq);
 }
 
-/* The object's own warnings, if it has any, then those of the request; NULL: no memory. */
+/* Returns the object's own warnings, if any, followed by the request's; NULL: out of memory. */
 static json_t *joined(const struct core_request *rq, const json_t *object)
 {
     const json_t *own = json_object_get(object, "warnings");
@@ -23,7 +23,7 @@ static json_t *joined(const struct core_request *rq, const json_t *object)
     return all;
 }
 
-/* A copy, for who gave the object may have kept it. */
+/* Modifies a copy, because the module may have kept a reference to the object. */
 json_t *reply_with_warnings(struct core_request *rq, int status, json_t *json)
 {
     if (!rq->warnings || status >= 300 || !json_is_object(json))

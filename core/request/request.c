@@ -75,7 +75,7 @@ void request_free(struct core_request *rq)
     reply_drop(rq);
     struct arena *own = rq->outer ? rq->outer : rq->arena;
 
-    if (rq->outer) /* it ended in the middle, for want of memory */
+    if (rq->outer) /* it ended within request_scratch(), because memory ran out */
         arena_free(rq->arena);
     arena_free(own);
     loop->requests--;
@@ -128,7 +128,7 @@ struct core_request *request_running(void)
     return at_work;
 }
 
-/* In a handler of a signal: it reads, and takes no lock. */
+/* Called in a signal handler: only reads, and takes no lock. */
 static bool describe(struct activity *running)
 {
     static const char *const kinds[] = {
@@ -186,7 +186,7 @@ bool request_start(struct core_request *rq)
     return true;
 }
 
-/* Goes on with a parked request, or starts a scheduled one. */
+/* Resumes a parked request, or starts a scheduled one. */
 static void resume(struct task *task)
 {
     struct core_request *rq = BB_CONTAINER_OF(task, struct core_request, task);
@@ -305,7 +305,7 @@ void requests_tell_superseded(struct loop *loop, const struct generation *genera
     }
 }
 
-/* A parked fiber finds its time over; what is read from or written to a client has none. */
+/* A parked fiber finds its time over. Reading from and writing to a client is cut instead. */
 void requests_cut(struct loop *loop, const struct generation *generation)
 {
     for (struct core_request *rq = loop->alive; rq; rq = rq->next) {
@@ -328,7 +328,8 @@ int request_fail(struct core_request *rq, enum failure_kind kind)
 void request_out_of_memory(struct core_request *rq)
 {
     request_fail(rq, FAILED_MEMORY);
-    if (!rq->committed || rq->kind != REQUEST_HTTP) /* else the answer says what was committed */
+    if (!rq->committed || rq->kind != REQUEST_HTTP) /* otherwise the answer reports what was
+                                                     * committed */
         reply_failed(rq);
     fiber_exit();
 }

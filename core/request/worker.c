@@ -13,10 +13,10 @@
 #include "core/base/thread.h"
 #include "core/recovery/activity.h"
 
-enum { LEAVE_MS = 8000 }; /* before anybody said how long a worker may take to return */
+enum { LEAVE_MS = 8000 }; /* default time for a worker to return */
 
 struct worker {
-    struct bb_worker_context context; /* first */
+    struct bb_worker_context context; /* first member */
     const struct bb_worker *descriptor;
     struct workers *all;
     pthread_t thread;
@@ -26,10 +26,10 @@ struct workers {
     struct worker *list;
     size_t count; /* threads */
     pthread_mutex_t lock;
-    pthread_cond_t gone; /* `go` or `stop` has changed */
+    pthread_cond_t gone; /* signals that `go` or `stop` has changed */
     bool go;
     atomic_bool stop;
-    atomic_int_least64_t until_ms; /* when they are to have returned, once stopped */
+    atomic_int_least64_t until_ms; /* deadline for returning, once stopped */
     atomic_size_t ended;
 };
 
@@ -54,12 +54,15 @@ int64_t api_leave_ms(struct bb_worker_context *context)
                                        : LEAVE_MS;
 }
 
-/* Beside its requests the workers hold a generation, and the engine that which is live. */
+/*
+ * References to a generation are held by its requests, its workers, and the engine if it is live.
+ */
 bool api_drained(struct bb_worker_context *context)
 {
     const struct worker *worker = (struct worker *)(void *)context;
     const struct generation *generation = handle_of(context->host)->generation;
-    size_t holders = atomic_load(&generation->holders); /* first: a worker may end meanwhile */
+    size_t holders = atomic_load(&generation->holders); /* read first, because a worker may end
+                                                         * meanwhile */
 
     return holders <= workers_running(worker->all) + !generation_superseded(generation);
 }
@@ -75,7 +78,7 @@ void api_wake(struct bb_host *host, const char *name)
     }
 }
 
-/* Until the generation is the live one; false: it never will be. */
+/* Waits until the generation is live; false: it never will be. */
 static bool wait_for_go(struct workers *workers)
 {
     pthread_mutex_lock(&workers->lock);
@@ -115,7 +118,7 @@ static int worker_start(struct workers *workers, const struct bb_worker *descrip
         (struct bb_worker_context){.size = sizeof worker->context, .host = host, .wake_fd = fd};
     worker->descriptor = descriptor;
     worker->all = workers;
-    generation_acquire(handle_of(host)->generation); /* the thread's */
+    generation_acquire(handle_of(host)->generation); /* the thread's reference */
     if (pthread_create(&worker->thread, NULL, worker_main, worker)) {
         generation_release(handle_of(host)->generation);
         close(fd);
