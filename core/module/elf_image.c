@@ -20,7 +20,12 @@ enum {
     GLOBAL = R_AARCH64_GLOB_DAT,
 };
 #else
-enum { RELATIVE = -1, ABSOLUTE = -2, GLOBAL = -3 }; /* tables then have no addresses */
+enum {
+    RELATIVE = -1,
+    ABSOLUTE = -2,
+    GLOBAL = -3
+}; /* unknown machine: the addresses in tables
+    * cannot be read */
 #endif
 
 #ifndef SHT_RELR
@@ -38,7 +43,7 @@ static bool inside(const struct elf_image *image, uint64_t at, uint64_t length)
     return at <= image->size && length <= image->size - at;
 }
 
-/* How far the segments reach; 0: too far. */
+/* Returns the size needed for all segments; 0: too large. */
 static size_t extent(const struct elf_file *file, size_t segments)
 {
     uint64_t end = 0;
@@ -78,7 +83,7 @@ static void put(struct elf_image *image, uint64_t at, uint64_t address)
         memcpy(image->base + at, &value, sizeof value);
 }
 
-/* An address that stands in the image already, and wants the base. */
+/* Adds the base to an address that is already in the image. */
 static void rebase(struct elf_image *image, uint64_t at)
 {
     uintptr_t value;
@@ -106,7 +111,7 @@ static void relocate_one(struct elf_image *image, const struct elf_symbols *symb
     put(image, rela->r_offset, symbol.st_value + (uint64_t)rela->r_addend);
 }
 
-/* A word is an address, or a bitmap of the 63 words behind the last one. */
+/* A word is an address, or a bitmap for the 63 words after the last address. */
 static void relocate_packed(struct elf_image *image, const Elf_Data *data)
 {
     uint64_t next = 0, word;

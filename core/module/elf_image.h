@@ -1,13 +1,13 @@
 /*
- * A module's file laid out in memory as the dynamic linker would do it, with its own addresses put
- * in and those of other libraries left zero; never executable. So its tables can be read without
- * running a line of it, constructors included, and without the libraries that it needs.
+ * Lays out a module's file in memory as the dynamic linker would, never executable, with relocated
+ * internal addresses; addresses in other libraries stay zero. So the module's tables can be read
+ * without running any code, not even constructors, and without the libraries that it needs.
  *
- * Why not dlopen() in a forked child: it runs the constructors of a file that nobody has judged
- * yet, with all that this process may do, and fails where a library that the module needs is
- * missing, before anything of its tables is known.
+ * dlopen() in a forked child would not be sufficient: it runs the constructors of an unchecked file
+ * with all permissions of this process, and fails without reading the tables if a library is
+ * missing.
  *
- * Addresses in a file made to deceive may point anywhere: reading what they point to may fault.
+ * A malicious file can contain arbitrary addresses: accessing the data they point to may fault.
  */
 #ifndef CORE_ELF_IMAGE_H
 #define CORE_ELF_IMAGE_H
@@ -19,17 +19,17 @@ struct elf_image {
     size_t size;
 };
 
-/* Whether the relocations of this machine are known. */
+/* Whether the relocations of this machine are supported. */
 bool elf_image_possible(void);
 
-/* 0; or -1 with the reason in `why`. */
+/* Creates the image. Returns 0, or -1 with the reason in `why`. */
 int elf_image_make(struct elf_image *image, const struct elf_file *file, char *why,
                    size_t why_size);
 void elf_image_free(struct elf_image *image);
 
 /*
- * The exported data of this name, and its size. NULL: there is none, or it lies outside of the
- * file.
+ * Returns the exported object of this name, and its size. NULL: there is none, or it is outside of
+ * the file.
  */
 const void *elf_image_find(const struct elf_image *image, const struct elf_file *file,
                            const char *name, size_t *size);

@@ -22,7 +22,7 @@ static bool is_mark(const char *line)
     return !strncmp(line, MARK, sizeof MARK - 1);
 }
 
-/* Whether the line says nothing: empty, or a comment. */
+/* Whether the line contains no code: empty, or a comment. */
 static bool is_idle(const char *line)
 {
     line += strspn(line, " \t\r");
@@ -46,8 +46,8 @@ static int read_mark(const char *line, struct migrate_step *step)
 
 /*
  * Adds the tokens of a NUL-terminated text, each followed by a NUL, so that comments and white
- * space do not count. The body of a function or of DO, between dollars, is read in the same way;
- * any other text between quotes counts byte by byte.
+ * space do not count. The body of a function or of DO, between dollar quotes, is tokenized, too;
+ * any other quoted text counts byte by byte.
  */
 static bool add_tokens(EVP_MD_CTX *digest, const char *sql)
 {
@@ -73,7 +73,7 @@ static bool add_tokens(EVP_MD_CTX *digest, const char *sql)
     return added;
 }
 
-/* 0, or -1 without memory. */
+/* Returns 0, or -1 if memory ran out. */
 static int checksum(struct migrate_step *step)
 {
     unsigned char digest[EVP_MAX_MD_SIZE];

@@ -1,10 +1,10 @@
 /*
- * Files that have been loaded, known by what is in them. Code is never unloaded, so a file that is
- * exchanged for an equal one (a copy, or the version before) gets the code that is there, however
- * often files come and go: memory grows with builds, not with reloads.
+ * Identifies loaded files by their content. Code is never unloaded, so a file that is replaced by
+ * an identical one (a copy, or an earlier version) uses the code that is already loaded: memory use
+ * grows with the number of builds, not of reloads.
  *
- * And the build id, which tells people what runs. It does not serve to recognise a file: a file
- * that was edited afterwards keeps it.
+ * Also reads the build id, which shows users which code runs. It does not identify a file, because
+ * a file that was edited afterwards keeps its build id.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@ struct build {
     struct module_file file;
 };
 
-static struct build *builds; /* of the process, for ever */
+static struct build *builds; /* one list per process, never freed */
 
 /* ---- build ids ---------------------------------------------------------------------------------
  */
@@ -37,7 +37,7 @@ static void hexadecimal(const unsigned char *bytes, size_t length, char id[MODUL
         snprintf(id + 2 * i, 3, "%02x", bytes[i]);
 }
 
-/* Finds the build id among notes; "" if there is none. */
+/* Finds the build id in ELF notes; "" if there is none. */
 static void read_notes(const unsigned char *notes, size_t size, char id[MODULE_BUILD_ID_SIZE])
 {
     ElfW(Nhdr) head;
@@ -155,7 +155,7 @@ void module_build_note(const char *path, const struct module_file *file, void *d
     if (!stat(path, &about) && about.st_dev == file->device && about.st_ino == file->inode)
         build = calloc(1, sizeof *build);
     if (!build)
-        return; /* exchanged just now, or no memory: it is loaded once more then */
+        return; /* just replaced, or out of memory: it may be loaded again later */
     build->file = *file;
     build->dl = dl;
     build->next = builds;

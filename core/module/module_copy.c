@@ -1,4 +1,4 @@
-/* Copying a module's tables from its rows to the host's, see module_load.h. */
+/* Copies a module's tables into arrays with the host's row sizes, see module_load.h. */
 #include <stdalign.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,17 +6,17 @@
 #include "core/module/module_load.h"
 
 #define ROWS_MAX 4096
-#define ROWS_ALL_MAX 16384 /* of a module: tables may hold the same table again and again */
+#define ROWS_ALL_MAX 16384 /* per module, because tables can contain the same table many times */
 #define FIELDS_DEPTH_MAX 16
 
-/* Without these members not even a message can be made. */
+/* Without these members no error message can be written. */
 #define FACE_MIN (offsetof(struct bb_module, version) + sizeof(const char *))
 
 struct copier {
     struct arena *arena;
     char *why;
     size_t why_size;
-    size_t rows; /* copied so far */
+    size_t rows; /* number of rows copied */
 };
 
 static int refuse(struct copier *copier, const char *table, const char *reason)
@@ -41,7 +41,10 @@ static int check_table(struct copier *copier, const struct bb_table *table, size
     return 0;
 }
 
-/* Replaces *table by a copy with rows of row_size. *rows is what may be changed of it. */
+/*
+ * Replaces *table by a copy with rows of row_size. *rows points to the copy, so that it can be
+ * changed.
+ */
 static int copy_table(struct copier *copier, struct bb_table *table, size_t row_size,
                       const char *name, void **rows)
 {
@@ -157,7 +160,9 @@ static int copy_tables(struct copier *copier, struct bb_module *copy)
                : 0;
 }
 
-/* The head has the same place in every version, so it is read before all else is believed. */
+/*
+ * The first members have the same position in every version, so they are checked before any others.
+ */
 static int check_head(struct copier *copier, const struct bb_module *descriptor, size_t symbol_size)
 {
     if (symbol_size && symbol_size < FACE_MIN) {

@@ -1,6 +1,6 @@
 /*
- * A look at a module's file before the dynamic linker maps it: pages behind the end of a truncated
- * file would raise SIGBUS in the linker, and what is no module deserves a clearer word than its.
+ * Checks a module's file before the dynamic linker maps it: a truncated file would raise SIGBUS in
+ * the linker, and for files that are not modules its error messages are unclear.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 #elif defined(__aarch64__)
 #define MACHINE EM_AARCH64
 #else
-#define MACHINE EM_NONE /* not judged here */
+#define MACHINE EM_NONE /* the machine is not checked */
 #endif
 
 #define FILE_CLASS (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32)
@@ -53,7 +53,7 @@ static int truncated(char *why, size_t why_size, uint64_t size, uint64_t wanted)
     return -1;
 }
 
-/* Whether `length` bytes at `offset` lie in the file; no sum can overflow. */
+/* Whether `length` bytes at `offset` are in the file; without integer overflow. */
 static bool inside(uint64_t offset, uint64_t length, uint64_t size)
 {
     return offset <= size && length <= size - offset;

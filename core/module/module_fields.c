@@ -1,4 +1,4 @@
-/* Judging tables of fields, see module_validate.h. */
+/* Checks tables of fields, see module_validate.h. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +14,9 @@ static void complain(struct setting_problems *problems, const char *place, const
     setting_problem(problems, "module %s: field \"%s\" %s", place, name, reason);
 }
 
-/* A default that its own field refuses would surface at the first start without the setting. */
+/*
+ * A default that its own field refuses would cause an error at the first start without the setting.
+ */
 static void check_fallback(const struct bb_field *field, const char *place,
                            struct setting_problems *problems)
 {
@@ -54,7 +56,7 @@ static bool named(const struct bb_field *field, const char *name)
     return name && (!strcmp(field->name, name) || (field->alias && !strcmp(field->alias, name)));
 }
 
-/* Whether one of the fields before it has its name or alias. */
+/* Whether an earlier field has its name or alias. */
 static bool repeats(const struct bb_field *rows, const struct bb_field *field)
 {
     for (const struct bb_field *at = rows; at < field; at++)
@@ -63,7 +65,10 @@ static bool repeats(const struct bb_field *rows, const struct bb_field *field)
     return false;
 }
 
-/* A row that is bound where `settings_size` is NULL, or not within that many bytes. */
+/*
+ * Checks the binding of a row. A bound row requires a `settings_size`, and a member within that
+ * size.
+ */
 static void check_bind(const struct bb_table *fields, size_t row, const size_t *settings_size,
                        const char *place, struct setting_problems *problems)
 {

@@ -1,7 +1,6 @@
 /*
- * What the dynamic linker would not find, told without giving it the module: libraries that it
- * needs and symbols that nobody defines. The libraries are loaded (they are the system's, not a
- * module's), the module is not.
+ * Finds missing libraries and undefined symbols, without passing the module to the dynamic linker.
+ * The libraries are loaded (they belong to the system, not to a module), the module is not.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -17,7 +16,7 @@ static int no_library(const char *name, char *why, size_t why_size)
     return -1;
 }
 
-/* Whether the file says itself where its libraries are: that is left to the linker. */
+/* Whether the file specifies paths for its libraries: checking is then left to the linker. */
 static bool has_own_paths(Elf_Data *data)
 {
     GElf_Dyn entry;
@@ -30,13 +29,16 @@ static bool has_own_paths(Elf_Data *data)
 
 enum { LIBRARIES_MAX = 64 };
 
-/* By themselves, as the linker would have them: another module's must not hide what is missing. */
+/*
+ * Loaded separately, as the linker would do it: libraries of other modules must not hide a missing
+ * one.
+ */
 struct libraries {
     void *handles[LIBRARIES_MAX];
     size_t count;
 };
 
-/* 1: all are there; 0: it cannot be told; -1: one is not. */
+/* Returns 1 if all are present, 0 if that is unknown, -1 if one is missing. */
 static int load_libraries(struct libraries *libraries, const struct elf_file *file, char *why,
                           size_t why_size)
 {
@@ -65,7 +67,10 @@ static int load_libraries(struct libraries *libraries, const struct elf_file *fi
     return 1;
 }
 
-/* In the program, in what it is linked to, or in one of the libraries. A symbol may be 0. */
+/*
+ * Whether the program, its libraries, or one of these libraries defines the symbol. Its value may
+ * be 0.
+ */
 static bool defined(const struct libraries *libraries, const char *name)
 {
     dlerror();

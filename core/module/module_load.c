@@ -14,10 +14,10 @@
 #define OPEN_FLAGS (RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)
 
 /*
- * The dynamic linker knows files by the name they were opened by, and would give the old code for
- * an upgraded file of the same name. Since it is never unloaded, the new one needs another
- * spelling: the bits of its inode as ./ and / between directory and name. The same file has the
- * same spelling, so nothing grows with each reload.
+ * The dynamic linker identifies files by the path they were opened with, and would return the old
+ * code for an upgraded file with the same path. Since code is never unloaded, the new file needs
+ * another path: the bits of its inode as ./ and / between directory and name. The same file always
+ * has the same path, so memory use does not grow with each reload.
  */
 static const char *spell(struct arena *arena, const char *path, uint64_t inode)
 {
@@ -51,7 +51,7 @@ static void *open_anew(struct arena *arena, const char *path)
     return spelled ? dlopen(spelled, OPEN_FLAGS) : NULL;
 }
 
-/* The linker's message without the path in front, which is in ours. */
+/* Returns the linker's message without the path at its beginning, which our message has already. */
 static const char *link_error(const char *path)
 {
     const char *text = dlerror();
@@ -64,8 +64,10 @@ static const char *link_error(const char *path)
     return text;
 }
 
-/* From the file itself, as far as nobody writes into it: where there can be no copy, or what is
- * loaded looks for libraries beside itself. NULL with the reason in `why`. */
+/*
+ * Loads the file itself if no copy is possible, or if the code looks for libraries in its own
+ * directory. Safe only as long as nobody writes into the file. NULL with the reason in `why`.
+ */
 static void *open_in_place(struct arena *arena, const char *path, char *why, size_t why_size)
 {
     struct module_file file;
@@ -93,7 +95,7 @@ static void *open_in_place(struct arena *arena, const char *path, char *why, siz
     return dl;
 }
 
-/* *kept: the descriptor has become the code's, and stays open. */
+/* *kept: the code owns the descriptor, which stays open. */
 static void *open_copy(int fd, bool *kept)
 {
     char path[MODULE_PRIVATE_PATH];
@@ -112,7 +114,7 @@ static void *open_copy(int fd, bool *kept)
     return dl;
 }
 
-/* Whether code of this file is loaded in its place, which is where it stays then. */
+/* Whether code was loaded from this file itself, which must then be used again. */
 static bool is_in_use(const char *path)
 {
     struct module_file file;
@@ -120,7 +122,7 @@ static bool is_in_use(const char *path)
     return !module_build_look(path, &file) && module_build_overwritten(&file);
 }
 
-/* NULL with the reason in `why`, which may be that the file was cut while it was copied. */
+/* NULL with the reason in `why`, for instance that the file was truncated while it was copied. */
 static void *open_file(struct arena *arena, const char *path, char *why, size_t why_size)
 {
     char copy[MODULE_PRIVATE_PATH];
@@ -141,7 +143,7 @@ static void *open_file(struct arena *arena, const char *path, char *why, size_t 
     return dl ? dl : open_in_place(arena, path, why, why_size);
 }
 
-/* Constructors of the file run; it has told its name to nobody yet. */
+/* Constructors of the file may run. The module's name is not known yet. */
 static void *open_noted(struct arena *arena, const char *path, char *why, size_t why_size)
 {
     const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
@@ -163,7 +165,7 @@ static int refuse(struct setting_problems *problems, const char *where, const ch
     return -1;
 }
 
-/* The exported symbol, with its size; NULL with the reason in `why`. */
+/* Returns the exported symbol with its size; NULL with the reason in `why`. */
 static const struct bb_module *find_descriptor(void *dl, size_t *size, char *why, size_t why_size)
 {
     const struct bb_module *descriptor = dlsym(dl, BB_MODULE_SYMBOL);

@@ -1,8 +1,8 @@
 /*
- * A private copy of a module's file, for the dynamic linker: pages of the file itself would change
- * under the threads that run them when somebody writes into it (cp does), and be gone when it is
- * cut. The copy lies in memory and is sealed; its descriptor stays open as long as its code, that
- * is for ever: the linker knows it by that number, and debuggers find it there.
+ * Creates a private copy of a module's file for the dynamic linker. Writing into the file (as cp
+ * does) would change the code of running threads, and truncating it would remove the code. The copy
+ * is in memory and sealed. Its descriptor stays open as long as its code, which means forever: the
+ * linker identifies the code by the descriptor's number, and debuggers find it there.
  */
 #include "config.h"
 
@@ -17,10 +17,10 @@
 #include "core/module/module_load.h"
 
 #ifndef MFD_EXEC
-#define MFD_EXEC 0x0010U /* of Linux 6.3; before it every such file may be executed */
+#define MFD_EXEC 0x0010U /* since Linux 6.3; before, every such file may be executed */
 #endif
 
-/* Named like the file, which is what /proc/PID/maps shows. */
+/* Named like the file, so that /proc/PID/maps shows the name. */
 static int make(const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -57,7 +57,7 @@ int module_private_copy(const char *path)
     return -1;
 }
 
-/* With our number in place of `self`, a debugger that attaches finds it, too. */
+/* With the process id instead of `self`, an attached debugger finds the file, too. */
 void module_private_path(int fd, char path[MODULE_PRIVATE_PATH])
 {
     snprintf(path, MODULE_PRIVATE_PATH, "/proc/%ld/fd/%d", (long)getpid(), fd);

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* 0 with the descriptor, which lies in the image; or -1 with the reason in `why`. */
+/* Returns 0 with the descriptor, which is in the image, or -1 with the reason in `why`. */
 static int read_descriptor(struct core_module *module, struct arena *arena,
                            const struct elf_file *file, char *why, size_t why_size)
 {

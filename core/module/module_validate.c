@@ -26,7 +26,10 @@ static void complain(const struct core_module *module, struct setting_problems *
     setting_problem(problems, "%s: module %s: %s", module->path, module->descriptor->name, reason);
 }
 
-/* Begins with a lower-case letter, goes on with these characters, and is not too long. */
+/*
+ * Whether the name begins with a lower-case letter, continues with these characters, and is short
+ * enough.
+ */
 static bool name_fits(const char *name, const char *more)
 {
     return name && *name && strchr(LOWER, *name) && !name[strspn(name, more)] &&
@@ -103,7 +106,7 @@ static void check_parts(const struct core_module *module, const struct bb_route 
                  route->method, route->path);
 }
 
-/* What the router refuses by itself (method, path, roles 0) is not said twice. */
+/* Errors that the router reports (method, path, roles 0) are not reported here. */
 static void check_route(const struct core_module *module, const struct bb_route *route,
                         struct setting_problems *problems)
 {
@@ -201,7 +204,7 @@ static void check_work(const struct core_module *module, struct setting_problems
                      pools[i].name ? pools[i].name : "", THREADS_MAX);
 }
 
-/* What the text format cannot carry, or what would not be found there under its name. */
+/* Metrics that the text format cannot represent, or that would not be found under their names. */
 static const char *metric_fault(const struct bb_metric *metric)
 {
     size_t length = metric->name ? strlen(metric->name) : 0;
@@ -243,7 +246,7 @@ static void check_metrics(const struct core_module *module, struct setting_probl
     }
 }
 
-/* The host's own go before a module's: `busbar status mine` would be theirs. */
+/* The host's commands take precedence: `busbar status mine` would run `status`. */
 static bool hidden_by_host(const char *command)
 {
     char word[NAME_MAX_LENGTH + 1];

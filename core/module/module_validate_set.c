@@ -1,14 +1,14 @@
-/* Judging modules together, see module_validate.h. */
+/* Checks modules together, see module_validate.h. */
 #include <string.h>
 
 #include "core/module/module_names.h"
 #include "core/module/module_validate.h"
 
-/* Tables whose rows begin with their name, which must be given by one module only. */
+/* Tables whose rows begin with a name that only one module may define. */
 struct kind {
     const char *what;
     size_t table;    /* offset in struct bb_module */
-    bool per_module; /* the same name in two modules is fine */
+    bool per_module; /* several modules may use the same name */
 };
 
 static const struct kind kinds[] = {
@@ -37,7 +37,7 @@ static const char *row_name(const struct bb_table *table, size_t row)
     return *(const char *const *)(const void *)((const char *)table->rows + row * table->stride);
 }
 
-/* How many rows of the table before `end` have this name. */
+/* Number of rows of the table before `end` that have this name. */
 static size_t rows_named(const struct bb_table *table, size_t end, const char *name)
 {
     size_t found = 0;
@@ -68,7 +68,7 @@ static void check_row(const struct core_module *modules, size_t index, const str
     }
 }
 
-/* How many of the first `end` metrics of a module are shown under this name. */
+/* Number of metrics among the first `end` of a module that have this full name. */
 static size_t metrics_named(const struct bb_module *descriptor, size_t end, const char *name)
 {
     const struct bb_metric *rows = MODULE_ROWS(bb_metric, descriptor->metrics);
@@ -84,7 +84,7 @@ static size_t metrics_named(const struct bb_module *descriptor, size_t end, cons
     return found;
 }
 
-/* Of the metrics before the row, the host's among them. */
+/* Whether an earlier metric, or the host, already uses the name. */
 static bool metric_taken(const struct core_module *modules, size_t index, size_t row,
                          const char *name)
 {
@@ -96,7 +96,9 @@ static bool metric_taken(const struct core_module *modules, size_t index, size_t
     return found > 0;
 }
 
-/* One name twice, and whoever reads GET /metrics takes nothing of it: busbar_a_b_c is a_b's c, too.
+/*
+ * If a name occurs twice, readers of GET /metrics reject all metrics. busbar_a_b_c may be the
+ * metric b_c of module a, or c of module a_b.
  */
 static void check_metrics(const struct core_module *modules, size_t index,
                           struct setting_problems *problems)

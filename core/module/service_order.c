@@ -10,11 +10,11 @@ struct walk {
     size_t count;
     size_t *order, placed;
     enum mark *marks;
-    size_t *way, depth; /* modules on the way from the root, for the text of a cycle */
+    size_t *way, depth; /* modules on the path from the root, for the description of a cycle */
     struct setting_problems *problems;
 };
 
-/* The giver of a service in whatever version; NULL: none. */
+/* Returns the provider of a service in any version; NULL: none. */
 static const struct core_module *giver(const struct core_module *modules, size_t count,
                                        const char *service,
                                        const struct bb_service_descriptor **descriptor)
@@ -42,7 +42,7 @@ const struct core_module *service_provider(const struct core_module *modules, si
     return module && (*descriptor)->version >= version ? module : NULL;
 }
 
-/* "auth → log → auth", from where the way meets itself. */
+/* "auth → log → auth", from the first module of the cycle. */
 static void report_cycle(struct walk *walk, size_t again)
 {
     char text[512] = "";
@@ -92,7 +92,7 @@ static void visit_need(struct walk *walk, size_t index, const struct bb_need *ne
         visit(walk, (size_t)(from - walk->modules));
 }
 
-/* Depth first: what a module needs is placed before it. */
+/* Depth first: providers are placed before the module that needs them. */
 static void visit(struct walk *walk, size_t index)
 {
     const struct bb_table *table = &walk->modules[index].descriptor->needs;
