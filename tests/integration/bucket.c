@@ -8,7 +8,7 @@
 
 #include "receive.h"
 
-#define OBJECT "._S3rver_object" /* what s3rver appends to the name of a file */
+#define OBJECT "._S3rver_object" /* suffix that s3rver adds to file names */
 
 enum { READY_MS = 20000, END_MS = 10000 };
 

@@ -76,7 +76,7 @@ size_t log_entries(const struct person *by)
     return json_array_size(log_of(by, "?limit=1000")->json);
 }
 
-/* What is carried hangs at a certificate of nothing. */
+/* Carried entries have the negated id of their group instead of a certificate. */
 void certificates_expect_sums(PGconn *database)
 {
     ck_assert_int_eq(

@@ -29,7 +29,7 @@ json_t *device_named(const char *external_id)
     return json_pack("{ss}", "externalId", external_id);
 }
 
-/* What the record says of a field, as JSON text. */
+/* Returns a field of the record as JSON text. */
 const char *device_field(const struct answer *answer, const char *name)
 {
     return kept(json_dumps(json_object_get(answer->json, name), JSON_ENCODE_ANY | JSON_COMPACT));

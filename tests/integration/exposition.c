@@ -6,20 +6,20 @@
 
 #define NAME "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_:"
 
-/* The family that is being read. */
+/* The metric family that is being parsed. */
 struct family {
     char *name, *type;
-    size_t first; /* of its samples */
+    size_t first; /* of the family's samples */
 };
 
 struct reader {
     struct exposition *out;
-    size_t room; /* for samples */
+    size_t room; /* of the array of samples */
     struct family family;
-    char *seen; /* names of families, each between blanks */
+    char *seen; /* names of families, separated by spaces */
 };
 
-/* "# TYPE name type" behind "# HELP name text" of the same name, before any sample. */
+/* A family begins with "# HELP name text", then "# TYPE name type", before any sample. */
 static void read_comment(struct reader *reader, char *line)
 {
     char *save = NULL, *kind = strtok_r(line + 1, " ", &save), *name = strtok_r(NULL, " ", &save);
@@ -40,7 +40,8 @@ static void read_comment(struct reader *reader, char *line)
     reader->family.type = rest;
 }
 
-/* name="value",…: names of letters, values without a bare quote, backslash or line break. */
+/* Checks name="value",…: names are identifiers, values have no unescaped quote, backslash or line
+ * break. */
 static void check_labels(const char *labels)
 {
     while (*labels) {
@@ -84,7 +85,7 @@ static void read_sample(struct reader *reader, char *line)
     if (*at == '{') {
         end = strrchr(at, '}');
         ck_assert_msg(end, "%s", line);
-        *at = *end = '\0'; /* the line is the sample's from here on */
+        *at = *end = '\0'; /* cut: only the name remains in the line */
         labels = at + 1;
         check_labels(labels);
         at = end + 1;
@@ -125,7 +126,7 @@ static void check_each_is_there_once(const struct exposition *out)
     free(sorted);
 }
 
-/* The value of a sample among those from `at` on; -1: there is none. */
+/* Returns the value of a sample with index `at` or above; -1: there is none. */
 static double value_from(const struct exposition *out, size_t at, const char *name,
                          const char *labels)
 {
@@ -135,7 +136,7 @@ static double value_from(const struct exposition *out, size_t at, const char *na
     return -1;
 }
 
-/* Buckets rise to +Inf, which is the count, which follows them. */
+/* Buckets never decrease; the +Inf bucket equals the count, which follows the buckets. */
 static void check_histograms(const struct exposition *out)
 {
     double last = 0;

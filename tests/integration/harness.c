@@ -38,7 +38,7 @@ const char *harness_modules(bool plain)
     return plain ? plain_path("lib/busbar/modules") : modules;
 }
 
-/* In the directory of this program. */
+/* Test modules are in the directory of this program. */
 char *harness_test_module(const char *name)
 {
     char self[4096];
@@ -50,7 +50,8 @@ char *harness_test_module(const char *name)
     return text("%s/%s.so", self, name);
 }
 
-/* Short, because sockets lie in it; open to enter, because PostgreSQL runs as somebody else. */
+/* The path is short because sockets are in the directory; it can be entered because PostgreSQL runs
+ * as another user. */
 static void make_directory(void)
 {
     char name[] = "/tmp/busbar-test.XXXXXX";

@@ -1,4 +1,4 @@
-/* Real hosts: each with a configuration file, a log and a port of its own. */
+/* Real hosts, each with its own configuration file, log and port. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,10 +9,10 @@
 
 #include "harness.h"
 
-/* Any 64 hexadecimal digits do. */
+/* Any 64 hexadecimal digits work. */
 #define SEALING_KEY "0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0"
 
-/* Passwords are hashed cheaply and no test is throttled, unless it says so. */
+/* By default, password hashes are cheap and no test is throttled. */
 #define AUTH_DEFAULTS                                                                              \
     "  argon2_memory: 64\n"                                                                        \
     "  argon2_rounds: 1\n"                                                                         \
@@ -68,7 +68,7 @@ struct host *host_prepare(const struct host_spec *spec)
     return host;
 }
 
-/* What the log says from a place on, up to 64 KiB; not kept. */
+/* Returns the log from an offset on, up to 64 KiB; valid until the next call. */
 static const char *log_from(const struct host *host, size_t from)
 {
     static char part[65536];
@@ -90,7 +90,7 @@ static size_t log_size(const struct host *host)
     return stat(host->log, &about) ? 0 : (size_t)about.st_size;
 }
 
-/* The port in the first line that says so, from `from` in the log on; 0: none yet. */
+/* Returns the port in the first matching line after offset `from` of the log; 0: none yet. */
 static int listening_port(const struct host *host, size_t from)
 {
     const char *line = strstr(log_from(host, from), "listening");
@@ -123,7 +123,7 @@ static bool listens_or_ended(void *arg)
     return host->port || !host->pid;
 }
 
-/* Writes the port that it got into its configuration. */
+/* Writes the host's port into its configuration. */
 static void pin_port(const struct host *host)
 {
     const char *conf = file_text(host->conf), *any = strstr(conf, ":0\"\n");
@@ -173,7 +173,7 @@ void host_log_clean(const struct host *host)
     for (size_t i = 0; i < sizeof(reports) / sizeof(reports[0]); i++) {
         const char *at = strstr(log, reports[i]);
 
-        if (at) /* where a suite ends check does not say what failed */
+        if (at) /* check prints no message if a suite's tear-down fails */
             fprintf(stderr, "integration: %s: a sanitizer reports in %s\n", host->name, host->log);
         ck_assert_msg(!at, "%s: a sanitizer reports in %s:\n%.3000s", host->name, host->log, at);
     }

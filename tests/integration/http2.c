@@ -78,12 +78,13 @@ static bool get(struct session *session, void *bytes, size_t length)
     return true;
 }
 
-/* A header whose name is written out, or has an index in the static table; not indexed. */
+/* Writes a literal header field without indexing; its name is a text, or an index of the static
+ * table. */
 static size_t put_header(unsigned char *out, const char *name, int index, const char *value)
 {
     size_t at = 0;
 
-    out[at++] = (unsigned char)index; /* below 15 */
+    out[at++] = (unsigned char)index; /* index below 15 */
     if (!index) {
         out[at++] = (unsigned char)strlen(name);
         memcpy(out + at, name, strlen(name));
@@ -136,7 +137,7 @@ static void complete(struct session *session, uint32_t stream)
             (struct due){stream, answer, now_ms() + answer->wait_ms};
 }
 
-/* The request counts, for it came. */
+/* The request was received, so it is counted. */
 static bool is_stuck(struct session *session)
 {
     struct http2 *server = session->server;
@@ -159,7 +160,7 @@ static void opened(struct session *session)
     pthread_mutex_unlock(&server->lock);
 }
 
-/* The client takes a stream back: nothing is answered on it. */
+/* The client cancels a stream: no response is sent on it. */
 static void reset(struct session *session, uint32_t stream)
 {
     size_t kept = 0;
@@ -174,7 +175,7 @@ static void reset(struct session *session, uint32_t stream)
     pthread_mutex_unlock(&session->server->lock);
 }
 
-/* What was taken off the windows of the stream and of the connection is given back. */
+/* Returns the received bytes to the windows of the stream and of the connection. */
 static bool give_window(struct session *session, uint32_t stream, size_t length)
 {
     unsigned char bytes[4] = {0, 0, (unsigned char)(length >> 8), (unsigned char)length};

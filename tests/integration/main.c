@@ -24,11 +24,11 @@
 #include "workers.h"
 
 /*
- * Leaks are looked for in hosts and in the unit tests. Here text() and kept() let memory live as
- * long as the process, and each test ends a process of its own, with all that was there before it:
- * that would be looked through at the end of each.
+ * Leaks are detected in hosts and in the unit tests, but not here: text() and kept() keep memory
+ * for the life of the process, and each test ends a process that has all the memory made before it,
+ * which would be scanned each time.
  */
-int without_leaks(void) __asm__("__lsan_is_turned_off"); /* AddressSanitizer calls it so */
+int without_leaks(void) __asm__("__lsan_is_turned_off"); /* the name that AddressSanitizer calls */
 int without_leaks(void)
 {
     return 1;
@@ -61,7 +61,7 @@ static bool runs_alone(const char *name)
     return false;
 }
 
-/* Suites of the S3 store, where its server could not be installed. */
+/* Whether to skip a suite because its S3 server is not installed. */
 static bool lacks_s3(int row)
 {
     return getenv("BUSBAR_TEST_NO_S3") && !strncmp(rows[row].name, "device_s3", 9);
@@ -78,7 +78,7 @@ static bool known(const char *name)
     return false;
 }
 
-/* As BUSBAR_TEST_JOBS says, at most one a suite; one without it. */
+/* Returns BUSBAR_TEST_JOBS, default 1, at most one worker for each suite. */
 static int worker_count(size_t suites)
 {
     const char *wanted = getenv("BUSBAR_TEST_JOBS");
@@ -96,7 +96,8 @@ static int list(int from, int to)
     return 0;
 }
 
-/* Some suites hold thousands of connections, and a login shell may be limited to 1,024. */
+/* Some suites hold thousands of connections, and a login shell may be limited to 1,024
+ * descriptors. */
 static void raise_descriptors(void)
 {
     struct rlimit limit;

@@ -1,4 +1,5 @@
-/* A module that does wrong, one way a route: the host is to name it, and to go on. */
+/* A module that breaks the contract, each route in another way. The host must name the module in
+ * its log and keep running. */
 #include <busbar/busbar.h>
 
 #include <string.h>
@@ -118,7 +119,7 @@ static int commit_none(struct bb_request *rq)
     return bb_commit(rq, NULL, 200, json_object()) ? 200 : bb_failed(rq);
 }
 
-static struct bb_tx *kept; /* of a request or transaction that is over */
+static struct bb_tx *kept; /* of a request or transaction that has ended */
 
 static int keep_handle(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
@@ -133,7 +134,7 @@ static int use_kept(struct bb_request *rq)
     return bb_tx_query(rq, kept, &insert, BB_ARGS(bb_t("kept"))) ? 200 : bb_failed(rq);
 }
 
-/* The request that made it has ended. */
+/* The request of the kept transaction has ended. */
 static int commit_kept(struct bb_request *rq)
 {
     return bb_commit(rq, kept, 200, json_object()) ? 200 : bb_failed(rq);
@@ -177,7 +178,7 @@ static int writes(struct bb_request *rq, struct bb_tx *tx, void *arg)
     return *status;
 }
 
-/* Without an answer: with a status, and without one, which may come later. */
+/* Gives no response; `status` is 0 if a response may come later. */
 static int write_silently(struct bb_request *rq, int status)
 {
     return bb_transaction(rq, writes, &status);
@@ -189,7 +190,7 @@ static int fail_after(struct bb_request *rq)
     return bb_fail(rq, 409, "After");
 }
 
-/* ---- what runs before the commit ---- */
+/* ---- functions that run before the commit ---- */
 
 static int write_counted(struct bb_request *rq, struct bb_tx *tx, void *state)
 {
@@ -333,7 +334,7 @@ static int raise_again(struct bb_request *rq, struct bb_tx *tx, const struct bb_
     return bb_emit(rq, tx, event->name, json_object(), NULL);
 }
 
-/* And does not even heed that it was refused. */
+/* It also ignores that the host refused it. */
 static int wait_within(struct bb_request *rq, struct bb_tx *tx, const struct bb_event *event,
                        void *state)
 {
@@ -346,7 +347,7 @@ static int wait_within(struct bb_request *rq, struct bb_tx *tx, const struct bb_
     return 0;
 }
 
-/* There is no request over HTTP any more whose next page there could be. */
+/* In a committed hook there is no HTTP request any more that could have a next page. */
 static void name_the_next(struct bb_request *rq, const struct bb_event *event)
 {
     bb_log(rq, BB_INFO, "bb_reply_next() gives %d behind %s", bb_reply_next(rq, "cursor"),

@@ -1,7 +1,6 @@
 /*
- * busy: a module for the tests of fairness. Its routes take the time that they are asked for, on a
- * connection for reads, for writes or for long statements, or wait for the test's advisory lock
- * there.
+ * busy: a module for the tests of fairness. Its routes take as long as the request asks, on a
+ * connection for reads, writes or long statements, or wait there for the test's advisory lock.
  */
 #include <busbar/busbar.h>
 

@@ -1,6 +1,6 @@
 /*
- * A module that falls where a test wants it to: the file of $CRASH_ORDER has "PLACE WAY", and who
- * comes by that place removes the file and does it. With "always" behind them the file stays.
+ * A module that crashes where a test wants it to: the file $CRASH_ORDER contains "PLACE WAY", and
+ * the code in that place removes the file and obeys it. With "always" after them the file stays.
  */
 #include <busbar/busbar.h>
 
@@ -16,7 +16,7 @@ enum { FRAME = 4096 };
 
 static volatile int sink;
 
-/* Not the compiler's to see through. */
+/* Hides the NULL from the compiler. */
 static int *volatile nowhere;
 static volatile int zero;
 

@@ -1,7 +1,7 @@
 /*
- * heap: a module that adds a type of rows to bulk uploads, as a third party would, for their tests.
- * A thing has a name, unique in its organisation, and an amount above 0. An amount of 666 passes
- * the check and breaks the statement that stores it. An event for each.
+ * heap: a module that adds a row type to bulk uploads, as a third-party module would. A thing has a
+ * name, unique in its organization, and an amount above 0. An amount of 666 passes the check and
+ * makes the statement that stores it fail. Each stored thing raises an event.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,7 @@ static bool sound(struct bb_request *rq, struct bb_bulk_row *row)
     return !row->problems;
 }
 
-/* The sound rows as JSON: their names, or all of them. */
+/* Returns the valid rows as JSON: their names only, or all cells. */
 static const char *sound_json(struct bb_request *rq, struct bb_bulk_row *const *rows, size_t count,
                               bool names)
 {

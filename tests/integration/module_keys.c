@@ -1,7 +1,7 @@
 /*
- * keys: a module for the tests of keyed statements (struct bb_keyed). A read answers some rows that
- * are made of its key, or none, or fails for some keys; a unit adds to a counter and notes that it
- * did, and fails for some numbers. Each looks whether the rows that it got are its own.
+ * keys: a module for the tests of keyed statements (struct bb_keyed). A read returns rows made of
+ * its key, or none, or fails for some keys; a unit adds to a counter, records that it did, and
+ * fails for some numbers. Each checks that the rows it received are its own.
  */
 #include <string.h>
 
@@ -16,8 +16,8 @@ static const char schema[] =
     "CREATE TABLE keys_name (key bigint PRIMARY KEY, name text NOT NULL);\n"
     "INSERT INTO keys_name SELECT g, 'name \"' || g || '\\' FROM generate_series(1, 1000) g;\n";
 
-/* key % 4 rows: key, place, its name and the text that came with it. It fails where there is one,
- * of 13. */
+/* Returns key % 4 rows: key, place, its name and the text that came with it. Fails for multiples of
+ * 13 that have rows. */
 #define ROWS(key, text)                                                                            \
     "SELECT busbar_require(" key " % 13 <> 0, 409, 'thirteen'), " key " AS key, g AS place,"       \
     " (SELECT n.name FROM keys_name n WHERE n.key = " key ") AS name, " text " AS said"            \
@@ -49,7 +49,7 @@ static const struct bb_keyed add = {
      BB_SQL_WRITE},
 };
 
-/* The text over arrays is wrong: each request is to be answered all the same. */
+/* The statement for arrays is invalid; each request must get its response nevertheless. */
 static const struct bb_keyed half = {
     {"SELECT name FROM keys_name WHERE key = $1::bigint", BB_SQL_KEYED},
     {"SELECT no_such_column, k.i FROM " BB_KEYS_1("bigint") " k(key, i)", 0},
@@ -84,7 +84,7 @@ static int get_half(struct bb_request *rq)
 
 struct added {
     int64_t counter;
-    int index; /* of the statement in the unit */
+    int index; /* of the unit's statement */
 };
 
 static void look(struct bb_request *rq, struct bb_tx *unit, void *arg)

@@ -1,4 +1,4 @@
-/* Calls in a pool that end only when a test lets them: once the file of $LATE_GATE is there. */
+/* Calls in a pool that end only when the file $LATE_GATE exists. */
 #include <busbar/busbar.h>
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 struct call {
-    char written[256]; /* when the request's time is over */
+    char written[256]; /* after the request's deadline */
     bool open;
 };
 
@@ -21,7 +21,7 @@ static void wait_for_gate(void *arg)
     call->open = true;
 }
 
-/* The call's memory is the fiber's, and the header's the request's. */
+/* The call uses memory of the fiber, and the header uses memory of the request. */
 static int late(struct bb_request *rq)
 {
     struct call call = {.open = false};

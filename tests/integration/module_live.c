@@ -1,4 +1,5 @@
-/* Streams that join topics, and what is published there: on this host, or by a channel on all. */
+/* Streams that join topics, and publishing to topics: on this host, or on all hosts through a
+ * channel. */
 #include <busbar/busbar.h>
 
 #include <pthread.h>
@@ -7,7 +8,7 @@
 
 enum { JOINED_MAX = 256, JOINED_TOPICS = 20 };
 
-/* Streams that a worker joins to topics, listed under a lock as modules do. */
+/* Streams that a worker joins to topics; the list has a lock, as in real modules. */
 struct live {
     struct bb_host *host;
     pthread_mutex_t lock;
@@ -103,7 +104,7 @@ static const char *const topics[JOINED_TOPICS] = {"0",  "1",  "2",  "3",  "4",  
                                                   "7",  "8",  "9",  "10", "11", "12", "13",
                                                   "14", "15", "16", "17", "18", "19"};
 
-/* How many streams there are. */
+/* Returns the number of streams. */
 static size_t join_all(struct live *live)
 {
     pthread_mutex_lock(&live->lock);
@@ -125,7 +126,7 @@ static void join(struct bb_worker_context *context)
 
         for (size_t j = 0; j < JOINED_TOPICS && count && n % 20 == 0; j++)
             publish(live->host, topics[j], "joined");
-        usleep(count ? 10 : 20000); /* a pace, not a wait */
+        usleep(count ? 10 : 20000); /* only a pace; nothing is waited for */
     }
 }
 

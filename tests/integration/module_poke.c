@@ -1,7 +1,7 @@
 /*
  * poke: a module for the tests of statements and connections. It sends each of its statements in
- * each of the ways that there are, and does not care whether the host took them: as a query, in a
- * unit and in a transaction, between two rows of its own.
+ * every possible way, whether or not the host permits it: as a query, in a unit, and in a
+ * transaction after one of its inserts and before another.
  */
 #include <string.h>
 
@@ -17,7 +17,8 @@ static const char schema[] =
     "CREATE FUNCTION poke_set(name text, value text, local boolean) RETURNS text LANGUAGE sql AS"
     " $$ SELECT set_config(name, value, local) $$;\n";
 
-/* In a table, so that the host cannot find them in the file: it meets them when they are sent. */
+/* The statements are in an array, so the host cannot find them in the file and sees them only when
+ * they are sent. */
 static const struct {
     const char *name;
     struct bb_sql sql;
@@ -54,7 +55,7 @@ static const struct {
      {"SELECT string_agg(name || '=' || reset_val, ' ' ORDER BY name) FROM pg_settings"
       " WHERE name LIKE 'tcp\\_%'",
       0}},
-    /* Within a function, where nobody sees it. */
+    /* These change settings inside a function, invisible in the statement's text. */
     {"TimeZone", {"SELECT poke_set('TimeZone', 'Asia/Tokyo', false)", 0}},
     {"DateStyle", {"SELECT poke_set('DateStyle', 'German', false)", 0}},
     {"IntervalStyle", {"SELECT poke_set('IntervalStyle', 'sql_standard', false)", 0}},
@@ -69,7 +70,7 @@ static const struct {
     {"held",
      {"SELECT poke_set('TimeZone', 'Asia/Tokyo', false), pg_advisory_xact_lock_shared(4711)", 0}},
     {"passing", {"SELECT poke_set('TimeZone', 'Asia/Tokyo', true)", 0}},
-    /* Fails unless all of them are as the host has set them. */
+    /* Fails unless all settings are as the host has set them. */
     {"calm",
      {"SELECT 1 / (current_setting('TimeZone') = 'UTC' AND"
       " current_setting('DateStyle') = 'ISO, MDY' AND"
@@ -145,7 +146,7 @@ static int transaction(struct bb_request *rq)
     return bb_transaction(rq, within, (void *)(uintptr_t)bb_segment(rq, "name"));
 }
 
-/* Ends in the middle of a transaction, for want of memory. */
+/* Ends in the middle of a transaction, as if memory had run out. */
 static int leave(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     (void)arg;
@@ -189,10 +190,10 @@ static void once(struct bb_request *rq)
 }
 
 #ifdef POKE_OPENLY
-/* So that the host finds it in the file. */
+/* This one the host finds in the file. */
 static const struct bb_sql openly = {"COMMIT AND CHAIN", BB_SQL_WRITE};
 static const struct bb_sql small = {"set search_path = nowhere", 0};
-/* Of the same shape, and no statement. */
+/* It has the same layout but is not a statement. */
 __attribute__((used)) static const struct {
     const char *text;
     unsigned number;

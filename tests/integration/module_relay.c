@@ -1,4 +1,4 @@
-/* Sends what it is told to by the module upstream, and answers what came of it. */
+/* Sends requests through the module upstream, as its own request asks, and returns the result. */
 #include <busbar/busbar.h>
 
 enum { HEADERS_MAX = 200 };

@@ -1,8 +1,9 @@
 /*
- * spy: a module for the tests of the bus. Its hook `within` writes every event to a table of its
- * own in the publisher's transaction; its hook `committed` writes the copy that it got, and whether
- * the first row was there by then. Texts in its settings make it misbehave for messages that hold
- * them. It keeps nothing in memory. Its job, if it is told so, wants more memory than there is.
+ * spy: a module for the tests of the bus. Its hook `within` writes every event to the module's
+ * table in the publisher's transaction; its hook `committed` writes the copy it received, and
+ * whether the first row was already there. Texts in its settings make it misbehave for messages
+ * that contain them. It keeps nothing in memory. One setting makes its job allocate more memory
+ * than there is.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +46,7 @@ static const struct bb_field settings[] = {
     {.name = "greedy", .type = BB_BOOL, .fallback = "false", .help = "The job runs out of memory."},
 };
 
-/* Whether the event's message holds the text of a setting. */
+/* Returns whether the event's message contains the text of a setting. */
 static bool told(const struct bb_request *rq, const struct bb_event *event, const char *setting)
 {
     const char *text = bb_setting_text(rq->host, setting);

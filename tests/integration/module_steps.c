@@ -1,6 +1,7 @@
 /*
- * steps: a module for the tests of migrations. Its third step uses an enum's value that the second
- * one adds, which PostgreSQL refuses in one transaction unless the type was made in it, too.
+ * steps: a module for the tests of migrations. Its third step uses an enum value that the second
+ * one adds. PostgreSQL refuses that in one transaction unless the transaction also created the
+ * type.
  */
 #include <busbar/busbar.h>
 

@@ -1,7 +1,7 @@
 /*
- * wave: a module for the tests of reloads. Built as versions 1 to 3 (WAVE), which are exchanged
- * while they serve; it logs what becomes of it, and has one of everything that must follow: a
- * route, a setting, a pool, a worker, a job, a channel, a step of schema.
+ * wave: a module for the tests of reloads. It is built as versions 1 to 3 (WAVE), which replace
+ * each other while the host runs; it logs its life cycle, and has one of everything that must
+ * follow a reload: a route, a setting, a pool, a worker, a job, a channel, a schema step.
  */
 #include <unistd.h>
 
@@ -50,7 +50,7 @@ static void sleep_ms(void *ms)
     usleep(*(const unsigned *)ms * 1000);
 }
 
-/* Holds its generation that long, on a thread of the pool. */
+/* Keeps its generation alive for that time, in a thread of the pool. */
 static int nap(struct bb_request *rq)
 {
     unsigned ms = (unsigned)bb_arg_int(rq, "ms", 0);
@@ -66,7 +66,7 @@ static void run_late(struct bb_request *rq, void *arg)
     say(rq->host, "ran late");
 }
 
-/* Naps, and then hands work to every loop. */
+/* Sleeps, and then schedules a function on every loop. */
 static int hand_on(struct bb_request *rq)
 {
     unsigned ms = (unsigned)bb_arg_int(rq, "ms", 0);
@@ -81,7 +81,7 @@ static int hand_on(struct bb_request *rq)
     return greet(rq);
 }
 
-/* Waits in PostgreSQL, so that its fiber can be told that its time is over. */
+/* Waits in PostgreSQL, so that the host can end the wait at the deadline. */
 static int doze(struct bb_request *rq)
 {
     static const struct bb_sql sleep = {"SELECT pg_sleep($1::float8 / 1000)", BB_SQL_LONG};

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { FREELY = 8 /* more than there are connections */ };
+enum { FREELY = 8 /* more than the number of connections */ };
 
 static bool is_migrated(void *host)
 {

@@ -21,25 +21,25 @@
 #define STEP_MS 5
 #define STEP_MAX_MS 50
 
-/* NULL: already somebody else than root. */
+/* NULL: the tests do not run as root. */
 static const struct passwd *service_user(void)
 {
     return geteuid() ? NULL : getpwnam("postgres");
 }
 
 /*
- * What a child needs, made before the fork: other threads may hold the locks of malloc() and of the
- * environment at that moment, and nobody lets go of them in the child. It calls nothing that is not
- * safe in a signal handler.
+ * Data for a child, prepared before the fork: other threads may hold the locks of malloc() and of
+ * the environment at that moment, and in the child nobody releases them. The child calls only
+ * functions that are safe in a signal handler.
  */
 struct child {
     const struct process_spec *spec;
-    char **environment;        /* NULL-terminated; the array is the child's, the texts are not */
-    const struct passwd *user; /* NULL: as whoever runs the tests */
+    char **environment;        /* ends with NULL; owned by the child, except its texts */
+    const struct passwd *user; /* NULL: the user who runs the tests */
     pid_t parent;
 };
 
-/* Whether both are of the same variable. */
+/* Returns whether both pairs name the same variable. */
 static bool same_name(const char *one, const char *other)
 {
     size_t length = strcspn(one, "=");
@@ -47,7 +47,7 @@ static bool same_name(const char *one, const char *other)
     return !strncmp(one, other, length + 1);
 }
 
-/* A pair takes the place of the one before it that has its name. */
+/* Adds a pair; replaces an earlier pair of the same variable. */
 static void add_pair(char **all, size_t *count, const char *pair)
 {
     size_t at = 0;
@@ -103,7 +103,7 @@ static void close_others(void)
         close(fd);
 }
 
-/* Errors are those of write(), which nobody is left to tell. */
+/* Ignores errors of write(), because they could not be reported. */
 static void say(const char *words)
 {
     (void)!write(2, words, strlen(words));
@@ -139,12 +139,12 @@ pid_t process_start(const struct process_spec *spec)
     if (pid == 0)
         run_child(&child);
     free(child.environment);
-    if (pid < 0) /* check's macros want a test to be running, and after the last one none is */
+    if (pid < 0) /* check's macros need a running test, so use them only on failure */
         ck_abort_msg("fork: %s", strerror(errno));
     return pid;
 }
 
-/* Whether a process is gone, or is a zombie that only its parent can reap. */
+/* Returns whether a process is gone, or is a zombie that only its parent can reap. */
 static bool has_ended(pid_t pid)
 {
     FILE *file = fopen(text("/proc/%d/stat", (int)pid), "re");
@@ -167,7 +167,7 @@ bool process_wait(pid_t pid, int ms, int *status)
 
         if (ended == pid)
             return true;
-        if (ended < 0 && has_ended(pid)) { /* a child of the runner: its status is not known here */
+        if (ended < 0 && has_ended(pid)) { /* the runner's child: its status is unknown here */
             *status = 0;
             return true;
         }
@@ -253,7 +253,7 @@ bool wait_until(bool (*condition)(void *), void *arg, int ms)
 
         if (now >= end)
             return false;
-        /* A condition may cost the host much: ask less often the longer it takes. */
+        /* Checking may be expensive for the host, so check less often the longer it takes. */
         poll(NULL, 0, step < STEP_MAX_MS ? (int)step : STEP_MAX_MS);
     }
     return true;
@@ -308,16 +308,16 @@ bool process_shadowed(void)
 #endif
 }
 
-/* Bytes that are to be expected, so that a log of megabytes is not copied as it grows. */
+/* Returns the expected size, so that a log of megabytes is not copied while it grows. */
 static size_t room_for(int fd)
 {
-    enum { MORE = 4096 }; /* that a log may have grown meanwhile; files of /proc tell no size */
+    enum { MORE = 4096 }; /* for growth of a log; files in /proc have no size */
     struct stat about;
 
     return MORE + (fstat(fd, &about) ? 0 : (size_t)about.st_size);
 }
 
-/* Up to its end, or an error, NUL-terminated. */
+/* Reads to the end or to an error; adds a NUL. */
 static char *read_whole(int fd)
 {
     size_t room = room_for(fd), length = 0;

@@ -1,4 +1,4 @@
-/* Bytes on a socket, for requests that no client library would send. */
+/* Raw bytes on a socket, for requests that no client library would send. */
 #include <arpa/inet.h>
 #include <poll.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ int raw_open(const struct host *host)
     return fd;
 }
 
-/* Sends all, unless the host closes its side before. */
+/* Sends all bytes, unless the host closes its side first. */
 static void send_all(int fd, const char *bytes, size_t length)
 {
     while (length) {

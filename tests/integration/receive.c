@@ -52,7 +52,7 @@ char *hmac_standard(const char *secret, const char *id, const char *timestamp, c
 struct visit {
     struct catcher *catcher;
     int fd;
-    char *bytes; /* received and not yet taken */
+    char *bytes; /* received but not taken */
     size_t length;
 };
 
@@ -79,7 +79,7 @@ static void judge(const struct caught *caught)
         reference_keeps_event(event, caught->head, caught->body, caught->length);
 }
 
-/* Takes one request off the connection; false: it is over. */
+/* Takes one request off the connection; returns false if the connection has ended. */
 static bool take(struct visit *visit, struct caught *caught)
 {
     const char *end = NULL, *sized;
@@ -106,7 +106,7 @@ static bool take(struct visit *visit, struct caught *caught)
     return true;
 }
 
-/* Notes it and says what to answer. */
+/* Records the request and returns the response to send. */
 static const char *note(struct catcher *catcher, const struct caught *caught)
 {
     const char *const *answer = catcher->answers;
@@ -161,7 +161,7 @@ static void *accept_all(void *arg)
     return NULL;
 }
 
-/* A listener on a free port of 127.0.0.1. */
+/* Returns a listener on a free port of 127.0.0.1. */
 static int listen_somewhere(int *port)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -245,8 +245,8 @@ static bool receiver_answers(void *arg)
     return http(arg, "GET", "/stats", NULL, NULL)->status == 200;
 }
 
-/* Below those that connections get from the system: else one may take it before it is listened on.
- */
+/* Returns a port below the range from which the system gives ports to connections, so that no
+ * connection takes it before it is listened on. */
 static int unused_port(void)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};

@@ -25,10 +25,10 @@ struct path {
 };
 
 struct operation {
-    const char *method, *written; /* in small letters; the path as the document has it */
+    const char *method, *written; /* in lower case; the path as written in the document */
     struct path path;
     const json_t *responses;
-    atomic_uchar *seen; /* by the place in `responses` */
+    atomic_uchar *seen; /* by index in `responses` */
 };
 
 static json_t *document;
@@ -43,7 +43,7 @@ const json_t *reference_document(void)
 
 /* ---- paths ---- */
 
-/* A segment without its percent signs. */
+/* Decodes a percent-encoded segment. */
 static char *decoded(const char *segment, size_t length)
 {
     char *out = text("%.*s", (int)length, segment), *to = out;
@@ -60,7 +60,7 @@ static char *decoded(const char *segment, size_t length)
     return out;
 }
 
-/* False where there are more segments than any operation has. */
+/* Splits the path; returns false if it has more segments than any operation. */
 static bool cut(const char *target, struct path *path)
 {
     path->count = 0;
@@ -92,8 +92,8 @@ static bool leads_to(const struct path *path, const struct operation *operation)
     return i == path->count;
 }
 
-/* Of two that a path leads to, the one with a word where the other has a name, as the host has it.
- */
+/* If a path matches two operations, the host prefers the one with a fixed segment to one with a
+ * variable. */
 static bool is_nearer(const struct operation *one, const struct operation *other)
 {
     for (size_t i = 0; other && i < one->path.count; i++) {
@@ -123,7 +123,7 @@ static struct operation *find(const struct reference_answer *answer)
 
 /* ---- headers ---- */
 
-/* Of HTTP itself, and those that only browsers and proxies read. */
+/* Headers of HTTP itself, and those that only browsers and proxies read. */
 static bool is_usual(const char *name, size_t length)
 {
     static const char *const usual[] = {
@@ -138,7 +138,7 @@ static bool is_usual(const char *name, size_t length)
         "Pragma",
         "Vary",
         "X-Request-Id",
-        "X-Late", /* module_late.c, in answers whose request the wire does not know */
+        "X-Late", /* from module_late.c, in responses to requests that wire.c does not know */
         "X-Accel-Buffering",
         "X-Content-Type-Options",
         "Referrer-Policy",
@@ -179,7 +179,7 @@ static const char *value_problem(const json_t *header, const char *value, size_t
     return problem;
 }
 
-/* `headers`: those of the reference; NULL: none but the usual ones. */
+/* `headers`: the ones in the reference; NULL: only the usual ones. */
 static const char *line_problem(const json_t *headers, const char *line, size_t length)
 {
     const char *colon = memchr(line, ':', length);
@@ -195,7 +195,7 @@ static const char *line_problem(const json_t *headers, const char *line, size_t 
     return problem ? text("the header %.*s%s", (int)name, line, problem) : NULL;
 }
 
-/* A header that every answer of the status has. A 503 for want of memory may have none. */
+/* Returns a required header that is missing. A 503 because of missing memory may lack headers. */
 static const char *absent_problem(const json_t *headers, const char *lines)
 {
     const char *name;
@@ -230,7 +230,7 @@ static const char *headers_problem(const json_t *headers, const char *lines)
 
 /* ---- bodies ---- */
 
-/* "text/html" of "text/html; charset=utf-8", in small letters; "" without any. */
+/* Returns "text/html" for "text/html; charset=utf-8", in lower case; "" without a Content-Type. */
 static const char *type_of(const char *headers)
 {
     static const char name[] = "\r\nContent-Type:";
@@ -271,7 +271,7 @@ static const char *body_problem(const json_t *content, const struct reference_an
         return NULL;
     if (strcmp(type, "application/json") != 0)
         return text_problem(type, answer);
-    /* JSON has whole numbers that are none of jansson's. */
+    /* JSON allows integers that are too large for jansson. */
     json_t *json = answer->json ? json_incref((json_t *)(uintptr_t)answer->json)
                                 : json_loadb(answer->body, answer->length,
                                              JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, NULL);
@@ -282,9 +282,9 @@ static const char *body_problem(const json_t *content, const struct reference_an
     return problem ? text("the body%s", problem) : NULL;
 }
 
-/* ---- answers ---- */
+/* ---- responses ---- */
 
-/* Routes of the modules of tests and examples, and of the servers that tests talk with. */
+/* Returns whether the route belongs to a module of the tests or examples, or to another server. */
 static bool is_foreign(const char *target)
 {
     static const char *const paths[] = {"/bad/",     "/late",      "/api/poke/",  "/api/keys/",
@@ -299,7 +299,8 @@ static bool is_foreign(const char *target)
     return false;
 }
 
-/* Refused before an operation was looked for, or because there is none: what docs/errors.md has. */
+/* Checks a response that was sent before an operation was found, or because there is none:
+ * docs/errors.md. */
 static const char *common_problem(const struct reference_answer *answer)
 {
     static const char name[] = "{s:{}, s:{}, s:{}}";
@@ -317,7 +318,8 @@ static const char *common_problem(const struct reference_answer *answer)
     return problem;
 }
 
-/* Whether a hook of the tests has refused it, with a status of its own choice (module_spy.c). */
+/* Returns whether a hook of the tests has refused the request with its own status
+ * (module_spy.c). */
 static bool is_vetoed(const struct reference_answer *answer)
 {
     const char *message = json_string_value(json_object_get(answer->json, "message"));
@@ -325,7 +327,8 @@ static bool is_vetoed(const struct reference_answer *answer)
     return message && !strcmp(message, "The spy does not like this message");
 }
 
-/* Whether the host has not looked at the operation: its head, or no module has the path here. */
+/* Returns whether the host refused the request before it looked for the operation: because of its
+ * head, or because no loaded module has the path. */
 static bool is_before(const struct reference_answer *answer)
 {
     static const char *const none = "There is no such path";
@@ -373,7 +376,7 @@ void reference_keeps(const struct reference_answer *answer)
 
 void reference_keeps_head(const char *method, const char *target, long status, const char *headers)
 {
-    if (status < 400) /* as of a HEAD: there is no body to judge */
+    if (status < 400) /* check it as a HEAD, because there is no body yet */
         reference_keeps(&(struct reference_answer){
             .method = strcmp(method, "GET") ? method : "HEAD",
             .target = target,
@@ -383,7 +386,7 @@ void reference_keeps_head(const char *method, const char *target, long status, c
         });
 }
 
-/* The state of a dependency is told with a 503 (module health): no error of the usual form. */
+/* A 503 of the module health reports the state of a dependency and has no usual error body. */
 static bool is_state(const struct reference_answer *answer)
 {
     return answer->status == 503 && json_object_get(answer->json, "status");
@@ -428,8 +431,8 @@ static void add_path(const char *written, const json_t *item)
     }
 }
 
-/* What schema.h does not know could not be judged by: then no test would say that it is not kept.
- */
+/* A schema with rules unknown to schema.h could not be checked, so no test would find violations of
+ * it. */
 static void check_schemas(void)
 {
     const char *flaw = schema_flaw_inside(document, document), *name;
@@ -459,7 +462,7 @@ void reference_open(void)
     json_t *item;
     int status;
     const char *said = host_ask(host, "reference", &status);
-    const char *behind = strstr(said, "\n{"); /* warnings: that there are no pages, for instance */
+    const char *behind = strstr(said, "\n{"); /* after warnings, for instance about missing pages */
 
     document = json_loads(*said == '{' || !behind ? said : behind, 0, &why);
     ck_assert_msg(!status && document, "busbar reference says, with status %d: %s, in %.2000s",

@@ -1,4 +1,4 @@
-/* Events as webhooks and streams bring them, against the reference's `webhooks`. */
+/* Checks events of webhooks and streams against the reference's `webhooks`. */
 #include <string.h>
 
 #include "client.h"
@@ -6,7 +6,7 @@
 #include "reference_document.h"
 #include "schema.h"
 
-/* Events of the modules of tests and examples. */
+/* Returns whether the event belongs to a module of the tests or examples. */
 static bool is_foreign(const char *name)
 {
     static const char *const names[] = {"poke.", "wave.", "heap.", "crash.", "spy.", "visit."};
@@ -25,7 +25,7 @@ static const json_t *member_at(const json_t *object, const char *const *keys)
     return object;
 }
 
-/* The data of a bulk upload's stream are the entries of the list of bulk uploads. */
+/* The events of a bulk upload's stream have the schema of an entry in the list of bulk uploads. */
 static const json_t *progress_schema(const char *name)
 {
     static const char *const list[] = {"paths",   "/api/bulk-upload", "get",    "responses", "200",
@@ -36,7 +36,7 @@ static const json_t *progress_schema(const char *name)
                : NULL;
 }
 
-/* The schema of the event's payload; NULL: there is no such event. */
+/* Returns the schema of the event's payload, or NULL if there is no such event. */
 static const json_t *payload_schema(const char *name)
 {
     const char *const payload[] = {"webhooks",         name,     "post", "requestBody", "content",
@@ -45,7 +45,7 @@ static const json_t *payload_schema(const char *name)
     return member_at(reference_document(), payload);
 }
 
-/* A delivery has each header that the event's operation names. */
+/* A delivery must have each header that the event's operation names. */
 static const char *head_problem(const char *name, const char *head)
 {
     const char *const at[] = {"webhooks", name, "post", "parameters", NULL};
@@ -86,7 +86,7 @@ void reference_keeps_event(const char *name, const char *head, const char *body,
         return;
     if (!schema && !head)
         schema = progress_schema(name);
-    if (!schema && !head && !strcmp(name, "reset")) /* of a stream that cannot be gone on with */
+    if (!schema && !head && !strcmp(name, "reset")) /* the stream cannot be resumed */
         return;
     if (!schema)
         problem = "it is no event of the reference";

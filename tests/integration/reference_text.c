@@ -1,11 +1,12 @@
-/* Bodies that are text and no JSON, as far as they have a form of their own. */
+/* Checks response bodies that are text rather than JSON, if their type has a known form. */
 #include <stdbool.h>
 #include <string.h>
 
 #include "process.h"
 #include "reference_document.h"
 
-/* What is between the cells: a failed upload comes back with the separator that it had. */
+/* Returns the separator of the cells, because a failed upload is returned with its original
+ * separator. */
 static char separator_of(const char *body, size_t length)
 {
     for (size_t i = 0; i < length && body[i] != '\n'; i++) {
@@ -15,8 +16,8 @@ static char separator_of(const char *body, size_t length)
     return ',';
 }
 
-/* Behind a cell of CSV that begins at `at`: at its separator, at the end of its line or of the
- * text; NULL: its quotes are not closed, or something follows them. */
+/* Returns the end of the CSV cell that begins at `at`: its separator, the end of its line or of the
+ * text; NULL: its quotes are not closed, or text follows them. */
 static const char *cell_end(const char *at, const char *end, char separator)
 {
     if (at == end || *at != '"') {
@@ -36,7 +37,7 @@ static const char *cell_end(const char *at, const char *end, char separator)
     return closed ? at : NULL;
 }
 
-/* Each record ends with a line break and has as many cells as the first one. */
+/* Each record must end with a line break and have as many cells as the first one. */
 static const char *csv_problem(const char *body, size_t length)
 {
     const char *end = body + length;

@@ -91,7 +91,7 @@ struct reason {
     const char *text;
 };
 
-/* The log is written behind the answers. */
+/* The log is written after the responses. */
 static bool is_told(void *arg)
 {
     const struct reason *reason = arg;
@@ -105,7 +105,7 @@ void s3_refuses_uploads(struct host *host, const char *reason)
 
     s3_expect_refused(s3_post(host, host->name, "1", 1));
     ck_status(s3_get(host, "/api/health"), 200);
-    ck_assert(wait_until(is_well, host, 5000)); /* Redis is met after the start */
+    ck_assert(wait_until(is_well, host, 5000)); /* Redis is connected after the start */
     ck_error(s3_get(host, text(DEVICE "/%s", host->name)), 404, "");
     ck_assert_int_eq(bucket_objects(bucket), before);
     ck_assert(store_settles(s3_spool(host->name)));

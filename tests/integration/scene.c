@@ -108,7 +108,7 @@ void scene_restart(struct scene *scene, int host)
     atomic_store(&scene->ports[host], scene->hosts[host]->port);
 }
 
-/* The first message stands before the ledger. */
+/* The first message is not in the ledger. */
 static void expect_chain(const struct scene *scene, size_t stored)
 {
     struct answer *chain = http(scene->hosts[0], "GET", text("/api/chat/chain/%s", scene->head),

@@ -6,7 +6,7 @@
 
 #include "process.h"
 
-/* A value and the schema that it is to be judged by. */
+/* A value and the schema to check it with. */
 struct judged {
     const json_t *document, *schema, *value;
 };
@@ -27,7 +27,7 @@ const json_t *schema_resolved(const json_t *document, const json_t *object)
     return found;
 }
 
-/* The first characters of a value. */
+/* Returns the first characters of a value. */
 static const char *shown(const json_t *value)
 {
     char *whole = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
@@ -49,7 +49,7 @@ static bool has_type(const json_t *value, const char *type)
 
     double real = json_real_value(value);
 
-    if (json_is_real(value) && !strcmp(type, "integer")) /* 1.0 is one, and all that are huge */
+    if (json_is_real(value) && !strcmp(type, "integer")) /* includes 1.0 and all huge numbers */
         return real < -9e15 || real > 9e15 || real == (double)(long long)real;
     return !strcmp(names[json_typeof(value)], type) ||
            (json_is_integer(value) && !strcmp(type, "number"));
@@ -68,7 +68,7 @@ static const char *check_type(const struct judged *at, const json_t *rule)
     return fits ? NULL : text(" is %s and not of type %s", shown(at->value), shown(rule));
 }
 
-/* Whether a text is like a pattern, in which 0 stands for a digit, x for a hexadecimal one. */
+/* Returns whether a text matches a pattern, in which 0 is a digit and x a hexadecimal digit. */
 static const char *past(const char *text, const char *pattern)
 {
     static const char digits[] = "0123456789", hex[] = "0123456789abcdefABCDEF";
@@ -125,7 +125,7 @@ static const char *check_format(const struct judged *at, const json_t *rule)
                    {"uuid", is_uuid},
                    {"email", is_email},
                    {"password", is_any},
-                   {"int64", is_any}}; /* an integer of jansson's is one */
+                   {"int64", is_any}}; /* every integer of jansson fits */
     const char *value = json_string_value(at->value);
 
     for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
@@ -149,7 +149,8 @@ static size_t characters(const char *text)
     return count;
 }
 
-/* What bounds of that name are about: a number, a text's length or a list's. False: neither. */
+/* Gets the number that a bound limits: the number itself, a text's length or a list's length.
+ * Returns false if the bound does not apply. */
 static bool measured(const json_t *value, const char *what, double *size)
 {
     if (!strcmp(what, "imum") && json_is_number(value))
@@ -203,7 +204,7 @@ static const char *check_max_items(const struct judged *at, const json_t *rule)
     return bounded(at, rule, "Items", 1);
 }
 
-/* ---- what is inside, and either ---- */
+/* ---- nested values, alternatives ---- */
 
 static const char *check_enum(const struct judged *at, const json_t *rule)
 {

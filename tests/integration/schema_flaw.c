@@ -22,7 +22,7 @@ static bool is_one_of(const json_t *value, const char *const *names, size_t coun
     return false;
 }
 
-/* ---- rules by their form ---- */
+/* ---- rules by form ---- */
 
 static const char *check_type(const struct rule *rule)
 {
@@ -72,7 +72,7 @@ static const char *check_choices(const struct rule *rule)
     return json_array_size(rule->value) ? NULL : " lists nothing";
 }
 
-/* That an object has members which its schema does not name is all that may be said of others. */
+/* The only permitted rule about other members is that they are allowed. */
 static const char *check_others(const struct rule *rule)
 {
     return json_is_true(rule->value) ? NULL : " is not true";
@@ -93,7 +93,7 @@ static const char *check_names(const struct rule *rule)
     return NULL;
 }
 
-/* ---- rules with schemas and values inside ---- */
+/* ---- rules that contain schemas and values ---- */
 
 static const char *check_schema(const struct rule *rule)
 {
@@ -183,7 +183,7 @@ static const struct {
     {"$ref", check_reference},
     {"additionalProperties", check_others},
     {"description", check_text},
-    {"contentMediaType", check_text}, /* of requests; an answer that has it fails by schema.h */
+    {"contentMediaType", check_text}, /* of requests; in a response, schema.h reports it */
     {"default", check_default},
     {"examples", check_examples},
 };

@@ -10,7 +10,8 @@
 #define SECRET_MIN 8
 #define SECRET_MAX 2000
 
-/* Messages of the shared cases, and words of dlopen() and of what modcheck recommends. */
+/* Texts that are not secret: messages of the shared cases, and words that dlopen() and modcheck
+ * print. */
 static const char *const common[] = {"undefined", "--version"};
 
 static char *secrets_path;
@@ -77,7 +78,7 @@ void secrets_add_json(const json_t *json)
     }
 }
 
-/* grep -F looks for all of them in one pass. The secrets themselves come after the lines. */
+/* grep -F searches for all secrets in one pass. The secrets themselves come after the lines. */
 char *secrets_in_logs(void)
 {
     const char *found = harness_path("secrets-found");

@@ -1,4 +1,4 @@
-/* PostgreSQL and Redis for the tests: on unix sockets, never as root, gone with the run. */
+/* PostgreSQL and Redis for the tests: on unix sockets, never as root, removed after the run. */
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
@@ -91,7 +91,7 @@ void postgres_stop(struct postgres *pg, int signal)
     pg->pid = 0;
 }
 
-/* The template: every database of a test is a copy of it. */
+/* Makes the template; every database of a test is a copy of it. */
 static void template_make(struct postgres *pg, const char *name)
 {
     static const char *const password[] = {"BUSBAR_PASSWORD=" ADMIN_PASSWORD, NULL};
@@ -169,12 +169,13 @@ char *database_make(struct postgres *pg, const char *name)
 {
     PGconn *db = database_connect(pg, "postgres");
 
-    /* copying the files takes a seventh of what writing them to the log as well does */
+    /* copying the files takes a seventh of the time of also writing them to the log */
     sql_run(db, text("CREATE DATABASE %s TEMPLATE template_busbar%s", name,
                      PQserverVersion(db) >= 150000 ? " STRATEGY file_copy" : ""));
     PQfinish(db);
     db = database_connect(pg, name);
-    sql_run(db, "UPDATE busbar_pause SET place = busbar_place()"); /* else a clone is paused */
+    sql_run(db, "UPDATE busbar_pause SET place = busbar_place()"); /* otherwise it is paused as a
+                                                                    * clone */
     PQfinish(db);
     return text("%s", name);
 }

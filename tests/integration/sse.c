@@ -25,7 +25,7 @@ static void drop(char *bytes, size_t *length, size_t count)
     *length -= count;
 }
 
-/* Waits for bytes; false: none within `ms`, or the end. */
+/* Waits for bytes; returns false if none come within `ms`, or at the end. */
 static bool receive(struct sse *sse, int64_t ms)
 {
     struct pollfd ready = {.fd = sse->fd, .events = POLLIN};
@@ -43,7 +43,7 @@ static bool receive(struct sse *sse, int64_t ms)
     return true;
 }
 
-/* Moves whole chunks from raw to text. */
+/* Moves complete chunks from raw to text. */
 static void decode(struct sse *sse)
 {
     char *end;
@@ -110,7 +110,7 @@ static char *line_value(const char *block, const char *name)
     return line ? text("%.*s", (int)strcspn(line + length + 2, "\n"), line + length + 2) : NULL;
 }
 
-/* Takes a block; NULL where it is no event. */
+/* Parses a block; returns NULL if it is not an event. */
 static struct sse_event *take(struct sse *sse, const char *block)
 {
     struct sse_event event = {line_value(block, "event"), line_value(block, "id"),

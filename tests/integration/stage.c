@@ -2,7 +2,7 @@
 
 struct host *host;
 struct person *admin;
-struct person *m; /* declared by the scenes that have one */
+struct person *m; /* declared in the headers of the suites that use it */
 PGconn *db;
 
 void stage_open(const struct host_spec *spec)

@@ -1,6 +1,6 @@
 /*
  * Tokens for programs: getAccess in both forms with the errors of RFC 6749, API clients, threats
- * L09 and J21; and the first request of a token that no host has in memory yet.
+ * L09 and J21; and the first request with a token that no host has in memory yet.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #define SOON_MS 1000
 
 static struct host *host, *other;
-static struct person *admin, *user, *stranger; /* ApiUsers, but the Admin */
+static struct person *admin, *user, *stranger; /* all are ApiUsers except the Admin */
 
 struct client {
     int64_t id;
@@ -75,7 +75,7 @@ static const char *form_of(const char *name, const char *secret)
                 encoded(secret));
 }
 
-/* The five members of a granted token, and that it works; returns it. */
+/* Checks the five members of a granted token, and that the token works; returns it. */
 static const char *granted(struct answer *answer, int64_t life_s)
 {
     ck_status(answer, 200);
@@ -90,7 +90,7 @@ static const char *granted(struct answer *answer, int64_t life_s)
     return token;
 }
 
-/* The OAuth form of an error, beside the usual keys. */
+/* Fails the test unless the error has the OAuth form in addition to the usual keys. */
 static void refused(struct answer *answer, long status, const char *error)
 {
     ck_error(answer, status, "");
@@ -141,7 +141,7 @@ START_TEST(a_client_says_by_itself_which_grant_it_wants)
             "invalid_client");
 }
 
-/* As at login: what is no known pair is 401, of whatever form it is. */
+/* As at login, an unknown pair gets a 401 whatever its form. */
 START_TEST(an_empty_username_is_as_wrong_as_any_other)
 {
     struct client client = client_make(user);
@@ -156,7 +156,7 @@ START_TEST(an_empty_username_is_as_wrong_as_any_other)
     granted(ask(FORM, text("%s&username=&password=", form), NULL), 3600);
 }
 
-/* Clients send the token that they have with every request. */
+/* Clients send an existing token with every request. */
 START_TEST(a_bearer_token_beside_is_passed_over)
 {
     struct client client = client_make(user);
@@ -265,7 +265,7 @@ START_TEST(malformed_requests_are_invalid_request)
     refused(ask(NULL, NULL, NULL), 400, "invalid_request");
 }
 
-/* Bytes that are not UTF-8, by each of the ways to send credentials. */
+/* Tests bytes that are not UTF-8 in each way to send credentials. */
 START_TEST(credentials_that_are_no_text_are_refused_as_others_are)
 {
     const char *grant = "grant_type=client_credentials";
@@ -277,7 +277,7 @@ START_TEST(credentials_that_are_no_text_are_refused_as_others_are)
             400, "invalid_request");
 }
 
-/* The host finds these before the handler is asked. */
+/* The host finds these errors before it calls the handler. */
 START_TEST(what_the_host_refuses_has_the_form_of_oauth_too)
 {
     char *large = kept(malloc(70000));
@@ -379,7 +379,7 @@ START_TEST(a_clients_token_makes_no_clients)
     ck_status(http(host, "GET", "/api/auth/me", user->token, NULL), 200);
 }
 
-/* A client's tokens end with what its user may. */
+/* A client's tokens stop working when its user loses the rights. */
 START_TEST(a_client_of_a_suspended_user_gets_nothing)
 {
     struct person *person = person_make(host, admin, "suspended-owner", "ApiUser");
@@ -395,9 +395,9 @@ START_TEST(a_client_of_a_suspended_user_gets_nothing)
     refused(ask(FORM, form_of(client.name, client.secret), NULL), 403, "unauthorized_client");
 }
 
-/* ---- a token that nobody has in memory yet ---- */
+/* ---- a token that no host has in memory yet ---- */
 
-/* The token's way to the database and back lies between the headers and the body. */
+/* The host looks up the token in the database between the headers and the body. */
 START_TEST(the_first_request_of_a_token_may_have_a_body)
 {
     static const char *const chunked[] = {"Transfer-Encoding: chunked", NULL};
@@ -428,7 +428,8 @@ START_TEST(the_first_request_of_a_token_may_have_a_body)
     curl_easy_cleanup(connection);
 }
 
-/* A refusal with the body under way: the connection is in step or closed, never confused. */
+/* A request is refused while its body is being sent. The connection then continues at the next
+ * request or is closed, and never confuses the two. */
 START_TEST(a_refused_request_with_a_body_leaves_the_connection_in_step)
 {
     static const char *const chunked[] = {"Transfer-Encoding: chunked", NULL};

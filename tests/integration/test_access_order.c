@@ -1,6 +1,7 @@
 /*
- * What comes before what when a request is taken: a stranger is told nothing but that (401), what
- * the type of a body is with and without a token, and who is asked again when a body took its time.
+ * The order of the checks of a request: an anonymous client learns nothing except that (401), the
+ * check of a body's type with and without a token, and authentication being repeated after a slow
+ * body.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 #define ANONYMOUS NULL
 #define STRANGE "x.y.z"
 
-enum { LATE_MS = 700 }; /* an authenticator is asked again after 500 */
+enum { LATE_MS = 700 }; /* authentication is repeated after 500 */
 
 static struct host *host;
 static struct person *admin, *user;
@@ -57,7 +58,7 @@ static struct wire_answer *ask(const char *method, const char *path, const char 
 static const struct {
     const char *method, *path, *headers;
     size_t length;
-    int status; /* with a good token */
+    int status; /* with a valid token */
 } refused[] = {
     {"PUT", FIND, "", 0, 405},
     {"GET", "/api/chat/conversations/7/messages", "", 0, 405},
@@ -119,7 +120,7 @@ START_TEST(what_everybody_may_know_needs_no_token)
 
 static const struct {
     const char *headers;
-    int status, anonymous; /* to {} with a token; to a login without one */
+    int status, anonymous; /* for {} with a token; for a login without one */
 } types[] = {
     {"Content-Type: application/json; charset=utf8\r\n", 200, 400},
     {"Content-Type: application/json; charset=\"utf-8\"\r\n", 200, 400},
@@ -179,7 +180,7 @@ START_TEST(an_empty_body_has_no_type)
                   415);
 }
 
-/* ---- bodies that take their time ---- */
+/* ---- slow bodies ---- */
 
 static bool is_late(void *since)
 {
@@ -191,7 +192,7 @@ static void wait_late(int64_t since)
     ck_assert(wait_until(is_late, &since, 5000));
 }
 
-/* A POST without the last byte of its body. */
+/* Sends a POST except for the last byte of its body. */
 static struct wire *begin(const struct person *who, const char *path, const char *type,
                           const char *body, size_t length)
 {

@@ -6,7 +6,7 @@
 
 #define PENDING "Your account is pending approval"
 #define SUSPENDED "Your account has been suspended"
-#define SOON_MS 1000 /* what every host may take to see a change */
+#define SOON_MS 1000 /* the time in which every host must see a change */
 
 static void set_up(void)
 {
@@ -19,7 +19,7 @@ static struct answer *login(const char *username, const char *password)
                 json_pack("{ss ss}", "username", username, "password", password));
 }
 
-/* Whether both hosts answer /me with this status. */
+/* Returns whether both hosts respond to /me with this status. */
 struct seen {
     const struct person *person;
     long status;
@@ -83,7 +83,7 @@ START_TEST(a_second_account_with_the_same_email_is_refused)
     ck_assert(json_is_false(json_object_get(answer->json, "success")));
 }
 
-/* By Unicode, whatever the database's locale thinks of its capitals. */
+/* E-mails are folded by Unicode's rules, whatever the database's locale. */
 START_TEST(an_email_with_capitals_beyond_ascii_is_folded)
 {
     json_t *account =

@@ -1,5 +1,5 @@
 /*
- * Registration, what an Admin does with accounts, and organisations: who acts where, seen by
+ * Registration, an Admin's changes to accounts, and organizations: who acts where, visible on
  * another host within a second.
  */
 #include <pthread.h>
@@ -163,7 +163,7 @@ START_TEST(of_equal_registrations_at_once_one_wins)
         sql_number(db, "SELECT count(*) FROM auth_organisation WHERE name LIKE '%of twins'"), 1);
 }
 
-/* ---- an Admin's work with accounts ---- */
+/* ---- an Admin's changes to accounts ---- */
 
 static const char *user_path(const struct person *person)
 {
@@ -258,7 +258,7 @@ static bool are_swept(void *arg)
     return sql_number(arg, "SELECT count(*) FROM auth_account WHERE email LIKE 'swept.old%'") == 0;
 }
 
-/* The job runs when a host has started; it leaves who was approved once, and who is new. */
+/* The job runs when a host has started; it keeps accounts that were approved once, and new ones. */
 START_TEST(accounts_that_nobody_approves_are_swept)
 {
     const char *database = database_make(the_postgres, "admin_swept");
@@ -288,7 +288,7 @@ START_TEST(accounts_that_nobody_approves_are_swept)
     host_stop(second);
 }
 
-/* The sweep has gone past the account that is being approved, or waits for its row. */
+/* Returns whether the sweep has passed the account that is being approved, or waits for its row. */
 static bool is_swept_or_waits(void *arg)
 {
     return are_swept(arg) || sql_number(arg, "SELECT count(*) FROM pg_locks WHERE NOT granted");
@@ -326,7 +326,7 @@ START_TEST(an_account_that_is_approved_while_the_sweep_runs_stays)
 
 /* ---- approval ---- */
 
-/* Of `by` with somebody; `username` is whom it speaks for. */
+/* Starts a conversation of `by`; `username` is the person that `by` speaks for. */
 static struct answer *start_for(const struct person *by, const char *email)
 {
     return http(host, "POST", "/api/chat/conversations/start", by->token,
@@ -388,7 +388,7 @@ START_TEST(the_last_admin_stays)
     ck_status(http(host, "GET", "/api/admin/users", admin->token, NULL), 200);
 }
 
-/* Follows the header Link until it ends; the number of accounts, whose ids only grow. */
+/* Follows the header Link to the end; returns the number of accounts. Their ids must increase. */
 START_TEST(accounts_are_listed_page_by_page)
 {
     for (int i = 0; i < 3; i++)
@@ -423,7 +423,7 @@ START_TEST(accounts_are_listed_page_by_page)
     ck_error(http(host, "GET", "/api/admin/users?limit=-1", admin->token, NULL), 400, "");
 }
 
-/* ---- organisations ---- */
+/* ---- organizations ---- */
 
 struct acting {
     const struct person *person;
@@ -431,7 +431,7 @@ struct acting {
     bool expected;
 };
 
-/* Whether /me on the other host says that the account may, or may not, act there. */
+/* Returns whether /me on the other host shows that the account may, or may not, act there. */
 static bool acts_there(void *arg)
 {
     const struct acting *acting = arg;
@@ -509,7 +509,7 @@ START_TEST(an_admin_links_and_unlinks_an_organisation)
              404, "");
 }
 
-/* Who is no ApiUser any more acts for nobody else. */
+/* An account that is not an ApiUser any more acts for nobody else. */
 START_TEST(another_role_takes_the_organisations_along)
 {
     struct person *user = person_make(host, admin, "fallen", "ApiUser");

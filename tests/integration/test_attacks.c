@@ -1,7 +1,7 @@
 /*
- * Everything that one account or address can do to a host, at once, from two of each: what the host
- * takes of memory and disk stays within bounds, and others log in, read and write meanwhile. What
- * they wait is measured by `bench/run against`.
+ * Everything that one account or address can do to a host, at the same time, from two of each: the
+ * host's memory and disk use stay within limits, and others can log in, read and write. Their
+ * waiting times are measured by `bench/run against`.
  */
 #include <dirent.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ struct attacker {
     struct talk talk;
 };
 
-/* AddressSanitizer else keeps 256 MiB of what was freed. */
+/* Otherwise AddressSanitizer keeps 256 MiB of freed memory. */
 static const char *const small_quarantine[] = {
     "ASAN_OPTIONS=quarantine_size_mb=1:detect_stack_use_after_return=0:exitcode=99", NULL};
 
@@ -63,7 +63,7 @@ static void tear_down(void)
     host_stop(host);
 }
 
-/* A conversation of 64 MiB, 5,000 that are unread, and 300 devices of 30 kB. */
+/* Makes a conversation of 64 MiB, 5,000 unread ones, and 300 devices of 30 kB. */
 static void fill(PGconn *db, const struct attacker *at)
 {
     const char *email = at->person->email;
@@ -109,7 +109,7 @@ static struct wire *wire_from(const struct attacker *at)
     return wires[wire_count++];
 }
 
-/* A request whose answer nobody reads. */
+/* Sends a request whose response is never read. */
 static void get(const struct attacker *at, const char *path)
 {
     struct wire *wire = wire_from(at);
@@ -134,7 +134,7 @@ static const char *credentials(const struct person *who)
     return text("{\"username\":\"%s\",\"password\":\"%s\"}", who->email, who->password);
 }
 
-/* D1, D8, D9: heads of cookies, bodies that do not come, connections that ask for nothing. */
+/* D1, D8, D9: heads full of cookies, bodies that never come, connections without a request. */
 static void connect_many(const struct attacker *at)
 {
     char cookies[4096] = "a=b";
@@ -187,7 +187,8 @@ static void ask_much(const struct attacker *at)
     }
 }
 
-/* D10. Uploads that do not end: the host closes, or throws away, what is over its bound. */
+/* D10: uploads that do not end. The host closes the connection, or discards bytes above its
+ * limit. */
 static void upload_much(const struct attacker *at)
 {
     for (int i = 0; i < 6; i++) {
