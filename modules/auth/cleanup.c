@@ -1,6 +1,6 @@
 /*
- * The job auth.cleanup: takes away what ran out (sessions, keys that no token can name, networks
- * that nobody logged in from for long), and accounts that nobody has approved.
+ * The job auth.cleanup: deletes expired rows (sessions, keys that no token can name, networks
+ * without a recent login) and accounts that were never approved.
  */
 #include "modules/auth/module.h"
 
@@ -25,9 +25,9 @@ static const struct bb_sql old_origins = {
     BB_SQL_WRITE | BB_SQL_LONG};
 
 /*
- * With the organisation that came with it, unless somebody else is in it or acts for it. The rows
- * are locked where they are judged: a DELETE that first waited for an approval would judge by what
- * it saw before, and take the approved account away.
+ * Also deletes the account's organization, unless somebody else is in it or acts for it. The rows
+ * are locked in the subquery: a DELETE that first waited for an approval would decide by its old
+ * snapshot, and delete the approved account.
  */
 static const struct bb_sql never_approved = {
     "WITH gone AS (DELETE FROM auth_account WHERE id IN (SELECT a.id FROM auth_account a "

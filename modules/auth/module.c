@@ -1,4 +1,4 @@
-/* Accounts, tokens, roles: everything that this module brings. */
+/* The tables of the auth module: accounts, tokens, roles. */
 #include "modules/auth/module.h"
 
 #include "modules/auth/api/api.h"
@@ -31,7 +31,7 @@ static const char *const types[] = {"Developer", "Buyer", "ApiUser", NULL};
         .name = (field), .type = BB_TEXT, .flags = BB_SECRET | (bits), .min = 1, .max = 256,       \
         .help = "The current password."                                                            \
     }
-/* Any text: what is no known pair is 401, of whatever form it is. */
+/* Accepts any text: anything that is not a known pair gets a 401, whatever its form. */
 #define USERNAME(bits)                                                                             \
     {                                                                                              \
         .name = "username", .type = BB_TEXT, .flags = BB_VERBATIM | (bits), .alias = "email",      \
@@ -206,7 +206,7 @@ static const struct bb_field organisation_reply[] = {
     TIME("createdAt"),
 };
 
-/* The answer is a list of such objects. */
+/* The response is a list of such objects. */
 #define LIST_OF(list, row)                                                                         \
     static const struct bb_field list##_item[] = {                                                 \
         {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(row)}};                             \
@@ -224,15 +224,15 @@ LIST_OF(accounts_reply, account_reply);
 LIST_OF(clients_reply, listed_client);
 LIST_OF(organisations_reply, organisation_reply);
 
-static const int not_known[] = {401, 403, 0};  /* who logs in */
+static const int not_known[] = {401, 403, 0};  /* for login */
 static const int registered[] = {202, 409, 0}; /* 202: register_silent */
 static const int conflict[] = {409, 0};
 
 /* ---- routes ------------------------------------------------------------------------------- */
 
 enum {
-    PUBLIC_BODY_MAX = 32768, /* nobody who is unknown yet has much to say */
-    HASH_DEADLINE_MS = 20000 /* a crowd of passwords, where the processor is taken by others */
+    PUBLIC_BODY_MAX = 32768, /* anonymous clients need no large bodies */
+    HASH_DEADLINE_MS = 20000 /* for a queue of passwords while the processor is busy */
 };
 
 static const struct bb_route routes[] = {

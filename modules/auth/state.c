@@ -1,4 +1,4 @@
-/* The state of one generation: made by `open`, given back by `close`. */
+/* The state of one generation, created by `open` and freed by `close`. */
 #include "modules/auth/module.h"
 
 #include "modules/auth/password/password.h"

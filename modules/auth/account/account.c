@@ -1,4 +1,4 @@
-/* Rows of accounts: read, written, and as JSON; and the service "accounts". */
+/* Rows of accounts: reading, writing, and their JSON; and the service "accounts". */
 #include "modules/auth/account/auth.h"
 
 #include <string.h>
@@ -72,7 +72,9 @@ int auth_account_find(struct bb_request *rq, const char *email, const char *netw
     return 1;
 }
 
-/* The organisation's id into *id; 0: it was there and may not be joined, -1: failed. */
+/*
+ * Finds or creates the organization and sets *id; 0: it exists and may not be joined, -1: failed.
+ */
 static int organisation_for(struct bb_request *rq, struct bb_tx *tx,
                             const struct auth_new_account *account, int64_t *id)
 {

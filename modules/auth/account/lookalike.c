@@ -1,6 +1,6 @@
 /*
  * E-mails that may imitate others: letters that look like Latin ones among Latin letters, such as a
- * Cyrillic "а". They are allowed, because people have such names; the Admin who approves the
+ * Cyrillic "а". They are allowed, because people have such names, but the Admin who approves the
  * account is warned.
  */
 #include "modules/auth/account/auth.h"
@@ -15,7 +15,7 @@ static const char *const names[] = {
     [CHEROKEE] = "Cherokee letters",
 };
 
-/* In the order of their first characters. Letters without a row are not taken for Latin ones. */
+/* Sorted by their first characters. Letters without a row do not look like Latin ones. */
 static const struct {
     uint32_t first, last;
     enum script script;
@@ -29,7 +29,7 @@ static const struct {
     {0xAB70, 0xABBF, CHEROKEE},
 };
 
-/* The code point at the start of valid UTF-8, and how many bytes it has. */
+/* Decodes the code point at the start of valid UTF-8; *size is its length in bytes. */
 static uint32_t code_at(const char *text, size_t *size)
 {
     const unsigned char *at = (const unsigned char *)text;

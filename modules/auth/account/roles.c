@@ -1,4 +1,4 @@
-/* Roles by their names, as the database has them. Pure. */
+/* The roles by their names in the database. Pure. */
 #include "modules/auth/account/auth.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* The routes and commands of auth; each runs on the fiber of its request. */
+/* The routes and commands of auth. Each runs on the fiber of its request. */
 #ifndef AUTH_API_H
 #define AUTH_API_H
 
@@ -16,17 +16,17 @@ enum auth_login_outcome {
     AUTH_LOGIN_FAILED
 };
 
-/* Counts a login by the status of its answer, which is returned. */
+/* Counts a login by the status of its response, and returns that status. */
 int auth_count_login(struct bb_request *rq, int status);
 
-/* The answer of login and getAccess. */
+/* Sends the response of login and getAccess. */
 int auth_reply_token(struct bb_request *rq, const struct auth_issued *issued);
 
 /* ---- lists ---- */
 
 #define AUTH_PAGE_MAX 200
 
-/* How many rows a page has; ask for one more, and answer with bb_reply_rows(). */
+/* Returns the number of rows of a page. Query one more, and respond with bb_reply_rows(). */
 static inline int64_t auth_page_limit(struct bb_request *rq)
 {
     return bb_arg_int(rq, "limit", AUTH_PAGE_MAX);

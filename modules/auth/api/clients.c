@@ -1,7 +1,7 @@
 /*
- * API clients: an ApiUser's programs, each with an id and a secret that is shown once. Only its
- * SHA-256 is kept; it is random, so there is nothing to guess. A login session is needed here: a
- * client does not make clients.
+ * API clients: an ApiUser's programs, each with an id and a secret that is shown once. Only the
+ * secret's SHA-256 is stored; the secret is random, so it cannot be guessed from the hash. These
+ * routes require a login session: a client cannot create clients.
  */
 #include "modules/auth/api/api.h"
 

@@ -1,4 +1,4 @@
-/* `busbar user add`: the first Admin, and whoever else is made at the machine itself. */
+/* `busbar user add`: creates the first Admin, and other accounts from the machine itself. */
 #include "modules/auth/api/api.h"
 
 static int store(struct bb_request *rq, struct bb_tx *tx, void *arg)
@@ -16,7 +16,7 @@ static const char *text_or(struct bb_request *rq, const char *name, const char *
     return text ? text : absent;
 }
 
-/* Whether the account is there already: 1, 0, or -1 where the database could not say. */
+/* Returns whether the account exists: 1, 0, or -1 if the database failed. */
 static int exists(struct bb_request *rq, const char *email)
 {
     struct auth_account account;
@@ -46,7 +46,7 @@ int auth_command_user_add(struct bb_request *rq)
         if (there > 0)
             bb_print(rq, "%s exists already\n", account.email);
         else
-            bb_failed(rq); /* what is printed of it is the host's */
+            bb_failed(rq); /* the host prints the error */
         return 1;
     }
 

@@ -1,13 +1,13 @@
 /*
  * POST /api/auth/getAccess: tokens for programs, in two forms.
  *
- * OAuth 2.0 client credentials: the client by HTTP Basic or in the body, form or JSON; gives a
- * client's token (an hour). Or e-mail and password of an ApiUser: a session like a login's. Errors
- * carry the names of RFC 6749: the host makes `error` of the header X-OAuth-Error and strips it.
+ * OAuth 2.0 client credentials: the client authenticates with HTTP Basic or in the body, form or
+ * JSON, and gets a client's token (one hour). Or the e-mail and password of an ApiUser: this
+ * creates a session like a login. Errors have the names of RFC 6749: the host turns the header
+ * X-OAuth-Error into `error` and removes the header.
  *
- * A client's id and secret say by themselves which form is meant, whether grant_type is there or
- * not. An Authorization header of another scheme than Basic, which many clients send with every
- * request, says nothing here.
+ * A client's id and secret select the first form, with or without grant_type. An Authorization
+ * header of another scheme than Basic, which many clients send with every request, is ignored.
  */
 #include "modules/auth/api/api.h"
 
@@ -18,7 +18,7 @@
 
 #include "modules/auth/token/base64.h"
 
-#define CREDENTIALS_MAX 512 /* of the Basic scheme, decoded */
+#define CREDENTIALS_MAX 512 /* decoded credentials of the Basic scheme */
 
 static int invalid_client(struct bb_request *rq)
 {
@@ -33,7 +33,7 @@ static int invalid_request(struct bb_request *rq, const char *text)
     return bb_fail(rq, 400, "%s", text);
 }
 
-/* Only an ApiUser that may act gets a token here. */
+/* Issues a token, only to an ApiUser that may act. */
 static int issue(struct bb_request *rq, const struct auth_account *account, int64_t client)
 {
     struct auth_issued *issued = bb_alloc(rq, sizeof(*issued));
@@ -54,7 +54,7 @@ static int issue(struct bb_request *rq, const struct auth_account *account, int6
     return status ? status : auth_reply_token(rq, issued);
 }
 
-/* The header of HTTP Basic, or NULL. */
+/* Returns the HTTP Basic header, or NULL. */
 static const char *basic_header(struct bb_request *rq)
 {
     const char *header = bb_header(rq, "Authorization");
@@ -63,8 +63,8 @@ static const char *basic_header(struct bb_request *rq)
 }
 
 /*
- * Splits "Basic base64(id:secret)". 0, or -1 if it is malformed or the id is not hexadecimal, as
- * all ids are; other bytes need not be text, which the database would refuse.
+ * Splits "Basic base64(id:secret)". Returns 0, or -1 if it is malformed or the id is not
+ * hexadecimal like all ids; other bytes might not be text, which the database would refuse.
  */
 static int read_basic(struct bb_request *rq, const char *header, const char **id,
                       const char **secret)
@@ -91,7 +91,7 @@ static int read_basic(struct bb_request *rq, const char *header, const char **id
     return strspn(text, "0123456789abcdef") == strlen(text) ? 0 : -1;
 }
 
-/* Whether the secret's SHA-256 is that of a cell "\x…". */
+/* Returns whether the secret's SHA-256 equals the cell "\x…". */
 static bool is_secret(const char *secret, const char *cell)
 {
     unsigned char digest[SHA256_DIGEST_LENGTH], stored[SHA256_DIGEST_LENGTH];
@@ -154,7 +154,7 @@ static int by_password(struct bb_request *rq)
         return invalid_request(rq, "username and password, or client_id and client_secret, are "
                                    "required");
     if (!password)
-        password = ""; /* an empty one was taken as absent; it is as wrong as any other */
+        password = ""; /* an empty password was parsed as absent, but is a wrong password */
 
     int status = auth_credentials(rq, auth, email, password, &account, &good);
 

@@ -1,4 +1,4 @@
-/* POST /api/auth/login and POST /api/auth/logout: a session begins, a session ends. */
+/* POST /api/auth/login and POST /api/auth/logout: create and end a session. */
 #include "modules/auth/api/api.h"
 
 int auth_count_login(struct bb_request *rq, int status)

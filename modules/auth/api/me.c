@@ -1,4 +1,4 @@
-/* GET /api/auth/me and PUT /api/user/password: what an account does with itself. */
+/* GET /api/auth/me and PUT /api/user/password: an account's operations on itself. */
 #include "modules/auth/api/api.h"
 
 static json_t *organisations(const struct bb_principal *who)
@@ -40,8 +40,9 @@ struct change {
 };
 
 /*
- * The new hash, only where the old one is still there; ends the account's other sessions. In two
- * statements: the second sees the session of a login that held the account until now.
+ * Stores the new hash if the old one is still there, and ends the account's other sessions. Two
+ * statements, so that the second sees the session of a login that held the account's lock until
+ * now.
  */
 static int store(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {

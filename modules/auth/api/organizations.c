@@ -1,6 +1,6 @@
 /*
- * Organisations and the ApiUser that acts for them: it makes its own, or an Admin links one.
- * Who may act where is part of the principal, so a change drops the account's entries in the cache.
+ * Organizations and the ApiUsers that act for them: an ApiUser creates its own, or an Admin links
+ * one. The organizations are part of the principal, so a change drops the account's cache entries.
  */
 #include "modules/auth/api/api.h"
 
@@ -56,7 +56,9 @@ struct link {
     int64_t before, after; /* accounts; 0: none */
 };
 
-/* Whether the account may act for organisations. 0, or an answer. */
+/*
+ * Checks that the account may act for organizations. Returns 0, or the status of the response sent.
+ */
 static int check_api_user(struct bb_request *rq, struct bb_tx *tx, int64_t account)
 {
     static const struct bb_sql find = {

@@ -1,4 +1,7 @@
-/* POST /api/user/register: anybody asks for an account and an organisation; an Admin approves. */
+/*
+ * POST /api/user/register: requests an account and an organization without authentication; an Admin
+ * approves.
+ */
 #include "modules/auth/api/api.h"
 
 #include <string.h>
@@ -10,7 +13,7 @@ static const char *role_of(const char *type)
     return strcmp(type, "ApiUser") == 0 ? "ApiUser" : "OrganizationAdmin";
 }
 
-/* Tells duplicates before anything is hashed; the unique indexes decide. */
+/* Refuses duplicates before anything is hashed; the unique indexes have the final say. */
 static int refuse_duplicates(struct bb_request *rq, const struct auth_new_account *account)
 {
     static const struct bb_sql look = {
@@ -29,7 +32,10 @@ static int refuse_duplicates(struct bb_request *rq, const struct auth_new_accoun
     return 0;
 }
 
-/* Where nobody is to learn which e-mails exist, all who ask are told this. */
+/*
+ * With register_silent every registration gets this response, so that it does not reveal which
+ * e-mails exist.
+ */
 static int heard(struct bb_request *rq)
 {
     return bb_reply(rq, 202,
@@ -51,7 +57,7 @@ static int store(struct bb_request *rq, struct bb_tx *tx, void *arg)
     return bb_reply(rq, 201, auth_account_json(rq, rows, 0));
 }
 
-/* The e-mail and the password's hash go the same way whether the account is there or not. */
+/* Does the same work, including the password hash, whether the account exists or not. */
 static int register_silently(struct bb_request *rq, struct auth_new_account *account)
 {
     int status =

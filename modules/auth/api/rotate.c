@@ -1,6 +1,6 @@
 /*
- * A new signing key: POST /api/admin/rotate-secret and `busbar rotate-secret`. The old key is kept,
- * retired, so that its tokens are told "revoked" and not taken for forged.
+ * Creates a new signing key: POST /api/admin/rotate-secret and `busbar rotate-secret`. The old key
+ * is kept as retired, so that its tokens are reported as revoked and not as forged.
  */
 #include "modules/auth/api/api.h"
 
@@ -12,7 +12,7 @@ struct fresh {
 
 static int replace(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
-    /* Rotations come one after the other; readers are not held up. */
+    /* Serializes rotations; readers are not blocked. */
     static const struct bb_sql lock = {"LOCK TABLE auth_key IN SHARE ROW EXCLUSIVE MODE", 0};
     static const struct bb_sql retire = {
         "UPDATE auth_key SET retired = now() WHERE retired IS NULL", 0};

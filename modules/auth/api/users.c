@@ -1,4 +1,4 @@
-/* What an Admin does with accounts: list, look, change. A change takes effect at once. */
+/* The Admin's operations on accounts: list, read, change. A change takes effect at once. */
 #include "modules/auth/api/api.h"
 
 #include <string.h>
@@ -37,8 +37,8 @@ int auth_user_get(struct bb_request *rq)
 }
 
 /*
- * Refuses to take the last active Admin away. All changes of role and status come here one after
- * the other, so that two Admins cannot remove each other at the same time.
+ * Refuses to remove the last active Admin. All changes of role and status are serialized here, so
+ * that two Admins cannot remove each other at the same time.
  */
 static int keep_an_admin(struct bb_request *rq, struct bb_tx *tx)
 {
@@ -69,8 +69,8 @@ static int keep_an_admin(struct bb_request *rq, struct bb_tx *tx)
 }
 
 /*
- * Adds how many conversations have the account's e-mail, where the module chat is there: who
- * approves is to see that somebody else may have used this e-mail before.
+ * If the module chat is loaded, adds the number of conversations with the account's e-mail, so that
+ * the approving Admin sees that somebody else may have used this e-mail before.
  */
 static int tell_conversations(struct bb_request *rq, const char *email, json_t *account)
 {

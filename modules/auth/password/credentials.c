@@ -1,6 +1,6 @@
 /*
- * An e-mail and a password: throttled, then looked up, then hashed; counted once the answer is
- * known. An unknown account goes the same way with a hash that nothing fits, so that it takes the
+ * Checks an e-mail and a password: throttle, look-up, hash; the result is counted once the response
+ * is known. An unknown account is handled with a hash that nothing matches, so that it takes the
  * same time.
  */
 #include "modules/auth/password/password.h"
@@ -42,7 +42,7 @@ int auth_credentials(struct bb_request *rq, struct auth *auth, const char *email
         return bb_failed(rq);
     if (crowded_ms > 0 && !account->known_here)
         return auth_throttle_refuse(rq, crowded_ms);
-    /* who has logged in from here has no part in what others try elsewhere */
+    /* if the account has logged in from here, attempts from elsewhere do not slow it down */
     uint64_t target = account->known_here ? 0 : auth_throttle_target(email);
 
     status =
@@ -51,7 +51,7 @@ int auth_credentials(struct bb_request *rq, struct auth *auth, const char *email
     return status;
 }
 
-/* The newest sixteen networks of an account: more does nobody log in from. */
+/* Keeps the 16 most recent client networks of an account. */
 static void remember_network(struct bb_request *rq, const struct auth_account *account)
 {
     static const struct bb_sql remember = {

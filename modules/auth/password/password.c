@@ -1,11 +1,11 @@
 /*
- * Passwords: argon2id, in the usual encoded form $argon2id$v=19$m=…,t=…,p=…$salt$hash. All of it
- * runs on pools of nice threads: "hash" for those who have an account, with two, so that a crowd of
- * one address delays another by half a hash, and "register" for those who want one. Their queues
- * are bounded, the host serves them owner by owner, and no loop waits.
+ * Passwords: argon2id, in the usual encoded form $argon2id$v=19$m=…,t=…,p=…$salt$hash. Hashing runs
+ * on pools of nice threads: "hash", with two threads, for existing accounts, so that many attempts
+ * from one address delay another address by half a hash; and "register" for new ones. The pools'
+ * queues are bounded, the host serves their callers in turn, and no loop waits.
  *
- * The memory of a hash (19 MiB) is mapped and unmapped each time: from the heap it would stay with
- * the process for ever.
+ * The memory of a hash (19 MiB) is mapped and unmapped each time: memory from the heap would stay
+ * with the process forever.
  */
 #include "modules/auth/password/password.h"
 
@@ -25,7 +25,7 @@ struct hashing {
     const char *password;
     unsigned char salt[SALT];
     unsigned char hash[HASH];
-    int problem; /* of argon2 */
+    int problem; /* error of argon2 */
 };
 
 static int map(uint8_t **memory, size_t bytes)
@@ -41,7 +41,7 @@ static void unmap(uint8_t *memory, size_t bytes)
     munmap(memory, bytes);
 }
 
-/* On a thread of the pool. */
+/* Runs on a thread of the pool. */
 static void hash(void *arg)
 {
     struct hashing *job = arg;
@@ -75,7 +75,7 @@ static void encode(const struct hashing *job, char encoded[AUTH_HASH_MAX])
              job->cost.rounds, job->cost.lanes, salt, text);
 }
 
-/* Cost, salt and hash of an encoded hash. 0, or -1. */
+/* Parses the cost, salt and hash of an encoded hash. Returns 0, or -1. */
 static int decode(const char *encoded, struct hashing *job)
 {
     char salt[BASE64_LENGTH(SALT) + 1], text[BASE64_LENGTH(HASH) + 1];

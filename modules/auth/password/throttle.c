@@ -1,20 +1,20 @@
 /*
- * Failed logins are counted three times: for the account from this address (strict), for the
- * account from anywhere (ten times as much, against many addresses), and for the address. So who
- * guesses locks out himself, and the right user elsewhere still gets in. The address's counter
- * holds only for accounts that have never logged in from there: one guesser in an office shuts
- * nobody of it out. Registrations are counted by address as well.
+ * Failed logins are counted three times: by account and address (strict), by account (ten times as
+ * many, against attacks from many addresses), and by address. So a person who guesses passwords
+ * blocks only themselves, and the right user can still log in from elsewhere. The address's counter
+ * applies only to accounts that have never logged in from there, so one guesser in an office does
+ * not block the others. Registrations are counted by address, too.
  *
- * Looked at before anything is hashed, counted after a failure: right passwords are never counted,
- * however many arrive at once. What is being hashed at the moment is not counted yet, so a burst
- * may try as many more as the pool "hash" takes of one address, and, from however many addresses,
- * of one account: what is tried of it has a share of the pool as one address has, and waits in one
- * line. Addresses from which the account has logged in before have no part in that.
+ * Counters are checked before hashing and incremented after a failure; correct passwords are never
+ * counted, however many arrive at once. Passwords being hashed are not counted yet. So a burst may
+ * try as many more passwords as the pool "hash" accepts for one caller: one address, or one account
+ * from any number of addresses, because all attempts at an account share one caller's part of the
+ * pool and one queue. Addresses from which the account has logged in before are exempt from that.
  *
- * All hosts count together in Redis. This host also counts in its own table, which holds while
- * Redis does not answer, and for each counter that Redis refused to count up: a Redis that is full,
- * or a replica after a failover, still answers reads. Keys are hashes, so Redis never stores an
- * e-mail or an address.
+ * All hosts share counters in Redis. Each host also counts in its own table. The table applies
+ * while Redis does not answer, and to each counter that Redis refused to increment: a Redis that is
+ * full, or a replica after a failover, still answers reads. Keys are hashes, so Redis never stores
+ * an e-mail or an address.
  */
 #include "modules/auth/password/password.h"
 
@@ -66,7 +66,7 @@ void auth_throttle_free(struct auth_throttle *throttle)
     free(throttle);
 }
 
-/* Whoever has one address of an IPv6 network has them all. */
+/* A client that has one address of an IPv6 network has them all. */
 const char *auth_throttle_network(struct bb_request *rq)
 {
     const char *address = bb_client_address(rq);
@@ -80,7 +80,7 @@ const char *auth_throttle_network(struct bb_request *rq)
     return network;
 }
 
-/* The counter's key and id of a text; `kind` says what is counted. */
+/* Makes the key and id of a counter from a text; `kind` is the kind of counter. */
 static void name(char kind, const char *text, char key[KEY_MAX], uint64_t *id)
 {
     unsigned char digest[SHA256_DIGEST_LENGTH];
@@ -90,7 +90,7 @@ static void name(char kind, const char *text, char key[KEY_MAX], uint64_t *id)
     for (size_t i = 0; i < 16; i++)
         used += snprintf(key + used, KEY_MAX - (size_t)used, "%02x", digest[i]);
     memcpy(id, digest, sizeof(*id));
-    *id ^= (uint64_t)(unsigned char)kind; /* an address and an e-mail of one text differ */
+    *id ^= (uint64_t)(unsigned char)kind; /* an address and an e-mail with the same text differ */
 }
 
 uint64_t auth_throttle_target(const char *email)
@@ -114,7 +114,7 @@ static struct subject subject_of(struct bb_request *rq, const char *email)
     return subject;
 }
 
-/* Runs a script over the three keys; NULL if Redis does not answer or answers with an error. */
+/* Runs a script on the three keys. Returns NULL if Redis does not answer or returns an error. */
 static const struct bb_redis_reply *run(struct bb_request *rq, const char *script,
                                         const struct subject *subject, const int64_t *numbers,
                                         size_t count)
@@ -132,7 +132,7 @@ static const struct bb_redis_reply *run(struct bb_request *rq, const char *scrip
     return bb_redis(rq, (int)(3 + THROTTLE_COUNTERS + count), argv, NULL);
 }
 
-/* Finds the milliseconds until each counter that is at its limit ends; 0 below the limit. */
+/* Sets the milliseconds until each counter at its limit ends; 0 below the limit. */
 static void waits_of(struct bb_request *rq, struct auth *auth, const struct subject *subject,
                      int64_t waits[THROTTLE_COUNTERS])
 {

@@ -1,7 +1,7 @@
 /*
- * This host's own counters of failed logins, used while Redis is down or refuses to count. A fixed
- * number of places in sets of four; a full set drops the counter that ends first, so memory is
- * bounded however many clients there are. One mutex.
+ * This host's own counters of failed logins, used while Redis is down or refuses to count. The
+ * table has a fixed number of entries in sets of four; a full set drops the counter that ends
+ * first, so memory is bounded however many clients there are. One mutex guards it.
  */
 #include "modules/auth/password/password.h"
 
@@ -13,8 +13,8 @@
 struct counter {
     uint64_t id;
     int64_t count;
-    int64_t ends_ms; /* of the monotonic clock; 0: free */
-    bool alone;      /* Redis refused to count some of it, so its counter is too low */
+    int64_t ends_ms; /* monotonic clock; 0: free */
+    bool alone;      /* Redis refused to count some of it, so the counter in Redis is too low */
 };
 
 struct throttle_table {

@@ -1,19 +1,22 @@
 /*
- * The service "authenticator": who is behind a bearer token.
+ * The service "authenticator": the principal of a bearer token.
  *
- * The cache answers while three things hold: the entry is there, the token has not run out, and the
- * host vouches that it has heard every notification (bb_signals_fresh_ms()). Else the signature is
- * checked and PostgreSQL is asked, once, for everything. Role, status and organisations always come
- * from there, never from the token.
+ * The cached identity is used while three conditions hold: there is an entry, the token has not
+ * expired, and the host guarantees that it has received every notification (bb_signals_fresh_ms()).
+ * Otherwise the signature is verified and PostgreSQL is queried once for everything. Role, status
+ * and organizations always come from the database, never from the token.
  */
 #include "modules/auth/token/session.h"
 
 #include <string.h>
 
-#define ROOM 512 /* an identity with a dozen organisations */
+#define ROOM 512 /* for an identity with a dozen organizations */
 #define REVOKED "Token revoked. Please log in again."
 
-/* What an identity is worth: fills *who, or answers. It lies in the request's memory. */
+/*
+ * Fills *who, or sends a response that refuses the identity. *who points to the identity, which is
+ * in the request's memory.
+ */
 static int admit(struct bb_request *rq, const struct auth_identity *identity,
                  struct bb_principal *who)
 {
@@ -40,7 +43,7 @@ static int admit(struct bb_request *rq, const struct auth_identity *identity,
     return 0;
 }
 
-/* The identity in the cache, copied to the request's memory; NULL: ask. */
+/* Returns a copy of the cached identity in the request's memory, or NULL if it must be queried. */
 static struct auth_identity *cached(struct bb_request *rq, struct auth *auth, const char *token,
                                     size_t length)
 {
@@ -120,7 +123,7 @@ static const struct bb_keyed everything = {
      0},
 };
 
-/* Asks PostgreSQL. *found stays NULL where there is no such session. */
+/* Queries PostgreSQL. *found stays NULL if there is no such session. */
 static int look_up(struct bb_request *rq, const char *kid, const struct token_claims *claims,
                    struct auth_identity **found)
 {
@@ -134,7 +137,7 @@ static int look_up(struct bb_request *rq, const char *kid, const struct token_cl
     return 0;
 }
 
-/* Everything that the cache saves. */
+/* The steps that a cache hit skips. */
 static int ask(struct bb_request *rq, struct auth *auth, const char *text, size_t length,
                struct auth_identity **found)
 {
@@ -156,7 +159,7 @@ static int ask(struct bb_request *rq, struct auth *auth, const char *text, size_
 
     if (status)
         return status;
-    /* Signed by us and not there any more: its session was ended and cleaned away. */
+    /* Signed by this service, but its session is gone: it was ended and cleaned up. */
     if (!*found)
         return auth_unauthorized(rq, REVOKED);
     auth_cache_put(auth->cache, text, length, *found, epoch);

@@ -65,6 +65,6 @@ ptrdiff_t base64_decode(enum base64_alphabet alphabet, const char *text, size_t 
             bytes[used++] = (unsigned char)(held >> bits);
         }
     }
-    /* Bits left over must be zero: else several texts would mean the same bytes. */
+    /* Unused bits must be zero; otherwise several texts would mean the same bytes. */
     return held & ((1U << bits) - 1) ? -1 : (ptrdiff_t)used;
 }

@@ -1,11 +1,11 @@
 /*
- * The cache of principals: a token that was good a moment ago costs one keyed hash and one
- * comparison. A table of sets of eight places; in a full set the place not used since the hand came
- * by is given up. The hash is keyed, and the whole token is compared in constant time.
+ * The cache of principals: a token that was valid a moment ago costs one keyed hash and one
+ * comparison. The table has sets of eight entries; a full set evicts by second chance. The hash is
+ * keyed, and the whole token is compared in constant time.
  *
- * One mutex guards everything; it is held for a fraction of a microsecond, but by an invalidation,
- * which walks over one array of numbers. Whether an entry may be believed at all (time, signals) is
- * authenticate.c's business.
+ * One mutex guards everything. It is held for a fraction of a microsecond, except by an
+ * invalidation, which scans one array of numbers. authenticate.c decides whether an entry may still
+ * be used (time, notifications).
  */
 #include "modules/auth/token/session.h"
 
@@ -20,7 +20,7 @@
 struct place {
     uint64_t hash;
     size_t length;
-    bool used;                      /* since the hand came by */
+    bool used;                      /* since the hand passed */
     struct auth_identity *identity; /* the token follows in the same block; NULL: free */
 };
 
@@ -28,10 +28,10 @@ struct auth_cache {
     pthread_mutex_t lock;
     uint64_t seed[2];
     uint64_t epoch;
-    size_t sets; /* 0: nothing is kept */
+    size_t sets; /* 0: caching is disabled */
     unsigned char *hands;
     struct place *places;
-    int64_t *accounts;  /* by place, 0: free; apart from the places so that a walk is short */
+    int64_t *accounts;  /* by entry, 0: free; separate from the entries, so that a scan is fast */
     uint64_t *sessions; /* hash of the session's id */
 };
 
@@ -79,7 +79,7 @@ uint64_t auth_cache_epoch(struct auth_cache *cache)
     return epoch;
 }
 
-/* The place of a token, or NULL. */
+/* Returns the entry of a token, or NULL. */
 static struct place *find(struct auth_cache *cache, uint64_t hash, const char *token, size_t length)
 {
     struct place *set = cache->places + hash % cache->sets * WAYS;
@@ -124,7 +124,7 @@ static void clear(struct auth_cache *cache, size_t at)
     cache->sessions[at] = 0;
 }
 
-/* A free place of the set, or the first that was not used since the hand came by. */
+/* Returns a free entry of the set, or the first one not used since the hand passed. */
 static size_t place_for(struct auth_cache *cache, uint64_t hash)
 {
     size_t set = hash % cache->sets;
@@ -181,7 +181,7 @@ void auth_cache_drop_account(struct auth_cache *cache, int64_t account)
     pthread_mutex_unlock(&cache->lock);
 }
 
-/* Two sessions of one hash are dropped together: the other is asked for again. */
+/* Two sessions with the same hash are dropped together; the other one is queried again. */
 void auth_cache_drop_session(struct auth_cache *cache, const char *session)
 {
     uint64_t hash = siphash(cache->seed, session, strlen(session));

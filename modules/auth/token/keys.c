@@ -1,13 +1,13 @@
 /*
- * Signing keys: read from the database, kept keyed in memory, one active and the retired ones
- * beside it, so that an old token is told from a forged one. A key's secret never changes, so what
- * is in memory can verify without asking; whether a key is retired is asked together with the
- * session. Secrets lie sealed in the database, bound to the key's name.
+ * Signing keys: read from the database and kept in memory, the active one and the retired ones, so
+ * that an old token can be distinguished from a forged one. A key's secret never changes, so the
+ * copy in memory can verify without a query; whether a key is retired is queried together with the
+ * session. Secrets are stored sealed in the database, bound to the key's name.
  *
- * A name that is not known here is looked for in the database, since another host may have made it
- * a moment ago; a few times a second at most, so that forged names cost nothing.
+ * An unknown name is looked up in the database, because another host may have created the key a
+ * moment ago. This happens at most a few times per second, so that forged names cost nothing.
  *
- * One mutex, never held while the database is asked.
+ * One mutex, which is never held during a query.
  */
 #include "modules/auth/token/session.h"
 
@@ -15,7 +15,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#define LOOKUPS_PER_S 20 /* for names not known while all keys are believed to be */
+#define LOOKUPS_PER_S 20 /* for unknown names while the keys are believed complete */
 #define HEX_SEALED_MAX 1024
 
 struct key {
@@ -29,8 +29,8 @@ struct auth_keys {
     EVP_MAC *hmac;
     struct key *keys;
     size_t count;
-    uint64_t wanted, loaded; /* epochs: equal while no change is known since the last load */
-    int64_t second;          /* of the monotonic clock */
+    uint64_t wanted, loaded; /* epochs: equal if no change is known since the last load */
+    int64_t second;          /* on the monotonic clock */
     unsigned lookups;        /* in that second */
 };
 
@@ -88,7 +88,7 @@ static void purpose_of(const char *kid, char purpose[TOKEN_KID + 16])
 
 enum opened { OPENED, NOT_OURS, OUT_OF_MEMORY };
 
-/* Opens one key; NOT_OURS: it is sealed under a key that is not configured any more. */
+/* Opens one key. Returns NOT_OURS if it is sealed under a key that is not configured any more. */
 static enum opened open_key(struct auth *auth, struct key *key, const char *kid, const char *cell)
 {
     char purpose[TOKEN_KID + 16];
@@ -115,7 +115,7 @@ static enum opened open_key(struct auth *auth, struct key *key, const char *kid,
     return whole ? OUT_OF_MEMORY : NOT_OURS;
 }
 
-/* Without memory the old list stays: a list without a key would make its tokens look forged. */
+/* If out of memory, the old list stays: with an incomplete list, valid tokens would look forged. */
 int auth_keys_load(struct bb_request *rq, struct auth *auth)
 {
     static const struct bb_sql all = {
@@ -166,7 +166,7 @@ enum verdict { GOOD, BAD, NOT_KNOWN, NO_MEMORY };
 
 static enum verdict verify(struct auth_keys *keys, const struct token *token)
 {
-    static const enum verdict verdicts[] = {NO_MEMORY, GOOD, BAD}; /* of -1, 0, 1 */
+    static const enum verdict verdicts[] = {NO_MEMORY, GOOD, BAD}; /* for -1, 0, 1 */
 
     pthread_mutex_lock(&keys->lock);
     const struct key *key = find(keys, token->kid);
@@ -175,7 +175,7 @@ static enum verdict verify(struct auth_keys *keys, const struct token *token)
     return verdict;
 }
 
-/* Whether the database may be asked for a name that is not known. */
+/* Returns whether an unknown name may be looked up in the database now. */
 static bool may_look(struct auth *auth)
 {
     struct auth_keys *keys = auth->keys;
@@ -208,7 +208,7 @@ int auth_keys_verify(struct bb_request *rq, struct auth *auth, const struct toke
     return verdict == GOOD ? 0 : auth_unauthorized(rq, "Unauthorized");
 }
 
-/* Whether no change is known since the keys were loaded. */
+/* Returns whether no change is known since the keys were loaded. */
 static bool believed(struct auth *auth)
 {
     struct auth_keys *keys = auth->keys;
@@ -219,7 +219,7 @@ static bool believed(struct auth *auth)
     return yes;
 }
 
-/* The active key's name, as far as it is in memory. */
+/* Gets the active key's name from memory. */
 static bool active(struct auth *auth, char kid[TOKEN_KID + 1])
 {
     struct auth_keys *keys = auth->keys;
@@ -254,7 +254,7 @@ int auth_key_make(struct auth *auth, char kid[TOKEN_KID + 1], unsigned char **se
     return failed;
 }
 
-/* The first key of an installation; of several hosts that try at once, one makes it. */
+/* Creates the first key of an installation; if several hosts try at once, one succeeds. */
 static int make_first(struct bb_request *rq, struct auth *auth)
 {
     static const struct bb_sql insert = {
@@ -275,8 +275,8 @@ static int make_first(struct bb_request *rq, struct auth *auth)
 }
 
 /*
- * What was just loaded is good enough, even if a change was heard meanwhile: who issues a token
- * with the key writes a row only while it is active, and asks again if it is not.
+ * The keys just loaded are good enough, even if a change was received meanwhile: a token's row is
+ * written only while its key is active, and the caller tries again if it is not.
  */
 int auth_keys_active(struct bb_request *rq, struct auth *auth, char kid[TOKEN_KID + 1])
 {

@@ -1,20 +1,20 @@
 /*
- * Sessions: each login, and each token of a client, is a row, so that it can be ended by itself.
- * The row is only written while the signing key is active, so no token is born revoked; and while
- * the account is what it was when its password was checked: a login under way does not survive the
- * change of the password, which waits for the lock that is taken here, or is waited for.
+ * Sessions: each login, and each token of a client, is a row, so that it can be ended separately.
+ * The row is only written while the signing key is active, so that no token is revoked from the
+ * start, and only if the account is still as it was when its password was checked. A login in
+ * progress cannot survive a change of the password: the row locks make one wait for the other.
  */
 #include "modules/auth/token/session.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Keys that are tried: each may be retired between its signature and the row. */
+/* Number of keys tried: each may be retired between the signature and the row. */
 #define ATTEMPTS 5
 
 enum written { WRITTEN, KEY_RETIRED, ACCOUNT_CHANGED, WRITE_FAILED };
 
-/* k: whoever logs in; one request, or several at a time (struct bb_keyed). */
+/* k: the login; one request, or several at a time (struct bb_keyed). */
 #define ASKED "jti, account, client, kid, issued, expires, password, i"
 #define SESSIONS(keys)                                                                             \
     "WITH k(" ASKED ") AS MATERIALIZED (" keys "), "                                               \
@@ -72,7 +72,7 @@ int auth_session_issue(struct bb_request *rq, struct auth *auth, const struct au
         if (status)
             return status;
 
-        /* Signed first: a row that no token was made for would be in the next attempt's way. */
+        /* Sign first, because a row without a token would make the next attempt fail. */
         if (auth_keys_sign(auth, kid, &claims, issued->token)) {
             enum written written = insert(rq, &claims, account, client, kid);
 

@@ -1,7 +1,6 @@
 /*
- * What changed: the payloads of the channel, heard from any host (this one too) or said by a
- * handler of this one. Heard text that is not understood drops everything, which is always right.
- * Any thread.
+ * Changes: payloads received on the channel from any host (including this one), or passed by a
+ * handler of this host. An unknown payload drops everything, which is always safe. Any thread.
  */
 #include "modules/auth/token/session.h"
 

@@ -1,6 +1,6 @@
 /*
- * SipHash-1-3: a keyed hash for tables whose keys strangers choose; without the seed nobody can
- * aim at a bucket. Pure, any thread.
+ * SipHash-1-3: a keyed hash for tables whose keys come from strangers; without the seed nobody can
+ * choose keys that collide. Pure, any thread.
  */
 #ifndef AUTH_SIPHASH_H
 #define AUTH_SIPHASH_H

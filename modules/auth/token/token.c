@@ -10,7 +10,7 @@
 
 #include "modules/auth/token/base64.h"
 
-/* Decoded bytes of a header or payload: several times what make() writes. */
+/* Maximum size of a decoded header or payload: several times the size that token_make() writes. */
 #define SEGMENT_MAX 512
 #define SECONDS_MAX ((int64_t)1 << 40)
 
@@ -29,7 +29,10 @@ EVP_MAC_CTX *token_key(EVP_MAC *hmac, const unsigned char secret[TOKEN_MAC])
     return NULL;
 }
 
-/* The keyed context is copied for each use: keying anew costs more than the HMAC itself. */
+/*
+ * The keyed context is copied for each use, because setting the key costs more than the HMAC
+ * itself.
+ */
 static int sign(const EVP_MAC_CTX *key, const char *text, size_t length,
                 unsigned char mac[TOKEN_MAC])
 {
@@ -69,7 +72,10 @@ size_t token_make(const EVP_MAC_CTX *key, const char *kid, const struct token_cl
     return used + base64_encode(BASE64_URL, mac, sizeof(mac), text + used);
 }
 
-/* A part of a token as text, in `room` bytes; false: not base64url, too long, or with a NUL. */
+/*
+ * Decodes a part of a token into `room` bytes. Returns false if it is not base64url, is too long,
+ * or has a NUL.
+ */
 static bool decode(const char *text, size_t length, char *into, size_t room)
 {
     ptrdiff_t count = base64_decode(BASE64_URL, text, length, (unsigned char *)into, room - 1);
@@ -80,7 +86,7 @@ static bool decode(const char *text, size_t length, char *into, size_t room)
     return true;
 }
 
-/* Moves *at past exactly this text. */
+/* Advances *at past exactly this text. */
 static bool literal(const char **at, const char *expected)
 {
     size_t length = strlen(expected);
@@ -91,7 +97,7 @@ static bool literal(const char **at, const char *expected)
     return true;
 }
 
-/* Moves *at past 1 to room - 1 of these characters, and copies them. */
+/* Advances *at past 1 to room - 1 of these characters, and copies them. */
 static bool word(const char **at, const char *characters, char *into, size_t room)
 {
     size_t length = strspn(*at, characters);
@@ -136,7 +142,7 @@ int token_open(struct token *token, const char *text, size_t length)
     const char *end = text + length;
     const char *second = first ? memchr(first + 1, '.', (size_t)(end - first) - 1) : NULL;
 
-    /* A third dot is no digit of base64url, so the signature's decoding refuses it. */
+    /* A third dot is not a base64url digit, so decoding the signature fails. */
     if (!second)
         return -1;
     *token = (struct token){.text = text,
@@ -157,7 +163,10 @@ int token_verify(const struct token *token, const EVP_MAC_CTX *key)
     return CRYPTO_memcmp(mac, token->signature, TOKEN_MAC) ? 1 : 0;
 }
 
-/* As PostgreSQL reads a uuid: else what is signed by us and yet none would be its error. */
+/*
+ * The uuid must be valid for PostgreSQL; otherwise a signed token without a uuid would cause a
+ * database error.
+ */
 static bool is_uuid(const char *text)
 {
     static const char form[] = "hhhhhhhh-hhhh-hhhh-hhhh-hhhhhhhhhhhh";
