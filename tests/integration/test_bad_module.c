@@ -1,4 +1,4 @@
-/* A module that breaks its side of the contract: told by name in the log, and borne. */
+/* A module that breaks its side of the contract: the log names it, and the host keeps running. */
 #include <string.h>
 
 #include "stage.h"
@@ -16,7 +16,7 @@ static void open_suite(void)
 static const struct {
     const char *how;
     long status;
-    int64_t rows; /* that it has left in the database */
+    int64_t rows; /* left in the database */
     const char *said;
 } ways[] = {
     {"no-json", 500, 0, "answers without JSON"},
@@ -53,7 +53,7 @@ static const struct {
     {"last-circle", 500, 0, "bb_before() is called in a circle"},
 };
 
-/* The line of the log that has both; NULL: none. */
+/* Returns the line of the log that contains both; NULL if there is none. */
 static const char *line_with(const char *log, const char *first, const char *second)
 {
     for (const char *at = strstr(log, first); at; at = strstr(at + 1, first)) {

@@ -1,6 +1,6 @@
 /*
- * Bodies that are not what they should be, on the routes of auth and chat: threats D12, D13, N01 to
- * N03 and N06 to N08. (N04 and N05 are about devices.)
+ * Invalid bodies on the routes of auth and chat: threats D12, D13, N01 to N03 and N06 to N08. (N04
+ * and N05 concern devices.)
  */
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +53,7 @@ static struct wire_answer *find(const char *body, size_t length)
 /* D12, D13 */
 static const struct {
     const char *headers;
-    int status; /* to {} */
+    int status; /* for {} */
 } types[] = {
     {"", 200},
     {"Content-Type:\r\n", 200},
@@ -199,7 +199,7 @@ START_TEST(a_malformed_form_is_not_called_json)
     }
 }
 
-/* Of whoever sends a megabyte something is known. */
+/* Large bodies are accepted only from clients that have authenticated. */
 START_TEST(who_needs_no_token_may_send_little)
 {
     static const char *const paths[] = {"/api/auth/login", "/api/auth/getAccess",
@@ -281,7 +281,7 @@ START_TEST(a_message_may_have_up_to_a_mebibyte_and_must_say_something)
     for (size_t i = 0; i < COUNT(blank); i++)
         ck_assert(
             names_field(ck_wire_error(start_with(blank[i], strlen(blank[i])), 400), "chatEntry"));
-    ck_assert_int_eq(start_with("\xe2\x80\xae", 3)->status, 201); /* U+202E alone */
+    ck_assert_int_eq(start_with("\xe2\x80\xae", 3)->status, 201); /* only U+202E */
     ck_assert_int_eq(start_with(large, MIB)->status, 201);
     ck_wire_error(start_with(large, MIB + 1), 400);
 }

@@ -1,6 +1,6 @@
 /*
- * A third party's type of rows: examples/modules/contacts, built from the installed package, in a
- * host beside bulk.
+ * A third-party row type: examples/modules/contacts, built from the installed package, loaded
+ * together with bulk.
  */
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /*
- * Files as people have them: real exports of plants and meters, which go in or get one message that
- * says what to change; and what spreadsheets do to cells.
+ * Realistic files: real exports of plants and meters, which are stored or get one message that says
+ * what to change; and the effects of spreadsheets on cells.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static struct answer *send_text(const char *type, const char *csv)
     return bulk_send(host, m, text("type=%s", type), "x.csv", csv, strlen(csv));
 }
 
-/* Checked, confirmed and stored. */
+/* Uploads, confirms and stores the text. */
 static struct answer *store_text(const char *type, const char *csv)
 {
     return bulk_store(m, bulk_id(send_text(type, csv)));
@@ -50,7 +50,7 @@ static void all_succeed(struct answer *log, int64_t rows)
     "The columns are externalId, startDate, endDate, value, unit, type, timezone; template.csv is" \
     " an example"
 
-/* The shapes of exports of SMA, Fluvius, Enphase, DSMR-reader, WRI and OPSD, as they come. */
+/* Real export formats of SMA, Fluvius, Enphase, DSMR-reader, WRI and OPSD, unchanged. */
 START_TEST(a_real_export_gets_one_message_that_says_what_to_change)
 {
     static const struct {
@@ -93,7 +93,7 @@ START_TEST(a_real_export_gets_one_message_that_says_what_to_change)
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM bulk_job"), 0);
 }
 
-/* The same once their columns have the names that the message gives. */
+/* The same files with the column names that the message asks for. */
 START_TEST(real_exports_with_renamed_columns_go_in)
 {
     all_succeed(store_text("Devices", "externalId,siteName,countryCode,commissioningDate,capacity\n"
@@ -196,7 +196,7 @@ START_TEST(headers_are_found_whatever_nobody_sees_in_them)
     ck_assert_str_eq(device_text("h1", "siteName"), "Hall");
 }
 
-/* ---- exports that come back ---- */
+/* ---- exports that are uploaded again ---- */
 
 static const char *csv_of(const char *path)
 {

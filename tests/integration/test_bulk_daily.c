@@ -1,4 +1,4 @@
-/* Real readings of solar homes: each row has in bulk the outcome of a post of its own. */
+/* Real readings of solar homes: in bulk, each row has the same result as a separate POST. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -10,7 +10,7 @@
 
 enum { ROWS = 411, FIELD = 64 };
 
-/* As daily.csv has it: the period is the day before the timestamp. */
+/* A row of daily.csv: its period is the day before the timestamp. */
 struct daily {
     char id[FIELD], start[FIELD], end[FIELD], value[FIELD], unit[FIELD];
 };
@@ -73,7 +73,7 @@ static bool is_first(size_t row)
     return true;
 }
 
-/* M's in bulk, K's one by one. 0.05 kW: the ceiling lies in the midst of the values. */
+/* M sends in bulk, K one by one. With 0.05 kW the ceiling is in the middle of the values. */
 static void register_devices(void)
 {
     char *csv = text("externalId,commissioningDate,capacity\n");
@@ -117,7 +117,7 @@ static const char *told(const json_t *errors)
     return line;
 }
 
-/* Posts it for K, and compares with what became of M's. Whether it was stored. */
+/* Posts the row for K and compares the result with M's. Returns whether it was stored. */
 static bool post_and_compare(const struct daily *row, const json_t *bulk)
 {
     struct answer *single =
@@ -135,7 +135,7 @@ static bool post_and_compare(const struct daily *row, const json_t *bulk)
     return stored;
 }
 
-/* In the second round all are sent again: what is stored stands against itself. */
+/* In the second round all rows are sent again, so stored ones conflict with themselves. */
 START_TEST(real_rows_have_the_outcomes_of_single_posts)
 {
     const char *path = shared_cases("readings/daily.csv");

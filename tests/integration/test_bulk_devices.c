@@ -1,4 +1,4 @@
-/* Devices in bulk: row by row what a single request would do. */
+/* Devices in bulk: each row does the same as a single request. */
 #include <string.h>
 
 #include "bulk.h"
@@ -45,7 +45,7 @@ START_TEST(a_row_becomes_the_device_that_a_request_makes)
         ck_assert_str_eq(device_field(row, same[i]), device_field(single, same[i]));
 }
 
-/* Where commas separate they are no decimal signs, and in what is no number they stay. */
+/* If commas separate cells they are not decimal signs; in texts they are kept. */
 START_TEST(commas_are_decimal_signs_of_numbers_alone)
 {
     struct answer *log = bulk_log_of(
@@ -57,7 +57,8 @@ START_TEST(commas_are_decimal_signs_of_numbers_alone)
     ck_assert_str_eq(device_field(ck_status(device_get(m, "7,5"), 200), "siteName"), "\"8,5\"");
 }
 
-/* Every kind of bad row, with the words of a single request; C07's twin: another organisation. */
+/* Every kind of bad row, with the messages of a single request. This is C07 with another
+ * organization. */
 START_TEST(bad_rows_have_the_problems_of_single_requests)
 {
     ck_status(device_post(m, device_named("There")), 201);
@@ -104,8 +105,8 @@ START_TEST(bad_rows_have_the_problems_of_single_requests)
     ck_error(device_get(k, "d4"), 404, "");
 }
 
-/* As in a request: an account of one organisation acts in that one whatever a row names, and is
- * warned; others must not name another one than the upload's. */
+/* As in a request: an account with one organization acts there whatever a row names, and gets a
+ * warning; other accounts may only name the upload's organization. */
 START_TEST(a_row_names_another_organisation_as_a_request_may)
 {
     struct person *both = person_with_role(host, admin, "bulk_devices.both", "ApiUser");

@@ -1,4 +1,5 @@
-/* Webhooks hear of every row that a bulk upload stores, once, whatever statement brought it. */
+/* Webhooks receive one event for each row that a bulk upload stores, whichever statement stored
+ * it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +25,7 @@ static void set_up(void)
     k = person_make(host, admin, "bulk_events.k", NULL);
 }
 
-/* All rows of a file go in. */
+/* Uploads a file whose rows must all be stored. */
 static void store_rows(const char *type, const char *csv, int rows)
 {
     const char *id = bulk_id(bulk_send(host, m, text("type=%s", type), "x.csv", csv, strlen(csv)));
@@ -42,7 +43,7 @@ static const char *devices_csv(const char *name)
     return csv;
 }
 
-/* How often a path was asked for with this in the body. */
+/* Returns how often a path was requested with this text in the body. */
 static int times(struct catcher *catcher, const char *path, const char *words)
 {
     int count = 0;
@@ -87,7 +88,7 @@ START_TEST(each_device_is_told_once_to_each_webhook)
         2 * PLANTS);
 }
 
-/* Hour after hour of all plants, so that each batch has many devices. */
+/* The rows are hour by hour for all plants, so that each batch has many devices. */
 static const char *reads_csv(const char *name)
 {
     char *csv = kept(calloc(PLANTS * HOURS + 1, 96)), *at = csv;
@@ -141,7 +142,7 @@ static void ended_as(struct catcher *catcher, size_t index, const char *status, 
     ck_assert_int_eq(json_integer_value(json_object_get(told, "cancelled")), cancelled);
 }
 
-/* The totals add up to the rows, and are those of the log. */
+/* The totals equal the number of rows and the totals in the log. */
 START_TEST(the_end_of_an_upload_is_told_with_its_totals)
 {
     struct catcher *catcher = catcher_start(well);
@@ -153,7 +154,7 @@ START_TEST(the_end_of_an_upload_is_told_with_its_totals)
     ended_as(catcher, 0, "finished", 2, 1, 0);
     ck_status(bulk_post(m, bulk_id(bulk_send(host, m, "", "x.csv", csv, strlen(csv))), "cancel"),
               200);
-    /* all three: the devices of the first round are there */
+    /* all three, because the devices of the first upload exist */
     ended_as(catcher, 1, "cancelled", 0, 3, 0);
     csv = "externalId,capacity\nend4,1\nend5,-1\nend6,1\n";
     ck_status(bulk_post(m, bulk_id(bulk_send(host, m, "", "x.csv", csv, strlen(csv))), "cancel"),
@@ -162,7 +163,8 @@ START_TEST(the_end_of_an_upload_is_told_with_its_totals)
     ck_assert_int_eq(times(catcher, "foreign", ""), 0);
 }
 
-/* Some overlap what is stored, or are of a device that is idle: no other's row suffers. */
+/* Some rows overlap stored readings, or belong to an inactive device; other rows are not
+ * affected. */
 START_TEST(rows_of_many_devices_fail_each_by_itself)
 {
     const char *head = "externalId,type,startDate,endDate,value,unit,timezone\n";

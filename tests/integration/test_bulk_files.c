@@ -1,6 +1,6 @@
 /*
- * What is no CSV, or too much of it (C01, C03, C04; acceptance 5): refused with the reason, nothing
- * stored and no file left, in a time that grows with the file and no faster.
+ * Files that are not CSV or are too large (C01, C03, C04; acceptance 5): refused with the reason,
+ * nothing is stored and no file is left, and the time grows only linearly with the file.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -69,7 +69,7 @@ START_TEST(what_is_no_csv_is_refused_with_the_reason)
     nothing_is_left();
 }
 
-/* The host cuts longer ones, and their ending with it. */
+/* The host cuts longer names, including their extension. */
 START_TEST(names_of_files_have_a_limit)
 {
     char name[301] = "";
@@ -100,7 +100,7 @@ START_TEST(a_request_without_a_file_is_refused)
     nothing_is_left();
 }
 
-/* `count` times `unit` behind `head`. */
+/* Returns `head` and `count` times `unit`. */
 static char *repeated(const char *head, const char *unit, size_t count, size_t *length)
 {
     size_t first = strlen(head), each = strlen(unit);
@@ -141,7 +141,7 @@ START_TEST(more_rows_or_bytes_than_fit_are_413)
                     51 * 16645, 413, "");
 }
 
-/* Ends of lines of all kinds; blank lines count; the last line need not end. */
+/* All kinds of line ends; blank lines are counted; the last line needs no line end. */
 START_TEST(all_ends_of_lines_are_known)
 {
     static const char *const files[] = {
@@ -167,7 +167,7 @@ START_TEST(all_ends_of_lines_are_known)
     nothing_is_left();
 }
 
-/* C02: no spreadsheet runs them, and they come back as they were sent. */
+/* C02: no spreadsheet runs such cells, and they are returned as they were sent. */
 START_TEST(cells_that_look_like_formulas_run_nowhere_and_come_back)
 {
     const char *ids[2];

@@ -1,4 +1,5 @@
-/* `busbar bulk import`: bulk uploads from a shell, with and without a terminal or a host. */
+/* `busbar bulk import`: bulk uploads from a shell, with and without a terminal, with and without a
+ * host. */
 #include <fcntl.h>
 #include <poll.h>
 #include <pty.h>
@@ -30,7 +31,7 @@ struct said {
 
 static int runs;
 
-/* The words behind `busbar -c FILE bulk import`, up to NULL. */
+/* Returns the words after `busbar -c FILE bulk import`, ending with NULL. */
 static const char **command_of(const struct host *of, const char *const *words)
 {
     const char **argv = kept(calloc(WORDS, sizeof *argv));
@@ -190,7 +191,7 @@ START_TEST(a_file_over_the_limit_is_refused)
 struct screen {
     pid_t pid;
     int fd;
-    char *out; /* file of standard output */
+    char *out; /* file with standard output */
     char seen[SEEN];
     size_t length;
 };
@@ -202,14 +203,15 @@ static _Noreturn void be_on_terminal(const char **argv, char **environment, cons
 
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    signal(SIGINT, SIG_DFL); /* shells ignore it in what they run in the background */
+    signal(SIGINT, SIG_DFL); /* background jobs of a shell inherit that it is ignored */
     if (fd < 0 || dup2(fd, 1) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL))
         _exit(126);
     execvpe(argv[0], (char *const *)(uintptr_t)argv, environment);
     _exit(127);
 }
 
-/* Standard input and errors are a terminal of 80 columns; so is standard output, or a file. */
+/* Standard input and errors are a terminal of 80 columns; standard output is the terminal or a
+ * file. */
 static struct screen *screen_of(const char *const *words, bool whole)
 {
     struct winsize size = {.ws_row = 24, .ws_col = 80};
@@ -227,7 +229,7 @@ static struct screen *screen_of(const char *const *words, bool whole)
 }
 #define SCREEN(...) screen_of((const char *const[]){__VA_ARGS__, NULL}, false)
 
-/* False at the end, or when nothing comes. */
+/* Returns false at the end, or if nothing comes in time. */
 static bool see_more(struct screen *screen, int ms)
 {
     struct pollfd ready = {.fd = screen->fd, .events = POLLIN};
@@ -252,7 +254,7 @@ static void type_text(const struct screen *screen, const char *keys)
     ck_assert_int_eq(write(screen->fd, keys, strlen(keys)), (ssize_t)strlen(keys));
 }
 
-/* The exit status, once all has been seen. */
+/* Reads all output and returns the exit status. */
 static int end_of(struct screen *screen)
 {
     int status;
@@ -324,7 +326,7 @@ START_TEST(it_asks_before_it_leaves_bad_rows_out)
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM heap_thing WHERE name LIKE 'y_'"), 1);
 }
 
-/* What is sent ends later than the patience of who sends it. */
+/* The user interrupts the command before the file has ended. */
 START_TEST(an_interrupt_while_the_file_comes_leaves_nothing)
 {
     int64_t before = sql_number(db, "SELECT count(*) FROM bulk_job WHERE status <> 'finished'");
@@ -351,7 +353,7 @@ static bool is_confirmed(void *file)
     return state && !strcmp(state, "confirmed");
 }
 
-/* Rows of things cannot be stored until the test says so. */
+/* Makes storing things wait until let_go(). */
 static PGconn *hold_things(void)
 {
     PGconn *holder = database_connect(the_postgres, "bulk_import");
@@ -374,7 +376,7 @@ static void let_go(PGconn *holder)
     PQfinish(holder);
 }
 
-/* Between the parts of the file. */
+/* The interrupt comes between the parts of the file. */
 START_TEST(an_interrupt_while_the_rows_are_checked_leaves_nothing)
 {
     PGconn *holder = database_connect(the_postgres, "bulk_import");
@@ -397,7 +399,7 @@ START_TEST(an_interrupt_while_the_rows_are_checked_leaves_nothing)
                      0);
 }
 
-/* What is stored stays, the rest is cancelled, and all say the same. */
+/* Stored rows stay, the rest is cancelled, and all reports agree. */
 START_TEST(an_interrupt_cancels_what_is_not_stored)
 {
     enum { COUNT = 40000 };
@@ -451,7 +453,7 @@ START_TEST(a_killed_command_does_not_stop_the_hosts)
 
 #define READS "externalId,type,startDate,endDate,value,unit\n"
 
-/* A database that no host serves; Devices and Reads. */
+/* Makes a database that no host uses, for Devices and Reads. */
 START_TEST(without_a_host_the_command_stores_the_rows_itself)
 {
     struct host_spec spec = bulk_spec("bulk_import_alone", false);

@@ -1,5 +1,5 @@
 /*
- * Limits of bulk uploads: places of an account, bytes of an organization, the rights of the sender.
+ * Limits of bulk uploads: jobs of an account, bytes of an organization, the rights of the sender.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static void set_up(void)
     m = person_make(host, admin, "bulk_limits.m", NULL);
 }
 
-/* Returns a file of `rows` things of a name. */
+/* Returns a file with `rows` things of that name. */
 static const char *rows_of(const char *name, int rows, const char *amount)
 {
     size_t room = (size_t)rows * 60 + 64, length = 0;
@@ -95,7 +95,7 @@ START_TEST(retries_with_one_key_leave_nothing_behind)
     ck_assert_int_lt(usage_of(who), 2 * (4096 + (int64_t)strlen(csv)));
 }
 
-/* As a host leaves them that is killed in the middle of uploads. */
+/* A host that is killed during uploads leaves such jobs. */
 START_TEST(uploads_that_a_crash_cut_off_take_no_place)
 {
     struct person *who = person_make(host, admin, "bulk_limits.crash", NULL);
@@ -125,9 +125,9 @@ START_TEST(an_organization_has_a_quota_of_bytes)
     ck_assert_int_eq(sql_number(db, text("SELECT count(*) FROM bulk_job WHERE account = %lld",
                                          (long long)who->id)),
                      2);
-    ck_status(bulk_post(who, first, "cancel"), 200); /* it is kept */
+    ck_status(bulk_post(who, first, "cancel"), 200); /* cancelled jobs are kept */
     ck_error(bulk_things(who, csv), 409, "The organization may have");
-    ck_status(bulk_things(m, "name,amount\nz1,1\n"), 201); /* of another organization */
+    ck_status(bulk_things(m, "name,amount\nz1,1\n"), 201); /* other organizations still may */
     ck_status(http(host, "DELETE", text(BULK "/%s", first), who->token, NULL), 200);
     ck_error(bulk_log_of(who, first, ""), 404, "");
     bulk_id(bulk_things(who, "name,amount\nz1,1\n"));
@@ -137,7 +137,7 @@ START_TEST(an_organization_has_a_quota_of_bytes)
 START_TEST(what_is_found_about_rows_counts)
 {
     struct person *who = person_make(host, admin, "bulk_limits.found", NULL);
-    const char *csv = rows_of("w", 4000, "-1"); /* 35 KB, and far more problems */
+    const char *csv = rows_of("w", 4000, "-1"); /* 35 KB, with far more bytes of problems */
 
     ck_error(bulk_things(who, csv), 409, "The organization may have");
     ck_assert_int_eq(usage_of(who), 0);
@@ -175,7 +175,7 @@ START_TEST(a_job_that_runs_is_not_deleted)
     ck_status(bulk_post(m, id, "cancel"), 200);
 }
 
-/* ---- a sender that loses the right ---- */
+/* ---- senders that lose the right ---- */
 
 static bool batch_waits(void *long_enough)
 {
@@ -185,8 +185,8 @@ static bool batch_waits(void *long_enough)
                                *(const int *)long_enough)) > 0;
 }
 
-/* The job of `who` has a batch under way when `change` happens, for longer than an answer about its
- * sender holds; and many to come. */
+/* `change` happens while a batch of the job is running, which lasts longer than the cached check of
+ * its sender; many batches are still to come. */
 static void is_cancelled(const struct person *who, const char *id,
                          void (*change)(const struct person *who), const char *reason)
 {

@@ -1,4 +1,4 @@
-/* Readings in bulk: row by row what single requests would do. */
+/* Readings in bulk: each row does the same as a single request. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,7 +95,7 @@ START_TEST(rows_become_the_readings_that_requests_make)
                      "\"Europe/Berlin\"");
 }
 
-/* Other rows lie between, so that the two hours are in different parts of the file. */
+/* Other rows lie between the two hours, so they are in different parts of the file. */
 START_TEST(rows_resolve_a_repeated_hour_by_what_came_before_them)
 {
     enum { BETWEEN = 2100 };
@@ -134,7 +134,7 @@ START_TEST(rows_resolve_a_repeated_hour_by_what_came_before_them)
     free(csv);
 }
 
-/* Every kind of bad row among good ones; C07: a device of somebody else. */
+/* Every kind of bad row among good ones; C07: another account's device. */
 START_TEST(bad_rows_have_the_problems_of_single_requests)
 {
     plant(m, "s1");
@@ -201,8 +201,8 @@ static const char *start_of(const char *name, size_t index)
         json_object_get(json_array_get(stored(name)->json, index), "startDate"));
 }
 
-/* Each begins where its own device's last one ends, stored or in a row before it; the row of w2
- * that is over the ceiling is none of these. */
+/* Each row begins where the last reading of its device ends, stored or in an earlier row. The row
+ * of w2 that exceeds the ceiling does not count. */
 START_TEST(delta_rows_of_many_devices_begin_where_the_ones_before_them_end)
 {
     const char *csv = HEAD;
@@ -226,7 +226,7 @@ START_TEST(delta_rows_of_many_devices_begin_where_the_ones_before_them_end)
     }
 }
 
-/* What a single request finds by a key a row finds by it, and says of it what that would. */
+/* A row finds a device by every key that a single request accepts, and reports the same. */
 START_TEST(rows_find_devices_by_every_key_that_requests_know)
 {
     ck_status(device_post(m, with_serial("key-1", "SN-1")), 201);
@@ -267,7 +267,8 @@ START_TEST(rows_find_devices_by_every_key_that_requests_know)
              "Several devices have this identifier: twin-1, twin-2");
 }
 
-/* A row that stands in the way of one in another part, which the check sees by what they claim. */
+/* A row conflicts with one in another part of the file; the check compares the periods that rows
+ * claim. */
 START_TEST(rows_far_apart_that_overlap_are_found_by_the_check)
 {
     char *csv = text("%s", HEAD);
@@ -288,8 +289,8 @@ START_TEST(rows_far_apart_that_overlap_are_found_by_the_check)
                      1200);
 }
 
-/* As if each row had been sent by itself: one that fails is in no other's way, and the first goes
- * in. */
+/* As if each row had been sent separately: a failed row blocks no other, and the first valid one is
+ * stored. */
 START_TEST(of_rows_that_overlap_the_first_valid_one_goes_in)
 {
     plant(m, "order");
@@ -334,7 +335,7 @@ START_TEST(roles_are_those_of_a_request)
     ck_error(bulk_send(host, buyer, "type=Reads", "x.csv", csv, sizeof csv - 1), 403, "Forbidden");
 }
 
-/* Daily Delta rows without a start of a device, from its first day on or from the last one back. */
+/* Returns daily Delta rows without a start, in ascending order or (`back`) in descending order. */
 static const char *open_rows(const char *device, int rows, bool back)
 {
     char *csv = kept(malloc(sizeof HEAD + (size_t)rows * 100));
@@ -349,7 +350,7 @@ static const char *open_rows(const char *device, int rows, bool back)
     return csv;
 }
 
-/* Each begins where the one before it ends, which may be in an earlier part of the file. */
+/* Each row begins where the previous one ends, which may be in an earlier part of the file. */
 START_TEST(rows_without_a_start_go_over_parts_without_a_fault)
 {
     plant(m, "open");
@@ -360,8 +361,8 @@ START_TEST(rows_without_a_start_go_over_parts_without_a_fault)
     ck_assert_int_eq(bulk_number(bulk_store(m, id), "progress", "succeeded"), 700);
 }
 
-/* The second run comes while the host is busy: the tests ask for the first one's end all the time.
- */
+/* During the second run the host is busy, because the test keeps requesting the status of the
+ * first. */
 START_TEST(what_is_stored_does_not_depend_on_who_else_asks)
 {
     static const char *const names[] = {"back1", "back2"};

@@ -1,6 +1,7 @@
 /*
- * The progress of a bulk upload as a live stream: from either host, to its end, for its own account
- * only; it ends with the job, with its deletion, and when a host has no room for more.
+ * The progress of a bulk upload as a live stream: from either host, to its end, only for its own
+ * account. The stream ends with the job or its deletion, and is refused if a host has no room for
+ * more.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +59,7 @@ static const char *status_of(const struct sse_event *event)
     return json_string_value(json_object_get(event->json, "status"));
 }
 
-/* Takes events to the last one, which it returns; what is done never becomes less. */
+/* Reads events up to the last one and returns it; the number of finished rows never decreases. */
 static struct sse_event *to_the_end(struct sse *sse)
 {
     struct sse_event *event;

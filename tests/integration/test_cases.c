@@ -1,6 +1,6 @@
 /*
- * Texts of others as input: JSONTestSuite as bodies, the big list of naughty strings as message and
- * as name of a device; threats N03, N07, W13.
+ * External texts as input: JSONTestSuite as bodies, the big list of naughty strings as messages and
+ * device names; threats N03, N07, W13.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static void tear_down(void)
     host_stop(host);
 }
 
-/* A whole file, with NULs. */
+/* Returns a whole file, including NULs. */
 static char *bytes_of(const char *path, size_t *length)
 {
     FILE *file = fopen(path, "re");
@@ -49,7 +49,7 @@ static struct answer *find(CURL *connection, const char *body, size_t length)
                                           .connection = connection});
 }
 
-/* An empty body is not wrong where no field is required (decisions.md). */
+/* An empty body is valid if no field is required (decisions.md). */
 static bool may_be(const char *name, size_t length, const struct answer *answer)
 {
     if (name[0] == 'n' && length)
@@ -144,7 +144,8 @@ static bool same(const json_t *string, const char *bytes, size_t length)
            !memcmp(json_string_value(string), bytes, length);
 }
 
-/* Started with it as text and as name, posted again, read back: byte for byte. */
+/* Starts a conversation with the bytes as text and name, posts them again, and reads them back
+ * unchanged. */
 static void round_trip(CURL *connection, const char *bytes, size_t length)
 {
     json_t *body = json_pack("{ss ss ss}", "participant1", user->email, "participant2", ADMIN_EMAIL,
@@ -155,7 +156,7 @@ static void round_trip(CURL *connection, const char *bytes, size_t length)
         json_object_set_new(body, "deviceProjectName", json_stringn(bytes, length));
     struct answer *started = send_json(connection, "/api/chat/conversations/start", body);
 
-    if (started->status == 400) { /* only what is blank may be refused */
+    if (started->status == 400) { /* only a blank text may be refused */
         ck_assert_msg(strstr(started->body, "chatEntry") != NULL, "%s: %s", bytes, started->body);
         ck_assert_msg(strstr(started->body, "blank") || strstr(started->body, "empty"), "%s: %s",
                       bytes, started->body);
@@ -196,7 +197,7 @@ static bool has_nul(const char *bytes, size_t length)
     return memchr(bytes, 0, length) != NULL;
 }
 
-/* What is no UTF-8 cannot be JSON. */
+/* Bytes that are not UTF-8 cannot be sent as JSON. */
 static void refused_as_it_is(CURL *connection, const char *bytes)
 {
     const char *body = text("{\"deviceProjectName\":\"%s\"}", bytes);
@@ -230,7 +231,7 @@ START_TEST(naughty_strings_come_back_byte_for_byte)
     curl_easy_cleanup(connection);
 }
 
-/* W13: the same strings where a conversation is looked for. */
+/* W13: the same strings are used to search conversations. */
 START_TEST(naughty_strings_find_only_their_own_name)
 {
     const char *path = shared_cases("blns/blns.base64.json");

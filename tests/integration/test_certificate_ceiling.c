@@ -1,4 +1,4 @@
-/* No certificate is for more than its devices can have generated in its cycle. */
+/* No certificate exceeds the energy that its devices can have generated in its cycle. */
 #include "certificates.h"
 #include "suites.h"
 #include "talk.h"
@@ -43,7 +43,7 @@ START_TEST(a_reading_that_begins_before_its_group_is_not_certified_and_may_be_se
     ck_status(meter_read(host, m, "cb", "Delta", start + HOUR_MS, start + 2 * HOUR_MS, 5000), 201);
     certificates_issue(db, host);
     ck_assert_int_eq(issued_of(group), 5000);
-    /* what no certificate has used needs no Admin */
+    /* voiding energy that no certificate has used needs no Admin */
     ck_status(void_last(m, "cb", year), 200);
     ck_status(
         meter_read(host, m, "cb", "History", start - 364 * DAY_MS, start + HOUR_MS, 180000000),
@@ -122,12 +122,12 @@ START_TEST(energy_above_the_ceiling_of_a_device_waits_until_its_capacity_is_corr
     ck_assert_int_eq(issued_of(group), CEILING_OF_AN_HOUR / 10 / 1000 * 1000);
     certificates_issue(db, host);
     ck_assert_int_eq(issued_of(group), CEILING_OF_AN_HOUR / 10 / 1000 * 1000);
-    /* the certified part is not to be certified again as History */
+    /* the certified part must not be certified again as History */
     ck_error(void_last(m, "cr", stored), 403, "Forbidden");
     rate(m, "cr", 1000);
     certificates_issue(db, host);
     ck_assert_int_eq(issued_of(group), 260000);
-    /* what was certified stays */
+    /* certified energy stays certified */
     rate(m, "cr", 1);
     certificates_issue(db, host);
     ck_assert_int_eq(issued_of(group), 260000);

@@ -1,4 +1,4 @@
-/* The explanation of a moment of a device, and the coverage of a period. */
+/* The explanation of a device's reading at a moment, and the coverage of a period. */
 #include <string.h>
 
 #include "certificates.h"

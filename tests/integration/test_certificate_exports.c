@@ -1,7 +1,7 @@
 /*
- * The export of a large log: whole and right, in memory that does not grow; and exports that their
- * clients do not read hold no connection to the database, delay no list, and are bounded for each
- * account and over all.
+ * The export of a large log is complete and correct and needs a constant amount of memory. Exports
+ * that their clients do not read hold no connection to the database, delay no list, and are limited
+ * for each account and in total.
  */
 #include <poll.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ enum { ENTRIES = 200000, DEVICES = 200, GROWTH_KB = 4096, STALLED = 4 };
 
 static struct person *m, *b;
 
-/* Days of a group of devices in m's organisation, and one of b's. */
+/* Adds days of a group of devices in m's organization, and one group in b's. */
 static void fill(void)
 {
     sql_run(db,
@@ -51,7 +51,8 @@ static void fill(void)
     sql_run(db, "ANALYZE certificate, certificate_entry");
 }
 
-/* Freed memory goes back at once, so that what the sanitizer keeps is not taken for the host's. */
+/* The sanitizer releases freed memory at once, so that its cache does not count as the host's
+ * memory. */
 static void set_up(void)
 {
     static const char *const environment[] = {
@@ -75,7 +76,7 @@ static struct answer *export_of(const struct person *who, const char *query)
     return http(host, "GET", text(EXPORT "%s", query), who->token, NULL);
 }
 
-/* From here on VmHWM is the most of memory since now. */
+/* Resets VmHWM to the current memory use. */
 static void forget_peak(void)
 {
     file_write(text("/proc/%d/clear_refs", (int)host->pid), "5");
@@ -86,8 +87,8 @@ struct totals {
     bool ordered;
 };
 
-/* Adds up the rows behind the head, each of which ends with CRLF. The log is in the order of ids
- * here, newest first. */
+/* Adds up the rows after the header; each must end with CRLF. The log is ordered by id, newest
+ * first. */
 static struct totals totals_of(const char *csv)
 {
     struct totals totals = {.ordered = true};
@@ -140,7 +141,7 @@ START_TEST(an_export_of_a_large_log_is_whole_and_memory_does_not_grow_with_it)
 
 /* ---- clients that do not read ---- */
 
-/* An export that was begun: its answer's first bytes are here, and nobody reads on. */
+/* Begins an export and reads only the first bytes of the response. */
 static int stalled_export(const struct person *who)
 {
     const char *request = text("GET " EXPORT " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s"
@@ -170,7 +171,8 @@ static bool export_is_let_in(void *arg)
     return export_of(arg, "?start=2016-01-05&end=2016-01-06")->status == 200;
 }
 
-/* Reads a stalled answer to its end; whether the last chunk came, which says that it is whole. */
+/* Reads a stalled response to its end; returns whether the last chunk came, so that it is
+ * complete. */
 static bool read_on(int fd, size_t *total)
 {
     static const char last_chunk[] = "0\r\n\r\n";

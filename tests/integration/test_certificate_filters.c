@@ -1,4 +1,4 @@
-/* What narrows the log: devices by what they are, groups; its sums, and pages of a shared group. */
+/* Filters of the log: by properties of devices, by group; sums, and pages of a shared group. */
 #include <string.h>
 
 #include "certificates.h"
@@ -27,7 +27,7 @@ static int64_t device_of(const struct person *by, const char *key, const char *c
     return id;
 }
 
-/* Two entries each. */
+/* Makes three devices with two entries each. */
 static struct person *three_devices(const char *name)
 {
     struct person *m = certificate_person(name);
@@ -72,7 +72,7 @@ START_TEST(the_log_is_narrowed_by_what_devices_are)
         json_array_size(ck_status(http(host, "GET", next, m->token, NULL), 200)->json), 1);
 }
 
-/* As above, of more devices than are looked at one by one. */
+/* Like the test above, with more devices than are looked up one by one. */
 START_TEST(many_devices_are_narrowed_as_few_are)
 {
     struct person *m = three_devices("filters.many");
@@ -94,7 +94,8 @@ START_TEST(many_devices_are_narrowed_as_few_are)
     ck_assert_int_eq(lines, 1 + 4);
 }
 
-/* How many entries of a status the pages of two have, each with that status, newest first. */
+/* Returns the number of entries on all pages of two entries; each must have the status, and the
+ * newest come first. */
 static size_t in_status(const struct person *by, const char *query, const char *status)
 {
     const char *next = text(LOG "?limit=2&status=%s%s", status, query);
@@ -117,7 +118,7 @@ static size_t in_status(const struct person *by, const char *query, const char *
     return count;
 }
 
-/* Those of a status that few have are found by indexes that leave out what has succeeded. */
+/* Rare statuses are found by indexes that omit successful entries. */
 START_TEST(each_status_is_found_by_organisations_groups_and_admins)
 {
     struct person *m = certificate_person("filters.status"), *b = certificate_person("status.b");

@@ -1,6 +1,7 @@
 /*
- * Devices join and leave groups, groups end and go: what a device has in a cycle is certified with
- * the group in which it was then, once. Days are passed by moving what joining and leaving wrote.
+ * Devices join and leave groups, groups end and are deleted: the energy of a device in a cycle is
+ * certified once, with the group in which the device was then. Days pass by shifting the times of
+ * joining and leaving.
  */
 #include <string.h>
 
@@ -31,7 +32,7 @@ static struct answer *change(const struct person *by, int64_t group, const char 
                 json_pack("{ss?}", "end", end));
 }
 
-/* As if so many days had gone by since the device joined or left. */
+/* Simulates this many days since the device joined or left. */
 static void pass_days(int64_t device, int days)
 {
     sql_run(db, text("UPDATE certificate_former SET since_at = since_at - interval '%d days',"
@@ -69,7 +70,7 @@ START_TEST(a_device_joins_from_the_next_cycle_on)
     ck_assert_uint_eq(json_array_size(json_object_get(joined->json, "deviceIds")), 2);
     ck_assert_int_eq(time_of("since_at", "certificate_member", second), days_ago(-1));
     certificates_issue(db, host);
-    ck_assert_int_eq(issued_of(group), 0); /* it was in no group then */
+    ck_assert_int_eq(issued_of(group), 0); /* the device was in no group then */
     pass_days(second, 5);
     sql_run(db, text("INSERT INTO certificate_look VALUES (%jd, '-infinity', 'infinity')",
                      (intmax_t)second));
@@ -91,7 +92,7 @@ START_TEST(late_readings_go_to_the_group_in_which_the_device_was)
     ck_assert_int_eq(time_of("until_at", "certificate_former", device), days_ago(-1));
     ck_status(join(m, new, device), 200);
     ck_assert_int_eq(time_of("since_at", "certificate_member", device), days_ago(-1));
-    pass_days(device, 11); /* it changed ten days ago */
+    pass_days(device, 11); /* the change was ten days ago */
     ck_status(meter_series(host, m, "gm1", "Delta", days_ago(14), DAY_MS, 8, 1500), 201);
     certificates_issue(db, host);
     ck_assert_int_eq(issued_of(old), 4 * 1500);
@@ -140,7 +141,7 @@ START_TEST(a_group_ends_and_its_devices_are_free)
     int64_t daily = certificate_group_make(m, "daily", days_ago(20), &device, 1);
 
     ck_status(meter_read(host, m, "ge1", "Delta", days_ago(2), days_ago(1), 500), 201);
-    certificates_issue(db, host); /* late, for the group that has ended */
+    certificates_issue(db, host); /* a late reading of the group that has ended */
     ck_assert_int_eq(issued_of(daily), 0);
     ck_assert_int_eq(certificate_group_carried(m, group), 18 * 301 + 500 - 5000);
 }
@@ -243,7 +244,7 @@ START_TEST(of_two_groups_at_a_time_a_device_joins_one)
     }
 }
 
-/* Whatever comes first: no member is left without its device. */
+/* Whichever comes first, no membership is left without its device. */
 START_TEST(joining_while_the_device_is_deleted_leaves_no_member_behind)
 {
     struct person *m = certificate_person("groups.race.delete");
@@ -300,7 +301,7 @@ START_TEST(leaving_while_cycles_are_issued_loses_nothing_and_issues_nothing_twic
                      ROUNDS * 2000);
 }
 
-/* Asks for the path with the person's token. */
+/* Requests the path with the person's token. */
 static struct answer *get(const struct person *by, const char *path)
 {
     return http(host, "GET", path, by->token, NULL);
@@ -334,7 +335,7 @@ START_TEST(an_organisation_reads_the_certificates_of_a_group_that_is_shared_with
     ck_status(get(b, one), 200);
     ck_assert_ptr_nonnull(
         strstr(ck_status(get(b, text(LOG "/export.csv%s", filter)), 200)->body, ",4000,"));
-    /* nothing else */
+    /* b sees no other entries */
     ck_assert_uint_eq(json_array_size(log_of(b, "")->json), 0);
     ck_assert_uint_eq(json_array_size(log_of(b, text("?groupId=%jd", (intmax_t)kept))->json), 0);
     ck_assert_uint_eq(

@@ -1,7 +1,7 @@
 /*
- * A long backfill of History readings: it is issued in chunks, so that whoever submits meanwhile
- * waits for no more than a few of them; and a run that is killed at any moment, and begun again,
- * leaves the log that one run would have left.
+ * A long backfill of History readings: it is issued in chunks, so requests that submit readings
+ * meanwhile wait for a few chunks at most; and a run that is killed at any moment and started again
+ * leaves the same log as an uninterrupted run.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static struct host *host;
 static struct person *m;
 static PGconn *db;
 
-/* A sanitizer would keep what was freed. */
+/* A sanitizer would keep freed memory. */
 static const char *const environment[] = {
     "ASAN_OPTIONS=quarantine_size_mb=1:detect_stack_use_after_return=0:exitcode=99", NULL};
 
@@ -41,8 +41,8 @@ static void end(void)
     host_stop(host);
 }
 
-/* Hourly History readings of the first device as if they had just been sent; of five, one is below
- * the threshold. */
+/* Adds hourly History readings of the first device as if just sent; one in five is below the
+ * threshold. */
 static void backfill(int64_t start)
 {
     sql_run(db, text("INSERT INTO reading SELECT d.id, 'H', at, at + interval '1 hour',"
@@ -77,7 +77,8 @@ static bool all_issued(void *arg)
                           " + (SELECT count(*) FROM certificate WHERE NOT settled)") == 0;
 }
 
-/* Exactly the readings from the threshold on, each with its own energy, under a certificate. */
+/* Checks that exactly the readings from the threshold on are there, each with its own energy, under
+ * a certificate. */
 static void expect_log(void)
 {
 #define READ "SELECT device, start_at, end_at, wh FROM reading WHERE type = 'H' AND wh >= 1000"
@@ -133,7 +134,7 @@ START_TEST(who_submits_during_a_long_backfill_waits_for_a_few_chunks_at_most)
 
 struct issuing {
     pid_t job;
-    int64_t seen; /* entries before it started */
+    int64_t seen; /* number of entries before it started */
     bool ended;
     int status;
 };
@@ -157,7 +158,7 @@ START_TEST(a_backfill_killed_between_and_within_chunks_leaves_the_log_of_one_run
         struct issuing issuing = {.job = meter_issue_start(host), .seen = seen};
 
         ck_assert(wait_until(issues_or_ended, &issuing, 30000));
-        /* another moment of a chunk each time */
+        /* kill it at a different moment of a chunk each time */
         if (!issuing.ended && !process_wait(issuing.job, i * 3, &issuing.status))
             process_stop(issuing.job, SIGKILL, 5000);
         steps += entries() > seen && entries() < BACKFILL * 4 / 5;
@@ -178,7 +179,7 @@ START_TEST(a_backfill_killed_between_and_within_chunks_leaves_the_log_of_one_run
     end();
 }
 
-/* What comes late, before the place that a chunk has reached, is issued too. */
+/* A reading that arrives late, before the position that a chunk has reached, is issued too. */
 START_TEST(a_reading_that_comes_behind_the_chunk_under_way_is_issued_as_well)
 {
     begin("history_late");
@@ -198,7 +199,8 @@ START_TEST(a_reading_that_comes_behind_the_chunk_under_way_is_issued_as_well)
     end();
 }
 
-/* A day of one reading each, of more devices than a run of the job once took. */
+/* Adds one reading of a day for each device; earlier versions issued fewer devices in a run of the
+ * job. */
 static void crowd(int devices)
 {
     sql_run(db, text("INSERT INTO device (id, uuid, organisation, external_id, attributes,"
@@ -213,7 +215,7 @@ static void crowd(int devices)
                 " '-infinity', end_at, end_at FROM reading WHERE device > 1000");
 }
 
-/* The job, and not the command, which has always gone on. */
+/* Tests the job; the command has always continued to the end. */
 START_TEST(history_is_issued_until_nothing_is_left)
 {
     enum { DEVICES = 400 };
@@ -228,7 +230,7 @@ START_TEST(history_is_issued_until_nothing_is_left)
     end();
 }
 
-/* Of a device of the crowd, so many more readings of hours, before the one of a day. */
+/* Adds hourly readings to a device of the crowd, before its daily one. */
 static void read_hours(int device, int hours)
 {
     sql_run(db, text("INSERT INTO reading SELECT %d, 'H', at, at + interval '1 hour',"
@@ -239,7 +241,7 @@ static void read_hours(int device, int hours)
             text("UPDATE reading_device SET fresh_from = '-infinity' WHERE device = %d", device));
 }
 
-/* The rows of a transaction have its id. */
+/* The rows of a chunk share its transaction's id. */
 START_TEST(a_chunk_has_the_readings_of_as_many_devices_as_fit_in)
 {
     enum { DEVICES = 3000, HOURS = 2500, BAD = 1700, MOST = DEVICES / 10 };
@@ -267,7 +269,8 @@ START_TEST(a_chunk_has_the_readings_of_as_many_devices_as_fit_in)
     PQfinish(db);
 }
 
-/* So that what is looked at between two chunks is long before the last one, on any machine. */
+/* Slows chunks down, so that on any machine there is time to act between the first chunk and the
+ * last. */
 static void slow_down(void)
 {
     sql_run(db, "CREATE FUNCTION dawdle() RETURNS trigger LANGUAGE plpgsql AS"
@@ -334,7 +337,7 @@ static bool ended_or_waits(void *arg)
                                                      " AND datname = current_database()") > 0;
 }
 
-/* What POST of a group does, by hand, so that the job meets it before its commit. */
+/* Does the same as POST of a group, by hand, so that the job runs before the commit. */
 START_TEST(a_device_that_joins_a_group_while_its_readings_are_looked_through_is_not_forgotten)
 {
     begin("history_join");
@@ -369,7 +372,7 @@ START_TEST(a_device_that_joins_a_group_while_its_readings_are_looked_through_is_
     PQfinish(db);
 }
 
-/* Each event leaves a payload and its hooks' memory, some 4 KiB, until its chunk is done. */
+/* Each event uses some 4 KiB for its payload and its hooks until its chunk is committed. */
 START_TEST(a_backfill_needs_the_memory_of_a_chunk)
 {
     int64_t first = 0, most = 0;

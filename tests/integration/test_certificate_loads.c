@@ -1,6 +1,6 @@
 /*
- * Groups of devices with more Delta readings than one statement has the time to look at: they are
- * issued all the same, and hold up nobody.
+ * Groups of devices with more Delta readings than one statement can process in time: they are
+ * issued anyway and delay nobody.
  */
 #include "meter.h"
 #include "suites.h"
@@ -8,7 +8,7 @@
 static struct host *host;
 static PGconn *db;
 
-/* A database of the suite's own, and a host that gives up statements early. */
+/* Starts a host with a short statement timeout on a separate database. */
 static void begin(const char *name)
 {
     host = host_start(&(struct host_spec){.name = name,
@@ -19,7 +19,8 @@ static void begin(const char *name)
     host_kill(host);
 }
 
-/* Devices from 1,001 on in a group, with so many readings each of so many minutes, in the past. */
+/* Makes a group of devices from id 1,001 on, each with that many past readings of that many
+ * minutes. */
 static void group(int id, int first, int devices, const char *frequency, int readings, int minutes)
 {
     sql_run(db, text("INSERT INTO certificate_group (id, organisation, name, frequency, start_at,"
@@ -38,7 +39,7 @@ static void group(int id, int first, int devices, const char *frequency, int rea
                      first, first + devices - 1));
 }
 
-/* Each run has its bound; the command goes on until nothing is left. */
+/* Each run is limited; the command continues until nothing is left. */
 static void issue(void)
 {
     const char *words[] = {"certificate", "issue", NULL};
@@ -75,7 +76,7 @@ START_TEST(a_device_with_readings_of_minutes_holds_up_no_others)
     ck_assert_int_eq(measured(1), 200000 * INT64_C(1001));
 }
 
-/* Summing up takes 30 ms for each device: more than there is for all of them in one statement. */
+/* Summing takes 30 ms for each device, too long for all of them in one statement. */
 START_TEST(a_cycle_whose_devices_take_too_long_together_is_issued_in_smaller_parts)
 {
     begin("loads_slow");

@@ -1,4 +1,4 @@
-/* Reading the log: who sees what, numbered pages, filters and cursors, CSV. */
+/* Reading the log: visibility, numbered pages, filters and cursors, CSV. */
 #include <stdlib.h>
 #include <string.h>
 

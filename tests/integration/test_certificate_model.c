@@ -1,10 +1,10 @@
 /*
- * Certificates against a model of them in another language: certificate_model.py makes a random
- * platform, and computes by itself what has to be certified and carried.
+ * Compares certificates with a model in another language: certificate_model.py makes a random
+ * platform and computes independently which energy must be certified and carried.
  *
  * BUSBAR_TEST_SEED is the seed (1). The first test takes BUSBAR_TEST_MODEL_SECONDS (12). The second
- * is a year, of BUSBAR_TEST_DEVICES devices (8) in a group for each 25 of them; `./test month` has
- * 1,000 in 40.
+ * simulates a year of BUSBAR_TEST_DEVICES devices (8), with a group for each 25 of them; `./test
+ * month` has 1,000 in 40.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 enum { MODEL_MS = 5400 * 1000, STEPS = 400, WEEKS = 52, PARTS = 4 };
 
-/* The functions that ask what time it is ask the model: its time is a row. */
+/* Makes the functions read the time from the model, which stores it in a row. */
 static void take_time_from_model(void)
 {
     sql_run(db, "CREATE TABLE certificate_model_time AS SELECT now() AS at");
@@ -50,7 +50,8 @@ static char *json_words(const char *const *words)
     return text("%s]", list);
 }
 
-/* Runs the program; what it said is shown. `steps`: up to which one; `last`: of all runs. */
+/* Runs the program and prints its output. `steps`: the last step of this run; `last`: the last step
+ * of all runs. */
 static void run_model(const struct model *model)
 {
     const char *issue[] = {harness_program(false), "-c", host->conf, "certificate", "issue", NULL};
@@ -108,7 +109,7 @@ START_TEST(certificates_entries_and_what_is_carried_are_those_of_the_model)
                           .last = STEPS};
     PGconn *holder = database_connect(the_postgres, "certificate_model");
 
-    /* else the host's own job would issue, too, at times that the model does not know */
+    /* otherwise the host's own job would also issue, at times that the model does not know */
     sql_run(holder, "SELECT pg_advisory_lock(hashtextextended('certificate.issue', 0))");
     take_time_from_model();
     run_model(&model);
@@ -116,10 +117,10 @@ START_TEST(certificates_entries_and_what_is_carried_are_those_of_the_model)
     certificates_expect_sums(db);
 }
 
-/* The host is killed while it issues what the steps before have left. */
+/* The host is killed while it issues the readings of the previous steps. */
 START_TEST(a_year_of_a_platform_with_kills_adds_up)
 {
-    host = meter_host("certificate_year", NULL); /* of this test's process */
+    host = meter_host("certificate_year", NULL); /* in this test's process */
     admin = admin_of(host);
     PQfinish(db);
     db = database_connect(the_postgres, "certificate_year");

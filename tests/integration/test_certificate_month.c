@@ -1,8 +1,8 @@
 /*
- * A month of hourly readings adds up in the log; neither running the jobs again nor killing them
- * changes what comes out.
+ * A month of hourly readings adds up in the log; running the jobs again or killing them does not
+ * change the result.
  *
- * It is posted for BUSBAR_TEST_DEVICES devices (default 9; `./test month` has 1,000).
+ * Readings are posted for BUSBAR_TEST_DEVICES devices (default 9; `./test month` has 1,000).
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -52,8 +52,8 @@ struct month {
     int devices;
 };
 
-/* Devices in turns in the three groups, with their readings; what each group measured. The first
- * group is made after the readings, the others before. */
+/* Distributes devices with readings over the three groups; returns the energy of each group. The
+ * first group is made after the readings, the others before. */
 static struct month month_make(const char *name, int devices)
 {
     struct month month = {
@@ -79,7 +79,7 @@ static struct month month_make(const char *name, int devices)
     return month;
 }
 
-/* All cycles have ended long ago. The log adds up to the floor of the readings, and the groups
+/* All cycles have ended long ago. The log adds up to the readings rounded down, and the groups
  * carry the rest. */
 static void expect_month(PGconn *database, const struct month *month)
 {
@@ -116,7 +116,7 @@ START_TEST(a_month_of_hourly_readings_adds_up_and_running_again_adds_nothing)
     for (int g = 0; g < GROUP_COUNT; g++)
         ck_assert_int_eq(certificate_group_carried(month.by, month.group[g]), month.sum[g] % 1000);
     certificates_issue(db, host);
-    /* as if all were fresh again */
+    /* as if all readings were new again */
     sql_run(db, "INSERT INTO certificate_look SELECT device, '-infinity', 'infinity'"
                 " FROM certificate_member ON CONFLICT DO NOTHING");
     certificates_issue(db, host);
@@ -127,7 +127,7 @@ START_TEST(a_month_of_hourly_readings_adds_up_and_running_again_adds_nothing)
     expect_month(db, &month);
 }
 
-/* A run of the job in a process of its own, killed after so many ms. */
+/* Runs the job in a separate process and kills it after this many ms. */
 static void run_killed(int ms)
 {
     const char *argv[] = {harness_program(false), "-c", host->conf, "certificate", "issue", NULL};
@@ -141,7 +141,7 @@ static void run_killed(int ms)
 
 START_TEST(a_job_killed_at_any_moment_loses_nothing_and_issues_nothing_twice)
 {
-    host = meter_host("certificates_kill", NULL); /* of this test's process */
+    host = meter_host("certificates_kill", NULL); /* in this test's process */
     admin = admin_of(host);
     PQfinish(db);
     db = database_connect(the_postgres, "certificates_kill");
