@@ -1,4 +1,4 @@
-/* Sending an array page by page, each of them a piece (pieces.h). */
+/* Sends an array page by page; each page is a piece (pieces.h). */
 #include "modules/common/array.h"
 
 #include <stdlib.h>
@@ -6,11 +6,11 @@
 
 #include "modules/common/pieces.h"
 
-enum { READY_BYTES = 64 * 1024 }; /* that may wait for the client when a page is read */
+enum { READY_BYTES = 64 * 1024 }; /* that may wait for the client before a page is read */
 
 struct sending {
     struct slots *slots;
-    int64_t account; /* holds a slot for it */
+    int64_t account; /* holds a slot for this account */
     struct array_source source;
     bool begun; /* items have been sent */
 };
@@ -96,7 +96,7 @@ static enum pieces_next send_page(struct bb_request *rq, struct pieces *pieces, 
     return more ? PIECES_MORE : PIECES_WHOLE;
 }
 
-/* ---- the beginning ---- */
+/* ---- starting ---- */
 
 int array_send(struct bb_request *rq, struct slots *slots, const struct array_source *source)
 {

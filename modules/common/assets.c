@@ -1,4 +1,4 @@
-/* Reading them; assets_response.c has the answers. */
+/* Reads the files; assets_response.c sends them. */
 #include "modules/common/assets_list.h"
 
 #include <dirent.h>
@@ -36,7 +36,7 @@ static int read_all(int fd, struct asset_bytes *bytes)
     return 0;
 }
 
-/* 0; 1: it is not there; -1: it cannot be read. */
+/* Returns 0; 1 if the file does not exist; -1 if it cannot be read. */
 static int read_file(int directory, const char *name, struct asset_bytes *bytes)
 {
     int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -55,7 +55,7 @@ static int read_file(int directory, const char *name, struct asset_bytes *bytes)
     return failed ? -1 : 0;
 }
 
-/* FNV-1a, of 64 bits: other bytes have another tag. */
+/* FNV-1a, 64 bits: different content has a different tag. */
 static void make_tag(struct asset *asset)
 {
     const struct asset_bytes *plain = &asset->forms[ASSET_PLAIN];
@@ -97,7 +97,7 @@ static int add(struct assets *assets, int directory, const char *name, bool hash
     return read_forms(directory, name, asset);
 }
 
-/* Takes the descriptor. */
+/* Takes ownership of the descriptor. */
 static int add_all(struct assets *assets, int directory, bool hashed)
 {
     DIR *list = directory < 0 ? NULL : fdopendir(directory);

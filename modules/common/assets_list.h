@@ -1,4 +1,4 @@
-/* Inside of assets.h: the files in memory. */
+/* Internals of assets.h: the files in memory. */
 #ifndef COMMON_ASSETS_LIST_H
 #define COMMON_ASSETS_LIST_H
 

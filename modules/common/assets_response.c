@@ -1,4 +1,4 @@
-/* Files that browsers get, as answers. */
+/* The responses with files for browsers. */
 #include "modules/common/assets_list.h"
 
 #include <stdio.h>
@@ -6,7 +6,10 @@
 #include <string.h>
 #include <strings.h>
 
-/* Scripts, styles and connections of this host alone; pictures that styles hold as text, too. */
+/*
+ * Allows only scripts, styles and connections of this host; pictures may also be embedded in
+ * styles.
+ */
 #define POLICY                                                                                     \
     "default-src 'self'; img-src 'self' data: blob:; object-src 'none'; base-uri 'none';"          \
     " form-action 'self'; frame-ancestors 'none'"
@@ -32,7 +35,9 @@ static const char *type_of(const char *name)
     return "application/octet-stream";
 }
 
-/* The weight of a coding in Accept-Encoding, 0 to 1; -1: it is not in the list (RFC 9110, 12.5.3).
+/*
+ * Returns the weight of a coding in Accept-Encoding, 0 to 1; -1 if it is not in the list (RFC 9110,
+ * 12.5.3).
  */
 static double weight(const char *list, const char *coding)
 {
@@ -56,7 +61,7 @@ static double weight(const char *list, const char *coding)
     return -1;
 }
 
-/* The form that the client likes best; of those that it likes equally the smallest. */
+/* Returns the form that the client prefers; among equally preferred forms the smallest. */
 static enum asset_form form_for(struct bb_request *rq, const struct asset *asset)
 {
     static const char *const codings[ASSET_FORMS] = {"identity", "gzip", "br"};

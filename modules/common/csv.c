@@ -44,7 +44,7 @@ void csv_plain(struct csv *csv, const char *text)
         csv_bytes(csv, text, strlen(text));
 }
 
-/* Bytes of a character that makes a formula of what it begins; 0: it does not. */
+/* Returns the length in bytes of a character that starts a formula; 0: it does not. */
 static size_t starts_formula(const char *at)
 {
     static const char *const wide[] = {"\uff1d", "\uff0b", "\uff0d", "\uff20"};
@@ -80,8 +80,10 @@ static bool is_number(const char *text)
     return !*text && whole + part > 0;
 }
 
-/* Puts it with an apostrophe in front of each formula, and each quote twice, unless `csv` is NULL.
- * Whether there is a formula. */
+/*
+ * Appends the text with an apostrophe before each formula and each quote doubled, unless `csv` is
+ * NULL. Returns whether there is a formula.
+ */
 static bool defuse(struct csv *csv, const char *text)
 {
     bool fresh = true, found = *text && strchr("\t\r\n", *text);
@@ -125,8 +127,10 @@ void csv_text(struct csv *csv, const char *text)
     csv_bytes(csv, "\"", 1);
 }
 
-/* The reverse of defuse(): where that puts an apostrophe, one is left out. Whether there was one;
- * `out` may be NULL, or the text itself. */
+/*
+ * The reverse of defuse(): removes the apostrophes that it adds. Returns whether there was one;
+ * `out` may be NULL, or the text itself.
+ */
 static bool take_back(char *out, const char *text)
 {
     bool fresh = true, found = false, first = true;

@@ -34,7 +34,7 @@ static const struct network special_v4[] = {
     V4(240, 0, 0, 0, 4),     /* reserved, broadcast */
 };
 
-/* Of IPv6 only 2000::/3 is the public Internet; these parts of it are not. */
+/* In IPv6 only 2000::/3 is the public Internet; these parts of it are not. */
 static const struct network special_v6[] = {
     {{{{0x20, 0x01}}}, 23},                   /* protocol assignments: Teredo, ORCHID, benchmarks */
     {{{{0x20, 0x01, 0x0D, 0xB8}}}, 32},       /* documentation */
@@ -95,7 +95,7 @@ int network_address(struct in6_addr *out, const struct sockaddr *from)
     return 0;
 }
 
-/* Whether all bits from the prefix on are zero. */
+/* Returns whether all bits after the prefix are zero. */
 static bool host_bits_clear(const struct network *network)
 {
     for (int bit = network->prefix; bit < 128; bit++)
@@ -104,7 +104,7 @@ static bool host_bits_clear(const struct network *network)
     return true;
 }
 
-/* The number after the slash, 0..max; `max` where there is none; -1: not a number. */
+/* Returns the number after the slash, 0..max; `max` if there is none; -1 if it is not a number. */
 static int read_prefix(const char *text, int max)
 {
     if (!*text)

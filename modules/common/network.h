@@ -1,7 +1,7 @@
 /*
- * Networks of IP addresses, and which of them are nobody's business: private, loopback, link-local,
- * multicast, reserved, documentation, translation. An IPv4 address counts as itself however IPv6
- * wraps it (mapped); other wrappings (NAT64, 6to4, Teredo) are special as a whole.
+ * Networks of IP addresses, and the special ones that are not public: private, loopback,
+ * link-local, multicast, reserved, documentation, translation. An IPv4 address mapped into IPv6
+ * counts as the IPv4 address; other embeddings (NAT64, 6to4, Teredo) are special as a whole.
  *
  * Pure; any thread.
  */
@@ -13,25 +13,27 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
-/* IPv4 networks are held mapped into IPv6, with 96 added to the prefix. */
+/* IPv4 networks are stored mapped into IPv6, with 96 added to the prefix. */
 struct network {
     struct in6_addr base;
     int prefix;
 };
 
-/* Reads "10.0.0.0/8", "fd00::/8", "::1". 0, or -1: it is none, or bits are set behind the prefix.
+/*
+ * Parses "10.0.0.0/8", "fd00::/8", "::1". Returns 0, or -1 if the text is invalid or has bits set
+ * after the prefix.
  */
 int network_read(struct network *network, const char *text);
 
-/* An IPv4 address as one of IPv6. */
+/* Maps an IPv4 address into IPv6. */
 void network_map(struct in6_addr *out, const struct in_addr *v4);
 
-/* The address of a socket address, IPv4 mapped. 0, or -1: not IP. */
+/* Gets the address of a socket address, IPv4 mapped. Returns 0, or -1 if it is not IP. */
 int network_address(struct in6_addr *out, const struct sockaddr *from);
 
 bool network_has(const struct network *list, size_t count, const struct in6_addr *address);
 
-/* Whether the address lies in a special range (IANA's registries; see network.c). */
+/* Returns whether the address is in a special range (IANA's registries; see network.c). */
 bool network_special(const struct in6_addr *address);
 
 #endif

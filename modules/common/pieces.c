@@ -1,4 +1,4 @@
-/* A stream closes on a thread of its own choosing, and may be used only until then: the lock. */
+/* A stream is closed on any thread and must not be used afterwards; the lock ensures that. */
 #include "modules/common/pieces.h"
 
 #include <pthread.h>
@@ -6,17 +6,17 @@
 #include <string.h>
 
 #define PAUSE_MS 20
-#define PAUSES 500 /* in one piece of work */
+#define PAUSES 500 /* per piece */
 
 struct pieces {
     struct bb_host *host;
     const struct pieces_source *source;
     void *arg;
-    enum pieces_next next; /* of the last piece of work */
+    enum pieces_next next; /* result of the last piece */
     pthread_mutex_t lock;
-    /* under the lock */
+    /* Guarded by the lock. */
     struct bb_stream *stream; /* NULL: closed */
-    bool working;             /* a piece of work is under way, or asked for */
+    bool working;             /* a piece is being made, or was requested */
 };
 
 static void free_pieces(struct pieces *pieces)
@@ -39,7 +39,7 @@ static void closed(struct bb_stream *stream, void *arg)
         free_pieces(pieces);
 }
 
-/* No work follows. */
+/* Ends the stream; no more work follows. */
 static void finish(struct pieces *pieces, bool whole)
 {
     pthread_mutex_lock(&pieces->lock);
@@ -55,7 +55,7 @@ static void finish(struct pieces *pieces, bool whole)
         free_pieces(pieces);
 }
 
-/* Bytes that wait; -1: nobody listens any more. */
+/* Returns the bytes that wait for the client; -1 if the client has gone. */
 static int64_t waiting(struct pieces *pieces)
 {
     pthread_mutex_lock(&pieces->lock);
@@ -83,7 +83,10 @@ int pieces_send(struct pieces *pieces, const char *bytes, size_t length)
     return lost;
 }
 
-/* Until the client has taken most of what waits: 1; 0: not yet; -1: it has gone. */
+/*
+ * Waits until the client has received most of the data. Returns 1, 0 if it has not yet, -1 if it
+ * has gone.
+ */
 static int client_ready(struct bb_request *rq, struct pieces *pieces)
 {
     for (int pauses = 0; pauses < PAUSES; pauses++) {
@@ -110,7 +113,7 @@ static void work(struct bb_request *rq, void *arg)
 
 static int go_on(struct pieces *pieces);
 
-/* A piece that ended in the middle, for want of memory, has failed. */
+/* A work function that ended early, because memory ran out, has failed. */
 static void worked(void *arg, bool whole)
 {
     struct pieces *pieces = arg;
@@ -143,7 +146,7 @@ static struct pieces *new_pieces(struct bb_request *rq, const struct pieces_sour
     return pieces;
 }
 
-/* 0, or -1: no memory. */
+/* Returns 0, or -1 if out of memory. */
 static int name_file(struct bb_request *rq, const char *name)
 {
     if (!name)
@@ -160,7 +163,7 @@ int pieces_begin(struct bb_request *rq, const struct pieces_source *source, void
     struct bb_stream_options options = {
         .size = sizeof(options),
         .type = source->type,
-        .limit = SIZE_MAX, /* never more than the bytes of `ready` and a piece */
+        .limit = SIZE_MAX, /* the stream never holds more than `ready` bytes and a piece */
         .closed = closed,
         .arg = pieces,
         .whole = true,

@@ -1,18 +1,18 @@
 /*
- * Answers of any length as a stream of pieces, in bounded memory.
+ * Responses of any length as a stream of pieces, in bounded memory.
  *
- * A piece of work makes and sends a piece, and the next one is asked for when it is done; before it
- * begins, it waits until the client has taken most of what went before. So there is a piece or two
- * in memory, and no connection to the database while the client does not read. When something fails
- * the stream is cut, so that what is missing does not look like the end. Each module that uses it
- * is built with a copy of its own.
+ * A work function makes and sends a piece, and is called again for the next one. Before it is
+ * called, the stream waits until the client has received most of the earlier data. So there are one
+ * or two pieces in memory, and no database connection is held while the client does not read. If an
+ * error occurs, the stream is cut, so that the client can see that the response is incomplete. Each
+ * module that uses this has its own copy compiled in.
  */
 #ifndef PIECES_H
 #define PIECES_H
 
 #include <busbar/busbar.h>
 
-/* An answer under way. It frees itself. */
+/* A response in progress. It frees itself. */
 struct pieces;
 
 enum pieces_next { PIECES_MORE, PIECES_WHOLE, PIECES_CUT };
@@ -20,22 +20,26 @@ enum pieces_next { PIECES_MORE, PIECES_WHOLE, PIECES_CUT };
 struct pieces_source {
     const char *type; /* Content-Type */
     const char *name; /* of the file that browsers save; NULL: none */
-    size_t ready;     /* bytes that may wait for the client when a piece is made */
-    /* Sends the next piece, if there is one, and says what follows. Parks. */
+    size_t ready;     /* bytes that may wait for the client before a piece is made */
+    /*
+     * Sends the next piece, if there is one, and returns whether more follows. May park the fiber.
+     */
     enum pieces_next (*work)(struct bb_request *rq, struct pieces *pieces, void *arg);
-    void (*drop)(struct bb_host *host, void *arg); /* at the end, on any thread */
+    void (*drop)(struct bb_host *host, void *arg); /* called at the end, on any thread */
 };
 
 /*
- * Answers with a stream that begins with these bytes; bytes NULL: there was no memory for them.
- * `source` lives as long as the module. `arg` is the answer's from here on, whatever becomes of it.
- * The status of the answer given. Parks.
+ * Responds with a stream that begins with these bytes; bytes NULL means that there was no memory
+ * for them. `source` must live as long as the module. Takes ownership of `arg`, also on failure.
+ * Returns the status of the response sent. May park the fiber.
  */
 int pieces_begin(struct bb_request *rq, const struct pieces_source *source, void *arg,
                  const char *bytes, size_t length);
 
-/* For `work`: copies bytes into the stream, if there are any. 0, or -1: there is nobody to read
- * them, or no memory. */
+/*
+ * For `work`: copies bytes into the stream, if there are any. Returns 0, or -1 if the client has
+ * gone or memory ran out.
+ */
 int pieces_send(struct pieces *pieces, const char *bytes, size_t length);
 
 #endif

@@ -9,7 +9,7 @@ struct slots {
     const char *what;
     int64_t each;
     size_t count;
-    int64_t accounts[]; /* the holder of each; 0: it is free */
+    int64_t accounts[]; /* the holder of each; 0: free */
 };
 
 struct slots *slots_new(struct bb_host *host, int64_t count, int64_t each, const char *what)

@@ -10,7 +10,10 @@
 
 #define OWN_MS 1000
 
-/* Under 1024 only the two of the web are open. These above are known for other things. */
+/*
+ * Below 1024 only the two ports of the web are allowed. These ports above are known for other
+ * services.
+ */
 static const int closed_ports[] = {
     1080, 1433, 1521, 1719, 1720, 1723,  2049,  2375,  2376,  2379,  2380, 3306,
     3389, 3659, 4045, 4190, 5060, 5061,  5432,  5433,  5672,  5900,  5984, 6000,
@@ -43,7 +46,7 @@ static bool read_network(struct network *network, const char *text, size_t lengt
     return network_read(network, copy) == 0;
 }
 
-/* An entry may name several networks, as a variable of the environment does. */
+/* An entry may have several networks, as an environment variable does. */
 static size_t count_networks(const json_t *list)
 {
     size_t count = json_array_size(list);
@@ -54,7 +57,7 @@ static size_t count_networks(const json_t *list)
     return count;
 }
 
-/* NULL, or the reason. */
+/* Returns NULL, or an error text. */
 static const char *read_networks(const json_t *list, struct network **networks, size_t *count)
 {
     *networks = calloc(count_networks(list) + 1, sizeof(**networks));
@@ -143,8 +146,8 @@ static bool address_open(const struct target_rules *rules, const struct in6_addr
 }
 
 /*
- * The address that a host name is in truth, by the rules of inet_aton(), which are those of the
- * resolver: 127.1, 2130706433, 0x7f.1, 0177.0.0.1. curl writes most of them out by itself.
+ * Gets the address that a host name really means by the rules of inet_aton(), which the resolver
+ * uses: 127.1, 2130706433, 0x7f.1, 0177.0.0.1. curl normalizes most of them itself.
  */
 static bool literal(const char *host, struct in6_addr *out)
 {
@@ -163,7 +166,7 @@ static bool literal(const char *host, struct in6_addr *out)
     return inet_pton(AF_INET6, bare, out) == 1;
 }
 
-/* "localhost" and all names under it mean the machine itself (RFC 6761). */
+/* "localhost" and all names below it mean the machine itself (RFC 6761). */
 static bool is_localhost(const char *host)
 {
     size_t length = strlen(host), own = strlen("localhost");
@@ -172,7 +175,10 @@ static bool is_localhost(const char *host)
            (length == own || host[length - own - 1] == '.');
 }
 
-/* Whether the last label begins with a digit: then it is no name, but may be taken for a number. */
+/*
+ * Returns whether the last label begins with a digit: such a text is not a name, but may be taken
+ * for a number.
+ */
 static bool numeric_end(const char *host)
 {
     const char *dot = strrchr(host, '.');
@@ -180,7 +186,7 @@ static bool numeric_end(const char *host)
     return host[0] != '[' && strchr("0123456789", (dot ? dot + 1 : host)[0]) != NULL;
 }
 
-/* By the rules of DNS: a name that breaks them could never be found. */
+/* Checks the rules of DNS: a name that violates them cannot be resolved. */
 static bool is_name(const char *host)
 {
     size_t label = 0;
@@ -193,7 +199,10 @@ static bool is_name(const char *host)
     return strlen(host) <= 253;
 }
 
-/* What a name leads to is seen when it is connected to: a port that is open somewhere may do. */
+/*
+ * The address of a name is checked only when connecting, so a port is allowed if it is open in any
+ * network.
+ */
 static bool name_open(const struct target_rules *rules, int port)
 {
     return port_open(rules, port) || rules->open_count;
@@ -218,7 +227,7 @@ static const char *host_problem(const struct target_rules *rules, char *host, in
     if (!known && !is_name(host))
         return "must have a host of at most 253 characters, 1 to 63 between its dots";
     if (!known && is_localhost(host))
-        known = true; /* ::1 or 127.0.0.1: opened by either */
+        known = true; /* ::1 or 127.0.0.1: opened by either one */
     if (known ? address_open(rules, &address, port) : name_open(rules, port))
         return NULL;
     if (is_localhost(host) && inet_pton(AF_INET6, "::ffff:127.0.0.1", &address) == 1 &&
@@ -252,7 +261,10 @@ static const char *parts_problem(const struct target_rules *rules, CURLU *parts)
     return problem;
 }
 
-/* In ASCII, what browsers encode in each part. So are spaces and all bytes beyond ASCII. */
+/*
+ * The ASCII characters that browsers encode in each part. Spaces and all non-ASCII bytes are
+ * encoded too.
+ */
 #define OF_PATH " \"#<>?^`{}"
 #define OF_QUERY " \"#<>'"
 #define OF_FRAGMENT " \"<>`"
@@ -271,7 +283,7 @@ static char *encode_part(char *out, const char *part, const char *set, bool *cha
     return out;
 }
 
-/* NULL: nothing had to be encoded, or there is no memory. */
+/* Returns NULL if nothing had to be encoded, or if out of memory. */
 static char *encode_parts(CURLU *parts)
 {
     enum { SCHEME, HOST, PORT, PATH, QUERY, FRAGMENT, COUNT };
@@ -332,7 +344,7 @@ char *target_encode(const char *given)
     return encoded;
 }
 
-/* In characters, not bytes; *bad: one that must not stand in a URL. */
+/* Counts characters, not bytes; sets *bad if one is not allowed in a URL. */
 static size_t count_characters(const char *url, bool *bad)
 {
     size_t characters = 0;
@@ -342,7 +354,7 @@ static size_t count_characters(const char *url, bool *bad)
         unsigned char byte = (unsigned char)*at;
 
         characters += (byte & 0xC0) != 0x80;
-        /* U+0080 to U+009F are controls too: C2 80 to C2 9F */
+        /* U+0080 to U+009F are controls too: C2 80 to C2 9F. */
         if (byte <= ' ' || byte == 0x7F || byte == '\\' ||
             (byte == 0xC2 && (unsigned char)at[1] < 0xA0))
             *bad = true;
@@ -361,7 +373,7 @@ const char *target_problem(const struct target_rules *rules, const char *url)
         return "must not contain spaces, control characters or backslashes";
     if (strncasecmp(url, "http://", 7) && strncasecmp(url, "https://", 8))
         return problem;
-    if (strchr(url, ':')[3] == '/') /* curl would forgive a third slash */
+    if (strchr(url, ':')[3] == '/') /* curl would accept a third slash */
         return problem;
 
     CURLU *parts = curl_url();
@@ -399,7 +411,7 @@ static void read_own(struct target_guard *guard)
     for (const struct ifaddrs *at = list; at; at = at->ifa_next) {
         if (!at->ifa_addr || network_address(&guard->own[guard->own_count], at->ifa_addr))
             continue;
-        /* More than fit: not known is refused, which is the safe side. */
+        /* If there are more addresses than fit, all connections are refused, to be safe. */
         if (guard->own_count + 1 == TARGET_OWN_MAX)
             guard->own_known = false;
         else

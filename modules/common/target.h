@@ -1,15 +1,15 @@
 /*
- * The target guard: where requests of the host may go, as to webhooks. Of a URL target_problem()
- * refuses what can be seen from it: its form, a literal address in any spelling, a port. At each
- * connect target_open_socket() refuses by the address that the socket is about to be connected to,
- * whatever name, table or answer of a name server it came from: the special ranges and the
- * machine's own addresses. The setting allow_networks opens networks for both; allow_ports opens
- * ports. Each module that uses this is built with a copy of its own.
+ * The target guard: decides where requests of the host may go, for example to webhooks.
+ * target_problem() refuses a URL by its text: its form, a literal address in any spelling, a port.
+ * At each connect, target_open_socket() checks the address that the socket is about to connect to,
+ * whatever name, table or DNS response it came from, and refuses the special ranges and the
+ * machine's own addresses. The setting allow_networks allows networks in both functions;
+ * allow_ports allows ports. Each module that uses this has its own copy compiled in.
  *
- * URLs are taken apart by curl's own parser alone, so that what was checked is what is called.
+ * Only curl's own parser splits URLs, so that the URL that is checked is the URL that is called.
  *
- * The rules are built in `open` and only read afterwards, from any thread. A target_guard is one
- * thread's: it remembers the machine's addresses for a second.
+ * The rules are built in `open`; after that they are read-only and may be used on any thread. A
+ * target_guard belongs to one thread: it caches the machine's addresses for a second.
  */
 #ifndef COMMON_TARGET_H
 #define COMMON_TARGET_H
@@ -26,69 +26,72 @@ struct target_rules {
     size_t network_count;
     struct network *open; /* allowed, on every port */
     size_t open_count;
-    int64_t *ports; /* allowed although not a port of web servers */
+    int64_t *ports; /* allowed although not a web server's port */
     size_t port_count;
 };
 
 /*
  * Reads the settings (NULL: empty): lists of networks, of ports, and of networks with all their
- * ports. 0; or -1 with the reason in `why`, and the rules are empty.
+ * ports. Returns 0, or -1 with the reason in `why`; then the rules are empty.
  */
 int target_rules_read(struct target_rules *rules, const json_t *networks, const json_t *ports,
                       const json_t *open, char *why, size_t why_size);
 void target_rules_free(struct target_rules *rules);
 
-/* NULL: the URL may be called; else what it must be or not, to follow the field's name. */
+/*
+ * Returns NULL if the URL may be called; else a text such as "must be …" to append to the field's
+ * name.
+ */
 const char *target_problem(const struct target_rules *rules, const char *url);
 
 /*
  * Returns the URL with its path, query and fragment percent-encoded as browsers do it (WHATWG URL),
  * because servers refuse such bytes raw. Spaces around the URL are dropped. A URL that needs no
- * encoding stays as it is, and so does one that cannot be parsed: the result is what
- * target_problem() must judge. The caller frees it; NULL: no memory.
+ * encoding, or that cannot be parsed, is returned unchanged, so check the result with
+ * target_problem(). The caller frees it; NULL: out of memory.
  */
 char *target_encode(const char *url);
 
-#define TARGET_OWN_MAX 64 /* addresses of the machine that are remembered */
+#define TARGET_OWN_MAX 64 /* addresses of the machine that are cached */
 
 struct target_guard {
     const struct target_rules *rules;
     struct in6_addr own[TARGET_OWN_MAX];
     size_t own_count;
-    bool own_known;    /* false: they could not be read, nothing may be connected to */
-    int64_t own_until; /* milliseconds of the monotonic clock */
+    bool own_known;    /* false: the addresses could not be read, so every connection is refused */
+    int64_t own_until; /* in milliseconds of the monotonic clock */
 };
 
-/* Whether a socket may be connected to the address now. */
+/* Returns whether a socket may be connected to the address now. */
 bool target_allowed(struct target_guard *guard, const struct sockaddr *address);
 
-/* What CURLOPT_OPENSOCKETDATA points to, one for each transfer. */
+/* The target of CURLOPT_OPENSOCKETDATA, one for each transfer. */
 struct target_socket {
     struct target_guard *guard;
-    bool refused; /* an address was refused: the reason of CURLE_COULDNT_CONNECT */
+    bool refused; /* an address was refused, which causes CURLE_COULDNT_CONNECT */
 };
 
-/* CURLOPT_OPENSOCKETFUNCTION */
+/* For CURLOPT_OPENSOCKETFUNCTION. */
 curl_socket_t target_open_socket(void *data, curlsocktype purpose, struct curl_sockaddr *address);
 
 /* ---- target_options.c ---- */
 
 struct target_options {
     int64_t timeout_ms; /* for a whole request */
-    int64_t idle_s;     /* that a connection is kept without use */
-    bool http2;         /* where the server offers it over TLS */
+    int64_t idle_s;     /* how long an unused connection is kept */
+    bool http2;         /* if the server offers it over TLS */
 };
 
 /*
- * Sets what all requests have that go where the guard allows: http and https alone, no redirects,
- * proxies, .netrc or users in URLs, certificates verified. CURLE_OK, or what libcurl says.
+ * Sets the options of all guarded requests: only http and https, no redirects, proxies, .netrc or
+ * users in URLs, certificates are verified. Returns CURLE_OK, or libcurl's error.
  */
 CURLcode target_set_options(CURL *easy, const struct target_options *options);
 
 /*
- * Whether the system's authorities are in a file. libcurl keeps what it reads from one for the next
- * connections, and not what it reads from the directory that Debian has beside it: reading that
- * takes ten times as long as a handshake.
+ * Returns whether the system's authorities are in a file. libcurl caches authorities read from a
+ * file for the next connections, but not authorities read from the directory that Debian has in
+ * addition: reading that takes ten times as long as a handshake.
  */
 bool target_authorities_in_a_file(void);
 

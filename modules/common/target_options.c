@@ -3,8 +3,8 @@
 #include "config.h"
 #include "modules/common/target.h"
 
-#define LIFETIME_S 600L    /* of a connection: a name's new address is heeded by then */
-#define AUTHORITIES_S 600L /* how long the authorities are kept after they were read */
+#define LIFETIME_S 600L    /* of a connection: a new address of a name is used after this time */
+#define AUTHORITIES_S 600L /* how long authorities are cached */
 
 CURLcode target_set_options(CURL *easy, const struct target_options *options)
 {
