@@ -1,4 +1,4 @@
-/* What a request may bring: JSON, a form, or parts with files. */
+/* The body of a request: JSON, a form, or parts with files. */
 #include "docs.h"
 
 #define BYTES "application/octet-stream"
@@ -8,7 +8,7 @@ static json_t *content_of(json_t *schema)
     return json_pack("{s:o}", "schema", schema);
 }
 
-/* The name "*" stands for any. */
+/* The name "*" means any name. */
 static const char *part_name(const struct bb_part *part)
 {
     return part->name[0] == '*' ? "file" : part->name;
@@ -16,8 +16,7 @@ static const char *part_name(const struct bb_part *part)
 
 static json_t *files_schema(struct docs_maker *maker, const struct bb_part *part)
 {
-    /* OpenAPI 3.1 needs only the media type; Swagger UI offers to choose a file because of the
-     * format. */
+    /* OpenAPI 3.1 needs only the media type; the format makes Swagger UI offer to choose a file. */
     json_t *file = json_pack("{s:s, s:s, s:s}", "type", "string", "format", "binary",
                              "contentMediaType", BYTES);
 

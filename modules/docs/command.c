@@ -1,4 +1,7 @@
-/* busbar reference: the document without a host that runs, for pages and programs made of it. */
+/*
+ * `busbar reference`: prints the document without a running host, for pages and programs generated
+ * from it.
+ */
 #include "docs.h"
 
 #include <string.h>

@@ -1,9 +1,9 @@
-/* What all answers refer to: the headers and the body of errors. */
+/* The components to which all responses refer: headers, and the body of errors. */
 #include "docs.h"
 
 #include <string.h>
 
-/* Whether every answer of a status that has the header at all has it. */
+/* Returns whether all responses with a given status that may have the header do have it. */
 static bool is_certain(const char *header)
 {
     static const char *const names[] = {"RequestId",   "RetryAfter", "Authenticate",

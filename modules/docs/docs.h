@@ -1,7 +1,7 @@
 /*
- * docs: the reference of the API, made from the tables of the modules that are loaded. The document
- * (OpenAPI 3.1) is made once for each generation, before its first request, so that loading or
- * removing a module changes it and nothing else can.
+ * docs: the reference of the API, built from the tables of the loaded modules. The document
+ * (OpenAPI 3.1) is built once per generation, before its first request; only loading or removing a
+ * module changes it.
  */
 #ifndef DOCS_H
 #define DOCS_H
@@ -10,89 +10,100 @@
 
 #include "modules/common/assets.h"
 
-/* The row at a place of a table, however large the rows are that the host has. */
+/*
+ * Returns a row of a table. The stride is the host's, whose rows may be larger than this module's.
+ */
 #define DOCS_ROW(type, table, index)                                                               \
     ((const struct type *)(const void *)((const char *)(table).rows + (index) * (table).stride))
 
 struct docs_text {
-    char *bytes; /* malloc'ed; NULL: no memory */
+    char *bytes; /* malloc'ed; NULL: out of memory */
     size_t length;
     char tag[24]; /* entity tag, quoted */
 };
 
 struct docs {
     struct docs_text json, yaml;
-    struct assets *pages; /* NULL: they are not installed */
+    struct assets *pages; /* NULL: not installed */
 };
 
-/* What is said of the service beside the tables, and where the page's files are; "": none. */
+/*
+ * Texts of the service that are not in the tables, and the directory of the page's files; "": none.
+ */
 struct docs_settings {
     const char *title, *description, *contact, *pages;
 };
 
 /*
- * While a document is made: what was put into it without memory. All functions take NULL for JSON
- * that could not be made, and count that as a failure.
+ * Used while a document is built: records whether memory ran out. All functions accept NULL for
+ * JSON that could not be created, and record it as a failure.
  */
 struct docs_maker {
     struct bb_host *host;
     bool failed;
 };
 
-/* document.c: the whole, the caller's; NULL: no memory. */
+/* document.c: builds the whole document, owned by the caller; NULL: out of memory. */
 json_t *docs_document(struct bb_host *host);
 
-/* json_maker.c: take `value`. */
+/* json_maker.c: take ownership of `value`. */
 void docs_put(struct docs_maker *maker, json_t *object, const char *key, json_t *value);
 void docs_append(struct docs_maker *maker, json_t *list, json_t *value);
-/* A text that is absent where it is NULL or empty. */
+/* Adds a text unless it is NULL or empty. */
 void docs_put_text(struct docs_maker *maker, json_t *object, const char *key, const char *text);
 json_t *docs_reference(const char *kind, const char *name); /* {"$ref": "#/components/…"} */
 
-/* schema.c: what a field, or an object of fields, may be. `answer`: in what the host sends. */
+/* schema.c: the schema of a field, or of an object of fields. `answer`: for a response. */
 json_t *docs_schema(struct docs_maker *maker, const struct bb_field *field, bool answer);
 json_t *docs_object(struct docs_maker *maker, const struct bb_table *fields, bool others,
                     bool answer);
 
-/* operation.c: a route. */
+/* operation.c: builds the operation of a route. */
 json_t *docs_operation(struct docs_maker *maker, const struct bb_module *module,
                        const struct bb_route *route);
-/* The path in OpenAPI's form, "/api/device/{externalId}": the caller's; NULL: no memory. */
+/*
+ * Returns the path in OpenAPI's form, "/api/device/{externalId}", owned by the caller; NULL: out of
+ * memory.
+ */
 char *docs_path(const char *path);
 
-/* rows.c: the columns of rows in Markdown, the caller's; NULL: the route is not about rows, unless
- * maker->failed. */
+/*
+ * rows.c: returns the columns of rows in Markdown, owned by the caller; NULL: the route is not
+ * about rows, or maker->failed is set.
+ */
 char *docs_columns(struct docs_maker *maker, const struct bb_module *module,
                    const struct bb_route *route);
 
-/* body.c: what a request may bring; NULL: nothing, unless maker->failed. */
+/* body.c: builds the request body; NULL: none, or maker->failed is set. */
 json_t *docs_request_body(struct docs_maker *maker, const struct bb_route *route);
 
-/* responses.c: the answers of a route, and those that routes share. */
+/* responses.c: builds the responses of a route, and those that routes share. */
 json_t *docs_answers(struct docs_maker *maker, const struct bb_route *route);
 json_t *docs_shared_answers(struct docs_maker *maker);
 
-/* components.c: what answers refer to. */
+/* components.c: builds the components to which responses refer. */
 json_t *docs_shared_headers(struct docs_maker *maker);
 json_t *docs_error_schema(struct docs_maker *maker);
 
-/* events.c: the events of all modules as webhooks; NULL where nobody sends any. */
+/* events.c: builds the events of all modules as webhooks; NULL if no module sends any. */
 json_t *docs_webhooks(struct docs_maker *maker);
 
-/* document_text.c: both texts of the generation's document. 0, or -1: no memory, and neither is
- * there. */
+/*
+ * document_text.c: makes both texts of the generation's document. Returns 0, or -1 if out of
+ * memory; then neither exists.
+ */
 int docs_make(struct bb_host *host, struct docs *docs);
 
-/* yaml.c: 0, or -1: no memory. */
+/* yaml.c: returns 0, or -1 if out of memory. */
 int docs_yaml(const json_t *document, struct docs_text *text);
 
-/* show.c */
+/* show.c: the routes. */
 int docs_show_json(struct bb_request *rq);
 int docs_show_yaml(struct bb_request *rq);
 int docs_show_page(struct bb_request *rq);
 int docs_show_file(struct bb_request *rq);
 
-/* command.c: `busbar reference`. */
+/* command.c: the command `busbar reference`. */
 int docs_command_reference(struct bb_request *rq);
 
 #endif

@@ -1,4 +1,4 @@
-/* The whole document: what is said once, and the routes of all modules by their paths. */
+/* Builds the whole document: the general parts, and the routes of all modules by their paths. */
 #include "docs.h"
 
 #include <stdlib.h>
@@ -60,7 +60,7 @@ static json_t *components(struct docs_maker *maker)
                      "securitySchemes", security_schemes());
 }
 
-/* The routes of a module that has any; others have no tag. */
+/* Adds the routes of a module; a module without routes or events has no tag. */
 static void add_module(struct docs_maker *maker, const struct bb_module *module, json_t *paths,
                        json_t *tags)
 {
@@ -78,7 +78,7 @@ static void add_module(struct docs_maker *maker, const struct bb_module *module,
         if (path && !item)
             docs_put(maker, paths, path, item = json_object());
         for (size_t k = 0; route->method[k] && k + 1 < sizeof(method); k++)
-            method[k] = (char)(route->method[k] | 0x20); /* ASCII in small letters */
+            method[k] = (char)(route->method[k] | 0x20); /* ASCII lower case */
         docs_put(maker, item, method, docs_operation(maker, module, route));
         free(path);
     }

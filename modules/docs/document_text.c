@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* FNV-1a, of 64 bits: another document has another tag. */
+/* FNV-1a, 64 bits: a different document has a different tag. */
 static void make_tag(struct docs_text *text)
 {
     uint64_t hash = UINT64_C(14695981039346656037);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Whether a module hears all events: it is one that passes them on. */
+/* Returns whether a module receives all events, which means that it passes them on. */
 static bool passes_on(const struct bb_module *module)
 {
     for (size_t i = 0; i < module->hooks.count; i++)

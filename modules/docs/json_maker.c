@@ -1,4 +1,4 @@
-/* Small pieces of JSON, with what went wrong remembered until the end. */
+/* Small pieces of JSON; failures are recorded until the end. */
 #include "docs.h"
 
 #include <stdio.h>

@@ -1,4 +1,7 @@
-/* docs: its tables, and what it makes of the other modules' before the first request. */
+/*
+ * The tables of the docs module, and building the document from the other modules' tables before
+ * the first request.
+ */
 #include "docs.h"
 
 #include <busbar/bulk.h>

@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Each :name as {name}, which takes one character more: a path of colons would double. */
+/*
+ * Turns each :name into {name}, which is one character longer; a path of colons would double in
+ * length.
+ */
 char *docs_path(const char *path)
 {
     char *text = malloc(strlen(path) * 2 + 1), *to = text;
@@ -28,7 +31,7 @@ char *docs_path(const char *path)
     return text;
 }
 
-/* GET /api/chat/chain/:headUuid is getChatChainByHeadUuid. */
+/* Makes an id: GET /api/chat/chain/:headUuid becomes getChatChainByHeadUuid. */
 static json_t *operation_id(const struct bb_route *route)
 {
     const char *path = strncmp(route->path, "/api/", 5) ? route->path : route->path + 4;
@@ -86,7 +89,7 @@ static json_t *roles_of(struct docs_maker *maker, const struct bb_route *route)
     return list;
 }
 
-/* The length of a text's first sentence, with the full stop. */
+/* Returns the length of a text's first sentence, including the full stop. */
 static size_t first_sentence(const char *text)
 {
     const char *end = strstr(text, ". ");
@@ -94,7 +97,7 @@ static size_t first_sentence(const char *text)
     return end ? (size_t)(end - text) + 1 : strlen(text);
 }
 
-/* The first sentence of its help; without any, its path. */
+/* Returns the first sentence of the route's help; without help, its path. */
 static json_t *summary_of(const struct bb_route *route)
 {
     const char *text = route->help && *route->help ? route->help : route->path;
@@ -103,7 +106,10 @@ static json_t *summary_of(const struct bb_route *route)
     return json_stringn(text, text[length - 1] == '.' ? length - 1 : length);
 }
 
-/* What its help says behind the summary, who may call it, and the columns of rows; NULL: none. */
+/*
+ * Returns the rest of the route's help, the roles that may call it, and the columns of rows; NULL:
+ * nothing.
+ */
 static json_t *description_of(const struct bb_route *route, const json_t *roles,
                               const char *columns)
 {

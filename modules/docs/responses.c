@@ -1,4 +1,6 @@
-/* The answers of a route: its success, and the errors that it may have, which are the same for all.
+/*
+ * The responses of a route: its success, and its possible errors, which are the same for all
+ * routes.
  */
 #include "docs.h"
 
@@ -7,17 +9,17 @@
 
 enum when {
     ALWAYS,
-    WITH_TOKEN = 1, /* the route asks for one */
-    WITH_NAMES = 2, /* the path names something, and not just somebody by e-mail */
+    WITH_TOKEN = 1, /* the route requires a token */
+    WITH_NAMES = 2, /* the path names an object, other than a person by e-mail */
     WITH_BODY = 4,
     WITH_KEY = 8,         /* Idempotency-Key */
-    IF_NAMED = 16,        /* only where the route itself says so */
-    WITH_LONG_TARGET = 32 /* what path and query may have does not fit into every head */
+    IF_NAMED = 16,        /* only if the route itself lists it */
+    WITH_LONG_TARGET = 32 /* path and query may exceed the limit of the target */
 };
 
 enum {
-    TARGET_MAX = 6 * 1024, /* bytes of a target that the host takes wherever it repeats it */
-    ESCAPED_MAX = 12       /* bytes of a character of four bytes, each as %XX */
+    TARGET_MAX = 6 * 1024, /* bytes of a target that the host accepts wherever it repeats it */
+    ESCAPED_MAX = 12 /* length of a character of four bytes, each as %XX */
 };
 
 static const struct shared {
@@ -59,7 +61,7 @@ static bool names_something(const struct bb_route *route)
     return false;
 }
 
-/* The bytes that the texts among some fields may have in a target, as far as it matters. */
+/* Returns the maximum length in a target of the texts among some fields, up to TARGET_MAX. */
 static size_t longest(const struct bb_table *fields)
 {
     size_t bytes = 0;
@@ -79,7 +81,7 @@ static unsigned cases_of(const struct bb_route *route)
 {
     bool long_target = longest(&route->segments) + longest(&route->query) >= TARGET_MAX;
     bool body = route->body.count || route->parts.count;
-    /* A stranger's key counts with his request alone: another request never meets it. */
+    /* An anonymous caller's key applies to that request only, so it never conflicts. */
     bool key = route->flags & BB_CREATES && !(route->roles & BB_ANYONE);
 
     return (route->roles & BB_ANYONE ? 0 : WITH_TOKEN) | (names_something(route) ? WITH_NAMES : 0) |
@@ -108,7 +110,7 @@ static bool has_query(const struct bb_route *route, const char *name)
     return false;
 }
 
-/* What is somebody's own and neither JSON nor read by a program alone is sent as a file. */
+/* Private content that is neither JSON nor read only by programs is sent as a file. */
 static bool is_download(const struct bb_route *route)
 {
     return route->reply_type && !(route->roles & BB_ANYONE) &&
@@ -116,7 +118,7 @@ static bool is_download(const struct bb_route *route)
            strcmp(route->reply_type, "text/plain") != 0;
 }
 
-/* The host names in it what it passed over in a request (docs/errors.md). */
+/* `warnings` has the parts of a request that the host ignored (docs/errors.md). */
 static void add_warnings(struct docs_maker *maker, const struct bb_route *route, json_t *schema)
 {
     static const struct bb_field item[] = {{.name = "item", .type = BB_TEXT}};
@@ -132,7 +134,7 @@ static void add_warnings(struct docs_maker *maker, const struct bb_route *route,
         docs_put(maker, properties, warnings.name, docs_schema(maker, &warnings, true));
 }
 
-/* A row named "." is the answer itself. */
+/* A row named "." is the response itself. */
 static json_t *reply_schema(struct docs_maker *maker, const struct bb_route *route)
 {
     const struct bb_field *first = DOCS_ROW(bb_field, route->reply, 0);
@@ -154,7 +156,7 @@ static json_t *reply_content(struct docs_maker *maker, const struct bb_route *ro
     return json_pack("{s:{s:o}}", type, "schema", schema);
 }
 
-/* Those of every answer of a route. */
+/* The headers of every response of a route. */
 static json_t *usual_headers(void)
 {
     return json_pack("{s:o, s:o}", "X-Request-Id", docs_reference("headers", "RequestId"),
@@ -189,7 +191,7 @@ static json_t *success_of(struct docs_maker *maker, const struct bb_route *route
                      "headers", headers_of(maker, route), "content", reply_content(maker, route));
 }
 
-/* Some routes tell their state in a body of their own, whatever the status. */
+/* Some routes report their state in the usual body, whatever the status. */
 static json_t *told_in_503(struct docs_maker *maker, const struct bb_route *route)
 {
     json_t *either =
@@ -197,7 +199,7 @@ static json_t *told_in_503(struct docs_maker *maker, const struct bb_route *rout
 
     json_t *headers = usual_headers();
 
-    /* Only an error has it, and not the state. */
+    /* Only an error has this header; a reported state does not. */
     docs_put(maker, headers, "Retry-After",
              json_pack("{s:s, s:{s:s}}", "description",
                        "Seconds to wait before trying again. Only with an error.", "schema", "type",
@@ -226,7 +228,7 @@ json_t *docs_answers(struct docs_maker *maker, const struct bb_route *route)
     return answers;
 }
 
-/* The content of a status that routes share: an error, or what is said without one. */
+/* Returns the content of a shared status: an error, or the message of a 202. */
 static json_t *shared_content(const struct shared *answer)
 {
     json_t *schema = answer->status == 202 ? json_pack("{s:s, s:{s:{s:s}}}", "type", "object",
@@ -236,7 +238,7 @@ static json_t *shared_content(const struct shared *answer)
     return json_pack("{s:{s:o}}", "application/json", "schema", schema);
 }
 
-/* The header that only answers of this status have. */
+/* Adds the header that only responses with this status have. */
 static void put_own_header(struct docs_maker *maker, json_t *headers, int status)
 {
     if (status == 304)

@@ -1,6 +1,6 @@
 /*
- * The columns of files of rows: a table of each type that loaded modules give ("bulk rows:TYPE"),
- * in Markdown, where a file is sent and where its template is fetched.
+ * The columns of files of rows: a Markdown table for each type that loaded modules provide ("bulk
+ * rows:TYPE"), at the routes that accept a file and that return its template.
  */
 #include "docs.h"
 
@@ -30,7 +30,10 @@ static void write_type(FILE *out, const struct bb_given *given)
         write_column(out, DOCS_ROW(bb_field, rows->columns, i));
 }
 
-/* A route that takes a file, or gives one without saying which, of a module that asks for rows. */
+/*
+ * Returns whether a route, of a module that uses such types, accepts a file or returns one without
+ * naming an object.
+ */
 static bool is_about_rows(const struct bb_module *module, const struct bb_route *route)
 {
     bool gives = route->reply_type && !strcmp(route->reply_type, "text/csv");

@@ -78,8 +78,7 @@ static void put_choices(struct docs_maker *maker, json_t *schema, const struct b
     docs_put(maker, schema, "enum", list);
 }
 
-/* An example or a default is a text in the table, and a value of the field's type in the document.
- */
+/* An example or default is a text in the table, and a value of the field's type in the document. */
 static json_t *value_of(const struct bb_field *field, const char *text)
 {
     json_t *value = NULL;

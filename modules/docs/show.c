@@ -1,4 +1,4 @@
-/* GET /swagger-json and its other names: what was made when this generation went live. */
+/* GET /swagger-json and its other names: send the document made when this generation went live. */
 #include "docs.h"
 
 #include <string.h>

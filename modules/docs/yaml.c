@@ -1,4 +1,4 @@
-/* JSON as YAML, by libyaml. */
+/* Writes JSON as YAML with libyaml. */
 #include "docs.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@ static int emit(struct writer *writer, yaml_event_t *event)
     return yaml_emitter_emit(&writer->emitter, event) ? 0 : -1;
 }
 
-/* Texts are quoted, so that none is taken for a number, a date or a truth. */
+/* Texts are quoted, so that none is read as a number, a date or a boolean. */
 static int emit_scalar(struct writer *writer, const char *text, size_t length, bool quoted)
 {
     yaml_event_t event;
@@ -39,7 +39,7 @@ static int emit_number(struct writer *writer, const json_t *value)
 
 static int emit_value(struct writer *writer, const json_t *value);
 
-/* A mapping that is empty is written as {}. */
+/* Writes a mapping; an empty one is written as {}. */
 static int emit_object(struct writer *writer, json_t *object)
 {
     yaml_event_t event;
@@ -74,7 +74,7 @@ static int emit_array(struct writer *writer, const json_t *array)
     return yaml_sequence_end_event_initialize(&event) ? emit(writer, &event) : -1;
 }
 
-/* As deep as the document is, which the tables of the modules bound. */
+/* The depth of the recursion is bounded by the modules' tables. */
 static int emit_value(struct writer *writer, const json_t *value)
 {
     if (json_is_object(value))

@@ -1,9 +1,8 @@
 /*
- * GET /api/health touches nothing, so it answers while everything else waits; 503 while an event
- * loop stands. GET
- * /api/health/status tells what the host heard of each dependency within the last second; one that
- * is not configured is left out. GET /api/health/ready tells whether to send requests here: Redis
- * has no part in it.
+ * GET /api/health depends on nothing, so it responds while everything else waits; the status is 503
+ * while an event loop is blocked. GET /api/health/status returns the state of each dependency as of
+ * the last second, without dependencies that are not configured. GET /api/health/ready returns
+ * whether to send requests to this host; Redis does not matter for it.
  */
 #include "health.h"
 
@@ -37,12 +36,12 @@ static const struct dependency host = {BB_HOST, "host"};
 static const struct dependency *const of_status[] = {&database, &clocks, &schema, &redis, NULL};
 static const struct dependency *const of_ready[] = {&host, &database, &clocks, &schema, NULL};
 
-/* Every dependency stands in `details`, and in `info` if it is up, in `error` if not. */
+/* Every dependency is in `details`, and also in `info` if it is up, in `error` if not. */
 struct report {
     json_t *info, *error, *details;
 };
 
-/* 0, or -1: no memory. */
+/* Returns 0, or -1 if out of memory. */
 static int ask(struct bb_request *rq, const struct dependency *dependency, struct report *report)
 {
     bool timed = dependency->which == BB_DATABASE || dependency->which == BB_REDIS;
@@ -66,7 +65,7 @@ static int ask(struct bb_request *rq, const struct dependency *dependency, struc
     return json_object_set_new(report->details, dependency->name, state);
 }
 
-/* A host that is paused serves requests: it is up. 0, or -1: no memory. */
+/* A paused host serves requests, so it is up. Returns 0, or -1 if out of memory. */
 static int tell_pause(struct bb_request *rq, struct report *report)
 {
     const char *reason = bb_pause_reason(rq);

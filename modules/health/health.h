@@ -1,4 +1,4 @@
-/* health: is the process alive, and is what it depends on. */
+/* health: reports whether the process is alive, and the state of its dependencies. */
 #ifndef HEALTH_H
 #define HEALTH_H
 

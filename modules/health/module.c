@@ -1,4 +1,4 @@
-/* health: its tables, and nothing else. */
+/* The tables of the health module. */
 #include "health.h"
 
 // clang-format off

@@ -4,7 +4,6 @@
 
 #include <busbar/busbar.h>
 
-/* show.c */
 int metrics_show(struct bb_request *rq);
 
 #endif

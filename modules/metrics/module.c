@@ -1,4 +1,4 @@
-/* metrics: its tables, and nothing else. */
+/* The tables of the metrics module. */
 #include "metrics.h"
 
 static const struct bb_route routes[] = {

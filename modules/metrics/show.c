@@ -1,4 +1,4 @@
-/* GET /metrics. The host counts and writes; the module says who may look. */
+/* GET /metrics. The host counts and formats; this module decides who may read. */
 #include "metrics.h"
 
 int metrics_show(struct bb_request *rq)

@@ -1,6 +1,6 @@
 /*
- * Makes dist/: the page, and in dist/assets/ the files that it uses, each under a name with a hash of
- * its content, so that browsers may keep them for ever. Beside each file are its compressed forms.
+ * Builds dist/: the page, and in dist/assets/ the files that it uses. Each asset's name has a hash of its
+ * content, so that browsers may cache it forever. Each file also has compressed versions next to it.
  */
 'use strict'
 const crypto = require('node:crypto')
@@ -30,7 +30,7 @@ function write (file, bytes) {
   compress(file, bytes)
 }
 
-/* Without the line that names a map, which is not served. */
+/* Removes the line that names a source map, because maps are not served. */
 function content (name) {
   const bytes = fs.readFileSync(path.join(files[name], name))
   if (name.endsWith('.png')) return bytes

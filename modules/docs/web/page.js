@@ -1,6 +1,6 @@
 /*
- * Shows the document of this host and no other: the query of the page is not read. The pages of `make docs`
- * bring theirs along (scripts/make-reference), and there is no host that requests could be tried on.
+ * Always shows the document of this host; the query of the page is not read. The pages of `make docs` contain
+ * their document (scripts/make-reference); there is no host on which requests could be tried.
  */
 window.addEventListener('DOMContentLoaded', () => {
   const own = window.busbarReference
