@@ -6,11 +6,11 @@
 #include "modules/upstream/header.h"
 
 enum { MIB = 1024 * 1024 };
-enum { NOBODYS = -1 }; /* the account of jobs, hooks, commands and public routes together */
+enum { NOBODYS = -1 }; /* the common account of jobs, hooks, commands and public routes */
 
-/* ---- what may be sent ---------------------------------------------------------------------- */
+/* ---- checks of a request ---------------------------------------------------------------- */
 
-/* Those of a connection and of a body's length are libcurl's to write. */
+/* Headers of the connection and of the body's length, which libcurl writes. */
 static const char *const own_headers[] = {"host",
                                           "content-length",
                                           "transfer-encoding",
@@ -88,7 +88,7 @@ const char *call_problem(struct bb_request *rq, const struct upstream *upstream,
     return headers_problem(rq, request->headers, request->header_count);
 }
 
-/* ---- its memory ---------------------------------------------------------------------------- */
+/* ---- memory ----------------------------------------------------------------------------- */
 
 void call_release(struct call *call)
 {
@@ -116,7 +116,7 @@ void call_fail(struct call *call, int failed, const char *error)
     call->bytes = NULL;
 }
 
-/* The request that asked has ended: whatever comes now is for nobody. */
+/* The request that made the call has ended, so nobody needs the response. */
 static void call_leave(void *arg)
 {
     struct call *call = arg;
@@ -137,7 +137,9 @@ static bool append(struct call *call, const char *line)
     return longer != NULL;
 }
 
-/* To libcurl "Name:" takes a header away that it would write, and "Name;" is one without a value.
+/*
+ * libcurl reads "Name:" as removing a header that it would write, and "Name;" as a header without a
+ * value.
  */
 static bool add_headers(struct bb_request *rq, struct call *call,
                         const struct bb_upstream_request *request)

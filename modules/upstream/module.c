@@ -1,4 +1,7 @@
-/* upstream: its tables, and its state. A row is a line or three; clang-format makes it six. */
+/*
+ * The tables and the state of the upstream module. Rows are hand-formatted, because clang-format
+ * would spread them over six lines.
+ */
 #include "modules/upstream/upstream.h"
 
 #include <unistd.h>
@@ -127,7 +130,7 @@ static int open_upstream(struct bb_host *host, void **state)
     return 0;
 }
 
-/* Before the first request, and not in a command, which has no worker. */
+/* Runs before the first request, but not in a command, which has no worker. */
 static void start_upstream(struct bb_host *host, void *state)
 {
     struct upstream *upstream = state;

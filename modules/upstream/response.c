@@ -1,4 +1,4 @@
-/* A response, as libcurl hands it over. On the worker's thread. */
+/* A response as it arrives from libcurl. Runs on the worker's thread. */
 #include <ctype.h>
 #include <stdlib.h>
 
@@ -7,7 +7,7 @@
 
 enum { FIRST_ROOM = 4096 };
 
-/* Room for a NUL behind. */
+/* Makes room for the bytes and a NUL. */
 static bool make_room(struct call *call, size_t length)
 {
     size_t room = call->room ? call->room : FIRST_ROOM;
@@ -38,7 +38,9 @@ size_t response_body(char *data, size_t size, size_t count, void *arg)
     return length;
 }
 
-/* Lines of all responses count, those before a final one too; libcurl keeps the fields of the last.
+/*
+ * The lines of all responses count, including those before the final one; libcurl keeps the headers
+ * of the last.
  */
 size_t response_head(char *data, size_t size, size_t count, void *arg)
 {
@@ -61,7 +63,7 @@ static char *put(char *at, const char *text, bool lower)
     return at + 1;
 }
 
-/* What is no header by its rules is left out. */
+/* Skips headers that violate the rules of header.h. */
 static struct curl_header *next_header(CURL *easy, struct curl_header *at)
 {
     do
@@ -70,7 +72,7 @@ static struct curl_header *next_header(CURL *easy, struct curl_header *at)
     return at;
 }
 
-/* The two passes over libcurl's list: how much there is, and what. */
+/* The two passes over libcurl's list: first the sizes, then the contents. */
 static size_t text_bytes(CURL *easy, size_t *count)
 {
     size_t bytes = 0;

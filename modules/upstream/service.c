@@ -1,7 +1,7 @@
-/* The function of the service: on the fiber of who asks. */
+/* The function of the service; runs on the caller's fiber. */
 #include "modules/upstream/call.h"
 
-enum { GRACE_MS = 500 }; /* for the worker to say itself that a call is late */
+enum { GRACE_MS = 500 }; /* time for the worker to report a late call itself */
 
 void upstream_count(const struct upstream *upstream, enum upstream_outcome outcome)
 {
@@ -18,7 +18,7 @@ static const struct bb_upstream_response *without_response(struct bb_request *rq
     return response;
 }
 
-/* Of a request that never became a call. */
+/* The response to a request that did not become a call. */
 static const struct bb_upstream_response *not_sent(struct bb_request *rq, struct upstream *upstream,
                                                    enum upstream_outcome outcome, int failed,
                                                    const char *error)
@@ -27,7 +27,7 @@ static const struct bb_upstream_response *not_sent(struct bb_request *rq, struct
     return without_response(rq, failed, error, false);
 }
 
-/* A single call may have more than there is: else what is larger could never be done. */
+/* A single call may exceed the limit; otherwise large calls would never be possible. */
 static bool take_bytes(struct upstream *upstream, struct call *call)
 {
     size_t most = (size_t)upstream->settings->memory * 1024 * 1024;
@@ -41,7 +41,10 @@ static bool take_bytes(struct upstream *upstream, struct call *call)
     return true;
 }
 
-/* A slot, and memory for what is sent and for what may come. False: there is too much already. */
+/*
+ * Takes a slot, and memory for the request and the response. Returns false if too much is in use
+ * already.
+ */
 static bool take_place(struct upstream *upstream, struct call *call)
 {
     if (slot_try(upstream->slots, call->account))
@@ -61,7 +64,7 @@ void upstream_leave_place(struct upstream *upstream, struct call *call)
     slot_release(upstream->slots, call->account);
 }
 
-/* NULL; or why there is nobody to hand it to. */
+/* Returns NULL, or why the call cannot be handed over. */
 static const char *hand_over(struct bb_request *rq, struct upstream *upstream, struct call *call)
 {
     call->completion = bb_completion(rq);
@@ -86,7 +89,7 @@ static const char *hand_over(struct bb_request *rq, struct upstream *upstream, s
     return "Requests to other servers are not sent now";
 }
 
-/* The worker may still be at work on the call where it did not answer in time. */
+/* If the worker did not answer in time, it may still be using the call. */
 static const struct bb_upstream_response *await(struct bb_request *rq, struct call *call)
 {
     if (bb_completion_wait(rq, call->completion, call->timeout_ms + GRACE_MS))

@@ -1,11 +1,14 @@
-/* One call as one transfer of libcurl. On the worker's thread. */
+/* One call as one transfer of libcurl. Runs on the worker's thread. */
 #include <stdlib.h>
 
 #include "modules/upstream/call.h"
 
-#define LATE_MS 250 /* beyond libcurl's own limit */
+#define LATE_MS 250 /* after libcurl's own limit */
 
-/* May be sent again over another connection when the first one dies (RFC 9110, 9.2.2). */
+/*
+ * Returns whether a request may be sent again over another connection if the first one dies (RFC
+ * 9110, 9.2.2).
+ */
 static bool is_idempotent(const char *method)
 {
     static const char *const methods[] = {"GET", "HEAD", "OPTIONS", "PUT", "DELETE"};
@@ -16,7 +19,10 @@ static bool is_idempotent(const char *method)
     return false;
 }
 
-/* Before a request is sent, which libcurl does again where a kept connection dies unanswered. */
+/*
+ * Called before a request is sent. libcurl sends it again if a kept connection dies without a
+ * response.
+ */
 static int on_sending(void *arg, char *remote, char *local, int remote_port, int local_port)
 {
     struct call *call = arg;
@@ -42,7 +48,7 @@ static CURLcode set_authorities(CURL *easy, const struct upstream *upstream)
 
 #define SET(option, value) (bad = bad ? bad : curl_easy_setopt(call->easy, (option), (value)))
 
-/* A body is sent with whatever method; POST, PUT and PATCH have one, be it empty. */
+/* Sets the body, with any method; POST, PUT and PATCH always have one, even if it is empty. */
 static CURLcode set_request(struct call *call)
 {
     bool bodied = !strcmp(call->method, "POST") || !strcmp(call->method, "PUT") ||
@@ -100,8 +106,7 @@ bool transfer_begin(struct call *call, CURLM *multi, struct target_guard *guard)
            !curl_multi_add_handle(multi, call->easy);
 }
 
-/* libcurl calls a single line of more than its 100 KiB lack of memory; CURLE_TOO_LARGE since 8.6.
- */
+/* libcurl reports a line of more than 100 KiB as lack of memory; as CURLE_TOO_LARGE since 8.6. */
 static bool line_too_long(const struct call *call, CURLcode code)
 {
     enum { TOO_LARGE = 100 };
@@ -134,8 +139,8 @@ static enum upstream_outcome fail(struct call *call, CURLcode code)
 }
 
 /*
- * libcurl takes a head that was cut for a whole one, 101 for a final status, any three digits for a
- * status, and passes over a length of more digits than it can count.
+ * libcurl accepts truncated headers as complete, 101 as a final status, and any three digits as a
+ * status, and ignores a length of more digits than it can store.
  */
 static bool is_whole(const struct call *call, long status)
 {
@@ -146,7 +151,7 @@ static bool is_whole(const struct call *call, long status)
            (!length || strlen(length) <= DIGITS);
 }
 
-/* Takes the response, whose body ends with a NUL. */
+/* Takes the response; its body ends with a NUL. */
 static CURLcode take(struct call *call)
 {
     long status = 0;
@@ -170,7 +175,7 @@ enum upstream_outcome transfer_end(struct call *call, CURLM *multi, CURLcode cod
     call->response.size = sizeof(call->response);
     if (code == CURLE_OK)
         code = take(call);
-    if (call->easy) { /* before what its callbacks write to is given up */
+    if (call->easy) { /* before its callbacks' targets are freed */
         curl_multi_remove_handle(multi, call->easy);
         curl_easy_cleanup(call->easy);
     }
@@ -178,7 +183,7 @@ enum upstream_outcome transfer_end(struct call *call, CURLM *multi, CURLcode cod
     if (code != CURLE_OK)
         outcome = fail(call, code);
     call->response.sent = call->sendings > 0;
-    free(call->body); /* who asked may go on for long, and ask again */
+    free(call->body); /* the caller may keep its request for long, and call again */
     call->body = NULL;
     return outcome;
 }

@@ -1,8 +1,8 @@
 /*
- * upstream: HTTP requests of other modules to other servers (<busbar/upstream.h>). A handler makes
- * a call, hands it to the worker and parks; the worker, a thread, sends what it was handed by
- * libcurl's multi interface and signals. The worker of a superseded generation serves that
- * generation's requests until the last of them has ended.
+ * upstream: HTTP requests of other modules to other servers (<busbar/upstream.h>). A handler
+ * creates a call, hands it to the worker and parks its fiber. The worker is a thread that sends the
+ * calls with libcurl's multi interface and signals their completion. The worker of a superseded
+ * generation runs until the last request of that generation has ended.
  */
 #ifndef UPSTREAM_UPSTREAM_H
 #define UPSTREAM_UPSTREAM_H
@@ -19,15 +19,15 @@
 
 struct call;
 
-/* What becomes of calls, in the order of the metric's label. */
+/* The outcomes of calls, in the order of the metric's label. */
 enum upstream_outcome {
     UPSTREAM_ANSWERED,
-    UPSTREAM_REFUSED,     /* never sent: it is not allowed, or no request */
-    UPSTREAM_BUSY,        /* never sent: too many are under way */
-    UPSTREAM_PAUSED,      /* never sent: the host is paused */
-    UPSTREAM_UNREACHABLE, /* never sent: no connection */
-    UPSTREAM_BROKEN,      /* sent, and no whole response came */
-    UPSTREAM_LATE,        /* not answered in time */
+    UPSTREAM_REFUSED,     /* not sent: not allowed, or invalid */
+    UPSTREAM_BUSY,        /* not sent: too many calls in progress */
+    UPSTREAM_PAUSED,      /* not sent: the host is paused */
+    UPSTREAM_UNREACHABLE, /* not sent: no connection */
+    UPSTREAM_BROKEN,      /* sent, but no complete response received */
+    UPSTREAM_LATE,        /* no response in time */
     UPSTREAM_OUTCOMES
 };
 
@@ -43,24 +43,24 @@ struct upstream_settings {
 struct upstream {
     struct bb_host *host;
     const struct upstream_settings *settings;
-    bool authorities_in_a_file; /* its own, or the system's: no directory is read */
+    bool authorities_in_a_file; /* authorities come from a file; no directory is read */
     struct target_rules targets;
     struct slots *slots;
     pthread_mutex_t lock;
-    struct call *incoming; /* guarded by the lock, the newest first */
-    bool open;             /* guarded by the lock: the worker takes calls; not in a command */
+    struct call *incoming; /* guarded by the lock; the newest first */
+    bool open;             /* guarded by the lock: the worker accepts calls; false in a command */
     atomic_size_t under_way;
-    atomic_size_t bytes; /* that calls under way have, or may get, together */
+    atomic_size_t bytes; /* used or reserved by all calls in progress */
 };
 
-/* The function of the service (service.c). */
+/* service.c: the function of the service. */
 const struct bb_upstream_response *upstream_send(void *state, struct bb_request *rq,
                                                  const struct bb_upstream_request *request);
 
-/* The thread (worker.c). */
+/* worker.c: the thread. */
 void upstream_work(struct bb_worker_context *context);
 
-/* Counts what became of a call. Any thread. */
+/* Counts the outcome of a call. Any thread. */
 void upstream_count(const struct upstream *upstream, enum upstream_outcome outcome);
 
 #endif

@@ -1,27 +1,27 @@
-/* The thread that sends: libcurl's multi interface, until the last request has ended. */
+/* The sending thread: runs libcurl's multi interface until the last request has ended. */
 #include <errno.h>
 #include <unistd.h>
 
 #include "modules/upstream/call.h"
 
 enum {
-    WAIT_MS = 60000, /* without anything to do */
-    CHECK_MS = 250,  /* between two looks for calls that are late, or that nobody waits for */
-    LEAVING_MS = 50, /* between two looks whether the last request has ended */
+    WAIT_MS = 60000, /* if there is nothing to do */
+    CHECK_MS = 250,  /* between two checks for calls that are late or abandoned */
+    LEAVING_MS = 50, /* between two checks whether the last request has ended */
     WITHOUT_MEMORY_MS = 100
 };
 
 struct work {
     struct bb_worker_context *context;
     struct upstream *upstream;
-    CURLM *multi; /* NULL: there was no memory for it */
+    CURLM *multi; /* NULL: out of memory */
     struct target_guard guard;
     struct call *flying;
     int64_t check_at_ms;
-    int64_t unused_at_ms; /* when connections will have been unused for long; 0: there are none */
+    int64_t unused_at_ms; /* when connections will have been idle too long; 0: there are none */
 };
 
-/* What it ended with is for who asked, from the signal on. */
+/* Once the completion is signaled, the call's result belongs to the caller. */
 static void finish(struct work *work, struct call *call, enum upstream_outcome outcome)
 {
     struct upstream *upstream = work->upstream;
@@ -59,7 +59,7 @@ static void begin(struct work *work, struct call *call)
     finish(work, call, transfer_end(call, work->multi, CURLE_OUT_OF_MEMORY));
 }
 
-/* In the order in which they came. */
+/* Starts the calls in the order of arrival. */
 static void begin_incoming(struct work *work)
 {
     struct call *list = NULL;
@@ -100,7 +100,7 @@ static void collect(struct work *work)
     }
 }
 
-/* Ends those that nobody waits for, and what libcurl has forgotten. */
+/* Ends abandoned calls, and calls that libcurl should have ended. */
 static void check(struct work *work)
 {
     int64_t now = bb_now_ms(work->upstream->host);
@@ -130,7 +130,7 @@ static int wait_ms(const struct work *work)
     return left < 0 ? 0 : (int)left + 1;
 }
 
-/* Until something comes on a socket, or a call is handed over. */
+/* Waits until a socket is ready, or a call is handed over. */
 static void wait_for_news(struct work *work)
 {
     struct curl_waitfd wake = {.fd = work->context->wake_fd, .events = CURL_WAIT_POLLIN};
@@ -167,7 +167,7 @@ static void close_multi(struct work *work, CURLcode code)
     work->unused_at_ms = 0;
 }
 
-/* libcurl looks at connections that it keeps only where another request wants one. */
+/* libcurl checks idle connections only when another request needs one. */
 static void close_unused(struct work *work)
 {
     int64_t now = bb_now_ms(work->upstream->host);
@@ -201,7 +201,7 @@ static void turn(struct work *work)
     wait_for_news(work);
 }
 
-/* A call that is handed over holds the generation, as its request does. */
+/* A call keeps its generation alive, as its request does. */
 static bool goes_on(const struct work *work)
 {
     if (!bb_stopping(work->context))
