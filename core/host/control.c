@@ -19,9 +19,9 @@
 #include "core/recovery/supervised.h"
 
 enum {
-    CLIENT_SECONDS = 2, /* for a line to come, and for an answer to be taken */
+    CLIENT_SECONDS = 2, /* for receiving a line, and for sending the answer */
     BACKLOG = 16,
-    PAUSE_MS = 200 /* out of descriptors, instead of turning at full speed */
+    PAUSE_MS = 200 /* if descriptors run out, instead of a busy loop */
 };
 
 struct control {
@@ -29,8 +29,9 @@ struct control {
     pthread_t thread;
     char *path;
     int listen_fd, stop_fd;
-    ino_t inode;                    /* of the socket's name: another host may have replaced it */
-    struct control_clients clients; /* the thread's */
+    ino_t inode;                    /* identifies the socket file, because another host may have
+                                     * replaced it */
+    struct control_clients clients; /* used by the thread */
 };
 
 void control_answer(int fd, const char *text)
@@ -46,7 +47,7 @@ void control_answer(int fd, const char *text)
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent <= 0)
-            break; /* the client has gone, or does not read */
+            break; /* the client has closed the connection, or does not read */
         text += sent;
         left -= (size_t)sent;
     }
@@ -67,7 +68,7 @@ static int address_of(const char *path, struct sockaddr_un *address)
     return 0;
 }
 
-/* Whether somebody listens there. */
+/* Whether a process listens there. */
 static bool taken(const char *path)
 {
     struct sockaddr_un address;
@@ -100,7 +101,7 @@ static int bind_at(const char *path)
     return -1;
 }
 
-/* The directory is made if it is the last one that is missing: /run is empty after a boot. */
+/* Creates the directory if only the last component is missing: /run is empty after a boot. */
 static void make_directory(const char *path)
 {
     char *directory = strdup(path);
@@ -120,7 +121,10 @@ static char *kept_key(const struct control *control)
     return asprintf(&key, "control:%s", control->path) < 0 ? NULL : key;
 }
 
-/* The socket of the worker before, as long as its name is there; its backlog has who waits. */
+/*
+ * Takes over the previous worker's socket if its file still exists; its backlog has waiting
+ * clients.
+ */
 static bool take_over(struct control *control)
 {
     char *key = kept_key(control);
@@ -211,7 +215,7 @@ static void serve_clients(struct control *control)
         serve_client(control, fd, line);
 }
 
-/* Whether somebody could be taken in who has come. */
+/* Whether a waiting client could be accepted. */
 static bool take_in(struct control *control)
 {
     int fd = accept4(control->listen_fd, NULL, NULL, SOCK_CLOEXEC);

@@ -1,15 +1,15 @@
 /*
- * The control socket: where `busbar reload` and `busbar status` meet the running host. A unix
- * socket that only the host's user (and root) can connect to: mode 0600, made under another name
- * and renamed, so that it is never there with another mode. One that nobody listens on any more (a
- * crash) is replaced; where another host answers, that one keeps it and this one goes without,
- * which is logged. Without it SIGHUP reloads as well.
+ * The control socket: how `busbar reload` and `busbar status` reach the running host. A unix socket
+ * that only the host's user (and root) can connect to: it has mode 0600, and is created under
+ * another name and renamed, so that it never exists with another mode. A stale socket (after a
+ * crash) is replaced. If another host responds on it, the other host keeps it, and this host logs
+ * that it has no control socket. SIGHUP reloads even without the socket.
  *
  * A client sends one line ("reload", "status", "status --json") and reads to the end: a line with
  * its exit status, then text for people.
  *
- * The path: $BUSBAR_CONTROL, else the setting control.socket. A client must find it while the file
- * is broken: then it takes the setting's default.
+ * The path is $BUSBAR_CONTROL, or else the setting control.socket. A client must find the socket
+ * even if the settings file is invalid: it uses the setting's default then.
  */
 #ifndef CORE_CONTROL_H
 #define CORE_CONTROL_H
@@ -21,21 +21,25 @@
 
 struct control;
 
-/* A thread of its own; NULL where there is to be none or it cannot be made (logged). */
+/* Starts a separate thread; NULL if the socket is disabled or cannot be created (logged). */
 struct control *control_new(struct engine *engine);
 
-/* Removes the socket. NULL is fine. */
+/* Removes the socket. NULL is allowed. */
 void control_free(struct control *control);
 
-/* Sends the text (NULL: there was no memory for it) to a client and closes `fd`. Any thread. */
+/* Sends the text (NULL: out of memory) to a client and closes `fd`. Any thread. */
 void control_answer(int fd, const char *text);
 
-/* The socket's path by these settings, or by the default where they are NULL; NULL: none, or no
- * memory. Given: free() it. */
+/*
+ * Returns the socket's path from these settings, or the default if they are NULL. The caller frees
+ * it with free(). NULL: no socket, or out of memory.
+ */
 char *control_path(const struct settings *settings);
 
-/* What `busbar status`, or with `json` `busbar status --json`, prints, as control_answer() takes
- * it; given, NULL: no memory. (status.c) */
+/*
+ * status.c: returns the output of `busbar status`, or of `busbar status --json`, for
+ * control_answer(). The caller frees it; NULL: out of memory.
+ */
 char *status_text(struct engine *engine, bool json);
 
 #endif

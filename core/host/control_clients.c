@@ -12,7 +12,7 @@ void control_clients_init(struct control_clients *clients)
         clients->list[i].fd = -1;
 }
 
-/* A free place, or that of the one who has been silent for longest. */
+/* Returns an unused entry, or the entry of the client that has been silent for longest. */
 static struct control_client *place_in(struct control_clients *clients)
 {
     struct control_client *place = &clients->list[0];
@@ -43,14 +43,14 @@ int control_clients_watch(const struct control_clients *clients,
         const struct control_client *at = &clients->list[i];
         int64_t left_ms = at->until_ms > now_ms ? at->until_ms - now_ms : 0;
 
-        fds[i] = (struct pollfd){.fd = at->fd, .events = POLLIN}; /* poll() passes over -1 */
+        fds[i] = (struct pollfd){.fd = at->fd, .events = POLLIN}; /* poll() ignores -1 */
         if (at->fd >= 0 && (wait_ms < 0 || left_ms < wait_ms))
             wait_ms = left_ms;
     }
     return (int)wait_ms;
 }
 
-/* Whether nothing more is to come of it. */
+/* Whether nothing more will arrive from the client. */
 static bool is_complete(struct control_client *client)
 {
     ssize_t got;

@@ -1,7 +1,7 @@
 /*
- * Who has connected to the control socket and has not yet said what it wants. One that says nothing
- * holds nobody up: all are waited for at once, each for its own time, and where there is no room
- * for another, the one that has had most of its time goes. One thread.
+ * Clients of the control socket that have not sent their command yet. A silent client delays
+ * nobody: all have separate timeouts, and if there is no room for another one, the client closest
+ * to its timeout is closed. One thread.
  */
 #ifndef CORE_CONTROL_CLIENTS_H
 #define CORE_CONTROL_CLIENTS_H
@@ -13,7 +13,7 @@
 enum { CONTROL_CLIENTS_MAX = 16, CONTROL_LINE_BYTES = 64 };
 
 struct control_client {
-    int fd; /* -1: a free place */
+    int fd; /* -1: unused */
     int64_t until_ms;
     size_t length;
     char line[CONTROL_LINE_BYTES];
@@ -28,13 +28,13 @@ void control_clients_init(struct control_clients *clients);
 /* Takes the descriptor. */
 void control_clients_add(struct control_clients *clients, int fd, int64_t until_ms);
 
-/* What to poll for; for how long at most, -1: until something comes. */
+/* Fills `fds` for poll(); returns its timeout, -1: none. */
 int control_clients_watch(const struct control_clients *clients,
                           struct pollfd fds[CONTROL_CLIENTS_MAX], int64_t now_ms);
 
 /*
- * One that has said its line, or whose time is over, with what it has said; the descriptor is the
- * caller's then. -1: there is none.
+ * Returns the descriptor, which the caller then owns, of a client that has sent its line or timed
+ * out, with the text that it sent. -1: there is none.
  */
 int control_clients_next(struct control_clients *clients, int64_t now_ms,
                          char line[CONTROL_LINE_BYTES]);

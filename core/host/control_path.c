@@ -1,4 +1,4 @@
-/* Where the control socket is. */
+/* Finds the path of the control socket. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -74,7 +74,9 @@ static void flush_pg(void *pg)
     pg_flush(pg);
 }
 
-/* In the order of a turn: what requests that begin in it ask of PostgreSQL goes out with it. */
+/*
+ * In the order of an iteration: PostgreSQL statements of requests that begin in it are sent in it.
+ */
 static void add_parts(struct loop *loop)
 {
     if (loop->http)
@@ -108,7 +110,7 @@ static int loop_fill(struct engine *engine, struct loop *loop)
     return loop->http ? streams_init(loop) : -1;
 }
 
-/* Whatever of a loop there is; no request may be alive any more. */
+/* Frees all parts of a loop that exist; no request may exist any more. */
 static void loop_empty(struct loop *loop)
 {
     streams_free(loop);
@@ -131,7 +133,7 @@ void engine_free(struct engine *engine)
     for (unsigned i = 0; g->jobs && i < engine->loop_count; i++)
         jobs_end(g->jobs, &engine->loops[i]);
     if (g->pools)
-        work_pools_free(g->pools); /* a thread may still be ringing the bell of a loop */
+        work_pools_free(g->pools); /* a pool thread may still be waking a loop */
     g->pools = NULL;
     for (unsigned i = 0; i < engine->loop_count; i++)
         loop_empty(&engine->loops[i]);
@@ -150,7 +152,7 @@ void engine_free(struct engine *engine)
     listeners_close(&engine->listeners);
 }
 
-/* NULL stands for an empty one. */
+/* NULL becomes an empty text. */
 static char *text_of(const struct generation *g, const char *section, const char *name)
 {
     const char *text = settings_text(g->settings, section, name);
@@ -175,7 +177,7 @@ static int look_names_up(struct engine *engine)
     return engine->database_resolver && engine->redis_resolver ? 0 : -1;
 }
 
-/* Pools of threads and of connections count for themselves. */
+/* Thread pools and connection pools keep their own quotas. */
 static int make_shares(struct engine *engine)
 {
     for (enum quota quota = 0; quota < QUOTA_POOLS; quota++) {
@@ -206,7 +208,7 @@ int engine_init(struct engine *engine, unsigned loop_count)
     return 0;
 }
 
-/* Not for a command: it is over before a notice could matter. 0, or -1 (logged). */
+/* Not for a command, which ends before a notification could matter. Returns 0, or -1 (logged). */
 static int grow_listener(struct engine *engine)
 {
     struct pg_settings pg = engine_pg_settings(engine, engine->generation);
@@ -234,7 +236,7 @@ static unsigned loops_wanted(const struct engine *engine)
     return processors > 3 ? processors / 2 : 1;
 }
 
-/* Loops that run already are not stopped: nothing of theirs has begun. */
+/* Loops that already run are not stopped, because they have no requests yet. */
 static _Noreturn void give_up(void)
 {
     log_line(BB_ERROR, "the thread of a loop cannot be started", NULL);
@@ -252,19 +254,19 @@ static void run_loops(struct engine *engine)
             give_up();
     }
     engine->loops[0].thread = pthread_self();
-    start_over(); /* from here on loops are watched */
+    start_over(); /* the watchdog monitors the loops from now on */
     struct stall *stall = stall_new(engine);
 
     listeners_tell(&engine->listeners);
     kept_settings_keep(engine->generation);
     sd_notify_ready();
     loop_run(&engine->loops[0]);
-    stall_free(stall); /* it looks at threads, which must be there */
+    stall_free(stall); /* frees it first, because it reads the loops' threads */
     for (unsigned i = 1; i < engine->loop_count; i++)
         pthread_join(engine->loops[i].thread, NULL);
 }
 
-/* The threads beside the loops, for as long as these run. */
+/* Runs the other threads for as long as the loops run. */
 static int serve_beside(struct engine *engine, const sigset_t *set)
 {
     struct signals *signals = signals_new(engine, set);
@@ -284,7 +286,7 @@ static int serve_beside(struct engine *engine, const sigset_t *set)
     }
     watchdog_free(watchdog);
     control_free(control);
-    signals_free(signals); /* it asks the reloader */
+    signals_free(signals); /* uses the reloader */
     reloader_free(engine->reloader);
     reclaimer_free(engine->reclaimer);
     return status;

@@ -1,4 +1,4 @@
-/* Commands of modules: the engine without a listener, one fiber, and out. */
+/* Runs a module's command: an engine without a listener, with one fiber. */
 #include <signal.h>
 #include <stdio.h>
 
@@ -11,7 +11,10 @@
 #include "core/postgres/resolver.h"
 #include "core/request/request.h"
 
-/* A command comes once: better late, from a second name server, than refused like a request. */
+/*
+ * A command runs once, so it should wait for a second name server instead of failing like a
+ * request.
+ */
 enum { COMMAND_MS = 30000, NAMES_MS = 15000 };
 
 struct command_run {
@@ -38,7 +41,7 @@ static void print_answer(const struct response *answer)
     json_decref(body);
 }
 
-/* Prints why the database could not serve a command, if it is not migrated. */
+/* Prints that the database is not migrated, if that is why the command failed. */
 static void explain(const struct engine *engine, const struct core_request *rq)
 {
     struct migrate_report report;
@@ -57,7 +60,7 @@ static void command_ended(struct core_request *rq)
 /* ---- commands that may be interrupted ---- */
 
 static const int interrupts[] = {SIGINT, SIGTERM};
-static atomic_bool *interrupted; /* set before the handlers are */
+static atomic_bool *interrupted; /* set before the handlers are installed */
 
 static void on_interrupt(int signal)
 {
@@ -65,7 +68,7 @@ static void on_interrupt(int signal)
     atomic_store(interrupted, true);
 }
 
-/* Each of them once: the second one ends the process. One that is ignored stays so. */
+/* Handles each signal once: the second one ends the process. Ignored signals stay ignored. */
 static void hear_interrupts(struct generation *generation)
 {
     struct sigaction before,
@@ -78,7 +81,7 @@ static void hear_interrupts(struct generation *generation)
             sigaction(interrupts[i], &heard, NULL);
 }
 
-/* The generation goes: what comes now ends the process. */
+/* The generation ends: later signals end the process. */
 static void forget_interrupts(void)
 {
     struct sigaction before;

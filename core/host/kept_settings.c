@@ -8,7 +8,7 @@
 
 enum { KEY_BYTES = 512, KEPT_FILES = 8 };
 
-/* Whether the path fits: a longer one is not kept. */
+/* Whether the path fits: settings of a longer path are not kept. */
 static bool key_of(const char *path, char key[KEY_BYTES])
 {
     return snprintf(key, KEY_BYTES, "settings:%s", path) < KEY_BYTES;
@@ -23,7 +23,7 @@ void kept_settings_keep(const struct generation *g)
         supervised_keep(key, &copy, 1);
 }
 
-/* What the supervisor has given, taken once. -1: nothing. */
+/* Gets the supervisor's file, once. -1: there is none. */
 static int given(const char *conf_path)
 {
     static int copy = -1;
@@ -35,7 +35,7 @@ static int given(const char *conf_path)
     return copy;
 }
 
-/* Whether both have the same bytes from here on. */
+/* Whether the rest of both files is equal. */
 static bool same(FILE *one, FILE *other)
 {
     int a, b;

@@ -12,14 +12,14 @@
 #include "core/migrate/migrate.h"
 #include "core/observe/readiness.h"
 
-enum { AGAIN_TICKS = 10, LOOK_TICKS = 40, TICK_US = 50000 }; /* between two attempts */
+enum { AGAIN_TICKS = 10, LOOK_TICKS = 40, TICK_US = 50000 }; /* pauses between attempts */
 
 struct migrator {
     pthread_t thread;
     struct generation *generation;
-    bool apply; /* not once a step has failed: others may mend it, this host looks whether they did
-                 */
-    char told[sizeof((struct migrate_report){0}.problem)]; /* in the log */
+    bool apply; /* false after a step has failed: this host then only checks whether someone else
+                 * has solved the problem */
+    char told[sizeof((struct migrate_report){0}.problem)]; /* last problem in the log */
     atomic_bool stop, done;
 };
 
@@ -46,7 +46,7 @@ static void tell(struct migrator *migrator, enum bb_level level, const char *pro
              "reason", problem, NULL);
 }
 
-/* What one attempt showed. A failure of its own steps stays what is told until all is well. */
+/* Records the outcome of an attempt. A failed step is reported until the migration is complete. */
 static void note_outcome(struct migrator *migrator, enum migrate_outcome outcome, bool failed,
                          const struct migrate_report *report)
 {
@@ -66,7 +66,9 @@ static void note_outcome(struct migrator *migrator, enum migrate_outcome outcome
     }
 }
 
-/* Again and again until it is well; the host serves meanwhile what needs no schema. */
+/*
+ * Repeats until the database is migrated. Meanwhile the host serves requests that need no schema.
+ */
 static void migrate(struct migrator *migrator)
 {
     bool failed = false;
@@ -76,7 +78,7 @@ static void migrate(struct migrator *migrator)
         enum migrate_outcome outcome =
             migrate_run(migrator->generation, migrator->apply, migrator_say, NULL, &report);
 
-        /* of an attempt to apply it is not known, but where all is done */
+        /* after an attempt to apply steps the number is unknown, except if all are done */
         if (outcome == MIGRATE_DONE || (outcome == MIGRATE_FAILED && !migrator->apply))
             atomic_store(&migrator->generation->engine->migrations_pending, report.pending);
         note_outcome(migrator, outcome, failed, &report);

@@ -1,8 +1,8 @@
 /*
- * Migrating while serving: on a thread of its own, again and again while the database is away. The
- * host serves meanwhile what needs no schema, and answers 503 to the rest. With `database.migrate`
- * off, and once a step has failed, it only looks whether somebody else has made the tables fit.
- * What it finds is in readiness.h.
+ * Migrates the database while the host serves: on a separate thread, with retries while the
+ * database is unavailable. Meanwhile the host serves requests that need no schema, and answers 503
+ * to others. If `database.migrate` is off, or after a step has failed, it only checks whether
+ * someone else has migrated. readiness.h has the result.
  */
 #ifndef CORE_MIGRATOR_H
 #define CORE_MIGRATOR_H
@@ -11,16 +11,16 @@
 
 struct migrator;
 
-/* NULL: not started (logged). Holds the generation, which has its engine, until it is done. */
+/* NULL: not started (logged). Keeps a reference to the generation until it is done. */
 struct migrator *migrator_start(struct generation *generation);
 
-/* Whether the database is up to date; not before the first success. Any thread. */
+/* Whether the database has been up to date at least once. Any thread. */
 bool migrator_done(struct migrator *migrator);
 
-/* Logs a step, as migrate_run() wants it. */
+/* Logs a step; a callback for migrate_run(). */
 void migrator_say(void *arg, const char *line);
 
-/* Ends and joins it; NULL is fine. */
+/* Ends and joins it; NULL is allowed. */
 void migrator_stop(struct migrator *migrator);
 
 #endif

@@ -13,25 +13,25 @@
 #include "core/request/request.h"
 #include "core/request/worker.h"
 
-/* A superseded generation on its way out. */
+/* A superseded generation that is being released. */
 struct reclaiming {
     struct reclaiming *next;
     struct reclaimer *reclaimer;
     struct generation *generation;
-    bool gone; /* its last holder has */
+    bool gone; /* the last reference is gone */
     bool cut;
 };
 
 struct reclaimer {
     struct engine *engine;
     pthread_t thread;
-    pthread_mutex_t lock; /* guards all below */
+    pthread_mutex_t lock; /* protects the members below */
     pthread_cond_t news;
     struct reclaiming *list;
     bool stop;
 };
 
-/* By whoever held it last, on whatever thread: only leaves word. */
+/* Called by the last user of the generation on any thread: only notifies the thread. */
 static void released(struct generation *g)
 {
     struct reclaiming *reclaiming = g->reclaiming;
@@ -72,7 +72,7 @@ static void cut_loop(struct loop *loop, void *arg)
     requests_cut(loop, arg);
 }
 
-/* Held while this runs, for the caller's list has it. */
+/* Cannot disappear meanwhile, because the caller's list has a reference. */
 static void cut(struct reclaimer *reclaimer, struct reclaiming *reclaiming)
 {
     struct generation *g = reclaiming->generation;
@@ -88,7 +88,10 @@ static void cut(struct reclaimer *reclaimer, struct reclaiming *reclaiming)
     engine_unhold(reclaimer->engine);
 }
 
-/* One that has gone, taken out of the list; or one that is to be cut; NULL: neither. */
+/*
+ * Returns a generation without references, removed from the list, or one that must be cut; NULL:
+ * none.
+ */
 static struct reclaiming *next_due(struct reclaimer *reclaimer, int64_t now)
 {
     for (struct reclaiming **at = &reclaimer->list; *at; at = &(*at)->next) {

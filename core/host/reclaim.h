@@ -1,10 +1,10 @@
 /*
- * Reclaiming: what becomes of a superseded generation. A thread of its own waits until the last
- * holder has gone, and then closes the modules, so that nothing of a module is closed below the
- * module's own code, and no loop waits for it. `reload.drain` seconds after the swap what
- * still holds it is cut: fibers find their deadline over, clients' connections are ended. A worker
- * that does not return, and a call that never ends in a pool, cannot be cut; the generation stays
- * then, which is logged once and seen in `busbar status`.
+ * Releases superseded generations. A separate thread waits until the last reference is gone, and
+ * then closes the modules, so that no module is closed while its own code is on the stack, and no
+ * loop has to wait. `reload.drain` seconds after the swap, the remaining users are cut: fibers
+ * reach their deadline, and connections of clients are closed. A worker that does not return, and a
+ * pool call that never ends, cannot be cut; the generation remains then, which is logged once and
+ * shown by `busbar status`.
  */
 #ifndef CORE_RECLAIM_H
 #define CORE_RECLAIM_H
@@ -13,18 +13,21 @@
 
 struct reclaimer;
 
-/* NULL (logged): the thread cannot be made. */
+/* NULL (logged): the thread cannot be created. */
 struct reclaimer *reclaimer_new(struct engine *engine);
 
-/* Once the loops have ended: closes what is left and ends the thread. NULL is fine. */
+/*
+ * Call after the loops have ended: closes the remaining generations and ends the thread. NULL is
+ * allowed.
+ */
 void reclaimer_free(struct reclaimer *reclaimer);
 
-/* What reclaiming the generation will need, in its arena: 0, or -1. */
+/* Allocates everything needed for reclaiming, in the generation's arena. Returns 0 or -1. */
 int reclaim_prepare(struct generation *generation);
 
 /*
- * Quiesces a superseded generation, tells its workers to return, and takes the engine's hold of it.
- * Any thread but a loop's.
+ * Quiesces a superseded generation, asks its workers to return, and takes over the engine's
+ * reference. Any thread except a loop's.
  */
 void reclaim(struct reclaimer *reclaimer, struct generation *generation);
 

@@ -22,8 +22,8 @@ enum { ASKERS_MAX = 32 };
 struct reloader {
     struct engine *engine;
     pthread_t thread;
-    struct migrator *migrator; /* of the live generation; NULL: there is no database */
-    pthread_mutex_t lock;      /* guards all below */
+    struct migrator *migrator; /* for the live generation; NULL: no database */
+    pthread_mutex_t lock;      /* protects the members below */
     pthread_cond_t news;
     int askers[ASKERS_MAX];
     size_t asker_count;
@@ -31,7 +31,8 @@ struct reloader {
     struct reload_history history;
 };
 
-/* ---- building: each 0, or -1 with problems added ----------------------------------------------
+/*
+ * ---- building: each function returns 0, or -1 with problems added -----------------------------
  */
 
 static const char *schema_of(const struct generation *g, const char *module)
@@ -87,7 +88,7 @@ static bool too_many(struct engine *engine, struct setting_problems *problems)
     return full;
 }
 
-/* A generation that can take over; NULL with problems. */
+/* Builds a generation that can take over; NULL with problems. */
 static struct generation *build(struct engine *engine, const struct generation *live,
                                 struct setting_problems *problems)
 {
@@ -121,7 +122,7 @@ static bool has_database(const struct generation *g)
     return *g->engine->database_url;
 }
 
-/* The start's migration goes on for the new generation, if the database was away until now. */
+/* If the database has been unavailable, the new generation continues the first one's migration. */
 static void hand_migration_on(struct reloader *reloader, struct generation *to)
 {
     bool pending = !reloader->migrator || !migrator_done(reloader->migrator);
@@ -130,7 +131,8 @@ static void hand_migration_on(struct reloader *reloader, struct generation *to)
     reloader->migrator = pending && has_database(to) ? migrator_start(to) : NULL;
 }
 
-/* ---- telling ------------------------------------------------------------------------------------
+/*
+ * ---- reporting ----------------------------------------------------------------------------------
  */
 
 static void tell_log(const struct reload_history *now, const struct setting_problems *problems)
@@ -145,7 +147,7 @@ static void tell_log(const struct reload_history *now, const struct setting_prob
                  "more", problems->count > 1 ? more : NULL, NULL);
 }
 
-/* NULL: there was no memory for the lines. */
+/* NULL: out of memory for the lines. */
 static const char *line_of(char *const *lines, size_t i)
 {
     return lines && lines[i] ? lines[i] : "out of memory";
@@ -195,7 +197,7 @@ static void note(struct reloader *reloader, const struct reload_history *now)
 /* ---- the thread ---------------------------------------------------------------------------------
  */
 
-/* 0 with what to say in `now`; -1 with problems. */
+/* Returns 0 with the message in `now`, or -1 with problems. */
 static int reload(struct reloader *reloader, struct reload_history *now,
                   struct setting_problems *problems)
 {
@@ -203,7 +205,7 @@ static int reload(struct reloader *reloader, struct reload_history *now,
     struct generation *live = engine_generation(engine);
     int64_t began = clock_mono_ms();
 
-    activity_reload(true); /* until the new settings are those to be kept */
+    activity_reload(true); /* until the supervisor keeps the new settings */
     struct generation *next = build(engine, live, problems);
 
     generation_release(live);
@@ -222,9 +224,9 @@ static int reload(struct reloader *reloader, struct reload_history *now,
     size_t modules = next->module_count;
 
     swap_generation(engine, next);
-    supervised_forgive(); /* what was left out is tried again */
+    supervised_forgive(); /* try disabled modules again */
     engine_unhold(engine);
-    hand_migration_on(reloader, next); /* may wait for the database: not while the loops must */
+    hand_migration_on(reloader, next); /* may wait for the database, so the engine is not held */
     snprintf(now->last, sizeof now->last, "generation %u is live: %zu modules, built in %lld ms",
              number, modules, (long long)(clock_mono_ms() - began));
     return 0;

@@ -1,27 +1,31 @@
 /*
- * Reloading: a thread that builds a whole generation beside the live one and has it take over.
- * Reads the file, loads the modules, checks, compares with what only a restart can change, opens,
- * migrates, makes pools and workers; whatever fails throws the new one away, and the old one serves
- * on. One reload at a time; who asks during one gets the next.
+ * Reloading: a thread builds a complete generation while the old one serves, and then swaps them.
+ * It reads the file, loads and checks the modules, compares settings that only a restart can
+ * change, opens, migrates, and creates pools and workers. If a step fails, the new generation is
+ * discarded, and the old one continues. There is one reload at a time; requests during a reload are
+ * served by the next one.
  *
- * Opening comes before migrating, since it touches nothing outside: what can fail without a trace
- * fails first. A reload that brings no new schema does not ask the database at all, so a setting
- * can be changed while it is away.
+ * Opening precedes migrating because it has no effects outside: steps that can fail without a trace
+ * come first. If the schema is unchanged, a reload does not use the database, so settings can be
+ * changed while it is unavailable.
  */
 #ifndef CORE_RELOAD_H
 #define CORE_RELOAD_H
 
 #include "core/engine/engine.h"
 
-/* Its thread, which first migrates for the start's generation. NULL: it cannot be made (logged). */
+/*
+ * Creates the thread, which first migrates for the first generation. NULL: it cannot be created
+ * (logged).
+ */
 struct reloader *reloader_new(struct engine *engine);
 
-/* Finishes what it is doing, then ends. NULL is fine. */
+/* Finishes the current reload, then ends. NULL is allowed. */
 void reloader_free(struct reloader *reloader);
 
 /*
- * Asks for a reload; any thread, does not wait. `fd` (taken; -1: nobody) is told how it went, as
- * control.h says, and closed.
+ * Requests a reload. Any thread; does not wait. The result is sent to `fd` (taken; -1: none) as
+ * described in control.h, and `fd` is closed.
  */
 void reloader_ask(struct reloader *reloader, int fd);
 
@@ -29,7 +33,7 @@ struct reload_history {
     unsigned done, refused;
     int64_t last_wall_ms; /* 0: never */
     bool last_done;
-    char last[512]; /* what was said; the first problem if there were several */
+    char last[512]; /* the message; the first problem if there were several */
 };
 
 void reloader_history(struct reloader *reloader, struct reload_history *history);

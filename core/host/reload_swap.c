@@ -68,7 +68,7 @@ struct change {
     struct generation *from, *to;
 };
 
-/* On each loop: requests that begin after this have nothing of the old generation. */
+/* On each loop: requests that begin after this use nothing of the old generation. */
 static void change_loop(struct loop *loop, void *arg)
 {
     const struct change *change = arg;
@@ -97,7 +97,7 @@ static struct generation *swap(struct engine *engine, struct generation *g)
     return before;
 }
 
-/* Behind the last loop, which may have stood. */
+/* Called after the last loop, which may have been blocked. */
 static void changed(void *arg)
 {
     struct change *change = arg;
@@ -107,7 +107,7 @@ static void changed(void *arg)
     free(change);
 }
 
-/* Without memory every loop is waited for. */
+/* If memory runs out, waits for every loop. */
 static void change_loops(const struct change *change)
 {
     struct change *kept = malloc(sizeof *kept);

@@ -1,33 +1,39 @@
 /*
- * The swap: a generation becomes the live one, and the one before it is superseded. What can fail
- * is made before (swap_start_threads(): threads of pools and workers, jobs); the swap itself cannot
- * be refused any more.
+ * The swap: a generation becomes the live one, and the previous one is superseded. Everything that
+ * can fail is created before (swap_start_threads(): threads of pools and workers, jobs), so the
+ * swap itself cannot fail.
  *
- * In this order: the listener subscribes to the channels of the new modules; their `start`; one
- * pointer under the engine's lock, and every request that begins from here on holds the new
- * generation; the loops take over settings and jobs, and tell what lasts; workers of the new one
- * run, those of the old one are told to return; the old one's `quiesce`; then it is left to the
- * reclaimer.
+ * The order is:
+ * - the listener subscribes to the channels of the new modules;
+ * - their `start` is called;
+ * - a pointer is changed under the engine's lock: requests that begin from now on use the new
+ *   generation;
+ * - the loops take over settings and jobs, and notify long-lived requests;
+ * - the workers of the new generation start, the old ones are asked to return;
+ * - `quiesce` of the old generation is called;
+ * - the reclaimer gets the old generation.
  */
 #ifndef CORE_RELOAD_SWAP_H
 #define CORE_RELOAD_SWAP_H
 
 #include "core/engine/engine.h"
 
-/* Makes what runs for a generation. 0, or -1 (logged); swap_discard() follows then. */
+/* Creates the threads of a generation. Returns 0, or -1 (logged): then call swap_discard(). */
 int swap_start_threads(struct engine *engine, struct generation *generation);
 
-/* Pools alone, for a command. 0, or -1 (logged). */
+/* Creates only the pools, as a command needs them. Returns 0, or -1 (logged). */
 int swap_pools(struct generation *generation);
 
-/* Ends and frees what swap_start_threads() made, then the generation, of which the caller is
- * the one holder beside the workers. */
+/*
+ * Ends and frees the result of swap_start_threads(), then the generation. The caller has the only
+ * reference, apart from the workers.
+ */
 void swap_discard(struct generation *generation);
 
-/* The generation of the start goes live; before the loops run. */
+/* Makes the first generation live, before the loops run. */
 void swap_first(struct engine *engine);
 
-/* Exchanges the live generation, which the caller gives, while it holds the engine. */
+/* Replaces the live generation by one that the caller passes, while the caller holds the engine. */
 void swap_generation(struct engine *engine, struct generation *generation);
 
 #endif

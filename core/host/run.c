@@ -1,4 +1,4 @@
-/* bb_run(), bb_run_then(): work that a thread of a module hands to a loop. */
+/* bb_run(), bb_run_then(): pass work from a module's thread to a loop. */
 #include <stdlib.h>
 
 #include "core/engine/engine.h"
@@ -8,17 +8,17 @@
 enum { RUN_DEADLINE_MS = 60000 };
 
 /*
- * Made whole by the thread that hands it over, so that the loop needs no memory to begin it. It
- * holds the generation from then on.
+ * Created completely by the calling thread, so that the loop needs no memory to start it. It has a
+ * reference to the generation.
  */
 struct run {
-    struct core_request rq; /* first */
+    struct core_request rq; /* first member */
     struct message message;
     struct arena *arena;
     struct loop *loop;
     struct bb_host *host;
     void (*work)(struct bb_request *, void *);
-    void (*then)(void *, bool); /* NULL: nobody asks for the end */
+    void (*then)(void *, bool); /* NULL: the end is not reported */
     void *arg;
     bool whole; /* `work` has returned */
 };
@@ -54,7 +54,10 @@ static void run_begin(struct message *message)
     request_schedule(&run->rq);
 }
 
-/* The loops take turns. Where the host stops the first one takes all, for it ends last. */
+/*
+ * Loops are used in turn. If the host is stopping the first loop gets all work, because it ends
+ * last.
+ */
 static void hand_over(struct engine *engine, struct run *run)
 {
     pthread_mutex_lock(&engine->lock);

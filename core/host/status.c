@@ -1,4 +1,4 @@
-/* `busbar status`: what the running host knows of itself, as text for people. */
+/* `busbar status`: the state of the running host as text for people. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@
 #include "core/request/pool.h"
 #include "core/request/worker.h"
 
-/* What loops are asked to fill in, and who asked reads; freed by the last of both. */
+/* Filled in by the loops and read by the caller; freed by whichever finishes last. */
 struct looks {
     atomic_uint holders;
     struct loop_status loops[];
@@ -35,7 +35,7 @@ static void let_go(void *arg)
         free(looks);
 }
 
-/* On the loop. */
+/* Runs on the loop. */
 static void look(struct loop *loop, void *arg)
 {
     struct loop_status *status = &((struct looks *)arg)->loops[loop->index];
@@ -75,7 +75,7 @@ struct loop_status *status_loops(struct engine *engine)
     atomic_init(&looks->holders, 2);
     int left = engine_tell_loops(engine, look, let_go, looks);
 
-    if (left < 0) { /* no loop has heard of it */
+    if (left < 0) { /* no loop got the message */
         free(looks);
         return NULL;
     }
@@ -118,7 +118,7 @@ static void print_runtime(FILE *out, const struct generation *g)
 
 static void print_generation(FILE *out, const struct generation *g, bool live, int64_t now)
 {
-    size_t holders = atomic_load(&g->holders) - 1; /* this look */
+    size_t holders = atomic_load(&g->holders) - 1; /* minus this function's reference */
 
     fprintf(out, "generation %u: ", g->number);
     if (generation_superseded(g) && now < g->cut_ms)
@@ -130,7 +130,8 @@ static void print_generation(FILE *out, const struct generation *g, bool live, i
         fprintf(out, "live for %.1f s", (double)(now - g->live_ms) / 1000);
     else
         fputs("about to go live", out);
-    fprintf(out, ", %zu holders\n", live ? holders - 1 : holders); /* the engine's */
+    fprintf(out, ", %zu holders\n",
+            live ? holders - 1 : holders); /* minus the engine's reference */
     for (size_t i = 0; i < g->module_count; i++) {
         const struct core_module *module = &g->modules[i];
 
@@ -148,7 +149,7 @@ static void print_generations(FILE *out, struct engine *engine)
     size_t count = engine_generations(engine, list);
 
     crashes_print(out, live);
-    generation_release(live); /* the list, made later, holds it or its successor */
+    generation_release(live); /* the list, created later, has a reference to it or its successor */
     for (size_t i = 0; i < count; i++)
         print_generation(out, list[i], list[i] == live, clock_mono_ms());
     engine_generations_release(list, count);

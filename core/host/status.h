@@ -1,4 +1,4 @@
-/* What the running host knows of itself, for the control socket: as text for people, as JSON. */
+/* The state of the running host for the control socket: as text for people, and as JSON. */
 #ifndef CORE_STATUS_H
 #define CORE_STATUS_H
 
@@ -8,17 +8,23 @@
 #include "core/postgres/pg.h"
 
 struct loop_status {
-    atomic_bool looked; /* by the loop; else it stands, and the rest is 0 */
+    atomic_bool looked; /* the loop responded; otherwise it is blocked, and the rest is 0 */
     size_t requests, connections;
     bool database;
     struct pg_pool_status pools[PG_POOLS];
-    int64_t redis_ms; /* -1: away; -2: none */
+    int64_t redis_ms; /* -1: unavailable; -2: not configured */
 };
 
-/* Fills a row for each loop; the caller's. NULL: no memory. While the engine is held. */
+/*
+ * Returns a row for each loop, which the caller frees. NULL: out of memory. The caller holds the
+ * engine.
+ */
 struct loop_status *status_loops(struct engine *engine);
 
-/* All that the text says, as one object; the caller's, NULL: no memory. While it is held. */
+/*
+ * Returns the content of the text as an object, which the caller owns. NULL: out of memory. The
+ * caller holds the engine.
+ */
 json_t *status_json(struct engine *engine);
 
 #endif

@@ -1,4 +1,4 @@
-/* `busbar status --json`: the same as the text, for programs. Names stay once they are given. */
+/* `busbar status --json`: the content of the text for programs. Names must stay stable. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@
 #include "core/request/pool.h"
 #include "core/request/worker.h"
 
-/* A time as the API's answers have it, or null. */
+/* Formats a time as in the API's answers, or null. */
 static json_t *time_json(int64_t wall_ms)
 {
     char text[TEXT_TIME_SIZE];
@@ -63,7 +63,8 @@ static json_t *generation_json(const struct generation *g, bool live)
     bool old = generation_superseded(g);
     const char *state = !old ? (live ? "live" : "starting") : now < g->cut_ms ? "drains" : "cut";
     int64_t since = old ? g->superseded_ms : live ? g->live_ms : now;
-    size_t holders = atomic_load(&g->holders) - (live ? 2 : 1); /* this look, and the engine */
+    size_t holders = atomic_load(&g->holders) - (live ? 2 : 1); /* minus this function's
+                                                                 * reference, and the engine's */
 
     return json_pack("{si ss sf sI si so so}", "number", (int)g->number, "state", state, "seconds",
                      (double)(now - since) / 1000, "holders", (json_int_t)holders, "workers",
@@ -78,7 +79,7 @@ static json_t *generations_json(struct engine *engine)
     size_t count = engine_generations(engine, list);
     json_t *json = json_array();
 
-    generation_release(live); /* the list holds it or its successor */
+    generation_release(live); /* the list has a reference to it or its successor */
     for (size_t i = 0; i < count; i++)
         json_array_append_new(json, generation_json(list[i], list[i] == live));
     engine_generations_release(list, count);
@@ -109,7 +110,7 @@ static json_t *crashes_of(struct engine *engine)
     return json;
 }
 
-/* For how long it has stood, or null. */
+/* For how long it has been blocked, or null. */
 static json_t *stands_json(const struct loop *loop, bool stands)
 {
     return stands ? json_real((double)atomic_load(&loop->stands_ms) / 1000) : json_null();
@@ -151,7 +152,7 @@ static json_t *reloads_json(struct reloader *reloader)
                      any ? json_out_text(history.last) : NULL);
 }
 
-/* Null unless the job is skipped at present. */
+/* Null unless the job is being skipped. */
 static json_t *skipped_json(const struct job_record *job)
 {
     if (!job->skipped_since_wall_ms)

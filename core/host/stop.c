@@ -21,7 +21,7 @@
 enum { STOP_MS = 10000, LATE_MS = 1000, WORKERS_MS = 8000, DRAIN_TICK_MS = 20, REST_S = 5 };
 
 struct stop {
-    struct message message; /* first */
+    struct message message; /* first member */
     struct timer timer;
     struct loop *loop;
     int64_t until_ms;
@@ -35,7 +35,7 @@ static _Noreturn void end_now(const char *why, int status)
     _exit(status);
 }
 
-/* A reload may hang in a lock of the database, or in a file that is a pipe. */
+/* A reload may be blocked by a database lock, or by a file that is a pipe. */
 static void *rest(void *arg)
 {
     (void)arg;
@@ -50,10 +50,10 @@ void stop_rest(void)
     if (!pthread_create(&thread, NULL, rest, NULL))
         pthread_detach(thread);
     else
-        alarm(REST_S); /* by the signal, then, and without a word */
+        alarm(REST_S); /* ended by the signal instead, without a log line */
 }
 
-/* The first loop ends last, for it takes what others hand on by bb_run() (run.c). */
+/* The first loop ends last, because it takes the work that others pass on with bb_run() (run.c). */
 static bool is_last(const struct loop *loop)
 {
     for (unsigned i = 1; !loop->index && i < loop->engine->loop_count; i++) {
@@ -76,7 +76,8 @@ static void stop_tick(struct timer *timer)
         return;
     }
     if (loop->now_ms >= stop->until_ms)
-        end_now("stopped with requests unfinished", 1); /* they were cut, so all was not well */
+        end_now("stopped with requests unfinished", 1); /* requests were cut, so the exit status
+                                                         * is not 0 */
     timer_set(&loop->timers, timer, loop->now_ms + DRAIN_TICK_MS);
 }
 
@@ -100,11 +101,11 @@ static void stop_begin(struct message *message)
 
 struct signals {
     struct engine *engine;
-    struct stop *stops; /* one a loop */
+    struct stop *stops; /* one per loop */
     pthread_t thread;
-    bool runs; /* the thread */
+    bool runs; /* the thread runs */
     int fd, end_fd;
-    int64_t until_ms; /* when a stop must have come to an end; 0: there is none yet */
+    int64_t until_ms; /* deadline of a stop; 0: not stopping */
 };
 
 static void stop_all(struct signals *signals)
@@ -138,7 +139,7 @@ static void take(struct signals *signals)
     }
 }
 
-/* Loops end in time, unless one stands: that one never looks at the clock. */
+/* Loops end in time unless one is blocked, which does not check the time. */
 static int wait_ms(const struct signals *signals)
 {
     int64_t left = signals->until_ms - clock_mono_ms();

@@ -1,7 +1,7 @@
 /*
- * Signals are read by a thread of their own, which needs no loop. SIGHUP: a reload (reload.h).
- * SIGUSR1: the log opens its file again. SIGTERM and SIGINT: each loop stops accepting, closes what
- * is idle and finishes what runs, for 10 s at most.
+ * A separate thread, independent of the loops, reads the signals. SIGHUP: reload (reload.h).
+ * SIGUSR1: reopen the log file. SIGTERM and SIGINT: each loop stops accepting, closes idle
+ * connections, and finishes requests in progress, for at most 10 s.
  */
 #ifndef CORE_STOP_H
 #define CORE_STOP_H
@@ -12,22 +12,27 @@
 
 struct signals;
 
-/* SIGHUP and SIGUSR1 wait from now on: what comes before the host listens is not its end then. */
+/* SIGHUP and SIGUSR1 stay pending from now on: until the host handles them they would end it. */
 void signals_hold_reload(void);
 
-/* Blocks the signals in this thread and those it starts; before any thread. */
+/*
+ * Blocks the signals in this thread and in threads that it starts. Call before threads are created.
+ */
 void signals_block(sigset_t *set);
 
 /* NULL: failed. */
 struct signals *signals_new(struct engine *engine, const sigset_t *set);
 
-/* Begins to read them, once there is a reloader. 0, or -1 (logged). */
+/* Starts reading signals, once there is a reloader. Returns 0, or -1 (logged). */
 int signals_go(struct signals *signals);
 
-/* After the loops have ended: five seconds from here the process ends, whoever still waits. */
+/*
+ * Call after the loops have ended: the process ends within five seconds, even if a thread still
+ * waits.
+ */
 void stop_rest(void);
 
-/* After the loops have ended. NULL is fine. */
+/* Call after the loops have ended. NULL is allowed. */
 void signals_free(struct signals *signals);
 
 #endif
