@@ -10,7 +10,7 @@ struct walk {
     size_t count;
     size_t *order, placed;
     enum mark *marks;
-    size_t *way, depth; /* modules on the path from the root, for the description of a cycle */
+    size_t *way, depth; /* modules on the path from the root, to describe a cycle */
     struct setting_problems *problems;
 };
 

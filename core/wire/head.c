@@ -9,7 +9,7 @@ enum known {
     TRANSFER_ENCODING,
     AUTHORIZATION,
     CONTENT_TYPE,
-    IDEMPOTENCY_KEY, /* up to here: once in a head at most */
+    IDEMPOTENCY_KEY, /* those up to here may occur at most once */
     CONNECTION,
     EXPECT,
     KNOWN
@@ -43,7 +43,10 @@ static int refuse(struct head_reading *reading, int status, const char *reason)
     return -1;
 }
 
-/* Looks for the end of the line. 1: found, *end is where its CR stands; 0: not yet; -1: refused. */
+/*
+ * Finds the end of the line. Returns 1: found, *end is the position of its CR; 0: not yet; -1:
+ * refused.
+ */
 static int find_end(struct head_reading *reading, const char *text, size_t length, size_t *end)
 {
     size_t at = reading->at + head_value_run(text + reading->at, length - reading->at);
@@ -97,7 +100,7 @@ static enum known field_known(const char *name, size_t length)
     return KNOWN;
 }
 
-/* Digits alone. */
+/* Accepts digits only. */
 static int take_length(struct head_reading *reading, const char *value)
 {
     int64_t length = 0;
@@ -139,7 +142,7 @@ static void take_connection(struct head *head, const char *value)
     }
 }
 
-/* What the host itself goes by. */
+/* Handles the fields that the host itself uses. */
 static int take_known(struct head_reading *reading, enum known known, const char *value)
 {
     if (known <= IDEMPOTENCY_KEY && reading->seen & 1u << known)
@@ -185,7 +188,7 @@ static int take_field(struct head_reading *reading, char *text, size_t end)
     return known == KNOWN ? 0 : take_known(reading, known, text + field.value);
 }
 
-/* The empty line: what only the whole head tells. */
+/* At the empty line: checks that need the whole head. */
 static int finish(struct head_reading *reading)
 {
     struct head *head = &reading->head;
@@ -200,11 +203,14 @@ static int finish(struct head_reading *reading)
     return 1;
 }
 
-/* A whole line, its CR at `end`. 0: the next one follows; 1: it was the last; -1: refused. */
+/*
+ * Processes a complete line, whose CR is at `end`. Returns 0: the next line follows; 1: it was the
+ * last; -1: refused.
+ */
 static int take_line(struct head_reading *reading, char *text, size_t end)
 {
     if (end == reading->line)
-        return reading->head.split ? finish(reading) : 0; /* some clients begin with empty lines */
+        return reading->head.split ? finish(reading) : 0; /* some clients send empty lines first */
     text[end] = '\0';
     return reading->head.split ? take_field(reading, text, end)
                                : head_request_line(reading, text, reading->line, end);
@@ -245,7 +251,7 @@ int head_keep(const struct head_reading *reading, const char *text, struct arena
     return 0;
 }
 
-/* The place of the first field of this name from `at` on; head->count: there is none. */
+/* Returns the index of the first field with this name from `at` on; head->count: there is none. */
 static size_t find_field(const struct head *head, const char *name, size_t at)
 {
     size_t length = strlen(name);

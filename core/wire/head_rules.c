@@ -1,4 +1,4 @@
-/* What may stand in a head: characters, the request line, hosts. */
+/* The syntax of a head: allowed characters, the request line, hosts. */
 #include <string.h>
 #include <strings.h>
 
@@ -34,7 +34,7 @@ size_t head_token_run(const char *text, size_t length)
     return at;
 }
 
-/* Whether none of eight bytes is below a blank, or DEL; an answer "no" may be wrong. */
+/* Whether none of eight bytes is less than a blank, or DEL. The result "false" may be wrong. */
 static bool is_plain(const char *text)
 {
     const uint64_t ones = UINT64_MAX / 255, highest = ones << 7;
@@ -68,7 +68,7 @@ static bool is_hex(char c)
     return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-/* ":port" with at most five digits, or nothing. */
+/* Accepts ":port" with at most five digits, or nothing. */
 static bool port_valid(const char *at, const char *end)
 {
     unsigned port = 0;
@@ -85,7 +85,7 @@ static bool port_valid(const char *at, const char *end)
     return port <= 65535;
 }
 
-/* Behind "[": an address of IPv6 up to "]"; NULL: it is none. */
+/* After "[": skips an IPv6 address up to "]"; NULL: it is not an address. */
 static const char *skip_address(const char *at, const char *end)
 {
     const char *start = at;
@@ -156,8 +156,8 @@ static int check_chars(struct head_reading *reading, const char *target)
 }
 
 /*
- * "http://host:port/path": as a proxy is asked. The host is judged as a Host; the target is what
- * stands behind it, with a '/' in front, for which there is room.
+ * Handles "http://host:port/path", the form sent to proxies. The host is checked like a Host field;
+ * the target is the rest, preceded by '/', for which there is room.
  */
 static int take_absolute(struct head_reading *reading, char *target, size_t scheme)
 {

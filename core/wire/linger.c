@@ -11,11 +11,11 @@
 enum {
     LINGER_MS = 2000,
     PIECE = 16 * 1024,
-    PIECES_MAX = 8 /* in a turn */
+    PIECES_MAX = 8 /* per iteration */
 };
 
 struct lingering {
-    struct watch watch; /* first */
+    struct watch watch; /* first member */
     struct timer timer;
     struct lingers *lingers;
     struct loop *loop;

@@ -14,8 +14,8 @@
 #include "core/recovery/supervised.h"
 
 enum {
-    SPARE_FILES = 256,   /* of the host itself */
-    MODULE_FILES = 4096, /* of modules, as far as the hard limit goes */
+    SPARE_FILES = 256,   /* for the host */
+    MODULE_FILES = 4096, /* for modules, if the hard limit allows */
 };
 
 static void raise_limit(unsigned connections)
@@ -48,7 +48,7 @@ static int split(const char *address, char *host, size_t size, const char **port
     return 0;
 }
 
-/* `only`: of IPv6 that alone, for the same port of IPv4 has a socket of its own. */
+/* `only`: restricts an IPv6 socket to IPv6, because IPv4 has a separate socket for the port. */
 static int bind_one(const struct addrinfo *to, bool only)
 {
     int one = 1;
@@ -75,7 +75,7 @@ static in_port_t *port_of(struct sockaddr *address)
     return &((struct sockaddr_in *)(void *)address)->sin_port;
 }
 
-/* The one that the first socket got. */
+/* The port of the first socket. */
 static in_port_t port_got(const struct listeners *listeners)
 {
     union {
@@ -90,7 +90,7 @@ static in_port_t port_got(const struct listeners *listeners)
     return address.any.sa_family == AF_INET6 ? address.six.sin6_port : address.four.sin_port;
 }
 
-/* Names have addresses of families that the machine may lack. */
+/* A name can have addresses of families that the machine does not support. */
 static bool is_foreign(int why)
 {
     return why == EADDRNOTAVAIL || why == EAFNOSUPPORT;
@@ -121,10 +121,10 @@ void listeners_close(struct listeners *listeners)
         close(listeners->fds[--listeners->count]);
 }
 
-/* What the supervisor keeps them under. */
+/* The key under which the supervisor keeps the sockets. */
 #define KEPT "http:%.300s"
 
-/* Those of the worker before; whether there were any. */
+/* Takes the sockets of the previous worker; returns whether there were any. */
 static bool take_over(struct listeners *listeners, const char *address)
 {
     char key[320];
@@ -134,7 +134,7 @@ static bool take_over(struct listeners *listeners, const char *address)
     return listeners->count > 0;
 }
 
-/* In place of those at another address, which listen until then: this one might not be had. */
+/* Replaces the sockets for another address, which stay open until now because binding can fail. */
 static void hand_up(const struct listeners *listeners, const char *address)
 {
     char key[320];
@@ -144,7 +144,9 @@ static void hand_up(const struct listeners *listeners, const char *address)
     supervised_keep(key, listeners->fds, listeners->count);
 }
 
-/* Another address of the same port may be in the way of this one, as 0.0.0.0 of all others. */
+/*
+ * A socket for another address with the same port may block this one, as 0.0.0.0 blocks all others.
+ */
 static bool shut_same_port(const char *address, const char *port)
 {
     char key[320], end[32];

@@ -1,12 +1,12 @@
-/* The listening sockets: opened once, shared by the loops, kept over reloads. */
+/* The listening sockets: opened once, shared by the loops, kept across reloads. */
 #ifndef CORE_LISTENER_H
 #define CORE_LISTENER_H
 
 #include <stddef.h>
 
-enum { LISTENER_BACKLOG = 4096 }; /* connections that the kernel takes before the host does */
+enum { LISTENER_BACKLOG = 4096 }; /* maximum number of connections that the kernel queues */
 
-/* One for each address of the host's name. */
+/* One for each address of the host name. */
 enum { LISTENERS_MAX = 8 };
 
 struct listeners {
@@ -15,10 +15,10 @@ struct listeners {
 };
 
 /*
- * Takes over what the supervisor has kept from a worker before this one, or binds "host:port"
- * ("[::1]:8080" for IPv6; port 0: any free one, the same for all addresses) and raises the limit of
- * open files to what `connections` need. Addresses that this machine does not have are passed over
- * while there is another one. -1: failed, and logged.
+ * Takes over the sockets that the supervisor has kept from a previous worker, or binds "host:port"
+ * ("[::1]:8080" for IPv6; port 0: any free port, the same one for all addresses), and raises the
+ * limit for open files as needed for `connections`. Addresses that this machine does not have are
+ * skipped if there is another one. -1: failed, and logged.
  */
 int listeners_open(struct listeners *listeners, const char *address, unsigned connections);
 void listeners_close(struct listeners *listeners);

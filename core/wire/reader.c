@@ -12,7 +12,7 @@ void reader_free(struct reader *reader)
     reader_drop_buffer(reader);
 }
 
-/* ---- to libmicrohttpd ---- */
+/* ---- for libmicrohttpd ---- */
 
 void reader_out(struct reader *reader, const char *text)
 {
@@ -35,7 +35,7 @@ static size_t give_out(struct reader *reader, char *into, size_t size)
     return length;
 }
 
-/* The client says that nothing more comes. Whether that is the end for libmicrohttpd, too. */
+/* The client has shut down its side. Returns whether that is the end for libmicrohttpd, too. */
 static bool ends(struct reader *reader)
 {
     if (reader->state == READER_HEAD)
@@ -43,7 +43,7 @@ static bool ends(struct reader *reader)
     return !reader_stop(reader, 400, "The body ends too early");
 }
 
-/* Bytes for libmicrohttpd, or 0 where the state has only come on; -1 with errno. */
+/* Returns bytes for libmicrohttpd, or 0 if only the state has changed; -1 with errno. */
 static ssize_t step(struct reader *reader, int fd, char *into, size_t size, bool *ended)
 {
     ssize_t got;
@@ -79,7 +79,8 @@ ssize_t reader_recv(struct reader *reader, int fd, char *into, size_t size)
     ssize_t got = 0;
     bool ended = false;
 
-    reader->drained = reader->drained && reader->state == READER_DONE; /* then it is not asked */
+    reader->drained = reader->drained && reader->state == READER_DONE; /* in this state the socket
+                                                                        * is not read */
     while (given < size && got >= 0 && !ended) {
         if (reader->out_at < reader->out_end)
             got = (ssize_t)give_out(reader, into + given, size - given);
@@ -90,7 +91,7 @@ ssize_t reader_recv(struct reader *reader, int fd, char *into, size_t size)
     return given ? (ssize_t)given : got;
 }
 
-/* ---- to the host ---- */
+/* ---- for the host ---- */
 
 int reader_take(struct reader *reader, struct arena *arena, struct head *into)
 {
@@ -115,7 +116,7 @@ int reader_problem(const struct reader *reader, const char **reason)
 void reader_next(struct reader *reader)
 {
     if (reader->state != READER_DONE || reader->status || reader->untaken)
-        return; /* the connection ends */
+        return; /* the connection is closed */
     reader->state = READER_HEAD;
     if (reader->start == reader->end)
         reader_drop_buffer(reader);

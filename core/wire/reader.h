@@ -1,21 +1,21 @@
 /*
- * The reader stands between a connection's socket and libmicrohttpd. It judges the bytes that come
- * (head.h, and the framing of a body of chunks), and what libmicrohttpd gets in their place is a
- * small head of the host's own that says no more than how long the body is and whether the
- * connection stays open. So libmicrohttpd never parses what a stranger wrote, and its memory always
- * suffices. The bytes of a body pass through unchanged, straight from the socket where they can.
- * libmicrohttpd takes an answer before a body or behind it, so it must never await more than can be
- * made up where the client stops: a body that is not small reaches it in chunks of a bounded size.
+ * The reader is placed between a connection's socket and libmicrohttpd. It checks incoming bytes
+ * (head.h, and the framing of chunked bodies), and gives libmicrohttpd a small head instead, which
+ * only contains the length of the body and whether the connection stays open. So libmicrohttpd
+ * never parses untrusted input, and its memory is always sufficient. Body data passes through
+ * unchanged, directly from the socket where possible. libmicrohttpd accepts an answer only before
+ * or after a body, so if a client stops sending, the reader must be able to fill up the data that
+ * libmicrohttpd expects: a body that is not small is passed to it in chunks of limited size.
  *
- * A request that is refused becomes one without a body whose head has a status (head.h); the host
- * answers it as any other, and nothing behind it is read. A body whose framing is malformed ends
- * early, with a status in reader_problem(), which the answer must be.
+ * A refused request becomes a request without a body whose head has a status (head.h); the host
+ * answers it like any other, and reads nothing after it. A body with malformed framing ends early,
+ * and reader_problem() returns the status that must be answered.
  *
- * One request at a time: what has come behind it waits until reader_next(). libmicrohttpd is told
- * by its epoll set, edge-triggered, when to read; where something waits it has to be made to read
- * once more, see reader_waits().
+ * One request is processed at a time: bytes after it wait until reader_next(). libmicrohttpd's
+ * epoll set is edge-triggered; if bytes wait, libmicrohttpd must be made to read once more, see
+ * reader_waits().
  *
- * A buffer is held only while there is a part of a head, or bytes behind a request, in it. One
+ * A buffer is allocated only while it contains a part of a head, or bytes after a request. One
  * thread at a time.
  */
 #ifndef CORE_READER_H
@@ -29,18 +29,18 @@ enum { READER_OUT_MAX = 160 };
 
 enum reader_state {
     READER_HEAD,
-    READER_BODY,  /* `left` and `rest` bytes of a body of a known length */
-    READER_SIZE,  /* the line before a chunk */
-    READER_CHUNK, /* `left` and `rest` bytes of a chunk */
-    READER_END,   /* the end of line behind it */
+    READER_BODY,  /* in a body of known length; `left` and `rest` bytes follow */
+    READER_SIZE,  /* in the line before a chunk */
+    READER_CHUNK, /* in a chunk; `left` and `rest` bytes follow */
+    READER_END,   /* in the CR LF after a chunk */
     READER_TRAILER,
-    READER_PAD, /* `left` bytes that libmicrohttpd was promised and that nobody reads */
-    READER_DONE /* nothing more of this request */
+    READER_PAD, /* `left` filler bytes that libmicrohttpd expects; their content is ignored */
+    READER_DONE /* the request is complete */
 };
 
 struct reader_buffer;
 
-/* Buffers that are free, of a loop. */
+/* Unused buffers of a loop. */
 struct reader_pool {
     struct reader_buffer *free;
     size_t count;
@@ -48,69 +48,74 @@ struct reader_pool {
 
 struct reader {
     struct reader_pool *pool;
-    struct reader_buffer *buffer; /* NULL: nothing is kept */
-    size_t start, end;            /* of the bytes in the buffer that wait */
-    size_t taken_at;              /* where the head begins that is still to be taken */
+    struct reader_buffer *buffer; /* NULL: no bytes are stored */
+    size_t start, end;            /* range of waiting bytes in the buffer */
+    size_t taken_at;              /* start of the head that the host has not taken yet */
     enum reader_state state;
-    bool drained; /* the socket gave less than was asked for */
-    bool began;   /* a part of a head is there */
-    bool untaken; /* the head in the buffer has not been taken */
-    bool refused; /* it was refused: the rest is not read */
-    bool late;    /* set by the host: the rest of the head, or body, is not read, or waited for */
+    bool drained; /* the socket returned less than requested */
+    bool began;   /* a part of a head has arrived */
+    bool untaken; /* the host has not taken the head in the buffer */
+    bool refused; /* refused: the rest is not read */
+    bool late;    /* set by the host: the rest of the head or body is not read or waited for */
     bool framed;  /* libmicrohttpd gets the body in chunks */
-    int64_t left; /* bytes of the piece of the body that libmicrohttpd has been promised */
-    int64_t rest; /* bytes behind it */
-    size_t spent; /* bytes of extensions and trailers of this body */
+    int64_t left; /* bytes of the current piece of the body that libmicrohttpd still expects */
+    int64_t rest; /* bytes after that piece */
+    size_t spent; /* bytes used by extensions and trailers of this body */
     int status;   /* see reader_problem() */
     const char *reason;
     uint8_t out_at, out_end;
-    char out[READER_OUT_MAX]; /* what libmicrohttpd gets next, out[out_at..out_end) */
+    char out[READER_OUT_MAX]; /* out[out_at..out_end) is passed to libmicrohttpd next */
 };
 
 void reader_init(struct reader *reader, struct reader_pool *pool);
 void reader_free(struct reader *reader);
 void reader_pool_free(struct reader_pool *pool);
 
-/* In the place of recv(fd, into, size, 0). */
+/* Replaces recv(fd, into, size, 0). */
 ssize_t reader_recv(struct reader *reader, int fd, char *into, size_t size);
 
-/* Takes the head that libmicrohttpd was given the last; once for each. 0, or -1: none, no memory.
+/*
+ * Takes the last head that was passed to libmicrohttpd; once for each. Returns 0, or -1: no head,
+ * or out of memory.
  */
 int reader_take(struct reader *reader, struct arena *arena, struct head *into);
 
-/* The status of the answer to a request whose body is malformed, and the reason; 0: it is not. */
+/* Returns the status and reason for a request with a malformed body; 0: the body is fine. */
 int reader_problem(const struct reader *reader, const char **reason);
 
 /*
- * No more of the body is read, or comes: to libmicrohttpd it ends here, with zeros for what is left
- * of the piece that it was promised. The status is that of the answer, see reader_problem(), and
- * the connection ends with it. False: the body has ended already, or there is none.
+ * Ends the body for libmicrohttpd, because the rest will not be read or will not arrive; the
+ * current piece is filled up with zeros. The request must be answered with `status`, see
+ * reader_problem(), and the connection is closed after that. False: the body has ended already, or
+ * there is none.
  */
 bool reader_stop(struct reader *reader, int status, const char *reason);
 
-/* Whether there is something for libmicrohttpd that does not come from the socket. */
+/* Whether there is data for libmicrohttpd that does not come from the socket. */
 bool reader_gives(const struct reader *reader);
 
-/* The request has been answered: the next one may follow. */
+/* The request has been answered, so the next request may follow. */
 void reader_next(struct reader *reader);
 
 /*
- * Whether libmicrohttpd would wait for something to come while there is something already. To be
- * asked when the request has been read whole.
+ * Whether libmicrohttpd would wait for an event although data is already there. Call this when the
+ * request has been read completely.
  */
 bool reader_waits(const struct reader *reader);
 
-/* Whether a part of a body has not been handed on. */
+/* Whether a part of a body has not been passed on. */
 bool reader_in_body(const struct reader *reader);
 
-/* Whether, besides, all that has come of it was: the rest must come from the socket. */
+/* Whether, in addition, everything received was passed on: the rest must come from the socket. */
 bool reader_lacks(const struct reader *reader);
 
-/* Whether a part of a head is there. */
+/* Whether a part of a head has arrived. */
 bool reader_began(const struct reader *reader);
 
-/* Whether something of what the client sent, or sends, is not read: the connection is to end with
- * care, or the answer is lost. */
+/*
+ * Whether some data from the client is not read, now or later: the connection must be closed with
+ * linger(), or the client may lose the answer.
+ */
 bool reader_unread(const struct reader *reader);
 
 #endif

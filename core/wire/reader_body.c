@@ -1,4 +1,4 @@
-/* The bytes of a body, piece by piece, and its end, whatever it is. */
+/* The bytes of a body, piece by piece, and every kind of end. */
 #include <stdio.h>
 #include <string.h>
 
@@ -18,7 +18,9 @@ void reader_begin_body(struct reader *reader, int64_t length)
         reader->state = length > 0 ? READER_BODY : READER_DONE;
 }
 
-/* Only when a part of it has come: who waits for 100 (Continue) has not sent any. */
+/*
+ * Only after a part of it has arrived: a client that waits for 100 (Continue) has sent nothing yet.
+ */
 int reader_begin_piece(struct reader *reader)
 {
     char line[SIZE_LINE];
@@ -58,7 +60,7 @@ static size_t give_waiting(struct reader *reader, char *into, size_t size)
     return length;
 }
 
-/* The buffer is not needed for it. */
+/* Reads past the buffer, which is not needed. */
 static ssize_t ask_past(struct reader *reader, int fd, char *into, size_t size)
 {
     if (!reader->untaken)
@@ -67,8 +69,8 @@ static ssize_t ask_past(struct reader *reader, int fd, char *into, size_t size)
 }
 
 /*
- * The bytes of a piece. The last ones are read by way of the buffer, with room behind them: so it
- * is seen whether something follows.
+ * Reads the bytes of a piece. The last ones are read through the buffer, with room for more, in
+ * order to find out whether data follows.
  */
 ssize_t reader_read_body(struct reader *reader, int fd, char *into, size_t size)
 {

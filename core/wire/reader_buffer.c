@@ -1,4 +1,4 @@
-/* The bytes that wait: buffers, and what comes from the socket. */
+/* Waiting bytes: buffers, and input from the socket. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,8 +7,8 @@
 #include "core/wire/reader_parts.h"
 
 enum {
-    SMALL = 4 * 1024, /* the room of a buffer in which nearly every head finds place */
-    POOL_MAX = 32     /* that are kept */
+    SMALL = 4 * 1024, /* sufficient for nearly every head */
+    POOL_MAX = 32     /* maximum number of unused buffers */
 };
 
 static struct reader_buffer *buffer_new(struct reader_pool *pool)
@@ -57,7 +57,7 @@ void reader_pool_free(struct reader_pool *pool)
     pool->count = 0;
 }
 
-/* Room behind what waits; -1 without memory. */
+/* Makes room after the waiting bytes; -1: out of memory. */
 static int make_room(struct reader *reader)
 {
     struct reader_buffer *buffer = reader->buffer;

@@ -1,12 +1,12 @@
-/* The framing of a body of chunks (RFC 9112, 7.1): sizes, extensions, ends of line, trailers. */
+/* The framing of a chunked body (RFC 9112, 7.1): sizes, extensions, ends of line, trailers. */
 #include <string.h>
 
 #include "core/wire/reader_parts.h"
 
 enum {
-    LINE_MAX_BYTES = 1024, /* a size with its extensions, or a trailer */
-    SPENT_MAX = 16 * 1024, /* extensions and trailers of one body */
-    DIGITS_MAX = 15        /* of a size, after its zeros */
+    LINE_MAX_BYTES = 1024, /* maximum for a size with its extensions, or a trailer */
+    SPENT_MAX = 16 * 1024, /* maximum for extensions and trailers of one body */
+    DIGITS_MAX = 15        /* of a size, without leading zeros */
 };
 
 static int fail(struct reader *reader, const char *reason)
@@ -15,8 +15,10 @@ static int fail(struct reader *reader, const char *reason)
     return 1;
 }
 
-/* The length of the line that begins at `start`, without its end; -1: it is not there yet, or the
- * body has failed. */
+/*
+ * Returns the length of the line that begins at `start`, without its end; -1: it is incomplete, or
+ * the body has failed.
+ */
 static long line_length(struct reader *reader, const char *bytes)
 {
     const char *line = bytes + reader->start;
@@ -46,7 +48,7 @@ static const char *skip_token(const char *at, const char *end)
     return length ? at + length : NULL;
 }
 
-/* Behind the first quote; control characters are not in the line. */
+/* After the first quote. The line contains no control characters. */
 static const char *skip_quoted(const char *at, const char *end)
 {
     for (; at < end && *at != '"'; at++) {

@@ -1,10 +1,10 @@
-/* The head that libmicrohttpd gets in the place of the client's. */
+/* The head that libmicrohttpd gets instead of the client's. */
 #include <stdio.h>
 #include <string.h>
 
 #include "core/wire/reader_parts.h"
 
-/* Of a method libmicrohttpd has to know whether the answer has a body. */
+/* libmicrohttpd only needs to know whether the method allows the answer to have a body. */
 static bool is_head(const struct reader *reader, const struct head *head)
 {
     const char *text = reader->buffer->bytes + reader->taken_at;
@@ -26,7 +26,10 @@ static void out_length(struct reader *reader, const struct head *head)
         reader_out(reader, "Expect:100-continue\r\n");
 }
 
-/* HTTP/1.0 knows no chunks: where libmicrohttpd gets some, what differs is said in words. */
+/*
+ * HTTP/1.0 has no chunks: if libmicrohttpd gets chunks, it gets HTTP/1.1 with explicit fields for
+ * the differences.
+ */
 static void out_version(struct reader *reader, const struct head *head)
 {
     bool newer = head->minor || reader->framed;
@@ -38,7 +41,7 @@ static void out_version(struct reader *reader, const struct head *head)
         reader_out(reader, "Connection:keep-alive\r\n");
 }
 
-/* The head of the host's own. */
+/* Writes the host's own head. */
 static void begin_request(struct reader *reader)
 {
     const struct head_reading *reading = &reader->buffer->reading;
@@ -67,7 +70,7 @@ static bool only_empty_lines(const struct head_reading *reading)
     return !reading->head.split && reading->at == reading->line;
 }
 
-/* The rest of the head does not come. */
+/* The rest of the head will not arrive. */
 static enum head_state refuse_part(struct reader *reader)
 {
     struct head_reading *reading = &reader->buffer->reading;
@@ -77,8 +80,8 @@ static enum head_state refuse_part(struct reader *reader)
 }
 
 /*
- * The socket is asked until it has nothing more: of the end of a connection that comes with bytes
- * nothing else would tell.
+ * Reads the socket until it is empty: the end of a connection that arrives together with data
+ * causes no further event.
  */
 ssize_t reader_read_head(struct reader *reader, int fd)
 {
