@@ -1,6 +1,6 @@
 /*
- * Two runs of the job at once, and a reading that comes between two steps of one of them: it is
- * issued, whichever of the two does it. A trigger holds a run at the moment that is meant.
+ * Two simultaneous runs of the job, and a reading that arrives between two steps of one of them:
+ * one of the two runs issues it. A trigger stops a run at the chosen moment.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -10,14 +10,14 @@
 #include "meter.h"
 #include "suites.h"
 
-enum { GATE = 4711, READINGS = 3, WH = 2000, TURN_US = 700000 /* longer than one of a run */ };
+enum { GATE = 4711, READINGS = 3, WH = 2000, TURN_US = 700000 /* longer than a turn of a run */ };
 
 static struct host *host;
 static PGconn *db;
 static int64_t start; /* of the cycle */
 
-/* A device in a group, with a reading that is issued; the host is gone, so that only the runs of
- * the test are there. */
+/* Makes a device in a group with one issued reading, and kills the host so that only the test's
+ * runs are active. */
 static void begin(const char *name)
 {
     host = host_start(&(struct host_spec){
@@ -39,7 +39,7 @@ static void begin(const char *name)
     ck_assert_int_eq(sql_number(db, "SELECT sum(issued_wh) FROM certificate"), WH);
 }
 
-/* The reading of the cycle's hour with this number, as POST stores it. */
+/* Stores the reading of the cycle's hour with this number, as POST does. */
 static void store(int number)
 {
     sql_run(db, text("WITH stored AS (INSERT INTO reading SELECT device, 'D', at - interval '1"
@@ -50,7 +50,7 @@ static void store(int number)
                      time_text(start + number * HOUR_MS)));
 }
 
-/* A run that meets a cycle stands still before or after it takes that off the list. */
+/* A run that processes a cycle waits before or after it removes the cycle from the list. */
 static void make_gate(const char *when)
 {
     sql_run(db, text("CREATE FUNCTION gate() RETURNS trigger LANGUAGE plpgsql AS"
@@ -84,7 +84,7 @@ static void end(pid_t run)
     ck_assert_int_eq(status, 0);
 }
 
-/* The second reading makes the cycle due; the third comes when a run has begun to take it. */
+/* The second reading makes the cycle due; the third arrives when a run has begun to process it. */
 static void meet(const char *name, const char *when)
 {
     begin(name);
@@ -111,7 +111,7 @@ static void meet(const char *name, const char *when)
     PQfinish(db);
 }
 
-/* The run that it waits in comes to its end; what is left is for the next one. */
+/* The interrupted run finishes; the next command issues the rest. */
 START_TEST(an_interrupt_ends_the_command_between_two_runs)
 {
     int status;

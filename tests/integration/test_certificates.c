@@ -1,5 +1,5 @@
 /*
- * Issuing: History and cycles, thresholds and what is carried, late readings, groups of devices,
+ * Issuing: History and cycles, thresholds and carried energy, late readings, groups of devices,
  * external issuers.
  */
 #include <stdlib.h>
@@ -84,7 +84,8 @@ START_TEST(whole_kilowatt_hours_are_issued_and_the_rest_is_carried_over_cycles_b
     ck_assert_int_eq(certificate_group_carried(m, group), 999);
     certificates_expect_sums(db);
 
-    /* newest first; what the second day carries leaves its certificate, and is in the third's */
+    /* newest first; energy that the second day carries is subtracted from its certificate and added
+     * to the third's */
     static const struct {
         int day, wh, certificate;
         const char *status;
@@ -152,7 +153,7 @@ START_TEST(a_cycle_has_what_ends_after_its_start_and_up_to_its_end_and_nothing_w
                              time_text(start), "end", time_text(start + 2 * DAY_MS), "deviceIds",
                              (json_int_t)device)),
               201);
-    /* ends now: its cycle has not ended */
+    /* the group's end is now, so its cycle has not ended */
     certificates_issue(db, host);
     struct answer *log = log_of(m, "");
 
@@ -213,7 +214,7 @@ START_TEST(devices_of_a_group_are_named_by_any_of_their_keys)
     int64_t devices[] = {
         meter_make(host, m, "K1", 10, days_ago(100)), meter_make(host, m, "k2", 10, days_ago(100)),
         meter_make(host, m, "k3", 10, days_ago(100)), meter_make(host, m, "k4", 10, days_ago(100))};
-    /* an externalId that is another device's id */
+    /* an externalId that equals another device's id */
     int64_t named = meter_make(host, m, text("%jd", (intmax_t)devices[3]), 10, days_ago(100));
     const char *uuid = answer_text(http(host, "GET", "/api/device/k2", m->token, NULL), "uuid");
     char digits[24];
@@ -258,7 +259,7 @@ START_TEST(a_group_is_read_and_renamed_by_its_organisation)
 
     ck_assert_str_eq(answer_text(renamed, "name"), "South \u2600");
     json_object_set_new(one->json, "name", json_string("South \u2600"));
-    ck_assert(json_equal(renamed->json, one->json)); /* and nothing else has changed */
+    ck_assert(json_equal(renamed->json, one->json)); /* nothing else has changed */
     one = ck_status(http(host, "GET", path, admin->token, NULL), 200);
     ck_assert(json_equal(one->json, renamed->json));
     ck_error(http(host, "PATCH", path, m->token, json_pack("{ss}", "name", "  ")), 400, "");
@@ -269,7 +270,7 @@ START_TEST(a_group_is_read_and_renamed_by_its_organisation)
              404, "");
 }
 
-/* Starts at the ends of months and on a leap day, and every half day of six years. */
+/* Groups start at ends of months and on a leap day; tests every half day of six years. */
 START_TEST(every_time_lies_in_exactly_one_cycle_whatever_its_frequency)
 {
     static const char *const frequencies[] = {"hourly",  "daily",     "weekly",
@@ -325,7 +326,7 @@ START_TEST(quarters_and_years_are_cycles_that_keep_the_end_of_the_month)
         struct answer *log = log_of(m, text("?groupId=%jd", (intmax_t)group));
         const json_t *first = item_of(log, NULL, json_array_size(log->json) - 1);
 
-        ck_assert_uint_eq(json_array_size(log->json), 6); /* each carries 300 on */
+        ck_assert_uint_eq(json_array_size(log->json), 6); /* each carries 300 forward */
         ck_assert_int_eq(int_in(first, "readvalue_watthour"), 3300);
         ck_assert_str_eq(text_in(first, "ongoing_start_date"), time_text(start));
         ck_assert_str_eq(text_in(first, "ongoing_end_date"), time_text(end));
@@ -403,7 +404,7 @@ START_TEST(a_cycle_that_cannot_be_issued_holds_up_no_others)
                              (intmax_t)groups[i]));
         ck_status(meter_read(host, m, name, "Delta", start, start + DAY_MS, 2000), 201);
     }
-    host_command(host, NULL, issue); /* or the job */
+    host_command(host, NULL, issue); /* or the host's job does it */
     ck_assert(wait_until(is_issued, &groups[1], 5000));
     ck_assert(!is_issued(&groups[0]));
     sql_run(db, "ALTER TABLE certificate_account DROP CONSTRAINT stuck");
@@ -411,7 +412,7 @@ START_TEST(a_cycle_that_cannot_be_issued_holds_up_no_others)
     ck_assert(is_issued(&groups[0]));
 }
 
-/* More cycles than fail in a run, all before the one of another group. */
+/* More failing cycles than a run tolerates, all before the cycle of another group. */
 START_TEST(many_cycles_that_cannot_be_issued_hold_up_no_others)
 {
     enum { STUCK = 25 };
@@ -449,7 +450,7 @@ static bool has_entry(void *device)
                                (intmax_t) * (const int64_t *)device)) == 1;
 }
 
-/* More devices than fail in a run, all before another one. */
+/* More failing devices than a run tolerates, all before another device. */
 START_TEST(devices_whose_history_cannot_be_issued_hold_up_no_others)
 {
     enum { STUCK = 25 };
@@ -466,7 +467,7 @@ START_TEST(devices_whose_history_cannot_be_issued_hold_up_no_others)
         ck_status(
             meter_read(host, m, text("block%d", i), "History", days_ago(5), days_ago(4), 2000),
             201);
-    host_command(host, NULL, issue); /* or the job */
+    host_command(host, NULL, issue); /* or the host's job does it */
     ck_assert(wait_until(has_entry, &devices[STUCK], 5000));
     for (int i = 0; i < STUCK; i++)
         ck_assert(!has_entry(&devices[i]));

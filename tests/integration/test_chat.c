@@ -1,5 +1,4 @@
-/* A conversation from its start to the read mark: all eight endpoints of chat, as they should be.
- */
+/* A conversation from its start to the read mark: the normal use of all eight chat endpoints. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -123,7 +122,7 @@ START_TEST(messages_of_both_sides_form_one_chain)
     }
 }
 
-/* Larger than what a loop writes by itself. */
+/* The messages are too large for a loop to write them itself. */
 START_TEST(a_chain_of_large_messages_is_whole)
 {
     const char *user = "large@shop.example", *piece = "\xc3\xa4\"\n\\x";
@@ -200,7 +199,7 @@ START_TEST(conversations_are_listed_by_latest_activity)
     ck_assert(json_is_null(json_object_get(json_array_get(list->json, 1), "deviceProjectName")));
 }
 
-/* However little lies between two activities. */
+/* The order is kept however close two activities are in time. */
 START_TEST(activities_of_one_moment_keep_their_order)
 {
     const char *user = "moment@shop.example", *other = "moment.other@shop.example";

@@ -1,4 +1,4 @@
-/* What chat takes and gives at its edges: sizes, null, the order of participants, pages, marks. */
+/* Limits of chat: sizes, null, the order of participants, pages, marks. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,7 +37,7 @@ static char *repeated(const char *part, size_t times, const char *end)
     return whole;
 }
 
-/* Posts a text as it is to stand in the JSON. */
+/* Posts a text in the form in which it is to be in the JSON. */
 static struct answer *post_raw(const struct talk *talk, const char *user, const char *entry)
 {
     return http_send(
@@ -163,7 +163,7 @@ START_TEST(participants_match_in_either_order_and_any_case)
     ck_status(talk_post(host, platform, &talk, "Order@SHOP.example", "any case"), 201);
 }
 
-/* Follows Link from a page to the last one; all items in one array. */
+/* Follows Link from a page to the last one; returns all items in one array. */
 static json_t *all_pages(const char *path, size_t limit, size_t *pages)
 {
     json_t *all = kept(json_array());
@@ -203,7 +203,7 @@ START_TEST(the_pages_of_a_chain_are_the_whole_chain)
     ck_error(talk_chain(host, platform, &talk, "?after=-1"), 400, "");
 }
 
-/* Longer than what one statement brings at once. */
+/* They are longer than one statement's result. */
 START_TEST(a_long_chain_and_a_long_list_come_whole)
 {
     const char *user = "long@shop.example";

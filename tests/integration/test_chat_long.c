@@ -1,4 +1,4 @@
-/* Chains and lists of any length, in bounded memory. */
+/* Chains and lists of any length need a limited amount of memory. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ enum {
     SIP_US = 15000
 };
 
-/* AddressSanitizer else keeps 256 MiB of what was freed. */
+/* Otherwise AddressSanitizer keeps 256 MiB of freed memory. */
 static const char *const small_quarantine[] = {
     "ASAN_OPTIONS=quarantine_size_mb=1:detect_stack_use_after_return=0:exitcode=99", NULL};
 
@@ -46,7 +46,7 @@ static void connect_database(void)
     db = database_connect(the_postgres, "chat_long");
 }
 
-/* A conversation of so many messages of a MiB each, and its short first one. */
+/* Makes a conversation of a short first message and this many messages of a MiB each. */
 static struct talk huge_talk(const char *user, int entries)
 {
     struct talk talk = talk_start(host, platform, user, ADMIN_EMAIL, NULL);
@@ -61,7 +61,7 @@ static struct talk huge_talk(const char *user, int entries)
     return talk;
 }
 
-/* Asks for the chain and reads nothing of it. */
+/* Requests the chain and does not read the response. */
 static int stalled_reader(const struct talk *talk)
 {
     const char *request =
@@ -137,7 +137,7 @@ START_TEST(the_pages_of_a_huge_chain_have_as_many_messages_as_asked_for)
     PQfinish(db);
 }
 
-/* So slow that some bytes of a page are still there when the next one is sent. */
+/* The reader is so slow that bytes of a page remain when the next page is sent. */
 START_TEST(a_slow_reader_gets_a_huge_chain_whole)
 {
     connect_database();
@@ -160,7 +160,7 @@ START_TEST(a_slow_reader_gets_a_huge_chain_whole)
     PQfinish(db);
 }
 
-/* What cannot be read to its end must not look whole. */
+/* A chain that cannot be read to its end must not look complete. */
 START_TEST(a_chain_that_fails_on_the_way_is_cut)
 {
     connect_database();

@@ -1,7 +1,4 @@
-/*
- * Whose a conversation is, and what an account sees of what its e-mail wrote before it was the
- * account's.
- */
+/* Ownership of conversations, and the earlier messages of its e-mail that an account sees. */
 #include <string.h>
 
 #include "live.h"
@@ -119,7 +116,7 @@ START_TEST(a_shared_conversation_is_seen_by_the_account)
     sse_close(far);
 }
 
-/* A participant from elsewhere sees it, but it is not its own to share. */
+/* A participant of another organization sees the conversation but may not share it. */
 START_TEST(only_whom_it_belongs_to_shares_a_conversation)
 {
     struct talk talk = talk_start(host, k, "third.party@shop.example", m->email, "not yours");
@@ -131,7 +128,7 @@ START_TEST(only_whom_it_belongs_to_shares_a_conversation)
              "");
 }
 
-/* ---- whose it is that an Admin starts ---- */
+/* ---- the owner of a conversation started by an Admin ---- */
 
 static struct talk start_by_admin(const char *email, const char *name)
 {
@@ -176,7 +173,7 @@ START_TEST(what_an_admin_starts_about_a_device_reaches_its_owner)
     ck_status(talk_chain(host, m, &by_site, ""), 200);
     ck_status(talk_chain(host, m, &by_id, ""), 200);
     ck_error(talk_chain(host, m, &by_none, ""), 404, "");
-    /* Where the module device is not loaded. */
+    /* The module device is not loaded on the other host. */
     struct talk elsewhere =
         talk_start(other, admin, ADMIN_EMAIL, "unknown4@shop.example", "Owners' Site");
 

@@ -1,6 +1,7 @@
 /*
- * Who sees which conversation and speaks as whom (threats O01 to O11), scoped and open. A and B are
- * plain users of two organisations, M is an OrganizationAdmin of A's kind, K an ApiUser.
+ * Access to conversations and the right to speak as a person (threats O01 to O11), scoped and open.
+ * A and B are plain users of two organizations, M is an OrganizationAdmin in an organization like
+ * A's, K an ApiUser.
  */
 #include <string.h>
 
@@ -35,7 +36,8 @@ static struct talk talk_of_a(const char *device)
     return talk_start(host, a, a->email, "partner.of.a@shop.example", device);
 }
 
-/* O01 and O02: of another's e-mail everybody sees what is one's own, and is never refused. */
+/* O01 and O02: requests about another person's e-mail are never refused, but return only the
+ * conversations that the caller may see. */
 START_TEST(lists_and_counts_of_others_have_what_the_caller_sees)
 {
     struct talk talk = talk_of_a("O01"), shared = talk_start(host, a, a->email, b->email, "O02");
@@ -75,7 +77,8 @@ START_TEST(who_has_no_part_gets_nothing_of_others)
     }
 }
 
-/* Under the own e-mail, without taking part: unread for both. */
+/* The Admin uses its own e-mail without being a participant; the message is unread for both
+ * participants. */
 START_TEST(an_admin_writes_in_any_conversation)
 {
     const char *user = "helped@shop.example", *other = "helper@shop.example";
@@ -91,7 +94,8 @@ START_TEST(an_admin_writes_in_any_conversation)
     ck_error(talk_read(host, admin, &talk, ADMIN_EMAIL), 403, "");
 }
 
-/* O03, O05 and O06: what belongs to others looks like what does not exist, and stays as it was. */
+/* O03, O05 and O06: other people's conversations look as if they did not exist, and are not
+ * changed. */
 START_TEST(a_conversation_of_others_is_unknown)
 {
     struct talk talk = talk_of_a("O03"), none = {INT64_C(987654321), NULL};
@@ -181,7 +185,7 @@ START_TEST(names_are_found_literally)
         literal.id);
 }
 
-/* An external platform speaks for its end users, but never for accounts of others. */
+/* An external platform speaks for its end users, but never for accounts of other organizations. */
 START_TEST(platforms_speak_for_end_users_of_their_own)
 {
     struct talk talk = talk_start(host, k, "end.user@shop.example", ADMIN_EMAIL, "platform");
@@ -195,7 +199,7 @@ START_TEST(platforms_speak_for_end_users_of_their_own)
     ck_status(talk_read(host, k, &talk, "end.user@shop.example"), 200);
 }
 
-/* The same e-mail may talk to two platforms: each sees its own part, an Admin both. */
+/* The same e-mail may talk to two platforms: each sees its own part, an Admin sees both. */
 START_TEST(counts_and_lists_cover_what_the_caller_sees)
 {
     const char *shared = "shared.user@shop.example";
@@ -258,7 +262,7 @@ START_TEST(the_query_names_an_organisation_where_the_body_does_not)
     ck_status(start_by(m, text("?organizationId=%jd", (intmax_t)m->organisation), NULL), 201);
 }
 
-/* Whose conversation it would be could only be guessed. */
+/* Without the parameter, the organization of the conversation would have to be guessed. */
 START_TEST(an_api_user_of_several_organisations_says_in_which)
 {
     struct person *platform = person_make(host, admin, "rules.several", "ApiUser");

@@ -13,7 +13,7 @@ static void set_up(void)
     readings_open("clock_changes");
 }
 
-/* Periods that follow each other, as a logger with a local clock writes them. */
+/* Consecutive periods, as a logger with a local clock writes them. */
 struct series {
     const char *zone;
     int64_t begin; /* ms since 1970 */
@@ -68,7 +68,7 @@ static json_t *period(const struct series *series, int i, bool open)
     return read;
 }
 
-/* Sends readings in the series' zone, of 300 Wh each. */
+/* Sends readings of 300 Wh each in the series' zone. */
 static struct answer *post(const char *key, const char *zone, json_t *reads)
 {
     return meter_post(host, m, key,
@@ -109,7 +109,7 @@ START_TEST(each_period_of_a_repeated_hour_is_stored_once_and_has_its_own_length)
             ck_status(post(ends, series->zone, json_pack("[o]", period(series, i, i > 0))),
                       i > 0 && !strcmp(series->times[i], series->times[i + 1]) ? 400 : 201);
             if (i > 0 && !strcmp(series->times[i], series->times[i + 1])) {
-                /* the same end and energy: sent again? */
+                /* with the same end and energy it would be taken for a repetition */
                 json_t *again = period(series, i, true);
 
                 json_object_set_new(again, "value", json_integer(299));
@@ -140,7 +140,7 @@ START_TEST(rows_of_a_request_resolve_a_repeated_hour_by_their_order)
     }
 }
 
-/* Both hours from 1 to 2, as in the file of an inverter. */
+/* Both hours from 1 to 2, as in an inverter's file. */
 START_TEST(an_hour_that_is_written_twice_in_a_request_is_two_hours)
 {
     const char *key = device("labels", 0);
@@ -173,7 +173,7 @@ START_TEST(a_local_time_that_stays_ambiguous_is_refused_and_the_offset_decides)
 {
     const char *key = device("either", 0);
 
-    /* one hour up to the change, or two */
+    /* this may be one hour up to the change, or two */
     expect_problem(one(key, "Europe/London", "2025-10-26T01:00", "2025-10-26T02:00"), 400,
                    "reads[0].endDate",
                    "send it with its offset, 2025-10-26T02:00:00+01:00 or "
@@ -184,7 +184,7 @@ START_TEST(a_local_time_that_stays_ambiguous_is_refused_and_the_offset_decides)
     expect_problem(one(key, "Europe/London", "2025-10-26T01:00", "2025-10-26T02:00"), 409,
                    "reads[0]", "the same one");
     ck_assert_int_eq(stored(key), 3);
-    /* both passes are free, and both touch */
+    /* both occurrences of the hour are free, and both touch a stored reading */
     const char *gaps = device("gaps", 0);
 
     ck_status(one(gaps, "Europe/London", "2025-10-26T00:00", "2025-10-26T01:00"), 201);
@@ -222,7 +222,7 @@ START_TEST(a_local_time_that_is_skipped_is_refused_with_the_clock_change)
     expect_problem(
         one(device("within", 0), "Europe/London", "2025-03-30T00:30", "2025-03-30T01:30"), 400,
         "reads[0].endDate", "when the clocks of Europe/London are put forward");
-    /* the day begins with the change, at 01:00 */
+    /* this day begins with the change, at 01:00 */
     ck_status(one(device("cairo", 0), "Africa/Cairo", "2025-04-25", "2025-04-26"), 201);
 }
 

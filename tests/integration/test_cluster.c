@@ -1,5 +1,5 @@
-/* Two hosts on one database behind a real HAProxy with the sample configuration: a rolling restart
- * fails no request, and the death of a host loses nothing. */
+/* A real HAProxy with the sample configuration in front of two hosts with one database: a rolling
+ * restart fails no request, and the loss of a host loses no data. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static int free_port(void)
     return receiver_none()->at.port;
 }
 
-/* What HAProxy says to a command on its socket. */
+/* Returns HAProxy's response to a command on its socket. */
 static const char *haproxy_say(const struct cluster *cluster, const char *command)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -88,7 +88,7 @@ static void haproxy_start(struct cluster *cluster, const char *name)
     wait_both(cluster);
 }
 
-/* Hosts keep their ports when they are started again. The load goes through HAProxy. */
+/* Makes a cluster. Restarted hosts keep their ports; the load goes through HAProxy. */
 static struct cluster *cluster_make_on(const char *name, struct postgres *pg)
 {
     struct cluster *cluster = kept(calloc(1, sizeof *cluster));
@@ -182,7 +182,8 @@ static bool none_up(void *cluster)
     return !is_up(cluster, 0) && !is_up(cluster, 1);
 }
 
-/* How long HAProxy waited for the check that it gave up, in milliseconds; -1: it gave up none. */
+/* Returns how long HAProxy waited for a check that timed out, in milliseconds; -1: none timed
+ * out. */
 static long given_up_after(const struct cluster *cluster)
 {
     static const char mark[] = ",L7TOUT,,";
@@ -192,8 +193,8 @@ static long given_up_after(const struct cluster *cluster)
 }
 
 /*
- * As on a machine that is too busy to answer a check within its interval. If this test itself has
- * to wait for 2 s, HAProxy may give a check up, but not sooner.
+ * Simulates a machine that is too busy to answer a check within the interval. If this test itself
+ * has to wait for 2 s, HAProxy may give up a check, but not earlier.
  */
 START_TEST(hosts_that_answer_late_are_not_taken_away)
 {
@@ -216,7 +217,7 @@ START_TEST(hosts_that_answer_late_are_not_taken_away)
     cluster_end(cluster);
 }
 
-/* One host has no database; then no host has one. */
+/* First one host has no database, then neither. */
 START_TEST(requests_go_to_hosts_that_are_ready_and_else_to_those_that_are_alive)
 {
     struct postgres *pg = postgres_make("cluster-ready", false);

@@ -1,9 +1,9 @@
 /*
- * Connections as no client makes them: requests that are mutated, cut in pieces, left in the middle
- * and pipelined, against a host with sanitizers and, where BUSBAR_PLAIN is set, against the plain
- * build with an allocator that fills what is freed. The host must go on, what it says is HTTP, and
- * no connection stays open (findings A1 to A3, D1). BUSBAR_TEST_SECONDS says for how long,
- * BUSBAR_TEST_SEED which; `./test fuzz connections` sets the first.
+ * Connections that no real client makes: mutated requests, cut into pieces, abandoned in the middle
+ * and pipelined, against a host with sanitizers and, if BUSBAR_PLAIN is set, against the plain
+ * build with an allocator that overwrites freed memory. The host must keep running, its responses
+ * must be valid HTTP, and no connection may stay open (findings A1 to A3, D1). BUSBAR_TEST_SECONDS
+ * sets the duration, BUSBAR_TEST_SEED the seed; `./test fuzz connections` sets the first.
  */
 #include <poll.h>
 #include <sched.h>
@@ -91,7 +91,7 @@ static void insert(struct sent *sent, size_t at, const char *bytes, size_t lengt
     sent->length += length;
 }
 
-/* A piece many times: so sizes meet the bounds of buffers. */
+/* Inserts a piece many times, so that sizes reach the limits of buffers. */
 static void repeat(struct sent *sent, size_t at)
 {
     const char *piece = pieces[below(COUNT(pieces))];
@@ -139,7 +139,7 @@ static void make(struct sent *sent)
     insert(sent, sent->length, LAST, sizeof LAST - 1);
 }
 
-/* In up to eight pieces; what the host does not take any more is left. */
+/* Sends up to eight pieces; stops when the host accepts no more. */
 static void send_pieces(int fd, const struct sent *sent)
 {
     size_t at = 0, cuts = below(8);
@@ -157,7 +157,7 @@ static void send_pieces(int fd, const struct sent *sent)
     }
 }
 
-/* Reads to the end. */
+/* Reads to the end and checks the responses. */
 static void judge(int fd, const struct sent *sent, unsigned of)
 {
     static char said[ROOM];

@@ -1,7 +1,7 @@
 /*
- * The reference is kept: the document of all modules passes the linters, and whatever is sent to
- * the operations that it has, the answer is one that it has, too (schemathesis). Only ./test
- * contract runs this; it installs the programs into the directory that BUSBAR_TEST_CONTRACT names.
+ * The contract of the reference: the document of all modules passes the linters, and schemathesis
+ * checks that every response to its operations is in the document. Only ./test contract runs this
+ * suite; it installs the programs into the directory BUSBAR_TEST_CONTRACT.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #define ALL_MODULES                                                                                \
     "[auth, bulk, certificate, chat, console, device, docs, health, metrics, reading, webhook]"
 
-/* What ends sessions, and what has no end. */
+/* Operations that end sessions, and operations that never end. */
 #define LEFT_OUT "(/stream|/logout|/rotate-secret)$"
 
 enum { TOOL_MS = 120000, PROPERTY_SECONDS = 45, SHOWN_MAX = 4000 };
@@ -22,7 +22,7 @@ enum { TOOL_MS = 120000, PROPERTY_SECONDS = 45, SHOWN_MAX = 4000 };
 static const char *tools, *document;
 static struct person *api_user, *owner;
 
-/* Something of each kind, so that ids that are guessed lead somewhere. */
+/* Makes an object of each kind, so that guessed ids exist. */
 static void make_things(void)
 {
     owner = person_make(host, admin, "contract.owner", NULL);
@@ -50,7 +50,7 @@ static void set_up(void)
     file_write(document, ck_status(http(host, "GET", "/openapi.json", NULL, NULL), 200)->body);
 }
 
-/* Runs a program of `tools`; what it said, where it failed, is shown. */
+/* Runs a program in `tools`; prints its output if it fails. */
 static void run_tool(const char *name, const char *const *argv)
 {
     static const char *const quiet[] = {"REDOCLY_TELEMETRY=off", "REDOCLY_SUPPRESS_UPDATE_NOTICE=1",
@@ -63,7 +63,7 @@ static void run_tool(const char *name, const char *const *argv)
     if (!process_wait(pid, TOOL_MS, &status))
         status = process_stop(pid, SIGKILL, 1000);
     ck_assert_msg(WIFEXITED(status) && !WEXITSTATUS(status), "%s:\n%.*s", name, SHOWN_MAX,
-                  file_text(log)); /* check takes no longer message */
+                  file_text(log)); /* check accepts no longer message */
 }
 
 START_TEST(redocly_finds_nothing)
@@ -97,7 +97,7 @@ START_TEST(spectral_finds_nothing)
 
 static void keep_to_it(const char *name, const char *token)
 {
-    const char *argv[] = {"env", /* it leaves files where it runs */
+    const char *argv[] = {"env", /* the program leaves files in its directory */
                           text("--chdir=%s", tools),
                           text("%s/venv/bin/schemathesis", tools),
                           "--config-file",
@@ -119,7 +119,7 @@ static void keep_to_it(const char *name, const char *token)
     ck_assert(host_alive(host));
 }
 
-/* As `prefix` with the place of the host and two people who talk. */
+/* Runs `prefix` with the host's address and two people. */
 static void talk_by(const char *name, const char *const prefix[2])
 {
     const struct person *one = person_make(host, admin, text("contract.one.%s", name), NULL);

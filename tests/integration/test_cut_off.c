@@ -1,7 +1,7 @@
 /*
- * Bodies that are cut off: so many bytes are declared, as the length or as that of a chunk, and so
- * many sent, before the client closes its side. Whatever the two are, the answer comes, and is the
- * service's own (finding A1, of bodies).
+ * Truncated bodies: a number of bytes is declared as the length of the body or of a chunk, and
+ * fewer are sent before the client closes its side. The client always gets the service's own
+ * response (finding A1, for bodies).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ enum { LOGIN_MAX = 32768, SENT_MOST = 4 * MIB, WAYS = 6 };
 
 static struct host *host;
 static struct person *person;
-static char *blanks, *parts; /* what is sent, SENT_MOST bytes and more */
+static char *blanks, *parts; /* the bytes to send, at least SENT_MOST */
 
 static void set_up(void)
 {
@@ -46,7 +46,7 @@ static void tear_down(void)
 static const struct {
     const char *path, *type;
     bool token;
-    int status;   /* 0: 413 beyond the limit, else 400 */
+    int status;   /* 0: 413 above the limit, otherwise 400 */
     size_t limit; /* of a body */
 } routes[] = {
     {"/api/nope", JSON_TYPE, true, 404, 0},
@@ -58,11 +58,12 @@ static const struct {
     {DEVICE, UPLOAD_TYPE, true, 0, SIZE_MAX},
 };
 
-/* Around the pieces in which a body is handed on, and the bound of what used to be answered. */
+/* Sizes around the pieces in which a body is passed on, and around the largest size that earlier
+ * versions answered. */
 static const size_t sizes[] = {1,      65535,  65536, 65537,   262143,
                                262144, 262145, MIB,   MIB + 1, 20 * MIB};
 
-/* How many bytes of so many are sent. */
+/* Returns how many of the declared bytes are sent. */
 static size_t sent_of(size_t declared, int way)
 {
     const size_t sent[WAYS] = {0, 1, 65536, 262144, declared / 2, declared - 1};
@@ -114,7 +115,8 @@ static void ck_answered(const struct cut *cut)
     wire_close(cut->wire, false);
 }
 
-/* All of one size at once: the end of a body may be seen only by the sweep of time-outs. */
+/* Tests all combinations of one size at once: the end of a body may be noticed only by the timeout
+ * sweep. */
 START_TEST(a_body_that_is_cut_off_is_answered_whatever_its_size)
 {
     for (size_t i = 0; i < COUNT(sizes); i++) {

@@ -1,6 +1,6 @@
 /*
- * What counts as a change of a device: an empty PATCH, and one of values that the device has
- * already, are answered with the device as it is, write nothing and raise nothing.
+ * Changes of devices: an empty PATCH, or one with values that the device already has, returns the
+ * unchanged device, writes nothing and raises no event.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -88,7 +88,7 @@ START_TEST(one_value_that_is_another_is_a_change_whatever_else_is_the_same)
     }
 }
 
-/* Takes away all that may be taken away, and leaves the externalId. */
+/* Clears everything that can be cleared; the externalId stays. */
 static json_t *nothing(void)
 {
     return json_pack("{sn sn sn sn sn sn sn sn sn sn sn sn sn}", "siteName", "countryCode",
@@ -149,7 +149,7 @@ START_TEST(null_clears_a_field_and_an_attribute)
                      "[\"siteName\", \"yieldValue\", \"attributes\"]");
 }
 
-/* That the one problem of the answer is with this field. */
+/* Fails the test unless the response's only problem is in this field. */
 static void refused(struct answer *answer, const char *field)
 {
     ck_status(answer, 400);
@@ -179,7 +179,7 @@ START_TEST(what_a_device_must_have_is_not_cleared)
     ck_status(http(host, "GET", DEVICE "/SN-1", m->token, NULL), 200);
 }
 
-/* An empty text is absent, and is said to be. */
+/* An empty text counts as absent, and the response warns about it. */
 START_TEST(an_empty_text_clears_nothing_and_warns)
 {
     ck_status(http(host, "POST", DEVICE, m->token, everything("emptied")), 201);
@@ -189,7 +189,8 @@ START_TEST(an_empty_text_clears_nothing_and_warns)
     answer_warns(answer, "address: ");
 }
 
-/* Each name below, with 100 digits of text, has 110 bytes of JSON; the database adds two blanks. */
+/* Each attribute, with a text of 100 digits, has 110 bytes of JSON; the database adds two
+ * spaces. */
 static json_t *attributes_of(char letter, int count)
 {
     json_t *attributes = json_object();

@@ -1,4 +1,4 @@
-/* Devices that are deleted, and those that are Inactive: what becomes of readings and groups. */
+/* Deleted and Inactive devices: their readings and groups. */
 #include <pthread.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ static struct answer *set_status(const struct person *by, const char *key, const
                 json_pack("{ss}", "status", status));
 }
 
-/* Rows of a table about a device. */
+/* Returns the number of rows of a table for a device. */
 static int64_t rows_of(const char *table, int64_t device)
 {
     return sql_number(db,
@@ -117,7 +117,7 @@ START_TEST(an_inactive_device_is_passed_by_and_takes_no_readings)
     ck_status(meter_read(host, m, "idle", "Delta", days_ago(49), days_ago(48), 100), 201);
 }
 
-/* Whatever comes first: no reading is left without its device. */
+/* Whichever comes first, no reading is left without its device. */
 START_TEST(a_deletion_among_readings_leaves_none_behind)
 {
     struct person *m = certificate_person("delete.race");
@@ -171,14 +171,15 @@ static bool so_many_wait(void *arg)
                           " AND datname = current_database()") >= *count;
 }
 
-/* Sends it, and returns when so many statements wait for locks. */
+/* Sends the request and returns when this many statements wait for locks. */
 static void start_waiting(struct waiting *waiting, int64_t count)
 {
     ck_assert_int_eq(pthread_create(&waiting->thread, NULL, send_it, waiting), 0);
     ck_assert_msg(wait_until(so_many_wait, &count, 10000), "%jd do not wait", (intmax_t)count);
 }
 
-/* Two requests, the first before the other, both behind a lock that is then given up: both end. */
+/* Two requests, one started before the other, both wait for a lock that is then released: both must
+ * end. */
 static void expect_both(PGconn *holder, struct waiting both[2])
 {
     start_waiting(&both[0], 1);
@@ -191,8 +192,8 @@ static void expect_both(PGconn *holder, struct waiting both[2])
     }
 }
 
-/* Both go on to locks that the other has, if they take them in another order. By two hosts: one has
- * its transactions one after the other here. */
+/* If they take locks in different orders, each would wait for the other's. The requests go to two
+ * hosts, because one host would run the transactions one after the other. */
 START_TEST(voiding_a_reading_and_deleting_its_device_never_wait_for_each_other)
 {
     struct person *m = certificate_person("delete.void");

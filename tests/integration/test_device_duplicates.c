@@ -1,6 +1,6 @@
 /*
- * One plant that two organisations register: taken, with a warning, and listed for Admins,
- * whichever way the device came.
+ * One plant that two organizations register is accepted with a warning and listed for Admins,
+ * whichever way the device was registered.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +36,7 @@ static size_t warnings_of(struct answer *made)
     return json_array_size(json_object_get(ck_status(made, 201)->json, "warnings"));
 }
 
-/* The pair in which a device of this name is, of the newest; NULL: none. */
+/* Returns the newest pair that contains a device of this name; NULL: none. */
 static const json_t *pair_of(const char *name)
 {
     struct answer *list = ck_status(http(host, "GET", DUPLICATES, admin->token, NULL), 200);
@@ -169,8 +169,9 @@ static bool has_forgotten(void *arg)
     return sql_number(db, "SELECT count(*) FROM device_duplicate WHERE device < 0") == 0;
 }
 
-/* As if both had been changed in the same instant, long after they came, and neither had seen the
- * other; behind more devices than the job looks at in a statement. */
+/* Simulates two devices that were changed in the same instant, long after they were registered, so
+ * that neither change saw the other; before them are more devices than the job reads in one
+ * statement. */
 START_TEST(the_job_finds_what_was_changed_in_the_same_instant)
 {
     ck_status(device_post(m, json_pack("{ss ss}", "externalId", "twin m", "serialNumber", "SN 6")),

@@ -1,5 +1,4 @@
-/* Documents of devices: what multipart bodies may bring (threats D01 to D13, O28), and downloads.
- */
+/* Documents of devices: multipart bodies (threats D01 to D13, O28), and downloads. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,7 +62,7 @@ START_TEST(json_and_multipart_give_the_same_record)
         "{\"externalId\":\"Same\",\"siteName\":\"S\",\"countryCode\":\"de\",\"capacity\":9.5,"
         "\"latitude\":\"1.50\",\"longitude\":2,\"commissioningDate\":\"2024-01-31\","
         "\"fuelCode\":\"X\",\"more\":{\"a\":[1,2]}}";
-    /* The later one is warned of, too: it looks like the one before. */
+    /* The second response also has a warning, because its device looks like the first one. */
     static const char *const own[] = {"id",        "uuid",      "organizationId",
                                       "createdAt", "updatedAt", "warnings"};
     struct upload_body body = {NULL, 0};
@@ -108,7 +107,7 @@ START_TEST(parts_must_be_those_that_there_are)
     files_refused(host, m, store, files_post(host, m, &body), 400, "Parts", before);
 }
 
-/* As the forms of browsers and older clients write them. */
+/* These are forms as browsers and older clients send them. */
 START_TEST(unknown_texts_lists_and_files_without_a_name_are_taken)
 {
     struct upload_body body = files_named("Liberal");
@@ -144,7 +143,7 @@ static struct answer *document_delete(const struct person *who, const char *path
     return http(host, "DELETE", text(DEVICE "/%s", path), who->token, NULL);
 }
 
-/* Whether each file has a document. The grace of one that has none is a second. */
+/* Returns whether each file has a document. Files without one are kept for one second. */
 static bool swept(void *db)
 {
     const char *words[] = {"device", "sweep", NULL};
@@ -188,7 +187,7 @@ START_TEST(a_document_is_removed_and_its_file_with_it)
     expect_swept();
 }
 
-/* On a host without the modules reading and certificate. */
+/* Uses a host without the modules reading and certificate. */
 START_TEST(a_deleted_device_takes_its_documents_along)
 {
     struct upload_body body = files_named("Taken along");
@@ -219,7 +218,7 @@ START_TEST(fields_of_a_form_that_were_left_empty_are_passed_over)
 struct name {
     const char *sent;        /* in the header */
     const char *kept;        /* NULL: as sent */
-    const char *disposition; /* of the download */
+    const char *disposition; /* in the download */
 };
 
 /* D03, D04 */
@@ -270,7 +269,7 @@ START_TEST(names_of_files_are_data)
     }
 }
 
-/* Whatever a row has, from whenever. */
+/* Even if the name in the row has an unexpected value. */
 START_TEST(no_stored_name_makes_a_header_of_its_own)
 {
     PGconn *db = database_connect(the_postgres, database);
@@ -417,7 +416,7 @@ static struct upload_body piece_more(void)
     return body;
 }
 
-/* Two of eight fit, whichever they are. */
+/* Two of eight uploads fit; it does not matter which. */
 static void at_once(const struct host *bounded, const struct person *who)
 {
     struct call calls[AT_ONCE];

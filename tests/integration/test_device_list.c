@@ -1,6 +1,6 @@
 /*
- * Lists of devices: their orders, with cursors that hold while devices change; who is in a group;
- * and the lists that forms are filled from.
+ * Lists of devices: sort orders, with cursors that stay valid while devices change; members of
+ * groups; lists of values for forms.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static struct answer *get(const struct person *who, const char *path)
     return ck_status(http(host, "GET", path, who->token, NULL), 200);
 }
 
-/* The externalIds of a page, "-" for none, with blanks between. */
+/* Returns the externalIds of a page, "-" for none, separated by spaces. */
 static const char *names_in(const struct answer *list)
 {
     const char *names = "";
@@ -39,7 +39,7 @@ static const char *names_in(const struct answer *list)
     return names;
 }
 
-/* All pages of so many devices, with blanks between devices. */
+/* Returns the devices on all pages of this size, separated by spaces. */
 static const char *names_of_pages(const struct person *who, const char *query, int limit)
 {
     const char *path = text(DEVICE "?%s&limit=%d", query, limit), *names = "";
@@ -130,7 +130,7 @@ START_TEST(a_cursor_of_another_order_is_refused)
     }
 }
 
-/* A filter that is not applied can be seen, whatever the list. */
+/* In every list, a filter that is not applied is reported. */
 START_TEST(every_list_names_the_parameters_that_it_does_not_know)
 {
     static const char *const paths[] = {DEVICE,
@@ -195,7 +195,7 @@ START_TEST(devices_are_listed_by_whether_they_are_in_a_group)
 
 /* ---- lists for forms ---- */
 
-/* The item of a list whose member has this value; NULL: none. */
+/* Returns the item of a list whose member has this value; NULL: none. */
 static const json_t *item_with(const struct answer *list, const char *key, const char *value)
 {
     const json_t *item;
@@ -232,7 +232,7 @@ START_TEST(forms_get_countries_codes_and_time_zones)
     ck_assert_ptr_null(item_with(zones, "name", "localtime"));
 }
 
-/* Every country and zone is offered by a code that a device takes, and codes come without a
+/* Every country and zone offered has a code that a device accepts, and the codes cause no
  * warning. */
 START_TEST(what_forms_offer_is_taken)
 {

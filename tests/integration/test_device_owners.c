@@ -1,6 +1,6 @@
 /*
- * Devices as JSON: who sees and changes what (threats O20 to O24), and that parallel changes keep
- * each other's fields.
+ * Devices as JSON: who may see and change them (threats O20 to O24), and parallel changes keep each
+ * other's fields.
  */
 #include <pthread.h>
 #include <string.h>
@@ -67,7 +67,7 @@ static struct answer *in(const struct person *who, const char *method, const cha
                 who->token, body);
 }
 
-/* A PATCH of files alone has no body to say it in. */
+/* A PATCH that only has files has no JSON body for the organization. */
 START_TEST(an_organisation_in_the_query_of_a_write_counts_too)
 {
     struct person *two = person_make(host, admin, "devices.two", "ApiUser");
@@ -149,11 +149,11 @@ START_TEST(a_serial_number_that_several_have_is_ambiguous)
                      "\"SN-twice\"");
 }
 
-enum { NAMED = 21 }; /* devices that an answer of 409 looks at */
+enum { NAMED = 21 }; /* devices that a 409 response reads */
 
 struct walk {
     const char *index;
-    int64_t begin; /* what was read of it before */
+    int64_t begin; /* the number of reads before */
 };
 
 static int64_t read_of(const char *index)
@@ -163,7 +163,7 @@ static int64_t read_of(const char *index)
                                index));
 }
 
-/* PostgreSQL's sessions tell of it some seconds late. */
+/* PostgreSQL's sessions report their statistics some seconds late. */
 static bool was_walked(void *arg)
 {
     const struct walk *walk = arg;
@@ -171,7 +171,7 @@ static bool was_walked(void *arg)
     return read_of(walk->index) >= walk->begin + NAMED;
 }
 
-/* By that index, and whatever else is read of devices. */
+/* Counts reads by that index and all other reads of devices. */
 static void expect_few_rows(const char *method, const char *path, const char *index)
 {
     static const char rows[] = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_user_tables"
@@ -187,10 +187,11 @@ static void expect_few_rows(const char *method, const char *path, const char *in
     ck_assert_msg(count < 10 * NAMED, "%jd devices were read", (intmax_t)count);
 }
 
-/* They are old and no pairs are noted, so that the job device.duplicates reads none of them. */
+/* The devices are old and no pairs are recorded, so the job device.duplicates reads none of
+ * them. */
 START_TEST(of_a_name_that_very_many_share_a_few_are_read)
 {
-    sql_run(db, "SET session_replication_role = replica"); /* no triggers, which read devices */
+    sql_run(db, "SET session_replication_role = replica"); /* no triggers: they read devices */
     sql_run(db, "INSERT INTO device (id, uuid, organisation, serial_number, site_name, attributes,"
                 " created_at, updated_at) SELECT 1000000 + n, gen_random_uuid(), 1000000 + n,"
                 " 'Shared by all', 'Shared by all', '{}', '2020-01-01Z', '2020-01-01Z'"
@@ -294,7 +295,7 @@ START_TEST(lists_are_filtered_and_paged)
     ck_assert_ptr_null(answer_header(rest, "Link"));
 }
 
-/* The externalIds of a list, in order: "A B". */
+/* Returns the externalIds of a list, in order: "A B". */
 static const char *names_in(const struct person *who, const char *query)
 {
     struct answer *list =
@@ -369,7 +370,7 @@ START_TEST(a_device_is_found_by_its_id_and_by_the_older_path)
     ck_error(device_get(k, id), 404, "");
     ck_error(device_get(m, text("0%s", id)), 404, "");
     ck_error(device_get(m, "9223372036854775808"), 404, "");
-    /* another device of that name goes first */
+    /* another device that has this number as its externalId takes precedence */
     ck_status(device_post(m, device_named(id)), 201);
     ck_assert_str_eq(answer_text(ck_status(device_get(m, id), 200), "externalId"), id);
 }

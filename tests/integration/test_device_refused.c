@@ -1,4 +1,4 @@
-/* Documents of devices that are refused, and that come twice: what is left behind is nothing. */
+/* Documents of devices that are refused or sent twice leave no files. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,7 +107,7 @@ START_TEST(fields_that_are_not_valid_keep_no_file)
     ck_assert_int_eq(files_now(store), before);
 }
 
-/* The fields that an answer's errors name, each behind a blank. */
+/* Returns the fields named in a response's errors, each after a space. */
 static const char *fields_wrong(const struct answer *answer)
 {
     const json_t *errors = json_object_get(answer->json, "errors");
@@ -127,7 +127,7 @@ static void add_wrong_parts(struct upload_body *body)
     upload_file(body, "COD_PROOF", "x", "", 0);
 }
 
-/* Those of the host, which sees the parts, and those of the module, which judges the fields. */
+/* The host reports mistakes in parts, the module mistakes in fields; one response has both. */
 START_TEST(mistakes_of_parts_and_fields_are_named_together)
 {
     int before = files_now(store);
@@ -158,7 +158,8 @@ START_TEST(mistakes_of_parts_and_fields_are_named_together)
     ck_assert(json_is_null(json_object_get(files_get(host, m, "All")->json, "capacity")));
 }
 
-/* Not with the key, either: the right one may have it. */
+/* A refused upload does not use up its Idempotency-Key either, so the corrected upload may have the
+ * same key. */
 START_TEST(a_refused_upload_does_not_take_its_key)
 {
     const char *const headers[] = {"Idempotency-Key: parts", NULL};
@@ -219,7 +220,7 @@ START_TEST(a_refused_request_leaves_no_file_and_takes_no_other)
     ck_assert_str_eq(ck_status(files_get(host, m, path), 200)->body, "of the first");
 }
 
-/* One of a race's many: registers the same device, each with the same content. */
+/* One of several racing requests: all register the same device, each with the same content. */
 struct racer {
     pthread_t thread;
     const char *external_id, *content;
@@ -303,7 +304,7 @@ static void *post_with_key(void *arg)
     return NULL;
 }
 
-/* All are answered as the first one; what the others brought is gone at once. */
+/* All get the first one's response; the files of the others are removed at once. */
 START_TEST(twin_uploads_with_one_key_keep_one_file)
 {
     enum { TWINS = 8 };

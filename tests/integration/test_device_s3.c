@@ -1,7 +1,7 @@
 /*
- * Documents in a bucket that several hosts share: the same from each of them, and a store that
- * cannot be used at all. One that fails meanwhile: test_device_s3_faults.c; what is left behind:
- * test_device_s3_sweep.c.
+ * Documents in a bucket that several hosts share are the same from each host; and a store that
+ * cannot be used at all. See test_device_s3_faults.c for a store that fails later, and
+ * test_device_s3_sweep.c for leftovers.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -103,7 +103,7 @@ START_TEST(a_start_needs_no_store)
     bucket_stop(late);
 }
 
-/* What is wrong with a configuration is said before anything is served. */
+/* A wrong configuration is reported before anything is served. */
 START_TEST(settings_of_a_store_are_judged_at_the_start)
 {
     static const char *const wrong[][2] = {
@@ -135,7 +135,7 @@ START_TEST(settings_of_a_store_are_judged_at_the_start)
 
 /* ---- memory ---- */
 
-/* A sanitizer would keep what was freed. */
+/* A sanitizer would keep freed memory. */
 START_TEST(a_hundred_mebibytes_pass_through_little_memory)
 {
     const char *const environment[] = {

@@ -1,4 +1,4 @@
-/* The commands of docs/bucket.md, as they stand: a bucket copied away, emptied and brought back. */
+/* Runs the commands of docs/bucket.md unchanged: a bucket is copied, emptied and restored. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ static void set_up(void)
     s3_open("device_s3_backup");
 }
 
-/* The block of commands below a heading of the page. */
+/* Returns the block of commands below a heading of the page. */
 static const char *commands_of(const char *heading)
 {
     const char *page = file_text(TEST_SOURCES "/../../docs/bucket.md");
@@ -47,7 +47,7 @@ static void set_variables(const char *backup)
         {"backup", backup},
     };
 
-    ck_assert_int_eq(unsetenv("AWS_CA_BUNDLE"), 0); /* rclone 1.60 ends where it is set */
+    ck_assert_int_eq(unsetenv("AWS_CA_BUNDLE"), 0); /* rclone 1.60 exits if it is set */
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
         ck_assert_int_eq(setenv(variables[i][0], variables[i][1], 1), 0);
 }

@@ -1,6 +1,6 @@
 /*
- * A bucket that refuses, cuts, hangs, corrupts or goes away: nothing is kept without its other
- * half, nothing wrong is sent, and the answer is clear.
+ * A bucket that refuses, cuts, hangs, corrupts or disappears: no document without its row or row
+ * without its document, no wrong content, and a clear response.
  */
 #include "s3.h"
 #include "suites.h"
@@ -20,7 +20,7 @@ START_TEST(an_upload_that_fails_keeps_nothing)
         struct answer *answer = s3_post(one, "Fails", upload_noise(77, 3 * MIB), 3 * MIB);
 
         s3_expect_refused(answer);
-        ck_assert_double_lt(answer->seconds, 5); /* s3_timeout is 3 s, whatever is tried in it */
+        ck_assert_double_lt(answer->seconds, 5); /* s3_timeout is 3 s, including retries */
         ck_assert_int_gt(bucket_count(bucket), 0);
         ck_status(s3_get(one, "/api/health"), 200);
         ck_error(s3_get(one, DEVICE "/Fails"), 404, "");

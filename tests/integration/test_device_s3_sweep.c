@@ -1,4 +1,4 @@
-/* What interrupted uploads leave in a bucket, and the sweep that takes it. */
+/* Leftovers of interrupted uploads in a bucket, and the sweep that removes them. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static bool is_swept(void *arg)
     return !host_command(one, NULL, sweep) && bucket_objects(bucket) <= *(const int *)arg;
 }
 
-/* The sweep leaves so many, once what is too young for it is old enough. */
+/* Waits until the sweep has left this many objects; young objects must first become old enough. */
 static void expect_swept(int objects)
 {
     ck_assert(wait_until(is_swept, &objects, 20000));
@@ -32,7 +32,7 @@ START_TEST(a_server_that_dies_in_an_upload_leaves_nothing_to_stay)
     bucket_mode(bucket, "die");
     s3_expect_refused(s3_post(one, "Dies", upload_noise(79, 3 * MIB), 3 * MIB));
     bucket_ended(bucket);
-    ck_assert_int_eq(bucket_objects(bucket), 1); /* a half */
+    ck_assert_int_eq(bucket_objects(bucket), 1); /* half a document */
     bucket_run(bucket);
     ck_error(s3_get(one, DEVICE "/Dies"), 404, "");
     bucket_age(bucket);
@@ -76,7 +76,8 @@ static void *post_slowly(void *arg)
     return NULL;
 }
 
-/* Where the sweep has ended an upload its documents do not come to be, however late it is done. */
+/* If the sweep has ended an upload, its documents are never stored, however late the upload
+ * finishes. */
 START_TEST(an_upload_that_the_sweep_has_ended_is_refused)
 {
     PGconn *db = database_connect(the_postgres, s3_database);
@@ -84,7 +85,7 @@ START_TEST(an_upload_that_the_sweep_has_ended_is_refused)
     struct answer *answer = NULL;
     pthread_t thread;
 
-    sql_run(db, "DELETE FROM device_upload"); /* what killed hosts left */
+    sql_run(db, "DELETE FROM device_upload"); /* leftovers of killed hosts */
     bucket_mode(bucket, "slow");
     ck_assert_int_eq(pthread_create(&thread, NULL, post_slowly, &answer), 0);
     ck_assert(wait_until(upload_begun, db, 5000));

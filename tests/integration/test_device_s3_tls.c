@@ -1,6 +1,6 @@
 /*
- * A bucket behind TLS: whose certificates a host takes, and that nothing goes where the server that
- * has shown one sends it.
+ * A bucket with TLS: which certificates a host accepts, and that it does not follow redirects of an
+ * accepted server.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +12,10 @@
 #include "suites.h"
 #include "tls.h"
 
-static struct tls_pair ours,
-    others; /* authorities: the server's, and one that it knows nothing of */
+static struct tls_pair ours, others; /* authorities: the server's, and an unrelated one */
 
-/* `authority`: whose certificates a host takes; NULL: those that the system trusts. */
+/* `authority`: the host accepts certificates of this authority; NULL: of the authorities that the
+ * system trusts. */
 static const char *settings(const struct tls_pair *authority)
 {
     return text("  s3_secret_key: " BUCKET_SECRET_KEY "\n  s3_timeout: 3000\n%s",
@@ -40,7 +40,7 @@ START_TEST(documents_go_and_come_where_the_authority_is_known)
     struct answer *made = ck_status(s3_post(one, "Known", bytes, 3 * MIB), 201);
 
     ck_assert_int_eq(bucket_objects(bucket), 1);
-    for (int i = 0; i < 3; i++) { /* the connection is used again */
+    for (int i = 0; i < 3; i++) { /* the connection is reused */
         struct answer *file = ck_status(s3_get(i ? two : one, s3_path(made, 0)), 200);
 
         ck_assert_uint_eq(file->length, 3 * MIB);
@@ -63,7 +63,7 @@ START_TEST(a_certificate_for_another_host_is_refused)
                        "no alternative certificate subject name matches");
 }
 
-/* A mount of its own needs root, or a user namespace in which the user is root. */
+/* A private mount needs root, or a user namespace in which the user is root. */
 static const char *mounting(void)
 {
     static const char *const own[] = {"unshare", "-rm", "true", NULL};
@@ -76,7 +76,7 @@ static const char *mounting(void)
     return NULL;
 }
 
-/* A host on a system that trusts the server's authority; NULL where none can be made. */
+/* Returns a host on a system that trusts the server's authority, or NULL if none can be made. */
 static struct host *trusting(const char *name, const char *more)
 {
     const char *store = harness_path(text("%s.certs", name));
@@ -116,7 +116,7 @@ START_TEST(with_a_file_the_systems_authorities_count_no_more)
         s3_refuses_uploads(host, "SSL certificate problem");
 }
 
-/* Over plain HTTP the server would take and give what it redirects. */
+/* If the host followed, the server would store and return the documents over plain HTTP. */
 START_TEST(a_redirect_is_not_followed)
 {
     const char *path = s3_path(ck_status(s3_post(one, "Stays", "content", 7), 201), 0);

@@ -1,5 +1,5 @@
-/* The course of an upload: waiting, clients that die, a kill in the middle, a full store, the
- * sweep. */
+/* The course of an upload: waiting, clients that disconnect, a kill in the middle, a full store,
+ * the sweep. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -11,7 +11,7 @@
 #include "suites.h"
 #include "wire.h"
 
-enum { HALF = 600000, FILE_BYTES = 100000 }; /* more than a host gathers before it writes; less */
+enum { HALF = 600000, FILE_BYTES = 100000 }; /* more than a host buffers before it writes; less */
 
 static struct host *host;
 static struct person *m;
@@ -44,7 +44,7 @@ static void send_head(int fd, size_t length, const char *more)
     send_head_of(m, fd, length, more);
 }
 
-/* The first part of an upload, on a socket that is left open. */
+/* Sends the first part of an upload on a socket that stays open. */
 static int send_half_of(const struct person *who, const struct host *to, const char *external_id)
 {
     struct upload_body body = files_named(external_id);
@@ -62,7 +62,7 @@ static int send_half(const struct host *to, const char *external_id)
     return send_half_of(m, to, external_id);
 }
 
-/* Reads up to the end of the headers that begin with this. */
+/* Reads to the end of the headers; they must begin with this text. */
 static void expect_head(int fd, const char *begin)
 {
     char heard[4096] = "";
@@ -136,7 +136,7 @@ static bool has_incoming(void *arg)
     return store_files(arg) > 0;
 }
 
-/* A host of one's own, for what hurts it. */
+/* Starts a separate host, because the test harms it. */
 static struct host *victim(const char *name, const char *directory)
 {
     return host_start(&(struct host_spec){.name = name,
@@ -321,7 +321,8 @@ static bool may_upload(void *of)
     return send_whole(sender->host, sender->who, "Later") == 201;
 }
 
-/* Whether the half has arrived: another of its account that overtakes it would be taken instead. */
+/* Returns whether the half has arrived. Otherwise a later upload of the same account could be
+ * accepted in its place. */
 static bool has_half(void *of)
 {
     const struct sender *sender = of;
@@ -330,7 +331,8 @@ static bool has_half(void *of)
     return exposition_value(metrics, "busbar_share_taken", "resource=\"uploads\"") >= (double)HALF;
 }
 
-/* D10. What has not ended is counted, for its account and for all, and given back with its end. */
+/* D10: bytes of unfinished uploads are counted per account and in total, and released when the
+ * upload ends. */
 START_TEST(uploads_that_do_not_end_share_a_bound)
 {
     struct host *tight = host_start(
@@ -353,7 +355,8 @@ START_TEST(uploads_that_do_not_end_share_a_bound)
     host_stop(tight);
 }
 
-/* What libmicrohttpd has read goes on coming while its connection waits for the disk. */
+/* Bytes that libmicrohttpd has buffered are still delivered while the connection waits for the
+ * disk. */
 START_TEST(an_upload_in_many_small_chunks_comes_whole)
 {
     enum { CHUNK = 700, LARGE = 5000000, UPLOADS = 4 };

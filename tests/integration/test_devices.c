@@ -1,4 +1,4 @@
-/* Devices as JSON: what is valid (N04, N05), and registering the same twice. */
+/* Devices as JSON: valid values (N04, N05), and registering the same device twice. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,7 +66,7 @@ START_TEST(an_external_id_is_unique_in_its_organisation_whatever_the_case)
     ck_error(device_patch(m, "Unique 2", device_named("UNIQUE")), 409, "");
 }
 
-/* One plant is not registered again under an id that looks the same, or is drawn the same. */
+/* A plant cannot be registered again under an id that is equivalent or looks the same. */
 START_TEST(an_external_id_that_looks_like_another_is_that_one)
 {
     static const char *const same[][2] = {{"look\u00E9", "looke\u0301"},
@@ -105,7 +105,7 @@ START_TEST(an_external_id_of_invisible_characters_or_another_path_is_refused)
     }
 }
 
-/* As the version before stored them: one by one, whatever they look like. */
+/* Stored as by the previous version: separately, even if they look the same. */
 START_TEST(devices_of_before_that_are_one_keep_their_ids)
 {
     int64_t first = answer_int(ck_status(device_post(m, device_named("before")), 201), "id");
@@ -311,7 +311,7 @@ START_TEST(attributes_are_bounded)
                    "attributes");
 }
 
-/* The database writes all their digits, which no JSON integer has room for. */
+/* The database writes all digits of such numbers, which do not fit into a JSON integer. */
 START_TEST(attributes_with_huge_numbers_are_read_back_and_keep_the_digits_of_others)
 {
     static const char body[] =
@@ -358,7 +358,7 @@ START_TEST(a_repeated_registration_is_answered_again)
     ck_assert_str_eq(ck_status(http_send(host, &call), 201)->body, first->body);
 }
 
-/* A twin stumbles over the first one's name before it meets the key. */
+/* A concurrent request fails on the first one's name before it finds the key. */
 START_TEST(twenty_registrations_at_once_with_one_key_are_one)
 {
     static const char *const headers[] = {"Idempotency-Key: device-20", NULL};
@@ -376,7 +376,7 @@ START_TEST(twenty_registrations_at_once_with_one_key_are_one)
         ck_assert_str_eq(ck_status(answers[i], 201)->body, answers[0]->body);
 }
 
-/* JSON numbers never come back with an exponent, nor as another number. */
+/* JSON numbers are never returned with an exponent, nor as another number. */
 START_TEST(a_small_number_as_external_id_keeps_its_digits)
 {
     struct answer *made = ck_status(device_post(m, json_pack("{sf}", "externalId", 0.00002)), 201);
@@ -384,7 +384,7 @@ START_TEST(a_small_number_as_external_id_keeps_its_digits)
     ck_assert_str_eq(answer_text(made, "externalId"), "0.00002");
 }
 
-/* On the equator, or by Greenwich: no digits that nobody sent. */
+/* Numbers near the equator or Greenwich keep exactly the digits that were sent. */
 START_TEST(a_number_as_latitude_or_longitude_keeps_its_digits)
 {
     static const struct {
@@ -403,7 +403,7 @@ START_TEST(a_number_as_latitude_or_longitude_keeps_its_digits)
     }
 }
 
-/* What a client registers with blanks around it, it may ask for with them. */
+/* A client that registers an id with spaces around it may also request it with them. */
 START_TEST(a_device_is_found_by_the_name_that_was_sent)
 {
     ck_status(device_post(m, json_pack("{ss ss ss}", "externalId", " Padded ", "siteName",
