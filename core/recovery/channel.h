@@ -1,5 +1,5 @@
 /*
- * The socket between the supervisor and its worker: whole packets, with descriptors beside some.
+ * The socket between the supervisor and its worker: complete packets, some with descriptors.
  * Private to recovery/.
  */
 #ifndef CORE_CHANNEL_H
@@ -9,16 +9,16 @@
 
 #include "core/recovery/history.h"
 
-/* The environment's name of the worker's end, a number. */
+/* The environment variable with the descriptor number of the worker's end. */
 #define CHANNEL_VARIABLE "BUSBAR_SUPERVISED"
 
 enum packet_kind {
-    PACKET_NOTIFY = 1, /* text: for the service manager */
-    PACKET_KEEP,       /* text: a key; with the descriptors that it stands for */
+    PACKET_NOTIFY = 1, /* text: a message for the service manager */
+    PACKET_KEEP,       /* text: a key; with the descriptors to keep under it */
     PACKET_CRASH,      /* note */
-    PACKET_FORGIVE,    /* quarantine is over */
+    PACKET_FORGIVE,    /* quarantine has ended */
     PACKET_LOG,        /* text: "json" or "logfmt" */
-    PACKET_START       /* to the worker, the last one before it starts: history */
+    PACKET_START       /* to the worker, the last packet before it starts: history */
 };
 
 enum { CHANNEL_TEXT = 512, CHANNEL_FILES = 8 };
@@ -29,16 +29,18 @@ struct packet {
     struct crash_note note;
 };
 
-/* Larger than the others; begins like one. */
+/* Larger than the others, with the same beginning. */
 struct start_packet {
     enum packet_kind kind;
     struct crash_history history;
 };
 
-/* 0, or -1: also where it would wait. Async-signal-safe. */
+/* Returns 0, or -1 on failure, or if it would block. Async-signal-safe. */
 int channel_send(int channel, const void *packet, size_t size, const int *fds, size_t count);
 
-/* Bytes, 0 at the end, -1 with errno. *count: how many descriptors came. */
+/*
+ * Returns the number of bytes, 0 at the end, -1 with errno. *count: number of descriptors received.
+ */
 long channel_receive(int channel, void *packet, size_t size, int fds[CHANNEL_FILES], size_t *count,
                      int flags);
 

@@ -23,14 +23,14 @@
 enum { ANSWER_MS = 500, REPORT_MS = 2000, OTHERS_MS = 5000 };
 
 static const int reported[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
-static struct report report; /* of the one crash there can be */
-static atomic_int reporter;  /* the thread that reports, by its id; 0: none yet */
-static sigjmp_buf behind;    /* the stage that faulted */
+static struct report report; /* there can be only one crash */
+static atomic_int reporter;  /* id of the thread that reports; 0: none yet */
+static sigjmp_buf behind;    /* continues after the stage that faulted */
 static volatile sig_atomic_t staged;
 static atomic_bool installed;
-static pid_t owner; /* a child of it may end as it likes */
+static pid_t owner; /* its child processes may end in any way */
 
-/* Runs a part of the report; what faults in it is left out. */
+/* Runs a part of the report; if it faults, the part is omitted. */
 static void stage(void (*part)(struct report *))
 {
     staged = 1;
@@ -39,7 +39,10 @@ static void stage(void (*part)(struct report *))
     staged = 0;
 }
 
-/* By its default from here on. What was sent is sent again; what was raised is raised again. */
+/*
+ * Restores the default action. A signal that was sent is sent again; one that was raised will be
+ * raised again.
+ */
 static void die(int number, const siginfo_t *info)
 {
     signal(number, SIG_DFL);
@@ -57,7 +60,7 @@ static void write_report(void)
     stage(report_tell);
 }
 
-/* For so long, whatever signals come. */
+/* Sleeps for `ms` milliseconds, regardless of signals. */
 static void rest(int ms)
 {
     struct timespec until;
@@ -82,7 +85,8 @@ static void on_crash(int number, siginfo_t *info, void *context)
     }
     if (!atomic_compare_exchange_strong(&reporter, &nobody, self)) {
         if (nobody != self)
-            rest(OTHERS_MS); /* another thread's crash ends all, unless its report hangs */
+            rest(OTHERS_MS); /* the other thread's crash ends the process, unless its report
+                              * hangs */
         else if (staged)
             siglongjmp(behind, 1);
         die(number, info);
@@ -97,7 +101,8 @@ static void on_crash(int number, siginfo_t *info, void *context)
     die(number, info);
 }
 
-/* ---- an exit that nobody has asked for --------------------------------------------------------
+/*
+ * ---- unexpected exits --------------------------------------------------------------------------
  */
 
 static atomic_bool agreed;
@@ -123,11 +128,12 @@ void crash_exited(const char *how)
     report.context = NULL;
 }
 
-/* ---- a look at another thread -----------------------------------------------------------------
+/*
+ * ---- inspecting another thread -----------------------------------------------------------------
  */
 
-static struct report looked;      /* by the thread that is looked at … */
-static _Atomic(pthread_t) wanted; /* … which is this one; 0: none, an answer comes too late */
+static struct report looked;      /* filled by the inspected thread … */
+static _Atomic(pthread_t) wanted; /* … which is this one; 0: none, or the response came too late */
 static sem_t answered;
 
 static int look_signal(void)
@@ -165,7 +171,7 @@ bool crash_look(pthread_t thread, struct crash_look *look)
 {
     if (!atomic_load(&installed))
         return false;
-    while (!sem_trywait(&answered)) /* of one that came too late */
+    while (!sem_trywait(&answered)) /* a response that came too late */
         ;
     atomic_store(&wanted, thread);
     bool known = !pthread_kill(thread, look_signal()) && wait_for_answer();
@@ -183,18 +189,19 @@ void crash_end(pthread_t thread, const char *reason)
     report.reason = reason;
     if (atomic_load(&installed) && !pthread_kill(thread, SIGABRT))
         rest(REPORT_MS);
-    if (atomic_load(&reporter)) { /* a report hangs: without one, then */
+    if (atomic_load(&reporter)) { /* a report hangs, so end without one */
         signal(SIGABRT, SIG_DFL);
         raise(SIGABRT);
         kill(getpid(), SIGKILL);
     }
-    abort(); /* it does not take signals, or there is no handler for it */
+    abort(); /* it does not accept signals, or there is no handler for the signal */
 }
 
-/* ---- setting up -------------------------------------------------------------------------------
+/*
+ * ---- setup ------------------------------------------------------------------------------------
  */
 
-/* exit() runs this first of all, before what else is to be undone; nothing is then. */
+/* exit() runs this handler first, before anything is cleaned up; then nothing is cleaned up. */
 static void on_exit_of(int status, void *arg)
 {
     (void)arg;
@@ -220,7 +227,7 @@ void crash_install(void)
     if (THREAD_SANITIZED || atomic_load(&installed) || sem_init(&answered, 0, 0))
         return;
     mapped_files_look();
-    backtrace(frames, 4); /* loads libgcc, and lays out what it needs */
+    backtrace(frames, 4); /* loads libgcc, which allocates what it needs */
     thread_alternate_stack();
     for (size_t i = 0; i < sizeof reported / sizeof *reported; i++)
         handle_by(reported[i], on_crash, SA_NODEFER);

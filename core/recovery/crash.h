@@ -1,13 +1,13 @@
 /*
- * Crash reports. On SIGSEGV, SIGBUS, SIGABRT, SIGFPE and SIGILL the process writes one line to the
- * log and, below the state directory, a file `crash-TIME-PID.txt`: the signal, what ran (module,
- * route, request id), the backtrace with the names of functions, the build ids. Then the signal
- * does what it does, so the process ends by it.
+ * Crash reports. On SIGSEGV, SIGBUS, SIGABRT, SIGFPE and SIGILL the process writes one log line
+ * and, in the state directory, a file `crash-TIME-PID.txt`: the signal, the running code (module,
+ * route, request id), the backtrace with function names, and the build ids. Then the signal has its
+ * default effect and ends the process.
  *
- * The handler runs on an alternate stack (thread_name() gives each thread one), uses
- * async-signal-safe calls, and backtrace(), which is safe once it has been called before: libgcc
- * finds frames without a lock (glibc 2.35 and later). Whatever faults while it is written is left
- * out. A build with a sanitizer leaves the signals to that.
+ * The handler runs on an alternate stack (thread_name() creates one for each thread) and uses
+ * async-signal-safe functions, and backtrace(), which is safe after a first call: libgcc finds
+ * frames without a lock (glibc 2.35 and later). Parts of the report that fault are omitted. A build
+ * with a sanitizer leaves the signals to the sanitizer.
  */
 #ifndef CORE_CRASH_H
 #define CORE_CRASH_H
@@ -15,33 +15,36 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-/* From now on crashes are reported. Once, by a process that serves; no effect with a sanitizer. */
+/* Reports crashes from now on. Call once, in a process that serves; no effect with a sanitizer. */
 void crash_install(void);
 
 /*
- * Where files of reports go: made if it is missing. NULL or "": there are none, only lines. 0, or
- * -1 with errno: none can be written there. Without effect before crash_install().
+ * Sets the directory for report files, and creates it if necessary. NULL or "": no files, only log
+ * lines. Returns 0, or -1 with errno if files cannot be written there. No effect before
+ * crash_install().
  */
 int crash_directory(const char *path);
 
 /*
- * What a thread does now, asked from outside by a signal: filled into `text`, as "function
- * (module) < caller …". false: it does not answer, or the build has a sanitizer. One caller at a
- * time.
+ * Gets the current activity of a thread by sending it a signal: fills `text` with "function
+ * (module) < caller …". Returns false if the thread does not respond, or the build has a sanitizer.
+ * One caller at a time.
  */
 struct crash_look {
     char module[64], kind[32], what[192], request[64], stack[768];
 };
 bool crash_look(pthread_t thread, struct crash_look *look);
 
-/* The host itself ends the process from here on: an end of it is nothing to report. */
+/* The host ends the process intentionally: its end must not be reported. */
 void crash_exits(void);
 
-/* Somebody calls exit() or _exit(), from this place: reported like a crash, unless the host does.
+/*
+ * Called for exit() or _exit() from this place: reported like a crash, unless crash_exits() was
+ * called.
  */
 void crash_exited(const char *how);
 
-/* Ends the process by SIGABRT with a report about that thread, and the reason in it. */
+/* Ends the process by SIGABRT with a report about that thread, which contains the reason. */
 _Noreturn void crash_end(pthread_t thread, const char *reason);
 
 #endif

@@ -1,4 +1,4 @@
-/* The descriptors that the supervisor keeps for its next worker. Private to recovery/. */
+/* Descriptors that the supervisor keeps for its next worker. Private to recovery/. */
 #ifndef CORE_DESCRIPTOR_STORE_H
 #define CORE_DESCRIPTOR_STORE_H
 
@@ -7,12 +7,14 @@
 enum { KEPT_MAX = 8 };
 
 struct stored_descriptors {
-    char key[CHANNEL_TEXT]; /* "": a free place */
+    char key[CHANNEL_TEXT]; /* "": unused */
     int fds[CHANNEL_FILES];
     size_t count;
 };
 
-/* Takes them, in place of those whose key has the same word before the colon; none: only these go.
+/*
+ * Takes the descriptors, and closes those whose key has the same word before the colon. If `count`
+ * is 0, it only closes.
  */
 void descriptor_store_add(struct stored_descriptors list[KEPT_MAX], const char *key, const int *fds,
                           size_t count);

@@ -1,6 +1,6 @@
 /*
- * Whoever ends the process past exit() comes by here: the dynamic linker lets a program define
- * _exit(), as it may define malloc(). A module that leaves that way is named, too.
+ * Detects calls of _exit(), which bypass exit(): the dynamic linker lets a program define _exit(),
+ * as it may define malloc(). A module that ends the process in this way is reported, too.
  */
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -3,7 +3,7 @@
 #include <execinfo.h>
 #include <ucontext.h>
 
-enum { OWN = 8 }; /* frames of the handler itself, at most */
+enum { OWN = 8 }; /* maximum number of the handler's own frames */
 
 uintptr_t frames_place(const void *context)
 {
@@ -19,7 +19,9 @@ uintptr_t frames_place(const void *context)
 #endif
 }
 
-/* Who called what cannot be executed: where a call has put it. */
+/*
+ * If the interrupted address is not executable, the caller's address is where a call has stored it.
+ */
 static uintptr_t caller_of_nothing(const void *context)
 {
     const ucontext_t *place = context;
@@ -56,11 +58,11 @@ void frames_collect(struct frames *frames, const void *context)
 
     while (at < count && (uintptr_t)found[at] != place)
         at++;
-    for (at = at < count ? at + 1 : 1; at < count; at++) /* from here: there is no handler */
+    for (at = at < count ? at + 1 : 1; at < count; at++) /* from here: no handler frame was found */
         add(frames, (uintptr_t)found[at]);
 }
 
-/* A return address is behind the call, which may have been the function's last instruction. */
+/* A return address follows the call, which may have been the last instruction of the function. */
 void frames_name(struct frames *frames)
 {
     for (size_t i = 0; i < frames->count; i++) {

@@ -1,4 +1,4 @@
-/* The frames of an interrupted thread, and what they belong to. Private to recovery/. */
+/* The stack frames of an interrupted thread, with files and symbols. Private to recovery/. */
 #ifndef CORE_FRAMES_H
 #define CORE_FRAMES_H
 
@@ -11,8 +11,8 @@ enum { FRAMES_MAX = 48, FRAME_SYMBOL = 96 };
 
 struct frame {
     uintptr_t address;
-    const struct object *object; /* NULL: of no known file */
-    char symbol[FRAME_SYMBOL];   /* "": not known */
+    const struct object *object; /* NULL: no known file */
+    char symbol[FRAME_SYMBOL];   /* "": unknown */
     size_t into;
 };
 
@@ -21,19 +21,22 @@ struct frames {
     size_t count;
 };
 
-/* Where the thread was, by the context that a handler got. */
+/* Returns where the thread was interrupted, from the context that a signal handler gets. */
 uintptr_t frames_place(const void *context);
 
-/* From that place on; at least that one. May fault where the stack is broken: see crash.c. */
+/*
+ * Collects the frames from that place on; at least that one. May fault if the stack is damaged: see
+ * crash.c.
+ */
 void frames_collect(struct frames *frames, const void *context);
 
-/* Names the functions. */
+/* Finds the function names. */
 void frames_name(struct frames *frames);
 
-/* The innermost one of a module; NULL: none. */
+/* Returns the innermost object that is a module; NULL: none. */
 const struct object *frames_module(const struct frames *frames);
 
-/* "function+0x12 (module)" */
+/* Appends "function+0x12 (module)". */
 void frame_words(struct signal_text *words, const struct frame *frame);
 
 #endif

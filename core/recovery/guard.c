@@ -35,5 +35,5 @@ void guard_process(void)
 
     for (size_t i = 0; i < sizeof unused / sizeof *unused; i++)
         signal(unused[i], SIG_IGN);
-    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); /* a kernel that does not know it serves as before */
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); /* kernels without this option are accepted */
 }

@@ -3,16 +3,16 @@
 #define CORE_GUARD_H
 
 /*
- * Moves the environment to memory of the process and erases it where the kernel shows it, in
- * /proc/PID/environ: it may have keys and passwords. getenv() goes on finding all of it, also for a
- * reload. Texts that getenv() returned before are gone. Without memory nothing happens. At the
- * start of main(), before there are threads.
+ * Moves the environment to memory of the process, and erases it in /proc/PID/environ, because it
+ * may contain keys and passwords. getenv() still finds all variables, including in a reload, but
+ * texts that it returned before are invalid. If memory runs out, nothing changes. Call at the start
+ * of main(), before threads are created.
  */
 void guard_environment(void);
 
 /*
- * For a process that serves: ignores the signals that it has no use for but that would end it, and
- * gives up the right to gain privileges by executing a file. Children inherit both.
+ * For a process that serves: ignores signals that it does not use but that would end it, and gives
+ * up the possibility of gaining privileges by executing a file. Children inherit both.
  */
 void guard_process(void);
 

@@ -16,7 +16,7 @@ static struct crash_row *row_of(struct crash_history *history, const struct cras
     return row;
 }
 
-/* A worker that served has come past all starts. */
+/* The worker has served, so its start succeeded. */
 static void forget_starts(struct crash_history *history)
 {
     for (size_t i = 0; i < history->row_count; i++)

@@ -8,7 +8,7 @@
 
 enum { TELL_MS = 5000 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list and what is in it */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the list and its entries */
 static struct lifecycle_call *running;
 
 void lifecycle_call_begin(struct lifecycle_call *call, const char *module, const char *kind)
@@ -73,7 +73,7 @@ static void look_at(struct lifecycle_call *call, int64_t passed_ms, int64_t most
         end(call);
 }
 
-/* Under the lock, so that no thread of the list goes while it is looked at. */
+/* Holds the lock, so that no thread in the list can end meanwhile. */
 void lifecycle_calls_look(int64_t passed_ms, int64_t most_ms)
 {
     pthread_mutex_lock(&lock);

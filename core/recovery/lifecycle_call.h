@@ -1,8 +1,8 @@
 /*
- * Calls of a module's verbs (`open`, `start`, `quiesce`, `close`) and of the constructors of its
- * file: each is noted for reports (activity.h), and for who looks whether it returns. While the
- * host serves they run in reloads, on threads that no loop waits for, so that nobody else would
- * miss them.
+ * Calls of a module's lifecycle functions (`open`, `start`, `quiesce`, `close`) and of the
+ * constructors of its file. Each call is recorded for reports (activity.h), and monitored. While
+ * the host serves, these calls run in reloads, on threads that no loop waits for, so nothing else
+ * would notice that they hang.
  */
 #ifndef CORE_LIFECYCLE_CALL_H
 #define CORE_LIFECYCLE_CALL_H
@@ -13,23 +13,24 @@
 
 #include "core/recovery/activity.h"
 
-/* One call, on the stack of who makes it. Private to lifecycle_call.c. */
+/* A call, on the stack of the caller. Private to lifecycle_call.c. */
 struct lifecycle_call {
     struct lifecycle_call *next;
     pthread_t thread;
     struct activity now, before;
-    int64_t stood_ms; /* how long it was seen to take; -1: nobody has looked yet */
+    int64_t stood_ms; /* how long it has been observed to run; -1: not observed yet */
     bool told;
 };
 
-/* The calling thread calls this verb of this module from here on. Texts are the caller's. */
+/* The calling thread is about to call this function of this module. The caller owns the texts. */
 void lifecycle_call_begin(struct lifecycle_call *call, const char *module, const char *kind);
 void lifecycle_call_end(struct lifecycle_call *call);
 
 /*
- * Looks at all that run, `passed_ms` after the look before. One that takes five seconds gets a line
- * in the log, with its backtrace; after `most_ms` (0: never) the process is ended with a crash
- * report about its thread. One caller at a time, and nobody else may use crash_look() meanwhile.
+ * Checks all running calls; `passed_ms` is the time since the last check. A call that takes five
+ * seconds is logged with its backtrace; after `most_ms` (0: never) the process ends with a crash
+ * report about its thread. One caller at a time, and crash_look() must not be used elsewhere
+ * meanwhile.
  */
 void lifecycle_calls_look(int64_t passed_ms, int64_t most_ms);
 

@@ -24,7 +24,7 @@ static void hexadecimal(char *out, const unsigned char *bytes, size_t length)
     out[used] = '\0';
 }
 
-/* Notes lie in memory, aligned to four bytes. */
+/* Notes in memory are aligned to four bytes. */
 static void find_build(struct object *object, const char *notes, size_t size)
 {
     size_t at = 0;

@@ -79,7 +79,7 @@ static const char *signal_name(int number)
 /* ---- the file ---------------------------------------------------------------------------------
  */
 
-/* crash-2026-11-24T00-11-22.123Z-4711.txt, for not every file system takes colons. */
+/* crash-2026-11-24T00-11-22.123Z-4711.txt, because some file systems do not allow colons. */
 static int open_file(struct report *report, const char *time)
 {
     struct signal_text path = {.fd = -1};
@@ -205,7 +205,7 @@ void report_file(struct report *report)
     write_stack(&out, report);
     write_objects(&out);
     signal_text_flush(&out);
-    if (out.cut && !lseek(out.fd, 0, SEEK_CUR)) { /* not a byte found room */
+    if (out.cut && !lseek(out.fd, 0, SEEK_CUR)) { /* nothing could be written */
         unlink(report->path);
         report->path[0] = '\0';
     }
@@ -254,7 +254,7 @@ void report_line(struct report *report)
     log_now(BB_ERROR, "crashed", pairs, sizeof pairs / sizeof *pairs);
 }
 
-/* "hello" of "/usr/lib/hello.so": what a list of modules names it by. */
+/* Extracts "hello" from "/usr/lib/hello.so": the name used in the list of modules. */
 static void keep_file(char *out, size_t size, const char *path)
 {
     const char *name = path;

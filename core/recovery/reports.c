@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* crash-2026-11-24T00-11-22.123Z-4711.txt: in the order of their names the oldest is the first. */
+/* crash-2026-11-24T00-11-22.123Z-4711.txt: sorted by name, the oldest is first. */
 static int is_report(const struct dirent *entry)
 {
     size_t length = strlen(entry->d_name);

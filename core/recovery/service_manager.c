@@ -8,7 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* The manager's address: a path, or a name behind @ in the abstract space. Its length; 0: none. */
+/* Gets the manager's address: a path, or an abstract name after @. Returns its length; 0: none. */
 static socklen_t manager(struct sockaddr_un *address)
 {
     const char *name = getenv("NOTIFY_SOCKET");
@@ -24,8 +24,8 @@ static socklen_t manager(struct sockaddr_un *address)
 }
 
 /*
- * Kept open from the first word on: a host that runs out of descriptors must still say that it is
- * alive. -1: there is none.
+ * Kept open from the first message on, because a host that runs out of descriptors must still send
+ * keep-alive messages. -1: there is no socket.
  */
 static int own_socket(void)
 {
@@ -37,7 +37,7 @@ static int own_socket(void)
     fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0 || atomic_compare_exchange_strong(&kept, &none, fd))
         return fd;
-    close(fd); /* another thread was quicker */
+    close(fd); /* another thread was faster */
     return none;
 }
 

@@ -1,6 +1,6 @@
 /*
- * The datagrams of sd_notify(3) to the service manager, at the socket that $NOTIFY_SOCKET names.
- * Without that variable nothing is sent. Any thread. Never waits.
+ * Sends sd_notify(3) datagrams to the service manager, to the socket named by $NOTIFY_SOCKET. If
+ * that variable is not set, nothing is sent. Any thread. Never waits.
  */
 #ifndef CORE_SERVICE_MANAGER_H
 #define CORE_SERVICE_MANAGER_H

@@ -1,4 +1,7 @@
-/* Text put together by a signal handler, and written to a descriptor. All async-signal-safe. */
+/*
+ * Text that a signal handler creates and writes to a descriptor. All functions are
+ * async-signal-safe.
+ */
 #ifndef CORE_SIGNAL_TEXT_H
 #define CORE_SIGNAL_TEXT_H
 
@@ -7,9 +10,9 @@
 #include <stdint.h>
 
 struct signal_text {
-    int fd; /* -1: kept, and cut at the end of `bytes` */
+    int fd; /* -1: keep the text, cut to the size of `bytes` */
     size_t used;
-    bool cut; /* not all could be written */
+    bool cut; /* not everything could be written */
     char bytes[1024];
 };
 
@@ -17,10 +20,10 @@ void signal_text_text(struct signal_text *words, const char *text); /* NULL: not
 void signal_text_number(struct signal_text *words, int64_t number);
 void signal_text_hex(struct signal_text *words, uintptr_t number); /* with 0x */
 
-/* Writes what there is. */
+/* Writes the buffered text. */
 void signal_text_flush(struct signal_text *words);
 
-/* As a text, for one with fd -1. */
+/* Returns the text if fd is -1. */
 const char *signal_text_end(struct signal_text *words);
 
 #endif

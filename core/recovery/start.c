@@ -13,11 +13,11 @@
 #include "core/base/thread.h"
 #include "core/recovery/crash.h"
 
-enum { TELL_MS = 5000, MOST_MS = 30000 /* until the settings are read */ };
+enum { TELL_MS = 5000, MOST_MS = 30000 /* until the settings have been read */ };
 
 static struct {
     pthread_t thread, watched;
-    pthread_mutex_t lock; /* guards what follows */
+    pthread_mutex_t lock; /* protects the members below */
     pthread_cond_t news;
     bool watches, over;
     int64_t since_ms, limit_ms;
@@ -45,7 +45,10 @@ static void end(int64_t ms)
     crash_end(start.watched, reason);
 }
 
-/* Until it is over, or has taken that long; whether it is over. Holds the lock. */
+/*
+ * Waits until the start is over, or has taken *ms (0: no limit); returns whether it is over. The
+ * caller holds the lock.
+ */
 static bool over_within(const int64_t *ms)
 {
     while (!start.over && (!*ms || clock_mono_ms() < start.since_ms + *ms))
@@ -82,7 +85,7 @@ void start_begin(void)
     condition_init(&start.news);
     sigset_t all, before;
 
-    sigfillset(&all); /* signals are the caller's to take */
+    sigfillset(&all); /* signals are handled by the calling thread */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     start.watches = !pthread_create(&start.thread, NULL, watch, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

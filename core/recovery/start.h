@@ -1,20 +1,21 @@
 /*
- * Watches a worker's start, for which no loop turns yet: a module's constructor, `open` or `start`
- * that does not return would keep the service down for good. After five seconds a line of the log
- * says what runs, and after the limit the process ends by a crash report about that thread.
+ * Monitors the start of a worker, before its loops run: otherwise a module's constructor, `open` or
+ * `start` that does not return would keep the service down forever. After five seconds a log line
+ * reports what is running, and after the limit the process ends with a crash report about that
+ * thread.
  */
 #ifndef CORE_START_H
 #define CORE_START_H
 
 #include <stdint.h>
 
-/* The calling thread starts. Once. */
+/* The calling thread begins the start. Call once. */
 void start_begin(void);
 
-/* It may take so long from now on; 0: as long as it likes. No effect where nothing is watched. */
+/* Sets the time limit of the start; 0: none. No effect if the start is not monitored. */
 void start_limit(int64_t ms);
 
-/* It is over, well or not. No effect a second time. */
+/* The start has ended, successfully or not. Later calls have no effect. */
 void start_over(void);
 
 #endif

@@ -52,7 +52,7 @@ void supervised_begin(void)
     if (!number)
         return;
     prctl(PR_SET_NAME, "busbar");     /* it was executed as /proc/self/exe */
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* executing a file with capabilities has cleared it */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* cleared if the executable has capabilities */
     channel = (int)strtol(number, NULL, 10);
     unsetenv(CHANNEL_VARIABLE);
     (void)fcntl(channel, F_SETFD, FD_CLOEXEC);
@@ -88,8 +88,8 @@ void supervised_tell(const char *text)
 }
 
 /*
- * The supervisor has a duplicate, which would listen on: so the socket itself is shut, and the
- * supervisor drops what is of no use to any worker now.
+ * The supervisor has a duplicate that would still listen, so the socket is shut down for all
+ * processes, and the supervisor drops its descriptors, which no worker needs any more.
  */
 static void shut(struct stored_descriptors *place)
 {
@@ -149,7 +149,7 @@ void supervised_keep(const char *key, const int *fds, size_t count)
 
 void supervised_crashed(const struct crash_note *note)
 {
-    static struct packet packet; /* of the one end there is */
+    static struct packet packet; /* a process has only one end */
 
     if (channel < 0)
         return;

@@ -20,25 +20,25 @@
 #include "core/recovery/service_manager.h"
 
 enum {
-    CALM_MS = 1000,      /* a worker that served for so long is started again at once */
-    FIRST_DELAY_MS = 50, /* before the second start in a row, and twice as long for each more */
+    CALM_MS = 1000,      /* a worker that served for this time is restarted at once */
+    FIRST_DELAY_MS = 50, /* before the second start in a row; doubled for each further start */
     MOST_DELAY_MS = 10000,
-    BEAT_MS = 1000 /* between signs of life while there is no worker */
+    BEAT_MS = 1000 /* interval of keep-alive messages while there is no worker */
 };
 
 struct supervisor {
     char **argv;
     pid_t worker; /* 0: none */
     int channel, signals;
-    sigset_t before; /* the mask that the worker gets */
+    sigset_t before; /* the signal mask for the worker */
     struct stored_descriptors kept[KEPT_MAX];
     struct start_packet start;
-    struct crash_note note; /* of the worker; how "": it has said nothing */
-    bool ready, served;     /* the worker; any worker */
-    bool stopping;          /* asked to, or the worker does by itself */
+    struct crash_note note; /* from the worker; how "": none */
+    bool ready, served;     /* this worker; any worker */
+    bool stopping;          /* requested, or the worker stops by itself */
     bool over;
     int status;
-    unsigned failures; /* in a row */
+    unsigned failures; /* number in a row */
     int64_t ready_ms, next_ms;
 };
 
@@ -50,7 +50,7 @@ static bool names_file(const char *arg)
     return !strcmp(arg, "-c") || !strcmp(arg, "--config") || !strcmp(arg, "--env-file");
 }
 
-/* `serve` with nothing but files to read; all else is the command line's to judge. */
+/* Whether this is `serve` with only options for files; the command line code handles the rest. */
 static bool wanted(int argc, char **argv)
 {
     bool serve = false;
@@ -74,10 +74,11 @@ static _Noreturn void become_worker(const struct supervisor *supervisor, int cha
     sigset_t mask = supervisor->before;
     char number[16];
 
-    sigaddset(&mask, SIGHUP); /* they wait until the worker takes them: both would end it sooner */
+    sigaddset(&mask, SIGHUP); /* pending until the worker handles them, because both would end it
+                               * before */
     sigaddset(&mask, SIGUSR1);
 
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* without a supervisor nobody would start it again */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* without a supervisor, nothing would restart the worker */
     if (getppid() != parent)
         _exit(1);
     int own = dup(channel); /* without close-on-exec */
@@ -131,7 +132,9 @@ static void spawn(struct supervisor *supervisor)
     hand_down(supervisor);
 }
 
-/* ---- what it says -----------------------------------------------------------------------------
+/*
+ * ---- messages of the worker
+ * -----------------------------------------------------------------------
  */
 
 static void pass_on(struct supervisor *supervisor, const char *text)
@@ -186,7 +189,9 @@ static void listen_to_worker(struct supervisor *supervisor)
     supervisor->channel = -1;
 }
 
-/* ---- its end ----------------------------------------------------------------------------------
+/*
+ * ---- the end of the worker
+ * ------------------------------------------------------------------------
  */
 
 static int64_t delay_ms(unsigned failures)
@@ -198,7 +203,7 @@ static int64_t delay_ms(unsigned failures)
     return delay < MOST_DELAY_MS ? delay : MOST_DELAY_MS;
 }
 
-/* What it did not say itself: it was killed, or ended without a word. */
+/* Fills in what the worker did not report, because it was killed or ended without a message. */
 static void complete(struct crash_note *note, int status)
 {
     if (*note->how)
@@ -214,7 +219,7 @@ static const char *some(const char *text)
     return *text ? text : NULL;
 }
 
-/* Who reads the log may hang, and a worker is started all the same. */
+/* If the reader of the log hangs, the worker must be restarted anyway. */
 static void tell(const struct supervisor *supervisor, int64_t wait_ms)
 {
     const struct crash_note *note = &supervisor->note;
@@ -235,7 +240,7 @@ static void ended(struct supervisor *supervisor, int status)
     int64_t now = clock_mono_ms();
 
     supervisor->worker = 0;
-    service_manager_tell("WATCHDOG=1"); /* the next worker's first may take a while */
+    service_manager_tell("WATCHDOG=1"); /* the next worker's first message may take a while */
     if (!supervisor->served)
         service_manager_tell(
             "EXTEND_TIMEOUT_USEC=90000000"); /* and so may a start that is tried again */
@@ -300,8 +305,8 @@ static int watch_signals(struct supervisor *supervisor)
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD};
     sigset_t set;
 
-    signal(SIGPIPE, SIG_IGN); /* who reads the log may have gone */
-    signal(SIGCHLD, SIG_DFL); /* ignored, it would not say that the worker has ended */
+    signal(SIGPIPE, SIG_IGN); /* the reader of the log may have gone */
+    signal(SIGCHLD, SIG_DFL); /* if ignored, it would not report the end of the worker */
     sigemptyset(&set);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         sigaddset(&set, numbers[i]);
@@ -313,7 +318,7 @@ static int watch_signals(struct supervisor *supervisor)
 /* ---- its life ---------------------------------------------------------------------------------
  */
 
-/* Starts a worker when it is time; how long until then otherwise, -1: there is one. */
+/* Starts a worker when it is time. Returns the time until then; -1: a worker is running. */
 static int next_step(struct supervisor *supervisor)
 {
     int64_t now = clock_mono_ms();
@@ -344,7 +349,7 @@ static void supervise(struct supervisor *supervisor)
     }
 }
 
-/* As the worker ended. */
+/* Ends in the same way as the worker. */
 static int end_like(int status)
 {
     if (!WIFSIGNALED(status))
@@ -352,7 +357,7 @@ static int end_like(int status)
     int number = WTERMSIG(status);
     sigset_t set;
 
-    prctl(PR_SET_DUMPABLE, 0); /* the worker has left a core already */
+    prctl(PR_SET_DUMPABLE, 0); /* the worker has already dumped core */
     signal(number, SIG_DFL);
     sigemptyset(&set);
     sigaddset(&set, number);

@@ -1,9 +1,9 @@
 /*
- * `busbar serve` is two processes: the supervisor, which this file is, and a worker, which serves.
- * The supervisor loads no module and knows no configuration. It keeps duplicates of the worker's
- * listening sockets, forwards signals, passes on what the service manager is to hear, and starts
- * the worker again when it dies: the next one takes the sockets over, so connections wait meanwhile
- * and none is refused. docs/recovery.md has the rest.
+ * `busbar serve` consists of two processes: the supervisor, implemented here, and a worker, which
+ * serves. The supervisor loads no module and reads no configuration. It keeps duplicates of the
+ * worker's listening sockets, forwards signals, passes messages on to the service manager, and
+ * restarts the worker when it dies: the next worker takes over the sockets, so connections wait
+ * meanwhile, and none is refused. See docs/recovery.md for details.
  */
 #ifndef CORE_SUPERVISOR_H
 #define CORE_SUPERVISOR_H
@@ -11,9 +11,9 @@
 #include <stdbool.h>
 
 /*
- * First thing in main(). true: this process was the supervisor, all is over, and *status is the
- * exit status. false: this process is to go on: a worker, another command, or
- * `serve --no-supervisor`.
+ * Call this first in main(). Returns true if this process was the supervisor and has finished, with
+ * the exit status in *status. Returns false if this process must continue: as a worker, another
+ * command, or `serve --no-supervisor`.
  */
 bool supervisor_run(int argc, char **argv, int *status);
 

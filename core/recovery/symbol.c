@@ -1,4 +1,4 @@
-/* The name of a function, from the file's own table of symbols: only a handler's calls. */
+/* Finds the name of a function in the file's symbol table, with async-signal-safe calls only. */
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
@@ -14,7 +14,10 @@ struct image {
     size_t size;
 };
 
-/* `count` things of `each` bytes at an offset of the file; NULL where it has not so many. */
+/*
+ * Returns `count` objects of `each` bytes at an offset of the file; NULL if they are not in the
+ * file.
+ */
 static const void *part_of(const struct image *image, uint64_t offset, uint64_t count, size_t each)
 {
     if (offset > image->size || count > (image->size - offset) / each)
@@ -39,7 +42,7 @@ static int map(struct image *image, const char *path)
     return 0;
 }
 
-/* The whole table where the file was not stripped, else that of what it exports. */
+/* Prefers the full symbol table, which stripped files lack, to the table of exported symbols. */
 static const ElfW(Shdr) *
     find_table(const struct image *image, const ElfW(Shdr) * sections, size_t count)
 {
