@@ -110,7 +110,9 @@ static int probe_redis(const struct redis *redis, int64_t *latency_ms)
     return *latency_ms < 0 ? -1 : 0;
 }
 
-/* What the listener and Redis's PINGs saw within the last second: nobody waits, nothing is flooded.
+/*
+ * Reports what the listener and the Redis PINGs found within the last second, so it never waits and
+ * adds no load.
  */
 static int api_probe(struct bb_request *rq, enum bb_dependency dependency, int64_t *latency_ms)
 {

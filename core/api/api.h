@@ -1,6 +1,6 @@
 /*
- * The table of the host's functions that modules get (see <busbar/api.h>), and those of its rows
- * that are of no other part of the host. The public headers say what each does.
+ * The table of the host's functions for modules (see <busbar/api.h>), and the functions in it that
+ * belong to no other part of the host. The public headers document them.
  */
 #ifndef CORE_API_H
 #define CORE_API_H
@@ -9,7 +9,7 @@
 
 extern const struct bb_api core_api;
 
-/* api_request.c: what a request brings. */
+/* api_request.c: data of a request. */
 const char *api_segment(struct bb_request *rq, const char *name);
 int64_t api_segment_int(struct bb_request *rq, const char *name);
 const char *api_arg(struct bb_request *rq, const char *name);
@@ -20,7 +20,7 @@ json_t *api_check(struct bb_request *rq, const struct bb_table *fields, json_t *
 const char *api_header(struct bb_request *rq, const char *name);
 const char *api_client_address(struct bb_request *rq);
 
-/* api_reply.c: how it is answered. */
+/* api_reply.c: answers. */
 int api_reply(struct bb_request *rq, int status, json_t *json);
 int api_reply_bytes(struct bb_request *rq, int status, const char *type, const void *bytes,
                     size_t length);

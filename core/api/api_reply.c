@@ -1,4 +1,4 @@
-/* Answers, as modules give them. */
+/* Functions with which modules answer. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ int api_reply(struct bb_request *rq, int status, json_t *json)
     }
     if (!json)
         return module_error_no_json(core, status);
-    if (status < ERROR_LEAST && core->starved) { /* a text that was read may lack a byte */
+    if (status < ERROR_LEAST && core->starved) { /* a string that was read may lack a byte */
         json_decref(json);
         request_fail(core, FAILED_MEMORY);
         return reply_failed(core);
@@ -115,7 +115,7 @@ int api_reply_header(struct bb_request *rq, const char *name, const char *value)
     return reply_header(request_of(rq), name, value);
 }
 
-/* The request's own query without `after`, then the cursor. Only a request over HTTP has one. */
+/* The request's own query without `after`, and then the cursor. Only HTTP requests have a query. */
 int api_reply_next(struct bb_request *rq, const char *cursor)
 {
     const struct http_txn *txn = http_txn_of(rq);

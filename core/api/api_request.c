@@ -1,4 +1,4 @@
-/* What a request brings, as modules ask for it. */
+/* Functions with which modules read a request. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -55,7 +55,7 @@ json_t *api_check(struct bb_request *rq, const struct bb_table *fields, json_t *
     return checked;
 }
 
-/* The token stays with the host; routes of the OAuth kind need the Basic credentials. */
+/* Bearer tokens are not passed to modules; OAuth routes need the Basic credentials. */
 const char *api_header(struct bb_request *rq, const char *name)
 {
     const struct http_txn *txn = http_txn_of(rq);

@@ -1,6 +1,6 @@
 /*
- * The functions of struct bb_api that take a text, for modules in languages that have no va_list.
- * The fake host has these, too.
+ * Functions of struct bb_api that take a text, for modules in languages without va_list. The fake
+ * host uses them, too.
  */
 #include "core/api/api_text.h"
 

@@ -1,4 +1,4 @@
-/* Rows of the table of the host's functions that take a text in place of a format and a va_list. */
+/* Functions in the table for modules that take a text instead of a format and a va_list. */
 #ifndef CORE_API_TEXT_H
 #define CORE_API_TEXT_H
 

@@ -15,8 +15,8 @@
 #define BUSBAR_CONF "/usr/local/etc/busbar/busbar.yaml"
 #endif
 
-/* What became of a word that may be an option of all commands. */
-enum option { OPTION_TAKEN, OPTION_OTHER, OPTION_BARE /* nothing follows it */, OPTION_FAILED };
+/* Results of trying to parse an option of all commands. */
+enum option { OPTION_TAKEN, OPTION_OTHER, OPTION_BARE /* it has no value */, OPTION_FAILED };
 
 const struct cli_command cli_commands[] = {
     {"serve", cmd_serve, "run the host in the foreground",
@@ -76,7 +76,10 @@ static void print_usage(FILE *out)
     fputs("usage: busbar [-c FILE] [--env-file FILE] COMMAND [options]\n", out);
 }
 
-/* Own commands first, then what the configured modules bring, if they can be loaded. */
+/*
+ * Prints the host's commands, followed by the commands of the configured modules, if they can be
+ * loaded.
+ */
 int cmd_help(const struct cli *cli)
 {
     print_usage(stdout);
@@ -98,7 +101,7 @@ int cmd_help(const struct cli *cli)
     return CLI_DONE;
 }
 
-/* Reading what a file made to deceive points to. Only the handler's own calls are safe here. */
+/* Handles a fault caused by the addresses in a malicious file. Only async-signal-safe calls. */
 static void on_fault(int signal)
 {
     static const char text[] = "busbar: tables of a module's file point outside of it\n";
@@ -115,7 +118,7 @@ void cli_guard_files(void)
     signal(SIGBUS, on_fault);
 }
 
-/* Prints the problems; the generation, or NULL where there are any. Takes both. */
+/* Prints the problems; returns the generation, or NULL if there are any. Takes both. */
 static struct generation *flawless(struct generation *g, struct setting_problems *problems,
                                    bool warnings)
 {
@@ -170,7 +173,7 @@ int cli_misused(const char *reason, const char *arg)
     return CLI_USAGE;
 }
 
-/* The file that the environment names, or the one that was built in. */
+/* The file named by the environment, or the built-in default. */
 static const char *conf_default(void)
 {
     const char *named = getenv("BUSBAR_CONF");
@@ -194,13 +197,13 @@ static enum option take_env_file(struct cli *cli, const char *path)
     return OPTION_TAKEN;
 }
 
-/* The options that all commands have, and what takes the file that follows. */
+/* The options of all commands, and the functions that take their file. */
 static const struct {
     const char *name;
     enum option (*take)(struct cli *cli, const char *path);
 } common[] = {{"--config", take_config}, {"-c", take_config}, {"--env-file", take_env_file}};
 
-/* Takes an option of all commands at argv[*at], whose file follows as a word or behind a =. */
+/* Parses an option of all commands at argv[*at], whose file is the next word or follows a =. */
 static enum option take_common(struct cli *cli, int argc, char **argv, int *at)
 {
     const char *arg = argv[*at];
@@ -219,7 +222,7 @@ static enum option take_common(struct cli *cli, int argc, char **argv, int *at)
     return OPTION_OTHER;
 }
 
-/* The exit status for an option that could not be taken. */
+/* Returns the exit status for an option that could not be parsed. */
 static int not_taken(enum option taken, const char *arg)
 {
     return taken == OPTION_BARE ? cli_misused("a file must follow", arg) : CLI_FAILED;
@@ -233,8 +236,7 @@ static int print_help(const struct cli_command *command)
     return CLI_DONE;
 }
 
-/* Takes -c, --env-file and --help; what else there is stays for a command that has words of its
- * own. */
+/* Parses -c, --env-file and --help; other words are left to commands that accept some. */
 static int run_own(const struct cli_command *command, struct cli *cli)
 {
     int kept = 0;

@@ -1,7 +1,7 @@
 /*
- * The command line: `busbar [-c FILE] [--env-file FILE] COMMAND [options]`. The host's commands are
- * rows of a table; any other name is looked for among the commands of the modules that the
- * configuration loads. Exit statuses: 0 done, 1 failed, 2 not understood.
+ * The command line: `busbar [-c FILE] [--env-file FILE] COMMAND [options]`. A table contains the
+ * host's commands; other names are searched among the commands of the configured modules. Exit
+ * statuses: 0 success, 1 failure, 2 usage error.
  */
 #ifndef CORE_CLI_H
 #define CORE_CLI_H
@@ -14,8 +14,8 @@ enum cli_exit { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
 struct cli {
     const char *conf; /* path of the settings file */
-    bool conf_given;  /* by -c: it goes before $BUSBAR_CONF */
-    int argc;         /* what follows the command's name */
+    bool conf_given;  /* given with -c, which takes precedence over $BUSBAR_CONF */
+    int argc;         /* the words after the command's name */
     char **argv;
 };
 
@@ -23,18 +23,18 @@ struct cli_command {
     const char *name;
     int (*run)(const struct cli *cli);
     const char *summary; /* one line for the list */
-    const char *help;    /* what more there is to say */
-    const char
-        *words; /* what may follow it, for the usage; NULL: nothing but -c, --env-file and --help */
+    const char *help;    /* further explanation */
+    const char *words;   /* words that it accepts, as shown in the usage text; NULL: only -c,
+                          * --env-file and --help */
 };
 
 extern const struct cli_command cli_commands[];
 extern const size_t cli_command_count;
 
-/* Everything that main() does once the process is set up. Returns the exit status. */
+/* Runs a command after main() has set up the process. Returns the exit status. */
 int cli_main(int argc, char **argv);
 
-/* Says what was not understood, and where to look. Returns CLI_USAGE. */
+/* Prints a usage error, and where to find help. Returns CLI_USAGE. */
 int cli_misused(const char *reason, const char *arg);
 
 /* NULL: the host has no such command. */
@@ -54,45 +54,54 @@ int cmd_metrics(const struct cli *cli);
 int cmd_version(const struct cli *cli);
 int cmd_help(const struct cli *cli);
 
-/* A command of a module; argv begins with the command's words. */
+/* Runs a command of a module; argv begins with the command's words. */
 int cmd_module(const struct cli *cli);
 
-/* Name and help of all commands of a generation's modules, as cmd_help() lists them. */
+/* Prints name and help of all commands of a generation's modules, for cmd_help(). */
 void cmd_module_list(const struct generation *generation);
 
-/* For commands that read modules' files without loading them: a file whose tables point outside of
- * it ends the process with a word about that. */
+/*
+ * For commands that read modules' files without loading them: if the tables of a file point outside
+ * of it, the process ends with an error message.
+ */
 void cli_guard_files(void);
 
 /*
  * Loads and checks the configuration and prints its errors; NULL if there are any. `warnings`:
- * prints them too. Only `serve` and `check` do: a start runs other commands first, which would
- * repeat them.
+ * prints warnings, too. Only `serve` and `check` do so, because a start runs other commands first,
+ * which would repeat them.
  */
 struct generation *cli_generation(const struct cli *cli, bool warnings);
 
-/* The same with the modules' files only read: nothing of the modules may be called. */
+/* Like cli_generation(), but only reads the modules' files: their functions must not be called. */
 struct generation *cli_validated(const struct cli *cli);
 
-/* Prints what the modules need of the configuration and do not have; true: there is any. */
+/* Prints settings that the modules require and that are missing; returns whether there are any. */
 bool cli_lacks(const struct generation *generation);
 
 /*
- * Reads the options of a module's command to an object, as its table says; the caller's. NULL after
- * a message on standard error. Secret ones come from the environment or standard input.
+ * Parses the options of a module's command into an object, by its table. The caller owns it. NULL
+ * after a message on standard error. Secret options are read from the environment or standard
+ * input.
  */
 json_t *cli_options(const struct bb_table *fields, int argc, char **argv);
 
-/* The option that may be given as a bare word: the first required one. NULL: there is none. */
+/*
+ * Returns the option that may be given without its name: the first required one. NULL: there is
+ * none.
+ */
 const struct bb_field *cli_word(const struct bb_table *fields);
 
-/* "first-name" of "firstName", into `out` of `size` bytes. */
+/* Writes "first-name" for "firstName" to `out`. */
 void cli_option_name(const char *field, char *out, size_t size);
 
-/* "BUSBAR_CLIENT_SECRET" of "clientSecret", where a secret option is looked for. */
+/* Writes "BUSBAR_CLIENT_SECRET" for "clientSecret", the variable for a secret option. */
 void cli_variable_name(const char *field, char *out, size_t size);
 
-/* The value of a secret option, in the arena; NULL: none. Asks only for required ones. */
+/*
+ * Returns the value of a secret option, in the arena; NULL: none. Prompts only for required
+ * options.
+ */
 const char *cli_secret(const struct bb_field *field, struct arena *arena);
 
 #endif

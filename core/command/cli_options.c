@@ -1,4 +1,4 @@
-/* Options of modules' commands, by their tables of fields. */
+/* Parses options of modules' commands by their tables of fields. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ void cli_option_name(const char *field, char *out, size_t size)
     out[used] = '\0';
 }
 
-/* The field that `--name` or `--name=value` means; *value is behind the =, or NULL. */
+/* Returns the field for `--name` or `--name=value`; *value is the text after the =, or NULL. */
 static const struct bb_field *find_option(const struct bb_table *fields, const char *arg,
                                           const char **value)
 {
@@ -64,7 +64,7 @@ const struct bb_field *cli_word(const struct bb_table *fields)
     return NULL;
 }
 
-/* Takes the option at argv[*at], and its value if that is a word of its own. */
+/* Parses the option at argv[*at], and its value if that is a separate word. */
 static int take_option(struct reader *reader, int argc, char **argv, int *at)
 {
     const char *arg = argv[*at], *value;
@@ -93,7 +93,7 @@ static int take_option(struct reader *reader, int argc, char **argv, int *at)
     return 0;
 }
 
-/* Text that field_check_text() has passed, as JSON. */
+/* Converts text that field_check_text() has accepted to JSON. */
 static json_t *typed(const struct bb_field *field, const char *text)
 {
     switch (field->type) {
@@ -112,7 +112,7 @@ static json_t *typed(const struct bb_field *field, const char *text)
     }
 }
 
-/* Checks one option and sets it in `object`. 0, or -1 after a message. */
+/* Checks one option and sets it in `object`. Returns 0, or -1 after a message. */
 static int set_option(struct reader *reader, const struct bb_field *field, const char *text,
                       json_t *object)
 {
@@ -127,7 +127,7 @@ static int set_option(struct reader *reader, const struct bb_field *field, const
     const char *normal = field_check_text(field, text, reader->arena, &found);
 
     if (!normal && !text && !found.count)
-        return 0; /* absent, and may be */
+        return 0; /* absent, which is allowed */
     if (!normal)
         return complain(option, found.count ? found.list[0].text : "finds no memory");
     return json_object_set_new(object, field->name, typed(field, normal))

@@ -1,4 +1,4 @@
-/* Secret options: never in argv, which every user of the machine can read. */
+/* Secret options are never in argv, which every user of the machine can read. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ void cli_variable_name(const char *field, char *out, size_t size)
     }
 }
 
-/* Echo off on a terminal while it is typed. -1: no terminal, *kept is not set. */
+/* Disables the terminal's echo while the user types. -1: not a terminal, *kept is not set. */
 static int hide(struct termios *kept)
 {
     struct termios quiet;

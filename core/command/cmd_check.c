@@ -22,7 +22,7 @@ static int print_refusal(const char *problem)
     return CLI_FAILED;
 }
 
-/* Whether what the database has would do; one that is away is no mistake of the configuration. */
+/* Whether the database matches. An unavailable database is not a configuration error. */
 static int check_database(const struct generation *g)
 {
     const char *url = settings_text(g->settings, "database", "url");

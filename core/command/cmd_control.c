@@ -1,4 +1,4 @@
-/* `busbar reload` and `busbar status`: one line to the running host, and what it answers. */
+/* `busbar reload` and `busbar status`: send one line to the running host, and print its answer. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +12,8 @@
 #include "core/settings/host_settings.h"
 
 /*
- * The path by the file, as far as it can be read: to show the way is no reason to judge it. Where
- * it cannot, *why says so (to be freed).
+ * Gets the path from the settings file, whose other errors do not matter. If the file cannot be
+ * read, *why has the reason (the caller frees it).
  */
 static char *find_path(const struct cli *cli, struct setting_problems *why)
 {
@@ -49,7 +49,7 @@ static int connect_to(const char *path)
     return -1;
 }
 
-/* Prints what comes behind the first line, whose number is the exit status. */
+/* Prints everything after the first line, which contains the exit status. */
 static int print_answer(int fd)
 {
     FILE *in = fdopen(fd, "r");

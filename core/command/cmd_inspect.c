@@ -1,4 +1,4 @@
-/* `busbar inspect` and `busbar modcheck`: tools over modules' files, which load none of them. */
+/* `busbar inspect` and `busbar modcheck`: tools for modules' files, which do not load them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ static int complain(const char *path, const char *why)
     return CLI_FAILED;
 }
 
-/* The descriptor as JSON, with what the file alone knows. */
+/* Returns the descriptor as JSON, with data that only the file contains. */
 static json_t *descriptor_json(struct arena *arena, const struct elf_file *file,
                                const struct elf_image *image, char *why, size_t why_size)
 {
@@ -34,7 +34,7 @@ static json_t *descriptor_json(struct arena *arena, const struct elf_file *file,
     return json;
 }
 
-/* 0, or -1: out of memory. */
+/* Returns 0, or -1 if out of memory. */
 static int print(json_t *json, bool as_json)
 {
     if (!as_json && inspect_sanitize(json))

@@ -1,4 +1,4 @@
-/* `busbar metrics`: the reference of all metrics, from the tables that they are written by. */
+/* `busbar metrics`: the reference of all metrics, generated from the tables that define them. */
 #include <stdio.h>
 
 #include "core/command/cli.h"
@@ -45,7 +45,7 @@ static void print_module(const struct bb_module *descriptor)
     putchar('\n');
 }
 
-/* As with `settings`: what is wrong with values does not matter here. */
+/* As for `settings`, invalid values do not matter here. */
 int cmd_metrics(const struct cli *cli)
 {
     struct setting_problems problems = {0};

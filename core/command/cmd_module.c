@@ -1,4 +1,4 @@
-/* Commands that modules bring, see struct bb_command. */
+/* Commands of modules, see struct bb_command. */
 #include <stdio.h>
 #include <string.h>
 
@@ -21,7 +21,9 @@ void cmd_module_list(const struct generation *generation)
     }
 }
 
-/* The longest name that the arguments begin with; *words is how many of them it takes. */
+/*
+ * Finds the longest command name at the beginning of the arguments; *words is its number of words.
+ */
 static const struct bb_command *find(const struct generation *g, const struct cli *cli, int *words,
                                      struct core_module **module)
 {
@@ -91,7 +93,7 @@ static bool wants_help(const struct cli *cli)
     return false;
 }
 
-/* Opens the modules and runs the command on the engine. Takes generation and options. */
+/* Opens the modules and runs the command on an engine. Takes the generation and the options. */
 static int run(struct generation *g, struct core_module *module, const struct bb_command *command,
                json_t *options)
 {

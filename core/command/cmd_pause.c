@@ -1,4 +1,4 @@
-/* `busbar pause` and `busbar resume`: a row of the database, so no host need run. */
+/* `busbar pause` and `busbar resume`: change a row in the database, so no host needs to run. */
 #include <stdio.h>
 
 #include "core/command/cli.h"

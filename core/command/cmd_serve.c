@@ -40,7 +40,7 @@ static int open_modules(struct generation *g)
     return failed;
 }
 
-/* Of the worker before this one, and what this one does without for it. */
+/* Logs the crash of the previous worker, and the modules that are disabled because of it. */
 static void tell_of_crash(const struct generation *g)
 {
     const struct crash_note *last = &supervised_history()->last;
@@ -59,7 +59,7 @@ static void tell_of_crash(const struct generation *g)
                  "reason", g->left_out[i].why, NULL);
 }
 
-/* To its end. Takes the generation. CLI_FAILED: it came to nothing. */
+/* Serves until the end. Takes the generation. CLI_FAILED: it could not start. */
 static int serve_by(struct generation *g)
 {
     int status = CLI_FAILED;
@@ -89,13 +89,16 @@ static int serve_by_file(const struct cli *cli)
     return CLI_FAILED;
 }
 
-/* Whether a reload of another file than what was served ended the worker before this one. */
+/*
+ * Whether the previous worker crashed in a reload of a file that differs from the settings it
+ * served with.
+ */
 static bool reload_ended_it(const struct cli *cli)
 {
     return supervised_history()->last.reloading && kept_settings_differ(cli->conf);
 }
 
-/* Where the file does not do, after a crash, what was served before it does. */
+/* If the file is invalid after a crash, serves with the previous settings. */
 static int serve(const struct cli *cli)
 {
     int status = reload_ended_it(cli) ? CLI_FAILED : serve_by_file(cli);
@@ -106,7 +109,7 @@ static int serve(const struct cli *cli)
 
 int cmd_serve(const struct cli *cli)
 {
-    for (int i = 0; i < cli->argc; i++) /* read by supervisor_run() already */
+    for (int i = 0; i < cli->argc; i++) /* parsed by supervisor_run() already */
         if (strcmp(cli->argv[i], "--no-supervisor") != 0)
             return cli_misused("unknown option", cli->argv[i]);
     guard_process();

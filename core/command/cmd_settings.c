@@ -1,4 +1,4 @@
-/* `busbar settings`: the reference of all settings, from the tables that check them. */
+/* `busbar settings`: the reference of all settings, generated from the tables that check them. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -97,7 +97,7 @@ static void print_modules(const struct generation *g)
     }
 }
 
-/* What is wrong with the values is of no interest here: the tables are there all the same. */
+/* Invalid values do not matter here, because only the tables are used. */
 int cmd_settings(const struct cli *cli)
 {
     struct setting_problems problems = {0};

@@ -8,13 +8,13 @@
 
 #include "core/postgres/pg.h"
 
-/* Where the next line begins in the text of the file. */
+/* The position in the text of the file. */
 struct place {
     char *at;
     unsigned line;
 };
 
-/* What of a value a character is in. Quotes are quotes in BEFORE alone. */
+/* The part of a value that a character is in. Quotes have a meaning only in BEFORE. */
 enum part { BEFORE, PLAIN, SINGLE, DOUBLE };
 
 static bool is_name(const char *text, size_t length)
@@ -44,7 +44,7 @@ static enum part part_after(enum part part, char c)
     return part == BEFORE && is_blank(c) ? BEFORE : PLAIN;
 }
 
-/* Takes the character behind a backslash: at the end of a line neither of them is there. */
+/* Processes the character after a backslash: at the end of a line both are removed. */
 static char *take_escaped(struct place *place, enum part part, char *out)
 {
     char c = place->at[1];
@@ -64,10 +64,10 @@ static char *take_escaped(struct place *place, enum part part, char *out)
     return out;
 }
 
-/* Takes quotes and backslashes out of a value, in its place. -1: a quote has no end. */
+/* Removes quotes and backslashes from a value, in place. -1: a closing quote is missing. */
 static int take_value(struct place *place)
 {
-    char *start = place->at, *out = start, *kept = start; /* blanks before `kept` stay */
+    char *start = place->at, *out = start, *kept = start; /* blanks before `kept` are kept */
     enum part part = BEFORE;
 
     for (; *place->at && (part >= SINGLE || !is_end(*place->at)); place->at++) {
@@ -92,7 +92,7 @@ static int take_value(struct place *place)
     return part >= SINGLE ? -1 : 0;
 }
 
-/* NULL, or what is wrong with the variable that begins here. */
+/* Returns NULL, or the error in the variable that begins here. */
 static const char *take_variable(struct place *place)
 {
     char *name = place->at;
@@ -109,7 +109,7 @@ static const char *take_variable(struct place *place)
     return setenv(name, value, 1) ? "finds no memory" : NULL;
 }
 
-/* NULL, or what is wrong in the line that *number tells. */
+/* Returns NULL, or the error in line *number. */
 static const char *take_text(char *text, unsigned *number)
 {
     struct place place = {text, 1};

@@ -1,20 +1,20 @@
 /*
- * --env-file: variables of a file put into the environment of the process, so that a command sees
- * the configuration that the service sees. The file is written as for EnvironmentFile= of systemd:
- * a line is NAME=value; blank lines and those that begin with # or ; are passed over. Where a value
- * begins, and behind a closing quote, ' and " quote what follows, over lines too; elsewhere they
- * are characters like others. A backslash takes the meaning of the character behind it, and at the
- * end of a line it has the value go on in the next one. Stricter than systemd, which passes over a
- * line that is no NAME=value: here that is an error.
+ * --env-file: puts the variables of a file into the environment of the process, so that a command
+ * uses the same configuration as the service. The file has the syntax of EnvironmentFile= in
+ * systemd: a line is NAME=value; blank lines and lines that begin with # or ; are ignored. At the
+ * beginning of a value, and after a closing quote, ' and " quote the following text, which may span
+ * lines; elsewhere they are ordinary characters. A backslash removes the meaning of the next
+ * character, and at the end of a line continues the value in the next line. Stricter than systemd,
+ * which ignores a line that is not NAME=value: here that is an error.
  *
- * Called by the main thread, before there is another.
+ * Call in the main thread, before other threads are created.
  */
 #ifndef CORE_ENV_FILE_H
 #define CORE_ENV_FILE_H
 
 /*
- * Sets all variables of the file; they take the place of those that were there. 0, or -1 after a
- * message on standard error, which names the line and never its value.
+ * Sets all variables of the file, replacing existing ones. Returns 0, or -1 after a message on
+ * standard error, which contains the line number but never the value.
  */
 int env_file_read(const char *path);
 

@@ -1,4 +1,4 @@
-/* The program: what belongs to the process as a whole, then the command line. */
+/* The program: sets up the process, then runs the command line. */
 #include <curl/curl.h>
 #include <jansson.h>
 #include <malloc.h>
@@ -15,19 +15,23 @@
 #include "core/recovery/supervised.h"
 #include "core/recovery/supervisor.h"
 
-/* Above this size malloc maps blocks by themselves, so that those of argon2 go back when freed. */
+/*
+ * malloc() maps larger blocks separately, so that the memory of argon2 is returned when it is
+ * freed.
+ */
 #define MAP_FROM (256 * 1024)
 
 static int set_up(void)
 {
     umask(077);
     pg_clean_environment();
-    signal(SIGPIPE, SIG_IGN); /* libraries write to sockets without asking for silence */
-    signal(SIGXFSZ, SIG_IGN); /* a file at its limit is a write that fails, as on a full disk */
+    signal(SIGPIPE, SIG_IGN); /* libraries write to sockets without suppressing the signal */
+    signal(SIGXFSZ, SIG_IGN); /* a file that reaches its size limit is a failed write, as with a
+                               * full disk */
     mallopt(M_MMAP_THRESHOLD, MAP_FROM);
     json_watch_memory();
     json_object_seed(0);
-    /* Its own clean-up would run while threads still use it. */
+    /* OpenSSL's cleanup at exit would run while threads still use it. */
     if (!OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL))
         return -1;
     return curl_global_init(CURL_GLOBAL_DEFAULT) ? -1 : 0;
@@ -38,7 +42,7 @@ int main(int argc, char **argv)
     int status = CLI_DONE;
 
     guard_environment();
-    if (supervisor_run(argc, argv, &status)) /* before anything that takes memory */
+    if (supervisor_run(argc, argv, &status)) /* before memory is allocated */
         return status;
     supervised_begin();
     if (set_up()) {
