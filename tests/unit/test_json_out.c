@@ -171,7 +171,7 @@ static void write_numbers(FILE *file)
 static void write_strings(FILE *file)
 {
     for (uint32_t c = 1; c < 0x11000; c++) {
-        char in[16];
+        char in[24];
 
         if (c >= 0xD800 && c <= 0xDFFF)
             continue;
