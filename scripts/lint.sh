@@ -125,6 +125,15 @@ lint_house() {
     (cd "$top" && scripts/house --check)
 }
 
+# esbuild removes the types of the console without checking them.
+lint_types() {
+    local web=$top/modules/console/web
+
+    [ "$web/node_modules/.package-lock.json" -nt "$web/package-lock.json" ] ||
+        npm ci --prefix "$web" --ignore-scripts --no-audit --no-fund --loglevel=error >&2 || return 1
+    (cd "$web" && npm run --silent types)
+}
+
 # Checks that the help of ./test names every part, has at most 40 lines and prints no error of the shell.
 lint_help() {
     local text errors=$top/build/help.errors part
