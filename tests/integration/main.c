@@ -7,6 +7,7 @@
  *   BUSBAR_ROOT         the directory where busbar is installed
  *   BUSBAR_PLAIN        the build without sanitizers, for fault suites
  *   BUSBAR_TEST_JOBS    the number of suites that run at the same time (workers.h)
+ *   BUSBAR_TEST_FIRST   starts no further suite after one that failed
  *   BUSBAR_TEST_KEEP    keeps the directory of a run that passed
  *   BUSBAR_TEST_NO_S3   skips the suites that need an S3 server
  *   BUSBAR_TEST_UNSEEN  prints the statuses of the API's reference that no response had

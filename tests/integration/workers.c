@@ -94,12 +94,23 @@ static void run_suite(struct workers *all, const struct worker *worker, const st
         databases_drop(the_postgres);
 }
 
+static int bad(const struct workers *all)
+{
+    return atomic_load(&all->board->sums.failures) + atomic_load(&all->board->sums.errors);
+}
+
+/* Returns true if this worker shall start another suite. */
+static bool goes_on(const struct workers *all)
+{
+    return the_postgres && !(getenv("BUSBAR_TEST_FIRST") && bad(all));
+}
+
 /* The suites that nobody has taken yet and that may meet others. */
 static void run_shared(struct workers *all, const struct worker *worker)
 {
     size_t next;
 
-    while (the_postgres && (next = atomic_fetch_add(&all->board->next, 1)) < all->count) {
+    while (goes_on(all) && (next = atomic_fetch_add(&all->board->next, 1)) < all->count) {
         if (!all->rows[next]->alone)
             run_suite(all, worker, all->rows[next]);
     }
@@ -107,15 +118,10 @@ static void run_shared(struct workers *all, const struct worker *worker)
 
 static void run_alone(struct workers *all, const struct worker *worker)
 {
-    for (size_t i = 0; the_postgres && i < all->count; i++) {
+    for (size_t i = 0; goes_on(all) && i < all->count; i++) {
         if (all->rows[i]->alone)
             run_suite(all, worker, all->rows[i]);
     }
-}
-
-static int bad(const struct workers *all)
-{
-    return atomic_load(&all->board->sums.failures) + atomic_load(&all->board->sums.errors);
 }
 
 static void worker_close(struct workers *all, const struct worker *worker,

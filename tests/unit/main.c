@@ -1,12 +1,14 @@
 /*
  * Runs the unit tests: `unit [SUITE[:TEST]…]`, all suites without an argument. The exit status is 0
- * if all passed.
+ * if all passed. With BUSBAR_TEST_FIRST in the environment it ends after the first suite that
+ * failed.
  */
 #include <fcntl.h>
 #include <jansson.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "core/command/cli.h"
 #include "core/module/module_names.h"
@@ -48,8 +50,11 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         if (argc > 1 && !suite_is_selected(rows[i].name))
             continue;
-        suite_run(rows[i].name, rows[i].make, suite_processor_seconds, &sums, failed);
+        bool passed = suite_run(rows[i].name, rows[i].make, suite_processor_seconds, &sums, failed);
+
         suites++;
+        if (!passed && getenv("BUSBAR_TEST_FIRST"))
+            break;
     }
     if (!suites) {
         fprintf(stderr, "unit: there is no such suite\n");
