@@ -1,4 +1,4 @@
-/* What GET /metrics shows of the sender. */
+/* The metrics of the sender. */
 #include "modules/webhook/module.h"
 
 #include "modules/webhook/sender/sender.h"

@@ -1,4 +1,7 @@
-/* webhook: its tables, and nothing else. A row is a line or three; clang-format makes it six. */
+/*
+ * The tables of the webhook module. They are hand-formatted, because clang-format would spread a
+ * row over six lines.
+ */
 #include "modules/webhook/module.h"
 
 #include "modules/webhook/api/api.h"
@@ -242,7 +245,7 @@ static const struct bb_field test_reply[] = {
 };
 
 #define BASE "/api/chat/webhooks"
-/* Longer than the longest webhook.timeout, and than a recovery of everything. */
+/* Longer than the longest webhook.timeout, and than a complete recovery. */
 #define LONG_MS 60000
 
 static const int conflict[] = {409, 0};
@@ -312,7 +315,7 @@ static const struct bb_field ping_payload[] = {
      .help = "When the test was called.", .example = "2026-04-01T12:00:00.000Z"},
 };
 
-/* It is never raised on the bus: webhook_test() sends it, and nobody subscribes to it. */
+/* It is never raised on the bus: webhook_test() sends it without a subscription. */
 static const struct bb_event_face events[] = {
     {.name = WEBHOOK_PING, .version = 1, .payload = BB_TABLE(ping_payload),
      .help = "A test of the webhook, sent by `POST /api/chat/webhooks/{id}/test` alone."},

@@ -1,4 +1,7 @@
-/* What module.c's tables name beside the folders: the state of a generation, metrics and jobs. */
+/*
+ * The functions that module.c's tables name in addition to the folders' headers: the state of a
+ * generation, metrics and jobs.
+ */
 #ifndef WEBHOOK_MODULE_H
 #define WEBHOOK_MODULE_H
 

@@ -1,8 +1,8 @@
 /*
- * The job webhook.partitions: makes the partitions of the coming week and drops those that are
- * older than webhook.retention_days. Each is a statement of its own, which waits 2 s for its locks
- * at most and is tried again an hour later. Were the job to fail for a week, the default partition
- * takes the rows, and the next run moves them.
+ * The job webhook.partitions: creates the partitions of the coming week and drops those older than
+ * webhook.retention_days. Each is a separate statement, which waits at most 2 s for its locks and
+ * is tried again an hour later. If the job fails for a week, the default partition takes the rows,
+ * and the next run moves them.
  */
 #include "modules/webhook/module.h"
 

@@ -1,10 +1,10 @@
-/* The state of one generation: made by `open`, given back by `close`. */
+/* The state of one generation, created by `open` and freed by `close`. */
 #include "modules/webhook/module.h"
 
 #include "modules/common/array.h"
 #include "modules/webhook/sender/sender.h"
 
-/* Lists of more than a page that are under way, and how many of them an account has. */
+/* Limit of lists with more than a page that are in progress, in total and per account. */
 enum { LONG_LISTS = 16, LONG_LISTS_EACH = 4 };
 
 void webhook_close(struct bb_host *host, void *state)

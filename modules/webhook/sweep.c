@@ -1,6 +1,7 @@
 /*
- * The job webhook.sweep: abandons what has waited longer than webhook.max_age, and deletes what
- * waits for webhooks that are no more. In batches, each a transaction of its own.
+ * The job webhook.sweep: abandons deliveries that have waited longer than webhook.max_age, and
+ * deletes deliveries waiting for webhooks that were deleted. It works in batches, each in a
+ * separate transaction.
  */
 #include "modules/webhook/module.h"
 
@@ -35,14 +36,19 @@ static const struct bb_sql delete_waiting = {
     BB_SQL_WRITE | BB_SQL_LONG,
 };
 
-/* A transaction that saw the webhook may commit its delivery late, so it is remembered for an hour.
+/*
+ * A transaction that saw the webhook may commit its delivery late, so a deleted webhook is
+ * remembered for an hour.
  */
 static const struct bb_sql forget = {
     "DELETE FROM webhook_gone WHERE webhook = $1::bigint AND at < now() - interval '1 hour'",
     BB_SQL_WRITE,
 };
 
-/* Runs it until less than a batch is touched. 0, or -1: failed, and it is in the log. */
+/*
+ * Repeats the statement until it touches less than a batch. Returns 0, or -1 on failure, which is
+ * logged.
+ */
 static int batches(struct bb_request *rq, const struct bb_sql *sql, int64_t arg)
 {
     size_t touched = BATCH;
@@ -59,7 +65,10 @@ static int batches(struct bb_request *rq, const struct bb_sql *sql, int64_t arg)
     return 0;
 }
 
-/* What waits for a batch of gone webhooks after *last, which moves on. False: there are no more. */
+/*
+ * Deletes the waiting deliveries of a batch of deleted webhooks after *last, which is advanced.
+ * Returns false if there are no more.
+ */
 static bool sweep_gone(struct bb_request *rq, int64_t *last)
 {
     const struct bb_rows *rows = bb_query(rq, &gone, BB_ARGS(bb_i(*last)));

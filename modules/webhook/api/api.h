@@ -1,6 +1,6 @@
 /*
- * The routes and commands of webhook, and what the channel says. Functions that take a request run
- * on its fiber.
+ * The routes and commands of webhook, and the handlers of its channels. Functions that take a
+ * request run on its fiber.
  */
 #ifndef WEBHOOK_API_H
 #define WEBHOOK_API_H
@@ -9,21 +9,24 @@
 
 /* ---- webhook_json.c: webhooks as JSON ---- */
 
-/* The columns, in the order that webhook_json() reads them, of webhook_hook AS h. */
+/* The columns of webhook_hook AS h, in the order in which webhook_json() reads them. */
 #define WEBHOOK_COLUMNS                                                                            \
     "h.id, h.account, h.url, to_json(h.events)::text, h.secret, h.active,"                         \
     " " BB_SQL_MS("h.created_at")
 #define WEBHOOK_COLUMN_COUNT 7
 
-/* Given; NULL: no memory. `secret` in full, or NULL: masked. */
+/* The caller owns the result; NULL: out of memory. `secret` is shown in full; NULL: masked. */
 json_t *webhook_json(struct bb_request *rq, const struct bb_rows *rows, size_t row,
                      const char *secret);
 
-/* Adds `warnings` for a short secret. `json` (or NULL) is taken; given, NULL: no memory. */
+/*
+ * Adds `warnings` for a short secret. Takes ownership of `json` (or NULL). The caller owns the
+ * result; NULL: out of memory.
+ */
 json_t *webhook_warn(json_t *json, const char *secret);
 
 /*
- * The condition on a webhook h that a caller may touch, and its parameters: the webhook of the
+ * The condition on a webhook h that the caller may access, and its parameters: the webhook in the
  * path, whether the caller is an Admin, its account.
  */
 #define WEBHOOK_MINE "h.id = $1::bigint AND ($2::boolean OR h.account = $3::bigint)"
@@ -31,7 +34,10 @@ json_t *webhook_warn(json_t *json, const char *secret);
     bb_i(bb_segment_int((rq), "id")), bb_b((rq)->principal->role == BB_ROLE_ADMIN),                \
         bb_i((rq)->principal->account)
 
-/* Those of a webhook h with these parameters, for one request and for several (struct bb_keyed). */
+/*
+ * Selects from a webhook h with these parameters: a statement for one request, and one for several
+ * (struct bb_keyed).
+ */
 #define WEBHOOK_CALLERS BB_KEYS_3("bigint", "boolean", "bigint") " k(id, everything, account, i)"
 #define WEBHOOK_THEIRS "h.id = k.id AND (k.everything OR h.account = k.account)"
 #define WEBHOOK_KEYED(selected)                                                                    \
@@ -42,24 +48,26 @@ json_t *webhook_warn(json_t *json, const char *secret);
              0},                                                                                   \
     }
 
-int webhook_unknown(struct bb_request *rq);    /* the 404 */
-int webhook_check_mine(struct bb_request *rq); /* parks */
+int webhook_unknown(struct bb_request *rq);    /* sends the 404 */
+int webhook_check_mine(struct bb_request *rq); /* parks the fiber */
 
-/* ---- fields.c: what POST and PATCH name; each 0, or the status of a 400 ---- */
+/*
+ * ---- fields.c: the fields of POST and PATCH; each returns 0, or the status of the 400 sent ----
+ */
 
-int webhook_check_url(struct bb_request *rq, const char **url);      /* encodes it, see target.h */
-int webhook_check_secret(struct bb_request *rq, const char *secret); /* NULL: good */
+int webhook_check_url(struct bb_request *rq, const char **url); /* also encodes it, see target.h */
+int webhook_check_secret(struct bb_request *rq, const char *secret); /* NULL: valid */
 
-/* *events: the JSON array's names, each once, as JSON text in the request's memory. */
+/* *events is the names of the JSON array, each once, as JSON text in the request's memory. */
 int webhook_check_events(struct bb_request *rq, const json_t *list, const char **events);
 
-/* ---- signal.c: a payload of notify.c, on this host or heard from another. Any thread. ---- */
+/* ---- signal.c: payloads of notify.c, from this host or another. Any thread. ---- */
 
 void webhook_changed(struct webhook *webhook, const char *payload);
 void webhook_heard(void *state, const char *payload);
 void webhook_pause_heard(void *state, const char *payload);
 
-/* ---- routes and commands, a file each or two ---- */
+/* ---- routes and commands, one or two per file ---- */
 
 int webhook_create(struct bb_request *rq);
 int webhook_list(struct bb_request *rq);

@@ -1,7 +1,8 @@
 /*
- * PATCH, DELETE and rotate-secret. Each changes the row and notifies in one transaction, then tells
- * this host's sender, whether the commit is known to have happened or not, before it answers: once
- * a PATCH off or a DELETE is answered, no attempt starts here any more.
+ * PATCH, DELETE and rotate-secret. Each changes the row and notifies in one transaction. Before the
+ * response it also notifies this host's sender, even if it is unknown whether the commit happened.
+ * So after the response to a DELETE, or to a PATCH that deactivates the webhook, this host starts
+ * no attempt.
  */
 #include "modules/webhook/api/api.h"
 
@@ -22,7 +23,10 @@ static int finish(struct bb_request *rq, int (*work)(struct bb_request *, struct
     return status;
 }
 
-/* The rows of a change, with the notification behind it; NULL: *status is that of the answer. */
+/*
+ * Returns the rows of a change after adding its notification; NULL: *status is the status of the
+ * response sent.
+ */
 static const struct bb_rows *run(struct bb_request *rq, struct bb_tx *tx, const struct bb_sql *sql,
                                  const struct bb_value *values, size_t count, int *status)
 {
@@ -37,7 +41,7 @@ static const struct bb_rows *run(struct bb_request *rq, struct bb_tx *tx, const 
 }
 
 struct change {
-    const char *url, *events, *active; /* NULL: as it is */
+    const char *url, *events, *active; /* NULL: unchanged */
 };
 
 static int update(struct bb_request *rq, struct bb_tx *tx, void *arg)
@@ -73,7 +77,9 @@ int webhook_change(struct bb_request *rq)
     return refused ? refused : finish(rq, update, &change);
 }
 
-/* What waits for it is deleted by the job webhook.sweep; nobody sends it meanwhile. */
+/*
+ * The job webhook.sweep deletes the webhook's waiting deliveries; no sender sends them meanwhile.
+ */
 static int delete (struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql sql = {

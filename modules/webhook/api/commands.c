@@ -2,7 +2,10 @@
 #include "modules/webhook/api/api.h"
 #include "modules/webhook/sender/sender.h"
 
-/* What the hosts alive wrote with their last heartbeat, summed, and what the tables say. */
+/*
+ * The sums of the counters that the live hosts wrote with their last heartbeat, and counts from the
+ * tables.
+ */
 static const struct bb_sql hosts = {
     "SELECT busbar_pause_reason(), count(*),"
     " coalesce(sum((counters->>'waiting')::bigint), 0),"
@@ -15,7 +18,7 @@ static const struct bb_sql hosts = {
     0,
 };
 
-/* lag: of the delivery that is due the longest, whose webhook is active, in milliseconds */
+/* lag: of the oldest due delivery whose webhook is active, in milliseconds. */
 static const struct bb_sql queue = {
     "SELECT count(*), count(*) FILTER (WHERE d.owner IS NULL),"
     " coalesce(floor(extract(epoch FROM now() - min(d.next_at)"
@@ -34,7 +37,7 @@ int webhook_command_status(struct bb_request *rq)
     const struct bb_rows *states = waiting ? bb_query(rq, &sender_states_sql, BB_NO_ARGS) : NULL;
 
     if (!states) {
-        bb_failed(rq); /* what is printed of it is the host's */
+        bb_failed(rq); /* the host prints the error */
         return 1;
     }
     const char *reason = bb_cell(rq, sums, 0, 0);

@@ -1,4 +1,4 @@
-/* POST /api/chat/webhooks: the one answer, beside rotate-secret's, that shows a secret in full. */
+/* POST /api/chat/webhooks: besides rotate-secret the only response that shows a secret in full. */
 #include "modules/webhook/api/api.h"
 
 struct creation {
@@ -10,7 +10,7 @@ struct creation {
     size_t sealed_length;
 };
 
-/* $1 id, $2 account, $3 url, $4 events, $5 secret, $6 to $9 the scope, $10 how many one may have */
+/* $1 id, $2 account, $3 url, $4 events, $5 secret, $6 to $9 the scope, $10 limit per account */
 static const struct bb_sql insert = {
     "INSERT INTO webhook_hook AS h (id, account, url, events, secret, admitted, sees_all,"
     " organisations, email) SELECT $1::bigint, $2::bigint, $3,"
@@ -20,7 +20,7 @@ static const struct bb_sql insert = {
     0,
 };
 
-/* One creation after the other for an account: two that count at the same time both find room. */
+/* Serializes creations of an account: two that count at the same time would both find room. */
 static const struct bb_sql lock = {
     "SELECT pg_advisory_xact_lock(hashtextextended('busbar.webhook.account.' || $1::bigint, 0))",
     0};

@@ -1,12 +1,16 @@
-/* GET of a webhook's deliveries, newest first, each with its attempts; and of one, with its body.
+/*
+ * GET of a webhook's deliveries, newest first, each with its attempts; and of one delivery, with
+ * its body.
  */
 #include "modules/webhook/api/api.h"
 
 #define PAGE 50
-#define PAGE_BYTES (1024 * 1024) /* of attempts: many with long answers make a page shorter */
+#define PAGE_BYTES (1024 * 1024) /* of attempts: long responses make a page shorter */
 
-/* $1 webhook, $2 below which id, $3 status or null, $4 how many, $5 bytes, which the first delivery
- * alone may exceed */
+/*
+ * $1 webhook, $2 upper bound of the ids, $3 status or null, $4 number of deliveries, $5 bytes,
+ * which only the first delivery may exceed
+ */
 static const struct bb_sql list = {
     "SELECT * FROM (SELECT q.*, count(*) OVER () AS found,"
     " sum(octet_length(q.log)) OVER (ORDER BY q.id DESC) AS upto FROM ("
@@ -20,13 +24,13 @@ static const struct bb_sql list = {
     BB_SQL_LONG,
 };
 
-/* The condition of WEBHOOK_MINE, and $4 the delivery. */
+/* The parameters of WEBHOOK_MINE; $4 the delivery. */
 static const struct bb_sql one = {
     "SELECT d.id, d.event, d.event_id, d.state, " BB_SQL_MS("d.created_at") ", " BB_SQL_MS(
         "d.next_at") ", d.log::text, coalesce(d.body, b.body) FROM webhook_hook h"
                      " JOIN webhook_delivery d ON d.webhook = h.id AND d.id = $4::bigint"
                      " LEFT JOIN webhook_body b ON b.id = d.body_id WHERE " WEBHOOK_MINE,
-    BB_SQL_LONG, /* it has the body */
+    BB_SQL_LONG, /* because of the body */
 };
 
 enum column { ID, EVENT, EVENT_ID, STATE, CREATED, NEXT, LOG, FOUND, BODY = FOUND };
@@ -44,12 +48,12 @@ static json_t *delivery_json(struct bb_request *rq, const struct bb_rows *rows, 
     };
     json_t *json = BB_ROW_JSON(rq, rows, row, columns);
 
-    if (bb_cell(rq, rows, row, STATE)[0] != 'q') /* a member that is there needs no memory */
+    if (bb_cell(rq, rows, row, STATE)[0] != 'q') /* setting an existing member needs no memory */
         json_object_set_new(json, "nextAttemptAt", json_null());
     return json;
 }
 
-/* There are more where not all that were found have gone into the page's bytes. */
+/* There are more if not all rows found fit in the page's bytes. */
 static int answer(struct bb_request *rq, const struct bb_rows *rows, size_t limit)
 {
     size_t count = bb_count(rq, rows) > limit ? limit : bb_count(rq, rows);

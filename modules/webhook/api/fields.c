@@ -1,4 +1,4 @@
-/* What the field tables cannot say of a url and a list of events. */
+/* Checks of a url and of a list of events that the field tables cannot express. */
 #include "modules/webhook/api/api.h"
 
 #include <stdlib.h>
@@ -51,7 +51,7 @@ static void drop(void *json)
     json_decref(json);
 }
 
-/* The names of the list, each once: 0, or the status of the answer given. */
+/* Collects the names of the list, each once. Returns 0, or the status of the response sent. */
 static int take_names(struct bb_request *rq, const json_t *list, json_t *once)
 {
     for (size_t i = 0; i < json_array_size(list); i++) {
@@ -69,8 +69,8 @@ static int take_names(struct bb_request *rq, const json_t *list, json_t *once)
 }
 
 /*
- * [] and ["*"] stand for all events. A ping comes of a test, needs no subscription and is dropped;
- * ["ping"] is [].
+ * [] and ["*"] mean all events. "ping" is dropped, because a test's ping needs no subscription; so
+ * ["ping"] becomes [].
  */
 int webhook_check_events(struct bb_request *rq, const json_t *list, const char **events)
 {

@@ -1,6 +1,6 @@
 /*
- * GET of all webhooks, of one, and of the names of events. Secrets are masked. Without `limit` all
- * are sent: a short list at once, a longer one page by page.
+ * GET of all webhooks, of one webhook, and of the names of events. Secrets are masked. Without
+ * `limit` all webhooks are sent: a short list at once, a longer one page by page.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -27,18 +27,18 @@ int webhook_events(struct bb_request *rq)
 /* ---- a list ---- */
 
 struct list {
-    int64_t account; /* whose */
-    bool all;        /* everybody's, for an Admin */
-    int64_t after;   /* the id of the last one that was read */
+    int64_t account; /* owner */
+    bool all;        /* an Admin sees all webhooks */
+    int64_t after;   /* id of the last webhook read */
 };
 
-/* $1 after, $2 all, $3 account, $4 how many. */
+/* $1 last id seen, $2 all, $3 account, $4 number of webhooks. */
 #define LIST                                                                                       \
     "SELECT " WEBHOOK_COLUMNS " FROM webhook_hook h"                                               \
     " WHERE h.id > $1::bigint AND ($2::boolean OR h.account = $3::bigint)"                         \
     " ORDER BY h.id LIMIT $4::bigint"
 
-enum { FEW = 25 }; /* webhooks: more are read by a long statement */
+enum { FEW = 25 }; /* more webhooks are read by a long statement */
 
 static const struct bb_sql list_few = {LIST, 0};
 static const struct bb_sql list_long = {LIST, BB_SQL_LONG};

@@ -1,6 +1,7 @@
 /*
- * Sending again: one delivery whatever became of it, or all that were abandoned since a time. The
- * row is queued anew, with the same id, the same webhook-id and the same bytes; its log goes on.
+ * Sends deliveries again: one delivery whatever its outcome, or all that were abandoned since a
+ * time. The row is queued again, with the same id, the same webhook-id and the same bytes; its log
+ * continues.
  */
 #include "modules/webhook/api/api.h"
 
@@ -9,7 +10,7 @@
 
 #define QUEUED_AGAIN "state = 'queued', owner = NULL, tries = 0, queued_at = now(), next_at = now()"
 
-/* Tells the senders of all hosts; that of this one hears it now. */
+/* Notifies the senders of all hosts; this host's sender is notified at once. */
 static void tell(struct bb_request *rq)
 {
     const char *payload = bb_format(rq, "queued:%lld", (long long)bb_segment_int(rq, "id"));
@@ -42,8 +43,11 @@ int webhook_resend(struct bb_request *rq)
     return bb_reply(rq, 200, json_pack("{s:b}", "success", 1));
 }
 
-/* How many were queued again after the id *after, which moves on; -1: failed. The ids are an array
- * because a join would be planned by statistics that may be older than the rows. */
+/*
+ * Queues abandoned deliveries after the id *after again, and advances *after. Returns their number,
+ * or -1 on failure. The ids are passed as an array, because a join would be planned with statistics
+ * that may be older than the rows.
+ */
 static int64_t recover_batch(struct bb_request *rq, const char *since, int64_t *after)
 {
     static const struct bb_sql batch = {

@@ -1,4 +1,7 @@
-/* The channels "webhook": what changed, on this host or another; and busbar_pause. Any thread. */
+/*
+ * The handlers of the channels "webhook", for changes on this host or another, and busbar_pause.
+ * Any thread.
+ */
 #include "modules/webhook/api/api.h"
 
 #include <string.h>
@@ -27,7 +30,7 @@ void webhook_changed(struct webhook *webhook, const char *payload)
         sender_changed(webhook->sender, 0);
 }
 
-/* After a gap the next heartbeat brings the state. */
+/* After a gap the next heartbeat reads the state. */
 void webhook_pause_heard(void *state, const char *payload)
 {
     if (payload)

@@ -1,14 +1,17 @@
 /*
- * GET /api/chat/webhooks/statistics: what became of the deliveries of the last 24 hours, in the
- * order and the pages of the list. Of each webhook at most the latest MOST deliveries are looked
- * at, so that a page costs the same however many there are.
+ * GET /api/chat/webhooks/statistics: the outcomes of the deliveries of the last 24 hours, in the
+ * order and pages of the list. For each webhook only the latest MOST deliveries are read, so that a
+ * page costs the same however many there are.
  */
 #include "modules/webhook/api/api.h"
 
 #define MOST "1000"
 enum { PAGE = 200 };
 
-/* $1 after, $2 all, $3 account, $4 how many. The time of a delivery is that of its last attempt. */
+/*
+ * $1 last id seen, $2 all, $3 account, $4 number of webhooks. The duration of a delivery is the
+ * duration of its last attempt.
+ */
 static const struct bb_sql statistics = {
     "SELECT h.id, count(*) FILTER (WHERE d.state = 'delivered'),"
     " count(*) FILTER (WHERE d.state = 'abandoned'), count(*) FILTER (WHERE d.state = 'queued'),"

@@ -1,14 +1,15 @@
 /*
- * POST /api/chat/webhooks/:id/test: a ping, which is a delivery like any other, though the webhook
- * need not be active, and the outcome of its first attempt, if that ends soon. The request waits at
- * a completion, so it holds a little memory and no thread; how many wait at a time is bounded.
+ * POST /api/chat/webhooks/:id/test: sends a ping and returns the outcome of its first attempt, if
+ * that ends soon. A ping is a delivery like any other, except that the webhook need not be active.
+ * The request waits for a completion, so it uses a little memory and no thread; the number of
+ * waiting tests is limited.
  */
 #include "modules/webhook/api/api.h"
 
 #include "modules/webhook/sender/sender.h"
 
 #define WAIT_MS 4000
-#define SHARES 16    /* of the tests that wait, an account has one part in so many */
+#define SHARES 16    /* an account may have this fraction of the waiting tests */
 #define JOIN_MS 1000 /* for the sender to be ready */
 #define JOIN_TRIES 50
 
@@ -23,7 +24,7 @@ static void leave(void *place)
     atomic_store((atomic_int_least64_t *)place, 0);
 }
 
-/* Takes a place among the tests that wait. */
+/* Reserves one of the waiting tests. */
 static int enter(struct bb_request *rq, struct webhook *webhook)
 {
     size_t own = 0, share = (webhook->settings.tests + SHARES - 1) / SHARES;
@@ -106,7 +107,7 @@ static int send_and_wait(struct bb_request *rq, struct webhook *webhook, const s
                               "the receiver has not answered yet; the attempt goes on"));
 }
 
-/* After a start or a reload the sender needs a moment for its id. */
+/* After a start or a reload the sender needs a moment to get its id. */
 static int64_t host_soon(struct bb_request *rq, struct webhook *webhook)
 {
     int64_t host = sender_host(webhook->sender);

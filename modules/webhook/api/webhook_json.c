@@ -1,4 +1,4 @@
-/* Webhooks as the API shows them. */
+/* The JSON of webhooks. */
 #include "modules/webhook/api/api.h"
 
 #include <openssl/crypto.h>
@@ -22,7 +22,10 @@ int webhook_check_mine(struct bb_request *rq)
     return bb_count(rq, rows) ? 0 : webhook_unknown(rq);
 }
 
-/* A secret whose key is gone from secrets.keys is masked whole; the log names the webhook. */
+/*
+ * If the secret's key is missing from secrets.keys, it is masked completely, and the webhook is
+ * logged.
+ */
 static const char *masked(struct bb_request *rq, int64_t id, const char *cell)
 {
     char *secret = webhook_secret_open(rq->host, id, cell);

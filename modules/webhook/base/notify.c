@@ -1,4 +1,4 @@
-/* What changed, told to all hosts: the channel "webhook". On the fiber of a request. */
+/* Notifies all hosts of changes, on the channel "webhook". Runs on the fiber of a request. */
 #include "modules/webhook/base/webhook.h"
 
 #define QUEUED "queued:0" /* of any webhook */

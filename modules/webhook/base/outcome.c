@@ -1,4 +1,7 @@
-/* What a test waits for: shared by the request and the sender's thread, freed by the later one. */
+/*
+ * The outcome of a test, shared by the request and the sender's thread; the last of the two frees
+ * it.
+ */
 #include "modules/webhook/base/webhook.h"
 
 #include <stdio.h>

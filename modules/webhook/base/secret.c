@@ -1,6 +1,6 @@
 /*
- * Secrets: made, sealed under the webhook's id, opened, masked. Never in a log. A secret in the
- * clear is wiped where this module holds it itself; the answer that shows it once is the host's.
+ * Secrets: generated, sealed under the webhook's id, opened, masked. They are never logged. A plain
+ * secret is wiped from memory that this module owns; the host owns the response that shows it once.
  */
 #include "modules/webhook/base/webhook.h"
 

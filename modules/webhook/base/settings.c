@@ -1,7 +1,7 @@
-/* The settings of a generation, in the units that the code uses. */
+/* The settings of a generation, converted to the units that the code uses. */
 #include "modules/webhook/base/webhook.h"
 
-/* The table in module.c bounds numbers; how many delays there may be stands there, too. */
+/* The table in module.c limits the numbers and the number of delays. */
 static void read_delays(const json_t *list, struct schedule *schedule)
 {
     size_t count = json_array_size(list);

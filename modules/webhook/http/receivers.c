@@ -6,7 +6,8 @@
 
 #define BUCKETS_LEAST 64
 
-/* ---- sessions of TLS ---------------------------------------------------------------------------
+/*
+ * ---- TLS sessions -------------------------------------------------------------------------------
  */
 
 static struct receiver_sessions *make_sessions(int64_t now_ms)
@@ -58,7 +59,10 @@ struct receiver_sessions *receiver_sessions(struct receivers *receivers, struct 
 /* ---- the table ---------------------------------------------------------------------------------
  */
 
-/* How many bytes of a URL name its receiver. Two spellings of one are two receivers. */
+/*
+ * Returns the length of the part of a URL that identifies its receiver. Two spellings of a receiver
+ * count as two.
+ */
 static size_t origin_length(const char *url)
 {
     const char *host = strstr(url, "://");
@@ -104,7 +108,10 @@ static void forget(struct receivers *receivers, struct receiver *receiver)
     free(receiver);
 }
 
-/* The oldest that can go; a few are looked at, for what was not used for long mostly is not now. */
+/*
+ * Forgets the receiver used least recently that can go. Only a few are checked, because a receiver
+ * that was not used for long is usually not in use.
+ */
 static void make_room(struct receivers *receivers)
 {
     struct receiver *receiver = receivers->oldest;

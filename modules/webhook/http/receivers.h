@@ -1,11 +1,12 @@
 /*
- * Receivers as connections see them: scheme, host and port of a URL, whichever webhooks point
- * there. A receiver remembers how many attempts to it are under way, whether it speaks HTTP/2, and
- * its sessions of TLS. libcurl keeps those of a transfer, or of eight hosts where they are shared;
- * here each receiver has a share of its own. Sessions are used for an hour: then a certificate is
- * looked at anew, however often its receiver was called meanwhile.
+ * Receivers: scheme, host and port of a URL, whichever webhooks use it. A receiver remembers the
+ * number of attempts in flight to it, whether it supports HTTP/2, and its TLS sessions. libcurl
+ * keeps the sessions of one transfer, or of only eight hosts if they are shared, so each receiver
+ * has a separate share here. A session is used for at most an hour: then the certificate is checked
+ * again, however often the receiver was called meanwhile.
  *
- * One to which nothing is under way or open is forgotten when others need the room. One thread.
+ * A receiver without attempts in flight and open connections is forgotten if its memory is needed.
+ * One thread.
  */
 #ifndef WEBHOOK_RECEIVERS_H
 #define WEBHOOK_RECEIVERS_H
@@ -17,7 +18,7 @@
 
 #define RECEIVER_SESSIONS_MS 3600000
 
-/* libcurl frees no share that a transfer still has. */
+/* libcurl does not free a share while a transfer uses it. */
 struct receiver_sessions {
     CURLSH *share;
     size_t holders;
@@ -26,40 +27,42 @@ struct receiver_sessions {
 
 struct receiver {
     struct receiver *next;          /* in its bucket */
-    struct receiver *older, *newer; /* by their last use */
+    struct receiver *older, *newer; /* sorted by their last use */
     struct receiver_sessions *sessions;
     size_t flying;
     size_t open; /* connections */
-    size_t idle; /* of them, while they are being counted */
-    bool http2;  /* by its last answer */
+    size_t idle; /* idle ones among them, while they are being counted */
+    bool http2;  /* according to its last response */
     size_t length;
     char origin[];
 };
 
 struct receivers {
     struct receiver **buckets;
-    size_t mask; /* buckets less one */
+    size_t mask; /* number of buckets minus one */
     size_t count, most;
     struct receiver *oldest, *newest;
-    struct receiver_sessions *plain; /* of all that do not speak TLS: nothing is in it */
+    struct receiver_sessions *plain; /* an empty share for all receivers without TLS */
 };
 
-/* Remembers `most` of them, and more only while they are in use. 0, or -1. */
+/* Remembers up to `most` receivers, and more only while they are in use. Returns 0, or -1. */
 int receivers_init(struct receivers *receivers, size_t most);
 void receivers_free(struct receivers *receivers);
 
-/* The receiver of a URL, with one attempt more under way until receiver_landed(). NULL: no memory.
+/*
+ * Returns the receiver of a URL and counts one more attempt in flight, until receiver_landed().
+ * NULL: out of memory.
  */
 struct receiver *receivers_take(struct receivers *receivers, const char *url);
 void receiver_landed(struct receiver *receiver);
 
 /*
- * The sessions for one attempt, held until receiver_sessions_let_go(); NULL: no memory. Each
- * attempt has some, whether it needs them or not: a handle that was used without a share has made
- * room for sessions of its own, which libcurl 7.88 loses when it is given one.
+ * Returns the sessions for one attempt, referenced until receiver_sessions_let_go(); NULL: out of
+ * memory. Every attempt gets a share, even if it does not need one: a handle used without a share
+ * allocates its own session storage, which libcurl 7.88 leaks when the handle gets a share.
  */
 struct receiver_sessions *receiver_sessions(struct receivers *receivers, struct receiver *receiver,
                                             int64_t now_ms);
-void receiver_sessions_let_go(struct receiver_sessions *sessions); /* NULL: nothing */
+void receiver_sessions_let_go(struct receiver_sessions *sessions); /* NULL is allowed */
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * When a delivery is attempted again, and when it is given up. Pure.
+ * When a delivery is attempted again, and when it is abandoned. Pure.
  *
  * retry_delays [1, 4] means three attempts, with gaps of 1 s and 4 s after a failure. Retry-After
- * of the answer lengthens a gap up to 60 s, never shortens it. 410 ends the attempts at once. There
- * is no jitter: the order and the accuracy of the promised gaps are worth more here, and each
- * webhook has a budget of its own.
+ * in the response may lengthen a gap up to 60 s, but never shortens it. A 410 ends the attempts at
+ * once. There is no jitter: the order of deliveries and exact gaps are more important here, and
+ * each webhook has a separate budget.
  */
 #ifndef WEBHOOK_RETRY_TIME_H
 #define WEBHOOK_RETRY_TIME_H
@@ -23,14 +23,17 @@ struct schedule {
 enum schedule_verdict { SCHEDULE_DELIVERED, SCHEDULE_RETRY, SCHEDULE_ABANDON };
 
 /*
- * What follows an attempt: `attempt` counts from 1, `status` is the answer's (0: none that is
- * complete), `retry_after_s` that of the answer (0 or less: none). With SCHEDULE_RETRY
+ * Returns what to do after an attempt. `attempt` counts from 1, `status` is the response's (0: no
+ * complete response), `retry_after_s` is from the response (0 or less: none). With SCHEDULE_RETRY
  * *delay_ms is the gap from now.
  */
 enum schedule_verdict schedule_next(const struct schedule *schedule, int attempt, int status,
                                     int64_t retry_after_s, int64_t *delay_ms);
 
-/* Retry-After: seconds, or an HTTP date; `now_s` since 1970. Seconds from now, or 0. */
+/*
+ * Parses Retry-After: seconds, or an HTTP date. `now_s` is seconds since 1970. Returns seconds from
+ * now, or 0.
+ */
 int64_t schedule_retry_after(const char *value, size_t length, int64_t now_s);
 
 #endif

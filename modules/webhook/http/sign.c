@@ -40,7 +40,7 @@ static bool is_encoded(const char *secret)
     return !strncmp(secret, PREFIX, strlen(PREFIX));
 }
 
-/* The digits of base64 behind "whsec_"; 0: there are none, or other things as well. */
+/* Returns the number of base64 digits after "whsec_"; 0: none, or there are other characters. */
 static size_t digits_of(const char *secret)
 {
     static const char alphabet[] =
@@ -59,7 +59,10 @@ bool sign_secret_good(const char *secret)
     return !is_encoded(secret) || digits_of(secret) > 0;
 }
 
-/* The bytes of "whsec_…" in `out`, which has as much room as the text and 4; 0: not that form. */
+/*
+ * Decodes "whsec_…" into `out`, which must have room for the length of the text plus 4. Returns the
+ * number of bytes; 0: another form.
+ */
 static size_t decode(const char *secret, unsigned char *out)
 {
     size_t whole = digits_of(secret) / 4 * 4, rest = digits_of(secret) - whole;
@@ -115,7 +118,7 @@ void sign_key_free(struct sign_key *key)
     free(key);
 }
 
-/* HMAC over head (may be empty) and body. */
+/* Computes the HMAC of head (may be empty) and body. */
 static int mac(const EVP_MAC_CTX *key, const char *head, size_t head_length, const void *body,
                size_t length, unsigned char out[MAC])
 {

@@ -11,8 +11,8 @@
 
 #include "modules/webhook/http/transfer_sockets.h"
 
-#define LATE_MS 1000 /* beyond libcurl's own limit */
-#define CHECK_MS 250 /* between two checks for those that are late */
+#define LATE_MS 1000 /* after libcurl's own limit */
+#define CHECK_MS 250 /* between two checks for late transfers */
 
 /* ---- handles --------------------------------------------------------------------------------- */
 
@@ -62,8 +62,8 @@ static void let_go(struct transfer *transfer)
 }
 
 /*
- * libcurl 8.14, that of Debian 13, leaks the name of a look-up that failed when its handle looks up
- * another one (curl issue 17602). A handle that was reset does not.
+ * libcurl 8.14, which Debian 13 has, leaks the name of a failed look-up when its handle looks up
+ * another name (curl issue 17602). A handle that was reset does not.
  */
 static bool refresh(struct transfer *transfer)
 {
@@ -99,7 +99,7 @@ static int header(struct transfer *transfer, int *at, const char *format, ...)
     return length < 0 || length >= TRANSFER_HEADER_ROOM ? -1 : 0;
 }
 
-/* libcurl only reads a list of headers, so that its nodes can lie in the transfer. */
+/* libcurl only reads a list of headers, so its nodes can be members of the transfer. */
 static int write_headers(struct transfer *transfer, const struct transfer_request *request)
 {
     int64_t timestamp = request->wall_ms / 1000;
@@ -123,7 +123,7 @@ static int write_headers(struct transfer *transfer, const struct transfer_reques
     return bad;
 }
 
-/* Its receiver, and that one's sessions. */
+/* Sets the receiver, and its TLS sessions. */
 static bool set_receiver(struct transfer *transfer, const char *url)
 {
     struct transfers *all = transfer->all;
@@ -137,7 +137,10 @@ static bool set_receiver(struct transfer *transfer, const char *url)
            !curl_easy_setopt(transfer->easy, CURLOPT_SHARE, transfer->sessions->share);
 }
 
-/* Not over a connection that may be the reason why the attempt before this one failed. */
+/*
+ * A retry uses a new connection, because the old connection may be the reason why the previous
+ * attempt failed.
+ */
 static bool set_request(struct transfer *transfer, const struct transfer_request *request)
 {
     CURL *easy = transfer->easy;
@@ -194,8 +197,7 @@ void transfer_drop(struct transfer *transfer)
 /* ---- the end of a request ----------------------------------------------------------------------
  */
 
-/* libcurl calls a single line of more than its 100 KiB lack of memory; CURLE_TOO_LARGE since 8.6.
- */
+/* libcurl reports a line of more than 100 KiB as lack of memory; as CURLE_TOO_LARGE since 8.6. */
 static bool line_too_long(const struct transfer *transfer, CURLcode code)
 {
     enum { TOO_LARGE = 100 };
@@ -215,7 +217,7 @@ static const char *kind(const struct transfer *transfer, CURLcode code)
     return NULL;
 }
 
-/* What its receiver is like, and the end of a connection that has fallen silent. */
+/* Updates the receiver's properties, and closes a connection that stopped responding. */
 static void learn(struct transfer *transfer, CURLcode code)
 {
     long version = 0;
@@ -227,7 +229,7 @@ static void learn(struct transfer *transfer, CURLcode code)
         sockets_give_up(transfer);
 }
 
-/* A body that was cut is judged by its status, like a whole one. */
+/* If the body exceeds the limit, the status still decides, as with a complete body. */
 static void land(struct transfer *transfer, CURLcode code)
 {
     struct transfer_result result = {.arg = transfer->arg,
@@ -249,7 +251,7 @@ static void land(struct transfer *transfer, CURLcode code)
     transfer->all->landed(transfer->all->landed_arg, &result);
 }
 
-/* True: something landed. */
+/* Returns true if a transfer ended. */
 static bool collect(struct transfers *all)
 {
     CURLMsg *message;
@@ -284,7 +286,10 @@ static void end(struct transfer *transfer, CURLcode code)
     give_back(transfer);
 }
 
-/* Ends what libcurl has forgotten: else its webhook would never have its place in flight again. */
+/*
+ * Ends transfers that libcurl should have ended; otherwise their place in flight would be lost
+ * forever.
+ */
 static void end_late(struct transfers *all)
 {
     int64_t now = sockets_clock_ms();
@@ -302,7 +307,7 @@ static void end_all(struct transfers *all)
     for (size_t i = 0; i < all->count; i++) {
         struct transfer *transfer = all->list[i];
 
-        transfer->sendings = 0; /* whatever it was about, it ends for want of memory */
+        transfer->sendings = 0; /* whatever the reason was, the transfer ends as out of memory */
         if (transfer->arg)
             end(transfer, CURLE_OUT_OF_MEMORY);
     }
@@ -323,7 +328,7 @@ static void make_multi(struct transfers *all)
     all->multi = NULL;
 }
 
-/* A new multi handle in the place of a broken one, as soon as there is memory for it. */
+/* Replaces a broken multi handle as soon as there is memory for a new one. */
 static void renew(struct transfers *all)
 {
     if (all->broken) {
@@ -346,7 +351,7 @@ void transfers_turn(struct transfers *all, int wake_fd, int64_t wait_ms)
     renew(all);
     idle_look(all);
     sockets_run_timer(all);
-    if (collect(all)) /* the timers may have ended some */
+    if (collect(all)) /* the timers may have ended some transfers */
         wait_ms = 0;
     sockets_wait(all, idle_wait(all, wait_ms));
     sockets_run_timer(all);

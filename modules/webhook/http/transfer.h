@@ -1,18 +1,18 @@
 /*
- * HTTP requests of the sender: libcurl's multi interface on an epoll of our own. Requests are
- * HTTP/1.1, or HTTP/2 where a receiver offers that over TLS, without redirects, proxies, .netrc or
- * cookies; certificates are verified; where a socket may go is the target guard's decision. Of an
- * answer 16 KiB of headers and 64 KiB of body are read, and the first 1 KiB of the body kept. A
- * transfer sends its request once: libcurl would send it again by itself when a kept-alive
- * connection dies unanswered.
+ * HTTP requests of the sender: libcurl's multi interface on a separate epoll. Requests are
+ * HTTP/1.1, or HTTP/2 if a receiver offers it over TLS, without redirects, proxies, .netrc or
+ * cookies. Certificates are verified, and the target guard decides where a socket may connect. Up
+ * to 16 KiB of a response's headers and 64 KiB of its body are read, and the first 1 KiB of the
+ * body is kept. A transfer sends its request once; libcurl by default would send it again if a
+ * kept-alive connection dies without a response.
  *
- * Connections are kept alive until nobody has used them for a while (transfer_idle.c). How many are
- * kept idle is bounded for each receiver and for all: neither bounds attempts, which would make
- * webhooks wait for each other. Where all connections are too many, libcurl closes the one that was
- * idle the longest.
+ * Connections are kept alive until they have been idle for a while (transfer_idle.c). The number of
+ * idle connections is limited per receiver and in total. Neither limit applies to attempts, because
+ * webhooks would then wait for each other. If there are too many connections in total, libcurl
+ * closes the one that has been idle longest.
  *
- * libcurl's own queue is never used: what is started is in flight. A socket's interest mask is
- * remembered, so that a kept-alive connection costs no epoll_ctl() from one request to the next.
+ * libcurl's own queue is never used: a started transfer is in flight. A socket's interest mask is
+ * cached, so that a kept-alive connection needs no epoll_ctl() between requests.
  *
  * One thread.
  */
@@ -44,9 +44,9 @@ struct transfer_request {
 
 struct transfer_result {
     void *arg;
-    int status;        /* 0: no complete answer */
-    const char *error; /* NULL: there was an answer */
-    const char *kind;  /* the error without what the receiver or the URL says; static, for logs */
+    int status;        /* 0: no complete response */
+    const char *error; /* NULL: there was a response */
+    const char *kind;  /* the error without details of the receiver or URL; static, for logs */
     const char *answer;
     size_t answer_length;
     int64_t retry_after_s;
@@ -54,32 +54,33 @@ struct transfer_result {
 
 struct transfers_settings {
     int64_t timeout_ms;
-    int64_t idle_ms;                 /* that a connection is kept without use */
-    size_t connections;              /* kept, to all receivers */
-    size_t connections_per_receiver; /* kept, to one */
-    bool http2;                      /* where a receiver offers it */
+    int64_t idle_ms;                 /* how long an unused connection is kept */
+    size_t connections;              /* idle connections kept, in total */
+    size_t connections_per_receiver; /* idle connections kept per receiver */
+    bool http2;                      /* if a receiver offers it */
 };
 
-/* `landed` is called on the same thread, from transfers_turn(); what it is given is borrowed. */
+/* `landed` is called on the same thread, from transfers_turn(); its argument is borrowed. */
 struct transfers *transfers_new(const struct target_rules *rules,
                                 const struct transfers_settings *settings,
                                 void (*landed)(void *, struct transfer_result *), void *landed_arg);
-/* Ends what is in flight without a result. */
+/* Ends the transfers in flight without a result. */
 void transfers_free(struct transfers *transfers);
 
 /*
- * A request that is ready to go, signed; NULL: no memory. It must be given to transfer_start() or
- * to transfer_drop(). `arg` comes back in the result.
+ * Prepares a signed request; NULL: out of memory. It must be passed to transfer_start() or
+ * transfer_drop(). `arg` is returned in the result.
  */
 struct transfer *transfer_prepare(struct transfers *transfers,
                                   const struct transfer_request *request, void *arg);
-/* Takes microseconds. 0, or -1: it was not started (no memory), and is dropped. */
+/* Takes microseconds. Returns 0, or -1 if out of memory; then the transfer is dropped. */
 int transfer_start(struct transfer *transfer);
 void transfer_drop(struct transfer *transfer);
 
 /*
- * Waits up to wait_ms (-1: for ever) for sockets, libcurl's timers, or wake_fd, which is read
- * empty; then says what landed. Must follow transfer_start() before requests are really sent.
+ * Waits up to wait_ms (-1: forever) for sockets, libcurl's timers, or wake_fd, which is drained;
+ * then reports the results. Call it after transfer_start(), because only this really sends
+ * requests.
  */
 void transfers_turn(struct transfers *transfers, int wake_fd, int64_t wait_ms);
 

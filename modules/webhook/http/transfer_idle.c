@@ -1,13 +1,12 @@
 /*
- * Connections that nobody uses. libcurl closes the old and the dead ones when a request looks for a
- * connection, at most once a second, and never by itself. So while some are idle a request that
- * goes nowhere is made now and then: its socket is refused, and what libcurl does before that is
- * the point.
+ * Idle connections. libcurl closes old and dead connections only when a request looks for a
+ * connection, at most once a second. So while there are idle ones, a dummy request is made now and
+ * then: its socket is refused, but before that libcurl has cleaned up its connections.
  */
 #include "modules/webhook/http/transfer_sockets.h"
 
-#define LEAST_MS 1100 /* libcurl looks once a second */
-#define PARTS 8       /* of the time that a connection may be idle, between two looks */
+#define LEAST_MS 1100 /* libcurl checks once a second */
+#define PARTS 8       /* checks per maximum idle time */
 
 static curl_socket_t refuse(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 {

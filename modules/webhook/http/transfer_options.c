@@ -1,5 +1,5 @@
 /*
- * What is the same in every request of the sender, and what becomes of an answer as it comes: see
+ * The options that all requests of the sender have in common, and the callbacks for a response: see
  * transfer_sockets.h.
  */
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "modules/webhook/http/retry_time.h"
 #include "modules/webhook/http/transfer_sockets.h"
 
-/* ---- answers --------------------------------------------------------------------------------- */
+/* ---- responses ------------------------------------------------------------------------------- */
 
 static size_t on_body(char *data, size_t size, size_t count, void *arg)
 {
@@ -31,7 +31,7 @@ static bool begins(const char *line, size_t length, const char *with)
     return length > strlen(with) && !strncasecmp(line, with, strlen(with));
 }
 
-/* Only the final answer's header counts: not a 1xx answer's before it, nor a trailer. */
+/* Only a header of the final response counts, not of an earlier 1xx response, nor a trailer. */
 static void heed_header(struct transfer *transfer, const char *line, size_t length)
 {
     static const char name[] = "retry-after:";
@@ -65,9 +65,9 @@ static size_t on_header(char *data, size_t size, size_t count, void *arg)
 }
 
 /*
- * Before a request is sent. When a kept-alive connection dies without an answer libcurl sends the
- * request again on another, up to five times; the receiver may have acted on each. How often and
- * when is the schedule's to say, so that ends the transfer.
+ * Called before a request is sent. If a kept-alive connection dies without a response, libcurl
+ * sends the request again on another connection, up to five times; the receiver may have handled
+ * each one. Only the schedule may decide about another attempt, so the transfer is aborted.
  */
 static int on_sending(void *arg, char *remote, char *local, int remote_port, int local_port)
 {

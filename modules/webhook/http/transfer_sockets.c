@@ -11,9 +11,9 @@
 
 #define EVENTS 128
 
-/* Beside EPOLLIN and EPOLLOUT in a mask. */
+/* Bits of a mask in addition to EPOLLIN and EPOLLOUT. */
 #define OWN 0x40  /* opened and closed through our callbacks */
-#define IDLE 0x80 /* still registered, but libcurl does not want it now */
+#define IDLE 0x80 /* still registered, but libcurl does not need it now */
 
 int64_t sockets_clock_ms(void)
 {
@@ -53,9 +53,10 @@ static int watch(struct transfers *all, int fd, unsigned char mask)
 }
 
 /*
- * A socket that libcurl lets go of stays registered if it is a connection: mostly it is wanted
- * again at once. Should it be closed, sockets_close() forgets it; should the server close it,
- * on_event() takes it out. libcurl's other sockets (its resolver's) are closed behind our back.
+ * When libcurl stops watching a socket, it stays registered if it is a connection, because it is
+ * usually needed again at once. If it is closed, sockets_close() forgets it; if the server closes
+ * it, on_event() removes it. libcurl's other sockets (its resolver's) are closed without a
+ * callback.
  */
 static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *socket_arg)
 {
@@ -78,14 +79,14 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *so
 }
 
 /*
- * A connection on which nothing is acknowledged any more ends with the first request that is not
- * answered in time. Many may share it (HTTP/2), and TCP by itself tries for a quarter of an hour.
+ * A connection on which nothing is acknowledged any more ends with the first request that times
+ * out. Many requests may share it (HTTP/2), and TCP alone would retry for a quarter of an hour.
  */
 static void give_up_silence(int fd, int64_t timeout_ms)
 {
     unsigned ms = (unsigned)timeout_ms;
 
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms)); /* worth a try */
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms)); /* best effort */
 }
 
 void sockets_give_up(struct transfer *transfer)
@@ -141,7 +142,7 @@ int sockets_close(void *arg, curl_socket_t fd)
 
     all->open_count--;
     all->sockets[fd].receiver->open--;
-    all->sockets[fd].mask = 0; /* closing takes it out of the epoll */
+    all->sockets[fd].mask = 0; /* closing removes it from the epoll */
     return close(fd);
 }
 
@@ -165,8 +166,9 @@ void sockets_watch_wake(struct transfers *all, int wake_fd)
 }
 
 /*
- * Where libcurl has no memory for whom a socket belongs to, it keeps a table of them without room,
- * and divides by that room when the socket is used again; and it forgets time limits.
+ * If libcurl has no memory to record the owners of a socket, it keeps a table of size zero and
+ * divides by that size when the socket is used again; and it forgets timeouts. So the multi handle
+ * must not be used any more.
  */
 static void act(struct transfers *all, curl_socket_t fd, int flags)
 {

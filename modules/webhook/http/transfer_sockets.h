@@ -1,6 +1,6 @@
 /*
- * Inside of transfer.h: the transfers, and the sockets and the timer of libcurl's multi interface
- * (transfer_sockets.c), which transfer.c need not know. One thread.
+ * Internals of transfer.h: the transfers, and the sockets and timer of libcurl's multi interface
+ * (transfer_sockets.c). One thread.
  */
 #ifndef WEBHOOK_TRANSFER_SOCKETS_H
 #define WEBHOOK_TRANSFER_SOCKETS_H
@@ -12,14 +12,14 @@
 #define TRANSFER_HEADER_ROOM 192
 
 struct transfer {
-    struct transfer *next; /* free ones */
+    struct transfer *next; /* in the list of free ones */
     struct transfers *all;
     CURL *easy;
     void *arg;                 /* NULL: not in flight */
-    struct receiver *receiver; /* while in flight */
+    struct receiver *receiver; /* set while in flight */
     struct receiver_sessions *sessions;
     int64_t started_at;
-    int64_t late_at; /* when libcurl should have ended it long ago */
+    int64_t late_at; /* when libcurl should have ended it long before */
     struct target_socket socket;
     struct curl_slist headers[TRANSFER_HEADERS];
     char lines[TRANSFER_HEADERS][TRANSFER_HEADER_ROOM];
@@ -28,84 +28,86 @@ struct transfer {
     size_t body_bytes;
     size_t header_bytes;
     int64_t retry_after_s;
-    int sendings;       /* of the request, as libcurl began them */
-    bool failed;        /* the request before, or to set its options again: reset the handle */
-    bool informational; /* the headers that come now are a 1xx answer's */
-    bool headed;        /* the final answer's headers are complete; trailers may follow */
-    bool cut;           /* the body is longer than is read */
+    int sendings;       /* times that libcurl began to send the request */
+    bool failed;        /* the previous request, or setting its options: the handle needs a reset */
+    bool informational; /* the current headers are of a 1xx response */
+    bool headed;        /* the final response's headers are complete; trailers may follow */
+    bool cut;           /* the body is longer than the limit */
 };
 
 struct socket_state {
     unsigned char mask; /* 0, or EPOLLIN and EPOLLOUT as registered */
-    int64_t heard_at;   /* when something last came */
+    int64_t heard_at;   /* time of the last received data */
     struct receiver *receiver;
 };
 
 struct transfers {
-    CURLM *multi;     /* NULL: there was no memory for it */
-    bool broken;      /* it had no memory in its middle: it must not be used any more */
-    bool authorities; /* the system has them in one file, which libcurl reads once for many */
+    CURLM *multi;     /* NULL: out of memory */
+    bool broken;      /* it ran out of memory internally and must not be used any more */
+    bool authorities; /* the system's authorities are in one file, which libcurl caches */
     struct transfers_settings settings;
     struct receivers receivers;
     CURL *look; /* see transfer_idle.c */
     bool looking;
     int64_t look_at;
-    size_t open_count; /* connections, in use or not */
+    size_t open_count; /* connections, in use or idle */
     int epoll;
     int wake_fd; /* in the epoll, or -1 */
     struct target_guard guard;
     void (*landed)(void *, struct transfer_result *);
     void *landed_arg;
     int64_t timer_at;             /* -1: none */
-    int64_t check_at;             /* when to check next for transfers that are late */
-    struct socket_state *sockets; /* by descriptor */
+    int64_t check_at;             /* next check for late transfers */
+    struct socket_state *sockets; /* indexed by descriptor */
     size_t socket_room;
     struct transfer *free_ones;
-    struct transfer **list; /* all that were made */
+    struct transfer **list; /* all allocated transfers */
     size_t count, room;
 };
 
-/* The multi handle's callbacks; 0, or -1. */
+/* Sets the multi handle's callbacks. Returns 0, or -1. */
 int sockets_set_up(struct transfers *all);
 
-/* Shuts idle connections that are too many for their receivers. */
+/* Shuts down idle connections above the limit of their receivers. */
 void sockets_shut_surplus(struct transfers *all);
 
-/* Shuts the connection of a transfer whose time is up, if nothing came on it since it began: else
- * the others of the same connection would wait for theirs to be up. */
+/*
+ * Shuts down the connection of a transfer that timed out, if nothing was received on it since the
+ * transfer began: otherwise other transfers on the connection would have to time out too.
+ */
 void sockets_give_up(struct transfer *transfer);
 
-/* Forgets what was known of sockets, all of which are closed. */
+/* Forgets the state of all sockets, which must be closed. */
 void sockets_forget(struct transfers *all);
 
-/* CURLOPT_OPENSOCKETFUNCTION of a transfer, CURLOPT_CLOSESOCKETFUNCTION of all of them. */
+/* CURLOPT_OPENSOCKETFUNCTION of a transfer, and CURLOPT_CLOSESOCKETFUNCTION of all transfers. */
 curl_socket_t sockets_open(void *transfer, curlsocktype purpose, struct curl_sockaddr *address);
 int sockets_close(void *transfers, curl_socket_t fd);
 
 /* Adds the descriptor that wakes the thread, once. */
 void sockets_watch_wake(struct transfers *all, int wake_fd);
 
-/* Monotonic milliseconds. */
+/* Returns milliseconds of the monotonic clock. */
 int64_t sockets_clock_ms(void);
 
-/* Lets libcurl do what its timer is due for. */
+/* Runs libcurl's timer if it is due. */
 void sockets_run_timer(struct transfers *all);
 
-/* Waits for sockets, the timer or the waking descriptor, and tells libcurl. */
+/* Waits for sockets, the timer or the wake descriptor, and notifies libcurl. */
 void sockets_wait(struct transfers *all, int64_t wait_ms);
 
 /* ---- transfer_options.c ---- */
 
-/* What is the same in every request; once for each handle. */
+/* Sets the options that all requests have in common, once per handle. */
 bool transfer_options_set(struct transfer *transfer);
 
 /* ---- transfer_idle.c ---- */
 
-/* Has libcurl close idle connections that are old or dead, if it is time. */
+/* Makes libcurl close idle connections that are too old or dead, if it is time for that. */
 void idle_look(struct transfers *all);
-void idle_soon(struct transfers *all);               /* one was closed by its receiver */
-bool idle_looked(struct transfers *all, CURL *easy); /* true: this was such a look, now over */
+void idle_soon(struct transfers *all);               /* a receiver closed a connection */
+bool idle_looked(struct transfers *all, CURL *easy); /* true: it was such a check */
 void idle_stop(struct transfers *all);
-int64_t idle_wait(const struct transfers *all, int64_t wait_ms); /* that, or less */
+int64_t idle_wait(const struct transfers *all, int64_t wait_ms); /* wait_ms, or less */
 
 #endif

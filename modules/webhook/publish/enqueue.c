@@ -1,17 +1,18 @@
 /*
- * Enqueueing, in the publisher's transaction: one statement, however many webhooks match. It
- * inserts the deliveries, or, where they are too many for a transaction that others wait behind,
- * one row that says to whom the event goes: expand.c makes deliveries of it behind the commit.
+ * Enqueues deliveries in the publisher's transaction, in one statement, however many webhooks
+ * match. The statement inserts the deliveries. If there are too many for a transaction that others
+ * wait for, it inserts one row that describes the recipients, and expand.c creates the deliveries
+ * after the commit.
  *
- * The statement always runs. To leave it out where no webhook subscribes would need to know, of
- * every other host, that none is being registered there: a webhook counts from the answer to its
- * POST, and a cache on this host hears of it later than the caller does. With no match it costs
- * three look-ups in small indexes and no round trip of its own.
+ * The statement always runs. Skipping it if no webhook subscribes would require knowing that no
+ * other host is registering one at the moment: a webhook counts from the response to its POST, and
+ * a cache on this host would be updated later than that. Without a match the statement costs three
+ * look-ups in small indexes and no extra round trip.
  *
- * The rows are owned by this host from the start, so that nothing claims them: after the commit
- * they go to the sender in memory. Those of webhooks whose memory is full have no owner and wait in
- * the database; so do all of a superseded generation, whose sender is leaving: its successor is
- * told. Everything here is the request's, on its fiber.
+ * The rows are owned by this host from the start, so that no host claims them; after the commit
+ * they are passed to the sender in memory. Rows for webhooks whose memory is full have no owner and
+ * wait in the database. So do all rows of a superseded generation, whose sender is ending; its
+ * successor is notified. Everything here belongs to the request, and runs on its fiber.
  */
 #include "modules/webhook/publish/publish.h"
 
@@ -19,8 +20,10 @@
 
 #include "modules/webhook/sender/sender.h"
 
-/* $1 event, $2 its id, $3 organisation or null, $4 e-mails, $5 host or null, $6 full, $7 body,
- * $8 traceparent */
+/*
+ * $1 event, $2 its id, $3 organization or null, $4 e-mails, $5 host or null, $6 full webhooks, $7
+ * body, $8 traceparent
+ */
 #define EVENTS BB_KEYS_8("text", "uuid", "bigint", "text", "bigint", "text", "text", "text")
 #define OWNER_OF_EVENT WEBHOOK_OWNER_OF("k.busy::bigint[]", "k.host")
 #define MATCHING_EVENT WEBHOOK_MATCHING_OF("k.event", "k.organisation", "k.emails::text[]")
@@ -42,9 +45,8 @@ static const struct bb_keyed enqueue = {
 };
 
 /*
- * The same where webhooks may be many, or the body is large ($9) and goes into a row of its own.
- * $10: the account that raised the event. Of an event to be expanded the answer has one row, of
- * nulls.
+ * The same if there may be many webhooks, or if the body is large ($9) and gets its own row. $10:
+ * the account that raised the event. For an event to be expanded the result is one row of nulls.
  */
 static const struct bb_sql enqueue_any = {
     "WITH h AS MATERIALIZED (SELECT h.id" WEBHOOK_MATCHING "),"
@@ -67,7 +69,7 @@ static const struct bb_sql enqueue_any = {
     0,
 };
 
-/* What a commit hands to the sender. Lives as long as the request. */
+/* Data passed to the sender after the commit. Lives as long as the request. */
 struct handoff {
     struct webhook *webhook;
     struct sender_event event;
@@ -75,7 +77,7 @@ struct handoff {
     int index; /* of the statement */
 };
 
-/* Every row of it that has the owner that we gave it. */
+/* Passes the rows that still have this host as their owner to the sender. */
 static void hand_over(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     struct handoff *handoff = arg;
@@ -101,7 +103,7 @@ static void hand_over(struct bb_request *rq, struct bb_tx *tx, void *arg)
     }
 }
 
-/* The statement and what it is told of the event; the index in the unit, or negative. */
+/* Adds the statement with its arguments. Returns its index in the unit, or a negative number. */
 static int add_statement(struct bb_request *rq, struct bb_tx *tx, const struct bb_event *event,
                          const struct handoff *handoff)
 {

@@ -1,7 +1,7 @@
 /*
- * Events of an interactive transaction that have name and audience in common, as those of the rows
- * of a bulk upload: one statement enqueues up to so many of them. They keep their order, for an
- * event that differs has those before it enqueued first.
+ * Events of an interactive transaction with the same name and audience, such as the events of a
+ * bulk upload's rows: one statement enqueues up to MOST of them. The order of events is kept,
+ * because an event that differs has the earlier ones enqueued first.
  */
 #include <string.h>
 
@@ -9,23 +9,25 @@
 
 enum { MOST = 100 };
 
-/* Goes with the transaction. */
+/* Lives as long as the transaction. */
 struct gathered {
     struct webhook *webhook;
     int64_t organisation;
     size_t count;
-    struct sender_event events[MOST]; /* of one name; texts live as long as the request */
+    struct sender_event events[MOST]; /* of one name; the texts live as long as the request */
 };
 
-/* What a commit hands to the sender. */
+/* Data passed to the sender after the commit. */
 struct handoff {
     struct gathered all;
     int64_t host;
     int index; /* of the statement */
 };
 
-/* $1 event, $2 ids, $3 organisation or null, $4 no e-mails, $5 host or null, $6 full, $7 bodies,
- * $8 traceparent */
+/*
+ * $1 event, $2 ids, $3 organization or null, $4 no e-mails, $5 host or null, $6 full webhooks, $7
+ * bodies, $8 traceparent
+ */
 static const struct bb_sql enqueue_all = {
     "WITH h AS MATERIALIZED (SELECT h.id" WEBHOOK_MATCHING ")"
     " INSERT INTO webhook_delivery (webhook, event, event_id, owner, body, traceparent)"
@@ -35,7 +37,7 @@ static const struct bb_sql enqueue_all = {
     0,
 };
 
-/* The rows of an event, which begin at `row`; where they end. */
+/* Passes the rows of one event, which begin at `row`, to the sender. Returns the row after them. */
 static size_t hand_over_one(struct bb_request *rq, const struct handoff *handoff,
                             const struct bb_rows *rows, const struct sender_event *event,
                             size_t row)
@@ -88,7 +90,7 @@ static int add_statement(struct bb_request *rq, struct bb_tx *tx, const struct h
                           bb_t(webhook_array(rq, bodies)), bb_t(all->events[0].trace)));
 }
 
-/* 0 or -1. */
+/* Returns 0 or -1. */
 static int enqueue(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     struct gathered *gathered = arg;

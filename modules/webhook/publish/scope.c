@@ -1,11 +1,13 @@
 /*
- * What owners may see. A webhook's row says it, so that the statement that enqueues decides in the
- * publisher's transaction; here the rows follow the accounts.
+ * The events that webhook owners may see. The scope is stored in the webhook's row, so that the
+ * enqueueing statement can decide in the publisher's transaction. This file updates the rows when
+ * accounts change.
  *
- * A new webhook takes the scope of the caller. Whatever changes an account says so on the channel
- * of the module auth; each host that hears it asks the service "accounts" and writes what differs,
- * within a second. The job does the same for all owners each minute, for what was missed. An owner
- * that is not active any more gets nothing: no events are enqueued, and what waits is not sent.
+ * A new webhook gets the scope of its creator. Every change of an account is published on the
+ * channel of the module auth. Each host that receives it queries the service "accounts" and updates
+ * rows that differ, within a second. A job does the same for all owners each minute, in case a
+ * notification was missed. An owner that is not active gets nothing: no events are enqueued, and
+ * waiting deliveries are not sent.
  */
 #include "modules/webhook/publish/publish.h"
 
@@ -15,7 +17,7 @@
 
 static const int64_t no_organisation = 0;
 
-/* Only these act for their organisations; others see by their e-mail alone. */
+/* Only these roles act for their organizations; others see events by their e-mail only. */
 size_t webhook_scope_count(const struct bb_account_scope *scope)
 {
     bool acts = (scope->role & (BB_ROLE_ORGANIZATION_ADMIN | BB_ROLE_API_USER)) != 0;
@@ -35,7 +37,7 @@ struct bb_account_scope webhook_scope_of_caller(const struct bb_principal *who)
     };
 }
 
-/* Writes what differs, and tells the senders of all hosts. */
+/* Writes a changed scope, and notifies the senders of all hosts. */
 static const struct bb_sql write_scope = {
     "WITH changed AS (UPDATE webhook_hook SET admitted = $2::boolean, sees_all = $3::boolean,"
     " organisations = $4::bigint[], email = $5 WHERE account = $1::bigint"
@@ -45,7 +47,7 @@ static const struct bb_sql write_scope = {
     BB_SQL_WRITE,
 };
 
-/* An account that is gone keeps its rows, but they are let nothing through. */
+/* A deleted account keeps its rows, but gets no events. */
 static const struct bb_sql shut_out = {
     "WITH changed AS (UPDATE webhook_hook SET admitted = false WHERE account = $1::bigint"
     " AND admitted RETURNING id)"
@@ -89,7 +91,7 @@ void webhook_refresh_owners(struct bb_request *rq)
     }
 }
 
-/* What was heard, on its way to a request; freed when that has ended. */
+/* A received notification on its way to a request; freed when the request has ended. */
 struct heard {
     int64_t account; /* 0: any */
 };
@@ -111,14 +113,14 @@ static void refresh_heard(struct bb_request *rq, void *arg)
         refresh(rq, account);
 }
 
-/* What was missed for want of memory the job does within a minute. */
+/* If memory runs out, the job catches up within a minute. */
 static void drop_heard(void *heard, bool whole)
 {
     (void)whole;
     free(heard);
 }
 
-/* Sessions and keys say nothing about what an account may see. */
+/* Notifications of sessions and keys do not affect the scope of an account. */
 void webhook_auth_heard(void *state, const char *payload)
 {
     const struct webhook *webhook = state;

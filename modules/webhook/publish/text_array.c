@@ -1,4 +1,4 @@
-/* Texts as an array of PostgreSQL. */
+/* Formats texts as a PostgreSQL array. */
 #include <string.h>
 
 #include "modules/webhook/publish/publish.h"

@@ -1,6 +1,6 @@
 /*
- * Things by their 64-bit id: a hash table of nodes that lie inside the things. It owns none of
- * them. One thread.
+ * A hash table from 64-bit ids to structs; its nodes are members of the structs, which it does not
+ * own. One thread.
  */
 #ifndef WEBHOOK_IDMAP_H
 #define WEBHOOK_IDMAP_H
@@ -22,11 +22,14 @@ struct idmap {
 void idmap_free(struct idmap *map);
 struct idmap_node *idmap_find(const struct idmap *map, int64_t id); /* or NULL */
 
-/* Adds a node whose id is set and not in the map. 0, or -1 when memory ran out. */
+/* Adds a node whose id is set and not in the map. Returns 0, or -1 if out of memory. */
 int idmap_add(struct idmap *map, struct idmap_node *node);
 void idmap_remove(struct idmap *map, struct idmap_node *node);
 
-/* Calls each(node, arg) for all; it may remove and free its node, and nothing else. */
+/*
+ * Calls each(node, arg) for every node; the callback may remove and free its own node, but no
+ * other.
+ */
 void idmap_each(struct idmap *map, void (*each)(struct idmap_node *, void *), void *arg);
 
 #endif

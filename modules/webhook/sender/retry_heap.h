@@ -1,6 +1,6 @@
 /*
- * What is to be attempted again, by time: a binary heap of pointers, the earliest first. An entry
- * knows its place, so that it can leave early (its webhook was deleted). One thread.
+ * The deliveries to attempt again, by time: a binary heap of pointers, the earliest first. An entry
+ * knows its place, so that it can be removed early (its webhook was deleted). One thread.
  */
 #ifndef WEBHOOK_RETRY_HEAP_H
 #define WEBHOOK_RETRY_HEAP_H
@@ -19,13 +19,13 @@ struct retry_heap {
     size_t room;
 };
 
-void retry_free(struct retry_heap *heap); /* the entries are the caller's */
+void retry_free(struct retry_heap *heap); /* the caller owns the entries */
 
-/* 0, or -1 when memory ran out. */
+/* Returns 0, or -1 if out of memory. */
 int retry_add(struct retry_heap *heap, struct retry_entry *entry);
 void retry_remove(struct retry_heap *heap, struct retry_entry *entry);
 
-/* The earliest, or NULL. */
+/* Returns the earliest entry, or NULL. */
 struct retry_entry *retry_first(const struct retry_heap *heap);
 
 #endif

@@ -1,46 +1,48 @@
 /*
- * The sender: what delivers. It lives as long as the generation, its thread from `start` until a
- * little after `quiesce`; before and after, hand-offs are let go of and wait in the database. Where
- * another generation follows, its sender is the successor: it gets what waits, see worker.c.
+ * The sender: delivers events to webhooks. It lives as long as the generation; its thread runs from
+ * `start` until a little after `quiesce`. Before and after that, hand-offs are dropped, and the
+ * deliveries wait in the database. If another generation follows, its sender is the successor and
+ * gets the waiting deliveries; see worker.c.
  *
  * A delivery is a row of webhook_delivery in the state 'queued'. Its owner is the host that has it
- * in memory or was about to; NULL: nobody. The sender must find by itself what is in nobody's
- * memory: rows without an owner, rows of hosts that are dead, and rows of its own that never were
- * handed to it (a commit whose answer was lost). Memory may be lost at any time, rows never.
+ * in memory or was about to; NULL: no owner. The sender must find the deliveries that are in
+ * nobody's memory by itself: rows without an owner, rows of dead hosts, and its own rows that were
+ * never handed to it (a commit whose response was lost). Memory may be lost at any time, rows
+ * never.
  *
- * All functions but sender_run() are for any thread and do not wait.
+ * All functions except sender_run() may be called on any thread and do not block.
  */
 #ifndef WEBHOOK_SENDER_H
 #define WEBHOOK_SENDER_H
 
 #include "modules/webhook/base/webhook.h"
 
-/* Borrows the settings, which live as long as the generation. NULL: no memory. */
+/* Borrows the settings, which live as long as the generation. NULL: out of memory. */
 struct sender *sender_new(struct bb_host *host, const struct webhook_settings *settings);
 void sender_free(struct sender *sender);
 
 /* The worker's function (struct bb_worker). */
 void sender_run(struct bb_worker_context *context);
 
-/* The id in webhook_host under which deliveries may be inserted as owned; 0: none now. */
+/* Returns the id in webhook_host that may be inserted as the owner of deliveries; 0: none now. */
 int64_t sender_host(struct sender *sender);
 
-#define SENDER_FULL_MAX 256 /* it lies on a fiber's stack */
+#define SENDER_FULL_MAX 256 /* the array is on a fiber's stack */
 
 /*
- * The webhooks whose memory is used up, or whose deliveries wait in the database: new deliveries of
- * these are inserted without an owner. Returns how many were written to `webhooks`.
+ * Writes the webhooks whose memory is used up, or whose deliveries wait in the database; new
+ * deliveries to them must be inserted without an owner. Returns the number written to `webhooks`.
  */
 size_t sender_full(struct sender *sender, int64_t webhooks[SENDER_FULL_MAX]);
 
 /* An event with its body, all borrowed until the call returns. */
 struct sender_event {
     const char *name;
-    const char *id; /* UUID: the header webhook-id */
+    const char *id; /* UUID in the header webhook-id */
     const char *body;
     size_t length;
     int64_t body_id;   /* in webhook_body; 0: in the delivery's row */
-    const char *trace; /* traceparent of what raised it; NULL: none */
+    const char *trace; /* traceparent of the request that raised it; NULL: none */
 };
 
 struct sender_item {
@@ -49,45 +51,53 @@ struct sender_item {
 };
 
 /*
- * Deliveries of one event that are in the database and owned by `host`, which sender_host() gave.
- * What finds no room, or another host id by now, is for the sender to give back to nobody (owner
- * NULL) soon. `outcome` (or NULL; then count is 1) is taken: said exactly once, whatever happens.
+ * Hands over deliveries of one event that are in the database and owned by `host`, the result of
+ * sender_host(). The sender soon gives back (owner NULL) the deliveries for which it has no room,
+ * or all if its host id has changed. Takes ownership of `outcome` (or NULL; else count is 1), which
+ * is reported exactly once in any case.
  */
 void sender_hand_off(struct sender *sender, int64_t host, const struct sender_event *event,
                      const struct sender_item *items, size_t count,
                      struct webhook_outcome *outcome);
 
 /*
- * The webhook (0: any) was changed or deleted, and that is committed. Once this returns no attempt
- * for it starts before the sender has read it anew.
+ * The webhook (0: any) was changed or deleted, and this is committed. Once this returns, no attempt
+ * for it starts before the sender has read it again.
  */
 void sender_changed(struct sender *sender, int64_t webhook);
 
-/* Deliveries of the webhook (0: any) wait in the database without an owner: they are read soon. */
+/*
+ * Deliveries of the webhook (0: any) wait in the database without an owner: the sender reads them
+ * soon.
+ */
 void sender_scan(struct sender *sender, int64_t webhook);
 
-/* Events that were committed are to be expanded (webhook_expansion). */
+/* Events that need expanding (webhook_expansion) were committed. */
 void sender_expand(struct sender *sender);
 
-/* How many active webhooks the database had a few seconds ago. */
+/* Returns the number of active webhooks in the database a few seconds ago. */
 int64_t sender_active(struct sender *sender);
 
-/* The switch was turned: no attempt starts once this returns with true. */
+/*
+ * Call after the pause switch has changed: once this returns with `paused` true, no attempt starts.
+ */
 void sender_pause(struct sender *sender, bool paused);
 
 enum { WEBHOOK_ACTIVE, WEBHOOK_OFF, WEBHOOK_NOT_ADMITTED, WEBHOOK_STATES };
 
-/* One row: webhooks by state (active, off, of owners who are not admitted), the events that are to
- * be expanded, and for how many milliseconds the oldest of them has been. */
+/*
+ * Returns one row: webhooks by state (active, off, owner not admitted), the number of events to be
+ * expanded, and the age of the oldest of them in milliseconds.
+ */
 extern const struct bb_sql sender_states_sql;
 
-/* Since the sender was made, but for the first five, which are now. */
+/* Totals since the sender was created, except for the first five, which are current. */
 struct sender_counters {
     int64_t waiting; /* in memory */
     int64_t in_flight;
-    int64_t lag_ms;                   /* how long the one that is due the longest has waited */
-    int64_t webhooks[WEBHOOK_STATES]; /* of the database, as of a few seconds ago */
-    int64_t expanding;                /* events to be expanded, likewise */
+    int64_t lag_ms;                   /* how long the oldest due delivery has waited */
+    int64_t webhooks[WEBHOOK_STATES]; /* in the database, as of a few seconds ago */
+    int64_t expanding;                /* events to be expanded, as of a few seconds ago */
     int64_t delivered;
     int64_t retried;
     int64_t abandoned;
