@@ -1,13 +1,15 @@
 /*
  * Runs the integration tests: `run [SUITE[:TEST]…]`. Without an argument it runs all suites except
- * the fault suites and the suites that need other programs. `run --suites` and `run --faults` print
- * the names of the default suites and of the fault suites. The exit status is 0 if all passed.
+ * the fault suites, the suites that need other programs, and those that are left to full runs.
+ * `run --suites` and `run --faults` print the names of the default suites and of the fault suites.
+ * The exit status is 0 if all passed.
  *
  * Environment:
  *   BUSBAR_ROOT         the directory where busbar is installed
  *   BUSBAR_PLAIN        the build without sanitizers, for fault suites
  *   BUSBAR_TEST_JOBS    the number of suites that run at the same time (workers.h)
  *   BUSBAR_TEST_FIRST   starts no further suite after one that failed
+ *   BUSBAR_TEST_FULL    runs all suites, with as many repetitions as there may be (process.h)
  *   BUSBAR_TEST_KEEP    keeps the directory of a run that passed
  *   BUSBAR_TEST_NO_S3   skips the suites that need an S3 server
  *   BUSBAR_TEST_UNSEEN  prints the statuses of the API's reference that no response had
@@ -35,8 +37,8 @@ int without_leaks(void)
     return 1;
 }
 
-static struct suite_row rows[] = {
-#define SUITE_ROW(name) {#name, name##_suite, false},
+static const struct suite_row rows[] = {
+#define SUITE_ROW(name) {#name, name##_suite},
     FAULTS(SUITE_ROW) APART_SUITES(SUITE_ROW) SUITES(SUITE_ROW)
 #undef SUITE_ROW
 };
@@ -49,17 +51,17 @@ enum {
 };
 #undef ONE_BYTE
 
-static bool runs_alone(const char *name)
+/* Whether it is left to full runs. */
+static bool is_left(const char *name)
 {
 #define NAME(name) #name,
-    static const char *const alone[] = {ALONE_SUITES(NAME)};
+    static const char *const full[] = {FULL_SUITES(NAME)};
 #undef NAME
+    bool found = false;
 
-    for (size_t i = 0; i < sizeof alone / sizeof *alone; i++) {
-        if (!strcmp(alone[i], name))
-            return true;
-    }
-    return false;
+    for (size_t i = 0; i < sizeof full / sizeof *full; i++)
+        found = found || !strcmp(full[i], name);
+    return found && !getenv("BUSBAR_TEST_FULL");
 }
 
 /* Whether to skip a suite because its S3 server is not installed. */
@@ -130,9 +132,8 @@ int main(int argc, char **argv)
     size_t count = 0;
 
     for (int i = 0; i < SUITE_COUNT - 1; i++) {
-        if (argc > 1 ? !suite_is_selected(rows[i].name) : i < FIRST_SUITE)
+        if (argc > 1 ? !suite_is_selected(rows[i].name) : i < FIRST_SUITE || is_left(rows[i].name))
             continue;
-        rows[i].alone = runs_alone(rows[i].name);
         if (lacks_s3(i))
             fprintf(stderr, "integration: SKIPPED SUITE: %s has no S3 server\n", rows[i].name);
         else

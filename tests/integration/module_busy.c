@@ -1,6 +1,6 @@
 /*
- * busy: a module for the tests of fairness. Its routes take as long as the request asks, on a
- * connection for reads, writes or long statements, or wait there for the test's advisory lock.
+ * busy: a module for the tests of fairness. Its routes use a connection for reads, writes or long
+ * statements, and return at once or wait there for the test's advisory lock.
  */
 #include <busbar/busbar.h>
 
@@ -9,6 +9,7 @@ static const struct bb_sql read_slowly = {sleeps, 0};
 static const struct bb_sql write_slowly = {sleeps, BB_SQL_WRITE};
 static const char locks[] = "SELECT pg_advisory_xact_lock_shared($1::bigint)";
 static const struct bb_sql read_locked = {locks, 0};
+static const struct bb_sql write_locked = {locks, BB_SQL_WRITE};
 static const struct bb_sql long_locked = {locks, BB_SQL_LONG};
 
 static int done(struct bb_request *rq)
@@ -36,6 +37,11 @@ static int read_lock(struct bb_request *rq)
     return ask(rq, &read_locked);
 }
 
+static int write_lock(struct bb_request *rq)
+{
+    return ask(rq, &write_locked);
+}
+
 static int long_lock(struct bb_request *rq)
 {
     return ask(rq, &long_locked);
@@ -50,10 +56,8 @@ static const struct bb_field ms[] = {{.name = "ms", .type = BB_INT, .max = 10000
     }
 
 static const struct bb_route routes[] = {
-    ROUTE("read", read_it),
-    ROUTE("write", write_it),
-    ROUTE("read-lock", read_lock),
-    ROUTE("long-lock", long_lock),
+    ROUTE("read", read_it),          ROUTE("write", write_it),      ROUTE("read-lock", read_lock),
+    ROUTE("write-lock", write_lock), ROUTE("long-lock", long_lock),
 };
 
 BB_EXPORT const struct bb_module busbar_module = {

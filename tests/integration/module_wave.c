@@ -3,6 +3,7 @@
  * each other while the host runs; it logs its life cycle, and has one of everything that must
  * follow a reload: a route, a setting, a pool, a worker, a job, a channel, a schema step.
  */
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <busbar/busbar.h>
@@ -30,6 +31,11 @@ static const struct bb_field settings[] = {
      .max = 5000,
      .fallback = "0",
      .help = "Milliseconds to open."},
+    {.name = "gate",
+     .type = BB_TEXT,
+     .fallback = "",
+     .max = 200,
+     .help = "A FIFO: each byte in it lets one request to /api/wave/hold end."},
     {.name = "depth", .type = BB_INT, .flags = BB_RESTART, .max = 9, .fallback = "1"},
 };
 
@@ -56,6 +62,25 @@ static int nap(struct bb_request *rq)
     unsigned ms = (unsigned)bb_arg_int(rq, "ms", 0);
 
     if (bb_offload(rq, "nap", sleep_ms, &ms))
+        return bb_failed(rq);
+    return greet(rq);
+}
+
+static void read_byte(void *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    char byte;
+
+    while (fd >= 0 && read(fd, &byte, 1) != 1)
+        usleep(1000);
+    if (fd >= 0)
+        close(fd);
+}
+
+/* Holds a thread of the pool until the test lets it go. */
+static int hold(struct bb_request *rq)
+{
+    if (bb_offload(rq, "nap", read_byte, (char *)(uintptr_t)bb_setting_text(rq->host, "gate")))
         return bb_failed(rq);
     return greet(rq);
 }
@@ -87,6 +112,17 @@ static int doze(struct bb_request *rq)
     static const struct bb_sql sleep = {"SELECT pg_sleep($1::float8 / 1000)", BB_SQL_LONG};
 
     if (!bb_query(rq, &sleep, BB_ARGS(bb_i(bb_arg_int(rq, "ms", 0)))))
+        return bb_failed(rq);
+    return greet(rq);
+}
+
+/* Waits there for the test's advisory lock. */
+static int wait_for_lock(struct bb_request *rq)
+{
+    static const struct bb_sql lock = {"SELECT pg_advisory_xact_lock_shared($1::bigint)",
+                                       BB_SQL_LONG};
+
+    if (!bb_query(rq, &lock, BB_ARGS(bb_i(bb_arg_int(rq, "ms", 0)))))
         return bb_failed(rq);
     return greet(rq);
 }
@@ -157,6 +193,17 @@ static const struct bb_route routes[] = {
      .query = BB_TABLE(ms_query),
      .deadline_ms = 60000,
      .handler = nap},
+    {.method = "GET",
+     .path = "/api/wave/hold",
+     .roles = BB_ANYONE,
+     .deadline_ms = 60000,
+     .handler = hold},
+    {.method = "GET",
+     .path = "/api/wave/lock",
+     .roles = BB_ANYONE,
+     .query = BB_TABLE(ms_query),
+     .deadline_ms = 60000,
+     .handler = wait_for_lock},
     {.method = "GET",
      .path = "/api/wave/doze",
      .roles = BB_ANYONE,

@@ -142,17 +142,9 @@
     X(injection)                                                                                   \
     X(logs)
 
-/* Suites that measure times run alone (workers.h), because other suites would lengthen the times.
- */
-#define ALONE_SUITES(X)                                                                            \
-    X(login)                                                                                       \
-    X(limits)                                                                                      \
-    X(body_limits)                                                                                 \
-    X(crowd)                                                                                       \
-    X(fair)                                                                                        \
-    X(turns)                                                                                       \
-    X(reload_load)                                                                                 \
-    X(webhook_crowd)
+/* These suites repeat at length what other suites test once. They run if they are named, and in a
+ * full run (BUSBAR_TEST_FULL). */
+#define FULL_SUITES(X) X(certificate_year)
 
 /* Suites that need programs which only their own part of ./test installs run only if they are
  * named. */

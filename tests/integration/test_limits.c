@@ -54,8 +54,9 @@ static int64_t drip(struct wire *wire, int ms)
 
     while (now_ms() < start + ms) {
         wire_send(wire, "a", 1);
-        if (wire_closes(wire, 20))
+        if (wire_closes(wire, 0))
             return now_ms() - start;
+        poll(NULL, 0, 20);
     }
     return -1;
 }
@@ -84,7 +85,7 @@ START_TEST(an_address_has_so_many_connections_and_leaves_the_rest_to_others)
     for (int i = 0; i < CROWD; i++) {
         wires[i] = wire_open_from(few, "127.0.0.9", 0);
         wire_say(wires[i], GET_HEALTH "\r\n");
-        served += wire_read(wires[i], 1000) != NULL;
+        served += wire_read(wires[i], 6000) != NULL;
     }
     ck_assert_int_eq(served, 4);
     ck_assert(wire_is_served(few));
@@ -109,7 +110,7 @@ START_TEST(all_connections_that_there_may_be_are_served_and_no_more)
     for (int i = 0; i < CROWD; i++) {
         wires[i] = wire_open_from(few, "127.0.0.9", 0);
         wire_say(wires[i], GET_HEALTH "\r\n");
-        ck_assert_msg((wire_read(wires[i], i < 16 ? 60000 : 1000) != NULL) == (i < 16),
+        ck_assert_msg(i < 16 ? wire_read(wires[i], 6000) != NULL : !wire_has_more(wires[i], 100),
                       "connection %d", i + 1);
     }
     for (int i = 0; i < CROWD; i++)
@@ -377,7 +378,8 @@ START_TEST(a_request_may_wait_longer_than_a_head_may_take)
     say_find(wire);
     wire_say(wire, "GET /api/hea"); /* half of the next one */
     ck_assert(wait_until(somebody_waits, db, 5000));
-    ck_assert(!wire_closes(wire, IDLE_MS + HEADER_MS + PATROL_MS));
+    poll(NULL, 0, IDLE_MS + HEADER_MS + PATROL_MS); /* what the test is about */
+    ck_assert(!wire_closes(wire, 0));
     sql_run(db, "COMMIT");
     struct wire_answer *answer = wire_read(wire, 5000);
 

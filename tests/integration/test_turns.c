@@ -16,11 +16,8 @@ enum {
     MS = 60000,
     LOCK = 4711,
     CROWD = 200,
-    PLUGS = 2,       /* batches under way on a connection */
-    PLACES = 64 / 4, /* of an owner in a batch, at most */
-    ROUNDS = 100,    /* of Bob's */
-    SLOW_ONES = 5,
-    SLOW_MS = 1000,
+    PLUGS = 2,        /* batches under way on a connection */
+    PLACES = 64 / 4,  /* of an owner in a batch, at most */
     REQUESTS_MAX = 16 /* http.max_requests, if a test sets it */
 };
 
@@ -205,37 +202,6 @@ START_TEST(a_crowd_goes_before_another_by_its_places_in_a_batch)
     expect_ok(other);
 }
 
-/* Bob's quick reads share batches that take long with what Ada asks for. That is not his doing:
- * they stay where they are, although the one long statement that he may have at a time is under
- * way. */
-START_TEST(who_shares_a_slow_batch_is_not_taken_for_slow)
-{
-    struct wire *plugs[PLUGS], *slow, *quick, *taken;
-
-    start("turns_blame", "");
-    expect_ok(ask_for(ada, "read", 0));
-    expect_ok(ask_for(bob, "read", 0));
-    for (int i = 0; i < SLOW_ONES; i++) {
-        plug(plugs);
-        slow = ask_for(ada, "read", SLOW_MS);
-        quick = ask_for(bob, "read", 0);
-        let_begin();
-        unlock();
-        for (int j = 0; j < PLUGS; j++)
-            expect_ok(plugs[j]);
-        expect_ok(slow);
-        expect_ok(quick);
-    }
-    lock();
-    taken = ask_for(bob, "long-lock", LOCK);
-    expect_waiting(1);
-    for (int i = 0; i < 4; i++)
-        expect_ok(ask_for(bob, "read", 0));
-    ck_assert(!wire_has_more(taken, 0));
-    unlock();
-    expect_ok(taken);
-}
-
 /* Ada's connections ask again as soon as they have an answer. Nothing that Bob asks for is refused.
  */
 START_TEST(a_flood_of_cheap_reads_gets_nobody_else_refused)
@@ -249,7 +215,7 @@ START_TEST(a_flood_of_cheap_reads_gets_nobody_else_refused)
     for (int i = 0; i < CROWD; i++)
         crowd[i] = ask(ada, path);
     other = wire_open(host);
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < repetitions(10, 100); round++) {
         say(other, bob, other_path);
         while (!wire_has_more(other, 0)) {
             for (int i = 0; i < CROWD; i++) {
@@ -293,12 +259,15 @@ START_TEST(an_account_has_a_quarter_of_the_requests_under_way)
 START_TEST(a_read_does_not_wait_for_a_write)
 {
     start("turns_write", "");
-    struct wire *write = ask_for(ada, "write", 1500);
+    lock();
+    struct wire *write = ask_for(ada, "write-lock", LOCK);
     struct wire *next = ask_for(ada, "write", 0);
 
+    expect_waiting(1);
     for (int i = 0; i < 5; i++)
         expect_ok(ask_for(bob, "read", 0));
     ck_assert(!wire_has_more(write, 0) && !wire_has_more(next, 0));
+    unlock();
     expect_ok(write);
     expect_ok(next);
 }
@@ -307,7 +276,6 @@ Suite *turns_suite(void)
 {
     const TTest *const tests[] = {
         a_crowd_goes_before_another_by_its_places_in_a_batch,
-        who_shares_a_slow_batch_is_not_taken_for_slow,
         a_flood_of_cheap_reads_gets_nobody_else_refused,
         an_account_has_a_quarter_of_the_requests_under_way,
         a_read_does_not_wait_for_a_write,

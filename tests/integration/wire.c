@@ -188,7 +188,7 @@ static struct wire_answer *read_one(struct wire *wire, bool head, int64_t end)
 
 static struct wire_answer *read_final(struct wire *wire, bool head, int ms)
 {
-    int64_t end = now_ms() + ms;
+    int64_t end = now_ms() + (int64_t)ms * PATIENCE;
     struct wire_answer *answer;
 
     do
@@ -209,7 +209,7 @@ struct wire_answer *wire_read_head(struct wire *wire, int ms)
 
 bool wire_closes(struct wire *wire, int ms)
 {
-    int64_t end = now_ms() + ms;
+    int64_t end = now_ms() + (int64_t)ms * PATIENCE;
 
     while (receive(wire, end))
         wire->taken = wire->length = 0;

@@ -37,7 +37,7 @@ bool wire_send(struct wire *wire, const void *bytes, size_t length);
 __attribute__((format(printf, 2, 3))) bool wire_say(struct wire *wire, const char *format, ...);
 
 /* Returns the next final response (1xx are skipped); NULL if the host closed or was silent for
- * `ms`. */
+ * `ms` times PATIENCE (process.h). */
 struct wire_answer *wire_read(struct wire *wire, int ms);
 
 /* Like wire_read(), but fails the test unless a response comes and the API's reference has it for
@@ -47,7 +47,8 @@ struct wire_answer *wire_read_for(struct wire *wire, const char *said, int ms);
 /* Reads the response to a HEAD request, which has no body whatever its Content-Length. */
 struct wire_answer *wire_read_head(struct wire *wire, int ms);
 
-/* Returns whether the host closes within `ms`; bytes that it sends before are ignored. */
+/* Returns whether the host closes within `ms` times PATIENCE; bytes that it sends before are
+ * ignored. */
 bool wire_closes(struct wire *wire, int ms);
 
 /* Returns whether bytes have arrived that no response has used, waiting at most `ms` for them. */
@@ -56,8 +57,8 @@ bool wire_has_more(struct wire *wire, int ms);
 /* The first value of a header, or NULL. */
 const char *wire_header(const struct wire_answer *answer, const char *name);
 
-/* Sends one request on a separate connection and returns the response, which must come within 10 s
- * and be in the API's reference (reference.h). */
+/* Sends one request on a separate connection and returns the response, which must come in time and
+ * be in the API's reference (reference.h). */
 __attribute__((format(printf, 2, 3))) struct wire_answer *wire_ask(const struct host *host,
                                                                    const char *format, ...);
 

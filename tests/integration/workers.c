@@ -64,7 +64,7 @@ static Suite *servers_suite(void)
     return suite;
 }
 
-static const struct suite_row servers = {"servers", servers_suite, false};
+static const struct suite_row servers = {"servers", servers_suite};
 
 /* PostgreSQL's processor time so far, ended backends included: fields 14 to 17 of proc(5). */
 static double postgres_seconds(void)
@@ -105,23 +105,13 @@ static bool goes_on(const struct workers *all)
     return the_postgres && !(getenv("BUSBAR_TEST_FIRST") && bad(all));
 }
 
-/* The suites that nobody has taken yet and that may meet others. */
-static void run_shared(struct workers *all, const struct worker *worker)
+/* Runs suites that no other worker has taken yet. */
+static void run_next(struct workers *all, const struct worker *worker)
 {
     size_t next;
 
-    while (goes_on(all) && (next = atomic_fetch_add(&all->board->next, 1)) < all->count) {
-        if (!all->rows[next]->alone)
-            run_suite(all, worker, all->rows[next]);
-    }
-}
-
-static void run_alone(struct workers *all, const struct worker *worker)
-{
-    for (size_t i = 0; goes_on(all) && i < all->count; i++) {
-        if (all->rows[i]->alone)
-            run_suite(all, worker, all->rows[i]);
-    }
+    while (goes_on(all) && (next = atomic_fetch_add(&all->board->next, 1)) < all->count)
+        run_suite(all, worker, all->rows[next]);
 }
 
 static void worker_close(struct workers *all, const struct worker *worker,
@@ -141,7 +131,7 @@ static void worker_start(struct workers *all, struct worker *worker, const struc
         prctl(PR_SET_PDEATHSIG, SIGTERM);
         setpgid(0, 0); /* check sends a SIGTERM on to all of its group */
         run_suite(all, worker, &servers);
-        run_shared(all, worker);
+        run_next(all, worker);
         worker_close(all, worker, last);
         exit(0);
     }
@@ -197,10 +187,9 @@ int workers_run(const struct suite_row *const *rows, size_t count, const struct 
     for (int i = 1; i < workers; i++)
         worker_start(&all, &all.workers[i], last);
     run_suite(&all, &all.workers[0], &servers);
-    run_shared(&all, &all.workers[0]);
+    run_next(&all, &all.workers[0]);
     for (int i = 1; i < workers; i++)
         worker_wait(&all, &all.workers[i]);
-    run_alone(&all, &all.workers[0]);
     worker_close(&all, &all.workers[0], last);
     return tell(&all, workers);
 }

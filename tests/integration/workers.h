@@ -1,7 +1,6 @@
 /*
  * Runs several suites at a time: each worker is a process with its own PostgreSQL, Redis and
- * directory, and takes the next suite when it has finished one. Suites that measure times run
- * alone, after the other workers have ended.
+ * directory, and takes the next suite when it has finished one.
  */
 #ifndef TESTS_WORKERS_H
 #define TESTS_WORKERS_H
@@ -13,7 +12,6 @@
 struct suite_row {
     const char *name;
     Suite *(*make)(void);
-    bool alone;
 };
 
 /* Prints the time of every suite, and at the end a summary like check's, with all failures. Each
