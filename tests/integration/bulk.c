@@ -82,7 +82,7 @@ static bool is_so(void *arg)
 {
     struct awaited *awaited = arg;
 
-    awaited->log = bulk_log_of(awaited->who, awaited->id, "limit=1000");
+    awaited->log = bulk_log_of(awaited->who, awaited->id, "limit=1");
     return awaited->log->status == 200 &&
            !strcmp(answer_text(awaited->log, "status"), awaited->status);
 }
@@ -92,7 +92,7 @@ struct answer *bulk_await(const struct person *who, const char *id, const char *
     struct awaited awaited = {who, id, status, NULL};
 
     ck_assert_msg(wait_until(is_so, &awaited, END_MS), "%s", awaited.log->body);
-    return awaited.log;
+    return ck_status(bulk_log_of(who, id, "limit=1000"), 200);
 }
 
 struct answer *bulk_store(const struct person *who, const char *id)

@@ -9,7 +9,7 @@ long scene_messages(void)
 {
     const char *given = getenv("BUSBAR_TEST_MESSAGES");
 
-    return given ? strtol(given, NULL, 10) : 2000;
+    return given ? strtol(given, NULL, 10) : repetitions(600, 2000);
 }
 
 static void start_hosts(struct scene *scene, const char *name, const struct host_spec *given,

@@ -1,6 +1,6 @@
 /*
- * 50,000 rows of each shipped type: what is there after ten kills of the host and ten seconds
- * without a database, all in the same run, is what is there after a run that nothing disturbed.
+ * Many rows of each shipped type: what is there after some kills of the host and some time without
+ * a database, all in the same run, is what is there after a run that nothing disturbed.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -10,17 +10,20 @@
 #include "bulk.h"
 #include "suites.h"
 
-enum { ROWS = 50000, PLANTS = 100, KILLS = 10, AWAY_S = 10, SOON_MS = 60000, NAME = 120 };
+enum { PLANTS = 100, SOON_MS = 60000, NAME = 120 };
 
 static struct postgres *pg;
 static const char *database;
 static struct person *other;
+static int rows, kills;
 
 /* A host and a PostgreSQL of the test's own, to be killed and stopped. */
 static void begin(const char *name)
 {
     struct host_spec spec = bulk_spec(name, false);
 
+    rows = repetitions(4000, 50000);
+    kills = repetitions(2, 10);
     pg = postgres_make(name, true);
     the_postgres = pg;
     spec.database = database = database_make(pg, name);
@@ -45,13 +48,13 @@ static const char *upload(const struct person *who, const char *type, const char
     return bulk_id(bulk_send(host, who, text("type=%s", type), "x.csv", csv, strlen(csv)));
 }
 
-/* A file of `rows` lines below `head`. */
-static const char *file_of(const char *head, int rows, int (*line)(char *to, int row))
+/* A file of so many lines below `head`. */
+static const char *file_of(const char *head, int lines, int (*line)(char *to, int row))
 {
-    char *csv = kept(malloc(strlen(head) + (size_t)rows * NAME + 1));
+    char *csv = kept(malloc(strlen(head) + (size_t)lines * NAME + 1));
     size_t length = (size_t)sprintf(csv, "%s\n", head);
 
-    for (int row = 1; row <= rows; row++)
+    for (int row = 1; row <= lines; row++)
         length += (size_t)line(csv + length, row);
     return csv;
 }
@@ -78,12 +81,15 @@ static int reading_line(char *to, int row)
                     row % 50 ? "kWh" : "furlongs");
 }
 
+/* Behind that row, or at the gate in a transaction that goes further. */
 static bool is_behind(void *arg)
 {
     const char *const *job = arg;
 
     return sql_number(db, text("SELECT cursor FROM bulk_job WHERE id = '%s'", job[0])) >=
-           strtoll(job[1], NULL, 10);
+               strtoll(job[1], NULL, 10) ||
+           sql_number(db, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+                          " AND datname = current_database()") > 0;
 }
 
 static void await_row(const char *id, int64_t row)
@@ -115,23 +121,47 @@ static void take_database_away(void)
 {
     PQfinish(db);
     postgres_stop(pg, SIGQUIT);
-    sleep(AWAY_S); /* what the test is about */
+    sleep((unsigned)repetitions(1, 10)); /* what the test is about */
     postgres_start(pg);
     db = database_connect(pg, database);
 }
 
-/* Kills where chance has it within each eleventh of the rows. */
+/* No transaction gets behind that row of the job before the gate is moved, so that the run cannot
+ * end before it is killed. */
+static void set_gate(int64_t row)
+{
+    sql_run(db, text("UPDATE gate SET row = %jd", (intmax_t)row));
+}
+
+static void make_gate(const char *id)
+{
+    sql_run(db, "CREATE TABLE gate AS SELECT 0::bigint AS row");
+    sql_run(db, text("CREATE FUNCTION pass_gate() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                     " WHILE NEW.id = '%s' AND NEW.cursor > (SELECT row FROM gate) LOOP"
+                     " PERFORM pg_sleep(0.005); END LOOP; RETURN NEW; END $$",
+                     id));
+    sql_run(db, "CREATE TRIGGER pass_gate BEFORE UPDATE ON bulk_job FOR EACH ROW"
+                " EXECUTE FUNCTION pass_gate()");
+}
+
+/* Kills where chance has it in the first half of each part of the rows; the gate is at its end. */
 static void run_disturbed(const struct person *who, const char *id, unsigned seed)
 {
-    ck_status(bulk_post(who, id, "confirm"), 200);
-    for (int i = 0; i < KILLS; i++) {
-        await_row(id, (int64_t)i * ROWS / (KILLS + 1) + rand_r(&seed) % (ROWS / (KILLS + 1)));
+    int part = rows / (kills + 1);
+
+    make_gate(id);
+    for (int i = 0; i < kills; i++) {
+        set_gate((int64_t)(i + 1) * part);
+        if (!i)
+            ck_status(bulk_post(who, id, "confirm"), 200);
+        await_row(id, (int64_t)i * part + rand_r(&seed) % (part / 2));
         ck_assert(!is_finished((void *)(uintptr_t)id));
-        if (i == KILLS / 2)
+        if (i == kills / 2)
             take_database_away();
         host_kill(host);
         ck_assert(host_run(host));
     }
+    set_gate(rows);
     await_end(id);
 }
 
@@ -154,14 +184,16 @@ static void are_same(const char *disturbed, const char *undisturbed, const char 
 {
     const char *wanted = outcome(undisturbed, query);
 
-    ck_assert_msg(!strncmp(wanted, "49000 1000 1000 ", 16), "%s", wanted);
+    const char *counts = text("%d %d %d ", rows - rows / 50, rows / 50, rows / 50);
+
+    ck_assert_msg(!strncmp(wanted, counts, strlen(counts)), "%s", wanted);
     ck_assert_str_eq(outcome(disturbed, query), wanted);
 }
 
 START_TEST(devices_are_stored_once_whatever_happens)
 {
     begin("bulk_kills_devices");
-    const char *csv = file_of("externalId,commissioningDate,capacity", ROWS, device_line);
+    const char *csv = file_of("externalId,commissioningDate,capacity", rows, device_line);
     const char *whole = upload(other, "Devices", csv), *torn = upload(m, "Devices", csv);
 
     run_undisturbed(other, whole);
@@ -178,7 +210,7 @@ START_TEST(readings_are_stored_once_whatever_happens)
 {
     begin("bulk_kills_reads");
     const char *plants = file_of("externalId,commissioningDate,capacity", PLANTS, plant_line);
-    const char *csv = file_of("externalId,type,startDate,endDate,value,unit", ROWS, reading_line);
+    const char *csv = file_of("externalId,type,startDate,endDate,value,unit", rows, reading_line);
 
     run_undisturbed(other, upload(other, "Devices", plants));
     run_undisturbed(m, upload(m, "Devices", plants));

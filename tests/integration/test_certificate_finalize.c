@@ -7,7 +7,7 @@
 #include "suites.h"
 #include "talk.h"
 
-enum { BATCH_MS = 1000, PATIENT_MS = 20000, LARGE = 100, ENTRIES = 5000 };
+enum { BATCH_MS = 1000, PATIENT_MS = 20000, LARGE = 20 };
 
 static struct host *host;
 static PGconn *db;
@@ -70,6 +70,8 @@ END_TEST
  * A batch that is joined by that knowledge takes seconds. */
 START_TEST(statistics_from_before_the_rows_make_no_batch_slow)
 {
+    int many = repetitions(5000, 30000);
+
     begin("settle_stale", BATCH_MS);
     sql_run(db, "ALTER TABLE certificate SET (autovacuum_enabled = off)");
     sql_run(db, "ALTER TABLE certificate_entry SET (autovacuum_enabled = off)");
@@ -77,14 +79,16 @@ START_TEST(statistics_from_before_the_rows_make_no_batch_slow)
     request(1000);
     sql_run(db, "ROLLBACK");
     sql_run(db, "ANALYZE certificate, certificate_entry");
-    request(30000);
-    settle_rest(30000);
+    request(many);
+    settle_rest(many);
 }
 END_TEST
 
 /* What is requested at large is settled a part at a time; the rest is not counted for each part. */
 START_TEST(entries_of_large_certificates_are_counted_once)
 {
+    int entries = repetitions(2000, 25000);
+
     begin("settle_large", PATIENT_MS);
     sql_run(db, text("INSERT INTO certificate SELECT n, gen_random_uuid(), 1, NULL, now(), now(),"
                      " 1000, false, now() FROM generate_series(1, %d) n",
@@ -92,12 +96,12 @@ START_TEST(entries_of_large_certificates_are_counted_once)
     sql_run(db, text("INSERT INTO certificate_entry (certificate, organisation, group_id, device,"
                      " start_at, end_at, wh) SELECT c.id, 1, 1, d, now(), now(), 1000"
                      " FROM certificate c, generate_series(1, %d) d",
-                     ENTRIES));
+                     entries));
     settle();
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM certificate WHERE settled"), LARGE);
     ck_assert_int_lt(sql_number(db, "SELECT idx_tup_read FROM pg_stat_user_indexes"
                                     " WHERE indexrelname = 'certificate_entry_certificate'"),
-                     LARGE * ENTRIES * 6);
+                     LARGE * entries * 6);
     PQfinish(db);
 }
 END_TEST
@@ -112,13 +116,15 @@ static void read_meters(int devices)
 
 START_TEST(statistics_from_before_the_readings_make_no_batch_slow)
 {
+    int many = repetitions(10000, 50000);
+
     begin("fresh_stale", BATCH_MS);
     sql_run(db, "ALTER TABLE reading_device SET (autovacuum_enabled = off)");
     sql_run(db, "BEGIN");
     read_meters(1000);
     sql_run(db, "ROLLBACK");
     sql_run(db, "ANALYZE reading_device");
-    read_meters(50000);
+    read_meters(many);
     settle();
     ck_assert_int_eq(
         sql_number(db, "SELECT count(*) FROM reading_device WHERE fresh_from IS NOT NULL"), 0);

@@ -11,14 +11,7 @@
 #include "scene.h"
 #include "suites.h"
 
-enum {
-    ROUNDS = 2,
-    SEEN_MS = 10000,
-    ENOUGH = 1000000,
-    BACK_MS = 5000,
-    BUSY_MS = 700,
-    CHECK_MS = 2000
-};
+enum { SEEN_MS = 10000, ENOUGH = 1000000, BACK_MS = 5000, BUSY_MS = 700, CHECK_MS = 2000 };
 
 struct cluster {
     struct scene *scene;
@@ -133,7 +126,7 @@ START_TEST(a_rolling_restart_fails_no_request)
     struct scene *scene = cluster->scene;
 
     scene_begin(scene);
-    for (int i = 0; i < ROUNDS * 2; i++) {
+    for (int i = 0; i < repetitions(1, 2) * 2; i++) {
         load_more(scene, 200);
         host_stop(scene->hosts[i % 2]);
         load_more(scene, 200);

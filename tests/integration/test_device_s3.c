@@ -136,7 +136,7 @@ START_TEST(settings_of_a_store_are_judged_at_the_start)
 /* ---- memory ---- */
 
 /* A sanitizer would keep freed memory. */
-START_TEST(a_hundred_mebibytes_pass_through_little_memory)
+START_TEST(many_mebibytes_pass_through_little_memory)
 {
     const char *const environment[] = {
         "ASAN_OPTIONS=quarantine_size_mb=1:detect_stack_use_after_return=0:exitcode=99", NULL};
@@ -148,15 +148,16 @@ START_TEST(a_hundred_mebibytes_pass_through_little_memory)
         .more = bucket_section(bucket, s3_spool("s3-flat"),
                                "  s3_secret_key: " BUCKET_SECRET_KEY "\n  s3_timeout: 40000\n")});
     struct upload_body body = files_named("Flat");
+    unsigned files = (unsigned)repetitions(3, 10);
 
     ck_status(s3_post(flat, "Warm", "warm", 4), 201);
     int64_t before = process_status(flat->pid, "VmHWM:");
 
-    for (unsigned i = 0; i < 10; i++)
+    for (unsigned i = 0; i < files; i++)
         upload_file(&body, "SF_02C", "x", upload_noise(i + 300, 10 * MIB), 10 * MIB);
     struct answer *made = ck_status(files_post(flat, m, &body), 201);
 
-    for (unsigned i = 0; i < 10; i++)
+    for (unsigned i = 0; i < files; i++)
         ck_assert_uint_eq(ck_status(s3_get(flat, s3_path(made, i)), 200)->length, 10 * MIB);
     int64_t growth = process_status(flat->pid, "VmHWM:") - before;
 
@@ -180,7 +181,7 @@ Suite *device_s3_suite(void)
     tcase_add_test(tests, a_bucket_that_is_missing_is_told);
     tcase_add_test(tests, a_start_needs_no_store);
     tcase_add_test(tests, settings_of_a_store_are_judged_at_the_start);
-    tcase_add_test(tests, a_hundred_mebibytes_pass_through_little_memory);
+    tcase_add_test(tests, many_mebibytes_pass_through_little_memory);
     suite_add_tcase(suite, tests);
     return suite;
 }

@@ -123,7 +123,7 @@ START_TEST(clients_that_die_leave_nothing)
 {
     int files = files_now(store), before = descriptors() + 2;
 
-    for (int i = 0; i < 1000; i++)
+    for (int i = 0; i < repetitions(50, 1000); i++)
         die(send_half(host, "Died"));
     ck_assert(wait_until(few_descriptors, &before, 10000));
     ck_assert(store_settles(store));

@@ -15,7 +15,7 @@
 #include "wave.h"
 #include "wire.h"
 
-enum { THREADS = 4, CONNECTIONS = 50, ANSWER_MS = 10000 };
+enum { THREADS = 2, CONNECTIONS = 25, ANSWER_MS = 10000 };
 
 static struct wave tour; /* its file is hello's */
 static struct person *admin;

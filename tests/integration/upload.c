@@ -6,13 +6,23 @@
 
 enum { SETTLE_MS = 5000 };
 
+static size_t room_for(size_t length)
+{
+    size_t room = 1024;
+
+    while (room <= length)
+        room *= 2;
+    return room;
+}
+
 void upload_bytes(struct upload_body *body, const void *bytes, size_t length)
 {
-    char *grown = realloc(body->bytes, body->length + length + 1);
+    size_t room = room_for(body->length + length);
 
-    ck_assert_ptr_nonnull(grown);
-    memcpy(grown + body->length, bytes, length);
-    body->bytes = grown;
+    if (!body->bytes || room != room_for(body->length))
+        body->bytes = realloc(body->bytes, room);
+    ck_assert_ptr_nonnull(body->bytes);
+    memcpy(body->bytes + body->length, bytes, length);
     body->length += length;
     body->bytes[body->length] = '\0';
 }
