@@ -14,7 +14,7 @@
 
 #define POST_LOGIN "POST /api/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 
-enum { MIB = 1024 * 1024, LOGIN_MAX = 32768, CROWD = 40 };
+enum { MIB = 1024 * 1024, LOGIN_MAX = 32768, CROWD = 24 };
 
 static struct host *host;
 static struct person *user;
@@ -377,7 +377,7 @@ START_TEST(large_bodies_that_wait_too_long_for_a_reader_are_503)
     struct wire *wires[CROWD];
     int refused = 0, status;
 
-    spec.http = "  loops: 1\n  deadline: 300\n";
+    spec.http = "  loops: 1\n  deadline: 200\n";
     file_write(hasty->conf, host_configuration(&spec));
     const char *said = host_ask(hasty, "reload", &status);
 

@@ -402,13 +402,13 @@ START_TEST(an_interrupt_while_the_rows_are_checked_leaves_nothing)
 /* Stored rows stay, the rest is cancelled, and all reports agree. */
 START_TEST(an_interrupt_cancels_what_is_not_stored)
 {
-    enum { COUNT = 40000 };
+    enum { COUNT = 20000 };
     PGconn *holder = hold_things();
     struct screen *screen = SCREEN(many_of("cut.csv", "cut", COUNT), home(), "--type", "Things");
     static char file[] = "cut.csv";
 
     ck_assert(wait_until(is_confirmed, file, END_MS));
-    await_text(screen, "0 of 40000 rows");
+    await_text(screen, "0 of 20000 rows");
     type_text(screen, "\x03");
     let_go(holder);
     ck_assert_int_eq(end_of(screen), 130);

@@ -10,7 +10,7 @@
 #include "bulk.h"
 #include "suites.h"
 
-enum { KILLS = 10, ROWS = 10000, KILL_ROWS = 40000, CONFIRMS = 50, SOON_MS = 30000 };
+enum { ROWS = 10000, BUSY_ROWS = 30000, CONFIRMS = 50, SOON_MS = 30000 };
 
 static struct host *second; /* on the same database */
 static struct person *other;
@@ -105,20 +105,21 @@ static int64_t cursor_of(const char *id)
 START_TEST(a_run_that_is_killed_goes_on_and_does_every_row_once)
 {
     own_host("bulk_killed", the_postgres);
-    const char *id = upload_of(m, "kill", KILL_ROWS);
+    int kills = repetitions(2, 10), rows = kills * 4000;
+    const char *id = upload_of(m, "kill", rows);
     unsigned seed = 7;
 
     ck_status(bulk_post(m, id, "confirm"), 200);
-    for (int i = 0; i < KILLS; i++) {
+    for (int i = 0; i < kills; i++) {
         int64_t cursor = cursor_of(id);
 
         await(text("SELECT cursor FROM bulk_job WHERE id = '%s'", id),
-              cursor + 1 + rand_r(&seed) % (ROWS / KILLS / 2));
+              cursor + 1 + rand_r(&seed) % 500);
         host_kill(host);
         ck_assert(host_run(host));
     }
     bulk_await(m, id, "finished");
-    is_whole(id, "kill", KILL_ROWS);
+    is_whole(id, "kill", rows);
     host_stop(host);
 }
 
@@ -127,7 +128,8 @@ START_TEST(a_run_goes_on_when_the_database_is_there_again)
     struct postgres *pg = postgres_make("bulk", true);
 
     own_host("bulk_stopped", pg);
-    const char *id = upload_of(m, "stop", KILL_ROWS);
+    int rows = repetitions(8000, 40000);
+    const char *id = upload_of(m, "stop", rows);
 
     ck_status(bulk_post(m, id, "confirm"), 200);
     await(text("SELECT cursor FROM bulk_job WHERE id = '%s'", id), 1000);
@@ -137,7 +139,7 @@ START_TEST(a_run_goes_on_when_the_database_is_there_again)
     postgres_start(pg);
     db = database_connect(pg, "bulk_stopped");
     await(text("SELECT count(*) FROM bulk_job WHERE id = '%s' AND status = 'finished'", id), 1);
-    is_whole(id, "stop", KILL_ROWS);
+    is_whole(id, "stop", rows);
     host_stop(host);
     PQfinish(db);
     db = NULL;
@@ -331,7 +333,7 @@ static bool is_in_large_batches(void *arg)
 START_TEST(batches_are_small_while_others_ask_and_large_once_they_have_left)
 {
     static char name[] = "busy";
-    const char *id = upload_of(m, name, KILL_ROWS);
+    const char *id = upload_of(m, name, BUSY_ROWS);
     int tries = 0;
 
     ck_status(bulk_post(m, id, "confirm"), 200);

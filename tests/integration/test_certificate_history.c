@@ -12,7 +12,13 @@
 #include "suites.h"
 #include "talk.h"
 
-enum { BACKFILL = 30000, CHUNK = 1000, MOST_CHUNKS = 6, MEMORY_KB = 16 * 1024 };
+enum {
+    BACKFILL = 12000,
+    LONG_BACKFILL = 30000,
+    CHUNK = 1000,
+    MOST_CHUNKS = 6,
+    MEMORY_KB = 16 * 1024
+};
 
 static struct host *host;
 static struct person *m;
@@ -43,13 +49,13 @@ static void end(void)
 
 /* Adds hourly History readings of the first device as if just sent; one in five is below the
  * threshold. */
-static void backfill(int64_t start)
+static void backfill(int64_t start, int readings)
 {
     sql_run(db, text("INSERT INTO reading SELECT d.id, 'H', at, at + interval '1 hour',"
                      " 900 + (n %% 5) * 100, now() FROM device d, generate_series(0, %d) n,"
                      " LATERAL (SELECT timestamptz '%s' + n * interval '1 hour' AS at) t"
                      " WHERE d.external_id = 'big'",
-                     BACKFILL - 1, time_text(start)));
+                     readings - 1, time_text(start)));
     sql_run(
         db,
         "INSERT INTO reading_device SELECT device, type, max(start_at), max(end_at), 900, now(),"
@@ -102,10 +108,26 @@ static struct call reading_call(const char *key, const char *type, int64_t start
                                       type, time_text(start), time_text(start + HOUR_MS))};
 }
 
+/* Slows chunks down, so that on any machine there is time to act between the first chunk and the
+ * last. */
+static void slow_down(void)
+{
+    sql_run(db, "CREATE FUNCTION dawdle() RETURNS trigger LANGUAGE plpgsql AS"
+                " 'BEGIN PERFORM pg_sleep(0.2); RETURN NULL; END'");
+    sql_run(db, "CREATE TRIGGER dawdle AFTER INSERT ON certificate_entry"
+                " FOR EACH STATEMENT EXECUTE FUNCTION dawdle()");
+}
+
+static void speed_up(void)
+{
+    sql_run(db, "DROP TRIGGER dawdle ON certificate_entry");
+}
+
 START_TEST(who_submits_during_a_long_backfill_waits_for_a_few_chunks_at_most)
 {
     begin("history_long");
-    backfill(days_ago(1900));
+    slow_down();
+    backfill(days_ago(1900), BACKFILL);
     pid_t job = meter_issue_start(host);
 
     ck_assert(wait_until(some_issued, NULL, 30000));
@@ -123,6 +145,7 @@ START_TEST(who_submits_during_a_long_backfill_waits_for_a_few_chunks_at_most)
     ck_assert_msg(after - before <= MOST_CHUNKS * CHUNK, "%jd entries were issued meanwhile",
                   (intmax_t)(after - before));
     process_stop(job, SIGKILL, 5000);
+    speed_up();
     const char *words[] = {"certificate", "issue", NULL};
 
     ck_assert_int_eq(host_command(host, NULL, words), 0);
@@ -153,7 +176,7 @@ START_TEST(a_backfill_killed_between_and_within_chunks_leaves_the_log_of_one_run
 
     begin("history_kill");
     host_kill(host);
-    backfill(days_ago(1900));
+    backfill(days_ago(1900), BACKFILL);
     for (int i = 0; i < repetitions(4, 12); i++) {
         struct issuing issuing = {.job = meter_issue_start(host), .seen = seen};
 
@@ -184,7 +207,7 @@ START_TEST(a_reading_that_comes_behind_the_chunk_under_way_is_issued_as_well)
 {
     begin("history_late");
     host_kill(host);
-    backfill(days_ago(1900));
+    backfill(days_ago(1900), BACKFILL);
     sql_run(db, "INSERT INTO certificate_history SELECT device, max(end_at) - interval '1 day',"
                 " max(end_at) FROM reading GROUP BY device");
     ck_assert(host_run(host));
@@ -269,16 +292,6 @@ START_TEST(a_chunk_has_the_readings_of_as_many_devices_as_fit_in)
     PQfinish(db);
 }
 
-/* Slows chunks down, so that on any machine there is time to act between the first chunk and the
- * last. */
-static void slow_down(void)
-{
-    sql_run(db, "CREATE FUNCTION dawdle() RETURNS trigger LANGUAGE plpgsql AS"
-                " 'BEGIN PERFORM pg_sleep(0.2); RETURN NULL; END'");
-    sql_run(db, "CREATE TRIGGER dawdle AFTER INSERT ON certificate_entry"
-                " FOR EACH STATEMENT EXECUTE FUNCTION dawdle()");
-}
-
 START_TEST(a_stop_or_a_change_of_a_device_waits_for_no_more_than_a_turn_of_a_backfill)
 {
     begin("history_turns");
@@ -288,14 +301,14 @@ START_TEST(a_stop_or_a_change_of_a_device_waits_for_no_more_than_a_turn_of_a_bac
                                           .db = "  transaction_connections: 1\n",
                                           .modules = METER_MODULES});
     slow_down();
-    backfill(days_ago(1900));
+    backfill(days_ago(1900), LONG_BACKFILL);
     ck_assert(wait_until(some_issued, NULL, 30000));
     ck_status(http(host, "PATCH", "/api/device/other", m->token, json_pack("{ss}", "address", "x")),
               200);
-    ck_assert_int_lt(entries(), BACKFILL * 4 / 5);
+    ck_assert_int_lt(entries(), LONG_BACKFILL * 4 / 5);
     host_stop(host);
-    ck_assert_int_lt(entries(), BACKFILL * 4 / 5);
-    sql_run(db, "DROP TRIGGER dawdle ON certificate_entry");
+    ck_assert_int_lt(entries(), LONG_BACKFILL * 4 / 5);
+    speed_up();
     ck_assert(host_run(host));
     ck_assert(wait_until(all_issued, NULL, 60000));
     expect_log();
@@ -380,7 +393,7 @@ START_TEST(a_backfill_needs_the_memory_of_a_chunk)
 
     begin("history_memory");
     host_kill(host);
-    backfill(days_ago(1900));
+    backfill(days_ago(1900), BACKFILL);
     pid_t job = meter_issue_start(host);
 
     while (!process_wait(job, 5, &status)) {

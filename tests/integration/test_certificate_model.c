@@ -104,7 +104,7 @@ START_TEST(certificates_entries_and_what_is_carried_are_those_of_the_model)
                           .devices = 12,
                           .groups = 4,
                           .days = "1",
-                          .seconds = setting("BUSBAR_TEST_MODEL_SECONDS", 12),
+                          .seconds = setting("BUSBAR_TEST_MODEL_SECONDS", repetitions(4, 12)),
                           .steps = STEPS,
                           .last = STEPS};
     PGconn *holder = database_connect(the_postgres, "certificate_model");

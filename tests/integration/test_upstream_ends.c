@@ -248,7 +248,7 @@ START_TEST(memory_for_answers_is_bounded)
 /* What one request has sent and had answered before does not stay with it. */
 START_TEST(a_request_that_sends_much_holds_little)
 {
-    enum { TIMES = 60, BYTES = 900000, MOST_KB = 30000 };
+    enum { TIMES = 30, BYTES = 900000, MOST_KB = 15000 };
     static const char *const environment[] = {/* a sanitizer would keep what was freed */
                                               "ASAN_OPTIONS=quarantine_size_mb=1:exitcode=99:"
                                               "detect_stack_use_after_return=0",

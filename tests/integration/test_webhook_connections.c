@@ -17,8 +17,8 @@
 
 enum {
     MANY = 20, /* receivers */
-    EACH = 300,
-    KEPT_MOST = 600, /* connections for MANY * EACH deliveries; a tenth of them */
+    EACH = 100,
+    KEPT_MOST = MANY * EACH / 4, /* connections for so many deliveries */
 };
 
 static struct person *admin;
