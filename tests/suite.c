@@ -13,7 +13,7 @@ enum { TOLD_MS = 20 };
 static struct {
     int count;
     char **words;
-    const char *suite; /* the one that is being made */
+    const char *suite; /* the suite that is being made */
 } selected;
 
 Suite *suite_of(const char *name, const TTest *const *tests, size_t count, TCase **cases)
@@ -48,7 +48,7 @@ bool suite_is_selected(const char *name)
     return false;
 }
 
-/* A test is selected by its own name, or because no word names another test of its suite. */
+/* A test is selected if a word names it, or if no word names another test of its suite. */
 static bool is_test_selected(const char *test)
 {
     size_t length = selected.suite ? strlen(selected.suite) : 0;
@@ -66,7 +66,7 @@ static bool is_test_selected(const char *test)
     return !named_others;
 }
 
-/* The linker sends check's function here (-Wl,--wrap=_tcase_add_test in tests/Makefile.inc), so
+/* The linker redirects check's function here (-Wl,--wrap=_tcase_add_test in tests/Makefile.inc), so
  * that single tests can be selected without a list of them in each suite. */
 /* NOLINTBEGIN(bugprone-reserved-identifier): the linker fixes these names */
 void __real__tcase_add_test(TCase *, const TTest *, int, int, int, int);
@@ -80,9 +80,9 @@ void __wrap__tcase_add_test(TCase *cases, const TTest *test, int signal, int exi
 }
 
 /*
- * check tells its parent of each assertion that held, so that it can say after which of them a test
- * died. That takes a tenth of a millisecond, and some tests have thousands of assertions: here it is
- * told only where the last one that was told is older than TOLD_MS.
+ * check reports each successful assertion to its parent, which can then name the last one before a
+ * test died. That takes a tenth of a millisecond, and some tests have thousands of assertions, so a
+ * report is sent only if the previous one is older than TOLD_MS.
  */
 void __real__mark_point(const char *, int);
 void __wrap__mark_point(const char *, int);
@@ -135,7 +135,7 @@ static void count_failures(SRunner *runner, struct suite_sums *sums)
     free(results);
 }
 
-/* check prints failures to standard output only. */
+/* check prints failures only to standard output. */
 static void print_failures(SRunner *runner, const char *name, FILE *failed)
 {
     fflush(stdout);

@@ -1,6 +1,6 @@
 /*
- * The module docs: the reference is that of the modules that are loaded, its page comes with a
- * policy that keeps others out, and no path leads to other files. Threats W02, W09, W10, W14.
+ * The module docs: the reference covers the loaded modules, its page has a policy that excludes
+ * other origins, and no path leads to other files. Threats W02, W09, W10, W14.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static const char *database;
 static struct host_spec spec;
 static struct host *host;
 
-/* What scripts/make-web builds, in small. */
+/* Makes a small version of the pages that scripts/make-web builds. */
 static const char *make_pages(const char *name)
 {
     const char *directory = harness_path(name);
@@ -72,7 +72,7 @@ static struct answer *get_as(const char *path, const char *header)
 
 /* ---- the document ---- */
 
-/* "/api/device/:id" as the document writes it. */
+/* Writes "/api/device/:id" in the document's form. */
 static char *in_braces(const char *path)
 {
     char *out = calloc(2, strlen(path) + 1), *to = out;
@@ -120,7 +120,7 @@ static size_t operations(const json_t *document)
     return count;
 }
 
-/* W14: what is served is what is told, and what is open is told to be. */
+/* W14: every served route is documented, and every open route is documented as open. */
 START_TEST(every_route_is_an_operation_and_no_other)
 {
     const json_t *document = ck_status(get("/swagger-json"), 200)->json;
@@ -181,7 +181,7 @@ START_TEST(what_has_a_tag_is_not_sent_again)
     }
 }
 
-/* Every "$ref" leads to something. */
+/* Checks that every "$ref" refers to something. */
 static void follow(const json_t *document, json_t *value)
 {
     const char *key;
@@ -243,7 +243,7 @@ static void ck_says(const json_t *document, const char *method, const char *path
     ck_assert_msg(strstr(said, part) != NULL, "%s", said);
 }
 
-/* Where files of rows are sent, and where their templates are. */
+/* The operation that receives files of rows, and the one that returns their templates. */
 START_TEST(the_columns_of_rows_are_told)
 {
     const json_t *document = ck_status(get("/swagger-json"), 200)->json;
@@ -406,7 +406,7 @@ START_TEST(no_path_leads_to_other_files)
     }
 }
 
-/* ---- loading and leaving out ---- */
+/* ---- with and without modules ---- */
 
 START_TEST(a_module_that_is_removed_is_not_told_of)
 {
@@ -446,7 +446,7 @@ START_TEST(without_the_module_its_paths_are_not_there)
     host_stop(without);
 }
 
-/* A host without docs and console is as one with them, but for their paths. */
+/* A host without docs and console behaves like one with them, except for their paths. */
 START_TEST(without_the_console_its_paths_are_not_there)
 {
     static const char *const paths[] = {"/", "/console", "/console/", "/console/chat",

@@ -1,7 +1,7 @@
 /*
- * Events, seen by a module of the tests (module_spy.c): an event's row and the message are one
- * transaction; a hook can refuse; what fails in a hook undoes its own message and no other, however
- * many shared the commit.
+ * Events as received by a test module (module_spy.c): an event's row and the message are in one
+ * transaction; a hook can refuse; a failure in a hook undoes only its own message, however many
+ * messages shared the commit.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +48,7 @@ static void disconnect_db(void)
     PQfinish(db);
 }
 
-/* The event about a message, by the message's uuid; fails unless there is exactly one. */
+/* Returns the event about a message, by the message's uuid; fails unless there is exactly one. */
 static json_t *payload_of(const char *table, const char *name, const char *uuid)
 {
     const char *values[] = {name, uuid};
@@ -125,7 +125,7 @@ START_TEST(a_message_raises_message_new_with_exactly_its_keys)
     ck_assert_int_eq(events_with(answer_text(answer, "uuid")), 1);
 }
 
-/* An e-mail without an account that was approved sees nothing by itself. */
+/* An e-mail without an approved account gives nobody access. */
 START_TEST(the_audience_is_the_organisation_and_who_takes_part_with_an_account)
 {
     struct answer *answer = ck_status(
@@ -162,7 +162,7 @@ START_TEST(committed_hooks_get_an_equal_copy_after_the_commit)
                      0);
 }
 
-/* Reads and writes of bb_query() share round trips: a read that fails takes no write with it. */
+/* Reads and writes of bb_query() share round trips; a failing read does not undo a write. */
 START_TEST(a_failing_read_undoes_no_write_beside_it)
 {
     struct talk talk = talk_start(host, platform, "sour@shop.example", ADMIN_EMAIL, NULL);
@@ -182,7 +182,7 @@ START_TEST(a_failing_read_undoes_no_write_beside_it)
     ck_assert(wait_until(copies_are_complete, NULL, 5000));
 }
 
-/* Sends one misbehaving message among TOGETHER at once; the others all get through. */
+/* Sends one misbehaving message among TOGETHER at once; all others must succeed. */
 static void expect_only_it_undone(const char *user, const char *word, long status)
 {
     struct talk talk = talk_start(host, platform, user, ADMIN_EMAIL, NULL);
@@ -225,7 +225,8 @@ START_TEST(a_failing_statement_of_a_hook_undoes_the_message_alone)
     expect_only_it_undone("breaker@shop.example", "break-me", 500);
 }
 
-/* The commit fails after every statement has succeeded; nobody may wait for a deadline then. */
+/* The commit fails after every statement has succeeded; no request may then wait for its
+ * deadline. */
 START_TEST(a_failing_commit_undoes_the_message_alone)
 {
     struct talk talk = talk_start(host, platform, "late@shop.example", ADMIN_EMAIL, NULL);
@@ -246,7 +247,7 @@ START_TEST(a_veto_undoes_a_start_with_its_conversation)
         "[]");
 }
 
-/* Last: over all that the others left. */
+/* Runs last, over the messages of all other tests. */
 START_TEST(every_message_has_its_event_and_every_event_its_message)
 {
     ck_assert_int_eq(
@@ -273,7 +274,7 @@ static bool job_is_free(void *arg)
                             " = hashtextextended('spy.once', 0)");
 }
 
-/* A lock that stayed with the connection would keep the job from every other host. */
+/* A lock left on the connection would prevent every other host from running the job. */
 START_TEST(a_job_that_runs_out_of_memory_leaves_its_lock_to_others)
 {
     struct host *greedy = host_start(

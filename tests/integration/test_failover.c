@@ -1,5 +1,5 @@
-/* Several servers in database.url: those that refuse, that are standbys and that say nothing, in
- * every order before the one that serves. */
+/* Several servers in database.url: servers that refuse, that are standbys and that do not respond,
+ * in every order before the one that works. */
 #include <netinet/in.h>
 #include <signal.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static struct postgres *standby;
 static struct proxy *standby_proxy, *open_proxy, *silent_proxy;
 static int closed_fd;
 
-/* A port that nobody can listen on: it is bound, and refuses. */
+/* Returns a port that is bound but refuses connections. */
 static int closed_port(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -33,7 +33,7 @@ static const char *socket_of(const struct postgres *pg)
     return text("%s/.s.PGSQL.5432", pg->sockets);
 }
 
-/* Takes no writes, as one that follows another. */
+/* Makes the server read-only like a standby. */
 static void make_standby(void)
 {
     standby = postgres_make("pg-standby", false);
@@ -49,7 +49,7 @@ static void end_standby(void)
     postgres_stop(standby, SIGINT);
 }
 
-/* r: refuses, s: standby, q: quiet, o: the one that serves */
+/* r: refuses, s: standby, q: does not respond, o: works */
 static const char *const orders[] = {"ro", "so",  "rso", "sro", "rro", "sso",
                                      "qo", "rqo", "qro", "sqo", "qso"};
 
@@ -78,7 +78,7 @@ static const char *place(const char *order)
     return text("%s port=%s target_session_attrs=read-write", hosts, ports);
 }
 
-/* All of its connections: each lane answers. */
+/* Returns whether all of the host's connections work, in each lane. */
 static bool serves(void *host)
 {
     static const char *const ways[][2] = {{"GET", "query/one"},
@@ -93,8 +93,8 @@ static bool serves(void *host)
                   "\"database\":{\"status\":\"up\"") != NULL;
 }
 
-/* Those that refuse or are standbys are passed by at once: connect_timeout is far. A silent one
- * costs a single connect_timeout, wherever it stands. */
+/* Servers that refuse or are standbys are skipped at once, long before connect_timeout. A silent
+ * one costs one connect_timeout, at any position. */
 START_TEST(servers_that_do_not_serve_are_passed_by)
 {
     const char *order = orders[_i], *name = text("failover_%s", order);
@@ -111,7 +111,7 @@ START_TEST(servers_that_do_not_serve_are_passed_by)
     sql_run(db, text("CREATE DATABASE %s", name));
     PQfinish(db);
     at.sockets = text("%s", place(order));
-    /* its tables are made before the one server falls silent */
+    /* the tables are made before the silent server falls silent */
     host_stop(poke_start(&(struct host_spec){.name = name, .database = database}));
     proxy_set(silent_proxy, PROXY_FREEZE, 0);
     struct host *host = host_start(&(struct host_spec){

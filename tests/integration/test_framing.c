@@ -1,6 +1,6 @@
 /*
- * Requests whose framing a proxy in front could understand otherwise, sent as bytes to the real
- * host: threats H01 to H04, H06, H11, H12; pitfalls 1 to 9 of libmicrohttpd.
+ * Requests whose framing a proxy in front of the host could interpret differently, sent as raw
+ * bytes: threats H01 to H04, H06, H11, H12; pitfalls 1 to 9 of libmicrohttpd.
  */
 #include <string.h>
 #include <sys/socket.h>
@@ -26,7 +26,8 @@ static void tear_down(void)
     host_stop(host);
 }
 
-/* The request and a second one that must not be reached: one error, then the end. */
+/* Sends the request and a second one that must not be reached: there must be one error, then the
+ * end. */
 static void expect_end(const char *request)
 {
     struct wire *wire = wire_open(host);
@@ -203,7 +204,7 @@ START_TEST(extensions_and_trailers_of_chunks_do_not_lose_the_next_request)
     wire_close(wire, false);
 }
 
-/* H02; pitfall 6: a path is decoded once, after it was routed. */
+/* H02; pitfall 6: a path is decoded once, after routing. */
 static const struct {
     const char *path;
     int status;
@@ -376,7 +377,8 @@ START_TEST(blanks_behind_a_value_are_none_of_it)
     wire_close(wire, false);
 }
 
-/* A client that is configured to ask a proxy, and what a proxy or a browser asks first. */
+/* Requests of a client that is configured to use a proxy, and requests that proxies and browsers
+ * send first. */
 START_TEST(an_absolute_target_a_slash_at_the_end_and_an_asterisk_are_taken)
 {
     static const char *const same[] = {
@@ -400,10 +402,10 @@ START_TEST(an_absolute_target_a_slash_at_the_end_and_an_asterisk_are_taken)
     ck_wire_error(wire_ask(host, "DELETE /api/health/ HTTP/1.1\r\nHost: x\r\n\r\n"), 405);
 }
 
-/* Bodies that do not end, and whoever sends them waits for the answer; the rest ends too early. */
+/* Bodies that do not end while the client waits for the response, and bodies that end too early. */
 static const struct {
     const char *request;
-    size_t more; /* bytes behind it, in chunks */
+    size_t more; /* bytes after it, in chunks */
     bool ends;
     int status;
 } unfinished[] = {

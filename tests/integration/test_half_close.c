@@ -1,7 +1,7 @@
 /*
- * Clients that end their side with the request, or send something behind it: they get the whole
- * answer, and the connection ends as soon as it is sent. The host looks twice a second for clients
- * that have left unnoticed, so what ends within a quarter of a second was noticed.
+ * Clients that end their side with the request, or send more after it: they get the whole response,
+ * and the connection ends as soon as it is sent. The host looks for unnoticed departures twice a
+ * second, so a connection that ends within a quarter of a second was noticed at once.
  */
 #include <poll.h>
 #include <stdlib.h>
@@ -53,7 +53,7 @@ static struct end read_to_end(int fd)
     return end;
 }
 
-/* Sends it in one piece, ends this side and reads. */
+/* Sends the bytes in one piece, ends the client's side and reads. */
 static struct end half_close(const char *bytes)
 {
     int fd = raw_open(host);
@@ -140,8 +140,8 @@ START_TEST(a_large_answer_is_whole_for_who_has_ended_its_side)
 }
 
 /*
- * The answer ends its connection, so what is behind the request is never read. The client is slow:
- * it reads when the host has closed, or the answer has filled the sockets.
+ * The response ends its connection, so the bytes after the request are never read. The client is
+ * slow: it reads only after the host has closed or the response has filled the sockets.
  */
 START_TEST(a_large_answer_is_whole_whatever_was_sent_behind_its_request)
 {

@@ -1,7 +1,7 @@
 /*
- * Heads of every size, bodies and connections at their edges: whatever comes, the host goes on, and
- * each request gets an answer in JSON (findings A1, A3, C4, D1). BUSBAR_TEST_SIZES=all tries every
- * size instead of those around the bounds and a few of the others.
+ * Heads of every size, and extreme bodies and connections: the host keeps running, and each request
+ * gets a response in JSON (findings A1, A3, C4, D1). BUSBAR_TEST_SIZES=all tries every size instead
+ * of only sizes near the limits and a few others.
  */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -36,10 +36,10 @@ static void tear_down(void)
 
 /* ---- sizes ---- */
 
-/* A part of a head `size` times between a beginning and an end. */
+/* A part of a head is repeated `size` times between a beginning and an end. */
 static const struct kind {
     const char *name, *before, *part, *after;
-    int status; /* of a head that is small enough */
+    int status; /* status while the head is small enough */
 } kinds[] = {
     {"path", "GET /api/health", "a", " HTTP/1.1\r\nHost: x\r\n\r\n", 404},
     {"query", "GET /api/health?", "a", " HTTP/1.1\r\nHost: x\r\n\r\n", 200},
@@ -65,7 +65,7 @@ static size_t write_head(char *at, const struct kind *kind, size_t size)
     return (size_t)(at + after - start);
 }
 
-/* 0: its kind's status; else that of the refusal. */
+/* Returns the status of the refusal; 0: the kind's own status. */
 static int refusal_of(const struct kind *kind, size_t size, size_t length)
 {
     if (length > HEAD_MAX)
@@ -84,7 +84,8 @@ static void expect(const struct kind *kind, size_t size, struct wire_answer *ans
                   size, answer->body);
 }
 
-/* The sizes from *size on that make one batch; the last of it may be one that is refused. */
+/* Writes the heads for the sizes from *size on into one batch, up to the first head that is
+ * refused. */
 static size_t write_batch(char *text, const struct kind *kind, const size_t *sizes, size_t count,
                           size_t *written)
 {
@@ -110,8 +111,7 @@ static bool last_refused(const struct kind *kind, size_t size)
     return refusal_of(kind, size, write_head(text, kind, size)) != 0;
 }
 
-/* Sends them `at_once` to a request and reads the answers; each with more behind it but the last.
- */
+/* Sends several heads at once (`at_once`) or one by one, and reads the responses. */
 static void sweep(const struct kind *kind, const size_t *sizes, size_t count, bool at_once)
 {
     static char text[ROOM];
@@ -170,7 +170,7 @@ START_TEST(a_head_of_any_size_gets_its_answer)
 
 /* ---- pieces ---- */
 
-/* Two requests with a body, of each kind, in pieces of any length. */
+/* Two requests with bodies, of each kind, in pieces of any length. */
 START_TEST(requests_are_the_same_in_whatever_pieces_they_come)
 {
     static const char requests[] =
@@ -208,7 +208,7 @@ static char *zeros(size_t length)
     return text;
 }
 
-/* Lengths around those of libmicrohttpd's buffer and the reader's. */
+/* Lengths close to the sizes of the buffers of libmicrohttpd and the reader. */
 START_TEST(what_follows_a_body_of_any_length_is_served)
 {
     static const size_t lengths[] = {1,    100,  3900, 3990, 4000, 4001,  4090,  4095,  4096,
@@ -255,7 +255,7 @@ START_TEST(extensions_and_trailers_without_end_are_refused_at_once)
     free(many);
 }
 
-/* Each is small enough; all together are not. */
+/* Each is small enough, but all together exceed the limit. */
 START_TEST(extensions_of_many_chunks_are_bounded_together)
 {
     struct wire *wire = wire_open(host);
@@ -316,12 +316,12 @@ START_TEST(a_client_that_closes_its_side_gets_its_answers)
 
         ck_assert_ptr_nonnull(answer);
         ck_assert_int_eq(answer->status, statuses[i]);
-        ck_assert(wire_closes(wire, 5000)); /* before the idle time is over */
+        ck_assert(wire_closes(wire, 5000)); /* before the idle timeout */
         wire_close(wire, false);
     }
 }
 
-/* H07: the answer says why. */
+/* H07: the response gives the reason. */
 START_TEST(a_head_that_never_ends_gets_an_answer)
 {
     struct wire *wire = wire_open(host);
@@ -332,7 +332,7 @@ START_TEST(a_head_that_never_ends_gets_an_answer)
     wire_close(wire, false);
 }
 
-/* Much more than the kernel keeps is still on its way when the answer is given. */
+/* Much more than the kernel buffers is still being sent when the response is given. */
 START_TEST(an_answer_reaches_a_client_that_goes_on_sending)
 {
     char *many = zeros(1000000);
@@ -382,7 +382,7 @@ START_TEST(a_connection_is_kept_for_75_seconds_by_default)
     host_stop(plain);
 }
 
-/* What an answer repeats of the target must fit in a head of libmicrohttpd's. */
+/* The part of the target that a response repeats must fit into a head of libmicrohttpd. */
 START_TEST(a_list_with_a_long_query_gets_an_answer)
 {
     const struct person *admin = admin_of(host);

@@ -1,5 +1,5 @@
-/* Idempotency-Key on the two POSTs of chat that create: one answer, one row, whatever is repeated.
- */
+/* Idempotency-Key on the two POSTs of chat that create something: however often they are repeated,
+ * one response and one row. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,7 +125,7 @@ static struct call register_call(const char *key, const char *name)
                                       name, name)};
 }
 
-/* Two who are behind one address took the same key, "1" or so. */
+/* Two clients with the same address chose the same key, for example "1". */
 START_TEST(strangers_of_one_address_do_not_share_their_keys)
 {
     struct call one = register_call("1", "idem.one"), two = register_call("1", "idem.two");

@@ -1,6 +1,6 @@
 /*
- * Text that would be code if it were pasted into something: lines of the log (threat W11) and
- * statements of SQL (W13), in each field, segment and query of the routes of auth and chat.
+ * Text that would be code if it were pasted into a log line (threat W11) or an SQL statement (W13),
+ * in each field, path segment and query of the routes of auth and chat.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -113,7 +113,7 @@ static int64_t everything(void)
     return count;
 }
 
-/* No failure of the service, and nothing of SQL in the response. */
+/* The service does not fail, and the response contains nothing of SQL. */
 static void expect_harmless(const struct answer *answer, const char *where, const char *statement)
 {
     static const char *const told[] = {"syntax", "SQL", "relation", "PostgreSQL", "pg_"};
@@ -171,7 +171,7 @@ START_TEST(sql_in_a_path_or_query_is_only_text)
     curl_easy_cleanup(connection);
 }
 
-/* What is text is stored as it is: complete requests with SQL in them work. */
+/* Text is stored unchanged: complete requests that contain SQL work. */
 START_TEST(sql_is_stored_and_found_as_text)
 {
     for (size_t i = 0; i < COUNT(statements); i++) {
@@ -206,7 +206,7 @@ static bool control(const char *at)
     return c < 0x20 || c == 0x7F || (c == 0xC2 && next >= 0x80 && next < 0xA0);
 }
 
-/* Each line begins as a line does and holds nothing that a terminal or a reader would obey. */
+/* Each line has the usual beginning and no characters that control a terminal or a log reader. */
 static void expect_plain_lines(void)
 {
     char *log = file_text(host->log);

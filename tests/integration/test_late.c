@@ -1,4 +1,4 @@
-/* Calls in a pool that are still under way when the time of their request is over. */
+/* Calls in a pool that are still running at their request's deadline. */
 #include <string.h>
 #include <unistd.h>
 
@@ -55,7 +55,7 @@ static struct host *start(const char *name)
                             .environment = environment});
 }
 
-/* What the thread writes to is there until it returns; then everything is freed. */
+/* The memory that the thread writes to exists until it returns; then everything is freed. */
 static void let_calls_end(struct host *host, int calls)
 {
     file_write(gate, "");
@@ -79,7 +79,7 @@ START_TEST(a_call_that_lasts_is_answered_503_at_the_deadline)
     ck_assert_str_eq(header_in(answer->headers, "X-Late"), "yes");
     ck_assert_int_eq(count_of(file_text(host->log), "the call has ended"), 0);
 
-    /* the connection serves on */
+    /* the connection continues to serve */
     ck_assert(wire_say(wire, "GET /api/health HTTP/1.1\r\nHost: x\r\n\r\n"));
     answer = wire_read(wire, SOON_MS);
     ck_assert_int_eq(answer ? answer->status : 0, 200);
@@ -87,7 +87,7 @@ START_TEST(a_call_that_lasts_is_answered_503_at_the_deadline)
     let_calls_end(host, 1);
 }
 
-/* Some leave before the deadline, some stay; those that stay are answered. */
+/* Some clients leave before the deadline, the others get a response. */
 START_TEST(a_client_may_leave_while_its_call_lasts)
 {
     struct host *host = start("late_gone");

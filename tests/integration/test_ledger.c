@@ -1,5 +1,6 @@
-/* Acceptance: many writers, one conversation, nothing lost: on one host, through a kill -9, on two
- * loops, on two hosts. BUSBAR_TEST_MESSAGES sets how many (10,000 for the figure). */
+/* Acceptance: many writers, one conversation, no message lost: on one host, through a kill -9, on
+ * two loops, on two hosts. BUSBAR_TEST_MESSAGES sets the number of messages (10,000 for the
+ * published figure). */
 #include "scene.h"
 #include "suites.h"
 

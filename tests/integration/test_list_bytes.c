@@ -1,6 +1,6 @@
 /*
- * Lists and streams read from PostgreSQL what they show, and nothing larger: bytes are counted on
- * the connections, with the largest rows that clients can make.
+ * Lists and streams read from PostgreSQL only the data that they show. The test counts bytes on the
+ * connections, with the largest rows that clients can make.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +14,13 @@
 #include "suites.h"
 #include "talk.h"
 
-/* Room for the listener, jobs and the token; and how long a stream without news is watched. */
+/* ROOM allows for the listener, jobs and the token; LOOKS_MS is how long a stream without news is
+ * watched. */
 enum { ROWS = 20, HEADER = 16000, ROOM = 32768, LOOKS_MS = 3000 };
 
 static struct proxy *proxy;
 
-/* A text of one letter. */
+/* Returns a text of one repeated letter. */
 static const char *filled(size_t length)
 {
     char *bytes = kept(malloc(length + 1));

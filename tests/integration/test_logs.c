@@ -1,4 +1,5 @@
-/* Threat W12: at the end of a run, no log holds a password, a token, a secret or a message text. */
+/* Threat W12: at the end of a run, no log contains a password, a token, a secret or a message
+ * text. */
 #include "secrets.h"
 #include "suites.h"
 

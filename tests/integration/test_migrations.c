@@ -1,4 +1,4 @@
-/* `busbar migrate`: what is applied, and that a refusal leaves the database as it was. */
+/* `busbar migrate`: which steps are applied; a refusal leaves the database unchanged. */
 #include <string.h>
 
 #include "harness.h"
@@ -50,7 +50,7 @@ START_TEST(all_modules_are_compared_before_a_step_is_applied)
     PQfinish(db);
 }
 
-/* A table of the last module is there already. */
+/* A table of the last module already exists. */
 START_TEST(a_step_that_fails_undoes_those_before_it)
 {
     PGconn *db = empty_database("migrate_fail");
@@ -85,7 +85,7 @@ START_TEST(steps_that_cannot_share_a_transaction_are_applied_one_by_one)
     PQfinish(db);
 }
 
-/* Databases of former versions have checksums of the steps' texts, comments included. */
+/* Databases of earlier versions have checksums of the steps' texts, including comments. */
 START_TEST(checksums_of_former_versions_are_renewed)
 {
     PGconn *db = empty_database("migrate_former");

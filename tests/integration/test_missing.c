@@ -1,4 +1,4 @@
-/* What a configuration or a database lacks is named by every command that would need it. */
+/* Every command that needs a missing part of a configuration or database names it. */
 #include <string.h>
 
 #include "harness.h"
@@ -52,7 +52,7 @@ START_TEST(check_tells_of_a_database_that_is_not_migrated)
     int status;
 
     ck_assert_ptr_nonnull(strstr(host_ask(free, "check", &status), "no tables of busbar yet"));
-    ck_assert_int_eq(status, 0); /* serve makes them */
+    ck_assert_int_eq(status, 0); /* serve creates the tables */
     ck_assert_ptr_nonnull(strstr(host_ask(bound, "check", &status), "run `busbar migrate`"));
     ck_assert_int_eq(status, 1);
     host_ask(free, "migrate", &status);

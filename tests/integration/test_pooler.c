@@ -11,7 +11,7 @@ enum { PATIENCE_MS = 30000, STATEMENT_MS = 4000 };
 
 struct pooler {
     pid_t pid;
-    struct postgres at; /* where it is reached */
+    struct postgres at; /* the pooler's address */
     const char *log;
 };
 
@@ -53,7 +53,7 @@ static struct pooler *pooler_start(const char *name, const char *mode, const cha
     return pooler;
 }
 
-/* The settings that the pooler drops are set for the database. */
+/* Sets the settings that the pooler drops in the database itself. */
 static void pin(const char *database)
 {
     static const char *const settings[] = {"intervalstyle = iso_8601", "timezone = 'UTC'",
@@ -98,12 +98,12 @@ static bool is_ready(void *host)
 static const struct {
     const char *mode, *ignored;
     bool pinned;
-    const char *words; /* in the log and in `busbar status`; NULL: all is well */
+    const char *words; /* in the log and in `busbar status`; NULL: no problem */
 } poolers[] = {
     {"session", "", true, "unsupported startup parameter: options"},
     {"session", "options", false,
      "does not have the settings that busbar asks for (IntervalStyle,"},
-    /* the first connection finds the settings missing, the next ones the session shared, too */
+    /* the first connection finds the settings missing, later ones also find the session shared */
     {"transaction", "options", false, "a connection pooler"},
     {"transaction", "options", true, "gives one session to several connections"},
     {"statement", "options", true, "gives one session to several connections"},
@@ -124,7 +124,7 @@ START_TEST(what_a_pooler_does_to_sessions_is_found_at_the_start)
         ck_assert_msg(wait_until(is_said, &(struct wanted){host, words}, PATIENCE_MS), "%s",
                       file_text(host->log));
         ck_assert_int_eq(http(host, "GET", "/api/health/ready", NULL, NULL)->status, 503);
-        /* a single connection may get a session that nobody had before it */
+        /* a single connection may get a session that no other connection has used */
         if (!poolers[_i].pinned || !*poolers[_i].ignored)
             ck_assert_int_ne(host_command(host, NULL, (const char *const[]){"migrate", NULL}), 0);
     } else {

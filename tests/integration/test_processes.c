@@ -1,4 +1,4 @@
-/* The children of the tests themselves: one that hangs looks like a host that hangs. */
+/* The child processes of the tests: a child that hangs looks like a host that hangs. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -7,7 +7,8 @@
 
 enum { ALLOCATED = 98, SOON_MS = 20000 };
 
-/* AddressSanitizer's; NULL in a build without it. Both are called for each block, until an exec. */
+/* A function of AddressSanitizer; NULL in other builds. Both callbacks are called for each block,
+ * until an exec. */
 __attribute__((weak)) int watch_allocator(
     void (*taken)(const volatile void *, size_t),
     void (*given)(const volatile void *)) __asm__("__sanitizer_install_malloc_and_free_hooks");
@@ -39,7 +40,7 @@ static const char **many_pairs(void)
 
 /*
  * Another thread may hold the allocator's lock when the child is made, and no thread of the child
- * gives it back: a child that allocates may wait for ever.
+ * releases it, so a child that allocates may wait forever.
  */
 START_TEST(a_child_does_not_allocate)
 {
@@ -86,7 +87,7 @@ Suite *processes_suite(void)
     Suite *suite = suite_create("processes");
     TCase *tests = tcase_create("processes");
 
-    tcase_add_loop_test(tests, a_child_does_not_allocate, 0, 2); /* as the service, too */
+    tcase_add_loop_test(tests, a_child_does_not_allocate, 0, 2); /* also as the service user */
     tcase_add_test(tests, a_child_has_the_environment_that_is_named);
     tcase_add_test(tests, a_program_that_is_missing_is_told);
     suite_add_tcase(suite, tests);

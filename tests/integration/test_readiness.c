@@ -1,4 +1,5 @@
-/* Whether a host can serve: its tables fit the modules, the database answers, it does not stop. */
+/* Whether a host can serve: its tables fit the modules, the database responds, and it is not
+ * stopping. */
 #include <signal.h>
 #include <string.h>
 
@@ -12,7 +13,7 @@ enum { SOON_MS = 10000 };
 
 struct wanted {
     struct host *host;
-    const char *path; /* or what `busbar status` says */
+    const char *path; /* or the expected text in `busbar status` */
     long status;
 };
 
@@ -40,7 +41,7 @@ static const char *state_of(const struct answer *answer, const char *what)
     return state ? state : "";
 }
 
-/* The host has asked the database, and knows what it found. */
+/* The host has queried the database and logged the result. */
 static bool has_looked(void *arg)
 {
     const struct wanted *wanted = arg;
@@ -52,7 +53,7 @@ static bool has_looked(void *arg)
            strstr(host_ask(wanted->host, "status", &status), wanted->path) != NULL;
 }
 
-/* Alive it is all the while. */
+/* The host must be alive but not ready. */
 static void expect_unfit(struct host *host, const char *reason)
 {
     struct wanted said = {.host = host, .path = reason};
@@ -118,7 +119,7 @@ static void empty_database(const char *name)
     PQfinish(db);
 }
 
-/* The table of a module is there already, and not of its making. */
+/* The module's table already exists and was not made by it. */
 START_TEST(a_migration_that_fails_is_told)
 {
     empty_database("readiness_failing");
@@ -167,7 +168,7 @@ static bool is_stopping(void *host)
     return strstr(file_text(((struct host *)host)->log), "stopping") != NULL;
 }
 
-/* Who asks on a connection that was open is told, as long as it is served. */
+/* A request on an open connection gets this status while it is still served. */
 START_TEST(a_host_that_stops_is_not_ready)
 {
     struct host *host = host_start(&(struct host_spec){
@@ -177,7 +178,7 @@ START_TEST(a_host_that_stops_is_not_ready)
     struct wire *wire = wire_open(host);
     ck_assert(wire_say(wire, "GET /api/health/ready HTTP/1.1\r\n"));
     ck_assert(wire_say(wire, "Host: x\r\n"));
-    ck_status(http(host, "GET", "/api/health", NULL, NULL), 200); /* and the head was read */
+    ck_status(http(host, "GET", "/api/health", NULL, NULL), 200); /* now the head has been read */
     ck_assert_int_eq(kill(host->pid, SIGTERM), 0);
     ck_assert(wait_until(is_stopping, host, SOON_MS));
     ck_assert(wire_say(wire, "\r\n"));

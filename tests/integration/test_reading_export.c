@@ -1,6 +1,6 @@
 /*
- * The CSV of a device's readings: whole and right, in memory that does not grow with it, safe for
- * spreadsheets, and taken again by a bulk upload.
+ * The CSV of a device's readings is complete and correct, needs a constant amount of memory, is
+ * safe for spreadsheets, and can be sent to a bulk upload.
  */
 #include <poll.h>
 #include <stdlib.h>
@@ -16,7 +16,8 @@ enum { READINGS = 150000, GROWTH_KB = 4096 };
 
 #define HEAD "id,deviceId,externalId,startDate,endDate,value,unit,type,createdAt\r\n"
 
-/* Freed memory goes back at once, so that what the sanitizer keeps is not taken for the host's. */
+/* The sanitizer releases freed memory at once, so that its cache does not count as the host's
+ * memory. */
 static void set_up(void)
 {
     static const char *const environment[] = {
@@ -88,7 +89,7 @@ START_TEST(an_export_has_the_readings_that_the_list_has)
     ck_error(export_of(b, "small", ""), 404, "Device");
 }
 
-/* What the device's id is good for. */
+/* All requests for readings accept the device's id. */
 START_TEST(a_numeric_device_id_is_a_key_of_all_that_readings_have)
 {
     const char *id = text("%jd", (intmax_t)meter_make(host, m, "numbered", 10, days_ago(100)));
@@ -118,7 +119,7 @@ START_TEST(a_name_that_a_spreadsheet_would_run_is_defused)
     ck_assert_msg(strstr(csv->body, ",\"'=1+1,\"\"x\"\"\",") != NULL, "%s", csv->body);
 }
 
-/* Another plant of the same name, whose readings went astray. */
+/* The readings are stored for another plant of the same name. */
 START_TEST(an_export_is_taken_by_a_bulk_upload)
 {
     meter_make(host, m, "moved", 10, days_ago(100));
@@ -143,7 +144,7 @@ START_TEST(an_export_of_many_readings_is_whole_and_memory_does_not_grow_with_it)
                      " '2003-01-01Z'::timestamptz + (n + 1) * interval '1 hour', n, now()"
                      " FROM generate_series(1, %d) n",
                      (intmax_t)device, READINGS));
-    file_write(text("/proc/%d/clear_refs", (int)host->pid), "5"); /* VmHWM begins anew */
+    file_write(text("/proc/%d/clear_refs", (int)host->pid), "5"); /* VmHWM begins again */
     int64_t before = process_status(host->pid, "VmRSS:");
     struct answer *csv = ck_status(export_of(m, "large", ""), 200);
     int64_t growth = process_status(host->pid, "VmHWM:") - before, wh = 0;
@@ -163,7 +164,7 @@ START_TEST(an_export_of_many_readings_is_whole_and_memory_does_not_grow_with_it)
 
 /* ---- clients that do not read ---- */
 
-/* An export that was begun: its answer's first bytes are here, and nobody reads on. */
+/* Begins an export and reads only the first bytes of the response. */
 static int stalled_export(const struct person *who)
 {
     const char *request = text("GET /api/meter-reads/new/stalled/export.csv HTTP/1.1\r\nHost: x\r\n"

@@ -1,5 +1,5 @@
 /*
- * Meter readings read back: whose devices (O26), pages, the latest, events, a client that leaves
+ * Reading meter readings: access (O26), pages, the latest reading, events, a client that leaves
  * (F36), and the readings of real devices.
  */
 #include <stdlib.h>
@@ -62,7 +62,7 @@ static struct answer *totals(const char *key, const char *query)
     return http(host, "GET", text("/api/meter-reads/new/%s/totals?%s", key, query), m->token, NULL);
 }
 
-/* "value/reads" of each sum. */
+/* Returns "value/reads" of each sum. */
 static const char *sums(const char *key, const char *query)
 {
     struct answer *list = ck_status(totals(key, query), 200);
@@ -247,7 +247,7 @@ static int read_rows(const char *path, struct row *rows)
     return count;
 }
 
-/* The period of a row is the 24 hours before its timestamp. */
+/* Posts a row; its period is the 24 hours before its timestamp. */
 static struct answer *post_row(const struct row *row)
 {
     struct tm tm = {0};
@@ -269,7 +269,7 @@ static bool seen_before(const struct row *rows, int index)
     return false;
 }
 
-/* Of the file, by whole Wh, as a clerk would add them up. */
+/* Returns the total of the file in whole Wh, each row rounded. */
 static int64_t expected_total(const struct row *rows, int count, const char *id)
 {
     int64_t total = 0;

@@ -1,4 +1,4 @@
-/* Meter readings: what is valid, and the ceiling (R01). */
+/* Meter readings: valid values, and the ceiling (R01). */
 #include <string.h>
 #include <time.h>
 
@@ -179,7 +179,7 @@ START_TEST(what_is_not_valid_is_refused_with_the_field_and_never_stored)
     ck_assert_int_eq(stored(PLANT), 0);
 }
 
-/* A night of a photovoltaic plant. */
+/* At night a photovoltaic plant generates nothing. */
 START_TEST(a_reading_of_0_is_stored_and_one_below_is_not)
 {
     static const double values[] = {0, 0.4, -0.0};
@@ -260,8 +260,8 @@ static struct answer *berlin_read(const char *start, const char *end)
                                 "Europe/Berlin", "startDate", start, "endDate", end, "value", 1));
 }
 
-/* Its 366 days have an hour more where the clock was put back in between, and one less where it was
- * put forward. */
+/* A period of 366 days is an hour longer if the clock was set back in it, and an hour shorter if it
+ * was set forward. */
 START_TEST(the_days_of_a_period_are_those_of_its_time_zone)
 {
     meter_make(host, m, "berlin years", 10, INT64_C(1420070400000)); /* 2015-01-01 */
@@ -270,7 +270,7 @@ START_TEST(the_days_of_a_period_are_those_of_its_time_zone)
     ck_status(berlin_read("2016-10-29", "2017-10-30"), 201);
     expect_field(berlin_read("2019-03-30T00:00:00Z", "2020-03-30T00:00:01Z"), 400, "endDate");
     ck_status(berlin_read("2019-03-30T00:00:00Z", "2020-03-30T00:00:00Z"), 201);
-    /* 2021-10-30 to 2022-10-31, midnight in the time zone that the device has now */
+    /* 2021-10-30 to 2022-10-31, midnight in the device's current time zone */
     int64_t start = INT64_C(1635544800000), end = start + 366 * DAY_MS + HOUR_MS;
 
     ck_status(meter_read(host, m, "berlin years", "History", start, end, 1000), 201);

@@ -1,4 +1,4 @@
-/* Reloads: a generation takes over while requests run, and the one before it drains. */
+/* Reloads: a generation takes over while requests run, and the previous one drains. */
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -46,7 +46,7 @@ START_TEST(sighup_reloads)
     host_stop(wave->host);
 }
 
-/* Modules may take long to open; whoever says that the file is new must not end the host by it. */
+/* Opening modules may take long; a SIGHUP meanwhile must not end the host. */
 START_TEST(sighup_while_the_host_starts_reloads_later)
 {
     static const char *wrapper[] = {"/bin/sh", "-c", NULL, NULL};
@@ -89,7 +89,7 @@ static bool waits_for_a_lock(void *db)
                           "oid FROM pg_database WHERE datname = current_database())") > 0;
 }
 
-/* A backup reads all tables for a long time. */
+/* A backup locks all tables for a long time. */
 START_TEST(a_migration_that_waits_for_a_lock_holds_nobody_up)
 {
     start_wave("reload-lock", NULL);
@@ -122,7 +122,7 @@ static bool is_vacuumed(void *db)
                           " AND l.mode = 'ShareUpdateExclusiveLock'") > 0;
 }
 
-/* PostgreSQL's own, which gives way to who waits for longer than deadlock_timeout. */
+/* PostgreSQL's autovacuum is canceled when another session waits longer than deadlock_timeout. */
 START_TEST(a_migration_has_a_vacuum_give_way)
 {
     start_wave("reload-vacuum", NULL);
@@ -166,7 +166,7 @@ START_TEST(jobs_and_channels_follow)
     host_stop(wave->host);
 }
 
-/* Nothing may be missed between the reload's answer and the first notification. */
+/* No notification may be missed after the reload's response. */
 START_TEST(a_module_that_comes_hears_at_once)
 {
     wave = wave_prepare("reload-hear", NULL);
@@ -225,7 +225,7 @@ static void *run_in_background(void *arg)
     return NULL;
 }
 
-/* Begins a request and returns once it is being served. */
+/* Starts a request and returns once the host is serving it. */
 static void begin(struct background *background)
 {
     ck_assert_int_eq(pthread_create(&background->thread, NULL, run_in_background, background), 0);

@@ -1,5 +1,5 @@
-/* Reloads and starts that are refused, with one precise word: nothing changes. Faults F30 and F31.
- */
+/* Reloads and starts that are refused with a precise message: nothing changes. Faults F30 and
+ * F31. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,8 +136,8 @@ static void change_depth(void)
 static const struct mistake {
     const char *name;
     void (*make)(void);
-    const char *reason;                           /* in what `busbar reload` says */
-    enum { BY_RELOAD, BY_START, BY_CHECK } found; /* the first that does */
+    const char *reason;                           /* in the output of `busbar reload` */
+    enum { BY_RELOAD, BY_START, BY_CHECK } found; /* the first command that finds it */
 } mistakes[] = {
     {"yaml", break_yaml, ".yaml:", BY_CHECK},
     {"pipe", make_pipe, ".yaml: is no regular file", BY_CHECK},
@@ -165,7 +165,7 @@ START_TEST(a_mistake_is_named_and_changes_nothing)
     mistake->make();
     wave_refused(wave, mistake->reason);
     wave_expect(wave, 1, "hello");
-    wave_log_soon(wave, "reload refused"); /* a thread writes it */
+    wave_log_soon(wave, "reload refused"); /* a thread writes the line */
     ck_assert_int_eq(wave_logged(wave, "reload refused"), 1);
     ck_assert_int_eq(wave_logged(wave, "wave 1 closes (hello)"), 0);
     wave_drained(wave);

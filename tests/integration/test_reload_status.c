@@ -1,4 +1,4 @@
-/* The control socket, what `busbar status` shows, and reloads on two hosts: fault F38. */
+/* The control socket, the output of `busbar status`, and reloads on two hosts: fault F38. */
 #include <string.h>
 #include <sys/stat.h>
 

@@ -20,7 +20,8 @@ static bool is_waited(void *unused)
     return sql_number(db, "SELECT count(*) " WAITING) > 0;
 }
 
-/* Whether a commit waits by now: PostgreSQL takes the setting over a moment after the signal. */
+/* Returns whether a commit waits by now: PostgreSQL applies the setting a moment after the
+ * signal. */
 static bool waits(void *arg)
 {
     PGconn *probe = arg;
@@ -38,7 +39,7 @@ static bool waits(void *arg)
     return is_waited(NULL);
 }
 
-/* Nobody has this name, so each commit waits for ever. */
+/* No standby has this name, so each commit waits forever. */
 static void require_standby(void)
 {
     PGconn *probe = database_connect(primary, "replication");
@@ -74,7 +75,7 @@ static const char *const ways[] = {"write/one", "unit/one", "transaction/one", "
 static const char *const ends[] = {"pg_cancel_backend", "pg_terminate_backend"};
 enum { WAYS = 4, ENDS = 2 };
 
-/* Jobs commit at the same time, so all that wait are ended until the answer is here. */
+/* Jobs commit at the same time, so all waiting sessions are ended until the response is here. */
 static struct wire_answer *answer_to(struct wire *wire, const char *end)
 {
     struct wire_answer *answer = NULL;
@@ -86,7 +87,7 @@ static struct wire_answer *answer_to(struct wire *wire, const char *end)
     return answer;
 }
 
-static size_t logged; /* bytes of the host's log that are of earlier tests */
+static size_t logged; /* bytes of the host's log from earlier tests */
 
 static bool is_logged(void *words)
 {
@@ -118,7 +119,7 @@ START_TEST(a_commit_that_no_standby_confirms_is_no_success)
     ck_assert(wait_until(
         is_logged, (void *)(uintptr_t) "a commit was not confirmed by the synchronous standby",
         1000));
-    /* the hook would have run by now: it was started before the answer was sent */
+    /* the hook would have run by now, because hooks start before the response is sent */
     ck_assert(!is_logged((void *)(uintptr_t) "hook=poke.poked"));
 }
 END_TEST
@@ -132,7 +133,7 @@ static struct wire *post_with_key(void)
     return wire;
 }
 
-/* The first response is stored on the primary, and counts only when the standby has it, too. */
+/* The first response is stored on the primary, but counts only when the standby has it, too. */
 START_TEST(a_repeated_request_waits_for_the_standby_as_the_first_one)
 {
     require_standby();
@@ -157,7 +158,7 @@ START_TEST(a_repeated_request_waits_for_the_standby_as_the_first_one)
 }
 END_TEST
 
-/* The step is there and recorded, but the command has to be repeated. */
+/* The step is applied and recorded, but the command fails and has to be repeated. */
 START_TEST(a_migration_that_no_standby_confirms_is_no_success)
 {
     const char *name = text("replication_%s", ends[_i]);

@@ -1,5 +1,5 @@
 /*
- * The shape of responses: one error body for every status, request ids, CORS, HEAD, OPTIONS, the
+ * The form of responses: one error body for every status, request ids, CORS, HEAD, OPTIONS, the
  * client's address behind proxies; threats H03, H13, H15, W05.
  */
 #include <string.h>
@@ -161,7 +161,7 @@ START_TEST(only_the_configured_origin_is_answered)
     }
     struct wire_answer *none = wire_ask(host, "GET /api/health HTTP/1.1\r\nHost: x\r\n\r\n");
 
-    ck_assert_str_eq(wire_header(none, "Vary"), "Origin"); /* a cache may give it to an origin */
+    ck_assert_str_eq(wire_header(none, "Vary"), "Origin"); /* a cache may return it to an origin */
 }
 
 START_TEST(an_error_can_be_read_by_the_configured_origin)
@@ -253,7 +253,7 @@ START_TEST(a_query_is_checked)
         ck_wire_error(answer, queries[_i].status);
 }
 
-/* H06: X-Forwarded-For counts only where it comes from a trusted proxy. */
+/* H06: X-Forwarded-For counts only if it comes from a trusted proxy. */
 static const struct {
     const char *from, *forwarded, *client;
 } forwards[] = {

@@ -1,4 +1,4 @@
-/* The signing key is replaced, threat J17, on two hosts with one database. */
+/* Replacing the signing key, threat J17, on two hosts with one database. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -46,7 +46,7 @@ struct logger {
     const struct host *host;
     struct person person;
     int good;
-    char *bad; /* the first answer that was none */
+    char *bad; /* the first response that was not good */
 };
 
 static atomic_bool rotated;

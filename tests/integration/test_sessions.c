@@ -1,6 +1,7 @@
 /*
- * How sessions end, on two hosts with one database, threats J16, J18 to J20 and J23: at once where
- * it is done, within a second everywhere else, and whatever happens to Redis and the signals.
+ * How sessions end on two hosts with one database, threats J16, J18 to J20 and J23: at once on the
+ * host of the request, within a second on every other host, whatever happens to Redis and the
+ * notifications.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -25,15 +26,16 @@ struct racer {
     pthread_t thread;
     const struct host *host;
     const char *token;
-    atomic_int good; /* read while it races */
+    atomic_int good; /* read during the race */
     int late_good, revoked, other;
 };
 
 static atomic_bool logged_out;
 
 /*
- * Asks until three requests that began after the logout's answer are through. Whether one began
- * after it is read before it is sent, so late_good counts no request that was under way.
+ * Sends requests until three that began after the logout's response have finished. Whether a
+ * request began after it is read before sending, so late_good counts no request that was already
+ * running.
  */
 static void *race(void *arg)
 {
@@ -93,7 +95,8 @@ START_TEST(no_request_that_starts_after_a_logout_passes)
     me_soon(two, person->token, 401, REVOKED);
 }
 
-/* The same without a race, as fast as one caller can: the answer to the logout is the border. */
+/* Without a race, as fast as a single client can: the next request follows the logout's response
+ * directly. */
 START_TEST(the_next_request_after_a_logout_is_refused)
 {
     struct person *person = person_make(one, admin_of(one), "next", NULL);
@@ -162,7 +165,8 @@ START_TEST(a_deleted_account_is_gone_everywhere)
              401, "Unauthorized");
 }
 
-/* Ends the connections on which the hosts hear of changes; false while one of them is away. */
+/* Ends the connections on which the hosts receive changes; returns false unless both are
+ * connected. */
 static bool ears_cut(void *db)
 {
     return sql_number(db, "WITH listeners AS MATERIALIZED (SELECT pid FROM pg_stat_activity WHERE "
@@ -172,7 +176,7 @@ static bool ears_cut(void *db)
                           "WHERE (SELECT count(*) FROM listeners) > 1") > 1;
 }
 
-/* Both listeners are cut just before the change. */
+/* Both hosts lose these connections just before the change. */
 START_TEST(a_change_is_seen_within_a_second_though_signals_are_lost)
 {
     struct person *admin = admin_of(one);
@@ -228,8 +232,8 @@ struct entrant {
     pthread_t thread;
     const struct person *person;
     atomic_bool *stop;
-    struct answer *answer;     /* the one login, or */
-    const char *tokens[10000]; /* all that it got */
+    struct answer *answer;     /* the response to the one login, or */
+    const char *tokens[10000]; /* all tokens it received */
     size_t count;
 };
 
@@ -253,7 +257,7 @@ static bool waits_for_sessions(void *arg)
                            "AND query LIKE '%auth_session%' AND datname = current_database()") > 0;
 }
 
-/* Between the check of the password and the session, the password is changed. */
+/* The password is changed after it was checked and before the session is made. */
 START_TEST(a_login_under_way_does_not_survive_another_password)
 {
     static struct entrant entrant;
@@ -289,7 +293,7 @@ static void *enter_often(void *arg)
     return NULL;
 }
 
-/* Whatever a login of the old password got, it has ended when the change is answered. */
+/* All sessions made with the old password have ended when the change is answered. */
 START_TEST(no_login_with_the_old_password_is_left)
 {
     static struct entrant entrants[8];
@@ -358,7 +362,7 @@ START_TEST(a_revoked_token_stays_revoked_whatever_happens_to_redis)
     process_stop(pid, SIGTERM, 5000);
 }
 
-/* A host that starts later, with nothing in memory, says the same. */
+/* A host that starts later, with nothing in memory, gives the same responses. */
 START_TEST(a_restarted_host_knows_what_was_revoked)
 {
     struct person *person = person_make(one, admin_of(one), "restart", NULL);

@@ -1,5 +1,5 @@
-/* What modules send to PostgreSQL: what is never sent, what is said of what fails, and what the
- * connections are set to, whatever the database, its url and the environment say. */
+/* Statements of modules: which are never sent, how failures are reported, and the settings of
+ * connections, whatever the database, its URL and the environment say. */
 #include <string.h>
 
 #include "poke.h"
@@ -29,7 +29,8 @@ static int64_t rows(const char *what)
     return strtoll(count, NULL, 10);
 }
 
-/* A line of the log with all these words; fails the test where there is none within a second. */
+/* Waits for a line of the log with all these words; fails the test if there is none within a
+ * second. */
 struct wanted_line {
     const struct host *host;
     const char *const *words;
@@ -116,8 +117,8 @@ START_TEST(a_failed_statement_is_named)
                            "statement=\"SELECT 1 / 0"));
 }
 
-/* A mistake of the module, in whichever way the statement is sent; once, and the connection stays.
- */
+/* These are mistakes of the module, however the statement is sent; it is sent once, and the
+ * connection stays. */
 static const struct {
     const char *name, *sqlstate;
 } mistakes[] = {{"missing", "42P01"},          {"missing-column", "42703"},
@@ -139,7 +140,7 @@ START_TEST(a_mistake_in_a_statement_is_not_the_databases)
                            text("sqlstate=%s", mistakes[_i].sqlstate)));
 }
 
-/* Another host's, which holds its lock: the table may be there soon. */
+/* Another host holds the lock of migrations, so the table may exist soon. */
 START_TEST(what_is_undefined_while_a_migration_runs_passes)
 {
     PGconn *db = database_connect(the_postgres, "statements");
@@ -171,7 +172,7 @@ START_TEST(a_module_whose_file_shows_one_is_not_loaded)
     ck_assert(!host_run(own));
 }
 
-/* Together they would want all connections for transactions at once. */
+/* Running together, they would need all connections for transactions at once. */
 START_TEST(jobs_that_run_once_fall_due_one_after_another)
 {
     PGconn *db = database_connect(the_postgres, "statements");
@@ -185,7 +186,7 @@ START_TEST(jobs_that_run_once_fall_due_one_after_another)
     PQfinish(db);
 }
 
-/* One that PostgreSQL cannot prepare is no reason to give a connection up. */
+/* A statement that PostgreSQL cannot prepare is not a reason to drop the connection. */
 START_TEST(a_statement_that_does_not_parse_costs_no_connection)
 {
     const char *before = answer_text(poke(host, "GET", "query/pid", 200), "cell");
@@ -220,7 +221,7 @@ static const char *printed(const struct host *on)
     return text("%.*s", (int)strcspn(last, "\n"), last);
 }
 
-/* The settings of the database, of the role and of the environment. */
+/* Settings of the database, the role and the environment. */
 START_TEST(a_foreign_style_of_the_database_is_not_taken)
 {
     static const char *const environment[] = {"PGTZ=Europe/Berlin", "PGDATESTYLE=German", NULL};
@@ -242,7 +243,7 @@ START_TEST(a_foreign_style_of_the_database_is_not_taken)
     host_stop(own);
 }
 
-/* migrate made its tables where serve looks for them. */
+/* migrate must create its tables in the schema in which serve looks for them. */
 START_TEST(options_of_the_url_hold_for_all)
 {
     const char *database = database_make(the_postgres, "statements_options");
@@ -266,7 +267,7 @@ START_TEST(options_of_the_url_hold_for_all)
     host_stop(own);
 }
 
-/* Of a unix socket they are kept and not used. */
+/* On a unix socket PostgreSQL stores keepalive settings without using them. */
 START_TEST(the_server_is_asked_for_keepalives_unless_the_url_has_its_own)
 {
     struct postgres at = *the_postgres;
@@ -342,8 +343,8 @@ START_TEST(a_job_whose_lock_is_held_elsewhere_is_reported)
     ck_assert_ptr_null(strstr(http(host, "GET", "/metrics", NULL, NULL)->body, SKIPPED_SINCE));
 }
 
-/* All of them can be changed by a function that a statement calls, which nobody sees in its text.
- */
+/* A function that a statement calls can change all of these, and the text of the statement does not
+ * show it. */
 static const char *const reported[] = {"TimeZone",
                                        "DateStyle",
                                        "IntervalStyle",
@@ -392,7 +393,8 @@ static struct wire *ask(const struct host *on, const char *name)
     return wire;
 }
 
-/* It was on its way when the settings changed, so it is asked again on another connection. */
+/* The second statement was already sent when the settings changed, so it is sent again on another
+ * connection. */
 START_TEST(what_was_on_its_way_behind_a_changed_setting_is_not_answered_with_it)
 {
     struct host *own = poke_start(&(struct host_spec){
@@ -404,7 +406,7 @@ START_TEST(what_was_on_its_way_behind_a_changed_setting_is_not_answered_with_it)
     struct wire *first = ask(own, "held");
     ck_assert(wait_until(is_at_the_gate, db, 5000));
     struct wire *second = ask(own, "calm");
-    ck_status(http(own, "GET", "/api/health", NULL, NULL), 200); /* the only loop has read it */
+    ck_status(http(own, "GET", "/api/health", NULL, NULL), 200); /* `second` has been read */
     sql_run(db, "SELECT pg_advisory_unlock(" POKE_GATE ")");
     ck_assert_int_eq(wire_read(first, 5000)->status, 200);
     ck_assert_int_eq(wire_read(second, 5000)->status, 200);

@@ -1,7 +1,7 @@
 /*
- * What the reference says of every operation in the same words (400, 408, 413, 414, 415, 422, 503)
- * occurs at every one: each operation is asked so that the host has to refuse it with that status.
- * So are conflicts that an operation shares with others, or that no other suite comes to.
+ * The reference gives the same statuses (400, 408, 413, 414, 415, 422, 503) for every operation;
+ * this suite makes each operation return each of them. It also tests conflicts that several
+ * operations share or that no other suite produces.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 enum { OPERATIONS_MAX = 400, SOON_MS = 10000, UPLOADS_MAX = 3 };
 
 struct operation {
-    const char *method, *written, *path; /* the path with something in the place of its names */
+    const char *method, *written, *path; /* the path with values for its variables */
     const char *token;
     bool open; /* no token is needed */
     const json_t *responses, *body;
@@ -37,7 +37,7 @@ static struct host_spec spec_of(const char *name)
                                            harness_path(text("%s-documents", name)))};
 }
 
-/* Ids that name nothing. */
+/* The ids in the path do not exist. */
 static const char *path_for(const char *written)
 {
     const char *at = strchr(written, '{'), *value = "999999999";
@@ -184,7 +184,7 @@ START_TEST(a_target_that_is_too_long_is_refused_where_one_may_be)
     ck_assert_uint_gt(told, 0);
 }
 
-/* All at a time: each waits as long as the host does. */
+/* All requests are sent at once, because each waits as long as the host does. */
 START_TEST(a_body_that_does_not_come_is_refused_where_one_is_taken)
 {
     struct wire *wires[OPERATIONS_MAX] = {NULL};
@@ -218,7 +218,7 @@ START_TEST(a_body_that_does_not_come_is_refused_where_one_is_taken)
     "{\"participant1\":\"one@example.com\",\"participant2\":\"" name                               \
     "@example.com\",\"username\":\"one@example.com\",\"chatEntry\":\"a\"}"
 
-/* What each operation that makes something takes, and the same of another thing. */
+/* A valid body for each operation that creates something, and a second one for another object. */
 static const struct made {
     const char *path, *type, *body, *other;
     bool by_api_user;
@@ -297,7 +297,7 @@ START_TEST(a_key_of_another_request_is_refused_where_something_is_made)
 
 #define TWIN "Twin"
 
-/* Whether the path names a device; its own path with the name that two devices have. */
+/* Returns the path with a name that two devices have, or NULL if the path names no device. */
 static const char *twin_path(const struct operation *operation)
 {
     static const char name[] = "{externalId}";
@@ -319,7 +319,7 @@ static const char *twin_body(const struct operation *operation)
     return strstr(operation->written, "/meter-reads/") ? READING("07") : "{\"siteName\":\"x\"}";
 }
 
-/* Two organizations have a device of this name, and an Admin means one of them. */
+/* Two organizations have a device of this name, and the Admin must say which one it means. */
 START_TEST(a_name_that_two_devices_have_is_refused_wherever_one_is_meant)
 {
     const struct person *other = person_make(host, admin, "statuses.twin", NULL);
@@ -364,7 +364,7 @@ START_TEST(more_bulk_uploads_at_a_time_than_there_may_be_are_refused)
     ck_assert_int_eq(taken, UPLOADS_MAX);
 }
 
-/* Both have the old password right; the second to store finds another one there. */
+/* Both requests have the correct old password; the second one to be stored finds it changed. */
 START_TEST(of_two_changes_of_a_password_at_once_one_is_refused)
 {
     long seen = 0;
@@ -390,7 +390,7 @@ START_TEST(of_two_changes_of_a_password_at_once_one_is_refused)
     ck_assert_int_eq(seen, 409);
 }
 
-/* An Admin acts for any organization that there is. */
+/* An Admin may act for any existing organization. */
 START_TEST(a_group_of_an_organization_that_is_not_there_is_refused)
 {
     ck_status(http(host, "POST", "/api/device-group?organizationId=999999999", admin->token,
@@ -399,20 +399,21 @@ START_TEST(a_group_of_an_organization_that_is_not_there_is_refused)
               404);
 }
 
-/* What the operations take that give tokens and accounts, each of its own. */
+/* Members for all operations that return tokens or create accounts; each uses its own. */
 static const char everything[] =
     "{\"firstName\":\"A\",\"lastName\":\"B\",\"email\":\"a@example.com\",\"orgName\":\"C\","
     "\"password\":\"twelve letters\",\"grant_type\":\"client_credentials\",\"client_id\":\"a\","
     "\"client_secret\":\"b\"}";
 
-/* Whether it asks the database though it needs no token: it looks into it, or somebody up in it. */
+/* Returns whether the operation queries the database; open ones do if they report its state or look
+ * up an account. */
 static bool asks_database(const struct operation *operation)
 {
     return !operation->open || operation->body || !strcmp(operation->path, "/api/health/ready") ||
            !strcmp(operation->path, "/api/health/status");
 }
 
-/* Who asks cannot be told without it. */
+/* Without the database, no caller can be authenticated. */
 START_TEST(without_its_database_all_that_asks_it_is_unavailable)
 {
     struct host_spec spec = spec_of("statuses_without");

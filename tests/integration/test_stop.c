@@ -1,4 +1,4 @@
-/* SIGTERM at bad moments: who was there before is served, and nothing that hangs holds it up. */
+/* SIGTERM at bad moments: earlier clients are served, and nothing that hangs delays the stop. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,15 +10,15 @@
 #include "wire.h"
 
 enum {
-    COMERS = 300, /* more than a loop accepts in a turn */
+    COMERS = 300, /* more than a loop accepts in one iteration */
     RUNS = 8,     /* of module_wave.c */
     LOCK_MS = 5000,
-    GONE_MS = 9000 /* five seconds for threads; ten would be those of requests */
+    GONE_MS = 9000 /* the limit for threads is 5 s, for requests 10 s */
 };
 
 static const char *const get_health = "GET /api/health HTTP/1.1\r\nHost: x\r\n\r\n";
 
-/* The kernel has taken their connections, the host has not: it is paused. */
+/* The host is paused, so the kernel has accepted the connections and the host has not. */
 START_TEST(who_has_connected_before_a_stop_is_answered)
 {
     struct host *host = host_start(&(struct host_spec){
@@ -54,10 +54,10 @@ static bool is_live(void *host)
     return strstr(host_ask(host, "status", &status), "generation 2: live") != NULL;
 }
 
-/* The host ends with threads that still wait, and says so; that they leak is no news. */
+/* The host ends with waiting threads and logs that; reports of thread leaks are expected. */
 static const char *const unfinished[] = {"TSAN_OPTIONS=report_thread_leaks=0", NULL};
 
-/* Another host migrates for long; a reload waits to hand the migration on. */
+/* Another host runs a long migration, and a reload waits for it. */
 START_TEST(a_reload_that_waits_for_a_migration_holds_up_no_stop)
 {
     const char *database = database_make(the_postgres, "stop_migrate");
@@ -76,7 +76,7 @@ START_TEST(a_reload_that_waits_for_a_migration_holds_up_no_stop)
     PQfinish(db);
 }
 
-/* The first loop ends last, so what a request hands on is done, whichever loop's turn it is. */
+/* The first loop ends last, so functions that a request schedules run, on whichever loop. */
 START_TEST(what_a_request_hands_on_while_the_host_stops_is_done)
 {
     struct wave *wave = wave_prepare("stop-run", NULL);
@@ -94,7 +94,7 @@ START_TEST(what_a_request_hands_on_while_the_host_stops_is_done)
     ck_assert_int_eq(wave_logged(wave, "wave 1 ran late"), RUNS);
 }
 
-/* The worker of a host with a supervisor; else the host itself. */
+/* Returns the worker of a host with a supervisor, otherwise the host itself. */
 static pid_t worker_of(const struct host *host)
 {
     const char *children =
@@ -103,7 +103,7 @@ static pid_t worker_of(const struct host *host)
     return host->supervised ? (pid_t)strtol(children, NULL, 10) : host->pid;
 }
 
-/* With a supervisor and without. */
+/* Tests a host with a supervisor and one without. */
 START_TEST(signals_without_a_use_end_nothing_and_secrets_are_not_shown)
 {
     static const int unused[] = {SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGPWR};
@@ -135,7 +135,7 @@ START_TEST(signals_without_a_use_end_nothing_and_secrets_are_not_shown)
     ck_status(http(host, "GET", "/api/health", NULL, NULL), 200);
     ck_assert_int_eq(worker_of(host), processes[1]);
 
-    /* a reload still finds what the configuration names */
+    /* a reload still finds the files that the configuration names */
     const char *said = host_ask(host, "reload", &status);
 
     ck_assert_msg(!status, "%s", said);

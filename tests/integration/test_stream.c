@@ -1,4 +1,4 @@
-/* The live stream: who gets what, on two hosts of one database. */
+/* The live stream: who receives which messages, on two hosts with one database. */
 #include <string.h>
 
 #include "live.h"

@@ -1,6 +1,6 @@
 /*
- * The live stream: those that are behind. A reader that takes what it is given loses nothing,
- * however much comes at once, and accounts take turns in catching up.
+ * Live streams with a backlog. A client that reads loses nothing, however much comes at once, and
+ * accounts take turns in catching up.
  */
 #include <string.h>
 
@@ -9,12 +9,12 @@
 #include "suites.h"
 
 enum {
-    BURST = 1500, /* messages that become visible at once: some pages, and many buffers */
-    LONG = 2000,  /* bytes of one */
-    BULK = 6000,  /* of such messages are more than a host keeps in memory */
+    BURST = 1500, /* messages that become visible at once: several pages, and many buffers */
+    LONG = 2000,  /* bytes of a message */
+    BULK = 6000,  /* this many long messages are more than a host keeps in memory */
     MANY = 200,   /* streams of one account */
     SERVED_MS = 30000,
-    PAGES = 12, /* that those who come again are behind */
+    PAGES = 12, /* the backlog of clients that reconnect */
     PAGE = 512
 };
 
@@ -53,7 +53,8 @@ static bool somebody_is_behind(void *arg)
     return metric("busbar_chat_listeners", "state=\"behind\"") > 0;
 }
 
-/* As if other hosts had stored them: `count` messages from number `from` on, in one transaction. */
+/* Stores messages as other hosts would: `count` messages from number `from` on, in one
+ * transaction. */
 static void store(const struct talk *in, int from, int count, int length)
 {
     sql_text(db,
@@ -112,9 +113,10 @@ START_TEST(who_pauses_for_longer_than_memory_lasts_goes_on_without_a_gap)
     stop();
 }
 
-/* ---- many come again at once ---- */
+/* ---- many clients reconnect at once ---- */
 
-/* Messages between strangers, a transaction for every 64; the number of the first one. */
+/* Stores messages between other people, 64 in each transaction; returns the number of the first
+ * one. */
 static int64_t make_history(void)
 {
     struct person *stranger = person_make(host, admin, "strangers", NULL);
@@ -126,15 +128,16 @@ static int64_t make_history(void)
     return first;
 }
 
-/* While nobody can read messages, streams open and all begin to catch up at one moment. */
+/* While the lock is held no messages can be read, so all streams that open begin to catch up at the
+ * same moment. */
 static void hold_messages(void)
 {
     sql_run(db, "BEGIN");
     sql_run(db, "LOCK TABLE chat_entry IN ACCESS EXCLUSIVE MODE");
 }
 
-/* One that shares a batch of statements with a page that is held is answered 503, and comes again.
- */
+/* Opens a stream. If its statements share a batch with a page that is held, the response is a 503,
+ * and it tries again. */
 static struct sse *open_one(int64_t place)
 {
     char *last = text("%jd-0-", (intmax_t)place);
@@ -154,7 +157,7 @@ static void open_many(struct sse **many, int64_t first, int apart)
         many[i] = open_one(first + i % 20 * apart);
 }
 
-/* How many have had their only message; each is counted once, and closed. */
+/* Returns how many streams have received their only message; each is counted once, and closed. */
 static int served(struct sse **many)
 {
     int count = 0;

@@ -1,4 +1,4 @@
-/* The live stream: what ends it, and how many there may be. */
+/* The end of live streams, and their limits. */
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -124,7 +124,7 @@ START_TEST(an_account_has_a_limit_of_its_own)
     host_stop(few);
 }
 
-/* Headers alone, nothing of a body, and no stream that stays open behind them. */
+/* The response has only headers, no body, and no stream stays open after it. */
 START_TEST(who_asks_for_the_head_of_a_stream_gets_no_stream)
 {
     struct host_spec spec = live_spec;
@@ -155,7 +155,7 @@ START_TEST(who_asks_for_the_head_of_a_stream_gets_no_stream)
 
 enum { MANY = 400, AT_ONCE = 24 };
 
-/* The first bytes of an answer that goes on. */
+/* Returns whether a response that is still being sent begins with 200. */
 static bool begins_with_200(const struct wire *wire)
 {
     struct pollfd ready = {.fd = wire->fd, .events = POLLIN};

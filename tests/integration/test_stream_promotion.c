@@ -15,7 +15,7 @@ static void run(const char *const *argv)
     ck_assert_msg(process_run(&spec) == 0, "%s: %s", argv[0], file_text(log));
 }
 
-/* A started standby of this server, made by pg_basebackup. */
+/* Makes and starts a standby of this server, using pg_basebackup. */
 static struct postgres *standby_make(const struct postgres *primary, const char *name)
 {
     struct postgres *standby = kept(calloc(1, sizeof *standby));
@@ -51,8 +51,8 @@ static bool receives_nothing(void *standby)
 }
 
 /*
- * Replays all that the primary has written, then receives nothing more. Many pages stay dirty, so
- * that the checkpoint that follows a promotion takes minutes.
+ * Waits until the standby has replayed everything, then cuts it off. Many pages stay dirty, so that
+ * the checkpoint after a promotion takes minutes.
  */
 static void cut_off(const struct postgres *primary, PGconn *before, PGconn *standby)
 {
@@ -71,7 +71,7 @@ static bool is_well(void *arg)
     return http(arg, "GET", "/api/health/status", NULL, NULL)->status == 200;
 }
 
-/* The next event is a reset: the client reads the chains again. */
+/* The next event is a reset, after which a client reads the chains again. */
 static void expect_reset(struct sse *sse)
 {
     struct sse_event *event = sse_next(sse, SOON_MS);
@@ -112,7 +112,7 @@ START_TEST(a_client_that_resumes_after_a_promotion_begins_anew_once)
     ck_assert_str_eq(sql_text(after, "SELECT pg_promote()", 0, NULL), "t");
     ck_assert(wait_until(is_well, host, SERVING_MS));
 
-    /* the numbers of the lost transactions are used a second time, and passed */
+    /* new transactions reuse the numbers of the lost ones, and go beyond them */
     for (int i = 0; i < KEPT; i++)
         ck_status(talk_post(host, platform, &talk, "before@shop.example", text("kept %d", i)), 201);
     ck_assert_str_eq(sql_text(after, "SELECT max(xid) < $1::xid8 FROM chat_entry", 1, &lost), "t");

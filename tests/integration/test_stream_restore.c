@@ -12,10 +12,10 @@ struct scene_of_restore {
     struct host *host;
     struct person *admin, *platform;
     struct talk talk;
-    char *last_id; /* the last event that a client saw before */
+    char *last_id; /* the last event that a client received before the restore */
 };
 
-/* Takes so many numbers of transactions. */
+/* Uses up this many transaction numbers. */
 static void burn(PGconn *db, int count)
 {
     sql_run(db, text("DO $$ BEGIN FOR i IN 1..%d LOOP PERFORM pg_current_xact_id(); COMMIT;"
@@ -31,7 +31,7 @@ static void run(const char *const *argv)
     ck_assert_msg(process_run(&spec) == 0, "%s: %s", argv[0], file_text(log));
 }
 
-/* A database of that name in the other cluster, from a dump of the one here. */
+/* Restores a dump of this database into the other cluster, as a database of that name. */
 static void restore(const struct scene_of_restore *s, const char *name)
 {
     const char *file = text("%s/%s.dump", s->before->sockets, name);
@@ -60,7 +60,8 @@ static void post(const struct scene_of_restore *s, const char *entry)
     ck_status(talk_post(s->host, s->platform, &s->talk, "before@shop.example", entry), 201);
 }
 
-/* Two clusters, and messages in the first, whose numbers the second has not reached yet. */
+/* Makes two clusters, and messages in the first, whose transaction numbers the second has not
+ * reached. */
 static struct scene_of_restore make(const char *name)
 {
     struct scene_of_restore s = {.before = postgres_make(text("%s_before", name), false),
@@ -123,7 +124,7 @@ START_TEST(after_a_restore_new_messages_come_and_old_ones_do_not)
     live_expect(again, "new 2");
     live_expect(fresh, "new 2");
 
-    /* Through the numbers that the old messages have. */
+    /* Continues beyond the transaction numbers of the old messages. */
     PGconn *db = database_connect(s.after, "restored");
     const char *passed = "SELECT (pg_current_xact_id() > max(xid))::int FROM chat_entry"
                          " WHERE chat_entry LIKE 'old %'";
@@ -144,7 +145,7 @@ START_TEST(after_a_restore_new_messages_come_and_old_ones_do_not)
     postgres_stop(s.after, SIGINT);
 }
 
-/* The host does not end: the server behind its socket is another one now. */
+/* The host keeps running while another server takes over its socket. */
 START_TEST(a_host_that_runs_across_a_restore_begins_its_streams_anew)
 {
     struct scene_of_restore s = make("swapped");

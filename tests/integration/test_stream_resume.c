@@ -1,4 +1,4 @@
-/* The live stream: coming again, and being behind. */
+/* Resuming live streams, and streams with a backlog. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -65,7 +65,8 @@ static void *post_many(void *arg)
 
 enum { EACH = 40 };
 
-/* That each of a writer's messages comes once, in its order, whatever is cut meanwhile. */
+/* Checks that each of a writer's messages comes once and in order, whatever connections are cut
+ * meanwhile. */
 static void note(int *seen, const struct sse_event *event)
 {
     int writer = 0, number = 0;
@@ -122,7 +123,7 @@ START_TEST(who_was_away_for_long_is_read_for_from_the_database)
     live_expect(sse, "last seen");
     host_stop(first);
     ck_assert(sse_ends(sse, SOON_MS));
-    /* as if live.other hosts had stored them, in transactions of their own */
+    /* stored as by other hosts, each in a separate transaction */
     for (int i = 0; i < 1500; i++)
         PQclear(PQexec(db, text("INSERT INTO chat_entry VALUES (%jd, %d, gen_random_uuid(),"
                                 " 'long@shop.example', 'missed %d', now())",
@@ -181,7 +182,7 @@ START_TEST(a_slow_reader_is_cut_and_delays_nobody)
     sse_close(quick);
 }
 
-/* In a transaction of its own, which is not over yet. */
+/* Stores messages in a separate transaction that is not committed yet. */
 static PGconn *begin_large(const struct talk *talk, const char *word)
 {
     PGconn *db = database_connect(the_postgres, "stream_resume");
@@ -201,8 +202,8 @@ static void commit(PGconn *db)
     PQfinish(db);
 }
 
-/* Both hosts read two transactions of many pages each, one in this order and one in the other, and
- * a client goes from one to the other in the middle. */
+/* Both hosts read two transactions of many pages, in opposite orders, and a client changes from one
+ * host to the other in the middle. */
 START_TEST(a_place_in_one_large_transaction_holds_beside_another)
 {
     struct talk first =

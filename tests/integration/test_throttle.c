@@ -1,6 +1,6 @@
 /*
- * Failed logins are counted, threat L04: who guesses is stopped, who knows the password elsewhere
- * is not, and all hosts count together while Redis is there.
+ * Failed logins are counted, threat L04: a guesser is stopped, the account's owner at another
+ * address is not, and all hosts count together while Redis is available.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 #define BEHIND_PROXY "  trusted_proxies: [\"127.0.0.1/32\"]\n"
 
 static const char *database;
-static struct person *person; /* its e-mail and password; a database's, not a host's */
+static struct person *person; /* account in the database, not of one host */
 
 static struct host *start(const char *name, const char *redis, const char *auth)
 {
@@ -35,7 +35,7 @@ static void set_up(void)
     host_stop(host);
 }
 
-/* A login as it comes from that address. */
+/* Sends a login with that client address. */
 static struct answer *login_from(const struct host *host, const char *address, const char *email,
                                  const char *password)
 {
@@ -81,7 +81,7 @@ static void right(const struct host *host, const char *address, long status)
     right_of(host, person, address, status);
 }
 
-/* One guesser at one account, on whichever hosts; the owner comes from another address. */
+/* One guesser tries one account, on any host; the owner comes from another address. */
 static void one_guesser(const struct host *host, const struct host *other)
 {
     guess(host, "192.0.2.1", 2);
@@ -93,7 +93,7 @@ static void one_guesser(const struct host *host, const struct host *other)
     right(host, "192.0.2.1", 429);
 }
 
-/* From one address at many accounts. */
+/* One address tries many accounts. */
 static void many_accounts(const struct host *host)
 {
     for (int i = 0; i < 12; i++)
@@ -104,7 +104,8 @@ static void many_accounts(const struct host *host)
     right(host, "198.51.100.8", 200);
 }
 
-/* Who has logged in from an address is not shut out by others who are there, on whichever host. */
+/* A person who has logged in from an address is not locked out by other people there, on any
+ * host. */
 static void a_guesser_in_the_office(const struct host *host, const struct host *other)
 {
     right(host, "203.0.113.77", 200);
@@ -142,7 +143,7 @@ START_TEST(a_host_counts_alone_without_redis)
     host_stop(host);
 }
 
-/* With the right password, and yet it costs a hash for nothing each time. */
+/* The password is correct, but each login costs a hash for nothing. */
 START_TEST(logins_of_who_may_not_act_are_failures)
 {
     struct host *host = start("throttle-pending", "", STRICT);
@@ -197,7 +198,7 @@ START_TEST(registrations_are_counted_by_address)
     process_stop(pid, SIGTERM, 5000);
 }
 
-/* What was counted before Redis went away still counts. */
+/* Failures counted before Redis became unavailable still count. */
 START_TEST(a_host_goes_on_counting_when_redis_dies)
 {
     pid_t pid;
@@ -213,8 +214,8 @@ START_TEST(a_host_goes_on_counting_when_redis_dies)
 }
 
 /*
- * A Redis that answers reads and refuses writes, from one request to the next. Failures that Redis
- * counted before, and failures after that, add up, and hold once Redis takes writes again.
+ * Redis responds to reads and refuses writes from one request to the next. Failures that Redis
+ * counted earlier and later failures add up, and still count once Redis accepts writes again.
  */
 static void guess_while_redis_refuses_writes(const char *name, const char *break_it,
                                              const char *mend_it)
@@ -268,7 +269,8 @@ START_TEST(an_ipv6_network_is_one_address)
     host_stop(host);
 }
 
-/* X-Forwarded-For counts only from a trusted proxy: else everybody could be everybody. */
+/* X-Forwarded-For counts only from a trusted proxy, because otherwise every client could pretend to
+ * be another. */
 START_TEST(a_forged_address_does_not_escape)
 {
     struct host *host = host_start(&(struct host_spec){
@@ -298,8 +300,8 @@ static const char *wrong_guess(const char *email)
     return text("{\"username\":\"%s\",\"password\":\"a wrong guess\"}", email);
 }
 
-/* How many of those who guess at once, each from an address of its own, are told to come again;
- * `email` NULL: each guesses for another account. */
+/* Returns how many of the simultaneous guesses, each from a different address, get a 429; `email`
+ * NULL: each guess is for another account. */
 static int refused_guesses(const struct host *host, const char *email)
 {
     const char *headers[GUESSERS][2] = {{NULL}};
@@ -324,7 +326,8 @@ static int refused_guesses(const struct host *host, const char *email)
     return refused;
 }
 
-/* D2. The throttle would take hundreds; the pool takes its share of those who try one account. */
+/* D2: the throttle would accept hundreds of guesses; the pool limits how many of them try one
+ * account. */
 START_TEST(an_account_that_many_addresses_try_has_its_share_of_hashing)
 {
     struct host *host =
@@ -334,7 +337,7 @@ START_TEST(an_account_that_many_addresses_try_has_its_share_of_hashing)
                                        .auth = "  login_failures_per_account: 100\n",
                                        .http = BEHIND_PROXY "  share: 1\n  deadline: 60000\n"});
 
-    /* Made here, so that its hash costs what hashes cost by default, and guesses meet. */
+    /* The account is made here so that its hash has the default cost, and guesses overlap. */
     struct person *target = person_make(host, admin_of(host), "target", NULL);
 
     right_of(host, target, "203.0.113.90", 200);
@@ -355,7 +358,7 @@ START_TEST(the_window_ends)
     host_stop(host);
 }
 
-/* getAccess and the change of a password try passwords, too. */
+/* getAccess and changing the password also check passwords. */
 START_TEST(every_way_to_try_a_password_is_counted)
 {
     struct host *host = start("throttle-ways", "", STRICT);

@@ -1,7 +1,7 @@
 /*
- * Tokens, threats J01 to J15 and J22: what is not exactly a token of this service is 401, whatever
- * it pretends to be, costs nothing and leaves nothing. Forgeries that need the service's secret are
- * in tests/unit/test_token.c.
+ * Tokens, threats J01 to J15 and J22: anything that is not a valid token of this service gets a
+ * 401, costs nothing and leaves nothing. Forgeries that need the service's secret are in
+ * tests/unit/test_token.c.
  */
 #include <poll.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 
 static struct host *host;
 static struct person *person;
-static char *header, *payload, *signature; /* of its token: two decoded, the last as it stands */
+static char *header, *payload, *signature; /* of its token; the signature stays encoded */
 
 static void set_up(void)
 {
@@ -38,7 +38,7 @@ static void tear_down(void)
     host_stop(host);
 }
 
-/* GET /api/auth/me with these headers. */
+/* Sends GET /api/auth/me with these headers. */
 static struct answer *me_with(const char *first, const char *second)
 {
     const char *headers[] = {first, second, NULL};
@@ -62,13 +62,13 @@ static void refused(const char *token)
     ck_assert_double_lt(answer->seconds, 2);
 }
 
-/* Every refusal below would prove nothing if the token taken apart were not good. */
+/* Otherwise the refusals below would prove nothing. */
 START_TEST(the_token_put_together_again_is_good)
 {
     ck_status(me(assembled(header, payload, signature)), 200);
 }
 
-/* J01; L03's matrix has every route. */
+/* J01; the access matrix (L03) covers every route. */
 START_TEST(without_a_token_there_is_only_401_and_a_challenge)
 {
     static const char *const paths[] = {"/api/chat/conversations/user/a@example.com",
@@ -133,7 +133,7 @@ START_TEST(algorithm_none_is_401_with_and_without_a_signature)
     refused(assembled(header, payload, ""));
 }
 
-/* J06: the MAC is of the algorithm named, under a secret that many would use. */
+/* J06: the MAC uses the named algorithm, with a common secret. */
 START_TEST(another_algorithm_is_401)
 {
     static const char *const named[][2] = {{"\"HS384\"", "SHA384"}, {"\"HS512\"", "SHA512"},
@@ -179,7 +179,7 @@ START_TEST(a_strange_kid_is_401)
     ck_status(me(person->token), 200);
 }
 
-/* A socket that listens; *port is its port. */
+/* Returns a listening socket; *port is its port. */
 static int listener(int *port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
@@ -215,7 +215,7 @@ START_TEST(keys_named_in_the_header_are_neither_used_nor_fetched)
     close(fd);
 }
 
-/* J10, J11, J12, J14 as far as they can be without the secret */
+/* J10, J11, J12, J14, as far as possible without the secret */
 START_TEST(a_changed_payload_is_401)
 {
     static const char *const changes[][2] = {

@@ -1,6 +1,6 @@
 /*
- * Requests as clients send them: what costs no safety is taken, and what was passed over is told in
- * `warnings` of the answer's object, or in X-Ignored-Parameters.
+ * Tolerance: requests that are unusual but safe are accepted, and ignored parts are listed in the
+ * response's `warnings`, or in X-Ignored-Parameters.
  */
 #include <string.h>
 
@@ -44,7 +44,7 @@ static struct answer *get(const char *path)
     return ck_status(http(host, "GET", path, user->token, NULL), 200);
 }
 
-/* A member of the answer, or of the message or conversation in it, as JSON text. */
+/* Checks a member of the response, or of its message or conversation, as JSON text. */
 static void ck_member(const struct answer *answer, const char *name, const char *json)
 {
     static const char *const inner[] = {"message", "conversation"};
@@ -147,7 +147,7 @@ START_TEST(a_password_keeps_its_blanks_and_is_no_number)
     body = text("{\"username\":\"%s\",\"password\":\" long password \"}", email);
     ck_status(
         http_send(host, &(struct call){.method = "POST", .path = "/api/auth/login", .body = body}),
-        403); /* known, and pending */
+        403); /* a known account, still pending */
 }
 
 START_TEST(of_a_parameter_the_last_counts_and_a_limit_is_clamped)
@@ -203,7 +203,7 @@ START_TEST(warnings_are_stored_with_an_answer)
     ck_assert_str_eq(first->body, second->body);
 }
 
-/* UTC is meant where no offset says other; a + that was not encoded comes as a blank. */
+/* A time without an offset is in UTC; an unencoded + arrives as a space. */
 START_TEST(a_time_without_an_offset_is_in_utc)
 {
     static const char *const times[] = {"2026-05-01T00:00:00", "2026-05-01 00:00",

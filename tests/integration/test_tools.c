@@ -1,7 +1,7 @@
 /*
- * Modules of others, and the tools around them: hello of the examples, built from the installed
- * package alone; a module built against the first frozen headers (tests/witness); check, inspect
- * and modcheck; what a service manager hears.
+ * Third-party modules and the tools for them: the example hello, built from the installed package
+ * alone; a module built against the first frozen headers (tests/witness); check, inspect and
+ * modcheck; notifications to a service manager.
  */
 #include <stddef.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static struct person *admin, *platform;
 static const char *database, *hello, *notices;
 static int manager;
 
-/* The test plays the service manager. */
+/* The test acts as the service manager. */
 static void listen_for_notices(void)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -146,7 +146,7 @@ START_TEST(its_hooks_and_its_command_run)
     ck_assert_ptr_nonnull(strstr(file_text(host->log), "witness: 3 rows\n"));
 }
 
-/* Once the host has heard of it; `busbar reload` returns when it is over. */
+/* Waits until the host has received the signal. `busbar reload` returns when the reload is over. */
 START_TEST(a_reload_is_told_to_the_service_manager)
 {
     const char *const words[] = {"reload", NULL};
@@ -156,7 +156,7 @@ START_TEST(a_reload_is_told_to_the_service_manager)
     ck_assert(wait_until(is_noticed, "READY=1", 5000));
 }
 
-/* What a command printed; *status is its exit status. */
+/* Returns the output of a command; *status is its exit status. */
 static const char *output_of(const char *const *words, int *status)
 {
     const char *argv[8] = {harness_program(false)};
@@ -194,7 +194,7 @@ START_TEST(check_judges_without_a_server)
     ck_assert_ptr_nonnull(strstr(said, "module chat needs the service \"accounts\""));
 }
 
-/* The one mistake is the variable; it would be easy to look for it in the sections of modules. */
+/* Only the variable is wrong; an implementation could easily blame the modules' sections. */
 START_TEST(a_module_path_that_is_not_set_blames_no_section)
 {
     const char *conf = harness_path("tools-check.yaml");
@@ -242,7 +242,7 @@ static const char *configuration_with(const char *module)
     return conf;
 }
 
-/* A constructor that would end whoever runs it. */
+/* This constructor would end any process that runs it. */
 START_TEST(check_runs_no_line_of_a_module)
 {
     static const char *const edits[][2] = {
@@ -275,7 +275,8 @@ START_TEST(check_tells_what_the_linker_would_not_find)
                   said);
 }
 
-/* The linker gives each module its own libraries, whatever others in the list have brought. */
+/* The linker gives each module its own libraries, whatever other modules in the list have
+ * loaded. */
 START_TEST(check_takes_no_symbol_from_the_libraries_of_another_module)
 {
     static const char *const edits[][2] = {

@@ -118,7 +118,7 @@ START_TEST(a_crowd_on_all_loops_hears_everything_in_order)
     }
 }
 
-/* It is cut once its queue is full, and nobody waits for it. */
+/* The stream is closed once its queue is full, and no other stream waits for it. */
 START_TEST(who_does_not_read_is_left_behind)
 {
     char *big = kept(calloc(1, BIG + 1));
@@ -151,7 +151,7 @@ START_TEST(an_empty_chunk_is_nothing)
     sse_close(sse);
 }
 
-/* A worker of the module joins all of its streams again and again, under a lock of its own. */
+/* A worker of the module keeps joining all of its streams, under the module's own lock. */
 START_TEST(who_joins_while_a_client_leaves_joins_no_freed_stream)
 {
     enum { ROUNDS = 30, TOGETHER = 20 };

@@ -1,8 +1,8 @@
 /*
- * The operator's tour, with nothing but the installed package: change a setting, break the file,
- * add hello (examples/modules/hello), upgrade it by rename, go back, remove it; while many
- * connections that are kept open ask all the time. No request fails, no connection is closed, and
- * each step is to be seen in `busbar status`.
+ * The operator's tour with only the installed package: change a setting, break the file, add hello
+ * (examples/modules/hello), upgrade it by rename, go back, remove it, while many open connections
+ * send requests continuously. No request fails, no connection is closed, and `busbar status` shows
+ * each step.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,7 +17,7 @@
 
 enum { THREADS = 2, CONNECTIONS = 25, ANSWER_MS = 10000 };
 
-static struct wave tour; /* its file is hello's */
+static struct wave tour; /* uses the file of hello */
 static struct person *admin;
 static struct talk talk;
 static atomic_bool over;
@@ -44,7 +44,7 @@ static bool ask(struct wire *wire, int kind)
                     paths[kind], admin->token);
 }
 
-/* Only hello's route comes and goes. */
+/* Only hello's route may come and go. */
 static void judge(const struct wire_answer *answer, int kind)
 {
     int status = answer ? answer->status : 0;
@@ -59,7 +59,8 @@ static void judge(const struct wire_answer *answer, int kind)
     fprintf(stderr, "tour: kind %d: %d %s\n", kind, status, answer ? answer->body : "no answer");
 }
 
-/* Asks on all of its connections at once, again and again; a closed one is a failure. */
+/* Sends requests on all of its connections at once, repeatedly; a closed connection is a
+ * failure. */
 static void *load(void *arg)
 {
     struct wire *wires[CONNECTIONS];
@@ -80,7 +81,7 @@ static void *load(void *arg)
 
 /* ---- the operator ---- */
 
-/* By rename, as the manual says. */
+/* Installs a file by rename, as the manual says. */
 static void put(const char *built)
 {
     const char *newer = text("%s.new", tour.file);
@@ -106,7 +107,7 @@ static bool more_was_asked(void *than)
     return atomic_load(&asked) > *(long *)than + THREADS * CONNECTIONS || atomic_load(&failed);
 }
 
-/* Each step is served for a while before the next one. */
+/* Each step is used for a while before the next one. */
 static void let_be_used(void)
 {
     long before = atomic_load(&asked);

@@ -1,4 +1,4 @@
-/* Requests of modules to other servers: what is sent, what comes back, and what is refused. */
+/* Requests of modules to other servers: the request sent, the response received, and refusals. */
 #include <arpa/inet.h>
 #include <pthread.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static void tear_down(void)
     host_stop(closed_host);
 }
 
-/* ---- what is sent ---- */
+/* ---- requests ---- */
 
 START_TEST(a_request_goes_out_as_it_was_made)
 {
@@ -52,7 +52,7 @@ START_TEST(a_request_goes_out_as_it_was_made)
     ck_assert_ptr_null(caught_header(caught, "Expect"));
 }
 
-/* Without a body only those that always have one say how long it is. */
+/* Without a body, only methods that usually have one send a Content-Length. */
 static const struct {
     const char *method, *length;
 } bodiless[] = {{"GET", NULL}, {"HEAD", NULL}, {"OPTIONS", NULL}, {"DELETE", NULL},
@@ -86,7 +86,7 @@ START_TEST(connections_are_kept)
     ck_assert_int_eq((int)catcher_connections(catcher), 1);
 }
 
-/* ---- what comes back ---- */
+/* ---- responses ---- */
 
 START_TEST(an_answer_comes_back_whole)
 {
@@ -132,13 +132,13 @@ static const char *sized(int length)
 static const char whole[] = "HTTP/1.1 200 OK\r\nX-Name: value\r\nConnection: close\r\n\r\nbody";
 enum { HEAD_LENGTH = sizeof(whole) - sizeof("body") };
 
-/* A server that closes after so many bytes of it. */
+/* A server that closes after this many bytes of its response. */
 struct cut {
     int listener;
     size_t length;
 };
 
-/* By a limit of the request and by that of the settings, 1 MiB. */
+/* The limit is set by the request or by the settings, 1 MiB. */
 static const struct {
     int most, length;
     bool fits;
@@ -210,7 +210,7 @@ static void *answer_and_close(void *arg)
     return NULL;
 }
 
-/* The body ends with the connection: it is whole once the head is. */
+/* The body ends with the connection, so a response is complete once its head is. */
 START_TEST(a_head_that_is_cut_is_no_answer)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -245,7 +245,7 @@ START_TEST(what_is_no_header_is_left_out)
     ck_assert_int_eq((int)json_array_size(json_object_get(answer->json, "headers")), 2);
 }
 
-/* ---- what is refused ---- */
+/* ---- refusals ---- */
 
 static const char *const bad_urls[] = {
     "http://127.0.0.1/",

@@ -1,6 +1,7 @@
 /*
- * Events and deliveries of other days, as hosts find them that were stopped for long: what is too
- * old is not sent, and a day's partitions stay while anything in them is still to be sent.
+ * Events and deliveries of earlier days, as hosts find them after a long stop: deliveries that are
+ * too old are not sent, and a day's partitions stay while any of their deliveries must still be
+ * sent.
  */
 #include <sys/wait.h>
 
@@ -49,7 +50,8 @@ static bool are_delivered(void *arg)
     return number(NEW_ONES) >= *(const int64_t *)arg;
 }
 
-/* An event that was committed so many days ago, and waits to be expanded; its day, since 1970. */
+/* Makes an event that was committed this many days ago and waits to be expanded; returns its day,
+ * since 1970. */
 static int64_t seed_event(int days)
 {
     int64_t day = sql_number(db, text("SELECT (now() AT TIME ZONE 'UTC')::date - %d"
@@ -66,7 +68,7 @@ static int64_t seed_event(int days)
     return day;
 }
 
-/* Its deliveries lie, and end, as if they had been made in time. */
+/* Its deliveries are in that day's partition and expire as if they had been made in time. */
 START_TEST(an_event_that_waited_longer_than_max_age_is_not_sent)
 {
     int64_t hooks = HOOKS, day = seed_event(3);
@@ -80,7 +82,7 @@ START_TEST(an_event_that_waited_longer_than_max_age_is_not_sent)
     ck_assert_int_eq(number(text(OF_OLD_EVENT " AND id >> 32 = %jd", (intmax_t)day)), HOOKS);
 }
 
-/* Whether the partitions of a day were dropped. */
+/* Returns whether the partitions of a day were dropped. */
 static int64_t drop_day(int64_t day)
 {
     return sql_number(
@@ -115,7 +117,7 @@ static bool does_wait(void *arg)
                            PQbackendPID(waiter->connection))) > 0;
 }
 
-/* Runs it on another connection; it waits for a lock of `db` until `db` commits. */
+/* Runs the statement on another connection; once it waits for a lock of `db`, commits `db`. */
 static void run_beside(PGconn *other, const char *sql)
 {
     sql_run(other, "SET lock_timeout = 0");
@@ -135,7 +137,7 @@ static const char *answer_of(PGconn *other)
     return cell;
 }
 
-/* A resend is answered when its transaction is committed. */
+/* The resend is answered after its transaction is committed. */
 START_TEST(a_delivery_that_is_queued_again_while_its_day_is_dropped_stays)
 {
     PGconn *other = database_connect(the_postgres, PQdb(db));
@@ -154,7 +156,7 @@ START_TEST(a_delivery_that_is_queued_again_while_its_day_is_dropped_stays)
     PQfinish(other);
 }
 
-/* Rows that came before their day's partition are moved into it. */
+/* Rows that came before their day's partition was made are moved into it. */
 START_TEST(a_delivery_that_is_queued_again_while_its_day_is_made_is_queued)
 {
     static const char id[] = "webhook_day_floor((now() AT TIME ZONE 'UTC')::date + 50)";
@@ -192,7 +194,7 @@ static bool is_buried(void *arg)
     return sql_number(db, "SELECT count(*) FROM webhook_host WHERE id = 1000000") == 0;
 }
 
-/* Another host of this machine, whose heartbeat is good; `process` is its number. */
+/* Adds another host of this machine with a current heartbeat; `process` is its number. */
 static void add_host(pid_t process)
 {
     sql_run(db, text("INSERT INTO webhook_host (id, machine, process, heartbeat_at)"
@@ -201,8 +203,8 @@ static void add_host(pid_t process)
                      process));
 }
 
-/* Process 1 lives, but /proc shows another start time than the row, as it shows none at all for a
- * hidden process. */
+/* Process 1 is alive, but /proc shows another start time than the row, or none for a hidden
+ * process. */
 START_TEST(a_host_is_dead_only_when_its_process_is_or_its_heartbeat_is_old)
 {
     add_host(1);
@@ -240,8 +242,8 @@ static bool is_delivered_to(void *arg)
                        (intmax_t)((const struct webhook_count *)arg)->webhook)) > 0;
 }
 
-/* A host that holds more than a page of its scan, all for one webhook, has another webhook's
- * delivery that it does not know of. */
+/* A host owns more than a page of its scan, all for one webhook, and another webhook's delivery
+ * that it does not know of. */
 START_TEST(a_backlog_hides_no_delivery_that_nobody_has)
 {
     struct webhook_count silent = {

@@ -1,6 +1,4 @@
-/*
- * Whose a webhook is, and whose events it gets: threats O12, O13, O16, O17, O19.
- */
+/* Ownership of webhooks, and the events that they receive: threats O12, O13, O16, O17, O19. */
 #include <string.h>
 
 #include "hook_owners.h"
@@ -12,7 +10,7 @@ static void set_up(void)
     hook_owners_open("hookowners", "  timeout: 2\n");
 }
 
-/* O12: what is another's answers like what does not exist, and nothing is sent or changed. */
+/* O12: another account's webhook looks as if it did not exist, and nothing is sent or changed. */
 START_TEST(another_account_gets_404_for_everything_and_causes_nothing)
 {
     static const char *const calls[][3] = {
@@ -43,7 +41,7 @@ START_TEST(another_account_gets_404_for_everything_and_causes_nothing)
     ck_assert_ptr_null(webhook_listed(host, ben, made.id));
     ck_assert_ptr_nonnull(webhook_listed(host, admin, made.id));
     ck_status(webhook_call(host, admin, "POST", &made, "/test"), 200);
-    ck_assert_uint_eq(catcher_count(catcher), 1); /* the Admin's ping, and no other */
+    ck_assert_uint_eq(catcher_count(catcher), 1); /* the Admin's ping only */
 }
 
 /* O16 */

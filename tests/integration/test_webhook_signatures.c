@@ -1,4 +1,4 @@
-/* What a receiver gets: signatures over the exact bytes (S15), and who verifies them. */
+/* Requests to receivers: signatures over the exact bytes (S15), and the code that verifies them. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@ static void set_up(void)
     deliver_open("hooksign");
 }
 
-/* Characters that JSON writers disagree on. */
+/* Returns characters that JSON writers encode differently. */
 static char *odd_characters(void)
 {
     char controls[64] = "";
@@ -115,7 +115,7 @@ static bool says_ready(void *log)
     return strstr(file_text(log), "receiver ready") != NULL;
 }
 
-/* What people are told to start from: it takes what is genuine and refuses a wrong secret. */
+/* The examples that users start from accept genuine requests and refuse a wrong secret. */
 START_TEST(the_receivers_of_the_examples_verify_both_signatures)
 {
     static const char *const programs[][2] = {{"node", TEST_EXAMPLES "/receiver.js"},

@@ -1,7 +1,7 @@
 /*
- * Where webhooks may point, and what a receiver can do to the host: threats S01 to S17. What only
- * a name server could show (S05 to S07) is the unit tests' (test_webhook_target.c): they ask the
- * function that opens the sockets; here it is met by an address that the table was made to hold.
+ * Permitted targets of webhooks, and harmful receivers: threats S01 to S17. Cases that need a name
+ * server (S05 to S07) are in the unit tests (test_webhook_target.c), which call the function that
+ * opens the sockets; here the database is given an address that could not be registered.
  */
 #include <arpa/inet.h>
 #include <signal.h>
@@ -20,7 +20,7 @@
 static struct host *lenient, *closed;
 static struct person *admin, *user, *closed_admin;
 
-/* Proxies and a .netrc that would be seen if they were heeded. */
+/* Proxies and a .netrc whose use would be noticed. */
 static const char *const *traps(void)
 {
     const char *home = harness_path("netrc-home");
@@ -70,13 +70,13 @@ static void expect_refused(const struct host *host, const struct person *by, con
     ck_assert_msg(answer->status == 400, "%s: %ld %s", url, answer->status, answer->body);
 }
 
-/* The outcome of a ping. */
+/* Returns the outcome of a ping. */
 static struct answer *ping(const struct webhook_made *webhook)
 {
     return ck_status(webhook_call(lenient, admin, "POST", webhook, "/test"), 200);
 }
 
-/* S01, S02, S03, S04, S10, S16, S17: off by default. */
+/* S01, S02, S03, S04, S10, S16, S17: refused by default. */
 static const char *const bad_urls[] = {
     "http://127.0.0.1/",
     "http://localhost/",
@@ -135,7 +135,7 @@ START_TEST(urls_that_may_not_be_called_are_refused_at_registration_and_at_a_chan
     for (int i = 0; bad_urls[i]; i++) {
         expect_refused(closed, closed_admin, bad_urls[i]);
         if (!*bad_urls[i])
-            continue; /* a change of nothing */
+            continue; /* would change nothing */
         struct answer *answer = http(closed, "PATCH", made.path, closed_admin->token,
                                      json_pack("{ss}", "url", bad_urls[i]));
 
@@ -144,7 +144,7 @@ START_TEST(urls_that_may_not_be_called_are_refused_at_registration_and_at_a_chan
     expect_refused(closed, closed_admin, text("http://a.example/%02048d", 1));
 }
 
-/* S10: also on an allowed network. */
+/* S10: also on a permitted network. */
 START_TEST(ports_of_other_services_are_refused_on_allowed_hosts_too)
 {
     expect_refused(lenient, admin, "http://127.0.0.1:22/");
@@ -153,7 +153,7 @@ START_TEST(ports_of_other_services_are_refused_on_allowed_hosts_too)
     expect_refused(lenient, admin, "http://127.0.0.1:6379/");
 }
 
-/* S11, and what S05 and S06 come to: the address counts when the socket is opened. */
+/* S11, and the effect of S05 and S06: the address is checked when the socket is opened. */
 START_TEST(an_address_that_came_into_the_table_another_way_is_refused_at_connect)
 {
     struct catcher *catcher = catcher_start(NULL);
@@ -218,7 +218,7 @@ START_TEST(proxies_of_the_environment_and_netrc_are_ignored)
     ck_assert_int_eq(strncmp(caught->head, "POST /direct HTTP/1.1\r\n", 23), 0);
 }
 
-/* S12: a long answer is cut, judged by its status, and only its first KiB is kept. */
+/* S12: a long response is cut; its status decides, and only the first KiB is kept. */
 START_TEST(huge_answers_are_cut)
 {
     size_t head = 64, size = 8 << 20;
@@ -254,7 +254,8 @@ START_TEST(huge_headers_of_an_answer_end_the_attempt)
     ck_assert_ptr_nonnull(answer_text(answer, "error"));
 }
 
-/* What is no HTTP, not UTF-8, or ends in the middle is a failed attempt; the log can be read. */
+/* A response that is not HTTP, not UTF-8, or incomplete is a failed attempt, and the log stays
+ * readable. */
 START_TEST(broken_answers_are_failures_that_can_be_looked_at)
 {
     static const char *const broken[] = {
@@ -291,7 +292,7 @@ static bool listens(void *arg)
     return connected;
 }
 
-/* S13: openssl's own server, with a certificate that nobody vouches for. */
+/* S13: openssl's own server, with a self-signed certificate. */
 START_TEST(a_self_signed_certificate_is_a_failed_attempt)
 {
     struct tls_pair self = tls_make("tls", "IP:127.0.0.1", NULL);
@@ -341,7 +342,7 @@ START_TEST(a_flood_of_tests_is_bounded_and_does_not_touch_others)
         refused += answers[i]->status == 503;
         answered += answers[i]->status == 200;
     }
-    ck_assert_int_eq(answered, 1); /* of 8, a part in sixteen, and at least one */
+    ck_assert_int_eq(answered, 1); /* an account may have a sixteenth of 8, at least one */
     ck_assert_int_eq(refused, PARALLEL_MAX - 2);
     ck_assert(json_is_true(json_object_get(answers[PARALLEL_MAX - 1]->json, "success")));
     ck_assert_double_lt(answers[PARALLEL_MAX - 1]->seconds, 1);

@@ -1,4 +1,4 @@
-/* Answers that are odd on the wire, and secrets of all forms: what is sent is what is logged. */
+/* Unusual responses of receivers, and all forms of secrets: the log matches the requests sent. */
 #include <string.h>
 
 #include "receive.h"
@@ -41,7 +41,7 @@ static void forget(const struct webhook_made *made)
     ck_status(webhook_call(host, admin, "DELETE", made, ""), 200);
 }
 
-/* libcurl would send the request again by itself, at once and beside the log. */
+/* libcurl itself would send the request again, at once and unlogged. */
 START_TEST(a_kept_alive_connection_that_dies_is_one_attempt)
 {
     static const char *const answers[] = {ANSWER_OK, ANSWER_CUT, ANSWER_OK, NULL};
@@ -68,7 +68,8 @@ START_TEST(only_the_final_answers_retry_after_counts)
     struct webhook_made made = hook_at(catcher);
 
     ck_assert_uint_eq(attempts(say(&made, "at the usual time", "delivered")), 2);
-    ck_assert_int_lt(catcher->list[1].at_ms - catcher->list[0].at_ms, 30000); /* not the 103's */
+    ck_assert_int_lt(catcher->list[1].at_ms - catcher->list[0].at_ms,
+                     30000); /* not the Retry-After of the 103 */
     forget(&made);
 }
 
@@ -88,7 +89,7 @@ START_TEST(headers_without_end_are_a_failure_that_says_so)
     forget(&made);
 }
 
-/* "whsec_" and the base64 of 32 bytes, as receivers' libraries decode it: padded or not. */
+/* "whsec_" and the base64 of 32 bytes, padded or not, as libraries of receivers decode it. */
 START_TEST(secrets_in_base64_sign_alike_with_and_without_padding)
 {
     static const char *const secrets[] = {"whsec_YSBzZWNyZXQgb2YgdGhpcnR5LXR3byBjaGFycyEhISE=",
@@ -131,7 +132,7 @@ START_TEST(a_secret_that_only_looks_like_base64_is_refused)
     }
 }
 
-/* Sent again and again, a delivery's log would grow for ever. */
+/* Repeated resends must not let a delivery's log grow forever. */
 START_TEST(the_log_of_a_delivery_keeps_the_last_100_attempts)
 {
     struct catcher *catcher = catcher_start(NULL);
@@ -187,7 +188,8 @@ static const char *traceparent_of(const struct caught *caught)
     return found;
 }
 
-/* Each attempt, one that was read from the table, and a large body, whose row is another. */
+/* Tests each attempt, a delivery that was read from the table, and a large body, which is stored in
+ * another table. */
 START_TEST(a_delivery_is_in_the_trace_of_the_request_that_raised_its_event)
 {
     static const char *const answers[] = {ANSWER_500, ANSWER_OK, NULL};
@@ -233,7 +235,7 @@ START_TEST(without_a_trace_of_the_client_a_delivery_is_in_a_new_one)
     forget(&made);
 }
 
-/* Servers refuse such bytes raw. */
+/* Servers refuse unencoded bytes of this kind. */
 START_TEST(an_address_is_stored_and_called_percent_encoded)
 {
     static const char *const answers[] = {ANSWER_OK, NULL};

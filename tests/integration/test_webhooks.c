@@ -1,6 +1,6 @@
 /*
- * The API of webhooks: what is shown of a secret (O13 to O15), which fields are heeded, lists,
- * tests. Whose webhook it is: test_webhook_owners.c; deliveries: test_webhook_delivery.c.
+ * The API of webhooks: when a secret is shown (O13 to O15), accepted fields, lists, tests. See
+ * test_webhook_owners.c for ownership and test_webhook_delivery.c for deliveries.
  */
 #include <string.h>
 
@@ -42,7 +42,7 @@ START_TEST(without_a_secret_one_of_64_hexadecimal_digits_is_made_and_each_is_ano
     }
 }
 
-/* O13, O14: a secret is shown by the creation alone. */
+/* O13, O14: a secret is shown only in the response to the creation. */
 START_TEST(every_later_answer_masks_the_secret_and_the_table_has_it_encrypted)
 {
     struct webhook_made made = webhook_make(host, anna, PUBLIC_URL, "message.new");
@@ -150,7 +150,7 @@ START_TEST(events_must_be_a_list_of_names_that_exist_and_repetitions_count_once)
     ck_assert_uint_eq(json_array_size(json_object_get(answer->json, "events")), 2);
 }
 
-/* What a list of events becomes. */
+/* Checks how a list of events is stored. */
 static void subscribes(const char *given, const char *shown)
 {
     json_t *body = json_pack("{ss so}", "url", PUBLIC_URL, "events", json_loads(given, 0, NULL));
@@ -282,7 +282,7 @@ START_TEST(long_lists_come_in_pages)
     ck_assert_uint_eq(pages, 3);
 }
 
-/* More than a page has at most. */
+/* More webhooks than the maximum of a page. */
 START_TEST(without_a_limit_all_webhooks_are_listed)
 {
     struct webhook_made made = webhook_make(host, anna, PUBLIC_URL, "message.new");

@@ -81,7 +81,7 @@ char *upload_noise(unsigned seed, size_t length)
         seed = seed * 1103515245 + 12345;
         bytes[i] = (char)(seed >> 16);
     }
-    /* boundaries that lack their end */
+    /* boundaries without their end */
     for (size_t i = 0; i + sizeof hard < length; i += 997)
         memcpy(bytes + i, hard, sizeof hard - 2 - i % 7);
     return bytes;

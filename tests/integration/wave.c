@@ -65,7 +65,7 @@ void wave_write(struct wave *wave, const char *modules, const char *more)
     file_write(wave->host->conf, host_configuration(&wave->spec));
 }
 
-/* As the name of a database. */
+/* Replaces hyphens, which names of databases may not contain. */
 static char *plain(const char *name)
 {
     char *copy = text("%s", name);

@@ -34,7 +34,7 @@ struct wire *wire_open_from(const struct host *host, const char *address, int re
     wire->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     ck_assert_msg(wire->fd >= 0, "no socket: %s", strerror(errno));
     setsockopt(wire->fd, SOL_SOCKET, SO_SNDTIMEO, &stuck, sizeof stuck);
-    if (receive_bytes) { /* with loopback's segments of 64 KiB the host's side took megabytes */
+    if (receive_bytes) { /* with loopback's segments of 64 KiB the host could buffer megabytes */
         setsockopt(wire->fd, SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof receive_bytes);
         setsockopt(wire->fd, IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof segment);
     }
@@ -91,7 +91,8 @@ bool wire_say(struct wire *wire, const char *format, ...)
     return sent;
 }
 
-/* Reads what there is, waiting until `end` for it. False: closed or silent. */
+/* Reads available bytes, waiting for them until `end`. Returns false if the host closed or was
+ * silent. */
 static bool receive(struct wire *wire, int64_t end)
 {
     struct pollfd readable = {.fd = wire->fd, .events = POLLIN};
@@ -115,7 +116,7 @@ static bool receive(struct wire *wire, int64_t end)
     return true;
 }
 
-/* Waits until that many bytes behind `taken` are there. */
+/* Waits until that many bytes after `taken` are there. */
 static bool need(struct wire *wire, size_t count, int64_t end)
 {
     while (wire->length - wire->taken < count) {
@@ -125,7 +126,7 @@ static bool need(struct wire *wire, size_t count, int64_t end)
     return true;
 }
 
-/* The length of the block of headers, with the empty line; 0: it does not come. */
+/* Returns the length of the headers with the empty line; 0: they do not come. */
 static size_t header_block(struct wire *wire, int64_t end)
 {
     for (size_t seen = 4;; seen = wire->length - wire->taken + 1) {
@@ -144,7 +145,7 @@ const char *wire_header(const struct wire_answer *answer, const char *name)
     return header_in(answer->headers, name);
 }
 
-/* Of an answer whose request the wire does not know, only an error has one form. */
+/* Without the request, only the form of an error can be checked. */
 static void judge_error(const struct wire_answer *answer, bool head)
 {
     json_t *json = json_loadb(answer->body, answer->length, JSON_DECODE_ANY, NULL);
@@ -221,7 +222,8 @@ bool wire_has_more(struct wire *wire, int ms)
     return wire->length > wire->taken || receive(wire, now_ms() + ms);
 }
 
-/* By its first line, where that is one; a target in another form than a path is of no operation. */
+/* Uses the request's first line if it has a method and a path; other targets belong to no
+ * operation. */
 static void judge(const char *said, const struct wire_answer *answer)
 {
     char method[16], target[4096];
