@@ -1,10 +1,10 @@
 /*
- * Threat O29 and L03: every route of every module with every kind of caller, against the table in
- * matrix.h. The routes are read from the modules themselves, so one that is not in the table fails.
- * A refusal changes nothing in the database.
+ * Threat O29 and L03: every route of every module with every kind of caller, compared with the
+ * table in matrix.h. The routes are read from the modules themselves, so a route that is not in the
+ * table fails. A refused request changes nothing in the database.
  *
- * Requests carry no body, so a caller who may pass gets 400 where a field is required; ids name
- * nothing, so he gets 404 where one is looked up; e-mails in a path are the caller's own.
+ * Requests have no body, so a permitted caller gets a 400 if a field is required; ids do not exist,
+ * so a permitted caller gets a 404 if one is looked up; e-mails in a path are the caller's own.
  */
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ static void tear_down(void)
     host_stop(host);
 }
 
-/* ---- the table is whole ---- */
+/* ---- the table is complete ---- */
 
 static bool in_table(const struct bb_route *route)
 {
@@ -55,7 +55,7 @@ static bool in_table(const struct bb_route *route)
     return false;
 }
 
-/* Lazily: what a module calls in the host is not there, and is not called. */
+/* Loads lazily: the host's functions that a module calls do not exist here, and are not called. */
 static const struct bb_module *module_descriptor(const char *name)
 {
     void *handle = dlopen(text("%s/%s.so", harness_modules(false), name), RTLD_LAZY | RTLD_LOCAL);
@@ -99,7 +99,7 @@ static const char *client_token(const struct person *user)
                        "access_token");
 }
 
-/* Pending and suspended ones keep the token of their better days. */
+/* Pending and suspended people keep a token from before their status changed. */
 static void make_people(void)
 {
     struct person *admin = admin_of(host);
@@ -118,7 +118,7 @@ static void make_people(void)
     ck_status(person_change(host, admin, people[SUSPENDED], "status", "Suspended"), 200);
 }
 
-/* After what ends a session: a new one for this caller. */
+/* After a request that ends a session, makes a new one for this caller. */
 static void renew(int actor)
 {
     if (actor == CLIENT)
@@ -145,8 +145,8 @@ static const char *path_for(const char *route, const struct person *person)
     return path_for(text("%.*s%s%s", (int)(at - route), route, value, rest), person);
 }
 
-/* A digest of everything that a request might change; heartbeats of webhook_host are no request's.
- */
+/* Returns a digest of everything that a request might change; heartbeats in webhook_host are not
+ * caused by requests. */
 static const char *content(void)
 {
     return sql_text(db,
@@ -170,7 +170,7 @@ static const char *message_of(int actor, long status)
 
 static void try_cell(const struct matrix_row *row, int actor)
 {
-    static const char *const headers[] = {"Last-Event-ID: none", NULL}; /* a stream has no end */
+    static const char *const headers[] = {"Last-Event-ID: none", NULL}; /* ends the stream */
     struct answer *answer =
         http_send(host, &(struct call){.method = row->method,
                                        .path = path_for(row->path, people[actor]),
@@ -188,7 +188,8 @@ static void try_cell(const struct matrix_row *row, int actor)
     ck_error(answer, answer->status, message_of(actor, answer->status));
 }
 
-/* First those who are refused, so that one look at the database is for all of them. */
+/* Sends the requests of refused callers first, so that one check of the database covers all of
+ * them. */
 static void try_row(const struct matrix_row *row)
 {
     const char *before = content();

@@ -1,4 +1,5 @@
-/* How requests of modules to other servers end: late, cut, too many, at a reload and at a stop. */
+/* How requests of modules to other servers end: timeouts, broken connections, limits, reloads and
+ * stops. */
 #include <string.h>
 #include <unistd.h>
 
@@ -52,7 +53,7 @@ START_TEST(a_silent_server_is_left_in_time)
     ck_assert_msg(answer->seconds < 2, "%f", answer->seconds);
 }
 
-/* Whoever asked has gone: the call is not carried on for nobody. */
+/* The client has gone, so the call is given up. */
 START_TEST(the_deadline_of_the_route_is_kept)
 {
     struct catcher *catcher = catcher_of(ANSWER_NONE, NULL, NULL);
@@ -81,7 +82,7 @@ START_TEST(a_time_without_bound_is_no_time_of_its_own)
         200);
 }
 
-/* Whether no socket of this machine is connected to that port, or closed by its side alone. */
+/* Returns whether no socket of this machine is connected to that port, not even half closed. */
 static bool none_connected(void *arg)
 {
     const struct catcher *catcher = arg;
@@ -104,7 +105,7 @@ START_TEST(connections_that_nobody_uses_are_closed)
     host_stop(own);
 }
 
-/* ---- connections that die ---- */
+/* ---- broken connections ---- */
 
 START_TEST(what_may_not_be_done_twice_is_sent_once)
 {
@@ -204,7 +205,7 @@ static struct answer *end(struct waiting *waiting)
     return waiting->answer;
 }
 
-/* Of public routes together. */
+/* Anonymous callers of public routes count as one account. */
 START_TEST(an_account_has_so_many_under_way)
 {
     struct host_spec spec =
@@ -228,7 +229,7 @@ START_TEST(an_account_has_so_many_under_way)
     host_stop(few);
 }
 
-/* An answer may have 1 MiB, as the setting says, and that is all there is. */
+/* A response may have 1 MiB, which the setting makes the whole budget. */
 START_TEST(memory_for_answers_is_bounded)
 {
     struct host_spec spec = relay_spec("upstream_memory", RELAY_LOCAL "  memory: 1\n");
@@ -245,11 +246,11 @@ START_TEST(memory_for_answers_is_bounded)
     host_stop(own);
 }
 
-/* What one request has sent and had answered before does not stay with it. */
+/* Memory of earlier requests and responses of the same request is released. */
 START_TEST(a_request_that_sends_much_holds_little)
 {
     enum { TIMES = 30, BYTES = 900000, MOST_KB = 15000 };
-    static const char *const environment[] = {/* a sanitizer would keep what was freed */
+    static const char *const environment[] = {/* a sanitizer would keep freed memory */
                                               "ASAN_OPTIONS=quarantine_size_mb=1:exitcode=99:"
                                               "detect_stack_use_after_return=0",
                                               NULL};
@@ -291,7 +292,7 @@ static bool one_generation(void *arg)
     return status == 0 && !strstr(said, "drain");
 }
 
-/* Its last calls begin when the generation has long been superseded. */
+/* Its last calls begin when its generation has long been superseded. */
 START_TEST(a_request_that_a_reload_finds_under_way_goes_on)
 {
     struct host_spec spec = relay_spec("upstream_reload", RELAY_LOCAL);

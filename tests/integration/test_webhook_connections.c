@@ -1,7 +1,7 @@
 /*
- * Connections to receivers: kept for each of many, closed when nobody used them for a while,
- * bounded, their sessions of TLS resumed. The receiver listens on all addresses of 127.0.0.0/8,
- * each of which is a receiver of its own to a host.
+ * Connections to receivers: kept for each of many receivers, closed when unused for a while,
+ * limited, with TLS sessions resumed. The receiver listens on all addresses of 127.0.0.0/8; a host
+ * treats each address as a separate receiver.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 enum {
     MANY = 20, /* receivers */
     EACH = 100,
-    KEPT_MOST = MANY * EACH / 4, /* connections for so many deliveries */
+    KEPT_MOST = MANY * EACH / 4, /* connections for all deliveries */
 };
 
 static struct person *admin;
@@ -36,7 +36,7 @@ static void say(const struct host *host, const char *entry)
     ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, entry), 201);
 }
 
-/* ---- what a receiver counts ---- */
+/* ---- counts of a receiver ---- */
 
 struct tally {
     const struct receiver *receiver;
@@ -157,7 +157,7 @@ START_TEST(so_many_connections_are_open_in_all)
 
 /* ---- TLS ---- */
 
-/* A mount of its own needs root, or a user namespace in which the user is root. */
+/* A private mount needs root, or a user namespace in which the user is root. */
 static const char *mounting(void)
 {
     static const char *const own[] = {"unshare", "-rm", "true", NULL};
@@ -170,7 +170,7 @@ static const char *mounting(void)
     return NULL;
 }
 
-/* A host on a system that trusts this authority alone; NULL where none can be made. */
+/* Returns a host on a system that trusts only this authority, or NULL if none can be made. */
 static struct host *trusting(const char *name, const struct tls_pair *authority, const char *more)
 {
     const char *store = harness_path(text("%s.certs", name));
@@ -217,8 +217,8 @@ START_TEST(sessions_of_tls_are_resumed_at_each_of_many_receivers)
     process_stop(receiver->pid, SIGKILL, 1000);
 }
 
-/* What one receiver was trusted with says nothing about another: theirs is an authority of its own.
- */
+/* Trust in one receiver does not extend to another, whose certificate is from a different
+ * authority. */
 START_TEST(a_receiver_that_nobody_vouches_for_is_refused_beside_one_that_is_trusted)
 {
     struct tls_pair authority = tls_make("hookvouch-ca", "DNS:ca.example", NULL);
@@ -258,7 +258,8 @@ struct http2_place {
     struct webhook_made made;
 };
 
-/* A host, a receiver that it trusts, and a webhook there; no host where none can be made. */
+/* Makes a host, a receiver that it trusts, and a webhook there; the host is NULL if none can be
+ * made. */
 static struct http2_place http2_place(const char *name, const struct http2_answer *answers,
                                       const char *more)
 {
@@ -284,7 +285,8 @@ static int64_t status_of(const json_t *delivery, size_t index)
     return json_integer_value(json_object_get(attempt_of(delivery, index), "status"));
 }
 
-/* As many at a time as the webhook's budget lets through, and none of them waits for another. */
+/* The connection carries as many requests at a time as the webhook's budget permits, and no request
+ * waits for another. */
 START_TEST(requests_share_a_connection_where_the_receiver_speaks_http2)
 {
     static const struct http2_answer answers[] = {
@@ -336,8 +338,8 @@ START_TEST(retry_after_and_410_count_over_http2_too)
     host_stop(place.host);
 }
 
-/* The stream is taken back, and what else goes over the connection goes on; the attempt after it
- * has a connection of its own. */
+/* The stream is canceled and other requests on the connection continue; the retry uses a new
+ * connection. */
 START_TEST(one_request_that_is_not_answered_ends_by_itself)
 {
     static const struct http2_answer answers[] = {
@@ -360,7 +362,7 @@ START_TEST(one_request_that_is_not_answered_ends_by_itself)
     host_stop(place.host);
 }
 
-/* Who took the connection and says nothing on it is not asked over it again. */
+/* A receiver that stops responding on a connection is not sent another request on it. */
 START_TEST(a_silent_connection_is_given_up_with_the_first_request_whose_time_is_up)
 {
     static const struct http2_answer answers[] = {

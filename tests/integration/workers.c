@@ -17,9 +17,9 @@
 
 enum { WORKERS_MAX = 8 };
 
-/* What the workers share. */
+/* Data that the workers share. */
 struct board {
-    atomic_size_t next; /* row */
+    atomic_size_t next; /* index of the next suite */
     struct suite_sums sums;
     const char *running[WORKERS_MAX]; /* the suite of each worker */
 };
@@ -36,7 +36,7 @@ struct workers {
     struct worker workers[WORKERS_MAX];
 };
 
-/* The servers are made inside of a suite, so that a failure there is counted and told, too. */
+/* Starts the servers inside a suite, so that failures are counted and reported, too. */
 START_TEST(the_servers_start)
 {
     const char *root = getenv("BUSBAR_ROOT");
@@ -66,7 +66,7 @@ static Suite *servers_suite(void)
 
 static const struct suite_row servers = {"servers", servers_suite};
 
-/* PostgreSQL's processor time so far, ended backends included: fields 14 to 17 of proc(5). */
+/* Returns PostgreSQL's CPU time so far, including ended backends: fields 14 to 17 of proc(5). */
 static double postgres_seconds(void)
 {
     FILE *file = the_postgres ? fopen(text("/proc/%d/stat", (int)the_postgres->pid), "re") : NULL;
@@ -126,10 +126,10 @@ static void worker_start(struct workers *all, struct worker *worker, const struc
     worker->pid = fork();
     if (worker->pid < 0) {
         perror("integration: a worker cannot be started");
-        worker->pid = 0; /* the others do its part */
+        worker->pid = 0; /* the other workers run its suites */
     } else if (worker->pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGTERM);
-        setpgid(0, 0); /* check sends a SIGTERM on to all of its group */
+        setpgid(0, 0); /* check forwards a SIGTERM to its whole group */
         run_suite(all, worker, &servers);
         run_next(all, worker);
         worker_close(all, worker, last);
@@ -137,7 +137,7 @@ static void worker_start(struct workers *all, struct worker *worker, const struc
     }
 }
 
-/* check ends a process without a word when the unchecked teardown of a suite fails. */
+/* check exits without a message if the unchecked tear-down of a suite fails. */
 static void worker_wait(struct workers *all, const struct worker *worker)
 {
     int status = 0;
