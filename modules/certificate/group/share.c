@@ -13,7 +13,7 @@ static const struct bb_sql list = {
                         " AND e.id = $3::bigint ORDER BY s.organisation",
     0};
 
-/* $1 $2 scope, $3 group, $4 organisation */
+/* $1 $2 scope, $3 group, $4 organization */
 static const struct bb_sql share = {
     "INSERT INTO certificate_share (group_id, organisation, created_at)"
     " SELECT e.id, $4::bigint, now() FROM certificate_group e WHERE " CERTIFICATE_SEES
@@ -89,7 +89,7 @@ int certificate_group_unshare(struct bb_request *rq)
     return change(rq, &unshare, bb_segment_int(rq, "organizationId"));
 }
 
-/* $1 group, $2 organisations */
+/* $1 group, $2 organizations */
 static const struct bb_sql owner = {
     "SELECT g.organisation FROM certificate_group g JOIN certificate_share s ON s.group_id = g.id"
     " WHERE g.id = $1::bigint AND s.organisation = ANY ($2::bigint[]) LIMIT 1",

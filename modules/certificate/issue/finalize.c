@@ -1,17 +1,17 @@
 /*
- * With certificate.issuer: internal there is nobody to wait for: what was requested while it was
- * external, or by a version before, has succeeded.
+ * With certificate.issuer `internal` there is no external issuer to wait for: entries that were
+ * requested while the issuer was external, or by an earlier version, become Succeeded.
  */
 #include "modules/certificate/base/certificate.h"
 
-#define BATCH 500 /* certificates; of a large group each has thousands of entries */
+#define BATCH 500 /* certificates; each one of a large group has thousands of entries */
 
 /*
- * $1 how many certificates, $2 entries. What another run settles is left to it: who waited for its
- * locks would follow it from batch to batch. The ids are an array because a join would be planned
- * by statistics that may be older than the rows, and then compares each entry with each
- * certificate. Entries are counted one certificate after the other, and no further than needed: all
- * of them may have millions.
+ * $1 number of certificates, $2 number of entries. Certificates locked by another run are skipped:
+ * waiting for its locks would mean following it from batch to batch. The ids are passed as an
+ * array, because a join would be planned with statistics that may be older than the rows, and would
+ * then compare each entry with each certificate. Entries are counted one certificate after the
+ * other, and only as far as needed, because all of them may have millions.
  */
 static const struct bb_sql finalize = {
     "WITH RECURSIVE c AS (SELECT id FROM certificate WHERE NOT settled ORDER BY id LIMIT $1::int"

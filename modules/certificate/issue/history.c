@@ -1,26 +1,26 @@
 /*
  * The historical-issuance job: each History reading that reaches the threshold makes a certificate
- * with one entry, for its own period.
+ * whose single entry covers the reading's period.
  *
- * Which devices have fresh readings is noted first, as in mark_due.c, so that whoever posts for one
- * of them waits for no more than the note. Readings are then issued in chunks, each in a
- * transaction that moves the notes on: the first so many readings of the first devices, of as many
- * devices as that takes. So thousands of devices with an hour each cost a few statements, and one
- * with years costs no more at a time. What is issued already is found by the key of its entry. A
- * turn of it is bounded, so that one device's years hold up nobody's cycles; the job runs until
- * nothing is left.
+ * First the devices with new readings are noted, as in mark_due.c, so that a request that posts
+ * readings for one of them waits only for the note. Readings are then issued in chunks, each in a
+ * transaction that also updates the notes. A chunk has a limited number of readings, taken from the
+ * first devices. So thousands of devices with an hour each cost a few statements, and one device
+ * with years of readings costs no more per chunk. Readings that were issued already are recognized
+ * by the key of their entry. A run has a time limit, so that one device's years do not delay
+ * cycles; the job runs again until nothing is left.
  */
 #include "modules/certificate/base/certificate.h"
 
-#define NOTED 500     /* devices, in a statement */
-#define READINGS 1000 /* in a chunk */
+#define NOTED 500     /* devices per statement */
+#define READINGS 1000 /* per chunk */
 #define MOST                                                                                       \
-    1024         /* devices in a chunk; halved where it fails, to find the one whose fault it is   \
+    1024         /* devices per chunk; halved on failure, to find the one that causes the failure  \
                   */
 #define FIRST 64 /* in the first chunk */
-#define FAILURES 20 /* in a turn; the next one passes them by: they hold up no others */
+#define FAILURES 20 /* per run; the next one skips them, so they delay no others */
 
-/* $1 how many */
+/* $1 number of devices */
 static const struct bb_sql note = {
     "WITH noted AS (INSERT INTO certificate_history AS h (device, first_at, last_at)"
     " SELECT device, first, last FROM reading_take_fresh('H', $1::int) ORDER BY device"
@@ -29,7 +29,7 @@ static const struct bb_sql note = {
     " SELECT count(*), EXISTS (SELECT FROM certificate_history)::int FROM noted",
     BB_SQL_WRITE | BB_SQL_LONG};
 
-/* $1 behind which device, $2 how many */
+/* $1 last device handled, $2 number of devices */
 static const struct bb_sql next = {
     "SELECT device FROM certificate_history WHERE device > $1::bigint"
     " ORDER BY device LIMIT $2::int FOR UPDATE",
@@ -39,10 +39,10 @@ static const struct bb_sql forget = {
     "DELETE FROM certificate_history WHERE device = ANY ($1::bigint[])", BB_SQL_WRITE};
 
 /*
- * $1 devices in their order, $2 their organisations, $3 threshold, $4 how many readings, $5 status
- * of the entries, $6 whether it is their last one. What is issued already has its entry, whose key
- * it meets. Where there are more readings than that, the last device that has some goes on behind
- * its last one, and those behind it stay as they are. The first row is always there.
+ * $1 devices, sorted, $2 their organizations, $3 threshold, $4 number of readings, $5 status of the
+ * entries, $6 whether that status is final. For a reading that was issued already the insert
+ * conflicts with its entry. If there are more readings than $4, the last device with readings
+ * continues after its last reading, and later devices stay unchanged. The first row always exists.
  */
 static const struct bb_sql issue = {
     "WITH h AS MATERIALIZED (SELECT n.device, n.organisation, h.start_at, h.end_at, h.wh"
@@ -82,10 +82,10 @@ enum column { READ, READ_OF, UID, START, END, WH, ORGANISATION };
 
 struct chunk {
     int64_t after;  /* the last device that failed; 0: none */
-    int64_t most;   /* devices */
-    int64_t device; /* the last one whose chunk it is */
-    size_t count;   /* of devices that had something left */
-    int64_t issued; /* certificates, of all chunks so far */
+    int64_t most;   /* maximum number of devices */
+    int64_t device; /* last device of the chunk */
+    size_t count;   /* devices that had readings left */
+    int64_t issued; /* certificates, in all chunks so far */
 };
 
 static int emit_all(struct bb_request *rq, struct bb_tx *tx, const struct bb_rows *rows)
@@ -106,8 +106,10 @@ static int emit_all(struct bb_request *rq, struct bb_tx *tx, const struct bb_row
     return 0;
 }
 
-/* How many devices the next chunk takes, by what this one read: so that it has about as many
- * readings as a chunk may have. */
+/*
+ * Computes the number of devices of the next chunk from the readings of this one, so that it has
+ * about as many readings as a chunk may have.
+ */
 static void fit(struct bb_request *rq, struct chunk *chunk, const struct bb_rows *rows)
 {
     int64_t read = bb_cell_int(rq, rows, 0, READ), devices = bb_cell_int(rq, rows, 0, READ_OF);
@@ -140,7 +142,7 @@ static int issue_chunk(struct bb_request *rq, struct bb_tx *tx, const int64_t *i
     return 200;
 }
 
-/* Of those that are still there; the others are forgotten. */
+/* Issues for the devices that still exist; the notes of others are deleted. */
 static int issue_devices(struct bb_request *rq, struct bb_tx *tx, int64_t *ids, size_t count,
                          struct chunk *chunk)
 {
@@ -184,7 +186,7 @@ static int one_chunk(struct bb_request *rq, struct bb_tx *tx, void *arg)
     return issue_devices(rq, tx, ids, chunk->count, chunk);
 }
 
-/* A transaction that fails before it has its chunk leaves none. */
+/* A transaction that fails before it has its chunk leaves it empty. */
 static int transact(struct bb_request *rq, void *arg)
 {
     struct chunk *chunk = arg;
@@ -194,7 +196,10 @@ static int transact(struct bb_request *rq, void *arg)
     return bb_transaction(rq, one_chunk, chunk);
 }
 
-/* Whose fault was it? By halves it is found; of no device: the turn ends. */
+/*
+ * Finds the device that causes a failure, by halving the chunk; if no device causes it, the run
+ * ends.
+ */
 static void pass_by(struct bb_request *rq, struct chunk *chunk, int *failures)
 {
     if (chunk->count > 1) {

@@ -1,26 +1,28 @@
 /*
- * From fresh readings to cycles that are due.
+ * Marks cycles as due when new readings arrive.
  *
- * The service "readings" says of which devices readings were stored since the last call, and where
- * their ends lie. That is noted first, and looked through by a later statement: only that one is
- * sure to see the readings of a request whose lock the first had to wait for. The cycles that have
- * readings there become due, of the group in which the device was then; readings of a time at which
- * it was in none are left alone. Devices are looked through in turn, a part of each at a time, so
- * that one with years of readings of seconds holds up no others.
+ * The service "readings" returns the devices whose readings were stored since the last call, and
+ * the range of the readings' ends. This is noted first and processed by a later statement, because
+ * only a later statement is sure to see the readings of a request whose lock the first statement
+ * had to wait for. The cycles that have such readings become due, in the group in which the device
+ * was at that time; readings of a time at which it was in no group are ignored. Devices are
+ * processed in turn, a part of each at a time, so that a device with readings of seconds over years
+ * delays no others.
  *
- * A cycle that is due already is written anew: whoever is about to take it with an older view of
- * the readings meets that (cycle.c), and leaves it to a later run.
+ * A cycle that is due already is written again: a run that is about to take it with an older
+ * snapshot of the readings gets a conflict (cycle.c), and leaves it to a later run.
  */
 #include <string.h>
 
 #include "modules/certificate/base/certificate.h"
 
 #define TAKEN 1000
-#define LOOKED 50     /* devices looked through at a time */
-#define READINGS 5000 /* of each; those behind them have their turn when all others had theirs */
-#define FEWER 7       /* so many times fewer devices */
+#define LOOKED 50     /* devices processed at a time */
+#define READINGS 5000 /* per device; the rest is processed after all other devices had their turn  \
+                       */
+#define FEWER 7       /* divisor for the number of devices */
 
-/* $1 how many */
+/* $1 number of devices */
 static const struct bb_sql take = {
     "WITH noted AS (INSERT INTO certificate_look AS l (device, first_at, last_at)"
     " SELECT device, first, last FROM reading_take_fresh('D', $1::int) ORDER BY device"
@@ -30,9 +32,9 @@ static const struct bb_sql take = {
     BB_SQL_WRITE | BB_SQL_LONG};
 
 /*
- * $1 how many, $2 behind which device. Held before they are looked through by a statement of its
- * own, which then sees who has changed them: a group that the device has joined, more readings. One
- * that somebody holds just now is left to the next run.
+ * $1 number of devices, $2 last device handled. Locks the notes before a separate statement
+ * processes them, so that the statement sees all changes: a group that the device has joined, more
+ * readings. Notes that others have locked are left to the next run.
  */
 static const struct bb_sql hold = {
     "SELECT coalesce(array_agg(l.device), '{}')::text, count(*), max(l.device)"
@@ -40,8 +42,10 @@ static const struct bb_sql hold = {
     " ORDER BY device LIMIT $1::int FOR UPDATE SKIP LOCKED) l",
     BB_SQL_WRITE};
 
-/* $1 devices, $2 how many readings of each in a group. The last one of so many is the first of the
- * rest. */
+/*
+ * $1 devices, $2 number of readings per device and group. If there are more, the last one is the
+ * first of the rest.
+ */
 static const struct bb_sql look = {
     "WITH f AS (SELECT device, first_at, last_at FROM certificate_look"
     " WHERE device = ANY ($1::bigint[])),"
@@ -86,12 +90,12 @@ int64_t certificate_batches(struct bb_request *rq, const struct bb_sql *sql, int
 }
 
 struct looked {
-    int64_t size;  /* of a batch */
-    int64_t count; /* of the last one */
-    int64_t after; /* the last device that was looked at; 0: begin */
-    bool rest;     /* of some device since the beginning more was left */
-    int64_t until; /* the end of the turn; the next one goes on behind it */
-    bool over;     /* the turn was over before the end */
+    int64_t size;  /* devices per batch */
+    int64_t count; /* devices of the last batch */
+    int64_t after; /* the last device processed; 0: start */
+    bool rest;     /* a device had more readings left, since the start */
+    int64_t until; /* end of the run; the next run continues from there */
+    bool over;     /* the run ended early */
 };
 
 static int look_batch(struct bb_request *rq, struct bb_tx *tx, void *arg)
@@ -116,7 +120,9 @@ static int transact(struct bb_request *rq, void *arg)
     return bb_transaction(rq, look_batch, arg);
 }
 
-/* Batch after batch, and again from the first device on while something is left of any. */
+/*
+ * Processes batch after batch, and starts again from the first device while any has readings left.
+ */
 static int64_t look_batches(struct bb_request *rq, struct looked *looked, const char *step)
 {
     while (bb_now_ms(rq->host) < looked->until) {
@@ -133,7 +139,7 @@ static int64_t look_batches(struct bb_request *rq, struct looked *looked, const 
     return 0;
 }
 
-/* Where so many devices have so much that a statement takes too long: fewer at a time. */
+/* If a statement takes too long because devices have too many readings, uses fewer at a time. */
 static int64_t look_all(struct bb_request *rq, struct looked *looked, const char *step)
 {
     int64_t failed = look_batches(rq, looked, step);

@@ -1,4 +1,4 @@
-/* What the steps of the job share: how long each has, and what is said of one that fails. */
+/* Shared by the job's steps: their time limit, and the log line of a failed step. */
 #include "modules/certificate/base/certificate.h"
 
 enum { TURN_MS = 500 };

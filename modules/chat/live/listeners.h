@@ -1,8 +1,8 @@
 /*
- * The set of listeners, indexed by the e-mail or organization whose messages they may see, or as
- * seeing everything. It also schedules the listeners that lag: accounts take turns, and within an
- * account its listeners take turns, so nobody waits longer because another account has many
- * listeners. Guarded by the hub's mutex.
+ * The set of listeners, indexed by e-mail, by organization, and for those that see everything, so
+ * that the listeners of a message are found quickly. It also schedules the listeners that lag:
+ * accounts take turns, and within an account its listeners take turns, so nobody waits longer
+ * because another account has many listeners. Guarded by the hub's mutex.
  */
 #ifndef CHAT_LISTENERS_H
 #define CHAT_LISTENERS_H

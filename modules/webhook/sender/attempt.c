@@ -1,7 +1,10 @@
-/* Attempts: who goes next, with what, and what an answer means. */
+/* Attempts: selects the next delivery, prepares its request, and handles the response. */
 #include "modules/webhook/sender/internal.h"
 
-/* Signs it, which takes a while for a large body. NULL: it cannot start. */
+/*
+ * Prepares and signs the request; signing a large body takes a while. Returns NULL if the attempt
+ * cannot start.
+ */
 static struct transfer *prepare(struct sender *sender, struct delivery *delivery)
 {
     const struct subscription *subscription = delivery->subscription;
@@ -26,7 +29,7 @@ static struct transfer *prepare(struct sender *sender, struct delivery *delivery
     return transfer_prepare(sender->transfers, &request, delivery);
 }
 
-/* Back to the table; the sweep abandons what is too old. */
+/* Returns the delivery to the table; the sweep abandons deliveries that are too old. */
 static void put_away(struct sender *sender, struct delivery *delivery)
 {
     queue_landed(&sender->queue, &delivery->item, false, sender->now_ms);
@@ -42,7 +45,7 @@ static bool is_paused(struct sender *sender)
     return paused;
 }
 
-/* Reads anew what was changed. */
+/* Reads the changed webhooks again. */
 static void heed(struct sender *sender)
 {
     int64_t changed[SENDER_CHANGES];
@@ -61,9 +64,9 @@ static void heed(struct sender *sender)
 enum start { STARTED, FAILED, PAUSED, CHANGED };
 
 /*
- * Starts are made under the lock: whoever has said that a webhook changed, or that sending is
- * paused, said so before, and is heeded; or waits until this attempt is under way. Threads of
- * requests wait for the lock, so that nothing else is done under it.
+ * Starts an attempt under the lock. So a change of the webhook or a pause that was reported before
+ * is respected; one that is reported now waits until this attempt is in flight. Threads of requests
+ * wait for the lock, so nothing else is done under it.
  */
 static enum start start(struct sender *sender, struct transfer *transfer)
 {
@@ -80,7 +83,7 @@ static enum start start(struct sender *sender, struct transfer *transfer)
     return result;
 }
 
-/* False: nobody may go now. */
+/* Returns false if no delivery may be sent now. */
 static bool start_next(struct sender *sender)
 {
     struct queue_item *item = queue_take(&sender->queue, sender->now_ms);
@@ -114,10 +117,9 @@ void attempts_start(struct sender *sender)
         ;
 }
 
-/* ---- answers -----------------------------------------------------------------------------------
- */
+/* ---- responses ------------------------------------------------------------------------------- */
 
-/* Control characters and bytes above `most` become '?'. */
+/* Replaces control characters and bytes above `most` by '?'. */
 static void scrub(char *text, size_t length, unsigned char most)
 {
     for (size_t i = 0; i < length; i++) {
@@ -129,7 +131,10 @@ static void scrub(char *text, size_t length, unsigned char most)
     }
 }
 
-/* Text from outside as JSON; what is not UTF-8 loses all that is not ASCII. Given, or NULL. */
+/*
+ * Converts external text to JSON; if it is not UTF-8, all non-ASCII bytes are replaced. The caller
+ * owns the result; NULL: out of memory.
+ */
 static char *json_text(const char *text, size_t length)
 {
     char *clean = calloc(1, length + 1);
@@ -139,7 +144,7 @@ static char *json_text(const char *text, size_t length)
         return NULL;
     memcpy(clean, text, length);
     scrub(clean, length, 0xFF);
-    for (size_t cut = 0; !json && cut < 4 && cut <= length; cut++) /* a character cut in two */
+    for (size_t cut = 0; !json && cut < 4 && cut <= length; cut++) /* may end within a character */
         json = json_stringn(clean, length - cut);
     if (!json) {
         scrub(clean, length, '~');

@@ -1,6 +1,6 @@
 /*
- * The bodies of events in memory. Deliveries of one event share its body; a large one, which lies
- * in webhook_body, is found by its id there as long as anybody holds it.
+ * The bodies of events in memory. Deliveries of one event share its body. A large body is stored in
+ * webhook_body; while anyone holds it, it is found by its id there.
  */
 #include "modules/webhook/sender/internal.h"
 
@@ -25,7 +25,7 @@ struct body *body_new(const struct sender_event *event)
     return body;
 }
 
-/* Under the lock. */
+/* Call with the lock held. */
 static struct body *find(const struct sender *sender, int64_t id)
 {
     struct body *body = (struct body *)(void *)idmap_find(&sender->bodies, id);
@@ -49,7 +49,7 @@ struct body *body_share(struct sender *sender, int64_t id, struct body *body)
     struct body *there = find(sender, id);
 
     body->node.id = id;
-    if (!there && !idmap_add(&sender->bodies, &body->node)) /* without memory it is not found */
+    if (!there && !idmap_add(&sender->bodies, &body->node)) /* if out of memory, it is not found */
         body->sender = sender;
     pthread_mutex_unlock(&sender->lock);
     if (there)
@@ -68,7 +68,7 @@ void body_hold(struct body *body)
     pthread_mutex_unlock(&body->sender->lock);
 }
 
-/* Whether that was the last one, with which nobody finds it any more. */
+/* Returns whether that was the last reference; then the body cannot be found any more. */
 static bool let_go(struct body *body)
 {
     struct sender *sender = body->sender;
@@ -88,7 +88,7 @@ void body_let_go(struct body *body)
 {
     if (!body || !let_go(body))
         return;
-#ifndef __clang_analyzer__ /* it does not count holders */
+#ifndef __clang_analyzer__ /* it does not understand the reference count */
     free(body);
 #endif
 }

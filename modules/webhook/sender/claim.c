@@ -1,14 +1,14 @@
 /*
- * Deliveries that are in nobody's memory: what did not fit into memory, was given back, orphaned or
- * sent again. Which webhooks have any is learnt by being told, and by a scan of the table every few
- * seconds; they are claimed in the order of their ids as memory gets free, some hundred in a
- * statement.
+ * Claims deliveries that are in nobody's memory because they did not fit, were given back, were
+ * orphaned or are sent again. The sender learns from notifications, and from a scan of the table
+ * every few seconds, which webhooks have such deliveries. They are claimed in the order of their
+ * ids as memory becomes free, up to some hundred per statement.
  */
 #include "modules/webhook/sender/internal.h"
 
 #define CLAIMS 3 /* at a time */
 #define CLAIM_MAX 512
-#define CLAIM_BYTES (1 << 20) /* of one statement at most; the first delivery always */
+#define CLAIM_BYTES (1 << 20) /* limit per statement; only the first delivery may exceed it */
 #define AGAIN_MS 500
 
 struct claim {
@@ -19,9 +19,11 @@ struct claim {
     struct delivery *first, **end;
 };
 
-/* $1 owner, $2 webhook, $3 how many, $4 bytes, $5 age in ms, $6 behind which id. The order is that
- * of the index; by id alone PostgreSQL would sort all that waits, since IS NULL is no equality to
- * it. */
+/*
+ * $1 owner, $2 webhook, $3 number of deliveries, $4 bytes, $5 age in ms, $6 last id claimed. The
+ * order is the order of the index; with an order by id alone PostgreSQL would sort all waiting
+ * deliveries, because it does not treat IS NULL as an equality.
+ */
 static const struct bb_sql take = {
     "WITH c AS (SELECT id, coalesce(octet_length(body), (SELECT octet_length(b.body)"
     " FROM webhook_body b WHERE b.id = body_id)) AS size FROM webhook_delivery"
@@ -35,19 +37,21 @@ static const struct bb_sql take = {
     " RETURNING d.id, d.tries, d.event_id, d.event, d.body, d.body_id,"
     " round(date_part('epoch', d.next_at - now()) * 1000)::bigint,"
     " round(date_part('epoch', now() - d.queued_at) * 1000)::bigint, d.traceparent",
-    BB_SQL_WRITE | BB_SQL_LONG, /* it brings the bodies: nobody's reads should wait behind it */
+    BB_SQL_WRITE | BB_SQL_LONG, /* it reads the bodies, so no short read should wait for it */
 };
 
 enum { ID, TRIES, EVENT_ID, EVENT, BODY, BODY_ID, DELAY_MS, AGE_MS, TRACE };
 
-/* The large bodies of claimed deliveries that are in nobody's memory, so many bytes as were asked
- * for with `take`. */
+/*
+ * Reads the large bodies of claimed deliveries that are in nobody's memory, within the bytes
+ * allowed by `take`.
+ */
 static const struct bb_sql read_bodies = {
     "SELECT id, body FROM webhook_body WHERE id = ANY($1::bigint[])",
     BB_SQL_LONG,
 };
 
-/* The text of one of these; NULL: not there. */
+/* Returns the text of one of these bodies; NULL: not found. */
 static const char *text_of(struct bb_request *rq, const struct bb_rows *bodies, int64_t id,
                            size_t *length)
 {
@@ -61,12 +65,13 @@ static const char *text_of(struct bb_request *rq, const struct bb_rows *bodies, 
 }
 
 /*
- * The large bodies of claimed rows that this host has, held from before the others are read:
- * whoever else has them may end with them meanwhile, and they would be neither here nor read.
+ * The large bodies of claimed rows that this host has in memory. They are referenced before the
+ * other bodies are read: their last reference might be dropped meanwhile, and then they would
+ * neither be in memory nor be read.
  */
 struct held {
     size_t count;
-    struct body **bodies; /* by row; NULL: it has none, or it was taken */
+    struct body **bodies; /* by row; NULL: none, or taken */
 };
 
 static void let_go_all(void *arg)
@@ -94,7 +99,10 @@ static struct held *hold_known(struct bb_request *rq, const struct claim *claim,
     return held;
 }
 
-/* The body of a row, the caller's; NULL: no memory, or a large one that was not read. */
+/*
+ * Returns the body of a row with a reference for the caller; NULL: out of memory, or a large body
+ * that was not read.
+ */
 static struct body *body_of(struct bb_request *rq, const struct claim *claim,
                             const struct bb_rows *rows, size_t row, struct held *held,
                             const struct bb_rows *bodies)
@@ -105,7 +113,7 @@ static struct body *body_of(struct bb_request *rq, const struct claim *claim,
 
     held->bodies[row] = NULL;
     if (!body && id)
-        body = body_find(sender, id); /* of a row before this one */
+        body = body_find(sender, id); /* created for an earlier row */
     const char *text = bb_cell(rq, rows, row, BODY);
     size_t length = text ? rq->api->rows_length(rows, row, BODY) : 0;
 
@@ -121,7 +129,7 @@ static struct body *body_of(struct bb_request *rq, const struct claim *claim,
     return body && id ? body_share(sender, id, body) : body;
 }
 
-/* The ids of the large bodies that this host does not have, each once. */
+/* Collects the ids of the large bodies that this host does not have, each once. */
 static size_t missing(struct bb_request *rq, const struct bb_rows *rows, const struct held *held,
                       int64_t *ids)
 {
@@ -147,7 +155,7 @@ static int take_row(struct bb_request *rq, struct claim *claim, const struct bb_
         return -1; /* owned and in nobody's memory: the scan finds it */
     delivery->tries = (int)bb_cell_int(rq, rows, row, TRIES);
     delivery->delay_ms = bb_cell_int(rq, rows, row, DELAY_MS);
-    delivery->queued_ms = bb_cell_int(rq, rows, row, AGE_MS); /* its age until it is admitted */
+    delivery->queued_ms = bb_cell_int(rq, rows, row, AGE_MS); /* age, until it is admitted */
     *claim->end = delivery;
     claim->end = &delivery->next;
     return 0;
@@ -177,7 +185,7 @@ static void claim_work(struct bb_request *rq, struct db_task *db_task)
             return;
 }
 
-/* An UPDATE returns its rows in no order: a merge sort by id. */
+/* Sorts by id (merge sort), because an UPDATE returns its rows in any order. */
 static struct delivery *sorted(struct delivery *list)
 {
     struct delivery *half = list, *fast = list ? list->next : NULL, *all = NULL, **end = &all;
@@ -209,7 +217,7 @@ static void admit(struct sender *sender, struct subscription *subscription,
     int64_t age = delivery->queued_ms, delay = delivery->delay_ms;
 
     delivery->delay_ms = 0;
-    if (!mine) { /* the lease was lost meanwhile: whoever deletes the old host finds it */
+    if (!mine) { /* the lease was lost: the host that deletes the old one finds them */
         delivery_free(delivery);
         return;
     }
@@ -242,7 +250,7 @@ static void claim_back(struct sender *sender, struct db_task *db_task)
     if (db_task->ok && claim->none && !claim->behind)
         subscription_set_overflow(sender, subscription, false);
     else if (db_task->ok && claim->none)
-        subscription->claimed_to = 0; /* once more from the beginning */
+        subscription->claimed_to = 0; /* start from the beginning again */
     subscription_update(sender, subscription);
 }
 
@@ -259,7 +267,10 @@ static void claim_drop(struct db_task *db_task)
     free(claim);
 }
 
-/* How many a webhook may claim now: when half of its room is free, and memory is left. */
+/*
+ * Returns how many deliveries a webhook may claim now: some only if half of its room is free and
+ * there is memory left.
+ */
 static size_t room_for(const struct sender *sender, const struct subscription *subscription)
 {
     const struct queue_limits *limits = &sender->queue.limits;
@@ -275,7 +286,10 @@ static size_t room_for(const struct sender *sender, const struct subscription *s
     return room < CLAIM_MAX ? room : CLAIM_MAX;
 }
 
-/* Of bodies: half of the flow's room, for a delivery costs memory beside its body. */
+/*
+ * Returns how many bytes of bodies it may claim: half of the flow's room, because a delivery uses
+ * memory in addition to its body.
+ */
 static int64_t bytes_for(const struct sender *sender, const struct subscription *subscription)
 {
     size_t room =
@@ -304,7 +318,7 @@ static int claim_for(struct sender *sender, struct subscription *subscription, s
     return 0;
 }
 
-/* A webhook that was served goes to the end, so that all have their turn. */
+/* A webhook that was served moves to the end of the list, so that all have their turn. */
 void claim_overflow(struct sender *sender)
 {
     struct subscription *next;
@@ -322,8 +336,7 @@ void claim_overflow(struct sender *sender)
     }
 }
 
-/* ---- giving back
- * ----------------------------------------------------------------------------------- */
+/* ---- giving back deliveries ----------------------------------------------------------------- */
 
 static const struct bb_sql give_back = {
     "UPDATE webhook_delivery d SET owner = NULL"
@@ -357,7 +370,10 @@ static void release_work(struct bb_request *rq, struct db_task *db_task)
         webhook_tell_queued(rq);
 }
 
-/* What failed is still owned by this host and not in its memory: the scan finds it. */
+/*
+ * If it failed, this host still owns the deliveries without having them in memory: the scan finds
+ * them.
+ */
 static void release_back(struct sender *sender, struct db_task *db_task)
 {
     struct release *release = BB_CONTAINER_OF(db_task, struct release, db_task);

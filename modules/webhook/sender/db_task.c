@@ -1,10 +1,11 @@
-/* Database tasks: work on the host's loops for the sender's thread, and the lists that they carry.
+/*
+ * Database tasks: work on the host's loops for the sender's thread, and the lists that they carry.
  */
 #include "modules/webhook/sender/internal.h"
 
 #define FIRST_ROOM 64
 
-/* On a loop. */
+/* Runs on a loop. */
 static void run(struct bb_request *rq, void *arg)
 {
     struct db_task *db_task = arg;
@@ -22,8 +23,10 @@ static void come_back(struct db_task *db_task)
     pthread_mutex_unlock(&sender->lock);
 }
 
-/* The sender outlives it: it is freed when the generation's last request has ended. What ended in
- * the middle, for want of memory, has failed, whatever it had said before. */
+/*
+ * The sender still exists: it is freed after the generation's last request has ended. A task that
+ * ended early, because memory ran out, has failed, whatever it reported before.
+ */
 static void ended(void *arg, bool whole)
 {
     struct db_task *db_task = arg;

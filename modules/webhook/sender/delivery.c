@@ -23,18 +23,18 @@ void delivery_free(struct delivery *delivery)
     free(delivery);
 }
 
-/* Not taken into memory: nobody's, to be claimed when there is room. */
+/* Gives a delivery back without taking it into memory; it will be claimed when there is room. */
 void delivery_refuse(struct sender *sender, int64_t webhook, struct delivery *delivery)
 {
     struct subscription *subscription = subscription_get(sender, webhook);
 
-    pairs_add(&sender->release, webhook, delivery->node.id); /* else the scan finds it */
+    pairs_add(&sender->release, webhook, delivery->node.id); /* if this fails, the scan finds it */
     if (subscription)
         subscription_set_overflow(sender, subscription, true);
     delivery_free(delivery);
 }
 
-/* Into its flow; a body counts as memory once. */
+/* Adds it to its flow; a shared body counts as memory once. */
 static void enter(struct sender *sender, struct subscription *subscription,
                   struct delivery *delivery)
 {
@@ -54,10 +54,13 @@ static void put_off(struct sender *sender, struct delivery *delivery, int64_t de
 {
     delivery->retry.at_ms = sender->now_ms + delay_ms;
     if (retry_add(&sender->retries, &delivery->retry))
-        queue_again(&sender->queue, &delivery->item); /* too early is better than never */
+        queue_again(&sender->queue, &delivery->item); /* better too early than never */
 }
 
-/* False: there is no room, or it may not go now. In memory already: it is freed. */
+/*
+ * Returns false if there is no room, or it may not be sent now. If it is already in memory, frees
+ * it and returns true.
+ */
 bool delivery_admit(struct sender *sender, struct subscription *subscription,
                     struct delivery *delivery, int64_t delay_ms)
 {
@@ -94,7 +97,7 @@ void delivery_end(struct sender *sender, struct delivery *delivery)
     delivery_free(delivery);
 }
 
-/* Flying or being recorded: goes when that is over. */
+/* It is flying or being recorded, and is removed after that. */
 static bool busy(const struct delivery *delivery)
 {
     return delivery->item.place == QUEUE_FLYING ||
@@ -121,7 +124,7 @@ void delivery_drop_all(struct sender *sender)
     idmap_each(&sender->deliveries, drop, sender);
 }
 
-/* delivery_end() takes it out of the flow, which the analyzer does not see. */
+/* delivery_end() removes it from the flow, which the analyzer does not see. */
 static struct delivery *first_waiting(const struct subscription *subscription)
 {
     return (struct delivery *)(void *)subscription->flow.waiting.first; // NOLINT
@@ -141,12 +144,12 @@ void delivery_put_back(struct sender *sender, struct subscription *subscription)
 
     while ((delivery = first_waiting(subscription))) {
         if (pairs_add(&sender->release, subscription_webhook(subscription), delivery->node.id))
-            return; /* no memory: it stays */
+            return; /* out of memory: it stays */
         delivery_end(sender, delivery);
     }
 }
 
-#define HAND_OVER_MAX 512 /* in a statement */
+#define HAND_OVER_MAX 512 /* per statement */
 
 static void hand_over(struct idmap_node *node, void *arg)
 {
@@ -207,7 +210,7 @@ static void take(struct sender *sender, struct handoff *handoff, const struct se
     struct delivery *delivery = subscription ? delivery_new(item->id, handoff->body) : NULL;
 
     if (!delivery)
-        return; /* no memory: the scan finds it */
+        return; /* out of memory: the scan finds it */
     delivery->outcome = handoff->outcome;
     handoff->outcome = NULL;
     if (!delivery_admit(sender, subscription, delivery, 0))

@@ -1,10 +1,10 @@
 /*
- * Events that more webhooks get than the publisher's transaction inserts deliveries for
- * (enqueue.c). Behind the commit each becomes deliveries here, some at a time in a statement of its
- * own, which moves on `done` as well: however often it is interrupted, and whichever host goes on,
- * each webhook gets one. The accounts that raised the events take turns. Between two statements
- * this host rests for as long as two of them took, so that a crowd of deliveries leaves the
- * database to others.
+ * Events with more webhooks than the publisher's transaction inserts deliveries for (enqueue.c).
+ * After the commit this file creates their deliveries, a part per statement, each in a separate
+ * transaction. The statement also advances `done`, so that each webhook gets exactly one delivery,
+ * however often the work is interrupted and whichever host continues. The accounts that raised the
+ * events take turns. Between two statements this host rests for twice the duration of a statement,
+ * so that many deliveries do not keep the database from other work.
  */
 #include "modules/webhook/sender/internal.h"
 
@@ -12,18 +12,19 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PART "128" /* deliveries in a statement */
-#define REST 2     /* times what the statement took */
+#define PART "128" /* deliveries per statement */
+#define REST 2     /* times the statement's duration */
 #define REST_MAX_MS 250
 #define AGAIN_MS 500
-#define FAILED_MS 60000 /* between two lines of the log about events that cannot be expanded */
+#define FAILED_MS 60000 /* between two log lines about events that cannot be expanded */
 
 /*
- * $1 the account that had the last turn, $2 owner or null, $3 webhooks whose memory is full, $4 how
- * many milliseconds a delivery may wait: one that waited longer gets no owner, and is given up
- * (sweep.c). An id has the day of the event's body, so that the two are kept together. The first
- * row is the event: null, its account, its body's id, event, its id, body, trace; then deliveries:
- * webhook, id, owner. Another host may have the event in hand: then it goes on with it.
+ * $1 the account that had the last turn, $2 owner or null, $3 webhooks whose memory is full, $4 the
+ * maximum age of a delivery in milliseconds: an older delivery gets no owner, and is abandoned
+ * (sweep.c). An id contains the day of the event's body, so that the two are in partitions of the
+ * same day. The first row is the event: null, its account, its body's id, event, its id, body,
+ * trace; then deliveries: webhook, id, owner. If another host has locked the event, that host
+ * continues it.
  */
 static const struct bb_sql expand = {
     "WITH turn AS MATERIALIZED (SELECT coalesce("
@@ -50,7 +51,7 @@ static const struct bb_sql expand = {
     BB_SQL_WRITE | BB_SQL_LONG,
 };
 
-/* Whose turn a failing one was. */
+/* Finds the account whose turn failed. */
 static const struct bb_sql whose = {
     "SELECT coalesce((SELECT min(account) FROM webhook_expansion WHERE account > $1::bigint),"
     " (SELECT min(account) FROM webhook_expansion), 0)",
@@ -61,11 +62,14 @@ struct expansion {
     struct db_task db_task;
     int64_t owner, account;
     int64_t sent_ms;
-    char refused[6]; /* the SQLSTATE, where PostgreSQL answers and it is the event that fails */
+    char refused[6]; /* SQLSTATE, if PostgreSQL answered and the event itself fails */
     bool found;
 };
 
-/* The deliveries in the rows behind the first to the sender: to memory, or as some that wait. */
+/*
+ * Passes the deliveries in the rows after the first one to the sender: into memory, or as waiting
+ * in the table.
+ */
 static void hand_over(struct bb_request *rq, struct sender *sender, const struct bb_rows *rows,
                       int64_t owner)
 {
@@ -90,7 +94,10 @@ static void hand_over(struct bb_request *rq, struct sender *sender, const struct
         sender_hand_off(sender, owner, &event, items, owned, NULL);
 }
 
-/* An event that cannot be expanded waits, and with it those of its account; others go on. */
+/*
+ * An event that cannot be expanded waits, together with its account's other events; other accounts
+ * continue.
+ */
 static void pass_over(struct bb_request *rq, struct expansion *expansion)
 {
     char state[sizeof(expansion->refused)];

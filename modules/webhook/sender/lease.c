@@ -1,18 +1,19 @@
 /*
  * The lease of this process: a row in webhook_host, whose id is in every delivery that it owns.
  *
- * Every three seconds the row's time is renewed. A host is dead when its row is ten seconds old; or
- * at once when it ran on this machine (same boot, same process namespace) and the kernel says that
- * no process has its number (ESRCH): that is how a host killed and started again finds its own
- * deliveries. Nothing else counts as death: a file of /proc that cannot be opened may be hidden
- * (ProtectProc=invisible, another user), or descriptors may have run out.
- * Its row is deleted, and what belongs to no row is nobody's. A host that was only asleep finds its
- * row gone, forgets all it had in memory and takes a new id; nothing that it still says with the
- * old one is heeded. It does not even start an attempt when its last good heartbeat is eight
- * seconds old: time is counted from before the heartbeat was sent.
+ * The row's time is renewed every three seconds. A host counts as dead when its row is ten seconds
+ * old; or at once if it ran on this machine (same boot, same process namespace) and the kernel
+ * reports that no process has its number (ESRCH). So a host that was killed and restarted finds its
+ * own deliveries. Nothing else counts as death: a file of /proc that cannot be opened may be hidden
+ * (ProtectProc=invisible, another user), or descriptors may be used up.
  *
- * An advisory lock would need a session of its own for as long as the process lives, and falls
- * with it, while the deliveries can be sent as well without it.
+ * The dead host's row is deleted, and its deliveries lose their owner. A host that was only
+ * suspended finds its row deleted, drops everything in memory and takes a new id; statements that
+ * it still runs with the old id have no effect. It starts no attempt once its last successful
+ * heartbeat is eight seconds old, counted from before the heartbeat was sent.
+ *
+ * An advisory lock would need a session for the whole life of the process and would be lost with
+ * it, although deliveries can be sent without it.
  */
 #include "modules/webhook/sender/internal.h"
 
@@ -24,10 +25,10 @@
 
 #define TEND_MS 3000
 #define AGAIN_MS 500
-#define SWEEP_ROUNDS 2 /* orphans are looked for in every second round, and after a death */
+#define SWEEP_ROUNDS 2 /* orphans are searched in every second round, and after a death */
 #define HOSTS_MAX 256
 
-/* Of the own row `me`, and of every other host: $2 is the machine. */
+/* One row per other host with this host's row `me`: $2 is the machine. */
 #define HOSTS                                                                                      \
     " SELECT me.id, (busbar_pause_reason() IS NOT NULL)::int, o.id, o.process,"                    \
     " o.machine = $2::text AND o.machine <> '', o.heartbeat_at < now() - interval '10 s'"          \
@@ -49,7 +50,10 @@ static const struct bb_sql bury = {
     " AND ((machine = $2::text AND machine <> '') OR heartbeat_at < now() - interval '10 s')",
     BB_SQL_WRITE,
 };
-/* Owners without a row, one step in the index for each owner; what they had is nobody's. */
+/*
+ * Releases the deliveries of owners without a row; finds the owners with one step in the index for
+ * each.
+ */
 static const struct bb_sql orphan = {
     "WITH RECURSIVE o(owner) AS ("
     "(SELECT owner FROM webhook_delivery WHERE state = 'queued' AND owner IS NOT NULL"
@@ -78,14 +82,13 @@ struct tending {
     unsigned pauses;
     bool lost, paused;
     bool sweeps,
-        orphans; /* whether to look for orphans, and whether there may be what was theirs */
+        orphans; /* whether to look for orphans; whether there may be deliveries of theirs */
     char machine[128], process[64], counters[256];
-    int64_t webhooks[WEBHOOK_STATES]; /* the first is negative: not known */
-    int64_t expanding, expanding_ms;  /* events, and since when the oldest of them is to be */
+    int64_t webhooks[WEBHOOK_STATES]; /* the first is negative: unknown */
+    int64_t expanding, expanding_ms;  /* events to be expanded, and the age of the oldest */
 };
 
-/* ---- who we are
- * -------------------------------------------------------------------------------------- */
+/* ---- identity of this process --------------------------------------------------------------- */
 
 static void describe(struct tending *tending)
 {
@@ -104,7 +107,7 @@ static void describe(struct tending *tending)
     snprintf(tending->process, sizeof(tending->process), "%ld", (long)getpid());
 }
 
-/* Whether no process of this machine has the number. In doubt a process has it. */
+/* Returns whether no process of this machine has the number. In doubt, returns false. */
 static bool gone(const char *process)
 {
     long number = strtol(process, NULL, 10);
@@ -112,8 +115,7 @@ static bool gone(const char *process)
     return number > 0 && number <= INT_MAX && kill((pid_t)number, 0) && errno == ESRCH;
 }
 
-/* ---- on a loop
- * ----------------------------------------------------------------------------------------- */
+/* ---- on a loop ----------------------------------------------------------------------------- */
 
 static int bury_dead(struct bb_request *rq, const struct bb_rows *rows, struct tending *tending)
 {
@@ -175,13 +177,12 @@ static void tend_work(struct bb_request *rq, struct db_task *db_task)
     tending->paused = bb_cell_int(rq, rows, 0, HOST_PAUSED);
     if (bury_dead(rq, rows, tending) || !tending->sweeps)
         return;
-    rows = bb_query(rq, &orphan, BB_NO_ARGS); /* if it fails: again in the next rounds */
+    rows = bb_query(rq, &orphan, BB_NO_ARGS); /* if it fails, the next rounds try again */
     tending->orphans = tending->orphans || !rows || bb_cell_int(rq, rows, 0, 0);
     count_webhooks(rq, tending);
 }
 
-/* ---- on the worker's thread
- * ------------------------------------------------------------------------------ */
+/* ---- on the worker's thread ---------------------------------------------------------------- */
 
 static void set_host(struct sender *sender, int64_t id)
 {
@@ -206,7 +207,7 @@ void lease_lost(struct sender *sender)
 static void note_paused(struct sender *sender, const struct tending *tending)
 {
     pthread_mutex_lock(&sender->lock);
-    if (tending->pauses == sender->pauses) /* else what was heard meanwhile is newer */
+    if (tending->pauses == sender->pauses) /* otherwise a newer state was received meanwhile */
         sender->paused = tending->paused;
     pthread_mutex_unlock(&sender->lock);
 }
@@ -290,9 +291,7 @@ void lease_tend(struct sender *sender)
     db_task_send(sender, &tending->db_task);
 }
 
-/* ---- the end
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- the end ------------------------------------------------------------------------------- */
 
 static void leave_work(struct bb_request *rq, struct db_task *db_task)
 {
@@ -310,7 +309,7 @@ static void leave_back(struct sender *sender, struct db_task *db_task)
     sender->tending = false;
 }
 
-/* What was not sent is nobody's at once, and another host goes on with it. */
+/* Gives up the unsent deliveries at once, so that another host continues with them. */
 void lease_end(struct sender *sender)
 {
     struct tending *tending = sender->me ? calloc(1, sizeof(*tending)) : NULL;

@@ -1,16 +1,16 @@
 #include "modules/webhook/sender/queue.h"
 
-/* Bytes a turn: a small delivery or two, or receivers would need more connections. */
+/* Bytes per turn: one or two small deliveries; with more, receivers would need more connections. */
 #define QUANTUM 1024
-#define OVERHEAD 512 /* what a delivery costs beside its bytes */
+#define OVERHEAD 512 /* cost of a delivery in addition to its bytes */
 #define FIRST_CAP 4  /* of a flow that has just proved fast */
 #define SLOW_CAP 16
-#define NEAR_CAP 4    /* of any fast flow; what its traffic needs comes on top */
-#define RATE_MAX 2    /* deliveries in a millisecond that a flow is given room for */
-#define DRAIN_MS 1000 /* in which the waiting items of a flow should be gone */
+#define NEAR_CAP 4    /* of any fast flow, plus the need of its traffic */
+#define RATE_MAX 2    /* deliveries per millisecond for which a flow gets room */
+#define DRAIN_MS 1000 /* time in which a flow's waiting items should be sent */
 #define FAR_MS 20     /* from here on the cap grows by each delivery, else by each round of them */
-#define WHILE 64      /* attempts from which the mean is taken */
-#define UNPROVED 8 /* part of the limits up to which a flow may hold unless it is in its stride */
+#define WHILE 64      /* attempts per mean */
+#define UNPROVED 8    /* fraction of the limits that an unproved flow may hold */
 
 static void list_push(struct queue_list *list, struct queue_item *item)
 {
@@ -35,7 +35,7 @@ static void list_remove(struct queue_list *list, struct queue_item *item)
     item->next = item->prev = NULL;
 }
 
-/* ---- rings: the flows of a class that have something to send and may ------------------------- */
+/* ---- rings: the flows of a class that may send and have something to send --------------- */
 
 static void ring_add(struct queue_flow **ring, struct queue_flow *flow)
 {
@@ -45,13 +45,13 @@ static void ring_add(struct queue_flow **ring, struct queue_flow *flow)
         *ring = flow;
         return;
     }
-    flow->next = *ring; /* the last to have its turn */
+    flow->next = *ring; /* becomes the last to have its turn */
     flow->prev = (*ring)->prev;
     flow->prev->next = flow;
     flow->next->prev = flow;
 }
 
-/* What is left of its turn is lost; what it had beyond its turn is not forgiven. */
+/* The rest of its turn is lost; a debt from sending more than its turn stays. */
 static void ring_remove(struct queue_flow *flow)
 {
     struct queue_flow **ring = flow->ring;
@@ -65,7 +65,7 @@ static void ring_remove(struct queue_flow *flow)
     flow->next->prev = flow->prev;
 }
 
-/* Puts the flow in its ring or takes it out, as things stand. */
+/* Adds the flow to its ring or removes it, depending on its state. */
 static void ring_settle(struct queue *queue, struct queue_flow *flow)
 {
     bool ready = !flow->closed && flow->waiting_count && flow->flying < flow->cap;
@@ -105,7 +105,9 @@ void queue_flow_init(struct queue_flow *flow)
     *flow = (struct queue_flow){.class = QUEUE_FRESH, .cap = 1};
 }
 
-/* One that fails or is slow has one attempt in flight, and holding more would only make bursts. */
+/*
+ * A flow that fails or is slow has one attempt in flight, and holding more would only cause bursts.
+ */
 static size_t part_of(const struct queue_flow *flow, size_t limit)
 {
     bool in_stride = flow->class == QUEUE_FAST && flow->cap > 1;
@@ -209,9 +211,9 @@ size_t queue_flying(const struct queue *queue)
     return queue->flying[QUEUE_FAST] + queue->flying[QUEUE_FRESH] + queue->flying[QUEUE_SLOW];
 }
 
-/* ---- who goes next --------------------------------------------------------------------------- */
+/* ---- selecting the next item ---------------------------------------------------------------- */
 
-/* Whether the class may start one more. */
+/* Returns whether the class may start one more attempt. */
 static bool share_left(const struct queue *queue, enum queue_class class)
 {
     size_t slots = queue->limits.slots;
@@ -240,8 +242,9 @@ static struct queue_item *take_first(struct queue *queue, struct queue_flow *flo
 }
 
 /*
- * Deficit round-robin: the flow at the ring's head sends while its deficit lasts, then the next one
- * is at the head with a quantum more. A large body takes several rounds, which are walked here.
+ * Deficit round-robin: the flow at the ring's head sends while its deficit lasts; then the next
+ * flow becomes the head and gets a quantum. A large body takes several rounds, which this loop runs
+ * at once.
  */
 static struct queue_item *take(struct queue *queue, struct queue_flow **ring, int64_t now_ms)
 {
@@ -272,7 +275,7 @@ struct queue_item *queue_take(struct queue *queue, int64_t now_ms)
 /* ---- how a flow adapts ------------------------------------------------------------------------
  */
 
-/* One more or, where that is too many by now, no more than that. */
+/* Returns the cap plus one, or the maximum if the cap has reached it. */
 static size_t more(size_t cap, size_t max)
 {
     return cap < max ? cap + 1 : max;
@@ -296,7 +299,7 @@ static double mean_ms(const struct queue_flow *flow)
     return count ? (double)(flow->now.took_ms + flow->before.took_ms) / count : 0;
 }
 
-/* How many a millisecond the flow has to send. */
+/* Returns the rate, per millisecond, that the flow needs. */
 static double rate(const struct queue_flow *flow, int64_t now_ms)
 {
     const struct queue_pace *first = flow->before.count ? &flow->before : &flow->now;
@@ -309,7 +312,7 @@ static double rate(const struct queue_flow *flow, int64_t now_ms)
     return all < RATE_MAX ? all : RATE_MAX;
 }
 
-/* The number in flight that the flow's traffic needs. */
+/* Returns the number in flight that the flow's traffic needs. */
 static size_t wanted(const struct queue *queue, const struct queue_flow *flow, int64_t now_ms)
 {
     size_t cap = NEAR_CAP + (size_t)(rate(flow, now_ms) * mean_ms(flow) + 0.5);
@@ -318,7 +321,7 @@ static size_t wanted(const struct queue *queue, const struct queue_flow *flow, i
     return cap < most ? cap : most;
 }
 
-/* After one that was delivered in time. */
+/* Call after a delivery in time. */
 static void grow(const struct queue *queue, struct queue_flow *flow, int64_t now_ms)
 {
     size_t most = wanted(queue, flow, now_ms);
@@ -349,7 +352,7 @@ static void adapt(struct queue *queue, struct queue_flow *flow, bool delivered, 
         flow->cap = half;
 }
 
-/* Counts the attempt as young no more, and checks its age no more. */
+/* Stops counting the attempt as young, and stops checking its age. */
 static void grow_old(struct queue *queue, struct queue_item *item)
 {
     if (item->age == QUEUE_OLD)
@@ -385,7 +388,9 @@ void queue_put_back(struct queue *queue, struct queue_item *item)
     queue_again(queue, item);
 }
 
-/* The oldest attempt of that age if it is older than `ms`; else NULL, and *wait shortened. */
+/*
+ * Returns the oldest attempt of that age if it is older than `ms`; else NULL, with *wait shortened.
+ */
 static struct queue_item *overdue(struct queue *queue, enum queue_age age, int64_t ms,
                                   int64_t now_ms, int64_t *wait)
 {

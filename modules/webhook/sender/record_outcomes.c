@@ -1,6 +1,6 @@
 /*
- * Recording results: one statement for hundreds, by a host that still owns them. What it does not
- * find was taken over, resent or dropped, and is let go of.
+ * Records results, hundreds in one statement, for deliveries that this host still owns. Results
+ * without a matching row were taken over, sent again or dropped, and are discarded.
  */
 #include "modules/webhook/sender/internal.h"
 
@@ -9,18 +9,18 @@
 #include <time.h>
 
 #define STATEMENTS 2   /* at a time */
-#define WORTHWHILE 256 /* results for which a second statement is sent while one is out */
+#define WORTHWHILE 256 /* results needed to send a second statement while one is running */
 #define AGAIN_MS 250
-#define ABANDONED_MS 60000 /* between two lines of the log about a webhook */
-#define ATTEMPT_ROOM 192   /* an attempt's JSON without error and answer */
-#define FEW 16             /* results whose statement goes with the reads of requests */
-#define GATHER_MS 100      /* that a result waits for others */
+#define ABANDONED_MS 60000 /* between two log lines about a webhook */
+#define ATTEMPT_ROOM 192   /* size of an attempt's JSON without error and answer */
+#define FEW 16             /* results that may be recorded by a short statement */
+#define GATHER_MS 100      /* how long a result waits for others */
 
 /*
- * $1 webhooks, $2 ids, $3 verdicts, $4 tries, $5 gaps in ms, $6 attempts, one in a line, $7 owner.
- * Arrays cost a third of what a jsonb with as many objects does. An attempt is the inside of its
- * JSON, without the number: that is the log's, which other hosts may have written to. The ids of a
- * batch lie in few partitions; $8 and $9 keep the rest out.
+ * $1 webhooks, $2 ids, $3 verdicts, $4 tries, $5 gaps in ms, $6 attempts, one per line, $7 owner.
+ * Arrays cost a third of a jsonb with as many objects. An attempt is the inside of its JSON object
+ * without the number, because the number comes from the log, to which other hosts may have written.
+ * The ids of a batch are in few partitions; $8 and $9 exclude the others.
  */
 #define RECORD(is_owner)                                                                           \
     "UPDATE webhook_delivery d SET"                                                                \
@@ -40,10 +40,10 @@ _Static_assert(SCHEDULE_DELIVERED == 0 && SCHEDULE_RETRY == 1 && SCHEDULE_ABANDO
                "RECORD has a state for each");
 
 /*
- * Few results cost what a read costs; nobody's reads should wait behind many. Few are looked up by
- * the primary key: the index of what waits cannot serve IS NOT DISTINCT FROM. By "=" PostgreSQL
- * would go through all that an owner has, once for each result, where its statistics are older than
- * the owner. Many are joined by a hash, whatever the statistics say.
+ * Few results cost as much as a short read; many use a long statement, so that no short read waits
+ * for them. Few are looked up by the primary key: the index of waiting deliveries cannot serve IS
+ * NOT DISTINCT FROM. With "=" and statistics older than the owner, PostgreSQL would scan all
+ * deliveries of the owner once per result. Many are joined by a hash, whatever the statistics are.
  */
 static const struct bb_sql record_few = {RECORD("IS NOT DISTINCT FROM"), BB_SQL_WRITE};
 static const struct bb_sql record_many = {RECORD("="), BB_SQL_WRITE | BB_SQL_LONG};
@@ -87,8 +87,8 @@ static int by_number(const void *a, const void *b)
 }
 
 /*
- * One line a webhook and minute. Nothing of the URL, the body or the answer is in it: a log is read
- * by others than the owner.
+ * Logs at most one line per webhook and minute. The line has nothing of the URL, the body or the
+ * response, because others than the webhook's owner read the log.
  */
 static void tell_abandoned(const struct sender *sender, const struct delivery *delivery)
 {
@@ -123,7 +123,7 @@ static void settle(struct sender *sender, struct delivery *delivery, bool stored
         delivery_end(sender, delivery);
 }
 
-/* To be recorded again; first, so that they stay in order. */
+/* Puts results back to be recorded again, at the front, so that they stay in order. */
 static void put_back(struct sender *sender, struct recording *recording)
 {
     for (size_t i = recording->count; i > 0; i--) {
@@ -168,7 +168,10 @@ static void drop(struct db_task *db_task)
 /* ---- a batch
  * --------------------------------------------------------------------------- */
 
-/* A second as the log has it, kept for the attempts after it: most of a batch are of the same. */
+/*
+ * A second as text in the log's format, cached because most attempts of a batch are in the same
+ * second.
+ */
 struct stamp {
     time_t second;
     char text[32];
@@ -186,7 +189,7 @@ static const char *stamp_of(struct stamp *stamp, int64_t wall_ms)
     return stamp->text;
 }
 
-/* The inside of its JSON, but for its number. JSON has no newline that is not escaped. */
+/* Writes the inside of an attempt's JSON, without its number. JSON has no unescaped newline. */
 static size_t write_attempt(char *out, size_t room, const struct delivery *delivery,
                             struct stamp *stamp)
 {
@@ -277,7 +280,7 @@ static int send_batch(struct sender *sender)
     return 0;
 }
 
-/* A result waits for others, but a retry no longer than until its next attempt. */
+/* A result waits for others, but the result of a retry no longer than until the next attempt. */
 void record_add(struct sender *sender, struct delivery *delivery)
 {
     bool soon = delivery->verdict == SCHEDULE_RETRY && delivery->delay_ms < GATHER_MS;
@@ -292,9 +295,9 @@ void record_add(struct sender *sender, struct delivery *delivery)
 }
 
 /*
- * A statement costs PostgreSQL half a millisecond, most of it for the plan and the commit, and each
- * result in it a few hundredths. So results wait a little for others, unless they are enough
- * already, or what is to come next can be claimed only when these have left memory.
+ * A statement costs PostgreSQL half a millisecond, most of it for the plan and the commit, and a
+ * few hundredths per result. So results wait a little for others, unless there are enough, or the
+ * next deliveries can be claimed only after these have left memory.
  */
 static int64_t due(const struct sender *sender)
 {
@@ -310,7 +313,7 @@ int64_t record_at(const struct sender *sender)
     return at_ms > sender->retry_db_at ? at_ms : sender->retry_db_at;
 }
 
-/* While statements are out results gather, so that load makes the batches larger by itself. */
+/* Results accumulate while statements are running, so load makes the batches larger. */
 void record_results(struct sender *sender)
 {
     while (sender->results && sender->now_ms >= record_at(sender) &&

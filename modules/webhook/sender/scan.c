@@ -1,9 +1,9 @@
 /*
- * Finds deliveries that are in nobody's memory. Two scans of the table, each every few
- * seconds: for webhooks that have some without an owner, which then count as overflowing; and for
- * deliveries that this host owns but does not know of (the answer to a commit was lost, memory ran
- * out), which are given back. Each reads the table page by page and begins again at its end, so
- * that a backlog, however long, hides nothing.
+ * Finds deliveries that are in nobody's memory. There are two scans of the table, each every few
+ * seconds: for webhooks with deliveries without an owner, which then count as overflowing; and for
+ * deliveries that this host owns but does not have in memory (the response to a commit was lost, or
+ * memory ran out), which are given back. Each scan reads the table page by page and starts again at
+ * the end, so that nothing is missed in a backlog of any length.
  */
 #include "modules/webhook/sender/internal.h"
 
@@ -13,8 +13,10 @@
 #define WEBHOOKS_MAX 10000
 #define RELEASE_MAX 2048
 
-/* The distinct webhooks after $1, one step in the index for each, in its order (see claim.c); $2
- * how many; and 0, if there are events to be expanded. */
+/*
+ * The distinct webhooks after $1, one step in the index for each, in the order of the index (see
+ * claim.c); $2 number of webhooks. Plus a row 0 if there are events to be expanded.
+ */
 static const struct bb_sql unowned = {
     "WITH RECURSIVE w(webhook) AS ("
     "(SELECT webhook FROM webhook_delivery WHERE state = 'queued' AND owner IS NULL"
@@ -27,8 +29,10 @@ static const struct bb_sql unowned = {
     BB_SQL_LONG,
 };
 
-/* Deliveries that this host owns, for longer than a hand-over takes, after delivery $3 of webhook
- * $2. */
+/*
+ * Deliveries after delivery $3 of webhook $2 that this host has owned for longer than a hand-over
+ * takes.
+ */
 static const struct bb_sql own = {
     "SELECT webhook, id FROM webhook_delivery WHERE owner = $1::bigint AND state = 'queued'"
     " AND (webhook, id) > ($2::bigint, $3::bigint) AND queued_at < now() - interval '5 s'"
@@ -67,7 +71,7 @@ static void unowned_back(struct sender *sender, struct db_task *db_task)
         int64_t webhook = listing->pairs.webhooks[i];
         struct subscription *subscription = webhook ? subscription_get(sender, webhook) : NULL;
 
-        if (db_task->ok && i + 1 == WEBHOOKS_MAX) /* the page is full: the next scan goes on */
+        if (db_task->ok && i + 1 == WEBHOOKS_MAX) /* the page is full: the next scan continues */
             sender->unowned_after = webhook;
         if (!webhook && sender->expand_at == INT64_MAX)
             sender->expand_at = sender->now_ms;
@@ -100,9 +104,9 @@ static bool suspected(const struct pairs *suspects, int64_t id)
 }
 
 /*
- * A row may be seen as ours while its hand-over or its outcome is still on its way to this thread;
- * only a row that is missing in two scans running is given back. So a page with missing rows is
- * read twice before the scan continues after the last row that was judged.
+ * A row may be visible as owned while its hand-over or its outcome is still on its way to this
+ * thread, so a row is given back only if it is missing from memory in two consecutive scans. A page
+ * with missing rows is therefore read twice before the scan continues after the last checked row.
  */
 static void own_back(struct sender *sender, struct db_task *db_task)
 {

@@ -1,4 +1,4 @@
-/* The sender's functions for other threads, and its life. */
+/* The sender's functions for other threads; creating and freeing it. */
 #include "modules/webhook/sender/internal.h"
 
 struct sender *sender_new(struct bb_host *host, const struct webhook_settings *settings)
@@ -57,7 +57,7 @@ size_t sender_full(struct sender *sender, int64_t webhooks[SENDER_FULL_MAX])
     return count;
 }
 
-/* Held; NULL: no memory. */
+/* Returns a body with a reference for the caller; NULL: out of memory. */
 static struct body *body_of(struct sender *sender, const struct sender_event *event)
 {
     struct body *body = event->body_id ? body_find(sender, event->body_id) : NULL;
@@ -99,7 +99,10 @@ void sender_hand_off(struct sender *sender, int64_t host, const struct sender_ev
         bb_wake(sender->host, "sender");
 }
 
-/* Notes an id; one too many, or 0, means all. True: it is news, the worker is to be woken. */
+/*
+ * Adds an id to the list; if it overflows, or the id is 0, the list means all. Returns true if this
+ * is new, so the worker must be woken.
+ */
 static bool note(int64_t *list, size_t *count, int64_t id)
 {
     for (size_t i = 0; id && i < *count && *count <= SENDER_CHANGES; i++)
@@ -131,7 +134,7 @@ static bool is_full(const struct sender *sender, int64_t webhook)
     return false;
 }
 
-/* One that is full has enough to do: the worker hears of it with its next turn. */
+/* A full webhook has enough deliveries: the worker reads the note in its next turn. */
 void sender_scan(struct sender *sender, int64_t webhook)
 {
     pthread_mutex_lock(&sender->lock);

@@ -1,4 +1,4 @@
-/* The sender's thread: one turn after the other until the host stops. */
+/* The sender's thread: runs one turn after the other until the host stops. */
 #include <errno.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -8,12 +8,12 @@
 
 #define NICENESS 10
 #define CLEAN_MS 30000
-#define STOP_TASKS_MS 5000 /* for the database tasks after what was in flight, at the end */
-#define LINGER_MS 250      /* for hand-offs of what had begun before a reload */
+#define STOP_TASKS_MS 5000 /* for the database tasks that follow the last attempts, at the end */
+#define LINGER_MS 250      /* for hand-offs of transactions that began before a reload */
 #define IDLE_MS 3000
 #define IDLE_LEAVING_MS 50
 
-/* What other threads left, taken out of the lock in one go. */
+/* Work from other threads, taken out under one lock. */
 struct inbox {
     struct handoff *handoffs;
     struct db_task *db_tasks;
@@ -89,7 +89,7 @@ static int64_t sooner(int64_t wait, int64_t at, int64_t now)
     return left < wait ? left : wait;
 }
 
-/* How long nothing is to be done but by an event. */
+/* Returns how long the thread may sleep unless an event wakes it. */
 static int64_t idle_for(struct sender *sender, int64_t tick)
 {
     const struct retry_entry *first = retry_first(&sender->retries);
@@ -117,7 +117,7 @@ static void turn(struct sender *sender)
 {
     sender->now_ms = bb_now_ms(sender->host);
     take_inbox(sender);
-    record_results(sender); /* that came while a statement was out */
+    record_results(sender); /* results that arrived while a statement was running */
     lease_tend(sender);
     scan_unowned(sender);
     scan_own(sender);
@@ -135,8 +135,7 @@ static void turn(struct sender *sender)
     record_results(sender);
 }
 
-/* ---- the beginning and the end
- * ------------------------------------------------------------------------ */
+/* ---- start and end ------------------------------------------------------------------------- */
 
 static void set_running(struct sender *sender, bool running)
 {
@@ -155,8 +154,9 @@ static void begin_to_leave(struct sender *sender)
         set_running(sender, false);
 }
 
-/* Whether something flies, is being recorded or handed over, or a successor might yet be handed
- * something.
+/*
+ * Returns whether something is in flight, being recorded or handed over, or might still be handed
+ * over to a successor.
  */
 static bool unfinished(const struct sender *sender, int64_t linger_until)
 {
@@ -166,7 +166,7 @@ static bool unfinished(const struct sender *sender, int64_t linger_until)
            (sender->deliveries.count || sender->release.count || sender->now_ms < linger_until);
 }
 
-/* What flies, without the database tasks that follow. */
+/* Returns the time left for attempts in flight, without the database tasks that follow them. */
 static int64_t time_left(const struct sender *sender)
 {
     int64_t leave = bb_leave_ms(sender->context);
@@ -175,10 +175,10 @@ static int64_t time_left(const struct sender *sender)
 }
 
 /*
- * A host that stops ends what flies and leaves the rest to other hosts. A sender with a successor
- * gives it what waits at once, and goes on with what flies or is waited for, for as long as that
- * takes: an attempt that was cut off would be made a second time. Transactions that began before
- * the reload may still hand to it for a little.
+ * A stopping host ends the attempts in flight and leaves the rest to other hosts. A sender with a
+ * successor hands the waiting deliveries over at once. It finishes the attempts that are in flight
+ * or waited for, however long they take: an attempt that was cut off would be made a second time.
+ * For a moment, transactions that began before the reload may still hand deliveries to it.
  */
 static void finish(struct sender *sender)
 {
@@ -238,13 +238,16 @@ static bool begin(struct sender *sender, struct bb_worker_context *context)
     return sender->transfers != NULL;
 }
 
-/* Where processors are short, the loops that answer requests go before deliveries. */
+/*
+ * Lowers the thread's priority: if processors are busy, the loops that answer requests come before
+ * deliveries.
+ */
 static void become_nicer(const struct bb_worker_context *context)
 {
-    id_t self = (id_t)gettid(); /* Linux: a thread's, not the process's */
+    id_t self = (id_t)gettid(); /* on Linux the priority of the thread, not the process */
 
     errno = 0;
-    int now = getpriority(PRIO_PROCESS, self); /* -1 is one, too */
+    int now = getpriority(PRIO_PROCESS, self); /* -1 may be a valid value */
 
     if (errno || setpriority(PRIO_PROCESS, self, now + NICENESS))
         bb_host_log(context->host, BB_WARN, "deliveries keep the priority of requests: %s",
