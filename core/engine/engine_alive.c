@@ -1,4 +1,6 @@
-/* What threads beside the loops ask of the engine: who is alive, and that it stays so meanwhile. */
+/*
+ * Access to the engine from other threads: references to live generations, and holding the engine.
+ */
 #include <errno.h>
 #include <semaphore.h>
 #include <stdio.h>
@@ -81,7 +83,7 @@ bool engine_idle(struct engine *engine)
 }
 
 struct loop_call {
-    struct message message; /* first */
+    struct message message; /* first member */
     struct loop *loop;
     void (*call)(struct loop *, void *);
     void *arg;
@@ -115,9 +117,9 @@ void engine_each_loop(struct engine *engine, void (*call)(struct loop *, void *)
     sem_destroy(&done);
 }
 
-enum { TURN_MS = 2000 }; /* that a loop may take until it is not waited for any more */
+enum { TURN_MS = 2000 }; /* time after which a loop is not waited for any more */
 
-/* Freed by the last of the loops and of who asked. */
+/* Freed by the last loop or by the caller, whichever finishes last. */
 struct telling {
     atomic_uint holders;
     sem_t done;
@@ -125,7 +127,7 @@ struct telling {
     void (*ended)(void *);
     void *arg;
     struct told_loop {
-        struct message message; /* first */
+        struct message message; /* first member */
         struct loop *loop;
         struct telling *telling;
     } loops[];
@@ -150,7 +152,7 @@ static void tell_loop(struct message *message)
     telling_release(telling);
 }
 
-/* Those that are worth waiting for. */
+/* Number of loops that are not blocked. */
 static unsigned turning(const struct engine *engine)
 {
     unsigned count = 0;
@@ -160,7 +162,7 @@ static unsigned turning(const struct engine *engine)
     return count;
 }
 
-/* Until so many have done it, or it takes too long; how many have not. */
+/* Waits until `count` loops have made the call, or it takes too long; returns how many have not. */
 static unsigned wait_for_loops(struct telling *telling, unsigned count)
 {
     int64_t until = clock_mono_ms() + TURN_MS;

@@ -11,7 +11,7 @@ struct job_log {
     struct job_record record;
 };
 
-/* The name as it can stand in a metric's label. */
+/* Makes the name valid as the value of a metric's label. */
 static void label_of(const char *name, char label[JOB_NAME_SIZE])
 {
     snprintf(label, JOB_NAME_SIZE, "%s", name);
@@ -20,7 +20,10 @@ static void label_of(const char *name, char label[JOB_NAME_SIZE])
             *at = '_';
 }
 
-/* Under the lock; the record of that name, a new one at the end if need be. NULL: no memory. */
+/*
+ * Returns the record with that name; creates it at the end if necessary. Under the lock. NULL: out
+ * of memory.
+ */
 static struct job_record *record_of(struct engine *engine, const char *name)
 {
     struct job_log **at = &engine->job_log;

@@ -1,8 +1,8 @@
 /*
- * Whether background work is paused: sending (deliveries of webhooks), jobs, and calls to other
- * servers. The database says so (busbar_pause_reason() in core/migrate/schema.sql): an operator
- * paused it, or it was restored or cloned. Until the database was asked, everything is paused.
- * Requests are served all the same.
+ * Whether background work is paused: sending (webhook deliveries), jobs, and calls to other
+ * servers. The database determines it (busbar_pause_reason() in core/migrate/schema.sql): an
+ * operator paused it, or the database was restored or cloned. Until the database has been queried,
+ * background work is paused. Requests are served in any case.
  *
  * Any thread.
  */
@@ -11,17 +11,17 @@
 
 #include "core/engine/engine.h"
 
-#define PAUSE_QUESTION "SELECT busbar_pause_reason()" /* one row; NULL: nothing is paused */
+#define PAUSE_QUESTION "SELECT busbar_pause_reason()" /* one row; NULL: not paused */
 
 enum pause_state { PAUSE_UNKNOWN, PAUSE_OFF, PAUSE_ON };
 
-/* Notes the database's answer: the reason, or NULL if nothing is paused. Logs a change. */
+/* Records the database's result: the reason, or NULL if not paused. Logs a change. */
 void pause_note(struct engine *engine, const char *reason);
 
-/* Whether it is paused, or not known yet. Never without a database, nor in a command. */
+/* Whether it is paused, or unknown. Always false without a database, and in a command. */
 bool pause_holds(const struct engine *engine);
 
-/* The same; if it is, with the reason. */
+/* Like pause_holds(); if it is paused, sets the reason. */
 bool pause_why(struct engine *engine, char *reason, size_t size);
 
 #endif

@@ -47,7 +47,7 @@ void problems_list(const struct problems *problems, json_t *list)
     }
 }
 
-/* Not deeper than the tables of the module are nested. */
+/* The recursion is limited by the nesting of the module's tables. */
 static const char *place_name(const struct place *place, struct arena *arena)
 {
     const char *up = place->up ? place_name(place->up, arena) : NULL;
@@ -103,7 +103,7 @@ const struct bb_field *field_find(const struct bb_table *fields, const char *nam
     return found;
 }
 
-/* Whether a string that says nothing is to be taken as absent. */
+/* Whether an empty string is treated as absent. */
 static bool is_empty(const struct bb_field *field, const json_t *value,
                      const struct problems *problems)
 {
@@ -113,7 +113,7 @@ static bool is_empty(const struct bb_field *field, const json_t *value,
            strlen(text) == json_string_length(value);
 }
 
-/* The default of a row, which was checked when its module was loaded; a new reference. */
+/* Returns a row's default, which was checked when its module was loaded; a new reference. */
 static json_t *fallback_of(const struct bb_field *field)
 {
     bool memory;
@@ -124,7 +124,7 @@ static json_t *fallback_of(const struct bb_field *field)
     return json_string(field->fallback);
 }
 
-/* A member that is absent: false after a problem or without memory. */
+/* Handles an absent member: false after a problem, or if memory ran out. */
 static bool absent(const struct bb_field *field, const struct place *place, json_t *checked,
                    struct problems *problems)
 {
@@ -136,7 +136,7 @@ static bool absent(const struct bb_field *field, const struct place *place, json
            !json_object_set_new_nocheck(checked, field->name, fallback_of(field));
 }
 
-/* Checks one member and sets it in `checked`. False after a problem or without memory. */
+/* Checks one member and sets it in `checked`. False after a problem, or if memory ran out. */
 static bool member(const struct bb_field *field, const json_t *object, const struct place *up,
                    json_t *checked, struct problems *problems)
 {
@@ -204,7 +204,7 @@ int fields_keep_others(const struct bb_table *fields, json_t *object, json_t *ch
     return 0;
 }
 
-/* "limit=5000" asks for as many as there may be. */
+/* A `limit` beyond the maximum, such as "limit=5000", is reduced to the maximum. */
 static int64_t clamped(const struct bb_field *field, int64_t number, const struct place *place,
                        struct problems *problems)
 {
@@ -239,7 +239,7 @@ static const char *int_text(const struct bb_field *field, const char *text, stru
     return arena_format(arena, "%" PRId64, number);
 }
 
-/* The characters are looked at first: strtod() also takes hexadecimal, "nan" and white space. */
+/* Checks the characters first, because strtod() also accepts hexadecimal, "nan" and white space. */
 static const char *number_text(const struct bb_field *field, const char *text,
                                const struct place *place, struct problems *problems)
 {

@@ -1,6 +1,7 @@
 /*
- * E-mail addresses as mail hosts accept them: no quotes, no comments, no address literals. A domain
- * is written as DNS has it, its A-label, so that bücher.example and xn--bcher-kva.example are one.
+ * E-mail addresses as mail servers accept them: no quotes, no comments, no address literals.
+ * Domains are written as A-labels, the form used in DNS, so that bücher.example and
+ * xn--bcher-kva.example are equal.
  */
 #include <idn2.h>
 #include <string.h>
@@ -12,7 +13,7 @@
 #define LOCAL_MAX 64
 #define LABEL_MAX 63
 
-/* Beyond ASCII, of what may stand in names, all but white space. */
+/* Non-ASCII characters that are allowed in names: all except white space. */
 static bool foreign(int32_t c)
 {
     return c > 0x9F && !text_space(c);
@@ -23,7 +24,7 @@ static bool alphanumeric(int32_t c)
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* Words between single dots (RFC 5322, 3.2.3). */
+/* Words separated by single dots (RFC 5322, 3.2.3). */
 static bool local_valid(const char *text, size_t length)
 {
     int32_t before = '.';
@@ -67,7 +68,8 @@ static bool is_valid(const char *text)
         if (!label_valid(label, length))
             return false;
         if (!label[length])
-            return true; /* one label will do: networks without a domain have mail, too */
+            return true; /* one label is sufficient, because networks without a domain have mail,
+                          * too */
         label += length + 1;
     }
 }
@@ -79,7 +81,10 @@ static bool is_ascii(const char *text)
     return !*text;
 }
 
-/* The e-mail with its domain as an A-label. *invalid: it has none. NULL without memory, too. */
+/*
+ * Returns the e-mail with its domain as an A-label. *invalid: there is no such domain. NULL also if
+ * memory ran out.
+ */
 static const char *with_ascii_domain(const char *text, size_t local, struct arena *arena,
                                      bool *invalid)
 {

@@ -12,14 +12,17 @@
 #define DIGITS "0123456789"
 #define WHOLE_MAX 9007199254740992.0 /* 2^53: doubles are exact up to here */
 
-enum { DECIMAL_MAX = 400 }; /* characters of a number in a string: more than any double has */
+enum {
+    DECIMAL_MAX = 400
+}; /* maximum number of characters of a number in a string: more than
+    * any double needs */
 
 static bool bounded(const struct bb_field *field)
 {
     return field->min || field->max;
 }
 
-/* A table may give the lower bound alone; the upper one is then 0. */
+/* A table may contain only the lower bound; the upper one is 0 then. */
 static bool has_max(const struct bb_field *field)
 {
     return bounded(field) && field->max >= field->min;
@@ -72,7 +75,7 @@ bool field_number_fits(const struct bb_field *field, double number, const struct
     return true;
 }
 
-/* "must be one of: a, b" */
+/* Writes "must be one of: a, b". */
 static void choice_problem(const struct bb_field *field, const struct place *place,
                            struct problems *problems)
 {
@@ -94,7 +97,7 @@ static void choice_problem(const struct bb_field *field, const struct place *pla
     place_problem(place, problems, "must be one of: %s", text);
 }
 
-/* What to say where the type is not met, of a string or of anything else. */
+/* Describes the required type when a string, or any other value, does not have it. */
 static void type_problem(const struct bb_field *field, const struct place *place,
                          struct problems *problems)
 {
@@ -148,7 +151,10 @@ static bool choice_known(const struct bb_field *field, const char *text)
     return false;
 }
 
-/* Adds the problem of a text by which people tell who is who; false, too, without memory. */
+/*
+ * Adds a problem if a text does not distinguish people or things reliably; also false if memory ran
+ * out.
+ */
 static bool distinct(const struct bb_field *field, const char *text, struct arena *arena,
                      const struct place *place, struct problems *problems)
 {
@@ -160,7 +166,7 @@ static bool distinct(const struct bb_field *field, const char *text, struct aren
     return !problem && !full;
 }
 
-/* Trimmed of white space, Unicode's too, and folded. */
+/* Trims white space, including Unicode's, and folds the case. */
 static const char *email_string(const struct bb_field *field, const char *text, struct arena *arena,
                                 const struct place *place, struct problems *problems)
 {
@@ -192,9 +198,9 @@ static const char *name_string(const struct bb_field *field, const char *text, s
 }
 
 /*
- * The time in the form that text_time_parse() and PostgreSQL read (sessions are in UTC), or NULL.
- * Rewrites "t", "z", a comma before the fraction, an hour of one digit, and a blank before the
- * offset. A blank before an offset without a sign is the + of a query that was not encoded.
+ * Returns the time in a form that text_time_parse() and PostgreSQL read (sessions are in UTC), or
+ * NULL. Converts "t", "z", a comma before the fraction, an hour with one digit, and a blank before
+ * the offset. A blank before an offset without a sign is the + of a query that was not encoded.
  */
 static const char *time_string(const char *text, struct arena *arena)
 {
@@ -272,8 +278,9 @@ bool field_empty_is_absent(const struct bb_field *field, const struct problems *
 }
 
 /*
- * A whole number as its digits, and a string without blanks around it, as far as the row lets it; a
- * new reference. How a number with a fraction or an exponent was written is not known any more.
+ * Converts a whole number to its digits, and removes blanks around a string, if the row allows it;
+ * returns a new reference. The spelling of a number with a fraction or an exponent is not known
+ * here.
  */
 static json_t *as_string(const struct bb_field *field, json_t *value, struct problems *problems)
 {
@@ -288,7 +295,10 @@ static json_t *as_string(const struct bb_field *field, json_t *value, struct pro
     return length == all ? json_incref(value) : json_stringn(text, length);
 }
 
-/* A decimal string as its number; anything else, and without memory, itself: a new reference. */
+/*
+ * Converts a decimal string to a number; returns other values unchanged, also if memory runs out. A
+ * new reference.
+ */
 static json_t *as_number(json_t *value, const struct problems *problems)
 {
     const char *text = problems->warnings ? json_string_value(value) : NULL;
@@ -335,7 +345,7 @@ static json_t *string_value(const struct bb_field *field, json_t *value, const s
     return normal == text ? json_incref(value) : json_string(normal);
 }
 
-/* 5.0 is taken for 5: some clients know no whole numbers. */
+/* 5.0 is accepted as 5, because some clients have no whole numbers. */
 static json_t *int_value(const struct bb_field *field, json_t *value, const struct place *place,
                          struct problems *problems)
 {
@@ -397,7 +407,7 @@ static bool is_of_type(const struct bb_field *field, const json_t *value)
     case BB_LIST:
         return json_is_array(value);
     default:
-        return true; /* told where the value is read */
+        return true; /* reported when the value is read */
     }
 }
 

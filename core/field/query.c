@@ -6,15 +6,15 @@
 #include "core/base/text.h"
 
 #define FORM_PAIRS_MAX 1000
-#define MORE "..." /* behind a list of names that is too long */
+#define MORE "..." /* ends a list of names that is too long */
 
-/* One raw pair; where there is no '=', the value is empty. */
+/* A raw name and value; the value is empty if there is no '='. */
 struct pair {
     const char *name, *value;
     size_t name_length, value_length;
 };
 
-/* Cuts the next pair that is not empty off *at; false at the end. */
+/* Removes the next non-empty pair from *at; false at the end. */
 static bool next_pair(const char **at, const char *end, struct pair *pair)
 {
     while (*at < end && **at == '&')
@@ -34,7 +34,7 @@ static bool next_pair(const char **at, const char *end, struct pair *pair)
     return true;
 }
 
-/* What was given for a field: by its name, and by its alias. */
+/* The values given for a field, by its name and by its alias. */
 struct slot {
     struct pair by_name, by_alias; /* value NULL: not given */
 };
@@ -47,7 +47,7 @@ static void keep(struct pair *place, const struct pair *pair, const char *name,
     *place = *pair;
 }
 
-/* Whether a list "a, b" has this name of so many bytes. */
+/* Whether a list "a, b" contains this name of `length` bytes. */
 static bool is_listed(const char *list, const char *name, size_t length)
 {
     while (list) {
@@ -60,7 +60,7 @@ static bool is_listed(const char *list, const char *name, size_t length)
     return false;
 }
 
-/* Percent-encodes as much of a name as there is room for; *left: how much was not. */
+/* Percent-encodes as much of a name as fits; *left: number of bytes that did not fit. */
 static size_t encode(const char *name, size_t *left, char *out, size_t room)
 {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -75,7 +75,7 @@ static size_t encode(const char *name, size_t *left, char *out, size_t room)
     return used;
 }
 
-/* Adds a name to those that are ignored, as far as there is room. */
+/* Adds a name to the ignored ones, if there is room. */
 static void ignore(struct query_values *values, const char *name, size_t length,
                    struct arena *arena)
 {
@@ -96,7 +96,7 @@ static void ignore(struct query_values *values, const char *name, size_t length,
              fits ? encoded : MORE);
 }
 
-/* Puts a pair where it belongs, if a field is called so. */
+/* Assigns a pair to its field, if there is one. */
 static void sort_in(const struct bb_table *fields, struct slot *slots, const struct pair *pair,
                     struct query_values *values, struct problems *problems)
 {
@@ -124,7 +124,7 @@ static void sort_in(const struct bb_table *fields, struct slot *slots, const str
     ignore(values, name, length, arena);
 }
 
-/* Decodes and checks what was given for one field. False after a problem or without memory. */
+/* Decodes and checks the value of one field. False after a problem, or if memory ran out. */
 static bool take(const struct bb_field *field, const struct slot *slot, struct arena *arena,
                  struct query_values *values, struct problems *problems)
 {
@@ -178,7 +178,7 @@ const char *query_get(const struct query_values *values, const char *name)
     return NULL;
 }
 
-/* Adds a pair to the object; the reason why not, or NULL. */
+/* Adds a pair to the object; returns the reason if that is not possible, or NULL. */
 static const char *form_add(json_t *object, const struct pair *pair, struct arena *arena)
 {
     char *name, *value;

@@ -15,7 +15,7 @@ struct shape {
         sizeof(type), alignof(type)                                                                \
     }
 
-/* What the member of a setting of this type is. */
+/* Returns the C type for a setting of this type. */
 static struct shape shape_of(enum bb_type type)
 {
     switch (type) {

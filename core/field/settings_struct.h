@@ -1,6 +1,6 @@
 /*
- * Settings in the struct of their module, see struct bb_bind: the host's modules have it filled,
- * and so have those that are tested with the fake host. Any thread.
+ * Fills the settings struct of a module, see struct bb_bind, in the host and in the fake host. Any
+ * thread.
  */
 #ifndef CORE_SETTINGS_STRUCT_H
 #define CORE_SETTINGS_STRUCT_H
@@ -8,23 +8,22 @@
 #include <busbar/field.h>
 #include <jansson.h>
 
-/* A setting and its value, in each form that its type can be asked for; else NULL or 0. */
+/* A setting with its value in every form in which its type can be read; NULL or 0 in the others. */
 struct setting_value {
     const struct bb_field *field;
-    const char *text; /* normalised; NULL: absent */
+    const char *text; /* normalized; NULL: absent */
     int64_t integer;
     double number;
     json_t *json;
 };
 
 /*
- * What is wrong with the place that a row of a table of settings is bound to, in a struct of `size`
- * bytes: "is bound …"; NULL: nothing, or it is not bound.
+ * Returns the error in the binding of a row to a struct of `size` bytes: "is bound …"; NULL: it is
+ * correct, or not bound.
  */
 const char *settings_struct_fault(const struct bb_table *settings, size_t row, size_t size);
 
-/* Writes the value to the member that it is bound to, if it is bound to one, whose place is fine.
- */
+/* Writes the value to the member that it is bound to, if any. The binding must be correct. */
 void settings_struct_store(const struct setting_value *value, void *settings);
 
 #endif

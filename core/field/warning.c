@@ -1,4 +1,4 @@
-/* What an answer says beside its content: `warnings` of its object. */
+/* Adds `warnings` to the object of an answer. */
 #include "core/field/warning.h"
 
 #include <stdio.h>

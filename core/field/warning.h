@@ -1,6 +1,6 @@
 /*
- * What was passed over in a request, and the client should know: texts, which an answer has in the
- * `warnings` of its object. Never with a value of the client's.
+ * Texts about ignored input that the client should know about; an answer contains them in
+ * `warnings` of its object. They never contain values of the client.
  */
 #ifndef CORE_WARNING_H
 #define CORE_WARNING_H
@@ -10,11 +10,11 @@
 
 #include <busbar/abi.h>
 
-#define WARNINGS_MAX 64 /* further ones are not kept */
+#define WARNINGS_MAX 64 /* further ones are dropped */
 
 /*
- * Adds a text to the array *warnings (NULL: none yet), unless it is there already. 0, or -1 without
- * memory.
+ * Adds a text to the array *warnings (NULL: none yet), unless it contains the text already. Returns
+ * 0, or -1 if memory ran out.
  */
 BB_PRINTF(2, 3) int warnings_add(json_t **warnings, const char *format, ...);
 BB_PRINTF(2, 0) int warnings_vadd(json_t **warnings, const char *format, va_list args);

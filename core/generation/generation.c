@@ -24,7 +24,7 @@ static struct generation *generation_new(unsigned number, struct setting_problem
     return g;
 }
 
-/* Takes the reason that the module gave with bb_open_fail(). */
+/* Takes the reason that the module passed to bb_open_fail(). */
 static void report_open(struct core_module *module, struct setting_problems *problems)
 {
     const char *reason = module->handle.open_problem;
@@ -33,13 +33,15 @@ static void report_open(struct core_module *module, struct setting_problems *pro
                     reason ? reason : "cannot be opened and does not say why");
 }
 
-/* Its code runs now, called by this verb. */
+/* Records that this function of the module is about to be called. */
 static void note(struct lifecycle_call *verb, const struct core_module *module, const char *kind)
 {
     lifecycle_call_begin(verb, module->descriptor->name, kind);
 }
 
-/* Makes the struct that the module has its settings bound to. 0, or -1 without memory. */
+/*
+ * Creates the struct to which the module's settings are bound. Returns 0, or -1 if memory ran out.
+ */
 static int settings_place(struct core_module *module, const struct settings *settings)
 {
     struct host_handle *handle = &module->handle;
@@ -176,7 +178,10 @@ bool generation_try_acquire(struct generation *g)
     return holders != 0;
 }
 
-/* What the last holder did must be seen by who destroys: release here, acquire before the end. */
+/*
+ * The destroying thread must see the effects of the last user: release here, acquire before the
+ * end.
+ */
 void generation_release(struct generation *g)
 {
     if (atomic_fetch_sub_explicit(&g->holders, 1, memory_order_acq_rel) != 1)

@@ -1,4 +1,4 @@
-/* What the modules need of the configuration: what a host without it could only refuse. */
+/* Settings that the modules require: a host without them could only refuse requests. */
 #include "core/generation/generation_lacks.h"
 
 static bool has_keys(const struct generation *g)

@@ -1,10 +1,13 @@
-/* What the modules of a generation need of the configuration to serve, beyond what reads well. */
+/*
+ * Checks that settings required by the modules are present. This is not checked when the file is
+ * read.
+ */
 #ifndef CORE_GENERATION_LACKS_H
 #define CORE_GENERATION_LACKS_H
 
 #include "core/generation/generation.h"
 
-/* Adds a problem for each setting that is empty though a module cannot do without; true: any. */
+/* Adds a problem for each empty setting that a module requires; returns whether there are any. */
 bool generation_lacks(const struct generation *generation, struct setting_problems *problems);
 
 #endif

@@ -1,5 +1,7 @@
-/* Modules that a configuration names and that are left out: they crashed again and again, or their
- * files have become worse since the worker before this one was started. */
+/*
+ * Disabled modules: they crashed repeatedly, or their files have become invalid since the previous
+ * worker was started.
+ */
 #include <string.h>
 
 #include "core/generation/generation_load.h"
@@ -9,10 +11,10 @@
 static void note(struct generation *g, const char *name, const char *why)
 {
     g->left_out[g->left_out_count++] = (struct left_out){name, why};
-    settings_claim(g->settings, name); /* its section stays, and is no mistake */
+    settings_claim(g->settings, name); /* its section remains, and is not an error */
 }
 
-/* Only what a supervisor starts again: a reload tries them all. */
+/* Only when the supervisor restarts a worker: a reload tries all modules. */
 static bool in_question(const struct generation *g)
 {
     return g->number == 1 && !g->only_read && settings_int(g->settings, "host", "quarantine");
@@ -43,7 +45,7 @@ bool generation_leaves_refused_out(struct generation *g, const char *entry)
     return true;
 }
 
-/* A route that somebody must be known for. */
+/* Whether a route requires a known account. */
 static bool has_guarded_route(const struct core_module *module)
 {
     const struct bb_route *routes = MODULE_ROWS(bb_route, module->descriptor->routes);
@@ -54,7 +56,7 @@ static bool has_guarded_route(const struct core_module *module)
     return false;
 }
 
-/* A service that the module needs and nobody gives; NULL: there is none. */
+/* Returns a service that the module needs and no module provides; NULL: there is none. */
 static const char *missing(const struct generation *g, const struct core_module *module)
 {
     const struct bb_need *needs = MODULE_ROWS(bb_need, module->descriptor->needs);

@@ -1,4 +1,4 @@
-/* What modules bring, brought together: routes, events with hooks, the authenticator. */
+/* Combines the parts of the modules: routes, events with hooks, the authenticator. */
 #include <string.h>
 
 #include "core/generation/generation_load.h"
@@ -30,7 +30,7 @@ static bool hook_fits(const struct bb_hook *hook, const char *event, enum bb_hoo
            (!strcmp(hook->event, "*") || !strcmp(hook->event, event));
 }
 
-/* Counts the hooks on an event, and takes them down unless `out` is NULL. */
+/* Counts the hooks on an event, and stores them in `out` unless it is NULL. */
 static size_t gather_hooks(struct generation *g, const char *event, enum bb_hook_kind kind,
                            struct core_hook *out)
 {
@@ -98,7 +98,7 @@ static void link_events(struct generation *g, struct setting_problems *problems)
     g->events = events;
 }
 
-/* The first route that somebody must be known for; NULL: all are public. */
+/* Returns the first route that requires a known account; NULL: all are public. */
 static const struct bb_route *guarded_route(const struct generation *g,
                                             const struct core_module **module)
 {

@@ -38,7 +38,7 @@ static struct cidr_list *load_networks(struct generation *g, const char *name,
     return list;
 }
 
-/* As a browser writes it: scheme, host, port; compared byte for byte. */
+/* In the form that browsers send: scheme, host, port; compared byte for byte. */
 static bool is_origin(const char *text)
 {
     const char *host = strstr(text, "://");
@@ -63,7 +63,7 @@ static void load_origins(struct generation *g, struct setting_problems *problems
     }
 }
 
-/* Whether text ends in :port; an address of the web, with a password perhaps, is none. */
+/* Whether the text ends in :port. A URL, possibly with a password, does not count. */
 static bool has_port(const char *text)
 {
     const char *colon = strpbrk(text, "/@") ? NULL : strrchr(text, ':');
@@ -72,7 +72,10 @@ static bool has_port(const char *text)
            strlen(colon + 1) <= 5 && strtol(colon + 1, NULL, 10) <= 65535;
 }
 
-/* Places of servers are looked at, not asked. libpq's own message would quote the password. */
+/*
+ * Checks the syntax of server addresses, without connecting. libpq's own message would contain the
+ * password.
+ */
 static void check_places(struct generation *g, struct setting_problems *problems)
 {
     const char *listen = settings_text(g->settings, "http", "listen");
@@ -105,11 +108,11 @@ void generation_place_reports(const struct generation *g, struct setting_problem
                         strerror(errno));
 }
 
-/* Before modules are loaded, for their constructors may crash, and may not return. */
+/* Runs before modules are loaded, because their constructors may crash or hang. */
 static void prepare_start(const struct generation *g, struct setting_problems *problems)
 {
     if (g->number > 1)
-        return; /* of a reload, which may be refused yet: swap_generation() follows */
+        return; /* a reload may still be refused: swap_generation() does this later */
     generation_place_reports(g, problems);
     start_limit(settings_int(g->settings, "host", "stall_timeout") * 1000);
 }
@@ -162,8 +165,8 @@ int generation_load(struct generation *g, const char *conf_path, int copy,
     check_places(g, problems);
     generation_load_modules(g, problems);
     generation_link(g, problems);
-    /* Without the directory of modules, sections of installed modules look like typing errors,
-     * and the problem of the directory has been added already. */
+    /* Without a valid module directory, sections of installed modules look like typing errors, and
+     * the problem of the directory was reported already. */
     if (settings_text(g->settings, SETTINGS_ROOT, "module_path"))
         settings_unknown(g->settings, generation_is_installed, g, problems);
     return 0;

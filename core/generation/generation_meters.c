@@ -1,11 +1,14 @@
-/* The meters of modules' metrics: made once, and kept over reloads. */
+/* The meters of modules' metrics: created once, and kept across reloads. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "core/base/meter.h"
 #include "core/generation/generation.h"
 
-/* A line for the metric and each value; free(). NULL: no memory. */
+/*
+ * Returns a line for the metric and each value; the caller frees it with free(). NULL: out of
+ * memory.
+ */
 static char *name_of(const char *module, const struct bb_metric *metric)
 {
     char *name = NULL;

@@ -1,4 +1,4 @@
-/* Loading the modules that the configuration names, see generation_load.h. */
+/* Loads the configured modules, see generation_load.h. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,7 +8,10 @@
 #include "core/module/module_validate.h"
 #include "core/module/service_order.h"
 
-/* Relative paths begin at the file's directory; all have a slash then, as dlopen() wants it. */
+/*
+ * Relative paths start at the file's directory. The result always contains a slash, as dlopen()
+ * requires.
+ */
 static const char *from_directory(const struct generation *g, const char *path)
 {
     const char *directory = settings_directory(g->settings);
@@ -36,7 +39,7 @@ bool generation_is_installed(const void *generation, const char *name)
     return path && !access(path, R_OK);
 }
 
-/* The section of a module that could not be loaded is not to blame as well. */
+/* The section of a module that could not be loaded must not be reported as well. */
 static void claim_section(const struct generation *g, const char *entry)
 {
     const char *slash = strrchr(entry, '/');
@@ -47,7 +50,7 @@ static void claim_section(const struct generation *g, const char *entry)
         settings_claim(g->settings, name);
 }
 
-/* Whether the directory of modules is wanted and was wrong, which has been said. */
+/* Whether the module directory is needed and invalid, which was reported already. */
 static bool no_directory(const struct generation *g, const char *entry)
 {
     return !strchr(entry, '/') && !settings_text(g->settings, SETTINGS_ROOT, "module_path");
@@ -82,7 +85,7 @@ static void load_entry(struct generation *g, const char *entry, struct setting_p
     setting_problems_free(&own);
 }
 
-/* Puts the modules into the order of their services; on a problem they stay as they are named. */
+/* Sorts the modules by their services; after a problem they keep the configured order. */
 static void reorder(struct generation *g, struct setting_problems *problems)
 {
     size_t *order = calloc(g->module_count + 1, sizeof *order);

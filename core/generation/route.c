@@ -8,18 +8,18 @@
 #include "core/field/field.h"
 
 #define METHODS 5
-#define HEAD METHODS /* finds GET's routes; not one that a route can have */
+#define HEAD METHODS /* a HEAD request finds GET's routes; routes cannot have this method */
 
 static const char *const method_names[] = {"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"};
 
-/* A route with what its :names stand for. */
+/* A route with the rows of its :names. */
 struct entry {
     const struct bb_route *route;
     void *owner;
     struct route_meter *meter;
     size_t count;
     const struct bb_field *fields[ROUTE_PARAMETERS_MAX];
-    struct entry *next; /* in the order they were added */
+    struct entry *next; /* in the order of addition */
 };
 
 struct piece {
@@ -27,7 +27,7 @@ struct piece {
     size_t length;
 };
 
-/* A path in its pieces; "/" has none. */
+/* A path split into pieces; "/" has none. */
 struct path {
     size_t count;
     struct piece pieces[ROUTE_SEGMENTS_MAX];
@@ -36,7 +36,7 @@ struct path {
 /* A node of the tree of segments. */
 struct node {
     struct piece segment;         /* empty for a :name */
-    struct node *children, *next; /* static ones, in a list */
+    struct node *children, *next; /* a list of static segments */
     struct node *parameter;
     struct entry *entries[METHODS];
 };
@@ -49,10 +49,10 @@ struct router {
 
 struct search {
     const struct path *path;
-    int method; /* index, or -1 for one that no route has */
+    int method; /* index, or -1 if no route has this method */
     const struct entry *found;
-    unsigned methods;      /* bits of those that some route of this path has */
-    unsigned roles, flags; /* of all of them */
+    unsigned methods;      /* bits of the methods for which routes with this path exist */
+    unsigned roles, flags; /* of all these routes */
     size_t count;
     struct piece parameters[ROUTE_PARAMETERS_MAX];
 };
@@ -83,8 +83,8 @@ static bool same(struct piece piece, const char *text, size_t length)
 }
 
 /*
- * Cuts a path at its slashes. False where it has too many segments for any route, or does not begin
- * with a slash. A slash at the end leaves an empty last piece.
+ * Splits a path at its slashes. False if it has too many segments for any route, or does not begin
+ * with a slash. A trailing slash gives an empty last piece.
  */
 static bool cut(const char *text, struct path *path)
 {
@@ -123,7 +123,7 @@ static bool plain(const struct piece *piece)
     return strspn(piece->start, allowed) >= piece->length;
 }
 
-/* A copy of the :name's row: the module may have known a smaller one. NULL: none. */
+/* Copies the row of a :name, because the module's rows may be smaller. NULL: none. */
 static const struct bb_field *row_of(struct arena *arena, const struct bb_table *rows,
                                      struct piece name)
 {
@@ -143,7 +143,7 @@ static const struct bb_field *row_of(struct arena *arena, const struct bb_table 
     return NULL;
 }
 
-/* Finds the row of each :name; the reason why the path will not do, or NULL. */
+/* Finds the row of each :name; returns the reason if the path is invalid, or NULL. */
 static const char *bind_names(struct arena *arena, const struct path *path, struct entry *entry)
 {
     for (size_t i = 0; i < path->count; i++) {
@@ -237,7 +237,7 @@ int router_add(struct router *router, const struct bb_route *route, void *owner,
     return 0;
 }
 
-/* Notes the methods of a node that the whole path led to. */
+/* Records the methods of a node that the whole path leads to. */
 static bool arrive(struct search *search, const struct node *node)
 {
     for (int i = 0; i < METHODS; i++) {
@@ -253,8 +253,8 @@ static bool arrive(struct search *search, const struct node *node)
 }
 
 /*
- * Goes down, static segments first; what leads nowhere, or to other methods only, is gone back on.
- * At most ROUTE_SEGMENTS_MAX levels, and no more steps than the tree has nodes.
+ * Descends the tree, static segments first, and backtracks if no route, or only other methods, are
+ * found. At most ROUTE_SEGMENTS_MAX levels, and no more steps than the tree has nodes.
  */
 static bool descend(struct search *search, const struct node *node, size_t level)
 {
@@ -299,7 +299,9 @@ static int decoded(const char **at, size_t *left)
     return value;
 }
 
-/* Whether a segment could mean something else to another reader: empty, dots, or ill encoded. */
+/*
+ * Whether other software could interpret a segment differently: empty, dots, or invalid encoding.
+ */
 static bool segment_bad(struct piece piece)
 {
     size_t characters = 0, dots = 0;
@@ -315,7 +317,7 @@ static bool segment_bad(struct piece piece)
     return !characters || (characters == dots && dots <= 2);
 }
 
-/* One slash at the end is passed over. */
+/* One trailing slash is ignored. */
 static bool path_bad(const char *text)
 {
     text += *text == '/';

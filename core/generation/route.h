@@ -1,9 +1,10 @@
 /*
- * The router: which route of which module a path and method lead to.
+ * The router: finds the route for a path and method.
  *
- * The raw path is split at '/' first; a static segment is compared as it stands, and what meets a
- * :name is decoded once by the caller, afterwards. So no encoding can lead to another route, and an
- * encoded slash stays in its segment. Where several routes fit, a static segment beats a :name.
+ * The raw path is first split at '/'. Static segments are compared in raw form; the caller later
+ * decodes segments that match a :name, once. So no encoding can lead to another route, and an
+ * encoded slash stays in its segment. If several routes match, static segments take precedence over
+ * a :name.
  *
  * Built once for a generation in its arena, then only read, from any thread.
  */
@@ -31,24 +32,24 @@ struct route_match {
     const struct bb_route *route;
     void *owner;
     struct route_meter *meter;
-    size_t count; /* segments that met a :name, in the order of the path */
+    size_t count; /* segments that match a :name, in the order of the path */
     struct {
-        const char *start; /* raw, in the path that was matched; decode with text_percent() */
+        const char *start; /* raw, in the path; decode with text_percent() */
         size_t length;
         const struct bb_field *field; /* its row, with the name */
     } segment[ROUTE_PARAMETERS_MAX];
     char allow[64]; /* "GET, PATCH" */
-    /* of the route; without one for the method, of all that the path has together */
+    /* of the route; if there is none for the method, of all routes for the path together */
     unsigned roles, flags;
 };
 
-/* NULL when there is no memory. Lives as long as the arena. */
+/* NULL if out of memory. Lives as long as the arena. */
 struct router *router_new(struct arena *arena);
 
 /*
- * Adds a route, which must outlive the router, with the pointer that a match gives back. Refuses a
- * second route of the same method and shape, roles 0, unknown methods, bad paths, and a :name
- * without a row in `segments` or the reverse: -1 with the reason in `why`. 0 otherwise.
+ * Adds a route, which must outlive the router, with a pointer that is returned in matches. Returns
+ * 0, or -1 with the reason in `why` for a second route with the same method and pattern, roles 0,
+ * unknown methods, invalid paths, a :name without a row in `segments`, or a row without a :name.
  */
 int router_add(struct router *router, const struct bb_route *route, void *owner, char *why,
                size_t why_size);
@@ -57,8 +58,10 @@ int router_add(struct router *router, const struct bb_route *route, void *owner,
 enum route_found router_match(const struct router *router, const char *method, const char *raw_path,
                               struct route_match *match);
 
-/* Visits all routes in the order they were added, until `visit` returns other than 0, and returns
- * that. */
+/*
+ * Calls `visit` for all routes in the order of addition, until it returns a value other than 0;
+ * returns that value.
+ */
 int router_each(const struct router *router,
                 int (*visit)(const struct bb_route *route, void *owner, void *arg), void *arg);
 
