@@ -9,7 +9,10 @@
 #include "core/migrate/schema.h"
 #include "core/postgres/sql.h"
 
-/* One lock in a database for all hosts; bounded, so that a stuck host does not hold up the rest. */
+/*
+ * All hosts use one lock in the database; the timeout prevents a stuck host from blocking the
+ * others.
+ */
 #define LOCK                                                                                       \
     "SET lock_timeout = '60s'; SET statement_timeout = 0;"                                         \
     "SELECT pg_advisory_lock(" MIGRATION_LOCK ")"
@@ -23,25 +26,28 @@
 
 #define RENEW "UPDATE busbar_migration SET checksum = $3 WHERE module = $1 AND step = $2::integer"
 
-/* A step that the database lacks. */
+/* A step that is missing in the database. */
 struct missing {
     const char *module;
     struct migrate_step step;
-    bool
-        recorded; /* it has the step, with the checksum of former versions: that alone is renewed */
+    bool recorded; /* applied with the checksum format of earlier versions: only the checksum is
+                    * updated */
 };
 
 struct migration {
     struct migrate_db db;
     bool apply;
-    bool empty; /* there is no table of steps, and there shall be none: all are missing */
+    bool empty; /* the table of steps is missing and must not be created: all steps are missing */
     void (*say)(void *arg, const char *line);
     void *arg;
     struct missing *missing;
     size_t count, room;
 };
 
-/* Whether the table is there; asked first, for a user that may create nothing. -1: failed. */
+/*
+ * Whether the table exists; checked first, because the user may not be allowed to create it. -1:
+ * failed.
+ */
 static int table_exists(struct migration *run)
 {
     PGresult *result = migrate_db_run(&run->db, "busbar_migration", EXISTS, NULL, 0);
@@ -68,14 +74,15 @@ static int prepare(struct migration *run)
 }
 
 /*
- * A step that waits for a lock has all that come behind it wait, too: requests, while a backup
- * reads the table. So it steps aside soon, for a second, and comes again. Not before PostgreSQL has
- * sent its own vacuum away, which it does for who has waited for deadlock_timeout: a second.
+ * A step that waits for a lock makes all later requests for it wait, too, for instance while a
+ * backup reads the table. So it gives up soon, pauses for a second, and tries again. The timeout is
+ * longer than deadlock_timeout, a second, because after that PostgreSQL cancels an autovacuum that
+ * has the lock.
  */
 enum { LOCK_TRIES = 12, ASIDE_MS = 1000 };
 #define BEGIN_STEPS "BEGIN; SET LOCAL lock_timeout = '1500ms'"
 
-/* Runs the step in the transaction that is open, and records it. */
+/* Runs the step in the open transaction, and records it. */
 static int run_step(struct migration *run, const struct missing *missing)
 {
     const struct migrate_step *step = &missing->step;
@@ -131,7 +138,7 @@ static void say_step(const struct migration *run, const struct missing *missing)
         run->say(run->arg, line);
 }
 
-/* Another transaction held a lock for too long, or the two waited for each other. */
+/* Another transaction held a lock for too long, or there was a deadlock. */
 static bool is_lock_conflict(const char *sqlstate)
 {
     return !strcmp(sqlstate, "55P03") || !strcmp(sqlstate, "40P01");
@@ -157,16 +164,16 @@ static int apply_steps(struct migration *run, size_t first, size_t count)
 }
 
 /*
- * Whether steps that cannot share a transaction may do so alone: one uses an enum's value that an
- * earlier one added, or changes a table whose deferred triggers wait for the commit, or all
- * together lock more tables than PostgreSQL has room for.
+ * Whether steps that cannot share a transaction may succeed in separate ones: a step uses an enum
+ * value that an earlier step added, or changes a table with deferred triggers pending until the
+ * commit, or all steps together lock more tables than PostgreSQL has room for.
  */
 static bool cannot_share(const char *sqlstate)
 {
     return !strcmp(sqlstate, "55P04") || !strcmp(sqlstate, "55006") || !strcmp(sqlstate, "53200");
 }
 
-/* All steps in one transaction, so that a failure leaves the database to the version before. */
+/* All steps in one transaction, so that after a failure the database is unchanged. */
 static int apply_all(struct migration *run)
 {
     if (!run->count || !apply_steps(run, 0, run->count))
@@ -179,7 +186,7 @@ static int apply_all(struct migration *run)
     return 0;
 }
 
-/* The first one is what the problem names. */
+/* The problem names the first one. */
 static void note_missing(struct migration *run)
 {
     for (size_t i = 0; i < run->count; i++) {
@@ -215,7 +222,9 @@ static int add_missing(struct migration *run, const char *module, const struct m
     return 0;
 }
 
-/* A step that the database has must be the same one. Row `number - 1` of `applied` is its record.
+/*
+ * A step in the database must equal the step in the schema. Row `number - 1` of `applied` records
+ * it.
  */
 static int compare_step(struct migration *run, const char *module, const struct migrate_step *step,
                         const PGresult *applied)
@@ -241,7 +250,7 @@ static int compare_step(struct migration *run, const char *module, const struct 
     return 0;
 }
 
-/* Notes what is missing. `applied` is NULL if there is no table of steps. */
+/* Finds the missing steps. `applied` is NULL if there is no table of steps. */
 static int compare_steps(struct migration *run, const char *module, const char *schema,
                          const PGresult *applied)
 {
@@ -281,8 +290,8 @@ static int compare_module(struct migration *run, const char *module, const char 
 }
 
 /*
- * The core's steps are named after the program, which no module can be. All modules are compared
- * before the first step is applied: a module that does not fit leaves the database as it was.
+ * The core's steps are named after the program, a name that modules cannot have. All modules are
+ * compared before the first step is applied: if a module does not match, the database is unchanged.
  */
 static int migrate_all(struct migration *run, const struct generation *g)
 {

@@ -6,10 +6,10 @@
 
 #include "core/postgres/pg.h"
 
-/* Who only looks does not wait for somebody who changes the tables. */
+/* A read-only check does not wait for a session that changes the tables. */
 #define LOOK "-c statement_timeout=5s"
 
-/* On one line: it goes into logs. */
+/* Converts a text to one line, as the log needs it. */
 static void flatten(char *text)
 {
     size_t length = strlen(text);
@@ -21,7 +21,7 @@ static void flatten(char *text)
             *text = ' ';
 }
 
-/* A lock of a session that others share would never be given back. */
+/* In a shared session the lock would never be released. */
 static int check_session(struct migrate_db *db)
 {
     char text[PG_CHECK_SIZE], problem[sizeof db->report->problem / 2];
@@ -49,7 +49,7 @@ static void take_notice(void *arg, const PGresult *result)
 
 int migrate_db_open(struct migrate_db *db, const struct settings *settings, bool read_only)
 {
-    /* libpq counts whole seconds and takes 1 for 2 */
+    /* libpq counts whole seconds and treats 1 as 2 */
     int64_t seconds = (settings_int(settings, "database", "connect_timeout") + 999) / 1000;
     const char *url = settings_text(settings, "database", "url");
     char timeout[24], *options = pg_options(url, read_only ? LOOK : "");
@@ -83,7 +83,7 @@ void migrate_db_close(struct migrate_db *db)
     db->conn = NULL;
 }
 
-/* Whether the same may go well later: connection lost, shutting down, busy, out of resources. */
+/* Whether a retry may succeed: connection lost, shutting down, busy, out of resources. */
 static bool passing(const struct migrate_db *db, const char *state)
 {
     static const char *const classes[] = {"08", "53", "57P", "40", "55P03", "57014"};

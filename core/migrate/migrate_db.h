@@ -1,4 +1,4 @@
-/* The connection of one run of migrations; for migrate*.c only. */
+/* The connection of a migration run; for migrate*.c only. */
 #ifndef CORE_MIGRATE_DB_H
 #define CORE_MIGRATE_DB_H
 
@@ -9,27 +9,27 @@
 struct migrate_db {
     PGconn *conn;
     struct migrate_report *report;
-    enum migrate_outcome outcome; /* of what failed; MIGRATE_DONE so far */
-    char sqlstate[6];             /* of what failed last, or "" */
-    bool unreplicated;            /* a commit may not be on the synchronous standby */
+    enum migrate_outcome outcome; /* of the failed operation; MIGRATE_DONE until then */
+    char sqlstate[6];             /* of the last failure, or "" */
+    bool unreplicated;            /* a commit may not have reached the synchronous standby */
 };
 
-/* Connects. 0, or -1 with outcome and problem set. Close in both cases. */
+/* Connects. Returns 0, or -1 with outcome and problem set. Close it in both cases. */
 int migrate_db_open(struct migrate_db *db, const struct settings *settings, bool read_only);
 void migrate_db_close(struct migrate_db *db);
 
 /*
- * Runs SQL; `what` goes in front of the problem. With parameters it is one statement, without it
- * may be several. The result, to be cleared; NULL with outcome and problem set.
+ * Runs SQL; `what` precedes the problem. With parameters it must be one statement, otherwise it may
+ * be several. Returns the result, which the caller clears; NULL with outcome and problem set.
  */
 PGresult *migrate_db_run(struct migrate_db *db, const char *what, const char *sql,
                          const char *const *values, int count);
 
-/* The same without a result to look at. 0, or -1. */
+/* Like migrate_db_run(), without returning the result. Returns 0 or -1. */
 int migrate_db_do(struct migrate_db *db, const char *what, const char *sql,
                   const char *const *values, int count);
 
-/* Records that a person must look. Returns -1. */
+/* Records that an operator must act. Returns -1. */
 BB_PRINTF(2, 3) int migrate_db_refuse(struct migrate_db *db, const char *format, ...);
 
 #endif

@@ -14,16 +14,16 @@
 #include "core/request/module_error.h"
 
 enum {
-    LOOK_MS = 50, /* for a name that is being looked up */
+    LOOK_MS = 50, /* interval while a name is being looked up */
     PROBE_MS = 2 * TIMER_IDLE_MS,
     AGAIN_MS = 250,
     CALLS_MAX = 4096
 };
 
-/* A command under way. Replies come in the order of the commands. */
+/* A command in progress. Replies arrive in the order of the commands. */
 struct call {
     struct call *next;
-    struct core_request *rq; /* NULL: given up, or a probe */
+    struct core_request *rq; /* NULL: abandoned, or a probe */
     int64_t sent_ms;
     bool probe;
     bool done;
@@ -31,18 +31,18 @@ struct call {
 };
 
 struct redis {
-    struct watch watch; /* first */
+    struct watch watch; /* first member */
     struct loop *loop;
     struct redis_settings settings;
     redisContext *context; /* NULL: not connected */
-    bool ready;            /* it has been connected */
-    unsigned turn;         /* of its addresses: the next one's when one is not reached */
+    bool ready;            /* the connection is established */
+    unsigned turn;         /* selects an address: the next one if one cannot be reached */
     struct timer tick;
     int64_t again_ms, probe_ms;
     int64_t latency_ms;
     struct call *calls, *calls_last; /* oldest first */
     size_t call_count;
-    bool told; /* logged that it is down or refuses writes, and no write has worked since */
+    bool told; /* logged that it is down or refuses writes, and no write has succeeded since */
 };
 
 static void wake_at(struct redis *redis, int64_t at_ms)
@@ -50,7 +50,7 @@ static void wake_at(struct redis *redis, int64_t at_ms)
     timer_set(&redis->loop->timers, &redis->tick, at_ms);
 }
 
-/* When a call, a connection or a probe is next to be looked after. */
+/* Sets the timer for the next call, connection or probe. */
 static void wake_in_time(struct redis *redis)
 {
     int64_t at_ms = redis->context && redis->ready ? redis->probe_ms : redis->again_ms;
@@ -76,7 +76,7 @@ static void away(struct redis *redis, const char *reason)
 
 static void answer(struct redis *redis, const redisReply *reply);
 
-/* Ends the connection; whoever waits for an answer gets none. */
+/* Closes the connection; waiting calls get no answer. */
 static void drop(struct redis *redis, const char *reason)
 {
     redisContext *context = redis->context;
@@ -97,7 +97,8 @@ static redisContext *context_of(int fd)
     if (!context)
         return NULL;
     context->flags &= ~REDIS_BLOCK;
-    context->reader->maxbuf = 0; /* it would let go of a large buffer, and assert to get another */
+    context->reader->maxbuf = 0; /* otherwise it frees a large buffer, and asserts that it can
+                                  * allocate another */
     return context;
 }
 
@@ -164,8 +165,8 @@ static void receive(struct redis *redis)
 }
 
 /*
- * Sends what is gathered; -1: the connection is of no use any more. Without memory for the next
- * buffer hiredis is left with none, and would read its length if it were asked what is left.
+ * Sends the buffered commands; -1: the connection is unusable. If memory runs out for the next
+ * buffer, hiredis has none, and would dereference it if it were asked for the remaining length.
  */
 static int send_gathered(struct redis *redis)
 {
@@ -208,7 +209,7 @@ static enum bb_redis_type type_of(const redisReply *reply)
     }
 }
 
-/* Copies into the arena; -1: out of memory. Lists of lists are not needed, and are cut. */
+/* Copies a reply into the arena; -1: out of memory. Nested lists are not needed, and are cut. */
 static int copy_reply(struct arena *arena, const redisReply *from, struct bb_redis_reply *to,
                       int depth)
 {
@@ -232,7 +233,7 @@ static int copy_reply(struct arena *arena, const redisReply *from, struct bb_red
     return 0;
 }
 
-/* It is up when it takes writes, for without them it is of no use. */
+/* Redis counts as up if it accepts writes, because it is useless otherwise. */
 static void judge(struct redis *redis, const redisReply *reply, int64_t sent_ms)
 {
     bool good = reply->type == REDIS_REPLY_STATUS;
@@ -247,7 +248,7 @@ static void judge(struct redis *redis, const redisReply *reply, int64_t sent_ms)
         log_line(BB_WARN, "Redis takes no writes", "reason", reply->str, NULL);
 }
 
-/* The answer to the oldest call; NULL: there will be none. */
+/* Completes the oldest call; NULL: there will be no answer. */
 static void answer(struct redis *redis, const redisReply *reply)
 {
     struct call *call = redis->calls;
@@ -305,7 +306,10 @@ static struct call *send_call(struct redis *redis, struct core_request *rq, int 
     return call;
 }
 
-/* A PING would be answered by a Redis that is full, or a replica that takes no writes. */
+/*
+ * The probe is a write, because a Redis without free memory, or a read-only replica, would answer a
+ * PING.
+ */
 static void send_probe(struct redis *redis)
 {
     static const char *const set[] = {"SET", "busbar:probe", "1", "PX", "1000"};
@@ -350,7 +354,7 @@ const struct bb_redis_reply *api_redis(struct bb_request *pub, int argc, const c
     if (!call)
         return NULL;
     if (request_wait(rq, &call->done)) {
-        call->rq = NULL; /* freed when its answer comes */
+        call->rq = NULL; /* freed when its answer arrives */
         return NULL;
     }
     const struct bb_redis_reply *reply = call->reply;

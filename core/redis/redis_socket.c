@@ -1,4 +1,4 @@
-/* The socket to Redis. hiredis would make it, too, and ends the process when it gets no memory. */
+/* The socket to Redis. It is not created by hiredis, which ends the process if memory runs out. */
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -12,7 +12,7 @@
 #include "core/postgres/resolver.h"
 #include "core/redis/redis.h"
 
-/* Begins to connect. The descriptor, -1 with errno. */
+/* Starts to connect. Returns the descriptor, or -1 with errno. */
 static int begin(int family, const struct sockaddr *address, socklen_t length)
 {
     int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -37,7 +37,7 @@ static int begin_unix(const char *path)
     return begin(AF_UNIX, (const struct sockaddr *)&address, sizeof address);
 }
 
-/* An address, not a name: nothing is looked up. */
+/* For an address, not a name: nothing is looked up. */
 static int begin_tcp(const char *address, const char *port)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
@@ -58,7 +58,7 @@ static int begin_tcp(const char *address, const char *port)
     return fd;
 }
 
-/* That of the addresses found whose turn it is, or one behind it that can be begun with. */
+/* Tries the selected address, and then the following ones until connecting can start. */
 static int begin_found(char *addresses, const char *ports, unsigned turn)
 {
     char *list[RESOLVER_ADDRESSES_MAX], *rest = NULL, port[8];
@@ -83,7 +83,7 @@ static int begin_plain(const char *url)
         errno = EINVAL;
         return -1;
     }
-    bool bracketed = *url == '[' && colon[-1] == ']'; /* as IPv6 is written in front of a port */
+    bool bracketed = *url == '[' && colon[-1] == ']'; /* an IPv6 address before a port */
 
     snprintf(host, sizeof host, "%.*s", (int)(colon - url) - 2 * bracketed, url + bracketed);
     return begin_tcp(host, colon + 1);

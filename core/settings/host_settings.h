@@ -1,6 +1,6 @@
 /*
- * The host's own settings: the tables of its sections. They check the file and make the reference
- * (`busbar settings`, docs/configuration.md).
+ * The host's own settings: the tables of its sections. They are used to check the file and to
+ * generate the reference (`busbar settings`, docs/configuration.md).
  */
 #ifndef CORE_HOST_SETTINGS_H
 #define CORE_HOST_SETTINGS_H
@@ -20,7 +20,7 @@ struct host_section {
 extern const struct host_section host_sections[];
 extern const size_t host_section_count;
 
-/* Binds all of them. 0, or -1 when problems were added. */
+/* Binds all sections. Returns 0, or -1 when problems were added. */
 int host_settings_bind(struct settings *settings, struct setting_problems *problems);
 
 /* Whether a section belongs to the host, so that no module may have its name. */

@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A line that finds no memory still counts: the configuration must not pass for its want. */
+/*
+ * A line counts even if memory runs out for it: the configuration must not be accepted for that
+ * reason.
+ */
 static void keep(char ***lines, size_t *count, size_t *room, char *line)
 {
     if (*count >= *room) {

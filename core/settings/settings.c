@@ -42,7 +42,7 @@ const char *node_kind_text(const struct node *node)
     return node->kind == NODE_MAP ? "a mapping" : "text";
 }
 
-/* All of a regular file but no more than the limit; NULL with a problem. */
+/* Reads a regular file, up to the size limit; NULL with a problem. */
 static char *read_all(struct arena *arena, int fd, const char *path, size_t *length,
                       struct setting_problems *problems)
 {
@@ -67,8 +67,8 @@ static char *read_all(struct arena *arena, int fd, const char *path, size_t *len
 }
 
 /*
- * -1 with a problem. Without O_NONBLOCK a pipe nobody writes to would hold whoever opens it, and
- * with it a reload and the stop behind it.
+ * Returns -1 with a problem. Without O_NONBLOCK a pipe that nobody writes to would block the
+ * caller, and with it a reload and a later stop.
  */
 static int open_regular(const char *path, struct setting_problems *problems)
 {
@@ -92,7 +92,7 @@ static void close_copy(void *settings)
     close(((struct settings *)settings)->copy);
 }
 
-/* Without it all goes on, but for who would need it. */
+/* If this fails, only the next worker after a crash is affected. */
 static int copy_of(struct settings *settings, const char *bytes, size_t length)
 {
     int fd = memfd_create("settings", MFD_CLOEXEC);
@@ -105,8 +105,7 @@ static int copy_of(struct settings *settings, const char *bytes, size_t length)
     return -1;
 }
 
-/* The file's bytes, or those of a copy, in a scratch arena so that they do not stay with the
- * generation. */
+/* Reads the file or a copy, into a separate arena that does not stay with the generation. */
 static int load_tree(struct settings *settings, int copy, struct arena *scratch,
                      struct setting_problems *problems)
 {
@@ -126,7 +125,7 @@ static int load_tree(struct settings *settings, int copy, struct arena *scratch,
     return bytes ? settings_parse(settings, bytes, length, problems) : -1;
 }
 
-/* An empty file is one without settings; anything but a mapping is a mistake. */
+/* An empty file has no settings; everything except a mapping is an error. */
 static int check_root(struct settings *settings, struct setting_problems *problems)
 {
     if (!settings->root || node_null(settings->root)) {
@@ -274,7 +273,7 @@ void settings_complain(const struct settings *settings, struct setting_problems 
     va_end(args);
 }
 
-/* Asking for what no table declares is a mistake in the program, found by its first test. */
+/* Reading an undeclared setting is a bug in the program, found by its first test. */
 _Noreturn static void undeclared(const char *section, const char *name, const char *what)
 {
     fprintf(stderr, "busbar: setting %s.%s is not declared%s\n", section, name, what);

@@ -1,4 +1,4 @@
-/* Binding: a section of the tree against its table of fields. */
+/* Binds a section of the tree to its table of fields. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@ struct binder {
     struct settings *settings;
     struct setting_section *section;
     struct setting_problems *problems;
-    bool unread; /* a value that reading the file complained of already */
+    bool unread; /* a value that was already reported when the file was read */
 };
 
 static void json_undo(void *json)
@@ -30,7 +30,10 @@ static void complain(struct binder *binder, const struct node *node, const char 
     va_end(args);
 }
 
-/* Problems of the field tables' checks, with the place in front and the unit of time behind. */
+/*
+ * Passes on problems found by the field checks, with the place before and the unit of time after
+ * them.
+ */
 static void relay(struct binder *binder, const struct node *node, const struct bb_field *field,
                   const struct problems *found)
 {
@@ -43,7 +46,7 @@ static void relay(struct binder *binder, const struct node *node, const struct b
         complain(binder, node, field->name, "out of memory");
 }
 
-/* Keeps a list or object until the arena goes; takes `json`. */
+/* Keeps a list or object until the arena is freed; takes `json`. */
 static void keep_json(struct binder *binder, struct setting_value *value, json_t *json)
 {
     if (arena_defer(binder->settings->arena, json_undo, json)) {
@@ -54,7 +57,7 @@ static void keep_json(struct binder *binder, struct setting_value *value, json_t
     value->json = json;
 }
 
-/* A scalar that the file or the table's default gives. */
+/* Binds a scalar from the file or from the table's default. */
 static void bind_text(struct binder *binder, struct setting_value *value, const struct node *node,
                       const char *text)
 {
@@ -76,7 +79,7 @@ static void bind_text(struct binder *binder, struct setting_value *value, const 
         value->number = strtod(value->text, NULL);
 }
 
-/* A list or object of the file, checked as a body's member would be. */
+/* Binds a list or object of the file, which is checked like a member of a body. */
 static void bind_tree(struct binder *binder, struct setting_value *value, const struct node *node)
 {
     const struct bb_field *field = value->field;
@@ -101,7 +104,7 @@ static void bind_tree(struct binder *binder, struct setting_value *value, const 
     json_decref(object);
 }
 
-/* The default of a list or object is JSON in the table. */
+/* The default of a list or object is written as JSON in the table. */
 static void bind_fallback(struct binder *binder, struct setting_value *value)
 {
     const struct bb_field *field = value->field;
@@ -174,7 +177,7 @@ static void bind_field(struct binder *binder, struct setting_value *value)
         complain(binder, NULL, field->name, "is required");
 }
 
-/* Keys of the section that no row of the table names. */
+/* Reports keys of the section that are in no row of the table. */
 static void report_unknown(struct binder *binder, const struct bb_table *fields)
 {
     const struct node *map = binder->section->node;
@@ -202,7 +205,7 @@ static struct setting_section *section_new(struct settings *settings, const char
     return section;
 }
 
-/* Rows are copied, so that a table of a smaller stride need not be met again. */
+/* Copies the rows, so that later code need not handle a smaller stride. */
 static int take_rows(struct settings *settings, struct setting_section *section,
                      const struct bb_table *fields)
 {
@@ -245,5 +248,6 @@ const struct setting_section *settings_bind(struct settings *settings, const cha
 
 void settings_claim(struct settings *settings, const char *section)
 {
-    (void)section_new(settings, section, 0); /* without memory: one more line about the section */
+    (void)section_new(settings, section, 0); /* if memory runs out, another line about the
+                                              * section is reported */
 }

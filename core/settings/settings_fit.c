@@ -1,4 +1,6 @@
-/* What a reload cannot change: settings with BB_RESTART, compared with those of the live one. */
+/*
+ * Finds settings with BB_RESTART that differ from the live settings, which a reload cannot change.
+ */
 #include <string.h>
 
 #include "core/settings/settings_tree.h"

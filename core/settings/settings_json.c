@@ -1,4 +1,4 @@
-/* Values of the tree as JSON, and the environment in them. */
+/* Converts values of the tree to JSON, and replaces environment variables. */
 #include "core/settings/settings_tree.h"
 
 #include <ctype.h>
@@ -16,7 +16,7 @@ static const char *name_end(const char *name)
     return name;
 }
 
-/* What follows the name of a variable: "}", or ":-" with a default up to the next "}". */
+/* Parses the text after the name of a variable: "}", or ":-" with a default up to the next "}". */
 static bool default_of(const char *end, const char **fallback, const char **close)
 {
     bool given = end[0] == ':' && end[1] == '-';
@@ -26,7 +26,7 @@ static bool default_of(const char *end, const char **fallback, const char **clos
     return **close == '}';
 }
 
-/* The value of the variable that stands behind "${"; *rest is what follows "}". */
+/* Returns the value of the variable after "${"; *rest is the text after "}". */
 static const char *variable(const struct settings *settings, const char *name, const char **rest,
                             unsigned line, const char *where, struct setting_problems *problems)
 {
@@ -79,7 +79,7 @@ static bool is_one_of(const char *text, const char *a, const char *b, const char
     return !strcmp(text, a) || !strcmp(text, b) || !strcmp(text, c);
 }
 
-/* A boolean as people write it in YAML; NULL: none. */
+/* Parses a boolean as written in YAML; NULL: not a boolean. */
 static json_t *boolean_json(const char *text)
 {
     if (is_one_of(text, "true", "yes", "on"))
@@ -87,7 +87,7 @@ static json_t *boolean_json(const char *text)
     return is_one_of(text, "false", "no", "off") ? json_false() : NULL;
 }
 
-/* A whole number or one with a fraction; NULL: none. */
+/* Parses a whole number or one with a fraction; NULL: not a number. */
 static json_t *number_json(const char *text)
 {
     char *end;
@@ -104,7 +104,10 @@ static json_t *number_json(const char *text)
     return !*end && isfinite(real) ? json_real(real) : NULL;
 }
 
-/* The text as what the field wants; what cannot be that stays a string, and is then refused. */
+/*
+ * Converts the text to the type of the field; if that is impossible it stays a string, which is
+ * then refused.
+ */
 static json_t *scalar_json(const struct settings *settings, const struct node *node,
                            const struct bb_field *field)
 {

@@ -1,6 +1,6 @@
 /*
- * YAML to a tree, by libyaml's events. The library checks neither duplicate keys nor what aliases
- * expand to, so the first are looked for here and the second refused.
+ * Reads YAML into a tree, using libyaml's events. The library checks neither duplicate keys nor the
+ * expansion of aliases, so duplicate keys are detected here, and aliases are refused.
  */
 #include "core/settings/settings_tree.h"
 
@@ -29,7 +29,7 @@ static void complain(struct reader *reader, unsigned line, const char *where, co
                     *where ? ": " : "", reason);
 }
 
-/* Errors of the lowest layer (bad UTF-8, control characters) know the byte, not the line. */
+/* Errors of the lowest layer (bad UTF-8, control characters) have a byte offset, but no line. */
 static unsigned error_line(const struct reader *reader)
 {
     const yaml_parser_t *parser = &reader->parser;
@@ -52,7 +52,7 @@ static int next_event(struct reader *reader, yaml_event_t *event)
     return -1;
 }
 
-/* Tags would be another type system, anchors a graph: neither has a place in settings. */
+/* Settings need no tags, which are another type system, and no anchors, which make a graph. */
 static void refuse_decoration(struct reader *reader, const yaml_event_t *event, const char *where)
 {
     const yaml_char_t *anchor = NULL, *tag = NULL;
@@ -99,7 +99,7 @@ static struct node *read_scalar(struct reader *reader, const yaml_event_t *event
     else
         node->text = settings_expand(reader->settings, text, node->line, where, reader->problems);
     node->broken = !node->text;
-    if (node->broken) /* something must stand there, so that reading can go on */
+    if (node->broken) /* a placeholder, so that reading can continue */
         node->text = "";
     return node;
 }
@@ -138,7 +138,7 @@ static struct node *read_list(struct reader *reader, const yaml_event_t *start, 
     return NULL;
 }
 
-/* The key that `event` is, in the arena; NULL with a problem. */
+/* Returns the key of `event`, in the arena; NULL with a problem. */
 static const char *read_key(struct reader *reader, const yaml_event_t *event, const char *where)
 {
     unsigned line = line_of(event->start_mark);
@@ -204,7 +204,10 @@ static struct node *read_map(struct reader *reader, const yaml_event_t *start, c
     return NULL;
 }
 
-/* The tree below `event` (which stays the caller's); NULL with a problem where it must end. */
+/*
+ * Returns the tree below `event` (which stays the caller's); NULL with a problem if reading must
+ * stop.
+ */
 static struct node *read_node(struct reader *reader, yaml_event_t *event, const char *where,
                               unsigned depth)
 {

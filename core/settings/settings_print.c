@@ -1,4 +1,4 @@
-/* The settings in force as YAML, for an operator to read and compare. */
+/* Prints the settings in force as YAML, so that an operator can read and compare them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 #define HIDDEN "(hidden)"
 
-/* What takes the place of a secret value; that there is none may be seen. */
+/* Replaces a secret value, unless it is empty. */
 static json_t *hidden(json_t *value)
 {
     bool empty = json_is_string(value) && !json_string_length(value);
@@ -55,7 +55,7 @@ static json_t *shown_object(json_t *object, const struct bb_field *field)
     return copy;
 }
 
-/* A copy without what is secret; NULL without memory. */
+/* Returns a copy without secrets; NULL if memory ran out. */
 static json_t *shown(json_t *value, const struct bb_field *field)
 {
     if (json_is_array(value))
@@ -72,14 +72,16 @@ static json_t *json_of(const struct setting_value *value)
     return value->text ? json_string(value->text) : NULL;
 }
 
-/* Numbers and the like stand without quotes; what is secret is a text, whatever it was. */
+/*
+ * Numbers and booleans are printed without quotes; secrets are printed as text, regardless of type.
+ */
 static bool is_bare(const struct bb_field *field)
 {
     return !(field->flags & BB_SECRET) &&
            (field->type == BB_INT || field->type == BB_NUMBER || field->type == BB_BOOL);
 }
 
-/* JSON is YAML, but that ${ would be the environment's again. -1: no memory. */
+/* JSON is valid YAML, except that ${ would be expanded again. -1: out of memory. */
 static int print_json(const struct setting_value *value, json_t *json, FILE *out)
 {
     bool bare = is_bare(value->field);
@@ -142,7 +144,7 @@ static int print_section(const struct settings *settings, const struct setting_s
     return failed;
 }
 
-/* The list has the section that was bound last in front. */
+/* The section that was bound last is first in the list. */
 static int print_sections(const struct settings *settings, const struct setting_section *section,
                           FILE *out)
 {

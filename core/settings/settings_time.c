@@ -1,4 +1,4 @@
-/* Times with units: "5s", "2m", "1h" or "500ms" where a setting counts units of time. */
+/* Durations with units: "5s", "2m", "1h" or "500ms" for settings that have a unit of time. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +36,7 @@ const char *setting_unit(const struct bb_field *field)
     return unit ? unit->name : NULL;
 }
 
-/* The unit that is written behind the digits; NULL: none. */
+/* Returns the unit for a suffix; NULL: none. */
 static const struct unit *unit_named(const char *suffix)
 {
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)

@@ -1,4 +1,4 @@
-/* The bus: events raised in transactions, and the hooks on them. */
+/* The event bus: events raised in transactions, and the hooks on them. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +10,13 @@
 #include "core/request/module_error.h"
 #include "core/request/reply.h"
 
-/* Hooks within a transaction may raise events in turn: so deep, for they lie on one stack. */
+/* Hooks within a transaction may raise events; the depth is limited because they share a stack. */
 enum { HOOKS_MAX = 4096, HOOK_DEADLINE_MS = 30000, DEPTH_MAX = 8 };
 
-/* The audience in memory of the arena, NULL: out of memory; from what the publisher gave, which may
- * lie on its stack. */
+/*
+ * Copies the audience to the arena, because the publisher's may be on the stack. NULL: out of
+ * memory.
+ */
 static const struct bb_audience *audience_copy(struct arena *arena, const struct bb_audience *from)
 {
     struct bb_audience *copy = arena_alloc(arena, sizeof *copy);
@@ -121,7 +123,7 @@ int api_emit(struct bb_tx *tx, const char *name, json_t *payload,
     return 0;
 }
 
-/* A committed hook's request; `raised` holds its own reference to the payload. */
+/* The request of a committed hook; has a reference to the payload. */
 struct hook_run {
     struct core_request rq; /* first */
     const struct core_hook *hook;

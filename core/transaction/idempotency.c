@@ -15,7 +15,7 @@ enum { KEY_MAX = 255, HASH_HEX = 65 };
 
 struct idempotency {
     const char *route;   /* "POST /api/user/register" */
-    const char *key;     /* the client's; on a public route see public_key() */
+    const char *key;     /* the client's key; on a public route see public_key() */
     char hash[HASH_HEX]; /* SHA-256 of target and body */
 };
 
@@ -25,7 +25,9 @@ static const struct bb_sql find = {
     " AND route = $2 AND key = $3 AND created_at > now() - make_interval(hours => $4::int)",
     0};
 
-/* Changes nothing, but its commit waits for the standby, which then has the first request's, too.
+/*
+ * Changes nothing, but its commit waits for the standby, which then also has the first request's
+ * commit.
  */
 static const struct bb_sql confirm = {
     "UPDATE busbar_idempotency SET status = status WHERE account = $1::bigint AND route = $2"
@@ -55,7 +57,7 @@ static int64_t account_of(const struct core_request *rq)
     return rq->pub.principal ? rq->pub.principal->account : 0;
 }
 
-/* What a session may be answered again is not a client's to see. */
+/* API clients must not see answers given to sessions. */
 static bool client_token(const struct core_request *rq)
 {
     return rq->pub.principal && rq->pub.principal->client;
@@ -87,7 +89,7 @@ static int hash_request(const char *target, const char *body, size_t length, cha
     return 0;
 }
 
-/* Opens the stored answer (\x…) and gives it. */
+/* Decrypts the stored answer (\x…) and sends it. */
 static int response_stored(struct core_request *rq, int status, const char *hex)
 {
     size_t length = strlen(hex + 2) / 2;
@@ -126,7 +128,7 @@ int idempotency_look(struct core_request *rq)
         return 0;
     if (strcmp(api_rows_text(rows, 0, 0), idem->hash) != 0)
         return reply_error(rq, 422, "The Idempotency-Key was used for another request");
-    /* the outcome of the first request may have been unknown because no standby confirmed it */
+    /* the first request's outcome may have been unknown because no standby confirmed it */
     if (!strcmp(api_rows_text(rows, 0, 3), "t") &&
         !sql_query(rq, &confirm, BB_ARGS(bb_i(account_of(rq)), bb_t(idem->route), bb_t(idem->key))))
         return reply_failed(rq);
@@ -134,8 +136,8 @@ int idempotency_look(struct core_request *rq)
 }
 
 /*
- * Who is unknown has no space of keys of his own: many come from one address. So the key is with
- * the address and the request itself, and whoever sends another request has another key.
+ * Anonymous clients share addresses, so their keys are not separate. Therefore the key is combined
+ * with the address and the hash of the request: a different request has a different key.
  */
 static const char *public_key(struct core_request *rq, const char *key, const char *hash)
 {

@@ -37,7 +37,7 @@ static struct bb_tx *tx_new(struct core_request *rq)
     return tx;
 }
 
-/* A unit that was made but never committed, or what was gathered and never sent. */
+/* Frees a unit that was never committed, or collected statements that were never sent. */
 static void drop_item(void *arg)
 {
     struct bb_tx *tx = arg;
@@ -63,7 +63,7 @@ struct bb_tx *api_unit(struct bb_request *rq, uint64_t key)
     return tx;
 }
 
-/* Room for the results of `count` statements. */
+/* Makes room for the results of `count` statements. */
 static void results_reserve(struct bb_tx *tx, size_t count)
 {
     size_t room = tx->results_room ? tx->results_room : 8;
@@ -98,8 +98,10 @@ static size_t ops_of(const struct pg_entry *entry)
     return count;
 }
 
-/* Memory for the rows of the entry's statements, before it is sent: after a commit nothing may fail
- * for want of memory. */
+/*
+ * Allocates memory for the rows of the entry's statements before it is sent, because nothing may
+ * fail after a commit.
+ */
 static struct bb_rows *rows_reserve(struct bb_tx *tx, int first, const struct pg_entry *entry)
 {
     size_t count = ops_of(entry);
@@ -124,7 +126,10 @@ static void free_item(void *entry)
     pg_entry_free(entry);
 }
 
-/* What hooks have added to an interactive transaction, before its next statement. 0 or -1. */
+/*
+ * Runs the statements that hooks have added to an interactive transaction, before its next
+ * statement. Returns 0 or -1.
+ */
 static int send_gathered(struct bb_tx *tx)
 {
     struct core_request *rq = tx->rq;
@@ -145,7 +150,10 @@ static int send_gathered(struct bb_tx *tx)
     return 0;
 }
 
-/* Events come in crowds, and each one's statements wait for no answer: they travel together. */
+/*
+ * Collects a hook's statement. Many events can be raised, and nobody waits for the results, so
+ * their statements are sent together.
+ */
 static int gather(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
                   size_t count)
 {
@@ -179,7 +187,7 @@ static int add_now(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_v
     return tx->count++;
 }
 
-/* Without a statement that was refused the others of the transaction are only half of it. */
+/* If a statement was refused, the transaction is incomplete and must not be committed. */
 static bool is_admitted(struct bb_tx *tx, const struct bb_sql *sql)
 {
     if (tx->refused)
@@ -219,9 +227,9 @@ void api_after(struct bb_tx *tx, void (*then)(struct bb_request *, struct bb_tx 
 }
 
 /*
- * The transaction is in the database. The committed hooks run when this fiber waits or ends, so
- * after what bb_after() asked for. They are started first, because that may end the request for
- * want of memory.
+ * The transaction is committed. The committed hooks run when this fiber waits or ends, so after the
+ * functions of bb_after(). They are scheduled first, because those functions may end the request if
+ * memory runs out.
  */
 static void committed(struct bb_tx *tx)
 {
@@ -236,7 +244,7 @@ static void committed(struct bb_tx *tx)
     request_enter(rq, publisher);
 }
 
-/* 0 when the unit is in the database. The results live as long as the request. */
+/* Returns 0 when the unit is committed. The results live as long as the request. */
 static int unit_run(struct bb_tx *tx)
 {
     struct core_request *rq = tx->rq;
@@ -264,8 +272,9 @@ static int unit_run(struct bb_tx *tx)
 }
 
 /*
- * The answer of the request that was faster with the same key, if that is why this one failed. A
- * twin may also stumble over what the first one wrote, before the key itself is in its way.
+ * If this request failed because another one with the same key was faster, sends that request's
+ * answer. The cause of the failure can also be other rows that the first request wrote, before the
+ * key itself.
  */
 static int replay_instead(struct core_request *rq)
 {
@@ -284,7 +293,7 @@ static int replay_instead(struct core_request *rq)
     return status;
 }
 
-/* What is wrong with a commit, told and answered; 0: nothing. */
+/* Logs and answers errors in the use of a commit; 0: none. */
 static int refuse_commit(struct core_request *rq, int status, const json_t *json)
 {
     bool done = status >= 200 && status < 400;
@@ -372,8 +381,8 @@ static void end_checked_out(void *arg)
 }
 
 /*
- * COMMIT of a transaction that failed before says ROLLBACK and no error. All memory is allocated
- * before it is sent.
+ * COMMIT of a failed transaction reports ROLLBACK and no error. All memory is allocated before it
+ * is sent.
  */
 static int send_commit(struct bb_tx *tx)
 {
@@ -392,7 +401,7 @@ static int send_commit(struct bb_tx *tx)
     pg_entry_free(entry);
     if (done)
         return 0;
-    /* the statement that failed it is the reason, though the module went on */
+    /* the failed statement is the reason, although the module continued */
     return rq->failure.kind == FAILED_SQL ? -1 : request_fail(rq, FAILED_UNAVAILABLE);
 }
 
@@ -413,8 +422,9 @@ static int try_commit(struct bb_tx *tx)
 }
 
 /*
- * What a transaction's function returned is what becomes of it, and has to be what it answered, if
- * it did: else it is undone, and 500 is answered.
+ * The status that a transaction's function returns decides between commit and rollback. If the
+ * function has answered, it must be the same status: otherwise the transaction is rolled back and
+ * answered 500.
  */
 static int run_work(struct bb_tx *tx, int (*work)(struct bb_request *, struct bb_tx *, void *),
                     void *arg)
@@ -440,7 +450,9 @@ static int run_work(struct bb_tx *tx, int (*work)(struct bb_request *, struct bb
     return module_error(rq, "a transaction returned another status than it answered", text);
 }
 
-/* `headers`: those from before the transaction; an answer that replaces the withheld one has them.
+/*
+ * `headers`: the headers set before the transaction; an answer that replaces the withheld answer
+ * has them.
  */
 static int finish(struct bb_tx *tx, int status, struct response_header *headers)
 {

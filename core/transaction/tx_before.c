@@ -1,10 +1,12 @@
-/* What modules do once, before an interactive transaction is committed: bb_before(). */
+/*
+ * bb_before(): functions of modules that run once before an interactive transaction is committed.
+ */
 #include "core/postgres/sql.h"
 #include "core/request/module_error.h"
 
-enum { RUNS_MAX = 1000 }; /* of a transaction */
+enum { RUNS_MAX = 1000 }; /* per transaction */
 
-/* A block for each module and function, in the order in which they were asked for. */
+/* A block for each module and function, in the order of their first calls. */
 static struct tx_before *
 block_new(struct bb_tx *tx, int (*last)(struct bb_request *, struct bb_tx *, void *), size_t size)
 {
@@ -23,7 +25,7 @@ block_new(struct bb_tx *tx, int (*last)(struct bb_request *, struct bb_tx *, voi
     return block;
 }
 
-/* A block is off the list before it is used up: what comes later begins with a new one. */
+/* A block is removed from the list before it is used: later calls create a new one. */
 void *api_before(struct bb_tx *tx, int (*last)(struct bb_request *, struct bb_tx *, void *),
                  size_t size)
 {
@@ -36,8 +38,10 @@ void *api_before(struct bb_tx *tx, int (*last)(struct bb_request *, struct bb_tx
     return block_new(tx, last, size)->state;
 }
 
-/* As a hook within: its statements wait for no answer. What it answers replaces the answer that
- * waits for the commit, and is kept if it failed. */
+/*
+ * Runs like a `within` hook: its statements wait for no result. Its answer replaces the answer that
+ * is withheld until the commit, and is kept if it failed.
+ */
 static int run_last(struct bb_tx *tx, const struct tx_before *block)
 {
     struct core_request *rq = tx->rq;

@@ -1,4 +1,4 @@
-/* Units and transactions of a request: which of them a module may still use. */
+/* The units and transactions of a request: checks which of them a module may still use. */
 #include "core/postgres/sql.h"
 #include "core/request/module_error.h"
 
