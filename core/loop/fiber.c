@@ -21,7 +21,7 @@
 
 #ifdef FIBER_ASAN
 #include <sanitizer/common_interface_defs.h>
-enum { FIBER_STACK = 512 * 1024 }; /* redzones make frames several times larger */
+enum { FIBER_STACK = 512 * 1024 }; /* redzones make stack frames several times larger */
 #else
 enum { FIBER_STACK = 64 * 1024 };
 #endif
@@ -30,14 +30,14 @@ enum { FIBER_STACK = 64 * 1024 };
 #endif
 
 /*
- * Below each stack: addresses without memory, so that they cost nothing. A frame of up to as many
- * bytes, of code that was compiled without -fstack-clash-protection, faults there.
+ * Below each stack: addresses without memory, which cost nothing. Code without
+ * -fstack-clash-protection faults there if a stack frame is not larger than this.
  */
 enum { GUARD = 1024 * 1024 };
 
-enum { FIBER_KEPT = 256 }; /* idle stacks that a thread keeps */
+enum { FIBER_KEPT = 256 }; /* unused stacks that a thread keeps */
 
-/* Boost.Context's C entry points (libboost-context has no C header). */
+/* Boost.Context's C functions (libboost-context has no C header). */
 struct transfer {
     void *context;
     void *data;
@@ -48,7 +48,7 @@ extern void *make_fcontext(void *top, size_t size, void (*entry)(struct transfer
 struct fiber {
     struct fiber *next; /* in the pool */
     struct fiber_pool *pool;
-    void *map; /* guard, then the stack; this struct lies at its top */
+    void *map; /* the guard, followed by the stack; this struct is at its top */
     size_t map_size;
     void *context;
     void (*entry)(void *);
@@ -140,10 +140,10 @@ static void fiber_give(struct fiber *fiber)
     pool->idle_count++;
 }
 
-/* From the fiber to the loop. */
+/* Switches from the fiber to the loop. */
 static void leave(struct fiber *fiber)
 {
-    (void)fiber; /* only the sanitizers want to know */
+    (void)fiber; /* only sanitizers use it */
 #ifdef FIBER_ASAN
     __sanitizer_start_switch_fiber(fiber->ended ? NULL : &fiber->fake_stack, fiber->loop_bottom,
                                    fiber->loop_size);
@@ -170,7 +170,7 @@ static void fiber_main(struct transfer from)
     fiber_exit();
 }
 
-/* From the loop to the fiber, until it parks or ends. */
+/* Switches from the loop to the fiber, until it parks or ends. */
 static void enter(struct fiber *fiber)
 {
     running = fiber;

@@ -155,7 +155,9 @@ void loop_add_part(struct loop *loop, const struct loop_part *part)
     loop->parts[loop->part_count++] = *part;
 }
 
-/* All, or until those that took `heavy_us` each and longer have taken `share_us` together. */
+/*
+ * Runs all tasks, or until tasks that took `heavy_us` or more each have taken `share_us` in total.
+ */
 static void run_tasks(struct tasks *tasks, int64_t heavy_us, int64_t share_us)
 {
     int64_t before = clock_mono_us(), spent_us = 0;
@@ -218,16 +220,17 @@ void loop_run(struct loop *loop)
 
     meter_thread(loop->index);
     thread_wants_short_slices();
-    while (!loop->stop || !loop_quiet(loop)) { /* what was posted in the last turn owns memory */
+    while (!loop->stop || !loop_quiet(loop)) { /* messages posted in the last iteration own
+                                                * memory */
         handle_events(loop, wait_ms(loop, timer_ms));
         inbox_take(loop);
         timers_run(&loop->timers, loop->now_ms);
         resume_ready(loop);
         for (size_t i = 0; i < loop->part_count; i++)
             loop->parts[i].run(loop->parts[i].of);
-        loop->now_ms = clock_mono_ms(); /* the turn may have been long */
+        loop->now_ms = clock_mono_ms(); /* the iteration may have been long */
         timer_ms = timers_run(&loop->timers, loop->now_ms);
     }
-    atomic_store_explicit(&loop->turn_ms, 0, memory_order_relaxed); /* it stands by right */
+    atomic_store_explicit(&loop->turn_ms, 0, memory_order_relaxed); /* ended, not blocked */
     arena_thread_end();
 }

@@ -1,5 +1,5 @@
 /*
- * Timers of one loop: a binary heap on the monotonic clock. A timer is embedded in what it times
+ * Timers of one loop: a binary heap on the monotonic clock. A timer is embedded in another struct,
  * and is in the heap at most once. Loop's thread only.
  */
 #ifndef CORE_TIMER_H
@@ -10,8 +10,8 @@
 
 struct timer {
     int64_t at_ms;                /* monotonic */
-    void (*fire)(struct timer *); /* called on the loop's stack; the timer is out of the heap */
-    size_t slot;                  /* 1-based place in the heap; 0: not set */
+    void (*fire)(struct timer *); /* called on the loop's stack, after removal from the heap */
+    size_t slot;                  /* index in the heap, from 1; 0: not set */
 };
 
 struct timers {
@@ -19,33 +19,42 @@ struct timers {
     size_t count, room;
 };
 
-/* So many the host's own timers, which have nobody to tell, find room for without memory. */
+/* Number of timers of the host itself, which cannot report errors, that need no allocation. */
 #define TIMERS_SPARE 48
 
-/* Sets or moves one of the host's own timers. 0, or -1 when memory ran out (then it is not set). */
+/*
+ * Sets or moves one of the host's own timers. Returns 0, or -1 if memory ran out (then it is not
+ * set).
+ */
 int timer_set(struct timers *timers, struct timer *timer, int64_t at_ms);
 
-/* The same for what there are many of; it leaves TIMERS_SPARE places to the host. */
+/*
+ * Like timer_set(), for timers with many instances; leaves room for TIMERS_SPARE timers of the
+ * host.
+ */
 int timer_try(struct timers *timers, struct timer *timer, int64_t at_ms);
 
-/* For what has nothing to do but to look: on the beat of jobs (job.c), so that the processor wakes
- * once for both. The listener's answers count for 900 ms (pg_listener.c).
+/*
+ * Period for polling, aligned with jobs (job.c), so that the processor wakes once for both. The
+ * results of the listener are valid for 900 ms (pg_listener.c).
  */
 enum { TIMER_IDLE_MS = 500 };
 
 /*
- * The next whole multiple of a period: what happens again and again and may happen a little earlier
- * meets other such things then, and the processor wakes once for all of them.
+ * Returns the next multiple of a period: periodic actions that may run a little earlier run at the
+ * same time, and the processor wakes once for all of them.
  */
 static inline int64_t timer_beat(int64_t now_ms, int64_t period_ms)
 {
     return now_ms - now_ms % period_ms + period_ms;
 }
 
-/* Takes a timer out; no effect on one that is not set. */
+/* Removes a timer; no effect if it is not set. */
 void timer_clear(struct timers *timers, struct timer *timer);
 
-/* Fires what is due at now_ms. Returns the milliseconds to the next one, -1 without any. */
+/*
+ * Fires the timers that are due at now_ms. Returns the milliseconds until the next one; -1: none.
+ */
 int64_t timers_run(struct timers *timers, int64_t now_ms);
 
 void timers_free(struct timers *timers);

@@ -30,7 +30,7 @@ void crashes_print(FILE *out, const struct generation *g)
                 g->left_out[i].why);
 }
 
-/* What is not known is null. */
+/* Unknown values become null. */
 static json_t *known_json(const char *text)
 {
     return *text ? json_out_text(text) : json_null();

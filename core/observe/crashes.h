@@ -1,4 +1,4 @@
-/* What the supervisor remembers of crashes, for `busbar status` and the metrics. */
+/* Reports the supervisor's crash history, for `busbar status` and the metrics. */
 #ifndef CORE_CRASHES_H
 #define CORE_CRASHES_H
 
@@ -7,10 +7,10 @@
 
 #include "core/generation/generation.h"
 
-/* Lines about crashes, and about modules that this generation does without; none if all is well. */
+/* Prints lines about crashes, and about disabled modules of this generation, if there are any. */
 void crashes_print(FILE *out, const struct generation *generation);
 
-/* The same as an object; the caller's. NULL: no memory. */
+/* Returns the same information as an object, which the caller owns. NULL: out of memory. */
 json_t *crashes_json(const struct generation *generation);
 
 #endif

@@ -5,7 +5,7 @@
 #include "core/base/meter.h"
 #include "core/module/module_names.h"
 
-/* Fifteen digits are all that a counter below 2^53 needs, and as many as are true. */
+/* Fifteen digits are sufficient for counters below 2^53, and are the precision of a double. */
 void metric_end(struct metrics *metrics, double number)
 {
     fprintf(metrics->out, " %.15g\n", number);
@@ -58,7 +58,7 @@ static void write_module(struct metrics *metrics, const struct core_module *modu
         for (size_t k = 0; rows[i].label && rows[i].values[k]; k++)
             metric_labelled(metrics, rows[i].label, rows[i].values[k], read_metric(module, i, k));
     }
-    metrics->name = NULL; /* it was ours */
+    metrics->name = NULL; /* the name was allocated here */
 }
 
 static void write_all(struct metrics *metrics)

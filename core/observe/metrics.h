@@ -1,4 +1,4 @@
-/* GET /metrics: everything that is counted, in Prometheus's text format 0.0.4. */
+/* GET /metrics: all counters and gauges in Prometheus's text format 0.0.4. */
 #ifndef CORE_METRICS_H
 #define CORE_METRICS_H
 
@@ -7,19 +7,19 @@
 #include "core/engine/engine.h"
 #include "core/request/request.h"
 
-/* What a writer of a metric has at hand. */
+/* The context of the functions that write metrics. */
 struct metrics {
     FILE *out;
-    const char *name; /* of the metric, in full */
+    const char *name; /* full name of the metric */
     struct core_request *rq;
     struct engine *engine;
-    struct generation *generations[GENERATIONS_MAX]; /* held */
+    struct generation *generations[GENERATIONS_MAX]; /* with references */
     size_t generation_count;
 };
 
-/* A metric of the host's own: the reference and the output are made from the same rows. */
+/* A metric of the host itself: the reference and the output are generated from the same rows. */
 struct host_metric {
-    const char *name;   /* in full */
+    const char *name;   /* full name */
     const char *type;   /* "counter", "gauge", "histogram" */
     const char *labels; /* "method, route, code"; NULL: none */
     const char *help;
@@ -66,10 +66,10 @@ void metrics_files(struct metrics *metrics);
 void metrics_files_most(struct metrics *metrics);
 void metrics_started(struct metrics *metrics);
 
-/* One number, of the metric that is being written, without and with a label. */
+/* Write a value of the current metric, without and with a label. */
 void metric_number(struct metrics *metrics, double number);
 void metric_labelled(struct metrics *metrics, const char *label, const char *value, double number);
-/* Only the number, behind a name and labels. */
+/* Writes only the number, after a name and labels. */
 void metric_end(struct metrics *metrics, double number);
 
 /* bb_metrics() */

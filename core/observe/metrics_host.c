@@ -1,4 +1,4 @@
-/* The host's own metrics: those of the whole process, and the table of all. */
+/* The host's own metrics: those about the whole process, and the table of all. */
 #include <string.h>
 
 #include "core/base/log.h"
@@ -110,7 +110,10 @@ static unsigned pool_waiting(const struct work_pool_status *pool)
     return pool->waiting;
 }
 
-/* Of the generation that looks: two of a pool's name cannot stand side by side. */
+/*
+ * Pools of the generation that answers the request, because two pools with one name cannot be
+ * reported.
+ */
 static void each_pool(struct metrics *metrics,
                       unsigned (*number)(const struct work_pool_status *pool))
 {

@@ -1,4 +1,4 @@
-/* What each loop tells of itself: its connections, of clients and of its pools to PostgreSQL. */
+/* Statistics of each loop: its connections, both of clients and in its pools to PostgreSQL. */
 #include "core/observe/metrics.h"
 #include "core/postgres/pg.h"
 
@@ -7,7 +7,7 @@ static double stat_of(const atomic_size_t *number)
     return (double)atomic_load_explicit(number, memory_order_relaxed);
 }
 
-/* A line for each loop, of the number at this place in what it told. */
+/* Writes a line for each loop; `place` is the offset of the number in the statistics. */
 static void each_loop(struct metrics *metrics, size_t place)
 {
     for (unsigned i = 0; i < metrics->engine->loop_count; i++) {

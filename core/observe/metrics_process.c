@@ -1,4 +1,4 @@
-/* What the kernel knows of the process, under the names that Prometheus's own clients use. */
+/* Kernel statistics of the process, with the names that Prometheus's own client libraries use. */
 #include <dirent.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -34,7 +34,7 @@ void metrics_cpu(struct metrics *metrics)
 void metrics_files(struct metrics *metrics)
 {
     DIR *files = opendir("/proc/self/fd");
-    double count = -3; /* ".", ".." and this one */
+    double count = -3; /* ".", ".." and the descriptor of the directory */
 
     if (!files)
         return;

@@ -1,10 +1,10 @@
-/* Requests that were answered, by the pattern of their route. */
+/* Answered requests, by the pattern of their route. */
 #include <inttypes.h>
 
 #include "core/base/meter.h"
 #include "core/observe/metrics.h"
 
-/* Methods and patterns are of the modules' tables, which have no quote in them. */
+/* Methods and patterns come from the modules' tables and contain no quotes. */
 static void write_statuses(const struct route_sums *sums, void *arg)
 {
     struct metrics *metrics = arg;

@@ -1,4 +1,4 @@
-/* What all share: how much of it is taken, how much there is, and what was refused. */
+/* Shared resources: the amount in use, the limit, and the number of refusals. */
 #include "core/http/http.h"
 #include "core/observe/metrics.h"
 #include "core/postgres/pg.h"
@@ -15,7 +15,7 @@ static int64_t setting(const struct metrics *metrics, const char *section, const
     return settings_int(metrics->rq->generation->settings, section, name);
 }
 
-/* All pools of the generation that looks. */
+/* All pools of the generation that answers the request. */
 static struct amount pools(const struct metrics *metrics)
 {
     struct amount amount = {0};
@@ -29,7 +29,7 @@ static struct amount pools(const struct metrics *metrics)
     return amount;
 }
 
-/* All pools of all loops: each has a queue of its own. */
+/* All pools of all loops, each of which has a separate queue. */
 static struct amount database(const struct metrics *metrics)
 {
     const struct settings *settings = metrics->rq->generation->settings;

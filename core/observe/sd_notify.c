@@ -7,7 +7,7 @@
 #include "core/recovery/service_manager.h"
 #include "core/recovery/supervised.h"
 
-/* The supervisor is whom the manager knows: it passes on what its worker says. */
+/* The service manager knows the supervisor's process, so the supervisor passes messages on. */
 static void tell(const char *text)
 {
     if (supervised())
@@ -21,7 +21,7 @@ void sd_notify_ready(void)
     tell("READY=1");
 }
 
-/* The time tells managers that wait for it (Type=notify-reload) which reload is meant. */
+/* The time lets a manager that waits (Type=notify-reload) identify the reload. */
 void sd_notify_reloading(void)
 {
     struct timespec now;

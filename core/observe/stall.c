@@ -16,15 +16,15 @@
 enum { LOOK_MS = 1000, STANDS_MS = 1000, DOOR_MS = 100 };
 
 struct seen {
-    int64_t turn_ms;  /* the turn, by when it began */
-    int64_t stood_ms; /* how long it was seen to take */
+    int64_t turn_ms;  /* start of the iteration, which identifies it */
+    int64_t stood_ms; /* how long it has been observed to take */
     bool told;
 };
 
 struct stall {
     struct engine *engine;
     pthread_t thread;
-    pthread_mutex_t lock; /* guards `stop` */
+    pthread_mutex_t lock; /* protects `stop` */
     pthread_cond_t news;
     bool stop;
     int64_t looked_ms;
@@ -32,7 +32,7 @@ struct stall {
     struct crash_look look;
 };
 
-/* After it 0: never. */
+/* 0: no timeout. */
 static int64_t timeout_ms(struct engine *engine)
 {
     struct generation *g = engine_generation(engine);
@@ -47,7 +47,7 @@ static const char *some(const char *text)
     return *text ? text : NULL;
 }
 
-/* For those who ask for the host's health. */
+/* For health checks. */
 static void give_reason(struct engine *engine, const struct crash_look *look)
 {
     pthread_mutex_lock(&engine->lock);
@@ -115,7 +115,9 @@ static void look_at(struct stall *stall, struct loop *loop, struct seen *seen, i
         end(loop, seen->stood_ms);
 }
 
-/* Since the last look. A process that was stopped as a whole did not stand. */
+/*
+ * Returns the time since the last check, limited so that a suspended process does not look blocked.
+ */
 static int64_t passed(struct stall *stall)
 {
     int64_t now = clock_mono_ms(), passed_ms = now - stall->looked_ms;
@@ -124,7 +126,7 @@ static int64_t passed(struct stall *stall)
     return passed_ms <= 2 * LOOK_MS ? passed_ms : 0;
 }
 
-/* Whether all loops stand. */
+/* Checks all loops; returns whether all are blocked. */
 static bool look(struct stall *stall)
 {
     struct engine *engine = stall->engine;
@@ -139,7 +141,7 @@ static bool look(struct stall *stall)
     return all;
 }
 
-/* Until the next look; whether there is to be one. */
+/* Waits until the next check; false: stop. */
 static bool wait_for_next(struct stall *stall, int ms)
 {
     pthread_mutex_lock(&stall->lock);
@@ -159,7 +161,8 @@ static void *stall_main(void *arg)
     thread_name("stall", NULL);
     while (wait_for_next(stall, all ? 0 : LOOK_MS)) {
         if (all)
-            stall_answer(&engine->listeners, DOOR_MS, engine->standstill); /* its own text */
+            stall_answer(&engine->listeners, DOOR_MS, engine->standstill); /* the reason is written
+                                                                            * by this thread */
         all = look(stall);
     }
     return NULL;

@@ -1,10 +1,10 @@
 /*
- * A thread that looks whether the loops turn. One that stands for a second is named in the log,
- * with what runs on it and its backtrace. After `host.stall_timeout` the process is ended, with a
- * crash report about that thread; the supervisor starts the next worker. While one stands
- * `engine_standstill()` has the reason, by which the other loops answer; while all do, this thread
- * takes connections itself, and answers 503 with the reason. It also looks whether verbs of modules
- * return (lifecycle_call.h).
+ * The stall watchdog: a thread that checks whether loops are blocked. A loop that is blocked for a
+ * second is logged, with the running code and its backtrace. After `host.stall_timeout` the process
+ * ends with a crash report about the loop's thread, and the supervisor starts the next worker.
+ * While a loop is blocked, `engine_standstill()` returns the reason, which the other loops use in
+ * answers; if all are blocked, this thread accepts connections itself, and answers 503 with the
+ * reason. It also checks whether lifecycle functions of modules return (lifecycle_call.h).
  */
 #ifndef CORE_STALL_H
 #define CORE_STALL_H
@@ -13,10 +13,10 @@
 
 struct stall;
 
-/* NULL: there is no thread or no memory for it (logged). The loops must end after it. */
+/* NULL: the thread cannot be created, or out of memory (logged). The loops must end after it. */
 struct stall *stall_new(struct engine *engine);
 
-/* NULL is fine. */
+/* NULL is allowed. */
 void stall_free(struct stall *stall);
 
 #endif

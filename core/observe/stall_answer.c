@@ -8,10 +8,16 @@
 
 #include "core/base/text.h"
 
-/* All clients of a look have LOOK_MS together: silent ones must not keep it from the loops. */
+/*
+ * LOOK_MS limits all clients together: silent clients must not keep this thread from checking the
+ * loops.
+ */
 enum { CLIENT_MS = 200, LOOK_MS = 500, HEAD_BYTES = 8192, PER_LOOK = 64 };
 
-/* Until the head is there, so that closing does not cut off the answer; not beyond `until`. */
+/*
+ * Reads the head, so that closing the connection does not cut off the answer; at most until
+ * `until`.
+ */
 static void read_head(int fd, int64_t until)
 {
     char head[HEAD_BYTES + 1];
@@ -37,7 +43,7 @@ static void read_head(int fd, int64_t until)
     }
 }
 
-/* A text inside of a JSON string; what does not fit is cut. This thread takes no memory. */
+/* Escapes a text for a JSON string; cuts it if it does not fit. This thread allocates no memory. */
 static void escape(const char *text, char *out, size_t size)
 {
     size_t length = strlen(text), used = 0, bytes;
@@ -45,7 +51,7 @@ static void escape(const char *text, char *out, size_t size)
     for (; length && used + 5 < size; text += bytes, length -= bytes) {
         int32_t c = text_code_point(text, length, &bytes);
 
-        if (c < ' ' || c == 0x7f) { /* controls, and bytes that are not UTF-8 */
+        if (c < ' ' || c == 0x7f) { /* control characters, and bytes that are not UTF-8 */
             out[used++] = '?';
             continue;
         }

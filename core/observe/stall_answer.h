@@ -1,10 +1,10 @@
-/* Answering connections where no loop can. */
+/* Answers connections while all loops are blocked. */
 #ifndef CORE_STALL_ANSWER_H
 #define CORE_STALL_ANSWER_H
 
 #include "core/wire/listener.h"
 
-/* Waits for connections for `ms`, and answers each that comes 503 with this reason. */
+/* Accepts connections for `ms` milliseconds, and answers each with 503 and this reason. */
 void stall_answer(const struct listeners *listeners, int ms, const char *reason);
 
 #endif

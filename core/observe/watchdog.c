@@ -7,16 +7,16 @@
 #include "core/observe/sd_notify.h"
 #include "core/recovery/supervised.h"
 
-enum { TELL_MS = 1000 }; /* loops tell of themselves twice a second, see metrics_publish() */
+enum { TELL_MS = 1000 }; /* loops publish statistics twice a second, see metrics_publish() */
 
 struct watchdog {
     struct timer timer; /* first */
     struct engine *engine;
-    int64_t every_ms; /* half of what the manager allows */
-    bool told;        /* that a loop hangs */
+    int64_t every_ms; /* half of the manager's timeout */
+    bool told;        /* logged that a loop hangs */
 };
 
-/* Milliseconds without word after which the manager acts; 0: it does not. */
+/* Returns the manager's timeout in milliseconds; 0: none. */
 static int64_t allowed_ms(void)
 {
     const char *usec = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");

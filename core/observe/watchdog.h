@@ -1,6 +1,6 @@
 /*
- * The watchdog of a service manager: as long as every loop turns, the manager is told so, and when
- * one hangs it is told nothing, and starts the host again. Its own thread is the first loop.
+ * The watchdog of a service manager: it is notified as long as no loop is blocked. If a loop hangs,
+ * the notifications stop, and the manager restarts the host. Runs on the first loop.
  */
 #ifndef CORE_WATCHDOG_H
 #define CORE_WATCHDOG_H
@@ -9,11 +9,13 @@
 
 struct watchdog;
 
-/* NULL: no manager asks for it ($WATCHDOG_USEC, see sd_watchdog_enabled(3)), or no memory (logged).
+/*
+ * NULL: the manager does not request it ($WATCHDOG_USEC, see sd_watchdog_enabled(3)), or out of
+ * memory (logged).
  */
 struct watchdog *watchdog_new(struct engine *engine);
 
-/* NULL is fine. The loops have ended. */
+/* Call after the loops have ended. NULL is allowed. */
 void watchdog_free(struct watchdog *watchdog);
 
 #endif
