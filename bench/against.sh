@@ -48,11 +48,11 @@ served() {
     start_clock "$host_pid"
     wrk_figures paced -t1 -c16 -d"$seconds" "http://127.0.0.1:$host_port"
     record "$1" reads "$2" "$host_pid"
-    note_value "$1" refused-reads "$2" $((refused + lost)) "of the reads beside $2"
-    wait "$job" || die "beside $2: $(tail -3 "$work/served")"
+    note_value "$1" refused-reads "$2" $((refused + lost)) "of the reads during $2"
+    wait "$job" || die "during $2: $(tail -3 "$work/served")"
     while read -r what figures number; do
         note "$1" "$what" "$2" "${figures//,/ }" 0 0
-        note_value "$1" "refused-$what" "$2" "$number" "of the $what beside $2"
+        note_value "$1" "refused-$what" "$2" "$number" "of the $what during $2"
     done <"$work/served"
 }
 
@@ -94,7 +94,7 @@ run_against() {
     attacker=$!
     wait_line '^under way' "$work/attack" "$attacker"
     served "$1" "$who"
-    note_value "$1" growth "$who" $(($(peak "$host_pid") - before)) "kB more of the host beside $who"
+    note_value "$1" growth "$who" $(($(peak "$host_pid") - before)) "kB of memory growth of the host during $who"
     note_value "$1" uploads "$who" "$(uploaded_bytes)" "bytes of unfinished uploads"
     kill -TERM "$attacker"
     wait "$attacker" || die "the attack $who ended early: $(tail -3 "$work/attack")"

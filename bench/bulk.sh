@@ -118,7 +118,7 @@ run_beside() {
         record "$1" typing "$who" "$host_pid"
     done
     [ "$(sql busbar -Atc "SELECT status FROM bulk_job WHERE id = '$bulk_id'")" = confirmed ] ||
-        say "the job ended before the load did: the figures beside it say little"
+        say "the job ended before the load did: the figures for posts during a job are not valid"
     bulk_api POST "/$bulk_id/cancel" >"$work/output"
 }
 
@@ -129,7 +129,7 @@ run_logs() {
     start_clock "$host_pid"
     tokens=$work/bulk JOBS=$work/jobs ROWS=$bulk_rows \
         wrk_figures logs -t1 -c4 -d"$seconds" "http://127.0.0.1:$host_port"
-    [ "$refused" -eq 0 ] && [ "$lost" -eq 0 ] || die "pages: $refused answers were not 2xx"
+    [ "$refused" -eq 0 ] && [ "$lost" -eq 0 ] || die "pages: $refused responses were not 2xx"
     record "$1" logs busbar "$host_pid"
 }
 

@@ -153,7 +153,7 @@ chat_report() {
 chat_bench() {
     local number
 
-    check_statements || die "bench/sql and modules/chat have drifted apart: make them the same"
+    check_statements || die "bench/sql and modules/chat have different statements: make them the same"
     build_host
     install_peer peer
     install_nest

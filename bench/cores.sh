@@ -42,7 +42,7 @@ cores_bench() {
     local all cores
 
     all=$(nproc)
-    check_statements || die "bench/sql and modules/chat have drifted apart: make them the same"
+    check_statements || die "bench/sql and modules/chat have different statements: make them the same"
     build_host
     conf=$top/bench/conf.yaml
     open_stage

@@ -22,7 +22,7 @@ ask() { # KIND COUNT CONNECTIONS
 
 control() {
     step callgrind_control "$@" "$host_pid" >"$work/output" 2>&1 ||
-        die "callgrind does not obey: $(tail -3 "$work/output")"
+        die "callgrind_control failed: $(tail -3 "$work/output")"
 }
 
 # count KIND CONNECTIONS: notes the instructions per request of all threads and libraries of the host. Keeps

@@ -19,7 +19,7 @@ others() {
     wrk_figures paced -t1 -c32 -d"$seconds" "http://127.0.0.1:$host_port"
     record "$1" others "$2" "$host_pid"
     [ "$refused" -eq 0 ] && [ "$lost" -eq 0 ] ||
-        die "beside $2: $refused answers were not 2xx and $lost requests were lost"
+        die "during $2: $refused responses were not 2xx and $lost requests were lost"
 }
 
 # wait_line PATTERN FILE PID: waits for a line in a file that the process writes.

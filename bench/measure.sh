@@ -112,7 +112,7 @@ run_wrk() {
     wrk_figures "${script:-$2}" -t1 -c"${connections:-32}" -d"$seconds" "http://127.0.0.1:$4"
     record "$1" "$2" "$3" "$5"
     [ "${lost:-0}" -eq 0 ] && [ "${refused:-0}" -eq 0 ] ||
-        die "$3, $2: $refused answers were not 2xx and $lost requests were lost"
+        die "$3, $2: $refused responses were not 2xx and $lost requests were lost"
 }
 
 # apart NICE COMMAND…: replaces this shell with the command, in a separate session. Linux divides the processors between

@@ -9,7 +9,7 @@ post_readings() {
     start_clock "$host_pid"
     tokens=$work/admin wrk_figures reading -t1 -c"$4" -d"$seconds" "http://127.0.0.1:$host_port"
     [ "$refused" -eq 0 ] && [ "$lost" -eq 0 ] ||
-        die "$refused answers were not 2xx and $lost requests were lost"
+        die "$refused responses were not 2xx and $lost requests were lost"
     first=$((first + 1000 * $3))
     figures=$(awk -v n="$3" '{ print $1 * n, $2, $3, $4, $5 * n }' <<<"$figures")
     record "$1" "$2" busbar "$host_pid"
@@ -84,7 +84,7 @@ reading_round() {
 run_wrk_pages() {
     start_clock "$host_pid"
     tokens=$work/admin wrk_figures pages -t1 -c4 -d"$seconds" "http://127.0.0.1:$host_port"
-    [ "$refused" -eq 0 ] && [ "$lost" -eq 0 ] || die "pages: $refused answers were not 2xx"
+    [ "$refused" -eq 0 ] && [ "$lost" -eq 0 ] || die "pages: $refused responses were not 2xx"
     record "$1" pages busbar "$host_pid"
 }
 
@@ -98,7 +98,7 @@ reading_bench() {
     [ -z "$only_day" ] || one_round=run_day
     [ -z "$only_single" ] || one_round=run_single
     [ -z "$quick" ] || stored=1000000
-    check_reading || die "bench/sql and modules/reading have drifted apart: make them the same"
+    check_reading || die "bench/sql and modules/reading have different statements: make them the same"
     build_host
     conf=$top/bench/reading.yaml
     open_stage

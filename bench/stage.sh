@@ -84,7 +84,7 @@ start_busbar() {
 look_around() {
     read -r busy _ </proc/loadavg
     [ "${busy%.*}" -eq 0 ] ||
-        say "this machine is busy (load average $busy): the figures will be worth little"
+        say "this machine is busy (load average $busy): the figures will be unreliable"
 }
 
 build_host() {

@@ -55,7 +55,7 @@ check_reading() {
 
     for name in touch store; do
         grep -qxF -- "$(reading_statement "$name")" "$top/bench/sql/reading.sql" || {
-            say "bench/sql/reading.sql is not what modules/reading sends any more; it should say:
+            say "bench/sql/reading.sql differs from the statement that modules/reading sends, which is:
 $(reading_statement "$name")"
             bad=1
         }
@@ -77,7 +77,7 @@ check_statements() {
         case $literals in
         *"\"$(statement "$name")\""*) ;;
         *)
-            say "bench/sql/$name.sql is not what modules/chat sends any more; it says:
+            say "bench/sql/$name.sql is not among the statements that modules/chat sends; it is:
 $(statement "$name")"
             bad=1
             ;;
