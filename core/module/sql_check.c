@@ -26,7 +26,7 @@ static const char *const session_functions[] = {
 #define NOT_SHARED "needs a transaction of its own: bb_transaction()"
 #define OUTSIDE "cannot run inside a transaction"
 
-/* By its first two words. */
+/* Checks the first two words. */
 static const char *check_kind(const struct sql_token *first, const struct sql_token *second,
                               bool interactive)
 {
@@ -47,8 +47,10 @@ static const char *check_kind(const struct sql_token *first, const struct sql_to
     return !interactive && sql_token_among(first, lasting) ? NOT_SHARED : NULL;
 }
 
-/* CREATE [OR REPLACE] [GLOBAL | LOCAL] TEMP…, from behind CREATE, and INTO [GLOBAL | LOCAL] TEMP…:
- * what they make stays with the connection. */
+/*
+ * Whether the text after CREATE is [OR REPLACE] [GLOBAL | LOCAL] TEMP…, or after INTO [GLOBAL |
+ * LOCAL] TEMP…: temporary objects stay with the connection.
+ */
 static bool is_temporary(const char *text)
 {
     struct sql_token token;
@@ -59,7 +61,7 @@ static bool is_temporary(const char *text)
     return token.kind == SQL_WORD && sql_token_among(&token, temporary);
 }
 
-/* Whether a call, from behind the function's name, ends with the argument TRUE. */
+/* Whether the last argument of a call is TRUE. `text` begins after the function's name. */
 static bool ends_true(const char *text)
 {
     struct sql_token token = {SQL_OTHER, "", 0}, last = token, before;
@@ -75,7 +77,9 @@ static bool ends_true(const char *text)
     return !depth && *before.start == ',' && sql_token_is(&last, "true");
 }
 
-/* A name is a function where it is called; a word is refused wherever it stands. `text`: behind it.
+/*
+ * A quoted name counts only if it is called; a word is refused anywhere. `text` begins after the
+ * token.
  */
 static bool changes_session(const struct sql_token *token, const char *text, bool interactive)
 {
@@ -89,13 +93,13 @@ static bool changes_session(const struct sql_token *token, const char *text, boo
     return sql_token_among(token, session_functions);
 }
 
-/* pg_temp.table: it is as good as CREATE TEMP. `text`: behind the token. */
+/* pg_temp.table has the same effect as CREATE TEMP. `text` begins after the token. */
 static bool is_temporary_schema(const struct sql_token *token, const char *text)
 {
     return sql_token_is(token, "pg_temp") && *sql_token_next(&text).start == '.';
 }
 
-/* By what stands anywhere in it. A function's body has statements of its own. */
+/* Checks the words anywhere in the text. The body of a function contains separate statements. */
 static const char *check_rest(const char *text, const struct sql_token *first, bool interactive)
 {
     bool defines = sql_token_among(first, definitions), ended = false;

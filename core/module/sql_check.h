@@ -1,10 +1,11 @@
 /*
- * Which statements of modules are never sent. The connections are shared: many requests travel on
- * one, and the host begins and ends their transactions. A statement that did so itself would take
- * the writes of others with it, and one that changes the session would change it for all.
+ * Statements of modules that are never sent. Connections are shared: many requests use one
+ * connection, and the host begins and ends their transactions. A statement that did so itself would
+ * commit or undo the writes of others, and a statement that changes the session would change it for
+ * all.
  *
- * What a function does that a statement calls cannot be seen from here; pg_session.c sees some of
- * it. Used by the host and by the fake host.
+ * The effects of functions that a statement calls are not visible here; pg_session.c detects some
+ * of them. Used by the host and by the fake host.
  */
 #ifndef CORE_SQL_CHECK_H
 #define CORE_SQL_CHECK_H
@@ -12,16 +13,17 @@
 #include <stdbool.h>
 
 /*
- * Why it is refused, in words that follow "the statement"; NULL: it may be sent. `interactive`: it
- * is one of bb_transaction()'s, where what ends with the transaction is allowed.
+ * Returns why a statement is refused, in words that follow "the statement"; NULL: it may be sent.
+ * `interactive`: it is part of bb_transaction(), which allows changes that end with the
+ * transaction.
  */
 const char *sql_check(const char *text, bool interactive);
 
 /*
- * Whether a text can be nothing but a statement, whoever wrote it for what. Prose begins with
- * "Update", "Select" or "Set" as well, labels are "begin" or "commit", and so are lines of a log:
- * in letters that are not capitals a statement is sure only where it is closed by a semicolon, or
- * is of a form that nobody else writes.
+ * Whether a text is certainly a statement and not prose. Prose can also begin with "Update",
+ * "Select" or "Set", and labels and log lines can be "begin" or "commit". So a text that is not in
+ * capitals is certainly a statement only if it ends with a semicolon, or has a form that only SQL
+ * has.
  */
 bool sql_is_sure(const char *text);
 

@@ -6,7 +6,7 @@
 #define BLANKS " \t\r\n\f\v"
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
 
-/* Comments of this form may hold others. */
+/* These comments can be nested. */
 static const char *skip_comment(const char *at)
 {
     int depth = 0;
@@ -38,7 +38,7 @@ static const char *skip_blank(const char *at)
     }
 }
 
-/* A text or a name between quotes; two of them within stand for one. */
+/* A quoted text or name; two quotes inside represent one. */
 static const char *skip_quoted(const char *at, bool escapes)
 {
     char quote = *at++;
@@ -62,7 +62,7 @@ static bool is_word_start(char c)
     return is_word_part(c) && c != '$' && (c < '0' || c > '9');
 }
 
-/* $$…$$ or $tag$…$tag$; a lone $, as of a parameter, is passed over. */
+/* $$…$$ or $tag$…$tag$; a single $, as in a parameter, is skipped. */
 static const char *skip_dollar(const char *at)
 {
     const char *tag = at++;
@@ -120,7 +120,7 @@ bool sql_token_is(const struct sql_token *token, const char *word)
 {
     size_t length = strlen(word);
 
-    if (token->kind == SQL_NAME) /* small letters are what an unquoted one would become */
+    if (token->kind == SQL_NAME) /* an unquoted name would be converted to lower case */
         return token->length == length + 2 && !strncmp(token->start + 1, word, length);
     return token->kind == SQL_WORD && token->length == length &&
            !strncasecmp(token->start, word, length);

@@ -1,6 +1,6 @@
 /*
- * SQL read token by token, as far as sql_check.h needs it: comments are passed over, and texts
- * between quotes or dollars are one token whatever is in them. Any thread.
+ * Splits SQL into tokens, as needed by sql_check.h: comments are skipped, and quoted or
+ * dollar-quoted texts are one token. Any thread.
  */
 #ifndef CORE_SQL_TOKEN_H
 #define CORE_SQL_TOKEN_H
@@ -10,32 +10,32 @@
 
 enum sql_token_kind {
     SQL_END,
-    SQL_WORD,    /* a keyword, or a name without quotes */
-    SQL_NAME,    /* "a name", with its quotes */
-    SQL_ESCAPED, /* U&"a name", whose characters may be written otherwise */
+    SQL_WORD,    /* a keyword, or an unquoted name */
+    SQL_NAME,    /* "a name", including its quotes */
+    SQL_ESCAPED, /* U&"a name", which may contain escapes */
     SQL_SEMICOLON,
     SQL_OTHER
 };
 
-/* Bytes of the text that is read. */
+/* Borrowed from the text. */
 struct sql_token {
     enum sql_token_kind kind;
     const char *start;
     size_t length;
 };
 
-/* The next one from *cursor, which moves behind it. */
+/* Returns the next token from *cursor, which is advanced. */
 struct sql_token sql_token_next(const char **cursor);
 
-/* Whether it is this word, in letters of any case, or this name, letter by letter. */
+/* Whether it is this word, in any case, or this name exactly. */
 bool sql_token_is(const struct sql_token *token, const char *word);
 
-/* The same of one of `words`, which end with NULL. */
+/* Whether it is one of `words`, terminated by NULL. */
 bool sql_token_among(const struct sql_token *token, const char *const *words);
 
 /*
- * The first words of a statement, on one line and without comments in front, to name it. Writes at
- * most `size` bytes to `out`, with the NUL, and returns `out`.
+ * Writes the first words of a statement to `out`, on one line and without leading comments, as a
+ * name for it: at most `size` bytes with the NUL. Returns `out`.
  */
 const char *sql_words(const char *text, char *out, size_t size);
 
