@@ -40,7 +40,7 @@ struct fair_table {
 };
 
 struct fair_queue {
-    unsigned index; /* among the queues of the table */
+    unsigned index; /* its index among the queues of the table */
     unsigned flows; /* number of flows with waiting entries */
     struct fair_flow *first, *last;
 };
@@ -57,7 +57,7 @@ struct fair_owner *fair_enter(struct fair_table *table, const struct quota_owner
                               size_t each, enum quota_result *why);
 void fair_leave(struct fair_table *table, struct fair_owner *owner);
 
-/* Puts an entry at the end of its owner's flow. */
+/* Appends an entry to its owner's flow. */
 void fair_wait(struct fair_queue *queue, struct fair_entry *entry);
 
 /* Returns the entry that is served next; NULL if none waits. */

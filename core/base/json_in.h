@@ -15,7 +15,7 @@
 
 struct json_problem {
     char text[160];
-    int line, column; /* from 1; 0: not known */
+    int line, column; /* from 1; 0: unknown */
     bool memory;      /* the JSON may be valid: memory ran out */
 };
 

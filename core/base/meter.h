@@ -18,7 +18,7 @@ enum {
     METER_BUCKETS = 13   /* the last one is unbounded */
 };
 
-extern const int meter_statuses[METER_STATUSES];         /* the last one: 0 */
+extern const int meter_statuses[METER_STATUSES];         /* the last element is 0 */
 extern const int64_t meter_bounds_us[METER_BUCKETS - 1]; /* ascending */
 
 /* Selects the slot for the calling thread (a loop's index); other threads share the first slot. */

@@ -209,7 +209,10 @@ static int header_byte(struct multipart *multipart, char byte)
     return length == 2 ? begin_part(multipart) : 0;
 }
 
-/* One byte where a byte decides. *taken: it was used up, else it is to be looked at again. */
+/*
+ * Processes a byte that can change the state. *taken: it was consumed; otherwise it must be
+ * processed again.
+ */
 static int step(struct multipart *multipart, char byte, bool *taken)
 {
     *taken = true;

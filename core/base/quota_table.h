@@ -59,7 +59,7 @@ bool quota_is_full(struct quota_table *table, const struct quota_owner *owner, s
  * caller: it is logged, and the remaining amount is released.
  */
 void quota_release(struct quota_table *table, struct quota_charge *charge, size_t bytes);
-/* Releases all of it. */
+/* Releases the whole charge. */
 void quota_release_all(struct quota_table *table, struct quota_charge *charge);
 
 /* The amount that the owner holds. */

@@ -67,7 +67,7 @@ void text_time(int64_t wall_ms, char out[TEXT_TIME_SIZE])
     put(out + 20, 3, of_day % 1000);
 }
 
-/* Reads exactly `digits` digits and moves on. */
+/* Reads exactly `digits` digits and advances *at. */
 static bool take(const char **at, int digits, int *number)
 {
     *number = 0;

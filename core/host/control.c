@@ -245,7 +245,8 @@ static void *control_main(void *arg)
     return NULL;
 }
 
-/* ---- its life ----------------------------------------------------------------------------------
+/*
+ * ---- start and end ------------------------------------------------------------------------------
  */
 
 static void leave(struct control *control)

@@ -25,7 +25,7 @@ struct bb_stream {
     pthread_mutex_t lock;
     /* protected by the lock: */
     struct chunks queue;
-    int64_t sent_ms;            /* when something was last queued */
+    int64_t sent_ms;            /* when a chunk was last queued */
     struct topic_place *places; /* its topics */
     bool beating;               /* the queue contains only a heartbeat, which must not reduce the
                                  * room for data */

@@ -9,7 +9,9 @@
 
 #include "core/postgres/pg.h"
 
-/* Marks the session as taken. A pooler in session mode resets it before another connection gets it.
+/*
+ * Marks the session as in use. A pooler in session mode resets it before another connection gets
+ * it.
  */
 #define MARK "busbar.session"
 

@@ -144,7 +144,7 @@ void pg_gather_forget(struct pg_entry *entry);
 const char *const *pg_gather_values(struct pg_entry *first, const struct pg_op *op);
 /* Distributes the rows to the members; takes the result. -1: out of memory. */
 int pg_gather_share(struct pg_entry *first, const struct pg_op *op, PGresult *result);
-/* The execution failed: each of them is asked by itself. */
+/* The execution failed: each member will be sent separately. */
 void pg_gather_failed(struct pg_entry *first, const PGresult *result);
 /* Releases a result shared by several entries; the last release frees it. */
 void pg_shared_release(void *shared);

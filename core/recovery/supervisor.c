@@ -315,7 +315,8 @@ static int watch_signals(struct supervisor *supervisor)
     return supervisor->signals < 0 ? -1 : 0;
 }
 
-/* ---- its life ---------------------------------------------------------------------------------
+/*
+ * ---- the main loop -----------------------------------------------------------------------------
  */
 
 /* Starts a worker when it is time. Returns the time until then; -1: a worker is running. */

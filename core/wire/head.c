@@ -151,7 +151,7 @@ static int take_known(struct head_reading *reading, enum known known, const char
     switch (known) {
     case HOST:
         if (!*value && !reading->absolute)
-            return 0; /* of a client that knows no name */
+            return 0; /* from a client that has no host name */
         if (!head_host_valid(value, strlen(value)))
             return refuse(reading, 400, "Host is not valid");
         return 0;

@@ -30,7 +30,7 @@
 #include <busbar/principal.h>
 
 struct bb_host;           /* the module's handle, one per generation and module (host.h) */
-struct bb_request;        /* one piece of work on a fiber (request.h) */
+struct bb_request;        /* one unit of work on a fiber (request.h) */
 struct bb_tx;             /* a transaction (sql.h) */
 struct bb_event;          /* a raised event (event.h) */
 struct bb_worker_context; /* the argument of a worker (host.h) */
@@ -74,7 +74,7 @@ struct bb_part {
 struct bb_route {
     const char *method;                    /* "GET", "POST", "PUT", "PATCH", "DELETE" */
     const char *path;                      /* "/api/chat/chain/:headUuid" */
-    unsigned roles;                        /* enum bb_role; never 0, BB_ANYONE must be written */
+    unsigned roles;                        /* enum bb_role; never 0: public routes need BB_ANYONE */
     int (*handler)(struct bb_request *rq); /* sequential code on a fiber; see request.h */
     struct bb_table segments;              /* struct bb_field: a row for each :name of the path */
     struct bb_table query;                 /* struct bb_field */
@@ -214,7 +214,7 @@ enum bb_module_flag {
 struct bb_module {
     size_t size;
     unsigned abi_major, abi_minor;
-    const char *name; /* also the name of its section of settings */
+    const char *name; /* also the name of its settings section */
     const char *version;
     const char *schema;       /* text of schema.sql: steps "-- step 1: title"; or NULL */
     struct bb_table settings; /* struct bb_field */

@@ -19,9 +19,9 @@
 struct bb_request {
     size_t size;
     const struct bb_api *api;
-    struct bb_host *host;                 /* of the module whose code runs */
+    struct bb_host *host;                 /* the module whose code is running */
     void *state;                          /* host->state */
-    const struct bb_principal *principal; /* NULL: public route, job, hook, command */
+    const struct bb_principal *principal; /* NULL for public routes, jobs, hooks and commands */
 };
 
 /* Zeroed memory. Never NULL: a request that is out of memory ends with 503. */

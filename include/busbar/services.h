@@ -29,7 +29,7 @@ struct bb_account_scope {
     size_t size;
     const char *email;            /* in lower case */
     unsigned role;                /* one bit of enum bb_role */
-    bool active;                  /* may act at all */
+    bool active;                  /* whether it may act */
     const int64_t *organisations; /* as in struct bb_principal */
     size_t organisation_count;
     int64_t approved_ms; /* as in struct bb_principal; 0: never. Since version 4 */
