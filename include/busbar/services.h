@@ -22,8 +22,8 @@ struct bb_authenticator {
 };
 
 /*
- * Determines the data that an account may see, regardless of what it owns. Lives as long as the
- * request.
+ * The role, state and organizations of an account, on which its access rights depend. Lives as long
+ * as the request.
  */
 struct bb_account_scope {
     size_t size;
