@@ -288,8 +288,11 @@ or special characters; move the sources" ;;
         step make -C "$dir" --no-print-directory core/migrate/schema.h &&
             step make -C "$dir" -j"$(nproc)" --no-print-directory $build_only || build_failed "make"
     else
+        # Not in one command: `all` starts another make, and both would compile the same files at the
+        # same time.
         # shellcheck disable=SC2086
-        step make -C "$dir" -j"$(nproc)" --no-print-directory all ${build_also:-} ||
+        step make -C "$dir" -j"$(nproc)" --no-print-directory all &&
+            { [ -z "${build_also:-}" ] || step make -C "$dir" -j"$(nproc)" --no-print-directory $build_also; } ||
             build_failed "make"
         step make -C "$dir" --no-print-directory -s install >"$dir/install.log" ||
             build_failed "make install (build/$name/install.log)"
