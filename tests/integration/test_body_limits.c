@@ -1,6 +1,6 @@
 /*
- * Limits of size on bodies: those over the limit are refused so that the client sees it, and large
- * ones share a bound, as do large answers; threat H05 and pitfalls 16, 19.
+ * Size limits of bodies: a client whose body is too large can read the refusal; large bodies share
+ * a memory limit, and so do large responses; threat H05 and pitfalls 16, 19.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,8 @@ static void tear_down(void)
     host_stop(host);
 }
 
-/* 413 must be seen, not a reset: the host takes and drops what is already on its way. */
+/* The client must see the 413 and not a reset, so the host reads and discards the bytes already
+ * sent. */
 static void expect_413(const char *head, bool chunked, size_t size)
 {
     struct wire *wire = wire_open(host);
@@ -154,7 +155,7 @@ START_TEST(large_bodies_share_a_bound_and_small_ones_have_none)
     host_stop(tight);
 }
 
-/* A quarter of it, unless the setting says other. */
+/* The share is a quarter of the limit, unless a setting changes it. */
 START_TEST(an_account_has_a_part_of_the_bound_and_leaves_the_rest_to_others)
 {
     struct host *tight =
@@ -207,7 +208,7 @@ START_TEST(who_has_no_token_has_a_part_by_the_address)
 
 #define GET_HEALTH "GET /api/health HTTP/1.1\r\nHost: x\r\n"
 
-/* Health has no use for a body, and asks nobody for a token. */
+/* The health endpoint needs neither a body nor a token. */
 START_TEST(a_body_that_nobody_reads_takes_no_memory)
 {
     struct host *tight =
@@ -229,7 +230,7 @@ START_TEST(a_body_that_nobody_reads_takes_no_memory)
     host_stop(tight);
 }
 
-/* A conversation that is longer than what the kernel takes for who does not read. */
+/* Makes a conversation that is longer than the kernel's buffers for a client that does not read. */
 static struct talk long_talk(const struct host *at, const struct person *by)
 {
     struct talk talk = talk_start(at, by, by->email, ADMIN_EMAIL, NULL);
@@ -240,7 +241,7 @@ static struct talk long_talk(const struct host *at, const struct person *by)
     return talk;
 }
 
-/* Asks for it, and reads nothing but its beginning. */
+/* Requests the conversation and reads only the beginning of the response. */
 static struct wire *leave_unread(const struct host *at, const struct person *by,
                                  const struct talk *talk)
 {
@@ -253,8 +254,8 @@ static struct wire *leave_unread(const struct host *at, const struct person *by,
     return wire;
 }
 
-/* Long chains come in pieces, which are no large answers: who does not read them shuts nobody out.
- */
+/* Long chains are sent in pieces and do not count as large responses, so clients that do not read
+ * them do not block others. */
 START_TEST(long_chains_that_are_not_read_shut_nobody_out)
 {
     struct host *tight =
@@ -279,7 +280,7 @@ START_TEST(long_chains_that_are_not_read_shut_nobody_out)
     host_stop(tight);
 }
 
-/* A device whose readings are as large an answer as one can be that is counted. */
+/* Makes a device whose readings are the largest response that is counted. */
 static void many_readings(const struct host *at, const struct person *by, PGconn *db)
 {
     int64_t device = meter_make(at, by, by->email, 10, days_ago(500));
@@ -365,7 +366,7 @@ static bool is_served(void *of)
     return end_find(begin_find(caller->host, caller->person, 60000)) == 200;
 }
 
-/* One thread reads them, so most wait for it longer than they may, and are not read at all. */
+/* One thread reads the bodies, so most wait beyond their deadline and are never read. */
 START_TEST(large_bodies_that_wait_too_long_for_a_reader_are_503)
 {
     struct host_spec spec = {.name = "limits-hasty",

@@ -1,4 +1,4 @@
-/* Bulk uploads: from the file to its rows, in a module's own type. */
+/* Bulk uploads: from the file to its rows, with a test module's own row type. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,7 +73,7 @@ START_TEST(bad_rows_are_told_before_and_after_and_the_good_ones_are_in)
                                    "b9;9;;\"has 4 cells, the header line 3\"\r\n");
 }
 
-/* Corrected, the failed rows go in as they are, with their column of errors. */
+/* After a correction, the failed rows can be uploaded with their column of errors. */
 START_TEST(failed_rows_are_corrected_and_sent_again)
 {
     const char *csv = "\xef\xbb\xbfname,amount,errors\r\nc1,1,\"amount: must be\"\r\n";
@@ -99,7 +99,7 @@ START_TEST(columns_are_found_by_name_in_any_order_and_case)
     ck_error(bulk_things(m, "name,title\nx,y\n"), 400, "The header line names the column title");
 }
 
-/* A row that the check passes and the database refuses stands alone. */
+/* A row that passes the check but is refused by the database affects no other row. */
 START_TEST(a_row_that_the_database_refuses_disturbs_no_other)
 {
     char *csv = text("name,amount\n");
@@ -119,7 +119,7 @@ START_TEST(a_row_that_the_database_refuses_disturbs_no_other)
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM heap_thing WHERE name LIKE 'e%'"), 118);
 }
 
-/* What is refused at the commit is looked for row by row, too. */
+/* If the commit is refused, the bad row is also found by storing rows one by one. */
 START_TEST(a_row_that_is_refused_at_the_commit_disturbs_no_other)
 {
     char *csv = text("name,amount\n");
@@ -178,7 +178,8 @@ START_TEST(the_log_comes_in_pages_and_by_status)
     ck_assert_uint_eq(rows_in(bulk_log_of(m, id, "status=pending")), 0);
 }
 
-/* The file is not read where the totals say that no row is of that status: here it cannot be. */
+/* The parts are corrupted, so reading them fails; they are not read if the totals show that no row
+ * has the status. */
 START_TEST(the_log_of_a_status_that_no_row_has_reads_no_row)
 {
     const char *created = bulk_id(bulk_things(m, "name,amount\nt1,1\n"));
@@ -194,7 +195,8 @@ START_TEST(the_log_of_a_status_that_no_row_has_reads_no_row)
     ck_assert_uint_eq(rows_in(ck_status(bulk_log_of(m, ended, "status=success"), 200)), 0);
 }
 
-/* Rows that contradict others are found without their cells: the log reads these from the parts. */
+/* Contradictions between rows are found without the cells, so the log must read the cells from the
+ * parts. */
 START_TEST(failed_rows_of_many_parts_have_their_names)
 {
     enum { PAIRS = 1200 };
@@ -246,7 +248,7 @@ START_TEST(jobs_and_rows_are_counted_by_their_outcome)
     ck_assert_double_eq(counted("rows_total", "success"), stored + 2);
 }
 
-/* It is a mistake of each row: decisions.md. */
+/* Each row has the problem: decisions.md. */
 START_TEST(a_column_that_is_required_and_missing_fails_every_row)
 {
     struct answer *made = ck_status(bulk_things(m, "amount,colour\n1,red\n2,blue\n"), 201);
@@ -333,7 +335,7 @@ START_TEST(a_created_job_is_deleted_or_cancelled)
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM heap_thing WHERE name LIKE 'h_'"), 0);
 }
 
-/* Rows that the check refused stay failed; the others are cancelled, and both can be sent again. */
+/* Rows that failed the check stay failed, the others are canceled, and both can be sent again. */
 START_TEST(what_was_cancelled_before_it_was_confirmed_can_be_sent_again)
 {
     const char *id = bulk_id(bulk_things(m, "name,amount\nk1,1\nk2,-1\nk3,3\n"));
@@ -389,7 +391,7 @@ START_TEST(a_role_that_may_not_send_such_rows_is_forbidden)
     ck_error(bulk_send(host, m, "type=Nothing", "x.csv", "a\nb\n", 4), 400, "");
 }
 
-/* The role counts when something is done to the upload, not only when it is sent. */
+/* The role is checked at each change of an upload, not only when the file is sent. */
 START_TEST(an_account_that_lost_its_role_changes_no_upload)
 {
     struct person *lost = person_make(host, admin, "bulk.lost", NULL);
@@ -413,7 +415,8 @@ START_TEST(rows_of_a_type_that_is_not_loaded_are_not_confirmed)
     ck_status(http(host, "DELETE", text(BULK "/%s", id), m->token, NULL), 200);
 }
 
-/* As after a module was taken out of the configuration: other types' jobs do not wait for it. */
+/* This happens after a module was removed from the configuration; jobs of other types do not
+ * wait. */
 START_TEST(a_job_of_a_type_that_is_not_loaded_delays_no_other)
 {
     const char *gone = bulk_id(bulk_things(m, "name,amount\nq1,1\n"));

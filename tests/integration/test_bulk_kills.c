@@ -1,6 +1,6 @@
 /*
- * Many rows of each shipped type: what is there after some kills of the host and some time without
- * a database, all in the same run, is what is there after a run that nothing disturbed.
+ * Many rows of each shipped type: after several kills of the host and some time without a database,
+ * in a single run, the result is the same as after an undisturbed run.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static const char *database;
 static struct person *other;
 static int rows, kills;
 
-/* A host and a PostgreSQL of the test's own, to be killed and stopped. */
+/* Starts a separate host and PostgreSQL, to be killed and stopped. */
 static void begin(const char *name)
 {
     struct host_spec spec = bulk_spec(name, false);
@@ -48,7 +48,7 @@ static const char *upload(const struct person *who, const char *type, const char
     return bulk_id(bulk_send(host, who, text("type=%s", type), "x.csv", csv, strlen(csv)));
 }
 
-/* A file of so many lines below `head`. */
+/* Returns a file of this many lines below `head`. */
 static const char *file_of(const char *head, int lines, int (*line)(char *to, int row))
 {
     char *csv = kept(malloc(strlen(head) + (size_t)lines * NAME + 1));
@@ -70,7 +70,7 @@ static int plant_line(char *to, int row)
     return snprintf(to, NAME, "p%d,2024-01-01,1000\n", row);
 }
 
-/* Hours of 2025, those of an hour for all plants one after the other. */
+/* Hours of 2025: first the first hour of all plants, then the next. */
 static int reading_line(char *to, int row)
 {
     int hour = (row - 1) / PLANTS;
@@ -81,7 +81,8 @@ static int reading_line(char *to, int row)
                     row % 50 ? "kWh" : "furlongs");
 }
 
-/* Behind that row, or at the gate in a transaction that goes further. */
+/* Returns whether the job has passed that row, or waits at the gate in a transaction that goes
+ * further. */
 static bool is_behind(void *arg)
 {
     const char *const *job = arg;
@@ -121,13 +122,13 @@ static void take_database_away(void)
 {
     PQfinish(db);
     postgres_stop(pg, SIGQUIT);
-    sleep((unsigned)repetitions(1, 10)); /* what the test is about */
+    sleep((unsigned)repetitions(1, 10)); /* the time without a database */
     postgres_start(pg);
     db = database_connect(pg, database);
 }
 
-/* No transaction gets behind that row of the job before the gate is moved, so that the run cannot
- * end before it is killed. */
+/* Until the gate is moved, no transaction gets past that row of the job, so the run cannot end
+ * before it is killed. */
 static void set_gate(int64_t row)
 {
     sql_run(db, text("UPDATE gate SET row = %jd", (intmax_t)row));
@@ -144,7 +145,8 @@ static void make_gate(const char *id)
                 " EXECUTE FUNCTION pass_gate()");
 }
 
-/* Kills where chance has it in the first half of each part of the rows; the gate is at its end. */
+/* Kills the host at a random row in the first half of each part; the gate is at the end of the
+ * part. */
 static void run_disturbed(const struct person *who, const char *id, unsigned seed)
 {
     int part = rows / (kills + 1);
@@ -165,7 +167,7 @@ static void run_disturbed(const struct person *who, const char *id, unsigned see
     await_end(id);
 }
 
-/* What the query says of the organisation of a job, and what became of its rows. */
+/* Returns the query's result for the job's organization, and the job's outcome for its rows. */
 static const char *outcome(const char *id, const char *query)
 {
     const char *const values[] = {id};

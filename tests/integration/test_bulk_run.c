@@ -1,6 +1,6 @@
 /*
- * The run of confirmed bulk uploads: once whatever races, on two hosts; whole whatever is killed;
- * side by side for several organisations.
+ * Running confirmed bulk uploads: once, whatever requests race on two hosts; completely, whatever
+ * is killed; in parallel for several organizations.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -15,7 +15,7 @@ enum { ROWS = 10000, BUSY_ROWS = 30000, CONFIRMS = 50, SOON_MS = 30000 };
 static struct host *second; /* on the same database */
 static struct person *other;
 
-/* A host of the test's own, on a database of its own, to be killed. */
+/* Starts a separate host on a separate database, to be killed. */
 static void own_host(const char *name, struct postgres *pg)
 {
     struct host_spec spec = bulk_spec(name, true);
@@ -42,7 +42,7 @@ static void set_up(void)
     other = person_make(host, admin, "bulk_run.other", NULL);
 }
 
-/* Things of a name, with amounts from 1 on; every tenth is wrong. */
+/* Uploads things of a name with amounts from 1 on; every tenth is wrong. */
 static const char *upload_of(const struct person *who, const char *name, int rows)
 {
     size_t room = (size_t)rows * 40 + 64, length = 0;
@@ -55,7 +55,7 @@ static const char *upload_of(const struct person *who, const char *name, int row
     return bulk_id(bulk_send(host, who, "type=Things", "x.csv", csv, length));
 }
 
-/* Every row once: those that are right are stored, with what they said. */
+/* Checks that every row was handled once: valid ones are stored with their values. */
 static void is_whole(const char *id, const char *name, int rows)
 {
     struct answer *log = bulk_log_of(admin, id, "limit=1");
@@ -202,7 +202,8 @@ START_TEST(cancel_and_confirm_at_once_have_one_outcome)
         size_t went_well = at_once(both, 2, 200);
         struct answer *log = bulk_log_of(m, id, "status=success&limit=1000");
 
-        /* confirmed and at its end before the other came; else it was cancelled, first or last */
+        /* it was confirmed and finished before the cancellation came; otherwise it must be
+         * canceled */
         if (strcmp(answer_text(log, "status"), "finished") != 0)
             ck_assert_str_eq(answer_text(log, "status"), "cancelled");
         ck_assert_uint_ge(went_well, 1);
@@ -244,8 +245,8 @@ static size_t lines_of(const char *body)
     return lines;
 }
 
-/* A run that is cancelled in the middle: what is done stays, nothing more is done, and what is left
- * is cancelled but for the rows that the check refused. */
+/* If a run is canceled in the middle, stored rows stay, no more are stored, and the rest is
+ * canceled except for the rows that failed the check. */
 START_TEST(a_run_is_cancelled_in_the_middle)
 {
     const char *id = upload_of(m, "middle", ROWS);
@@ -277,7 +278,7 @@ START_TEST(a_run_is_cancelled_in_the_middle)
     ck_assert_ptr_nonnull(strstr(failed->body, text("\r\nmiddle%d,%d,amount: must", ROWS, -ROWS)));
 }
 
-/* The one that was confirmed later does not wait for the other's end. */
+/* The job confirmed later does not wait for the other's end. */
 START_TEST(jobs_of_two_organisations_run_side_by_side)
 {
     const char *large = upload_of(m, "large", ROWS), *small = upload_of(other, "small", 200);
@@ -297,9 +298,9 @@ static bool logs_have(void *line)
     return strstr(file_text(host->log), line) || strstr(file_text(second->log), line);
 }
 
-/* ---- beside others ---- */
+/* ---- while other requests are served ---- */
 
-/* Transactions that have stored things of a name. */
+/* Returns how many transactions have stored things of a name. */
 static int64_t transactions(const char *name)
 {
     return sql_number(db, text("SELECT count(DISTINCT xmin::text) FROM heap_thing"
@@ -307,7 +308,7 @@ static int64_t transactions(const char *name)
                                name));
 }
 
-/* Asks all the time, by being waited for; transactions that stored few things stay. */
+/* The wait itself keeps sending requests; the traces of small transactions remain. */
 static bool is_in_small_batches(void *name)
 {
     ck_status(http(host, "GET", BULK "?limit=1", m->token, NULL), 200);
@@ -317,7 +318,7 @@ static bool is_in_small_batches(void *name)
                                (const char *)name)) > 0;
 }
 
-/* Stores a thousand rows while nobody asks. */
+/* Stores a thousand rows while no requests are sent. */
 static bool is_in_large_batches(void *arg)
 {
     int *tries = arg;
@@ -354,8 +355,8 @@ START_TEST(a_run_is_told_in_the_log)
                          SOON_MS));
 }
 
-/* Jobs that finished 91 days ago, that were cancelled or sent and never confirmed 8 days ago, and
- * an upload that died; but none that finished since, or waits to run. */
+/* Sweeps jobs that finished 91 days ago, jobs that were canceled or sent without a confirmation 8
+ * days ago, and an upload that died; keeps jobs that finished recently or wait to run. */
 START_TEST(what_is_old_is_swept_away)
 {
     own_host("bulk_swept", the_postgres);

@@ -1,6 +1,6 @@
 /*
- * Two runs of the job do not wait for each other's certificates, and no age of PostgreSQL's
- * statistics makes a batch slow.
+ * Two runs of the job do not wait for each other's certificates, and old statistics of PostgreSQL
+ * make no batch slow.
  */
 #include "meter.h"
 #include "suite.h"
@@ -12,7 +12,7 @@ enum { BATCH_MS = 1000, PATIENT_MS = 20000, LARGE = 20 };
 static struct host *host;
 static PGconn *db;
 
-/* A database, and a host that is not running but settles when told to. */
+/* Makes a database and a host that is killed; commands settle certificates. */
 static void begin(const char *name, int statement_ms)
 {
     host = host_start(&(struct host_spec){.name = name,
@@ -66,8 +66,8 @@ START_TEST(what_another_run_settles_is_left_to_it)
 }
 END_TEST
 
-/* PostgreSQL looked at the tables when their first rows had been rolled back: pages without a row.
- * A batch that is joined by that knowledge takes seconds. */
+/* PostgreSQL analyzed the tables after their first rows were rolled back, so its statistics say
+ * that they are empty. A plan made with them takes seconds for a batch. */
 START_TEST(statistics_from_before_the_rows_make_no_batch_slow)
 {
     int many = repetitions(5000, 30000);
@@ -84,7 +84,7 @@ START_TEST(statistics_from_before_the_rows_make_no_batch_slow)
 }
 END_TEST
 
-/* What is requested at large is settled a part at a time; the rest is not counted for each part. */
+/* Large requests are settled in parts, and the entries are not counted again for each part. */
 START_TEST(entries_of_large_certificates_are_counted_once)
 {
     int entries = repetitions(2000, 25000);

@@ -1,4 +1,4 @@
-/* Totals of what is unread: exact, whatever happens at once, and cheap, however much there is. */
+/* Totals of unread messages: exact under concurrency, and cheap for any number of messages. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +44,7 @@ static bool all_added_up(void *email)
         sql_text(db, "SELECT count(*) FROM chat_unread_change WHERE email = $1", 1, values), "0");
 }
 
-/* What the conversations say, and what is not in the totals of it: nothing. */
+/* Counts the differences between the conversations and the totals; there must be none. */
 static const char *const differences =
     "SELECT count(*) FROM (SELECT email, organisation, withheld, sum(messages) AS n FROM ("
     "SELECT email, organisation, withheld, messages FROM chat_unread"
@@ -64,7 +64,7 @@ static const char *const name_differences =
     " -unread2 FROM chat_conversation) u WHERE name IS NOT NULL GROUP BY 1, 2, 3, 4) d"
     " WHERE n <> 0";
 
-/* As if they had been posted: unread for `email`, which is participant1 of all. */
+/* Adds conversations as if posted: unread for `email`, which is participant1 of all. */
 static void fill(const char *email, int64_t organisation, int many)
 {
     sql_run(db, text("INSERT INTO chat_conversation (id, organisation, entries, last_at, unread1,"
@@ -76,7 +76,7 @@ static void fill(const char *email, int64_t organisation, int many)
                      (intmax_t)organisation, many, email, many));
 }
 
-/* Rows of a table that have been read, as far as the statistics tell. */
+/* Returns how many rows of a table have been read, according to the statistics. */
 static int64_t rows_read(const char *table)
 {
     return sql_number(db, text("SELECT coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)"
@@ -86,7 +86,7 @@ static int64_t rows_read(const char *table)
 
 static int64_t totals_read_before;
 
-/* Statistics are written about once a second, by connections that do something. */
+/* Connections that are in use write their statistics about once a second. */
 static bool asked_for(void *email)
 {
     count(platform, email);
@@ -144,7 +144,7 @@ struct writer {
     int problems;
 };
 
-/* Posts to all conversations of one e-mail and marks them read, all at once. */
+/* Posts to all conversations of an e-mail and marks them read, concurrently. */
 static void *write_some(void *arg)
 {
     struct writer *writer = arg;
@@ -208,7 +208,7 @@ START_TEST(a_list_tells_what_each_participant_has_not_read_where_it_is_asked)
     ck_assert_ptr_null(strstr(listed(""), "unread"));
 }
 
-/* Additions of totals that wait for the lock on them, which a test holds. */
+/* Returns how many additions to totals wait for the lock that a test holds. */
 static int64_t waiting(void)
 {
     return sql_number(db, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
@@ -218,7 +218,7 @@ static int64_t waiting(void)
 struct two_hosts {
     struct host *host[2];
     const char *token;
-    double runs; /* of the job on both, when the first addition waited */
+    double runs; /* of the job on both hosts, when the first addition waited */
 };
 
 static double runs_of(const struct two_hosts *two)

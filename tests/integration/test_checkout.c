@@ -1,5 +1,5 @@
-/* Connections that are checked out for a transaction: however one comes back, the next request has
- * one at once. The host has a single one. */
+/* Connections that are checked out for a transaction: however a connection is returned, the next
+ * request gets one at once. The host has only one such connection. */
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -63,7 +63,7 @@ START_TEST(after_a_statement_that_is_refused)
     poke_lends(host);
 }
 
-/* What was prepared on it is stale. */
+/* The statements prepared on the connection are stale. */
 START_TEST(after_another_host_changed_a_table)
 {
     poke(host, "POST", "transaction/shape", 201);
@@ -73,7 +73,7 @@ START_TEST(after_another_host_changed_a_table)
     poke_lends(host);
 }
 
-/* The same, for those who wait for the connection meanwhile. */
+/* As above, with requests that wait for the connection meanwhile. */
 START_TEST(after_a_change_with_others_waiting)
 {
     struct wire *waiters[WAITERS];
@@ -140,7 +140,7 @@ static bool some_wait(void *on)
 
 static bool many_wait(void *on)
 {
-    return waiting(on) >= MANY - 1; /* the first may have ended */
+    return waiting(on) >= MANY - 1; /* one may have ended already */
 }
 
 START_TEST(those_who_wait_are_counted_once)
@@ -151,7 +151,7 @@ START_TEST(those_who_wait_are_counted_once)
     for (int i = 0; i <= MANY; i++)
         wires[i] = poke_begin(host, "transaction/gate");
     ck_assert(wait_until(many_wait, host, 4000));
-    ck_assert_int_lt((int)waiting(host), 2 * (MANY - 1)); /* jobs may be among them */
+    ck_assert_int_lt((int)waiting(host), 2 * (MANY - 1)); /* may include jobs */
     sql_run(db, "SELECT pg_advisory_unlock(" POKE_GATE ")");
     for (int i = 0; i <= MANY; i++)
         wire_read(wires[i], 10000);
@@ -167,7 +167,7 @@ START_TEST(a_stop_waits_for_nothing_of_it)
     host_stop(own);
 }
 
-/* ---- PostgreSQL goes ---- */
+/* ---- PostgreSQL becomes unavailable ---- */
 
 static struct wire *begin_and_wait(const struct host *on, struct wire *waiters[WAITERS])
 {
@@ -221,7 +221,7 @@ static bool lends(void *on)
     return http(on, "POST", "/api/poke/transaction/one", NULL, NULL)->status == 201;
 }
 
-/* Every connection has its own time for the next attempt; who comes before it waits for that. */
+/* Each connection has its own time for the next attempt; earlier requests wait for it. */
 START_TEST(once_health_says_that_postgresql_is_back_nobody_is_turned_away)
 {
     struct postgres *pg = postgres_make("pg-back-lent", false);
@@ -234,7 +234,7 @@ START_TEST(once_health_says_that_postgresql_is_back_nobody_is_turned_away)
 
         postgres_stop(pg, SIGQUIT);
         ck_assert(wait_until(is_down, own, 5000));
-        /* so long that attempts have become rare */
+        /* until attempts to connect have become rare */
         while (now_ms() < gone + AWAY_MS) {
             poke(own, "GET", "query/one", 503);
             poll(NULL, 0, 20);
@@ -248,7 +248,7 @@ START_TEST(once_health_says_that_postgresql_is_back_nobody_is_turned_away)
     host_stop(own);
 }
 
-/* What the probe knows nobody waits for, whatever the connection. */
+/* Once the probe knows of the fault, requests on all connections fail at once. */
 START_TEST(a_frozen_postgresql_is_a_503_at_once)
 {
     struct postgres *pg = postgres_make("pg-frozen-lent", false), at = *pg;
@@ -278,8 +278,8 @@ START_TEST(a_frozen_postgresql_is_a_503_at_once)
     host_stop(own);
 }
 
-/* A batch that leaves its transaction open, which no statement that is sent can do: the wire says
- * so. What follows must not become a part of it. */
+/* The proxy makes a batch look as if it had left its transaction open, which no permitted statement
+ * can do. Later statements must not become part of that transaction. */
 START_TEST(a_connection_that_is_left_in_a_transaction_is_dropped)
 {
     struct postgres at = *the_postgres;

@@ -1,6 +1,6 @@
 /*
- * Many connections, and waiting ones: threats H09, H14 and pitfalls 11 to 14 of libmicrohttpd. One
- * loop, so that everybody shares it. Too few descriptors: fault F27.
+ * Many connections, idle and waiting: threats H09, H14 and pitfalls 11 to 14 of libmicrohttpd.
+ * There is one loop, which all of them share. Fault F27 covers too few descriptors.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -68,7 +68,7 @@ static void expect_ok(struct wire *wire, int ms)
     ck_assert_msg(answer->status == 200, "status %d: %s", answer->status, answer->body);
 }
 
-/* Answers to one connection are owed although another is suspended. */
+/* The connection must get its responses although another one is suspended. */
 static void ask_many(struct wire *wire, int count)
 {
     for (int done = 0; done < count; done += BATCH) {
@@ -99,7 +99,8 @@ START_TEST(a_waiting_request_does_not_starve_another_connection)
     wire_close(busy, false);
 }
 
-/* Pitfalls 11, 12: those who leave while they wait are let go when the answer is there. */
+/* Pitfalls 11, 12: connections of clients that left while waiting are released when the response is
+ * ready. */
 START_TEST(clients_that_leave_while_they_wait_do_no_harm)
 {
     PGconn *db = lock_conversations("crowd");
@@ -143,7 +144,7 @@ START_TEST(two_thousand_idle_connections_do_not_keep_a_new_client_out)
         wire_close(idle[i], i % 3 == 0);
 }
 
-/* H09: beyond the limit a client is closed cleanly, and served again when there is room. */
+/* H09: above the limit a connection is closed cleanly; it is served again when there is room. */
 START_TEST(beyond_the_limit_of_connections_a_client_is_refused_until_one_leaves)
 {
     struct host *small =
@@ -165,7 +166,7 @@ START_TEST(beyond_the_limit_of_connections_a_client_is_refused_until_one_leaves)
     wire_say(refused, GET_HEALTH);
     ck_assert(wire_closes(refused, 5000));
     wire_close(refused, false);
-    wire_say(all[0], GET_HEALTH); /* those inside are served */
+    wire_say(all[0], GET_HEALTH); /* accepted connections are served */
     expect_ok(all[0], 5000);
     wire_close(all[1], false);
     ck_assert(wait_until(wire_is_served, small, 5000));

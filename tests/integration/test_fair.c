@@ -1,6 +1,7 @@
 /*
- * One account or address never stops the others: of what all share each has a part, and what waits
- * is served in turns. Attackers come from 127.0.0.2 and further on, the others from 127.0.0.1.
+ * One account or address never blocks the others: each has a share of all common resources, and
+ * waiting work is served in turns. Attackers use 127.0.0.2 and higher addresses, other clients
+ * 127.0.0.1.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@ enum {
 
 static struct host *host;
 static struct wire *crowd[CROWD];
-static int gate; /* each byte in it lets one piece of work in the pool end */
+static int gate; /* each byte written lets one piece of work in the pool end */
 
 static void set_up(void)
 {
@@ -54,8 +55,8 @@ static void ask(struct wire *wire, const char *path)
     wire_say(wire, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path);
 }
 
-/* The only loop has read what came before when this is answered: it reads sockets in their order.
- */
+/* When this is answered, the only loop has read all earlier requests, because it reads sockets in
+ * order. */
 static void let_begin(void)
 {
     ck_status(http(host, "GET", "/api/health", NULL, NULL), 200);
@@ -70,7 +71,7 @@ static void attack(const char *path)
     let_begin();
 }
 
-/* Reads the answers of the crowd: 200 or 429; how many were 429. */
+/* Reads the crowd's responses, 200 or 429; returns the number of 429s. */
 static int refused_of_crowd(void)
 {
     int refused = 0;
@@ -88,7 +89,7 @@ static int refused_of_crowd(void)
     return refused;
 }
 
-/* A request from another address. */
+/* Starts a request from another address. */
 static struct wire *begin_other(const char *path)
 {
     struct wire *wire = wire_open(host);
@@ -123,11 +124,11 @@ static void let_end(int pieces)
     ck_assert_int_eq(write(gate, bytes, (size_t)pieces), pieces);
 }
 
-/* D2, for any pool: accounts take turns, so that of the crowd's pieces one goes before the other's.
- */
+/* D2, in any pool: accounts take turns, so only one piece of the crowd's work goes before the other
+ * client's. */
 START_TEST(a_crowd_in_a_pool_delays_another_by_one_piece)
 {
-    enum { OTHERS = 3, PIECES = 2 /* the one that is under way, and the one whose turn it is */ };
+    enum { OTHERS = 3, PIECES = 2 /* the running one, and the one whose turn it is */ };
 
     attack("/api/wave/hold");
     for (int i = 0; i < OTHERS; i++) {
@@ -143,7 +144,7 @@ START_TEST(a_crowd_in_a_pool_delays_another_by_one_piece)
                      CROWD - HOLDS_SHARE);
 }
 
-/* D5: others are served while all that the crowd may have at a time waits. */
+/* D5: other clients are served while all the statements that the crowd may have at a time wait. */
 START_TEST(a_crowd_of_long_statements_delays_nobody)
 {
     PGconn *db = database_connect(the_postgres, "fair");
@@ -170,7 +171,7 @@ static void expect_health(struct wire *wire)
     ck_assert_int_eq(answer->status, 200);
 }
 
-/* Of the first connection of each of them, which has been idle for the longest. */
+/* Checks the first connection of each address, which has been idle the longest. */
 static bool one_is_closed(void *arg)
 {
     struct wire **idle = arg;
@@ -181,7 +182,7 @@ static bool one_is_closed(void *arg)
     return closed;
 }
 
-/* D9. Four addresses hold all places; the fifth, and who asks how the host is, find one. */
+/* D9: four addresses hold all places; a fifth one and a local health check still find a place. */
 START_TEST(idle_connections_shut_nobody_out)
 {
     struct host *few = host_start(
@@ -213,7 +214,8 @@ START_TEST(idle_connections_shut_nobody_out)
 
 enum { MANY = 128, KEPT = MANY / 64 };
 
-/* D9. Those who hold nearly all, and would come back at once, leave some to who has few. */
+/* D9: addresses that hold nearly all connections, and would reconnect at once, must leave some to
+ * addresses with few. */
 START_TEST(the_last_connections_are_for_those_who_have_few)
 {
     struct host *few =

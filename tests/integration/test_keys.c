@@ -1,7 +1,7 @@
 /*
- * Keyed statements: whatever waits together, each request gets exactly what it would get alone. The
- * module of the tests (module_keys.c) answers rows that are made of the key, so that what is right
- * is known without another host. Connections are closed and tables are changed meanwhile.
+ * Keyed statements: whatever waits together, each request gets exactly the response it would get
+ * alone. The test module (module_keys.c) makes rows from the key, so the correct response is known.
+ * Meanwhile connections are closed and tables are changed.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -14,7 +14,7 @@
 
 enum { CLIENTS = 24, CROWD = 64, COUNTERS = 40, NAMES = 1000, UNLUCKY = 13 };
 
-/* How often a crowd asks. */
+/* Returns the number of requests of a crowd. */
 static int asks_of_all(void)
 {
     return repetitions(800, 6000);
@@ -51,7 +51,7 @@ static void stop(void)
     host_stop(host);
 }
 
-/* A counter of the metrics page, of a lane. */
+/* Returns a counter of a lane from /metrics. */
 static int64_t metric(const char *name, const char *lane)
 {
     const char *page = http(host, "GET", "/metrics", NULL, NULL)->body;
@@ -67,13 +67,13 @@ struct client {
     pthread_t thread;
     unsigned seed;
     int asks;
-    bool rough;      /* connections to PostgreSQL are closed meanwhile: 503 may come */
-    int64_t unknown; /* units that were answered 503 */
+    bool rough;      /* connections to PostgreSQL are closed meanwhile, so a 503 is allowed */
+    int64_t unknown; /* units with a 503 */
     int wrong;
-    char *why; /* the first thing that was wrong */
+    char *why; /* the first wrong response */
 };
 
-static _Atomic int64_t sums[COUNTERS + 1]; /* what was acknowledged */
+static _Atomic int64_t sums[COUNTERS + 1]; /* acknowledged additions */
 static atomic_int asked;
 
 static void complain(struct client *client, const char *path, const struct answer *answer)
@@ -83,7 +83,7 @@ static void complain(struct client *client, const char *path, const struct answe
                            answer->problem);
 }
 
-/* The rows that module_keys.c makes of a key and a text. */
+/* Returns whether the rows are the ones that module_keys.c makes of a key and a text. */
 static bool is_right(int64_t key, const char *said, const json_t *rows)
 {
     if (!json_is_array(rows) || (int64_t)json_array_size(rows) != key % 4)
@@ -111,7 +111,7 @@ static void ask_rows(struct client *client, CURL *connection)
     char *path = text("/api/keys/rows/%jd?said=%s", (intmax_t)key, texts[said]);
     const struct answer *answer =
         http_send(host, &(struct call){.method = "GET", .path = path, .connection = connection});
-    bool fails = key % UNLUCKY == 0 && key % 4; /* a key without rows does not */
+    bool fails = key % UNLUCKY == 0 && key % 4; /* a key without rows does not fail */
     bool right = fails ? answer->status == 409
                        : answer->status == 200 && is_right(key, meant[said], answer->json);
 
@@ -150,7 +150,7 @@ static void *asks(void *arg)
     return NULL;
 }
 
-/* ---- what goes wrong meanwhile ---- */
+/* ---- faults meanwhile ---- */
 
 static atomic_bool over;
 
@@ -177,7 +177,7 @@ static bool has_asked(void *arg)
     return asked >= *(const int *)arg;
 }
 
-/* As a crash, three times while they ask. */
+/* Crashes the server three times while requests are sent. */
 static void kill_postgres(void)
 {
     for (int part = 1; part <= 3; part++) {
@@ -187,7 +187,7 @@ static void kill_postgres(void)
     }
 }
 
-/* So many clients at once; how many units have an unknown outcome. */
+/* Runs this many clients at once; returns how many units have an unknown outcome. */
 static int64_t crowd(int count, bool rough, void (*meanwhile)(void))
 {
     struct client clients[CROWD];
@@ -210,7 +210,8 @@ static int64_t crowd(int count, bool rough, void (*meanwhile)(void))
     return unknown;
 }
 
-/* The counters are what the notes say; with nothing unknown, what was acknowledged, too. */
+/* The counters equal the recorded additions and, if no outcome is unknown, the acknowledged
+ * ones. */
 static void expect_counters(int64_t unknown)
 {
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM keys_counter c WHERE value <> coalesce("
@@ -231,7 +232,7 @@ static void expect_counters(int64_t unknown)
 static const char together[] = "  read_connections: 1\n  unit_connections: 1\n";
 static const char alone[] = "  gather: 1\n";
 
-/* A loop publishes its counters from time to time. */
+/* A loop publishes its counters periodically. */
 static bool have_shared(void *arg)
 {
     (void)arg;
@@ -278,7 +279,7 @@ START_TEST(lost_connections_and_changed_tables_mix_nothing_up)
     stop();
 }
 
-/* With a cluster of its own, which writes to the disk what it says that it has written. */
+/* Uses a separate cluster with fsync. */
 START_TEST(a_postgresql_that_is_killed_mixes_nothing_up)
 {
     pg = postgres_make("keys_pg", true);
@@ -300,7 +301,7 @@ static void *ask_half(void *arg)
     return NULL;
 }
 
-/* A transaction holds the table while they are asked, so that they wait together. */
+/* A transaction locks the table during the requests, so that they wait together. */
 START_TEST(a_text_that_fails_for_several_is_told_and_each_is_answered)
 {
     pthread_t threads[CLIENTS];
@@ -328,9 +329,9 @@ static bool both_can_be_asked(void *arg)
     return metric("busbar_database_connections", "read") == 2;
 }
 
-/* Nothing can connect anew meanwhile: what is asked by key goes to the other connection. The one
- * that is lost is that of the last query; the other may have been asked before the first was there.
- */
+/* No new connections are possible meanwhile, so keyed statements use the other connection. The
+ * connection that is closed is the one with the latest query; the other may have been used before
+ * the first existed. */
 START_TEST(a_connection_that_is_lost_holds_up_nobody)
 {
     start("keys_lost", "  read_connections: 2\n");

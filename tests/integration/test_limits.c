@@ -1,7 +1,7 @@
 /*
- * Limits of time on a connection: slow heads, bodies and readers are cut, pipelines keep their
- * order; threats H07, H08, H10 and pitfalls 10, 11, 16, 19. The host's limits are small, so that
- * the tests are quick.
+ * Time limits on a connection: slow heads, bodies and readers are cut off, pipelines keep their
+ * order; threats H07, H08, H10 and pitfalls 10, 11, 16, 19. The host's limits are short to keep the
+ * tests fast.
  */
 #include <poll.h>
 #include <signal.h>
@@ -19,7 +19,7 @@
 #define BODY_MS 1000
 #define IDLE_MS 2000
 #define PATROL_MS 500
-#define SLACK_MS 60000 /* a hang guard */
+#define SLACK_MS 60000 /* only to detect hangs */
 #define GET_HEALTH "GET /api/health HTTP/1.1\r\nHost: x\r\n"
 #define POST_LOGIN "POST /api/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 
@@ -47,7 +47,8 @@ static void tear_down(void)
     host_stop(host);
 }
 
-/* Sends a byte every 20 ms until the host closes; how many ms that took, -1: it never did. */
+/* Sends a byte every 20 ms until the host closes; returns the milliseconds that took, or -1 if it
+ * never did. */
 static int64_t drip(struct wire *wire, int ms)
 {
     int64_t start = now_ms();
@@ -72,7 +73,7 @@ static bool has_room(void *of)
     return served;
 }
 
-/* Whichever of the loops took them. */
+/* The limit holds whichever loops accepted the connections. */
 START_TEST(an_address_has_so_many_connections_and_leaves_the_rest_to_others)
 {
     struct host *few =
@@ -96,7 +97,7 @@ START_TEST(an_address_has_so_many_connections_and_leaves_the_rest_to_others)
     host_stop(few);
 }
 
-/* H09. Those that wait are no loop's own: one may have taken them all. */
+/* H09: waiting connections belong to no loop, because one loop may have accepted them all. */
 START_TEST(all_connections_that_there_may_be_are_served_and_no_more)
 {
     struct host *few = host_start(
@@ -152,7 +153,7 @@ START_TEST(a_body_that_comes_too_slowly_is_cut)
     wire_close(wire, false);
 }
 
-/* However much of it is missing, and whether it was refused before. */
+/* The limit does not depend on how much of the body is missing, nor on an earlier refusal. */
 static const struct {
     const char *request;
     int status;
@@ -188,7 +189,7 @@ START_TEST(a_refused_body_that_comes_too_slowly_is_cut_as_well)
     wire_close(wire, false);
 }
 
-/* libmicrohttpd asks to be run again at once for as long as such a connection is there. */
+/* While such a connection exists, libmicrohttpd asks to be run again at once. */
 static const char *const endless[] = {"2;", ""}; /* an extension of a chunk, a size */
 
 START_TEST(the_line_of_a_chunk_that_never_ends_keeps_nobody_busy)
@@ -200,7 +201,7 @@ START_TEST(the_line_of_a_chunk_that_never_ends_keeps_nobody_busy)
     ck_assert_int_eq(http(host, "GET", "/api/health", NULL, NULL)->status, 200);
     unsigned long start = cpu_ticks(host->pid);
 
-    poll(NULL, 0, BODY_MS / 2); /* the span that is measured */
+    poll(NULL, 0, BODY_MS / 2); /* the time that is measured */
     double share = (double)(cpu_ticks(host->pid) - start) * 1000 / (double)sysconf(_SC_CLK_TCK) /
                    (BODY_MS / 2.0);
 
@@ -219,7 +220,7 @@ START_TEST(a_connection_kept_alive_for_nothing_is_closed)
     wire_close(wire, false);
 }
 
-/* Each of them gets a byte in each round, until the host has closed it. How many are left. */
+/* Sends a byte on each open connection; returns how many are still open. */
 static int drip_round(struct wire *slow[SLOW_ONES])
 {
     int left = 0;
@@ -243,8 +244,8 @@ static const struct {
     {"500 slow bodies", POST_LOGIN "Content-Length: 30000\r\n\r\n", BODY_MS},
 };
 
-/* H07, H08: five hundred at once; health is asked all the time meanwhile. bench/run load compares
- * with what slowhttptest does. */
+/* H07, H08: five hundred slow clients at once, while health is requested continuously. bench/run
+ * load compares this with slowhttptest. */
 START_TEST(five_hundred_slow_ones_are_cut_and_leave_the_others_alone)
 {
     static struct wire *slow[SLOW_ONES];
@@ -259,7 +260,7 @@ START_TEST(five_hundred_slow_ones_are_cut_and_leave_the_others_alone)
     bool early = drip_round(slow) < SLOW_ONES && now_ms() < began + crowds[_i].limit_ms;
 
     while (drip_round(slow) && now_ms() < opened + crowds[_i].limit_ms + PATROL_MS + SLACK_MS)
-        poll(NULL, 0, DRIP_MS); /* the pace of the slow */
+        poll(NULL, 0, DRIP_MS); /* the pace of the slow clients */
     fprintf(stderr, "%s: the last was cut %jd ms after it came\n", crowds[_i].name,
             (intmax_t)(now_ms() - opened));
     ck_assert(!early);
@@ -267,7 +268,7 @@ START_TEST(five_hundred_slow_ones_are_cut_and_leave_the_others_alone)
     watch_end(watch, crowds[_i].name);
 }
 
-/* Not in the line that there is besides where the request took long. */
+/* The flag is in the request's own line, not in the extra line for slow requests. */
 static bool cut_is_logged(void *id)
 {
     const char *line =
@@ -282,7 +283,7 @@ static json_t *start_body(const char *entry)
                      "username", user->email, "chatEntry", entry);
 }
 
-/* H08: an answer larger than what the kernel takes, and nobody who reads it. */
+/* H08: a response that is too large for the kernel's buffers, and a client that does not read. */
 START_TEST(a_reader_that_does_not_read_is_cut)
 {
     char *entry = text("%0*d", MIB, 0);
@@ -346,8 +347,8 @@ static bool all_places_are_free(void *left)
     return served == PLACES;
 }
 
-/* A part of a head and the end behind it come by one wake-up, of which libmicrohttpd sees the part.
- */
+/* One wake-up reports a part of a head and the end after it; libmicrohttpd notices only the
+ * part. */
 START_TEST(who_leaves_in_the_middle_of_a_head_keeps_no_place)
 {
     struct host *left =
@@ -369,7 +370,8 @@ START_TEST(who_leaves_in_the_middle_of_a_head_keeps_no_place)
     host_stop(left);
 }
 
-/* Pitfall 11: the limits on a head and on idling do not run while the request is at work. */
+/* Pitfall 11: the limits for a head and for idling do not apply while a request is being
+ * handled. */
 START_TEST(a_request_may_wait_longer_than_a_head_may_take)
 {
     PGconn *db = lock_conversations();
@@ -378,7 +380,7 @@ START_TEST(a_request_may_wait_longer_than_a_head_may_take)
     say_find(wire);
     wire_say(wire, "GET /api/hea"); /* half of the next one */
     ck_assert(wait_until(somebody_waits, db, 5000));
-    poll(NULL, 0, IDLE_MS + HEADER_MS + PATROL_MS); /* what the test is about */
+    poll(NULL, 0, IDLE_MS + HEADER_MS + PATROL_MS); /* longer than both limits */
     ck_assert(!wire_closes(wire, 0));
     sql_run(db, "COMMIT");
     struct wire_answer *answer = wire_read(wire, 5000);
@@ -389,7 +391,7 @@ START_TEST(a_request_may_wait_longer_than_a_head_may_take)
     answer = wire_read(wire, 5000);
     ck_assert_ptr_nonnull(answer);
     ck_assert_int_eq(answer->status, 200);
-    wire_say(wire, "GET /api/hea"); /* and here the limit runs again */
+    wire_say(wire, "GET /api/hea"); /* from here on the limit applies again */
     ck_assert(wire_closes(wire, IDLE_MS + HEADER_MS + PATROL_MS + SLACK_MS));
     PQfinish(db);
     wire_close(wire, false);
@@ -413,7 +415,8 @@ START_TEST(a_thousand_pipelined_requests_are_answered_in_order)
     wire_close(wire, false);
 }
 
-/* H10: refusals of every kind, with and without a body, and what follows on the connection. */
+/* H10: refusals of every kind, with and without a body, and the requests that follow on the
+ * connection. */
 START_TEST(requests_behind_an_early_refusal_are_answered_in_order)
 {
     static const int expected[] = {404, 404, 401, 405, 415, 413, 401, 400};
@@ -433,7 +436,7 @@ START_TEST(requests_behind_an_early_refusal_are_answered_in_order)
                    "GET /api/health%%00 HTTP/1.1\r\nHost: x\r\n\r\n");
     for (size_t i = 0; i < 8; i++)
         ck_wire_error(wire_read(wire, 10000), expected[i]);
-    ck_assert(wire_closes(wire, 5000)); /* the last one was a matter of framing */
+    ck_assert(wire_closes(wire, 5000)); /* the last request had invalid framing */
     wire_close(wire, false);
 }
 

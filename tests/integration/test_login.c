@@ -1,6 +1,6 @@
 /*
- * Login, threats L01, L02, L05 to L08 and L10: what it tells and what not, whatever it is sent, and
- * what it costs the others.
+ * Login, threats L01, L02, L05 to L08 and L10: which facts a response reveals, invalid input, and
+ * the cost for other clients.
  */
 #include <dirent.h>
 #include <poll.h>
@@ -20,7 +20,7 @@
 #define LOGINS 200 /* at once */
 #define CROWD 64   /* within the share of an address and of an account */
 
-/* A hash of some milliseconds: less would drown in the rest of a request. */
+/* A hash takes some milliseconds; a shorter time could not be measured within a request. */
 #define COSTLY                                                                                     \
     "  argon2_memory: 2048\n"                                                                      \
     "  argon2_rounds: 2\n" UNTHROTTLED
@@ -59,7 +59,7 @@ static struct answer *login_json(const char *body)
 
 /* ---- L01 ---- */
 
-/* Processor time of the thread that hashes passwords, in nanoseconds. */
+/* Returns the CPU time of the thread that hashes passwords, in nanoseconds. */
 static unsigned long long hash_ns(void)
 {
     const char *path = text("/proc/%d/task", (int)host->pid);
@@ -77,7 +77,7 @@ static unsigned long long hash_ns(void)
     return ns;
 }
 
-/* Returns the processor time of the hashing thread for TRIES refused logins, in ns. */
+/* Returns the CPU time of the hashing thread for TRIES refused logins, in nanoseconds. */
 static unsigned long long refused_ns(const char *username)
 {
     unsigned long long before = hash_ns();
@@ -88,8 +88,8 @@ static unsigned long long refused_ns(const char *username)
 }
 
 /*
- * The hash is what takes time, so the same hash has to be made for all of them. A missing hash
- * costs nothing and a cheaper one less than half; the processor time does not depend on other
+ * The hash takes the time, so the same hash must be computed in all cases. Without a hash the time
+ * is almost zero, and with a cheaper one less than half; CPU time does not depend on other
  * processes.
  */
 START_TEST(unknown_accounts_and_wrong_passwords_cost_the_same_hash)
@@ -161,7 +161,7 @@ static int send_login(void)
     return send_login_of(host, "known@example.com");
 }
 
-/* What is sent while the host stands comes to it at once, however slowly it is sent. */
+/* Pauses the host: bytes sent meanwhile arrive at once, however slowly they are sent. */
 static void stand(const struct host *to)
 {
     ck_assert_int_eq(kill(to->pid, SIGSTOP), 0);
@@ -172,7 +172,7 @@ static void go_on(const struct host *to)
     ck_assert_int_eq(kill(to->pid, SIGCONT), 0);
 }
 
-/* The whole answer on the socket, which is closed. */
+/* Returns the whole response on the socket, and closes it. */
 static const char *receive(int fd)
 {
     char *reply = kept(calloc(1, 8192));
@@ -189,8 +189,8 @@ static const char *receive(int fd)
 }
 
 /*
- * Right passwords are never throttled, but what of one address the pool of hashes has no room for
- * is refused at once; another address has its own share, and its turn.
+ * Correct passwords are never throttled, but if the hashing pool has no room for more logins of one
+ * address, they are refused at once; another address has its own share and turn.
  */
 START_TEST(a_storm_of_logins_is_bounded_and_delays_nobody_else)
 {
@@ -218,7 +218,7 @@ START_TEST(a_storm_of_logins_is_bounded_and_delays_nobody_else)
     ck_status(login(person->email, person->password), 200);
 }
 
-/* Of one account, or of 64; from one address. */
+/* Logins of one account, or of 64; all from one address. */
 static void crowd_gets_in(const struct host *to, bool many)
 {
     int sockets[CROWD];
@@ -241,7 +241,7 @@ START_TEST(sixty_four_right_logins_at_once_all_get_in)
     crowd_gets_in(host, false);
 }
 
-/* Logins have a longer deadline than other requests, which is short here. */
+/* Logins have a longer deadline than other requests, whose deadline is short here. */
 START_TEST(sixty_four_right_logins_at_once_wait_for_slow_hashes)
 {
     struct host *slow = host_start(&(struct host_spec){
@@ -276,7 +276,7 @@ static int send_registration(int number)
     return fd;
 }
 
-/* They are hashed elsewhere, and no more of them wait than an address has. */
+/* Registrations use another pool, and no more of them wait than one address may have. */
 START_TEST(a_crowd_of_registrations_keeps_nobody_from_logging_in)
 {
     int sockets[64], made = 0, refused = 0;
@@ -442,7 +442,7 @@ START_TEST(a_login_answers_the_token_and_nothing_to_keep)
     ck_assert_ptr_null(strstr(log, "$argon2"));
 }
 
-/* How many threads of the name, NULL: of any, have a niceness. */
+/* Returns how many threads of this name (NULL: any name) have this niceness. */
 static int threads_of(pid_t pid, const char *name, int nice)
 {
     const char *path = text("/proc/%d/task", (int)pid);
@@ -464,7 +464,7 @@ static int threads_of(pid_t pid, const char *name, int nice)
 
 enum { NICER = 5, NICEST = 19 };
 
-/* The niceness of the host that is started with NICER more than the tests have. */
+/* Returns the niceness of the host, which is started with NICER more than the tests have. */
 static int host_nice(void)
 {
     return getpriority(PRIO_PROCESS, 0) + NICER;

@@ -1,8 +1,7 @@
 /*
- * Look-ups of the modules that share an execution with those of others (struct bb_keyed): devices
- * by their names, conversations of an e-mail, webhooks by their numbers, accounts and sessions of
- * logins. A table is locked while they are asked, so that they wait together; each must get what it
- * got when it was asked alone.
+ * Lookups that share an execution with others (struct bb_keyed): devices by name, conversations of
+ * an e-mail, webhooks by number, accounts and sessions of logins. A table is locked during the
+ * requests, so that they wait together; each must get the same response as when it is sent alone.
  */
 #include <string.h>
 
@@ -24,7 +23,8 @@ static void add(const struct person *by, char *path)
     calls[call_count++] = (struct call){.method = "GET", .path = path, .token = by->token};
 }
 
-/* Two of a person's devices share a serial number, one's serial number is another's name. */
+/* Two devices of a person share a serial number, and the serial number of one is the name of
+ * another. */
 static void make_devices(int person)
 {
     for (int i = 0; i < DEVICES; i++) {
@@ -105,7 +105,7 @@ static void stop(void)
 
 /* ---- together ---- */
 
-/* All but the number of the request. */
+/* Returns the response without the request's number. */
 static const char *said(const struct answer *answer)
 {
     const char *id = strstr(answer->body, ",\"requestId\"");
@@ -192,8 +192,8 @@ START_TEST(logins_that_wait_together_each_get_a_session)
 }
 
 /*
- * Passwords that are changed while an execution waits for their rows end those logins alone: of one
- * account both, and one of an account that logs in once.
+ * Passwords are changed while an execution waits for their rows. Only those logins fail: both
+ * logins of one account, and the one login of another.
  */
 START_TEST(a_login_under_way_does_not_survive_a_new_password_and_others_do)
 {

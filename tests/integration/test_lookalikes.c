@@ -1,4 +1,4 @@
-/* Accounts and organisations that people could not tell apart are one, or are refused. */
+/* Accounts and organizations whose names look alike to people are the same, or are refused. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static struct answer *enrol(const char *first, const char *last, const char *ema
                           "organizationType", "ApiUser"));
 }
 
-/* Something that no other test has: each is a process. */
+/* Returns a name that no other test uses; each test is a process. */
 static char *unique(const char *prefix)
 {
     static int count;
@@ -39,7 +39,7 @@ static char *unique(const char *prefix)
     return text("%s%d-%d", prefix, (int)getpid(), count++);
 }
 
-/* An account of that e-mail, in an organisation of its own. */
+/* Makes an account with that e-mail in a separate organization. */
 static struct answer *enrol_as(const char *email)
 {
     return enrol("A", "B", email, unique("Organisation "));
@@ -50,7 +50,7 @@ static struct answer *found(const char *organisation)
     return enrol("A", "B", text("%s@example.com", unique("founder")), organisation);
 }
 
-/* That the one problem of the answer is with this field. */
+/* Fails the test unless the response's only problem is in this field. */
 static void refused(const struct answer *answer, const char *field, const char *problem)
 {
     const json_t *errors = json_object_get(answer->json, "errors");
@@ -182,7 +182,7 @@ START_TEST(an_admin_is_warned_of_letters_that_look_like_latin_ones)
 }
 END_TEST
 
-/* Of them Unicode says itself that they are others, drawn otherwise. */
+/* Unicode itself defines these as other forms of ordinary characters. */
 START_TEST(a_new_account_has_no_email_of_compatibility_characters)
 {
     static const char *const alike[] = {
@@ -200,7 +200,7 @@ START_TEST(a_new_account_has_no_email_of_compatibility_characters)
 }
 END_TEST
 
-/* An account of a version that took such e-mails. */
+/* Makes an account as a version did that accepted such e-mails. */
 static struct person *made_before(const char *email)
 {
     struct person *person = person_make(one, admin_of(one), "before", "ApiUser");
@@ -303,13 +303,13 @@ START_TEST(participants_of_a_conversation_are_looked_at_too)
 }
 END_TEST
 
-/* Adds "text", to a literal of an array of texts. */
+/* Adds "text" to a literal of an array of texts. */
 static void put(FILE *list, const char *text)
 {
     fprintf(list, "%s\"%s\"", ftell(list) ? "," : "{", text);
 }
 
-/* What the host's library makes of it; the caller's to free(). */
+/* Returns the result of the host's library; the caller frees it. */
 static char *mapped(const char *text, utf8proc_option_t options)
 {
     utf8proc_uint8_t *made = NULL;
@@ -320,7 +320,7 @@ static char *mapped(const char *text, utf8proc_option_t options)
     return (char *)made;
 }
 
-/* All characters that have a case, and some of the others. */
+/* Writes all characters that have a case, and some others. */
 static void put_characters(FILE *given, FILE *wanted)
 {
     for (utf8proc_int32_t code = 0x80; code < 0x110000; code++) {
@@ -401,7 +401,7 @@ START_TEST(the_database_makes_a_labels_as_the_host_does)
 }
 END_TEST
 
-/* As the version before stored them: in lower case as far as that is ASCII. */
+/* Stores the names like the previous version: in lower case as far as they are ASCII. */
 static void undo(PGconn *db)
 {
     static const char *const statements[] = {
@@ -497,7 +497,7 @@ START_TEST(what_was_stored_before_is_found_folded)
 }
 END_TEST
 
-/* As the version before stored them: the domain as it was sent, in lower case. */
+/* Stored as by the previous version: the domain as it was sent, in lower case. */
 START_TEST(domains_that_were_stored_before_are_found_as_a_labels)
 {
     static const char *const statements[] = {

@@ -1,4 +1,4 @@
-/* GET /metrics: who may look, that the format holds, that the numbers are true. Slow requests. */
+/* GET /metrics: access, the format, and the values. Slow requests. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -147,7 +147,7 @@ START_TEST(requests_are_counted_by_pattern_and_status)
     ck_assert(value(after, "busbar_http_request_duration_seconds_sum", labels) > 0);
 }
 
-/* All but the looks at the metrics themselves. */
+/* Counts all responses except those to GET /metrics. */
 static double all_answered(const struct exposition *from)
 {
     double sum = 0;
@@ -159,7 +159,7 @@ static double all_answered(const struct exposition *from)
     return sum;
 }
 
-/* Whether an answer had been decided before the framing of the body breaks off, or not. */
+/* The body's framing breaks off after the response was decided, or before. */
 START_TEST(a_request_whose_body_is_refused_is_counted_once)
 {
     static const char route[] = "/api/chat/conversations/find";
@@ -195,7 +195,7 @@ START_TEST(paths_of_clients_make_no_series)
     }
     struct exposition *after = exposition_get(host, admin->token);
 
-    /* /metrics itself may have got its first line meanwhile, with its buckets */
+    /* /metrics itself may have got its first samples meanwhile, with its buckets */
     ck_assert_uint_le(after->count, before + 16);
     for (size_t i = 0; i < after->count; i++)
         ck_assert_ptr_null(strstr(after->samples[i].labels, "shop.example"));
@@ -287,7 +287,7 @@ static void *ask_slowly(void *arg)
     return arg;
 }
 
-/* The number behind `key` in a line of the log. */
+/* Returns the number after `key` in a line of the log. */
 static double in_line(const char *line, const char *key)
 {
     const char *at = strstr(line, text(" %s=", key));

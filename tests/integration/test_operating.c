@@ -1,4 +1,4 @@
-/* What an operator asks of the program beside a running host, and what the host tells. */
+/* The operator's commands while a host is running, and the host's output. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>

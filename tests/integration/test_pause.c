@@ -28,7 +28,7 @@ static struct host_spec spec_of(const char *name, struct postgres *pg, const cha
                               .more = WEBHOOK_LOCAL RELAY_LOCAL};
 }
 
-/* A host on the database, which makes a webhook and stops; then a delivery of it is queued. */
+/* Starts a host on the database, makes a webhook and stops the host; then queues a delivery. */
 static void make_original(struct postgres *pg, const char *name, const char *path)
 {
     struct host_spec spec = spec_of(text("%s-original", name), pg, name);
@@ -65,7 +65,7 @@ static void restore(struct postgres *from, struct postgres *to, const char *name
                               "-d", name, file, NULL});
 }
 
-/* ---- what a host does ---- */
+/* ---- actions of a host ---- */
 
 static const char *command(const struct host *host, const char *word)
 {
@@ -90,7 +90,7 @@ static bool has_beaten(void *arg)
                                      beat->since)) > 0;
 }
 
-/* So long that it had sent what waits, and run its jobs. */
+/* Waits long enough for the host to send its deliveries and run its jobs. */
 static void let_it_work(PGconn *db)
 {
     for (int i = 0; i < BEATS; i++) {
@@ -200,7 +200,7 @@ START_TEST(a_restored_database_acts_when_it_is_told_to)
     postgres_stop(after, SIGINT);
 }
 
-/* It looks like the standby that takes over, which must not be paused. */
+/* The copy looks like a standby that takes over, which must not be paused. */
 START_TEST(a_physical_copy_is_paused_before_its_first_serve)
 {
     static char path[] = "/fast/physical";

@@ -1,6 +1,6 @@
 /*
- * Meter readings that meet others: overlaps, one row for what comes twice (R02), batches, periods
- * without a start, time zones.
+ * Meter readings that conflict with others: overlaps, one row for repeated readings (R02), batches,
+ * periods without a start, time zones.
  */
 #include <string.h>
 
@@ -38,7 +38,7 @@ START_TEST(periods_of_a_device_may_touch_but_not_overlap_whatever_their_types)
     ck_assert_int_eq(stored(key), 6);
 }
 
-/* Both types at once, from many sides: their rows lock the device. */
+/* Many concurrent requests with both types: their rows lock the device. */
 START_TEST(of_one_period_in_both_types_in_parallel_one_is_stored)
 {
     enum { TOGETHER = 16, ROUNDS = 10 };
@@ -198,7 +198,7 @@ static double accepted(void)
                             "");
 }
 
-/* One stores; the others meet its key, early or late, and get its answer. */
+/* One request stores the reading; the others find its key, early or late, and get its response. */
 START_TEST(a_reading_that_is_sent_many_times_with_one_key_is_counted_once)
 {
     enum { TOGETHER = 16, ROUNDS = 8 };
@@ -323,7 +323,7 @@ START_TEST(a_delta_without_a_start_begins_where_the_one_before_it_ends)
                  409, "value");
 }
 
-/* Its period is at most 366 days, and a reading of the other type counts as the one before. */
+/* Its period is at most 366 days, and a reading of the other type counts as the previous one. */
 START_TEST(the_first_delta_without_a_start_begins_at_most_366_days_before_its_end)
 {
     meter_make(host, m, "old", 10, days_ago(1000));
@@ -373,7 +373,7 @@ START_TEST(local_dates_are_those_of_the_time_zone_and_the_device_keeps_it)
 
     ck_assert_str_eq(berlin("timezone"), "Europe/Berlin");
     ck_assert_str_ge(named, text_in(item_of(made, "reads", 0), "createdAt"));
-    /* whatever an earlier reading named, and another one does not replace it */
+    /* the zone of an earlier reading is kept, and another one does not replace it */
     made = ck_status(
         meter_post(host, m, "berlin",
                    json_pack("{ss ss ss ss si}", "type", "Delta", "unit", "kWh", "startDate",
@@ -413,7 +413,7 @@ START_TEST(an_organisation_in_the_query_counts_as_one_in_the_body)
 
 enum { METERS = 24, ROUNDS = 12 };
 
-/* What a meter sends in a round: mostly its next day, now and then one that is refused. */
+/* Returns a meter's reading in a round: usually its next day, sometimes one that is refused. */
 static const char *reading_of(int meter, int round, int day, long *status)
 {
     bool again = day > 0 && (meter + round) % 4 == 3, much = (meter * 5 + round) % 7 == 6;
@@ -426,8 +426,8 @@ static const char *reading_of(int meter, int round, int day, long *status)
         much ? 9000000 : 1000 + round);
 }
 
-/* Those that wait together are stored by one statement: each has the answer of its own. By a host
- * without the spy, which adds a statement to each unit. */
+/* Readings that wait together are stored by one statement, and each gets its own response. The host
+ * has no spy, which would add a statement to each unit. */
 START_TEST(readings_of_many_meters_at_once_are_each_judged_by_themselves)
 {
     int days[METERS] = {0};

@@ -1,6 +1,6 @@
 /*
- * Many reloads under load, every tenth with a broken file, a module coming, going and being
- * upgraded: no request fails, every message is stored and delivered once, and nothing is left over.
+ * Many reloads under load: every tenth has a broken file, and a module comes, goes and is upgraded.
+ * No request fails, every message is stored and delivered once, and no resources are leaked.
  */
 #include <dirent.h>
 #include <stdatomic.h>
@@ -29,7 +29,7 @@ static struct talk talk;
 static atomic_bool over;
 static atomic_long posted, asked, failed;
 
-/* Everything is to be answered as if nothing happened; only wave's route comes and goes. */
+/* All responses must be as usual; only wave's route comes and goes. */
 static bool well_answered(const struct answer *answer, int turn)
 {
     if (turn == 2)
@@ -65,7 +65,8 @@ static void *client(void *arg)
     return NULL;
 }
 
-/* Open files but for sockets: of these the clients and the receiver have more or fewer. */
+/* Counts open files except sockets, because the number of the clients' and the receiver's
+ * connections varies. */
 static long descriptors(void)
 {
     DIR *list = opendir(text("/proc/%d/fd", wave->host->pid));
@@ -83,7 +84,7 @@ static long descriptors(void)
     return count;
 }
 
-/* What the operator does in this turn. */
+/* Makes the operator's change of this turn. */
 static void change(int turn, int reloads)
 {
     if (turn % 10 == 9) {
@@ -102,7 +103,7 @@ struct sums {
     long files;
 };
 
-/* The log tells of a generation once its threads have ended, which is later than its drain. */
+/* A generation is logged as closed once its threads have ended, which is later than its drain. */
 static bool all_closed(void *arg)
 {
     (void)arg;
@@ -125,7 +126,7 @@ static bool none_queued(void *db)
     return !sql_number(db, "SELECT count(*) FROM webhook_delivery WHERE state = 'queued'");
 }
 
-/* Every message is stored, and each came to the receiver once. */
+/* Every message is stored and was received once. */
 static void expect_deliveries(const struct receiver *receiver)
 {
     PGconn *db = database_connect(the_postgres, wave->spec.database);
@@ -187,7 +188,7 @@ START_TEST(reloads_under_load_fail_no_request)
     host_stop(wave->host);
 }
 
-/* ---- webhooks: what flies, waits or is to be tried again when a reload comes ---- */
+/* ---- webhooks: deliveries in flight, waiting or to be retried when a reload comes ---- */
 
 enum { EACH = 10 };
 
@@ -197,7 +198,7 @@ static void post_some(const char *word)
         ck_status(talk_post(wave->host, admin, &talk, ADMIN_EMAIL, text("%s %d", word, i)), 201);
 }
 
-/* Attempts that the log of deliveries knows of, and those that arrived. */
+/* Compares the attempts in the log of deliveries with those that arrived. */
 static void expect_each_attempt_once(PGconn *db, const struct receiver *receiver, const char *path,
                                      int64_t webhook)
 {
@@ -209,8 +210,8 @@ static void expect_each_attempt_once(PGconn *db, const struct receiver *receiver
     ck_assert_int_eq((int64_t)receiver_count(receiver, path), logged);
 }
 
-/* A receiver that takes 4 s for an answer, so that much flies and more waits; and one that fails.
- */
+/* One receiver takes 4 s to respond, so deliveries are in flight and more are waiting; another one
+ * fails. */
 START_TEST(what_flies_waits_or_is_retried_is_handed_over)
 {
     struct receiver *receiver = receiver_start("reload-slow");
@@ -277,7 +278,7 @@ START_TEST(a_test_that_waits_gets_its_answer_across_a_reload)
     struct answer *next = webhook_call(wave->host, admin, "POST", &slow, "/test");
 
     pthread_join(call.thread, NULL);
-    ck_status(call.answer, 200); /* with what is known after four seconds */
+    ck_status(call.answer, 200); /* with the outcome known after four seconds */
     ck_status(next, 200);
     ck_assert(wait_until(has_two_pings, receiver, 10000));
     host_stop(wave->host);

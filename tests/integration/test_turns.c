@@ -1,6 +1,7 @@
 /*
- * The order of service: a crowd of one account delays others by its few places in a batch, whatever
- * the crowd asks for and however long that takes. Ada is the crowd, Bob an ordinary account.
+ * The order of service: a crowd of one account delays others only by its few places in a batch,
+ * whatever the crowd requests and however long that takes. Ada is the crowd, Bob an ordinary
+ * account.
  */
 #include <poll.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@ enum {
     MS = 60000,
     LOCK = 4711,
     CROWD = 200,
-    PLUGS = 2,        /* batches under way on a connection */
+    PLUGS = 2,        /* batches in progress on a connection */
     PLACES = 64 / 4,  /* of an owner in a batch, at most */
     REQUESTS_MAX = 16 /* http.max_requests, if a test sets it */
 };
@@ -133,14 +134,14 @@ static void expect_metric(const char *line, int64_t wanted)
 
 #define READS(what) "busbar_database_" what "{loop=\"0\",lane=\"read\"}"
 
-/* The only loop has read all earlier requests then, because it reads sockets in their order.
- */
+/* When this returns, the only loop has read all earlier requests, because it reads sockets in
+ * order. */
 static void let_begin(void)
 {
     ck_status(http(host, "GET", "/api/health", NULL, NULL), 200);
 }
 
-/* Batches that wait for the lock: as many as are under way on a connection. */
+/* Starts as many batches as can be in progress on a connection; they wait for the lock. */
 static void plug(struct wire **plugs)
 {
     lock();
@@ -151,8 +152,8 @@ static void plug(struct wire **plugs)
     expect_waiting(1);
 }
 
-/* How many of the crowd's answers came before `other`'s: epoll lists sockets in the order in which
- * they became readable. All of them must have an answer. */
+/* Returns how many of the crowd's responses came before `other`'s: epoll lists sockets in the order
+ * in which they became readable. All must have a response. */
 static int before(struct wire *const *crowd, int count, const struct wire *other)
 {
     static struct epoll_event events[CROWD + PLUGS + 1];
@@ -180,13 +181,13 @@ static int before(struct wire *const *crowd, int count, const struct wire *other
     return found;
 }
 
-/* 200 of Ada's wait when Bob asks; when the connection is free he is among the next to be served.
- */
+/* 200 of Ada's requests wait when Bob sends his; when the connection is free, his is in the next
+ * batch. */
 START_TEST(a_crowd_goes_before_another_by_its_places_in_a_batch)
 {
     struct wire *crowd[CROWD + PLUGS], *other;
     start("turns_crowd", "");
-    expect_ok(ask_for(ada, "read", 0)); /* their tokens are known then */
+    expect_ok(ask_for(ada, "read", 0)); /* now their tokens are cached */
     expect_ok(ask_for(bob, "read", 0));
     plug(crowd);
     for (int i = PLUGS; i < CROWD + PLUGS; i++)
@@ -202,8 +203,7 @@ START_TEST(a_crowd_goes_before_another_by_its_places_in_a_batch)
     expect_ok(other);
 }
 
-/* Ada's connections ask again as soon as they have an answer. Nothing that Bob asks for is refused.
- */
+/* Ada's connections send a new request after each response. No request of Bob's is refused. */
 START_TEST(a_flood_of_cheap_reads_gets_nobody_else_refused)
 {
     struct wire *crowd[CROWD], *other;
@@ -240,7 +240,7 @@ START_TEST(an_account_has_a_quarter_of_the_requests_under_way)
     lock();
     for (int i = 0; i < REQUESTS_MAX / 4; i++)
         under_way[i] = ask_for(ada, "long-lock", LOCK);
-    expect_waiting(1); /* one of an owner at a time, of four connections */
+    expect_waiting(1); /* one for each owner at a time, of four connections */
     expect_metric("busbar_share_taken{resource=\"requests\"}", REQUESTS_MAX / 4);
     struct wire *beyond = ask_for(ada, "read", 0);
 
@@ -255,7 +255,7 @@ START_TEST(an_account_has_a_quarter_of_the_requests_under_way)
     expect_ok(ask_for(ada, "read", 0));
 }
 
-/* A batch is one transaction: a read that shares one with a write waits for its commit. */
+/* A batch is one transaction, so a read in a batch with a write would wait for the commit. */
 START_TEST(a_read_does_not_wait_for_a_write)
 {
     start("turns_write", "");

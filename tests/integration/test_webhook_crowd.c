@@ -1,5 +1,4 @@
-/* Crowds of receivers that hang (S08, F17, F18): they hold up their own deliveries and no others.
- */
+/* Many receivers that hang (S08, F17, F18) delay only their own deliveries. */
 #include <signal.h>
 
 #include "receive.h"
@@ -109,8 +108,8 @@ START_TEST(a_new_webhook_is_not_held_up_by_many_that_begin_to_hang)
     process_stop(alive->pid, SIGKILL, 1000);
 }
 
-/* None was ever looked at by PostgreSQL. A batch that is joined without that knowledge compares
- * each with each. */
+/* PostgreSQL has no statistics of the tables. A plan made without them compares all rows with each
+ * other. */
 START_TEST(many_are_queued_again_whatever_the_statistics)
 {
     int many = repetitions(6000, 60000);

@@ -1,6 +1,6 @@
 /*
- * When a receiver is called, and how often: the schedule, what ends it, sending again, isolation.
- * What it gets is test_webhook_signatures.c's.
+ * When and how often a receiver is called: the schedule, its end, sending again, isolation. See
+ * test_webhook_signatures.c for the contents of requests.
  */
 #include <libpq-fe.h>
 #include <poll.h>
@@ -61,7 +61,7 @@ static struct answer *delivery_of(const struct webhook_made *made, int64_t numbe
     return webhook_call(host, admin, "GET", made, text("/deliveries/%jd", (intmax_t)number));
 }
 
-/* The line of a webhook in the statistics of the last 24 hours. */
+/* Returns the line of a webhook in the statistics of the last 24 hours. */
 static const json_t *statistics_of(const struct webhook_made *made)
 {
     struct answer *all =
@@ -80,7 +80,8 @@ static int64_t in_statistics(const struct webhook_made *made, const char *key)
     return json_integer_value(json_object_get(statistics_of(made), key));
 }
 
-/* Then what followed is delivered, the webhook stays active, resend and recover make up for it. */
+/* Later deliveries are sent, the webhook stays active, and resend and recover send the abandoned
+ * one again. */
 START_TEST(a_delivery_that_fails_three_times_is_abandoned_and_can_be_sent_again)
 {
     static const char *const answers[] = {ANSWER_500, ANSWER_500, ANSWER_500, ANSWER_OK, NULL};
@@ -118,7 +119,7 @@ START_TEST(a_delivery_that_fails_three_times_is_abandoned_and_can_be_sent_again)
     ck_assert_str_eq(recovered->body, "{\"success\":true,\"queued\":1}");
     ck_assert_str_eq(caught_header(catcher_wait(catcher, 5, 5000), "webhook-id"), id);
     ck_assert_str_eq(catcher->list[4].body, catcher->list[0].body);
-    ck_assert(wait_until(is_delivered, &made, 5000)); /* what is on its way is not queued again */
+    ck_assert(wait_until(is_delivered, &made, 5000)); /* a delivery in flight is not queued again */
     ck_status(
         webhook_call(host, admin, "POST", &made, text("/deliveries/%jd/resend", (intmax_t)number)),
         200);
@@ -140,7 +141,7 @@ static int64_t number_of(const char *sql)
     return number;
 }
 
-/* Of the deliveries that are sent again the body is read from the database. */
+/* When a delivery is sent again, its body is read from the database. */
 START_TEST(a_large_body_is_stored_once_however_many_webhooks_get_it)
 {
     static const char stored[] = "SELECT count(*) FROM webhook_body";
@@ -244,7 +245,7 @@ START_TEST(switched_off_nothing_is_sent_and_what_waits_goes_out_when_it_is_on_ag
     struct webhook_made later =
         webhook_make(host, admin, catcher_url(other, "later"), "conversation.created");
 
-    while (now_ms() < off + 1500) /* the retry would have been due */
+    while (now_ms() < off + 1500) /* after the retry would have been due */
         ck_status(webhook_call(host, admin, "POST", &later, "/test"), 200);
     ck_assert_uint_eq(catcher_count(catcher), 1);
     ck_status(http(host, "PATCH", made.path, admin->token, json_pack("{sb}", "active", 1)), 200);
@@ -274,7 +275,7 @@ START_TEST(a_change_of_the_url_takes_effect_with_the_next_attempt)
     forget(&made);
 }
 
-/* The nine others get theirs at once while one says nothing at all. */
+/* Nine receivers get their deliveries at once while one never responds. */
 START_TEST(a_hanging_receiver_delays_nobody_else)
 {
     enum { MESSAGES = 200 };
@@ -317,7 +318,7 @@ static bool are_recorded(void *arg)
                                (intmax_t)of->webhook)) >= of->least;
 }
 
-/* Holds up the statement that records a result of that webhook. */
+/* Blocks the statement that records a result of that webhook. */
 static void make_gate(int64_t webhook)
 {
     sql_run(db, text("CREATE FUNCTION gate() RETURNS trigger LANGUAGE plpgsql AS"
@@ -329,7 +330,8 @@ static void make_gate(int64_t webhook)
                      (intmax_t)webhook));
 }
 
-/* The second result comes while the first one's statement is held up, and goes after it. */
+/* The second result comes while the statement for the first one is blocked, and is recorded after
+ * it. */
 START_TEST(a_result_that_comes_while_another_is_recorded_is_recorded_after_it)
 {
     enum { ROUNDS = 5 };
@@ -351,7 +353,7 @@ START_TEST(a_result_that_comes_while_another_is_recorded_is_recorded_after_it)
     forget(&made);
 }
 
-/* A result that cannot be recorded is tried again four times a second, and sleeps between. */
+/* Recording is retried four times a second; the host sleeps in between. */
 START_TEST(a_result_that_cannot_be_recorded_keeps_no_processor_busy)
 {
     enum { MEASURED_MS = 1000 };
@@ -366,7 +368,7 @@ START_TEST(a_result_that_cannot_be_recorded_keeps_no_processor_busy)
     catcher_wait(catcher, 1, 5000);
     unsigned long start = cpu_ticks(host->pid);
 
-    poll(NULL, 0, MEASURED_MS); /* the span that is measured */
+    poll(NULL, 0, MEASURED_MS); /* the time that is measured */
     double share = (double)(cpu_ticks(host->pid) - start) * 1000 / (double)sysconf(_SC_CLK_TCK) /
                    (double)MEASURED_MS;
 
@@ -392,7 +394,7 @@ START_TEST(what_waits_for_a_deleted_webhook_is_dropped)
     int64_t first = catcher_wait(catcher, 1, 5000)->at_ms;
 
     forget(&made);
-    while (now_ms() < first + 1500) /* the retry would have been due */
+    while (now_ms() < first + 1500) /* after the retry would have been due */
         ck_status(webhook_call(host, admin, "POST", &witness, "/test"), 200);
     ck_assert_uint_eq(catcher_count(catcher), 1);
     forget(&witness);

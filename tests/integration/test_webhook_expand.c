@@ -1,6 +1,6 @@
 /*
- * Events for more webhooks than a transaction makes deliveries for: they are expanded behind the
- * commit, some at a time, and whatever happens meanwhile each webhook gets its delivery, once.
+ * Events for more webhooks than one transaction makes deliveries for: they are expanded after the
+ * commit, in parts, and whatever happens meanwhile each webhook gets its delivery once.
  */
 #include "exposition.h"
 #include "receive.h"
@@ -10,10 +10,10 @@
 #define MODULES "[auth, chat, health, metrics, webhook]"
 
 enum {
-    AT_ONCE = 128, /* deliveries in a transaction */
-    GATED = 200,   /* of the second part */
-    HOOKS = 262,   /* in three parts */
-    DELETED = 258, /* of the third, as the next one */
+    AT_ONCE = 128, /* deliveries in one transaction */
+    GATED = 200,   /* in the second part */
+    HOOKS = 262,   /* three parts */
+    DELETED = 258, /* in the third part, like SWITCHED_OFF */
     SWITCHED_OFF = 260,
     EVENTS = 6,
     LONG_MS = 20000,
@@ -24,7 +24,7 @@ static struct talk talk, other;
 static struct receiver *receiver;
 static struct webhook_made made[HOOKS];
 
-/* The host inserts many at once until it has heard how many webhooks there are. */
+/* The host inserts many deliveries at once until it knows how many webhooks there are. */
 static bool knows_of_many(void *arg)
 {
     (void)arg;
@@ -67,7 +67,7 @@ static bool are_sent(void *arg)
            number("count(*) FILTER (WHERE state <> 'queued')") >= *(const int64_t *)arg;
 }
 
-/* Waits until so many deliveries have been made and sent, each webhook's of an event once. */
+/* Waits until this many deliveries have been made and sent, one of each event to each webhook. */
 static void expect_sent(int64_t count)
 {
     ck_assert_msg(wait_until(are_sent, &count, LONG_MS), "%jd of %jd, %jd wait",
@@ -88,7 +88,7 @@ static void begin(void)
     sql_run(db, "TRUNCATE webhook_delivery");
 }
 
-/* Which transaction made a delivery: an UPDATE changes xmin. */
+/* Records which transaction made a delivery, because an UPDATE changes xmin. */
 static void note_transactions(void)
 {
     sql_run(db, "CREATE TABLE first (webhook bigint, xact xid8)");
@@ -121,7 +121,7 @@ static bool waits_at_the_gate(void *arg)
                           " AND l.objid = 4711 AND NOT l.granted") > 0;
 }
 
-/* Nobody inserts a delivery to that webhook until the gate is opened. */
+/* Blocks the insertion of a delivery to that webhook until the gate is opened. */
 static void shut_gate(int webhook)
 {
     sql_run(db,
@@ -148,7 +148,7 @@ static void stop_in_the_middle(void)
     ck_assert_int_eq(number("count(*)"), AT_ONCE);
 }
 
-/* On a host of its own: the others' goes on. */
+/* Uses a separate host, so that other tests can use theirs. */
 START_TEST(a_host_that_is_killed_in_the_middle_goes_on_where_it_was)
 {
     set_up_as("hookexpandkill");
@@ -165,7 +165,7 @@ START_TEST(a_host_that_is_killed_in_the_middle_goes_on_where_it_was)
     host_stop(host);
 }
 
-/* Who gets an event is settled when it is committed. */
+/* The recipients of an event are determined when it is committed. */
 START_TEST(who_comes_goes_or_rests_meanwhile_gets_what_it_was_to_get)
 {
     begin();
@@ -218,7 +218,8 @@ static bool are_of_another(void *arg)
     return number("count(*)") >= 2 * HOOKS;
 }
 
-/* As one whose body PostgreSQL cannot read: it waits, and those of its account with it. */
+/* Simulates an event whose body PostgreSQL cannot read: it waits, and so do later events of its
+ * account. */
 START_TEST(an_event_that_cannot_be_expanded_holds_up_no_other_account)
 {
     begin();
@@ -256,7 +257,7 @@ START_TEST(two_hosts_send_each_delivery_once)
     host_stop(second);
 }
 
-/* The last of them, which is made behind the commit. */
+/* Checks the last delivery, which is made after the commit. */
 START_TEST(what_is_made_behind_the_commit_is_in_the_trace_of_the_event)
 {
     struct catcher *catcher = catcher_start(NULL);
