@@ -94,7 +94,7 @@ class Device:
         self.id, self.key = None, f"model-{number}"
         self.readings = []  # (type, start, end, wh, id), not voided
         self.late = []  # (type, start, end, wh), not sent yet
-        self.spans = []  # (group's number, since, until); the last one may be open
+        self.spans = []  # (group's number, since, until); the last span may be open
         self.kilowatts = KILOWATTS
 
 

@@ -399,7 +399,7 @@ START_TEST(an_interrupt_while_the_rows_are_checked_leaves_nothing)
                      0);
 }
 
-/* Stored rows stay, the rest is cancelled, and all reports agree. */
+/* Stored rows stay, the rest is canceled, and all reports agree. */
 START_TEST(an_interrupt_cancels_what_is_not_stored)
 {
     enum { COUNT = 20000 };

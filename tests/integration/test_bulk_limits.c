@@ -125,7 +125,7 @@ START_TEST(an_organization_has_a_quota_of_bytes)
     ck_assert_int_eq(sql_number(db, text("SELECT count(*) FROM bulk_job WHERE account = %lld",
                                          (long long)who->id)),
                      2);
-    ck_status(bulk_post(who, first, "cancel"), 200); /* cancelled jobs are kept */
+    ck_status(bulk_post(who, first, "cancel"), 200); /* canceled jobs are kept */
     ck_error(bulk_things(who, csv), 409, "The organization may have");
     ck_status(bulk_things(m, "name,amount\nz1,1\n"), 201); /* other organizations still may */
     ck_status(http(host, "DELETE", text(BULK "/%s", first), who->token, NULL), 200);

@@ -140,7 +140,7 @@ static bool some_wait(void *on)
 
 static bool many_wait(void *on)
 {
-    return waiting(on) >= MANY - 1; /* one may have ended already */
+    return waiting(on) >= MANY - 1; /* fewer by one if the first has ended */
 }
 
 START_TEST(those_who_wait_are_counted_once)

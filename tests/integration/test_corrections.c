@@ -1,6 +1,6 @@
 /*
- * Readings that were wrong: who may void them, what becomes of the certificates that used them, and
- * the corrected ones that are sent for their periods.
+ * Wrong readings: who may void them, the effect on certificates that used them, and corrected
+ * readings for the same periods.
  */
 #include <string.h>
 
@@ -19,7 +19,7 @@ static struct answer *void_reading(const struct person *by, const char *key, int
                 json_pack("{ss}", "reason", "meter swapped"));
 }
 
-/* The id of the reading that was just stored. */
+/* Returns the id of the reading that was just stored. */
 static int64_t id_of(struct answer *stored)
 {
     return int_in(item_of(ck_status(stored, 201), "reads", 0), "id");
@@ -146,7 +146,7 @@ START_TEST(what_came_late_and_is_not_issued_yet_needs_no_admin)
     ck_assert_int_eq(issued_of(group), 0);
 }
 
-/* Whatever comes first: what is certified is what is stored. */
+/* Whichever comes first, the certified readings are the stored ones. */
 START_TEST(voiding_while_cycles_are_issued_loses_nothing)
 {
     struct person *m = certificate_person("void.race");
