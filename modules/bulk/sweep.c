@@ -19,9 +19,7 @@
 
 #define SINCE "coalesce(ended_at, confirmed_at, created_at)" /* as in the index */
 
-/*
- * $1 days. Makes the jobs invisible, so that none is confirmed while its parts are being deleted.
- */
+/* $1 days. Makes the jobs invisible, so that none is confirmed while its parts are deleted. */
 static const struct bb_sql hide = {
     "UPDATE bulk_job SET status = 'arriving' WHERE status = 'created'"
     " AND " SINCE " < now() - make_interval(days => $1::int)",

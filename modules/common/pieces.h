@@ -21,9 +21,7 @@ struct pieces_source {
     const char *type; /* Content-Type */
     const char *name; /* of the file that browsers save; NULL: none */
     size_t ready;     /* bytes that may wait for the client before a piece is made */
-    /*
-     * Sends the next piece, if there is one, and returns whether more follows. May park the fiber.
-     */
+    /* Sends the next piece, if any, and returns whether more follows. May park the fiber. */
     enum pieces_next (*work)(struct bb_request *rq, struct pieces *pieces, void *arg);
     void (*drop)(struct bb_host *host, void *arg); /* called at the end, on any thread */
 };

@@ -10,9 +10,7 @@
 
 #include "modules/common/assets.h"
 
-/*
- * Returns a row of a table. The stride is the host's, whose rows may be larger than this module's.
- */
+/* Returns a row of a table. The stride is the host's, because its rows may be larger. */
 #define DOCS_ROW(type, table, index)                                                               \
     ((const struct type *)(const void *)((const char *)(table).rows + (index) * (table).stride))
 
@@ -27,9 +25,7 @@ struct docs {
     struct assets *pages; /* NULL: not installed */
 };
 
-/*
- * Texts of the service that are not in the tables, and the directory of the page's files; "": none.
- */
+/* Texts of the service that no table has, and the directory of the page's files; "": none. */
 struct docs_settings {
     const char *title, *description, *contact, *pages;
 };

@@ -72,9 +72,7 @@ int auth_account_find(struct bb_request *rq, const char *email, const char *netw
     return 1;
 }
 
-/*
- * Finds or creates the organization and sets *id; 0: it exists and may not be joined, -1: failed.
- */
+/* Finds or creates the organization, sets *id; 0: it exists and may not be joined, -1: failed. */
 static int organisation_for(struct bb_request *rq, struct bb_tx *tx,
                             const struct auth_new_account *account, int64_t *id)
 {

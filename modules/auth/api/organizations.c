@@ -56,9 +56,7 @@ struct link {
     int64_t before, after; /* accounts; 0: none */
 };
 
-/*
- * Checks that the account may act for organizations. Returns 0, or the status of the response sent.
- */
+/* Checks that the account may act for organizations. Returns 0, or the status of the response. */
 static int check_api_user(struct bb_request *rq, struct bb_tx *tx, int64_t account)
 {
     static const struct bb_sql find = {

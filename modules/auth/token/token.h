@@ -52,9 +52,7 @@ size_t token_make(const EVP_MAC_CTX *key, const char *kid, const struct token_cl
 /* Like token_claims(), returns 0, or -1 if the token is invalid. */
 int token_open(struct token *token, const char *text, size_t length);
 
-/*
- * Returns 0; 1 if the signature differs; -1 if it could not be computed because of lack of memory.
- */
+/* Returns 0; 1 if the signature differs; -1 if it could not be computed: out of memory. */
 int token_verify(const struct token *token, const EVP_MAC_CTX *key);
 
 int token_claims(const struct token *token, int64_t now_s, struct token_claims *claims);

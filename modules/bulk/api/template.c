@@ -1,6 +1,4 @@
-/*
- * GET /api/bulk-upload/template.csv: a header line with all columns of a type, and an example row.
- */
+/* GET /api/bulk-upload/template.csv: a header line with all columns of a type, and an example. */
 #include <string.h>
 
 #include "modules/bulk/job/bulk.h"

@@ -21,9 +21,7 @@ struct check {
     size_t next;  /* next claim */
 };
 
-/*
- * $1 job, $2 and $3 its last and first row, $4 rows, $5 rows with problems, $6 bytes, $7 findings
- */
+/* $1 job, $2 and $3 last and first row, $4 rows, $5 rows with problems, $6 bytes, $7 findings */
 static const struct bb_sql put = {
     "WITH part AS (INSERT INTO bulk_part (job, last_row, first_row, rows, failed, bytes)"
     " VALUES ($1::uuid, $2::bigint, $3::bigint, $4::int, $5::int, $6))"

@@ -30,9 +30,7 @@ int claims_reserve(struct claims *claims, size_t count);
 int claims_add(struct claims *claims, const char *name, struct claim claim);
 void claims_free(struct claims *claims);
 
-/*
- * Sorts the claims and sets for each the earlier row that it contradicts. `arg` is a struct claims.
- */
+/* Sorts the claims and sets for each the earlier row that it contradicts. `arg`: struct claims. */
 void claims_judge(void *arg);
 
 #endif

@@ -31,9 +31,7 @@ static void tame(struct csv *csv)
     csv->length = (size_t)(out - csv->bytes);
 }
 
-/*
- * Prints one part; the header line comes before the first one. A terminal needs no byte order mark.
- */
+/* Prints one part; the header line precedes the first one. A terminal needs no byte order mark. */
 static int print_part(struct bb_request *rq, void *arg)
 {
     struct printing *printing = arg;

@@ -80,9 +80,7 @@ static bool is_confirmed(const struct import *import)
     return !strcmp(import->status, "confirmed");
 }
 
-/*
- * Watches the job until it has ended, the database stops answering, or the command is interrupted.
- */
+/* Watches the job until it ends, the database stops answering, or the command is interrupted. */
 static void watch(struct bb_request *rq, struct import *import)
 {
     import->moved_ms = import->heard_ms = bb_now_ms(rq->host);

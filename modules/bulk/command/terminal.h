@@ -27,9 +27,7 @@ void terminal_bar(struct terminal *terminal, int64_t done, int64_t total, int64_
 __attribute__((format(printf, 2, 3))) void terminal_line(struct terminal *terminal,
                                                          const char *format, ...);
 
-/*
- * Formats "[####......]  40 %  4 of 10 rows, 1 failed" into `out`, at most `width` columns. Pure.
- */
+/* Formats "[####......]  40 %  4 of 10 rows, 1 failed" in `out`, up to `width` columns. Pure. */
 void terminal_bar_text(char *out, size_t size, size_t width, int64_t done, int64_t total,
                        int64_t failed);
 

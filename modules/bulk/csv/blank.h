@@ -11,9 +11,7 @@
 /* Returns whether a UTF-8 text has no visible character. */
 bool blank_is(const char *text);
 
-/*
- * Removes white space from both ends of a text and invisible characters from all of it, in place.
- */
+/* Removes white space from both ends of a text and invisible characters everywhere, in place. */
 void blank_strip(char *text);
 
 /* Returns the length of a text cut to at most `most` bytes, without splitting a character. */

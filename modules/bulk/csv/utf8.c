@@ -3,9 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/*
- * Handles the first byte of a character: sets how many bytes follow, and the range of the next one.
- */
+/* Handles the first byte of a character: sets the bytes left, and the range of the next one. */
 static int begin(struct utf8 *utf8, unsigned char byte)
 {
     utf8->low = 0x80;

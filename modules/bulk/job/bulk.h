@@ -154,9 +154,7 @@ struct bulk_columns {
     int places[READER_COLUMNS_MAX];
     char separator;
 };
-/*
- * Returns a column of the type's table, and the index of the column with a name or alias; -1: none.
- */
+/* Return a column of the type's table, and the index of a column by name or alias; -1: none. */
 const struct bb_field *bulk_column(const struct bulk_type *type, size_t index);
 int bulk_place_of(const struct bulk_type *type, const char *name);
 /*
@@ -278,9 +276,7 @@ void bulk_run(struct bb_request *rq);
 int bulk_emit_finished(struct bb_request *rq, struct bb_tx *tx, const struct bulk_job *job,
                        const char *status);
 
-/*
- * watch.c: the streams of jobs' progress. bulk_watchers_open() returns 0, or -1 if out of memory.
- */
+/* watch.c: streams of jobs' progress. bulk_watchers_open() returns 0, or -1 if out of memory. */
 int bulk_watchers_open(struct bulk *bulk);
 void bulk_watchers_close(struct bulk *bulk);
 void bulk_tell(struct bb_request *rq);

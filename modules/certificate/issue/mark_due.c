@@ -18,8 +18,7 @@
 
 #define TAKEN 1000
 #define LOOKED 50     /* devices processed at a time */
-#define READINGS 5000 /* per device; the rest is processed after all other devices had their turn  \
-                       */
+#define READINGS 5000 /* per device; the rest is processed after the other devices */
 #define FEWER 7       /* divisor for the number of devices */
 
 /* $1 number of devices */
@@ -120,9 +119,7 @@ static int transact(struct bb_request *rq, void *arg)
     return bb_transaction(rq, look_batch, arg);
 }
 
-/*
- * Processes batch after batch, and starts again from the first device while any has readings left.
- */
+/* Processes batch after batch, and starts again at the first device while any has readings left. */
 static int64_t look_batches(struct bb_request *rq, struct looked *looked, const char *step)
 {
     while (bb_now_ms(rq->host) < looked->until) {

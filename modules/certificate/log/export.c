@@ -62,9 +62,7 @@ static char *copy(const char *text, bool *failed)
     return copied;
 }
 
-/*
- * Uses the slot that was taken for it. Returns NULL if out of memory; then the slot is given back.
- */
+/* Uses the slot taken for it. Returns NULL if out of memory; then the slot is given back. */
 static struct export *new_export(struct bb_request *rq, const struct certificate_filter *filter)
 {
     struct export *export = calloc(1, sizeof(*export));

@@ -180,9 +180,7 @@ struct order {
     struct list *list;
 };
 
-/*
- * The rows with the ids are freed when it returns. Returns 0, or the status of the response sent.
- */
+/* The rows of ids are freed when it returns. Returns 0, or the status of the response sent. */
 static int take_order(struct bb_request *rq, void *arg)
 {
     struct order *order = arg;

@@ -175,9 +175,7 @@ void chat_cache_forget(struct chat_cache *cache, int64_t id)
     pthread_mutex_unlock(&cache->mutex);
 }
 
-/*
- * The facts may have changed meanwhile, so the record is not cached; the caller is its only holder.
- */
+/* The facts may have changed meanwhile: the record is not cached; the caller is its only holder. */
 static const struct chat_facts *lend(struct record *made)
 {
     atomic_store_explicit(&made->holders, 1, memory_order_relaxed);

@@ -84,9 +84,7 @@ struct chat_scope {
     bb_b((scope)->all), bb_ints((scope)->organisations, (scope)->organisation_count),              \
         bb_t((scope)->own)
 
-/*
- * Channel that notifies all hosts when a conversation's facts have changed; the payload is its id.
- */
+/* Channel that notifies all hosts when a conversation's facts change; the payload is its id. */
 #define CHAT_CHANNEL "busbar_chat"
 
 /* The columns of a Conversation, in the order in which chat_conversation_json() reads them. */

@@ -59,9 +59,7 @@ bool hub_wants(const struct chat_listener *listener, const struct chat_live *liv
 void hub_send(struct chat_listener *listener, struct bb_chunk *chunk);
 void hub_end(struct chat_listener *listener);
 
-/*
- * Returns whether `bytes` more fit in the listener's queue if at most `room` bytes may be queued.
- */
+/* Returns whether `bytes` more fit in the listener's queue if it may have at most `room` bytes. */
 bool hub_has_room(const struct chat_listener *listener, size_t bytes, size_t room);
 
 /*

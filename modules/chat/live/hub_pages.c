@@ -18,9 +18,7 @@ static void append(struct hub_pages *pages, struct chat_page *page)
     pages->bytes += page->bytes;
 }
 
-/*
- * Listeners in the middle of the page lose no events, because their cursors hold the position too.
- */
+/* Listeners in the middle of the page lose no events: their cursors have the position too. */
 static void drop_first(struct chat_hub *hub, struct hub_pages *pages)
 {
     struct chat_page *page = pages->first;

@@ -109,9 +109,7 @@ void chat_listener_free(struct chat_listener *listener);
 /* Returns the number of streams that an account has open on this host. */
 size_t chat_hub_count(struct chat_hub *hub, int64_t account);
 
-/*
- * Adds a listener and sends it the missed events that are in memory, as far as its buffer has room.
- */
+/* Adds a listener and sends it the missed events that are in memory and fit in its buffer. */
 void chat_hub_add(struct chat_hub *hub, struct chat_listener *listener);
 
 /* Removes and frees a listener; called from the stream's `closed` callback. */

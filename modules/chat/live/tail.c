@@ -59,9 +59,7 @@ static bool place_hub(struct bb_request *rq, struct chat_hub *hub)
     return true;
 }
 
-/*
- * If the page says that the database was replaced, resets the hub, frees the page and returns true.
- */
+/* Returns true, resets the hub and frees the page if the page shows that the database changed. */
 static bool moves(struct bb_request *rq, struct chat_hub *hub, struct chat_page *page)
 {
     if (!page->moved)

@@ -14,9 +14,7 @@ static const struct bb_sql by_id = {
     0,
 };
 
-/*
- * Returns the end of the name after any path. A long name keeps its end, which has the extension.
- */
+/* Returns the name without a path. A long name keeps only its end, which has the extension. */
 static const char *last_part(const char *name)
 {
     for (const char *at = name; *at; at++)
@@ -31,9 +29,7 @@ static const char *last_part(const char *name)
     return name;
 }
 
-/*
- * Characters that change the direction of text: U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069.
- */
+/* Characters that change text direction: U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069. */
 static bool turns(const unsigned char *at)
 {
     if (at[0] != 0xe2)

@@ -34,9 +34,7 @@ static int add_country(struct bb_request *rq, json_t *wanted, const char *sent)
     return json_object_set_new(wanted, "other", json_string(code));
 }
 
-/*
- * Builds an object of the filters in the request, by name. The caller owns it; NULL: out of memory.
- */
+/* Builds an object of the request's filters, by name. The caller owns it; NULL: out of memory. */
 static json_t *filters(struct bb_request *rq)
 {
     static const char *const names[] = {

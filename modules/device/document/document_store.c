@@ -1,6 +1,4 @@
-/*
- * Files of a POST or PATCH: detects their types, puts them into the store and removes them again.
- */
+/* Files of a POST or PATCH: detects their types, stores them, and removes them again. */
 #include <string.h>
 
 #include "modules/device/record/device.h"

@@ -177,9 +177,7 @@ static const char *country(struct bb_request *rq, const char *text, const char *
     return code;
 }
 
-/*
- * Accepts a date, or a date and time in ISO 8601; a time without an offset is local to the plant.
- */
+/* Accepts a date, or an ISO 8601 date and time; a time without offset is local to the plant. */
 static bool real_time(struct bb_request *rq, const char *text)
 {
     static const struct bb_field time[] = {{.name = "time", .type = BB_TIME}};

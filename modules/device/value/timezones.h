@@ -1,6 +1,4 @@
-/*
- * The names of time zones, read once from the system's zone data, so that no request reads a disk.
- */
+/* The names of time zones, read once from the system's zone data, so no request reads a disk. */
 #ifndef DEVICE_TIMEZONES_H
 #define DEVICE_TIMEZONES_H
 

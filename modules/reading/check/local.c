@@ -97,9 +97,7 @@ static void note_repeated(struct bb_request *rq, struct reading_submission *subm
                     with_offset(rq, local, times->at[1]));
 }
 
-/*
- * Returns the instants at which the clock shows the time. A date alone is the beginning of its day.
- */
+/* Returns the instants at which the clock shows the time. A date is the beginning of its day. */
 static struct zone_times times_of(const struct reading_submission *submission,
                                   const struct moment *moment)
 {

@@ -1,6 +1,4 @@
-/*
- * Parses the body of a submission: a list of readings with a common type and unit, or one reading.
- */
+/* Parses the body of a submission: readings with a common type and unit, or one reading. */
 #include <math.h>
 #include <string.h>
 

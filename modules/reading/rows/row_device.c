@@ -204,9 +204,7 @@ int rows_conclude(struct bb_request *rq, struct call *call, struct reading_submi
     return 0;
 }
 
-/*
- * If others store readings between the search for overlaps and the commit, the transaction fails.
- */
+/* If others store readings between the search for overlaps and the commit, the commit fails. */
 int rows_of_device(struct bb_request *rq, struct call *call, struct one *ones, size_t count)
 {
     struct reading_submission *submission = bb_alloc(rq, sizeof(*submission));

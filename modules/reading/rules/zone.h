@@ -13,9 +13,7 @@
 
 struct zone;
 
-/*
- * Returns whether a text may be the name of a zone. Only zone_read() shows whether the zone exists.
- */
+/* Returns whether a text may be a zone's name. Only zone_read() shows whether the zone exists. */
 bool zone_name_good(const char *name);
 
 /*

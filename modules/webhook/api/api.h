@@ -51,9 +51,7 @@ json_t *webhook_warn(json_t *json, const char *secret);
 int webhook_unknown(struct bb_request *rq);    /* sends the 404 */
 int webhook_check_mine(struct bb_request *rq); /* parks the fiber */
 
-/*
- * ---- fields.c: the fields of POST and PATCH; each returns 0, or the status of the 400 sent ----
- */
+/* ---- fields.c: the fields of POST and PATCH; return 0, or the status of the 400 sent ---- */
 
 int webhook_check_url(struct bb_request *rq, const char **url); /* also encodes it, see target.h */
 int webhook_check_secret(struct bb_request *rq, const char *secret); /* NULL: valid */

@@ -77,9 +77,7 @@ int webhook_change(struct bb_request *rq)
     return refused ? refused : finish(rq, update, &change);
 }
 
-/*
- * The job webhook.sweep deletes the webhook's waiting deliveries; no sender sends them meanwhile.
- */
+/* The job webhook.sweep deletes the webhook's waiting deliveries; nothing sends them meanwhile. */
 static int delete (struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql sql = {

@@ -6,9 +6,7 @@
 
 #define BUCKETS_LEAST 64
 
-/*
- * ---- TLS sessions -------------------------------------------------------------------------------
- */
+/* ---- TLS sessions ------------------------------------------------------------------------ */
 
 static struct receiver_sessions *make_sessions(int64_t now_ms)
 {

@@ -1,6 +1,4 @@
-/*
- * Database tasks: work on the host's loops for the sender's thread, and the lists that they carry.
- */
+/* Database tasks: work on the host's loops for the sender's thread, and the lists they carry. */
 #include "modules/webhook/sender/internal.h"
 
 #define FIRST_ROOM 64

@@ -105,9 +105,7 @@ void queue_flow_init(struct queue_flow *flow)
     *flow = (struct queue_flow){.class = QUEUE_FRESH, .cap = 1};
 }
 
-/*
- * A flow that fails or is slow has one attempt in flight, and holding more would only cause bursts.
- */
+/* A flow that fails or is slow has one attempt in flight; holding more would only cause bursts. */
 static size_t part_of(const struct queue_flow *flow, size_t limit)
 {
     bool in_stride = flow->class == QUEUE_FAST && flow->cap > 1;
@@ -388,9 +386,7 @@ void queue_put_back(struct queue *queue, struct queue_item *item)
     queue_again(queue, item);
 }
 
-/*
- * Returns the oldest attempt of that age if it is older than `ms`; else NULL, with *wait shortened.
- */
+/* Returns the oldest attempt of that age if older than `ms`; else NULL, with *wait shortened. */
 static struct queue_item *overdue(struct queue *queue, enum queue_age age, int64_t ms,
                                   int64_t now_ms, int64_t *wait)
 {

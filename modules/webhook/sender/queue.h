@@ -128,9 +128,7 @@ struct queue_item *queue_take(struct queue *queue, int64_t now_ms);
 /* The item's attempt has ended; the item rests until queue_again() or queue_release(). */
 void queue_landed(struct queue *queue, struct queue_item *item, bool delivered, int64_t now_ms);
 
-/*
- * The item is not sent after all: it becomes the first waiting item of its flow, as if never taken.
- */
+/* The item is not sent after all: it becomes the first waiting item again, as if never taken. */
 void queue_put_back(struct queue *queue, struct queue_item *item);
 
 /* Makes a waiting item rest, as if its attempt had ended. */

@@ -78,9 +78,7 @@ void sender_expand(struct sender *sender);
 /* Returns the number of active webhooks in the database a few seconds ago. */
 int64_t sender_active(struct sender *sender);
 
-/*
- * Call after the pause switch has changed: once this returns with `paused` true, no attempt starts.
- */
+/* Call when the pause switch has changed. After a call with `paused` true no attempt starts. */
 void sender_pause(struct sender *sender, bool paused);
 
 enum { WEBHOOK_ACTIVE, WEBHOOK_OFF, WEBHOOK_NOT_ADMITTED, WEBHOOK_STATES };
