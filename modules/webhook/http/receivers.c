@@ -6,7 +6,7 @@
 
 #define BUCKETS_LEAST 64
 
-/* ---- TLS sessions ------------------------------------------------------------------------ */
+/* ---- TLS sessions --------------------------------------------------------------------------- */
 
 static struct receiver_sessions *make_sessions(int64_t now_ms)
 {
@@ -54,8 +54,7 @@ struct receiver_sessions *receiver_sessions(struct receivers *receivers, struct 
     return held(receiver->sessions);
 }
 
-/* ---- the table ---------------------------------------------------------------------------------
- */
+/* ---- the table ------------------------------------------------------------------------------ */
 
 /*
  * Returns the length of the part of a URL that identifies its receiver. Two spellings of a receiver

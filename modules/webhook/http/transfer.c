@@ -14,7 +14,7 @@
 #define LATE_MS 1000 /* after libcurl's own limit */
 #define CHECK_MS 250 /* between two checks for late transfers */
 
-/* ---- handles --------------------------------------------------------------------------------- */
+/* ---- handles -------------------------------------------------------------------------------- */
 
 static void free_transfer(struct transfer *transfer)
 {
@@ -80,7 +80,7 @@ static void give_back(struct transfer *transfer)
     transfer->all->free_ones = transfer;
 }
 
-/* ---- requests -------------------------------------------------------------------------------- */
+/* ---- requests ------------------------------------------------------------------------------- */
 
 BB_PRINTF(3, 4)
 static int header(struct transfer *transfer, int *at, const char *format, ...)
@@ -194,8 +194,7 @@ void transfer_drop(struct transfer *transfer)
     give_back(transfer);
 }
 
-/* ---- the end of a request ----------------------------------------------------------------------
- */
+/* ---- the end of a request ------------------------------------------------------------------- */
 
 /* libcurl reports a line of more than 100 KiB as lack of memory; as CURLE_TOO_LARGE since 8.6. */
 static bool line_too_long(const struct transfer *transfer, CURLcode code)
@@ -343,7 +342,7 @@ static void renew(struct transfers *all)
         make_multi(all);
 }
 
-/* ---- turns ----------------------------------------------------------------------------------- */
+/* ---- turns ---------------------------------------------------------------------------------- */
 
 void transfers_turn(struct transfers *all, int wake_fd, int64_t wait_ms)
 {
@@ -359,8 +358,7 @@ void transfers_turn(struct transfers *all, int wake_fd, int64_t wait_ms)
     end_late(all);
 }
 
-/* ---- all of it
- * ----------------------------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------------------------------ */
 
 void transfers_free(struct transfers *all)
 {

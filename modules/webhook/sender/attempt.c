@@ -117,7 +117,7 @@ void attempts_start(struct sender *sender)
         ;
 }
 
-/* ---- responses ------------------------------------------------------------------------------- */
+/* ---- responses ------------------------------------------------------------------------------ */
 
 /* Replaces control characters and bytes above `most` by '?'. */
 static void scrub(char *text, size_t length, unsigned char most)

@@ -115,7 +115,7 @@ static bool gone(const char *process)
     return number > 0 && number <= INT_MAX && kill((pid_t)number, 0) && errno == ESRCH;
 }
 
-/* ---- on a loop ----------------------------------------------------------------------------- */
+/* ---- on a loop ------------------------------------------------------------------------------ */
 
 static int bury_dead(struct bb_request *rq, const struct bb_rows *rows, struct tending *tending)
 {
@@ -182,7 +182,7 @@ static void tend_work(struct bb_request *rq, struct db_task *db_task)
     count_webhooks(rq, tending);
 }
 
-/* ---- on the worker's thread ---------------------------------------------------------------- */
+/* ---- on the worker's thread ----------------------------------------------------------------- */
 
 static void set_host(struct sender *sender, int64_t id)
 {
@@ -291,7 +291,7 @@ void lease_tend(struct sender *sender)
     db_task_send(sender, &tending->db_task);
 }
 
-/* ---- the end ------------------------------------------------------------------------------- */
+/* ---- the end -------------------------------------------------------------------------------- */
 
 static void leave_work(struct bb_request *rq, struct db_task *db_task)
 {

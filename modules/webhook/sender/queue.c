@@ -35,7 +35,7 @@ static void list_remove(struct queue_list *list, struct queue_item *item)
     item->next = item->prev = NULL;
 }
 
-/* ---- rings: the flows of a class that may send and have something to send --------------- */
+/* ---- rings: the flows of a class that may send and have something to send ------------------- */
 
 static void ring_add(struct queue_flow **ring, struct queue_flow *flow)
 {
@@ -91,7 +91,7 @@ static void move_class(struct queue *queue, struct queue_flow *flow, enum queue_
     flow->cap = cap;
 }
 
-/* ---- items ----------------------------------------------------------------------------------- */
+/* ---- items ---------------------------------------------------------------------------------- */
 
 void queue_init(struct queue *queue, const struct queue_limits *limits)
 {
@@ -270,8 +270,7 @@ struct queue_item *queue_take(struct queue *queue, int64_t now_ms)
     return item;
 }
 
-/* ---- how a flow adapts ------------------------------------------------------------------------
- */
+/* ---- how a flow adapts ---------------------------------------------------------------------- */
 
 /* Returns the cap plus one, or the maximum if the cap has reached it. */
 static size_t more(size_t cap, size_t max)

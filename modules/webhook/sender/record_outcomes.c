@@ -165,8 +165,7 @@ static void drop(struct db_task *db_task)
     free(recording);
 }
 
-/* ---- a batch
- * --------------------------------------------------------------------------- */
+/* ---- a batch -------------------------------------------------------------------------------- */
 
 /*
  * A second as text in the log's format, cached because most attempts of a batch are in the same

@@ -135,7 +135,7 @@ static void turn(struct sender *sender)
     record_results(sender);
 }
 
-/* ---- start and end ------------------------------------------------------------------------- */
+/* ---- start and end -------------------------------------------------------------------------- */
 
 static void set_running(struct sender *sender, bool running)
 {
