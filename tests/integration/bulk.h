@@ -19,7 +19,7 @@ struct host_spec bulk_spec(const char *name, bool heap);
 /* Waits until the modules' tables exist; a host listens before they do. */
 void bulk_settle(const char *database);
 
-/* For a suite's set-up. */
+/* Call it in a suite's set-up. */
 void bulk_open(const char *name);
 
 /* Sends a file of this name. `query`: "type=Things". */

@@ -16,7 +16,7 @@
     "developerId serialNumber deviceId groupId certificateTransactionUID timezone "                \
     "ongoing_start_date ongoing_end_date"
 
-/* For a suite's set-up. */
+/* Call it in a suite's set-up. */
 void certificates_open(const char *name);
 
 /* Makes an organization for each test, so that tests do not affect each other. */

@@ -8,7 +8,7 @@
 #include "receive.h"
 #include "stage.h"
 
-/* For a suite's set-up: starts its host on a new database of that name. */
+/* Starts the suite's host on a new database of that name; call it in the set-up. */
 void deliver_open(const char *name);
 
 /* Posts a message to the conversation. */

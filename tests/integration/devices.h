@@ -12,7 +12,7 @@
 
 extern struct person *m, *k;
 
-/* For a suite's set-up. */
+/* Call it in a suite's set-up. */
 void devices_open(const char *name);
 
 /* Takes ownership of `device`. */

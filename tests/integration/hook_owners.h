@@ -10,7 +10,7 @@
 
 extern struct person *anna, *ben, *agent;
 
-/* For a suite's set-up. `more`: lines of the section webhook that begin with two spaces. */
+/* Call it in a suite's set-up. `more`: lines of the section webhook that begin with two spaces. */
 void hook_owners_open(const char *name, const char *more);
 
 #endif

@@ -7,7 +7,7 @@
 
 extern struct host *one, *two;
 
-/* For a suite's set-up, with the name of its database, and for its tear-down. */
+/* Call these in a suite's set-up, with the name of its database, and in its tear-down. */
 void pair_open(const char *name);
 void pair_close(void);
 

@@ -13,7 +13,7 @@
 
 extern struct person *m, *b;
 
-/* For a suite's set-up. */
+/* Call it in a suite's set-up. */
 void readings_open(const char *name);
 
 /* Makes a separate device for a test, of 10 kW and commissioned 100 days ago. */

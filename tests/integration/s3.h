@@ -13,7 +13,7 @@ extern struct bucket *bucket;
 extern struct person *m;
 extern const char *s3_database;
 
-/* For a suite's set-up, with the name of its database, and for its tear-down. */
+/* Call these in a suite's set-up, with the name of its database, and in its tear-down. */
 void s3_open(const char *name);
 
 /* Like s3_open(), on a bucket that does not run yet. `more`: as for bucket_section(). */

@@ -12,7 +12,7 @@ extern struct host *host;
 extern struct person *admin;
 extern PGconn *db;
 
-/* For a suite's set-up: starts its host, on a new database of the host's name. */
+/* Starts the suite's host on a new database of the host's name; call it in the set-up. */
 void stage_open(const struct host_spec *spec);
 
 /* Makes a suite of tests that run between `set_up`, which calls stage_open(), and the stop of the

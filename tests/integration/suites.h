@@ -6,7 +6,7 @@
 
 #include <check.h>
 
-/* In this order: the longest first, so that no suite runs alone at the end; logs is the last one
+/* The longest suites come first, so that no suite runs alone at the end; logs is the last one
  * because it checks the logs of all other suites. */
 #define SUITES(X)                                                                                  \
     X(bulk_kills)                                                                                  \
@@ -142,7 +142,7 @@
     X(injection)                                                                                   \
     X(logs)
 
-/* These suites repeat at length what other suites test once. They run if they are named, and in a
+/* Suites that repeat at length what other suites test once. They run if they are named, and in a
  * full run (BUSBAR_TEST_FULL). */
 #define FULL_SUITES(X) X(certificate_year)
 

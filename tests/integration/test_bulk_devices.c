@@ -105,8 +105,8 @@ START_TEST(bad_rows_have_the_problems_of_single_requests)
     ck_error(device_get(k, "d4"), 404, "");
 }
 
-/* As in a request: an account with one organization acts there whatever a row names, and gets a
- * warning; other accounts may only name the upload's organization. */
+/* The rules are those for requests: an account with one organization acts there whatever a row
+ * names, and gets a warning; other accounts may only name the upload's organization. */
 START_TEST(a_row_names_another_organisation_as_a_request_may)
 {
     struct person *both = person_with_role(host, admin, "bulk_devices.both", "ApiUser");

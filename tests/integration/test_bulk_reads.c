@@ -289,8 +289,8 @@ START_TEST(rows_far_apart_that_overlap_are_found_by_the_check)
                      1200);
 }
 
-/* As if each row had been sent separately: a failed row blocks no other, and the first valid one is
- * stored. */
+/* The result is the same as if each row had been sent separately: a failed row blocks no other, and
+ * the first valid one is stored. */
 START_TEST(of_rows_that_overlap_the_first_valid_one_goes_in)
 {
     plant(m, "order");

@@ -73,7 +73,7 @@ START_TEST(after_another_host_changed_a_table)
     poke_lends(host);
 }
 
-/* As above, with requests that wait for the connection meanwhile. */
+/* Like the test above, with requests that wait for the connection meanwhile. */
 START_TEST(after_a_change_with_others_waiting)
 {
     struct wire *waiters[WAITERS];

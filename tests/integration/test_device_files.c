@@ -269,7 +269,7 @@ START_TEST(names_of_files_are_data)
     }
 }
 
-/* Even if the name in the row has an unexpected value. */
+/* The name in the row may have any value. */
 START_TEST(no_stored_name_makes_a_header_of_its_own)
 {
     PGconn *db = database_connect(the_postgres, database);

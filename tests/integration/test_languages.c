@@ -85,7 +85,7 @@ START_TEST(settings_have_their_types)
     reload("visits_rust:\n  step: two\n", 1, "visits_rust.step");
 }
 
-/* In each of several generations, which share the module's code. */
+/* Repeats the test in several generations, which share the module's code. */
 START_TEST(what_is_thrown_is_an_answer_and_serving_goes_on)
 {
     for (int turn = 0; turn < 2; turn++) {

@@ -109,7 +109,7 @@ START_TEST(a_full_queue_takes_no_more_until_there_is_room)
     hear_of(1);
 }
 
-/* For callers that have only one call in progress and cannot do without it. */
+/* Such calls are for callers that have only one call in progress and cannot do without it. */
 START_TEST(a_call_that_is_not_bounded_goes_beyond)
 {
     fill();

@@ -408,8 +408,7 @@ START_TEST(waiting_items_can_be_let_go)
 }
 END_TEST
 
-/* As if it had not been taken: it is again the first of its flow, and its receiver's budget is
- * unchanged. */
+/* The delivery is again the first of its flow, and its receiver's budget is unchanged. */
 START_TEST(what_does_not_go_out_after_all_is_put_back)
 {
     prove(&flows[0], 0);
