@@ -56,11 +56,6 @@
 #define problems_list fake_core_problems_list
 #define query_check fake_core_query_check
 #define query_get fake_core_query_get
-#define sql_check fake_core_sql_check
-#define sql_token_among fake_core_sql_token_among
-#define sql_token_is fake_core_sql_token_is
-#define sql_token_next fake_core_sql_token_next
-#define sql_words fake_core_sql_words
 #define text_blank fake_core_text_blank
 #define text_characters fake_core_text_characters
 #define text_code_point fake_core_text_code_point

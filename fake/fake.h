@@ -177,8 +177,6 @@ int64_t fake_sql_next_id(struct bb_request *rq, const char *sequence);
 struct statement *fake_sql_record(struct bb_request *rq, struct statement **list,
                                   const struct bb_sql *sql, const struct bb_value *values,
                                   size_t count);
-/* Aborts where the host would refuse the statement, see core/module/sql_check.h. */
-void fake_sql_admit(const struct bb_sql *sql, bool interactive);
 int fake_sql_run(struct bb_request *rq, struct statement *statement);
 
 struct bb_tx *fake_tx_unit(struct bb_request *rq, uint64_t key);

@@ -30,7 +30,6 @@ int fake_tx_add(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_valu
                 size_t count)
 {
     use(tx, "bb_add()");
-    fake_sql_admit(sql, tx->interactive);
     struct statement *statement = fake_sql_record(tx->rq, &tx->statements, sql, values, count);
 
     if (tx->interactive && fake_sql_run(tx->rq, statement))
@@ -42,7 +41,6 @@ struct bb_rows *fake_tx_query(struct bb_tx *tx, const struct bb_sql *sql,
                               const struct bb_value *values, size_t count)
 {
     use(tx, "bb_tx_query()");
-    fake_sql_admit(sql, true);
     struct statement *statement = fake_sql_record(tx->rq, &tx->statements, sql, values, count);
 
     return fake_sql_run(tx->rq, statement) ? NULL : statement->rows;

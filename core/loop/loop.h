@@ -76,8 +76,6 @@ struct loop_stats {
         sharers[LOOP_PG_POOLS]; /* and total executions: pg_keyed.c */
 };
 
-enum { LOOP_ADMITTED = 1024 };
-
 struct loop {
     struct engine *engine;
     unsigned index;
@@ -103,10 +101,9 @@ struct loop {
     struct http *http;       /* NULL: a loop without a listener (commands) */
     struct streams *streams; /* with http */
     struct loop_stats stats;
-    atomic_uint_least64_t answered;    /* total number of HTTP requests answered */
-    uintptr_t admitted[LOOP_ADMITTED]; /* statements that may be sent (sql_admit.c) */
-    bool stop;                         /* loop_run() returns after this iteration */
-    atomic_bool ended;                 /* has stopped; read by the first loop, which stops last */
+    atomic_uint_least64_t answered; /* total number of HTTP requests answered */
+    bool stop;                      /* loop_run() returns after this iteration */
+    atomic_bool ended;              /* has stopped; read by the first loop, which stops last */
 };
 
 /*

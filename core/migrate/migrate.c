@@ -24,14 +24,10 @@
 #define APPLIED "SELECT step, checksum FROM busbar_migration WHERE module = $1 ORDER BY step"
 #define RECORD "INSERT INTO busbar_migration (module, step, checksum, title) VALUES ($1,$2,$3,$4)"
 
-#define RENEW "UPDATE busbar_migration SET checksum = $3 WHERE module = $1 AND step = $2::integer"
-
 /* A step that is missing in the database. */
 struct missing {
     const char *module;
     struct migrate_step step;
-    bool recorded; /* applied with the checksum format of earlier versions: only the checksum is
-                    * updated */
 };
 
 struct migration {
@@ -93,8 +89,6 @@ static int run_step(struct migration *run, const struct missing *missing)
     snprintf(number, sizeof number, "%u", step->number);
     snprintf(what, sizeof what, "migration of %s, step %u (%s)", missing->module, step->number,
              step->title);
-    if (missing->recorded)
-        return migrate_db_do(db, what, RENEW, values, 3);
     char *sql = strndup(step->sql, step->length);
 
     if (!sql)
@@ -155,8 +149,6 @@ static int apply_steps(struct migration *run, size_t first, size_t count)
         failed = try_steps(run, first, count);
     }
     for (size_t i = first; !failed && i < first + count; i++) {
-        if (run->missing[i].recorded)
-            continue;
         run->db.report->applied++;
         say_step(run, &run->missing[i]);
     }
@@ -192,8 +184,6 @@ static void note_missing(struct migration *run)
     for (size_t i = 0; i < run->count; i++) {
         const struct missing *missing = &run->missing[i];
 
-        if (missing->recorded)
-            continue;
         if (!run->db.report->pending++ && run->empty)
             migrate_db_refuse(&run->db, "the database has no tables of busbar yet: run "
                                         "`busbar migrate`");
@@ -206,8 +196,7 @@ static void note_missing(struct migration *run)
     }
 }
 
-static int add_missing(struct migration *run, const char *module, const struct migrate_step *step,
-                       bool recorded)
+static int add_missing(struct migration *run, const char *module, const struct migrate_step *step)
 {
     if (run->count == run->room) {
         size_t room = run->room ? 2 * run->room : 64;
@@ -218,7 +207,7 @@ static int add_missing(struct migration *run, const char *module, const struct m
         run->missing = more;
         run->room = room;
     }
-    run->missing[run->count++] = (struct missing){module, *step, recorded};
+    run->missing[run->count++] = (struct missing){module, *step};
     return 0;
 }
 
@@ -237,8 +226,6 @@ static int compare_step(struct migration *run, const char *module, const struct 
                                  "missing: restore the table busbar_migration",
                                  module, PQgetvalue(applied, row, 0), step->number);
     run->db.report->present++;
-    if (!strcmp(PQgetvalue(applied, row, 1), step->former_checksum))
-        return add_missing(run, module, step, true);
     if (strcmp(PQgetvalue(applied, row, 1), step->checksum) != 0)
         return migrate_db_refuse(
             &run->db,
@@ -264,7 +251,7 @@ static int compare_steps(struct migration *run, const char *module, const char *
         if (found < 0)
             return migrate_db_refuse(&run->db, "the schema of %s %s", module, why);
         if (found && (number <= present ? compare_step(run, module, &step, applied)
-                                        : add_missing(run, module, &step, false)))
+                                        : add_missing(run, module, &step)))
             return -1;
     }
     number -= schema ? 1 : 0;

@@ -1,12 +1,13 @@
 #include "core/module/migrate_steps.h"
 
+#include <ctype.h>
 #include <openssl/evp.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/text.h"
-#include "core/module/sql_token.h"
 
 #define MARK "-- step "
 
@@ -44,33 +45,54 @@ static int read_mark(const char *line, struct migrate_step *step)
     return 0;
 }
 
-/*
- * Adds the tokens of a NUL-terminated text, each followed by a NUL, so that comments and white
- * space do not count. The body of a function or of DO, between dollar quotes, is tokenized, too;
- * any other quoted text counts byte by byte.
- */
-static bool add_tokens(EVP_MD_CTX *digest, const char *sql)
+static bool is_word_part(char c)
 {
-    static const char *const before_body[] = {"as", "do", "sql", "plpgsql", NULL};
-    bool body = false, added = true;
+    return isalnum((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;
+}
 
-    for (struct sql_token token = sql_token_next(&sql); added && token.kind != SQL_END;
-         token = sql_token_next(&sql)) {
-        size_t tag = *token.start == '$' ? strcspn(token.start + 1, "$") + 2 : 0;
+/* The byte after the comment that begins at `at`, or `at` if none does. Comments can be nested. */
+static const char *after_comment(const char *at)
+{
+    int depth = 0;
 
-        if (body && tag && token.length >= 2 * tag) {
-            char *inner = strndup(token.start + tag, token.length - 2 * tag);
+    if (!strncmp(at, "--", 2))
+        return at + strcspn(at, "\n");
+    do {
+        bool opens = !strncmp(at, "/*", 2), closes = depth && !strncmp(at, "*/", 2);
 
-            added = inner && EVP_DigestUpdate(digest, "$$", 3) && add_tokens(digest, inner) &&
-                    EVP_DigestUpdate(digest, "$$", 3);
-            free(inner);
-        } else {
-            added = EVP_DigestUpdate(digest, token.start, token.length) &&
-                    EVP_DigestUpdate(digest, "", 1);
+        depth += opens - closes;
+        at += opens || closes ? 2 : depth > 0;
+    } while (depth && *at);
+    return at;
+}
+
+/*
+ * Removes comments and white space from a NUL-terminated text, so that a step can be formatted and
+ * commented without becoming another one. Text between quotes stays as it is, and words stay apart.
+ */
+static void squeeze(char *text)
+{
+    char *to = text, quote = 0;
+    bool apart = false;
+
+    for (const char *at = text; *at;) {
+        const char *next = quote ? at : after_comment(at);
+
+        if (next != at || (!quote && isspace((unsigned char)*at))) {
+            apart = true;
+            at = next != at ? next : at + 1;
+            continue;
         }
-        body = sql_token_among(&token, before_body);
+        if (apart && to != text && is_word_part(to[-1]) && is_word_part(*at))
+            *to++ = ' ';
+        apart = false;
+        if (quote)
+            quote = *at == quote ? 0 : quote;
+        else if (*at == '\'' || *at == '"')
+            quote = *at;
+        *to++ = *at++;
     }
-    return added;
+    *to = '\0';
 }
 
 /* Returns 0, or -1 if memory ran out. */
@@ -78,22 +100,17 @@ static int checksum(struct migrate_step *step)
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned length;
-    size_t size = step->length;
     char *sql = strndup(step->sql, step->length);
-    EVP_MD_CTX *tokens = EVP_MD_CTX_new();
-    bool summed = sql && tokens && EVP_DigestInit_ex(tokens, EVP_sha256(), NULL) &&
-                  add_tokens(tokens, sql) && EVP_DigestFinal_ex(tokens, digest, &length);
 
-    EVP_MD_CTX_free(tokens);
+    if (!sql)
+        return -1;
+    squeeze(sql);
+    int summed = EVP_Digest(sql, strlen(sql), digest, &length, EVP_sha256(), NULL);
+
     free(sql);
     if (!summed)
         return -1;
     text_hex(digest, length, step->checksum);
-    while (size && strchr(" \t\r\n", step->sql[size - 1]))
-        size--;
-    if (!EVP_Digest(step->sql, size, digest, &length, EVP_sha256(), NULL))
-        return -1;
-    text_hex(digest, length, step->former_checksum);
     return 0;
 }
 

@@ -10,9 +10,7 @@ struct migrate_step {
     char title[96];
     const char *sql;
     size_t length;
-    char checksum[65]; /* SHA-256 of its tokens, in lower-case hexadecimal: comments and white
-                        * space do not count */
-    char former_checksum[65]; /* of its text, as stored by earlier versions */
+    char checksum[65]; /* SHA-256 of its text without comments and white space, in hexadecimal */
 };
 
 /*

@@ -304,5 +304,4 @@ void module_validate(const struct core_module *module, struct setting_problems *
     check_work(module, problems);
     check_metrics(module, problems);
     check_schema(module, problems);
-    module_sql_check(module, problems);
 }

@@ -7,9 +7,6 @@
 /* Checks one module: names, fields, routes, hooks, jobs, pools, commands. Adds problems. */
 void module_validate(const struct core_module *module, struct setting_problems *problems);
 
-/* module_sql.c: statements that its file shows and that would never be sent. Adds problems. */
-void module_sql_check(const struct core_module *module, struct setting_problems *problems);
-
 /*
  * Checks modules together: names, services, events, jobs, pools, workers, metrics and commands that
  * are defined twice; hooks on events that no module declares (a warning). The router checks routes.

@@ -41,6 +41,12 @@
 enum pg_pool_kind { PG_READ, PG_WRITE, PG_UNIT, PG_LONG, PG_TX, PG_POOLS };
 extern const char *const pg_pool_names[PG_POOLS];
 
+/* A flag of the host's own BEGIN, COMMIT and ROLLBACK, which no module may send. */
+#define PG_SQL_OF_HOST (1U << 31)
+
+/* The SQLSTATE of a module's statement that ended a transaction or changed the session. */
+#define PG_NOT_ALLOWED "25000"
+
 /* A statement with its values in libpq's format. */
 struct pg_op {
     struct pg_op *next;

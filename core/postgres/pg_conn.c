@@ -46,7 +46,7 @@ void pg_conn_flush_output(struct pg_conn *conn)
 /* Events that affect all connections are logged as a warning for the first one only. */
 static void tell(const struct pg_conn *conn, const char *what, const char *reason)
 {
-    bool alone = conn->astray || conn->outcome_unknown || conn->unreplicated;
+    bool alone = conn->astray || conn->misused || conn->outcome_unknown || conn->unreplicated;
     bool first = conn->pool->kind == PG_READ && !conn->index;
     enum bb_level level = alone || first ? BB_WARN : BB_DEBUG;
     char text[256];
@@ -67,6 +67,7 @@ static void forget_server(struct pg_conn *conn)
     conn->outcome_unknown = false;
     conn->unreplicated = false;
     conn->astray = false;
+    conn->misused = false;
     conn->spoilt = false;
     conn->dismissed = false;
     conn->prepared_count = 0;

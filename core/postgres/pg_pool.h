@@ -46,11 +46,12 @@ struct pg_conn {
     bool checking; /* connecting, and pg_check_text() was sent */
     bool checked;  /* and its result was good */
     bool recycle;  /* reconnect when nothing is in progress, because its prepared statements are
-                    * stale */
+                    * stale, or a module used SET in its transaction */
     bool outcome_unknown; /* a result could not be stored, so the outcome of the batches is
                            * unknown: close it */
     bool unreplicated;    /* a commit did not wait for the standby: close it */
     bool astray;          /* a batch left a transaction open or failed: close it */
+    bool misused;         /* a module's statement was one of PG_NOT_ALLOWED: close it */
     bool spoilt;          /* a batch changed its settings: close it after that batch's results */
     bool dismissed; /* the server announced that it closes the connection: send nothing more */
     uint64_t reported[PG_REPORTED]; /* hashes of the settings at the beginning of the session */

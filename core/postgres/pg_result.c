@@ -1,6 +1,8 @@
 /* The outcome of batches: their results, and which of their entries are sent again. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "core/postgres/pg_pool.h"
 
@@ -117,15 +119,67 @@ static void take_rows(struct pg_conn *conn, const struct pg_expect *e, PGresult 
         conn->outcome_unknown = true;
 }
 
+/*
+ * Whether a module's statement ended or began a transaction, or changed the session that other
+ * requests share, by the command tag of its result.
+ */
+static bool is_not_allowed(const struct pg_conn *conn, const struct pg_expect *e, PGresult *result)
+{
+    static const char *const tags[] = {"BEGIN",           "START TRANSACTION",
+                                       "COMMIT",          "ROLLBACK",
+                                       "SAVEPOINT",       "RELEASE",
+                                       "LISTEN",          "UNLISTEN",
+                                       "PREPARE",         "PREPARE TRANSACTION",
+                                       "DISCARD",         "DISCARD ALL",
+                                       "DEALLOCATE",      "LOAD",
+                                       "COMMIT PREPARED", "RESET",
+                                       "DEALLOCATE ALL",  "DISCARD PLANS"};
+    const char *tag = PQcmdStatus(result);
+
+    if (e->op->sql->flags & PG_SQL_OF_HOST)
+        return false;
+    for (size_t i = 0; i < sizeof tags / sizeof *tags; i++)
+        if (!strcmp(tag, tags[i]))
+            return true;
+    return conn->pool->kind != PG_TX && !strcmp(tag, "SET");
+}
+
+/* Whether SET may have changed the session. Its tag is the same for SET LOCAL and SET TRANSACTION.
+ */
+static bool is_set(const char *text, PGresult *result)
+{
+    return !strcmp(PQcmdStatus(result), "SET") && strncasecmp(text, "SET LOCAL ", 10) != 0 &&
+           strncasecmp(text, "SET TRANSACTION ", 16) != 0;
+}
+
+/* Its transaction is over, or its session changed, so what else was sent with it may be lost. */
+static void take_not_allowed(struct pg_conn *conn, const struct pg_expect *e)
+{
+    struct failure *failure = &e->entry->failure;
+
+    conn->misused = true;
+    e->batch->failed = true;
+    if (e->entry->members)
+        return; /* each is sent again by itself, and then this one is found */
+    *failure = (struct failure){.kind = FAILED_SQL, .sqlstate = PG_NOT_ALLOWED};
+    failure->sql = e->op->sql;
+    failure->host = e->op->host;
+    snprintf(failure->text, sizeof failure->text,
+             "a module must not begin or end a transaction, or change the session");
+}
+
 static void take_result(struct pg_conn *conn, const struct pg_expect *e, PGresult *result)
 {
     ExecStatusType status = PQresultStatus(result);
 
-    if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK) {
-        if (e->kind == PG_EXPECT_ROWS) {
+    if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK || status == PGRES_EMPTY_QUERY) {
+        if (e->kind == PG_EXPECT_ROWS && !is_not_allowed(conn, e, result)) {
+            conn->recycle = conn->recycle || is_set(e->op->sql->text, result);
             take_rows(conn, e, result);
             return;
         }
+        if (e->kind == PG_EXPECT_ROWS)
+            take_not_allowed(conn, e);
     } else {
         take_error(conn, e, result);
         if (e->kind == PG_EXPECT_PREPARE)
@@ -207,7 +261,7 @@ static int read_one(struct pg_conn *conn, bool *after_null)
         }
         pg_expect_next(conn);
         take_result(conn, &now, result);
-        return 0;
+        return conn->misused ? -1 : 0;
     }
     PQclear(result);
     if (now.kind != PG_EXPECT_SYNC) { /* an earlier result was lost */
@@ -249,6 +303,8 @@ void pg_results_read(struct pg_conn *conn)
         pg_conn_lost(conn, "an answer could not be kept");
     else if (conn->astray)
         pg_conn_lost(conn, "a transaction was left open");
+    else if (conn->misused)
+        pg_conn_lost(conn, "a module's statement is not allowed");
     else if (conn->spoilt)
         pg_conn_lost(conn, "a setting was changed");
     else if (conn->dismissed)
@@ -275,7 +331,9 @@ void pg_results_lost(struct pg_conn *conn)
         while (entry) {
             struct pg_entry *next = entry->next;
 
-            if (safe_to_retry(conn, entry))
+            if (!strcmp(entry->failure.sqlstate, PG_NOT_ALLOWED))
+                pg_entry_done(entry);
+            else if (safe_to_retry(conn, entry))
                 entry_again(conn, entry);
             else
                 pg_entry_fail(entry, FAILED_UNAVAILABLE);

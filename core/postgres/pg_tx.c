@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "core/base/text.h"
 #include "core/postgres/pg_pool.h"
 #include "core/postgres/sql.h"
@@ -198,6 +200,8 @@ int pg_tx_run_item(struct pg_tx *tx, struct pg_entry *entry)
 
     if (!tx->conn || tx->entry) { /* lost, or abandoned: nothing more can be sent on it */
         pg_entry_free(entry);
+        if (!strcmp(rq->failure.sqlstate, PG_NOT_ALLOWED))
+            return -1; /* the reason why it was lost */
         return request_fail(rq, tx->entry ? FAILED_DEADLINE : FAILED_UNAVAILABLE);
     }
     tx->entry = entry;
@@ -273,7 +277,7 @@ void pg_tx_end(struct pg_tx *tx)
     if (!clean)
         pg_conn_lost(conn, "a transaction was given up");
     else if (conn->recycle)
-        pg_conn_lost(conn, "prepared statements are stale");
+        pg_conn_lost(conn, "its prepared statements or settings are stale");
     else if (pg_session_is_spoilt(conn, tx->rq))
         pg_conn_lost(conn, "a setting was changed");
     else

@@ -58,7 +58,7 @@ struct bb_rows *api_query(struct bb_request *rq, const struct bb_sql *sql,
 {
     struct core_request *core = request_of(rq);
 
-    if (module_error_waits(core, "bb_query()") || sql_admit(core, sql, false))
+    if (module_error_waits(core, "bb_query()"))
         return NULL;
     return sql_query(core, sql, values, count);
 }

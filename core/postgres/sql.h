@@ -43,7 +43,6 @@ struct bb_tx {
                                 * added */
     int gathered_from;         /* interactive: the index of the first statement of `entry` */
     bool over;                 /* unit: committed, or the commit failed */
-    bool refused;              /* a statement was refused, so it cannot be committed */
     int count;                 /* number of statements */
     struct bb_rows **results;  /* by statement; a unit's after its commit */
     size_t results_room;
@@ -51,12 +50,6 @@ struct bb_tx {
     struct tx_after *after, *after_last;
     struct raised *raised, *raised_last;
 };
-
-/*
- * sql_admit.c: checks whether a module's statement may be sent, see sql_check.h. Returns 0, or -1
- * with FAILED_REFUSED (logged). Each text is checked only once.
- */
-int sql_admit(struct core_request *rq, const struct bb_sql *sql, bool interactive);
 
 /*
  * tx_check.c: a module may keep a transaction that is over, or pass one of another request, so

@@ -1,8 +1,8 @@
 #include "core/request/module_error.h"
 
 #include <stdio.h>
+#include <string.h>
 
-#include "core/module/sql_token.h"
 #include "core/request/reply.h"
 
 enum { WORDS = 80 /* characters of a statement in the log */ };
@@ -150,6 +150,22 @@ void module_error_look_back(struct core_request *rq, int returned)
     }
 }
 
+/* The beginning of a statement on one line, which names it in the log. */
+static const char *first_words(const char *text, char out[WORDS])
+{
+    static const char blanks[] = " \t\r\n\f\v";
+    size_t used = 0;
+
+    for (text += strspn(text, blanks); *text && used + 1 < WORDS; text++) {
+        bool blank = strchr(blanks, *text) != NULL;
+
+        if (!blank || out[used - 1] != ' ')
+            out[used++] = blank ? ' ' : *text;
+    }
+    out[used] = '\0';
+    return out;
+}
+
 void module_error_statement(struct core_request *rq, enum bb_level level)
 {
     struct failure *failure = &rq->failure;
@@ -157,7 +173,7 @@ void module_error_statement(struct core_request *rq, enum bb_level level)
     const struct log_pair pairs[] = {
         {"module", module_error_module(failure->host)},
         module_error_place(rq, route),
-        {"statement", failure->sql ? sql_words(failure->sql->text, words, sizeof words) : "COMMIT"},
+        {"statement", failure->sql ? first_words(failure->sql->text, words) : "COMMIT"},
         {"sqlstate", failure->sqlstate},
         {"reason", failure->text},
         {"request", rq->id},

@@ -28,7 +28,7 @@ enum failure_kind {
     FAILED_SHARE,       /* the owner's part of it is full; see quota.h */
     FAILED_DEADLINE,
     FAILED_MEMORY,
-    FAILED_REFUSED, /* a statement that the host refuses to send; logged */
+    FAILED_REFUSED, /* a call that the host refuses; logged */
     FAILED_ANSWERED /* the request was answered already (by a hook's veto) */
 };
 

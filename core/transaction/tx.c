@@ -11,9 +11,9 @@
 
 enum { GATHERED_BYTES = 65536 };
 
-static const struct bb_sql begin = {"BEGIN", 0};
-static const struct bb_sql commit = {"COMMIT", 0};
-static const struct bb_sql rollback = {"ROLLBACK", 0};
+static const struct bb_sql begin = {"BEGIN", PG_SQL_OF_HOST};
+static const struct bb_sql commit = {"COMMIT", PG_SQL_OF_HOST};
+static const struct bb_sql rollback = {"ROLLBACK", PG_SQL_OF_HOST};
 
 static void drop_raised(void *arg)
 {
@@ -187,19 +187,9 @@ static int add_now(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_v
     return tx->count++;
 }
 
-/* If a statement was refused, the transaction is incomplete and must not be committed. */
-static bool is_admitted(struct bb_tx *tx, const struct bb_sql *sql)
-{
-    if (tx->refused)
-        request_fail(tx->rq, FAILED_REFUSED);
-    else
-        tx->refused = sql_admit(tx->rq, sql, tx->checked_out != NULL);
-    return !tx->refused;
-}
-
 int api_add(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *values, size_t count)
 {
-    if (!tx_usable(request_running(), tx, "bb_add()") || !is_admitted(tx, sql))
+    if (!tx_usable(request_running(), tx, "bb_add()"))
         return -1;
     if (tx->checked_out)
         return tx->rq->within ? gather(tx, sql, values, count) : add_now(tx, sql, values, count);
@@ -250,8 +240,6 @@ static int unit_run(struct bb_tx *tx)
     struct core_request *rq = tx->rq;
     struct pg_entry *entry = tx->entry;
 
-    if (tx->refused)
-        return request_fail(rq, FAILED_REFUSED);
     struct bb_rows *rows = rows_reserve(tx, 0, entry);
 
     if (pg_submit(rq->loop->pg, PG_UNIT, entry))
@@ -364,7 +352,7 @@ struct bb_rows *api_tx_query(struct bb_tx *tx, const struct bb_sql *sql,
         module_error(rq, "a unit is used as a transaction", "bb_tx_query()");
         return NULL;
     }
-    if (!is_admitted(tx, sql) || send_gathered(tx))
+    if (send_gathered(tx))
         return NULL;
     PGresult *result = pg_tx_run(tx->checked_out, sql, values, count);
 
@@ -412,8 +400,6 @@ static int try_commit(struct bb_tx *tx)
 
     if (tx_run_before(tx))
         return -1;
-    if (tx->refused)
-        return request_fail(rq, FAILED_REFUSED);
     if (send_gathered(tx))
         return -1;
     if (rq->idempotency && idempotency_store(tx, answer->status, answer->body, answer->length))

@@ -14,12 +14,12 @@
  * - bb_transaction(): a function with a separate connection, for rare operations. The host commits
  *   when the function returns a status below 400, and rolls back otherwise.
  *
- * Connections are shared, and the host controls their transactions. The host refuses statements
- * that begin or end a transaction (BEGIN, COMMIT, ROLLBACK, SAVEPOINT, …) or change the session
- * (SET, RESET, LISTEN, PREPARE, DISCARD, session-level advisory locks, …), COPY, statements that
- * cannot run in a transaction, and texts with several statements or none: the call fails, and
- * bb_failed() answers 500. SET LOCAL, SET TRANSACTION, SET CONSTRAINTS, DO, CALL and cursors need
- * bb_transaction().
+ * Requests share the connections, and the host begins and ends their transactions. A module must
+ * not send a statement that begins or ends a transaction (BEGIN, COMMIT, ROLLBACK, SAVEPOINT, …) or
+ * changes the session (SET, LISTEN, DISCARD, CREATE TEMP, session-level advisory locks, …). The host
+ * reads no SQL: it finds most of these by what PostgreSQL answers, after they have run. Then the
+ * call fails, bb_failed() answers 500, and the connection is closed. SET LOCAL, SET TRANSACTION,
+ * SET CONSTRAINTS, DO, CALL and cursors need bb_transaction().
  *
  * Units and transactions store the reply of a request with Idempotency-Key in the same commit.
  */

@@ -56,7 +56,7 @@ START_TEST(after_a_statement_that_does_not_parse)
     poke_lends(host);
 }
 
-START_TEST(after_a_statement_that_is_refused)
+START_TEST(after_a_statement_that_is_not_allowed)
 {
     poke(host, "POST", "transaction/commit", 500);
     poke(host, "POST", "transaction/commit?refuse=1", 409);
@@ -278,8 +278,8 @@ START_TEST(a_frozen_postgresql_is_a_503_at_once)
     host_stop(own);
 }
 
-/* The proxy makes a batch look as if it had left its transaction open, which no permitted statement
- * can do. Later statements must not become part of that transaction. */
+/* The proxy makes a batch look as if it had left its transaction open. Later statements must not
+ * become part of that transaction. */
 START_TEST(a_connection_that_is_left_in_a_transaction_is_dropped)
 {
     struct postgres at = *the_postgres;
@@ -312,7 +312,7 @@ Suite *checkout_suite(void)
     tcase_add_test(cases, after_a_rollback);
     tcase_add_test(cases, after_an_error);
     tcase_add_test(cases, after_a_statement_that_does_not_parse);
-    tcase_add_test(cases, after_a_statement_that_is_refused);
+    tcase_add_test(cases, after_a_statement_that_is_not_allowed);
     tcase_add_loop_test(cases, after_another_host_changed_a_table, 0, 2);
     tcase_add_test(cases, after_a_change_with_others_waiting);
     tcase_add_test(cases, after_the_deadline);

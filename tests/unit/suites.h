@@ -65,7 +65,6 @@
     X(service_order)                                                                               \
     X(settings)                                                                                    \
     X(quota)                                                                                       \
-    X(sql_check)                                                                                   \
     X(stall_answer)                                                                                \
     X(text)                                                                                        \
     X(timer)                                                                                       \
