@@ -210,8 +210,8 @@ ${missing[*]}"
 
 # source_sum ARGUMENT…: prints a checksum of all sources of a build and of these arguments.
 source_sum() {
-    (cd "$top" && printf '%s\n' "$*" && find configure.ac Makefile.am busbar.pc.in busbar-fake.pc.in \
-        build-aux/sql2h core docs/man examples/modules fake include modules tests conf/sysusers.d \
+    (cd "$top" && printf '%s\n' "$*" && find configure.ac Makefile.am busbar.pc.in \
+        build-aux/sql2h core docs/man examples/modules include modules tests conf/sysusers.d \
         conf/busbar.service.in conf/{busbar,cluster,minimal,start}.yaml -type f \
         \( -name '*.[ch]' -o -name '*.cpp' -o -name '*.rs' -o -name '*.map' -o -name '*.sql' -o -name '*.inc' -o -name '*.conf' -o -name '*.[578]' \
         -o -name '*.ac' -o -name '*.am' -o -name '*.in' -o -name '*.yaml' -o -name sql2h \

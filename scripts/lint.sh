@@ -17,7 +17,7 @@ lint_another() {
 }
 
 c_files() {
-    (cd "$top" && find core fake modules tests -name '*.c' ! -path 'tests/specimens/*' \
+    (cd "$top" && find core modules tests -name '*.c' ! -path 'tests/specimens/*' \
         ! -path 'tests/witness/*' | LC_ALL=C sort)
 }
 
@@ -69,7 +69,7 @@ lint_cppcheck() {
     (cd "$top" && cppcheck --quiet --std=c11 --language=c --error-exitcode=1 --inline-suppr -j2 \
         --enable=warning,performance,portability --suppress=missingIncludeSystem \
         --suppress='*:/usr/include/*' --suppress=varFuncNullUB -D_GNU_SOURCE -D__linux__ \
-        '-D_Noreturn=__attribute__((noreturn))' -I include -I . -I build/gcc core fake modules)
+        '-D_Noreturn=__attribute__((noreturn))' -I include -I . -I build/gcc core modules)
 }
 
 # clang's warnings are errors here, so that no build with clang is needed.
@@ -84,7 +84,7 @@ lint_tidy() {
     (need_gcc) || return 1
     lint_includes
     mkdir -p "$cache"
-    headers=$( (cd "$top" && find include core fake modules tests -name '*.h' -print0 |
+    headers=$( (cd "$top" && find include core modules tests -name '*.h' -print0 |
         LC_ALL=C sort -z | xargs -0 sha256sum .clang-tidy configure.ac scripts/lint.sh) |
         sha256sum | cut -c1-64)
     export headers cache
@@ -99,7 +99,7 @@ lint_tidy() {
 }
 
 lint_format() {
-    (cd "$top" && find include core examples fake modules tests \( -name '*.[ch]' -o -name '*.cpp' \) -print0 |
+    (cd "$top" && find include core examples modules tests \( -name '*.[ch]' -o -name '*.cpp' \) -print0 |
         xargs -0 clang-format --dry-run -Werror)
 }
 

@@ -1,6 +1,5 @@
 /*
- * Fills the settings struct of a module, see struct bb_bind, in the host and in the fake host. Any
- * thread.
+ * Fills the settings struct of a module, see struct bb_bind. Any thread.
  */
 #ifndef CORE_SETTINGS_STRUCT_H
 #define CORE_SETTINGS_STRUCT_H

@@ -1,9 +1,8 @@
 /*
  * The host's functions, as a table that the host passes to the module in its handle and in each
- * request. A module does not link against the host, so it can be tested with a fake. Call the
- * functions through the wrappers in host.h, request.h, reply.h, wait.h, sql.h and event.h, which
- * document them. Languages that cannot use the wrappers call the table directly: every function has
- * a variant without va_list.
+ * request. A module does not link against the host. Call the functions through the wrappers in
+ * host.h, request.h, reply.h, wait.h, sql.h and event.h, which document them. Languages that cannot
+ * use the wrappers call the table directly: every function has a variant without va_list.
  */
 #ifndef BUSBAR_API_H
 #define BUSBAR_API_H

@@ -24,7 +24,7 @@ static inline void *bb_host_alloc(struct bb_host *host, size_t size)
  * Returns a setting of the module's section, by the name in its table: its value or its default.
  * Text is borrowed and lives as long as the generation. If the name is undeclared or has another
  * type, an error is logged and the result is empty or 0; in `open` the host then refuses the
- * generation. The fake host aborts, so that the module's first test finds the mistake.
+ * generation.
  */
 static inline const char *bb_setting_text(struct bb_host *host, const char *name)
 {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <busbar/busbar.h>
+#include <busbar/helpers.h>
 
 static const char schema[] =
     "-- step 1: what was written\n"
@@ -54,6 +55,18 @@ static const struct {
      {"SELECT string_agg(name || '=' || reset_val, ' ' ORDER BY name) FROM pg_settings"
       " WHERE name LIKE 'tcp\\_%'",
       0}},
+    {"list", {"SELECT '[1, \"two\"]'", 0}},
+    {"object", {"SELECT '{}'", 0}},
+    {"word", {"SELECT '\"word\"'", 0}},
+    {"number", {"SELECT '12'", 0}},
+    {"half", {"SELECT '[1,'", 0}},
+    {"nothing", {"SELECT ''", 0}},
+    {"null", {"SELECT NULL::text", 0}},
+    {"two-rows",
+     {"VALUES (9, 'Rooftop', 3, 1.5, 1775044800000, true, '[1]'),"
+      " (10, NULL, 0, NULL, NULL, false, NULL)",
+      0}},
+    {"bad-row", {"VALUES (9, NULL, NULL, NULL, NULL, NULL, '[')", 0}},
     /* These change settings inside a function, invisible in the statement's text. */
     {"TimeZone", {"SELECT poke_set('TimeZone', 'Asia/Tokyo', false)", 0}},
     {"DateStyle", {"SELECT poke_set('DateStyle', 'German', false)", 0}},
@@ -204,7 +217,75 @@ static int styles(struct bb_request *rq)
     return rows ? 0 : 1;
 }
 
+/* ---- <busbar/helpers.h> ---- */
+
+/* bb_failed() if the cell is not JSON. */
+static int show_json(struct bb_request *rq)
+{
+    const struct bb_rows *rows = bb_query(rq, statement_of(bb_segment(rq, "name")), BB_NO_ARGS);
+    json_t *json = bb_json_hold(rq, bb_json_read(rq, bb_cell(rq, rows, 0, 0)));
+
+    return json ? bb_reply(rq, 200, json_incref(json)) : bb_failed(rq);
+}
+
+static json_t *row_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    static const struct bb_column columns[] = {
+        {"id", BB_COLUMN_INT, 0},      {"name", BB_COLUMN_TEXT, 1}, {"group", BB_COLUMN_ID, 2},
+        {"size", BB_COLUMN_NUMBER, 3}, {"made", BB_COLUMN_TIME, 4}, {"big", BB_COLUMN_BOOL, 5},
+    };
+    static const struct bb_column more[] = {{"tags", BB_COLUMN_JSON, 6},
+                                            {"name", BB_COLUMN_TEXT, 1}};
+
+    return BB_ROW_ADD(rq, rows, row, more, BB_ROW_JSON(rq, rows, row, columns));
+}
+
+static int list_rows(struct bb_request *rq)
+{
+    const struct bb_rows *rows = bb_query(rq, statement_of(bb_segment(rq, "name")), BB_NO_ARGS);
+
+    return rows ? bb_reply_rows(rq, rows, 10, 0, row_json) : bb_failed(rq);
+}
+
+/* ---- functions that take a text, which must not be read as a format ---- */
+
+#define TEXT "100 %s of %n"
+
+static int reply_text(struct bb_request *rq)
+{
+    const char *name = bb_segment(rq, "name");
+    json_t *problem = NULL;
+
+    bb_log_text(rq, BB_WARN, "logged " TEXT);
+    bb_host_log_text(rq->host, BB_INFO, "host " TEXT);
+    if (!strcmp(name, "fail"))
+        return bb_fail_text(rq, 418, TEXT);
+    if (!strcmp(name, "forbid"))
+        return bb_fail_text(rq, 403, NULL);
+    if (!strcmp(name, "invalid"))
+        return bb_invalid_text(rq, "share", TEXT);
+    if (!strcmp(name, "listed")) {
+        problem = json_pack("{s:s, s:s}", "field", "share", "problem", "is taken");
+        return bb_fail_listed_text(rq, 409, json_pack("[o]", problem), TEXT);
+    }
+    bb_warn_text(rq, TEXT);
+    return bb_reply(rq, 200, json_object());
+}
+
+static int print_text(struct bb_request *rq)
+{
+    bb_print_text(rq, "printed " TEXT "\n");
+    return 0;
+}
+
+static int open_poke(struct bb_host *host, void **state)
+{
+    (void)state;
+    return bb_setting_int(host, "closed") ? bb_open_fail_text(host, TEXT) : 0;
+}
+
 static const struct bb_field settings[] = {
+    {.name = "closed", .type = BB_BOOL, .fallback = "false", .help = "It does not open."},
     {.name = "work", .type = BB_BOOL, .fallback = "false", .help = "The job's statement fails."},
 };
 
@@ -234,6 +315,21 @@ static const struct bb_route routes[] = {
      .handler = transaction,
      .segments = BB_TABLE(name),
      .query = BB_TABLE(refuse)},
+    {.method = "GET",
+     .path = "/api/poke/json/:name",
+     .roles = BB_ANYONE,
+     .handler = show_json,
+     .segments = BB_TABLE(name)},
+    {.method = "GET",
+     .path = "/api/poke/rows/:name",
+     .roles = BB_ANYONE,
+     .handler = list_rows,
+     .segments = BB_TABLE(name)},
+    {.method = "GET",
+     .path = "/api/poke/text/:name",
+     .roles = BB_ANYONE,
+     .handler = reply_text,
+     .segments = BB_TABLE(name)},
     {.method = "POST", .path = "/api/poke/abandon", .roles = BB_ANYONE, .handler = abandon},
     {.method = "POST", .path = "/api/poke/raise", .roles = BB_ANYONE, .handler = raise_event},
 };
@@ -251,6 +347,7 @@ static const struct bb_job jobs[] = {
 static const struct bb_command commands[] = {
     {.name = "poke", .help = "A statement fails.", .run = command},
     {.name = "styles", .help = "What the connection is set to.", .run = styles},
+    {.name = "print", .help = "Prints a text.", .run = print_text},
 };
 
 BB_EXPORT const struct bb_module busbar_module = {
@@ -258,4 +355,5 @@ BB_EXPORT const struct bb_module busbar_module = {
     .settings = BB_TABLE(settings),  .routes = BB_TABLE(routes),
     .events = BB_TABLE(events),      .hooks = BB_TABLE(hooks),
     .jobs = BB_TABLE(jobs),          .commands = BB_TABLE(commands),
+    .open = open_poke,
 };

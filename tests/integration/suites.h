@@ -137,6 +137,8 @@
     X(webhook_wire)                                                                                \
     X(webhook_connections)                                                                         \
     X(webhook_crowd)                                                                               \
+    X(notes)                                                                                       \
+    X(helpers)                                                                                     \
     X(languages)                                                                                   \
     X(tools)                                                                                       \
     X(injection)                                                                                   \

@@ -1,5 +1,5 @@
-/* What modules send to PostgreSQL: what they must not send, what is said of what fails, and what the
- * connections are set to, whatever the database, its url and the environment say. */
+/* Statements of modules: those that are not allowed, the log lines of those that fail, and the
+ * settings of the connections, whatever the database, its url and the environment say. */
 #include <string.h>
 
 #include "poke.h"
@@ -74,9 +74,9 @@ static const struct {
     const char *name, *sqlstate;
     int rows;
 } not_allowed[] = {
-    {"begin", "25000", 0},    {"comment", "25000", 0}, {"savepoint", "", 0},
-    {"listen", "25000", 0},   {"discard", "", 0},      {"two", "42601", 0},
-    {"commit", "25000", 3},   {"rollback", "25000", 1},
+    {"begin", "25000", 0},  {"comment", "25000", 0},  {"savepoint", "", 0},
+    {"listen", "25000", 0}, {"discard", "", 0},       {"two", "42601", 0},
+    {"commit", "25000", 3}, {"rollback", "25000", 1},
 };
 
 START_TEST(a_statement_that_is_the_hosts_is_an_error_and_its_connection_is_dropped)
@@ -106,8 +106,7 @@ START_TEST(a_statement_that_is_the_hosts_is_an_error_and_its_connection_is_dropp
 
 START_TEST(set_is_an_error_outside_an_interactive_transaction)
 {
-    struct host *own =
-        poke_start(&(struct host_spec){.name = "statements_set", .db = ONE_OF_EACH});
+    struct host *own = poke_start(&(struct host_spec){.name = "statements_set", .db = ONE_OF_EACH});
 
     poke(own, "GET", "query/set", 500);
     poke(own, "POST", "unit/set", 500);
@@ -115,7 +114,8 @@ START_TEST(set_is_an_error_outside_an_interactive_transaction)
     poke(own, "POST", "transaction/set-local", 201);
     poke(own, "POST", "transaction/set?refuse=1", 409);
     poke(own, "POST", "transaction/set", 500); /* its next statement finds no table */
-    ck_assert_ptr_null(strstr(answer_text(poke(own, "GET", "query/styles", 200), "cell"), "nowhere"));
+    ck_assert_ptr_null(
+        strstr(answer_text(poke(own, "GET", "query/styles", 200), "cell"), "nowhere"));
     poke(own, "POST", "unit/one", 201);
     poke(own, "POST", "transaction/one", 201);
     host_stop(own);

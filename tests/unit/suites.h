@@ -12,15 +12,12 @@
     X(arena)                                                                                       \
     X(bind)                                                                                        \
     X(bus)                                                                                         \
+    X(cells)                                                                                       \
     X(chat_cursor)                                                                                 \
     X(chat_turns)                                                                                  \
     X(ceiling)                                                                                     \
     X(csv)                                                                                         \
     X(fair_queue)                                                                                  \
-    X(fake)                                                                                        \
-    X(fake_events)                                                                                 \
-    X(fake_stream)                                                                                 \
-    X(fake_text)                                                                                   \
     X(fiber)                                                                                       \
     X(field)                                                                                       \
     X(keyed)                                                                                       \
@@ -49,7 +46,6 @@
     X(migrate_steps)                                                                               \
     X(module)                                                                                      \
     X(module_files)                                                                                \
-    X(helpers)                                                                                     \
     X(resolver)                                                                                    \
     X(sd_notify)                                                                                   \
     X(shared_clock)                                                                                \

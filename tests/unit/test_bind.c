@@ -1,8 +1,4 @@
-/* Settings that are bound to a struct of their module: by the host and by the fake, and invalid
- * ones. */
-#include <busbar/fake.h>
-#include <dlfcn.h>
-#include <signal.h>
+/* Settings that are bound to a struct of their module, and wrong bindings. */
 #include <string.h>
 #include <unistd.h>
 
@@ -91,70 +87,10 @@ START_TEST(the_struct_has_what_the_file_says)
 }
 END_TEST
 
-static struct bb_fake *fake_probe(void)
-{
-    void *file = dlopen(PROBE, RTLD_NOW | RTLD_LOCAL);
-
-    ck_assert_msg(file != NULL, "%s", dlerror());
-    return bb_fake_new(dlsym(file, BB_MODULE_SYMBOL));
-}
-
-START_TEST(the_fake_host_fills_it_with_the_defaults)
-{
-    struct bb_fake *fake = fake_probe();
-
-    ck_assert_int_eq(bb_fake_open(fake), 0);
-    check_defaults(bb_fake_host(fake));
-    bb_fake_free(fake);
-}
-END_TEST
-
-START_TEST(the_fake_host_fills_it_with_what_the_test_says)
-{
-    static const char *const said[][2] = {
-        {"greeting", "ahoy"}, {"colour", "green"}, {"nothing", "something"},
-        {"loud", "false"},    {"share", "-2.25"},  {"times", "-9223372036854775808"},
-        {"any", "true"},      {"names", "[1, 2]"}, {"ages", "{\"ada\": 36}"},
-    };
-    struct bb_fake *fake = fake_probe();
-
-    for (size_t i = 0; i < sizeof said / sizeof said[0]; i++)
-        bb_fake_set(fake, said[i][0], said[i][1]);
-    ck_assert_int_eq(bb_fake_open(fake), 0);
-    check_values(bb_fake_host(fake));
-    bb_fake_free(fake);
-}
-END_TEST
-
 struct small {
     int64_t first, second;
     bool third;
 };
-
-START_TEST(a_module_without_a_struct_has_none)
-{
-    static const struct bb_field settings[] = {{.name = "a", .type = BB_INT}};
-    static const struct bb_module module = {BB_MODULE_HEAD("m", "1"),
-                                            .settings = BB_TABLE(settings)};
-    struct bb_fake *fake = bb_fake_new(&module);
-
-    ck_assert_int_eq(bb_fake_open(fake), 0);
-    ck_assert_ptr_null(bb_settings(bb_fake_host(fake)));
-    bb_fake_free(fake);
-}
-END_TEST
-
-/* The host refuses it, too. */
-START_TEST(a_wrong_place_ends_a_test_with_the_fake)
-{
-    static const struct bb_field settings[] = {
-        {.name = "a", .type = BB_INT, .bind = BB_BIND(struct small, second)}};
-    static const struct bb_module module = {
-        BB_MODULE_HEAD("m", "1"), .settings = BB_TABLE(settings), .settings_size = sizeof(int64_t)};
-
-    bb_fake_open(bb_fake_new(&module));
-}
-END_TEST
 
 /* Fails the test unless module_validate() reports these problems. */
 static void refused(const struct bb_module *descriptor, const char *const *expected, size_t count)
@@ -245,10 +181,6 @@ Suite *bind_suite(void)
     tcase_add_checked_fixture(tests, conf_setup, conf_teardown);
     tcase_add_test(tests, the_struct_has_the_defaults);
     tcase_add_test(tests, the_struct_has_what_the_file_says);
-    tcase_add_test(tests, the_fake_host_fills_it_with_the_defaults);
-    tcase_add_test(tests, the_fake_host_fills_it_with_what_the_test_says);
-    tcase_add_test(tests, a_module_without_a_struct_has_none);
-    tcase_add_test_raise_signal(tests, a_wrong_place_ends_a_test_with_the_fake, SIGABRT);
     tcase_add_test(tests, places_that_cannot_be_are_told);
     tcase_add_test(tests, a_struct_that_is_not_there_or_too_large_is_told);
     tcase_add_test(tests, what_is_no_setting_cannot_be_bound);

@@ -2,8 +2,6 @@
 #[macro_use]
 mod busbar;
 mod request;
-#[cfg(test)]
-mod visits_rust_test;
 
 use busbar::*;
 use request::{bb_i, bb_t, Request, Value};

@@ -1,0 +1,95 @@
+/* <busbar/helpers.h>, and the functions that take a text. */
+#include <string.h>
+
+#include "poke.h"
+#include "suites.h"
+
+#define TEXT "100 %s of %n"
+
+static struct host *host;
+
+static void set_up(void)
+{
+    host = poke_start(&(struct host_spec){.name = "helpers"});
+}
+
+static void tear_down(void)
+{
+    host_stop(host);
+}
+
+START_TEST(a_cell_with_json_is_read_and_one_without_is_a_500)
+{
+    ck_assert_str_eq(poke(host, "GET", "json/list", 200)->body, "[1,\"two\"]");
+    ck_assert_str_eq(poke(host, "GET", "json/object", 200)->body, "{}");
+    ck_assert_str_eq(poke(host, "GET", "json/word", 200)->body, "\"word\"");
+    ck_assert_str_eq(poke(host, "GET", "json/number", 200)->body, "12");
+    poke(host, "GET", "json/half", 500);
+    poke(host, "GET", "json/nothing", 500);
+    poke(host, "GET", "json/null", 500);
+}
+
+START_TEST(rows_become_objects_with_a_member_for_each_column)
+{
+    ck_assert_str_eq(poke(host, "GET", "rows/two-rows", 200)->body,
+                     "[{\"id\":9,\"name\":\"Rooftop\",\"group\":3,\"size\":1.5,"
+                     "\"made\":\"2026-04-01T12:00:00.000Z\",\"big\":true,\"tags\":[1]},"
+                     "{\"id\":10,\"name\":null,\"group\":null,\"size\":null,"
+                     "\"made\":null,\"big\":false,\"tags\":null}]");
+}
+
+START_TEST(a_row_with_invalid_json_is_a_500)
+{
+    poke(host, "GET", "rows/bad-row", 500);
+}
+
+START_TEST(texts_of_errors_are_not_formats)
+{
+    struct answer *answer;
+
+    ck_error(poke(host, "GET", "text/fail", 418), 418, TEXT);
+    ck_error(poke(host, "GET", "text/forbid", 403), 403, "Forbidden");
+    answer = poke(host, "GET", "text/invalid", 400);
+    ck_assert_ptr_nonnull(strstr(answer->body, "[{\"field\":\"share\",\"problem\":\"" TEXT "\"}]"));
+    answer = poke(host, "GET", "text/listed", 409);
+    ck_error(answer, 409, TEXT);
+    ck_assert_ptr_nonnull(strstr(answer->body, "[{\"field\":\"share\",\"problem\":\"is taken\"}]"));
+}
+
+START_TEST(texts_of_warnings_the_log_and_commands_are_not_formats)
+{
+    answer_warns(poke(host, "GET", "text/warn", 200), TEXT);
+    ck_assert_ptr_nonnull(strstr(file_text(host->log), "logged " TEXT));
+    ck_assert_ptr_nonnull(strstr(file_text(host->log), "host " TEXT));
+    ck_assert_int_eq(host_command(host, NULL, (const char *const[]){"print", NULL}), 0);
+    ck_assert_ptr_nonnull(strstr(file_text(host->log), "printed " TEXT "\n"));
+}
+
+START_TEST(a_module_that_does_not_open_gives_the_reason)
+{
+    struct host *own = host_prepare(
+        &(struct host_spec){.name = "helpers_closed",
+                            .database = "helpers",
+                            .modules = text("[auth, \"%s\"]", harness_test_module("module_poke")),
+                            .more = "poke:\n  closed: true\n"});
+
+    ck_assert(!host_run(own));
+    ck_assert_ptr_nonnull(strstr(file_text(own->log), TEXT));
+}
+
+Suite *helpers_suite(void)
+{
+    Suite *suite = suite_create("helpers");
+    TCase *cases = tcase_create("helpers");
+
+    tcase_add_unchecked_fixture(cases, set_up, tear_down);
+    tcase_set_timeout(cases, 60);
+    tcase_add_test(cases, a_cell_with_json_is_read_and_one_without_is_a_500);
+    tcase_add_test(cases, rows_become_objects_with_a_member_for_each_column);
+    tcase_add_test(cases, a_row_with_invalid_json_is_a_500);
+    tcase_add_test(cases, texts_of_errors_are_not_formats);
+    tcase_add_test(cases, texts_of_warnings_the_log_and_commands_are_not_formats);
+    tcase_add_test(cases, a_module_that_does_not_open_gives_the_reason);
+    suite_add_tcase(suite, cases);
+    return suite;
+}

@@ -1,0 +1,97 @@
+/* The first module of docs/modules.md (examples/modules/notes), built from the installed package.
+ */
+#include <string.h>
+
+#include "hello.h"
+#include "spy.h"
+#include "stage.h"
+#include "suites.h"
+
+static struct person *ada, *bo;
+
+static bool has_table(void *database)
+{
+    return sql_text(database, "SELECT to_regclass('notes_note')::text", 0, NULL) != NULL;
+}
+
+static void set_up(void)
+{
+    struct host_spec spec = {
+        .name = "notes",
+        .modules = text("[auth, \"%s\", \"%s\"]", example_build("notes", "notes", NULL),
+                        harness_test_module("module_spy")),
+        .more = "notes:\n  per_account: 3\n",
+    };
+
+    stage_open(&spec);
+    PGconn *connection = database_connect(the_postgres, spec.name);
+
+    ck_assert(wait_until(has_table, connection, 20000));
+    PQfinish(connection);
+    spy_await(spec.name);
+    ada = person_make(host, admin, "notes.ada", NULL);
+    bo = person_make(host, admin, "notes.bo", NULL);
+}
+
+static struct answer *note(const struct person *who, const char *body)
+{
+    return http(host, "POST", "/api/notes", who->token, json_pack("{s:s}", "text", body));
+}
+
+START_TEST(a_note_is_stored_and_its_event_is_for_its_author)
+{
+    struct answer *answer = ck_status(note(bo, "buy a meter"), 201);
+    const char *values[] = {text("%lld", (long long)answer_int(answer, "id"))};
+
+    ck_assert_str_eq(answer_text(answer, "text"), "buy a meter");
+    ck_assert_str_eq(sql_text(db,
+                              "SELECT emails FROM spy_event WHERE name = 'note.created'"
+                              " AND payload::json->>'id' = $1",
+                              1, values),
+                     bo->email);
+}
+
+START_TEST(a_blank_note_and_one_too_many_are_refused)
+{
+    struct person *cy = person_make(host, admin, "notes.cy", NULL);
+
+    ck_error(note(cy, " "), 400, "");
+    for (int i = 0; i < 3; i++)
+        ck_status(note(cy, "a"), 201);
+    ck_error(note(cy, "b"), 409, "You have too many notes.");
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM notes_note WHERE body = 'b'"), 0);
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM spy_event WHERE name = 'note.created'"
+                                    " AND payload::json->>'text' = 'b'"),
+                     0);
+}
+
+START_TEST(notes_are_listed_page_by_page)
+{
+    struct answer *answer;
+
+    for (int i = 0; i < 3; i++)
+        ck_status(note(ada, text("note %d", i)), 201);
+    answer = ck_status(http(host, "GET", "/api/notes?limit=2", ada->token, NULL), 200);
+    ck_assert_uint_eq(json_array_size(answer->json), 2);
+    json_t *last = json_array_get(answer->json, 1);
+    long long id = json_integer_value(json_object_get(last, "id"));
+    const char *link = answer_header(answer, "Link");
+
+    ck_assert_str_eq(json_string_value(json_object_get(last, "text")), "note 1");
+    ck_assert_msg(link && strstr(link, text("after=%lld", id)), "%s", link);
+    answer = ck_status(
+        http(host, "GET", text("/api/notes?limit=2&after=%lld", id), ada->token, NULL), 200);
+    ck_assert_uint_eq(json_array_size(answer->json), 1);
+    ck_assert_ptr_null(answer_header(answer, "Link"));
+}
+
+Suite *notes_suite(void)
+{
+    const TTest *const tests[] = {
+        a_note_is_stored_and_its_event_is_for_its_author,
+        a_blank_note_and_one_too_many_are_refused,
+        notes_are_listed_page_by_page,
+    };
+
+    return stage_suite("notes", set_up, 60, TESTS(tests));
+}
