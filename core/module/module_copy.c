@@ -10,7 +10,7 @@
 #define FIELDS_DEPTH_MAX 16
 
 /* Without these members no error message can be written. */
-#define FACE_MIN (offsetof(struct bb_module, version) + sizeof(const char *))
+#define DESCRIPTOR_MIN (offsetof(struct bb_module, version) + sizeof(const char *))
 
 struct copier {
     struct arena *arena;
@@ -165,7 +165,7 @@ static int copy_tables(struct copier *copier, struct bb_module *copy)
  */
 static int check_head(struct copier *copier, const struct bb_module *descriptor, size_t symbol_size)
 {
-    if (symbol_size && symbol_size < FACE_MIN) {
+    if (symbol_size && symbol_size < DESCRIPTOR_MIN) {
         snprintf(copier->why, copier->why_size,
                  "its symbol " BB_MODULE_SYMBOL " is too small to be a module's descriptor");
         return -1;
@@ -184,7 +184,7 @@ static int check_head(struct copier *copier, const struct bb_module *descriptor,
                  descriptor->abi_major, descriptor->abi_minor, BB_ABI_MAJOR, BB_ABI_MINOR);
         return -1;
     }
-    if (descriptor->size < FACE_MIN || descriptor->size > sizeof(struct bb_module) ||
+    if (descriptor->size < DESCRIPTOR_MIN || descriptor->size > sizeof(struct bb_module) ||
         (symbol_size && descriptor->size > symbol_size)) {
         snprintf(copier->why, copier->why_size,
                  "says that its descriptor has %zu bytes, which no header of ABI %u.%u does (this "

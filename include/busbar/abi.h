@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define BB_ABI_MAJOR 1
-#define BB_ABI_MINOR 12
+#define BB_ABI_MINOR 0
 
 /* A table of rows of one type. `stride` is the size of a row as the module was compiled. */
 struct bb_table {
@@ -37,13 +37,5 @@ struct bb_table {
 #define BB_EXPORT __attribute__((visibility("default")))
 
 #define BB_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
-
-/* Old names, which stay valid for this major version. */
-#define bb_event_face bb_event_descriptor
-#define bb_service_face bb_service_descriptor
-#define bb_seat bb_worker_context
-#define bb_gate bb_completion
-#define bb_gate_wait bb_completion_wait
-#define bb_gate_open bb_completion_signal
 
 #endif

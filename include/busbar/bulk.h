@@ -19,8 +19,6 @@
  * column, in the words that a single request would get. Such a row never affects other rows. A
  * failure of the whole call (database unavailable, out of memory) is not a problem of a row: return
  * -1.
- *
- * Since minor 4.
  */
 #ifndef BUSBAR_BULK_H
 #define BUSBAR_BULK_H
@@ -115,7 +113,7 @@ struct bb_bulk_rows {
     int (*store)(struct bb_request *rq, struct bb_tx *tx, const struct bb_bulk_job *job,
                  struct bb_bulk_row *const *rows, size_t count);
     /* Whether rows of a call depend on each other. If true, calls are as large while the host is
-     * busy as at other times. Since minor 9. */
+     * busy as at other times. */
     bool together;
 };
 

@@ -45,14 +45,14 @@ enum bb_field_flags {
     BB_RELOADABLE = 16, /* settings: a reload may change it (the default for a module's settings) */
     BB_RESTART = 32,    /* settings: a reload that changes it is refused */
     BB_AS_SENT = 64,    /* passed as sent and checked by the handler; BB_LIST: its items */
-    BB_VERBATIM = 128,  /* free text, or compared literally: keeps white space; since minor 2 */
-    BB_NAME = 256,      /* text: identifies a person or thing, see above; since minor 2 */
-    BB_EMPTY = 512,     /* optional text: "" is a value, not absent; since minor 3 */
-    BB_NFKC = 1024,     /* e-mail: must also be in NFKC, see above; since minor 3 */
+    BB_VERBATIM = 128,  /* free text, or compared literally: keeps white space */
+    BB_NAME = 256,      /* text: identifies a person or thing, see above */
+    BB_EMPTY = 512,     /* optional text: "" is a value, not absent */
+    BB_NFKC = 1024,     /* e-mail: must also be in NFKC, see above */
 
     /*
      * Settings that contain a duration, as numbers or lists of numbers: the unit of plain numbers.
-     * The settings file may specify a unit, as in 5s or 2m, which is converted. Since minor 6.
+     * The settings file may specify a unit, as in 5s or 2m, which is converted.
      */
     BB_MILLISECONDS = 2048,
     BB_SECONDS = 4096,
@@ -62,7 +62,7 @@ enum bb_field_flags {
 
     /*
      * Bodies: JSON null is passed as null instead of absent, so that a PATCH can clear the field
-     * (RFC 7396). bb_text() and bb_int() treat it as absent. Since minor 11.
+     * (RFC 7396). bb_text() and bb_int() treat it as absent.
      */
     BB_CLEARS = 65536
 };
@@ -71,7 +71,7 @@ enum bb_field_flags {
  * The member of the module's settings struct that a setting is bound to, see bb_settings(). Its
  * type is `const char *` for texts, e-mails, UUIDs, times and choices (NULL: absent), int64_t for
  * BB_INT, double for BB_NUMBER, bool for BB_BOOL, and json_t * for BB_OBJECT, BB_LIST and BB_ANY
- * (NULL: absent). Absent numbers and booleans are 0 and false. Since minor 11.
+ * (NULL: absent). Absent numbers and booleans are 0 and false.
  */
 struct bb_bind {
     uint32_t offset, size; /* bytes; size 0: not bound */
@@ -94,7 +94,7 @@ struct bb_field {
     const char *fallback;       /* value if absent, as text; NULL: stays absent */
     const char *help;           /* one sentence for the reference */
     const char *example;        /* for the reference, or NULL */
-    struct bb_bind bind;        /* rows of the module's table `settings` only; since minor 11 */
+    struct bb_bind bind;        /* rows of the module's table `settings` only */
 };
 
 #endif

@@ -260,7 +260,7 @@ struct bb_pace {
  * for twice the duration of the last piece, so that background work gets a third of the time and
  * requests get the rest; otherwise it returns at once. Returns true if the host is busy, so that
  * the next piece should be small. `most_ms` limits the pause. The first call only begins the first
- * piece. Since minor 9.
+ * piece.
  */
 static inline bool bb_pace(struct bb_request *rq, struct bb_pace *pace, int64_t most_ms)
 {

@@ -52,7 +52,7 @@ static inline json_t *bb_setting_json(struct bb_host *host, const char *name)
  * Returns the module's struct of `settings_size` bytes, in which each bound setting (struct
  * bb_bind) has its value or its default; the rest is zero. The struct is created before `open`,
  * must not be written to, and lives as long as the generation, as do the texts and JSON that it
- * points to. NULL if the module has no `settings_size`. Any thread. Since minor 11.
+ * points to. NULL if the module has no `settings_size`. Any thread.
  *
  *     const struct hello_settings *settings = bb_settings(host);
  */
@@ -73,7 +73,7 @@ static inline int bb_open_fail(struct bb_host *host, const char *format, ...)
     return failed;
 }
 
-/* Like bb_open_fail() with a plain text instead of a format. Since minor 3. */
+/* Like bb_open_fail() with a plain text instead of a format. */
 static inline int bb_open_fail_text(struct bb_host *host, const char *text)
 {
     return host->api->open_fail_text(host, text);
@@ -106,7 +106,7 @@ struct bb_given {
 /*
  * Gets the services whose names begin with `kind`, in the order of their modules; returns false
  * after the last one. Available from `start` on. `wants` needs a row for all of them: "bulk rows:*"
- * for "bulk rows:". Since minor 4.
+ * for "bulk rows:".
  */
 static inline bool bb_service_at(struct bb_host *host, const char *kind, size_t index,
                                  struct bb_given *given)
@@ -125,7 +125,7 @@ static inline void bb_host_log(struct bb_host *host, enum bb_level level, const 
     va_end(args);
 }
 
-/* Like bb_host_log() with a plain text instead of a format. Since minor 3. */
+/* Like bb_host_log() with a plain text instead of a format. */
 static inline void bb_host_log_text(struct bb_host *host, enum bb_level level, const char *text)
 {
     host->api->host_log_text(host, level, text);
@@ -168,8 +168,7 @@ static inline int64_t bb_leave_ms(struct bb_worker_context *context)
 /*
  * After bb_stopping(): whether the last request of the worker's generation has ended, so that no
  * request can need the worker any more. Before that: whether no request is in progress. A worker
- * that serves requests continues until this is true, or until bb_leave_ms() have passed. Since
- * minor 11.
+ * that serves requests continues until this is true, or until bb_leave_ms() have passed.
  */
 static inline bool bb_drained(struct bb_worker_context *context)
 {
@@ -209,7 +208,7 @@ static inline int bb_run(struct bb_host *host, void (*work)(struct bb_request *r
  * Like bb_run(), and calls then(arg, whole) exactly once after the request has ended and its memory
  * is freed. The call is on the loop's thread and must not wait. `whole` is false if memory ran out
  * before `work` returned; `work` may not have been called at all. The module's state still exists.
- * If -1 is returned, `then` is not called. Since minor 2.
+ * If -1 is returned, `then` is not called.
  */
 static inline int bb_run_then(struct bb_host *host, void (*work)(struct bb_request *rq, void *arg),
                               void (*then)(void *arg, bool whole), void *arg)
@@ -226,7 +225,7 @@ static inline size_t bb_event_names(struct bb_host *host, const char *const **na
 /*
  * Returns the descriptors of this generation's modules in load order; NULL after the last one.
  * Borrowed; they live as long as the generation. Use them only to describe the modules; do not call
- * their functions. Rows of a table are `stride` bytes apart. Since minor 5.
+ * their functions. Rows of a table are `stride` bytes apart.
  */
 static inline const struct bb_module *bb_module_at(struct bb_host *host, size_t index)
 {
@@ -239,12 +238,12 @@ static inline const struct bb_module *bb_module_at(struct bb_host *host, size_t 
  */
 static inline void bb_completion_signal(struct bb_host *host, struct bb_completion *completion)
 {
-    host->api->gate_open(completion);
+    host->api->completion_signal(completion);
 }
 
 /*
  * Increases a metric of the module's table that has no `read`: the row, the index of the label's
- * value (0 without a label), and the amount. Any thread; takes no lock. Since minor 1.
+ * value (0 without a label), and the amount. Any thread; takes no lock.
  */
 static inline void bb_metric_add(struct bb_host *host, size_t metric, size_t value, uint64_t by)
 {

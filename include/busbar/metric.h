@@ -5,8 +5,6 @@
  *
  * Without `read` the host keeps the numbers, which bb_metric_add() increases; they survive reloads.
  * With `read` the host calls the module for each scrape.
- *
- * Since minor 1.
  */
 #ifndef BUSBAR_METRIC_H
 #define BUSBAR_METRIC_H

@@ -40,9 +40,9 @@ enum bb_route_flags {
     BB_NO_BODY = 2,      /* no field is required: an empty body is valid, with any content type */
     BB_FORM_TOO = 4,     /* the body may also be application/x-www-form-urlencoded */
     BB_OAUTH_ERRORS = 8, /* error bodies also have `error` and `error_description` of RFC 6749 */
-    BB_INSIDE = 16,      /* clients of http.inside need no token and no role; since minor 1 */
-    BB_KEEP_OTHERS = 32, /* the handler also gets undeclared fields of the body, as sent; minor 1 */
-    BB_REPLY_IN_503 = 64 /* a 503 may have the body of `reply` (for the reference); since minor 5 */
+    BB_INSIDE = 16,      /* clients of http.inside need no token and no role */
+    BB_KEEP_OTHERS = 32, /* the handler also gets undeclared fields of the body, as sent */
+    BB_REPLY_IN_503 = 64 /* a 503 may have the body of `reply` (for the reference) */
 };
 
 enum bb_part_kind {
@@ -90,13 +90,12 @@ struct bb_route {
     size_t files_max;       /* maximum bytes of all files of a request together */
     const char *files_in;   /* the module's setting with the directory for files; see bb_file() */
     const char *files_pool; /* the module's pool whose threads write the files */
-    /* Called on the loop when arriving files cannot be written. May be NULL. Since minor 2. */
+    /* Called on the loop when arriving files cannot be written. May be NULL. */
     void (*files_failed)(struct bb_host *host);
-    /* Content type of a success (for the reference); NULL: JSON as described by `reply`. Since
-     * minor 5. */
+    /* Content type of a success (for the reference); NULL: JSON as described by `reply`. */
     const char *reply_type;
     /* Other statuses (for the reference), such as 202, 304 and errors, terminated by 0: those that
-     * are neither `success` nor the usual errors of such a route. May be NULL. Since minor 5. */
+     * are neither `success` nor the usual errors of such a route. May be NULL. */
     const int *errors;
 };
 
@@ -180,7 +179,7 @@ struct bb_worker {
     void (*run)(struct bb_worker_context *context);
 };
 
-/* See `flags`. Since minor 6. */
+/* See `flags`. */
 enum bb_command_flag {
     /*
      * The command has no time limit (the default is 30 s), and stops cleanly when interrupted: the
@@ -203,10 +202,10 @@ struct bb_command {
     struct bb_table options; /* struct bb_field; the command gets them like a body */
     int (*run)(struct bb_request *rq);
     const char *help;
-    unsigned flags; /* enum bb_command_flag; since minor 6 */
+    unsigned flags; /* enum bb_command_flag */
 };
 
-/* See `flags`. Since minor 2. */
+/* See `flags`. */
 enum bb_module_flag {
     BB_MODULE_SEALS = 1 /* uses bb_seal(): the host does not serve it without `secrets.keys` */
 };
@@ -232,19 +231,17 @@ struct bb_module {
     void (*start)(struct bb_host *host, void *state);
     void (*quiesce)(struct bb_host *host, void *state);
     void (*close)(struct bb_host *host, void *state);
-    struct bb_table metrics; /* struct bb_metric; since minor 1 */
+    struct bb_table metrics; /* struct bb_metric */
     /*
      * struct bb_need: optional services. If no module provides the service in that version, this
      * module works without it. The provider may be opened later: bb_service() returns the service
-     * from `start` on. Since minor 2. A name that ends in "*" matches all services with that
-     * prefix; bb_service_at() lists them. Since minor 4.
+     * from `start` on. A name that ends in "*" matches all services with that
+     * prefix; bb_service_at() lists them.
      */
     struct bb_table wants;
-    unsigned flags;       /* enum bb_module_flag; since minor 2 */
-    const char *help;     /* one or two sentences about its purpose (for the reference); since
-                           * minor 5 */
-    size_t settings_size; /* size of the struct that bb_settings() returns; 0: none; since minor
-                           * 11 */
+    unsigned flags;       /* enum bb_module_flag */
+    const char *help;     /* one or two sentences about its purpose (for the reference) */
+    size_t settings_size; /* size of the struct that bb_settings() returns; 0: none */
 };
 
 #define BB_MODULE_HEAD(module_name, module_version)                                                \

@@ -51,7 +51,7 @@ struct bb_principal {
                                    * owns */
     size_t organisation_count;
     const char *session; /* jti of the token */
-    /* When an Admin first approved the account, milliseconds since 1970. Since minor 2. */
+    /* When an Admin first approved the account, milliseconds since 1970. */
     int64_t approved_ms;
 };
 

@@ -19,7 +19,7 @@ static inline int bb_reply(struct bb_request *rq, int status, json_t *json)
     return rq->api->reply(rq, status, json);
 }
 
-/* Like bb_reply() with bytes of another Content-Type, which are copied. Since minor 1. */
+/* Like bb_reply() with bytes of another Content-Type, which are copied. */
 static inline int bb_reply_bytes(struct bb_request *rq, int status, const char *type,
                                  const void *bytes, size_t length)
 {
@@ -50,7 +50,7 @@ static inline int bb_fail(struct bb_request *rq, int status, const char *format,
     return answered;
 }
 
-/* Like bb_fail() with a plain text instead of a format, or NULL. Since minor 3. */
+/* Like bb_fail() with a plain text instead of a format, or NULL. */
 static inline int bb_fail_text(struct bb_request *rq, int status, const char *text)
 {
     return rq->api->fail_text(rq, status, text);
@@ -68,7 +68,7 @@ static inline int bb_invalid(struct bb_request *rq, const char *field, const cha
     return answered;
 }
 
-/* Like bb_invalid() with a plain text instead of a format. Since minor 3. */
+/* Like bb_invalid() with a plain text instead of a format. */
 static inline int bb_invalid_text(struct bb_request *rq, const char *field, const char *problem)
 {
     return rq->api->invalid_text(rq, field, problem);
@@ -76,7 +76,7 @@ static inline int bb_invalid_text(struct bb_request *rq, const char *field, cons
 
 /*
  * Answers 400 with a list of {"field","problem"}, which is taken, and the message that the host
- * uses for its own checks. For invalid requests. Since minor 1.
+ * uses for its own checks. For invalid requests.
  */
 static inline int bb_refuse(struct bb_request *rq, json_t *errors)
 {
@@ -85,7 +85,7 @@ static inline int bb_refuse(struct bb_request *rq, json_t *errors)
 
 /*
  * Like bb_refuse() with another status and a message as for bb_fail(). For requests that are valid
- * but not possible (409); use bb_refuse() for a 400. Since minor 1.
+ * but not possible (409); use bb_refuse() for a 400.
  */
 BB_PRINTF(4, 5)
 static inline int bb_fail_listed(struct bb_request *rq, int status, json_t *errors,
@@ -99,7 +99,7 @@ static inline int bb_fail_listed(struct bb_request *rq, int status, json_t *erro
     return answered;
 }
 
-/* Like bb_fail_listed() with a plain text instead of a format. Since minor 3. */
+/* Like bb_fail_listed() with a plain text instead of a format. */
 static inline int bb_fail_listed_text(struct bb_request *rq, int status, json_t *errors,
                                       const char *text)
 {
@@ -118,7 +118,7 @@ static inline int bb_failed(struct bb_request *rq)
 /*
  * Adds a text to the array `warnings` of the answer, provided that the answer is a success and an
  * object. For ignored input, and for values so unlikely that the client should check them. Begin
- * with the field: "capacity: is in kW". Since minor 2.
+ * with the field: "capacity: is in kW".
  */
 BB_PRINTF(2, 3)
 static inline void bb_warn(struct bb_request *rq, const char *format, ...)
@@ -130,7 +130,7 @@ static inline void bb_warn(struct bb_request *rq, const char *format, ...)
     va_end(args);
 }
 
-/* Like bb_warn() with a plain text instead of a format. Since minor 3. */
+/* Like bb_warn() with a plain text instead of a format. */
 static inline void bb_warn_text(struct bb_request *rq, const char *text)
 {
     rq->api->warn_text(rq, text);
@@ -141,7 +141,7 @@ static inline void bb_warn_text(struct bb_request *rq, const char *text)
  * Sets *organisation to it, or to 0 if none was named. Accounts may always name their own
  * organization; Admins may name any, and accounts that act for several organizations one of these.
  * Otherwise the answer is 403. If an account acts for exactly one organization, any other number is
- * ignored with a warning. Returns 0, or the status of the answer. Since minor 2.
+ * ignored with a warning. Returns 0, or the status of the answer.
  */
 static inline int bb_organisation(struct bb_request *rq, int64_t asked, int64_t *organisation)
 {

@@ -52,7 +52,7 @@ static inline void bb_defer(struct bb_request *rq, void (*undo)(void *), void *a
  * allocated, deferred or queried during the call is released when it ends; earlier memory stays.
  * For jobs and commands that repeat the same work, whose memory would otherwise grow until they
  * end. Not for replies: headers set during the call are lost with it. A nested call is a plain
- * function call. Since minor 1.
+ * function call.
  */
 static inline int bb_scratch(struct bb_request *rq, int (*work)(struct bb_request *rq, void *arg),
                              void *arg)
@@ -138,8 +138,7 @@ static inline const char *bb_header(struct bb_request *rq, const char *name)
  * The value of the header traceparent (W3C Trace Context) for calls that the module makes on behalf
  * of this request. It belongs to the client's trace if the client sent a valid one, otherwise to a
  * new trace. A committed hook is part of the trace of the request that raised the event; each job
- * run and command has a separate trace. Never NULL. Since minor 7; for HTTP requests, bb_header()
- * has it since minor 6.
+ * run and command has a separate trace. Never NULL.
  */
 static inline const char *bb_traceparent(struct bb_request *rq)
 {
@@ -153,8 +152,7 @@ static inline const char *bb_client_address(struct bb_request *rq)
 }
 
 /*
- * All metrics of the host and its modules in the text format of Prometheus, version 0.0.4. Since
- * minor 1.
+ * All metrics of the host and its modules in the text format of Prometheus, version 0.0.4.
  */
 static inline char *bb_metrics(struct bb_request *rq, size_t *length)
 {
@@ -182,7 +180,7 @@ static inline void bb_log(struct bb_request *rq, enum bb_level level, const char
     va_end(args);
 }
 
-/* Like bb_log() with a plain text instead of a format. Since minor 3. */
+/* Like bb_log() with a plain text instead of a format. */
 static inline void bb_log_text(struct bb_request *rq, enum bb_level level, const char *text)
 {
     rq->api->log_text(rq, level, text);
@@ -199,7 +197,7 @@ static inline void bb_print(struct bb_request *rq, const char *format, ...)
     va_end(args);
 }
 
-/* Like bb_print() with a plain text instead of a format. Since minor 3. */
+/* Like bb_print() with a plain text instead of a format. */
 static inline void bb_print_text(struct bb_request *rq, const char *text)
 {
     rq->api->print_text(rq, text);
@@ -209,7 +207,7 @@ static inline void bb_print_text(struct bb_request *rq, const char *text)
  * Called by a job that ends its run with work left: the job runs again as soon as other jobs have
  * had their turn, instead of when it is due. Has no effect if the host is stopping or another
  * generation has the job. Keep each run to about a second, so that shutdown and requests that wait
- * for a connection are not delayed. Since minor 2.
+ * for a connection are not delayed.
  */
 static inline void bb_again(struct bb_request *rq)
 {
@@ -219,8 +217,7 @@ static inline void bb_again(struct bb_request *rq)
 /*
  * Calls work(rq, arg) as the module that owns a handle (struct bb_given), and returns the result of
  * `work`. During the call rq->host and rq->state belong to that module, so that its pools, metrics
- * and events can be used. This is how to call a service that several modules provide. Since minor
- * 4.
+ * and events can be used. This is how to call a service that several modules provide.
  */
 static inline int bb_call_as(struct bb_request *rq, struct bb_host *giver,
                              int (*work)(struct bb_request *rq, void *arg), void *arg)
@@ -230,7 +227,7 @@ static inline int bb_call_as(struct bb_request *rq, struct bb_host *giver,
 
 /*
  * Returns what blocks an event loop of the host, as a sentence without a full stop for a 503 reply;
- * NULL if no loop is blocked. The text lives as long as the request. Since minor 9.
+ * NULL if no loop is blocked. The text lives as long as the request.
  */
 static inline const char *bb_standstill(struct bb_request *rq)
 {
@@ -241,8 +238,7 @@ static inline const char *bb_standstill(struct bb_request *rq)
  * Returns why sending, jobs and calls to other servers are paused, as a sentence without a full
  * stop; NULL if they are not paused. Either an operator paused them, or the database was restored
  * or cloned, and the copy would repeat what the original has already done. A module that causes
- * effects outside the database must check this first. The text lives as long as the request. Since
- * minor 12.
+ * effects outside the database must check this first. The text lives as long as the request.
  */
 static inline const char *bb_pause_reason(struct bb_request *rq)
 {
@@ -256,7 +252,7 @@ static inline const char *bb_pause_reason(struct bb_request *rq)
  */
 #define BB_PAUSE_CHANNEL "busbar_pause"
 
-/* Number of HTTP requests that the host has answered since its start. Since minor 9. */
+/* Number of HTTP requests that the host has answered since its start. */
 static inline uint64_t bb_answered(struct bb_request *rq)
 {
     return rq->api->answered(rq);
@@ -266,7 +262,7 @@ static inline uint64_t bb_answered(struct bb_request *rq)
  * Parses JSON that the module itself stored, for instance in a column. Returns a value that the
  * caller owns. Returns NULL on error: then bb_failed() answers 503 if memory ran out, and 500 if
  * the text is NULL or invalid. Do not use json_loads() for this: without memory jansson silently
- * drops bytes of strings. Since minor 7.
+ * drops bytes of strings.
  */
 static inline json_t *bb_json_read(struct bb_request *rq, const char *text)
 {

@@ -32,10 +32,10 @@ struct bb_account_scope {
     bool active;                  /* whether it may act */
     const int64_t *organisations; /* as in struct bb_principal */
     size_t organisation_count;
-    int64_t approved_ms; /* as in struct bb_principal; 0: never. Since version 4 */
+    int64_t approved_ms; /* as in struct bb_principal; 0: never. */
 };
 
-/* "accounts" 4: account data for other modules. */
+/* "accounts" 1: account data for other modules. */
 struct bb_accounts {
     size_t size;
     /*
@@ -48,15 +48,15 @@ struct bb_accounts {
     /*
      * Returns the current scope of an account by its id: 1 with *scope, 0 if there is no such
      * account, or -1 on failure (bb_failed()). Parks. Changes are notified on the channel
-     * busbar_auth as "account:<id>". Since version 2.
+     * busbar_auth as "account:<id>".
      */
     int (*scope_of)(void *state, struct bb_request *rq, int64_t account,
                     struct bb_account_scope *scope);
-    /* Returns whether an organization exists: 1, 0, or -1 on failure. Parks. Since version 3. */
+    /* Returns whether an organization exists: 1, 0, or -1 on failure. Parks. */
     int (*organisation_known)(void *state, struct bb_request *rq, int64_t organisation);
 };
 
-/* "conversations" 1: data about conversations for other modules. Since minor 2. */
+/* "conversations" 1: data about conversations for other modules. */
 struct bb_conversations {
     size_t size;
     /* Counts the conversations in which an e-mail (lower case) participates: 0 with *count, or -1
@@ -80,17 +80,17 @@ struct bb_device {
 };
 
 /*
- * "devices" 7: the device directory. Functions park; -1 means failure (bb_failed()). SQL functions
+ * "devices" 1: the device directory. Functions park; -1 means failure (bb_failed()). SQL functions
  * for statements of other modules:
  *
  *   device_status(device bigint)
- *       'Active' or 'Inactive', null if there is no such device. Since version 4.
+ *       'Active' or 'Inactive', null if there is no such device.
  *   device_active(devices bigint[])
- *       the Active ones among these devices. Since version 7.
+ *       the Active ones among these devices.
  *   device_chosen(organisations bigint[], key text, country text, other text, fuel text, kind text)
  *       the ids of the devices of these organizations (null: of all) with this externalId or uuid,
  *       either of these two countryCodes, this fuelCode and this deviceTypeCode; null arguments do
- *       not restrict the result. Since version 6.
+ *       not restrict the result.
  */
 struct bb_devices {
     size_t size;
@@ -110,31 +110,30 @@ struct bb_devices {
     int (*name_timezone)(void *state, struct bb_request *rq, struct bb_tx *tx, int64_t device,
                          const char *timezone);
     /* Finds the organization that has a device with this site name or externalId, if there is
-     * exactly one: 1 with *organisation, 0, or -1 on failure. Parks. Since version 2. */
+     * exactly one: 1 with *organisation, 0, or -1 on failure. Parks. */
     int (*organisation_named)(void *state, struct bb_request *rq, const char *name,
                               int64_t *organisation);
     /* Finds devices of an organization by keys, a JSON array of texts: externalId, then uuid, then
-     * id. *ids has the ids in the order of the keys, 0 where none was found. Returns 0 or -1. Since
-     * version 3. */
+     * id. *ids has the ids in the order of the keys, 0 where none was found. Returns 0 or -1. */
     int (*resolve)(void *state, struct bb_request *rq, const json_t *keys, int64_t organisation,
                    int64_t **ids);
     /* Like resolve() with the keys that find() accepts: externalId, then uuid, then serialNumber,
      * then id. *problems explains, in the order of the keys and in find()'s words, why there is no
-     * device; NULL where one was found. Since version 5. */
+     * device; NULL where one was found. */
     int (*identify)(void *state, struct bb_request *rq, const json_t *keys, int64_t organisation,
                     int64_t **ids, const char ***problems);
     /* Gets the siteNames of devices by id, in the order of the ids; NULL where there is none.
-     * Returns 0 or -1. Since version 6. */
+     * Returns 0 or -1. */
     int (*sites)(void *state, struct bb_request *rq, const int64_t *ids, size_t count,
                  const char ***names);
     /* Gets both countryCodes, with 2 and with 3 letters, of the country that `sent` names by either
-     * code in any case. If it names no country, both are `sent`. Does not park. Since version 6. */
+     * code in any case. If it names no country, both are `sent`. Does not park. */
     void (*country_codes)(void *state, struct bb_request *rq, const char *sent,
                           const char *codes[2]);
 };
 
 /*
- * "readings" 6: the stored meter readings, for statements of other modules. The service consists of
+ * "readings" 1: the stored meter readings, for statements of other modules. The service consists of
  * SQL functions, so that a million readings can be summed in the database;
  * modules/reading/schema.sql defines them. Types are 'H' (History) and 'D' (Delta). Readings of the
  * same device and type never overlap and never change; a reading is removed when it is voided, and
@@ -143,52 +142,51 @@ struct bb_devices {
  *   reading_deltas(devices bigint[], after timestamptz, until timestamptz)
  *       (device, end_at, wh) of the Delta readings that end in the period, `after` exclusive.
  *   reading_delta_periods(devices bigint[], after timestamptz, until timestamptz)
- *       (device, start_at, end_at, wh) of the same readings. Since version 6.
+ *       (device, start_at, end_at, wh) of the same readings.
  *   reading_delta_ends(device bigint, after timestamptz, until timestamptz, most integer)
- *       (end_at) of the first `most` of these readings of one device, in order. Since version 2.
+ *       (end_at) of the first `most` of these readings of one device, in order.
  *   reading_histories(device bigint, first timestamptz, last timestamptz)
  *       (start_at, end_at, wh) of the History readings that end in the period, both inclusive.
  *   reading_between(device bigint, first timestamptz, last timestamptz)
- *       (type, start_at, end_at, wh) of the readings of a device that overlap a period. Since
- *       version 6.
+ *       (type, start_at, end_at, wh) of the readings of a device that overlap a period.
  *   reading_discarded(device bigint, first timestamptz, last timestamptz, most integer)
  *       (what, type, start_at, end_at, wh, at, reason) of the newest readings of a device that
- *       overlap a period and were refused or voided; `what` is one of these two. Since version 6.
+ *       overlap a period and were refused or voided; `what` is one of these two.
  *   reading_first_start(device bigint)
- *       the start of the device's first reading of either type, or null. Since version 3.
+ *       the start of the device's first reading of either type, or null.
  *   reading_forget(device bigint)
- *       deletes the device's readings; the caller deletes the device in the same transaction. Since
- *       version 4.
+ *       deletes the device's readings; the caller deletes the device in the same transaction.
  *   reading_hold(device bigint)
  *       blocks transactions that store, void or take readings of the device until the commit. Call
- *       it before taking any other lock related to the device (its row, its groups). Since
- * version 5. reading_take_fresh(type "char", most integer) (device, first, last): the range of the
- * ends of readings that were stored since the last call, for up to `most` devices. A committed call
- * has taken them, so there must be only one consumer: the module that issues certificates.
+ *       it before taking any other lock related to the device (its row, its groups).
+ *   reading_take_fresh(type "char", most integer)
+ *       (device, first, last): the range of the ends of readings that were stored since the last
+ *       call, for up to `most` devices. A committed call has taken them, so there must be only one
+ *       consumer: the module that issues certificates.
  */
 struct bb_readings {
     size_t size;
     /* The maximum Wh that a device can plausibly generate in a period, whose bounds are ms since
-     * 1970; 0 if the device lacks its capacity or commissioning date. Does not park. Since version
-     * 6. */
+     * 1970; 0 if the device lacks its capacity or commissioning date. Does not park. */
     int64_t (*ceiling_wh)(void *state, const struct bb_device *device, int64_t start, int64_t end);
 };
 
 /*
- * "certificates" 4: certified energy, for statements of other modules. The service consists of SQL
+ * "certificates" 1: certified energy, for statements of other modules. The service consists of SQL
  * functions.
  *
  *   certificate_forget(device bigint)
  *       removes the device from its groups and returns true, or returns false if energy of the
- * device was certified or accounted for. The caller deletes the device in the same transaction, or
- *       rolls back.
+ *       device was certified or accounted for. The caller deletes the device in the same
+ *       transaction, or rolls back.
  *   certificate_leave(device bigint, null)
  *       removes the device from its group at the end of the current cycle; returns whether it was
- * in one. Since version 2. certificate_void(device bigint, type "char", start_at timestamptz,
- * end_at timestamptz) returns whether a certificate has used the reading that was voided earlier in
- * the same transaction; its energy is taken back unless the caller rolls back. Since version 3.
+ *       in one.
+ *   certificate_void(device bigint, type "char", start_at timestamptz, end_at timestamptz)
+ *       returns whether a certificate has used the reading that was voided earlier in the same
+ *       transaction; its energy is taken back unless the caller rolls back.
  *   certificate_members()
- *       the ids of the devices in groups that have not ended. Since version 4.
+ *       the ids of the devices in groups that have not ended.
  */
 struct bb_certificates {
     size_t size;

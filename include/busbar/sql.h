@@ -16,10 +16,10 @@
  *
  * Requests share the connections, and the host begins and ends their transactions. A module must
  * not send a statement that begins or ends a transaction (BEGIN, COMMIT, ROLLBACK, SAVEPOINT, …) or
- * changes the session (SET, LISTEN, DISCARD, CREATE TEMP, session-level advisory locks, …). The host
- * reads no SQL: it finds most of these by what PostgreSQL answers, after they have run. Then the
- * call fails, bb_failed() answers 500, and the connection is closed. SET LOCAL, SET TRANSACTION,
- * SET CONSTRAINTS, DO, CALL and cursors need bb_transaction().
+ * changes the session (SET, LISTEN, DISCARD, CREATE TEMP, session-level advisory locks, …). The
+ * host reads no SQL: it finds most of these by what PostgreSQL answers, after they have run. Then
+ * the call fails, bb_failed() answers 500, and the connection is closed. SET LOCAL, SET
+ * TRANSACTION, SET CONSTRAINTS, DO, CALL and cursors need bb_transaction().
  *
  * Units and transactions store the reply of a request with Idempotency-Key in the same commit.
  */
@@ -38,7 +38,7 @@ enum bb_sql_flags {
      * totals, exports, large columns. It gets a separate connection, of which each account may use
      * few. Without this flag it would delay the statements that share its batch. */
     BB_SQL_LONG = 2,
-    BB_SQL_KEYED = 4 /* the first half of a struct bb_keyed; since minor 8 */
+    BB_SQL_KEYED = 4 /* the first half of a struct bb_keyed */
 };
 
 struct bb_sql {
@@ -63,7 +63,7 @@ struct bb_sql {
  * request. All requests of an execution see the same snapshot. bb_affected() is not defined; count
  * the rows that RETURNING returns. Units are merged if they have the same statements and different
  * keys (bb_unit()); if a statement of one unit raises an error, all are undone and each is run
- * separately. Since minor 8.
+ * separately.
  */
 struct bb_keyed {
     struct bb_sql one;  /* with BB_SQL_KEYED */
@@ -275,7 +275,7 @@ static inline struct bb_rows *bb_unit_rows(struct bb_request *rq, struct bb_tx *
  * `within` can collect what several events of a transaction have in common and add one statement
  * for all of them. If bb_before() is called after that, because a function of another module raised
  * an event, it returns new bytes, and `last` is called again with them. Returns NULL for a unit,
- * whose statements are sent at once anyway. Since minor 6.
+ * whose statements are sent at once anyway.
  */
 static inline void *bb_before(struct bb_request *rq, struct bb_tx *tx,
                               int (*last)(struct bb_request *, struct bb_tx *, void *), size_t size)

@@ -18,8 +18,6 @@
  * - when the module calls bb_stream_end() or bb_stream_cut().
  *
  * A stream keeps its generation loaded.
- *
- * Since minor 1.
  */
 #ifndef BUSBAR_STREAM_H
 #define BUSBAR_STREAM_H
@@ -50,8 +48,7 @@ struct bb_stream_options {
      * the connection instead, and after a reload only once reload.drain seconds have passed. */
     bool whole;
     /* Sent when nothing else was sent for heartbeat_ms (within half a second), so that the client
-     * and proxies see that the stream is alive: ":\n\n". Static; NULL or 0 ms disables it. Since
-     * minor 11. */
+     * and proxies see that the stream is alive: ":\n\n". Static; NULL or 0 ms disables it. */
     const char *heartbeat;
     int64_t heartbeat_ms;
 };
@@ -110,7 +107,7 @@ static inline void bb_stream_cut(struct bb_host *host, struct bb_stream *stream)
  * published there. A stream may join several topics; joining one twice has no effect. Topics belong
  * to one module in one generation on one host: to reach the streams of all hosts, notify a channel
  * (bb_notify()) and publish when the notification arrives. Returns 0, or -1 if memory ran out. Any
- * thread. Since minor 11.
+ * thread.
  */
 static inline int bb_stream_join(struct bb_host *host, struct bb_stream *stream, const char *topic)
 {
@@ -120,7 +117,7 @@ static inline int bb_stream_join(struct bb_host *host, struct bb_stream *stream,
 /*
  * Queues a chunk on every stream of the topic, as bb_stream_send() does: a stream without room for
  * it is cut, and does not delay the others. The caller keeps its reference. Returns the number of
- * streams that queued the chunk. Any thread; does not wait. Since minor 11.
+ * streams that queued the chunk. Any thread; does not wait.
  */
 static inline size_t bb_stream_publish(struct bb_host *host, const char *topic,
                                        struct bb_chunk *chunk)

@@ -18,8 +18,6 @@
  *
  *     if (!response->status)
  *         return bb_fail_text(rq, response->failed, response->error);
- *
- * Since minor 11.
  */
 #ifndef BUSBAR_UPSTREAM_H
 #define BUSBAR_UPSTREAM_H

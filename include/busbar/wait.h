@@ -28,7 +28,6 @@ static inline int bb_offload(struct bb_request *rq, const char *pool, void (*wor
  * Like bb_offload() on behalf of a subject, such as the account whose password is checked.
  * `subject` is a hash of its name, not 0. All calls for a subject together get the share of the
  * pool that one client gets, and wait in one queue, regardless of the number of client addresses.
- * Since minor 3.
  */
 static inline int bb_offload_for(struct bb_request *rq, const char *pool, uint64_t subject,
                                  void (*work)(void *), void *arg)
@@ -58,7 +57,7 @@ static inline int bb_probe(struct bb_request *rq, enum bb_dependency dependency,
  */
 static inline struct bb_completion *bb_completion(struct bb_request *rq)
 {
-    return rq->api->gate(rq);
+    return rq->api->completion(rq);
 }
 
 /*
@@ -68,7 +67,7 @@ static inline struct bb_completion *bb_completion(struct bb_request *rq)
 static inline int bb_completion_wait(struct bb_request *rq, struct bb_completion *completion,
                                      int64_t timeout_ms)
 {
-    return rq->api->gate_wait(rq, completion, timeout_ms);
+    return rq->api->completion_wait(rq, completion, timeout_ms);
 }
 
 enum bb_redis_type { BB_REDIS_NIL, BB_REDIS_INT, BB_REDIS_TEXT, BB_REDIS_LIST, BB_REDIS_ERROR };

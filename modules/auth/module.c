@@ -415,7 +415,7 @@ static const struct bb_field settings[] = {
 
 static const struct bb_service_descriptor services[] = {
     {.name = "authenticator", .version = 1, .interface = &auth_authenticator},
-    {.name = "accounts", .version = 4, .interface = &auth_accounts},
+    {.name = "accounts", .version = 1, .interface = &auth_accounts},
 };
 
 static const struct bb_need wants[] = {{"conversations", 1}};

@@ -207,7 +207,7 @@ static const struct bb_event_descriptor events[] = {
      .help = "All rows of a bulk upload are done, or it was cancelled."},
 };
 
-static const struct bb_need wants[] = {{BB_BULK_ROWS "*", 1}, {"accounts", 3}};
+static const struct bb_need wants[] = {{BB_BULK_ROWS "*", 1}, {"accounts", 1}};
 static const struct bb_pool pools[] = {{.name = BULK_POOL, .threads = 2, .queue = 256}};
 static const struct bb_job jobs[] = {
     {.name = "bulk.run", .every_s = 1, .run = bulk_run},

@@ -488,14 +488,14 @@ static const struct bb_event_descriptor events[] = {
 
 static const struct bb_certificates certificates = {.size = sizeof(certificates)};
 static const struct bb_service_descriptor services[] = {
-    {.name = "certificates", .version = 4, .interface = &certificates},
+    {.name = "certificates", .version = 1, .interface = &certificates},
 };
 
 static const struct bb_hook hooks[] = {
     {.event = "device.updated", .kind = BB_WITHIN, .within = certificate_recheck},
 };
 
-static const struct bb_need needs[] = {{"accounts", 3}, {"devices", 6}, {"readings", 6}};
+static const struct bb_need needs[] = {{"accounts", 1}, {"devices", 1}, {"readings", 1}};
 
 static const struct bb_job jobs[] = {
     {.name = "certificate.issue", .every_s = 10, .flags = BB_ONCE, .run = certificate_issue},

@@ -266,8 +266,8 @@ static const struct bb_metric metrics[] = {
      .help = "Pages of events that were read once more for live streams that were behind."},
 };
 
-static const struct bb_need needs[] = {{"accounts", 4}};
-static const struct bb_need wants[] = {{"devices", 2}};
+static const struct bb_need needs[] = {{"accounts", 1}};
+static const struct bb_need wants[] = {{"devices", 1}};
 
 static const struct bb_channel channels[] = {{.name = CHAT_CHANNEL, .heard = chat_heard}};
 

@@ -391,7 +391,7 @@ static const struct bb_event_descriptor events[] = {
 };
 
 static const struct bb_service_descriptor services[] = {
-    {.name = "devices", .version = 7, .interface = &device_directory},
+    {.name = "devices", .version = 1, .interface = &device_directory},
     {.name = BB_BULK_ROWS "Devices", .version = 1, .interface = &device_rows},
 };
 static const struct bb_pool pools[] = {
@@ -415,8 +415,8 @@ static const struct bb_command commands[] = {
     {.name = "device sweep", .run = device_command_sweep,
      .help = "Deletes files in the store that no document names."},
 };
-static const struct bb_need needs[] = {{"accounts", 3}};
-static const struct bb_need wants[] = {{"readings", 5}, {"certificates", 4}};
+static const struct bb_need needs[] = {{"accounts", 1}};
+static const struct bb_need wants[] = {{"readings", 1}, {"certificates", 1}};
 
 BB_EXPORT const struct bb_module busbar_module = {
     BB_MODULE_HEAD("device", "1.0.0"),

@@ -281,7 +281,7 @@ static const struct bb_event_descriptor events[] = {
 static const struct bb_readings readings = {.size = sizeof(readings),
                                             .ceiling_wh = reading_ceiling};
 static const struct bb_service_descriptor services[] = {
-    {.name = "readings", .version = 6, .interface = &readings},
+    {.name = "readings", .version = 1, .interface = &readings},
     {.name = BB_BULK_ROWS "Reads", .version = 1, .interface = &reading_rows},
 };
 
@@ -292,9 +292,9 @@ static const struct bb_metric metrics[] = {
      .help = "Readings that were refused: above the plausible ceiling of their device."},
 };
 
-static const struct bb_need needs[] = {{"devices", 7}};
+static const struct bb_need needs[] = {{"devices", 1}};
 
-static const struct bb_need wants[] = {{"certificates", 3}};
+static const struct bb_need wants[] = {{"certificates", 1}};
 
 static const struct bb_job jobs[] = {
     {.name = "reading.partitions", .every_s = 86400, .flags = BB_ONCE, .run = reading_partitions},

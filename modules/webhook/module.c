@@ -306,7 +306,7 @@ static const struct bb_hook hooks[] = {
     {.event = "*", .kind = BB_WITHIN, .within = webhook_within},
 };
 
-static const struct bb_need needs[] = {{"accounts", 2}};
+static const struct bb_need needs[] = {{"accounts", 1}};
 
 static const struct bb_field ping_payload[] = {
     {.name = "event", .type = BB_TEXT, .flags = BB_REQUIRED, .example = WEBHOOK_PING,
@@ -315,8 +315,8 @@ static const struct bb_field ping_payload[] = {
      .help = "When the test was called.", .example = "2026-04-01T12:00:00.000Z"},
 };
 
-/* It is never raised on the bus: webhook_test() sends it without a subscription. */
-static const struct bb_event_face events[] = {
+/* It is never raised on the bus: webhook_test() sends it, and nobody subscribes to it. */
+static const struct bb_event_descriptor events[] = {
     {.name = WEBHOOK_PING, .version = 1, .payload = BB_TABLE(ping_payload),
      .help = "A test of the webhook, sent by `POST /api/chat/webhooks/{id}/test` alone."},
 };

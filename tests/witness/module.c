@@ -121,7 +121,7 @@ static const struct bb_route routes[] = {
      .query = BB_TABLE(query)},
 };
 
-static const struct bb_event_face events[] = {
+static const struct bb_event_descriptor events[] = {
     {"witness.made", 1, BB_TABLE(body), "A row was made."}};
 static const struct bb_hook hooks[] = {
     {.event = "witness.made", .kind = BB_WITHIN, .within = before},

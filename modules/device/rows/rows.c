@@ -163,18 +163,16 @@ static int read_row(struct bb_request *rq, const struct bb_bulk_job *job, struct
     return 0;
 }
 
-/*
- * Waiting for a gate that is already open parks the fiber until the loop's next turn. Without
- * memory for a gate it does not park, and other fibers wait.
- */
+/* Waiting for a completion that is signalled already parks until the loop's next turn. Without
+ * memory for one, the other requests wait. */
 void device_rows_pause(struct bb_request *rq, size_t done)
 {
-    struct bb_gate *gate = done % IN_A_ROW ? NULL : bb_gate(rq);
+    struct bb_completion *completion = done % IN_A_ROW ? NULL : bb_completion(rq);
 
-    if (!gate)
+    if (!completion)
         return;
-    bb_gate_open(rq->host, gate);
-    bb_gate_wait(rq, gate, WAIT_MS);
+    bb_completion_signal(rq->host, completion);
+    bb_completion_wait(rq, completion, WAIT_MS);
 }
 
 /* Reports which names are taken, and returns all names as the database folds them. */

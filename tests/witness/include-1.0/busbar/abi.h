@@ -1,37 +1,21 @@
-/*
- * The binary contract between the host and a module.
- *
- * Every struct that crosses the border begins with its own size, and every table carries the
- * stride of its rows. Both only ever grow at the end, so a module built against an older header
- * keeps loading: the host reads what the module knew and takes zero for the rest. The major
- * version must match; the host's minor must be at least the module's.
- */
 #ifndef BUSBAR_ABI_H
-#define BUSBAR_ABI_H
-
+#define BUSBAR_ABI_H 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
 #define BB_ABI_MAJOR 1
 #define BB_ABI_MINOR 0
-
-/* A table of equal rows. `stride` is the size of a row as the module's compiler saw it. */
 struct bb_table {
     const void *rows;
     size_t count;
     size_t stride;
 };
-
-/* The table over a static array: .routes = BB_TABLE(routes) */
-#define BB_TABLE(array)                                                                            \
-    {                                                                                              \
-        (array), sizeof(array) / sizeof((array)[0]), sizeof((array)[0])                            \
+#define BB_TABLE(array) \
+    { \
+        (array), sizeof(array) / sizeof((array)[0]), sizeof((array)[0]) \
     }
-
-/* The one symbol that a module exports; modules are built with hidden visibility. */
+#define BB_CONTAINER_OF(pointer,type,member) \
+    ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 #define BB_EXPORT __attribute__((visibility("default")))
-
-#define BB_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
-
+#define BB_PRINTF(fmt,first) __attribute__((format(printf, fmt, first)))
 #endif

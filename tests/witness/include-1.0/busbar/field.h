@@ -1,46 +1,56 @@
-/*
- * Field tables: one definition of what a value may be. The same row validates a JSON body, a
- * query, a path segment, a setting or a command's option, words the error, and documents the field.
- */
 #ifndef BUSBAR_FIELD_H
-#define BUSBAR_FIELD_H
-
+#define BUSBAR_FIELD_H 
 #include <busbar/abi.h>
-
 enum bb_type {
-    BB_TEXT = 1, /* string; min and max count characters (code points) */
-    BB_EMAIL,    /* e-mail address, at most 254 bytes; handed over trimmed and in lower case */
-    BB_UUID,     /* 8-4-4-4-12 hexadecimal digits; handed over in lower case */
-    BB_INT,      /* whole number in min..max (both 0: any int64) */
-    BB_NUMBER,   /* finite number in min..max (both 0: any) */
+    BB_TEXT = 1,
+    BB_EMAIL,
+    BB_UUID,
+    BB_INT,
+    BB_NUMBER,
     BB_BOOL,
-    BB_TIME,   /* ISO 8601 date-time with offset or Z, or a date */
-    BB_CHOICE, /* one of `choices`, compared exactly */
-    BB_OBJECT, /* object; `fields` says which members (no fields: any, kept as sent) */
-    BB_LIST,   /* array; min and max count items; `fields`, if given, has one row: the item's */
-    BB_ANY     /* any JSON value */
+    BB_TIME,
+    BB_CHOICE,
+    BB_OBJECT,
+    BB_LIST,
+    BB_ANY
 };
-
 enum bb_field_flags {
-    BB_REQUIRED = 1,    /* absent: "is required" */
-    BB_NULLABLE = 2,    /* JSON null is taken as absent (and handed over as absent) */
-    BB_NOT_BLANK = 4,   /* text: something besides white space */
-    BB_SECRET = 8,      /* never logged, never echoed in an error */
-    BB_RELOADABLE = 16, /* settings: may change in a reload (all of a module's may by default) */
-    BB_RESTART = 32     /* settings: a reload that changes it is refused */
+    BB_REQUIRED = 1,
+    BB_NULLABLE = 2,
+    BB_NOT_BLANK = 4,
+    BB_SECRET = 8,
+    BB_RELOADABLE = 16,
+    BB_RESTART = 32,
+    BB_AS_SENT = 64,
+    BB_VERBATIM = 128,
+    BB_NAME = 256,
+    BB_EMPTY = 512,
+    BB_NFKC = 1024,
+    BB_MILLISECONDS = 2048,
+    BB_SECONDS = 4096,
+    BB_MINUTES = 8192,
+    BB_HOURS = 16384,
+    BB_DAYS = 32768,
+    BB_CLEARS = 65536
 };
-
+struct bb_bind {
+    uint32_t offset, size;
+};
+#define BB_BIND(type,member) \
+    { \
+        offsetof(type, member), sizeof(((type *)0)->member) \
+    }
 struct bb_field {
     const char *name;
     enum bb_type type;
-    unsigned flags;             /* enum bb_field_flags */
-    int64_t min, max;           /* both 0: no bound but the type's own */
-    const char *const *choices; /* BB_CHOICE: NULL-terminated */
-    struct bb_table fields;     /* BB_OBJECT, BB_LIST: struct bb_field */
-    const char *alias;          /* another name that clients may use, or NULL */
-    const char *fallback;       /* settings and options: the default, as text; NULL: none */
-    const char *help;           /* one sentence for the reference */
-    const char *example;        /* for the reference, or NULL */
+    unsigned flags;
+    int64_t min, max;
+    const char *const *choices;
+    struct bb_table fields;
+    const char *alias;
+    const char *fallback;
+    const char *help;
+    const char *example;
+    struct bb_bind bind;
 };
-
 #endif

@@ -1,173 +1,157 @@
-/*
- * The module's handle: one for each module in each generation, valid from `open` until `close`
- * returns. Every function may be called from any thread of the host unless it says otherwise.
- */
 #ifndef BUSBAR_HOST_H
-#define BUSBAR_HOST_H
-
+#define BUSBAR_HOST_H 
 #include <busbar/api.h>
-
 struct bb_host {
     size_t size;
     const struct bb_api *api;
     const struct bb_module *module;
-    void *state; /* what `open` returned */
+    void *state;
 };
-
-/* Zeroed memory that lives as long as the generation; NULL when there is none. Only in `open`. */
 static inline void *bb_host_alloc(struct bb_host *host, size_t size)
 {
     return host->api->host_alloc(host, size);
 }
-
-/*
- * A setting of the module's own section, by the name in its table: its value or its default.
- * Text is borrowed and lives as long as the generation. Asking for an undeclared name aborts: it
- * is a mistake in the module, found by its first test.
- */
 static inline const char *bb_setting_text(struct bb_host *host, const char *name)
 {
     return host->api->setting_text(host, name);
 }
-
-/* BB_INT and BB_BOOL (0 or 1). */
 static inline int64_t bb_setting_int(struct bb_host *host, const char *name)
 {
     return host->api->setting_int(host, name);
 }
-
 static inline double bb_setting_number(struct bb_host *host, const char *name)
 {
     return host->api->setting_number(host, name);
 }
-
-/* BB_LIST and BB_OBJECT, borrowed; NULL if absent. */
 static inline json_t *bb_setting_json(struct bb_host *host, const char *name)
 {
     return host->api->setting_json(host, name);
 }
-
-/* Says why `open` fails: `return bb_open_fail(host, "…")`. Always returns -1. */
+static inline const void *bb_settings(struct bb_host *host)
+{
+    return host->api->settings(host);
+}
 BB_PRINTF(2, 3)
 static inline int bb_open_fail(struct bb_host *host, const char *format, ...)
 {
     va_list args;
-
     va_start(args, format);
     int failed = host->api->open_fail(host, format, args);
     va_end(args);
     return failed;
 }
-
-/* A service of another module of the same generation: its interface and the provider's state. */
+static inline int bb_open_fail_text(struct bb_host *host, const char *text)
+{
+    return host->api->open_fail_text(host, text);
+}
 struct bb_service {
-    const void *interface; /* cast to the interface of the service's header; NULL if not given */
+    const void *interface;
     void *state;
 };
-
-/* A service named in `needs`; the provider has been opened before. */
 static inline struct bb_service bb_service(struct bb_host *host, const char *name)
 {
     return host->api->service(host, name);
 }
-
-/* A line in the log. Text from outside is escaped by the host. No secrets, no message texts. */
+struct bb_given {
+    size_t size;
+    const char *name;
+    unsigned version;
+    const void *interface;
+    struct bb_host *host;
+};
+static inline bool bb_service_at(struct bb_host *host, const char *kind, size_t index,
+                                 struct bb_given *given)
+{
+    return host->api->service_at(host, kind, index, given);
+}
 BB_PRINTF(3, 4)
 static inline void bb_host_log(struct bb_host *host, enum bb_level level, const char *format, ...)
 {
     va_list args;
-
     va_start(args, format);
     host->api->host_log(host, level, format, args);
     va_end(args);
 }
-
-/*
- * For how many milliseconds from now what was heard on channels is still known to be complete: the
- * host asks PostgreSQL several times a second, and every notification committed before the question
- * was sent has been heard when the answer is here. 0 or less: not known; look in the database.
- */
+static inline void bb_host_log_text(struct bb_host *host, enum bb_level level, const char *text)
+{
+    host->api->host_log_text(host, level, text);
+}
 static inline int64_t bb_signals_fresh_ms(struct bb_host *host)
 {
     return host->api->signals_fresh_ms(host);
 }
-
-/* A worker's place; valid while its function runs. */
-struct bb_seat {
+struct bb_worker_context {
     size_t size;
     struct bb_host *host;
-    int wake_fd; /* an eventfd: readable after bb_wake() and when stopping; read it empty */
+    int wake_fd;
 };
-
-/* Whether the worker is to return. */
-static inline bool bb_stopping(struct bb_seat *seat)
+static inline bool bb_stopping(struct bb_worker_context *context)
 {
-    return seat->host->api->stopping(seat);
+    return context->host->api->stopping(context);
 }
-
-/* Makes the wake_fd of a worker readable. Any thread; no effect while it does not run. */
+static inline int64_t bb_leave_ms(struct bb_worker_context *context)
+{
+    return context->host->api->leave_ms(context);
+}
+static inline bool bb_drained(struct bb_worker_context *context)
+{
+    return context->host->api->drained(context);
+}
+static inline bool bb_superseded(struct bb_host *host)
+{
+    return host->api->superseded(host);
+}
 static inline void bb_wake(struct bb_host *host, const char *worker)
 {
     host->api->wake(host, worker);
 }
-
-/*
- * Runs work(rq, arg) as a request on a loop of the host, soon; any thread. 0; or -1 when memory ran
- * out or the host is stopping: then work is not called, and arg is still the caller's.
- */
 static inline int bb_run(struct bb_host *host, void (*work)(struct bb_request *rq, void *arg),
                          void *arg)
 {
     return host->api->run(host, work, arg);
 }
-
-/* The names of all events that the loaded modules declare; after `open`. Returns how many. */
+static inline int bb_run_then(struct bb_host *host, void (*work)(struct bb_request *rq, void *arg),
+                              void (*then)(void *arg, bool whole), void *arg)
+{
+    return host->api->run_then(host, work, then, arg);
+}
 static inline size_t bb_event_names(struct bb_host *host, const char *const **names)
 {
     return host->api->event_names(host, names);
 }
-
-/* Opens a gate (request.h); any thread, exactly once for each gate. The gate must not be used
- * after. */
-static inline void bb_gate_open(struct bb_host *host, struct bb_gate *gate)
+static inline const struct bb_module *bb_module_at(struct bb_host *host, size_t index)
 {
-    host->api->gate_open(gate);
+    return host->api->module_at(host, index);
 }
-
-/* Milliseconds of the monotonic clock. */
+static inline void bb_completion_signal(struct bb_host *host, struct bb_completion *completion)
+{
+    host->api->completion_signal(completion);
+}
+static inline void bb_metric_add(struct bb_host *host, size_t metric, size_t value, uint64_t by)
+{
+    host->api->metric_add(host, metric, value, by);
+}
 static inline int64_t bb_now_ms(struct bb_host *host)
 {
     return host->api->now_ms();
 }
-
-/* Milliseconds since 1970-01-01T00:00:00Z. */
 static inline int64_t bb_wall_ms(struct bb_host *host)
 {
     return host->api->wall_ms();
 }
-
-/* Cryptographically strong random bytes. 0, or -1. */
 static inline int bb_random(struct bb_host *host, void *bytes, size_t length)
 {
     (void)host;
     return host->api->random_bytes(bytes, length);
 }
-
-/*
- * Encrypts under the newest key of `secrets.keys` (AES-256-GCM); `purpose` is bound to the result,
- * which opens only under the same purpose. *sealed is given: free() it. 0, or -1.
- */
 static inline int bb_seal(struct bb_host *host, const void *plain, size_t length,
                           const char *purpose, unsigned char **sealed, size_t *sealed_length)
 {
     return host->api->seal(host, plain, length, purpose, sealed, sealed_length);
 }
-
-/* The reverse; any of the configured keys. *plain is given, with a NUL behind it. 0, or -1. */
 static inline int bb_unseal(struct bb_host *host, const void *sealed, size_t length,
                             const char *purpose, unsigned char **plain, size_t *plain_length)
 {
     return host->api->unseal(host, sealed, length, purpose, plain, plain_length);
 }
-
 #endif

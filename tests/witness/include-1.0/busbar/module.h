@@ -1,168 +1,150 @@
-/*
- * A module's face: one exported const symbol of tables. There are no register calls, so the host
- * knows everything a module brings without running a line of it, and nothing can be forgotten when
- * a generation ends.
- *
- *     BB_EXPORT const struct bb_module busbar_module = {
- *         BB_MODULE_HEAD("hello", "1.0.0"),
- *         .routes = BB_TABLE(routes),
- *     };
- *
- * The four verbs follow a reload: `open` builds the state of one generation (it may fail and has no
- * effect outside), `start` says that this generation is live, `quiesce` that it is superseded,
- * `close` that its last holder has gone. All four run on a thread of the host, never two at a time
- * for one state. A module keeps no mutable statics and starts no threads.
- */
 #ifndef BUSBAR_MODULE_H
-#define BUSBAR_MODULE_H
-
+#define BUSBAR_MODULE_H 
 #include <busbar/abi.h>
 #include <busbar/field.h>
+#include <busbar/metric.h>
 #include <busbar/principal.h>
-
-struct bb_host;    /* the module's handle, one per generation and module (host.h) */
-struct bb_request; /* one piece of work on a fiber (request.h) */
-struct bb_tx;      /* a transaction (sql.h) */
-struct bb_event;   /* a raised event (event.h) */
-struct bb_seat;    /* a worker's place (host.h) */
-
+struct bb_host;
+struct bb_request;
+struct bb_tx;
+struct bb_event;
+struct bb_worker_context;
 enum bb_route_flags {
-    BB_CREATES = 1,     /* honours Idempotency-Key */
-    BB_NO_BODY = 2,     /* needs no field: an empty body is fine, whatever its content type */
-    BB_FORM_TOO = 4,    /* the body may also be application/x-www-form-urlencoded */
-    BB_OAUTH_ERRORS = 8 /* error bodies carry `error` and `error_description` of RFC 6749 too */
+    BB_CREATES = 1,
+    BB_NO_BODY = 2,
+    BB_FORM_TOO = 4,
+    BB_OAUTH_ERRORS = 8,
+    BB_INSIDE = 16,
+    BB_KEEP_OTHERS = 32,
+    BB_REPLY_IN_503 = 64
 };
-
-struct bb_route {
-    const char *method;                    /* "GET", "POST", "PUT", "PATCH", "DELETE" */
-    const char *path;                      /* "/api/chat/chain/:headUuid" */
-    unsigned roles;                        /* enum bb_role; never 0, BB_ANYONE must be written */
-    int (*handler)(struct bb_request *rq); /* straight-line code on a fiber; see request.h */
-    struct bb_table segments;              /* struct bb_field: a row for each :name of the path */
-    struct bb_table query;                 /* struct bb_field */
-    struct bb_table body;                  /* struct bb_field; the body is a JSON object */
-    struct bb_table reply; /* struct bb_field of the success body, for the reference */
-    size_t body_max;       /* bytes; 0: the setting http.max_body */
-    unsigned deadline_ms;  /* 0: the setting http.deadline */
-    unsigned flags;        /* enum bb_route_flags */
-    int success;           /* status of success, for the reference (0: 200) */
-    const char *help;      /* one sentence for the reference */
-    size_t values_max;     /* members and items in a JSON body; 0: 12,000 */
+enum bb_part_kind {
+    BB_PART_FIELDS = 1,
+    BB_PART_FILES
 };
-
-/* An event that this module raises. Payload fields are those of its JSON object. */
-struct bb_event_face {
-    const char *name; /* "message.new" */
-    unsigned version;
-    struct bb_table payload; /* struct bb_field */
+enum {
+    BB_FILES_MAX = 100
+};
+struct bb_part {
+    const char *name;
+    enum bb_part_kind kind;
+    unsigned flags;
+    unsigned count_max;
+    size_t bytes_max;
     const char *help;
 };
-
+struct bb_route {
+    const char *method;
+    const char *path;
+    unsigned roles;
+    int (*handler)(struct bb_request *rq);
+    struct bb_table segments;
+    struct bb_table query;
+    struct bb_table body;
+    struct bb_table reply;
+    size_t body_max;
+    unsigned deadline_ms;
+    unsigned flags;
+    int success;
+    const char *help;
+    size_t values_max;
+    struct bb_table parts;
+    size_t files_max;
+    const char *files_in;
+    const char *files_pool;
+    void (*files_failed)(struct bb_host *host);
+    const char *reply_type;
+    const int *errors;
+};
+struct bb_event_descriptor {
+    const char *name;
+    unsigned version;
+    struct bb_table payload;
+    const char *help;
+};
 enum bb_hook_kind { BB_WITHIN = 1, BB_COMMITTED };
-
-/*
- * A hook on an event of whatever module. Exactly one of the two functions is set.
- * within: in the publisher's transaction; adds statements with bb_add(); returns 0, or -1 to veto
- *   after bb_fail(). It must not wait: no query, no offload.
- * committed: on a fiber of its own after the commit, with a copy of the event.
- */
 struct bb_hook {
-    const char *event; /* name, or "*" for every event */
+    const char *event;
     enum bb_hook_kind kind;
     int (*within)(struct bb_request *rq, struct bb_tx *tx, const struct bb_event *event,
                   void *state);
     void (*committed)(struct bb_request *rq, const struct bb_event *event);
 };
-
-/* A service given to other modules: an interface (a const struct of functions) and its state. */
-struct bb_service_face {
-    const char *name; /* "authenticator" */
+struct bb_service_descriptor {
+    const char *name;
     unsigned version;
-    const void *interface; /* a struct that begins with its size; its functions take the state */
+    const void *interface;
 };
-
 struct bb_need {
     const char *service;
-    unsigned version; /* at least */
+    unsigned version;
 };
-
-/*
- * A channel of PostgreSQL's NOTIFY. `heard` runs on a loop and must not wait; payload is borrowed,
- * and NULL after a time in which notifications may have been missed: anything may have changed.
- */
 struct bb_channel {
-    const char *name; /* an SQL identifier */
+    const char *name;
     void (*heard)(void *state, const char *payload);
 };
-
-enum bb_job_flags { BB_ONCE = 1 /* one run at a time in the whole cluster, by advisory lock */ };
-
-/* A periodic job, run on a fiber while the generation is live. */
+enum bb_job_flags { BB_ONCE = 1 };
 struct bb_job {
     const char *name;
     unsigned every_s;
     unsigned flags;
     void (*run)(struct bb_request *rq);
 };
-
-/* A pool of threads for functions that block or burn the processor; see bb_offload(). */
 struct bb_pool {
     const char *name;
     unsigned threads;
-    unsigned queue; /* waiting calls at most; more are refused */
-    int nice;       /* added to the threads' niceness, so that they do not delay the loops */
+    unsigned queue;
+    int nice;
 };
-
-/*
- * A thread of the module's own, made and joined by the host: an event loop that must not share one
- * of the host's (sending webhooks). It runs from `start` to `quiesce`, touches the database only
- * through bb_run(), and returns soon once bb_stopping() is true.
- */
 struct bb_worker {
     const char *name;
-    void (*run)(struct bb_seat *seat);
+    void (*run)(struct bb_worker_context *context);
 };
-
-/*
- * A command of the program: `busbar user add --email …`. Runs on a fiber with the configuration
- * loaded and no listener; prints with bb_print(); returns the exit status.
- * Secret options are read from the environment (BUSBAR_<NAME>) or standard input, never from argv.
- */
+enum bb_command_flag {
+    BB_COMMAND_LONG = 1
+};
 struct bb_command {
-    const char *name;        /* "user add" */
-    struct bb_table options; /* struct bb_field; handed over like a body */
+    const char *name;
+    struct bb_table options;
     int (*run)(struct bb_request *rq);
     const char *help;
+    unsigned flags;
 };
-
+enum bb_module_flag {
+    BB_MODULE_SEALS = 1
+};
 struct bb_module {
     size_t size;
     unsigned abi_major, abi_minor;
-    const char *name; /* also the name of its section of settings */
+    const char *name;
     const char *version;
-    const char *schema;       /* text of schema.sql: steps "-- step 1: title"; or NULL */
-    struct bb_table settings; /* struct bb_field */
-    struct bb_table routes;   /* struct bb_route */
-    struct bb_table events;   /* struct bb_event_face */
-    struct bb_table hooks;    /* struct bb_hook */
-    struct bb_table services; /* struct bb_service_face */
-    struct bb_table needs;    /* struct bb_need */
-    struct bb_table channels; /* struct bb_channel */
-    struct bb_table jobs;     /* struct bb_job */
-    struct bb_table pools;    /* struct bb_pool */
-    struct bb_table workers;  /* struct bb_worker */
-    struct bb_table commands; /* struct bb_command */
-    int (*open)(struct bb_host *host, void **state); /* 0, or -1 after bb_open_fail() */
+    const char *schema;
+    struct bb_table settings;
+    struct bb_table routes;
+    struct bb_table events;
+    struct bb_table hooks;
+    struct bb_table services;
+    struct bb_table needs;
+    struct bb_table channels;
+    struct bb_table jobs;
+    struct bb_table pools;
+    struct bb_table workers;
+    struct bb_table commands;
+    int (*open)(struct bb_host *host, void **state);
     void (*start)(struct bb_host *host, void *state);
     void (*quiesce)(struct bb_host *host, void *state);
     void (*close)(struct bb_host *host, void *state);
+    struct bb_table metrics;
+    struct bb_table wants;
+    unsigned flags;
+    const char *help;
+    size_t settings_size;
 };
-
-#define BB_MODULE_HEAD(module_name, module_version)                                                \
-    .size = sizeof(struct bb_module), .abi_major = BB_ABI_MAJOR, .abi_minor = BB_ABI_MINOR,        \
+#define BB_MODULE_HEAD(module_name,module_version) \
+    .size = sizeof(struct bb_module), .abi_major = BB_ABI_MAJOR, .abi_minor = BB_ABI_MINOR, \
     .name = (module_name), .version = (module_version)
-
-/* The name of the exported symbol. */
 #define BB_MODULE_SYMBOL "busbar_module"
-
+#ifdef __cplusplus
+extern "C" BB_EXPORT const struct bb_module busbar_module;
+#endif
 #endif

@@ -1,13 +1,6 @@
-/*
- * Who calls: the account behind a bearer token. Filled by the module that gives the service
- * "authenticator"; lives as long as the request.
- */
 #ifndef BUSBAR_PRINCIPAL_H
-#define BUSBAR_PRINCIPAL_H
-
+#define BUSBAR_PRINCIPAL_H 
 #include <busbar/abi.h>
-
-/* Roles are bits, so that a route names several. */
 enum bb_role {
     BB_ROLE_ADMIN = 1,
     BB_ROLE_ORGANIZATION_ADMIN = 2,
@@ -15,20 +8,38 @@ enum bb_role {
     BB_ROLE_BUYER = 8,
     BB_ROLE_USER = 16,
     BB_ROLE_API_USER = 32,
-    BB_ANY_ROLE = 63,   /* every active account */
-    BB_ANYONE = 1 << 30 /* public: no token is looked at */
+    BB_ANY_ROLE = 63,
+    BB_ANYONE = 1 << 30
 };
-
+static inline const char *bb_role_name(unsigned role)
+{
+    switch (role) {
+    case BB_ROLE_ADMIN:
+        return "Admin";
+    case BB_ROLE_ORGANIZATION_ADMIN:
+        return "OrganizationAdmin";
+    case BB_ROLE_DEVICE_OWNER:
+        return "DeviceOwner";
+    case BB_ROLE_BUYER:
+        return "Buyer";
+    case BB_ROLE_USER:
+        return "User";
+    case BB_ROLE_API_USER:
+        return "ApiUser";
+    default:
+        return NULL;
+    }
+}
 struct bb_principal {
     size_t size;
-    int64_t account;              /* id of the account */
-    const char *email;            /* in lower case */
-    unsigned role;                /* one bit of enum bb_role */
-    bool client;                  /* token of an API client (client credentials), not a session */
-    int64_t organisation;         /* the account's own organisation, 0: none */
-    const int64_t *organisations; /* all it may act in: the own one and those an ApiUser owns */
+    int64_t account;
+    const char *email;
+    unsigned role;
+    bool client;
+    int64_t organisation;
+    const int64_t *organisations;
     size_t organisation_count;
-    const char *session; /* jti of the token */
+    const char *session;
+    int64_t approved_ms;
 };
-
 #endif

@@ -1,250 +1,155 @@
-/*
- * A request: one piece of work on a fiber of one event loop. An HTTP request, a job's run, a
- * command and a committed hook are all requests; those that are not HTTP have no segments, query
- * or principal, and what they reply is ignored.
- *
- * Code is straight-line: bb_query(), bb_commit(), bb_offload(), bb_redis() and whatever calls them
- * park the fiber, and the loop goes on with others. Between such calls nothing else runs on this
- * loop, so keep it short: nothing may block (that is what bb_offload() is for). A fiber's stack is
- * 64 KiB: no large arrays, no recursion over input.
- *
- * Memory: bb_alloc() and everything that a wrapper here returns lives until the request has been
- * answered, unless it says otherwise. All functions are for the request's own fiber only.
- */
 #ifndef BUSBAR_REQUEST_H
-#define BUSBAR_REQUEST_H
-
+#define BUSBAR_REQUEST_H 
 #include <busbar/host.h>
-
 struct bb_request {
     size_t size;
     const struct bb_api *api;
-    struct bb_host *host;                 /* of the module whose code runs */
-    void *state;                          /* host->state */
-    const struct bb_principal *principal; /* NULL: public route, job, hook, command */
+    struct bb_host *host;
+    void *state;
+    const struct bb_principal *principal;
 };
-
-/* Zeroed memory. Never NULL: a request that is out of memory ends with 503. */
 static inline void *bb_alloc(struct bb_request *rq, size_t size)
 {
     return rq->api->alloc(rq, size);
 }
-
 BB_PRINTF(2, 3)
 static inline char *bb_format(struct bb_request *rq, const char *format, ...)
 {
     va_list args;
-
     va_start(args, format);
     char *text = rq->api->vformat(rq, format, args);
     va_end(args);
     return text;
 }
-
-/* Calls undo(arg) when the request ends, whichever way; last deferred, first undone. */
 static inline void bb_defer(struct bb_request *rq, void (*undo)(void *), void *arg)
 {
     rq->api->defer(rq, undo, arg);
 }
-
-/* A declared segment of the path, decoded and checked. Never NULL. */
+static inline int bb_scratch(struct bb_request *rq, int (*work)(struct bb_request *rq, void *arg),
+                             void *arg)
+{
+    return rq->api->scratch(rq, work, arg);
+}
 static inline const char *bb_segment(struct bb_request *rq, const char *name)
 {
     return rq->api->segment(rq, name);
 }
-
 static inline int64_t bb_segment_int(struct bb_request *rq, const char *name)
 {
     return rq->api->segment_int(rq, name);
 }
-
-/* A declared parameter of the query, decoded and checked; NULL if absent. */
 static inline const char *bb_arg(struct bb_request *rq, const char *name)
 {
     return rq->api->arg(rq, name);
 }
-
 static inline int64_t bb_arg_int(struct bb_request *rq, const char *name, int64_t absent)
 {
     return rq->api->arg_int(rq, name, absent);
 }
-
-/* The checked body (a command's options, too): an object of declared fields only. Borrowed. */
 static inline json_t *bb_body(struct bb_request *rq)
 {
     return rq->api->body(rq);
 }
-
-/* A string of the body; NULL if absent. Borrowed. */
+static inline int64_t bb_given_int(struct bb_request *rq, const char *name, int64_t absent)
+{
+    const json_t *given = json_object_get(bb_body(rq), name);
+    return json_is_integer(given) ? json_integer_value(given) : bb_arg_int(rq, name, absent);
+}
 static inline const char *bb_text(struct bb_request *rq, const char *name)
 {
     return json_string_value(json_object_get(bb_body(rq), name));
 }
-
-/* A header of the request by any case of its name; NULL if absent. Authorization is never shown. */
+struct bb_file {
+    size_t size;
+    const char *part;
+    const char *name;
+    const char *path;
+    const char *sha256;
+    int64_t length;
+};
+static inline const struct bb_file *bb_file(struct bb_request *rq, size_t index)
+{
+    return rq->api->file(rq, index);
+}
 static inline const char *bb_header(struct bb_request *rq, const char *name)
 {
     return rq->api->header(rq, name);
 }
-
-/* The client's address as text, through the trusted proxies. Never NULL. */
+static inline const char *bb_traceparent(struct bb_request *rq)
+{
+    return rq->api->header(rq, "traceparent");
+}
 static inline const char *bb_client_address(struct bb_request *rq)
 {
     return rq->api->client_address(rq);
 }
-
-/* Answers. `json` is taken (NULL: no body). Returns the status: `return bb_reply(rq, 200, json)`.
- */
-static inline int bb_reply(struct bb_request *rq, int status, json_t *json)
+static inline char *bb_metrics(struct bb_request *rq, size_t *length)
 {
-    return rq->api->reply(rq, status, json);
+    return rq->api->metrics(rq, length);
 }
-
-/*
- * Answers with the error body of the service; returns the status. 403 without text: "Forbidden".
- * A 409 gets "success": false.
- */
-BB_PRINTF(3, 4)
-static inline int bb_fail(struct bb_request *rq, int status, const char *format, ...)
+static inline json_t *bb_check(struct bb_request *rq, const struct bb_table *fields, json_t *object,
+                               json_t *errors)
 {
-    va_list args;
-
-    va_start(args, format);
-    int answered = rq->api->vfail(rq, status, format, args);
-    va_end(args);
-    return answered;
+    return rq->api->check(rq, fields, object, errors);
 }
-
-/* A 400 that names a field: {"errors":[{"field":…,"problem":…}]}. */
-BB_PRINTF(3, 4)
-static inline int bb_invalid(struct bb_request *rq, const char *field, const char *problem, ...)
-{
-    va_list args;
-
-    va_start(args, problem);
-    int answered = rq->api->vinvalid(rq, field, problem, args);
-    va_end(args);
-    return answered;
-}
-
-/*
- * Answers for the call that just failed (a query, a commit, an offload, Redis): 503 with
- * Retry-After where trying again helps, 409 for a unique violation, 500 otherwise.
- */
-static inline int bb_failed(struct bb_request *rq)
-{
-    return rq->api->failed(rq);
-}
-
-/* Adds a header to the answer. 0, or -1 where the name or value is not fit for one. */
-static inline int bb_reply_header(struct bb_request *rq, const char *name, const char *value)
-{
-    return rq->api->reply_header(rq, name, value);
-}
-
-/* Adds Link: <this target with after=cursor>; rel="next". */
-static inline int bb_reply_next(struct bb_request *rq, const char *cursor)
-{
-    return rq->api->reply_next(rq, cursor);
-}
-
 BB_PRINTF(3, 4)
 static inline void bb_log(struct bb_request *rq, enum bb_level level, const char *format, ...)
 {
     va_list args;
-
     va_start(args, format);
     rq->api->log(rq, level, format, args);
     va_end(args);
 }
-
-/* Commands: text for standard output. */
+static inline void bb_log_text(struct bb_request *rq, enum bb_level level, const char *text)
+{
+    rq->api->log_text(rq, level, text);
+}
 BB_PRINTF(2, 3)
 static inline void bb_print(struct bb_request *rq, const char *format, ...)
 {
     va_list args;
-
     va_start(args, format);
     rq->api->vprint(rq, format, args);
     va_end(args);
 }
-
-/*
- * Runs work(arg) on a thread of a pool that the module declared, and waits for it. `arg` may lie on
- * the fiber's stack. 0; or -1 when the pool's queue is full or the deadline passed before it began
- * (bb_failed() answers 503). `work` must touch nothing but its argument.
- */
-static inline int bb_offload(struct bb_request *rq, const char *pool, void (*work)(void *),
-                             void *arg)
+static inline void bb_print_text(struct bb_request *rq, const char *text)
 {
-    return rq->api->offload(rq, pool, work, arg);
+    rq->api->print_text(rq, text);
 }
-
-/*
- * Whether a dependency gave a sign of life within the last second. The host asks several times a
- * second, beside the connections of the requests, so nobody waits and nothing can be flooded.
- * 0 with *latency_ms; -1: down; 1: none is configured.
- */
-static inline int bb_probe(struct bb_request *rq, enum bb_dependency dependency,
-                           int64_t *latency_ms)
+static inline void bb_again(struct bb_request *rq)
 {
-    return rq->api->probe(rq, dependency, latency_ms);
+    rq->api->again(rq);
 }
-
-/* JSON as the host writes it in answers: bytes of *length, and a NUL behind them. */
-static inline char *bb_json(struct bb_request *rq, const json_t *json, size_t *length)
+static inline int bb_call_as(struct bb_request *rq, struct bb_host *giver,
+                             int (*work)(struct bb_request *rq, void *arg), void *arg)
 {
-    return rq->api->json(rq, json, length);
+    return rq->api->call_as(rq, giver, work, arg);
 }
-
-/*
- * A gate: something that another thread will finish. Whoever was given the gate must open it with
- * bb_gate_open(), whether the request still waits or not. NULL: out of memory.
- */
-static inline struct bb_gate *bb_gate(struct bb_request *rq)
+static inline const char *bb_standstill(struct bb_request *rq)
 {
-    return rq->api->gate(rq);
+    return rq->api->standstill(rq);
 }
-
-/*
- * Waits until the gate is opened: 0; or -1 after timeout_ms or at the deadline. Once for each gate.
- */
-static inline int bb_gate_wait(struct bb_request *rq, struct bb_gate *gate, int64_t timeout_ms)
+static inline const char *bb_pause_reason(struct bb_request *rq)
 {
-    return rq->api->gate_wait(rq, gate, timeout_ms);
+    return rq->api->pause_reason(rq);
 }
-
-enum bb_redis_type { BB_REDIS_NIL, BB_REDIS_INT, BB_REDIS_TEXT, BB_REDIS_LIST, BB_REDIS_ERROR };
-
-struct bb_redis_reply {
-    enum bb_redis_type type;
-    int64_t integer;
-    const char *text;
-    size_t length;
-    const struct bb_redis_reply *items;
-    size_t count;
-};
-
-/*
- * A command to Redis: argc arguments, lengths NULL for NUL-terminated ones. NULL while Redis is
- * down or slow (at most redis.timeout): do without it, nothing is recorded for bb_failed().
- */
-static inline const struct bb_redis_reply *bb_redis(struct bb_request *rq, int argc,
-                                                    const char *const *argv, const size_t *lengths)
+#define BB_PAUSE_CHANNEL "busbar_pause"
+static inline uint64_t bb_answered(struct bb_request *rq)
 {
-    return rq->api->redis(rq, argc, argv, lengths);
+    return rq->api->answered(rq);
 }
-
-/* A new random UUID (version 7, so that rows made together lie together). */
+static inline json_t *bb_json_read(struct bb_request *rq, const char *text)
+{
+    return rq->api->json_read(rq, text);
+}
 static inline char *bb_new_uuid(struct bb_request *rq)
 {
     return rq->api->new_uuid(rq);
 }
-
-/* "2026-04-01T12:00:00.000Z" of milliseconds since 1970. */
 static inline char *bb_time_text(struct bb_request *rq, int64_t wall_ms)
 {
     return rq->api->time_text(rq, wall_ms);
 }
-
+#include <busbar/reply.h>
+#include <busbar/wait.h>
 #endif

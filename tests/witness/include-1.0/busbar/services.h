@@ -1,54 +1,68 @@
-/*
- * Services that the shipped modules give each other and the host. A service is an interface, a
- * const struct of functions that take the provider's state.
- */
 #ifndef BUSBAR_SERVICES_H
-#define BUSBAR_SERVICES_H
-
+#define BUSBAR_SERVICES_H 
 #include <busbar/request.h>
-
-/*
- * "authenticator" 1: who is behind a bearer token. The host calls it for every route that is not
- * public, before the body is read.
- */
 struct bb_authenticator {
     size_t size;
-    /*
-     * Fills *who from the token (the text behind "Bearer "). Returns 0, or the status of the answer
-     * it gave with bb_fail(). May park. Memory of *who lives until the request's end.
-     */
     int (*authenticate)(void *state, struct bb_request *rq, const char *token,
                         struct bb_principal *who);
 };
-
-/* What an account may see, whatever it owns. Lives as long as the request. */
 struct bb_account_scope {
     size_t size;
-    const char *email;            /* in lower case */
-    unsigned role;                /* one bit of enum bb_role */
-    bool active;                  /* may act at all */
-    const int64_t *organisations; /* as in struct bb_principal */
+    const char *email;
+    unsigned role;
+    bool active;
+    const int64_t *organisations;
     size_t organisation_count;
+    int64_t approved_ms;
 };
-
-/* "accounts" 3: what other modules may know of accounts. */
 struct bb_accounts {
     size_t size;
-    /*
-     * The organisation of the account with this e-mail (lower case): 1 with *organisation (0: has
-     * none), 0: no such account, -1: failed (bb_failed()). Parks.
-     */
     int (*organisation_of)(void *state, struct bb_request *rq, const char *email,
                            int64_t *organisation);
-    /*
-     * The scope of an account by its id, as the database knows it now: 1 with *scope, 0: no such
-     * account, -1: failed (bb_failed()). Parks. Since version 2. The channel busbar_auth tells of
-     * changes: "account:<id>".
-     */
     int (*scope_of)(void *state, struct bb_request *rq, int64_t account,
                     struct bb_account_scope *scope);
-    /* Whether there is such an organisation: 1, 0, or -1: failed. Parks. Since version 3. */
     int (*organisation_known)(void *state, struct bb_request *rq, int64_t organisation);
 };
-
+struct bb_conversations {
+    size_t size;
+    int (*count_of)(void *state, struct bb_request *rq, const char *email, int64_t *count);
+};
+struct bb_device {
+    size_t size;
+    int64_t id;
+    int64_t organisation;
+    const char *uuid;
+    const char *external_id;
+    const char *serial_number;
+    const char *commissioned;
+    const char *timezone;
+    double capacity_kw;
+    double yield;
+};
+struct bb_devices {
+    size_t size;
+    int (*find)(void *state, struct bb_request *rq, const char *key, int64_t organisation,
+                struct bb_device *device);
+    int (*get)(void *state, struct bb_request *rq, const int64_t *ids, size_t count,
+               struct bb_device **devices);
+    int (*name_timezone)(void *state, struct bb_request *rq, struct bb_tx *tx, int64_t device,
+                         const char *timezone);
+    int (*organisation_named)(void *state, struct bb_request *rq, const char *name,
+                              int64_t *organisation);
+    int (*resolve)(void *state, struct bb_request *rq, const json_t *keys, int64_t organisation,
+                   int64_t **ids);
+    int (*identify)(void *state, struct bb_request *rq, const json_t *keys, int64_t organisation,
+                    int64_t **ids, const char ***problems);
+    int (*sites)(void *state, struct bb_request *rq, const int64_t *ids, size_t count,
+                 const char ***names);
+    void (*country_codes)(void *state, struct bb_request *rq, const char *sent,
+                          const char *codes[2]);
+};
+struct bb_readings {
+    size_t size;
+    int64_t (*ceiling_wh)(void *state, const struct bb_device *device, int64_t start, int64_t end);
+};
+struct bb_certificates {
+    size_t size;
+};
 #endif
