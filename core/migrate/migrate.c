@@ -226,15 +226,18 @@ static int compare_step(struct migration *run, const char *module, const struct 
                                  "missing: restore the table busbar_migration",
                                  module, PQgetvalue(applied, row, 0), step->number);
     run->db.report->present++;
-    if (strcmp(PQgetvalue(applied, row, 1), step->checksum) != 0)
-        return migrate_db_refuse(
-            &run->db,
-            "migration of %s: step %u (%s) is another one than the database was "
-            "made with: install the version of the module that it was made "
-            "with, or a later one (its author: put the step back, add a new "
-            "one)",
-            module, step->number, step->title);
-    return 0;
+    if (!strcmp(PQgetvalue(applied, row, 1), step->checksum))
+        return 0;
+    /* since 0.9.0 the first step of the host's own schema does not change */
+    if (!strcmp(module, "busbar") && step->number == 1)
+        return migrate_db_refuse(&run->db, "the database was made by a development version before "
+                                           "0.9.0; it cannot be migrated: use an empty database");
+    return migrate_db_refuse(
+        &run->db,
+        "migration of %s: step %u (%s) is another one than the database was made with: install the "
+        "version of the module that it was made with, or a later one (its author: put the step "
+        "back, add a new one)",
+        module, step->number, step->title);
 }
 
 /* Finds the missing steps. `applied` is NULL if there is no table of steps. */

@@ -1,4 +1,4 @@
--- step 1: conditions inside statements, answers kept for Idempotency-Key
+-- step 1: conditions in statements, stored answers, folded texts, the pause of a restored database
 
 -- For units: a statement that finds nothing to do raises, and the whole unit is undone. SQLSTATE
 -- BBnnn carries the HTTP status, the message goes to the client.
@@ -23,7 +23,6 @@ CREATE TABLE busbar_idempotency (
 );
 CREATE INDEX busbar_idempotency_created_at ON busbar_idempotency (created_at);
 
--- step 2: one key for texts that differ in case
 -- Full case folding of Unicode 15, then NFC: as the host folds e-mails (core/base/unicode.c), which a test
 -- compares. Names of functions outside pg_catalog must not stand in it: a restore has no search path.
 CREATE FUNCTION busbar_fold(given text) RETURNS text
@@ -128,8 +127,6 @@ BEGIN
 END
 $$;
 
--- step 3: a restored or cloned database is paused until an operator resumes it
-
 -- One row. `place` is where the database was when it was last allowed to act by itself: the identifier of
 -- its cluster, and its own. A failover keeps both; a database that was restored from a dump or cloned has
 -- another place, and is paused until `busbar resume` records the new one.
@@ -155,84 +152,3 @@ CREATE FUNCTION busbar_pause_reason() RETURNS text
         WHEN place <> busbar_place() THEN 'the database was restored or cloned: its cluster, or the'
             || ' database in it, is another one than before; `busbar resume` allows it to act'
         END FROM busbar_pause);
-
--- step 4: e-mails whose domains are compared as A-labels
--- A folded e-mail with each label of its domain that is not ASCII in Punycode (RFC 3492), as the host stores it
--- (core/field/field_email.c), which a test compares.
-CREATE FUNCTION busbar_email(given text) RETURNS text
-    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
-DECLARE
-    local text := split_part(given, '@', 1);
-    labels text[] := '{}';
-    label text;
-    codes int[];
-    made text;
-    least_code int;
-    next_code int;
-    delta int;
-    bias int;
-    handled int;
-    basic int;
-    rest int;
-    base int;
-    threshold int;
-    code int;
-BEGIN
-    IF octet_length(given) = char_length(given) OR local = given THEN
-        RETURN given;
-    END IF;
-    FOREACH label IN ARRAY string_to_array(
-        normalize(substr(given, char_length(local) + 2), NFKC), '.') LOOP
-        IF octet_length(label) = char_length(label) THEN
-            labels := labels || label;
-            CONTINUE;
-        END IF;
-        codes := ARRAY(SELECT ascii(c) FROM unnest(string_to_array(label, NULL))
-                       WITH ORDINALITY AS o (c, place) ORDER BY place);
-        made := coalesce((SELECT string_agg(chr(c), '' ORDER BY place) FROM unnest(codes)
-                          WITH ORDINALITY AS o (c, place) WHERE c < 128), '');
-        basic := char_length(made);
-        handled := basic;
-        made := 'xn--' || made || CASE WHEN basic > 0 THEN '-' ELSE '' END;
-        next_code := 128;
-        delta := 0;
-        bias := 72;
-        WHILE handled < cardinality(codes) LOOP
-            least_code := (SELECT min(c) FROM unnest(codes) c WHERE c >= next_code);
-            delta := delta + (least_code - next_code) * (handled + 1);
-            next_code := least_code;
-            FOREACH code IN ARRAY codes LOOP
-                IF code < next_code THEN
-                    delta := delta + 1;
-                ELSIF code = next_code THEN
-                    rest := delta;
-                    base := 36;
-                    LOOP
-                        threshold := least(greatest(base - bias, 1), 26);
-                        EXIT WHEN rest < threshold;
-                        made := made || substr('abcdefghijklmnopqrstuvwxyz0123456789', 1
-                            + threshold + (rest - threshold) % (36 - threshold), 1);
-                        rest := (rest - threshold) / (36 - threshold);
-                        base := base + 36;
-                    END LOOP;
-                    made := made || substr('abcdefghijklmnopqrstuvwxyz0123456789', 1 + rest, 1);
-                    delta := CASE WHEN handled = basic THEN delta / 700 ELSE delta / 2 END;
-                    delta := delta + delta / (handled + 1);
-                    bias := 0;
-                    WHILE delta > 455 LOOP
-                        delta := delta / 35;
-                        bias := bias + 36;
-                    END LOOP;
-                    bias := bias + 36 * delta / (delta + 38);
-                    delta := 0;
-                    handled := handled + 1;
-                END IF;
-            END LOOP;
-            delta := delta + 1;
-            next_code := next_code + 1;
-        END LOOP;
-        labels := labels || made;
-    END LOOP;
-    RETURN local || '@' || array_to_string(labels, '.');
-END
-$$;

@@ -1,4 +1,4 @@
--- step 1: jobs, the parts of their files, and what is wrong with rows
+-- step 1: jobs, the parts of their files, problems and warnings of rows, usage
 
 -- A file is read by its rows' numbers. Those up to `cursor` are done; how many, and with what outcome,
 -- is counted in the same transaction. Whoever stores rows of a job has its row locked: so there is one
@@ -24,13 +24,16 @@ CREATE TABLE bulk_job (
     confirmed_at timestamptz,
     ended_at     timestamptz,
     served_at    timestamptz, -- when a batch of it was stored last
-    retry_at     timestamptz  -- not before this: a batch could not be stored
+    retry_at     timestamptz, -- not before this: a batch could not be stored
+    bytes        bigint NOT NULL DEFAULT 0,  -- of its parts, problems and warnings, and some for itself
+    warned       integer NOT NULL DEFAULT 0, -- rows with warnings
+    reason       text         -- why the service cancelled it
 );
 
 CREATE INDEX bulk_job_account ON bulk_job (account, created_at DESC, id DESC);
 CREATE INDEX bulk_job_waiting ON bulk_job (organisation, confirmed_at, id)
     WHERE status = 'confirmed';
-CREATE INDEX bulk_job_age ON bulk_job (created_at);
+CREATE INDEX bulk_job_since ON bulk_job (coalesce(ended_at, confirmed_at, created_at)); -- the sweep
 
 -- Whole rows of the file, as they were sent.
 CREATE TABLE bulk_part (
@@ -52,22 +55,6 @@ CREATE TABLE bulk_finding (
     PRIMARY KEY (job, number)
 );
 
--- step 2: bulk uploads by when they ended, for the sweep
-
-CREATE INDEX bulk_job_since ON bulk_job (coalesce(ended_at, confirmed_at, created_at));
-DROP INDEX bulk_job_age;
-
--- step 3: what the bulk uploads of an organization take, warnings of rows, and why one was cancelled
-
--- Bytes of its parts, problems and warnings, and some for the job itself.
-ALTER TABLE bulk_job ADD COLUMN bytes bigint NOT NULL DEFAULT 0;
-ALTER TABLE bulk_job ADD COLUMN warned integer NOT NULL DEFAULT 0; -- rows with warnings
-ALTER TABLE bulk_job ADD COLUMN reason text;                       -- why the service cancelled it
-
-UPDATE bulk_job j SET bytes = 4096 + octet_length(j.header)
-    + coalesce((SELECT sum(octet_length(p.bytes)) FROM bulk_part p WHERE p.job = j.id), 0)
-    + coalesce((SELECT sum(octet_length(f.problems) + 64) FROM bulk_finding f WHERE f.job = j.id), 0);
-
 -- Rows that can be stored, and that their sender should look at again.
 CREATE TABLE bulk_warning (
     job      uuid NOT NULL,
@@ -82,9 +69,6 @@ CREATE TABLE bulk_usage (
     organisation bigint PRIMARY KEY,
     bytes bigint NOT NULL
 );
-
-INSERT INTO bulk_usage (organisation, bytes)
-    SELECT organisation, sum(bytes) FROM bulk_job GROUP BY organisation;
 
 CREATE FUNCTION bulk_usage_count() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

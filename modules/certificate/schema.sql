@@ -1,11 +1,13 @@
--- step 1: groups and their cycles, certificates and the log
+-- step 1: groups and their cycles, certificates and their log, readings that are voided
 
 CREATE SEQUENCE certificate_group_id AS bigint;
+
 CREATE TABLE certificate_group (
     id           bigint PRIMARY KEY,
     organisation bigint NOT NULL,
     name         text NOT NULL,
-    frequency    text NOT NULL CHECK (frequency IN ('hourly', 'daily', 'weekly', 'monthly')),
+    frequency    text NOT NULL CHECK
+        (frequency IN ('hourly', 'daily', 'weekly', 'monthly', 'quarterly', 'yearly')),
     start_at     timestamptz NOT NULL,
     end_at       timestamptz CHECK (end_at > start_at),
     carry_wh     bigint NOT NULL DEFAULT 0, -- accounted for, and not issued yet
@@ -13,10 +15,14 @@ CREATE TABLE certificate_group (
 );
 CREATE INDEX certificate_group_organisation ON certificate_group (organisation, id);
 
--- A device is in one group at most.
+-- Locks are taken in one order: the device's readings, certificate_look and _history, certificate_due,
+-- groups by their ids, members.
+
+-- The devices of groups, and since when they are in them. A device is in one group at most.
 CREATE TABLE certificate_member (
     device   bigint CONSTRAINT certificate_member_once PRIMARY KEY,
-    group_id bigint NOT NULL REFERENCES certificate_group
+    group_id bigint NOT NULL REFERENCES certificate_group,
+    since_at timestamptz NOT NULL DEFAULT '-infinity'
 );
 CREATE INDEX certificate_member_group ON certificate_member (group_id, device);
 
@@ -27,36 +33,6 @@ CREATE TABLE certificate_look (
     first_at timestamptz NOT NULL,
     last_at  timestamptz NOT NULL
 );
-
--- The cycle of a group in which a reading that ends at a time lies, by its number from 0: start
--- exclusive, end inclusive.
-CREATE FUNCTION certificate_cycle(frequency text, start_at timestamptz, at timestamptz)
-    RETURNS integer LANGUAGE plpgsql IMMUTABLE SET timezone = 'UTC' AS $$
-DECLARE
-    number integer;
-BEGIN
-    IF frequency <> 'monthly' THEN
-        RETURN ceil(extract(epoch FROM at - start_at)
-                    / extract(epoch FROM ('1 ' || CASE frequency WHEN 'hourly' THEN 'hour'
-                                          WHEN 'daily' THEN 'day' ELSE 'week' END)::interval)) - 1;
-    END IF;
-    number := (extract(year FROM at) - extract(year FROM start_at)) * 12
-              + extract(month FROM at) - extract(month FROM start_at);
-    IF start_at + make_interval(months => number) >= at THEN
-        RETURN number - 1;
-    END IF;
-    RETURN number;
-END
-$$;
-
--- When a cycle begins; months are counted from the start, so that the 31st comes back.
-CREATE FUNCTION certificate_cycle_at(frequency text, start_at timestamptz, number integer)
-    RETURNS timestamptz LANGUAGE sql IMMUTABLE SET timezone = 'UTC' AS $$
-    SELECT start_at + number * (CASE frequency WHEN 'hourly' THEN interval '1 hour'
-                                WHEN 'daily' THEN interval '1 day'
-                                WHEN 'weekly' THEN interval '7 days'
-                                ELSE interval '1 month' END)
-$$;
 
 -- Cycles with readings that are not accounted for. They are looked at once they have ended.
 CREATE TABLE certificate_due (
@@ -69,7 +45,9 @@ CREATE INDEX certificate_due_end ON certificate_due (cycle_end);
 
 -- What is accounted for of a device in a cycle, issued or carried. A reading that comes late shows
 -- as the difference to what is stored. `late_wh` is what the last account of the device added, and
--- `certificate` the one that it was meant for.
+-- `certificate` the one that it was meant for. `over_wh` is not accounted for because it is above the
+-- ceiling of the device: a row of a device of which nothing was accounted for yet has wh = 0 and
+-- certificate = 0.
 CREATE TABLE certificate_account (
     group_id    bigint NOT NULL,
     cycle_start timestamptz NOT NULL,
@@ -77,10 +55,13 @@ CREATE TABLE certificate_account (
     wh          bigint NOT NULL,
     late_wh     bigint NOT NULL,
     certificate bigint NOT NULL,
+    over_wh     bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (group_id, cycle_start, device)
 );
+CREATE INDEX certificate_account_over ON certificate_account (device) WHERE over_wh > 0;
 
 CREATE SEQUENCE certificate_id AS bigint;
+
 CREATE TABLE certificate (
     id           bigint PRIMARY KEY,
     uid          uuid NOT NULL,
@@ -96,6 +77,7 @@ CREATE INDEX certificate_unsettled ON certificate (id) WHERE NOT settled;
 
 -- The certificate log. No index has the status, so that a change of it stays on its page.
 CREATE SEQUENCE certificate_entry_id AS bigint;
+
 CREATE TABLE certificate_entry (
     id           bigint PRIMARY KEY DEFAULT nextval('certificate_entry_id'),
     certificate  bigint NOT NULL,
@@ -125,8 +107,6 @@ CREATE TABLE certificate_day (
     PRIMARY KEY (organisation, day)
 ) WITH (fillfactor = 70);
 
--- step 2: History readings are issued in chunks
-
 -- Devices whose History readings are to be issued, and where the ends of these lie. A chunk moves
 -- the first one on.
 CREATE TABLE certificate_history (
@@ -135,18 +115,14 @@ CREATE TABLE certificate_history (
     last_at  timestamptz NOT NULL
 );
 
--- step 3: cycles of three months and of a year
-
-ALTER TABLE certificate_group DROP CONSTRAINT certificate_group_frequency_check;
-ALTER TABLE certificate_group ADD CONSTRAINT certificate_group_frequency_check CHECK
-    (frequency IN ('hourly', 'daily', 'weekly', 'monthly', 'quarterly', 'yearly'));
-
 -- How many months a cycle has; null: it has an even length.
 CREATE FUNCTION certificate_months(frequency text) RETURNS integer LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE frequency WHEN 'monthly' THEN 1 WHEN 'quarterly' THEN 3 WHEN 'yearly' THEN 12 END
 $$;
 
-CREATE OR REPLACE FUNCTION certificate_cycle(frequency text, start_at timestamptz, at timestamptz)
+-- The cycle of a group in which a reading that ends at a time lies, by its number from 0: start
+-- exclusive, end inclusive.
+CREATE FUNCTION certificate_cycle(frequency text, start_at timestamptz, at timestamptz)
     RETURNS integer LANGUAGE plpgsql IMMUTABLE SET timezone = 'UTC' AS $$
 DECLARE
     months integer := certificate_months(frequency);
@@ -166,8 +142,8 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE FUNCTION certificate_cycle_at(frequency text, start_at timestamptz,
-                                                number integer)
+-- When a cycle begins; months are counted from the start, so that the 31st comes back.
+CREATE FUNCTION certificate_cycle_at(frequency text, start_at timestamptz, number integer)
     RETURNS timestamptz LANGUAGE sql IMMUTABLE SET timezone = 'UTC' AS $$
     SELECT start_at + number * (CASE frequency WHEN 'hourly' THEN interval '1 hour'
                                 WHEN 'daily' THEN interval '1 day'
@@ -175,33 +151,8 @@ CREATE OR REPLACE FUNCTION certificate_cycle_at(frequency text, start_at timesta
                                 ELSE make_interval(months => certificate_months(frequency)) END)
 $$;
 
--- step 4: devices are deleted
-
--- Forgets a device, unless something of it was certified or accounted for: whether it did. The locks
--- keep those out who account for it and who issue.
-CREATE FUNCTION certificate_forget(device bigint) RETURNS boolean LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM FROM certificate_group g JOIN certificate_member m ON m.group_id = g.id
-        WHERE m.device = certificate_forget.device FOR UPDATE OF g;
-    DELETE FROM certificate_look l WHERE l.device = certificate_forget.device;
-    DELETE FROM certificate_history h WHERE h.device = certificate_forget.device;
-    IF EXISTS (SELECT FROM certificate_entry e WHERE e.device = certificate_forget.device)
-        OR EXISTS (SELECT FROM certificate_account a JOIN certificate_member m
-            ON m.group_id = a.group_id AND m.device = a.device
-            WHERE m.device = certificate_forget.device) THEN
-        RETURN false;
-    END IF;
-    DELETE FROM certificate_member m WHERE m.device = certificate_forget.device;
-    RETURN true;
-END
-$$;
-
--- step 5: devices join and leave groups, from the next cycle on
-
--- certificate_member has who is in a group, and since when. Who has left is kept here: readings that
--- come late for a cycle go to the group in which the device was then. Both times are ends of cycles,
--- and the spans of a device never overlap.
-ALTER TABLE certificate_member ADD COLUMN since_at timestamptz NOT NULL DEFAULT '-infinity';
+-- Devices that have left a group: readings that come late for a cycle go to the group in which the device was
+-- then. Both times are ends of cycles, and the spans of a device never overlap.
 CREATE TABLE certificate_former (
     device   bigint NOT NULL,
     group_id bigint NOT NULL REFERENCES certificate_group,
@@ -231,176 +182,6 @@ CREATE FUNCTION certificate_hold(devices bigint[], since timestamptz) RETURNS vo
             last_at = 'infinity'
 $$;
 
--- Puts devices into a group: with all of its cycles in which they were in no other, or from the next
--- one on. Of two at a time one meets the key of certificate_member. What is read after that sees
--- until when a device is in the group that it has left.
-CREATE FUNCTION certificate_join(group_id bigint, devices bigint[], past boolean) RETURNS void
-    LANGUAGE plpgsql AS $$
-DECLARE
-    g certificate_group;
-BEGIN
-    PERFORM certificate_hold(devices, CASE WHEN past THEN '-infinity' ELSE clock_timestamp() END);
-    PERFORM busbar_require(coalesce(device_status(d), '') = 'Active', 409,
-        'Conflict: device ' || d || ' is Inactive, or was deleted') FROM unnest(devices) d;
-    SELECT * INTO g FROM certificate_group c WHERE c.id = certificate_join.group_id FOR UPDATE;
-    PERFORM busbar_require(g.id IS NOT NULL, 404, 'Device group not found');
-    WITH ended AS (DELETE FROM certificate_member m USING certificate_group e
-        WHERE m.device = ANY (devices) AND e.id = m.group_id AND e.end_at <= clock_timestamp()
-        RETURNING m.device, m.group_id, m.since_at, e.end_at)
-    INSERT INTO certificate_former SELECT * FROM ended WHERE ended.since_at < ended.end_at;
-    INSERT INTO certificate_member (device, group_id)
-        SELECT d, g.id FROM unnest(devices) d ORDER BY d;
-    UPDATE certificate_member m SET since_at = certificate_boundary(g.frequency, g.start_at,
-            greatest(f.until_at, CASE WHEN NOT past THEN clock_timestamp() END))
-        FROM unnest(devices) d CROSS JOIN LATERAL
-            (SELECT max(c.until_at) AS until_at FROM certificate_former c WHERE c.device = d) f
-        WHERE m.device = d AND (NOT past OR f.until_at IS NOT NULL);
-    PERFORM busbar_require(g.end_at IS NULL OR max(m.since_at) < g.end_at, 409,
-            'Conflict: the group ends before its next cycle'),
-        busbar_require(count(*) <= 10000, 409, 'Conflict: a group has up to 10,000 devices')
-        FROM certificate_member m WHERE m.group_id = g.id;
-END
-$$;
-
--- Takes a device out of a group, null: of whichever, once the cycle that runs now has ended: whether
--- it was in.
-CREATE FUNCTION certificate_leave(device bigint, group_id bigint) RETURNS boolean
-    LANGUAGE plpgsql AS $$
-DECLARE
-    m record;
-BEGIN
-    PERFORM certificate_hold(ARRAY[device], clock_timestamp());
-    DELETE FROM certificate_member c USING certificate_group g
-        WHERE c.device = certificate_leave.device AND g.id = c.group_id
-            AND c.group_id = coalesce(certificate_leave.group_id, c.group_id)
-        RETURNING c.device, c.group_id, c.since_at, g.start_at, least(certificate_boundary(
-            g.frequency, g.start_at, clock_timestamp()), g.end_at) AS until_at INTO m;
-    IF m.device IS NULL THEN
-        RETURN false;
-    END IF;
-    IF greatest(m.since_at, m.start_at) < m.until_at THEN
-        INSERT INTO certificate_former VALUES (m.device, m.group_id, m.since_at, m.until_at);
-    END IF;
-    RETURN true;
-END
-$$;
-
--- As before, also of groups that it has left. Groups are written, so that who issues with an older
--- view of them meets that and begins again.
-CREATE OR REPLACE FUNCTION certificate_forget(device bigint) RETURNS boolean LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM certificate_hold(ARRAY[device], clock_timestamp());
-    UPDATE certificate_group g SET name = g.name WHERE g.id = ANY (ARRAY(
-        SELECT s.group_id FROM certificate_span s WHERE s.device = certificate_forget.device));
-    DELETE FROM certificate_look l WHERE l.device = certificate_forget.device;
-    DELETE FROM certificate_history h WHERE h.device = certificate_forget.device;
-    IF EXISTS (SELECT FROM certificate_entry e WHERE e.device = certificate_forget.device)
-        OR EXISTS (SELECT FROM certificate_account a JOIN certificate_span s
-            ON s.group_id = a.group_id AND s.device = a.device
-            WHERE s.device = certificate_forget.device) THEN
-        RETURN false;
-    END IF;
-    DELETE FROM certificate_member m WHERE m.device = certificate_forget.device;
-    DELETE FROM certificate_former m WHERE m.device = certificate_forget.device;
-    RETURN true;
-END
-$$;
-
--- Gives a group another name, and ends it at a time, unless a cycle that has ended would change; what
--- is null stays. The cycle that is cut short is issued once that time has come.
-CREATE FUNCTION certificate_change(group_id bigint, new_name text, at timestamptz) RETURNS void
-    LANGUAGE plpgsql AS $$
-DECLARE
-    g certificate_group;
-    running timestamptz;
-BEGIN
-    UPDATE certificate_due d SET cycle_end = least(d.cycle_end, at)
-        WHERE at IS NOT NULL AND d.group_id = certificate_change.group_id AND d.cycle_start < at;
-    UPDATE certificate_group c SET name = coalesce(new_name, c.name)
-        WHERE c.id = certificate_change.group_id RETURNING * INTO g;
-    PERFORM busbar_require(g.id IS NOT NULL, 404, 'Device group not found');
-    IF at IS NULL OR at = g.end_at THEN
-        RETURN;
-    END IF;
-    PERFORM busbar_require(g.end_at IS NULL OR g.end_at > clock_timestamp(), 409,
-        'Conflict: the group has ended');
-    running := CASE WHEN g.start_at >= clock_timestamp() THEN g.start_at
-        ELSE certificate_cycle_at(g.frequency, g.start_at,
-                certificate_cycle(g.frequency, g.start_at, clock_timestamp())) END;
-    PERFORM busbar_require(at > running, 409,
-        'Conflict: cycles that have ended stay as they are: end must be later than '
-        || to_char(running AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'));
-    UPDATE certificate_group c SET end_at = at WHERE c.id = g.id;
-    UPDATE certificate_due d SET cycle_end = least(certificate_cycle_at(g.frequency, g.start_at,
-            certificate_cycle(g.frequency, g.start_at, d.cycle_start) + 2), at)
-        WHERE d.group_id = g.id AND d.cycle_start < at AND d.cycle_end > running;
-    DELETE FROM certificate_due d WHERE d.group_id = g.id AND d.cycle_start >= at;
-END
-$$;
-
--- Deletes a group of which nothing was accounted for: whether it was that.
-CREATE FUNCTION certificate_group_forget(group_id bigint) RETURNS boolean LANGUAGE plpgsql AS $$
-BEGIN
-    DELETE FROM certificate_due d WHERE d.group_id = certificate_group_forget.group_id;
-    PERFORM FROM certificate_group g WHERE g.id = certificate_group_forget.group_id FOR UPDATE;
-    IF EXISTS (SELECT FROM certificate_account a
-               WHERE a.group_id = certificate_group_forget.group_id) THEN
-        RETURN false;
-    END IF;
-    DELETE FROM certificate_due d WHERE d.group_id = certificate_group_forget.group_id;
-    DELETE FROM certificate_member m WHERE m.group_id = certificate_group_forget.group_id;
-    DELETE FROM certificate_former m WHERE m.group_id = certificate_group_forget.group_id;
-    DELETE FROM certificate_group g WHERE g.id = certificate_group_forget.group_id;
-    RETURN true;
-END
-$$;
-
--- step 6: readings are voided
-
--- Accounts for a reading that was voided before in the same transaction: whether it was used. That of
--- a History reading is Cancelled, and gives its key away (group 0 is none, too), so that a corrected
--- one has an entry of its own. The cycle of a Delta one becomes due, and is accounted for anew; the
--- row that says so is written first, which waits for whoever issues it.
-CREATE FUNCTION certificate_void(device bigint, type "char", start_at timestamptz,
-                                 end_at timestamptz) RETURNS boolean LANGUAGE plpgsql AS $$
-DECLARE
-    g record;
-BEGIN
-    IF type = 'H' THEN
-        INSERT INTO certificate_history AS h (device, first_at, last_at)
-            VALUES (certificate_void.device, certificate_void.end_at, certificate_void.end_at)
-            ON CONFLICT ON CONSTRAINT certificate_history_pkey DO UPDATE
-            SET first_at = least(h.first_at, excluded.first_at),
-                last_at = greatest(h.last_at, excluded.last_at);
-        UPDATE certificate_entry e SET status = 'Cancelled', group_id = 0
-            WHERE e.device = certificate_void.device AND e.start_at = certificate_void.start_at
-                AND e.group_id IS NULL;
-        RETURN FOUND;
-    END IF;
-    SELECT c.id, n.start_at, least(certificate_cycle_at(c.frequency, c.start_at, n.cycle + 1),
-                                   c.end_at) AS end_at INTO g
-        FROM certificate_span s JOIN certificate_group c ON c.id = s.group_id
-        CROSS JOIN LATERAL (SELECT certificate_cycle(c.frequency, c.start_at,
-                                                     certificate_void.end_at) AS cycle) k
-        CROSS JOIN LATERAL (SELECT k.cycle, certificate_cycle_at(c.frequency, c.start_at, k.cycle)
-                            AS start_at) n
-        WHERE s.device = certificate_void.device
-            AND certificate_void.end_at > greatest(s.since_at, c.start_at)
-            AND certificate_void.end_at <= least(s.until_at, c.end_at);
-    IF NOT FOUND THEN
-        RETURN false;
-    END IF;
-    INSERT INTO certificate_due AS d VALUES (g.id, g.start_at, g.end_at)
-        ON CONFLICT ON CONSTRAINT certificate_due_pkey DO UPDATE SET cycle_end = excluded.cycle_end;
-    RETURN EXISTS (SELECT FROM certificate_account a WHERE a.group_id = g.id
-        AND a.cycle_start = g.start_at AND a.device = certificate_void.device
-        AND a.wh > (SELECT coalesce(sum(r.wh), 0) FROM reading_deltas(ARRAY[a.device], g.start_at,
-                                                                      g.end_at) r));
-END
-$$;
-
--- step 7: groups are shared with buyers
-
 -- Organisations that read the certificates of a group which is another's.
 CREATE TABLE certificate_share (
     group_id     bigint NOT NULL REFERENCES certificate_group ON DELETE CASCADE,
@@ -409,8 +190,6 @@ CREATE TABLE certificate_share (
     PRIMARY KEY (group_id, organisation)
 );
 
--- step 8: lists of devices by whether they are in a group
-
 -- The devices that are in a group which has not ended. It is written so that the planner takes it as
 -- a part of the statement that asks.
 CREATE FUNCTION certificate_members() RETURNS SETOF bigint LANGUAGE sql STABLE AS $$
@@ -418,39 +197,13 @@ CREATE FUNCTION certificate_members() RETURNS SETOF bigint LANGUAGE sql STABLE A
     WHERE coalesce(g.end_at > now(), true)
 $$;
 
--- step 9: the log of a group
-
 CREATE INDEX certificate_entry_group ON certificate_entry (group_id, start_at, id)
     WHERE group_id > 0;
 
--- step 10: locks are taken in one order: the device's readings, certificate_look and _history, what is
--- due, groups by their ids, members
-
--- As before.
-CREATE OR REPLACE FUNCTION certificate_forget(device bigint) RETURNS boolean LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM certificate_hold(ARRAY[device], clock_timestamp());
-    PERFORM FROM certificate_group g WHERE g.id = ANY (ARRAY(
-        SELECT s.group_id FROM certificate_span s WHERE s.device = certificate_forget.device))
-        ORDER BY g.id FOR NO KEY UPDATE;
-    UPDATE certificate_group g SET name = g.name WHERE g.id = ANY (ARRAY(
-        SELECT s.group_id FROM certificate_span s WHERE s.device = certificate_forget.device));
-    DELETE FROM certificate_look l WHERE l.device = certificate_forget.device;
-    DELETE FROM certificate_history h WHERE h.device = certificate_forget.device;
-    IF EXISTS (SELECT FROM certificate_entry e WHERE e.device = certificate_forget.device)
-        OR EXISTS (SELECT FROM certificate_account a JOIN certificate_span s
-            ON s.group_id = a.group_id AND s.device = a.device
-            WHERE s.device = certificate_forget.device) THEN
-        RETURN false;
-    END IF;
-    DELETE FROM certificate_member m WHERE m.device = certificate_forget.device;
-    DELETE FROM certificate_former m WHERE m.device = certificate_forget.device;
-    RETURN true;
-END
-$$;
-
--- As before, with the groups locked that devices are taken out of.
-CREATE OR REPLACE FUNCTION certificate_join(group_id bigint, devices bigint[], past boolean) RETURNS void
+-- Puts devices into a group: with all of its cycles in which they were in no other, or from the next
+-- one on. Groups that devices are taken out of are locked, too. Of two at a time one meets the key of
+-- certificate_member. Statements after that see until when a device is in the group that it has left.
+CREATE FUNCTION certificate_join(group_id bigint, devices bigint[], past boolean) RETURNS void
     LANGUAGE plpgsql AS $$
 DECLARE
     g certificate_group;
@@ -481,7 +234,9 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE FUNCTION certificate_leave(device bigint, group_id bigint) RETURNS boolean
+-- Takes a device out of a group, null: of whichever, once the cycle that runs now has ended: whether
+-- it was in.
+CREATE FUNCTION certificate_leave(device bigint, group_id bigint) RETURNS boolean
     LANGUAGE plpgsql AS $$
 DECLARE
     m record;
@@ -504,52 +259,6 @@ BEGIN
 END
 $$;
 
--- As before, also while the group is deleted.
-CREATE OR REPLACE FUNCTION certificate_void(device bigint, type "char", start_at timestamptz,
-                                 end_at timestamptz) RETURNS boolean LANGUAGE plpgsql AS $$
-DECLARE
-    g record;
-BEGIN
-    IF type = 'H' THEN
-        INSERT INTO certificate_history AS h (device, first_at, last_at)
-            VALUES (certificate_void.device, certificate_void.end_at, certificate_void.end_at)
-            ON CONFLICT ON CONSTRAINT certificate_history_pkey DO UPDATE
-            SET first_at = least(h.first_at, excluded.first_at),
-                last_at = greatest(h.last_at, excluded.last_at);
-        UPDATE certificate_entry e SET status = 'Cancelled', group_id = 0
-            WHERE e.device = certificate_void.device AND e.start_at = certificate_void.start_at
-                AND e.group_id IS NULL;
-        RETURN FOUND;
-    END IF;
-    SELECT c.id, n.start_at, least(certificate_cycle_at(c.frequency, c.start_at, n.cycle + 1),
-                                   c.end_at) AS end_at INTO g
-        FROM certificate_span s JOIN certificate_group c ON c.id = s.group_id
-        CROSS JOIN LATERAL (SELECT certificate_cycle(c.frequency, c.start_at,
-                                                     certificate_void.end_at) AS cycle) k
-        CROSS JOIN LATERAL (SELECT k.cycle, certificate_cycle_at(c.frequency, c.start_at, k.cycle)
-                            AS start_at) n
-        WHERE s.device = certificate_void.device
-            AND certificate_void.end_at > greatest(s.since_at, c.start_at)
-            AND certificate_void.end_at <= least(s.until_at, c.end_at);
-    IF NOT FOUND THEN
-        RETURN false;
-    END IF;
-    BEGIN
-        INSERT INTO certificate_due AS d VALUES (g.id, g.start_at, g.end_at)
-            ON CONFLICT ON CONSTRAINT certificate_due_pkey
-            DO UPDATE SET cycle_end = excluded.cycle_end;
-    EXCEPTION WHEN foreign_key_violation THEN
-        RETURN false; -- the group was deleted meanwhile, of which nothing was accounted for
-    END;
-    RETURN EXISTS (SELECT FROM certificate_account a WHERE a.group_id = g.id
-        AND a.cycle_start = g.start_at AND a.device = certificate_void.device
-        AND a.wh > (SELECT coalesce(sum(r.wh), 0) FROM reading_deltas(ARRAY[a.device], g.start_at,
-                                                                      g.end_at) r));
-END
-$$;
-
--- step 11: the log by what has not succeeded
-
 -- Most entries have. Those that have not are few, and found among them without passing over the others.
 CREATE INDEX certificate_entry_status ON certificate_entry (status, start_at, id)
     WHERE status <> 'Succeeded';
@@ -557,13 +266,6 @@ CREATE INDEX certificate_entry_organisation_status
     ON certificate_entry (organisation, status, start_at, id) WHERE status <> 'Succeeded';
 CREATE INDEX certificate_entry_group_status ON certificate_entry (group_id, status, start_at, id)
     WHERE status <> 'Succeeded' AND group_id > 0;
-
--- step 12: a cycle certifies what its devices can have generated in it
-
--- Energy that is not accounted for because it is above the ceiling of the device. A row of a device of
--- which nothing was accounted for yet has wh = 0 and certificate = 0.
-ALTER TABLE certificate_account ADD COLUMN over_wh bigint NOT NULL DEFAULT 0;
-CREATE INDEX certificate_account_over ON certificate_account (device) WHERE over_wh > 0;
 
 -- How long a Delta reading of a group may be: its longest cycle, and an hour for clock changes.
 CREATE FUNCTION certificate_longest(frequency text) RETURNS interval LANGUAGE sql IMMUTABLE AS $$
@@ -583,8 +285,12 @@ CREATE FUNCTION certificate_counts(group_id bigint, device bigint, start_at time
             AND $4 - $3 <= certificate_longest(g.frequency))
 $$;
 
--- As before, but only readings count that the group certifies.
-CREATE OR REPLACE FUNCTION certificate_void(device bigint, type "char", start_at timestamptz,
+-- Accounts for a reading that was voided before in the same transaction: whether it was used. That of
+-- a History reading is Cancelled, and gives its key away (group 0 does not exist), so that a
+-- corrected reading gets its own entry. The cycle of a Delta reading becomes due and is accounted for again; the
+-- row that says so is written first, which waits for whoever issues it. Only readings count that the
+-- group certifies.
+CREATE FUNCTION certificate_void(device bigint, type "char", start_at timestamptz,
                                  end_at timestamptz) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     g record;
@@ -641,8 +347,11 @@ CREATE FUNCTION certificate_recheck(device bigint) RETURNS void LANGUAGE sql AS 
         ON CONFLICT (group_id, cycle_start) DO UPDATE SET cycle_end = excluded.cycle_end
 $$;
 
--- As before; rows of energy above the ceiling alone are forgotten.
-CREATE OR REPLACE FUNCTION certificate_forget(device bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+-- Forgets a device, unless something of it was certified or accounted for: whether it did. The locks
+-- keep those out who account for it and who issue. All groups that it was ever in are written, so that
+-- who issues with an older view of them meets that and begins again. Rows of energy above the ceiling
+-- alone are forgotten.
+CREATE FUNCTION certificate_forget(device bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM certificate_hold(ARRAY[device], clock_timestamp());
     PERFORM FROM certificate_group g WHERE g.id = ANY (ARRAY(
@@ -666,7 +375,8 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE FUNCTION certificate_group_forget(group_id bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+-- Deletes a group of which nothing was accounted for: whether it was that.
+CREATE FUNCTION certificate_group_forget(group_id bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM certificate_due d WHERE d.group_id = certificate_group_forget.group_id;
     PERFORM FROM certificate_group g WHERE g.id = certificate_group_forget.group_id FOR UPDATE;
@@ -682,8 +392,6 @@ BEGIN
     RETURN true;
 END
 $$;
-
--- step 13: why readings are certified or not
 
 -- The readings of a device that overlap a period, and what became of each. `entries` is what was
 -- certified or carried of its cycle, or of a History reading: a list of certificateTransactionUID, status
@@ -742,10 +450,11 @@ CREATE FUNCTION certificate_judge(device bigint, first timestamptz, last timesta
             ON true
         ORDER BY r.end_at
 $$;
--- step 14: a group's end can be taken away
 
--- As before; an end of infinity means that the group has none.
-CREATE OR REPLACE FUNCTION certificate_change(group_id bigint, new_name text, at timestamptz)
+-- Gives a group another name, and ends it at a time, unless a cycle that has ended would change; what
+-- is null stays, and infinity means no end. The cycle that is cut short is issued once that time has
+-- come.
+CREATE FUNCTION certificate_change(group_id bigint, new_name text, at timestamptz)
     RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     g certificate_group;

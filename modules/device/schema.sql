@@ -1,4 +1,4 @@
--- step 1: devices and their documents
+-- step 1: devices, their documents, pairs of devices that are one plant, pages of devices
 
 CREATE SEQUENCE device_id AS bigint;
 
@@ -23,10 +23,16 @@ CREATE TABLE device (
     attributes jsonb NOT NULL
         CONSTRAINT device_attributes_size CHECK (octet_length(attributes::text) <= 65536),
     created_at timestamptz NOT NULL,
-    updated_at timestamptz NOT NULL
+    updated_at timestamptz NOT NULL,
+    -- how long the attributes are as text, so that a page is bounded without reading them
+    attributes_bytes integer NOT NULL GENERATED ALWAYS AS (octet_length(attributes::text)) STORED,
+    status text NOT NULL DEFAULT 'Active'
+        CONSTRAINT device_status_known CHECK (status IN ('Active', 'Inactive'))
 );
 
-CREATE UNIQUE INDEX device_external ON device (lower(external_id), organisation)
+-- Compared by NFKC and folded by busbar_fold(), not by lower(), which depends on the database's locale.
+CREATE UNIQUE INDEX device_external_key
+    ON device (busbar_fold(normalize(external_id, NFKC)), organisation)
     WHERE external_id IS NOT NULL;
 CREATE INDEX device_serial ON device (serial_number, organisation) WHERE serial_number IS NOT NULL;
 CREATE INDEX device_site ON device (site_name, organisation) WHERE site_name IS NOT NULL;
@@ -42,17 +48,13 @@ CREATE TABLE device_document (
     size bigint NOT NULL,
     sha256 bytea NOT NULL,
     created_at timestamptz NOT NULL,
-    place integer NOT NULL -- in the request that brought it
+    place integer NOT NULL, -- in the request that brought it
+    object text, -- the content's name in the store; null: the SHA-256 alone
+    organisation bigint NOT NULL
 );
 
 CREATE INDEX device_document_device ON device_document (device);
 CREATE INDEX device_document_content ON device_document (sha256);
-
--- step 2: names of contents of their own, and uploads under way
-
--- null: the SHA-256 alone
-ALTER TABLE device_document ADD COLUMN object text;
-
 CREATE INDEX device_document_object
     ON device_document ((coalesce(object, encode(sha256, 'hex'))));
 
@@ -62,20 +64,12 @@ CREATE TABLE device_upload (
     begun_at timestamptz NOT NULL
 );
 
--- step 3: how much the documents of an organisation are
-
 -- In the transaction that adds or deletes documents, whichever statement does it. The row is locked
 -- by the first that changes it, so parallel ones are counted one after the other.
 CREATE TABLE device_usage (
     organisation bigint PRIMARY KEY,
     bytes bigint NOT NULL
 );
-
-ALTER TABLE device_document ADD COLUMN organisation bigint;
-UPDATE device_document f SET organisation = d.organisation FROM device d WHERE d.id = f.device;
-ALTER TABLE device_document ALTER COLUMN organisation SET NOT NULL;
-INSERT INTO device_usage (organisation, bytes)
-    SELECT organisation, sum(size) FROM device_document GROUP BY organisation;
 
 CREATE FUNCTION device_usage_more() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -100,20 +94,9 @@ CREATE TRIGGER device_document_added AFTER INSERT ON device_document
 CREATE TRIGGER device_document_deleted AFTER DELETE ON device_document
     REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION device_usage_less();
 
--- step 4: how long the attributes are as text, so that a page is bounded without reading them
-ALTER TABLE device ADD COLUMN attributes_bytes integer NOT NULL
-    GENERATED ALWAYS AS (octet_length(attributes::text)) STORED;
-
--- step 5: devices that generate no more
-
-ALTER TABLE device ADD COLUMN status text NOT NULL DEFAULT 'Active'
-    CONSTRAINT device_status_known CHECK (status IN ('Active', 'Inactive'));
-
 -- null: there is no such device
 CREATE FUNCTION device_status(device bigint) RETURNS text LANGUAGE sql STABLE
     AS 'SELECT status FROM device WHERE id = $1';
-
--- step 6: one plant, registered in two organisations
 
 -- Pairs that looked like one plant when the later of the two was registered or changed. Whoever reads
 -- them looks whether they still do.
@@ -136,6 +119,7 @@ $$;
 
 -- The devices of other organisations that look like a plant: by the number of its meter, or with its
 -- capacity within 50 m of its place. A few each, for some numbers are those of very many (0, none);
+
 -- of at most 100 of the same capacity and latitude: where there are more, the plant is not found by
 -- its place.
 CREATE FUNCTION device_like(organisation bigint, serial_number text, capacity double precision,
@@ -184,43 +168,8 @@ CREATE TRIGGER device_registered AFTER INSERT ON device
 CREATE TRIGGER device_changed AFTER UPDATE ON device
     REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION device_watch_duplicates();
 
--- step 7: devices by what a list of other things is narrowed by
-
--- The devices of some organisations, null: of all, that have an external id (in any case) or uuid, a
--- country in either of two spellings, a fuel, and a type; what is null does not matter.
-CREATE FUNCTION device_chosen(organisations bigint[], key text, country text, other text, fuel text,
-                              kind text)
-    RETURNS SETOF bigint LANGUAGE plpgsql STABLE AS $$
-BEGIN
-    RETURN QUERY EXECUTE 'SELECT d.id FROM device d WHERE true'
-        || CASE WHEN organisations IS NULL THEN '' ELSE ' AND d.organisation = ANY ($1)' END
-        || CASE WHEN key IS NULL THEN ''
-                WHEN key ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN
-                    ' AND (lower(d.external_id) = lower($2) OR d.uuid = $2::uuid)'
-                ELSE ' AND lower(d.external_id) = lower($2)' END
-        || CASE WHEN country IS NULL THEN '' ELSE ' AND d.country_code IN ($3, $4)' END
-        || CASE WHEN fuel IS NULL THEN '' ELSE ' AND d.fuel_code = $5' END
-        || CASE WHEN kind IS NULL THEN '' ELSE ' AND d.device_type_code = $6' END
-        USING organisations, key, country, other, fuel, kind;
-END
-$$;
-
--- step 8: devices by their place
-
--- A step of its own, as the next one: writes of devices wait only while the index is made.
 CREATE INDEX device_place ON device (capacity, (latitude::double precision))
     WHERE latitude IS NOT NULL AND longitude IS NOT NULL;
-
--- step 9: devices by their age
-
-CREATE INDEX device_created ON device (created_at, id);
-
--- step 10: pairs among the devices that were there before
-
--- The triggers of step 6 see what changes meanwhile.
-SELECT device_find_duplicates(ARRAY(SELECT id FROM device));
-
--- step 11: devices by what lists of them are ordered by
 
 -- What is not known comes first. Of few devices an order is sorted; of many the first ones are read.
 CREATE INDEX device_by_external_id ON device ((coalesce(lower(external_id), '')), id);
@@ -229,48 +178,6 @@ CREATE INDEX device_by_capacity ON device ((coalesce(capacity, -1e18)), id);
 CREATE INDEX device_by_commissioning
     ON device ((coalesce((commissioning_date - DATE '2000-01-01')::double precision, -1e18)), id);
 CREATE INDEX device_updated ON device (updated_at, id);
-DROP INDEX device_created;
-
--- step 12: pages of devices
-
--- A condition on a device `d` for each filter that is sent, and none for the others, so that the
--- statement is planned for those: $1 organisations, null: all, $2 the filters by their names in the
--- API, but for `country` and `other`, which are the two spellings of a country's code.
-CREATE FUNCTION device_conditions(organisations bigint[], wanted jsonb, grouped boolean)
-    RETURNS text LANGUAGE sql STABLE AS $$
-    SELECT concat_ws(' AND ', 'true',
-        CASE WHEN organisations IS NOT NULL THEN 'd.organisation = ANY ($1)' END,
-        CASE WHEN wanted ? 'siteName' THEN $c$d.site_name = $2->>'siteName'$c$ END,
-        CASE WHEN wanted ? 'serialNumber' THEN $c$d.serial_number = $2->>'serialNumber'$c$ END,
-        CASE WHEN wanted ? 'country' THEN
-            $c$d.country_code IN ($2->>'country', $2->>'other')$c$ END,
-        CASE WHEN wanted ? 'fuelCode' THEN $c$d.fuel_code = $2->>'fuelCode'$c$ END,
-        CASE WHEN wanted ? 'deviceTypeCode' THEN
-            $c$d.device_type_code = $2->>'deviceTypeCode'$c$ END,
-        CASE WHEN wanted ? 'externalId' THEN
-            $c$lower(d.external_id) = lower($2->>'externalId')$c$ END,
-        CASE WHEN wanted ? 'search' THEN
-            $c$strpos(lower(concat_ws(chr(10), d.external_id, d.site_name, d.serial_number,
-                d.address)), lower($2->>'search')) > 0$c$ END,
-        CASE WHEN wanted ? 'capacityFrom' THEN
-            $c$coalesce(d.capacity, -1e18) >= ($2->>'capacityFrom')::double precision$c$ END,
-        CASE WHEN wanted ? 'capacityTo' THEN $c$coalesce(d.capacity, -1e18)
-            BETWEEN -1e17 AND ($2->>'capacityTo')::double precision$c$ END,
-        CASE WHEN wanted ? 'commissionedFrom' THEN
-            $c$coalesce((d.commissioning_date - DATE '2000-01-01')::double precision, -1e18) >=
-            ((($2->>'commissionedFrom')::timestamptz AT TIME ZONE 'UTC')::date - DATE '2000-01-01')
-            $c$ END,
-        CASE WHEN wanted ? 'commissionedTo' THEN
-            $c$coalesce((d.commissioning_date - DATE '2000-01-01')::double precision, -1e18)
-            BETWEEN -1e17 AND
-            ((($2->>'commissionedTo')::timestamptz AT TIME ZONE 'UTC')::date - DATE '2000-01-01')
-            $c$ END,
-        CASE WHEN wanted ? 'status' THEN $c$d.status = $2->>'status'$c$ END,
-        CASE WHEN wanted ? 'inGroup' AND grouped THEN
-            CASE wanted->>'inGroup' WHEN 'true' THEN '' ELSE 'NOT ' END
-            || 'EXISTS (SELECT FROM certificate_members() m (device) WHERE m.device = d.id)'
-            WHEN wanted->>'inGroup' = 'true' THEN 'false' END)
-$$;
 
 -- The devices behind $3 `key` and $4 `behind`, which are those of the page's last one, or null: from
 -- the first one on. `k` is what a device is ordered by.
@@ -314,40 +221,19 @@ BEGIN
 END
 $$;
 
--- step 13: devices by what few of them may have in common
-
 -- What many have is found by the order of ids instead.
 CREATE INDEX device_by_country ON device (country_code);
 CREATE INDEX device_by_fuel ON device (fuel_code);
 CREATE INDEX device_by_type ON device (device_type_code);
-
--- step 14: of many devices, those that are Active
 
 -- It is written so that the planner takes it as a part of the statement that asks.
 CREATE FUNCTION device_active(devices bigint[]) RETURNS SETOF bigint LANGUAGE sql STABLE AS $$
     SELECT d.id FROM device d WHERE d.id = ANY (devices) AND d.status = 'Active'
 $$;
 
--- step 15: externalIds that look the same are one
-
--- Compared by NFKC and folded by busbar_fold(), not by lower(), which depends on the database's
--- locale. Of devices that are one by that now, the first keeps the id; the others keep it as a text,
--- and are found by their uuid until they get another one.
-ALTER TABLE device ADD COLUMN external_twin boolean NOT NULL DEFAULT false;
-
-UPDATE device d SET external_twin = true FROM (
-    SELECT id, row_number() OVER (PARTITION BY organisation,
-        busbar_fold(normalize(external_id, NFKC)) ORDER BY id) AS place
-    FROM device WHERE external_id IS NOT NULL) p
-WHERE p.id = d.id AND p.place > 1;
-
-CREATE UNIQUE INDEX device_external_key
-    ON device (busbar_fold(normalize(external_id, NFKC)), organisation)
-    WHERE external_id IS NOT NULL AND NOT external_twin;
-DROP INDEX device_external;
-
--- As before.
-CREATE OR REPLACE FUNCTION device_chosen(organisations bigint[], key text, country text, other text, fuel text,
+-- The devices of some organisations, null: of all, that have an external id or uuid, a country in either
+-- of two spellings, a fuel, and a type; what is null does not matter.
+CREATE FUNCTION device_chosen(organisations bigint[], key text, country text, other text, fuel text,
                               kind text)
     RETURNS SETOF bigint LANGUAGE plpgsql STABLE AS $$
 BEGIN
@@ -356,9 +242,8 @@ BEGIN
         || CASE WHEN key IS NULL THEN ''
                 WHEN key ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN
                     ' AND (busbar_fold(normalize(d.external_id, NFKC)) = busbar_fold(normalize($2, NFKC))
-                        AND NOT d.external_twin OR d.uuid = $2::uuid)'
-                ELSE ' AND busbar_fold(normalize(d.external_id, NFKC)) = busbar_fold(normalize($2, NFKC))
-                        AND NOT d.external_twin' END
+                        OR d.uuid = $2::uuid)'
+                ELSE ' AND busbar_fold(normalize(d.external_id, NFKC)) = busbar_fold(normalize($2, NFKC))' END
         || CASE WHEN country IS NULL THEN '' ELSE ' AND d.country_code IN ($3, $4)' END
         || CASE WHEN fuel IS NULL THEN '' ELSE ' AND d.fuel_code = $5' END
         || CASE WHEN kind IS NULL THEN '' ELSE ' AND d.device_type_code = $6' END
@@ -366,8 +251,10 @@ BEGIN
 END
 $$;
 
--- As before.
-CREATE OR REPLACE FUNCTION device_conditions(organisations bigint[], wanted jsonb, grouped boolean)
+-- A condition on a device `d` for each filter that is sent, and none for the others, so that the
+-- statement is planned for those: $1 organisations, null: all, $2 the filters by their names in the
+-- API, except `country` and `other`, which are the two spellings of a country's code.
+CREATE FUNCTION device_conditions(organisations bigint[], wanted jsonb, grouped boolean)
     RETURNS text LANGUAGE sql STABLE AS $$
     SELECT concat_ws(' AND ', 'true',
         CASE WHEN organisations IS NOT NULL THEN 'd.organisation = ANY ($1)' END,
@@ -380,7 +267,7 @@ CREATE OR REPLACE FUNCTION device_conditions(organisations bigint[], wanted json
             $c$d.device_type_code = $2->>'deviceTypeCode'$c$ END,
         CASE WHEN wanted ? 'externalId' THEN
             $c$busbar_fold(normalize(d.external_id, NFKC))
-                = busbar_fold(normalize($2->>'externalId', NFKC)) AND NOT d.external_twin$c$ END,
+                = busbar_fold(normalize($2->>'externalId', NFKC))$c$ END,
         CASE WHEN wanted ? 'search' THEN
             $c$strpos(lower(concat_ws(chr(10), d.external_id, d.site_name, d.serial_number,
                 d.address)), lower($2->>'search')) > 0$c$ END,

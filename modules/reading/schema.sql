@@ -1,4 +1,4 @@
--- step 1: readings, by device and time
+-- step 1: readings by device and time, refused and voided readings
 
 -- A reading is found by its end: those of a device and type never overlap, so their order by end is
 -- also their order by start. Nothing is ever changed, and nothing else refers to a reading.
@@ -39,8 +39,9 @@ BEGIN
 END
 $$;
 
--- A row for each device and type that has readings. Whoever stores readings changes it first, which
--- locks it: so no two requests put readings of one device at the same time.
+-- A row for each device and type, of devices that have readings. A request that stores readings changes
+-- the rows of both types first, which locks the device: no two requests store readings of one device at
+-- the same time. The row of a type without readings ends in the year 1.
 CREATE TABLE reading_device (
     device       bigint NOT NULL,
     type         "char" NOT NULL,
@@ -59,39 +60,6 @@ CREATE INDEX reading_device_fresh ON reading_device (type, device) WHERE fresh_f
 CREATE FUNCTION reading_time(ms bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE PARALLEL SAFE
     AS 'SELECT to_timestamp(ms::double precision / 1000)';
 
--- Which of some periods overlap stored ones, by their number from 1. STABLE: it sees what was there
--- before the statement that calls it, and not that statement's own rows.
-CREATE FUNCTION reading_overlaps(device bigint, type "char", starts bigint[], ends bigint[])
-    RETURNS SETOF bigint LANGUAGE plpgsql STABLE ROWS 10 AS $$
-BEGIN
-    RETURN QUERY
-        SELECT p.number FROM unnest(starts, ends) WITH ORDINALITY AS p (start_ms, end_ms, number)
-        CROSS JOIN LATERAL (
-            SELECT r.start_at FROM reading r
-            WHERE r.device = reading_overlaps.device AND r.type = reading_overlaps.type
-                AND r.end_at > reading_time(p.start_ms)
-            ORDER BY r.end_at LIMIT 1) AS behind
-        WHERE behind.start_at < reading_time(p.end_ms);
-END
-$$;
-
--- For Delta readings without a start: the latest stored end before each of some ends, in their order;
--- null where there is none.
-CREATE FUNCTION reading_previous(device bigint, ends bigint[])
-    RETURNS TABLE (previous timestamptz) LANGUAGE plpgsql STABLE AS $$
-BEGIN
-    RETURN QUERY
-        SELECT CASE WHEN d.latest_end < reading_time(e.ms) THEN d.latest_end ELSE (
-            SELECT r.end_at FROM reading r
-            WHERE r.device = reading_previous.device AND r.type = 'D'
-                AND r.end_at < reading_time(e.ms)
-            ORDER BY r.end_at DESC LIMIT 1) END
-        FROM unnest(ends) WITH ORDINALITY AS e (ms, number)
-        LEFT JOIN reading_device d ON d.device = reading_previous.device AND d.type = 'D'
-        ORDER BY e.number;
-END
-$$;
-
 -- The service "readings" for statements of other modules (services.h).
 
 -- Of some devices, the Delta readings that end in a period (start exclusive, end inclusive).
@@ -108,20 +76,6 @@ CREATE FUNCTION reading_histories(device bigint, first timestamptz, last timesta
     WHERE r.device = $1 AND r.type = 'H' AND r.end_at >= $2 AND r.end_at <= $3
 $$;
 
--- Takes what is fresh of at most so many devices: where the ends of new readings lie. It is fresh
--- again when the transaction fails.
-CREATE FUNCTION reading_take_fresh(type "char", most integer)
-    RETURNS TABLE (device bigint, first timestamptz, last timestamptz) LANGUAGE sql VOLATILE AS $$
-    UPDATE reading_device d SET fresh_from = NULL, fresh_to = NULL
-    FROM (SELECT f.device, f.fresh_from, f.fresh_to FROM reading_device f
-          WHERE f.type = $1 AND f.fresh_from IS NOT NULL ORDER BY f.device LIMIT $2
-          FOR UPDATE) AS t
-    WHERE d.device = t.device AND d.type = $1
-    RETURNING t.device, t.fresh_from, t.fresh_to
-$$;
-
--- step 2: Delta readings in their order, a part at a time; what is fresh by ids
-
 -- Of a device, the ends of the first so many Delta readings in a period (start exclusive, end
 -- inclusive), in their order. Without a sort there is one way to do it: a walk along the key, which
 -- ends with the last of them, however many a device has.
@@ -137,9 +91,10 @@ BEGIN
 END
 $$;
 
--- As before, but by ids: a join would be planned by statistics that may be older than the rows, and
--- then compares each with each.
-CREATE OR REPLACE FUNCTION reading_take_fresh(type "char", most integer)
+-- Takes the fresh readings of up to `most` devices: where the ends of new readings lie. It is fresh again
+-- when the transaction fails. By ids: a join would be planned by statistics that may be older than the
+-- rows, and then compares each with each.
+CREATE FUNCTION reading_take_fresh(type "char", most integer)
     RETURNS TABLE (device bigint, first timestamptz, last timestamptz) LANGUAGE sql VOLATILE AS $$
     WITH fresh AS (SELECT f.device, f.fresh_from, f.fresh_to FROM reading_device f
           WHERE f.type = $1 AND f.fresh_from IS NOT NULL ORDER BY f.device LIMIT $2 FOR UPDATE),
@@ -148,14 +103,8 @@ CREATE OR REPLACE FUNCTION reading_take_fresh(type "char", most integer)
     SELECT f.device, f.fresh_from, f.fresh_to FROM fresh f
 $$;
 
--- step 3: readings of a device overlap none of either type
-
--- A request changes the rows of both types, and so locks the device. That of a type without readings
--- ends in the year 1: hosts of the version before could not show infinity.
-
 -- Which of some periods overlap stored readings, by their number from 1, and of these the first. STABLE:
 -- it sees what was there before the statement that calls it, and not that statement's own rows.
--- reading_overlaps() is for hosts of the version before.
 CREATE FUNCTION reading_overlapping(device bigint, starts bigint[], ends bigint[])
     RETURNS TABLE (number bigint, type "char", start_at timestamptz, end_at timestamptz, wh bigint)
     LANGUAGE plpgsql STABLE ROWS 10 AS $$
@@ -181,7 +130,7 @@ $$;
 
 -- For Delta readings without a start: the latest stored end before each of some ends, of either type,
 -- in their order; null where there is none.
-CREATE OR REPLACE FUNCTION reading_previous(device bigint, ends bigint[])
+CREATE FUNCTION reading_previous(device bigint, ends bigint[])
     RETURNS TABLE (previous timestamptz) LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN QUERY
@@ -200,8 +149,6 @@ BEGIN
 END
 $$;
 
--- step 4: where the readings of a device begin
-
 -- The start of its first one, of either type; null: it has none.
 CREATE FUNCTION reading_first_start(device bigint) RETURNS timestamptz LANGUAGE sql STABLE AS $$
     SELECT min(f.start_at) FROM (VALUES ('D'::"char"), ('H'::"char")) t (type)
@@ -209,8 +156,6 @@ CREATE FUNCTION reading_first_start(device bigint) RETURNS timestamptz LANGUAGE 
         SELECT r.start_at FROM reading r WHERE r.device = $1 AND r.type = t.type
         ORDER BY r.end_at LIMIT 1) f
 $$;
-
--- step 5: readings that were refused, with the reason
 
 CREATE TABLE reading_refused (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -226,25 +171,6 @@ CREATE TABLE reading_refused (
 CREATE INDEX reading_refused_organisation ON reading_refused (organisation, id);
 CREATE INDEX reading_refused_device ON reading_refused (device, id);
 CREATE INDEX reading_refused_at ON reading_refused (refused_at);
-
--- step 6: devices are deleted
-
--- Deletes the readings of a device. Whoever stores readings changes both rows of reading_device
--- first: so what comes at the same time is stored before, and deleted, or finds no device.
-CREATE FUNCTION reading_forget(device bigint) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-    INSERT INTO reading_device AS d (device, type, latest_start, latest_end, latest_wh, latest_at,
-                                     known_end)
-        SELECT reading_forget.device, t.type, now(), now(), 0, now(), now()
-        FROM (VALUES ('D'::"char"), ('H')) t (type)
-        ON CONFLICT ON CONSTRAINT reading_device_pkey DO UPDATE SET known_end = d.known_end;
-    DELETE FROM reading r WHERE r.device = reading_forget.device;
-    DELETE FROM reading_refused r WHERE r.device = reading_forget.device;
-    DELETE FROM reading_device r WHERE r.device = reading_forget.device;
-END
-$$;
-
--- step 7: readings are voided
 
 -- What was stored and is not counted any more: who has voided it, and why. It is in no sum, and its
 -- period is free.
@@ -294,7 +220,9 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE FUNCTION reading_forget(device bigint) RETURNS void LANGUAGE plpgsql AS $$
+-- Deletes the readings of a device. A request that stores readings changes both rows of reading_device
+-- first: so its readings are stored before and deleted, or it finds no device.
+CREATE FUNCTION reading_forget(device bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO reading_device AS d (device, type, latest_start, latest_end, latest_wh, latest_at,
                                      known_end)
@@ -308,8 +236,6 @@ BEGIN
 END
 $$;
 
--- step 8: a device's readings are held before what others know of them
-
 -- Keeps out those who store, void and take readings of a device, until the commit. Whoever locks more
 -- does it afterwards, as these do.
 CREATE FUNCTION reading_hold(device bigint) RETURNS void LANGUAGE sql AS $$
@@ -320,10 +246,8 @@ CREATE FUNCTION reading_hold(device bigint) RETURNS void LANGUAGE sql AS $$
         ON CONFLICT (device, type) DO UPDATE SET known_end = d.known_end
 $$;
 
--- step 9: Delta readings with their starts
-
 -- The service "readings": of some devices, the Delta readings that end in a period (start exclusive, end
--- inclusive). reading_deltas() is for hosts of the version before.
+-- inclusive), with their starts.
 CREATE FUNCTION reading_delta_periods(devices bigint[], after timestamptz, until timestamptz)
     RETURNS TABLE (device bigint, start_at timestamptz, end_at timestamptz, wh bigint)
     LANGUAGE sql STABLE AS $$

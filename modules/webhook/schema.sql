@@ -1,10 +1,11 @@
--- step 1: webhooks, deliveries, hosts
+-- step 1: webhooks, deliveries, bodies, events for many webhooks, hosts
 
 -- What the owner may see lies beside each webhook, so that the statement that enqueues needs no
 -- other table. scope.c keeps it: sees_all for an Admin, organisations for those who act for some,
 -- the e-mail for everybody; admitted is false while the account is not active.
 -- Ids come from the host, since the secret is sealed under the id before the row is written.
 CREATE SEQUENCE webhook_hook_id AS bigint;
+
 CREATE TABLE webhook_hook (
     id             bigint PRIMARY KEY,
     account        bigint NOT NULL,
@@ -37,13 +38,6 @@ CREATE TABLE webhook_host (
     heartbeat_at timestamptz NOT NULL DEFAULT now(),
     counters     jsonb NOT NULL DEFAULT '{}' -- struct sender_counters, for `busbar webhook status`
 );
-
--- One row: whether sending is paused, on all hosts.
-CREATE TABLE webhook_switch (
-    id     boolean PRIMARY KEY DEFAULT true CHECK (id),
-    paused boolean NOT NULL DEFAULT false
-);
-INSERT INTO webhook_switch DEFAULT VALUES;
 
 -- Webhooks deleted of late, until what waited for them is gone as well.
 CREATE TABLE webhook_gone (
@@ -78,8 +72,10 @@ CREATE TABLE webhook_delivery (
     state      text NOT NULL DEFAULT 'queued',
     event_id   uuid NOT NULL,               -- webhook-id
     event      text NOT NULL,
-    body       text NOT NULL,               -- the exact bytes
+    body       text,                        -- the exact bytes; null: see body_id
     log        jsonb NOT NULL DEFAULT '[]',
+    body_id    bigint,                      -- in webhook_body: a large body
+    traceparent text,                       -- the header with which it is sent (W3C Trace Context)
     PRIMARY KEY (webhook, id)
 ) PARTITION BY RANGE (id);
 
@@ -89,54 +85,6 @@ CREATE INDEX webhook_delivery_queue ON webhook_delivery (owner, webhook, id)
 
 CREATE TABLE webhook_delivery_rest PARTITION OF webhook_delivery DEFAULT;
 
--- Makes the partition of a day, and moves there what the default one took in for want of it. The
--- CHECK spares ATTACH a scan, and goes.
-CREATE FUNCTION webhook_partition_make(day date) RETURNS boolean
-    LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
-DECLARE
-    name text := 'webhook_delivery_' || to_char(day, 'YYYYMMDD');
-    low  bigint := webhook_day_floor(day);
-    high bigint := webhook_day_floor(day + 1);
-BEGIN
-    IF to_regclass(name) IS NOT NULL THEN
-        RETURN false;
-    END IF;
-    EXECUTE format('CREATE TABLE %I (LIKE webhook_delivery INCLUDING ALL,'
-                   ' CONSTRAINT bounds CHECK (id >= %s AND id < %s))', name, low, high);
-    EXECUTE format('WITH moved AS (DELETE FROM webhook_delivery_rest WHERE id >= %s AND id < %s'
-                   ' RETURNING *) INSERT INTO %I SELECT * FROM moved', low, high, name);
-    EXECUTE format('ALTER TABLE webhook_delivery ATTACH PARTITION %I FOR VALUES FROM (%s) TO (%s)',
-                   name, low, high);
-    EXECUTE format('ALTER TABLE %I DROP CONSTRAINT bounds', name);
-    RETURN true;
-END
-$$;
-
--- Drops the partition of a day, unless something in it still waits (was queued again).
-CREATE FUNCTION webhook_partition_drop(day date) RETURNS boolean
-    LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
-DECLARE
-    name text := 'webhook_delivery_' || to_char(day, 'YYYYMMDD');
-    busy boolean;
-BEGIN
-    EXECUTE format('SELECT EXISTS (SELECT FROM %I WHERE state = ''queued'')', name) INTO busy;
-    IF busy THEN
-        RETURN false;
-    END IF;
-    EXECUTE format('DROP TABLE %I', name);
-    RETURN true;
-END
-$$;
-
-DO $$
-BEGIN
-    PERFORM webhook_partition_make((now() AT TIME ZONE 'UTC')::date + n)
-    FROM generate_series(0, 7) AS n;
-END
-$$;
-
--- step 2: a large body is stored once, however many webhooks it goes to
-
 -- Of a body of some size a delivery has the id, and `body` is null. The id carries the day, as that of a
 -- delivery does, so that the two are kept, and dropped, together.
 CREATE TABLE webhook_body (
@@ -145,67 +93,8 @@ CREATE TABLE webhook_body (
                 + nextval('webhook_delivery_number'),
     body text NOT NULL -- the exact bytes
 ) PARTITION BY RANGE (id);
+
 CREATE TABLE webhook_body_rest PARTITION OF webhook_body DEFAULT;
-
-ALTER TABLE webhook_delivery ALTER COLUMN body DROP NOT NULL, ADD COLUMN body_id bigint;
-
--- webhook_partition_make() of step 1, for any of the tables.
-CREATE FUNCTION webhook_partition_make_of(parent text, day date) RETURNS boolean
-    LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
-DECLARE
-    name text := parent || '_' || to_char(day, 'YYYYMMDD');
-    low  bigint := webhook_day_floor(day);
-    high bigint := webhook_day_floor(day + 1);
-BEGIN
-    IF to_regclass(name) IS NOT NULL THEN
-        RETURN false;
-    END IF;
-    EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING ALL,'
-                   ' CONSTRAINT bounds CHECK (id >= %s AND id < %s))', name, parent, low, high);
-    EXECUTE format('WITH moved AS (DELETE FROM %I WHERE id >= %s AND id < %s'
-                   ' RETURNING *) INSERT INTO %I SELECT * FROM moved', parent || '_rest', low, high,
-                   name);
-    EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%s) TO (%s)',
-                   parent, name, low, high);
-    EXECUTE format('ALTER TABLE %I DROP CONSTRAINT bounds', name);
-    RETURN true;
-END
-$$;
-
-CREATE OR REPLACE FUNCTION webhook_partition_make(day date) RETURNS boolean
-    LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM webhook_partition_make_of('webhook_body', day);
-    RETURN webhook_partition_make_of('webhook_delivery', day);
-END
-$$;
-
--- Drops the partitions of a day, unless something in them still waits (was queued again).
-CREATE OR REPLACE FUNCTION webhook_partition_drop(day date) RETURNS boolean
-    LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
-DECLARE
-    suffix text := to_char(day, '_YYYYMMDD');
-    busy   boolean;
-BEGIN
-    EXECUTE format('SELECT EXISTS (SELECT FROM %I WHERE state = ''queued'')',
-                   'webhook_delivery' || suffix) INTO busy;
-    IF busy THEN
-        RETURN false;
-    END IF;
-    EXECUTE format('DROP TABLE %I', 'webhook_delivery' || suffix);
-    EXECUTE format('DROP TABLE IF EXISTS %I', 'webhook_body' || suffix);
-    RETURN true;
-END
-$$;
-
-DO $$
-BEGIN
-    PERFORM webhook_partition_make((now() AT TIME ZONE 'UTC')::date + n)
-    FROM generate_series(0, 7) AS n;
-END
-$$;
-
--- step 3: an event for many webhooks becomes deliveries behind its commit, some at a time
 
 -- An event that more webhooks get than the publisher's transaction inserts deliveries for. `webhooks` are
 -- those that were to get it when it was committed; the first `done` of them have their delivery. The body
@@ -218,7 +107,8 @@ CREATE TABLE webhook_expansion (
     body_id   bigint NOT NULL,
     webhooks  bigint[] NOT NULL,
     done      integer NOT NULL DEFAULT 0,
-    queued_at timestamptz NOT NULL DEFAULT now()
+    queued_at timestamptz NOT NULL DEFAULT now(),
+    traceparent text
 );
 CREATE INDEX webhook_expansion_turn ON webhook_expansion (account, id);
 
@@ -230,83 +120,12 @@ CREATE FUNCTION webhook_partition_days(parent text) RETURNS SETOF date
     WHERE i.inhparent = parent::regclass AND c.relname ~ '_[0-9]{8}$'
 $$;
 
--- Drops the partition of a day, unless something in it still waits (was queued again); and the bodies
--- that no delivery refers to any more. A delivery may be a day younger than its body.
-CREATE OR REPLACE FUNCTION webhook_partition_drop(day date) RETURNS boolean
-    LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
-DECLARE
-    name text := 'webhook_delivery' || to_char(day, '_YYYYMMDD');
-    busy boolean;
-    old  date;
-BEGIN
-    EXECUTE format('SELECT EXISTS (SELECT FROM %I WHERE state = ''queued'')', name) INTO busy;
-    IF busy THEN
-        RETURN false;
-    END IF;
-    EXECUTE format('DROP TABLE %I', name);
-    FOR old IN SELECT body FROM webhook_partition_days('webhook_body') AS body
-        WHERE body + 1 < (SELECT min(delivery) FROM webhook_partition_days('webhook_delivery') AS delivery)
-    LOOP
-        EXECUTE format('DROP TABLE %I', 'webhook_body' || to_char(old, '_YYYYMMDD'));
-    END LOOP;
-    RETURN true;
-END
-$$;
-
--- step 4: large bodies are compressed by lz4 where PostgreSQL has it, in a tenth of the time
-DO $$
-DECLARE
-    part regclass;
-BEGIN
-    IF (SELECT 'lz4' = ANY (enumvals) FROM pg_settings WHERE name = 'default_toast_compression') THEN
-        FOR part IN SELECT relid FROM pg_partition_tree('webhook_body') LOOP
-            EXECUTE format('ALTER TABLE %s ALTER COLUMN body SET COMPRESSION lz4', part);
-        END LOOP;
-        ALTER TABLE webhook_expansion ALTER COLUMN webhooks SET COMPRESSION lz4;
-    END IF;
-END
-$$;
-
--- step 5: the days of an event that is still to be expanded are kept
-
--- webhook_partition_drop() of step 3, which keeps a day as well while an event of it, or of one before,
--- is still to be expanded. Whatever becomes a delivery meanwhile is seen by the second look.
-CREATE OR REPLACE FUNCTION webhook_partition_drop(day date) RETURNS boolean
-    LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
-DECLARE
-    name text := 'webhook_delivery' || to_char(day, '_YYYYMMDD');
-    busy boolean;
-    old  date;
-BEGIN
-    IF EXISTS (SELECT FROM webhook_expansion WHERE body_id < webhook_day_floor(day + 1)) THEN
-        RETURN false;
-    END IF;
-    EXECUTE format('SELECT EXISTS (SELECT FROM %I WHERE state = ''queued'')', name) INTO busy;
-    IF busy THEN
-        RETURN false;
-    END IF;
-    EXECUTE format('DROP TABLE %I', name);
-    FOR old IN SELECT body FROM webhook_partition_days('webhook_body') AS body
-        WHERE body + 1 < (SELECT min(delivery) FROM webhook_partition_days('webhook_delivery') AS delivery)
-    LOOP
-        EXECUTE format('DROP TABLE %I', 'webhook_body' || to_char(old, '_YYYYMMDD'));
-    END LOOP;
-    RETURN true;
-END
-$$;
-
--- step 6: a delivery is in the trace of the request that raised its event
-
--- The header traceparent (W3C Trace Context), with which it is sent; null before this step.
-ALTER TABLE webhook_delivery ADD COLUMN traceparent text;
-ALTER TABLE webhook_expansion ADD COLUMN traceparent text;
-
--- step 7: a day is dropped only after a look that nothing can change any more
-
--- webhook_partition_drop() of step 5. The first look costs no lock. A transaction that queues a delivery
+-- Drops the partition of a day, unless something in it still waits (was queued again), or an event of it,
+-- or of a day before, is still to be expanded; and the bodies that no delivery refers to any more. A
+-- delivery may be a day younger than its body. The first look costs no lock. A transaction that queues a delivery
 -- of the day again may commit after it, so the function locks both tables, the parent first as every
 -- statement does, and looks again; from then on nothing of the day can be queued.
-CREATE OR REPLACE FUNCTION webhook_partition_drop(day date) RETURNS boolean
+CREATE FUNCTION webhook_partition_drop(day date) RETURNS boolean
     LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
 DECLARE
     name text := 'webhook_delivery' || to_char(day, '_YYYYMMDD');
@@ -336,9 +155,10 @@ BEGIN
 END
 $$;
 
--- webhook_partition_make_of() of step 2, which locks the table before it moves rows out of the default
+-- Makes a table's partition of a day, and moves there what the default one took in for want of it. The
+-- CHECK spares ATTACH a scan, and goes. The table is locked before rows are moved out of the default
 -- partition: a statement that waited for such a row would find it gone, and change nothing.
-CREATE OR REPLACE FUNCTION webhook_partition_make_of(parent text, day date) RETURNS boolean
+CREATE FUNCTION webhook_partition_make_of(parent text, day date) RETURNS boolean
     LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
 DECLARE
     name text := parent || '_' || to_char(day, 'YYYYMMDD');
@@ -366,7 +186,31 @@ BEGIN
 END
 $$;
 
--- step 8: one switch for all background work: busbar_pause, of the host
+CREATE FUNCTION webhook_partition_make(day date) RETURNS boolean
+    LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM webhook_partition_make_of('webhook_body', day);
+    RETURN webhook_partition_make_of('webhook_delivery', day);
+END
+$$;
 
--- webhook_switch stays until no host reads it any more.
-UPDATE busbar_pause SET paused_at = now() FROM webhook_switch s WHERE s.paused;
+DO $$
+BEGIN
+    PERFORM webhook_partition_make((now() AT TIME ZONE 'UTC')::date + n)
+    FROM generate_series(0, 7) AS n;
+END
+$$;
+
+-- Large bodies are compressed by lz4 if PostgreSQL has it, in a tenth of the time.
+DO $$
+DECLARE
+    part regclass;
+BEGIN
+    IF (SELECT 'lz4' = ANY (enumvals) FROM pg_settings WHERE name = 'default_toast_compression') THEN
+        FOR part IN SELECT relid FROM pg_partition_tree('webhook_body') LOOP
+            EXECUTE format('ALTER TABLE %s ALTER COLUMN body SET COMPRESSION lz4', part);
+        END LOOP;
+        ALTER TABLE webhook_expansion ALTER COLUMN webhooks SET COMPRESSION lz4;
+    END IF;
+END
+$$;

@@ -105,36 +105,6 @@ START_TEST(an_external_id_of_invisible_characters_or_another_path_is_refused)
     }
 }
 
-/* Stored as by the previous version: separately, even if they look the same. */
-START_TEST(devices_of_before_that_are_one_keep_their_ids)
-{
-    int64_t first = answer_int(ck_status(device_post(m, device_named("before")), 201), "id");
-    struct answer *made = ck_status(device_post(m, device_named("another")), 201);
-    const char *uuid = answer_text(made, "uuid");
-    char *schema = file_text(text("%s/../modules/device/schema.sql", TEST_CONF));
-    char *step = strstr(schema, "-- step 15:"), *next = step ? strstr(step, "\n-- step 16:") : NULL;
-
-    ck_assert_ptr_nonnull(step);
-    if (next)
-        *next = '\0';
-    sql_run(db, "DROP INDEX device_external_key");
-    sql_run(db, "ALTER TABLE device DROP COLUMN external_twin CASCADE");
-    sql_run(db, "CREATE INDEX device_external ON device (lower(external_id), organisation)");
-    sql_run(db, text("UPDATE device SET external_id = '\uFF42efore' WHERE uuid = '%s'", uuid));
-    PGresult *result = PQexec(db, step);
-
-    ck_assert_msg(PQresultStatus(result) == PGRES_COMMAND_OK, "%s", PQerrorMessage(db));
-    PQclear(result);
-    ck_assert_int_eq(answer_int(ck_status(device_get(m, "\uFF42efore"), 200), "id"), first);
-    struct answer *twin = ck_status(device_get(m, uuid), 200);
-
-    ck_assert_str_eq(answer_text(twin, "externalId"), "\uFF42efore");
-    ck_status(device_patch(m, uuid, json_pack("{si}", "capacity", 5)), 200);
-    ck_status(device_patch(m, uuid, device_named("after")), 200);
-    ck_assert_int_ne(answer_int(ck_status(device_get(m, "AFTER"), 200), "id"), first);
-    ck_error(device_post(m, device_named("After")), 409, "");
-}
-
 struct bad {
     const char *field, *value; /* JSON */
 };
@@ -436,7 +406,6 @@ Suite *devices_suite(void)
         an_external_id_is_unique_in_its_organisation_whatever_the_case,
         an_external_id_that_looks_like_another_is_that_one,
         an_external_id_of_invisible_characters_or_another_path_is_refused,
-        devices_of_before_that_are_one_keep_their_ids,
         what_is_not_valid_is_named,
         every_mistake_of_every_kind_is_named_in_one_answer,
         pages_of_devices_with_large_attributes_are_short,

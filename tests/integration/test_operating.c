@@ -209,7 +209,7 @@ static bool some_are_pending(void *arg)
 {
     json_t *json = status_of(arg);
     const json_t *database = json_object_get(json, "database");
-    bool some = json_integer_value(json_object_get(database, "migrationsPending")) > 10;
+    bool some = json_integer_value(json_object_get(database, "migrationsPending")) > 1;
 
     json_decref(json);
     return some;

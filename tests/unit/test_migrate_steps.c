@@ -92,7 +92,7 @@ static const char *const schemas[][2] = {
 };
 
 /*
- * A database records the checksum of each step that it was given, so a published step must never
+ * A database records the checksum of each step that it was given, so a released step must never
  * change. schema_steps.txt has a line for each; lines are only ever added to it.
  */
 START_TEST(published_steps_stay_as_they_are)

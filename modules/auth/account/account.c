@@ -81,9 +81,7 @@ static int organisation_for(struct bb_request *rq, struct bb_tx *tx,
         "ON CONFLICT DO NOTHING RETURNING id",
         0};
     static const struct bb_sql find = {
-        "SELECT id FROM auth_organisation WHERE busbar_fold(name) = busbar_fold(btrim($1)) "
-        "AND NOT twin",
-        0};
+        "SELECT id FROM auth_organisation WHERE busbar_fold(name) = busbar_fold(btrim($1))", 0};
     struct bb_rows *rows = bb_tx_query(
         rq, tx, &insert, BB_ARGS(bb_t(account->organisation), bb_t(account->organisation_type)));
 

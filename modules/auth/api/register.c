@@ -18,7 +18,7 @@ static int refuse_duplicates(struct bb_request *rq, const struct auth_new_accoun
 {
     static const struct bb_sql look = {
         "SELECT EXISTS (SELECT FROM auth_account WHERE email = $1), EXISTS (SELECT FROM "
-        "auth_organisation WHERE busbar_fold(name) = busbar_fold(btrim($2)) AND NOT twin)",
+        "auth_organisation WHERE busbar_fold(name) = busbar_fold(btrim($2)))",
         0};
     struct bb_rows *rows =
         bb_query(rq, &look, BB_ARGS(bb_t(account->email), bb_t(account->organisation)));

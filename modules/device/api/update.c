@@ -34,12 +34,9 @@
 
 static const struct bb_sql update = {
     "UPDATE device d SET " COLUMNS " = ROW" VALUES
-    ", updated_at = greatest($16::timestamptz, updated_at),"
-    " external_twin = external_twin AND coalesce(" NEW(
-        0, external_id, "$2") " = external_id, false)"
-                              " WHERE id = $1::bigint AND ($17::boolean OR " VALUES
-                              " IS DISTINCT FROM " COLUMNS ")"
-                              " RETURNING " DEVICE_COLUMNS,
+    ", updated_at = greatest($16::timestamptz, updated_at)"
+    " WHERE id = $1::bigint AND ($17::boolean OR " VALUES " IS DISTINCT FROM " COLUMNS ")"
+    " RETURNING " DEVICE_COLUMNS,
     BB_SQL_WRITE,
 };
 

@@ -124,13 +124,9 @@ struct device_scope {
 #define DEVICE_SEES "($1::boolean OR d.organisation = ANY($2::bigint[]))"
 #define DEVICE_SCOPE_ARGS(scope) bb_b((scope)->all), bb_ints((scope)->organisations, (scope)->count)
 
-/*
- * The form in which externalIds are compared: NFKC, case folded. Indexed for devices that are not
- * twins.
- */
+/* The form in which externalIds are compared: NFKC, case folded. Indexed. */
 #define DEVICE_KEY(text) "busbar_fold(normalize(" text ", NFKC))"
-#define DEVICE_HAS_KEY(text)                                                                       \
-    "(" DEVICE_KEY("d.external_id") " = " DEVICE_KEY(text) " AND NOT d.external_twin)"
+#define DEVICE_HAS_KEY(text) "(" DEVICE_KEY("d.external_id") " = " DEVICE_KEY(text) ")"
 
 /* A time column as the API writes times. */
 #define DEVICE_TIME(column)                                                                        \

@@ -50,8 +50,8 @@ enum { UUID_LENGTH = 36, ID_DIGITS = 18, NAMED_MAX = 20, NAMES_LENGTH = 380 };
     " WHERE NOT k.everything" MOST ")"
 #define SEEN "(k.everything OR d.organisation = ANY(k.organisations))"
 #define EXTERNAL(from)                                                                             \
-    from("d.id, 1 AS rank", "d.external_id IS NOT NULL AND NOT d.external_twin",                   \
-         DEVICE_KEY("d.external_id"), DEVICE_KEY("k.name"))
+    from("d.id, 1 AS rank", "d.external_id IS NOT NULL", DEVICE_KEY("d.external_id"),              \
+         DEVICE_KEY("k.name"))
 #define UUID "SELECT d.id, 2 FROM device d WHERE " SEEN " AND d.uuid = k.uuid"
 #define ID "SELECT d.id, 4 FROM device d WHERE " SEEN " AND d.id = k.id"
 #define SERIAL(from) from("d.id, 3", "d.serial_number IS NOT NULL", "d.serial_number", "k.name")
