@@ -1,4 +1,5 @@
-/* Descriptors that the supervisor keeps for its next worker. Private to recovery/. */
+/* Descriptors that outlive a worker: the supervisor stores them for the next one. Private to
+ * recovery/. */
 #ifndef CORE_DESCRIPTOR_STORE_H
 #define CORE_DESCRIPTOR_STORE_H
 

@@ -9,15 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/recovery/channel.h"
-
-enum { KEPT_MAX = 8 };
-
-struct stored_descriptors {
-    char key[CHANNEL_TEXT];
-    int fds[CHANNEL_FILES];
-    size_t count;
-};
+#include "core/recovery/descriptor_store.h"
 
 static int channel = -1;
 static struct crash_history history;

@@ -20,7 +20,7 @@ int auth_open(struct bb_host *host, void **state)
 {
     struct auth *auth = bb_host_alloc(host, sizeof(*auth));
     const struct auth_settings *settings = bb_settings(host);
-    uint64_t seed[2];
+    uint64_t seed;
 
     if (!auth)
         return bb_open_fail(host, "out of memory");
@@ -33,7 +33,7 @@ int auth_open(struct bb_host *host, void **state)
         .memory_kib = (uint32_t)settings->argon2_memory,
         .lanes = (uint32_t)settings->argon2_lanes,
     };
-    if (bb_random(host, seed, sizeof(seed)) || auth_password_dummy(auth))
+    if (bb_random(host, &seed, sizeof(seed)) || auth_password_dummy(auth))
         return bb_open_fail(host, "no random bytes");
     auth->cache = auth_cache_new((size_t)settings->cache_entries, seed);
     auth->keys = auth_keys_new();

@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "modules/common/hash.h"
+
 enum { ASSET_MAX = 16 * 1024 * 1024, ASSETS_MAX = 4096 };
 
 static bool ends_in(const char *name, const char *end)
@@ -55,15 +57,13 @@ static int read_file(int directory, const char *name, struct asset_bytes *bytes)
     return failed ? -1 : 0;
 }
 
-/* FNV-1a, 64 bits: different content has a different tag. */
+/* Different content has a different tag. */
 static void make_tag(struct asset *asset)
 {
     const struct asset_bytes *plain = &asset->forms[ASSET_PLAIN];
-    uint64_t hash = UINT64_C(14695981039346656037);
 
-    for (size_t i = 0; i < plain->length; i++)
-        hash = (hash ^ (unsigned char)plain->data[i]) * UINT64_C(1099511628211);
-    snprintf(asset->tag, sizeof(asset->tag), "%016" PRIx64, hash);
+    snprintf(asset->tag, sizeof(asset->tag), "%016" PRIx64,
+             hash_bytes(HASH_SEED, plain->data, plain->length));
 }
 
 static int read_forms(int directory, const char *name, struct asset *asset)

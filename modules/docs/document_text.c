@@ -6,14 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* FNV-1a, 64 bits: a different document has a different tag. */
+#include "modules/common/hash.h"
+
+/* A different document has a different tag. */
 static void make_tag(struct docs_text *text)
 {
-    uint64_t hash = UINT64_C(14695981039346656037);
-
-    for (size_t i = 0; i < text->length; i++)
-        hash = (hash ^ (unsigned char)text->bytes[i]) * UINT64_C(1099511628211);
-    snprintf(text->tag, sizeof(text->tag), "\"%016" PRIx64 "\"", hash);
+    snprintf(text->tag, sizeof(text->tag), "\"%016" PRIx64 "\"",
+             hash_bytes(HASH_SEED, text->bytes, text->length));
 }
 
 static void drop(struct docs_text *text)

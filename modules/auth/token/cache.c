@@ -1,7 +1,7 @@
 /*
- * The cache of principals: a token that was valid a moment ago costs one keyed hash and one
- * comparison. The table has sets of eight entries; a full set evicts by second chance. The hash is
- * keyed, and the whole token is compared in constant time.
+ * The cache of principals: a token that was valid a moment ago costs one hash and one comparison.
+ * The table has sets of eight entries; a full set evicts by second chance. The hash begins with a
+ * random seed, and the whole token is compared in constant time.
  *
  * One mutex guards everything. It is held for a fraction of a microsecond, except by an
  * invalidation, which scans one array of numbers. authenticate.c decides whether an entry may still
@@ -13,9 +13,10 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "modules/auth/token/siphash.h"
+#include "modules/common/hash.h"
 
 #define WAYS 8
+#define TAIL 16
 
 struct place {
     uint64_t hash;
@@ -26,7 +27,7 @@ struct place {
 
 struct auth_cache {
     pthread_mutex_t lock;
-    uint64_t seed[2];
+    uint64_t seed;
     uint64_t epoch;
     size_t sets; /* 0: caching is disabled */
     unsigned char *hands;
@@ -35,7 +36,7 @@ struct auth_cache {
     uint64_t *sessions; /* hash of the session's id */
 };
 
-struct auth_cache *auth_cache_new(size_t entries, const uint64_t seed[2])
+struct auth_cache *auth_cache_new(size_t entries, uint64_t seed)
 {
     struct auth_cache *cache = calloc(1, sizeof(*cache));
 
@@ -45,7 +46,7 @@ struct auth_cache *auth_cache_new(size_t entries, const uint64_t seed[2])
         free(cache);
         return NULL;
     }
-    memcpy(cache->seed, seed, sizeof(cache->seed));
+    cache->seed = seed;
     cache->sets = entries / WAYS;
     cache->hands = calloc(cache->sets + 1, 1);
     cache->places = calloc(cache->sets * WAYS + 1, sizeof(*cache->places));
@@ -79,6 +80,17 @@ uint64_t auth_cache_epoch(struct auth_cache *cache)
     return epoch;
 }
 
+/*
+ * Hashes the last characters only: a valid token ends with its signature, which no client can
+ * choose.
+ */
+static uint64_t hash_of_token(const struct auth_cache *cache, const char *token, size_t length)
+{
+    size_t tail = length < TAIL ? length : TAIL;
+
+    return hash_bytes(cache->seed, token + length - tail, tail);
+}
+
 /* Returns the entry of a token, or NULL. */
 static struct place *find(struct auth_cache *cache, uint64_t hash, const char *token, size_t length)
 {
@@ -102,7 +114,7 @@ size_t auth_cache_get(struct auth_cache *cache, const char *token, size_t length
     if (!cache->sets)
         return 0;
 
-    uint64_t hash = siphash(cache->seed, token, length);
+    uint64_t hash = hash_of_token(cache, token, length);
 
     pthread_mutex_lock(&cache->lock);
     struct place *place = find(cache, hash, token, length);
@@ -153,8 +165,8 @@ void auth_cache_put(struct auth_cache *cache, const char *token, size_t length,
     memcpy(copy, identity, identity->size);
     memcpy((char *)copy + identity->size, token, length);
 
-    uint64_t hash = siphash(cache->seed, token, length);
-    uint64_t session = siphash(cache->seed, identity->session, strlen(identity->session));
+    uint64_t hash = hash_of_token(cache, token, length);
+    uint64_t session = hash_bytes(cache->seed, identity->session, strlen(identity->session));
 
     pthread_mutex_lock(&cache->lock);
     if (epoch == cache->epoch) {
@@ -184,7 +196,7 @@ void auth_cache_drop_account(struct auth_cache *cache, int64_t account)
 /* Two sessions with the same hash are dropped together; the other one is queried again. */
 void auth_cache_drop_session(struct auth_cache *cache, const char *session)
 {
-    uint64_t hash = siphash(cache->seed, session, strlen(session));
+    uint64_t hash = hash_bytes(cache->seed, session, strlen(session));
 
     pthread_mutex_lock(&cache->lock);
     cache->epoch++;

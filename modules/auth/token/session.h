@@ -30,7 +30,7 @@ struct auth_identity {
     int64_t organisations[];
 };
 
-struct auth_cache *auth_cache_new(size_t entries, const uint64_t seed[2]);
+struct auth_cache *auth_cache_new(size_t entries, uint64_t seed);
 void auth_cache_free(struct auth_cache *cache);
 
 /*

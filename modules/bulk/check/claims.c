@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "modules/common/hash.h"
+
 static uint64_t mixed(uint64_t x)
 {
     x ^= x >> 33;
@@ -12,19 +14,14 @@ static uint64_t mixed(uint64_t x)
     return x ^ (x >> 33);
 }
 
-/*
- * Two 64-bit digests (FNV-1a with different starts): accidental collisions do not occur in
- * practice.
- */
+/* Two 64-bit digests: accidental collisions do not occur in practice. */
 static void digest(const char *name, uint64_t digest[2])
 {
-    uint64_t a = 0xcbf29ce484222325ULL, b = 0x84222325cbf29ce4ULL;
+    uint64_t b = 0x84222325cbf29ce4ULL;
 
-    for (const unsigned char *at = (const unsigned char *)name; *at; at++) {
-        a = (a ^ *at) * 0x100000001b3ULL;
+    for (const unsigned char *at = (const unsigned char *)name; *at; at++)
         b = mixed(b ^ *at);
-    }
-    digest[0] = mixed(a);
+    digest[0] = mixed(hash_bytes(HASH_SEED, name, strlen(name)));
     digest[1] = b;
 }
 

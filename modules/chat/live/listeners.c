@@ -2,28 +2,21 @@
 
 #include <string.h>
 
+#include "modules/common/hash.h"
+
 enum { TABLE = 4096, ACCOUNTS = 1024 };
 
 static const char everybody[] = "*";
 
-/* FNV-1a. Someone who chooses colliding e-mails can only slow down the fan-out of events. */
-static uint64_t mix(uint64_t hash, uint64_t more)
-{
-    return (hash ^ more) * 0x100000001b3U;
-}
-
+/* Someone who chooses colliding e-mails can only slow down the fan-out of events. */
 static uint64_t hash_text(const char *text)
 {
-    uint64_t hash = 0xcbf29ce484222325U;
-
-    for (; *text; text++)
-        hash = mix(hash, (unsigned char)*text);
-    return hash;
+    return hash_bytes(HASH_SEED, text, strlen(text));
 }
 
 static uint64_t hash_organisation(int64_t organisation)
 {
-    uint64_t hash = mix(0x9e3779b97f4a7c15U, (uint64_t)organisation);
+    uint64_t hash = (0x9e3779b97f4a7c15U ^ (uint64_t)organisation) * 0x100000001b3U;
 
     return hash ^ hash >> 29;
 }

@@ -4,6 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "modules/common/hash.h"
+
 #define BUCKETS_LEAST 64
 
 /* ---- TLS sessions --------------------------------------------------------------------------- */
@@ -71,10 +73,8 @@ static size_t origin_length(const char *url)
 static struct receiver **bucket_of(const struct receivers *receivers, const char *origin,
                                    size_t length)
 {
-    uint64_t hash = 1469598103934665603U; /* FNV-1a */
+    uint64_t hash = hash_bytes(HASH_SEED, origin, length);
 
-    for (size_t i = 0; i < length; i++)
-        hash = (hash ^ (unsigned char)origin[i]) * 1099511628211U;
     return &receivers->buckets[(hash ^ hash >> 32) & receivers->mask];
 }
 
