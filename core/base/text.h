@@ -1,6 +1,6 @@
 /*
- * Small pure functions for text: UTF-8, percent-encoding, UUIDs, times, base64url, hexadecimal; and
- * the two clocks. No function blocks; any thread.
+ * Small pure functions for text: UTF-8, percent-encoding, UUIDs, times, hexadecimal; and the two
+ * clocks. No function blocks; any thread.
  */
 #ifndef CORE_TEXT_H
 #define CORE_TEXT_H
@@ -78,16 +78,6 @@ void text_time(int64_t wall_ms, char out[TEXT_TIME_SIZE]);
  * Returns 0 or -1.
  */
 int text_time_parse(const char *text, int64_t *wall_ms);
-
-/* Encodes as base64url without padding, in the arena; NULL if memory ran out. */
-char *text_base64url(struct arena *arena, const void *bytes, size_t length);
-
-/*
- * Decodes base64url strictly: no padding, no other characters, no unused bits in the last
- * character. *out ends with a NUL. Returns 0, or -1 if the text is invalid or memory ran out.
- */
-int text_base64url_decode(struct arena *arena, const char *text, size_t text_length,
-                          unsigned char **out, size_t *length);
 
 /* Writes 2 * length lower-case hexadecimal digits and a NUL to `out`. */
 void text_hex(const void *bytes, size_t length, char *out);

@@ -125,17 +125,6 @@ int generation_open(struct generation *g, const struct bb_api *api,
     return 0;
 }
 
-struct generation *generation_build(const char *conf_path, unsigned number,
-                                    const struct bb_api *api, struct setting_problems *problems)
-{
-    struct generation *g = generation_check(conf_path, number, problems);
-
-    if (!g || (!problems->count && !generation_open(g, api, problems)))
-        return g;
-    generation_destroy(g);
-    return NULL;
-}
-
 void generation_start(struct generation *g)
 {
     for (size_t i = 0; i < g->module_count; i++) {

@@ -99,18 +99,10 @@ struct generation {
 };
 
 /*
- * Reads the file, loads the modules, checks their tables, orders and opens them. Uses no server.
- * The caller gets the only reference. NULL with problems added; opened modules have been closed
- * then.
- */
-struct generation *generation_build(const char *conf_path, unsigned number,
-                                    const struct bb_api *api, struct setting_problems *problems);
-
-/*
- * Like generation_build() without calling any module: for the reference, and as the first half of
- * generation_build(). Constructors of modules' files run. Returns a generation as far as it could
- * be built; if problems were added, it may only be read and destroyed. NULL if the file could not
- * be read or memory ran out.
+ * Reads the file, loads the modules, checks their tables and orders them, without calling any
+ * module. Constructors of modules' files run. The caller gets the only reference. Returns a
+ * generation as far as it could be built; if problems were added, it may only be read and
+ * destroyed. NULL if the file could not be read or memory ran out.
  */
 struct generation *generation_check(const char *conf_path, unsigned number,
                                     struct setting_problems *problems);
@@ -125,10 +117,7 @@ struct generation *generation_check_kept(const char *conf_path, int copy, unsign
 /* Like generation_check(), without running any module code, not even constructors: for `check`. */
 struct generation *generation_judge(const char *conf_path, struct setting_problems *problems);
 
-/*
- * The second half of generation_build(): opens the modules of a generation without problems.
- * Returns 0, or -1: destroy it.
- */
+/* Opens the modules of a generation without problems. Returns 0, or -1: destroy it. */
 int generation_open(struct generation *generation, const struct bb_api *api,
                     struct setting_problems *problems);
 

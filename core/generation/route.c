@@ -19,7 +19,6 @@ struct entry {
     struct route_meter *meter;
     size_t count;
     const struct bb_field *fields[ROUTE_PARAMETERS_MAX];
-    struct entry *next; /* in the order of addition */
 };
 
 struct piece {
@@ -44,7 +43,6 @@ struct node {
 struct router {
     struct arena *arena;
     struct node root;
-    struct entry *first, **last;
 };
 
 struct search {
@@ -64,7 +62,6 @@ struct router *router_new(struct arena *arena)
     if (!router)
         return NULL;
     router->arena = arena;
-    router->last = &router->first;
     return router;
 }
 
@@ -232,8 +229,6 @@ int router_add(struct router *router, const struct bb_route *route, void *owner,
     if (node->entries[method])
         return refuse(why, why_size, route, "there is a route of this method and shape already");
     node->entries[method] = entry;
-    *router->last = entry;
-    router->last = &entry->next;
     return 0;
 }
 
@@ -374,14 +369,4 @@ enum route_found router_match(const struct router *router, const char *method, c
         match->segment[i].field = search.found->fields[i];
     }
     return ROUTE_OK;
-}
-
-int router_each(const struct router *router,
-                int (*visit)(const struct bb_route *route, void *owner, void *arg), void *arg)
-{
-    int stop = 0;
-
-    for (const struct entry *entry = router->first; entry && !stop; entry = entry->next)
-        stop = visit(entry->route, entry->owner, arg);
-    return stop;
 }

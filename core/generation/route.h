@@ -58,11 +58,4 @@ int router_add(struct router *router, const struct bb_route *route, void *owner,
 enum route_found router_match(const struct router *router, const char *method, const char *raw_path,
                               struct route_match *match);
 
-/*
- * Calls `visit` for all routes in the order of addition, until it returns a value other than 0;
- * returns that value.
- */
-int router_each(const struct router *router,
-                int (*visit)(const struct bb_route *route, void *owner, void *arg), void *arg);
-
 #endif

@@ -370,11 +370,6 @@ int64_t settings_int(const struct settings *settings, const char *section, const
     return section_int(bound(settings, section, name), name);
 }
 
-double settings_number(const struct settings *settings, const char *section, const char *name)
-{
-    return section_number(bound(settings, section, name), name);
-}
-
 json_t *settings_json(const struct settings *settings, const char *section, const char *name)
 {
     return section_json(bound(settings, section, name), name);

@@ -127,7 +127,6 @@ const struct setting_section *settings_section(const struct settings *settings,
  */
 const char *settings_text(const struct settings *settings, const char *section, const char *name);
 int64_t settings_int(const struct settings *settings, const char *section, const char *name);
-double settings_number(const struct settings *settings, const char *section, const char *name);
 json_t *settings_json(const struct settings *settings, const char *section, const char *name);
 
 /* Returns the unit of a duration setting, such as "seconds"; NULL: none. */

@@ -36,3 +36,13 @@ void conf_teardown(void)
     setting_problems_free(&problems);
     arena_teardown();
 }
+
+struct generation *conf_generation(const struct bb_api *api)
+{
+    struct generation *g = generation_check(conf, 1, &problems);
+
+    if (!g || (!problems.count && !generation_open(g, api, &problems)))
+        return g;
+    generation_destroy(g);
+    return NULL;
+}

@@ -2,7 +2,7 @@
 #ifndef TESTS_UNIT_FIXTURE_H
 #define TESTS_UNIT_FIXTURE_H
 
-#include "core/settings/settings.h"
+#include "core/generation/generation.h"
 
 /* An arena, made before each test and freed after it. */
 extern struct arena *arena;
@@ -14,5 +14,8 @@ extern char conf[sizeof "/tmp/busbar-settings-XXXXXX"];
 extern struct setting_problems problems;
 void conf_setup(void);
 void conf_teardown(void);
+
+/* An open generation of that file; NULL: there are problems. */
+struct generation *conf_generation(const struct bb_api *api);
 
 #endif

@@ -25,7 +25,7 @@ static struct generation *build(const char *section)
     ck_assert_ptr_nonnull(out);
     fprintf(out, "modules: [\"" PROBE "\"]\n%s", section);
     fclose(out);
-    struct generation *g = generation_build(conf, 1, &api, &problems);
+    struct generation *g = conf_generation(&api);
 
     ck_assert_ptr_nonnull(g);
     return g;

@@ -195,7 +195,7 @@ static struct generation *build(const char *others, const char *sections)
     ck_assert_ptr_nonnull(out);
     fprintf(out, "modules: [\"" PROBE "\"%s]\n%s", others, sections);
     fclose(out);
-    return generation_build(conf, 1, &api, &problems);
+    return conf_generation(&api);
 }
 
 START_TEST(a_generation_has_what_its_modules_bring)

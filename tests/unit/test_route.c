@@ -205,24 +205,6 @@ START_TEST(bad_routes_are_refused_with_the_reason)
 }
 END_TEST
 
-static int visit(const struct bb_route *route, void *owner, void *arg)
-{
-    size_t *next = arg;
-
-    ck_assert_ptr_eq(route, &routes[*next]);
-    ck_assert_ptr_eq(owner, &routes[*next]);
-    return ++*next == ROUTES ? 5 : 0;
-}
-
-START_TEST(routes_are_visited_in_order)
-{
-    size_t next = 0;
-
-    ck_assert_int_eq(router_each(router, visit, &next), 5);
-    ck_assert_uint_eq(next, ROUTES);
-}
-END_TEST
-
 Suite *route_suite(void)
 {
     Suite *suite = suite_create("route");
@@ -236,7 +218,6 @@ Suite *route_suite(void)
     tcase_add_test(all, ambiguous_paths_are_bad);
     tcase_add_test(all, other_methods_are_told_what_is_allowed);
     tcase_add_test(all, bad_routes_are_refused_with_the_reason);
-    tcase_add_test(all, routes_are_visited_in_order);
     suite_add_tcase(suite, all);
     return suite;
 }

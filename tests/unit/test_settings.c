@@ -50,7 +50,7 @@ START_TEST(values_are_typed)
     ck_assert_uint_eq(problems.count, 0);
     ck_assert_str_eq(settings_text(s, "s", "text"), "7");
     ck_assert_int_eq(settings_int(s, "s", "whole"), 7);
-    ck_assert(settings_number(s, "s", "number") == 1.5);
+    ck_assert(section_number(settings_section(s, "s"), "number") == 1.5);
     ck_assert_int_eq(settings_int(s, "s", "yes"), 1);
     ck_assert_str_eq(settings_text(s, "s", "colour"), "blue");
     char *list = json_dumps(settings_json(s, "s", "list"), JSON_COMPACT);

@@ -1,4 +1,4 @@
-/* UTF-8, percent-encoding, UUIDs, times, base64url, hexadecimal. */
+/* UTF-8, percent-encoding, UUIDs, times, hexadecimal. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -263,40 +263,6 @@ START_TEST(milliseconds_have_three_decimals)
 }
 END_TEST
 
-START_TEST(base64url_goes_there_and_back)
-{
-    unsigned char bytes[67], *back;
-    size_t length;
-
-    for (size_t i = 0; i < sizeof(bytes); i++)
-        bytes[i] = (unsigned char)(i * 151 + 7);
-    for (size_t n = 0; n <= sizeof(bytes); n++) {
-        char *text = text_base64url(arena, bytes, n);
-
-        ck_assert_uint_eq(strlen(text), (n * 4 + 2) / 3);
-        ck_assert_int_eq(text_base64url_decode(arena, text, strlen(text), &back, &length), 0);
-        ck_assert_uint_eq(length, n);
-        ck_assert_mem_eq(back, bytes, n);
-        ck_assert_int_eq(back[n], 0);
-    }
-    ck_assert_str_eq(text_base64url(arena, "\xFB\xFF\xBF", 3), "-_-_");
-    ck_assert_str_eq(text_base64url(arena, "fo", 2), "Zm8");
-}
-END_TEST
-
-START_TEST(base64url_is_strict)
-{
-    static const char *const bad[] = {"A",    "Zm9vY", "Zg==", "Zm8=", "+/+/",
-                                      "Zm 9", "Zh",    "Zm9",  "Z\n"};
-    unsigned char *out;
-    size_t length;
-
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        ck_assert_msg(text_base64url_decode(arena, bad[i], strlen(bad[i]), &out, &length) == -1,
-                      "%s", bad[i]);
-}
-END_TEST
-
 START_TEST(hexadecimal_goes_there_and_back)
 {
     unsigned char bytes[3];
@@ -375,8 +341,6 @@ Suite *text_suite(void)
     tcase_add_test(all, iso_8601_is_read);
     tcase_add_test(all, integers_are_written_as_by_the_c_library);
     tcase_add_test(all, milliseconds_have_three_decimals);
-    tcase_add_test(all, base64url_goes_there_and_back);
-    tcase_add_test(all, base64url_is_strict);
     tcase_add_test(all, hexadecimal_goes_there_and_back);
     tcase_add_loop_test(all, a_trace_is_taken_or_begun, 0, sizeof parents / sizeof *parents);
     suite_add_tcase(suite, all);

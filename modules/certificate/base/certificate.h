@@ -17,7 +17,6 @@
 #include <stdatomic.h>
 
 #define CERTIFICATE_GROUP_MOST 10000 /* devices per group */
-#define CERTIFICATE_KWH 1000         /* a group is issued multiples of this, in Wh */
 
 struct slots;
 

@@ -120,8 +120,7 @@ struct device_scope {
     size_t count;
 };
 
-/* The condition on a device `d`, and its parameters, the first two of the statement. */
-#define DEVICE_SEES "($1::boolean OR d.organisation = ANY($2::bigint[]))"
+/* The first two parameters of a statement that finds devices. */
 #define DEVICE_SCOPE_ARGS(scope) bb_b((scope)->all), bb_ints((scope)->organisations, (scope)->count)
 
 /* The form in which externalIds are compared: NFKC, case folded. Indexed. */
