@@ -1,11 +1,137 @@
 #include "core/module/module_validate.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "core/field/field.h"
+#include "core/field/settings_struct.h"
 #include "core/module/migrate_steps.h"
 #include "core/module/module_names.h"
 #include "core/settings/host_settings.h"
+
+/* ---- tables of fields ---- */
+
+#define SETTINGS_STRUCT_MAX 65536
+
+static void complain_of_field(struct setting_problems *problems, const char *place,
+                              const char *name, const char *reason)
+{
+    setting_problem(problems, "module %s: field \"%s\" %s", place, name, reason);
+}
+
+/*
+ * A default that its own field refuses would cause an error at the first start without the setting.
+ */
+static void check_fallback(const struct bb_field *field, const char *place,
+                           struct setting_problems *problems)
+{
+    struct arena *arena = field->fallback ? arena_new() : NULL;
+    struct problems found = {.arena = arena};
+
+    if (!arena)
+        return;
+    if (!field_check_text(field, field->fallback, arena, &found))
+        setting_problem(problems, "module %s: the default of field \"%s\" %s", place, field->name,
+                        found.count ? found.list[0].text : "finds no memory");
+    arena_free(arena);
+}
+
+static void fields_sane(const struct bb_table *fields, const char *place,
+                        struct setting_problems *problems);
+
+static void check_field(const struct bb_field *field, const char *place,
+                        struct setting_problems *problems)
+{
+    if (field->type < BB_TEXT || field->type > BB_ANY) {
+        complain_of_field(problems, place, field->name, "has an unknown type");
+        return;
+    }
+    if ((field->type == BB_CHOICE) != (field->choices != NULL))
+        complain_of_field(problems, place, field->name,
+                          "must have choices just if it is a BB_CHOICE");
+    if (field->max && field->min > field->max)
+        complain_of_field(problems, place, field->name, "has a lower bound above the upper one");
+    if (field->fields.count && field->type != BB_OBJECT && field->type != BB_LIST)
+        complain_of_field(problems, place, field->name,
+                          "has fields of its own but is no object or list");
+    if (field->fields.count > 1 && field->type == BB_LIST)
+        complain_of_field(problems, place, field->name,
+                          "is a list and may have one row of fields only");
+    if (field->type != BB_CHOICE || field->choices)
+        check_fallback(field, place, problems);
+    fields_sane(&field->fields, place, problems);
+}
+
+static bool named(const struct bb_field *field, const char *name)
+{
+    return name && (!strcmp(field->name, name) || (field->alias && !strcmp(field->alias, name)));
+}
+
+/* Whether an earlier field has its name or alias. */
+static bool repeats(const struct bb_field *rows, const struct bb_field *field)
+{
+    for (const struct bb_field *at = rows; at < field; at++)
+        if (named(at, field->name) || named(at, field->alias))
+            return true;
+    return false;
+}
+
+/*
+ * Checks the binding of a row. A bound row requires a `settings_size`, and a member within that
+ * size.
+ */
+static void check_bind(const struct bb_table *fields, size_t row, const size_t *settings_size,
+                       const char *place, struct setting_problems *problems)
+{
+    const struct bb_field *field = &MODULE_ROWS(bb_field, *fields)[row];
+    const char *fault = settings_size      ? settings_struct_fault(fields, row, *settings_size)
+                        : field->bind.size ? "is bound, but it is no setting"
+                                           : NULL;
+
+    if (fault)
+        complain_of_field(problems, place, field->name, fault);
+}
+
+static void check_fields(const struct bb_table *fields, const size_t *settings_size,
+                         const char *place, struct setting_problems *problems)
+{
+    const struct bb_field *rows = MODULE_ROWS(bb_field, *fields);
+
+    for (size_t i = 0; i < fields->count; i++) {
+        if (!rows[i].name || !*rows[i].name) {
+            setting_problem(problems, "module %s: a field has no name", place);
+            return;
+        }
+        check_field(&rows[i], place, problems);
+        check_bind(fields, i, settings_size, place, problems);
+        if (repeats(rows, &rows[i]))
+            complain_of_field(problems, place, rows[i].name, "is there twice");
+    }
+}
+
+/*
+ * Checks a table of fields, including nested ones; `place` names it: "auth: event account.new". Its
+ * rows must not be bound, because only settings can be.
+ */
+static void fields_sane(const struct bb_table *fields, const char *place,
+                        struct setting_problems *problems)
+{
+    check_fields(fields, NULL, place, problems);
+}
+
+/* Checks the module's settings, and the struct that they are bound to. */
+static void settings_sane(const struct bb_module *descriptor, struct setting_problems *problems)
+{
+    char place[256];
+
+    snprintf(place, sizeof place, "%s: settings", descriptor->name);
+    if (descriptor->settings_size > SETTINGS_STRUCT_MAX)
+        setting_problem(problems, "module %s: `settings_size` is more than %d bytes", place,
+                        SETTINGS_STRUCT_MAX);
+    check_fields(&descriptor->settings, &descriptor->settings_size, place, problems);
+}
+
+/* ---- one module ---- */
 
 #define NAME_MAX_LENGTH 48
 #define THREADS_MAX 256
@@ -304,4 +430,158 @@ void module_validate(const struct core_module *module, struct setting_problems *
     check_work(module, problems);
     check_metrics(module, problems);
     check_schema(module, problems);
+}
+
+/* ---- all modules together ---- */
+
+/* Tables whose rows begin with a name that only one module may define. */
+struct kind {
+    const char *what;
+    size_t table;    /* offset in struct bb_module */
+    bool per_module; /* several modules may use the same name */
+};
+
+static const struct kind kinds[] = {
+    {"service", offsetof(struct bb_module, services), false},
+    {"event", offsetof(struct bb_module, events), false},
+    {"command", offsetof(struct bb_module, commands), false},
+    {"job", offsetof(struct bb_module, jobs), true},
+    {"pool", offsetof(struct bb_module, pools), true},
+    {"worker", offsetof(struct bb_module, workers), true},
+};
+
+_Static_assert(offsetof(struct bb_service_descriptor, name) == 0, "rows begin with their name");
+_Static_assert(offsetof(struct bb_event_descriptor, name) == 0, "rows begin with their name");
+_Static_assert(offsetof(struct bb_command, name) == 0, "rows begin with their name");
+_Static_assert(offsetof(struct bb_job, name) == 0, "rows begin with their name");
+_Static_assert(offsetof(struct bb_pool, name) == 0, "rows begin with their name");
+_Static_assert(offsetof(struct bb_worker, name) == 0, "rows begin with their name");
+
+static const struct bb_table *table_of(const struct core_module *module, const struct kind *kind)
+{
+    return (const struct bb_table *)(const void *)((const char *)module->descriptor + kind->table);
+}
+
+static const char *row_name(const struct bb_table *table, size_t row)
+{
+    return *(const char *const *)(const void *)((const char *)table->rows + row * table->stride);
+}
+
+/* Number of rows of the table before `end` that have this name. */
+static size_t rows_named(const struct bb_table *table, size_t end, const char *name)
+{
+    size_t found = 0;
+
+    for (size_t i = 0; i < end; i++)
+        found += row_name(table, i) && !strcmp(row_name(table, i), name);
+    return found;
+}
+
+static void check_row(const struct core_module *modules, size_t index, const struct kind *kind,
+                      size_t row, struct setting_problems *problems)
+{
+    const struct bb_table *own = table_of(&modules[index], kind);
+    const char *name = row_name(own, row);
+
+    if (!name)
+        return;
+    if (rows_named(own, row, name))
+        setting_problem(problems, "module %s gives the %s \"%s\" twice",
+                        modules[index].descriptor->name, kind->what, name);
+    for (size_t i = 0; i < index && !kind->per_module; i++) {
+        const struct bb_table *other = table_of(&modules[i], kind);
+
+        if (rows_named(other, other->count, name))
+            setting_problem(problems, "modules %s and %s both give the %s \"%s\"",
+                            modules[i].descriptor->name, modules[index].descriptor->name,
+                            kind->what, name);
+    }
+}
+
+/* Number of metrics among the first `end` of a module that have this full name. */
+static size_t metrics_named(const struct bb_module *descriptor, size_t end, const char *name)
+{
+    const struct bb_metric *rows = MODULE_ROWS(bb_metric, descriptor->metrics);
+    char other[METRIC_NAME_MAX];
+    size_t found = 0;
+
+    for (size_t i = 0; i < end; i++) {
+        if (!rows[i].name)
+            continue;
+        metric_full_name(descriptor, &rows[i], other);
+        found += !strcmp(other, name);
+    }
+    return found;
+}
+
+/* Whether an earlier metric, or the host, already uses the name. */
+static bool metric_taken(const struct core_module *modules, size_t index, size_t row,
+                         const char *name)
+{
+    size_t found = metrics_named(modules[index].descriptor, row, name);
+
+    found += module_name_is_metric(name);
+    for (size_t i = 0; i < index; i++)
+        found += metrics_named(modules[i].descriptor, modules[i].descriptor->metrics.count, name);
+    return found > 0;
+}
+
+/*
+ * If a name occurs twice, readers of GET /metrics reject all metrics. busbar_a_b_c may be the
+ * metric b_c of module a, or c of module a_b.
+ */
+static void check_metric_names(const struct core_module *modules, size_t index,
+                               struct setting_problems *problems)
+{
+    const struct bb_module *descriptor = modules[index].descriptor;
+    const struct bb_metric *rows = MODULE_ROWS(bb_metric, descriptor->metrics);
+    char name[METRIC_NAME_MAX];
+
+    for (size_t i = 0; i < descriptor->metrics.count; i++) {
+        if (!rows[i].name)
+            continue;
+        metric_full_name(descriptor, &rows[i], name);
+        if (metric_taken(modules, index, i, name))
+            setting_problem(problems, "module %s: metric \"%s\": there is a %s already",
+                            descriptor->name, rows[i].name, name);
+    }
+}
+
+static bool event_known(const struct core_module *modules, size_t count, const char *event)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct bb_table *events = &modules[i].descriptor->events;
+
+        if (rows_named(events, events->count, event))
+            return true;
+    }
+    return !strcmp(event, "*");
+}
+
+static void check_hooks(const struct core_module *modules, size_t count, size_t index,
+                        struct setting_problems *problems)
+{
+    const struct bb_table *table = &modules[index].descriptor->hooks;
+    const struct bb_hook *hooks = MODULE_ROWS(bb_hook, *table);
+
+    for (size_t i = 0; i < table->count; i++)
+        if (hooks[i].event && !event_known(modules, count, hooks[i].event))
+            setting_warning(problems, "module %s has a hook on \"%s\", which no module declares",
+                            modules[index].descriptor->name, hooks[i].event);
+}
+
+void module_validate_set(const struct core_module *modules, size_t count,
+                         struct setting_problems *problems)
+{
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < i; k++)
+            if (!strcmp(modules[k].descriptor->name, modules[i].descriptor->name))
+                setting_problem(problems, "module %s is loaded twice: %s and %s",
+                                modules[i].descriptor->name, modules[k].path, modules[i].path);
+        for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
+            for (size_t row = 0; row < table_of(&modules[i], &kinds[k])->count; row++)
+                check_row(modules, i, &kinds[k], row, problems);
+        check_metric_names(modules, i, problems);
+        check_hooks(modules, count, i, problems);
+    }
 }

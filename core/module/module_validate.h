@@ -14,14 +14,4 @@ void module_validate(const struct core_module *module, struct setting_problems *
 void module_validate_set(const struct core_module *modules, size_t count,
                          struct setting_problems *problems);
 
-/*
- * Checks a table of fields, including nested ones; `place` names it: "auth: event account.new". Its
- * rows must not be bound, because only settings can be.
- */
-void fields_sane(const struct bb_table *fields, const char *place,
-                 struct setting_problems *problems);
-
-/* Checks the module's settings, and the struct that they are bound to. */
-void settings_sane(const struct bb_module *descriptor, struct setting_problems *problems);
-
 #endif
