@@ -351,9 +351,13 @@ static const struct bb_command commands[] = {
 };
 
 BB_EXPORT const struct bb_module busbar_module = {
-    BB_MODULE_HEAD("poke", "1.0.0"), .schema = schema,
-    .settings = BB_TABLE(settings),  .routes = BB_TABLE(routes),
-    .events = BB_TABLE(events),      .hooks = BB_TABLE(hooks),
-    .jobs = BB_TABLE(jobs),          .commands = BB_TABLE(commands),
+    BB_MODULE_HEAD("poke", "1.0.0"),
+    .schema = schema,
+    .settings = BB_TABLE(settings),
+    .routes = BB_TABLE(routes),
+    .events = BB_TABLE(events),
+    .hooks = BB_TABLE(hooks),
+    .jobs = BB_TABLE(jobs),
+    .commands = BB_TABLE(commands),
     .open = open_poke,
 };
