@@ -11,6 +11,7 @@
 struct metrics {
     FILE *out;
     const char *name; /* full name of the metric */
+    size_t place;     /* of its row, see struct host_metric */
     struct core_request *rq;
     struct engine *engine;
     struct generation *generations[GENERATIONS_MAX]; /* with references */
@@ -24,33 +25,20 @@ struct host_metric {
     const char *labels; /* "method, route, code"; NULL: none */
     const char *help;
     void (*write)(struct metrics *metrics);
+    size_t place; /* offset of the number in the struct that `write` reads, if it serves several
+                     rows */
 };
 
-/* metrics_host.c */
 extern const struct host_metric host_metrics[];
 extern const size_t host_metric_count;
 
 /* Whether the host has a metric of this name. */
 bool host_metric_named(const char *name);
 
-/* metrics_routes.c */
-void metrics_requests(struct metrics *metrics);
-void metrics_durations(struct metrics *metrics);
-
 /* metrics_shares.c */
 void metrics_shares_taken(struct metrics *metrics);
 void metrics_shares_limit(struct metrics *metrics);
 void metrics_shares_refused(struct metrics *metrics);
-
-/* metrics_loops.c */
-void metrics_connections(struct metrics *metrics);
-void metrics_rejected(struct metrics *metrics);
-void metrics_alive(struct metrics *metrics);
-void metrics_pg_pool_ready(struct metrics *metrics);
-void metrics_pg_pool_waiting(struct metrics *metrics);
-void metrics_pg_pool_batches(struct metrics *metrics);
-void metrics_pg_pool_shared(struct metrics *metrics);
-void metrics_pg_pool_sharers(struct metrics *metrics);
 
 /* crashes.c */
 void metrics_crashes(struct metrics *metrics);
@@ -58,13 +46,6 @@ void metrics_restarts(struct metrics *metrics);
 void metrics_left_out(struct metrics *metrics);
 void metrics_kept_settings(struct metrics *metrics);
 void metrics_stalls(struct metrics *metrics);
-
-/* metrics_process.c */
-void metrics_memory(struct metrics *metrics);
-void metrics_cpu(struct metrics *metrics);
-void metrics_files(struct metrics *metrics);
-void metrics_files_most(struct metrics *metrics);
-void metrics_started(struct metrics *metrics);
 
 /* Write a value of the current metric, without and with a label. */
 void metric_number(struct metrics *metrics, double number);
