@@ -1,6 +1,5 @@
 /*
- * Functions of struct bb_api that take a text, for modules in languages without va_list. The fake
- * host uses them, too.
+ * Functions of struct bb_api that take a text, for modules in languages without va_list.
  */
 #include "core/api/api_text.h"
 

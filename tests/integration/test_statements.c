@@ -1,5 +1,5 @@
 /* Statements of modules: those that are not allowed, the log lines of those that fail, and the
- * settings of the connections, whatever the database, its url and the environment say. */
+ * settings of the connections, whatever the database, its URL and the environment say. */
 #include <string.h>
 
 #include "poke.h"
@@ -184,7 +184,7 @@ START_TEST(what_is_undefined_while_a_migration_runs_passes)
     poke(host, "GET", "query/missing", 500);
 }
 
-/* Together they would want all connections for transactions at once. */
+/* Running together, they would need all connections for transactions at once. */
 START_TEST(jobs_that_run_once_fall_due_one_after_another)
 {
     PGconn *db = database_connect(the_postgres, "statements");
