@@ -2,8 +2,8 @@
  * A scene: hosts on one database, a conversation, and the ledger's load on it. Used by tests that
  * break something while messages are written and then check that no message was lost.
  *
- * BUSBAR_TEST_MESSAGES sets the number of messages (default 600, in a full run 2,000), so a long run
- * needs no rebuild.
+ * BUSBAR_TEST_MESSAGES sets the number of messages (default 600, in a full run 2,000), so a long
+ * run needs no rebuild.
  */
 #ifndef TESTS_SCENE_H
 #define TESTS_SCENE_H
