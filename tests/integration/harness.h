@@ -53,8 +53,12 @@ struct postgres {
 extern struct postgres *the_postgres;
 extern const char *the_redis; /* its socket */
 
-/* Makes and starts a new cluster with the roles and the migrated template. */
+/* Makes and starts a new cluster with the roles and the migrated template. All but the first are
+ * copies of one cluster and have the same system identifier. */
 struct postgres *postgres_make(const char *name, bool durable);
+
+/* Makes and starts a cluster with its own system identifier and without the template. */
+struct postgres *postgres_make_apart(const char *name);
 
 /* Returns the path of a PostgreSQL program, in the newest version installed. */
 char *postgres_program(const char *name);

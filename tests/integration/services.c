@@ -114,7 +114,8 @@ static void template_make(struct postgres *pg, const char *name)
                   "busbar user add failed:\n%s", file_text(host->log));
 }
 
-struct postgres *postgres_make(const char *name, bool durable)
+/* The directories of a cluster, both empty. */
+static struct postgres *cluster_place(const char *name, bool durable)
 {
     struct postgres *pg = kept(calloc(1, sizeof *pg));
 
@@ -124,9 +125,53 @@ struct postgres *postgres_make(const char *name, bool durable)
     pg->log = harness_path(text("%s.log", name));
     process_service_directory(pg->sockets);
     process_service_directory(pg->data);
+    return pg;
+}
+
+struct postgres *postgres_make_apart(const char *name)
+{
+    struct postgres *pg = cluster_place(name, false);
+
     cluster_init(pg);
     postgres_start(pg);
-    template_make(pg, name);
+    return pg;
+}
+
+/* A stopped cluster with the template, which others are copied from; a test is a process, and what
+ * is on the disk outlives it. */
+static const char *spare_data(void)
+{
+    const char *ready = harness_path("spare.ready");
+
+    if (access(ready, F_OK)) {
+        struct postgres *spare = postgres_make_apart("spare");
+
+        template_make(spare, "spare");
+        postgres_stop(spare, SIGINT);
+        file_write(ready, "");
+    }
+    return harness_path("spare.data");
+}
+
+static void cluster_copy(const struct postgres *pg)
+{
+    const char *argv[] = {"cp", "-a", text("%s/.", spare_data()), pg->data, NULL};
+    struct process_spec spec = {.argv = argv, .log = pg->log, .as_service = true};
+
+    ck_assert_msg(process_run(&spec) == 0, "cp failed:\n%s", file_text(pg->log));
+}
+
+struct postgres *postgres_make(const char *name, bool durable)
+{
+    struct postgres *pg = cluster_place(name, durable);
+
+    if (the_postgres)
+        cluster_copy(pg);
+    else
+        cluster_init(pg);
+    postgres_start(pg);
+    if (!the_postgres)
+        template_make(pg, name);
     return pg;
 }
 

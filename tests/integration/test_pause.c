@@ -177,7 +177,7 @@ static void expect_resumed(struct host *host, char *path)
 START_TEST(a_restored_database_acts_when_it_is_told_to)
 {
     static char path[] = "/fast/restored";
-    struct postgres *after = postgres_make("pg-restored", false);
+    struct postgres *after = postgres_make_apart("pg-restored");
 
     receiver = receiver_start("pause-restored");
     database_make(the_postgres, "pause_restored");
