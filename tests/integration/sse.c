@@ -10,9 +10,12 @@
 
 #include "reference.h"
 
-static void append(char **bytes, size_t *length, const char *more, size_t count)
+static void append(char **bytes, size_t *length, size_t *room, const char *more, size_t count)
 {
-    *bytes = realloc(*bytes, *length + count + 1);
+    if (*length + count >= *room) {
+        *room = 2 * (*length + count + 1);
+        *bytes = realloc(*bytes, *room);
+    }
     ck_assert_ptr_nonnull(*bytes);
     memcpy(*bytes + *length, more, count);
     *length += count;
@@ -39,7 +42,7 @@ static bool receive(struct sse *sse, int64_t ms)
         sse->ended = true;
         return false;
     }
-    append(&sse->raw, &sse->raw_length, piece, (size_t)got);
+    append(&sse->raw, &sse->raw_length, &sse->raw_room, piece, (size_t)got);
     return true;
 }
 
@@ -54,7 +57,7 @@ static void decode(struct sse *sse)
         if (sse->raw_length < head + size + 2)
             return;
         sse->complete = size == 0;
-        append(&sse->text, &sse->text_length, sse->raw + head, size);
+        append(&sse->text, &sse->text_length, &sse->text_room, sse->raw + head, size);
         drop(sse->raw, &sse->raw_length, head + size + 2);
     }
 }
@@ -85,8 +88,8 @@ struct sse *sse_open_at(const struct host *host, const char *path, const char *t
         setsockopt(sse->fd, SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof receive_bytes);
     ck_assert_msg(!connect(sse->fd, (struct sockaddr *)&to, sizeof to), "%s", strerror(errno));
     ck_assert_int_eq(send(sse->fd, request, strlen(request), 0), (ssize_t)strlen(request));
-    append(&sse->raw, &sse->raw_length, "", 0);
-    append(&sse->text, &sse->text_length, "", 0);
+    append(&sse->raw, &sse->raw_length, &sse->raw_room, "", 0);
+    append(&sse->text, &sse->text_length, &sse->text_room, "", 0);
     int64_t until = now_ms() + 10000;
     while (!strstr(sse->raw, "\r\n\r\n"))
         ck_assert_msg(receive(sse, until - now_ms()), "no headers but: %s", sse->raw);

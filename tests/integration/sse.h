@@ -23,7 +23,7 @@ struct sse {
     bool complete; /* … after the last chunk, so nothing is missing */
     size_t comments, retries;
     char *raw, *text; /* received but not decoded; decoded but not taken */
-    size_t raw_length, text_length;
+    size_t raw_length, text_length, raw_room, text_room;
 };
 
 /* Sends the request and reads the response's headers. `last` may be NULL, receive_bytes 0. */

@@ -251,7 +251,7 @@ START_TEST(joining_while_the_device_is_deleted_leaves_no_member_behind)
     int64_t seed = meter_make(host, m, "grd-seed", 10, days_ago(100));
     int64_t group = certificate_group_make(m, "daily", days_ago(20), &seed, 1);
 
-    for (int round = 0; round < 12; round++) {
+    for (int round = 0; round < repetitions(4, 12); round++) {
         const char *key = text("grd%d", round);
         int64_t device = meter_make(host, m, key, 10, days_ago(100));
         struct call calls[2] = {
@@ -271,12 +271,13 @@ START_TEST(joining_while_the_device_is_deleted_leaves_no_member_behind)
 /* Devices leave and come back while the job runs: every Wh is certified once. */
 START_TEST(leaving_while_cycles_are_issued_loses_nothing_and_issues_nothing_twice)
 {
-    enum { DAYS = 30, ROUNDS = 15 };
+    enum { DAYS = 30 };
+    int rounds = repetitions(5, 15);
     struct person *m = certificate_person("groups.race.issue");
     int64_t device = meter_make(host, m, "gri", 10, days_ago(100));
     int64_t group = certificate_group_make(m, "daily", days_ago(DAYS), &device, 1);
 
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < rounds; round++) {
         pid_t job;
         int status;
 
@@ -294,11 +295,11 @@ START_TEST(leaving_while_cycles_are_issued_loses_nothing_and_issues_nothing_twic
     }
     certificates_issue(db, host);
     certificates_expect_sums(db);
-    ck_assert_int_eq(issued_of(group), ROUNDS * 2000);
+    ck_assert_int_eq(issued_of(group), rounds * 2000);
     ck_assert_int_eq(sql_number(db, text("SELECT sum(wh) FROM certificate_entry WHERE group_id ="
                                          " %jd",
                                          (intmax_t)group)),
-                     ROUNDS * 2000);
+                     rounds * 2000);
 }
 
 /* Requests the path with the person's token. */

@@ -41,11 +41,11 @@ START_TEST(periods_of_a_device_may_touch_but_not_overlap_whatever_their_types)
 /* Many concurrent requests with both types: their rows lock the device. */
 START_TEST(of_one_period_in_both_types_in_parallel_one_is_stored)
 {
-    enum { TOGETHER = 16, ROUNDS = 10 };
+    enum { TOGETHER = 16 };
     struct answer *answers[TOGETHER];
     struct call calls[TOGETHER];
 
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < repetitions(3, 10); round++) {
         const char *key = plant(text("both%d", round));
         int made = 0;
 
@@ -201,11 +201,11 @@ static double accepted(void)
 /* One request stores the reading; the others find its key, early or late, and get its response. */
 START_TEST(a_reading_that_is_sent_many_times_with_one_key_is_counted_once)
 {
-    enum { TOGETHER = 16, ROUNDS = 8 };
+    enum { TOGETHER = 16 };
     struct answer *answers[TOGETHER];
     struct call calls[TOGETHER];
 
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < repetitions(2, 8); round++) {
         const char *key = plant(text("counted%d", round));
         const char *const headers[] = {text("Idempotency-Key: %s", key), NULL};
         double before = accepted();
@@ -411,7 +411,7 @@ START_TEST(an_organisation_in_the_query_counts_as_one_in_the_body)
 
 /* ---- many meters at once ---- */
 
-enum { METERS = 24, ROUNDS = 12 };
+enum { METERS = 24 };
 
 /* Returns a meter's reading in a round: usually its next day, sometimes one that is refused. */
 static const char *reading_of(int meter, int round, int day, long *status)
@@ -444,7 +444,7 @@ START_TEST(readings_of_many_meters_at_once_are_each_judged_by_themselves)
 
     for (int i = 0; i < METERS; i++)
         plant(text("many%d", i));
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < repetitions(5, 12); round++) {
         struct call calls[METERS];
         struct answer *answers[METERS];
         long wanted[METERS];

@@ -9,10 +9,10 @@
 #include "suites.h"
 
 enum {
-    BURST = 1500, /* messages that become visible at once: several pages, and many buffers */
+    BURST = 1100, /* messages that become visible at once: several pages, and many buffers */
     LONG = 2000,  /* bytes of a message */
     BULK = 6000,  /* this many long messages are more than a host keeps in memory */
-    MANY = 200,   /* streams of one account */
+    MANY = 100,   /* streams of one account */
     SERVED_MS = 30000,
     PAGES = 12, /* the backlog of clients that reconnect */
     PAGE = 512
@@ -82,7 +82,7 @@ START_TEST(a_burst_larger_than_the_buffer_reaches_who_reads)
     start("stream-burst", "stream_burst");
     struct sse *sse = live_listen(host, platform, NULL);
 
-    for (int round = 0; round < 3; round++) {
+    for (int round = 0; round < 2; round++) {
         store(&talk, round * BURST, BURST, LONG);
         expect_stored(sse, round * BURST, BURST);
     }

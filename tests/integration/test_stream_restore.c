@@ -5,7 +5,7 @@
 #include "live.h"
 #include "suites.h"
 
-enum { BURNT = 20000, OLD = 40 };
+enum { BURNT = 5000, OLD = 40 };
 
 struct scene_of_restore {
     struct postgres *before, *after;
@@ -65,7 +65,7 @@ static void post(const struct scene_of_restore *s, const char *entry)
 static struct scene_of_restore make(const char *name)
 {
     struct scene_of_restore s = {.before = postgres_make(text("%s_before", name), false),
-                                 .after = postgres_make(text("%s_after", name), false)};
+                                 .after = postgres_make_apart(text("%s_after", name))};
     const char *database = database_make(s.before, name);
     PGconn *db = database_connect(s.before, name);
 
