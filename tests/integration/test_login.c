@@ -162,12 +162,12 @@ static int send_login(void)
 }
 
 /* Pauses the host: bytes sent meanwhile arrive at once, however slowly they are sent. */
-static void stand(const struct host *to)
+static void suspend(const struct host *to)
 {
     ck_assert_int_eq(kill(to->pid, SIGSTOP), 0);
 }
 
-static void go_on(const struct host *to)
+static void resume(const struct host *to)
 {
     ck_assert_int_eq(kill(to->pid, SIGCONT), 0);
 }
@@ -196,10 +196,10 @@ START_TEST(a_storm_of_logins_is_bounded_and_delays_nobody_else)
 {
     int sockets[LOGINS], good = 0, busy = 0;
 
-    stand(host);
+    suspend(host);
     for (int i = 0; i < LOGINS; i++)
         sockets[i] = send_login();
-    go_on(host);
+    resume(host);
     for (int i = 0; i < 4; i++)
         ck_status(login(person->email, person->password), 200);
     ck_status(http(host, "GET", "/api/health", NULL, NULL), 200);
@@ -223,10 +223,10 @@ static void crowd_gets_in(const struct host *to, bool many)
 {
     int sockets[CROWD];
 
-    stand(to);
+    suspend(to);
     for (int i = 0; i < CROWD; i++)
         sockets[i] = send_login_of(to, many ? text("crowd%d@example.com", i) : "known@example.com");
-    go_on(to);
+    resume(to);
     for (int i = 0; i < CROWD; i++) {
         const char *reply = receive(sockets[i]);
         int status = 0;
@@ -281,10 +281,10 @@ START_TEST(a_crowd_of_registrations_keeps_nobody_from_logging_in)
 {
     int sockets[64], made = 0, refused = 0;
 
-    stand(host);
+    suspend(host);
     for (size_t i = 0; i < COUNT(sockets); i++)
         sockets[i] = send_registration((int)i);
-    go_on(host);
+    resume(host);
     for (int i = 0; i < 4; i++)
         ck_status(login(person->email, person->password), 200);
     for (size_t i = 0; i < COUNT(sockets); i++) {
