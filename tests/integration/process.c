@@ -20,6 +20,7 @@
 
 #define STEP_MS 5
 #define STEP_MAX_MS 50
+#define PAUSE_MAX_MS 200
 
 /* NULL: the tests do not run as root. */
 static const struct passwd *service_user(void)
@@ -246,15 +247,19 @@ int repetitions(int few, int many)
 
 bool wait_until(bool (*condition)(void *), void *arg, int ms)
 {
-    int64_t began = now_ms(), end = began + (int64_t)ms * PATIENCE;
+    int64_t began = now_ms(), end = began + (int64_t)ms * PATIENCE, checked = began;
 
     while (!condition(arg)) {
-        int64_t now = now_ms(), step = STEP_MS + (now - began) / 20;
+        int64_t now = now_ms(), step = STEP_MS + (now - began) / 20, pause = 2 * (now - checked);
 
         if (now >= end)
             return false;
-        /* Checking may be expensive for the host, so check less often the longer it takes. */
-        poll(NULL, 0, step < STEP_MAX_MS ? (int)step : STEP_MAX_MS);
+        /* Checking may be expensive for the host, so check less often the longer it takes, and wait
+         * for twice the time that the check took. */
+        step = step < STEP_MAX_MS ? step : STEP_MAX_MS;
+        pause = pause < PAUSE_MAX_MS ? pause : PAUSE_MAX_MS;
+        poll(NULL, 0, (int)(step > pause ? step : pause));
+        checked = now_ms();
     }
     return true;
 }

@@ -14,7 +14,7 @@
 
 enum {
     BACKFILL = 12000,
-    LONG_BACKFILL = 30000,
+    LONG_BACKFILL = 20000,
     CHUNK = 1000,
     MOST_CHUNKS = 6,
     MEMORY_KB = 16 * 1024
