@@ -1,7 +1,7 @@
 -- Makes a day of hourly History readings of 20,000 devices, d1 to d20000, as if they had just been posted.
 \set ON_ERROR_STOP on
 TRUNCATE reading, reading_device, certificate_group, certificate_member, certificate_former,
-    certificate_share, certificate_due, certificate_look, certificate_history, certificate_account,
+    certificate_share, certificate_due, certificate_look, certificate_changed, certificate_history, certificate_account,
     certificate, certificate_entry, certificate_day;
 INSERT INTO device (id, uuid, organisation, external_id, commissioning_date, capacity, attributes,
                     created_at, updated_at)

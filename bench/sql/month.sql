@@ -1,7 +1,7 @@
 -- Makes a million hourly readings of 1,000 devices in a daily group, as if they had just been posted.
 \set ON_ERROR_STOP on
 TRUNCATE reading, reading_device, certificate_group, certificate_member, certificate_former,
-    certificate_share, certificate_due, certificate_look, certificate_history, certificate_account,
+    certificate_share, certificate_due, certificate_look, certificate_changed, certificate_history, certificate_account,
     certificate, certificate_entry, certificate_day;
 INSERT INTO reading
 SELECT d, 'D', '2016-01-01T00:00Z'::timestamptz + h * interval '1 hour',

@@ -492,7 +492,7 @@ static const struct bb_service_descriptor services[] = {
 };
 
 static const struct bb_hook hooks[] = {
-    {.event = "device.updated", .kind = BB_WITHIN, .within = certificate_recheck},
+    {.event = "device.updated", .kind = BB_WITHIN, .within = certificate_device_changed},
 };
 
 static const struct bb_need needs[] = {{"accounts", 1}, {"devices", 1}, {"readings", 1}};

@@ -483,3 +483,32 @@ BEGIN
     DELETE FROM certificate_due d WHERE d.group_id = g.id AND d.cycle_start >= at;
 END
 $$;
+
+-- step 2: devices are changed while their cycles are issued
+
+-- Devices whose ceiling may have changed. A cycle that is being issued at that moment may have read the
+-- device before the change, and commits its account after it; so the job looks at the accounts later.
+CREATE TABLE certificate_changed (
+    device bigint PRIMARY KEY
+);
+
+-- As before, once the cycles of the device that are being issued are committed. Their rows are locked in
+-- the order in which those who issue lock them.
+CREATE OR REPLACE FUNCTION certificate_recheck(device bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM certificate_changed c WHERE c.device = certificate_recheck.device;
+    PERFORM FROM certificate_due d WHERE (d.group_id, d.cycle_start) IN (
+            SELECT a.group_id, a.cycle_start FROM certificate_account a
+            WHERE a.device = certificate_recheck.device AND a.over_wh > 0)
+        ORDER BY d.group_id, d.cycle_start FOR UPDATE;
+    PERFORM FROM certificate_group g WHERE g.id = ANY (ARRAY(
+            SELECT s.group_id FROM certificate_span s WHERE s.device = certificate_recheck.device))
+        ORDER BY g.id FOR NO KEY UPDATE;
+    INSERT INTO certificate_due AS d (group_id, cycle_start, cycle_end)
+        SELECT a.group_id, a.cycle_start, least(certificate_cycle_at(g.frequency, g.start_at,
+                certificate_cycle(g.frequency, g.start_at, a.cycle_start) + 2), g.end_at)
+            FROM certificate_account a JOIN certificate_group g ON g.id = a.group_id
+            WHERE a.device = certificate_recheck.device AND a.over_wh > 0 ORDER BY 1, 2
+        ON CONFLICT (group_id, cycle_start) DO UPDATE SET cycle_end = excluded.cycle_end;
+END
+$$;

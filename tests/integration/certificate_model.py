@@ -557,7 +557,8 @@ def settled(platform):
     """Returns whether no work is left that a killed run had taken."""
     left = subprocess.run(json.loads(os.environ["MODEL_SQL"]) + [
         "-qAtc", "SELECT (SELECT count(*) FROM reading_device WHERE fresh_from IS NOT NULL)"
-        " + (SELECT count(*) FROM certificate_look) + (SELECT count(*) FROM certificate_history)"
+        " + (SELECT count(*) FROM certificate_look) + (SELECT count(*) FROM certificate_changed)"
+        " + (SELECT count(*) FROM certificate_history)"
         " + (SELECT count(*) FROM certificate_due WHERE cycle_end <= now())"], check=True, capture_output=True)
     return int(left.stdout) == 0
 

@@ -134,6 +134,42 @@ START_TEST(energy_above_the_ceiling_of_a_device_waits_until_its_capacity_is_corr
     certificates_expect_sums(db);
 }
 
+static bool waits_at_the_gate(void *arg)
+{
+    (void)arg;
+    return sql_number(db, "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database"
+                          " WHERE d.datname = current_database() AND l.locktype = 'advisory'"
+                          " AND l.objid = 4711 AND NOT l.granted") > 0;
+}
+
+/* By then the job has read the device, and has not committed its account. */
+START_TEST(a_capacity_that_is_corrected_while_its_cycle_is_issued_counts)
+{
+    struct person *m = certificate_person("ceiling.race");
+    int64_t start = days_ago(10), device = meter_make(host, m, "cw", 1000, days_ago(100));
+    int64_t group = certificate_group_make(m, "hourly", start, &device, 1);
+    int status;
+
+    ck_status(meter_read(host, m, "cw", "Delta", start, start + HOUR_MS, 260000), 201);
+    rate(m, "cw", 100);
+    sql_run(db, "CREATE FUNCTION gate() RETURNS trigger LANGUAGE plpgsql AS"
+                " 'BEGIN PERFORM pg_advisory_xact_lock_shared(4711); RETURN NEW; END'");
+    sql_run(db, text("CREATE TRIGGER gate BEFORE INSERT ON certificate_account FOR EACH ROW"
+                     " WHEN (NEW.device = %jd) EXECUTE FUNCTION gate()",
+                     (intmax_t)device));
+    sql_run(db, "SELECT pg_advisory_lock(4711)");
+    pid_t run = meter_issue_start(host);
+
+    ck_assert(wait_until(waits_at_the_gate, NULL, 20000));
+    rate(m, "cw", 1000);
+    sql_run(db, "SELECT pg_advisory_unlock(4711)");
+    ck_assert(process_wait(run, 20000, &status));
+    sql_run(db, "DROP FUNCTION gate CASCADE");
+    certificates_issue(db, host);
+    ck_assert_int_eq(issued_of(group), 260000);
+    certificates_expect_sums(db);
+}
+
 START_TEST(a_device_and_a_group_with_nothing_but_energy_above_the_ceiling_can_be_deleted)
 {
     struct person *m = certificate_person("ceiling.gone");
@@ -171,6 +207,7 @@ Suite *certificate_ceiling_suite(void)
         a_reading_that_begins_before_its_device_joined_is_not_certified,
         a_reading_may_be_as_long_as_the_longest_cycle_and_an_hour,
         energy_above_the_ceiling_of_a_device_waits_until_its_capacity_is_corrected,
+        a_capacity_that_is_corrected_while_its_cycle_is_issued_counts,
         a_device_and_a_group_with_nothing_but_energy_above_the_ceiling_can_be_deleted,
     };
 

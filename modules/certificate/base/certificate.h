@@ -42,6 +42,7 @@ struct certificate {
     _Atomic int64_t cycles_failed;  /* this many failed cycles at the head are skipped */
     _Atomic int64_t history_failed; /* devices up to this id are skipped */
     _Atomic int64_t looked;         /* new Delta readings were processed up to this device id */
+    _Atomic int64_t rechecked;      /* changed devices were looked at up to this id */
 };
 
 /* Returns the first status of an entry: with the internal issuer it has nothing to wait for. */
@@ -140,12 +141,14 @@ void csv_entry(struct bb_request *rq, struct csv *csv, const struct bb_rows *row
                const struct bb_device *device, const char *site);
 
 /*
- * mark_due.c, history.c, cycle.c, finalize.c: each runs a step of the job for a limited time. They
- * return the amount of work done, or -1 if the step failed, which they log. They set *more if the
- * time was up before the end.
+ * mark_due.c, history.c, recheck.c, cycle.c, finalize.c: each runs a step of the job for a limited
+ * time. They return the amount of work done, or -1 if the step failed, which they log. They set
+ * *more if the time was up before the end.
  */
 /* Returns 0, or -1. */
 int64_t certificate_mark_due(struct bb_request *rq, bool *more);
+/* Makes cycles of changed devices due. Returns 0, or -1. */
+int64_t certificate_recheck(struct bb_request *rq, bool *more);
 /* Returns the number of History readings issued. */
 int64_t certificate_history(struct bb_request *rq, bool *more);
 int64_t certificate_cycles(struct bb_request *rq, bool *more);
@@ -162,8 +165,8 @@ int64_t certificate_batches(struct bb_request *rq, const struct bb_sql *sql, int
                             const char *step, bool *any);
 
 /* recheck.c: the hook on device.updated. */
-int certificate_recheck(struct bb_request *rq, struct bb_tx *tx, const struct bb_event *event,
-                        void *state);
+int certificate_device_changed(struct bb_request *rq, struct bb_tx *tx,
+                               const struct bb_event *event, void *state);
 
 /* event.c */
 struct certificate_issued {

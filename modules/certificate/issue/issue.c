@@ -14,15 +14,19 @@ struct work {
 /* Each step has a turn: none waits until another has nothing left to do. */
 static int run(struct bb_request *rq, struct work *work)
 {
-    bool histories, devices, cycles, certificates;
+    bool histories, devices, changed, cycles, certificates;
 
     work->histories = certificate_history(rq, &histories);
     int64_t marked = certificate_mark_due(rq, &devices);
+    int64_t rechecked = certificate_recheck(rq, &changed);
 
     work->cycles = certificate_cycles(rq, &cycles);
     work->finalized = certificate_finalize(rq, &certificates);
-    work->more = histories || devices || cycles || certificates;
-    return work->histories < 0 || marked < 0 || work->cycles < 0 || work->finalized < 0 ? -1 : 0;
+    work->more = histories || devices || changed || cycles || certificates;
+    return work->histories < 0 || marked < 0 || rechecked < 0 || work->cycles < 0 ||
+                   work->finalized < 0
+               ? -1
+               : 0;
 }
 
 /* Between two runs others may have the connection, and a stop or a reload comes to its right. */
