@@ -11,7 +11,10 @@
 #include "core/request/quota.h"
 #include "core/request/reply.h"
 
-enum { ASKED_FOR_US = 500 * 1000 }; /* for so long what the authenticator said holds */
+enum {
+    ASKED_FOR_US = 500 * 1000, /* how long the answer of the authenticator holds */
+    KEPT_PART = 4              /* of the places without a token: see take_anonymous() */
+};
 
 /* What the reader refused on the bytes that came. */
 static int framing(struct http_txn *txn)
@@ -131,7 +134,30 @@ bool access_is_public(const struct http_txn *txn)
 
 void access_leave(struct http_txn *txn)
 {
-    quota_release_all(txn->rq.loop->engine->quotas[QUOTA_REQUESTS], &txn->under_way);
+    struct quota_table *const *quotas = txn->rq.loop->engine->quotas;
+
+    quota_release_all(quotas[QUOTA_REQUESTS], &txn->under_way);
+    quota_release_all(quotas[QUOTA_ANONYMOUS], &txn->anonymous);
+}
+
+/*
+ * Requests without a token have a part of all places together, so that they leave room for accounts
+ * however slowly their bodies come. The last of these places are for addresses that have none, so
+ * that a few addresses with slow bodies leave room for others, which may want to log in.
+ */
+static enum quota_result take_anonymous(struct http_txn *txn)
+{
+    const struct core_request *rq = &txn->rq;
+    const struct request_settings *settings = &rq->generation->request;
+    struct quota_table *table = rq->loop->engine->quotas[QUOTA_ANONYMOUS];
+    struct quota_limits bounds = quota_anonymous(settings->max_requests, settings->share);
+    bool others_first = quota_entry_of(table, &rq->owner) > 0;
+
+    if (others_first)
+        bounds.all -= bounds.all / KEPT_PART;
+    enum quota_result answer = quota_take(table, &txn->anonymous, &rq->owner, 1, &bounds);
+
+    return others_first && answer == QUOTA_ALL_FULL ? QUOTA_OWN_FULL : answer;
 }
 
 /*
@@ -144,14 +170,21 @@ static int enter(struct http_txn *txn)
 
     if (!rq->owner.account && (!strcmp(txn->method, "GET") || !strcmp(txn->method, "HEAD")))
         return 0;
+    enum quota_result answer = rq->owner.account ? QUOTA_TAKEN : take_anonymous(txn);
+
+    if (answer != QUOTA_TAKEN) {
+        quota_fail(rq, QUOTA_ANONYMOUS, answer);
+        return reply_failed(rq);
+    }
     const struct request_settings *settings = &rq->generation->request;
     struct quota_limits bounds = {settings->max_requests,
                                   quota_part(settings->share, settings->max_requests)};
-    enum quota_result answer = quota_take(rq->loop->engine->quotas[QUOTA_REQUESTS], &txn->under_way,
-                                          &rq->owner, 1, &bounds);
 
+    answer = quota_take(rq->loop->engine->quotas[QUOTA_REQUESTS], &txn->under_way, &rq->owner, 1,
+                        &bounds);
     if (answer == QUOTA_TAKEN)
         return 0;
+    quota_release_all(rq->loop->engine->quotas[QUOTA_ANONYMOUS], &txn->anonymous);
     quota_fail(rq, QUOTA_REQUESTS, answer);
     return reply_failed(rq);
 }

@@ -98,7 +98,7 @@ void response_take_budget(struct http_txn *txn)
     struct response *response = &txn->rq.response;
     struct quota_limits bounds = {SIZE_MAX, SIZE_MAX};
 
-    if (!response->body || response->length < BODY_LARGE)
+    if (!response->body || response->length < BODY_LARGE || txn->response_counted.bytes)
         return;
     if (may_refuse(txn))
         bounds = bounds_of(txn, QUOTA_ANSWERS);

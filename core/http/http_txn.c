@@ -185,8 +185,31 @@ static int begin_idempotency(struct http_txn *txn)
  */
 void http_txn_slow_down(struct core_request *rq)
 {
-    if (rq->response.status == 429)
-        request_sleep(rq, REFUSED_MS);
+    struct http_txn *txn = (struct http_txn *)(void *)rq;
+
+    if (rq->response.status != 429 || txn->slowed)
+        return;
+    txn->slowed = true;
+    request_sleep(rq, REFUSED_MS);
+}
+
+/* Whether the answer is a 429 that was not delayed yet. */
+static bool is_hasty(const struct http_txn *txn)
+{
+    return txn->rq.response.status == 429 && !txn->slowed;
+}
+
+/* Sends the answer, a 429 after its delay. */
+static enum MHD_Result answer(struct http_txn *txn)
+{
+    response_take_budget(txn);
+    if (is_hasty(txn)) {
+        connection_stage(txn->connection, STAGE_HANDLER, 0);
+        run_phase(txn, PHASE_HANDLER, http_txn_slow_down);
+        if (txn->phase != PHASE_ANSWER)
+            return MHD_YES;
+    }
+    return response_send(txn);
 }
 
 static void handler_entry(struct core_request *rq)
@@ -239,7 +262,7 @@ static enum MHD_Result request_complete(struct http_txn *txn)
     if (problem)
         reply_error(&txn->rq, problem, "%s", reason);
     if (problem || txn->drop_body || response_check_budget(txn) || (!large && body_check(txn)))
-        return response_send(txn);
+        return answer(txn);
     connection_stage(txn->connection, STAGE_HANDLER, 0);
     txn->rq.deadline_ms = txn->rq.loop->now_ms + deadline_of(txn);
     run_phase(txn, PHASE_HANDLER, large ? large_entry : handler_entry);
@@ -247,7 +270,7 @@ static enum MHD_Result request_complete(struct http_txn *txn)
         reply_error(&txn->rq, 500, "Internal server error");
         txn->phase = PHASE_ANSWER;
     }
-    return txn->phase == PHASE_ANSWER ? response_send(txn) : MHD_YES;
+    return txn->phase == PHASE_ANSWER ? answer(txn) : MHD_YES;
 }
 
 /* A chunked body has no known length, so it cannot be drained. */
@@ -290,13 +313,15 @@ static enum MHD_Result begin(struct http_txn *txn)
         txn->close = true;
         return response_early(txn);
     }
-    if (access_check(txn))
+    bool refused = access_check(txn) != 0;
+
+    if (refused && !is_hasty(txn))
         return response_early(txn);
     connection_stage(txn->connection, STAGE_BODY, 0);
-    if (access_is_public(txn))
+    if (!refused && access_is_public(txn))
         return MHD_YES;
     txn->rq.deadline_ms = txn->rq.loop->now_ms + deadline_of(txn);
-    run_phase(txn, PHASE_ADMISSION, access_entry);
+    run_phase(txn, PHASE_ADMISSION, refused ? http_txn_slow_down : access_entry);
     txn->first_again = txn->suspended;
     return txn->phase == PHASE_ANSWER ? response_early(txn) : MHD_YES;
 }
@@ -364,7 +389,7 @@ static enum MHD_Result go_on(struct http_txn *txn, const char *data, size_t *siz
     if (*size)
         return take_piece(txn, data, size);
     if (txn->phase == PHASE_ANSWER)
-        return response_send(txn);
+        return answer(txn);
     return request_complete(txn);
 }
 

@@ -42,6 +42,7 @@ struct http_txn {
     bool first_again; /* libmicrohttpd repeats a first call that suspended the connection */
     bool close;       /* the connection is closed after the answer */
     bool drop_body;   /* the answer is decided; the rest of the body is discarded */
+    bool slowed;      /* its 429 was delayed */
     struct head head;
     const char *target;       /* raw: path, and query after '?'; "" if the head was refused */
     const char *path;         /* raw; part of the target */
@@ -57,6 +58,7 @@ struct http_txn {
     size_t length, room, limit;
     struct quota_charge under_way;        /* 1 while it counts among its owner's requests in
                                            * progress */
+    struct quota_charge anonymous;        /* 1 while it counts among requests without a token */
     struct quota_charge counted;          /* bytes in memory, including the buffers of an upload */
     struct quota_charge response_counted; /* bytes of the answer in memory */
     size_t taken, dropped;                /* bytes of a multipart or unread body; bytes discarded */
@@ -80,6 +82,7 @@ static inline struct http_txn *http_txn_of(struct bb_request *rq)
 }
 
 /* http_txn.c */
+/* Delays a 429 a little, once. On the fiber. */
 void http_txn_slow_down(struct core_request *rq);
 void http_txn_free(struct http_txn *txn);
 

@@ -147,7 +147,6 @@ enum MHD_Result response_send(struct http_txn *txn)
     if (reader_problem(&txn->connection->reader, &reason))
         txn->close = true;
     bound_headers(txn);
-    response_take_budget(txn);
     struct MHD_Response *mhd = response_of(txn);
 
     txn->answered_us = clock_mono_us();

@@ -383,8 +383,9 @@ const struct host_metric host_metrics[] = {
     {"busbar_answer_bytes", "gauge", NULL, "Answers of 64 KiB and more, not yet read.",
      response_bytes, 0},
     {"busbar_share_taken", "gauge", "resource",
-     "Use of what all share: connections, requests in progress, bytes of bodies, answers and "
-     "unfinished uploads, calls in pools, statements that wait for the database.",
+     "Use of what all share: connections, requests in progress, requests without a token "
+     "(`anonymous`), bytes of bodies, answers and unfinished uploads, calls in pools, statements "
+     "that wait for the database.",
      metrics_shares_taken, 0},
     {"busbar_share_limit", "gauge", "resource, whose",
      "How much there is of it: for all, and for one owner (an account, or without one an address).",

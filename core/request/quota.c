@@ -9,8 +9,13 @@
 enum { PERCENT = 25 };
 
 const char *const quota_names[QUOTAS] = {
-    [QUOTA_CONNECTIONS] = "connections", [QUOTA_REQUESTS] = "requests", [QUOTA_BODIES] = "bodies",
-    [QUOTA_ANSWERS] = "answers",         [QUOTA_UPLOADS] = "uploads",   [QUOTA_POOLS] = "pools",
+    [QUOTA_CONNECTIONS] = "connections",
+    [QUOTA_REQUESTS] = "requests",
+    [QUOTA_ANONYMOUS] = "anonymous",
+    [QUOTA_BODIES] = "bodies",
+    [QUOTA_ANSWERS] = "answers",
+    [QUOTA_UPLOADS] = "uploads",
+    [QUOTA_POOLS] = "pools",
     [QUOTA_DATABASE] = "database",
 };
 
@@ -45,14 +50,24 @@ size_t quota_each(const struct settings *settings, size_t all)
     return quota_part(percent, all);
 }
 
+struct quota_limits quota_anonymous(size_t requests, size_t percent)
+{
+    size_t all = requests / 2;
+
+    return (struct quota_limits){.all = all, .each = quota_part(percent, all)};
+}
+
 struct quota_limits quota_bounds(const struct settings *settings, enum quota quota)
 {
     static const char *const names[QUOTAS] = {[QUOTA_REQUESTS] = "max_requests",
+                                              [QUOTA_ANONYMOUS] = "max_requests",
                                               [QUOTA_BODIES] = "max_bodies",
                                               [QUOTA_ANSWERS] = "max_answers",
                                               [QUOTA_UPLOADS] = "max_uploads"};
     size_t all = (size_t)settings_int(settings, "http", names[quota]), percent = 0;
 
+    if (quota == QUOTA_ANONYMOUS)
+        return quota_anonymous(all, (size_t)settings_int(settings, "http", "share"));
     if (quota == QUOTA_BODIES || quota == QUOTA_ANSWERS)
         percent = (size_t)settings_int(settings, "http", "bodies_per_account");
     return (struct quota_limits){

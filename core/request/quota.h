@@ -14,6 +14,7 @@
 enum quota {
     QUOTA_CONNECTIONS,
     QUOTA_REQUESTS,
+    QUOTA_ANONYMOUS, /* requests without a token, a part of these */
     QUOTA_BODIES,
     QUOTA_ANSWERS,
     QUOTA_UPLOADS,
@@ -37,6 +38,9 @@ bool quota_exempt(const struct core_request *rq);
 size_t quota_part(size_t percent, size_t all);
 /* The share of one owner in `all`, at least 1. `settings` NULL: uses the default percentage. */
 size_t quota_each(const struct settings *settings, size_t all);
+
+/* The limits for requests without a token, of `requests` in progress. */
+struct quota_limits quota_anonymous(size_t requests, size_t percent);
 
 /* The limits for requests in progress, bodies, answers and uploads. */
 struct quota_limits quota_bounds(const struct settings *settings, enum quota quota);

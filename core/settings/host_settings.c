@@ -104,7 +104,7 @@ static const struct bb_field http_fields[] = {
      .max = 1000000,
      .fallback = "2048",
      .help = "Requests in progress at a time, except public reads and open streams; more are "
-             "answered 503."},
+             "answered 503. Requests without a token have half of them."},
     {.name = "max_streams",
      .type = BB_INT,
      .max = 1000000,

@@ -14,7 +14,7 @@
 
 #define POST_LOGIN "POST /api/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 
-enum { MIB = 1024 * 1024, LOGIN_MAX = 32768, CROWD = 24 };
+enum { MIB = 1024 * 1024, LOGIN_MAX = 32768, CROWD = 24, REFUSED_MS = 90 };
 
 static struct host *host;
 static struct person *user;
@@ -199,7 +199,10 @@ START_TEST(who_has_no_token_has_a_part_by_the_address)
     struct wire *slow = begin_shout(tight, "127.0.0.2", 1000000);
 
     ck_assert(wait_until(is_kept, &(struct kept_bytes){tight, 999999}, 5000));
+    int64_t began = now_ms();
+
     ck_assert_int_eq(end_find(begin_shout(tight, "127.0.0.2", 100000)), 429);
+    ck_assert_int_ge(now_ms() - began, REFUSED_MS);
     ck_assert_int_eq(end_find(begin_shout(tight, "127.0.0.3", 1000000)), 200);
     ck_assert_int_eq(end_find(slow), 200);
     ck_assert_int_eq(end_find(begin_shout(tight, "127.0.0.2", 100000)), 200);

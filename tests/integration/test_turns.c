@@ -17,10 +17,15 @@ enum {
     MS = 60000,
     LOCK = 4711,
     CROWD = 200,
-    PLUGS = 2,        /* batches in progress on a connection */
-    PLACES = 64 / 4,  /* of an owner in a batch, at most */
-    REQUESTS_MAX = 16 /* http.max_requests, if a test sets it */
+    PLUGS = 2,         /* batches in progress on a connection */
+    PLACES = 64 / 4,   /* of an owner in a batch, at most */
+    REQUESTS_MAX = 16, /* http.max_requests, if a test sets it */
+    STRANGERS = 4,
+    SLOW_BODIES = 20,
+    REFUSED_MS = 90 /* of the 100 that a 429 waits; clocks have milliseconds */
 };
+
+#define POST_LOGIN "POST /api/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 
 static struct host *host;
 static struct person *ada, *bob;
@@ -255,6 +260,54 @@ START_TEST(an_account_has_a_quarter_of_the_requests_under_way)
     expect_ok(ask_for(ada, "read", 0));
 }
 
+/* Each was refused, or is in progress because its body never ends. */
+static bool all_have_begun(void *arg)
+{
+    static const char *const lines[] = {
+        "busbar_share_taken{resource=\"anonymous\"}",
+        "busbar_share_refused_total{resource=\"anonymous\",whose=\"all\"}",
+        "busbar_share_refused_total{resource=\"anonymous\",whose=\"owner\"}",
+    };
+    int64_t begun = 0;
+
+    (void)arg;
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        begun += metric(lines[i]);
+    return begun >= (int64_t)STRANGERS * SLOW_BODIES;
+}
+
+static struct wire *log_in(const char *address, const struct person *who)
+{
+    const char *body = text("{\"username\":\"%s\",\"password\":\"%s\"}", who->email, who->password);
+    struct wire *wire = wire_open_from(host, address, 0);
+
+    ck_assert(wire_say(wire, POST_LOGIN "Content-Length: %zu\r\n\r\n%s", strlen(body), body));
+    return wire;
+}
+
+START_TEST(slow_bodies_without_a_token_leave_room_for_others)
+{
+    struct wire *slow[STRANGERS * SLOW_BODIES];
+
+    start("turns_strangers", "  max_requests: 64\n  body_timeout: 600\n");
+    for (int i = 0; i < STRANGERS * SLOW_BODIES; i++) {
+        slow[i] = wire_open_from(host, text("127.0.1.%d", 1 + i % STRANGERS), 0);
+        ck_assert(wire_say(slow[i], POST_LOGIN "Content-Length: 100\r\n\r\n{"));
+    }
+    ck_assert(wait_until(all_have_begun, NULL, MS));
+    ck_assert_int_le(metric("busbar_share_taken{resource=\"anonymous\"}"), 24);
+    expect_ok(ask_for(ada, "read", 0));
+    expect_ok(log_in("127.0.1.100", ada));
+    int64_t began = now_ms();
+    struct wire *refused = log_in("127.0.1.1", ada);
+
+    ck_assert_ptr_nonnull(wire_header(ck_wire_error(answer_of(refused), 429), "Retry-After"));
+    ck_assert_int_ge(now_ms() - began, REFUSED_MS);
+    wire_close(refused, false);
+    for (int i = 0; i < STRANGERS * SLOW_BODIES; i++)
+        wire_close(slow[i], false);
+}
+
 /* A batch is one transaction, so a read in a batch with a write would wait for the commit. */
 START_TEST(a_read_does_not_wait_for_a_write)
 {
@@ -278,6 +331,7 @@ Suite *turns_suite(void)
         a_crowd_goes_before_another_by_its_places_in_a_batch,
         a_flood_of_cheap_reads_gets_nobody_else_refused,
         an_account_has_a_quarter_of_the_requests_under_way,
+        slow_bodies_without_a_token_leave_room_for_others,
         a_read_does_not_wait_for_a_write,
     };
     Suite *suite = suite_create("turns");
