@@ -31,14 +31,18 @@ struct cycle {
     int64_t most;    /* in a chunk; 0: not known yet */
 };
 
+/* The formatter tears apart texts that are joined by macros. */
+/* clang-format off */
+
 /* Those that failed stay at the head. $1 how many, $2 how many of these to pass by */
 static const struct bb_sql due = {
-    "SELECT d.group_id, d.cycle_start, d.cycle_end, " CERTIFICATE_MS(
-        "d.cycle_start") ", " CERTIFICATE_MS("d.cycle_end") " FROM certificate_due d WHERE "
-                                                            "d.cycle_end <= now()"
-                                                            " ORDER BY d.cycle_end, d.group_id "
-                                                            "LIMIT $1::int OFFSET $2::int",
+    "SELECT d.group_id, d.cycle_start, d.cycle_end,"
+    " " CERTIFICATE_MS("d.cycle_start") ", " CERTIFICATE_MS("d.cycle_end")
+    " FROM certificate_due d WHERE d.cycle_end <= now()"
+    " ORDER BY d.cycle_end, d.group_id LIMIT $1::int OFFSET $2::int",
     BB_SQL_LONG};
+
+/* clang-format on */
 
 static const struct bb_sql steady = {"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", 0};
 
@@ -57,12 +61,13 @@ static const struct bb_sql take = {
     "(SELECT device FROM " table " WHERE group_id = $1::bigint AND device > $2::bigint"            \
     " AND since_at < $5::timestamptz AND " until                                                   \
     " > $4::timestamptz ORDER BY device LIMIT $3::int)"
+/* clang-format off */
 static const struct bb_sql chunk = {
-    "SELECT array_agg(device)::text, max(device) FROM (" MEMBERS(
-        "certificate_member", "'infinity'") " UNION " MEMBERS("certificate_former",
-                                                              "until_at") " ORDER BY device"
-                                                                          " LIMIT $3::int) m",
+    "SELECT array_agg(device)::text, max(device) FROM ("
+    MEMBERS("certificate_member", "'infinity'") " UNION " MEMBERS("certificate_former", "until_at")
+    " ORDER BY device LIMIT $3::int) m",
     0};
+/* clang-format on */
 
 /* $1 group, $2 and $3 the cycle, $4 devices: those whose stored readings differ from the account,
  * by readings that came late or were voided. Added up without a join, which would be planned by

@@ -70,41 +70,31 @@ static const char *explanation(const char *reason)
     " OR (x.type = 'D' AND x.end_at > c.first AND x.end_at <= c.last)"                             \
     " ORDER BY covers DESC, x.end_at LIMIT $4::int)"
 
+/* The formatter tears apart texts that are joined by macros. */
+/* clang-format off */
+
 /*
  * $1 device, $2 moment, $3 threshold, $4 number of readings. Returns the readings that cover the
  * moment or end in the cycle. There is always at least one row, because the cycle is in it.
  */
 static const struct bb_sql explain = {
-    CYCLE " SELECT c.id, c.name, c.frequency, " CERTIFICATE_MS("c.start_at") ", " CERTIFICATE_MS(
-        "c.end_"
-        "at") ", " CERTIFICATE_MS("c.first") ", " CERTIFICATE_MS("c.last") ", (c.last <= "
-                                                                           "now())::int, "
-                                                                           "j.type,"
-                                                                           " " CERTIFICATE_MS(
-                                                                               "j.start_at") ","
-                                                                                             " " CERTIFICATE_MS(
-                                                                                                 "j"
-                                                                                                 "."
-                                                                                                 "e"
-                                                                                                 "n"
-                                                                                                 "d"
-                                                                                                 "_"
-                                                                                                 "a"
-                                                                                                 "t") //
-    ", j.wh, j.reason, j.entries::text, j.covers::int FROM moment m LEFT JOIN cycle c ON true"
+    CYCLE " SELECT c.id, c.name, c.frequency,"
+    " " CERTIFICATE_MS("c.start_at") ", " CERTIFICATE_MS("c.end_at") ","
+    " " CERTIFICATE_MS("c.first") ", " CERTIFICATE_MS("c.last") ", (c.last <= now())::int,"
+    " j.type, " CERTIFICATE_MS("j.start_at") ", " CERTIFICATE_MS("j.end_at") ", j.wh, j.reason,"
+    " j.entries::text, j.covers::int FROM moment m LEFT JOIN cycle c ON true"
     " LEFT JOIN LATERAL " JUDGED_OF_CYCLE " j ON true",
     BB_SQL_LONG};
 enum explained { GROUP, NAME, FREQUENCY, BEGIN, STOP, FIRST, LAST, ENDED, READING, COVERS = 14 };
 
 /* $1 device, $2 and $3 the period, $4 number of readings */
 static const struct bb_sql discarded = {
-    "SELECT what, type, " CERTIFICATE_MS("start_at") ", " CERTIFICATE_MS(
-        "end_at") ", wh, " CERTIFICATE_MS("at") ", reason"
-                                                " FROM reading_discarded($1::bigint, "
-                                                "$2::timestamptz,"
-                                                " $3::timestamptz + interval '1 millisecond', "
-                                                "$4::int)",
+    "SELECT what, type, " CERTIFICATE_MS("start_at") ", " CERTIFICATE_MS("end_at") ", wh,"
+    " " CERTIFICATE_MS("at") ", reason FROM reading_discarded($1::bigint, $2::timestamptz,"
+    " $3::timestamptz + interval '1 millisecond', $4::int)",
     BB_SQL_LONG};
+
+/* clang-format on */
 
 static const char *type_name(struct bb_request *rq, const struct bb_rows *rows, size_t row,
                              size_t column)
@@ -251,31 +241,31 @@ int certificate_explain(struct bb_request *rq)
                                        "readings", readings, "discarded", list));
 }
 
+/* clang-format off */
+
 /* $1 and $2 the period, each may be null, $3 commissioning or null, $4 maximum number of days */
 static const struct bb_sql period = {
-    "SELECT " CERTIFICATE_MS("p.first") ", " CERTIFICATE_MS(
-        "p.last") ", (p.first < p.last)::int,"
-                  " (p.last - p.first <= make_interval(hours => $4::int * 24 + 1))::int FROM "
-                  "(SELECT"
-                  " coalesce($1::timestamptz, greatest($3::timestamptz,"
-                  " coalesce($2::timestamptz, now()) - make_interval(days => $4::int))) AS first,"
-                  " coalesce($2::timestamptz, now()) AS last) p",
+    "SELECT " CERTIFICATE_MS("p.first") ", " CERTIFICATE_MS("p.last") ", (p.first < p.last)::int,"
+    " (p.last - p.first <= make_interval(hours => $4::int * 24 + 1))::int FROM (SELECT"
+    " coalesce($1::timestamptz, greatest($3::timestamptz,"
+    " coalesce($2::timestamptz, now()) - make_interval(days => $4::int))) AS first,"
+    " coalesce($2::timestamptz, now()) AS last) p",
     0};
 
 /* $1 device, $2 and $3 the period in ms, $4 threshold */
 #define JUDGED                                                                                     \
     "certificate_judge($1::bigint, to_timestamp($2::bigint / 1000.0),"                             \
     " to_timestamp($3::bigint / 1000.0), $4::bigint)"
-static const struct bb_sql sums = {"SELECT reason, count(*), sum(wh)::bigint FROM " JUDGED
-                                   " GROUP BY reason ORDER BY reason",
-                                   BB_SQL_LONG};
+static const struct bb_sql sums = {
+    "SELECT reason, count(*), sum(wh)::bigint FROM " JUDGED " GROUP BY reason ORDER BY reason",
+    BB_SQL_LONG};
 
 /* $5 number of readings */
 static const struct bb_sql left_out = {
-    "SELECT type, " CERTIFICATE_MS("start_at") ", " CERTIFICATE_MS(
-        "end_at") ", wh, reason, entries::text FROM " JUDGED
-                  " WHERE reason IN ('beforeGroup', 'longerThanCycle', 'aboveCeiling', 'inNoGroup')"
-                  " ORDER BY end_at LIMIT $5::int",
+    "SELECT type, " CERTIFICATE_MS("start_at") ", " CERTIFICATE_MS("end_at") ", wh, reason,"
+    " entries::text FROM " JUDGED
+    " WHERE reason IN ('beforeGroup', 'longerThanCycle', 'aboveCeiling', 'inNoGroup')"
+    " ORDER BY end_at LIMIT $5::int",
     BB_SQL_LONG};
 
 /* $1 device, $2 and $3 the period in ms, $4 number of gaps */
@@ -284,12 +274,13 @@ static const struct bb_sql gaps = {
     " to_timestamp($3::bigint / 1000.0) AS last),"
     " b AS (SELECT b.start_at, b.end_at FROM p, reading_between($1::bigint, p.first, p.last) b"
     " UNION ALL SELECT last, last FROM p)"
-    " SELECT " CERTIFICATE_MS("g.since") ", " CERTIFICATE_MS(
-        "g.start_at") " FROM (SELECT greatest(p.first, coalesce(lag(b.end_at) OVER (ORDER BY "
-                      "b.start_at,"
-                      " b.end_at), p.first)) AS since, b.start_at FROM p, b) g"
-                      " WHERE g.since < g.start_at ORDER BY g.since LIMIT $4::int",
+    " SELECT " CERTIFICATE_MS("g.since") ", " CERTIFICATE_MS("g.start_at") " FROM (SELECT"
+    " greatest(p.first, coalesce(lag(b.end_at) OVER (ORDER BY b.start_at, b.end_at), p.first))"
+    " AS since, b.start_at FROM p, b) g"
+    " WHERE g.since < g.start_at ORDER BY g.since LIMIT $4::int",
     BB_SQL_LONG};
+
+/* clang-format on */
 
 static json_t *sum_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
