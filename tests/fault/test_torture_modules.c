@@ -3,6 +3,7 @@
  * halfway. Its waiters must be notified, or the module hangs forever.
  */
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -24,7 +25,9 @@ enum {
     PQ_DEEPEST = 40,
     CURL_DEEPEST = 80,
     PAGE_DEEPEST = 100,
-    PAD = 5000, /* bytes of a target, so that the next target is in separate memory */
+    SECRET_DEEPEST = 16,
+    READ_MS = 300, /* until the sender reads a changed webhook again */
+    PAD = 5000,    /* bytes of a target, so that the next target is in separate memory */
     STALLED_MS = 60000,
     ARM_MS = 20,
     SETTLED_MS = 45000,
@@ -334,8 +337,42 @@ START_TEST(a_page_that_lacks_memory_is_not_the_last)
     works_over(&works);
 }
 
+/* Both secrets sign for a day, however often the sender reads the webhook again. */
+START_TEST(a_secret_that_lacks_memory_is_left_out_of_no_signature)
+{
+    struct works works = {.turn = 0};
+    struct catcher *catcher = catcher_start((const char *const[]){ANSWER_OK, NULL});
+
+    works_open(&works, "torture_secret");
+    struct webhook_made made =
+        webhook_make(works.host, works.admin, catcher_url(catcher, "x"), "message.new");
+
+    ck_status(webhook_call(works.host, works.admin, "POST", &made, "/rotate-secret"), 200);
+    ck_status(talk_post(works.host, works.admin, &works.talk, ADMIN_EMAIL, "short"), 201);
+    catcher_wait(catcher, 1, STALLED_MS);
+    strcpy(works.rack.numbers->only, "/fd/"); /* of modules: they are loaded from private copies */
+    for (int n = 1; n <= SECRET_DEEPEST; n++) {
+        atomic_store(&works.rack.numbers->allocations, n);
+        webhook_change(works.host, works.admin, &made, json_pack("{sb}", "active", 1));
+        wait_until(used_up, &works.rack.numbers->allocations, READ_MS);
+        atomic_store(&works.rack.numbers->allocations, 0);
+        ck_status(talk_post(works.host, works.admin, &works.talk, ADMIN_EMAIL, "short"), 201);
+        const struct caught *caught = catcher_wait(catcher, (size_t)n + 1, STALLED_MS);
+
+        ck_assert_msg(strchr(caught_header(caught, "webhook-signature"), ' '),
+                      "one signature after allocation %d failed", n);
+    }
+    fprintf(stderr, "torture_secret: %ld allocations failed\n",
+            atomic_load(&works.rack.numbers->failed));
+    expect_failed(&works, 4);
+    ck_assert_ptr_null(strstr(file_text(works.host->log), "secret cannot be opened"));
+    ck_status(webhook_call(works.host, works.admin, "DELETE", &made, ""), 200);
+    works_over(&works);
+}
+
 FAULT(F39, memory_that_is_short_for_seconds_stops_no_module,
       an_allocation_that_fails_stops_no_module,
       an_allocation_of_libpq_that_fails_stops_no_connection,
       an_allocation_of_libcurl_that_fails_holds_no_delivery,
-      a_page_that_lacks_memory_is_not_the_last)
+      a_page_that_lacks_memory_is_not_the_last,
+      a_secret_that_lacks_memory_is_left_out_of_no_signature)

@@ -24,13 +24,16 @@ int webhook_check_mine(struct bb_request *rq)
 
 /*
  * If the secret's key is missing from secrets.keys, it is masked completely, and the webhook is
- * logged.
+ * logged. NULL: no memory.
  */
 static const char *masked(struct bb_request *rq, int64_t id, const char *cell)
 {
-    char *secret = webhook_secret_open(rq->host, id, cell);
+    char *secret;
+    int opened = webhook_secret_open(rq->host, id, cell, &secret);
 
-    if (!secret) {
+    if (opened == SECRET_NO_MEMORY)
+        return NULL;
+    if (opened == SECRET_LOCKED) {
         bb_log(rq, BB_ERROR, "the secret of webhook %lld cannot be opened with secrets.keys",
                (long long)id);
         return "****";
@@ -46,15 +49,16 @@ json_t *webhook_json(struct bb_request *rq, const struct bb_rows *rows, size_t r
                      const char *secret)
 {
     int64_t id = bb_cell_int(rq, rows, row, 0);
-    json_t *events = bb_json_read(rq, bb_cell(rq, rows, row, 3));
+    const char *shown = secret ? secret : masked(rq, id, bb_cell(rq, rows, row, 4));
+    json_t *events = shown ? bb_json_read(rq, bb_cell(rq, rows, row, 3)) : NULL;
 
     if (!events)
         return NULL;
-    return json_pack(
-        "{s:I, s:I, s:s, s:o, s:s, s:b, s:s}", "id", (json_int_t)id, "userId",
-        (json_int_t)bb_cell_int(rq, rows, row, 1), "url", bb_cell(rq, rows, row, 2), "events",
-        events, "secret", secret ? secret : masked(rq, id, bb_cell(rq, rows, row, 4)), "active",
-        bb_cell_int(rq, rows, row, 5) != 0, "createdAt", bb_cell_time(rq, rows, row, 6));
+    return json_pack("{s:I, s:I, s:s, s:o, s:s, s:b, s:s}", "id", (json_int_t)id, "userId",
+                     (json_int_t)bb_cell_int(rq, rows, row, 1), "url", bb_cell(rq, rows, row, 2),
+                     "events", events, "secret", shown, "active",
+                     bb_cell_int(rq, rows, row, 5) != 0, "createdAt",
+                     bb_cell_time(rq, rows, row, 6));
 }
 
 json_t *webhook_warn(json_t *json, const char *secret)

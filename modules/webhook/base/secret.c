@@ -24,22 +24,26 @@ int webhook_secret_seal(struct bb_host *host, int64_t webhook, const char *secre
     return bb_seal(host, secret, strlen(secret), purpose, sealed, length);
 }
 
-char *webhook_secret_open(struct bb_host *host, int64_t webhook, const char *cell)
+int webhook_secret_open(struct bb_host *host, int64_t webhook, const char *cell, char **secret)
 {
     size_t room = cell ? strlen(cell) / 2 : 0, plain_length;
     unsigned char *sealed = room ? malloc(room) : NULL;
     unsigned char *plain = NULL;
     char purpose[32];
 
+    *secret = NULL;
     if (!sealed)
-        return NULL;
+        return room ? SECRET_NO_MEMORY : SECRET_LOCKED;
     purpose_of(webhook, purpose);
     int64_t length = bb_cell_bytes(cell, sealed, room);
     int failed =
-        length < 0 || bb_unseal(host, sealed, (size_t)length, purpose, &plain, &plain_length);
+        length < 0 ? -1 : bb_unseal(host, sealed, (size_t)length, purpose, &plain, &plain_length);
 
     free(sealed);
-    return failed ? NULL : (char *)plain;
+    if (failed)
+        return failed == -2 ? SECRET_NO_MEMORY : SECRET_LOCKED;
+    *secret = (char *)plain;
+    return SECRET_OPEN;
 }
 
 static bool begins_character(char byte)

@@ -87,11 +87,13 @@ int webhook_settings_read(struct bb_host *host, struct webhook_settings *setting
 int webhook_secret_seal(struct bb_host *host, int64_t webhook, const char *secret,
                         unsigned char **sealed, size_t *length);
 
+enum { SECRET_OPEN, SECRET_LOCKED, SECRET_NO_MEMORY };
+
 /*
- * Opens a sealed secret from a cell (bytea as \x hexadecimal). The caller must free() it. NULL: it
- * cannot be opened.
+ * Opens a sealed secret from a cell (bytea as \x hexadecimal). The caller must free() *secret. It
+ * is NULL unless the secret is open: a locked secret is one that none of the keys opens.
  */
-char *webhook_secret_open(struct bb_host *host, int64_t webhook, const char *cell);
+int webhook_secret_open(struct bb_host *host, int64_t webhook, const char *cell, char **secret);
 
 #define WEBHOOK_SECRET_BYTES 32 /* of a generated secret, which is hexadecimal */
 

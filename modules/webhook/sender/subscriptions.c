@@ -19,6 +19,7 @@ struct fresh {
     struct sender *sender;
     bool tests; /* it is the flow of tests, which the webhook need not be active for */
     bool found, bad, active;
+    bool starved; /* there was no memory for it: it is read again */
     char *url;
     struct sign_key *keys[SIGN_KEYS_MAX];
     int64_t previous_until;
@@ -143,14 +144,18 @@ void subscriptions_changed(struct sender *sender, int64_t id)
 /* ---- reading
  * -------------------------------------------------------------------------------------- */
 
-static struct sign_key *open_key(struct sender *sender, int64_t id, const char *cell)
+/* The key of a secret, taken; NULL: none of secrets.keys opens it, or there is no memory. */
+static struct sign_key *open_key(struct fresh *fresh, int64_t id, const char *cell)
 {
-    char *secret = webhook_secret_open(sender->host, id, cell);
+    const struct sender *sender = fresh->sender;
+    char *secret;
+    int opened = webhook_secret_open(sender->host, id, cell, &secret);
     struct sign_key *key = secret ? sign_key_new(sender->hmac, secret) : NULL;
 
     if (secret)
         OPENSSL_cleanse(secret, strlen(secret));
     free(secret);
+    fresh->starved = fresh->starved || (!key && opened != SECRET_LOCKED);
     return key;
 }
 
@@ -159,18 +164,24 @@ static void read_row(struct bb_request *rq, struct fresh *fresh, const struct bb
 {
     int64_t id = bb_cell_int(rq, rows, row, 0);
     const char *previous = bb_cell(rq, rows, row, 3);
-    struct sender *sender = fresh->sender;
 
     fresh->found = true;
     fresh->url = strdup(bb_cell(rq, rows, row, 1));
-    fresh->keys[0] = open_key(sender, id, bb_cell(rq, rows, row, 2));
+    fresh->starved = !fresh->url;
+    fresh->keys[0] = open_key(fresh, id, bb_cell(rq, rows, row, 2));
     if (previous)
-        fresh->keys[1] = open_key(sender, id, previous);
+        fresh->keys[1] = open_key(fresh, id, previous);
     fresh->previous_until = bb_cell_int(rq, rows, row, 4);
     fresh->active = fresh->tests || bb_cell_int(rq, rows, row, 5);
-    fresh->bad = !fresh->url || !fresh->keys[0];
+    fresh->bad = !fresh->keys[0];
+    if (fresh->starved)
+        return;
     if (fresh->bad)
         bb_log(rq, BB_ERROR, "webhook %lld cannot send: its secret cannot be opened",
+               (long long)id);
+    else if (previous && !fresh->keys[1])
+        bb_log(rq, BB_ERROR,
+               "webhook %lld does not sign with its previous secret, which cannot be opened",
                (long long)id);
 }
 
@@ -235,7 +246,9 @@ static void read_back(struct sender *sender, struct db_task *db_task)
     for (size_t i = 0; i < reading->count; i++) {
         struct fresh *fresh = &reading->list[i];
 
-        if (db_task->ok && fresh->version == fresh->subscription->version)
+        if (fresh->starved)
+            sender->retry_db_at = sender->now_ms + AGAIN_MS;
+        if (db_task->ok && !fresh->starved && fresh->version == fresh->subscription->version)
             apply(sender, fresh);
         else
             want(sender, fresh->subscription);
@@ -305,7 +318,7 @@ static void clean(struct idmap_node *node, void *arg)
     struct subscription *subscription = of_node(node);
     bool settled = subscription->state >= SUBSCRIPTION_READY;
 
-    if (settled && subscription->bad) { /* a key may be there again, or memory for it */
+    if (settled && subscription->bad) { /* a key may be there again */
         want(sender, subscription);
         return;
     }
