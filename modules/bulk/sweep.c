@@ -19,10 +19,14 @@
 
 #define SINCE "coalesce(ended_at, confirmed_at, created_at)" /* as in the index */
 
-/* $1 days. Makes the jobs invisible, so that none is confirmed while its parts are deleted. */
+/*
+ * $1 days. Makes the jobs invisible, so that none is created or confirmed while its parts are being
+ * deleted.
+ */
 static const struct bb_sql hide = {
-    "UPDATE bulk_job SET status = 'arriving' WHERE status = 'created'"
-    " AND " SINCE " < now() - make_interval(days => $1::int)",
+    "UPDATE bulk_job SET status = 'removed' WHERE status IN ('arriving', 'created')"
+    " AND " SINCE " < now() - interval '1 hour' AND (status = 'arriving'"
+    " OR " SINCE " < now() - make_interval(days => $1::int))",
     BB_SQL_WRITE,
 };
 
@@ -31,8 +35,8 @@ static const struct bb_sql hide = {
  * batches; then the job.
  */
 static const struct bb_sql sweep = {
-    "WITH old AS (SELECT id FROM bulk_job WHERE status IN ('arriving', 'finished', 'cancelled')"
-    " AND " SINCE " < now() - CASE status WHEN 'arriving' THEN interval '1 hour'"
+    "WITH old AS (SELECT id FROM bulk_job WHERE status IN ('removed', 'finished', 'cancelled')"
+    " AND " SINCE " < now() - CASE status WHEN 'removed' THEN interval '0'"
     " WHEN 'cancelled' THEN make_interval(days => $2::int)"
     " ELSE make_interval(days => $1::int) END ORDER BY " SINCE " LIMIT 1),"
     " p AS (DELETE FROM bulk_part WHERE (job, last_row) IN (SELECT b.job, b.last_row FROM old"

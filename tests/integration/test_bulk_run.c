@@ -403,6 +403,44 @@ START_TEST(what_is_old_is_swept_away)
     host_stop(host);
 }
 
+struct sending {
+    pthread_t thread;
+    struct answer *answer;
+};
+
+static void *send_things(void *arg)
+{
+    ((struct sending *)arg)->answer = bulk_things(m, "name,amount\nswept1,1\nswept2,2\n");
+    return NULL;
+}
+
+static bool check_waits(void *arg)
+{
+    (void)arg;
+    return sql_number(db, "SELECT count(*) FROM pg_locks WHERE relation = 'heap_thing'::regclass"
+                          " AND NOT granted") > 0;
+}
+
+/* As the sweep does it with one that arrives for longer than an hour. */
+START_TEST(an_upload_that_was_swept_away_is_not_said_to_be_there)
+{
+    PGconn *holder = database_connect(the_postgres, "bulk_run");
+    struct sending sending;
+
+    sql_run(holder, "BEGIN");
+    sql_run(holder, "LOCK TABLE heap_thing IN ACCESS EXCLUSIVE MODE");
+    ck_assert_int_eq(pthread_create(&sending.thread, NULL, send_things, &sending), 0);
+    ck_assert(wait_until(check_waits, NULL, SOON_MS));
+    sql_run(db, "DELETE FROM bulk_job WHERE status = 'arriving'");
+    sql_run(holder, "ROLLBACK");
+    pthread_join(sending.thread, NULL);
+    ck_error(sending.answer, 503, "The bulk upload took too long and was removed: send it again");
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM bulk_part p WHERE NOT EXISTS"
+                                    " (SELECT FROM bulk_job j WHERE j.id = p.job)"),
+                     0);
+    PQfinish(holder);
+}
+
 static void tear_down(void)
 {
     host_stop(second);
@@ -431,6 +469,7 @@ Suite *bulk_run_suite(void)
         batches_are_small_while_others_ask_and_large_once_they_have_left,
         a_run_is_told_in_the_log,
         what_is_old_is_swept_away,
+        an_upload_that_was_swept_away_is_not_said_to_be_there,
     };
 
     TCase *cases;

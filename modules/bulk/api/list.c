@@ -8,7 +8,8 @@ enum { PAGE = 100 };
  * $7 number of jobs
  */
 #define FIND                                                                                       \
-    "SELECT " BULK_JOB " FROM bulk_job j WHERE j.status <> 'arriving' AND ($1::boolean OR"         \
+    "SELECT " BULK_JOB " FROM bulk_job j WHERE j.status NOT IN ('arriving', 'removed')"            \
+    " AND ($1::boolean OR"                                                                         \
     " (j.account = $2::bigint AND j.organisation = ANY($3::bigint[])))"                            \
     " AND ($4::text IS NULL OR j.status = $4) AND ($5::text IS NULL OR j.type = $5)"               \
     " AND ($6::uuid IS NULL OR (j.created_at, j.id) <"                                             \

@@ -1,7 +1,7 @@
 /*
  * Turns a file into a job: the file is scanned, its rows are checked, and its parts are stored. If
- * the file is refused, or the host dies, the job stays invisible (arriving); it is deleted at once
- * or by the sweep.
+ * the file is refused, or the host dies, the job stays invisible (arriving, then removed); it is
+ * deleted at once or by the sweep.
  */
 #include <string.h>
 #include <strings.h>
@@ -10,9 +10,13 @@
 #include "modules/bulk/csv/scan.h"
 #include "modules/bulk/job/bulk.h"
 
-/* Does not delete a job that was created, even if its response was lost. */
+/* Does not delete a job that was created, even if its response was lost. If the sweep deleted the
+ * job, deletes what was stored of it since. */
 static const struct bb_sql drop = {
-    "WITH gone AS (DELETE FROM bulk_job WHERE id = $1::uuid AND status = 'arriving' RETURNING id),"
+    "WITH dropped AS (DELETE FROM bulk_job WHERE id = $1::uuid"
+    " AND status IN ('arriving', 'removed') RETURNING id),"
+    " gone AS (SELECT id FROM dropped UNION ALL SELECT $1::uuid"
+    " WHERE NOT EXISTS (SELECT FROM bulk_job WHERE id = $1::uuid)),"
     " f AS (DELETE FROM bulk_finding USING gone WHERE job = gone.id),"
     " w AS (DELETE FROM bulk_warning USING gone WHERE job = gone.id),"
     " p AS (DELETE FROM bulk_part USING gone WHERE job = gone.id) SELECT count(*) FROM gone",
@@ -37,9 +41,12 @@ static const struct bb_sql arrive = {
     BB_SQL_WRITE,
 };
 
+/* Not of one that the sweep has taken away, or is taking away. */
 const struct bb_sql bulk_create = {
-    "UPDATE bulk_job SET status = 'created', doubtful = $2::int, warned = $3::int,"
-    " bytes = $4::bigint WHERE id = $1::uuid",
+    "WITH made AS (UPDATE bulk_job SET status = 'created', doubtful = $2::int, warned = $3::int,"
+    " bytes = $4::bigint WHERE id = $1::uuid AND status = 'arriving' RETURNING 1)"
+    " SELECT busbar_require(EXISTS (SELECT FROM made), 503,"
+    " 'The bulk upload took too long and was removed: send it again')",
     BB_SQL_WRITE,
 };
 

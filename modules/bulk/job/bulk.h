@@ -98,7 +98,8 @@ struct bulk_job {
  * with the id.
  */
 #define BULK_MINE                                                                                  \
-    "j.id = $1::uuid AND j.status <> 'arriving' AND ($2::boolean OR (j.account = $3::bigint"       \
+    "j.id = $1::uuid AND j.status NOT IN ('arriving', 'removed') AND ($2::boolean OR (j.account "  \
+    "= $3::bigint"                                                                                 \
     " AND j.organisation = ANY($4::bigint[])))"
 #define BULK_MINE_ARGS(who, id)                                                                    \
     bb_t(id), bb_b((who)->role == BB_ROLE_ADMIN), bb_i((who)->account),                            \
