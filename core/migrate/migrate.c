@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/sqlstate.h"
 #include "core/migrate/migrate_db.h"
 #include "core/migrate/schema.h"
 #include "core/postgres/sql.h"
@@ -132,17 +133,13 @@ static void say_step(const struct migration *run, const struct missing *missing)
         run->say(run->arg, line);
 }
 
-/* Another transaction held a lock for too long, or there was a deadlock. */
-static bool is_lock_conflict(const char *sqlstate)
-{
-    return !strcmp(sqlstate, "55P03") || !strcmp(sqlstate, "40P01");
-}
-
 static int apply_steps(struct migration *run, size_t first, size_t count)
 {
     int failed = try_steps(run, first, count);
 
-    for (int i = 1; failed && is_lock_conflict(run->db.sqlstate) && i < LOCK_TRIES; i++) {
+    for (int i = 1;
+         failed && sqlstate_has(run->db.sqlstate, SQLSTATE_MIGRATION_LOCKED) && i < LOCK_TRIES;
+         i++) {
         if (roll_back(run))
             return -1;
         poll(NULL, 0, ASIDE_MS);
@@ -156,21 +153,17 @@ static int apply_steps(struct migration *run, size_t first, size_t count)
 }
 
 /*
- * Whether steps that cannot share a transaction may succeed in separate ones: a step uses an enum
- * value that an earlier step added, or changes a table with deferred triggers pending until the
- * commit, or all steps together lock more tables than PostgreSQL has room for.
+ * All steps in one transaction, so that after a failure the database is unchanged. Steps that
+ * cannot share a transaction may succeed in separate ones: a step uses an enum value that an
+ * earlier step added, or changes a table with deferred triggers pending until the commit, or all
+ * steps together lock more tables than PostgreSQL has room for.
  */
-static bool cannot_share(const char *sqlstate)
-{
-    return !strcmp(sqlstate, "55P04") || !strcmp(sqlstate, "55006") || !strcmp(sqlstate, "53200");
-}
-
-/* All steps in one transaction, so that after a failure the database is unchanged. */
 static int apply_all(struct migration *run)
 {
     if (!run->count || !apply_steps(run, 0, run->count))
         return 0;
-    if (run->count == 1 || !cannot_share(run->db.sqlstate) || roll_back(run))
+    if (run->count == 1 || !sqlstate_has(run->db.sqlstate, SQLSTATE_MIGRATION_APART) ||
+        roll_back(run))
         return -1;
     for (size_t i = 0; i < run->count; i++)
         if (apply_steps(run, i, 1))

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/sqlstate.h"
 #include "core/postgres/pg.h"
 
 /* A read-only check does not wait for a session that changes the tables. */
@@ -86,14 +87,7 @@ void migrate_db_close(struct migrate_db *db)
 /* Whether a retry may succeed: connection lost, shutting down, busy, out of resources. */
 static bool passing(const struct migrate_db *db, const char *state)
 {
-    static const char *const classes[] = {"08", "53", "57P", "40", "55P03", "57014"};
-
-    if (PQstatus(db->conn) != CONNECTION_OK)
-        return true;
-    for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++)
-        if (!strncmp(state, classes[i], strlen(classes[i])))
-            return true;
-    return false;
+    return PQstatus(db->conn) != CONNECTION_OK || sqlstate_has(state, SQLSTATE_MIGRATION_LATER);
 }
 
 static void record(struct migrate_db *db, const char *what, const PGresult *result)
@@ -101,7 +95,7 @@ static void record(struct migrate_db *db, const char *what, const PGresult *resu
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
 
-    db->outcome = passing(db, state ? state : "") ? MIGRATE_UNREACHABLE : MIGRATE_FAILED;
+    db->outcome = passing(db, state) ? MIGRATE_UNREACHABLE : MIGRATE_FAILED;
     snprintf(db->sqlstate, sizeof db->sqlstate, "%s", state ? state : "");
     if (!text)
         text = PQerrorMessage(db->conn);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/sqlstate.h"
 #include "core/base/text.h"
 
 struct pg_entry *pg_entry_new(struct core_request *rq)
@@ -217,7 +218,7 @@ bool pg_is_stale(const PGresult *result)
         return false;
     if (!strcmp(sqlstate, "0A000"))
         return function && !strcmp(function, "RevalidateCachedQuery");
-    return !strcmp(sqlstate, "26000") || !strcmp(sqlstate, "42P05");
+    return sqlstate_has(sqlstate, SQLSTATE_STALE);
 }
 
 void pg_failure(struct failure *failure, const struct pg_op *op, const PGresult *result)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/base/log.h"
+#include "core/base/sqlstate.h"
 #include "core/postgres/pg_pool.h"
 
 enum { MEMBERS_MAX = 64, LEAST = 2 /* fewer members save nothing */ };
@@ -278,7 +279,7 @@ static void tell(const struct pg_entry *first, const PGresult *result)
 {
     const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 
-    if (sqlstate && !strncmp(sqlstate, "42", 2))
+    if (sqlstate_has(sqlstate, SQLSTATE_TEXT))
         log_line(BB_ERROR, "a keyed statement fails for several keys", "statement",
                  pg_many(first->ops->sql)->text, "sqlstate", sqlstate, NULL);
 }

@@ -10,6 +10,7 @@
 #include "core/base/condition.h"
 #include "core/base/log.h"
 #include "core/base/shared_clock.h"
+#include "core/base/sqlstate.h"
 #include "core/base/text.h"
 #include "core/engine/pause.h"
 #include "core/postgres/pg_channel.h"
@@ -300,7 +301,7 @@ static bool note_pause(const struct pg_listener *listener, const PGresult *resul
 
     if (PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1)
         pause_note(engine, PQgetisnull(result, 0, 1) ? NULL : PQgetvalue(result, 0, 1));
-    else if (state && !strncmp(state, "42", 2))
+    else if (sqlstate_has(state, SQLSTATE_TEXT))
         pause_note(engine, "the database does not say whether it may act");
     else
         return false;

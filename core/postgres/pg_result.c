@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/base/sqlstate.h"
 #include "core/postgres/pg_pool.h"
 
 enum { TRIES_MAX = 4 };
@@ -30,8 +31,7 @@ static void entry_again(struct pg_conn *conn, struct pg_entry *entry)
 
 static bool worth_again(const struct failure *failure)
 {
-    return !strcmp(failure->sqlstate, "40001") || !strcmp(failure->sqlstate, "40P01") ||
-           failure->stale;
+    return failure->stale || sqlstate_has(failure->sqlstate, SQLSTATE_AGAIN);
 }
 
 /* Reverses the list, because entries are put in front of the queue one after the other. */

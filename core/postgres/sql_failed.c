@@ -1,6 +1,7 @@
 /* A statement has failed: its reason, and its line in the log. */
 #include <string.h>
 
+#include "core/base/sqlstate.h"
 #include "core/engine/engine.h"
 #include "core/postgres/sql.h"
 #include "core/request/module_error.h"
@@ -45,24 +46,6 @@ static bool is_migrated(struct core_request *rq)
     return runs;
 }
 
-/* An undefined table, column, function, type (or other object) or schema. */
-static bool is_undefined(const char *sqlstate)
-{
-    static const char *const states[] = {"42P01", "42703", "42883", "42704", "3F000"};
-
-    for (size_t i = 0; i < sizeof states / sizeof *states; i++)
-        if (!strcmp(sqlstate, states[i]))
-            return true;
-    return false;
-}
-
-/* The module may have expected it; a conflict of transactions (class 40) is tried again. */
-static bool is_answer(const struct failure *failure)
-{
-    return !strncmp(failure->sqlstate, "BB", 2) || !strncmp(failure->sqlstate, "40", 2) ||
-           !strcmp(failure->sqlstate, "23505");
-}
-
 void sql_failed(struct core_request *rq, const struct failure *failure)
 {
     struct failure why = *failure;
@@ -71,10 +54,11 @@ void sql_failed(struct core_request *rq, const struct failure *failure)
      */
     if (!strcmp(why.sqlstate, "25P02") && rq->failure.kind == FAILED_SQL)
         return;
-    if (why.kind == FAILED_SQL && is_undefined(why.sqlstate))
+    if (why.kind == FAILED_SQL && sqlstate_has(why.sqlstate, SQLSTATE_UNDEFINED))
         why.passing = is_migrated(rq);
     rq->failure = why;
     /* there is no answer in which anybody would see it */
-    if (rq->kind != REQUEST_HTTP && why.kind == FAILED_SQL && !is_answer(&why))
+    if (rq->kind != REQUEST_HTTP && why.kind == FAILED_SQL &&
+        !sqlstate_has(why.sqlstate, SQLSTATE_EXPECTED))
         module_error_statement(rq, failure_is_passing(&why) ? BB_WARN : BB_ERROR);
 }

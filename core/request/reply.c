@@ -8,6 +8,7 @@
 
 #include "core/base/json_out.h"
 #include "core/base/log.h"
+#include "core/base/sqlstate.h"
 #include "core/base/text.h"
 #include "core/request/module_error.h"
 #include "core/request/pool.h"
@@ -337,28 +338,21 @@ int reply_error(struct core_request *rq, int status, const char *format, ...)
 
 bool failure_is_passing(const struct failure *failure)
 {
-    static const char *const passing[] = {"08", "53", "57", "58", "40", "55", "25006"};
-
-    if (failure->stale || failure->passing)
-        return true;
-    for (size_t i = 0; i < sizeof passing / sizeof *passing; i++) {
-        if (!strncmp(failure->sqlstate, passing[i], strlen(passing[i])))
-            return true;
-    }
-    return false;
+    return failure->stale || failure->passing || sqlstate_has(failure->sqlstate, SQLSTATE_PASSING);
 }
 
 static int reply_sql(struct core_request *rq)
 {
     const struct failure *failure = &rq->failure;
 
-    if (!strncmp(failure->sqlstate, "BB", 2))
+    const struct sqlstate *means = sqlstate_of(failure->sqlstate);
+
+    if (means->flags & SQLSTATE_RAISED)
         return reply_error(rq, atoi(failure->sqlstate + 2), "%s", failure->text);
-    if (!strcmp(failure->sqlstate, "23505"))
-        return reply_error(rq, 409, "It exists already");
-    if (!strcmp(failure->sqlstate, "22021") || !strcmp(failure->sqlstate, "22P05"))
-        return reply_error(rq, 400, "The text has characters that cannot be stored");
+    if (means->status)
+        return reply_error(rq, means->status, "%s", means->text);
     bool passing = failure_is_passing(failure);
+
     module_error_statement(rq, passing ? BB_WARN : BB_ERROR);
     if (passing)
         return reply_error(rq, 503, "The database cannot serve this now");

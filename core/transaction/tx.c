@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/base/json_out.h"
+#include "core/base/sqlstate.h"
 #include "core/postgres/sql.h"
 #include "core/request/module_error.h"
 #include "core/request/reply.h"
@@ -267,8 +268,7 @@ static int unit_run(struct bb_tx *tx)
 static int replay_instead(struct core_request *rq)
 {
     struct failure why = rq->failure;
-    bool conflict = why.kind == FAILED_SQL &&
-                    (!strcmp(why.sqlstate, "23505") || !strcmp(why.sqlstate, "BB409"));
+    bool conflict = why.kind == FAILED_SQL && sqlstate_has(why.sqlstate, SQLSTATE_CONFLICT);
 
     if (!rq->idempotency)
         return 0;

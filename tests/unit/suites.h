@@ -49,6 +49,7 @@
     X(resolver)                                                                                    \
     X(sd_notify)                                                                                   \
     X(shared_clock)                                                                                \
+    X(sqlstate)                                                                                    \
     X(multipart)                                                                                   \
     X(pool)                                                                                        \
     X(postgres)                                                                                    \
