@@ -24,8 +24,10 @@ struct job {
     struct generation *generation; /* holds what it runs in, which frees this */
     const struct bb_job *descriptor;
     struct bb_host *host; /* NULL: the host's own */
+    size_t index;         /* among all of the generation */
     bool running;
-    bool again; /* the run that is under way left something */
+    bool again;  /* the run that is under way left something */
+    bool paused; /* it was due while the host was paused */
 };
 
 struct jobs {
@@ -176,17 +178,36 @@ static void job_start(struct job *job)
     request_schedule(&run->rq);
 }
 
+static int64_t period_of(const struct job *job)
+{
+    return (int64_t)job->descriptor->every_s * 1000;
+}
+
+/* How long after the first of all jobs it runs, so that they do not all need the database at once.
+ */
+static int64_t apart(const struct job *job)
+{
+    return (int64_t)(job->index * APART_MS) % period_of(job);
+}
+
+/* When a pause ends all jobs are due: they run one after another, as after a start. */
 static void job_timer(struct timer *timer)
 {
     struct job *job = (struct job *)(void *)timer;
+    bool paused = pause_holds(job->loop->engine), resumed = job->paused && !paused;
 
-    if (pause_holds(job->loop->engine)) {
+    job->paused = paused;
+    if (paused) {
         timer_set(&job->loop->timers, timer, timer_beat(job->loop->now_ms, PAUSED_MS));
+        return;
+    }
+    if (resumed && apart(job)) {
+        timer_set(&job->loop->timers, timer, job->loop->now_ms + apart(job));
         return;
     }
     if (!job->running)
         job_start(job);
-    int64_t next_ms = job->loop->now_ms + (int64_t)job->descriptor->every_s * 1000;
+    int64_t next_ms = job->loop->now_ms + period_of(job);
 
     /* on a beat, apart from the other jobs as the first runs were */
     timer_set(&job->loop->timers, timer, timer_beat(next_ms - APART_MS, APART_MS));
@@ -205,9 +226,11 @@ static struct loop *loop_of(struct engine *engine, const char *name)
 static void job_add(struct jobs *jobs, struct engine *engine, const struct bb_job *descriptor,
                     struct bb_host *host)
 {
-    struct job *job = &jobs->list[jobs->count++];
+    size_t index = jobs->count++;
+    struct job *job = &jobs->list[index];
 
     *job = (struct job){.timer.fire = job_timer,
+                        .index = index,
                         .loop = loop_of(engine, descriptor->name),
                         .generation = jobs->generation,
                         .descriptor = descriptor,
@@ -249,11 +272,10 @@ static const struct job *same_job(const struct jobs *jobs, const struct job *job
 }
 
 /* When it is due: a reload neither brings a job forward nor, by coming often, starves it. */
-static int64_t first_run(const struct job *job, const struct job *before, size_t index)
+static int64_t first_run(const struct job *job, const struct job *before)
 {
-    int64_t every = (int64_t)job->descriptor->every_s * 1000, now = job->loop->now_ms;
-    int64_t first =
-        now + (every < FIRST_MS ? every : FIRST_MS) + (int64_t)(index * APART_MS) % every;
+    int64_t every = period_of(job), now = job->loop->now_ms;
+    int64_t first = now + (every < FIRST_MS ? every : FIRST_MS) + apart(job);
 
     if (!before || !before->timer.slot)
         return first;
@@ -264,9 +286,12 @@ void jobs_begin(struct jobs *jobs, const struct jobs *before, struct loop *loop)
 {
     for (size_t i = 0; i < jobs->count; i++) {
         struct job *job = &jobs->list[i];
+        const struct job *same = same_job(before, job);
 
-        if (job->loop == loop)
-            timer_set(&loop->timers, &job->timer, first_run(job, same_job(before, job), i));
+        if (job->loop != loop)
+            continue;
+        job->paused = same && same->paused;
+        timer_set(&loop->timers, &job->timer, first_run(job, same));
     }
 }
 

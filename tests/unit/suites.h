@@ -33,6 +33,7 @@
     X(http_topics)                                                                                 \
     X(history)                                                                                     \
     X(inspect)                                                                                     \
+    X(jobs)                                                                                        \
     X(json)                                                                                        \
     X(json_out)                                                                                    \
     X(pg_batch)                                                                                    \
