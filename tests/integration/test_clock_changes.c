@@ -257,6 +257,43 @@ START_TEST(dates_and_numbers_are_taken_as_loggers_write_them)
                    "such as 2026-04-01 or 2026-04-01T12:00:00Z");
 }
 
+static size_t count_in(const char *text, const char *part)
+{
+    size_t count = 0;
+
+    for (const char *at = text; (at = strstr(at, part)); at++)
+        count++;
+    return count;
+}
+
+/* Their gaps lie in an hour that occurs twice, so each asks what is stored around it. */
+START_TEST(the_repeated_times_of_a_request_are_looked_up_by_one_statement)
+{
+    static const char statement[] = "WITH ORDINALITY AS x (at, number) LEFT JOIN LATERAL";
+    static const char *const times[][2] = {{"2025-10-26T02:00", "2025-10-26T02:05"},
+                                           {"2025-10-26T02:10", "2025-10-26T02:15"},
+                                           {"2025-10-26T02:20", "2025-10-26T02:25"},
+                                           {"2025-10-26T02:30", "2025-10-26T02:35"}};
+    const char *name = database_make(the_postgres, "clock_counted");
+
+    sql_run(db, text("ALTER DATABASE %s SET log_statement = 'all'", name));
+    struct host *own = host_start(&(struct host_spec){
+        .name = "clock-counted", .database = name, .modules = "[auth, device, reading]"});
+    struct person *person = person_make(own, admin_of(own), "counted", NULL);
+    json_t *reads = json_array();
+
+    meter_make(own, person, "gaps", 10, COMMISSIONED);
+    for (int i = 0; i < 4; i++)
+        json_array_append_new(reads, json_pack("{ss ss si}", "startDate", times[i][0], "endDate",
+                                               times[i][1], "value", 100));
+    ck_status(meter_post(own, person, "gaps",
+                         json_pack("{ss ss ss so}", "type", "Delta", "unit", "Wh", "timezone",
+                                   "Europe/Berlin", "reads", reads)),
+              201);
+    ck_assert_uint_eq(count_in(file_text(the_postgres->log), statement), 1);
+    host_stop(own);
+}
+
 Suite *clock_changes_suite(void)
 {
     const TTest *const tests[] = {
@@ -266,6 +303,7 @@ Suite *clock_changes_suite(void)
         a_local_time_that_stays_ambiguous_is_refused_and_the_offset_decides,
         a_local_time_that_is_skipped_is_refused_with_the_clock_change,
         dates_and_numbers_are_taken_as_loggers_write_them,
+        the_repeated_times_of_a_request_are_looked_up_by_one_statement,
     };
 
     return stage_suite("clock_changes", set_up, 120, TESTS(tests));

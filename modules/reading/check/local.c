@@ -23,48 +23,55 @@ struct around {
     int64_t next_start, next_end;
 };
 
+/*
+ * The stored readings around the repeated times of a request. One statement reads them for all
+ * these times, when the first time needs them.
+ */
+struct stored {
+    struct around (*around)[2]; /* of the passes of a time; NULL: not asked yet */
+    size_t *places;             /* by the reading's place in the request */
+};
+
 /* A reading with its neighbors in the order of the request. */
 struct placing {
     struct reading_submission *submission;
+    struct stored *stored;
     struct reading_item *item;
     const struct reading_item *before, *behind; /* NULL: none */
     struct zone_times starts, ends;
 };
 
-/* $1 device, $2 instants */
+/* $1 device, $2 instants. Of more than a few of them it takes a while. */
+#define FEW 50
 #define ENDS(condition)                                                                            \
     "(SELECT r.type, r.start_at, r.end_at, r.wh FROM (VALUES ('D'::\"char\"), ('H'::\"char\"))"    \
     " t (type) CROSS JOIN LATERAL (SELECT r.* FROM reading r WHERE r.device = $1::bigint"          \
     " AND r.type = t.type AND r.end_at " condition                                                 \
     " reading_time(x.at) ORDER BY r.end_at LIMIT 1) r ORDER BY r.end_at LIMIT 1)"
-static const struct bb_sql stored = {
-    "SELECT o.type, o.wh, " READING_MS("n.start_at") ", " READING_MS(
-        "n.end_at") " FROM unnest($2::bigint[]) WITH ORDINALITY AS x (at, number)"
-                    " LEFT JOIN LATERAL " ENDS("=") " o ON true LEFT JOIN LATERAL " ENDS(
-                        ">") " n ON true ORDER BY x.number",
-    0};
+/* The formatter tears apart texts that are joined by macros. */
+/* clang-format off */
+#define AROUND                                                                                     \
+    "SELECT o.type, o.wh, " READING_MS("n.start_at") ", " READING_MS("n.end_at")                   \
+    " FROM unnest($2::bigint[]) WITH ORDINALITY AS x (at, number)"                                 \
+    " LEFT JOIN LATERAL " ENDS("=") " o ON true LEFT JOIN LATERAL " ENDS(">") " n ON true"         \
+    " ORDER BY x.number"
+/* clang-format on */
+static const struct bb_sql around_few = {AROUND, 0}, around_many = {AROUND, BB_SQL_LONG};
 
-/* Queries both passes of a repeated time. Returns 0, or -1: `bb_failed(rq)`. */
-static int look(struct bb_request *rq, const struct reading_submission *submission,
-                const struct zone_times *times, struct around around[2])
+static struct around around_of(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
-    const struct bb_rows *rows =
-        bb_query(rq, &stored, BB_ARGS(bb_i(submission->device.id), bb_ints(times->at, 2)));
+    const char *type = bb_cell(rq, rows, row, 0);
+    struct around around = {.touched = type != NULL, .next = bb_cell(rq, rows, row, 3)};
 
-    for (size_t i = 0; i < 2 && rows; i++) {
-        const char *type = bb_cell(rq, rows, i, 0);
-
-        around[i] = (struct around){.touched = type != NULL, .next = bb_cell(rq, rows, i, 3)};
-        if (type) {
-            around[i].type = *type;
-            around[i].wh = bb_cell_int(rq, rows, i, 1);
-        }
-        if (around[i].next) {
-            around[i].next_start = bb_cell_int(rq, rows, i, 2);
-            around[i].next_end = bb_cell_int(rq, rows, i, 3);
-        }
+    if (type) {
+        around.type = *type;
+        around.wh = bb_cell_int(rq, rows, row, 1);
     }
-    return rows ? 0 : -1;
+    if (around.next) {
+        around.next_start = bb_cell_int(rq, rows, row, 2);
+        around.next_end = bb_cell_int(rq, rows, row, 3);
+    }
+    return around;
 }
 
 static const char *with_offset(struct bb_request *rq, int64_t local, int64_t at)
@@ -109,6 +116,75 @@ static struct zone_times times_of(const struct reading_submission *submission,
     return (struct zone_times){.count = 1, .at = {at}};
 }
 
+/* Returns the time of a reading that the clock shows twice, so that stored readings decide between
+ * the passes; NULL if there is none. */
+static const struct zone_times *repeated(const struct placing *p)
+{
+    const struct reading_item *item = p->item;
+    bool begins = item->has_start && p->starts.count;
+    bool closes = item->has_end && (p->ends.count || p->ends.closes);
+
+    if (begins && closes && p->starts.count == 2)
+        return &p->starts;
+    return closes && item->open && p->ends.count == 2 ? &p->ends : NULL;
+}
+
+/* Sets the times of the reading as the clock of the zone shows them. */
+static void take_times(struct placing *p)
+{
+    const struct reading_submission *submission = p->submission;
+    const struct reading_item *item = p->item;
+
+    if (item->has_start && !(item->sent_start.local && submission->misnamed))
+        p->starts = times_of(submission, &item->sent_start);
+    if (item->has_end && !(item->sent_end.local && submission->misnamed))
+        p->ends = times_of(submission, &item->sent_end);
+}
+
+/* Returns both passes of all repeated times of the request, and their number in *count. */
+static const int64_t *passes(struct bb_request *rq, const struct placing *p, size_t *count)
+{
+    const struct reading_submission *submission = p->submission;
+    int64_t *at = bb_alloc(rq, 2 * submission->count * sizeof(*at));
+
+    *count = 0;
+    for (size_t i = 0; i < submission->count; i++) {
+        struct placing other = {.submission = p->submission, .item = &submission->items[i]};
+
+        take_times(&other);
+        const struct zone_times *times = repeated(&other);
+
+        p->stored->places[i] = *count / 2;
+        for (size_t pass = 0; times && pass < 2; pass++)
+            at[(*count)++] = times->at[pass];
+    }
+    return at;
+}
+
+/* Returns the stored readings around both passes of a repeated time; NULL: `bb_failed(rq)`. */
+static const struct around *look(struct bb_request *rq, const struct placing *p)
+{
+    struct stored *stored = p->stored;
+    const struct reading_submission *submission = p->submission;
+
+    if (!stored->around) {
+        size_t count;
+
+        stored->places = bb_alloc(rq, submission->count * sizeof(*stored->places));
+        const int64_t *at = passes(rq, p, &count);
+        const struct bb_rows *rows =
+            bb_query(rq, count > FEW ? &around_many : &around_few,
+                     BB_ARGS(bb_i(submission->device.id), bb_ints(at, count)));
+
+        if (!rows)
+            return NULL;
+        stored->around = bb_alloc(rq, count / 2 * sizeof(*stored->around));
+        for (size_t i = 0; i < count; i++)
+            stored->around[i / 2][i % 2] = around_of(rq, rows, i);
+    }
+    return stored->around[stored->places[p->item - submission->items]];
+}
+
 /*
  * Finds the first possible end after a start. Returns false if there is none; then *end is the last
  * one.
@@ -141,7 +217,6 @@ static int pass_of_start(struct bb_request *rq, const struct placing *p, const i
                          int *pass)
 {
     const struct zone_times *starts = &p->starts;
-    struct around around[2];
 
     for (int i = 0; i < 2; i++)
         if (p->before && p->before->ends && p->before->end == starts->at[i]) {
@@ -149,7 +224,9 @@ static int pass_of_start(struct bb_request *rq, const struct placing *p, const i
             return 0;
         }
     p->item->unsure = p->submission->provisional;
-    if (look(rq, p->submission, starts, around))
+    const struct around *around = look(rq, p);
+
+    if (!around)
         return -1;
     *pass = around[1].touched;
     if (around[0].touched && around[1].touched && is_free(&around[0], end[0]))
@@ -208,13 +285,14 @@ static int place_repeated_end(struct bb_request *rq, const struct placing *p)
 {
     struct reading_item *item = p->item;
     const struct zone_times *ends = &p->ends;
-    struct around around[2];
     bool second;
 
     if (p->before && p->before->ends && p->before->end < ends->at[1]) {
         second = p->before->end >= ends->at[0];
     } else {
-        if (look(rq, p->submission, ends, around))
+        const struct around *around = look(rq, p);
+
+        if (!around)
             return -1;
         bool later = around[0].next && around[0].next_end < ends->at[1];
 
@@ -239,10 +317,7 @@ static int place(struct bb_request *rq, struct placing *p)
     bool begins = item->has_start && !(item->sent_start.local && submission->misnamed);
     bool closes = item->has_end && !(item->sent_end.local && submission->misnamed);
 
-    if (begins)
-        p->starts = times_of(submission, &item->sent_start);
-    if (closes)
-        p->ends = times_of(submission, &item->sent_end);
+    take_times(p);
     if (begins && !p->starts.count)
         note_skipped(rq, submission, item, "startDate", item->sent_start.ms);
     if (closes && !p->ends.count && !p->ends.closes)
@@ -281,11 +356,13 @@ int reading_place_moments(struct bb_request *rq, struct reading_submission *subm
     struct reading_item *items = submission->items;
     size_t count = submission->count;
     bool turned = backwards(submission);
+    struct stored stored = {NULL, NULL};
 
     for (size_t i = 0; i < count; i++) {
         size_t at = turned ? count - 1 - i : i;
         struct placing placing = {
             .submission = submission,
+            .stored = &stored,
             .item = &items[at],
             .before = i ? &items[turned ? at + 1 : at - 1] : NULL,
             .behind = i + 1 < count ? &items[turned ? at - 1 : at + 1] : NULL,
