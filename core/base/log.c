@@ -214,6 +214,7 @@ static void *writer_run(void *arg)
             reopen(writer);
         if (writer->head != writer->tail) {
             write_run(writer);
+            pthread_cond_broadcast(&writer->finished);
             gather(writer);
             continue;
         }
@@ -227,7 +228,7 @@ static void *writer_run(void *arg)
     writer->done = true;
     bool abandoned = writer->abandoned;
 
-    pthread_cond_signal(&writer->finished);
+    pthread_cond_broadcast(&writer->finished);
     pthread_mutex_unlock(&writer->lock);
     if (abandoned)
         writer_free(writer);
@@ -303,6 +304,23 @@ void log_reopen(void)
         pthread_mutex_lock(&current->lock);
         current->reopening = true;
         pthread_cond_signal(&current->wake);
+        pthread_mutex_unlock(&current->lock);
+    }
+    pthread_rwlock_unlock(&writer_use);
+}
+
+void log_flush(void)
+{
+    int64_t until = clock_mono_ms() + CLOSE_WAIT_MS;
+
+    pthread_rwlock_rdlock(&writer_use);
+    if (current) {
+        pthread_mutex_lock(&current->lock);
+        uint64_t head = current->head;
+
+        while (current->tail < head &&
+               condition_wait(&current->finished, &current->lock, until) != ETIMEDOUT)
+            ;
         pthread_mutex_unlock(&current->lock);
     }
     pthread_rwlock_unlock(&writer_use);

@@ -36,6 +36,9 @@ int log_open_file(const char *path, enum bb_level level, bool json);
  */
 void log_reopen(void);
 
+/* Waits until the lines logged so far are written, for at most 1 s. Any thread. */
+void log_flush(void);
+
 /* Writes the waiting lines, for at most 1 s, and ends the writer. */
 void log_close(void);
 

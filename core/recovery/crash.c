@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "core/base/condition.h"
+#include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/base/thread.h"
 #include "core/recovery/report.h"
@@ -187,6 +188,7 @@ bool crash_look(pthread_t thread, struct crash_look *look)
 void crash_end(pthread_t thread, const char *reason)
 {
     report.reason = reason;
+    log_flush(); /* the lines that explain why */
     if (atomic_load(&installed) && !pthread_kill(thread, SIGABRT))
         rest(REPORT_MS);
     if (atomic_load(&reporter)) { /* a report hangs, so end without one */

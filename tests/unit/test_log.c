@@ -200,6 +200,25 @@ static void *read_all(void *arg)
 
 #define TOLD "level=warn msg=\"log lines dropped\" count="
 
+/* The writer pauses after each line, so the second one would still be waiting. */
+START_TEST(what_is_flushed_is_written)
+{
+    int ends[2];
+
+    open_pipe(ends, false);
+    for (int i = 0; i < 100; i++) {
+        log_line(BB_INFO, "first", NULL);
+        log_line(BB_INFO, "second", NULL);
+        log_flush();
+        ssize_t n = read(ends[0], got, sizeof(got) - 1);
+
+        ck_assert_int_gt(n, 0);
+        got[n] = '\0';
+        ck_assert_uint_eq(lines(), 2);
+    }
+    close_and_read(ends);
+}
+
 START_TEST(losses_are_told_once_writing_works_again)
 {
     pthread_t reader;
@@ -400,6 +419,7 @@ Suite *log_suite(void)
     tcase_add_test(all, numbers_in_json_are_numbers_where_they_count);
     tcase_add_test(all, json_lines_are_json);
     tcase_add_test(all, long_lines_are_cut_and_stay_whole);
+    tcase_add_test(all, what_is_flushed_is_written);
     tcase_add_test(all, long_plain_values_are_left_out);
     tcase_add_test(all, a_blocked_pipe_holds_nobody);
     tcase_add_test(all, losses_are_told_once_writing_works_again);
