@@ -41,7 +41,7 @@ static const struct bb_sql arrive = {
     BB_SQL_WRITE,
 };
 
-/* Not of one that the sweep has taken away, or is taking away. */
+/* Fails for a job that the sweep has deleted or is deleting. */
 const struct bb_sql bulk_create = {
     "WITH made AS (UPDATE bulk_job SET status = 'created', doubtful = $2::int, warned = $3::int,"
     " bytes = $4::bigint WHERE id = $1::uuid AND status = 'arriving' RETURNING 1)"

@@ -42,7 +42,7 @@ struct certificate {
     _Atomic int64_t cycles_failed;  /* this many failed cycles at the head are skipped */
     _Atomic int64_t history_failed; /* devices up to this id are skipped */
     _Atomic int64_t looked;         /* new Delta readings were processed up to this device id */
-    _Atomic int64_t rechecked;      /* changed devices were looked at up to this id */
+    _Atomic int64_t rechecked;      /* changed devices were processed up to this id */
 };
 
 /* Returns the first status of an entry: with the internal issuer it has nothing to wait for. */

@@ -1,40 +1,41 @@
 /*
  * The late-ongoing engine: issues cycles that are due and have ended, each in a transaction.
  *
- * A reading counts unless it began before the group, or before its device was in it, or is longer
- * than a cycle (certificate_counts() in schema.sql). Of each device no more is accounted for than
- * its ceiling for the cycle and the period of its readings; what was accounted for stays when the
- * ceiling is lowered afterwards.
+ * A reading counts unless it began before the group, or before its device joined it, or is longer
+ * than a cycle (certificate_counts() in schema.sql). The energy accounted for a device is at most
+ * its ceiling for the cycle and the period of its readings. If the ceiling is lowered later, energy
+ * that was accounted for stays.
  *
- * What is not accounted for of each device is added up, with what the group carries; whole kWh are
- * issued if that reaches the threshold, and the rest is carried on. A cycle that was issued before
- * and is due again has late readings, or voided ones, which count against what is issued: only
- * these count, and make a further certificate. Devices are summed in chunks, so that no statement
- * takes long however many there are, and in smaller ones where they have more readings than one for
- * each hour; all of it sees the database as it was when the transaction began.
+ * The energy of all devices that is not accounted for yet is added up with the energy that the
+ * group carries. If the sum reaches the threshold, its whole kWh are issued and the rest is carried
+ * over. If a cycle that was issued before is due again, it has late readings, or voided ones, which
+ * reduce the energy; only these count, and make a further certificate. Devices are summed in
+ * chunks, so that no statement takes long however many devices there are. Chunks are smaller if
+ * devices have more than one reading per hour. All statements see the database as of the start of
+ * the transaction.
  */
 #include <string.h>
 
 #include "modules/certificate/base/certificate.h"
 
 #define BATCH 200
-#define FEWER 7     /* so many times fewer devices where a chunk takes too long */
-#define FAILURES 20 /* in a turn; the next one passes them by: they hold up no others */
+#define FEWER 7     /* divisor for the number of devices if a chunk takes too long */
+#define FAILURES 20 /* per run; the next one skips them, so they delay no others */
 
 struct cycle {
     int64_t group, certificate; /* the certificate's id, taken whether it is issued or not */
-    const char *start, *end;    /* as PostgreSQL writes them */
+    const char *start, *end;    /* in PostgreSQL's format */
     int64_t start_ms, end_ms;
     const char *frequency;
     int64_t organisation, carry;
-    int64_t devices; /* at most: those that were members ever */
-    int64_t most;    /* in a chunk; 0: not known yet */
+    int64_t devices; /* upper limit: all devices that ever were members */
+    int64_t most;    /* devices per chunk; 0: unknown yet */
 };
 
-/* The formatter tears apart texts that are joined by macros. */
+/* The formatter breaks texts that are joined with macros. */
 /* clang-format off */
 
-/* Those that failed stay at the head. $1 how many, $2 how many of these to pass by */
+/* Cycles that failed stay at the head. $1 number of cycles, $2 failed cycles to skip */
 static const struct bb_sql due = {
     "SELECT d.group_id, d.cycle_start, d.cycle_end,"
     " " CERTIFICATE_MS("d.cycle_start") ", " CERTIFICATE_MS("d.cycle_end")
@@ -46,7 +47,7 @@ static const struct bb_sql due = {
 
 static const struct bb_sql steady = {"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", 0};
 
-/* Takes the cycle: no row if it is not due any more. The group's row is locked until the commit. */
+/* Takes the cycle; no row if it is not due any more. The group's row is locked until the commit. */
 static const struct bb_sql take = {
     "WITH gone AS (DELETE FROM certificate_due WHERE group_id = $1::bigint"
     " AND cycle_start = $2::timestamptz RETURNING group_id)"
@@ -55,8 +56,10 @@ static const struct bb_sql take = {
     " FROM certificate_group g JOIN gone ON gone.group_id = g.id FOR UPDATE OF g",
     BB_SQL_WRITE};
 
-/* The devices that were members in the cycle, of a chunk, as an array; null behind the last one.
- * $1 group, $2 behind which device, $3 how many, $4 and $5 the cycle */
+/*
+ * A chunk of the devices that were members in the cycle, as an array; null after the last chunk. $1
+ * group, $2 last device handled, $3 number of devices, $4 and $5 the cycle
+ */
 #define MEMBERS(table, until)                                                                      \
     "(SELECT device FROM " table " WHERE group_id = $1::bigint AND device > $2::bigint"            \
     " AND since_at < $5::timestamptz AND " until                                                   \
@@ -69,9 +72,11 @@ static const struct bb_sql chunk = {
     0};
 /* clang-format on */
 
-/* $1 group, $2 and $3 the cycle, $4 devices: those whose stored readings differ from the account,
- * by readings that came late or were voided. Added up without a join, which would be planned by
- * statistics older than the rows, each with each. A reading that begins in the cycle always counts.
+/*
+ * $1 group, $2 and $3 the cycle, $4 devices. Returns the devices whose stored readings differ from
+ * the account, because readings came late or were voided. The sums are computed without a join,
+ * because statistics older than the rows would make PostgreSQL join each row with each. A reading
+ * that begins in the cycle always counts.
  */
 static const struct bb_sql measure = {
     "SELECT x.device, sum(x.wh)::bigint, sum(x.known)::bigint, "
@@ -88,8 +93,10 @@ static const struct bb_sql measure = {
     0};
 enum measured { DEVICE, MEASURED, KNOWN, LENGTH };
 
-/* $1 group, $2 cycle, $3 certificate, $4 devices, $5 what is new of each, $6 what is above its
- * ceiling */
+/*
+ * $1 group, $2 cycle, $3 certificate, $4 devices, $5 the new energy of each, $6 the energy above
+ * its ceiling
+ */
 static const struct bb_sql account = {
     "INSERT INTO certificate_account AS a"
     " (group_id, cycle_start, device, wh, late_wh, certificate, over_wh)"
@@ -103,13 +110,14 @@ static const struct bb_sql account = {
     BB_SQL_WRITE};
 
 /*
- * $1 group, $2 and $3 the cycle, $4 certificate, $5 uid, $6 threshold, $7 carry, $8 organisation,
- * $9 status of its entries, $10 whether it is their last one.
+ * $1 group, $2 and $3 the cycle, $4 certificate, $5 uid, $6 threshold, $7 carry, $8 organization,
+ * $9 status of its entries, $10 whether that status is final.
  *
- * Entries that are carried hang at a certificate of nothing, whose id is the group's, negative.
- * With the lines that this cycle adds, the entries of either add up to what it is for: the energy
- * of each device; what the certificate carries on, out of it and in there, of the device with most;
- * and what a version before carried without entries.
+ * Carried entries belong to a certificate with no energy, whose id is the negative id of the group.
+ * With the entries that this cycle adds, the entries of either certificate add up to its energy.
+ * They are: the energy of each device; the energy carried over, which leaves the certificate and
+ * enters the other one, as entries of the device with the most energy; and energy that an earlier
+ * version carried without entries.
  */
 static const struct bb_sql issue = {
     "WITH late AS (SELECT device, late_wh FROM certificate_account WHERE group_id = $1::bigint"
@@ -150,7 +158,7 @@ static const struct bb_sql issue = {
     " + (SELECT count(*) FROM moved)",
     BB_SQL_WRITE};
 
-/* So many devices have at most some 200,000 hourly readings in a cycle. */
+/* With these numbers of devices a chunk has at most about 200,000 hourly readings of a cycle. */
 static int64_t chunk_size(const struct cycle *cycle)
 {
     static const struct {
@@ -165,8 +173,10 @@ static int64_t chunk_size(const struct cycle *cycle)
     return most < cycle->devices ? most : cycle->devices;
 }
 
-/* How much of a device's energy counts: no more than its ceiling for the time that its readings
- * cover, at the age that it has when the cycle begins, and no less than before. */
+/*
+ * Returns the part of a device's energy that counts: at most its ceiling for the time that its
+ * readings cover, at its age when the cycle begins, and at least the energy that counted before.
+ */
 static int64_t counted(const struct bb_request *rq, const struct cycle *cycle,
                        const struct bb_device *device, int64_t length, int64_t measured,
                        int64_t known)
@@ -183,7 +193,7 @@ static int64_t counted(const struct bb_request *rq, const struct cycle *cycle,
     return measured < most ? measured : most;
 }
 
-/* Of the devices of a chunk, an array. */
+/* Accounts for the devices of a chunk, an array. */
 static int account_chunk(struct bb_request *rq, struct bb_tx *tx, const struct cycle *cycle,
                          const char *members)
 {
@@ -263,7 +273,10 @@ static int issue_total(struct bb_request *rq, struct bb_tx *tx, const struct cyc
     return issued.wh ? certificate_emit(rq, tx, &issued) : 0;
 }
 
-/* The command and the job at a time: the other one was faster, or has found more for it. */
+/*
+ * The command and the job ran at the same time: the other one was faster, or has found more
+ * readings for the cycle.
+ */
 static bool left_to_other(struct bb_request *rq)
 {
     return !strcmp(bb_sqlstate(rq), "40001");
@@ -274,7 +287,9 @@ static bool too_many(struct bb_request *rq, const struct cycle *cycle)
     return cycle->most > 1 && !strcmp(bb_sqlstate(rq), "57014");
 }
 
-/* What is no failure of the run is not told of: run() and issue_cycle() see to it. */
+/*
+ * Sends an error response only for real failures; run() and issue_cycle() handle the other cases.
+ */
 static int stop_cycle(struct bb_request *rq, const struct cycle *cycle)
 {
     return left_to_other(rq) || too_many(rq, cycle) ? 503 : bb_failed(rq);
@@ -302,7 +317,7 @@ static int one_cycle(struct bb_request *rq, struct bb_tx *tx, void *arg)
     return 200;
 }
 
-/* Anew with fewer devices in a chunk, as long as a statement takes too long. */
+/* Tries again with fewer devices per chunk while a statement takes too long. */
 static int issue_cycle(struct bb_request *rq, struct cycle *cycle)
 {
     int status = bb_transaction(rq, one_cycle, cycle);
@@ -329,11 +344,11 @@ static int run(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 }
 
 struct batch {
-    size_t count;   /* of the last one */
-    int64_t cycles; /* of all so far */
-    int64_t passed; /* at the head: they failed in earlier turns */
-    int64_t until;  /* the end of the turn */
-    int failures;   /* they are in the log */
+    size_t count;   /* of the last batch */
+    int64_t cycles; /* issued so far */
+    int64_t passed; /* at the head: they failed in earlier runs */
+    int64_t until;  /* the end of the run */
+    int failures;   /* they have been logged */
 };
 
 static bool in_turn(struct bb_request *rq, const struct batch *batch)

@@ -1,17 +1,17 @@
 /*
- * The job certificate.issue, and the command that runs it now. Steps that fail are in the log, and
- * are tried again by the next run.
+ * The job certificate.issue, and the command that runs it at once. Failed steps are logged, and are
+ * tried again by the next run.
  */
 #include "modules/certificate/base/certificate.h"
 
-enum { FAILED = 1, INTERRUPTED = 130 }; /* exit statuses; as shells say of SIGINT */
+enum { FAILED = 1, INTERRUPTED = 130 }; /* exit statuses; 130 is what shells report for SIGINT */
 
 struct work {
-    int64_t histories, cycles, finalized; /* a run's; -1: that step failed */
-    bool more;                            /* something is left that was not tried */
+    int64_t histories, cycles, finalized; /* of a run; -1: that step failed */
+    bool more;                            /* work is left that was not tried */
 };
 
-/* Each step has a turn: none waits until another has nothing left to do. */
+/* Each step has a time limit, so that none waits until another has nothing left to do. */
 static int run(struct bb_request *rq, struct work *work)
 {
     bool histories, devices, changed, cycles, certificates;
@@ -29,7 +29,7 @@ static int run(struct bb_request *rq, struct work *work)
                : 0;
 }
 
-/* Between two runs others may have the connection, and a stop or a reload comes to its right. */
+/* Between two runs others may use the connection, and a stop or a reload can take effect. */
 void certificate_issue(struct bb_request *rq)
 {
     struct work work;
@@ -42,7 +42,7 @@ void certificate_issue(struct bb_request *rq)
                (long long)work.cycles, (long long)work.histories);
 }
 
-/* An interrupt ends it between two runs: what is left is the job's. */
+/* An interrupt ends it between two runs; the job does the rest. */
 int certificate_command_issue(struct bb_request *rq)
 {
     struct work work = {.more = true};

@@ -1,7 +1,8 @@
 /*
- * When the capacity of a device is corrected, energy above its ceiling may be certified after all:
- * its cycles become due again. The change notes the device, and the job looks for its cycles: one
- * that is being issued while the device is changed has its account in the database only later.
+ * If the capacity of a device is corrected, energy above its ceiling may be certified after all, so
+ * its cycles become due again. The change only notes the device, and the job searches for its
+ * cycles, because a cycle that is being issued during the change has its account in the database
+ * only later.
  */
 #include <string.h>
 
@@ -25,7 +26,7 @@ static bool changes_ceiling(const json_t *payload)
     return false;
 }
 
-/* $1 device. A note that the job is about to take is written again. */
+/* $1 device. If the job is about to take the note, the note is written again. */
 static const struct bb_sql note = {"INSERT INTO certificate_changed (device) VALUES ($1::bigint)"
                                    " ON CONFLICT (device) DO UPDATE SET device = excluded.device",
                                    BB_SQL_WRITE};
@@ -44,7 +45,7 @@ int certificate_device_changed(struct bb_request *rq, struct bb_tx *tx,
                : 0;
 }
 
-/* $1 the last device before the batch, $2 how many */
+/* $1 last device of the previous batch, $2 number of devices */
 static const struct bb_sql changed = {"SELECT device FROM certificate_changed"
                                       " WHERE device > $1::bigint ORDER BY device LIMIT $2::int",
                                       0};
@@ -54,10 +55,10 @@ static const struct bb_sql recheck = {"SELECT certificate_recheck($1::bigint)",
                                       BB_SQL_WRITE | BB_SQL_LONG};
 
 struct rechecked {
-    int64_t after; /* the last device that was looked at */
-    int64_t until; /* the end of the turn */
+    int64_t after; /* the last device handled */
+    int64_t until; /* the end of the run */
     size_t count;  /* of the last batch */
-    bool over;     /* the turn was over before the end */
+    bool over;     /* the run ended early */
     bool failed;
 };
 
@@ -79,7 +80,7 @@ static int recheck_batch(struct bb_request *rq, void *arg)
     return rechecked->failed ? -1 : 0;
 }
 
-/* A device that fails ends the turn, and the next turn begins after that device. */
+/* A device that fails ends the run, and the next run starts after that device. */
 int64_t certificate_recheck(struct bb_request *rq, bool *more)
 {
     struct certificate *certificate = rq->state;

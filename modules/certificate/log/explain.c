@@ -70,7 +70,7 @@ static const char *explanation(const char *reason)
     " OR (x.type = 'D' AND x.end_at > c.first AND x.end_at <= c.last)"                             \
     " ORDER BY covers DESC, x.end_at LIMIT $4::int)"
 
-/* The formatter tears apart texts that are joined by macros. */
+/* The formatter breaks texts that are joined with macros. */
 /* clang-format off */
 
 /*

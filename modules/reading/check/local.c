@@ -28,7 +28,7 @@ struct around {
  * these times, when the first time needs them.
  */
 struct stored {
-    struct around (*around)[2]; /* of the passes of a time; NULL: not asked yet */
+    struct around (*around)[2]; /* of the passes of a time; NULL: not queried yet */
     size_t *places;             /* by the reading's place in the request */
 };
 
@@ -41,14 +41,14 @@ struct placing {
     struct zone_times starts, ends;
 };
 
-/* $1 device, $2 instants. Of more than a few of them it takes a while. */
+/* $1 device, $2 instants. Takes a while for more than a few instants. */
 #define FEW 50
 #define ENDS(condition)                                                                            \
     "(SELECT r.type, r.start_at, r.end_at, r.wh FROM (VALUES ('D'::\"char\"), ('H'::\"char\"))"    \
     " t (type) CROSS JOIN LATERAL (SELECT r.* FROM reading r WHERE r.device = $1::bigint"          \
     " AND r.type = t.type AND r.end_at " condition                                                 \
     " reading_time(x.at) ORDER BY r.end_at LIMIT 1) r ORDER BY r.end_at LIMIT 1)"
-/* The formatter tears apart texts that are joined by macros. */
+/* The formatter breaks texts that are joined with macros. */
 /* clang-format off */
 #define AROUND                                                                                     \
     "SELECT o.type, o.wh, " READING_MS("n.start_at") ", " READING_MS("n.end_at")                   \

@@ -24,7 +24,7 @@ int webhook_check_mine(struct bb_request *rq)
 
 /*
  * If the secret's key is missing from secrets.keys, it is masked completely, and the webhook is
- * logged. NULL: no memory.
+ * logged. NULL: out of memory.
  */
 static const char *masked(struct bb_request *rq, int64_t id, const char *cell)
 {

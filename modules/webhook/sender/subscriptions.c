@@ -1,9 +1,9 @@
-/* Webhooks as the sender knows them: read when first needed and again after each change. */
+/* Webhooks in the sender: read when first needed and again after each change. */
 #include "modules/webhook/sender/internal.h"
 
-#define READ_MAX 200  /* in a statement */
+#define READ_MAX 200  /* per statement */
 #define READS 2       /* statements at a time */
-#define KEEP_MS 60000 /* one without deliveries */
+#define KEEP_MS 60000 /* how long one without deliveries is kept */
 #define AGAIN_MS 500  /* after a failure */
 
 static const struct bb_sql read_subscriptions = {
@@ -17,9 +17,9 @@ struct fresh {
     struct subscription *subscription;
     unsigned version;
     struct sender *sender;
-    bool tests; /* it is the flow of tests, which the webhook need not be active for */
+    bool tests; /* it is the flow of tests, for which the webhook need not be active */
     bool found, bad, active;
-    bool starved; /* there was no memory for it: it is read again */
+    bool starved; /* out of memory: it is read again */
     char *url;
     struct sign_key *keys[SIGN_KEYS_MAX];
     int64_t previous_until;
@@ -37,8 +37,7 @@ static struct subscription *of_node(struct idmap_node *node)
     return BB_CONTAINER_OF(node, struct subscription, node);
 }
 
-/* ---- the full ones
- * -------------------------------------------------------------------------------- */
+/* ---- full webhooks -------------------------------------------------------------------------- */
 
 static void tell_full(struct sender *sender, struct subscription *subscription, bool full)
 {
@@ -86,8 +85,7 @@ void subscription_set_overflow(struct sender *sender, struct subscription *subsc
     subscription_update(sender, subscription);
 }
 
-/* ---- knowing
- * -------------------------------------------------------------------------------------- */
+/* ---- state ---------------------------------------------------------------------------------- */
 
 static void want(struct sender *sender, struct subscription *subscription)
 {
@@ -141,10 +139,12 @@ void subscriptions_changed(struct sender *sender, int64_t id)
         subscription_changed(sender, of_node(tests));
 }
 
-/* ---- reading
- * -------------------------------------------------------------------------------------- */
+/* ---- reading -------------------------------------------------------------------------------- */
 
-/* The key of a secret, taken; NULL: none of secrets.keys opens it, or there is no memory. */
+/*
+ * Returns the key of a secret, owned by the caller; NULL: no key in secrets.keys opens it, or out
+ * of memory.
+ */
 static struct sign_key *open_key(struct fresh *fresh, int64_t id, const char *cell)
 {
     const struct sender *sender = fresh->sender;
@@ -231,7 +231,7 @@ static void apply(struct sender *sender, struct fresh *fresh)
         subscription_set_overflow(sender, subscription, false);
     } else if (subscription->state == SUBSCRIPTION_OFF) {
         delivery_put_back(sender,
-                          subscription); /* it may be off for a day: memory is for who sends */
+                          subscription); /* it may be off for a day, and others need the memory */
     }
     subscription_update(sender, subscription);
 }
@@ -292,10 +292,9 @@ void subscriptions_read(struct sender *sender)
     }
 }
 
-/* ---- forgetting
- * ----------------------------------------------------------------------------------- */
+/* ---- forgetting ----------------------------------------------------------------------------- */
 
-/* What was abandoned since the last line, of a webhook that is forgotten. */
+/* Logs the deliveries abandoned since the last line about a webhook that is being forgotten. */
 static void tell_rest(const struct sender *sender, const struct subscription *subscription)
 {
     if (subscription->abandoned)
@@ -318,7 +317,7 @@ static void clean(struct idmap_node *node, void *arg)
     struct subscription *subscription = of_node(node);
     bool settled = subscription->state >= SUBSCRIPTION_READY;
 
-    if (settled && subscription->bad) { /* a key may be there again */
+    if (settled && subscription->bad) { /* a key may exist again */
         want(sender, subscription);
         return;
     }
@@ -337,7 +336,7 @@ struct lag {
     int64_t now_ms, most_ms;
 };
 
-/* The first in a flow has waited the longest; if it was tried before, since it was due again. */
+/* The first delivery in a flow has waited the longest; a retry has waited since it was due. */
 static void look_at_lag(struct idmap_node *node, void *arg)
 {
     struct lag *lag = arg;
