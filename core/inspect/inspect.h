@@ -16,9 +16,6 @@
  */
 json_t *inspect_json(const struct bb_module *descriptor);
 
-/* A table of fields as JSON (inspect_field.c); likewise. */
-json_t *inspect_fields(const struct bb_table *fields);
-
 /*
  * Puts ? for control characters in all texts: a file may come from anybody, and what it says must
  * not be taken for other lines, or for orders to a terminal. 0; or -1: out of memory.
