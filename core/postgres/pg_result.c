@@ -120,31 +120,28 @@ static void take_rows(struct pg_conn *conn, const struct pg_expect *e, PGresult 
 }
 
 /*
- * Whether a module's statement ended or began a transaction, or changed the session that other
- * requests share, by the command tag of its result.
+ * Whether a module's statement began or ended a transaction, or changed the session that other
+ * requests share. The first word of the result's command tag says what PostgreSQL has run.
  */
 static bool is_not_allowed(const struct pg_conn *conn, const struct pg_expect *e, PGresult *result)
 {
-    static const char *const tags[] = {"BEGIN",           "START TRANSACTION",
-                                       "COMMIT",          "ROLLBACK",
-                                       "SAVEPOINT",       "RELEASE",
-                                       "LISTEN",          "UNLISTEN",
-                                       "PREPARE",         "PREPARE TRANSACTION",
-                                       "DISCARD",         "DISCARD ALL",
-                                       "DEALLOCATE",      "LOAD",
-                                       "COMMIT PREPARED", "RESET",
-                                       "DEALLOCATE ALL",  "DISCARD PLANS"};
+    static const char *const words[] = {"BEGIN",   "START",    "COMMIT",  "ROLLBACK",   "SAVEPOINT",
+                                        "RELEASE", "LISTEN",   "PREPARE", "DEALLOCATE", "DISCARD",
+                                        "RESET",   "UNLISTEN", "LOAD"};
     const char *tag = PQcmdStatus(result);
+    size_t length = strcspn(tag, " ");
 
-    if (e->op->sql->flags & PG_SQL_OF_HOST)
+    if (PQresultStatus(result) != PGRES_COMMAND_OK || e->op->sql->flags & PG_SQL_OF_HOST)
         return false;
-    for (size_t i = 0; i < sizeof tags / sizeof *tags; i++)
-        if (!strcmp(tag, tags[i]))
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strlen(words[i]) == length && !strncmp(tag, words[i], length))
             return true;
     return conn->pool->kind != PG_TX && !strcmp(tag, "SET");
 }
 
-/* Whether SET may have changed the session. Its tag is the same for SET LOCAL and SET TRANSACTION.
+/*
+ * Whether SET may have changed the session. PostgreSQL gives SET LOCAL and SET TRANSACTION the same
+ * command tag.
  */
 static bool is_set(const char *text, PGresult *result)
 {
@@ -152,7 +149,10 @@ static bool is_set(const char *text, PGresult *result)
            strncasecmp(text, "SET TRANSACTION ", 16) != 0;
 }
 
-/* Its transaction is over, or its session changed, so what else was sent with it may be lost. */
+/*
+ * The transaction is over or the session has changed, so the connection is closed, and other
+ * statements of the batch may be lost.
+ */
 static void take_not_allowed(struct pg_conn *conn, const struct pg_expect *e)
 {
     struct failure *failure = &e->entry->failure;
@@ -160,7 +160,7 @@ static void take_not_allowed(struct pg_conn *conn, const struct pg_expect *e)
     conn->misused = true;
     e->batch->failed = true;
     if (e->entry->members)
-        return; /* each is sent again by itself, and then this one is found */
+        return; /* each request is sent again by itself, which shows whose statement it is */
     *failure = (struct failure){.kind = FAILED_SQL, .sqlstate = PG_NOT_ALLOWED};
     failure->sql = e->op->sql;
     failure->host = e->op->host;
