@@ -290,9 +290,10 @@ json_t *inspect_json(const struct bb_module *descriptor)
         migrations_json(descriptor->schema));
 }
 
-/* ---- texts of a descriptor without what terminals obey ---- */
+/* ---- texts without control characters ---- */
 
-/* Of ASCII, and those of Latin-1, which are two bytes here. */
+/* Returns the length of the control character at `text`, or 0: one byte in ASCII, two in Latin-1.
+ */
 static size_t control_at(const unsigned char *text)
 {
     if (*text < 0x20 || *text == 0x7F)

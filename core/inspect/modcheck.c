@@ -12,7 +12,7 @@
 
 #include "core/module/elf_file.h"
 
-/* What the checks are given. */
+/* The arguments of each check. */
 struct modcheck {
     const struct elf_file *file;
     const char *path;
@@ -53,7 +53,9 @@ static bool is_rust_crate(const char *name)
     return false;
 }
 
-/* Mangled the old way, _ZN3std…, or as of late, _R…Cs<hash>_3std…: the first crate is whose it is.
+/*
+ * Symbols are mangled as _ZN3std… by older compilers, as _R…Cs<hash>_3std… by newer ones. The first
+ * crate in the name is the owner.
  */
 static bool is_rusts(const char *name)
 {
@@ -105,7 +107,7 @@ static bool is_exported(const GElf_Sym *symbol)
            (see == STV_DEFAULT || see == STV_PROTECTED);
 }
 
-/* Names of what is too much, as far as a line takes them. */
+/* The names of excess symbols, as many as fit in a line. */
 struct excess {
     char names[200];
     size_t used, count;
@@ -125,13 +127,13 @@ static void tell_exports(const struct modcheck *check, const struct excess *exce
 {
     if (excess->count)
         finding(check,
-                "exports %zu symbols beside " BB_MODULE_SYMBOL ", which can take the place "
+                "exports %zu symbols in addition to " BB_MODULE_SYMBOL ", which can take the place "
                 "of others' (%s); build with -fvisibility=hidden, libraries within it with "
                 "-Wl,--exclude-libs,ALL, C++ with a -Wl,--version-script that has " BB_MODULE_SYMBOL
                 " alone",
                 excess->count, excess->names);
     if (!descriptor)
-        finding(check, "exports no data " BB_MODULE_SYMBOL ", so it is no module; define "
+        finding(check, "exports no data " BB_MODULE_SYMBOL ", so it is not a module; define "
                        "BB_EXPORT const struct bb_module " BB_MODULE_SYMBOL);
 }
 
@@ -155,7 +157,7 @@ static void check_exports(const struct modcheck *check)
     tell_exports(check, &excess, descriptor);
 }
 
-/* A function that whoever has the library whole has, too. */
+/* A function that every complete copy of a library defines. */
 struct mark {
     const char *function, *library, *option;
 };
@@ -196,15 +198,15 @@ static void check_copies(const struct modcheck *check)
 
         if (mark && symbol.st_shndx != SHN_UNDEF && GELF_ST_TYPE(symbol.st_info) == STT_FUNC)
             finding(check,
-                    "holds a copy of %s (it defines %s), a second one in the process with a "
-                    "state of its own; link with %s, to the shared library",
+                    "holds a copy of %s (it defines %s), a second one in the process with "
+                    "separate state; link with %s, to the shared library",
                     mark->library, name, mark->option);
     }
 }
 
 /* ---- data of a module that can change ---- */
 
-/* Of what the runtime has in a section, the room that each may take beside its size. */
+/* The padding that each object of the runtime may need in a section. */
 enum { WORD_BYTES = 8 };
 
 #define REMEDY                                                                                     \
@@ -228,9 +230,9 @@ static bool is_settled(const char *name)
     return !strncmp(name, ".data.rel.ro", 12);
 }
 
-/* What of a section is accounted for. */
+/* The explained part of a section. */
 struct account {
-    size_t found;     /* objects of the module's own, which have been told */
+    size_t found;     /* objects of the module, which were reported */
     uint64_t runtime; /* bytes that the compiler's runtime may have */
 };
 
@@ -267,7 +269,7 @@ static struct account find_objects(const struct modcheck *check, size_t index, c
     return account;
 }
 
-/* What exceptions of C++ need of other libraries, as stripped files still show it. */
+/* Symbols of other libraries that C++ exceptions need; stripped files still have them. */
 static bool is_for_exceptions(const char *name)
 {
     return !strcmp(name, "__gxx_personality_v0") || !strncmp(name, "_ZTI", 4);
@@ -595,7 +597,7 @@ static void look_needed(const struct modcheck *check, const GElf_Dyn *entry, con
                 name, sought.other);
     if (flavour(name))
         finding(check,
-                "needs %s beside the host's %s: two builds of one library in a process; "
+                "needs %s in addition to the host's %s: two builds of one library in a process; "
                 "link to the host's",
                 name, flavour(name));
     if (intruder(name))
@@ -662,7 +664,7 @@ static void check_build_id(const struct modcheck *check)
     char id[129];
 
     if (!elf_file_build_id(check->file, id, sizeof id))
-        finding(check, "has no build id, so that nobody can tell which build a host runs; "
+        finding(check, "has no build id, so the build that a host runs cannot be identified; "
                        "link with -Wl,--build-id=sha1");
 }
 

@@ -171,7 +171,7 @@ START_TEST(a_library_is_told_from_a_module)
     ck_assert_int_ne(dladdr((void *)(uintptr_t)&json_object, &info), 0);
     modcheck(info.dli_fname, &findings);
     ck_assert_uint_ge(findings.count, 3);
-    ck_assert_ptr_nonnull(strstr(findings.lines[0], "symbols beside busbar_module"));
+    ck_assert_ptr_nonnull(strstr(findings.lines[0], "symbols in addition to busbar_module"));
     ck_assert_ptr_nonnull(strstr(findings.lines[1], "exports no data busbar_module"));
     ck_assert_ptr_nonnull(strstr(findings.lines[2], "holds a copy of jansson"));
 }
