@@ -1,5 +1,9 @@
 /* A module as it could be written against the headers of ABI 1.0, with something of everything. */
-#include <busbar/busbar.h>
+#include <busbar/event.h>
+#include <busbar/host.h>
+#include <busbar/module.h>
+#include <busbar/request.h>
+#include <busbar/sql.h>
 
 _Static_assert(BB_ABI_MAJOR == 1 && BB_ABI_MINOR == 0, "the frozen headers, and no others");
 
