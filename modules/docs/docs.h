@@ -42,7 +42,7 @@ struct docs_maker {
 /* document.c: builds the whole document, owned by the caller; NULL: out of memory. */
 json_t *docs_document(struct bb_host *host);
 
-/* json_maker.c: take ownership of `value`. */
+/* These take ownership of `value`. */
 void docs_put(struct docs_maker *maker, json_t *object, const char *key, json_t *value);
 void docs_append(struct docs_maker *maker, json_t *list, json_t *value);
 /* Adds a text unless it is NULL or empty. */
@@ -63,43 +63,21 @@ json_t *docs_operation(struct docs_maker *maker, const struct bb_module *module,
  */
 char *docs_path(const char *path);
 
-/*
- * rows.c: returns the columns of rows in Markdown, owned by the caller; NULL: the route is not
- * about rows, or maker->failed is set.
- */
-char *docs_columns(struct docs_maker *maker, const struct bb_module *module,
-                   const struct bb_route *route);
-
-/* body.c: builds the request body; NULL: none, or maker->failed is set. */
-json_t *docs_request_body(struct docs_maker *maker, const struct bb_route *route);
-
 /* responses.c: builds the responses of a route, and those that routes share. */
 json_t *docs_answers(struct docs_maker *maker, const struct bb_route *route);
 json_t *docs_shared_answers(struct docs_maker *maker);
 
-/* components.c: builds the components to which responses refer. */
+/* Builds the components to which responses refer. */
 json_t *docs_shared_headers(struct docs_maker *maker);
 json_t *docs_error_schema(struct docs_maker *maker);
 
-/* events.c: builds the events of all modules as webhooks; NULL if no module sends any. */
-json_t *docs_webhooks(struct docs_maker *maker);
-
 /*
- * document_text.c: makes both texts of the generation's document. Returns 0, or -1 if out of
+ * Makes both texts of the generation's document. Returns 0, or -1 if out of
  * memory; then neither exists.
  */
 int docs_make(struct bb_host *host, struct docs *docs);
 
 /* yaml.c: returns 0, or -1 if out of memory. */
 int docs_yaml(const json_t *document, struct docs_text *text);
-
-/* show.c: the routes. */
-int docs_show_json(struct bb_request *rq);
-int docs_show_yaml(struct bb_request *rq);
-int docs_show_page(struct bb_request *rq);
-int docs_show_file(struct bb_request *rq);
-
-/* command.c: the command `busbar reference`. */
-int docs_command_reference(struct bb_request *rq);
 
 #endif

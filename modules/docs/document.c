@@ -1,8 +1,109 @@
 /* Builds the whole document: the general parts, and the routes of all modules by their paths. */
-#include "docs.h"
-
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "docs.h"
+#include "modules/common/hash.h"
+
+/* ---- parts of JSON; failures are recorded until the end ---- */
+
+void docs_put(struct docs_maker *maker, json_t *object, const char *key, json_t *value)
+{
+    if (json_object_set_new(object, key, value))
+        maker->failed = true;
+}
+
+void docs_append(struct docs_maker *maker, json_t *list, json_t *value)
+{
+    if (json_array_append_new(list, value))
+        maker->failed = true;
+}
+
+void docs_put_text(struct docs_maker *maker, json_t *object, const char *key, const char *text)
+{
+    if (text && *text)
+        docs_put(maker, object, key, json_string(text));
+}
+
+json_t *docs_reference(const char *kind, const char *name)
+{
+    return json_pack("{s:o}", "$ref", json_sprintf("#/components/%s/%s", kind, name));
+}
+
+/* ---- the events of all modules, as webhooks ---- */
+
+/* Returns whether a module receives all events, which means that it passes them on. */
+static bool passes_on(const struct bb_module *module)
+{
+    for (size_t i = 0; i < module->hooks.count; i++)
+        if (!strcmp(DOCS_ROW(bb_hook, module->hooks, i)->event, "*"))
+            return true;
+    return false;
+}
+
+static bool are_sent(struct bb_host *host)
+{
+    const struct bb_module *module;
+
+    for (size_t i = 0; (module = bb_module_at(host, i)) != NULL; i++)
+        if (passes_on(module))
+            return true;
+    return false;
+}
+
+static json_t *signature(const char *name, const char *help)
+{
+    return json_pack("{s:s, s:s, s:b, s:s, s:{s:s}}", "name", name, "in", "header", "required",
+                     true, "description", help, "schema", "type", "string");
+}
+
+static json_t *event_json(struct docs_maker *maker, const struct bb_module *module,
+                          const struct bb_event_descriptor *event)
+{
+    json_t *headers = json_pack(
+        "[o, o, o, o, o]", signature("X-Webhook-Event", "The name of the event."),
+        signature("X-Webhook-Signature",
+                  "HMAC-SHA256 of the raw body with the webhook's secret, in hexadecimal."),
+        signature("webhook-id",
+                  "Id of the event, the same in every attempt. Use it to drop duplicates."),
+        signature("webhook-timestamp", "Time of this attempt, in seconds since 1970."),
+        signature("webhook-signature",
+                  "Signature as Standard Webhooks defines it: `v1,` and base64; several, separated "
+                  "by spaces, while a secret is being rotated."));
+    json_t *body = json_pack("{s:b, s:{s:{s:o}}}", "required", true, "content", "application/json",
+                             "schema", docs_object(maker, &event->payload, false, true));
+    json_t *answers = json_pack(
+        "{s:{s:s}, s:{s:s}}", "2XX", "description", "Delivered.", "4XX", "description",
+        "Not delivered. It is sent again, up to three attempts by default; 410 ends the attempts.");
+
+    return json_pack("{s:{s:s, s:[s], s:s, s:s, s:o, s:o, s:o, s:[]}}", "post", "operationId",
+                     event->name, "tags", module->name, "summary", event->help, "description",
+                     event->help, "parameters", headers, "requestBody", body, "responses", answers,
+                     "security");
+}
+
+/* Builds the events of all modules as webhooks; NULL if no module sends any. */
+static json_t *docs_webhooks(struct docs_maker *maker)
+{
+    json_t *all = json_object();
+    const struct bb_module *module;
+
+    for (size_t i = 0; (module = bb_module_at(maker->host, i)) != NULL; i++)
+        for (size_t k = 0; k < module->events.count; k++) {
+            const struct bb_event_descriptor *event =
+                DOCS_ROW(bb_event_descriptor, module->events, k);
+
+            docs_put(maker, all, event->name, event_json(maker, module, event));
+        }
+    if (json_object_size(all) && are_sent(maker->host))
+        return all;
+    json_decref(all);
+    return NULL;
+}
+
+/* ---- the whole document ---- */
 
 static const char how[] =
     "Requests and responses are JSON in UTF-8.\n\n"
@@ -104,4 +205,35 @@ json_t *docs_document(struct bb_host *host)
         return document;
     json_decref(document);
     return NULL;
+}
+
+/* ---- the texts that are sent, each with an entity tag ---- */
+
+/* A different document has a different tag. */
+static void make_tag(struct docs_text *text)
+{
+    snprintf(text->tag, sizeof(text->tag), "\"%016" PRIx64 "\"",
+             hash_bytes(HASH_SEED, text->bytes, text->length));
+}
+
+static void drop(struct docs_text *text)
+{
+    free(text->bytes);
+    *text = (struct docs_text){0};
+}
+
+int docs_make(struct bb_host *host, struct docs *docs)
+{
+    json_t *document = docs_document(host);
+    char *json = document ? json_dumps(document, JSON_COMPACT) : NULL;
+
+    docs->json = (struct docs_text){.bytes = json, .length = json ? strlen(json) : 0};
+    if (!json || docs_yaml(document, &docs->yaml)) {
+        drop(&docs->json);
+        drop(&docs->yaml);
+    }
+    json_decref(document);
+    make_tag(&docs->json);
+    make_tag(&docs->yaml);
+    return docs->json.bytes ? 0 : -1;
 }

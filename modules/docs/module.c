@@ -2,11 +2,74 @@
  * The tables of the docs module, and building the document from the other modules' tables before
  * the first request.
  */
-#include "docs.h"
+#include <stdlib.h>
+#include <string.h>
 
 #include <busbar/bulk.h>
 
-#include <stdlib.h>
+#include "docs.h"
+
+/* ---- `busbar reference`: the document without a running host ---- */
+
+static int docs_command_reference(struct bb_request *rq)
+{
+    struct docs *docs = rq->state;
+    const char *format = bb_text(rq, "format");
+
+    if (docs_make(rq->host, docs)) {
+        bb_fail(rq, 503, "The reference could not be made: out of memory");
+        return 1;
+    }
+    bool yaml = format && !strcmp(format, "yaml");
+
+    bb_print_text(rq, yaml ? docs->yaml.bytes : docs->json.bytes);
+    if (!yaml)
+        bb_print_text(rq, "\n");
+    return 0;
+}
+
+/* ---- the routes of the document and its page ---- */
+
+static int show(struct bb_request *rq, const struct docs_text *text, const char *type)
+{
+    if (!text->bytes)
+        return bb_fail(rq, 503, "Out of memory");
+    if (bb_reply_header(rq, "ETag", text->tag) || bb_reply_header(rq, "Cache-Control", "no-cache"))
+        return bb_fail(rq, 500, "Internal server error");
+    if (assets_known(rq, text->tag))
+        return bb_reply(rq, 304, NULL);
+    return bb_reply_bytes(rq, 200, type, text->bytes, text->length);
+}
+
+static int docs_show_json(struct bb_request *rq)
+{
+    const struct docs *docs = rq->state;
+
+    return show(rq, &docs->json, "application/json");
+}
+
+static int docs_show_yaml(struct bb_request *rq)
+{
+    const struct docs *docs = rq->state;
+
+    return show(rq, &docs->yaml, "application/yaml");
+}
+
+static int docs_show_page(struct bb_request *rq)
+{
+    const struct docs *docs = rq->state;
+
+    return assets_page(rq, docs->pages, "index.html");
+}
+
+static int docs_show_file(struct bb_request *rq)
+{
+    const struct docs *docs = rq->state;
+
+    return assets_file(rq, docs->pages, bb_segment(rq, "file"));
+}
+
+/* ---- the tables ---- */
 
 // clang-format off
 

@@ -1,10 +1,167 @@
 /* A route as an operation of a path. */
-#include "docs.h"
-
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <busbar/bulk.h>
+
+#include "docs.h"
+
+/* ---- the body of a request: JSON, a form, or parts with files ---- */
+
+#define BYTES "application/octet-stream"
+
+static json_t *content_of(json_t *schema)
+{
+    return json_pack("{s:o}", "schema", schema);
+}
+
+/* The name "*" means any name. */
+static const char *part_name(const struct bb_part *part)
+{
+    return part->name[0] == '*' ? "file" : part->name;
+}
+
+static json_t *files_schema(struct docs_maker *maker, const struct bb_part *part)
+{
+    /* OpenAPI 3.1 needs only the media type; the format makes Swagger UI offer to choose a file. */
+    json_t *file = json_pack("{s:s, s:s, s:s}", "type", "string", "format", "binary",
+                             "contentMediaType", BYTES);
+
+    if (part->count_max > 1)
+        file = json_pack("{s:s, s:o, s:i}", "type", "array", "items", file, "maxItems",
+                         (int)part->count_max);
+    docs_put_text(maker, file, "description", part->help);
+    return file;
+}
+
+static json_t *fields_schema(struct docs_maker *maker, const struct bb_route *route,
+                             const struct bb_part *part)
+{
+    json_t *schema = docs_object(maker, &route->body, route->flags & BB_KEEP_OTHERS, false);
+
+    docs_put_text(maker, schema, "description", part->help);
+    return schema;
+}
+
+static json_t *parts_content(struct docs_maker *maker, const struct bb_route *route)
+{
+    json_t *properties = json_object(), *required = json_array(), *encoding = json_object();
+
+    for (size_t i = 0; i < route->parts.count; i++) {
+        const struct bb_part *part = DOCS_ROW(bb_part, route->parts, i);
+        const char *name = part_name(part);
+        bool fields = part->kind == BB_PART_FIELDS;
+
+        docs_put(maker, properties, name,
+                 fields ? fields_schema(maker, route, part) : files_schema(maker, part));
+        if (fields)
+            docs_put(maker, encoding, name, json_pack("{s:s}", "contentType", "application/json"));
+        if (part->flags & BB_REQUIRED || part->name[0] == '*')
+            docs_append(maker, required, json_string(name));
+    }
+    json_t *schema = json_pack("{s:s, s:o}", "type", "object", "properties", properties);
+
+    if (json_array_size(required))
+        docs_put(maker, schema, "required", required);
+    else
+        json_decref(required);
+    return json_pack("{s:o, s:o}", "schema", schema, "encoding", encoding);
+}
+
+static bool needs_body(const struct bb_route *route)
+{
+    for (size_t i = 0; i < route->body.count; i++)
+        if (DOCS_ROW(bb_field, route->body, i)->flags & BB_REQUIRED)
+            return true;
+    return route->parts.count && !(route->flags & BB_NO_BODY) && !route->body.count;
+}
+
+/* Builds the request body; NULL: none, or maker->failed is set. */
+static json_t *docs_request_body(struct docs_maker *maker, const struct bb_route *route)
+{
+    json_t *content = json_object();
+
+    if (route->body.count) {
+        json_t *schema = docs_object(maker, &route->body, route->flags & BB_KEEP_OTHERS, false);
+
+        if (route->flags & BB_FORM_TOO)
+            docs_put(maker, content, "application/x-www-form-urlencoded",
+                     content_of(json_incref(schema)));
+        docs_put(maker, content, "application/json", content_of(schema));
+    }
+    if (route->parts.count)
+        docs_put(maker, content, "multipart/form-data", parts_content(maker, route));
+    if (json_object_size(content))
+        return json_pack("{s:b, s:o}", "required", needs_body(route), "content", content);
+    json_decref(content);
+    return NULL;
+}
+
+/* ---- a Markdown table of the columns of each type of bulk rows ---- */
+
+static void write_column(FILE *out, const struct bb_field *column)
+{
+    fprintf(out, "| `%s`", column->name);
+    if (column->alias)
+        fprintf(out, " or `%s`", column->alias);
+    fprintf(out, " | %s | %s |\n", column->flags & BB_REQUIRED ? "yes" : "no",
+            column->help ? column->help : "");
+}
+
+static void write_type(FILE *out, const struct bb_given *given)
+{
+    const struct bb_bulk_rows *rows = given->interface;
+
+    fprintf(out,
+            "\n\n**Columns of type %s:** %s\n\n| Column | Required | Meaning |\n|---|---|---|\n",
+            given->name + strlen(BB_BULK_ROWS), rows->help ? rows->help : "");
+    for (size_t i = 0; i < rows->columns.count; i++)
+        write_column(out, DOCS_ROW(bb_field, rows->columns, i));
+}
+
+/*
+ * Returns whether a route, of a module that uses such types, accepts a file or returns one without
+ * naming an object.
+ */
+static bool is_about_rows(const struct bb_module *module, const struct bb_route *route)
+{
+    bool gives = route->reply_type && !strcmp(route->reply_type, "text/csv");
+
+    if (!route->parts.count && !(gives && !route->segments.count))
+        return false;
+    for (size_t i = 0; i < module->wants.count; i++)
+        if (!strcmp(DOCS_ROW(bb_need, module->wants, i)->service, BB_BULK_ROWS "*"))
+            return true;
+    return false;
+}
+
+/*
+ * Returns the columns of bulk rows in Markdown, for the routes that accept a file and that return
+ * its template. Owned by the caller; NULL: another route, or maker->failed is set.
+ */
+static char *docs_columns(struct docs_maker *maker, const struct bb_module *module,
+                          const struct bb_route *route)
+{
+    struct bb_given given = {.size = sizeof(given)};
+    char *text = NULL;
+    size_t length;
+
+    if (!is_about_rows(module, route))
+        return NULL;
+    FILE *out = open_memstream(&text, &length);
+
+    for (size_t i = 0; out && bb_service_at(maker->host, BB_BULK_ROWS, i, &given); i++)
+        write_type(out, &given);
+    if (out && !fclose(out))
+        return text;
+    maker->failed = true;
+    free(text);
+    return NULL;
+}
+
+/* ---- a route as an operation of a path ---- */
 
 /*
  * Turns each :name into {name}, which is one character longer; a path of colons would double in
