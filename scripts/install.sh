@@ -42,7 +42,7 @@ doc_links_lead_on() {
 install_prefix() {
     local file missing=0
 
-    for file in bin/busbar lib/pkgconfig/busbar.pc lib/systemd/system/busbar.service \
+    for file in bin/busbar libexec/busbar/modcheck lib/pkgconfig/busbar.pc lib/systemd/system/busbar.service \
         lib/sysusers.d/busbar.conf share/doc/busbar/modules.md \
         share/doc/busbar/examples/busbar.yaml share/doc/busbar/examples/hello/hello.c \
         share/man/man8/busbar.8 share/man/man5/busbar.yaml.5 share/man/man7/busbar-module.7 \

@@ -99,7 +99,7 @@ exec_child() {
 
 build_packages=(gcc libc6-dev make autoconf automake pkg-config libmicrohttpd-dev
     libjansson-dev libpq-dev libssl-dev libcurl4-openssl-dev libyaml-dev libargon2-dev
-    libhiredis-dev libelf-dev libjemalloc-dev libexpat1-dev libmagic-dev libcsv-dev
+    libhiredis-dev libjemalloc-dev libexpat1-dev libmagic-dev libcsv-dev
     libutf8proc-dev libidn2-dev)
 run_packages=(postgresql redis-server tzdata)
 web_packages=() # nodejs and npm build the web pages; outside Debian, the package nodejs may contain npm

@@ -3,7 +3,6 @@
 #include "core/module/module_names.h"
 #include "core/observe/metrics.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,19 +42,23 @@ const struct cli_command cli_commands[] = {
      "After `busbar pause`, and after a database was restored or cloned: that starts paused.",
      NULL},
     {"check", cmd_check, "judge the configuration without running it",
-     "Reads the settings and the modules' tables; runs no line of a module. Looks whether the "
-     "database is migrated, if that answers, and changes nothing. --print shows the settings in "
-     "force instead, as YAML, with all defaults and without secrets.",
+     "Reads the settings, and the modules' tables in a child process without network, which calls "
+     "no function of a module; only constructors of its file run. Looks whether the database is "
+     "migrated, if that answers, and changes nothing. --print shows the settings in force instead, "
+     "as YAML, with all defaults and without secrets.",
      "[--print]"},
     {"settings", cmd_settings, "print the reference of all settings",
      "Markdown, of the host and of the modules that the configuration loads.", NULL},
     {"metrics", cmd_metrics, "print the reference of all metrics",
      "Markdown, of the host and of the modules that the configuration loads.", NULL},
-    {"inspect", cmd_inspect, "print what a module brings, without loading it",
-     "Reads the tables in the file itself: no line of it is run, and no configuration is needed.",
+    {"inspect", cmd_inspect, "print what a module brings, without running it",
+     "Loads the file in a child process without network, which calls no function of it; only its "
+     "constructors run. No configuration is needed.",
      "[--json] FILE.so"},
     {"modcheck", cmd_modcheck, "judge modules' files for what breaks hosts",
-     "A line for each finding, with its remedy; the exit status is 1 if there is any.",
+     "A line for each finding, with its remedy; the exit status is 1 if there is any. Reads the "
+     "files "
+     "with readelf, which must be installed, and runs no line of them.",
      "FILE.so..."},
     {"version", cmd_version, "print the version", "With that of the contract with modules.", NULL},
     {"help", cmd_help, "list the commands", "With those of the configured modules.", NULL},
@@ -101,23 +104,6 @@ int cmd_help(const struct cli *cli)
     return CLI_DONE;
 }
 
-/* Handles a fault caused by the addresses in a malicious file. Only async-signal-safe calls. */
-static void on_fault(int signal)
-{
-    static const char text[] = "busbar: tables of a module's file point outside of it\n";
-
-    (void)signal;
-    if (write(STDERR_FILENO, text, sizeof text - 1) < 0)
-        _exit(CLI_USAGE);
-    _exit(CLI_FAILED);
-}
-
-void cli_guard_files(void)
-{
-    signal(SIGSEGV, on_fault);
-    signal(SIGBUS, on_fault);
-}
-
 /* Prints the problems; returns the generation, or NULL if there are any. Takes both. */
 static struct generation *flawless(struct generation *g, struct setting_problems *problems,
                                    bool warnings)
@@ -145,7 +131,7 @@ struct generation *cli_generation(const struct cli *cli, bool warnings)
 struct generation *cli_validated(const struct cli *cli)
 {
     struct setting_problems problems = {0};
-    struct generation *g = generation_judge(cli->conf, &problems);
+    struct generation *g = generation_check(cli->conf, 0, &problems);
 
     return flawless(g, &problems, true);
 }

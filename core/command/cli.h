@@ -61,10 +61,10 @@ int cmd_module(const struct cli *cli);
 void cmd_module_list(const struct generation *generation);
 
 /*
- * For commands that read modules' files without loading them: if the tables of a file point outside
- * of it, the process ends with an error message.
+ * For `inspect` and `check`: how long modules' files may take in the child process (sandbox.h) that
+ * loads them.
  */
-void cli_guard_files(void);
+enum { CLI_SANDBOX_MS = 30000 };
 
 /*
  * Loads and checks the configuration and prints its errors; NULL if there are any. `warnings`:
@@ -73,7 +73,7 @@ void cli_guard_files(void);
  */
 struct generation *cli_generation(const struct cli *cli, bool warnings);
 
-/* Like cli_generation(), but only reads the modules' files: their functions must not be called. */
+/* Like cli_generation() with warnings, in the child process of `check`. */
 struct generation *cli_validated(const struct cli *cli);
 
 /* Prints settings that the modules require and that are missing; returns whether there are any. */

@@ -1,80 +1,72 @@
-/* `busbar inspect` and `busbar modcheck`: tools for modules' files, which do not load them. */
+/* `busbar inspect` and `busbar modcheck`: tools for modules' files. */
+#include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/command/cli.h"
 #include "core/inspect/inspect.h"
-#include "core/inspect/modcheck.h"
-#include "core/module/elf_image.h"
+#include "core/module/sandbox.h"
 
-static int complain(const char *path, const char *why)
+#ifndef BUSBAR_LIBEXEC
+#define BUSBAR_LIBEXEC "/usr/local/libexec/busbar"
+#endif
+
+/* In the child: writes the descriptor to `out` as JSON. */
+static int write_descriptor(FILE *out, void *arg)
 {
-    fprintf(stderr, "busbar: inspect: %s: %s\n", path, why);
-    return CLI_FAILED;
-}
-
-/* Returns the descriptor as JSON, with data that only the file contains. */
-static json_t *descriptor_json(struct arena *arena, const struct elf_file *file,
-                               const struct elf_image *image, char *why, size_t why_size)
-{
-    size_t size = 0;
-    const struct bb_module *descriptor = elf_image_find(image, file, BB_MODULE_SYMBOL, &size);
-    char id[129];
-
-    snprintf(why, why_size, "is no busbar module: it exports no data " BB_MODULE_SYMBOL);
-    if (descriptor)
-        descriptor = module_descriptor_copy(arena, descriptor, size, why, why_size);
-    if (!descriptor)
-        return NULL;
-    json_t *json = inspect_json(descriptor);
-
-    snprintf(why, why_size, "has texts that are no UTF-8");
-    if (json && elf_file_build_id(file, id, sizeof id))
-        json_object_set_new(json, "buildId", json_string(id));
-    return json;
-}
-
-/* Returns 0, or -1 if out of memory. */
-static int print(json_t *json, bool as_json)
-{
-    if (!as_json && inspect_sanitize(json))
-        return -1;
-    if (!as_json) {
-        inspect_print(json, stdout);
-        return 0;
-    }
-    json_dumpf(json, stdout, JSON_INDENT(2));
-    putchar('\n');
-    return 0;
-}
-
-static int show(const char *path, const struct elf_file *file, bool as_json)
-{
+    const char *path = arg;
+    struct setting_problems problems = {0};
+    struct core_module module = {0};
     struct arena *arena = arena_new();
-    struct elf_image image = {0};
-    char why[512] = "finds no memory";
     json_t *json = NULL;
 
-    if (arena && !elf_image_make(&image, file, why, sizeof why))
-        json = descriptor_json(arena, file, &image, why, sizeof why);
-    int status = CLI_DONE;
+    sandbox_file(path);
+    if (!arena)
+        setting_problem(&problems, "inspect: %s: finds no memory", path);
+    else if (!module_load(&module, arena, path, "inspect", &problems)) {
+        json = inspect_json(module.descriptor);
+        if (!json)
+            setting_problem(&problems, "inspect: %s: has texts that are not UTF-8", path);
+        else if (*module.build_id)
+            json_object_set_new(json, "buildId", json_string(module.build_id));
+    }
+    if (problems.count)
+        fputs("busbar: ", stderr);
+    setting_problems_print(&problems, stderr);
+    return json && !json_dumpf(json, out, JSON_COMPACT) ? CLI_DONE : CLI_FAILED;
+}
 
-    if (!json)
-        status = complain(path, why);
-    else if (print(json, as_json))
-        status = complain(path, "finds no memory");
-    json_decref(json);
-    elf_image_free(&image);
-    arena_free(arena);
-    return status;
+static int print(json_t *json, bool as_json)
+{
+    if (as_json) {
+        json_dumpf(json, stdout, JSON_INDENT(2));
+        putchar('\n');
+        return CLI_DONE;
+    }
+    if (inspect_sanitize(json)) {
+        fputs("busbar: inspect: out of memory\n", stderr);
+        return CLI_FAILED;
+    }
+    inspect_print(json, stdout);
+    return CLI_DONE;
+}
+
+/* dlopen() would look for a name without a slash in the directories of libraries. */
+static const char *with_slash(const char *path, char *place, size_t size)
+{
+    snprintf(place, size, "./%s", path);
+    return strchr(path, '/') ? path : place;
 }
 
 int cmd_inspect(const struct cli *cli)
 {
     bool as_json = false;
     const char *path = NULL;
-    struct elf_file file;
-    char why[512];
+    char place[4096], why[4608];
+    struct sandbox_output output;
 
     for (int i = 0; i < cli->argc; i++) {
         if (!strcmp(cli->argv[i], "--json"))
@@ -86,30 +78,39 @@ int cmd_inspect(const struct cli *cli)
     }
     if (!path)
         return cli_misused("inspect wants", "a file");
-    cli_guard_files();
-    if (elf_file_open(&file, path, why, sizeof why))
-        return complain(path, why);
-    int status = show(path, &file, as_json);
+    path = with_slash(path, place, sizeof place);
+    int status = sandbox_run(write_descriptor, (void *)(uintptr_t)path, CLI_SANDBOX_MS, &output,
+                             why, sizeof why);
 
-    elf_file_close(&file);
+    if (status < 0) {
+        fprintf(stderr, "busbar: inspect: %s\n", why);
+        return CLI_FAILED;
+    }
+    json_t *json = status ? NULL : json_loadb(output.bytes, output.length, 0, NULL);
+
+    if (json)
+        status = print(json, as_json);
+    else if (!status)
+        status = CLI_FAILED;
+    json_decref(json);
+    free(output.bytes);
     return status;
 }
 
+/* The script is separate because it needs nothing of the host but the names of its libraries. */
 int cmd_modcheck(const struct cli *cli)
 {
-    struct setting_problems findings = {0};
-    size_t before = 0;
+    static const char script[] = BUSBAR_LIBEXEC "/modcheck";
+    char own[4096];
+    ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
 
     if (!cli->argc)
         return cli_misused("modcheck wants", "files");
-    cli_guard_files();
-    for (int i = 0; i < cli->argc; i++) {
-        modcheck(cli->argv[i], &findings);
-        if (findings.count == before)
-            printf("%s: ok\n", cli->argv[i]);
-        before = findings.count;
+    own[length > 0 ? length : 0] = '\0';
+    if (!setenv("BUSBAR_PROGRAM", own, 1)) {
+        cli->argv[-1] = (char *)(uintptr_t)script; /* the place of the command's own name */
+        execv(script, cli->argv - 1);
     }
-    setting_problems_print(&findings, stdout);
-    setting_problems_free(&findings);
-    return before ? CLI_FAILED : CLI_DONE;
+    fprintf(stderr, "busbar: modcheck: %s: %s\n", script, strerror(errno));
+    return CLI_FAILED;
 }

@@ -1,5 +1,4 @@
 #include "core/generation/generation.h"
-#include "core/module/module_read.h"
 #include "core/recovery/lifecycle_call.h"
 
 #include <stdlib.h>
@@ -103,18 +102,6 @@ struct generation *generation_check_kept(const char *conf_path, int copy, unsign
     return NULL;
 }
 
-struct generation *generation_judge(const char *conf_path, struct setting_problems *problems)
-{
-    struct generation *g = generation_new(0, problems);
-
-    if (g)
-        g->only_read = true;
-    if (!g || !generation_load(g, conf_path, -1, problems))
-        return g;
-    generation_destroy(g);
-    return NULL;
-}
-
 int generation_open(struct generation *g, const struct bb_api *api,
                     struct setting_problems *problems)
 {
@@ -193,7 +180,6 @@ void generation_destroy(struct generation *g)
             module->descriptor->close(&module->handle.host, module->handle.host.state);
         lifecycle_call_end(&call);
         free(module->handle.open_problem);
-        module_unread(module);
     }
     arena_free(g->arena);
     free(g);

@@ -84,8 +84,6 @@ struct generation {
     struct left_out *left_out; /* with room for all modules */
     size_t left_out_count;
     bool kept;             /* built from settings that the supervisor kept, see kept_settings.h */
-    bool only_read;        /* its modules were read, not loaded: their functions must not be
-                            * called */
     struct router *router; /* the owner in a match is the struct host_handle of the route's
                             * module */
     struct aead_keys *seal;
@@ -113,9 +111,6 @@ struct generation *generation_check(const char *conf_path, unsigned number,
  */
 struct generation *generation_check_kept(const char *conf_path, int copy, unsigned number,
                                          struct setting_problems *problems);
-
-/* Like generation_check(), without running any module code, not even constructors: for `check`. */
-struct generation *generation_judge(const char *conf_path, struct setting_problems *problems);
 
 /* Opens the modules of a generation without problems. Returns 0, or -1: destroy it. */
 int generation_open(struct generation *generation, const struct bb_api *api,

@@ -17,7 +17,7 @@ static void note(struct generation *g, const char *name, const char *why)
 /* Only when the supervisor restarts a worker: a reload tries all modules. */
 static bool in_question(const struct generation *g)
 {
-    return g->number == 1 && !g->only_read && settings_int(g->settings, "host", "quarantine");
+    return g->number == 1 && settings_int(g->settings, "host", "quarantine");
 }
 
 bool generation_leaves_out(struct generation *g, const char *entry)

@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "core/generation/generation_load.h"
-#include "core/module/module_read.h"
 #include "core/module/module_validate.h"
+#include "core/module/sandbox.h"
 #include "core/module/service_order.h"
 
 /*
@@ -73,8 +73,8 @@ static void load_entry(struct generation *g, const char *entry, struct setting_p
     }
     struct setting_problems own = {0};
 
-    if (!(g->only_read ? module_read : module_load)(module, g->arena, path, where,
-                                                    g->kept ? &own : problems)) {
+    sandbox_file(path);
+    if (!module_load(module, g->arena, path, where, g->kept ? &own : problems)) {
         g->module_count++;
     } else {
         memset(module, 0, sizeof *module);
@@ -129,8 +129,10 @@ void generation_load_modules(struct generation *g, struct setting_problems *prob
             load_entry(g, entry, problems);
     }
     generation_leave_needy_out(g);
-    for (size_t i = 0; i < g->module_count; i++)
+    for (size_t i = 0; i < g->module_count; i++) {
+        sandbox_file(g->modules[i].path);
         module_validate(&g->modules[i], problems);
+    }
     module_validate_set(g->modules, g->module_count, problems);
     reorder(g, problems);
     for (size_t i = 0; i < g->module_count; i++)

@@ -2,15 +2,10 @@
  * Identifies loaded files by their content. Code is never unloaded, so a file that is replaced by
  * an identical one (a copy, or an earlier version) uses the code that is already loaded: memory use
  * grows with the number of builds, not of reloads.
- *
- * Also reads the build id, which shows users which code runs. It does not identify a file, because
- * a file that was edited afterwards keeps its build id.
+ * A build id does not identify a file, because a file that was edited afterwards keeps it.
  */
-#include <dlfcn.h>
 #include <fcntl.h>
-#include <link.h>
 #include <openssl/evp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,7 +13,7 @@
 
 #include "core/module/module_load.h"
 
-enum { ID_MIN = 8, PIECE = 65536 };
+enum { PIECE = 65536 };
 
 struct build {
     struct build *next;
@@ -27,76 +22,6 @@ struct build {
 };
 
 static struct build *builds; /* one list per process, never freed */
-
-/* ---- build ids ---------------------------------------------------------------------------------
- */
-
-static void hexadecimal(const unsigned char *bytes, size_t length, char id[MODULE_BUILD_ID_SIZE])
-{
-    for (size_t i = 0; i < length; i++)
-        snprintf(id + 2 * i, 3, "%02x", bytes[i]);
-}
-
-/* Finds the build id in ELF notes; "" if there is none. */
-static void read_notes(const unsigned char *notes, size_t size, char id[MODULE_BUILD_ID_SIZE])
-{
-    ElfW(Nhdr) head;
-
-    id[0] = '\0';
-    while (size >= sizeof head) {
-        memcpy(&head, notes, sizeof head);
-        size_t name = (head.n_namesz + 3U) & ~3U, value = (head.n_descsz + 3U) & ~3U;
-
-        if (name > size - sizeof head || value > size - sizeof head - name)
-            return;
-        const unsigned char *at = notes + sizeof head;
-
-        if (head.n_type == NT_GNU_BUILD_ID && head.n_namesz == 4 && !memcmp(at, "GNU", 4) &&
-            head.n_descsz >= ID_MIN && head.n_descsz <= (MODULE_BUILD_ID_SIZE - 1) / 2) {
-            hexadecimal(at + name, head.n_descsz, id);
-            return;
-        }
-        notes += sizeof head + name + value;
-        size -= sizeof head + name + value;
-    }
-}
-
-struct search {
-    ElfW(Addr) base;
-    char *id;
-};
-
-static int look_at(struct dl_phdr_info *info, size_t size, void *arg)
-{
-    const struct search *search = arg;
-
-    (void)size;
-    if (info->dlpi_addr != search->base)
-        return 0;
-    for (size_t i = 0; i < info->dlpi_phnum && !search->id[0]; i++) {
-        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-
-        if (segment->p_type == PT_NOTE)
-            read_notes((const unsigned char *)(info->dlpi_addr + segment->p_vaddr), // NOLINT
-                       segment->p_memsz, search->id);
-    }
-    return 1;
-}
-
-void module_build_id(void *dl, char id[MODULE_BUILD_ID_SIZE])
-{
-    struct link_map *map = NULL;
-    struct search search = {.id = id};
-
-    id[0] = '\0';
-    if (dlinfo(dl, RTLD_DI_LINKMAP, &map))
-        return;
-    search.base = map->l_addr;
-    dl_iterate_phdr(look_at, &search);
-}
-
-/* ---- files -------------------------------------------------------------------------------------
- */
 
 static int digest_open_file(int fd, EVP_MD_CTX *context, unsigned char *piece,
                             unsigned char digest[MODULE_DIGEST_SIZE])

@@ -1,6 +1,7 @@
 /*
- * Checks a module's file before the dynamic linker maps it: a truncated file would raise SIGBUS in
- * the linker, and for files that are not modules its error messages are unclear.
+ * Checks a module's file before the dynamic linker maps it. This is all that the host reads of the
+ * ELF format, and is needed in the serving process: a reload that meets a truncated file would end
+ * it with SIGBUS in the linker. The linker's messages about files of other kinds are unclear.
  */
 #include <errno.h>
 #include <fcntl.h>

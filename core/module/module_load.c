@@ -209,7 +209,6 @@ int module_load(struct core_module *module, struct arena *arena, const char *pat
         return refuse(problems, where, path, "out of memory");
     if (!module->dl)
         return refuse(problems, where, path, why);
-    module_build_id(module->dl, module->build_id);
     const struct bb_module *descriptor = find_descriptor(module->dl, &size, why, sizeof why);
 
     if (!descriptor)
@@ -219,5 +218,8 @@ int module_load(struct core_module *module, struct arena *arena, const char *pat
         return refuse(problems, where, path, why);
     module_set_handle(module);
     mapped_files_module(descriptor, module->descriptor->name, path);
+    const struct object *object = mapped_files_find((uintptr_t)descriptor);
+
+    snprintf(module->build_id, sizeof module->build_id, "%s", object ? object->build : "");
     return 0;
 }

@@ -14,6 +14,7 @@
 #include <busbar/host.h>
 
 #include "core/base/arena.h"
+#include "core/recovery/mapped_files.h"
 #include "core/settings/settings.h"
 
 struct generation;
@@ -39,17 +40,12 @@ static inline struct host_handle *handle_of(struct bb_host *host)
     return (struct host_handle *)(void *)host;
 }
 
-#define MODULE_BUILD_ID_SIZE 65
-
-struct elf_image;
-
 struct core_module {
     const struct bb_module *descriptor; /* a full copy; all its tables have the host's row sizes */
     const char *path;
-    void *dl;                            /* NULL: read (module_read.h), not loaded */
-    struct elf_image *image;             /* if it was read */
-    char build_id[MODULE_BUILD_ID_SIZE]; /* hexadecimal; "": the file has none */
-    struct host_handle handle;           /* handle.host.state is the state that `open` returned */
+    void *dl;
+    char build_id[OBJECT_BUILD]; /* hexadecimal; "": the file has none */
+    struct host_handle handle;   /* handle.host.state is the state that `open` returned */
     bool opened, started;
 };
 
@@ -98,9 +94,6 @@ bool module_build_overwritten(const struct module_file *file);
 
 /* Records code that was just loaded from the file. */
 void module_build_note(const char *path, const struct module_file *file, void *dl);
-
-/* Gets the build id of loaded code, in hexadecimal; "": it has none. */
-void module_build_id(void *dl, char id[MODULE_BUILD_ID_SIZE]);
 
 /*
  * Checks whether the dynamic linker may load this file: returns 0, or -1 with the reason in `why`.

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { OBJECT_NAME = 64, OBJECT_PATH = 256, OBJECT_BUILD = 41 };
+enum { OBJECT_NAME = 64, OBJECT_PATH = 256, OBJECT_BUILD = 65 };
 
 struct object {
     uintptr_t base, from, to; /* the offset between addresses in the file and in memory; its

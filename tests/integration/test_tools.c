@@ -242,22 +242,36 @@ static const char *configuration_with(const char *module)
     return conf;
 }
 
-/* This constructor would end any process that runs it. */
-START_TEST(check_runs_no_line_of_a_module)
+static void assert_named(const char *const *words, const char *file, const char *reason)
 {
-    static const char *const edits[][2] = {
-        {"static const struct bb_sql add",
-         "__attribute__((constructor)) static void early(void)\n{\n    __builtin_trap();\n}\n\n"
-         "static const struct bb_sql add"}};
-    const char *fatal = hello_build_edited("hello-fatal", edits, 1);
-    const char *const check[] = {"check", "-c", configuration_with(fatal), NULL};
-    const char *const modcheck[] = {"modcheck", fatal, NULL};
     int status;
-    const char *said = output_of(check, &status);
+    const char *said = output_of(words, &status);
+    const char *at = strstr(said, text("%s: %s", file, reason));
 
-    ck_assert_msg(status == 0, "%d: %s", status, said);
-    ck_assert_ptr_nonnull(strstr(said, "hello        1.0.0    1 routes, 0 events, 1 hooks"));
-    ck_assert_ptr_nonnull(strstr(output_of(modcheck, &status), "has a constructor: early"));
+    ck_assert_msg(status == 1 && at, "%d: %s", status, said);
+}
+
+START_TEST(a_constructor_that_crashes_or_exits_is_an_error_that_names_the_file)
+{
+    static const struct {
+        const char *name, *code, *reason;
+    } cases[] = {
+        {"hello-crash", "__builtin_trap();", "crashes while it is loaded"},
+        {"hello-exit", "exit(0);", "ends the process while it is loaded (exit status 0)"},
+    };
+    const char *const edits[][2] = {
+        {"static const struct bb_sql add",
+         text("__attribute__((constructor)) static void early(void)\n{\n    %s\n}\n\n"
+              "static const struct bb_sql add",
+              cases[_i].code)}};
+    const char *file = hello_build_edited(cases[_i].name, edits, 1);
+    const char *const check[] = {"check", "-c", configuration_with(file), NULL};
+    const char *const inspect[] = {"inspect", file, NULL};
+    const char *const modcheck[] = {"modcheck", file, NULL};
+
+    assert_named(check, file, cases[_i].reason);
+    assert_named(inspect, file, cases[_i].reason);
+    assert_named(modcheck, file, "has a constructor: early");
 }
 
 START_TEST(check_tells_what_the_linker_would_not_find)
@@ -345,7 +359,8 @@ Suite *tools_suite(void)
     tcase_add_test(tests, check_judges_without_a_server);
     tcase_add_test(tests, a_module_path_that_is_not_set_blames_no_section);
     tcase_add_test(tests, sections_of_modules_that_are_not_loaded_are_one_line_and_only_of_check);
-    tcase_add_test(tests, check_runs_no_line_of_a_module);
+    tcase_add_loop_test(tests, a_constructor_that_crashes_or_exits_is_an_error_that_names_the_file,
+                        0, 2);
     tcase_add_test(tests, check_tells_what_the_linker_would_not_find);
     tcase_add_test(tests, check_takes_no_symbol_from_the_libraries_of_another_module);
     tcase_add_test(tests, inspect_shows_a_module_that_is_not_loaded);

@@ -60,6 +60,7 @@
     X(route)                                                                                       \
     X(schema)                                                                                      \
     X(aead)                                                                                        \
+    X(sandbox)                                                                                     \
     X(service_order)                                                                               \
     X(settings)                                                                                    \
     X(quota)                                                                                       \

@@ -1,0 +1,261 @@
+#include "core/module/sandbox.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/log.h"
+#include "core/base/thread.h"
+
+#define MEMORY_MAX ((rlim_t)4 << 30)
+
+enum { OUTPUT_MAX = 64 << 20, PIECE = 65536 };
+
+/* In memory that both processes share, because the child may end at any time. */
+struct shared {
+    char file[PATH_MAX];
+    bool done;  /* the output is complete */
+    int status; /* what work() returned */
+};
+
+static struct shared *shared; /* NULL: not in a child */
+
+void sandbox_file(const char *path)
+{
+    if (shared)
+        snprintf(shared->file, sizeof shared->file, "%s", path);
+}
+
+/* ---- the child --------------------------------------------------------------------------------
+ */
+
+static void limit(int resource, rlim_t most)
+{
+    setrlimit(resource, &(struct rlimit){most, most});
+}
+
+/* Restrictions that this kernel or user cannot have are left out. */
+static void restrict_child(pid_t parent)
+{
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP};
+
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
+        signal(faults[i], SIG_DFL); /* a sanitizer would end the process as if it had exited */
+    signal(SIGXFSZ, SIG_IGN);
+    if (unshare(CLONE_NEWNET))
+        (void)unshare(CLONE_NEWUSER | CLONE_NEWNET);
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(EXIT_FAILURE);
+    limit(RLIMIT_CORE, 0);
+    limit(RLIMIT_FSIZE, 0);
+    if (!THREAD_SANITIZED) /* sanitizers reserve terabytes of addresses */
+        limit(RLIMIT_AS, MEMORY_MAX);
+    /* A private copy of a file is a file in memory, which the limit prohibits, too: modules are
+     * loaded from their place here, and the warning about that would mislead. */
+    log_level(BB_ERROR, false);
+}
+
+/* Leaves only standard input, which is empty, both standard outputs, and the result. */
+static int place_descriptors(int result, int noise)
+{
+    int empty = open("/dev/null", O_RDONLY);
+    int kept = fcntl(result, F_DUPFD, 10), loud = fcntl(noise, F_DUPFD, 10);
+
+    if (empty < 0 || kept < 0 || loud < 0 || dup2(empty, STDIN_FILENO) < 0 ||
+        dup2(loud, STDOUT_FILENO) < 0 || dup2(loud, STDERR_FILENO) < 0 || dup2(kept, 3) < 0)
+        return -1;
+    return close_range(4, ~0U, 0) ? -1 : 3;
+}
+
+static _Noreturn void run_child(int (*work)(FILE *out, void *arg), void *arg, int result, int noise,
+                                pid_t parent)
+{
+    setpgid(0, 0);
+    result = place_descriptors(result, noise);
+    restrict_child(parent);
+    FILE *out = result < 0 ? NULL : fdopen(result, "w");
+
+    if (!out)
+        _exit(EXIT_FAILURE);
+    shared->status = work(out, arg);
+    shared->done = !fflush(out) && !ferror(out);
+    fflush(stdout);
+    fflush(stderr);
+    _exit(EXIT_SUCCESS); /* no destructors, nor what the modules registered with atexit() */
+}
+
+/* ---- the parent -------------------------------------------------------------------------------
+ */
+
+struct child {
+    pid_t pid;
+    int result, noise, ended; /* pipes, and a pidfd; -1: closed */
+    bool late, too_much;
+};
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Reads what is there. Returns the number of bytes, 0 if there are none now; closes it at its end.
+ */
+static size_t take(int *fd, char *piece)
+{
+    ssize_t got = *fd < 0 ? -1 : read(*fd, piece, PIECE);
+
+    if (got > 0)
+        return (size_t)got;
+    if (*fd >= 0 && (!got || (errno != EAGAIN && errno != EINTR))) {
+        close(*fd);
+        *fd = -1;
+    }
+    return 0;
+}
+
+static void relay(struct child *child, FILE *result, size_t *length)
+{
+    static char piece[PIECE];
+    size_t got;
+
+    while ((got = take(&child->noise, piece)) > 0)
+        fwrite(piece, 1, got, stderr);
+    while (!child->too_much && (got = take(&child->result, piece)) > 0) {
+        fwrite(piece, 1, got, result);
+        *length += got;
+        child->too_much = *length > OUTPUT_MAX;
+    }
+}
+
+/* Returns the status for waitpid() once the child has ended; kills it when its time is over. */
+static int attend(struct child *child, int limit_ms, FILE *result)
+{
+    int64_t until = now_ms() + limit_ms;
+    size_t length = 0;
+    int status = 0;
+
+    for (bool ended = false; !ended;) {
+        int64_t left = until - now_ms();
+        struct pollfd fds[] = {{child->ended, POLLIN, 0},
+                               {child->noise, POLLIN, 0},
+                               {child->too_much ? -1 : child->result, POLLIN, 0}};
+
+        if (left <= 0 || child->too_much) {
+            child->late |= !child->too_much;
+            kill(child->pid, SIGKILL);
+            left = 1000;
+        }
+        ended = poll(fds, 3, (int)left) > 0 && fds[0].revents;
+        relay(child, result, &length);
+    }
+    kill(-child->pid, SIGKILL);
+    while (waitpid(child->pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    return status;
+}
+
+static void explain(const struct child *child, int status, int limit_ms, char *why, size_t why_size)
+{
+    const char *file = *shared->file ? shared->file : "the child process";
+
+    if (child->late)
+        snprintf(why, why_size, "%s: does not return within %d ms", file, limit_ms);
+    else if (child->too_much)
+        snprintf(why, why_size, "%s: its tables are larger than %d bytes", file, OUTPUT_MAX);
+    else if (WIFSIGNALED(status))
+        snprintf(why, why_size,
+                 "%s: crashes while it is loaded, or its tables point outside of it (%s)", file,
+                 strsignal(WTERMSIG(status)));
+    else
+        snprintf(why, why_size, "%s: ends the process while it is loaded (exit status %d)", file,
+                 WEXITSTATUS(status));
+}
+
+/* Starts the child. Returns 0, or -1 with errno. */
+static int start(struct child *child, int (*work)(FILE *out, void *arg), void *arg)
+{
+    int result[2], noise[2];
+    pid_t parent = getpid();
+
+    if (pipe2(result, O_CLOEXEC))
+        return -1;
+    if (pipe2(noise, O_CLOEXEC)) {
+        close(result[0]);
+        close(result[1]);
+        return -1;
+    }
+    fflush(stdout);
+    fflush(stderr);
+    child->pid = fork();
+    if (!child->pid)
+        run_child(work, arg, result[1], noise[1], parent);
+    close(result[1]);
+    close(noise[1]);
+    child->result = result[0];
+    child->noise = noise[0];
+    if (child->pid < 0)
+        return -1;
+    setpgid(child->pid, child->pid);
+    child->ended = (int)syscall(SYS_pidfd_open, child->pid, 0);
+    if (child->ended >= 0 && !fcntl(child->result, F_SETFL, O_NONBLOCK) &&
+        !fcntl(child->noise, F_SETFL, O_NONBLOCK))
+        return 0;
+    kill(child->pid, SIGKILL);
+    waitpid(child->pid, NULL, 0);
+    return -1;
+}
+
+int sandbox_run(int (*work)(FILE *out, void *arg), void *arg, int limit_ms,
+                struct sandbox_output *output, char *why, size_t why_size)
+{
+    struct child child = {-1, -1, -1, -1, false, false};
+    FILE *result = open_memstream(&output->bytes, &output->length);
+    void *memory =
+        mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int returned = -1, status;
+
+    shared = memory == MAP_FAILED ? NULL : memory;
+    if (!shared || !result || start(&child, work, arg)) {
+        snprintf(why, why_size, "no child process can be started: %s", strerror(errno));
+    } else {
+        status = attend(&child, limit_ms, result);
+        returned = shared->done && !child.late && !child.too_much ? shared->status : -1;
+        if (returned < 0)
+            explain(&child, status, limit_ms, why, why_size);
+    }
+    if (result && fclose(result) && returned >= 0) {
+        snprintf(why, why_size, "out of memory");
+        returned = -1;
+    }
+    if (returned < 0 && result)
+        free(output->bytes);
+    for (size_t i = 0; i < 3; i++) {
+        int fd = (int[]){child.result, child.noise, child.ended}[i];
+
+        if (fd >= 0)
+            close(fd);
+    }
+    if (shared)
+        munmap(shared, sizeof *shared);
+    shared = NULL;
+    return returned;
+}

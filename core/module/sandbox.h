@@ -1,0 +1,32 @@
+/*
+ * Runs a function in a child process: the commands `inspect` and `check` load modules there in
+ * order to read their tables. The dynamic linker runs the constructors of a file before its tables
+ * can be read: they may crash, hang or end the process, which must only cost the child.
+ *
+ * The child has no network (if the kernel allows a private network namespace), cannot write to
+ * files, and has limited memory and time. Its process group is killed at the end. This protects
+ * against faults of modules, not against malice: the child has the permissions of the user.
+ */
+#ifndef CORE_SANDBOX_H
+#define CORE_SANDBOX_H
+
+#include <stdio.h>
+
+struct sandbox_output {
+    char *bytes; /* from malloc(), with a zero byte after the last one */
+    size_t length;
+};
+
+/*
+ * Calls work(out, arg) in a child. Returns its result, which must not be negative, and its output
+ * to `out`; the caller frees the bytes. Or -1 with the reason in `why`, which begins with the file
+ * that sandbox_file() named last. The child's standard output and standard error appear on the
+ * caller's standard error. The process must have one thread only.
+ */
+int sandbox_run(int (*work)(FILE *out, void *arg), void *arg, int limit_ms,
+                struct sandbox_output *output, char *why, size_t why_size);
+
+/* In the child: this file's code or tables are used from now on. Elsewhere without effect. */
+void sandbox_file(const char *path);
+
+#endif
