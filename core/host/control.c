@@ -17,6 +17,22 @@
 #include "core/host/control_clients.h"
 #include "core/host/reload.h"
 #include "core/recovery/supervised.h"
+#include "core/settings/host_settings.h"
+
+char *control_path(const struct settings *settings)
+{
+    const char *environment = getenv("BUSBAR_CONTROL");
+    const char *path = settings ? settings_text(settings, "control", "socket") : CONTROL_SOCKET;
+    char *joined;
+
+    if (environment && *environment)
+        return strdup(environment);
+    if (!path || !*path)
+        return NULL;
+    if (*path == '/' || !settings)
+        return strdup(path);
+    return asprintf(&joined, "%s/%s", settings_directory(settings), path) < 0 ? NULL : joined;
+}
 
 enum {
     CLIENT_SECONDS = 2, /* for receiving a line, and for sending the answer */

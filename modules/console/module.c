@@ -1,5 +1,35 @@
-/* The tables of the console module, and loading its pages. */
-#include "console.h"
+/*
+ * console: serves the web console, a page and its files as scripts/make-web builds them from web/.
+ * The page gets all its data from the API, with the token of the logged-in user.
+ */
+#include <busbar/busbar.h>
+
+#include "modules/common/assets.h"
+
+struct console {
+    struct assets *pages; /* NULL: not installed */
+};
+
+static int console_page(struct bb_request *rq)
+{
+    const struct console *console = rq->state;
+
+    return assets_page(rq, console->pages, "index.html");
+}
+
+static int console_file(struct bb_request *rq)
+{
+    const struct console *console = rq->state;
+
+    return assets_file(rq, console->pages, bb_segment(rq, "file"));
+}
+
+static int console_root(struct bb_request *rq)
+{
+    if (bb_reply_header(rq, "Location", "/console"))
+        return bb_fail(rq, 503, "Out of memory");
+    return bb_reply_bytes(rq, 302, "text/plain; charset=utf-8", "/console\n", 9);
+}
 
 // clang-format off
 

@@ -1,5 +1,13 @@
-/* The tables of the metrics module. */
-#include "metrics.h"
+/* metrics: GET /metrics. */
+#include <busbar/busbar.h>
+
+static int metrics_show(struct bb_request *rq)
+{
+    size_t length;
+    const char *text = bb_metrics(rq, &length);
+
+    return bb_reply_bytes(rq, 200, "text/plain; version=0.0.4; charset=utf-8", text, length);
+}
 
 static const struct bb_route routes[] = {
     {.method = "GET",

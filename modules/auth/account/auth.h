@@ -44,7 +44,7 @@ struct auth {
     int64_t session_s, client_s; /* lifetime of a token in seconds */
 };
 
-/* ---- roles.c ---- */
+/* ---- roles ---- */
 
 unsigned auth_role_bit(const char *name); /* 0: unknown role */
 

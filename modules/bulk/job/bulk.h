@@ -111,7 +111,7 @@ int bulk_open(struct bb_host *host, void **state);
 void bulk_close(struct bb_host *host, void *state);
 double bulk_rows_waiting(void *state, size_t value);
 
-/* type.c: looks up the types that loaded modules provide. */
+/* Looks up the types that loaded modules provide. */
 void bulk_start(struct bb_host *host, void *state);
 /* Returns NULL if no loaded module provides that type. */
 const struct bulk_type *bulk_type_named(const struct bulk *bulk, const char *name);
@@ -265,7 +265,7 @@ int bulk_failed_part(struct bb_request *rq, const char *id, const json_t *header
 struct bb_bulk_job bulk_job_public(const struct bulk_job *job);
 
 /*
- * call.c: calls `check`, or `store` if tx is not NULL, of the type for all rows without problems,
+ * Calls `check`, or `store` if tx is not NULL, of the type for all rows without problems,
  * in groups of the size that the type asks for. Returns 0 or -1: `bb_failed(rq)`.
  */
 int bulk_call(struct bb_request *rq, struct bb_tx *tx, const struct bulk_batch *batch,
@@ -273,7 +273,7 @@ int bulk_call(struct bb_request *rq, struct bb_tx *tx, const struct bulk_batch *
 
 /* run.c: the job bulk.run. */
 void bulk_run(struct bb_request *rq);
-/* event.c: raises bulk.finished. Returns 0 or -1. */
+/* Raises bulk.finished. Returns 0 or -1. */
 int bulk_emit_finished(struct bb_request *rq, struct bb_tx *tx, const struct bulk_job *job,
                        const char *status);
 

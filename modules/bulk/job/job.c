@@ -1,7 +1,95 @@
 /* A job in the database and in the API. */
+#include <stddef.h>
 #include <string.h>
 
+#include <busbar/event.h>
+
 #include "modules/bulk/job/bulk.h"
+
+int bulk_emit_finished(struct bb_request *rq, struct bb_tx *tx, const struct bulk_job *job,
+                       const char *status)
+{
+    struct bb_audience audience = {.size = sizeof(audience), .organisation = job->organisation};
+    json_t *payload = json_pack(
+        "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "bulkUploadId", job->id, "type", job->type,
+        "fileName", job->file, "status", status, "organizationId", (json_int_t)job->organisation,
+        "rows", (json_int_t)job->rows, "succeeded", (json_int_t)job->succeeded, "failed",
+        (json_int_t)job->failed, "cancelled", (json_int_t)(job->rows - bulk_done(job)));
+
+    return bb_emit(rq, tx, "bulk.finished", payload, &audience);
+}
+
+static struct bulk_type type_of(const struct bb_given *given)
+{
+    const struct bb_bulk_rows *rows = given->interface;
+    size_t most = rows->rows_max ? rows->rows_max : BULK_ROWS_DEFAULT;
+
+    return (struct bulk_type){
+        .name = given->name + strlen(BB_BULK_ROWS),
+        .rows = rows,
+        .host = given->host,
+        .rows_max = most < BB_BULK_ROWS_MAX ? most : BB_BULK_ROWS_MAX,
+        .together = rows->size > offsetof(struct bb_bulk_rows, together) && rows->together,
+        .columns = rows->columns.count,
+    };
+}
+
+void bulk_start(struct bb_host *host, void *state)
+{
+    struct bulk *bulk = state;
+    struct bb_given given = {.size = sizeof(given)};
+
+    while (bulk->type_count < BULK_TYPES_MAX &&
+           bb_service_at(host, BB_BULK_ROWS, bulk->type_count, &given))
+        bulk->types[bulk->type_count++] = type_of(&given);
+    if (!bulk->type_count)
+        bb_host_log(host, BB_WARN, "no loaded module gives rows of any type for bulk uploads");
+}
+
+const struct bulk_type *bulk_type_named(const struct bulk *bulk, const char *name)
+{
+    for (size_t i = 0; i < bulk->type_count; i++)
+        if (!strcmp(bulk->types[i].name, name))
+            return &bulk->types[i];
+    return NULL;
+}
+
+struct call {
+    const struct bulk_type *type;
+    struct bb_bulk_row **rows;
+    size_t count;
+    struct bb_bulk_job job;
+    struct bb_tx *tx;
+};
+
+static int call(struct bb_request *rq, void *arg)
+{
+    struct call *called = arg;
+    const struct bb_bulk_rows *rows = called->type->rows;
+
+    if (called->tx)
+        return rows->store(rq, called->tx, &called->job, called->rows, called->count);
+    return rows->check(rq, &called->job, called->rows, called->count);
+}
+
+int bulk_call(struct bb_request *rq, struct bb_tx *tx, const struct bulk_batch *batch,
+              const struct bulk_job *job)
+{
+    struct call called = {.type = batch->type, .job = bulk_job_public(job), .tx = tx};
+    struct bb_bulk_row **whole = bb_alloc(rq, (batch->count + 1) * sizeof(struct bb_bulk_row *));
+    size_t count = 0, most = batch->type->rows_max;
+
+    for (size_t i = 0; i < batch->count; i++)
+        if (!batch->rows[i]->problems)
+            whole[count++] = batch->rows[i];
+    for (size_t from = 0; from < count; from += most) {
+        called.rows = whole + from;
+        called.count = count - from < most ? count - from : most;
+        if (bb_call_as(rq, batch->type->host, call, &called))
+            return -1;
+    }
+    return 0;
+}
 
 struct bulk_job bulk_job_of(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {

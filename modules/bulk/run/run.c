@@ -1,19 +1,39 @@
-/*
- * The job bulk.run: stores rows of confirmed jobs on every host, one batch per transaction.
- *
- * A batch locks the row of its job, stores rows, and counts them, all in one transaction; other
- * hosts skip a locked job. So each job is run by one host at a time, and uncommitted work of a
- * killed host was never done: nothing needs to be taken over, resumed or released. The oldest job
- * of each organization is eligible, and the one that has waited longest goes first.
- *
- * While the host answers requests, batches are small, with pauses in between.
- *
- * If the database refuses a batch because of its data, the batch is tried again in smaller ones
- * until the row is found. If it fails for another reason, the job waits for a while.
- */
+#include "modules/bulk/run/run.h"
+
 #include <string.h>
 
-#include "modules/bulk/run/run.h"
+static bool acts_in(const struct bb_account_scope *scope, int64_t organisation)
+{
+    for (size_t i = 0; i < scope->organisation_count; i++)
+        if (scope->organisations[i] == organisation)
+            return true;
+    return scope->role == BB_ROLE_ADMIN;
+}
+
+/* The operator's command has no account and is always permitted. */
+int bulk_permitted(struct bb_request *rq, const struct bulk_job *job, const struct bulk_type *type,
+                   const char **reason)
+{
+    struct bb_service found = bb_service(rq->host, "accounts");
+    const struct bb_accounts *accounts = found.interface;
+    struct bb_account_scope scope = {.size = sizeof(scope)};
+
+    if (!accounts || !job->account)
+        return 1;
+    int known = accounts->scope_of(found.state, rq, job->account, &scope);
+
+    if (known < 0)
+        return -1;
+    if (!known || !scope.active)
+        *reason = "the account that sent it is suspended or deleted";
+    else if (!(type->rows->roles & scope.role))
+        *reason = "the role of the account that sent it may not upload rows of this type any more";
+    else if (!acts_in(&scope, job->organisation))
+        *reason = "the account that sent it does not act in this organization any more";
+    else
+        return 1;
+    return 0;
+}
 
 #define TURN_MS 500
 #define PAUSE_MS 100 /* maximum, between two batches */

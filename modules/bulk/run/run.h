@@ -26,8 +26,8 @@ struct bulk_turn {
 };
 
 /*
- * permit.c: checks whether the sender of a job may store its rows now. Returns 1; 0 with *reason;
- * or -1: `bb_failed(rq)`.
+ * Checks whether the sender of a job may store its rows now; the sender may have been suspended, or
+ * may have lost the role or organization. Returns 1; 0 with *reason; or -1: `bb_failed(rq)`.
  */
 int bulk_permitted(struct bb_request *rq, const struct bulk_job *job, const struct bulk_type *type,
                    const char **reason);

@@ -98,7 +98,10 @@ enum certificate_column {
 int certificate_open(struct bb_host *host, void **state);
 void certificate_close(struct bb_host *host, void *state);
 
-/* scope.c: return 0, or the status of the response sent. `asked` is organizationId, or 0. */
+/*
+ * A caller sees the entries of the organizations in which it acts, an Admin all. Return 0,
+ * or the status of the response sent. `asked` is organizationId, or 0.
+ */
 int certificate_scope(struct bb_request *rq, int64_t asked, struct certificate_scope *scope);
 /* Finds the organization in which an object is created. */
 int certificate_home(struct bb_request *rq, int64_t asked, int64_t *organisation);
@@ -168,7 +171,7 @@ int64_t certificate_batches(struct bb_request *rq, const struct bb_sql *sql, int
 int certificate_device_changed(struct bb_request *rq, struct bb_tx *tx,
                                const struct bb_event *event, void *state);
 
-/* event.c */
+/* Raises certificate.issued, which the organization receives. */
 struct certificate_issued {
     const char *uid;
     int64_t organisation, group; /* group 0: none */

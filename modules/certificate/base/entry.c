@@ -1,6 +1,64 @@
 /* An entry of the log in the form of the specification. */
 #include "modules/certificate/base/certificate.h"
 
+static const int64_t none = 0;
+
+int certificate_scope(struct bb_request *rq, int64_t asked, struct certificate_scope *scope)
+{
+    const struct bb_principal *who = rq->principal;
+    bool admin = who->role == BB_ROLE_ADMIN;
+    int64_t organisation;
+    int refused = bb_organisation(rq, asked, &organisation);
+
+    if (refused)
+        return refused;
+    *scope = (struct certificate_scope){.all = admin && !organisation, .organisations = &none};
+    if (organisation) {
+        int64_t *one = bb_alloc(rq, sizeof(*one));
+
+        *one = organisation;
+        scope->organisations = one;
+        scope->count = 1;
+    } else if (who->organisation_count > 0) {
+        scope->organisations = who->organisations;
+        scope->count = who->organisation_count;
+    }
+    return 0;
+}
+
+/* An organization named by an Admin must exist; other callers can only name existing ones. */
+static int admin_home(struct bb_request *rq, int64_t asked)
+{
+    const struct certificate *certificate = rq->state;
+    int known = certificate->accounts->organisation_known(certificate->accounts_state, rq, asked);
+
+    if (known < 0)
+        return bb_failed(rq);
+    return known ? 0 : bb_fail(rq, 404, "Organization not found");
+}
+
+int certificate_home(struct bb_request *rq, int64_t asked, int64_t *organisation)
+{
+    int refused = bb_home(rq, asked, organisation);
+
+    return refused || rq->principal->role != BB_ROLE_ADMIN ? refused
+                                                           : admin_home(rq, *organisation);
+}
+
+int certificate_emit(struct bb_request *rq, struct bb_tx *tx,
+                     const struct certificate_issued *issued)
+{
+    struct bb_audience audience = {.size = sizeof(audience), .organisation = issued->organisation};
+    json_t *payload = json_pack(
+        "{s:s, s:I, s:o, s:s, s:s, s:I, s:I}", "certificateTransactionUID", issued->uid,
+        "organizationId", (json_int_t)issued->organisation, "groupId",
+        issued->group ? json_integer(issued->group) : json_null(), "certificate_issuance_start",
+        issued->start, "certificate_issuance_end", issued->end, "issued_watthour",
+        (json_int_t)issued->wh, "entries", (json_int_t)issued->entries);
+
+    return payload ? bb_emit(rq, tx, "certificate.issued", payload, &audience) : -1;
+}
+
 static int64_t *ids_of(struct bb_request *rq, const struct bb_rows *rows, size_t count)
 {
     int64_t *ids = bb_alloc(rq, (count + 1) * sizeof(*ids));

@@ -233,7 +233,10 @@ const char *device_attributes_text(struct bb_request *rq, const char *text);
 /* Checks the size of attributes after a change. Returns 0, or the status of the response sent. */
 int device_attributes_check(struct bb_request *rq, const char *attributes);
 
-/* scope.c: return 0, or the status of the response sent. `asked` is organizationId, or 0. */
+/*
+ * The organizations in which a caller acts: an Admin in all, others in the organizations of their
+ * account. Return 0, or the status of the response sent. `asked` is organizationId, or 0.
+ */
 int device_scope(struct bb_request *rq, int64_t asked, struct device_scope *scope);
 int device_home(struct bb_request *rq, int64_t asked, int64_t *organisation);
 
@@ -253,7 +256,8 @@ int device_find_facts(struct bb_request *rq, const char *key, int64_t asked,
 int device_find_site(struct bb_request *rq, const char *site, int64_t asked,
                      struct device_record *record);
 
-/* event.c: return 0, or -1: `return bb_failed(rq)`. */
+/* Raise device.registered, device.updated and device.deleted. Return 0, or -1: `return
+ * bb_failed(rq)`. */
 int device_emit_registered(struct bb_request *rq, struct bb_tx *tx,
                            const struct device_record *record);
 int device_emit_updated(struct bb_request *rq, struct bb_tx *tx, const struct device_record *record,

@@ -4,6 +4,93 @@
 
 #include "modules/device/record/device.h"
 
+int device_scope(struct bb_request *rq, int64_t asked, struct device_scope *scope)
+{
+    const struct bb_principal *who = rq->principal;
+    int64_t organisation;
+    int refused = bb_organisation(rq, asked, &organisation);
+
+    if (refused)
+        return refused;
+    *scope = (struct device_scope){
+        .all = who->role == BB_ROLE_ADMIN && !organisation,
+        .organisations = who->organisations,
+        .count = who->organisation_count,
+    };
+    if (!organisation)
+        return 0;
+    int64_t *only = bb_alloc(rq, sizeof(*only));
+
+    *only = organisation;
+    scope->organisations = only;
+    scope->count = 1;
+    return 0;
+}
+
+int device_home(struct bb_request *rq, int64_t asked, int64_t *organisation)
+{
+    const struct bb_principal *who = rq->principal;
+    int refused = bb_organisation(rq, asked, organisation);
+
+    if (refused || *organisation)
+        return refused;
+    *organisation = who->organisation;
+    if (who->role == BB_ROLE_API_USER && who->organisation_count > 1)
+        return bb_invalid(rq, "organizationId", "is required: you act for several organizations");
+    if (!*organisation && who->organisation_count == 1)
+        *organisation = who->organisations[0];
+    return *organisation ? 0 : bb_fail(rq, 403, "Your account belongs to no organization");
+}
+
+/* The part that the payloads have in common. The caller owns it; NULL: out of memory. */
+static json_t *descriptor(const struct device_record *record)
+{
+    return json_pack("{s:I, s:s, s:s?, s:s?, s:s?, s:I}", "id", (json_int_t)record->id, "uuid",
+                     record->uuid, "externalId", record->text[DEVICE_EXTERNAL_ID], "siteName",
+                     record->text[DEVICE_SITE_NAME], "serialNumber",
+                     record->text[DEVICE_SERIAL_NUMBER], "organizationId",
+                     (json_int_t)record->organisation);
+}
+
+static int emit(struct bb_request *rq, struct bb_tx *tx, const char *name,
+                const struct device_record *record, json_t *payload)
+{
+    struct bb_audience audience = {.size = sizeof(audience), .organisation = record->organisation};
+
+    return bb_emit(rq, tx, name, payload, &audience);
+}
+
+int device_emit_registered(struct bb_request *rq, struct bb_tx *tx,
+                           const struct device_record *record)
+{
+    return emit(rq, tx, "device.registered", record,
+                json_pack("{s:o}", "device", descriptor(record)));
+}
+
+/* `changed` has the names of the fields that were sent. */
+int device_emit_updated(struct bb_request *rq, struct bb_tx *tx, const struct device_record *record,
+                        const struct device_values *values, bool documents)
+{
+    json_t *changed = json_array();
+
+    for (enum device_field field = 0; field < DEVICE_FIELDS; field++)
+        if (values->text[field] || values->cleared[field])
+            json_array_append_new(changed, json_string(device_field_name(field)));
+    if (values->attributes || values->null_attributes || values->clear_attributes)
+        json_array_append_new(changed, json_string("attributes"));
+    if (values->status)
+        json_array_append_new(changed, json_string("status"));
+    if (documents)
+        json_array_append_new(changed, json_string("documents"));
+    return emit(rq, tx, "device.updated", record,
+                json_pack("{s:o, s:o}", "device", descriptor(record), "changed", changed));
+}
+
+int device_emit_deleted(struct bb_request *rq, struct bb_tx *tx, const struct device_record *record)
+{
+    return emit(rq, tx, "device.deleted", record, json_pack("{s:o}", "device", descriptor(record)));
+}
+
 int device_failed(struct bb_request *rq)
 {
     if (!strcmp(bb_constraint(rq), "device_external_key"))

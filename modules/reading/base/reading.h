@@ -196,7 +196,7 @@ size_t reading_deltas(const struct reading_submission *submission);
 int reading_add_many(struct bb_request *rq, struct bb_tx *tx,
                      struct reading_submission *const *list, size_t count, int64_t now);
 
-/* event.c: raises reading.accepted for items of one type. Returns 0, or -1: `bb_failed(rq)`. */
+/* Raises reading.accepted for items of one type. Returns 0, or -1: `bb_failed(rq)`. */
 int reading_emit(struct bb_request *rq, struct bb_tx *tx, const struct bb_device *device,
                  const struct reading_item *items, size_t count);
 
