@@ -4,11 +4,30 @@
 #include <string.h>
 
 #include "core/api/api.h"
+#include "core/engine/engine.h"
 #include "core/http/http_txn.h"
 #include "core/request/module_error.h"
 #include "core/request/reply.h"
 
 enum { STATUS_LEAST = 200, ERROR_LEAST = 400 };
+
+/* Written in place if it is small, else by a pool thread. Takes the JSON. */
+static int write_json(struct core_request *rq, int status, json_t *json)
+{
+    size_t bytes = json && rq->kind == REQUEST_HTTP ? reply_large_memory(json) : 0;
+    struct quota_charge charge = {0};
+
+    if (!bytes)
+        return reply_json(rq, status, json);
+    int answer = response_take_json(http_txn_of(&rq->pub), bytes, &charge);
+
+    if (answer)
+        json_decref(json);
+    else
+        answer = reply_json_aside(rq, status, json);
+    quota_release_all(rq->loop->engine->quotas[QUOTA_ANSWERS], &charge);
+    return answer;
+}
 
 int api_reply(struct bb_request *rq, int status, json_t *json)
 {
@@ -30,7 +49,7 @@ int api_reply(struct bb_request *rq, int status, json_t *json)
         request_fail(core, FAILED_MEMORY);
         return reply_failed(core);
     }
-    return reply_json_aside(core, status, reply_with_warnings(core, status, json));
+    return write_json(core, status, reply_with_warnings(core, status, json));
 }
 
 int api_reply_bytes(struct bb_request *rq, int status, const char *type, const void *bytes,

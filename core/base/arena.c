@@ -170,6 +170,22 @@ int arena_defer(struct arena *arena, void (*run)(void *), void *arg)
     return 0;
 }
 
+void arena_undo(struct arena *arena, void (*run)(void *))
+{
+    struct undo **at = &arena->undos;
+
+    while (*at) {
+        struct undo *undo = *at;
+
+        if (undo->run != run) {
+            at = &undo->next;
+            continue;
+        }
+        *at = undo->next;
+        run(undo->arg);
+    }
+}
+
 char *arena_text(struct arena *arena, const char *text, size_t length)
 {
     char *copy = length < SIZE_MAX ? take(arena, length + 1) : NULL;

@@ -31,6 +31,9 @@ void *arena_alloc(struct arena *arena, size_t size);
  */
 int arena_defer(struct arena *arena, void (*undo)(void *), void *arg);
 
+/* Makes the deferred calls of this function now, the newest first. */
+void arena_undo(struct arena *arena, void (*run)(void *));
+
 /* Copies `length` bytes and adds a NUL. Returns NULL if memory ran out. */
 char *arena_text(struct arena *arena, const char *text, size_t length);
 

@@ -93,18 +93,33 @@ static void drop_type(struct response *response)
     }
 }
 
+static enum quota_result take_answer(struct http_txn *txn, size_t bytes,
+                                     struct quota_charge *charge)
+{
+    struct quota_limits bounds = {SIZE_MAX, SIZE_MAX};
+
+    if (may_refuse(txn))
+        bounds = bounds_of(txn, QUOTA_ANSWERS);
+    return quota_take(txn->rq.loop->engine->quotas[QUOTA_ANSWERS], charge, &txn->rq.owner, bytes,
+                      &bounds);
+}
+
+int response_take_json(struct http_txn *txn, size_t bytes, struct quota_charge *charge)
+{
+    enum quota_result taken = take_answer(txn, bytes, charge);
+
+    if (taken != QUOTA_OWN_FULL && taken != QUOTA_ALL_FULL)
+        return 0;
+    return refuse(&txn->rq, taken, QUOTA_ANSWERS);
+}
+
 void response_take_budget(struct http_txn *txn)
 {
     struct response *response = &txn->rq.response;
-    struct quota_limits bounds = {SIZE_MAX, SIZE_MAX};
 
     if (!response->body || response->length < BODY_LARGE || txn->response_counted.bytes)
         return;
-    if (may_refuse(txn))
-        bounds = bounds_of(txn, QUOTA_ANSWERS);
-    enum quota_result taken =
-        quota_take(txn->rq.loop->engine->quotas[QUOTA_ANSWERS], &txn->response_counted,
-                   &txn->rq.owner, response->length, &bounds);
+    enum quota_result taken = take_answer(txn, response->length, &txn->response_counted);
 
     if (taken == QUOTA_OWN_FULL || taken == QUOTA_ALL_FULL) {
         drop_type(response);

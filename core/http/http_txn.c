@@ -11,6 +11,7 @@
 #include "core/http/stream.h"
 #include "core/http/upload.h"
 #include "core/loop/fiber.h"
+#include "core/postgres/pg.h"
 #include "core/request/module_error.h"
 #include "core/request/pool.h"
 #include "core/request/reply.h"
@@ -202,6 +203,8 @@ static bool is_hasty(const struct http_txn *txn)
 /* Sends the answer, a 429 after its delay. */
 static enum MHD_Result answer(struct http_txn *txn)
 {
+    if (!txn->stream) /* a client may take long to read the answer, and its handler has ended */
+        pg_kept_release(txn->rq.arena);
     response_take_budget(txn);
     if (is_hasty(txn)) {
         connection_stage(txn->connection, STAGE_HANDLER, 0);

@@ -171,6 +171,9 @@ struct pg_kept *pg_kept_new(struct arena *arena);
 /* Takes the result of the statement; NULL if it has none. */
 struct bb_rows *pg_keep(struct pg_kept *kept, struct pg_op *op);
 
+/* Frees all rows that the arena has kept. */
+void pg_kept_release(struct arena *arena);
+
 /*
  * Checks out a connection of the tx pool for the request; waits for one if necessary. NULL with the
  * failure set. pg_tx_end() returns the connection; if a statement is in progress then, it is

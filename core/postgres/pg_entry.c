@@ -140,6 +140,11 @@ struct pg_kept *pg_kept_new(struct arena *arena)
     return kept && !arena_defer(arena, kept_drop, kept) ? kept : NULL;
 }
 
+void pg_kept_release(struct arena *arena)
+{
+    arena_undo(arena, kept_drop);
+}
+
 struct bb_rows *pg_keep(struct pg_kept *kept, struct pg_op *op)
 {
     if (!pg_op_answered(op))
@@ -179,10 +184,21 @@ void pg_entry_abandon(struct pg_entry *entry)
         pg_entry_free(entry);
 }
 
+/*
+ * Whether the request still has to read the rows of a long statement. Until then no other one of
+ * its owner runs: PostgreSQL can send large results faster than handlers turn them into answers.
+ */
+static bool has_unread_rows(const struct pg_entry *entry)
+{
+    return entry->rq && !entry->failure.kind && !entry->large && entry->pool &&
+           entry->pool->kind == PG_LONG;
+}
+
 void pg_entry_done(struct pg_entry *entry)
 {
     entry->done = true;
-    pg_entry_leave(entry);
+    if (!has_unread_rows(entry))
+        pg_entry_leave(entry);
     if (!entry->rq) {
         pg_entry_free(entry);
         return;

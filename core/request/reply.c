@@ -14,7 +14,9 @@
 #include "core/request/pool.h"
 
 enum {
-    EACH = 8,         /* approximate number of bytes of a value in addition to its text */
+    EACH = 8,         /* approximate number of bytes of a value's text, without a string */
+    NODE = 240,       /* the same for its memory with the column that it was made from: measured for
+                       * arrays of objects with jansson 2.14 and libpq 15 */
     LARGE = 64 * 1024 /* larger answers are written by a pool thread */
 };
 
@@ -113,37 +115,37 @@ int reply_json(struct core_request *rq, int status, json_t *json)
     return reply_written(rq, status, &written);
 }
 
-/* Whether a value is longer than *left, approximately; stops as soon as that is known. */
-static bool is_longer(json_t *json, size_t *left)
+/* The number of values in the JSON and the bytes of their strings. */
+struct json_size {
+    size_t values, strings;
+};
+
+static void measure(json_t *json, struct json_size *size)
 {
-    size_t own = EACH + (json_is_string(json) ? json_string_length(json) : 0), index;
+    size_t index;
     const char *key;
     json_t *value;
 
-    if (own > *left)
-        return true;
-    *left -= own;
-    json_array_foreach(json, index, value)
-    {
-        if (is_longer(value, left))
-            return true;
-    }
-    json_object_foreach(json, key, value)
-    {
-        if (is_longer(value, left))
-            return true;
-    }
-    return false;
+    size->values++;
+    size->strings += json_is_string(json) ? json_string_length(json) : 0;
+    json_array_foreach(json, index, value) measure(value, size);
+    json_object_foreach(json, key, value) measure(value, size);
+}
+
+size_t reply_large_memory(json_t *json)
+{
+    struct json_size size = {0};
+
+    measure(json, &size);
+    return EACH * size.values + size.strings > LARGE ? NODE * size.values + size.strings : 0;
 }
 
 int reply_json_aside(struct core_request *rq, int status, json_t *json)
 {
     struct written written = {.json = json};
-    size_t left = LARGE;
 
-    if (!json || !is_longer(json, &left) || pool_run(rq, write_json, &written))
-        return reply_json(rq, status, json);
-    return reply_written(rq, status, &written);
+    return pool_run(rq, write_json, &written) ? reply_json(rq, status, json)
+                                              : reply_written(rq, status, &written);
 }
 
 static bool header_fit(const char *name, const char *value)

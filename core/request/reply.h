@@ -22,9 +22,11 @@ const char *reply_reason(int status);
 
 /* See request.h of the public headers. These functions return the status. */
 int reply_json(struct core_request *rq, int status, json_t *json);
+/* The approximate memory of JSON whose text is large, in bytes; 0: its text is small. */
+size_t reply_large_memory(json_t *json);
 /*
- * Like reply_json() on a fiber; parks the fiber while a pool thread of the host writes a large
- * answer: 60 MB take half a second, during which the loop could not serve others.
+ * Like reply_json() on a fiber; parks the fiber while a pool thread of the host writes the answer:
+ * 60 MB take half a second, during which the loop could not serve others.
  */
 int reply_json_aside(struct core_request *rq, int status, json_t *json);
 /*

@@ -15,7 +15,7 @@ enum {
     READERS = 64,
     WEBHOOKS_MADE = 500,
     ACCOUNTS = 8,
-    MOST_KIB = 256 * 1024,
+    MOST_KIB = 256 * 1024, /* max_answers, and as much for what is not counted */
     RECEIVE_BYTES = 4096,
     ANSWERED_MS = 60000
 };
@@ -94,6 +94,7 @@ static void open_all(void)
     host = host_start(&(struct host_spec){.name = "readers",
                                           .database = database_make(the_postgres, "readers"),
                                           .modules = MODULES,
+                                          .http = "  max_answers: 134217728\n",
                                           .plain = true});
     db = database_connect(the_postgres, "readers");
     struct person *admin = admin_of(host), *owner = person_make(host, admin, "olga", NULL);

@@ -78,6 +78,28 @@ START_TEST(undos_run_last_first)
 }
 END_TEST
 
+static void note_loudly(void *arg)
+{
+    note(arg);
+    note("!");
+}
+
+START_TEST(undos_of_one_function_can_run_early)
+{
+    struct arena *own = arena_new();
+
+    order[0] = '\0';
+    ck_assert_int_eq(arena_defer(own, note_loudly, "a"), 0);
+    ck_assert_int_eq(arena_defer(own, note, "b"), 0);
+    ck_assert_int_eq(arena_defer(own, note_loudly, "c"), 0);
+    arena_undo(own, note_loudly);
+    ck_assert_str_eq(order, "c!a!");
+    arena_undo(own, note_loudly);
+    arena_free(own);
+    ck_assert_str_eq(order, "c!a!b");
+}
+END_TEST
+
 Suite *arena_suite(void)
 {
     Suite *suite = suite_create("arena");
@@ -89,6 +111,7 @@ Suite *arena_suite(void)
     tcase_add_test(all, texts_are_copied_with_their_length);
     tcase_add_test(all, formats_of_any_length_fit);
     tcase_add_test(all, undos_run_last_first);
+    tcase_add_test(all, undos_of_one_function_can_run_early);
     suite_add_tcase(suite, all);
     return suite;
 }
