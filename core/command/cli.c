@@ -104,36 +104,21 @@ int cmd_help(const struct cli *cli)
     return CLI_DONE;
 }
 
-/* Prints the problems; returns the generation, or NULL if there are any. Takes both. */
-static struct generation *flawless(struct generation *g, struct setting_problems *problems,
-                                   bool warnings)
-{
-    if (warnings)
-        setting_problems_print(problems, stderr);
-    else
-        setting_errors_print(problems, stderr);
-    if (g && problems->count) {
-        generation_destroy(g);
-        g = NULL;
-    }
-    setting_problems_free(problems);
-    return g;
-}
-
 struct generation *cli_generation(const struct cli *cli, bool warnings)
 {
     struct setting_problems problems = {0};
     struct generation *g = generation_check(cli->conf, 1, &problems);
 
-    return flawless(g, &problems, warnings);
-}
-
-struct generation *cli_validated(const struct cli *cli)
-{
-    struct setting_problems problems = {0};
-    struct generation *g = generation_check(cli->conf, 0, &problems);
-
-    return flawless(g, &problems, true);
+    if (warnings)
+        setting_problems_print(&problems, stderr);
+    else
+        setting_errors_print(&problems, stderr);
+    if (g && problems.count) {
+        generation_destroy(g);
+        g = NULL;
+    }
+    setting_problems_free(&problems);
+    return g;
 }
 
 bool cli_lacks(const struct generation *g)

@@ -73,9 +73,6 @@ enum { CLI_SANDBOX_MS = 30000 };
  */
 struct generation *cli_generation(const struct cli *cli, bool warnings);
 
-/* Like cli_generation() with warnings, in the child process of `check`. */
-struct generation *cli_validated(const struct cli *cli);
-
 /* Prints settings that the modules require and that are missing; returns whether there are any. */
 bool cli_lacks(const struct generation *generation);
 

@@ -49,7 +49,7 @@ static void report(const struct cli *cli, const struct generation *g, FILE *out)
 static int judge(FILE *out, void *arg)
 {
     const struct cli *cli = arg;
-    struct generation *g = cli_validated(cli);
+    struct generation *g = cli_generation(cli, true);
 
     if (!g || cli_lacks(g))
         return CLI_FAILED;

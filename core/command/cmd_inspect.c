@@ -39,21 +39,6 @@ static int write_descriptor(FILE *out, void *arg)
     return json && !json_dumpf(json, out, JSON_COMPACT) ? CLI_DONE : CLI_FAILED;
 }
 
-static int print(json_t *json, bool as_json)
-{
-    if (as_json) {
-        json_dumpf(json, stdout, JSON_INDENT(2));
-        putchar('\n');
-        return CLI_DONE;
-    }
-    if (inspect_sanitize(json)) {
-        fputs("busbar: inspect: out of memory\n", stderr);
-        return CLI_FAILED;
-    }
-    inspect_print(json, stdout);
-    return CLI_DONE;
-}
-
 /* dlopen() would look for a name without a slash in the directories of libraries. */
 static const char *with_slash(const char *path, char *place, size_t size)
 {
@@ -88,10 +73,15 @@ int cmd_inspect(const struct cli *cli)
     }
     json_t *json = status ? NULL : json_loadb(output.bytes, output.length, 0, NULL);
 
-    if (json)
-        status = print(json, as_json);
-    else if (!status)
+    if (!status && (!json || (!as_json && inspect_sanitize(json)))) {
+        fprintf(stderr, "busbar: inspect: %s: finds no memory\n", path);
         status = CLI_FAILED;
+    } else if (!status && as_json) {
+        json_dumpf(json, stdout, JSON_INDENT(2));
+        putchar('\n');
+    } else if (!status) {
+        inspect_print(json, stdout);
+    }
     json_decref(json);
     free(output.bytes);
     return status;
@@ -109,6 +99,7 @@ int cmd_modcheck(const struct cli *cli)
     own[length > 0 ? length : 0] = '\0';
     if (!setenv("BUSBAR_PROGRAM", own, 1)) {
         cli->argv[-1] = (char *)(uintptr_t)script; /* the place of the command's own name */
+        cli->argv[cli->argc] = NULL;
         execv(script, cli->argv - 1);
     }
     fprintf(stderr, "busbar: modcheck: %s: %s\n", script, strerror(errno));

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/base/log.h"
+#include "core/module/module_file.h"
 #include "core/recovery/lifecycle_call.h"
 #include "core/recovery/mapped_files.h"
 
@@ -70,76 +71,51 @@ static const char *link_error(const char *path)
  */
 static void *open_in_place(struct arena *arena, const char *path, char *why, size_t why_size)
 {
-    struct module_file file;
-    bool seen = !module_build_look(path, &file);
-    void *dl = seen ? module_build_find(&file) : NULL;
+    struct module_file file = module_file_look(path);
 
-    if (dl)
-        return dl;
-    if (seen && module_build_overwritten(&file)) {
+    if (file.dl)
+        return file.dl;
+    if (file.overwritten) {
         snprintf(why, why_size,
                  "was written over while its code is in use: put a new file in its "
                  "place by rename, and restart the host");
         return NULL;
     }
-    dl = open_anew(arena, path);
-    if (dl && seen)
-        module_build_note(path, &file, dl);
-    if (!dl)
+    void *dl = open_anew(arena, path);
+
+    if (!dl) {
         snprintf(why, why_size, "cannot be loaded: %s", link_error(path));
-    else
-        log_line(BB_WARN,
-                 "a module is loaded from its file, not from a copy: replace the file by "
-                 "rename only, never by writing into it",
-                 "file", path, NULL);
+        return NULL;
+    }
+    module_file_note(&file, path, dl);
+    log_line(BB_WARN,
+             "a module is loaded from its file, not from a copy: replace the file by "
+             "rename only, never by writing into it",
+             "file", path, NULL);
     return dl;
-}
-
-/* *kept: the code owns the descriptor, which stays open. */
-static void *open_copy(int fd, bool *kept)
-{
-    char path[MODULE_PRIVATE_PATH];
-    struct module_file file;
-
-    module_private_path(fd, path);
-    bool seen = !module_build_look(path, &file);
-    void *dl = seen ? module_build_find(&file) : NULL;
-
-    if (dl)
-        return dl;
-    dl = dlopen(path, OPEN_FLAGS);
-    *kept = dl != NULL;
-    if (dl && seen)
-        module_build_note(path, &file, dl);
-    return dl;
-}
-
-/* Whether code was loaded from this file itself, which must then be used again. */
-static bool is_in_use(const char *path)
-{
-    struct module_file file;
-
-    return !module_build_look(path, &file) && module_build_overwritten(&file);
 }
 
 /* NULL with the reason in `why`, for instance that the file was truncated while it was copied. */
 static void *open_file(struct arena *arena, const char *path, char *why, size_t why_size)
 {
-    char copy[MODULE_PRIVATE_PATH];
-    int fd = is_in_use(path) ? -1 : module_private_copy(path);
-    bool kept = false;
+    char copy[MODULE_COPY_PATH];
+    /* If code was loaded from this file itself, it must be used again. */
+    int fd = module_file_look(path).overwritten ? -1 : module_file_copy(path, copy);
 
     if (fd < 0)
         return open_in_place(arena, path, why, why_size);
-    module_private_path(fd, copy);
     if (module_file_check(copy, why, why_size)) {
         close(fd);
         return NULL;
     }
-    void *dl = open_copy(fd, &kept);
+    struct module_file file = module_file_look(copy);
+    void *dl = file.dl ? file.dl : dlopen(copy, OPEN_FLAGS);
 
-    if (!kept)
-        close(fd);
+    if (dl && !file.dl) { /* the code owns the descriptor now */
+        module_file_note(&file, copy, dl);
+        return dl;
+    }
+    close(fd);
     return dl ? dl : open_in_place(arena, path, why, why_size);
 }
 

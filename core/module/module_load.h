@@ -9,8 +9,6 @@
 #ifndef CORE_MODULE_LOAD_H
 #define CORE_MODULE_LOAD_H
 
-#include <sys/types.h>
-
 #include <busbar/host.h>
 
 #include "core/base/arena.h"
@@ -62,44 +60,6 @@ int module_load(struct core_module *module, struct arena *arena, const char *pat
 
 /* Makes its handle point to it. */
 void module_set_handle(struct core_module *module);
-
-/* module_build.c; one thread at a time. */
-#define MODULE_DIGEST_SIZE 32
-
-struct module_file {
-    dev_t device;
-    ino_t inode;
-    unsigned char digest[MODULE_DIGEST_SIZE];
-};
-
-/*
- * module_private.c: creates a sealed copy of the file in memory, as a descriptor; -1 with errno.
- * The dynamic linker gets the path of the descriptor.
- */
-#define MODULE_PRIVATE_PATH 64
-int module_private_copy(const char *path);
-void module_private_path(int fd, char path[MODULE_PRIVATE_PATH]);
-
-/* Describes the current content of the file. Returns 0, or -1: cannot be read, or out of memory. */
-int module_build_look(const char *path, struct module_file *file);
-
-/* Returns the code that was loaded from a file with the same content; NULL: none. */
-void *module_build_find(const struct module_file *file);
-
-/*
- * Whether this file itself was loaded, not a copy, and was written to since. The inode stays the
- * same as long as it is mapped.
- */
-bool module_build_overwritten(const struct module_file *file);
-
-/* Records code that was just loaded from the file. */
-void module_build_note(const char *path, const struct module_file *file, void *dl);
-
-/*
- * Checks whether the dynamic linker may load this file: returns 0, or -1 with the reason in `why`.
- * A truncated file would end the process with SIGBUS.
- */
-int module_file_check(const char *path, char *why, size_t why_size);
 
 /*
  * Copies the descriptor with all its tables, including nested ones, into rows of the host's size.

@@ -23,7 +23,7 @@
 
 #define MEMORY_MAX ((rlim_t)4 << 30)
 
-enum { OUTPUT_MAX = 64 << 20, PIECE = 65536 };
+enum { OUTPUT_MAX = 64 << 20, PIPE_SIZE = 65536 };
 
 /* In memory that both processes share, because the child may end at any time. */
 struct shared {
@@ -103,10 +103,13 @@ static _Noreturn void run_child(int (*work)(FILE *out, void *arg), void *arg, in
 /* ---- the parent -------------------------------------------------------------------------------
  */
 
+enum { RESULT, NOISE, ENDED, CHILD_FDS };
+
 struct child {
     pid_t pid;
-    int result, noise, ended; /* pipes, and a pidfd; -1: closed */
-    bool late, too_much;
+    int fds[CHILD_FDS]; /* two pipes and a pidfd; -1: closed */
+    size_t length;      /* of the result */
+    bool late;
 };
 
 static int64_t now_ms(void)
@@ -117,32 +120,21 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Reads what is there. Returns the number of bytes, 0 if there are none now; closes it at its end.
- */
-static size_t take(int *fd, char *piece)
+/* Reads each pipe once, so that a child that never stops writing cannot delay the end. */
+static void relay(struct child *child, FILE *result)
 {
-    ssize_t got = *fd < 0 ? -1 : read(*fd, piece, PIECE);
+    static char piece[PIPE_SIZE];
 
-    if (got > 0)
-        return (size_t)got;
-    if (*fd >= 0 && (!got || (errno != EAGAIN && errno != EINTR))) {
-        close(*fd);
-        *fd = -1;
-    }
-    return 0;
-}
+    for (int i = RESULT; i <= NOISE; i++) {
+        ssize_t got = child->fds[i] < 0 ? 0 : read(child->fds[i], piece, sizeof piece);
 
-static void relay(struct child *child, FILE *result, size_t *length)
-{
-    static char piece[PIECE];
-    size_t got;
-
-    while ((got = take(&child->noise, piece)) > 0)
-        fwrite(piece, 1, got, stderr);
-    while (!child->too_much && (got = take(&child->result, piece)) > 0) {
-        fwrite(piece, 1, got, result);
-        *length += got;
-        child->too_much = *length > OUTPUT_MAX;
+        if (got > 0) {
+            fwrite(piece, 1, (size_t)got, i == RESULT ? result : stderr);
+            child->length += i == RESULT ? (size_t)got : 0;
+        } else if (child->fds[i] >= 0 && (!got || (errno != EAGAIN && errno != EINTR))) {
+            close(child->fds[i]);
+            child->fds[i] = -1;
+        }
     }
 }
 
@@ -150,22 +142,21 @@ static void relay(struct child *child, FILE *result, size_t *length)
 static int attend(struct child *child, int limit_ms, FILE *result)
 {
     int64_t until = now_ms() + limit_ms;
-    size_t length = 0;
     int status = 0;
 
     for (bool ended = false; !ended;) {
         int64_t left = until - now_ms();
-        struct pollfd fds[] = {{child->ended, POLLIN, 0},
-                               {child->noise, POLLIN, 0},
-                               {child->too_much ? -1 : child->result, POLLIN, 0}};
+        struct pollfd fds[] = {{child->fds[RESULT], POLLIN, 0},
+                               {child->fds[NOISE], POLLIN, 0},
+                               {child->fds[ENDED], POLLIN, 0}};
 
-        if (left <= 0 || child->too_much) {
-            child->late |= !child->too_much;
+        if (left <= 0 || child->length > OUTPUT_MAX) {
+            child->late |= left <= 0;
             kill(child->pid, SIGKILL);
             left = 1000;
         }
-        ended = poll(fds, 3, (int)left) > 0 && fds[0].revents;
-        relay(child, result, &length);
+        ended = poll(fds, CHILD_FDS, (int)left) > 0 && fds[ENDED].revents;
+        relay(child, result); /* at the end, this is all that the pipes can hold */
     }
     kill(-child->pid, SIGKILL);
     while (waitpid(child->pid, &status, 0) < 0 && errno == EINTR) {
@@ -177,10 +168,10 @@ static void explain(const struct child *child, int status, int limit_ms, char *w
 {
     const char *file = *shared->file ? shared->file : "the child process";
 
-    if (child->late)
-        snprintf(why, why_size, "%s: does not return within %d ms", file, limit_ms);
-    else if (child->too_much)
+    if (child->length > OUTPUT_MAX)
         snprintf(why, why_size, "%s: its tables are larger than %d bytes", file, OUTPUT_MAX);
+    else if (child->late)
+        snprintf(why, why_size, "%s: does not return within %d ms", file, limit_ms);
     else if (WIFSIGNALED(status))
         snprintf(why, why_size,
                  "%s: crashes while it is loaded, or its tables point outside of it (%s)", file,
@@ -193,31 +184,26 @@ static void explain(const struct child *child, int status, int limit_ms, char *w
 /* Starts the child. Returns 0, or -1 with errno. */
 static int start(struct child *child, int (*work)(FILE *out, void *arg), void *arg)
 {
-    int result[2], noise[2];
+    int pipes[2][2] = {{-1, -1}, {-1, -1}};
     pid_t parent = getpid();
 
-    if (pipe2(result, O_CLOEXEC))
-        return -1;
-    if (pipe2(noise, O_CLOEXEC)) {
-        close(result[0]);
-        close(result[1]);
-        return -1;
-    }
     fflush(stdout);
     fflush(stderr);
-    child->pid = fork();
+    if (!pipe2(pipes[RESULT], O_CLOEXEC) && !pipe2(pipes[NOISE], O_CLOEXEC))
+        child->pid = fork();
     if (!child->pid)
-        run_child(work, arg, result[1], noise[1], parent);
-    close(result[1]);
-    close(noise[1]);
-    child->result = result[0];
-    child->noise = noise[0];
+        run_child(work, arg, pipes[RESULT][1], pipes[NOISE][1], parent);
+    for (int i = RESULT; i <= NOISE; i++) {
+        if (pipes[i][1] >= 0)
+            close(pipes[i][1]);
+        child->fds[i] = pipes[i][0];
+    }
     if (child->pid < 0)
         return -1;
     setpgid(child->pid, child->pid);
-    child->ended = (int)syscall(SYS_pidfd_open, child->pid, 0);
-    if (child->ended >= 0 && !fcntl(child->result, F_SETFL, O_NONBLOCK) &&
-        !fcntl(child->noise, F_SETFL, O_NONBLOCK))
+    child->fds[ENDED] = (int)syscall(SYS_pidfd_open, child->pid, 0);
+    if (child->fds[ENDED] >= 0 && !fcntl(child->fds[RESULT], F_SETFL, O_NONBLOCK) &&
+        !fcntl(child->fds[NOISE], F_SETFL, O_NONBLOCK))
         return 0;
     kill(child->pid, SIGKILL);
     waitpid(child->pid, NULL, 0);
@@ -227,18 +213,20 @@ static int start(struct child *child, int (*work)(FILE *out, void *arg), void *a
 int sandbox_run(int (*work)(FILE *out, void *arg), void *arg, int limit_ms,
                 struct sandbox_output *output, char *why, size_t why_size)
 {
-    struct child child = {-1, -1, -1, -1, false, false};
+    struct child child = {-1, {-1, -1, -1}, 0, false};
     FILE *result = open_memstream(&output->bytes, &output->length);
     void *memory =
         mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    int returned = -1, status;
+    int returned = -1;
 
     shared = memory == MAP_FAILED ? NULL : memory;
     if (!shared || !result || start(&child, work, arg)) {
         snprintf(why, why_size, "no child process can be started: %s", strerror(errno));
     } else {
-        status = attend(&child, limit_ms, result);
-        returned = shared->done && !child.late && !child.too_much ? shared->status : -1;
+        int status = attend(&child, limit_ms, result);
+
+        if (shared->done && !child.late && child.length <= OUTPUT_MAX)
+            returned = shared->status;
         if (returned < 0)
             explain(&child, status, limit_ms, why, why_size);
     }
@@ -248,12 +236,9 @@ int sandbox_run(int (*work)(FILE *out, void *arg), void *arg, int limit_ms,
     }
     if (returned < 0 && result)
         free(output->bytes);
-    for (size_t i = 0; i < 3; i++) {
-        int fd = (int[]){child.result, child.noise, child.ended}[i];
-
-        if (fd >= 0)
-            close(fd);
-    }
+    for (int i = RESULT; i < CHILD_FDS; i++)
+        if (child.fds[i] >= 0)
+            close(child.fds[i]);
     if (shared)
         munmap(shared, sizeof *shared);
     shared = NULL;

@@ -78,7 +78,7 @@ static int open_regular(const char *path, struct setting_problems *problems)
     if (fd < 0 || fstat(fd, &about)) {
         setting_problem(problems, "%s: cannot be read: %s", path, strerror(errno));
     } else if (!S_ISREG(about.st_mode)) {
-        setting_problem(problems, "%s: is no regular file", path);
+        setting_problem(problems, "%s: is not a regular file", path);
     } else {
         return fd;
     }

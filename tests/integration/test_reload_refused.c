@@ -140,8 +140,8 @@ static const struct mistake {
     enum { BY_RELOAD, BY_START, BY_CHECK } found; /* the first command that finds it */
 } mistakes[] = {
     {"yaml", break_yaml, ".yaml:", BY_CHECK},
-    {"pipe", make_pipe, ".yaml: is no regular file", BY_CHECK},
-    {"directory", make_directory, ".yaml: is no regular file", BY_CHECK},
+    {"pipe", make_pipe, ".yaml: is not a regular file", BY_CHECK},
+    {"directory", make_directory, ".yaml: is not a regular file", BY_CHECK},
     {"huge", make_huge, ".yaml: is larger than 1048576 bytes", BY_CHECK},
     {"bomb", make_bomb, ".yaml:1: a: anchors (&name) are not taken", BY_CHECK},
     {"value", break_value, "wave.greting: ", BY_CHECK},

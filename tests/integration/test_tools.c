@@ -329,7 +329,8 @@ START_TEST(inspect_shows_a_module_that_is_not_loaded)
     ck_assert_str_eq(json_string_value(json_object_get(json, "abi")), "1.0");
     ck_assert_uint_eq(json_array_size(json_object_get(json, "routes")), 2);
     json_decref(json);
-    ck_assert_ptr_nonnull(strstr(output_of(nothing, &status), "is no ELF file, so no module"));
+    ck_assert_ptr_nonnull(
+        strstr(output_of(nothing, &status), "is not an ELF file, so not a module"));
     ck_assert_int_eq(status, 1);
 }
 

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/module/module_file.h"
 #include "core/module/module_load.h"
 #include "suites.h"
 
@@ -90,10 +91,10 @@ START_TEST(files_that_are_no_modules_are_refused)
         const char *bytes, *reason;
     } cases[] = {
         {"", "is empty"},
-        {"hello", "is no ELF file"},
-        {"\177ELF", "is no ELF file"},
+        {"hello", "is not an ELF file"},
+        {"\177ELF", "is not an ELF file"},
         {"/* long enough for a head of an ELF file, but none: it is text, and quite some of it */",
-         "is no ELF file"},
+         "is not an ELF file"},
     };
 
     write_file(file, cases[_i].bytes, strlen(cases[_i].bytes));
@@ -109,7 +110,7 @@ END_TEST
 
 START_TEST(a_directory_is_refused)
 {
-    assert_refused(directory, "is no regular file");
+    assert_refused(directory, "is not a regular file");
 }
 END_TEST
 

@@ -338,7 +338,7 @@ START_TEST(files_that_cannot_be_read_are_told)
     ck_assert_uint_eq(problems.count, 3);
     ck_assert_str_eq(problems.lines[0],
                      "/nonexistent/busbar.yaml: cannot be read: No such file or directory");
-    ck_assert_str_eq(problems.lines[1], "/: is no regular file");
+    ck_assert_str_eq(problems.lines[1], "/: is not a regular file");
     ck_assert_ptr_nonnull(strstr(problems.lines[2], "is larger than 1048576 bytes"));
 }
 END_TEST
@@ -348,9 +348,9 @@ START_TEST(a_pipe_or_a_device_is_refused_at_once)
     ck_assert_int_eq(unlink(conf), 0);
     ck_assert_int_eq(mkfifo(conf, 0600), 0);
     ck_assert_ptr_null(settings_load(arena, conf, &problems));
-    assert_problem(": is no regular file");
+    assert_problem(": is not a regular file");
     ck_assert_ptr_null(settings_load(arena, "/dev/zero", &problems));
-    ck_assert_str_eq(problems.lines[1], "/dev/zero: is no regular file");
+    ck_assert_str_eq(problems.lines[1], "/dev/zero: is not a regular file");
 }
 END_TEST
 
