@@ -58,7 +58,6 @@ all_pages() {
     for page in $(cd "$top" && grep -l '^```sh$' README.md docs/*.md); do
         case $page in
         docs/operating.md) continue ;; # tested by ./test install operating
-        docs/bucket.md) continue ;;    # tested by the suite device_s3_backup
         esac
         case " $start_pages " in
         *" $page "*) ;;

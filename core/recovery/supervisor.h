@@ -3,7 +3,7 @@
  * serves. The supervisor loads no module and reads no configuration. It keeps duplicates of the
  * worker's listening sockets, forwards signals, passes messages on to the service manager, and
  * restarts the worker when it dies: the next worker takes over the sockets, so connections wait
- * meanwhile, and none is refused. See docs/recovery.md for details.
+ * meanwhile, and none is refused. See docs/operating.md for details.
  */
 #ifndef CORE_SUPERVISOR_H
 #define CORE_SUPERVISOR_H

@@ -383,7 +383,7 @@ const struct host_section host_sections[] = {
     {"log", "The log, on standard error or in a file.", BB_TABLE(log_fields)},
     {"idempotency", "Requests that carry an Idempotency-Key.", BB_TABLE(idempotency_fields)},
     {"control", "Reloading and watching a running host.", BB_TABLE(control_fields)},
-    {"host", "What the host does when a module fails: recovery.md.", BB_TABLE(host_fields)},
+    {"host", "What the host does when a module fails: operating.md.", BB_TABLE(host_fields)},
     {"reload", "Exchanging the configuration while serving.", BB_TABLE(reload_fields)},
 };
 

@@ -1,4 +1,4 @@
-/* Runs the commands of docs/bucket.md unchanged: a bucket is copied, emptied and restored. */
+/* Runs the commands of docs/operating.md that copy and restore a bucket, unchanged. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,13 +16,13 @@ static void set_up(void)
 /* Returns the block of commands below a heading of the page. */
 static const char *commands_of(const char *heading)
 {
-    const char *page = file_text(TEST_SOURCES "/../../docs/bucket.md");
-    const char *at = strstr(page, text("\n## %s\n", heading));
-    const char *begin = at ? strstr(at, "\n```sh\n") : NULL;
-    const char *end = begin ? strstr(begin + 7, "```") : NULL;
+    const char *page = file_text(TEST_SOURCES "/../../docs/operating.md");
+    const char *at = strstr(page, text("\n### %s\n", heading));
+    const char *begin = at ? strstr(at, "\n```bash\n") : NULL;
+    const char *end = begin ? strstr(begin + 9, "```") : NULL;
 
     ck_assert_ptr_nonnull(end);
-    return text("%.*s", (int)(end - begin - 7), begin + 7);
+    return text("%.*s", (int)(end - begin - 9), begin + 9);
 }
 
 static void run_commands(const char *heading)
@@ -30,7 +30,7 @@ static void run_commands(const char *heading)
     const char *script = harness_path(text("%s.sh", heading));
 
     file_write(script, commands_of(heading));
-    ck_assert_int_eq(system(text("sh -eu %s >%s.log 2>&1", script, script)), 0);
+    ck_assert_int_eq(system(text("sh -eu '%s' >'%s.log' 2>&1", script, script)), 0);
 }
 
 static void set_variables(const char *backup)
@@ -64,12 +64,12 @@ START_TEST(the_commands_of_the_page_bring_documents_back)
     struct answer *first = ck_status(s3_post(one, "First", upload_noise(1, LENGTH), LENGTH), 201);
 
     set_variables(harness_path("bucket-backup"));
-    run_commands("Backup");
+    run_commands("Copying the bucket");
     struct answer *after = ck_status(s3_post(one, "After", "later", 5), 201);
 
     empty_bucket();
     ck_status(s3_get(one, s3_path(first, 0)), 503);
-    run_commands("Restore");
+    run_commands("Restoring the bucket");
     struct answer *file = ck_status(s3_get(two, s3_path(first, 0)), 200);
 
     ck_assert_uint_eq(file->length, LENGTH);
