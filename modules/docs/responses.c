@@ -221,7 +221,7 @@ static bool is_download(const struct bb_route *route)
            strcmp(route->reply_type, "text/plain") != 0;
 }
 
-/* `warnings` has the parts of a request that the host ignored (docs/errors.md). */
+/* `warnings` has the parts of a request that the host ignored (docs/reference.md). */
 static void add_warnings(struct docs_maker *maker, const struct bb_route *route, json_t *schema)
 {
     static const struct bb_field item[] = {{.name = "item", .type = BB_TEXT}};

@@ -130,9 +130,9 @@ const char *bulk_row(const struct answer *log, size_t index)
 
 void bulk_shown(const struct answer *template)
 {
-    const char *page = file_text(TEST_CONF "/../docs/bulk.md");
+    const char *page = file_text(TEST_CONF "/../docs/reference.md");
 
     for (const char *line = template->body, *end; (end = strstr(line, "\r\n")); line = end + 2)
         ck_assert_msg(strstr(page, text("\n    %.*s\n", (int)(end - line), line)) != NULL,
-                      "docs/bulk.md lacks the line: %.*s", (int)(end - line), line);
+                      "docs/reference.md lacks the line: %.*s", (int)(end - line), line);
 }

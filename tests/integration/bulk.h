@@ -42,7 +42,7 @@ struct answer *bulk_await(const struct person *who, const char *id, const char *
 /* Returns a number in a member of the response, such as "failed" in "progress". */
 int64_t bulk_number(const struct answer *answer, const char *object, const char *key);
 
-/* Fails the test unless docs/bulk.md shows this template, line by line. */
+/* Fails the test unless docs/reference.md shows this template, line by line. */
 void bulk_shown(const struct answer *template);
 
 /* A row of the log as text: "2 b failed amount: must be …; …". */

@@ -300,7 +300,7 @@ static bool is_foreign(const char *target)
 }
 
 /* Checks a response that was sent before an operation was found, or because there is none:
- * docs/errors.md. */
+ * docs/reference.md. */
 static const char *common_problem(const struct reference_answer *answer)
 {
     static const char name[] = "{s:{}, s:{}, s:{}}";
