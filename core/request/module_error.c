@@ -159,7 +159,7 @@ static const char *first_words(const char *text, char out[WORDS])
     for (text += strspn(text, blanks); *text && used + 1 < WORDS; text++) {
         bool blank = strchr(blanks, *text) != NULL;
 
-        if (!blank || out[used - 1] != ' ')
+        if (!blank || (used && out[used - 1] != ' '))
             out[used++] = blank ? ' ' : *text;
     }
     out[used] = '\0';
