@@ -54,7 +54,7 @@ struct request_settings {
     size_t max_body;              /* bytes */
     size_t max_requests, share;   /* maximum in progress; percentage of it for one owner */
     enum request_logged logged;   /* which requests are logged */
-    uint64_t one_in;              /* of requests without a problem, if all are logged */
+    uint64_t sample;              /* of requests without a problem, if all are logged */
 };
 
 struct generation {

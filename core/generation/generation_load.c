@@ -130,12 +130,12 @@ static struct request_settings request_settings_of(const struct settings *settin
 {
     return (struct request_settings){
         .deadline_ms = settings_int(settings, "http", "deadline"),
-        .slow_us = settings_int(settings, "http", "slow") * 1000,
+        .slow_us = settings_int(settings, "http", "slow_request") * 1000,
         .max_body = (size_t)settings_int(settings, "http", "max_body"),
         .max_requests = (size_t)settings_int(settings, "http", "max_requests"),
-        .share = (size_t)settings_int(settings, "http", "share"),
+        .share = (size_t)settings_int(settings, "http", "client_percent"),
         .logged = logged_of(settings),
-        .one_in = (uint64_t)settings_int(settings, "log", "one_in"),
+        .sample = (uint64_t)settings_int(settings, "log", "sample"),
     };
 }
 
@@ -160,7 +160,7 @@ int generation_load(struct generation *g, const char *conf_path, int copy,
     prepare_start(g, problems);
     load_keys(g, problems);
     g->trusted_proxies = load_networks(g, "trusted_proxies", problems);
-    g->inside = load_networks(g, "inside", problems);
+    g->inside = load_networks(g, "metrics_networks", problems);
     load_origins(g, problems);
     check_places(g, problems);
     generation_load_modules(g, problems);

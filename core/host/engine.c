@@ -45,7 +45,7 @@ struct pg_settings engine_pg_settings(const struct engine *engine, const struct 
         .url = engine->database_url,
         .queue = (size_t)number(g, "database", "queue"),
         .gather = (unsigned)number(g, "database", "gather"),
-        .share = (unsigned)number(g, "http", "share"),
+        .share = (unsigned)number(g, "http", "client_percent"),
         .statement_ms = (unsigned)number(g, "database", "statement_timeout"),
         .connect_ms = (unsigned)number(g, "database", "connect_timeout"),
         .resolver = engine->database_resolver,

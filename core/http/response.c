@@ -187,7 +187,7 @@ static bool had_problem(const struct http_txn *txn, enum MHD_RequestTerminationC
            (slow_us && txn->rq.spent.work_us >= slow_us);
 }
 
-/* Whether the request is logged: log.access, log.requests, log.one_in. */
+/* Whether the request is logged: log.access, log.requests, log.sample. */
 static bool is_logged(const struct http_txn *txn, enum MHD_RequestTerminationCode why)
 {
     static _Thread_local uint64_t count; /* of requests without a problem */
@@ -197,7 +197,7 @@ static bool is_logged(const struct http_txn *txn, enum MHD_RequestTerminationCod
         return false;
     if (had_problem(txn, why))
         return true;
-    return settings->logged == LOGGED_ALL && count++ % settings->one_in == 0;
+    return settings->logged == LOGGED_ALL && count++ % settings->sample == 0;
 }
 
 /* Writes one log line per request. The query is omitted because it may contain secrets. */

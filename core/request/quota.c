@@ -45,7 +45,7 @@ size_t quota_part(size_t percent, size_t all)
 
 size_t quota_each(const struct settings *settings, size_t all)
 {
-    size_t percent = settings ? (size_t)settings_int(settings, "http", "share") : PERCENT;
+    size_t percent = settings ? (size_t)settings_int(settings, "http", "client_percent") : PERCENT;
 
     return quota_part(percent, all);
 }
@@ -67,7 +67,7 @@ struct quota_limits quota_bounds(const struct settings *settings, enum quota quo
     size_t all = (size_t)settings_int(settings, "http", names[quota]), percent = 0;
 
     if (quota == QUOTA_ANONYMOUS)
-        return quota_anonymous(all, (size_t)settings_int(settings, "http", "share"));
+        return quota_anonymous(all, (size_t)settings_int(settings, "http", "client_percent"));
     if (quota == QUOTA_BODIES || quota == QUOTA_ANSWERS)
         percent = (size_t)settings_int(settings, "http", "bodies_per_account");
     return (struct quota_limits){

@@ -1,9 +1,9 @@
 /*
  * Quotas: connections, memory, disk space, threads and the database pools are shared and limited.
  * An account, or without a token an address (with IPv6 a 64-bit network), may use at most
- * `http.share` percent of each: requests beyond that are answered 429, requests beyond the total
- * 503. This file determines the owner of a request, and counts refusals. Work of the host itself
- * (jobs, workers, commands, hooks after a commit) is never refused.
+ * `http.client_percent` percent of each: requests beyond that are answered 429, requests beyond the
+ * total 503. This file determines the owner of a request, and counts refusals. Work of the host
+ * itself (jobs, workers, commands, hooks after a commit) is never refused.
  */
 #ifndef CORE_QUOTA_H
 #define CORE_QUOTA_H

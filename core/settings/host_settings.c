@@ -78,7 +78,7 @@ static const struct bb_field http_fields[] = {
      .max = 1099511627776,
      .fallback = "4294967296",
      .help = "Bytes on the disk of all uploads that have not ended; more are answered 503."},
-    {.name = "share",
+    {.name = "client_percent",
      .type = BB_INT,
      .min = 1,
      .max = 100,
@@ -89,7 +89,8 @@ static const struct bb_field http_fields[] = {
      .type = BB_INT,
      .max = 100,
      .fallback = "0",
-     .help = "The same percentage for max_bodies and max_answers alone; 0: that of share."},
+     .help =
+         "The same percentage for max_bodies and max_answers alone; 0: that of client_percent."},
     {.name = "max_connections",
      .type = BB_INT,
      .flags = BB_RESTART,
@@ -116,7 +117,8 @@ static const struct bb_field http_fields[] = {
      .max = 1000000,
      .fallback = "0",
      .help = "Connections of one address (of IPv6: one network of 64 bits) at a time, more are "
-             "closed at once; 0: http.share of max_connections. Trusted proxies have no limit."},
+             "closed at once; 0: http.client_percent of max_connections. Trusted proxies have no "
+             "limit."},
     {.name = "header_timeout",
      .type = BB_INT,
      .flags = BB_SECONDS,
@@ -152,7 +154,7 @@ static const struct bb_field http_fields[] = {
      .fallback = "[]",
      .help = "Networks whose X-Forwarded-For is believed.",
      .example = "[127.0.0.1, 10.0.0.0/8]"},
-    {.name = "inside",
+    {.name = "metrics_networks",
      .type = BB_LIST,
      .max = 256,
      .fields = BB_TABLE(text_item),
@@ -160,7 +162,7 @@ static const struct bb_field http_fields[] = {
      .help = "Networks whose clients need no token for /metrics. Not a proxy's that the world "
              "comes through, unless it is trusted.",
      .example = "[127.0.0.1, 10.1.0.0/16]"},
-    {.name = "slow",
+    {.name = "slow_request",
      .type = BB_INT,
      .flags = BB_MILLISECONDS,
      .max = 600000,
@@ -308,8 +310,8 @@ static const struct bb_field log_fields[] = {
      .choices = requests,
      .fallback = "all",
      .help = "Which requests get a line: all; problems, that is those that took as long as "
-             "http.slow, were answered 400 or more, or were cut off; none."},
-    {.name = "one_in",
+             "http.slow_request, were answered 400 or more, or were cut off; none."},
+    {.name = "sample",
      .type = BB_INT,
      .min = 1,
      .max = 1000000,

@@ -40,7 +40,7 @@ enum bb_route_flags {
     BB_NO_BODY = 2,      /* no field is required: an empty body is valid, with any content type */
     BB_FORM_TOO = 4,     /* the body may also be application/x-www-form-urlencoded */
     BB_OAUTH_ERRORS = 8, /* error bodies also have `error` and `error_description` of RFC 6749 */
-    BB_INSIDE = 16,      /* clients of http.inside need no token and no role */
+    BB_INSIDE = 16,      /* clients of http.metrics_networks need no token and no role */
     BB_KEEP_OTHERS = 32, /* the handler also gets undeclared fields of the body, as sent */
     BB_REPLY_IN_503 = 64 /* a 503 may have the body of `reply` (for the reference) */
 };

@@ -282,10 +282,11 @@ static json_t *description_of(const struct bb_route *route, const json_t *roles,
     else if (route->roles == BB_ANY_ROLE)
         snprintf(who, sizeof(who), "any");
     rest += strspn(rest, " ");
-    return json_sprintf(
-        "%s%s**Required role:** %s%s.%s", rest, *rest ? "\n\n" : "", who,
-        route->flags & BB_INSIDE ? "; clients in the networks of `http.inside` need no token" : "",
-        columns ? columns : "");
+    return json_sprintf("%s%s**Required role:** %s%s.%s", rest, *rest ? "\n\n" : "", who,
+                        route->flags & BB_INSIDE
+                            ? "; clients in the networks of `http.metrics_networks` need no token"
+                            : "",
+                        columns ? columns : "");
 }
 
 static void put_security(struct docs_maker *maker, json_t *operation, const struct bb_route *route)

@@ -45,7 +45,7 @@ START_TEST(modules_that_need_auth_are_left_out_with_it_and_come_back_with_it)
         &(struct host_spec){.name = "needed",
                             .database = database_make(the_postgres, "needed"),
                             .modules = "[auth, chat, health, metrics, webhook]",
-                            .http = "  inside: [127.0.0.1]\n",
+                            .http = "  metrics_networks: [127.0.0.1]\n",
                             .more = text("host:\n  state: \"%s\"\n", harness_path("needed.state")),
                             .environment = rack.environment,
                             .plain = true,

@@ -14,7 +14,7 @@ struct host *poke_start(const struct host_spec *spec)
     struct host_spec on = *spec;
 
     if (!on.http)
-        on.http = "  loops: 1\n  inside: [127.0.0.1]\n";
+        on.http = "  loops: 1\n  metrics_networks: [127.0.0.1]\n";
     if (!on.database)
         on.database = database_make(on.pg ? on.pg : the_postgres, spec->name);
     if (!on.modules)

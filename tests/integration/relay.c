@@ -10,7 +10,7 @@ struct host_spec relay_spec(const char *name, const char *more)
                               .database = database_make(the_postgres, name),
                               .modules = text("[auth, health, metrics, upstream, \"%s\"]",
                                               harness_test_module("module_relay")),
-                              .http = "  inside: [127.0.0.1]\n",
+                              .http = "  metrics_networks: [127.0.0.1]\n",
                               .more = more};
 }
 

@@ -30,7 +30,7 @@ static void set_up(void)
     host = host_start(&(struct host_spec){.name = "access_order",
                                           .database = database,
                                           .modules = "[auth, chat, device, health, metrics]",
-                                          .http = "  inside: [127.0.0.1]\n",
+                                          .http = "  metrics_networks: [127.0.0.1]\n",
                                           .more = files_section(store)});
     admin = admin_of(host);
     user = person_make(host, admin, "access_order", NULL);

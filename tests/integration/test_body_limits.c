@@ -132,11 +132,11 @@ static bool is_kept(void *of)
 
 START_TEST(large_bodies_share_a_bound_and_small_ones_have_none)
 {
-    struct host *tight =
-        host_start(&(struct host_spec){.name = "limits-bodies",
-                                       .database = database_make(the_postgres, "limits_bodies"),
-                                       .modules = "[auth, chat, health, metrics]",
-                                       .http = "  max_bodies: 1048576\n  inside: [127.0.0.1]\n"});
+    struct host *tight = host_start(
+        &(struct host_spec){.name = "limits-bodies",
+                            .database = database_make(the_postgres, "limits_bodies"),
+                            .modules = "[auth, chat, health, metrics]",
+                            .http = "  max_bodies: 1048576\n  metrics_networks: [127.0.0.1]\n"});
     const struct person *person = person_make(tight, admin_of(tight), "tight", NULL);
     const struct person *other = person_make(tight, admin_of(tight), "tight.other", NULL);
     struct wire *first = begin_find(tight, person, 800000);
@@ -158,11 +158,11 @@ START_TEST(large_bodies_share_a_bound_and_small_ones_have_none)
 /* The share is a quarter of the limit, unless a setting changes it. */
 START_TEST(an_account_has_a_part_of_the_bound_and_leaves_the_rest_to_others)
 {
-    struct host *tight =
-        host_start(&(struct host_spec){.name = "limits-parts",
-                                       .database = database_make(the_postgres, "limits_parts"),
-                                       .modules = "[auth, chat, health, metrics]",
-                                       .http = "  max_bodies: 4194304\n  inside: [127.0.0.1]\n"});
+    struct host *tight = host_start(
+        &(struct host_spec){.name = "limits-parts",
+                            .database = database_make(the_postgres, "limits_parts"),
+                            .modules = "[auth, chat, health, metrics]",
+                            .http = "  max_bodies: 4194304\n  metrics_networks: [127.0.0.1]\n"});
     const struct person *greedy = person_make(tight, admin_of(tight), "greedy", NULL);
     const struct person *other = person_make(tight, admin_of(tight), "patient", NULL);
     struct wire *slow = begin_find(tight, greedy, 900000);
@@ -195,7 +195,8 @@ START_TEST(who_has_no_token_has_a_part_by_the_address)
         .name = "limits-addresses",
         .database = database_make(the_postgres, "limits_addresses"),
         .modules = text("[auth, metrics, \"%s\"]", harness_test_module("module_wave1")),
-        .http = "  max_bodies: 10485760\n  bodies_per_account: 10\n  inside: [127.0.0.1]\n"});
+        .http =
+            "  max_bodies: 10485760\n  bodies_per_account: 10\n  metrics_networks: [127.0.0.1]\n"});
     struct wire *slow = begin_shout(tight, "127.0.0.2", 1000000);
 
     ck_assert(wait_until(is_kept, &(struct kept_bytes){tight, 999999}, 5000));
@@ -266,7 +267,7 @@ START_TEST(long_chains_that_are_not_read_shut_nobody_out)
                                        .database = database_make(the_postgres, "limits_answers"),
                                        .modules = "[auth, chat, health, metrics]",
                                        .http = "  max_answers: 1048576\n"
-                                               "  inside: [127.0.0.1]\n"});
+                                               "  metrics_networks: [127.0.0.1]\n"});
     const struct person *admin = admin_of(tight);
     const struct person *greedy = person_make(tight, admin, "unread.greedy", NULL);
     const struct person *other = person_make(tight, admin, "unread.other", NULL);
@@ -330,7 +331,7 @@ START_TEST(large_answers_that_are_not_read_share_a_bound)
                                        .modules = "[auth, device, reading, certificate, metrics]",
                                        .http = "  max_answers: 2097152\n"
                                                "  bodies_per_account: 50\n"
-                                               "  inside: [127.0.0.1]\n"});
+                                               "  metrics_networks: [127.0.0.1]\n"});
     PGconn *db = database_connect(the_postgres, "limits_readings");
     const struct person *admin = admin_of(tight);
     const struct person *greedy = person_make(tight, admin, "large.greedy", NULL);

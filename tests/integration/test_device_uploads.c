@@ -174,12 +174,12 @@ static bool has_none(void *arg)
 
 START_TEST(uploads_share_the_bound_of_large_bodies)
 {
-    struct host *tight =
-        host_start(&(struct host_spec){.name = "device-tight",
-                                       .database = database,
-                                       .modules = "[auth, device, metrics]",
-                                       .http = "  max_bodies: 1048576\n  inside: [127.0.0.1]\n",
-                                       .more = files_section(harness_path("tight"))});
+    struct host *tight = host_start(
+        &(struct host_spec){.name = "device-tight",
+                            .database = database,
+                            .modules = "[auth, device, metrics]",
+                            .http = "  max_bodies: 1048576\n  metrics_networks: [127.0.0.1]\n",
+                            .more = files_section(harness_path("tight"))});
     const struct person *other = person_make(tight, admin_of(tight), "uploads.other", NULL);
     int fd = send_half(tight, "First");
 
@@ -339,7 +339,7 @@ START_TEST(uploads_that_do_not_end_share_a_bound)
         &(struct host_spec){.name = "device-uploads-share",
                             .database = database_make(the_postgres, "device_uploads_share"),
                             .modules = "[auth, device, metrics]",
-                            .http = "  max_uploads: 4194304\n  inside: [127.0.0.1]\n",
+                            .http = "  max_uploads: 4194304\n  metrics_networks: [127.0.0.1]\n",
                             .more = files_section(harness_path("documents-uploads-share"))});
     const struct person *admin = admin_of(tight);
     const struct person *greedy = person_make(tight, admin, "uploads.greedy", NULL);

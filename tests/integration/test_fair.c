@@ -34,14 +34,14 @@ static void set_up(void)
     ck_assert_int_eq(mkfifo(fifo, 0600), 0);
     gate = open(fifo, O_RDWR | O_CLOEXEC);
     ck_assert_int_ge(gate, 0);
-    host = host_start(
-        &(struct host_spec){.name = "fair",
-                            .database = database_make(the_postgres, "fair"),
-                            .modules = text("[auth, chat, health, metrics, \"%s\"]",
-                                            harness_test_module("module_wave1")),
-                            .http = "  loops: 1\n  deadline: 60000\n  inside: [127.0.0.1]\n",
-                            .db = text("  queue: %d\n  statement_timeout: 60000\n", QUEUE),
-                            .more = text("wave:\n  gate: \"%s\"\n", fifo)});
+    host = host_start(&(struct host_spec){
+        .name = "fair",
+        .database = database_make(the_postgres, "fair"),
+        .modules =
+            text("[auth, chat, health, metrics, \"%s\"]", harness_test_module("module_wave1")),
+        .http = "  loops: 1\n  deadline: 60000\n  metrics_networks: [127.0.0.1]\n",
+        .db = text("  queue: %d\n  statement_timeout: 60000\n", QUEUE),
+        .more = text("wave:\n  gate: \"%s\"\n", fifo)});
 }
 
 static void tear_down(void)

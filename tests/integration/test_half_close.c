@@ -80,7 +80,7 @@ static void start(const char *name)
 {
     host = host_start(&(struct host_spec){.name = name,
                                           .database = database_make(the_postgres, name),
-                                          .http = "  inside: [127.0.0.1]\n"});
+                                          .http = "  metrics_networks: [127.0.0.1]\n"});
     admin = admin_of(host);
     struct person *other = person_make(host, admin, "far", NULL);
     char *large = malloc(LARGE + 1);

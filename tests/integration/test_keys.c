@@ -32,7 +32,7 @@ static void start(const char *name, const char *database)
         .pg = pg,
         .database = database_make(pg, name),
         .modules = text("[auth, metrics, \"%s\"]", harness_test_module("module_keys")),
-        .http = "  loops: 1\n  inside: [127.0.0.1]\n  connections_per_address: 1000\n",
+        .http = "  loops: 1\n  metrics_networks: [127.0.0.1]\n  connections_per_address: 1000\n",
         .db = database});
     db = database_connect(pg, name);
 }

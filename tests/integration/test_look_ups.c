@@ -84,7 +84,7 @@ static void start(const char *name)
         .name = name,
         .database = database_make(the_postgres, name),
         .modules = "[auth, chat, device, metrics, webhook]",
-        .http = "  loops: 1\n  inside: [127.0.0.1]\n  connections_per_address: 1000\n",
+        .http = "  loops: 1\n  metrics_networks: [127.0.0.1]\n  connections_per_address: 1000\n",
         .db = "  read_connections: 1\n  write_connections: 1\n"});
     db = database_connect(the_postgres, name);
     changing = database_connect(the_postgres, name);

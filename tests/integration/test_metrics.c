@@ -23,8 +23,10 @@ enum { PLACES = 4, CROWD = 20 };
 static void set_up(void)
 {
     database = database_make(the_postgres, "metrics");
-    host = host_start(&(struct host_spec){
-        .name = "metrics", .database = database, .modules = MODULES, .http = "  slow: 150\n"});
+    host = host_start(&(struct host_spec){.name = "metrics",
+                                          .database = database,
+                                          .modules = MODULES,
+                                          .http = "  slow_request: 150\n"});
     admin = admin_of(host);
     platform = person_make(host, admin, "measured", NULL);
 }
@@ -72,7 +74,7 @@ START_TEST(a_network_may_look_without_a_token_but_not_through_any_proxy)
     struct host_spec spec = {.name = "metrics-inside",
                              .database = database,
                              .modules = MODULES,
-                             .http = "  inside: [127.0.0.1, 10.1.0.0/16]\n"};
+                             .http = "  metrics_networks: [127.0.0.1, 10.1.0.0/16]\n"};
     struct host *open = host_start(&spec);
 
     ck_assert_int_eq(status_from(open, NULL), 200);
@@ -81,7 +83,7 @@ START_TEST(a_network_may_look_without_a_token_but_not_through_any_proxy)
     ck_assert_int_eq(http(open, "GET", "/api/auth/me", NULL, NULL)->status, 401);
     host_stop(open);
     spec.name = "metrics-proxied";
-    spec.http = "  inside: [10.1.0.0/16]\n  trusted_proxies: [127.0.0.1]\n";
+    spec.http = "  metrics_networks: [10.1.0.0/16]\n  trusted_proxies: [127.0.0.1]\n";
     open = host_start(&spec);
     ck_assert_int_eq(status_from(open, "10.1.2.3"), 200);
     ck_assert_int_eq(status_from(open, "10.2.2.3"), 401);
@@ -90,7 +92,7 @@ START_TEST(a_network_may_look_without_a_token_but_not_through_any_proxy)
     ck_assert_int_eq(status_from(open, NULL), 401);
     host_stop(open);
     spec.name = "metrics-proxy-inside";
-    spec.http = "  inside: [127.0.0.1, 10.1.0.0/16]\n  trusted_proxies: [127.0.0.1]\n";
+    spec.http = "  metrics_networks: [127.0.0.1, 10.1.0.0/16]\n  trusted_proxies: [127.0.0.1]\n";
     open = host_start(&spec);
     ck_assert_int_eq(status_from(open, NULL), 200);
     ck_assert_int_eq(status_from(open, "10.1.2.3"), 200);
@@ -111,8 +113,8 @@ START_TEST(connections_that_are_turned_away_are_counted)
         .name = "metrics-few",
         .database = database,
         .modules = MODULES,
-        .http =
-            text("  loops: 1\n  inside: [127.0.0.1]\n  connections_per_address: %d\n", PLACES)});
+        .http = text("  loops: 1\n  metrics_networks: [127.0.0.1]\n  connections_per_address: %d\n",
+                     PLACES)});
     struct wire *wires[CROWD];
 
     for (int i = 0; i < CROWD; i++)

@@ -40,7 +40,7 @@ START_TEST(check_prints_the_settings_in_force)
 
     ck_assert_int_eq(status, 0);
     expect(said, "\n  deadline: 4000  # milliseconds\n");
-    expect(said, "\n  slow: 1000  # milliseconds, default\n");
+    expect(said, "\n  slow_request: 1000  # milliseconds, default\n");
     expect(said, "\ndatabase:\n  url: \"(hidden)\"\n");
     expect(said, "\nsecrets:\n  keys: [\"(hidden)\"]\n");
     expect(said, "\n  session_days: 7  # days, default\n");
@@ -301,7 +301,7 @@ START_TEST(requests_are_logged_as_the_setting_says)
         const char *settings;
         size_t well, refused;
     } cases[] = {{"  requests: all\n", 9, 2},
-                 {"  requests: all\n  one_in: 3\n", 3, 2},
+                 {"  requests: all\n  sample: 3\n", 3, 2},
                  {"  requests: problems\n", 0, 2},
                  {"  requests: none\n", 0, 0},
                  {"  access: false\n", 0, 0}};

@@ -24,7 +24,7 @@ static struct host_spec spec_of(const char *name, struct postgres *pg, const cha
                               .modules = text("[auth, chat, health, metrics, upstream, webhook,"
                                               " \"%s\"]",
                                               harness_test_module("module_relay")),
-                              .http = "  inside: [127.0.0.1]\n",
+                              .http = "  metrics_networks: [127.0.0.1]\n",
                               .more = WEBHOOK_LOCAL RELAY_LOCAL};
 }
 

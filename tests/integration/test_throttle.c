@@ -330,12 +330,12 @@ static int refused_guesses(const struct host *host, const char *email)
  * account. */
 START_TEST(an_account_that_many_addresses_try_has_its_share_of_hashing)
 {
-    struct host *host =
-        host_start(&(struct host_spec){.name = "throttle-target",
-                                       .database = database,
-                                       .redis = "",
-                                       .auth = "  login_failures_per_account: 100\n",
-                                       .http = BEHIND_PROXY "  share: 1\n  deadline: 60000\n"});
+    struct host *host = host_start(
+        &(struct host_spec){.name = "throttle-target",
+                            .database = database,
+                            .redis = "",
+                            .auth = "  login_failures_per_account: 100\n",
+                            .http = BEHIND_PROXY "  client_percent: 1\n  deadline: 60000\n"});
 
     /* The account is made here so that its hash has the default cost, and guesses overlap. */
     struct person *target = person_make(host, admin_of(host), "target", NULL);

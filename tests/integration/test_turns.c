@@ -40,7 +40,7 @@ static void start(const char *name, const char *http)
         .database = database,
         .modules =
             text("[auth, chat, health, metrics, \"%s\"]", harness_test_module("module_busy")),
-        .http = text("  loops: 1\n  deadline: 60000\n  inside: [127.0.0.1]\n%s", http),
+        .http = text("  loops: 1\n  deadline: 60000\n  metrics_networks: [127.0.0.1]\n%s", http),
         .db = "  read_connections: 1\n  write_connections: 1\n  long_connections: 4\n"
               "  statement_timeout: 60000\n"});
     struct person *admin = admin_of(host);

@@ -58,7 +58,7 @@ static void make_generation(void)
                     .max_body = HTTP_STAGE_MAX_BODY,
                     .max_requests = 2048,
                     .share = 25,
-                    .one_in = 1},
+                    .sample = 1},
     };
     http_routes_add(&http_stage_generation);
 }

@@ -147,7 +147,7 @@ START_TEST(large_bodies_share_their_memory)
 {
     struct client *first, *second, *third;
 
-    http_stage_open(BUDGET "  share: 60\n", NULL);
+    http_stage_open(BUDGET "  client_percent: 60\n", NULL);
     first = client_from(CLIENT_STRANGER);
     begin_kept(first, 600000);
     client_expect_read(first);
