@@ -1,9 +1,10 @@
 /*
  * PostgreSQL in a loop.
  *
- * The unit of work is an *entry*: one or more statements that belong together (a query is an entry
- * with one statement, a unit an entry with several). Entries wait in a *pool* of connections and
- * are sent in *batches*: a batch contains all entries that a connection gets in one loop iteration.
+ * The unit of work is a struct pg_request, here called an *entry*: one or more statements that
+ * belong together (a query is an entry with one statement, a unit an entry with several). Entries
+ * wait in a *pool* of connections and are sent in *batches*: a batch contains all entries that a
+ * connection gets in one loop iteration.
  * It ends with one Sync, and is therefore one transaction. The pools:
  *
  *   read   queries; a connection may have several batches in progress; after a lost connection they
@@ -23,7 +24,7 @@
  * pool (quota.h): of the queue, of the long statements in progress, and of the checked out
  * connections.
  *
- * An entry can outlive its request: a request that gives up calls pg_entry_abandon(), and the
+ * An entry can outlive its request: a request that gives up calls pg_request_abandon(), and the
  * results are dropped when they arrive. Everything here belongs to the loop's thread.
  */
 #ifndef CORE_PG_H
@@ -70,8 +71,8 @@ struct bb_rows {
     int count;
 };
 
-struct pg_entry {
-    struct pg_entry *next;
+struct pg_request {
+    struct pg_request *next;
     struct fair_entry queued; /* in the queue; has the owner also while the entry is in progress */
     struct pg_pool *pool;     /* set while it has an owner */
     struct core_request *rq;  /* NULL: abandoned */
@@ -86,11 +87,11 @@ struct pg_entry {
     bool follows;              /* shares the executions of an earlier entry of its batch */
     unsigned members;          /* number of entries in its executions; 0: not shared, or it
                                 * follows another entry */
-    struct pg_entry *mate;     /* the next of these entries */
+    struct pg_request *mate;   /* the next of these entries */
     bool sent;                 /* is part of a batch in progress */
     bool running;              /* counts as in progress for its owner */
     bool large;                /* a unit in the long pool, in this list: */
-    struct pg_entry *large_next;
+    struct pg_request *large_next;
     bool done; /* the request may take the results */
     struct failure failure;
     struct arena *memory; /* contains the entry itself and its values */
@@ -132,11 +133,11 @@ void pg_pool_look(const struct pg *pg, enum pg_pool_kind kind, struct pg_pool_st
 void pg_flush(struct pg *pg);
 
 /* Creates an entry for a request; NULL: out of memory. */
-struct pg_entry *pg_entry_new(struct core_request *rq);
+struct pg_request *pg_request_new(struct core_request *rq);
 
 /* Adds a statement; copies the values. NULL: out of memory. */
-struct pg_op *pg_entry_add(struct pg_entry *entry, const struct bb_sql *sql,
-                           const struct bb_value *values, size_t count);
+struct pg_op *pg_request_add(struct pg_request *entry, const struct bb_sql *sql,
+                             const struct bb_value *values, size_t count);
 
 /* Returns the pool for a single statement outside of a unit or transaction. */
 enum pg_pool_kind pg_pool_for(const struct bb_sql *sql);
@@ -145,12 +146,12 @@ enum pg_pool_kind pg_pool_for(const struct bb_sql *sql);
  * Puts an entry into a pool (pg NULL: no database is configured). Returns 0, or -1 with the
  * request's failure set (busy, unavailable).
  */
-int pg_submit(struct pg *pg, enum pg_pool_kind pool, struct pg_entry *entry);
+int pg_submit(struct pg *pg, enum pg_pool_kind pool, struct pg_request *entry);
 
 /* The request gives up: frees the entry, now or when its results have arrived. */
-void pg_entry_abandon(struct pg_entry *entry);
+void pg_request_abandon(struct pg_request *entry);
 
-void pg_entry_free(struct pg_entry *entry);
+void pg_request_free(struct pg_request *entry);
 
 /* Whether the statement has a result. */
 bool pg_op_answered(const struct pg_op *op);
@@ -184,7 +185,7 @@ struct pg_tx *pg_tx_begin(struct core_request *rq);
  * Runs an entry's statements on it. Takes the entry, which the caller owns again if 0 is returned.
  * Returns 0 or -1.
  */
-int pg_tx_run_item(struct pg_tx *tx, struct pg_entry *entry);
+int pg_tx_run_item(struct pg_tx *tx, struct pg_request *entry);
 /*
  * Runs one statement on it. Returns the result (owned by the request's arena), or NULL with the
  * failure set.

@@ -7,9 +7,9 @@
 #include "core/postgres/pg_pool.h"
 
 /* Locks are taken in the order of the keys, so that batches of several hosts cannot deadlock. */
-static struct pg_entry *insert_by_key(struct pg_entry *list, struct pg_entry *entry)
+static struct pg_request *insert_by_key(struct pg_request *list, struct pg_request *entry)
 {
-    struct pg_entry **at = &list;
+    struct pg_request **at = &list;
 
     while (*at && (*at)->key <= entry->key)
         at = &(*at)->next;
@@ -22,16 +22,16 @@ static struct pg_entry *insert_by_key(struct pg_entry *list, struct pg_entry *en
  * Makes one batch of the entries that wait for the connection, so that it costs one round trip: at
  * most batch_max entries, selected by pg_conn_next(). Units are ordered by key.
  */
-static struct pg_entry *make_batch(struct pg_conn *conn, size_t *count)
+static struct pg_request *make_batch(struct pg_conn *conn, size_t *count)
 {
     bool by_key = conn->pool->kind == PG_UNIT;
-    struct pg_entry *list = NULL, **end = &list, *entry;
+    struct pg_request *list = NULL, **end = &list, *entry;
     bool alone = false;
 
     *count = 0;
     while (!alone && *count < conn->pool->batch_max && (entry = pg_conn_next(conn, *count))) {
         if (!entry->rq) {
-            pg_entry_free(entry);
+            pg_request_free(entry);
             continue;
         }
         alone = entry->alone;
@@ -57,7 +57,7 @@ static void conn_flush(struct pg_conn *conn)
     while (conn->state == PG_READY && has_waiting(conn) && (!conn->recycle || conn->checked_out) &&
            conn->batches < conn->pool->depth) {
         size_t count;
-        struct pg_entry *entries = make_batch(conn, &count);
+        struct pg_request *entries = make_batch(conn, &count);
 
         if (!entries)
             return;

@@ -26,7 +26,7 @@ const struct bb_sql *pg_many(const struct bb_sql *sql)
 
 /* ---- selecting members ---- */
 
-static bool may_share(const struct pg_entry *entry)
+static bool may_share(const struct pg_request *entry)
 {
     if (entry->single || entry->alone || !entry->rq || !entry->ops)
         return false;
@@ -37,7 +37,7 @@ static bool may_share(const struct pg_entry *entry)
     return true;
 }
 
-static bool asks_the_same(const struct pg_entry *one, const struct pg_entry *other)
+static bool asks_the_same(const struct pg_request *one, const struct pg_request *other)
 {
     const struct pg_op *a = one->ops, *b = other->ops;
 
@@ -53,13 +53,13 @@ static bool asks_the_same(const struct pg_entry *one, const struct pg_entry *oth
  * that is executed separately, because that would reverse the order in which the two keys are
  * locked.
  */
-static void gather_for(struct pg_pool *pool, struct pg_entry *first, unsigned most)
+static void gather_for(struct pg_pool *pool, struct pg_request *first, unsigned most)
 {
     bool units = pool->kind == PG_UNIT;
-    struct pg_entry **end = &first->mate;
+    struct pg_request **end = &first->mate;
     unsigned members = 1;
 
-    for (struct pg_entry *before = first, *entry = first->next; entry && members < most;
+    for (struct pg_request *before = first, *entry = first->next; entry && members < most;
          before = entry, entry = entry->next) {
         if (entry->follows || (units && entry->key == before->key))
             continue;
@@ -78,23 +78,23 @@ static void gather_for(struct pg_pool *pool, struct pg_entry *first, unsigned mo
     first->members = members;
     pool->shared++;
     pool->sharers += members;
-    for (struct pg_entry *mate = first->mate; mate; mate = mate->mate)
+    for (struct pg_request *mate = first->mate; mate; mate = mate->mate)
         mate->follows = true;
 }
 
-void pg_gather(struct pg_pool *pool, struct pg_entry *entries)
+void pg_gather(struct pg_pool *pool, struct pg_request *entries)
 {
     unsigned most = pool->pg->settings.gather;
 
     if (most > MEMBERS_MAX)
         most = MEMBERS_MAX;
-    for (struct pg_entry *entry = entries; most > 1 && entry; entry = entry->next) {
+    for (struct pg_request *entry = entries; most > 1 && entry; entry = entry->next) {
         if (!entry->follows && may_share(entry))
             gather_for(pool, entry, most);
     }
 }
 
-void pg_gather_forget(struct pg_entry *entry)
+void pg_gather_forget(struct pg_request *entry)
 {
     entry->follows = false;
     entry->members = 0;
@@ -104,8 +104,8 @@ void pg_gather_forget(struct pg_entry *entry)
 /* ---- sending ---- */
 
 /* Returns the statement of `mate` that corresponds to `op` in `first`. */
-static struct pg_op *same_op(const struct pg_entry *first, const struct pg_op *op,
-                             struct pg_entry *mate)
+static struct pg_op *same_op(const struct pg_request *first, const struct pg_op *op,
+                             struct pg_request *mate)
 {
     struct pg_op *same = mate->ops;
 
@@ -161,17 +161,17 @@ static char *write_element(char *to, const struct pg_op *op, int param)
 }
 
 /* Writes a parameter of all members as an array: {"a","b",NULL}. */
-static const char *write_array(struct pg_entry *first, const struct pg_op *op, int param)
+static const char *write_array(struct pg_request *first, const struct pg_op *op, int param)
 {
     size_t room = sizeof "{}";
 
-    for (struct pg_entry *mate = first; mate; mate = mate->mate)
+    for (struct pg_request *mate = first; mate; mate = mate->mate)
         room += element_room(same_op(first, op, mate), param);
     char *text = arena_alloc(first->memory, room), *at = text;
 
     if (!text)
         return NULL;
-    for (struct pg_entry *mate = first; mate; mate = mate->mate) {
+    for (struct pg_request *mate = first; mate; mate = mate->mate) {
         *at++ = mate == first ? '{' : ',';
         at = write_element(at, same_op(first, op, mate), param);
     }
@@ -179,7 +179,7 @@ static const char *write_array(struct pg_entry *first, const struct pg_op *op, i
     return text;
 }
 
-const char *const *pg_gather_values(struct pg_entry *first, const struct pg_op *op)
+const char *const *pg_gather_values(struct pg_request *first, const struct pg_op *op)
 {
     const char **values = arena_alloc(first->memory, (size_t)op->count * sizeof *values);
 
@@ -246,7 +246,7 @@ static bool sort_rows(struct pg_shared *shared, unsigned members, int where[])
     return placed == rows;
 }
 
-int pg_gather_share(struct pg_entry *first, const struct pg_op *op, PGresult *result)
+int pg_gather_share(struct pg_request *first, const struct pg_op *op, PGresult *result)
 {
     struct pg_shared *shared = malloc(sizeof *shared + (size_t)PQntuples(result) * sizeof(int));
     int where[MEMBERS_MAX + 1], *at = where;
@@ -259,7 +259,7 @@ int pg_gather_share(struct pg_entry *first, const struct pg_op *op, PGresult *re
     if (!sort_rows(shared, first->members, where))
         log_line(BB_ERROR, "a keyed statement has rows that nobody asked for", "statement",
                  pg_many(op->sql)->text, NULL);
-    for (struct pg_entry *mate = first; mate; mate = mate->mate, at++) {
+    for (struct pg_request *mate = first; mate; mate = mate->mate, at++) {
         struct pg_op *own = same_op(first, op, mate);
 
         pg_op_clear(own);
@@ -275,7 +275,7 @@ int pg_gather_share(struct pg_entry *first, const struct pg_op *op, PGresult *re
  * Logs errors in the statement itself: they would occur each time, and every request would be sent
  * twice.
  */
-static void tell(const struct pg_entry *first, const PGresult *result)
+static void tell(const struct pg_request *first, const PGresult *result)
 {
     const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 
@@ -284,9 +284,9 @@ static void tell(const struct pg_entry *first, const PGresult *result)
                  pg_many(first->ops->sql)->text, "sqlstate", sqlstate, NULL);
 }
 
-void pg_gather_failed(struct pg_entry *first, const PGresult *result)
+void pg_gather_failed(struct pg_request *first, const PGresult *result)
 {
     tell(first, result);
-    for (struct pg_entry *mate = first; mate; mate = mate->mate)
+    for (struct pg_request *mate = first; mate; mate = mate->mate)
         mate->single = true;
 }

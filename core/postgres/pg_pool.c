@@ -67,7 +67,7 @@ void pg_conn_leave(struct pg_conn *lost)
  * Units use the connection of their key, and long statements wait in one queue for all connections
  * of their pool; other entries go to the connection with the fewest entries.
  */
-static struct pg_conn *choose(struct pg_pool *pool, const struct pg_entry *entry)
+static struct pg_conn *choose(struct pg_pool *pool, const struct pg_request *entry)
 {
     struct pg_conn *best = NULL;
 
@@ -106,25 +106,25 @@ enum pg_pool_kind pg_pool_for(const struct bb_sql *sql)
  * Units with the same key as such a unit also go there: they would wait for its locks, and the rest
  * of their batch with them.
  */
-static bool is_large(const struct pg *pg, enum pg_pool_kind kind, const struct pg_entry *entry)
+static bool is_large(const struct pg *pg, enum pg_pool_kind kind, const struct pg_request *entry)
 {
-    const struct pg_entry *at = kind == PG_UNIT ? pg->large : NULL;
+    const struct pg_request *at = kind == PG_UNIT ? pg->large : NULL;
 
     while (at && at->key != entry->key)
         at = at->large_next;
     return at || entry->bytes > PG_BATCH_BYTES;
 }
 
-static void large_add(struct pg *pg, struct pg_entry *entry)
+static void large_add(struct pg *pg, struct pg_request *entry)
 {
     entry->large = true;
     entry->large_next = pg->large;
     pg->large = entry;
 }
 
-void pg_large_remove(struct pg *pg, struct pg_entry *entry)
+void pg_large_remove(struct pg *pg, struct pg_request *entry)
 {
-    struct pg_entry **at = &pg->large;
+    struct pg_request **at = &pg->large;
 
     while (*at != entry)
         at = &(*at)->large_next;
@@ -132,7 +132,7 @@ void pg_large_remove(struct pg *pg, struct pg_entry *entry)
     entry->large = false;
 }
 
-int pg_submit(struct pg *pg, enum pg_pool_kind kind, struct pg_entry *entry)
+int pg_submit(struct pg *pg, enum pg_pool_kind kind, struct pg_request *entry)
 {
     if (!pg)
         return request_fail(entry->rq, FAILED_UNAVAILABLE);

@@ -16,8 +16,8 @@ struct pg_expect {
     enum pg_expect_kind kind;
     const struct bb_sql *sql;
     struct pg_batch *batch;
-    struct pg_entry *entry; /* for PREPARE and ROWS */
-    struct pg_op *op;       /* for PREPARE and ROWS */
+    struct pg_request *entry; /* for PREPARE and ROWS */
+    struct pg_op *op;         /* for PREPARE and ROWS */
 };
 
 /*
@@ -28,7 +28,7 @@ enum { PG_BATCH_BYTES = 65536 };
 
 /* Entries that are followed by one Sync. */
 struct pg_batch {
-    struct pg_entry *entries;
+    struct pg_request *entries;
     size_t count;
     bool failed;
     int64_t sent_ms;
@@ -63,7 +63,7 @@ struct pg_conn {
     size_t prepared_count, prepared_room;
     struct pg_tx *checked_out; /* tx pool */
     struct fair_queue queue;   /* entries that wait for this connection */
-    struct pg_entry *again;    /* entries that are sent before these, in their order */
+    struct pg_request *again;  /* entries that are sent before these, in their order */
     size_t waiting_count;      /* number of entries in both */
     unsigned round;            /* number of batches collected */
     size_t places;             /* maximum number of entries of one owner in the current batch */
@@ -88,9 +88,9 @@ struct pg {
     struct loop *loop;
     struct pg_settings settings;
     struct pg_pool pools[PG_POOLS];
-    struct timer sweep;     /* closes connections that have been silent for too long */
-    struct pg_entry *large; /* units in the long pool; units with the same keys also go there */
-    int64_t heard_ms;       /* when any of its connections last received something */
+    struct timer sweep;       /* closes connections that have been silent for too long */
+    struct pg_request *large; /* units in the long pool; units with the same keys also go there */
+    int64_t heard_ms;         /* when any of its connections last received something */
 };
 
 /* pg_conn.c */
@@ -123,7 +123,7 @@ int pg_expect_add(struct pg_conn *conn, struct pg_expect what); /* -1: out of me
 void pg_expect_next(struct pg_conn *conn);                      /* the first result has arrived */
 
 /* pg_send.c: sends entries followed by one Sync. -1: the connection is unusable. */
-int pg_batch_send(struct pg_conn *conn, struct pg_entry *entries, size_t count);
+int pg_batch_send(struct pg_conn *conn, struct pg_request *entries, size_t count);
 /* The server has not prepared the statement: it is prepared again at its next use. */
 void pg_prepared_forget(struct pg_conn *conn, const struct bb_sql *sql);
 
@@ -135,25 +135,25 @@ void pg_prepared_forget(struct pg_conn *conn, const struct bb_sql *sql);
  * Finds such entries in a batch. In the unit pool an entry shares only if it is the first with its
  * key.
  */
-void pg_gather(struct pg_pool *pool, struct pg_entry *entries);
+void pg_gather(struct pg_pool *pool, struct pg_request *entries);
 /* The execution failed: each member will be sent separately. */
-void pg_gather_forget(struct pg_entry *entry);
+void pg_gather_forget(struct pg_request *entry);
 /*
  * Returns the values of all members for a statement of the first one, as arrays; NULL: out of
  * memory.
  */
-const char *const *pg_gather_values(struct pg_entry *first, const struct pg_op *op);
+const char *const *pg_gather_values(struct pg_request *first, const struct pg_op *op);
 /* Distributes the rows to the members; takes the result. -1: out of memory. */
-int pg_gather_share(struct pg_entry *first, const struct pg_op *op, PGresult *result);
+int pg_gather_share(struct pg_request *first, const struct pg_op *op, PGresult *result);
 /* The execution failed: each member will be sent separately. */
-void pg_gather_failed(struct pg_entry *first, const PGresult *result);
+void pg_gather_failed(struct pg_request *first, const PGresult *result);
 /* Releases a result shared by several entries; the last release frees it. */
 void pg_shared_release(void *shared);
 const PGresult *pg_shared_result(const struct pg_shared *shared);
 /* Returns the variant of the statement with arrays. */
 const struct bb_sql *pg_many(const struct bb_sql *sql);
 
-/* pg_entry.c: drops the statement's result. */
+/* pg_request.c: drops the statement's result. */
 void pg_op_clear(struct pg_op *op);
 /* Whether an error means that the connection's prepared statements are stale. */
 bool pg_is_stale(const PGresult *result);
@@ -172,10 +172,10 @@ struct fair_owner *pg_enter(struct pg_pool *pool, struct core_request *rq);
 /* Whether the owner may have another long statement or transaction in progress. */
 bool pg_may_run(const struct pg_pool *pool, const struct fair_owner *owner);
 /* The entry no longer waits and is not in progress: releases its owner's share. */
-void pg_entry_leave(struct pg_entry *entry);
-void pg_conn_queue(struct pg_conn *conn, struct pg_entry *entry, bool front);
+void pg_request_leave(struct pg_request *entry);
+void pg_conn_queue(struct pg_conn *conn, struct pg_request *entry, bool front);
 /* Returns the next entry for the current batch; NULL if none fits. */
-struct pg_entry *pg_conn_next(struct pg_conn *conn, size_t gathered);
+struct pg_request *pg_conn_next(struct pg_conn *conn, size_t gathered);
 void pg_conn_fail_waiting(struct pg_conn *conn);
 /* Moves the entries that wait for `from` to `to`, a connection of the same pool. */
 void pg_conn_hand_on(struct pg_conn *from, struct pg_conn *to);
@@ -183,7 +183,7 @@ void pg_conn_hand_on(struct pg_conn *from, struct pg_conn *to);
 void pg_conn_leave(struct pg_conn *lost);
 
 /* The unit is complete. */
-void pg_large_remove(struct pg *pg, struct pg_entry *entry);
+void pg_large_remove(struct pg *pg, struct pg_request *entry);
 
 bool pg_away(const struct pg *pg); /* PostgreSQL does not respond: new entries would wait in vain */
 
@@ -195,9 +195,9 @@ void pg_tx_lost(struct pg_tx *tx);
 void pg_tx_hand_over(struct pg_conn *conn);
 size_t pg_tx_waiting(const struct pg_pool *pool); /* number of requests */
 
-/* pg_entry.c */
+/* pg_request.c */
 /* Completes an entry: wakes its request, or frees the entry if it was abandoned. */
-void pg_entry_done(struct pg_entry *entry);
-void pg_entry_fail(struct pg_entry *entry, enum failure_kind kind);
+void pg_request_done(struct pg_request *entry);
+void pg_request_fail(struct pg_request *entry, enum failure_kind kind);
 
 #endif

@@ -4,9 +4,9 @@
 
 enum { READS = 16 /* places in a batch of reads, of which each owner has a share */ };
 
-static struct pg_entry *entry_of(struct fair_entry *queued)
+static struct pg_request *entry_of(struct fair_entry *queued)
 {
-    return BB_CONTAINER_OF(queued, struct pg_entry, queued);
+    return BB_CONTAINER_OF(queued, struct pg_request, queued);
 }
 
 /* Maximum number of connections of the pool that may be busy for one owner. */
@@ -33,7 +33,7 @@ bool pg_may_run(const struct pg_pool *pool, const struct fair_owner *owner)
     return quota_owner_host(&owner->owner) || owner->running < activity_max(pool);
 }
 
-void pg_entry_leave(struct pg_entry *entry)
+void pg_request_leave(struct pg_request *entry)
 {
     struct fair_owner *owner = entry->queued.owner;
 
@@ -47,13 +47,13 @@ void pg_entry_leave(struct pg_entry *entry)
 }
 
 /* Entries that are sent again, or belong to a checked out connection, come first. */
-static void queue_in_front(struct pg_conn *conn, struct pg_entry *entry)
+static void queue_in_front(struct pg_conn *conn, struct pg_request *entry)
 {
     entry->next = conn->again;
     conn->again = entry;
 }
 
-void pg_conn_queue(struct pg_conn *conn, struct pg_entry *entry, bool front)
+void pg_conn_queue(struct pg_conn *conn, struct pg_request *entry, bool front)
 {
     conn->waiting_count++;
     conn->pool->queued++;
@@ -64,7 +64,7 @@ void pg_conn_queue(struct pg_conn *conn, struct pg_entry *entry, bool front)
         fair_wait(&conn->queue, &entry->queued);
 }
 
-static struct pg_entry *taken(struct pg_conn *conn, struct pg_entry *entry)
+static struct pg_request *taken(struct pg_conn *conn, struct pg_request *entry)
 {
     conn->waiting_count--;
     conn->pool->queued--;
@@ -72,16 +72,16 @@ static struct pg_entry *taken(struct pg_conn *conn, struct pg_entry *entry)
     return entry;
 }
 
-static struct pg_entry *take_again(struct pg_conn *conn)
+static struct pg_request *take_again(struct pg_conn *conn)
 {
-    struct pg_entry *entry = conn->again;
+    struct pg_request *entry = conn->again;
 
     conn->again = entry->next;
     return taken(conn, entry);
 }
 
 /* Whether the entry fits into the current batch: in the long pool a batch has one entry. */
-static bool may_go(const struct pg_conn *conn, const struct pg_entry *entry,
+static bool may_go(const struct pg_conn *conn, const struct pg_request *entry,
                    const struct fair_flow *flow)
 {
     if (!entry->rq)
@@ -91,7 +91,7 @@ static bool may_go(const struct pg_conn *conn, const struct pg_entry *entry,
     return flow->round != conn->round || flow->taken < conn->places;
 }
 
-static void count_served(struct pg_conn *conn, struct pg_entry *entry, struct fair_flow *flow)
+static void count_served(struct pg_conn *conn, struct pg_request *entry, struct fair_flow *flow)
 {
     if (flow->round != conn->round)
         flow->taken = 0;
@@ -104,7 +104,7 @@ static void count_served(struct pg_conn *conn, struct pg_entry *entry, struct fa
 }
 
 /* Returns the next entry in the queue; skips owners that have used up their share. */
-static struct pg_entry *take_next(struct pg_conn *conn, size_t gathered)
+static struct pg_request *take_next(struct pg_conn *conn, size_t gathered)
 {
     for (unsigned i = conn->queue.flows; i; i--) {
         struct fair_entry *queued = fair_first(&conn->queue);
@@ -112,7 +112,7 @@ static struct pg_entry *take_next(struct pg_conn *conn, size_t gathered)
         if (!queued)
             return NULL;
         struct fair_flow *flow = fair_flow(&conn->queue, queued);
-        struct pg_entry *entry = entry_of(queued);
+        struct pg_request *entry = entry_of(queued);
 
         if (entry->rq && gathered && conn->gathered_bytes + entry->bytes > PG_BATCH_BYTES)
             return NULL; /* wait for the next batch: otherwise small entries could overtake this
@@ -134,10 +134,10 @@ static struct pg_entry *take_next(struct pg_conn *conn, size_t gathered)
  * statements that queued there while the other connection was down do not wait until all newer ones
  * are sent.
  */
-static struct pg_entry *take_long(const struct pg_conn *conn)
+static struct pg_request *take_long(const struct pg_conn *conn)
 {
     struct pg_pool *pool = conn->pool;
-    struct pg_entry *entry = NULL;
+    struct pg_request *entry = NULL;
 
     for (unsigned i = 0; !entry && i < pool->count; i++)
         entry = take_next(&pool->conns[(conn->index + i) % pool->count], 0);
@@ -155,7 +155,7 @@ static size_t places(const struct pg_pool *pool)
     return quota_part(pool->pg->settings.share, all);
 }
 
-struct pg_entry *pg_conn_next(struct pg_conn *conn, size_t gathered)
+struct pg_request *pg_conn_next(struct pg_conn *conn, size_t gathered)
 {
     if (!gathered) {
         conn->round++;
@@ -182,7 +182,7 @@ void pg_conn_fail_waiting(struct pg_conn *conn)
     struct fair_entry *queued;
 
     while (conn->again)
-        pg_entry_fail(take_again(conn), FAILED_UNAVAILABLE);
+        pg_request_fail(take_again(conn), FAILED_UNAVAILABLE);
     while ((queued = fair_take(&conn->queue)))
-        pg_entry_fail(taken(conn, entry_of(queued)), FAILED_UNAVAILABLE);
+        pg_request_fail(taken(conn, entry_of(queued)), FAILED_UNAVAILABLE);
 }

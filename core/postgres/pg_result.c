@@ -13,14 +13,14 @@ enum { TRIES_MAX = 4 };
  * Sends an entry of a failed batch again: in a separate batch if the whole batch was undone, or if
  * the entry was in a failed batch twice.
  */
-static void entry_again(struct pg_conn *conn, struct pg_entry *entry)
+static void entry_again(struct pg_conn *conn, struct pg_request *entry)
 {
     if (!entry->rq) {
-        pg_entry_free(entry);
+        pg_request_free(entry);
         return;
     }
     if (entry->tries >= TRIES_MAX) {
-        pg_entry_fail(entry, FAILED_UNAVAILABLE);
+        pg_request_fail(entry, FAILED_UNAVAILABLE);
         return;
     }
     pg_gather_forget(entry);
@@ -35,12 +35,12 @@ static bool worth_again(const struct failure *failure)
 }
 
 /* Reverses the list, because entries are put in front of the queue one after the other. */
-static struct pg_entry *reverse(struct pg_entry *list)
+static struct pg_request *reverse(struct pg_request *list)
 {
-    struct pg_entry *back = NULL;
+    struct pg_request *back = NULL;
 
     while (list) {
-        struct pg_entry *next = list->next;
+        struct pg_request *next = list->next;
 
         list->next = back;
         back = list;
@@ -53,7 +53,7 @@ static struct pg_entry *reverse(struct pg_entry *list)
  * Whether an entry's outcome is its own: if it was alone in its transaction, or nothing was undone.
  */
 static bool outcome_known(const struct pg_conn *conn, const struct pg_batch *batch,
-                          const struct pg_entry *entry)
+                          const struct pg_request *entry)
 {
     bool own_failure = entry->failure.kind == FAILED_SQL;
 
@@ -71,15 +71,15 @@ static bool outcome_known(const struct pg_conn *conn, const struct pg_batch *bat
 
 static void batch_synced(struct pg_conn *conn, struct pg_batch *batch)
 {
-    struct pg_entry *entry = batch->failed ? reverse(batch->entries) : batch->entries;
+    struct pg_request *entry = batch->failed ? reverse(batch->entries) : batch->entries;
 
     conn->batches--;
     conn->oldest_ms = conn->pool->pg->loop->now_ms;
     while (entry) {
-        struct pg_entry *next = entry->next;
+        struct pg_request *next = entry->next;
 
         if (outcome_known(conn, batch, entry))
-            pg_entry_done(entry);
+            pg_request_done(entry);
         else
             entry_again(conn, entry);
         entry = next;
@@ -312,7 +312,7 @@ void pg_results_read(struct pg_conn *conn)
 }
 
 /* Whether the entry may be sent again although its outcome is unknown. */
-static bool safe_to_retry(const struct pg_conn *conn, const struct pg_entry *entry)
+static bool safe_to_retry(const struct pg_conn *conn, const struct pg_request *entry)
 {
     enum pg_pool_kind kind = conn->pool->kind;
 
@@ -327,16 +327,16 @@ void pg_results_lost(struct pg_conn *conn)
         conn->expect_count--;
         if (e.kind != PG_EXPECT_SYNC)
             continue;
-        struct pg_entry *entry = reverse(e.batch->entries);
+        struct pg_request *entry = reverse(e.batch->entries);
         while (entry) {
-            struct pg_entry *next = entry->next;
+            struct pg_request *next = entry->next;
 
             if (!strcmp(entry->failure.sqlstate, PG_NOT_ALLOWED))
-                pg_entry_done(entry);
+                pg_request_done(entry);
             else if (safe_to_retry(conn, entry))
                 entry_again(conn, entry);
             else
-                pg_entry_fail(entry, FAILED_UNAVAILABLE);
+                pg_request_fail(entry, FAILED_UNAVAILABLE);
             entry = next;
         }
         free(e.batch);

@@ -72,7 +72,7 @@ void pg_prepared_forget(struct pg_conn *conn, const struct bb_sql *sql)
 }
 
 /* Prepares a statement that is new on this connection. */
-static int send_prepare(struct pg_conn *conn, struct pg_batch *batch, struct pg_entry *entry,
+static int send_prepare(struct pg_conn *conn, struct pg_batch *batch, struct pg_request *entry,
                         struct pg_op *op, const struct bb_sql *sql)
 {
     char name[NAME_SIZE];
@@ -85,7 +85,7 @@ static int send_prepare(struct pg_conn *conn, struct pg_batch *batch, struct pg_
     return pg_expect_add(conn, (struct pg_expect){PG_EXPECT_PREPARE, sql, batch, entry, op});
 }
 
-static int send_op(struct pg_conn *conn, struct pg_batch *batch, struct pg_entry *entry,
+static int send_op(struct pg_conn *conn, struct pg_batch *batch, struct pg_request *entry,
                    struct pg_op *op)
 {
     const struct bb_sql *sql = op->sql;
@@ -114,7 +114,7 @@ static int send_entries(struct pg_conn *conn, struct pg_batch *batch)
     int64_t sent_us = clock_mono_us();
 
     pg_gather(conn->pool, batch->entries);
-    for (struct pg_entry *entry = batch->entries; entry; entry = entry->next) {
+    for (struct pg_request *entry = batch->entries; entry; entry = entry->next) {
         entry->sent = true;
         entry->sent_us = sent_us;
         entry->tries++;
@@ -128,17 +128,17 @@ static int send_entries(struct pg_conn *conn, struct pg_batch *batch)
     return pg_expect_add(conn, (struct pg_expect){.kind = PG_EXPECT_SYNC, .batch = batch});
 }
 
-static void fail_list(struct pg_entry *list, enum failure_kind kind)
+static void fail_list(struct pg_request *list, enum failure_kind kind)
 {
     while (list) {
-        struct pg_entry *next = list->next;
+        struct pg_request *next = list->next;
 
-        pg_entry_fail(list, kind);
+        pg_request_fail(list, kind);
         list = next;
     }
 }
 
-int pg_batch_send(struct pg_conn *conn, struct pg_entry *entries, size_t count)
+int pg_batch_send(struct pg_conn *conn, struct pg_request *entries, size_t count)
 {
     struct pg_batch *batch = calloc(1, sizeof *batch);
 

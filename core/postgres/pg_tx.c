@@ -12,7 +12,7 @@ struct pg_tx {
     struct pg_tx *next; /* in the list of waiters */
     struct core_request *rq;
     struct pg_conn *conn;     /* NULL: waiting, or lost */
-    struct pg_entry *entry;   /* in progress */
+    struct pg_request *entry; /* in progress */
     struct fair_owner *owner; /* NULL: ended */
     bool checked_out;         /* no longer waits: got a connection, lost it again, or there is
                                * none */
@@ -181,7 +181,7 @@ static void clear_result(void *result)
     PQclear(result);
 }
 
-static PGresult *keep_result(struct core_request *rq, struct pg_entry *entry)
+static PGresult *keep_result(struct core_request *rq, struct pg_request *entry)
 {
     PGresult *result = entry->ops->result;
 
@@ -194,12 +194,12 @@ static PGresult *keep_result(struct core_request *rq, struct pg_entry *entry)
     return result;
 }
 
-int pg_tx_run_item(struct pg_tx *tx, struct pg_entry *entry)
+int pg_tx_run_item(struct pg_tx *tx, struct pg_request *entry)
 {
     struct core_request *rq = tx->rq;
 
     if (!tx->conn || tx->entry) { /* lost, or abandoned: nothing more can be sent on it */
-        pg_entry_free(entry);
+        pg_request_free(entry);
         if (!strcmp(rq->failure.sqlstate, PG_NOT_ALLOWED))
             return -1; /* the reason why it was lost */
         return request_fail(rq, tx->entry ? FAILED_DEADLINE : FAILED_UNAVAILABLE);
@@ -212,7 +212,7 @@ int pg_tx_run_item(struct pg_tx *tx, struct pg_entry *entry)
     if (!entry->failure.kind)
         return 0;
     sql_failed(rq, &entry->failure);
-    pg_entry_free(entry);
+    pg_request_free(entry);
     return -1;
 }
 
@@ -220,18 +220,18 @@ PGresult *pg_tx_run(struct pg_tx *tx, const struct bb_sql *sql, const struct bb_
                     size_t count)
 {
     struct core_request *rq = tx->rq;
-    struct pg_entry *entry = pg_entry_new(rq);
+    struct pg_request *entry = pg_request_new(rq);
 
-    if (!entry || !pg_entry_add(entry, sql, values, count)) {
+    if (!entry || !pg_request_add(entry, sql, values, count)) {
         if (entry)
-            pg_entry_free(entry);
+            pg_request_free(entry);
         request_out_of_memory(rq);
     }
     if (pg_tx_run_item(tx, entry))
         return NULL;
     PGresult *result = keep_result(rq, entry);
 
-    pg_entry_free(entry);
+    pg_request_free(entry);
     return result;
 }
 
@@ -244,7 +244,7 @@ void pg_tx_lost(struct pg_tx *tx)
 static void abandon(struct pg_tx *tx)
 {
     if (tx->entry)
-        pg_entry_abandon(tx->entry);
+        pg_request_abandon(tx->entry);
     tx->entry = NULL;
 }
 

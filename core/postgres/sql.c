@@ -7,12 +7,12 @@
 
 static void abandon(void *entry)
 {
-    pg_entry_abandon(entry);
+    pg_request_abandon(entry);
 }
 
-static struct pg_entry *entry_for(struct core_request *rq)
+static struct pg_request *entry_for(struct core_request *rq)
 {
-    struct pg_entry *entry = pg_entry_new(rq);
+    struct pg_request *entry = pg_request_new(rq);
 
     if (!entry)
         request_out_of_memory(rq);
@@ -25,18 +25,18 @@ struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
     enum pg_pool_kind pool = pg_pool_for(sql);
     struct pg_kept *kept = pg_kept_new(rq->arena); /* allocated now, because writes cannot be
                                                     * taken back later */
-    struct pg_entry *entry = kept ? entry_for(rq) : NULL;
+    struct pg_request *entry = kept ? entry_for(rq) : NULL;
     struct bb_rows *rows = NULL;
 
     if (!kept)
         request_out_of_memory(rq);
-    if (!pg_entry_add(entry, sql, values, count)) {
-        pg_entry_free(entry);
+    if (!pg_request_add(entry, sql, values, count)) {
+        pg_request_free(entry);
         request_out_of_memory(rq);
     }
     entry->write = sql->flags & BB_SQL_WRITE;
     if (pg_submit(rq->loop->pg, pool, entry)) {
-        pg_entry_free(entry);
+        pg_request_free(entry);
         return NULL;
     }
     if (request_wait(rq, &entry->done)) {
@@ -47,7 +47,7 @@ struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
         sql_failed(rq, &entry->failure);
     else
         rows = pg_keep(kept, entry->ops);
-    pg_entry_free(entry);
+    pg_request_free(entry);
     if (!rows && !rq->failure.kind)
         request_out_of_memory(rq);
     return rows;

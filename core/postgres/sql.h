@@ -39,7 +39,7 @@ struct bb_tx {
     struct core_request *rq;
     struct bb_tx *next;        /* in the request's list */
     struct pg_tx *checked_out; /* interactive: the connection */
-    struct pg_entry *entry;    /* a unit's statements; interactive: statements that hooks have
+    struct pg_request *entry;  /* a unit's statements; interactive: statements that hooks have
                                 * added */
     int gathered_from;         /* interactive: the index of the first statement of `entry` */
     bool over;                 /* unit: committed, or the commit failed */

@@ -20,7 +20,7 @@ static const struct bb_sql migration_runs = {
 static bool is_migrated(struct core_request *rq)
 {
     struct engine *engine = rq->loop->engine;
-    struct pg_entry *entry = NULL;
+    struct pg_request *entry = NULL;
     bool runs = true;
 
     if (engine) {
@@ -29,20 +29,21 @@ static bool is_migrated(struct core_request *rq)
         if (schema == SCHEMA_PENDING || schema == SCHEMA_UNFIT)
             return true;
     }
-    entry = pg_entry_new(rq);
+    entry = pg_request_new(rq);
     if (!entry)
         return true;
-    if (!pg_entry_add(entry, &migration_runs, NULL, 0) || pg_submit(rq->loop->pg, PG_READ, entry)) {
-        pg_entry_free(entry);
+    if (!pg_request_add(entry, &migration_runs, NULL, 0) ||
+        pg_submit(rq->loop->pg, PG_READ, entry)) {
+        pg_request_free(entry);
         return true;
     }
     if (request_wait(rq, &entry->done)) {
-        pg_entry_abandon(entry);
+        pg_request_abandon(entry);
         return true;
     }
     if (!entry->failure.kind && PQntuples(entry->ops->result) == 1)
         runs = strcmp(PQgetvalue(entry->ops->result, 0, 0), "f") != 0;
-    pg_entry_free(entry);
+    pg_request_free(entry);
     return runs;
 }
 

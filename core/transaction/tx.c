@@ -42,11 +42,11 @@ static struct bb_tx *tx_new(struct core_request *rq)
 static void drop_item(void *arg)
 {
     struct bb_tx *tx = arg;
-    struct pg_entry *entry = tx->entry;
+    struct pg_request *entry = tx->entry;
 
     tx->entry = NULL;
     if (entry)
-        pg_entry_free(entry);
+        pg_request_free(entry);
 }
 
 struct bb_tx *api_unit(struct bb_request *rq, uint64_t key)
@@ -56,7 +56,7 @@ struct bb_tx *api_unit(struct bb_request *rq, uint64_t key)
 
     if (arena_defer(core->arena, drop_item, tx))
         request_out_of_memory(core);
-    tx->entry = pg_entry_new(core);
+    tx->entry = pg_request_new(core);
     if (!tx->entry)
         request_out_of_memory(core);
     tx->entry->key = key;
@@ -90,7 +90,7 @@ static void remember(struct bb_tx *tx, int index, struct bb_rows *rows)
     tx->results[index] = rows;
 }
 
-static size_t ops_of(const struct pg_entry *entry)
+static size_t ops_of(const struct pg_request *entry)
 {
     size_t count = 0;
 
@@ -103,7 +103,7 @@ static size_t ops_of(const struct pg_entry *entry)
  * Allocates memory for the rows of the entry's statements before it is sent, because nothing may
  * fail after a commit.
  */
-static struct bb_rows *rows_reserve(struct bb_tx *tx, int first, const struct pg_entry *entry)
+static struct bb_rows *rows_reserve(struct bb_tx *tx, int first, const struct pg_request *entry)
 {
     size_t count = ops_of(entry);
     struct bb_rows *rows = arena_alloc(tx->rq->arena, count * sizeof *rows);
@@ -114,7 +114,8 @@ static struct bb_rows *rows_reserve(struct bb_tx *tx, int first, const struct pg
     return rows;
 }
 
-static void keep_results(struct bb_tx *tx, int first, struct pg_entry *entry, struct bb_rows *rows)
+static void keep_results(struct bb_tx *tx, int first, struct pg_request *entry,
+                         struct bb_rows *rows)
 {
     for (struct pg_op *op = entry->ops; op; op = op->next) {
         *rows = pg_op_rows(op);
@@ -124,7 +125,7 @@ static void keep_results(struct bb_tx *tx, int first, struct pg_entry *entry, st
 
 static void free_item(void *entry)
 {
-    pg_entry_free(entry);
+    pg_request_free(entry);
 }
 
 /*
@@ -134,7 +135,7 @@ static void free_item(void *entry)
 static int send_gathered(struct bb_tx *tx)
 {
     struct core_request *rq = tx->rq;
-    struct pg_entry *entry = tx->entry;
+    struct pg_request *entry = tx->entry;
 
     if (!entry)
         return 0;
@@ -144,7 +145,7 @@ static int send_gathered(struct bb_tx *tx)
     if (pg_tx_run_item(tx->checked_out, entry))
         return -1;
     if (arena_defer(rq->arena, free_item, entry)) {
-        pg_entry_free(entry);
+        pg_request_free(entry);
         request_out_of_memory(rq);
     }
     keep_results(tx, tx->gathered_from, entry, rows);
@@ -165,12 +166,12 @@ static int gather(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_va
     if (!tx->entry) {
         if (arena_defer(rq->arena, drop_item, tx))
             request_out_of_memory(rq);
-        tx->entry = pg_entry_new(rq);
+        tx->entry = pg_request_new(rq);
         if (!tx->entry)
             request_out_of_memory(rq);
         tx->gathered_from = tx->count;
     }
-    if (!pg_entry_add(tx->entry, sql, values, count))
+    if (!pg_request_add(tx->entry, sql, values, count))
         request_out_of_memory(rq);
     return tx->count++;
 }
@@ -194,7 +195,7 @@ int api_add(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *v
         return -1;
     if (tx->checked_out)
         return tx->rq->within ? gather(tx, sql, values, count) : add_now(tx, sql, values, count);
-    if (!pg_entry_add(tx->entry, sql, values, count))
+    if (!pg_request_add(tx->entry, sql, values, count))
         request_out_of_memory(tx->rq);
     tx->rq->open_units += !tx->count;
     return tx->count++;
@@ -239,7 +240,7 @@ static void committed(struct bb_tx *tx)
 static int unit_run(struct bb_tx *tx)
 {
     struct core_request *rq = tx->rq;
-    struct pg_entry *entry = tx->entry;
+    struct pg_request *entry = tx->entry;
 
     struct bb_rows *rows = rows_reserve(tx, 0, entry);
 
@@ -247,12 +248,12 @@ static int unit_run(struct bb_tx *tx)
         return -1;
     tx->entry = NULL;
     if (request_wait(rq, &entry->done)) {
-        pg_entry_abandon(entry);
+        pg_request_abandon(entry);
         return -1;
     }
     if (entry->failure.kind) {
         sql_failed(rq, &entry->failure);
-        pg_entry_free(entry);
+        pg_request_free(entry);
         return -1;
     }
     tx->entry = entry; /* drop_item() frees it */
@@ -375,18 +376,18 @@ static void end_checked_out(void *arg)
 static int send_commit(struct bb_tx *tx)
 {
     struct core_request *rq = tx->rq;
-    struct pg_entry *entry = pg_entry_new(rq);
-    const struct pg_op *op = entry ? pg_entry_add(entry, &commit, NULL, 0) : NULL;
+    struct pg_request *entry = pg_request_new(rq);
+    const struct pg_op *op = entry ? pg_request_add(entry, &commit, NULL, 0) : NULL;
 
     if (entry && !op)
-        pg_entry_free(entry);
+        pg_request_free(entry);
     if (!op)
         request_out_of_memory(rq);
     if (pg_tx_run_item(tx->checked_out, entry))
         return -1;
     bool done = !strcmp(PQcmdStatus(op->result), "COMMIT");
 
-    pg_entry_free(entry);
+    pg_request_free(entry);
     if (done)
         return 0;
     /* the failed statement is the reason, although the module continued */

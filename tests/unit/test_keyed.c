@@ -15,7 +15,7 @@ static const struct bb_sql plain = {"plain", 0};
 static struct loop loop;
 static struct pg pg;
 static struct core_request requests[ENTRIES];
-static struct pg_entry *entries[ENTRIES];
+static struct pg_request *entries[ENTRIES];
 static int made;
 
 static void set_up(void)
@@ -29,26 +29,26 @@ static void set_up(void)
 static void tear_down(void)
 {
     while (made > 0)
-        pg_entry_free(entries[--made]);
+        pg_request_free(entries[--made]);
 }
 
 /* Adds the next entry of the batch, which executes `sql` with two values. */
-static struct pg_entry *asks(const struct bb_sql *sql, struct bb_value first,
-                             struct bb_value second)
+static struct pg_request *asks(const struct bb_sql *sql, struct bb_value first,
+                               struct bb_value second)
 {
-    struct pg_entry *entry = pg_entry_new(&requests[made]);
+    struct pg_request *entry = pg_request_new(&requests[made]);
 
     ck_assert_ptr_nonnull(entry);
-    ck_assert_ptr_nonnull(pg_entry_add(entry, sql, BB_ARGS(first, second)));
+    ck_assert_ptr_nonnull(pg_request_add(entry, sql, BB_ARGS(first, second)));
     if (made)
         entries[made - 1]->next = entry;
     entries[made++] = entry;
     return entry;
 }
 
-static struct pg_entry *unit(const struct bb_sql *sql, uint64_t key)
+static struct pg_request *unit(const struct bb_sql *sql, uint64_t key)
 {
-    struct pg_entry *entry = asks(sql, bb_i((int64_t)key), bb_null());
+    struct pg_request *entry = asks(sql, bb_i((int64_t)key), bb_null());
 
     entry->key = key;
     return entry;
@@ -56,10 +56,10 @@ static struct pg_entry *unit(const struct bb_sql *sql, uint64_t key)
 
 START_TEST(entries_that_ask_the_same_share_an_execution)
 {
-    struct pg_entry *first = asks(&by_name.one, bb_t("a"), bb_null());
-    struct pg_entry *other = asks(&by_number.one, bb_i(1), bb_null());
-    struct pg_entry *unkeyed = asks(&plain, bb_i(1), bb_null());
-    struct pg_entry *second = asks(&by_name.one, bb_t("b"), bb_null());
+    struct pg_request *first = asks(&by_name.one, bb_t("a"), bb_null());
+    struct pg_request *other = asks(&by_number.one, bb_i(1), bb_null());
+    struct pg_request *unkeyed = asks(&plain, bb_i(1), bb_null());
+    struct pg_request *second = asks(&by_name.one, bb_t("b"), bb_null());
 
     pg_gather(&pg.pools[PG_READ], entries[0]);
     ck_assert_uint_eq(first->members, 2);
@@ -73,9 +73,9 @@ START_TEST(entries_that_ask_the_same_share_an_execution)
 
 START_TEST(who_failed_with_others_or_gave_up_shares_with_nobody)
 {
-    struct pg_entry *first = asks(&by_name.one, bb_t("a"), bb_null());
-    struct pg_entry *again = asks(&by_name.one, bb_t("b"), bb_null());
-    struct pg_entry *gone = asks(&by_name.one, bb_t("c"), bb_null());
+    struct pg_request *first = asks(&by_name.one, bb_t("a"), bb_null());
+    struct pg_request *again = asks(&by_name.one, bb_t("b"), bb_null());
+    struct pg_request *gone = asks(&by_name.one, bb_t("c"), bb_null());
 
     again->single = true;
     gone->rq = NULL;
@@ -104,8 +104,8 @@ START_TEST(an_execution_has_only_so_many)
 /* The second unit with the same key must see the changes of the first. */
 START_TEST(of_units_only_the_first_of_a_key_shares)
 {
-    struct pg_entry *first = unit(&by_number.one, 1), *twin = unit(&by_number.one, 1);
-    struct pg_entry *other = unit(&by_number.one, 2), *third = unit(&by_number.one, 3);
+    struct pg_request *first = unit(&by_number.one, 1), *twin = unit(&by_number.one, 1);
+    struct pg_request *other = unit(&by_number.one, 2), *third = unit(&by_number.one, 3);
 
     pg_gather(&pg.pools[PG_UNIT], entries[0]);
     ck_assert_uint_eq(first->members, 3);
@@ -116,7 +116,7 @@ START_TEST(of_units_only_the_first_of_a_key_shares)
 START_TEST(values_become_arrays_of_the_members)
 {
     static const unsigned char bytes[] = {0, 0xfe};
-    struct pg_entry *first = asks(&by_name.one, bb_t("a\"b\\c,{}"), bb_i(-7));
+    struct pg_request *first = asks(&by_name.one, bb_t("a\"b\\c,{}"), bb_i(-7));
 
     asks(&by_name.one, bb_null(), bb_ints((const int64_t[]){1, 2}, 2));
     asks(&by_name.one, bb_t(""), bb_bytes(bytes, sizeof bytes));
@@ -150,7 +150,7 @@ static PGresult *answer(const char *const rows[][2], int count)
 }
 
 /* Returns the texts of an entry's rows, joined. */
-static const char *told(const struct pg_entry *entry)
+static const char *told(const struct pg_request *entry)
 {
     static char text[64];
     struct bb_rows rows = pg_op_rows(entry->ops);
@@ -166,7 +166,7 @@ static const char *told(const struct pg_entry *entry)
 START_TEST(each_member_gets_its_rows_in_their_order)
 {
     static const char *const rows[][2] = {{"c1", "3"}, {"a1", "1"}, {"c2", "3"}, {"a2", "1"}};
-    struct pg_entry *first = asks(&by_name.one, bb_t("a"), bb_null());
+    struct pg_request *first = asks(&by_name.one, bb_t("a"), bb_null());
 
     asks(&by_name.one, bb_t("b"), bb_null());
     asks(&by_name.one, bb_t("c"), bb_null());
@@ -177,8 +177,8 @@ START_TEST(each_member_gets_its_rows_in_their_order)
     ck_assert_str_eq(told(entries[2]), "c1;c2;");
     for (int i = 0; i < 3; i++)
         ck_assert(pg_op_answered(entries[i]->ops));
-    pg_entry_free(entries[0]); /* the other entries still use the result */
-    entries[0] = pg_entry_new(&requests[0]);
+    pg_request_free(entries[0]); /* the other entries still use the result */
+    entries[0] = pg_request_new(&requests[0]);
     ck_assert_str_eq(told(entries[2]), "c1;c2;");
 }
 
@@ -186,7 +186,7 @@ START_TEST(rows_of_nobody_are_nobodys)
 {
     static const char *const rows[][2] = {
         {"x", "0"}, {"y", "3"}, {"z", ""}, {"b", "2"}, {"n", "-1"}};
-    struct pg_entry *first = asks(&by_name.one, bb_t("a"), bb_null());
+    struct pg_request *first = asks(&by_name.one, bb_t("a"), bb_null());
 
     asks(&by_name.one, bb_t("b"), bb_null());
     pg_gather(&pg.pools[PG_READ], entries[0]);
@@ -197,8 +197,8 @@ START_TEST(rows_of_nobody_are_nobodys)
 
 START_TEST(an_execution_that_fails_is_asked_again_one_by_one)
 {
-    struct pg_entry *first = asks(&by_name.one, bb_t("a"), bb_null());
-    struct pg_entry *second = asks(&by_name.one, bb_t("b"), bb_null());
+    struct pg_request *first = asks(&by_name.one, bb_t("a"), bb_null());
+    struct pg_request *second = asks(&by_name.one, bb_t("b"), bb_null());
     PGresult *error = PQmakeEmptyPGresult(NULL, PGRES_FATAL_ERROR);
 
     pg_gather(&pg.pools[PG_READ], entries[0]);

@@ -22,7 +22,7 @@ static struct pg pg;
 static struct pg_pool *pool;
 static struct pg_conn conns[CONNECTIONS];
 static struct core_request requests[ENTRIES];
-static struct pg_entry *entries[ENTRIES];
+static struct pg_request *entries[ENTRIES];
 
 static void set_up_pool(enum pg_pool_kind kind)
 {
@@ -45,7 +45,7 @@ static void free_entries(void)
 {
     for (size_t i = 0; i < ENTRIES; i++) {
         if (entries[i])
-            pg_entry_free(entries[i]);
+            pg_request_free(entries[i]);
         entries[i] = NULL;
     }
 }
@@ -66,7 +66,7 @@ static struct core_request *request_of_account(int number, int64_t account)
 static void wait_for(int number, int64_t account)
 {
     struct core_request *rq = request_of_account(number, account);
-    struct pg_entry *entry = pg_entry_new(rq);
+    struct pg_request *entry = pg_request_new(rq);
 
     ck_assert_ptr_nonnull(entry);
     entries[number] = entry;
@@ -168,7 +168,7 @@ START_TEST(an_owner_has_its_share_of_the_queue_and_no_more)
 START_TEST(what_is_over_leaves_the_share)
 {
     crowd(0, EACH, ANNA);
-    pg_entry_free(pg_conn_next(&conns[0], 0));
+    pg_request_free(pg_conn_next(&conns[0], 0));
     entries[0] = NULL;
     wait_for(0, ANNA);
     ck_assert_ptr_null(pg_enter(pool, request_of_account(ENTRIES - 1, ANNA)));
@@ -177,7 +177,7 @@ START_TEST(what_is_over_leaves_the_share)
 START_TEST(what_is_sent_again_goes_first_and_alone_where_it_must)
 {
     crowd(0, 3, ANNA);
-    struct pg_entry *first = pg_conn_next(&conns[0], 0), *second = pg_conn_next(&conns[0], 1);
+    struct pg_request *first = pg_conn_next(&conns[0], 0), *second = pg_conn_next(&conns[0], 1);
 
     pg_conn_queue(&conns[0], second, true);
     pg_conn_queue(&conns[0], first, true);
@@ -203,7 +203,7 @@ START_TEST(an_owner_has_its_share_of_the_long_pool)
     crowd(6, 10, 0);
     for (int i = 6; i < 10; i++)
         ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), entries[i]);
-    pg_entry_free(entries[0]);
+    pg_request_free(entries[0]);
     entries[0] = NULL;
     ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), entries[2]);
     ck_assert_ptr_null(pg_conn_next(&conns[0], 0));
@@ -224,7 +224,7 @@ START_TEST(long_statements_wait_for_any_connection)
 
 static void submit_unit(int number, int64_t account, uint64_t key, size_t bytes)
 {
-    struct pg_entry *entry = pg_entry_new(request_of_account(number, account));
+    struct pg_request *entry = pg_request_new(request_of_account(number, account));
 
     ck_assert_ptr_nonnull(entry);
     entries[number] = entry;
@@ -252,9 +252,9 @@ START_TEST(large_units_travel_by_the_long_pool)
     ck_assert_uint_eq(pool->queued, 2);
     ck_assert_ptr_eq(pg_conn_next(&conn, 0), entries[0]);
     ck_assert_ptr_null(pg_conn_next(&conn, 0)); /* one at a time for each owner */
-    pg_entry_free(entries[0]);
+    pg_request_free(entries[0]);
     ck_assert_ptr_eq(pg_conn_next(&conn, 0), entries[1]);
-    pg_entry_free(entries[1]);
+    pg_request_free(entries[1]);
     submit_unit(0, ANNA, 7, 1);
     entries[1] = NULL;
     ck_assert_uint_eq(other->queued, 0);

@@ -7,13 +7,13 @@
 #include "core/base/sqlstate.h"
 #include "core/base/text.h"
 
-struct pg_entry *pg_entry_new(struct core_request *rq)
+struct pg_request *pg_request_new(struct core_request *rq)
 {
     struct arena *memory = arena_new();
 
     if (!memory)
         return NULL;
-    struct pg_entry *entry = arena_alloc(memory, sizeof *entry);
+    struct pg_request *entry = arena_alloc(memory, sizeof *entry);
     if (!entry) {
         arena_free(memory);
         return NULL;
@@ -73,8 +73,8 @@ static size_t value_bytes(const struct bb_value *value)
     return value->kind == BB_V_BYTES ? value->length : 0;
 }
 
-struct pg_op *pg_entry_add(struct pg_entry *entry, const struct bb_sql *sql,
-                           const struct bb_value *values, size_t count)
+struct pg_op *pg_request_add(struct pg_request *entry, const struct bb_sql *sql,
+                             const struct bb_value *values, size_t count)
 {
     struct pg_op *op = arena_alloc(entry->memory, sizeof *op);
 
@@ -157,16 +157,16 @@ struct bb_rows *pg_keep(struct pg_kept *kept, struct pg_op *op)
     return &kept->rows;
 }
 
-void pg_entry_free(struct pg_entry *entry)
+void pg_request_free(struct pg_request *entry)
 {
-    pg_entry_leave(entry);
+    pg_request_leave(entry);
     for (struct pg_op *op = entry->ops; op; op = op->next)
         pg_op_clear(op);
     arena_free(entry->memory);
 }
 
 /* The request no longer waits: records where its time was spent. */
-static void account(const struct pg_entry *entry)
+static void account(const struct pg_request *entry)
 {
     int64_t now = clock_mono_us();
     int64_t sent = entry->sent_us ? entry->sent_us : now;
@@ -175,42 +175,42 @@ static void account(const struct pg_entry *entry)
     entry->rq->spent.database_us += now - sent;
 }
 
-void pg_entry_abandon(struct pg_entry *entry)
+void pg_request_abandon(struct pg_request *entry)
 {
     if (entry->rq && !entry->done)
         account(entry);
     entry->rq = NULL;
     if (entry->done)
-        pg_entry_free(entry);
+        pg_request_free(entry);
 }
 
 /*
  * Whether the request still has to read the rows of a long statement. Until then no other one of
  * its owner runs: PostgreSQL can send large results faster than handlers turn them into answers.
  */
-static bool has_unread_rows(const struct pg_entry *entry)
+static bool has_unread_rows(const struct pg_request *entry)
 {
     return entry->rq && !entry->failure.kind && !entry->large && entry->pool &&
            entry->pool->kind == PG_LONG;
 }
 
-void pg_entry_done(struct pg_entry *entry)
+void pg_request_done(struct pg_request *entry)
 {
     entry->done = true;
     if (!has_unread_rows(entry))
-        pg_entry_leave(entry);
+        pg_request_leave(entry);
     if (!entry->rq) {
-        pg_entry_free(entry);
+        pg_request_free(entry);
         return;
     }
     account(entry);
     request_wake(entry->rq);
 }
 
-void pg_entry_fail(struct pg_entry *entry, enum failure_kind kind)
+void pg_request_fail(struct pg_request *entry, enum failure_kind kind)
 {
     entry->failure = (struct failure){.kind = kind};
-    pg_entry_done(entry);
+    pg_request_done(entry);
 }
 
 static void copy_field(char *to, size_t size, const PGresult *result, int code)
