@@ -6,7 +6,7 @@
 #include "core/base/log.h"
 #include "core/command/cli.h"
 #include "core/engine/engine.h"
-#include "core/host/kept_settings.h"
+#include "core/host/last_good_settings.h"
 #include "core/host/serve.h"
 #include "core/host/stop.h"
 #include "core/recovery/crash.h"
@@ -95,14 +95,14 @@ static int serve_by_file(const struct cli *cli)
  */
 static bool reload_ended_it(const struct cli *cli)
 {
-    return supervised_history()->last.reloading && kept_settings_differ(cli->conf);
+    return supervised_history()->last.reloading && last_good_settings_differ(cli->conf);
 }
 
 /* If the file is invalid after a crash, serves with the previous settings. */
 static int serve(const struct cli *cli)
 {
     int status = reload_ended_it(cli) ? CLI_FAILED : serve_by_file(cli);
-    struct generation *kept = status ? kept_settings_generation(cli->conf) : NULL;
+    struct generation *kept = status ? last_good_settings_generation(cli->conf) : NULL;
 
     return kept ? serve_by(kept) : status;
 }

@@ -83,7 +83,7 @@ struct generation {
     size_t module_count;
     struct left_out *left_out; /* with room for all modules */
     size_t left_out_count;
-    bool kept;             /* built from settings that the supervisor kept, see kept_settings.h */
+    bool kept; /* built from settings that the supervisor kept, see last_good_settings.h */
     struct router *router; /* the owner in a match is the struct host_handle of the route's
                             * module */
     struct aead_keys *seal;
@@ -107,7 +107,8 @@ struct generation *generation_check(const char *conf_path, unsigned number,
 
 /*
  * Like generation_check(), with the settings that the previous worker served with
- * (kept_settings.h). Modules that cannot be loaded are disabled, unless host.quarantine is off.
+ * (last_good_settings.h). Modules that cannot be loaded are disabled, unless host.quarantine is
+ * off.
  */
 struct generation *generation_check_kept(const char *conf_path, int copy, unsigned number,
                                          struct setting_problems *problems);

@@ -31,7 +31,8 @@ void generation_link(struct generation *generation, struct setting_problems *pro
  */
 bool generation_leaves_out(struct generation *g, const char *entry);
 /*
- * Whether an entry whose file is invalid is disabled, which is recorded: only with kept settings.
+ * Whether an entry whose file is invalid is disabled, which is recorded: only with last good
+ * settings.
  */
 bool generation_leaves_refused_out(struct generation *g, const char *entry);
 void generation_leave_needy_out(struct generation *g);

@@ -12,7 +12,7 @@
 #include "core/base/thread.h"
 #include "core/host/control.h"
 #include "core/host/job.h"
-#include "core/host/kept_settings.h"
+#include "core/host/last_good_settings.h"
 #include "core/host/reclaim.h"
 #include "core/host/reload.h"
 #include "core/host/reload_swap.h"
@@ -258,7 +258,7 @@ static void run_loops(struct engine *engine)
     struct stall *stall = stall_new(engine);
 
     listeners_tell(&engine->listeners);
-    kept_settings_keep(engine->generation);
+    last_good_settings_keep(engine->generation);
     sd_notify_ready();
     loop_run(&engine->loops[0]);
     stall_free(stall); /* frees it first, because it reads the loops' threads */

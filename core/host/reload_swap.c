@@ -5,7 +5,7 @@
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/host/job.h"
-#include "core/host/kept_settings.h"
+#include "core/host/last_good_settings.h"
 #include "core/host/reclaim.h"
 #include "core/host/serve.h"
 #include "core/http/http.h"
@@ -137,7 +137,7 @@ void swap_generation(struct engine *engine, struct generation *g)
         pg_listener_subscribe(engine->pg_listener);
     generation_start(g);
     change.from = swap(engine, g);
-    kept_settings_keep(g);
+    last_good_settings_keep(g);
     activity_reload(false);
     change_loops(&change);
     workers_go(g->workers);

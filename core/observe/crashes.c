@@ -83,7 +83,7 @@ void metrics_left_out(struct metrics *metrics)
         metric_labelled(metrics, "module", g->left_out[i].name, 1);
 }
 
-void metrics_kept_settings(struct metrics *metrics)
+void metrics_last_good_settings(struct metrics *metrics)
 {
     metric_number(metrics, metrics->rq->generation->kept);
 }

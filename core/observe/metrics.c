@@ -455,7 +455,7 @@ const struct host_metric host_metrics[] = {
      metrics_left_out, 0},
     {"busbar_settings_kept", "gauge", NULL,
      "1 while the host serves by the settings of the worker before, in place of the file.",
-     metrics_kept_settings, 0},
+     metrics_last_good_settings, 0},
     {"busbar_loop_stalls_total", "counter", NULL, "Times that a loop stood for a second and longer.",
      metrics_stalls, 0},
     {"process_resident_memory_bytes", "gauge", NULL, "Memory in use.", process_memory, 0},

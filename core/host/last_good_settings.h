@@ -3,21 +3,21 @@
  * file is invalid by then, or if reloading it crashed the worker. So a crash does not become an
  * outage because of an unfinished edit, which a reload would have refused.
  */
-#ifndef CORE_KEPT_SETTINGS_H
-#define CORE_KEPT_SETTINGS_H
+#ifndef CORE_LAST_GOOD_SETTINGS_H
+#define CORE_LAST_GOOD_SETTINGS_H
 
 #include "core/generation/generation.h"
 
 /* Passes the settings of a live generation to the supervisor. */
-void kept_settings_keep(const struct generation *generation);
+void last_good_settings_keep(const struct generation *generation);
 
 /* Whether the supervisor has settings of this file that differ from the file's current content. */
-bool kept_settings_differ(const char *conf_path);
+bool last_good_settings_differ(const char *conf_path);
 
 /*
- * Creates a generation from the kept settings of this file; NULL: there are none, or they do not
- * work.
+ * Creates a generation from the last good settings of this file; NULL: there are none, or they do
+ * not work.
  */
-struct generation *kept_settings_generation(const char *conf_path);
+struct generation *last_good_settings_generation(const char *conf_path);
 
 #endif

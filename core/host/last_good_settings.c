@@ -1,4 +1,4 @@
-#include "core/host/kept_settings.h"
+#include "core/host/last_good_settings.h"
 
 #include <stdio.h>
 
@@ -14,7 +14,7 @@ static bool key_of(const char *path, char key[KEY_BYTES])
     return snprintf(key, KEY_BYTES, "settings:%s", path) < KEY_BYTES;
 }
 
-void kept_settings_keep(const struct generation *g)
+void last_good_settings_keep(const struct generation *g)
 {
     int copy = settings_copy(g->settings);
     char key[KEY_BYTES];
@@ -47,7 +47,7 @@ static bool same(FILE *one, FILE *other)
     return a == b;
 }
 
-bool kept_settings_differ(const char *conf_path)
+bool last_good_settings_differ(const char *conf_path)
 {
     int copy = given(conf_path);
     char path[32];
@@ -63,7 +63,7 @@ bool kept_settings_differ(const char *conf_path)
     return differ;
 }
 
-struct generation *kept_settings_generation(const char *conf_path)
+struct generation *last_good_settings_generation(const char *conf_path)
 {
     struct setting_problems problems = {0};
     int copy = given(conf_path);
