@@ -73,7 +73,7 @@ struct loop_stats {
     atomic_size_t ready[LOOP_PG_POOLS], waiting[LOOP_PG_POOLS],
         batches[LOOP_PG_POOLS]; /* by pool */
     atomic_size_t shared[LOOP_PG_POOLS],
-        sharers[LOOP_PG_POOLS]; /* and total executions: pg_keyed.c */
+        sharers[LOOP_PG_POOLS]; /* and total executions: pg_merge.c */
 };
 
 struct loop {

@@ -59,7 +59,7 @@ struct pg_op {
     int *formats;
     PGresult *result;         /* owned until taken */
     struct pg_shared *shared; /* instead of `result`: the result of an execution shared with
-                               * others, see pg_keyed.c */
+                               * others, see pg_merge.c */
     const int *order;         /* the indexes of its rows in `shared` */
     int rows;                 /* and their number */
 };

@@ -128,25 +128,25 @@ int pg_batch_send(struct pg_conn *conn, struct pg_request *entries, size_t count
 void pg_prepared_forget(struct pg_conn *conn, const struct bb_sql *sql);
 
 /*
- * pg_keyed.c: entries of a batch that use the same keyed statements with different keys share one
+ * pg_merge.c: entries of a batch that use the same keyed statements with different keys share one
  * execution of each. The first of these entries is sent; the others follow it.
  */
 /*
  * Finds such entries in a batch. In the unit pool an entry shares only if it is the first with its
  * key.
  */
-void pg_gather(struct pg_pool *pool, struct pg_request *entries);
+void pg_merge(struct pg_pool *pool, struct pg_request *entries);
 /* The execution failed: each member will be sent separately. */
-void pg_gather_forget(struct pg_request *entry);
+void pg_merge_forget(struct pg_request *entry);
 /*
  * Returns the values of all members for a statement of the first one, as arrays; NULL: out of
  * memory.
  */
-const char *const *pg_gather_values(struct pg_request *first, const struct pg_op *op);
+const char *const *pg_merge_values(struct pg_request *first, const struct pg_op *op);
 /* Distributes the rows to the members; takes the result. -1: out of memory. */
-int pg_gather_share(struct pg_request *first, const struct pg_op *op, PGresult *result);
+int pg_merge_distribute(struct pg_request *first, const struct pg_op *op, PGresult *result);
 /* The execution failed: each member will be sent separately. */
-void pg_gather_failed(struct pg_request *first, const PGresult *result);
+void pg_merge_failed(struct pg_request *first, const PGresult *result);
 /* Releases a result shared by several entries; the last release frees it. */
 void pg_shared_release(void *shared);
 const PGresult *pg_shared_result(const struct pg_shared *shared);

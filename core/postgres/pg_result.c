@@ -23,7 +23,7 @@ static void entry_again(struct pg_conn *conn, struct pg_request *entry)
         pg_request_fail(entry, FAILED_UNAVAILABLE);
         return;
     }
-    pg_gather_forget(entry);
+    pg_merge_forget(entry);
     entry->failure = (struct failure){0};
     entry->alone = conn->pool->kind == PG_UNIT || entry->write || entry->tries > 1;
     pg_conn_queue(conn, entry, true);
@@ -103,7 +103,7 @@ static void take_error(struct pg_conn *conn, const struct pg_expect *e, const PG
         e->entry->failure.kind)
         return;
     if (e->entry->members) {
-        pg_gather_failed(e->entry, result);
+        pg_merge_failed(e->entry, result);
         conn->recycle = conn->recycle || pg_is_stale(result);
         return;
     }
@@ -115,7 +115,7 @@ static void take_rows(struct pg_conn *conn, const struct pg_expect *e, PGresult 
 {
     if (!e->entry->members)
         e->op->result = result;
-    else if (pg_gather_share(e->entry, e->op, result))
+    else if (pg_merge_distribute(e->entry, e->op, result))
         conn->outcome_unknown = true;
 }
 

@@ -96,7 +96,7 @@ static int send_op(struct pg_conn *conn, struct pg_batch *batch, struct pg_reque
     pg_op_clear(op);
     if (entry->members) {
         sql = pg_many(sql);
-        values = pg_gather_values(entry, op);
+        values = pg_merge_values(entry, op);
         lengths = formats = NULL; /* all are text */
         if (!values)
             return -1;
@@ -113,7 +113,7 @@ static int send_entries(struct pg_conn *conn, struct pg_batch *batch)
 {
     int64_t sent_us = clock_mono_us();
 
-    pg_gather(conn->pool, batch->entries);
+    pg_merge(conn->pool, batch->entries);
     for (struct pg_request *entry = batch->entries; entry; entry = entry->next) {
         entry->sent = true;
         entry->sent_us = sent_us;

@@ -20,7 +20,7 @@
     X(fair_queue)                                                                                  \
     X(fiber)                                                                                       \
     X(field)                                                                                       \
-    X(keyed)                                                                                       \
+    X(pg_merge)                                                                                    \
     X(head)                                                                                        \
     X(http_drain)                                                                                  \
     X(http_epoll)                                                                                  \

@@ -61,7 +61,7 @@ START_TEST(entries_that_ask_the_same_share_an_execution)
     struct pg_request *unkeyed = asks(&plain, bb_i(1), bb_null());
     struct pg_request *second = asks(&by_name.one, bb_t("b"), bb_null());
 
-    pg_gather(&pg.pools[PG_READ], entries[0]);
+    pg_merge(&pg.pools[PG_READ], entries[0]);
     ck_assert_uint_eq(first->members, 2);
     ck_assert_ptr_eq(first->mate, second);
     ck_assert(second->follows);
@@ -79,7 +79,7 @@ START_TEST(who_failed_with_others_or_gave_up_shares_with_nobody)
 
     again->single = true;
     gone->rq = NULL;
-    pg_gather(&pg.pools[PG_READ], entries[0]);
+    pg_merge(&pg.pools[PG_READ], entries[0]);
     ck_assert_uint_eq(first->members, 0);
     ck_assert(!again->follows && !gone->follows);
 }
@@ -89,14 +89,14 @@ START_TEST(an_execution_has_only_so_many)
     for (int i = 0; i < 5; i++)
         asks(&by_name.one, bb_i(i), bb_null());
     pg.settings.gather = 2;
-    pg_gather(&pg.pools[PG_READ], entries[0]);
+    pg_merge(&pg.pools[PG_READ], entries[0]);
     ck_assert_uint_eq(entries[0]->members, 2);
     ck_assert_uint_eq(entries[2]->members, 2);
     ck_assert_uint_eq(entries[4]->members, 0);
     for (int i = 0; i < 5; i++)
-        pg_gather_forget(entries[i]);
+        pg_merge_forget(entries[i]);
     pg.settings.gather = 1;
-    pg_gather(&pg.pools[PG_READ], entries[0]);
+    pg_merge(&pg.pools[PG_READ], entries[0]);
     for (int i = 0; i < 5; i++)
         ck_assert(!entries[i]->follows && !entries[i]->members);
 }
@@ -107,7 +107,7 @@ START_TEST(of_units_only_the_first_of_a_key_shares)
     struct pg_request *first = unit(&by_number.one, 1), *twin = unit(&by_number.one, 1);
     struct pg_request *other = unit(&by_number.one, 2), *third = unit(&by_number.one, 3);
 
-    pg_gather(&pg.pools[PG_UNIT], entries[0]);
+    pg_merge(&pg.pools[PG_UNIT], entries[0]);
     ck_assert_uint_eq(first->members, 3);
     ck_assert(!twin->follows && !twin->members);
     ck_assert(other->follows && third->follows);
@@ -121,8 +121,8 @@ START_TEST(values_become_arrays_of_the_members)
     asks(&by_name.one, bb_null(), bb_ints((const int64_t[]){1, 2}, 2));
     asks(&by_name.one, bb_t(""), bb_bytes(bytes, sizeof bytes));
     asks(&by_name.one, bb_t("NULL"), bb_null());
-    pg_gather(&pg.pools[PG_READ], entries[0]);
-    const char *const *values = pg_gather_values(first, first->ops);
+    pg_merge(&pg.pools[PG_READ], entries[0]);
+    const char *const *values = pg_merge_values(first, first->ops);
 
     ck_assert_ptr_nonnull(values);
     ck_assert_str_eq(values[0], "{\"a\\\"b\\\\c,{}\",NULL,\"\",\"NULL\"}");
@@ -170,8 +170,8 @@ START_TEST(each_member_gets_its_rows_in_their_order)
 
     asks(&by_name.one, bb_t("b"), bb_null());
     asks(&by_name.one, bb_t("c"), bb_null());
-    pg_gather(&pg.pools[PG_READ], entries[0]);
-    ck_assert_int_eq(pg_gather_share(first, first->ops, answer(rows, 4)), 0);
+    pg_merge(&pg.pools[PG_READ], entries[0]);
+    ck_assert_int_eq(pg_merge_distribute(first, first->ops, answer(rows, 4)), 0);
     ck_assert_str_eq(told(entries[0]), "a1;a2;");
     ck_assert_str_eq(told(entries[1]), "");
     ck_assert_str_eq(told(entries[2]), "c1;c2;");
@@ -189,8 +189,8 @@ START_TEST(rows_of_nobody_are_nobodys)
     struct pg_request *first = asks(&by_name.one, bb_t("a"), bb_null());
 
     asks(&by_name.one, bb_t("b"), bb_null());
-    pg_gather(&pg.pools[PG_READ], entries[0]);
-    ck_assert_int_eq(pg_gather_share(first, first->ops, answer(rows, 5)), 0);
+    pg_merge(&pg.pools[PG_READ], entries[0]);
+    ck_assert_int_eq(pg_merge_distribute(first, first->ops, answer(rows, 5)), 0);
     ck_assert_str_eq(told(entries[0]), "");
     ck_assert_str_eq(told(entries[1]), "b;");
 }
@@ -201,18 +201,18 @@ START_TEST(an_execution_that_fails_is_asked_again_one_by_one)
     struct pg_request *second = asks(&by_name.one, bb_t("b"), bb_null());
     PGresult *error = PQmakeEmptyPGresult(NULL, PGRES_FATAL_ERROR);
 
-    pg_gather(&pg.pools[PG_READ], entries[0]);
-    pg_gather_failed(first, error);
+    pg_merge(&pg.pools[PG_READ], entries[0]);
+    pg_merge_failed(first, error);
     PQclear(error);
     for (int i = 0; i < made; i++)
-        pg_gather_forget(entries[i]);
-    pg_gather(&pg.pools[PG_READ], entries[0]);
+        pg_merge_forget(entries[i]);
+    pg_merge(&pg.pools[PG_READ], entries[0]);
     ck_assert(!first->members && !second->follows);
 }
 
-Suite *keyed_suite(void)
+Suite *pg_merge_suite(void)
 {
-    Suite *suite = suite_create("keyed");
+    Suite *suite = suite_create("pg_merge");
     TCase *cases = tcase_create("gather");
 
     tcase_add_checked_fixture(cases, set_up, tear_down);

@@ -53,7 +53,7 @@ static bool asks_the_same(const struct pg_request *one, const struct pg_request 
  * that is executed separately, because that would reverse the order in which the two keys are
  * locked.
  */
-static void gather_for(struct pg_pool *pool, struct pg_request *first, unsigned most)
+static void merge_into(struct pg_pool *pool, struct pg_request *first, unsigned most)
 {
     bool units = pool->kind == PG_UNIT;
     struct pg_request **end = &first->mate;
@@ -82,7 +82,7 @@ static void gather_for(struct pg_pool *pool, struct pg_request *first, unsigned 
         mate->follows = true;
 }
 
-void pg_gather(struct pg_pool *pool, struct pg_request *entries)
+void pg_merge(struct pg_pool *pool, struct pg_request *entries)
 {
     unsigned most = pool->pg->settings.gather;
 
@@ -90,11 +90,11 @@ void pg_gather(struct pg_pool *pool, struct pg_request *entries)
         most = MEMBERS_MAX;
     for (struct pg_request *entry = entries; most > 1 && entry; entry = entry->next) {
         if (!entry->follows && may_share(entry))
-            gather_for(pool, entry, most);
+            merge_into(pool, entry, most);
     }
 }
 
-void pg_gather_forget(struct pg_request *entry)
+void pg_merge_forget(struct pg_request *entry)
 {
     entry->follows = false;
     entry->members = 0;
@@ -179,7 +179,7 @@ static const char *write_array(struct pg_request *first, const struct pg_op *op,
     return text;
 }
 
-const char *const *pg_gather_values(struct pg_request *first, const struct pg_op *op)
+const char *const *pg_merge_values(struct pg_request *first, const struct pg_op *op)
 {
     const char **values = arena_alloc(first->memory, (size_t)op->count * sizeof *values);
 
@@ -246,7 +246,7 @@ static bool sort_rows(struct pg_shared *shared, unsigned members, int where[])
     return placed == rows;
 }
 
-int pg_gather_share(struct pg_request *first, const struct pg_op *op, PGresult *result)
+int pg_merge_distribute(struct pg_request *first, const struct pg_op *op, PGresult *result)
 {
     struct pg_shared *shared = malloc(sizeof *shared + (size_t)PQntuples(result) * sizeof(int));
     int where[MEMBERS_MAX + 1], *at = where;
@@ -284,7 +284,7 @@ static void tell(const struct pg_request *first, const PGresult *result)
                  pg_many(first->ops->sql)->text, "sqlstate", sqlstate, NULL);
 }
 
-void pg_gather_failed(struct pg_request *first, const PGresult *result)
+void pg_merge_failed(struct pg_request *first, const PGresult *result)
 {
     tell(first, result);
     for (struct pg_request *mate = first; mate; mate = mate->mate)
