@@ -43,14 +43,14 @@ static void connection_started(struct http *http, struct MHD_Connection *mhd, vo
     *context = connection;
     if (!connection) {
         http->rejected++;
-        http_know(http, fd, &http->nobody);
+        http_map_fd(http, fd, &http->nobody);
         shutdown(fd, SHUT_RDWR); /* its timeout would not be enforced */
         return;
     }
     connection->http = http;
     connection->fd = fd;
     reader_init(&connection->reader, &http->buffers);
-    http_know(http, connection->fd, connection); /* cannot fail: accept_one() reserved the room */
+    http_map_fd(http, connection->fd, connection); /* cannot fail: accept_one() reserved the room */
     if (peer && peer->client_addr)
         memcpy(&connection->peer, peer->client_addr,
                peer->client_addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
@@ -161,7 +161,7 @@ static void connection_closed(struct http *http, struct MHD_Connection *mhd,
                               struct connection *connection)
 {
     if (!connection) { /* out of memory in connection_started() */
-        http_know(http, descriptor_of(mhd), NULL);
+        http_map_fd(http, descriptor_of(mhd), NULL);
         return;
     }
     if (connection->next)
@@ -177,7 +177,7 @@ static void connection_closed(struct http *http, struct MHD_Connection *mhd,
     if (!connection->cut &&
         (connection->lingers || reader_unread(&connection->reader) || has_unread(connection->fd)))
         linger(&http->lingers, http->loop, connection->fd);
-    http_know(http, connection->fd, NULL);
+    http_map_fd(http, connection->fd, NULL);
     wait_no_more(http, connection);
     reader_free(&connection->reader);
     free(connection);
@@ -238,7 +238,7 @@ static bool accept_one(struct http *http, int listener)
             refuse_for_a_while(http);
         return errno == EINTR || errno == ECONNABORTED;
     }
-    if (http_know(http, fd, NULL)) {
+    if (http_map_fd(http, fd, NULL)) {
         close(fd);
         http->rejected++;
         return true;

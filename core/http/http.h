@@ -150,10 +150,10 @@ void connection_cut(struct connection *connection);
 
 /*
  * http_recv.c. Sets the loop whose sockets the calling thread reads from now on; NULL: none.
- * http_know() sets the connection of a socket; NULL: none. It returns 0, or -1 if memory ran out.
+ * http_map_fd() sets the connection of a socket; NULL: none. It returns 0, or -1 if memory ran out.
  */
 void http_running(struct http *http);
-int http_know(struct http *http, int fd, struct connection *connection);
+int http_map_fd(struct http *http, int fd, struct connection *connection);
 /*
  * Returns the connection of a socket of the calling thread; NULL if the socket is not one, or if
  * there was no memory for its connection.

@@ -21,7 +21,7 @@ void http_running(struct http *http)
     running = http;
 }
 
-int http_know(struct http *http, int fd, struct connection *connection)
+int http_map_fd(struct http *http, int fd, struct connection *connection)
 {
     size_t at = (size_t)fd, room = http->room ? http->room : 256;
 
