@@ -11,7 +11,7 @@
 #include "core/host/stop.h"
 #include "core/recovery/crash.h"
 #include "core/recovery/guard.h"
-#include "core/recovery/start.h"
+#include "core/recovery/startup_watchdog.h"
 #include "core/recovery/supervised.h"
 
 static int open_log(const struct generation *g)
@@ -115,9 +115,9 @@ int cmd_serve(const struct cli *cli)
     guard_process();
     signals_hold_reload();
     crash_install();
-    start_begin();
+    startup_begin();
     int status = serve(cli);
 
-    start_over();
+    startup_over();
     return status;
 }

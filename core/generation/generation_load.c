@@ -7,7 +7,7 @@
 #include <libpq-fe.h>
 
 #include "core/recovery/crash.h"
-#include "core/recovery/start.h"
+#include "core/recovery/startup_watchdog.h"
 #include "core/settings/host_settings.h"
 
 static void load_keys(struct generation *g, struct setting_problems *problems)
@@ -114,7 +114,7 @@ static void prepare_start(const struct generation *g, struct setting_problems *p
     if (g->number > 1)
         return; /* a reload may still be refused: swap_generation() does this later */
     generation_place_reports(g, problems);
-    start_limit(settings_int(g->settings, "host", "stall_timeout") * 1000);
+    startup_limit(settings_int(g->settings, "host", "stall_timeout") * 1000);
 }
 
 static enum request_logged logged_of(const struct settings *settings)

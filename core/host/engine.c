@@ -28,7 +28,7 @@
 #include "core/postgres/resolver.h"
 #include "core/postgres/sql.h"
 #include "core/recovery/crash.h"
-#include "core/recovery/start.h"
+#include "core/recovery/startup_watchdog.h"
 #include "core/redis/redis.h"
 #include "core/request/pool.h"
 #include "core/request/request.h"
@@ -254,7 +254,7 @@ static void run_loops(struct engine *engine)
             give_up();
     }
     engine->loops[0].thread = pthread_self();
-    start_over(); /* the watchdog monitors the loops from now on */
+    startup_over(); /* the watchdog monitors the loops from now on */
     struct stall *stall = stall_new(engine);
 
     listeners_tell(&engine->listeners);

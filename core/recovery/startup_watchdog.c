@@ -1,4 +1,4 @@
-#include "core/recovery/start.h"
+#include "core/recovery/startup_watchdog.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -21,7 +21,7 @@ static struct {
     pthread_cond_t news;
     bool watches, over;
     int64_t since_ms, limit_ms;
-} start = {.lock = PTHREAD_MUTEX_INITIALIZER, .limit_ms = MOST_MS};
+} startup = {.lock = PTHREAD_MUTEX_INITIALIZER, .limit_ms = MOST_MS};
 
 static const char *some(const char *text)
 {
@@ -31,7 +31,7 @@ static const char *some(const char *text)
 static void tell(void)
 {
     static struct crash_look look;
-    bool known = crash_look(start.watched, &look);
+    bool known = crash_look(startup.watched, &look);
 
     log_line(BB_ERROR, "the start stands", "module", some(look.module), "ran", some(look.kind),
              "what", some(look.what), "stack", known ? look.stack : NULL, NULL);
@@ -42,7 +42,7 @@ static void end(int64_t ms)
     static char reason[96];
 
     snprintf(reason, sizeof reason, "the start took %" PRId64 " ms (host.stall_timeout)", ms);
-    crash_end(start.watched, reason);
+    crash_end(startup.watched, reason);
 }
 
 /*
@@ -51,10 +51,10 @@ static void end(int64_t ms)
  */
 static bool over_within(const int64_t *ms)
 {
-    while (!start.over && (!*ms || clock_mono_ms() < start.since_ms + *ms))
-        condition_wait(&start.news, &start.lock,
-                       *ms ? start.since_ms + *ms : clock_mono_ms() + MOST_MS);
-    return start.over;
+    while (!startup.over && (!*ms || clock_mono_ms() < startup.since_ms + *ms))
+        condition_wait(&startup.news, &startup.lock,
+                       *ms ? startup.since_ms + *ms : clock_mono_ms() + MOST_MS);
+    return startup.over;
 }
 
 static void *watch(void *arg)
@@ -63,56 +63,56 @@ static void *watch(void *arg)
 
     (void)arg;
     thread_name("start", NULL);
-    pthread_mutex_lock(&start.lock);
+    pthread_mutex_lock(&startup.lock);
     bool over = over_within(&tell_ms);
 
     if (!over) {
-        pthread_mutex_unlock(&start.lock);
+        pthread_mutex_unlock(&startup.lock);
         tell();
-        pthread_mutex_lock(&start.lock);
-        over = over_within(&start.limit_ms);
+        pthread_mutex_lock(&startup.lock);
+        over = over_within(&startup.limit_ms);
     }
-    pthread_mutex_unlock(&start.lock);
+    pthread_mutex_unlock(&startup.lock);
     if (!over)
-        end(clock_mono_ms() - start.since_ms);
+        end(clock_mono_ms() - startup.since_ms);
     return NULL;
 }
 
-void start_begin(void)
+void startup_begin(void)
 {
-    start.since_ms = clock_mono_ms();
-    start.watched = pthread_self();
-    condition_init(&start.news);
+    startup.since_ms = clock_mono_ms();
+    startup.watched = pthread_self();
+    condition_init(&startup.news);
     sigset_t all, before;
 
     sigfillset(&all); /* signals are handled by the calling thread */
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    start.watches = !pthread_create(&start.thread, NULL, watch, NULL);
+    startup.watches = !pthread_create(&startup.thread, NULL, watch, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!start.watches)
+    if (!startup.watches)
         log_line(BB_WARN, "nobody watches the start: no thread for it", NULL);
 }
 
-void start_limit(int64_t ms)
+void startup_limit(int64_t ms)
 {
-    pthread_mutex_lock(&start.lock);
-    if (start.watches) {
-        start.limit_ms = ms;
-        pthread_cond_signal(&start.news);
+    pthread_mutex_lock(&startup.lock);
+    if (startup.watches) {
+        startup.limit_ms = ms;
+        pthread_cond_signal(&startup.news);
     }
-    pthread_mutex_unlock(&start.lock);
+    pthread_mutex_unlock(&startup.lock);
 }
 
-void start_over(void)
+void startup_over(void)
 {
-    pthread_mutex_lock(&start.lock);
-    bool watches = start.watches;
+    pthread_mutex_lock(&startup.lock);
+    bool watches = startup.watches;
 
-    start.watches = false;
-    start.over = true;
+    startup.watches = false;
+    startup.over = true;
     if (watches)
-        pthread_cond_signal(&start.news);
-    pthread_mutex_unlock(&start.lock);
+        pthread_cond_signal(&startup.news);
+    pthread_mutex_unlock(&startup.lock);
     if (watches)
-        pthread_join(start.thread, NULL);
+        pthread_join(startup.thread, NULL);
 }

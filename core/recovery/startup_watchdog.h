@@ -4,18 +4,18 @@
  * reports what is running, and after the limit the process ends with a crash report about that
  * thread.
  */
-#ifndef CORE_START_H
-#define CORE_START_H
+#ifndef CORE_STARTUP_WATCHDOG_H
+#define CORE_STARTUP_WATCHDOG_H
 
 #include <stdint.h>
 
 /* The calling thread begins the start. Call once. */
-void start_begin(void);
+void startup_begin(void);
 
 /* Sets the time limit of the start; 0: none. No effect if the start is not monitored. */
-void start_limit(int64_t ms);
+void startup_limit(int64_t ms);
 
 /* The start has ended, successfully or not. Later calls have no effect. */
-void start_over(void);
+void startup_over(void);
 
 #endif
