@@ -231,29 +231,29 @@ int request_wait(struct core_request *rq, const bool *done)
     return request_wait_in_time(rq, done) ? 0 : request_fail(rq, FAILED_DEADLINE);
 }
 
-struct nap {
+struct retry_timer {
     struct timer timer;
     struct core_request *rq;
     bool *over;
 };
 
-static void nap_fire(struct timer *timer)
+static void retry_timer_fire(struct timer *timer)
 {
-    struct nap *nap = BB_CONTAINER_OF(timer, struct nap, timer);
+    struct retry_timer *retry = BB_CONTAINER_OF(timer, struct retry_timer, timer);
 
-    *nap->over = true;
-    request_wake(nap->rq);
+    *retry->over = true;
+    request_wake(retry->rq);
 }
 
 int request_sleep_unless(struct core_request *rq, int64_t ms, bool *over)
 {
     struct timers *timers = &rq->loop->timers;
-    struct nap nap = {.timer.fire = nap_fire, .rq = rq, .over = over};
+    struct retry_timer retry = {.timer.fire = retry_timer_fire, .rq = rq, .over = over};
 
-    if (timer_try(timers, &nap.timer, rq->loop->now_ms + ms))
+    if (timer_try(timers, &retry.timer, rq->loop->now_ms + ms))
         return -1;
     request_wait_in_time(rq, over);
-    timer_clear(timers, &nap.timer);
+    timer_clear(timers, &retry.timer);
     return 0;
 }
 
