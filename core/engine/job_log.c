@@ -75,7 +75,7 @@ bool job_log_skip(struct engine *engine, const char *name, const char *holder)
     return first;
 }
 
-bool job_log_look(struct engine *engine, size_t index, struct job_record *record)
+bool job_log_snapshot(struct engine *engine, size_t index, struct job_record *record)
 {
     pthread_mutex_lock(&engine->lock);
     const struct job_log *at = engine->job_log;

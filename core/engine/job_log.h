@@ -32,7 +32,7 @@ void job_log_note(struct engine *engine, const char *name, bool failed, int64_t 
 bool job_log_skip(struct engine *engine, const char *name, const char *holder);
 
 /* Copies the record with this index; false: there are no more. */
-bool job_log_look(struct engine *engine, size_t index, struct job_record *record);
+bool job_log_snapshot(struct engine *engine, size_t index, struct job_record *record);
 
 /* Frees all records. Call when no job runs any more. */
 void job_log_free(struct engine *engine);

@@ -44,7 +44,7 @@ static void look(struct loop *loop, void *arg)
     status->connections = loop->http->connection_count;
     status->database = loop->pg != NULL;
     for (int kind = 0; loop->pg && kind < PG_POOLS; kind++)
-        pg_pool_look(loop->pg, (enum pg_pool_kind)kind, &status->pools[kind]);
+        pg_pool_snapshot(loop->pg, (enum pg_pool_kind)kind, &status->pools[kind]);
     status->redis_ms = loop->redis ? redis_latency_ms(loop->redis) : -2;
     atomic_store(&status->looked, true);
 }
@@ -109,7 +109,7 @@ static void print_runtime(FILE *out, const struct generation *g)
 {
     struct work_pool_status pool;
 
-    for (size_t i = 0; work_pool_look(g->pools, i, &pool); i++)
+    for (size_t i = 0; work_pool_snapshot(g->pools, i, &pool); i++)
         fprintf(out, "  pool %s.%s: %u of %u threads, %u busy, %u of %u waiting\n", pool.module,
                 pool.name, pool.started, pool.threads, pool.busy, pool.waiting, pool.most);
     if (!workers_ended(g->workers))
@@ -176,7 +176,7 @@ static void print_skipped_jobs(FILE *out, struct engine *engine)
     struct job_record job;
     char since[TEXT_TIME_SIZE];
 
-    for (size_t i = 0; job_log_look(engine, i, &job); i++) {
+    for (size_t i = 0; job_log_snapshot(engine, i, &job); i++) {
         if (!job.skipped_since_wall_ms)
             continue;
         text_time(job.skipped_since_wall_ms, since);

@@ -48,7 +48,7 @@ static json_t *pools_json(const struct generation *g)
     json_t *list = json_array();
     struct work_pool_status pool;
 
-    for (size_t i = 0; work_pool_look(g->pools, i, &pool); i++)
+    for (size_t i = 0; work_pool_snapshot(g->pools, i, &pool); i++)
         json_array_append_new(
             list, json_pack("{so so si si si si si}", "module", json_out_text(pool.module), "name",
                             json_out_text(pool.name), "threads", (int)pool.threads, "started",
@@ -166,7 +166,7 @@ static json_t *jobs_json(struct engine *engine)
     json_t *list = json_array();
     struct job_record job;
 
-    for (size_t i = 0; job_log_look(engine, i, &job); i++)
+    for (size_t i = 0; job_log_snapshot(engine, i, &job); i++)
         json_array_append_new(
             list, json_pack("{so sI sI sI so so sf}", "name", json_out_text(job.name), "done",
                             (json_int_t)job.done, "failed", (json_int_t)job.failed, "skipped",

@@ -14,7 +14,7 @@ void loop_stats_publish(struct loop *loop, size_t connections, size_t rejected)
     for (int kind = 0; loop->pg && kind < PG_POOLS; kind++) {
         struct pg_pool_status pool;
 
-        pg_pool_look(loop->pg, (enum pg_pool_kind)kind, &pool);
+        pg_pool_snapshot(loop->pg, (enum pg_pool_kind)kind, &pool);
         atomic_store_explicit(&stats->ready[kind], pool.ready, memory_order_relaxed);
         atomic_store_explicit(&stats->waiting[kind], pool.waiting, memory_order_relaxed);
         atomic_store_explicit(&stats->batches[kind], pool.batches, memory_order_relaxed);

@@ -130,7 +130,7 @@ static void *open_noted(struct arena *arena, const char *path, char *why, size_t
     void *dl = open_file(arena, path, why, why_size);
 
     lifecycle_call_end(&call);
-    mapped_files_look();
+    mapped_files_snapshot();
     return dl;
 }
 

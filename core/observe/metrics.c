@@ -274,7 +274,7 @@ static void each_pool(struct metrics *metrics)
 {
     struct work_pool_status pool;
 
-    for (size_t i = 0; work_pool_look(metrics->rq->generation->pools, i, &pool); i++) {
+    for (size_t i = 0; work_pool_snapshot(metrics->rq->generation->pools, i, &pool); i++) {
         const char *number = (const char *)&pool + metrics->place;
 
         fprintf(metrics->out, "%s{module=\"%s\",pool=\"%s\"}", metrics->name, pool.module,
@@ -321,7 +321,7 @@ static void job_runs(struct metrics *metrics)
 {
     struct job_record job;
 
-    for (size_t i = 0; job_log_look(metrics->engine, i, &job); i++) {
+    for (size_t i = 0; job_log_snapshot(metrics->engine, i, &job); i++) {
         fprintf(metrics->out, "%s{job=\"%s\",outcome=\"done\"}", metrics->name, job.name);
         metric_end(metrics, (double)job.done);
         fprintf(metrics->out, "%s{job=\"%s\",outcome=\"failed\"}", metrics->name, job.name);
@@ -336,7 +336,7 @@ static void each_job_time(struct metrics *metrics)
 {
     struct job_record job;
 
-    for (size_t i = 0; job_log_look(metrics->engine, i, &job); i++) {
+    for (size_t i = 0; job_log_snapshot(metrics->engine, i, &job); i++) {
         int64_t ms = *(const int64_t *)(const void *)((const char *)&job + metrics->place);
 
         if (ms)
@@ -348,7 +348,7 @@ static void job_duration(struct metrics *metrics)
 {
     struct job_record job;
 
-    for (size_t i = 0; job_log_look(metrics->engine, i, &job); i++)
+    for (size_t i = 0; job_log_snapshot(metrics->engine, i, &job); i++)
         metric_labelled(metrics, "job", job.name, (double)job.last_us / 1000000);
 }
 

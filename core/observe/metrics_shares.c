@@ -21,7 +21,7 @@ static struct amount pools(const struct metrics *metrics)
     struct amount amount = {0};
     struct work_pool_status pool;
 
-    for (size_t i = 0; work_pool_look(metrics->rq->generation->pools, i, &pool); i++) {
+    for (size_t i = 0; work_pool_snapshot(metrics->rq->generation->pools, i, &pool); i++) {
         amount.taken += pool.busy + pool.waiting;
         amount.all += pool.threads + pool.most;
         amount.each += pool.each;

@@ -29,7 +29,7 @@ struct stall {
     bool stop;
     int64_t looked_ms;
     struct seen *seen;
-    struct crash_look look;
+    struct crash_snapshot snapshot;
 };
 
 /* 0: no timeout. */
@@ -48,28 +48,29 @@ static const char *some(const char *text)
 }
 
 /* For health checks. */
-static void give_reason(struct engine *engine, const struct crash_look *look)
+static void give_reason(struct engine *engine, const struct crash_snapshot *snapshot)
 {
     pthread_mutex_lock(&engine->lock);
     snprintf(engine->standstill, sizeof engine->standstill, "An event loop stands%s%s%s%s",
-             *look->module ? " in module " : "", look->module, *look->what ? ", " : "", look->what);
+             *snapshot->module ? " in module " : "", snapshot->module, *snapshot->what ? ", " : "",
+             snapshot->what);
     pthread_mutex_unlock(&engine->lock);
 }
 
 static void tell(struct stall *stall, const struct loop *loop, int64_t stood_ms)
 {
-    struct crash_look *look = &stall->look;
+    struct crash_snapshot *snapshot = &stall->snapshot;
     char index[16], ms[24];
 
     snprintf(index, sizeof index, "%u", loop->index);
     snprintf(ms, sizeof ms, "%" PRId64, stood_ms);
-    memset(look, 0, sizeof *look);
-    bool known = crash_look(loop->thread, look);
+    memset(snapshot, 0, sizeof *snapshot);
+    bool known = crash_snapshot(loop->thread, snapshot);
 
-    log_line(BB_ERROR, "a loop stands", "loop", index, "ms", ms, "module", some(look->module),
-             "ran", some(look->kind), "what", some(look->what), "request", some(look->request),
-             "stack", known ? look->stack : NULL, NULL);
-    give_reason(stall->engine, look);
+    log_line(BB_ERROR, "a loop stands", "loop", index, "ms", ms, "module", some(snapshot->module),
+             "ran", some(snapshot->kind), "what", some(snapshot->what), "request",
+             some(snapshot->request), "stack", known ? snapshot->stack : NULL, NULL);
+    give_reason(stall->engine, snapshot);
 }
 
 static void goes_on(const struct loop *loop, const struct seen *seen)

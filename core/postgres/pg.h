@@ -127,7 +127,7 @@ struct pg_pool_status {
     size_t shared, sharers;      /* total number of shared executions, and of the entries in them */
 };
 
-void pg_pool_look(const struct pg *pg, enum pg_pool_kind kind, struct pg_pool_status *status);
+void pg_pool_snapshot(const struct pg *pg, enum pg_pool_kind kind, struct pg_pool_status *status);
 
 /* Sends the entries collected in this iteration. Called once per iteration. */
 void pg_flush(struct pg *pg);

@@ -247,7 +247,7 @@ void pg_set_limits(struct pg *pg, const struct pg_settings *to)
     pg->settings.share = to->share;
 }
 
-void pg_pool_look(const struct pg *pg, enum pg_pool_kind kind, struct pg_pool_status *status)
+void pg_pool_snapshot(const struct pg *pg, enum pg_pool_kind kind, struct pg_pool_status *status)
 {
     const struct pg_pool *pool = &pg->pools[kind];
 

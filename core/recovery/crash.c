@@ -133,16 +133,16 @@ void crash_exited(const char *how)
  * ---- inspecting another thread -----------------------------------------------------------------
  */
 
-static struct report looked;      /* filled by the inspected thread … */
+static struct report snapshot_report; /* filled by the inspected thread … */
 static _Atomic(pthread_t) wanted; /* … which is this one; 0: none, or the response came too late */
 static sem_t answered;
 
-static int look_signal(void)
+static int snapshot_signal(void)
 {
     return SIGRTMIN + 4;
 }
 
-static void on_look(int number, siginfo_t *info, void *context)
+static void on_snapshot_signal(int number, siginfo_t *info, void *context)
 {
     int before = errno;
 
@@ -150,9 +150,9 @@ static void on_look(int number, siginfo_t *info, void *context)
     (void)info;
     if (atomic_load(&wanted) != pthread_self())
         return;
-    looked.context = context;
-    report_who(&looked);
-    report_stack(&looked);
+    snapshot_report.context = context;
+    report_who(&snapshot_report);
+    report_stack(&snapshot_report);
     sem_post(&answered);
     errno = before;
 }
@@ -168,20 +168,20 @@ static bool wait_for_answer(void)
     return !failed;
 }
 
-bool crash_look(pthread_t thread, struct crash_look *look)
+bool crash_snapshot(pthread_t thread, struct crash_snapshot *snapshot)
 {
     if (!atomic_load(&installed))
         return false;
     while (!sem_trywait(&answered)) /* a response that came too late */
         ;
     atomic_store(&wanted, thread);
-    bool known = !pthread_kill(thread, look_signal()) && wait_for_answer();
+    bool known = !pthread_kill(thread, snapshot_signal()) && wait_for_answer();
 
     atomic_store(&wanted, 0);
     if (!known)
         return false;
-    report_names(&looked);
-    report_look(&looked, look);
+    report_names(&snapshot_report);
+    report_snapshot(&snapshot_report, snapshot);
     return true;
 }
 
@@ -228,12 +228,12 @@ void crash_install(void)
 
     if (THREAD_SANITIZED || atomic_load(&installed) || sem_init(&answered, 0, 0))
         return;
-    mapped_files_look();
+    mapped_files_snapshot();
     backtrace(frames, 4); /* loads libgcc, which allocates what it needs */
     thread_alternate_stack();
     for (size_t i = 0; i < sizeof reported / sizeof *reported; i++)
         handle_by(reported[i], on_crash, SA_NODEFER);
-    handle_by(look_signal(), on_look, SA_RESTART);
+    handle_by(snapshot_signal(), on_snapshot_signal, SA_RESTART);
     owner = getpid();
     on_exit(on_exit_of, NULL);
     atomic_store(&installed, true);

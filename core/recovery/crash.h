@@ -30,10 +30,10 @@ int crash_directory(const char *path);
  * (module) < caller …". Returns false if the thread does not respond, or the build has a sanitizer.
  * One caller at a time.
  */
-struct crash_look {
+struct crash_snapshot {
     char module[64], kind[32], what[192], request[64], stack[768];
 };
-bool crash_look(pthread_t thread, struct crash_look *look);
+bool crash_snapshot(pthread_t thread, struct crash_snapshot *snapshot);
 
 /* The host ends the process intentionally: its end must not be reported. */
 void crash_exits(void);

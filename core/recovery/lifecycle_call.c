@@ -41,13 +41,13 @@ void lifecycle_call_end(struct lifecycle_call *call)
 
 static void tell(const struct lifecycle_call *call)
 {
-    static struct crash_look look;
-    bool known = crash_look(call->thread, &look);
+    static struct crash_snapshot snapshot;
+    bool known = crash_snapshot(call->thread, &snapshot);
     char ms[24];
 
     snprintf(ms, sizeof ms, "%" PRId64, call->stood_ms);
     log_line(BB_ERROR, "a module does not return", "module", call->now.module, "ran",
-             call->now.kind, "ms", ms, "stack", known ? look.stack : NULL, NULL);
+             call->now.kind, "ms", ms, "stack", known ? snapshot.stack : NULL, NULL);
 }
 
 static void end(const struct lifecycle_call *call)

@@ -29,7 +29,7 @@ void lifecycle_call_end(struct lifecycle_call *call);
 /*
  * Checks all running calls; `passed_ms` is the time since the last check. A call that takes five
  * seconds is logged with its backtrace; after `most_ms` (0: never) the process ends with a crash
- * report about its thread. One caller at a time, and crash_look() must not be used elsewhere
+ * report about its thread. One caller at a time, and crash_snapshot() must not be used elsewhere
  * meanwhile.
  */
 void lifecycle_calls_look(int64_t passed_ms, int64_t most_ms);

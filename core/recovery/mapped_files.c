@@ -99,7 +99,7 @@ static int add(struct dl_phdr_info *info, size_t size, void *arg)
     return 0;
 }
 
-void mapped_files_look(void)
+void mapped_files_snapshot(void)
 {
     dl_iterate_phdr(add, NULL);
 }

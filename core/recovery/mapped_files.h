@@ -24,9 +24,10 @@ struct object {
 };
 
 /* Adds files that were loaded since the last call. One thread at a time. */
-void mapped_files_look(void);
+void mapped_files_snapshot(void);
 
-/* Marks the object with this address as a module from this file. Call after mapped_files_look(). */
+/* Marks the object with this address as a module from this file. Call after
+ * mapped_files_snapshot(). */
 void mapped_files_module(const void *address, const char *name, const char *file);
 
 /* Rows by index, in the order of addition; NULL after the last one. Async-signal-safe. */

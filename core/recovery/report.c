@@ -27,7 +27,7 @@ static void keep(char *out, size_t size, const char *text)
 void report_who(struct report *report)
 {
     struct activity now = activity_now();
-    struct crash_look *who = &report->who;
+    struct crash_snapshot *who = &report->who;
     struct signal_text what = {.fd = -1};
 
     report->guard = report->address && activity_guards((const void *)report->address); // NOLINT
@@ -139,7 +139,7 @@ static void write_head(struct signal_text *out, const struct report *report, con
 
 static void write_who(struct signal_text *out, const struct report *report)
 {
-    const struct crash_look *who = &report->who;
+    const struct crash_snapshot *who = &report->who;
 
     pair(out, "module", report_module(report));
     signal_text_text(out, "ran: ");
@@ -234,7 +234,7 @@ static const char *some(const char *text)
 void report_line(struct report *report)
 {
     struct signal_text stack = {.fd = -1}, address = {.fd = -1};
-    const struct crash_look *who = &report->who;
+    const struct crash_snapshot *who = &report->who;
 
     signal_text_hex(&address, report->address);
     const struct log_pair pairs[] = {
@@ -284,11 +284,11 @@ void report_tell(struct report *report)
     supervised_crashed(&note);
 }
 
-void report_look(struct report *report, struct crash_look *look)
+void report_snapshot(struct report *report, struct crash_snapshot *snapshot)
 {
     struct signal_text stack = {.fd = -1};
 
-    *look = report->who;
-    keep(look->module, sizeof look->module, report_module(report));
-    keep(look->stack, sizeof look->stack, stack_words(&stack, &report->frames));
+    *snapshot = report->who;
+    keep(snapshot->module, sizeof snapshot->module, report_module(report));
+    keep(snapshot->stack, sizeof snapshot->stack, stack_words(&stack, &report->frames));
 }

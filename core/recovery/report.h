@@ -15,7 +15,7 @@ struct report {
     const void *context;
     const char *exit;   /* "exit()": called instead of a signal; or NULL */
     const char *reason; /* why the host ended itself; NULL: it did not */
-    struct crash_look who;
+    struct crash_snapshot who;
     bool guard; /* the address is in the guard below the fiber's stack */
     struct frames frames;
     const struct object *blamed; /* the innermost module, or NULL */
@@ -30,8 +30,8 @@ void report_file(struct report *report);
 void report_line(struct report *report); /* the log line */
 void report_tell(struct report *report); /* notifies the supervisor */
 
-/* For crash_look() at a running thread. */
-void report_look(struct report *report, struct crash_look *look);
+/* For crash_snapshot() at a running thread. */
+void report_snapshot(struct report *report, struct crash_snapshot *snapshot);
 
 /*
  * Returns the module to be named: the module of the innermost code, or else the recorded one; "":

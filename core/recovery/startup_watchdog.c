@@ -30,11 +30,12 @@ static const char *some(const char *text)
 
 static void tell(void)
 {
-    static struct crash_look look;
-    bool known = crash_look(startup.watched, &look);
+    static struct crash_snapshot snapshot;
+    bool known = crash_snapshot(startup.watched, &snapshot);
 
-    log_line(BB_ERROR, "the start stands", "module", some(look.module), "ran", some(look.kind),
-             "what", some(look.what), "stack", known ? look.stack : NULL, NULL);
+    log_line(BB_ERROR, "the start stands", "module", some(snapshot.module), "ran",
+             some(snapshot.kind), "what", some(snapshot.what), "stack",
+             known ? snapshot.stack : NULL, NULL);
 }
 
 static void end(int64_t ms)

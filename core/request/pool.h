@@ -54,7 +54,7 @@ struct work_pool_status {
 };
 
 /* Gets the pool with this index; false: there are no more. Any thread. */
-bool work_pool_look(struct work_pools *pools, size_t index, struct work_pool_status *status);
+bool work_pool_snapshot(struct work_pools *pools, size_t index, struct work_pool_status *status);
 
 /*
  * Runs a call in the host's own pool while the fiber waits. Returns 0 when it has returned, or -1

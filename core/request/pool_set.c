@@ -25,7 +25,7 @@ int pool_submit(struct work_pools *pools, const struct bb_host *host, const char
     return pool && pool_enqueue(pool, call, SIZE_MAX, bounded) == QUOTA_TAKEN ? 0 : -1;
 }
 
-bool work_pool_look(struct work_pools *pools, size_t index, struct work_pool_status *status)
+bool work_pool_snapshot(struct work_pools *pools, size_t index, struct work_pool_status *status)
 {
     if (index >= pools->count)
         return false;

@@ -98,7 +98,7 @@ START_TEST(a_full_queue_takes_no_more_until_there_is_room)
 
     fill();
     ck_assert_int_eq(submit(QUEUE + 1, run, true), -1);
-    ck_assert(work_pool_look(generation.pools, 0, &status));
+    ck_assert(work_pool_snapshot(generation.pools, 0, &status));
     ck_assert_uint_eq(status.busy, 1);
     ck_assert_uint_eq(status.waiting, QUEUE);
     ck_assert_uint_eq(status.most, QUEUE);
@@ -238,7 +238,7 @@ START_TEST(an_owner_has_its_share_of_a_pool_and_no_more)
     unsigned long long before = quota_refused(QUOTA_POOLS, true);
     struct work_pool_status status;
 
-    ck_assert(work_pool_look(generation.pools, 0, &status));
+    ck_assert(work_pool_snapshot(generation.pools, 0, &status));
     ck_assert_uint_eq(status.each, SHARE);
     for (int i = 1; i <= SHARE; i++)
         ck_assert_int_eq(submit_of(ANNA, i, run, true), 0);
@@ -324,7 +324,7 @@ static unsigned wide_threads(struct work_pools *pools)
 {
     struct work_pool_status status;
 
-    ck_assert(work_pool_look(pools, 1, &status));
+    ck_assert(work_pool_snapshot(pools, 1, &status));
     ck_assert_uint_eq(status.threads, WIDE);
     return status.started;
 }
