@@ -25,10 +25,10 @@ struct look {
 
 static bool same_rights(const struct bb_principal *a, const struct bb_principal *b)
 {
-    return a->account == b->account && a->role == b->role && a->organisation == b->organisation &&
-           a->organisation_count == b->organisation_count && !strcmp(a->email, b->email) &&
-           (!a->organisation_count || !memcmp(a->organisations, b->organisations,
-                                              a->organisation_count * sizeof *a->organisations));
+    return a->account == b->account && a->role == b->role && a->organization == b->organization &&
+           a->organization_count == b->organization_count && !strcmp(a->email, b->email) &&
+           (!a->organization_count || !memcmp(a->organizations, b->organizations,
+                                              a->organization_count * sizeof *a->organizations));
 }
 
 static void look_entry(struct core_request *rq)

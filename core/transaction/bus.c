@@ -33,7 +33,7 @@ static const struct bb_audience *audience_copy(struct arena *arena, const struct
             return NULL;
     }
     *copy = (struct bb_audience){
-        .size = sizeof *copy, .organisation = from ? from->organisation : 0, .emails = emails};
+        .size = sizeof *copy, .organization = from ? from->organization : 0, .emails = emails};
     return copy;
 }
 

@@ -33,7 +33,7 @@ enum { BB_BULK_ROWS_MAX = 2000 }; /* per call */
 struct bb_bulk_job {
     size_t size;
     const char *id;       /* UUID */
-    int64_t organisation; /* all rows belong to this organization, and no other; never 0 */
+    int64_t organization; /* all rows belong to this organization, and no other; never 0 */
     int64_t account;      /* the sender's, who may act there; 0: the operator's command */
     const char *email;    /* the sender's, in lower case; "": the operator's command */
     unsigned role;        /* one bit of enum bb_role, as it was at the upload */

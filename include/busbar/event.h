@@ -14,7 +14,7 @@
  */
 struct bb_audience {
     size_t size;               /* sizeof(struct bb_audience) */
-    int64_t organisation;      /* accounts that act for this organization; 0: none */
+    int64_t organization;      /* accounts that act for this organization; 0: none */
     const char *const *emails; /* accounts with these e-mails; NULL-terminated, or NULL */
 };
 

@@ -46,10 +46,10 @@ struct bb_principal {
     const char *email;            /* in lower case */
     unsigned role;                /* one bit of enum bb_role */
     bool client;                  /* token of an API client (client credentials), not a session */
-    int64_t organisation;         /* the account's own organization, 0: none */
-    const int64_t *organisations; /* all that it may act in: its own, and those that an ApiUser
+    int64_t organization;         /* the account's own organization, 0: none */
+    const int64_t *organizations; /* all that it may act in: its own, and those that an ApiUser
                                    * owns */
-    size_t organisation_count;
+    size_t organization_count;
     const char *session; /* jti of the token */
     /* When an Admin first approved the account, milliseconds since 1970. */
     int64_t approved_ms;

@@ -138,48 +138,48 @@ static inline void bb_warn_text(struct bb_request *rq, const char *text)
 
 /*
  * Checks the organization that the caller asked for: `asked` is its organizationId, 0 if absent.
- * Sets *organisation to it, or to 0 if none was named. Accounts may always name their own
+ * Sets *organization to it, or to 0 if none was named. Accounts may always name their own
  * organization; Admins may name any, and accounts that act for several organizations one of these.
  * Otherwise the answer is 403. If an account acts for exactly one organization, any other number is
  * ignored with a warning. Returns 0, or the status of the answer.
  */
-static inline int bb_organisation(struct bb_request *rq, int64_t asked, int64_t *organisation)
+static inline int bb_organization(struct bb_request *rq, int64_t asked, int64_t *organization)
 {
     const struct bb_principal *who = rq->principal;
 
-    *organisation = asked;
-    if (!asked || who->role == BB_ROLE_ADMIN || asked == who->organisation)
+    *organization = asked;
+    if (!asked || who->role == BB_ROLE_ADMIN || asked == who->organization)
         return 0;
-    for (size_t i = 0; i < who->organisation_count; i++)
-        if (who->organisations[i] == asked)
+    for (size_t i = 0; i < who->organization_count; i++)
+        if (who->organizations[i] == asked)
             return 0;
-    if (who->organisation_count != 1)
+    if (who->organization_count != 1)
         return bb_fail(rq, 403, "You may not act in this organization");
-    *organisation = 0;
+    *organization = 0;
     bb_warn(rq, "organizationId: %lld is ignored: you act in organization %lld", (long long)asked,
-            (long long)who->organisations[0]);
+            (long long)who->organizations[0]);
     return 0;
 }
 
 /*
- * Sets *organisation to the one organization that a request acts in: the requested one (see
- * bb_organisation()), or else the caller's own. Admins, and ApiUsers who act for several
+ * Sets *organization to the one organization that a request acts in: the requested one (see
+ * bb_organization()), or else the caller's own. Admins, and ApiUsers who act for several
  * organizations, must name one; otherwise the answer is 400. Callers without an organization are
  * answered 403. The caller must check that an organization named by an Admin exists. Returns 0, or
  * the status of the answer.
  */
-static inline int bb_home(struct bb_request *rq, int64_t asked, int64_t *organisation)
+static inline int bb_home(struct bb_request *rq, int64_t asked, int64_t *organization)
 {
     const struct bb_principal *who = rq->principal;
-    int refused = bb_organisation(rq, asked, organisation);
+    int refused = bb_organization(rq, asked, organization);
 
-    if (refused || *organisation)
+    if (refused || *organization)
         return refused;
     if (who->role == BB_ROLE_ADMIN ||
-        (who->role == BB_ROLE_API_USER && who->organisation_count > 1))
+        (who->role == BB_ROLE_API_USER && who->organization_count > 1))
         return bb_invalid(rq, "organizationId", "is required");
-    *organisation = who->organisation_count == 1 ? who->organisations[0] : who->organisation;
-    return *organisation ? 0 : bb_fail(rq, 403, "You act in no organization");
+    *organization = who->organization_count == 1 ? who->organizations[0] : who->organization;
+    return *organization ? 0 : bb_fail(rq, 403, "You act in no organization");
 }
 
 /* Adds a header to the answer. Returns 0, or -1 if the name or value is not valid in a header. */

@@ -30,8 +30,8 @@ struct bb_account_scope {
     const char *email;            /* in lower case */
     unsigned role;                /* one bit of enum bb_role */
     bool active;                  /* whether it may act */
-    const int64_t *organisations; /* as in struct bb_principal */
-    size_t organisation_count;
+    const int64_t *organizations; /* as in struct bb_principal */
+    size_t organization_count;
     int64_t approved_ms; /* as in struct bb_principal; 0: never. */
 };
 
@@ -39,12 +39,12 @@ struct bb_account_scope {
 struct bb_accounts {
     size_t size;
     /*
-     * Returns the organization of the account with this e-mail (lower case): 1 with *organisation
+     * Returns the organization of the account with this e-mail (lower case): 1 with *organization
      * (0: the account has none), 0 if there is no such account or it was never approved, or -1 on
      * failure (bb_failed()). Parks.
      */
-    int (*organisation_of)(void *state, struct bb_request *rq, const char *email,
-                           int64_t *organisation);
+    int (*organization_of)(void *state, struct bb_request *rq, const char *email,
+                           int64_t *organization);
     /*
      * Returns the current scope of an account by its id: 1 with *scope, 0 if there is no such
      * account, or -1 on failure (bb_failed()). Parks. Changes are notified on the channel
@@ -53,7 +53,7 @@ struct bb_accounts {
     int (*scope_of)(void *state, struct bb_request *rq, int64_t account,
                     struct bb_account_scope *scope);
     /* Returns whether an organization exists: 1, 0, or -1 on failure. Parks. */
-    int (*organisation_known)(void *state, struct bb_request *rq, int64_t organisation);
+    int (*organization_known)(void *state, struct bb_request *rq, int64_t organization);
 };
 
 /* "conversations" 1: data about conversations for other modules. */
@@ -68,7 +68,7 @@ struct bb_conversations {
 struct bb_device {
     size_t size;
     int64_t id;
-    int64_t organisation; /* 0: none */
+    int64_t organization; /* 0: none */
     const char *uuid;
     const char *external_id;   /* NULL: none, also for the next three */
     const char *serial_number; /* as the developer specified it */
@@ -87,7 +87,7 @@ struct bb_device {
  *       'Active' or 'Inactive', null if there is no such device.
  *   device_active(devices bigint[])
  *       the Active ones among these devices.
- *   device_chosen(organisations bigint[], key text, country text, other text, fuel text, kind text)
+ *   device_chosen(organizations bigint[], key text, country text, other text, fuel text, kind text)
  *       the ids of the devices of these organizations (null: of all) with this externalId or uuid,
  *       either of these two countryCodes, this fuelCode and this deviceTypeCode; null arguments do
  *       not restrict the result.
@@ -96,10 +96,10 @@ struct bb_devices {
     size_t size;
     /*
      * Finds the device for a key in a path: externalId, then uuid, then serialNumber, among the
-     * organizations that the caller may see, or in `organisation` if it is not 0. Returns 0, or the
+     * organizations that the caller may see, or in `organization` if it is not 0. Returns 0, or the
      * status of the answer: 404, or 409 for an ambiguous serial number.
      */
-    int (*find)(void *state, struct bb_request *rq, const char *key, int64_t organisation,
+    int (*find)(void *state, struct bb_request *rq, const char *key, int64_t organization,
                 struct bb_device *device);
     /* Gets devices by id, without checking the caller's rights. *devices has `count` entries in the
      * order of the ids; an entry of size 0 means that there is no such device. Returns 0 or -1. */
@@ -110,17 +110,17 @@ struct bb_devices {
     int (*name_timezone)(void *state, struct bb_request *rq, struct bb_tx *tx, int64_t device,
                          const char *timezone);
     /* Finds the organization that has a device with this site name or externalId, if there is
-     * exactly one: 1 with *organisation, 0, or -1 on failure. Parks. */
-    int (*organisation_named)(void *state, struct bb_request *rq, const char *name,
-                              int64_t *organisation);
+     * exactly one: 1 with *organization, 0, or -1 on failure. Parks. */
+    int (*organization_named)(void *state, struct bb_request *rq, const char *name,
+                              int64_t *organization);
     /* Finds devices of an organization by keys, a JSON array of texts: externalId, then uuid, then
      * id. *ids has the ids in the order of the keys, 0 where none was found. Returns 0 or -1. */
-    int (*resolve)(void *state, struct bb_request *rq, const json_t *keys, int64_t organisation,
+    int (*resolve)(void *state, struct bb_request *rq, const json_t *keys, int64_t organization,
                    int64_t **ids);
     /* Like resolve() with the keys that find() accepts: externalId, then uuid, then serialNumber,
      * then id. *problems explains, in the order of the keys and in find()'s words, why there is no
      * device; NULL where one was found. */
-    int (*identify)(void *state, struct bb_request *rq, const json_t *keys, int64_t organisation,
+    int (*identify)(void *state, struct bb_request *rq, const json_t *keys, int64_t organization,
                     int64_t **ids, const char ***problems);
     /* Gets the siteNames of devices by id, in the order of the ids; NULL where there is none.
      * Returns 0 or -1. */

@@ -128,7 +128,7 @@ static const struct bb_field client_body[] = {
      .max = 100,
      .help = "A name to recognize the client by in the list."},
 };
-static const struct bb_field organisation_body[] = {
+static const struct bb_field organization_body[] = {
     GIVEN("name", 1, 255, BB_REQUIRED | BB_NOT_BLANK | BB_NAME,
           "Name of the organization. It must be new."),
     GIVEN("address", 0, 1000, BB_NULLABLE, "Postal address."),
@@ -197,7 +197,7 @@ static const struct bb_field client_reply[] = {
     TEXT("name", 0, 0, BB_REQUIRED),
     TIME("createdAt"),
 };
-static const struct bb_field organisation_reply[] = {
+static const struct bb_field organization_reply[] = {
     NUMBER("id"),
     TEXT("name", 0, 0, BB_REQUIRED),
     TEXT("type", 0, 0, BB_REQUIRED),
@@ -222,7 +222,7 @@ static const struct bb_field listed_client[] = {
 
 LIST_OF(accounts_reply, account_reply);
 LIST_OF(clients_reply, listed_client);
-LIST_OF(organisations_reply, organisation_reply);
+LIST_OF(organizations_reply, organization_reply);
 
 static const int not_known[] = {401, 403, 0};  /* for login */
 static const int registered[] = {202, 409, 0}; /* 202: register_silent */
@@ -319,27 +319,27 @@ static const struct bb_route routes[] = {
     {.method = "POST",
      .path = "/api/organization",
      .roles = BB_ROLE_API_USER,
-     .handler = auth_organisation_create,
+     .handler = auth_organization_create,
      .errors = conflict,
-     .body = BB_TABLE(organisation_body),
-     .reply = BB_TABLE(organisation_reply),
+     .body = BB_TABLE(organization_body),
+     .reply = BB_TABLE(organization_reply),
      .flags = BB_CREATES,
      .success = 201,
      .help = "Create an organization that you act for."},
     {.method = "GET",
      .path = "/api/admin/organizations",
      .roles = BB_ROLE_ADMIN,
-     .handler = auth_organisation_list,
+     .handler = auth_organization_list,
      .query = BB_TABLE(page_query),
-     .reply = BB_TABLE(organisations_reply),
+     .reply = BB_TABLE(organizations_reply),
      .help = "List all organizations."},
     {.method = "PUT",
      .path = "/api/admin/organizations/:id",
      .roles = BB_ROLE_ADMIN,
-     .handler = auth_organisation_link,
+     .handler = auth_organization_link,
      .segments = BB_TABLE(id_segment),
      .body = BB_TABLE(link_body),
-     .reply = BB_TABLE(organisation_reply),
+     .reply = BB_TABLE(organization_reply),
      .help = "Set the ApiUser that acts for an organization."},
     {.method = "GET",
      .path = "/api/admin/users",

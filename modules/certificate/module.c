@@ -44,7 +44,7 @@ static const char *const outcomes[] = {"Succeeded", "Failed", "Retry", "Cancelle
 static const char *const frequencies[] = {"hourly",  "daily",     "weekly",
                                           "monthly", "quarterly", "yearly", NULL};
 
-#define ORGANISATION                                                                               \
+#define ORGANIZATION                                                                               \
     {.name = "organizationId", .type = BB_INT, .flags = BB_NULLABLE, .min = 1, .max = INT64_MAX,   \
      .help = "Only this organization. Default: all of yours."}
 
@@ -69,7 +69,7 @@ static const char *const frequencies[] = {"hourly",  "daily",     "weekly",
      .help = "Only devices with this fuelCode."},                                                  \
     {.name = "deviceTypeCode", .type = BB_TEXT, .min = 1, .max = 64,                               \
      .help = "Only devices with this deviceTypeCode."},                                            \
-    ORGANISATION
+    ORGANIZATION
 
 static const struct bb_field log_query[] = {
     FILTER,
@@ -98,16 +98,16 @@ static const struct bb_field pages_query[] = {
      .help = "Only periods that start on this day (UTC) or later."},
     {.name = "end_date", .type = BB_TIME,
      .help = "Only periods that start on this day (UTC) or earlier."},
-    ORGANISATION,
+    ORGANIZATION,
 };
-static const struct bb_field one_query[] = {ORGANISATION};
-static const struct bb_field group_query[] = {ORGANISATION};
+static const struct bb_field one_query[] = {ORGANIZATION};
+static const struct bb_field group_query[] = {ORGANIZATION};
 static const struct bb_field groups_query[] = {
     {.name = "limit", .type = BB_INT, .min = 1, .max = 1000,
      .help = "Groups per page (default 100)."},
     {.name = "after", .type = BB_INT, .min = 0, .max = INT64_MAX,
      .help = "Cursor. Take it from the `Link` header of the previous page."},
-    ORGANISATION,
+    ORGANIZATION,
 };
 
 static const struct bb_field change_body[] = {
@@ -282,7 +282,7 @@ static const struct bb_field explain_query[] = {
      .help = "The device: its id (digits), externalId, uuid or serialNumber."},
     {.name = "at", .type = BB_TIME, .flags = BB_REQUIRED, .help = "The moment to explain.",
      .example = "2026-06-01T00:30:00Z"},
-    ORGANISATION,
+    ORGANIZATION,
 };
 static const struct bb_field coverage_segment[] = {
     {.name = "externalId", .type = BB_TEXT, .min = 1, .max = 255,
@@ -292,7 +292,7 @@ static const struct bb_field coverage_query[] = {
     {.name = "from", .type = BB_TIME,
      .help = "Start of the period. Default: 366 days before its end, or the commissioning if later."},
     {.name = "to", .type = BB_TIME, .help = "End of the period. Default: now."},
-    ORGANISATION,
+    ORGANIZATION,
 };
 static const struct bb_field account_entry[] = {
     {.name = "certificateTransactionUID", .type = BB_UUID, .flags = BB_REQUIRED},

@@ -22,7 +22,7 @@ static struct bb_device device_of(const struct device *state, const struct devic
     return (struct bb_device){
         .size = sizeof(struct bb_device),
         .id = record->id,
-        .organisation = record->organisation,
+        .organization = record->organization,
         .uuid = record->uuid,
         .external_id = text[DEVICE_EXTERNAL_ID],
         .serial_number = text[DEVICE_SERIAL_NUMBER],
@@ -33,11 +33,11 @@ static struct bb_device device_of(const struct device *state, const struct devic
     };
 }
 
-static int find(void *state, struct bb_request *rq, const char *key, int64_t organisation,
+static int find(void *state, struct bb_request *rq, const char *key, int64_t organization,
                 struct bb_device *device)
 {
     struct device_record record;
-    int refused = device_find_facts(rq, key, organisation, &record);
+    int refused = device_find_facts(rq, key, organization, &record);
 
     if (!refused)
         *device = device_of(state, &record);
@@ -77,8 +77,8 @@ static int name_timezone(void *state, struct bb_request *rq, struct bb_tx *tx, i
     return bb_add(rq, tx, &name, BB_ARGS(bb_i(device), bb_t(timezone), bb_t(now))) < 0 ? -1 : 0;
 }
 
-static int organisation_named(void *state, struct bb_request *rq, const char *name,
-                              int64_t *organisation)
+static int organization_named(void *state, struct bb_request *rq, const char *name,
+                              int64_t *organization)
 {
     static const struct bb_sql named = {
         "SELECT organisation FROM device WHERE site_name = $1"
@@ -91,7 +91,7 @@ static int organisation_named(void *state, struct bb_request *rq, const char *na
         return -1;
     if (bb_count(rq, rows) != 1)
         return 0;
-    *organisation = bb_cell_int(rq, rows, 0, 0);
+    *organization = bb_cell_int(rq, rows, 0, 0);
     return 1;
 }
 
@@ -111,23 +111,23 @@ static int organisation_named(void *state, struct bb_request *rq, const char *na
     "d.serial_number = " KEY " LIMIT 2) s)"
 
 static const struct bb_rows *look_up(struct bb_request *rq, const struct bb_sql *sql,
-                                     const json_t *keys, int64_t organisation)
+                                     const json_t *keys, int64_t organization)
 {
     char *list = json_dumps(keys, JSON_COMPACT);
     const struct bb_rows *rows =
-        list ? bb_query(rq, sql, BB_ARGS(bb_t(list), bb_i(organisation))) : NULL;
+        list ? bb_query(rq, sql, BB_ARGS(bb_t(list), bb_i(organization))) : NULL;
 
     free(list);
     return rows;
 }
 
-static int resolve(void *state, struct bb_request *rq, const json_t *keys, int64_t organisation,
+static int resolve(void *state, struct bb_request *rq, const json_t *keys, int64_t organization,
                    int64_t **ids)
 {
     static const struct bb_sql by_keys = {"SELECT k.place - 1, coalesce(" BY_EXTERNAL_ID
                                           ", " BY_UUID ", " BY_ID("^[0-9]{1,18}$") ", 0)" ALL_KEYS,
                                           0};
-    const struct bb_rows *rows = look_up(rq, &by_keys, keys, organisation);
+    const struct bb_rows *rows = look_up(rq, &by_keys, keys, organization);
 
     (void)state;
     if (!rows)
@@ -142,7 +142,7 @@ static int resolve(void *state, struct bb_request *rq, const json_t *keys, int64
  * If several devices match, the text names up to as many of them as find.c does. OFFSET keeps the
  * planner from computing `id` twice.
  */
-static int identify(void *state, struct bb_request *rq, const json_t *keys, int64_t organisation,
+static int identify(void *state, struct bb_request *rq, const json_t *keys, int64_t organization,
                     int64_t **ids, const char ***problems)
 {
     static const struct bb_sql by_keys = {
@@ -153,7 +153,7 @@ static int identify(void *state, struct bb_request *rq, const json_t *keys, int6
         " FROM (SELECT k.place - 1 AS place, " KEY " AS key, coalesce(" BY_EXTERNAL_ID ", " BY_UUID
         ", " BY_SERIAL_NUMBER ", " BY_ID("^[1-9][0-9]{0,17}$") ", 0) AS id" ALL_KEYS " OFFSET 0) f",
         0};
-    const struct bb_rows *rows = look_up(rq, &by_keys, keys, organisation);
+    const struct bb_rows *rows = look_up(rq, &by_keys, keys, organization);
 
     (void)state;
     if (!rows)
@@ -214,7 +214,7 @@ const struct bb_devices device_directory = {
     .find = find,
     .get = get,
     .name_timezone = name_timezone,
-    .organisation_named = organisation_named,
+    .organization_named = organization_named,
     .resolve = resolve,
     .identify = identify,
     .sites = sites,

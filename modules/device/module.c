@@ -92,11 +92,11 @@ static const struct bb_field document_segments[] = {
     {.name = "documentId", .type = BB_UUID, .help = "The document."},
 };
 
-#define ORGANISATION_ARG                                                                           \
+#define ORGANIZATION_ARG                                                                           \
     {.name = "organizationId", .type = BB_INT, .min = 1, .max = INT64_MAX,                         \
      .help = "Act in this organization, or list only its devices."}
 
-static const struct bb_field organisation_query[] = {ORGANISATION_ARG};
+static const struct bb_field organization_query[] = {ORGANIZATION_ARG};
 static const char *const shown[] = {"Active", "Inactive", "All", NULL};
 static const char *const states[] = {"Active", "Inactive", NULL};
 /* The same names as in list_orders. */
@@ -104,7 +104,7 @@ static const char *const sorts[] = {"id",       "externalId",        "siteName",
                                     "capacity", "commissioningDate", "updatedAt", NULL};
 static const char *const directions[] = {"asc", "desc", NULL};
 static const struct bb_field list_query[] = {
-    ORGANISATION_ARG,
+    ORGANIZATION_ARG,
     {.name = "siteName", .type = BB_TEXT, .max = 255, .help = "Exact match."},
     {.name = "serialNumber", .type = BB_TEXT, .max = 255, .help = "Exact match."},
     {.name = "externalId", .type = BB_TEXT, .max = 255, .help = "Exact match, ignoring case."},
@@ -297,7 +297,7 @@ static const struct bb_route routes[] = {
     {.method = "POST", .path = "/api/device",
      .roles = BB_ROLE_ORGANIZATION_ADMIN | BB_ROLE_API_USER, .handler = device_register,
      .errors = conflict,
-     .flags = BB_CREATES | BB_KEEP_OTHERS, .query = BB_TABLE(organisation_query), .body = BODY,
+     .flags = BB_CREATES | BB_KEEP_OTHERS, .query = BB_TABLE(organization_query), .body = BODY,
      TAKES(register_parts), .success = 201,
      .reply = BB_TABLE(device),
      .help = "Register a device. Send JSON, or multipart/form-data to add documents."},
@@ -309,41 +309,41 @@ static const struct bb_route routes[] = {
      .help = "List devices (older path of GET /api/device)."},
     {.method = "GET", .path = "/api/device/externalId/:externalId", .roles = DEVICE_ROLES,
      .handler = device_get, .errors = conflict, .segments = BB_TABLE(key_segment),
-     .query = BB_TABLE(organisation_query), .reply = BB_TABLE(device),
+     .query = BB_TABLE(organization_query), .reply = BB_TABLE(device),
      .help = "Get a device (older path of GET /api/device/{externalId})."},
     {.method = "GET", .path = "/api/device/:externalId", .roles = DEVICE_ROLES,
      .handler = device_get, .errors = conflict, .segments = BB_TABLE(key_segment),
-     .query = BB_TABLE(organisation_query), .reply = BB_TABLE(device), .help = "Get a device."},
+     .query = BB_TABLE(organization_query), .reply = BB_TABLE(device), .help = "Get a device."},
     {.method = "PATCH", .path = "/api/device/:externalId", .roles = DEVICE_ROLES,
      .handler = device_update, .errors = conflict, .flags = BB_KEEP_OTHERS,
      .segments = BB_TABLE(key_segment),
-     .query = BB_TABLE(organisation_query), .body = BODY, TAKES(update_parts),
+     .query = BB_TABLE(organization_query), .body = BODY, TAKES(update_parts),
      .reply = BB_TABLE(device),
      .help = "Update a device. Fields that you do not send stay unchanged; documents are added to "
              "those that exist."},
     {.method = "DELETE", .path = "/api/device/:externalId", .roles = DEVICE_ROLES,
      .handler = device_delete, .errors = conflict, .segments = BB_TABLE(key_segment),
-     .query = BB_TABLE(organisation_query), .reply = BB_TABLE(success_reply),
+     .query = BB_TABLE(organization_query), .reply = BB_TABLE(success_reply),
      .help = "Delete a device with its readings and documents. 409 when anything was certified: "
              "set `status` to Inactive instead."},
     {.method = "PATCH", .path = "/api/device/by-site/:siteName", .roles = DEVICE_ROLES,
      .handler = device_update_site, .errors = conflict, .flags = BB_KEEP_OTHERS,
      .segments = BB_TABLE(site_segment),
-     .query = BB_TABLE(organisation_query), .body = BODY, TAKES(update_parts),
+     .query = BB_TABLE(organization_query), .body = BODY, TAKES(update_parts),
      .reply = BB_TABLE(device),
      .help = "Update the device at a site. 409 when several devices have this siteName."},
     {.method = "GET", .path = "/api/device/:externalId/documents", .roles = DEVICE_ROLES,
      .handler = device_documents_list, .errors = conflict, .segments = BB_TABLE(key_segment),
-     .query = BB_TABLE(organisation_query), .reply = BB_TABLE(documents_reply),
+     .query = BB_TABLE(organization_query), .reply = BB_TABLE(documents_reply),
      .help = "List the documents of a device."},
     {.method = "GET", .path = "/api/device/:externalId/documents/:documentId",
      .roles = DEVICE_ROLES, .handler = device_download, .errors = conflict, .reply_type = "*/*",
      .segments = BB_TABLE(document_segments),
-     .query = BB_TABLE(organisation_query), .deadline_ms = 60000,
+     .query = BB_TABLE(organization_query), .deadline_ms = 60000,
      .help = "Download a document."},
     {.method = "DELETE", .path = "/api/device/:externalId/documents/:documentId",
      .roles = DEVICE_ROLES, .handler = device_document_delete, .errors = conflict,
-     .segments = BB_TABLE(document_segments), .query = BB_TABLE(organisation_query),
+     .segments = BB_TABLE(document_segments), .query = BB_TABLE(organization_query),
      .reply = BB_TABLE(success_reply), .help = "Delete a document."},
     {.method = "GET", .path = "/api/admin/device-duplicates", .roles = BB_ROLE_ADMIN,
      .handler = device_duplicates, .query = BB_TABLE(duplicates_query),

@@ -28,7 +28,7 @@ static const struct bb_field device_segment[] = {
      .help = "The device: its externalId, uuid, serialNumber or id.", .example = "plant-7"},
 };
 
-#define ORGANISATION                                                                               \
+#define ORGANIZATION                                                                               \
     {.name = "organizationId", .type = BB_INT, .flags = BB_NULLABLE, .min = 1, .max = INT64_MAX,   \
      .help = "The organization to look for the device in."}
 
@@ -59,7 +59,7 @@ static const struct bb_field submit_body[] = {
     {.name = "timezone", .type = BB_TEXT, .flags = BB_NULLABLE, .min = 1, .max = ZONE_NAME_MAX,
      .help = "IANA time zone of dates that have no offset. Default: UTC.",
      .example = "Europe/Berlin"},
-    ORGANISATION,
+    ORGANIZATION,
     {.name = "reads", .type = BB_LIST, .flags = BB_NULLABLE | BB_AS_SENT, .min = 1,
      .max = READING_MOST, .fields = BB_TABLE(read_item),
      .help = "The readings. A single reading may stand in the body itself instead."},
@@ -82,14 +82,14 @@ static const struct bb_field list_query[] = {
      .help = "Cursor. Take it from the `Link` header of the previous page."},
     {.name = "voided", .type = BB_CHOICE, .choices = yes_or_no,
      .help = "true: list voided readings instead, newest first, with who voided them and why."},
-    ORGANISATION,
+    ORGANIZATION,
 };
 static const struct bb_field export_query[] = {
     {.name = "start", .type = BB_TIME, .help = "Only readings that end after this time."},
     {.name = "end", .type = BB_TIME, .help = "Only readings that end at or before this time."},
     {.name = "type", .type = BB_TEXT, .max = 16,
      .help = "Only readings of this type: History or Delta."},
-    ORGANISATION,
+    ORGANIZATION,
 };
 static const struct bb_field void_segments[] = {
     {.name = "externalId", .type = BB_TEXT, .min = 1, .max = 255,
@@ -99,7 +99,7 @@ static const struct bb_field void_segments[] = {
 static const struct bb_field void_body[] = {
     {.name = "reason", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NOT_BLANK, .min = 1, .max = 1000,
      .help = "Why the reading is voided. Stored with it.", .example = "The meter was swapped"},
-    ORGANISATION,
+    ORGANIZATION,
 };
 static const char *const spans[] = {"day", "month", "year", NULL};
 static const struct bb_field totals_query[] = {
@@ -115,7 +115,7 @@ static const struct bb_field totals_query[] = {
      .help = "Sums per page (default 1000)."},
     {.name = "after", .type = BB_INT, .min = READING_EARLIEST, .max = READING_LATEST,
      .help = "Cursor. Take it from the `Link` header of the previous page."},
-    ORGANISATION,
+    ORGANIZATION,
 };
 static const struct bb_field refused_query[] = {
     {.name = "externalId", .type = BB_TEXT, .min = 1, .max = 255,
@@ -126,9 +126,9 @@ static const struct bb_field refused_query[] = {
      .help = "Readings per page (default 1000)."},
     {.name = "after", .type = BB_INT, .min = 1, .max = INT64_MAX,
      .help = "Cursor. Take it from the `Link` header of the previous page."},
-    ORGANISATION,
+    ORGANIZATION,
 };
-static const struct bb_field organisation_query[] = {ORGANISATION};
+static const struct bb_field organization_query[] = {ORGANIZATION};
 
 static const char *const types[] = {"History", "Delta", NULL};
 static const struct bb_field stored[] = {
@@ -220,14 +220,14 @@ static const int conflict_or_absent[] = {404, 409, 0}; /* the device in the quer
 #define OLDER_SUBMIT(older)                                                                        \
     {.method = "POST", .path = (older), .roles = ROLES, .handler = reading_submit,                 \
      .errors = conflict, .flags = BB_CREATES, .segments = BB_TABLE(device_segment),                \
-     .query = BB_TABLE(organisation_query), .body = BB_TABLE(submit_body), .body_max = 4194304,    \
+     .query = BB_TABLE(organization_query), .body = BB_TABLE(submit_body), .body_max = 4194304,    \
      .values_max = 8 * READING_MOST, .success = 201, .reply = BB_TABLE(submit_reply),              \
      .help = "Submit readings (older path of POST /api/meter-reads/new/{externalId})."}
 
 static const struct bb_route routes[] = {
     {.method = "POST", .path = BASE "/new/:externalId", .roles = ROLES, .handler = reading_submit,
      .errors = conflict, .flags = BB_CREATES, .segments = BB_TABLE(device_segment),
-     .query = BB_TABLE(organisation_query), .body = BB_TABLE(submit_body),
+     .query = BB_TABLE(organization_query), .body = BB_TABLE(submit_body),
      .body_max = 4194304, .values_max = 8 * READING_MOST, .success = 201,
      .reply = BB_TABLE(submit_reply),
      .help = "Submit one or more readings. All of them are stored or none. 409 when a value "
@@ -243,7 +243,7 @@ static const struct bb_route routes[] = {
      .query = BB_TABLE(export_query), .help = "Download the readings of a device as CSV."},
     {.method = "DELETE", .path = BASE "/new/:externalId/:readingId", .roles = ROLES,
      .handler = reading_void, .errors = conflict, .segments = BB_TABLE(void_segments),
-     .query = BB_TABLE(organisation_query), .body = BB_TABLE(void_body), .reply = BB_TABLE(stored),
+     .query = BB_TABLE(organization_query), .body = BB_TABLE(void_body), .reply = BB_TABLE(stored),
      .help = "Void a reading. It is kept and marked. Only an Admin may void a reading that was "
              "used for a certificate."},
     {.method = "GET", .path = BASE "/new/:externalId/totals", .roles = ROLES,
@@ -252,7 +252,7 @@ static const struct bb_route routes[] = {
      .help = "Sum the readings of a device by day, month or year in a time zone."},
     {.method = "GET", .path = BASE "/latestread/:externalId", .roles = ROLES,
      .handler = reading_latest, .errors = conflict, .segments = BB_TABLE(device_segment),
-     .query = BB_TABLE(organisation_query), .reply = BB_TABLE(stored),
+     .query = BB_TABLE(organization_query), .reply = BB_TABLE(stored),
      .help = "Get the latest reading of a device."},
     {.method = "GET", .path = BASE "/refused", .roles = ROLES, .handler = reading_refused,
      .errors = conflict_or_absent,

@@ -84,7 +84,7 @@ scene('accounts: another role is confirmed before it is given', async ({ open })
   assert.equal(await role(), 'Admin')
 })
 
-scene('accounts: an ApiUser is linked to an organisation, and has clients of its own', async ({ open }) => {
+scene('accounts: an ApiUser is linked to an organization, and has clients of its own', async ({ open }) => {
   const api = await member('Apia', 'ApiUser')
   const org = await member('Orla')
   const page = await open()

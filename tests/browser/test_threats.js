@@ -169,7 +169,7 @@ scene('threats: W01 and W04 addresses of webhooks are text, and none of them is 
   await isText(page, 'body')
 })
 
-scene('threats: W01 names of people and organisations are text', async ({ open }) => {
+scene('threats: W01 names of people and organizations are text', async ({ open }) => {
   const page = await open()
   const text = payloads[1]
   const email = `amelie@${domain}`

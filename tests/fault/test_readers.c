@@ -69,9 +69,9 @@ static void fill_readings(const struct person *owner)
     sql_run(db, text("INSERT INTO certificate_entry (certificate, organisation, device, start_at,"
                      " end_at, wh) SELECT 1, %jd, %jd, now() - g * interval '1 hour', now() - (g -"
                      " 1) * interval '1 hour', 1000 FROM generate_series(1, 3000) g",
-                     (intmax_t)owner->organisation, (intmax_t)device));
+                     (intmax_t)owner->organization, (intmax_t)device));
     add_path(text("/api/meter-reads/new/plant?limit=5000&organizationId=%jd",
-                  (intmax_t)owner->organisation));
+                  (intmax_t)owner->organization));
     add_path("/api/certificate-log?limit=1000");
     add_path("/api/certificate-log/export.csv");
 }

@@ -36,7 +36,7 @@ static int emit(struct bb_request *rq, const char *event)
 
 static int emit_to_no_size(struct bb_request *rq)
 {
-    const struct bb_audience audience = {.organisation = 1};
+    const struct bb_audience audience = {.organization = 1};
 
     return bb_emit(rq, unit_of(rq, "audience"), "bad.next", json_object(), &audience)
                ? bb_failed(rq)

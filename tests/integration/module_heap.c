@@ -85,7 +85,7 @@ static int check(struct bb_request *rq, const struct bb_bulk_job *job,
         if (sound(rq, rows[i]))
             rows[i]->claim = (struct bb_bulk_claim){.name = rows[i]->cells[NAME], .field = "name"};
     const struct bb_rows *found = bb_query(
-        rq, &find, BB_ARGS(bb_i(job->organisation), bb_t(sound_json(rq, rows, count, true))));
+        rq, &find, BB_ARGS(bb_i(job->organization), bb_t(sound_json(rq, rows, count, true))));
 
     for (size_t i = 0; found && i < count; i++)
         if (!rows[i]->problems && has(rq, found, rows[i]->cells[NAME]))
@@ -96,13 +96,13 @@ static int check(struct bb_request *rq, const struct bb_bulk_job *job,
 static int store(struct bb_request *rq, struct bb_tx *tx, const struct bb_bulk_job *job,
                  struct bb_bulk_row *const *rows, size_t count)
 {
-    struct bb_audience audience = {.size = sizeof(audience), .organisation = job->organisation};
+    struct bb_audience audience = {.size = sizeof(audience), .organization = job->organization};
 
     for (size_t i = 0; i < count; i++)
         sound(rq, rows[i]);
     const struct bb_rows *made =
         bb_tx_query(rq, tx, &insert,
-                    BB_ARGS(bb_i(job->organisation), bb_t(sound_json(rq, rows, count, false))));
+                    BB_ARGS(bb_i(job->organization), bb_t(sound_json(rq, rows, count, false))));
 
     if (!made || bb_emit(rq, tx, "heap.grown",
                          json_pack("{s:I}", "things", (json_int_t)bb_count(rq, made)), &audience))

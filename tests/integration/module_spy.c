@@ -97,7 +97,7 @@ static int within(struct bb_request *rq, struct bb_tx *tx, const struct bb_event
     }
     if (!payload || bb_add(rq, tx, &store,
                            BB_ARGS(bb_t(event->id), bb_t(event->name), bb_i(event->wall_ms),
-                                   bb_t(payload), bb_i(event->audience->organisation),
+                                   bb_t(payload), bb_i(event->audience->organization),
                                    bb_t(emails_of(rq, event)), bb_t(bb_traceparent(rq)))) < 0)
         return -1;
     return add_faults(rq, tx, event);

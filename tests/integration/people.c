@@ -37,11 +37,11 @@ struct person *person_register(const struct host *host, const char *name, const 
         host, "POST", "/api/user/register", NULL,
         json_pack("{ss ss ss ss ss ss}", "firstName", "Given", "lastName", "Family", "email",
                   person->email, "password", person->password, "orgName",
-                  text("Organisation of %s", name), "organizationType", type ? type : "Developer"));
+                  text("Organization of %s", name), "organizationType", type ? type : "Developer"));
 
     ck_status(answer, 201);
     person->id = answer_int(answer, "id");
-    person->organisation = answer_int(answer, "organizationId");
+    person->organization = answer_int(answer, "organizationId");
     ck_assert_str_eq(answer_text(answer, "status"), "Pending");
     return person;
 }

@@ -8,7 +8,7 @@
 #define REVOKED "Token revoked. Please log in again."
 
 struct person {
-    int64_t id, organisation;
+    int64_t id, organization;
     char *email, *password, *token;
 };
 

@@ -58,7 +58,7 @@ START_TEST(a_registered_account_waits_for_approval)
 
     ck_assert_str_eq(answer_text(me, "email"), person->email);
     ck_assert_str_eq(answer_text(me, "role"), "OrganizationAdmin");
-    ck_assert_int_eq(answer_int(me, "organizationId"), person->organisation);
+    ck_assert_int_eq(answer_int(me, "organizationId"), person->organization);
     ck_assert_ptr_null(strstr(me->body, "argon2"));
 }
 

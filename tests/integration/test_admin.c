@@ -48,7 +48,7 @@ static json_t *form_of(const char *name)
 {
     return json_pack("{ss ss ss ss ss}", "firstName", "A", "lastName", "B", "email",
                      text("%s@example.com", name), "password", "long enough", "orgName",
-                     text("Organisation of %s", name));
+                     text("Organization of %s", name));
 }
 
 static struct answer *register_form(json_t *form)
@@ -56,7 +56,7 @@ static struct answer *register_form(json_t *form)
     return http(host, "POST", "/api/user/register", NULL, form);
 }
 
-START_TEST(a_type_of_organisation_gives_the_role)
+START_TEST(a_type_of_organization_gives_the_role)
 {
     static const char *const types[][2] = {
         {"Developer", "OrganizationAdmin"}, {"Buyer", "Buyer"}, {"ApiUser", "ApiUser"}};
@@ -117,12 +117,12 @@ START_TEST(registration_names_every_field_that_is_wrong)
                      0);
 }
 
-START_TEST(a_known_organisation_is_409_and_makes_no_account)
+START_TEST(a_known_organization_is_409_and_makes_no_account)
 {
     ck_status(register_form(form_of("first")), 201);
     json_t *form = form_of("second");
 
-    json_object_set_new(form, "orgName", json_string(" ORGANISATION of First "));
+    json_object_set_new(form, "orgName", json_string(" ORGANIZATION of First "));
     struct answer *answer = ck_error(register_form(form), 409, "");
 
     ck_assert(json_is_false(json_object_get(answer->json, "success")));
@@ -203,7 +203,7 @@ START_TEST(an_admin_changes_what_he_names_and_nothing_else)
     ck_assert_str_eq(answer_text(answer, "lastName"), "Family");
     ck_assert_str_eq(answer_text(answer, "email"), "changed.later@example.com");
     ck_assert_str_eq(answer_text(answer, "role"), "OrganizationAdmin");
-    ck_assert_int_eq(answer_int(answer, "organizationId"), person->organisation);
+    ck_assert_int_eq(answer_int(answer, "organizationId"), person->organization);
     ck_assert_int_eq(answer_int(answer, "conversations"), 0);
     json_object_del(answer->json, "conversations");
     ck_assert(json_equal(answer->json,
@@ -278,7 +278,7 @@ START_TEST(accounts_that_nobody_approves_are_swept)
 
     ck_assert(wait_until(are_swept, own, 20000));
     ck_assert_int_eq(sql_number(own, text("SELECT count(*) FROM auth_organisation WHERE id = %jd",
-                                          (intmax_t)old->organisation)),
+                                          (intmax_t)old->organization)),
                      0);
     ck_assert_int_eq(
         sql_number(own, text("SELECT count(*) FROM auth_account WHERE id IN (%jd, %jd)",
@@ -427,7 +427,7 @@ START_TEST(accounts_are_listed_page_by_page)
 
 struct acting {
     const struct person *person;
-    int64_t organisation;
+    int64_t organization;
     bool expected;
 };
 
@@ -441,23 +441,23 @@ static bool acts_there(void *arg)
     bool found = false;
 
     json_array_foreach(json_object_get(me->json, "organizationIds"), index, id) found =
-        found || json_integer_value(id) == acting->organisation;
+        found || json_integer_value(id) == acting->organization;
     return found == acting->expected;
 }
 
-static void expect_acting(const struct person *person, int64_t organisation, bool expected)
+static void expect_acting(const struct person *person, int64_t organization, bool expected)
 {
-    struct acting acting = {person, organisation, expected};
+    struct acting acting = {person, organization, expected};
 
     ck_assert_msg(wait_until(acts_there, &acting, SOON_MS), "%s: the other host is late",
                   person->email);
 }
 
-START_TEST(an_api_user_makes_organisations_to_act_for)
+START_TEST(an_api_user_makes_organizations_to_act_for)
 {
     struct person *user = person_make(host, admin, "maker", "ApiUser");
 
-    expect_acting(user, user->organisation, true);
+    expect_acting(user, user->organization, true);
     struct answer *made =
         ck_status(http(host, "POST", "/api/organization", user->token,
                        json_pack("{ss ss}", "name", "Solar Farm", "address", "Street 1")),
@@ -467,7 +467,7 @@ START_TEST(an_api_user_makes_organisations_to_act_for)
     ck_assert_str_eq(answer_text(made, "address"), "Street 1");
     ck_assert_int_eq(answer_int(made, "apiUserId"), user->id);
     expect_acting(user, answer_int(made, "id"), true);
-    expect_acting(user, user->organisation, true);
+    expect_acting(user, user->organization, true);
     ck_error(http(host, "POST", "/api/organization", user->token,
                   json_pack("{ss}", "name", "solar farm ")),
              409, "");
@@ -475,30 +475,30 @@ START_TEST(an_api_user_makes_organisations_to_act_for)
              400, "");
 }
 
-START_TEST(an_admin_links_and_unlinks_an_organisation)
+START_TEST(an_admin_links_and_unlinks_an_organization)
 {
     struct person *first = person_make(host, admin, "linked-1", "ApiUser");
     struct person *second = person_make(host, admin, "linked-2", "ApiUser");
     struct person *owner = person_make(host, admin, "owner", NULL);
-    const char *path = text("/api/admin/organizations/%jd", (intmax_t)owner->organisation);
+    const char *path = text("/api/admin/organizations/%jd", (intmax_t)owner->organization);
 
-    expect_acting(first, owner->organisation, false);
+    expect_acting(first, owner->organization, false);
     ck_status(http(host, "PUT", path, admin->token, json_pack("{sI}", "apiUserId", first->id)),
               200);
-    expect_acting(first, owner->organisation, true);
+    expect_acting(first, owner->organization, true);
     ck_status(http(host, "PUT", path, admin->token, json_pack("{sI}", "apiUserId", second->id)),
               200);
-    expect_acting(second, owner->organisation, true);
-    expect_acting(first, owner->organisation, false);
+    expect_acting(second, owner->organization, true);
+    expect_acting(first, owner->organization, false);
     ck_status(http(host, "PUT", path, admin->token, json_pack("{si}", "apiUserId", 0)), 200);
-    expect_acting(second, owner->organisation, false);
-    expect_acting(owner, owner->organisation, true);
+    expect_acting(second, owner->organization, false);
+    expect_acting(owner, owner->organization, true);
     ck_status(http(host, "PUT", path, admin->token, json_pack("{sI}", "apiUserId", second->id)),
               200);
     ck_assert(json_is_null(json_object_get(
         ck_status(http(host, "PUT", path, admin->token, json_pack("{sn}", "apiUserId")), 200)->json,
         "apiUserId")));
-    expect_acting(second, owner->organisation, false);
+    expect_acting(second, owner->organization, false);
     ck_error(http(host, "PUT", path, admin->token, json_pack("{sI}", "apiUserId", owner->id)), 400,
              "");
     ck_error(http(host, "PUT", path, admin->token, json_pack("{si}", "apiUserId", 999999999)), 400,
@@ -510,18 +510,18 @@ START_TEST(an_admin_links_and_unlinks_an_organisation)
 }
 
 /* An account that is not an ApiUser any more acts for nobody else. */
-START_TEST(another_role_takes_the_organisations_along)
+START_TEST(another_role_takes_the_organizations_along)
 {
     struct person *user = person_make(host, admin, "fallen", "ApiUser");
     struct answer *made = ck_status(http(host, "POST", "/api/organization", user->token,
                                          json_pack("{ss}", "name", "Wind Farm")),
                                     201);
-    int64_t organisation = answer_int(made, "id");
+    int64_t organization = answer_int(made, "id");
 
-    expect_acting(user, organisation, true);
+    expect_acting(user, organization, true);
     ck_status(person_change(host, admin, user, "role", "User"), 200);
-    expect_acting(user, organisation, false);
-    expect_acting(user, user->organisation, true);
+    expect_acting(user, organization, false);
+    expect_acting(user, user->organization, true);
 }
 
 Suite *admin_suite(void)
@@ -532,10 +532,10 @@ Suite *admin_suite(void)
     tcase_set_timeout(tests, 60);
     tcase_add_unchecked_fixture(tests, set_up, tear_down);
     tcase_add_checked_fixture(tests, connect_database, disconnect_database);
-    tcase_add_test(tests, a_type_of_organisation_gives_the_role);
+    tcase_add_test(tests, a_type_of_organization_gives_the_role);
     tcase_add_test(tests, registration_takes_no_more_than_it_asks_for);
     tcase_add_test(tests, registration_names_every_field_that_is_wrong);
-    tcase_add_test(tests, a_known_organisation_is_409_and_makes_no_account);
+    tcase_add_test(tests, a_known_organization_is_409_and_makes_no_account);
     tcase_add_test(tests, of_equal_registrations_at_once_one_wins);
     tcase_add_test(tests, an_account_has_no_field_that_null_clears);
     tcase_add_test(tests, an_admin_changes_what_he_names_and_nothing_else);
@@ -547,9 +547,9 @@ Suite *admin_suite(void)
     tcase_add_test(tests, another_email_counts_as_approved_from_then_on);
     tcase_add_test(tests, the_last_admin_stays);
     tcase_add_test(tests, accounts_are_listed_page_by_page);
-    tcase_add_test(tests, an_api_user_makes_organisations_to_act_for);
-    tcase_add_test(tests, an_admin_links_and_unlinks_an_organisation);
-    tcase_add_test(tests, another_role_takes_the_organisations_along);
+    tcase_add_test(tests, an_api_user_makes_organizations_to_act_for);
+    tcase_add_test(tests, an_admin_links_and_unlinks_an_organization);
+    tcase_add_test(tests, another_role_takes_the_organizations_along);
     suite_add_tcase(suite, tests);
     return suite;
 }

@@ -67,7 +67,7 @@ static void tear_down(void)
 static void fill(PGconn *db, const struct attacker *at)
 {
     const char *email = at->person->email;
-    intmax_t organisation = at->person->organisation, talk = at->talk.id;
+    intmax_t organization = at->person->organization, talk = at->talk.id;
 
     sql_run(db, text("INSERT INTO chat_entry (conversation_id, seq, uuid, username, chat_entry,"
                      " created_at) SELECT %jd, g + 1, gen_random_uuid(), '%s',"
@@ -81,12 +81,12 @@ static void fill(PGconn *db, const struct attacker *at)
                  " device_project_name) SELECT nextval('chat_conversation_id'), %jd, 1, now(), 1,"
                  " 0, gen_random_uuid(), gen_random_uuid(), '%s', 'peer' || g || '@x.example',"
                  " 'Device ' || g FROM generate_series(1, 5000) g",
-                 organisation, email));
+                 organization, email));
     sql_run(db, text("INSERT INTO device (id, uuid, organisation, external_id, attributes,"
                      " created_at, updated_at) SELECT nextval('device_id'), gen_random_uuid(), %jd,"
                      " 'd' || g, jsonb_build_object('note', repeat('sixteen letters ', 1875)),"
                      " now(), now() FROM generate_series(1, 300) g",
-                     organisation));
+                     organization));
 }
 
 static void prepare(struct attacker *at, int number)

@@ -298,7 +298,7 @@ static void many_readings(const struct host *at, const struct person *by, PGconn
 static char *readings_path(const struct person *of)
 {
     return text("/api/meter-reads/new/%s?limit=5000&organizationId=%jd", encoded(of->email),
-                (intmax_t)of->organisation);
+                (intmax_t)of->organization);
 }
 
 static struct answer *all_readings(const struct host *at, const struct person *by)

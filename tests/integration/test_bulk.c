@@ -382,7 +382,7 @@ START_TEST(a_role_that_may_not_send_such_rows_is_forbidden)
     ck_error(bulk_things(buyer, "name,amount\ni1,1\n"), 403, "Forbidden");
     ck_error(bulk_things(admin, "name,amount\ni1,1\n"), 400, "");
     ck_status(bulk_send(host, admin,
-                        text("type=Things&organizationId=%lld", (long long)m->organisation),
+                        text("type=Things&organizationId=%lld", (long long)m->organization),
                         "x.csv", "name,amount\ni1,1\n", 17),
               201);
     ck_error(bulk_send(host, admin, "type=Things&organizationId=999999", "x.csv",

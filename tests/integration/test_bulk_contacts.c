@@ -75,7 +75,7 @@ START_TEST(a_third_partys_rows_are_checked_stored_and_corrected)
     ck_assert_uint_eq(json_array_size(contacts(m, "after=ada@solar.example")->json), 1);
 }
 
-START_TEST(what_organisations_have_is_their_own)
+START_TEST(what_organizations_have_is_their_own)
 {
     const char *id = upload_contacts(other, HEAD "Dee,dee@solar.example,\n");
 
@@ -101,7 +101,7 @@ Suite *bulk_contacts_suite(void)
 {
     const TTest *const tests[] = {
         a_third_partys_rows_are_checked_stored_and_corrected,
-        what_organisations_have_is_their_own,
+        what_organizations_have_is_their_own,
         the_template_and_the_roles_are_those_of_its_table,
     };
 

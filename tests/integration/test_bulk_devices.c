@@ -75,7 +75,7 @@ START_TEST(bad_rows_have_the_problems_of_single_requests)
                 "d3,,,,,,,%lld\n"
                 "d4,,,,,,,%lld\n"
                 "D3,,,,,,,\n",
-                (long long)m->organisation, (long long)k->organisation));
+                (long long)m->organization, (long long)k->organization));
     struct answer *single =
         ck_status(device_post(m, json_pack("{ss ss ss si ss ss}", "externalId", "d1", "countryCode",
                                            "XX", "commissioningDate", "2024-02-30", "capacity", -1,
@@ -107,13 +107,13 @@ START_TEST(bad_rows_have_the_problems_of_single_requests)
 
 /* The rules are those for requests: an account with one organization acts there whatever a row
  * names, and gets a warning; other accounts may only name the upload's organization. */
-START_TEST(a_row_names_another_organisation_as_a_request_may)
+START_TEST(a_row_names_another_organization_as_a_request_may)
 {
     struct person *both = person_with_role(host, admin, "bulk_devices.both", "ApiUser");
-    const char *csv = text("externalId,organizationId\nf1,%lld\n", (long long)k->organisation);
+    const char *csv = text("externalId,organizationId\nf1,%lld\n", (long long)k->organization);
 
     ck_status(device_post(m, json_pack("{ss sI}", "externalId", "f0", "organizationId",
-                                       (json_int_t)k->organisation)),
+                                       (json_int_t)k->organization)),
               201);
     ck_assert_str_eq(bulk_row(bulk_store(m, upload_devices(m, csv)), 0), "1 f1 success");
     ck_status(device_get(m, "f1"), 200);
@@ -121,13 +121,13 @@ START_TEST(a_row_names_another_organisation_as_a_request_may)
         http(host, "POST", "/api/organization", both->token, json_pack("{ss}", "name", "Second")),
         201);
     const char *id =
-        bulk_id(bulk_send(host, both, text("organizationId=%lld", (long long)both->organisation),
+        bulk_id(bulk_send(host, both, text("organizationId=%lld", (long long)both->organization),
                           "x.csv", csv, strlen(csv)));
 
     ck_assert_str_eq(bulk_row(bulk_log_of(both, id, ""), 0),
                      text("1 f1 failed organizationId: must be %lld, as for the bulk upload, or be"
                           " left out",
-                          (long long)both->organisation));
+                          (long long)both->organization));
 }
 
 START_TEST(the_template_goes_in)
@@ -158,7 +158,7 @@ Suite *bulk_devices_suite(void)
         a_row_becomes_the_device_that_a_request_makes,
         commas_are_decimal_signs_of_numbers_alone,
         bad_rows_have_the_problems_of_single_requests,
-        a_row_names_another_organisation_as_a_request_may,
+        a_row_names_another_organization_as_a_request_may,
         the_template_goes_in,
         roles_are_those_of_a_registration,
     };

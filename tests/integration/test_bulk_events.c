@@ -135,7 +135,7 @@ static void ended_as(struct catcher *catcher, size_t index, const char *status, 
     ck_assert_str_eq(json_string_value(json_object_get(told, "status")), status);
     ck_assert_str_eq(json_string_value(json_object_get(told, "type")), "Devices");
     ck_assert_str_eq(json_string_value(json_object_get(told, "fileName")), "x.csv");
-    ck_assert_int_eq(json_integer_value(json_object_get(told, "organizationId")), m->organisation);
+    ck_assert_int_eq(json_integer_value(json_object_get(told, "organizationId")), m->organization);
     ck_assert_int_eq(json_integer_value(json_object_get(told, "rows")), 3);
     ck_assert_int_eq(json_integer_value(json_object_get(told, "succeeded")), succeeded);
     ck_assert_int_eq(json_integer_value(json_object_get(told, "failed")), failed);

@@ -68,7 +68,7 @@ static char *file_of(const char *name, const char *csv)
 
 static const char *home(void)
 {
-    return text("--organization=%lld", (long long)m->organisation);
+    return text("--organization=%lld", (long long)m->organization);
 }
 
 static void ck_said(const char *text, const char *part)
@@ -93,7 +93,7 @@ START_TEST(a_file_goes_in_without_a_word_on_standard_output)
     ck_assert_ptr_null(strpbrk(said.err, "\r\x1b\x07"));
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM heap_thing WHERE name LIKE 'g_'"), 3);
     ck_assert_int_eq(sql_number(db, "SELECT organisation FROM bulk_job WHERE file = 'good.csv'"),
-                     m->organisation);
+                     m->organization);
     struct answer *list = ck_status(http(host, "GET", BULK "?limit=1", admin->token, NULL), 200);
 
     ck_said(list->body, "\"fileName\":\"good.csv\"");
@@ -152,7 +152,7 @@ static void refuses(const char *file, const char *type, const char *organization
 START_TEST(what_is_misused_or_no_csv_is_refused_with_the_reason)
 {
     const char *good = file_of("fine.csv", HEAD "fa,1\n");
-    const char *id = text("%lld", (long long)m->organisation);
+    const char *id = text("%lld", (long long)m->organization);
     struct said said = IMPORT("--type", "Things");
 
     ck_assert_int_eq(said.status, 2);
@@ -182,7 +182,7 @@ START_TEST(a_file_over_the_limit_is_refused)
     const char *path = harness_path("large.csv");
 
     ck_assert_int_eq(truncate(file_of("large.csv", HEAD "la,1\n"), 51 * 1048576), 0);
-    refuses(path, "Things", text("%lld", (long long)m->organisation), 1, "larger than 50 MiB");
+    refuses(path, "Things", text("%lld", (long long)m->organization), 1, "larger than 50 MiB");
     unlink(path);
 }
 

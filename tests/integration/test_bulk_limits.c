@@ -36,7 +36,7 @@ static int64_t usage_of(const struct person *who)
 {
     return sql_number(db, text("SELECT coalesce((SELECT bytes FROM bulk_usage WHERE organisation ="
                                " %lld), 0)",
-                               (long long)who->organisation));
+                               (long long)who->organization));
 }
 
 /* ---- one Idempotency-Key at a time ---- */
@@ -104,7 +104,7 @@ START_TEST(uploads_that_a_crash_cut_off_take_no_place)
                      " status, separator, header, created_at) SELECT gen_random_uuid(), %lld, 'x',"
                      " 2, %lld, 'Things', 'x.csv', 'arriving', ',', '[\"name\"]',"
                      " now() - interval '6 minutes' FROM generate_series(1, 20)",
-                     (long long)who->id, (long long)who->organisation));
+                     (long long)who->id, (long long)who->organization));
     ck_status(bulk_things(who, "name,amount\nq1,1\n"), 201);
 }
 
@@ -156,7 +156,7 @@ START_TEST(usage_follows_a_job_to_its_end)
     bulk_store(who, id);
     ck_assert_int_eq(usage_of(who), sql_number(db, text("SELECT sum(bytes) FROM bulk_job WHERE"
                                                         " organisation = %lld",
-                                                        (long long)who->organisation)));
+                                                        (long long)who->organization)));
     ck_assert_int_gt(usage_of(who), before); /* one more row failed */
     ck_status(http(host, "DELETE", text(BULK "/%s", id), who->token, NULL), 200);
     ck_assert_int_eq(usage_of(who), 0);
@@ -263,7 +263,7 @@ START_TEST(a_job_ends_when_its_organization_is_taken_from_its_sender)
     struct person *owner = person_make(host, admin, "bulk_limits.owner", NULL);
     const char *csv = rows_of("taken", 3000, "1");
 
-    lent = owner->organisation;
+    lent = owner->organization;
     ck_status(http(host, "PUT", text("/api/admin/organizations/%lld", (long long)lent),
                    admin->token, json_pack("{sI}", "apiUserId", agent->id)),
               200);
@@ -286,7 +286,7 @@ START_TEST(a_page_of_large_rows_ends_early)
     struct answer *page;
 
     sql_run(db, text("UPDATE bulk_usage SET bytes = -100000000 WHERE organisation = %lld",
-                     (long long)m->organisation));
+                     (long long)m->organization));
     for (int i = 1; i <= 70; i++) {
         length += (size_t)sprintf(csv + length, "large%d,1,", i);
         memset(csv + length, 'x', 30000);

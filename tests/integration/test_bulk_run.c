@@ -279,7 +279,7 @@ START_TEST(a_run_is_cancelled_in_the_middle)
 }
 
 /* The job confirmed later does not wait for the other's end. */
-START_TEST(jobs_of_two_organisations_run_side_by_side)
+START_TEST(jobs_of_two_organizations_run_side_by_side)
 {
     const char *large = upload_of(m, "large", ROWS), *small = upload_of(other, "small", 200);
 
@@ -465,7 +465,7 @@ Suite *bulk_run_suite(void)
         fifty_confirms_at_once_on_two_hosts_are_one_run,
         cancel_and_confirm_at_once_have_one_outcome,
         a_run_is_cancelled_in_the_middle,
-        jobs_of_two_organisations_run_side_by_side,
+        jobs_of_two_organizations_run_side_by_side,
         batches_are_small_while_others_ask_and_large_once_they_have_left,
         a_run_is_told_in_the_log,
         what_is_old_is_swept_away,

@@ -31,22 +31,22 @@ static void fill(void)
             text("INSERT INTO device (id, uuid, organisation, external_id, attributes, created_at,"
                  " updated_at) SELECT 1000 + n, gen_random_uuid(), %jd, 'd' || n, '{}', now(),"
                  " now() FROM generate_series(1, %d) n",
-                 (intmax_t)m->organisation, DEVICES));
+                 (intmax_t)m->organization, DEVICES));
     sql_run(db,
             text("INSERT INTO certificate_group VALUES (7, %jd, 'Large', 'daily', '2016-01-01Z',"
                  " NULL, 0, now())",
-                 (intmax_t)m->organisation));
+                 (intmax_t)m->organization));
     sql_run(db, text("INSERT INTO certificate SELECT n, gen_random_uuid(), %jd, 7, '2016-01-01Z'"
                      "::timestamptz + n * interval '1 day', '2016-01-02Z'::timestamptz"
                      " + n * interval '1 day', 1000000, true, now() FROM generate_series(1, %d) n",
-                     (intmax_t)m->organisation, entries / DEVICES));
+                     (intmax_t)m->organization, entries / DEVICES));
     sql_run(db,
             "INSERT INTO certificate_entry (certificate, organisation, group_id, device, start_at,"
             " end_at, wh, status) SELECT c.id, c.organisation, 7, d.id, c.start_at, c.end_at,"
             " c.id * 7 + d.id, 'Succeeded' FROM certificate c, device d ORDER BY c.id, d.id");
     sql_run(db, text("INSERT INTO certificate VALUES (900000, gen_random_uuid(), %jd, NULL,"
                      " '2020-01-01Z', '2020-01-02Z', 5000, true, now())",
-                     (intmax_t)b->organisation));
+                     (intmax_t)b->organization));
     sql_run(db,
             "INSERT INTO certificate_entry (certificate, organisation, device, start_at, end_at,"
             " wh) SELECT id, organisation, 1001, start_at, end_at, issued_wh FROM certificate"
@@ -118,7 +118,7 @@ static struct totals totals_of(const char *csv)
 static int64_t of_m(const char *what)
 {
     return sql_number(db, text("SELECT %s FROM certificate_entry WHERE organisation = %jd", what,
-                               (intmax_t)m->organisation));
+                               (intmax_t)m->organization));
 }
 
 START_TEST(an_export_of_a_large_log_is_whole_and_memory_does_not_grow_with_it)

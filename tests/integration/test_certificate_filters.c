@@ -81,7 +81,7 @@ START_TEST(many_devices_are_narrowed_as_few_are)
                      " attributes, created_at, updated_at) SELECT nextval('device_id'),"
                      " gen_random_uuid(), %jd, 'DE', 'ES100', '{}', now(), now()"
                      " FROM generate_series(1, 100)",
-                     (intmax_t)m->organisation));
+                     (intmax_t)m->organization));
     ck_assert_uint_eq(found(m, "?countryCode=DE"), 4);
     ck_assert_uint_eq(found(m, "?fuelCode=ES100"), 4);
     ck_assert_uint_eq(found(m, "?fuelCode=ES100&deviceTypeCode=TC120"), 2);
@@ -119,7 +119,7 @@ static size_t in_status(const struct person *by, const char *query, const char *
 }
 
 /* Rare statuses are found by indexes that omit successful entries. */
-START_TEST(each_status_is_found_by_organisations_groups_and_admins)
+START_TEST(each_status_is_found_by_organizations_groups_and_admins)
 {
     struct person *m = certificate_person("filters.status"), *b = certificate_person("status.b");
     int64_t start = days_ago(30), device = meter_make(host, m, "status-g", 10, days_ago(100));
@@ -133,7 +133,7 @@ START_TEST(each_status_is_found_by_organisations_groups_and_admins)
     certificates_issue(db, host);
     sql_run(db, text("UPDATE certificate_entry SET status = 'Failed' WHERE status = 'Succeeded'"
                      " AND (group_id = %jd AND id %% 2 = 0 OR organisation = %jd)",
-                     (intmax_t)group, (intmax_t)b->organisation));
+                     (intmax_t)group, (intmax_t)b->organization));
     size_t failed = in_status(m, "", "Failed");
 
     ck_assert_uint_gt(failed, 2);
@@ -159,7 +159,7 @@ START_TEST(the_export_has_the_certificate_and_the_site)
     ck_assert_ptr_nonnull(strstr(body, ",ongoing_end_date,siteName,organizationId,"
                                        "certificate_start,certificate_end,issued_watthour\r\n"));
     ck_assert_ptr_nonnull(strstr(row, text(",\"Site \"\"filters.csv-two\"\"\",%jd,%s,%s,2000\r\n",
-                                           (intmax_t)m->organisation, time_text(days_ago(68)),
+                                           (intmax_t)m->organization, time_text(days_ago(68)),
                                            time_text(days_ago(67)))));
 }
 
@@ -214,7 +214,7 @@ START_TEST(the_log_is_summed_by_devices_groups_and_months)
     ck_assert_int_eq(add_up(totals_of(m, "?maxWatthour=0"), "readvalue_watthour"), -300);
     ck_assert_uint_eq(json_array_size(totals_of(b, "")->json), 0);
     ck_assert_int_eq(
-        add_up(totals_of(admin, text("?organizationId=%jd", (intmax_t)m->organisation)), "entries"),
+        add_up(totals_of(admin, text("?organizationId=%jd", (intmax_t)m->organization)), "entries"),
         9);
     struct answer *page = totals_of(m, "?by=device&limit=3");
     const char *next = next_page(page);
@@ -241,7 +241,7 @@ START_TEST(a_buyer_reads_numbered_pages_and_sums_of_a_shared_group)
     ck_assert_int_eq(pages_of(m, "").total_count, 90);
     ck_assert_int_eq(pages_of(b, filter).total_count, 0);
     ck_status(http(host, "POST", text(GROUPS "/%jd/share", (intmax_t)group), m->token,
-                   json_pack("{sI}", "organizationId", (json_int_t)b->organisation)),
+                   json_pack("{sI}", "organizationId", (json_int_t)b->organization)),
               200);
     struct sums sums = pages_of(b, filter);
 
@@ -265,7 +265,7 @@ Suite *certificate_filters_suite(void)
     const TTest *const tests[] = {
         the_log_is_narrowed_by_what_devices_are,
         many_devices_are_narrowed_as_few_are,
-        each_status_is_found_by_organisations_groups_and_admins,
+        each_status_is_found_by_organizations_groups_and_admins,
         the_export_has_the_certificate_and_the_site,
         the_log_is_summed_by_devices_groups_and_months,
         a_buyer_reads_numbered_pages_and_sums_of_a_shared_group,

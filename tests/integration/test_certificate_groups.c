@@ -308,7 +308,7 @@ static struct answer *get(const struct person *by, const char *path)
     return http(host, "GET", path, by->token, NULL);
 }
 
-START_TEST(an_organisation_reads_the_certificates_of_a_group_that_is_shared_with_it)
+START_TEST(an_organization_reads_the_certificates_of_a_group_that_is_shared_with_it)
 {
     struct person *m = certificate_person("groups.share"), *b = certificate_person("groups.buyer");
     int64_t device = meter_make(host, m, "gs1", 10, days_ago(100));
@@ -327,7 +327,7 @@ START_TEST(an_organisation_reads_the_certificates_of_a_group_that_is_shared_with
 
     ck_assert_uint_eq(json_array_size(log_of(b, filter)->json), 0);
     ck_error(get(b, one), 404, "");
-    json_t *with = json_pack("{sI}", "organizationId", (json_int_t)b->organisation);
+    json_t *with = json_pack("{sI}", "organizationId", (json_int_t)b->organization);
 
     ck_error(http(host, "POST", shares, b->token, json_incref(with)), 404, "");
     ck_assert_uint_eq(
@@ -349,7 +349,7 @@ START_TEST(an_organisation_reads_the_certificates_of_a_group_that_is_shared_with
     ck_assert_uint_eq(json_array_size(ck_status(get(m, shares), 200)->json), 1);
     ck_assert_uint_eq(
         json_array_size(
-            ck_status(http(host, "DELETE", text("%s/%jd", shares, (intmax_t)b->organisation),
+            ck_status(http(host, "DELETE", text("%s/%jd", shares, (intmax_t)b->organization),
                            m->token, NULL),
                       200)
                 ->json),
@@ -362,7 +362,7 @@ Suite *certificate_groups_suite(void)
 {
     const TTest *const tests[] = {
         a_device_joins_from_the_next_cycle_on,
-        an_organisation_reads_the_certificates_of_a_group_that_is_shared_with_it,
+        an_organization_reads_the_certificates_of_a_group_that_is_shared_with_it,
         late_readings_go_to_the_group_in_which_the_device_was,
         a_group_made_for_the_past_leaves_out_the_time_in_another_group,
         a_group_ends_and_its_devices_are_free,

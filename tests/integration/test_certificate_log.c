@@ -11,7 +11,7 @@ static void set_up(void)
     certificates_open("certificate_log");
 }
 
-START_TEST(each_sees_the_log_of_its_organisations)
+START_TEST(each_sees_the_log_of_its_organizations)
 {
     struct person *m = certificate_person("cert.scope"), *b = certificate_person("cert.scope.b");
 
@@ -22,7 +22,7 @@ START_TEST(each_sees_the_log_of_its_organisations)
     ck_assert_uint_eq(log_entries(b), 0);
     ck_assert_int_eq(pages_of(b, "").total_count, 0);
     ck_assert_uint_ge(log_entries(admin), 1);
-    const char *asked = text("?organizationId=%jd", (intmax_t)m->organisation);
+    const char *asked = text("?organizationId=%jd", (intmax_t)m->organization);
 
     ck_assert_uint_eq(json_array_size(log_of(admin, asked)->json), 1);
     ck_assert_uint_eq(json_array_size(log_of(b, asked)->json), 0);
@@ -121,7 +121,7 @@ START_TEST(one_entry_is_read_by_those_who_see_it_in_the_list)
     ck_assert_str_eq(keys_of(one->json), ENTRY_KEYS);
     ck_status(http(host, "GET", path, admin->token, NULL), 200);
     ck_error(http(host, "GET", path, b->token, NULL), 404, "Certificate log entry not found");
-    ck_error(http(host, "GET", text("%s?organizationId=%jd", path, (intmax_t)b->organisation),
+    ck_error(http(host, "GET", text("%s?organizationId=%jd", path, (intmax_t)b->organization),
                   admin->token, NULL),
              404, "");
     ck_error(http(host, "GET", LOG "/9223372036854775807", m->token, NULL), 404, "");
@@ -212,7 +212,7 @@ START_TEST(the_export_has_every_entry_and_no_cell_that_a_spreadsheet_would_run)
 Suite *certificate_log_suite(void)
 {
     const TTest *const tests[] = {
-        each_sees_the_log_of_its_organisations,
+        each_sees_the_log_of_its_organizations,
         numbered_pages_count_all_entries_and_days_narrow_them,
         the_log_is_filtered_and_paged_by_cursor,
         one_entry_is_read_by_those_who_see_it_in_the_list,

@@ -164,7 +164,7 @@ START_TEST(a_cycle_has_what_ends_after_its_start_and_up_to_its_end_and_nothing_w
                      time_text(start + 2 * DAY_MS));
 }
 
-START_TEST(a_device_is_in_one_group_of_its_own_organisation)
+START_TEST(a_device_is_in_one_group_of_its_own_organization)
 {
     struct person *m = certificate_person("cert.groups"), *b = certificate_person("cert.groups.b");
     int64_t devices[] = {meter_make(host, m, "g1", 10, days_ago(100)),
@@ -186,11 +186,11 @@ START_TEST(a_device_is_in_one_group_of_its_own_organisation)
     ck_error(certificate_group_try(m, "biennial", days_ago(20), devices + 1, 1), 400, "");
     ck_error(certificate_group_try(admin, "daily", days_ago(20), devices, 1), 400, "");
     struct answer *elsewhere =
-        http(host, "POST", text(GROUPS "?organizationId=%jd", (intmax_t)b->organisation), m->token,
+        http(host, "POST", text(GROUPS "?organizationId=%jd", (intmax_t)b->organization), m->token,
              json_pack("{ss ss ss s[I]}", "name", "Elsewhere", "frequency", "daily", "start",
                        time_text(days_ago(3)), "deviceIds", (json_int_t)devices[1]));
 
-    ck_assert_int_eq(answer_int(ck_status(elsewhere, 201), "organizationId"), m->organisation);
+    ck_assert_int_eq(answer_int(ck_status(elsewhere, 201), "organizationId"), m->organization);
     answer_warns(elsewhere, "organizationId: ");
     ck_error(http(host, "POST", GROUPS, m->token,
                   json_pack("{ss ss ss ss s[I]}", "name", "Back", "frequency", "daily", "start",
@@ -240,7 +240,7 @@ START_TEST(devices_of_a_group_are_named_by_any_of_their_keys)
     json_decref(wanted);
 }
 
-START_TEST(a_group_is_read_and_renamed_by_its_organisation)
+START_TEST(a_group_is_read_and_renamed_by_its_organization)
 {
     struct person *m = certificate_person("cert.rename"), *b = certificate_person("cert.rename.b");
     int64_t device = meter_make(host, m, "rn1", 10, days_ago(100));
@@ -489,9 +489,9 @@ Suite *certificates_suite(void)
         whole_kilowatt_hours_are_issued_and_the_rest_is_carried_over_cycles_below_the_threshold,
         a_reading_that_comes_late_makes_a_further_entry_of_its_own_energy,
         a_cycle_has_what_ends_after_its_start_and_up_to_its_end_and_nothing_without_a_cycle,
-        a_device_is_in_one_group_of_its_own_organisation,
+        a_device_is_in_one_group_of_its_own_organization,
         devices_of_a_group_are_named_by_any_of_their_keys,
-        a_group_is_read_and_renamed_by_its_organisation,
+        a_group_is_read_and_renamed_by_its_organization,
         every_time_lies_in_exactly_one_cycle_whatever_its_frequency,
         quarters_and_years_are_cycles_that_keep_the_end_of_the_month,
         an_external_issuer_moves_entries_and_final_states_stay,

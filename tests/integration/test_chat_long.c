@@ -201,7 +201,7 @@ START_TEST(a_list_of_thousands_comes_whole_in_its_order)
                      " SELECT 500000 + g, %jd, 1, now() - g %% 1000 * interval '1 hour', 0, 0,"
                      " gen_random_uuid(), gen_random_uuid(), '%s', 'x' || g || '@shop.example'"
                      " FROM generate_series(1, %d) g",
-                     (intmax_t)platform->organisation, user, CONVERSATIONS));
+                     (intmax_t)platform->organization, user, CONVERSATIONS));
     sql_run(db, "INSERT INTO chat_directory (id, organisation, created_at, head_uuid, participant1,"
                 " participant2) SELECT id, organisation, last_at, head_uuid, participant1,"
                 " participant2 FROM chat_conversation WHERE id > 500000");

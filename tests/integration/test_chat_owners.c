@@ -135,7 +135,7 @@ static struct talk start_by_admin(const char *email, const char *name)
     return talk_start(host, admin, ADMIN_EMAIL, email, name);
 }
 
-START_TEST(what_an_admin_starts_with_an_account_belongs_to_its_organisation)
+START_TEST(what_an_admin_starts_with_an_account_belongs_to_its_organization)
 {
     struct talk talk = start_by_admin(k->email, NULL);
     struct person *colleague = person_make(host, admin, "owners.k2", "ApiUser");
@@ -190,7 +190,7 @@ Suite *chat_owners_suite(void)
     tcase_add_test(tests, an_account_takes_no_conversations_from_a_platform);
     tcase_add_test(tests, a_shared_conversation_is_seen_by_the_account);
     tcase_add_test(tests, only_whom_it_belongs_to_shares_a_conversation);
-    tcase_add_test(tests, what_an_admin_starts_with_an_account_belongs_to_its_organisation);
+    tcase_add_test(tests, what_an_admin_starts_with_an_account_belongs_to_its_organization);
     tcase_add_test(tests, what_an_admin_starts_with_a_platforms_user_reaches_the_platform);
     tcase_add_test(tests, what_an_admin_starts_about_a_device_reaches_its_owner);
     suite_add_tcase(suite, tests);

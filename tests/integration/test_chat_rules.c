@@ -232,38 +232,38 @@ START_TEST(open_ownership_turns_the_scoping_off)
     ck_error(talk_chain(host, b, &talk, ""), 404, "");
 }
 
-static struct answer *start_by(const struct person *by, const char *query, json_t *organisation)
+static struct answer *start_by(const struct person *by, const char *query, json_t *organization)
 {
     return http(host, "POST", text("/api/chat/conversations/start%s", query), by->token,
                 json_pack("{ss ss ss ss so*}", "participant1", by->email, "participant2",
                           "partner@shop.example", "username", by->email, "chatEntry", "hello",
-                          "organizationId", organisation));
+                          "organizationId", organization));
 }
 
-static struct answer *start_in(const struct person *by, int64_t organisation)
+static struct answer *start_in(const struct person *by, int64_t organization)
 {
-    return start_by(by, "", json_integer(organisation));
+    return start_by(by, "", json_integer(organization));
 }
 
-START_TEST(an_organisation_is_named_by_who_may_act_in_it_and_must_exist)
+START_TEST(an_organization_is_named_by_who_may_act_in_it_and_must_exist)
 {
-    ck_status(start_in(m, m->organisation), 201);
-    answer_warns(ck_status(start_in(m, k->organisation), 201), "organizationId: ");
-    ck_status(start_in(admin, m->organisation), 201);
+    ck_status(start_in(m, m->organization), 201);
+    answer_warns(ck_status(start_in(m, k->organization), 201), "organizationId: ");
+    ck_status(start_in(admin, m->organization), 201);
     ck_error(start_in(admin, 987654321), 404, "Organization not found");
 }
 
-START_TEST(the_query_names_an_organisation_where_the_body_does_not)
+START_TEST(the_query_names_an_organization_where_the_body_does_not)
 {
-    const char *foreign = text("?organizationId=%jd", (intmax_t)k->organisation);
+    const char *foreign = text("?organizationId=%jd", (intmax_t)k->organization);
 
     answer_warns(ck_status(start_by(m, foreign, NULL), 201), "organizationId: ");
-    answer_warns(ck_status(start_by(m, foreign, json_integer(m->organisation)), 201), NULL);
-    ck_status(start_by(m, text("?organizationId=%jd", (intmax_t)m->organisation), NULL), 201);
+    answer_warns(ck_status(start_by(m, foreign, json_integer(m->organization)), 201), NULL);
+    ck_status(start_by(m, text("?organizationId=%jd", (intmax_t)m->organization), NULL), 201);
 }
 
 /* Without the parameter, the organization of the conversation would have to be guessed. */
-START_TEST(an_api_user_of_several_organisations_says_in_which)
+START_TEST(an_api_user_of_several_organizations_says_in_which)
 {
     struct person *platform = person_make(host, admin, "rules.several", "ApiUser");
 
@@ -276,9 +276,9 @@ START_TEST(an_api_user_of_several_organisations_says_in_which)
     ck_assert_str_eq(json_string_value(json_object_get(
                          json_array_get(json_object_get(refused->json, "errors"), 0), "field")),
                      "organizationId");
-    ck_status(start_in(platform, platform->organisation), 201);
+    ck_status(start_in(platform, platform->organization), 201);
     ck_status(start_in(platform, answer_int(made, "id")), 201);
-    ck_error(start_in(platform, k->organisation), 403, "You may not act in this organization");
+    ck_error(start_in(platform, k->organization), 403, "You may not act in this organization");
     ck_status(start_in(admin, answer_int(made, "id")), 201);
 }
 
@@ -302,9 +302,9 @@ Suite *chat_rules_suite(void)
     tcase_add_test(tests, platforms_speak_for_end_users_of_their_own);
     tcase_add_test(tests, counts_and_lists_cover_what_the_caller_sees);
     tcase_add_test(tests, open_ownership_turns_the_scoping_off);
-    tcase_add_test(tests, an_organisation_is_named_by_who_may_act_in_it_and_must_exist);
-    tcase_add_test(tests, an_api_user_of_several_organisations_says_in_which);
-    tcase_add_test(tests, the_query_names_an_organisation_where_the_body_does_not);
+    tcase_add_test(tests, an_organization_is_named_by_who_may_act_in_it_and_must_exist);
+    tcase_add_test(tests, an_api_user_of_several_organizations_says_in_which);
+    tcase_add_test(tests, the_query_names_an_organization_where_the_body_does_not);
     suite_add_tcase(suite, tests);
     return suite;
 }

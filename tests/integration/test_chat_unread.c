@@ -65,7 +65,7 @@ static const char *const name_differences =
     " WHERE n <> 0";
 
 /* Adds conversations as if posted: unread for `email`, which is participant1 of all. */
-static void fill(const char *email, int64_t organisation, int many)
+static void fill(const char *email, int64_t organization, int many)
 {
     sql_run(db, text("INSERT INTO chat_conversation (id, organisation, entries, last_at, unread1,"
                      " unread2, head_uuid, last_entry_uuid, participant1, participant2,"
@@ -73,7 +73,7 @@ static void fill(const char *email, int64_t organisation, int many)
                      " now() - (%d - g) * interval '1 ms', 1, 0, gen_random_uuid(),"
                      " gen_random_uuid(), '%s', 'x' || g || '@shop.example', 'site ' || g, true"
                      " FROM generate_series(1, %d) g",
-                     (intmax_t)organisation, many, email, many));
+                     (intmax_t)organization, many, email, many));
 }
 
 /* Returns how many rows of a table have been read, according to the statistics. */
@@ -99,7 +99,7 @@ START_TEST(a_count_looks_at_no_conversation_however_many_there_are)
     int many = repetitions(2000, 30000); /* more than are listed */
 
     connect_database();
-    fill(email, platform->organisation, many);
+    fill(email, platform->organization, many);
     ck_assert_int_eq(count(platform, email), many);
     ck_assert(wait_until(all_added_up, email, 100000));
     totals_read_before = rows_read("chat_unread");

@@ -66,7 +66,7 @@ static void ck_pair(const char *name, bool serial, bool place)
     ck_assert_int_eq(json_is_true(json_object_get(pair, "samePlace")), place);
 }
 
-START_TEST(the_same_meter_in_two_organisations_is_taken_with_a_warning_and_listed)
+START_TEST(the_same_meter_in_two_organizations_is_taken_with_a_warning_and_listed)
 {
     json_t *const same = json_pack("{ss ss}", "externalId", "meter one", "serialNumber", "SN 1");
 
@@ -79,12 +79,12 @@ START_TEST(the_same_meter_in_two_organisations_is_taken_with_a_warning_and_liste
     ck_pair("meter one", true, false);
     const json_t *devices = json_object_get(pair_of("meter one"), "devices");
 
-    ck_assert_int_eq(int_in(json_array_get(devices, 0), "organizationId"), m->organisation);
-    ck_assert_int_eq(int_in(json_array_get(devices, 1), "organizationId"), b->organisation);
+    ck_assert_int_eq(int_in(json_array_get(devices, 0), "organizationId"), m->organization);
+    ck_assert_int_eq(int_in(json_array_get(devices, 1), "organizationId"), b->organization);
     ck_error(http(host, "GET", DUPLICATES, m->token, NULL), 403, "Forbidden");
 }
 
-START_TEST(the_same_organisation_may_use_a_serial_number_twice)
+START_TEST(the_same_organization_may_use_a_serial_number_twice)
 {
     ck_status(device_post(m, json_pack("{ss ss}", "externalId", "own 1", "serialNumber", "SN 2")),
               201);
@@ -183,7 +183,7 @@ START_TEST(the_job_finds_what_was_changed_in_the_same_instant)
     sql_run(db, text("INSERT INTO device (id, uuid, organisation, attributes, created_at,"
                      " updated_at) SELECT -n, gen_random_uuid(), %jd, '{}', t, t"
                      " FROM generate_series(1, 2500) n, (SELECT now() - interval '5 min' AS t) t",
-                     (intmax_t)m->organisation));
+                     (intmax_t)m->organization));
     sql_run(db, "UPDATE device SET created_at = created_at - interval '1 week'"
                 " WHERE external_id LIKE 'twin _'");
     sql_run(db, "INSERT INTO device_duplicate (device, other) VALUES (-9998, -9999)");
@@ -230,8 +230,8 @@ START_TEST(pairs_come_in_pages_newest_first)
 Suite *device_duplicates_suite(void)
 {
     const TTest *const tests[] = {
-        the_same_meter_in_two_organisations_is_taken_with_a_warning_and_listed,
-        the_same_organisation_may_use_a_serial_number_twice,
+        the_same_meter_in_two_organizations_is_taken_with_a_warning_and_listed,
+        the_same_organization_may_use_a_serial_number_twice,
         the_same_place_with_the_same_capacity_is_within_50_metres,
         a_change_makes_a_pair_and_ends_one,
         rows_of_bulk_uploads_are_found_too,

@@ -445,7 +445,7 @@ static void at_once(const struct host *bounded, const struct person *who)
 }
 
 /* D10 */
-START_TEST(documents_of_an_organisation_have_a_quota)
+START_TEST(documents_of_an_organization_have_a_quota)
 {
     const char *directory = harness_path("quota");
     struct host *bounded = host_start(&(struct host_spec){
@@ -495,7 +495,7 @@ Suite *device_files_suite(void)
     tcase_add_test(tests, a_change_adds_files_with_or_without_fields);
     tcase_add_test(tests, documents_of_others_are_unknown);
     tcase_add_test(tests, types_may_be_restricted);
-    tcase_add_test(tests, documents_of_an_organisation_have_a_quota);
+    tcase_add_test(tests, documents_of_an_organization_have_a_quota);
     suite_add_tcase(suite, tests);
     return suite;
 }

@@ -18,89 +18,89 @@ static void set_up(void)
 START_TEST(a_device_is_registered_where_one_may_act)
 {
     json_t *foreign = json_pack("{ss sI}", "externalId", "Foreign", "organizationId",
-                                (json_int_t)m->organisation);
+                                (json_int_t)m->organization);
 
     struct answer *own = ck_status(device_post(m, json_incref(foreign)), 201);
 
-    ck_assert_int_eq(answer_int(own, "organizationId"), m->organisation);
+    ck_assert_int_eq(answer_int(own, "organizationId"), m->organization);
     answer_warns(own, NULL);
     struct answer *elsewhere = ck_status(device_post(k, foreign), 201);
 
-    ck_assert_int_eq(answer_int(elsewhere, "organizationId"), k->organisation);
-    answer_warns(elsewhere, text("organizationId: %jd is ignored", (intmax_t)m->organisation));
+    ck_assert_int_eq(answer_int(elsewhere, "organizationId"), k->organization);
+    answer_warns(elsewhere, text("organizationId: %jd is ignored", (intmax_t)m->organization));
 }
 
-START_TEST(an_api_user_of_several_organisations_says_in_which)
+START_TEST(an_api_user_of_several_organizations_says_in_which)
 {
     struct person *many = person_make(host, admin, "devices.many", "ApiUser");
     struct answer *second = ck_status(http(host, "POST", "/api/organization", many->token,
                                            json_pack("{ss}", "name", "Second of many")),
                                       201);
-    int64_t organisation = answer_int(second, "id");
+    int64_t organization = answer_int(second, "id");
 
     device_problem(device_post(many, device_named("Both")), "organizationId");
     ck_status(device_post(many, json_pack("{ss sI}", "externalId", "Both", "organizationId",
-                                          (json_int_t)organisation)),
+                                          (json_int_t)organization)),
               201);
     ck_status(device_post(many, json_pack("{ss sI}", "externalId", "both", "organizationId",
-                                          (json_int_t)many->organisation)),
+                                          (json_int_t)many->organization)),
               201);
     ck_error(device_post(many, json_pack("{ss sI}", "externalId", "Third", "organizationId",
-                                         (json_int_t)m->organisation)),
+                                         (json_int_t)m->organization)),
              403, "You may not act in this organization");
     ck_error(
         device_get(many, "Both"), 409,
         text("Several devices have this identifier: Both (organization %jd), both (organization"
              " %jd)",
-             (intmax_t)organisation, (intmax_t)many->organisation));
+             (intmax_t)organization, (intmax_t)many->organization));
     struct answer *one =
-        http(host, "GET", text(DEVICE "/Both?organizationId=%jd", (intmax_t)organisation),
+        http(host, "GET", text(DEVICE "/Both?organizationId=%jd", (intmax_t)organization),
              many->token, NULL);
 
     ck_assert_str_eq(device_field(ck_status(one, 200), "externalId"), "\"Both\"");
 }
 
 static struct answer *in(const struct person *who, const char *method, const char *path,
-                         int64_t organisation, json_t *body)
+                         int64_t organization, json_t *body)
 {
-    return http(host, method, text("%s?organizationId=%jd", path, (intmax_t)organisation),
+    return http(host, method, text("%s?organizationId=%jd", path, (intmax_t)organization),
                 who->token, body);
 }
 
 /* A PATCH that only has files has no JSON body for the organization. */
-START_TEST(an_organisation_in_the_query_of_a_write_counts_too)
+START_TEST(an_organization_in_the_query_of_a_write_counts_too)
 {
     struct person *two = person_make(host, admin, "devices.two", "ApiUser");
     struct answer *second = ck_status(http(host, "POST", "/api/organization", two->token,
                                            json_pack("{ss}", "name", "Second of two")),
                                       201);
-    const int64_t organisations[] = {two->organisation, answer_int(second, "id")};
+    const int64_t organizations[] = {two->organization, answer_int(second, "id")};
     json_t *device = json_pack("{ss ss}", "externalId", "Of two", "siteName", "Site of two");
 
     for (int i = 0; i < 2; i++) {
         struct answer *made =
-            ck_status(in(two, "POST", DEVICE, organisations[i], json_deep_copy(device)), 201);
+            ck_status(in(two, "POST", DEVICE, organizations[i], json_deep_copy(device)), 201);
 
-        ck_assert_int_eq(answer_int(made, "organizationId"), organisations[i]);
+        ck_assert_int_eq(answer_int(made, "organizationId"), organizations[i]);
     }
     for (int i = 0; i < 2; i++) {
         json_t *capacity = json_pack("{si}", "capacity", 7 + i);
 
-        ck_status(in(two, "PATCH", DEVICE "/Of%20two", organisations[i], json_incref(capacity)),
+        ck_status(in(two, "PATCH", DEVICE "/Of%20two", organizations[i], json_incref(capacity)),
                   200);
         struct answer *changed = ck_status(
-            in(two, "PATCH", DEVICE "/by-site/Site%20of%20two", organisations[i], capacity), 200);
+            in(two, "PATCH", DEVICE "/by-site/Site%20of%20two", organizations[i], capacity), 200);
 
-        ck_assert_int_eq(answer_int(changed, "organizationId"), organisations[i]);
+        ck_assert_int_eq(answer_int(changed, "organizationId"), organizations[i]);
     }
-    ck_error(in(two, "POST", DEVICE, m->organisation, device), 403, "");
-    ck_error(in(two, "PATCH", DEVICE "/Of%20two", m->organisation, json_object()), 403, "");
-    struct answer *body = ck_status(in(two, "POST", DEVICE, organisations[0],
+    ck_error(in(two, "POST", DEVICE, m->organization, device), 403, "");
+    ck_error(in(two, "PATCH", DEVICE "/Of%20two", m->organization, json_object()), 403, "");
+    struct answer *body = ck_status(in(two, "POST", DEVICE, organizations[0],
                                        json_pack("{ss sI}", "externalId", "By body",
-                                                 "organizationId", (json_int_t)organisations[1])),
+                                                 "organizationId", (json_int_t)organizations[1])),
                                     201);
 
-    ck_assert_int_eq(answer_int(body, "organizationId"), organisations[1]);
+    ck_assert_int_eq(answer_int(body, "organizationId"), organizations[1]);
 }
 
 /* O21, O22 */
@@ -114,7 +114,7 @@ START_TEST(devices_of_others_are_unknown)
     ck_error(device_patch(k, "Of M", json_pack("{si}", "capacity", 7)), 404, "Device not found");
     struct answer *changed = ck_status(
         http(host, "PATCH", DEVICE "/by-site/Shared%20site", k->token,
-             json_pack("{sI si}", "organizationId", (json_int_t)m->organisation, "capacity", 7)),
+             json_pack("{sI si}", "organizationId", (json_int_t)m->organization, "capacity", 7)),
         200);
 
     answer_warns(changed, "organizationId: ");
@@ -379,8 +379,8 @@ Suite *device_owners_suite(void)
 {
     const TTest *const tests[] = {
         a_device_is_registered_where_one_may_act,
-        an_api_user_of_several_organisations_says_in_which,
-        an_organisation_in_the_query_of_a_write_counts_too,
+        an_api_user_of_several_organizations_says_in_which,
+        an_organization_in_the_query_of_a_write_counts_too,
         devices_of_others_are_unknown,
         a_site_with_none_or_several_devices_is_not_changed,
         a_serial_number_that_several_have_is_ambiguous,

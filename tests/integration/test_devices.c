@@ -55,7 +55,7 @@ START_TEST(one_name_is_enough_and_none_is_not)
     device_problem(device_post(m, json_pack("{sn sn}", "externalId", "siteName")), "externalId");
 }
 
-START_TEST(an_external_id_is_unique_in_its_organisation_whatever_the_case)
+START_TEST(an_external_id_is_unique_in_its_organization_whatever_the_case)
 {
     ck_status(device_post(m, device_named("Unique")), 201);
     struct answer *twice = ck_error(device_post(m, device_named("uNIQUE")), 409, "");
@@ -403,7 +403,7 @@ Suite *devices_suite(void)
     const TTest *const tests[] = {
         a_device_is_registered_and_read_back_as_it_was_answered,
         one_name_is_enough_and_none_is_not,
-        an_external_id_is_unique_in_its_organisation_whatever_the_case,
+        an_external_id_is_unique_in_its_organization_whatever_the_case,
         an_external_id_that_looks_like_another_is_that_one,
         an_external_id_of_invisible_characters_or_another_path_is_refused,
         what_is_not_valid_is_named,

@@ -126,7 +126,7 @@ START_TEST(a_message_raises_message_new_with_exactly_its_keys)
 }
 
 /* An e-mail without an approved account gives nobody access. */
-START_TEST(the_audience_is_the_organisation_and_who_takes_part_with_an_account)
+START_TEST(the_audience_is_the_organization_and_who_takes_part_with_an_account)
 {
     struct answer *answer = ck_status(
         talk_try(host, platform, "audience@shop.example", ADMIN_EMAIL, NULL, "audience entry"),
@@ -138,7 +138,7 @@ START_TEST(the_audience_is_the_organisation_and_who_takes_part_with_an_account)
                                " WHERE payload::jsonb #>> '{message,uuid}' = $1",
                                1, values);
 
-    ck_assert_str_eq(who, text("%jd " ADMIN_EMAIL, (intmax_t)platform->organisation));
+    ck_assert_str_eq(who, text("%jd " ADMIN_EMAIL, (intmax_t)platform->organization));
 }
 
 static bool copies_are_complete(void *arg)
@@ -303,7 +303,7 @@ Suite *events_suite(void)
     tcase_add_checked_fixture(tests, connect_db, disconnect_db);
     tcase_add_test(tests, a_start_raises_conversation_created_with_exactly_its_keys);
     tcase_add_test(tests, a_message_raises_message_new_with_exactly_its_keys);
-    tcase_add_test(tests, the_audience_is_the_organisation_and_who_takes_part_with_an_account);
+    tcase_add_test(tests, the_audience_is_the_organization_and_who_takes_part_with_an_account);
     tcase_add_test(tests, committed_hooks_get_an_equal_copy_after_the_commit);
     tcase_add_test(tests, a_failing_read_undoes_no_write_beside_it);
     tcase_add_test(tests, a_veto_undoes_the_message_alone);

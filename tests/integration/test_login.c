@@ -357,7 +357,7 @@ START_TEST(an_email_is_one_account_however_it_is_written)
         ck_status(login(spellings[i], person->password), 200);
         json_t *again =
             json_pack("{ss ss ss ss ss}", "firstName", "A", "lastName", "B", "email", spellings[i],
-                      "password", "long enough", "orgName", text("Another organisation %zu", i));
+                      "password", "long enough", "orgName", text("Another organization %zu", i));
 
         ck_error(http(host, "POST", "/api/user/register", NULL, again), 409, "");
     }

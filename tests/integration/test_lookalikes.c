@@ -23,11 +23,11 @@ static void set_up(void)
 }
 
 static struct answer *enrol(const char *first, const char *last, const char *email,
-                            const char *organisation)
+                            const char *organization)
 {
     return http(one, "POST", "/api/user/register", NULL,
                 json_pack("{ss ss ss ss ss ss}", "firstName", first, "lastName", last, "email",
-                          email, "password", "long enough", "orgName", organisation,
+                          email, "password", "long enough", "orgName", organization,
                           "organizationType", "ApiUser"));
 }
 
@@ -42,12 +42,12 @@ static char *unique(const char *prefix)
 /* Makes an account with that e-mail in a separate organization. */
 static struct answer *enrol_as(const char *email)
 {
-    return enrol("A", "B", email, unique("Organisation "));
+    return enrol("A", "B", email, unique("Organization "));
 }
 
-static struct answer *found(const char *organisation)
+static struct answer *found(const char *organization)
 {
-    return enrol("A", "B", text("%s@example.com", unique("founder")), organisation);
+    return enrol("A", "B", text("%s@example.com", unique("founder")), organization);
 }
 
 /* Fails the test unless the response's only problem is in this field. */
@@ -244,7 +244,7 @@ START_TEST(a_name_that_looks_like_another_is_refused)
 }
 END_TEST
 
-START_TEST(an_organisation_is_one_in_any_case)
+START_TEST(an_organization_is_one_in_any_case)
 {
     static const char *const same[][2] = {
         {NFC " " SHARP_S, "CAF\xC3\x89 SS"},
@@ -409,7 +409,7 @@ Suite *lookalikes_suite(void)
     tcase_add_test(tests, a_new_account_has_no_email_of_compatibility_characters);
     tcase_add_test(tests, an_account_with_such_an_email_works_as_before);
     tcase_add_test(tests, a_name_that_looks_like_another_is_refused);
-    tcase_add_test(tests, an_organisation_is_one_in_any_case);
+    tcase_add_test(tests, an_organization_is_one_in_any_case);
     tcase_add_test(tests, what_an_api_user_or_an_admin_names_is_looked_at_too);
     tcase_add_test(tests, participants_of_a_conversation_are_looked_at_too);
     tcase_add_test(tests, the_database_folds_as_the_host_does);

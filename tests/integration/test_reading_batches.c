@@ -390,16 +390,16 @@ START_TEST(local_dates_are_those_of_the_time_zone_and_the_device_keeps_it)
     ck_assert_str_eq(berlin("updatedAt"), named);
 }
 
-START_TEST(an_organisation_in_the_query_counts_as_one_in_the_body)
+START_TEST(an_organization_in_the_query_counts_as_one_in_the_body)
 {
     meter_make(host, m, "query", 10, days_ago(100));
     const char *body = "{\"type\":\"Delta\",\"unit\":\"Wh\",\"value\":5,\"endDate\":\"%s\"}";
     json_t *reading = json_loads(text(body, date_text(days_ago(50))), 0, NULL);
 
     const char *foreign =
-        text("/api/meter-reads/new/query?organizationId=%jd", (intmax_t)b->organisation);
+        text("/api/meter-reads/new/query?organizationId=%jd", (intmax_t)b->organization);
     const char *own =
-        text("/api/meter-reads/new/query?organizationId=%jd", (intmax_t)m->organisation);
+        text("/api/meter-reads/new/query?organizationId=%jd", (intmax_t)m->organization);
 
     ck_error(http(host, "POST", foreign, b->token, json_deep_copy(reading)), 404, "Device");
     ck_error(http(host, "POST", own, b->token, json_deep_copy(reading)), 404, "Device");
@@ -482,7 +482,7 @@ Suite *reading_batches_suite(void)
         a_delta_without_a_start_begins_where_the_one_before_it_ends,
         the_first_delta_without_a_start_begins_at_most_366_days_before_its_end,
         local_dates_are_those_of_the_time_zone_and_the_device_keeps_it,
-        an_organisation_in_the_query_counts_as_one_in_the_body,
+        an_organization_in_the_query_counts_as_one_in_the_body,
         readings_of_many_meters_at_once_are_each_judged_by_themselves,
     };
 

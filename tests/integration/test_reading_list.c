@@ -17,7 +17,7 @@ static void set_up(void)
 }
 
 /* O26 */
-START_TEST(another_organisations_device_is_unknown)
+START_TEST(another_organizations_device_is_unknown)
 {
     ck_error(meter_read(host, b, PLANT, "Delta", days_ago(3), days_ago(2), 1), 404, "Device");
     ck_error(meter_list(host, b, PLANT, ""), 404, "Device");
@@ -27,7 +27,7 @@ START_TEST(another_organisations_device_is_unknown)
     ck_error(meter_post(host, b, PLANT,
                         json_pack("{ss ss ss ss si sI}", "type", "Delta", "unit", "Wh", "startDate",
                                   time_text(days_ago(3)), "endDate", time_text(days_ago(2)),
-                                  "value", 1, "organizationId", (json_int_t)m->organisation)),
+                                  "value", 1, "organizationId", (json_int_t)m->organization)),
              404, "Device");
     ck_assert_int_eq(stored(PLANT), 0);
 }
@@ -345,7 +345,7 @@ START_TEST(what_was_refused_is_kept_with_the_reason_and_is_no_reading)
     ck_assert_uint_eq(json_array_size(refused(m, "?start=2100-01-01")->json), 0);
 }
 
-START_TEST(of_a_request_and_of_an_organisation_only_so_many_refused_ones_are_kept)
+START_TEST(of_a_request_and_of_an_organization_only_so_many_refused_ones_are_kept)
 {
     const char *key = plant("flooding");
 
@@ -391,7 +391,7 @@ START_TEST(what_was_refused_90_days_ago_is_swept_away)
 Suite *reading_list_suite(void)
 {
     const TTest *const tests[] = {
-        another_organisations_device_is_unknown,
+        another_organizations_device_is_unknown,
         readings_are_listed_by_their_end_in_pages_and_by_period_and_type,
         readings_are_summed_by_days_of_a_zone,
         a_sum_has_the_ceiling_of_a_reading_of_its_span,
@@ -402,7 +402,7 @@ Suite *reading_list_suite(void)
         a_client_that_leaves_before_the_answer_has_its_reading_stored_once,
         the_real_daily_readings_add_up_by_device_and_what_is_refused_is_told_why,
         what_was_refused_is_kept_with_the_reason_and_is_no_reading,
-        of_a_request_and_of_an_organisation_only_so_many_refused_ones_are_kept,
+        of_a_request_and_of_an_organization_only_so_many_refused_ones_are_kept,
         what_was_refused_90_days_ago_is_swept_away,
     };
 

@@ -54,7 +54,7 @@ START_TEST(a_stream_has_the_conversations_that_its_caller_may_see)
     struct person *stranger = person_make(live.host, live.admin, "stream-stranger", NULL);
     struct sse *all = live_listen(live.host, live.admin, NULL),
                *own = live_listen(live.other, user, NULL);
-    struct sse *organisation = live_listen(live.host, live.platform, NULL);
+    struct sse *organization = live_listen(live.host, live.platform, NULL);
     struct sse *nothing = live_listen(live.other, stranger, NULL);
     struct talk hidden =
         talk_start(live.host, live.platform, "a@shop.example", "b@shop.example", NULL);
@@ -62,21 +62,21 @@ START_TEST(a_stream_has_the_conversations_that_its_caller_may_see)
 
     sse_next(all, SOON_MS);
     sse_next(all, SOON_MS);
-    sse_next(organisation, SOON_MS);
-    sse_next(organisation, SOON_MS);
+    sse_next(organization, SOON_MS);
+    sse_next(organization, SOON_MS);
     ck_assert_ptr_nonnull(sse_next(own, SOON_MS));
     live_post(&live, live.host, &hidden, "a@shop.example", "not for the user");
     live_post(&live, live.other, &mine, "a@shop.example", "for the user");
     live_expect(all, "not for the user");
     live_expect(all, "for the user");
-    live_expect(organisation, "not for the user");
-    live_expect(organisation, "for the user");
+    live_expect(organization, "not for the user");
+    live_expect(organization, "for the user");
     live_expect(own, "for the user");
     live_silence(own);
     live_silence(nothing);
     sse_close(all);
     sse_close(own);
-    sse_close(organisation);
+    sse_close(organization);
     sse_close(nothing);
 }
 

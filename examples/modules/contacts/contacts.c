@@ -14,7 +14,7 @@ static const struct bb_field columns[COLUMNS] = {
     [EMAIL] = {.name = "email",
                .type = BB_TEXT,
                .example = "bo@solar.example",
-               .help = "Unique in the organisation, in any case."},
+               .help = "Unique in the organization, in any case."},
     [NAME] = {.name = "name", .type = BB_TEXT, .example = "Bo Berg", .help = "Required."},
     [PHONE] = {.name = "phone",
                .type = BB_TEXT,
@@ -105,7 +105,7 @@ static int check(struct bb_request *rq, const struct bb_bulk_job *job,
                                        " AND p.email = r.email ORDER BY r.number",
                                        0};
     const char *list = sound_rows(rq, rows, count);
-    const struct bb_rows *taken = bb_query(rq, &find, BB_ARGS(bb_i(job->organisation), bb_t(list)));
+    const struct bb_rows *taken = bb_query(rq, &find, BB_ARGS(bb_i(job->organization), bb_t(list)));
 
     if (!taken)
         return -1;
@@ -131,7 +131,7 @@ static int store(struct bb_request *rq, struct bb_tx *tx, const struct bb_bulk_j
         BB_SQL_WRITE};
     const char *list = sound_rows(rq, rows, count);
     const struct bb_rows *taken =
-        list ? bb_tx_query(rq, tx, &insert, BB_ARGS(bb_i(job->organisation), bb_t(list))) : NULL;
+        list ? bb_tx_query(rq, tx, &insert, BB_ARGS(bb_i(job->organization), bb_t(list))) : NULL;
 
     if (!taken)
         return -1;
@@ -165,7 +165,7 @@ static int list(struct bb_request *rq)
         " AND email > coalesce($2, '') ORDER BY email LIMIT 101",
         0};
     const struct bb_rows *rows =
-        bb_query(rq, &page, BB_ARGS(bb_i(rq->principal->organisation), bb_t(bb_arg(rq, "after"))));
+        bb_query(rq, &page, BB_ARGS(bb_i(rq->principal->organization), bb_t(bb_arg(rq, "after"))));
 
     return rows ? bb_reply_rows(rq, rows, PAGE, 0, person) : bb_failed(rq);
 }
@@ -185,10 +185,10 @@ static const struct bb_route routes[] = {{.method = "GET",
                                           .handler = list,
                                           .query = BB_TABLE(query),
                                           .reply = BB_TABLE(reply),
-                                          .help = "Contacts of the caller's organisation."}};
+                                          .help = "Contacts of the caller's organization."}};
 
 BB_EXPORT const struct bb_module busbar_module = {
-    BB_MODULE_HEAD("contacts", "1.0.0"), .help = "Whom to call about an organisation's plants.",
+    BB_MODULE_HEAD("contacts", "1.0.0"), .help = "Whom to call about an organization's plants.",
     .schema = "-- step 1: people\n"
               "CREATE TABLE contacts_person (organisation bigint NOT NULL, email text NOT NULL,"
               " name text NOT NULL, phone text, PRIMARY KEY (organisation, email));\n",

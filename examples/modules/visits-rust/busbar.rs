@@ -133,9 +133,9 @@ pub struct bb_principal {
     pub email: *const c_char,
     pub role: c_uint,
     pub client: bool,
-    pub organisation: i64,
-    pub organisations: *const i64,
-    pub organisation_count: usize,
+    pub organization: i64,
+    pub organizations: *const i64,
+    pub organization_count: usize,
     pub session: *const c_char,
     pub approved_ms: i64,
 }
@@ -371,7 +371,7 @@ pub struct bb_request {
 #[repr(C)]
 pub struct bb_audience {
     pub size: usize,
-    pub organisation: i64,
+    pub organization: i64,
     pub emails: *const *const c_char,
 }
 

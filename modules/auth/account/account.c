@@ -81,7 +81,7 @@ int auth_account_find(struct bb_request *rq, const char *email, const char *netw
 }
 
 /* Finds or creates the organization, sets *id; 0: it exists and may not be joined, -1: failed. */
-static int organisation_for(struct bb_request *rq, struct bb_tx *tx,
+static int organization_for(struct bb_request *rq, struct bb_tx *tx,
                             const struct auth_new_account *account, int64_t *id)
 {
     static const struct bb_sql insert = {
@@ -91,10 +91,10 @@ static int organisation_for(struct bb_request *rq, struct bb_tx *tx,
     static const struct bb_sql find = {
         "SELECT id FROM auth_organisation WHERE busbar_fold(name) = busbar_fold(btrim($1))", 0};
     struct bb_rows *rows = bb_tx_query(
-        rq, tx, &insert, BB_ARGS(bb_t(account->organisation), bb_t(account->organisation_type)));
+        rq, tx, &insert, BB_ARGS(bb_t(account->organization), bb_t(account->organization_type)));
 
     if (rows && bb_count(rq, rows) == 0 && account->join)
-        rows = bb_tx_query(rq, tx, &find, BB_ARGS(bb_t(account->organisation)));
+        rows = bb_tx_query(rq, tx, &find, BB_ARGS(bb_t(account->organization)));
     if (!rows)
         return -1;
     if (bb_count(rq, rows) == 0)
@@ -112,10 +112,10 @@ int auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
         "CASE WHEN $6 <> 'Pending' THEN now() END) "
         "ON CONFLICT (email) DO NOTHING RETURNING " ACCOUNT_COLUMNS,
         0};
-    int64_t organisation = 0;
+    int64_t organization = 0;
 
-    if (account->organisation) {
-        int found = organisation_for(rq, tx, account, &organisation);
+    if (account->organization) {
+        int found = organization_for(rq, tx, account, &organization);
 
         if (found < 0)
             return bb_failed(rq);
@@ -125,7 +125,7 @@ int auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
     *rows = bb_tx_query(rq, tx, &insert,
                         BB_ARGS(bb_t(account->email), bb_t(account->first_name),
                                 bb_t(account->last_name), bb_t(account->password),
-                                bb_t(account->role), bb_t(account->status), bb_i(organisation)));
+                                bb_t(account->role), bb_t(account->status), bb_i(organization)));
     if (!*rows)
         return bb_failed(rq);
     if (bb_count(rq, *rows) == 0)
@@ -133,8 +133,8 @@ int auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
     return 0;
 }
 
-static int organisation_of(void *state, struct bb_request *rq, const char *email,
-                           int64_t *organisation)
+static int organization_of(void *state, struct bb_request *rq, const char *email,
+                           int64_t *organization)
 {
     static const struct bb_sql find = {
         "SELECT organisation FROM auth_account WHERE email = $1 AND status <> 'Deleted' "
@@ -147,12 +147,12 @@ static int organisation_of(void *state, struct bb_request *rq, const char *email
         return -1;
     if (bb_count(rq, rows) == 0)
         return 0;
-    *organisation = bb_cell_int(rq, rows, 0, 0);
+    *organization = bb_cell_int(rq, rows, 0, 0);
     return 1;
 }
 
 #define SCOPE(account)                                                                             \
-    "SELECT a.email, a.role, a.status = 'Active' AS active, " ACCOUNT_ORGANISATIONS                \
+    "SELECT a.email, a.role, a.status = 'Active' AS active, " ACCOUNT_ORGANIZATIONS                \
     " AS organisations, " ACCOUNT_APPROVED                                                         \
     " AS approved FROM auth_account a WHERE a.id = " account " AND a.status <> 'Deleted'"
 
@@ -177,25 +177,25 @@ static int scope_of(void *state, struct bb_request *rq, int64_t account,
 
     const char *list = bb_cell(rq, rows, 0, 3);
     size_t count = bb_cell_ints(list, NULL);
-    int64_t *organisations = bb_alloc(rq, (count + 1) * sizeof(*organisations));
+    int64_t *organizations = bb_alloc(rq, (count + 1) * sizeof(*organizations));
 
-    bb_cell_ints(list, organisations);
+    bb_cell_ints(list, organizations);
     *scope = (struct bb_account_scope){
         .size = sizeof(*scope),
         .email = bb_cell(rq, rows, 0, 0),
         .role = auth_role_bit(bb_cell(rq, rows, 0, 1)),
         .active = bb_cell_int(rq, rows, 0, 2) != 0,
-        .organisations = organisations,
-        .organisation_count = count,
+        .organizations = organizations,
+        .organization_count = count,
         .approved_ms = bb_cell_int(rq, rows, 0, 4),
     };
     return 1;
 }
 
-static int organisation_known(void *state, struct bb_request *rq, int64_t organisation)
+static int organization_known(void *state, struct bb_request *rq, int64_t organization)
 {
     static const struct bb_sql find = {"SELECT FROM auth_organisation WHERE id = $1::bigint", 0};
-    const struct bb_rows *rows = bb_query(rq, &find, BB_ARGS(bb_i(organisation)));
+    const struct bb_rows *rows = bb_query(rq, &find, BB_ARGS(bb_i(organization)));
 
     (void)state;
     return rows ? bb_count(rq, rows) > 0 : -1;
@@ -203,7 +203,7 @@ static int organisation_known(void *state, struct bb_request *rq, int64_t organi
 
 const struct bb_accounts auth_accounts = {
     .size = sizeof(auth_accounts),
-    .organisation_of = organisation_of,
+    .organization_of = organization_of,
     .scope_of = scope_of,
-    .organisation_known = organisation_known,
+    .organization_known = organization_known,
 };

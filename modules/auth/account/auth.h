@@ -65,7 +65,7 @@ const char *auth_lookalike(const char *email);
 #define ACCOUNT_COLUMN_COUNT 8
 
 /* All organizations in which auth_account AS a may act, a bigint[] for bb_cell_ints(). */
-#define ACCOUNT_ORGANISATIONS                                                                      \
+#define ACCOUNT_ORGANIZATIONS                                                                      \
     "ARRAY(SELECT a.organisation WHERE a.organisation IS NOT NULL UNION "                          \
     "SELECT o.id FROM auth_organisation o WHERE o.api_user = a.id AND a.role = 'ApiUser')"
 
@@ -98,7 +98,7 @@ int auth_account_may_act(struct bb_request *rq, const char *status);
 struct auth_new_account {
     const char *email, *first_name, *last_name, *password; /* password: an encoded hash */
     const char *role, *status;
-    const char *organisation, *organisation_type; /* the organization's name, or NULL */
+    const char *organization, *organization_type; /* the organization's name, or NULL */
     bool join; /* an organization with that name may exist already */
 };
 

@@ -32,8 +32,8 @@ int auth_command_user_add(struct bb_request *rq)
         .last_name = text_or(rq, "last-name", ""),
         .role = text_or(rq, "role", "Admin"),
         .status = "Active",
-        .organisation = bb_text(rq, "organization"),
-        .organisation_type = "Developer",
+        .organization = bb_text(rq, "organization"),
+        .organization_type = "Developer",
         .join = true,
     };
     int there = exists(rq, account.email);

@@ -1,12 +1,12 @@
 /* GET /api/auth/me and PUT /api/user/password: an account's operations on itself. */
 #include "modules/auth/api/api.h"
 
-static json_t *organisations(const struct bb_principal *who)
+static json_t *organizations(const struct bb_principal *who)
 {
     json_t *list = json_array();
 
-    for (size_t i = 0; i < who->organisation_count; i++) {
-        if (json_array_append_new(list, json_integer(who->organisations[i]))) {
+    for (size_t i = 0; i < who->organization_count; i++) {
+        if (json_array_append_new(list, json_integer(who->organizations[i]))) {
             json_decref(list);
             return NULL;
         }
@@ -27,7 +27,7 @@ int auth_me(struct bb_request *rq)
 
     json_t *me = auth_account_json(rq, rows, 0);
 
-    if (me && json_object_set_new(me, "organizationIds", organisations(rq->principal))) {
+    if (me && json_object_set_new(me, "organizationIds", organizations(rq->principal))) {
         json_decref(me);
         me = NULL;
     }

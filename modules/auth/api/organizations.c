@@ -4,9 +4,9 @@
  */
 #include "modules/auth/api/api.h"
 
-#define ORGANISATION_COLUMNS "o.id, o.name, o.type, o.address, o.api_user, " BB_SQL_MS("o.created")
+#define ORGANIZATION_COLUMNS "o.id, o.name, o.type, o.address, o.api_user, " BB_SQL_MS("o.created")
 
-static json_t *organisation_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+static json_t *organization_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
     static const struct bb_column columns[] = {
         {"id", BB_COLUMN_INT, 0},       {"name", BB_COLUMN_TEXT, 1},
@@ -27,7 +27,7 @@ static int create(struct bb_request *rq, struct bb_tx *tx, void *arg)
     static const struct bb_sql insert = {
         "INSERT INTO auth_organisation AS o (name, type, address, api_user) "
         "VALUES (btrim($1), 'Developer', $2, $3::bigint) ON CONFLICT DO NOTHING "
-        "RETURNING " ORGANISATION_COLUMNS,
+        "RETURNING " ORGANIZATION_COLUMNS,
         0};
     struct bb_rows *rows =
         bb_tx_query(rq, tx, &insert,
@@ -40,10 +40,10 @@ static int create(struct bb_request *rq, struct bb_tx *tx, void *arg)
         return bb_fail(rq, 409, "An organization with this name exists already");
     if (bb_notify(rq, tx, AUTH_CHANNEL, arg))
         return bb_failed(rq);
-    return bb_reply(rq, 201, organisation_json(rq, rows, 0));
+    return bb_reply(rq, 201, organization_json(rq, rows, 0));
 }
 
-int auth_organisation_create(struct bb_request *rq)
+int auth_organization_create(struct bb_request *rq)
 {
     const char *payload = account_payload(rq, rq->principal->account);
     int status = bb_transaction(rq, create, (void *)(uintptr_t)payload);
@@ -81,13 +81,13 @@ static int notify_both(struct bb_request *rq, struct bb_tx *tx, const struct lin
     return link->after ? bb_notify(rq, tx, AUTH_CHANNEL, account_payload(rq, link->after)) : 0;
 }
 
-static int link_organisation(struct bb_request *rq, struct bb_tx *tx, void *arg)
+static int link_organization(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql lock = {
         "SELECT api_user FROM auth_organisation WHERE id = $1::bigint FOR UPDATE", 0};
     static const struct bb_sql update = {
         "UPDATE auth_organisation o SET api_user = nullif($2::bigint, 0) WHERE id = $1::bigint "
-        "RETURNING " ORGANISATION_COLUMNS,
+        "RETURNING " ORGANIZATION_COLUMNS,
         0};
     struct link *link = arg;
     int64_t id = bb_segment_int(rq, "id");
@@ -106,13 +106,13 @@ static int link_organisation(struct bb_request *rq, struct bb_tx *tx, void *arg)
     rows = bb_tx_query(rq, tx, &update, BB_ARGS(bb_i(id), bb_i(link->after)));
     if (!rows || notify_both(rq, tx, link))
         return bb_failed(rq);
-    return bb_reply(rq, 200, organisation_json(rq, rows, 0));
+    return bb_reply(rq, 200, organization_json(rq, rows, 0));
 }
 
-int auth_organisation_link(struct bb_request *rq)
+int auth_organization_link(struct bb_request *rq)
 {
     struct link link = {.after = json_integer_value(json_object_get(bb_body(rq), "apiUserId"))};
-    int status = bb_transaction(rq, link_organisation, &link);
+    int status = bb_transaction(rq, link_organization, &link);
 
     if (link.before)
         auth_changed(rq->state, account_payload(rq, link.before));
@@ -121,15 +121,15 @@ int auth_organisation_link(struct bb_request *rq)
     return status;
 }
 
-int auth_organisation_list(struct bb_request *rq)
+int auth_organization_list(struct bb_request *rq)
 {
-    static const struct bb_sql list = {"SELECT " ORGANISATION_COLUMNS
+    static const struct bb_sql list = {"SELECT " ORGANIZATION_COLUMNS
                                        " FROM auth_organisation o WHERE o.id > $1::bigint "
                                        "ORDER BY o.id LIMIT $2::bigint",
                                        BB_SQL_LONG};
     struct bb_rows *rows = bb_query(
         rq, &list, BB_ARGS(bb_i(bb_arg_int(rq, "after", 0)), bb_i(auth_page_limit(rq) + 1)));
 
-    return rows ? bb_reply_rows(rq, rows, (size_t)auth_page_limit(rq), 0, organisation_json)
+    return rows ? bb_reply_rows(rq, rows, (size_t)auth_page_limit(rq), 0, organization_json)
                 : bb_failed(rq);
 }

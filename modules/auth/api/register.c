@@ -21,7 +21,7 @@ static int refuse_duplicates(struct bb_request *rq, const struct auth_new_accoun
         "auth_organisation WHERE busbar_fold(name) = busbar_fold(btrim($2)))",
         0};
     struct bb_rows *rows =
-        bb_query(rq, &look, BB_ARGS(bb_t(account->email), bb_t(account->organisation)));
+        bb_query(rq, &look, BB_ARGS(bb_t(account->email), bb_t(account->organization)));
 
     if (!rows)
         return bb_failed(rq);
@@ -88,15 +88,15 @@ int auth_register(struct bb_request *rq)
         .email = bb_text(rq, "email"),
         .first_name = bb_text(rq, "firstName"),
         .last_name = bb_text(rq, "lastName"),
-        .organisation = bb_text(rq, "orgName"),
-        .organisation_type = type ? type : "Developer",
+        .organization = bb_text(rq, "orgName"),
+        .organization_type = type ? type : "Developer",
         .status = "Pending",
     };
     int status = auth_throttle_register(rq, auth);
 
     if (status)
         return status;
-    account.role = role_of(account.organisation_type);
+    account.role = role_of(account.organization_type);
     return auth->settings->register_silent ? register_silently(rq, &account)
                                            : register_openly(rq, &account);
 }

@@ -31,12 +31,12 @@ static int admit(struct bb_request *rq, const struct auth_identity *identity,
     *who = (struct bb_principal){
         .size = sizeof(*who),
         .account = identity->account,
-        .email = (const char *)(identity->organisations + identity->organisation_count),
+        .email = (const char *)(identity->organizations + identity->organization_count),
         .role = identity->role,
         .client = identity->client,
-        .organisation = identity->organisation,
-        .organisations = identity->organisations,
-        .organisation_count = identity->organisation_count,
+        .organization = identity->organization,
+        .organizations = identity->organizations,
+        .organization_count = identity->organization_count,
         .session = identity->session,
         .approved_ms = identity->approved_ms,
     };
@@ -63,7 +63,7 @@ static struct auth_identity *cached(struct bb_request *rq, struct auth *auth, co
     }
 }
 
-enum column { ENDED, ACCOUNT, STATUS, ROLE, EMAIL, ORGANISATION, CLIENT, ORGANISATIONS, APPROVED };
+enum column { ENDED, ACCOUNT, STATUS, ROLE, EMAIL, ORGANIZATION, CLIENT, ORGANIZATIONS, APPROVED };
 
 static enum auth_verdict verdict_of(struct bb_request *rq, const struct bb_rows *rows)
 {
@@ -82,7 +82,7 @@ static struct auth_identity *identity_of(struct bb_request *rq, const struct bb_
                                          const struct token_claims *claims)
 {
     const char *email = bb_cell(rq, rows, 0, EMAIL);
-    const char *list = bb_cell(rq, rows, 0, ORGANISATIONS);
+    const char *list = bb_cell(rq, rows, 0, ORGANIZATIONS);
     size_t count = bb_cell_ints(list, NULL);
     size_t size = sizeof(struct auth_identity) + count * sizeof(int64_t) + strlen(email) + 1;
 
@@ -96,18 +96,18 @@ static struct auth_identity *identity_of(struct bb_request *rq, const struct bb_
     identity->client = bb_cell_int(rq, rows, 0, CLIENT) != 0;
     memcpy(identity->session, claims->jti, sizeof(identity->session));
     identity->account = bb_cell_int(rq, rows, 0, ACCOUNT);
-    identity->organisation = bb_cell_int(rq, rows, 0, ORGANISATION);
+    identity->organization = bb_cell_int(rq, rows, 0, ORGANIZATION);
     identity->expires_s = claims->expires_s;
     identity->approved_ms = bb_cell_int(rq, rows, 0, APPROVED);
-    identity->organisation_count = bb_cell_ints(list, identity->organisations);
-    memcpy(identity->organisations + count, email, strlen(email) + 1);
+    identity->organization_count = bb_cell_ints(list, identity->organizations);
+    memcpy(identity->organizations + count, email, strlen(email) + 1);
     return identity;
 }
 
 #define EVERYTHING(jti, kid, account)                                                              \
     "SELECT s.revoked IS NOT NULL OR s.expires <= now() OR k.kid IS NULL OR"                       \
     " k.retired IS NOT NULL OR c.deleted IS NOT NULL AS ended, a.id, a.status, a.role, a.email,"   \
-    " a.organisation, s.client IS NOT NULL AS of_client, " ACCOUNT_ORGANISATIONS                   \
+    " a.organisation, s.client IS NOT NULL AS of_client, " ACCOUNT_ORGANIZATIONS                   \
     " AS organisations, " ACCOUNT_APPROVED " AS approved"                                          \
     " FROM auth_session s JOIN auth_account a ON a.id = s.account"                                 \
     " LEFT JOIN auth_key k ON k.kid = s.kid LEFT JOIN auth_client c ON c.id = s.client"            \

@@ -23,11 +23,11 @@ struct auth_identity {
     unsigned role;
     bool client;
     char session[37];
-    int64_t account, organisation;
+    int64_t account, organization;
     int64_t expires_s;
     int64_t approved_ms;
-    size_t organisation_count;
-    int64_t organisations[];
+    size_t organization_count;
+    int64_t organizations[];
 };
 
 struct auth_cache *auth_cache_new(size_t entries, uint64_t seed);

@@ -24,7 +24,7 @@ int bulk_list(struct bb_request *rq)
     const struct bb_rows *rows = bb_query(
         rq, limit > PAGE ? &find_many : &find,
         BB_ARGS(bb_b(who->role == BB_ROLE_ADMIN), bb_i(who->account),
-                bb_ints(who->organisations, who->organisation_count), bb_t(bb_arg(rq, "status")),
+                bb_ints(who->organizations, who->organization_count), bb_t(bb_arg(rq, "status")),
                 bb_t(bb_arg(rq, "type")), bb_t(bb_arg(rq, "after")), bb_i(limit + 1)));
 
     if (!rows)

@@ -22,9 +22,9 @@ static int type_of(struct bb_request *rq, const struct bulk_type **type)
 }
 
 /* An organization named by an Admin must exist; other callers can only name existing ones. */
-static int admin_home(struct bb_request *rq, int64_t organisation)
+static int admin_home(struct bb_request *rq, int64_t organization)
 {
-    int known = bulk_organisation_known(rq, organisation);
+    int known = bulk_organization_known(rq, organization);
 
     if (known < 0)
         return bb_failed(rq);
@@ -32,12 +32,12 @@ static int admin_home(struct bb_request *rq, int64_t organisation)
 }
 
 /* Finds the organization that all rows of the file belong to. */
-static int home(struct bb_request *rq, int64_t *organisation)
+static int home(struct bb_request *rq, int64_t *organization)
 {
-    int refused = bb_home(rq, bb_arg_int(rq, "organizationId", 0), organisation);
+    int refused = bb_home(rq, bb_arg_int(rq, "organizationId", 0), organization);
 
     return refused || rq->principal->role != BB_ROLE_ADMIN ? refused
-                                                           : admin_home(rq, *organisation);
+                                                           : admin_home(rq, *organization);
 }
 
 static int file_of(struct bb_request *rq, const struct bb_file **file)
@@ -68,11 +68,11 @@ static const struct bb_sql fit = {
 static int finish(struct bb_request *rq, struct bulk_job *job)
 {
     const struct bulk *bulk = rq->state;
-    struct bb_tx *unit = bb_unit(rq, (uint64_t)job->organisation);
+    struct bb_tx *unit = bb_unit(rq, (uint64_t)job->organization);
 
     if (!unit || bb_add(rq, unit, &bulk_create, BB_ARGS(BULK_CREATE_ARGS(job))) < 0 ||
         bb_add(rq, unit, &fit,
-               BB_ARGS(bb_i(job->organisation), bb_i(bulk->settings->bytes_per_organization),
+               BB_ARGS(bb_i(job->organization), bb_i(bulk->settings->bytes_per_organization),
                        bb_t(bulk_over_quota(rq)))) < 0)
         return bb_failed(rq);
     bb_after(rq, unit, created, job);
@@ -99,7 +99,7 @@ int bulk_upload(struct bb_request *rq)
     int refused = type_of(rq, &source.type);
 
     if (!refused)
-        refused = home(rq, &source.organisation);
+        refused = home(rq, &source.organization);
     if (!refused)
         refused = file_of(rq, &file);
     if (refused)

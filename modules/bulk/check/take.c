@@ -68,12 +68,12 @@ bool bulk_is_csv(const char *name)
     return length >= 4 && !strcasecmp(name + length - 4, ".csv");
 }
 
-int bulk_organisation_known(struct bb_request *rq, int64_t organisation)
+int bulk_organization_known(struct bb_request *rq, int64_t organization)
 {
     struct bb_service found = bb_service(rq->host, "accounts");
     const struct bb_accounts *accounts = found.interface;
 
-    return accounts ? accounts->organisation_known(found.state, rq, organisation) : 1;
+    return accounts ? accounts->organization_known(found.state, rq, organization) : 1;
 }
 
 static void drop_scan(void *scan)
@@ -150,7 +150,7 @@ static int fill(struct bb_request *rq, const struct bulk_source *source, const s
     job->account = who->account;
     job->email = who->email;
     job->role = who->role;
-    job->organisation = source->organisation;
+    job->organization = source->organization;
     job->type = source->type->name;
     job->file = source->name;
     job->status = "created";
@@ -177,7 +177,7 @@ static int arrives(struct bb_request *rq, const struct bulk_job *job, const stru
     const struct bb_rows *rows = bb_query(
         rq, &arrive,
         BB_ARGS(bb_t(job->id), bb_i(job->account), bb_t(job->email), bb_i(job->role),
-                bb_i(job->organisation), bb_t(job->type), bb_t(job->file), bb_t(job->separator),
+                bb_i(job->organization), bb_t(job->type), bb_t(job->file), bb_t(job->separator),
                 bb_t(job->header), bb_i(job->rows), bb_t(job->created_at),
                 bb_i(settings->jobs_per_account), bb_i(bytes), bb_i(quota)));
 

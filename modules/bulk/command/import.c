@@ -37,9 +37,9 @@ static int usage(struct bb_request *rq, const char *text)
 }
 
 /* Returns 0, or the exit status. */
-static int check_home(struct bb_request *rq, int64_t organisation)
+static int check_home(struct bb_request *rq, int64_t organization)
 {
-    int known = bulk_organisation_known(rq, organisation);
+    int known = bulk_organization_known(rq, organization);
 
     if (known < 0) {
         bb_failed(rq);
@@ -64,14 +64,14 @@ static int describe(struct bb_request *rq, struct import *import)
     import->source = (struct bulk_source){
         .type = bulk_type_named(bulk, type),
         .who = &import->who,
-        .organisation = json_integer_value(json_object_get(bb_body(rq), "organization")),
+        .organization = json_integer_value(json_object_get(bb_body(rq), "organization")),
         .warn = warn,
         .warn_arg = &import->terminal,
         .interruptible = true};
     if (!import->source.type)
         return usage(rq, bb_format(rq, "--type: there is no type %.64s; there are: %s", type,
                                    type_names(rq)));
-    return check_home(rq, import->source.organisation);
+    return check_home(rq, import->source.organization);
 }
 
 static const char *last_name(const char *path)

@@ -69,7 +69,7 @@ struct bulk {
 struct bulk_job {
     const char *id, *email, *type, *file, *status;
     const char *reason; /* why the service cancelled it, or NULL */
-    int64_t account, role, organisation;
+    int64_t account, role, organization;
     int64_t rows, doubtful, warned, cursor, single, succeeded, failed;
     const char *created_at, *confirmed_at, *ended_at; /* NULL: not yet */
     /*
@@ -103,7 +103,7 @@ struct bulk_job {
     " AND j.organisation = ANY($4::bigint[])))"
 #define BULK_MINE_ARGS(who, id)                                                                    \
     bb_t(id), bb_b((who)->role == BB_ROLE_ADMIN), bb_i((who)->account),                            \
-        bb_ints((who)->organisations, (who)->organisation_count)
+        bb_ints((who)->organizations, (who)->organization_count)
 /* The caller, and the job id in the path. */
 #define BULK_CALLED(rq) (rq)->principal, bb_segment(rq, "bulkUploadId")
 
@@ -196,7 +196,7 @@ struct bulk_source {
     const struct bulk_type *type;
     const char *path, *name; /* its location, and its name at the sender */
     const struct bb_principal *who;
-    int64_t organisation;
+    int64_t organization;
     void (*warn)(struct bb_request *rq, void *arg, const char *text);
     void *warn_arg;
     bool interruptible; /* bb_superseded() ends the check */
@@ -214,7 +214,7 @@ bool bulk_is_csv(const char *name); /* by its extension */
  * Returns whether the organization exists: 1 (also if no module knows organizations), 0, or -1 on
  * failure.
  */
-int bulk_organisation_known(struct bb_request *rq, int64_t organisation);
+int bulk_organization_known(struct bb_request *rq, int64_t organization);
 extern const struct bb_sql bulk_create; /* takes BULK_CREATE_ARGS */
 #define BULK_CREATE_ARGS(job)                                                                      \
     bb_t((job)->id), bb_i((job)->doubtful), bb_i((job)->warned), bb_i((job)->bytes)

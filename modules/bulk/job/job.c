@@ -9,10 +9,10 @@
 int bulk_emit_finished(struct bb_request *rq, struct bb_tx *tx, const struct bulk_job *job,
                        const char *status)
 {
-    struct bb_audience audience = {.size = sizeof(audience), .organisation = job->organisation};
+    struct bb_audience audience = {.size = sizeof(audience), .organization = job->organization};
     json_t *payload = json_pack(
         "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "bulkUploadId", job->id, "type", job->type,
-        "fileName", job->file, "status", status, "organizationId", (json_int_t)job->organisation,
+        "fileName", job->file, "status", status, "organizationId", (json_int_t)job->organization,
         "rows", (json_int_t)job->rows, "succeeded", (json_int_t)job->succeeded, "failed",
         (json_int_t)job->failed, "cancelled", (json_int_t)(job->rows - bulk_done(job)));
 
@@ -102,7 +102,7 @@ struct bulk_job bulk_job_of(struct bb_request *rq, const struct bb_rows *rows, s
         .reason = bb_cell(rq, rows, row, 5),
         .account = bb_cell_int(rq, rows, row, 6),
         .role = bb_cell_int(rq, rows, row, 7),
-        .organisation = bb_cell_int(rq, rows, row, 8),
+        .organization = bb_cell_int(rq, rows, row, 8),
         .rows = bb_cell_int(rq, rows, row, 9),
         .doubtful = bb_cell_int(rq, rows, row, 10),
         .warned = bb_cell_int(rq, rows, row, 11),
@@ -179,7 +179,7 @@ json_t *bulk_job_json(const struct bulk_job *job)
         "{s:s, s:s, s:s?, s:s, s:s, s:I, s:I, s:{s:I, s:I, s:I}, s:{s:I, s:I, s:I, s:I}, s:s, s:s?,"
         " s:s?}",
         "bulkUploadId", job->id, "status", job->status, "reason", job->reason, "type", job->type,
-        "fileName", job->file, "organizationId", (json_int_t)job->organisation, "rows",
+        "fileName", job->file, "organizationId", (json_int_t)job->organization, "rows",
         (json_int_t)job->rows, "check", "passed", (json_int_t)(job->rows - job->doubtful), "failed",
         (json_int_t)job->doubtful, "warned", (json_int_t)job->warned, "progress", "done",
         (json_int_t)bulk_done(job), "total", (json_int_t)job->rows, "succeeded",
@@ -197,7 +197,7 @@ struct bb_bulk_job bulk_job_public(const struct bulk_job *job)
     return (struct bb_bulk_job){
         .size = sizeof(struct bb_bulk_job),
         .id = job->id,
-        .organisation = job->organisation,
+        .organization = job->organization,
         .account = job->account,
         .email = job->email,
         .role = (unsigned)job->role,

@@ -2,10 +2,10 @@
 
 #include <string.h>
 
-static bool acts_in(const struct bb_account_scope *scope, int64_t organisation)
+static bool acts_in(const struct bb_account_scope *scope, int64_t organization)
 {
-    for (size_t i = 0; i < scope->organisation_count; i++)
-        if (scope->organisations[i] == organisation)
+    for (size_t i = 0; i < scope->organization_count; i++)
+        if (scope->organizations[i] == organization)
             return true;
     return scope->role == BB_ROLE_ADMIN;
 }
@@ -28,7 +28,7 @@ int bulk_permitted(struct bb_request *rq, const struct bulk_job *job, const stru
         *reason = "the account that sent it is suspended or deleted";
     else if (!(type->rows->roles & scope.role))
         *reason = "the role of the account that sent it may not upload rows of this type any more";
-    else if (!acts_in(&scope, job->organisation))
+    else if (!acts_in(&scope, job->organization))
         *reason = "the account that sent it does not act in this organization any more";
     else
         return 1;

@@ -54,14 +54,14 @@ static inline const char *certificate_first_status(const struct certificate *cer
 /* The entries that a caller sees. */
 struct certificate_scope {
     bool all;
-    const int64_t *organisations;
+    const int64_t *organizations;
     size_t count;
 };
 
 /* The condition on a row `e`, and its two parameters, which are the first two of the statement. */
 #define CERTIFICATE_SEES "($1::boolean OR e.organisation = ANY($2::bigint[]))"
 #define CERTIFICATE_SCOPE_ARGS(scope)                                                              \
-    bb_b((scope)->all), bb_ints((scope)->organisations, (scope)->count)
+    bb_b((scope)->all), bb_ints((scope)->organizations, (scope)->count)
 
 /* A time column in ms since 1970. */
 #define CERTIFICATE_MS(column) "floor(extract(epoch FROM " column ") * 1000)::bigint"
@@ -88,7 +88,7 @@ enum certificate_column {
     CERTIFICATE_GROUP,
     CERTIFICATE_UID,
     CERTIFICATE_OF,
-    CERTIFICATE_ORGANISATION,
+    CERTIFICATE_ORGANIZATION,
     CERTIFICATE_ISSUED,
     CERTIFICATE_FROM,
     CERTIFICATE_UNTIL
@@ -104,7 +104,7 @@ void certificate_close(struct bb_host *host, void *state);
  */
 int certificate_scope(struct bb_request *rq, int64_t asked, struct certificate_scope *scope);
 /* Finds the organization in which an object is created. */
-int certificate_home(struct bb_request *rq, int64_t asked, int64_t *organisation);
+int certificate_home(struct bb_request *rq, int64_t asked, int64_t *organization);
 
 /* entry.c: returns the devices of rows, in the rows' order; NULL: failed (bb_failed()). */
 const struct bb_device *certificate_devices(struct bb_request *rq, const struct bb_rows *rows,
@@ -124,7 +124,7 @@ int certificate_reply(struct bb_request *rq, int status, json_t *json);
  * certificate_group_taken() sends the response if they could not be added to a group. Both return 0
  * or the status of the response sent.
  */
-int certificate_group_devices(struct bb_request *rq, int64_t organisation, const json_t *sent,
+int certificate_group_devices(struct bb_request *rq, int64_t organization, const json_t *sent,
                               int64_t **devices, size_t *count);
 int certificate_group_taken(struct bb_request *rq, const int64_t *devices, size_t count);
 /* group_list.c: responds with the group in the path. */
@@ -174,7 +174,7 @@ int certificate_device_changed(struct bb_request *rq, struct bb_tx *tx,
 /* Raises certificate.issued, which the organization receives. */
 struct certificate_issued {
     const char *uid;
-    int64_t organisation, group; /* group 0: none */
+    int64_t organization, group; /* group 0: none */
     const char *start, *end;     /* in the API's format */
     int64_t wh, entries;
 };

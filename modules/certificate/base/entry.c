@@ -7,21 +7,21 @@ int certificate_scope(struct bb_request *rq, int64_t asked, struct certificate_s
 {
     const struct bb_principal *who = rq->principal;
     bool admin = who->role == BB_ROLE_ADMIN;
-    int64_t organisation;
-    int refused = bb_organisation(rq, asked, &organisation);
+    int64_t organization;
+    int refused = bb_organization(rq, asked, &organization);
 
     if (refused)
         return refused;
-    *scope = (struct certificate_scope){.all = admin && !organisation, .organisations = &none};
-    if (organisation) {
+    *scope = (struct certificate_scope){.all = admin && !organization, .organizations = &none};
+    if (organization) {
         int64_t *one = bb_alloc(rq, sizeof(*one));
 
-        *one = organisation;
-        scope->organisations = one;
+        *one = organization;
+        scope->organizations = one;
         scope->count = 1;
-    } else if (who->organisation_count > 0) {
-        scope->organisations = who->organisations;
-        scope->count = who->organisation_count;
+    } else if (who->organization_count > 0) {
+        scope->organizations = who->organizations;
+        scope->count = who->organization_count;
     }
     return 0;
 }
@@ -30,28 +30,28 @@ int certificate_scope(struct bb_request *rq, int64_t asked, struct certificate_s
 static int admin_home(struct bb_request *rq, int64_t asked)
 {
     const struct certificate *certificate = rq->state;
-    int known = certificate->accounts->organisation_known(certificate->accounts_state, rq, asked);
+    int known = certificate->accounts->organization_known(certificate->accounts_state, rq, asked);
 
     if (known < 0)
         return bb_failed(rq);
     return known ? 0 : bb_fail(rq, 404, "Organization not found");
 }
 
-int certificate_home(struct bb_request *rq, int64_t asked, int64_t *organisation)
+int certificate_home(struct bb_request *rq, int64_t asked, int64_t *organization)
 {
-    int refused = bb_home(rq, asked, organisation);
+    int refused = bb_home(rq, asked, organization);
 
     return refused || rq->principal->role != BB_ROLE_ADMIN ? refused
-                                                           : admin_home(rq, *organisation);
+                                                           : admin_home(rq, *organization);
 }
 
 int certificate_emit(struct bb_request *rq, struct bb_tx *tx,
                      const struct certificate_issued *issued)
 {
-    struct bb_audience audience = {.size = sizeof(audience), .organisation = issued->organisation};
+    struct bb_audience audience = {.size = sizeof(audience), .organization = issued->organization};
     json_t *payload = json_pack(
         "{s:s, s:I, s:o, s:s, s:s, s:I, s:I}", "certificateTransactionUID", issued->uid,
-        "organizationId", (json_int_t)issued->organisation, "groupId",
+        "organizationId", (json_int_t)issued->organization, "groupId",
         issued->group ? json_integer(issued->group) : json_null(), "certificate_issuance_start",
         issued->start, "certificate_issuance_end", issued->end, "issued_watthour",
         (json_int_t)issued->wh, "entries", (json_int_t)issued->entries);

@@ -18,7 +18,7 @@ static const struct bb_sql find = {
 
 struct found {
     struct certificate_scope scope;
-    int64_t id, organisation;
+    int64_t id, organization;
 };
 
 /* Finds the group in the path. Returns 0, or the status of the response sent. */
@@ -36,7 +36,7 @@ static int find_group(struct bb_request *rq, struct found *found)
         return bb_failed(rq);
     if (!bb_count(rq, rows))
         return bb_fail(rq, 404, "Device group not found");
-    found->organisation = bb_cell_int(rq, rows, 0, 0);
+    found->organization = bb_cell_int(rq, rows, 0, 0);
     return 0;
 }
 
@@ -75,7 +75,7 @@ int certificate_group_join(struct bb_request *rq)
 
     if (!refused)
         refused = certificate_group_devices(
-            rq, found.organisation, json_object_get(bb_body(rq), "deviceIds"), &devices, &count);
+            rq, found.organization, json_object_get(bb_body(rq), "deviceIds"), &devices, &count);
     if (refused)
         return refused;
     if (!bb_query(rq, &join, BB_ARGS(bb_i(found.id), bb_ints(devices, count))))
@@ -87,7 +87,7 @@ int certificate_group_join(struct bb_request *rq)
  * Finds the device in the path. Digits are an id, like a number in deviceIds; any other text is an
  * externalId or uuid. Returns 0 if there is none, or -1 on failure.
  */
-static int64_t device_of(struct bb_request *rq, int64_t organisation)
+static int64_t device_of(struct bb_request *rq, int64_t organization)
 {
     const struct certificate *certificate = rq->state;
     const char *key = bb_segment(rq, "deviceId");
@@ -97,7 +97,7 @@ static int64_t device_of(struct bb_request *rq, int64_t organisation)
         return strtoimax(key, NULL, 10);
     json_t *keys = json_pack("[s]", key);
     int failed =
-        certificate->devices->resolve(certificate->devices_state, rq, keys, organisation, &ids);
+        certificate->devices->resolve(certificate->devices_state, rq, keys, organization, &ids);
 
     json_decref(keys);
     return failed ? -1 : ids[0];
@@ -111,7 +111,7 @@ int certificate_group_leave(struct bb_request *rq)
 {
     struct found found;
     int refused = find_group(rq, &found);
-    int64_t device = refused ? 0 : device_of(rq, found.organisation);
+    int64_t device = refused ? 0 : device_of(rq, found.organization);
 
     if (refused || device < 0)
         return refused ? refused : bb_failed(rq);

@@ -7,7 +7,7 @@
 #define ID_MOST 9007199254740992.0 /* 2^53: doubles are exact up to this number */
 
 struct named {
-    int64_t organisation;
+    int64_t organization;
     int64_t *devices;
     size_t count;
 };
@@ -31,7 +31,7 @@ static int check_devices(struct bb_request *rq, const struct named *named)
     json_t *errors = json_array();
 
     for (size_t i = 0; i < named->count; i++)
-        if (!devices[i].size || devices[i].organisation != named->organisation)
+        if (!devices[i].size || devices[i].organization != named->organization)
             problem(rq, errors, i, "is no device of the organization");
     if (json_array_size(errors))
         return bb_refuse(rq, errors);
@@ -81,7 +81,7 @@ static int read_devices(struct bb_request *rq, struct named *named, const json_t
     size_t count = json_array_size(keys);
 
     if (!refused && count &&
-        certificate->devices->resolve(certificate->devices_state, rq, keys, named->organisation,
+        certificate->devices->resolve(certificate->devices_state, rq, keys, named->organization,
                                       &ids))
         refused = bb_failed(rq);
     for (size_t i = 0; !refused && i < count; i++)
@@ -90,10 +90,10 @@ static int read_devices(struct bb_request *rq, struct named *named, const json_t
     return refused ? refused : check_devices(rq, named);
 }
 
-int certificate_group_devices(struct bb_request *rq, int64_t organisation, const json_t *sent,
+int certificate_group_devices(struct bb_request *rq, int64_t organization, const json_t *sent,
                               int64_t **devices, size_t *count)
 {
-    struct named named = {.organisation = organisation, .count = json_array_size(sent)};
+    struct named named = {.organization = organization, .count = json_array_size(sent)};
 
     named.devices = bb_alloc(rq, named.count * sizeof(*named.devices));
     *devices = named.devices;

@@ -28,7 +28,7 @@ static const struct bb_sql get = {
     "SELECT " COLUMNS " FROM certificate_group e WHERE " CERTIFICATE_SEES " AND e.id = $3::bigint",
     BB_SQL_LONG}; /* a group may have thousands of devices */
 
-enum column { ID, NAME, FREQUENCY, START, END, DEVICES, ORGANISATION, CARRY, CREATED, FOUND };
+enum column { ID, NAME, FREQUENCY, START, END, DEVICES, ORGANIZATION, CARRY, CREATED, FOUND };
 
 static json_t *group_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
@@ -39,7 +39,7 @@ static json_t *group_json(struct bb_request *rq, const struct bb_rows *rows, siz
         {"start", BB_COLUMN_TIME, START},
         {"end", BB_COLUMN_TIME, END},
         {"deviceIds", BB_COLUMN_JSON, DEVICES},
-        {"organizationId", BB_COLUMN_INT, ORGANISATION},
+        {"organizationId", BB_COLUMN_INT, ORGANIZATION},
         {"carriedWatthour", BB_COLUMN_INT, CARRY},
         {"createdAt", BB_COLUMN_TIME, CREATED},
     };

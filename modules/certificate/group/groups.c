@@ -5,7 +5,7 @@
 #include "modules/certificate/base/certificate.h"
 
 struct group {
-    int64_t id, organisation;
+    int64_t id, organization;
     int64_t start, end, created; /* ms since 1970 */
     bool ends;
     int64_t *devices;
@@ -42,13 +42,13 @@ static int read_times(struct bb_request *rq, struct group *group)
 static int read_group(struct bb_request *rq, struct group *group)
 {
     json_t *body = bb_body(rq), *ids = json_object_get(body, "deviceIds");
-    int refused = certificate_home(rq, bb_given_int(rq, "organizationId", 0), &group->organisation);
+    int refused = certificate_home(rq, bb_given_int(rq, "organizationId", 0), &group->organization);
 
     if (!refused)
         refused = read_times(rq, group);
     if (refused)
         return refused;
-    return certificate_group_devices(rq, group->organisation, ids, &group->devices, &group->count);
+    return certificate_group_devices(rq, group->organization, ids, &group->devices, &group->count);
 }
 
 static json_t *answer(struct bb_request *rq, const struct group *group)
@@ -65,7 +65,7 @@ static json_t *answer(struct bb_request *rq, const struct group *group)
     return json_pack("{s:I, s:s, s:s, s:s, s:o, s:o, s:I, s:i, s:s}", "id", (json_int_t)group->id,
                      "name", bb_text(rq, "name"), "frequency", bb_text(rq, "frequency"), "start",
                      bb_time_text(rq, group->start), "end", end, "deviceIds", ids, "organizationId",
-                     (json_int_t)group->organisation, "carriedWatthour", 0, "createdAt",
+                     (json_int_t)group->organization, "carriedWatthour", 0, "createdAt",
                      bb_time_text(rq, group->created));
 }
 
@@ -75,7 +75,7 @@ static int add(struct bb_request *rq, struct bb_tx *unit, const struct group *gr
     struct bb_value devices = bb_ints(group->devices, group->count);
 
     if (bb_add(rq, unit, &make,
-               BB_ARGS(bb_i(group->id), bb_i(group->organisation), bb_t(bb_text(rq, "name")),
+               BB_ARGS(bb_i(group->id), bb_i(group->organization), bb_t(bb_text(rq, "name")),
                        bb_t(bb_text(rq, "frequency")), bb_t(bb_time_text(rq, group->start)),
                        bb_t(end), bb_t(bb_time_text(rq, group->created)))) < 0)
         return -1;
@@ -92,7 +92,7 @@ int certificate_group_create(struct bb_request *rq)
     group.id = bb_next_id(rq, "certificate_group_id");
     if (group.id < 0)
         return bb_failed(rq);
-    struct bb_tx *unit = bb_unit(rq, (uint64_t)group.organisation);
+    struct bb_tx *unit = bb_unit(rq, (uint64_t)group.organization);
     json_t *json = answer(rq, &group);
 
     if (!json)

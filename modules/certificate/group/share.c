@@ -51,7 +51,7 @@ static int answer(struct bb_request *rq, const struct certificate_scope *scope)
     return certificate_reply(rq, 200, array);
 }
 
-static int change(struct bb_request *rq, const struct bb_sql *sql, int64_t organisation)
+static int change(struct bb_request *rq, const struct bb_sql *sql, int64_t organization)
 {
     struct certificate_scope scope;
     int refused = certificate_scope(rq, bb_arg_int(rq, "organizationId", 0), &scope);
@@ -60,7 +60,7 @@ static int change(struct bb_request *rq, const struct bb_sql *sql, int64_t organ
         return refused;
     if (!bb_query(rq, sql,
                   BB_ARGS(CERTIFICATE_SCOPE_ARGS(&scope), bb_i(bb_segment_int(rq, "id")),
-                          bb_i(organisation))))
+                          bb_i(organization))))
         return bb_failed(rq);
     return answer(rq, &scope);
 }
@@ -77,7 +77,7 @@ int certificate_group_share(struct bb_request *rq)
 {
     const struct certificate *certificate = rq->state;
     int64_t with = json_integer_value(json_object_get(bb_body(rq), "organizationId"));
-    int known = certificate->accounts->organisation_known(certificate->accounts_state, rq, with);
+    int known = certificate->accounts->organization_known(certificate->accounts_state, rq, with);
 
     if (known < 0)
         return bb_failed(rq);
@@ -100,15 +100,15 @@ int certificate_shared(struct bb_request *rq, int64_t group, struct certificate_
     if (!group || scope->all)
         return 0;
     const struct bb_rows *rows =
-        bb_query(rq, &owner, BB_ARGS(bb_i(group), bb_ints(scope->organisations, scope->count)));
+        bb_query(rq, &owner, BB_ARGS(bb_i(group), bb_ints(scope->organizations, scope->count)));
 
     if (!rows)
         return bb_failed(rq);
     if (bb_count(rq, rows)) {
-        int64_t *organisation = bb_alloc(rq, sizeof(*organisation));
+        int64_t *organization = bb_alloc(rq, sizeof(*organization));
 
-        *organisation = bb_cell_int(rq, rows, 0, 0);
-        scope->organisations = organisation;
+        *organization = bb_cell_int(rq, rows, 0, 0);
+        scope->organizations = organization;
         scope->count = 1;
     }
     return 0;

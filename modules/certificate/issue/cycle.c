@@ -27,7 +27,7 @@ struct cycle {
     const char *start, *end;    /* in PostgreSQL's format */
     int64_t start_ms, end_ms;
     const char *frequency;
-    int64_t organisation, carry;
+    int64_t organization, carry;
     int64_t devices; /* upper limit: all devices that ever were members */
     int64_t most;    /* devices per chunk; 0: unknown yet */
 };
@@ -255,7 +255,7 @@ static int issue_total(struct bb_request *rq, struct bb_tx *tx, const struct cyc
 {
     const struct certificate *certificate = rq->state;
     struct certificate_issued issued = {.uid = bb_new_uuid(rq),
-                                        .organisation = cycle->organisation,
+                                        .organization = cycle->organization,
                                         .group = cycle->group,
                                         .start = bb_time_text(rq, cycle->start_ms),
                                         .end = bb_time_text(rq, cycle->end_ms)};
@@ -263,7 +263,7 @@ static int issue_total(struct bb_request *rq, struct bb_tx *tx, const struct cyc
         rq, tx, &issue,
         BB_ARGS(bb_i(cycle->group), bb_t(cycle->start), bb_t(cycle->end), bb_i(cycle->certificate),
                 bb_t(issued.uid), bb_i(certificate->settings->threshold), bb_i(cycle->carry),
-                bb_i(cycle->organisation), bb_t(certificate_first_status(certificate)),
+                bb_i(cycle->organization), bb_t(certificate_first_status(certificate)),
                 bb_b(certificate->internal)));
 
     if (!rows)
@@ -306,7 +306,7 @@ static int one_cycle(struct bb_request *rq, struct bb_tx *tx, void *arg)
         return stop_cycle(rq, cycle);
     if (bb_count(rq, rows) == 0)
         return 200;
-    cycle->organisation = bb_cell_int(rq, rows, 0, 0);
+    cycle->organization = bb_cell_int(rq, rows, 0, 0);
     cycle->carry = bb_cell_int(rq, rows, 0, 1);
     cycle->frequency = bb_cell(rq, rows, 0, 2);
     cycle->devices = bb_cell_int(rq, rows, 0, 3);

@@ -78,7 +78,7 @@ static const struct bb_sql issue = {
     " SELECT l.n, l.devices, m.uid, " CERTIFICATE_MS("m.start_at") ", " CERTIFICATE_MS(
         "m.end_at") ", m.issued_wh, m.organisation FROM looked l LEFT JOIN made m ON true",
     BB_SQL_WRITE};
-enum column { READ, READ_OF, UID, START, END, WH, ORGANISATION };
+enum column { READ, READ_OF, UID, START, END, WH, ORGANIZATION };
 
 struct chunk {
     int64_t after;  /* the last device that failed; 0: none */
@@ -93,7 +93,7 @@ static int emit_all(struct bb_request *rq, struct bb_tx *tx, const struct bb_row
     for (size_t i = 0; i < bb_count(rq, rows); i++) {
         struct certificate_issued issued = {
             .uid = bb_cell(rq, rows, i, UID),
-            .organisation = bb_cell_int(rq, rows, i, ORGANISATION),
+            .organization = bb_cell_int(rq, rows, i, ORGANIZATION),
             .start = bb_time_text(rq, bb_cell_int(rq, rows, i, START)),
             .end = bb_time_text(rq, bb_cell_int(rq, rows, i, END)),
             .wh = bb_cell_int(rq, rows, i, WH),
@@ -121,13 +121,13 @@ static void fit(struct bb_request *rq, struct chunk *chunk, const struct bb_rows
 }
 
 static int issue_chunk(struct bb_request *rq, struct bb_tx *tx, const int64_t *ids,
-                       const int64_t *organisations, size_t count, struct chunk *chunk)
+                       const int64_t *organizations, size_t count, struct chunk *chunk)
 {
     const struct certificate *certificate = rq->state;
     bool internal = certificate->internal;
     const struct bb_rows *rows =
         bb_tx_query(rq, tx, &issue,
-                    BB_ARGS(bb_ints(ids, count), bb_ints(organisations, count),
+                    BB_ARGS(bb_ints(ids, count), bb_ints(organizations, count),
                             bb_i(certificate->settings->threshold), bb_i(READINGS),
                             bb_t(certificate_first_status(certificate)), bb_b(internal)));
 
@@ -148,7 +148,7 @@ static int issue_devices(struct bb_request *rq, struct bb_tx *tx, int64_t *ids, 
 {
     const struct certificate *certificate = rq->state;
     int64_t *gone = bb_alloc(rq, count * sizeof(*gone));
-    int64_t *organisations = bb_alloc(rq, count * sizeof(*organisations));
+    int64_t *organizations = bb_alloc(rq, count * sizeof(*organizations));
     size_t there = 0, missing = 0;
     struct bb_device *devices;
 
@@ -159,12 +159,12 @@ static int issue_devices(struct bb_request *rq, struct bb_tx *tx, int64_t *ids, 
             gone[missing++] = ids[i];
             continue;
         }
-        organisations[there] = devices[i].organisation;
+        organizations[there] = devices[i].organization;
         ids[there++] = ids[i];
     }
     if (missing && !bb_tx_query(rq, tx, &forget, BB_ARGS(bb_ints(gone, missing))))
         return bb_failed(rq);
-    return there ? issue_chunk(rq, tx, ids, organisations, there, chunk) : 200;
+    return there ? issue_chunk(rq, tx, ids, organizations, there, chunk) : 200;
 }
 
 static int one_chunk(struct bb_request *rq, struct bb_tx *tx, void *arg)

@@ -52,7 +52,7 @@ void csv_entry(struct bb_request *rq, struct csv *csv, const struct bb_rows *row
     csv_plain(csv, group ? start : NULL);
     csv_plain(csv, group ? end : NULL);
     csv_text(csv, site);
-    csv_plain(csv, bb_cell(rq, rows, row, CERTIFICATE_ORGANISATION));
+    csv_plain(csv, bb_cell(rq, rows, row, CERTIFICATE_ORGANIZATION));
     csv_plain(csv, bb_time_text(rq, bb_cell_int(rq, rows, row, CERTIFICATE_FROM)));
     csv_plain(csv, bb_time_text(rq, bb_cell_int(rq, rows, row, CERTIFICATE_UNTIL)));
     csv_plain(csv, bb_cell(rq, rows, row, CERTIFICATE_ISSUED));

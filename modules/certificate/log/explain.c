@@ -167,7 +167,7 @@ static int find_device(struct bb_request *rq, const char *key, struct bb_device 
     if (certificate->devices->get(certificate->devices_state, rq, &id, 1, &found))
         return bb_failed(rq);
     for (size_t i = 0; i < scope.count && found->size; i++)
-        seen = seen || scope.organisations[i] == found->organisation;
+        seen = seen || scope.organizations[i] == found->organization;
     if (!found->size || !(scope.all || seen))
         return bb_fail(rq, 404, "Device not found");
     *device = *found;

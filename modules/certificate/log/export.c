@@ -26,7 +26,7 @@ static void drop(struct bb_host *host, void *arg)
     struct export *export = arg;
 
     slot_release(certificate->exports, export->account);
-    free((void *)(uintptr_t) export->filter.scope.organisations);
+    free((void *)(uintptr_t) export->filter.scope.organizations);
     for (size_t i = 0; i < CERTIFICATE_TEXTS; i++)
         free((void *)(uintptr_t) export->filter.text[i]);
     free(export);
@@ -67,21 +67,21 @@ static struct export *new_export(struct bb_request *rq, const struct certificate
 {
     struct export *export = calloc(1, sizeof(*export));
     size_t size = filter->scope.count * sizeof(int64_t);
-    int64_t *organisations = malloc(size ? size : 1);
-    bool failed = !export || !organisations;
+    int64_t *organizations = malloc(size ? size : 1);
+    bool failed = !export || !organizations;
 
     if (failed) {
         const struct certificate *certificate = rq->state;
 
         slot_release(certificate->exports, rq->principal->account);
-        free(organisations);
+        free(organizations);
         free(export);
         return NULL;
     }
-    memcpy(organisations, filter->scope.organisations, size);
+    memcpy(organizations, filter->scope.organizations, size);
     export->account = rq->principal->account;
     export->filter = *filter;
-    export->filter.scope.organisations = organisations;
+    export->filter.scope.organizations = organizations;
     for (size_t i = 0; i < CERTIFICATE_TEXTS; i++)
         export->filter.text[i] = copy(filter->text[i], &failed);
     if (!failed)

@@ -49,7 +49,7 @@
     FETCH("SELECT * FROM certificate_entry e WHERE " CERTIFICATE_SEES_GROUP                        \
           " AND $3::bigint IS NULL AND e.group_id > 0 AND " WITHIN("group_id", "$9::bigint",       \
                                                                    narrow))
-#define BY_ORGANISATION(narrow) OF_EACH("$2::bigint[]", "organisation", narrow, "NOT $1::boolean")
+#define BY_ORGANIZATION(narrow) OF_EACH("$2::bigint[]", "organisation", narrow, "NOT $1::boolean")
 #define BY_TIME(narrow)                                                                            \
     FETCH("SELECT * FROM certificate_entry e WHERE $3::bigint IS NULL AND " CERTIFICATE_SEES       \
           " AND (e.start_at, e.id) < (" UNTIL " AND (e.start_at, e.id) >= (" FROM narrow           \
@@ -58,14 +58,14 @@
 static const struct bb_sql plain[CERTIFICATE_WAYS] = {
     [CERTIFICATE_BY_DEVICE] = {BY_DEVICE(""), 0},
     [CERTIFICATE_BY_GROUP] = {BY_GROUP(""), 0},
-    [CERTIFICATE_BY_ORGANISATION] = {BY_ORGANISATION(""), 0},
+    [CERTIFICATE_BY_ORGANIZATION] = {BY_ORGANIZATION(""), 0},
     [CERTIFICATE_BY_TIME] = {BY_TIME(""), 0},
 };
 static const struct bb_sql narrow[CERTIFICATE_WAYS] = {
     [CERTIFICATE_BY_DEVICE] = {BY_DEVICE(CERTIFICATE_NARROW), BB_SQL_LONG},
     [CERTIFICATE_BY_CHOSEN] = {BY_CHOSEN(CERTIFICATE_NARROW_CHOSEN), BB_SQL_LONG},
     [CERTIFICATE_BY_GROUP] = {BY_GROUP(CERTIFICATE_NARROW), BB_SQL_LONG},
-    [CERTIFICATE_BY_ORGANISATION] = {BY_ORGANISATION(CERTIFICATE_NARROW), BB_SQL_LONG},
+    [CERTIFICATE_BY_ORGANIZATION] = {BY_ORGANIZATION(CERTIFICATE_NARROW), BB_SQL_LONG},
     [CERTIFICATE_BY_TIME] = {BY_TIME(CERTIFICATE_NARROW), BB_SQL_LONG},
 };
 
@@ -76,7 +76,7 @@ static const struct bb_sql in_status[CERTIFICATE_WAYS] = {
                                   " AND $3::bigint IS NULL AND e.group_id > 0 AND " WITHIN_STATUS(
                                       "e.group_id, ", "e.group_id DESC, ", "$9::bigint, ")),
                               BB_SQL_LONG},
-    [CERTIFICATE_BY_ORGANISATION] =
+    [CERTIFICATE_BY_ORGANIZATION] =
         {OF_EACH_WITHIN("$2::bigint[]",
                         WITHIN_STATUS("e.organisation, ", "e.organisation DESC, ", "o.id, "),
                         "NOT $1::boolean"),

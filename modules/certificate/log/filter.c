@@ -113,5 +113,5 @@ enum certificate_way certificate_way(const struct certificate_filter *filter)
         return CERTIFICATE_BY_CHOSEN;
     if (filter->group)
         return CERTIFICATE_BY_GROUP;
-    return filter->scope.all ? CERTIFICATE_BY_TIME : CERTIFICATE_BY_ORGANISATION;
+    return filter->scope.all ? CERTIFICATE_BY_TIME : CERTIFICATE_BY_ORGANIZATION;
 }

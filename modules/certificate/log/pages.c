@@ -87,7 +87,7 @@ static json_t *head(struct bb_request *rq, const struct bb_rows *rows, size_t ro
     static const struct bb_column columns[] = {
         {"certificateTransactionUID", BB_COLUMN_TEXT, CERTIFICATE_UID},
         {"groupId", BB_COLUMN_INT, CERTIFICATE_GROUP},
-        {"organizationId", BB_COLUMN_INT, CERTIFICATE_ORGANISATION},
+        {"organizationId", BB_COLUMN_INT, CERTIFICATE_ORGANIZATION},
         {"certificate_issuance_start", BB_COLUMN_TIME, CERTIFICATE_FROM},
         {"certificate_issuance_end", BB_COLUMN_TIME, CERTIFICATE_UNTIL},
         {"issued_watthour", BB_COLUMN_INT, CERTIFICATE_ISSUED},

@@ -35,7 +35,7 @@ static const struct bb_sql totals[CERTIFICATE_WAYS] = {
                                      " AND $3::bigint IS NULL AND e.group_id > 0"
                                      " AND e.group_id = $9::bigint"),
                               BB_SQL_LONG},
-    [CERTIFICATE_BY_ORGANISATION] = {TOTALS("NOT $1::boolean AND $3::bigint IS NULL"
+    [CERTIFICATE_BY_ORGANIZATION] = {TOTALS("NOT $1::boolean AND $3::bigint IS NULL"
                                             " AND e.organisation = ANY ($2::bigint[])"),
                                      BB_SQL_LONG},
     [CERTIFICATE_BY_TIME] = {TOTALS("$3::bigint IS NULL AND " CERTIFICATE_SEES), BB_SQL_LONG},

@@ -17,7 +17,7 @@ int chat_entry_read(struct bb_request *rq, struct chat_message *message);
  * owner.c: finds the organization that owns a conversation started by an Admin who names none.
  * Returns 0, or the status of the response sent. Parks the fiber.
  */
-int chat_owner(struct bb_request *rq, const struct chat_facts *facts, int64_t *organisation);
+int chat_owner(struct bb_request *rq, const struct chat_facts *facts, int64_t *organization);
 
 /* share.c: receives notifications on CHAT_CHANNEL. */
 void chat_heard(void *state, const char *payload);

@@ -53,7 +53,7 @@ static const struct bb_sql newest[3][2] = {
  * No filters, and the caller sees organizations: the newest conversation of each, and of those with
  * the caller's e-mail.
  */
-static const struct bb_sql newest_of_organisations = {
+static const struct bb_sql newest_of_organizations = {
     NEWEST_OF("((SELECT n.* FROM unnest($1::bigint[]) o CROSS JOIN LATERAL (" ROW
               "c.organisation = o" NEWEST ") n) UNION ALL (" ROW
               "c.participant1 = $2::text AND NOT c.withheld1" NEWEST ") UNION ALL (" ROW
@@ -119,8 +119,8 @@ static const struct bb_rows *fetch(struct bb_request *rq, const struct chat_scop
 static const struct bb_rows *fetch_any(struct bb_request *rq, const struct chat_scope *scope)
 {
     return bb_query(
-        rq, &newest_of_organisations,
-        BB_ARGS(bb_ints(scope->organisations, scope->organisation_count), bb_t(scope->own)));
+        rq, &newest_of_organizations,
+        BB_ARGS(bb_ints(scope->organizations, scope->organization_count), bb_t(scope->own)));
 }
 
 int chat_find(struct bb_request *rq)

@@ -38,14 +38,14 @@
     " ORDER BY c.last_hour DESC, c.last_at DESC, c.id DESC LIMIT k.rows)"
 #define OWN "(" BRANCH("1") " UNION ALL " BRANCH("2") ") c"
 
-#define OF_ORGANISATION(side)                                                                      \
+#define OF_ORGANIZATION(side)                                                                      \
     "SELECT d.id FROM chat_directory d WHERE d.organisation = ANY(k.organisations)"                \
     " AND d.participant" side " = k.email"
 #define OF_PAIR(side, other)                                                                       \
     "SELECT d.id FROM chat_directory d WHERE d.participant" side " = k.email"                      \
     " AND d.participant" other " = k.own"
 #define ANOTHERS                                                                                   \
-    "chat_conversation c JOIN (" OF_ORGANISATION("1") " UNION " OF_ORGANISATION(                   \
+    "chat_conversation c JOIN (" OF_ORGANIZATION("1") " UNION " OF_ORGANIZATION(                   \
         "2") " UNION " OF_PAIR("1", "2") " UNION " OF_PAIR("2",                                    \
                                                            "1") ") d ON d.id = c.id AND " BEHIND
 

@@ -19,16 +19,16 @@ static const struct bb_sql latest = {
     0,
 };
 
-/* Each returns 1 with *organisation, 0 if there is none, or -1 on failure. */
-static int of_account(struct bb_request *rq, const char *email, int64_t *organisation)
+/* Each returns 1 with *organization, 0 if there is none, or -1 on failure. */
+static int of_account(struct bb_request *rq, const char *email, int64_t *organization)
 {
     const struct chat *chat = rq->state;
-    int known = chat->accounts->organisation_of(chat->accounts_state, rq, email, organisation);
+    int known = chat->accounts->organization_of(chat->accounts_state, rq, email, organization);
 
-    return known > 0 ? *organisation != 0 : known;
+    return known > 0 ? *organization != 0 : known;
 }
 
-static int of_conversations(struct bb_request *rq, const char *email, int64_t *organisation)
+static int of_conversations(struct bb_request *rq, const char *email, int64_t *organization)
 {
     const struct bb_rows *rows = bb_query(rq, &latest, BB_ARGS(bb_t(email)));
 
@@ -36,40 +36,40 @@ static int of_conversations(struct bb_request *rq, const char *email, int64_t *o
         return -1;
     if (bb_count(rq, rows) == 0)
         return 0;
-    *organisation = bb_cell_int(rq, rows, 0, 0);
+    *organization = bb_cell_int(rq, rows, 0, 0);
     return 1;
 }
 
-static int of_device(struct bb_request *rq, const char *name, int64_t *organisation)
+static int of_device(struct bb_request *rq, const char *name, int64_t *organization)
 {
     struct bb_service service = bb_service(rq->host, "devices");
     const struct bb_devices *devices = service.interface;
 
-    return devices && name ? devices->organisation_named(service.state, rq, name, organisation) : 0;
+    return devices && name ? devices->organization_named(service.state, rq, name, organization) : 0;
 }
 
 /* Looks up each participant except the Admin. */
 static int ask(struct bb_request *rq, const struct chat_facts *facts,
-               int (*of)(struct bb_request *, const char *, int64_t *), int64_t *organisation)
+               int (*of)(struct bb_request *, const char *, int64_t *), int64_t *organization)
 {
     const char *emails[] = {facts->participant1, facts->participant2};
     int found = 0;
 
     for (size_t i = 0; i < 2 && !found; i++)
         if (strcmp(emails[i], rq->principal->email) != 0)
-            found = of(rq, emails[i], organisation);
+            found = of(rq, emails[i], organization);
     return found;
 }
 
-int chat_owner(struct bb_request *rq, const struct chat_facts *facts, int64_t *organisation)
+int chat_owner(struct bb_request *rq, const struct chat_facts *facts, int64_t *organization)
 {
-    int found = ask(rq, facts, of_account, organisation);
+    int found = ask(rq, facts, of_account, organization);
 
     if (!found)
-        found = ask(rq, facts, of_conversations, organisation);
+        found = ask(rq, facts, of_conversations, organization);
     if (!found)
-        found = of_device(rq, facts->device_project_name, organisation);
+        found = of_device(rq, facts->device_project_name, organization);
     if (!found)
-        *organisation = rq->principal->organisation;
+        *organization = rq->principal->organization;
     return found < 0 ? bb_failed(rq) : 0;
 }

@@ -51,32 +51,32 @@ static int refused_parts(struct bb_request *rq, const struct chat_facts *facts,
 }
 
 /* An Admin may act in any organization that exists. */
-static int refused_unknown(struct bb_request *rq, int64_t organisation)
+static int refused_unknown(struct bb_request *rq, int64_t organization)
 {
     const struct chat *chat = rq->state;
-    int known = chat->accounts->organisation_known(chat->accounts_state, rq, organisation);
+    int known = chat->accounts->organization_known(chat->accounts_state, rq, organization);
 
     if (known < 0)
         return bb_failed(rq);
     return known ? 0 : bb_fail(rq, 404, "Organization not found");
 }
 
-static int refused_organisation(struct bb_request *rq, const struct chat_facts *facts,
-                                int64_t *organisation)
+static int refused_organization(struct bb_request *rq, const struct chat_facts *facts,
+                                int64_t *organization)
 {
     const struct bb_principal *who = rq->principal;
-    int refused = bb_organisation(rq, bb_given_int(rq, "organizationId", 0), organisation);
+    int refused = bb_organization(rq, bb_given_int(rq, "organizationId", 0), organization);
 
     if (refused)
         return refused;
-    if (*organisation && who->role == BB_ROLE_ADMIN)
-        return refused_unknown(rq, *organisation);
-    if (!*organisation && who->role == BB_ROLE_ADMIN)
-        return chat_owner(rq, facts, organisation);
-    if (!*organisation && who->role == BB_ROLE_API_USER && who->organisation_count > 1)
+    if (*organization && who->role == BB_ROLE_ADMIN)
+        return refused_unknown(rq, *organization);
+    if (!*organization && who->role == BB_ROLE_ADMIN)
+        return chat_owner(rq, facts, organization);
+    if (!*organization && who->role == BB_ROLE_API_USER && who->organization_count > 1)
         return bb_invalid(rq, "organizationId", "is required: you act for several organizations");
-    if (!*organisation)
-        *organisation = who->organisation;
+    if (!*organization)
+        *organization = who->organization;
     return 0;
 }
 
@@ -87,11 +87,11 @@ static int refused_organisation(struct bb_request *rq, const struct chat_facts *
 static int look_at(struct bb_request *rq, const char *email, bool *withheld)
 {
     const struct chat *chat = rq->state;
-    int64_t organisation;
+    int64_t organization;
     int known = 1;
 
     if (strcmp(email, rq->principal->email) != 0)
-        known = chat->accounts->organisation_of(chat->accounts_state, rq, email, &organisation);
+        known = chat->accounts->organization_of(chat->accounts_state, rq, email, &organization);
     *withheld = known == 0;
     return known < 0 ? bb_failed(rq) : 0;
 }
@@ -119,11 +119,11 @@ static int store(struct bb_request *rq, const struct chat_facts *facts,
                  const struct chat_message *message)
 {
     struct bb_tx *unit = bb_unit(rq, (uint64_t)facts->id);
-    struct bb_value organisation = facts->organisation ? bb_i(facts->organisation) : bb_null();
+    struct bb_value organization = facts->organization ? bb_i(facts->organization) : bb_null();
 
     if (!unit ||
         bb_add(rq, unit, &add_conversation,
-               BB_ARGS(bb_i(facts->id), organisation, bb_t(facts->participant1),
+               BB_ARGS(bb_i(facts->id), organization, bb_t(facts->participant1),
                        bb_t(facts->participant2), bb_t(facts->device_project_name),
                        bb_t(message->uuid), bb_t(message->username), bb_t(message->entry),
                        bb_t(message->created_at), bb_b(facts->withheld1), bb_b(facts->withheld2))) <
@@ -151,7 +151,7 @@ int chat_start(struct bb_request *rq)
     int refused = refused_parts(rq, &facts, bb_text(rq, "username"));
 
     if (!refused)
-        refused = refused_organisation(rq, &facts, &facts.organisation);
+        refused = refused_organization(rq, &facts, &facts.organization);
     if (!refused)
         refused = chat_entry_read(rq, &message);
     if (!refused)

@@ -79,7 +79,7 @@ static const struct bb_sql count_many = {ONE " CROSS JOIN LATERAL (" COUNT_SEEN(
  */
 #define TOTAL "u.organisation, u.withheld, u.name, u.messages, u.last_at"
 #define LATEST " ORDER BY u.last_at DESC LIMIT " NAMES
-#define OF_ORGANISATIONS                                                                           \
+#define OF_ORGANIZATIONS                                                                           \
     "(SELECT n.* FROM unnest(k.organisations) o CROSS JOIN LATERAL (SELECT " TOTAL                 \
     " FROM chat_unread_name u WHERE u.email = k.email AND u.organisation = o" LATEST ") n)"
 #define OF_ACCOUNT "(SELECT " TOTAL " FROM chat_unread_name u WHERE " SEEN LATEST ")"
@@ -100,7 +100,7 @@ static const struct bb_sql count_many = {ONE " CROSS JOIN LATERAL (" COUNT_SEEN(
 
 static const struct bb_keyed devices_of_account = KEYED(DEVICES(OF_ACCOUNT));
 static const struct bb_sql devices_of_another = {
-    ONE " CROSS JOIN LATERAL (" DEVICES(OF_ORGANISATIONS) ") a", BB_SQL_LONG};
+    ONE " CROSS JOIN LATERAL (" DEVICES(OF_ORGANIZATIONS) ") a", BB_SQL_LONG};
 
 int chat_unread_count(struct bb_request *rq)
 {

@@ -43,7 +43,7 @@ struct chat {
 /* The part of a conversation that only sharing can change. Borrowed until the request ends. */
 struct chat_facts {
     int64_t id;
-    int64_t organisation; /* 0: none */
+    int64_t organization; /* 0: none */
     const char *participant1;
     const char *participant2;
     const char *device_project_name; /* NULL: none */
@@ -68,8 +68,8 @@ struct chat_scope {
     bool all;
     bool speaks;     /* may speak for the end users of its organizations */
     const char *own; /* the caller's e-mail */
-    const int64_t *organisations;
-    size_t organisation_count;
+    const int64_t *organizations;
+    size_t organization_count;
 };
 
 /*
@@ -81,7 +81,7 @@ struct chat_scope {
     " OR ($3::text = c.participant1 AND NOT c.withheld1)"                                          \
     " OR ($3::text = c.participant2 AND NOT c.withheld2))"
 #define CHAT_SCOPE_ARGS(scope)                                                                     \
-    bb_b((scope)->all), bb_ints((scope)->organisations, (scope)->organisation_count),              \
+    bb_b((scope)->all), bb_ints((scope)->organizations, (scope)->organization_count),              \
         bb_t((scope)->own)
 
 /* Channel that notifies all hosts when a conversation's facts change; the payload is its id. */

@@ -16,7 +16,7 @@ static int emit(struct bb_request *rq, struct bb_tx *tx, const char *name, json_
         emails[count++] = facts->participant2;
     struct bb_audience audience = {
         .size = sizeof(audience),
-        .organisation = facts->organisation,
+        .organization = facts->organization,
         .emails = emails,
     };
 

@@ -19,7 +19,7 @@ static const struct chat_facts *keep(struct bb_request *rq, int64_t id, const st
     const struct chat *chat = rq->state;
     struct chat_facts found = {
         .id = id,
-        .organisation = bb_cell_int(rq, rows, 0, 0),
+        .organization = bb_cell_int(rq, rows, 0, 0),
         .participant1 = bb_cell(rq, rows, 0, 1),
         .participant2 = bb_cell(rq, rows, 0, 2),
         .device_project_name = bb_cell(rq, rows, 0, 3),

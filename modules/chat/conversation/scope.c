@@ -11,7 +11,7 @@
 
 #include "modules/chat/conversation/chat.h"
 
-static const int64_t no_organisation = 0;
+static const int64_t no_organization = 0;
 
 struct chat_scope chat_scope(struct bb_request *rq)
 {
@@ -22,12 +22,12 @@ struct chat_scope chat_scope(struct bb_request *rq)
         .all = chat->open_to_all || who->role == BB_ROLE_ADMIN,
         .speaks = speaks,
         .own = who->email,
-        .organisations = &no_organisation,
+        .organizations = &no_organization,
     };
 
-    if (speaks && who->organisation_count > 0) {
-        scope.organisations = who->organisations;
-        scope.organisation_count = who->organisation_count;
+    if (speaks && who->organization_count > 0) {
+        scope.organizations = who->organizations;
+        scope.organization_count = who->organization_count;
     }
     return scope;
 }
@@ -37,17 +37,17 @@ bool chat_takes_part(const struct chat_facts *facts, const char *email)
     return strcmp(facts->participant1, email) == 0 || strcmp(facts->participant2, email) == 0;
 }
 
-static bool of_scope(const struct chat_scope *scope, int64_t organisation)
+static bool of_scope(const struct chat_scope *scope, int64_t organization)
 {
-    for (size_t i = 0; i < scope->organisation_count; i++)
-        if (scope->organisations[i] == organisation)
-            return organisation != 0;
+    for (size_t i = 0; i < scope->organization_count; i++)
+        if (scope->organizations[i] == organization)
+            return organization != 0;
     return false;
 }
 
 bool chat_owns(const struct chat_scope *scope, const struct chat_facts *facts)
 {
-    return scope->all || of_scope(scope, facts->organisation);
+    return scope->all || of_scope(scope, facts->organization);
 }
 
 bool chat_sees(const struct chat_scope *scope, const struct chat_facts *facts)
@@ -69,18 +69,18 @@ bool chat_asks_for_another(const struct chat_scope *scope, const char *email)
 int chat_acts_for(struct bb_request *rq, const struct chat_scope *scope, const char *email)
 {
     const struct chat *chat = rq->state;
-    int64_t organisation = 0;
+    int64_t organization = 0;
 
     if (scope->all || strcmp(email, scope->own) == 0)
         return 0;
     if (!scope->speaks)
         return bb_fail(rq, 403, "You may only act for your own e-mail address");
 
-    int known = chat->accounts->organisation_of(chat->accounts_state, rq, email, &organisation);
+    int known = chat->accounts->organization_of(chat->accounts_state, rq, email, &organization);
 
     if (known < 0)
         return bb_failed(rq);
-    if (known > 0 && !of_scope(scope, organisation))
+    if (known > 0 && !of_scope(scope, organization))
         return bb_fail(rq, 403, "You may not act for an account of another organization");
     return 0;
 }

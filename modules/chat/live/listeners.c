@@ -14,9 +14,9 @@ static uint64_t hash_text(const char *text)
     return hash_bytes(HASH_SEED, text, strlen(text));
 }
 
-static uint64_t hash_organisation(int64_t organisation)
+static uint64_t hash_organization(int64_t organization)
 {
-    uint64_t hash = (0x9e3779b97f4a7c15U ^ (uint64_t)organisation) * 0x100000001b3U;
+    uint64_t hash = (0x9e3779b97f4a7c15U ^ (uint64_t)organization) * 0x100000001b3U;
 
     return hash ^ hash >> 29;
 }
@@ -52,29 +52,29 @@ static void add_keys(struct chat_listener *listener)
         return;
     }
     add_key(listener, hash_text(listener->scope.own));
-    for (size_t i = 0; i < listener->scope.organisation_count; i++)
-        add_key(listener, hash_organisation(listener->scope.organisations[i]));
+    for (size_t i = 0; i < listener->scope.organization_count; i++)
+        add_key(listener, hash_organization(listener->scope.organizations[i]));
 }
 
 /* The scope's strings and numbers are stored after the keys. */
 static void copy_scope(struct chat_listener *listener, const struct chat_scope *scope)
 {
-    size_t count = scope->organisation_count;
-    int64_t *organisations = (int64_t *)(void *)(listener->keys + count + 1);
-    char *own = (char *)(organisations + count);
+    size_t count = scope->organization_count;
+    int64_t *organizations = (int64_t *)(void *)(listener->keys + count + 1);
+    char *own = (char *)(organizations + count);
 
     listener->scope = *scope;
     if (count)
-        memcpy(organisations, scope->organisations, count * sizeof(*organisations));
+        memcpy(organizations, scope->organizations, count * sizeof(*organizations));
     memcpy(own, scope->own, strlen(scope->own) + 1);
-    listener->scope.organisations = organisations;
+    listener->scope.organizations = organizations;
     listener->scope.own = own;
 }
 
 struct chat_listener *chat_listener_new(struct bb_host *host, const struct chat_scope *scope,
                                         int64_t account, const struct chat_cursor *at)
 {
-    size_t count = scope->organisation_count;
+    size_t count = scope->organization_count;
     struct chat_listener *listener =
         calloc(1, sizeof(*listener) + (count + 1) * sizeof(struct listener_key) +
                       count * sizeof(int64_t) + strlen(scope->own) + 1);
@@ -227,6 +227,6 @@ void listeners_of(struct listeners *all, const struct chat_facts *facts,
     call_those(all, hash_text(everybody), call, arg);
     call_those(all, hash_text(facts->participant1), call, arg);
     call_those(all, hash_text(facts->participant2), call, arg);
-    if (facts->organisation)
-        call_those(all, hash_organisation(facts->organisation), call, arg);
+    if (facts->organization)
+        call_those(all, hash_organization(facts->organization), call, arg);
 }

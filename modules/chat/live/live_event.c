@@ -60,7 +60,7 @@ static struct chat_live *live_new(const struct chat_cursor *at, const struct cha
         return NULL;
     live->xid = at->xid;
     live->part = at->part;
-    live->facts = (struct chat_facts){.id = facts->id, .organisation = facts->organisation};
+    live->facts = (struct chat_facts){.id = facts->id, .organization = facts->organization};
     live->facts.participant1 = put(&room, facts->participant1);
     live->facts.participant2 = put(&room, facts->participant2);
     live->facts.withheld1 = facts->withheld1;

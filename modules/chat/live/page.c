@@ -55,7 +55,7 @@ enum column {
     PARTICIPANT1,
     PARTICIPANT2,
     NAME,
-    ORGANISATION,
+    ORGANIZATION,
     HOME,
     WITHHELD1,
     WITHHELD2
@@ -226,7 +226,7 @@ static int add_row(struct reading *reading, size_t row)
     const struct chat_row *at = &reading->row[row];
     struct chat_facts facts = {
         .id = at->conversation,
-        .organisation = bb_cell_int(rq, rows, row, ORGANISATION),
+        .organization = bb_cell_int(rq, rows, row, ORGANIZATION),
         .participant1 = bb_cell(rq, rows, row, PARTICIPANT1),
         .participant2 = bb_cell(rq, rows, row, PARTICIPANT2),
         .device_project_name = bb_cell(rq, rows, row, NAME),

@@ -18,7 +18,7 @@ static int add(struct bb_request *rq, struct bb_tx *unit, const struct device_re
     const char *const *text = record->text;
 
     return bb_add(rq, unit, &insert,
-                  BB_ARGS(bb_i(record->id), bb_t(record->uuid), bb_i(record->organisation),
+                  BB_ARGS(bb_i(record->id), bb_t(record->uuid), bb_i(record->organization),
                           bb_t(text[0]), bb_t(text[1]), bb_t(text[2]), bb_t(text[3]), bb_t(text[4]),
                           bb_t(text[5]), bb_t(text[6]), bb_t(text[7]), bb_t(text[8]), bb_t(text[9]),
                           bb_t(text[10]), bb_t(text[11]), bb_t(text[12]), bb_t(record->attributes),
@@ -29,7 +29,7 @@ static int store(struct bb_request *rq, const struct device_record *record,
                  struct device_documents *documents)
 {
     /* adding documents locks the row that counts the organization's bytes */
-    int64_t locks = documents->rows ? record->organisation : record->id;
+    int64_t locks = documents->rows ? record->organization : record->id;
     struct bb_tx *unit = bb_unit(rq, (uint64_t)locks);
 
     if (!unit || add(rq, unit, record) < 0 || device_documents_add(rq, unit, record, documents) ||
@@ -52,11 +52,11 @@ int device_register(struct bb_request *rq)
     int refused = device_read_body(rq, true, &values);
 
     if (!refused)
-        refused = device_home(rq, values.organisation, &record.organisation);
+        refused = device_home(rq, values.organization, &record.organization);
     if (!refused) {
         record.id = bb_next_id(rq, "device_id");
         refused = record.id < 0 ? bb_failed(rq)
-                                : device_documents_take(rq, record.organisation, &documents);
+                                : device_documents_take(rq, record.organization, &documents);
     }
     if (refused)
         return refused;

@@ -217,9 +217,9 @@ static int apply(struct bb_request *rq, const char *name,
     int refused = device_read_body(rq, false, &change.values);
 
     if (!refused)
-        refused = find(rq, bb_segment(rq, name), change.values.organisation, &change.device);
+        refused = find(rq, bb_segment(rq, name), change.values.organization, &change.device);
     if (!refused)
-        refused = device_documents_take(rq, change.device.organisation, &change.documents);
+        refused = device_documents_take(rq, change.device.organization, &change.documents);
     if (refused)
         return refused;
     int status = bb_transaction(rq, work, &change);

@@ -246,7 +246,7 @@ static int put(struct bb_request *rq, struct arrival *arrival)
     return bb_fail(rq, 503, "Documents cannot be stored now");
 }
 
-int device_documents_take(struct bb_request *rq, int64_t organisation,
+int device_documents_take(struct bb_request *rq, int64_t organization,
                           struct device_documents *documents)
 {
     *documents = (struct device_documents){.shown = "[]"};
@@ -259,7 +259,7 @@ int device_documents_take(struct bb_request *rq, int64_t organisation,
     int refused = refused_type(rq, arrival);
 
     if (!refused)
-        refused = device_documents_fit(rq, organisation, arrival->bytes);
+        refused = device_documents_fit(rq, organization, arrival->bytes);
     if (!refused)
         refused = begin_uploads(rq, arrival);
     if (refused)

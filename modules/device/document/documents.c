@@ -21,12 +21,12 @@ static const char *over_quota(struct bb_request *rq)
  * Checked before anything is stored. The transaction checks again and sees what parallel requests
  * have added.
  */
-int device_documents_fit(struct bb_request *rq, int64_t organisation, int64_t bytes)
+int device_documents_fit(struct bb_request *rq, int64_t organization, int64_t bytes)
 {
     const struct device *state = rq->state;
 
     return bb_query(rq, &fit,
-                    BB_ARGS(bb_i(organisation), bb_i(bytes),
+                    BB_ARGS(bb_i(organization), bb_i(bytes),
                             bb_i(state->settings->documents_per_organization),
                             bb_t(over_quota(rq))))
                ? 0
@@ -68,9 +68,9 @@ int device_documents_add(struct bb_request *rq, struct bb_tx *tx,
         return 0;
     if (bb_add(rq, tx, &add,
                BB_ARGS(bb_i(device->id), bb_t(documents->rows), bb_i((int64_t)documents->begun),
-                       bb_i(device->organisation))) < 0 ||
+                       bb_i(device->organization))) < 0 ||
         bb_add(rq, tx, &fit,
-               BB_ARGS(bb_i(device->organisation), bb_i(0),
+               BB_ARGS(bb_i(device->organization), bb_i(0),
                        bb_i(state->settings->documents_per_organization), bb_t(over_quota(rq)))) <
             0)
         return -1;

@@ -88,14 +88,14 @@ struct device_values {
     const char *attributes;          /* JSON object of the names that are not fields; NULL: none */
     const char *null_attributes;     /* JSON array: names of attributes sent as null; NULL: none */
     bool clear_attributes;           /* `attributes` itself was sent as null */
-    int64_t organisation;            /* organizationId; 0: not sent */
+    int64_t organization;            /* organizationId; 0: not sent */
     const char *status;              /* NULL: not sent */
 };
 
 /* A stored device. */
 struct device_record {
     int64_t id;
-    int64_t organisation;
+    int64_t organization;
     const char *uuid;
     const char *text[DEVICE_FIELDS]; /* NULL: unknown */
     const char *attributes;          /* JSON object */
@@ -116,12 +116,12 @@ struct device_documents {
 /* The organizations in which a request may see devices. */
 struct device_scope {
     bool all;
-    const int64_t *organisations;
+    const int64_t *organizations;
     size_t count;
 };
 
 /* The first two parameters of a statement that finds devices. */
-#define DEVICE_SCOPE_ARGS(scope) bb_b((scope)->all), bb_ints((scope)->organisations, (scope)->count)
+#define DEVICE_SCOPE_ARGS(scope) bb_b((scope)->all), bb_ints((scope)->organizations, (scope)->count)
 
 /* The form in which externalIds are compared: NFKC, case folded. Indexed. */
 #define DEVICE_KEY(text) "busbar_fold(normalize(" text ", NFKC))"
@@ -238,7 +238,7 @@ int device_attributes_check(struct bb_request *rq, const char *attributes);
  * account. Return 0, or the status of the response sent. `asked` is organizationId, or 0.
  */
 int device_scope(struct bb_request *rq, int64_t asked, struct device_scope *scope);
-int device_home(struct bb_request *rq, int64_t asked, int64_t *organisation);
+int device_home(struct bb_request *rq, int64_t asked, int64_t *organization);
 
 /* Error messages for a key that matches no device or several. */
 #define DEVICE_NONE "Device not found"
@@ -267,10 +267,10 @@ int device_emit_deleted(struct bb_request *rq, struct bb_tx *tx,
                         const struct device_record *record);
 
 /*
- * document_store.c: puts the request's files into the store; `organisation` is the device's
+ * document_store.c: puts the request's files into the store; `organization` is the device's
  * organization. Returns 0, or the status of the response sent.
  */
-int device_documents_take(struct bb_request *rq, int64_t organisation,
+int device_documents_take(struct bb_request *rq, int64_t organization,
                           struct device_documents *documents);
 /* Call after the response: removes files from the store that certainly did not become documents. */
 void device_documents_drop(struct bb_request *rq, const struct device_documents *documents);
@@ -290,7 +290,7 @@ void device_files_failed(struct bb_host *host);
 int device_documents_add(struct bb_request *rq, struct bb_tx *tx,
                          const struct device_record *device, struct device_documents *documents);
 /* Checks that `bytes` more fit in the quota. Returns 0, or the status of the response sent. */
-int device_documents_fit(struct bb_request *rq, int64_t organisation, int64_t bytes);
+int device_documents_fit(struct bb_request *rq, int64_t organization, int64_t bytes);
 
 /* directory.c: the service "devices". */
 extern const struct bb_devices device_directory;

@@ -60,7 +60,7 @@ int device_warn_duplicates(struct bb_request *rq, struct bb_tx *tx,
                            const struct device_record *record)
 {
     const char *const *text = record->text;
-    const struct bb_value values[] = {bb_i(record->organisation), bb_t(text[DEVICE_SERIAL_NUMBER]),
+    const struct bb_value values[] = {bb_i(record->organization), bb_t(text[DEVICE_SERIAL_NUMBER]),
                                       bb_t(text[DEVICE_CAPACITY]), bb_t(text[DEVICE_LATITUDE]),
                                       bb_t(text[DEVICE_LONGITUDE])};
     bool placed = text[DEVICE_CAPACITY] && text[DEVICE_LATITUDE] && text[DEVICE_LONGITUDE];

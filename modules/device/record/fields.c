@@ -243,7 +243,7 @@ int device_read(struct bb_request *rq, json_t *object, bool whole, struct device
         return -1;
     bb_defer(rq, drop, checked); /* the values point to its texts */
     *values = (struct device_values){
-        .organisation = json_integer_value(json_object_get(checked, "organizationId")),
+        .organization = json_integer_value(json_object_get(checked, "organizationId")),
         .status = json_string_value(json_object_get(checked, "status")),
     };
     for (enum device_field field = 0; field < DEVICE_FIELDS; field++)
@@ -268,8 +268,8 @@ int device_read_body(struct bb_request *rq, bool whole, struct device_values *va
     if (json_array_size(errors))
         return bb_refuse(rq, errors);
     json_decref(errors);
-    if (!values->organisation)
-        values->organisation = bb_arg_int(rq, "organizationId", 0);
+    if (!values->organization)
+        values->organization = bb_arg_int(rq, "organizationId", 0);
     device_warn(rq, values);
     return 0;
 }

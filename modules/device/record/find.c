@@ -110,8 +110,8 @@ static const char *id_of(const char *key)
 static bool in_several(struct bb_request *rq, const struct bb_rows *rows)
 {
     for (size_t row = 1; row < bb_count(rq, rows); row++)
-        if (device_facts_of(rq, rows, row).organisation !=
-            device_facts_of(rq, rows, 0).organisation)
+        if (device_facts_of(rq, rows, row).organization !=
+            device_facts_of(rq, rows, 0).organization)
             return true;
     return false;
 }
@@ -122,7 +122,7 @@ static const char *name_of(struct bb_request *rq, const struct device_record *re
     const char *name = record->text[DEVICE_EXTERNAL_ID];
 
     name = name ? name : record->uuid;
-    return several ? bb_format(rq, "%s (organization %jd)", name, (intmax_t)record->organisation)
+    return several ? bb_format(rq, "%s (organization %jd)", name, (intmax_t)record->organization)
                    : name;
 }
 

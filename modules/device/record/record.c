@@ -7,39 +7,39 @@
 int device_scope(struct bb_request *rq, int64_t asked, struct device_scope *scope)
 {
     const struct bb_principal *who = rq->principal;
-    int64_t organisation;
-    int refused = bb_organisation(rq, asked, &organisation);
+    int64_t organization;
+    int refused = bb_organization(rq, asked, &organization);
 
     if (refused)
         return refused;
     *scope = (struct device_scope){
-        .all = who->role == BB_ROLE_ADMIN && !organisation,
-        .organisations = who->organisations,
-        .count = who->organisation_count,
+        .all = who->role == BB_ROLE_ADMIN && !organization,
+        .organizations = who->organizations,
+        .count = who->organization_count,
     };
-    if (!organisation)
+    if (!organization)
         return 0;
     int64_t *only = bb_alloc(rq, sizeof(*only));
 
-    *only = organisation;
-    scope->organisations = only;
+    *only = organization;
+    scope->organizations = only;
     scope->count = 1;
     return 0;
 }
 
-int device_home(struct bb_request *rq, int64_t asked, int64_t *organisation)
+int device_home(struct bb_request *rq, int64_t asked, int64_t *organization)
 {
     const struct bb_principal *who = rq->principal;
-    int refused = bb_organisation(rq, asked, organisation);
+    int refused = bb_organization(rq, asked, organization);
 
-    if (refused || *organisation)
+    if (refused || *organization)
         return refused;
-    *organisation = who->organisation;
-    if (who->role == BB_ROLE_API_USER && who->organisation_count > 1)
+    *organization = who->organization;
+    if (who->role == BB_ROLE_API_USER && who->organization_count > 1)
         return bb_invalid(rq, "organizationId", "is required: you act for several organizations");
-    if (!*organisation && who->organisation_count == 1)
-        *organisation = who->organisations[0];
-    return *organisation ? 0 : bb_fail(rq, 403, "Your account belongs to no organization");
+    if (!*organization && who->organization_count == 1)
+        *organization = who->organizations[0];
+    return *organization ? 0 : bb_fail(rq, 403, "Your account belongs to no organization");
 }
 
 /* The part that the payloads have in common. The caller owns it; NULL: out of memory. */
@@ -49,13 +49,13 @@ static json_t *descriptor(const struct device_record *record)
                      record->uuid, "externalId", record->text[DEVICE_EXTERNAL_ID], "siteName",
                      record->text[DEVICE_SITE_NAME], "serialNumber",
                      record->text[DEVICE_SERIAL_NUMBER], "organizationId",
-                     (json_int_t)record->organisation);
+                     (json_int_t)record->organization);
 }
 
 static int emit(struct bb_request *rq, struct bb_tx *tx, const char *name,
                 const struct device_record *record, json_t *payload)
 {
-    struct bb_audience audience = {.size = sizeof(audience), .organisation = record->organisation};
+    struct bb_audience audience = {.size = sizeof(audience), .organization = record->organization};
 
     return bb_emit(rq, tx, name, payload, &audience);
 }
@@ -106,7 +106,7 @@ struct device_record device_facts_of(struct bb_request *rq, const struct bb_rows
     struct device_record record = {
         .id = bb_cell_int(rq, rows, row, 0),
         .uuid = bb_cell(rq, rows, row, 1),
-        .organisation = bb_cell_int(rq, rows, row, 2),
+        .organization = bb_cell_int(rq, rows, row, 2),
     };
 
     for (enum device_field field = 0; field < DEVICE_FIELDS; field++)
@@ -142,7 +142,7 @@ json_t *device_facts_json(const struct device_record *record)
     for (enum device_field field = 0; field < DEVICE_FIELDS; field++)
         failed |= json_object_set_new(json, device_field_name(field),
                                       field_json(field, record->text[field]));
-    failed |= json_object_set_new(json, "organizationId", json_integer(record->organisation));
+    failed |= json_object_set_new(json, "organizationId", json_integer(record->organization));
     failed |= json_object_set_new(json, "status", json_string(record->status));
     if (!failed)
         return json;

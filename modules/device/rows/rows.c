@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { AT_A_TIME = 500, IN_A_ROW = 50, WAIT_MS = 1000, ORGANISATION = DEVICE_FIELDS };
+enum { AT_A_TIME = 500, IN_A_ROW = 50, WAIT_MS = 1000, ORGANIZATION = DEVICE_FIELDS };
 
 static void drop(void *json)
 {
@@ -63,7 +63,7 @@ static json_t *row_json(struct bb_request *rq, const struct bb_bulk_row *row)
 {
     json_t *object = json_object();
 
-    for (size_t i = 0; i <= ORGANISATION && object; i++) {
+    for (size_t i = 0; i <= ORGANIZATION && object; i++) {
         const char *text = row->cells[i] ? device_trimmed(rq, row->cells[i]) : "";
 
         if (!*text)
@@ -101,7 +101,7 @@ static int acts_in_one(struct bb_request *rq, const struct bb_bulk_job *job)
                     ? device->accounts->scope_of(device->accounts_state, rq, job->account, &scope)
                     : 0;
 
-    return found <= 0 ? found : scope.role != BB_ROLE_ADMIN && scope.organisation_count == 1;
+    return found <= 0 ? found : scope.role != BB_ROLE_ADMIN && scope.organization_count == 1;
 }
 
 /*
@@ -126,7 +126,7 @@ static int check_homes(struct bb_request *rq, const struct bb_bulk_job *job,
         else
             bb_bulk_problem(rq, read[i].row, "organizationId",
                             bb_format(rq, "must be %lld, as for the bulk upload, or be left out",
-                                      (long long)job->organisation));
+                                      (long long)job->organization));
     }
     return 0;
 }
@@ -156,8 +156,8 @@ static int read_row(struct bb_request *rq, const struct bb_bulk_job *job, struct
     take_problems(rq, row, errors);
     *read = (struct device_row){.row = row,
                                 .elsewhere =
-                                    values.organisation && values.organisation != job->organisation,
-                                .record = {.organisation = job->organisation}};
+                                    values.organization && values.organization != job->organization,
+                                .record = {.organization = job->organization}};
     memcpy(read->record.text, values.text, sizeof(read->record.text));
     device_find_unlikely(values.text, warn, &(struct warned){rq, row});
     return 0;
@@ -205,7 +205,7 @@ static int take_names_as_sent(struct bb_request *rq, const struct bb_bulk_job *j
     }
     const char *text = names ? bb_json(rq, names, &length) : NULL;
     const struct bb_rows *taken =
-        text ? bb_query(rq, &find_taken, BB_ARGS(bb_i(job->organisation), bb_t(text))) : NULL;
+        text ? bb_query(rq, &find_taken, BB_ARGS(bb_i(job->organization), bb_t(text))) : NULL;
 
     if (!names || !taken)
         return names ? -1 : 0;
@@ -263,7 +263,7 @@ static int check(struct bb_request *rq, const struct bb_bulk_job *job,
         return -1;
     const char *names = names_json(rq, read, count);
     const struct bb_rows *taken =
-        names ? bb_query(rq, &find_taken, BB_ARGS(bb_i(job->organisation), bb_t(names))) : NULL;
+        names ? bb_query(rq, &find_taken, BB_ARGS(bb_i(job->organization), bb_t(names))) : NULL;
 
     for (size_t i = 0; i < count && taken; i++) {
         if (!name_of(&read[i]))
@@ -283,7 +283,7 @@ const struct bb_bulk_rows device_rows = {
         "`siteName` and `serialNumber`.",
     .roles = BB_ROLE_ORGANIZATION_ADMIN | BB_ROLE_API_USER,
     .rows_max = AT_A_TIME,
-    .columns = {device_fields, ORGANISATION + 1, sizeof(struct bb_field)},
+    .columns = {device_fields, ORGANIZATION + 1, sizeof(struct bb_field)},
     .name_column = DEVICE_EXTERNAL_ID,
     .check = check,
     .store = device_rows_store,

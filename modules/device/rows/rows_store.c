@@ -100,7 +100,7 @@ static const struct bb_rows *insert_all(struct bb_request *rq, struct bb_tx *tx,
 {
     struct bb_value values[FIXED + DEVICE_FIELDS] = {
         bb_t(array_of(rq, records, count, DEVICE_FIELDS)),
-        bb_i(job->organisation),
+        bb_i(job->organization),
         bb_t(bb_time_text(rq, bb_wall_ms(rq->host))),
     };
 

@@ -26,7 +26,7 @@ static const struct bb_sql sweep = {
 
 static const struct bb_sql of_device = {LISTED(WANTED " AND r.device = $1::bigint" NEWEST),
                                         BB_SQL_LONG};
-static const struct bb_sql of_organisations = {
+static const struct bb_sql of_organizations = {
     LISTED("SELECT r.* FROM unnest($1::bigint[]) o CROSS JOIN LATERAL (" WANTED
            " AND r.organisation = o" NEWEST ") r"),
     BB_SQL_LONG};
@@ -71,12 +71,12 @@ static int whose(struct bb_request *rq, const struct bb_sql **sql, struct bb_val
     struct bb_device device = {.size = sizeof(device)};
     int64_t *one = bb_alloc(rq, sizeof(*one));
     int refused = key ? reading->devices->find(reading->devices_state, rq, key, asked, &device)
-                      : bb_organisation(rq, asked, one);
+                      : bb_organization(rq, asked, one);
 
-    *sql = key ? &of_device : &of_organisations;
+    *sql = key ? &of_device : &of_organizations;
     *value = key    ? bb_i(device.id)
              : *one ? bb_ints(one, 1)
-                    : bb_ints(who->organisations, who->organisation_count);
+                    : bb_ints(who->organizations, who->organization_count);
     if (key || *one || who->role != BB_ROLE_ADMIN)
         return refused;
     *sql = &of_all;

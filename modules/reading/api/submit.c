@@ -5,13 +5,13 @@
  */
 #include "modules/reading/base/reading.h"
 
-int reading_device(struct bb_request *rq, int64_t organisation, struct bb_device *device)
+int reading_device(struct bb_request *rq, int64_t organization, struct bb_device *device)
 {
     const struct reading *reading = rq->state;
 
     *device = (struct bb_device){.size = sizeof(*device)};
     return reading->devices->find(reading->devices_state, rq, bb_segment(rq, "externalId"),
-                                  organisation, device);
+                                  organization, device);
 }
 
 /*

@@ -125,7 +125,7 @@ void reading_keep_refused(struct bb_request *rq, const struct reading_submission
  */
 int reading_refused_add(struct bb_request *rq, const struct reading_submission *submission,
                         json_t *list);
-int reading_refused_store(struct bb_request *rq, struct bb_tx *tx, int64_t organisation,
+int reading_refused_store(struct bb_request *rq, struct bb_tx *tx, int64_t organization,
                           const json_t *list);
 /* Sends a response that names all mistakes: 400, or 409 if all of them are conflicts. */
 int reading_refuse(struct bb_request *rq, struct reading_submission *submission);
@@ -241,10 +241,10 @@ const struct bb_rows *reading_fetch_long(struct bb_request *rq, int64_t device,
 struct reading_row reading_row_of(struct bb_request *rq, const struct bb_rows *rows, size_t row);
 
 /*
- * submit.c: finds the device named in the path. `organisation` is the request's organizationId, or
+ * submit.c: finds the device named in the path. `organization` is the request's organizationId, or
  * 0.
  */
-int reading_device(struct bb_request *rq, int64_t organisation, struct bb_device *device);
+int reading_device(struct bb_request *rq, int64_t organization, struct bb_device *device);
 
 /* A time column in ms since 1970. */
 #define READING_MS(column) "floor(extract(epoch FROM " column ") * 1000)::bigint"

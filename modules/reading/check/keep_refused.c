@@ -72,7 +72,7 @@ static const struct bb_rows *run(struct bb_request *rq, struct bb_tx *tx, const 
     return tx ? bb_tx_query(rq, tx, sql, values, count) : bb_query(rq, sql, values, count);
 }
 
-int reading_refused_store(struct bb_request *rq, struct bb_tx *tx, int64_t organisation,
+int reading_refused_store(struct bb_request *rq, struct bb_tx *tx, int64_t organization,
                           const json_t *list)
 {
     const char *text;
@@ -82,8 +82,8 @@ int reading_refused_store(struct bb_request *rq, struct bb_tx *tx, int64_t organ
     text = bb_json(rq, list, &(size_t){0});
     return text &&
                    run(rq, tx, &keep,
-                       BB_ARGS(bb_i(organisation), bb_i(bb_wall_ms(rq->host)), bb_t(text))) &&
-                   run(rq, tx, &bound, BB_ARGS(bb_i(organisation)))
+                       BB_ARGS(bb_i(organization), bb_i(bb_wall_ms(rq->host)), bb_t(text))) &&
+                   run(rq, tx, &bound, BB_ARGS(bb_i(organization)))
                ? 0
                : -1;
 }
@@ -94,7 +94,7 @@ void reading_keep_refused(struct bb_request *rq, const struct reading_submission
     json_t *list = bb_json_hold(rq, json_array());
 
     if (!list || reading_refused_add(rq, submission, list) ||
-        reading_refused_store(rq, NULL, device->organisation, list))
+        reading_refused_store(rq, NULL, device->organization, list))
         bb_log(rq, BB_WARN, "refused readings of device %lld were not kept: %s",
                (long long)device->id, bb_sqlstate(rq));
 }

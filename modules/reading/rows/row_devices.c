@@ -81,7 +81,7 @@ static int look_up(struct bb_request *rq, struct call *call, const json_t *keys)
 
     if (!call->count)
         return 0;
-    if (reading->devices->identify(reading->devices_state, rq, keys, call->job->organisation, &ids,
+    if (reading->devices->identify(reading->devices_state, rq, keys, call->job->organization, &ids,
                                    &problems) ||
         reading->devices->get(reading->devices_state, rq, ids, json_array_size(keys), &devices))
         return -1;

@@ -49,7 +49,7 @@ static int store(struct bb_request *rq, struct bb_tx *tx, const struct bb_bulk_j
         return -1;
     }
     if (rows_find_devices(rq, call, rows, count) || rows_of_devices(rq, call) ||
-        reading_refused_store(rq, tx, job->organisation, call->refused))
+        reading_refused_store(rq, tx, job->organization, call->refused))
         return -1;
     if (call->over)
         bb_after(rq, tx, count_over, call);

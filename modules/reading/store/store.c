@@ -16,7 +16,7 @@
 int reading_emit(struct bb_request *rq, struct bb_tx *tx, const struct bb_device *device,
                  const struct reading_item *items, size_t count)
 {
-    struct bb_audience audience = {.size = sizeof(audience), .organisation = device->organisation};
+    struct bb_audience audience = {.size = sizeof(audience), .organization = device->organization};
     int64_t first = items[0].start;
     double wh = 0;
 
@@ -27,7 +27,7 @@ int reading_emit(struct bb_request *rq, struct bb_tx *tx, const struct bb_device
     json_t *payload = json_pack(
         "{s:I, s:s?, s:s, s:I, s:s, s:I, s:s, s:s, s:I, s:s}", "deviceId", (json_int_t)device->id,
         "externalId", device->external_id, "uuid", device->uuid, "organizationId",
-        (json_int_t)device->organisation, "type", unit_type_name(items->type), "count",
+        (json_int_t)device->organization, "type", unit_type_name(items->type), "count",
         (json_int_t)count, "startDate", bb_time_text(rq, first), "endDate",
         bb_time_text(rq, items[count - 1].end), "value", (json_int_t)wh, "unit", "Wh");
 

@@ -109,11 +109,11 @@ static int add_statement(struct bb_request *rq, struct bb_tx *tx, const struct b
 {
     struct sender *sender = handoff->webhook->sender;
     bool large = handoff->event.length >= WEBHOOK_LARGE_BODY;
-    int64_t organisation = event->audience->organisation, full[SENDER_FULL_MAX];
+    int64_t organization = event->audience->organization, full[SENDER_FULL_MAX];
     size_t count = sender_full(sender, full);
     const struct bb_value args[] = {bb_t(event->name),
                                     bb_t(event->id),
-                                    organisation ? bb_i(organisation) : bb_null(),
+                                    organization ? bb_i(organization) : bb_null(),
                                     bb_t(webhook_array(rq, event->audience->emails)),
                                     handoff->host ? bb_i(handoff->host) : bb_null(),
                                     bb_ints(full, count),

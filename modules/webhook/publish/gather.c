@@ -12,7 +12,7 @@ enum { MOST = 100 };
 /* Lives as long as the transaction. */
 struct gathered {
     struct webhook *webhook;
-    int64_t organisation;
+    int64_t organization;
     size_t count;
     struct sender_event events[MOST]; /* of one name; the texts live as long as the request */
 };
@@ -85,7 +85,7 @@ static int add_statement(struct bb_request *rq, struct bb_tx *tx, const struct h
     }
     return bb_add(rq, tx, &enqueue_all,
                   BB_ARGS(bb_t(all->events[0].name), bb_t(webhook_array(rq, ids)),
-                          all->organisation ? bb_i(all->organisation) : bb_null(), bb_t("{}"),
+                          all->organization ? bb_i(all->organization) : bb_null(), bb_t("{}"),
                           handoff->host ? bb_i(handoff->host) : bb_null(), bb_ints(full, count),
                           bb_t(webhook_array(rq, bodies)), bb_t(all->events[0].trace)));
 }
@@ -120,7 +120,7 @@ int webhook_gather(struct bb_request *rq, struct bb_tx *tx, struct webhook *webh
     if (!gathered)
         return 0;
     bool others = gathered->count &&
-                  (gathered->count == MOST || gathered->organisation != audience->organisation ||
+                  (gathered->count == MOST || gathered->organization != audience->organization ||
                    strcmp(gathered->events[0].name, event->name) != 0);
 
     if ((alone || others) && enqueue(rq, tx, gathered))
@@ -128,7 +128,7 @@ int webhook_gather(struct bb_request *rq, struct bb_tx *tx, struct webhook *webh
     if (alone)
         return 0;
     gathered->webhook = webhook;
-    gathered->organisation = audience->organisation;
+    gathered->organization = audience->organization;
     gathered->events[gathered->count++] = *event;
     return 1;
 }

@@ -13,7 +13,7 @@
 /* A scope as parameters: admitted, sees_all, organizations, email. */
 #define WEBHOOK_SCOPE_ARGS(scope)                                                                  \
     bb_b((scope)->active), bb_b((scope)->role == BB_ROLE_ADMIN),                                   \
-        bb_ints((scope)->organisations, webhook_scope_count(scope)), bb_t((scope)->email)
+        bb_ints((scope)->organizations, webhook_scope_count(scope)), bb_t((scope)->email)
 size_t webhook_scope_count(const struct bb_account_scope *scope);
 struct bb_account_scope webhook_scope_of_caller(const struct bb_principal *who);
 void webhook_auth_heard(void *state, const char *payload);
@@ -29,10 +29,10 @@ enum { WEBHOOK_AT_ONCE = 128 };     /* most deliveries of an event in a transact
  * The webhooks h that get the event, and the initial owner of the delivery to each. $1 event, $3
  * organization or null, $4 e-mails, $5 host or null, $6 full webhooks
  */
-#define WEBHOOK_MATCHING_OF(event, organisation, emails)                                           \
+#define WEBHOOK_MATCHING_OF(event, organization, emails)                                           \
     " FROM webhook_hook h WHERE h.active AND h.admitted"                                           \
     " AND h.events && ARRAY[" event ", '" WEBHOOK_ALL_EVENTS "']"                                  \
-    " AND (h.sees_all OR h.organisations @> ARRAY[" organisation "] OR h.email = ANY(" emails "))"
+    " AND (h.sees_all OR h.organisations @> ARRAY[" organization "] OR h.email = ANY(" emails "))"
 #define WEBHOOK_OWNER_OF(full, host) " CASE WHEN h.id = ANY(" full ") THEN NULL ELSE " host " END"
 #define WEBHOOK_MATCHING WEBHOOK_MATCHING_OF("$1::text", "$3::bigint", "$4::text[]")
 #define WEBHOOK_OWNER WEBHOOK_OWNER_OF("$6::bigint[]", "$5::bigint")

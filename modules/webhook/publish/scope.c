@@ -15,14 +15,14 @@
 
 #define OWNERS_PAGE 500
 
-static const int64_t no_organisation = 0;
+static const int64_t no_organization = 0;
 
 /* Only these roles act for their organizations; others see events by their e-mail only. */
 size_t webhook_scope_count(const struct bb_account_scope *scope)
 {
     bool acts = (scope->role & (BB_ROLE_ORGANIZATION_ADMIN | BB_ROLE_API_USER)) != 0;
 
-    return acts ? scope->organisation_count : 0;
+    return acts ? scope->organization_count : 0;
 }
 
 struct bb_account_scope webhook_scope_of_caller(const struct bb_principal *who)
@@ -32,8 +32,8 @@ struct bb_account_scope webhook_scope_of_caller(const struct bb_principal *who)
         .email = who->email,
         .role = who->role,
         .active = true,
-        .organisations = who->organisation_count ? who->organisations : &no_organisation,
-        .organisation_count = who->organisation_count,
+        .organizations = who->organization_count ? who->organizations : &no_organization,
+        .organization_count = who->organization_count,
     };
 }
 

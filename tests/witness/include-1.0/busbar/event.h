@@ -1,9 +1,9 @@
 #ifndef BUSBAR_EVENT_H
-#define BUSBAR_EVENT_H 
+#define BUSBAR_EVENT_H
 #include <busbar/sql.h>
 struct bb_audience {
     size_t size;
-    int64_t organisation;
+    int64_t organization;
     const char *const *emails;
 };
 struct bb_event {

@@ -1,5 +1,5 @@
 #ifndef BUSBAR_PRINCIPAL_H
-#define BUSBAR_PRINCIPAL_H 
+#define BUSBAR_PRINCIPAL_H
 #include <busbar/abi.h>
 enum bb_role {
     BB_ROLE_ADMIN = 1,
@@ -36,9 +36,9 @@ struct bb_principal {
     const char *email;
     unsigned role;
     bool client;
-    int64_t organisation;
-    const int64_t *organisations;
-    size_t organisation_count;
+    int64_t organization;
+    const int64_t *organizations;
+    size_t organization_count;
     const char *session;
     int64_t approved_ms;
 };

@@ -1,5 +1,5 @@
 #ifndef BUSBAR_REPLY_H
-#define BUSBAR_REPLY_H 
+#define BUSBAR_REPLY_H
 #include <busbar/request.h>
 static inline int bb_reply(struct bb_request *rq, int status, json_t *json)
 {
@@ -75,33 +75,33 @@ static inline void bb_warn_text(struct bb_request *rq, const char *text)
 {
     rq->api->warn_text(rq, text);
 }
-static inline int bb_organisation(struct bb_request *rq, int64_t asked, int64_t *organisation)
+static inline int bb_organization(struct bb_request *rq, int64_t asked, int64_t *organization)
 {
     const struct bb_principal *who = rq->principal;
-    *organisation = asked;
-    if (!asked || who->role == BB_ROLE_ADMIN || asked == who->organisation)
+    *organization = asked;
+    if (!asked || who->role == BB_ROLE_ADMIN || asked == who->organization)
         return 0;
-    for (size_t i = 0; i < who->organisation_count; i++)
-        if (who->organisations[i] == asked)
+    for (size_t i = 0; i < who->organization_count; i++)
+        if (who->organizations[i] == asked)
             return 0;
-    if (who->organisation_count != 1)
+    if (who->organization_count != 1)
         return bb_fail(rq, 403, "You may not act in this organization");
-    *organisation = 0;
+    *organization = 0;
     bb_warn(rq, "organizationId: %lld is ignored: you act in organization %lld", (long long)asked,
-            (long long)who->organisations[0]);
+            (long long)who->organizations[0]);
     return 0;
 }
-static inline int bb_home(struct bb_request *rq, int64_t asked, int64_t *organisation)
+static inline int bb_home(struct bb_request *rq, int64_t asked, int64_t *organization)
 {
     const struct bb_principal *who = rq->principal;
-    int refused = bb_organisation(rq, asked, organisation);
-    if (refused || *organisation)
+    int refused = bb_organization(rq, asked, organization);
+    if (refused || *organization)
         return refused;
     if (who->role == BB_ROLE_ADMIN ||
-        (who->role == BB_ROLE_API_USER && who->organisation_count > 1))
+        (who->role == BB_ROLE_API_USER && who->organization_count > 1))
         return bb_invalid(rq, "organizationId", "is required");
-    *organisation = who->organisation_count == 1 ? who->organisations[0] : who->organisation;
-    return *organisation ? 0 : bb_fail(rq, 403, "You act in no organization");
+    *organization = who->organization_count == 1 ? who->organizations[0] : who->organization;
+    return *organization ? 0 : bb_fail(rq, 403, "You act in no organization");
 }
 static inline int bb_reply_header(struct bb_request *rq, const char *name, const char *value)
 {
