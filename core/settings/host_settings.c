@@ -89,8 +89,7 @@ static const struct bb_field http_fields[] = {
      .type = BB_INT,
      .max = 100,
      .fallback = "0",
-     .help =
-         "The same percentage for max_bodies and max_answers alone; 0: that of client_percent."},
+     .help = "The same percentage for max_bodies and max_answers alone; 0: client_percent."},
     {.name = "max_connections",
      .type = BB_INT,
      .flags = BB_RESTART,
@@ -316,8 +315,8 @@ static const struct bb_field log_fields[] = {
      .min = 1,
      .max = 1000000,
      .fallback = "1",
-     .help = "With requests: all, one in so many of those without a problem gets a line; problems "
-             "always do."},
+     .help = "With requests: all, 1 of this number of requests without a problem gets a line; "
+             "problems always do."},
     {.name = "access",
      .type = BB_BOOL,
      .fallback = "true",

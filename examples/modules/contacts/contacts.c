@@ -188,7 +188,7 @@ static const struct bb_route routes[] = {{.method = "GET",
                                           .help = "Contacts of the caller's organization."}};
 
 BB_EXPORT const struct bb_module busbar_module = {
-    BB_MODULE_HEAD("contacts", "1.0.0"), .help = "Whom to call about an organization's plants.",
+    BB_MODULE_HEAD("contacts", "1.0.0"), .help = "Contacts for an organization's plants.",
     .schema = "-- step 1: people\n"
               "CREATE TABLE contacts_person (organisation bigint NOT NULL, email text NOT NULL,"
               " name text NOT NULL, phone text, PRIMARY KEY (organisation, email));\n",
