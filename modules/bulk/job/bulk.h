@@ -5,8 +5,8 @@
  * are stored in the database unchanged. So any host can continue a job, and nothing stays on disk.
  * A part is parsed again whenever its rows are needed (batch.c): for the check (check.c), the run
  * (run.c), the log and the failed rows. The module that provides the service "bulk rows:TYPE"
- * (busbar/bulk.h) interprets the rows. docs/reference.md describes the states and why killing a host is
- * harmless.
+ * (busbar/bulk.h) interprets the rows. docs/reference.md describes the states and why killing a
+ * host is harmless.
  *
  * Everything runs on the fiber of its request; functions that read files run in the pool `files`.
  */

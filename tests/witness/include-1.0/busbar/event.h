@@ -1,5 +1,5 @@
 #ifndef BUSBAR_EVENT_H
-#define BUSBAR_EVENT_H
+#define BUSBAR_EVENT_H 
 #include <busbar/sql.h>
 struct bb_audience {
     size_t size;

@@ -1,5 +1,5 @@
 #ifndef BUSBAR_PRINCIPAL_H
-#define BUSBAR_PRINCIPAL_H
+#define BUSBAR_PRINCIPAL_H 
 #include <busbar/abi.h>
 enum bb_role {
     BB_ROLE_ADMIN = 1,

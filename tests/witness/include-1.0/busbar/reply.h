@@ -1,5 +1,5 @@
 #ifndef BUSBAR_REPLY_H
-#define BUSBAR_REPLY_H
+#define BUSBAR_REPLY_H 
 #include <busbar/request.h>
 static inline int bb_reply(struct bb_request *rq, int status, json_t *json)
 {
