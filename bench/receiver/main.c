@@ -167,7 +167,7 @@ static void answer_post(struct connection *connection)
     if (!strcmp(mode, "reset"))
         reset(connection);
     else if (!strcmp(mode, "500"))
-        answer(connection, "500 Internal Server Error", "", "told to fail");
+        answer(connection, "500 Internal Server Error", "", "failing as configured");
     else if (!strcmp(mode, "410"))
         answer(connection, "410 Gone", "", "");
     else if (!strcmp(mode, "429"))

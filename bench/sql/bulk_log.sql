@@ -14,7 +14,7 @@ SELECT t.id, last_row, first_row, rows, last_row / 50 - (first_row - 1) / 50, by
 
 INSERT INTO bulk_finding (job, number, name, problems)
 SELECT t.id, n * 50, 'PLANT-' || n * 50,
-       '[{"field":"externalId","problem":"A device with this externalId exists already"}]'
+       '[{"field":"externalId","problem":"A device with this externalId already exists"}]'
   FROM twin t, bulk_job j, LATERAL generate_series(1, j.rows / 50) n WHERE j.id = :'job'::uuid;
 
 VACUUM (ANALYZE) bulk_job;

@@ -198,7 +198,7 @@ static json_t *api_json_read(struct bb_request *rq, const char *text)
         return json;
     request_fail(request_of(rq), memory ? FAILED_MEMORY : FAILED_REFUSED);
     if (!memory)
-        module_error_log(request_of(rq), "a module reads as JSON what is none", NULL);
+        module_error_log(request_of(rq), "module passed invalid JSON", NULL);
     return NULL;
 }
 

@@ -68,16 +68,17 @@ static const char *read_cidr(const char *text, struct cidr *cidr)
     bool v4;
 
     if (length >= sizeof(address))
-        return "is no IP network";
+        return "is not an IP network";
     memcpy(address, text, length);
     address[length] = '\0';
     if (!read_address(address, &cidr->network, &v4))
-        return "is no IP network";
+        return "is not an IP network";
     cidr->prefix = v4 ? 32 : 128;
     if (text[length] && !read_prefix(text + length + 1, cidr->prefix, &cidr->prefix))
         return "has a bad prefix length";
     cidr->prefix += v4 ? 96 : 0;
-    return host_bits_clear(&cidr->network, cidr->prefix) ? NULL : "has bits set behind its prefix";
+    return host_bits_clear(&cidr->network, cidr->prefix) ? NULL
+                                                         : "has bits set beyond its prefix length";
 }
 
 struct cidr_list *cidr_list_new(struct arena *arena, const json_t *texts, char *why,

@@ -68,7 +68,7 @@ struct aead_keys *aead_keys_new(struct arena *arena, const char *const *hex, siz
         return refuse(why, why_size, "too many keys");
     keys->cipher = EVP_CIPHER_fetch(NULL, "AES-256-GCM", NULL);
     if (!keys->cipher)
-        return refuse(why, why_size, "AES-256-GCM is not there");
+        return refuse(why, why_size, "AES-256-GCM is not available");
     for (; keys->count < count; keys->count++) {
         const char *reason = read_key(hex[keys->count], &keys->keys[keys->count]);
 

@@ -102,9 +102,9 @@ static const char *words(enum json_error_code code)
     case json_error_premature_end_of_input:
         return "the text ends too early";
     case json_error_end_of_input_expected:
-        return "something stands behind the end";
+        return "unexpected text after the end";
     case json_error_duplicate_key:
-        return "a key is there twice";
+        return "a key is given twice";
     case json_error_numeric_overflow:
         return "a number is too large";
     case json_error_null_character:

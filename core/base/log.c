@@ -163,7 +163,7 @@ static void tell_not_reopened(struct writer *writer, const char *reason)
 {
     struct log_text line;
 
-    log_text_start(&line, atomic_load(&as_json), BB_ERROR, "the log cannot be opened again");
+    log_text_start(&line, atomic_load(&as_json), BB_ERROR, "cannot reopen the log");
     log_text_pair(&line, "file", writer->path);
     log_text_pair(&line, "reason", reason);
     log_text_end(&line);

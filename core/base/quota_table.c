@@ -173,7 +173,7 @@ void quota_release(struct quota_table *table, struct quota_charge *charge, size_
     pthread_mutex_unlock(&table->lock);
     charge->bytes -= held;
     if (released != bytes)
-        log_line(BB_ERROR, "a quota is released that was not charged", NULL);
+        log_line(BB_ERROR, "a quota was released that was not charged", NULL);
 }
 
 void quota_release_all(struct quota_table *table, struct quota_charge *charge)

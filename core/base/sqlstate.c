@@ -18,7 +18,7 @@ static const struct sqlstate table[] = {
     {"08", PASSING | LATER, 0, NULL}, /* connection lost */
     {"22021", 0, UNSTORABLE},         /* not in the encoding */
     {"22P05", 0, UNSTORABLE},
-    {"23505", SQLSTATE_EXPECTED | SQLSTATE_CONFLICT, 409, "It exists already"},
+    {"23505", SQLSTATE_EXPECTED | SQLSTATE_CONFLICT, 409, "Already exists"},
     {"25006", PASSING, 0, NULL},                          /* the server only reads: a standby */
     {"26000", SQLSTATE_STALE, 0, NULL},                   /* no such prepared statement */
     {"3F000", SQLSTATE_UNDEFINED, 0, NULL},               /* schema */

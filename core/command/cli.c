@@ -20,48 +20,49 @@ enum option { OPTION_TAKEN, OPTION_OTHER, OPTION_BARE /* it has no value */, OPT
 const struct cli_command cli_commands[] = {
     {"serve", cmd_serve, "run the host in the foreground",
      "Stops on SIGTERM or SIGINT after finishing what runs, within 10 seconds. SIGHUP reloads. A "
-     "supervisor starts it again when it crashes; --no-supervisor leaves that to others.",
+     "supervisor restarts it after a crash; --no-supervisor disables that.",
      "[--no-supervisor]"},
-    {"reload", cmd_reload, "have the running host read its configuration anew",
-     "Waits, and prints how it went: 0, or 1 where it was refused and the one before it stays.",
+    {"reload", cmd_reload, "reload the configuration of the running host",
+     "Waits and prints the result. The exit status is 1 if the reload was refused and the previous "
+     "configuration stays in use.",
      NULL},
     {"status", cmd_status, "show what the running host is doing",
      "Generations, modules with versions and build ids, pools, connections, queues. --json prints "
      "the same for programs.",
      "[--json]"},
     {"migrate", cmd_migrate, "bring the database's tables up to date",
-     "Applies the missing steps of the host and its modules; no harm if none is missing. --dry-run "
-     "names them, and changes nothing.",
+     "Applies the missing steps of the host and its modules; running it again is harmless. "
+     "--dry-run lists the steps and changes nothing.",
      "[--dry-run]"},
     {"pause", cmd_pause, "pause sending, jobs and calls to other servers",
      "On all hosts of the database, within a second; requests are served, deliveries queue up. "
-     "Works "
-     "without a running host: run it on a copy of a database before its first serve.",
+     "Works without a running host: run it on a copy of a database before its first serve.",
      NULL},
     {"resume", cmd_resume, "resume sending, jobs and calls to other servers",
      "After `busbar pause`, and after a database was restored or cloned: that starts paused.",
      NULL},
-    {"check", cmd_check, "judge the configuration without running it",
-     "Reads the settings, and the modules' tables in a child process without network, which calls "
-     "no function of a module; only constructors of its file run. Looks whether the database is "
-     "migrated, if that answers, and changes nothing. --print shows the settings in force instead, "
-     "as YAML, with all defaults and without secrets.",
+    {"check", cmd_check, "check the configuration without running it",
+     "Reads the settings, and the modules' tables in a child process without network, which "
+     "calls no function of a module; only constructors of its file run. Checks whether the "
+     "database is migrated, if it can be reached. Changes nothing. --print shows the settings in "
+     "force instead, as YAML, with all defaults and without secrets.",
      "[--print]"},
     {"settings", cmd_settings, "print the reference of all settings",
-     "Markdown, of the host and of the modules that the configuration loads.", NULL},
+     "In Markdown; covers the host and the modules that the configuration loads.", NULL},
     {"metrics", cmd_metrics, "print the reference of all metrics",
-     "Markdown, of the host and of the modules that the configuration loads.", NULL},
-    {"inspect", cmd_inspect, "print what a module brings, without running it",
+     "In Markdown; covers the host and the modules that the configuration loads.", NULL},
+    {"inspect", cmd_inspect, "print what a module provides, without running it",
      "Loads the file in a child process without network, which calls no function of it; only its "
      "constructors run. No configuration is needed.",
      "[--json] FILE.so"},
-    {"modcheck", cmd_modcheck, "judge modules' files for what breaks hosts",
-     "A line for each finding, with its remedy; the exit status is 1 if there is any. Reads the "
-     "files "
-     "with readelf, which must be installed, and runs no line of them.",
+    {"modcheck", cmd_modcheck, "check module files for faults that break hosts",
+     "Prints a line for each finding, with its remedy. The exit status is 1 if there are any. "
+     "Reads the files with readelf, which must be installed, and runs none of their code.",
      "FILE.so..."},
-    {"version", cmd_version, "print the version", "With that of the contract with modules.", NULL},
-    {"help", cmd_help, "list the commands", "With those of the configured modules.", NULL},
+    {"version", cmd_version, "print the version", "Also prints the version of the module ABI.",
+     NULL},
+    {"help", cmd_help, "list the commands", "Includes the commands of the configured modules.",
+     NULL},
 };
 
 const size_t cli_command_count = sizeof cli_commands / sizeof cli_commands[0];
@@ -100,7 +101,7 @@ int cmd_help(const struct cli *cli)
         generation_destroy(g);
     }
     setting_problems_free(&problems);
-    puts("\n`busbar COMMAND --help` says more.");
+    puts("\n`busbar COMMAND --help` prints more.");
     return CLI_DONE;
 }
 

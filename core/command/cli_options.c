@@ -79,10 +79,10 @@ static int take_option(struct reader *reader, int argc, char **argv, int *at)
     size_t index = (size_t)(field - MODULE_ROWS(bb_field, *reader->fields));
 
     if (field->flags & BB_SECRET)
-        return complain(argv[*at], "is secret and not taken from the command line, where others "
-                                   "can see it; see --help");
+        return complain(argv[*at], "is secret and cannot be given on the command line, because "
+                                   "other users can see it; see --help");
     if (reader->texts[index])
-        return complain(arg, "is there twice");
+        return complain(arg, "is given twice");
     if (!value && field->type == BB_BOOL)
         value = "true";
     if (!value && *at + 1 < argc)
@@ -129,9 +129,9 @@ static int set_option(struct reader *reader, const struct bb_field *field, const
     if (!normal && !text && !found.count)
         return 0; /* absent, which is allowed */
     if (!normal)
-        return complain(option, found.count ? found.list[0].text : "finds no memory");
+        return complain(option, found.count ? found.list[0].text : "out of memory");
     return json_object_set_new(object, field->name, typed(field, normal))
-               ? complain(option, "finds no memory")
+               ? complain(option, "out of memory")
                : 0;
 }
 

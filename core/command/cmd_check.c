@@ -62,7 +62,7 @@ static int judge(FILE *out, void *arg)
 /* ---- in the parent ----------------------------------------------------------------------------
  */
 
-/* Compares the schemas with the database, which may be unavailable: that is no error. */
+/* Compares the schemas with the database, which may be unavailable: this is not an error. */
 static int compare_schemas(const struct generation *g)
 {
     const char *url = settings_text(g->settings, "database", "url");
@@ -75,7 +75,7 @@ static int compare_schemas(const struct generation *g)
     if (outcome == MIGRATE_DONE)
         printf("the database is up to date: %u steps\n", report.present);
     else if (outcome == MIGRATE_UNREACHABLE)
-        printf("the database could not be asked: %s\n", report.problem);
+        printf("the database could not be queried: %s\n", report.problem);
     else if (report.missing && settings_int(g->settings, "database", "migrate"))
         printf("%s, or let `busbar serve` do it\n", report.problem);
     else

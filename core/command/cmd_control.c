@@ -57,7 +57,7 @@ static int print_answer(int fd)
     int status = CLI_FAILED;
 
     if (!in || !fgets(text, sizeof text, in)) {
-        fputs("busbar: the host ended before it answered\n", stderr);
+        fputs("busbar: the host exited before it responded\n", stderr);
     } else {
         status = (int)strtol(text, NULL, 10);
         while (fgets(text, sizeof text, in))

@@ -25,7 +25,7 @@ static int write_descriptor(FILE *out, void *arg)
 
     sandbox_file(path);
     if (!arena)
-        setting_problem(&problems, "inspect: %s: finds no memory", path);
+        setting_problem(&problems, "inspect: %s: out of memory", path);
     else if (!module_load(&module, arena, path, "inspect", &problems)) {
         json = inspect_json(module.descriptor);
         if (!json)
@@ -74,7 +74,7 @@ int cmd_inspect(const struct cli *cli)
     json_t *json = status ? NULL : json_loadb(output.bytes, output.length, 0, NULL);
 
     if (!status && (!json || (!as_json && inspect_sanitize(json)))) {
-        fprintf(stderr, "busbar: inspect: %s: finds no memory\n", path);
+        fprintf(stderr, "busbar: inspect: %s: out of memory\n", path);
         status = CLI_FAILED;
     } else if (!status && as_json) {
         json_dumpf(json, stdout, JSON_INDENT(2));

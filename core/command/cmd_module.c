@@ -139,7 +139,7 @@ int cmd_module(const struct cli *cli)
     if (command)
         return run_found(cli, g, words, module, command);
     fprintf(stderr, "busbar: unknown command %s%s\n`busbar help` lists the commands.\n",
-            cli->argv[0], g ? "" : " (those of modules need a configuration without mistakes)");
+            cli->argv[0], g ? "" : " (commands of modules need a valid configuration)");
     if (!g)
         return CLI_FAILED;
     generation_destroy(g);

@@ -46,16 +46,16 @@ static void tell_of_crash(const struct generation *g)
     const struct crash_note *last = &supervised_history()->last;
 
     if (*last->how)
-        log_line(BB_WARN, "the worker before this one has ended", "how", last->how, "module",
+        log_line(BB_WARN, "the previous worker exited", "how", last->how, "module",
                  *last->module ? last->module : NULL, "report", *last->report ? last->report : NULL,
                  NULL);
     if (g->kept)
         log_line(BB_ERROR,
-                 "KEPT SETTINGS are used until a reload: the file is refused, or its "
-                 "reload has ended the worker",
+                 "previous settings in use until the next reload: the settings file was refused, "
+                 "or reloading it ended the worker",
                  NULL);
     for (size_t i = 0; i < g->left_out_count; i++)
-        log_line(BB_ERROR, "A MODULE IS LEFT OUT until a reload", "module", g->left_out[i].name,
+        log_line(BB_ERROR, "module disabled until the next reload", "module", g->left_out[i].name,
                  "reason", g->left_out[i].why, NULL);
 }
 

@@ -99,14 +99,14 @@ static const char *take_variable(struct place *place)
     size_t length = strcspn(name, "=\r\n");
 
     if (name[length] != '=' || !is_name(name, length))
-        return "is no NAME=value";
+        return "is not NAME=value";
     name[length] = '\0';
     place->at = name + length + 1;
     char *value = place->at;
 
     if (take_value(place))
-        return "has a quote without an end";
-    return setenv(name, value, 1) ? "finds no memory" : NULL;
+        return "has an unterminated quote";
+    return setenv(name, value, 1) ? "out of memory" : NULL;
 }
 
 /* Returns NULL, or the error in line *number. */

@@ -46,7 +46,7 @@ int main(int argc, char **argv)
         return status;
     supervised_begin();
     if (set_up()) {
-        fputs("busbar: OpenSSL or libcurl cannot be initialised\n", stderr);
+        fputs("busbar: OpenSSL or libcurl cannot be initialized\n", stderr);
         return CLI_FAILED;
     }
     status = cli_main(argc, argv);

@@ -34,7 +34,8 @@ bool pause_why(struct engine *engine, char *reason, size_t size)
         return false;
     pthread_mutex_lock(&engine->lock);
     snprintf(reason, size, "%s",
-             *engine->pause_reason ? engine->pause_reason : "the database was not asked yet");
+             *engine->pause_reason ? engine->pause_reason
+                                   : "the database has not been queried yet");
     pthread_mutex_unlock(&engine->lock);
     return true;
 }

@@ -335,7 +335,7 @@ static json_t *string_value(const struct bb_field *field, json_t *value, const s
         return NULL;
     }
     if (strlen(text) != json_string_length(value)) {
-        place_problem(place, problems, "must not have the character NUL in it");
+        place_problem(place, problems, "must not contain the character NUL");
         return NULL;
     }
     const char *normal = field_string(field, text, problems->arena, place, problems);

@@ -187,7 +187,7 @@ static const char *form_add(json_t *object, const struct pair *pair, struct aren
         text_percent(pair->value, pair->value_length, true, arena, &value, NULL))
         return "not properly encoded";
     if (json_object_get(object, name))
-        return "a name is there twice";
+        return "a name is given twice";
     if (json_object_size(object) == FORM_PAIRS_MAX)
         return "too many fields";
     return json_object_set_new(object, name, json_string(value)) ? "out of memory" : NULL;

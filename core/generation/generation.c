@@ -29,7 +29,7 @@ static void report_open(struct core_module *module, struct setting_problems *pro
     const char *reason = module->handle.open_problem;
 
     setting_problem(problems, "module %s: %s", module->descriptor->name,
-                    reason ? reason : "cannot be opened and does not say why");
+                    reason ? reason : "cannot be opened: its open function gave no reason");
 }
 
 /* Records that this function of the module is about to be called. */

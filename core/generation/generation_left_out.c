@@ -76,7 +76,7 @@ static void remove_at(struct generation *g, size_t index, const char *service)
 {
     const char *why = arena_format(g->arena, "it needs the service %s", service);
 
-    note(g, g->modules[index].descriptor->name, why ? why : "it needs another one");
+    note(g, g->modules[index].descriptor->name, why ? why : "it needs another disabled module");
     g->module_count--;
     memmove(&g->modules[index], &g->modules[index + 1],
             (g->module_count - index) * sizeof *g->modules);

@@ -161,7 +161,7 @@ static const char *bind_names(struct arena *arena, const struct path *path, stru
             return "a parameter of the path has no row in segments";
         for (size_t other = 0; other < entry->count; other++) {
             if (!strcmp(entry->fields[other]->name, row->name))
-                return "a parameter is there twice";
+                return "a parameter is given twice";
         }
         entry->fields[entry->count++] = row;
     }

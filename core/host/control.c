@@ -218,7 +218,7 @@ static void serve_client(struct control *control, int fd, const char *line)
         control_answer(fd, text);
         free(text);
     } else {
-        control_answer(fd, CONTROL_FAILED "not understood: this host knows reload and status\n");
+        control_answer(fd, CONTROL_FAILED "unknown command: this host accepts reload and status\n");
     }
 }
 

@@ -239,7 +239,7 @@ static unsigned loops_wanted(const struct engine *engine)
 /* Loops that already run are not stopped, because they have no requests yet. */
 static _Noreturn void give_up(void)
 {
-    log_line(BB_ERROR, "the thread of a loop cannot be started", NULL);
+    log_line(BB_ERROR, "cannot start the thread of an event loop", NULL);
     log_close();
     crash_exits();
     _exit(1);

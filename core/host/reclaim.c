@@ -80,8 +80,8 @@ static void cut(struct reclaimer *reclaimer, struct reclaiming *reclaiming)
 
     snprintf(number, sizeof number, "%u", g->number);
     snprintf(holders, sizeof holders, "%zu", atomic_load(&g->holders));
-    log_line(BB_WARN, "a generation did not drain in time: what holds it is cut", "generation",
-             number, "holders", holders, NULL);
+    log_line(BB_WARN, "generation did not drain in time: its requests and streams are cut off",
+             "generation", number, "holders", holders, NULL);
     if (engine_hold(reclaimer->engine))
         return;
     engine_each_loop(reclaimer->engine, cut_loop, g);

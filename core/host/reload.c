@@ -143,8 +143,8 @@ static void tell_log(const struct reload_history *now, const struct setting_prob
     if (now->last_done)
         log_line(BB_INFO, "reloaded", "outcome", now->last, NULL);
     else
-        log_line(BB_ERROR, "reload refused, the configuration before it stays", "reason", now->last,
-                 "more", problems->count > 1 ? more : NULL, NULL);
+        log_line(BB_ERROR, "reload refused, the previous configuration stays in use", "reason",
+                 now->last, "more", problems->count > 1 ? more : NULL, NULL);
 }
 
 /* NULL: out of memory for the lines. */
@@ -287,7 +287,7 @@ void reloader_ask(struct reloader *reloader, int fd)
     pthread_cond_signal(&reloader->news);
     pthread_mutex_unlock(&reloader->lock);
     if (full)
-        control_answer(fd, CONTROL_FAILED "too many wait for a reload\n");
+        control_answer(fd, CONTROL_FAILED "too many reloads are waiting\n");
 }
 
 void reloader_history(struct reloader *reloader, struct reload_history *history)

@@ -119,7 +119,7 @@ static void change_loops(const struct change *change)
         int left = engine_tell_loops(change->engine, change_loop, changed, kept);
 
         if (left > 0)
-            log_line(BB_WARN, "a loop stands: it takes the new configuration when it goes on",
+            log_line(BB_WARN, "event loop blocked: it takes the new configuration when it resumes",
                      NULL);
         if (left >= 0)
             return;

@@ -61,7 +61,7 @@ static void print_loop(FILE *out, unsigned index, const struct loop_status *stat
     for (int kind = 0; status->database && kind < PG_POOLS; kind++) {
         const struct pg_pool_status *pool = &status->pools[kind];
 
-        fprintf(out, "  database %s: %u of %u connections, %zu waiting, %zu batches under way\n",
+        fprintf(out, "  database %s: %u of %u connections, %zu waiting, %zu batches in progress\n",
                 pg_pool_names[kind], pool->ready, pool->connections, pool->waiting, pool->batches);
     }
 }
@@ -98,7 +98,7 @@ static int print_loops(FILE *out, struct engine *engine)
         if (atomic_load(&status[i].looked))
             print_loop(out, i, &status[i]);
         else
-            fprintf(out, "loop %u: STANDS for %.1f s, see the log\n", i,
+            fprintf(out, "loop %u: BLOCKED for %.1f s, see the log\n", i,
                     (double)atomic_load(&engine->loops[i].stands_ms) / 1000);
     }
     free(status);

@@ -147,7 +147,7 @@ static int wait_ms(const struct signals *signals)
     if (!signals->until_ms)
         return -1;
     if (left <= 0)
-        end_now("stopped with a loop that stands", 1);
+        end_now("stopped with a blocked event loop", 1);
     return (int)left;
 }
 

@@ -1,6 +1,6 @@
 /*
- * The first half of a request's way: what the reader refused, CORS, route, token, role, and then
- * what is wrong with the method or the body, which is told only to who may use the path.
+ * Checks a request before it is handled: the head, CORS, route, token and role, and then method
+ * and body. Errors of method and body are reported only to clients that may use the path.
  */
 #include <string.h>
 #include <strings.h>
@@ -12,11 +12,11 @@
 #include "core/request/reply.h"
 
 enum {
-    ASKED_FOR_US = 500 * 1000, /* how long the answer of the authenticator holds */
+    ASKED_FOR_US = 500 * 1000, /* lifetime of the authenticator's result */
     KEPT_PART = 4              /* of the places without a token: see take_anonymous() */
 };
 
-/* What the reader refused on the bytes that came. */
+/* Refuses a request whose head the reader found invalid. */
 static int framing(struct http_txn *txn)
 {
     const struct head *head = &txn->head;
@@ -79,7 +79,7 @@ static int response_options(struct http_txn *txn)
 static int no_method(struct http_txn *txn)
 {
     reply_header(&txn->rq, "Allow", txn->match.allow);
-    return reply_error(&txn->rq, 405, "The path has no method %s", txn->method);
+    return reply_error(&txn->rq, 405, "Method %s is not allowed for this path", txn->method);
 }
 
 /* OPTIONS *: what the server can do, whatever the path. */
@@ -115,8 +115,9 @@ static int find_route(struct http_txn *txn)
 }
 
 /*
- * Who is inside is told by the address. Where a proxy came for somebody, it must be that one's: it
- * is the proxy's own where that is not trusted, or what it says cannot be read.
+ * Whether the client's address is in http.inside. A request with X-Forwarded-For counts only if the
+ * header gave another address than the proxy's own: the proxy's address remains if the proxy is not
+ * trusted or the header cannot be read.
  */
 static bool is_inside(const struct http_txn *txn)
 {
@@ -199,7 +200,7 @@ static int check_use(struct http_txn *txn)
     return txn->match.route ? body_expect(txn) : no_method(txn);
 }
 
-/* Whose request it is: the peer's, or that of somebody whom a trusted proxy came for. */
+/* Finds the client's address: the peer, or the address that a trusted proxy forwards for. */
 static void take_address(struct http_txn *txn)
 {
     const struct connection *connection = txn->connection;
@@ -247,7 +248,7 @@ static int authenticate(struct http_txn *txn, struct bb_principal *principal)
     if (!token)
         return reply_error(rq, 401, "Unauthorized");
     if (!generation->authenticator)
-        return reply_error(rq, 503, "No module that knows accounts is loaded");
+        return reply_error(rq, 503, "No module that authenticates accounts is loaded");
     struct bb_host *provider = &generation->authenticator_host->host;
 
     txn->asked_us = clock_mono_us();
@@ -258,7 +259,7 @@ static int authenticate(struct http_txn *txn, struct bb_principal *principal)
     return refused;
 }
 
-/* Whom shares were counted for stays, where somebody is refused later on. */
+/* Keeps the owner that was charged, even if the request is refused later. */
 static int admit(struct http_txn *txn)
 {
     struct bb_principal principal = {.size = sizeof principal};

@@ -28,8 +28,8 @@ static int refuse(struct core_request *rq, enum quota_result answer, enum quota 
     quota_fail(rq, quota, answer);
     if (answer == QUOTA_OWN_FULL) {
         reply_header(rq, "Retry-After", RETRY_SECONDS);
-        return reply_error(rq, 429, "This %s has too many large %s under way",
-                           rq->owner.account ? "account" : "address", quota_names[quota]);
+        return reply_error(rq, 429, "Too many large %s in progress for this %s", quota_names[quota],
+                           rq->owner.account ? "account" : "address");
     }
     return reply_failed(rq);
 }

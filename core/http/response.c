@@ -114,7 +114,7 @@ static void bound_headers(struct http_txn *txn)
     if (bytes <= HEADERS_MAX)
         return;
     txn->rq.response.headers = NULL;
-    reply_error(&txn->rq, 414, "The target is too long for the answer to refer to it");
+    reply_error(&txn->rq, 414, "The request target is too long to be repeated in the response");
 }
 
 /* Returns false if memory ran out: an incomplete answer might be misleading, so it is not sent. */

@@ -160,7 +160,7 @@ int api_stream_open(struct bb_request *pub, const struct bb_stream_options *opti
     struct core_request *rq = request_of(pub);
 
     if (rq->kind != REQUEST_HTTP || http_txn_of(pub)->stream)
-        return module_error(rq, "a module opens a stream where it cannot", NULL);
+        return module_error(rq, "a module opens a stream in a request that cannot have one", NULL);
     if (http_txn_of(pub)->late)
         return refuse(rq, FAILED_DEADLINE);
     if (rq->loop->streams->refusing || !take_place(rq->generation))

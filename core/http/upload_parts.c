@@ -118,10 +118,9 @@ static const char *clean_name(struct upload *upload, const char *name)
 static int unknown(struct upload *upload, const struct multipart_part *head)
 {
     if (head->filename)
-        return note(upload, head->name, "is not a part that this request may have");
+        return note(upload, head->name, "is not a part of this request");
     if (warnings_add(&upload_request(upload)->warnings,
-                     "%s: is not a part that this request may have, and was passed over",
-                     head->name))
+                     "%s: is not a part of this request, and was ignored", head->name))
         return no_memory(upload);
     return 0;
 }
@@ -143,7 +142,7 @@ static int part_begins(void *arg, const struct multipart_part *head)
         return unknown(upload, head);
     if (part->kind == BB_PART_FIELDS) {
         if ((*count_of(upload, part))++)
-            return note(upload, part->name, "must be there once");
+            return note(upload, part->name, "must be given once");
         return 0;
     }
     /* the row's own text, so that a module can compare pointers */

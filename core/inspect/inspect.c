@@ -255,7 +255,7 @@ static json_t *command_json(const void *row)
                      inspect_fields(&command->options), "help", or_empty(command->help));
 }
 
-/* Steps as far as they can be told apart; `busbar check` says what is wrong with the rest. */
+/* Lists the steps up to the first malformed one; `busbar check` reports why it is malformed. */
 static json_t *migrations_json(const char *schema)
 {
     json_t *list = json_array();

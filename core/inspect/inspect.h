@@ -11,18 +11,19 @@
 #include <busbar/module.h>
 
 /*
- * The descriptor as JSON, the caller's; NULL: out of memory, or a text in it is no UTF-8. A
- * descriptor that does not fit the rules of module_validate() is shown as it is.
+ * Returns the descriptor as JSON, owned by the caller; NULL if memory ran out or a text is not
+ * UTF-8. A descriptor that does not fit the rules of module_validate() is shown as it is.
  */
 json_t *inspect_json(const struct bb_module *descriptor);
 
 /*
- * Puts ? for control characters in all texts: a file may come from anybody, and what it says must
- * not be taken for other lines, or for orders to a terminal. 0; or -1: out of memory.
+ * Replaces control characters in all texts by ?: a file from an unknown source must not be able to
+ * forge lines of the output or send escape sequences to a terminal. Returns 0, or -1 if memory ran
+ * out.
  */
 int inspect_sanitize(json_t *json);
 
-/* What inspect_json() made, sanitize, for people. */
+/* Prints the result of inspect_json(), after inspect_sanitize(), for people. */
 void inspect_print(const json_t *descriptor, FILE *out);
 
 #endif

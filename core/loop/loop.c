@@ -54,7 +54,7 @@ int loop_init(struct loop *loop, struct engine *engine, unsigned index)
         goto failed;
     return 0;
 failed:
-    log_line(BB_ERROR, "an event loop cannot be made", "reason", strerror(errno), NULL);
+    log_line(BB_ERROR, "cannot create an event loop", "reason", strerror(errno), NULL);
     if (loop->fibers)
         fiber_pool_free(loop->fibers);
     if (loop->epoll >= 0)

@@ -59,7 +59,7 @@ static int copy_table(struct copier *copier, struct bb_table *table, size_t row_
 
     copier->rows += table->count;
     if (!copy)
-        return refuse(copier, name, "finds no memory");
+        return refuse(copier, name, "out of memory");
     for (size_t i = 0; i < table->count; i++)
         memcpy(copy + i * row_size, (const char *)table->rows + i * table->stride, table->stride);
     *table = (struct bb_table){copy, table->count, row_size};
@@ -187,7 +187,7 @@ static int check_head(struct copier *copier, const struct bb_module *descriptor,
     if (descriptor->size < DESCRIPTOR_MIN || descriptor->size > sizeof(struct bb_module) ||
         (symbol_size && descriptor->size > symbol_size)) {
         snprintf(copier->why, copier->why_size,
-                 "says that its descriptor has %zu bytes, which no header of ABI %u.%u does (this "
+                 "declares a descriptor of %zu bytes, which no header of ABI %u.%u does (this "
                  "host's, %d.%d: %zu): build the module with the headers of this host",
                  descriptor->size, descriptor->abi_major, descriptor->abi_minor, BB_ABI_MAJOR,
                  BB_ABI_MINOR, sizeof(struct bb_module));
@@ -207,7 +207,7 @@ const struct bb_module *module_descriptor_copy(struct arena *arena,
     struct bb_module *copy = arena_alloc(arena, sizeof *copy);
 
     if (!copy) {
-        snprintf(why, why_size, "finds no memory");
+        snprintf(why, why_size, "out of memory");
         return NULL;
     }
     memcpy(copy, descriptor, descriptor->size);

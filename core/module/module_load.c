@@ -150,7 +150,7 @@ static const struct bb_module *find_descriptor(void *dl, size_t *size, char *why
 
     *size = 0;
     if (!descriptor) {
-        snprintf(why, why_size, "is no busbar module: it exports no " BB_MODULE_SYMBOL);
+        snprintf(why, why_size, "is not a busbar module: it exports no " BB_MODULE_SYMBOL);
         return NULL;
     }
     if (!dladdr1(descriptor, &info, &entry, RTLD_DL_SYMENT) || !entry)
@@ -160,7 +160,7 @@ static const struct bb_module *find_descriptor(void *dl, size_t *size, char *why
     *size = symbol->st_size;
     if (ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT)
         return descriptor;
-    snprintf(why, why_size, "is no busbar module: its " BB_MODULE_SYMBOL " is no data");
+    snprintf(why, why_size, "is not a busbar module: its " BB_MODULE_SYMBOL " is not data");
     return NULL;
 }
 

@@ -32,7 +32,7 @@ static void check_fallback(const struct bb_field *field, const char *place,
         return;
     if (!field_check_text(field, field->fallback, arena, &found))
         setting_problem(problems, "module %s: the default of field \"%s\" %s", place, field->name,
-                        found.count ? found.list[0].text : "finds no memory");
+                        found.count ? found.list[0].text : "out of memory");
     arena_free(arena);
 }
 
@@ -48,12 +48,12 @@ static void check_field(const struct bb_field *field, const char *place,
     }
     if ((field->type == BB_CHOICE) != (field->choices != NULL))
         complain_of_field(problems, place, field->name,
-                          "must have choices just if it is a BB_CHOICE");
+                          "must have choices if it is a BB_CHOICE, and only then");
     if (field->max && field->min > field->max)
         complain_of_field(problems, place, field->name, "has a lower bound above the upper one");
     if (field->fields.count && field->type != BB_OBJECT && field->type != BB_LIST)
         complain_of_field(problems, place, field->name,
-                          "has fields of its own but is no object or list");
+                          "has nested fields but is not an object or list");
     if (field->fields.count > 1 && field->type == BB_LIST)
         complain_of_field(problems, place, field->name,
                           "is a list and may have one row of fields only");
@@ -85,7 +85,7 @@ static void check_bind(const struct bb_table *fields, size_t row, const size_t *
 {
     const struct bb_field *field = &MODULE_ROWS(bb_field, *fields)[row];
     const char *fault = settings_size      ? settings_struct_fault(fields, row, *settings_size)
-                        : field->bind.size ? "is bound, but it is no setting"
+                        : field->bind.size ? "is bound, but it is not a setting"
                                            : NULL;
 
     if (fault)
@@ -105,7 +105,7 @@ static void check_fields(const struct bb_table *fields, const size_t *settings_s
         check_field(&rows[i], place, problems);
         check_bind(fields, i, settings_size, place, problems);
         if (repeats(rows, &rows[i]))
-            complain_of_field(problems, place, rows[i].name, "is there twice");
+            complain_of_field(problems, place, rows[i].name, "is given twice");
     }
 }
 
@@ -392,7 +392,7 @@ static void check_command(const struct core_module *module, const struct bb_comm
         return;
     }
     if (hidden_by_host(command->name))
-        complain(module, problems, "command \"%s\" begins as one of the host's does",
+        complain(module, problems, "command \"%s\" begins like a command of the host",
                  command->name);
     snprintf(place, sizeof place, "%s: command %s", module->descriptor->name, command->name);
     fields_sane(&command->options, place, problems);

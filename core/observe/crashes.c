@@ -14,7 +14,7 @@ void crashes_print(FILE *out, const struct generation *g)
     const struct crash_history *history = supervised_history();
 
     if (history->restarts)
-        fprintf(out, "the worker was started again %u times; the last end: %s%s%s%s%s\n",
+        fprintf(out, "the worker was restarted %u times; the last exit: %s%s%s%s%s\n",
                 history->restarts, history->last.how, *history->last.module ? ", module " : "",
                 history->last.module, *history->last.report ? ", report " : "",
                 history->last.report);
@@ -22,11 +22,11 @@ void crashes_print(FILE *out, const struct generation *g)
         fprintf(out, "  crashes of module %s: %u\n", name_of(&history->rows[i]),
                 history->rows[i].count);
     if (g->kept)
-        fputs("KEPT SETTINGS, until a reload: the file is refused, or its reload has ended the "
-              "worker\n",
+        fputs("PREVIOUS SETTINGS in use until the next reload: the settings file was refused, or "
+              "reloading it ended the worker\n",
               out);
     for (size_t i = 0; i < g->left_out_count; i++)
-        fprintf(out, "LEFT OUT: module %s, until a reload: %s\n", g->left_out[i].name,
+        fprintf(out, "DISABLED: module %s, until the next reload: %s\n", g->left_out[i].name,
                 g->left_out[i].why);
 }
 

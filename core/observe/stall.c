@@ -51,7 +51,7 @@ static const char *some(const char *text)
 static void give_reason(struct engine *engine, const struct crash_snapshot *snapshot)
 {
     pthread_mutex_lock(&engine->lock);
-    snprintf(engine->standstill, sizeof engine->standstill, "An event loop stands%s%s%s%s",
+    snprintf(engine->standstill, sizeof engine->standstill, "An event loop is blocked%s%s%s%s",
              *snapshot->module ? " in module " : "", snapshot->module, *snapshot->what ? ", " : "",
              snapshot->what);
     pthread_mutex_unlock(&engine->lock);
@@ -67,9 +67,9 @@ static void tell(struct stall *stall, const struct loop *loop, int64_t stood_ms)
     memset(snapshot, 0, sizeof *snapshot);
     bool known = crash_snapshot(loop->thread, snapshot);
 
-    log_line(BB_ERROR, "a loop stands", "loop", index, "ms", ms, "module", some(snapshot->module),
-             "ran", some(snapshot->kind), "what", some(snapshot->what), "request",
-             some(snapshot->request), "stack", known ? snapshot->stack : NULL, NULL);
+    log_line(BB_ERROR, "event loop blocked", "loop", index, "ms", ms, "module",
+             some(snapshot->module), "ran", some(snapshot->kind), "what", some(snapshot->what),
+             "request", some(snapshot->request), "stack", known ? snapshot->stack : NULL, NULL);
     give_reason(stall->engine, snapshot);
 }
 
@@ -79,14 +79,14 @@ static void goes_on(const struct loop *loop, const struct seen *seen)
 
     snprintf(index, sizeof index, "%u", loop->index);
     snprintf(ms, sizeof ms, "%" PRId64, seen->stood_ms);
-    log_line(BB_WARN, "a loop that stood goes on", "loop", index, "ms", ms, NULL);
+    log_line(BB_WARN, "event loop resumed", "loop", index, "ms", ms, NULL);
 }
 
 static void end(const struct loop *loop, int64_t stood_ms)
 {
     static char reason[96];
 
-    snprintf(reason, sizeof reason, "a loop stood for %" PRId64 " ms (host.stall_timeout)",
+    snprintf(reason, sizeof reason, "event loop blocked for %" PRId64 " ms (host.stall_timeout)",
              stood_ms);
     crash_end(loop->thread, reason);
 }
@@ -185,7 +185,7 @@ struct stall *stall_new(struct engine *engine)
         pthread_mutex_destroy(&stall->lock);
         pthread_cond_destroy(&stall->news);
     }
-    log_line(BB_WARN, "nobody watches whether the loops turn: no thread for it", NULL);
+    log_line(BB_WARN, "cannot start the stall watchdog thread", NULL);
     if (stall)
         free(stall->seen);
     free(stall);

@@ -51,7 +51,7 @@ static void look(struct timer *timer)
     if (turn)
         sd_notify_alive();
     else if (!watchdog->told)
-        log_line(BB_ERROR, "a loop hangs", NULL);
+        log_line(BB_ERROR, "event loop blocked: the systemd watchdog is not notified", NULL);
     watchdog->told = !turn;
     timer_set(&loop->timers, timer, loop->now_ms + watchdog->every_ms);
 }

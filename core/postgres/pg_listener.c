@@ -302,7 +302,7 @@ static bool note_pause(const struct pg_listener *listener, const PGresult *resul
     if (PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1)
         pause_note(engine, PQgetisnull(result, 0, 1) ? NULL : PQgetvalue(result, 0, 1));
     else if (sqlstate_has(state, SQLSTATE_TEXT))
-        pause_note(engine, "the database does not say whether it may act");
+        pause_note(engine, "the database has no readable switch for pausing");
     else
         return false;
     return true;

@@ -257,7 +257,7 @@ int pg_merge_distribute(struct pg_request *first, const struct pg_op *op, PGresu
     }
     *shared = (struct pg_shared){.result = result};
     if (!sort_rows(shared, first->members, where))
-        log_line(BB_ERROR, "a keyed statement has rows that nobody asked for", "statement",
+        log_line(BB_ERROR, "keyed statement returned rows for unknown keys", "statement",
                  pg_many(op->sql)->text, NULL);
     for (struct pg_request *mate = first; mate; mate = mate->mate, at++) {
         struct pg_op *own = same_op(first, op, mate);
@@ -280,7 +280,7 @@ static void tell(const struct pg_request *first, const PGresult *result)
     const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 
     if (sqlstate_has(sqlstate, SQLSTATE_TEXT))
-        log_line(BB_ERROR, "a keyed statement fails for several keys", "statement",
+        log_line(BB_ERROR, "keyed statement failed for several keys", "statement",
                  pg_many(first->ops->sql)->text, "sqlstate", sqlstate, NULL);
 }
 

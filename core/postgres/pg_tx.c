@@ -289,5 +289,5 @@ void pg_tx_drop(struct pg_tx *tx)
     abandon(tx);
     leave(pool_of(tx), tx);
     if (tx->conn)
-        pg_conn_lost(tx->conn, "a request ended with what it held");
+        pg_conn_lost(tx->conn, "a request ended within a transaction");
 }

@@ -46,8 +46,8 @@ static void tell(const struct lifecycle_call *call)
     char ms[24];
 
     snprintf(ms, sizeof ms, "%" PRId64, call->stood_ms);
-    log_line(BB_ERROR, "a module does not return", "module", call->now.module, "ran",
-             call->now.kind, "ms", ms, "stack", known ? snapshot.stack : NULL, NULL);
+    log_line(BB_ERROR, "module does not return", "module", call->now.module, "ran", call->now.kind,
+             "ms", ms, "stack", known ? snapshot.stack : NULL, NULL);
 }
 
 static void end(const struct lifecycle_call *call)

@@ -33,7 +33,7 @@ static void tell(void)
     static struct crash_snapshot snapshot;
     bool known = crash_snapshot(startup.watched, &snapshot);
 
-    log_line(BB_ERROR, "the start stands", "module", some(snapshot.module), "ran",
+    log_line(BB_ERROR, "startup is hanging", "module", some(snapshot.module), "ran",
              some(snapshot.kind), "what", some(snapshot.what), "stack",
              known ? snapshot.stack : NULL, NULL);
 }
@@ -42,7 +42,7 @@ static void end(int64_t ms)
 {
     static char reason[96];
 
-    snprintf(reason, sizeof reason, "the start took %" PRId64 " ms (host.stall_timeout)", ms);
+    snprintf(reason, sizeof reason, "startup took %" PRId64 " ms (host.stall_timeout)", ms);
     crash_end(startup.watched, reason);
 }
 
@@ -91,7 +91,7 @@ void startup_begin(void)
     startup.watches = !pthread_create(&startup.thread, NULL, watch, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!startup.watches)
-        log_line(BB_WARN, "nobody watches the start: no thread for it", NULL);
+        log_line(BB_WARN, "cannot start the startup watchdog thread", NULL);
 }
 
 void startup_limit(int64_t ms)

@@ -231,8 +231,7 @@ static void tell(const struct supervisor *supervisor, int64_t wait_ms)
                                      {"report", some(note->report)},
                                      {"delay_ms", ms}};
 
-    log_now(BB_ERROR, "the worker has ended and is started again", pairs,
-            sizeof pairs / sizeof *pairs);
+    log_now(BB_ERROR, "the worker exited and is restarted", pairs, sizeof pairs / sizeof *pairs);
 }
 
 static void ended(struct supervisor *supervisor, int status)

@@ -189,7 +189,7 @@ static void redis_ready(struct watch *watch, uint32_t events)
     if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
         receive(redis);
     if (redis->context && events & EPOLLOUT && send_gathered(redis))
-        drop(redis, "what is asked cannot be sent");
+        drop(redis, "cannot send command");
 }
 
 static enum bb_redis_type type_of(const redisReply *reply)
@@ -292,7 +292,7 @@ static struct call *send_call(struct redis *redis, struct core_request *rq, int 
     *call = (struct call){.rq = rq, .sent_ms = redis->loop->now_ms};
     if (gather(redis->context, argc, argv, lengths) || send_gathered(redis)) {
         free(call);
-        drop(redis, "what is asked cannot be sent");
+        drop(redis, "cannot send command");
         return NULL;
     }
     if (redis->calls)

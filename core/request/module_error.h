@@ -60,8 +60,8 @@ bool module_error_wants_body(int status);
 bool module_error_free_response(struct core_request *rq, int status, int least, int *instead);
 
 /*
- * Checks the state after the handler has returned `returned`, and logs errors. Answers 500 if there
- * is no answer, or if a unit was never committed.
+ * Checks the state after the handler has returned `returned`, and logs errors. Answers 500 if the
+ * handler sent no response, or if a unit was never committed.
  */
 void module_error_look_back(struct core_request *rq, int returned);
 

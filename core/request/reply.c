@@ -357,7 +357,7 @@ static int reply_sql(struct core_request *rq)
 
     module_error_statement(rq, passing ? BB_WARN : BB_ERROR);
     if (passing)
-        return reply_error(rq, 503, "The database cannot serve this now");
+        return reply_error(rq, 503, "The database is temporarily unavailable");
     return reply_error(rq, 500, "Internal server error");
 }
 
@@ -375,7 +375,7 @@ int reply_failed(struct core_request *rq)
     case FAILED_SHARE:
         if (!reply_header_get(rq, "Retry-After"))
             reply_header(rq, "Retry-After", "1");
-        return reply_error(rq, 429, "This %s has too much under way",
+        return reply_error(rq, 429, "Too many requests in progress for this %s",
                            rq->owner.account ? "account" : "address");
     case FAILED_DEADLINE:
         return reply_error(rq, 503, "The request took too long");
@@ -385,7 +385,7 @@ int reply_failed(struct core_request *rq)
         return reply_error(rq, 503, "The service is out of memory");
     default:
         if (reply_error(rq, 500, "Internal server error") == 500)
-            module_error_log(rq, "a module answered a failure that is none", NULL);
+            module_error_log(rq, "a module returned a failure without a cause", NULL);
         return rq->response.status;
     }
 }

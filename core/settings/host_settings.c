@@ -20,13 +20,14 @@ static const struct bb_field root_fields[] = {
      .flags = BB_NOT_BLANK,
      .max = 4096,
      .fallback = BUSBAR_MODULES,
-     .help = "Directory of the modules' files; from the settings file's directory if relative."},
+     .help = "Directory of the modules' files, relative to the settings file's directory."},
     {.name = "modules",
      .type = BB_LIST,
      .max = 64,
      .fields = BB_TABLE(text_item),
      .fallback = "[]",
-     .help = "Modules to load: a name is <module_path>/<name>.so, an entry with a slash a path.",
+     .help =
+         "Modules to load. A name loads <module_path>/<name>.so; an entry with a slash is a path.",
      .example = "[auth, health]"},
 };
 
@@ -36,80 +37,82 @@ static const struct bb_field http_fields[] = {
      .flags = BB_NOT_BLANK | BB_RESTART,
      .max = 255,
      .fallback = "127.0.0.1:8080",
-     .help = "Address and port, [address]:port for IPv6; of a name every address.",
+     .help = "Address and port to listen on, [address]:port for IPv6. A host name stands for all "
+             "of its addresses.",
      .example = "[::]:8080"},
     {.name = "loops",
      .type = BB_INT,
      .flags = BB_RESTART,
      .max = 256,
      .fallback = "0",
-     .help = "Event loops, each a thread; 0: half as many as there are processors."},
+     .help = "Event loops, each in a thread; 0: half as many as there are processors."},
     {.name = "deadline",
      .type = BB_INT,
      .flags = BB_MILLISECONDS,
      .min = 50,
      .max = 600000,
      .fallback = "5000",
-     .help = "Milliseconds after which a request is answered 503, unless its route says other."},
+     .help =
+         "Milliseconds after which a request is answered 503, unless its route sets another time."},
     {.name = "max_body",
      .type = BB_INT,
      .min = 1024,
      .max = 1073741824,
      .fallback = "2097152",
-     .help = "Largest body in bytes, unless the route says other; more is answered 413."},
+     .help = "Largest body in bytes, unless the route sets another size. Larger ones are answered "
+             "413."},
     {.name = "max_bodies",
      .type = BB_INT,
      .min = 1048576,
      .max = 1099511627776,
      .fallback = "268435456",
-     .help =
-         "Bytes of all bodies of 64 KiB and more in memory at a time, with 1 MiB of each upload; "
-         "more are answered 503."},
+     .help = "Bytes of all bodies of 64 KiB and more in memory at a time; an upload counts as 1 "
+             "MiB. More are answered 503."},
     {.name = "max_answers",
      .type = BB_INT,
      .min = 1048576,
      .max = 1099511627776,
      .fallback = "268435456",
-     .help = "Bytes of all answers of 64 KiB and more in memory at a time, until they are read; "
-             "further GETs for such are answered 503."},
+     .help = "Bytes of all responses of 64 KiB and more in memory at a time, until clients have "
+             "read them. Further GET requests for such responses are answered 503."},
     {.name = "max_uploads",
      .type = BB_INT,
      .min = 1048576,
      .max = 1099511627776,
      .fallback = "4294967296",
-     .help = "Bytes on the disk of all uploads that have not ended; more are answered 503."},
+     .help = "Bytes on disk of all unfinished uploads. More are answered 503."},
     {.name = "client_percent",
      .type = BB_INT,
      .min = 1,
      .max = 100,
      .fallback = "25",
-     .help = "Percent of what all share that one account, or without a token one address (of IPv6: "
-             "one network of 64 bits), may have at a time; more is answered 429."},
+     .help = "Percentage of each shared limit that one account, or without a token one address "
+             "(IPv6: one /64 network), may use at a time. More is answered 429."},
     {.name = "bodies_per_account",
      .type = BB_INT,
      .max = 100,
      .fallback = "0",
-     .help = "The same percentage for max_bodies and max_answers alone; 0: client_percent."},
+     .help = "Percentage for max_bodies and max_answers only; 0: the same as client_percent."},
     {.name = "max_connections",
      .type = BB_INT,
      .flags = BB_RESTART,
      .min = 16,
      .max = 1000000,
      .fallback = "8192",
-     .help = "Connections open at a time. When all are taken, the oldest idle one of the address "
-             "that has most is closed for the next."},
+     .help = "Connections open at a time. When all are in use, the oldest idle connection of the "
+             "address with the most connections is closed to make room."},
     {.name = "max_requests",
      .type = BB_INT,
      .min = 16,
      .max = 1000000,
      .fallback = "2048",
-     .help = "Requests in progress at a time, except public reads and open streams; more are "
-             "answered 503. Requests without a token have half of them."},
+     .help = "Requests in progress at a time, except public reads and open streams. More are "
+             "answered 503. Requests without a token may use half of them."},
     {.name = "max_streams",
      .type = BB_INT,
      .max = 1000000,
      .fallback = "4096",
-     .help = "Streams open at a time, of max_connections; more are answered 503."},
+     .help = "Streams open at a time; they count toward max_connections. More are answered 503."},
     {.name = "connections_per_address",
      .type = BB_INT,
      .flags = BB_RESTART,
@@ -145,35 +148,35 @@ static const struct bb_field http_fields[] = {
      .min = 1,
      .max = 3600,
      .fallback = "30",
-     .help = "Seconds for a client to take an answer."},
+     .help = "Seconds for a client to receive a response."},
     {.name = "trusted_proxies",
      .type = BB_LIST,
      .max = 256,
      .fields = BB_TABLE(text_item),
      .fallback = "[]",
-     .help = "Networks whose X-Forwarded-For is believed.",
+     .help = "Networks of proxies whose X-Forwarded-For header is trusted.",
      .example = "[127.0.0.1, 10.0.0.0/8]"},
     {.name = "metrics_networks",
      .type = BB_LIST,
      .max = 256,
      .fields = BB_TABLE(text_item),
      .fallback = "[]",
-     .help = "Networks whose clients need no token for /metrics. Not a proxy's that the world "
-             "comes through, unless it is trusted.",
+     .help = "Networks whose clients need no token for /metrics. Do not include a public proxy, "
+             "unless it is in trusted_proxies.",
      .example = "[127.0.0.1, 10.1.0.0/16]"},
     {.name = "slow_request",
      .type = BB_INT,
      .flags = BB_MILLISECONDS,
      .max = 600000,
      .fallback = "1000",
-     .help = "Milliseconds of work after which a request gets a line in the log that says where "
-             "they went; 0: never."},
+     .help = "Milliseconds of work after which a request is logged with the time spent in each "
+             "stage; 0: never."},
     {.name = "cors_origins",
      .type = BB_LIST,
      .max = 256,
      .fields = BB_TABLE(text_item),
      .fallback = "[]",
-     .help = "Origins that browsers may call from, exactly as they name themselves.",
+     .help = "Origins that browsers may call from, exactly as in the Origin header.",
      .example = "[https://platform.example.org]"},
 };
 
@@ -183,8 +186,8 @@ static const struct bb_field database_fields[] = {
      .flags = BB_SECRET | BB_RESTART,
      .max = 4096,
      .fallback = "dbname=busbar",
-     .help = "How to reach PostgreSQL, as libpq takes it: pairs or a postgresql:// address; "
-             "empty: none, for modules that need none.",
+     .help = "Connection string of libpq: key=value pairs or a postgresql:// URL. Empty: no "
+             "database, if no module needs one.",
      .example = "host=/run/postgresql dbname=busbar user=busbar"},
     {.name = "read_connections",
      .type = BB_INT,
@@ -221,39 +224,38 @@ static const struct bb_field database_fields[] = {
      .min = 1,
      .max = 64,
      .fallback = "4",
-     .help = "Connections of each loop for transactions of their own, at most."},
+     .help = "Largest number of connections of each loop for interactive transactions."},
     {.name = "queue",
      .type = BB_INT,
      .min = 16,
      .max = 1000000,
      .fallback = "1024",
-     .help = "Statements waiting for each kind of connection of a loop; more are answered 503."},
+     .help = "Statements waiting for each kind of connection of a loop. More are answered 503."},
     {.name = "gather",
      .type = BB_INT,
      .min = 1,
      .max = 64,
      .fallback = "64",
-     .help =
-         "Requests that may share one execution of a statement that they ask with different keys; "
-         "1: each has its own."},
+     .help = "Requests that may share one execution of a statement that they run with different "
+             "keys; 1: none are shared."},
     {.name = "statement_timeout",
      .type = BB_INT,
      .flags = BB_RESTART | BB_MILLISECONDS,
      .min = 50,
      .max = 600000,
      .fallback = "5000",
-     .help = "Milliseconds after which PostgreSQL gives up a statement."},
+     .help = "Milliseconds after which PostgreSQL cancels a statement."},
     {.name = "connect_timeout",
      .type = BB_INT,
      .flags = BB_RESTART | BB_MILLISECONDS,
      .min = 100,
      .max = 60000,
      .fallback = "3000",
-     .help = "Milliseconds for a connection to come about."},
+     .help = "Connect timeout."},
     {.name = "migrate",
      .type = BB_BOOL,
      .fallback = "true",
-     .help = "Whether `serve` applies missing migrations; if not, `busbar migrate` must."},
+     .help = "Whether `serve` applies missing migrations; if false, run `busbar migrate`."},
 };
 
 static const struct bb_field redis_fields[] = {
@@ -262,7 +264,8 @@ static const struct bb_field redis_fields[] = {
      .flags = BB_SECRET | BB_RESTART,
      .max = 4096,
      .fallback = "",
-     .help = "host:port or unix:/path; empty: no Redis, hosts then throttle logins each alone.",
+     .help =
+         "host:port or unix:/path. Empty: no Redis; each host then throttles logins separately.",
      .example = "unix:/run/redis/redis.sock"},
     {.name = "timeout",
      .type = BB_INT,
@@ -270,7 +273,7 @@ static const struct bb_field redis_fields[] = {
      .min = 10,
      .max = 10000,
      .fallback = "200",
-     .help = "Milliseconds after which Redis is done without."},
+     .help = "Redis command timeout; when it expires, the request continues without Redis."},
 };
 
 static const struct bb_field secrets_fields[] = {
@@ -280,8 +283,8 @@ static const struct bb_field secrets_fields[] = {
      .max = 16,
      .fields = BB_TABLE(key_item),
      .fallback = "[]",
-     .help = "Keys that encrypt secrets in the database, 64 hexadecimal digits each. The first one "
-             "encrypts, all decrypt: put a new one in front, and drop the old one later.",
+     .help = "Keys that encrypt secrets in the database, 64 hexadecimal digits each. The first key "
+             "encrypts, all keys decrypt: put a new key first, and remove the old one later.",
      .example = "[\"${BUSBAR_SECRET_KEY}\"]"},
 };
 
@@ -290,19 +293,19 @@ static const struct bb_field log_fields[] = {
      .type = BB_CHOICE,
      .choices = levels,
      .fallback = "info",
-     .help = "The lowest level that is written."},
+     .help = "Lowest level that is logged."},
     {.name = "format",
      .type = BB_CHOICE,
      .choices = formats,
      .fallback = "logfmt",
-     .help = "How lines look."},
+     .help = "Log format."},
     {.name = "file",
      .type = BB_TEXT,
      .flags = BB_RESTART,
      .max = 4096,
      .fallback = "",
-     .help = "File that the log is appended to, from the settings file's directory if relative; "
-             "SIGUSR1 has the host open it again. Empty: standard error.",
+     .help = "File to which the log is appended, relative to the settings file's directory; "
+             "SIGUSR1 reopens it. Empty: standard error.",
      .example = "/var/log/busbar/busbar.log"},
     {.name = "requests",
      .type = BB_CHOICE,
@@ -329,8 +332,9 @@ static const struct bb_field control_fields[] = {
      .flags = BB_RESTART,
      .max = 4096,
      .fallback = CONTROL_SOCKET,
-     .help = "Where `busbar reload` and `busbar status` meet the host: a unix socket, from the "
-             "settings file's directory if relative; empty: none. $BUSBAR_CONTROL goes before it."},
+     .help =
+         "Unix socket through which `busbar reload` and `busbar status` reach the host, relative "
+         "to the settings file's directory. Empty: none. $BUSBAR_CONTROL overrides it."},
 };
 
 static const struct bb_field reload_fields[] = {
@@ -340,7 +344,7 @@ static const struct bb_field reload_fields[] = {
      .min = 1,
      .max = 3600,
      .fallback = "30",
-     .help = "Seconds after a reload in which requests of the configuration before it may end."},
+     .help = "Seconds after a reload in which requests of the previous configuration may finish."},
 };
 
 static const struct bb_field idempotency_fields[] = {
@@ -350,7 +354,7 @@ static const struct bb_field idempotency_fields[] = {
      .min = 1,
      .max = 720,
      .fallback = "24",
-     .help = "Hours for which the answer to an Idempotency-Key is kept."},
+     .help = "Hours for which the response to an Idempotency-Key is kept."},
 };
 
 static const struct bb_field host_fields[] = {
@@ -358,34 +362,34 @@ static const struct bb_field host_fields[] = {
      .type = BB_TEXT,
      .max = 200,
      .fallback = "",
-     .help = "Directory of crash reports, from the settings file's directory if relative; empty: "
-             "$STATE_DIRECTORY (systemd's), and without that reports are in the log alone.",
+     .help = "Directory of crash reports, relative to the settings file's directory. Empty: "
+             "$STATE_DIRECTORY (set by systemd); without that, crash reports are only logged.",
      .example = "/var/lib/busbar"},
     {.name = "stall_timeout",
      .type = BB_INT,
      .flags = BB_SECONDS,
      .max = 3600,
      .fallback = "30",
-     .help = "Seconds after which an event loop that stands, or a start that does not come to an "
-             "end, ends the worker, with a crash report; 0: never."},
+     .help = "Seconds after which a blocked event loop or a hanging startup ends the worker, with "
+             "a crash report; 0: never."},
     {.name = "quarantine",
      .type = BB_BOOL,
      .fallback = "true",
-     .help = "Whether a module that crashed three times within a minute is left out when the "
-             "worker is started again, with those that need it, until a reload."},
+     .help = "Whether a module that crashed three times within a minute is disabled until the next "
+             "reload, together with the modules that need it."},
 };
 
 const struct host_section host_sections[] = {
     {SETTINGS_ROOT, "At the top of the file.", BB_TABLE(root_fields)},
     {"http", "The listener and its limits.", BB_TABLE(http_fields)},
     {"database", "PostgreSQL.", BB_TABLE(database_fields)},
-    {"redis", "Redis holds what is shared, small and may be lost.", BB_TABLE(redis_fields)},
+    {"redis", "Redis holds small shared data that may be lost.", BB_TABLE(redis_fields)},
     {"secrets", "Secrets at rest.", BB_TABLE(secrets_fields)},
     {"log", "The log, on standard error or in a file.", BB_TABLE(log_fields)},
     {"idempotency", "Requests that carry an Idempotency-Key.", BB_TABLE(idempotency_fields)},
     {"control", "Reloading and watching a running host.", BB_TABLE(control_fields)},
-    {"host", "What the host does when a module fails: operating.md.", BB_TABLE(host_fields)},
-    {"reload", "Exchanging the configuration while serving.", BB_TABLE(reload_fields)},
+    {"host", "Handling of failing modules; see operating.md.", BB_TABLE(host_fields)},
+    {"reload", "Reloading the configuration while serving.", BB_TABLE(reload_fields)},
 };
 
 const size_t host_section_count = sizeof host_sections / sizeof host_sections[0];

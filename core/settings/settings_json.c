@@ -34,7 +34,7 @@ static const char *variable(const struct settings *settings, const char *name, c
 
     if (end == name || !default_of(end, &fallback, &close)) {
         setting_problem(problems,
-                        "%s:%u: %s: ${ needs a name, perhaps :- and a default, and } behind it "
+                        "%s:%u: %s: ${ needs a name, perhaps :- and a default, and } at the end "
                         "(write $${ for a plain ${)",
                         settings->path, line, where);
         return NULL;

@@ -290,7 +290,7 @@ static int refuse_commit(struct core_request *rq, int status, const json_t *json
     if (module_error_waits(rq, "bb_commit()"))
         return rq->response.status;
     if (!done && (status || rq->kind == REQUEST_HTTP))
-        return module_error(rq, "a unit is committed with a status that is no success", NULL);
+        return module_error(rq, "a unit is committed with a status that is not a success", NULL);
     return json || !module_error_wants_body(status) ? 0 : module_error_no_json(rq, status);
 }
 

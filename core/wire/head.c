@@ -59,7 +59,7 @@ static int find_end(struct head_reading *reading, const char *text, size_t lengt
     if (text[at] != '\r')
         return refuse(reading, 400, "A control character is in the head");
     if (text[at + 1] != '\n')
-        return refuse(reading, 400, "A carriage return in the head ends no line");
+        return refuse(reading, 400, "A carriage return in the head does not end a line");
     *end = at;
     reading->at = at + 2;
     return 1;

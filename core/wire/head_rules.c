@@ -181,7 +181,7 @@ static int take_target(struct head_reading *reading, const char *method, char *t
     if (*target == '/' || (!strcmp(target, "*") && !strcmp(method, "OPTIONS")))
         return 0;
     if (!strcmp(method, "CONNECT"))
-        return refuse(reading, 501, "This server is no proxy");
+        return refuse(reading, 501, "This server is not a proxy");
     if (!strncasecmp(target, "http://", 7))
         return take_absolute(reading, target, 7);
     if (!strncasecmp(target, "https://", 8))

@@ -48,7 +48,7 @@ static void sweep(struct bb_request *rq, const struct bb_sql *sql, int64_t age, 
         rows = bb_query(rq, sql, BB_ARGS(bb_i(age)));
     while (rows && bb_affected(rq, rows) == BATCH);
     if (!rows)
-        bb_log(rq, BB_WARN, "%s were not cleaned away: %s", what, bb_sqlstate(rq));
+        bb_log(rq, BB_WARN, "cannot delete %s: %s", what, bb_sqlstate(rq));
 }
 
 void auth_cleanup(struct bb_request *rq)
@@ -58,5 +58,5 @@ void auth_cleanup(struct bb_request *rq)
     sweep(rq, &expired_sessions, 1, "expired sessions");
     sweep(rq, &retired_keys, auth->session_s + auth->client_s, "retired signing keys");
     sweep(rq, &old_origins, 90, "networks of logins");
-    sweep(rq, &never_approved, auth->settings->pending_days, "accounts that nobody has approved");
+    sweep(rq, &never_approved, auth->settings->pending_days, "accounts that were never approved");
 }

@@ -265,8 +265,8 @@ static const struct bb_route routes[] = {
      .body_max = PUBLIC_BODY_MAX,
      .deadline_ms = HASH_DEADLINE_MS,
      .reply = BB_TABLE(access_reply),
-     .help = "Log in with e-mail and password. Returns a session token; each login is a session "
-             "of its own."},
+     .help = "Log in with e-mail and password. Returns a session token; each login is a separate "
+             "session."},
     {.method = "POST",
      .path = "/api/auth/logout",
      .roles = BB_ANY_ROLE,
@@ -371,8 +371,8 @@ static const struct bb_route routes[] = {
      .handler = auth_rotate,
      .reply = BB_TABLE(rotate_reply),
      .flags = BB_NO_BODY,
-     .help = "Rotate the signing key. This revokes every token of everybody, the caller's "
-             "included."},
+     .help = "Rotate the signing key. This revokes all tokens of all accounts, including the "
+             "caller's."},
 };
 
 /* ---- settings ----------------------------------------------------------------------------- */
@@ -398,17 +398,18 @@ static const struct bb_field settings[] = {
     SETTING(registrations_per_address, 1, 1000000, "20",
             "Registrations from one address in the window."),
     DURATION(pending_days, BB_DAYS, 1, 3650, "30",
-             "After so many days accounts are deleted that nobody has approved."),
+             "Days after which accounts that were never approved are deleted."),
     {.name = "register_silent",
      .type = BB_BOOL,
      .fallback = "false",
      .bind = BB_BIND(struct auth_settings, register_silent),
-     .help = "Whether registration always answers 202, so that nobody learns which e-mails exist."},
+     .help = "Whether registration always answers 202, so that it does not reveal which e-mails "
+             "exist."},
     SETTING(argon2_rounds, 1, 64, "2", "Passes of argon2id."),
     SETTING(argon2_memory, 64, 1048576, "19456", "Memory of one password hash, KiB."),
     SETTING(argon2_lanes, 1, 16, "1", "Lanes of argon2id."),
     SETTING(cache_entries, 0, 1048576, "16384",
-            "Tokens whose principal is kept in memory; 0 asks PostgreSQL every time."),
+            "Tokens whose account is cached in memory; 0 queries PostgreSQL for every request."),
 };
 
 /* ---- the rest ----------------------------------------------------------------------------- */
@@ -436,7 +437,7 @@ static const struct bb_metric metrics[] = {
      .label = "outcome",
      .values = login_outcomes,
      .help = "Logins and getAccess; not_admitted: pending, suspended or of another role; failed: "
-             "for a reason of the service's own."},
+             "an internal error."},
 };
 
 static const struct bb_pool pools[] = {
@@ -462,10 +463,10 @@ static const struct bb_field user_add_options[] = {
      .flags = BB_NOT_BLANK,
      .min = 1,
      .max = 255,
-     .help = "The organization's name; made if it is not there."},
+     .help = "The organization's name; it is created if it does not exist."},
     {.name = "if-absent",
      .type = BB_BOOL,
-     .help = "Succeed without a change when the account is there already."},
+     .help = "Succeed without a change if the account already exists."},
 };
 
 static const struct bb_command commands[] = {

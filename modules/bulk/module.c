@@ -12,14 +12,16 @@ static const struct bb_field settings[] = {
     {.name = "files", .type = BB_TEXT, .flags = BB_NOT_BLANK, .max = 1024,
      .fallback = "/var/lib/busbar/bulk",
      .bind = BB_BIND(struct bulk_settings, files),
-     .help = "Directory of this host, for files while they arrive; nothing stays in it."},
+     .help = "Directory for files while they are uploaded, local to each host; nothing stays in "
+             "it."},
     {.name = "jobs_per_account", .type = BB_INT, .min = 1, .max = 10000, .fallback = "20",
      .bind = BB_BIND(struct bulk_settings, jobs_per_account),
-     .help = "Bulk uploads of an account that have not ended; beyond them 409."},
+     .help = "Unfinished bulk uploads of an account; more are answered 409."},
     {.name = "bytes_per_organization", .type = BB_INT, .min = 1, .max = INT64_MAX,
      .fallback = "2147483648",
      .bind = BB_BIND(struct bulk_settings, bytes_per_organization),
-     .help = "Bytes of bulk uploads that one organization may have: rows, problems and warnings; beyond them 409."},
+     .help = "Bytes of bulk uploads that one organization may have (rows, problems and warnings); "
+             "more are answered 409."},
     {.name = "retention_days", .type = BB_INT, .flags = BB_DAYS, .min = 1, .max = 3650, .fallback = "90",
      .bind = BB_BIND(struct bulk_settings, retention_days),
      .help = "Days that a bulk upload is kept after it finished."},
@@ -37,7 +39,7 @@ static const struct bb_field id_segment[] = {
 
 #define TYPE_ARG                                                                                   \
     {.name = "type", .type = BB_TEXT, .max = 64, .example = "Devices",                             \
-     .help = "What the rows are: Devices (the default), Reads, or a type that another module adds."}
+     .help = "Type of the rows: Devices (the default), Reads, or a type that another module adds."}
 
 static const struct bb_field upload_query[] = {
     TYPE_ARG,
@@ -233,11 +235,11 @@ static const struct bb_field import_options[] = {
     {.name = "organization", .type = BB_INT, .flags = BB_REQUIRED, .min = 1, .max = INT64_MAX,
      .help = "Id of the organization in which all rows act."},
     {.name = "type", .type = BB_TEXT, .flags = BB_NOT_BLANK, .max = 64, .fallback = "Devices",
-     .help = "What the rows are: Devices, Reads, or what another module adds."},
+     .help = "Type of the rows: Devices, Reads, or a type that another module adds."},
     {.name = "dry-run", .type = BB_BOOL,
      .help = "Check the rows, print those that fail, and store nothing."},
     {.name = "yes", .type = BB_BOOL,
-     .help = "Do not ask whether to go on where rows fail the check."},
+     .help = "Do not ask whether to continue if rows fail the check."},
 };
 static const struct bb_command commands[] = {
     {.name = "bulk import", .options = BB_TABLE(import_options), .run = bulk_command_import,

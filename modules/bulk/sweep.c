@@ -80,7 +80,7 @@ void bulk_sweep(struct bb_request *rq)
     while (swept.more && bb_now_ms(rq->host) < until)
         bb_scratch(rq, sweep_some, &swept);
     if (swept.jobs)
-        bb_log(rq, BB_INFO, "%lld bulk uploads were swept away", (long long)swept.jobs);
+        bb_log(rq, BB_INFO, "%lld expired bulk uploads were deleted", (long long)swept.jobs);
     if (swept.more)
         bb_again(rq);
 }

@@ -14,20 +14,21 @@ static const struct bb_field email_item[] = {{.name = "item", .type = BB_EMAIL}}
 static const struct bb_field settings[] = {
     {.name = "threshold", .type = BB_INT, .min = 1, .max = 1000000000, .fallback = "1000",
      .bind = BB_BIND(struct certificate_settings, threshold),
-     .help = "Wh from which on a History reading, or a group's cycle, is issued."},
+     .help = "Smallest energy in Wh of a History reading, or of a group's cycle, that is issued."},
     {.name = "issuer", .type = BB_CHOICE, .choices = issuer, .fallback = "internal",
      .bind = BB_BIND(struct certificate_settings, issuer),
-     .help = "internal: what is requested succeeds; external: somebody says what became of it."},
+     .help = "internal: requested certificates succeed at once; external: an external issuer sets "
+             "the result."},
     {.name = "issuers", .type = BB_LIST, .max = 256, .fallback = "[]",
      .fields = BB_TABLE(email_item),
      .bind = BB_BIND(struct certificate_settings, issuers),
-     .help = "Accounts that may say so, beside the Admins.", .example = "[registry@example.org]"},
+     .help = "Accounts that may set the result, in addition to Admins.", .example = "[registry@example.org]"},
     {.name = "exports_per_account", .type = BB_INT, .min = 1, .max = 1000, .fallback = "4",
      .bind = BB_BIND(struct certificate_settings, exports_per_account),
-     .help = "Exports of the log that an account may have under way on a host; more: 429."},
+     .help = "Exports of the log in progress for one account on each host; more are answered 429."},
     {.name = "exports", .type = BB_INT, .min = 1, .max = 1000, .fallback = "32",
      .bind = BB_BIND(struct certificate_settings, exports),
-     .help = "Exports under way on a host, of all accounts; more: 503."},
+     .help = "Exports of the log in progress on each host; more are answered 503."},
 };
 
 static const struct bb_field id_segment[] = {
@@ -82,7 +83,7 @@ static const struct bb_field export_query[] = {FILTER};
 static const char *const sums[] = {"device", "group", "month", NULL};
 static const struct bb_field totals_query[] = {
     {.name = "by", .type = BB_CHOICE, .choices = sums,
-     .help = "What to sum by: month (in UTC, the default), device or group."},
+     .help = "Sum by month (in UTC, the default), device or group."},
     FILTER,
     {.name = "limit", .type = BB_INT, .min = 1, .max = 1000,
      .help = "Sums per page (default 100)."},
@@ -384,7 +385,7 @@ static const struct bb_field coverage_reply[] = {
     {.name = "from", .type = BB_TIME, .flags = BB_REQUIRED},
     {.name = "to", .type = BB_TIME, .flags = BB_REQUIRED},
     {.name = "sums", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(coverage_sum_item),
-     .help = "The readings of the period, by what became of them."},
+     .help = "The readings of the period, by their outcome."},
     {.name = "gaps", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(gap_item),
      .help = "Times without a reading; up to 1,000."},
     {.name = "notCertified", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(judged_item),
@@ -483,7 +484,7 @@ static const struct bb_field issued_payload[] = {
 
 static const struct bb_event_descriptor events[] = {
     {.name = "certificate.issued", .version = 1, .payload = BB_TABLE(issued_payload),
-     .help = "A certificate was issued, for a History reading or a group's cycle."},
+     .help = "A certificate of a History reading or of a group's cycle was issued."},
 };
 
 static const struct bb_certificates certificates = {.size = sizeof(certificates)};
@@ -503,8 +504,8 @@ static const struct bb_job jobs[] = {
 
 static const struct bb_command commands[] = {
     {.name = "certificate issue", .run = certificate_command_issue, .flags = BB_COMMAND_LONG,
-     .help = "Issues what is due now, as the job does every ten seconds. Exit status: 0 nothing is "
-             "left, 1 a step failed, 130 interrupted."},
+     .help = "Issues the certificates that are due now, as the job does every ten seconds. Exit "
+             "status: 0 nothing is left, 1 a step failed, 130 interrupted."},
 };
 
 BB_EXPORT const struct bb_module busbar_module = {

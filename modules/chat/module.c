@@ -16,31 +16,32 @@ static const char *const ownership[] = {"scoped", "open", NULL};
 static const struct bb_field settings[] = {
     {.name = "ownership", .type = BB_CHOICE, .choices = ownership, .fallback = "scoped",
      .bind = BB_BIND(struct chat_settings, ownership),
-     .help = "scoped: callers see what is theirs; open: every account sees all conversations."},
+     .help = "scoped: callers see their own conversations; open: every account sees all "
+             "conversations."},
     {.name = "max_entry_bytes", .type = BB_INT, .min = 1, .max = 4194304, .fallback = "1048576",
      .bind = BB_BIND(struct chat_settings, max_entry_bytes),
      .help = "Longest message, in bytes of UTF-8."},
     {.name = "message_new_on_start", .type = BB_BOOL, .fallback = "false",
      .bind = BB_BIND(struct chat_settings, message_new_on_start),
-     .help = "Starting a conversation raises message.new beside conversation.created."},
+     .help = "Starting a conversation raises message.new in addition to conversation.created."},
     {.name = "cached_conversations", .type = BB_INT, .min = 64, .max = 16777216,
      .fallback = "131072", .bind = BB_BIND(struct chat_settings, cached_conversations),
-     .help = "Conversations whose facts are kept in memory, at most."},
+     .help = "Conversations cached in memory."},
     {.name = "stream_interval", .type = BB_INT, .flags = BB_MILLISECONDS, .min = 5, .max = 1000, .fallback = "50",
      .bind = BB_BIND(struct chat_settings, stream_interval),
-     .help = "Milliseconds between two looks for new messages, while somebody listens."},
+     .help = "Milliseconds between two queries for new messages, while streams are open."},
     {.name = "stream_heartbeat", .type = BB_INT, .flags = BB_SECONDS, .min = 1, .max = 300, .fallback = "15",
      .bind = BB_BIND(struct chat_settings, stream_heartbeat),
-     .help = "Seconds of silence after which a stream says that it is there."},
+     .help = "Seconds without an event after which a stream sends a heartbeat."},
     {.name = "stream_buffer", .type = BB_INT, .min = 64, .max = 65536, .fallback = "1024",
      .bind = BB_BIND(struct chat_settings, stream_buffer),
-     .help = "KiB that may wait for a slow reader; with more its stream is cut."},
+     .help = "KiB that may wait for a slow reader; with more, its stream is closed."},
     {.name = "long_answers", .type = BB_INT, .min = 1, .max = 4096, .fallback = "64",
      .bind = BB_BIND(struct chat_settings, long_answers),
-     .help = "Long chains and lists that are sent at a time, each in some MiB of memory."},
+     .help = "Long chains and lists that are sent at a time; each needs some MiB of memory."},
     {.name = "long_answers_per_account", .type = BB_INT, .min = 1, .max = 4096, .fallback = "16",
      .bind = BB_BIND(struct chat_settings, long_answers_per_account),
-     .help = "Those of one account among them."},
+     .help = "Long chains and lists that are sent at a time for one account."},
     {.name = "streams_per_account", .type = BB_INT, .min = 1, .max = 1000000, .fallback = "256",
      .bind = BB_BIND(struct chat_settings, streams_per_account),
      .help = "Streams that one account may have open on each host."},
@@ -217,9 +218,10 @@ static const struct bb_route routes[] = {
      .reply = BB_TABLE(devices_reply),
      .help = "List the device names with unread messages, newest first."},
     {.method = "GET", .path = "/api/chat/stream", .roles = BB_ANY_ROLE, .handler = chat_stream, .reply_type = "text/event-stream",
-     .help = "Receive the events of your conversations live (Server-Sent Events). Names and data of the "
-             "events are those of the webhooks. Reconnect with `Last-Event-ID` to get what you missed; "
-             "`reset` says that it is no longer known: read the chains again."},
+     .help = "Receive the events of your conversations live (Server-Sent Events). Events have the "
+             "same names and data as for webhooks. Reconnect with `Last-Event-ID` to get what you "
+             "missed; `reset` means that the missed events are no longer known: read the chains "
+             "again."},
 };
 
 static const struct bb_field created_conversation[] = {
@@ -259,11 +261,11 @@ static const char *const listener_states[] = {"joined", "behind", NULL};
 static const struct bb_metric metrics[] = {
     {.name = "listeners", .kind = BB_GAUGE, .label = "state", .values = listener_states,
      .read = chat_listeners,
-     .help = "Open live streams; behind: they catch up at their own pace."},
+     .help = "Open live streams. A stream that lags catches up at its own pace."},
     {.name = "events_read_total", .kind = BB_COUNTER, .read = chat_events_read,
      .help = "Events that were read for the live streams of this host."},
     {.name = "catch_up_pages_total", .kind = BB_COUNTER, .read = chat_catch_up_pages,
-     .help = "Pages of events that were read once more for live streams that were behind."},
+     .help = "Pages of events that were read again for lagging live streams."},
 };
 
 static const struct bb_need needs[] = {{"accounts", 1}};

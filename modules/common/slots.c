@@ -57,8 +57,8 @@ static int refuse(struct bb_request *rq, const struct slots *slots, int status)
     if (!status)
         return 0;
     bb_reply_header(rq, "Retry-After", "5");
-    return status == 429 ? bb_fail(rq, 429, "This account has too many %s under way", slots->what)
-                         : bb_fail(rq, 503, "Too many %s are under way", slots->what);
+    return status == 429 ? bb_fail(rq, 429, "Too many %s in progress for this account", slots->what)
+                         : bb_fail(rq, 503, "Too many %s in progress", slots->what);
 }
 
 int slot_take(struct bb_request *rq, struct slots *slots)

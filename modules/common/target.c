@@ -69,7 +69,7 @@ static const char *read_networks(const json_t *list, struct network **networks, 
         for (bool more = true; more; at += strcspn(at, ",") + 1) {
             more = at && at[strcspn(at, ",")] == ',';
             if (!at || !read_network(&(*networks)[*count], at, strcspn(at, ",")))
-                return "an entry is no IP network, or has bits set behind its prefix";
+                return "an entry is not an IP network, or has bits set beyond its prefix length";
             ++*count;
         }
     }
@@ -85,7 +85,7 @@ static const char *read_ports(struct target_rules *rules, const json_t *ports)
         json_int_t port = json_integer_value(json_array_get(ports, rules->port_count));
 
         if (port < 1 || port > 65535)
-            return "an entry is no port";
+            return "an entry is not a port";
         rules->ports[rules->port_count] = port;
     }
     return NULL;

@@ -48,7 +48,7 @@ static const char *array_of(struct sweep *sweep)
 
 static int failed(struct bb_request *rq, const char *why)
 {
-    bb_log(rq, BB_WARN, "the documents are not swept to the end: %s", why);
+    bb_log(rq, BB_WARN, "the sweep of documents stopped early: %s", why);
     return -1;
 }
 
@@ -59,7 +59,7 @@ static int sweep_listed(struct bb_request *rq, struct sweep *sweep)
     struct store_remove *remove = &sweep->remove;
 
     if (!rows)
-        return failed(rq, "the database cannot be asked");
+        return failed(rq, "the database cannot be queried");
     *remove = (struct store_remove){.store = sweep->list.store, .names = sweep->names};
     for (; remove->count < bb_count(rq, rows); remove->count++)
         sweep->names[remove->count] = bb_cell(rq, rows, remove->count, 0);
@@ -103,7 +103,7 @@ static int sweep_all(struct bb_request *rq, size_t *removed)
     int status = 0;
 
     if (!bb_query(rq, &end_uploads, BB_ARGS(bb_i(state->settings->document_grace))))
-        return failed(rq, "the database cannot be asked");
+        return failed(rq, "the database cannot be queried");
     sweep->list.store = state->store;
     sweep->list.before = before(rq);
     do {
@@ -130,7 +130,7 @@ void device_tidy(struct bb_request *rq)
 
     (void)tidy(rq, &removed); /* the next run does it */
     if (removed)
-        bb_log(rq, BB_INFO, "%zu files that had not arrived whole were removed", removed);
+        bb_log(rq, BB_INFO, "%zu incomplete files were removed", removed);
 }
 
 void device_sweep(struct bb_request *rq)

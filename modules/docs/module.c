@@ -17,7 +17,7 @@ static int docs_command_reference(struct bb_request *rq)
     const char *format = bb_text(rq, "format");
 
     if (docs_make(rq->host, docs)) {
-        bb_fail(rq, 503, "The reference could not be made: out of memory");
+        bb_fail(rq, 503, "Cannot create the reference: out of memory");
         return 1;
     }
     bool yaml = format && !strcmp(format, "yaml");
@@ -79,13 +79,13 @@ static const struct bb_field settings[] = {
      .help = "The name of the service, at the top of its reference."},
     {.name = "description", .type = BB_TEXT, .max = 4000, .fallback = "",
      .bind = BB_BIND(struct docs_settings, description),
-     .help = "What the reference says of the service first, in Markdown."},
+     .help = "Introduction of the reference, in Markdown."},
     {.name = "pages", .type = BB_TEXT, .max = 4096, .fallback = "",
      .bind = BB_BIND(struct docs_settings, pages),
-     .help = "The directory with the files of the page /swagger; empty: that of the installation."},
+     .help = "Directory of the files of the page /swagger; empty: the installed files."},
     {.name = "contact", .type = BB_TEXT, .max = 2048, .fallback = "",
      .bind = BB_BIND(struct docs_settings, contact),
-     .help = "The address of a page for those who have questions."},
+     .help = "URL of a page for people who have questions."},
 };
 
 static const struct bb_field document_reply[] = {
@@ -95,7 +95,7 @@ static const struct bb_field document_reply[] = {
     {.name = "tags", .type = BB_LIST, .flags = BB_REQUIRED, .help = "The modules."},
     {.name = "paths", .type = BB_OBJECT, .flags = BB_REQUIRED},
     {.name = "components", .type = BB_OBJECT, .flags = BB_REQUIRED},
-    {.name = "webhooks", .type = BB_OBJECT, .help = "The events, where a module sends them."},
+    {.name = "webhooks", .type = BB_OBJECT, .help = "The events, if a module sends them."},
 };
 
 static const struct bb_field file_segments[] = {
@@ -163,7 +163,7 @@ static int docs_open(struct bb_host *host, void **state)
 static void docs_start(struct bb_host *host, void *state)
 {
     if (docs_make(host, state))
-        bb_host_log(host, BB_ERROR, "the reference of the API could not be made: out of memory");
+        bb_host_log(host, BB_ERROR, "cannot create the reference of the API: out of memory");
 }
 
 static void docs_close(struct bb_host *host, void *state)

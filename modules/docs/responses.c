@@ -81,7 +81,7 @@ static const struct bb_field error_body[] = {
     {.name = "message",
      .type = BB_TEXT,
      .flags = BB_REQUIRED,
-     .help = "What is wrong, for people to read.",
+     .help = "Description of the error, for people.",
      .example = "The request is not valid"},
     {.name = "error",
      .type = BB_TEXT,
@@ -140,13 +140,13 @@ static const struct shared {
     {404, "NotFound", "It does not exist, or belongs to somebody else.", WITH_NAMES},
     {408, "RequestTimeout", "The body did not arrive in time.", WITH_BODY},
     {409, "Conflict",
-     "It exists already, or another rule does not allow it. `message` has the reason.", IF_NAMED},
+     "It already exists, or another rule does not allow it. `message` has the reason.", IF_NAMED},
     {413, "PayloadTooLarge", "The body is too large.", WITH_BODY},
     {414, "UriTooLong", "Path and query are too long together.", WITH_LONG_TARGET},
     {415, "UnsupportedMediaType", "The content type of the body is not supported.", WITH_BODY},
     {422, "UnprocessableEntity", "The `Idempotency-Key` was used for a different request.",
      WITH_KEY},
-    {429, "TooManyRequests", "Too much at once. Try again after `Retry-After` seconds.", ALWAYS},
+    {429, "TooManyRequests", "Too many requests. Try again after `Retry-After` seconds.", ALWAYS},
     {500, "InternalServerError",
      "An internal error. The log of the service has it under the `requestId`.", ALWAYS},
     {503, "ServiceUnavailable",
@@ -308,7 +308,7 @@ static json_t *told_in_503(struct docs_maker *maker, const struct bb_route *rout
                        "Seconds to wait before trying again. Only with an error.", "schema", "type",
                        "integer"));
     return json_pack("{s:s, s:o, s:{s:{s:{s:o}}}}", "description",
-                     "Something is down. The body says what.", "headers", headers, "content",
+                     "A service is down. The body lists it.", "headers", headers, "content",
                      "application/json", "schema", "anyOf", either);
 }
 

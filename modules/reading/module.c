@@ -11,16 +11,16 @@
 static const struct bb_field settings[] = {
     {.name = "margin", .type = BB_NUMBER, .min = 1, .max = 100, .fallback = "1.2",
      .bind = BB_BIND(struct reading_settings, rule.margin),
-     .help = "Factor that the plausible ceiling leaves above the expected energy."},
+     .help = "Factor by which the plausible ceiling exceeds the expected energy."},
     {.name = "degradation", .type = BB_NUMBER, .min = 0, .max = 1, .fallback = "0.005",
      .bind = BB_BIND(struct reading_settings, rule.degradation),
-     .help = "Share of its power that a device loses in each year after the first."},
+     .help = "Fraction of its power that a device loses in each year after the first."},
     {.name = "exports", .type = BB_INT, .min = 1, .max = 1000, .fallback = "32",
      .bind = BB_BIND(struct reading_settings, exports),
-     .help = "Exports of readings under way at a time on a host."},
+     .help = "Exports of readings in progress on each host."},
     {.name = "exports_per_account", .type = BB_INT, .min = 1, .max = 1000, .fallback = "4",
      .bind = BB_BIND(struct reading_settings, exports_per_account),
-     .help = "Of these an account's."},
+     .help = "Exports of readings in progress for one account on each host."},
 };
 
 static const struct bb_field device_segment[] = {
@@ -44,9 +44,9 @@ static const struct bb_field read_fields[] = {
      .help = "The energy in `unit`, 0 or more.",
      .example = "48.2"},
     {.name = "type", .type = BB_TEXT,
-     .help = "History or Delta. Default: that of the whole body."},
+     .help = "History or Delta. Default: the type of the whole body."},
     {.name = "unit", .type = BB_TEXT,
-     .help = "Wh, kWh, MWh or GWh. Default: that of the whole body."},
+     .help = "Wh, kWh, MWh or GWh. Default: the unit of the whole body."},
 };
 static const struct bb_field read_item[] = {
     {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(read_fields)},
@@ -62,7 +62,7 @@ static const struct bb_field submit_body[] = {
     ORGANIZATION,
     {.name = "reads", .type = BB_LIST, .flags = BB_NULLABLE | BB_AS_SENT, .min = 1,
      .max = READING_MOST, .fields = BB_TABLE(read_item),
-     .help = "The readings. A single reading may stand in the body itself instead."},
+     .help = "The readings. A single reading may be the body itself instead."},
     {.name = "startDate", .type = BB_ANY, .alias = "starttimestamp",
      .help = "For a single reading without `reads`."},
     {.name = "endDate", .type = BB_ANY, .alias = "endtimestamp",
@@ -275,7 +275,8 @@ static const struct bb_field accepted_payload[] = {
 
 static const struct bb_event_descriptor events[] = {
     {.name = "reading.accepted", .version = 1, .payload = BB_TABLE(accepted_payload),
-     .help = "Readings of a device were stored: one event for those of a type in a request."},
+     .help = "Readings of a device were stored. One event covers all readings of one type in a "
+             "request."},
 };
 
 static const struct bb_readings readings = {.size = sizeof(readings),

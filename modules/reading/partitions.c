@@ -12,5 +12,5 @@ void reading_partitions(struct bb_request *rq)
 {
     for (int ahead = 0; ahead <= 2; ahead++)
         if (!bb_query(rq, &make, BB_ARGS(bb_i(ahead))))
-            bb_log(rq, BB_WARN, "a partition of reading was not made: %s", bb_sqlstate(rq));
+            bb_log(rq, BB_WARN, "cannot create a partition of reading: %s", bb_sqlstate(rq));
 }

@@ -66,7 +66,7 @@ const char *call_problem(struct bb_request *rq, const struct upstream *upstream,
                          const struct bb_upstream_request *request, const char **url)
 {
     if (request->size < sizeof(*request))
-        return "The request's struct is of another version";
+        return "The request's struct has an unsupported version";
     if (request->method && !is_method(request->method))
         return "The method of the request is not valid";
     if (!request->url)
@@ -82,7 +82,7 @@ const char *call_problem(struct bb_request *rq, const struct upstream *upstream,
     if (problem)
         return bb_format(rq, "The URL of the request %s", problem);
     if (request->length > CALL_BODY_MAX || (request->length && !request->body))
-        return "The body of the request is too long, or not there";
+        return "The body of the request is too long or missing";
     if (request->length && request->method && !strcmp(request->method, "HEAD"))
         return "A HEAD request has no body";
     return headers_problem(rq, request->headers, request->header_count);

@@ -19,52 +19,55 @@ static const struct bb_field settings[] = {
     {.name = "timeout", .type = BB_INT, .flags = BB_MILLISECONDS, .min = 1, .max = 300000,
      .bind = BB_BIND(struct upstream_settings, timeout),
      .fallback = "10000",
-     .help = "Milliseconds in which a request must have its whole response, unless its module says "
-             "otherwise; never longer than the deadline of the request that it is sent for."},
+     .help = "Milliseconds in which a request must get its whole response, unless its module sets "
+             "another time; never longer than the deadline of the request for which it is sent."},
     {.name = "response_max", .type = BB_INT, .min = 1, .max = 65536, .fallback = "1024",
      .bind = BB_BIND(struct upstream_settings, response_max),
-     .help = "KiB that the body of a response may have, unless the module says otherwise."},
+     .help = "Largest body of a response in KiB, unless the module sets another size."},
     {.name = "calls", .type = BB_INT, .min = 1, .max = 4096, .fallback = "256",
      .bind = BB_BIND(struct upstream_settings, calls),
-     .help = "Requests to other servers that are under way at the same time, on each host; those of a "
-             "configuration before a reload are not among them."},
+     .help = "Requests to other servers in progress on each host, not counting requests of a "
+             "previous configuration after a reload."},
     {.name = "calls_per_account", .type = BB_INT, .min = 1, .max = 4096, .fallback = "64",
      .bind = BB_BIND(struct upstream_settings, calls_per_account),
-     .help = "Of these, requests that are sent for one account; public routes, jobs and hooks count "
-             "together as one."},
+     .help = "Requests to other servers in progress for one account; public routes, jobs and hooks "
+             "together count as one account."},
     {.name = "memory", .type = BB_INT, .min = 1, .max = 65536, .fallback = "256",
      .bind = BB_BIND(struct upstream_settings, memory),
-     .help = "MiB that the bodies of requests under way, the largest responses that they may have, and the "
-             "responses that modules still hold take together; more are refused."},
+     .help = "MiB of memory for the bodies of requests in progress, the largest responses that "
+             "they may get, and the responses that modules still hold; further requests are "
+             "refused."},
     {.name = "connections", .type = BB_INT, .min = 1, .max = 4096, .fallback = "64",
      .bind = BB_BIND(struct upstream_settings, connections),
-     .help = "Connections that are kept while nobody uses them, on each host."},
+     .help = "Idle connections that are kept open on each host."},
     {.name = "connection_idle", .type = BB_INT, .flags = BB_SECONDS, .min = 1, .max = 3600,
      .bind = BB_BIND(struct upstream_settings, connection_idle),
-     .fallback = "60", .help = "Seconds without use after which a connection is not used again; it is closed when the next "
-             "one is looked for, or when no request has been under way for so long."},
+     .fallback = "60", .help = "Seconds after which an idle connection is no longer used. It is "
+                               "closed when the next request looks for a connection, or when no "
+                               "request has been in progress for this time."},
     {.name = "http2", .type = BB_BOOL, .fallback = "false",
      .bind = BB_BIND(struct upstream_settings, http2),
-     .help = "HTTP/2 is used where a server offers it over TLS. libcurl 7.88, that of Debian 12, resets a "
-             "stream after each response without Content-Length, and servers that bound resets then "
-             "end the connection with all that is under way on it."},
+     .help = "Use HTTP/2 if a server offers it over TLS. libcurl 7.88 (in Debian 12) resets a "
+             "stream after each response without Content-Length; servers that limit resets then "
+             "close the connection with all requests in progress on it."},
     {.name = "authorities", .type = BB_TEXT, .max = 1024, .fallback = "",
      .bind = BB_BIND(struct upstream_settings, authorities),
-     .help = "File of the certificates (PEM) that sign those of servers; empty: the system's."},
+     .help = "File of certificates (PEM) of the authorities that may sign servers' certificates; "
+             "empty: the system's authorities."},
     {.name = "allow_networks", .type = BB_LIST, .max = 256, .fallback = "[]",
      .bind = BB_BIND(struct upstream_settings, allow_networks),
      .fields = BB_TABLE(network_item),
-     .help = "Private or special networks that requests may reach all the same; an entry may name "
-             "several, with commas between them.",
+     .help = "Private or special networks that requests may reach; an entry may name several, "
+             "separated by commas.",
      .example = "[\"10.20.0.0/16\"]"},
     {.name = "allow_ports", .type = BB_LIST, .max = 256, .fallback = "[]",
      .bind = BB_BIND(struct upstream_settings, allow_ports),
      .fields = BB_TABLE(port_item),
-     .help = "Ports that requests may reach beside those of web servers."},
+     .help = "Ports that requests may reach in addition to 80, 443 and most ports from 1024 on."},
     {.name = "open_networks", .type = BB_LIST, .max = 256, .fallback = "[]",
      .bind = BB_BIND(struct upstream_settings, open_networks),
      .fields = BB_TABLE(network_item),
-     .help = "Networks that requests may reach on every port; they are allowed without "
+     .help = "Networks that requests may reach on every port; they do not have to be in "
              "allow_networks."},
 };
 
@@ -88,7 +91,7 @@ static const struct bb_metric metrics[] = {
      .help = "Requests of modules to other servers: answered with whatever status; refused, busy, "
              "paused or unreachable, which were not sent; broken or late, without a whole response."},
     {.name = "calls", .kind = BB_GAUGE, .read = under_way,
-     .help = "Requests of modules to other servers that are under way."},
+     .help = "Requests of modules to other servers in progress."},
 };
 
 // clang-format on

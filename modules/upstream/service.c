@@ -115,7 +115,7 @@ const struct bb_upstream_response *upstream_send(void *state, struct bb_request 
         return not_sent(rq, upstream, UPSTREAM_BUSY, 503, "Out of memory");
     if (!take_place(upstream, call))
         return not_sent(rq, upstream, UPSTREAM_BUSY, 503,
-                        "Too many requests to other servers are under way");
+                        "Too many requests to other servers in progress");
     problem = hand_over(rq, upstream, call);
     if (!problem)
         return await(rq, call);

@@ -29,37 +29,38 @@ static const struct bb_field settings[] = {
      .help = "Seconds between an attempt that failed and the next one; one attempt more than these."},
     {.name = "timeout", .type = BB_INT, .flags = BB_SECONDS, .min = 1, .max = 30, .fallback = "10",
      .bind = BB_BIND(struct webhook_section, timeout),
-     .help = "Seconds in which an attempt must have its complete answer."},
+     .help = "Seconds in which an attempt must get its complete response."},
     {.name = "max_age", .type = BB_INT, .flags = BB_HOURS, .min = 1, .max = 720, .fallback = "24",
      .bind = BB_BIND(struct webhook_section, max_age),
-     .help = "Hours that a delivery may wait; then it is abandoned."},
+     .help = "Hours after which a waiting delivery is abandoned."},
     {.name = "retention_days", .type = BB_INT, .flags = BB_DAYS, .min = 2, .max = 3650, .fallback = "30",
      .bind = BB_BIND(struct webhook_section, retention_days),
      .help = "Days that deliveries and their attempts are kept."},
     {.name = "allow_networks", .type = BB_LIST, .max = 256, .fallback = "[]",
      .fields = BB_TABLE(network_item),
      .bind = BB_BIND(struct webhook_section, allow_networks),
-     .help = "Private or special networks that webhooks may reach all the same; an entry may name "
-             "several, with commas between them.",
+     .help = "Private or special networks that webhooks may reach; an entry may name several, "
+             "separated by commas.",
      .example = "[\"10.20.0.0/16\"]"},
     {.name = "allow_ports", .type = BB_LIST, .max = 256, .fallback = "[]",
      .fields = BB_TABLE(port_item),
      .bind = BB_BIND(struct webhook_section, allow_ports),
-     .help = "Ports that webhooks may reach beside those of web servers."},
+     .help = "Ports that webhooks may reach in addition to 80, 443 and most ports from 1024 on."},
     {.name = "open_networks", .type = BB_LIST, .max = 256, .fallback = "[]",
      .fields = BB_TABLE(network_item),
      .bind = BB_BIND(struct webhook_section, open_networks),
-     .help = "Networks that webhooks may reach on every port; they are allowed without "
+     .help = "Networks that webhooks may reach on every port; they do not have to be in "
              "allow_networks."},
     {.name = "slots", .type = BB_INT, .min = 1, .max = 1024, .fallback = "256",
      .bind = BB_BIND(struct webhook_section, slots),
-     .help = "Attempts at the same time, on each host."},
+     .help = "Attempts in progress on each host."},
     {.name = "slots_per_webhook", .type = BB_INT, .min = 1, .max = 1024, .fallback = "64",
      .bind = BB_BIND(struct webhook_section, slots_per_webhook),
-     .help = "Attempts to one webhook at the same time, on each host."},
+     .help = "Attempts in progress to one webhook on each host."},
     {.name = "connections", .type = BB_INT, .min = 1, .max = 65536, .fallback = "2048",
      .bind = BB_BIND(struct webhook_section, connections),
-     .help = "Connections to receivers that are open, on each host; beyond this number idle ones are closed."},
+     .help = "Open connections to receivers on each host; above this number, idle connections are "
+             "closed."},
     {.name = "connections_per_receiver", .type = BB_INT, .min = 1, .max = 1024, .fallback = "64",
      .bind = BB_BIND(struct webhook_section, connections_per_receiver),
      .help = "Connections to one receiver (scheme, host and port) that are kept while idle."},
@@ -68,7 +69,7 @@ static const struct bb_field settings[] = {
      .help = "Seconds that a connection is kept without use."},
     {.name = "http2", .type = BB_BOOL, .fallback = "true",
      .bind = BB_BIND(struct webhook_section, http2),
-     .help = "HTTP/2 is used where a receiver offers it over TLS."},
+     .help = "Use HTTP/2 if a receiver offers it over TLS."},
     {.name = "memory", .type = BB_INT, .min = 1, .max = 4096, .fallback = "16",
      .bind = BB_BIND(struct webhook_section, memory),
      .help = "MiB of deliveries kept in memory; the rest waits in the database."},
@@ -80,7 +81,7 @@ static const struct bb_field settings[] = {
      .help = "Webhooks that one account may have."},
     {.name = "tests", .type = BB_INT, .min = 1, .max = 4096, .fallback = "128",
      .bind = BB_BIND(struct webhook_section, tests),
-     .help = "Tests that wait at the same time on each host; of one account a sixteenth of them."},
+     .help = "Tests in progress on each host; one account may have a sixteenth of them."},
 };
 
 static const struct bb_field id_segment[] = {
@@ -157,7 +158,7 @@ static const struct bb_field text_item[] = {{.name = "item", .type = BB_TEXT}};
     {.name = "url", .type = BB_TEXT, .flags = BB_REQUIRED},                                        \
     {.name = "events", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(text_item)},      \
     {.name = "secret", .type = BB_TEXT, .flags = BB_REQUIRED,                                      \
-     .help = "In full in the answers to creation and rotate-secret; else **** and the last 4."},   \
+     .help = "Complete in the responses to creation and rotate-secret; otherwise **** and the last 4 characters."},   \
     {.name = "active", .type = BB_BOOL, .flags = BB_REQUIRED},                                     \
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED}
 
@@ -170,13 +171,13 @@ static const struct bb_field rotate_reply[] = {
     WEBHOOK_FIELDS,
     {.name = "warnings", .type = BB_LIST, .fields = BB_TABLE(text_item)},
     {.name = "previousSecretUntil", .type = BB_TIME, .flags = BB_REQUIRED,
-     .help = "Until when the secret before it signs too."},
+     .help = "Time until which the previous secret signs as well."},
 };
 
 static const struct bb_field attempt[] = {
     {.name = "number", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "at", .type = BB_TIME, .flags = BB_REQUIRED},
-    {.name = "status", .type = BB_INT, .flags = BB_REQUIRED | BB_NULLABLE, .help = "Of the answer."},
+    {.name = "status", .type = BB_INT, .flags = BB_REQUIRED | BB_NULLABLE, .help = "Of the response."},
     {.name = "durationMs", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "error", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE},
     {.name = "answer", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE,
@@ -197,7 +198,8 @@ static const struct bb_field attempt_item[] = {
 static const struct bb_field delivery[] = {DELIVERY};
 static const struct bb_field delivery_reply[] = {
     DELIVERY,
-    {.name = "body", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "What is sent, byte for byte."},
+    {.name = "body", .type = BB_TEXT, .flags = BB_REQUIRED,
+     .help = "The body that is sent, byte for byte."},
 };
 static const struct bb_field statistics[] = {
     {.name = "id", .type = BB_INT, .flags = BB_REQUIRED, .help = "The webhook."},
@@ -239,7 +241,7 @@ static const struct bb_field recover_reply[] = {
 };
 static const struct bb_field test_reply[] = {
     {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED},
-    {.name = "status", .type = BB_INT, .flags = BB_REQUIRED | BB_NULLABLE, .help = "Of the answer."},
+    {.name = "status", .type = BB_INT, .flags = BB_REQUIRED | BB_NULLABLE, .help = "Of the response."},
     {.name = "durationMs", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "error", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE},
 };
@@ -264,7 +266,7 @@ static const struct bb_route routes[] = {
     {.method = "GET", .path = BASE "/statistics", .roles = BB_ANY_ROLE,
      .handler = webhook_statistics, .query = BB_TABLE(statistics_query),
      .reply = BB_TABLE(statistics_reply),
-     .help = "Get delivery statistics of the last 24 hours, for each webhook. Each covers its "
+     .help = "Get delivery statistics of each webhook for the last 24 hours. Each covers its "
              "latest 1,000 deliveries."},
     {.method = "GET", .path = BASE "/:id", .roles = BB_ANY_ROLE, .handler = webhook_get,
      .segments = BB_TABLE(id_segment), .reply = BB_TABLE(webhook_reply_fields),
@@ -318,7 +320,7 @@ static const struct bb_field ping_payload[] = {
 /* It is never raised on the bus: webhook_test() sends it without a subscription. */
 static const struct bb_event_descriptor events[] = {
     {.name = WEBHOOK_PING, .version = 1, .payload = BB_TABLE(ping_payload),
-     .help = "A test of the webhook, sent by `POST /api/chat/webhooks/{id}/test` alone."},
+     .help = "A test of the webhook, sent only by `POST /api/chat/webhooks/{id}/test`."},
 };
 
 static const struct bb_channel channels[] = {
@@ -344,15 +346,15 @@ static const struct bb_metric metrics[] = {
     {.name = "deliveries", .kind = BB_GAUGE, .label = "state", .values = delivery_states,
      .read = webhook_now, .help = "Deliveries in this host's memory."},
     {.name = "attempts_total", .kind = BB_COUNTER, .label = "outcome", .values = attempt_outcomes,
-     .read = webhook_attempts, .help = "Attempts of this host, by what became of the delivery."},
+     .read = webhook_attempts, .help = "Attempts of this host, by the outcome of the delivery."},
     {.name = "lost_leases_total", .kind = BB_COUNTER, .read = webhook_lost_leases,
-     .help = "How often this host was slow to renew its lease, and gave its deliveries up."},
+     .help = "Times that this host renewed its lease too late, and gave up its deliveries."},
     {.name = "lag_seconds", .kind = BB_GAUGE, .read = webhook_lag,
-     .help = "How long the delivery of this host that is due the longest has waited, or the oldest "
-             "event that is to be expanded; looked at every three seconds."},
+     .help = "Waiting time of this host's longest overdue delivery, or of the oldest event to be "
+             "expanded; updated every three seconds."},
     {.name = "events_to_expand", .kind = BB_GAUGE, .read = webhook_expanding,
-     .help = "Events in the database that go to more than 128 webhooks and are not yet a delivery for "
-             "each; looked at every six seconds."},
+     .help = "Events in the database that go to more than 128 webhooks and do not have all of "
+             "their deliveries yet; updated every six seconds."},
     {.name = "webhooks", .kind = BB_GAUGE, .label = "state", .values = webhook_state_names,
      .read = webhook_states,
      .help = "Webhooks in the database; not_admitted: of owners who may not act."},
@@ -360,7 +362,8 @@ static const struct bb_metric metrics[] = {
 
 static const struct bb_command commands[] = {
     {.name = "webhook status", .run = webhook_command_status,
-     .help = "Prints what is queued, in flight, delivered, retried, abandoned."},
+     .help = "Prints the numbers of queued, in-flight, delivered, retried and abandoned "
+             "deliveries."},
 };
 
 BB_EXPORT const struct bb_module busbar_module = {

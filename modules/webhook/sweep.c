@@ -57,7 +57,7 @@ static int batches(struct bb_request *rq, const struct bb_sql *sql, int64_t arg)
         const struct bb_rows *rows = bb_query(rq, sql, BB_ARGS(bb_i(arg)));
 
         if (!rows) {
-            bb_log(rq, BB_WARN, "waiting deliveries were not swept: %s", bb_sqlstate(rq));
+            bb_log(rq, BB_WARN, "cannot sweep waiting deliveries: %s", bb_sqlstate(rq));
             return -1;
         }
         touched = bb_affected(rq, rows);

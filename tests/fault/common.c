@@ -254,6 +254,6 @@ bool fault_as_root(const char *fault)
 {
     if (!geteuid())
         return true;
-    test_skipped(text("%s needs root, for what it mounts or unshares", fault));
+    test_skipped(text("%s needs root, because it mounts or unshares", fault));
     return false;
 }

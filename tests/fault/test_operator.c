@@ -134,7 +134,7 @@ START_TEST(a_worker_takes_a_wider_address_of_the_same_port)
     file_write(host->conf, text("%.*s0.0.0.0:%s", (int)(at - good), good, at + 10));
     kill_worker(host);
     expect_healthy(host);
-    tell_status(host, "KEPT SETTINGS", false);
+    tell_status(host, "PREVIOUS SETTINGS", false);
     ck_assert_ptr_nonnull(strstr(file_text(host->log), "address=0.0.0.0:"));
     host_stop(host);
 }
@@ -161,13 +161,13 @@ START_TEST(a_worker_that_cannot_have_the_new_address_listens_at_the_old_one)
     for (int i = 0; i < 2; i++) {
         kill_worker(host);
         expect_healthy(host);
-        tell_status(host, "KEPT SETTINGS", true);
+        tell_status(host, "PREVIOUS SETTINGS", true);
     }
     gaps_end(gaps, "moved_back"); /* no connection was refused */
     listen_at(&spec, host, first);
     host_ask(host, "reload", &status);
     ck_assert_int_eq(status, 0);
-    tell_status(host, "KEPT SETTINGS", false);
+    tell_status(host, "PREVIOUS SETTINGS", false);
     host_stop(host);
     host_stop(occupant);
 }
@@ -192,11 +192,11 @@ START_TEST(a_worker_that_dies_over_a_broken_file_is_followed_by_one_with_the_set
         expect_soon(host, "/api/health", NULL, 200);
         ck_status(http(host, "GET", A_READ, NULL, NULL), 401);
     }
-    tell_status(host, "KEPT SETTINGS", true);
+    tell_status(host, "PREVIOUS SETTINGS", true);
     file_write(host->conf, good);
     host_ask(host, "reload", &status);
     ck_assert_int_eq(status, 0);
-    tell_status(host, "KEPT SETTINGS", false);
+    tell_status(host, "PREVIOUS SETTINGS", false);
     host_stop(host);
 }
 
@@ -224,7 +224,8 @@ START_TEST(a_worker_that_dies_over_a_broken_module_is_followed_by_one_without_it
     ck_assert_int_eq(status, 1);
     kill_worker(host);
     expect_soon(host, "/api/health", NULL, 200);
-    tell_status(host, "LEFT OUT: module broken_module, until a reload: its file is refused", true);
+    tell_status(host, "DISABLED: module broken_module, until the next reload: its file is refused",
+                true);
     ck_status(http(host, "POST", "/crash", NULL, NULL), 404);
     ck_status(http(host, "GET", A_READ, NULL, NULL), 401);
     ck_assert_int_eq(
@@ -373,7 +374,7 @@ START_TEST(a_reload_gives_the_supervisor_its_format_of_the_log)
     host_ask(host, "reload", &status);
     ck_assert_int_eq(status, 0);
     kill_worker(host);
-    expect_log(host, 0, "\"msg\":\"the worker has ended and is started again\"");
+    expect_log(host, 0, "\"msg\":\"the worker exited and is restarted\"");
     expect_healthy(host);
     host_stop(host);
 }
@@ -400,7 +401,7 @@ START_TEST(a_supervisor_is_small_and_takes_its_worker_with_it)
     pid_t worker = worker_of(host, 0);
     int kib = kib_of_its_own(host->pid), port = host->port;
 
-    fprintf(stderr, "top_killed: the supervisor has %d KiB of its own\n", kib);
+    fprintf(stderr, "top_killed: the supervisor has %d KiB of private memory\n", kib);
     ck_assert_int_le(kib, SUPERVISOR_KIB);
     host_kill(host);
     ck_assert(host_run(host));

@@ -24,7 +24,7 @@ static const struct place {
     {"hook", "segv", SIGSEGV, "ran=hook what=crash.went"},
     {"committed", "abort", SIGABRT, "ran=\"committed hook\" what=crash.went"},
     {"job", "segv", SIGSEGV, "ran=job what=crash-job"},
-    {"worker", "divide", SIGFPE, "ran=worker what=beside"},
+    {"worker", "divide", SIGFPE, "ran=worker what=extra"},
     {"pool", "segv", SIGSEGV, "ran=pool what=\"deep, POST /crash\" request="},
     {"channel", "segv", SIGSEGV, "ran=channel what=crash_told"},
     {"constructor", "segv", SIGSEGV, "ran=constructor"},
@@ -130,8 +130,8 @@ static void crash_and_return(struct crash_bench *bench, const struct place *plac
     int64_t ms = until_health(host);
 
     ck_assert_msg(ms <= BACK_AGAIN_MS, "%s: health after %jd ms", place->place, (intmax_t)ms);
-    expect_log(host, before, "the worker has ended and is started again");
-    expect_log(host, before, "the worker before this one has ended");
+    expect_log(host, before, "the worker exited and is restarted");
+    expect_log(host, before, "the previous worker exited");
     expect_report(bench, place, file_text(host->log) + before);
     host_stop(host);
 }
@@ -171,7 +171,7 @@ static void stall(const struct crash_bench *bench, const char *place, const char
     wire_say(wire, "POST /crash HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
     if (!strcmp(place, "channel"))
         sql_run(bench->db, "NOTIFY crash_told");
-    expect_log(bench->host, 0, "a loop stands");
+    expect_log(bench->host, 0, "event loop blocked");
     wire_close(wire, false);
 }
 
@@ -181,8 +181,8 @@ static void expect_stalled(const struct crash_bench *bench, const char *what)
     struct answer *answer = http(bench->host, "GET", "/api/health", NULL, NULL);
     int status = 0;
 
-    ck_error(answer, 503, text("An event loop stands in module crash, %s", what));
-    ck_assert_ptr_nonnull(strstr(host_ask(bench->host, "status", &status), "STANDS"));
+    ck_error(answer, 503, text("An event loop is blocked in module crash, %s", what));
+    ck_assert_ptr_nonnull(strstr(host_ask(bench->host, "status", &status), "BLOCKED"));
     ck_assert_int_eq(status, 0);
     json_t *json = json_loads(host_ask_words(bench->host, words, &status), 0, NULL);
     double seconds = 0;
@@ -212,7 +212,7 @@ static void stand_and_return(const struct standstill *still)
     expect_log(bench.host, 0, "host.stall_timeout");
     ck_assert_ptr_nonnull(
         strstr(crash_report(strstr(file_text(bench.host->log), "msg=\"crashed\"")),
-               "reason: a loop stood"));
+               "reason: event loop blocked"));
     host_stop(bench.host);
     PQfinish(bench.db);
 }
@@ -244,7 +244,7 @@ static void expect_metric(struct host *host, const struct person *who, const cha
 START_TEST(one_loop_of_two_that_stands_is_told_by_the_other)
 {
     struct crash_bench bench = crash_bench("stall_one", "  loops: 2\n", "  stall_timeout: 5\n");
-    const char *reason = "An event loop stands in module crash, POST /crash";
+    const char *reason = "An event loop is blocked in module crash, POST /crash";
 
     bench.host->supervised = true;
     ck_assert(host_run(bench.host));
@@ -360,11 +360,11 @@ START_TEST(a_module_that_crashes_at_each_start_is_left_out_until_a_reload)
     file_write(bench.order, "open segv always\n");
     ck_assert(host_run(host));
     expect_soon(host, "/api/health", NULL, 200);
-    expect_log(host, 0, "A MODULE IS LEFT OUT until a reload");
+    expect_log(host, 0, "module disabled until the next reload");
     ck_status(http(host, "POST", "/crash", NULL, NULL), 404);
     const char *told = host_ask(host, "status", &status);
 
-    ck_assert_msg(strstr(told, "LEFT OUT: module crash") && strstr(told, "of module crash: 3"),
+    ck_assert_msg(strstr(told, "DISABLED: module crash") && strstr(told, "of module crash: 3"),
                   "%s", told);
     ck_crashes_in_json(host);
     const struct person *who = admin_of(host);
@@ -375,7 +375,7 @@ START_TEST(a_module_that_crashes_at_each_start_is_left_out_until_a_reload)
     unlink(bench.order);
     host_ask(host, "reload", &status);
     ck_assert_int_eq(status, 0);
-    ck_assert_ptr_null(strstr(host_ask(host, "status", &status), "LEFT OUT"));
+    ck_assert_ptr_null(strstr(host_ask(host, "status", &status), "DISABLED"));
     ck_assert_int_ne(http(host, "POST", "/crash", NULL, NULL)->status, 404);
     host_stop(host);
     PQfinish(bench.db);

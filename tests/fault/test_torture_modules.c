@@ -146,7 +146,7 @@ static void expect_settled(struct works *works)
     bool settled = wait_until(is_settled, works, SETTLED_MS);
 
     expect_running(works);
-    ck_assert_msg(settled, "standing still: %s", standing(works));
+    ck_assert_msg(settled, "blocked: %s", standing(works));
 }
 
 /* Stored texts are complete. Without memory, jansson may silently drop a part. */

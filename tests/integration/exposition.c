@@ -28,7 +28,7 @@ static void read_comment(struct reader *reader, char *line)
     if (!kind || !name || !rest)
         ck_abort_msg("comment: %s", line);
     if (!strcmp(kind, "HELP")) {
-        ck_assert_msg(!strstr(reader->seen, text(" %s ", name)), "%s is there twice", name);
+        ck_assert_msg(!strstr(reader->seen, text(" %s ", name)), "%s is given twice", name);
         reader->seen = text("%s%s ", reader->seen, name);
         reader->family = (struct family){name, NULL, reader->out->count};
         return;
@@ -121,7 +121,7 @@ static void check_each_is_there_once(const struct exposition *out)
         sorted[i] = &out->samples[i];
     qsort(sorted, out->count, sizeof *sorted, order);
     for (size_t i = 1; i < out->count; i++)
-        ck_assert_msg(order(&sorted[i - 1], &sorted[i]) != 0, "%s{%s} is there twice",
+        ck_assert_msg(order(&sorted[i - 1], &sorted[i]) != 0, "%s{%s} is given twice",
                       sorted[i]->name, sorted[i]->labels);
     free(sorted);
 }

@@ -12,7 +12,7 @@ struct parts token_parts(const char *token)
     const char *first = strchr(token, '.');
     const char *second = first ? strchr(first + 1, '.') : NULL;
 
-    ck_assert_msg(second != NULL, "this is no token: %s", token);
+    ck_assert_msg(second != NULL, "not a token: %s", token);
     return (struct parts){text("%.*s", (int)(first - token), token),
                           text("%.*s", (int)(second - first - 1), first + 1),
                           text("%s", second + 1)};
@@ -66,7 +66,7 @@ char *with_member(const char *object, const char *key, const char *value)
     json_t *json = json_loads(object, 0, NULL);
     json_t *member = json_loads(value, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
 
-    ck_assert_msg(json && member, "%s or %s is no JSON", object, value);
+    ck_assert_msg(json && member, "%s or %s is not JSON", object, value);
     json_object_set_new(json, key, member);
     char *out = kept(json_dumps(json, JSON_COMPACT));
 

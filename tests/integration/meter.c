@@ -125,7 +125,7 @@ int64_t int_in(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);
 
-    ck_assert_msg(json_is_integer(value), "%s is no whole number", key);
+    ck_assert_msg(json_is_integer(value), "%s is not a whole number", key);
     return json_integer_value(value);
 }
 

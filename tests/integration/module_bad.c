@@ -350,8 +350,7 @@ static int wait_within(struct bb_request *rq, struct bb_tx *tx, const struct bb_
 /* In a committed hook there is no HTTP request any more that could have a next page. */
 static void name_the_next(struct bb_request *rq, const struct bb_event *event)
 {
-    bb_log(rq, BB_INFO, "bb_reply_next() gives %d behind %s", bb_reply_next(rq, "cursor"),
-           event->name);
+    bb_log(rq, BB_INFO, "bb_reply_next() gives %d in %s", bb_reply_next(rq, "cursor"), event->name);
 }
 
 static const struct bb_field segments[] = {{.name = "how", .type = BB_TEXT, .max = 30}};

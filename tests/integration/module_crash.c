@@ -186,7 +186,7 @@ static const struct bb_hook hooks[] = {
 
 static const struct bb_job jobs[] = {{.name = "crash-job", .every_s = 1, .run = job}};
 static const struct bb_pool pools[] = {{.name = "deep", .threads = 1, .queue = 8}};
-static const struct bb_worker workers[] = {{.name = "beside", .run = worker}};
+static const struct bb_worker workers[] = {{.name = "extra", .run = worker}};
 static const struct bb_channel channels[] = {{.name = "crash_told", .heard = heard}};
 
 BB_EXPORT const struct bb_module busbar_module = {

@@ -8,7 +8,7 @@
 #include <busbar/busbar.h>
 
 static const char schema[] =
-    "-- step 1: counters, and what was added to them\n"
+    "-- step 1: counters and their increments\n"
     "CREATE TABLE keys_counter (id bigint PRIMARY KEY, value bigint NOT NULL DEFAULT 0);\n"
     "INSERT INTO keys_counter SELECT g FROM generate_series(1, 40) g;\n"
     "CREATE TABLE keys_done (id uuid PRIMARY KEY, counter bigint NOT NULL, added bigint NOT "

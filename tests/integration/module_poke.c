@@ -346,7 +346,7 @@ static const struct bb_job jobs[] = {
 };
 static const struct bb_command commands[] = {
     {.name = "poke", .help = "A statement fails.", .run = command},
-    {.name = "styles", .help = "What the connection is set to.", .run = styles},
+    {.name = "styles", .help = "Settings of the connection.", .run = styles},
     {.name = "print", .help = "Prints a text.", .run = print_text},
 };
 

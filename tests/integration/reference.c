@@ -276,7 +276,7 @@ static const char *body_problem(const json_t *content, const struct reference_an
                                 : json_loadb(answer->body, answer->length,
                                              JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, NULL);
     const char *problem =
-        json ? schema_problem(document, json_object_get(media, "schema"), json) : " is no JSON";
+        json ? schema_problem(document, json_object_get(media, "schema"), json) : " is not JSON";
 
     json_decref(json);
     return problem ? text("the body%s", problem) : NULL;

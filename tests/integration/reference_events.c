@@ -71,7 +71,8 @@ static const char *head_problem(const char *name, const char *head)
 static const char *body_problem(const json_t *schema, const char *body, size_t length)
 {
     json_t *json = json_loadb(body, length, JSON_DECODE_ANY, NULL);
-    const char *problem = json ? schema_problem(reference_document(), schema, json) : " is no JSON";
+    const char *problem =
+        json ? schema_problem(reference_document(), schema, json) : " is not JSON";
 
     json_decref(json);
     return problem ? text("the body%s", problem) : NULL;
@@ -89,7 +90,7 @@ void reference_keeps_event(const char *name, const char *head, const char *body,
     if (!schema && !head && !strcmp(name, "reset")) /* the stream cannot be resumed */
         return;
     if (!schema)
-        problem = "it is no event of the reference";
+        problem = "it is not an event of the reference";
     if (!problem && head)
         problem = head_problem(name, head);
     if (!problem)

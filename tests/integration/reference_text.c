@@ -67,7 +67,7 @@ static const char *csv_problem(const char *body, size_t length)
 const char *reference_text_problem(const char *type, const char *body, size_t length)
 {
     json_t *utf8 = json_stringn(body, length);
-    const char *problem = utf8 ? NULL : " is no UTF-8";
+    const char *problem = utf8 ? NULL : " is not UTF-8";
 
     json_decref(utf8);
     return !problem && !strcmp(type, "text/csv") ? csv_problem(body, length) : problem;

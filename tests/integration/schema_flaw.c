@@ -53,18 +53,18 @@ static const char *check_format(const struct rule *rule)
 
 static const char *check_number(const struct rule *rule)
 {
-    return json_is_number(rule->value) ? NULL : " is no number";
+    return json_is_number(rule->value) ? NULL : " is not a number";
 }
 
 static const char *check_count(const struct rule *rule)
 {
     return json_is_integer(rule->value) && json_integer_value(rule->value) >= 0 ? NULL
-                                                                                : " is no count";
+                                                                                : " is not a count";
 }
 
 static const char *check_text(const struct rule *rule)
 {
-    return json_string_length(rule->value) ? NULL : " is no text";
+    return json_string_length(rule->value) ? NULL : " is not a text";
 }
 
 static const char *check_choices(const struct rule *rule)
@@ -123,7 +123,7 @@ static const char *check_members(const struct rule *rule)
     json_t *member;
 
     if (!json_is_object(rule->value))
-        return " is no object";
+        return " is not an object";
     json_object_foreach((json_t *)(uintptr_t)rule->value, key, member)
     {
         const char *flaw = schema_flaw(rule->document, member);
@@ -191,7 +191,7 @@ static const struct {
 const char *schema_flaw(const json_t *document, const json_t *schema)
 {
     enum { COUNT = sizeof(keywords) / sizeof(keywords[0]) };
-    const char *key, *flaw = json_is_object(schema) ? NULL : " is no schema";
+    const char *key, *flaw = json_is_object(schema) ? NULL : " is not a schema";
     json_t *value;
 
     json_object_foreach((json_t *)(uintptr_t)schema, key, value)

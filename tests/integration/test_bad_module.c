@@ -22,13 +22,13 @@ static const struct {
     {"no-json", 500, 0, "answers without JSON"},
     {"commit-no-json", 500, 0, "answers without JSON"},
     {"commit-204", 204, 1, NULL},
-    {"commit-error", 500, 0, "committed with a status that is no success"},
+    {"commit-error", 500, 0, "committed with a status that is not a success"},
     {"status", 500, 0, "with a status out of range"},
     {"open-unit", 500, 0, "was never committed"},
     {"twice", 201, 1, "answers an error after its transaction was committed"},
     {"sent", 500, 0, "returned another status than it answered"},
     {"kept", 500, 0, "returned another status than it answered"},
-    {"minus", 500, 0, "a failure that is none"},
+    {"minus", 500, 0, "a failure without a cause"},
     {"circle", 500, 0, "raise events in a circle"},
     {"waits", 500, 0, "calls a function that waits"},
     {"setting", 200, 0, "reads a setting that it does not declare"},
@@ -43,7 +43,7 @@ static const struct {
     {"use-kept", 500, 0, "that the request does not have"},
     {"commit-kept", 500, 0, "that the request does not have"},
     {"gate-twice", 500, 0, "waits for a completion twice"},
-    {"stream-twice", 500, 0, "opens a stream where it cannot"},
+    {"stream-twice", 500, 0, "opens a stream in a request that cannot have one"},
     {"reply-twice", 201, 0, "answers twice"},
     {"reply-fail", 409, 0, "answers twice"},
     {"unanswered", 500, 0, "returned a status without an answer"},
@@ -115,7 +115,7 @@ START_TEST(a_hook_has_no_next_page)
 {
     ck_assert(wait_until(has_table, db, MIGRATED_MS));
     ck_status(http(host, "POST", "/bad/next", NULL, NULL), 201);
-    struct naming naming = {"bb_reply_next() gives -1", "behind bad.next", 0};
+    struct naming naming = {"bb_reply_next() gives -1", "in bad.next", 0};
     ck_assert(wait_until(is_named, &naming, LOGGED_MS));
 }
 

@@ -340,8 +340,8 @@ START_TEST(large_answers_that_are_not_read_share_a_bound)
     many_readings(tight, greedy, db);
     many_readings(tight, other, db);
     struct wire *unread = leave_readings(tight, greedy, greedy);
-    struct answer *refused =
-        ck_error(all_readings(tight, greedy), 429, "This account has too many large answers");
+    struct answer *refused = ck_error(all_readings(tight, greedy), 429,
+                                      "Too many large answers in progress for this account");
 
     ck_assert_ptr_nonnull(answer_header(refused, "Retry-After"));
     ck_status(meter_list(tight, greedy, greedy->email, "?limit=1"), 200);

@@ -411,7 +411,7 @@ START_TEST(rows_of_a_type_that_is_not_loaded_are_not_confirmed)
     const char *id = bulk_id(bulk_things(m, "name,amount\ns1,1\n"));
 
     sql_run(db, text("UPDATE bulk_job SET type = 'Gone' WHERE id = '%s'", id));
-    ck_error(bulk_post(m, id, "confirm"), 409, "No loaded module has rows of type Gone");
+    ck_error(bulk_post(m, id, "confirm"), 409, "No loaded module provides rows of type Gone");
     ck_status(http(host, "DELETE", text(BULK "/%s", id), m->token, NULL), 200);
 }
 

@@ -180,7 +180,7 @@ START_TEST(a_value_in_a_column_without_a_name_is_warned_about)
     struct answer *made =
         ck_status(send_text("Devices", "externalId,capacity,\nn0,5,\nn1,5,60\n"), 201);
 
-    answer_warns(made, "column 3 has no name; its values, the first in row 2, are passed over");
+    answer_warns(made, "column 3 has no name; its values, the first in row 2, are ignored");
     answer_warns(ck_status(send_text("Devices", "externalId,capacity,\nn2,5,\n"), 201), NULL);
 }
 
@@ -230,7 +230,7 @@ START_TEST(an_apostrophe_is_that_of_an_export_unless_it_is_the_ids)
     ck_status(http(host, "POST", "/api/device", m->token, device), 201);
     ck_assert_str_eq(
         bulk_row(bulk_log_of(m, bulk_id(send_text("Devices", "externalId\n'=g1\n")), ""), 0),
-        "1 =g1 failed externalId: A device with this externalId exists already");
+        "1 =g1 failed externalId: A device with this externalId already exists");
     all_succeed(store_text("Devices", "externalId,capacity,commissioningDate\n"
                                       "=g1,100,2018-01-01\n'@g2,100,2018-01-01\n"),
                 2);

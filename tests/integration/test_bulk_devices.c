@@ -89,7 +89,7 @@ START_TEST(bad_rows_have_the_problems_of_single_requests)
     ck_assert_str_eq(bulk_row(log, 1), "3 - failed externalId: is required, or siteName or"
                                        " serialNumber in its place");
     ck_assert_str_eq(bulk_row(log, 2),
-                     "4 tHERE failed externalId: A device with this externalId exists already");
+                     "4 tHERE failed externalId: A device with this externalId already exists");
     ck_assert_str_eq(bulk_row(log, 3), "5 Elsewhere pending");
     ck_assert_str_eq(bulk_row(log, 4), "6 d2 failed capacity: must be a number");
     ck_assert_str_eq(bulk_row(log, 5), "7 d3 pending");
@@ -98,7 +98,7 @@ START_TEST(bad_rows_have_the_problems_of_single_requests)
     log = bulk_store(m, id);
     ck_assert_int_eq(bulk_number(log, "progress", "succeeded"), 3);
     ck_assert_str_eq(bulk_row(log, 7),
-                     "9 D3 failed externalId: A device with this externalId exists already");
+                     "9 D3 failed externalId: A device with this externalId already exists");
     ck_status(device_get(m, "d3"), 200);
     ck_status(device_get(m, "Elsewhere"), 200);
     ck_status(device_get(m, "d4"), 200);

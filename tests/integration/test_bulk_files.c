@@ -56,7 +56,7 @@ START_TEST(what_is_no_csv_is_refused_with_the_reason)
         {"x.csv", BYTES(HEAD "a,\xed\xa0\x80\n"), "The file is not UTF-8"},
         {"x.csv", BYTES(HEAD "a,\xc3"), "The file is not UTF-8: its last character is cut"},
         {"x.csv", BYTES(HEAD "\"a,1\nb,2\n"),
-         "The file is no CSV: row 1 has a quote that is not closed"},
+         "The file is not CSV: row 1 has a quote that is not closed"},
         {"x.csv.exe", BYTES(HEAD "a,1\n"), ""},
         {"x", BYTES(HEAD "a,1\n"), ""},
         {"x.xlsx", BYTES(HEAD "a,1\n"), ""},
@@ -127,11 +127,12 @@ static void is_refused_fast(const char *head, const char *unit, size_t count, lo
 
 START_TEST(absurd_cells_and_columns_are_refused)
 {
-    is_refused_fast(HEAD, "a", 10485760, 400, "The file is no CSV: row 1 has a cell of more");
-    is_refused_fast(HEAD "\"", "a\n", 5242880, 400, "The file is no CSV: row 1 has a cell of more");
-    is_refused_fast("name", ",", 1000000, 400, "The file is no CSV: the header line has more");
-    is_refused_fast(HEAD "a", ",", 1000000, 400, "The file is no CSV: row 1 has more than 1,000");
-    is_refused_fast(HEAD, "\"", 10485761, 400, "The file is no CSV: row 1 has ");
+    is_refused_fast(HEAD, "a", 10485760, 400, "The file is not CSV: row 1 has a cell of more");
+    is_refused_fast(HEAD "\"", "a\n", 5242880, 400,
+                    "The file is not CSV: row 1 has a cell of more");
+    is_refused_fast("name", ",", 1000000, 400, "The file is not CSV: the header line has more");
+    is_refused_fast(HEAD "a", ",", 1000000, 400, "The file is not CSV: row 1 has more than 1,000");
+    is_refused_fast(HEAD, "\"", 10485761, 400, "The file is not CSV: row 1 has ");
 }
 
 START_TEST(more_rows_or_bytes_than_fit_are_413)
@@ -203,7 +204,7 @@ START_TEST(a_text_beside_the_file_is_passed_over)
     upload_field(&body, "more", "");
     struct answer *made = ck_status(upload_send(host, "POST", BULK "?type=Things", m, &body), 201);
 
-    answer_warns(made, "note: is not a part that this request may have, and was passed over");
+    answer_warns(made, "note: is not a part of this request, and was ignored");
     ck_status(http(host, "DELETE", text(BULK "/%s", bulk_id(made)), m->token, NULL), 200);
     upload_field(&body, "note", "no file");
     made = ck_status(upload_send(host, "POST", BULK "?type=Things", m, &body), 400);

@@ -110,7 +110,7 @@ START_TEST(failed_rows_are_printed_and_go_in_when_they_are_corrected)
     ck_assert_str_eq(said.out, "\xef\xbb\xbfname;amount;colour;errors\r\n"
                                "bb;-1;;amount: must be a number above 0\r\n"
                                "ba;2;;name: is taken\r\n");
-    ck_said(said.err, "busbar: colour: no column of this type has that name; it is passed over\n"
+    ck_said(said.err, "busbar: colour: no column of this type has that name; it is ignored\n"
                       "bad.csv: 4 rows, 2 of them fail the check\n");
     ck_said(said.err, " has finished: 2 rows were stored, 2 failed\n");
     file = file_of("again.csv", "\xef\xbb\xbfname;amount;errors\r\nbb;1;\"x\"\r\nbe;2;\r\n");
@@ -159,10 +159,10 @@ START_TEST(what_is_misused_or_no_csv_is_refused_with_the_reason)
     ck_said(said.err, "--file: is required");
     said = IMPORT(good, good, home());
     ck_assert_int_eq(said.status, 2);
-    ck_said(said.err, "is there twice");
+    ck_said(said.err, "is given twice");
     ck_said(IMPORT("--help").out, "bulk import FILE [options]\n");
-    refuses(good, "Stuff", id, 2, "--type: there is no type Stuff; there are: Things");
-    refuses(good, "Things", "999999", 2, "--organization: there is none with this id");
+    refuses(good, "Stuff", id, 2, "--type: unknown type Stuff; known types: Things");
+    refuses(good, "Things", "999999", 2, "--organization: no organization has this id");
     refuses(good, "Things", "x", 2, "--organization: must be a whole number");
     refuses(harness_path("none.csv"), "Things", id, 1, "none.csv: No such file");
     refuses("/", "Things", id, 1, "/: Is a directory");

@@ -97,7 +97,7 @@ static void await_row(const char *id, int64_t row)
 {
     const char *job[] = {id, text("%lld", (long long)row)};
 
-    ck_assert_msg(wait_until(is_behind, (void *)job, SOON_MS), "not behind row %s", job[1]);
+    ck_assert_msg(wait_until(is_behind, (void *)job, SOON_MS), "not past row %s", job[1]);
 }
 
 static bool is_finished(void *arg)

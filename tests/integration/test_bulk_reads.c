@@ -168,8 +168,8 @@ START_TEST(bad_rows_have_the_problems_of_single_requests)
         ck_assert_str_eq(bulk_row(log, 2), "3 s1 failed value: overlaps row 1");
         ck_assert_str_eq(bulk_row(log, 3),
                          "4 s1 failed value: overlaps the stored History reading of 10000 Wh from"
-                         " 2025-01-01T00:00:00.000Z to 2025-01-02T00:00:00.000Z, which is the same"
-                         " one: it was sent again");
+                         " 2025-01-01T00:00:00.000Z to 2025-01-02T00:00:00.000Z, which is the same "
+                         "reading, sent again");
         ck_assert_str_eq(bulk_row(log, 4), "5 theirs failed externalId: Device not found");
         ck_assert_str_eq(bulk_row(log, 5), "6 nobody failed externalId: Device not found");
         ck_assert_str_eq(bulk_row(log, 6),

@@ -149,7 +149,7 @@ START_TEST(an_account_has_so_many_streams_and_no_more)
     }
     struct answer *more = http(host, "GET", text(BULK "/%s/stream", id), m->token, NULL);
 
-    ck_error(more, 429, "This account has too many streams open");
+    ck_error(more, 429, "Too many open streams for this account");
     ck_assert_ptr_nonnull(answer_header(more, "Retry-After"));
     for (int i = 0; i < STREAMS; i++)
         sse_close(all[i]);

@@ -213,7 +213,7 @@ START_TEST(naughty_strings_come_back_byte_for_byte)
     const json_t *code;
     size_t index;
 
-    ck_assert_msg(!path || json_array_size(list) > 500, "%s is no list", path);
+    ck_assert_msg(!path || json_array_size(list) > 500, "%s is not a list", path);
     json_array_foreach(list, index, code)
     {
         size_t length;

@@ -234,16 +234,17 @@ START_TEST(an_account_has_four_exports_and_all_together_five)
 
     for (int i = 0; i < STALLED; i++)
         fds[i] = stalled_export(m);
-    struct answer *more = ck_error(export_of(m, ""), 429, "This account has too many exports");
+    struct answer *more =
+        ck_error(export_of(m, ""), 429, "Too many exports in progress for this account");
 
     ck_assert_str_eq(answer_header(more, "Retry-After"), "5");
     int other = stalled_export(admin_of(host));
-    struct answer *full = ck_error(export_of(b, ""), 503, "Too many exports are under way");
+    struct answer *full = ck_error(export_of(b, ""), 503, "Too many exports in progress");
 
     ck_assert_str_eq(answer_header(full, "Retry-After"), "5");
     close(other);
     ck_assert(wait_until(export_is_let_in, b, 10000));
-    ck_error(export_of(m, ""), 429, "This account");
+    ck_error(export_of(m, ""), 429, "Too many exports in progress for this account");
     for (int i = 0; i < STALLED; i++)
         close(fds[i]);
     ck_assert(wait_until(export_is_let_in, m, 10000));

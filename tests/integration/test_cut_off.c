@@ -97,8 +97,7 @@ static struct cut cut_off(int at, const char *version, const char *framing, size
     wire_say(wire, "%s", framing);
     wire_send(wire, strcmp(type, UPLOAD_TYPE) ? blanks : parts, sent);
     shutdown(wire->fd, SHUT_WR);
-    const char *what =
-        text("%zu bytes of %s to %s behind %s", sent, type, routes[at].path, framing);
+    const char *what = text("%zu bytes of %s to %s after %s", sent, type, routes[at].path, framing);
 
     return (struct cut){wire, what, status};
 }

@@ -184,8 +184,8 @@ START_TEST(uploads_share_the_bound_of_large_bodies)
     int fd = send_half(tight, "First");
 
     ck_assert(wait_until(has_buffers, tight, 5000));
-    struct answer *refused =
-        ck_error(send_one(tight, m, "Second"), 429, "This account has too many");
+    struct answer *refused = ck_error(send_one(tight, m, "Second"), 429,
+                                      "Too many large bodies in progress for this account");
 
     ck_assert_ptr_nonnull(answer_header(refused, "Retry-After"));
     ck_error(send_one(tight, other, "Second"), 503, "");

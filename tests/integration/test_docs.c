@@ -129,7 +129,7 @@ START_TEST(every_route_is_an_operation_and_no_other)
         const json_t *found = operation(document, matrix[i].method, matrix[i].path);
         bool open = matrix[i].status[NOBODY] != 401;
 
-        ck_assert_msg(found != NULL, "%s %s is no operation", matrix[i].method, matrix[i].path);
+        ck_assert_msg(found != NULL, "%s %s is not an operation", matrix[i].method, matrix[i].path);
         ck_assert_msg(open == (json_array_size(json_object_get(found, "security")) == 0), "%s %s",
                       matrix[i].method, matrix[i].path);
     }

@@ -156,7 +156,7 @@ START_TEST(a_large_answer_is_whole_whatever_was_sent_behind_its_request)
         poll(&(struct pollfd){.fd = fd, .events = POLLRDHUP}, 1, 20);
         struct end end = read_to_end(fd);
 
-        ck_assert_msg(end.whole && end.length > LARGE, "%zu bytes behind %s", end.length,
+        ck_assert_msg(end.whole && end.length > LARGE, "%zu bytes before %s", end.length,
                       behind[i % 3]);
     }
     host_stop(host);

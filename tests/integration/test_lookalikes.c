@@ -73,7 +73,7 @@ START_TEST(an_email_is_one_in_any_case)
 
     for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
         ck_status(enrol_as(same[i][0]), 201);
-        ck_error(enrol_as(same[i][1]), 409, "An account with this e-mail exists already");
+        ck_error(enrol_as(same[i][1]), 409, "An account with this e-mail already exists");
     }
     ck_status(enrol_as("izmir@example.com"), 201);
 }
@@ -134,7 +134,7 @@ START_TEST(an_email_is_one_in_either_spelling_of_its_domain)
     ck_assert_str_eq(answer_text(made, "email"), "ida@xn--bcher-kva.example");
     ck_status(person_change(one, admin_of(one), &person, "status", "Active"), 200);
     for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
-        ck_error(enrol_as(same[i]), 409, "An account with this e-mail exists already");
+        ck_error(enrol_as(same[i]), 409, "An account with this e-mail already exists");
         ck_status(http(one, "POST", "/api/auth/login", NULL,
                        json_pack("{ss ss}", "username", same[i], "password", "long enough")),
                   200);
@@ -255,7 +255,7 @@ START_TEST(an_organization_is_one_in_any_case)
 
     for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
         ck_status(found(same[i][0]), 201);
-        ck_error(found(same[i][1]), 409, "An organization with this name exists already");
+        ck_error(found(same[i][1]), 409, "An organization with this name already exists");
     }
 }
 END_TEST
@@ -270,7 +270,7 @@ START_TEST(what_an_api_user_or_an_admin_names_is_looked_at_too)
               201);
     ck_error(
         http(one, "POST", "/api/organization", platform->token, json_pack("{ss}", "name", "GROSS")),
-        409, "An organization with this name exists already");
+        409, "An organization with this name already exists");
     refused(http(one, "POST", "/api/organization", platform->token,
                  json_pack("{ss}", "name", "Gro" ZERO_WIDTH "ss")),
             "name", "must not have invisible characters or marks of direction");

@@ -92,7 +92,7 @@ START_TEST(variables_of_a_file_are_those_of_the_service)
         expect(said, text("\n  description: \"%s\"\n", variables[_i].description));
         ck_assert_int_eq(status, 0);
     } else {
-        expect(said, "operating.environment:5: is no NAME=value\n");
+        expect(said, "operating.environment:5: is not NAME=value\n");
         ck_assert_int_eq(status, 1);
     }
 }
@@ -106,7 +106,7 @@ START_TEST(a_file_of_variables_that_cannot_be_taken_is_told)
     int status;
 
     expect(with_variables("OPERATING_A=\"geheim\nOPERATING_B=x\n", &status),
-           "operating.environment:2: has a quote without an end\n");
+           "operating.environment:2: has an unterminated quote\n");
     ck_assert_int_eq(status, 1);
     ck_assert_int_eq(process_run(&(struct process_spec){.argv = away, .log = out}), 1);
     ck_assert_int_eq(process_run(&(struct process_spec){.argv = bare, .log = out}), 2);

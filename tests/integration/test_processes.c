@@ -52,7 +52,7 @@ START_TEST(a_child_does_not_allocate)
     int status = 0;
 
     if (!watch_allocator) {
-        test_skipped("a build without AddressSanitizer does not tell who allocates");
+        test_skipped("a build without AddressSanitizer cannot detect who allocates");
         return;
     }
     parent = getpid();

@@ -58,7 +58,7 @@ static void expect_unfit(struct host *host, const char *reason)
 {
     struct wanted said = {.host = host, .path = reason};
 
-    ck_assert_msg(wait_until(has_looked, &said, SOON_MS), "%s: not told", reason);
+    ck_assert_msg(wait_until(has_looked, &said, SOON_MS), "%s: not reported", reason);
     struct answer *ready = ck_status(http(host, "GET", "/api/health/ready", NULL, NULL), 503);
     struct answer *state = ck_status(http(host, "GET", "/api/health/status", NULL, NULL), 503);
 

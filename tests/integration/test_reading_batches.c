@@ -88,10 +88,10 @@ START_TEST(an_overlap_names_the_stored_reading_and_says_whether_it_came_again)
     };
 
     expect_field(again, 409, "value");
-    ck_assert_str_eq(problem_of(again, 0), text("%s the same one: it was sent again", stored_one));
+    ck_assert_str_eq(problem_of(again, 0), text("%s the same reading, sent again", stored_one));
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         expect_field(others[i], 409, "value");
-        ck_assert_str_eq(problem_of(others[i], 0), text("%s another one", stored_one));
+        ck_assert_str_eq(problem_of(others[i], 0), text("%s a different reading", stored_one));
     }
     ck_assert_int_eq(stored(key), 1);
 }

@@ -328,7 +328,7 @@ START_TEST(retry_after_and_410_count_over_http2_too)
 
     if (!place.host)
         return;
-    say(place.host, "is told to wait, then to go");
+    say(place.host, "gets 429, then 410");
     const json_t *delivery = webhook_wait(place.host, admin, &place.made, "abandoned", 12000);
 
     ck_assert_uint_eq(attempts(delivery), 2);
@@ -376,7 +376,7 @@ START_TEST(a_silent_connection_is_given_up_with_the_first_request_whose_time_is_
     webhook_wait(place.host, admin, &place.made, "delivered", 8000);
     say(place.host, "is never answered");
     webhook_wait(place.host, admin, &place.made, "abandoned", 8000);
-    say(place.host, "has a connection of its own");
+    say(place.host, "has a separate connection");
     webhook_wait(place.host, admin, &place.made, "delivered", 8000);
     ck_assert_uint_eq(http2_now(place.server, &place.server->connections), 2);
     host_stop(place.host);

@@ -75,7 +75,7 @@ START_TEST(an_event_that_waited_longer_than_max_age_is_not_sent)
 
     ck_assert(wait_until(are_expanded, NULL, LONG_MS));
     ck_assert_int_eq(number(OF_OLD_EVENT), HOOKS);
-    ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, "behind an old one"), 201);
+    ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, "after an old event"), 201);
     ck_assert_msg(wait_until(are_delivered, &hooks, LONG_MS), "%jd were delivered",
                   (intmax_t)number(NEW_ONES));
     ck_assert_int_eq(number(OF_OLD_EVENT " AND state = 'delivered'"), 0);

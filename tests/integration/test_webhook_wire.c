@@ -85,7 +85,7 @@ START_TEST(headers_without_end_are_a_failure_that_says_so)
     json_t *delivery = say(&made, "a text that is too much", "abandoned");
 
     ck_assert_str_eq(json_string_value(json_object_get(attempt_of(delivery, 0), "error")),
-                     "the answer's headers are too large");
+                     "the response's headers are too large");
     forget(&made);
 }
 

@@ -287,7 +287,7 @@ struct wire_answer *wire_expect_error(struct wire_answer *answer, int status, co
                   answer->status, status, answer->body);
     json_t *body = json_loads(answer->body, 0, NULL);
 
-    ck_assert_msg(json_is_object(body), "%s:%d: the body is no object: %.500s", file, line,
+    ck_assert_msg(json_is_object(body), "%s:%d: the body is not an object: %.500s", file, line,
                   answer->body);
     ck_assert_int_eq(json_integer_value(json_object_get(body, "statusCode")), status);
     ck_assert(json_is_string(json_object_get(body, "message")));

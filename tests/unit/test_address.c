@@ -65,7 +65,7 @@ START_TEST(bad_networks_are_refused)
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         ck_assert_msg(!list_of(bad[i]), "%s", bad[i]);
     ck_assert_ptr_null(list_of("[\"::1\",\"nonsense\"]"));
-    ck_assert_str_eq(why, "entry 2 is no IP network");
+    ck_assert_str_eq(why, "entry 2 is not an IP network");
 }
 END_TEST
 

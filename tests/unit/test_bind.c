@@ -162,8 +162,8 @@ START_TEST(what_is_no_setting_cannot_be_bound)
     static const struct bb_command commands[] = {
         {.name = "go", .options = BB_TABLE(fields), .run = run}};
     static const char *const expected[] = {
-        "module m: settings: field \"a\" is bound, but it is no setting",
-        "module m: command go: field \"a\" is bound, but it is no setting",
+        "module m: settings: field \"a\" is bound, but it is not a setting",
+        "module m: command go: field \"a\" is bound, but it is not a setting",
     };
     const struct bb_module descriptor = {BB_MODULE_HEAD("m", "1"), .settings = BB_TABLE(settings),
                                          .settings_size = sizeof(struct small),

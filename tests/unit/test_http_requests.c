@@ -153,7 +153,7 @@ static const struct {
 START_TEST(a_broken_head_is_refused_and_ends_the_connection)
 {
     client_say(client, broken[_i].head);
-    client_say(client, "GET /named/behind HTTP/1.1\r\nHost: h\r\n\r\n");
+    client_say(client, "GET /named/after HTTP/1.1\r\nHost: h\r\n\r\n");
     ends_with(broken[_i].status);
     ck_assert_uint_eq(http_routes.begun, 0);
 }
@@ -222,7 +222,7 @@ START_TEST(a_broken_chunk_is_refused_and_ends_the_connection)
     client_say(client,
                "POST /pass HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n");
     client_say(client, chunks[_i]);
-    client_say(client, "GET /named/behind HTTP/1.1\r\nHost: h\r\n\r\n");
+    client_say(client, "GET /named/after HTTP/1.1\r\nHost: h\r\n\r\n");
     ends_with("HTTP/1.1 4"); /* 400, or 413 if the number is too long */
     ck_assert_uint_eq(http_routes.begun, 0);
 }
@@ -236,7 +236,7 @@ START_TEST(the_client_says_whether_the_connection_goes_on)
     client_forget(client);
     client_say(client, _i ? "GET /named/b HTTP/1.0\r\n\r\n"
                           : "GET /named/b HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
-    client_say(client, "GET /named/behind HTTP/1.1\r\nHost: h\r\n\r\n");
+    client_say(client, "GET /named/after HTTP/1.1\r\nHost: h\r\n\r\n");
     ends_with("HTTP/1.1 200");
     ck_assert_uint_eq(http_routes.begun, 3);
 }

@@ -401,7 +401,7 @@ START_TEST(a_log_that_cannot_be_opened_again_stays)
     ck_assert_int_ge(fd, 0);
     drain(fd);
     close(fd);
-    ck_assert_ptr_nonnull(strstr(got, "msg=\"the log cannot be opened again\""));
+    ck_assert_ptr_nonnull(strstr(got, "msg=\"cannot reopen the log\""));
     unlink(path);
     rmdir(moved);
     ck_assert_int_ne(log_open_file("/nonexistent/log", BB_INFO, false), 0);

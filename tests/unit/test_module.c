@@ -108,9 +108,9 @@ START_TEST(senseless_tables_are_told)
     static const char *const expected[] = {
         "x.so: module Http: its name must be of a-z",
         "module Http: settings: the default of field \"a\" must be at most 5",
-        "module Http: settings: field \"a\" is there twice",
-        "module Http: settings: field \"c\" must have choices just if it is a BB_CHOICE",
-        "module Http: settings: field \"a\" is there twice",
+        "module Http: settings: field \"a\" is given twice",
+        "module Http: settings: field \"c\" must have choices if it is a BB_CHOICE, and only then",
+        "module Http: settings: field \"a\" is given twice",
         "x.so: module Http: the hook on x must have exactly the function of its kind",
         "x.so: module Http: its schema has text before its first step",
     };
@@ -178,7 +178,7 @@ START_TEST(commands_that_the_host_has_are_told)
     module_validate(&module, &problems);
     ck_assert_uint_eq(problems.count, 1);
     ck_assert_str_eq(problems.lines[0],
-                     "x.so: module m: command \"check all\" begins as one of the host's does");
+                     "x.so: module m: command \"check all\" begins like a command of the host");
 }
 END_TEST
 

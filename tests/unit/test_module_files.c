@@ -125,7 +125,7 @@ static const char *foreign_library(void)
 
 START_TEST(a_foreign_library_is_refused)
 {
-    assert_refused(foreign_library(), "is no busbar module: it exports no busbar_module");
+    assert_refused(foreign_library(), "is not a busbar module: it exports no busbar_module");
 }
 END_TEST
 
@@ -178,7 +178,7 @@ END_TEST
 START_TEST(an_impossible_size_is_refused)
 {
     patch(sizeof(struct bb_module) + 8, BB_ABI_MAJOR, BB_ABI_MINOR);
-    assert_refused(file, "says that its descriptor has");
+    assert_refused(file, "declares a descriptor of");
 }
 END_TEST
 

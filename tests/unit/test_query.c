@@ -191,7 +191,7 @@ START_TEST(bad_forms_are_refused)
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         ck_assert_msg(!form_read(bad[i], strlen(bad[i]), &problem), "%s", bad[i]);
     ck_assert_int_eq(problem.column, 5);
-    ck_assert_str_eq(problem.text, "a name is there twice");
+    ck_assert_str_eq(problem.text, "a name is given twice");
     for (int i = 0; i < 1001; i++)
         at += sprintf(at, "k%d=v&", i);
     ck_assert_ptr_null(form_read(many, (size_t)(at - many), &problem));

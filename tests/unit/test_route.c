@@ -193,7 +193,7 @@ START_TEST(bad_routes_are_refused_with_the_reason)
         {ROUTE("GET", "/n/:id", .flags = 0), "has no row in segments"},
         {ROUTE("GET", "/n/:", .segments = BB_TABLE(id)), "has no row in segments"},
         {ROUTE("GET", "/n", .segments = BB_TABLE(id)), "is not in the path"},
-        {ROUTE("GET", "/n/:id/:id", .segments = BB_TABLE(id)), "is there twice"},
+        {ROUTE("GET", "/n/:id/:id", .segments = BB_TABLE(id)), "is given twice"},
         {ROUTE("GET", "/api/device/:other", .segments = BB_TABLE(id)), "has no row in segments"},
     };
 

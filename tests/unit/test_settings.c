@@ -121,7 +121,7 @@ static const struct {
     {"s:\n  text: \"a\\0b\"\n", ":2: s.text: must not hold a NUL"},
     {"s:\n  text: ${BUSBAR_TEST_NONE}\n", ":2: s.text: the environment has no BUSBAR_TEST_NONE"},
     {"s:\n  text: ${BUSBAR_TEST_NONE:-{}}\n", ":2: s.text: ${ needs a name, perhaps :- and a "
-                                              "default, and } behind it (write $${ for a plain "
+                                              "default, and } at the end (write $${ for a plain "
                                               "${)"},
     {"s:\n  wait: 3h\n", ":2: s.wait: must be at most 7200, in seconds"},
     {"s:\n  wait: 1500ms\n", ":2: s.wait: must be a whole number, in seconds"},

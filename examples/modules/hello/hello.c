@@ -31,7 +31,7 @@ static int hello(struct bb_request *rq)
 }
 
 static const struct bb_field settings[] = {
-    {.name = "greeting", .type = BB_TEXT, .max = 80, .fallback = "hello", .help = "What it says."}};
+    {.name = "greeting", .type = BB_TEXT, .max = 80, .fallback = "hello", .help = "The greeting."}};
 static const struct bb_field reply[] = {
     {.name = "greeting", .type = BB_TEXT, .flags = BB_REQUIRED},
     {.name = "email", .type = BB_EMAIL, .flags = BB_REQUIRED, .help = "The caller's."},

@@ -120,7 +120,7 @@ int auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
         if (found < 0)
             return bb_failed(rq);
         if (!found)
-            return bb_fail(rq, 409, "An organization with this name exists already");
+            return bb_fail(rq, 409, "An organization with this name already exists");
     }
     *rows = bb_tx_query(rq, tx, &insert,
                         BB_ARGS(bb_t(account->email), bb_t(account->first_name),
@@ -129,7 +129,7 @@ int auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
     if (!*rows)
         return bb_failed(rq);
     if (bb_count(rq, *rows) == 0)
-        return bb_fail(rq, 409, "An account with this e-mail exists already");
+        return bb_fail(rq, 409, "An account with this e-mail already exists");
     return 0;
 }
 

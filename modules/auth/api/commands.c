@@ -39,12 +39,12 @@ int auth_command_user_add(struct bb_request *rq)
     int there = exists(rq, account.email);
 
     if (there > 0 && json_is_true(json_object_get(bb_body(rq), "if-absent"))) {
-        bb_print(rq, "%s is there already\n", account.email);
+        bb_print(rq, "%s already exists\n", account.email);
         return 0;
     }
     if (there) {
         if (there > 0)
-            bb_print(rq, "%s exists already\n", account.email);
+            bb_print(rq, "%s already exists\n", account.email);
         else
             bb_failed(rq); /* the host prints the error */
         return 1;

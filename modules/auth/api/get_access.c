@@ -136,7 +136,8 @@ static int client_credentials(struct bb_request *rq)
     if (header && read_basic(rq, header, &id, &secret))
         return invalid_client(rq);
     if (header && named && strcmp(named, id) != 0)
-        return invalid_request(rq, "client_id is not that of the header");
+        return invalid_request(rq,
+                               "client_id differs from the client id in the Authorization header");
     if (!id || !secret)
         return invalid_request(rq, "client_id and client_secret are required");
     return by_client(rq, id, secret);

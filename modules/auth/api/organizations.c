@@ -37,7 +37,7 @@ static int create(struct bb_request *rq, struct bb_tx *tx, void *arg)
     if (!rows)
         return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
-        return bb_fail(rq, 409, "An organization with this name exists already");
+        return bb_fail(rq, 409, "An organization with this name already exists");
     if (bb_notify(rq, tx, AUTH_CHANNEL, arg))
         return bb_failed(rq);
     return bb_reply(rq, 201, organization_json(rq, rows, 0));

@@ -26,9 +26,9 @@ static int refuse_duplicates(struct bb_request *rq, const struct auth_new_accoun
     if (!rows)
         return bb_failed(rq);
     if (bb_cell_int(rq, rows, 0, 0))
-        return bb_fail(rq, 409, "An account with this e-mail exists already");
+        return bb_fail(rq, 409, "An account with this e-mail already exists");
     if (bb_cell_int(rq, rows, 0, 1))
-        return bb_fail(rq, 409, "An organization with this name exists already");
+        return bb_fail(rq, 409, "An organization with this name already exists");
     return 0;
 }
 

@@ -33,7 +33,7 @@ int auth_rotate(struct bb_request *rq)
     struct fresh *fresh = bb_alloc(rq, sizeof(*fresh));
 
     if (auth_key_make(rq->state, fresh->kid, &fresh->sealed, &fresh->length))
-        return bb_fail(rq, 503, "No signing key could be made");
+        return bb_fail(rq, 503, "Cannot create a signing key");
     bb_defer(rq, free, fresh->sealed);
 
     int status = bb_transaction(rq, replace, fresh);

@@ -119,7 +119,7 @@ static int change(struct bb_request *rq, struct bb_tx *tx, void *arg)
                             bb_t(bb_text(rq, "status")), bb_t(bb_text(rq, "role"))));
 
     if (!rows && strcmp(bb_sqlstate(rq), "23505") == 0)
-        return bb_fail(rq, 409, "An account with this e-mail exists already");
+        return bb_fail(rq, 409, "An account with this e-mail already exists");
     if (!rows)
         return bb_failed(rq);
     if (bb_count(rq, rows) == 0)

@@ -64,7 +64,7 @@ static void remember_network(struct bb_request *rq, const struct auth_account *a
     if (account->seen_here)
         return;
     if (!bb_query(rq, &remember, BB_ARGS(bb_i(account->id), bb_t(auth_throttle_network(rq)))))
-        bb_log(rq, BB_WARN, "the network of a login was not kept: %s", bb_sqlstate(rq));
+        bb_log(rq, BB_WARN, "cannot store the network of a login: %s", bb_sqlstate(rq));
 }
 
 int auth_credentials_settle(struct bb_request *rq, struct auth *auth, const char *email,

@@ -266,7 +266,7 @@ static int make_first(struct bb_request *rq, struct auth *auth)
     size_t length = 0;
 
     if (auth_key_make(auth, kid, &sealed, &length))
-        return bb_fail(rq, 503, "No signing key could be made");
+        return bb_fail(rq, 503, "Cannot create a signing key");
     bb_defer(rq, free, sealed);
     if (!bb_query(rq, &insert, BB_ARGS(bb_t(kid), bb_bytes(sealed, length))))
         return bb_failed(rq);

@@ -168,7 +168,7 @@ int bulk_stream(struct bb_request *rq)
     news.event = event_of(rq, &news.job);
     if (streams_of(bulk->watchers, rq->principal->account) >= PER_ACCOUNT) {
         bb_reply_header(rq, "Retry-After", "5");
-        return bb_fail(rq, 429, "This account has too many streams open");
+        return bb_fail(rq, 429, "Too many open streams for this account");
     }
     struct watcher *watcher = calloc(1, sizeof(*watcher));
 

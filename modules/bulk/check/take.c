@@ -123,14 +123,13 @@ static void warn_of_columns(struct bb_request *rq, const struct bulk_source *sou
 
         if (columns->places[i] < 0 && *name && strcasecmp(name, "errors") != 0)
             source->warn(rq, source->warn_arg,
-                         bb_format(rq,
-                                   "%.*s: no column of this type has that name; it is passed over",
+                         bb_format(rq, "%.*s: no column of this type has that name; it is ignored",
                                    (int)blank_cut(name, 100), name));
         if (scan->unnamed[i])
             source->warn(rq, source->warn_arg,
                          bb_format(rq,
                                    "column %zu has no name; its values, the first in row %lld, "
-                                   "are passed over",
+                                   "are ignored",
                                    i + 1, (long long)scan->unnamed[i]));
     }
 }
@@ -216,7 +215,7 @@ static int check(struct bb_request *rq, const struct bulk_source *source, struct
     if (!status)
         status = finish(rq, job);
     if (!job->created && !bb_query(rq, &drop, BB_ARGS(bb_t(job->id))))
-        bb_log(rq, BB_INFO, "what is left of a refused bulk upload waits for the sweep");
+        bb_log(rq, BB_INFO, "the rest of a refused bulk upload is deleted by the next sweep");
     return status;
 }
 

@@ -45,7 +45,7 @@ static int check_home(struct bb_request *rq, int64_t organization)
         bb_failed(rq);
         return IMPORT_FAILED;
     }
-    return known ? 0 : usage(rq, "--organization: there is none with this id");
+    return known ? 0 : usage(rq, "--organization: no organization has this id");
 }
 
 /*
@@ -69,8 +69,8 @@ static int describe(struct bb_request *rq, struct import *import)
         .warn_arg = &import->terminal,
         .interruptible = true};
     if (!import->source.type)
-        return usage(rq, bb_format(rq, "--type: there is no type %.64s; there are: %s", type,
-                                   type_names(rq)));
+        return usage(
+            rq, bb_format(rq, "--type: unknown type %.64s; known types: %s", type, type_names(rq)));
     return check_home(rq, import->source.organization);
 }
 

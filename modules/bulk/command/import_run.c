@@ -147,7 +147,7 @@ static int follow(struct bb_request *rq, struct import *import)
         return tell_end(rq, import);
     if (bb_superseded(rq->host))
         return cancel(rq, import);
-    bb_fail(rq, 503, "The database is silent; once it answers, bulk upload %s goes on",
+    bb_fail(rq, 503, "The database does not respond; bulk upload %s continues when it does",
             import->job.id);
     return IMPORT_FAILED;
 }

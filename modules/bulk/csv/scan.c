@@ -339,7 +339,7 @@ static int look_at_text(struct pass *pass, const char *bytes, size_t length)
 {
     switch (utf8_feed(&pass->utf8, bytes, length)) {
     case UTF8_NUL:
-        return fail(pass->scan, 400, "The file has NUL bytes, so it is no CSV in UTF-8: " SAVE_AS);
+        return fail(pass->scan, 400, "The file has NUL bytes, so it is not CSV in UTF-8: " SAVE_AS);
     case UTF8_WRONG:
         return fail(pass->scan, 400, "The file is not UTF-8, perhaps Windows-1252: " SAVE_AS);
     default:
@@ -354,7 +354,7 @@ static int stopped(struct pass *pass)
         return -1;
     if (pass->reader.starved)
         return fail(pass->scan, 503, "Out of memory");
-    return fail(pass->scan, 400, "The file is no CSV: %s", pass->reader.why);
+    return fail(pass->scan, 400, "The file is not CSV: %s", pass->reader.why);
 }
 
 static int feed(struct pass *pass, const char *bytes, size_t length)

@@ -43,7 +43,7 @@ void bulk_start(struct bb_host *host, void *state)
            bb_service_at(host, BB_BULK_ROWS, bulk->type_count, &given))
         bulk->types[bulk->type_count++] = type_of(&given);
     if (!bulk->type_count)
-        bb_host_log(host, BB_WARN, "no loaded module gives rows of any type for bulk uploads");
+        bb_host_log(host, BB_WARN, "no loaded module provides a row type for bulk uploads");
 }
 
 const struct bulk_type *bulk_type_named(const struct bulk *bulk, const char *name)

@@ -31,7 +31,7 @@ static int permitted(struct bb_request *rq, bool stores)
 
     if (type)
         return type->rows->roles & rq->principal->role ? 0 : bb_fail_text(rq, 403, NULL);
-    return stores ? bb_fail(rq, 409, "No loaded module has rows of type %s", job.type) : 0;
+    return stores ? bb_fail(rq, 409, "No loaded module provides rows of type %s", job.type) : 0;
 }
 
 /* ---- confirm ---- */

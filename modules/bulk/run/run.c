@@ -107,7 +107,7 @@ static bool go_on_after(struct bb_request *rq, struct bulk_turn *turn)
         atomic_store(&bulk->narrow, turn->count / NARROWER);
         return bb_query(rq, &narrow_down, BB_ARGS(bb_t(turn->id), bb_i(turn->last))) != NULL;
     }
-    bb_log(rq, BB_WARN, "a batch of bulk upload %s failed, and is tried again: %s", turn->id,
+    bb_log(rq, BB_WARN, "a batch of bulk upload %s failed and is retried: %s", turn->id,
            turn->sqlstate);
     (void)bb_query(rq, &wait_a_while, BB_ARGS(bb_t(turn->id)));
     return false;

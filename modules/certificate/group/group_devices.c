@@ -32,7 +32,7 @@ static int check_devices(struct bb_request *rq, const struct named *named)
 
     for (size_t i = 0; i < named->count; i++)
         if (!devices[i].size || devices[i].organization != named->organization)
-            problem(rq, errors, i, "is no device of the organization");
+            problem(rq, errors, i, "is not a device of the organization");
     if (json_array_size(errors))
         return bb_refuse(rq, errors);
     json_decref(errors);

@@ -57,7 +57,7 @@ int certificate_command_issue(struct bb_request *rq)
     bb_print(rq, "cycles looked at: %lld; History readings issued: %lld\n", (long long)cycles,
              (long long)histories);
     if (work.more)
-        bb_print(rq, "interrupted: what is left is issued by the job\n");
+        bb_print(rq, "interrupted: the job issues the rest\n");
     if (work.more)
         return INTERRUPTED;
     return failed ? FAILED : 0;

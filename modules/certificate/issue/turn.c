@@ -5,7 +5,7 @@ enum { TURN_MS = 500 };
 
 int64_t certificate_step_failed(struct bb_request *rq, const char *step)
 {
-    bb_log(rq, BB_WARN, "%s failed, and is tried again: %s", step, bb_sqlstate(rq));
+    bb_log(rq, BB_WARN, "%s failed and is retried: %s", step, bb_sqlstate(rq));
     return -1;
 }
 

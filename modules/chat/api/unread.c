@@ -209,6 +209,6 @@ void chat_add_up(struct bb_request *rq)
     for (int pieces = 0; pieces < PIECES && more && status == 200; pieces++)
         status = bb_scratch(rq, transact, &more);
     if (status != 200)
-        bb_log(rq, BB_WARN, "unread messages were not added up: %s",
+        bb_log(rq, BB_WARN, "cannot add up unread messages: %s",
                *bb_sqlstate(rq) ? bb_sqlstate(rq) : "PostgreSQL has not answered");
 }

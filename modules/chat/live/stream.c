@@ -43,7 +43,7 @@ static int find_start(struct bb_request *rq, struct chat_cursor *at, bool *anew)
     if (!rows)
         return bb_failed(rq);
     if (chat_mark_parse(bb_cell(rq, rows, 0, 0), &now->mark))
-        return bb_fail(rq, 503, "The database cannot serve this now");
+        return bb_fail(rq, 503, "The database is temporarily unavailable");
     now->home = (uint64_t)bb_cell_int(rq, rows, 0, 1);
     if (last && !at->home)
         at->home = now->home;
@@ -100,7 +100,7 @@ static int refuse_too_many(struct bb_request *rq)
         (size_t)chat->settings->streams_per_account)
         return 0;
     bb_reply_header(rq, "Retry-After", "5");
-    return bb_fail(rq, 429, "This account has too many streams open");
+    return bb_fail(rq, 429, "Too many open streams for this account");
 }
 
 int chat_stream(struct bb_request *rq)

@@ -65,7 +65,7 @@ static bool moves(struct bb_request *rq, struct chat_hub *hub, struct chat_page 
     if (!page->moved)
         return false;
     chat_page_free(rq->host, page);
-    bb_log(rq, BB_WARN, "the database is another one than before: live streams begin anew");
+    bb_log(rq, BB_WARN, "the database was replaced: live streams restart");
     chat_hub_move(hub);
     return true;
 }

@@ -316,5 +316,5 @@ void device_documents_drop(struct bb_request *rq, const struct device_documents 
     for (size_t i = 0; i < count; i++)
         list[i] = bb_cell(rq, rows, i, 0);
     if (device_store_call(rq, CALL_REMOVE, store_remove, &remove, remove.why) || *remove.why)
-        bb_log(rq, BB_WARN, "files of a refused request are left to the sweep");
+        bb_log(rq, BB_WARN, "the files of a refused request are deleted by the next sweep");
 }

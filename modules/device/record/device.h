@@ -44,7 +44,7 @@ enum {
 #define DEVICE_ATTRIBUTES_LONG "must be at most 32768 bytes of JSON together"
 
 #define DEVICE_UNNAMED "is required, or siteName or serialNumber in its place"
-#define DEVICE_TAKEN "A device with this externalId exists already"
+#define DEVICE_TAKEN "A device with this externalId already exists"
 
 #define DEVICE_POOL "documents"
 #define DEVICE_S3_POOL "s3"

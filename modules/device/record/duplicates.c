@@ -143,7 +143,7 @@ static int look_at_new_ones(struct bb_request *rq)
 void device_sweep_duplicates(struct bb_request *rq)
 {
     if (look_at_new_ones(rq))
-        bb_log(rq, BB_WARN, "duplicates of devices were not looked for: %s", bb_sqlstate(rq));
+        bb_log(rq, BB_WARN, "cannot look for duplicates of devices: %s", bb_sqlstate(rq));
     if (!bb_query(rq, &forget, NULL, 0))
-        bb_log(rq, BB_WARN, "duplicates of devices were not forgotten: %s", bb_sqlstate(rq));
+        bb_log(rq, BB_WARN, "cannot delete duplicates of devices: %s", bb_sqlstate(rq));
 }

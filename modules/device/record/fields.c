@@ -42,10 +42,10 @@ const struct bb_field device_fields[DEVICE_BODY_FIELDS] = {
     {.name = "serialNumber", .type = BB_TEXT, .flags = OPTIONAL | BB_NOT_BLANK, .max = 255,
      .help = "Serial number. It does not have to be unique.", .example = "SN-4711"},
     {.name = "timezone", .type = BB_TEXT, .flags = OPTIONAL, .max = 64,
-     .help = "IANA time zone. Default: that of the first reading that names one.",
+     .help = "IANA time zone. Default: the time zone of the first reading that names one.",
      .example = "Europe/Berlin"},
     {.name = "yieldValue", .type = BB_NUMBER, .flags = OPTIONAL, .min = 1, .max = 4000,
-     .help = "Expected yield in kWh per kW and year. Default: that of the country, or of the "
+     .help = "Expected yield in kWh per kW and year. Default: the yield of the country, or of the "
              "service."},
     {.name = "organizationId", .type = BB_INT, .flags = BB_AS_SENT | BB_NULLABLE, .min = 1, .max = INT64_MAX,
      .help = "The organization you act in. It never moves a device to another one."},

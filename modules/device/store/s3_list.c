@@ -129,7 +129,7 @@ static int parse(struct s3_page *page, const char *bytes, size_t length, bool la
     if (XML_Parse(page->reader->parser, bytes, (int)length, last) == XML_STATUS_OK)
         return 0;
     if (!page->problem)
-        page->problem = "the list of objects is no XML";
+        page->problem = "the list of objects is not XML";
     return -1;
 }
 

@@ -88,7 +88,7 @@ const char *s3_settings_problem(const struct device_settings *settings)
     if (!*settings->s3_region || !is_plain(settings->s3_region, ""))
         return "s3_region: must be the name of a region";
     if (!*settings->s3_access_key || !*settings->s3_secret_key)
-        return "s3_access_key and s3_secret_key: must be there where store is s3";
+        return "s3_access_key and s3_secret_key: are required if store is s3";
     if (!is_plain_path(settings->s3_prefix))
         return "s3_prefix: must be letters, digits, '-', '_', '.' and '/', as a path without dots";
     if (*settings->s3_ca && !has_certificates(settings->s3_ca))

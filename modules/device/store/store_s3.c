@@ -119,7 +119,7 @@ static int fetch_take(void *arg, const char *bytes, size_t length)
 
     fetch->length += (int64_t)length;
     if (fetch->length > fetch->job->length)
-        return fetch_failed(fetch, "GET: the object is longer than what was stored");
+        return fetch_failed(fetch, "GET: the object is longer than the stored file");
     if (!EVP_DigestUpdate(fetch->digest, bytes, length))
         return fetch_failed(fetch, "out of memory");
     while (length) {
@@ -166,7 +166,7 @@ static int check_digest(const struct fetch *fetch)
     for (size_t i = 0; i < DIGEST; i++)
         snprintf(sha256 + 2 * i, 3, "%02x", digest[i]);
     if (fetch->length != fetch->job->length || strncmp(sha256, fetch->job->name, STORE_SHA256) != 0)
-        return fetch_failed(fetch, "GET: the object is not what was stored");
+        return fetch_failed(fetch, "GET: the object differs from the stored file");
     return 0;
 }
 

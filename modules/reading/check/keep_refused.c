@@ -95,6 +95,6 @@ void reading_keep_refused(struct bb_request *rq, const struct reading_submission
 
     if (!list || reading_refused_add(rq, submission, list) ||
         reading_refused_store(rq, NULL, device->organization, list))
-        bb_log(rq, BB_WARN, "refused readings of device %lld were not kept: %s",
+        bb_log(rq, BB_WARN, "cannot store refused readings of device %lld: %s",
                (long long)device->id, bb_sqlstate(rq));
 }

@@ -37,7 +37,7 @@ static void note(struct bb_request *rq, struct reading_submission *submission,
     reading_clash(rq, submission, READING_OVERLAP, item->index,
                   "overlaps the stored %s reading of %" PRId64 " Wh from %s to %s, %s",
                   unit_type_name(type), wh, bb_time_text(rq, start), bb_time_text(rq, end),
-                  same ? "which is the same one: it was sent again" : "which is another one");
+                  same ? "which is the same reading, sent again" : "which is a different reading");
 }
 
 /* A period that is searched, and its submission. */

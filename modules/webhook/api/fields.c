@@ -24,7 +24,7 @@ int webhook_check_secret(struct bb_request *rq, const char *secret)
 {
     if (!secret || sign_secret_good(secret))
         return 0;
-    return bb_invalid(rq, "secret", "must have base64 behind whsec_");
+    return bb_invalid(rq, "secret", "must have base64 after whsec_");
 }
 
 static bool declared(struct bb_request *rq, const char *name)

@@ -17,7 +17,7 @@ static void tell(struct bb_request *rq)
 
     webhook_changed(rq->state, payload);
     if (bb_notify(rq, NULL, WEBHOOK_CHANNEL, payload))
-        bb_log(rq, BB_WARN, "other hosts were not told of deliveries queued again: %s",
+        bb_log(rq, BB_WARN, "cannot notify other hosts of deliveries queued again: %s",
                bb_sqlstate(rq));
 }
 

@@ -6,7 +6,7 @@
 void webhook_tell_queued(struct bb_request *rq)
 {
     if (bb_notify(rq, NULL, WEBHOOK_CHANNEL, QUEUED))
-        bb_log(rq, BB_DEBUG, "other senders were not told of what waits");
+        bb_log(rq, BB_DEBUG, "cannot notify other senders of queued deliveries");
 }
 
 int webhook_notify_queued(struct bb_request *rq, struct bb_tx *tx)

@@ -208,9 +208,9 @@ static bool line_too_long(const struct transfer *transfer, CURLcode code)
 static const char *kind(const struct transfer *transfer, CURLcode code)
 {
     if (transfer->header_bytes > TRANSFER_HEADERS_MAX || line_too_long(transfer, code))
-        return "the answer's headers are too large";
+        return "the response's headers are too large";
     if (transfer->sendings > 1)
-        return "the connection was closed without an answer";
+        return "the connection was closed without a response";
     if (code == CURLE_COULDNT_CONNECT && transfer->socket.refused)
         return "the address or port is not allowed";
     return NULL;

@@ -132,7 +132,7 @@ static int bury_dead(struct bb_request *rq, const struct bb_rows *rows, struct t
     }
     if (!count)
         return 0;
-    bb_log(rq, BB_WARN, "hosts are dead, their deliveries are taken over: %zu", count);
+    bb_log(rq, BB_WARN, "deliveries of dead hosts are taken over: hosts %zu", count);
     tending->sweeps = true;
     return bb_query(rq, &bury, BB_ARGS(bb_ints(dead, count), bb_t(tending->machine))) ? 0 : -1;
 }
@@ -194,7 +194,8 @@ static void set_host(struct sender *sender, int64_t id)
 
 void lease_lost(struct sender *sender)
 {
-    bb_host_log(sender->host, BB_WARN, "this host lost its lease: another took its deliveries");
+    bb_host_log(sender->host, BB_WARN,
+                "this host lost its lease: another host took its deliveries");
     set_host(sender, 0);
     pthread_mutex_lock(&sender->lock);
     sender->counters.lost_leases++;
