@@ -47,10 +47,12 @@ void stop_rest(void)
 {
     pthread_t thread;
 
-    if (!pthread_create(&thread, NULL, rest, NULL))
+    if (!pthread_create(&thread, NULL, rest, NULL)) {
         pthread_detach(thread);
-    else
-        alarm(REST_S); /* ended by the signal instead, without a log line */
+        return;
+    }
+    signal(SIGALRM, SIG_DFL); /* ignored until now, see guard.c */
+    alarm(REST_S);            /* ended by the signal instead, without a log line */
 }
 
 /* The first loop ends last, because it takes the work that others pass on with bb_run() (run.c). */
