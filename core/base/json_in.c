@@ -36,6 +36,12 @@ bool *json_starves(bool *whose)
     return before;
 }
 
+void json_set_starved(void)
+{
+    if (starved)
+        *starved = true;
+}
+
 static json_t *refuse(struct json_problem *problem, const char *text, int line, int column)
 {
     *problem = (struct json_problem){.line = line, .column = column};

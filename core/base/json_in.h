@@ -32,6 +32,9 @@ void json_watch_memory(void);
  */
 bool *json_starves(bool *whose);
 
+/* Memory ran out for something that JSON needs: sets *whose, too. */
+void json_set_starved(void);
+
 /* Returns the value, which the caller owns; NULL with *problem filled in. Any thread. */
 json_t *json_read(const char *bytes, size_t length, struct json_problem *problem);
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/json_in.h"
 #include "core/base/log.h"
 #include "core/generation/generation.h"
 #include "core/module/service_order.h"
@@ -163,8 +164,12 @@ int api_seal(struct bb_host *host, const void *plain, size_t length, const char 
 int api_unseal(struct bb_host *host, const void *sealed, size_t length, const char *purpose,
                unsigned char **plain, size_t *plain_length)
 {
-    return aead_open(handle_of(host)->generation->seal, sealed, length, purpose, plain,
-                     plain_length);
+    int failed =
+        aead_open(handle_of(host)->generation->seal, sealed, length, purpose, plain, plain_length);
+
+    if (failed == -2)
+        json_set_starved();
+    return failed;
 }
 
 bool api_superseded(struct bb_host *host)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define SHOWN 4
+#define SEALED_MAX (4 * WEBHOOK_SECRET_MAX + 256) /* bytes of a sealed secret */
 
 static void purpose_of(int64_t webhook, char purpose[32])
 {
@@ -26,20 +27,18 @@ int webhook_secret_seal(struct bb_host *host, int64_t webhook, const char *secre
 
 int webhook_secret_open(struct bb_host *host, int64_t webhook, const char *cell, char **secret)
 {
-    size_t room = cell ? strlen(cell) / 2 : 0, plain_length;
-    unsigned char *sealed = room ? malloc(room) : NULL;
-    unsigned char *plain = NULL;
+    unsigned char sealed[SEALED_MAX], *plain = NULL;
     char purpose[32];
+    size_t plain_length;
 
     *secret = NULL;
-    if (!sealed)
-        return room ? SECRET_NO_MEMORY : SECRET_LOCKED;
+    if (!cell || strlen(cell) / 2 > sizeof sealed)
+        return SECRET_LOCKED;
     purpose_of(webhook, purpose);
-    int64_t length = bb_cell_bytes(cell, sealed, room);
+    int64_t length = bb_cell_bytes(cell, sealed, sizeof sealed);
     int failed =
         length < 0 ? -1 : bb_unseal(host, sealed, (size_t)length, purpose, &plain, &plain_length);
 
-    free(sealed);
     if (failed)
         return failed == -2 ? SECRET_NO_MEMORY : SECRET_LOCKED;
     *secret = (char *)plain;
