@@ -115,9 +115,9 @@ static int find_route(struct http_txn *txn)
 }
 
 /*
- * Whether the client's address is in http.inside. A request with X-Forwarded-For counts only if the
- * header gave another address than the proxy's own: the proxy's address remains if the proxy is not
- * trusted or the header cannot be read.
+ * Whether the client's address is in http.metrics_networks. A request with X-Forwarded-For counts
+ * only if the header gave another address than the proxy's own: the proxy's address remains if the
+ * proxy is not trusted or the header cannot be read.
  */
 static bool is_inside(const struct http_txn *txn)
 {
