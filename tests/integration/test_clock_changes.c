@@ -222,6 +222,25 @@ START_TEST(a_local_time_that_is_skipped_is_refused_with_the_clock_change)
     expect_problem(
         one(device("within", 0), "Europe/London", "2025-03-30T00:30", "2025-03-30T01:30"), 400,
         "reads[0].endDate", "when the clocks of Europe/London are put forward");
+    /* a logger that writes only ends has a row for the hour that does not exist */
+    expect_problem(
+        post(device("lonely", 0), "Europe/London",
+             json_pack("[{ss ss si} {ss si} {ss si}]", "startDate", "2025-03-30T00:00", "endDate",
+                       "2025-03-30T01:00", "value", 300, "endDate", "2025-03-30T02:00", "value", 0,
+                       "endDate", "2025-03-30T03:00", "value", 300)),
+        400, "reads[1].endDate",
+        "must be later than the end of the reading before it, with which it begins; the "
+        "clocks of Europe/London are put forward then");
+    expect_problem(post(device("lonely", 1), "Europe/London",
+                        json_pack("[{ss ss si} {ss si}]", "startDate", "2025-04-01T00:00",
+                                  "endDate", "2025-04-01T01:00", "value", 300, "endDate",
+                                  "2025-04-01T01:00", "value", 300)),
+                   400, "reads[1].endDate",
+                   "must be later than the end of the reading before it, with which it begins");
+    expect_problem(post(device("lonely", 2), "Europe/London",
+                        json_pack("[{ss si}]", "endDate", "2020-01-01T00:00", "value", 300)),
+                   400, "reads[0].endDate",
+                   "must be later than the device's commissioning on 2020-01-01");
     /* this day begins with the change, at 01:00 */
     ck_status(one(device("cairo", 0), "Africa/Cairo", "2025-04-25", "2025-04-26"), 201);
 }
