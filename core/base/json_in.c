@@ -160,9 +160,19 @@ json_t *json_read_most(const char *bytes, size_t length, size_t most, struct jso
 
     if (value)
         return value;
-    refuse(problem, words(missed ? json_error_out_of_memory : json_error_code(&error)), error.line,
-           error.column);
-    problem->memory = missed;
+    const char *problem_text = words(missed ? json_error_out_of_memory : json_error_code(&error));
+    int line = error.line, column = error.column;
+    bool lost = missed;
+
+    /* A text, a number, true, false or null is JSON, but no body. */
+    if (!lost && json_error_code(&error) == json_error_invalid_syntax) {
+        value = load(bytes, length, JSON_DECODE_ANY, &error);
+        if (value)
+            problem_text = "must be an object or a list";
+        json_decref(value);
+    }
+    refuse(problem, problem_text, line, column);
+    problem->memory = lost;
     return NULL;
 }
 
