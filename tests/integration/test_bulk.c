@@ -372,7 +372,17 @@ START_TEST(jobs_are_listed_and_the_template_can_be_sent)
     ck_assert_str_eq(
         json_string_value(json_object_get(json_array_get(list->json, 0), "bulkUploadId")), id);
     ck_assert_ptr_nonnull(answer_header(list, "Link"));
-    ck_error(http(host, "GET", BULK "/template.csv?type=Nothing", m->token, NULL), 400, "");
+    struct answer *refused[] = {
+        http(host, "GET", BULK "/template.csv?type=things", m->token, NULL),
+        bulk_send(host, m, "type=Nothing", "x.csv", "name\nx\n", 7),
+    };
+
+    for (int i = 0; i < 2; i++) {
+        ck_status(refused[i], 400);
+        ck_assert_msg(strstr(refused[i]->body, "must be one of: ") != NULL &&
+                          strstr(refused[i]->body, "Things") != NULL,
+                      "%s", refused[i]->body);
+    }
 }
 
 START_TEST(a_role_that_may_not_send_such_rows_is_forbidden)

@@ -12,7 +12,7 @@ int bulk_template(struct bb_request *rq)
     struct csv *csv = bb_alloc(rq, sizeof(*csv));
 
     if (!type)
-        return bb_invalid(rq, "type", "must be a type that a loaded module provides");
+        return bulk_refuse_type(rq);
     bb_defer(rq, csv_drop, csv);
     csv->separator = ',';
     for (size_t i = 0; i < type->columns; i++)

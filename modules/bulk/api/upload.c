@@ -15,7 +15,7 @@ static int type_of(struct bb_request *rq, const struct bulk_type **type)
 
     *type = bulk_type_named(bulk, name ? name : "Devices");
     if (!*type)
-        return bb_invalid(rq, "type", "must be a type that a loaded module provides");
+        return bulk_refuse_type(rq);
     if (!((*type)->rows->roles & rq->principal->role))
         return bb_fail_text(rq, 403, NULL);
     return 0;

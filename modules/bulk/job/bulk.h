@@ -115,6 +115,8 @@ double bulk_rows_waiting(void *state, size_t value);
 void bulk_start(struct bb_host *host, void *state);
 /* Returns NULL if no loaded module provides that type. */
 const struct bulk_type *bulk_type_named(const struct bulk *bulk, const char *name);
+/* Answers 400 with the names of the types. Returns the status. */
+int bulk_refuse_type(struct bb_request *rq);
 
 struct bulk_job bulk_job_of(struct bb_request *rq, const struct bb_rows *rows, size_t row);
 /* Reads a row of a statement with BULK_JOB_HEADER. */

@@ -54,6 +54,16 @@ const struct bulk_type *bulk_type_named(const struct bulk *bulk, const char *nam
     return NULL;
 }
 
+int bulk_refuse_type(struct bb_request *rq)
+{
+    const struct bulk *bulk = rq->state;
+    const char *names = "";
+
+    for (size_t i = 0; i < bulk->type_count; i++)
+        names = bb_format(rq, "%s%s%s", names, i ? ", " : "", bulk->types[i].name);
+    return bb_invalid(rq, "type", "must be one of: %s", names);
+}
+
 struct call {
     const struct bulk_type *type;
     struct bb_bulk_row **rows;
