@@ -123,8 +123,8 @@ static const struct bb_field device_key[] = {
     {.name = "item", .type = BB_ANY, .help = "A number: the id. A text: externalId, uuid or id."},
 };
 static const struct bb_field group_body[] = {
-    {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NOT_BLANK, .min = 1, .max = 255,
-     .help = "Name of the group.", .example = "Rooftops"},
+    {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NOT_BLANK | BB_NAME, .min = 1,
+     .max = 255, .help = "Name of the group.", .example = "Rooftops"},
     {.name = "deviceIds", .type = BB_LIST, .flags = BB_REQUIRED, .min = 1,
      .max = CERTIFICATE_GROUP_MOST, .fields = BB_TABLE(device_key),
      .help = "Devices of the organization by id, uuid or externalId. None of them may be in a "
@@ -140,7 +140,7 @@ static const struct bb_field group_body[] = {
 };
 
 static const struct bb_field group_change_body[] = {
-    {.name = "name", .type = BB_TEXT, .flags = BB_NOT_BLANK, .min = 1, .max = 255,
+    {.name = "name", .type = BB_TEXT, .flags = BB_NOT_BLANK | BB_NAME, .min = 1, .max = 255,
      .help = "The new name.", .example = "Rooftops, south"},
     {.name = "end", .type = BB_TIME, .flags = BB_CLEARS,
      .help = "When the group ends. Must be after the start of the current cycle. null: never."},

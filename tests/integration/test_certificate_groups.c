@@ -170,6 +170,31 @@ START_TEST(a_groups_end_is_taken_away)
     ck_error(change(m, group, NULL), 409, "Conflict: the group has ended");
 }
 
+START_TEST(a_groups_name_has_no_invisible_characters)
+{
+    static const char *const names[] = {"roof\u200Btops", "\u202Eroof", "roof\u00AD",
+                                        "roo\u0301f\tx",  "e\u0301",    "\u2800"};
+    struct person *m = certificate_person("groups.names");
+    int64_t device = meter_make(host, m, "gn1", 10, days_ago(100));
+    int64_t group = certificate_group_make(m, "daily", days_ago(20), &device, 1);
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct answer *answers[] = {
+            http(host, "PATCH", text(GROUPS "/%jd", (intmax_t)group), m->token,
+                 json_pack("{ss}", "name", names[i])),
+            http(host, "POST", GROUPS, m->token,
+                 json_pack("{ss s[s] ss ss}", "name", names[i], "deviceIds", "gn1", "frequency",
+                           "daily", "start", "2026-01-01")),
+        };
+
+        for (int j = 0; j < 2; j++) {
+            ck_status(answers[j], 400);
+            ck_assert_msg(strstr(answers[j]->body, "\"field\":\"name\"") != NULL, "%s",
+                          answers[j]->body);
+        }
+    }
+}
+
 START_TEST(a_group_of_which_nothing_was_certified_is_deleted)
 {
     struct person *m = certificate_person("groups.delete"), *b = certificate_person("groups.del.b");
@@ -367,6 +392,7 @@ Suite *certificate_groups_suite(void)
         a_group_made_for_the_past_leaves_out_the_time_in_another_group,
         a_group_ends_and_its_devices_are_free,
         a_groups_end_is_taken_away,
+        a_groups_name_has_no_invisible_characters,
         a_group_of_which_nothing_was_certified_is_deleted,
         an_inactive_device_leaves_its_group_and_joins_none,
         of_two_groups_at_a_time_a_device_joins_one,
