@@ -251,6 +251,8 @@ static const char *parts_problem(const struct target_rules *rules, CURLU *parts)
     else if (curl_url_get(parts, CURLUPART_HOST, &host, 0) ||
              curl_url_get(parts, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT))
         problem = "must have a host";
+    else if (!atoi(port)) /* no receiver can listen there, whatever is allowed */
+        problem = "must not use port 0";
     else
         problem = host_problem(rules, host, atoi(port));
     curl_free(host);

@@ -203,6 +203,9 @@ START_TEST(an_entry_may_name_several_networks_and_open_ones_have_all_ports)
     TAKES(&rules, "http://127.0.0.1:6000/");
     TAKES(&rules, "http://127.0.0.1:22/");
     TAKES(&rules, "http://localhost:9200/");
+    REFUSES(&rules, "http://127.0.0.1:0/");
+    REFUSES(&rules, "https://[::ffff:127.0.0.1]:00/");
+    REFUSES(&rules, "http://name.example:0/");
     REFUSES(&rules, "http://10.1.2.3:6000/");
     REFUSES(&rules, "http://1.1.1.1:9200/");
     REFUSES(&rules, "http://172.16.0.1/");
