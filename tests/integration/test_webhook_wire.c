@@ -89,6 +89,18 @@ START_TEST(headers_without_end_are_a_failure_that_says_so)
     forget(&made);
 }
 
+/* The receiver is a server without TLS: this host. */
+START_TEST(a_failed_handshake_is_told_without_the_version_of_the_library)
+{
+    struct webhook_made made =
+        webhook_make(host, admin, text("https://127.0.0.1:%d/hook", host->port), "message.new");
+    struct answer *answer = ck_status(webhook_call(host, admin, "POST", &made, "/test"), 200);
+    const char *error = answer_text(answer, "error");
+
+    ck_assert_msg(strstr(error, "wrong version number") && !strstr(error, "OpenSSL"), "%s", error);
+    forget(&made);
+}
+
 /* "whsec_" and the base64 of 32 bytes, padded or not, as libraries of receivers decode it. */
 START_TEST(secrets_in_base64_sign_alike_with_and_without_padding)
 {
@@ -272,6 +284,7 @@ Suite *webhook_wire_suite(void)
     tcase_add_test(tests, a_kept_alive_connection_that_dies_is_one_attempt);
     tcase_add_test(tests, only_the_final_answers_retry_after_counts);
     tcase_add_test(tests, headers_without_end_are_a_failure_that_says_so);
+    tcase_add_test(tests, a_failed_handshake_is_told_without_the_version_of_the_library);
     tcase_add_test(tests, secrets_in_base64_sign_alike_with_and_without_padding);
     tcase_add_test(tests, the_log_of_a_delivery_keeps_the_last_100_attempts);
     tcase_add_test(tests, a_secret_that_only_looks_like_base64_is_refused);

@@ -243,6 +243,12 @@ static void land(struct transfer *transfer, CURLcode code)
 
         result.kind = known ? known : curl_easy_strerror(code);
         result.error = !known && transfer->error[0] ? transfer->error : result.kind;
+        /* libcurl's "OpenSSL/3.0.19: error:…" names the exact version to the webhook's owner. */
+        const char *reason =
+            strncmp(result.error, "OpenSSL/", 8) ? NULL : strstr(result.error, ": ");
+
+        if (reason)
+            result.error = reason + 2;
     }
     result.answer = transfer->answer;
     result.answer_length =
