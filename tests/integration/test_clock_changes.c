@@ -182,7 +182,7 @@ START_TEST(a_local_time_that_stays_ambiguous_is_refused_and_the_offset_decides)
     ck_status(one(key, "Europe/London", "2025-10-26T01:00+01:00", "2025-10-26T01:00"), 201);
     ck_status(one(key, "Europe/London", "2025-10-26T00:00", "2025-10-26T01:00"), 201);
     expect_problem(one(key, "Europe/London", "2025-10-26T01:00", "2025-10-26T02:00"), 409,
-                   "reads[0]", "the same one");
+                   "reads[0]", "which is the same reading, sent again");
     ck_assert_int_eq(stored(key), 3);
     /* both occurrences of the hour are free, and both touch a stored reading */
     const char *gaps = device("gaps", 0);
