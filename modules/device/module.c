@@ -6,7 +6,6 @@
 
 #include "modules/device/schema.h"
 
-#include "modules/device/rows/rows.h"
 #include "modules/device/store/s3.h"
 
 // clang-format off
@@ -19,59 +18,50 @@ static const struct bb_field type_item[] = {
 };
 static const char *const stores[] = {"directory", "s3", NULL};
 
+#define BIND(member) BB_BIND(struct device_settings, member)
+
 static const struct bb_field settings[] = {
     {.name = "default_yield", .type = BB_NUMBER, .min = YIELD_MIN, .max = YIELD_MAX,
-     .fallback = "2000",
-     .bind = BB_BIND(struct device_settings, default_yield),
+     .fallback = "2000", .bind = BIND(default_yield),
      .help = "kWh per kW and year of devices without a yield, in countries without a yield."},
-    {.name = "yields", .type = BB_OBJECT, .fallback = "{}",
-     .bind = BB_BIND(struct device_settings, yields),
+    {.name = "yields", .type = BB_OBJECT, .fallback = "{}", .bind = BIND(yields),
      .help = "kWh per kW and year by country, for example {DE: 950, ES: 1600}."},
     {.name = "store", .type = BB_CHOICE, .choices = stores, .fallback = "directory",
-     .bind = BB_BIND(struct device_settings, store),
+     .bind = BIND(store),
      .help = "Where documents are stored: in the directory `documents`, or in an S3 bucket."},
     {.name = "documents", .type = BB_TEXT, .flags = BB_NOT_BLANK, .max = 1024,
-     .fallback = "/var/lib/busbar/documents",
-     .bind = BB_BIND(struct device_settings, documents),
+     .fallback = "/var/lib/busbar/documents", .bind = BIND(documents),
      .help = "Directory of the documents, shared by all hosts of a service; with s3, a directory "
              "of each host for temporary files."},
-    {.name = "s3_endpoint", .type = BB_TEXT, .max = 1024, .fallback = "",
-     .bind = BB_BIND(struct device_settings, s3_endpoint),
+    {.name = "s3_endpoint", .type = BB_TEXT, .max = 1024, .fallback = "", .bind = BIND(s3_endpoint),
      .help = "URL of the S3 server; the bucket is appended to its path.",
      .example = "https://s3.eu-central-1.amazonaws.com"},
     {.name = "s3_region", .type = BB_TEXT, .max = 63, .fallback = "us-east-1",
-     .bind = BB_BIND(struct device_settings, s3_region),
-     .help = "Region for which requests are signed."},
-    {.name = "s3_bucket", .type = BB_TEXT, .max = 255, .fallback = "",
-     .bind = BB_BIND(struct device_settings, s3_bucket),
+     .bind = BIND(s3_region), .help = "Region for which requests are signed."},
+    {.name = "s3_bucket", .type = BB_TEXT, .max = 255, .fallback = "", .bind = BIND(s3_bucket),
      .help = "Bucket, which must exist; all hosts of a service share it."},
-    {.name = "s3_prefix", .type = BB_TEXT, .max = 255, .fallback = "",
-     .bind = BB_BIND(struct device_settings, s3_prefix),
+    {.name = "s3_prefix", .type = BB_TEXT, .max = 255, .fallback = "", .bind = BIND(s3_prefix),
      .help = "Prefix of object names.", .example = "documents/"},
     {.name = "s3_access_key", .type = BB_TEXT, .flags = BB_SECRET, .max = 255, .fallback = "",
-     .bind = BB_BIND(struct device_settings, s3_access_key),
+     .bind = BIND(s3_access_key),
      .help = "Id of the access key.", .example = "${BUSBAR_S3_ACCESS_KEY}"},
     {.name = "s3_secret_key", .type = BB_TEXT, .flags = BB_SECRET, .max = 255, .fallback = "",
-     .bind = BB_BIND(struct device_settings, s3_secret_key),
+     .bind = BIND(s3_secret_key),
      .help = "Secret access key.", .example = "${BUSBAR_S3_SECRET_KEY}"},
     {.name = "s3_timeout", .type = BB_INT, .flags = BB_MILLISECONDS, .min = 100,
-     .max = 45000, .fallback = "20000",
-     .bind = BB_BIND(struct device_settings, s3_timeout),
+     .max = 45000, .fallback = "20000", .bind = BIND(s3_timeout),
      .help = "Milliseconds to store the files of a request, or to fetch a file."},
-    {.name = "s3_ca", .type = BB_TEXT, .max = 1024, .fallback = "",
-     .bind = BB_BIND(struct device_settings, s3_ca),
+    {.name = "s3_ca", .type = BB_TEXT, .max = 1024, .fallback = "", .bind = BIND(s3_ca),
      .help = "File of certificates (PEM) of the authorities that may sign the server's "
              "certificate; empty: the system's authorities."},
     {.name = "document_types", .type = BB_LIST, .max = 100, .fields = BB_TABLE(type_item),
-     .fallback = "[]",
-     .bind = BB_BIND(struct device_settings, document_types),
+     .fallback = "[]", .bind = BIND(document_types),
      .help = "Types that documents may have, as application/pdf or image/*; none: any."},
     {.name = "documents_per_organization", .type = BB_INT, .min = 1, .max = INT64_MAX,
-     .fallback = "10737418240",
-     .bind = BB_BIND(struct device_settings, documents_per_organization),
+     .fallback = "10737418240", .bind = BIND(documents_per_organization),
      .help = "Bytes of documents that one organization may have; more are answered 409."},
     {.name = "document_grace", .type = BB_INT, .flags = BB_SECONDS, .min = 1, .max = 604800, .fallback = "3600",
-     .bind = BB_BIND(struct device_settings, document_grace),
+     .bind = BIND(document_grace),
      .help = "Seconds after which what no document names is deleted; an upload that lasts longer is"
              " refused."},
 };
@@ -137,6 +127,13 @@ static const struct bb_field list_query[] = {
      .help = "Cursor. Take it from the `Link` header of the previous page."},
 };
 
+/* The response is a list of such objects. */
+#define LIST_OF(list, row)                                                                         \
+    static const struct bb_field list##_item[] = {                                                 \
+        {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(row)}};                             \
+    static const struct bb_field list[] = {                                                        \
+        {.name = ".", .type = BB_LIST, .fields = BB_TABLE(list##_item)}}
+
 static const struct bb_field document[] = {
     {.name = "id", .type = BB_UUID, .flags = BB_REQUIRED},
     {.name = "field", .type = BB_TEXT, .flags = BB_REQUIRED,
@@ -148,9 +145,7 @@ static const struct bb_field document[] = {
     {.name = "size", .type = BB_INT, .flags = BB_REQUIRED, .help = "Bytes."},
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
 };
-static const struct bb_field document_item[] = {
-    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(document)},
-};
+LIST_OF(documents_reply, document);
 static const struct bb_field warning_item[] = {{.name = "item", .type = BB_TEXT}};
 
 #define NULLABLE (BB_REQUIRED | BB_NULLABLE)
@@ -179,22 +174,13 @@ static const struct bb_field device[] = {
     {.name = "attributes", .type = BB_OBJECT, .flags = BB_REQUIRED,
      .help = "Data that was sent in fields the service does not know."},
     {.name = "documents", .type = BB_LIST, .flags = BB_REQUIRED,
-     .fields = BB_TABLE(document_item)},
+     .fields = BB_TABLE(documents_reply_item)},
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
     {.name = "updatedAt", .type = BB_TIME, .flags = BB_REQUIRED},
     {.name = "warnings", .type = BB_LIST, .fields = BB_TABLE(warning_item),
      .help = "Only in responses to POST and PATCH: what was accepted but looks wrong."},
 };
-static const struct bb_field device_item[] = {
-    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(device)},
-};
-static const struct bb_field list_reply[] = {
-    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(device_item)},
-};
-
-static const struct bb_field documents_reply[] = {
-    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(document_item)},
-};
+LIST_OF(list_reply, device);
 
 static const struct bb_field success_reply[] = {
     {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED},
@@ -215,12 +201,7 @@ static const struct bb_field duplicate[] = {
     {.name = "devices", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(facts_item),
      .help = "The two devices."},
 };
-static const struct bb_field duplicate_item[] = {
-    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(duplicate)},
-};
-static const struct bb_field duplicates_reply[] = {
-    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(duplicate_item)},
-};
+LIST_OF(duplicates_reply, duplicate);
 static const struct bb_field duplicates_query[] = {
     {.name = "limit", .type = BB_INT, .min = 1, .max = 1000,
      .help = "Pairs per page (default 100)."},
@@ -235,31 +216,16 @@ static const struct bb_field country[] = {
      .help = "ISO 3166-1 code of three letters."},
     {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "English name."},
 };
-static const struct bb_field country_item[] = {
-    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(country)},
-};
-static const struct bb_field countries_reply[] = {
-    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(country_item)},
-};
+LIST_OF(countries_reply, country);
 static const struct bb_field code[] = {
     {.name = "code", .type = BB_TEXT, .flags = BB_REQUIRED},
     {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "English name."},
 };
-static const struct bb_field code_item[] = {
-    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(code)},
-};
-static const struct bb_field codes_reply[] = {
-    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(code_item)},
-};
+LIST_OF(codes_reply, code);
 static const struct bb_field zone[] = {
     {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "IANA time zone."},
 };
-static const struct bb_field zone_item[] = {
-    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(zone)},
-};
-static const struct bb_field zones_reply[] = {
-    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(zone_item)},
-};
+LIST_OF(zones_reply, zone);
 
 #define FILE_MAX 10485760
 #define DOCUMENT(part, text)                                                                       \

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "modules/common/incoming.h"
 #include "modules/device/record/device.h"
 #include "modules/device/store/store.h"
 
@@ -52,11 +53,20 @@ static int failed(struct bb_request *rq, const char *why)
     return -1;
 }
 
-/* Deletes the listed objects that no row names. Returns 0, or -1. */
-static int sweep_listed(struct bb_request *rq, struct sweep *sweep)
+/* Deletes the objects of the next page of the list that no row names. Returns 0, or -1. */
+static int sweep_page(struct bb_request *rq, void *arg)
 {
-    const struct bb_rows *rows = bb_query(rq, &nameless, BB_ARGS(bb_t(array_of(sweep))));
+    struct sweep *sweep = arg;
     struct store_remove *remove = &sweep->remove;
+
+    remove->removed = 0;
+    if (device_store_call(rq, CALL_LIST, store_list, &sweep->list, sweep->list.why))
+        return failed(rq, "the store is busy");
+    if (*sweep->list.why)
+        return failed(rq, sweep->list.why);
+    if (!sweep->list.count)
+        return 0;
+    const struct bb_rows *rows = bb_query(rq, &nameless, BB_ARGS(bb_t(array_of(sweep))));
 
     if (!rows)
         return failed(rq, "the database cannot be queried");
@@ -70,26 +80,10 @@ static int sweep_listed(struct bb_request *rq, struct sweep *sweep)
     return *remove->why ? failed(rq, remove->why) : 0;
 }
 
-static int sweep_page(struct bb_request *rq, void *arg)
-{
-    struct sweep *sweep = arg;
-
-    sweep->remove.removed = 0;
-    if (device_store_call(rq, CALL_LIST, store_list, &sweep->list, sweep->list.why))
-        return failed(rq, "the store is busy");
-    if (*sweep->list.why)
-        return failed(rq, sweep->list.why);
-    return sweep->list.count ? sweep_listed(rq, sweep) : 0;
-}
-
 static time_t before(struct bb_request *rq)
 {
     const struct device *state = rq->state;
-
-    /*
-     * local files have times of this host's clock, objects in a bucket may not: use the earlier
-     * time
-     */
+    /* local files have times of this host's clock, objects in a bucket may not: the earlier one */
     time_t own = time(NULL), shared = (time_t)(bb_wall_ms(rq->host) / 1000);
 
     return (own < shared ? own : shared) - (time_t)state->settings->document_grace;
@@ -116,11 +110,11 @@ static int sweep_all(struct bb_request *rq, size_t *removed)
 static int tidy(struct bb_request *rq, size_t *removed)
 {
     const struct device *state = rq->state;
-    struct store_tidy tidy = {.store = state->store, .before = before(rq)};
+    struct incoming_sweep sweep = {.directory = state->settings->documents, .before = before(rq)};
 
-    if (bb_offload(rq, DEVICE_POOL, store_tidy, &tidy))
+    if (bb_offload(rq, DEVICE_POOL, incoming_sweep, &sweep))
         return -1;
-    *removed += tidy.removed;
+    *removed += sweep.removed;
     return 0;
 }
 

@@ -56,7 +56,7 @@ static int work(struct bb_request *rq, struct bb_tx *tx, void *arg)
     if (forget_elsewhere(rq, tx, record->id) ||
         !bb_tx_query(rq, tx, &documents, BB_ARGS(bb_i(record->id))) ||
         !bb_tx_query(rq, tx, &self, BB_ARGS(bb_i(record->id))) ||
-        device_emit_deleted(rq, tx, record))
+        device_emit(rq, tx, "device.deleted", record))
         return bb_failed(rq);
     return bb_reply(rq, 200, json_pack("{s:b}", "success", 1));
 }

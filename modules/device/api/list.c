@@ -1,10 +1,44 @@
-#include "modules/device/api/list.h"
-
+/*
+ * The list of devices, and one device. schema.sql (step 12) builds the statement that fits the
+ * filters and the order.
+ */
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "modules/device/record/device.h"
+
+/*
+ * $1 $2 scope, $3 the filters as JSON, $4 whether there are groups; then $5 and $6 the order and
+ * whether it is descending, $7 and $8 the sort value and id of the previous page's last device, $9
+ * number of devices, $10 bytes.
+ */
+enum {
+    LIST_WANTED = 2,
+    LIST_GROUPED,
+    LIST_COUNTED, /* number of values of the count */
+    LIST_ORDER = LIST_COUNTED,
+    LIST_DOWN,
+    LIST_KEY,
+    LIST_AFTER,
+    LIST_LIMIT,
+    LIST_BYTES,
+    LIST_VALUES
+};
+
+/*
+ * Columns that follow the device's own: the number of devices that the page would have without the
+ * limit on bytes (only the first device may exceed that limit), and the value that this device is
+ * sorted by.
+ */
+enum { LIST_FOUND = DEVICE_COLUMN_COUNT, LIST_ORDERED_BY };
+
+struct list_order {
+    const char *name; /* value of the query's `sort`; NULL: end of the list */
+    bool number;      /* sorted by a number, not a text */
+};
 
 /*
  * The length of a device as text. Only attributes can be long, so their length is stored and they
@@ -24,14 +58,19 @@
     " JOIN device d ON d.id = g.id) q) p JOIN device d ON d.id = p.id"                             \
     " WHERE p.upto - p.bytes < $10::bigint ORDER BY p.place"
 
-const struct list_order list_orders[] = {
+/* The first entry sorts by id. */
+static const struct list_order list_orders[] = {
     {"id", true},       {"externalId", false},       {"siteName", false},
     {"capacity", true}, {"commissioningDate", true}, {"updatedAt", true},
     {.name = NULL},
 };
 
-const struct bb_sql list_few = {PAGE, 0}, list_many = {PAGE, BB_SQL_LONG};
-const struct bb_sql list_count = {
+/*
+ * BB_SQL_LONG: a filter may match a few out of very many devices, and reading many devices takes
+ * long too.
+ */
+static const struct bb_sql list_few = {PAGE, 0}, list_many = {PAGE, BB_SQL_LONG};
+static const struct bb_sql list_count = {
     "SELECT device_count(CASE WHEN NOT $1::boolean THEN $2::bigint[] END, $3::jsonb, $4::boolean)",
     BB_SQL_LONG};
 

@@ -33,7 +33,7 @@ static int store(struct bb_request *rq, const struct device_record *record,
     struct bb_tx *unit = bb_unit(rq, (uint64_t)locks);
 
     if (!unit || add(rq, unit, record) < 0 || device_documents_add(rq, unit, record, documents) ||
-        device_emit_registered(rq, unit, record))
+        device_emit(rq, unit, "device.registered", record))
         return bb_failed(rq);
     json_t *json = device_json(rq, record);
 

@@ -155,9 +155,8 @@ enum { DEVICE_FACT_COUNT = 4 + DEVICE_FIELDS, DEVICE_COLUMN_COUNT = DEVICE_FACT_
 /* fields.c: the fields of a body, in the order of enum device_field; routes use them too. */
 extern const struct bb_field device_fields[DEVICE_BODY_FIELDS];
 
-/* The name of a field, in the API and as a column, and whether it is a number. */
+/* The name of a field, in the API and as a column. */
 const char *device_field_name(enum device_field field);
-bool device_field_number(enum device_field field);
 
 /*
  * Reads a device from an object as the client sent it; names that are not fields become attributes.
@@ -180,9 +179,7 @@ const char *device_value(struct bb_request *rq, enum device_field field, const j
 /* Returns a copy without leading and trailing white space; names are stored like that. */
 char *device_trimmed(struct bb_request *rq, const char *text);
 
-/* warning.c: warns of values that are valid but unlikely. */
-void device_warn(struct bb_request *rq, const struct device_values *values);
-/* Calls `warn` for each unlikely value, with a constant text. */
+/* Calls `warn` for each value that is valid but unlikely, with a constant text. */
 void device_find_unlikely(const char *const text[DEVICE_FIELDS],
                           void (*warn)(void *arg, enum device_field field, const char *warning),
                           void *arg);
@@ -212,18 +209,15 @@ json_t *device_facts_json(const struct device_record *record);
 int device_failed(struct bb_request *rq);
 
 /*
- * text.c: returns the same JSON as device_json(), as text that lives as long as the request; NULL:
- * out of memory. Values that the database returns as JSON are copied unchanged, including blanks:
+ * Returns the same JSON as device_json(), as text that lives as long as the request; NULL: out of
+ * memory. Values that the database returns as JSON are copied unchanged, including blanks:
  * parsing and printing them again would block the loop for 10 ms on a page of large attributes.
  */
 const char *device_text(struct bb_request *rq, const struct device_record *record);
 /* Sends a 200 with an array of such texts. */
 int device_reply_texts(struct bb_request *rq, const char *const *texts, size_t count);
 
-/*
- * attributes.c: parses JSON as the database writes it. The caller owns the result; NULL: out of
- * memory.
- */
+/* Parses JSON as the database writes it. The caller owns the result; NULL: out of memory. */
 json_t *device_parsed(struct bb_request *rq, const char *text);
 /*
  * Returns the text itself, or a copy in which no whole number exceeds 64 bits, because some readers
@@ -256,18 +250,17 @@ int device_find_facts(struct bb_request *rq, const char *key, int64_t asked,
 int device_find_site(struct bb_request *rq, const char *site, int64_t asked,
                      struct device_record *record);
 
-/* Raise device.registered, device.updated and device.deleted. Return 0, or -1: `return
- * bb_failed(rq)`. */
-int device_emit_registered(struct bb_request *rq, struct bb_tx *tx,
-                           const struct device_record *record);
+/*
+ * Raise device.registered or device.deleted (`name`), and device.updated. Return 0, or -1: `return
+ * bb_failed(rq)`.
+ */
+int device_emit(struct bb_request *rq, struct bb_tx *tx, const char *name,
+                const struct device_record *record);
 int device_emit_updated(struct bb_request *rq, struct bb_tx *tx, const struct device_record *record,
                         const struct device_values *values, bool documents);
 
-int device_emit_deleted(struct bb_request *rq, struct bb_tx *tx,
-                        const struct device_record *record);
-
 /*
- * document_store.c: puts the request's files into the store; `organization` is the device's
+ * documents.c: puts the request's files into the store; `organization` is the device's
  * organization. Returns 0, or the status of the response sent.
  */
 int device_documents_take(struct bb_request *rq, int64_t organization,
@@ -283,17 +276,16 @@ int device_store_call(struct bb_request *rq, enum device_call call, void (*run)(
 /* Counts a failed call: incoming files could not even be written to disk. */
 void device_files_failed(struct bb_host *host);
 /*
- * documents.c: adds the rows. Returns 0, or -1: `return bb_failed(rq)`. Fails with 409 if a field
+ * Adds the rows. Returns 0, or -1: `return bb_failed(rq)`. Fails with 409 if a field
  * would have more than 10 documents or the organization would exceed its quota. `documents` must
  * live until the commit.
  */
 int device_documents_add(struct bb_request *rq, struct bb_tx *tx,
                          const struct device_record *device, struct device_documents *documents);
-/* Checks that `bytes` more fit in the quota. Returns 0, or the status of the response sent. */
-int device_documents_fit(struct bb_request *rq, int64_t organization, int64_t bytes);
-
 /* directory.c: the service "devices". */
 extern const struct bb_devices device_directory;
+/* rows.c: the service "bulk rows:Devices". */
+extern const struct bb_bulk_rows device_rows;
 
 int device_open(struct bb_host *host, void **state);
 void device_close(struct bb_host *host, void *state);

@@ -120,8 +120,7 @@ int device_duplicates(struct bb_request *rq)
     return bb_reply(rq, 200, list);
 }
 
-/* Returns 0 or -1. */
-static int look_at_new_ones(struct bb_request *rq)
+void device_sweep_duplicates(struct bb_request *rq)
 {
     const char *updated = "-infinity";
     int64_t id = 0;
@@ -132,18 +131,11 @@ static int look_at_new_ones(struct bb_request *rq)
             bb_query(rq, &look_again, BB_ARGS(bb_t(updated), bb_i(id), bb_i(AGAIN)));
 
         if (!rows)
-            return -1;
-        more = bb_count(rq, rows) && bb_cell_int(rq, rows, 0, 0) == AGAIN;
+            bb_log(rq, BB_WARN, "cannot look for duplicates of devices: %s", bb_sqlstate(rq));
+        more = rows && bb_count(rq, rows) && bb_cell_int(rq, rows, 0, 0) == AGAIN;
         updated = more ? bb_cell(rq, rows, 0, 1) : NULL;
         id = more ? bb_cell_int(rq, rows, 0, 2) : 0;
     }
-    return 0;
-}
-
-void device_sweep_duplicates(struct bb_request *rq)
-{
-    if (look_at_new_ones(rq))
-        bb_log(rq, BB_WARN, "cannot look for duplicates of devices: %s", bb_sqlstate(rq));
     if (!bb_query(rq, &forget, NULL, 0))
         bb_log(rq, BB_WARN, "cannot delete duplicates of devices: %s", bb_sqlstate(rq));
 }

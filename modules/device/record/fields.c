@@ -1,4 +1,5 @@
 /* The fields of a device's body, and reading them into texts. The table is hand-formatted. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "modules/device/record/device.h"
@@ -65,11 +66,6 @@ static const char *const own_names[] = {"id",        "uuid",     "documents", "c
 const char *device_field_name(enum device_field field)
 {
     return device_fields[field].name;
-}
-
-bool device_field_number(enum device_field field)
-{
-    return device_fields[field].type == BB_NUMBER;
 }
 
 static bool is_attribute(const char *name)
@@ -164,59 +160,31 @@ static json_t *gather(json_t *object, const json_t *checked)
     return others;
 }
 
-/* Removes the attributes that are null from `others`. Returns their names as JSON; NULL: none. */
-static const char *take_nulls(struct bb_request *rq, json_t *others)
-{
-    json_t *names = json_array();
-    const char *name;
-    void *next;
-    json_t *value;
-    size_t length;
-
-    json_object_foreach_safe(others, next, name, value)
-    {
-        if (json_is_null(value) && !json_array_append_new(names, json_string(name)))
-            json_object_del(others, name);
-    }
-    const char *text = json_array_size(names) ? bb_json(rq, names, &length) : NULL;
-
-    json_decref(names);
-    return text;
-}
-
 static int read_attributes(struct bb_request *rq, json_t *object, const json_t *checked,
                            struct device_values *values, json_t *errors)
 {
-    json_t *others = gather(object, checked);
+    json_t *others = gather(object, checked), *nulls, *value;
+    const char *name;
+    void *next;
     size_t length = 0;
 
     if (!others)
         return -1;
-    values->null_attributes = take_nulls(rq, others);
+    nulls = json_array();
+    json_object_foreach_safe(others, next, name, value)
+    {
+        if (json_is_null(value) && !json_array_append_new(nulls, json_string(name)))
+            json_object_del(others, name);
+    }
+    values->null_attributes = json_array_size(nulls) ? bb_json(rq, nulls, &length) : NULL;
     values->clear_attributes = json_is_null(json_object_get(checked, "attributes"));
+    length = 0;
     values->attributes = json_object_size(others) ? bb_json(rq, others, &length) : NULL;
+    json_decref(nulls);
     json_decref(others);
     if (length <= DEVICE_ATTRIBUTES_MAX)
         return 0;
     return problem(errors, "attributes", DEVICE_ATTRIBUTES_LONG);
-}
-
-static int read_field(struct bb_request *rq, const json_t *object, enum device_field field,
-                      struct device_values *values, json_t *errors)
-{
-    const json_t *value = json_object_get(object, device_field_name(field));
-    const char *wrong = NULL;
-
-    values->cleared[field] = json_is_null(value);
-    if (!value || json_is_null(value))
-        return 0;
-    values->text[field] = device_value(rq, field, value, &wrong);
-    return wrong ? problem(errors, device_field_name(field), wrong) : 0;
-}
-
-static void drop(void *object)
-{
-    json_decref(object);
 }
 
 /* A name with an error counts too. */
@@ -237,18 +205,25 @@ static bool is_named(const json_t *object)
 int device_read(struct bb_request *rq, json_t *object, bool whole, struct device_values *values,
                 json_t *errors)
 {
-    json_t *checked = check_fields(rq, object, errors);
+    /* held because the values point to its texts */
+    json_t *checked = bb_json_hold(rq, check_fields(rq, object, errors));
 
     if (!checked)
         return -1;
-    bb_defer(rq, drop, checked); /* the values point to its texts */
     *values = (struct device_values){
         .organization = json_integer_value(json_object_get(checked, "organizationId")),
         .status = json_string_value(json_object_get(checked, "status")),
     };
-    for (enum device_field field = 0; field < DEVICE_FIELDS; field++)
-        if (read_field(rq, checked, field, values, errors))
+    for (enum device_field field = 0; field < DEVICE_FIELDS; field++) {
+        const json_t *value = json_object_get(checked, device_field_name(field));
+        const char *wrong = NULL;
+
+        values->cleared[field] = json_is_null(value);
+        if (value && !json_is_null(value))
+            values->text[field] = device_value(rq, field, value, &wrong);
+        if (wrong && problem(errors, device_field_name(field), wrong))
             return -1;
+    }
     if (!whole && json_is_null(json_object_get(checked, "status")) &&
         problem(errors, "status", "must not be null"))
         return -1;
@@ -257,19 +232,63 @@ int device_read(struct bb_request *rq, json_t *object, bool whole, struct device
     return read_attributes(rq, object, checked, values, errors);
 }
 
+/* ---- values that are valid but so unlikely that the sender should check them ---- */
+
+#define LARGE_KW 5000
+
+static size_t digits(const char *text)
+{
+    return strspn(text, "0123456789");
+}
+
+static bool fuel_usual(const char *code)
+{
+    return !strncmp(code, "ES", 2) && strlen(code) == 5 && digits(code + 2) == 3;
+}
+
+static bool type_usual(const char *code)
+{
+    size_t length = strlen(code);
+
+    if (!strncmp(code, "TC", 2))
+        return length == 5 && digits(code + 2) == 3;
+    return !strncmp(code, "T0", 2) && (length == 6 || length == 7) &&
+           digits(code + 2) == length - 2;
+}
+
+void device_find_unlikely(const char *const text[DEVICE_FIELDS],
+                          void (*warn)(void *arg, enum device_field field, const char *warning),
+                          void *arg)
+{
+    const char *capacity = text[DEVICE_CAPACITY];
+    const char *fuel = text[DEVICE_FUEL_CODE];
+    const char *type = text[DEVICE_TYPE_CODE];
+
+    if (capacity && strtod(capacity, NULL) > LARGE_KW)
+        warn(arg, DEVICE_CAPACITY, "is in kW, and this is much; were watts sent?");
+    if (fuel && !fuel_usual(fuel))
+        warn(arg, DEVICE_FUEL_CODE, "is not ES and three digits");
+    if (type && !type_usual(type))
+        warn(arg, DEVICE_TYPE_CODE, "is not TC and three digits, nor T0 and four or five");
+}
+
+static void warn_caller(void *arg, enum device_field field, const char *warning)
+{
+    bb_warn(arg, "%s: %s", device_field_name(field), warning);
+}
+
 int device_read_body(struct bb_request *rq, bool whole, struct device_values *values)
 {
     json_t *errors = json_array();
+    int failed = errors ? device_read(rq, bb_body(rq), whole, values, errors) : -1;
 
-    if (!errors || device_read(rq, bb_body(rq), whole, values, errors)) {
-        json_decref(errors);
-        return bb_no_memory(rq);
-    }
-    if (json_array_size(errors))
+    if (!failed && json_array_size(errors))
         return bb_refuse(rq, errors);
     json_decref(errors);
+    if (failed)
+        return bb_no_memory(rq);
     if (!values->organization)
         values->organization = bb_arg_int(rq, "organizationId", 0);
-    device_warn(rq, values);
+    device_find_unlikely(values->text, warn_caller, rq);
     return 0;
 }

@@ -107,15 +107,6 @@ static const char *id_of(const char *key)
     return digits && digits <= ID_DIGITS && !key[digits] && *key != '0' ? key : NULL;
 }
 
-static bool in_several(struct bb_request *rq, const struct bb_rows *rows)
-{
-    for (size_t row = 1; row < bb_count(rq, rows); row++)
-        if (device_facts_of(rq, rows, row).organization !=
-            device_facts_of(rq, rows, 0).organization)
-            return true;
-    return false;
-}
-
 /* Returns "A1", or "A1 (organization 3)" if organizationId can choose between the devices. */
 static const char *name_of(struct bb_request *rq, const struct device_record *record, bool several)
 {
@@ -130,8 +121,11 @@ static const char *name_of(struct bb_request *rq, const struct device_record *re
 static const char *names_of(struct bb_request *rq, const struct bb_rows *rows)
 {
     const char *list = "";
-    bool several = in_several(rq, rows);
+    int64_t first = device_facts_of(rq, rows, 0).organization;
+    bool several = false;
 
+    for (size_t row = 1; row < bb_count(rq, rows); row++)
+        several = several || device_facts_of(rq, rows, row).organization != first;
     for (size_t row = 0; row < bb_count(rq, rows) && row < NAMED_MAX; row++) {
         struct device_record record = device_facts_of(rq, rows, row);
         const char *longer =

@@ -1,4 +1,6 @@
 /* A device in the database and in the API. */
+#include <ctype.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,10 +21,8 @@ int device_scope(struct bb_request *rq, int64_t asked, struct device_scope *scop
     };
     if (!organization)
         return 0;
-    int64_t *only = bb_alloc(rq, sizeof(*only));
-
-    *only = organization;
-    scope->organizations = only;
+    scope->organizations =
+        memcpy(bb_alloc(rq, sizeof(organization)), &organization, sizeof(organization));
     scope->count = 1;
     return 0;
 }
@@ -52,25 +52,19 @@ static json_t *descriptor(const struct device_record *record)
                      (json_int_t)record->organization);
 }
 
-static int emit(struct bb_request *rq, struct bb_tx *tx, const char *name,
-                const struct device_record *record, json_t *payload)
+int device_emit(struct bb_request *rq, struct bb_tx *tx, const char *name,
+                const struct device_record *record)
 {
     struct bb_audience audience = {.size = sizeof(audience), .organization = record->organization};
 
-    return bb_emit(rq, tx, name, payload, &audience);
-}
-
-int device_emit_registered(struct bb_request *rq, struct bb_tx *tx,
-                           const struct device_record *record)
-{
-    return emit(rq, tx, "device.registered", record,
-                json_pack("{s:o}", "device", descriptor(record)));
+    return bb_emit(rq, tx, name, json_pack("{s:o}", "device", descriptor(record)), &audience);
 }
 
 /* `changed` has the names of the fields that were sent. */
 int device_emit_updated(struct bb_request *rq, struct bb_tx *tx, const struct device_record *record,
                         const struct device_values *values, bool documents)
 {
+    struct bb_audience audience = {.size = sizeof(audience), .organization = record->organization};
     json_t *changed = json_array();
 
     for (enum device_field field = 0; field < DEVICE_FIELDS; field++)
@@ -82,13 +76,9 @@ int device_emit_updated(struct bb_request *rq, struct bb_tx *tx, const struct de
         json_array_append_new(changed, json_string("status"));
     if (documents)
         json_array_append_new(changed, json_string("documents"));
-    return emit(rq, tx, "device.updated", record,
-                json_pack("{s:o, s:o}", "device", descriptor(record), "changed", changed));
-}
-
-int device_emit_deleted(struct bb_request *rq, struct bb_tx *tx, const struct device_record *record)
-{
-    return emit(rq, tx, "device.deleted", record, json_pack("{s:o}", "device", descriptor(record)));
+    return bb_emit(rq, tx, "device.updated",
+                   json_pack("{s:o, s:o}", "device", descriptor(record), "changed", changed),
+                   &audience);
 }
 
 int device_failed(struct bb_request *rq)
@@ -100,7 +90,6 @@ int device_failed(struct bb_request *rq)
     return bb_failed(rq);
 }
 
-/* Reads a row that begins with DEVICE_FACTS. */
 struct device_record device_facts_of(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
     struct device_record record = {
@@ -115,7 +104,6 @@ struct device_record device_facts_of(struct bb_request *rq, const struct bb_rows
     return record;
 }
 
-/* Reads a row that begins with DEVICE_COLUMNS. */
 struct device_record device_record_of(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
     struct device_record record = device_facts_of(rq, rows, row);
@@ -127,21 +115,19 @@ struct device_record device_record_of(struct bb_request *rq, const struct bb_row
     return record;
 }
 
-static json_t *field_json(enum device_field field, const char *text)
-{
-    if (!text)
-        return json_null();
-    return device_field_number(field) ? json_real(strtod(text, NULL)) : json_string(text);
-}
-
 json_t *device_facts_json(const struct device_record *record)
 {
     json_t *json = json_pack("{s:I, s:s}", "id", (json_int_t)record->id, "uuid", record->uuid);
     int failed = json ? 0 : -1;
 
-    for (enum device_field field = 0; field < DEVICE_FIELDS; field++)
-        failed |= json_object_set_new(json, device_field_name(field),
-                                      field_json(field, record->text[field]));
+    for (enum device_field field = 0; field < DEVICE_FIELDS; field++) {
+        const char *text = record->text[field];
+        json_t *value = !text                                    ? json_null()
+                        : device_fields[field].type == BB_NUMBER ? json_real(strtod(text, NULL))
+                                                                 : json_string(text);
+
+        failed |= json_object_set_new(json, device_field_name(field), value);
+    }
     failed |= json_object_set_new(json, "organizationId", json_integer(record->organization));
     failed |= json_object_set_new(json, "status", json_string(record->status));
     if (!failed)
@@ -149,6 +135,112 @@ json_t *device_facts_json(const struct device_record *record)
     json_decref(json);
     return NULL;
 }
+
+/* ---- attributes ---- */
+
+static bool is_huge(const char *number, size_t length)
+{
+    errno = 0;
+    strtoll(number, NULL, 10);
+    return errno == ERANGE && !memchr(number, '.', length);
+}
+
+/* Returns the length of a string with its quotes. */
+static size_t string_length(const char *text)
+{
+    const char *at = text + 1;
+
+    for (; *at && *at != '"'; at++)
+        at += *at == '\\' && at[1];
+    return (size_t)(at + (*at != '\0') - text);
+}
+
+/*
+ * Adds an exponent to each whole number that exceeds 64 bits. The caller must free() the result;
+ * NULL: out of memory.
+ */
+static char *with_exponents(const char *text)
+{
+    char *copy = malloc(2 * strlen(text) + 1), *out = copy;
+
+    while (copy && *text) {
+        size_t length = strspn(text, "-0123456789.");
+        bool huge = length && is_huge(text, length);
+
+        if (!length)
+            length = *text == '"' ? string_length(text) : 1;
+        memcpy(out, text, length);
+        out += length;
+        text += length;
+        if (huge) {
+            memcpy(out, "e0", 2);
+            out += 2;
+        }
+    }
+    if (copy)
+        *out = '\0';
+    return copy;
+}
+
+/* The number of digits of 2^63, 9223372036854775808, the lowest number that exceeds an integer. */
+enum { HUGE_DIGITS = 19 };
+
+/*
+ * Returns whether the text has that many consecutive digits. Looks at one of every HUGE_DIGITS
+ * characters.
+ */
+static bool may_be_huge(const char *text, size_t length)
+{
+    for (size_t i = HUGE_DIGITS - 1; i < length; i += HUGE_DIGITS) {
+        size_t from = i, to = i;
+
+        while (isdigit((unsigned char)text[to]))
+            to++;
+        while (to > i && from > 0 && isdigit((unsigned char)text[from - 1]))
+            from--;
+        if (to - from >= HUGE_DIGITS)
+            return true;
+    }
+    return false;
+}
+
+const char *device_attributes_text(struct bb_request *rq, const char *text)
+{
+    if (!may_be_huge(text, strlen(text)))
+        return text;
+    char *real = with_exponents(text);
+
+    if (real)
+        bb_defer(rq, free, real);
+    return real;
+}
+
+/* jsonb prints a number such as 1e30 with all its digits; only such numbers become reals again. */
+json_t *device_parsed(struct bb_request *rq, const char *text)
+{
+    const char *real = device_attributes_text(rq, text);
+
+    return real ? bb_json_read(rq, real) : NULL;
+}
+
+/* The database's text has blanks, which do not count. */
+int device_attributes_check(struct bb_request *rq, const char *attributes)
+{
+    size_t length = strlen(attributes);
+
+    if (length <= DEVICE_ATTRIBUTES_MAX)
+        return 0;
+    json_t *json = device_parsed(rq, attributes);
+    const char *text = json ? bb_json(rq, json, &length) : NULL;
+
+    json_decref(json);
+    if (!text)
+        return bb_no_memory(rq);
+    return length <= DEVICE_ATTRIBUTES_MAX ? 0
+                                           : bb_invalid(rq, "attributes", DEVICE_ATTRIBUTES_LONG);
+}
+
+/* ---- the whole device ---- */
 
 json_t *device_json(struct bb_request *rq, const struct device_record *record)
 {
@@ -162,4 +254,46 @@ json_t *device_json(struct bb_request *rq, const struct device_record *record)
         return json;
     json_decref(json);
     return NULL;
+}
+
+const char *device_text(struct bb_request *rq, const struct device_record *record)
+{
+    size_t length = 0;
+    json_t *json = device_facts_json(record);
+    const char *facts = json ? bb_json(rq, json, &length) : NULL;
+    const char *attributes = device_attributes_text(rq, record->attributes);
+
+    json_decref(json);
+    if (!facts || !attributes)
+        return NULL;
+    const char *const tail[] = {",\"attributes\":",    attributes,          ",\"documents\":",
+                                record->documents,     ",\"createdAt\":\"", record->created_at,
+                                "\",\"updatedAt\":\"", record->updated_at,  "\"}"};
+    size_t room = length;
+
+    for (size_t i = 0; i < sizeof(tail) / sizeof(tail[0]); i++)
+        room += strlen(tail[i]);
+    char *text = bb_alloc(rq, room), *at = text + length - 1; /* replaces the closing brace */
+
+    memcpy(text, facts, length - 1);
+    for (size_t i = 0; i < sizeof(tail) / sizeof(tail[0]); i++)
+        at = stpcpy(at, tail[i]);
+    return text;
+}
+
+int device_reply_texts(struct bb_request *rq, const char *const *texts, size_t count)
+{
+    size_t room = 3;
+
+    for (size_t i = 0; i < count; i++)
+        room += strlen(texts[i]) + 1;
+    char *array = bb_alloc(rq, room), *at = stpcpy(array, "[");
+
+    for (size_t i = 0; i < count; i++) {
+        at = stpcpy(at, i ? "," : "");
+        at = stpcpy(at, texts[i]);
+    }
+    stpcpy(at, "]");
+    return bb_reply_bytes(rq, 200, "application/json; charset=utf-8", array,
+                          (size_t)(at + 1 - array));
 }

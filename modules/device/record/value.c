@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <utf8proc.h>
 
 #include "modules/device/record/device.h"
-#include "modules/device/value/identifier.h"
 #include "modules/device/value/timezones.h"
 
 enum { NAME_MAX_CHARACTERS = 255, DEGREES_MAX_LENGTH = 32, AHEAD_MS = 14 * 3600 * 1000 };
@@ -101,13 +101,45 @@ static const char *name_value(struct bb_request *rq, const char *text, const cha
     return name;
 }
 
-/*
- * Names that a path cannot contain: browsers and proxies remove dots, and `my` is the list of
- * devices.
- */
-static bool is_unreachable(const char *id)
+#define BRAILLE_BLANK 0x2800 /* invisible, though Unicode does not call it ignorable */
+
+static const char *character_problem(utf8proc_int32_t code)
 {
-    return !strcmp(id, ".") || !strcmp(id, "..") || !strcasecmp(id, "my");
+    const utf8proc_property_t *property = utf8proc_get_property(code);
+
+    if (property->ignorable || code == BRAILLE_BLANK)
+        return "must not have invisible characters or marks of direction";
+    if (property->category == UTF8PROC_CATEGORY_CC || property->category == UTF8PROC_CATEGORY_ZL ||
+        property->category == UTF8PROC_CATEGORY_ZP)
+        return "must not have control characters";
+    return NULL;
+}
+
+/*
+ * Returns the text in Unicode NFC, either `text` itself or a copy. Sets *problem if it has control
+ * or invisible characters, so that no device is registered twice under ids that look the same.
+ */
+static const char *normal_form(struct bb_request *rq, const char *text, const char **problem)
+{
+    static const utf8proc_option_t options = UTF8PROC_NULLTERM | UTF8PROC_STABLE | UTF8PROC_COMPOSE;
+    const utf8proc_uint8_t *bytes = (const utf8proc_uint8_t *)text;
+    utf8proc_int32_t code;
+    utf8proc_ssize_t size;
+    bool ascii = true;
+
+    for (const utf8proc_uint8_t *at = bytes; *at && !*problem; at += size) {
+        ascii = ascii && *at < 0x80;
+        size = utf8proc_iterate(at, -1, &code);
+        *problem = size <= 0 ? "must be UTF-8" : character_problem(code);
+    }
+    if (*problem || ascii)
+        return text;
+    utf8proc_ssize_t room = utf8proc_decompose(bytes, 0, NULL, 0, options);
+    utf8proc_int32_t *codes = bb_alloc(rq, ((size_t)room + 1) * sizeof(*codes));
+    utf8proc_ssize_t count = utf8proc_decompose(bytes, 0, codes, room, options);
+
+    utf8proc_reencode(codes, count, options);
+    return (const char *)codes;
 }
 
 static const char *external_id(struct bb_request *rq, const json_t *value, const char **problem)
@@ -117,12 +149,13 @@ static const char *external_id(struct bb_request *rq, const json_t *value, const
         return NULL;
     }
     const char *sent = json_is_string(value) ? json_string_value(value) : decimal(rq, value);
-    const char *id = identifier_normal(rq, device_trimmed(rq, sent), problem);
+    const char *id = normal_form(rq, device_trimmed(rq, sent), problem);
 
     if (*problem)
         return NULL;
     id = name_value(rq, id, problem);
-    if (!*problem && is_unreachable(id))
+    /* browsers and proxies remove dots from a path, and `my` is the list of devices */
+    if (!*problem && (!strcmp(id, ".") || !strcmp(id, "..") || !strcasecmp(id, "my")))
         *problem = "must not be \".\", \"..\" or \"my\", which a path cannot name";
     return id;
 }
@@ -213,18 +246,13 @@ static bool real_date(struct bb_request *rq, const char *text)
 }
 
 /* A date is in the future only if it has not begun anywhere on Earth. */
-static bool in_future(struct bb_request *rq, const char *day)
-{
-    return strncmp(day, bb_time_text(rq, bb_wall_ms(rq->host) + AHEAD_MS), 10) > 0;
-}
-
 static const char *date(struct bb_request *rq, const char *text, const char **problem)
 {
     char *day = device_trimmed(rq, text);
 
     if (!real_date(rq, day))
         *problem = "must be a date, YYYY-MM-DD";
-    else if (in_future(rq, day))
+    else if (strncmp(day, bb_time_text(rq, bb_wall_ms(rq->host) + AHEAD_MS), 10) > 0)
         *problem = "must not be in the future";
     else
         day[10] = '\0';

@@ -55,9 +55,6 @@ struct s3_request {
     char code[S3_CODE]; /* of an error, for example "NoSuchKey"; "": none */
 };
 
-/* s3_settings.c: returns a log text about what is wrong with the settings; NULL: nothing. */
-const char *s3_settings_problem(const struct device_settings *settings);
-
 /* Returns the monotonic clock in milliseconds. */
 int64_t s3_now_ms(void);
 

@@ -100,52 +100,18 @@ static size_t take_bytes(char *bytes, size_t size, size_t count, void *arg)
     return length;
 }
 
-static int set_headers(struct exchange *exchange)
-{
-    char line[96];
-
-    snprintf(line, sizeof(line), "x-amz-content-sha256: %s", exchange->request->sha256);
-    exchange->headers = curl_slist_append(NULL, line);
-    return exchange->headers ? 0 : -1;
-}
-
 /* Allows no redirects, no proxy from the environment, and only HTTP(S). */
-static int set_wire(const struct exchange *exchange)
-{
-    const struct s3_request *request = exchange->request;
-    CURL *curl = exchange->curl;
-    long left = (long)(request->until_ms - s3_now_ms());
-    CURLcode failed = curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-
-    failed |= curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
-    failed |= curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
-    failed |= curl_easy_setopt(curl, CURLOPT_PROXY, "");
-    failed |= curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-    failed |= curl_easy_setopt(curl, CURLOPT_QUICK_EXIT, 1L);
-    failed |= curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
-    failed |= curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, left > 0 ? left : 1);
-    return failed == CURLE_OK ? 0 : -1;
-}
-
-/* By default Debian's libcurl trusts the system's directory in addition to a given file. */
-static int set_trust(const struct exchange *exchange)
-{
-    const char *ca = exchange->request->s3->ca;
-    CURL *curl = exchange->curl;
-    CURLcode failed = curl_easy_setopt(curl, CURLOPT_SSL_VERIFYPEER, 1L);
-
-    failed |= curl_easy_setopt(curl, CURLOPT_SSL_VERIFYHOST, 2L);
-    if (*ca) {
-        failed |= curl_easy_setopt(curl, CURLOPT_CAINFO, ca);
-        failed |= curl_easy_setopt(curl, CURLOPT_CAPATH, NULL);
-    }
-    return failed == CURLE_OK ? 0 : -1;
-}
-
 static int set_request(struct exchange *exchange)
 {
     const struct s3_request *request = exchange->request;
     CURL *curl = exchange->curl;
+    long left = (long)(request->until_ms - s3_now_ms());
+    char line[96];
+
+    snprintf(line, sizeof(line), "x-amz-content-sha256: %s", request->sha256);
+    exchange->headers = curl_slist_append(NULL, line);
+    if (!exchange->headers)
+        return -1;
     CURLcode failed = curl_easy_setopt(curl, CURLOPT_URL, request->url);
 
     failed |= curl_easy_setopt(curl, CURLOPT_USERNAME, request->s3->access_key);
@@ -165,6 +131,21 @@ static int set_request(struct exchange *exchange)
     failed |= curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take_bytes);
     failed |= curl_easy_setopt(curl, CURLOPT_WRITEDATA, exchange);
     failed |= curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, exchange->problem);
+    failed |= curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    failed |= curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    failed |= curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
+    failed |= curl_easy_setopt(curl, CURLOPT_PROXY, "");
+    failed |= curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    failed |= curl_easy_setopt(curl, CURLOPT_QUICK_EXIT, 1L);
+    failed |= curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
+    failed |= curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, left > 0 ? left : 1);
+    failed |= curl_easy_setopt(curl, CURLOPT_SSL_VERIFYPEER, 1L);
+    failed |= curl_easy_setopt(curl, CURLOPT_SSL_VERIFYHOST, 2L);
+    if (*request->s3->ca) {
+        /* by default Debian's libcurl trusts the system's directory in addition to a given file */
+        failed |= curl_easy_setopt(curl, CURLOPT_CAINFO, request->s3->ca);
+        failed |= curl_easy_setopt(curl, CURLOPT_CAPATH, NULL);
+    }
     return failed == CURLE_OK ? 0 : -1;
 }
 
@@ -196,8 +177,7 @@ int s3_send(struct s3_request *request, char why[STORE_WHY])
 
     request->status = 0;
     request->code[0] = '\0';
-    if (exchange.curl && !set_headers(&exchange) && !set_request(&exchange) &&
-        !set_wire(&exchange) && !set_trust(&exchange))
+    if (exchange.curl && !set_request(&exchange))
         failed = judge(&exchange, curl_easy_perform(exchange.curl), why);
     else
         snprintf(why, STORE_WHY, "out of memory");

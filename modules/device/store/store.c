@@ -1,12 +1,6 @@
 #include "modules/device/store/store.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { UUID = 36 };
 
@@ -62,33 +56,4 @@ bool store_is_name(const char *text)
         return false;
     return length == STORE_SHA256 || (length == STORE_NAME - 1 && text[STORE_SHA256] == '-' &&
                                       strspn(text + STORE_SHA256 + 1, "0123456789abcdef-") == UUID);
-}
-
-/* Returns 1 if the file was old and has been deleted. */
-static size_t tidy_one(int directory, const char *name, time_t before)
-{
-    struct stat about;
-
-    if (fstatat(directory, name, &about, AT_SYMLINK_NOFOLLOW) || !S_ISREG(about.st_mode) ||
-        about.st_mtime >= before)
-        return 0;
-    return unlinkat(directory, name, 0) == 0;
-}
-
-void store_tidy(void *arg)
-{
-    struct store_tidy *tidy = arg;
-    char path[PATH_MAX];
-    const struct dirent *entry;
-
-    tidy->removed = 0;
-    if (snprintf(path, sizeof(path), "%s/incoming", tidy->store->directory) >= PATH_MAX)
-        return;
-    DIR *directory = opendir(path);
-
-    if (!directory)
-        return;
-    while ((entry = readdir(directory)))
-        tidy->removed += tidy_one(dirfd(directory), entry->d_name, tidy->before);
-    closedir(directory);
 }

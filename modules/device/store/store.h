@@ -113,17 +113,6 @@ void store_open(void *open);
 void store_list(void *list);
 void store_remove(void *remove);
 
-/*
- * Deletes files older than `before` that uploads and downloads left in `incoming/` when their host
- * died.
- */
-struct store_tidy {
-    const struct store *store;
-    time_t before;
-    size_t removed;
-};
-void store_tidy(void *tidy);
-
 void store_free(struct store *store);
 
 /* Returns whether this is an object's name. Names of earlier versions are the SHA-256 alone. */

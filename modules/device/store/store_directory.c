@@ -73,54 +73,39 @@ static int keep_one(const struct store *store, const char *from, const char *nam
  * Syncs after all the renames: the first sync makes the file system commit what the others need,
  * too.
  */
-static int sync_shards(const struct store_keep *job, bool made)
-{
-    char shard[PATH_MAX];
-
-    if (made && sync_directory(job->store->directory))
-        return -1;
-    for (size_t i = 0; i < job->count; i++)
-        if (shard_of(shard, job->store, job->names[i]) || sync_directory(shard))
-            return -1;
-    return 0;
-}
-
 static void keep(struct store_keep *job)
 {
+    char shard[PATH_MAX];
     bool made = false;
     int status = 0;
 
     for (; job->begun < job->count && !status; job->begun++)
         status = keep_one(job->store, job->paths[job->begun], job->names[job->begun], &made);
-    if (status || sync_shards(job, made))
+    if (!status && made)
+        status = sync_directory(job->store->directory);
+    for (size_t i = 0; i < job->count && !status; i++)
+        if (shard_of(shard, job->store, job->names[i]) || sync_directory(shard))
+            status = -1;
+    if (status)
         failed(job->why, job->store->directory, errno);
-}
-
-static int open_path(const char *path, int64_t length)
-{
-    struct stat about;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-    if (fd < 0)
-        return -1;
-    int error = fstat(fd, &about) ? errno : about.st_size == length ? 0 : EIO;
-
-    if (!error)
-        return fd;
-    close(fd);
-    errno = error;
-    return -1;
 }
 
 static void open_one(struct store_open *job)
 {
     char path[PATH_MAX];
+    struct stat about;
+    int error;
 
-    job->fd = path_of(path, job->store, job->name) ? -1 : open_path(path, job->length);
-    if (job->fd < 0)
-        failed(job->why, job->store->directory, errno);
-    else
+    job->fd = path_of(path, job->store, job->name) ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+    error = job->fd < 0 || fstat(job->fd, &about) ? errno : about.st_size == job->length ? 0 : EIO;
+    if (!error) {
         (void)readahead(job->fd, 0, (size_t)job->length);
+        return;
+    }
+    failed(job->why, job->store->directory, error);
+    if (job->fd >= 0)
+        close(job->fd);
+    job->fd = -1;
 }
 
 /* ---- listing ---- */

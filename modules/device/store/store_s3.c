@@ -8,7 +8,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <openssl/err.h>
 #include <openssl/evp.h>
+#include <openssl/x509_vfy.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,51 +158,45 @@ static int open_nameless(const struct store *store)
     return fd;
 }
 
-static int check_digest(const struct fetch *fetch)
+static void check_digest(const struct fetch *fetch)
 {
     unsigned char digest[DIGEST];
     char sha256[STORE_SHA256 + 1];
 
-    if (!EVP_DigestFinal_ex(fetch->digest, digest, NULL))
-        return fetch_failed(fetch, "out of memory");
+    if (!EVP_DigestFinal_ex(fetch->digest, digest, NULL)) {
+        fetch_failed(fetch, "out of memory");
+        return;
+    }
     for (size_t i = 0; i < DIGEST; i++)
         snprintf(sha256 + 2 * i, 3, "%02x", digest[i]);
     if (fetch->length != fetch->job->length || strncmp(sha256, fetch->job->name, STORE_SHA256) != 0)
-        return fetch_failed(fetch, "GET: the object differs from the stored file");
-    return 0;
-}
-
-static int fetch(struct fetch *fetch)
-{
-    struct store_open *job = fetch->job;
-    struct s3 *s3 = s3_of(job->store);
-    char url[S3_URL];
-
-    object_url(s3, job->name, url);
-    struct s3_request request = get_request(s3, url, fetch_take, fetch);
-
-    if (!fetch->digest || !EVP_DigestInit_ex(fetch->digest, EVP_sha256(), NULL))
-        return fetch_failed(fetch, "out of memory");
-    if (s3_send(&request, job->why) || check_digest(fetch))
-        return -1;
-    return 0;
+        fetch_failed(fetch, "GET: the object differs from the stored file");
 }
 
 static void open_one(struct store_open *job)
 {
-    struct fetch under_way = {.job = job};
+    struct s3 *s3 = s3_of(job->store);
+    struct fetch fetch = {.job = job};
+    char url[S3_URL];
 
     job->fd = open_nameless(job->store);
     if (job->fd < 0) {
         snprintf(job->why, STORE_WHY, "device.documents cannot be written");
         return;
     }
-    under_way.digest = EVP_MD_CTX_new();
-    if (fetch(&under_way)) {
+    object_url(s3, job->name, url);
+    struct s3_request request = get_request(s3, url, fetch_take, &fetch);
+
+    fetch.digest = EVP_MD_CTX_new();
+    if (!fetch.digest || !EVP_DigestInit_ex(fetch.digest, EVP_sha256(), NULL))
+        fetch_failed(&fetch, "out of memory");
+    else if (!s3_send(&request, job->why))
+        check_digest(&fetch);
+    if (*job->why) {
         close(job->fd);
         job->fd = -1;
     }
-    EVP_MD_CTX_free(under_way.digest);
+    EVP_MD_CTX_free(fetch.digest);
 }
 
 /* ---- listing and removing ---- */
@@ -271,6 +267,93 @@ static void remove_all(struct store_remove *job)
         job->removed++;
 }
 
+/* ---- settings ---- */
+
+/* Characters that need no encoding in a path, so that the signed path is the path that is sent. */
+static bool is_plain(const char *text, const char *more)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
+
+    for (; *text; text++)
+        if (!strchr(plain, *text) && !strchr(more, *text))
+            return false;
+    return true;
+}
+
+/* Returns whether no server, proxy or libcurl would normalize the path. */
+static bool is_plain_path(const char *path)
+{
+    return is_plain(path, "/") && *path != '/' && !strstr(path, "..") && !strstr(path, "//") &&
+           strncmp(path, "./", 2) != 0 && !strstr(path, "/./");
+}
+
+/* Accepts http or https, a host and an optional path. */
+static const char *check_endpoint(const char *endpoint)
+{
+    static const struct {
+        CURLUPart part;
+        const char *problem;
+    } none[] = {
+        {CURLUPART_USER, "s3_endpoint: must not name a user"},
+        {CURLUPART_QUERY, "s3_endpoint: must have no query"},
+        {CURLUPART_FRAGMENT, "s3_endpoint: must have no fragment"},
+    };
+    CURLU *url = curl_url();
+    const char *problem = "s3_endpoint: must be an address, as https://s3.example.org";
+    char *part = NULL;
+
+    if (url && !curl_url_set(url, CURLUPART_URL, endpoint, CURLU_PATH_AS_IS) &&
+        !curl_url_get(url, CURLUPART_SCHEME, &part, 0) &&
+        (!strcmp(part, "http") || !strcmp(part, "https")))
+        problem = NULL;
+    for (size_t i = 0; !problem && i < sizeof(none) / sizeof(*none); i++) {
+        curl_free(part);
+        part = NULL;
+        if (!curl_url_get(url, none[i].part, &part, 0))
+            problem = none[i].problem;
+    }
+    curl_free(part);
+    part = NULL;
+    /* the bucket follows the path */
+    if (!problem && (curl_url_get(url, CURLUPART_PATH, &part, 0) || !is_plain_path(part + 1) ||
+                     part[strlen(part) - 1] == '.'))
+        problem = "s3_endpoint: the path must be as an s3_prefix, and end without a dot";
+    curl_free(part);
+    curl_url_cleanup(url);
+    return problem;
+}
+
+/* Reads the file as libcurl will, which would report an error only at the first request. */
+static bool has_certificates(const char *path)
+{
+    X509_STORE *store = X509_STORE_new();
+    bool has = store && X509_STORE_load_file(store, path);
+
+    X509_STORE_free(store);
+    ERR_clear_error();
+    return has;
+}
+
+/* Returns a log text about what is wrong with the settings; NULL: nothing. */
+static const char *settings_problem(const struct device_settings *settings)
+{
+    const char *problem = check_endpoint(settings->s3_endpoint);
+
+    if (problem)
+        return problem;
+    if (!*settings->s3_bucket || *settings->s3_bucket == '.' || !is_plain(settings->s3_bucket, ""))
+        return "s3_bucket: must be the name of a bucket";
+    if (!*settings->s3_region || !is_plain(settings->s3_region, ""))
+        return "s3_region: must be the name of a region";
+    if (!*settings->s3_access_key || !*settings->s3_secret_key)
+        return "s3_access_key and s3_secret_key: are required if store is s3";
+    if (!is_plain_path(settings->s3_prefix))
+        return "s3_prefix: must be letters, digits, '-', '_', '.' and '/', as a path without dots";
+    if (*settings->s3_ca && !has_certificates(settings->s3_ca))
+        return "s3_ca: must be a file of certificates (PEM) that can be read";
+    return NULL;
+}
+
 /* ---- creating ---- */
 
 static void free_s3(struct store *store)
@@ -286,7 +369,7 @@ static void free_s3(struct store *store)
 struct store *store_s3_new(const struct device_settings *settings, char why[STORE_WHY])
 {
     static const struct store_calls calls = {keep, open_one, list, remove_all, free_s3};
-    const char *problem = s3_settings_problem(settings);
+    const char *problem = settings_problem(settings);
     struct s3 *s3 = problem ? NULL : calloc(1, sizeof(*s3));
     size_t length = strlen(settings->s3_endpoint);
 

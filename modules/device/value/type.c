@@ -44,23 +44,16 @@ void type_finder_free(struct type_finder *finder)
     free(finder);
 }
 
-static ssize_t read_beginning(const char *path, char *bytes, size_t size)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t length = fd < 0 ? -1 : read(fd, bytes, size);
-
-    if (fd >= 0)
-        close(fd);
-    return length;
-}
-
 void type_find(struct type_finder *finder, const char *path, char *type, size_t size)
 {
     const char *found = NULL;
 
     pthread_mutex_lock(&finder->lock);
-    ssize_t length = read_beginning(path, finder->seen, sizeof(finder->seen));
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd < 0 ? -1 : read(fd, finder->seen, sizeof(finder->seen));
 
+    if (fd >= 0)
+        close(fd);
     if (length >= 0)
         found = magic_buffer(finder->cookie, finder->seen, (size_t)length);
     snprintf(type, size, "%s", found ? found : "application/octet-stream");

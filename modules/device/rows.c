@@ -2,19 +2,21 @@
  * The service "bulk rows:Devices": reads rows with device_read(), like request bodies, and checks
  * them against stored devices.
  */
-#include "modules/device/rows/rows.h"
-
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "modules/device/record/device.h"
+
 enum { AT_A_TIME = 500, IN_A_ROW = 50, WAIT_MS = 1000, ORGANIZATION = DEVICE_FIELDS };
 
-static void drop(void *json)
-{
-    json_decref(json);
-}
+/* A row of a call, together with the device read from it. */
+struct device_row {
+    struct bb_bulk_row *row; /* rows with problems are skipped */
+    bool elsewhere;          /* names another organization than the upload does */
+    struct device_record record;
+};
 
 /* Returns whether the text is a JSON number, such as -0.5e7. */
 static bool is_number(const char *text)
@@ -76,19 +78,6 @@ static json_t *row_json(struct bb_request *rq, const struct bb_bulk_row *row)
     return object;
 }
 
-static void take_problems(struct bb_request *rq, struct bb_bulk_row *row, const json_t *errors)
-{
-    const json_t *error;
-    size_t i;
-
-    json_array_foreach(errors, i, error)
-    {
-        bb_bulk_problem(rq, row,
-                        bb_format(rq, "%s", json_string_value(json_object_get(error, "field"))),
-                        bb_format(rq, "%s", json_string_value(json_object_get(error, "problem"))));
-    }
-}
-
 /*
  * Returns 1 if the account is not an Admin and acts in exactly one organization, so that in a
  * request it may name any organization without effect; 0 if not, -1 on failure.
@@ -147,13 +136,19 @@ static int read_row(struct bb_request *rq, const struct bb_bulk_job *job, struct
                     struct device_row *read)
 {
     struct device_values values;
-    json_t *errors = json_array(), *object = row_json(rq, row);
+    json_t *errors = bb_json_hold(rq, json_array());
+    json_t *object = bb_json_hold(rq, row_json(rq, row));
+    const json_t *error;
+    size_t i;
 
-    bb_defer(rq, drop, errors);
-    bb_defer(rq, drop, object);
     if (!errors || !object || device_read(rq, object, true, &values, errors))
         return -1;
-    take_problems(rq, row, errors);
+    json_array_foreach(errors, i, error)
+    {
+        bb_bulk_problem(rq, row,
+                        bb_format(rq, "%s", json_string_value(json_object_get(error, "field"))),
+                        bb_format(rq, "%s", json_string_value(json_object_get(error, "problem"))));
+    }
     *read = (struct device_row){.row = row,
                                 .elsewhere =
                                     values.organization && values.organization != job->organization,
@@ -163,9 +158,12 @@ static int read_row(struct bb_request *rq, const struct bb_bulk_job *job, struct
     return 0;
 }
 
-/* Waiting for a completion that is signalled already parks until the loop's next turn. Without
- * memory for one, the other requests wait. */
-void device_rows_pause(struct bb_request *rq, size_t done)
+/*
+ * Call after each `done` rows of a call: lets other fibers of the loop run now and then. Waiting
+ * for a completion that is signalled already parks until the loop's next turn. Without memory for
+ * one, the other requests wait.
+ */
+static void pause_after(struct bb_request *rq, size_t done)
 {
     struct bb_completion *completion = done % IN_A_ROW ? NULL : bb_completion(rq);
 
@@ -218,7 +216,11 @@ static int take_names_as_sent(struct bb_request *rq, const struct bb_bulk_job *j
     return 0;
 }
 
-int device_rows_read(struct bb_request *rq, const struct bb_bulk_job *job,
+/*
+ * Reads each row by the rules of a registration and adds errors to the row's problems. Returns -1
+ * on failure: `return bb_failed(rq)`.
+ */
+static int read_rows(struct bb_request *rq, const struct bb_bulk_job *job,
                      struct bb_bulk_row *const *rows, size_t count, struct device_row *read)
 {
     for (size_t i = 0; i < count; i++) {
@@ -226,7 +228,7 @@ int device_rows_read(struct bb_request *rq, const struct bb_bulk_job *job,
             bb_fail(rq, 503, "Out of memory");
             return -1;
         }
-        device_rows_pause(rq, i + 1);
+        pause_after(rq, i + 1);
     }
     return check_homes(rq, job, read, count) ? -1 : take_names_as_sent(rq, job, read, count);
 }
@@ -238,30 +240,19 @@ static const char *name_of(const struct device_row *read)
     return read->row->problems ? NULL : read->record.text[DEVICE_EXTERNAL_ID];
 }
 
-static const char *names_json(struct bb_request *rq, const struct device_row *read, size_t count)
-{
-    json_t *list = json_array();
-    size_t length;
-    bool lost = !list;
-
-    for (size_t i = 0; i < count && !lost; i++)
-        if (name_of(&read[i]))
-            lost = json_array_append_new(list, json_string(name_of(&read[i]))) != 0;
-    const char *text = lost ? NULL : bb_json(rq, list, &length);
-
-    json_decref(list);
-    return text;
-}
-
 static int check(struct bb_request *rq, const struct bb_bulk_job *job,
                  struct bb_bulk_row *const *rows, size_t count)
 {
     struct device_row *read = bb_alloc(rq, count * sizeof(*read));
-    size_t at = 0;
+    json_t *list = bb_json_hold(rq, json_array());
+    size_t at = 0, length;
 
-    if (device_rows_read(rq, job, rows, count, read))
+    if (!list || read_rows(rq, job, rows, count, read))
         return -1;
-    const char *names = names_json(rq, read, count);
+    for (size_t i = 0; i < count; i++)
+        if (name_of(&read[i]) && json_array_append_new(list, json_string(name_of(&read[i]))))
+            return -1;
+    const char *names = bb_json(rq, list, &length);
     const struct bb_rows *taken =
         names ? bb_query(rq, &find_taken, BB_ARGS(bb_i(job->organization), bb_t(names))) : NULL;
 
@@ -276,6 +267,120 @@ static int check(struct bb_request *rq, const struct bb_bulk_job *job,
     return taken ? 0 : -1;
 }
 
+/* ---- storing: all rows of a call in one statement; rows whose name is taken are skipped ---- */
+
+/* $1 uuids, $2 organization, $3 time, $4 to $16 the fields; all are arrays except $2 and $3 */
+static const struct bb_sql insert = {
+    "INSERT INTO device (id, uuid, organisation, external_id, site_name, country_code,"
+    " commissioning_date, capacity, address, latitude, longitude, fuel_code, device_type_code,"
+    " serial_number, timezone, yield_value, attributes, created_at, updated_at)"
+    " SELECT nextval('device_id'), r.uuid, $2::bigint, r.f0, r.f1, r.f2, r.f3, r.f4, r.f5, r.f6,"
+    " r.f7, r.f8, r.f9, r.f10, r.f11, r.f12, '{}', $3::timestamptz, $3::timestamptz"
+    " FROM unnest($1::uuid[], $4::text[], $5::text[], $6::text[], $7::date[], $8::float8[],"
+    " $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[],"
+    " $16::float8[]) AS r (uuid, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12)"
+    " ON CONFLICT DO NOTHING RETURNING uuid, id",
+    BB_SQL_WRITE,
+};
+
+_Static_assert(DEVICE_FIELDS == 13, "the statement names all fields");
+
+enum { FIXED = 3 }; /* parameters before the fields */
+
+/* Writes an element of a PostgreSQL array; NULL becomes null. Returns the end. */
+static char *put_text(char *at, const char *text)
+{
+    if (!text)
+        return stpcpy(at, "NULL");
+    *at++ = '"';
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\')
+            *at++ = '\\';
+        *at++ = *text;
+    }
+    *at++ = '"';
+    return at;
+}
+
+static const char *text_of(const struct device_record *record, size_t field)
+{
+    return field < DEVICE_FIELDS ? record->text[field] : record->uuid;
+}
+
+/* Formats one field of all records as a PostgreSQL array; index DEVICE_FIELDS means the uuids. */
+static const char *array_of(struct bb_request *rq, const struct device_record *const *records,
+                            size_t count, size_t field)
+{
+    size_t room = 3;
+
+    for (size_t i = 0; i < count; i++) {
+        const char *text = text_of(records[i], field);
+
+        room += text ? 2 * strlen(text) + 3 : sizeof("NULL,");
+    }
+    char *array = bb_alloc(rq, room), *at = array;
+
+    *at++ = '{';
+    for (size_t i = 0; i < count; i++) {
+        if (i)
+            *at++ = ',';
+        at = put_text(at, text_of(records[i], field));
+    }
+    *at = '}';
+    return array;
+}
+
+/* The rows come back in their original order, without the skipped ones. */
+static int take_outcome(struct bb_request *rq, struct bb_tx *tx, const struct bb_rows *stored,
+                        struct device_row *read, size_t count)
+{
+    size_t at = 0, all = bb_count(rq, stored);
+
+    for (size_t i = 0; i < count; i++) {
+        struct device_record *record = &read[i].record;
+
+        if (read[i].row->problems)
+            continue;
+        if (at == all || strcmp(bb_cell(rq, stored, at, 0), record->uuid) != 0) {
+            bb_bulk_problem(rq, read[i].row, "externalId", DEVICE_TAKEN);
+            continue;
+        }
+        record->id = bb_cell_int(rq, stored, at++, 1);
+        if (device_emit(rq, tx, "device.registered", record))
+            return -1;
+        pause_after(rq, i + 1);
+    }
+    return 0;
+}
+
+static int store(struct bb_request *rq, struct bb_tx *tx, const struct bb_bulk_job *job,
+                 struct bb_bulk_row *const *rows, size_t count)
+{
+    const char *now = bb_time_text(rq, bb_wall_ms(rq->host));
+    struct device_row *read = bb_alloc(rq, count * sizeof(*read));
+    const struct device_record **records = bb_alloc(rq, (count + 1) * sizeof(*records));
+    struct bb_value values[FIXED + DEVICE_FIELDS];
+    size_t sound = 0;
+
+    if (read_rows(rq, job, rows, count, read))
+        return -1;
+    for (size_t i = 0; i < count; i++) {
+        if (read[i].row->problems)
+            continue;
+        read[i].record.uuid = bb_new_uuid(rq);
+        read[i].record.created_at = now;
+        records[sound++] = &read[i].record;
+    }
+    values[0] = bb_t(array_of(rq, records, sound, DEVICE_FIELDS));
+    values[1] = bb_i(job->organization);
+    values[2] = bb_t(now);
+    for (size_t i = 0; i < DEVICE_FIELDS; i++)
+        values[FIXED + i] = bb_t(array_of(rq, records, sound, i));
+    const struct bb_rows *stored = bb_tx_query(rq, tx, &insert, values, FIXED + DEVICE_FIELDS);
+
+    return stored ? take_outcome(rq, tx, stored, read, count) : -1;
+}
+
 const struct bb_bulk_rows device_rows = {
     .size = sizeof(device_rows),
     .help =
@@ -286,5 +391,5 @@ const struct bb_bulk_rows device_rows = {
     .columns = {device_fields, ORGANIZATION + 1, sizeof(struct bb_field)},
     .name_column = DEVICE_EXTERNAL_ID,
     .check = check,
-    .store = device_rows_store,
+    .store = store,
 };

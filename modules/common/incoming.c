@@ -1,0 +1,28 @@
+#include "modules/common/incoming.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void incoming_sweep(void *arg)
+{
+    struct incoming_sweep *sweep = arg;
+    char path[PATH_MAX];
+    const struct dirent *entry;
+    struct stat about;
+
+    if (snprintf(path, sizeof(path), "%s/incoming", sweep->directory) >= PATH_MAX)
+        return;
+    DIR *directory = opendir(path);
+
+    if (!directory)
+        return;
+    while ((entry = readdir(directory)))
+        if (!fstatat(dirfd(directory), entry->d_name, &about, AT_SYMLINK_NOFOLLOW) &&
+            S_ISREG(about.st_mode) && about.st_mtime < sweep->before)
+            sweep->removed += unlinkat(dirfd(directory), entry->d_name, 0) == 0;
+    closedir(directory);
+}
