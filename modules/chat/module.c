@@ -2,8 +2,6 @@
  * The tables of the chat module. They are hand-formatted, because clang-format would spread a row
  * over six lines.
  */
-#include "modules/chat/module.h"
-
 #include "modules/chat/api/api.h"
 #include "modules/chat/live/live.h"
 

@@ -8,24 +8,17 @@
 #include "modules/chat/conversation/chat.h"
 
 /*
- * entry.c: fills a message from the request body. Returns 0, or the status of the 400 response
- * sent.
+ * post.c: fills a message from the request body. Returns 0, or the status of the 400 response sent.
  */
 int chat_entry_read(struct bb_request *rq, struct chat_message *message);
 
-/*
- * owner.c: finds the organization that owns a conversation started by an Admin who names none.
- * Returns 0, or the status of the response sent. Parks the fiber.
- */
-int chat_owner(struct bb_request *rq, const struct chat_facts *facts, int64_t *organization);
-
-/* share.c: receives notifications on CHAT_CHANNEL. */
+/* post.c: receives notifications on CHAT_CHANNEL. */
 void chat_heard(void *state, const char *payload);
 
 /* unread.c: the job that adds up unread counts. */
 void chat_add_up(struct bb_request *rq);
 
-/* The routes, one file each (unread.c has two). */
+/* The routes. */
 int chat_list(struct bb_request *rq);
 int chat_find(struct bb_request *rq);
 int chat_start(struct bb_request *rq);

@@ -84,14 +84,6 @@ static int read_page(struct bb_request *rq, struct array_text *text, void *arg)
     return chain->left > 0 && bb_cell(rq, rows, count - 1, NEXT) ? 1 : 0;
 }
 
-static int answer_long(struct bb_request *rq, int64_t conversation, int64_t after, int64_t limit)
-{
-    const struct chat *chat = rq->state;
-    struct chain chain = {conversation, after, limit ? limit : INT64_MAX};
-
-    return array_send_copy(rq, chat->long_answers, read_page, &chain, sizeof(chain));
-}
-
 /* ---- a short chain ---- */
 
 static const struct bb_rows *fetch(struct bb_request *rq, int64_t after, int64_t limit)
@@ -106,15 +98,9 @@ static const struct bb_rows *fetch(struct bb_request *rq, int64_t after, int64_t
                             bb_i(ARRAY_PAGE_BYTES)));
 }
 
-static int answer_short(struct bb_request *rq, const struct bb_rows *rows)
-{
-    bool none = !bb_cell(rq, rows, 0, UUID);
-
-    return bb_reply_page(rq, rows, none ? 0 : bb_count(rq, rows), NULL, message_of);
-}
-
 int chat_chain(struct bb_request *rq)
 {
+    const struct chat *chat = rq->state;
     int64_t after = bb_arg_int(rq, "after", 0), limit = bb_arg_int(rq, "limit", 0);
     const struct bb_rows *rows = fetch(rq, after, limit);
 
@@ -126,7 +112,13 @@ int chat_chain(struct bb_request *rq)
 
     if (limit && behind > limit && bb_reply_next(rq, bb_format(rq, "%" PRId64, after + limit)) < 0)
         return bb_failed(rq);
-    if (behind > 0 && !bb_cell(rq, rows, 0, UUID))
-        return answer_long(rq, bb_cell_int(rq, rows, 0, CONVERSATION), after, limit);
-    return answer_short(rq, rows);
+    bool none = !bb_cell(rq, rows, 0, UUID);
+
+    if (behind > 0 && none) {
+        struct chain chain = {bb_cell_int(rq, rows, 0, CONVERSATION), after,
+                              limit ? limit : INT64_MAX};
+
+        return array_send_copy(rq, chat->long_answers, read_page, &chain, sizeof(chain));
+    }
+    return bb_reply_page(rq, rows, none ? 0 : bb_count(rq, rows), NULL, message_of);
 }

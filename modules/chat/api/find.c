@@ -82,59 +82,36 @@ static bool add_email(struct filters *filters, const char *email)
     return true;
 }
 
-/* Reads the request body. Returns false if nothing can match. */
-static bool read_filters(struct bb_request *rq, const struct chat_scope *scope,
-                         struct filters *filters)
-{
-    const char *participant1 = bb_text(rq, "participant1");
-    const char *participant2 = bb_text(rq, "participant2");
-
-    filters->name = bb_text(rq, "deviceProjectName");
-    if (participant1 && participant2 && strcmp(participant1, participant2) == 0)
-        return false;
-    if (participant1)
-        add_email(filters, participant1);
-    if (participant2)
-        add_email(filters, participant2);
-    return scope->all || scope->speaks || add_email(filters, scope->own);
-}
-
-static const struct bb_rows *fetch(struct bb_request *rq, const struct chat_scope *scope,
-                                   const struct filters *filters)
-{
-    struct bb_value values[6] = {CHAT_SCOPE_ARGS(scope)};
-    size_t count = 3;
-
-    for (size_t i = 0; i < filters->count; i++)
-        values[count++] = bb_t(filters->emails[i]);
-    if (filters->name)
-        values[count++] = bb_t(filters->name);
-
-    const struct bb_rows *rows =
-        bb_query(rq, &newest[filters->count][filters->name ? 1 : 0], values, count);
-
-    return rows;
-}
-
-static const struct bb_rows *fetch_any(struct bb_request *rq, const struct chat_scope *scope)
-{
-    return bb_query(
-        rq, &newest_of_organizations,
-        BB_ARGS(bb_ints(scope->organizations, scope->organization_count), bb_t(scope->own)));
-}
-
 int chat_find(struct bb_request *rq)
 {
     struct chat_scope scope = chat_scope(rq);
-    struct filters filters = {.count = 0};
+    const char *participant1 = bb_text(rq, "participant1");
+    const char *participant2 = bb_text(rq, "participant2");
+    struct filters filters = {.name = bb_text(rq, "deviceProjectName")};
+    const struct bb_rows *rows;
 
-    if (!read_filters(rq, &scope, &filters))
+    if (participant1 && participant2 && strcmp(participant1, participant2) == 0)
         return bb_reply(rq, 200, json_null());
+    if (participant1)
+        add_email(&filters, participant1);
+    if (participant2)
+        add_email(&filters, participant2);
+    if (!scope.all && !scope.speaks && !add_email(&filters, scope.own))
+        return bb_reply(rq, 200, json_null());
+    if (filters.count == 0 && !filters.name && !scope.all) {
+        rows = bb_query(
+            rq, &newest_of_organizations,
+            BB_ARGS(bb_ints(scope.organizations, scope.organization_count), bb_t(scope.own)));
+    } else {
+        struct bb_value values[6] = {CHAT_SCOPE_ARGS(&scope)};
+        size_t count = 3;
 
-    bool any = filters.count == 0 && !filters.name;
-    const struct bb_rows *rows =
-        any && !scope.all ? fetch_any(rq, &scope) : fetch(rq, &scope, &filters);
-
+        for (size_t i = 0; i < filters.count; i++)
+            values[count++] = bb_t(filters.emails[i]);
+        if (filters.name)
+            values[count++] = bb_t(filters.name);
+        rows = bb_query(rq, &newest[filters.count][filters.name ? 1 : 0], values, count);
+    }
     if (!rows)
         return bb_failed(rq);
     if (bb_count(rq, rows) == 0)

@@ -161,19 +161,6 @@ static int read_page(struct bb_request *rq, struct array_text *text, void *arg)
     return list->sent < list->count;
 }
 
-/* Parses the numbers of "{1,2,3}". Returns NULL if out of memory. */
-static struct list *list_of(const char *text)
-{
-    size_t count = bb_cell_ints(text, NULL);
-    struct list *list = malloc(sizeof(*list) + count * sizeof(list->ids[0]));
-
-    if (!list)
-        return NULL;
-    list->count = bb_cell_ints(text, list->ids);
-    list->sent = 0;
-    return list;
-}
-
 struct order {
     const struct bb_sql *sql;
     const struct position *position;
@@ -188,8 +175,15 @@ static int take_order(struct bb_request *rq, void *arg)
 
     if (!rows)
         return bb_failed(rq);
-    order->list = list_of(bb_cell(rq, rows, 0, 0));
-    return order->list ? 0 : bb_no_memory(rq);
+    const char *ids = bb_cell(rq, rows, 0, 0); /* "{1,2,3}" */
+    struct list *list = malloc(sizeof(*list) + bb_cell_ints(ids, NULL) * sizeof(list->ids[0]));
+
+    if (!list)
+        return bb_no_memory(rq);
+    list->count = bb_cell_ints(ids, list->ids);
+    list->sent = 0;
+    order->list = list;
+    return 0;
 }
 
 static int answer_long(struct bb_request *rq, const struct bb_sql *sql,
@@ -212,18 +206,6 @@ static int answer_long(struct bb_request *rq, const struct bb_sql *sql,
 
 /* ---- a page ---- */
 
-/* The cursor is the time and id of the page's last conversation. */
-static int answer(struct bb_request *rq, const struct bb_rows *rows, size_t count)
-{
-    const char *next = NULL;
-
-    if (count < bb_count(rq, rows))
-        next = bb_format(rq, "%s-%" PRId64, bb_cell(rq, rows, count - 1, LAST_AT),
-                         bb_cell_int(rq, rows, count - 1, ID));
-    return bb_reply_page(rq, rows, count, next,
-                         with_unread(rq) ? with_unread_json : chat_conversation_json);
-}
-
 int chat_list(struct bb_request *rq)
 {
     struct chat_scope scope = chat_scope(rq);
@@ -245,5 +227,13 @@ int chat_list(struct bb_request *rq)
 
     if (!limit && count > page)
         return answer_long(rq, &list_ids[another], &position);
-    return answer(rq, rows, count > page ? page : count);
+    const char *next = NULL;
+
+    if (count > page) { /* the cursor is the time and id of the page's last conversation */
+        count = page;
+        next = bb_format(rq, "%s-%" PRId64, bb_cell(rq, rows, count - 1, LAST_AT),
+                         bb_cell_int(rq, rows, count - 1, ID));
+    }
+    return bb_reply_page(rq, rows, count, next,
+                         with_unread(rq) ? with_unread_json : chat_conversation_json);
 }

@@ -1,5 +1,51 @@
 /*
- * POST /api/chat/conversations/:id/messages
+ * The routes that change a conversation: posting a message, marking messages as read, sharing.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "modules/chat/api/api.h"
+
+/*
+ * Looks up the conversation, in which the e-mail of the field must take part, and for which the
+ * caller must be allowed to act. An Admin may post in any conversation, under its own e-mail.
+ * Returns 0, or the status of the response sent.
+ */
+static int refused_participant(struct bb_request *rq, const char *field, bool posts,
+                               const struct chat_facts **facts)
+{
+    struct chat_scope scope = chat_scope(rq);
+    const struct bb_principal *who = rq->principal;
+    const char *email = bb_text(rq, field);
+    int refused = chat_visible(rq, &scope, bb_segment_int(rq, "id"), facts);
+
+    if (refused)
+        return refused;
+    if (!chat_takes_part(*facts, email) &&
+        !(posts && who->role == BB_ROLE_ADMIN && strcmp(email, who->email) == 0))
+        return bb_fail(rq, 403, "%s takes no part in this conversation", field);
+    return chat_acts_for(rq, &scope, email);
+}
+
+/* Its id and time are assigned here, before the commit. */
+int chat_entry_read(struct bb_request *rq, struct chat_message *message)
+{
+    const struct chat *chat = rq->state;
+    json_t *entry = json_object_get(bb_body(rq), "chatEntry");
+    size_t most = (size_t)chat->settings->max_entry_bytes;
+
+    if (json_string_length(entry) > most)
+        return bb_invalid(rq, "chatEntry", "must be at most %zu bytes", most);
+    message->username = bb_text(rq, "username");
+    message->entry = json_string_value(entry);
+    message->entry_json = entry;
+    message->uuid = bb_new_uuid(rq);
+    message->created_at = bb_time_text(rq, bb_wall_ms(rq->host));
+    return 0;
+}
+
+/*
+ * ---- POST /api/chat/conversations/:id/messages ----
  *
  * One statement does everything: the update locks the conversation's row and gives the message its
  * place in the chain, and the entry is inserted from the row that the update returned. Posts to one
@@ -7,9 +53,6 @@
  * also inserts the change of the unread count: a trigger, which records other changes (schema.sql,
  * step 5), would cost twice as much.
  */
-#include <string.h>
-
-#include "modules/chat/api/api.h"
 
 /*
  * $1 conversation, $2 uuid, $3 author, $4 text, $5 time. Permission was checked before. If an Admin
@@ -66,65 +109,115 @@ static const struct bb_sql unread_for_both = {
     BB_SQL_WRITE,
 };
 
-static int add(struct bb_request *rq, struct bb_tx *unit, const struct chat_facts *facts,
-               const struct chat_message *message)
-{
-    int added = bb_add(rq, unit, &add_message.one,
-                       BB_ARGS(bb_i(facts->id), bb_t(message->uuid), bb_t(message->username),
-                               bb_t(message->entry), bb_t(message->created_at)));
-
-    if (added >= 0 && !chat_takes_part(facts, message->username))
-        added = bb_add(rq, unit, &unread_for_both, BB_ARGS(bb_i(facts->id)));
-    return added < 0 ? -1 : chat_emit_new(rq, unit, facts, message);
-}
-
-static json_t *answer(const struct chat_message *message)
-{
-    return json_pack("{s:s, s:s, s:O, s:n, s:s}", "uuid", message->uuid, "username",
-                     message->username, "chatEntry", message->entry_json, "nextEntryUuid",
-                     "createdAt", message->created_at);
-}
-
-/* An Admin may answer in any conversation, under its own e-mail. */
-static bool is_admin(struct bb_request *rq, const char *username)
-{
-    return rq->principal->role == BB_ROLE_ADMIN && strcmp(username, rq->principal->email) == 0;
-}
-
-static int allowed(struct bb_request *rq, const struct chat_facts **facts)
-{
-    struct chat_scope scope = chat_scope(rq);
-    const char *username = bb_text(rq, "username");
-    int refused = chat_visible(rq, &scope, bb_segment_int(rq, "id"), facts);
-
-    if (refused)
-        return refused;
-    if (!chat_takes_part(*facts, username) && !is_admin(rq, username))
-        return bb_fail(rq, 403, "username takes no part in this conversation");
-    return chat_acts_for(rq, &scope, username);
-}
-
 int chat_post(struct bb_request *rq)
 {
     const struct chat_facts *facts = NULL;
-    struct chat_message message;
-    int refused = allowed(rq, &facts);
+    struct chat_message message = {0};
+    int refused = refused_participant(rq, "username", true, &facts);
 
     if (!refused)
         refused = chat_entry_read(rq, &message);
     if (refused)
         return refused;
-
     struct bb_tx *unit = bb_unit(rq, (uint64_t)facts->id);
 
-    if (!unit || add(rq, unit, facts, &message) < 0)
+    if (!unit || bb_add(rq, unit, &add_message.one,
+                        BB_ARGS(bb_i(facts->id), bb_t(message.uuid), bb_t(message.username),
+                                bb_t(message.entry), bb_t(message.created_at))) < 0)
         return bb_failed(rq);
+    if (!chat_takes_part(facts, message.username) &&
+        bb_add(rq, unit, &unread_for_both, BB_ARGS(bb_i(facts->id))) < 0)
+        return bb_failed(rq);
+    if (chat_emit(rq, unit, "message.new", chat_new_payload(facts, &message), facts) < 0)
+        return bb_failed(rq);
+    return chat_commit(rq, unit, 201,
+                       json_pack("{s:s, s:s, s:O, s:n, s:s}", "uuid", message.uuid, "username",
+                                 message.username, "chatEntry", message.entry_json, "nextEntryUuid",
+                                 "createdAt", message.created_at));
+}
 
-    json_t *json = answer(&message);
+/*
+ * ---- PATCH /api/chat/conversations/:id/read ----
+ *
+ * This is a keyed unit rather than a query, because it may wait for the row lock of a post. So it
+ * takes the same connection as posts to this conversation, instead of delaying other reads.
+ */
 
-    if (!json)
-        return bb_no_memory(rq);
-    int status = bb_commit(rq, unit, 201, json);
+/* Updates no row if nothing is unread, so then nothing is written. */
+static const struct bb_sql mark_read = {
+    "UPDATE chat_conversation SET"
+    " unread1 = CASE WHEN participant1 = $2::text THEN 0 ELSE unread1 END,"
+    " unread2 = CASE WHEN participant2 = $2::text THEN 0 ELSE unread2 END"
+    " WHERE id = $1::bigint AND ((participant1 = $2::text AND unread1 > 0)"
+    " OR (participant2 = $2::text AND unread2 > 0))",
+    BB_SQL_WRITE,
+};
 
-    return status ? status : bb_failed(rq);
+int chat_read(struct bb_request *rq)
+{
+    const struct chat_facts *facts = NULL;
+    int refused = refused_participant(rq, "email", false, &facts);
+
+    if (refused)
+        return refused;
+    struct bb_tx *unit = bb_unit(rq, (uint64_t)facts->id);
+
+    if (!unit ||
+        bb_add(rq, unit, &mark_read, BB_ARGS(bb_i(facts->id), bb_t(bb_text(rq, "email")))) < 0)
+        return bb_failed(rq);
+    return chat_commit(rq, unit, 200, json_pack("{s:b}", "success", 1));
+}
+
+/*
+ * ---- POST /api/chat/conversations/:id/share ----
+ *
+ * A conversation that began when no account had a participant's e-mail is withheld from the account
+ * that has the e-mail later. The owner of the conversation may share it with that account, which
+ * cannot be undone. Hosts cache the facts of conversations, so they are notified on a channel.
+ */
+
+static const struct bb_sql show = {
+    "UPDATE chat_conversation SET withheld1 = false, withheld2 = false"
+    " WHERE id = $1::bigint AND (withheld1 OR withheld2)",
+    BB_SQL_WRITE,
+};
+static const struct bb_sql show_in_directory = {
+    "UPDATE chat_directory SET withheld1 = false, withheld2 = false"
+    " WHERE id = $1::bigint AND (withheld1 OR withheld2)",
+    BB_SQL_WRITE,
+};
+static const struct bb_sql tell = {
+    "SELECT pg_notify('" CHAT_CHANNEL "', $1::bigint::text)",
+    BB_SQL_WRITE,
+};
+
+void chat_heard(void *state, const char *payload)
+{
+    const struct chat *chat = state;
+
+    chat_cache_forget(chat->cache, payload ? strtoll(payload, NULL, 10) : 0);
+}
+
+/* Taking part is not enough to share a conversation that belongs to others. */
+int chat_share(struct bb_request *rq)
+{
+    const struct chat *chat = rq->state;
+    const struct chat_facts *facts = NULL;
+    struct chat_scope scope = chat_scope(rq);
+    int64_t id = bb_segment_int(rq, "id");
+    int status = chat_visible(rq, &scope, id, &facts);
+
+    if (status)
+        return status;
+    if (!chat_owns(&scope, facts))
+        return bb_fail(rq, 403, "The conversation belongs to another organization");
+    struct bb_tx *unit = bb_unit(rq, (uint64_t)id);
+
+    if (!unit || bb_add(rq, unit, &show, BB_ARGS(bb_i(id))) < 0 ||
+        bb_add(rq, unit, &show_in_directory, BB_ARGS(bb_i(id))) < 0 ||
+        bb_add(rq, unit, &tell, BB_ARGS(bb_i(id))) < 0)
+        return bb_failed(rq);
+    status = chat_commit(rq, unit, 200, json_pack("{s:b}", "success", 1));
+    chat_cache_forget(chat->cache, id);
+    return status;
 }

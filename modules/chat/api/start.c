@@ -3,8 +3,8 @@
  *
  * Always starts a new conversation with its first message, in one statement. It belongs to the
  * caller's organization, or to the one named by `organizationId`, in which the caller must be
- * allowed to act. An ApiUser of several organizations must name one. owner.c finds the owner if an
- * Admin names none.
+ * allowed to act. An ApiUser of several organizations must name one. The owner is looked up
+ * if an Admin names none.
  */
 #include <string.h>
 
@@ -50,29 +50,74 @@ static int refused_parts(struct bb_request *rq, const struct chat_facts *facts,
     return 0;
 }
 
-/* An Admin may act in any organization that exists. */
-static int refused_unknown(struct bb_request *rq, int64_t organization)
+#define LATEST_OF(side)                                                                            \
+    "(SELECT organisation, created_at FROM chat_directory WHERE participant" side " = $1::text"    \
+    " AND organisation IS NOT NULL ORDER BY created_at DESC LIMIT 1)"
+#define LATEST LATEST_OF("1") " UNION ALL " LATEST_OF("2")
+
+static const struct bb_sql latest = {
+    "SELECT organisation FROM (" LATEST ") d ORDER BY created_at DESC LIMIT 1", 0};
+
+/*
+ * Finds the organization that owns a conversation started by an Admin who names none, so that the
+ * people it concerns can see it. It is the organization of the participant that has an account;
+ * else the organization of the conversations in which the e-mail takes part; else the organization
+ * whose device has the name; else none. Returns 0, or the status of the response sent.
+ */
+static int find_owner(struct bb_request *rq, const struct chat_facts *facts, int64_t *organization)
 {
     const struct chat *chat = rq->state;
-    int known = chat->accounts->organization_known(chat->accounts_state, rq, organization);
+    const char *others[2]; /* the participants except the Admin */
+    size_t count = 0;
+    int found = 0;
 
-    if (known < 0)
-        return bb_failed(rq);
-    return known ? 0 : bb_fail(rq, 404, "Organization not found");
+    if (strcmp(facts->participant1, rq->principal->email) != 0)
+        others[count++] = facts->participant1;
+    if (strcmp(facts->participant2, rq->principal->email) != 0)
+        others[count++] = facts->participant2;
+    for (size_t i = 0; i < count && !found; i++) {
+        found = chat->accounts->organization_of(chat->accounts_state, rq, others[i], organization);
+        if (found > 0)
+            found = *organization != 0;
+    }
+    for (size_t i = 0; i < count && !found; i++) {
+        const struct bb_rows *rows = bb_query(rq, &latest, BB_ARGS(bb_t(others[i])));
+
+        found = rows ? bb_count(rq, rows) > 0 : -1;
+        if (found > 0)
+            *organization = bb_cell_int(rq, rows, 0, 0);
+    }
+    if (!found && facts->device_project_name) {
+        struct bb_service service = bb_service(rq->host, "devices");
+        const struct bb_devices *devices = service.interface;
+
+        if (devices)
+            found = devices->organization_named(service.state, rq, facts->device_project_name,
+                                                organization);
+    }
+    if (!found)
+        *organization = rq->principal->organization;
+    return found < 0 ? bb_failed(rq) : 0;
 }
 
 static int refused_organization(struct bb_request *rq, const struct chat_facts *facts,
                                 int64_t *organization)
 {
+    const struct chat *chat = rq->state;
     const struct bb_principal *who = rq->principal;
     int refused = bb_organization(rq, bb_given_int(rq, "organizationId", 0), organization);
 
     if (refused)
         return refused;
-    if (*organization && who->role == BB_ROLE_ADMIN)
-        return refused_unknown(rq, *organization);
     if (!*organization && who->role == BB_ROLE_ADMIN)
-        return chat_owner(rq, facts, organization);
+        return find_owner(rq, facts, organization);
+    if (who->role == BB_ROLE_ADMIN) { /* may act in any organization that exists */
+        int known = chat->accounts->organization_known(chat->accounts_state, rq, *organization);
+
+        if (known < 0)
+            return bb_failed(rq);
+        return known ? 0 : bb_fail(rq, 404, "Organization not found");
+    }
     if (!*organization && who->role == BB_ROLE_API_USER && who->organization_count > 1)
         return bb_invalid(rq, "organizationId", "is required: you act for several organizations");
     if (!*organization)
@@ -96,52 +141,9 @@ static int look_at(struct bb_request *rq, const char *email, bool *withheld)
     return known < 0 ? bb_failed(rq) : 0;
 }
 
-static json_t *answer(const struct chat_facts *facts, const struct chat_message *message)
-{
-    return json_pack("{s:{s:I, s:s, s:s, s:s, s:s, s:s?}, s:o}", "conversation", "id",
-                     (json_int_t)facts->id, "participant1", facts->participant1, "participant2",
-                     facts->participant2, "headUuid", message->uuid, "lastEntryUuid", message->uuid,
-                     "deviceProjectName", facts->device_project_name, "message",
-                     chat_message_json(message));
-}
-
-static int emit(struct bb_request *rq, struct bb_tx *unit, const struct chat_facts *facts,
-                const struct chat_message *message)
-{
-    const struct chat *chat = rq->state;
-
-    if (chat_emit_created(rq, unit, facts, message) < 0)
-        return -1;
-    return chat->settings->message_new_on_start ? chat_emit_new(rq, unit, facts, message) : 0;
-}
-
-static int store(struct bb_request *rq, const struct chat_facts *facts,
-                 const struct chat_message *message)
-{
-    struct bb_tx *unit = bb_unit(rq, (uint64_t)facts->id);
-    struct bb_value organization = facts->organization ? bb_i(facts->organization) : bb_null();
-
-    if (!unit ||
-        bb_add(rq, unit, &add_conversation,
-               BB_ARGS(bb_i(facts->id), organization, bb_t(facts->participant1),
-                       bb_t(facts->participant2), bb_t(facts->device_project_name),
-                       bb_t(message->uuid), bb_t(message->username), bb_t(message->entry),
-                       bb_t(message->created_at), bb_b(facts->withheld1), bb_b(facts->withheld2))) <
-            0 ||
-        emit(rq, unit, facts, message) < 0)
-        return bb_failed(rq);
-
-    json_t *json = answer(facts, message);
-
-    if (!json)
-        return bb_no_memory(rq);
-    int status = bb_commit(rq, unit, 201, json);
-
-    return status ? status : bb_failed(rq);
-}
-
 int chat_start(struct bb_request *rq)
 {
+    const struct chat *chat = rq->state;
     struct chat_message message;
     struct chat_facts facts = {
         .participant1 = bb_text(rq, "participant1"),
@@ -163,5 +165,28 @@ int chat_start(struct bb_request *rq)
     facts.id = bb_next_id(rq, "chat_conversation_id");
     if (facts.id < 0)
         return bb_failed(rq);
-    return store(rq, &facts, &message);
+    struct bb_tx *unit = bb_unit(rq, (uint64_t)facts.id);
+    struct bb_value organization = facts.organization ? bb_i(facts.organization) : bb_null();
+
+    if (!unit ||
+        bb_add(rq, unit, &add_conversation,
+               BB_ARGS(bb_i(facts.id), organization, bb_t(facts.participant1),
+                       bb_t(facts.participant2), bb_t(facts.device_project_name),
+                       bb_t(message.uuid), bb_t(message.username), bb_t(message.entry),
+                       bb_t(message.created_at), bb_b(facts.withheld1), bb_b(facts.withheld2))) < 0)
+        return bb_failed(rq);
+    json_t *created = chat_created_payload(&facts, &message);
+
+    if (chat_emit(rq, unit, "conversation.created", created, &facts) < 0)
+        return bb_failed(rq);
+    if (chat->settings->message_new_on_start &&
+        chat_emit(rq, unit, "message.new", chat_new_payload(&facts, &message), &facts) < 0)
+        return bb_failed(rq);
+    return chat_commit(rq, unit, 201,
+                       json_pack("{s:{s:I, s:s, s:s, s:s, s:s, s:s?}, s:o}", "conversation", "id",
+                                 (json_int_t)facts.id, "participant1", facts.participant1,
+                                 "participant2", facts.participant2, "headUuid", message.uuid,
+                                 "lastEntryUuid", message.uuid, "deviceProjectName",
+                                 facts.device_project_name, "message",
+                                 chat_message_json(&message)));
 }

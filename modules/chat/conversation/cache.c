@@ -1,11 +1,12 @@
 /*
  * A bounded cache of conversations' facts, shared by all loops of a generation.
  *
- * Facts change only when a conversation is shared (share.c); then they are dropped from the cache.
+ * Facts change only when a conversation is shared (post.c); then they are dropped from the cache.
  * A full set evicts by second chance. The low bits of the id select the set: ids come from a
  * sequence, so they fill the sets evenly. Each record counts its holders, which are the cache and
  * every request that uses it, so that an eviction never frees a record in use. Only pointers are
- * moved under the mutex.
+ * moved under the mutex. The epoch advances with every change: facts that were read from the
+ * database before a change are not kept.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -52,7 +53,7 @@ struct chat_cache *chat_cache_new(size_t entries)
     return cache;
 }
 
-void chat_cache_release(void *facts)
+static void cache_release(void *facts)
 {
     struct record *record = facts;
 
@@ -65,7 +66,7 @@ void chat_cache_free(struct chat_cache *cache)
     for (size_t i = 0; i < cache->sets; i++)
         for (size_t way = 0; way < WAYS; way++)
             if (cache->table[i].ways[way])
-                chat_cache_release(cache->table[i].ways[way]);
+                cache_release(cache->table[i].ways[way]);
     pthread_mutex_destroy(&cache->mutex);
     free(cache->table);
     free(cache);
@@ -89,14 +90,6 @@ static struct record *hold(struct set *set, int64_t id)
         return record;
     }
     return NULL;
-}
-
-const struct chat_facts *chat_cache_hold(struct chat_cache *cache, int64_t id)
-{
-    pthread_mutex_lock(&cache->mutex);
-    struct record *record = hold(set_of(cache, id), id);
-    pthread_mutex_unlock(&cache->mutex);
-    return record ? &record->facts : NULL;
 }
 
 static const char *put_text(char **at, const char *text)
@@ -146,20 +139,12 @@ static size_t way_to_fill(struct set *set)
     return 0;
 }
 
-uint64_t chat_cache_epoch(struct chat_cache *cache)
-{
-    pthread_mutex_lock(&cache->mutex);
-    uint64_t epoch = cache->epoch;
-    pthread_mutex_unlock(&cache->mutex);
-    return epoch;
-}
-
 /* The caller holds the mutex. */
 static void forget(struct set *set, int64_t id)
 {
     for (size_t way = 0; way < WAYS; way++)
         if (set->ways[way] && (!id || set->ways[way]->facts.id == id)) {
-            chat_cache_release(set->ways[way]);
+            cache_release(set->ways[way]);
             set->ways[way] = NULL;
         }
 }
@@ -175,15 +160,12 @@ void chat_cache_forget(struct chat_cache *cache, int64_t id)
     pthread_mutex_unlock(&cache->mutex);
 }
 
-/* The facts may have changed meanwhile: the record is not cached; the caller is its only holder. */
-static const struct chat_facts *lend(struct record *made)
-{
-    atomic_store_explicit(&made->holders, 1, memory_order_relaxed);
-    return &made->facts;
-}
-
-const struct chat_facts *chat_cache_keep(struct chat_cache *cache, const struct chat_facts *facts,
-                                         uint64_t epoch)
+/*
+ * Caches the facts, unless there was a change since the epoch: then the caller is the only holder
+ * of the record. Returns the facts with a reference for the caller; NULL: out of memory.
+ */
+static const struct chat_facts *cache_keep(struct chat_cache *cache, const struct chat_facts *facts,
+                                           uint64_t epoch)
 {
     struct record *made = record_of(facts);
     struct record *unused = made;
@@ -193,7 +175,8 @@ const struct chat_facts *chat_cache_keep(struct chat_cache *cache, const struct 
     pthread_mutex_lock(&cache->mutex);
     if (epoch != cache->epoch) {
         pthread_mutex_unlock(&cache->mutex);
-        return lend(made);
+        atomic_store_explicit(&made->holders, 1, memory_order_relaxed);
+        return &made->facts;
     }
     struct set *set = set_of(cache, facts->id);
     struct record *kept = hold(set, facts->id);
@@ -209,6 +192,55 @@ const struct chat_facts *chat_cache_keep(struct chat_cache *cache, const struct 
     if (unused == made)
         free(made);
     else if (unused)
-        chat_cache_release(unused);
+        cache_release(unused);
     return &kept->facts;
+}
+
+/* ---- looking up: in the cache, and then in the database ---- */
+
+#define FACTS(id)                                                                                  \
+    "SELECT organisation, participant1, participant2, device_project_name, withheld1, withheld2"   \
+    " FROM chat_conversation WHERE id = " id
+
+#define IDS BB_KEYS_1("bigint")
+#define FACTS_OF_ID FACTS("k.id")
+
+static const struct bb_keyed facts_by_id = {
+    {FACTS("$1::bigint"), BB_SQL_KEYED},
+    {"SELECT c.*, k.i FROM " IDS " k(id, i) CROSS JOIN LATERAL (" FACTS_OF_ID " OFFSET 0) c", 0},
+};
+
+int chat_lookup(struct bb_request *rq, int64_t id, const struct chat_facts **facts)
+{
+    struct chat_cache *cache = ((const struct chat *)rq->state)->cache;
+
+    pthread_mutex_lock(&cache->mutex);
+    struct record *record = hold(set_of(cache, id), id);
+    uint64_t epoch = cache->epoch;
+
+    pthread_mutex_unlock(&cache->mutex);
+    *facts = record ? &record->facts : NULL;
+    if (!record) {
+        const struct bb_rows *rows = bb_query(rq, &facts_by_id.one, BB_ARGS(bb_i(id)));
+
+        if (!rows)
+            return bb_failed(rq);
+        if (bb_count(rq, rows) == 0)
+            return bb_fail(rq, 404, "Conversation not found");
+        struct chat_facts found = {
+            .id = id,
+            .organization = bb_cell_int(rq, rows, 0, 0),
+            .participant1 = bb_cell(rq, rows, 0, 1),
+            .participant2 = bb_cell(rq, rows, 0, 2),
+            .device_project_name = bb_cell(rq, rows, 0, 3),
+            .withheld1 = bb_cell_int(rq, rows, 0, 4) != 0,
+            .withheld2 = bb_cell_int(rq, rows, 0, 5) != 0,
+        };
+
+        *facts = cache_keep(cache, &found, epoch);
+        if (!*facts)
+            return bb_no_memory(rq);
+    }
+    bb_defer(rq, cache_release, (void *)(uintptr_t)*facts);
+    return 0;
 }

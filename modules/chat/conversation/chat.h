@@ -102,38 +102,33 @@ int chat_acts_for(struct bb_request *rq, const struct chat_scope *scope, const c
 int chat_visible(struct bb_request *rq, const struct chat_scope *scope, int64_t id,
                  const struct chat_facts **facts);
 
-/* lookup.c: returns 0 with *facts, or the status of the response sent; 404 for an unknown id. */
+/* cache.c: returns 0 with *facts, or the status of the response sent; 404 for an unknown id. */
 int chat_lookup(struct bb_request *rq, int64_t id, const struct chat_facts **facts);
 
-/*
- * cache.c: may be called on any thread. `hold` and `keep` take a reference for the caller;
- * `release` drops it.
- */
+/* May be called on any thread. Forgetting id 0 drops all facts. */
 struct chat_cache *chat_cache_new(size_t entries);
 void chat_cache_free(struct chat_cache *cache);
-const struct chat_facts *chat_cache_hold(struct chat_cache *cache, int64_t id);
-const struct chat_facts *chat_cache_keep(struct chat_cache *cache, const struct chat_facts *facts,
-                                         uint64_t epoch);
-void chat_cache_release(void *facts);
-
-/*
- * The epoch advances with every change. Read it before querying the database: facts that were read
- * before a change are not kept. chat_cache_forget() with id 0 drops all facts.
- */
-uint64_t chat_cache_epoch(struct chat_cache *cache);
 void chat_cache_forget(struct chat_cache *cache, int64_t id);
 
-/* shape.c: create the JSON of the API. The caller owns the result; NULL if out of memory. */
+/* json.c: the caller owns the result; NULL if out of memory. */
 json_t *chat_conversation_json(struct bb_request *rq, const struct bb_rows *rows, size_t row);
 json_t *chat_message_json(const struct chat_message *message);
-
-/* event.c: create the payloads. The caller owns the result; NULL if out of memory. */
 json_t *chat_new_payload(const struct chat_facts *facts, const struct chat_message *message);
 json_t *chat_created_payload(const struct chat_facts *facts, const struct chat_message *message);
-/* Return 0, or -1: then the caller must `return bb_failed(rq)`. */
-int chat_emit_new(struct bb_request *rq, struct bb_tx *tx, const struct chat_facts *facts,
-                  const struct chat_message *message);
-int chat_emit_created(struct bb_request *rq, struct bb_tx *tx, const struct chat_facts *facts,
-                      const struct chat_message *message);
+
+/*
+ * Raises an event. Takes ownership of the payload. Returns 0; or -1, also if the payload is NULL:
+ * then the caller must `return bb_failed(rq)`.
+ */
+int chat_emit(struct bb_request *rq, struct bb_tx *tx, const char *name, json_t *payload,
+              const struct chat_facts *facts);
+
+/* Commits and sends the response. NULL: out of memory. Returns the status of the response sent. */
+int chat_commit(struct bb_request *rq, struct bb_tx *unit, int success, json_t *json);
+
+/* state.c */
+int chat_open(struct bb_host *host, void **state);
+void chat_close(struct bb_host *host, void *state);
+extern const struct bb_conversations chat_conversations; /* the service "conversations" */
 
 #endif

@@ -39,23 +39,6 @@ void listeners_free(struct listeners *all)
 
 /* ---- one listener ---- */
 
-static void add_key(struct chat_listener *listener, uint64_t hash)
-{
-    listener->keys[listener->key_count++] =
-        (struct listener_key){.hash = hash, .listener = listener};
-}
-
-static void add_keys(struct chat_listener *listener)
-{
-    if (listener->scope.all) {
-        add_key(listener, hash_text(everybody));
-        return;
-    }
-    add_key(listener, hash_text(listener->scope.own));
-    for (size_t i = 0; i < listener->scope.organization_count; i++)
-        add_key(listener, hash_organization(listener->scope.organizations[i]));
-}
-
 /* The scope's strings and numbers are stored after the keys. */
 static void copy_scope(struct chat_listener *listener, const struct chat_scope *scope)
 {
@@ -90,18 +73,16 @@ struct chat_listener *chat_listener_new(struct bb_host *host, const struct chat_
     listener->at = copy;
     listener->account_id = account;
     copy_scope(listener, scope);
-    add_keys(listener);
+    if (scope->all) {
+        listener->keys[listener->key_count++].hash = hash_text(everybody);
+    } else {
+        listener->keys[listener->key_count++].hash = hash_text(scope->own);
+        for (size_t i = 0; i < count; i++)
+            listener->keys[listener->key_count++].hash = hash_organization(scope->organizations[i]);
+    }
+    for (size_t i = 0; i < listener->key_count; i++)
+        listener->keys[i].listener = listener;
     return listener;
-}
-
-struct bb_stream **chat_listener_stream(struct chat_listener *listener)
-{
-    return &listener->stream;
-}
-
-struct bb_host *chat_listener_host(const struct chat_listener *listener)
-{
-    return listener->host;
 }
 
 void chat_listener_free(struct chat_listener *listener)
@@ -138,16 +119,6 @@ static struct listener_account *account_join(struct listeners *all, int64_t id)
     return *place;
 }
 
-static void account_leave(struct listeners *all, struct listener_account *account)
-{
-    struct listener_account **place = account_place(all, account->id);
-
-    if (--account->streams)
-        return;
-    *place = account->next;
-    free(account);
-}
-
 size_t listeners_count(const struct listeners *all, int64_t account)
 {
     const struct listener_account *found = *account_place(all, account);
@@ -157,15 +128,27 @@ size_t listeners_count(const struct listeners *all, int64_t account)
 
 /* ---- all of them ---- */
 
-static void link_key(struct listeners *all, struct listener_key *key)
+void listeners_set_behind(struct listeners *all, struct chat_listener *listener, bool behind)
 {
-    struct listener_key **bucket = &all->table[key->hash % TABLE];
-
-    key->next = *bucket;
-    if (key->next)
-        key->next->place = &key->next;
-    key->place = bucket;
-    *bucket = key;
+    if (listener->behind == behind)
+        return;
+    listener->behind = behind;
+    if (behind) {
+        all->behind_count++;
+        listener->before_behind = NULL;
+        listener->next_behind = all->behind;
+        if (listener->next_behind)
+            listener->next_behind->before_behind = listener;
+        all->behind = listener;
+        return;
+    }
+    all->behind_count--;
+    if (listener->next_behind)
+        listener->next_behind->before_behind = listener->before_behind;
+    if (listener->before_behind)
+        listener->before_behind->next_behind = listener->next_behind;
+    else
+        all->behind = listener->next_behind;
 }
 
 int listeners_add(struct listeners *all, struct chat_listener *listener)
@@ -179,8 +162,15 @@ int listeners_add(struct listeners *all, struct chat_listener *listener)
     if (listener->next)
         listener->next->before = listener;
     all->first = listener;
-    for (size_t i = 0; i < listener->key_count; i++)
-        link_key(all, &listener->keys[i]);
+    for (size_t i = 0; i < listener->key_count; i++) {
+        struct listener_key *key = &listener->keys[i], **bucket = &all->table[key->hash % TABLE];
+
+        key->next = *bucket;
+        if (key->next)
+            key->next->place = &key->next;
+        key->place = bucket;
+        *bucket = key;
+    }
     all->count++;
     listeners_set_behind(all, listener, true);
     return 0;
@@ -204,7 +194,10 @@ void listeners_remove(struct listeners *all, struct chat_listener *listener)
     else
         all->first = listener->next;
     listeners_set_behind(all, listener, false);
-    account_leave(all, listener->account);
+    if (!--listener->account->streams) {
+        *account_place(all, listener->account_id) = listener->account->next;
+        free(listener->account);
+    }
     all->count--;
     listener->number = 0;
 }
@@ -229,4 +222,30 @@ void listeners_of(struct listeners *all, const struct chat_facts *facts,
     call_those(all, hash_text(facts->participant2), call, arg);
     if (facts->organization)
         call_those(all, hash_organization(facts->organization), call, arg);
+}
+
+/* ---- turns ---- */
+
+/*
+ * Orders by the account that has waited longest, then by the listener of it that has waited
+ * longest.
+ */
+static bool before(const struct chat_listener *a, const struct chat_listener *b)
+{
+    if (a->account->turn != b->account->turn)
+        return a->account->turn < b->account->turn;
+    return a->turn != b->turn ? a->turn < b->turn : a->number < b->number;
+}
+
+struct chat_listener *listeners_turn(struct listeners *all,
+                                     bool (*ready)(const struct chat_listener *listener))
+{
+    struct chat_listener *found = NULL;
+
+    for (struct chat_listener *at = all->behind; at; at = at->next_behind)
+        if ((!found || before(at, found)) && ready(at))
+            found = at;
+    if (found)
+        found->turn = found->account->turn = ++all->turns;
+    return found;
 }

@@ -55,6 +55,14 @@ struct listeners {
     uint64_t numbers, offers, turns;
 };
 
+/*
+ * Creates a listener at a cursor, with a copy of the scope. The caller sets its stream, then passes
+ * the listener to chat_hub_add(). Returns NULL if out of memory.
+ */
+struct chat_listener *chat_listener_new(struct bb_host *host, const struct chat_scope *scope,
+                                        int64_t account, const struct chat_cursor *at);
+void chat_listener_free(struct chat_listener *listener);
+
 int listeners_init(struct listeners *all);
 void listeners_free(struct listeners *all);
 
@@ -74,7 +82,7 @@ void listeners_of(struct listeners *all, const struct chat_facts *facts,
 /* Returns the number of listeners that an account has. */
 size_t listeners_count(const struct listeners *all, int64_t account);
 
-/* turns.c: marks the listener as lagging, or not. */
+/* Marks the listener as lagging, or not. */
 void listeners_set_behind(struct listeners *all, struct chat_listener *listener, bool behind);
 
 /*

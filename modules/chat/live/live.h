@@ -60,51 +60,23 @@ struct chat_page {
     struct chat_live *events[];
 };
 
-/*
- * live_event.c: creates an event of a conversation; its id is the cursor after the event. Takes
- * ownership of the payload, also when it is NULL. Returns NULL if out of memory.
- */
-struct chat_live *chat_live_new(struct bb_request *rq, const struct chat_cursor *at,
-                                const struct chat_facts *facts, const char *name, json_t *payload);
-void chat_live_free(struct bb_host *host, struct chat_live *live);
+/* ---- page.c ---- */
+
+/* Creates a chunk of a text. Returns NULL if out of memory. */
+struct bb_chunk *chat_chunk(struct bb_host *host, const char *text);
 
 /* Gets the cursor from an event's id. Returns 0, or -1 if the event has no id. */
 int chat_cursor_of(const struct bb_chunk *chunk, struct chat_cursor *cursor);
 
-/* page.c: reads the events after a cursor. Returns NULL on failure. Parks the fiber. */
+/* Reads the events after a cursor. Returns NULL on failure. Parks the fiber. */
 struct chat_page *chat_page_read(struct bb_request *rq, const struct chat_cursor *from);
 void chat_page_free(struct bb_host *host, struct chat_page *page);
-
-/* order.c: rows of a page, sorted by xid, conversation_id, seq. */
-struct chat_row {
-    uint64_t xid;
-    int64_t conversation, seq;
-    size_t group; /* index of its transaction among the transactions of the page */
-};
-
-/*
- * Computes the order in which the transactions of a page are sent: by number, except that
- * transactions that wrote to one conversation follow the order of its chain. Fills
- * order[0..groups). Scratch memory comes from the request.
- */
-void chat_order(struct bb_request *rq, const struct chat_row *rows, size_t count, size_t *order,
-                size_t groups);
 
 struct chat_listener;
 
 /* hub.c: may be called on any thread. */
 struct chat_hub *chat_hub_new(struct bb_host *host);
 void chat_hub_free(struct chat_hub *hub);
-
-/*
- * Creates a listener at a cursor, with a copy of the scope. The caller sets its stream, then passes
- * the listener to chat_hub_add(). Returns NULL if out of memory.
- */
-struct chat_listener *chat_listener_new(struct bb_host *host, const struct chat_scope *scope,
-                                        int64_t account, const struct chat_cursor *at);
-struct bb_stream **chat_listener_stream(struct chat_listener *listener);
-struct bb_host *chat_listener_host(const struct chat_listener *listener);
-void chat_listener_free(struct chat_listener *listener);
 
 /* Returns the number of streams that an account has open on this host. */
 size_t chat_hub_count(struct chat_hub *hub, int64_t account);

@@ -4,6 +4,7 @@
  */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "modules/chat/live/live.h"
 
@@ -61,6 +62,13 @@ enum column {
     WITHHELD2
 };
 
+/* Of a page, sorted by xid, conversation_id, seq. */
+struct chat_row {
+    uint64_t xid;
+    int64_t conversation, seq;
+    size_t group; /* index of its transaction among the transactions of the page */
+};
+
 struct reading {
     struct bb_request *rq;
     const struct chat_cursor *from;
@@ -87,11 +95,6 @@ static const struct bb_rows *ask(struct bb_request *rq, const struct chat_cursor
                             bb_t(snapshot), bb_i(from->conversation), bb_i(from->part)));
 }
 
-static uint64_t cell_xid(const struct reading *reading, size_t row)
-{
-    return strtoull(bb_cell(reading->rq, reading->rows, row, XID), NULL, 10);
-}
-
 /* Parses the rows' numbers and groups the rows by transaction. */
 static void index_rows(struct reading *reading)
 {
@@ -101,7 +104,7 @@ static void index_rows(struct reading *reading)
     reading->row = bb_alloc(rq, (count + 1) * sizeof(*reading->row));
     reading->xids = bb_alloc(rq, (count + 1) * sizeof(*reading->xids));
     for (size_t i = 0; i < count; i++) {
-        uint64_t xid = cell_xid(reading, i);
+        uint64_t xid = strtoull(bb_cell(rq, reading->rows, i, XID), NULL, 10);
 
         if (!reading->groups || reading->xids[reading->groups - 1] != xid)
             reading->xids[reading->groups++] = xid;
@@ -183,7 +186,154 @@ static void finish(struct reading *reading)
     }
 }
 
+/* ---- the order of the transactions ---- */
+
+/* One transaction that comes before another, because both wrote to one conversation. */
+struct edge {
+    size_t first, then;
+};
+
+static int by_chain(const void *a, const void *b)
+{
+    const struct chat_row *one = a, *other = b;
+
+    if (one->conversation != other->conversation)
+        return one->conversation < other->conversation ? -1 : 1;
+    return one->seq < other->seq ? -1 : one->seq > other->seq;
+}
+
+/*
+ * Fills the edges and counts, in `waits`, the edges that lead to each group. Returns the number of
+ * edges.
+ */
+static size_t edges_of(struct bb_request *rq, const struct chat_row *rows, size_t count,
+                       struct edge *edges, size_t *waits)
+{
+    struct chat_row *chain = bb_alloc(rq, count * sizeof(*chain));
+    size_t found = 0;
+
+    memcpy(chain, rows, count * sizeof(*chain));
+    qsort(chain, count, sizeof(*chain), by_chain);
+    for (size_t i = 1; i < count; i++) {
+        if (chain[i].conversation != chain[i - 1].conversation ||
+            chain[i].group == chain[i - 1].group)
+            continue;
+        edges[found++] = (struct edge){chain[i - 1].group, chain[i].group};
+        waits[chain[i].group]++;
+    }
+    return found;
+}
+
+/*
+ * Computes the order in which the transactions of a page are sent: by number, except that
+ * transactions that wrote to one conversation follow the order of its chain. Fills
+ * order[0..groups).
+ */
+static void order_groups(struct bb_request *rq, const struct chat_row *rows, size_t count,
+                         size_t *order, size_t groups)
+{
+    struct edge *edges = bb_alloc(rq, count * sizeof(*edges));
+    size_t *waits = bb_alloc(rq, groups * sizeof(*waits));
+    bool *done = bb_alloc(rq, groups * sizeof(*done));
+    size_t edge_count = edges_of(rq, rows, count, edges, waits);
+
+    for (size_t i = 0; i < groups; i++) {
+        size_t next = 0;
+
+        /* The first group that waits for no other. PostgreSQL's locks rule out cycles. */
+        while (next < groups && (done[next] || waits[next]))
+            next++;
+        for (size_t g = 0; next == groups; g++)
+            next = done[g] ? groups : g;
+        order[i] = next;
+        done[order[i]] = true;
+        for (size_t e = 0; e < edge_count; e++)
+            if (edges[e].first == order[i] && waits[edges[e].then] > 0)
+                waits[edges[e].then]--;
+    }
+}
+
 /* ---- events ---- */
+
+struct bb_chunk *chat_chunk(struct bb_host *host, const char *text)
+{
+    struct bb_chunk *chunk = bb_chunk_new(host, strlen(text));
+
+    if (chunk)
+        memcpy(chunk->bytes, text, chunk->length);
+    return chunk;
+}
+
+/*
+ * Formats "event: name", "id: cursor after the event" and "data: payload". Returns NULL if out of
+ * memory.
+ */
+static struct bb_chunk *frame(struct bb_request *rq, const struct chat_cursor *at, const char *name,
+                              const json_t *payload)
+{
+    char *id = bb_alloc(rq, CHAT_ID_SIZE);
+    size_t length;
+    const char *json = bb_json(rq, payload, &length);
+
+    /*
+     * If too many transactions are in progress for an id, none is sent and the client keeps the
+     * previous id.
+     */
+    const char *line = chat_cursor_text(at, id) ? "" : bb_format(rq, "id: %s\n", id);
+    const char *head = bb_format(rq, "event: %s\n%sdata: ", name, line);
+    size_t head_length = strlen(head);
+    struct bb_chunk *chunk = bb_chunk_new(rq->host, head_length + length + 2);
+
+    if (!chunk)
+        return NULL;
+    memcpy(chunk->bytes, head, head_length);
+    memcpy(chunk->bytes + head_length, json, length);
+    memcpy(chunk->bytes + head_length + length, "\n\n", 2);
+    return chunk;
+}
+
+/*
+ * Creates an event of a conversation; its id is the cursor after the event. The device project name
+ * is not copied: no check of visibility needs it, and the payload has it. Takes ownership of the
+ * payload, also when it is NULL. Returns NULL if out of memory.
+ */
+static struct chat_live *live_new(struct bb_request *rq, const struct chat_cursor *at,
+                                  const struct chat_facts *facts, const char *name, json_t *payload)
+{
+    size_t size1 = strlen(facts->participant1) + 1, size2 = strlen(facts->participant2) + 1;
+    struct chat_live *live = payload ? calloc(1, sizeof(*live) + size1 + size2) : NULL;
+
+    if (live)
+        live->chunk = frame(rq, at, name, payload);
+    json_decref(payload);
+    if (!live || !live->chunk) {
+        free(live);
+        return NULL;
+    }
+    live->xid = at->xid;
+    live->part = at->part;
+    live->facts = *facts;
+    live->facts.participant1 = memcpy(live->text, facts->participant1, size1);
+    live->facts.participant2 = memcpy(live->text + size1, facts->participant2, size2);
+    live->facts.device_project_name = NULL;
+    return live;
+}
+
+int chat_cursor_of(const struct bb_chunk *chunk, struct chat_cursor *cursor)
+{
+    static const char mark[] = "\nid: ";
+    const char *line = memmem(chunk->bytes, chunk->length, mark, sizeof(mark) - 1);
+    const char *data = memmem(chunk->bytes, chunk->length, "\ndata: ", 7);
+    char id[CHAT_ID_SIZE];
+
+    if (!line || !data || data < line)
+        return -1;
+    line += sizeof(mark) - 1;
+    size_t length = (size_t)(data - line);
+    memcpy(id, line, length);
+    id[length] = '\0';
+    return chat_cursor_parse(id, cursor);
+}
 
 /* Takes ownership of the payload. Returns 0, or -1 if out of memory. */
 static int add_event(struct reading *reading, const struct chat_facts *facts, int64_t part,
@@ -193,7 +343,7 @@ static int add_event(struct reading *reading, const struct chat_facts *facts, in
 
     reading->at.conversation = facts->id;
     reading->at.part = part;
-    struct chat_live *live = chat_live_new(reading->rq, &reading->at, facts, name, payload);
+    struct chat_live *live = live_new(reading->rq, &reading->at, facts, name, payload);
 
     if (!live)
         return -1;
@@ -203,22 +353,6 @@ static int add_event(struct reading *reading, const struct chat_facts *facts, in
 }
 
 /* Adds the events of a message, which may be the first one of its conversation. */
-static int add_message(struct reading *reading, const struct chat_row *at,
-                       const struct chat_facts *facts, const struct chat_message *message)
-{
-    const struct chat *chat = reading->rq->state;
-    int64_t part = at->seq * 2;
-
-    if (at->seq == 1 && !chat_cursor_has(reading->from, at->xid, at->conversation, part) &&
-        add_event(reading, facts, part, "conversation.created",
-                  chat_created_payload(facts, message)))
-        return -1;
-    if ((at->seq > 1 || chat->settings->message_new_on_start) &&
-        add_event(reading, facts, part + 1, "message.new", chat_new_payload(facts, message)))
-        return -1;
-    return 0;
-}
-
 static int add_row(struct reading *reading, size_t row)
 {
     struct bb_request *rq = reading->rq;
@@ -244,7 +378,16 @@ static int add_row(struct reading *reading, size_t row)
         .entry_json = entry,
         .created_at = bb_cell(rq, rows, row, CREATED),
     };
-    int failed = add_message(reading, at, &facts, &message);
+    const struct chat *chat = rq->state;
+    int64_t part = at->seq * 2;
+    int failed = 0;
+
+    if (at->seq == 1 && !chat_cursor_has(reading->from, at->xid, at->conversation, part))
+        failed = add_event(reading, &facts, part, "conversation.created",
+                           chat_created_payload(&facts, &message));
+    if (!failed && (at->seq > 1 || chat->settings->message_new_on_start))
+        failed =
+            add_event(reading, &facts, part + 1, "message.new", chat_new_payload(&facts, &message));
 
     json_decref(entry);
     return failed;
@@ -276,17 +419,11 @@ void chat_page_free(struct bb_host *host, struct chat_page *page)
 {
     if (!page)
         return;
-    for (size_t i = 0; i < page->count; i++)
-        chat_live_free(host, page->events[i]);
+    for (size_t i = 0; i < page->count; i++) {
+        bb_chunk_release(host, page->events[i]->chunk);
+        free(page->events[i]);
+    }
     free(page);
-}
-
-/* Returns whether the cursor counts the transactions of another database. */
-static bool moved(const struct reading *reading)
-{
-    int64_t home = bb_cell_int(reading->rq, reading->rows, 0, HOME);
-
-    return (uint64_t)home != reading->from->home;
 }
 
 static struct chat_page *page_new(const struct chat_cursor *from, size_t rows)
@@ -320,7 +457,7 @@ struct chat_page *chat_page_read(struct bb_request *rq, const struct chat_cursor
     reading->rows = ask(rq, from);
     if (!reading->rows || chat_mark_parse(bb_cell(rq, reading->rows, 0, SNAPSHOT), &reading->now))
         return NULL;
-    if (moved(reading)) {
+    if ((uint64_t)bb_cell_int(rq, reading->rows, 0, HOME) != from->home) {
         reading->page = page_new(from, 0);
         if (reading->page)
             reading->page->moved = true;
@@ -329,7 +466,7 @@ struct chat_page *chat_page_read(struct bb_request *rq, const struct chat_cursor
     index_rows(reading);
     find_horizon(reading);
     reading->order = bb_alloc(rq, (reading->groups + 1) * sizeof(*reading->order));
-    chat_order(rq, reading->row, reading->count, reading->order, reading->groups);
+    order_groups(rq, reading->row, reading->count, reading->order, reading->groups);
     reading->page = page_new(from, reading->count);
     if (!reading->page)
         return NULL;

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "modules/chat/live/live.h"
+#include "modules/chat/live/listeners.h"
 
 #define RETRY "retry: 1000\n\n"
 
@@ -17,11 +17,11 @@ static const struct bb_sql snapshot = {"SELECT pg_current_snapshot(), " CHAT_HOM
 
 static void closed(struct bb_stream *stream, void *arg)
 {
-    struct bb_host *host = chat_listener_host(arg);
-    const struct chat *chat = host->state;
+    struct chat_listener *listener = arg;
+    const struct chat *chat = listener->host->state;
 
     (void)stream;
-    chat_hub_remove(chat->hub, arg);
+    chat_hub_remove(chat->hub, listener);
 }
 
 /*
@@ -54,43 +54,6 @@ static int find_start(struct bb_request *rq, struct chat_cursor *at, bool *anew)
     return 0;
 }
 
-static struct bb_chunk *greeting(struct bb_request *rq, const struct chat_cursor *at, bool anew)
-{
-    char *id = bb_alloc(rq, CHAT_ID_SIZE);
-    const char *line = chat_cursor_text(at, id) ? "" : bb_format(rq, "id: %s\n\n", id);
-    const char *text = bb_format(rq, RETRY "%s%s", line, anew ? CHAT_RESET : "");
-    struct bb_chunk *chunk = bb_chunk_new(rq->host, strlen(text));
-
-    if (chunk)
-        memcpy(chunk->bytes, text, chunk->length);
-    return chunk;
-}
-
-static int open_stream(struct bb_request *rq, struct chat_listener *listener,
-                       struct bb_chunk *first)
-{
-    const struct chat *chat = rq->state;
-    struct bb_stream_options options = {
-        .size = sizeof(options),
-        .type = "text/event-stream; charset=utf-8",
-        .limit = chat->stream_buffer,
-        .goodbye = RETRY,
-        .closed = closed,
-        .arg = listener,
-    };
-    struct bb_stream **stream = chat_listener_stream(listener);
-    int status = bb_stream_open(rq, &options, stream);
-
-    if (status != 200) {
-        chat_listener_free(listener);
-        return status;
-    }
-    bb_stream_send(rq->host, *stream, first);
-    chat_hub_add(chat->hub, listener);
-    bb_wake(rq->host, "stream");
-    return status;
-}
-
 /* Returns 0, or the status of the response sent. */
 static int refuse_too_many(struct bb_request *rq)
 {
@@ -105,6 +68,7 @@ static int refuse_too_many(struct bb_request *rq)
 
 int chat_stream(struct bb_request *rq)
 {
+    const struct chat *chat = rq->state;
     struct chat_scope scope = chat_scope(rq);
     struct chat_cursor *at = bb_alloc(rq, sizeof(*at));
     bool anew = false;
@@ -117,11 +81,34 @@ int chat_stream(struct bb_request *rq)
         refused = refuse_too_many(rq); /* others may have connected during the query */
     if (refused)
         return refused;
-    struct bb_chunk *first = greeting(rq, at, anew);
+    char *id = bb_alloc(rq, CHAT_ID_SIZE);
+    const char *line = chat_cursor_text(at, id) ? "" : bb_format(rq, "id: %s\n\n", id);
+    const char *text = bb_format(rq, RETRY "%s%s", line, anew ? CHAT_RESET : "");
+    struct bb_chunk *first = chat_chunk(rq->host, text);
     struct chat_listener *listener =
         first ? chat_listener_new(rq->host, &scope, rq->principal->account, at) : NULL;
-    int status = listener ? open_stream(rq, listener, first) : bb_no_memory(rq);
 
+    if (!listener) {
+        bb_chunk_release(rq->host, first);
+        return bb_no_memory(rq);
+    }
+    struct bb_stream_options options = {
+        .size = sizeof(options),
+        .type = "text/event-stream; charset=utf-8",
+        .limit = chat->stream_buffer,
+        .goodbye = RETRY,
+        .closed = closed,
+        .arg = listener,
+    };
+    int status = bb_stream_open(rq, &options, &listener->stream);
+
+    if (status == 200) {
+        bb_stream_send(rq->host, listener->stream, first);
+        chat_hub_add(chat->hub, listener);
+        bb_wake(rq->host, "stream");
+    } else {
+        chat_listener_free(listener);
+    }
     bb_chunk_release(rq->host, first);
     return status;
 }

@@ -102,8 +102,7 @@ static bool read_for(struct bb_request *rq, struct chat_hub *hub, uint64_t numbe
     if (page)
         chat_hub_give_page(hub, number, page);
     else if (!strncmp(bb_sqlstate(rq), "22", 2))
-        chat_hub_begin_anew(hub,
-                            number); /* the listener's id is invalid: others must not wait for it */
+        chat_hub_begin_anew(hub, number); /* its id is invalid: others must not wait for it */
     else
         return false;
     return true;
@@ -130,9 +129,8 @@ static void looked(void *arg, bool whole)
     struct bb_host *host = tail->context->host;
 
     (void)whole; /* the next run does the rest */
-
-    atomic_store(&tail->looking,
-                 false); /* from here on the thread may end and `tail` may be gone */
+    /* From here on the thread may end and `tail` may be gone. */
+    atomic_store(&tail->looking, false);
     bb_wake(host, "stream");
 }
 
@@ -163,35 +161,31 @@ static void wait_for(struct tail *tail, int64_t ms)
         ;
 }
 
-/* Does one turn; returns the time of the next run. */
-static int64_t turn(struct tail *tail, int64_t next)
-{
-    struct bb_host *host = tail->context->host;
-    const struct chat *chat = host->state;
-    int64_t now = bb_now_ms(host);
-
-    if (!chat_hub_busy(chat->hub)) {
-        wait_for(tail, IDLE_MS);
-        return 0;
-    }
-    if (now < next) {
-        wait_for(tail, next - now);
-        return next;
-    }
-    atomic_store(&tail->again, false);
-    atomic_store(&tail->looking, true);
-    if (bb_run_then(host, look, looked, tail))
-        atomic_store(&tail->looking, false);
-    while (atomic_load(&tail->looking))
-        wait_for(tail, IDLE_MS);
-    return atomic_load(&tail->again) ? 0 : now + chat->settings->stream_interval;
-}
-
 void chat_tail(struct bb_worker_context *context)
 {
     struct tail tail = {.context = context};
-    int64_t next = 0;
+    struct bb_host *host = context->host;
+    const struct chat *chat = host->state;
+    int64_t next = 0; /* time of the next run */
 
-    while (!bb_stopping(context))
-        next = turn(&tail, next);
+    while (!bb_stopping(context)) {
+        int64_t now = bb_now_ms(host);
+
+        if (!chat_hub_busy(chat->hub)) {
+            wait_for(&tail, IDLE_MS);
+            next = 0;
+            continue;
+        }
+        if (now < next) {
+            wait_for(&tail, next - now);
+            continue;
+        }
+        atomic_store(&tail.again, false);
+        atomic_store(&tail.looking, true);
+        if (bb_run_then(host, look, looked, &tail))
+            atomic_store(&tail.looking, false);
+        while (atomic_load(&tail.looking))
+            wait_for(&tail, IDLE_MS);
+        next = atomic_load(&tail.again) ? 0 : now + chat->settings->stream_interval;
+    }
 }
