@@ -8,25 +8,24 @@
 
 // clang-format off
 
+#define BIND(member) BB_BIND(struct bulk_settings, member)
+
 static const struct bb_field settings[] = {
     {.name = "files", .type = BB_TEXT, .flags = BB_NOT_BLANK, .max = 1024,
-     .fallback = "/var/lib/busbar/bulk",
-     .bind = BB_BIND(struct bulk_settings, files),
+     .fallback = "/var/lib/busbar/bulk", .bind = BIND(files),
      .help = "Directory for files while they are uploaded, local to each host; nothing stays in "
              "it."},
     {.name = "jobs_per_account", .type = BB_INT, .min = 1, .max = 10000, .fallback = "20",
-     .bind = BB_BIND(struct bulk_settings, jobs_per_account),
+     .bind = BIND(jobs_per_account),
      .help = "Unfinished bulk uploads of an account; more are answered 409."},
     {.name = "bytes_per_organization", .type = BB_INT, .min = 1, .max = INT64_MAX,
-     .fallback = "2147483648",
-     .bind = BB_BIND(struct bulk_settings, bytes_per_organization),
+     .fallback = "2147483648", .bind = BIND(bytes_per_organization),
      .help = "Bytes of bulk uploads that one organization may have (rows, problems and warnings); "
              "more are answered 409."},
     {.name = "retention_days", .type = BB_INT, .flags = BB_DAYS, .min = 1, .max = 3650, .fallback = "90",
-     .bind = BB_BIND(struct bulk_settings, retention_days),
-     .help = "Days that a bulk upload is kept after it finished."},
+     .bind = BIND(retention_days), .help = "Days that a bulk upload is kept after it finished."},
     {.name = "unfinished_days", .type = BB_INT, .flags = BB_DAYS, .min = 1, .max = 3650, .fallback = "7",
-     .bind = BB_BIND(struct bulk_settings, unfinished_days),
+     .bind = BIND(unfinished_days),
      .help = "Days that a bulk upload is kept after it was cancelled, or after the upload if it was never confirmed."},
 };
 

@@ -4,15 +4,8 @@
  * remains of those that were never created. The job bulk.tidy deletes, on each host, incoming files
  * that a crash left.
  */
-#include <dirent.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
-
 #include "modules/bulk/job/bulk.h"
+#include "modules/common/incoming.h"
 
 #define TURN_MS 500
 #define STALE_S 86400 /* seconds; no upload takes that long */
@@ -85,45 +78,12 @@ void bulk_sweep(struct bb_request *rq)
         bb_again(rq);
 }
 
-/* ---- files ---- */
-
-struct tidy {
-    const char *directory;
-    size_t removed;
-};
-
-static size_t remove_old(int directory, const char *name, time_t before)
-{
-    struct stat about;
-
-    if (fstatat(directory, name, &about, AT_SYMLINK_NOFOLLOW) || !S_ISREG(about.st_mode) ||
-        about.st_mtime >= before)
-        return 0;
-    return unlinkat(directory, name, 0) == 0;
-}
-
-static void tidy(void *arg)
-{
-    struct tidy *job = arg;
-    char path[PATH_MAX];
-    const struct dirent *entry;
-
-    if (snprintf(path, sizeof(path), "%s/incoming", job->directory) >= PATH_MAX)
-        return;
-    DIR *directory = opendir(path);
-
-    if (!directory)
-        return;
-    while ((entry = readdir(directory)))
-        job->removed += remove_old(dirfd(directory), entry->d_name, time(NULL) - STALE_S);
-    closedir(directory);
-}
-
 void bulk_tidy(struct bb_request *rq)
 {
     const struct bulk *bulk = rq->state;
-    struct tidy job = {.directory = bulk->settings->files};
+    struct incoming_sweep job = {.directory = bulk->settings->files,
+                                 .before = time(NULL) - STALE_S};
 
-    if (!bb_offload(rq, BULK_POOL, tidy, &job) && job.removed)
+    if (!bb_offload(rq, BULK_POOL, incoming_sweep, &job) && job.removed)
         bb_log(rq, BB_INFO, "%zu files of uploads that never ended were removed", job.removed);
 }

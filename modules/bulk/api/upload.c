@@ -21,23 +21,21 @@ static int type_of(struct bb_request *rq, const struct bulk_type **type)
     return 0;
 }
 
-/* An organization named by an Admin must exist; other callers can only name existing ones. */
-static int admin_home(struct bb_request *rq, int64_t organization)
-{
-    int known = bulk_organization_known(rq, organization);
-
-    if (known < 0)
-        return bb_failed(rq);
-    return known ? 0 : bb_fail(rq, 404, "Organization not found");
-}
-
-/* Finds the organization that all rows of the file belong to. */
+/*
+ * Finds the organization that all rows of the file belong to. One that an Admin names must exist;
+ * other callers can only name existing ones.
+ */
 static int home(struct bb_request *rq, int64_t *organization)
 {
     int refused = bb_home(rq, bb_arg_int(rq, "organizationId", 0), organization);
 
-    return refused || rq->principal->role != BB_ROLE_ADMIN ? refused
-                                                           : admin_home(rq, *organization);
+    if (refused || rq->principal->role != BB_ROLE_ADMIN)
+        return refused;
+    int known = bulk_organization_known(rq, *organization);
+
+    if (known < 0)
+        return bb_failed(rq);
+    return known ? 0 : bb_fail(rq, 404, "Organization not found");
 }
 
 static int file_of(struct bb_request *rq, const struct bb_file **file)

@@ -71,8 +71,8 @@ static int check_rows(struct bb_request *rq, struct check *check, const struct b
     for (size_t i = 0; i < batch->count; i++)
         if (add_claim(check, batch->rows[i]))
             return bb_fail(rq, 503, "Out of memory");
-    const char *findings = bulk_findings_json(rq, batch, &found);
-    const char *warnings = bulk_warnings_json(rq, batch, &warned);
+    const char *findings = bulk_findings_json(rq, batch, false, &found);
+    const char *warnings = bulk_findings_json(rq, batch, true, &warned);
 
     if (!findings || !warnings)
         return bb_fail(rq, 503, "Out of memory");
@@ -128,19 +128,15 @@ static const struct bb_sql put_found = {
     BB_SQL_WRITE,
 };
 
-static const char *column_name(const struct bulk_type *type, int column)
-{
-    return column < 0 ? "" : bulk_column(type, (size_t)column)->name;
-}
-
 static json_t *contradiction(struct bb_request *rq, const struct check *check,
                              const struct claim *claim)
 {
     bool ever = claim->from == INT64_MIN && claim->until == INT64_MAX;
     const char *text =
         bb_format(rq, ever ? "is the same as in row %d" : "overlaps row %d", (int)claim->against);
-    json_t *problems = json_pack("[{s:s, s:s}]", "field", column_name(check->type, claim->column),
-                                 "problem", text);
+    const char *field =
+        claim->column < 0 ? "" : bulk_column(check->type, (size_t)claim->column)->name;
+    json_t *problems = json_pack("[{s:s, s:s}]", "field", field, "problem", text);
     size_t length;
     const char *json = problems ? bb_json(rq, problems, &length) : NULL;
 
@@ -185,11 +181,6 @@ static void drop_claims(void *claims)
     claims_free(claims);
 }
 
-static bool interrupted(struct bb_request *rq, const struct bulk_source *source)
-{
-    return source->interruptible && bb_superseded(rq->host);
-}
-
 int bulk_check_parts(struct bb_request *rq, const struct bulk_source *source, struct bulk_job *job,
                      const struct bulk_columns *columns, const struct scan *scan, int64_t left)
 {
@@ -203,8 +194,9 @@ int bulk_check_parts(struct bb_request *rq, const struct bulk_source *source, st
     bb_defer(rq, drop_claims, &check->claims);
     for (size_t i = 0; i < scan->part_count && !refused; i++) {
         check->part = &scan->parts[i];
-        refused = interrupted(rq, source) ? bb_fail(rq, 503, "Interrupted: nothing was stored")
-                                          : bb_scratch(rq, check_part, check);
+        refused = source->interruptible && bb_superseded(rq->host)
+                      ? bb_fail(rq, 503, "Interrupted: nothing was stored")
+                      : bb_scratch(rq, check_part, check);
     }
     if (!refused && bb_offload(rq, BULK_POOL, claims_judge, &check->claims))
         refused = bb_failed(rq);

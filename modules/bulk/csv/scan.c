@@ -420,20 +420,6 @@ static int finish(struct pass *pass)
     return scan->rows ? 0 : fail(scan, 400, "The file has a header line and no rows");
 }
 
-static void read_all(struct pass *pass, int fd)
-{
-    ssize_t got = 1;
-
-    if (begin(pass, fd))
-        return;
-    while (got > 0) {
-        got = fill(pass, fd);
-        if (got < 0 || (got > 0 && feed(pass, pass->buffer, (size_t)got)))
-            return;
-    }
-    finish(pass);
-}
-
 void scan_run(void *arg)
 {
     struct scan *scan = arg;
@@ -446,7 +432,15 @@ void scan_run(void *arg)
         return;
     }
     pass->scan = scan;
-    read_all(pass, fd);
+    ssize_t got = begin(pass, fd) ? -1 : 1;
+
+    while (got > 0) {
+        got = fill(pass, fd);
+        if (got > 0 && feed(pass, pass->buffer, (size_t)got))
+            got = -1;
+    }
+    if (!got)
+        finish(pass);
     bulk_reader_free(&pass->reader);
     close(fd);
     free(pass);

@@ -251,68 +251,39 @@ const char *bulk_name_shown(struct bb_request *rq, const struct bulk_type *type,
 
 /* ---- problems as JSON ---- */
 
-static json_t *problems_of(const struct bb_bulk_problem *first)
-{
-    json_t *list = json_array();
-
-    for (const struct bb_bulk_problem *at = first; at && list; at = at->next)
-        if (json_array_append_new(
-                list, json_pack("{s:s, s:s}", "field", at->field, "problem", at->problem))) {
-            json_decref(list);
-            return NULL;
-        }
-    return list;
-}
-
 /* Formats the problems or warnings of a row as text. Returns NULL if out of memory. */
 static const char *problems_json(struct bb_request *rq, const struct bb_bulk_problem *first)
 {
+    json_t *list = bb_json_hold(rq, json_array());
     size_t length;
-    json_t *list = problems_of(first);
-    const char *text = list ? bb_json(rq, list, &length) : NULL;
 
-    json_decref(list);
-    return text;
+    for (const struct bb_bulk_problem *at = first; at; at = at->next)
+        if (json_array_append_new(
+                list, json_pack("{s:s, s:s}", "field", at->field, "problem", at->problem)))
+            return NULL;
+    return bb_json(rq, list, &length);
 }
 
-static const char *found_json(struct bb_request *rq, const struct bulk_batch *batch, bool warnings,
-                              int64_t *count)
+const char *bulk_findings_json(struct bb_request *rq, const struct bulk_batch *batch, bool warnings,
+                               int64_t *count)
 {
-    json_t *list = json_array();
+    json_t *list = bb_json_hold(rq, json_array());
     size_t length;
 
     *count = 0;
-    for (size_t i = 0; i < batch->count && list; i++) {
+    for (size_t i = 0; i < batch->count; i++) {
         const struct bb_bulk_row *row = batch->rows[i];
         const struct bb_bulk_problem *first = warnings ? row->warnings : row->problems;
+        const char *problems = first ? problems_json(rq, first) : NULL;
 
         if (!first)
             continue;
-        const char *problems = problems_json(rq, first);
-
         ++*count;
         if (!problems ||
             json_array_append_new(
                 list, json_pack("{s:I, s:s?, s:s}", "number", (json_int_t)row->number, "name",
-                                bulk_name_shown(rq, batch->type, row), "problems", problems))) {
-            json_decref(list);
-            list = NULL;
-        }
+                                bulk_name_shown(rq, batch->type, row), "problems", problems)))
+            return NULL;
     }
-    const char *text = list ? bb_json(rq, list, &length) : NULL;
-
-    json_decref(list);
-    return text;
-}
-
-const char *bulk_findings_json(struct bb_request *rq, const struct bulk_batch *batch,
-                               int64_t *count)
-{
-    return found_json(rq, batch, false, count);
-}
-
-const char *bulk_warnings_json(struct bb_request *rq, const struct bulk_batch *batch,
-                               int64_t *count)
-{
-    return found_json(rq, batch, true, count);
+    return list ? bb_json(rq, list, &length) : NULL;
 }

@@ -185,12 +185,10 @@ const char *bulk_name_of(const struct bulk_type *type, const struct bb_bulk_row 
 const char *bulk_name_shown(struct bb_request *rq, const struct bulk_type *type,
                             const struct bb_bulk_row *row);
 /*
- * Returns [{number, name, problems}] of the rows with problems (or warnings) as text, and their
- * number in *count.
+ * Returns [{number, name, problems}] of the rows with problems, or with `warnings`, as text, and
+ * their number in *count. NULL: out of memory.
  */
-const char *bulk_findings_json(struct bb_request *rq, const struct bulk_batch *batch,
-                               int64_t *count);
-const char *bulk_warnings_json(struct bb_request *rq, const struct bulk_batch *batch,
+const char *bulk_findings_json(struct bb_request *rq, const struct bulk_batch *batch, bool warnings,
                                int64_t *count);
 
 /* An incoming file, from a request or a command. */
