@@ -2,8 +2,6 @@
  * The tables of the webhook module. They are hand-formatted, because clang-format would spread a
  * row over six lines.
  */
-#include "modules/webhook/module.h"
-
 #include "modules/webhook/api/api.h"
 
 #include "modules/webhook/schema.h"
@@ -324,7 +322,7 @@ static const struct bb_event_descriptor events[] = {
 };
 
 static const struct bb_channel channels[] = {
-    {.name = WEBHOOK_CHANNEL, .heard = webhook_heard},
+    {.name = WEBHOOK_CHANNEL, .heard = webhook_changed},
     {.name = WEBHOOK_AUTH_CHANNEL, .heard = webhook_auth_heard},
     {.name = BB_PAUSE_CHANNEL, .heard = webhook_pause_heard},
 };

@@ -1,11 +1,43 @@
-/* The state of one generation, created by `open` and freed by `close`. */
-#include "modules/webhook/module.h"
-
+/* The state of one generation, created by `open` and freed by `close`, and its metrics. */
 #include "modules/common/array.h"
 #include "modules/webhook/sender/sender.h"
 
 /* Limit of lists with more than a page that are in progress, in total and per account. */
 enum { LONG_LISTS = 16, LONG_LISTS_EACH = 4 };
+
+/* The settings, converted to the units that the code uses. Returns 0, or -1 after bb_open_fail().
+ */
+static int read_settings(struct bb_host *host, struct webhook_settings *settings)
+{
+    const struct webhook_section *section = bb_settings(host);
+    char why[256];
+
+    *settings = (struct webhook_settings){
+        .transfers = {.timeout_ms = section->timeout * 1000,
+                      .idle_ms = section->connection_idle * 1000,
+                      .connections = (size_t)section->connections,
+                      .connections_per_receiver = (size_t)section->connections_per_receiver,
+                      .http2 = section->http2},
+        .max_age_ms = section->max_age * 3600 * 1000,
+        .retention_days = section->retention_days,
+        .slots = (size_t)section->slots,
+        .slots_per_webhook = (size_t)section->slots_per_webhook,
+        .memory = (size_t)section->memory * 1024 * 1024,
+        .queue_per_webhook = (size_t)section->queue_per_webhook,
+        .per_account = (size_t)section->per_account,
+        .tests = (size_t)section->tests,
+    };
+    /* The table in module.c limits the numbers and the number of delays. */
+    for (size_t i = 0; i < json_array_size(section->retry_delays) && i < SCHEDULE_DELAYS_MAX; i++) {
+        double seconds = json_number_value(json_array_get(section->retry_delays, i));
+
+        settings->schedule.delays_ms[settings->schedule.delays++] = (int64_t)(seconds * 1000);
+    }
+    if (target_rules_read(&settings->targets, section->allow_networks, section->allow_ports,
+                          section->open_networks, why, sizeof(why)))
+        return bb_open_fail(host, "%s", why);
+    return 0;
+}
 
 void webhook_close(struct bb_host *host, void *state)
 {
@@ -23,7 +55,7 @@ int webhook_open(struct bb_host *host, void **state)
 
     if (!webhook)
         return bb_open_fail(host, "out of memory");
-    if (webhook_settings_read(host, &webhook->settings))
+    if (read_settings(host, &webhook->settings))
         return -1;
     webhook->host = host;
     webhook->long_answers = slots_new(host, LONG_LISTS, LONG_LISTS_EACH, "long answers");
@@ -47,13 +79,59 @@ int webhook_open(struct bb_host *host, void **state)
 
 void webhook_start(struct bb_host *host, void *state)
 {
-    const struct webhook *webhook = state;
-
-    const struct target_rules *targets = &webhook->settings.targets;
+    const struct target_rules *targets = &((struct webhook *)state)->settings.targets;
 
     if (targets->network_count + targets->open_count > 0)
         bb_host_log(host, BB_INFO,
                     "webhook.allow_networks and webhook.open_networks let webhooks reach %zu "
                     "network(s) that are closed by default",
                     targets->network_count + targets->open_count);
+}
+
+/* ---- the metrics of the sender ---- */
+
+static struct sender_counters counters_of(const struct webhook *webhook)
+{
+    struct sender_counters counters;
+
+    sender_count(webhook->sender, &counters);
+    return counters;
+}
+
+double webhook_now(void *state, size_t value)
+{
+    struct sender_counters counters = counters_of(state);
+
+    return (double)(value == 0 ? counters.waiting : counters.in_flight);
+}
+
+double webhook_attempts(void *state, size_t value)
+{
+    struct sender_counters counters = counters_of(state);
+    const int64_t outcomes[] = {counters.delivered, counters.retried, counters.abandoned};
+
+    return (double)outcomes[value];
+}
+
+double webhook_lost_leases(void *state, size_t value)
+{
+    (void)value;
+    return (double)counters_of(state).lost_leases;
+}
+
+double webhook_lag(void *state, size_t value)
+{
+    (void)value;
+    return (double)counters_of(state).lag_ms / 1000;
+}
+
+double webhook_states(void *state, size_t value)
+{
+    return (double)counters_of(state).webhooks[value];
+}
+
+double webhook_expanding(void *state, size_t value)
+{
+    (void)value;
+    return (double)counters_of(state).expanding;
 }

@@ -7,24 +7,6 @@
 
 #include "modules/webhook/publish/publish.h"
 
-/* ---- webhook_json.c: webhooks as JSON ---- */
-
-/* The columns of webhook_hook AS h, in the order in which webhook_json() reads them. */
-#define WEBHOOK_COLUMNS                                                                            \
-    "h.id, h.account, h.url, to_json(h.events)::text, h.secret, h.active,"                         \
-    " " BB_SQL_MS("h.created_at")
-#define WEBHOOK_COLUMN_COUNT 7
-
-/* The caller owns the result; NULL: out of memory. `secret` is shown in full; NULL: masked. */
-json_t *webhook_json(struct bb_request *rq, const struct bb_rows *rows, size_t row,
-                     const char *secret);
-
-/*
- * Adds `warnings` for a short secret. Takes ownership of `json` (or NULL). The caller owns the
- * result; NULL: out of memory.
- */
-json_t *webhook_warn(json_t *json, const char *secret);
-
 /*
  * The condition on a webhook h that the caller may access, and its parameters: the webhook in the
  * path, whether the caller is an Admin, its account.
@@ -51,21 +33,12 @@ json_t *webhook_warn(json_t *json, const char *secret);
 int webhook_unknown(struct bb_request *rq);    /* sends the 404 */
 int webhook_check_mine(struct bb_request *rq); /* parks the fiber */
 
-/* ---- fields.c: the fields of POST and PATCH; return 0, or the status of the 400 sent ---- */
+/* ---- webhooks.c: channels; any thread ---- */
 
-int webhook_check_url(struct bb_request *rq, const char **url); /* also encodes it, see target.h */
-int webhook_check_secret(struct bb_request *rq, const char *secret); /* NULL: valid */
-
-/* *events is the names of the JSON array, each once, as JSON text in the request's memory. */
-int webhook_check_events(struct bb_request *rq, const json_t *list, const char **events);
-
-/* ---- signal.c: payloads of notify.c, from this host or another. Any thread. ---- */
-
-void webhook_changed(struct webhook *webhook, const char *payload);
-void webhook_heard(void *state, const char *payload);
+void webhook_changed(void *state, const char *payload);
 void webhook_pause_heard(void *state, const char *payload);
 
-/* ---- routes and commands, one or two per file ---- */
+/* ---- routes and commands ---- */
 
 int webhook_create(struct bb_request *rq);
 int webhook_list(struct bb_request *rq);

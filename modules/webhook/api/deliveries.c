@@ -1,6 +1,6 @@
 /*
- * GET of a webhook's deliveries, newest first, each with its attempts; and of one delivery, with
- * its body.
+ * The routes of deliveries: a webhook's deliveries, newest first, each with its attempts; one
+ * delivery, with its body; sending again; and the test, which delivers a ping.
  */
 #include "modules/webhook/api/api.h"
 
@@ -53,16 +53,6 @@ static json_t *delivery_json(struct bb_request *rq, const struct bb_rows *rows, 
     return json;
 }
 
-/* There are more if not all rows found fit in the page's bytes. */
-static int answer(struct bb_request *rq, const struct bb_rows *rows, size_t limit)
-{
-    size_t count = bb_count(rq, rows) > limit ? limit : bb_count(rq, rows);
-    bool more = count && count < (size_t)bb_cell_int(rq, rows, 0, FOUND);
-
-    return bb_reply_page(rq, rows, count, more ? bb_cell(rq, rows, count - 1, ID) : NULL,
-                         delivery_json);
-}
-
 int webhook_deliveries(struct bb_request *rq)
 {
     int64_t limit = bb_arg_int(rq, "limit", PAGE);
@@ -74,7 +64,15 @@ int webhook_deliveries(struct bb_request *rq)
         bb_query(rq, &list,
                  BB_ARGS(bb_i(bb_segment_int(rq, "id")), bb_i(bb_arg_int(rq, "after", INT64_MAX)),
                          bb_t(bb_arg(rq, "status")), bb_i(limit + 1), bb_i(PAGE_BYTES)));
-    return rows ? answer(rq, rows, (size_t)limit) : bb_failed(rq);
+
+    if (!rows)
+        return bb_failed(rq);
+    size_t count = bb_count(rq, rows) > (size_t)limit ? (size_t)limit : bb_count(rq, rows);
+    /* There are more if not all rows found fit in the page's bytes. */
+    bool more = count && count < (size_t)bb_cell_int(rq, rows, 0, FOUND);
+
+    return bb_reply_page(rq, rows, count, more ? bb_cell(rq, rows, count - 1, ID) : NULL,
+                         delivery_json);
 }
 
 int webhook_delivery(struct bb_request *rq)
@@ -93,4 +91,210 @@ int webhook_delivery(struct bb_request *rq)
         json = NULL;
     }
     return bb_reply(rq, 200, json);
+}
+
+/*
+ * ---- sending again: one delivery whatever its outcome, or all abandoned ones since a time ----
+ *
+ * The row is queued again, with the same id, the same webhook-id and the same bytes; its log
+ * continues.
+ */
+
+#define BATCH 2000
+#define BATCH_TEXT "2000"
+
+#define QUEUED_AGAIN "state = 'queued', owner = NULL, tries = 0, queued_at = now(), next_at = now()"
+
+/* Notifies the senders of all hosts; this host's sender is notified at once. */
+static void tell(struct bb_request *rq)
+{
+    const char *payload = bb_format(rq, "queued:%lld", (long long)bb_segment_int(rq, "id"));
+
+    webhook_changed(rq->state, payload);
+    if (bb_notify(rq, NULL, WEBHOOK_CHANNEL, payload))
+        bb_log(rq, BB_WARN, "cannot notify other hosts of deliveries queued again: %s",
+               bb_sqlstate(rq));
+}
+
+int webhook_resend(struct bb_request *rq)
+{
+    static const struct bb_sql again = {
+        "WITH found AS (SELECT d.webhook, d.id FROM webhook_hook h"
+        " JOIN webhook_delivery d ON d.webhook = h.id WHERE " WEBHOOK_MINE
+        " AND d.id = $4::bigint),"
+        " queued AS (UPDATE webhook_delivery d SET " QUEUED_AGAIN " FROM found f"
+        " WHERE d.webhook = f.webhook AND d.id = f.id AND d.id = $4::bigint"
+        " AND d.state <> 'queued')"
+        " SELECT FROM found",
+        BB_SQL_WRITE};
+    const struct bb_rows *rows = bb_query(
+        rq, &again, BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_i(bb_segment_int(rq, "deliveryId"))));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return bb_fail(rq, 404, "Delivery not found");
+    tell(rq);
+    return bb_reply(rq, 200, json_pack("{s:b}", "success", 1));
+}
+
+/*
+ * Queues abandoned deliveries after the id *after again, and advances *after. Returns their number,
+ * or -1 on failure. The ids are passed as an array, because a join would be planned with statistics
+ * that may be older than the rows.
+ */
+static int64_t recover_batch(struct bb_request *rq, const char *since, int64_t *after)
+{
+    static const struct bb_sql batch = {
+        "WITH found AS (SELECT count(*) AS n, max(id) AS last, array_agg(id) AS ids"
+        " FROM (SELECT id FROM webhook_delivery WHERE webhook = $1::bigint"
+        " AND state = 'abandoned' AND created_at >= $2::timestamptz AND id > $3::bigint"
+        " AND id >= webhook_day_floor(($2::timestamptz AT TIME ZONE 'UTC')::date)"
+        " ORDER BY id LIMIT " BATCH_TEXT ") abandoned),"
+        " queued AS (UPDATE webhook_delivery SET " QUEUED_AGAIN
+        " WHERE webhook = $1::bigint AND id = ANY ((SELECT ids FROM found)::bigint[])"
+        " AND state = 'abandoned'"
+        " AND id >= webhook_day_floor(($2::timestamptz AT TIME ZONE 'UTC')::date)"
+        " RETURNING id)"
+        " SELECT n, last, (SELECT count(*) FROM queued) FROM found",
+        BB_SQL_WRITE | BB_SQL_LONG};
+    const struct bb_rows *rows =
+        bb_query(rq, &batch, BB_ARGS(bb_i(bb_segment_int(rq, "id")), bb_t(since), bb_i(*after)));
+
+    if (!rows)
+        return -1;
+    *after = bb_cell_int(rq, rows, 0, 0) == BATCH ? bb_cell_int(rq, rows, 0, 1) : INT64_MAX;
+    return bb_cell_int(rq, rows, 0, 2);
+}
+
+int webhook_recover(struct bb_request *rq)
+{
+    int64_t queued = 0, after = 0;
+    int refused = webhook_check_mine(rq);
+
+    if (refused)
+        return refused;
+    while (after < INT64_MAX) {
+        int64_t count = recover_batch(rq, bb_text(rq, "since"), &after);
+
+        if (count < 0)
+            return bb_failed(rq);
+        queued += count;
+    }
+    if (queued > 0)
+        tell(rq);
+    return bb_reply(rq, 200, json_pack("{s:b, s:I}", "success", 1, "queued", (json_int_t)queued));
+}
+
+/*
+ * ---- POST /api/chat/webhooks/:id/test ----
+ *
+ * Sends a ping and returns the outcome of its first attempt, if that ends soon. A ping is a
+ * delivery like any other, except that the webhook need not be active. The request waits for a
+ * completion, so it uses a little memory and no thread; the number of waiting tests is limited.
+ */
+
+#define WAIT_MS 4000
+#define SHARES 16    /* an account may have this fraction of the waiting tests */
+#define JOIN_MS 1000 /* for the sender to be ready */
+#define JOIN_TRIES 50
+
+struct ping {
+    struct sender_event event;
+    struct sender_item item;
+    int64_t host;
+};
+
+static void leave(void *place)
+{
+    atomic_store((atomic_int_least64_t *)place, 0);
+}
+
+/* Reserves one of the waiting tests. */
+static int enter(struct bb_request *rq, struct webhook *webhook)
+{
+    size_t own = 0, share = (webhook->settings.tests + SHARES - 1) / SHARES;
+    int64_t account = rq->principal->account;
+
+    for (size_t i = 0; i < webhook->settings.tests; i++)
+        own += atomic_load(&webhook->testers[i]) == account;
+    for (size_t i = 0; own < share && i < webhook->settings.tests; i++) {
+        int64_t nobody = 0;
+
+        if (atomic_compare_exchange_strong(&webhook->testers[i], &nobody, account)) {
+            bb_defer(rq, leave, &webhook->testers[i]);
+            return 0;
+        }
+    }
+    return bb_fail(rq, 503, "Too many webhooks are being tested at the moment");
+}
+
+static int store(struct bb_request *rq, struct ping *ping)
+{
+    static const struct bb_sql insert = {
+        "WITH found AS (SELECT h.id FROM webhook_hook h WHERE " WEBHOOK_MINE "),"
+        " made AS (INSERT INTO webhook_delivery"
+        " (webhook, event, event_id, owner, body, traceparent)"
+        " SELECT id, 'ping', $4::uuid, $5::bigint, $6::text, $7::text FROM found WHERE $5::bigint "
+        "> 0 RETURNING id)"
+        " SELECT m.id FROM found f LEFT JOIN made m ON true",
+        BB_SQL_WRITE};
+    const struct bb_rows *rows =
+        bb_query(rq, &insert,
+                 BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_t(ping->event.id), bb_i(ping->host),
+                         bb_t(ping->event.body), bb_t(ping->event.trace)));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return webhook_unknown(rq);
+    if (!ping->host)
+        return bb_fail(rq, 503, "The sender is not ready");
+    ping->item = (struct sender_item){bb_cell_int(rq, rows, 0, 0), bb_segment_int(rq, "id")};
+    return 0;
+}
+
+int webhook_test(struct bb_request *rq)
+{
+    struct webhook *webhook = rq->state;
+    struct ping ping = {
+        .event = {.name = WEBHOOK_PING, .id = bb_new_uuid(rq), .trace = bb_traceparent(rq)},
+        .host = sender_host(webhook->sender),
+    };
+    int refused = enter(rq, webhook);
+
+    if (refused)
+        return refused;
+    json_t *json = json_pack("{s:s, s:s}", "event", WEBHOOK_PING, "timestamp",
+                             bb_time_text(rq, bb_wall_ms(rq->host)));
+
+    if (!json)
+        return bb_no_memory(rq);
+    ping.event.body = bb_json(rq, json, &ping.event.length);
+    json_decref(json);
+    /* After a start or a reload the sender needs a moment to get its id. */
+    for (int i = 0; !ping.host && i < JOIN_TRIES; i++) {
+        bb_sleep(rq, JOIN_MS / JOIN_TRIES);
+        ping.host = sender_host(webhook->sender);
+    }
+    refused = store(rq, &ping);
+    if (refused)
+        return refused;
+    struct webhook_outcome *outcome = webhook_outcome_new(rq);
+
+    if (!outcome)
+        return bb_no_memory(rq);
+    sender_hand_off(webhook->sender, ping.host, &ping.event, &ping.item, 1, outcome);
+    bb_defer(rq, webhook_outcome_release, outcome);
+    if (bb_completion_wait(rq, outcome->completion, WAIT_MS))
+        return bb_reply(rq, 200,
+                        json_pack("{s:b, s:n, s:I, s:s}", "success", 0, "status", "durationMs",
+                                  (json_int_t)WAIT_MS, "error",
+                                  "the receiver has not answered yet; the attempt goes on"));
+    json_t *status = outcome->status ? json_integer(outcome->status) : json_null();
+
+    return bb_reply(rq, 200,
+                    json_pack("{s:b, s:o, s:I, s:s?}", "success", outcome->delivered, "status",
+                              status, "durationMs", (json_int_t)outcome->duration_ms, "error",
+                              outcome->error[0] ? outcome->error : NULL));
 }

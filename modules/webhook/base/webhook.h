@@ -74,12 +74,7 @@ struct webhook {
     struct slots *long_answers;    /* in progress (modules/common/slots.h) */
 };
 
-/* ---- settings.c ---- */
-
-/* Reads the settings. Returns 0, or -1 after bb_open_fail(). */
-int webhook_settings_read(struct bb_host *host, struct webhook_settings *settings);
-
-/* ---- secret.c: any thread ---- */
+/* ---- secrets: any thread ---- */
 
 #define WEBHOOK_SECRET_MAX 256 /* characters */
 
@@ -95,18 +90,7 @@ enum { SECRET_OPEN, SECRET_LOCKED, SECRET_NO_MEMORY };
  */
 int webhook_secret_open(struct bb_host *host, int64_t webhook, const char *cell, char **secret);
 
-#define WEBHOOK_SECRET_BYTES 32 /* of a generated secret, which is hexadecimal */
-
-/*
- * Returns "****" and the last 4 characters, or only "****" if the secret has up to 4 characters. In
- * the request's memory.
- */
-char *webhook_secret_mask(struct bb_request *rq, const char *secret);
-
-/* Counts the characters (code points) of a UTF-8 text. */
-size_t webhook_characters(const char *text);
-
-/* ---- outcome.c: the outcome of a test ---- */
+/* ---- the outcome of a test ---- */
 
 /*
  * The outcome of a delivery's first attempt. The waiting request and the sender each hold a
@@ -133,7 +117,7 @@ void webhook_outcome_release(void *outcome);
 void webhook_outcome_say(struct webhook_outcome *outcome, bool delivered, int status,
                          int64_t duration_ms, const char *error);
 
-/* ---- notify.c: notifies all hosts of changes ---- */
+/* ---- notifications of changes, to all hosts ---- */
 
 /*
  * A change calls bb_notify() on WEBHOOK_CHANNEL in its transaction. After the commit and before the
@@ -148,5 +132,25 @@ void webhook_outcome_say(struct webhook_outcome *outcome, bool delivered, int st
 void webhook_tell_queued(struct bb_request *rq);
 /* The same in a transaction. Returns 0 or -1. */
 int webhook_notify_queued(struct bb_request *rq, struct bb_tx *tx);
+
+/* ---- state.c ---- */
+
+int webhook_open(struct bb_host *host, void **state);
+void webhook_start(struct bb_host *host, void *state);
+void webhook_close(struct bb_host *host, void *state);
+
+/* Metrics; any thread. */
+
+double webhook_now(void *state, size_t value);
+double webhook_attempts(void *state, size_t value);
+double webhook_lost_leases(void *state, size_t value);
+double webhook_lag(void *state, size_t value);
+double webhook_states(void *state, size_t value);
+double webhook_expanding(void *state, size_t value);
+
+/* ---- jobs.c ---- */
+
+void webhook_partitions(struct bb_request *rq);
+void webhook_sweep(struct bb_request *rq);
 
 #endif

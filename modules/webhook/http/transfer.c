@@ -4,17 +4,122 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/epoll.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <busbar/abi.h>
 
+#include "modules/webhook/http/retry_time.h"
 #include "modules/webhook/http/transfer_sockets.h"
 
 #define LATE_MS 1000 /* after libcurl's own limit */
 #define CHECK_MS 250 /* between two checks for late transfers */
 
+/* ---- responses ------------------------------------------------------------------------------- */
+
+static size_t on_body(char *data, size_t size, size_t count, void *arg)
+{
+    struct transfer *transfer = arg;
+    size_t length = size * count;
+
+    if (transfer->body_bytes < TRANSFER_KEPT) {
+        size_t room = TRANSFER_KEPT - transfer->body_bytes;
+
+        memcpy(transfer->answer + transfer->body_bytes, data, length < room ? length : room);
+    }
+    transfer->body_bytes += length;
+    transfer->cut = transfer->body_bytes > TRANSFER_BODY_MAX;
+    return transfer->cut ? 0 : length;
+}
+
+static bool begins(const char *line, size_t length, const char *with)
+{
+    return length > strlen(with) && !strncasecmp(line, with, strlen(with));
+}
+
+/* Only a header of the final response counts, not of an earlier 1xx response, nor a trailer. */
+static void heed_header(struct transfer *transfer, const char *line, size_t length)
+{
+    static const char name[] = "retry-after:";
+    const char *space;
+
+    if (transfer->headed)
+        return;
+    if (begins(line, length, "http/")) {
+        space = memchr(line, ' ', length - 1);
+        transfer->informational = space && space[1] == '1';
+        transfer->retry_after_s = 0;
+    } else if (line[0] == '\r' || line[0] == '\n') {
+        transfer->headed = !transfer->informational;
+    } else if (begins(line, length, name)) {
+        transfer->retry_after_s =
+            schedule_retry_after(line + strlen(name), length - strlen(name), (int64_t)time(NULL));
+    }
+}
+
+static size_t on_header(char *data, size_t size, size_t count, void *arg)
+{
+    struct transfer *transfer = arg;
+    size_t length = size * count;
+
+    transfer->header_bytes += length;
+    if (transfer->header_bytes > TRANSFER_HEADERS_MAX)
+        return 0;
+    if (length > 0)
+        heed_header(transfer, data, length);
+    return length;
+}
+
+/*
+ * Called before a request is sent. If a kept-alive connection dies without a response, libcurl
+ * sends the request again on another connection, up to five times; the receiver may have handled
+ * each one. Only the schedule may decide about another attempt, so the transfer is aborted.
+ */
+static int on_sending(void *arg, char *remote, char *local, int remote_port, int local_port)
+{
+    struct transfer *transfer = arg;
+
+    (void)remote;
+    (void)local;
+    (void)remote_port;
+    (void)local_port;
+    return ++transfer->sendings == 1 ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
+}
+
 /* ---- handles -------------------------------------------------------------------------------- */
+
+#define SET(option, value) (bad = bad ? bad : curl_easy_setopt(easy, (option), (value)))
+
+/* Sets the options that all requests have in common, once per handle. */
+static bool set_options(struct transfer *transfer)
+{
+    const struct transfers *all = transfer->all;
+    const struct target_options options = {.timeout_ms = all->settings.timeout_ms,
+                                           .idle_s = all->settings.idle_ms / 1000,
+                                           .http2 = all->settings.http2};
+    CURL *easy = transfer->easy;
+    CURLcode bad = target_set_options(easy, &options);
+
+    if (all->authorities)
+        SET(CURLOPT_CAPATH, NULL);
+    SET(CURLOPT_POST, 1L);
+    SET(CURLOPT_ERRORBUFFER, transfer->error);
+    SET(CURLOPT_PRIVATE, transfer);
+    SET(CURLOPT_WRITEFUNCTION, on_body);
+    SET(CURLOPT_WRITEDATA, transfer);
+    SET(CURLOPT_HEADERFUNCTION, on_header);
+    SET(CURLOPT_HEADERDATA, transfer);
+    SET(CURLOPT_PREREQFUNCTION, on_sending);
+    SET(CURLOPT_PREREQDATA, transfer);
+    SET(CURLOPT_OPENSOCKETFUNCTION, sockets_open);
+    SET(CURLOPT_OPENSOCKETDATA, transfer);
+    SET(CURLOPT_CLOSESOCKETFUNCTION, sockets_close);
+    SET(CURLOPT_CLOSESOCKETDATA, transfer->all);
+    return !bad;
+}
+#undef SET
 
 static void free_transfer(struct transfer *transfer)
 {
@@ -41,7 +146,7 @@ static struct transfer *make(struct transfers *all)
     transfer->all = all;
     transfer->socket.guard = &all->guard;
     transfer->easy = curl_easy_init();
-    if (!transfer->easy || !transfer_options_set(transfer)) {
+    if (!transfer->easy || !set_options(transfer)) {
         free_transfer(transfer);
         return NULL;
     }
@@ -68,11 +173,11 @@ static void let_go(struct transfer *transfer)
 static bool refresh(struct transfer *transfer)
 {
     curl_easy_reset(transfer->easy);
-    transfer->failed = !transfer_options_set(transfer);
+    transfer->failed = !set_options(transfer);
     return !transfer->failed;
 }
 
-static void give_back(struct transfer *transfer)
+void transfer_drop(struct transfer *transfer)
 {
     transfer->arg = NULL;
     let_go(transfer);
@@ -173,7 +278,7 @@ struct transfer *transfer_prepare(struct transfers *all, const struct transfer_r
     if ((!transfer->failed || refresh(transfer)) && !write_headers(transfer, request) &&
         set_request(transfer, request) && set_receiver(transfer, request->url))
         return transfer;
-    give_back(transfer);
+    transfer_drop(transfer);
     return NULL;
 }
 
@@ -185,29 +290,21 @@ int transfer_start(struct transfer *transfer)
     transfer->late_at = transfer->started_at + all->settings.timeout_ms + LATE_MS;
     if (curl_multi_add_handle(all->multi, transfer->easy) == CURLM_OK)
         return 0;
-    give_back(transfer);
+    transfer_drop(transfer);
     return -1;
-}
-
-void transfer_drop(struct transfer *transfer)
-{
-    give_back(transfer);
 }
 
 /* ---- the end of a request ------------------------------------------------------------------- */
 
-/* libcurl reports a line of more than 100 KiB as lack of memory; as CURLE_TOO_LARGE since 8.6. */
-static bool line_too_long(const struct transfer *transfer, CURLcode code)
-{
-    enum { TOO_LARGE = 100 };
-
-    return (code == CURLE_OUT_OF_MEMORY || (int)code == TOO_LARGE) && transfer->sendings &&
-           !transfer->headed;
-}
-
 static const char *kind(const struct transfer *transfer, CURLcode code)
 {
-    if (transfer->header_bytes > TRANSFER_HEADERS_MAX || line_too_long(transfer, code))
+    enum { TOO_LARGE = 100 };
+    /* libcurl reports a line of more than 100 KiB as lack of memory; as CURLE_TOO_LARGE since 8.6.
+     */
+    bool line_too_long = (code == CURLE_OUT_OF_MEMORY || (int)code == TOO_LARGE) &&
+                         transfer->sendings && !transfer->headed;
+
+    if (transfer->header_bytes > TRANSFER_HEADERS_MAX || line_too_long)
         return "the response's headers are too large";
     if (transfer->sendings > 1)
         return "the connection was closed without a response";
@@ -268,16 +365,14 @@ static bool collect(struct transfers *all)
         CURL *easy = message->easy_handle;
         CURLcode code = message->data.result;
 
-        if (message->msg != CURLMSG_DONE)
-            continue;
-        if (idle_looked(all, easy))
+        if (message->msg != CURLMSG_DONE || idle_looked(all, easy))
             continue;
         curl_easy_getinfo(easy, CURLINFO_PRIVATE, &transfer);
         learn(transfer, code);
         curl_multi_remove_handle(all->multi, easy);
         land(transfer, code);
         transfer->failed = code != CURLE_OK;
-        give_back(transfer);
+        transfer_drop(transfer);
         any = true;
     }
     return any;
@@ -288,7 +383,7 @@ static void end(struct transfer *transfer, CURLcode code)
     curl_multi_remove_handle(transfer->all->multi, transfer->easy);
     land(transfer, code);
     transfer->failed = true;
-    give_back(transfer);
+    transfer_drop(transfer);
 }
 
 /*
@@ -358,7 +453,7 @@ void transfers_turn(struct transfers *all, int wake_fd, int64_t wait_ms)
     sockets_run_timer(all);
     if (collect(all)) /* the timers may have ended some transfers */
         wait_ms = 0;
-    sockets_wait(all, idle_wait(all, wait_ms));
+    sockets_wait(all, wait_ms);
     sockets_run_timer(all);
     collect(all);
     end_late(all);

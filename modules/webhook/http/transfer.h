@@ -6,10 +6,10 @@
  * body is kept. A transfer sends its request once; libcurl by default would send it again if a
  * kept-alive connection dies without a response.
  *
- * Connections are kept alive until they have been idle for a while (transfer_idle.c). The number of
- * idle connections is limited per receiver and in total. Neither limit applies to attempts, because
- * webhooks would then wait for each other. If there are too many connections in total, libcurl
- * closes the one that has been idle longest.
+ * Connections are kept alive until they have been idle for a while (transfer_sockets.c). The number
+ * of idle connections is limited per receiver and in total. Neither limit applies to attempts,
+ * because webhooks would then wait for each other. If there are too many connections in total,
+ * libcurl closes the one that has been idle longest.
  *
  * libcurl's own queue is never used: a started transfer is in flight. A socket's interest mask is
  * cached, so that a kept-alive connection needs no epoll_ctl() between requests.

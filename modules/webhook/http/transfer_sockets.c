@@ -9,7 +9,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define EVENTS 128
+enum {
+    EVENTS = 128,
+    LEAST_MS = 1100, /* libcurl checks idle connections once a second */
+    PARTS = 8        /* checks per maximum idle time */
+};
 
 /* Bits of a mask in addition to EPOLLIN and EPOLLOUT. */
 #define OWN 0x40  /* opened and closed through our callbacks */
@@ -78,17 +82,6 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *so
     return watch(all, fd, mask);
 }
 
-/*
- * A connection on which nothing is acknowledged any more ends with the first request that times
- * out. Many requests may share it (HTTP/2), and TCP alone would retry for a quarter of an hour.
- */
-static void give_up_silence(int fd, int64_t timeout_ms)
-{
-    unsigned ms = (unsigned)timeout_ms;
-
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms)); /* best effort */
-}
-
 void sockets_give_up(struct transfer *transfer)
 {
     const struct transfers *all = transfer->all;
@@ -106,7 +99,8 @@ static bool is_idle(const struct socket_state *state)
     return (state->mask & OWN) && (state->mask & IDLE);
 }
 
-void sockets_shut_surplus(struct transfers *all)
+/* Shuts down idle connections above the limit of their receivers. */
+static void shut_surplus(struct transfers *all)
 {
     for (size_t fd = 0; fd < all->socket_room; fd++)
         if (is_idle(&all->sockets[fd]))
@@ -130,7 +124,13 @@ curl_socket_t sockets_open(void *arg, curlsocktype purpose, struct curl_sockaddr
         return CURL_SOCKET_BAD;
     }
     all->sockets[fd] = (struct socket_state){.mask = OWN, .receiver = transfer->receiver};
-    give_up_silence(fd, all->settings.timeout_ms);
+    /*
+     * A connection on which nothing is acknowledged any more ends with the first request that times
+     * out. Many requests may share it (HTTP/2), and TCP alone would retry for a quarter of an hour.
+     */
+    unsigned ms = (unsigned)all->settings.timeout_ms;
+
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms)); /* best effort */
     all->open_count++;
     transfer->receiver->open++;
     return fd;
@@ -190,7 +190,8 @@ static void on_event(struct transfers *all, const struct epoll_event *event, int
     }
     if (all->sockets[fd].mask & IDLE) {
         watch(all, fd, 0);
-        idle_soon(all);
+        if (all->look_at > now + LEAST_MS) /* a receiver closed a connection */
+            all->look_at = now + LEAST_MS;
         return;
     }
     if (event->events & (EPOLLIN | EPOLLRDHUP))
@@ -204,39 +205,34 @@ static void on_event(struct transfers *all, const struct epoll_event *event, int
     act(all, fd, flags);
 }
 
-static bool timer_due(const struct transfers *all)
-{
-    return all->timer_at >= 0 && all->timer_at <= sockets_clock_ms();
-}
-
 void sockets_run_timer(struct transfers *all)
 {
-    for (int i = 0; i < 8 && timer_due(all); i++) {
+    for (int i = 0; i < 8 && all->timer_at >= 0 && all->timer_at <= sockets_clock_ms(); i++) {
         all->timer_at = -1;
         act(all, CURL_SOCKET_TIMEOUT, 0);
     }
 }
 
-static int wait_for(const struct transfers *all, int64_t wait_ms)
+/* Returns the shorter of two times to wait; wait_ms -1: no limit. */
+static int64_t until(int64_t at, int64_t now, int64_t wait_ms)
 {
-    if (all->timer_at >= 0) {
-        int64_t timer = all->timer_at - sockets_clock_ms();
+    int64_t left = at > now ? at - now : 0;
 
-        if (timer < 0)
-            timer = 0;
-        if (wait_ms < 0 || timer < wait_ms)
-            wait_ms = timer;
-    }
-    return wait_ms > 60000 ? 60000 : (int)wait_ms;
+    return wait_ms < 0 || left < wait_ms ? left : wait_ms;
 }
 
 void sockets_wait(struct transfers *all, int64_t wait_ms)
 {
     struct epoll_event events[EVENTS];
-    int count = epoll_wait(all->epoll, events, EVENTS, wait_for(all, wait_ms));
-
     int64_t now = sockets_clock_ms();
 
+    if (all->open_count && !all->looking)
+        wait_ms = until(all->look_at, now, wait_ms);
+    if (all->timer_at >= 0)
+        wait_ms = until(all->timer_at, now, wait_ms);
+    int count = epoll_wait(all->epoll, events, EVENTS, wait_ms > 60000 ? 60000 : (int)wait_ms);
+
+    now = sockets_clock_ms();
     for (int i = 0; i < count; i++)
         on_event(all, &events[i], now);
 }
@@ -257,4 +253,62 @@ void sockets_forget(struct transfers *all)
     all->open_count = 0;
     if (all->sockets)
         memset(all->sockets, 0, all->socket_room * sizeof(*all->sockets));
+}
+
+/*
+ * ---- idle connections ----
+ *
+ * libcurl closes old and dead connections only when a request looks for a connection, at most once
+ * a second. So while there are idle ones, a dummy request is made now and then: its socket is
+ * refused, but before that libcurl has cleaned up its connections.
+ */
+
+static curl_socket_t refuse(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
+{
+    (void)arg;
+    (void)purpose;
+    (void)address;
+    return CURL_SOCKET_BAD;
+}
+
+static CURL *make_look(const struct transfers *all)
+{
+    CURL *look = curl_easy_init();
+
+    if (look && !curl_easy_setopt(look, CURLOPT_NOSIGNAL, 1L) &&
+        !curl_easy_setopt(look, CURLOPT_PROXY, "") &&
+        !curl_easy_setopt(look, CURLOPT_URL, "http://127.0.0.1:9/") &&
+        !curl_easy_setopt(look, CURLOPT_OPENSOCKETFUNCTION, refuse) &&
+        !curl_easy_setopt(look, CURLOPT_MAXAGE_CONN, (long)(all->settings.idle_ms / 1000)))
+        return look;
+    curl_easy_cleanup(look);
+    return NULL;
+}
+
+void idle_look(struct transfers *all)
+{
+    int64_t now = sockets_clock_ms(), between = all->settings.idle_ms / PARTS;
+
+    if (!all->open_count || now < all->look_at || all->looking || !all->multi || all->broken)
+        return;
+    shut_surplus(all);
+    all->look_at = now + (between < LEAST_MS ? LEAST_MS : between);
+    if (!all->look)
+        all->look = make_look(all);
+    all->looking = all->look && curl_multi_add_handle(all->multi, all->look) == CURLM_OK;
+}
+
+bool idle_looked(struct transfers *all, CURL *easy)
+{
+    if (easy != all->look)
+        return false;
+    idle_stop(all);
+    return true;
+}
+
+void idle_stop(struct transfers *all)
+{
+    if (all->looking)
+        curl_multi_remove_handle(all->multi, all->look);
+    all->looking = false;
 }

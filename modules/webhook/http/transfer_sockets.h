@@ -47,7 +47,7 @@ struct transfers {
     bool authorities; /* the system's authorities are in one file, which libcurl caches */
     struct transfers_settings settings;
     struct receivers receivers;
-    CURL *look; /* see transfer_idle.c */
+    CURL *look; /* the dummy request that cleans up */
     bool looking;
     int64_t look_at;
     size_t open_count; /* connections, in use or idle */
@@ -67,9 +67,6 @@ struct transfers {
 
 /* Sets the multi handle's callbacks. Returns 0, or -1. */
 int sockets_set_up(struct transfers *all);
-
-/* Shuts down idle connections above the limit of their receivers. */
-void sockets_shut_surplus(struct transfers *all);
 
 /*
  * Shuts down the connection of a transfer that timed out, if nothing was received on it since the
@@ -96,18 +93,9 @@ void sockets_run_timer(struct transfers *all);
 /* Waits for sockets, the timer or the wake descriptor, and notifies libcurl. */
 void sockets_wait(struct transfers *all, int64_t wait_ms);
 
-/* ---- transfer_options.c ---- */
-
-/* Sets the options that all requests have in common, once per handle. */
-bool transfer_options_set(struct transfer *transfer);
-
-/* ---- transfer_idle.c ---- */
-
 /* Makes libcurl close idle connections that are too old or dead, if it is time for that. */
 void idle_look(struct transfers *all);
-void idle_soon(struct transfers *all);               /* a receiver closed a connection */
 bool idle_looked(struct transfers *all, CURL *easy); /* true: it was such a check */
 void idle_stop(struct transfers *all);
-int64_t idle_wait(const struct transfers *all, int64_t wait_ms); /* wait_ms, or less */
 
 #endif

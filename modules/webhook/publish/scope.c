@@ -91,17 +91,12 @@ void webhook_refresh_owners(struct bb_request *rq)
     }
 }
 
-/* A received notification on its way to a request; freed when the request has ended. */
-struct heard {
-    int64_t account; /* 0: any */
-};
-
+/* *arg is the account of a received notification; 0: any. */
 static void refresh_heard(struct bb_request *rq, void *arg)
 {
     static const struct bb_sql owns = {
         "SELECT FROM webhook_hook WHERE account = $1::bigint LIMIT 1", 0};
-    const struct heard *heard = arg;
-    int64_t account = heard->account;
+    int64_t account = *(const int64_t *)arg;
 
     if (account == 0) {
         webhook_refresh_owners(rq);
@@ -114,25 +109,24 @@ static void refresh_heard(struct bb_request *rq, void *arg)
 }
 
 /* If memory runs out, the job catches up within a minute. */
-static void drop_heard(void *heard, bool whole)
+static void drop_heard(void *account, bool whole)
 {
     (void)whole;
-    free(heard);
+    free(account);
 }
 
 /* Notifications of sessions and keys do not affect the scope of an account. */
 void webhook_auth_heard(void *state, const char *payload)
 {
     const struct webhook *webhook = state;
-    bool all = !payload;
-    struct heard *heard;
 
     if (payload && strncmp(payload, "account:", 8) != 0)
         return;
-    heard = malloc(sizeof(*heard));
-    if (!heard)
+    int64_t *account = malloc(sizeof(*account));
+
+    if (!account)
         return;
-    heard->account = all ? 0 : strtoll(payload + 8, NULL, 10);
-    if (bb_run_then(webhook->host, refresh_heard, drop_heard, heard))
-        free(heard);
+    *account = payload ? strtoll(payload + 8, NULL, 10) : 0;
+    if (bb_run_then(webhook->host, refresh_heard, drop_heard, account))
+        free(account);
 }

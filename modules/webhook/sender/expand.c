@@ -21,7 +21,7 @@
 /*
  * $1 the account that had the last turn, $2 owner or null, $3 webhooks whose memory is full, $4 the
  * maximum age of a delivery in milliseconds: an older delivery gets no owner, and is abandoned
- * (sweep.c). An id contains the day of the event's body, so that the two are in partitions of the
+ * (jobs.c). An id contains the day of the event's body, so that the two are in partitions of the
  * same day. The first row is the event: null, its account, its body's id, event, its id, body,
  * trace; then deliveries: webhook, id, owner. If another host has locked the event, that host
  * continues it.

@@ -1,11 +1,12 @@
-/*
- * The job webhook.sweep: abandons deliveries that have waited longer than webhook.max_age, and
- * deletes deliveries waiting for webhooks that were deleted. It works in batches, each in a
- * separate transaction.
- */
-#include "modules/webhook/module.h"
-
+/* The jobs webhook.sweep and webhook.partitions. */
 #include "modules/webhook/base/webhook.h"
+
+/*
+ * ---- webhook.sweep ----
+ *
+ * Abandons deliveries that have waited longer than webhook.max_age, and deletes deliveries waiting
+ * for webhooks that were deleted. It works in batches, each in a separate transaction.
+ */
 
 #define BATCH 1000
 #define BATCH_TEXT "1000"
@@ -90,4 +91,43 @@ void webhook_sweep(struct bb_request *rq)
     while (sweep_gone(rq, &last))
         ;
     batches(rq, &expire, webhook->settings.max_age_ms / 1000);
+}
+
+/*
+ * ---- webhook.partitions ----
+ *
+ * Creates the partitions of the coming week and drops those older than webhook.retention_days. Each
+ * is a separate statement, which waits at most 2 s for its locks and is tried again an hour later.
+ * If the job fails for a week, the default partition takes the rows, and the next run moves them.
+ */
+
+#define AHEAD_DAYS 7
+
+static void warn(struct bb_request *rq, const char *what)
+{
+    bb_log(rq, BB_WARN, "a partition of webhook_delivery was not %s: %s", what, bb_sqlstate(rq));
+}
+
+void webhook_partitions(struct bb_request *rq)
+{
+    static const struct bb_sql make = {
+        "SELECT webhook_partition_make((now() AT TIME ZONE 'UTC')::date + $1::int)",
+        BB_SQL_WRITE | BB_SQL_LONG};
+    static const struct bb_sql old = {
+        "SELECT day FROM webhook_partition_days('webhook_delivery') AS day"
+        " WHERE day < (now() AT TIME ZONE 'UTC')::date - $1::int ORDER BY day",
+        0};
+    static const struct bb_sql drop = {"SELECT webhook_partition_drop($1::date)",
+                                       BB_SQL_WRITE | BB_SQL_LONG};
+    const struct webhook *webhook = rq->state;
+
+    for (int day = 0; day <= AHEAD_DAYS; day++)
+        if (!bb_query(rq, &make, BB_ARGS(bb_i(day))))
+            warn(rq, "made");
+    const struct bb_rows *rows =
+        bb_query(rq, &old, BB_ARGS(bb_i(webhook->settings.retention_days)));
+
+    for (size_t i = 0; rows && i < bb_count(rq, rows); i++)
+        if (!bb_query(rq, &drop, BB_ARGS(bb_t(bb_cell(rq, rows, i, 0)))))
+            warn(rq, "dropped");
 }

@@ -1,0 +1,545 @@
+/*
+ * The routes of webhooks: create, list, change, delete, rotate the secret; and the notifications of
+ * changes from other hosts.
+ */
+#include <inttypes.h>
+#include <openssl/crypto.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "modules/common/array.h"
+#include "modules/webhook/api/api.h"
+#include "modules/webhook/http/sign.h"
+
+/* ---- JSON ---- */
+
+enum {
+    SHORT_SECRET = 16, /* characters */
+    SHOWN = 4,         /* characters of a masked secret */
+    SECRET_BYTES = 32  /* of a generated secret, which is hexadecimal */
+};
+
+/* The columns of webhook_hook AS h, in the order in which webhook_json() reads them. */
+#define COLUMNS                                                                                    \
+    "h.id, h.account, h.url, to_json(h.events)::text, h.secret, h.active,"                         \
+    " " BB_SQL_MS("h.created_at")
+#define COLUMN_COUNT 7
+
+int webhook_unknown(struct bb_request *rq)
+{
+    return bb_fail(rq, 404, "Webhook not found");
+}
+
+int webhook_check_mine(struct bb_request *rq)
+{
+    static const struct bb_keyed find_id = WEBHOOK_KEYED("SELECT h.id");
+    const struct bb_rows *rows = bb_query(rq, &find_id.one, BB_ARGS(WEBHOOK_MINE_ARGS(rq)));
+
+    if (!rows)
+        return bb_failed(rq);
+    return bb_count(rq, rows) ? 0 : webhook_unknown(rq);
+}
+
+static bool begins_character(char byte)
+{
+    return ((unsigned char)byte & 0xc0) != 0x80;
+}
+
+/* Counts the characters (code points) of a UTF-8 text. */
+static size_t characters(const char *text)
+{
+    size_t count = 0;
+
+    for (; *text; text++)
+        count += begins_character(*text);
+    return count;
+}
+
+/*
+ * Returns "****" and the last characters, or only "****" if the secret is not longer than that, or
+ * if its key is missing from secrets.keys, which is logged. NULL: out of memory.
+ */
+static const char *masked(struct bb_request *rq, int64_t id, const char *cell)
+{
+    char *secret;
+    int opened = webhook_secret_open(rq->host, id, cell, &secret);
+
+    if (opened == SECRET_NO_MEMORY)
+        return NULL;
+    if (opened == SECRET_LOCKED) {
+        bb_log(rq, BB_ERROR, "the secret of webhook %lld cannot be opened with secrets.keys",
+               (long long)id);
+        return "****";
+    }
+    size_t count = characters(secret);
+    const char *shown = count > SHOWN ? secret : "";
+
+    for (; *shown && (count > SHOWN || !begins_character(*shown)); shown++)
+        count -= begins_character(*shown);
+    const char *mask = bb_format(rq, "****%s", shown);
+
+    OPENSSL_cleanse(secret, strlen(secret));
+    free(secret);
+    return mask;
+}
+
+/* The caller owns the result; NULL: out of memory. `secret` is shown in full; NULL: masked. */
+static json_t *webhook_json(struct bb_request *rq, const struct bb_rows *rows, size_t row,
+                            const char *secret)
+{
+    int64_t id = bb_cell_int(rq, rows, row, 0);
+    const char *shown = secret ? secret : masked(rq, id, bb_cell(rq, rows, row, 4));
+    json_t *events = shown ? bb_json_read(rq, bb_cell(rq, rows, row, 3)) : NULL;
+
+    if (!events)
+        return NULL;
+    return json_pack("{s:I, s:I, s:s, s:o, s:s, s:b, s:s}", "id", (json_int_t)id, "userId",
+                     (json_int_t)bb_cell_int(rq, rows, row, 1), "url", bb_cell(rq, rows, row, 2),
+                     "events", events, "secret", shown, "active",
+                     bb_cell_int(rq, rows, row, 5) != 0, "createdAt",
+                     bb_cell_time(rq, rows, row, 6));
+}
+
+/*
+ * Adds `warnings` for a short secret. Takes ownership of `json` (or NULL). The caller owns the
+ * result; NULL: out of memory.
+ */
+static json_t *webhook_warn(json_t *json, const char *secret)
+{
+    if (!json || characters(secret) >= SHORT_SECRET)
+        return json;
+    json_t *warnings = json_pack("[s]", "secret: shorter than 16 characters, so it may be guessed");
+
+    if (json_object_set_new(json, "warnings", warnings) == 0)
+        return json;
+    json_decref(json);
+    return NULL;
+}
+
+/* ---- checks that the field tables cannot express ---- */
+
+/* Also encodes the url, see target.h. */
+static int check_url(struct bb_request *rq, const char **url)
+{
+    const struct webhook *webhook = rq->state;
+    char *encoded = target_encode(*url);
+
+    if (!encoded)
+        return bb_no_memory(rq);
+    bb_defer(rq, free, encoded);
+    *url = encoded;
+    const char *problem = target_problem(&webhook->settings.targets, encoded);
+
+    return problem ? bb_invalid(rq, "url", "%s", problem) : 0;
+}
+
+static int check_secret(struct bb_request *rq, const char *secret)
+{
+    if (!secret || sign_secret_good(secret))
+        return 0;
+    return bb_invalid(rq, "secret", "must have base64 after whsec_");
+}
+
+static bool declared(struct bb_request *rq, const char *name)
+{
+    const char *const *names = NULL;
+    size_t count = bb_event_names(rq->host, &names);
+
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return false;
+}
+
+static bool listed(const json_t *list, const char *name)
+{
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (strcmp(json_string_value(json_array_get(list, i)), name) == 0)
+            return true;
+    return false;
+}
+
+static void decref(void *json)
+{
+    json_decref(json);
+}
+
+/*
+ * *events is the names of the list, each once, as JSON text in the request's memory. [] and ["*"]
+ * mean all events. "ping" is dropped, because a test's ping needs no subscription; so ["ping"]
+ * becomes [].
+ */
+static int check_events(struct bb_request *rq, const json_t *list, const char **events)
+{
+    json_t *once = json_array();
+
+    if (!once)
+        return bb_no_memory(rq);
+    bb_defer(rq, decref, once);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *name = json_string_value(json_array_get(list, i));
+
+        if (!strcmp(name, WEBHOOK_PING))
+            continue;
+        if (strcmp(name, WEBHOOK_ALL_EVENTS) != 0 && !declared(rq, name))
+            return bb_invalid(rq, "events",
+                              "must name events that GET /api/chat/webhooks/events lists");
+        if (!listed(once, name) && json_array_append_new(once, json_string(name)))
+            return bb_no_memory(rq);
+    }
+    bool all = !json_array_size(once) || listed(once, WEBHOOK_ALL_EVENTS);
+
+    *events = all ? "[\"" WEBHOOK_ALL_EVENTS "\"]" : bb_json(rq, once, NULL);
+    return 0;
+}
+
+/* ---- POST: besides rotate-secret the only response that shows a secret in full ---- */
+
+struct secret {
+    const char *text;
+    unsigned char *sealed; /* until the request ends */
+    size_t length;
+};
+
+/* Seals the given secret, or a generated one. Returns 0, or the status of the response sent. */
+static int seal(struct bb_request *rq, int64_t webhook, const char *given, struct secret *secret)
+{
+    secret->text = given ? given : bb_random_hex(rq, SECRET_BYTES);
+    if (!secret->text ||
+        webhook_secret_seal(rq->host, webhook, secret->text, &secret->sealed, &secret->length))
+        return bb_fail(rq, 503, "The secret could not be stored");
+    bb_defer(rq, free, secret->sealed);
+    return 0;
+}
+
+struct creation {
+    int64_t id;
+    const char *url;
+    const char *events; /* a JSON array */
+    struct secret secret;
+};
+
+/* $1 id, $2 account, $3 url, $4 events, $5 secret, $6 to $9 the scope, $10 limit per account */
+static const struct bb_sql insert = {
+    "INSERT INTO webhook_hook AS h (id, account, url, events, secret, admitted, sees_all,"
+    " organisations, email) SELECT $1::bigint, $2::bigint, $3,"
+    " ARRAY(SELECT jsonb_array_elements_text($4::jsonb)), $5::bytea, $6::boolean, $7::boolean,"
+    " $8::bigint[], $9 WHERE (SELECT count(*) FROM webhook_hook WHERE account = $2::bigint)"
+    " < $10::bigint RETURNING " COLUMNS,
+    0,
+};
+
+/* Serializes creations of an account: two that count at the same time would both find room. */
+static const struct bb_sql lock = {
+    "SELECT pg_advisory_xact_lock(hashtextextended('busbar.webhook.account.' || $1::bigint, 0))",
+    0};
+
+static int create(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    const struct webhook *webhook = rq->state;
+    const struct creation *new = arg;
+    struct bb_account_scope scope = webhook_scope_of_caller(rq->principal);
+    int64_t account = rq->principal->account;
+
+    if (!bb_tx_query(rq, tx, &lock, BB_ARGS(bb_i(account))))
+        return bb_failed(rq);
+    const struct bb_rows *rows = bb_tx_query(
+        rq, tx, &insert,
+        BB_ARGS(bb_i(new->id), bb_i(account), bb_t(new->url), bb_t(new->events),
+                bb_bytes(new->secret.sealed, new->secret.length), WEBHOOK_SCOPE_ARGS(&scope),
+                bb_i((int64_t)webhook->settings.per_account)));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return bb_fail(rq, 409, "An account may have %zu webhooks at most",
+                       webhook->settings.per_account);
+    json_t *json = webhook_json(rq, rows, 0, new->secret.text);
+
+    return bb_reply(rq, 201, webhook_warn(json, new->secret.text));
+}
+
+int webhook_create(struct bb_request *rq)
+{
+    struct creation new = {.url = bb_text(rq, "url")};
+    const char *secret = bb_text(rq, "secret");
+    int refused = check_url(rq, &new.url);
+
+    if (!refused)
+        refused = check_events(rq, json_object_get(bb_body(rq), "events"), &new.events);
+    if (!refused)
+        refused = check_secret(rq, secret);
+    if (refused)
+        return refused;
+    new.id = bb_next_id(rq, "webhook_hook_id");
+    if (new.id < 0)
+        return bb_failed(rq);
+    refused = seal(rq, new.id, secret, &new.secret);
+    if (refused)
+        return refused;
+    return bb_transaction(rq, create, &new);
+}
+
+/*
+ * ---- GET of all webhooks, of one, and of the names of events ----
+ *
+ * Secrets are masked. Without `limit` all webhooks are sent: a short list at once, a longer one
+ * page by page.
+ */
+
+int webhook_events(struct bb_request *rq)
+{
+    const char *const *names = NULL;
+    size_t count = bb_event_names(rq->host, &names);
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(names[i], WEBHOOK_PING) != 0 &&
+            json_array_append_new(list, json_string(names[i]))) {
+            json_decref(list);
+            return bb_no_memory(rq);
+        }
+    return bb_reply(rq, 200, list);
+}
+
+struct list {
+    int64_t account; /* owner */
+    bool all;        /* an Admin sees all webhooks */
+    int64_t after;   /* id of the last webhook read */
+};
+
+/* $1 last id seen, $2 all, $3 account, $4 number of webhooks. */
+#define LIST                                                                                       \
+    "SELECT " COLUMNS " FROM webhook_hook h"                                                       \
+    " WHERE h.id > $1::bigint AND ($2::boolean OR h.account = $3::bigint)"                         \
+    " ORDER BY h.id LIMIT $4::bigint"
+
+enum { FEW = 25 }; /* more webhooks are read by a long statement */
+
+static const struct bb_sql list_few = {LIST, 0};
+static const struct bb_sql list_long = {LIST, BB_SQL_LONG};
+
+static const struct bb_rows *fetch(struct bb_request *rq, const struct bb_sql *sql,
+                                   const struct list *list, int64_t count)
+{
+    return bb_query(rq, sql,
+                    BB_ARGS(bb_i(list->after), bb_b(list->all), bb_i(list->account), bb_i(count)));
+}
+
+static int read_page(struct bb_request *rq, struct array_text *text, void *arg)
+{
+    struct list *list = arg;
+    const struct bb_rows *rows = fetch(rq, &list_long, list, ARRAY_SHORT);
+    size_t count = rows ? bb_count(rq, rows) : 0;
+
+    for (size_t row = 0; row < count; row++)
+        array_text_add(rq, text, webhook_json(rq, rows, row, NULL));
+    if (count)
+        list->after = bb_cell_int(rq, rows, count - 1, 0);
+    return !rows ? -1 : count == ARRAY_SHORT;
+}
+
+static json_t *masked_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    return webhook_json(rq, rows, row, NULL);
+}
+
+int webhook_list(struct bb_request *rq)
+{
+    const struct webhook *webhook = rq->state;
+    struct list list = {.account = rq->principal->account,
+                        .all = rq->principal->role == BB_ROLE_ADMIN,
+                        .after = bb_arg_int(rq, "after", 0)};
+    int64_t limit = bb_arg_int(rq, "limit", 0);
+    int64_t most = limit ? limit : ARRAY_SHORT;
+    int64_t few = most < FEW ? most : FEW;
+    const struct bb_rows *rows = fetch(rq, &list_few, &list, few + 1);
+
+    if (rows && few < most && (int64_t)bb_count(rq, rows) > few)
+        rows = fetch(rq, &list_long, &list, most + 1);
+    if (!rows)
+        return bb_failed(rq);
+    if (!limit && bb_count(rq, rows) > ARRAY_SHORT)
+        return array_send_copy(rq, webhook->long_answers, read_page, &list, sizeof(list));
+    return bb_reply_rows(rq, rows, (size_t)most, 0, masked_json);
+}
+
+int webhook_get(struct bb_request *rq)
+{
+    static const struct bb_keyed find = WEBHOOK_KEYED("SELECT " COLUMNS);
+    const struct bb_rows *rows = bb_query(rq, &find.one, BB_ARGS(WEBHOOK_MINE_ARGS(rq)));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return webhook_unknown(rq);
+    return bb_reply(rq, 200, webhook_json(rq, rows, 0, NULL));
+}
+
+/* ---- notifications, from this host or another; any thread ---- */
+
+static bool names(const char *payload, const char *prefix, int64_t *webhook)
+{
+    size_t length = strlen(prefix);
+
+    if (strncmp(payload, prefix, length) != 0)
+        return false;
+    *webhook = strtoll(payload + length, NULL, 10);
+    return true;
+}
+
+void webhook_changed(void *state, const char *payload)
+{
+    struct sender *sender = ((struct webhook *)state)->sender;
+    int64_t id = 0;
+
+    if (payload && names(payload, "queued:", &id))
+        sender_scan(sender, id);
+    else if (payload && names(payload, "hook:", &id))
+        sender_changed(sender, id);
+    else
+        sender_changed(sender, 0);
+}
+
+/* After a gap the next heartbeat reads the state. */
+void webhook_pause_heard(void *state, const char *payload)
+{
+    if (payload)
+        sender_pause(((struct webhook *)state)->sender, strcmp(payload, "resumed") != 0);
+}
+
+/*
+ * ---- PATCH, DELETE and rotate-secret ----
+ *
+ * Each changes the row and notifies in one transaction. Before the response it also notifies this
+ * host's sender, even if it is unknown whether the commit happened. So after the response to a
+ * DELETE, or to a PATCH that deactivates the webhook, this host starts no attempt.
+ */
+
+#define OLD_SECRET_HOURS "24"
+
+static const char *payload_of(struct bb_request *rq)
+{
+    return bb_format(rq, "hook:%lld", (long long)bb_segment_int(rq, "id"));
+}
+
+static int finish(struct bb_request *rq, int (*work)(struct bb_request *, struct bb_tx *, void *),
+                  void *arg)
+{
+    int status = bb_transaction(rq, work, arg);
+
+    if (status != 404)
+        webhook_changed(rq->state, payload_of(rq));
+    return status;
+}
+
+/*
+ * Returns the rows of a change after adding its notification; NULL: *status is the status of the
+ * response sent.
+ */
+static const struct bb_rows *run(struct bb_request *rq, struct bb_tx *tx, const struct bb_sql *sql,
+                                 const struct bb_value *values, size_t count, int *status)
+{
+    const struct bb_rows *rows = bb_tx_query(rq, tx, sql, values, count);
+
+    *status = 0;
+    if (rows && bb_count(rq, rows) == 0)
+        *status = webhook_unknown(rq);
+    else if (!rows || bb_notify(rq, tx, WEBHOOK_CHANNEL, payload_of(rq)))
+        *status = bb_failed(rq);
+    return *status ? NULL : rows;
+}
+
+struct change {
+    const char *url, *events, *active; /* NULL: unchanged */
+};
+
+static int update(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    static const struct bb_sql sql = {
+        "UPDATE webhook_hook h SET url = coalesce($4, url), active = coalesce($6::boolean, active),"
+        " events = CASE WHEN $5::jsonb IS NULL THEN events"
+        " ELSE ARRAY(SELECT jsonb_array_elements_text($5::jsonb)) END"
+        " WHERE " WEBHOOK_MINE " RETURNING " COLUMNS,
+        0};
+    const struct change *change = arg;
+    int status;
+    const struct bb_rows *rows = run(rq, tx, &sql,
+                                     BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_t(change->url),
+                                             bb_t(change->events), bb_t(change->active)),
+                                     &status);
+
+    return rows ? bb_reply(rq, 200, webhook_json(rq, rows, 0, NULL)) : status;
+}
+
+int webhook_change(struct bb_request *rq)
+{
+    const json_t *events = json_object_get(bb_body(rq), "events");
+    const json_t *active = json_object_get(bb_body(rq), "active");
+    struct change change = {
+        .url = bb_text(rq, "url"),
+        .active = active ? (json_is_true(active) ? "t" : "f") : NULL,
+    };
+    int refused = change.url ? check_url(rq, &change.url) : 0;
+
+    if (!refused && events)
+        refused = check_events(rq, events, &change.events);
+    return refused ? refused : finish(rq, update, &change);
+}
+
+/* The job webhook.sweep deletes the webhook's waiting deliveries; nothing sends them meanwhile. */
+static int delete (struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    static const struct bb_sql sql = {
+        "WITH gone AS (DELETE FROM webhook_hook h WHERE " WEBHOOK_MINE " RETURNING h.id)"
+        " INSERT INTO webhook_gone (webhook) SELECT id FROM gone RETURNING webhook",
+        0};
+    int status;
+
+    (void)arg;
+    if (!run(rq, tx, &sql, BB_ARGS(WEBHOOK_MINE_ARGS(rq)), &status))
+        return status;
+    return bb_reply(rq, 200, json_pack("{s:b}", "success", 1));
+}
+
+int webhook_delete(struct bb_request *rq)
+{
+    return finish(rq, delete, NULL);
+}
+
+static int replace(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    static const struct bb_sql sql = {
+        "UPDATE webhook_hook h SET previous = secret, secret = $4::bytea,"
+        " previous_until = now() + interval '" OLD_SECRET_HOURS " hours'"
+        " WHERE " WEBHOOK_MINE " RETURNING " COLUMNS ", " BB_SQL_MS("h.previous_until"),
+        0};
+    const struct secret *secret = arg;
+    int status;
+    const struct bb_rows *rows =
+        run(rq, tx, &sql, BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_bytes(secret->sealed, secret->length)),
+            &status);
+
+    if (!rows)
+        return status;
+    json_t *json = webhook_json(rq, rows, 0, secret->text);
+    json_t *until = json_string(bb_cell_time(rq, rows, 0, COLUMN_COUNT));
+
+    json = webhook_warn(json, secret->text);
+    if (json_object_set_new(json, "previousSecretUntil", until)) {
+        json_decref(json);
+        json = NULL;
+    }
+    return bb_reply(rq, 200, json);
+}
+
+int webhook_rotate(struct bb_request *rq)
+{
+    const char *given = bb_text(rq, "secret");
+    struct secret secret;
+    int refused = check_secret(rq, given);
+
+    if (!refused)
+        refused = seal(rq, bb_segment_int(rq, "id"), given, &secret);
+    return refused ? refused : finish(rq, replace, &secret);
+}
