@@ -128,8 +128,14 @@ static void measure(json_t *json, struct json_size *size)
 
     size->values++;
     size->strings += json_is_string(json) ? json_string_length(json) : 0;
-    json_array_foreach(json, index, value) measure(value, size);
-    json_object_foreach(json, key, value) measure(value, size);
+    json_array_foreach(json, index, value)
+    {
+        measure(value, size);
+    }
+    json_object_foreach(json, key, value)
+    {
+        measure(value, size);
+    }
 }
 
 size_t reply_large_memory(json_t *json)
