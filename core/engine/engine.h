@@ -54,6 +54,7 @@ struct engine {
     struct resolver *database_resolver, *redis_resolver;
     int64_t started_ms;
     struct quota_table *quotas[QUOTAS]; /* by owner; NULL for all pools */
+    struct quota_table *unwritten;      /* JSON that waits to be written as an answer */
     struct pg_listener *pg_listener;    /* on loops[0]; NULL in a command or without a database */
     struct reclaimer *reclaimer;        /* NULL in a command, like the next */
     struct reloader *reloader;

@@ -140,6 +140,7 @@ void engine_free(struct engine *engine)
     free(engine->loops);
     for (enum quota quota = 0; quota < QUOTAS; quota++)
         quota_table_free(engine->quotas[quota]);
+    quota_table_free(engine->unwritten);
     generation_quiesce(g);
     swap_discard(g);
     job_log_free(engine);
@@ -185,7 +186,8 @@ static int make_shares(struct engine *engine)
         if (!engine->quotas[quota])
             return -1;
     }
-    return 0;
+    engine->unwritten = quota_table_new();
+    return engine->unwritten ? 0 : -1;
 }
 
 int engine_init(struct engine *engine, unsigned loop_count)

@@ -93,20 +93,19 @@ static void drop_type(struct response *response)
     }
 }
 
-static enum quota_result take_answer(struct http_txn *txn, size_t bytes,
+static enum quota_result take_answer(struct http_txn *txn, struct quota_table *table, size_t bytes,
                                      struct quota_charge *charge)
 {
     struct quota_limits bounds = {SIZE_MAX, SIZE_MAX};
 
     if (may_refuse(txn))
         bounds = bounds_of(txn, QUOTA_ANSWERS);
-    return quota_take(txn->rq.loop->engine->quotas[QUOTA_ANSWERS], charge, &txn->rq.owner, bytes,
-                      &bounds);
+    return quota_take(table, charge, &txn->rq.owner, bytes, &bounds);
 }
 
 int response_take_json(struct http_txn *txn, size_t bytes, struct quota_charge *charge)
 {
-    enum quota_result taken = take_answer(txn, bytes, charge);
+    enum quota_result taken = take_answer(txn, txn->rq.loop->engine->unwritten, bytes, charge);
 
     if (taken != QUOTA_OWN_FULL && taken != QUOTA_ALL_FULL)
         return 0;
@@ -119,7 +118,8 @@ void response_take_budget(struct http_txn *txn)
 
     if (!response->body || response->length < BODY_LARGE || txn->response_counted.bytes)
         return;
-    enum quota_result taken = take_answer(txn, response->length, &txn->response_counted);
+    enum quota_result taken = take_answer(txn, txn->rq.loop->engine->quotas[QUOTA_ANSWERS],
+                                          response->length, &txn->response_counted);
 
     if (taken == QUOTA_OWN_FULL || taken == QUOTA_ALL_FULL) {
         drop_type(response);

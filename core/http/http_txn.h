@@ -163,8 +163,9 @@ int response_check_budget(struct http_txn *txn);
 void response_take_budget(struct http_txn *txn);
 void response_release_budget(struct http_txn *txn);
 /*
- * Counts the memory of JSON that waits for a pool thread that writes it, as an answer. The charge
- * is released by the caller. Returns 0; or 429 or 503 if a read-only request has no room.
+ * Counts the memory of JSON that waits for a pool thread that writes it, up to http.max_answers
+ * and shares of it, apart from the answers. The caller releases the charge. Returns 0; or 429 or
+ * 503 if a read-only request has no room.
  */
 int response_take_json(struct http_txn *txn, size_t bytes, struct quota_charge *charge);
 
