@@ -1,9 +1,111 @@
-/* The tables of the auth module: accounts, tokens, roles. */
-#include "modules/auth/module.h"
-
+/*
+ * The tables of the auth module, the state of one generation, and the job auth.cleanup. Rows are
+ * hand-formatted, because clang-format would spread them over many lines.
+ */
 #include "modules/auth/api/api.h"
-
 #include "modules/auth/schema.h"
+
+static void auth_close(struct bb_host *host, void *state)
+{
+    struct auth *auth = state;
+
+    (void)host;
+    auth_throttle_free(auth->throttle);
+    auth_keys_free(auth->keys);
+    auth_cache_free(auth->cache);
+}
+
+static int auth_open(struct bb_host *host, void **state)
+{
+    struct auth *auth = bb_host_alloc(host, sizeof(*auth));
+    const struct auth_settings *settings = bb_settings(host);
+    uint64_t seed;
+
+    if (!auth)
+        return bb_open_fail(host, "out of memory");
+    auth->host = host;
+    auth->settings = settings;
+    auth->session_s = settings->session_days * 86400;
+    auth->client_s = settings->client_minutes * 60;
+    auth->cost = (struct auth_cost){
+        .rounds = (uint32_t)settings->argon2_rounds,
+        .memory_kib = (uint32_t)settings->argon2_memory,
+        .lanes = (uint32_t)settings->argon2_lanes,
+    };
+    if (bb_random(host, &seed, sizeof(seed)) || auth_password_dummy(auth))
+        return bb_open_fail(host, "no random bytes");
+    auth->cache = auth_cache_new((size_t)settings->cache_entries, seed);
+    auth->keys = auth_keys_new();
+    auth->throttle = auth_throttle_new(settings);
+    if (auth->cache && auth->keys && auth->throttle) {
+        *state = auth;
+        return 0;
+    }
+    auth_close(host, auth);
+    return bb_open_fail(host, "out of memory");
+}
+
+/*
+ * The job auth.cleanup: deletes expired rows (sessions, keys that no token can name, networks
+ * without a recent login) and accounts that were never approved.
+ */
+
+#define BATCH 1000
+#define BATCH_TEXT "1000"
+
+static const struct bb_sql expired_sessions = {
+    "DELETE FROM auth_session WHERE jti IN (SELECT jti FROM auth_session "
+    "WHERE expires < now() - make_interval(days => $1::int) ORDER BY expires LIMIT " BATCH_TEXT ")",
+    BB_SQL_WRITE | BB_SQL_LONG};
+
+static const struct bb_sql retired_keys = {
+    "DELETE FROM auth_key WHERE retired < now() - make_interval(secs => $1::bigint)",
+    BB_SQL_WRITE | BB_SQL_LONG};
+
+static const struct bb_sql old_origins = {
+    "DELETE FROM auth_origin WHERE (account, network) IN (SELECT account, network FROM auth_origin "
+    "WHERE seen < now() - make_interval(days => $1::int) ORDER BY seen LIMIT " BATCH_TEXT
+    " FOR UPDATE SKIP LOCKED)",
+    BB_SQL_WRITE | BB_SQL_LONG};
+
+/*
+ * Also deletes the account's organization, unless somebody else is in it or acts for it. The rows
+ * are locked in the subquery: a DELETE that first waited for an approval would decide by its old
+ * snapshot, and delete the approved account.
+ */
+static const struct bb_sql never_approved = {
+    "WITH gone AS (DELETE FROM auth_account WHERE id IN (SELECT a.id FROM auth_account a "
+    "WHERE a.status = 'Pending' AND a.approved IS NULL "
+    "AND a.created < now() - make_interval(days => $1::int) "
+    "AND NOT EXISTS (SELECT FROM auth_organisation o WHERE o.api_user = a.id) "
+    "ORDER BY a.created LIMIT " BATCH_TEXT " FOR UPDATE SKIP LOCKED) RETURNING id, organisation), "
+    "organisations AS (DELETE FROM auth_organisation o USING gone g WHERE o.id = g.organisation "
+    "AND o.api_user IS NULL AND NOT EXISTS (SELECT FROM auth_account b WHERE b.organisation = o.id "
+    "AND b.id NOT IN (SELECT id FROM gone))) SELECT id FROM gone",
+    BB_SQL_WRITE | BB_SQL_LONG};
+
+static void sweep(struct bb_request *rq, const struct bb_sql *sql, int64_t age, const char *what)
+{
+    const struct bb_rows *rows;
+
+    do
+        rows = bb_query(rq, sql, BB_ARGS(bb_i(age)));
+    while (rows && bb_affected(rq, rows) == BATCH);
+    if (!rows)
+        bb_log(rq, BB_WARN, "cannot delete %s: %s", what, bb_sqlstate(rq));
+}
+
+static void auth_cleanup(struct bb_request *rq)
+{
+    const struct auth *auth = rq->state;
+
+    sweep(rq, &expired_sessions, 1, "expired sessions");
+    sweep(rq, &retired_keys, auth->session_s + auth->client_s, "retired signing keys");
+    sweep(rq, &old_origins, 90, "networks of logins");
+    sweep(rq, &never_approved, auth->settings->pending_days, "accounts that were never approved");
+}
+
+// clang-format off
 
 static const char *const role_names[] = {"Admin", "OrganizationAdmin", "DeviceOwner", "Buyer",
                                          "User",  "ApiUser",           NULL};
@@ -13,64 +115,36 @@ static const char *const types[] = {"Developer", "Buyer", "ApiUser", NULL};
 /* ---- fields ------------------------------------------------------------------------------- */
 
 #define TEXT(field, least, most, bits)                                                             \
-    {                                                                                              \
-        .name = (field), .type = BB_TEXT, .flags = (bits), .min = (least), .max = (most)           \
-    }
+    {.name = (field), .type = BB_TEXT, .flags = (bits), .min = (least), .max = (most)}
 #define GIVEN(field, least, most, bits, words)                                                     \
-    {                                                                                              \
-        .name = (field), .type = BB_TEXT, .flags = (bits), .min = (least), .max = (most),          \
-        .help = (words)                                                                            \
-    }
+    {.name = (field), .type = BB_TEXT, .flags = (bits), .min = (least), .max = (most),             \
+     .help = (words)}
 #define NEW_PASSWORD(field)                                                                        \
-    {                                                                                              \
-        .name = (field), .type = BB_TEXT, .flags = BB_REQUIRED | BB_SECRET, .min = 8, .max = 256,  \
-        .help = "The new password, 8 to 256 characters."                                           \
-    }
-#define PASSWORD(field, bits)                                                                      \
-    {                                                                                              \
-        .name = (field), .type = BB_TEXT, .flags = BB_SECRET | (bits), .min = 1, .max = 256,       \
-        .help = "The current password."                                                            \
-    }
+    {.name = (field), .type = BB_TEXT, .flags = BB_REQUIRED | BB_SECRET, .min = 8, .max = 256,     \
+     .help = "The new password, 8 to 256 characters."}
 /* Accepts any text: anything that is not a known pair gets a 401, whatever its form. */
 #define USERNAME(bits)                                                                             \
-    {                                                                                              \
-        .name = "username", .type = BB_TEXT, .flags = BB_VERBATIM | (bits), .alias = "email",      \
-        .help = "The account's e-mail. `email` is accepted as the name of this field, too."        \
-    }
+    {.name = "username", .type = BB_TEXT, .flags = BB_VERBATIM | (bits), .alias = "email",         \
+     .help = "The account's e-mail. `email` is accepted as the name of this field, too."}
 #define TRIED_PASSWORD(field, bits, other, words)                                                  \
-    {                                                                                              \
-        .name = (field), .type = BB_TEXT, .flags = BB_SECRET | BB_VERBATIM | (bits),               \
-        .alias = (other), .help = (words)                                                          \
-    }
+    {.name = (field), .type = BB_TEXT, .flags = BB_SECRET | BB_VERBATIM | (bits),                  \
+     .alias = (other), .help = (words)}
 #define NUMBER(field)                                                                              \
-    {                                                                                              \
-        .name = (field), .type = BB_INT, .flags = BB_REQUIRED                                      \
-    }
+    {.name = (field), .type = BB_INT, .flags = BB_REQUIRED}
 #define TIME(field)                                                                                \
-    {                                                                                              \
-        .name = (field), .type = BB_TIME, .flags = BB_REQUIRED                                     \
-    }
+    {.name = (field), .type = BB_TIME, .flags = BB_REQUIRED}
 
 static const struct bb_field id_segment[] = {
-    {.name = "id",
-     .type = BB_INT,
-     .min = 1,
-     .max = INT64_MAX,
-     .flags = BB_REQUIRED,
+    {.name = "id", .type = BB_INT, .min = 1, .max = INT64_MAX, .flags = BB_REQUIRED,
      .help = "Its id."},
 };
 
 #define PAGE                                                                                       \
-    {.name = "limit",                                                                              \
-     .type = BB_INT,                                                                               \
-     .min = 1,                                                                                     \
-     .max = AUTH_PAGE_MAX,                                                                         \
+    {.name = "limit", .type = BB_INT, .min = 1, .max = AUTH_PAGE_MAX,                              \
      .help = "Items per page. The `Link` header has the next page."},                              \
-    {                                                                                              \
-        .name = "after", .type = BB_INT, .min = 0, .max = INT64_MAX,                               \
-        .help = "Cursor: the id of the last item of the previous page. Take it from the `Link` "   \
-                "header."                                                                          \
-    }
+    {.name = "after", .type = BB_INT, .min = 0, .max = INT64_MAX,                                  \
+     .help = "Cursor: the id of the last item of the previous page. Take it from the `Link` "      \
+             "header."}
 
 static const struct bb_field page_query[] = {PAGE};
 static const struct bb_field user_query[] = {
@@ -81,18 +155,12 @@ static const struct bb_field user_query[] = {
 static const struct bb_field register_body[] = {
     GIVEN("firstName", 1, 100, BB_REQUIRED | BB_NOT_BLANK | BB_NAME, "First name."),
     GIVEN("lastName", 1, 100, BB_REQUIRED | BB_NOT_BLANK | BB_NAME, "Last name."),
-    {.name = "email",
-     .type = BB_EMAIL,
-     .flags = BB_REQUIRED | BB_NFKC,
-     .help = "The e-mail to log in with.",
-     .example = "ada@example.com"},
+    {.name = "email", .type = BB_EMAIL, .flags = BB_REQUIRED | BB_NFKC,
+     .help = "The e-mail to log in with.", .example = "ada@example.com"},
     NEW_PASSWORD("password"),
     GIVEN("orgName", 1, 255, BB_REQUIRED | BB_NOT_BLANK | BB_NAME,
           "Name of your organization. It must be new."),
-    {.name = "organizationType",
-     .type = BB_CHOICE,
-     .flags = BB_NULLABLE,
-     .choices = types,
+    {.name = "organizationType", .type = BB_CHOICE, .flags = BB_NULLABLE, .choices = types,
      .help = "Decides the role: Developer (the default) becomes OrganizationAdmin; Buyer and "
              "ApiUser become Buyer and ApiUser."},
 };
@@ -101,31 +169,23 @@ static const struct bb_field login_body[] = {
     TRIED_PASSWORD("password", BB_REQUIRED, NULL, "The account's password."),
 };
 static const struct bb_field password_body[] = {
-    PASSWORD("current", BB_REQUIRED),
+    {.name = "current", .type = BB_TEXT, .flags = BB_SECRET | BB_REQUIRED, .min = 1, .max = 256,
+     .help = "The current password."},
     NEW_PASSWORD("new"),
 };
 static const struct bb_field access_body[] = {
     USERNAME(BB_EMPTY),
     TRIED_PASSWORD("password", 0, NULL, "The ApiUser's password."),
-    {.name = "grant_type",
-     .type = BB_TEXT,
-     .max = 64,
-     .alias = "grantType",
+    {.name = "grant_type", .type = BB_TEXT, .max = 64, .alias = "grantType",
      .help = "client_credentials. It may be left out with a client_id and its secret.",
      .example = "client_credentials"},
-    {.name = "client_id",
-     .type = BB_TEXT,
-     .max = 64,
-     .alias = "clientId",
+    {.name = "client_id", .type = BB_TEXT, .max = 64, .alias = "clientId",
      .help = "From POST /api/auth/clients."},
     TRIED_PASSWORD("client_secret", 0, "clientSecret", "The secret of the client."),
     {.name = "scope", .type = BB_TEXT, .max = 1000, .help = "Accepted and ignored."},
 };
 static const struct bb_field client_body[] = {
-    {.name = "name",
-     .type = BB_TEXT,
-     .flags = BB_NULLABLE | BB_NAME,
-     .max = 100,
+    {.name = "name", .type = BB_TEXT, .flags = BB_NULLABLE | BB_NAME, .max = 100,
      .help = "A name to recognize the client by in the list."},
 };
 static const struct bb_field organization_body[] = {
@@ -134,10 +194,7 @@ static const struct bb_field organization_body[] = {
     GIVEN("address", 0, 1000, BB_NULLABLE, "Postal address."),
 };
 static const struct bb_field link_body[] = {
-    {.name = "apiUserId",
-     .type = BB_INT,
-     .min = 0,
-     .max = INT64_MAX,
+    {.name = "apiUserId", .type = BB_INT, .min = 0, .max = INT64_MAX,
      .flags = BB_REQUIRED | BB_CLEARS,
      .help = "Id of the ApiUser account; 0 or null removes the link."},
 };
@@ -145,9 +202,7 @@ static const struct bb_field user_body[] = {
     GIVEN("firstName", 1, 100, BB_NOT_BLANK | BB_NAME, "First name."),
     GIVEN("lastName", 1, 100, BB_NOT_BLANK | BB_NAME, "Last name."),
     {.name = "email", .type = BB_EMAIL, .flags = BB_NFKC, .help = "The e-mail to log in with."},
-    {.name = "status",
-     .type = BB_CHOICE,
-     .choices = states,
+    {.name = "status", .type = BB_CHOICE, .choices = states,
      .help = "Active approves a Pending account."},
     {.name = "role", .type = BB_CHOICE, .choices = role_names, .help = "The new role."},
 };
@@ -165,17 +220,14 @@ static const struct bb_field user_body[] = {
 static const struct bb_field account_reply[] = {ACCOUNT};
 static const struct bb_field change_reply[] = {
     ACCOUNT,
-    {.name = "conversations",
-     .type = BB_INT,
+    {.name = "conversations", .type = BB_INT,
      .help = "Only when the account was just approved or got another e-mail: how many existing "
              "conversations have that e-mail."},
 };
 static const struct bb_field number_item[] = {NUMBER("id")};
 static const struct bb_field me_reply[] = {
     ACCOUNT,
-    {.name = "organizationIds",
-     .type = BB_LIST,
-     .flags = BB_REQUIRED,
+    {.name = "organizationIds", .type = BB_LIST, .flags = BB_REQUIRED,
      .fields = BB_TABLE(number_item)},
 };
 static const struct bb_field message_reply[] = {TEXT("message", 0, 0, BB_REQUIRED)};
@@ -236,141 +288,66 @@ enum {
 };
 
 static const struct bb_route routes[] = {
-    {.method = "POST",
-     .path = "/api/user/register",
-     .roles = BB_ANYONE,
-     .handler = auth_register,
-     .errors = registered,
-     .body = BB_TABLE(register_body),
-     .body_max = PUBLIC_BODY_MAX,
-     .reply = BB_TABLE(account_reply),
-     .flags = BB_CREATES,
-     .success = 201,
+    {.method = "POST", .path = "/api/user/register", .roles = BB_ANYONE, .handler = auth_register,
+     .errors = registered, .body = BB_TABLE(register_body), .body_max = PUBLIC_BODY_MAX,
+     .reply = BB_TABLE(account_reply), .flags = BB_CREATES, .success = 201,
      .help = "Register an account. It stays Pending, and cannot log in, until an Admin approves "
              "it."},
-    {.method = "PUT",
-     .path = "/api/user/password",
-     .roles = BB_ANY_ROLE,
-     .handler = auth_change_password,
-     .errors = conflict,
-     .body = BB_TABLE(password_body),
+    {.method = "PUT", .path = "/api/user/password", .roles = BB_ANY_ROLE,
+     .handler = auth_change_password, .errors = conflict, .body = BB_TABLE(password_body),
      .reply = BB_TABLE(message_reply),
      .help = "Change your password. All your other sessions end."},
-    {.method = "POST",
-     .path = "/api/auth/login",
-     .roles = BB_ANYONE,
-     .handler = auth_login,
-     .errors = not_known,
-     .body = BB_TABLE(login_body),
-     .body_max = PUBLIC_BODY_MAX,
-     .deadline_ms = HASH_DEADLINE_MS,
-     .reply = BB_TABLE(access_reply),
+    {.method = "POST", .path = "/api/auth/login", .roles = BB_ANYONE, .handler = auth_login,
+     .errors = not_known, .body = BB_TABLE(login_body), .body_max = PUBLIC_BODY_MAX,
+     .deadline_ms = HASH_DEADLINE_MS, .reply = BB_TABLE(access_reply),
      .help = "Log in with e-mail and password. Returns a session token; each login is a separate "
              "session."},
-    {.method = "POST",
-     .path = "/api/auth/logout",
-     .roles = BB_ANY_ROLE,
-     .handler = auth_logout,
-     .reply = BB_TABLE(message_reply),
-     .flags = BB_NO_BODY,
+    {.method = "POST", .path = "/api/auth/logout", .roles = BB_ANY_ROLE, .handler = auth_logout,
+     .reply = BB_TABLE(message_reply), .flags = BB_NO_BODY,
      .help = "Log out. The token is revoked."},
-    {.method = "GET",
-     .path = "/api/auth/me",
-     .roles = BB_ANY_ROLE,
-     .handler = auth_me,
-     .reply = BB_TABLE(me_reply),
-     .help = "Get your own account."},
-    {.method = "POST",
-     .path = "/api/auth/getAccess",
-     .roles = BB_ANYONE,
-     .handler = auth_get_access,
-     .errors = not_known,
-     .body = BB_TABLE(access_body),
-     .body_max = PUBLIC_BODY_MAX,
-     .deadline_ms = HASH_DEADLINE_MS,
-     .reply = BB_TABLE(access_reply),
+    {.method = "GET", .path = "/api/auth/me", .roles = BB_ANY_ROLE, .handler = auth_me,
+     .reply = BB_TABLE(me_reply), .help = "Get your own account."},
+    {.method = "POST", .path = "/api/auth/getAccess", .roles = BB_ANYONE,
+     .handler = auth_get_access, .errors = not_known, .body = BB_TABLE(access_body),
+     .body_max = PUBLIC_BODY_MAX, .deadline_ms = HASH_DEADLINE_MS, .reply = BB_TABLE(access_reply),
      .flags = BB_NO_BODY | BB_FORM_TOO | BB_OAUTH_ERRORS,
      .help = "Get an access token for a program. Send OAuth 2.0 client credentials (as JSON, as a "
              "form, or by HTTP Basic), or the e-mail and password of an ApiUser."},
-    {.method = "POST",
-     .path = "/api/auth/clients",
-     .roles = BB_ROLE_API_USER,
-     .handler = auth_client_create,
-     .body = BB_TABLE(client_body),
-     .reply = BB_TABLE(client_reply),
-     .flags = BB_CREATES | BB_NO_BODY,
-     .success = 201,
+    {.method = "POST", .path = "/api/auth/clients", .roles = BB_ROLE_API_USER,
+     .handler = auth_client_create, .body = BB_TABLE(client_body), .reply = BB_TABLE(client_reply),
+     .flags = BB_CREATES | BB_NO_BODY, .success = 201,
      .help = "Create an API client. The response is the only one that shows its secret."},
-    {.method = "GET",
-     .path = "/api/auth/clients",
-     .roles = BB_ROLE_API_USER,
-     .handler = auth_client_list,
-     .query = BB_TABLE(page_query),
-     .reply = BB_TABLE(clients_reply),
+    {.method = "GET", .path = "/api/auth/clients", .roles = BB_ROLE_API_USER,
+     .handler = auth_client_list, .query = BB_TABLE(page_query), .reply = BB_TABLE(clients_reply),
      .help = "List your API clients."},
-    {.method = "DELETE",
-     .path = "/api/auth/clients/:id",
-     .roles = BB_ROLE_API_USER,
-     .handler = auth_client_delete,
-     .segments = BB_TABLE(id_segment),
-     .reply = BB_TABLE(success_reply),
-     .flags = BB_NO_BODY,
+    {.method = "DELETE", .path = "/api/auth/clients/:id", .roles = BB_ROLE_API_USER,
+     .handler = auth_client_delete, .segments = BB_TABLE(id_segment),
+     .reply = BB_TABLE(success_reply), .flags = BB_NO_BODY,
      .help = "Delete an API client. Its tokens are revoked."},
-    {.method = "POST",
-     .path = "/api/organization",
-     .roles = BB_ROLE_API_USER,
-     .handler = auth_organization_create,
-     .errors = conflict,
-     .body = BB_TABLE(organization_body),
-     .reply = BB_TABLE(organization_reply),
-     .flags = BB_CREATES,
-     .success = 201,
+    {.method = "POST", .path = "/api/organization", .roles = BB_ROLE_API_USER,
+     .handler = auth_organization_create, .errors = conflict, .body = BB_TABLE(organization_body),
+     .reply = BB_TABLE(organization_reply), .flags = BB_CREATES, .success = 201,
      .help = "Create an organization that you act for."},
-    {.method = "GET",
-     .path = "/api/admin/organizations",
-     .roles = BB_ROLE_ADMIN,
-     .handler = auth_organization_list,
-     .query = BB_TABLE(page_query),
-     .reply = BB_TABLE(organizations_reply),
-     .help = "List all organizations."},
-    {.method = "PUT",
-     .path = "/api/admin/organizations/:id",
-     .roles = BB_ROLE_ADMIN,
-     .handler = auth_organization_link,
-     .segments = BB_TABLE(id_segment),
-     .body = BB_TABLE(link_body),
-     .reply = BB_TABLE(organization_reply),
+    {.method = "GET", .path = "/api/admin/organizations", .roles = BB_ROLE_ADMIN,
+     .handler = auth_organization_list, .query = BB_TABLE(page_query),
+     .reply = BB_TABLE(organizations_reply), .help = "List all organizations."},
+    {.method = "PUT", .path = "/api/admin/organizations/:id", .roles = BB_ROLE_ADMIN,
+     .handler = auth_organization_link, .segments = BB_TABLE(id_segment),
+     .body = BB_TABLE(link_body), .reply = BB_TABLE(organization_reply),
      .help = "Set the ApiUser that acts for an organization."},
-    {.method = "GET",
-     .path = "/api/admin/users",
-     .roles = BB_ROLE_ADMIN,
-     .handler = auth_user_list,
-     .query = BB_TABLE(user_query),
-     .reply = BB_TABLE(accounts_reply),
+    {.method = "GET", .path = "/api/admin/users", .roles = BB_ROLE_ADMIN, .handler = auth_user_list,
+     .query = BB_TABLE(user_query), .reply = BB_TABLE(accounts_reply),
      .help = "List all accounts."},
-    {.method = "GET",
-     .path = "/api/admin/users/:id",
-     .roles = BB_ROLE_ADMIN,
-     .handler = auth_user_get,
-     .segments = BB_TABLE(id_segment),
-     .reply = BB_TABLE(account_reply),
+    {.method = "GET", .path = "/api/admin/users/:id", .roles = BB_ROLE_ADMIN,
+     .handler = auth_user_get, .segments = BB_TABLE(id_segment), .reply = BB_TABLE(account_reply),
      .help = "Get an account."},
-    {.method = "PUT",
-     .path = "/api/admin/users/:id",
-     .roles = BB_ROLE_ADMIN,
-     .handler = auth_user_change,
-     .errors = conflict,
-     .segments = BB_TABLE(id_segment),
-     .body = BB_TABLE(user_body),
-     .reply = BB_TABLE(change_reply),
+    {.method = "PUT", .path = "/api/admin/users/:id", .roles = BB_ROLE_ADMIN,
+     .handler = auth_user_change, .errors = conflict, .segments = BB_TABLE(id_segment),
+     .body = BB_TABLE(user_body), .reply = BB_TABLE(change_reply),
      .help = "Change an account. This approves, suspends or deletes it (`status`), and changes "
              "its role, name or e-mail. It takes effect on every host within a second."},
-    {.method = "POST",
-     .path = "/api/admin/rotate-secret",
-     .roles = BB_ROLE_ADMIN,
-     .handler = auth_rotate,
-     .reply = BB_TABLE(rotate_reply),
-     .flags = BB_NO_BODY,
+    {.method = "POST", .path = "/api/admin/rotate-secret", .roles = BB_ROLE_ADMIN,
+     .handler = auth_rotate, .reply = BB_TABLE(rotate_reply), .flags = BB_NO_BODY,
      .help = "Rotate the signing key. This revokes all tokens of all accounts, including the "
              "caller's."},
 };
@@ -379,10 +356,8 @@ static const struct bb_route routes[] = {
 
 #define SETTING(key, least, most, preset, text) DURATION(key, 0, least, most, preset, text)
 #define DURATION(key, unit, least, most, preset, text)                                             \
-    {                                                                                              \
-        .name = #key, .type = BB_INT, .flags = (unit), .min = (least), .max = (most),              \
-        .fallback = (preset), .bind = BB_BIND(struct auth_settings, key), .help = (text)           \
-    }
+    {.name = #key, .type = BB_INT, .flags = (unit), .min = (least), .max = (most),                 \
+     .fallback = (preset), .bind = BB_BIND(struct auth_settings, key), .help = (text)}
 
 static const struct bb_field settings[] = {
     DURATION(session_days, BB_DAYS, 1, 365, "7", "Life of a login's token, days."),
@@ -399,9 +374,7 @@ static const struct bb_field settings[] = {
             "Registrations from one address in the window."),
     DURATION(pending_days, BB_DAYS, 1, 3650, "30",
              "Days after which accounts that were never approved are deleted."),
-    {.name = "register_silent",
-     .type = BB_BOOL,
-     .fallback = "false",
+    {.name = "register_silent", .type = BB_BOOL, .fallback = "false",
      .bind = BB_BIND(struct auth_settings, register_silent),
      .help = "Whether registration always answers 202, so that it does not reveal which e-mails "
              "exist."},
@@ -432,10 +405,7 @@ static const char *const login_outcomes[] = {"done",      "refused", "not_admitt
 
 /* In the order of enum auth_metric and enum auth_login_outcome. */
 static const struct bb_metric metrics[] = {
-    {.name = "logins_total",
-     .kind = BB_COUNTER,
-     .label = "outcome",
-     .values = login_outcomes,
+    {.name = "logins_total", .kind = BB_COUNTER, .label = "outcome", .values = login_outcomes,
      .help = "Logins and getAccess; not_admitted: pending, suspended or of another role; failed: "
              "an internal error."},
 };
@@ -446,36 +416,23 @@ static const struct bb_pool pools[] = {
 };
 
 static const struct bb_field user_add_options[] = {
-    {.name = "email",
-     .type = BB_EMAIL,
-     .flags = BB_REQUIRED | BB_NFKC,
+    {.name = "email", .type = BB_EMAIL, .flags = BB_REQUIRED | BB_NFKC,
      .help = "The account's e-mail. `email` is accepted as the name of this field, too."},
     NEW_PASSWORD("password"),
-    {.name = "role",
-     .type = BB_CHOICE,
-     .choices = role_names,
-     .fallback = "Admin",
+    {.name = "role", .type = BB_CHOICE, .choices = role_names, .fallback = "Admin",
      .help = "The account's role."},
     {.name = "first-name", .type = BB_TEXT, .flags = BB_NAME, .max = 100, .help = "First name."},
     {.name = "last-name", .type = BB_TEXT, .flags = BB_NAME, .max = 100, .help = "Last name."},
-    {.name = "organization",
-     .type = BB_TEXT,
-     .flags = BB_NOT_BLANK,
-     .min = 1,
-     .max = 255,
+    {.name = "organization", .type = BB_TEXT, .flags = BB_NOT_BLANK, .min = 1, .max = 255,
      .help = "The organization's name; it is created if it does not exist."},
-    {.name = "if-absent",
-     .type = BB_BOOL,
+    {.name = "if-absent", .type = BB_BOOL,
      .help = "Succeed without a change if the account already exists."},
 };
 
 static const struct bb_command commands[] = {
-    {.name = "user add",
-     .options = BB_TABLE(user_add_options),
-     .run = auth_command_user_add,
+    {.name = "user add", .options = BB_TABLE(user_add_options), .run = auth_command_user_add,
      .help = "Adds an active account."},
-    {.name = "rotate-secret",
-     .run = auth_command_rotate,
+    {.name = "rotate-secret", .run = auth_command_rotate,
      .help = "Replaces the signing key: revokes every token on all hosts."},
 };
 

@@ -48,14 +48,6 @@ struct auth {
 
 unsigned auth_role_bit(const char *name); /* 0: unknown role */
 
-/* ---- lookalike.c ---- */
-
-/*
- * Names the kind of letters in an e-mail's local part that may imitate Latin letters and are next
- * to Latin ones. Returns NULL if there are none.
- */
-const char *auth_lookalike(const char *email);
-
 /* ---- account.c: rows of accounts ---- */
 
 /* The public columns of auth_account AS a; auth_account_json() reads them. */

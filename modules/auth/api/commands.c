@@ -16,14 +16,6 @@ static const char *text_or(struct bb_request *rq, const char *name, const char *
     return text ? text : absent;
 }
 
-/* Returns whether the account exists: 1, 0, or -1 if the database failed. */
-static int exists(struct bb_request *rq, const char *email)
-{
-    struct auth_account account;
-
-    return auth_account_find(rq, email, "", &account);
-}
-
 int auth_command_user_add(struct bb_request *rq)
 {
     struct auth_new_account account = {
@@ -36,7 +28,8 @@ int auth_command_user_add(struct bb_request *rq)
         .organization_type = "Developer",
         .join = true,
     };
-    int there = exists(rq, account.email);
+    struct auth_account found;
+    int there = auth_account_find(rq, account.email, "", &found);
 
     if (there > 0 && json_is_true(json_object_get(bb_body(rq), "if-absent"))) {
         bb_print(rq, "%s already exists\n", account.email);

@@ -27,27 +27,22 @@ int auth_reply_token(struct bb_request *rq, const struct auth_issued *issued)
                               bb_time_text(rq, issued->expires_s * 1000)));
 }
 
-static int begin(struct bb_request *rq, const struct auth_account *account)
-{
-    struct auth_issued *issued = bb_alloc(rq, sizeof(*issued));
-    int status = auth_account_may_act(rq, account->status);
-
-    if (!status)
-        status = auth_session_issue(rq, rq->state, account, 0, issued);
-    return status ? status : auth_reply_token(rq, issued);
-}
-
 static int login(struct bb_request *rq)
 {
     struct auth *auth = rq->state;
     struct auth_account account = {0};
+    struct auth_issued *issued = bb_alloc(rq, sizeof(*issued));
     const char *email = auth_username(rq);
     bool good = false;
     int status = auth_credentials(rq, auth, email, bb_text(rq, "password"), &account, &good);
 
     if (status)
         return status;
-    status = good ? begin(rq, &account) : bb_fail(rq, 401, "Unauthorized");
+    status = good ? auth_account_may_act(rq, account.status) : bb_fail(rq, 401, "Unauthorized");
+    if (!status)
+        status = auth_session_issue(rq, auth, &account, 0, issued);
+    if (!status)
+        status = auth_reply_token(rq, issued);
     return auth_credentials_settle(rq, auth, email, &account, status);
 }
 

@@ -74,13 +74,6 @@ static int check_api_user(struct bb_request *rq, struct bb_tx *tx, int64_t accou
     return bb_count(rq, rows) ? 0 : bb_invalid(rq, "apiUserId", "must be the id of an ApiUser");
 }
 
-static int notify_both(struct bb_request *rq, struct bb_tx *tx, const struct link *link)
-{
-    if (link->before && bb_notify(rq, tx, AUTH_CHANNEL, account_payload(rq, link->before)))
-        return -1;
-    return link->after ? bb_notify(rq, tx, AUTH_CHANNEL, account_payload(rq, link->after)) : 0;
-}
-
 static int link_organization(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql lock = {
@@ -104,7 +97,9 @@ static int link_organization(struct bb_request *rq, struct bb_tx *tx, void *arg)
         return bb_fail(rq, 404, "No such organization");
     link->before = bb_cell_int(rq, rows, 0, 0);
     rows = bb_tx_query(rq, tx, &update, BB_ARGS(bb_i(id), bb_i(link->after)));
-    if (!rows || notify_both(rq, tx, link))
+    if (!rows ||
+        (link->before && bb_notify(rq, tx, AUTH_CHANNEL, account_payload(rq, link->before))) ||
+        (link->after && bb_notify(rq, tx, AUTH_CHANNEL, account_payload(rq, link->after))))
         return bb_failed(rq);
     return bb_reply(rq, 200, organization_json(rq, rows, 0));
 }

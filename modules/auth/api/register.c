@@ -6,13 +6,6 @@
 
 #include <string.h>
 
-static const char *role_of(const char *type)
-{
-    if (strcmp(type, "Buyer") == 0)
-        return "Buyer";
-    return strcmp(type, "ApiUser") == 0 ? "ApiUser" : "OrganizationAdmin";
-}
-
 /* Refuses duplicates before anything is hashed; the unique indexes have the final say. */
 static int refuse_duplicates(struct bb_request *rq, const struct auth_new_account *account)
 {
@@ -57,29 +50,6 @@ static int store(struct bb_request *rq, struct bb_tx *tx, void *arg)
     return bb_reply(rq, 201, auth_account_json(rq, rows, 0));
 }
 
-/* Does the same work, including the password hash, whether the account exists or not. */
-static int register_silently(struct bb_request *rq, struct auth_new_account *account)
-{
-    int status =
-        auth_password_hash(rq, rq->state, "register", bb_text(rq, "password"), &account->password);
-
-    if (status)
-        return status;
-    status = bb_transaction(rq, store, account);
-    return status == 409 ? heard(rq) : status;
-}
-
-static int register_openly(struct bb_request *rq, struct auth_new_account *account)
-{
-    int status = refuse_duplicates(rq, account);
-
-    if (status)
-        return status;
-    status =
-        auth_password_hash(rq, rq->state, "register", bb_text(rq, "password"), &account->password);
-    return status ? status : bb_transaction(rq, store, account);
-}
-
 int auth_register(struct bb_request *rq)
 {
     struct auth *auth = rq->state;
@@ -90,13 +60,20 @@ int auth_register(struct bb_request *rq)
         .last_name = bb_text(rq, "lastName"),
         .organization = bb_text(rq, "orgName"),
         .organization_type = type ? type : "Developer",
+        .role = type && strcmp(type, "Developer") ? type : "OrganizationAdmin",
         .status = "Pending",
     };
+    bool silent = auth->settings->register_silent;
     int status = auth_throttle_register(rq, auth);
 
+    /* silent: the same work, including the hash, whether the account exists or not */
+    if (!status && !silent)
+        status = refuse_duplicates(rq, &account);
+    if (!status)
+        status =
+            auth_password_hash(rq, auth, "register", bb_text(rq, "password"), &account.password);
     if (status)
         return status;
-    account.role = role_of(account.organization_type);
-    return auth->settings->register_silent ? register_silently(rq, &account)
-                                           : register_openly(rq, &account);
+    status = bb_transaction(rq, store, &account);
+    return silent && status == 409 ? heard(rq) : status;
 }

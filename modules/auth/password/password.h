@@ -23,13 +23,7 @@ int auth_password_hash(struct bb_request *rq, struct auth *auth, const char *poo
 int auth_password_check(struct bb_request *rq, uint64_t target, const char *password,
                         const char *encoded, bool *good);
 
-/* ---- throttle.c, throttle_table.c ---- */
-
-/*
- * Counters of logins: the account from this address, the account from anywhere, and the address.
- * Registrations use the last one only.
- */
-enum throttle_counter { THROTTLE_BOTH, THROTTLE_ACCOUNT, THROTTLE_ADDRESS, THROTTLE_COUNTERS };
+/* ---- throttle.c ---- */
 
 struct auth_throttle *auth_throttle_new(const struct auth_settings *settings);
 void auth_throttle_free(struct auth_throttle *throttle);
@@ -52,25 +46,6 @@ void auth_throttle_passed(struct bb_request *rq, struct auth *auth, const char *
 
 /* Counts a registration from this network, or sends a 429 if there were too many. */
 int auth_throttle_register(struct bb_request *rq, struct auth *auth);
-
-/* Counters of this host only; ids are SHA-256 prefixes. */
-struct throttle_table;
-struct throttle_table *throttle_table_new(void);
-void throttle_table_free(struct throttle_table *table);
-/*
- * Returns the milliseconds until a counter at or above its limit ends; 0 below the limit. If Redis
- * answered, only counters marked by throttle_table_alone() count, because the others are in Redis.
- */
-int64_t throttle_table_wait(struct throttle_table *table, uint64_t id, int64_t limit,
-                            int64_t now_ms, bool redis_answered);
-/*
- * Marks a counter that Redis did not increment: from now on the local counter counts whatever Redis
- * answers.
- */
-void throttle_table_alone(struct throttle_table *table, uint64_t id, int64_t now_ms);
-void throttle_table_count(struct throttle_table *table, uint64_t id, int64_t window_ms,
-                          int64_t now_ms);
-void throttle_table_clear(struct throttle_table *table, uint64_t id);
 
 /* ---- credentials.c ---- */
 

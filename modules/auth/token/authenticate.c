@@ -123,20 +123,6 @@ static const struct bb_keyed everything = {
      0},
 };
 
-/* Queries PostgreSQL. *found stays NULL if there is no such session. */
-static int look_up(struct bb_request *rq, const char *kid, const struct token_claims *claims,
-                   struct auth_identity **found)
-{
-    struct bb_rows *rows =
-        bb_query(rq, &everything.one, BB_ARGS(bb_t(claims->jti), bb_t(kid), bb_i(claims->account)));
-
-    if (!rows)
-        return bb_failed(rq);
-    if (bb_count(rq, rows) > 0)
-        *found = identity_of(rq, rows, claims);
-    return 0;
-}
-
 /* The steps that a cache hit skips. */
 static int ask(struct bb_request *rq, struct auth *auth, const char *text, size_t length,
                struct auth_identity **found)
@@ -155,13 +141,15 @@ static int ask(struct bb_request *rq, struct auth *auth, const char *text, size_
     if (token_claims(&token, bb_wall_ms(auth->host) / 1000, &claims))
         return auth_unauthorized(rq, "Unauthorized");
 
-    int status = look_up(rq, token.kid, &claims, found);
+    struct bb_rows *rows = bb_query(
+        rq, &everything.one, BB_ARGS(bb_t(claims.jti), bb_t(token.kid), bb_i(claims.account)));
 
-    if (status)
-        return status;
+    if (!rows)
+        return bb_failed(rq);
     /* Signed by this service, but its session is gone: it was ended and cleaned up. */
-    if (!*found)
+    if (bb_count(rq, rows) == 0)
         return auth_unauthorized(rq, REVOKED);
+    *found = identity_of(rq, rows, &claims);
     auth_cache_put(auth->cache, text, length, *found, epoch);
     return 0;
 }

@@ -51,8 +51,6 @@ void auth_cache_drop_account(struct auth_cache *cache, int64_t account);
 void auth_cache_drop_session(struct auth_cache *cache, const char *session);
 void auth_cache_drop_all(struct auth_cache *cache);
 
-/* ---- signal.c: notifications of changes ---- */
-
 /*
  * A change calls bb_notify() on AUTH_CHANNEL in its transaction. After the commit and before the
  * response, the handler also calls auth_changed() with the same payload, because this host receives
