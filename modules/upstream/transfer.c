@@ -1,9 +1,112 @@
 /* One call as one transfer of libcurl. Runs on the worker's thread. */
+#include "modules/upstream/upstream.h"
+
+#include <ctype.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "modules/upstream/call.h"
+enum {
+    LATE_MS = 250, /* after libcurl's own limit */
+    FIRST_ROOM = 4096
+};
 
-#define LATE_MS 250 /* after libcurl's own limit */
+/* ---- the response as it arrives ---- */
+
+/* Makes room for the bytes and a NUL. */
+static bool make_room(struct call *call, size_t length)
+{
+    size_t room = call->room ? call->room : FIRST_ROOM;
+
+    if (length < call->room)
+        return true;
+    while (room <= length)
+        room *= 2;
+    char *bytes = realloc(call->bytes, room);
+
+    if (!bytes)
+        return false;
+    call->bytes = bytes;
+    call->room = room;
+    return true;
+}
+
+static size_t response_body(char *data, size_t size, size_t count, void *arg)
+{
+    struct call *call = arg;
+    size_t length = size * count, all = call->response.length + length;
+
+    call->too_large = all > call->response_max;
+    if (call->too_large || !make_room(call, all))
+        return 0;
+    memcpy(call->bytes + call->response.length, data, length);
+    call->response.length = all;
+    return length;
+}
+
+/*
+ * The lines of all responses count, including those before the final one; libcurl keeps the headers
+ * of the last.
+ */
+static size_t response_head(char *data, size_t size, size_t count, void *arg)
+{
+    struct call *call = arg;
+
+    if (size * count >= 5 && !strncmp(data, "HTTP/", 5))
+        call->head_ended = false;
+    else if (size * count > 0 && (data[0] == '\r' || data[0] == '\n'))
+        call->head_ended = true;
+    call->header_bytes += size * count;
+    call->too_large = call->header_bytes > CALL_HEADER_BYTES_MAX;
+    return call->too_large ? 0 : size * count;
+}
+
+static char *put(char *at, const char *text, bool lower)
+{
+    for (; *text; text++)
+        *at++ = lower ? (char)tolower((unsigned char)*text) : *text;
+    *at = '\0';
+    return at + 1;
+}
+
+/* Skips headers that violate RFC 9110. */
+static struct curl_header *next_header(CURL *easy, struct curl_header *at)
+{
+    do
+        at = curl_easy_nextheader(easy, CURLH_HEADER, -1, at);
+    while (at && (!header_is_name(at->name) || !header_is_value(at->value)));
+    return at;
+}
+
+/*
+ * Keeps the headers of the final response. Returns false if out of memory, or if there are too
+ * many.
+ */
+static bool response_take_headers(struct call *call)
+{
+    size_t count = 0, bytes = 0;
+
+    /* Two passes over libcurl's list: first the sizes, then the contents. */
+    for (struct curl_header *at = NULL; (at = next_header(call->easy, at)) != NULL; count++)
+        bytes += strlen(at->name) + strlen(at->value) + 2;
+    struct bb_upstream_header *lines = malloc(count * sizeof(*lines) + bytes + 1);
+
+    if (!lines)
+        return false;
+    char *text = (char *)(lines + count);
+
+    call->lines = lines;
+    for (struct curl_header *at = NULL; (at = next_header(call->easy, at)) != NULL; lines++) {
+        lines->name = text;
+        text = put(text, at->name, true);
+        lines->value = text;
+        text = put(text, at->value, false);
+    }
+    call->response.headers = call->lines;
+    call->response.header_count = count;
+    return true;
+}
+
+/* ---- the request ---- */
 
 /*
  * Returns whether a request may be sent again over another connection if the first one dies (RFC
@@ -37,15 +140,6 @@ static int on_sending(void *arg, char *remote, char *local, int remote_port, int
                : CURL_PREREQFUNC_ABORT;
 }
 
-static CURLcode set_authorities(CURL *easy, const struct upstream *upstream)
-{
-    const char *own = upstream->settings->authorities;
-    CURLcode bad = *own ? curl_easy_setopt(easy, CURLOPT_CAINFO, own) : CURLE_OK;
-
-    return bad || !upstream->authorities_in_a_file ? bad
-                                                   : curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
-}
-
 #define SET(option, value) (bad = bad ? bad : curl_easy_setopt(call->easy, (option), (value)))
 
 /* Sets the body, with any method; POST, PUT and PATCH always have one, even if it is empty. */
@@ -76,16 +170,13 @@ static CURLcode set_options(struct call *call)
                                            .http2 = settings->http2};
     CURLcode bad = target_set_options(call->easy, &options);
 
-    bad = bad ? bad : set_authorities(call->easy, call->upstream);
+    if (*settings->authorities)
+        SET(CURLOPT_CAINFO, settings->authorities);
+    if (call->upstream->authorities_in_a_file)
+        SET(CURLOPT_CAPATH, NULL);
     SET(CURLOPT_PATH_AS_IS, 1L);
     SET(CURLOPT_PRIVATE, call);
-    return bad;
-}
-
-static CURLcode set_functions(struct call *call)
-{
-    CURLcode bad = curl_easy_setopt(call->easy, CURLOPT_WRITEFUNCTION, response_body);
-
+    SET(CURLOPT_WRITEFUNCTION, response_body);
     SET(CURLOPT_WRITEDATA, call);
     SET(CURLOPT_HEADERFUNCTION, response_head);
     SET(CURLOPT_HEADERDATA, call);
@@ -102,22 +193,18 @@ bool transfer_begin(struct call *call, CURLM *multi, struct target_guard *guard)
     call->late_at_ms = bb_now_ms(call->upstream->host) + call->timeout_ms + LATE_MS;
     call->socket = (struct target_socket){.guard = guard};
     call->easy = curl_easy_init();
-    return call->easy && !set_options(call) && !set_functions(call) && !set_request(call) &&
+    return call->easy && !set_options(call) && !set_request(call) &&
            !curl_multi_add_handle(multi, call->easy);
-}
-
-/* libcurl reports a line of more than 100 KiB as lack of memory; as CURLE_TOO_LARGE since 8.6. */
-static bool line_too_long(const struct call *call, CURLcode code)
-{
-    enum { TOO_LARGE = 100 };
-
-    return (code == CURLE_OUT_OF_MEMORY || (int)code == TOO_LARGE) && call->sendings &&
-           !call->head_ended;
 }
 
 static const char *reason(const struct call *call, CURLcode code)
 {
-    if (call->too_large || line_too_long(call, code))
+    /* libcurl reports a line of more than 100 KiB as lack of memory; as CURLE_TOO_LARGE since 8.6
+     */
+    enum { TOO_LARGE = 100 };
+    bool lacking = code == CURLE_OUT_OF_MEMORY || (int)code == TOO_LARGE;
+
+    if (call->too_large || (lacking && call->sendings && !call->head_ended))
         return "The response is too large";
     if (code == CURLE_ABORTED_BY_CALLBACK)
         return "The connection was closed without a response";
@@ -139,27 +226,21 @@ static enum upstream_outcome fail(struct call *call, CURLcode code)
 }
 
 /*
- * libcurl accepts truncated headers as complete, 101 as a final status, and any three digits as a
- * status, and ignores a length of more digits than it can store.
+ * Takes the response; its body ends with a NUL. libcurl accepts truncated headers as complete, 101
+ * as a final status, and any three digits as a status, and ignores a length of more digits than it
+ * can store.
  */
-static bool is_whole(const struct call *call, long status)
-{
-    enum { DIGITS = 18 };
-    const char *length = bb_upstream_header(&call->response, "content-length");
-
-    return call->head_ended && status >= 200 && status <= 599 &&
-           (!length || strlen(length) <= DIGITS);
-}
-
-/* Takes the response; its body ends with a NUL. */
 static CURLcode take(struct call *call)
 {
+    enum { DIGITS = 18 };
     long status = 0;
 
     if (curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status) ||
         !response_take_headers(call))
         return CURLE_OUT_OF_MEMORY;
-    if (!is_whole(call, status))
+    const char *length = bb_upstream_header(&call->response, "content-length");
+
+    if (!call->head_ended || status < 200 || status > 599 || (length && strlen(length) > DIGITS))
         return CURLE_WEIRD_SERVER_REPLY;
     if (call->bytes)
         call->bytes[call->response.length] = '\0';

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "modules/upstream/call.h"
+#include "modules/upstream/upstream.h"
 
 enum {
     WAIT_MS = 60000, /* if there is nothing to do */
@@ -178,35 +178,21 @@ static void close_unused(struct work *work)
         close_multi(work, CURLE_OK);
 }
 
-static void perform(struct work *work)
+static void turn(struct work *work)
 {
     int running;
 
-    if (curl_multi_perform(work->multi, &running)) {
-        close_multi(work, CURLE_ABORTED_BY_CALLBACK);
-        return;
-    }
-    collect(work);
-    check(work);
-}
-
-static void turn(struct work *work)
-{
     close_unused(work);
     if (!work->multi)
         open_multi(work);
     begin_incoming(work);
-    if (work->multi)
-        perform(work);
+    if (work->multi && curl_multi_perform(work->multi, &running))
+        close_multi(work, CURLE_ABORTED_BY_CALLBACK);
+    if (work->multi) {
+        collect(work);
+        check(work);
+    }
     wait_for_news(work);
-}
-
-/* A call keeps its generation alive, as its request does. */
-static bool goes_on(const struct work *work)
-{
-    if (!bb_stopping(work->context))
-        return true;
-    return bb_leave_ms(work->context) > 0 && !bb_drained(work->context);
 }
 
 void upstream_work(struct bb_worker_context *context)
@@ -215,7 +201,8 @@ void upstream_work(struct bb_worker_context *context)
     struct work work = {
         .context = context, .upstream = upstream, .guard.rules = &upstream->targets};
 
-    while (goes_on(&work))
+    /* A call keeps its generation alive, as its request does. */
+    while (!bb_stopping(context) || (bb_leave_ms(context) > 0 && !bb_drained(context)))
         turn(&work);
     pthread_mutex_lock(&upstream->lock);
     upstream->open = false;
