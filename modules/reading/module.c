@@ -1,10 +1,58 @@
 /*
- * The tables of the reading module. They are hand-formatted, because clang-format would spread a
- * row over six lines.
+ * The tables of the reading module, the state of one generation, and the job reading.partitions.
+ * The tables are hand-formatted, because clang-format would spread a row over six lines.
  */
+#include "modules/common/slots.h"
 #include "modules/reading/base/reading.h"
-
 #include "modules/reading/schema.h"
+
+static int reading_open(struct bb_host *host, void **state)
+{
+    struct reading *reading = bb_host_alloc(host, sizeof(*reading));
+
+    if (!reading)
+        return bb_open_fail(host, "out of memory");
+    const struct reading_settings *settings = bb_settings(host);
+    struct bb_service devices = bb_service(host, "devices");
+
+    reading->settings = settings;
+    reading->devices = devices.interface;
+    reading->devices_state = devices.state;
+    reading->zones = zones_new();
+    if (!reading->zones)
+        return bb_open_fail(host, "no memory for time zones");
+    reading->exports = slots_new(host, settings->exports, settings->exports_per_account, "exports");
+    if (!reading->exports) {
+        zones_free(reading->zones);
+        return bb_open_fail(host, "out of memory");
+    }
+    *state = reading;
+    return 0;
+}
+
+static void reading_close(struct bb_host *host, void *state)
+{
+    struct reading *reading = state;
+
+    (void)host;
+    slots_free(reading->exports);
+    zones_free(reading->zones);
+}
+
+/*
+ * The job reading.partitions: creates the partitions of this year and the next two. It waits at
+ * most 2 s for its locks and is tried again a day later; there are two years to succeed.
+ */
+static const struct bb_sql make = {
+    "SELECT reading_partition_make(extract(year FROM now() AT TIME ZONE 'UTC')::int + $1::int)",
+    BB_SQL_WRITE | BB_SQL_LONG};
+
+static void reading_partitions(struct bb_request *rq)
+{
+    for (int ahead = 0; ahead <= 2; ahead++)
+        if (!bb_query(rq, &make, BB_ARGS(bb_i(ahead))))
+            bb_log(rq, BB_WARN, "cannot create a partition of reading: %s", bb_sqlstate(rq));
+}
 
 // clang-format off
 
@@ -70,12 +118,14 @@ static const struct bb_field submit_body[] = {
     {.name = "value", .type = BB_ANY, .help = "For a single reading without `reads`."},
 };
 
+#define RANGE                                                                                      \
+    {.name = "start", .type = BB_TIME, .help = "Only readings that end after this time."},         \
+    {.name = "end", .type = BB_TIME, .help = "Only readings that end at or before this time."},    \
+    {.name = "type", .type = BB_TEXT, .max = 16,                                                   \
+     .help = "Only readings of this type: History or Delta."}
 static const char *const yes_or_no[] = {"true", "false", NULL};
 static const struct bb_field list_query[] = {
-    {.name = "start", .type = BB_TIME, .help = "Only readings that end after this time."},
-    {.name = "end", .type = BB_TIME, .help = "Only readings that end at or before this time."},
-    {.name = "type", .type = BB_TEXT, .max = 16,
-     .help = "Only readings of this type: History or Delta."},
+    RANGE,
     {.name = "limit", .type = BB_INT, .min = 1, .max = 5000,
      .help = "Readings per page (default 1000)."},
     {.name = "after", .type = BB_TEXT, .max = 64,
@@ -85,10 +135,7 @@ static const struct bb_field list_query[] = {
     ORGANIZATION,
 };
 static const struct bb_field export_query[] = {
-    {.name = "start", .type = BB_TIME, .help = "Only readings that end after this time."},
-    {.name = "end", .type = BB_TIME, .help = "Only readings that end at or before this time."},
-    {.name = "type", .type = BB_TEXT, .max = 16,
-     .help = "Only readings of this type: History or Delta."},
+    RANGE,
     ORGANIZATION,
 };
 static const struct bb_field void_segments[] = {
@@ -107,10 +154,7 @@ static const struct bb_field totals_query[] = {
      .help = "The span of each sum (default day)."},
     {.name = "timezone", .type = BB_TEXT, .min = 1, .max = ZONE_NAME_MAX,
      .help = "IANA time zone whose days are summed. Default: the device's, else UTC."},
-    {.name = "start", .type = BB_TIME, .help = "Only readings that end after this time."},
-    {.name = "end", .type = BB_TIME, .help = "Only readings that end at or before this time."},
-    {.name = "type", .type = BB_TEXT, .max = 16,
-     .help = "Only readings of this type: History or Delta."},
+    RANGE,
     {.name = "limit", .type = BB_INT, .min = 1, .max = 1000,
      .help = "Sums per page (default 1000)."},
     {.name = "after", .type = BB_INT, .min = READING_EARLIEST, .max = READING_LATEST,
@@ -131,16 +175,16 @@ static const struct bb_field refused_query[] = {
 static const struct bb_field organization_query[] = {ORGANIZATION};
 
 static const char *const types[] = {"History", "Delta", NULL};
-static const struct bb_field stored[] = {
-    {.name = "id", .type = BB_INT, .flags = BB_REQUIRED,
-     .help = "Unique among the readings of the device."},
-    {.name = "startDate", .type = BB_TIME, .flags = BB_REQUIRED},
-    {.name = "endDate", .type = BB_TIME, .flags = BB_REQUIRED},
-    {.name = "value", .type = BB_INT, .flags = BB_REQUIRED, .help = "Wh."},
-    {.name = "unit", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Always Wh."},
-    {.name = "type", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = types},
-    {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
-};
+#define STORED                                                                                     \
+    {.name = "id", .type = BB_INT, .flags = BB_REQUIRED,                                           \
+     .help = "Unique among the readings of the device."},                                          \
+    {.name = "startDate", .type = BB_TIME, .flags = BB_REQUIRED},                                  \
+    {.name = "endDate", .type = BB_TIME, .flags = BB_REQUIRED},                                    \
+    {.name = "value", .type = BB_INT, .flags = BB_REQUIRED, .help = "Wh."},                        \
+    {.name = "unit", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Always Wh."},                 \
+    {.name = "type", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = types},                   \
+    {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED}
+static const struct bb_field stored[] = {STORED};
 static const struct bb_field stored_item[] = {
     {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(stored)},
 };
@@ -188,14 +232,7 @@ static const struct bb_field totals_reply[] = {
     {.name = ".", .type = BB_LIST, .fields = BB_TABLE(total_item)},
 };
 static const struct bb_field listed[] = {
-    {.name = "id", .type = BB_INT, .flags = BB_REQUIRED,
-     .help = "Unique among the readings of the device."},
-    {.name = "startDate", .type = BB_TIME, .flags = BB_REQUIRED},
-    {.name = "endDate", .type = BB_TIME, .flags = BB_REQUIRED},
-    {.name = "value", .type = BB_INT, .flags = BB_REQUIRED, .help = "Wh."},
-    {.name = "unit", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Always Wh."},
-    {.name = "type", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = types},
-    {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
+    STORED,
     {.name = "voidedAt", .type = BB_TIME,
      .help = "When it was voided. Only for voided readings, like voidedBy and reason."},
     {.name = "voidedBy", .type = BB_TEXT, .help = "E-mail of the account that voided it."},

@@ -2,7 +2,7 @@
  * Readings that were refused, with the reason, kept for 90 days: GET /api/meter-reads/refused,
  * newest first, and the job reading.refused, which deletes old ones.
  *
- * check/keep_refused.c stores them. A cursor is the id of the last one seen.
+ * check/problem.c stores them. A cursor is the id of the last one seen.
  */
 #include "modules/reading/base/reading.h"
 

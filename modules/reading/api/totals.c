@@ -54,6 +54,21 @@ static int zone_of(struct bb_request *rq, const struct bb_device *device, const 
     return zone ? 0 : bb_invalid(rq, "timezone", "must be a time zone of the IANA list");
 }
 
+int64_t reading_ceiling(void *state, const struct bb_device *device, int64_t start, int64_t end)
+{
+    const struct reading *reading = state;
+    struct ceiling_device facts = {.capacity_kw = device->capacity_kw, .yield = device->yield};
+    struct moment day;
+
+    if (!device->commissioned || moment_parse(device->commissioned, &day) != 0 ||
+        !(device->capacity_kw > 0))
+        return 0;
+    facts.commissioned = day.ms;
+    double wh = ceiling_wh(&reading->settings->rule, &facts, start, end);
+
+    return wh < (double)(INT64_MAX / 2) ? (int64_t)wh : INT64_MAX / 2;
+}
+
 /* Returns null if the device has no capacity or no commissioning date. */
 static json_t *ceiling_json(struct bb_request *rq, const struct bb_device *device, int64_t start,
                             int64_t end)
@@ -87,9 +102,9 @@ static int answer(struct bb_request *rq, const struct bb_device *device, const s
     for (size_t row = 0; row < count; row++)
         if (json_array_append_new(array, total_json(rq, device, rows, row))) {
             json_decref(array);
-            return reading_reply(rq, 503, NULL);
+            return bb_no_memory(rq);
         }
-    return reading_reply(rq, 200, array);
+    return bb_reply(rq, 200, array);
 }
 
 int reading_totals(struct bb_request *rq)

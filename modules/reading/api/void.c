@@ -73,7 +73,7 @@ static int work(struct bb_request *rq, struct bb_tx *tx, void *arg)
         return bb_failed(rq);
     int refused = give_back(rq, tx, voiding, rows);
 
-    return refused ? refused : reading_reply(rq, 200, reading_of(rq, rows, 0));
+    return refused ? refused : bb_reply(rq, 200, reading_of(rq, rows, 0));
 }
 
 int reading_void(struct bb_request *rq)

@@ -88,12 +88,9 @@ struct reading_submission {
     const int64_t *numbers; /* numbers of a bulk upload's rows, by index; NULL: a request */
 };
 
-int reading_open(struct bb_host *host, void **state);
-void reading_close(struct bb_host *host, void *state);
-
 /*
- * most.c: returns the highest whole number of Wh that a device can plausibly generate in a period;
- * 0 if it has no capacity or commissioning date. A function of struct bb_readings.
+ * totals.c: returns the highest whole number of Wh that a device can plausibly generate in a
+ * period; 0 if it has no capacity or commissioning date. A function of struct bb_readings.
  */
 int64_t reading_ceiling(void *state, const struct bb_device *device, int64_t start, int64_t end);
 
@@ -116,12 +113,11 @@ void reading_clash(struct bb_request *rq, struct reading_submission *submission,
                    enum reading_mistake kind, size_t index, const char *format, ...);
 /* Returns whether any mistake was noted. */
 bool reading_wrong(const struct reading_submission *submission);
-/* keep_refused.c: keeps the readings with mistakes for reading_refused(). Failures are logged. */
-void reading_keep_refused(struct bb_request *rq, const struct reading_submission *submission);
 /*
- * The same for several submissions of an organization. reading_refused_add() adds the refused
- * readings of one to an array and returns 0, or -1 if out of memory. reading_refused_store() stores
- * the array in the transaction `tx` and returns 0, or -1: `bb_failed(rq)`.
+ * Keep refused readings of several submissions of an organization. reading_refused_add() adds the
+ * refused readings of one to an array and returns 0, or -1 if out of memory.
+ * reading_refused_store() stores the array in the transaction `tx` and returns 0, or -1:
+ * `bb_failed(rq)`.
  */
 int reading_refused_add(struct bb_request *rq, const struct reading_submission *submission,
                         json_t *list);
@@ -154,24 +150,19 @@ int reading_place_dated(struct bb_request *rq, struct reading_submission *const 
 /* check.c: checks the ceiling and overlaps within a request, and notes mistakes. */
 void reading_check(struct bb_request *rq, struct reading_submission *submission);
 /*
- * overlap_rows.c: notes overlaps among the rows of a bulk upload, after all other mistakes are
+ * Notes overlaps among the rows of a bulk upload, after all other mistakes are
  * noted. A row with a mistake does not conflict with others, and of two rows that overlap the
  * earlier one is stored, as if each row had been a separate request.
  */
 void reading_check_rows(struct bb_request *rq, struct reading_submission *submission);
 /* Returns whether the period of a reading is known and valid. */
 bool reading_placed(const struct reading_item *item);
-/* overlap.c: notes the readings that overlap stored ones. */
+/* Notes the readings that overlap stored ones. */
 int reading_find_overlaps(struct bb_request *rq, struct reading_submission *submission);
 /* The same for the readings of several devices. */
 int reading_find_all_overlaps(struct bb_request *rq, struct reading_submission *const *list,
                               size_t count);
-/*
- * store.c: finds out whether the device is Inactive or deleted; call it after the readings were
- * refused.
- */
-int reading_find_idle(struct bb_request *rq, const struct bb_device *device);
-/* Stores the readings and sends the response. Returns the response's status. */
+/* store.c: stores the readings and sends the response. Returns the response's status. */
 int reading_store(struct bb_request *rq, struct reading_submission *submission);
 /*
  * Adds all readings and the events to a unit or transaction. Returns -1 on failure:
@@ -179,31 +170,16 @@ int reading_store(struct bb_request *rq, struct reading_submission *submission);
  */
 int reading_add(struct bb_request *rq, struct bb_tx *tx, struct reading_submission *submission,
                 int64_t now);
-/* Sorts the readings as the next two functions need them: by type, Delta first, and by end. */
-void reading_sort(struct reading_submission *submission);
 /*
- * Does what follows storing one device's readings: raises the events, and sets the device's time
- * zone if it has none.
- */
-int reading_tell(struct bb_request *rq, struct bb_tx *tx,
-                 const struct reading_submission *submission);
-/* Returns the number of Delta readings, which come first. */
-size_t reading_deltas(const struct reading_submission *submission);
-/*
- * store_many.c: adds the readings of several devices. Each device occurs once, sorted by id.
+ * Adds the readings of several devices. Each device occurs once, sorted by id.
  * Returns -1 on failure: `bb_failed(rq)`.
  */
 int reading_add_many(struct bb_request *rq, struct bb_tx *tx,
                      struct reading_submission *const *list, size_t count, int64_t now);
 
-/* Raises reading.accepted for items of one type. Returns 0, or -1: `bb_failed(rq)`. */
-int reading_emit(struct bb_request *rq, struct bb_tx *tx, const struct bb_device *device,
-                 const struct reading_item *items, size_t count);
-
 /* shape.c: the JSON of a reading, owned by the caller; NULL: out of memory. */
 json_t *reading_json(struct bb_request *rq, char type, int64_t start, int64_t end, int64_t wh,
                      int64_t created);
-int reading_reply(struct bb_request *rq, int status, json_t *json);
 /* Returns the id of a reading, which is computed from its type and its end. */
 int64_t reading_id(char type, int64_t end);
 
@@ -265,6 +241,5 @@ int reading_totals(struct bb_request *rq);
 int reading_latest(struct bb_request *rq);
 int reading_refused(struct bb_request *rq);
 void reading_sweep_refused(struct bb_request *rq);
-void reading_partitions(struct bb_request *rq);
 
 #endif

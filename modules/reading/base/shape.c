@@ -28,8 +28,3 @@ json_t *reading_json(struct bb_request *rq, char type, int64_t start, int64_t en
     }
     return object;
 }
-
-int reading_reply(struct bb_request *rq, int status, json_t *json)
-{
-    return json ? bb_reply(rq, status, json) : bb_fail(rq, 503, "Out of memory");
-}

@@ -1,31 +1,25 @@
-/* Checks the ceiling, and overlaps within a request. */
+/*
+ * Checks the ceiling, and overlaps: within a request, among the rows of a bulk upload, and with
+ * stored readings of any type.
+ */
+#include <inttypes.h>
+
 #include "modules/reading/base/reading.h"
+#include "modules/reading/rules/unit.h"
 
 /* Formats a number as people write it: whole numbers of up to 15 digits without an exponent. */
-#define NUMBER "%.15g"
+#define FIGURE "%.15g"
 
 bool reading_placed(const struct reading_item *item)
 {
     return item->begins && item->ends && item->start < item->end;
 }
 
-static void over_ceiling(struct bb_request *rq, struct reading_submission *submission,
-                         const struct reading_item *item, double ceiling)
-{
-    const struct bb_device *device = &submission->device;
-
-    reading_clash(rq, submission, READING_OVER, item->index,
-                  NUMBER " Wh is more than the plausible ceiling of " NUMBER " Wh: capacity " NUMBER
-                         " kW, " NUMBER " hours, yield " NUMBER " kWh/kW a year",
-                  item->wh, ceiling, device->capacity_kw,
-                  (double)(item->end - item->start) / 3600000, device->yield);
-}
-
 static void check_ceilings(struct bb_request *rq, struct reading_submission *submission)
 {
     const struct reading *reading = rq->state;
-    struct ceiling_device device = {submission->device.capacity_kw, submission->device.yield,
-                                    submission->commissioned};
+    const struct bb_device *own = &submission->device;
+    struct ceiling_device device = {own->capacity_kw, own->yield, submission->commissioned};
 
     if (!submission->dated || !(device.capacity_kw > 0))
         return;
@@ -37,7 +31,12 @@ static void check_ceilings(struct bb_request *rq, struct reading_submission *sub
         double ceiling = ceiling_wh(&reading->settings->rule, &device, item->start, item->end);
 
         if (item->wh > ceiling)
-            over_ceiling(rq, submission, item, ceiling);
+            reading_clash(rq, submission, READING_OVER, item->index,
+                          FIGURE " Wh is more than the plausible ceiling of " FIGURE
+                                 " Wh: capacity " FIGURE " kW, " FIGURE " hours, yield " FIGURE
+                                 " kWh/kW a year",
+                          item->wh, ceiling, own->capacity_kw,
+                          (double)(item->end - item->start) / 3600000, own->yield);
     }
     size_t over = submission->mistakes[READING_OVER];
 
@@ -45,7 +44,7 @@ static void check_ceilings(struct bb_request *rq, struct reading_submission *sub
         return;
     bb_metric_add(rq->host, READING_OVER_CEILING, 0, over);
     bb_log(rq, BB_INFO, "%zu readings of device %lld were refused: above the ceiling", over,
-           (long long)submission->device.id);
+           (long long)own->id);
 }
 
 /*
@@ -73,4 +72,169 @@ void reading_check(struct bb_request *rq, struct reading_submission *submission)
     check_ceilings(rq, submission);
     if (!submission->numbers)
         check_overlaps(rq, submission);
+}
+
+/* ---- rows of a bulk upload ---- */
+
+/*
+ * The readings sorted by end, and which of them are accepted so far; accepted readings do not
+ * overlap.
+ */
+struct timeline {
+    const struct reading_item *items;
+    size_t count;
+    bool *taken;
+};
+
+/* Returns whether the reading has no mistake other than overlaps that are not searched yet. */
+static bool valid(const struct reading_submission *submission, const struct reading_item *item)
+{
+    return reading_placed(item) && !submission->notes[item->index].first;
+}
+
+static bool any_overlap(const struct reading_submission *submission)
+{
+    const struct reading_item *before = NULL;
+
+    for (size_t i = 0; i < submission->count; i++) {
+        const struct reading_item *item = &submission->items[i];
+
+        if (!valid(submission, item))
+            continue;
+        if (before && item->start < before->end)
+            return true;
+        before = item;
+    }
+    return false;
+}
+
+/*
+ * Returns an accepted reading that overlaps the one at `place`, or NULL. Only the nearest accepted
+ * readings can overlap it.
+ */
+static const struct reading_item *overlapped(const struct timeline *line, size_t place)
+{
+    const struct reading_item *item = &line->items[place];
+
+    for (size_t i = place; i > 0; i--)
+        if (line->taken[i - 1]) {
+            if (item->start < line->items[i - 1].end)
+                return &line->items[i - 1];
+            break;
+        }
+    for (size_t i = place + 1; i < line->count; i++)
+        if (line->taken[i])
+            return line->items[i].start < item->end ? &line->items[i] : NULL;
+    return NULL;
+}
+
+void reading_check_rows(struct bb_request *rq, struct reading_submission *submission)
+{
+    if (submission->notes[submission->count].first || !any_overlap(submission))
+        return;
+    /* by index (the order of the rows): the place in the order by end */
+    size_t *places = bb_alloc(rq, submission->count * sizeof(*places));
+    struct timeline line = {submission->items, submission->count,
+                            bb_alloc(rq, submission->count * sizeof(bool))};
+
+    for (size_t i = 0; i < submission->count; i++)
+        places[submission->items[i].index] = i;
+    for (size_t index = 0; index < submission->count; index++) {
+        const struct reading_item *item = &submission->items[places[index]], *other;
+
+        if (!valid(submission, item))
+            continue;
+        other = overlapped(&line, places[index]);
+        if (other)
+            reading_clash(rq, submission, READING_OVERLAP, index, "overlaps row %lld",
+                          (long long)submission->numbers[other->index]);
+        else
+            line.taken[places[index]] = true;
+    }
+}
+
+/* ---- stored readings ---- */
+
+/*
+ * $1 devices, $2 and $3 starts and ends. Returns for each period the first stored reading that it
+ * overlaps. Periods after all stored readings of their device, the usual case, are not searched.
+ */
+#define BEHIND(type)                                                                               \
+    "(SELECT r.type, r.start_at, r.end_at, r.wh FROM reading r WHERE r.device = p.device"          \
+    " AND r.type = '" type "' AND r.end_at > reading_time(p.first) ORDER BY r.end_at LIMIT 1)"
+static const struct bb_sql overlaps = {
+    "SELECT p.number, o.type, " READING_MS("o.start_at") ", " READING_MS(
+        "o.end_at") ", o.wh"
+                    " FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) WITH ORDINALITY"
+                    " AS p (device, first, last, number)"
+                    " CROSS JOIN LATERAL (SELECT max(d.latest_end) AS latest FROM reading_device d"
+                    " WHERE d.device = p.device) k"
+                    " CROSS JOIN LATERAL (SELECT b.* FROM (" BEHIND("D") " UNION ALL " BEHIND(
+                        "H") ") b WHERE b.start_at < reading_time(p.last)"
+                             " AND k.latest > reading_time(p.first) ORDER BY b.end_at LIMIT 1) o",
+    0};
+
+enum column { NUMBER, TYPE, START, END, WH };
+
+static void note(struct bb_request *rq, struct reading_submission *submission,
+                 const struct reading_item *item, const struct bb_rows *rows, size_t row)
+{
+    char type = bb_cell(rq, rows, row, TYPE)[0];
+    int64_t start = bb_cell_int(rq, rows, row, START), end = bb_cell_int(rq, rows, row, END);
+    int64_t wh = bb_cell_int(rq, rows, row, WH);
+    bool same = item->type == type && item->start == start && item->end == end && item->measured &&
+                item->wh >= (double)wh && item->wh <= (double)wh;
+
+    reading_clash(rq, submission, READING_OVERLAP, item->index,
+                  "overlaps the stored %s reading of %" PRId64 " Wh from %s to %s, %s",
+                  unit_type_name(type), wh, bb_time_text(rq, start), bb_time_text(rq, end),
+                  same ? "which is the same reading, sent again" : "which is a different reading");
+}
+
+/* A period that is searched, and its submission. */
+struct sought {
+    struct reading_submission *submission;
+    const struct reading_item *item;
+};
+
+int reading_find_all_overlaps(struct bb_request *rq, struct reading_submission *const *list,
+                              size_t count)
+{
+    size_t all = 1, found = 0;
+
+    for (size_t i = 0; i < count; i++)
+        all += list[i]->count;
+    int64_t *devices = bb_alloc(rq, all * sizeof(*devices));
+    int64_t *starts = bb_alloc(rq, all * sizeof(*starts)),
+            *ends = bb_alloc(rq, all * sizeof(*ends));
+    struct sought *sought = bb_alloc(rq, all * sizeof(*sought));
+
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < list[i]->count; j++) {
+            const struct reading_item *item = &list[i]->items[j];
+
+            if (!reading_placed(item))
+                continue;
+            devices[found] = list[i]->device.id;
+            starts[found] = item->start;
+            ends[found] = item->end;
+            sought[found++] = (struct sought){list[i], item};
+        }
+    const struct bb_rows *rows =
+        bb_query(rq, &overlaps,
+                 BB_ARGS(bb_ints(devices, found), bb_ints(starts, found), bb_ints(ends, found)));
+
+    if (!rows)
+        return bb_failed(rq);
+    for (size_t row = 0; row < bb_count(rq, rows); row++) {
+        const struct sought *one = &sought[bb_cell_int(rq, rows, row, NUMBER) - 1];
+
+        note(rq, one->submission, one->item, rows, row);
+    }
+    return 0;
+}
+
+int reading_find_overlaps(struct bb_request *rq, struct reading_submission *submission)
+{
+    return reading_find_all_overlaps(rq, &submission, 1);
 }

@@ -13,8 +13,9 @@
 #include "modules/reading/base/reading.h"
 #include "modules/reading/rules/unit.h"
 
-int reading_emit(struct bb_request *rq, struct bb_tx *tx, const struct bb_device *device,
-                 const struct reading_item *items, size_t count)
+/* Raises reading.accepted for items of one type. Returns 0, or -1: `bb_failed(rq)`. */
+static int reading_emit(struct bb_request *rq, struct bb_tx *tx, const struct bb_device *device,
+                        const struct reading_item *items, size_t count)
 {
     struct bb_audience audience = {.size = sizeof(audience), .organization = device->organization};
     int64_t first = items[0].start;
@@ -186,7 +187,8 @@ static int add(struct bb_request *rq, struct bb_tx *unit, const struct bb_device
                : 0;
 }
 
-size_t reading_deltas(const struct reading_submission *submission)
+/* Returns the number of Delta readings, which come first. */
+static size_t reading_deltas(const struct reading_submission *submission)
 {
     size_t count = 0;
 
@@ -195,8 +197,9 @@ size_t reading_deltas(const struct reading_submission *submission)
     return count;
 }
 
-int reading_tell(struct bb_request *rq, struct bb_tx *tx,
-                 const struct reading_submission *submission)
+/* Raises the events, and sets the device's time zone if it has none. */
+static int reading_tell(struct bb_request *rq, struct bb_tx *tx,
+                        const struct reading_submission *submission)
 {
     const struct reading *reading = rq->state;
     const struct bb_device *device = &submission->device;
@@ -212,7 +215,8 @@ int reading_tell(struct bb_request *rq, struct bb_tx *tx,
                                            submission->named);
 }
 
-void reading_sort(struct reading_submission *submission)
+/* Sorts by type, Delta first, and by end. */
+static void reading_sort(struct reading_submission *submission)
 {
     qsort(submission->items, submission->count, sizeof(*submission->items), by_type_and_end);
 }
@@ -259,7 +263,8 @@ static json_t *answer(struct bb_request *rq, const struct reading_submission *su
                      device->external_id, "uuid", device->uuid, "reads", list);
 }
 
-int reading_find_idle(struct bb_request *rq, const struct bb_device *device)
+/* Finds out whether the device is Inactive or deleted. */
+static int reading_find_idle(struct bb_request *rq, const struct bb_device *device)
 {
     static const struct bb_sql look = {"SELECT device_status($1::bigint)", 0};
     const struct bb_rows *rows = bb_query(rq, &look, BB_ARGS(bb_i(device->id)));
@@ -313,4 +318,149 @@ int reading_store(struct bb_request *rq, struct reading_submission *submission)
     int status = bb_commit(rq, unit, 201, json);
 
     return status ? status : refused(rq, submission);
+}
+
+/*
+ * ---- readings of several devices, for rows of bulk uploads: two statements for all. Devices are
+ * locked in the order of their ids. ----
+ */
+
+/*
+ * $1 devices, $2 type (0: Delta, 1: History), $3 number of readings, $4 the first end, $5 to $7
+ * start, end and Wh of the latest reading; $8 now. Each device has a row for both types.
+ */
+static const struct bb_sql touch_many = {
+    TOUCH_COLUMNS
+    " SELECT t.device, CASE t.type WHEN 0 THEN 'D'::\"char\" ELSE 'H'::\"char\" END,"
+    " CASE WHEN t.n > 0 THEN reading_time(t.s) ELSE '0001-01-01Z' END,"
+    " CASE WHEN t.n > 0 THEN reading_time(t.e) ELSE '0001-01-01Z' END, t.wh,"
+    " reading_time($8::bigint), '-infinity', CASE WHEN t.n > 0 THEN reading_time(t.first) END,"
+    " CASE WHEN t.n > 0 THEN reading_time(t.e) END"
+    " FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],"
+    " $6::bigint[], $7::bigint[]) AS t (device, type, n, first, s, e, wh)" TOUCH_AGAIN,
+    BB_SQL_WRITE,
+};
+
+/*
+ * $1 devices, $2 types as above, $3 to $5 starts, ends and Wh, $6 now; sorted by device, type and
+ * end. Functions are called only for devices with something to find: calling them for every device
+ * would take longer than storing the rows.
+ */
+static const struct bb_sql store_many = {
+    "WITH sent AS MATERIALIZED (SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[],"
+    " $4::bigint[], $5::bigint[]) AS r (device, type, s, e, wh)),"
+    " stored AS (" STORED
+    " SELECT r.device, CASE r.type WHEN 0 THEN 'D'::\"char\" ELSE 'H'::\"char\" END,"
+    " reading_time(r.s), reading_time(r.e), r.wh, reading_time($6::bigint) FROM sent r)"
+    " SELECT busbar_require((SELECT count(*) FROM device_active($1::bigint[]))"
+    " = (SELECT count(DISTINCT device) FROM sent), 409, " INACTIVE
+    "), busbar_require(NOT EXISTS (SELECT FROM (SELECT device, min(s) AS first,"
+    " array_agg(s) AS starts, array_agg(e) AS ends FROM sent GROUP BY device) p"
+    " WHERE CASE WHEN (SELECT max(d.known_end) FROM reading_device d WHERE d.device = p.device)"
+    " <= reading_time(p.first) THEN false"
+    " ELSE EXISTS (SELECT FROM reading_overlapping(p.device, p.starts, p.ends)) END),"
+    " 409, " OVERLAPS ")",
+    BB_SQL_WRITE,
+};
+
+enum { TOUCH_MANY = 7, STORE_MANY = 5 }; /* columns */
+
+/* Columns of numbers, filled row by row. */
+struct table {
+    size_t count;
+    int64_t *column[TOUCH_MANY];
+};
+
+static struct table table_new(struct bb_request *rq, size_t columns, size_t rows)
+{
+    struct table made = {.count = 0};
+
+    for (size_t i = 0; i < columns; i++)
+        made.column[i] = bb_alloc(rq, (rows + 1) * sizeof(int64_t));
+    return made;
+}
+
+static void put(struct table *table, const int64_t *row, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        table->column[i][table->count] = row[i];
+    table->count++;
+}
+
+static int run(struct bb_request *rq, struct bb_tx *tx, const struct bb_sql *sql,
+               const struct table *table, size_t count, int64_t now)
+{
+    struct bb_value values[TOUCH_MANY + 1];
+
+    for (size_t i = 0; i < count; i++)
+        values[i] = bb_ints(table->column[i], table->count);
+    values[count] = bb_i(now);
+    return bb_tx_query(rq, tx, sql, values, count + 1) ? 0 : -1;
+}
+
+/* Adds a row for `count` readings of one type. */
+static void put_touch(struct table *table, int64_t device, int64_t type,
+                      const struct reading_item *items, size_t count)
+{
+    int64_t row[TOUCH_MANY] = {device, type, (int64_t)count};
+
+    if (count) {
+        row[3] = items[0].end;
+        row[4] = items[count - 1].start;
+        row[5] = items[count - 1].end;
+        row[6] = (int64_t)items[count - 1].wh;
+    }
+    put(table, row, TOUCH_MANY);
+}
+
+static int touch_all(struct bb_request *rq, struct bb_tx *tx,
+                     struct reading_submission *const *list, size_t count, int64_t now)
+{
+    struct table table = table_new(rq, TOUCH_MANY, 2 * count);
+
+    for (size_t i = 0; i < count; i++) {
+        const struct reading_submission *one = list[i];
+        size_t deltas = reading_deltas(one);
+
+        put_touch(&table, one->device.id, 0, one->items, deltas);
+        put_touch(&table, one->device.id, 1, one->items + deltas, one->count - deltas);
+    }
+    return run(rq, tx, &touch_many, &table, TOUCH_MANY, now);
+}
+
+static int store_all(struct bb_request *rq, struct bb_tx *tx,
+                     struct reading_submission *const *list, size_t count, int64_t now)
+{
+    size_t all = 0;
+
+    for (size_t i = 0; i < count; i++)
+        all += list[i]->count;
+    struct table table = table_new(rq, STORE_MANY, all);
+
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < list[i]->count; j++) {
+            const struct reading_item *item = &list[i]->items[j];
+
+            /* The energy has passed the ceiling, so it fits. */
+            put(&table,
+                (const int64_t[]){list[i]->device.id, item->type == 'H', item->start, item->end,
+                                  (int64_t)item->wh},
+                STORE_MANY);
+        }
+    return run(rq, tx, &store_many, &table, STORE_MANY, now);
+}
+
+int reading_add_many(struct bb_request *rq, struct bb_tx *tx,
+                     struct reading_submission *const *list, size_t count, int64_t now)
+{
+    for (size_t i = 0; i < count; i++)
+        reading_sort(list[i]);
+    if (!count)
+        return 0;
+    if (touch_all(rq, tx, list, count, now) || store_all(rq, tx, list, count, now))
+        return -1;
+    for (size_t i = 0; i < count; i++)
+        if (reading_tell(rq, tx, list[i]) < 0)
+            return -1;
+    return 0;
 }
