@@ -11,7 +11,11 @@ static const char everybody[] = "*";
 /* Someone who chooses colliding e-mails can only slow down the fan-out of events. */
 static uint64_t hash_text(const char *text)
 {
-    return hash_bytes(HASH_SEED, text, strlen(text));
+    uint64_t hash = HASH_SEED;
+
+    while (*text)
+        hash = hash_bytes(hash, text++, 1);
+    return hash;
 }
 
 static uint64_t hash_organization(int64_t organization)
