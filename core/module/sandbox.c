@@ -43,11 +43,6 @@ void sandbox_file(const char *path)
 /* ---- the child --------------------------------------------------------------------------------
  */
 
-static void limit(int resource, rlim_t most)
-{
-    setrlimit(resource, &(struct rlimit){most, most});
-}
-
 /* Restrictions that this kernel or user cannot have are left out. */
 static void restrict_child(pid_t parent)
 {
@@ -62,10 +57,10 @@ static void restrict_child(pid_t parent)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(EXIT_FAILURE);
-    limit(RLIMIT_CORE, 0);
-    limit(RLIMIT_FSIZE, 0);
+    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+    setrlimit(RLIMIT_FSIZE, &(struct rlimit){0, 0});
     if (!THREAD_SANITIZED) /* sanitizers reserve terabytes of addresses */
-        limit(RLIMIT_AS, MEMORY_MAX);
+        setrlimit(RLIMIT_AS, &(struct rlimit){MEMORY_MAX, MEMORY_MAX});
     /* A private copy of a file is a file in memory, which the limit prohibits, too: modules are
      * loaded from their place here, and the warning about that would mislead. */
     log_level(BB_ERROR, false);
