@@ -181,11 +181,14 @@ static char *api_time_text(struct bb_request *rq, int64_t wall_ms)
 
 static char *api_json(struct bb_request *rq, const json_t *json, size_t *length)
 {
-    char *bytes = json_write(json, length);
+    size_t written;
+    char *bytes = json_write(json, &written);
 
     if (!bytes)
         request_out_of_memory(request_of(rq));
     api_defer(rq, free, bytes);
+    if (length)
+        *length = written;
     return bytes;
 }
 

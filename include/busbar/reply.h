@@ -194,7 +194,8 @@ static inline int bb_reply_next(struct bb_request *rq, const char *cursor)
     return rq->api->reply_next(rq, cursor);
 }
 
-/* Returns JSON as the host writes it in answers: *length bytes, followed by a NUL. */
+/* Returns JSON as the host writes it in answers: *length bytes, followed by a NUL. `length` may be
+ * NULL. */
 static inline char *bb_json(struct bb_request *rq, const json_t *json, size_t *length)
 {
     return rq->api->json(rq, json, length);

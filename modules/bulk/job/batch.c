@@ -255,13 +255,12 @@ const char *bulk_name_shown(struct bb_request *rq, const struct bulk_type *type,
 static const char *problems_json(struct bb_request *rq, const struct bb_bulk_problem *first)
 {
     json_t *list = bb_json_hold(rq, json_array());
-    size_t length;
 
     for (const struct bb_bulk_problem *at = first; at; at = at->next)
         if (json_array_append_new(
                 list, json_pack("{s:s, s:s}", "field", at->field, "problem", at->problem)))
             return NULL;
-    return bb_json(rq, list, &length);
+    return bb_json(rq, list, NULL);
 }
 
 const char *bulk_findings_json(struct bb_request *rq, const struct bulk_batch *batch, bool warnings,

@@ -122,7 +122,6 @@ static size_t first_like(const struct arrival *arrival, size_t index)
 static const char *new_names(struct bb_request *rq, struct arrival *arrival)
 {
     json_t *list = bb_json_hold(rq, json_array());
-    size_t length;
 
     for (size_t i = 0; i < arrival->count; i++) {
         size_t first = first_like(arrival, i);
@@ -136,7 +135,7 @@ static const char *new_names(struct bb_request *rq, struct arrival *arrival)
                                                   "object", arrival->objects[i])))
             return NULL;
     }
-    return bb_json(rq, list, &length);
+    return bb_json(rq, list, NULL);
 }
 
 /*
