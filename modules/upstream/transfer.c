@@ -102,7 +102,7 @@ static bool response_take_headers(struct call *call)
         text = put(text, at->value, false);
     }
     call->response.headers = call->lines;
-    call->response.header_count = count;
+    call->response.header_count = (size_t)(lines - call->lines);
     return true;
 }
 

@@ -194,7 +194,8 @@ START_TEST(an_account_has_so_many_exports_under_way_and_gets_them_back)
                      " FROM generate_series(1, %d) n",
                      (intmax_t)device, READINGS));
     int one = stalled_export(m), two = stalled_export(m);
-    struct answer *more = ck_error(export_of(m, "stalled", ""), 429, "Too many exports in progress");
+    struct answer *more =
+        ck_error(export_of(m, "stalled", ""), 429, "Too many exports in progress");
 
     ck_assert_ptr_nonnull(answer_header(more, "Retry-After"));
     ck_status(export_of(admin, "stalled", "?type=Delta"), 200);
