@@ -93,16 +93,18 @@ static bool response_take_headers(struct call *call)
     if (!lines)
         return false;
     char *text = (char *)(lines + count);
+    struct curl_header *at = NULL;
+    size_t done = 0;
 
-    call->lines = lines;
-    for (struct curl_header *at = NULL; (at = next_header(call->easy, at)) != NULL; lines++) {
-        lines->name = text;
+    for (; done < count && (at = next_header(call->easy, at)) != NULL; done++) {
+        lines[done].name = text;
         text = put(text, at->name, true);
-        lines->value = text;
+        lines[done].value = text;
         text = put(text, at->value, false);
     }
-    call->response.headers = call->lines;
-    call->response.header_count = (size_t)(lines - call->lines);
+    call->lines = lines;
+    call->response.headers = lines;
+    call->response.header_count = done;
     return true;
 }
 
