@@ -94,6 +94,7 @@ static void write_json(void *arg)
 
     written->bytes = json_write(written->json, &written->length);
     json_decref(written->json);
+    written->json = NULL;
 }
 
 /* Answers with the written bytes; NULL: memory ran out. */
@@ -150,8 +151,10 @@ int reply_json_aside(struct core_request *rq, int status, json_t *json)
 {
     struct written written = {.json = json};
 
-    return pool_run(rq, write_json, &written) ? reply_json(rq, status, json)
-                                              : reply_written(rq, status, &written);
+    /* If the time ended while the thread was writing, the call failed, but the JSON is written. */
+    if (pool_run(rq, write_json, &written) && written.json)
+        return reply_json(rq, status, written.json);
+    return reply_written(rq, status, &written);
 }
 
 static bool header_fit(const char *name, const char *value)
