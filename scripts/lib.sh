@@ -285,7 +285,7 @@ or special characters; move the sources" ;;
     fi
     if [ -n "${build_only:-}" ]; then
         # shellcheck disable=SC2086 # words are wanted
-        step make -C "$dir" --no-print-directory core/migrate/schema.h &&
+        step make -C "$dir" --no-print-directory core/store/schema.h &&
             step make -C "$dir" -j"$(nproc)" --no-print-directory $build_only || build_failed "make"
     else
         # Not in one command: `all` starts another make, and both would compile the same files at the

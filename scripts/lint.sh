@@ -45,7 +45,7 @@ lint_flags=(
 
 # The build without sanitizers, shared by the fault tests, the linters and the installation tests.
 need_gcc() {
-    build_also=tests/integration/module_crash.so build gcc --enable-werror CC=gcc CFLAGS="-O2 -g"
+    build_also=tests/modules/module_crash.so build gcc --enable-werror CC=gcc CFLAGS="-O2 -g"
 }
 
 lint_gcc() {
@@ -59,7 +59,7 @@ lint_includes() {
     libraries=$(pkg-config --cflags-only-I libmicrohttpd jansson libpq libcrypto libcurl yaml-0.1 \
         hiredis libargon2 libutf8proc libidn2 check)
     includes=(-I"$top/include" -I"$top" -I"$top/build/gcc" -I"$top/tests"
-        -I"$top/tests/integration" -I"$top/tests/ledger")
+        -I"$top/tests/support" -I"$top/tests/unit/support" -I"$top/tests/ledger")
     # shellcheck disable=SC2206 # words are wanted
     includes+=($libraries)
 }

@@ -7,10 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/base/log.h"
+#include "core/lib/lifecycle_call.h"
+#include "core/lib/log.h"
+#include "core/lib/mapped_files.h"
 #include "core/module/module_file.h"
-#include "core/recovery/lifecycle_call.h"
-#include "core/recovery/mapped_files.h"
 
 #define OPEN_FLAGS (RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)
 

@@ -11,9 +11,9 @@
 
 #include <busbar/host.h>
 
-#include "core/base/arena.h"
-#include "core/recovery/mapped_files.h"
-#include "core/settings/settings.h"
+#include "core/lib/arena.h"
+#include "core/lib/mapped_files.h"
+#include "core/lib/settings.h"
 
 struct generation;
 struct core_module;

@@ -3,11 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/field/field.h"
-#include "core/field/settings_struct.h"
+#include "core/lib/field.h"
+#include "core/lib/host_settings.h"
+#include "core/lib/settings_struct.h"
 #include "core/module/migrate_steps.h"
 #include "core/module/module_names.h"
-#include "core/settings/host_settings.h"
 
 /* ---- tables of fields ---- */
 

@@ -18,8 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/base/log.h"
-#include "core/base/thread.h"
+#include "core/lib/log.h"
+#include "core/lib/thread.h"
 
 #define MEMORY_MAX ((rlim_t)4 << 30)
 

@@ -12,7 +12,7 @@ struct seen_line {
 
 char *crash_module(void)
 {
-    return text("%s/../tests/integration/module_crash.so", getenv("BUSBAR_PLAIN"));
+    return text("%s/../tests/modules/module_crash.so", getenv("BUSBAR_PLAIN"));
 }
 
 const char *const *crash_environment(const char *order)

@@ -2,7 +2,7 @@
  * The bytes of a client as the reader handles them: the result does not depend on how they are cut
  * into pieces, and malformed bytes end the connection with a status.
  */
-#include "core/wire/reader.h"
+#include "core/server/reader.h"
 
 #include <errno.h>
 #include <string.h>

@@ -2,11 +2,11 @@
  * again, and is written the same way. */
 #include <string.h>
 
-#include "core/base/json_in.h"
-#include "core/base/json_out.h"
-#include "core/field/field.h"
+#include "core/lib/field.h"
+#include "core/lib/json_in.h"
+#include "core/lib/json_out.h"
 #include "fuzz/fuzz.h"
-#include "unit/field_rows.h"
+#include "unit/support/field_rows.h"
 
 static json_t *check(json_t *object, struct arena *arena)
 {

@@ -1,5 +1,5 @@
 /* A multipart body: the result does not depend on how it is cut, and is text where it must be. */
-#include "core/base/multipart.h"
+#include "core/lib/multipart.h"
 
 #include <string.h>
 

@@ -2,9 +2,9 @@
  * path, and all values of a query are declared. */
 #include <string.h>
 
-#include "core/base/text.h"
-#include "core/field/query.h"
-#include "core/generation/route.h"
+#include "core/lib/query.h"
+#include "core/lib/text.h"
+#include "core/module/route.h"
 #include "fuzz/fuzz.h"
 
 static const struct bb_field id[] = {{.name = "id", .type = BB_INT}};

@@ -3,9 +3,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/settings/settings.h"
+#include "core/lib/settings.h"
 #include "fuzz/fuzz.h"
-#include "unit/setting_rows.h"
+#include "unit/support/setting_rows.h"
 
 static void bind(struct arena *arena, const char *path, struct setting_problems *problems)
 {

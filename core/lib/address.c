@@ -1,0 +1,265 @@
+#include "core/lib/address.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Addresses are stored as IPv6; IPv4 addresses are mapped, and their prefix counts from bit 96. */
+struct cidr {
+    struct in6_addr network;
+    int prefix;
+};
+
+struct cidr_list {
+    size_t count;
+    struct cidr list[];
+};
+
+static const unsigned char mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
+
+static void map_v4(struct in_addr v4, struct in6_addr *out)
+{
+    memcpy(out->s6_addr, mapped, sizeof(mapped));
+    memcpy(out->s6_addr + sizeof(mapped), &v4, sizeof(v4));
+}
+
+static bool is_v4(const struct in6_addr *address)
+{
+    return !memcmp(address->s6_addr, mapped, sizeof(mapped));
+}
+
+/* Reads an address that makes up the whole text. *v4: it was written as IPv4. */
+static bool read_address(const char *text, struct in6_addr *out, bool *v4)
+{
+    struct in_addr four;
+
+    *v4 = inet_pton(AF_INET, text, &four) == 1;
+    if (*v4)
+        map_v4(four, out);
+    return *v4 || inet_pton(AF_INET6, text, out) == 1;
+}
+
+/* Whether all bits from `prefix` on are zero. */
+static bool host_bits_clear(const struct in6_addr *address, int prefix)
+{
+    for (int bit = prefix; bit < 128; bit++) {
+        if (address->s6_addr[bit / 8] & 0x80 >> bit % 8)
+            return false;
+    }
+    return true;
+}
+
+static bool read_prefix(const char *text, int max, int *prefix)
+{
+    size_t length = strlen(text);
+
+    if (!length || length > 3 || strspn(text, "0123456789") != length)
+        return false;
+    *prefix = atoi(text);
+    return *prefix <= max;
+}
+
+/* Returns the reason why the text is not a network, or NULL. */
+static const char *read_cidr(const char *text, struct cidr *cidr)
+{
+    char address[INET6_ADDRSTRLEN];
+    size_t length = strcspn(text, "/");
+    bool v4;
+
+    if (length >= sizeof(address))
+        return "is not an IP network";
+    memcpy(address, text, length);
+    address[length] = '\0';
+    if (!read_address(address, &cidr->network, &v4))
+        return "is not an IP network";
+    cidr->prefix = v4 ? 32 : 128;
+    if (text[length] && !read_prefix(text + length + 1, cidr->prefix, &cidr->prefix))
+        return "has a bad prefix length";
+    cidr->prefix += v4 ? 96 : 0;
+    return host_bits_clear(&cidr->network, cidr->prefix) ? NULL
+                                                         : "has bits set beyond its prefix length";
+}
+
+struct cidr_list *cidr_list_new(struct arena *arena, const json_t *texts, char *why,
+                                size_t why_size)
+{
+    size_t count = json_array_size(texts);
+    struct cidr_list *list =
+        arena_alloc(arena, sizeof(struct cidr_list) + count * sizeof(struct cidr));
+
+    if (!list) {
+        snprintf(why, why_size, "out of memory");
+        return NULL;
+    }
+    for (; list->count < count; list->count++) {
+        const char *text = json_string_value(json_array_get(texts, list->count));
+        const char *reason = text ? read_cidr(text, &list->list[list->count]) : "must be a string";
+
+        if (reason) {
+            snprintf(why, why_size, "entry %zu %s", list->count + 1, reason);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+static bool inside(const struct cidr *cidr, const struct in6_addr *address)
+{
+    int bytes = cidr->prefix / 8, bits = cidr->prefix % 8;
+    int mask = 0xFF << (8 - bits) & 0xFF;
+
+    if (memcmp(cidr->network.s6_addr, address->s6_addr, (size_t)bytes) != 0)
+        return false;
+    return !bits || (address->s6_addr[bytes] & mask) == cidr->network.s6_addr[bytes];
+}
+
+static bool has(const struct cidr_list *list, const struct in6_addr *address)
+{
+    for (size_t i = 0; list && i < list->count; i++) {
+        if (inside(&list->list[i], address))
+            return true;
+    }
+    return false;
+}
+
+static bool of_socket(const struct sockaddr *address, struct in6_addr *out)
+{
+    struct sockaddr_in four;
+    struct sockaddr_in6 six;
+
+    if (address && address->sa_family == AF_INET) {
+        memcpy(&four, address, sizeof(four));
+        map_v4(four.sin_addr, out);
+        return true;
+    }
+    if (!address || address->sa_family != AF_INET6)
+        return false;
+    memcpy(&six, address, sizeof(six));
+    *out = six.sin6_addr;
+    return true;
+}
+
+bool cidr_list_has(const struct cidr_list *list, const struct sockaddr *address)
+{
+    struct in6_addr ip;
+
+    return of_socket(address, &ip) && has(list, &ip);
+}
+
+bool address_in(const struct cidr_list *list, const char *text)
+{
+    struct in6_addr ip;
+    bool v4;
+
+    return read_address(text, &ip, &v4) && has(list, &ip);
+}
+
+static struct in6_addr network_of(struct in6_addr address)
+{
+    if (!is_v4(&address))
+        memset(address.s6_addr + 8, 0, 8);
+    return address;
+}
+
+struct in6_addr address_network(const char *text)
+{
+    struct in6_addr address = {0};
+    bool v4;
+
+    return read_address(text, &address, &v4) ? network_of(address) : (struct in6_addr){0};
+}
+
+struct in6_addr address_peer_network(const struct sockaddr *peer)
+{
+    struct in6_addr address;
+
+    return of_socket(peer, &address) ? network_of(address) : (struct in6_addr){0};
+}
+
+static const char *as_text(const struct in6_addr *address, char out[INET6_ADDRSTRLEN])
+{
+    if (is_v4(address))
+        return inet_ntop(AF_INET, address->s6_addr + sizeof(mapped), out, INET6_ADDRSTRLEN);
+    return inet_ntop(AF_INET6, address, out, INET6_ADDRSTRLEN);
+}
+
+/* "1.2.3.4", "1.2.3.4:80", "2001:db8::1", "[2001:db8::1]", "[2001:db8::1]:80" */
+static bool read_hop(const char *text, size_t length, struct in6_addr *out)
+{
+    char copy[INET6_ADDRSTRLEN + 8], *address = copy;
+    bool v4;
+
+    if (length >= sizeof(copy))
+        return false;
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    char *port = strrchr(copy, ':');
+
+    if (copy[0] == '[') {
+        char *close = strchr(copy, ']');
+
+        if (!close || (close[1] && port != close + 1))
+            return false;
+        *close = '\0';
+        port = close[1] ? port : NULL;
+        address++;
+    } else if (port && strchr(copy, ':') == port) {
+        *port = '\0';
+    } else {
+        port = NULL;
+    }
+    if (port && (!port[1] || port[1 + strspn(port + 1, "0123456789")]))
+        return false;
+    return read_address(address, out, &v4) && (copy[0] != '[' || !v4);
+}
+
+/* Removes the last hop from the list of `*length` bytes and returns it. */
+static const char *last_hop(const char *list, size_t *length, size_t *hop_length)
+{
+    size_t end = *length, start;
+
+    while (end && strchr(" \t", list[end - 1]))
+        end--;
+    for (start = end; start && list[start - 1] != ',';)
+        start--;
+    *length = start ? start - 1 : 0;
+    start += strspn(list + start, " \t");
+    *hop_length = end > start ? end - start : 0;
+    return list + start;
+}
+
+const char *address_client(const struct cidr_list *trusted, const struct sockaddr *peer,
+                           const char *x_forwarded_for, char out[INET6_ADDRSTRLEN])
+{
+    struct in6_addr client, hop;
+    size_t left = x_forwarded_for ? strlen(x_forwarded_for) : 0, length;
+
+    if (!of_socket(peer, &client)) {
+        memcpy(out, "unknown", sizeof("unknown"));
+        return out;
+    }
+    struct in6_addr found = client;
+
+    while (left && has(trusted, &found)) {
+        const char *text = last_hop(x_forwarded_for, &left, &length);
+
+        if (!read_hop(text, length, &hop))
+            return as_text(&client, out);
+        found = hop;
+    }
+    return as_text(&found, out);
+}
+
+bool origin_allowed(const json_t *origins, const char *origin)
+{
+    if (!origin || !strcmp(origin, "null") || !strcmp(origin, "*"))
+        return false;
+    for (size_t i = 0; i < json_array_size(origins); i++) {
+        const char *allowed = json_string_value(json_array_get(origins, i));
+
+        if (allowed && !strcmp(allowed, origin))
+            return true;
+    }
+    return false;
+}

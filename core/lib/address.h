@@ -1,0 +1,54 @@
+/*
+ * Addresses: lists of networks, client addresses reported by trusted proxies, and CORS origins. An
+ * IPv4 address mapped into IPv6 counts as the IPv4 address. Lists do not change after creation.
+ */
+#ifndef CORE_ADDRESS_H
+#define CORE_ADDRESS_H
+
+#include <jansson.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <sys/socket.h>
+
+#include "core/lib/arena.h"
+
+struct cidr_list;
+
+/*
+ * Creates a list from a JSON array (NULL: empty) of networks such as "10.0.0.0/8" or "::1", in the
+ * arena. Returns NULL with the reason in `why` if an entry is not a network, or has bits set after
+ * its prefix.
+ */
+struct cidr_list *cidr_list_new(struct arena *arena, const json_t *texts, char *why,
+                                size_t why_size);
+
+/* Whether the address is in one of the networks; false for families other than IP. */
+bool cidr_list_has(const struct cidr_list *list, const struct sockaddr *address);
+
+/* cidr_list_has() with an address as address_client() writes it. */
+bool address_in(const struct cidr_list *list, const char *text);
+
+/*
+ * The network that one client controls: an IPv4 address itself, and the 64-bit network of an IPv6
+ * address, because a client with one address of it can use them all. `text` is an address as
+ * address_client() writes it; texts that are not addresses all count as the same network.
+ */
+struct in6_addr address_network(const char *text);
+struct in6_addr address_peer_network(const struct sockaddr *peer);
+
+/*
+ * Writes the client's address as text to `out` and returns it. This is the peer's address, or, if
+ * the peer is trusted, the rightmost address of X-Forwarded-For (NULL: no header) that is not
+ * trusted. If an entry is not an address, the peer's address is used. A peer that is not IP is
+ * "unknown".
+ */
+const char *address_client(const struct cidr_list *trusted, const struct sockaddr *peer,
+                           const char *x_forwarded_for, char out[INET6_ADDRSTRLEN]);
+
+/*
+ * Whether `origin` (NULL: none) equals a string of the JSON array (NULL: empty) byte for byte.
+ * "null" and "*" never match.
+ */
+bool origin_allowed(const json_t *origins, const char *origin);
+
+#endif

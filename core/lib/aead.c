@@ -1,0 +1,186 @@
+#include "core/lib/aead.h"
+
+#include <limits.h>
+#include <openssl/crypto.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/rand.h>
+#include <openssl/sha.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/lib/text.h"
+
+#define VERSION 1
+#define KEY_SIZE 32
+#define ID_SIZE 4
+#define NONCE_SIZE 12
+#define TAG_SIZE 16
+#define HEAD_SIZE (1 + ID_SIZE + NONCE_SIZE)
+
+struct key {
+    unsigned char bytes[KEY_SIZE], id[ID_SIZE];
+};
+
+struct aead_keys {
+    EVP_CIPHER *cipher; /* fetched once, because fetching takes locks */
+    size_t count;
+    struct key keys[AEAD_KEYS_MAX];
+};
+
+static void forget(void *arg)
+{
+    struct aead_keys *keys = arg;
+
+    EVP_CIPHER_free(keys->cipher);
+    OPENSSL_cleanse(keys, sizeof(*keys));
+}
+
+/* Returns the reason why the key is invalid, or NULL. */
+static const char *read_key(const char *hex, struct key *key)
+{
+    unsigned char digest[SHA256_DIGEST_LENGTH];
+
+    if (text_hex_decode(hex, key->bytes, KEY_SIZE))
+        return "is not 64 hexadecimal digits";
+    if (EVP_Digest(key->bytes, KEY_SIZE, digest, NULL, EVP_sha256(), NULL) != 1)
+        return "cannot be hashed";
+    memcpy(key->id, digest, ID_SIZE);
+    return NULL;
+}
+
+static struct aead_keys *refuse(char *why, size_t size, const char *reason)
+{
+    ERR_clear_error();
+    snprintf(why, size, "%s", reason);
+    return NULL;
+}
+
+struct aead_keys *aead_keys_new(struct arena *arena, const char *const *hex, size_t count,
+                                char *why, size_t why_size)
+{
+    struct aead_keys *keys = arena_alloc(arena, sizeof(*keys));
+
+    if (!keys || arena_defer(arena, forget, keys))
+        return refuse(why, why_size, "out of memory");
+    if (count > AEAD_KEYS_MAX)
+        return refuse(why, why_size, "too many keys");
+    keys->cipher = EVP_CIPHER_fetch(NULL, "AES-256-GCM", NULL);
+    if (!keys->cipher)
+        return refuse(why, why_size, "AES-256-GCM is not available");
+    for (; keys->count < count; keys->count++) {
+        const char *reason = read_key(hex[keys->count], &keys->keys[keys->count]);
+
+        if (reason) {
+            ERR_clear_error();
+            snprintf(why, why_size, "key %zu %s", keys->count + 1, reason);
+            return NULL;
+        }
+    }
+    return keys;
+}
+
+/*
+ * Prepares a context with key, nonce and purpose. `sealing` is 1 to encrypt, 0 to decrypt. Returns
+ * NULL on failure.
+ */
+static EVP_CIPHER_CTX *begin(const struct aead_keys *keys, const struct key *key,
+                             const unsigned char *nonce, const char *purpose, int sealing)
+{
+    EVP_CIPHER_CTX *context = EVP_CIPHER_CTX_new();
+    size_t length = strlen(purpose);
+    int ignored;
+
+    if (context && length <= INT_MAX &&
+        EVP_CipherInit_ex2(context, keys->cipher, key->bytes, nonce, sealing, NULL) == 1 &&
+        EVP_CipherUpdate(context, NULL, &ignored, (const unsigned char *)purpose, (int)length) == 1)
+        return context;
+    EVP_CIPHER_CTX_free(context);
+    return NULL;
+}
+
+static bool encrypt(const struct aead_keys *keys, const unsigned char *plain, size_t length,
+                    const char *purpose, unsigned char *out)
+{
+    unsigned char *nonce = out + 1 + ID_SIZE, *body = out + HEAD_SIZE;
+    int wrote, rest;
+
+    out[0] = VERSION;
+    memcpy(out + 1, keys->keys[0].id, ID_SIZE);
+    if (RAND_bytes(nonce, NONCE_SIZE) != 1)
+        return false;
+    EVP_CIPHER_CTX *context = begin(keys, &keys->keys[0], nonce, purpose, 1);
+    bool done = context && EVP_EncryptUpdate(context, body, &wrote, plain, (int)length) == 1 &&
+                EVP_EncryptFinal_ex(context, body + wrote, &rest) == 1 &&
+                EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_GCM_GET_TAG, TAG_SIZE, body + length) == 1;
+
+    EVP_CIPHER_CTX_free(context);
+    return done;
+}
+
+int aead_close(const struct aead_keys *keys, const void *plain, size_t length, const char *purpose,
+               unsigned char **out, size_t *out_length)
+{
+    if (!keys->count || length > INT_MAX - AEAD_OVERHEAD)
+        return -1;
+    unsigned char *sealed = malloc(length + AEAD_OVERHEAD);
+
+    if (!sealed || !encrypt(keys, length ? plain : "", length, purpose, sealed)) {
+        ERR_clear_error();
+        free(sealed);
+        return -1;
+    }
+    *out = sealed;
+    *out_length = length + AEAD_OVERHEAD;
+    return 0;
+}
+
+/* Returns 0, -1 if the tag does not match, or AEAD_NO_MEMORY. */
+static int decrypt(const struct aead_keys *keys, const struct key *key, const unsigned char *sealed,
+                   size_t length, const char *purpose, unsigned char *plain)
+{
+    const unsigned char *body = sealed + HEAD_SIZE;
+    unsigned char tag[TAG_SIZE];
+    int wrote, rest;
+    EVP_CIPHER_CTX *context = begin(keys, key, sealed + 1 + ID_SIZE, purpose, 0);
+
+    if (!context)
+        return AEAD_NO_MEMORY;
+    memcpy(tag, body + length, TAG_SIZE);
+    bool done = EVP_DecryptUpdate(context, plain, &wrote, body, (int)length) == 1 &&
+                EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_GCM_SET_TAG, TAG_SIZE, tag) == 1 &&
+                EVP_DecryptFinal_ex(context, plain + wrote, &rest) == 1;
+
+    EVP_CIPHER_CTX_free(context);
+    return done ? 0 : -1;
+}
+
+int aead_open(const struct aead_keys *keys, const void *sealed, size_t length, const char *purpose,
+              unsigned char **out, size_t *out_length)
+{
+    const unsigned char *bytes = sealed;
+    int status = -1;
+
+    if (length < AEAD_OVERHEAD || length > INT_MAX || bytes[0] != VERSION)
+        return -1;
+    size_t plain_length = length - AEAD_OVERHEAD;
+    unsigned char *plain = malloc(plain_length + 1);
+
+    if (!plain)
+        return AEAD_NO_MEMORY;
+    for (size_t i = 0; status == -1 && i < keys->count; i++) {
+        if (memcmp(keys->keys[i].id, bytes + 1, ID_SIZE) == 0)
+            status = decrypt(keys, &keys->keys[i], bytes, plain_length, purpose, plain);
+    }
+    if (status) {
+        ERR_clear_error();
+        OPENSSL_cleanse(plain, plain_length + 1);
+        free(plain);
+        return status;
+    }
+    plain[plain_length] = '\0';
+    *out = plain;
+    *out_length = plain_length;
+    return 0;
+}

@@ -1,0 +1,249 @@
+#include "core/lib/arena.h"
+
+#include "config.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ALIGNMENT 16
+#define FIRST_BLOCK 3072 /* a request with its HTTP transaction, or a statement with its values */
+#define IDLE_BLOCKS 512  /* first blocks that a thread keeps for the next arenas */
+#define LAST_BLOCK 65536
+#define LARGEST ((size_t)1 << 32) /* larger requests are bugs */
+
+/* Header of a block; the memory for callers follows. malloc() aligns blocks to 16. */
+struct block {
+    _Alignas(ALIGNMENT) struct block *next;
+};
+
+struct undo {
+    void (*run)(void *);
+    void *arg;
+    struct undo *next;
+};
+
+/* Stored in its first block. */
+struct arena {
+    struct block *blocks;
+    struct undo *undos;
+    char *free, *end; /* the rest of the current block */
+    size_t block_size;
+    bool starved;
+};
+
+static size_t aligned(size_t size)
+{
+    return (size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
+}
+
+/*
+ * First blocks for the next arenas of the thread: each request creates and frees two arenas, and
+ * malloc() is slow at this size. With a sanitizer every block comes from malloc(), so that use
+ * after free is detected.
+ */
+static _Thread_local struct block *idle;
+static _Thread_local unsigned idle_count;
+
+#ifdef BUSBAR_SANITIZED
+static const unsigned idle_max = 0;
+#else
+static const unsigned idle_max = IDLE_BLOCKS;
+#endif
+
+static struct block *first_block(void)
+{
+    struct block *block = idle;
+
+    if (!block)
+        return malloc(FIRST_BLOCK);
+    idle = block->next;
+    idle_count--;
+    return block;
+}
+
+static void first_block_give(struct block *block)
+{
+    if (idle_count + 1 > idle_max) {
+        free(block);
+        return;
+    }
+    block->next = idle;
+    idle = block;
+    idle_count++;
+}
+
+void arena_thread_end(void)
+{
+    while (idle) {
+        struct block *next = idle->next;
+
+        free(idle);
+        idle = next;
+    }
+    idle_count = 0;
+}
+
+struct arena *arena_new(void)
+{
+    struct block *first = first_block();
+
+    if (!first)
+        return NULL;
+    first->next = NULL;
+    struct arena *arena = (struct arena *)(void *)(first + 1);
+
+    *arena = (struct arena){.blocks = first,
+                            .free = (char *)arena + aligned(sizeof(*arena)),
+                            .end = (char *)first + FIRST_BLOCK,
+                            .block_size = FIRST_BLOCK};
+    return arena;
+}
+
+bool arena_starved(const struct arena *arena)
+{
+    return arena->starved;
+}
+
+static void *block_add(struct arena *arena, size_t size)
+{
+    struct block *block = malloc(size);
+
+    if (!block) {
+        arena->starved = true;
+        return NULL;
+    }
+    block->next = arena->blocks;
+    arena->blocks = block;
+    return block + 1;
+}
+
+/* Block sizes double, so that an arena needs few malloc() calls and wastes at most half. */
+static int refill(struct arena *arena)
+{
+    size_t size = arena->block_size < LAST_BLOCK ? arena->block_size * 2 : LAST_BLOCK;
+    char *start = block_add(arena, size);
+
+    if (!start)
+        return -1;
+    arena->block_size = size;
+    arena->free = start;
+    arena->end = start + size - sizeof(struct block);
+    return 0;
+}
+
+/* Not zeroed: for callers that overwrite all of it. */
+static void *take(struct arena *arena, size_t size)
+{
+    if (size > LARGEST)
+        return NULL;
+    size = size ? aligned(size) : ALIGNMENT;
+    if (size > (size_t)(arena->end - arena->free)) {
+        /* Large allocations get a separate block; the current block stays in use. */
+        if (size > FIRST_BLOCK / 2)
+            return block_add(arena, sizeof(struct block) + size);
+        if (refill(arena))
+            return NULL;
+    }
+    void *taken = arena->free;
+
+    arena->free += size;
+    return taken;
+}
+
+void *arena_alloc(struct arena *arena, size_t size)
+{
+    void *taken = take(arena, size);
+
+    return taken ? memset(taken, 0, size) : NULL;
+}
+
+int arena_defer(struct arena *arena, void (*run)(void *), void *arg)
+{
+    struct undo *undo = arena_alloc(arena, sizeof(*undo));
+
+    if (!undo)
+        return -1;
+    *undo = (struct undo){.run = run, .arg = arg, .next = arena->undos};
+    arena->undos = undo;
+    return 0;
+}
+
+void arena_undo(struct arena *arena, void (*run)(void *))
+{
+    struct undo **at = &arena->undos;
+
+    while (*at) {
+        struct undo *undo = *at;
+
+        if (undo->run != run) {
+            at = &undo->next;
+            continue;
+        }
+        *at = undo->next;
+        run(undo->arg);
+    }
+}
+
+char *arena_text(struct arena *arena, const char *text, size_t length)
+{
+    char *copy = length < SIZE_MAX ? take(arena, length + 1) : NULL;
+
+    if (!copy)
+        return NULL;
+    if (length)
+        memcpy(copy, text, length);
+    copy[length] = '\0';
+    return copy;
+}
+
+char *arena_format(struct arena *arena, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    char *text = arena_vformat(arena, format, args);
+    va_end(args);
+    return text;
+}
+
+char *arena_vformat(struct arena *arena, const char *format, va_list args)
+{
+    char small[256];
+    va_list again;
+
+    va_copy(again, args);
+    int length = vsnprintf(small, sizeof(small), format, args);
+    char *text = NULL;
+
+    if (length >= 0 && (size_t)length < sizeof(small)) {
+        text = arena_text(arena, small, (size_t)length);
+    } else if (length >= 0) {
+        text = take(arena, (size_t)length + 1);
+        if (text)
+            vsnprintf(text, (size_t)length + 1, format, again);
+    }
+    va_end(again);
+    return text;
+}
+
+void arena_free(struct arena *arena)
+{
+    if (!arena)
+        return;
+    for (struct undo *undo = arena->undos; undo; undo = undo->next)
+        undo->run(undo->arg);
+    /* The arena itself is in the last block. */
+    struct block *block = arena->blocks;
+
+    while (block) {
+        struct block *next = block->next;
+
+        if (next)
+            free(block);
+        else
+            first_block_give(block);
+        block = next;
+    }
+}

@@ -1,0 +1,239 @@
+#include "core/lib/fiber.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define FIBER_ASAN 1
+#endif
+#if __has_feature(thread_sanitizer)
+#define FIBER_TSAN 1
+#endif
+#endif
+#ifdef __SANITIZE_ADDRESS__
+#define FIBER_ASAN 1
+#endif
+#ifdef __SANITIZE_THREAD__
+#define FIBER_TSAN 1
+#endif
+
+#ifdef FIBER_ASAN
+#include <sanitizer/common_interface_defs.h>
+enum { FIBER_STACK = 512 * 1024 }; /* redzones make stack frames several times larger */
+#else
+enum { FIBER_STACK = 64 * 1024 };
+#endif
+#ifdef FIBER_TSAN
+#include <sanitizer/tsan_interface.h>
+#endif
+
+/*
+ * Below each stack: addresses without memory, which cost nothing. Code without
+ * -fstack-clash-protection faults there if a stack frame is not larger than this.
+ */
+enum { GUARD = 1024 * 1024 };
+
+enum { FIBER_KEPT = 256 }; /* unused stacks that a thread keeps */
+
+/* Boost.Context's C functions (libboost-context has no C header). */
+struct transfer {
+    void *context;
+    void *data;
+};
+extern struct transfer jump_fcontext(void *to, void *data);
+extern void *make_fcontext(void *top, size_t size, void (*entry)(struct transfer));
+
+struct fiber {
+    struct fiber *next; /* in the pool */
+    struct fiber_pool *pool;
+    void *map; /* the guard, followed by the stack; this struct is at its top */
+    size_t map_size;
+    void *context;
+    void (*entry)(void *);
+    void *arg;
+    bool ended;
+#ifdef FIBER_ASAN
+    void *fake_stack;
+    const void *loop_bottom;
+    size_t loop_size;
+#endif
+#ifdef FIBER_TSAN
+    void *tsan;
+    void *tsan_loop;
+#endif
+};
+
+struct fiber_pool {
+    struct fiber *idle;
+    size_t idle_count;
+};
+
+static _Thread_local struct fiber *running;
+static _Thread_local void *loop_context;
+
+struct fiber_pool *fiber_pool_new(void)
+{
+    return calloc(1, sizeof(struct fiber_pool));
+}
+
+static void stack_free(struct fiber *fiber)
+{
+#ifdef FIBER_TSAN
+    __tsan_destroy_fiber(fiber->tsan);
+#endif
+    munmap(fiber->map, fiber->map_size);
+}
+
+void fiber_pool_free(struct fiber_pool *pool)
+{
+    while (pool->idle) {
+        struct fiber *fiber = pool->idle;
+
+        pool->idle = fiber->next;
+        stack_free(fiber);
+    }
+    free(pool);
+}
+
+static struct fiber *stack_new(struct fiber_pool *pool)
+{
+    size_t size = GUARD + FIBER_STACK;
+    char *map = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+
+    if (map == MAP_FAILED)
+        return NULL;
+    if (mprotect(map + GUARD, FIBER_STACK, PROT_READ | PROT_WRITE)) {
+        munmap(map, size);
+        return NULL;
+    }
+    struct fiber *fiber = (struct fiber *)(void *)(map + size - sizeof(struct fiber));
+    *fiber = (struct fiber){.pool = pool, .map = map, .map_size = size};
+#ifdef FIBER_TSAN
+    fiber->tsan = __tsan_create_fiber(0);
+#endif
+    return fiber;
+}
+
+static struct fiber *fiber_take(struct fiber_pool *pool)
+{
+    struct fiber *fiber = pool->idle;
+
+    if (!fiber)
+        return stack_new(pool);
+    pool->idle = fiber->next;
+    pool->idle_count--;
+    return fiber;
+}
+
+static void fiber_give(struct fiber *fiber)
+{
+    struct fiber_pool *pool = fiber->pool;
+
+    if (pool->idle_count >= FIBER_KEPT) {
+        stack_free(fiber);
+        return;
+    }
+    fiber->next = pool->idle;
+    pool->idle = fiber;
+    pool->idle_count++;
+}
+
+/* Switches from the fiber to the loop. */
+static void leave(struct fiber *fiber)
+{
+    (void)fiber; /* only sanitizers use it */
+#ifdef FIBER_ASAN
+    __sanitizer_start_switch_fiber(fiber->ended ? NULL : &fiber->fake_stack, fiber->loop_bottom,
+                                   fiber->loop_size);
+#endif
+#ifdef FIBER_TSAN
+    __tsan_switch_to_fiber(fiber->tsan_loop, 0);
+#endif
+    struct transfer back = jump_fcontext(loop_context, NULL);
+#ifdef FIBER_ASAN
+    __sanitizer_finish_switch_fiber(fiber->fake_stack, &fiber->loop_bottom, &fiber->loop_size);
+#endif
+    loop_context = back.context;
+}
+
+static void fiber_main(struct transfer from)
+{
+    struct fiber *fiber = from.data;
+
+    loop_context = from.context;
+#ifdef FIBER_ASAN
+    __sanitizer_finish_switch_fiber(NULL, &fiber->loop_bottom, &fiber->loop_size);
+#endif
+    fiber->entry(fiber->arg);
+    fiber_exit();
+}
+
+/* Switches from the loop to the fiber, until it parks or ends. */
+static void enter(struct fiber *fiber)
+{
+    running = fiber;
+#ifdef FIBER_ASAN
+    void *fake_stack = NULL;
+    __sanitizer_start_switch_fiber(&fake_stack, (char *)fiber->map + GUARD, FIBER_STACK);
+#endif
+#ifdef FIBER_TSAN
+    fiber->tsan_loop = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(fiber->tsan, 0);
+#endif
+    struct transfer back = jump_fcontext(fiber->context, fiber);
+#ifdef FIBER_ASAN
+    __sanitizer_finish_switch_fiber(fake_stack, NULL, NULL);
+#endif
+    fiber->context = back.context;
+    running = NULL;
+}
+
+int fiber_start(struct fiber_pool *pool, void (*entry)(void *), void *arg, struct fiber **parked)
+{
+    struct fiber *fiber = fiber_take(pool);
+
+    *parked = NULL;
+    if (!fiber)
+        return -1;
+    fiber->entry = entry;
+    fiber->arg = arg;
+    fiber->ended = false;
+    uintptr_t top = (uintptr_t)fiber & ~(uintptr_t)63;
+    fiber->context = make_fcontext((void *)top, FIBER_STACK - 1024, fiber_main); // NOLINT
+    enter(fiber);
+    if (fiber->ended)
+        fiber_give(fiber);
+    else
+        *parked = fiber;
+    return 0;
+}
+
+bool fiber_resume(struct fiber *fiber)
+{
+    enter(fiber);
+    if (!fiber->ended)
+        return false;
+    fiber_give(fiber);
+    return true;
+}
+
+void fiber_park(void)
+{
+    leave(running);
+}
+
+void fiber_exit(void)
+{
+    running->ended = true;
+    leave(running);
+    abort();
+}
+
+bool fiber_guards(const void *address)
+{
+    const char *at = address, *bottom = running ? running->map : NULL;
+
+    return bottom && at >= bottom && at < bottom + GUARD;
+}

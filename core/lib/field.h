@@ -1,0 +1,72 @@
+/*
+ * Checks values against tables of struct bb_field: bodies, path segments, query parameters,
+ * settings and options. The result is normalized and contains only declared fields.
+ *
+ * Problems are collected in a list, in the words for the client; they never contain the value.
+ * Memory is from the arena of the list. No function blocks; one thread at a time.
+ *
+ * Settings and options must match their rows exactly. Requests are read more tolerantly where that
+ * is safe: decimal strings for numbers, whole numbers for strings, blanks around values, and empty
+ * values for absent ones that are not required (see enum bb_field_flags).
+ */
+#ifndef CORE_FIELD_H
+#define CORE_FIELD_H
+
+#include <busbar/field.h>
+#include <jansson.h>
+
+#include "core/lib/arena.h"
+#include "core/lib/warning.h"
+
+#define PROBLEMS_MAX 64
+
+struct problem {
+    const char *field; /* "reads[3].value", in the client's spelling */
+    const char *text;  /* "must be a whole number" */
+};
+
+struct problems {
+    struct arena *arena;
+    struct problem *list;
+    size_t count; /* at most PROBLEMS_MAX; further ones are dropped */
+    /* set if values are read tolerantly: gets warnings about ignored input; otherwise NULL */
+    json_t **warnings;
+};
+
+/*
+ * Adds a problem. If memory runs out it is dropped, so rely on the result of a check, not on the
+ * count.
+ */
+BB_PRINTF(3, 4)
+void problems_add(struct problems *problems, const char *field, const char *format, ...);
+
+/* Appends {"field","problem"} for each problem to a list. */
+void problems_list(const struct problems *problems, json_t *list);
+
+/* Returns row `index` of a table of fields. Uses *room if the module's rows are smaller. */
+const struct bb_field *field_at(const struct bb_table *fields, size_t index, struct bb_field *room);
+
+/* Returns the row with this name or alias; NULL: none. */
+const struct bb_field *field_find(const struct bb_table *fields, const char *name,
+                                  struct bb_field *room);
+
+/*
+ * Returns a new object with the declared fields of `object` (borrowed; any JSON value, NULL if
+ * absent), which the caller owns. Aliases are renamed; if both are present the name takes
+ * precedence. NULL: problems were found; or, if none was added, memory ran out.
+ */
+json_t *fields_check(const struct bb_table *fields, json_t *object, struct problems *problems);
+
+/* Adds the undeclared fields as sent. Returns 0, or -1 if memory ran out. */
+int fields_keep_others(const struct bb_table *fields, json_t *object, json_t *checked);
+
+/*
+ * Normalizes a value given as text: a segment, a parameter, an option. BB_INT is decimal digits
+ * with an optional minus; BB_BOOL "true" or "false"; BB_LIST, BB_OBJECT and BB_ANY are JSON. NULL
+ * text means absent: returns NULL, with a problem only for a required field. Otherwise NULL means
+ * that a problem was found, or, if none was added, that memory ran out.
+ */
+const char *field_check_text(const struct bb_field *field, const char *text, struct arena *arena,
+                             struct problems *problems);
+
+#endif

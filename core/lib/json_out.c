@@ -1,0 +1,283 @@
+#include "core/lib/json_out.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/lib/text.h"
+
+#define LEVELS_MAX 128
+#define REPLACEMENT "\xef\xbf\xbd"
+#define EACH UINT64_C(0x0101010101010101) /* the same value in each of eight bytes */
+#define EXACT_MAX 9007199254740992.0      /* 2^53: every whole number up to here is a double */
+
+struct sink {
+    char *bytes;
+    size_t used, size;
+};
+
+/* Makes room for `more` bytes and a NUL. */
+static bool reserve(struct sink *sink, size_t more)
+{
+    if (more < sink->size - sink->used)
+        return true;
+    size_t size = sink->size;
+
+    while (size - sink->used <= more) {
+        if (size > SIZE_MAX / 2)
+            return false;
+        size *= 2;
+    }
+    char *bytes = realloc(sink->bytes, size);
+
+    if (!bytes)
+        return false;
+    sink->bytes = bytes;
+    sink->size = size;
+    return true;
+}
+
+static bool put(struct sink *sink, const char *bytes, size_t length)
+{
+    if (!reserve(sink, length))
+        return false;
+    memcpy(sink->bytes + sink->used, bytes, length);
+    sink->used += length;
+    return true;
+}
+
+static bool put_escape(struct sink *sink, unsigned char c)
+{
+    static const char shorts[] = "\"\"\\\\\bb\ff\nn\rr\tt";
+    char escape[8];
+
+    for (const char *s = shorts; *s; s += 2) {
+        if ((unsigned char)s[0] == c)
+            return put(sink, (char[]){'\\', s[1]}, 2);
+    }
+    snprintf(escape, sizeof(escape), "\\u%04x", c);
+    return put(sink, escape, 6);
+}
+
+static bool is_plain(unsigned char c)
+{
+    return c >= 0x20 && c != '"' && c != '\\';
+}
+
+/* Whether one of eight bytes is below `limit` (at most 0x80). Bytes from 0x80 on do not count. */
+static bool one_below(uint64_t word, unsigned char limit)
+{
+    return (word - limit * EACH) & ~word & 0x80 * EACH;
+}
+
+/* Number of bytes at the start that need no escape. Checks eight at a time. */
+static size_t plain_run(const char *text, size_t length)
+{
+    size_t at = 0;
+
+    while (at + sizeof(uint64_t) <= length) {
+        uint64_t word;
+
+        memcpy(&word, text + at, sizeof(word));
+        if (one_below(word, 0x20) || one_below(word ^ '"' * EACH, 1) ||
+            one_below(word ^ '\\' * EACH, 1))
+            break;
+        at += sizeof(word);
+    }
+    while (at < length && is_plain((unsigned char)text[at]))
+        at++;
+    return at;
+}
+
+/* Copies runs of bytes that need no escape. */
+static bool put_string(struct sink *sink, const char *text, size_t length)
+{
+    if (!text_utf8(text, length) || !put(sink, "\"", 1))
+        return false;
+    for (;;) {
+        size_t run = plain_run(text, length);
+
+        if (!put(sink, text, run))
+            return false;
+        if (run == length)
+            return put(sink, "\"", 1);
+        if (!put_escape(sink, (unsigned char)text[run]))
+            return false;
+        text += run + 1;
+        length -= run + 1;
+    }
+}
+
+/* Increments the last digit ("1.2e+05" to "1.3e+05"); false if all digits are 9. */
+static bool next_digits(char *text)
+{
+    char *at = strchr(text, 'e') - 1;
+
+    for (; at >= text; at--) {
+        if (*at == '.')
+            continue;
+        if (*at != '9') {
+            ++*at;
+            return true;
+        }
+        *at = '0';
+    }
+    return false;
+}
+
+/*
+ * Finds the fewest digits that read back as `number` (> 0), as "d.ddde±xx". Different decimals of
+ * up to 15 digits are different doubles, except for subnormal numbers, which need fewer. Just below
+ * a power of two, doubles are closer together than above it, so the nearest decimal may not read
+ * back while the next one does.
+ */
+static void shortest(double number, char *out, size_t size)
+{
+    for (int digits = number < 2.3e-308 ? 1 : 15; digits < 17; digits++) {
+        snprintf(out, size, "%.*e", digits - 1, number);
+        if (strtod(out, NULL) == number)
+            return;
+        if (next_digits(out) && strtod(out, NULL) == number)
+            return;
+    }
+    snprintf(out, size, "%.16e", number);
+}
+
+/* Formats digits and a decimal exponent by the rules of ECMA-262, Number::toString. */
+static int lay_out(char *out, size_t size, const char *digits, int count, int exponent)
+{
+    int point = exponent + 1; /* number of digits before the decimal point */
+
+    if (count <= point && point <= 21)
+        return snprintf(out, size, "%s%.*s", digits, point - count, "00000000000000000000");
+    if (point > 0 && point <= 21)
+        return snprintf(out, size, "%.*s.%s", point, digits, digits + point);
+    if (point > -6 && point <= 0)
+        return snprintf(out, size, "0.%.*s%s", -point, "00000", digits);
+    return snprintf(out, size, "%c%s%se%+d", digits[0], count > 1 ? "." : "", digits + 1, exponent);
+}
+
+static bool put_real(struct sink *sink, double number)
+{
+    char text[32], digits[20], out[40];
+    int count = 0;
+
+    if (!isfinite(number))
+        return false;
+    if (fabs(number) < EXACT_MAX && number == trunc(number)) {
+        return put(sink, out, text_integer((int64_t)number, out));
+    }
+    shortest(fabs(number), text, sizeof(text));
+    char *e = strchr(text, 'e');
+
+    for (char *at = text; at < e; at++) {
+        if (*at != '.')
+            digits[count++] = *at;
+    }
+    while (count > 1 && digits[count - 1] == '0')
+        count--;
+    digits[count] = '\0';
+    int length = lay_out(out, sizeof(out), digits, count, (int)strtol(e + 1, NULL, 10));
+
+    return (number >= 0 || put(sink, "-", 1)) && put(sink, out, (size_t)length);
+}
+
+static bool put_integer(struct sink *sink, json_int_t number)
+{
+    char text[TEXT_INTEGER_SIZE];
+
+    return put(sink, text, text_integer(number, text));
+}
+
+static bool put_value(struct sink *sink, const json_t *value, int levels);
+
+static bool put_array(struct sink *sink, const json_t *array, int levels)
+{
+    size_t count = json_array_size(array);
+
+    if (!put(sink, "[", 1))
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        if ((i && !put(sink, ",", 1)) || !put_value(sink, json_array_get(array, i), levels - 1))
+            return false;
+    }
+    return put(sink, "]", 1);
+}
+
+static bool put_object(struct sink *sink, const json_t *object, int levels)
+{
+    json_t *open = (json_t *)object; /* iterators take a non-const pointer but do not write */
+    const char *comma = "{";
+
+    for (void *at = json_object_iter(open); at; at = json_object_iter_next(open, at)) {
+        if (!put(sink, comma, 1) ||
+            !put_string(sink, json_object_iter_key(at), json_object_iter_key_len(at)) ||
+            !put(sink, ":", 1) || !put_value(sink, json_object_iter_value(at), levels - 1))
+            return false;
+        comma = ",";
+    }
+    return *comma == '{' ? put(sink, "{}", 2) : put(sink, "}", 1);
+}
+
+static bool put_value(struct sink *sink, const json_t *value, int levels)
+{
+    if (!value || levels < 0)
+        return false;
+    switch (json_typeof(value)) {
+    case JSON_OBJECT:
+        return put_object(sink, value, levels);
+    case JSON_ARRAY:
+        return put_array(sink, value, levels);
+    case JSON_STRING:
+        return put_string(sink, json_string_value(value), json_string_length(value));
+    case JSON_INTEGER:
+        return put_integer(sink, json_integer_value(value));
+    case JSON_REAL:
+        return put_real(sink, json_real_value(value));
+    case JSON_TRUE:
+        return put(sink, "true", 4);
+    case JSON_FALSE:
+        return put(sink, "false", 5);
+    default:
+        return put(sink, "null", 4);
+    }
+}
+
+char *json_write(const json_t *value, size_t *length)
+{
+    struct sink sink = {.size = 512};
+
+    sink.bytes = malloc(sink.size);
+    if (!sink.bytes || !put_value(&sink, value, LEVELS_MAX)) {
+        free(sink.bytes);
+        return NULL;
+    }
+    sink.bytes[sink.used] = '\0';
+    if (length)
+        *length = sink.used;
+    return sink.bytes;
+}
+
+json_t *json_out_text(const char *text)
+{
+    size_t left = strlen(text), size;
+
+    if (text_utf8(text, left))
+        return json_string(text);
+    char *bytes = malloc(left * strlen(REPLACEMENT)), *end = bytes;
+
+    for (; bytes && left; text += size, left -= size) {
+        bool valid = text_code_point(text, left, &size) >= 0;
+        size_t length = valid ? size : strlen(REPLACEMENT);
+
+        memcpy(end, valid ? text : REPLACEMENT, length);
+        end += length;
+    }
+    json_t *json = bytes ? json_stringn(bytes, (size_t)(end - bytes)) : NULL;
+
+    free(bytes);
+    return json;
+}

@@ -1,0 +1,213 @@
+#include "core/lib/listener.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/lib/log.h"
+#include "core/lib/supervised.h"
+
+enum {
+    SPARE_FILES = 256,   /* for the host */
+    MODULE_FILES = 4096, /* for modules, if the hard limit allows */
+};
+
+static void raise_limit(unsigned connections)
+{
+    struct rlimit limit;
+    rlim_t needed = connections + SPARE_FILES, wanted = needed + MODULE_FILES;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= wanted)
+        return;
+    limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur < needed)
+        log_line(BB_WARN, "the limit of open files is below http.max_connections", NULL);
+}
+
+/* "host:port" or "[host]:port" */
+static int split(const char *address, char *host, size_t size, const char **port)
+{
+    const char *colon = strrchr(address, ':');
+    size_t length = colon ? (size_t)(colon - address) : 0;
+
+    if (!colon || length >= size)
+        return -1;
+    if (length >= 2 && address[0] == '[' && address[length - 1] == ']') {
+        address++;
+        length -= 2;
+    }
+    memcpy(host, address, length);
+    host[length] = '\0';
+    *port = colon + 1;
+    return 0;
+}
+
+/* `only`: restricts an IPv6 socket to IPv6, because IPv4 has a separate socket for the port. */
+static int bind_one(const struct addrinfo *to, bool only)
+{
+    int one = 1;
+    int fd = socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return -1;
+    if (!setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) &&
+        (!only || to->ai_family != AF_INET6 ||
+         !setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one)) &&
+        !bind(fd, to->ai_addr, to->ai_addrlen) && !listen(fd, LISTENER_BACKLOG))
+        return fd;
+    int why = errno;
+
+    close(fd);
+    errno = why;
+    return -1;
+}
+
+static in_port_t *port_of(struct sockaddr *address)
+{
+    if (address->sa_family == AF_INET6)
+        return &((struct sockaddr_in6 *)(void *)address)->sin6_port;
+    return &((struct sockaddr_in *)(void *)address)->sin_port;
+}
+
+/* The port of the first socket. */
+static in_port_t port_got(const struct listeners *listeners)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in four;
+        struct sockaddr_in6 six;
+    } address = {.six = {0}};
+    socklen_t length = sizeof address;
+
+    if (getsockname(listeners->fds[0], &address.any, &length))
+        return 0;
+    return address.any.sa_family == AF_INET6 ? address.six.sin6_port : address.four.sin_port;
+}
+
+/* A name can have addresses of families that the machine does not support. */
+static bool is_foreign(int why)
+{
+    return why == EADDRNOTAVAIL || why == EAFNOSUPPORT;
+}
+
+static int bind_all(struct listeners *listeners, const struct addrinfo *found)
+{
+    int why = 0;
+
+    for (const struct addrinfo *at = found; at && listeners->count < LISTENERS_MAX;
+         at = at->ai_next) {
+        if (listeners->count)
+            *port_of(at->ai_addr) = port_got(listeners);
+        int fd = bind_one(at, found->ai_next != NULL);
+
+        if (fd >= 0)
+            listeners->fds[listeners->count++] = fd;
+        else if (!is_foreign(why = errno))
+            return -1;
+    }
+    errno = why;
+    return listeners->count ? 0 : -1;
+}
+
+void listeners_close(struct listeners *listeners)
+{
+    while (listeners->count)
+        close(listeners->fds[--listeners->count]);
+}
+
+/* The key under which the supervisor keeps the sockets. */
+#define KEPT "http:%.300s"
+
+/* Takes the sockets of the previous worker; returns whether there were any. */
+static bool take_over(struct listeners *listeners, const char *address)
+{
+    char key[320];
+
+    snprintf(key, sizeof key, KEPT, address);
+    listeners->count = supervised_take(key, listeners->fds);
+    return listeners->count > 0;
+}
+
+/* Replaces the sockets for another address, which stay open until now because binding can fail. */
+static void hand_up(const struct listeners *listeners, const char *address)
+{
+    char key[320];
+
+    snprintf(key, sizeof key, KEPT, address);
+    supervised_shut(key, "");
+    supervised_keep(key, listeners->fds, listeners->count);
+}
+
+/*
+ * A socket for another address with the same port may block this one, as 0.0.0.0 blocks all others.
+ */
+static bool shut_same_port(const char *address, const char *port)
+{
+    char key[320], end[32];
+
+    snprintf(key, sizeof key, KEPT, address);
+    snprintf(end, sizeof end, ":%s", port);
+    return supervised_shut(key, end);
+}
+
+int listeners_open(struct listeners *listeners, const char *address, unsigned connections)
+{
+    struct addrinfo hints = {.ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    char host[256];
+    const char *port;
+
+    listeners->count = 0;
+    raise_limit(connections);
+    if (take_over(listeners, address)) {
+        hand_up(listeners, address);
+        return 0;
+    }
+    if (split(address, host, sizeof host, &port)) {
+        log_line(BB_ERROR, "http.listen must be host:port", NULL);
+        return -1;
+    }
+    int unknown = getaddrinfo(*host ? host : NULL, port, &hints, &found);
+    int failed = unknown ? -1 : bind_all(listeners, found);
+
+    if (failed && !unknown && errno == EADDRINUSE && shut_same_port(address, port)) {
+        listeners_close(listeners);
+        failed = bind_all(listeners, found);
+    }
+    if (failed) {
+        log_line(BB_ERROR, "cannot listen", "address", address, "reason",
+                 unknown ? gai_strerror(unknown) : strerror(errno), NULL);
+        listeners_close(listeners);
+    }
+    if (found)
+        freeaddrinfo(found);
+    if (!failed)
+        hand_up(listeners, address);
+    return failed;
+}
+
+static void tell(int fd)
+{
+    struct sockaddr_storage address;
+    socklen_t length = sizeof address;
+    char host[64], port[8], text[80];
+
+    if (getsockname(fd, (struct sockaddr *)&address, &length) ||
+        getnameinfo((struct sockaddr *)&address, length, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV))
+        return;
+    snprintf(text, sizeof text, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
+    log_line(BB_INFO, "listening", "address", text, NULL);
+}
+
+void listeners_tell(const struct listeners *listeners)
+{
+    for (size_t i = 0; i < listeners->count; i++)
+        tell(listeners->fds[i]);
+}

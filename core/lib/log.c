@@ -1,0 +1,463 @@
+#include "core/lib/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/lib/condition.h"
+#include "core/lib/log_format.h"
+#include "core/lib/text.h"
+#include "core/lib/thread.h"
+
+#define RING_SIZE ((size_t)262144)
+#define CLOSE_WAIT_MS 1000
+#define GATHER_MS 2  /* pause after a write, so that several lines are written at a time */
+#define RETRY_MS 100 /* pause after a failed write, to avoid a busy loop if the disk is full */
+
+/*
+ * `lock` protects everything except the bytes of `ring`: only the writer reads those between tail
+ * and head, and only the holder of the lock writes the others. tail and head count all bytes ever.
+ */
+struct writer {
+    int fd;
+    char *path; /* of the file if the writer owns fd; NULL: fd belongs to the caller */
+    char ring[RING_SIZE];
+    uint64_t head, tail;
+    uint64_t dropped, told; /* number of lines lost; of these, the number already reported */
+    bool sleeping, closing, done, abandoned, reopening;
+    bool torn; /* the last write ended inside a line; used by the writer thread only */
+    pthread_mutex_t lock;
+    pthread_cond_t wake, finished;
+    pthread_t thread;
+};
+
+/* `writer_use` prevents a writer from being freed while a caller uses it. */
+static pthread_rwlock_t writer_use = PTHREAD_RWLOCK_INITIALIZER;
+static struct writer *current;
+static atomic_int lowest = BB_INFO;
+static atomic_bool as_json;
+static atomic_uint_fast64_t lost; /* outlives the writer, for log_dropped() */
+
+static uint64_t lines_in(const char *bytes, size_t length)
+{
+    uint64_t count = 0;
+
+    for (const char *end = bytes + length; (bytes = memchr(bytes, '\n', (size_t)(end - bytes)));)
+        bytes++, count++;
+    return count;
+}
+
+/* Writes once; waits if the descriptor is non-blocking. Returns the number of bytes, or -1. */
+static ssize_t write_some(int fd, const char *bytes, size_t length)
+{
+    for (;;) {
+        ssize_t wrote = write(fd, bytes, length);
+
+        if (wrote >= 0 || (errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK))
+            return wrote;
+        if (errno != EINTR)
+            poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, RETRY_MS);
+    }
+}
+
+/* Returns the number of bytes written: all, or fewer after a failure. */
+static size_t write_all(struct writer *writer, const char *bytes, size_t length)
+{
+    size_t done = 0;
+
+    while (done < length) {
+        ssize_t wrote = write_some(writer->fd, bytes + done, length - done);
+
+        if (wrote <= 0)
+            break;
+        done += (size_t)wrote;
+        writer->torn = bytes[done - 1] != '\n';
+    }
+    return done;
+}
+
+/* Reports lost lines before the next line is written. First ends a line that a failure cut off. */
+static bool tell_losses(struct writer *writer, uint64_t dropped)
+{
+    struct log_text line;
+    char count[24];
+
+    if (writer->torn && !write_all(writer, "\n", 1))
+        return false;
+    if (dropped == writer->told)
+        return true;
+    snprintf(count, sizeof(count), "%" PRIu64, dropped - writer->told);
+    log_text_start(&line, atomic_load(&as_json), BB_WARN, "log lines dropped");
+    log_text_pair(&line, "count", count);
+    log_text_end(&line);
+    if (write_all(writer, line.bytes, line.used) < line.used)
+        return false;
+    writer->told = dropped;
+    return true;
+}
+
+static void drop(struct writer *writer, uint64_t lines)
+{
+    writer->dropped += lines;
+    atomic_fetch_add(&lost, lines);
+}
+
+/*
+ * Writes a contiguous part of the ring. Returns the number of lines that were not written
+ * completely.
+ */
+static uint64_t write_part(struct writer *writer, size_t start, size_t length, bool *failed)
+{
+    const char *bytes = writer->ring + start;
+    size_t done = *failed ? 0 : write_all(writer, bytes, length);
+
+    *failed = done < length;
+    return lines_in(bytes + done, length - done);
+}
+
+/* Called with the lock held; releases it while writing. */
+static void write_run(struct writer *writer)
+{
+    size_t start = writer->tail % RING_SIZE;
+    size_t length = (size_t)(writer->head - writer->tail);
+    uint64_t dropped = writer->dropped;
+
+    pthread_mutex_unlock(&writer->lock);
+    size_t first = length < RING_SIZE - start ? length : RING_SIZE - start;
+    bool failed = !tell_losses(writer, dropped);
+    uint64_t unwritten = write_part(writer, start, first, &failed);
+
+    unwritten += write_part(writer, 0, length - first, &failed);
+    if (unwritten)
+        poll(NULL, 0, RETRY_MS);
+    pthread_mutex_lock(&writer->lock);
+    writer->tail += length;
+    drop(writer, unwritten);
+}
+
+/* Called with the lock held; releases it for a moment to collect more lines. */
+static void gather(struct writer *writer)
+{
+    if (writer->closing)
+        return;
+    pthread_mutex_unlock(&writer->lock);
+    poll(NULL, 0, GATHER_MS);
+    pthread_mutex_lock(&writer->lock);
+}
+
+static int open_path(const char *path)
+{
+    return open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640);
+}
+
+/* Writes to the file that is still open. */
+static void tell_not_reopened(struct writer *writer, const char *reason)
+{
+    struct log_text line;
+
+    log_text_start(&line, atomic_load(&as_json), BB_ERROR, "cannot reopen the log");
+    log_text_pair(&line, "file", writer->path);
+    log_text_pair(&line, "reason", reason);
+    log_text_end(&line);
+    write_all(writer, line.bytes, line.used);
+}
+
+/*
+ * Called with the lock held; releases it while opening. Runs between two writes, so no line is
+ * lost.
+ */
+static void reopen(struct writer *writer)
+{
+    writer->reopening = false;
+    pthread_mutex_unlock(&writer->lock);
+    int fd = open_path(writer->path);
+
+    if (fd < 0) {
+        tell_not_reopened(writer, strerror(errno));
+    } else {
+        int old = writer->fd;
+
+        writer->fd = fd; /* crash reports write to this descriptor, so it must always be open */
+        writer->torn = false;
+        close(old);
+    }
+    pthread_mutex_lock(&writer->lock);
+}
+
+static void writer_free(struct writer *writer)
+{
+    if (writer->path && writer->fd >= 0)
+        close(writer->fd);
+    free(writer->path);
+    pthread_mutex_destroy(&writer->lock);
+    pthread_cond_destroy(&writer->wake);
+    pthread_cond_destroy(&writer->finished);
+    free(writer);
+}
+
+static void *writer_run(void *arg)
+{
+    struct writer *writer = arg;
+
+    thread_name("log", NULL);
+    pthread_mutex_lock(&writer->lock);
+    while (!writer->closing || writer->reopening || writer->head != writer->tail) {
+        if (writer->reopening)
+            reopen(writer);
+        if (writer->head != writer->tail) {
+            write_run(writer);
+            pthread_cond_broadcast(&writer->finished);
+            gather(writer);
+            continue;
+        }
+        writer->sleeping = true;
+        if (!writer->reopening) /* reopening may have been requested while the lock was released */
+            pthread_cond_wait(&writer->wake, &writer->lock);
+        writer->sleeping = false;
+    }
+    if (writer->dropped != writer->told)
+        tell_losses(writer, writer->dropped);
+    writer->done = true;
+    bool abandoned = writer->abandoned;
+
+    pthread_cond_broadcast(&writer->finished);
+    pthread_mutex_unlock(&writer->lock);
+    if (abandoned)
+        writer_free(writer);
+    return NULL;
+}
+
+/* The writer blocks all signals; other threads handle them. */
+static int writer_start(struct writer *writer)
+{
+    sigset_t all, before;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&writer->thread, NULL, writer_run, writer);
+
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return failed;
+}
+
+/* Takes the writer, whose fd and path are set. */
+static int open_writer(struct writer *writer, enum bb_level level, bool json)
+{
+    pthread_mutex_init(&writer->lock, NULL);
+    pthread_cond_init(&writer->wake, NULL);
+    condition_init(&writer->finished);
+    int failed = writer_start(writer);
+
+    if (failed) {
+        writer_free(writer);
+        errno = failed;
+        return -1;
+    }
+    log_level(level, json);
+    atomic_store(&lost, 0);
+    pthread_rwlock_wrlock(&writer_use);
+    current = writer;
+    pthread_rwlock_unlock(&writer_use);
+    return 0;
+}
+
+int log_open(int fd, enum bb_level level, bool json)
+{
+    struct writer *writer = calloc(1, sizeof(*writer));
+
+    if (!writer)
+        return -1;
+    writer->fd = fd;
+    return open_writer(writer, level, json);
+}
+
+int log_open_file(const char *path, enum bb_level level, bool json)
+{
+    struct writer *writer = calloc(1, sizeof(*writer));
+
+    if (!writer)
+        return -1;
+    writer->path = strdup(path);
+    writer->fd = writer->path ? open_path(path) : -1;
+    if (writer->fd >= 0)
+        return open_writer(writer, level, json);
+    int reason = errno;
+
+    free(writer->path);
+    free(writer);
+    errno = reason;
+    return -1;
+}
+
+void log_reopen(void)
+{
+    pthread_rwlock_rdlock(&writer_use);
+    if (current && current->path) {
+        pthread_mutex_lock(&current->lock);
+        current->reopening = true;
+        pthread_cond_signal(&current->wake);
+        pthread_mutex_unlock(&current->lock);
+    }
+    pthread_rwlock_unlock(&writer_use);
+}
+
+void log_flush(void)
+{
+    int64_t until = clock_mono_ms() + CLOSE_WAIT_MS;
+
+    pthread_rwlock_rdlock(&writer_use);
+    if (current) {
+        pthread_mutex_lock(&current->lock);
+        uint64_t head = current->head;
+
+        while (current->tail < head &&
+               condition_wait(&current->finished, &current->lock, until) != ETIMEDOUT)
+            ;
+        pthread_mutex_unlock(&current->lock);
+    }
+    pthread_rwlock_unlock(&writer_use);
+}
+
+/* Returns whether the writer ended in time. If not, it frees itself when its write returns. */
+static bool wait_for(struct writer *writer)
+{
+    int64_t until = clock_mono_ms() + CLOSE_WAIT_MS;
+
+    pthread_mutex_lock(&writer->lock);
+    writer->closing = true;
+    pthread_cond_signal(&writer->wake);
+    while (!writer->done) {
+        if (condition_wait(&writer->finished, &writer->lock, until) == ETIMEDOUT)
+            break;
+    }
+    bool done = writer->done;
+
+    writer->abandoned = !done;
+    pthread_mutex_unlock(&writer->lock);
+    return done;
+}
+
+void log_close(void)
+{
+    pthread_rwlock_wrlock(&writer_use);
+    struct writer *writer = current;
+
+    current = NULL;
+    pthread_rwlock_unlock(&writer_use);
+    if (!writer)
+        return;
+    pthread_t thread = writer->thread;
+
+    if (wait_for(writer)) {
+        pthread_join(thread, NULL);
+        writer_free(writer);
+    } else {
+        pthread_detach(thread);
+    }
+}
+
+enum bb_level log_level_of(const char *name)
+{
+    static const char *const names[] = {"debug", "info", "warn", "error"};
+    enum bb_level level = BB_DEBUG;
+
+    while (level < BB_ERROR && strcmp(names[level], name) != 0)
+        level++;
+    return level;
+}
+
+void log_level(enum bb_level level, bool json)
+{
+    atomic_store(&lowest, (int)level);
+    atomic_store(&as_json, json);
+}
+
+bool log_wants(enum bb_level level)
+{
+    return (int)level >= atomic_load_explicit(&lowest, memory_order_relaxed);
+}
+
+uint64_t log_dropped(void)
+{
+    return atomic_load(&lost);
+}
+
+static void enqueue(struct writer *writer, const char *bytes, size_t length)
+{
+    pthread_mutex_lock(&writer->lock);
+    if (length > RING_SIZE - (size_t)(writer->head - writer->tail)) {
+        drop(writer, 1);
+    } else {
+        size_t start = writer->head % RING_SIZE;
+        size_t first = length < RING_SIZE - start ? length : RING_SIZE - start;
+
+        memcpy(writer->ring + start, bytes, first);
+        memcpy(writer->ring, bytes + first, length - first);
+        writer->head += length;
+    }
+    if (writer->sleeping)
+        pthread_cond_signal(&writer->wake);
+    pthread_mutex_unlock(&writer->lock);
+}
+
+static void submit(struct log_text *line)
+{
+    log_text_end(line);
+    pthread_rwlock_rdlock(&writer_use);
+    if (current)
+        enqueue(current, line->bytes, line->used);
+    else
+        write_some(STDERR_FILENO, line->bytes, line->used);
+    pthread_rwlock_unlock(&writer_use);
+}
+
+void log_line(enum bb_level level, const char *message, ...)
+{
+    struct log_text line;
+    const char *key;
+    va_list args;
+
+    if (!log_wants(level))
+        return;
+    log_text_start(&line, atomic_load(&as_json), level, message);
+    va_start(args, message);
+    while ((key = va_arg(args, const char *)))
+        log_text_pair(&line, key, va_arg(args, const char *));
+    va_end(args);
+    submit(&line);
+}
+
+void log_pairs(enum bb_level level, const char *message, const struct log_pair *pairs, size_t count)
+{
+    struct log_text line;
+
+    if (!log_wants(level))
+        return;
+    log_text_start(&line, atomic_load(&as_json), level, message);
+    for (size_t i = 0; i < count; i++)
+        log_text_pair(&line, pairs[i].key, pairs[i].value);
+    submit(&line);
+}
+
+void log_now(enum bb_level level, const char *message, const struct log_pair *pairs, size_t count)
+{
+    struct log_text line;
+
+    log_text_start(&line, atomic_load(&as_json), level, message);
+    for (size_t i = 0; i < count; i++)
+        log_text_pair(&line, pairs[i].key, pairs[i].value);
+    log_text_end(&line);
+    const struct writer *writer = current;
+    int fd = writer ? writer->fd : STDERR_FILENO;
+
+    if (poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, RETRY_MS) > 0)
+        write_some(fd, line.bytes, line.used);
+}

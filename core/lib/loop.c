@@ -1,0 +1,236 @@
+#include "core/lib/loop.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "core/lib/fiber.h"
+#include "core/lib/log.h"
+#include "core/lib/meter.h"
+#include "core/lib/text.h"
+#include "core/lib/thread.h"
+
+enum { LOOP_EVENTS = 256 };
+
+static void inbox_ready(struct watch *watch, uint32_t events)
+{
+    uint64_t count;
+
+    (void)events;
+    while (read(watch->fd, &count, sizeof count) > 0)
+        ;
+}
+
+static int inbox_init(struct loop *loop)
+{
+    int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+
+    if (fd < 0)
+        return -1;
+    if (pthread_mutex_init(&loop->inbox_lock, NULL)) {
+        close(fd);
+        return -1;
+    }
+    loop->inbox_watch.ready = inbox_ready;
+    if (!loop_watch(loop, &loop->inbox_watch, fd, EPOLLIN))
+        return 0;
+    pthread_mutex_destroy(&loop->inbox_lock);
+    close(fd);
+    return -1;
+}
+
+int loop_init(struct loop *loop, struct engine *engine, unsigned index)
+{
+    *loop = (struct loop){.engine = engine, .index = index, .inbox_watch.fd = -1};
+    loop->now_ms = clock_mono_ms();
+    loop->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (loop->epoll < 0)
+        goto failed;
+    loop->fibers = fiber_pool_new();
+    if (!loop->fibers || inbox_init(loop))
+        goto failed;
+    return 0;
+failed:
+    log_line(BB_ERROR, "cannot create an event loop", "reason", strerror(errno), NULL);
+    if (loop->fibers)
+        fiber_pool_free(loop->fibers);
+    if (loop->epoll >= 0)
+        close(loop->epoll);
+    return -1;
+}
+
+void loop_free(struct loop *loop)
+{
+    close(loop->inbox_watch.fd);
+    close(loop->epoll);
+    pthread_mutex_destroy(&loop->inbox_lock);
+    timers_free(&loop->timers);
+    fiber_pool_free(loop->fibers);
+    atomic_store(&loop->turn_ms, 0);
+    arena_thread_end();
+}
+
+int loop_watch(struct loop *loop, struct watch *watch, int fd, uint32_t events)
+{
+    struct epoll_event event = {.events = events, .data.ptr = watch};
+    int how = watch->fd < 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+
+    if (!events) {
+        if (watch->fd >= 0)
+            epoll_ctl(loop->epoll, EPOLL_CTL_DEL, watch->fd, NULL);
+        watch->fd = -1;
+        watch->events = 0;
+        return 0;
+    }
+    if (watch->fd == fd && watch->events == events)
+        return 0;
+    if (epoll_ctl(loop->epoll, how, fd, &event))
+        return -1;
+    watch->fd = fd;
+    watch->events = events;
+    return 0;
+}
+
+int loop_watch_anew(struct loop *loop, struct watch *watch, int fd, uint32_t events)
+{
+    loop_watch(loop, watch, -1, 0);
+    return loop_watch(loop, watch, fd, events);
+}
+
+void loop_post(struct loop *loop, struct message *message)
+{
+    uint64_t one = 1;
+
+    message->next = NULL;
+    pthread_mutex_lock(&loop->inbox_lock);
+    if (loop->inbox_last)
+        loop->inbox_last->next = message;
+    else
+        loop->inbox = message;
+    loop->inbox_last = message;
+    pthread_mutex_unlock(&loop->inbox_lock);
+    while (write(loop->inbox_watch.fd, &one, sizeof one) < 0 && errno == EINTR)
+        ;
+}
+
+bool loop_quiet(struct loop *loop)
+{
+    pthread_mutex_lock(&loop->inbox_lock);
+    bool quiet = !loop->inbox;
+    pthread_mutex_unlock(&loop->inbox_lock);
+    return quiet;
+}
+
+static void inbox_take(struct loop *loop)
+{
+    pthread_mutex_lock(&loop->inbox_lock);
+    struct message *message = loop->inbox;
+    loop->inbox = loop->inbox_last = NULL;
+    pthread_mutex_unlock(&loop->inbox_lock);
+    while (message) {
+        struct message *next = message->next;
+
+        message->run(message);
+        message = next;
+    }
+}
+
+void loop_schedule(struct loop *loop, struct task *task)
+{
+    struct tasks *tasks = task->patient ? &loop->patient : &loop->ready;
+
+    task->next = NULL;
+    if (tasks->first)
+        tasks->last->next = task;
+    else
+        tasks->first = task;
+    tasks->last = task;
+}
+
+void loop_add_part(struct loop *loop, const struct loop_part *part)
+{
+    loop->parts[loop->part_count++] = *part;
+}
+
+/*
+ * Runs all tasks, or until tasks that took `heavy_us` or more each have taken `share_us` in total.
+ */
+static void run_tasks(struct tasks *tasks, int64_t heavy_us, int64_t share_us)
+{
+    int64_t before = clock_mono_us(), spent_us = 0;
+
+    while (tasks->first && spent_us < share_us) {
+        struct task *task = tasks->first;
+
+        tasks->first = task->next;
+        task->run(task);
+        int64_t now = clock_mono_us();
+
+        if (now - before >= heavy_us)
+            spent_us += now - before;
+        before = now;
+    }
+}
+
+static void resume_ready(struct loop *loop)
+{
+    run_tasks(&loop->ready, LOOP_HEAVY_US, LOOP_SHARE_US);
+    run_tasks(&loop->patient, LOOP_PATIENT_HEAVY_US, LOOP_PATIENT_SHARE_US);
+}
+
+static int wait_ms(struct loop *loop, int64_t timer_ms)
+{
+    int64_t wait = timer_ms;
+
+    if (loop->ready.first || loop->patient.first)
+        return 0;
+    for (size_t i = 0; i < loop->part_count; i++) {
+        const struct loop_part *part = &loop->parts[i];
+        int64_t own = part->wait_ms ? part->wait_ms(part->of) : -1;
+
+        if (own >= 0 && (wait < 0 || own < wait))
+            wait = own;
+    }
+    return wait > INT_MAX ? INT_MAX : (int)wait;
+}
+
+static void handle_events(struct loop *loop, int timeout_ms)
+{
+    struct epoll_event events[LOOP_EVENTS];
+
+    atomic_store_explicit(&loop->turn_ms, 0, memory_order_relaxed);
+    int count = epoll_wait(loop->epoll, events, LOOP_EVENTS, timeout_ms);
+
+    loop->now_ms = clock_mono_ms();
+    atomic_store_explicit(&loop->turn_ms, loop->now_ms, memory_order_relaxed);
+    for (int i = 0; i < count; i++) {
+        struct watch *watch = events[i].data.ptr;
+
+        if (watch->fd >= 0)
+            watch->ready(watch, events[i].events);
+    }
+}
+
+void loop_run(struct loop *loop)
+{
+    int64_t timer_ms = 0;
+
+    meter_thread(loop->index);
+    thread_wants_short_slices();
+    while (!loop->stop || !loop_quiet(loop)) { /* messages posted in the last iteration own
+                                                * memory */
+        handle_events(loop, wait_ms(loop, timer_ms));
+        inbox_take(loop);
+        timers_run(&loop->timers, loop->now_ms);
+        resume_ready(loop);
+        for (size_t i = 0; i < loop->part_count; i++)
+            loop->parts[i].run(loop->parts[i].of);
+        loop->now_ms = clock_mono_ms(); /* the iteration may have been long */
+        timer_ms = timers_run(&loop->timers, loop->now_ms);
+    }
+    atomic_store_explicit(&loop->turn_ms, 0, memory_order_relaxed); /* ended, not blocked */
+    arena_thread_end();
+}

@@ -1,0 +1,151 @@
+/*
+ * An event loop: one thread and one epoll set, with libmicrohttpd, pipelined PostgreSQL
+ * connections, Redis, timers and fibers. A request stays on the loop that accepted it, so nothing
+ * here needs a lock except the inbox, through which other threads pass work to the loop.
+ *
+ * An iteration: wait; read from PostgreSQL and Redis; process the inbox; fire timers; resume the
+ * fibers that are ready; run libmicrohttpd, which starts new ones; send the fibers' statements to
+ * PostgreSQL, one batch per connection.
+ */
+#ifndef CORE_LOOP_H
+#define CORE_LOOP_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/lib/timer.h"
+
+struct core_request;
+struct fiber_pool;
+struct http;
+struct pg;
+struct redis;
+struct streams;
+struct engine;
+struct id_block;
+
+/*
+ * A file descriptor watched by the loop. Embedded; must outlive the iteration in which it is
+ * removed.
+ */
+struct watch {
+    int fd;          /* -1: not watched */
+    uint32_t events; /* EPOLLIN, EPOLLOUT */
+    void (*ready)(struct watch *watch, uint32_t events);
+};
+
+/* A message from another thread; returned through `run` on the loop's stack. */
+struct message {
+    struct message *next;
+    void (*run)(struct message *message);
+};
+
+/* Runs once, in the next iteration: a fiber that is ready. Embedded. */
+struct task {
+    struct task *next;
+    void (*run)(struct task *task);
+    bool patient; /* low priority: no client waits for its next step */
+};
+
+/* Tasks in the order of scheduling. */
+struct tasks {
+    struct task *first, *last;
+};
+
+/*
+ * Runs in every iteration, after the tasks: `run` with `of`. wait_ms(of) limits the waiting time of
+ * an iteration (-1: no limit); NULL: no limit.
+ */
+struct loop_part {
+    void (*run)(void *of);
+    int64_t (*wait_ms)(void *of);
+    void *of;
+};
+
+enum { LOOP_PARTS = 2, LOOP_PG_POOLS = 5 /* PostgreSQL's pools: pg.h */ };
+
+/* Statistics for monitoring, written by the loop twice a second. */
+struct loop_stats {
+    atomic_int_least64_t at_ms; /* when they were written: monotonic; 0: not yet */
+    atomic_size_t requests, connections, rejected;
+    atomic_size_t ready[LOOP_PG_POOLS], waiting[LOOP_PG_POOLS],
+        batches[LOOP_PG_POOLS]; /* by pool */
+    atomic_size_t shared[LOOP_PG_POOLS],
+        sharers[LOOP_PG_POOLS]; /* and total executions: pg_merge.c */
+};
+
+struct loop {
+    struct engine *engine;
+    unsigned index;
+    pthread_t thread;
+    int epoll;
+    int64_t now_ms;                 /* monotonic, at the beginning of this iteration */
+    atomic_int_least64_t turn_ms;   /* when this iteration began; 0: the loop waits */
+    atomic_int_least64_t stands_ms; /* its duration if the loop is blocked, set by the stall
+                                     * watchdog; 0: not blocked */
+    struct timers timers;
+    struct watch inbox_watch; /* an eventfd */
+    pthread_mutex_t inbox_lock;
+    struct message *inbox, *inbox_last;
+    struct tasks ready, patient; /* tasks that are ready */
+    struct core_request *alive;  /* all requests of this loop, of any kind */
+    size_t requests;             /* number of requests */
+    struct fiber_pool *fibers;
+    struct loop_part parts[LOOP_PARTS]; /* in the order in which they run */
+    size_t part_count;
+    struct pg *pg;
+    struct redis *redis;
+    struct id_block *ids;    /* blocks of sequences (sql.c) */
+    struct http *http;       /* NULL: a loop without a listener (commands) */
+    struct streams *streams; /* with http */
+    struct loop_stats stats;
+    atomic_uint_least64_t answered; /* total number of HTTP requests answered */
+    bool stop;                      /* loop_run() returns after this iteration */
+    atomic_bool ended;              /* has stopped; read by the first loop, which stops last */
+};
+
+/*
+ * Limits the time for resuming long-running fibers in an iteration; the others are resumed in later
+ * iterations, so that short requests do not wait for many long ones. Short-running fibers are all
+ * resumed: if they were postponed, more would start than end in each iteration, and queues would
+ * overflow.
+ */
+enum { LOOP_SHARE_US = 5000, LOOP_HEAVY_US = 1000 };
+
+/* The same limits for patient tasks: about one or two pages of a long answer. */
+enum { LOOP_PATIENT_SHARE_US = 1000, LOOP_PATIENT_HEAVY_US = 250 };
+
+/* Returns 0, or -1 (logged). The engine sets the parts pg, redis and http. */
+int loop_init(struct loop *loop, struct engine *engine, unsigned index);
+void loop_free(struct loop *loop);
+
+/* Runs until loop->stop is set and the inbox is empty. */
+void loop_run(struct loop *loop);
+
+/*
+ * Starts watching, changes the events, or stops watching (events 0). Returns 0 or -1. Loop's
+ * thread.
+ */
+int loop_watch(struct loop *loop, struct watch *watch, int fd, uint32_t events);
+
+/*
+ * Like loop_watch(), but registers the descriptor again even if it has the number that is watched:
+ * a library may have closed the socket, and the kernel reused its number.
+ */
+int loop_watch_anew(struct loop *loop, struct watch *watch, int fd, uint32_t events);
+
+/* Runs the task in this iteration or the next. Loop's thread. */
+void loop_schedule(struct loop *loop, struct task *task);
+
+/* Adds a part after the existing ones; at most LOOP_PARTS. Call before loop_run(). */
+void loop_add_part(struct loop *loop, const struct loop_part *part);
+
+/* Whether the inbox is empty. */
+bool loop_quiet(struct loop *loop);
+
+/* Sends a message to the loop. Any thread. */
+void loop_post(struct loop *loop, struct message *message);
+
+#endif

@@ -1,0 +1,58 @@
+/*
+ * Meters: counters of the host and its modules. Each loop counts in a separate slot, so that
+ * counting needs no locks and loops do not share cache lines; readers add up the slots. Meters are
+ * identified by name and live as long as the process, so they survive reloads. Any thread.
+ */
+#ifndef CORE_METER_H
+#define CORE_METER_H
+
+#include <busbar/module.h>
+
+#include "core/lib/arena.h"
+
+struct meter;
+struct route_meter;
+
+enum {
+    METER_STATUSES = 24, /* the last one counts statuses without a separate counter */
+    METER_BUCKETS = 13   /* the last one is unbounded */
+};
+
+extern const int meter_statuses[METER_STATUSES];         /* the last element is 0 */
+extern const int64_t meter_bounds_us[METER_BUCKETS - 1]; /* ascending */
+
+/* Selects the slot for the calling thread (a loop's index); other threads share the first slot. */
+void meter_thread(unsigned index);
+
+/*
+ * Returns the meter of a route, identified by its pattern. Never NULL: if memory runs out, a shared
+ * meter is returned.
+ */
+struct route_meter *meter_route(const char *method, const char *path);
+
+/* Returns the meter of requests that match no route. */
+struct route_meter *meter_no_route(void);
+
+/* Counts a request. us: time until its answer; -1 if it must not be measured. */
+void meter_request(struct route_meter *meter, int status, int64_t us);
+
+struct route_sums {
+    const char *method, *path;
+    uint64_t statuses[METER_STATUSES], buckets[METER_BUCKETS], sum_us;
+};
+
+/* Calls `call` with the sums of each route, in the order of their creation. */
+void meter_routes(void (*call)(const struct route_sums *sums, void *arg), void *arg);
+
+/*
+ * Returns the metric family with this name and `count` values, and creates it if necessary. Takes
+ * the name (NULL is treated as out of memory). NULL: out of memory.
+ */
+struct meter *meter_named(char *name, size_t count);
+
+/* Adds to a value of the family; unknown values are ignored. Any thread. */
+void meter_add(struct meter *meter, size_t value, uint64_t by);
+
+uint64_t meter_sum(const struct meter *meter, size_t value);
+
+#endif

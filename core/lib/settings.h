@@ -1,0 +1,149 @@
+/*
+ * Settings: a YAML file, read into a tree with line numbers, then bound section by section by
+ * tables of struct bb_field. All problems are collected, so that one run reports every error in a
+ * file: "busbar.yaml:12: http.loops: must be between 0 and 256".
+ *
+ * The tree and all values belong to the arena that is passed to settings_load() (a generation's).
+ * One thread writes them while the generation is built; after that they are only read, from any
+ * thread.
+ *
+ * Supported YAML: mappings, sequences, scalars, comments. Refused: duplicate keys, anchors and
+ * aliases, tags, several documents. ${NAME} in a value is the environment variable NAME;
+ * ${NAME:-text} is text if NAME is not set or empty; $${ is a literal ${. A problem never contains
+ * a value, which may be secret.
+ */
+#ifndef CORE_SETTINGS_H
+#define CORE_SETTINGS_H
+
+#include <jansson.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <busbar/field.h>
+
+#include "core/lib/arena.h"
+
+#define SETTINGS_DEPTH_MAX 16
+#define SETTINGS_SIZE_MAX ((size_t)1024 * 1024) /* bytes */
+#define SETTINGS_ENTRIES_MAX 4096               /* per mapping or sequence */
+
+/* Name of the section with the scalars at the top of the file. */
+#define SETTINGS_ROOT ""
+
+struct settings;
+struct setting_section;
+
+/* The problems of a configuration. Zero it before use; independent of any arena. */
+struct setting_problems {
+    char **lines; /* each without a newline; NULL if memory ran out */
+    size_t count; /* 0: no problems */
+    size_t room;
+    char **warnings; /* unusual, but not refused */
+    size_t warning_count, warning_room;
+};
+
+BB_PRINTF(2, 3) void setting_problem(struct setting_problems *problems, const char *format, ...);
+BB_PRINTF(2, 3) void setting_warning(struct setting_problems *problems, const char *format, ...);
+
+/* Writes the lines of the problems, without the warnings. */
+void setting_errors_print(const struct setting_problems *problems, FILE *out);
+
+/* Writes all lines, with the prefix "warning: " for warnings. */
+void setting_problems_print(const struct setting_problems *problems, FILE *out);
+void setting_problems_free(struct setting_problems *problems);
+
+/*
+ * Reads a file. Adds errors to `problems`; returns NULL only if the file is unusable (cannot be
+ * read, invalid YAML) or memory ran out.
+ */
+struct settings *settings_load(struct arena *arena, const char *path,
+                               struct setting_problems *problems);
+
+/* Like settings_load(), from a descriptor of settings_copy(), which the caller keeps. */
+struct settings *settings_load_copy(struct arena *arena, const char *path, int copy,
+                                    struct setting_problems *problems);
+
+/*
+ * Returns a descriptor with the bytes that were read, in memory, valid as long as the arena; -1:
+ * none.
+ */
+int settings_copy(const struct settings *settings);
+
+/*
+ * Checks a section against its table of fields and stores the values; an absent section has the
+ * defaults. `section` and the table must outlive the settings. Returns the section, which the
+ * functions below take; NULL when problems were added, here or for a value when the file was read.
+ */
+const struct setting_section *settings_bind(struct settings *settings, const char *section,
+                                            const struct bb_table *fields,
+                                            struct setting_problems *problems);
+
+/* Marks a section as known without reading it (of a module that could not be loaded). */
+void settings_claim(struct settings *settings, const char *section);
+
+/* Whether an installed module has this name. */
+typedef bool settings_is_module(const void *arg, const char *name);
+
+/*
+ * Reports every key at the top of the file that was neither bound nor claimed: as a warning if
+ * is_module (may be NULL) finds an installed module for it that is not loaded, otherwise as a
+ * problem.
+ */
+void settings_unknown(struct settings *settings, settings_is_module *is_module, const void *arg,
+                      struct setting_problems *problems);
+
+/*
+ * Adds a problem for each setting that only a restart can change (BB_RESTART) and that differs from
+ * the live settings. Sections that are not in both are skipped.
+ */
+void settings_fit(const struct settings *settings, const struct settings *live,
+                  struct setting_problems *problems);
+
+/*
+ * Prints all bound sections as YAML, with defaults for absent settings, and "(hidden)" for each
+ * secret that is not empty. Returns 0, or -1 if memory ran out.
+ */
+int settings_print(const struct settings *settings, FILE *out);
+
+/* Returns the line of a setting, or of its section, or 0 if neither is in the file. */
+unsigned settings_line(const struct settings *settings, const char *section, const char *name);
+
+/* Adds "file:line: section.name: reason", as far as these are known. */
+BB_PRINTF(5, 6)
+void settings_complain(const struct settings *settings, struct setting_problems *problems,
+                       const char *section, const char *name, const char *format, ...);
+
+/* Return the file's name as given, and its directory ("." for a name without one). Borrowed. */
+const char *settings_path(const struct settings *settings);
+const char *settings_directory(const struct settings *settings);
+
+/* Returns the section with that name once bound; NULL otherwise. */
+const struct setting_section *settings_section(const struct settings *settings,
+                                               const char *section);
+
+/*
+ * Return values, borrowed. An undeclared section or name, or another type, aborts. Absent without a
+ * default: NULL or 0.
+ */
+const char *settings_text(const struct settings *settings, const char *section, const char *name);
+int64_t settings_int(const struct settings *settings, const char *section, const char *name);
+json_t *settings_json(const struct settings *settings, const char *section, const char *name);
+
+/* Returns the unit of a duration setting, such as "seconds"; NULL: none. */
+const char *setting_unit(const struct bb_field *field);
+
+/* Whether a setting is declared and can be read as: 't'ext, 'i'nteger, 'n'umber, 'j'son. */
+bool section_has(const struct setting_section *section, const char *name, char as);
+const char *section_text(const struct setting_section *section, const char *name);
+int64_t section_int(const struct setting_section *section, const char *name);
+double section_number(const struct setting_section *section, const char *name);
+json_t *section_json(const struct setting_section *section, const char *name);
+
+/*
+ * Creates a struct of `size` bytes with the values that are bound to it (struct bb_bind), in the
+ * arena of the settings. NULL if memory ran out.
+ */
+const void *section_struct(const struct settings *settings, const struct setting_section *section,
+                           size_t size);
+
+#endif

@@ -1,0 +1,95 @@
+/*
+ * Small pure functions for text: UTF-8, percent-encoding, UUIDs, times, hexadecimal; and the two
+ * clocks. No function blocks; any thread.
+ */
+#ifndef CORE_TEXT_H
+#define CORE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/lib/arena.h"
+
+#define TEXT_UUID_SIZE 37 /* including the NUL */
+#define TEXT_TIME_SIZE 25
+
+/* Whether the bytes are UTF-8: no overlong form, no surrogate, nothing over U+10FFFF. */
+bool text_utf8(const char *text, size_t length);
+
+/* Number of valid UTF-8 bytes at the start: the last character may have been cut. */
+size_t text_valid(const char *text);
+
+/*
+ * Returns the code point at the start of `text`, with its length in bytes in *size; -1 with *size 1
+ * if the sequence is invalid. `length` is at least 1.
+ */
+int32_t text_code_point(const char *text, size_t length, size_t *size);
+
+/* Number of code points of a UTF-8 text. */
+size_t text_characters(const char *text);
+
+/* Whether it is Unicode white space or U+FEFF, which is white space in JavaScript. */
+bool text_space(int32_t code_point);
+
+/* Whether the text contains only white space, including Unicode's. */
+bool text_blank(const char *text);
+
+/* Removes white space, including Unicode's, from both ends of a UTF-8 text. */
+void text_trim(const char **text, size_t *length);
+
+/* Whether it is a UUID: 8-4-4-4-12 hexadecimal digits of either case. */
+bool text_is_uuid(const char *text);
+
+/*
+ * Decodes %XX once, and + to a space if requested. *out is in the arena and ends with a NUL;
+ * out_length may be NULL. Returns 0, or -1 for an invalid escape, a NUL, another control character,
+ * invalid UTF-8, or lack of memory.
+ */
+int text_percent(const char *in, size_t length, bool plus_is_space, struct arena *arena, char **out,
+                 size_t *out_length);
+
+enum { TEXT_RANDOM_MAX = 16 };
+
+/* Returns up to TEXT_RANDOM_MAX random bytes from a buffer of the thread. For ids, not for keys. */
+void text_random(unsigned char *out, size_t length);
+
+#define TEXT_INTEGER_SIZE 21 /* "-9223372036854775808" */
+#define TEXT_MS_SIZE 26
+
+/* Formats like "%lld" in a tenth of the time. Returns the length without the NUL. */
+size_t text_integer(int64_t number, char out[TEXT_INTEGER_SIZE]);
+
+/* Formats microseconds (>= 0) as milliseconds with three decimals: "12.345". */
+void text_ms(int64_t us, char out[TEXT_MS_SIZE]);
+
+/* Creates a UUID, version 7. */
+void text_uuid7(char out[TEXT_UUID_SIZE]);
+
+/*
+ * Formats milliseconds since 1970 as "2026-04-01T12:00:00.000Z"; other years than 0 to 9999 are
+ * clamped.
+ */
+void text_time(int64_t wall_ms, char out[TEXT_TIME_SIZE]);
+
+/*
+ * Reads "2026-04-01T12:00[:00[.000]]" followed by Z, ±hh:mm or nothing (UTC), or "2026-04-01"
+ * (midnight UTC); a blank may replace the T. Years 1 to 9999; fractions are cut to milliseconds.
+ * Returns 0 or -1.
+ */
+int text_time_parse(const char *text, int64_t *wall_ms);
+
+/* Writes 2 * length lower-case hexadecimal digits and a NUL to `out`. */
+void text_hex(const void *bytes, size_t length, char *out);
+
+/*
+ * Reads exactly 2 * length hexadecimal digits of either case, up to the end of the text. Returns 0
+ * or -1.
+ */
+int text_hex_decode(const char *text, unsigned char *out, size_t length);
+
+int64_t clock_mono_ms(void);
+int64_t clock_mono_us(void);
+int64_t clock_wall_ms(void);
+
+#endif

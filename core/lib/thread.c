@@ -1,0 +1,84 @@
+#include "core/lib/thread.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { SLICE_NS = 100000, ALTERNATE = 64 * 1024 };
+
+/* struct sched_attr of sched_setattr(2), version 0: glibc before 2.41 does not define it. */
+struct attributes {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime, deadline, period;
+};
+
+static pthread_key_t alternate;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* Called at the end of the thread. */
+static void drop_stack(void *stack)
+{
+    sigaltstack(&(stack_t){.ss_flags = SS_DISABLE}, NULL);
+    munmap(stack, ALTERNATE);
+}
+
+static void make_key(void)
+{
+    (void)pthread_key_create(&alternate, drop_stack);
+}
+
+void thread_alternate_stack(void)
+{
+    if (THREAD_SANITIZED || pthread_once(&once, make_key) || pthread_getspecific(alternate))
+        return;
+    void *stack = mmap(NULL, ALTERNATE, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+
+    if (stack == MAP_FAILED)
+        return;
+    if (!pthread_setspecific(alternate, stack) &&
+        !sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = ALTERNATE}, NULL))
+        return;
+    pthread_setspecific(alternate, NULL);
+    munmap(stack, ALTERNATE);
+}
+
+void thread_name(const char *owner, const char *what)
+{
+    char name[16];
+
+    snprintf(name, sizeof name, "%s%s%s", owner, what ? "/" : "", what ? what : "");
+    pthread_setname_np(pthread_self(), name);
+    thread_alternate_stack();
+}
+
+void thread_wants_short_slices(void)
+{
+    struct attributes attr = {.size = sizeof attr};
+
+    if (syscall(SYS_sched_getattr, 0, &attr, (unsigned)sizeof attr, 0))
+        return;
+    if (attr.policy != SCHED_OTHER)
+        return;
+    attr.runtime = SLICE_NS;
+    syscall(SYS_sched_setattr, 0, &attr, 0);
+}
+
+unsigned thread_processors(void)
+{
+    cpu_set_t mine;
+    long there = sysconf(_SC_NPROCESSORS_ONLN);
+
+    if (!sched_getaffinity(getpid(), sizeof mine, &mine)) /* fails if there are more than 1024
+                                                           * processors */
+        there = CPU_COUNT(&mine);
+    return there > 0 ? (unsigned)there : 1;
+}

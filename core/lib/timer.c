@@ -1,0 +1,100 @@
+#include "core/lib/timer.h"
+
+#include <stdlib.h>
+
+static void place(struct timers *timers, size_t slot, struct timer *timer)
+{
+    timers->heap[slot] = timer;
+    timer->slot = slot;
+}
+
+static void sift_up(struct timers *timers, size_t slot)
+{
+    struct timer *timer = timers->heap[slot];
+
+    while (slot > 1 && timers->heap[slot / 2]->at_ms > timer->at_ms) {
+        place(timers, slot, timers->heap[slot / 2]);
+        slot /= 2;
+    }
+    place(timers, slot, timer);
+}
+
+static void sift_down(struct timers *timers, size_t slot)
+{
+    struct timer *timer = timers->heap[slot];
+
+    for (size_t child = slot * 2; child <= timers->count; child = slot * 2) {
+        if (child < timers->count && timers->heap[child + 1]->at_ms < timers->heap[child]->at_ms)
+            child++;
+        if (timers->heap[child]->at_ms >= timer->at_ms)
+            break;
+        place(timers, slot, timers->heap[child]);
+        slot = child;
+    }
+    place(timers, slot, timer);
+}
+
+static int grow(struct timers *timers)
+{
+    size_t room = timers->room ? timers->room * 2 : 64;
+    struct timer **heap = realloc(timers->heap, (room + 1) * sizeof(struct timer *));
+
+    if (!heap)
+        return -1;
+    timers->heap = heap;
+    timers->room = room;
+    return 0;
+}
+
+static int set(struct timers *timers, struct timer *timer, int64_t at_ms, size_t spare)
+{
+    timer_clear(timers, timer);
+    if (timers->room - timers->count <= spare && grow(timers))
+        return -1;
+    timer->at_ms = at_ms;
+    place(timers, ++timers->count, timer);
+    sift_up(timers, timer->slot);
+    return 0;
+}
+
+int timer_set(struct timers *timers, struct timer *timer, int64_t at_ms)
+{
+    return set(timers, timer, at_ms, 0);
+}
+
+int timer_try(struct timers *timers, struct timer *timer, int64_t at_ms)
+{
+    return set(timers, timer, at_ms, TIMERS_SPARE);
+}
+
+void timer_clear(struct timers *timers, struct timer *timer)
+{
+    size_t slot = timer->slot;
+
+    if (!slot)
+        return;
+    struct timer *last = timers->heap[timers->count--];
+    timer->slot = 0;
+    if (last == timer)
+        return;
+    place(timers, slot, last);
+    sift_up(timers, slot);
+    sift_down(timers, last->slot);
+}
+
+int64_t timers_run(struct timers *timers, int64_t now_ms)
+{
+    while (timers->count && timers->heap[1]->at_ms <= now_ms) {
+        struct timer *timer = timers->heap[1];
+
+        timer_clear(timers, timer);
+        timer->fire(timer);
+    }
+    return timers->count ? timers->heap[1]->at_ms - now_ms : -1;
+}
+
+void timers_free(struct timers *timers)
+{
+    free(timers->heap);
+    *timers = (struct timers){0};
+}

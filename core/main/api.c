@@ -1,0 +1,315 @@
+#include "core/main/api.h"
+#include "core/module/pause.h"
+
+#include <openssl/rand.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/lib/chunk.h"
+#include "core/lib/json_in.h"
+#include "core/lib/json_out.h"
+#include "core/lib/log.h"
+#include "core/lib/meter.h"
+#include "core/lib/shared_clock.h"
+#include "core/lib/text.h"
+#include "core/main/api_text.h"
+#include "core/main/job.h"
+#include "core/main/metrics.h"
+#include "core/main/readiness.h"
+#include "core/module/module_error.h"
+#include "core/module/pool.h"
+#include "core/module/reply.h"
+#include "core/module/worker.h"
+#include "core/server/stream.h"
+#include "core/server/upload.h"
+#include "core/store/pg_listener.h"
+#include "core/store/redis.h"
+#include "core/store/sql.h"
+
+enum { LOG_TEXT = 1024 };
+
+static void log_module(enum bb_level level, const struct bb_host *host, const char *id,
+                       const char *format, va_list args)
+{
+    char text[LOG_TEXT];
+
+    if (!log_wants(level))
+        return;
+    vsnprintf(text, sizeof text, format, args);
+    log_line(level, text, "module", host ? host->module->name : NULL, "request", id, NULL);
+}
+
+static void api_host_log(struct bb_host *host, enum bb_level level, const char *format,
+                         va_list args)
+{
+    log_module(level, host, NULL, format, args);
+}
+
+static int64_t api_signals_fresh(struct bb_host *host)
+{
+    (void)host;
+    return pg_listener_fresh_ms();
+}
+
+static int api_random(void *bytes, size_t length)
+{
+    return RAND_bytes(bytes, (int)length) == 1 ? 0 : -1;
+}
+
+static void *api_alloc(struct bb_request *rq, size_t size)
+{
+    void *memory = arena_alloc(request_of(rq)->arena, size);
+
+    if (!memory)
+        request_out_of_memory(request_of(rq));
+    return memory;
+}
+
+BB_PRINTF(2, 0)
+static char *api_vformat(struct bb_request *rq, const char *format, va_list args)
+{
+    char *text = arena_vformat(request_of(rq)->arena, format, args);
+
+    if (!text)
+        request_out_of_memory(request_of(rq));
+    return text;
+}
+
+static void api_defer(struct bb_request *rq, void (*undo)(void *), void *arg)
+{
+    if (!arena_defer(request_of(rq)->arena, undo, arg))
+        return;
+    undo(arg);
+    request_out_of_memory(request_of(rq));
+}
+
+static int api_scratch(struct bb_request *rq, int (*work)(struct bb_request *, void *), void *arg)
+{
+    return request_scratch(request_of(rq), work, arg);
+}
+
+BB_PRINTF(3, 0)
+static void api_log(struct bb_request *rq, enum bb_level level, const char *format, va_list args)
+{
+    log_module(level, rq->host, request_of(rq)->id, format, args);
+}
+
+BB_PRINTF(2, 0)
+static void api_vprint(struct bb_request *rq, const char *format, va_list args)
+{
+    (void)rq;
+    vprintf(format, args);
+}
+
+static int probe_redis(const struct redis *redis, int64_t *latency_ms)
+{
+    if (!redis)
+        return 1;
+    *latency_ms = redis_latency_ms(redis);
+    return *latency_ms < 0 ? -1 : 0;
+}
+
+/*
+ * Reports what the listener and the Redis PINGs found within the last second, so it never waits and
+ * adds no load.
+ */
+static int api_probe(struct bb_request *rq, enum bb_dependency dependency, int64_t *latency_ms)
+{
+    const struct loop *loop = request_of(rq)->loop;
+
+    *latency_ms = 0;
+    if (dependency == BB_DATABASE)
+        return readiness_of_database(loop->engine, latency_ms);
+    if (dependency == BB_SCHEMA)
+        return readiness_of_schema(loop->engine);
+    if (dependency == BB_HOST)
+        return readiness_of_host(loop->engine);
+    if (dependency == BB_CLOCK)
+        return readiness_of_clock(loop->engine, latency_ms);
+    return probe_redis(loop->redis, latency_ms);
+}
+
+static const char *api_standstill(struct bb_request *rq)
+{
+    struct engine *engine = request_of(rq)->loop->engine;
+    char reason[sizeof engine->standstill];
+
+    if (!engine_standstill(engine, reason, sizeof reason))
+        return NULL;
+    char *kept = api_alloc(rq, strlen(reason) + 1);
+
+    return strcpy(kept, reason); // NOLINT
+}
+
+static const char *api_pause_reason(struct bb_request *rq)
+{
+    char reason[PAUSE_REASON];
+
+    if (!pause_why(request_of(rq)->loop->engine, reason, sizeof reason))
+        return NULL;
+    char *kept = api_alloc(rq, strlen(reason) + 1);
+
+    return strcpy(kept, reason); // NOLINT
+}
+
+static uint64_t api_answered(struct bb_request *rq)
+{
+    const struct engine *engine = request_of(rq)->loop->engine;
+    uint64_t count = 0;
+
+    for (unsigned i = 0; i < engine->loop_count; i++)
+        count += atomic_load_explicit(&engine->loops[i].answered, memory_order_relaxed);
+    return count;
+}
+
+static char *api_new_uuid(struct bb_request *rq)
+{
+    char *uuid = api_alloc(rq, TEXT_UUID_SIZE);
+
+    text_uuid7(uuid);
+    return uuid;
+}
+
+static char *api_time_text(struct bb_request *rq, int64_t wall_ms)
+{
+    char *text = api_alloc(rq, TEXT_TIME_SIZE);
+
+    text_time(wall_ms, text);
+    return text;
+}
+
+static char *api_json(struct bb_request *rq, const json_t *json, size_t *length)
+{
+    size_t written;
+    char *bytes = json_write(json, &written);
+
+    if (!bytes)
+        request_out_of_memory(request_of(rq));
+    api_defer(rq, free, bytes);
+    if (length)
+        *length = written;
+    return bytes;
+}
+
+static json_t *api_json_read(struct bb_request *rq, const char *text)
+{
+    bool memory = false;
+    json_t *json = text ? json_read_stored(text, &memory) : NULL;
+
+    if (json)
+        return json;
+    request_fail(request_of(rq), memory ? FAILED_MEMORY : FAILED_REFUSED);
+    if (!memory)
+        module_error_log(request_of(rq), "module passed invalid JSON", NULL);
+    return NULL;
+}
+
+const struct bb_api core_api = {
+    .size = sizeof core_api,
+    .minor = BB_ABI_MINOR,
+    .host_alloc = api_host_alloc,
+    .setting_text = api_setting_text,
+    .setting_int = api_setting_int,
+    .setting_number = api_setting_number,
+    .setting_json = api_setting_json,
+    .open_fail = api_open_fail,
+    .service = api_service,
+    .host_log = api_host_log,
+    .signals_fresh_ms = api_signals_fresh,
+    .now_ms = clock_mono_ms,
+    .wall_ms = shared_clock_ms,
+    .random_bytes = api_random,
+    .seal = api_seal,
+    .unseal = api_unseal,
+    .alloc = api_alloc,
+    .vformat = api_vformat,
+    .defer = api_defer,
+    .segment = api_segment,
+    .segment_int = api_segment_int,
+    .arg = api_arg,
+    .arg_int = api_arg_int,
+    .body = api_body,
+    .header = api_header,
+    .client_address = api_client_address,
+    .reply = api_reply,
+    .vfail = api_vfail,
+    .vinvalid = api_vinvalid,
+    .failed = api_failed,
+    .reply_header = api_reply_header,
+    .reply_next = api_reply_next,
+    .log = api_log,
+    .vprint = api_vprint,
+    .offload = api_offload,
+    .offload_for = api_offload_for,
+
+    .service_at = api_service_at,
+    .call_as = api_call_as,
+    .probe = api_probe,
+    .standstill = api_standstill,
+    .answered = api_answered,
+    .pause_reason = api_pause_reason,
+    .redis = api_redis,
+    .new_uuid = api_new_uuid,
+    .time_text = api_time_text,
+    .query = api_query,
+    .rows_count = api_rows_count,
+    .rows_affected = api_rows_affected,
+    .rows_text = api_rows_text,
+    .rows_length = api_rows_length,
+    .sqlstate = api_sqlstate,
+    .constraint = api_constraint,
+    .unit = api_unit,
+    .add = api_add,
+    .commit = api_commit,
+    .unit_rows = api_unit_rows,
+    .transaction = api_transaction,
+    .tx_query = api_tx_query,
+    .next_id = api_next_id,
+    .after = api_after,
+    .before = api_before,
+    .stopping = api_stopping,
+    .wake = api_wake,
+    .run = api_run,
+    .completion = api_completion,
+    .completion_wait = api_completion_wait,
+    .completion_signal = api_completion_signal,
+    .json = api_json,
+    .json_read = api_json_read,
+    .event_names = api_event_names,
+    .module_at = api_module_at,
+    .emit = api_emit,
+    .leave_ms = api_leave_ms,
+    .drained = api_drained,
+    .stream_join = api_stream_join,
+    .stream_publish = api_stream_publish,
+    .superseded = api_superseded,
+    .stream_open = api_stream_open,
+    .stream_send = api_stream_send,
+    .stream_waiting = api_stream_waiting,
+    .stream_end = api_stream_end,
+    .chunk_new = api_chunk_new,
+    .chunk_release = api_chunk_release,
+    .metric_add = api_metric_add,
+    .metrics = api_metrics,
+    .reply_bytes = api_reply_bytes,
+    .check = api_check,
+    .refuse = api_refuse,
+    .file = api_file,
+    .reply_file = api_reply_file,
+    .stream_cut = api_stream_cut,
+    .vfail_listed = api_vfail_listed,
+    .scratch = api_scratch,
+    .vwarn = api_vwarn,
+    .again = api_again,
+    .run_then = api_run_then,
+    .open_fail_text = api_open_fail_text,
+    .host_log_text = api_host_log_text,
+    .fail_text = api_fail_text,
+    .invalid_text = api_invalid_text,
+    .fail_listed_text = api_fail_listed_text,
+    .warn_text = api_warn_text,
+    .log_text = api_log_text,
+    .print_text = api_print_text,
+    .settings = api_settings,
+};

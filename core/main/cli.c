@@ -1,0 +1,273 @@
+#include "core/main/cli.h"
+#include "core/main/env_file.h"
+#include "core/main/metrics.h"
+#include "core/module/module_names.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/module/generation_lacks.h"
+
+#ifndef BUSBAR_CONF
+#define BUSBAR_CONF "/usr/local/etc/busbar/busbar.yaml"
+#endif
+
+/* Results of trying to parse an option of all commands. */
+enum option { OPTION_TAKEN, OPTION_OTHER, OPTION_BARE /* it has no value */, OPTION_FAILED };
+
+const struct cli_command cli_commands[] = {
+    {"serve", cmd_serve, "run the host in the foreground",
+     "Stops on SIGTERM or SIGINT after finishing what runs, within 10 seconds. SIGHUP reloads. A "
+     "supervisor restarts it after a crash; --no-supervisor disables that.",
+     "[--no-supervisor]"},
+    {"reload", cmd_reload, "reload the configuration of the running host",
+     "Waits and prints the result. The exit status is 1 if the reload was refused and the previous "
+     "configuration stays in use.",
+     NULL},
+    {"status", cmd_status, "show what the running host is doing",
+     "Generations, modules with versions and build ids, pools, connections, queues. --json prints "
+     "the same for programs.",
+     "[--json]"},
+    {"migrate", cmd_migrate, "bring the database's tables up to date",
+     "Applies the missing steps of the host and its modules; running it again is harmless. "
+     "--dry-run lists the steps and changes nothing.",
+     "[--dry-run]"},
+    {"pause", cmd_pause, "pause sending, jobs and calls to other servers",
+     "On all hosts of the database, within a second; requests are served, deliveries queue up. "
+     "Works without a running host: run it on a copy of a database before its first serve.",
+     NULL},
+    {"resume", cmd_resume, "resume sending, jobs and calls to other servers",
+     "After `busbar pause`, and after a database was restored or cloned: that starts paused.",
+     NULL},
+    {"check", cmd_check, "check the configuration without running it",
+     "Reads the settings, and the modules' tables in a child process without network, which "
+     "calls no function of a module; only constructors of its file run. Checks whether the "
+     "database is migrated, if it can be reached. Changes nothing. --print shows the settings in "
+     "force instead, as YAML, with all defaults and without secrets.",
+     "[--print]"},
+    {"settings", cmd_settings, "print the reference of all settings",
+     "In Markdown; covers the host and the modules that the configuration loads.", NULL},
+    {"metrics", cmd_metrics, "print the reference of all metrics",
+     "In Markdown; covers the host and the modules that the configuration loads.", NULL},
+    {"inspect", cmd_inspect, "print what a module provides, without running it",
+     "Loads the file in a child process without network, which calls no function of it; only its "
+     "constructors run. No configuration is needed.",
+     "[--json] FILE.so"},
+    {"modcheck", cmd_modcheck, "check module files for faults that break hosts",
+     "Prints a line for each finding, with its remedy. The exit status is 1 if there are any. "
+     "Reads the files with readelf, which must be installed, and runs none of their code.",
+     "FILE.so..."},
+    {"version", cmd_version, "print the version", "Also prints the version of the module ABI.",
+     NULL},
+    {"help", cmd_help, "list the commands", "Includes the commands of the configured modules.",
+     NULL},
+};
+
+const size_t cli_command_count = sizeof cli_commands / sizeof cli_commands[0];
+
+const struct cli_command *cli_find(const char *name)
+{
+    for (size_t i = 0; i < cli_command_count; i++)
+        if (!strcmp(cli_commands[i].name, name))
+            return &cli_commands[i];
+    return NULL;
+}
+
+static void print_usage(FILE *out)
+{
+    fputs("usage: busbar [-c FILE] [--env-file FILE] COMMAND [options]\n", out);
+}
+
+/*
+ * Prints the host's commands, followed by the commands of the configured modules, if they can be
+ * loaded.
+ */
+int cmd_help(const struct cli *cli)
+{
+    print_usage(stdout);
+    printf("\n  -c, --config FILE   settings (or $BUSBAR_CONF; now %s)\n", cli->conf);
+    puts("      --env-file FILE  variables of the service, as NAME=value\n\ncommands:");
+    for (size_t i = 0; i < cli_command_count; i++)
+        printf("  %-18s %s\n", cli_commands[i].name, cli_commands[i].summary);
+    if (access(cli->conf, R_OK))
+        return CLI_DONE;
+    struct setting_problems problems = {0};
+    struct generation *g = generation_check(cli->conf, 0, &problems);
+
+    if (g) {
+        cmd_module_list(g);
+        generation_destroy(g);
+    }
+    setting_problems_free(&problems);
+    puts("\n`busbar COMMAND --help` prints more.");
+    return CLI_DONE;
+}
+
+struct generation *cli_generation(const struct cli *cli, bool warnings)
+{
+    struct setting_problems problems = {0};
+    struct generation *g = generation_check(cli->conf, 1, &problems);
+
+    if (warnings)
+        setting_problems_print(&problems, stderr);
+    else
+        setting_errors_print(&problems, stderr);
+    if (g && problems.count) {
+        generation_destroy(g);
+        g = NULL;
+    }
+    setting_problems_free(&problems);
+    return g;
+}
+
+bool cli_lacks(const struct generation *g)
+{
+    struct setting_problems problems = {0};
+    bool lacks = generation_lacks(g, &problems);
+
+    setting_problems_print(&problems, stderr);
+    setting_problems_free(&problems);
+    return lacks;
+}
+
+static bool is_help(const char *arg)
+{
+    return !strcmp(arg, "--help") || !strcmp(arg, "-h");
+}
+
+int cli_misused(const char *reason, const char *arg)
+{
+    fprintf(stderr, "busbar: %s %s\n", reason, arg);
+    print_usage(stderr);
+    fputs("`busbar help` lists the commands.\n", stderr);
+    return CLI_USAGE;
+}
+
+/* The file named by the environment, or the built-in default. */
+static const char *conf_default(void)
+{
+    const char *named = getenv("BUSBAR_CONF");
+
+    return named && *named ? named : BUSBAR_CONF;
+}
+
+static enum option take_config(struct cli *cli, const char *path)
+{
+    cli->conf = path;
+    cli->conf_given = true;
+    return OPTION_TAKEN;
+}
+
+static enum option take_env_file(struct cli *cli, const char *path)
+{
+    if (env_file_read(path))
+        return OPTION_FAILED;
+    if (!cli->conf_given)
+        cli->conf = conf_default();
+    return OPTION_TAKEN;
+}
+
+/* The options of all commands, and the functions that take their file. */
+static const struct {
+    const char *name;
+    enum option (*take)(struct cli *cli, const char *path);
+} common[] = {{"--config", take_config}, {"-c", take_config}, {"--env-file", take_env_file}};
+
+/* Parses an option of all commands at argv[*at], whose file is the next word or follows a =. */
+static enum option take_common(struct cli *cli, int argc, char **argv, int *at)
+{
+    const char *arg = argv[*at];
+
+    for (size_t i = 0; i < sizeof common / sizeof *common; i++) {
+        size_t length = strlen(common[i].name);
+
+        if (strncmp(arg, common[i].name, length) != 0)
+            continue;
+        if (arg[length] == '=' && length > 2)
+            return common[i].take(cli, arg + length + 1);
+        if (arg[length])
+            continue;
+        return *at + 1 < argc ? common[i].take(cli, argv[++*at]) : OPTION_BARE;
+    }
+    return OPTION_OTHER;
+}
+
+/* Returns the exit status for an option that could not be parsed. */
+static int not_taken(enum option taken, const char *arg)
+{
+    return taken == OPTION_BARE ? cli_misused("a file must follow", arg) : CLI_FAILED;
+}
+
+static int print_help(const struct cli_command *command)
+{
+    printf("usage: busbar [-c FILE] [--env-file FILE] %s%s%s\n\n%s: %s.\n%s\n", command->name,
+           command->words ? " " : "", command->words ? command->words : "", command->name,
+           command->summary, command->help);
+    return CLI_DONE;
+}
+
+/* Parses -c, --env-file and --help; other words are left to commands that accept some. */
+static int run_own(const struct cli_command *command, struct cli *cli)
+{
+    int kept = 0;
+
+    for (int i = 0; i < cli->argc; i++) {
+        if (is_help(cli->argv[i]))
+            return print_help(command);
+        enum option taken = take_common(cli, cli->argc, cli->argv, &i);
+
+        if (taken > OPTION_OTHER)
+            return not_taken(taken, cli->argv[i]);
+        if (taken == OPTION_OTHER && !command->words)
+            return cli_misused("unknown option", cli->argv[i]);
+        if (taken == OPTION_OTHER)
+            cli->argv[kept++] = cli->argv[i];
+    }
+    cli->argc = kept;
+    return command->run(cli);
+}
+
+static int run_command(struct cli *cli)
+{
+    const struct cli_command *command = cli_find(cli->argv[0]);
+
+    if (!command)
+        return cmd_module(cli);
+    cli->argc--;
+    cli->argv++;
+    return run_own(command, cli);
+}
+
+static bool is_command(const char *name)
+{
+    return cli_find(name) != NULL;
+}
+
+int cli_main(int argc, char **argv)
+{
+    struct cli cli = {.conf = conf_default()};
+
+    module_names_reserve(is_command, host_metric_named);
+    for (int i = 1; i < argc; i++) {
+        enum option taken = take_common(&cli, argc, argv, &i);
+
+        if (taken > OPTION_OTHER)
+            return not_taken(taken, argv[i]);
+        if (taken == OPTION_TAKEN)
+            continue;
+        if (is_help(argv[i]))
+            return cmd_help(&cli);
+        if (!strcmp(argv[i], "--version"))
+            return cmd_version(&cli);
+        if (argv[i][0] == '-')
+            return cli_misused("unknown option", argv[i]);
+        cli.argc = argc - i;
+        cli.argv = argv + i;
+        return run_command(&cli);
+    }
+    print_usage(stderr);
+    fputs("`busbar help` lists the commands.\n", stderr);
+    return CLI_USAGE;
+}

@@ -1,0 +1,104 @@
+/*
+ * The command line: `busbar [-c FILE] [--env-file FILE] COMMAND [options]`. A table contains the
+ * host's commands; other names are searched among the commands of the configured modules. Exit
+ * statuses: 0 success, 1 failure, 2 usage error.
+ */
+#ifndef CORE_CLI_H
+#define CORE_CLI_H
+
+#include <jansson.h>
+
+#include "core/module/generation.h"
+
+enum cli_exit { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+
+struct cli {
+    const char *conf; /* path of the settings file */
+    bool conf_given;  /* given with -c, which takes precedence over $BUSBAR_CONF */
+    int argc;         /* the words after the command's name */
+    char **argv;
+};
+
+struct cli_command {
+    const char *name;
+    int (*run)(const struct cli *cli);
+    const char *summary; /* one line for the list */
+    const char *help;    /* further explanation */
+    const char *words;   /* words that it accepts, as shown in the usage text; NULL: only -c,
+                          * --env-file and --help */
+};
+
+extern const struct cli_command cli_commands[];
+extern const size_t cli_command_count;
+
+/* Runs a command after main() has set up the process. Returns the exit status. */
+int cli_main(int argc, char **argv);
+
+/* Prints a usage error, and where to find help. Returns CLI_USAGE. */
+int cli_misused(const char *reason, const char *arg);
+
+/* NULL: the host has no such command. */
+const struct cli_command *cli_find(const char *name);
+
+int cmd_serve(const struct cli *cli);
+int cmd_reload(const struct cli *cli);
+int cmd_status(const struct cli *cli);
+int cmd_migrate(const struct cli *cli);
+int cmd_pause(const struct cli *cli);
+int cmd_resume(const struct cli *cli);
+int cmd_check(const struct cli *cli);
+int cmd_settings(const struct cli *cli);
+int cmd_inspect(const struct cli *cli);
+int cmd_modcheck(const struct cli *cli);
+int cmd_metrics(const struct cli *cli);
+int cmd_version(const struct cli *cli);
+int cmd_help(const struct cli *cli);
+
+/* Runs a command of a module; argv begins with the command's words. */
+int cmd_module(const struct cli *cli);
+
+/* Prints name and help of all commands of a generation's modules, for cmd_help(). */
+void cmd_module_list(const struct generation *generation);
+
+/*
+ * For `inspect` and `check`: how long modules' files may take in the child process (sandbox.h) that
+ * loads them.
+ */
+enum { CLI_SANDBOX_MS = 30000 };
+
+/*
+ * Loads and checks the configuration and prints its errors; NULL if there are any. `warnings`:
+ * prints warnings, too. Only `serve` and `check` do so, because a start runs other commands first,
+ * which would repeat them.
+ */
+struct generation *cli_generation(const struct cli *cli, bool warnings);
+
+/* Prints settings that the modules require and that are missing; returns whether there are any. */
+bool cli_lacks(const struct generation *generation);
+
+/*
+ * Parses the options of a module's command into an object, by its table. The caller owns it. NULL
+ * after a message on standard error. Secret options are read from the environment or standard
+ * input.
+ */
+json_t *cli_options(const struct bb_table *fields, int argc, char **argv);
+
+/*
+ * Returns the option that may be given without its name: the first required one. NULL: there is
+ * none.
+ */
+const struct bb_field *cli_word(const struct bb_table *fields);
+
+/* Writes "first-name" for "firstName" to `out`. */
+void cli_option_name(const char *field, char *out, size_t size);
+
+/* Writes "BUSBAR_CLIENT_SECRET" for "clientSecret", the variable for a secret option. */
+void cli_variable_name(const char *field, char *out, size_t size);
+
+/*
+ * Returns the value of a secret option, in the arena; NULL: none. Prompts only for required
+ * options.
+ */
+const char *cli_secret(const struct bb_field *field, struct arena *arena);
+
+#endif

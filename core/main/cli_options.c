@@ -1,0 +1,168 @@
+/* Parses options of modules' commands by their tables of fields. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/lib/field.h"
+#include "core/main/cli.h"
+
+#define NAME_SIZE 64
+
+struct reader {
+    const struct bb_table *fields;
+    struct arena *arena;
+    const char **texts; /* one for each field; NULL: not given */
+};
+
+void cli_option_name(const char *field, char *out, size_t size)
+{
+    size_t used = 0;
+
+    for (; *field && used + 2 < size; field++) {
+        if (isupper((unsigned char)*field) && used)
+            out[used++] = '-';
+        out[used++] = (char)tolower((unsigned char)*field);
+        if (*field == '_')
+            out[used - 1] = '-';
+    }
+    out[used] = '\0';
+}
+
+/* Returns the field for `--name` or `--name=value`; *value is the text after the =, or NULL. */
+static const struct bb_field *find_option(const struct bb_table *fields, const char *arg,
+                                          const char **value)
+{
+    const struct bb_field *rows = MODULE_ROWS(bb_field, *fields);
+    size_t length = strcspn(arg, "=");
+    char name[NAME_SIZE];
+
+    *value = arg[length] ? arg + length + 1 : NULL;
+    if (strncmp(arg, "--", 2) != 0)
+        return NULL;
+    for (size_t i = 0; i < fields->count; i++) {
+        cli_option_name(rows[i].name, name, sizeof name);
+        if (strlen(name) == length - 2 && !strncmp(name, arg + 2, length - 2))
+            return &rows[i];
+    }
+    return NULL;
+}
+
+static int complain(const char *option, const char *reason)
+{
+    fprintf(stderr, "busbar: %s: %s\n", option, reason);
+    return -1;
+}
+
+const struct bb_field *cli_word(const struct bb_table *fields)
+{
+    const struct bb_field *rows = MODULE_ROWS(bb_field, *fields);
+
+    for (size_t i = 0; i < fields->count; i++)
+        if ((rows[i].flags & (BB_REQUIRED | BB_SECRET)) == BB_REQUIRED)
+            return &rows[i];
+    return NULL;
+}
+
+/* Parses the option at argv[*at], and its value if that is a separate word. */
+static int take_option(struct reader *reader, int argc, char **argv, int *at)
+{
+    const char *arg = argv[*at], *value;
+    const struct bb_field *field = find_option(reader->fields, arg, &value);
+
+    if (!field && (arg[0] != '-' || !arg[1])) {
+        field = cli_word(reader->fields);
+        value = arg;
+    }
+    if (!field)
+        return complain(arg, "unknown option");
+    size_t index = (size_t)(field - MODULE_ROWS(bb_field, *reader->fields));
+
+    if (field->flags & BB_SECRET)
+        return complain(argv[*at], "is secret and cannot be given on the command line, because "
+                                   "other users can see it; see --help");
+    if (reader->texts[index])
+        return complain(arg, "is given twice");
+    if (!value && field->type == BB_BOOL)
+        value = "true";
+    if (!value && *at + 1 < argc)
+        value = argv[++*at];
+    if (!value)
+        return complain(arg, "needs a value");
+    reader->texts[index] = value;
+    return 0;
+}
+
+/* Converts text that field_check_text() has accepted to JSON. */
+static json_t *typed(const struct bb_field *field, const char *text)
+{
+    switch (field->type) {
+    case BB_INT:
+        return json_integer(strtoll(text, NULL, 10));
+    case BB_NUMBER:
+        return json_real(strtod(text, NULL));
+    case BB_BOOL:
+        return json_boolean(!strcmp(text, "true"));
+    case BB_OBJECT:
+    case BB_LIST:
+    case BB_ANY:
+        return json_loads(text, JSON_DECODE_ANY, NULL);
+    default:
+        return json_string(text);
+    }
+}
+
+/* Checks one option and sets it in `object`. Returns 0, or -1 after a message. */
+static int set_option(struct reader *reader, const struct bb_field *field, const char *text,
+                      json_t *object)
+{
+    struct problems found = {.arena = reader->arena};
+    char option[NAME_SIZE + 2] = "--";
+
+    cli_option_name(field->name, option + 2, NAME_SIZE);
+    if (!text && field->flags & BB_SECRET)
+        text = cli_secret(field, reader->arena);
+    if (!text)
+        text = field->fallback;
+    const char *normal = field_check_text(field, text, reader->arena, &found);
+
+    if (!normal && !text && !found.count)
+        return 0; /* absent, which is allowed */
+    if (!normal)
+        return complain(option, found.count ? found.list[0].text : "out of memory");
+    return json_object_set_new(object, field->name, typed(field, normal))
+               ? complain(option, "out of memory")
+               : 0;
+}
+
+static json_t *set_options(struct reader *reader)
+{
+    const struct bb_field *rows = MODULE_ROWS(bb_field, *reader->fields);
+    json_t *object = json_object();
+    bool failed = !object;
+
+    for (size_t i = 0; !failed && i < reader->fields->count; i++)
+        failed = set_option(reader, &rows[i], reader->texts[i], object);
+    if (!failed)
+        return object;
+    json_decref(object);
+    return NULL;
+}
+
+json_t *cli_options(const struct bb_table *fields, int argc, char **argv)
+{
+    struct reader reader = {.fields = fields, .arena = arena_new()};
+    bool failed = !reader.arena;
+    json_t *object = NULL;
+
+    if (reader.arena)
+        reader.texts = arena_alloc(reader.arena, (fields->count + 1) * sizeof *reader.texts);
+    if (!reader.texts)
+        failed = complain("options", "out of memory");
+    for (int i = 0; !failed && i < argc; i++)
+        failed = take_option(&reader, argc, argv, &i);
+    if (!failed)
+        object = set_options(&reader);
+    arena_free(reader.arena);
+    return object;
+}

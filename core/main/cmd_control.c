@@ -1,0 +1,108 @@
+/* `busbar reload` and `busbar status`: send one line to the running host, and print its answer. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "core/lib/host_settings.h"
+#include "core/main/cli.h"
+#include "core/main/control.h"
+
+/*
+ * Gets the path from the settings file, whose other errors do not matter. If the file cannot be
+ * read, *why has the reason (the caller frees it).
+ */
+static char *find_path(const struct cli *cli, struct setting_problems *why)
+{
+    struct setting_problems others = {0};
+    struct arena *arena = arena_new();
+    struct settings *settings = arena ? settings_load(arena, cli->conf, why) : NULL;
+
+    if (settings)
+        host_settings_bind(settings, &others);
+    bool known = settings && settings_section(settings, "control");
+    char *path = control_path(known ? settings : NULL);
+
+    setting_problems_free(&others);
+    arena_free(arena);
+    return path;
+}
+
+static int connect_to(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = -1;
+
+    if (strlen(path) >= sizeof address.sun_path)
+        errno = ENAMETOOLONG;
+    else
+        fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    if (!connect(fd, (struct sockaddr *)&address, sizeof address))
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* Prints everything after the first line, which contains the exit status. */
+static int print_answer(int fd)
+{
+    FILE *in = fdopen(fd, "r");
+    char text[4096];
+    int status = CLI_FAILED;
+
+    if (!in || !fgets(text, sizeof text, in)) {
+        fputs("busbar: the host exited before it responded\n", stderr);
+    } else {
+        status = (int)strtol(text, NULL, 10);
+        while (fgets(text, sizeof text, in))
+            fputs(text, status ? stderr : stdout);
+    }
+    if (in)
+        fclose(in);
+    else
+        close(fd);
+    return status;
+}
+
+static int ask(const struct cli *cli, const char *line)
+{
+    struct setting_problems why = {0};
+    char *path = find_path(cli, &why);
+    int fd = path ? connect_to(path) : -1;
+    int status = CLI_FAILED;
+
+    if (fd < 0)
+        setting_problems_print(&why, stderr);
+    if (!path)
+        fprintf(stderr, "busbar: the host of %s has no control socket (control.socket)\n",
+                cli->conf);
+    else if (fd < 0)
+        fprintf(stderr, "busbar: no host answers at %s: %s\n", path, strerror(errno));
+    else if (send(fd, line, strlen(line), MSG_NOSIGNAL) == (ssize_t)strlen(line))
+        status = print_answer(fd);
+    else
+        close(fd);
+    setting_problems_free(&why);
+    free(path);
+    return status;
+}
+
+int cmd_reload(const struct cli *cli)
+{
+    return ask(cli, "reload\n");
+}
+
+int cmd_status(const struct cli *cli)
+{
+    bool json = cli->argc == 1 && !strcmp(cli->argv[0], "--json");
+
+    if (cli->argc && !json)
+        return cli_misused("unknown option", cli->argv[cli->argc - 1]);
+    return ask(cli, json ? "status --json\n" : "status\n");
+}

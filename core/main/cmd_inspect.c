@@ -1,0 +1,107 @@
+/* `busbar inspect` and `busbar modcheck`: tools for modules' files. */
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/main/cli.h"
+#include "core/main/inspect.h"
+#include "core/module/sandbox.h"
+
+#ifndef BUSBAR_LIBEXEC
+#define BUSBAR_LIBEXEC "/usr/local/libexec/busbar"
+#endif
+
+/* In the child: writes the descriptor to `out` as JSON. */
+static int write_descriptor(FILE *out, void *arg)
+{
+    const char *path = arg;
+    struct setting_problems problems = {0};
+    struct core_module module = {0};
+    struct arena *arena = arena_new();
+    json_t *json = NULL;
+
+    sandbox_file(path);
+    if (!arena)
+        setting_problem(&problems, "inspect: %s: out of memory", path);
+    else if (!module_load(&module, arena, path, "inspect", &problems)) {
+        json = inspect_json(module.descriptor);
+        if (!json)
+            setting_problem(&problems, "inspect: %s: has texts that are not UTF-8", path);
+        else if (*module.build_id)
+            json_object_set_new(json, "buildId", json_string(module.build_id));
+    }
+    if (problems.count)
+        fputs("busbar: ", stderr);
+    setting_problems_print(&problems, stderr);
+    return json && !json_dumpf(json, out, JSON_COMPACT) ? CLI_DONE : CLI_FAILED;
+}
+
+/* dlopen() would look for a name without a slash in the directories of libraries. */
+static const char *with_slash(const char *path, char *place, size_t size)
+{
+    snprintf(place, size, "./%s", path);
+    return strchr(path, '/') ? path : place;
+}
+
+int cmd_inspect(const struct cli *cli)
+{
+    bool as_json = false;
+    const char *path = NULL;
+    char place[4096], why[4608];
+    struct sandbox_output output;
+
+    for (int i = 0; i < cli->argc; i++) {
+        if (!strcmp(cli->argv[i], "--json"))
+            as_json = true;
+        else if (cli->argv[i][0] != '-' && !path)
+            path = cli->argv[i];
+        else
+            return cli_misused("inspect does not take", cli->argv[i]);
+    }
+    if (!path)
+        return cli_misused("inspect wants", "a file");
+    path = with_slash(path, place, sizeof place);
+    int status = sandbox_run(write_descriptor, (void *)(uintptr_t)path, CLI_SANDBOX_MS, &output,
+                             why, sizeof why);
+
+    if (status < 0) {
+        fprintf(stderr, "busbar: inspect: %s\n", why);
+        return CLI_FAILED;
+    }
+    json_t *json = status ? NULL : json_loadb(output.bytes, output.length, 0, NULL);
+
+    if (!status && (!json || (!as_json && inspect_sanitize(json)))) {
+        fprintf(stderr, "busbar: inspect: %s: out of memory\n", path);
+        status = CLI_FAILED;
+    } else if (!status && as_json) {
+        json_dumpf(json, stdout, JSON_INDENT(2));
+        putchar('\n');
+    } else if (!status) {
+        inspect_print(json, stdout);
+    }
+    json_decref(json);
+    free(output.bytes);
+    return status;
+}
+
+/* The script is separate because it needs nothing of the host but the names of its libraries. */
+int cmd_modcheck(const struct cli *cli)
+{
+    static const char script[] = BUSBAR_LIBEXEC "/modcheck";
+    char own[4096];
+    ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
+
+    if (!cli->argc)
+        return cli_misused("modcheck wants", "files");
+    own[length > 0 ? length : 0] = '\0';
+    if (!setenv("BUSBAR_PROGRAM", own, 1)) {
+        cli->argv[-1] = (char *)(uintptr_t)script; /* the place of the command's own name */
+        cli->argv[cli->argc] = NULL;
+        execv(script, cli->argv - 1);
+    }
+    fprintf(stderr, "busbar: modcheck: %s: %s\n", script, strerror(errno));
+    return CLI_FAILED;
+}

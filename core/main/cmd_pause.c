@@ -1,0 +1,60 @@
+/* `busbar pause` and `busbar resume`: change a row in the database, so no host needs to run. */
+#include <stdio.h>
+
+#include "core/main/cli.h"
+#include "core/store/migrate_db.h"
+
+#define TABLE "SELECT to_regclass('busbar_pause')"
+#define PAUSE                                                                                      \
+    "WITH done AS (UPDATE busbar_pause SET paused_at = coalesce(paused_at, now()))"                \
+    " SELECT pg_notify('" BB_PAUSE_CHANNEL "', 'paused')"
+#define RESUME                                                                                     \
+    "WITH done AS (UPDATE busbar_pause SET paused_at = NULL, place = busbar_place())"              \
+    " SELECT pg_notify('" BB_PAUSE_CHANNEL "', 'resumed')"
+
+static int change(struct migrate_db *db, const struct settings *settings, const char *sql)
+{
+    PGresult *result = NULL;
+
+    if (migrate_db_open(db, settings, false) ||
+        !(result = migrate_db_run(db, "busbar_pause", TABLE, NULL, 0)))
+        return -1;
+    bool there = !PQgetisnull(result, 0, 0);
+
+    PQclear(result);
+    if (!there)
+        return migrate_db_refuse(db,
+                                 "the database has no switch for this yet: run `busbar migrate`, "
+                                 "which sends nothing, and try again");
+    return migrate_db_do(db, "busbar_pause", sql, NULL, 0);
+}
+
+static int turn(const struct cli *cli, const char *sql, const char *done)
+{
+    struct generation *g = cli_generation(cli, false);
+    struct migrate_report report = {0};
+    struct migrate_db db = {.report = &report};
+
+    if (!g)
+        return CLI_FAILED;
+    int failed = change(&db, g->settings, sql);
+
+    migrate_db_close(&db);
+    generation_destroy(g);
+    if (failed) {
+        fprintf(stderr, "busbar: %s\n", report.problem);
+        return CLI_FAILED;
+    }
+    printf("sending, jobs and calls to other servers are %s on all hosts of the database\n", done);
+    return CLI_DONE;
+}
+
+int cmd_pause(const struct cli *cli)
+{
+    return turn(cli, PAUSE, "paused");
+}
+
+int cmd_resume(const struct cli *cli)
+{
+    return turn(cli, RESUME, "resumed");
+}

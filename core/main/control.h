@@ -1,0 +1,45 @@
+/*
+ * The control socket: how `busbar reload` and `busbar status` reach the running host. A unix socket
+ * that only the host's user (and root) can connect to: it has mode 0600, and is created under
+ * another name and renamed, so that it never exists with another mode. A stale socket (after a
+ * crash) is replaced. If another host responds on it, the other host keeps it, and this host logs
+ * that it has no control socket. SIGHUP reloads even without the socket.
+ *
+ * A client sends one line ("reload", "status", "status --json") and reads to the end: a line with
+ * its exit status, then text for people.
+ *
+ * The path is $BUSBAR_CONTROL, or else the setting control.socket. A client must find the socket
+ * even if the settings file is invalid: it uses the setting's default then.
+ */
+#ifndef CORE_CONTROL_H
+#define CORE_CONTROL_H
+
+#include "core/module/engine.h"
+
+#define CONTROL_DONE "0\n"
+#define CONTROL_FAILED "1\n"
+
+struct control;
+
+/* Starts a separate thread; NULL if the socket is disabled or cannot be created (logged). */
+struct control *control_new(struct engine *engine);
+
+/* Removes the socket. NULL is allowed. */
+void control_free(struct control *control);
+
+/* Sends the text (NULL: out of memory) to a client and closes `fd`. Any thread. */
+void control_answer(int fd, const char *text);
+
+/*
+ * Returns the socket's path from these settings, or the default if they are NULL. The caller frees
+ * it with free(). NULL: no socket, or out of memory.
+ */
+char *control_path(const struct settings *settings);
+
+/*
+ * status.c: returns the output of `busbar status`, or of `busbar status --json`, for
+ * control_answer(). The caller frees it; NULL: out of memory.
+ */
+char *status_text(struct engine *engine, bool json);
+
+#endif

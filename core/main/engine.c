@@ -1,0 +1,319 @@
+#include "core/module/engine.h"
+#include "core/module/job_log.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/lib/crash.h"
+#include "core/lib/listener.h"
+#include "core/lib/log.h"
+#include "core/lib/quota_table.h"
+#include "core/lib/startup_watchdog.h"
+#include "core/lib/text.h"
+#include "core/lib/thread.h"
+#include "core/main/control.h"
+#include "core/main/job.h"
+#include "core/main/last_good_settings.h"
+#include "core/main/reclaim.h"
+#include "core/main/reload.h"
+#include "core/main/reload_swap.h"
+#include "core/main/sd_notify.h"
+#include "core/main/serve.h"
+#include "core/main/stall.h"
+#include "core/main/stop.h"
+#include "core/main/watchdog.h"
+#include "core/module/pool.h"
+#include "core/module/request.h"
+#include "core/server/http.h"
+#include "core/server/stream.h"
+#include "core/store/pg.h"
+#include "core/store/pg_listener.h"
+#include "core/store/redis.h"
+#include "core/store/resolver.h"
+#include "core/store/sql.h"
+
+static int64_t number(const struct generation *g, const char *section, const char *name)
+{
+    return settings_int(g->settings, section, name);
+}
+
+struct pg_settings engine_pg_settings(const struct engine *engine, const struct generation *g)
+{
+    struct pg_settings settings = {
+        .url = engine->database_url,
+        .queue = (size_t)number(g, "database", "queue"),
+        .gather = (unsigned)number(g, "database", "gather"),
+        .share = (unsigned)number(g, "http", "client_percent"),
+        .statement_ms = (unsigned)number(g, "database", "statement_timeout"),
+        .connect_ms = (unsigned)number(g, "database", "connect_timeout"),
+        .resolver = engine->database_resolver,
+    };
+
+    settings.connections[PG_READ] = (unsigned)number(g, "database", "read_connections");
+    settings.connections[PG_WRITE] = (unsigned)number(g, "database", "write_connections");
+    settings.connections[PG_UNIT] = (unsigned)number(g, "database", "unit_connections");
+    settings.connections[PG_LONG] = (unsigned)number(g, "database", "long_connections");
+    settings.connections[PG_TX] = (unsigned)number(g, "database", "transaction_connections");
+    return settings;
+}
+
+static void run_http(void *http)
+{
+    http_run(http);
+}
+
+static int64_t wait_for_http(void *http)
+{
+    return http_timeout_ms(http);
+}
+
+static void flush_pg(void *pg)
+{
+    pg_flush(pg);
+}
+
+/*
+ * In the order of an iteration: PostgreSQL statements of requests that begin in it are sent in it.
+ */
+static void add_parts(struct loop *loop)
+{
+    if (loop->http)
+        loop_add_part(loop, &(struct loop_part){run_http, wait_for_http, loop->http});
+    if (loop->pg)
+        loop_add_part(loop, &(struct loop_part){.run = flush_pg, .of = loop->pg});
+}
+
+static int loop_fill(struct engine *engine, struct loop *loop)
+{
+    const struct generation *g = engine->generation;
+    struct pg_settings pg = engine_pg_settings(engine, g);
+    struct redis_settings redis = {.url = engine->redis_url,
+                                   .timeout_ms = number(g, "redis", "timeout"),
+                                   .resolver = engine->redis_resolver};
+    struct http_settings http = http_settings_of(g, &engine->listeners);
+
+    if (*pg.url) {
+        loop->pg = pg_new(loop, &pg);
+        if (!loop->pg)
+            return -1;
+    }
+    if (*redis.url) {
+        loop->redis = redis_new(loop, &redis);
+        if (!loop->redis)
+            return -1;
+    }
+    if (!engine->listeners.count)
+        return 0;
+    loop->http = http_new(loop, &http);
+    return loop->http ? streams_init(loop) : -1;
+}
+
+/* Frees all parts of a loop that exist; no request may exist any more. */
+static void loop_empty(struct loop *loop)
+{
+    streams_free(loop);
+    if (loop->http)
+        http_free(loop->http);
+    if (loop->redis)
+        redis_free(loop->redis);
+    if (loop->pg)
+        pg_free(loop->pg);
+    sql_ids_free(loop);
+    loop_free(loop);
+}
+
+void engine_free(struct engine *engine)
+{
+    struct generation *g = engine->generation;
+
+    if (engine->pg_listener)
+        pg_listener_free(engine->pg_listener);
+    for (unsigned i = 0; g->jobs && i < engine->loop_count; i++)
+        jobs_end(g->jobs, &engine->loops[i]);
+    if (g->pools)
+        work_pools_free(g->pools); /* a pool thread may still be waking a loop */
+    g->pools = NULL;
+    for (unsigned i = 0; i < engine->loop_count; i++)
+        loop_empty(&engine->loops[i]);
+    free(engine->loops);
+    for (enum quota quota = 0; quota < QUOTAS; quota++)
+        quota_table_free(engine->quotas[quota]);
+    quota_table_free(engine->unwritten);
+    generation_quiesce(g);
+    swap_discard(g);
+    job_log_free(engine);
+    pthread_mutex_destroy(&engine->lock);
+    free(engine->conf);
+    resolver_free(engine->database_resolver);
+    resolver_free(engine->redis_resolver);
+    free(engine->database_url);
+    free(engine->redis_url);
+    listeners_close(&engine->listeners);
+}
+
+/* NULL becomes an empty text. */
+static char *text_of(const struct generation *g, const char *section, const char *name)
+{
+    const char *text = settings_text(g->settings, section, name);
+
+    return strdup(text ? text : "");
+}
+
+static int keep_texts(struct engine *engine)
+{
+    const struct generation *g = engine->generation;
+
+    engine->conf = strdup(settings_path(g->settings));
+    engine->database_url = text_of(g, "database", "url");
+    engine->redis_url = text_of(g, "redis", "url");
+    return engine->conf && engine->database_url && engine->redis_url ? 0 : -1;
+}
+
+static int look_names_up(struct engine *engine)
+{
+    engine->database_resolver = resolver_of_database(engine->database_url);
+    engine->redis_resolver = resolver_of_redis(engine->redis_url);
+    return engine->database_resolver && engine->redis_resolver ? 0 : -1;
+}
+
+/* Thread pools and connection pools keep their own quotas. */
+static int make_shares(struct engine *engine)
+{
+    for (enum quota quota = 0; quota < QUOTA_POOLS; quota++) {
+        engine->quotas[quota] = quota_table_new();
+        if (!engine->quotas[quota])
+            return -1;
+    }
+    engine->unwritten = quota_table_new();
+    return engine->unwritten ? 0 : -1;
+}
+
+int engine_init(struct engine *engine, unsigned loop_count)
+{
+    requests_report();
+    engine->generation->engine = engine;
+    engine->started_ms = clock_mono_ms();
+    engine->loops = calloc(loop_count, sizeof *engine->loops);
+    if (!engine->loops || make_shares(engine) || keep_texts(engine) || look_names_up(engine))
+        return -1;
+    for (; engine->loop_count < loop_count; engine->loop_count++) {
+        if (loop_init(&engine->loops[engine->loop_count], engine, engine->loop_count))
+            return -1;
+    }
+    for (unsigned i = 0; i < loop_count; i++) {
+        if (loop_fill(engine, &engine->loops[i]))
+            return -1;
+        add_parts(&engine->loops[i]);
+    }
+    return 0;
+}
+
+/* Not for a command, which ends before a notification could matter. Returns 0, or -1 (logged). */
+static int grow_listener(struct engine *engine)
+{
+    struct pg_settings pg = engine_pg_settings(engine, engine->generation);
+
+    if (!*pg.url)
+        return 0;
+    engine->pg_listener = pg_listener_new(&engine->loops[0], &pg);
+    return engine->pg_listener ? 0 : -1;
+}
+
+static void *loop_main(void *arg)
+{
+    thread_name("loop", NULL);
+    loop_run(arg);
+    return NULL;
+}
+
+static unsigned loops_wanted(const struct engine *engine)
+{
+    int64_t wanted = number(engine->generation, "http", "loops");
+    unsigned processors = thread_processors();
+
+    if (wanted > 0)
+        return (unsigned)wanted;
+    return processors > 3 ? processors / 2 : 1;
+}
+
+/* Loops that already run are not stopped, because they have no requests yet. */
+static _Noreturn void give_up(void)
+{
+    log_line(BB_ERROR, "cannot start the thread of an event loop", NULL);
+    log_close();
+    crash_exits();
+    _exit(1);
+}
+
+static void run_loops(struct engine *engine)
+{
+    for (unsigned i = 1; i < engine->loop_count; i++) {
+        struct loop *loop = &engine->loops[i];
+
+        if (pthread_create(&loop->thread, NULL, loop_main, loop))
+            give_up();
+    }
+    engine->loops[0].thread = pthread_self();
+    startup_over(); /* the watchdog monitors the loops from now on */
+    struct stall *stall = stall_new(engine);
+
+    listeners_tell(&engine->listeners);
+    last_good_settings_keep(engine->generation);
+    sd_notify_ready();
+    loop_run(&engine->loops[0]);
+    stall_free(stall); /* frees it first, because it reads the loops' threads */
+    for (unsigned i = 1; i < engine->loop_count; i++)
+        pthread_join(engine->loops[i].thread, NULL);
+}
+
+/* Runs the other threads for as long as the loops run. */
+static int serve_beside(struct engine *engine, const sigset_t *set)
+{
+    struct signals *signals = signals_new(engine, set);
+    struct watchdog *watchdog = NULL;
+    struct control *control = NULL;
+    int status = 1;
+
+    engine->reclaimer = reclaimer_new(engine);
+    engine->reloader = reloader_new(engine);
+    if (signals && engine->reclaimer && engine->reloader && !signals_go(signals)) {
+        swap_first(engine);
+        control = control_new(engine);
+        watchdog = watchdog_new(engine);
+        run_loops(engine);
+        stop_rest();
+        status = 0;
+    }
+    watchdog_free(watchdog);
+    control_free(control);
+    signals_free(signals); /* uses the reloader */
+    reloader_free(engine->reloader);
+    reclaimer_free(engine->reclaimer);
+    return status;
+}
+
+static int serve(struct engine *engine, const sigset_t *set)
+{
+    if (engine_init(engine, loops_wanted(engine)) || grow_listener(engine) ||
+        swap_start_threads(engine, engine->generation))
+        return 1;
+    return serve_beside(engine, set);
+}
+
+int engine_serve(struct generation *generation)
+{
+    struct engine engine = {.generation = generation};
+    sigset_t set;
+    int status = 1;
+
+    signals_block(&set);
+    pthread_mutex_init(&engine.lock, NULL);
+    if (!listeners_open(&engine.listeners, settings_text(generation->settings, "http", "listen"),
+                        (unsigned)settings_int(generation->settings, "http", "max_connections")))
+        status = serve(&engine, &set);
+    engine_free(&engine);
+    log_line(BB_INFO, "stopped", NULL);
+    return status;
+}

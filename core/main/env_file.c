@@ -1,0 +1,166 @@
+#include "core/main/env_file.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/store/pg.h"
+
+/* The position in the text of the file. */
+struct place {
+    char *at;
+    unsigned line;
+};
+
+/* The part of a value that a character is in. Quotes have a meaning only in BEFORE. */
+enum part { BEFORE, PLAIN, SINGLE, DOUBLE };
+
+static bool is_name(const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if (!isalnum((unsigned char)text[i]) && text[i] != '_')
+            return false;
+    return length && !isdigit((unsigned char)*text);
+}
+
+static bool is_end(char c)
+{
+    return c == '\n' || c == '\r';
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+static enum part part_after(enum part part, char c)
+{
+    if (part == SINGLE || part == DOUBLE)
+        return c == (part == SINGLE ? '\'' : '"') ? BEFORE : part;
+    if (part == BEFORE && (c == '\'' || c == '"'))
+        return c == '\'' ? SINGLE : DOUBLE;
+    return part == BEFORE && is_blank(c) ? BEFORE : PLAIN;
+}
+
+/* Processes the character after a backslash: at the end of a line both are removed. */
+static char *take_escaped(struct place *place, enum part part, char *out)
+{
+    char c = place->at[1];
+
+    if (!c)
+        return out;
+    place->at++;
+    if (c == '\r' && place->at[1] == '\n')
+        place->at++;
+    if (is_end(c)) {
+        place->line++;
+        return out;
+    }
+    if (part == DOUBLE && !strchr("\"\\`$", c))
+        *out++ = '\\';
+    *out++ = c;
+    return out;
+}
+
+/* Removes quotes and backslashes from a value, in place. -1: a closing quote is missing. */
+static int take_value(struct place *place)
+{
+    char *start = place->at, *out = start, *kept = start; /* blanks before `kept` are kept */
+    enum part part = BEFORE;
+
+    for (; *place->at && (part >= SINGLE || !is_end(*place->at)); place->at++) {
+        char c = *place->at;
+        enum part after = part_after(part, c);
+
+        if (c == '\\' && part != SINGLE) {
+            out = kept = take_escaped(place, part, out);
+            part = part == DOUBLE ? DOUBLE : PLAIN;
+            continue;
+        }
+        place->line += c == '\n';
+        if (after == part ? part != BEFORE : after == PLAIN)
+            *out++ = c;
+        if (part >= SINGLE || !is_blank(c))
+            kept = out;
+        part = after;
+    }
+    if (*place->at)
+        place->line += *place->at++ == '\n';
+    *kept = '\0';
+    return part >= SINGLE ? -1 : 0;
+}
+
+/* Returns NULL, or the error in the variable that begins here. */
+static const char *take_variable(struct place *place)
+{
+    char *name = place->at;
+    size_t length = strcspn(name, "=\r\n");
+
+    if (name[length] != '=' || !is_name(name, length))
+        return "is not NAME=value";
+    name[length] = '\0';
+    place->at = name + length + 1;
+    char *value = place->at;
+
+    if (take_value(place))
+        return "has an unterminated quote";
+    return setenv(name, value, 1) ? "out of memory" : NULL;
+}
+
+/* Returns NULL, or the error in line *number. */
+static const char *take_text(char *text, unsigned *number)
+{
+    struct place place = {text, 1};
+    const char *wrong = NULL;
+
+    while (*place.at && !wrong) {
+        *number = place.line;
+        if (*place.at == '#' || *place.at == ';')
+            place.at += strcspn(place.at, "\r\n");
+        else if (is_blank(*place.at) || is_end(*place.at))
+            place.line += *place.at++ == '\n';
+        else
+            wrong = take_variable(&place);
+    }
+    return wrong;
+}
+
+static int read_text(FILE *file, const char *path)
+{
+    char *text = NULL;
+    size_t room = 0;
+    unsigned number = 0;
+    const char *wrong = NULL;
+    ssize_t length = getdelim(&text, &room, '\0', file);
+    int failed = length < 0 && !feof(file) ? errno : 0;
+
+    if (length > 0)
+        wrong = strlen(text) < (size_t)length ? "has a zero byte" : take_text(text, &number);
+    if (text)
+        explicit_bzero(text, room);
+    free(text);
+    if (failed)
+        fprintf(stderr, "busbar: %s: cannot be read: %s\n", path, strerror(failed));
+    else if (wrong && number)
+        fprintf(stderr, "busbar: %s:%u: %s\n", path, number, wrong);
+    else if (wrong)
+        fprintf(stderr, "busbar: %s: %s\n", path, wrong);
+    return failed || wrong ? -1 : 0;
+}
+
+int env_file_read(const char *path)
+{
+    FILE *file = fopen(path, "re");
+
+    if (!file) {
+        fprintf(stderr, "busbar: %s: cannot be read: %s\n", path, strerror(errno));
+        return -1;
+    }
+    int failed = read_text(file, path);
+
+    fclose(file);
+    pg_clean_environment();
+    return failed;
+}

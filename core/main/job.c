@@ -1,0 +1,310 @@
+#include "core/main/job.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/lib/log.h"
+#include "core/lib/text.h"
+#include "core/module/job_log.h"
+#include "core/module/pause.h"
+#include "core/store/idempotency.h"
+#include "core/store/sql.h"
+
+enum {
+    FIRST_MS = 5000,
+    PAUSED_MS = 1000, /* between two looks whether the host is still paused */
+    APART_MS = 500,   /* between the first runs of two jobs, and so between all of equal periods */
+    DEADLINE_MS = 10 * 60 * 1000
+};
+
+struct job {
+    struct timer timer; /* first */
+    struct loop *loop;
+    struct generation *generation; /* holds what it runs in, which frees this */
+    const struct bb_job *descriptor;
+    struct bb_host *host; /* NULL: the host's own */
+    size_t index;         /* among all of the generation */
+    bool running;
+    bool again;  /* the run that is under way left something */
+    bool paused; /* it was due while the host was paused */
+};
+
+struct jobs {
+    struct generation *generation;
+    struct job *list;
+    size_t count;
+};
+
+struct job_run {
+    struct core_request rq; /* first */
+    struct job *job;
+    int64_t began_us; /* 0: it did not run, for another host does */
+};
+
+/*
+ * Takes the lock if it is free. Else names the session that holds it: address, pid, state. The
+ * database itself is asked whether it is paused, because the server may be another one since the
+ * last look.
+ */
+static const struct bb_sql lock = {
+    "WITH k AS MATERIALIZED (SELECT hashtextextended($1, 0) AS k),"
+    " l AS MATERIALIZED (SELECT k, CASE WHEN busbar_pause_reason() IS NULL"
+    " THEN pg_try_advisory_lock(k) END AS got FROM k)"
+    " SELECT coalesce(got, false), CASE WHEN NOT got THEN (SELECT "
+    "concat(coalesce(host(a.client_addr), 'local'),"
+    " ' pid ', p.pid, ' ', a.state, to_char(a.state_change AT TIME ZONE 'UTC',"
+    " ' \"since\" YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')) FROM pg_locks AS p"
+    " LEFT JOIN pg_stat_activity AS a USING (pid) WHERE p.locktype = 'advisory' AND p.granted"
+    " AND p.objsubid = 1 AND p.classid::bigint << 32 | p.objid::bigint = l.k AND p.database ="
+    " (SELECT oid FROM pg_database WHERE datname = current_database()) LIMIT 1) END FROM l",
+    0};
+static const struct bb_sql unlock = {"SELECT pg_advisory_unlock(hashtextextended($1, 0))", 0};
+
+static void expire_idempotency(struct bb_request *rq)
+{
+    idempotency_expire(request_of(rq));
+}
+
+static const struct bb_job own_job = {"busbar.idempotency", 3600, BB_ONCE, expire_idempotency};
+
+/* The job has not come back: for want of memory. */
+static void drop_checked_out(void *tx)
+{
+    pg_tx_drop(tx);
+}
+
+static void began(struct core_request *rq)
+{
+    ((struct job_run *)(void *)rq)->began_us = clock_mono_us();
+}
+
+/* Elsewhere the job runs, or a session was left that has its lock. */
+static void skipped(struct core_request *rq, const char *holder)
+{
+    if (job_log_skip(rq->loop->engine, rq->name, holder))
+        log_line(BB_DEBUG, "job skipped: its lock is held elsewhere", "job", rq->name, "holder",
+                 holder, NULL);
+}
+
+/*
+ * The connection that holds the lock is the one for the job's transactions: with another one two
+ * jobs could each wait for the other's, and one without a lock any more could still commit.
+ */
+static void run_once(struct core_request *rq, const struct bb_job *job)
+{
+    struct pg_tx *tx = pg_tx_begin(rq);
+
+    if (!tx)
+        return;
+    if (arena_defer(rq->arena, drop_checked_out, tx)) {
+        pg_tx_end(tx);
+        return;
+    }
+    PGresult *got = pg_tx_run(tx, &lock, BB_ARGS(bb_t(job->name)));
+    bool taken = got && !strcmp(PQgetvalue(got, 0, 0), "t");
+
+    if (got && !taken && !PQgetisnull(got, 0, 1))
+        skipped(rq, PQgetvalue(got, 0, 1));
+    if (taken) {
+        began(rq);
+        rq->checked_out = tx;
+        job->run(&rq->pub);
+        rq->checked_out = NULL;
+        pg_tx_run(tx, &unlock, BB_ARGS(bb_t(job->name)));
+    }
+    pg_tx_end(tx);
+}
+
+static void job_entry(struct core_request *rq)
+{
+    const struct bb_job *job = ((struct job_run *)(void *)rq)->job->descriptor;
+
+    if (job->flags & BB_ONCE) {
+        run_once(rq, job);
+    } else {
+        began(rq);
+        job->run(&rq->pub);
+    }
+}
+
+/* A run that was refused the database before it began is one that failed, too. */
+static void note_run(const struct job_run *run)
+{
+    const struct core_request *rq = &run->rq;
+    bool failed = rq->failure.kind || rq->response.status >= 500;
+
+    if (run->began_us || failed)
+        job_log_note(rq->loop->engine, run->job->descriptor->name, failed,
+                     run->began_us ? clock_mono_us() - run->began_us : 0);
+}
+
+/* After jobs_end() it has no place among the timers, and gets none. */
+static void job_ended(struct core_request *rq)
+{
+    struct job *job = ((struct job_run *)(void *)rq)->job;
+
+    note_run((struct job_run *)(void *)rq);
+    job->running = false;
+    if (job->again && job->timer.slot)
+        timer_set(&job->loop->timers, &job->timer, job->loop->now_ms);
+    request_free(rq);
+}
+
+void api_again(struct bb_request *pub)
+{
+    struct core_request *rq = request_of(pub);
+
+    if (rq->ended == job_ended)
+        ((struct job_run *)(void *)rq)->job->again = true;
+}
+
+static void job_start(struct job *job)
+{
+    struct job_run *run = request_make(sizeof *run, REQUEST_JOB, job->loop, job->generation);
+
+    if (!run) {
+        log_line(BB_ERROR, "a job cannot run: out of memory", "job", job->descriptor->name, NULL);
+        return;
+    }
+    run->job = job;
+    run->rq.name = job->descriptor->name;
+    run->rq.entry = job_entry;
+    run->rq.ended = job_ended;
+    run->rq.deadline_ms = job->loop->now_ms + DEADLINE_MS;
+    request_enter(&run->rq, job->host);
+    job->running = true;
+    job->again = false;
+    request_schedule(&run->rq);
+}
+
+static int64_t period_of(const struct job *job)
+{
+    return (int64_t)job->descriptor->every_s * 1000;
+}
+
+/* How long after the first of all jobs it runs, so that they do not all need the database at once.
+ */
+static int64_t apart(const struct job *job)
+{
+    return (int64_t)(job->index * APART_MS) % period_of(job);
+}
+
+/* When a pause ends all jobs are due: they run one after another, as after a start. */
+static void job_timer(struct timer *timer)
+{
+    struct job *job = (struct job *)(void *)timer;
+    bool paused = pause_holds(job->loop->engine), resumed = job->paused && !paused;
+
+    job->paused = paused;
+    if (paused) {
+        timer_set(&job->loop->timers, timer, timer_beat(job->loop->now_ms, PAUSED_MS));
+        return;
+    }
+    if (resumed && apart(job)) {
+        timer_set(&job->loop->timers, timer, job->loop->now_ms + apart(job));
+        return;
+    }
+    if (!job->running)
+        job_start(job);
+    int64_t next_ms = job->loop->now_ms + period_of(job);
+
+    /* on a beat, apart from the other jobs as the first runs were */
+    timer_set(&job->loop->timers, timer, timer_beat(next_ms - APART_MS, APART_MS));
+}
+
+/* Of one name in all generations the same. */
+static struct loop *loop_of(struct engine *engine, const char *name)
+{
+    unsigned sum = 0;
+
+    while (*name)
+        sum = sum * 31 + (unsigned char)*name++;
+    return &engine->loops[sum % engine->loop_count];
+}
+
+static void job_add(struct jobs *jobs, struct engine *engine, const struct bb_job *descriptor,
+                    struct bb_host *host)
+{
+    size_t index = jobs->count++;
+    struct job *job = &jobs->list[index];
+
+    *job = (struct job){.timer.fire = job_timer,
+                        .index = index,
+                        .loop = loop_of(engine, descriptor->name),
+                        .generation = jobs->generation,
+                        .descriptor = descriptor,
+                        .host = host};
+}
+
+struct jobs *jobs_new(struct engine *engine, struct generation *generation)
+{
+    struct jobs *jobs = calloc(1, sizeof *jobs);
+    size_t count = 1;
+
+    if (!jobs)
+        return NULL;
+    for (size_t i = 0; i < generation->module_count; i++)
+        count += generation->modules[i].descriptor->jobs.count;
+    jobs->generation = generation;
+    jobs->list = calloc(count, sizeof *jobs->list);
+    if (!jobs->list) {
+        free(jobs);
+        return NULL;
+    }
+    job_add(jobs, engine, &own_job, NULL);
+    for (size_t i = 0; i < generation->module_count; i++) {
+        struct core_module *module = &generation->modules[i];
+
+        for (size_t j = 0; j < module->descriptor->jobs.count; j++)
+            job_add(jobs, engine, &MODULE_ROWS(bb_job, module->descriptor->jobs)[j],
+                    &module->handle.host);
+    }
+    return jobs;
+}
+
+static const struct job *same_job(const struct jobs *jobs, const struct job *job)
+{
+    for (size_t i = 0; jobs && i < jobs->count; i++)
+        if (!strcmp(jobs->list[i].descriptor->name, job->descriptor->name))
+            return &jobs->list[i];
+    return NULL;
+}
+
+/* When it is due: a reload neither brings a job forward nor, by coming often, starves it. */
+static int64_t first_run(const struct job *job, const struct job *before)
+{
+    int64_t every = period_of(job), now = job->loop->now_ms;
+    int64_t first = now + (every < FIRST_MS ? every : FIRST_MS) + apart(job);
+
+    if (!before || !before->timer.slot)
+        return first;
+    return before->timer.at_ms < now + every ? before->timer.at_ms : now + every;
+}
+
+void jobs_begin(struct jobs *jobs, const struct jobs *before, struct loop *loop)
+{
+    for (size_t i = 0; i < jobs->count; i++) {
+        struct job *job = &jobs->list[i];
+        const struct job *same = same_job(before, job);
+
+        if (job->loop != loop)
+            continue;
+        job->paused = same && same->paused;
+        timer_set(&loop->timers, &job->timer, first_run(job, same));
+    }
+}
+
+void jobs_end(struct jobs *jobs, struct loop *loop)
+{
+    for (size_t i = 0; i < jobs->count; i++) {
+        if (jobs->list[i].loop == loop)
+            timer_clear(&loop->timers, &jobs->list[i].timer);
+    }
+}
+
+void jobs_free(struct jobs *jobs)
+{
+    free(jobs->list);
+    free(jobs);
+}

@@ -1,0 +1,56 @@
+/* The program: sets up the process, then runs the command line. */
+#include <curl/curl.h>
+#include <jansson.h>
+#include <malloc.h>
+#include <openssl/crypto.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "core/lib/crash.h"
+#include "core/lib/guard.h"
+#include "core/lib/json_in.h"
+#include "core/lib/supervised.h"
+#include "core/main/cli.h"
+#include "core/main/supervisor.h"
+#include "core/store/pg.h"
+
+/*
+ * malloc() maps larger blocks separately, so that the memory of argon2 is returned when it is
+ * freed.
+ */
+#define MAP_FROM (256 * 1024)
+
+static int set_up(void)
+{
+    umask(077);
+    pg_clean_environment();
+    signal(SIGPIPE, SIG_IGN); /* libraries write to sockets without suppressing the signal */
+    signal(SIGXFSZ, SIG_IGN); /* a file that reaches its size limit is a failed write, as with a
+                               * full disk */
+    mallopt(M_MMAP_THRESHOLD, MAP_FROM);
+    json_watch_memory();
+    json_object_seed(0);
+    /* OpenSSL's cleanup at exit would run while threads still use it. */
+    if (!OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL))
+        return -1;
+    return curl_global_init(CURL_GLOBAL_DEFAULT) ? -1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+    int status = CLI_DONE;
+
+    guard_environment();
+    if (supervisor_run(argc, argv, &status)) /* before memory is allocated */
+        return status;
+    supervised_begin();
+    if (set_up()) {
+        fputs("busbar: OpenSSL or libcurl cannot be initialized\n", stderr);
+        return CLI_FAILED;
+    }
+    status = cli_main(argc, argv);
+    crash_exits();
+    curl_global_cleanup();
+    return fflush(stdout) || ferror(stdout) ? CLI_FAILED : status;
+}

@@ -1,0 +1,34 @@
+/* Sets up an engine, and runs the service or one command of a module. */
+#ifndef CORE_SERVE_H
+#define CORE_SERVE_H
+
+#include "core/module/engine.h"
+#include "core/store/pg.h"
+
+/*
+ * Serves HTTP until SIGTERM or SIGINT, with the calling thread as the first loop. Takes the
+ * generation. Returns the exit status; errors have been logged.
+ */
+int engine_serve(struct generation *generation);
+
+/*
+ * Runs a module's command on a loop without a listener. Takes the generation and `options`
+ * (checked). Returns the exit status; an error answer of the command was printed to standard error.
+ */
+int engine_command(struct generation *generation, struct core_module *module,
+                   const struct bb_command *command, json_t *options);
+
+/* Creates pools and loops with their parts. Returns 0, or -1 (logged): then call engine_free(). */
+int engine_init(struct engine *engine, unsigned loop_count);
+
+/* Frees all parts that exist, and drops the generation. No request may exist any more. */
+void engine_free(struct engine *engine);
+
+/*
+ * Returns a generation's settings for the connection pools of a loop; see host_settings.c for those
+ * that a reload can change.
+ */
+struct pg_settings engine_pg_settings(const struct engine *engine,
+                                      const struct generation *generation);
+
+#endif

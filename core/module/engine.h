@@ -1,0 +1,108 @@
+/*
+ * The engine: the loops with their parts, the live generation and those that drain, and the
+ * connection for PostgreSQL's notifications. There is one per process, created by engine_serve() or
+ * engine_command() (serve.h).
+ */
+#ifndef CORE_ENGINE_H
+#define CORE_ENGINE_H
+
+#include "core/lib/listener.h"
+#include "core/lib/loop.h"
+#include "core/module/generation.h"
+#include "core/module/quota.h"
+
+struct pg_listener;
+struct resolver;
+struct reclaimer;
+struct reloader;
+struct job_log;
+
+enum {
+    GENERATIONS_MAX = 64
+}; /* maximum number of live generations; a reload beyond that is
+    * refused */
+enum { PAUSE_REASON = 256 };
+
+enum schema_state {
+    SCHEMA_NONE,    /* no database is configured */
+    SCHEMA_PENDING, /* unknown: PostgreSQL is unavailable, or a migration is running */
+    SCHEMA_UNFIT,   /* the tables do not match the modules, and an operator must act */
+    SCHEMA_READY
+};
+
+struct engine {
+    struct loop *loops;
+    unsigned loop_count;
+    pthread_mutex_t lock;          /* protects the members from here … */
+    struct generation *generation; /* the live one */
+    struct generation *alive;      /* the live one, those that drain, and one that is about to go
+                                    * live */
+    size_t alive_count;
+    unsigned held;      /* see engine_hold() */
+    unsigned next_loop; /* for bb_run(): the loops are used in turn */
+    bool stopping;
+    char standstill[320];            /* description of the loop that was blocked last */
+    char schema_problem[512];        /* see readiness.h */
+    char pause_reason[PAUSE_REASON]; /* … to here; see pause.h */
+    atomic_int pause;                /* enum pause_state */
+    atomic_int schema;               /* enum schema_state */
+    atomic_uint migrations_pending;  /* missing steps, as last seen */
+    atomic_uint reloads_done, reloads_refused;
+    struct job_log *job_log;               /* NULL: a command */
+    atomic_uint stalls;                    /* number of stalls, see stall.h */
+    char *conf, *database_url, *redis_url; /* from the start; reloads do not change them */
+    struct resolver *database_resolver, *redis_resolver;
+    int64_t started_ms;
+    struct quota_table *quotas[QUOTAS]; /* by owner; NULL for all pools */
+    struct quota_table *unwritten;      /* JSON that waits to be written as an answer */
+    struct pg_listener *pg_listener;    /* on loops[0]; NULL in a command or without a database */
+    struct reclaimer *reclaimer;        /* NULL in a command, like the next */
+    struct reloader *reloader;
+    struct listeners listeners; /* empty in a command */
+};
+
+/* Returns the live generation with an additional reference. Any thread. */
+struct generation *engine_generation(struct engine *engine);
+
+/*
+ * Returns the number of live generations, each with an additional reference. `list` has room for
+ * GENERATIONS_MAX.
+ */
+size_t engine_generations(struct engine *engine, struct generation **list);
+void engine_generations_release(struct generation **list, size_t count);
+
+/*
+ * Prevents the loops from ending, whatever signal arrives. Hold the engine briefly, and not on a
+ * loop's thread. Returns 0, or -1 if the host is stopping.
+ */
+int engine_hold(struct engine *engine);
+void engine_unhold(struct engine *engine);
+
+/* Runs call(loop, arg) on every loop and waits for all. Only while the engine is held. */
+void engine_each_loop(struct engine *engine, void (*call)(struct loop *loop, void *arg), void *arg);
+
+/*
+ * Like engine_each_loop(), but does not wait for blocked loops, which make the call when they
+ * resume, if ever. ended(arg) is called after the last one, possibly later and on a loop. Returns
+ * the number of loops that have not made the call yet; -1 if memory ran out and nothing was called.
+ * Only while the engine is held.
+ */
+int engine_tell_loops(struct engine *engine, void (*call)(struct loop *loop, void *arg),
+                      void (*ended)(void *arg), void *arg);
+
+/* Whether a loop is blocked, according to the stall watchdog. Any thread. */
+bool engine_stands(const struct engine *engine);
+
+/* Like engine_stands(), and sets the reason if a loop is blocked. */
+bool engine_standstill(struct engine *engine, char *reason, size_t size);
+
+/*
+ * Whether the host is stopping; whether nobody holds it and all workers have returned. Any thread.
+ */
+bool engine_stopping(struct engine *engine);
+bool engine_idle(struct engine *engine);
+
+/* Begins a stop: the engine can no longer be held, and all workers are asked to return. */
+void engine_stop(struct engine *engine, int64_t until_ms);
+
+#endif

@@ -1,0 +1,222 @@
+/*
+ * Access to the engine from other threads: references to live generations, and holding the engine.
+ */
+#include <errno.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/lib/condition.h"
+#include "core/lib/text.h"
+#include "core/module/engine.h"
+#include "core/module/worker.h"
+
+struct generation *engine_generation(struct engine *engine)
+{
+    pthread_mutex_lock(&engine->lock);
+    struct generation *generation = engine->generation;
+    generation_acquire(generation);
+    pthread_mutex_unlock(&engine->lock);
+    return generation;
+}
+
+size_t engine_generations(struct engine *engine, struct generation **list)
+{
+    size_t count = 0;
+
+    pthread_mutex_lock(&engine->lock);
+    for (struct generation *g = engine->alive; g && count < GENERATIONS_MAX; g = g->next_alive)
+        if (generation_try_acquire(g))
+            list[count++] = g;
+    pthread_mutex_unlock(&engine->lock);
+    return count;
+}
+
+void engine_generations_release(struct generation **list, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        generation_release(list[i]);
+}
+
+int engine_hold(struct engine *engine)
+{
+    pthread_mutex_lock(&engine->lock);
+    int failed = engine->stopping ? -1 : 0;
+    if (!failed)
+        engine->held++;
+    pthread_mutex_unlock(&engine->lock);
+    return failed;
+}
+
+void engine_unhold(struct engine *engine)
+{
+    pthread_mutex_lock(&engine->lock);
+    engine->held--;
+    pthread_mutex_unlock(&engine->lock);
+}
+
+bool engine_stopping(struct engine *engine)
+{
+    pthread_mutex_lock(&engine->lock);
+    bool stopping = engine->stopping;
+    pthread_mutex_unlock(&engine->lock);
+    return stopping;
+}
+
+void engine_stop(struct engine *engine, int64_t until_ms)
+{
+    pthread_mutex_lock(&engine->lock);
+    engine->stopping = true;
+    for (struct generation *g = engine->alive; g; g = g->next_alive)
+        workers_stop(g->workers, until_ms);
+    pthread_mutex_unlock(&engine->lock);
+}
+
+bool engine_idle(struct engine *engine)
+{
+    pthread_mutex_lock(&engine->lock);
+    bool idle = !engine->held;
+    for (struct generation *g = engine->alive; g && idle; g = g->next_alive)
+        idle = workers_ended(g->workers);
+    pthread_mutex_unlock(&engine->lock);
+    return idle;
+}
+
+struct loop_call {
+    struct message message; /* first member */
+    struct loop *loop;
+    void (*call)(struct loop *, void *);
+    void *arg;
+    sem_t *done;
+};
+
+static void loop_call(struct message *message)
+{
+    struct loop_call *call = (struct loop_call *)(void *)message;
+
+    call->call(call->loop, call->arg);
+    sem_post(call->done);
+}
+
+void engine_each_loop(struct engine *engine, void (*call)(struct loop *, void *), void *arg)
+{
+    sem_t done;
+
+    sem_init(&done, 0, 0);
+    for (unsigned i = 0; i < engine->loop_count; i++) {
+        struct loop_call each = {.message.run = loop_call,
+                                 .loop = &engine->loops[i],
+                                 .call = call,
+                                 .arg = arg,
+                                 .done = &done};
+
+        loop_post(each.loop, &each.message);
+        while (sem_wait(&done)) /* interrupted */
+            ;
+    }
+    sem_destroy(&done);
+}
+
+enum { TURN_MS = 2000 }; /* time after which a loop is not waited for any more */
+
+/* Freed by the last loop or by the caller, whichever finishes last. */
+struct telling {
+    atomic_uint holders;
+    sem_t done;
+    void (*call)(struct loop *, void *);
+    void (*ended)(void *);
+    void *arg;
+    struct told_loop {
+        struct message message; /* first member */
+        struct loop *loop;
+        struct telling *telling;
+    } loops[];
+};
+
+static void telling_release(struct telling *telling)
+{
+    if (atomic_fetch_sub(&telling->holders, 1) != 1)
+        return;
+    telling->ended(telling->arg);
+    sem_destroy(&telling->done);
+    free(telling);
+}
+
+static void tell_loop(struct message *message)
+{
+    const struct told_loop *told = (struct told_loop *)(void *)message;
+    struct telling *telling = told->telling;
+
+    telling->call(told->loop, telling->arg);
+    sem_post(&telling->done);
+    telling_release(telling);
+}
+
+/* Number of loops that are not blocked. */
+static unsigned turning(const struct engine *engine)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < engine->loop_count; i++)
+        count += !atomic_load(&engine->loops[i].stands_ms);
+    return count;
+}
+
+/* Waits until `count` loops have made the call, or it takes too long; returns how many have not. */
+static unsigned wait_for_loops(struct telling *telling, unsigned count)
+{
+    int64_t until = clock_mono_ms() + TURN_MS;
+
+    while (count) {
+        if (!semaphore_wait(&telling->done, until))
+            count--;
+        else if (errno != EINTR)
+            break;
+    }
+    return count;
+}
+
+int engine_tell_loops(struct engine *engine, void (*call)(struct loop *, void *),
+                      void (*ended)(void *), void *arg)
+{
+    unsigned count = engine->loop_count;
+    struct telling *telling = calloc(1, sizeof *telling + count * sizeof *telling->loops);
+
+    if (!telling)
+        return -1;
+    sem_init(&telling->done, 0, 0);
+    atomic_init(&telling->holders, count + 1);
+    telling->call = call;
+    telling->ended = ended;
+    telling->arg = arg;
+    for (unsigned i = 0; i < count; i++) {
+        struct told_loop *told = &telling->loops[i];
+
+        *told = (struct told_loop){
+            .message.run = tell_loop, .loop = &engine->loops[i], .telling = telling};
+        loop_post(told->loop, &told->message);
+    }
+    unsigned awaited = turning(engine);
+    unsigned left = count - awaited + wait_for_loops(telling, awaited);
+
+    telling_release(telling);
+    return (int)left;
+}
+
+bool engine_stands(const struct engine *engine)
+{
+    for (unsigned i = 0; i < engine->loop_count; i++)
+        if (atomic_load_explicit(&engine->loops[i].stands_ms, memory_order_relaxed))
+            return true;
+    return false;
+}
+
+bool engine_standstill(struct engine *engine, char *reason, size_t size)
+{
+    if (!engine_stands(engine))
+        return false;
+    pthread_mutex_lock(&engine->lock);
+    snprintf(reason, size, "%s", engine->standstill);
+    pthread_mutex_unlock(&engine->lock);
+    return true;
+}

@@ -1,0 +1,189 @@
+/*
+ * A generation: a configuration as an immutable object, with settings, opened modules, router,
+ * hooks and keys. It is built completely while the previous one serves, so that an error only
+ * discards the new one.
+ *
+ * Every user of a generation (a request, a job, a stream) has a reference to it. The last reference
+ * may be dropped from module code on any thread, so that does not close the modules: it calls
+ * `released`, with which the host passes the generation to a thread that destroys it.
+ *
+ * It is built, started, quiesced and destroyed by one thread at a time, and read by all threads.
+ */
+#ifndef CORE_GENERATION_H
+#define CORE_GENERATION_H
+
+#include <stdatomic.h>
+
+#include <busbar/busbar.h>
+
+#include "core/lib/address.h"
+#include "core/lib/aead.h"
+#include "core/lib/settings.h"
+#include "core/module/module_load.h"
+#include "core/module/route.h"
+
+struct work_pools;
+struct workers;
+struct jobs;
+
+struct core_hook {
+    const struct bb_hook *hook;
+    struct host_handle *host;
+};
+
+/* A declared event with its hooks, including those on "*", in the order of the modules. */
+struct core_event {
+    const struct bb_event_descriptor *descriptor;
+    const struct core_module *module;
+    const struct core_hook *within, *committed;
+    size_t within_count, committed_count;
+};
+
+struct reclaiming;
+
+/* A disabled module of the list, which is not loaded; see generation_left_out.c. */
+struct left_out {
+    const char *name, *why;
+};
+
+enum request_logged { LOGGED_NONE, LOGGED_PROBLEMS, LOGGED_ALL };
+
+/* Settings that every request needs, looked up once because a lookup compares strings. */
+struct request_settings {
+    int64_t deadline_ms, slow_us; /* slow_us 0: none is logged as slow */
+    size_t max_body;              /* bytes */
+    size_t max_requests, share;   /* maximum in progress; percentage of it for one owner */
+    enum request_logged logged;   /* which requests are logged */
+    uint64_t sample;              /* of requests without a problem, if all are logged */
+};
+
+struct generation {
+    atomic_size_t holders;
+    void (*released)(struct generation *); /* the last reference is gone; NULL: destroy at once */
+    struct engine *engine;                 /* set before it serves; NULL in checks */
+    const struct bb_api *api;              /* functions for its modules; NULL until they are
+                                            * opened */
+    atomic_bool superseded;                /* another generation is live */
+    struct work_pools *pools;              /* this and the next two: reload_swap.c; NULL in
+                                            * checks */
+    struct workers *workers;
+    struct jobs *jobs;
+    struct generation *next_alive; /* under the engine's lock */
+    struct reclaiming
+        *reclaiming; /* reclaim.c's; allocated in advance, because reclaiming must not fail */
+    int64_t live_ms; /* monotonic time at which it went live */
+    int64_t superseded_ms, cut_ms; /* valid once superseded: since when, and until when it may
+                                    * drain */
+    const char **event_names;      /* of all modules, NULL-terminated */
+    unsigned number;
+    struct arena *arena;
+    struct settings *settings;
+    struct request_settings request; /* the part of `settings` that every request needs */
+    struct core_module *modules;     /* in the order in which they were opened */
+    size_t module_count;
+    struct left_out *left_out; /* with room for all modules */
+    size_t left_out_count;
+    bool kept; /* built from settings that the supervisor kept, see last_good_settings.h */
+    struct router *router; /* the owner in a match is the struct host_handle of the route's
+                            * module */
+    struct aead_keys *seal;
+    const struct bb_authenticator *authenticator; /* NULL: no module provides it */
+    struct host_handle *authenticator_host;
+    const struct core_event *events;
+    size_t event_count;
+    struct cidr_list *trusted_proxies;
+    struct cidr_list *inside; /* clients that need no token for a route with BB_INSIDE */
+    json_t *cors_origins;     /* borrowed from the settings; NULL: none */
+};
+
+/*
+ * Reads the file, loads the modules, checks their tables and orders them, without calling any
+ * module. Constructors of modules' files run. The caller gets the only reference. Returns a
+ * generation as far as it could be built; if problems were added, it may only be read and
+ * destroyed. NULL if the file could not be read or memory ran out.
+ */
+struct generation *generation_check(const char *conf_path, unsigned number,
+                                    struct setting_problems *problems);
+
+/*
+ * Like generation_check(), with the settings that the previous worker served with
+ * (last_good_settings.h). Modules that cannot be loaded are disabled, unless host.quarantine is
+ * off.
+ */
+struct generation *generation_check_kept(const char *conf_path, int copy, unsigned number,
+                                         struct setting_problems *problems);
+
+/* Opens the modules of a generation without problems. Returns 0, or -1: destroy it. */
+int generation_open(struct generation *generation, const struct bb_api *api,
+                    struct setting_problems *problems);
+
+/* Sets the directory for crash reports from the settings. Adds a warning if none can be written. */
+void generation_place_reports(const struct generation *generation,
+                              struct setting_problems *problems);
+
+/* Calls `start` of all modules in order, once the generation is live. */
+void generation_start(struct generation *generation);
+
+/* Calls `quiesce` of the started modules in reverse order. No effect if none was started. */
+void generation_quiesce(struct generation *generation);
+
+void generation_acquire(struct generation *generation);
+void generation_release(struct generation *generation);
+
+/*
+ * Call only while something else keeps its memory (the engine's list): false if there are no
+ * references.
+ */
+bool generation_try_acquire(struct generation *generation);
+
+/*
+ * Whether another generation is live, so that users of this one should finish soon. Any thread.
+ * Requests are also notified, see `superseded` in request.h.
+ */
+static inline bool generation_superseded(const struct generation *generation)
+{
+    return atomic_load_explicit(&generation->superseded, memory_order_acquire);
+}
+
+/* Closes the modules in reverse order and frees everything. There must be no references. */
+void generation_destroy(struct generation *generation);
+
+/* NULL: no module has this name; no module declares this event; there is no such command. */
+const struct core_module *generation_module(const struct generation *generation, const char *name);
+const struct core_event *generation_event(const struct generation *generation, const char *name);
+const struct bb_command *generation_command(const struct generation *generation, const char *name,
+                                            struct core_module **module);
+
+/* bb_superseded() */
+bool api_superseded(struct bb_host *host);
+
+/* bb_module_at() */
+const struct bb_module *api_module_at(struct bb_host *host, size_t index);
+
+/* bb_event_names() */
+size_t api_event_names(struct bb_host *host, const char *const **names);
+
+/* Host functions that need only the generation; see host.h. */
+void *api_host_alloc(struct bb_host *host, size_t size);
+const char *api_setting_text(struct bb_host *host, const char *name);
+int64_t api_setting_int(struct bb_host *host, const char *name);
+double api_setting_number(struct bb_host *host, const char *name);
+json_t *api_setting_json(struct bb_host *host, const char *name);
+const void *api_settings(struct bb_host *host);
+BB_PRINTF(2, 0) int api_open_fail(struct bb_host *host, const char *format, va_list args);
+struct bb_service api_service(struct bb_host *host, const char *name);
+bool api_service_at(struct bb_host *host, const char *kind, size_t index, struct bb_given *given);
+int api_seal(struct bb_host *host, const void *plain, size_t length, const char *purpose,
+             unsigned char **sealed, size_t *sealed_length);
+int api_unseal(struct bb_host *host, const void *sealed, size_t length, const char *purpose,
+               unsigned char **plain, size_t *plain_length);
+
+/*
+ * generation_meters.c: creates handle.meters of a module, in the generation's arena. Returns 0 or
+ * -1.
+ */
+int meters_bind(struct core_module *module, struct arena *arena);
+/* bb_metric_add() */
+void api_metric_add(struct bb_host *host, size_t metric, size_t value, uint64_t by);
+
+#endif

@@ -1,0 +1,71 @@
+/*
+ * Errors of modules that violate the contract but that the host can tolerate. Each is logged with
+ * the module and the place (its route, job, hook or command), and an HTTP request is answered 500;
+ * none ends the process.
+ */
+#ifndef CORE_MODULE_ERROR_H
+#define CORE_MODULE_ERROR_H
+
+#include "core/lib/log.h"
+#include "core/module/request.h"
+
+enum { MODULE_ERROR_PLACE = 256 };
+
+/* Returns the module's name for a log line; NULL: the host. */
+const char *module_error_module(const struct bb_host *host);
+
+/*
+ * Returns where the request is, as a pair for the log: its route (written to `route`), job, hook or
+ * command.
+ */
+struct log_pair module_error_place(const struct core_request *rq, char route[MODULE_ERROR_PLACE]);
+
+/* Logs an error without answering; `detail` is a name or number that is logged with it, or NULL. */
+void module_error_log(const struct core_request *rq, const char *what, const char *detail);
+
+/* Like module_error_log(), for things that are only unusual: logs a warning. */
+void module_error_warn(const struct core_request *rq, const char *what, const char *detail);
+
+/* Logs the error, answers, and sets the failure for bb_failed() to "answered". Returns 500. */
+int module_error(struct core_request *rq, const char *what, const char *detail);
+
+/*
+ * Whether the request must not call a function that waits: a hook that must not wait (this is
+ * logged, and its event is vetoed), or a handler whose request is already refused (it is answered).
+ * `what` is the function's name.
+ */
+bool module_error_waits(struct core_request *rq, const char *what);
+
+/*
+ * Answers if a body of JSON is missing: 503 if memory ran out in the request, otherwise as an error
+ * of the module.
+ */
+int module_error_no_json(struct core_request *rq, int status);
+
+/*
+ * Checks an answer that the module gives now. Logs if it replaces another answer that was not an
+ * error, or if it is an error although a transaction of the request was committed and cannot be
+ * undone.
+ */
+void module_error_log_response(const struct core_request *rq, int status);
+
+/* Whether an answer with this status has a body. */
+bool module_error_wants_body(int status);
+
+/*
+ * Whether an answer with this status may be given now: the status is in the range, and it does not
+ * contradict a committed transaction of the request. Otherwise *instead is the status that was
+ * answered.
+ */
+bool module_error_free_response(struct core_request *rq, int status, int least, int *instead);
+
+/*
+ * Checks the state after the handler has returned `returned`, and logs errors. Answers 500 if the
+ * handler sent no response, or if a unit was never committed.
+ */
+void module_error_look_back(struct core_request *rq, int returned);
+
+/* Logs the failure of the request's statement unless that was done before. */
+void module_error_statement(struct core_request *rq, enum bb_level level);
+
+#endif

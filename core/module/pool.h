@@ -1,0 +1,73 @@
+/*
+ * Thread pools for calls that block or use much CPU time: bb_offload(). The pools declared by the
+ * modules of a generation, and the host's own pool with a thread for each loop, are created before
+ * the generation goes live, and end with it. Each starts with one thread, and creates more if all
+ * are busy, up to its maximum; they are never removed. Each has a bounded queue, of which each
+ * owner has a share (quota.h); owners are served in turn, so that many calls of one owner delay
+ * another by only one call. A call can have a subject in addition to its owner, such as the account
+ * whose password is checked: all calls for a subject share one share. The call waits in the queue
+ * of the owner or of the subject, whichever is longer.
+ */
+#ifndef CORE_POOL_H
+#define CORE_POOL_H
+
+#include "core/lib/fair_queue.h"
+#include "core/module/generation.h"
+#include "core/module/request.h"
+
+struct work_pools;
+
+/*
+ * Starts the pools of all modules. NULL (logged) if the first thread of a pool cannot be created.
+ */
+struct work_pools *work_pools_new(const struct generation *generation, unsigned loops);
+
+/* Stops and joins all threads; no call may be queued any more. */
+void work_pools_free(struct work_pools *pools);
+
+/* A call for a pool, made by code that does not wait on a fiber. The caller owns the memory. */
+struct pool_call {
+    struct message message; /* first member; message.run is called on the loop after `run` has
+                             * returned */
+    struct fair_entry queued;
+    struct quota_owner owner; /* zero: the host */
+    uint64_t subject;         /* the call also counts for this subject; 0: none */
+    struct fair_owner *other; /* owner or subject, whichever queue the call is not in; or NULL */
+    struct loop *loop;
+    void (*run)(void *arg);
+    void *arg;
+    int64_t begun_us; /* when a thread started it */
+};
+
+/*
+ * Passes a call to a pool of the module. Returns 0, or -1 if the queue is full and `bounded` is
+ * set; a caller with only one call in progress may exceed the bound.
+ */
+int pool_submit(struct work_pools *pools, const struct bb_host *host, const char *name,
+                struct pool_call *call, bool bounded);
+
+/* State of a pool for monitoring. */
+struct work_pool_status {
+    const char *module, *name;                      /* live as long as the generation */
+    unsigned threads, started, busy, waiting, most; /* `threads` and `most` are maximums */
+    size_t each;                                    /* maximum for one owner */
+};
+
+/* Gets the pool with this index; false: there are no more. Any thread. */
+bool work_pool_snapshot(struct work_pools *pools, size_t index, struct work_pool_status *status);
+
+/*
+ * Runs a call in the host's own pool while the fiber waits. Returns 0 when it has returned, or -1
+ * if it was not started because the pool is full, the request's owner has used up its share, or the
+ * deadline has passed (request_fail()).
+ */
+int pool_run(struct core_request *rq, void (*run)(void *), void *arg);
+
+/* bb_offload() */
+int api_offload(struct bb_request *rq, const char *pool, void (*work)(void *), void *arg);
+
+/* bb_offload_for() */
+int api_offload_for(struct bb_request *rq, const char *pool, uint64_t subject, void (*work)(void *),
+                    void *arg);
+
+#endif

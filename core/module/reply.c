@@ -1,0 +1,400 @@
+#include "core/module/reply.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "core/lib/json_out.h"
+#include "core/lib/log.h"
+#include "core/lib/sqlstate.h"
+#include "core/lib/text.h"
+#include "core/module/module_error.h"
+#include "core/module/pool.h"
+
+enum {
+    EACH = 8,         /* approximate number of bytes of a value's text, without a string */
+    NODE = 240,       /* the same for its memory with the column that it was made from: measured for
+                       * arrays of objects with jansson 2.14 and libpq 15 */
+    LARGE = 64 * 1024 /* larger answers are written by a pool thread */
+};
+
+static const struct {
+    int status;
+    const char *reason;
+} reasons[] = {
+    {400, "Bad Request"},
+    {401, "Unauthorized"},
+    {403, "Forbidden"},
+    {404, "Not Found"},
+    {405, "Method Not Allowed"},
+    {408, "Request Timeout"},
+    {409, "Conflict"},
+    {411, "Length Required"},
+    {413, "Payload Too Large"},
+    {414, "URI Too Long"},
+    {415, "Unsupported Media Type"},
+    {422, "Unprocessable Entity"},
+    {429, "Too Many Requests"},
+    {431, "Request Header Fields Too Large"},
+    {500, "Internal Server Error"},
+    {501, "Not Implemented"},
+    {502, "Bad Gateway"},
+    {503, "Service Unavailable"},
+    {504, "Gateway Timeout"},
+    {505, "HTTP Version Not Supported"},
+};
+
+const char *reply_reason(int status)
+{
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
+        if (reasons[i].status == status)
+            return reasons[i].reason;
+    }
+    return "Error";
+}
+
+void reply_drop(struct core_request *rq)
+{
+    free(rq->response.body);
+    rq->response.body = NULL;
+    rq->response.fixed = NULL;
+    if (rq->response.file > 0)
+        close(rq->response.file);
+    rq->response.file = 0;
+}
+
+/* Descriptor 0 is standard input as long as the host runs, so 0 can mean "none". */
+int reply_file(struct core_request *rq, int fd, int64_t length)
+{
+    reply_bytes(rq, 200, NULL, (size_t)length);
+    rq->response.file = fd;
+    return 200;
+}
+
+int reply_bytes(struct core_request *rq, int status, char *bytes, size_t length)
+{
+    reply_drop(rq);
+    rq->response.status = status;
+    rq->response.body = bytes;
+    rq->response.length = length;
+    return status;
+}
+
+struct written {
+    json_t *json; /* taken with it */
+    char *bytes;
+    size_t length;
+};
+
+static void write_json(void *arg)
+{
+    struct written *written = arg;
+
+    written->bytes = json_write(written->json, &written->length);
+    json_decref(written->json);
+    written->json = NULL;
+}
+
+/* Answers with the written bytes; NULL: memory ran out. */
+static int reply_written(struct core_request *rq, int status, const struct written *written)
+{
+    if (written->bytes)
+        return reply_bytes(rq, status, written->bytes, written->length);
+    request_fail(rq, FAILED_MEMORY);
+    return reply_failed(rq);
+}
+
+int reply_json(struct core_request *rq, int status, json_t *json)
+{
+    struct written written = {.json = json};
+
+    if (!json)
+        return reply_bytes(rq, status, NULL, 0);
+    write_json(&written);
+    return reply_written(rq, status, &written);
+}
+
+/* The number of values in the JSON and the bytes of their strings. */
+struct json_size {
+    size_t values, strings;
+};
+
+static void measure(json_t *json, struct json_size *size)
+{
+    size_t index;
+    const char *key;
+    json_t *value;
+
+    size->values++;
+    size->strings += json_is_string(json) ? json_string_length(json) : 0;
+    json_array_foreach(json, index, value)
+    {
+        measure(value, size);
+    }
+    json_object_foreach(json, key, value)
+    {
+        measure(value, size);
+    }
+}
+
+size_t reply_large_memory(json_t *json)
+{
+    struct json_size size = {0};
+
+    measure(json, &size);
+    return EACH * size.values + size.strings > LARGE ? NODE * size.values + size.strings : 0;
+}
+
+int reply_json_aside(struct core_request *rq, int status, json_t *json)
+{
+    struct written written = {.json = json};
+
+    /* If the time ended while the thread was writing, the call failed, but the JSON is written. */
+    if (pool_run(rq, write_json, &written) && written.json)
+        return reply_json(rq, status, written.json);
+    return reply_written(rq, status, &written);
+}
+
+static bool header_fit(const char *name, const char *value)
+{
+    if (!*name || name[strcspn(name, " \t\r\n:\"")])
+        return false;
+    for (; *value; value++) {
+        if ((unsigned char)*value < 0x20 || *value == 0x7f)
+            return false;
+    }
+    return true;
+}
+
+int reply_header(struct core_request *rq, const char *name, const char *value)
+{
+    struct response_header *header = arena_alloc(rq->arena, sizeof *header);
+
+    if (!header || !header_fit(name, value))
+        return -1;
+    header->name = arena_text(rq->arena, name, strlen(name));
+    header->value = arena_text(rq->arena, value, strlen(value));
+    if (!header->name || !header->value)
+        return -1;
+    header->next = rq->response.headers;
+    rq->response.headers = header;
+    return 0;
+}
+
+const char *reply_header_get(const struct core_request *rq, const char *name)
+{
+    for (const struct response_header *h = rq->response.headers; h; h = h->next) {
+        if (!strcasecmp(h->name, name))
+            return h->value;
+    }
+    return NULL;
+}
+
+json_t *reply_text(const char *text)
+{
+    return json_stringn(text, text_valid(text));
+}
+
+/* Returns the error code of RFC 6749 for a status, if the handler sets none. */
+static const char *oauth_error(int status)
+{
+    if (status == 401)
+        return "invalid_client";
+    if (status == 429 || status == 503)
+        return "temporarily_unavailable";
+    return status >= 500 ? "server_error" : "invalid_request";
+}
+
+/* All errors of the token endpoint have the form of RFC 6749, including those found by the host. */
+static void set_oauth_error(struct core_request *rq, int status, json_t *body, const char *message)
+{
+    struct response_header **at = &rq->response.headers;
+
+    while (*at && strcasecmp((*at)->name, OAUTH_ERROR_HEADER))
+        at = &(*at)->next;
+    if (!*at && !(rq->route && rq->route->flags & BB_OAUTH_ERRORS))
+        return;
+    json_object_set_new(body, "error", json_string(*at ? (*at)->value : oauth_error(status)));
+    json_object_set_new(body, "error_description", reply_text(message));
+    if (*at)
+        *at = (*at)->next;
+}
+
+static void usual_headers(struct core_request *rq, int status)
+{
+    if (status == 401 && !reply_header_get(rq, "WWW-Authenticate"))
+        reply_header(rq, "WWW-Authenticate", "Bearer");
+    if (status == 503 && !reply_header_get(rq, "Retry-After"))
+        reply_header(rq, "Retry-After", "1");
+}
+
+/* If memory has run out, problems found in a request may not be the client's fault. */
+static bool is_starved(const struct core_request *rq)
+{
+    return rq->starved || arena_starved(rq->arena);
+}
+
+/*
+ * Returns the errors of the parts, followed by `errors` (taken). If memory runs out, the request is
+ * marked as starved.
+ */
+static json_t *all_errors(struct core_request *rq, json_t *errors)
+{
+    json_t *all = json_copy(rq->errors);
+
+    rq->starved = rq->starved || !all || (errors && json_array_extend(all, errors));
+    json_decref(errors);
+    return all;
+}
+
+/* Whether a header describes content that was then not sent (RFC 9110, section 8). */
+static bool is_of_content(const char *name)
+{
+    static const char *const names[] = {"Cache-Control", "Content-Disposition", "Content-Type",
+                                        "ETag",          "Last-Modified",       "Link",
+                                        "Location",      "X-Total-Count"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (!strcasecmp(names[i], name))
+            return true;
+    }
+    return false;
+}
+
+/*
+ * Drops headers of the answer that this one replaces. A challenge (RFC 9110, section 11.6.1)
+ * belongs to a 401 only.
+ */
+static void drop_headers_of_another(struct core_request *rq, int status)
+{
+    struct response_header **at = &rq->response.headers;
+
+    while (*at) {
+        if (is_of_content((*at)->name) ||
+            (status != 401 && !strcasecmp((*at)->name, "WWW-Authenticate")))
+            *at = (*at)->next;
+        else
+            at = &(*at)->next;
+    }
+}
+
+/* Static body, if there is no memory for any other. */
+static int reply_fixed(struct core_request *rq)
+{
+    static const char body[] = "{\"statusCode\":503,\"message\":\"The service is out of memory\","
+                               "\"error\":\"Service Unavailable\"}";
+
+    reply_bytes(rq, 503, NULL, sizeof body - 1);
+    rq->response.fixed = body;
+    return 503;
+}
+
+int reply_problems(struct core_request *rq, int status, const char *message, json_t *errors)
+{
+    drop_headers_of_another(rq, status);
+    if (status == 400 && rq->errors)
+        errors = all_errors(rq, errors);
+    if (status != 503 && is_starved(rq)) {
+        json_decref(errors);
+        return reply_error(rq, 503, "The service is out of memory");
+    }
+    json_t *body = json_object();
+
+    json_object_set_new(body, "statusCode", json_integer(status));
+    json_object_set_new(body, "message", reply_text(message));
+    json_object_set_new(body, "error", json_string(reply_reason(status)));
+    if (errors)
+        json_object_set_new(body, "errors", errors);
+    if (status == 409)
+        json_object_set_new(body, "success", json_false());
+    set_oauth_error(rq, status, body, message);
+    if (rq->id)
+        json_object_set_new(body, "requestId", json_string(rq->id));
+    if (status != 503 && is_starved(rq)) { /* memory ran out meanwhile, so something is missing
+                                            * in the body */
+        json_decref(body);
+        return reply_problems(rq, 503, "The service is out of memory", NULL);
+    }
+    usual_headers(rq, status);
+    size_t length = 0;
+    char *bytes = json_write(body, &length);
+    json_decref(body);
+    if (bytes)
+        return reply_bytes(rq, status, bytes, length);
+    if (status == 503)
+        return reply_fixed(rq);
+    rq->starved = true; /* try again: memory may be available by now */
+    return reply_problems(rq, 503, "The service is out of memory", NULL);
+}
+
+int reply_verror(struct core_request *rq, int status, const char *format, va_list args)
+{
+    char message[512];
+
+    vsnprintf(message, sizeof message, format, args);
+    return reply_problems(rq, status, message, NULL);
+}
+
+int reply_error(struct core_request *rq, int status, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    int answered = reply_verror(rq, status, format, args);
+    va_end(args);
+    return answered;
+}
+
+bool failure_is_passing(const struct failure *failure)
+{
+    return failure->stale || failure->passing || sqlstate_has(failure->sqlstate, SQLSTATE_PASSING);
+}
+
+static int reply_sql(struct core_request *rq)
+{
+    const struct failure *failure = &rq->failure;
+
+    const struct sqlstate *means = sqlstate_of(failure->sqlstate);
+
+    if (means->flags & SQLSTATE_RAISED)
+        return reply_error(rq, atoi(failure->sqlstate + 2), "%s", failure->text);
+    if (means->status)
+        return reply_error(rq, means->status, "%s", means->text);
+    bool passing = failure_is_passing(failure);
+
+    module_error_statement(rq, passing ? BB_WARN : BB_ERROR);
+    if (passing)
+        return reply_error(rq, 503, "The database is temporarily unavailable");
+    return reply_error(rq, 500, "Internal server error");
+}
+
+int reply_failed(struct core_request *rq)
+{
+    switch (rq->failure.kind) {
+    case FAILED_ANSWERED:
+        return rq->response.status;
+    case FAILED_SQL:
+        return reply_sql(rq);
+    case FAILED_UNAVAILABLE:
+        return reply_error(rq, 503, "A dependency of the service is not available");
+    case FAILED_BUSY:
+        return reply_error(rq, 503, "The service is busy");
+    case FAILED_SHARE:
+        if (!reply_header_get(rq, "Retry-After"))
+            reply_header(rq, "Retry-After", "1");
+        return reply_error(rq, 429, "Too many requests in progress for this %s",
+                           rq->owner.account ? "account" : "address");
+    case FAILED_DEADLINE:
+        return reply_error(rq, 503, "The request took too long");
+    case FAILED_REFUSED:
+        return reply_error(rq, 500, "Internal server error");
+    case FAILED_MEMORY:
+        return reply_error(rq, 503, "The service is out of memory");
+    default:
+        if (reply_error(rq, 500, "Internal server error") == 500)
+            module_error_log(rq, "a module returned a failure without a cause", NULL);
+        return rq->response.status;
+    }
+}

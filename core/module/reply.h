@@ -1,0 +1,70 @@
+/*
+ * Answers: success bodies, and the common format of error bodies,
+ * {"statusCode":409,"message":"…","error":"Conflict","requestId":"…"}. An answer is stored in the
+ * request and sent when its fiber has ended. All functions must be called on the request's thread.
+ */
+#ifndef CORE_REPLY_H
+#define CORE_REPLY_H
+
+#include "core/module/request.h"
+
+/* Marks an error of the OAuth 2.0 token endpoint; set by its module or the host, never sent. */
+#define OAUTH_ERROR_HEADER "X-OAuth-Error"
+
+/*
+ * Creates a string from the valid UTF-8 at the start of a text, whose last character may have been
+ * cut. NULL: out of memory.
+ */
+json_t *reply_text(const char *text);
+
+/* Returns the standard reason phrase of a status; "Error" if it has none here. */
+const char *reply_reason(int status);
+
+/* See request.h of the public headers. These functions return the status. */
+int reply_json(struct core_request *rq, int status, json_t *json);
+/* The approximate memory of JSON whose text is large, in bytes; 0: its text is small. */
+size_t reply_large_memory(json_t *json);
+/*
+ * Like reply_json() on a fiber; parks the fiber while a pool thread of the host writes the answer:
+ * 60 MB take half a second, during which the loop could not serve others.
+ */
+int reply_json_aside(struct core_request *rq, int status, json_t *json);
+/*
+ * Adds the texts of bb_warn() to `warnings` of `json` (taken) if it is the object of a success.
+ * Fiber only.
+ */
+json_t *reply_with_warnings(struct core_request *rq, int status, json_t *json);
+BB_PRINTF(3, 4) int reply_error(struct core_request *rq, int status, const char *format, ...);
+BB_PRINTF(3, 0)
+int reply_verror(struct core_request *rq, int status, const char *format, va_list args);
+int reply_failed(struct core_request *rq);
+/*
+ * Whether a retry of a failed statement can help, or an operator can solve the problem, so that the
+ * client should try again later.
+ */
+bool failure_is_passing(const struct failure *failure);
+
+/* Answers with an error that has a list of {"field","problem"}; `message` as for reply_error(). */
+int reply_problems(struct core_request *rq, int status, const char *message, json_t *errors);
+
+/* Answers with bytes; takes `bytes`. */
+int reply_bytes(struct core_request *rq, int status, char *bytes, size_t length);
+
+/* Answers with the content of a file; takes `fd`. */
+int reply_file(struct core_request *rq, int fd, int64_t length);
+
+/* Frees the body of an answer that will not be sent. */
+void reply_drop(struct core_request *rq);
+
+/*
+ * Adds a header; copies name and value. Returns 0, or -1 if one of them is not valid in a header.
+ */
+int reply_header(struct core_request *rq, const char *name, const char *value);
+
+/* Returns a header of the answer; NULL if it has none. */
+const char *reply_header_get(const struct core_request *rq, const char *name);
+
+/* reply_warnings.c: bb_warn() */
+BB_PRINTF(2, 0) void api_vwarn(struct bb_request *rq, const char *format, va_list args);
+
+#endif

@@ -1,0 +1,335 @@
+#include "core/module/request.h"
+
+#include <stddef.h>
+
+#include <stdlib.h>
+
+#include "core/lib/activity.h"
+#include "core/lib/fiber.h"
+#include "core/lib/json_in.h"
+#include "core/lib/text.h"
+#include "core/module/reply.h"
+
+static void deadline_fire(struct timer *timer)
+{
+    struct core_request *rq = BB_CONTAINER_OF(timer, struct core_request, deadline);
+
+    rq->timed_out = true;
+    request_wake(rq);
+}
+
+void *request_make(size_t size, enum request_kind kind, struct loop *loop,
+                   struct generation *generation)
+{
+    struct arena *arena = arena_new();
+    struct core_request *rq = arena ? arena_alloc(arena, size) : NULL;
+
+    if (!rq) {
+        arena_free(arena);
+        return NULL;
+    }
+    request_join(rq, arena, kind, loop, generation);
+    return rq;
+}
+
+void request_join(struct core_request *rq, struct arena *arena, enum request_kind kind,
+                  struct loop *loop, struct generation *generation)
+{
+    rq->arena = arena;
+    rq->pub.size = sizeof rq->pub;
+    rq->pub.api = generation->api;
+    rq->kind = kind;
+    rq->loop = loop;
+    rq->generation = generation;
+    rq->deadline.fire = deadline_fire;
+    generation_acquire(generation);
+    rq->next = loop->alive;
+    if (rq->next)
+        rq->next->before = rq;
+    loop->alive = rq;
+    loop->requests++;
+}
+
+const char *request_trace(struct core_request *rq)
+{
+    if (!*rq->trace)
+        trace_parent(NULL, rq->trace);
+    return rq->trace;
+}
+
+void request_free(struct core_request *rq)
+{
+    struct generation *generation = rq->generation;
+    struct loop *loop = rq->loop;
+
+    timer_clear(&loop->timers, &rq->deadline);
+    if (rq->next)
+        rq->next->before = rq->before;
+    if (rq->before)
+        rq->before->next = rq->next;
+    else
+        loop->alive = rq->next;
+    json_decref(rq->body);
+    json_decref(rq->warnings);
+    json_decref(rq->errors);
+    reply_drop(rq);
+    struct arena *own = rq->outer ? rq->outer : rq->arena;
+
+    if (rq->outer) /* it ended within request_scratch(), because memory ran out */
+        arena_free(rq->arena);
+    arena_free(own);
+    loop->requests--;
+    generation_release(generation);
+}
+
+void request_enter(struct core_request *rq, struct bb_host *host)
+{
+    rq->pub.host = host;
+    rq->pub.state = host ? host->state : NULL;
+}
+
+int api_call_as(struct bb_request *pub, struct bb_host *giver,
+                int (*work)(struct bb_request *, void *), void *arg)
+{
+    struct core_request *rq = request_of(pub);
+    struct bb_host *caller = pub->host;
+
+    request_enter(rq, giver);
+    int status = work(pub, arg);
+
+    request_enter(rq, caller);
+    return status;
+}
+
+int request_scratch(struct core_request *rq, int (*work)(struct bb_request *, void *), void *arg)
+{
+    struct response_header *headers = rq->response.headers;
+    struct arena *arena = rq->outer ? NULL : arena_new();
+
+    if (rq->outer)
+        return work(&rq->pub, arg);
+    if (!arena)
+        request_out_of_memory(rq);
+    rq->outer = rq->arena;
+    rq->arena = arena;
+    int status = work(&rq->pub, arg);
+
+    rq->arena = rq->outer;
+    rq->outer = NULL;
+    rq->response.headers = headers;
+    arena_free(arena);
+    return status;
+}
+
+static _Thread_local struct core_request *at_work;
+
+struct core_request *request_running(void)
+{
+    return at_work;
+}
+
+/* Called in a signal handler: only reads, and takes no lock. */
+static bool describe(struct activity *running)
+{
+    static const char *const kinds[] = {
+        [REQUEST_HTTP] = "handler",
+        [REQUEST_JOB] = "job",
+        [REQUEST_HOOK] = "committed hook",
+        [REQUEST_COMMAND] = "command",
+    };
+    const struct core_request *rq = at_work;
+
+    if (!rq)
+        return false;
+    const struct bb_host *host = rq->pub.host;
+
+    *running = (struct activity){.module = host ? host->module->name : NULL,
+                                 .kind = rq->hooked ? "hook" : kinds[rq->kind],
+                                 .name = rq->hooked ? rq->hooked : rq->name,
+                                 .request = rq->id};
+    if (rq->route && !rq->hooked) {
+        running->name = NULL;
+        running->method = rq->route->method;
+        running->path = rq->route->path;
+    }
+    return true;
+}
+
+void requests_report(void)
+{
+    activity_sources(describe, fiber_guards);
+}
+
+static void fiber_entry(void *arg)
+{
+    struct core_request *rq = arg;
+
+    rq->entry(rq);
+}
+
+bool request_start(struct core_request *rq)
+{
+    bool *before = json_starves(&rq->starved);
+
+    rq->running = true;
+    at_work = rq;
+    if (fiber_start(rq->loop->fibers, fiber_entry, rq, &rq->fiber)) {
+        request_fail(rq, FAILED_MEMORY);
+        reply_failed(rq);
+    }
+    rq->running = false;
+    at_work = NULL;
+    json_starves(before);
+    if (rq->fiber)
+        return false;
+    rq->ended(rq);
+    return true;
+}
+
+/* Resumes a parked request, or starts a scheduled one. */
+static void resume(struct task *task)
+{
+    struct core_request *rq = BB_CONTAINER_OF(task, struct core_request, task);
+
+    rq->ready = false;
+    if (!rq->fiber) {
+        request_start(rq);
+        return;
+    }
+    bool *before = json_starves(&rq->starved);
+
+    rq->running = true;
+    at_work = rq;
+    bool ended = fiber_resume(rq->fiber);
+    rq->running = false;
+    at_work = NULL;
+    json_starves(before);
+    if (!ended)
+        return;
+    rq->fiber = NULL;
+    rq->ended(rq);
+}
+
+static void set_deadline(struct core_request *rq)
+{
+    if (!rq->deadline_ms || rq->deadline.slot || rq->timed_out)
+        return;
+    if (timer_try(&rq->loop->timers, &rq->deadline, rq->deadline_ms))
+        rq->timed_out = true;
+}
+
+bool request_wait_in_time(struct core_request *rq, const bool *done)
+{
+    set_deadline(rq);
+    while (!*done && !rq->timed_out)
+        fiber_park();
+    return *done;
+}
+
+int request_wait(struct core_request *rq, const bool *done)
+{
+    return request_wait_in_time(rq, done) ? 0 : request_fail(rq, FAILED_DEADLINE);
+}
+
+struct retry_timer {
+    struct timer timer;
+    struct core_request *rq;
+    bool *over;
+};
+
+static void retry_timer_fire(struct timer *timer)
+{
+    struct retry_timer *retry = BB_CONTAINER_OF(timer, struct retry_timer, timer);
+
+    *retry->over = true;
+    request_wake(retry->rq);
+}
+
+int request_sleep_unless(struct core_request *rq, int64_t ms, bool *over)
+{
+    struct timers *timers = &rq->loop->timers;
+    struct retry_timer retry = {.timer.fire = retry_timer_fire, .rq = rq, .over = over};
+
+    if (timer_try(timers, &retry.timer, rq->loop->now_ms + ms))
+        return -1;
+    request_wait_in_time(rq, over);
+    timer_clear(timers, &retry.timer);
+    return 0;
+}
+
+void request_sleep(struct core_request *rq, int64_t ms)
+{
+    bool over = false;
+
+    (void)request_sleep_unless(rq, ms, &over);
+}
+
+void request_wait_always(struct core_request *rq, const bool *done)
+{
+    (void)rq;
+    while (!*done)
+        fiber_park();
+}
+
+void request_wake(struct core_request *rq)
+{
+    if (!rq->ready && !rq->running && rq->fiber)
+        request_schedule(rq);
+}
+
+void request_schedule(struct core_request *rq)
+{
+    rq->ready = true;
+    rq->task.run = resume;
+    rq->task.patient = rq->kind == REQUEST_JOB;
+    loop_schedule(rq->loop, &rq->task);
+}
+
+void request_on_superseded(struct core_request *rq, void (*superseded)(struct core_request *))
+{
+    if (generation_superseded(rq->generation))
+        superseded(rq);
+    else
+        rq->superseded = superseded;
+}
+
+void requests_tell_superseded(struct loop *loop, const struct generation *generation)
+{
+    for (struct core_request *rq = loop->alive; rq; rq = rq->next) {
+        void (*superseded)(struct core_request *) = rq->superseded;
+
+        if (!superseded || rq->generation != generation)
+            continue;
+        rq->superseded = NULL;
+        superseded(rq);
+    }
+}
+
+/* A parked fiber finds its time over. Reading from and writing to a client is cut instead. */
+void requests_cut(struct loop *loop, const struct generation *generation)
+{
+    for (struct core_request *rq = loop->alive; rq; rq = rq->next) {
+        if (rq->generation != generation)
+            continue;
+        rq->timed_out = true;
+        if (rq->fiber)
+            request_wake(rq);
+        else if (rq->cut)
+            rq->cut(rq);
+    }
+}
+
+int request_fail(struct core_request *rq, enum failure_kind kind)
+{
+    rq->failure = (struct failure){.kind = kind};
+    return -1;
+}
+
+void request_out_of_memory(struct core_request *rq)
+{
+    request_fail(rq, FAILED_MEMORY);
+    if (!rq->committed || rq->kind != REQUEST_HTTP) /* otherwise the answer reports what was
+                                                     * committed */
+        reply_failed(rq);
+    fiber_exit();
+}

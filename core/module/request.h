@@ -1,0 +1,214 @@
+/*
+ * The host's side of a request: a unit of work on a fiber of one loop. `struct http_txn` (http.h)
+ * is a request that arrived over HTTP; jobs, commands and committed hooks use the plain struct.
+ *
+ * To wait, a function starts an operation and calls request_wait() with a flag; the code that
+ * completes the operation sets the flag and calls request_wake(). The wait also ends at the
+ * deadline. If the wait was abandoned, an operation still in progress must not refer to the request
+ * any more.
+ */
+#ifndef CORE_REQUEST_H
+#define CORE_REQUEST_H
+
+#include <busbar/busbar.h>
+
+#include "core/lib/arena.h"
+#include "core/lib/loop.h"
+#include "core/lib/quota_table.h"
+#include "core/lib/trace.h"
+#include "core/module/generation.h"
+
+enum request_kind { REQUEST_HTTP = 1, REQUEST_JOB, REQUEST_HOOK, REQUEST_COMMAND };
+
+enum failure_kind {
+    FAILED_NOT,
+    FAILED_SQL,         /* sqlstate has the reason */
+    FAILED_UNAVAILABLE, /* a dependency is unavailable, or its response was lost */
+    FAILED_BUSY,        /* a bounded queue is full */
+    FAILED_SHARE,       /* the owner's part of it is full; see quota.h */
+    FAILED_DEADLINE,
+    FAILED_MEMORY,
+    FAILED_REFUSED, /* a call that the host refuses; logged */
+    FAILED_ANSWERED /* the request was answered already (by a hook's veto) */
+};
+
+struct failure {
+    enum failure_kind kind;
+    char sqlstate[6];
+    char constraint[64];
+    char text[160];             /* PostgreSQL's primary message; shown to clients for BBnnn only */
+    const struct bb_sql *sql;   /* the failed statement; NULL: the commit */
+    const struct bb_host *host; /* the module that sent it; NULL: the host */
+    bool stale;   /* its prepared statement is gone, or no longer matches the tables */
+    bool passing; /* a migration is running: undefined objects may exist soon */
+    bool told;    /* was logged */
+};
+
+struct response_header {
+    struct response_header *next;
+    const char *name, *value;
+};
+
+struct response {
+    int status;        /* 0: not answered yet */
+    char *body;        /* from malloc(), or NULL */
+    const char *fixed; /* static text, if there is no memory for `body`; or NULL */
+    size_t length;
+    int file; /* instead of `body`: a descriptor, owned; 0: none */
+    struct response_header *headers;
+};
+
+/* Where the time of a request was spent, in microseconds. */
+struct request_spent {
+    int64_t work_us;     /* processing by the host: from the start of its fibers to their end */
+    int64_t queue_us;    /* part of it: waiting for a connection or a pool thread */
+    int64_t database_us; /* part of it: waiting for PostgreSQL */
+};
+
+struct core_request {
+    struct bb_request pub; /* first member: pointers to both are interchangeable */
+    enum request_kind kind;
+    const struct bb_route *route; /* HTTP: the matching route, or NULL */
+    const char *name;             /* name of the job, the hook's event or the command; NULL: none */
+    struct loop *loop;
+    struct generation *generation; /* has a reference */
+    struct quota_owner owner;      /* see quota.h */
+    struct arena *arena;
+    struct arena *outer; /* the request's own arena while `arena` is request_scratch()'s;
+                          * otherwise NULL */
+    void (*entry)(struct core_request *rq); /* runs on the fiber */
+    void (*ended)(struct core_request *rq); /* after the fiber, on the loop's stack */
+    void (*cut)(struct core_request *rq);   /* called if the time is over and there is no fiber;
+                                             * may be NULL */
+    /* Answers that the time is over while a thread still uses the request's memory. NULL, or false:
+     * not possible. */
+    bool (*leave)(struct core_request *rq);
+    struct fiber *fiber;                         /* while parked */
+    struct task task;                            /* continues the fiber when it is ready */
+    struct core_request *next, *before;          /* in the list of all requests of the loop */
+    void (*superseded)(struct core_request *rq); /* see request_on_superseded() */
+    bool ready;                                  /* is in the loop's list of ready tasks */
+    bool running;                                /* its fiber is running */
+    struct timer deadline;
+    int64_t deadline_ms; /* monotonic; 0: none */
+    bool timed_out;
+    bool starved; /* memory ran out for JSON of this request; see json_starves() */
+    struct request_spent spent;
+    struct failure failure;
+    struct response response;
+    json_t *body;                    /* checked; owned */
+    json_t *warnings;                /* bb_warn(): array of texts, or NULL; owned */
+    json_t *errors;                  /* problems found in the parts: array of objects, or NULL;
+                                      * owned */
+    bool only_names_problems;        /* the handler runs only to find further problems */
+    const char *id;                  /* request id, for logs and error bodies */
+    char trace[TRACE_PARENT_SIZE];   /* traceparent for calls made by the request; "": see
+                                      * request_trace() */
+    unsigned within;                 /* number of nested hooks within a transaction */
+    const char *hooked;              /* the event of the innermost hook, or NULL */
+    bool within_failed;              /* a hook violated the rules, so its event is vetoed */
+    bool committed;                  /* a transaction was committed, and the answer belongs to it */
+    bool unanswered;                 /* a transaction was committed without an answer */
+    unsigned open_units;             /* units with statements that are not committed */
+    struct idempotency *idempotency; /* NULL: the request has no Idempotency-Key */
+    struct pg_tx *checked_out;       /* a job's connection for its transactions, or NULL */
+    struct bb_tx *txs;               /* its units and open transactions, newest first */
+};
+
+static inline struct core_request *request_of(struct bb_request *rq)
+{
+    return (struct core_request *)(void *)rq;
+}
+
+/*
+ * Creates a request of `size` bytes, zeroed, that begins with a struct core_request. It is in its
+ * own arena and has a reference to the generation. NULL: out of memory.
+ */
+void *request_make(size_t size, enum request_kind kind, struct loop *loop,
+                   struct generation *generation);
+
+/*
+ * The second half of request_make(), which cannot fail: rq is zeroed memory in the arena, which
+ * another thread may have created. Loop's thread.
+ */
+void request_join(struct core_request *rq, struct arena *arena, enum request_kind kind,
+                  struct loop *loop, struct generation *generation);
+
+/* Frees the request and everything that it owns. */
+void request_free(struct core_request *rq);
+
+/* Returns its traceparent (trace.h): of a new trace unless one was set. */
+const char *request_trace(struct core_request *rq);
+
+/* Sets host and state of the public part: from now on the code of this module runs. */
+void request_enter(struct core_request *rq, struct bb_host *host);
+/* bb_call_as() */
+int api_call_as(struct bb_request *rq, struct bb_host *giver,
+                int (*work)(struct bb_request *, void *), void *arg);
+
+/* Starts entry(rq) on a fiber. Returns true if it has ended, and ended(rq) was called. */
+bool request_start(struct core_request *rq);
+
+/* Parks the fiber for `ms` milliseconds, or until its deadline. */
+void request_sleep(struct core_request *rq, int64_t ms);
+/*
+ * Like request_sleep(), or until *over is set and request_wake() called. Returns 0, or -1 at once
+ * if out of memory.
+ */
+int request_sleep_unless(struct core_request *rq, int64_t ms, bool *over);
+
+/* Returns the request whose fiber is running on this thread; NULL: none. */
+struct core_request *request_running(void);
+
+/* Makes crash and stall reports name the running request. Call once, before threads are created. */
+void requests_report(void);
+
+/*
+ * Starts it in this iteration. Use this on a fiber, because request_start() must not be called
+ * there.
+ */
+void request_schedule(struct core_request *rq);
+
+/* Waits until *done; returns -1 with FAILED_DEADLINE if the deadline passes before. Fiber only. */
+int request_wait(struct core_request *rq, const bool *done);
+
+/*
+ * Like request_wait(), but returns false at the deadline and records no failure, because another
+ * thread may be recording one.
+ */
+bool request_wait_in_time(struct core_request *rq, const bool *done);
+
+/* Like request_wait() without a deadline: for operations that cannot be undone. Fiber only. */
+void request_wait_always(struct core_request *rq, const bool *done);
+
+/* Makes a waiting request check its flag. Loop's thread. */
+void request_wake(struct core_request *rq);
+
+/*
+ * For requests that may last (streams): calls superseded(rq) once, on the loop's stack, when
+ * another generation goes live, or at once if one is live. It must not free the request, but must
+ * make it end soon, because the request keeps its generation loaded. Requests that still exist
+ * after `reload.drain` seconds are cut.
+ */
+void request_on_superseded(struct core_request *rq, void (*superseded)(struct core_request *rq));
+
+/*
+ * Both for all requests of this generation on the loop: calls superseded(); or ends them by
+ * deadline. Loop's thread.
+ */
+void requests_tell_superseded(struct loop *loop, const struct generation *generation);
+void requests_cut(struct loop *loop, const struct generation *generation);
+
+/* bb_scratch(). Fiber only. */
+int request_scratch(struct core_request *rq, int (*work)(struct bb_request *, void *), void *arg);
+
+/* Records a failure for bb_failed(). Returns -1. */
+int request_fail(struct core_request *rq, enum failure_kind kind);
+
+/*
+ * Ends the request at any depth of calls because memory ran out. The answer is 503, or, if a
+ * transaction was committed with an answer, that answer. Fiber only.
+ */
+_Noreturn void request_out_of_memory(struct core_request *rq);
+
+#endif

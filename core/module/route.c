@@ -1,0 +1,372 @@
+#include "core/module/route.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/lib/field.h"
+#include "core/lib/meter.h"
+#include "core/lib/text.h"
+
+#define METHODS 5
+#define HEAD METHODS /* a HEAD request finds GET's routes; routes cannot have this method */
+
+static const char *const method_names[] = {"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"};
+
+/* A route with the rows of its :names. */
+struct entry {
+    const struct bb_route *route;
+    void *owner;
+    struct route_meter *meter;
+    size_t count;
+    const struct bb_field *fields[ROUTE_PARAMETERS_MAX];
+};
+
+struct piece {
+    const char *start;
+    size_t length;
+};
+
+/* A path split into pieces; "/" has none. */
+struct path {
+    size_t count;
+    struct piece pieces[ROUTE_SEGMENTS_MAX];
+};
+
+/* A node of the tree of segments. */
+struct node {
+    struct piece segment;         /* empty for a :name */
+    struct node *children, *next; /* a list of static segments */
+    struct node *parameter;
+    struct entry *entries[METHODS];
+};
+
+struct router {
+    struct arena *arena;
+    struct node root;
+};
+
+struct search {
+    const struct path *path;
+    int method; /* index, or -1 if no route has this method */
+    const struct entry *found;
+    unsigned methods;      /* bits of the methods for which routes with this path exist */
+    unsigned roles, flags; /* of all these routes */
+    size_t count;
+    struct piece parameters[ROUTE_PARAMETERS_MAX];
+};
+
+struct router *router_new(struct arena *arena)
+{
+    struct router *router = arena_alloc(arena, sizeof(*router));
+
+    if (!router)
+        return NULL;
+    router->arena = arena;
+    return router;
+}
+
+static int method_index(const char *method)
+{
+    for (int i = 0; i <= HEAD; i++) {
+        if (!strcmp(method, method_names[i]))
+            return i;
+    }
+    return -1;
+}
+
+static bool same(struct piece piece, const char *text, size_t length)
+{
+    return piece.length == length && !memcmp(piece.start, text, length);
+}
+
+/*
+ * Splits a path at its slashes. False if it has too many segments for any route, or does not begin
+ * with a slash. A trailing slash gives an empty last piece.
+ */
+static bool cut(const char *text, struct path *path)
+{
+    path->count = 0;
+    if (*text++ != '/')
+        return false;
+    if (!*text)
+        return true;
+    for (;;) {
+        size_t length = strcspn(text, "/");
+
+        if (path->count == ROUTE_SEGMENTS_MAX)
+            return false;
+        path->pieces[path->count++] = (struct piece){text, length};
+        if (!text[length])
+            return true;
+        text += length + 1;
+    }
+}
+
+static int refuse(char *why, size_t size, const struct bb_route *route, const char *reason)
+{
+    snprintf(why, size, "route %s %s: %s", route->method ? route->method : "(no method)",
+             route->path ? route->path : "(no path)", reason);
+    return -1;
+}
+
+static bool plain(const struct piece *piece)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                  "0123456789-._~";
+
+    if (!piece->length ||
+        (piece->start[0] == '.' && piece->length <= 2 && piece->start[piece->length - 1] == '.'))
+        return false;
+    return strspn(piece->start, allowed) >= piece->length;
+}
+
+/* Copies the row of a :name, because the module's rows may be smaller. NULL: none. */
+static const struct bb_field *row_of(struct arena *arena, const struct bb_table *rows,
+                                     struct piece name)
+{
+    struct bb_field room;
+
+    for (size_t i = 0; i < rows->count; i++) {
+        const struct bb_field *row = field_at(rows, i, &room);
+
+        if (!row->name || !same(name, row->name, strlen(row->name)))
+            continue;
+        struct bb_field *copy = arena_alloc(arena, sizeof(*copy));
+
+        if (copy)
+            *copy = *row;
+        return copy;
+    }
+    return NULL;
+}
+
+/* Finds the row of each :name; returns the reason if the path is invalid, or NULL. */
+static const char *bind_names(struct arena *arena, const struct path *path, struct entry *entry)
+{
+    for (size_t i = 0; i < path->count; i++) {
+        struct piece piece = path->pieces[i];
+
+        if (piece.start[0] != ':') {
+            if (!plain(&piece))
+                return "bad path";
+            continue;
+        }
+        struct piece name = {piece.start + 1, piece.length - 1};
+
+        if (entry->count == ROUTE_PARAMETERS_MAX)
+            return "too many parameters";
+        const struct bb_field *row = row_of(arena, &entry->route->segments, name);
+
+        if (!row)
+            return "a parameter of the path has no row in segments";
+        for (size_t other = 0; other < entry->count; other++) {
+            if (!strcmp(entry->fields[other]->name, row->name))
+                return "a parameter is given twice";
+        }
+        entry->fields[entry->count++] = row;
+    }
+    return entry->count == entry->route->segments.count ? NULL
+                                                        : "a row of segments is not in the path";
+}
+
+static struct node *child_of(const struct node *node, struct piece piece)
+{
+    struct node *child = node->children;
+
+    while (child && !same(child->segment, piece.start, piece.length))
+        child = child->next;
+    return child;
+}
+
+static struct node *grow(struct arena *arena, struct node *node, struct piece piece)
+{
+    bool parameter = piece.start[0] == ':';
+    struct node *child = parameter ? node->parameter : child_of(node, piece);
+
+    if (child)
+        return child;
+    child = arena_alloc(arena, sizeof(*child));
+    if (!child)
+        return NULL;
+    if (parameter) {
+        node->parameter = child;
+    } else {
+        child->segment = piece;
+        child->next = node->children;
+        node->children = child;
+    }
+    return child;
+}
+
+int router_add(struct router *router, const struct bb_route *route, void *owner, char *why,
+               size_t why_size)
+{
+    struct path path;
+    int method = route->method ? method_index(route->method) : -1;
+
+    if (method < 0 || method == HEAD)
+        return refuse(why, why_size, route, "unknown method");
+    if (!route->roles)
+        return refuse(why, why_size, route, "no roles; BB_ANYONE must be written");
+    if (!route->path || !cut(route->path, &path))
+        return refuse(why, why_size, route, "bad path");
+    struct entry *entry = arena_alloc(router->arena, sizeof(*entry));
+
+    if (!entry)
+        return refuse(why, why_size, route, "out of memory");
+    *entry = (struct entry){
+        .route = route, .owner = owner, .meter = meter_route(route->method, route->path)};
+    const char *reason = bind_names(router->arena, &path, entry);
+
+    if (reason)
+        return refuse(why, why_size, route, reason);
+    struct node *node = &router->root;
+
+    for (size_t i = 0; node && i < path.count; i++)
+        node = grow(router->arena, node, path.pieces[i]);
+    if (!node)
+        return refuse(why, why_size, route, "out of memory");
+    if (node->entries[method])
+        return refuse(why, why_size, route, "there is a route of this method and shape already");
+    node->entries[method] = entry;
+    return 0;
+}
+
+/* Records the methods of a node that the whole path leads to. */
+static bool arrive(struct search *search, const struct node *node)
+{
+    for (int i = 0; i < METHODS; i++) {
+        const struct entry *entry = node->entries[i];
+
+        search->methods |= entry ? 1U << i : 0;
+        search->roles |= entry ? entry->route->roles : 0;
+        search->flags |= entry ? entry->route->flags : 0;
+    }
+    if (search->method >= 0)
+        search->found = node->entries[search->method == HEAD ? 0 : search->method];
+    return search->found != NULL;
+}
+
+/*
+ * Descends the tree, static segments first, and backtracks if no route, or only other methods, are
+ * found. At most ROUTE_SEGMENTS_MAX levels, and no more steps than the tree has nodes.
+ */
+static bool descend(struct search *search, const struct node *node, size_t level)
+{
+    if (level == search->path->count)
+        return arrive(search, node);
+    struct piece piece = search->path->pieces[level];
+    const struct node *child = child_of(node, piece);
+
+    if (child && descend(search, child, level + 1))
+        return true;
+    if (!node->parameter)
+        return false;
+    search->parameters[search->count++] = piece;
+    if (descend(search, node->parameter, level + 1))
+        return true;
+    search->count--;
+    return false;
+}
+
+static int decoded(const char **at, size_t *left)
+{
+    static const char digits[] = "0123456789abcdefABCDEF";
+    int value = 0;
+
+    if (**at != '%') {
+        value = (unsigned char)**at;
+        ++*at;
+        --*left;
+        return value;
+    }
+    for (int i = 1; i <= 2; i++) {
+        const char *digit = *left > 2 ? strchr(digits, (*at)[i]) : NULL;
+
+        if (!digit || !*digit)
+            return -1;
+        int number = (int)(digit - digits);
+
+        value = value * 16 + (number > 15 ? number - 6 : number);
+    }
+    *at += 3;
+    *left -= 3;
+    return value;
+}
+
+/*
+ * Whether other software could interpret a segment differently: empty, dots, or invalid encoding.
+ */
+static bool segment_bad(struct piece piece)
+{
+    size_t characters = 0, dots = 0;
+
+    while (piece.length) {
+        int c = decoded(&piece.start, &piece.length);
+
+        if (c < 0x20 || c == 0x7F)
+            return true;
+        characters++;
+        dots += c == '.';
+    }
+    return !characters || (characters == dots && dots <= 2);
+}
+
+/* One trailing slash is ignored. */
+static bool path_bad(const char *text)
+{
+    text += *text == '/';
+    while (*text) {
+        size_t length = strcspn(text, "/");
+
+        if (segment_bad((struct piece){text, length}))
+            return true;
+        text += length + (text[length] == '/');
+    }
+    return false;
+}
+
+static void list_allowed(unsigned methods, char *allow, size_t size)
+{
+    size_t used = 0;
+
+    allow[0] = '\0';
+    for (int i = 0; i < METHODS; i++) {
+        if (methods & 1U << i)
+            used += (size_t)snprintf(allow + used, size - used, "%s%s%s", used ? ", " : "",
+                                     method_names[i], i ? "" : ", HEAD");
+    }
+}
+
+enum route_found router_match(const struct router *router, const char *method, const char *raw_path,
+                              struct route_match *match)
+{
+    struct path path;
+    struct search search = {.path = &path, .method = method_index(method)};
+
+    *match = (struct route_match){.count = 0};
+    if (path_bad(raw_path))
+        return ROUTE_BAD_PATH;
+    if (!cut(raw_path, &path))
+        return ROUTE_NO_PATH;
+    if (path.count && !path.pieces[path.count - 1].length && !--path.count)
+        return ROUTE_NO_PATH; /* the root */
+    if (!descend(&search, &router->root, 0)) {
+        list_allowed(search.methods, match->allow, sizeof(match->allow));
+        match->roles = search.roles;
+        match->flags = search.flags;
+        return search.methods ? ROUTE_NO_METHOD : ROUTE_NO_PATH;
+    }
+    match->route = search.found->route;
+    match->roles = match->route->roles;
+    match->flags = match->route->flags;
+    match->owner = search.found->owner;
+    match->meter = search.found->meter;
+    match->count = search.count;
+    for (size_t i = 0; i < search.count; i++) {
+        match->segment[i].start = search.parameters[i].start;
+        match->segment[i].length = search.parameters[i].length;
+        match->segment[i].field = search.found->fields[i];
+    }
+    return ROUTE_OK;
+}

@@ -1,0 +1,61 @@
+/*
+ * The router: finds the route for a path and method.
+ *
+ * The raw path is first split at '/'. Static segments are compared in raw form; the caller later
+ * decodes segments that match a :name, once. So no encoding can lead to another route, and an
+ * encoded slash stays in its segment. If several routes match, static segments take precedence over
+ * a :name.
+ *
+ * Built once for a generation in its arena, then only read, from any thread.
+ */
+#ifndef CORE_ROUTE_H
+#define CORE_ROUTE_H
+
+#include <busbar/module.h>
+
+#include "core/lib/arena.h"
+
+#define ROUTE_PARAMETERS_MAX 8
+#define ROUTE_SEGMENTS_MAX 16
+
+struct router;
+struct route_meter;
+
+enum route_found {
+    ROUTE_OK,
+    ROUTE_NO_PATH,   /* 404 */
+    ROUTE_NO_METHOD, /* 405 with match->allow */
+    ROUTE_BAD_PATH   /* 400 */
+};
+
+struct route_match {
+    const struct bb_route *route;
+    void *owner;
+    struct route_meter *meter;
+    size_t count; /* segments that match a :name, in the order of the path */
+    struct {
+        const char *start; /* raw, in the path; decode with text_percent() */
+        size_t length;
+        const struct bb_field *field; /* its row, with the name */
+    } segment[ROUTE_PARAMETERS_MAX];
+    char allow[64]; /* "GET, PATCH" */
+    /* of the route; if there is none for the method, of all routes for the path together */
+    unsigned roles, flags;
+};
+
+/* NULL if out of memory. Lives as long as the arena. */
+struct router *router_new(struct arena *arena);
+
+/*
+ * Adds a route, which must outlive the router, with a pointer that is returned in matches. Returns
+ * 0, or -1 with the reason in `why` for a second route with the same method and pattern, roles 0,
+ * unknown methods, invalid paths, a :name without a row in `segments`, or a row without a :name.
+ */
+int router_add(struct router *router, const struct bb_route *route, void *owner, char *why,
+               size_t why_size);
+
+/* `raw_path` is not decoded and has no query. HEAD finds GET's routes. Fills *match. */
+enum route_found router_match(const struct router *router, const char *method, const char *raw_path,
+                              struct route_match *match);
+
+#endif

@@ -1,0 +1,49 @@
+/*
+ * Workers: threads for modules, one set for each generation. They are created before the generation
+ * goes live, so that a failure makes the reload fail. They wait until workers_go(), and run until
+ * they return after workers_stop(). Each has a reference to its generation. They end before the
+ * loops do, so work that they pass on with bb_run() is still done.
+ */
+#ifndef CORE_WORKER_H
+#define CORE_WORKER_H
+
+#include "core/module/generation.h"
+
+struct workers;
+
+/* Creates the threads of all modules' workers. NULL (logged): a thread cannot be created. */
+struct workers *workers_new(struct generation *generation);
+
+/* Starts the workers. */
+void workers_go(struct workers *workers);
+
+/*
+ * Asks all workers to return, by until_ms of the monotonic clock; does not wait. A second call can
+ * only make the time earlier.
+ */
+void workers_stop(struct workers *workers, int64_t until_ms);
+
+/* Whether all have returned; the number of workers that have not. Any thread. */
+bool workers_ended(const struct workers *workers);
+size_t workers_running(const struct workers *workers);
+
+/* Stops, joins and frees the workers. */
+void workers_free(struct workers *workers);
+
+bool api_stopping(struct bb_worker_context *context);
+int64_t api_leave_ms(struct bb_worker_context *context);
+bool api_drained(struct bb_worker_context *context);
+void api_wake(struct bb_host *host, const char *worker);
+
+/* bb_run(), bb_run_then(): create a request on another thread (run.c). */
+int api_run(struct bb_host *host, void (*work)(struct bb_request *, void *), void *arg);
+int api_run_then(struct bb_host *host, void (*work)(struct bb_request *, void *),
+                 void (*then)(void *, bool), void *arg);
+
+/* Completions (completion.c). */
+struct bb_completion *api_completion(struct bb_request *rq);
+int api_completion_wait(struct bb_request *rq, struct bb_completion *completion,
+                        int64_t timeout_ms);
+void api_completion_signal(struct bb_completion *completion);
+
+#endif

@@ -1,0 +1,93 @@
+/*
+ * Checks the head of a request as received: the request line and the fields must follow RFC 9112,
+ * and must not contain anything that a proxy in front could interpret differently. Lines end with
+ * CR LF and are not folded, a name is a token directly followed by the colon, values contain no
+ * control characters, there is exactly one valid Host, and at most one length.
+ *
+ * A head is parsed in place while it arrives: a NUL is written after each part. Offsets are used
+ * instead of pointers, so that the text can be moved. One thread at a time; only head_keep()
+ * allocates memory.
+ */
+#ifndef CORE_HEAD_H
+#define CORE_HEAD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/lib/arena.h"
+
+enum {
+    HEAD_BYTES_MAX = 16 * 1024, /* including the empty line at its end */
+    HEAD_FIELDS_MAX = 256
+};
+
+struct head_field {
+    uint16_t name, name_length, value, value_length; /* in the text; values without surrounding
+                                                      * blanks */
+};
+
+struct head {
+    int status;         /* 0: valid; otherwise the status of the answer that refuses it */
+    const char *reason; /* static text for the client; NULL with status 0 */
+    bool split;         /* method and target are set, also for some refused heads */
+    uint16_t method;
+    uint16_t target; /* of "http://host/path" only "/path" */
+    uint8_t minor;   /* HTTP/1.minor */
+    bool chunked;    /* there is a body, in chunks */
+    bool expects;    /* the client waits for 100 (Continue) before it sends the body */
+    bool closes;     /* requests that the connection is closed */
+    bool keeps;      /* HTTP/1.0: requests that the connection is kept open */
+    int64_t length;  /* Content-Length; -1: none */
+    char *text;
+    struct head_field *fields;
+    size_t count;
+};
+
+struct head_reading {
+    struct head head; /* `text` is NULL because it may move; see head_keep() */
+    size_t at;        /* number of bytes checked; at the end, the length of the head */
+    size_t line;      /* start of the line being checked */
+    unsigned seen;    /* which of the fields that may occur only once have been seen */
+    bool absolute;    /* the target contained a host */
+    struct head_field fields[HEAD_FIELDS_MAX];
+};
+
+enum head_state { HEAD_PARTIAL, HEAD_WHOLE, HEAD_REFUSED };
+
+void head_begin(struct head_reading *reading);
+
+/* Continues with the text, of which `length` bytes have arrived. */
+enum head_state head_read(struct head_reading *reading, char *text, size_t length);
+
+/* Refuses the head for a reason given by the caller. */
+enum head_state head_refuse(struct head_reading *reading, int status, const char *reason);
+
+/* Copies the result to the arena. Returns 0, or -1 if memory ran out. */
+int head_keep(const struct head_reading *reading, const char *text, struct arena *arena,
+              struct head *into);
+
+/* Returns the value of the first field with this name in any case; NULL: there is none. */
+const char *head_value(const struct head *head, const char *name);
+/* Like head_value(), but NULL if there are several fields. */
+const char *head_sole_value(const struct head *head, const char *name);
+
+/*
+ * Splits a field line without its end into name and value, and checks them. Returns NULL, or the
+ * reason.
+ */
+const char *head_field_split(const char *text, size_t from, size_t to, struct head_field *field);
+
+/* head_rules.c. Whether it is a host with an optional port, as in Host and in absolute targets. */
+bool head_host_valid(const char *host, size_t length);
+/* Number of bytes at the start of text[0..length) that are allowed in a token (RFC 9110, 5.6.2). */
+size_t head_token_run(const char *text, size_t length);
+/*
+ * Number of bytes at the start that are allowed in the value of a field: no control character
+ * except HTAB.
+ */
+size_t head_value_run(const char *text, size_t length);
+/* Parses the request line text[from..to). Returns 0; otherwise the head is refused. */
+int head_request_line(struct head_reading *reading, char *text, size_t from, size_t to);
+
+#endif

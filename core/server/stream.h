@@ -1,0 +1,66 @@
+/*
+ * Streams: the host's implementation of stream.h.
+ *
+ * A stream belongs to the HTTP transaction that opened it, from bb_stream_open() to
+ * http_txn_completed(). The loop's thread reads the queue when libmicrohttpd calls stream_read();
+ * any thread fills it. While the queue is empty the connection is suspended; a thread that sends
+ * posts a message to the loop, which resumes the connection. libmicrohttpd does not notice that a
+ * client closes a suspended connection, so the loop watches the socket itself.
+ */
+#ifndef CORE_STREAM_H
+#define CORE_STREAM_H
+
+#include <busbar/stream.h>
+
+#include "core/module/engine.h"
+
+struct http_txn;
+struct MHD_Response;
+
+/* The streams of one loop. */
+struct streams {
+    struct loop *loop;
+    struct bb_stream *first; /* open ones */
+    bool refusing;           /* the host is stopping */
+    /* stream_check.c */
+    struct timer timer;
+    bool in_round;
+    struct bb_stream *next;      /* the next one to be checked in this round */
+    struct bb_stream *looked_at; /* its token is being checked; NULL: it was closed meanwhile */
+};
+
+/* Prepares a loop that serves HTTP. Returns 0 or -1. */
+int streams_init(struct loop *loop);
+void streams_free(struct loop *loop);
+
+/* Ends all streams of a loop and refuses new ones, because the host is stopping. Loop's thread. */
+void streams_stop(struct loop *loop);
+
+/* Number of open streams in the process. */
+size_t streams_open(void);
+
+/*
+ * For response.c and http_txn.c: returns the response that reads from the stream, or its media
+ * type; stream_closed() ends it. Loop's thread.
+ */
+struct MHD_Response *stream_response(struct bb_stream *stream);
+const char *stream_type(const struct bb_stream *stream);
+void stream_closed(struct bb_stream *stream);
+
+/* stream_check.c: checks the tokens of a loop's streams periodically. */
+void streams_check_start(struct loop *loop);
+void streams_check_soon(struct loop *loop); /* called after a stream was opened */
+
+/* topic functions of stream.h */
+int api_stream_join(struct bb_host *host, struct bb_stream *stream, const char *topic);
+size_t api_stream_publish(struct bb_host *host, const char *topic, struct bb_chunk *chunk);
+
+/* functions of stream.h */
+int api_stream_open(struct bb_request *rq, const struct bb_stream_options *options,
+                    struct bb_stream **stream);
+int api_stream_send(struct bb_stream *stream, struct bb_chunk *chunk);
+size_t api_stream_waiting(struct bb_stream *stream);
+void api_stream_end(struct bb_stream *stream);
+void api_stream_cut(struct bb_stream *stream);
+
+#endif

@@ -1,0 +1,208 @@
+/* The event bus: events raised in transactions, and the hooks on them. */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/lib/log.h"
+#include "core/lib/shared_clock.h"
+#include "core/lib/text.h"
+#include "core/module/module_error.h"
+#include "core/module/reply.h"
+#include "core/store/sql.h"
+
+/* Hooks within a transaction may raise events; the depth is limited because they share a stack. */
+enum { HOOKS_MAX = 4096, HOOK_DEADLINE_MS = 30000, DEPTH_MAX = 8 };
+
+/*
+ * Copies the audience to the arena, because the publisher's may be on the stack. NULL: out of
+ * memory.
+ */
+static const struct bb_audience *audience_copy(struct arena *arena, const struct bb_audience *from)
+{
+    struct bb_audience *copy = arena_alloc(arena, sizeof *copy);
+    size_t count = 0;
+
+    while (from && from->emails && from->emails[count])
+        count++;
+    const char **emails = arena_alloc(arena, (count + 1) * sizeof(char *));
+    if (!copy || !emails)
+        return NULL;
+    for (size_t i = 0; i < count; i++) {
+        emails[i] = arena_text(arena, from->emails[i], strlen(from->emails[i]));
+        if (!emails[i])
+            return NULL;
+    }
+    *copy = (struct bb_audience){
+        .size = sizeof *copy, .organization = from ? from->organization : 0, .emails = emails};
+    return copy;
+}
+
+static struct raised *raised_new(struct bb_tx *tx, const struct core_event *event, json_t *payload,
+                                 const struct bb_audience *audience)
+{
+    struct arena *arena = tx->rq->arena;
+    const struct bb_audience *kept = audience_copy(arena, audience);
+    struct raised *raised = arena_alloc(arena, sizeof *raised);
+    char *id = arena_alloc(arena, TEXT_UUID_SIZE);
+
+    if (!raised || !id || !kept) {
+        json_decref(payload);
+        request_out_of_memory(tx->rq);
+    }
+    text_uuid7(id);
+    raised->event = event;
+    raised->payload = payload;
+    raised->descriptor = (struct bb_event){.size = sizeof raised->descriptor,
+                                           .name = event->descriptor->name,
+                                           .id = id,
+                                           .wall_ms = shared_clock_ms(),
+                                           .payload = payload,
+                                           .audience = kept};
+    if (tx->raised_last)
+        tx->raised_last->next = raised;
+    else
+        tx->raised = raised;
+    tx->raised_last = raised;
+    return raised;
+}
+
+/* The hook runs as its own module, on the publisher's fiber. */
+static int run_within(struct bb_tx *tx, const struct core_hook *hook, const struct bb_event *event)
+{
+    struct core_request *rq = tx->rq;
+    struct bb_host *publisher = rq->pub.host;
+    struct bb_host *own = &hook->host->host;
+    const char *outer = rq->hooked;
+
+    request_enter(rq, own);
+    rq->hooked = event->name;
+    rq->within++;
+    int vetoed = hook->hook->within(&rq->pub, tx, event, own->state);
+    rq->within--;
+    rq->hooked = outer;
+    request_enter(rq, publisher);
+    return vetoed || rq->within_failed ? -1 : 0;
+}
+
+int api_emit(struct bb_tx *tx, const char *name, json_t *payload,
+             const struct bb_audience *audience)
+{
+    struct core_request *rq = request_running();
+
+    if (!tx_usable(rq, tx, "bb_emit()")) {
+        json_decref(payload);
+        return -1;
+    }
+    const struct core_event *event = generation_event(rq->generation, name);
+
+    if (!payload) {
+        module_error_no_json(rq, 500);
+        return request_fail(rq, FAILED_ANSWERED);
+    }
+    const char *wrong = NULL;
+
+    if (!event || &event->module->handle.host != rq->pub.host)
+        wrong = "a module raises an event that it does not declare";
+    else if (audience && audience->size < sizeof *audience)
+        wrong = "a module raises an event for an audience without its size";
+    else if (rq->within >= DEPTH_MAX)
+        wrong = "hooks raise events in a circle";
+    if (wrong) {
+        json_decref(payload);
+        module_error(rq, wrong, name);
+        return -1;
+    }
+    const struct raised *raised = raised_new(tx, event, payload, audience);
+    for (size_t i = 0; i < event->within_count; i++) {
+        if (run_within(tx, &event->within[i], &raised->descriptor)) {
+            if (rq->response.status)
+                request_fail(rq, FAILED_ANSWERED);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* The request of a committed hook; has a reference to the payload. */
+struct hook_run {
+    struct core_request rq; /* first */
+    const struct core_hook *hook;
+    struct bb_event event;
+    json_t *payload;
+};
+
+static void hook_entry(struct core_request *rq)
+{
+    struct hook_run *run = (struct hook_run *)(void *)rq;
+
+    run->hook->hook->committed(&rq->pub, &run->event);
+}
+
+static void hook_ended(struct core_request *rq)
+{
+    struct hook_run *run = (struct hook_run *)(void *)rq;
+
+    json_decref(run->payload);
+    request_free(rq);
+}
+
+static int hook_fill(struct hook_run *run, struct core_request *publisher,
+                     const struct raised *raised)
+{
+    struct core_request *rq = &run->rq;
+
+    run->payload = json_incref(raised->payload);
+    run->event = raised->descriptor;
+    run->event.id = arena_text(rq->arena, raised->descriptor.id, strlen(raised->descriptor.id));
+    run->event.audience = audience_copy(rq->arena, raised->descriptor.audience);
+    rq->owner = publisher->owner;
+    rq->name = run->event.name;
+    memcpy(rq->trace, request_trace(publisher), sizeof rq->trace);
+    rq->entry = hook_entry;
+    rq->ended = hook_ended;
+    rq->deadline_ms = rq->loop->now_ms + HOOK_DEADLINE_MS;
+    request_enter(rq, &run->hook->host->host);
+    return run->event.id && run->event.audience ? 0 : -1;
+}
+
+static atomic_uint_fast64_t hooks_lost;
+
+uint64_t bus_hooks_lost(void)
+{
+    return atomic_load(&hooks_lost);
+}
+
+static void hook_lost(const struct raised *raised)
+{
+    atomic_fetch_add(&hooks_lost, 1);
+    log_line(BB_ERROR, "a committed hook was dropped", "event", raised->descriptor.name, NULL);
+}
+
+static void hook_schedule(struct core_request *publisher, const struct core_hook *hook,
+                          const struct raised *raised)
+{
+    struct loop *loop = publisher->loop;
+    struct hook_run *run = NULL;
+
+    if (loop->requests < HOOKS_MAX)
+        run = request_make(sizeof *run, REQUEST_HOOK, loop, publisher->generation);
+    if (!run) {
+        hook_lost(raised);
+        return;
+    }
+    run->hook = hook;
+    if (hook_fill(run, publisher, raised)) {
+        hook_lost(raised);
+        hook_ended(&run->rq);
+    } else {
+        request_schedule(&run->rq);
+    }
+}
+
+void bus_committed(struct bb_tx *tx)
+{
+    for (const struct raised *at = tx->raised; at; at = at->next) {
+        for (size_t i = 0; i < at->event->committed_count; i++)
+            hook_schedule(tx->rq, &at->event->committed[i], at);
+    }
+}

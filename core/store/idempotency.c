@@ -1,0 +1,203 @@
+#include "core/store/idempotency.h"
+
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/lib/log.h"
+#include "core/lib/text.h"
+#include "core/module/reply.h"
+
+#define TAKEN "idempotency key taken" /* raised by `store` */
+#define PURPOSE "idempotency"
+
+enum { KEY_MAX = 255, HASH_HEX = 65 };
+
+struct idempotency {
+    const char *route;   /* "POST /api/user/register" */
+    const char *key;     /* the client's key; on a public route see public_key() */
+    char hash[HASH_HEX]; /* SHA-256 of target and body */
+};
+
+static const struct bb_sql find = {
+    "SELECT request_hash, status, reply, current_setting('synchronous_standby_names') <> ''"
+    " FROM busbar_idempotency WHERE account = $1::bigint"
+    " AND route = $2 AND key = $3 AND created_at > now() - make_interval(hours => $4::int)",
+    0};
+
+/*
+ * Changes nothing, but its commit waits for the standby, which then also has the first request's
+ * commit.
+ */
+static const struct bb_sql confirm = {
+    "UPDATE busbar_idempotency SET status = status WHERE account = $1::bigint AND route = $2"
+    " AND key = $3",
+    BB_SQL_WRITE};
+
+static const struct bb_sql store = {
+    "WITH s AS (INSERT INTO busbar_idempotency AS i (account, route, key, request_hash, status,"
+    " reply) VALUES ($1::bigint, $2, $3, $4, $5::int, $6::bytea)"
+    " ON CONFLICT (account, route, key) DO UPDATE SET request_hash = $4, status = $5::int,"
+    " reply = $6::bytea, created_at = now()"
+    " WHERE i.created_at <= now() - make_interval(hours => $7::int) RETURNING 1)"
+    " SELECT busbar_require(EXISTS (SELECT FROM s), 409, '" TAKEN "')",
+    0};
+
+static const struct bb_sql expire = {
+    "DELETE FROM busbar_idempotency WHERE created_at <= now() - make_interval(hours => $1::int)",
+    BB_SQL_WRITE | BB_SQL_LONG};
+
+static int64_t hours(const struct core_request *rq)
+{
+    return settings_int(rq->generation->settings, "idempotency", "hours");
+}
+
+static int64_t account_of(const struct core_request *rq)
+{
+    return rq->pub.principal ? rq->pub.principal->account : 0;
+}
+
+/* API clients must not see answers given to sessions. */
+static bool client_token(const struct core_request *rq)
+{
+    return rq->pub.principal && rq->pub.principal->client;
+}
+
+static bool key_fit(const char *key)
+{
+    size_t length = strlen(key);
+
+    for (size_t i = 0; i < length; i++) {
+        if (key[i] < 0x20 || key[i] > 0x7e)
+            return false;
+    }
+    return length > 0 && length <= KEY_MAX;
+}
+
+static int hash_request(const char *target, const char *body, size_t length, char hex[HASH_HEX])
+{
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    unsigned char digest[32];
+    int done = context && EVP_DigestInit_ex(context, EVP_sha256(), NULL) &&
+               EVP_DigestUpdate(context, target, strlen(target) + 1) &&
+               EVP_DigestUpdate(context, body, length) && EVP_DigestFinal_ex(context, digest, NULL);
+
+    EVP_MD_CTX_free(context);
+    if (!done)
+        return -1;
+    text_hex(digest, sizeof digest, hex);
+    return 0;
+}
+
+/* Decrypts the stored answer (\x…) and sends it. */
+static int response_stored(struct core_request *rq, int status, const char *hex)
+{
+    size_t length = strlen(hex + 2) / 2;
+    unsigned char *sealed = arena_alloc(rq->arena, length + 1);
+    unsigned char *plain;
+    size_t plain_length;
+
+    if (!sealed)
+        request_out_of_memory(rq);
+    int failed =
+        text_hex_decode(hex + 2, sealed, length)
+            ? -1
+            : aead_open(rq->generation->seal, sealed, length, PURPOSE, &plain, &plain_length);
+
+    if (failed == AEAD_NO_MEMORY)
+        request_out_of_memory(rq);
+    if (failed) {
+        log_line(BB_ERROR, "a stored answer cannot be opened with the keys", "request", rq->id,
+                 NULL);
+        return reply_error(rq, 500, "Internal server error");
+    }
+    reply_header(rq, "Idempotency-Replayed", "true");
+    return reply_bytes(rq, status, (char *)plain, plain_length);
+}
+
+int idempotency_look(struct core_request *rq)
+{
+    const struct idempotency *idem = rq->idempotency;
+    struct bb_rows *rows = sql_query(
+        rq, &find,
+        BB_ARGS(bb_i(account_of(rq)), bb_t(idem->route), bb_t(idem->key), bb_i(hours(rq))));
+
+    if (!rows)
+        return reply_failed(rq);
+    if (!api_rows_count(rows))
+        return 0;
+    if (strcmp(api_rows_text(rows, 0, 0), idem->hash) != 0)
+        return reply_error(rq, 422, "The Idempotency-Key was used for another request");
+    /* the first request's outcome may have been unknown because no standby confirmed it */
+    if (!strcmp(api_rows_text(rows, 0, 3), "t") &&
+        !sql_query(rq, &confirm, BB_ARGS(bb_i(account_of(rq)), bb_t(idem->route), bb_t(idem->key))))
+        return reply_failed(rq);
+    return response_stored(rq, atoi(api_rows_text(rows, 0, 1)), api_rows_text(rows, 0, 2));
+}
+
+/*
+ * Anonymous clients share addresses, so their keys are not separate. Therefore the key is combined
+ * with the address and the hash of the request: a different request has a different key.
+ */
+static const char *public_key(struct core_request *rq, const char *key, const char *hash)
+{
+    return arena_format(rq->arena, "%s %s %s", bb_client_address(&rq->pub), hash, key);
+}
+
+int idempotency_begin(struct core_request *rq, const struct bb_route *route, const char *target,
+                      const char *key, const char *body, size_t body_length)
+{
+    struct idempotency *idem = arena_alloc(rq->arena, sizeof *idem);
+
+    if (!key_fit(key))
+        return reply_error(rq, 400, "Idempotency-Key must be 1 to 255 visible characters");
+    if (!rq->generation->seal)
+        return reply_error(rq, 503, "Idempotency-Key needs the setting secrets.keys");
+    if (!idem)
+        request_out_of_memory(rq);
+    idem->route = arena_format(rq->arena, "%s%s %s", client_token(rq) ? "client " : "",
+                               route->method, route->path);
+    if (!idem->route || hash_request(target, body, body_length, idem->hash))
+        request_out_of_memory(rq);
+    idem->key = rq->pub.principal ? arena_text(rq->arena, key, strlen(key))
+                                  : public_key(rq, key, idem->hash);
+    if (!idem->key)
+        request_out_of_memory(rq);
+    rq->idempotency = idem;
+    return idempotency_look(rq);
+}
+
+int idempotency_store(struct bb_tx *tx, int status, const char *bytes, size_t length)
+{
+    struct core_request *rq = tx->rq;
+    const struct idempotency *idem = rq->idempotency;
+    unsigned char *sealed;
+    size_t sealed_length;
+
+    if (aead_close(rq->generation->seal, bytes ? bytes : "", length, PURPOSE, &sealed,
+                   &sealed_length))
+        return request_fail(rq, FAILED_MEMORY);
+    int added =
+        api_add(tx, &store,
+                BB_ARGS(bb_i(account_of(rq)), bb_t(idem->route), bb_t(idem->key), bb_t(idem->hash),
+                        bb_i(status), bb_bytes(sealed, sealed_length), bb_i(hours(rq))));
+    free(sealed);
+    return added < 0 ? -1 : 0;
+}
+
+bool idempotency_lost(const struct core_request *rq)
+{
+    return rq->failure.kind == FAILED_SQL && !strcmp(rq->failure.text, TAKEN);
+}
+
+int idempotency_replay(struct core_request *rq)
+{
+    int status = idempotency_look(rq);
+
+    return status ? status : reply_error(rq, 503, "The first request is not finished");
+}
+
+void idempotency_expire(struct core_request *rq)
+{
+    sql_query(rq, &expire, BB_ARGS(bb_i(hours(rq))));
+}

@@ -1,0 +1,322 @@
+#include "core/store/migrate.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/lib/sqlstate.h"
+#include "core/store/migrate_db.h"
+#include "core/store/schema.h"
+#include "core/store/sql.h"
+
+/*
+ * All hosts use one lock in the database; the timeout prevents a stuck host from blocking the
+ * others.
+ */
+#define LOCK                                                                                       \
+    "SET lock_timeout = '60s'; SET statement_timeout = 0;"                                         \
+    "SELECT pg_advisory_lock(" MIGRATION_LOCK ")"
+#define TABLE                                                                                      \
+    "CREATE TABLE IF NOT EXISTS busbar_migration ("                                                \
+    " module text NOT NULL, step integer NOT NULL, checksum text NOT NULL, title text NOT NULL,"   \
+    " applied_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (module, step))"
+#define EXISTS "SELECT to_regclass('busbar_migration')"
+#define APPLIED "SELECT step, checksum FROM busbar_migration WHERE module = $1 ORDER BY step"
+#define RECORD "INSERT INTO busbar_migration (module, step, checksum, title) VALUES ($1,$2,$3,$4)"
+
+/* A step that is missing in the database. */
+struct missing {
+    const char *module;
+    struct migrate_step step;
+};
+
+struct migration {
+    struct migrate_db db;
+    bool apply;
+    bool empty; /* the table of steps is missing and must not be created: all steps are missing */
+    void (*say)(void *arg, const char *line);
+    void *arg;
+    struct missing *missing;
+    size_t count, room;
+};
+
+/*
+ * Whether the table exists; checked first, because the user may not be allowed to create it. -1:
+ * failed.
+ */
+static int table_exists(struct migration *run)
+{
+    PGresult *result = migrate_db_run(&run->db, "busbar_migration", EXISTS, NULL, 0);
+
+    if (!result)
+        return -1;
+    int exists = !PQgetisnull(result, 0, 0);
+
+    PQclear(result);
+    return exists;
+}
+
+static int prepare(struct migration *run)
+{
+    if (run->apply &&
+        migrate_db_do(&run->db, "waiting for another host's migration", LOCK, NULL, 0))
+        return -1;
+    int exists = table_exists(run);
+
+    if (exists < 0)
+        return -1;
+    run->empty = !exists && !run->apply;
+    return exists || run->empty ? 0 : migrate_db_do(&run->db, "busbar_migration", TABLE, NULL, 0);
+}
+
+/*
+ * A step that waits for a lock makes all later requests for it wait, too, for instance while a
+ * backup reads the table. So it gives up soon, pauses for a second, and tries again. The timeout is
+ * longer than deadlock_timeout, a second, because after that PostgreSQL cancels an autovacuum that
+ * has the lock.
+ */
+enum { LOCK_TRIES = 12, ASIDE_MS = 1000 };
+#define BEGIN_STEPS "BEGIN; SET LOCAL lock_timeout = '1500ms'"
+
+/* Runs the step in the open transaction, and records it. */
+static int run_step(struct migration *run, const struct missing *missing)
+{
+    const struct migrate_step *step = &missing->step;
+    struct migrate_db *db = &run->db;
+    char number[16], what[192];
+    const char *const values[] = {missing->module, number, step->checksum, step->title};
+
+    snprintf(number, sizeof number, "%u", step->number);
+    snprintf(what, sizeof what, "migration of %s, step %u (%s)", missing->module, step->number,
+             step->title);
+    char *sql = strndup(step->sql, step->length);
+
+    if (!sql)
+        return migrate_db_refuse(db, "out of memory");
+    int failed = migrate_db_do(db, what, sql, NULL, 0);
+
+    free(sql);
+    if (failed)
+        return -1;
+    if (PQtransactionStatus(db->conn) != PQTRANS_INTRANS)
+        return migrate_db_refuse(db, "%s: ended its transaction, which is not allowed", what);
+    return migrate_db_do(db, what, RECORD, values, 4);
+}
+
+/* Runs steps in one transaction. A ROLLBACK, or the end of the connection, undoes a failed one. */
+static int try_steps(struct migration *run, size_t first, size_t count)
+{
+    if (migrate_db_do(&run->db, "BEGIN", BEGIN_STEPS, NULL, 0))
+        return -1;
+    for (size_t i = first; i < first + count; i++)
+        if (run_step(run, &run->missing[i]))
+            return -1;
+    return migrate_db_do(&run->db, "COMMIT", "COMMIT", NULL, 0);
+}
+
+static int roll_back(struct migration *run)
+{
+    if (migrate_db_do(&run->db, "ROLLBACK", "ROLLBACK", NULL, 0))
+        return -1;
+    run->db.outcome = MIGRATE_DONE;
+    return 0;
+}
+
+static void say_step(const struct migration *run, const struct missing *missing)
+{
+    char line[192];
+
+    snprintf(line, sizeof line, "%s, step %u: %s", missing->module, missing->step.number,
+             missing->step.title);
+    if (run->say)
+        run->say(run->arg, line);
+}
+
+static int apply_steps(struct migration *run, size_t first, size_t count)
+{
+    int failed = try_steps(run, first, count);
+
+    for (int i = 1;
+         failed && sqlstate_has(run->db.sqlstate, SQLSTATE_MIGRATION_LOCKED) && i < LOCK_TRIES;
+         i++) {
+        if (roll_back(run))
+            return -1;
+        poll(NULL, 0, ASIDE_MS);
+        failed = try_steps(run, first, count);
+    }
+    for (size_t i = first; !failed && i < first + count; i++) {
+        run->db.report->applied++;
+        say_step(run, &run->missing[i]);
+    }
+    return failed;
+}
+
+/*
+ * All steps in one transaction, so that after a failure the database is unchanged. Steps that
+ * cannot share a transaction may succeed in separate ones: a step uses an enum value that an
+ * earlier step added, or changes a table with deferred triggers pending until the commit, or all
+ * steps together lock more tables than PostgreSQL has room for.
+ */
+static int apply_all(struct migration *run)
+{
+    if (!run->count || !apply_steps(run, 0, run->count))
+        return 0;
+    if (run->count == 1 || !sqlstate_has(run->db.sqlstate, SQLSTATE_MIGRATION_APART) ||
+        roll_back(run))
+        return -1;
+    for (size_t i = 0; i < run->count; i++)
+        if (apply_steps(run, i, 1))
+            return -1;
+    return 0;
+}
+
+/* The problem names the first one. */
+static void note_missing(struct migration *run)
+{
+    for (size_t i = 0; i < run->count; i++) {
+        const struct missing *missing = &run->missing[i];
+
+        if (!run->db.report->pending++ && run->empty)
+            migrate_db_refuse(&run->db, "the database has no tables of busbar yet: run "
+                                        "`busbar migrate`");
+        else if (run->db.report->pending == 1)
+            migrate_db_refuse(&run->db,
+                              "migration of %s, step %u (%s) is missing in the database: run "
+                              "`busbar migrate`",
+                              missing->module, missing->step.number, missing->step.title);
+        say_step(run, missing);
+    }
+}
+
+static int add_missing(struct migration *run, const char *module, const struct migrate_step *step)
+{
+    if (run->count == run->room) {
+        size_t room = run->room ? 2 * run->room : 64;
+        struct missing *more = realloc(run->missing, room * sizeof *more);
+
+        if (!more)
+            return migrate_db_refuse(&run->db, "out of memory");
+        run->missing = more;
+        run->room = room;
+    }
+    run->missing[run->count++] = (struct missing){module, *step};
+    return 0;
+}
+
+/*
+ * A step in the database must equal the step in the schema. Row `number - 1` of `applied` records
+ * it.
+ */
+static int compare_step(struct migration *run, const char *module, const struct migrate_step *step,
+                        const PGresult *applied)
+{
+    int row = (int)step->number - 1;
+
+    if ((unsigned)strtoul(PQgetvalue(applied, row, 0), NULL, 10) != step->number)
+        return migrate_db_refuse(&run->db,
+                                 "migration of %s: the database has step %s where step %u is "
+                                 "missing: restore the table busbar_migration",
+                                 module, PQgetvalue(applied, row, 0), step->number);
+    run->db.report->present++;
+    if (!strcmp(PQgetvalue(applied, row, 1), step->checksum))
+        return 0;
+    /* since 0.9.0 the first step of the host's own schema does not change */
+    if (!strcmp(module, "busbar") && step->number == 1)
+        return migrate_db_refuse(&run->db, "the database was made by a development version before "
+                                           "0.9.0; it cannot be migrated: use an empty database");
+    return migrate_db_refuse(
+        &run->db,
+        "migration of %s: step %u (%s) is another one than the database was made with: install the "
+        "version of the module that it was made with, or a later one (its author: put the step "
+        "back, add a new one)",
+        module, step->number, step->title);
+}
+
+/* Finds the missing steps. `applied` is NULL if there is no table of steps. */
+static int compare_steps(struct migration *run, const char *module, const char *schema,
+                         const PGresult *applied)
+{
+    unsigned present = applied ? (unsigned)PQntuples(applied) : 0, number = 0;
+    struct migrate_step step;
+    char why[128];
+    int found = 1;
+
+    while (found == 1) {
+        found = schema ? migrate_next(&schema, ++number, &step, why, sizeof why) : 0;
+        if (found < 0)
+            return migrate_db_refuse(&run->db, "the schema of %s %s", module, why);
+        if (found && (number <= present ? compare_step(run, module, &step, applied)
+                                        : add_missing(run, module, &step)))
+            return -1;
+    }
+    number -= schema ? 1 : 0;
+    if (number >= present)
+        return 0;
+    return migrate_db_refuse(&run->db,
+                             "migration of %s: the database is newer (step %s) than this module "
+                             "(step %u): install the newer version of the module",
+                             module, PQgetvalue(applied, (int)present - 1, 0), number);
+}
+
+static int compare_module(struct migration *run, const char *module, const char *schema)
+{
+    PGresult *applied =
+        run->empty ? NULL : migrate_db_run(&run->db, "busbar_migration", APPLIED, &module, 1);
+
+    if (!applied && !run->empty)
+        return -1;
+    int failed = compare_steps(run, module, schema, applied);
+
+    PQclear(applied);
+    return failed;
+}
+
+/*
+ * The core's steps are named after the program, a name that modules cannot have. All modules are
+ * compared before the first step is applied: if a module does not match, the database is unchanged.
+ */
+static int migrate_all(struct migration *run, const struct generation *g)
+{
+    if (migrate_db_open(&run->db, g->settings, !run->apply) || prepare(run) ||
+        compare_module(run, "busbar", store_schema))
+        return -1;
+    for (size_t i = 0; i < g->module_count; i++)
+        if (compare_module(run, g->modules[i].descriptor->name, g->modules[i].descriptor->schema))
+            return -1;
+    if (run->apply)
+        return apply_all(run);
+    note_missing(run);
+    return 0;
+}
+
+static int ask_pause(struct migration *run)
+{
+    struct migrate_report *report = run->db.report;
+    PGresult *result = migrate_db_run(&run->db, "busbar_pause_reason()", PAUSE_QUESTION, NULL, 0);
+
+    if (!result)
+        return -1;
+    report->paused = !PQgetisnull(result, 0, 0);
+    snprintf(report->pause_reason, sizeof report->pause_reason, "%s", PQgetvalue(result, 0, 0));
+    PQclear(result);
+    return 0;
+}
+
+enum migrate_outcome migrate_run(const struct generation *generation, bool apply,
+                                 void (*say)(void *arg, const char *line), void *arg,
+                                 struct migrate_report *report)
+{
+    struct migration run = {.apply = apply, .say = say, .arg = arg};
+
+    *report = (struct migrate_report){0};
+    run.db.report = report;
+    int failed = migrate_all(&run, generation);
+
+    if (!failed && !report->pending)
+        failed = ask_pause(&run);
+    migrate_db_close(&run.db);
+    free(run.missing);
+    report->missing = !failed && report->pending;
+    return failed || report->pending ? run.db.outcome : MIGRATE_DONE;
+}

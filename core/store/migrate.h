@@ -1,0 +1,42 @@
+/*
+ * Migrations: applies the steps of the core's schema and of the modules' schemas, each once, in
+ * order, by one host of a cluster at a time (an advisory lock). All modules are compared with the
+ * database first; then the missing steps of all modules are applied in one transaction. If
+ * PostgreSQL cannot run them together, each has its own transaction.
+ *
+ * Synchronous: it runs at the start, in a command, or on a separate thread, never on a loop. It
+ * uses a separate connection.
+ */
+#ifndef CORE_MIGRATE_H
+#define CORE_MIGRATE_H
+
+#include "core/module/generation.h"
+#include "core/module/migrate_steps.h"
+#include "core/module/pause.h"
+
+enum migrate_outcome {
+    MIGRATE_DONE,
+    MIGRATE_UNREACHABLE, /* no connection, connection lost, or lock busy: try again later */
+    MIGRATE_FAILED       /* a step failed or does not match the database: an operator must act */
+};
+
+struct migrate_report {
+    unsigned applied;  /* steps applied by this run */
+    unsigned present;  /* steps that were applied before */
+    unsigned pending;  /* steps that still have to be applied */
+    bool missing;      /* pending steps are the only reason for MIGRATE_FAILED */
+    char problem[512]; /* a precise message, if the outcome is not MIGRATE_DONE */
+    bool paused;       /* MIGRATE_DONE: the database is paused for the following reason */
+    char pause_reason[PAUSE_REASON];
+};
+
+/*
+ * Compares the schemas with the database and applies missing steps; calls say(arg, line), unless
+ * NULL, after the commit of each step. If `apply` is false the database is only read, say() is
+ * called with each missing step, and missing steps cause MIGRATE_FAILED.
+ */
+enum migrate_outcome migrate_run(const struct generation *generation, bool apply,
+                                 void (*say)(void *arg, const char *line), void *arg,
+                                 struct migrate_report *report);
+
+#endif

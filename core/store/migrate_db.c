@@ -1,0 +1,149 @@
+#include "core/store/migrate_db.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/lib/sqlstate.h"
+#include "core/store/pg.h"
+
+/* A read-only check does not wait for a session that changes the tables. */
+#define LOOK "-c statement_timeout=5s"
+
+/* Converts a text to one line, as the log needs it. */
+static void flatten(char *text)
+{
+    size_t length = strlen(text);
+
+    while (length && strchr(" \n\r\t", text[length - 1]))
+        text[--length] = '\0';
+    for (; *text; text++)
+        if (strchr("\n\r\t", *text))
+            *text = ' ';
+}
+
+/* In a shared session the lock would never be released. */
+static int check_session(struct migrate_db *db)
+{
+    char text[PG_CHECK_SIZE], problem[sizeof db->report->problem / 2];
+
+    pg_check_text(text, 0, "busbar migrate");
+    PGresult *result = PQexec(db->conn, text);
+    bool passed = pg_check_passed(result, problem, sizeof problem);
+
+    PQclear(result);
+    if (passed)
+        return 0;
+    migrate_db_refuse(db, "database: %s", problem);
+    flatten(db->report->problem);
+    db->outcome = MIGRATE_UNREACHABLE;
+    return -1;
+}
+
+static void take_notice(void *arg, const PGresult *result)
+{
+    struct migrate_db *db = arg;
+
+    if (pg_notice_is_unreplicated(result))
+        db->unreplicated = true;
+}
+
+int migrate_db_open(struct migrate_db *db, const struct settings *settings, bool read_only)
+{
+    /* libpq counts whole seconds and treats 1 as 2 */
+    int64_t seconds = (settings_int(settings, "database", "connect_timeout") + 999) / 1000;
+    const char *url = settings_text(settings, "database", "url");
+    char timeout[24], *options = pg_options(url, read_only ? LOOK : "");
+    const char *const names[] = {"dbname",
+                                 "connect_timeout",
+                                 "tcp_user_timeout",
+                                 "application_name",
+                                 "client_encoding",
+                                 "options",
+                                 NULL};
+    const char *const values[] = {url, timeout, "30000", "busbar migrate", "UTF8", options, NULL};
+
+    snprintf(timeout, sizeof timeout, "%lld", (long long)seconds);
+    db->outcome = MIGRATE_DONE;
+    db->conn = options ? PQconnectdbParams(names, values, 1) : NULL;
+    free(options);
+    if (!db->conn || PQstatus(db->conn) != CONNECTION_OK) {
+        db->outcome = MIGRATE_UNREACHABLE;
+        snprintf(db->report->problem, sizeof db->report->problem, "database: %s",
+                 db->conn ? PQerrorMessage(db->conn) : "out of memory");
+        flatten(db->report->problem);
+        return -1;
+    }
+    PQsetNoticeReceiver(db->conn, take_notice, db);
+    return check_session(db);
+}
+
+void migrate_db_close(struct migrate_db *db)
+{
+    PQfinish(db->conn);
+    db->conn = NULL;
+}
+
+/* Whether a retry may succeed: connection lost, shutting down, busy, out of resources. */
+static bool passing(const struct migrate_db *db, const char *state)
+{
+    return PQstatus(db->conn) != CONNECTION_OK || sqlstate_has(state, SQLSTATE_MIGRATION_LATER);
+}
+
+static void record(struct migrate_db *db, const char *what, const PGresult *result)
+{
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+
+    db->outcome = passing(db, state) ? MIGRATE_UNREACHABLE : MIGRATE_FAILED;
+    snprintf(db->sqlstate, sizeof db->sqlstate, "%s", state ? state : "");
+    if (!text)
+        text = PQerrorMessage(db->conn);
+    snprintf(db->report->problem, sizeof db->report->problem, "%s: %s%s%s%s", what,
+             *text ? text : "unexpected answer", state ? " (SQLSTATE " : "", state ? state : "",
+             state ? ")" : "");
+    flatten(db->report->problem);
+}
+
+PGresult *migrate_db_run(struct migrate_db *db, const char *what, const char *sql,
+                         const char *const *values, int count)
+{
+    PGresult *result = count ? PQexecParams(db->conn, sql, count, NULL, values, NULL, NULL, 0)
+                             : PQexec(db->conn, sql);
+    ExecStatusType status = PQresultStatus(result);
+
+    if (db->unreplicated) {
+        PQclear(result);
+        migrate_db_refuse(db, "%s: committed, but not confirmed by the synchronous standby", what);
+        db->outcome = MIGRATE_UNREACHABLE;
+        return NULL;
+    }
+    if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK || status == PGRES_EMPTY_QUERY)
+        return result;
+    record(db, what, result);
+    PQclear(result);
+    return NULL;
+}
+
+int migrate_db_do(struct migrate_db *db, const char *what, const char *sql,
+                  const char *const *values, int count)
+{
+    PGresult *result = migrate_db_run(db, what, sql, values, count);
+
+    if (!result)
+        return -1;
+    PQclear(result);
+    return 0;
+}
+
+int migrate_db_refuse(struct migrate_db *db, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(db->report->problem, sizeof db->report->problem, format, args);
+    va_end(args);
+    db->outcome = MIGRATE_FAILED;
+    db->sqlstate[0] = '\0';
+    return -1;
+}

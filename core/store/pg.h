@@ -1,0 +1,257 @@
+/*
+ * PostgreSQL in a loop.
+ *
+ * The unit of work is a struct pg_request, here called an *entry*: one or more statements that
+ * belong together (a query is an entry with one statement, a unit an entry with several). Entries
+ * wait in a *pool* of connections and are sent in *batches*: a batch contains all entries that a
+ * connection gets in one loop iteration.
+ * It ends with one Sync, and is therefore one transaction. The pools:
+ *
+ *   read   queries; a connection may have several batches in progress; after a lost connection they
+ *          are sent again
+ *   write  single statements that write; like read, but never sent again once sent
+ *   unit   transactions known in advance; one batch at a time per connection, so that entries that
+ *          arrive meanwhile share the next commit; never sent again once the Sync was sent
+ *   long   statements that may take long, and units with more than 64 KiB of values: one entry at a
+ *          time per connection, so that no batch waits for them
+ *   tx     interactive transactions: a connection is checked out by one request (pg_tx.c)
+ *
+ * When an entry of a batch fails, PostgreSQL skips the rest of the batch; in the unit pool the
+ * whole batch is undone. Entries that did not fail themselves are sent again, in the unit pool one
+ * by one.
+ *
+ * Waiting entries are served round robin by owner (fair_queue.h), and each owner has a share of a
+ * pool (quota.h): of the queue, of the long statements in progress, and of the checked out
+ * connections.
+ *
+ * An entry can outlive its request: a request that gives up calls pg_request_abandon(), and the
+ * results are dropped when they arrive. Everything here belongs to the loop's thread.
+ */
+#ifndef CORE_PG_H
+#define CORE_PG_H
+
+#include <libpq-fe.h>
+
+#include <busbar/sql.h>
+
+#include "core/lib/fair_queue.h"
+#include "core/lib/loop.h"
+#include "core/module/request.h"
+#include "core/store/resolver.h"
+
+enum pg_pool_kind { PG_READ, PG_WRITE, PG_UNIT, PG_LONG, PG_TX, PG_POOLS };
+extern const char *const pg_pool_names[PG_POOLS];
+
+/* A flag of the host's own BEGIN, COMMIT and ROLLBACK, which no module may send. */
+#define PG_SQL_OF_HOST (1U << 31)
+
+/* The SQLSTATE of a module's statement that ended a transaction or changed the session. */
+#define PG_NOT_ALLOWED "25000"
+
+/* A statement with its values in libpq's format. */
+struct pg_op {
+    struct pg_op *next;
+    const struct bb_sql *sql;
+    const struct bb_host *host; /* the module that issued it */
+    int count;
+    const char **values;
+    int *lengths;
+    int *formats;
+    PGresult *result;         /* owned until taken */
+    struct pg_shared *shared; /* instead of `result`: the result of an execution shared with
+                               * others, see pg_merge.c */
+    const int *order;         /* the indexes of its rows in `shared` */
+    int rows;                 /* and their number */
+};
+
+/* Rows of a statement as modules see them. */
+struct bb_rows {
+    const PGresult *result;
+    const int *order; /* indexes of the rows; NULL: all rows of `result` */
+    int count;
+};
+
+struct pg_request {
+    struct pg_request *next;
+    struct fair_entry queued; /* in the queue; has the owner also while the entry is in progress */
+    struct pg_pool *pool;     /* set while it has an owner */
+    struct core_request *rq;  /* NULL: abandoned */
+    struct pg_op *ops, *last;
+    size_t bytes;              /* size of its values */
+    uint64_t key;              /* unit pool: determines the connection */
+    unsigned tries;            /* number of times it was sent */
+    int64_t asked_us, sent_us; /* monotonic; sent_us 0: not yet */
+    bool write;                /* must not be sent again after a lost connection */
+    bool alone;                /* must be in a separate batch */
+    bool single;               /* must not share executions with other entries */
+    bool follows;              /* shares the executions of an earlier entry of its batch */
+    unsigned members;          /* number of entries in its executions; 0: not shared, or it
+                                * follows another entry */
+    struct pg_request *mate;   /* the next of these entries */
+    bool sent;                 /* is part of a batch in progress */
+    bool running;              /* counts as in progress for its owner */
+    bool large;                /* a unit in the long pool, in this list: */
+    struct pg_request *large_next;
+    bool done; /* the request may take the results */
+    struct failure failure;
+    struct arena *memory; /* contains the entry itself and its values */
+};
+
+struct pg_settings {
+    const char *url;
+    unsigned connections[PG_POOLS];
+    size_t queue;          /* maximum number of entries that wait in a pool */
+    unsigned gather;       /* maximum number of entries in one execution of a keyed statement; 1: no
+                            * sharing */
+    unsigned share;        /* percentage of the queue, and of long or checked out connections, per
+                            * owner */
+    unsigned statement_ms; /* statement_timeout */
+    unsigned connect_ms;
+    struct resolver *resolver; /* resolves the url's servers; NULL: the names go to libpq */
+};
+
+struct pg_pool;
+struct pg_tx; /* a checked out connection */
+
+struct pg *pg_new(struct loop *loop, const struct pg_settings *settings);
+void pg_free(struct pg *pg);
+
+/* Changes the settings that a reload can change: queue, share and gather. */
+void pg_set_limits(struct pg *pg, const struct pg_settings *to);
+
+/* State of a pool for monitoring. */
+struct pg_pool_status {
+    unsigned connections, ready; /* configured, usable */
+    size_t batches;              /* in progress */
+    size_t waiting;              /* entries; in the tx pool, requests that wait for a connection */
+    size_t shared, sharers;      /* total number of shared executions, and of the entries in them */
+};
+
+void pg_pool_snapshot(const struct pg *pg, enum pg_pool_kind kind, struct pg_pool_status *status);
+
+/* Sends the entries collected in this iteration. Called once per iteration. */
+void pg_flush(struct pg *pg);
+
+/* Creates an entry for a request; NULL: out of memory. */
+struct pg_request *pg_request_new(struct core_request *rq);
+
+/* Adds a statement; copies the values. NULL: out of memory. */
+struct pg_op *pg_request_add(struct pg_request *entry, const struct bb_sql *sql,
+                             const struct bb_value *values, size_t count);
+
+/* Returns the pool for a single statement outside of a unit or transaction. */
+enum pg_pool_kind pg_pool_for(const struct bb_sql *sql);
+
+/*
+ * Puts an entry into a pool (pg NULL: no database is configured). Returns 0, or -1 with the
+ * request's failure set (busy, unavailable).
+ */
+int pg_submit(struct pg *pg, enum pg_pool_kind pool, struct pg_request *entry);
+
+/* The request gives up: frees the entry, now or when its results have arrived. */
+void pg_request_abandon(struct pg_request *entry);
+
+void pg_request_free(struct pg_request *entry);
+
+/* Whether the statement has a result. */
+bool pg_op_answered(const struct pg_op *op);
+
+/* Returns the rows of a statement that has a result; they live as long as the result it owns. */
+struct bb_rows pg_op_rows(const struct pg_op *op);
+
+/* Rows of a statement, and the result that contains them, owned by a request. */
+struct pg_kept {
+    struct bb_rows rows;
+    PGresult *result;
+    struct pg_shared *shared;
+};
+
+/* Allocates it in the arena, which frees the result later. NULL: out of memory. */
+struct pg_kept *pg_kept_new(struct arena *arena);
+
+/* Takes the result of the statement; NULL if it has none. */
+struct bb_rows *pg_keep(struct pg_kept *kept, struct pg_op *op);
+
+/* Frees all rows that the arena has kept. */
+void pg_kept_release(struct arena *arena);
+
+/*
+ * Checks out a connection of the tx pool for the request; waits for one if necessary. NULL with the
+ * failure set. pg_tx_end() returns the connection; if a statement is in progress then, it is
+ * closed.
+ */
+struct pg_tx *pg_tx_begin(struct core_request *rq);
+/*
+ * Runs an entry's statements on it. Takes the entry, which the caller owns again if 0 is returned.
+ * Returns 0 or -1.
+ */
+int pg_tx_run_item(struct pg_tx *tx, struct pg_request *entry);
+/*
+ * Runs one statement on it. Returns the result (owned by the request's arena), or NULL with the
+ * failure set.
+ */
+PGresult *pg_tx_run(struct pg_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
+                    size_t count);
+void pg_tx_end(struct pg_tx *tx);
+/* Like pg_tx_end(), but closes the connection, which releases its locks. */
+void pg_tx_drop(struct pg_tx *tx);
+
+/* Fills a failure from an error result; op NULL: the commit failed. */
+void pg_failure(struct failure *failure, const struct pg_op *op, const PGresult *result);
+
+/* pg_options.c: arguments of PQconnectStartParams(). */
+struct pg_target {
+    const struct pg_settings *settings;
+    const char *keys[20], *values[20], **options;
+    struct resolver_found found;
+};
+
+/* Fills it from the settings. RESOLVER_LATER and RESOLVER_NONE: no server is known. */
+enum resolver_state pg_target(const struct pg_settings *settings, struct pg_target *place);
+
+/* Starts to connect. NULL: out of memory. */
+PGconn *pg_target_connect(struct pg_target *place);
+
+/*
+ * Returns the server options for any kind of connection: the options of the url (or PGOPTIONS),
+ * those that the host requires, and `more`. The caller frees it; NULL: out of memory.
+ */
+char *pg_options(const char *url, const char *more);
+
+/*
+ * pg_check.c: checks whether a new session has the properties that busbar requested; some
+ * connection poolers change sessions. The text is a SELECT that returns one row. It sets `mark`
+ * (letters, digits, blanks) in the session. statement_ms: the expected statement_timeout; 0: not
+ * checked.
+ */
+enum { PG_CHECK_SIZE = 2048 };
+#define PG_CHECK_SHARED                                                                            \
+    "a connection pooler gives one session to several connections: let it pool whole sessions "    \
+    "(PgBouncer: pool_mode=session), or connect to PostgreSQL itself"
+void pg_check_text(char text[PG_CHECK_SIZE], unsigned statement_ms, const char *mark);
+/*
+ * Returns the SELECT with a condition: it returns its row only if the session still has this mark.
+ */
+void pg_check_again_text(char text[PG_CHECK_SIZE], const char *select, const char *mark);
+/* Whether the result of pg_check_text() is good; otherwise describes the problem in `problem`. */
+bool pg_check_passed(const PGresult *result, char *problem, size_t size);
+
+/*
+ * Removes environment variables that libpq would send after the options. Call once, before threads
+ * are created.
+ */
+void pg_clean_environment(void);
+
+/* Reports that the server that a connection waits for does not respond, see resolver_rotate(). */
+void pg_rotate(struct resolver *resolver, unsigned turn, const PGconn *conn);
+
+/* A notice receiver that prevents libpq from writing to stderr, between the lines of the log. */
+void pg_drop_notice(void *arg, const PGresult *result);
+
+/*
+ * pg_notice.c: whether the notice reports that PostgreSQL stopped waiting for its synchronous
+ * standby. The transaction is then committed on this server only, and a failover may lose it.
+ */
+bool pg_notice_is_unreplicated(const PGresult *notice);
+
+#endif

@@ -1,0 +1,292 @@
+/*
+ * Shared executions: entries of a batch with the same keyed statements (struct bb_keyed) share one
+ * execution of each. For a point read, PostgreSQL spends most time on the statement: starting and
+ * ending the executor, and two messages each way. This file decides which entries share, combines
+ * their values, and distributes the rows.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/lib/log.h"
+#include "core/lib/sqlstate.h"
+#include "core/store/pg_pool.h"
+
+enum { MEMBERS_MAX = 64, LEAST = 2 /* fewer members save nothing */ };
+
+struct pg_shared {
+    PGresult *result;
+    unsigned holders;
+    int order[]; /* indexes of its rows, sorted by member */
+};
+
+const struct bb_sql *pg_many(const struct bb_sql *sql)
+{
+    return &((const struct bb_keyed *)(const void *)sql)->many;
+}
+
+/* ---- selecting members ---- */
+
+static bool may_share(const struct pg_request *entry)
+{
+    if (entry->single || entry->alone || !entry->rq || !entry->ops)
+        return false;
+    for (const struct pg_op *op = entry->ops; op; op = op->next) {
+        if (!(op->sql->flags & BB_SQL_KEYED))
+            return false;
+    }
+    return true;
+}
+
+static bool asks_the_same(const struct pg_request *one, const struct pg_request *other)
+{
+    const struct pg_op *a = one->ops, *b = other->ops;
+
+    for (; a && b && a->sql == b->sql && a->count == b->count; a = a->next)
+        b = b->next;
+    return !a && !b;
+}
+
+/*
+ * Adds the entries after `first` with the same statements as followers. Units are in the order of
+ * their keys, which is the order of locks (pg_batch.c). So only the first unit with a key may
+ * follow, because the others have to see its effects; and no unit may overtake one with another key
+ * that is executed separately, because that would reverse the order in which the two keys are
+ * locked.
+ */
+static void merge_into(struct pg_pool *pool, struct pg_request *first, unsigned most)
+{
+    bool units = pool->kind == PG_UNIT;
+    struct pg_request **end = &first->mate;
+    unsigned members = 1;
+
+    for (struct pg_request *before = first, *entry = first->next; entry && members < most;
+         before = entry, entry = entry->next) {
+        if (entry->follows || (units && entry->key == before->key))
+            continue;
+        if (!may_share(entry) || !asks_the_same(first, entry)) {
+            if (units)
+                break;
+            continue;
+        }
+        *end = entry;
+        end = &entry->mate;
+        members++;
+    }
+    *end = NULL;
+    if (members < LEAST)
+        return;
+    first->members = members;
+    pool->shared++;
+    pool->sharers += members;
+    for (struct pg_request *mate = first->mate; mate; mate = mate->mate)
+        mate->follows = true;
+}
+
+void pg_merge(struct pg_pool *pool, struct pg_request *entries)
+{
+    unsigned most = pool->pg->settings.gather;
+
+    if (most > MEMBERS_MAX)
+        most = MEMBERS_MAX;
+    for (struct pg_request *entry = entries; most > 1 && entry; entry = entry->next) {
+        if (!entry->follows && may_share(entry))
+            merge_into(pool, entry, most);
+    }
+}
+
+void pg_merge_forget(struct pg_request *entry)
+{
+    entry->follows = false;
+    entry->members = 0;
+    entry->mate = NULL;
+}
+
+/* ---- sending ---- */
+
+/* Returns the statement of `mate` that corresponds to `op` in `first`. */
+static struct pg_op *same_op(const struct pg_request *first, const struct pg_op *op,
+                             struct pg_request *mate)
+{
+    struct pg_op *same = mate->ops;
+
+    for (const struct pg_op *at = first->ops; at != op; at = at->next)
+        same = same->next;
+    return same;
+}
+
+/* Maximum size of a value as an array element: quoted, or hexadecimal. */
+static size_t element_room(const struct pg_op *op, int param)
+{
+    if (!op->values[param])
+        return sizeof "NULL,";
+    return 2 * (op->formats[param] ? (size_t)op->lengths[param] : strlen(op->values[param])) +
+           sizeof "\"\\\\x\",";
+}
+
+static char *write_bytes(char *to, const char *bytes, int length)
+{
+    static const char digits[] = "0123456789abcdef";
+
+    memcpy(to, "\\\\x", 3);
+    to += 3;
+    for (int i = 0; i < length; i++) {
+        *to++ = digits[(unsigned char)bytes[i] >> 4];
+        *to++ = digits[(unsigned char)bytes[i] & 15];
+    }
+    return to;
+}
+
+static char *write_text(char *to, const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\')
+            *to++ = '\\';
+        *to++ = *text;
+    }
+    return to;
+}
+
+static char *write_element(char *to, const struct pg_op *op, int param)
+{
+    const char *value = op->values[param];
+
+    if (!value) {
+        memcpy(to, "NULL", 4);
+        return to + 4;
+    }
+    *to++ = '"';
+    to = op->formats[param] ? write_bytes(to, value, op->lengths[param]) : write_text(to, value);
+    *to++ = '"';
+    return to;
+}
+
+/* Writes a parameter of all members as an array: {"a","b",NULL}. */
+static const char *write_array(struct pg_request *first, const struct pg_op *op, int param)
+{
+    size_t room = sizeof "{}";
+
+    for (struct pg_request *mate = first; mate; mate = mate->mate)
+        room += element_room(same_op(first, op, mate), param);
+    char *text = arena_alloc(first->memory, room), *at = text;
+
+    if (!text)
+        return NULL;
+    for (struct pg_request *mate = first; mate; mate = mate->mate) {
+        *at++ = mate == first ? '{' : ',';
+        at = write_element(at, same_op(first, op, mate), param);
+    }
+    *at = '}';
+    return text;
+}
+
+const char *const *pg_merge_values(struct pg_request *first, const struct pg_op *op)
+{
+    const char **values = arena_alloc(first->memory, (size_t)op->count * sizeof *values);
+
+    for (int i = 0; values && i < op->count; i++) {
+        values[i] = write_array(first, op, i);
+        if (!values[i])
+            return NULL;
+    }
+    return values;
+}
+
+/* ---- distributing the rows ---- */
+
+void pg_shared_release(void *arg)
+{
+    struct pg_shared *shared = arg;
+
+    if (--shared->holders)
+        return;
+    PQclear(shared->result);
+    free(shared);
+}
+
+const PGresult *pg_shared_result(const struct pg_shared *shared)
+{
+    return shared->result;
+}
+
+/* Returns the member that the row belongs to, from 0; -1: unknown. */
+static int member_of(const PGresult *result, int row, int column, unsigned members)
+{
+    long ordinal =
+        PQgetisnull(result, row, column) ? 0 : strtol(PQgetvalue(result, row, column), NULL, 10);
+
+    return ordinal >= 1 && ordinal <= (long)members ? (int)ordinal - 1 : -1;
+}
+
+/*
+ * Sorts the rows by member, without changing the order within a member; where[i] becomes the first
+ * row of member i.
+ */
+static bool sort_rows(struct pg_shared *shared, unsigned members, int where[])
+{
+    int rows = PQntuples(shared->result), column = PQnfields(shared->result) - 1, placed = 0;
+    int next[MEMBERS_MAX + 1] = {0};
+
+    for (int row = 0; row < rows; row++) {
+        int member = member_of(shared->result, row, column, members);
+
+        if (member >= 0)
+            next[member + 1]++;
+    }
+    for (unsigned i = 0; i < members; i++)
+        next[i + 1] += next[i];
+    memcpy(where, next, (members + 1) * sizeof *where);
+    for (int row = 0; row < rows; row++) {
+        int member = member_of(shared->result, row, column, members);
+
+        if (member >= 0) {
+            shared->order[next[member]++] = row;
+            placed++;
+        }
+    }
+    return placed == rows;
+}
+
+int pg_merge_distribute(struct pg_request *first, const struct pg_op *op, PGresult *result)
+{
+    struct pg_shared *shared = malloc(sizeof *shared + (size_t)PQntuples(result) * sizeof(int));
+    int where[MEMBERS_MAX + 1], *at = where;
+
+    if (!shared) {
+        PQclear(result);
+        return -1;
+    }
+    *shared = (struct pg_shared){.result = result};
+    if (!sort_rows(shared, first->members, where))
+        log_line(BB_ERROR, "keyed statement returned rows for unknown keys", "statement",
+                 pg_many(op->sql)->text, NULL);
+    for (struct pg_request *mate = first; mate; mate = mate->mate, at++) {
+        struct pg_op *own = same_op(first, op, mate);
+
+        pg_op_clear(own);
+        own->shared = shared;
+        own->order = shared->order + at[0];
+        own->rows = at[1] - at[0];
+        shared->holders++;
+    }
+    return 0;
+}
+
+/*
+ * Logs errors in the statement itself: they would occur each time, and every request would be sent
+ * twice.
+ */
+static void tell(const struct pg_request *first, const PGresult *result)
+{
+    const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+
+    if (sqlstate_has(sqlstate, SQLSTATE_TEXT))
+        log_line(BB_ERROR, "keyed statement failed for several keys", "statement",
+                 pg_many(first->ops->sql)->text, "sqlstate", sqlstate, NULL);
+}
+
+void pg_merge_failed(struct pg_request *first, const PGresult *result)
+{
+    tell(first, result);
+    for (struct pg_request *mate = first; mate; mate = mate->mate)
+        mate->single = true;
+}

@@ -1,0 +1,203 @@
+/* Internals of pg.h: connections, batches and pools. */
+#ifndef CORE_PG_POOL_H
+#define CORE_PG_POOL_H
+
+#include "core/lib/fair_queue.h"
+#include "core/store/pg.h"
+
+enum { PG_REPORTED = 10 /* number of settings, see pg_session.c */ };
+
+enum pg_state { PG_DOWN, PG_CONNECTING, PG_READY };
+
+/* The type of the next result on a connection. */
+enum pg_expect_kind { PG_EXPECT_PREPARE, PG_EXPECT_ROWS, PG_EXPECT_SYNC };
+
+struct pg_expect {
+    enum pg_expect_kind kind;
+    const struct bb_sql *sql;
+    struct pg_batch *batch;
+    struct pg_request *entry; /* for PREPARE and ROWS */
+    struct pg_op *op;         /* for PREPARE and ROWS */
+};
+
+/*
+ * Maximum size of the values of a batch. A single entry may exceed it; no other entry is added
+ * then.
+ */
+enum { PG_BATCH_BYTES = 65536 };
+
+/* Entries that are followed by one Sync. */
+struct pg_batch {
+    struct pg_request *entries;
+    size_t count;
+    bool failed;
+    int64_t sent_ms;
+};
+
+struct pg_conn {
+    struct watch watch; /* first member */
+    struct pg_pool *pool;
+    unsigned index; /* in its pool */
+    PGconn *pg;
+    enum pg_state state;
+    struct timer timer; /* the next attempt, or the timeout of the current one */
+    int64_t backoff_ms;
+    unsigned turn; /* see resolver_rotate() */
+    bool checking; /* connecting, and pg_check_text() was sent */
+    bool checked;  /* and its result was good */
+    bool recycle;  /* reconnect when nothing is in progress, because its prepared statements are
+                    * stale, or a module used SET in its transaction */
+    bool outcome_unknown; /* a result could not be stored, so the outcome of the batches is
+                           * unknown: close it */
+    bool unreplicated;    /* a commit did not wait for the standby: close it */
+    bool astray;          /* a batch left a transaction open or failed: close it */
+    bool misused;         /* a module's statement was one of PG_NOT_ALLOWED: close it */
+    bool spoilt;          /* a batch changed its settings: close it after that batch's results */
+    bool dismissed; /* the server announced that it closes the connection: send nothing more */
+    uint64_t reported[PG_REPORTED]; /* hashes of the settings at the beginning of the session */
+    struct pg_expect *expects;      /* a ring buffer */
+    size_t expect_first, expect_count, expect_room;
+    size_t batches;    /* in progress */
+    int64_t oldest_ms; /* when the oldest batch in progress was sent or last made progress */
+    const struct bb_sql **prepared; /* a hash table keyed by address */
+    size_t prepared_count, prepared_room;
+    struct pg_tx *checked_out; /* tx pool */
+    struct fair_queue queue;   /* entries that wait for this connection */
+    struct pg_request *again;  /* entries that are sent before these, in their order */
+    size_t waiting_count;      /* number of entries in both */
+    unsigned round;            /* number of batches collected */
+    size_t places;             /* maximum number of entries of one owner in the current batch */
+    size_t gathered_bytes;     /* size of its values */
+};
+
+struct pg_pool {
+    struct pg *pg;
+    enum pg_pool_kind kind;
+    struct pg_conn *conns;
+    unsigned count;
+    size_t depth; /* maximum number of batches in progress per connection */
+    size_t batch_max;
+    size_t queued;            /* entries that wait for all connections */
+    size_t shared, sharers;   /* see struct pg_pool_status */
+    struct fair_table owners; /* owners of waiting or running entries, and of checked out
+                               * connections */
+    struct pg_tx *waiters, *waiters_last; /* tx pool: requests that wait for a connection */
+};
+
+struct pg {
+    struct loop *loop;
+    struct pg_settings settings;
+    struct pg_pool pools[PG_POOLS];
+    struct timer sweep;       /* closes connections that have been silent for too long */
+    struct pg_request *large; /* units in the long pool; units with the same keys also go there */
+    int64_t heard_ms;         /* when any of its connections last received something */
+};
+
+/* pg_conn.c */
+int pg_conn_open(struct pg_conn *conn, struct pg_pool *pool, unsigned index);
+void pg_conn_close(struct pg_conn *conn);
+/* Closes the connection, decides the outcome of its batches, and schedules a new attempt. */
+void pg_conn_lost(struct pg_conn *conn, const char *reason);
+/* Whether entries have a chance now: it is connected, or connecting for the first time. */
+bool pg_conn_usable(const struct pg_conn *conn);
+/*
+ * Like pg_conn_usable(); also true if PostgreSQL responds to the listener, so that the next
+ * connection attempt, within half a second, is likely to succeed. If it fails, the waiting entries
+ * fail.
+ */
+bool pg_conn_expected(const struct pg_conn *conn);
+void pg_conn_flush_output(struct pg_conn *conn);
+
+/* pg_session.c */
+/* Records the settings of the new session. */
+void pg_session_keep(struct pg_conn *conn);
+/*
+ * Whether the settings have changed, which is logged. `rq`: the request that changed them; NULL if
+ * it could be one of several.
+ */
+bool pg_session_is_spoilt(const struct pg_conn *conn, const struct core_request *rq);
+
+/* pg_expect.c: the results that are still expected. */
+struct pg_expect *pg_expect_at(struct pg_conn *conn, size_t i);
+int pg_expect_add(struct pg_conn *conn, struct pg_expect what); /* -1: out of memory */
+void pg_expect_next(struct pg_conn *conn);                      /* the first result has arrived */
+
+/* pg_send.c: sends entries followed by one Sync. -1: the connection is unusable. */
+int pg_batch_send(struct pg_conn *conn, struct pg_request *entries, size_t count);
+/* The server has not prepared the statement: it is prepared again at its next use. */
+void pg_prepared_forget(struct pg_conn *conn, const struct bb_sql *sql);
+
+/*
+ * pg_merge.c: entries of a batch that use the same keyed statements with different keys share one
+ * execution of each. The first of these entries is sent; the others follow it.
+ */
+/*
+ * Finds such entries in a batch. In the unit pool an entry shares only if it is the first with its
+ * key.
+ */
+void pg_merge(struct pg_pool *pool, struct pg_request *entries);
+/* The execution failed: each member will be sent separately. */
+void pg_merge_forget(struct pg_request *entry);
+/*
+ * Returns the values of all members for a statement of the first one, as arrays; NULL: out of
+ * memory.
+ */
+const char *const *pg_merge_values(struct pg_request *first, const struct pg_op *op);
+/* Distributes the rows to the members; takes the result. -1: out of memory. */
+int pg_merge_distribute(struct pg_request *first, const struct pg_op *op, PGresult *result);
+/* The execution failed: each member will be sent separately. */
+void pg_merge_failed(struct pg_request *first, const PGresult *result);
+/* Releases a result shared by several entries; the last release frees it. */
+void pg_shared_release(void *shared);
+const PGresult *pg_shared_result(const struct pg_shared *shared);
+/* Returns the variant of the statement with arrays. */
+const struct bb_sql *pg_many(const struct bb_sql *sql);
+
+/* pg_request.c: drops the statement's result. */
+void pg_op_clear(struct pg_op *op);
+/* Whether an error means that the connection's prepared statements are stale. */
+bool pg_is_stale(const PGresult *result);
+
+/* pg_result.c */
+void pg_results_read(struct pg_conn *conn);
+/* Decides the outcome of all batches in progress after the connection was lost. */
+void pg_results_lost(struct pg_conn *conn);
+
+/* pg_queue.c */
+/*
+ * Counts another entry or connection for the request's owner, if its share allows. NULL with the
+ * failure set.
+ */
+struct fair_owner *pg_enter(struct pg_pool *pool, struct core_request *rq);
+/* Whether the owner may have another long statement or transaction in progress. */
+bool pg_may_run(const struct pg_pool *pool, const struct fair_owner *owner);
+/* The entry no longer waits and is not in progress: releases its owner's share. */
+void pg_request_leave(struct pg_request *entry);
+void pg_conn_queue(struct pg_conn *conn, struct pg_request *entry, bool front);
+/* Returns the next entry for the current batch; NULL if none fits. */
+struct pg_request *pg_conn_next(struct pg_conn *conn, size_t gathered);
+void pg_conn_fail_waiting(struct pg_conn *conn);
+/* Moves the entries that wait for `from` to `to`, a connection of the same pool. */
+void pg_conn_hand_on(struct pg_conn *from, struct pg_conn *to);
+/* pg_pool.c: moves the entries that wait for a lost connection to a connected one, except units. */
+void pg_conn_leave(struct pg_conn *lost);
+
+/* The unit is complete. */
+void pg_large_remove(struct pg *pg, struct pg_request *entry);
+
+bool pg_away(const struct pg *pg); /* PostgreSQL does not respond: new entries would wait in vain */
+
+/* pg_tx.c */
+/* Fails the requests that wait for a connection if no connection of the pool has a chance. */
+void pg_tx_despair(struct pg_pool *pool);
+void pg_tx_fail_waiters(struct pg_pool *pool);
+void pg_tx_lost(struct pg_tx *tx);
+void pg_tx_hand_over(struct pg_conn *conn);
+size_t pg_tx_waiting(const struct pg_pool *pool); /* number of requests */
+
+/* pg_request.c */
+/* Completes an entry: wakes its request, or frees the entry if it was abandoned. */
+void pg_request_done(struct pg_request *entry);
+void pg_request_fail(struct pg_request *entry, enum failure_kind kind);
+
+#endif

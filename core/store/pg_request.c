@@ -1,0 +1,251 @@
+#include "core/store/pg_pool.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/lib/sqlstate.h"
+#include "core/lib/text.h"
+
+struct pg_request *pg_request_new(struct core_request *rq)
+{
+    struct arena *memory = arena_new();
+
+    if (!memory)
+        return NULL;
+    struct pg_request *entry = arena_alloc(memory, sizeof *entry);
+    if (!entry) {
+        arena_free(memory);
+        return NULL;
+    }
+    entry->memory = memory;
+    entry->rq = rq;
+    entry->asked_us = clock_mono_us();
+    return entry;
+}
+
+static const char *int_text(struct arena *memory, int64_t number)
+{
+    char digits[24];
+    int length = snprintf(digits, sizeof digits, "%" PRId64, number);
+
+    return arena_text(memory, digits, (size_t)length);
+}
+
+/* Formats as {1,2,3}. */
+static const char *ints_text(struct arena *memory, const int64_t *numbers, size_t count)
+{
+    char *text = arena_alloc(memory, count * 21 + 3);
+    char *at = text;
+
+    if (!text)
+        return NULL;
+    *at++ = '{';
+    for (size_t i = 0; i < count; i++)
+        at += snprintf(at, 22, "%s%" PRId64, i ? "," : "", numbers[i]);
+    *at = '}';
+    return text;
+}
+
+/* Converts a value to libpq's format; -1: out of memory. */
+static int op_value(struct arena *memory, struct pg_op *op, size_t i, const struct bb_value *value)
+{
+    if (value->kind == BB_V_NULL)
+        return 0;
+    if (value->kind == BB_V_INT)
+        op->values[i] = int_text(memory, value->number);
+    else if (value->kind == BB_V_INTS)
+        op->values[i] = ints_text(memory, value->data, value->length);
+    else if (value->kind == BB_V_TEXT)
+        op->values[i] = arena_text(memory, value->data, strlen(value->data));
+    else
+        op->values[i] = arena_text(memory, value->data, value->length);
+    op->formats[i] = value->kind == BB_V_BYTES;
+    op->lengths[i] = (int)value->length;
+    return op->values[i] ? 0 : -1;
+}
+
+/* Numbers count as 0 bytes. */
+static size_t value_bytes(const struct bb_value *value)
+{
+    if (value->kind == BB_V_TEXT)
+        return strlen(value->data);
+    return value->kind == BB_V_BYTES ? value->length : 0;
+}
+
+struct pg_op *pg_request_add(struct pg_request *entry, const struct bb_sql *sql,
+                             const struct bb_value *values, size_t count)
+{
+    struct pg_op *op = arena_alloc(entry->memory, sizeof *op);
+
+    if (!op)
+        return NULL;
+    op->sql = sql;
+    op->host = entry->rq->pub.host;
+    op->count = (int)count;
+    if (count) {
+        op->values = arena_alloc(entry->memory, count * sizeof(char *));
+        op->lengths = arena_alloc(entry->memory, count * sizeof(int));
+        op->formats = arena_alloc(entry->memory, count * sizeof(int));
+        if (!op->values || !op->lengths || !op->formats)
+            return NULL;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (op_value(entry->memory, op, i, &values[i]))
+            return NULL;
+        entry->bytes += value_bytes(&values[i]);
+    }
+    if (entry->last)
+        entry->last->next = op;
+    else
+        entry->ops = op;
+    entry->last = op;
+    return op;
+}
+
+bool pg_op_answered(const struct pg_op *op)
+{
+    return op->result || op->shared;
+}
+
+void pg_op_clear(struct pg_op *op)
+{
+    PQclear(op->result);
+    op->result = NULL;
+    if (op->shared)
+        pg_shared_release(op->shared);
+    op->shared = NULL;
+}
+
+struct bb_rows pg_op_rows(const struct pg_op *op)
+{
+    if (op->shared)
+        return (struct bb_rows){pg_shared_result(op->shared), op->order, op->rows};
+    return (struct bb_rows){.result = op->result, .count = PQntuples(op->result)};
+}
+
+static void kept_drop(void *arg)
+{
+    struct pg_kept *kept = arg;
+
+    PQclear(kept->result);
+    if (kept->shared)
+        pg_shared_release(kept->shared);
+}
+
+struct pg_kept *pg_kept_new(struct arena *arena)
+{
+    struct pg_kept *kept = arena_alloc(arena, sizeof *kept);
+
+    return kept && !arena_defer(arena, kept_drop, kept) ? kept : NULL;
+}
+
+void pg_kept_release(struct arena *arena)
+{
+    arena_undo(arena, kept_drop);
+}
+
+struct bb_rows *pg_keep(struct pg_kept *kept, struct pg_op *op)
+{
+    if (!pg_op_answered(op))
+        return NULL;
+    kept->rows = pg_op_rows(op);
+    kept->result = op->result;
+    kept->shared = op->shared;
+    op->result = NULL;
+    op->shared = NULL;
+    return &kept->rows;
+}
+
+void pg_request_free(struct pg_request *entry)
+{
+    pg_request_leave(entry);
+    for (struct pg_op *op = entry->ops; op; op = op->next)
+        pg_op_clear(op);
+    arena_free(entry->memory);
+}
+
+/* The request no longer waits: records where its time was spent. */
+static void account(const struct pg_request *entry)
+{
+    int64_t now = clock_mono_us();
+    int64_t sent = entry->sent_us ? entry->sent_us : now;
+
+    entry->rq->spent.queue_us += sent - entry->asked_us;
+    entry->rq->spent.database_us += now - sent;
+}
+
+void pg_request_abandon(struct pg_request *entry)
+{
+    if (entry->rq && !entry->done)
+        account(entry);
+    entry->rq = NULL;
+    if (entry->done)
+        pg_request_free(entry);
+}
+
+/*
+ * Whether the request still has to read the rows of a long statement. Until then no other one of
+ * its owner runs: PostgreSQL can send large results faster than handlers turn them into answers.
+ */
+static bool has_unread_rows(const struct pg_request *entry)
+{
+    return entry->rq && !entry->failure.kind && !entry->large && entry->pool &&
+           entry->pool->kind == PG_LONG;
+}
+
+void pg_request_done(struct pg_request *entry)
+{
+    entry->done = true;
+    if (!has_unread_rows(entry))
+        pg_request_leave(entry);
+    if (!entry->rq) {
+        pg_request_free(entry);
+        return;
+    }
+    account(entry);
+    request_wake(entry->rq);
+}
+
+void pg_request_fail(struct pg_request *entry, enum failure_kind kind)
+{
+    entry->failure = (struct failure){.kind = kind};
+    pg_request_done(entry);
+}
+
+static void copy_field(char *to, size_t size, const PGresult *result, int code)
+{
+    const char *text = PQresultErrorField(result, code);
+
+    snprintf(to, size, "%s", text ? text : "");
+}
+
+/*
+ * Whether the statement is not prepared, or a pooler that shares sessions has another statement
+ * with this name, or a table was changed after it was prepared. SQLSTATE 0A000 has other causes,
+ * too; the function that raises the error identifies this one.
+ */
+bool pg_is_stale(const PGresult *result)
+{
+    const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    const char *function = PQresultErrorField(result, PG_DIAG_SOURCE_FUNCTION);
+
+    if (!sqlstate)
+        return false;
+    if (!strcmp(sqlstate, "0A000"))
+        return function && !strcmp(function, "RevalidateCachedQuery");
+    return sqlstate_has(sqlstate, SQLSTATE_STALE);
+}
+
+void pg_failure(struct failure *failure, const struct pg_op *op, const PGresult *result)
+{
+    *failure = (struct failure){.kind = FAILED_SQL};
+    if (op) {
+        failure->sql = op->sql;
+        failure->host = op->host;
+    }
+    failure->stale = pg_is_stale(result);
+    copy_field(failure->sqlstate, sizeof failure->sqlstate, result, PG_DIAG_SQLSTATE);
+    copy_field(failure->constraint, sizeof failure->constraint, result, PG_DIAG_CONSTRAINT_NAME);
+    copy_field(failure->text, sizeof failure->text, result, PG_DIAG_MESSAGE_PRIMARY);
+}

@@ -1,0 +1,293 @@
+#include <string.h>
+
+#include "core/lib/text.h"
+#include "core/store/pg_pool.h"
+#include "core/store/sql.h"
+
+/*
+ * A connection of the tx pool that is checked out by one request. Statements are sent one by one,
+ * each with a Sync; BEGIN and COMMIT delimit the transaction.
+ */
+struct pg_tx {
+    struct pg_tx *next; /* in the list of waiters */
+    struct core_request *rq;
+    struct pg_conn *conn;     /* NULL: waiting, or lost */
+    struct pg_request *entry; /* in progress */
+    struct fair_owner *owner; /* NULL: ended */
+    bool checked_out;         /* no longer waits: got a connection, lost it again, or there is
+                               * none */
+    bool running;             /* counted for its owner */
+};
+
+size_t pg_tx_waiting(const struct pg_pool *pool)
+{
+    size_t count = 0;
+
+    for (const struct pg_tx *tx = pool->waiters; tx; tx = tx->next)
+        count++;
+    return count;
+}
+
+static void waiter_add(struct pg_pool *pool, struct pg_tx *tx)
+{
+    tx->next = NULL;
+    if (pool->waiters_last)
+        pool->waiters_last->next = tx;
+    else
+        pool->waiters = tx;
+    pool->waiters_last = tx;
+    pool->queued++;
+}
+
+static void waiter_remove(struct pg_pool *pool, struct pg_tx *tx)
+{
+    struct pg_tx *before = NULL;
+
+    for (struct pg_tx *at = pool->waiters; at; before = at, at = at->next) {
+        if (at != tx)
+            continue;
+        if (before)
+            before->next = tx->next;
+        else
+            pool->waiters = tx->next;
+        if (pool->waiters_last == tx)
+            pool->waiters_last = before;
+        pool->queued--;
+        return;
+    }
+}
+
+static void check_out(struct pg_conn *conn, struct pg_tx *tx)
+{
+    tx->owner->running++;
+    tx->running = true;
+    conn->checked_out = tx;
+    tx->conn = conn;
+    tx->checked_out = true;
+}
+
+/*
+ * Returns the first waiter of the owner with the fewest connections; NULL if none waits, or all
+ * owners have used up their share.
+ */
+static struct pg_tx *next_waiter(const struct pg_pool *pool)
+{
+    struct pg_tx *next = NULL;
+
+    for (struct pg_tx *at = pool->waiters; at; at = at->next) {
+        if (pg_may_run(pool, at->owner) && (!next || at->owner->running < next->owner->running))
+            next = at;
+    }
+    return next;
+}
+
+void pg_tx_hand_over(struct pg_conn *conn)
+{
+    struct pg_pool *pool = conn->pool;
+    struct pg_tx *tx = next_waiter(pool);
+
+    if (!tx || conn->checked_out || conn->recycle || conn->state != PG_READY)
+        return;
+    waiter_remove(pool, tx);
+    check_out(conn, tx);
+    request_wake(tx->rq);
+}
+
+void pg_tx_fail_waiters(struct pg_pool *pool)
+{
+    struct pg_tx *tx;
+
+    while ((tx = pool->waiters)) {
+        waiter_remove(pool, tx);
+        tx->checked_out = true;
+        request_wake(tx->rq);
+    }
+}
+
+void pg_tx_despair(struct pg_pool *pool)
+{
+    for (unsigned i = 0; i < pool->count; i++) {
+        if (pg_conn_usable(&pool->conns[i]))
+            return;
+    }
+    pg_tx_fail_waiters(pool);
+}
+
+static struct pg_conn *free_conn(struct pg_pool *pool, bool *usable)
+{
+    *usable = false;
+    for (unsigned i = 0; i < pool->count; i++) {
+        struct pg_conn *conn = &pool->conns[i];
+
+        if (conn->state == PG_READY && !conn->checked_out && !conn->recycle)
+            return conn;
+        *usable = *usable || pg_conn_expected(conn);
+    }
+    return NULL;
+}
+
+static int wait_for_conn(struct pg_pool *pool, struct pg_tx *tx, bool usable)
+{
+    if (!usable)
+        return request_fail(tx->rq, FAILED_UNAVAILABLE);
+    int64_t asked_us = clock_mono_us();
+    waiter_add(pool, tx);
+    int failed = request_wait(tx->rq, &tx->checked_out);
+    tx->rq->spent.queue_us += clock_mono_us() - asked_us;
+    if (failed) {
+        waiter_remove(pool, tx);
+        return -1;
+    }
+    return tx->conn ? 0 : request_fail(tx->rq, FAILED_UNAVAILABLE);
+}
+
+static void leave(struct pg_pool *pool, struct pg_tx *tx)
+{
+    if (!tx->owner)
+        return;
+    tx->owner->running -= tx->running;
+    fair_leave(&pool->owners, tx->owner);
+    tx->owner = NULL;
+}
+
+struct pg_tx *pg_tx_begin(struct core_request *rq)
+{
+    if (!rq->loop->pg || pg_away(rq->loop->pg)) {
+        request_fail(rq, FAILED_UNAVAILABLE);
+        return NULL;
+    }
+    struct pg_pool *pool = &rq->loop->pg->pools[PG_TX];
+    struct pg_tx *tx = arena_alloc(rq->arena, sizeof *tx);
+    bool usable;
+
+    if (!tx)
+        request_out_of_memory(rq);
+    tx->rq = rq;
+    tx->owner = pg_enter(pool, rq);
+    if (!tx->owner)
+        return NULL;
+    struct pg_conn *conn = free_conn(pool, &usable);
+    if (conn && pg_may_run(pool, tx->owner)) {
+        check_out(conn, tx);
+    } else if (wait_for_conn(pool, tx, conn || usable)) {
+        leave(pool, tx);
+        return NULL;
+    }
+    return tx;
+}
+
+static void clear_result(void *result)
+{
+    PQclear(result);
+}
+
+static PGresult *keep_result(struct core_request *rq, struct pg_request *entry)
+{
+    PGresult *result = entry->ops->result;
+
+    entry->ops->result = NULL;
+    if (arena_defer(rq->arena, clear_result, result)) {
+        PQclear(result);
+        request_fail(rq, FAILED_MEMORY);
+        return NULL;
+    }
+    return result;
+}
+
+int pg_tx_run_item(struct pg_tx *tx, struct pg_request *entry)
+{
+    struct core_request *rq = tx->rq;
+
+    if (!tx->conn || tx->entry) { /* lost, or abandoned: nothing more can be sent on it */
+        pg_request_free(entry);
+        if (!strcmp(rq->failure.sqlstate, PG_NOT_ALLOWED))
+            return -1; /* the reason why it was lost */
+        return request_fail(rq, tx->entry ? FAILED_DEADLINE : FAILED_UNAVAILABLE);
+    }
+    tx->entry = entry;
+    pg_conn_queue(tx->conn, entry, false);
+    if (request_wait(rq, &entry->done))
+        return -1; /* pg_tx_end() closes the connection and frees the entry */
+    tx->entry = NULL;
+    if (!entry->failure.kind)
+        return 0;
+    sql_failed(rq, &entry->failure);
+    pg_request_free(entry);
+    return -1;
+}
+
+PGresult *pg_tx_run(struct pg_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
+                    size_t count)
+{
+    struct core_request *rq = tx->rq;
+    struct pg_request *entry = pg_request_new(rq);
+
+    if (!entry || !pg_request_add(entry, sql, values, count)) {
+        if (entry)
+            pg_request_free(entry);
+        request_out_of_memory(rq);
+    }
+    if (pg_tx_run_item(tx, entry))
+        return NULL;
+    PGresult *result = keep_result(rq, entry);
+
+    pg_request_free(entry);
+    return result;
+}
+
+void pg_tx_lost(struct pg_tx *tx)
+{
+    tx->conn->checked_out = NULL;
+    tx->conn = NULL;
+}
+
+static void abandon(struct pg_tx *tx)
+{
+    if (tx->entry)
+        pg_request_abandon(tx->entry);
+    tx->entry = NULL;
+}
+
+static struct pg_pool *pool_of(const struct pg_tx *tx)
+{
+    return &tx->rq->loop->pg->pools[PG_TX];
+}
+
+/* The owner whose share became available may be waiting, although connections are free. */
+static void hand_over_all(struct pg_pool *pool)
+{
+    for (unsigned i = 0; i < pool->count; i++)
+        pg_tx_hand_over(&pool->conns[i]);
+}
+
+void pg_tx_end(struct pg_tx *tx)
+{
+    struct pg_conn *conn = tx->conn;
+
+    abandon(tx);
+    leave(pool_of(tx), tx);
+    if (!conn) {
+        hand_over_all(pool_of(tx));
+        return;
+    }
+    conn->checked_out = NULL;
+    tx->conn = NULL;
+    bool clean = !conn->batches && !conn->waiting_count && conn->state == PG_READY &&
+                 PQtransactionStatus(conn->pg) == PQTRANS_IDLE;
+    if (!clean)
+        pg_conn_lost(conn, "a transaction was given up");
+    else if (conn->recycle)
+        pg_conn_lost(conn, "its prepared statements or settings are stale");
+    else if (pg_session_is_spoilt(conn, tx->rq))
+        pg_conn_lost(conn, "a setting was changed");
+    else
+        pg_tx_hand_over(conn);
+}
+
+void pg_tx_drop(struct pg_tx *tx)
+{
+    abandon(tx);
+    leave(pool_of(tx), tx);
+    if (tx->conn)
+        pg_conn_lost(tx->conn, "a request ended within a transaction");
+}

@@ -1,0 +1,37 @@
+/*
+ * Redis in a loop: one connection that never blocks. hiredis writes and reads on it, but does not
+ * create it, and its asynchronous interface is not used, because both end the process if memory
+ * runs out (0.14). Redis contains shared, small data that may be lost; callers must work without an
+ * answer. Any error, and any answer that exceeds the timeout, closes the connection, so that a late
+ * reply is never taken for the reply to another command.
+ */
+#ifndef CORE_REDIS_H
+#define CORE_REDIS_H
+
+#include "core/lib/loop.h"
+#include "core/module/request.h"
+
+struct redis_settings {
+    const char *url; /* "unix:/path", "host:port", or "": no Redis */
+    int64_t timeout_ms;
+    struct resolver *resolver; /* of the url's host */
+};
+
+struct redis *redis_new(struct loop *loop, const struct redis_settings *settings);
+void redis_free(struct redis *redis);
+
+/*
+ * redis_socket.c: starts to connect. Returns a descriptor, which the caller owns and which becomes
+ * writable when the result is known; -1 with errno, which is EALREADY while the host's name is
+ * being looked up. If a host has several addresses, `turn` selects the next one each time.
+ */
+int redis_socket(const struct redis_settings *settings, unsigned turn);
+
+/* bb_redis() */
+const struct bb_redis_reply *api_redis(struct bb_request *rq, int argc, const char *const *argv,
+                                       const size_t *lengths);
+
+/* Latency of the last probe, a write; -1 while Redis does not accept it. Loop's thread. */
+int64_t redis_latency_ms(const struct redis *redis);
+
+#endif

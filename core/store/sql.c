@@ -1,0 +1,190 @@
+#include "core/store/sql.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/module/module_error.h"
+
+static void abandon(void *entry)
+{
+    pg_request_abandon(entry);
+}
+
+static struct pg_request *entry_for(struct core_request *rq)
+{
+    struct pg_request *entry = pg_request_new(rq);
+
+    if (!entry)
+        request_out_of_memory(rq);
+    return entry;
+}
+
+struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
+                          const struct bb_value *values, size_t count)
+{
+    enum pg_pool_kind pool = pg_pool_for(sql);
+    struct pg_kept *kept = pg_kept_new(rq->arena); /* allocated now, because writes cannot be
+                                                    * taken back later */
+    struct pg_request *entry = kept ? entry_for(rq) : NULL;
+    struct bb_rows *rows = NULL;
+
+    if (!kept)
+        request_out_of_memory(rq);
+    if (!pg_request_add(entry, sql, values, count)) {
+        pg_request_free(entry);
+        request_out_of_memory(rq);
+    }
+    entry->write = sql->flags & BB_SQL_WRITE;
+    if (pg_submit(rq->loop->pg, pool, entry)) {
+        pg_request_free(entry);
+        return NULL;
+    }
+    if (request_wait(rq, &entry->done)) {
+        abandon(entry);
+        return NULL;
+    }
+    if (entry->failure.kind)
+        sql_failed(rq, &entry->failure);
+    else
+        rows = pg_keep(kept, entry->ops);
+    pg_request_free(entry);
+    if (!rows && !rq->failure.kind)
+        request_out_of_memory(rq);
+    return rows;
+}
+
+struct bb_rows *api_query(struct bb_request *rq, const struct bb_sql *sql,
+                          const struct bb_value *values, size_t count)
+{
+    struct core_request *core = request_of(rq);
+
+    if (module_error_waits(core, "bb_query()"))
+        return NULL;
+    return sql_query(core, sql, values, count);
+}
+
+struct bb_rows *sql_rows(struct core_request *rq, const PGresult *result)
+{
+    struct bb_rows *rows = arena_alloc(rq->arena, sizeof *rows);
+
+    if (!rows)
+        request_out_of_memory(rq);
+    *rows = (struct bb_rows){.result = result, .count = PQntuples(result)};
+    return rows;
+}
+
+/*
+ * Returns the index of the row in the result. Invalid indexes give a row that does not exist, for
+ * which libpq returns defaults.
+ */
+static int row_of(const struct bb_rows *rows, size_t row)
+{
+    if (row >= (size_t)rows->count)
+        return -1;
+    return rows->order ? rows->order[row] : (int)row;
+}
+
+size_t api_rows_count(const struct bb_rows *rows)
+{
+    return (size_t)rows->count;
+}
+
+size_t api_rows_affected(const struct bb_rows *rows)
+{
+    PGresult *result = (PGresult *)(uintptr_t)rows->result;
+
+    if (rows->order)
+        return (size_t)rows->count;
+    return (size_t)strtoull(PQcmdTuples(result), NULL, 10);
+}
+
+const char *api_rows_text(const struct bb_rows *rows, size_t row, size_t column)
+{
+    int at = row_of(rows, row);
+
+    if (PQgetisnull(rows->result, at, (int)column))
+        return NULL;
+    return PQgetvalue(rows->result, at, (int)column);
+}
+
+size_t api_rows_length(const struct bb_rows *rows, size_t row, size_t column)
+{
+    return (size_t)PQgetlength(rows->result, row_of(rows, row), (int)column);
+}
+
+const char *api_sqlstate(struct bb_request *rq)
+{
+    return request_of(rq)->failure.sqlstate;
+}
+
+const char *api_constraint(struct bb_request *rq)
+{
+    return request_of(rq)->failure.constraint;
+}
+
+struct id_block {
+    struct id_block *next;
+    char *sequence;
+    size_t count;
+    int64_t ids[32];
+};
+
+static struct id_block *block_of(struct loop *loop, const char *sequence)
+{
+    struct id_block *block = loop->ids;
+
+    while (block && strcmp(block->sequence, sequence) != 0)
+        block = block->next;
+    if (block)
+        return block;
+    block = calloc(1, sizeof *block);
+    if (!block)
+        return NULL;
+    block->sequence = strdup(sequence);
+    if (!block->sequence) {
+        free(block);
+        return NULL;
+    }
+    block->next = loop->ids;
+    loop->ids = block;
+    return block;
+}
+
+static int block_fill(struct core_request *rq, struct id_block *block)
+{
+    static const struct bb_sql next_ids = {
+        "SELECT nextval($1::regclass) FROM generate_series(1, 32)", BB_SQL_WRITE};
+    struct bb_rows *rows = sql_query(rq, &next_ids, BB_ARGS(bb_t(block->sequence)));
+
+    if (!rows)
+        return -1;
+    block->count = 0;
+    for (size_t i = api_rows_count(rows); i-- > 0;)
+        block->ids[block->count++] = strtoll(api_rows_text(rows, i, 0), NULL, 10);
+    return 0;
+}
+
+int64_t api_next_id(struct bb_request *rq, const char *sequence)
+{
+    struct core_request *core = request_of(rq);
+    struct id_block *block = block_of(core->loop, sequence);
+
+    if (module_error_waits(core, "bb_next_id()"))
+        return -1;
+    if (!block)
+        request_out_of_memory(core);
+    if (!block->count && block_fill(core, block))
+        return -1;
+    return block->ids[--block->count];
+}
+
+void sql_ids_free(struct loop *loop)
+{
+    while (loop->ids) {
+        struct id_block *next = loop->ids->next;
+
+        free(loop->ids->sequence);
+        free(loop->ids);
+        loop->ids = next;
+    }
+}

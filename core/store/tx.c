@@ -1,0 +1,488 @@
+/* Units and interactive transactions. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/lib/json_out.h"
+#include "core/lib/sqlstate.h"
+#include "core/module/module_error.h"
+#include "core/module/reply.h"
+#include "core/store/idempotency.h"
+#include "core/store/sql.h"
+
+enum { GATHERED_BYTES = 65536 };
+
+static const struct bb_sql begin = {"BEGIN", PG_SQL_OF_HOST};
+static const struct bb_sql commit = {"COMMIT", PG_SQL_OF_HOST};
+static const struct bb_sql rollback = {"ROLLBACK", PG_SQL_OF_HOST};
+
+static void drop_raised(void *arg)
+{
+    struct bb_tx *tx = arg;
+
+    tx_leave(tx);
+    for (struct raised *at = tx->raised; at; at = at->next)
+        json_decref(at->payload);
+    tx->raised = NULL;
+}
+
+static struct bb_tx *tx_new(struct core_request *rq)
+{
+    struct bb_tx *tx = arena_alloc(rq->arena, sizeof *tx);
+
+    if (tx)
+        tx->rq = rq;
+    if (!tx || arena_defer(rq->arena, drop_raised, tx))
+        request_out_of_memory(rq);
+    tx_join(tx);
+    return tx;
+}
+
+/* Frees a unit that was never committed, or collected statements that were never sent. */
+static void drop_item(void *arg)
+{
+    struct bb_tx *tx = arg;
+    struct pg_request *entry = tx->entry;
+
+    tx->entry = NULL;
+    if (entry)
+        pg_request_free(entry);
+}
+
+struct bb_tx *api_unit(struct bb_request *rq, uint64_t key)
+{
+    struct core_request *core = request_of(rq);
+    struct bb_tx *tx = tx_new(core);
+
+    if (arena_defer(core->arena, drop_item, tx))
+        request_out_of_memory(core);
+    tx->entry = pg_request_new(core);
+    if (!tx->entry)
+        request_out_of_memory(core);
+    tx->entry->key = key;
+    tx->entry->write = true;
+    return tx;
+}
+
+/* Makes room for the results of `count` statements. */
+static void results_reserve(struct bb_tx *tx, size_t count)
+{
+    size_t room = tx->results_room ? tx->results_room : 8;
+
+    if (count <= tx->results_room)
+        return;
+    while (room < count)
+        room *= 2;
+    struct bb_rows **bigger = arena_alloc(tx->rq->arena, room * sizeof *bigger);
+
+    if (!bigger)
+        request_out_of_memory(tx->rq);
+    if (tx->results)
+        memcpy(bigger, tx->results, tx->results_room * sizeof *bigger);
+    tx->results = bigger;
+    tx->results_room = room;
+}
+
+/* Keeps the rows of a statement for bb_unit_rows(). */
+static void remember(struct bb_tx *tx, int index, struct bb_rows *rows)
+{
+    results_reserve(tx, (size_t)index + 1);
+    tx->results[index] = rows;
+}
+
+static size_t ops_of(const struct pg_request *entry)
+{
+    size_t count = 0;
+
+    for (const struct pg_op *op = entry->ops; op; op = op->next)
+        count++;
+    return count;
+}
+
+/*
+ * Allocates memory for the rows of the entry's statements before it is sent, because nothing may
+ * fail after a commit.
+ */
+static struct bb_rows *rows_reserve(struct bb_tx *tx, int first, const struct pg_request *entry)
+{
+    size_t count = ops_of(entry);
+    struct bb_rows *rows = arena_alloc(tx->rq->arena, count * sizeof *rows);
+
+    if (!rows)
+        request_out_of_memory(tx->rq);
+    results_reserve(tx, (size_t)first + count);
+    return rows;
+}
+
+static void keep_results(struct bb_tx *tx, int first, struct pg_request *entry,
+                         struct bb_rows *rows)
+{
+    for (struct pg_op *op = entry->ops; op; op = op->next) {
+        *rows = pg_op_rows(op);
+        remember(tx, first++, rows++);
+    }
+}
+
+static void free_item(void *entry)
+{
+    pg_request_free(entry);
+}
+
+/*
+ * Runs the statements that hooks have added to an interactive transaction, before its next
+ * statement. Returns 0 or -1.
+ */
+static int send_gathered(struct bb_tx *tx)
+{
+    struct core_request *rq = tx->rq;
+    struct pg_request *entry = tx->entry;
+
+    if (!entry)
+        return 0;
+    struct bb_rows *rows = rows_reserve(tx, tx->gathered_from, entry);
+
+    tx->entry = NULL;
+    if (pg_tx_run_item(tx->checked_out, entry))
+        return -1;
+    if (arena_defer(rq->arena, free_item, entry)) {
+        pg_request_free(entry);
+        request_out_of_memory(rq);
+    }
+    keep_results(tx, tx->gathered_from, entry, rows);
+    return 0;
+}
+
+/*
+ * Collects a hook's statement. Many events can be raised, and nobody waits for the results, so
+ * their statements are sent together.
+ */
+static int gather(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
+                  size_t count)
+{
+    struct core_request *rq = tx->rq;
+
+    if (tx->entry && tx->entry->bytes > GATHERED_BYTES && send_gathered(tx))
+        return -1;
+    if (!tx->entry) {
+        if (arena_defer(rq->arena, drop_item, tx))
+            request_out_of_memory(rq);
+        tx->entry = pg_request_new(rq);
+        if (!tx->entry)
+            request_out_of_memory(rq);
+        tx->gathered_from = tx->count;
+    }
+    if (!pg_request_add(tx->entry, sql, values, count))
+        request_out_of_memory(rq);
+    return tx->count++;
+}
+
+static int add_now(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
+                   size_t count)
+{
+    if (send_gathered(tx))
+        return -1;
+    PGresult *result = pg_tx_run(tx->checked_out, sql, values, count);
+
+    if (!result)
+        return -1;
+    remember(tx, tx->count, sql_rows(tx->rq, result));
+    return tx->count++;
+}
+
+int api_add(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *values, size_t count)
+{
+    if (!tx_usable(request_running(), tx, "bb_add()"))
+        return -1;
+    if (tx->checked_out)
+        return tx->rq->within ? gather(tx, sql, values, count) : add_now(tx, sql, values, count);
+    if (!pg_request_add(tx->entry, sql, values, count))
+        request_out_of_memory(tx->rq);
+    tx->rq->open_units += !tx->count;
+    return tx->count++;
+}
+
+void api_after(struct bb_tx *tx, void (*then)(struct bb_request *, struct bb_tx *, void *),
+               void *arg)
+{
+    if (!tx_usable(request_running(), tx, "bb_after()"))
+        return;
+    struct tx_after *after = arena_alloc(tx->rq->arena, sizeof *after);
+
+    if (!after)
+        request_out_of_memory(tx->rq);
+    *after = (struct tx_after){.host = tx->rq->pub.host, .then = then, .arg = arg};
+    if (tx->after_last)
+        tx->after_last->next = after;
+    else
+        tx->after = after;
+    tx->after_last = after;
+}
+
+/*
+ * The transaction is committed. The committed hooks run when this fiber waits or ends, so after the
+ * functions of bb_after(). They are scheduled first, because those functions may end the request if
+ * memory runs out.
+ */
+static void committed(struct bb_tx *tx)
+{
+    struct core_request *rq = tx->rq;
+    struct bb_host *publisher = rq->pub.host;
+
+    bus_committed(tx);
+    for (const struct tx_after *after = tx->after; after; after = after->next) {
+        request_enter(rq, after->host);
+        after->then(&rq->pub, tx, after->arg);
+    }
+    request_enter(rq, publisher);
+}
+
+/* Returns 0 when the unit is committed. The results live as long as the request. */
+static int unit_run(struct bb_tx *tx)
+{
+    struct core_request *rq = tx->rq;
+    struct pg_request *entry = tx->entry;
+
+    struct bb_rows *rows = rows_reserve(tx, 0, entry);
+
+    if (pg_submit(rq->loop->pg, PG_UNIT, entry))
+        return -1;
+    tx->entry = NULL;
+    if (request_wait(rq, &entry->done)) {
+        pg_request_abandon(entry);
+        return -1;
+    }
+    if (entry->failure.kind) {
+        sql_failed(rq, &entry->failure);
+        pg_request_free(entry);
+        return -1;
+    }
+    tx->entry = entry; /* drop_item() frees it */
+    keep_results(tx, 0, entry, rows);
+    return 0;
+}
+
+/*
+ * If this request failed because another one with the same key was faster, sends that request's
+ * answer. The cause of the failure can also be other rows that the first request wrote, before the
+ * key itself.
+ */
+static int replay_instead(struct core_request *rq)
+{
+    struct failure why = rq->failure;
+    bool conflict = why.kind == FAILED_SQL && sqlstate_has(why.sqlstate, SQLSTATE_CONFLICT);
+
+    if (!rq->idempotency)
+        return 0;
+    if (idempotency_lost(rq))
+        return idempotency_replay(rq);
+    int status = conflict ? idempotency_look(rq) : 0;
+
+    if (!status)
+        rq->failure = why;
+    return status;
+}
+
+/* Logs and answers errors in the use of a commit; 0: none. */
+static int refuse_commit(struct core_request *rq, int status, const json_t *json)
+{
+    bool done = status >= 200 && status < 400;
+
+    if (module_error_waits(rq, "bb_commit()"))
+        return rq->response.status;
+    if (!done && (status || rq->kind == REQUEST_HTTP))
+        return module_error(rq, "a unit is committed with a status that is not a success", NULL);
+    return json || !module_error_wants_body(status) ? 0 : module_error_no_json(rq, status);
+}
+
+int api_commit(struct bb_request *pub, struct bb_tx *tx, int status, json_t *json)
+{
+    struct core_request *rq = request_of(pub);
+    bool body = module_error_wants_body(status);
+    size_t length = 0;
+
+    bool usable = tx_usable(rq, tx, "bb_commit()");
+
+    if (usable && tx->checked_out) {
+        module_error(rq, "a transaction is committed by its module", "bb_commit()");
+        usable = false;
+    }
+    if (usable && tx->count && rq->open_units)
+        rq->open_units--;
+    if (!usable || refuse_commit(rq, status, json)) {
+        json_decref(json);
+        return 0;
+    }
+    json = reply_with_warnings(rq, status, json);
+    char *bytes = body ? json_write(json, &length) : strdup("");
+
+    json_decref(json);
+    if (!bytes)
+        request_out_of_memory(rq);
+    if (rq->idempotency && idempotency_store(tx, status, bytes, length)) {
+        free(bytes);
+        return 0;
+    }
+    tx->over = true;
+    if (unit_run(tx)) {
+        free(bytes);
+        return replay_instead(rq);
+    }
+    reply_bytes(rq, status, bytes, length);
+    rq->committed = true;
+    committed(tx);
+    return status;
+}
+
+struct bb_rows *api_unit_rows(struct bb_tx *unit, int index)
+{
+    if (!tx_known(request_running(), unit, "bb_unit_rows()"))
+        return NULL;
+    if (index < 0 || (size_t)index >= unit->results_room)
+        return NULL;
+    return unit->results[index];
+}
+
+struct bb_rows *api_tx_query(struct bb_tx *tx, const struct bb_sql *sql,
+                             const struct bb_value *values, size_t count)
+{
+    struct core_request *rq = request_running();
+
+    if (!tx_usable(rq, tx, "bb_tx_query()") || module_error_waits(rq, "bb_tx_query()"))
+        return NULL;
+    if (!tx->checked_out) {
+        module_error(rq, "a unit is used as a transaction", "bb_tx_query()");
+        return NULL;
+    }
+    if (send_gathered(tx))
+        return NULL;
+    PGresult *result = pg_tx_run(tx->checked_out, sql, values, count);
+
+    return result ? sql_rows(rq, result) : NULL;
+}
+
+static void end_checked_out(void *arg)
+{
+    struct bb_tx *tx = arg;
+
+    if (tx->checked_out && tx->checked_out != tx->rq->checked_out)
+        pg_tx_end(tx->checked_out);
+    tx->checked_out = NULL;
+}
+
+/*
+ * COMMIT of a failed transaction reports ROLLBACK and no error. All memory is allocated before it
+ * is sent.
+ */
+static int send_commit(struct bb_tx *tx)
+{
+    struct core_request *rq = tx->rq;
+    struct pg_request *entry = pg_request_new(rq);
+    const struct pg_op *op = entry ? pg_request_add(entry, &commit, NULL, 0) : NULL;
+
+    if (entry && !op)
+        pg_request_free(entry);
+    if (!op)
+        request_out_of_memory(rq);
+    if (pg_tx_run_item(tx->checked_out, entry))
+        return -1;
+    bool done = !strcmp(PQcmdStatus(op->result), "COMMIT");
+
+    pg_request_free(entry);
+    if (done)
+        return 0;
+    /* the failed statement is the reason, although the module continued */
+    return rq->failure.kind == FAILED_SQL ? -1 : request_fail(rq, FAILED_UNAVAILABLE);
+}
+
+static int try_commit(struct bb_tx *tx)
+{
+    struct core_request *rq = tx->rq;
+    const struct response *answer = &rq->response;
+
+    if (tx_run_before(tx))
+        return -1;
+    if (send_gathered(tx))
+        return -1;
+    if (rq->idempotency && idempotency_store(tx, answer->status, answer->body, answer->length))
+        return -1;
+    return send_commit(tx);
+}
+
+/*
+ * The status that a transaction's function returns decides between commit and rollback. If the
+ * function has answered, it must be the same status: otherwise the transaction is rolled back and
+ * answered 500.
+ */
+static int run_work(struct bb_tx *tx, int (*work)(struct bb_request *, struct bb_tx *, void *),
+                    void *arg)
+{
+    struct core_request *rq = tx->rq;
+    int before = rq->response.status;
+    char text[32];
+
+    rq->response.status = 0;
+    int status = work(&rq->pub, tx, arg), told = rq->response.status;
+
+    if (!told)
+        rq->response.status = before;
+    if (status < 0)
+        return told >= 400 ? told : reply_failed(rq);
+    if (told == status || rq->kind != REQUEST_HTTP)
+        return status;
+    if (!told && !before && status >= 200 && status < 400)
+        return module_error(rq, "a transaction returned a status without an answer", NULL);
+    if (!told)
+        return status;
+    snprintf(text, sizeof text, "%d, %d", told, status);
+    return module_error(rq, "a transaction returned another status than it answered", text);
+}
+
+/*
+ * `headers`: the headers set before the transaction; an answer that replaces the withheld answer
+ * has them.
+ */
+static int finish(struct bb_tx *tx, int status, struct response_header *headers)
+{
+    struct core_request *rq = tx->rq;
+
+    if (status >= 400) {
+        pg_tx_run(tx->checked_out, &rollback, NULL, 0);
+        return status;
+    }
+    if (!try_commit(tx)) {
+        rq->committed = rq->response.status != 0;
+        rq->unanswered = rq->unanswered || !rq->committed;
+        committed(tx);
+        return status;
+    }
+    struct failure why = rq->failure;
+    pg_tx_run(tx->checked_out, &rollback, NULL, 0);
+    rq->failure = why;
+    rq->response.headers = headers;
+    if (rq->idempotency && idempotency_lost(rq)) {
+        end_checked_out(tx);
+        return idempotency_replay(rq);
+    }
+    return reply_failed(rq);
+}
+
+int api_transaction(struct bb_request *pub,
+                    int (*work)(struct bb_request *, struct bb_tx *, void *), void *arg)
+{
+    struct core_request *rq = request_of(pub);
+    struct response_header *headers = rq->response.headers;
+
+    if (module_error_waits(rq, "bb_transaction()"))
+        return rq->response.status;
+    struct bb_tx *tx = tx_new(rq);
+
+    if (arena_defer(rq->arena, end_checked_out, tx))
+        request_out_of_memory(rq);
+    tx->checked_out = rq->checked_out ? rq->checked_out : pg_tx_begin(rq);
+    if (!tx->checked_out || !pg_tx_run(tx->checked_out, &begin, NULL, 0))
+        return reply_failed(rq);
+    int status = finish(tx, run_work(tx, work, arg), headers);
+    end_checked_out(tx);
+    drop_raised(tx); /* a job has many transactions */
+    return status;
+}

@@ -1,0 +1,185 @@
+/* Networks, the client address behind proxies, origins. */
+#include <arpa/inet.h>
+#include <string.h>
+#include <sys/un.h>
+
+#include "core/lib/address.h"
+#include "fixture.h"
+#include "unit_suites.h"
+
+static char why[160];
+
+static struct cidr_list *list_of(const char *json)
+{
+    json_t *texts = json_loads(json, 0, NULL);
+    struct cidr_list *list = cidr_list_new(arena, texts, why, sizeof(why));
+
+    json_decref(texts);
+    return list;
+}
+
+static const struct sockaddr *peer(const char *text)
+{
+    static struct sockaddr_storage storage;
+    struct sockaddr_in four = {.sin_family = AF_INET};
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6};
+
+    if (inet_pton(AF_INET, text, &four.sin_addr) == 1) {
+        memcpy(&storage, &four, sizeof(four));
+    } else {
+        ck_assert_int_eq(inet_pton(AF_INET6, text, &six.sin6_addr), 1);
+        memcpy(&storage, &six, sizeof(six));
+    }
+    return (const struct sockaddr *)&storage;
+}
+
+START_TEST(networks_hold_their_addresses)
+{
+    struct cidr_list *list =
+        list_of("[\"10.0.0.0/8\",\"192.168.1.128/25\",\"::1\",\"2001:db8::/33\",\"1.2.3.4\"]");
+    static const char *const in[] = {"10.0.0.0", "10.255.255.255",  "192.168.1.128",   "::1",
+                                     "1.2.3.4",  "::ffff:10.1.2.3", "2001:db8:7fff::1"};
+    static const char *const out[] = {"11.0.0.0", "9.255.255.255", "192.168.1.127",    "::2",
+                                      "1.2.3.5",  "::10.1.2.3",    "2001:db8:8000::1", "::"};
+
+    ck_assert_msg(list != NULL, "%s", why);
+    for (size_t i = 0; i < sizeof(in) / sizeof(in[0]); i++)
+        ck_assert_msg(cidr_list_has(list, peer(in[i])), "%s", in[i]);
+    for (size_t i = 0; i < sizeof(out) / sizeof(out[0]); i++)
+        ck_assert_msg(!cidr_list_has(list, peer(out[i])), "%s", out[i]);
+    ck_assert(cidr_list_has(list_of("[\"0.0.0.0/0\"]"), peer("8.8.8.8")));
+    ck_assert(!cidr_list_has(list_of("[\"0.0.0.0/0\"]"), peer("::1")));
+    ck_assert(cidr_list_has(list_of("[\"::/0\"]"), peer("::1")));
+    ck_assert(!cidr_list_has(list_of("[]"), peer("::1")));
+}
+END_TEST
+
+START_TEST(bad_networks_are_refused)
+{
+    static const char *const bad[] = {
+        "[\"\"]",          "[\"x\"]",           "[\"10.0.0.0/33\"]", "[\"10.0.0.1/8\"]",
+        "[\"10.0.0.0/\"]", "[\"10.0.0.0/-1\"]", "[\"10.0.0/8\"]",    "[5]",
+        "[\"::/129\"]",    "[\"010.0.0.0/8\"]", "[\"10.0.0.0/8x\"]", "[\"10.0.0.0/0008\"]",
+        "[\"/8\"]"};
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        ck_assert_msg(!list_of(bad[i]), "%s", bad[i]);
+    ck_assert_ptr_null(list_of("[\"::1\",\"nonsense\"]"));
+    ck_assert_str_eq(why, "entry 2 is not an IP network");
+}
+END_TEST
+
+START_TEST(the_client_is_the_rightmost_untrusted_hop)
+{
+    static const struct {
+        const char *peer, *forwarded, *client;
+    } rows[] = {{"8.8.8.8", "1.1.1.1", "8.8.8.8"},
+                {"10.0.0.1", NULL, "10.0.0.1"},
+                {"10.0.0.1", "", "10.0.0.1"},
+                {"10.0.0.1", "1.1.1.1", "1.1.1.1"},
+                {"10.0.0.1", "6.6.6.6, 1.1.1.1", "1.1.1.1"},
+                {"10.0.0.1", "6.6.6.6,\t1.1.1.1 , 10.0.0.2", "1.1.1.1"},
+                {"10.0.0.1", "junk, 1.1.1.1, 10.0.0.2", "1.1.1.1"},
+                {"10.0.0.1", "1.1.1.1, junk", "10.0.0.1"},
+                {"10.0.0.1", "junk, 10.0.0.2", "10.0.0.1"},
+                {"10.0.0.1", "1.1.1.1,", "10.0.0.1"},
+                {"10.0.0.1", "10.0.0.3, 10.0.0.2", "10.0.0.3"},
+                {"10.0.0.1", "1.1.1.1:4711", "1.1.1.1"},
+                {"10.0.0.1", "[2001:DB8::1]:80", "2001:db8::1"},
+                {"10.0.0.1", "[2001:db8::1]", "2001:db8::1"},
+                {"10.0.0.1", "2001:db8::1", "2001:db8::1"},
+                {"10.0.0.1", "::ffff:1.1.1.1", "1.1.1.1"},
+                {"10.0.0.1", "[1.1.1.1]", "10.0.0.1"},
+                {"10.0.0.1", "[::1", "10.0.0.1"},
+                {"10.0.0.1", "[::1]x", "10.0.0.1"},
+                {"10.0.0.1", "1.1.1.1:", "10.0.0.1"},
+                {"10.0.0.1", "1.1.1.1:x", "10.0.0.1"},
+                {"10.0.0.1", "1.1.1.1 2.2.2.2", "10.0.0.1"},
+                {"::ffff:10.0.0.1", "1.1.1.1", "1.1.1.1"},
+                {"::ffff:8.8.8.8", "1.1.1.1", "8.8.8.8"}};
+    struct cidr_list *trusted = list_of("[\"10.0.0.0/8\"]");
+    char out[INET6_ADDRSTRLEN];
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        ck_assert_str_eq(address_client(trusted, peer(rows[i].peer), rows[i].forwarded, out),
+                         rows[i].client);
+    ck_assert_str_eq(address_client(NULL, peer("::1"), "1.1.1.1", out), "::1");
+}
+END_TEST
+
+static bool one_network(const char *a, const char *b)
+{
+    struct in6_addr first = address_network(a), second = address_network(b);
+
+    return !memcmp(&first, &second, sizeof(first));
+}
+
+START_TEST(clients_are_of_one_network_by_their_first_64_bits)
+{
+    ck_assert(one_network("2001:db8:1:2::1", "2001:db8:1:2:ffff::7"));
+    ck_assert(!one_network("2001:db8:1:2::1", "2001:db8:1:3::1"));
+    ck_assert(one_network("10.0.0.1", "::ffff:10.0.0.1"));
+    ck_assert(!one_network("10.0.0.1", "10.0.0.2"));
+    ck_assert(!one_network("10.0.0.1", "unknown"));
+    ck_assert(one_network("unknown", ""));
+}
+END_TEST
+
+START_TEST(a_peer_is_of_the_network_that_its_address_says)
+{
+    static const char *const texts[] = {"10.0.0.1", "::ffff:10.0.0.1", "2001:db8:1:2::1"};
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        struct in6_addr by_text = address_network(texts[i]),
+                        by_peer = address_peer_network(peer(texts[i]));
+
+        ck_assert_mem_eq(&by_text, &by_peer, sizeof(by_text));
+    }
+}
+END_TEST
+
+START_TEST(peers_without_ip_are_unknown)
+{
+    const struct sockaddr_un local = {.sun_family = AF_UNIX};
+    char out[INET6_ADDRSTRLEN];
+
+    ck_assert_str_eq(address_client(NULL, (const struct sockaddr *)&local, "1.1.1.1", out),
+                     "unknown");
+    ck_assert_str_eq(address_client(NULL, NULL, NULL, out), "unknown");
+}
+END_TEST
+
+START_TEST(origins_are_compared_exactly)
+{
+    json_t *origins = json_pack("[s,s,s,i]", "https://app.example.org", "null", "*", 5);
+
+    ck_assert(origin_allowed(origins, "https://app.example.org"));
+    ck_assert(!origin_allowed(origins, "https://app.example.org.evil.com"));
+    ck_assert(!origin_allowed(origins, "https://app.example.or"));
+    ck_assert(!origin_allowed(origins, "http://app.example.org"));
+    ck_assert(!origin_allowed(origins, "https://APP.example.org"));
+    ck_assert(!origin_allowed(origins, "null"));
+    ck_assert(!origin_allowed(origins, "*"));
+    ck_assert(!origin_allowed(origins, ""));
+    ck_assert(!origin_allowed(origins, NULL));
+    ck_assert(!origin_allowed(NULL, "https://app.example.org"));
+    json_decref(origins);
+}
+END_TEST
+
+Suite *address_suite(void)
+{
+    Suite *suite = suite_create("address");
+    TCase *all = tcase_create("all");
+
+    tcase_add_checked_fixture(all, arena_setup, arena_teardown);
+    tcase_add_test(all, networks_hold_their_addresses);
+    tcase_add_test(all, bad_networks_are_refused);
+    tcase_add_test(all, the_client_is_the_rightmost_untrusted_hop);
+    tcase_add_test(all, clients_are_of_one_network_by_their_first_64_bits);
+    tcase_add_test(all, a_peer_is_of_the_network_that_its_address_says);
+    tcase_add_test(all, peers_without_ip_are_unknown);
+    tcase_add_test(all, origins_are_compared_exactly);
+    suite_add_tcase(suite, all);
+    return suite;
+}

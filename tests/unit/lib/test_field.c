@@ -1,0 +1,698 @@
+/* Field tables for JSON and text: accepted values, normalization, and the wording of problems. */
+#include <stdlib.h>
+#include <string.h>
+#include <utf8proc.h>
+
+#include "core/lib/field.h"
+#include "core/lib/json_in.h"
+#include "core/lib/json_out.h"
+#include "core/lib/unicode.h"
+#include "field_rows.h"
+#include "unit_suites.h"
+
+static struct arena *arena;
+static struct problems problems;
+static json_t *warnings;
+
+static void setup(void)
+{
+    arena = arena_new();
+    problems = (struct problems){.arena = arena};
+    warnings = NULL;
+}
+
+/* Fields are checked as in requests; without it as in settings. */
+static void setup_tolerant(void)
+{
+    setup();
+    problems.warnings = &warnings;
+}
+
+static void teardown(void)
+{
+    json_decref(warnings);
+    arena_free(arena);
+}
+
+static json_t *parse(const char *text)
+{
+    struct json_problem wrong;
+    json_t *value = json_read(text, strlen(text), &wrong);
+
+    ck_assert_msg(value != NULL, "%s: %s", text, wrong.text);
+    return value;
+}
+
+static void passes(const char *in, const char *out)
+{
+    json_t *object = parse(in), *checked = fields_check(&table, object, &problems);
+
+    ck_assert_msg(checked != NULL, "%s: %s %s", in, problems.list ? problems.list[0].field : "",
+                  problems.list ? problems.list[0].text : "");
+    char *text = json_write(checked, NULL);
+
+    ck_assert_str_eq(text, out);
+    ck_assert_uint_eq(problems.count, 0);
+    free(text);
+    json_decref(checked);
+    json_decref(object);
+}
+
+static void fails(const char *in, const char *field, const char *text)
+{
+    json_t *object = parse(in);
+
+    problems.count = 0;
+    ck_assert_msg(!fields_check(&table, object, &problems), "%s", in);
+    ck_assert_uint_eq(problems.count, 1);
+    ck_assert_str_eq(problems.list[0].field, field);
+    ck_assert_str_eq(problems.list[0].text, text);
+    problems.count = 0;
+    json_decref(object);
+}
+
+START_TEST(declared_fields_pass_and_others_are_dropped)
+{
+    passes("{}", "{}");
+    passes("{\"id\":7,\"userId\":1,\"text\":\"abc\",\"any\":null}",
+           "{\"text\":\"abc\",\"any\":null}");
+    passes("{\"free\":{\"x\":[1,{}]},\"any\":[1]}", "{\"any\":[1],\"free\":{\"x\":[1,{}]}}");
+    passes("{\"yes\":false,\"number\":1.5,\"count\":10}",
+           "{\"count\":10,\"number\":1.5,\"yes\":false}");
+    passes("{\"gone\":null}", "{}");
+    passes("{\"words\":[]}", "{\"words\":[]}");
+}
+END_TEST
+
+START_TEST(values_are_normalised)
+{
+    passes("{\"email\":\" \\tAnna@Example.ORG\\u00a0\"}", "{\"email\":\"anna@example.org\"}");
+    passes("{\"mail\":\"b@c.de\"}", "{\"email\":\"b@c.de\"}");
+    passes("{\"mail\":\"b@c.de\",\"email\":\"a@c.de\"}", "{\"email\":\"a@c.de\"}");
+    passes("{\"uuid\":\"0190A0B0-0000-7000-8000-00000000000F\"}",
+           "{\"uuid\":\"0190a0b0-0000-7000-8000-00000000000f\"}");
+    passes("{\"count\":5.0}", "{\"count\":5}");
+    passes("{\"reads\":[{\"value\":2,\"starttimestamp\":\"2026-01-01\",\"x\":1}]}",
+           "{\"reads\":[{\"value\":2,\"startDate\":\"2026-01-01\"}]}");
+}
+END_TEST
+
+START_TEST(problems_are_worded)
+{
+    fails("{\"text\":1}", "text", "must be a string");
+    fails("{\"text\":null}", "text", "must be a string");
+    fails("{\"text\":\"a\"}", "text", "must be at least 2 characters");
+    fails("{\"text\":\"\\u00e4\\u00e4\\u00e4\\u00e4\\u00e4\\u00e4\"}", "text",
+          "must be at most 5 characters");
+    fails("{\"entry\":\" \\u3000\\n\"}", "entry", "must not be blank");
+    fails("{\"entry\":\"\"}", "entry", "must not be blank");
+    fails("{\"email\":\"x\"}", "email", "must be an e-mail address");
+    fails("{\"mail\":5}", "mail", "must be an e-mail address");
+    fails("{\"uuid\":\"x\"}", "uuid", "must be a UUID");
+    fails("{\"count\":\"5\"}", "count", "must be a whole number");
+    fails("{\"count\":5.5}", "count", "must be a whole number");
+    fails("{\"count\":1e300}", "count", "must be a whole number");
+    fails("{\"count\":true}", "count", "must be a whole number");
+    fails("{\"count\":0}", "count", "must be at least 1");
+    fails("{\"count\":11}", "count", "must be at most 10");
+    fails("{\"least\":0}", "least", "must be at least 1");
+    fails("{\"number\":\"5\"}", "number", "must be a number");
+    fails("{\"yes\":1}", "yes", "must be true or false");
+    fails("{\"when\":\"2026-02-30\"}", "when",
+          "must be an ISO 8601 date and time, such as 2026-04-01T12:00:00Z");
+    fails("{\"colour\":\"Red\"}", "colour", "must be one of: red, green");
+    fails("{\"colour\":null}", "colour", "must be one of: red, green");
+    fails("{\"free\":[]}", "free", "must be an object");
+    fails("{\"reads\":{}}", "reads", "must be a list");
+    fails("{\"reads\":[]}", "reads", "must have at least 1 item");
+    fails("{\"reads\":[1,1,1,1,1]}", "reads", "must have at most 4 items");
+    fails("{\"reads\":[{\"value\":5},{\"value\":0.5}]}", "reads[1].value", "must be at least 1");
+    fails("{\"reads\":[{}]}", "reads[0].value", "is required");
+    fails("{\"reads\":[5]}", "reads[0]", "must be an object");
+    fails("{\"reads\":[{\"value\":1,\"starttimestamp\":\"x\"}]}", "reads[0].starttimestamp",
+          "must be an ISO 8601 date and time, such as 2026-04-01T12:00:00Z");
+    fails("{\"words\":[\"a\",\"abcd\"]}", "words[1]", "must be at most 3 characters");
+    fails("[]", "body", "must be an object");
+}
+END_TEST
+
+START_TEST(absent_bodies_lack_their_required_fields)
+{
+    const struct bb_table readings = BB_TABLE(reading);
+
+    ck_assert_ptr_null(fields_check(&readings, NULL, &problems));
+    ck_assert_str_eq(problems.list[0].field, "value");
+    ck_assert_str_eq(problems.list[0].text, "is required");
+}
+END_TEST
+
+static const struct bb_field clearable[] = {
+    {.name = "end", .type = BB_TIME, .flags = BB_CLEARS, .alias = "until"},
+    {.name = "count", .type = BB_INT, .flags = BB_CLEARS | BB_AS_SENT},
+    {.name = "name", .type = BB_TEXT},
+};
+
+START_TEST(null_is_handed_over_where_it_clears_the_field)
+{
+    static const char *const same[] = {"{}", "{\"end\":null}", "{\"count\":null}"};
+    const struct bb_table clears = BB_TABLE(clearable);
+
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        json_t *object = parse(same[i]), *checked = fields_check(&clears, object, &problems);
+
+        ck_assert_msg(json_equal(object, checked), "%s", same[i]);
+        json_decref(object);
+        json_decref(checked);
+    }
+    json_t *object = parse("{\"until\":null}"), *checked = fields_check(&clears, object, &problems);
+
+    ck_assert(json_is_null(json_object_get(checked, "end")));
+    json_decref(object);
+    json_decref(checked);
+    object = parse("{\"name\":null}");
+    ck_assert_ptr_null(fields_check(&clears, object, &problems));
+    ck_assert_str_eq(problems.list[0].field, "name");
+    json_decref(object);
+}
+END_TEST
+
+static const struct bb_field inner_defaults[] = {
+    {.name = "unit",
+     .type = BB_CHOICE,
+     .choices = (const char *const[]){"Wh", "kWh", NULL},
+     .fallback = "kWh"},
+};
+
+static const struct bb_field defaults[] = {
+    {.name = "text", .type = BB_TEXT, .fallback = "none"},
+    {.name = "count", .type = BB_INT, .flags = BB_NULLABLE, .fallback = "3"},
+    {.name = "part", .type = BB_NUMBER, .fallback = "0.5"},
+    {.name = "on", .type = BB_BOOL, .fallback = "true"},
+    {.name = "list", .type = BB_LIST, .fallback = "[1]"},
+    {.name = "inner", .type = BB_OBJECT, .fields = BB_TABLE(inner_defaults)},
+};
+
+static const struct {
+    const char *sent, *checked;
+} defaulted[] = {
+    {NULL, "{\"text\":\"none\",\"count\":3,\"part\":0.5,\"on\":true,\"list\":[1]}"},
+    {"{\"text\":\"\",\"count\":null,\"part\":1,\"on\":false,\"list\":[],\"inner\":{}}",
+     "{\"text\":\"none\",\"count\":3,\"part\":1,\"on\":false,\"list\":[],"
+     "\"inner\":{\"unit\":\"kWh\"}}"},
+};
+
+/* In bodies, "" also counts as absent, and so does null if the row says so. */
+START_TEST(what_is_absent_has_its_default)
+{
+    static const struct bb_table rows = BB_TABLE(defaults);
+    json_t *object = defaulted[_i].sent ? parse(defaulted[_i].sent) : NULL;
+    json_t *checked = fields_check(&rows, object, &problems);
+    char *text = json_write(checked, NULL);
+
+    ck_assert_str_eq(text, defaulted[_i].checked);
+    free(text);
+    json_decref(checked);
+    json_decref(object);
+}
+END_TEST
+
+START_TEST(a_null_that_is_required_is_missing)
+{
+    const struct bb_field rows[] = {
+        {.name = "a", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE}};
+    const struct bb_table one = BB_TABLE(rows);
+    json_t *object = parse("{\"a\":null}");
+
+    ck_assert_ptr_null(fields_check(&one, object, &problems));
+    ck_assert_str_eq(problems.list[0].text, "is required");
+    json_decref(object);
+}
+END_TEST
+
+START_TEST(a_nul_is_refused)
+{
+    json_t *object = json_pack("{so}", "text", json_stringn("a\0b", 3));
+
+    ck_assert_ptr_null(fields_check(&table, object, &problems));
+    ck_assert_uint_eq(problems.count, 1);
+    json_decref(object);
+}
+END_TEST
+
+START_TEST(at_most_64_problems_are_kept)
+{
+    const struct bb_field rows[] = {{.name = "a", .type = BB_LIST, .fields = BB_TABLE(word)}};
+    const struct bb_table one = BB_TABLE(rows);
+    json_t *list = json_array(), *object = json_pack("{so}", "a", list);
+
+    for (int i = 0; i < 100; i++)
+        json_array_append_new(list, json_integer(i));
+    ck_assert_ptr_null(fields_check(&one, object, &problems));
+    ck_assert_uint_eq(problems.count, PROBLEMS_MAX);
+    ck_assert_str_eq(problems.list[63].field, "a[63]");
+    ck_assert_ptr_null(fields_check(&one, object, &problems));
+    json_decref(object);
+}
+END_TEST
+
+/* Rows of an older header, without fallback, help and example. */
+START_TEST(shorter_rows_of_older_modules_are_read)
+{
+    enum { OLD = offsetof(struct bb_field, fallback) };
+    static char bytes[2 * OLD];
+    struct bb_field room;
+    const struct bb_table old = {.rows = bytes, .count = 2, .stride = OLD};
+
+    memcpy(bytes, &fields[0], OLD);
+    memcpy(bytes + OLD, &fields[2], OLD);
+    ck_assert_str_eq(field_at(&old, 1, &room)->name, "email");
+    ck_assert_ptr_null(field_at(&old, 1, &room)->help);
+    ck_assert_ptr_null(field_at(&old, 0, &room)->fallback);
+    ck_assert_str_eq(field_find(&old, "mail", &room)->name, "email");
+    ck_assert_ptr_null(field_find(&old, "uuid", &room));
+}
+END_TEST
+
+static const struct bb_field *row(const char *name)
+{
+    static struct bb_field room;
+
+    return field_find(&table, name, &room);
+}
+
+static void text_passes(const char *name, const char *in, const char *out)
+{
+    const char *got = field_check_text(row(name), in, arena, &problems);
+
+    ck_assert_msg(got && !strcmp(got, out), "%s %s: %s", name, in, got ? got : "refused");
+}
+
+static void text_fails(const char *name, const char *in)
+{
+    problems.count = 0;
+    ck_assert_msg(!field_check_text(row(name), in, arena, &problems), "%s %s", name, in);
+    ck_assert_uint_eq(problems.count, 1);
+    ck_assert_str_eq(problems.list[0].field, name);
+    problems.count = 0;
+}
+
+START_TEST(texts_are_checked_by_the_same_rows)
+{
+    text_passes("count", "7", "7");
+    text_passes("count", "007", "7");
+    text_passes("least", "9223372036854775807", "9223372036854775807");
+    text_passes("number", "-1.5e3", "-1.5e3");
+    text_passes("yes", "true", "true");
+    text_passes("email", "A@b.cd", "a@b.cd");
+    text_passes("uuid", "0190A0B0-0000-7000-8000-00000000000F",
+                "0190a0b0-0000-7000-8000-00000000000f");
+    text_passes("colour", "green", "green");
+    text_passes("text", "\xC3\xA4\xC3\xA4", "\xC3\xA4\xC3\xA4");
+    text_passes("reads", "[{\"value\": 1, \"x\": 2}]", "[{\"value\":1}]");
+    ck_assert_ptr_null(field_check_text(row("text"), NULL, arena, &problems));
+    ck_assert_uint_eq(problems.count, 0);
+    ck_assert_ptr_null(field_check_text(&reading[0], NULL, arena, &problems));
+    ck_assert_str_eq(problems.list[0].text, "is required");
+}
+END_TEST
+
+START_TEST(bad_texts_are_refused)
+{
+    static const char *const ints[] = {
+        "",        "-", "+5", " 5", "5 ", "5x", "0x5", "5.0", "1e1", "--5", "9223372036854775808",
+        "\xD9\xA5"};
+    static const char *const numbers[] = {"",     "-", "nan", "inf", "1e400",
+                                          "0x10", ".", "1e",  " 1",  "1,5"};
+
+    for (size_t i = 0; i < sizeof(ints) / sizeof(ints[0]); i++)
+        text_fails("least", ints[i]);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        text_fails("number", numbers[i]);
+    text_fails("count", "11");
+    text_fails("yes", "1");
+    text_fails("text", "a\xFF");
+    text_fails("free", "{");
+    text_fails("free", "[]");
+}
+END_TEST
+
+/* ---- values in the forms that clients send ---- */
+
+START_TEST(numbers_may_come_as_decimal_strings)
+{
+    passes("{\"count\":\"10\"}", "{\"count\":10}");
+    passes("{\"count\":\" 007\\u00a0\"}", "{\"count\":7}");
+    passes("{\"count\":\"5.0\"}", "{\"count\":5}");
+    passes("{\"least\":\"9223372036854775807\"}", "{\"least\":9223372036854775807}");
+    passes("{\"number\":\"5.5\"}", "{\"number\":5.5}");
+    passes("{\"number\":\"-3\"}", "{\"number\":-3}");
+    passes("{\"number\":\"-0.25\"}", "{\"number\":-0.25}");
+    passes("{\"reads\":[{\"value\":\"2.5\"}]}", "{\"reads\":[{\"value\":2.5}]}");
+    ck_assert_ptr_null(warnings);
+}
+END_TEST
+
+START_TEST(other_strings_are_no_numbers)
+{
+    static const char *const others[] = {"1e3",  "0x10", "+",   ".",   "+.",    "1,5", "1.5.2",
+                                         "five", "5 kW", "nan", "inf", "1 000", "-",   "\u0665"};
+
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        char text[64];
+
+        snprintf(text, sizeof(text), "{\"number\":\"%s\"}", others[i]);
+        fails(text, "number", "must be a number");
+        snprintf(text, sizeof(text), "{\"least\":\"%s\"}", others[i]);
+        fails(text, "least", "must be a whole number");
+    }
+    fails("{\"count\":\"5.5\"}", "count", "must be a whole number");
+    fails("{\"count\":\"11\"}", "count", "must be at most 10");
+    fails("{\"least\":\"9223372036854775808\"}", "least", "must be a whole number");
+    fails("{\"yes\":\"true\"}", "yes", "must be true or false");
+}
+END_TEST
+
+/* The original spelling of a number with a fraction or an exponent is not known any more. */
+START_TEST(digits_are_taken_for_strings)
+{
+    passes("{\"text\":123}", "{\"text\":\"123\"}");
+    passes("{\"entry\":-9223372036854775807}", "{\"entry\":\"-9223372036854775807\"}");
+    passes("{\"letter\":42}", "{\"letter\":\"42\"}");
+    fails("{\"text\":1}", "text", "must be at least 2 characters");
+    fails("{\"text\":12.5}", "text", "must be a string");
+    fails("{\"text\":1e3}", "text", "must be a string");
+    fails("{\"text\":true}", "text", "must be a string");
+    fails("{\"secret\":12345678}", "secret", "must be a string");
+    fails("{\"email\":5}", "email", "must be an e-mail address");
+}
+END_TEST
+
+START_TEST(blanks_around_values_are_none_of_them)
+{
+    passes("{\"text\":\"\\u3000 ab\\n\"}", "{\"text\":\"ab\"}");
+    passes("{\"text\":\"a b\"}", "{\"text\":\"a b\"}");
+    passes("{\"colour\":\" red \"}", "{\"colour\":\"red\"}");
+    passes("{\"when\":\"2026-01-01 \"}", "{\"when\":\"2026-01-01\"}");
+    passes("{\"when\":\"2026-01-13t00:00:00z\"}", "{\"when\":\"2026-01-13T00:00:00Z\"}");
+    passes("{\"when\":\"2026-01-13T00:00:00,000Z\"}", "{\"when\":\"2026-01-13T00:00:00.000Z\"}");
+    passes("{\"when\":\"2026-01-13 0:00:00 +0000\"}", "{\"when\":\"2026-01-13 00:00:00+0000\"}");
+    passes("{\"when\":\"2026-01-13 0:00 Z\"}", "{\"when\":\"2026-01-13 00:00Z\"}");
+    passes("{\"number\":\"+5\"}", "{\"number\":5}");
+    passes("{\"number\":\".5\"}", "{\"number\":0.5}");
+    passes("{\"number\":\"5.\"}", "{\"number\":5}");
+    passes("{\"words\":[\" abc\"]}", "{\"words\":[\"abc\"]}");
+    passes("{\"letter\":\" a \",\"secret\":\" b \"}", "{\"secret\":\" b \",\"letter\":\" a \"}");
+    passes("{\"free\":{\"x\":\" y \"},\"any\":\" z \"}",
+           "{\"any\":\" z \",\"free\":{\"x\":\" y \"}}");
+    ck_assert_ptr_null(warnings);
+}
+END_TEST
+
+static void warned(size_t index, const char *text)
+{
+    const char *got = json_string_value(json_array_get(warnings, index));
+
+    ck_assert_msg(got && !strcmp(got, text), "%zu: %s", index, got ? got : "no such warning");
+}
+
+START_TEST(an_empty_value_of_an_optional_field_is_absent_and_told)
+{
+    passes("{\"text\":\"\",\"count\":\" \",\"free\":\"\",\"words\":\"\",\"secret\":\"\"}", "{}");
+    ck_assert_uint_eq(json_array_size(warnings), 5);
+    warned(0, "text: is empty, and was taken as absent");
+    passes("{\"reads\":[{\"value\":2,\"starttimestamp\":\"\"}]}", "{\"reads\":[{\"value\":2}]}");
+    warned(5, "reads[0].starttimestamp: is empty, and was taken as absent");
+    passes("{\"email\":\"\",\"mail\":\"a@b.cd\"}", "{\"email\":\"a@b.cd\"}");
+    passes("{\"anything\":\"\"}", "{}");
+    passes("{\"any\":\"\",\"letter\":\" \"}", "{\"any\":\"\",\"letter\":\" \"}");
+    passes("{\"letter\":\"\"}", "{}");
+    fails("{\"reads\":[{\"value\":\"\"}]}", "reads[0].value", "must be a number");
+}
+END_TEST
+
+START_TEST(the_same_is_told_once_and_not_without_end)
+{
+    for (int i = 0; i < 3; i++)
+        passes("{\"text\":\"\"}", "{}");
+    ck_assert_uint_eq(json_array_size(warnings), 1);
+    for (int i = 0; i < 2 * WARNINGS_MAX; i++)
+        warnings_add(&warnings, "number %d", i);
+    ck_assert_uint_eq(json_array_size(warnings), WARNINGS_MAX);
+}
+END_TEST
+
+START_TEST(texts_are_taken_as_clients_send_them)
+{
+    text_passes("count", " 7 ", "7");
+    text_passes("number", " -1.5e3", "-1.5e3");
+    text_passes("yes", "true ", "true");
+    text_passes("letter", " x ", " x ");
+    ck_assert_ptr_null(warnings);
+    ck_assert_ptr_null(field_check_text(row("count"), "", arena, &problems));
+    ck_assert_ptr_null(field_check_text(row("text"), "  ", arena, &problems));
+    ck_assert_uint_eq(problems.count, 0);
+    warned(0, "count: is empty, and was taken as absent");
+    warned(1, "text: is empty, and was taken as absent");
+}
+END_TEST
+
+START_TEST(a_limit_over_its_bound_is_that)
+{
+    text_passes("limit", "10", "10");
+    ck_assert_ptr_null(warnings);
+    text_passes("limit", "11", "10");
+    text_passes("limit", "99999999999999999999", "10");
+    ck_assert_uint_eq(json_array_size(warnings), 1);
+    warned(0, "limit: is at most 10, which was taken");
+    text_fails("limit", "0");
+    text_fails("limit", "-99999999999999999999");
+    text_fails("limit", "1e9");
+    text_fails("limit", "11x");
+    text_fails("count", "11");
+}
+END_TEST
+
+START_TEST(emails_are_told_from_others)
+{
+    static const char *const good[] = {"a@b.cd",
+                                       "first.last+tag@sub.example.org",
+                                       "o'neil@x-y.de",
+                                       "\xC3\xA4@xn--nda.de",
+                                       "1@2.3",
+                                       "alice@localhost",
+                                       "a@b"};
+    static const char *const bad[] = {"",
+                                      ".a@b.cd",
+                                      "a.@b.cd",
+                                      "a..b@b.cd",
+                                      ".@b.cd",
+                                      "a\u2800@b.cd",
+                                      "a\uE000@b.cd",
+                                      "a\uF8FF@b.cd",
+                                      "a\U000F0000@b.cd",
+                                      "a@\u00FC..cd",
+                                      "a@-\u00FC.cd",
+                                      "a@\u00FC_b.cd",
+                                      "@",
+                                      "a@",
+                                      "@b.cd",
+                                      "a b@c.de",
+                                      "a@b..c",
+                                      "a@.b.c",
+                                      "a@b.c.",
+                                      "a@-b.c",
+                                      "a@b-.c",
+                                      "a@b@c.de",
+                                      "a@b.c\nx",
+                                      "<a@b.cd>",
+                                      "a@[1.2.3.4]",
+                                      "\"a\"@b.cd",
+                                      "a@b.c,d@e.fg",
+                                      "a@b\xE2\x80\xAE.cd",
+                                      "a\x7F@b.cd",
+                                      "a\xC2\xAD@b.cd",
+                                      "a\xE2\x81\xA0@b.cd",
+                                      "a@b\xEF\xBB\xBF.cd",
+                                      "a\xCD\x8F@b.cd",
+                                      "a\xEF\xB8\x8F@b.cd",
+                                      "a\xF3\xA0\x80\xA1@b.cd",
+                                      "a\xE3\x85\xA4@b.cd",
+                                      "e\xCC\x81@b.cd",
+                                      "a\xE2\x84\xAA@b.cd",
+                                      "a\xCD\xB8@b.cd"};
+    char longest[400];
+
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+        text_passes("email", good[i], good[i]);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        text_fails("email", bad[i]);
+    snprintf(longest, sizeof(longest), "%.64s@b.cd",
+             "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
+    text_passes("email", longest, longest);
+    snprintf(longest, sizeof(longest), "%.65s@b.cd",
+             "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
+    text_fails("email", longest);
+    strcpy(longest, "a@");
+    for (int i = 0; i < 126; i++)
+        strcat(longest, "b.");
+    strcat(longest, "cd"); /* 256 bytes */
+    text_fails("email", longest);
+}
+END_TEST
+
+START_TEST(emails_of_accounts_have_no_compatibility_characters)
+{
+    static const char *const alike[] = {"\uFF41@b.cd", "\uFB01@b.cd", "a\u00B2@b.cd",
+                                        "a@b\uFF0Ecd", "a@\u2460.cd", "\u017Fa@b.cd"};
+
+    for (size_t i = 0; i < sizeof(alike) / sizeof(alike[0]); i++) {
+        ck_assert_ptr_nonnull(field_check_text(row("email"), alike[i], arena, &problems));
+        text_fails("account", alike[i]);
+    }
+    text_fails("account", "e\u0301@b.cd");
+    text_passes("account", " A\u00C4@Stra\u00DFe.\u65E5\u672C ",
+                "a\u00E4@xn--strae-oqa.xn--wgv71a");
+}
+END_TEST
+
+START_TEST(an_empty_text_is_a_value_where_the_row_says_so)
+{
+    passes("{\"tried\":\"\",\"gone\":\"\"}", "{\"tried\":\"\"}");
+    ck_assert_uint_eq(json_array_size(warnings), 1);
+    text_passes("tried", "", "");
+}
+END_TEST
+
+START_TEST(emails_are_folded)
+{
+    text_passes("email", " A\xC3\x84@B.\xC3\x96 ", "a\xC3\xA4@b.xn--nda");
+    text_passes("email", "a@B\u00DCCHER.Example", "a@xn--bcher-kva.example");
+    text_passes("email", "a@b\u00FCcher\u3002example", "a@xn--bcher-kva.example");
+    text_passes("email", "a@XN--BCHER-KVA.example", "a@xn--bcher-kva.example");
+    text_passes("email", "\xC4\xB0@b.cd", "i\xCC\x87@b.cd");
+    text_passes("email",
+                "stra\xC3\x9F"
+                "e@b.cd",
+                "strasse@b.cd");
+    text_passes("email", "\xCE\xA3\xCF\x82@b.cd", "\xCF\x83\xCF\x83@b.cd");
+}
+END_TEST
+
+START_TEST(names_are_those_that_people_can_tell_apart)
+{
+    static const char *const bad[] = {"Cafe\xCC\x81",
+                                      "a\xE2\x80\x8B",
+                                      "a\xE2\x80\xAE",
+                                      "a\nb",
+                                      "a\xE2\x80\xA8"
+                                      "b",
+                                      "a\xC2\x85"
+                                      "b",
+                                      "a\xCD\xB8",
+                                      "\xE2\x84\xAB",
+                                      "a\xC2\xAD"
+                                      "b",
+                                      "123456789"};
+
+    text_passes("name", "Caf\xC3\xA9 \xC3\x9F", "Caf\xC3\xA9 \xC3\x9F");
+    text_passes("name", "\xD8\xA7\xD9\x84 \xE6\x97\xA5", "\xD8\xA7\xD9\x84 \xE6\x97\xA5");
+    text_passes("name",
+                "a\xC2\xA0 \xE3\x80\x80"
+                "b",
+                "a b");
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        text_fails("name", bad[i]);
+    text_passes("entry", "Cafe\xCC\x81\n", "Cafe\xCC\x81\n");
+}
+END_TEST
+
+/* Folding a text twice must change nothing more. Letters without case are skipped. */
+START_TEST(what_is_folded_stays_as_it_is)
+{
+    for (int32_t code = 1; code < 0x110000; code++) {
+        unsigned char text[5] = "";
+
+        if (utf8proc_category(code) == UTF8PROC_CATEGORY_CN ||
+            utf8proc_category(code) == UTF8PROC_CATEGORY_CS ||
+            utf8proc_category(code) == UTF8PROC_CATEGORY_CO ||
+            utf8proc_category(code) == UTF8PROC_CATEGORY_LO)
+            continue;
+        text[utf8proc_encode_char(code, text)] = '\0';
+        struct arena *own = arena_new();
+        const char *once = unicode_fold((char *)text, own);
+
+        ck_assert_msg(!strcmp(unicode_fold(once, own), once), "U+%04X", (unsigned)code);
+        arena_free(own);
+    }
+}
+END_TEST
+
+static long allowed;
+
+static void *scarce(size_t size)
+{
+    return allowed-- > 0 ? malloc(size) : NULL;
+}
+
+START_TEST(no_memory_gives_nothing_and_leaks_nothing)
+{
+    json_t *object = parse("{\"email\":\"A@b.cd\",\"reads\":[{\"value\":2}],\"count\":5.0}");
+    json_t *checked = NULL;
+    int rounds = 0;
+
+    json_set_alloc_funcs(scarce, free);
+    for (; !checked && rounds < 1000; rounds++) {
+        allowed = rounds;
+        checked = fields_check(&table, object, &problems);
+    }
+    json_set_alloc_funcs(malloc, free);
+    ck_assert_int_gt(rounds, 5);
+    ck_assert_uint_eq(problems.count, 0);
+    json_decref(checked);
+    json_decref(object);
+}
+END_TEST
+
+Suite *field_suite(void)
+{
+    Suite *suite = suite_create("field");
+    TCase *all = tcase_create("all");
+
+    tcase_add_checked_fixture(all, setup, teardown);
+    tcase_add_test(all, declared_fields_pass_and_others_are_dropped);
+    tcase_add_test(all, values_are_normalised);
+    tcase_add_test(all, problems_are_worded);
+    tcase_add_test(all, absent_bodies_lack_their_required_fields);
+    tcase_add_test(all, a_null_that_is_required_is_missing);
+    tcase_add_test(all, a_nul_is_refused);
+    tcase_add_test(all, at_most_64_problems_are_kept);
+    tcase_add_test(all, shorter_rows_of_older_modules_are_read);
+    tcase_add_test(all, texts_are_checked_by_the_same_rows);
+    tcase_add_test(all, bad_texts_are_refused);
+    tcase_add_test(all, emails_are_told_from_others);
+    tcase_add_test(all, null_is_handed_over_where_it_clears_the_field);
+    tcase_add_test(all, emails_are_folded);
+    tcase_add_test(all, emails_of_accounts_have_no_compatibility_characters);
+    tcase_add_test(all, names_are_those_that_people_can_tell_apart);
+    tcase_add_test(all, what_is_folded_stays_as_it_is);
+    tcase_add_test(all, no_memory_gives_nothing_and_leaks_nothing);
+    suite_add_tcase(suite, all);
+    TCase *tolerant = tcase_create("tolerant");
+
+    tcase_add_checked_fixture(tolerant, setup_tolerant, teardown);
+    tcase_add_loop_test(tolerant, what_is_absent_has_its_default, 0,
+                        (int)(sizeof defaulted / sizeof *defaulted));
+    tcase_add_test(tolerant, numbers_may_come_as_decimal_strings);
+    tcase_add_test(tolerant, other_strings_are_no_numbers);
+    tcase_add_test(tolerant, digits_are_taken_for_strings);
+    tcase_add_test(tolerant, blanks_around_values_are_none_of_them);
+    tcase_add_test(tolerant, an_empty_value_of_an_optional_field_is_absent_and_told);
+    tcase_add_test(tolerant, the_same_is_told_once_and_not_without_end);
+    tcase_add_test(tolerant, texts_are_taken_as_clients_send_them);
+    tcase_add_test(tolerant, an_empty_text_is_a_value_where_the_row_says_so);
+    tcase_add_test(tolerant, a_limit_over_its_bound_is_that);
+    tcase_add_test(tolerant, declared_fields_pass_and_others_are_dropped);
+    tcase_add_test(tolerant, values_are_normalised);
+    suite_add_tcase(suite, tolerant);
+    return suite;
+}

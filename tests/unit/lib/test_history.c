@@ -1,0 +1,130 @@
+/* The supervisor's history: crashes by module, and modules in quarantine. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/lib/history.h"
+#include "unit_suites.h"
+
+static struct crash_history history;
+
+static void end_worker(const char *module, bool served, int64_t at_ms)
+{
+    struct crash_note note = {.how = "SIGSEGV"};
+
+    strncpy(note.module, module, sizeof note.module - 1);
+    strncpy(note.file, module, sizeof note.file - 1);
+    history_add(&history, &note, served, at_ms);
+}
+
+static void crash(const char *module, int64_t at_ms)
+{
+    end_worker(module, true, at_ms);
+}
+
+static void begin(void)
+{
+    memset(&history, 0, sizeof history);
+}
+
+START_TEST(three_crashes_within_a_minute_are_too_many)
+{
+    begin();
+    crash("bad", 1000);
+    crash("bad", 30000);
+    ck_assert_ptr_null(history_out(&history, "bad"));
+    crash("bad", 60000);
+    ck_assert_ptr_nonnull(history_out(&history, "bad"));
+    ck_assert_uint_eq(history_out(&history, "bad")->count, 3);
+    ck_assert_ptr_null(history_out(&history, "good"));
+}
+
+START_TEST(crashes_far_apart_or_of_several_modules_are_borne)
+{
+    begin();
+    for (int i = 0; i < 9; i++)
+        crash("bad", 1000 + i * 31000);
+    for (int i = 0; i < 2; i++) {
+        crash("one", 300000 + i);
+        crash("two", 300000 + i);
+    }
+    ck_assert_ptr_null(history_out(&history, "bad"));
+    ck_assert_ptr_null(history_out(&history, "one"));
+    ck_assert_uint_eq(history.restarts, 13);
+}
+
+/* A module that hangs in `open` takes half a minute each time. */
+START_TEST(three_starts_in_vain_are_too_many_however_long_they_take)
+{
+    begin();
+    end_worker("slow", false, 31000);
+    end_worker("slow", false, 62000);
+    ck_assert_ptr_null(history_out(&history, "slow"));
+    end_worker("slow", false, 93000);
+    ck_assert_ptr_nonnull(history_out(&history, "slow"));
+    history_forgive(&history);
+    end_worker("slow", false, 200000);
+    ck_assert_ptr_null(history_out(&history, "slow"));
+}
+
+START_TEST(a_worker_that_served_is_no_start_in_vain)
+{
+    begin();
+    end_worker("slow", false, 31000);
+    end_worker("slow", false, 62000);
+    end_worker("other", true, 100000);
+    end_worker("slow", false, 131000);
+    end_worker("slow", false, 162000);
+    ck_assert_ptr_null(history_out(&history, "slow"));
+}
+
+/* A worker that was killed from outside names no module that could be disabled. */
+START_TEST(what_has_no_module_is_counted_and_not_left_out)
+{
+    begin();
+    for (int i = 0; i < 5; i++)
+        crash("", 1000 + i);
+    ck_assert_uint_eq(history.row_count, 1);
+    ck_assert_uint_eq(history.rows[0].count, 5);
+    ck_assert(!history.rows[0].out);
+}
+
+START_TEST(a_reload_forgives)
+{
+    begin();
+    for (int i = 0; i < 3; i++)
+        crash("bad", 1000 + i);
+    history_forgive(&history);
+    ck_assert_ptr_null(history_out(&history, "bad"));
+    crash("bad", 2000);
+    ck_assert_ptr_null(history_out(&history, "bad"));
+    ck_assert_uint_eq(history.rows[0].count, 4);
+}
+
+START_TEST(there_is_an_end_to_what_is_remembered)
+{
+    char name[16];
+
+    begin();
+    for (int i = 0; i < 2 * HISTORY_ROWS; i++) {
+        snprintf(name, sizeof name, "m%d", i);
+        crash(name, 1000 + i);
+    }
+    ck_assert_uint_eq(history.row_count, HISTORY_ROWS);
+    ck_assert_uint_eq(history.restarts, 2 * HISTORY_ROWS);
+}
+
+Suite *history_suite(void)
+{
+    Suite *suite = suite_create("history");
+    TCase *tests = tcase_create("all");
+
+    tcase_add_test(tests, three_crashes_within_a_minute_are_too_many);
+    tcase_add_test(tests, crashes_far_apart_or_of_several_modules_are_borne);
+    tcase_add_test(tests, three_starts_in_vain_are_too_many_however_long_they_take);
+    tcase_add_test(tests, a_worker_that_served_is_no_start_in_vain);
+    tcase_add_test(tests, what_has_no_module_is_counted_and_not_left_out);
+    tcase_add_test(tests, a_reload_forgives);
+    tcase_add_test(tests, there_is_an_end_to_what_is_remembered);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

@@ -1,0 +1,267 @@
+/* Reading JSON. External test cases come from the shared folder (BUSBAR_SHARED, or ../shared). */
+#include <dirent.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/lib/json_in.h"
+#include "core/lib/json_out.h"
+#include "unit_suites.h"
+
+static json_t *read_text(const char *text, struct json_problem *problem)
+{
+    return json_read(text, strlen(text), problem);
+}
+
+static void check_refused(const char *bytes, size_t length, const char *why)
+{
+    struct json_problem problem = {.text = ""};
+    json_t *value = json_read(bytes, length, &problem);
+
+    ck_assert_msg(!value, "%s", bytes);
+    ck_assert_msg(!strcmp(problem.text, why), "%s: %s", bytes, problem.text);
+}
+
+START_TEST(bad_json_is_refused_with_a_reason)
+{
+    static const struct {
+        const char *text, *why;
+    } rows[] = {{"", "empty"},
+                {" ", "the text ends too early"},
+                {"{", "the text ends too early"},
+                {"1", "must be an object or a list"},
+                {"\"a\"", "must be an object or a list"},
+                {"null ", "must be an object or a list"},
+                {"nul", "not valid JSON"},
+                {"null x", "not valid JSON"},
+                {"{a:1}", "not valid JSON"},
+                {"[1,]", "not valid JSON"},
+                {"[NaN]", "not valid JSON"},
+                {"[01]", "not valid JSON"},
+                {"[\"\t\"]", "not valid JSON"},
+                {"{} x", "unexpected text after the end"},
+                {"{}{}", "unexpected text after the end"},
+                {"{\"a\":1,\"a\":2}", "a key is given twice"},
+                {"{\"a\":1,\"\\u0061\":2}", "a key is given twice"},
+                {"[1e400]", "a number is too large"},
+                {"[-1e400]", "a number is too large"},
+                {"[9223372036854775808]", "a number is too large"},
+                {"[\"\\u0000\"]", "the character NUL is not allowed"},
+                {"\xEF\xBB\xBF{}", "a byte order mark is not allowed"},
+                {"[\"\xFF\"]", "invalid UTF-8"},
+                {"[\"\xED\xA0\x80\"]", "invalid UTF-8"},
+                {"[\"\\uD800\"]", "not valid JSON"},
+                {"[\"\\uDC00\\uD800\"]", "not valid JSON"}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        check_refused(rows[i].text, strlen(rows[i].text), rows[i].why);
+    check_refused("[123\0]", 6, "the character NUL is not allowed");
+    check_refused("[123]\0", 6, "the character NUL is not allowed");
+}
+END_TEST
+
+START_TEST(problems_tell_the_place_but_not_the_input)
+{
+    struct json_problem problem;
+
+    ck_assert_ptr_null(read_text("{\n \"password\": hunter2}", &problem));
+    ck_assert_int_eq(problem.line, 2);
+    ck_assert_int_gt(problem.column, 12);
+    ck_assert_ptr_null(strstr(problem.text, "hunter"));
+    ck_assert_ptr_null(json_read("{\n\"\xC3\xA4\0", 6, &problem));
+    ck_assert_int_eq(problem.line, 2);
+    ck_assert_int_eq(problem.column, 3);
+}
+END_TEST
+
+START_TEST(depth_is_64_and_brackets_in_strings_do_not_count)
+{
+    char text[200000];
+    struct json_problem problem;
+
+    memset(text, '[', 64);
+    memset(text + 64, ']', 64);
+    json_t *value = json_read(text, 128, &problem);
+
+    ck_assert_ptr_nonnull(value);
+    json_decref(value);
+    memset(text, '[', 65);
+    memset(text + 65, ']', 65);
+    check_refused(text, 130, "nested too deeply");
+    memset(text, '[', sizeof(text));
+    check_refused(text, sizeof(text), "nested too deeply");
+    memcpy(text, "[\"\\\"", 4);
+    memset(text + 4, '{', 1000);
+    memcpy(text + 1004, "\\\\\"]", 4);
+    value = json_read(text, 1008, &problem);
+    ck_assert_ptr_nonnull(value);
+    json_decref(value);
+}
+END_TEST
+
+/* Returns the CPU time, in milliseconds, to parse an object of this many keys; *value is the
+ * result. */
+static long time_keys(int count, json_t **value, struct json_problem *problem)
+{
+    char *text = malloc((size_t)count * 24 + 2), *at = text;
+
+    *at++ = '{';
+    for (int i = 0; i < count; i++)
+        at += sprintf(at, "%s\"key%d\":%d", i ? "," : "", i, i);
+    *at++ = '}';
+    clock_t before = clock();
+
+    *value = json_read(text, (size_t)(at - text), problem);
+    long took = (long)(clock() - before) * 1000 / CLOCKS_PER_SEC;
+
+    free(text);
+    return took;
+}
+
+START_TEST(many_keys_are_quick_or_refused)
+{
+    struct json_problem problem;
+    json_t *value;
+
+    ck_assert_int_lt(time_keys(10000, &value, &problem), 50);
+    ck_assert_uint_eq(json_object_size(value), 10000);
+    json_decref(value);
+    printf("json: 100,000 keys took %ld ms\n", time_keys(100000, &value, &problem));
+    ck_assert_uint_eq(json_object_size(value), 100000);
+    json_decref(value);
+    ck_assert_int_lt(time_keys(1000000, &value, &problem), 100);
+    ck_assert_ptr_null(value);
+    ck_assert_str_eq(problem.text, "too many values");
+}
+END_TEST
+
+static const char *shared_folder(void)
+{
+    static const char *const places[] = {"../shared", "../../shared", "../../../shared"};
+    const char *named = getenv("BUSBAR_SHARED");
+
+    if (named)
+        return named;
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        if (!access(places[i], R_OK))
+            return places[i];
+    }
+    return NULL;
+}
+
+/* Valid texts that our own rules refuse: scalars, duplicate keys, NUL. */
+static bool refused_by_rule(const char *name, const char *bytes, size_t length)
+{
+    size_t at = 0;
+
+    while (at < length && strchr(" \t\r\n", bytes[at]))
+        at++;
+    return strstr(name, "duplicated_key") ||
+           (memmem(bytes, length, "\\u0000", 6) && !memmem(bytes, length, "\\\\u0000", 7)) ||
+           (bytes[at] != '{' && bytes[at] != '[');
+}
+
+static void check_case(const char *folder, const char *name)
+{
+    static char bytes[400000];
+    char path[1024];
+    struct json_problem problem;
+
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    FILE *file = fopen(path, "rb");
+
+    ck_assert_ptr_nonnull(file);
+    size_t length = fread(bytes, 1, sizeof(bytes), file);
+
+    fclose(file);
+    json_t *value = json_read(bytes, length, &problem);
+
+    if (name[0] == 'n')
+        ck_assert_msg(!value, "%s was accepted", name);
+    if (name[0] == 'y' && refused_by_rule(name, bytes, length))
+        ck_assert_msg(!value, "%s was accepted against our rules", name);
+    else if (name[0] == 'y')
+        ck_assert_msg(value != NULL, "%s: %s", name, problem.text);
+    if (value) {
+        char *text = json_write(value, &length);
+        json_t *again = json_read(text, length, &problem);
+
+        char *twice = json_write(again, NULL);
+
+        ck_assert_msg(!strcmp(text, twice), "%s: %s %s", name, text, twice);
+        json_decref(again);
+        free(twice);
+        free(text);
+    }
+    json_decref(value);
+}
+
+START_TEST(the_json_test_suite_passes)
+{
+    const char *shared = shared_folder();
+    char folder[512];
+    struct dirent *entry;
+    int count = 0;
+
+    snprintf(folder, sizeof(folder), "%s/cases/jsontestsuite/test_parsing", shared ? shared : "");
+    DIR *open = opendir(folder);
+
+    if (!open) {
+        printf("unit: SKIPPED: no jsontestsuite at %s (set BUSBAR_SHARED)\n", folder);
+        return;
+    }
+    while ((entry = readdir(open))) {
+        if (entry->d_name[0] == '.')
+            continue;
+        check_case(folder, entry->d_name);
+        count++;
+    }
+    closedir(open);
+    ck_assert_int_gt(count, 300);
+}
+END_TEST
+
+static long allowed;
+
+static void *scarce(size_t size)
+{
+    return allowed-- > 0 ? malloc(size) : NULL;
+}
+
+START_TEST(no_memory_is_a_problem_like_others)
+{
+    static const char text[] = "{\"a\":[1,2.5,\"text\",{\"b\":null}],\"c\":\"\\u00e4\"}";
+    struct json_problem problem;
+    json_t *value = NULL;
+    int rounds = 0;
+
+    json_set_alloc_funcs(scarce, free);
+    for (; !value && rounds < 1000; rounds++) {
+        allowed = rounds;
+        value = read_text(text, &problem);
+    }
+    json_set_alloc_funcs(malloc, free);
+    ck_assert_int_gt(rounds, 5);
+    ck_assert_ptr_nonnull(value);
+    json_decref(value);
+}
+END_TEST
+
+Suite *json_suite(void)
+{
+    Suite *suite = suite_create("json");
+    TCase *all = tcase_create("all");
+
+    tcase_set_timeout(all, 120);
+    tcase_add_test(all, bad_json_is_refused_with_a_reason);
+    tcase_add_test(all, problems_tell_the_place_but_not_the_input);
+    tcase_add_test(all, depth_is_64_and_brackets_in_strings_do_not_count);
+    tcase_add_test(all, many_keys_are_quick_or_refused);
+    tcase_add_test(all, the_json_test_suite_passes);
+    tcase_add_test(all, no_memory_is_a_problem_like_others);
+    suite_add_tcase(suite, all);
+    return suite;
+}

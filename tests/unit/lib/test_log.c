@@ -1,0 +1,433 @@
+/* The log: an entry stays on one line, and callers never wait. */
+#include <fcntl.h>
+#include <jansson.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/lib/log.h"
+#include "core/lib/text.h"
+#include "unit_suites.h"
+
+#define NASTY                                                                                      \
+    "a\"b\\c\r\nts=fake level=error\x1B[31m\t\xFF\xC3\xA4\xE2\x80\xAE\xE2\x80\xA8\xC2\x85\x01 "    \
+    "msg=x"
+
+static char got[2000000];
+
+/* Reads the pipe until its writers are closed. */
+static size_t drain(int fd)
+{
+    size_t used = 0;
+    ssize_t n;
+
+    while ((n = read(fd, got + used, sizeof(got) - 1 - used)) > 0)
+        used += (size_t)n;
+    got[used] = '\0';
+    return used;
+}
+
+static void open_pipe(int ends[2], bool json)
+{
+    ck_assert_int_eq(pipe(ends), 0);
+    ck_assert_int_eq(log_open(ends[1], BB_INFO, json), 0);
+}
+
+static void close_and_read(int ends[2])
+{
+    log_close();
+    close(ends[1]);
+    drain(ends[0]);
+    close(ends[0]);
+}
+
+static size_t lines(void)
+{
+    size_t count = 0;
+
+    for (const char *at = got; (at = strchr(at, '\n')); at++)
+        count++;
+    return count;
+}
+
+START_TEST(lines_are_logfmt)
+{
+    int ends[2];
+
+    open_pipe(ends, false);
+    log_line(BB_INFO, "it works", "plain", "a/b-c.d:1", "empty", "", "none", NULL, "space", "a b",
+             NULL);
+    log_line(BB_DEBUG, "unseen", NULL);
+    log_pairs(BB_ERROR, "pairs", (const struct log_pair[]){{"a", "1"}, {"b", NULL}, {"c", "="}}, 3);
+    close_and_read(ends);
+    ck_assert_int_eq(strncmp(got, "ts=20", 5), 0);
+    ck_assert_ptr_nonnull(
+        strstr(got, "Z level=info msg=\"it works\" plain=a/b-c.d:1 empty=\"\" space=\"a b\"\nts="));
+    ck_assert_ptr_nonnull(strstr(got, "Z level=error msg=\"pairs\" a=1 c=\"=\"\n"));
+    ck_assert_uint_eq(lines(), 2);
+}
+END_TEST
+
+START_TEST(nasty_values_stay_in_their_quotes)
+{
+    int ends[2];
+
+    open_pipe(ends, false);
+    log_line(BB_WARN, NASTY, "v", NASTY, NULL);
+    close_and_read(ends);
+    ck_assert_uint_eq(lines(), 1);
+    ck_assert_ptr_nonnull(
+        strstr(got, " v=\"a\\\"b\\\\c\\r\\nts=fake level=error\\u001b[31m\\t\xEF\xBF\xBD"
+                    "\xC3\xA4\\u202e\\u2028\\u0085\\u0001 msg=x\"\n"));
+    for (char *at = got; *at && *at != '\n'; at++)
+        ck_assert_int_ge((unsigned char)*at, 0x20);
+}
+END_TEST
+
+START_TEST(numbers_in_json_are_numbers_where_they_count)
+{
+    int ends[2];
+
+    open_pipe(ends, true);
+    log_line(BB_INFO, "request", "status", "200", "ms", "0.190", "request", "123", "count", "007",
+             "more", "1e5", NULL);
+    close_and_read(ends);
+    json_t *line = json_loads(got, JSON_REJECT_DUPLICATES, NULL);
+
+    ck_assert_int_eq(json_integer_value(json_object_get(line, "status")), 200);
+    ck_assert_double_eq_tol(json_real_value(json_object_get(line, "ms")), 0.19, 1e-9);
+    ck_assert_str_eq(json_string_value(json_object_get(line, "request")), "123");
+    ck_assert_str_eq(json_string_value(json_object_get(line, "count")), "007");
+    ck_assert_str_eq(json_string_value(json_object_get(line, "more")), "1e5");
+    json_decref(line);
+}
+END_TEST
+
+START_TEST(json_lines_are_json)
+{
+    int ends[2];
+
+    open_pipe(ends, true);
+    log_line(BB_WARN, NASTY, "v", NASTY, "w", "1", NULL);
+    close_and_read(ends);
+    ck_assert_uint_eq(lines(), 1);
+    json_t *line = json_loads(got, JSON_REJECT_DUPLICATES, NULL);
+
+    ck_assert_str_eq(json_string_value(json_object_get(line, "level")), "warn");
+    ck_assert_str_eq(json_string_value(json_object_get(line, "w")), "1");
+    ck_assert_ptr_nonnull(strstr(json_string_value(json_object_get(line, "v")), "\r\nts=fake"));
+    json_decref(line);
+}
+END_TEST
+
+static void write_long(bool json, size_t length)
+{
+    char *text = malloc(length + 1);
+    int ends[2];
+
+    memset(text, '\x01', length); /* escapes must not be torn */
+    memset(text, 'x', length % 7);
+    text[length] = '\0';
+    open_pipe(ends, json);
+    log_line(BB_INFO, "long", "a", "1", "v", text, "after", "x", NULL);
+    log_line(BB_INFO, text, "k", text, NULL);
+    log_line(BB_INFO, "next", NULL);
+    close_and_read(ends);
+    free(text);
+}
+
+START_TEST(long_lines_are_cut_and_stay_whole)
+{
+    for (size_t length = 600; length<5000; length += length> 640 && length < 4000 ? 1000 : 1) {
+        write_long(true, length);
+        ck_assert_uint_eq(lines(), 3);
+        for (char *at = got, *end; (end = strchr(at, '\n')); at = end + 1) {
+            json_t *line = json_loadb(at, (size_t)(end - at), JSON_REJECT_DUPLICATES, NULL);
+
+            ck_assert_msg(line != NULL, "%zu: %.*s", length, (int)(end - at), at);
+            json_decref(line);
+            ck_assert_uint_lt((size_t)(end - at), 4096);
+        }
+    }
+    write_long(false, 5000);
+    ck_assert_uint_eq(lines(), 3);
+    ck_assert_ptr_nonnull(strstr(got, "\\u0001\" cut=true\n"));
+    ck_assert_ptr_null(strstr(got, "after"));
+}
+END_TEST
+
+START_TEST(long_plain_values_are_left_out)
+{
+    char text[4200];
+    int ends[2];
+
+    memset(text, 'x', sizeof(text) - 1);
+    text[sizeof(text) - 1] = '\0';
+    open_pipe(ends, false);
+    log_line(BB_INFO, "m", "v", text, NULL);
+    close_and_read(ends);
+    ck_assert_ptr_nonnull(strstr(got, "msg=\"m\" cut=true\n"));
+}
+END_TEST
+
+START_TEST(a_blocked_pipe_holds_nobody)
+{
+    int ends[2];
+
+    open_pipe(ends, false);
+
+    for (int i = 0; i < 20000; i++)
+        log_line(BB_INFO, "a line of the usual length", "number", "123456", "path", "/api/x", NULL);
+    ck_assert_uint_gt(log_dropped(), 1000);
+
+    int64_t before = clock_mono_ms();
+
+    log_close();
+    ck_assert_int_ge(clock_mono_ms() - before, 500);
+    log_line(BB_DEBUG, "goes nowhere", NULL);
+    close(
+        ends[0]); /* the writer fails and frees itself; its end stays open until the test's exit */
+    usleep(300000);
+}
+END_TEST
+
+static void *read_all(void *arg)
+{
+    drain(*(int *)arg);
+    return NULL;
+}
+
+#define TOLD "level=warn msg=\"log lines dropped\" count="
+
+/* The writer pauses after each line, so the second one would still be waiting. */
+START_TEST(what_is_flushed_is_written)
+{
+    int ends[2];
+
+    open_pipe(ends, false);
+    for (int i = 0; i < 100; i++) {
+        log_line(BB_INFO, "first", NULL);
+        log_line(BB_INFO, "second", NULL);
+        log_flush();
+        ssize_t n = read(ends[0], got, sizeof(got) - 1);
+
+        ck_assert_int_gt(n, 0);
+        got[n] = '\0';
+        ck_assert_uint_eq(lines(), 2);
+    }
+    close_and_read(ends);
+}
+
+START_TEST(losses_are_told_once_writing_works_again)
+{
+    pthread_t reader;
+    int ends[2];
+
+    open_pipe(ends, false);
+    for (int i = 0; i < 20000; i++)
+        log_line(BB_INFO, "line", "number", "123456", NULL);
+    uint64_t dropped = log_dropped();
+
+    ck_assert_uint_gt(dropped, 0);
+    ck_assert_int_eq(pthread_create(&reader, NULL, read_all, &ends[0]), 0);
+    usleep(200000);
+    log_line(BB_INFO, "again", NULL);
+    log_close();
+    close(ends[1]);
+    pthread_join(reader, NULL);
+    close(ends[0]);
+    ck_assert_uint_eq(log_dropped(), dropped);
+    ck_assert_ptr_nonnull(strstr(got, "msg=\"again\"\n"));
+    uint64_t told = 0, tellings = 0;
+    const char *at = got;
+
+    while ((at = strstr(at, TOLD))) {
+        told += strtoull(at += strlen(TOLD), NULL, 10);
+        tellings++;
+    }
+    ck_assert_uint_eq(told, dropped);
+    ck_assert_uint_eq(lines(), 20000 - dropped + 1 + tellings);
+}
+END_TEST
+
+START_TEST(a_full_disk_is_counted)
+{
+    int fd = open("/dev/full", O_WRONLY);
+
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(log_open(fd, BB_INFO, false), 0);
+    log_line(BB_INFO, "one", NULL);
+    log_line(BB_INFO, "two", NULL);
+    log_close();
+    ck_assert_uint_eq(log_dropped(), 2);
+    close(fd);
+}
+END_TEST
+
+static void *chatter(void *arg)
+{
+    for (int i = 0; i < 300; i++)
+        log_line(BB_INFO, "chatter", "who", arg, NULL);
+    return NULL;
+}
+
+START_TEST(lines_of_many_threads_do_not_mix)
+{
+    pthread_t threads[8];
+    int ends[2];
+
+    open_pipe(ends, false);
+    pthread_t reader;
+
+    ck_assert_int_eq(pthread_create(&reader, NULL, read_all, &ends[0]), 0);
+    for (int i = 0; i < 8; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, chatter, "somebody"), 0);
+    for (int i = 0; i < 8; i++)
+        pthread_join(threads[i], NULL);
+    log_close();
+    close(ends[1]);
+    pthread_join(reader, NULL);
+    close(ends[0]);
+    ck_assert_uint_eq(lines() + log_dropped(), 2400 + (log_dropped() > 0));
+    for (char *at = got, *end; (end = strchr(at, '\n')); at = end + 1)
+        ck_assert_int_eq(strncmp(at, "ts=", 3), 0);
+}
+END_TEST
+
+START_TEST(the_level_can_change)
+{
+    int ends[2];
+
+    open_pipe(ends, false);
+    ck_assert(!log_wants(BB_DEBUG));
+    log_level(BB_DEBUG, true);
+    ck_assert(log_wants(BB_DEBUG));
+    log_line(BB_DEBUG, "seen", NULL);
+    log_level(BB_ERROR, true);
+    ck_assert(!log_wants(BB_WARN));
+    log_line(BB_WARN, "unseen", NULL);
+    close_and_read(ends);
+    ck_assert_int_eq(got[0], '{');
+    ck_assert_uint_eq(lines(), 1);
+}
+END_TEST
+
+/* ---- files ---- */
+
+enum { WRITERS = 4, WRITES = 2000, ROTATIONS = 20 };
+
+static void *write_lines(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < WRITES; i++) {
+        log_line(BB_INFO, "one of many lines", NULL);
+        if (i % 16 == 0)
+            usleep(500); /* so that the ring does not fill up */
+    }
+    return NULL;
+}
+
+static size_t whole_lines_of(const char *path)
+{
+    FILE *file = fopen(path, "re");
+    char line[256];
+    size_t count = 0;
+
+    ck_assert_ptr_nonnull(file);
+    while (fgets(line, sizeof line, file)) {
+        ck_assert_msg(!strncmp(line, "ts=", 3) && strstr(line, "msg=\"one of many lines\"\n"), "%s",
+                      line);
+        count++;
+    }
+    fclose(file);
+    return count;
+}
+
+static void wait_for_file(const char *path)
+{
+    for (int i = 0; i < 5000 && access(path, F_OK); i++)
+        usleep(1000);
+    ck_assert_int_eq(access(path, F_OK), 0);
+}
+
+START_TEST(a_rotation_loses_no_line)
+{
+    char directory[] = "/tmp/busbar-log-XXXXXX", path[64], old[128];
+    pthread_t threads[WRITERS];
+    size_t count = 0;
+
+    ck_assert_ptr_nonnull(mkdtemp(directory));
+    snprintf(path, sizeof path, "%s/log", directory);
+    ck_assert_int_eq(log_open_file(path, BB_INFO, false), 0);
+    for (int i = 0; i < WRITERS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, write_lines, NULL), 0);
+    for (int i = 0; i < ROTATIONS; i++) {
+        snprintf(old, sizeof old, "%s/log.%d", directory, i);
+        ck_assert_int_eq(rename(path, old), 0);
+        log_reopen();
+        wait_for_file(path);
+    }
+    for (int i = 0; i < WRITERS; i++)
+        pthread_join(threads[i], NULL);
+    log_close();
+    ck_assert_uint_eq(log_dropped(), 0);
+    for (int i = 0; i < ROTATIONS; i++) {
+        snprintf(old, sizeof old, "%s/log.%d", directory, i);
+        count += whole_lines_of(old);
+        unlink(old);
+    }
+    count += whole_lines_of(path);
+    ck_assert_uint_eq(count, WRITERS * WRITES);
+    unlink(path);
+    rmdir(directory);
+}
+END_TEST
+
+START_TEST(a_log_that_cannot_be_opened_again_stays)
+{
+    char directory[] = "/tmp/busbar-log-XXXXXX", path[128], moved[64];
+
+    ck_assert_ptr_nonnull(mkdtemp(directory));
+    snprintf(path, sizeof path, "%s/log", directory);
+    snprintf(moved, sizeof moved, "%s.moved", directory);
+    ck_assert_int_eq(log_open_file(path, BB_INFO, false), 0);
+    ck_assert_int_eq(rename(directory, moved), 0);
+    log_reopen();
+    log_close(); /* waits until the reopening is done */
+    snprintf(path, sizeof path, "%s/log", moved);
+    int fd = open(path, O_RDONLY);
+
+    ck_assert_int_ge(fd, 0);
+    drain(fd);
+    close(fd);
+    ck_assert_ptr_nonnull(strstr(got, "msg=\"cannot reopen the log\""));
+    unlink(path);
+    rmdir(moved);
+    ck_assert_int_ne(log_open_file("/nonexistent/log", BB_INFO, false), 0);
+}
+END_TEST
+
+Suite *log_suite(void)
+{
+    Suite *suite = suite_create("log");
+    TCase *all = tcase_create("all");
+
+    tcase_set_timeout(all, 60);
+    tcase_add_test(all, lines_are_logfmt);
+    tcase_add_test(all, nasty_values_stay_in_their_quotes);
+    tcase_add_test(all, numbers_in_json_are_numbers_where_they_count);
+    tcase_add_test(all, json_lines_are_json);
+    tcase_add_test(all, long_lines_are_cut_and_stay_whole);
+    tcase_add_test(all, what_is_flushed_is_written);
+    tcase_add_test(all, long_plain_values_are_left_out);
+    tcase_add_test(all, a_blocked_pipe_holds_nobody);
+    tcase_add_test(all, losses_are_told_once_writing_works_again);
+    tcase_add_test(all, a_full_disk_is_counted);
+    tcase_add_test(all, lines_of_many_threads_do_not_mix);
+    tcase_add_test(all, the_level_can_change);
+    tcase_add_test(all, a_rotation_loses_no_line);
+    tcase_add_test(all, a_log_that_cannot_be_opened_again_stays);
+    suite_add_tcase(suite, all);
+    return suite;
+}

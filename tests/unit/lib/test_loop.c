@@ -1,0 +1,141 @@
+#include <check.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "core/lib/loop.h"
+#include "core/lib/text.h"
+#include "unit_suites.h"
+
+enum { DUE_MS = 400, BUSY_MS = 390, LATE_MS = 200 };
+
+static struct loop loop;
+
+static void set_up(void)
+{
+    ck_assert_int_eq(loop_init(&loop, NULL, 0), 0);
+}
+
+static void tear_down(void)
+{
+    loop_free(&loop);
+}
+
+static void stop(struct timer *timer)
+{
+    (void)timer;
+    loop.stop = true;
+}
+
+static void be_busy(struct message *message)
+{
+    (void)message;
+    usleep(BUSY_MS * 1000);
+}
+
+START_TEST(a_long_turn_makes_no_timer_late)
+{
+    struct timer timer = {.fire = stop};
+    struct message message = {.run = be_busy};
+    int64_t due = clock_mono_ms() + DUE_MS;
+
+    timer_set(&loop.timers, &timer, due);
+    loop_post(&loop, &message);
+    loop_run(&loop);
+    int64_t late = clock_mono_ms() - due;
+
+    ck_assert_msg(late >= 0 && late < LATE_MS, "late by %jd ms", (intmax_t)late);
+}
+END_TEST
+
+static int heard;
+
+static void hear(struct watch *watch, uint32_t events)
+{
+    (void)watch;
+    (void)events;
+    heard++;
+    loop.stop = true;
+}
+
+/* libpq does this when it goes on to the next server within one call. */
+START_TEST(a_number_that_is_used_again_is_watched_anew)
+{
+    struct watch watch = {.fd = -1, .ready = hear};
+    struct timer timer = {.fire = stop};
+    int before[2], after[2];
+
+    ck_assert_int_eq(pipe(before), 0);
+    ck_assert_int_eq(pipe(after), 0);
+    ck_assert_int_eq(loop_watch(&loop, &watch, before[0], EPOLLIN), 0);
+    ck_assert_int_eq(dup2(after[0], before[0]), before[0]);
+    ck_assert_int_eq(loop_watch_anew(&loop, &watch, before[0], EPOLLIN), 0);
+    ck_assert_int_eq(write(after[1], "x", 1), 1);
+    timer_set(&loop.timers, &timer, clock_mono_ms() + 2000);
+    loop_run(&loop);
+    ck_assert_int_eq(heard, 1);
+    timer_clear(&loop.timers, &timer);
+    for (int i = 0; i < 2; i++) {
+        close(before[i]);
+        close(after[i]);
+    }
+}
+END_TEST
+
+enum { PAGES = 8, PAGE_US = 2000 };
+
+static struct work {
+    struct task task; /* must be first */
+    int rank;         /* number of tasks that ran before it */
+} pages[PAGES], answer;
+static int ran, ran_before_turn, most_in_turn;
+
+static void rank(struct task *task)
+{
+    ((struct work *)(void *)task)->rank = ran++;
+}
+
+static void page(struct task *task)
+{
+    rank(task);
+    usleep(PAGE_US);
+}
+
+static void count_turn(void *of)
+{
+    (void)of;
+    if (ran - ran_before_turn > most_in_turn)
+        most_in_turn = ran - ran_before_turn;
+    ran_before_turn = ran;
+    loop.stop = ran == PAGES + 1;
+}
+
+/* Pages of long responses, and then a response that a client waits for. */
+START_TEST(one_page_of_a_long_answer_is_made_in_a_turn_after_all_who_wait)
+{
+    loop_add_part(&loop, &(struct loop_part){.run = count_turn});
+    for (int i = 0; i < PAGES; i++) {
+        pages[i].task = (struct task){.run = page, .patient = true};
+        loop_schedule(&loop, &pages[i].task);
+    }
+    answer.task.run = rank;
+    loop_schedule(&loop, &answer.task);
+    loop_run(&loop);
+    ck_assert_int_eq(answer.rank, 0);
+    for (int i = 0; i < PAGES; i++)
+        ck_assert_int_eq(pages[i].rank, i + 1);
+    ck_assert_int_eq(most_in_turn, 2);
+}
+END_TEST
+
+Suite *loop_suite(void)
+{
+    Suite *suite = suite_create("loop");
+    TCase *cases = tcase_create("loop");
+
+    tcase_add_checked_fixture(cases, set_up, tear_down);
+    tcase_add_test(cases, a_long_turn_makes_no_timer_late);
+    tcase_add_test(cases, a_number_that_is_used_again_is_watched_anew);
+    tcase_add_test(cases, one_page_of_a_long_answer_is_made_in_a_turn_after_all_who_wait);
+    suite_add_tcase(suite, cases);
+    return suite;
+}

@@ -1,0 +1,160 @@
+#include <check.h>
+
+#include "core/lib/address.h"
+#include "core/lib/quota_table.h"
+#include "unit_suites.h"
+
+enum { ALL = 1000, EACH = 500, MANY = 2000 };
+
+static const struct quota_limits bounds = {ALL, EACH};
+static const struct quota_owner anna = {.account = 1}, bert = {.account = 2}, carl = {.account = 3};
+static struct quota_table *table;
+
+static void set_up(void)
+{
+    table = quota_table_new();
+    ck_assert_ptr_nonnull(table);
+}
+
+static void tear_down(void)
+{
+    quota_table_free(table);
+}
+
+/* Takes for a charge that holds nothing yet. */
+static enum quota_result take(const struct quota_owner *owner, size_t more)
+{
+    return quota_take(table, &(struct quota_charge){0}, owner, more, &bounds);
+}
+
+START_TEST(an_owner_takes_its_part_and_no_more)
+{
+    struct quota_charge charge = {0};
+
+    ck_assert_int_eq(take(&anna, 300), QUOTA_TAKEN);
+    ck_assert_int_eq(quota_take(table, &charge, &anna, 200, &bounds), QUOTA_TAKEN);
+    ck_assert_int_eq(take(&anna, 1), QUOTA_OWN_FULL);
+    ck_assert_int_eq(take(&bert, 500), QUOTA_TAKEN);
+    ck_assert_int_eq(take(&carl, 1), QUOTA_ALL_FULL);
+    ck_assert_uint_eq(quota_taken(table), ALL);
+    quota_release_all(table, &charge);
+    ck_assert_uint_eq(charge.bytes, 0);
+    ck_assert_int_eq(take(&carl, 200), QUOTA_TAKEN);
+    ck_assert_int_eq(take(&anna, 1), QUOTA_ALL_FULL);
+}
+
+START_TEST(what_is_alone_may_be_larger_than_a_bound)
+{
+    struct quota_charge large = {0}, small = {0};
+
+    ck_assert_int_eq(quota_take(table, &large, &anna, 700, &bounds), QUOTA_TAKEN);
+    ck_assert_int_eq(quota_take(table, &large, &anna, 100, &bounds), QUOTA_TAKEN);
+    ck_assert_int_eq(take(&anna, 1), QUOTA_OWN_FULL);
+    ck_assert_int_eq(quota_take(table, &small, &bert, 100, &bounds), QUOTA_TAKEN);
+    ck_assert_int_eq(quota_take(table, &large, &anna, 200, &bounds), QUOTA_ALL_FULL);
+    quota_release(table, &small, 100);
+    ck_assert_int_eq(quota_take(table, &large, &anna, 800, &bounds), QUOTA_TAKEN);
+    ck_assert_int_eq(take(&bert, 1), QUOTA_ALL_FULL);
+}
+
+START_TEST(who_has_its_part_is_full)
+{
+    const struct quota_limits none = {SIZE_MAX, SIZE_MAX};
+    struct quota_charge charge = {0};
+
+    ck_assert(!quota_is_full(table, &anna, EACH));
+    ck_assert_int_eq(take(&anna, EACH - 1), QUOTA_TAKEN);
+    ck_assert_int_eq(take(&bert, EACH - 1), QUOTA_TAKEN);
+    ck_assert(!quota_is_full(table, &anna, EACH));
+    ck_assert_int_eq(quota_take(table, &charge, &anna, 2, &none), QUOTA_TAKEN);
+    ck_assert(quota_is_full(table, &anna, EACH));
+    ck_assert(!quota_is_full(table, &bert, EACH));
+    ck_assert(!quota_is_full(table, &carl, EACH));
+    quota_release(table, &charge, 2);
+    ck_assert(!quota_is_full(table, &anna, EACH));
+}
+
+/* For example, a request begins as an address and continues as an account. */
+START_TEST(a_charge_remembers_whom_it_charged)
+{
+    struct quota_charge charge = {0};
+
+    ck_assert_int_eq(quota_take(table, &charge, &anna, 300, &bounds), QUOTA_TAKEN);
+    ck_assert_int_eq(quota_take(table, &charge, &bert, 200, &bounds), QUOTA_TAKEN);
+    ck_assert_uint_eq(quota_entry_of(table, &anna), 500);
+    ck_assert_uint_eq(quota_entry_of(table, &bert), 0);
+    quota_release(table, &charge, 100);
+    ck_assert_uint_eq(quota_entry_of(table, &anna), 400);
+    quota_release_all(table, &charge);
+    ck_assert_uint_eq(quota_entry_of(table, &anna), 0);
+    ck_assert_int_eq(quota_take(table, &charge, &bert, 1, &bounds), QUOTA_TAKEN);
+    ck_assert_uint_eq(quota_entry_of(table, &bert), 1);
+}
+
+START_TEST(what_was_not_charged_is_not_released)
+{
+    struct quota_charge charge = {0}, made_up = {.owner = bert, .bytes = 300};
+
+    ck_assert_int_eq(quota_take(table, &charge, &anna, 100, &bounds), QUOTA_TAKEN);
+    quota_release(table, &made_up, 300);
+    ck_assert_uint_eq(made_up.bytes, 0);
+    quota_release(table, &charge, 300);
+    ck_assert_uint_eq(charge.bytes, 0);
+    ck_assert_uint_eq(quota_taken(table), 0);
+    made_up = (struct quota_charge){.owner = anna, .bytes = 300};
+    ck_assert_int_eq(quota_take(table, &charge, &anna, 100, &bounds), QUOTA_TAKEN);
+    quota_release_all(table, &made_up);
+    ck_assert_uint_eq(quota_taken(table), 0);
+    quota_release_all(table, &charge);
+    ck_assert_uint_eq(charge.bytes, 0);
+    ck_assert_uint_eq(quota_taken(table), 0);
+}
+
+START_TEST(without_an_account_a_network_is_the_owner)
+{
+    const struct quota_owner here = {.network = address_network("10.0.0.1")},
+                             there = {.network = address_network("10.0.0.2")};
+
+    ck_assert_int_eq(take(&here, EACH), QUOTA_TAKEN);
+    ck_assert_int_eq(take(&here, 1), QUOTA_OWN_FULL);
+    ck_assert_int_eq(take(&there, EACH), QUOTA_TAKEN);
+}
+
+/* More owners than the table has rows; each is found again, and nothing is left afterwards. */
+START_TEST(many_owners_are_told_apart)
+{
+    static struct quota_charge charges[MANY];
+    const struct quota_limits wide = {MANY, 1};
+
+    for (int64_t i = 0; i < MANY; i++)
+        ck_assert_int_eq(
+            quota_take(table, &charges[i], &(struct quota_owner){.account = i + 1}, 1, &wide),
+            QUOTA_TAKEN);
+    for (int64_t i = 1; i <= MANY; i++)
+        ck_assert_int_eq(quota_take(table, &(struct quota_charge){0},
+                                    &(struct quota_owner){.account = i}, 1, &wide),
+                         QUOTA_OWN_FULL);
+    for (int64_t i = MANY - 1; i > 0; i -= 2)
+        quota_release(table, &charges[i], 1);
+    for (int64_t i = 0; i < MANY; i += 2)
+        quota_release(table, &charges[i], 1);
+    ck_assert_uint_eq(quota_taken(table), 0);
+    ck_assert_int_eq(take(&anna, EACH), QUOTA_TAKEN);
+}
+
+Suite *quota_suite(void)
+{
+    Suite *suite = suite_create("quota");
+    TCase *cases = tcase_create("share");
+
+    tcase_add_checked_fixture(cases, set_up, tear_down);
+    tcase_add_test(cases, an_owner_takes_its_part_and_no_more);
+    tcase_add_test(cases, what_is_alone_may_be_larger_than_a_bound);
+    tcase_add_test(cases, who_has_its_part_is_full);
+    tcase_add_test(cases, a_charge_remembers_whom_it_charged);
+    tcase_add_test(cases, what_was_not_charged_is_not_released);
+    tcase_add_test(cases, without_an_account_a_network_is_the_owner);
+    tcase_add_test(cases, many_owners_are_told_apart);
+    suite_add_tcase(suite, cases);
+    return suite;
+}

@@ -1,0 +1,439 @@
+/* Settings: which YAML is accepted, which is refused, and with which messages. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/lib/host_settings.h"
+#include "core/lib/settings.h"
+#include "fixture.h"
+#include "setting_rows.h"
+#include "unit_suites.h"
+
+#define SEALING_KEY "0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0"
+
+static struct settings *load_bytes(const char *yaml, size_t length)
+{
+    FILE *file = fopen(conf, "w");
+
+    ck_assert_ptr_nonnull(file);
+    ck_assert_uint_eq(fwrite(yaml, 1, length, file), length);
+    ck_assert_int_eq(fclose(file), 0);
+    return settings_load(arena, conf, &problems);
+}
+
+/* Loads and binds the section `s`. */
+static struct settings *load(const char *yaml)
+{
+    struct settings *settings = load_bytes(yaml, strlen(yaml));
+
+    if (settings)
+        settings_bind(settings, "s", &table, &problems);
+    return settings;
+}
+
+/* Fails the test unless the only problem is "<path>" followed by `text`. */
+static void assert_problem(const char *text)
+{
+    ck_assert_uint_eq(problems.count, 1);
+    ck_assert_mem_eq(problems.lines[0], conf, strlen(conf));
+    ck_assert_str_eq(problems.lines[0] + strlen(conf), text);
+}
+
+START_TEST(values_are_typed)
+{
+    struct settings *s = load("s:\n  text: '7'\n  whole: 7\n  number: 1.5\n  yes: on\n"
+                              "  colour: blue\n  list: [1, \"b\"]\n  pairs: [{x: 1, y: 2}]\n"
+                              "  any: {a: [true, null, 1, \"1\"]}\n  'null': ~\n");
+
+    ck_assert_uint_eq(problems.count, 0);
+    ck_assert_str_eq(settings_text(s, "s", "text"), "7");
+    ck_assert_int_eq(settings_int(s, "s", "whole"), 7);
+    ck_assert(section_number(settings_section(s, "s"), "number") == 1.5);
+    ck_assert_int_eq(settings_int(s, "s", "yes"), 1);
+    ck_assert_str_eq(settings_text(s, "s", "colour"), "blue");
+    char *list = json_dumps(settings_json(s, "s", "list"), JSON_COMPACT);
+    char *pairs = json_dumps(settings_json(s, "s", "pairs"), JSON_COMPACT);
+    char *any = json_dumps(settings_json(s, "s", "any"), JSON_COMPACT);
+
+    ck_assert_str_eq(list, "[\"1\",\"b\"]");
+    ck_assert_str_eq(pairs, "[{\"x\":1,\"y\":2}]");
+    ck_assert_str_eq(any, "{\"a\":[true,null,1,\"1\"]}");
+    ck_assert_ptr_null(settings_text(s, "s", "null"));
+    free(list);
+    free(pairs);
+    free(any);
+}
+END_TEST
+
+START_TEST(what_is_absent_has_its_default)
+{
+    struct settings *s = load("");
+
+    ck_assert_uint_eq(problems.count, 0);
+    ck_assert_str_eq(settings_text(s, "s", "text"), "none");
+    ck_assert_int_eq(settings_int(s, "s", "whole"), 3);
+    ck_assert_int_eq(settings_int(s, "s", "yes"), 0);
+    ck_assert_ptr_null(settings_text(s, "s", "colour"));
+    ck_assert_ptr_null(settings_json(s, "s", "any"));
+    ck_assert_uint_eq(json_array_size(settings_json(s, "s", "list")), 1);
+}
+END_TEST
+
+START_TEST(all_problems_are_told_with_their_lines)
+{
+    load("s:\n  text: toolong\n  whole: 10\n  number: 1e999\n  yes: maybe\n  colour: green\n"
+         "  list: x\n  pairs: [{x: a}]\n  more: 1\n");
+    static const char *const expected[] = {
+        ":2: s.text: must be at most 5 characters",
+        ":3: s.whole: must be at most 9",
+        ":4: s.number: must be a number",
+        ":5: s.yes: must be true or false",
+        ":6: s.colour: must be one of: red, blue",
+        ":7: s.list: must be a list",
+        ":8: s.pairs[0].x: must be a whole number",
+        ":8: s.pairs[0].y: is required",
+        ":9: s.more: is not a setting",
+    };
+
+    ck_assert_uint_eq(problems.count, sizeof expected / sizeof expected[0]);
+    for (size_t i = 0; i < problems.count; i++)
+        ck_assert_str_eq(problems.lines[i] + strlen(conf), expected[i]);
+}
+END_TEST
+
+static const struct {
+    const char *yaml, *problem;
+} refused[] = {
+    {"s:\n  text: a\n  text: b\n", ":3: s.text: was given on line 2 already"},
+    {"s: {}\ns: {}\n", ":2: s: was given on line 1 already"},
+    {"s:\n  text: &a b\n", ":2: s.text: anchors (&name) are not taken"},
+    {"s:\n  whole: !!int 3\n", ":2: s.whole: tags (!name) are not taken"},
+    {"s:\n  text: *a\n", ":2: s.text: aliases (*name) are not taken"},
+    {"s: {}\n---\ns: {}\n", ":2: a second document (---) is not taken"},
+    {"s:\n  pairs: [{x: 1, y: 2, z: 3}]\n", ":2: s.pairs.z: is not a setting"},
+    {"s: [1]\n", ":1: s: must be a mapping of settings, not a list"},
+    {"- s\n", ":1: must be a mapping of sections"},
+    {"s:\n  text:\n", ":2: s.text: has no value (write \"\" for an empty text)"},
+    {"s:\n  text: {a: 1}\n", ":2: s.text: must be one value, not a mapping"},
+    {"s:\n  ? [a]\n  : b\n", ":2: s: a key must be plain text"},
+    {"s:\n  text: \"a\\0b\"\n", ":2: s.text: must not hold a NUL"},
+    {"s:\n  text: ${BUSBAR_TEST_NONE}\n", ":2: s.text: the environment has no BUSBAR_TEST_NONE"},
+    {"s:\n  text: ${BUSBAR_TEST_NONE:-{}}\n", ":2: s.text: ${ needs a name, perhaps :- and a "
+                                              "default, and } at the end (write $${ for a plain "
+                                              "${)"},
+    {"s:\n  wait: 3h\n", ":2: s.wait: must be at most 7200, in seconds"},
+    {"s:\n  wait: 1500ms\n", ":2: s.wait: must be a whole number, in seconds"},
+    {"s:\n  wait: 5 s\n", ":2: s.wait: must be a whole number, in seconds"},
+    {"s:\n  wait: 10000000000s\n", ":2: s.wait: must be a whole number, in seconds"},
+    {"s:\n  whole: 5s\n", ":2: s.whole: must be a whole number"},
+    {"s:\n  waits: [1, 5x]\n", ":2: s.waits[1]: must be a number"},
+    {"s:\n  any: [[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]\n", ":2: s.any: is nested too deeply"},
+    {"s: {}\n\na: \xff\n", ":3: invalid leading UTF-8 octet"},
+};
+
+START_TEST(what_settings_do_not_need_is_refused)
+{
+    load(refused[_i].yaml);
+    assert_problem(refused[_i].problem);
+}
+END_TEST
+
+START_TEST(broken_yaml_has_a_line)
+{
+    ck_assert_ptr_null(load("s:\n  text: [a\n"));
+    ck_assert_uint_eq(problems.count, 1);
+    ck_assert_ptr_nonnull(strstr(problems.lines[0], ":3: "));
+}
+END_TEST
+
+START_TEST(the_environment_is_put_in)
+{
+    setenv("BUSBAR_TEST_A", "a", 1);
+    setenv("BUSBAR_TEST_7", "7", 1);
+    struct settings *s = load("s:\n  text: x${BUSBAR_TEST_A}y\n  whole: ${BUSBAR_TEST_7}\n"
+                              "  list: ['$${A}', \"${BUSBAR_TEST_A}${BUSBAR_TEST_A}\", $A]\n");
+
+    ck_assert_uint_eq(problems.count, 0);
+    ck_assert_str_eq(settings_text(s, "s", "text"), "xay");
+    ck_assert_int_eq(settings_int(s, "s", "whole"), 7);
+    json_t *list = settings_json(s, "s", "list");
+
+    ck_assert_str_eq(json_string_value(json_array_get(list, 0)), "${A}");
+    ck_assert_str_eq(json_string_value(json_array_get(list, 1)), "aa");
+    ck_assert_str_eq(json_string_value(json_array_get(list, 2)), "$A");
+}
+END_TEST
+
+START_TEST(what_the_environment_does_not_have_may_have_a_default)
+{
+    setenv("BUSBAR_TEST_A", "a", 1);
+    setenv("BUSBAR_TEST_EMPTY", "", 1);
+    struct settings *s =
+        load("s:\n  text: ${BUSBAR_TEST_A:-b}\n  whole: ${BUSBAR_TEST_NONE:-7}\n"
+             "  list: ['${BUSBAR_TEST_EMPTY:-c d}', \"${BUSBAR_TEST_NONE:-}e\"]\n");
+
+    ck_assert_uint_eq(problems.count, 0);
+    ck_assert_str_eq(settings_text(s, "s", "text"), "a");
+    ck_assert_int_eq(settings_int(s, "s", "whole"), 7);
+    json_t *list = settings_json(s, "s", "list");
+
+    ck_assert_str_eq(json_string_value(json_array_get(list, 0)), "c d");
+    ck_assert_str_eq(json_string_value(json_array_get(list, 1)), "e");
+}
+END_TEST
+
+static const struct {
+    const char *text;
+    int64_t seconds;
+} times[] = {{"90", 90}, {"5s", 5}, {"2m", 120}, {"1h", 3600}, {"3000ms", 3}, {"\"2m\"", 120}};
+
+START_TEST(a_time_may_have_a_unit)
+{
+    char yaml[64];
+
+    snprintf(yaml, sizeof yaml, "s:\n  wait: %s\n", times[_i].text);
+    struct settings *s = load(yaml);
+
+    ck_assert_uint_eq(problems.count, 0);
+    ck_assert_int_eq(settings_int(s, "s", "wait"), times[_i].seconds);
+}
+END_TEST
+
+START_TEST(times_of_a_list_may_have_units)
+{
+    struct settings *s = load("s:\n  waits: [1, 500ms, 2m, 0.5]\n");
+    char *waits = s ? json_dumps(settings_json(s, "s", "waits"), JSON_COMPACT) : NULL;
+
+    ck_assert_uint_eq(problems.count, 0);
+    ck_assert_str_eq(waits, "[1,0.5,120,0.5]");
+    free(waits);
+}
+END_TEST
+
+/* Returns the output of settings_print(); the caller frees it. */
+static char *printed(const struct settings *settings)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    ck_assert_ptr_nonnull(out);
+    ck_assert_int_eq(settings_print(settings, out), 0);
+    ck_assert_int_eq(fclose(out), 0);
+    return text;
+}
+
+START_TEST(what_is_printed_reads_as_it_was)
+{
+    struct settings *s =
+        load("s:\n  text: \"a: #\"\n  list: [\"$${A}\", \"\\\"\\\\\\u00e9\\n\", '~']\n"
+             "  pairs: [{x: 1, y: 2}]\n  any: {\"a b\": [true, null, 1.5, '1']}\n"
+             "  wait: 2m\n  waits: [500ms]\n");
+    char *text = printed(s);
+
+    ck_assert_ptr_nonnull(strstr(text, "s:\n  text: \"a: #\"\n  whole: 3  # default\n"));
+    ck_assert_ptr_nonnull(strstr(text, "  wait: 120  # seconds\n  waits: [0.5]\n"));
+    ck_assert_ptr_nonnull(strstr(text, "  # colour:  # not set\n"));
+    struct settings *again = load(text);
+    char *twice = printed(again);
+
+    ck_assert_uint_eq(problems.count, 0);
+    for (const char *name = "list\0pairs\0any\0waits\0"; *name; name += strlen(name) + 1)
+        ck_assert(json_equal(settings_json(s, "s", name), settings_json(again, "s", name)));
+    ck_assert_str_eq(settings_text(again, "s", "text"), "a: #");
+    free(text);
+    free(twice);
+}
+END_TEST
+
+START_TEST(secrets_are_not_printed)
+{
+    static const char yaml[] =
+        "database:\n  url: geheim\nsecrets:\n  keys: [\"" SEALING_KEY "\"]\n";
+    struct settings *s = load_bytes(yaml, sizeof yaml - 1);
+
+    ck_assert_int_eq(host_settings_bind(s, &problems), 0);
+    char *text = printed(s);
+
+    ck_assert_ptr_nonnull(strstr(text, "\n  url: \"(hidden)\"\n"));
+    ck_assert_ptr_nonnull(strstr(text, "\n  keys: [\"(hidden)\"]\n"));
+    ck_assert_ptr_nonnull(strstr(text, "redis:\n  url: \"\"  # default\n"));
+    ck_assert_ptr_null(strstr(text, "geheim"));
+    ck_assert_ptr_null(strstr(text, SEALING_KEY));
+    free(text);
+}
+END_TEST
+
+START_TEST(secrets_that_are_no_texts_are_not_printed_either)
+{
+    static const struct bb_field secret[] = {
+        {.name = "pin", .type = BB_INT, .flags = BB_SECRET, .max = 99999},
+        {.name = "share", .type = BB_NUMBER, .flags = BB_SECRET, .max = 9},
+        {.name = "on", .type = BB_BOOL, .flags = BB_SECRET},
+        {.name = "none", .type = BB_INT, .flags = BB_SECRET, .max = 9},
+    };
+    static const struct bb_table secrets = BB_TABLE(secret);
+    static const char yaml[] = "s:\n  pin: 48151\n  share: 1.625\n  on: true\n";
+    struct settings *s = load_bytes(yaml, sizeof yaml - 1);
+
+    ck_assert_ptr_nonnull(settings_bind(s, "s", &secrets, &problems));
+    char *text = printed(s);
+
+    ck_assert_ptr_nonnull(
+        strstr(text, "s:\n  pin: \"(hidden)\"\n  share: \"(hidden)\"\n  on: \"(hidden)\"\n"
+                     "  # none:  # not set\n"));
+    free(text);
+}
+END_TEST
+
+START_TEST(a_problem_never_holds_the_value)
+{
+    load("s:\n  text: geheim\n  whole: geheim\n  colour: geheim\n  list: geheim\n"
+         "  pairs: [geheim]\n");
+    ck_assert_uint_eq(problems.count, 5);
+    for (size_t i = 0; i < problems.count; i++)
+        ck_assert_ptr_null(strstr(problems.lines[i], "geheim"));
+}
+END_TEST
+
+START_TEST(sections_of_nobody_are_told)
+{
+    struct settings *s = load("s: {}\nother: {}\nclaimed: {}\n");
+
+    settings_claim(s, "claimed");
+    settings_unknown(s, NULL, NULL, &problems);
+    ck_assert_uint_eq(problems.count, 1);
+    ck_assert_ptr_nonnull(strstr(problems.lines[0], ":2: unknown section \"other\""));
+}
+END_TEST
+
+static bool is_installed(const void *name, const char *section)
+{
+    return strstr(name, section) != NULL;
+}
+
+START_TEST(sections_of_modules_that_are_not_loaded_are_warned_of)
+{
+    struct settings *s = load("chat:\n  key: 1\nother: {}\nbulk: {}\n");
+
+    settings_unknown(s, is_installed, "chat bulk", &problems);
+    ck_assert_uint_eq(problems.count, 1);
+    ck_assert_ptr_nonnull(strstr(problems.lines[0], ":3: unknown section \"other\""));
+    ck_assert_uint_eq(problems.warning_count, 1);
+    ck_assert_ptr_nonnull(strstr(problems.warnings[0], "without effect"));
+    ck_assert_ptr_nonnull(strstr(problems.warnings[0], ": chat (line 1), bulk (line 4)"));
+}
+END_TEST
+
+START_TEST(files_that_cannot_be_read_are_told)
+{
+    static char large[SETTINGS_SIZE_MAX + 2];
+
+    ck_assert_ptr_null(settings_load(arena, "/nonexistent/busbar.yaml", &problems));
+    ck_assert_ptr_null(settings_load(arena, "/", &problems));
+    memset(large, '#', sizeof large);
+    ck_assert_ptr_null(load_bytes(large, sizeof large));
+    ck_assert_uint_eq(problems.count, 3);
+    ck_assert_str_eq(problems.lines[0],
+                     "/nonexistent/busbar.yaml: cannot be read: No such file or directory");
+    ck_assert_str_eq(problems.lines[1], "/: is not a regular file");
+    ck_assert_ptr_nonnull(strstr(problems.lines[2], "is larger than 1048576 bytes"));
+}
+END_TEST
+
+START_TEST(a_pipe_or_a_device_is_refused_at_once)
+{
+    ck_assert_int_eq(unlink(conf), 0);
+    ck_assert_int_eq(mkfifo(conf, 0600), 0);
+    ck_assert_ptr_null(settings_load(arena, conf, &problems));
+    assert_problem(": is not a regular file");
+    ck_assert_ptr_null(settings_load(arena, "/dev/zero", &problems));
+    ck_assert_str_eq(problems.lines[1], "/dev/zero: is not a regular file");
+}
+END_TEST
+
+/* A problem found in reading is not reported again, and the value does not count as set. */
+START_TEST(a_value_that_cannot_be_read_refuses_its_section)
+{
+    static const char *const bad[] = {"whole: ${BUSBAR_TEST_", "list: [a, \"${BUSBAR_TEST_\"]",
+                                      "whole: \"7\\0\""};
+    char yaml[64];
+
+    snprintf(yaml, sizeof yaml, "s:\n  text: a\n  %s\n", bad[_i]);
+    struct settings *s = load_bytes(yaml, strlen(yaml));
+
+    ck_assert_ptr_nonnull(s);
+    ck_assert_uint_eq(problems.count, 1);
+    ck_assert_ptr_null(settings_bind(s, "s", &table, &problems));
+    ck_assert_uint_eq(problems.count, 1);
+}
+END_TEST
+
+START_TEST(any_prefix_of_a_file_is_read_or_refused)
+{
+    static const char yaml[] = "s: # c\n  text: \"a\\u00e9\"\n  list:\n  - |\n    b\n  - 'c'\n"
+                               "  any: {x: [1, 2], y: >-\n   z }\n";
+
+    for (size_t length = 0; length < sizeof yaml; length++) {
+        struct settings *s = load_bytes(yaml, length);
+
+        if (s)
+            settings_bind(s, "s", &table, &problems);
+    }
+}
+END_TEST
+
+START_TEST(undeclared_names_abort)
+{
+    struct settings *s = load("");
+
+    settings_text(s, "s", "undeclared");
+}
+END_TEST
+
+START_TEST(the_defaults_of_the_host_are_valid)
+{
+    struct settings *s = load_bytes("", 0);
+
+    ck_assert_int_eq(host_settings_bind(s, &problems), 0);
+    ck_assert_int_eq(settings_int(s, "http", "deadline"), 5000);
+    ck_assert_str_eq(settings_text(s, "redis", "url"), "");
+    ck_assert(host_settings_own("database"));
+    ck_assert(host_settings_own("modules"));
+    ck_assert(!host_settings_own("chat"));
+}
+END_TEST
+
+Suite *settings_suite(void)
+{
+    Suite *suite = suite_create("settings");
+    TCase *tests = tcase_create("all");
+
+    tcase_add_checked_fixture(tests, conf_setup, conf_teardown);
+    tcase_add_test(tests, values_are_typed);
+    tcase_add_test(tests, what_is_absent_has_its_default);
+    tcase_add_test(tests, all_problems_are_told_with_their_lines);
+    tcase_add_loop_test(tests, what_settings_do_not_need_is_refused, 0,
+                        sizeof refused / sizeof refused[0]);
+    tcase_add_test(tests, broken_yaml_has_a_line);
+    tcase_add_test(tests, the_environment_is_put_in);
+    tcase_add_test(tests, what_the_environment_does_not_have_may_have_a_default);
+    tcase_add_loop_test(tests, a_time_may_have_a_unit, 0, sizeof times / sizeof times[0]);
+    tcase_add_test(tests, times_of_a_list_may_have_units);
+    tcase_add_test(tests, what_is_printed_reads_as_it_was);
+    tcase_add_test(tests, secrets_are_not_printed);
+    tcase_add_test(tests, secrets_that_are_no_texts_are_not_printed_either);
+    tcase_add_test(tests, a_problem_never_holds_the_value);
+    tcase_add_test(tests, sections_of_nobody_are_told);
+    tcase_add_test(tests, sections_of_modules_that_are_not_loaded_are_warned_of);
+    tcase_add_test(tests, files_that_cannot_be_read_are_told);
+    tcase_add_test(tests, a_pipe_or_a_device_is_refused_at_once);
+    tcase_add_loop_test(tests, a_value_that_cannot_be_read_refuses_its_section, 0, 3);
+    tcase_add_test(tests, any_prefix_of_a_file_is_read_or_refused);
+    tcase_add_test_raise_signal(tests, undeclared_names_abort, SIGABRT);
+    tcase_add_test(tests, the_defaults_of_the_host_are_valid);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

@@ -1,0 +1,62 @@
+/* The cluster's clock, as one host keeps it. */
+#include <check.h>
+#include <stdlib.h>
+
+#include "core/lib/shared_clock.h"
+#include "core/lib/text.h"
+#include "unit_suites.h"
+
+enum { SECOND = 1000 * 1000, SLACK_MS = 10000 };
+
+/* Returns the time of a clock that is `ahead_us` ahead of this machine's clock. */
+static int64_t theirs_us(int64_t ahead_us)
+{
+    return clock_wall_ms() * 1000 + ahead_us;
+}
+
+static void expect_offset(int64_t seconds)
+{
+    ck_assert_int_le(llabs((long long)(shared_clock_offset_ms() - seconds * 1000)), SLACK_MS);
+}
+
+START_TEST(it_is_the_hosts_until_it_is_measured_and_then_the_other)
+{
+    int64_t now = clock_mono_us();
+
+    ck_assert(!shared_clock_known());
+    ck_assert_int_le(llabs((long long)shared_clock_offset_ms()), 1);
+    shared_clock_measured(theirs_us(600 * (int64_t)SECOND), now, now + 1);
+    ck_assert(shared_clock_known());
+    expect_offset(600);
+    now = clock_mono_us();
+    shared_clock_measured(theirs_us(-600 * (int64_t)SECOND), now, now + 1);
+    expect_offset(-600);
+}
+
+/* The measurement may be from any moment between request and response, so it contradicts
+ * nothing. */
+START_TEST(a_slow_answer_does_not_move_it)
+{
+    int64_t now = clock_mono_us();
+
+    shared_clock_measured(theirs_us(0), now, now + 1);
+    int64_t before = shared_clock_ms() - clock_mono_ms();
+
+    now = clock_mono_us();
+    shared_clock_measured(theirs_us(0), now - 100 * (int64_t)SECOND, now + 100 * (int64_t)SECOND);
+    ck_assert_int_le(llabs((long long)(shared_clock_ms() - clock_mono_ms() - before)), 1);
+    shared_clock_measured(theirs_us(60 * (int64_t)SECOND), now - 20 * (int64_t)SECOND,
+                          now + 20 * (int64_t)SECOND);
+    expect_offset(40); /* no more than needed */
+}
+
+Suite *shared_clock_suite(void)
+{
+    Suite *suite = suite_create("shared_clock");
+    TCase *cases = tcase_create("shared_clock");
+
+    tcase_add_test(cases, it_is_the_hosts_until_it_is_measured_and_then_the_other);
+    tcase_add_test(cases, a_slow_answer_does_not_move_it);
+    suite_add_tcase(suite, cases);
+    return suite;
+}

@@ -1,0 +1,84 @@
+/* The table of SQLSTATEs, and the decisions that depend on it. */
+#include <check.h>
+#include <string.h>
+
+#include "core/lib/sqlstate.h"
+#include "core/module/reply.h"
+#include "unit_suites.h"
+
+/* A line after its class would never count. */
+START_TEST(no_line_hides_a_later_one)
+{
+    size_t count;
+    const struct sqlstate *table = sqlstate_table(&count);
+
+    for (size_t i = 0; i < count; i++) {
+        ck_assert_msg(sqlstate_of(table[i].code) == &table[i], "%s", table[i].code);
+        ck_assert((table[i].status != 0) == (table[i].text != NULL));
+    }
+}
+
+START_TEST(a_code_without_a_line_has_the_meaning_of_its_class_or_none)
+{
+    ck_assert_str_eq(sqlstate_of("40002")->code, "40");
+    ck_assert_str_eq(sqlstate_of("BB404")->code, "BB");
+    ck_assert_str_eq(sqlstate_of("22012")->code, "");
+    ck_assert_str_eq(sqlstate_of("")->code, "");
+    ck_assert(!sqlstate_has("22012", ~0U));
+    ck_assert(!sqlstate_has(NULL, ~0U));
+}
+
+static const struct {
+    const char *code;
+    bool passing, undefined, expected, again;
+} cases[] = {
+    {"00000", false, false, false, false}, {"08006", true, false, false, false},
+    {"22012", false, false, false, false}, {"22021", false, false, false, false},
+    {"23503", false, false, false, false}, {"23505", false, false, true, false},
+    {"25006", true, false, false, false},  {"25P02", false, false, false, false},
+    {"3F000", false, true, false, false},  {"40001", true, false, true, true},
+    {"40003", true, false, true, false},   {"40P01", true, false, true, true},
+    {"42601", false, false, false, false}, {"42703", false, true, false, false},
+    {"42P01", false, true, false, false},  {"53300", true, false, false, false},
+    {"55P03", true, false, false, false},  {"57014", true, false, false, false},
+    {"57P01", true, false, false, false},  {"58030", true, false, false, false},
+    {"BB404", false, false, true, false},  {"XX000", false, false, false, false},
+};
+
+START_TEST(the_host_takes_each_for_what_it_is)
+{
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *code = cases[i].code;
+        struct failure failure = {.kind = FAILED_SQL};
+
+        strcpy(failure.sqlstate, code);
+        ck_assert_msg(failure_is_passing(&failure) == cases[i].passing, "%s", code);
+        ck_assert_msg(sqlstate_has(code, SQLSTATE_UNDEFINED) == cases[i].undefined, "%s", code);
+        ck_assert_msg(sqlstate_has(code, SQLSTATE_EXPECTED) == cases[i].expected, "%s", code);
+        ck_assert_msg(sqlstate_has(code, SQLSTATE_AGAIN) == cases[i].again, "%s", code);
+    }
+}
+
+START_TEST(a_migration_that_may_go_well_later_is_told_from_one_that_cannot)
+{
+    static const char *const later[] = {"08001", "40P01", "53100", "55P03", "57014", "57P03"};
+    static const char *const never[] = {"42601", "55000", "57000", "58030", "23505"};
+
+    for (size_t i = 0; i < sizeof later / sizeof *later; i++)
+        ck_assert_msg(sqlstate_has(later[i], SQLSTATE_MIGRATION_LATER), "%s", later[i]);
+    for (size_t i = 0; i < sizeof never / sizeof *never; i++)
+        ck_assert_msg(!sqlstate_has(never[i], SQLSTATE_MIGRATION_LATER), "%s", never[i]);
+}
+
+Suite *sqlstate_suite(void)
+{
+    Suite *suite = suite_create("sqlstate");
+    TCase *tests = tcase_create("sqlstate");
+
+    tcase_add_test(tests, no_line_hides_a_later_one);
+    tcase_add_test(tests, a_code_without_a_line_has_the_meaning_of_its_class_or_none);
+    tcase_add_test(tests, the_host_takes_each_for_what_it_is);
+    tcase_add_test(tests, a_migration_that_may_go_well_later_is_told_from_one_that_cannot);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

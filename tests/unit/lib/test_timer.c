@@ -1,0 +1,87 @@
+#include <check.h>
+#include <stdlib.h>
+
+#include "core/lib/timer.h"
+#include "suite.h"
+#include "unit_suites.h"
+
+enum { MANY = 1000 };
+
+static struct timers timers;
+static struct timer all[MANY];
+static int64_t last_ms;
+static int fired;
+
+static void fire(struct timer *timer)
+{
+    ck_assert_uint_eq(timer->slot, 0);
+    ck_assert_int_ge(timer->at_ms, last_ms);
+    last_ms = timer->at_ms;
+    fired++;
+}
+
+static void fill(void)
+{
+    last_ms = fired = 0;
+    for (int i = 0; i < MANY; i++) {
+        all[i] = (struct timer){.fire = fire};
+        ck_assert_int_eq(timer_try(&timers, &all[i], rand() % MANY), 0);
+        ck_assert_uint_ge(timers.room - timers.count, TIMERS_SPARE);
+    }
+}
+
+static void leave(void)
+{
+    timers_free(&timers);
+    timers = (struct timers){0};
+}
+
+START_TEST(timers_fire_in_the_order_of_their_times)
+{
+    fill();
+    ck_assert_int_eq(timers_run(&timers, MANY), -1);
+    ck_assert_int_eq(fired, MANY);
+}
+
+START_TEST(what_is_moved_fires_once_and_what_is_cleared_never)
+{
+    fill();
+    for (int i = 0; i < MANY; i += 2)
+        ck_assert_int_eq(timer_set(&timers, &all[i], MANY + rand() % MANY), 0);
+    for (int i = 1; i < MANY; i += 4)
+        timer_clear(&timers, &all[i]);
+    ck_assert_int_ge(timers_run(&timers, MANY - 1), 1);
+    ck_assert_int_eq(fired, MANY / 4);
+    ck_assert_int_eq(timers_run(&timers, 2 * (int64_t)MANY), -1);
+    ck_assert_int_eq(fired, MANY / 4 + MANY / 2);
+}
+
+START_TEST(the_hosts_own_need_no_memory_however_many_others_there_are)
+{
+    static struct timer own[TIMERS_SPARE], others[2 * MANY];
+
+    fill();
+    for (size_t i = 0; timers.room - timers.count > TIMERS_SPARE; i++)
+        ck_assert_int_eq(timer_try(&timers, &others[i], MANY), 0);
+    struct timer *const *heap = timers.heap;
+    size_t room = timers.room;
+
+    for (int i = 0; i < TIMERS_SPARE; i++)
+        ck_assert_int_eq(timer_set(&timers, &own[i], 0), 0);
+    ck_assert_ptr_eq(timers.heap, heap);
+    ck_assert_uint_eq(timers.room, room);
+}
+
+Suite *timer_suite(void)
+{
+    const TTest *const tests[] = {
+        timers_fire_in_the_order_of_their_times,
+        what_is_moved_fires_once_and_what_is_cleared_never,
+        the_hosts_own_need_no_memory_however_many_others_there_are,
+    };
+    TCase *cases;
+    Suite *suite = suite_of("timer", TESTS(tests), &cases);
+
+    tcase_add_checked_fixture(cases, NULL, leave);
+    return suite;
+}

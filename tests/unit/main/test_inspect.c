@@ -1,0 +1,140 @@
+/* A module's descriptor as JSON and as text. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/main/inspect.h"
+#include "core/module/module_load.h"
+#include "unit_suites.h"
+
+#define PROBE TEST_MODULES "/probe.so"
+
+static struct arena *arena;
+static struct setting_problems findings;
+
+static void setup(void)
+{
+    arena = arena_new();
+    ck_assert_ptr_nonnull(arena);
+}
+
+static void teardown(void)
+{
+    setting_problems_free(&findings);
+    arena_free(arena);
+}
+
+/* Returns the descriptor as loaded by the linker. */
+static json_t *loaded_json(void)
+{
+    struct core_module module = {0};
+
+    ck_assert_int_eq(module_load(&module, arena, PROBE, "x", &findings), 0);
+    json_t *json = inspect_json(module.descriptor);
+
+    ck_assert_ptr_nonnull(json);
+    return json;
+}
+
+START_TEST(a_loaded_module_shows_its_tables)
+{
+    json_t *json = loaded_json();
+    const json_t *setting = json_array_get(json_object_get(json, "settings"), 0);
+
+    ck_assert_str_eq(json_string_value(json_object_get(json, "name")), "probe");
+    ck_assert_str_eq(json_string_value(json_object_get(setting, "default")), "hello");
+    ck_assert_int_eq(json_integer_value(json_object_get(setting, "max")), 20);
+    ck_assert_uint_eq(json_array_size(json_object_get(json, "hooks")), 2);
+    json_decref(json);
+}
+END_TEST
+
+START_TEST(the_text_names_what_the_json_has)
+{
+    json_t *json = loaded_json();
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+
+    ck_assert_ptr_nonnull(out);
+    inspect_print(json, out);
+    fclose(out);
+    static const char *const expected[] = {
+        "probe 1.0.0: module ABI 1.",      "  greeting: text to 20 characters, default hello\n",
+        "  GET /probe  (anyone)\n",        "  probe.done, version 1\n      Something was probed.\n",
+        "  probe.undeclared, committed\n",
+    };
+
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
+        ck_assert_msg(strstr(text, expected[i]) != NULL, "no \"%s\" in\n%s", expected[i], text);
+    free(text);
+    json_decref(json);
+}
+END_TEST
+
+static void assert_printed(const json_t *json, const char *expected)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+
+    ck_assert_ptr_nonnull(out);
+    inspect_print(json, out);
+    fclose(out);
+    ck_assert_msg(strstr(text, expected) != NULL, "no \"%s\" in\n%s", expected, text);
+    free(text);
+}
+
+START_TEST(a_route_shows_its_parts)
+{
+    static const struct bb_part parts[] = {
+        {.name = "fields", .kind = BB_PART_FIELDS, .flags = BB_REQUIRED},
+        {.name = "PHOTOS", .kind = BB_PART_FILES, .count_max = 10, .bytes_max = 5}};
+    static const struct bb_route routes[] = {{.method = "POST",
+                                              .path = "/p",
+                                              .roles = BB_ANYONE,
+                                              .flags = BB_KEEP_OTHERS,
+                                              .parts = BB_TABLE(parts)}};
+    struct bb_module descriptor = {BB_MODULE_HEAD("p", "1"), .routes = BB_TABLE(routes)};
+    json_t *json = inspect_json(&descriptor);
+    const json_t *route = json_array_get(json_object_get(json, "routes"), 0);
+    const json_t *photos = json_array_get(json_object_get(route, "parts"), 1);
+
+    ck_assert_int_eq(json_integer_value(json_object_get(photos, "countMax")), 10);
+    ck_assert_int_eq(json_integer_value(json_object_get(photos, "bytesMax")), 5);
+    ck_assert_str_eq(json_string_value(json_array_get(json_object_get(route, "flags"), 0)),
+                     "keepOthers");
+    assert_printed(json, "  POST /p  (anyone)\n      parts: fields!, PHOTOS*10\n");
+    json_decref(json);
+}
+END_TEST
+
+START_TEST(texts_are_no_lines_and_no_orders_to_a_terminal)
+{
+    static const struct bb_event_descriptor events[] = {{"e",
+                                                         1,
+                                                         {0},
+                                                         "h\nhooks:\n  \x1b]0;owned\x07 \xC2\x9B"
+                                                         "2J \xC3\xA4\x7F"}};
+    struct bb_module descriptor = {BB_MODULE_HEAD("e", "1\r2"), .events = BB_TABLE(events)};
+    json_t *json = inspect_json(&descriptor);
+
+    ck_assert_int_eq(inspect_sanitize(json), 0);
+    assert_printed(json, "e 1?2: module ABI");
+    assert_printed(json, "      h?hooks:?  ?]0;owned? ??2J \xC3\xA4?\n");
+    json_decref(json);
+}
+END_TEST
+
+Suite *inspect_suite(void)
+{
+    Suite *suite = suite_create("inspect");
+    TCase *tests = tcase_create("all");
+
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, a_loaded_module_shows_its_tables);
+    tcase_add_test(tests, the_text_names_what_the_json_has);
+    tcase_add_test(tests, a_route_shows_its_parts);
+    tcase_add_test(tests, texts_are_no_lines_and_no_orders_to_a_terminal);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

@@ -1,0 +1,111 @@
+/* When jobs are due. The clock is the test's, and no job is let begin: a run stays a request. */
+#include <check.h>
+
+#include "core/lib/log.h"
+#include "core/lib/loop.h"
+#include "core/main/job.h"
+#include "core/module/pause.h"
+#include "core/module/request.h"
+#include "unit_suites.h"
+
+enum { JOBS = 5, PERIOD_S = 3600, STEP_MS = 500, PAUSE_MS = 20000, SPREAD_MS = 5000 };
+
+static struct loop loop;
+static struct engine engine;
+static struct generation generation;
+static struct jobs *jobs;
+static int64_t now_ms;
+
+static void run(struct bb_request *rq)
+{
+    (void)rq;
+}
+
+static void set_up(void)
+{
+    static const struct bb_job own[JOBS] = {{"test.a", PERIOD_S, 0, run},
+                                            {"test.b", PERIOD_S, 0, run},
+                                            {"test.c", PERIOD_S, 0, run},
+                                            {"test.d", PERIOD_S, 0, run},
+                                            {"test.e", PERIOD_S, 0, run}};
+    static const struct bb_module descriptor = {.jobs = BB_TABLE(own)};
+    static struct core_module module = {.descriptor = &descriptor};
+    static char listener; /* there is a database; nothing looks at it */
+
+    log_level(BB_ERROR, false);
+    generation =
+        (struct generation){.holders = 1, .engine = &engine, .modules = &module, .module_count = 1};
+    engine = (struct engine){.generation = &generation, .loops = &loop, .loop_count = 1};
+    engine.pg_listener = (struct pg_listener *)(void *)&listener;
+    pthread_mutex_init(&engine.lock, NULL);
+    ck_assert_int_eq(loop_init(&loop, &engine, 0), 0);
+    jobs = jobs_new(&engine, &generation);
+    ck_assert_ptr_nonnull(jobs);
+    now_ms = loop.now_ms = timer_beat(loop.now_ms, STEP_MS);
+    jobs_begin(jobs, NULL, &loop);
+}
+
+static void tear_down(void)
+{
+    jobs_end(jobs, &loop);
+    while (loop.alive)
+        request_free(loop.alive);
+    jobs_free(jobs);
+    loop_free(&loop);
+    pthread_mutex_destroy(&engine.lock);
+}
+
+/* Lets the time pass; no two runs begin at once. How many have begun in all. */
+static size_t pass(int64_t ms)
+{
+    for (int64_t end = now_ms + ms; now_ms < end;) {
+        size_t before = loop.requests;
+
+        loop.now_ms = now_ms += STEP_MS;
+        timers_run(&loop.timers, now_ms);
+        ck_assert_uint_le(loop.requests, before + 1);
+    }
+    return loop.requests;
+}
+
+START_TEST(after_a_start_they_run_one_after_another)
+{
+    pause_note(&engine, NULL);
+    ck_assert_uint_eq(pass(2 * SPREAD_MS), JOBS + 1); /* with the host's own */
+}
+
+START_TEST(after_a_pause_they_run_one_after_another)
+{
+    pause_note(&engine, "the test");
+    ck_assert_uint_eq(pass(PAUSE_MS), 0);
+    pause_note(&engine, NULL);
+    ck_assert_uint_eq(pass(SPREAD_MS), JOBS + 1);
+}
+
+START_TEST(after_a_pause_with_a_reload_they_run_one_after_another)
+{
+    struct jobs *before = jobs;
+
+    pause_note(&engine, "the test");
+    ck_assert_uint_eq(pass(PAUSE_MS), 0);
+    jobs = jobs_new(&engine, &generation);
+    ck_assert_ptr_nonnull(jobs);
+    jobs_begin(jobs, before, &loop);
+    jobs_end(before, &loop);
+    jobs_free(before);
+    pause_note(&engine, NULL);
+    ck_assert_uint_eq(pass(SPREAD_MS), JOBS + 1);
+}
+
+Suite *jobs_suite(void)
+{
+    Suite *suite = suite_create("jobs");
+    TCase *tests = tcase_create("jobs");
+
+    tcase_add_checked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, after_a_start_they_run_one_after_another);
+    tcase_add_test(tests, after_a_pause_they_run_one_after_another);
+    tcase_add_test(tests, after_a_pause_with_a_reload_they_run_one_after_another);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

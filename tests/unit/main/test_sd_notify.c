@@ -1,0 +1,141 @@
+/* Datagrams to a service manager, whose part the test plays. */
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/main/sd_notify.h"
+#include "unit_suites.h"
+
+static struct sockaddr_un address;
+static int manager;
+
+/* Listens at the name and publishes it in the environment as a manager does. */
+static void listen_at(const char *name)
+{
+    size_t length = strlen(name);
+
+    address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    memcpy(address.sun_path, name, length);
+    if (*name == '@')
+        address.sun_path[0] = '\0';
+    manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+    ck_assert_int_ge(manager, 0);
+    ck_assert_int_eq(bind(manager, (struct sockaddr *)&address,
+                          (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length)),
+                     0);
+    ck_assert_int_eq(setenv("NOTIFY_SOCKET", name, 1), 0);
+}
+
+/* Returns the next datagram; "" if there is none. */
+static const char *heard(void)
+{
+    static char text[128];
+    ssize_t length = recv(manager, text, sizeof text - 1, 0);
+
+    text[length > 0 ? length : 0] = '\0';
+    return text;
+}
+
+static void hears_all(void)
+{
+    struct timespec now;
+    long long at = 0;
+    int end = 0;
+
+    sd_notify_ready();
+    ck_assert_str_eq(heard(), "READY=1");
+    sd_notify_reloading();
+    ck_assert_int_eq(sscanf(heard(), "RELOADING=1\nMONOTONIC_USEC=%lld%n", &at, &end), 1);
+    ck_assert_int_eq(clock_gettime(CLOCK_MONOTONIC, &now), 0);
+    ck_assert_int_le(at / 1000000, now.tv_sec);
+    ck_assert_int_ge(at / 1000000, now.tv_sec - 60);
+    sd_notify_alive();
+    ck_assert_str_eq(heard(), "WATCHDOG=1");
+    sd_notify_stopping();
+    ck_assert_str_eq(heard(), "STOPPING=1");
+    ck_assert_str_eq(heard(), "");
+    close(manager);
+}
+
+START_TEST(a_manager_at_a_path_hears)
+{
+    char directory[] = "/tmp/busbar-notify-XXXXXX", path[64];
+
+    ck_assert_ptr_nonnull(mkdtemp(directory));
+    snprintf(path, sizeof path, "%s/socket", directory);
+    listen_at(path);
+    hears_all();
+    sd_notify_ready(); /* nobody listens any more */
+    unlink(path);
+    sd_notify_ready(); /* the socket does not exist any more */
+    rmdir(directory);
+}
+END_TEST
+
+START_TEST(a_manager_in_the_abstract_space_hears)
+{
+    char name[64];
+
+    snprintf(name, sizeof name, "@busbar-notify-%d", (int)getpid());
+    listen_at(name);
+    hears_all();
+}
+END_TEST
+
+START_TEST(out_of_descriptors_it_is_heard)
+{
+    struct rlimit before, none;
+    char name[64];
+
+    snprintf(name, sizeof name, "@busbar-notify-%d", (int)getpid());
+    listen_at(name);
+    sd_notify_ready();
+    ck_assert_str_eq(heard(), "READY=1");
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = before;
+    none.rlim_cur = 3;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    ck_assert_int_lt(dup(manager), 0);
+    sd_notify_alive();
+    ck_assert_str_eq(heard(), "WATCHDOG=1");
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    close(manager);
+}
+END_TEST
+
+START_TEST(without_a_manager_nothing_is_sent)
+{
+    static const char *const names[] = {"", "@", "relative/socket", "vsock:2:1"};
+    char name[64];
+
+    snprintf(name, sizeof name, "@busbar-notify-%d", (int)getpid());
+    listen_at(name);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        setenv("NOTIFY_SOCKET", names[i], 1);
+        sd_notify_ready();
+    }
+    unsetenv("NOTIFY_SOCKET");
+    sd_notify_ready();
+    ck_assert_str_eq(heard(), "");
+    close(manager);
+}
+END_TEST
+
+Suite *sd_notify_suite(void)
+{
+    Suite *suite = suite_create("sd_notify");
+    TCase *tests = tcase_create("all");
+
+    tcase_add_test(tests, a_manager_at_a_path_hears);
+    tcase_add_test(tests, a_manager_in_the_abstract_space_hears);
+    tcase_add_test(tests, out_of_descriptors_it_is_heard);
+    tcase_add_test(tests, without_a_manager_nothing_is_sent);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

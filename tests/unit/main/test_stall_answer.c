@@ -1,0 +1,94 @@
+/* The response of a host whose event loops are blocked: it is JSON, whatever the reason says. */
+#include <arpa/inet.h>
+#include <check.h>
+#include <jansson.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/main/stall_answer.h"
+#include "unit_suites.h"
+
+enum { WAIT_MS = 20000 };
+
+static const char request[] = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+
+static const struct {
+    const char *reason, *message;
+} reasons[] = {
+    {"An event loop is blocked in module chat", "An event loop is blocked in module chat"},
+    {"in \"a\" of C:\\b", "in \"a\" of C:\\b"},
+    {"a\nb\x01\x7f", "a?b??"},
+    {"\xc3\xa4\xff \xe2\x82", "\xc3\xa4? ??"},
+};
+
+/* Returns the response that a client receives, in static memory. */
+static const char *answer_to_client(const char *reason)
+{
+    static char got[4096];
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    struct listeners listeners = {.fds = {socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0)},
+                                  .count = 1};
+    int client = socket(AF_INET, SOCK_STREAM, 0);
+    size_t used = 0;
+    ssize_t more = 1;
+
+    ck_assert_int_eq(bind(listeners.fds[0], (struct sockaddr *)&address, size), 0);
+    ck_assert_int_eq(listen(listeners.fds[0], 1), 0);
+    ck_assert_int_eq(getsockname(listeners.fds[0], (struct sockaddr *)&address, &size), 0);
+    ck_assert_int_eq(connect(client, (struct sockaddr *)&address, size), 0);
+    ck_assert_int_gt(send(client, request, sizeof request - 1, 0), 0);
+    stall_answer(&listeners, WAIT_MS, reason);
+    while (more > 0 && used < sizeof got - 1) {
+        more = recv(client, got + used, sizeof got - 1 - used, 0);
+        used += more > 0 ? (size_t)more : 0;
+    }
+    got[used] = '\0';
+    close(client);
+    close(listeners.fds[0]);
+    return got;
+}
+
+static const char *body_of(const char *answer)
+{
+    const char *end = strstr(answer, "\r\n\r\n");
+
+    ck_assert_ptr_nonnull(end);
+    return end + 4;
+}
+
+START_TEST(a_reason_of_any_bytes_is_json)
+{
+    json_t *json = json_loads(body_of(answer_to_client(reasons[_i].reason)), 0, NULL);
+
+    ck_assert_ptr_nonnull(json);
+    ck_assert_str_eq(json_string_value(json_object_get(json, "message")), reasons[_i].message);
+    json_decref(json);
+}
+
+/* The reason is cut, and the body is still JSON. */
+START_TEST(a_long_reason_is_cut)
+{
+    char reason[2000];
+
+    memset(reason, '"', sizeof reason - 1);
+    reason[sizeof reason - 1] = '\0';
+    json_t *json = json_loads(body_of(answer_to_client(reason)), 0, NULL);
+
+    ck_assert_ptr_nonnull(json);
+    json_decref(json);
+}
+
+Suite *stall_answer_suite(void)
+{
+    Suite *suite = suite_create("stall_answer");
+    TCase *cases = tcase_create("stall_answer");
+
+    tcase_set_timeout(cases, 60);
+    tcase_add_loop_test(cases, a_reason_of_any_bytes_is_json, 0, sizeof reasons / sizeof *reasons);
+    tcase_add_test(cases, a_long_reason_is_cut);
+    suite_add_tcase(suite, cases);
+    return suite;
+}

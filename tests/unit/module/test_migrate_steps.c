@@ -1,0 +1,133 @@
+/* Steps of schemas: which changes of a text make a different step; published steps never change. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/lib/text.h"
+#include "core/module/migrate_steps.h"
+#include "unit_suites.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static char *file_text(const char *path)
+{
+    FILE *file = fopen(path, "re");
+    char *text = calloc(1, 1 << 20);
+
+    ck_assert_msg(file && text, "%s", path);
+    fread(text, 1, (1 << 20) - 1, file);
+    fclose(file);
+    return text;
+}
+
+static struct migrate_step step_of(const char *sql)
+{
+    char text[512], why[128];
+    const char *cursor = text;
+    struct migrate_step step;
+
+    snprintf(text, sizeof text, "-- step 1: a title\n%s", sql);
+    ck_assert_int_eq(migrate_next(&cursor, 1, &step, why, sizeof why), 1);
+    return step;
+}
+
+static const char plain[] = "CREATE TABLE a (b text DEFAULT 'x y');\n"
+                            "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS $$ SELECT 1 $$;";
+
+static const char *const same[] = {
+    "-- a comment\nCREATE TABLE a (b text DEFAULT 'x y');\n\n"
+    "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS $$ SELECT 1 $$;\n\n",
+    "CREATE TABLE a ( -- the 'table\n  b text /* of /* all */ */ DEFAULT 'x y' ) ;\r\n"
+    "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS $$\n  -- $x$ one\n  SELECT 1\n$$;",
+    "CREATE TABLE a(b text DEFAULT 'x y');"
+    "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS $$SELECT/**/1$$;-- the end",
+};
+
+static const char *const other[] = {
+    "CREATE TABLE a (b text DEFAULT 'x  y');\n"
+    "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS $$ SELECT 1 $$;",
+    "CREATE TABLE a (b text DEFAULT 'x-- y');\n"
+    "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS $$ SELECT 1 $$;",
+    "CREATE TABLE ab (text DEFAULT 'x y');\n"
+    "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS $$ SELECT 1 $$;",
+    "CREATE TABLE a (b text DEFAULT 'x y');\n"
+    "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS $$ SELECT 2 $$;",
+    "CREATE TABLE a (b text DEFAULT $$x y$$);\n"
+    "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS $$ SELECT 1 $$;",
+    "CREATE TABLE a (b text DEFAULT 'x y');",
+    "",
+};
+
+START_TEST(comments_and_white_space_do_not_count)
+{
+    struct migrate_step step = step_of(plain);
+
+    for (size_t i = 0; i < COUNT(same); i++)
+        ck_assert_msg(!strcmp(step_of(same[i]).checksum, step.checksum), "%s", same[i]);
+    for (size_t i = 0; i < COUNT(other); i++)
+        ck_assert_msg(strcmp(step_of(other[i]).checksum, step.checksum) != 0, "%s", other[i]);
+}
+
+/* An end of a quotation or comment that is missing ends with the text. */
+START_TEST(text_between_quotes_counts)
+{
+    ck_assert_str_ne(step_of("SELECT 'a b'").checksum, step_of("SELECT 'a  b'").checksum);
+    ck_assert_str_ne(step_of("SELECT '--', 1").checksum, step_of("SELECT '--', 2").checksum);
+    ck_assert_str_ne(step_of("SELECT \"a b\"").checksum, step_of("SELECT \"a  b\"").checksum);
+    ck_assert_str_ne(step_of("SELECT 'a b").checksum, step_of("SELECT 'a  b").checksum);
+    ck_assert_str_eq(step_of("SELECT 1/* a").checksum, step_of("SELECT 1").checksum);
+    ck_assert_str_ne(step_of("SELECT a b").checksum, step_of("SELECT ab").checksum);
+}
+
+static const char *const schemas[][2] = {
+    {"busbar", TEST_TOP "/core/store/schema.sql"},
+    {"auth", TEST_TOP "/modules/auth/schema.sql"},
+    {"bulk", TEST_TOP "/modules/bulk/schema.sql"},
+    {"certificate", TEST_TOP "/modules/certificate/schema.sql"},
+    {"chat", TEST_TOP "/modules/chat/schema.sql"},
+    {"device", TEST_TOP "/modules/device/schema.sql"},
+    {"reading", TEST_TOP "/modules/reading/schema.sql"},
+    {"webhook", TEST_TOP "/modules/webhook/schema.sql"},
+};
+
+/*
+ * A database records the checksum of each step that it was given, so a released step must never
+ * change. schema_steps.txt has a line for each; lines are only ever added to it.
+ */
+START_TEST(published_steps_stay_as_they_are)
+{
+    char *published = file_text(TEST_TOP "/tests/unit/schema_steps.txt");
+    size_t lines = 0, steps = 0;
+
+    for (const char *at = published; (at = strchr(at, '\n')); at++)
+        lines++;
+    for (size_t i = 0; i < COUNT(schemas); i++) {
+        char *schema = file_text(schemas[i][1]), why[128], line[128];
+        const char *cursor = schema;
+        struct migrate_step step;
+
+        for (unsigned n = 1; migrate_next(&cursor, n, &step, why, sizeof why) == 1; n++, steps++) {
+            snprintf(line, sizeof line, "%s %u %s\n", schemas[i][0], n, step.checksum);
+            ck_assert_msg(strstr(published, line) != NULL,
+                          "step %u of %s was changed: put it back and add a new step. A new step "
+                          "is added to schema_steps.txt:\n%s",
+                          n, schemas[i][1], line);
+        }
+        free(schema);
+    }
+    ck_assert_msg(steps == lines, "%zu steps are gone", lines - steps);
+    free(published);
+}
+
+Suite *migrate_steps_suite(void)
+{
+    Suite *suite = suite_create("migrate_steps");
+    TCase *cases = tcase_create("migrate_steps");
+
+    tcase_add_test(cases, comments_and_white_space_do_not_count);
+    tcase_add_test(cases, text_between_quotes_counts);
+    tcase_add_test(cases, published_steps_stay_as_they_are);
+    suite_add_tcase(suite, cases);
+    return suite;
+}

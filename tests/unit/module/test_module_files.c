@@ -1,0 +1,311 @@
+/* Files of modules: files that are not modules, other versions, and a file that is replaced while
+ * its code is in use. */
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/module/module_file.h"
+#include "core/module/module_load.h"
+#include "unit_suites.h"
+
+#define PROBE TEST_MODULES "/probe.so"
+
+static struct arena *arena;
+static struct setting_problems problems;
+static char directory[sizeof "/tmp/busbar-module-XXXXXX"], file[64];
+
+static void setup(void)
+{
+    snprintf(directory, sizeof directory, "/tmp/busbar-module-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(directory));
+    snprintf(file, sizeof file, "%s/a.so", directory);
+    arena = arena_new();
+    ck_assert_ptr_nonnull(arena);
+}
+
+static void teardown(void)
+{
+    unlink(file);
+    rmdir(directory);
+    setting_problems_free(&problems);
+    arena_free(arena);
+}
+
+static void write_file(const char *path, const void *bytes, size_t length)
+{
+    FILE *out = fopen(path, "w");
+
+    ck_assert_ptr_nonnull(out);
+    ck_assert_uint_eq(fwrite(bytes, 1, length, out), length);
+    ck_assert_int_eq(fclose(out), 0);
+}
+
+static char *read_probe(size_t *length)
+{
+    FILE *in = fopen(PROBE, "r");
+    char *bytes = malloc(1 << 20);
+
+    ck_assert_ptr_nonnull(in);
+    ck_assert_ptr_nonnull(bytes);
+    *length = fread(bytes, 1, 1 << 20, in);
+    ck_assert_uint_lt(*length, 1 << 20);
+    fclose(in);
+    return bytes;
+}
+
+/* Fails the test unless loading the file is refused with this message after its name. */
+static void assert_refused(const char *path, const char *reason)
+{
+    struct core_module module = {0};
+
+    ck_assert_int_eq(module_load(&module, arena, path, "busbar.yaml:1: modules", &problems), -1);
+    ck_assert_uint_eq(problems.count, 1);
+    ck_assert_ptr_nonnull(strstr(problems.lines[0], "busbar.yaml:1: modules: "));
+    ck_assert_msg(strstr(problems.lines[0], reason), "%s: no \"%s\"", problems.lines[0], reason);
+}
+
+/* Copies the probe and replaces the head of its descriptor (size, major, minor). */
+static void patch(size_t size, unsigned major, unsigned minor)
+{
+    struct {
+        size_t size;
+        unsigned major, minor;
+    } old = {sizeof(struct bb_module), BB_ABI_MAJOR, BB_ABI_MINOR}, new = {size, major, minor};
+    size_t length;
+    char *bytes = read_probe(&length);
+    char *at = memmem(bytes, length, &old, sizeof old);
+
+    ck_assert_ptr_nonnull(at);
+    memcpy(at, &new, sizeof new);
+    write_file(file, bytes, length);
+    free(bytes);
+}
+
+START_TEST(files_that_are_no_modules_are_refused)
+{
+    static const struct {
+        const char *bytes, *reason;
+    } cases[] = {
+        {"", "is empty"},
+        {"hello", "is not an ELF file"},
+        {"\177ELF", "is not an ELF file"},
+        {"/* long enough for a head of an ELF file, but none: it is text, and quite some of it */",
+         "is not an ELF file"},
+    };
+
+    write_file(file, cases[_i].bytes, strlen(cases[_i].bytes));
+    assert_refused(file, cases[_i].reason);
+}
+END_TEST
+
+START_TEST(a_missing_file_is_refused)
+{
+    assert_refused(file, "No such file or directory; is it installed");
+}
+END_TEST
+
+START_TEST(a_directory_is_refused)
+{
+    assert_refused(directory, "is not a regular file");
+}
+END_TEST
+
+/* Returns the C library, which exists on every system. */
+static const char *foreign_library(void)
+{
+    static Dl_info info;
+
+    ck_assert_int_ne(dladdr((void *)(uintptr_t)&getppid, &info), 0);
+    return info.dli_fname;
+}
+
+START_TEST(a_foreign_library_is_refused)
+{
+    assert_refused(foreign_library(), "is not a busbar module: it exports no busbar_module");
+}
+END_TEST
+
+START_TEST(a_program_is_refused)
+{
+    assert_refused("/proc/self/exe", "/proc/self/exe: ");
+}
+END_TEST
+
+START_TEST(truncated_files_are_refused)
+{
+    size_t length;
+    char *bytes = read_probe(&length), why[256];
+
+    for (size_t cut = 1; cut < length; cut += cut < 4096 ? 61 : 997) {
+        write_file(file, bytes, cut);
+        ck_assert_int_eq(module_file_check(file, why, sizeof why), -1);
+    }
+    write_file(file, bytes, length - 1);
+    ck_assert_int_eq(module_file_check(file, why, sizeof why), -1);
+    ck_assert_ptr_nonnull(strstr(why, "is truncated"));
+    write_file(file, bytes, length);
+    ck_assert_int_eq(module_file_check(file, why, sizeof why), 0);
+    free(bytes);
+}
+END_TEST
+
+START_TEST(another_major_version_is_refused)
+{
+    char reason[96];
+
+    snprintf(reason, sizeof(reason), "was built for ABI 2.7, this host has 1.%d: build the module",
+             BB_ABI_MINOR);
+    patch(sizeof(struct bb_module), BB_ABI_MAJOR + 1, 7);
+    assert_refused(file, reason);
+}
+END_TEST
+
+START_TEST(a_newer_minor_version_is_refused)
+{
+    char reason[96];
+
+    snprintf(reason, sizeof(reason), "needs ABI 1.%d, this host has 1.%d: upgrade the host",
+             BB_ABI_MINOR + 1, BB_ABI_MINOR);
+    patch(sizeof(struct bb_module), BB_ABI_MAJOR, BB_ABI_MINOR + 1);
+    assert_refused(file, reason);
+}
+END_TEST
+
+START_TEST(an_impossible_size_is_refused)
+{
+    patch(sizeof(struct bb_module) + 8, BB_ABI_MAJOR, BB_ABI_MINOR);
+    assert_refused(file, "declares a descriptor of");
+}
+END_TEST
+
+/* Replaces the file by the probe plus `more` bytes, by rename. */
+static void upgrade(size_t more)
+{
+    char newer[64];
+    size_t length;
+    char *bytes = read_probe(&length);
+
+    snprintf(newer, sizeof newer, "%s/b.so", directory);
+    memset(bytes + length, 'x', more);
+    write_file(newer, bytes, length + more);
+    free(bytes);
+    ck_assert_int_eq(rename(newer, file), 0);
+}
+
+static const struct bb_module *load_file(void)
+{
+    struct core_module module = {0};
+
+    ck_assert_int_eq(module_load(&module, arena, file, "x", &problems), 0);
+    ck_assert_uint_ge(strlen(module.build_id), 16);
+    return module.descriptor;
+}
+
+/* The linker knows the file by its name and must be made to load it again. */
+START_TEST(an_upgraded_file_is_loaded_anew)
+{
+    patch(sizeof(struct bb_module), BB_ABI_MAJOR, BB_ABI_MINOR);
+    const struct bb_module *first = load_file(), *second = load_file();
+
+    ck_assert_ptr_eq(second->open, first->open);
+    upgrade(1);
+    ck_assert(load_file()->open != first->open);
+}
+END_TEST
+
+/* Code is never unloaded, so a file that comes back must not be loaded again. */
+START_TEST(an_equal_file_gets_the_code_that_is_there)
+{
+    upgrade(2);
+    const struct bb_module *first = load_file();
+
+    upgrade(3);
+    const struct bb_module *second = load_file();
+
+    ck_assert(second->open != first->open);
+    for (int i = 0; i < 10; i++) {
+        upgrade(2);
+        ck_assert(load_file()->open == first->open);
+        upgrade(3);
+        ck_assert(load_file()->open == second->open);
+    }
+}
+END_TEST
+
+/* cp on a loaded file truncates it, writes other bytes, and may be interrupted. */
+START_TEST(a_loaded_file_may_be_written_over)
+{
+    patch(sizeof(struct bb_module), BB_ABI_MAJOR, BB_ABI_MINOR);
+    const struct bb_module *descriptor = load_file();
+    size_t length;
+    char *bytes = read_probe(&length);
+
+    write_file(file, bytes, length / 2);
+    assert_refused(file, "is truncated");
+    ck_assert_int_eq(truncate(file, 0), 0);
+    ck_assert_str_eq(descriptor->version, "1.0.0");
+    memset(bytes + length, 'x', 5);
+    write_file(file, bytes, length + 5);
+    ck_assert(load_file()->open != descriptor->open);
+    ck_assert_int_eq(truncate(file, 0), 0);
+    ck_assert_str_eq(descriptor->version, "1.0.0");
+    free(bytes);
+}
+END_TEST
+
+/* Loads the file while no file may grow, so that the host cannot copy it. */
+static void load_in_place(void)
+{
+    struct rlimit before, none;
+
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
+    none = before;
+    none.rlim_cur = 0;
+    signal(SIGXFSZ, SIG_IGN);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &none), 0);
+    load_file();
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
+}
+
+/* The test only appends to the file: overwriting the code in use would crash this process. */
+START_TEST(a_file_loaded_in_its_place_must_not_be_written_over)
+{
+    upgrade(6);
+    load_in_place();
+    FILE *out = fopen(file, "a");
+
+    ck_assert_ptr_nonnull(out);
+    ck_assert_int_eq(fputc('x', out), 'x');
+    ck_assert_int_eq(fclose(out), 0);
+    assert_refused(file, "was written over while its code is in use: put a new file in its place");
+    upgrade(6);
+    load_file();
+}
+END_TEST
+
+Suite *module_files_suite(void)
+{
+    Suite *suite = suite_create("module_files");
+    TCase *tests = tcase_create("all");
+
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_loop_test(tests, files_that_are_no_modules_are_refused, 0, 4);
+    tcase_add_test(tests, a_missing_file_is_refused);
+    tcase_add_test(tests, a_directory_is_refused);
+    tcase_add_test(tests, a_foreign_library_is_refused);
+    tcase_add_test(tests, a_program_is_refused);
+    tcase_add_test(tests, truncated_files_are_refused);
+    tcase_add_test(tests, another_major_version_is_refused);
+    tcase_add_test(tests, a_newer_minor_version_is_refused);
+    tcase_add_test(tests, an_impossible_size_is_refused);
+    tcase_add_test(tests, an_upgraded_file_is_loaded_anew);
+    tcase_add_test(tests, an_equal_file_gets_the_code_that_is_there);
+    tcase_add_test(tests, a_loaded_file_may_be_written_over);
+    tcase_add_test(tests, a_file_loaded_in_its_place_must_not_be_written_over);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

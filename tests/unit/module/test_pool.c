@@ -1,0 +1,383 @@
+#include <check.h>
+#include <semaphore.h>
+#include <string.h>
+
+#include "core/module/pool.h"
+#include "core/module/quota.h"
+#include "core/module/reply.h"
+#include "unit_suites.h"
+
+enum { QUEUE = 4096, BEYOND = 2, CALLS = 1 + QUEUE + BEYOND };
+enum { SHARE = (1 + QUEUE) / 4, ANNA = 1, BERT = 2, WIDE = 3 };
+
+/* The host's own pool. It has one thread, because no engine sets more. */
+#define OWN "bodies"
+
+static struct generation generation;
+static struct loop loop;
+static struct pool_call calls[CALLS];
+static sem_t begun, go;
+static atomic_int runs;
+static int heard, awaited;
+
+static void block(void *arg)
+{
+    (void)arg;
+    sem_post(&begun);
+    sem_wait(&go);
+    atomic_fetch_add(&runs, 1);
+}
+
+static void run(void *arg)
+{
+    (void)arg;
+    atomic_fetch_add(&runs, 1);
+}
+
+static void hear(struct message *message)
+{
+    (void)message;
+    loop.stop = ++heard == awaited;
+}
+
+static int submit_of(int64_t account, int number, void (*function)(void *), bool bounded)
+{
+    calls[number] = (struct pool_call){.message.run = hear,
+                                       .loop = &loop,
+                                       .owner.account = account,
+                                       .run = function,
+                                       .arg = &calls[number]};
+    return pool_submit(generation.pools, NULL, OWN, &calls[number], bounded);
+}
+
+static int submit(int number, void (*function)(void *), bool bounded)
+{
+    return submit_of(0, number, function, bounded);
+}
+
+/* Runs the loop until this many more calls have been reported. */
+static void hear_of(int count)
+{
+    awaited = heard + count;
+    loop.stop = false;
+    loop_run(&loop);
+    ck_assert_int_eq(heard, awaited);
+}
+
+static void set_up(void)
+{
+    heard = 0;
+    atomic_store(&runs, 0);
+    atomic_store(&generation.holders, 1);
+    ck_assert_int_eq(loop_init(&loop, NULL, 0), 0);
+    sem_init(&begun, 0, 0);
+    sem_init(&go, 0, 0);
+    generation.pools = work_pools_new(&generation, 1);
+    ck_assert_ptr_nonnull(generation.pools);
+    ck_assert_int_eq(submit(0, block, true), 0);
+    sem_wait(&begun);
+}
+
+static void tear_down(void)
+{
+    work_pools_free(generation.pools);
+    loop_free(&loop);
+    sem_destroy(&begun);
+    sem_destroy(&go);
+}
+
+static void fill(void)
+{
+    for (int i = 1; i <= QUEUE; i++)
+        ck_assert_int_eq(submit(i, run, true), 0);
+}
+
+START_TEST(a_full_queue_takes_no_more_until_there_is_room)
+{
+    struct work_pool_status status;
+
+    fill();
+    ck_assert_int_eq(submit(QUEUE + 1, run, true), -1);
+    ck_assert(work_pool_snapshot(generation.pools, 0, &status));
+    ck_assert_uint_eq(status.busy, 1);
+    ck_assert_uint_eq(status.waiting, QUEUE);
+    ck_assert_uint_eq(status.most, QUEUE);
+    sem_post(&go);
+    hear_of(1 + QUEUE);
+    ck_assert_int_eq(atomic_load(&runs), 1 + QUEUE);
+    ck_assert_int_eq(submit(QUEUE + 1, run, true), 0);
+    hear_of(1);
+}
+
+/* Such calls are for callers that have only one call in progress and cannot do without it. */
+START_TEST(a_call_that_is_not_bounded_goes_beyond)
+{
+    fill();
+    ck_assert_int_eq(submit(QUEUE + 1, run, false), 0);
+    ck_assert_int_eq(submit(QUEUE + 2, run, true), -1);
+    sem_post(&go);
+    hear_of(2 + QUEUE);
+    ck_assert_int_eq(atomic_load(&runs), 2 + QUEUE);
+}
+
+static void offload(struct core_request *rq)
+{
+    if (pool_run(rq, run, NULL))
+        reply_failed(rq);
+    else
+        reply_bytes(rq, 204, NULL, 0);
+}
+
+static void ended(struct core_request *rq)
+{
+    (void)rq;
+    loop.stop = true;
+}
+
+static struct core_request *request_new(void)
+{
+    struct core_request *rq = request_make(sizeof *rq, REQUEST_COMMAND, &loop, &generation);
+
+    ck_assert_ptr_nonnull(rq);
+    rq->entry = offload;
+    rq->ended = ended;
+    return rq;
+}
+
+START_TEST(a_request_that_meets_a_full_queue_is_503_at_once)
+{
+    struct core_request *rq = request_new();
+
+    fill();
+    ck_assert(request_start(rq));
+    ck_assert_int_eq(rq->response.status, 503);
+    ck_assert_str_eq(reply_header_get(rq, "Retry-After"), "1");
+    request_free(rq);
+    sem_post(&go);
+    hear_of(1 + QUEUE);
+    ck_assert_int_eq(atomic_load(&runs), 1 + QUEUE);
+    rq = request_new();
+    loop.stop = false;
+    ck_assert(!request_start(rq));
+    loop_run(&loop);
+    ck_assert_int_eq(rq->response.status, 204);
+    request_free(rq);
+}
+
+/* The call has not begun, so it is removed from the queue and never runs. */
+START_TEST(a_request_whose_time_is_over_takes_its_call_back)
+{
+    struct core_request *rq = request_new();
+
+    rq->deadline_ms = loop.now_ms + 20;
+    ck_assert(!request_start(rq));
+    loop_run(&loop);
+    ck_assert_int_eq(rq->response.status, 503);
+    ck_assert_int_eq(rq->failure.kind, FAILED_DEADLINE);
+    request_free(rq);
+    sem_post(&go);
+    hear_of(1);
+    ck_assert_int_eq(submit(1, run, true), 0);
+    hear_of(1);
+    ck_assert_int_eq(atomic_load(&runs), 2);
+}
+
+static int64_t order[CALLS];
+static atomic_int ordered;
+
+static void note(void *arg)
+{
+    const struct pool_call *call = arg;
+
+    order[atomic_fetch_add(&ordered, 1)] = call->owner.account;
+}
+
+/* However many calls an owner has waiting, another owner waits for only one of them. */
+START_TEST(owners_take_turns)
+{
+    atomic_store(&ordered, 0);
+    for (int i = 1; i <= 20; i++)
+        ck_assert_int_eq(submit_of(ANNA, i, note, true), 0);
+    for (int i = 21; i <= 23; i++)
+        ck_assert_int_eq(submit_of(BERT, i, note, true), 0);
+    sem_post(&go);
+    hear_of(1 + 23);
+    for (int i = 0; i < 6; i++)
+        ck_assert_int_eq(order[i], i % 2 ? BERT : ANNA);
+    for (int i = 6; i < 23; i++)
+        ck_assert_int_eq(order[i], ANNA);
+}
+
+static struct core_request *request_of_account(enum request_kind kind, int64_t account)
+{
+    struct core_request *rq = request_new();
+
+    rq->kind = kind;
+    rq->owner.account = account;
+    return rq;
+}
+
+static int status_of(enum request_kind kind, int64_t account)
+{
+    struct core_request *rq = request_of_account(kind, account);
+
+    rq->deadline_ms = loop.now_ms + 20;
+    loop.stop = false;
+    if (!request_start(rq))
+        loop_run(&loop);
+    int status = rq->response.status;
+
+    if (status == 429)
+        ck_assert_str_eq(reply_header_get(rq, "Retry-After"), "1");
+    request_free(rq);
+    return status;
+}
+
+START_TEST(an_owner_has_its_share_of_a_pool_and_no_more)
+{
+    unsigned long long before = quota_refused(QUOTA_POOLS, true);
+    struct work_pool_status status;
+
+    ck_assert(work_pool_snapshot(generation.pools, 0, &status));
+    ck_assert_uint_eq(status.each, SHARE);
+    for (int i = 1; i <= SHARE; i++)
+        ck_assert_int_eq(submit_of(ANNA, i, run, true), 0);
+    ck_assert_int_eq(status_of(REQUEST_HTTP, ANNA), 429);
+    ck_assert_uint_eq(quota_refused(QUOTA_POOLS, true), before + 1);
+    /* these wait, and their deadline expires first */
+    ck_assert_int_eq(status_of(REQUEST_HTTP, BERT), 503);
+    ck_assert_int_eq(status_of(REQUEST_JOB, ANNA), 503);
+    ck_assert_uint_eq(quota_refused(QUOTA_POOLS, true), before + 1);
+    sem_post(&go);
+    hear_of(1 + SHARE);
+    ck_assert_int_eq(status_of(REQUEST_HTTP, ANNA), 204);
+}
+
+/* A running call counts in the share until it returns. */
+START_TEST(what_was_taken_back_leaves_the_share)
+{
+    for (int i = 1; i < SHARE; i++)
+        ck_assert_int_eq(submit_of(ANNA, i, run, true), 0);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(status_of(REQUEST_HTTP, ANNA), 503);
+    ck_assert_int_eq(submit_of(ANNA, SHARE, run, true), 0);
+    ck_assert_int_eq(status_of(REQUEST_HTTP, ANNA), 429);
+    sem_post(&go);
+    hear_of(1 + SHARE);
+}
+
+enum { TARGET = 7 };
+
+static int submit_for(int64_t account, uint64_t subject, int number)
+{
+    calls[number] = (struct pool_call){.message.run = hear,
+                                       .loop = &loop,
+                                       .owner.account = account,
+                                       .subject = subject,
+                                       .run = note,
+                                       .arg = &calls[number]};
+    return pool_submit(generation.pools, NULL, OWN, &calls[number], true);
+}
+
+/* Many callers for one subject: another caller waits for two of them, not for all. */
+START_TEST(calls_for_a_subject_wait_in_one_line)
+{
+    atomic_store(&ordered, 0);
+    for (int i = 1; i <= 20; i++)
+        ck_assert_int_eq(submit_for(100 + i, TARGET, i), 0);
+    ck_assert_int_eq(submit_of(BERT, 21, note, true), 0);
+    sem_post(&go);
+    hear_of(1 + 21);
+    ck_assert_int_eq(order[2], BERT);
+}
+
+/* A caller for many subjects still counts as one. */
+START_TEST(a_caller_for_many_subjects_waits_in_one_line)
+{
+    atomic_store(&ordered, 0);
+    for (int i = 1; i <= 20; i++)
+        ck_assert_int_eq(submit_for(ANNA, (uint64_t)(2 * i), i), 0);
+    ck_assert_int_eq(submit_of(BERT, 21, note, true), 0);
+    sem_post(&go);
+    hear_of(1 + 21);
+    ck_assert_int_eq(order[1], BERT);
+}
+
+START_TEST(a_subject_has_its_share_of_a_pool_and_no_more)
+{
+    for (int i = 1; i <= SHARE; i++)
+        ck_assert_int_eq(submit_for(100 + i, TARGET, i), 0);
+    ck_assert_int_eq(submit_for(99, TARGET, SHARE + 1), -1);
+    ck_assert_int_eq(submit_for(99, TARGET + 1000, SHARE + 1), 0);
+    sem_post(&go);
+    hear_of(1 + SHARE + 1);
+    for (int i = 1; i <= SHARE; i++)
+        ck_assert_int_eq(submit_for(100 + i, TARGET, i), 0);
+    hear_of(SHARE);
+}
+
+static const struct bb_pool wide_descriptor = {.name = "wide", .threads = WIDE, .queue = QUEUE};
+static const struct bb_module wide_module = {
+    .name = "wide", .pools = {&wide_descriptor, 1, sizeof(struct bb_pool)}};
+
+static unsigned wide_threads(struct work_pools *pools)
+{
+    struct work_pool_status status;
+
+    ck_assert(work_pool_snapshot(pools, 1, &status));
+    ck_assert_uint_eq(status.threads, WIDE);
+    return status.started;
+}
+
+static void submit_wide(struct work_pools *pools, const struct bb_host *host, int number)
+{
+    calls[number] = (struct pool_call){.message.run = hear, .loop = &loop, .run = block};
+    ck_assert_int_eq(pool_submit(pools, host, "wide", &calls[number], true), 0);
+}
+
+START_TEST(a_pool_makes_a_thread_when_all_that_it_has_are_taken)
+{
+    struct core_module module = {.descriptor = &wide_module};
+    struct generation wide = {.modules = &module, .module_count = 1};
+    struct work_pools *pools;
+
+    module.handle.host.module = &wide_module;
+    pools = work_pools_new(&wide, 1);
+    ck_assert_ptr_nonnull(pools);
+    ck_assert_uint_eq(wide_threads(pools), 1);
+    for (int i = 1; i <= WIDE + 1; i++) {
+        submit_wide(pools, &module.handle.host, i);
+        ck_assert_uint_eq(wide_threads(pools), i < WIDE ? (unsigned)i : WIDE);
+        if (i <= WIDE)
+            sem_wait(&begun);
+    }
+    for (int i = 0; i < WIDE + 2; i++) /* including the call that set_up() made */
+        sem_post(&go);
+    hear_of(WIDE + 2);
+    submit_wide(pools, &module.handle.host, 1);
+    sem_post(&go);
+    hear_of(1);
+    ck_assert_uint_eq(wide_threads(pools), WIDE);
+    work_pools_free(pools);
+}
+
+Suite *pool_suite(void)
+{
+    Suite *suite = suite_create("pool");
+    TCase *cases = tcase_create("pool");
+
+    tcase_add_checked_fixture(cases, set_up, tear_down);
+    tcase_add_test(cases, a_full_queue_takes_no_more_until_there_is_room);
+    tcase_add_test(cases, a_call_that_is_not_bounded_goes_beyond);
+    tcase_add_test(cases, a_request_that_meets_a_full_queue_is_503_at_once);
+    tcase_add_test(cases, a_request_whose_time_is_over_takes_its_call_back);
+    tcase_add_test(cases, owners_take_turns);
+    tcase_add_test(cases, an_owner_has_its_share_of_a_pool_and_no_more);
+    tcase_add_test(cases, what_was_taken_back_leaves_the_share);
+    tcase_add_test(cases, calls_for_a_subject_wait_in_one_line);
+    tcase_add_test(cases, a_caller_for_many_subjects_waits_in_one_line);
+    tcase_add_test(cases, a_subject_has_its_share_of_a_pool_and_no_more);
+    tcase_add_test(cases, a_pool_makes_a_thread_when_all_that_it_has_are_taken);
+    suite_add_tcase(suite, cases);
+    return suite;
+}

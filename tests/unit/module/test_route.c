@@ -1,0 +1,223 @@
+/* The router: where a path leads, and that no malformed path leads anywhere else. */
+#include <string.h>
+
+#include "core/module/route.h"
+#include "unit_suites.h"
+
+static struct arena *arena;
+static struct router *router;
+static char why[160];
+
+static int answer(struct bb_request *rq)
+{
+    (void)rq;
+    return 200;
+}
+
+static const struct bb_field id[] = {{.name = "id", .type = BB_INT}};
+static const struct bb_field two[] = {{.name = "file", .type = BB_UUID},
+                                      {.name = "id", .type = BB_TEXT}};
+
+#define ROUTE(verb, where, ...)                                                                    \
+    {                                                                                              \
+        .method = (verb), .path = (where), .roles = BB_ANYONE, .handler = answer, __VA_ARGS__      \
+    }
+
+static const struct bb_route routes[] = {
+    ROUTE("GET", "/", .flags = 0),
+    ROUTE("GET", "/api/health", .flags = 0),
+    ROUTE("GET", "/api/device", .flags = 0),
+    ROUTE("POST", "/api/device", .flags = 0),
+    ROUTE("GET", "/api/device/:id", .segments = BB_TABLE(id)),
+    ROUTE("PATCH", "/api/device/:id", .segments = BB_TABLE(id)),
+    ROUTE("GET", "/api/device/by-site", .flags = 0),
+    ROUTE("GET", "/api/device/:id/documents/:file", .segments = BB_TABLE(two)),
+    ROUTE("DELETE", "/api/device/by-site/documents", .flags = 0),
+};
+enum { ROUTES = sizeof(routes) / sizeof(routes[0]) };
+
+static void setup(void)
+{
+    arena = arena_new();
+    router = router_new(arena);
+    for (size_t i = 0; i < ROUTES; i++)
+        ck_assert_msg(!router_add(router, &routes[i], (void *)&routes[i], why, sizeof(why)), "%s",
+                      why);
+}
+
+static void teardown(void)
+{
+    arena_free(arena);
+}
+
+static void leads(const char *method, const char *path, int index)
+{
+    struct route_match match;
+
+    ck_assert_msg(router_match(router, method, path, &match) == ROUTE_OK, "%s %s", method, path);
+    ck_assert_ptr_eq(match.route, &routes[index]);
+    ck_assert_ptr_eq(match.owner, &routes[index]);
+}
+
+static void finds(const char *method, const char *path, enum route_found found)
+{
+    struct route_match match;
+    enum route_found got = router_match(router, method, path, &match);
+
+    ck_assert_msg(got == found, "%s %s: %d", method, path, (int)got);
+    ck_assert_ptr_null(match.route);
+}
+
+START_TEST(paths_lead_to_their_routes)
+{
+    leads("GET", "/", 0);
+    leads("GET", "/api/health", 1);
+    leads("GET", "/api/health/", 1);
+    leads("HEAD", "/api/health", 1);
+    leads("POST", "/api/device", 3);
+    leads("GET", "/api/device/7", 4);
+    leads("PATCH", "/api/device/7", 5);
+    leads("GET", "/api/device/7/documents/x", 7);
+}
+END_TEST
+
+START_TEST(static_segments_win_but_do_not_shadow)
+{
+    leads("GET", "/api/device/by-site", 6);
+    leads("PATCH", "/api/device/by-site", 5);
+    leads("GET", "/api/device/by-site/documents/x", 7);
+    leads("DELETE", "/api/device/by-site/documents", 8);
+    leads("GET", "/api/device/by-sit%65", 4);
+}
+END_TEST
+
+START_TEST(segments_come_raw_with_their_rows)
+{
+    struct route_match match;
+
+    ck_assert_int_eq(router_match(router, "GET", "/api/device/a%2Fb;x/documents/%3a", &match),
+                     ROUTE_OK);
+    ck_assert_uint_eq(match.count, 2);
+    ck_assert_uint_eq(match.segment[0].length, 7);
+    ck_assert_int_eq(strncmp(match.segment[0].start, "a%2Fb;x", 7), 0);
+    ck_assert_str_eq(match.segment[0].field->name, "id");
+    ck_assert_int_eq(strncmp(match.segment[1].start, "%3a", 3), 0);
+    ck_assert_str_eq(match.segment[1].field->name, "file");
+}
+END_TEST
+
+START_TEST(unknown_paths_are_not_found)
+{
+    static const char *const paths[] = {"/x",
+                                        "/api",
+                                        "/api/",
+                                        "/api/nope/",
+                                        "/api/device/7/nope/",
+                                        "/api/HEALTH",
+                                        "/api/health;x",
+                                        "/api/%68ealth",
+                                        "/api%2fhealth",
+                                        "/api/device/1/documents",
+                                        "",
+                                        "api/health",
+                                        "*",
+                                        "/a/b/c/d/e/f/g/h/i/j/k/l/m/n/o/p/q/r/s"};
+
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
+        finds("GET", paths[i], ROUTE_NO_PATH);
+    finds("BREW", "/nothing", ROUTE_NO_PATH);
+}
+END_TEST
+
+START_TEST(ambiguous_paths_are_bad)
+{
+    static const char *const paths[] = {"//",
+                                        "//api/health",
+                                        "/api//health",
+                                        "/api/./health",
+                                        "/api/../api/health",
+                                        "/api/%2e/health",
+                                        "/api/%2E%2e/health",
+                                        "/api/.%2e/health",
+                                        "/api/device/..",
+                                        "/api/device/.",
+                                        "/api/health//",
+                                        "/api/device/%",
+                                        "/api/device/%4",
+                                        "/api/device/%zz",
+                                        "/api/device/a%00b",
+                                        "/api/device/a%0ab",
+                                        "/api/health%00x"};
+
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
+        finds("GET", paths[i], ROUTE_BAD_PATH);
+    leads("GET", "/api/device/...", 4);
+    leads("GET", "/api/device/%252e", 4);
+}
+END_TEST
+
+START_TEST(other_methods_are_told_what_is_allowed)
+{
+    struct route_match match;
+
+    ck_assert_int_eq(router_match(router, "DELETE", "/api/device/7", &match), ROUTE_NO_METHOD);
+    ck_assert_str_eq(match.allow, "GET, HEAD, PATCH");
+    ck_assert_int_eq(router_match(router, "TRACE", "/api/device", &match), ROUTE_NO_METHOD);
+    ck_assert_str_eq(match.allow, "GET, HEAD, POST");
+    ck_assert_int_eq(router_match(router, "get", "/api/health", &match), ROUTE_NO_METHOD);
+    ck_assert_str_eq(match.allow, "GET, HEAD");
+    ck_assert_int_eq(router_match(router, "HEAD", "/api/device/by-site/documents", &match),
+                     ROUTE_NO_METHOD);
+    ck_assert_str_eq(match.allow, "DELETE");
+}
+END_TEST
+
+START_TEST(bad_routes_are_refused_with_the_reason)
+{
+    static const struct {
+        struct bb_route route;
+        const char *reason;
+    } rows[] = {
+        {ROUTE("GET", "/api/health", .flags = 0),
+         "there is a route of this method and shape already"},
+        {{.method = "GET", .path = "/n"}, "no roles"},
+        {ROUTE("HEAD", "/n", .flags = 0), "unknown method"},
+        {ROUTE("get", "/n", .flags = 0), "unknown method"},
+        {ROUTE(NULL, "/n", .flags = 0), "unknown method"},
+        {ROUTE("GET", NULL, .flags = 0), "bad path"},
+        {ROUTE("GET", "n", .flags = 0), "bad path"},
+        {ROUTE("GET", "/n/", .flags = 0), "bad path"},
+        {ROUTE("GET", "/n//m", .flags = 0), "bad path"},
+        {ROUTE("GET", "/n/../m", .flags = 0), "bad path"},
+        {ROUTE("GET", "/n m", .flags = 0), "bad path"},
+        {ROUTE("GET", "/n/:id", .flags = 0), "has no row in segments"},
+        {ROUTE("GET", "/n/:", .segments = BB_TABLE(id)), "has no row in segments"},
+        {ROUTE("GET", "/n", .segments = BB_TABLE(id)), "is not in the path"},
+        {ROUTE("GET", "/n/:id/:id", .segments = BB_TABLE(id)), "is given twice"},
+        {ROUTE("GET", "/api/device/:other", .segments = BB_TABLE(id)), "has no row in segments"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        ck_assert_int_eq(router_add(router, &rows[i].route, NULL, why, sizeof(why)), -1);
+        ck_assert_msg(strstr(why, rows[i].reason) != NULL, "%s", why);
+    }
+    finds("GET", "/n", ROUTE_NO_PATH);
+}
+END_TEST
+
+Suite *route_suite(void)
+{
+    Suite *suite = suite_create("route");
+    TCase *all = tcase_create("all");
+
+    tcase_add_checked_fixture(all, setup, teardown);
+    tcase_add_test(all, paths_lead_to_their_routes);
+    tcase_add_test(all, static_segments_win_but_do_not_shadow);
+    tcase_add_test(all, segments_come_raw_with_their_rows);
+    tcase_add_test(all, unknown_paths_are_not_found);
+    tcase_add_test(all, ambiguous_paths_are_bad);
+    tcase_add_test(all, other_methods_are_told_what_is_allowed);
+    tcase_add_test(all, bad_routes_are_refused_with_the_reason);
+    suite_add_tcase(suite, all);
+    return suite;
+}

@@ -1,0 +1,363 @@
+/* Tokens: tokens made by the service are valid, and everything else is refused. No host is
+ * needed. */
+#include <jansson.h>
+#include <openssl/core_names.h>
+#include <openssl/params.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "modules/auth/token/base64.h"
+#include "modules/auth/token/token.h"
+#include "unit_suites.h"
+
+#define KID "00112233445566aa"
+#define JTI "0195f3a0-1111-7222-8333-444455556666"
+#define NOW 1775044800
+
+#define GOOD_HEADER "{\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":\"" KID "\"}"
+#define GOOD_CLAIMS CLAIMS("\"42\"", "1775044800", "1775048400", "session")
+#define CLAIMS(sub, iat, exp, kind)                                                                \
+    "{\"sub\":" sub ",\"jti\":\"" JTI "\",\"iat\":" iat ",\"exp\":" exp                            \
+    ",\"role\":\"User\",\"kind\":\"" kind "\"}"
+
+static const unsigned char secret[TOKEN_MAC] = "a key of the tests, and no other";
+static EVP_MAC *hmac;
+static EVP_MAC_CTX *key;
+
+static void setup(void)
+{
+    hmac = EVP_MAC_fetch(NULL, "HMAC", NULL);
+    ck_assert_ptr_nonnull(hmac);
+    key = token_key(hmac, secret);
+    ck_assert_ptr_nonnull(key);
+}
+
+static void teardown(void)
+{
+    EVP_MAC_CTX_free(key);
+    EVP_MAC_free(hmac);
+}
+
+/* Returns whether the service accepts the text as a token; *claims are its claims. */
+static bool taken(const char *text, struct token_claims *claims)
+{
+    struct token token;
+
+    return token_open(&token, text, strlen(text)) == 0 && token_verify(&token, key) == 0 &&
+           token_claims(&token, NOW, claims) == 0;
+}
+
+static bool good(const char *text)
+{
+    struct token_claims claims;
+
+    return taken(text, &claims);
+}
+
+/* Signs the two parts, whatever they are, with this keyed context. */
+static const char *forge_with(const EVP_MAC_CTX *keyed, const char *header, const char *payload)
+{
+    static char text[4 * TOKEN_MAX];
+    unsigned char mac[EVP_MAX_MD_SIZE];
+    size_t used = base64_encode(BASE64_URL, header, strlen(header), text), made = 0;
+    EVP_MAC_CTX *once = EVP_MAC_CTX_dup(keyed);
+
+    text[used++] = '.';
+    used += base64_encode(BASE64_URL, payload, strlen(payload), text + used);
+    ck_assert(EVP_MAC_update(once, (const unsigned char *)text, used));
+    ck_assert(EVP_MAC_final(once, mac, &made, sizeof(mac)));
+    EVP_MAC_CTX_free(once);
+    text[used++] = '.';
+    base64_encode(BASE64_URL, mac, made, text + used);
+    return text;
+}
+
+static const char *forge(const char *header, const char *payload)
+{
+    return forge_with(key, header, payload);
+}
+
+static const char *make(void)
+{
+    static char text[TOKEN_MADE_MAX];
+    const struct token_claims claims = {
+        .account = 42, .jti = JTI, .issued_s = NOW, .expires_s = NOW + 3600, .role = "ApiUser"};
+
+    ck_assert_uint_eq(token_make(key, KID, &claims, text), strlen(text));
+    return text;
+}
+
+START_TEST(what_is_made_is_read_again)
+{
+    struct token_claims claims;
+
+    ck_assert(taken(make(), &claims));
+    ck_assert_int_eq(claims.account, 42);
+    ck_assert_str_eq(claims.jti, JTI);
+    ck_assert_str_eq(claims.role, "ApiUser");
+    ck_assert_int_eq(claims.issued_s, NOW);
+    ck_assert_int_eq(claims.expires_s, NOW + 3600);
+    ck_assert(!claims.client);
+}
+END_TEST
+
+START_TEST(a_client_is_told_from_a_session)
+{
+    struct token_claims claims;
+
+    ck_assert(
+        taken(forge(GOOD_HEADER, CLAIMS("\"7\"", "1775044800", "1775048400", "client")), &claims));
+    ck_assert(claims.client);
+    ck_assert(!good(forge(GOOD_HEADER, CLAIMS("\"7\"", "1775044800", "1775048400", "other"))));
+}
+END_TEST
+
+/* PostgreSQL would report an error in these, which would look like the service's fault. */
+START_TEST(a_session_is_a_uuid)
+{
+    static const char *const bad[] = {
+        "------------------------------------",  "0195f3a0-1111-7222-8333-44445555666-",
+        "0195f3a0-1111-7222-8333-4444555566666", "0195f3a01111-7222-8333-444455556666-",
+        "0195f3a0-1111-7222-8333-44445555666",   "0195F3A0-1111-7222-8333-444455556666",
+        "00195f3a01111722283334444555566660000", "0195f3a0-1111-7222-8333_444455556666",
+    };
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        char payload[512];
+
+        snprintf(payload, sizeof(payload),
+                 "{\"sub\":\"42\",\"jti\":\"%s\",\"iat\":1775044800,\"exp\":1775048400,"
+                 "\"role\":\"User\",\"kind\":\"session\"}",
+                 bad[i]);
+        ck_assert_msg(!good(forge(GOOD_HEADER, payload)), "%s", bad[i]);
+    }
+}
+END_TEST
+
+START_TEST(the_signature_is_hmac_sha256)
+{
+    /* printf e30.e30 | openssl dgst -sha256 -mac HMAC -macopt "key:…" -binary | base64 */
+    ck_assert_str_eq(forge("{}", "{}"), "e30.e30.avoQTMx5TKTLZv5wG4AtPCe5xM6XNvgRCMXyd6Zge64");
+}
+END_TEST
+
+START_TEST(another_key_does_not_verify)
+{
+    static const unsigned char other[TOKEN_MAC] = "secret";
+    EVP_MAC_CTX *wrong = token_key(hmac, other);
+    struct token token;
+    const char *text = make();
+
+    ck_assert_int_eq(token_open(&token, text, strlen(text)), 0);
+    ck_assert_str_eq(token.kid, KID);
+    ck_assert_int_eq(token_verify(&token, wrong), 1);
+    EVP_MAC_CTX_free(wrong);
+}
+END_TEST
+
+START_TEST(every_changed_character_is_refused)
+{
+    char text[TOKEN_MADE_MAX];
+
+    snprintf(text, sizeof(text), "%s", make());
+    for (size_t i = 0; text[i]; i++) {
+        char before = text[i];
+
+        for (const char *c = "Aa0_-+/=. \n"; *c; c++) {
+            text[i] = *c;
+            ck_assert_msg(*c == before || !good(text), "character %zu as '%c'", i, *c);
+        }
+        text[i] = before;
+    }
+    ck_assert(good(text));
+}
+END_TEST
+
+START_TEST(segments_are_three_and_whole)
+{
+    char text[TOKEN_MADE_MAX + 64];
+    const char *token = make();
+    static const char *const bad[] = {"", ".", "..", "...", "a.b.c", "a.b", "eyJ9.eyJ9.", ".eyJ9."};
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        ck_assert_msg(!good(bad[i]), "%s", bad[i]);
+    snprintf(text, sizeof(text), "%s.", token);
+    ck_assert(!good(text));
+    snprintf(text, sizeof(text), "%s.e30", token);
+    ck_assert(!good(text));
+    snprintf(text, sizeof(text), "%s=", token);
+    ck_assert(!good(text));
+    for (size_t cut = 1; cut < strlen(token); cut++) {
+        snprintf(text, sizeof(text), "%.*s", (int)cut, token);
+        ck_assert(!good(text));
+    }
+}
+END_TEST
+
+START_TEST(the_header_is_exactly_ours)
+{
+    static const char *const bad[] = {
+        "{\"alg\":\"none\",\"typ\":\"JWT\",\"kid\":\"" KID "\"}",
+        "{\"alg\":\"None\",\"typ\":\"JWT\",\"kid\":\"" KID "\"}",
+        "{\"alg\":\"hs256\",\"typ\":\"JWT\",\"kid\":\"" KID "\"}",
+        "{\"alg\":\"HS384\",\"typ\":\"JWT\",\"kid\":\"" KID "\"}",
+        "{\"alg\":\"RS256\",\"typ\":\"JWT\",\"kid\":\"" KID "\"}",
+        "{\"alg\":256,\"typ\":\"JWT\",\"kid\":\"" KID "\"}",
+        "{\"alg\":\"HS256\",\"typ\":\"jwe\",\"kid\":\"" KID "\"}",
+        "{\"alg\":\"HS256\",\"kid\":\"" KID "\"}",
+        "{\"alg\":\"HS256\",\"typ\":\"JWT\"}",
+        "{\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":7}",
+        "{\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":\"../../dev/null\"}",
+        "{\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":\"' OR 1=1 --xxxx\"}",
+        "{\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":\"" KID KID "\"}",
+        "{\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":\"" KID "\",\"crit\":[\"x\"]}",
+        "{\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":\"" KID "\",\"jku\":\"http://evil/\"}",
+        "{\"alg\":\"none\",\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":\"" KID "\"}",
+        "[\"HS256\"]",
+        "\"HS256\"",
+        "{",
+        GOOD_HEADER " x",
+    };
+
+    ck_assert(good(forge(GOOD_HEADER, GOOD_CLAIMS)));
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        ck_assert_msg(!good(forge(bad[i], GOOD_CLAIMS)), "%s", bad[i]);
+}
+END_TEST
+
+/* The right secret, but the MAC of the algorithm that the header names. */
+START_TEST(another_algorithm_is_refused_with_its_own_signature)
+{
+    static char digests[][8] = {"SHA384", "SHA512"};
+    static const char *const headers[] = {"{\"alg\":\"HS384\",\"typ\":\"JWT\",\"kid\":\"" KID "\"}",
+                                          "{\"alg\":\"HS512\",\"typ\":\"JWT\",\"kid\":\"" KID
+                                          "\"}"};
+
+    for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
+        EVP_MAC_CTX *keyed = EVP_MAC_CTX_new(hmac);
+        OSSL_PARAM params[] = {
+            OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digests[i], 0),
+            OSSL_PARAM_construct_end(),
+        };
+
+        ck_assert(EVP_MAC_init(keyed, secret, sizeof(secret), params));
+        ck_assert(!good(forge_with(keyed, headers[i], GOOD_CLAIMS)));
+        ck_assert(!good(forge_with(keyed, GOOD_HEADER, GOOD_CLAIMS)));
+        EVP_MAC_CTX_free(keyed);
+    }
+}
+END_TEST
+
+START_TEST(claims_are_exactly_ours)
+{
+    static const char *const bad[] = {
+        "{\"sub\":\"1\",\"sub\":\"42\",\"jti\":\"" JTI
+        "\",\"iat\":1775044800,\"exp\":1775048400,\"role\":\"User\",\"kind\":\"session\"}",
+        "{\"sub\":\"42\",\"jti\":\"" JTI
+        "\",\"iat\":1775044800,\"exp\":1775048400,\"role\":\"User\"}",
+        "{\"sub\":\"42\",\"jti\":\"" JTI "\",\"iat\":1775044800,\"exp\":1775048400,"
+        "\"role\":\"User\",\"kind\":\"session\",\"nbf\":1775048400}",
+        "{\"sub\":\"42\",\"jti\":\"" JTI "\",\"iat\":1775044800,\"exp\":1775048400,"
+        "\"role\":[\"User\"],\"kind\":\"session\"}",
+        "{\"sub\":\"42\",\"jti\":\"" JTI "\",\"iat\":1775044800,\"exp\":1775048400,"
+        "\"role\":\"Us\\r\",\"kind\":\"session\"}",
+        "{\"sub\":\"42\",\"jti\":\"x\",\"iat\":1775044800,\"exp\":1775048400,"
+        "\"role\":\"User\",\"kind\":\"session\"}",
+        CLAIMS("42", "1775044800", "1775048400", "session"),
+        CLAIMS("\"\"", "1775044800", "1775048400", "session"),
+        CLAIMS("\"0\"", "1775044800", "1775048400", "session"),
+        CLAIMS("\"-1\"", "1775044800", "1775048400", "session"),
+        CLAIMS("\"1e3\"", "1775044800", "1775048400", "session"),
+        CLAIMS("\"9999999999999999999\"", "1775044800", "1775048400", "session"),
+        "{}",
+        "null",
+        "",
+    };
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        ck_assert_msg(!good(forge(GOOD_HEADER, bad[i])), "%s", bad[i]);
+}
+END_TEST
+
+START_TEST(times_are_whole_and_sane)
+{
+    static const char *const bad[] = {
+        CLAIMS("\"42\"", "1775044700", "1775044800", "session"), /* expired this second */
+        CLAIMS("\"42\"", "1775044700", "1775044799", "session"),
+        CLAIMS("\"42\"", "1775044800", "\"1775048400\"", "session"),
+        CLAIMS("\"42\"", "1775044800", "1775048400.5", "session"),
+        CLAIMS("\"42\"", "1775044800", "1e309", "session"),
+        CLAIMS("\"42\"", "1775044800", "9223372036854775807", "session"),
+        CLAIMS("\"42\"", "1775044800", "-1", "session"),
+        CLAIMS("\"42\"", "1775044800", "null", "session"),
+        CLAIMS("\"42\"", "-5", "1775048400", "session"),
+        CLAIMS("\"42\"", "1775044861", "1775048400", "session"), /* 61 s in the future */
+        CLAIMS("\"42\"", "true", "1775048400", "session"),
+    };
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        ck_assert_msg(!good(forge(GOOD_HEADER, bad[i])), "%s", bad[i]);
+    ck_assert(good(forge(GOOD_HEADER, CLAIMS("\"42\"", "1775044860", "1775048400", "session"))));
+    ck_assert(good(forge(GOOD_HEADER, CLAIMS("\"42\"", "1775044700", "1775044801", "session"))));
+}
+END_TEST
+
+START_TEST(deep_and_long_ones_cost_nothing)
+{
+    static char deep[400], text[TOKEN_MAX + 2];
+
+    memset(deep, '[', sizeof(deep) - 1);
+    ck_assert(!good(forge(deep, GOOD_CLAIMS)));
+    ck_assert(!good(forge(GOOD_HEADER, deep)));
+    for (size_t i = 0; i + 6 < sizeof(deep); i += 5)
+        snprintf(deep + i, 6, "{\"a\":");
+    ck_assert(!good(forge(deep, GOOD_CLAIMS)));
+    memset(text, 'A', sizeof(text) - 1);
+    text[10] = text[20] = '.';
+    ck_assert(!good(text));
+}
+END_TEST
+
+START_TEST(base64_has_one_spelling)
+{
+    unsigned char bytes[8];
+    char text[BASE64_LENGTH(5) + 1];
+
+    ck_assert_uint_eq(base64_encode(BASE64_URL, "\xfb\xff", 2, text), 3);
+    ck_assert_str_eq(text, "-_8");
+    ck_assert_uint_eq(base64_encode(BASE64_PLAIN, "\xfb\xff", 2, text), 3);
+    ck_assert_str_eq(text, "+/8");
+    ck_assert_int_eq(base64_decode(BASE64_URL, "-_8", 3, bytes, sizeof(bytes)), 2);
+    ck_assert_mem_eq(bytes, "\xfb\xff", 2);
+    ck_assert_int_eq(base64_decode(BASE64_URL, "-_9", 3, bytes, sizeof(bytes)), -1);
+    ck_assert_int_eq(base64_decode(BASE64_URL, "+/8", 3, bytes, sizeof(bytes)), -1);
+    ck_assert_int_eq(base64_decode(BASE64_URL, "-_8=", 4, bytes, sizeof(bytes)), -1);
+    ck_assert_int_eq(base64_decode(BASE64_URL, "A", 1, bytes, sizeof(bytes)), -1);
+    ck_assert_int_eq(base64_decode(BASE64_URL, "AAAA", 4, bytes, 2), -1);
+    ck_assert_int_eq(base64_decode(BASE64_URL, "", 0, bytes, sizeof(bytes)), 0);
+}
+END_TEST
+
+Suite *token_suite(void)
+{
+    Suite *suite = suite_create("token");
+    TCase *group = tcase_create("token");
+
+    tcase_add_checked_fixture(group, setup, teardown);
+    tcase_add_test(group, what_is_made_is_read_again);
+    tcase_add_test(group, a_client_is_told_from_a_session);
+    tcase_add_test(group, a_session_is_a_uuid);
+    tcase_add_test(group, the_signature_is_hmac_sha256);
+    tcase_add_test(group, another_key_does_not_verify);
+    tcase_add_test(group, every_changed_character_is_refused);
+    tcase_add_test(group, segments_are_three_and_whole);
+    tcase_add_test(group, the_header_is_exactly_ours);
+    tcase_add_test(group, another_algorithm_is_refused_with_its_own_signature);
+    tcase_add_test(group, claims_are_exactly_ours);
+    tcase_add_test(group, times_are_whole_and_sane);
+    tcase_add_test(group, deep_and_long_ones_cost_nothing);
+    tcase_add_test(group, base64_has_one_spelling);
+    suite_add_tcase(suite, group);
+    return suite;
+}

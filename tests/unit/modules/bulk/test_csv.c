@@ -1,0 +1,489 @@
+/* The CSV reader: test cases from outside of the project, also with other separators and in pieces;
+ * limits; where rows begin and end. */
+#include <dirent.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "modules/bulk/check/claims.h"
+#include "modules/bulk/csv/blank.h"
+#include "modules/bulk/csv/reader.h"
+#include "modules/bulk/csv/scan.h"
+#include "modules/bulk/csv/utf8.h"
+#include "modules/common/csv.h"
+#include "suite.h"
+#include "unit_suites.h"
+
+struct seen {
+    json_t *rows; /* arrays of cells */
+    int64_t last;
+    size_t begin, end; /* of the last row */
+};
+
+static int see(void *arg, const struct reader_row *row)
+{
+    struct seen *seen = arg;
+    json_t *cells = json_array();
+
+    for (size_t i = 0; i < row->count; i++)
+        json_array_append_new(cells, json_string(row->cells[i]));
+    json_array_append_new(seen->rows, cells);
+    seen->last = row->number;
+    seen->begin = row->begin;
+    seen->end = row->end;
+    return 0;
+}
+
+/* Reads a text in pieces of this many bytes; returns the reason of a failure, "" for none. */
+static const char *read_text(struct seen *seen, const char *bytes, size_t length, char separator,
+                             size_t piece)
+{
+    static char why[READER_WHY];
+    struct bulk_reader *reader = malloc(sizeof *reader);
+    int status = 0;
+
+    *seen = (struct seen){.rows = json_array()};
+    ck_assert_int_eq(bulk_reader_begin(reader, separator, 0, see, seen), 0);
+    for (size_t at = 0; at < length && !status; at += piece)
+        status = bulk_reader_feed(reader, bytes + at, length - at < piece ? length - at : piece);
+    if (!status)
+        bulk_reader_end(reader);
+    memcpy(why, reader->why, sizeof why);
+    bulk_reader_free(reader);
+    free(reader);
+    return why;
+}
+
+static char *file_bytes(const char *path, size_t *length)
+{
+    FILE *file = fopen(path, "re");
+    char *bytes = malloc(65536);
+
+    ck_assert_msg(file && bytes, "%s", path);
+    *length = fread(bytes, 1, 65536, file);
+    fclose(file);
+    return bytes;
+}
+
+/* Restores CR LF: Git may have removed the CRs from the cases, but their JSON has them. */
+static char *with_crlf(char *bytes, size_t *length)
+{
+    char *longer = malloc(2 * *length + 1), *at = longer;
+
+    ck_assert_ptr_nonnull(longer);
+    for (size_t i = 0; i < *length; i++) {
+        if (bytes[i] == '\n')
+            *at++ = '\r';
+        *at++ = bytes[i];
+    }
+    free(bytes);
+    *length = (size_t)(at - longer);
+    return longer;
+}
+
+/* Converts rows to objects by the names in the first row, like the cases' JSON. */
+static json_t *objects(const json_t *rows)
+{
+    json_t *list = json_array();
+    const json_t *header = json_array_get(rows, 0);
+
+    for (size_t i = 1; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        json_t *object = json_object();
+
+        for (size_t k = 0; k < json_array_size(header); k++)
+            json_object_set(object, json_string_value(json_array_get(header, k)),
+                            json_array_get(row, k));
+        json_array_append_new(list, object);
+    }
+    return list;
+}
+
+/* Writes the same rows with another separator. */
+static struct csv written_with(char separator, const json_t *rows)
+{
+    struct csv csv = {.separator = separator};
+    const json_t *row, *cell;
+    size_t i, k;
+
+    json_array_foreach(rows, i, row)
+    {
+        json_array_foreach(row, k, cell)
+        {
+            csv_text(&csv, json_string_value(cell));
+        }
+        csv_end_row(&csv);
+    }
+    return csv;
+}
+
+static void expect_rows(const char *name, const char *bytes, size_t length, char separator,
+                        const json_t *expected)
+{
+    for (size_t piece = 1; piece <= length; piece = piece < 8 ? piece + 1 : length + 1) {
+        struct seen seen;
+        const char *why = read_text(&seen, bytes, length, separator, piece);
+        json_t *got = objects(seen.rows);
+
+        ck_assert_msg(!*why && json_equal(got, expected), "%s, '%c', pieces of %zu: %s", name,
+                      separator, piece, why);
+        json_decref(got);
+        json_decref(seen.rows);
+    }
+}
+
+static void expect_case(const char *folder, const char *name)
+{
+    char path[1024];
+    size_t length;
+
+    snprintf(path, sizeof path, "%s/json/%.*s.json", folder, (int)(strlen(name) - 4), name);
+    json_t *expected = json_load_file(path, 0, NULL);
+
+    snprintf(path, sizeof path, "%s/csvs/%s", folder, name);
+    char *bytes = file_bytes(path, &length);
+
+    if (strstr(name, "_crlf") && !memchr(bytes, '\r', length))
+        bytes = with_crlf(bytes, &length);
+    ck_assert_ptr_nonnull(expected);
+    ck_assert_int_eq(scan_separator(bytes, length), ',');
+    expect_rows(name, bytes, length, ',', expected);
+    for (const char *separator = ";\t"; *separator; separator++) {
+        struct seen seen;
+
+        read_text(&seen, bytes, length, ',', length);
+        struct csv other = written_with(*separator, seen.rows);
+
+        ck_assert_int_eq(scan_separator(other.bytes, other.length), *separator);
+        expect_rows(name, other.bytes, other.length, *separator, expected);
+        csv_drop(&other);
+        json_decref(seen.rows);
+    }
+    json_decref(expected);
+    free(bytes);
+}
+
+/* Acceptance 1 */
+START_TEST(csv_spectrum_is_read_as_its_json_says)
+{
+    const char *root = getenv("BUSBAR_SHARED");
+    char folder[256], csvs[300];
+    const struct dirent *entry;
+    int cases = 0;
+
+    snprintf(folder, sizeof folder, "%s/cases/csv-spectrum", root ? root : "../shared");
+    snprintf(csvs, sizeof csvs, "%s/csvs", folder);
+    DIR *directory = opendir(csvs);
+
+    if (!directory) {
+        fprintf(stderr, "unit: SKIPPED: there is no %s; set BUSBAR_SHARED\n", csvs);
+        return;
+    }
+    while ((entry = readdir(directory)))
+        if (strstr(entry->d_name, ".csv")) {
+            expect_case(folder, entry->d_name);
+            cases++;
+        }
+    closedir(directory);
+    ck_assert_int_ge(cases, 11);
+}
+
+#define READS(text, separator, dumped)                                                             \
+    expect_dump((text), sizeof(text) - 1, (separator), (dumped), __LINE__)
+
+static void expect_dump(const char *bytes, size_t length, char separator, const char *expected,
+                        int line)
+{
+    struct seen seen;
+    const char *why = read_text(&seen, bytes, length, separator, length);
+    char *dumped = json_dumps(seen.rows, JSON_COMPACT);
+
+    ck_assert_msg(!*why && !strcmp(dumped, expected), "line %d: %s%s", line, dumped, why);
+    free(dumped);
+    json_decref(seen.rows);
+}
+
+START_TEST(cells_are_what_stands_between_separators)
+{
+    READS("a,b\n1,2", ',', "[[\"a\",\"b\"],[\"1\",\"2\"]]");
+    READS(" a , b \n", ',', "[[\" a \",\" b \"]]");
+    READS("a;b,c;\n", ';', "[[\"a\",\"b,c\",\"\"]]");
+    READS("\"a\"\"b\",\"c\nd\"\r\n", ',', "[[\"a\\\"b\",\"c\\nd\"]]");
+    READS("5\" pipe,x\n", ',', "[[\"5\\\" pipe\",\"x\"]]");
+    READS("a\rb\r\nc\nd", ',', "[[\"a\"],[\"b\"],[\"c\"],[\"d\"]]");
+    READS("\n\na\n,\n\"\"\nb\n", ',', "[[\"a\"],[\"b\"]]");
+}
+
+START_TEST(rows_have_the_numbers_and_places_of_their_lines)
+{
+    static const char bytes[] = "h\r\n\r\na\r\n\"x\r\ny\"\r\n,\r\nlast";
+    struct seen seen;
+
+    read_text(&seen, bytes, sizeof bytes - 1, ',', 3);
+    ck_assert_int_eq(seen.last, 5);
+    ck_assert_uint_eq(seen.begin, sizeof bytes - 1 - 4);
+    ck_assert_uint_eq(seen.end, sizeof bytes - 1);
+    json_decref(seen.rows);
+}
+
+START_TEST(a_quote_that_is_not_closed_is_told_with_its_row)
+{
+    struct seen seen;
+    static const char bytes[] = "h\na\n\"b\nc\n";
+
+    ck_assert_str_eq(read_text(&seen, bytes, sizeof bytes - 1, ',', 100),
+                     "row 2 has a quote that is not closed");
+    json_decref(seen.rows);
+}
+
+START_TEST(utf8_is_known_in_pieces)
+{
+    static const char fine[] = "a\xc3\xbc\xe2\x82\xac\xf0\x9f\x98\x80";
+    static const char *const wrong[] = {"\x80",         "\xc0\x80",         "\xc3(", "\xe0\x80\x80",
+                                        "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xff"};
+    struct utf8 utf8 = {0};
+
+    for (size_t i = 0; i < sizeof fine - 1; i++)
+        ck_assert_int_eq(utf8_feed(&utf8, fine + i, 1), UTF8_FINE);
+    ck_assert_uint_eq(utf8.left, 0);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        memset(&utf8, 0, sizeof utf8);
+        ck_assert_int_eq(utf8_feed(&utf8, wrong[i], strlen(wrong[i])), UTF8_WRONG);
+    }
+    ck_assert_int_eq(utf8_feed(&utf8, "a\0b", 3), UTF8_NUL);
+}
+
+/* Which of two rows contradicts the other depends on their order in the file, not in time. */
+START_TEST(the_later_row_of_a_contradiction_is_told)
+{
+    static const struct claim given[] = {
+        {.from = 0, .until = 0, .number = 1},     {.from = 100, .until = 200, .number = 2},
+        {.from = 200, .until = 300, .number = 3}, {.from = 150, .until = 160, .number = 4},
+        {.from = 50, .until = 101, .number = 5},  {.from = 0, .until = 0, .number = 6},
+        {.from = 310, .until = 320, .number = 7}, {.from = 300, .until = 311, .number = 8},
+    };
+    static const char *const names[] = {"a", "t", "t", "t", "t", "a", "t", "t"};
+    static const int against[] = {0, 0, 0, 2, 2, 1, 0, 7};
+    struct claims claims = {NULL, 0, 0};
+
+    for (size_t i = 0; i < 8; i++)
+        ck_assert_int_eq(claims_add(&claims, names[i], given[i]), 0);
+    claims_judge(&claims);
+    for (size_t i = 0; i < claims.count; i++)
+        ck_assert_int_eq(claims.list[i].against, against[claims.list[i].number - 1]);
+    claims_free(&claims);
+}
+
+/* Each text with the cell it is written as. */
+START_TEST(formulas_are_defused_on_the_way_out_and_back_on_the_way_in)
+{
+    static const char *const cells[][2] = {
+        {"=1+1", "\"'=1+1\""},
+        {"@a", "\"'@a\""},
+        {"- x", "\"'- x\""},
+        {"\uff1d1", "\"'\uff1d1\""},
+        {"\uff20a", "\"'\uff20a\""},
+        {"\t=1", "\"'\t'=1\""},
+        {" =1", "\" '=1\""},
+        {"a;=1", "\"a;'=1\""},
+        {"Road 5, -2", "\"Road 5, '-2\""},
+        {"x: \"=1\";+2, - y", "\"x: \"\"=1\"\";'+2, '- y\""},
+        {"a=1", "a=1"},
+        {"-33.9", "-33.9"},
+        {"+1,5", "\"+1,5\""},
+        {"it's", "it's"},
+        {"'t Hof", "'t Hof"},
+        {"a|b", "\"a|b\""},
+    };
+
+    for (size_t i = 0; i < sizeof cells / sizeof cells[0]; i++) {
+        struct csv csv = {.separator = ','};
+        struct seen seen;
+
+        csv_text(&csv, cells[i][0]);
+        csv_bytes(&csv, "", 1);
+        ck_assert_str_eq(csv.bytes, cells[i][1]);
+        read_text(&seen, csv.bytes, csv.length - 1, ',', csv.length);
+        char *back = strdup(json_string_value(json_array_get(json_array_get(seen.rows, 0), 0)));
+
+        ck_assert_int_eq(csv_is_defused(back), strcmp(back, cells[i][0]) != 0);
+        csv_take_back(back);
+        ck_assert_str_eq(back, cells[i][0]);
+        free(back);
+        json_decref(seen.rows);
+        csv_drop(&csv);
+    }
+}
+
+/* ---- the header line ---- */
+
+static bool is_known(const void *arg, const char *name)
+{
+    (void)arg;
+    return !strcasecmp(name, "externalId") || !strcasecmp(name, "siteName") ||
+           !strcasecmp(name, "capacity");
+}
+
+static struct scan *scanned(const char *bytes, size_t length)
+{
+    static const struct scan_columns known = {is_known, NULL, "externalId, siteName, capacity"};
+    struct scan *scan = calloc(1, sizeof *scan);
+    char path[64];
+    int fd = memfd_create("csv", 0);
+
+    ck_assert_int_eq(write(fd, bytes, length), (ssize_t)length);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    *scan = (struct scan){.path = path, .part_rows = 500, .rows_max = 1000, .known = &known};
+    scan_run(scan);
+    scan->path = NULL;
+    close(fd);
+    return scan;
+}
+
+struct head {
+    const char *file, *names; /* of the columns, each followed by a space */
+    char separator;
+};
+
+START_TEST(the_separator_is_the_one_that_yields_known_columns)
+{
+    static const struct head heads[] = {
+        {"externalId,siteName,capacity\nz,S,5\n", "externalId siteName capacity ", ','},
+        {"\r\nexternalId;siteName;capacity\r\nz1;S;5\r\n", "externalId siteName capacity ", ';'},
+        {"externalId;siteName;a,b,capacity\nz;S;5\n", "externalId siteName a,b,capacity ", ';'},
+        {"externalId;siteName;Leistung (kW, AC, netto, max);capacity\nz;S;1;5\n",
+         "externalId siteName Leistung (kW, AC, netto, max) capacity ", ';'},
+        {"externalId|siteName\nz|S\n", "externalId siteName ", '|'},
+        {"externalId\tsiteName\nz\tS\n", "externalId siteName ", '\t'},
+        {"sep=;\r\nexternalId;capacity\r\nz;5\r\n", "externalId capacity ", ';'},
+        {"\xef\xbb\xbfSEP=,\nexternalId,a;siteName;b\nz,1\n", "externalId a;siteName;b ", ','},
+        {"\"sep=|\"\n\nexternalId|capacity\nz|5\n", "externalId capacity ", '|'},
+        {"sep=#\nexternalId#capacity\nz#5\n", "externalId capacity ", '#'},
+        {"\u00a0externalId\u00a0;\ufeffsiteName;cap\u200bacity ;\"=\"\"x\"\"\"\nz;S;5;\n",
+         "externalId siteName capacity x ", ';'},
+        {"externalId\nz\n", "externalId ", ','},
+        {"externalId;\"a\nb\";capacity\nz;1;2", "externalId a\nb capacity ", ';'},
+    };
+
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
+        struct scan *scan = scanned(heads[i].file, strlen(heads[i].file));
+        char names[256] = "";
+
+        ck_assert_msg(!scan->status, "%zu: %s", i, scan->why);
+        for (size_t k = 0; k < scan->columns; k++)
+            strcat(strcat(names, scan->header[k]), " ");
+        ck_assert_str_eq(names, heads[i].names);
+        ck_assert_int_eq(scan->separator, heads[i].separator);
+        ck_assert_uint_eq(scan->rows, 1);
+        ck_assert_int_eq(scan->parts[0].first, 1);
+        scan_free(scan);
+        free(scan);
+    }
+}
+
+#define COLUMNS_ARE "The columns are externalId, siteName, capacity; template.csv is an example"
+
+START_TEST(a_header_without_known_columns_is_refused_with_what_to_change)
+{
+    static const char *const files[][2] = {
+        {"Plant;Power\nA;5\nB;6\n",
+         "Line 1 must be the header line, and has no known column (it has: Plant, Power). "
+         "Rename its columns, or put a header line before it. " COLUMNS_ARE},
+        {"My export of plants\n\nexternalId,capacity\nA,5\n",
+         "Line 1 must be the header line, and has no known column (it has: My export of plants). "
+         "Line 3 looks like the header: delete the lines before it. " COLUMNS_ARE},
+        {"sep=;\nPlant;Power\nA;5\n",
+         "Line 2 must be the header line, and has no known column (it has: Plant, Power). "
+         "Rename its columns, or put a header line before it. " COLUMNS_ARE},
+    };
+
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        struct scan *scan = scanned(files[i][0], strlen(files[i][0]));
+
+        ck_assert_int_eq(scan->status, 400);
+        ck_assert_str_eq(scan->why, files[i][1]);
+        scan_free(scan);
+        free(scan);
+    }
+}
+
+START_TEST(the_header_line_has_16_kib_at_most)
+{
+    char *file = malloc(40000);
+    size_t length = (size_t)sprintf(file, "externalId,");
+
+    memset(file + length, 'x', 16384 - length - 1);
+    sprintf(file + 16383, "\nz,1\n");
+    struct scan *scan = scanned(file, strlen(file));
+
+    ck_assert_msg(!scan->status, "%s", scan->why);
+    scan_free(scan);
+    free(scan);
+    sprintf(file + 16383, "x\nz,1\n");
+    scan = scanned(file, strlen(file));
+    ck_assert_int_eq(scan->status, 400);
+    ck_assert_str_eq(
+        scan->why, "The header line has more than 16 KiB: remove the columns that are not needed");
+    scan_free(scan);
+    free(scan);
+    free(file);
+}
+
+START_TEST(values_in_columns_without_a_name_are_noticed)
+{
+    static const char file[] = "externalId,capacity,,\nn0,5,,\nn1,5, ,60\nn2,5,,70\n";
+    struct scan *scan = scanned(file, sizeof file - 1);
+
+    ck_assert_int_eq(scan->status, 0);
+    ck_assert_int_eq(scan->unnamed[2], 0);
+    ck_assert_int_eq(scan->unnamed[3], 2);
+    scan_free(scan);
+    free(scan);
+}
+
+START_TEST(rows_of_what_nobody_sees_are_blank)
+{
+    static const char file[] =
+        "externalId,capacity\na,1\n \u00a0,\n\u200b,\u2060\ufeff\nb,2\n,\u3000\t\n";
+    struct scan *scan = scanned(file, sizeof file - 1);
+
+    ck_assert_int_eq(scan->status, 0);
+    ck_assert_uint_eq(scan->rows, 2);
+    ck_assert_int_eq(scan->parts[0].last, 4);
+    scan_free(scan);
+    free(scan);
+}
+
+START_TEST(texts_are_cut_between_characters)
+{
+    ck_assert_uint_eq(blank_cut("abc", 3), 3);
+    ck_assert_uint_eq(blank_cut("abcd", 3), 3);
+    ck_assert_uint_eq(blank_cut("a\u00fc", 2), 1);
+    ck_assert_uint_eq(blank_cut("\U0001f600", 3), 0);
+}
+
+Suite *csv_suite(void)
+{
+    const TTest *const tests[] = {
+        csv_spectrum_is_read_as_its_json_says,
+        cells_are_what_stands_between_separators,
+        rows_have_the_numbers_and_places_of_their_lines,
+        a_quote_that_is_not_closed_is_told_with_its_row,
+        utf8_is_known_in_pieces,
+        the_later_row_of_a_contradiction_is_told,
+        formulas_are_defused_on_the_way_out_and_back_on_the_way_in,
+        the_separator_is_the_one_that_yields_known_columns,
+        a_header_without_known_columns_is_refused_with_what_to_change,
+        the_header_line_has_16_kib_at_most,
+        values_in_columns_without_a_name_are_noticed,
+        rows_of_what_nobody_sees_are_blank,
+        texts_are_cut_between_characters,
+    };
+    TCase *cases;
+
+    return suite_of("csv", TESTS(tests), &cases);
+}

@@ -1,0 +1,92 @@
+/* Names of time zones, from directories that are deleted when a zone is requested. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "modules/device/value/timezones.h"
+#include "unit_suites.h"
+
+static const char *const directories[] = {"Europe", "America", "America/Indiana", "posix", "right"};
+static const char *const zones[] = {
+    "Europe/Berlin", "America/Indiana/Knox", "UTC",       "posix/UTC",
+    "right/UTC",     "posixrules",           "localtime", "Factory"};
+
+static const char *path(const char *root, const char *name)
+{
+    static char made[256];
+
+    snprintf(made, sizeof made, "%s/%s", root, name);
+    return made;
+}
+
+static void write_file(const char *name, const char *content)
+{
+    FILE *file = fopen(name, "we");
+
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_ge(fputs(content, file), 0);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+static void make_zones(const char *root)
+{
+    for (size_t i = 0; i < sizeof directories / sizeof *directories; i++)
+        ck_assert_int_eq(mkdir(path(root, directories[i]), 0700), 0);
+    for (size_t i = 0; i < sizeof zones / sizeof *zones; i++)
+        write_file(path(root, zones[i]), "TZif2");
+    write_file(path(root, "Europe/List"), "# of zones\n");
+}
+
+static void remove_zones(const char *root)
+{
+    ck_assert_int_eq(unlink(path(root, "Europe/List")), 0);
+    for (size_t i = 0; i < sizeof zones / sizeof *zones; i++)
+        ck_assert_int_eq(unlink(path(root, zones[i])), 0);
+    for (size_t i = sizeof directories / sizeof *directories; i > 0; i--)
+        ck_assert_int_eq(rmdir(path(root, directories[i - 1])), 0);
+    ck_assert_int_eq(rmdir(root), 0);
+}
+
+START_TEST(a_zone_is_known_without_a_look_at_the_disk)
+{
+    static const char *const others[] = {"posix/UTC",   "right/UTC", "posixrules", "localtime",
+                                         "Factory",     "Europe",    "Europe/",    "Europe/List",
+                                         "Europe/Rome", "",          "/",          "../UTC"};
+    char root[] = "/tmp/busbar-zones-XXXXXX";
+
+    ck_assert_ptr_nonnull(mkdtemp(root));
+    make_zones(root);
+    struct timezones *known = timezones_new(root);
+
+    remove_zones(root);
+    ck_assert_ptr_nonnull(known);
+    for (size_t i = 0; i < 3; i++)
+        ck_assert_msg(timezones_have(known, zones[i]), "%s", zones[i]);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        ck_assert_msg(!timezones_have(known, others[i]), "%s", others[i]);
+    timezones_free(known);
+}
+END_TEST
+
+START_TEST(without_zone_data_no_zone_is_known)
+{
+    struct timezones *known = timezones_new("/nonexistent");
+
+    ck_assert_ptr_nonnull(known);
+    ck_assert(!timezones_have(known, "UTC"));
+    timezones_free(known);
+}
+END_TEST
+
+Suite *timezones_suite(void)
+{
+    Suite *suite = suite_create("timezones");
+    TCase *cases = tcase_create("timezones");
+
+    tcase_add_test(cases, a_zone_is_known_without_a_look_at_the_disk);
+    tcase_add_test(cases, without_zone_data_no_zone_is_known);
+    suite_add_tcase(suite, cases);
+    return suite;
+}

@@ -1,0 +1,393 @@
+/*
+ * The parts of the ceiling: dates, time zones, units, and the formula, compared with the C library
+ * and with a second calculation.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "modules/reading/rules/ceiling.h"
+#include "modules/reading/rules/moment.h"
+#include "modules/reading/rules/unit.h"
+#include "modules/reading/rules/zone.h"
+#include "modules/reading/rules/zone_rule.h"
+#include "unit_suites.h"
+
+#define HOUR INT64_C(3600000)
+#define DAY (24 * HOUR)
+#define YEAR ((int64_t)(365.25 * (double)DAY))
+
+static const struct ceiling_rule usual = {.degradation = 0.005, .margin = 1.2};
+
+/* These have half-hour changes, changes at midnight, a skipped day, winter time that is "summer"
+ * time, and rules that change before or after the day they name. */
+static const char *const zones[] = {
+    "UTC",           "Europe/Berlin",  "America/New_York", "Australia/Lord_Howe", "Pacific/Apia",
+    "Europe/Dublin", "Asia/Kathmandu", "America/Nuuk",     "America/Santiago",    "Asia/Gaza",
+    "Asia/Kolkata",  "Asia/Beirut",    "Africa/Casablanca"};
+#define ZONES (sizeof(zones) / sizeof(zones[0]))
+
+static double between(unsigned *seed, double low, double high)
+{
+    return low + (high - low) * rand_r(seed) / RAND_MAX;
+}
+
+static void set_zone(const char *name)
+{
+    setenv("TZ", name, 1);
+    tzset();
+}
+
+static struct zone *zone_of(const char *name)
+{
+    bool failed;
+    struct zone *zone = zone_read(name, &failed);
+
+    ck_assert_msg(zone != NULL, "%s", name);
+    return zone;
+}
+
+START_TEST(ten_kilowatts_for_a_day_pass_with_65753_wh_and_not_with_65754)
+{
+    struct ceiling_device device = {.capacity_kw = 10, .yield = 2000};
+
+    ck_assert_double_eq(ceiling_wh(&usual, &device, 0, DAY), 65753);
+}
+
+START_TEST(a_ceiling_that_is_a_whole_number_passes_though_binary_fractions_fall_short_of_it)
+{
+    struct ceiling_device device = {.capacity_kw = 8.76, .yield = 2000};
+
+    ck_assert_double_eq(ceiling_wh(&usual, &device, 0, HOUR), 2400);
+    device.capacity_kw = 0.0876;
+    ck_assert_double_eq(ceiling_wh(&usual, &device, 0, HOUR), 24);
+}
+
+START_TEST(the_ceiling_of_a_large_plant_holds_to_the_watt_hour)
+{
+    struct ceiling_device device = {.capacity_kw = 8760000, .yield = 1000};
+
+    ck_assert_double_eq(ceiling_wh(&usual, &device, 0, 365 * DAY), 10512000000000);
+    device = (struct ceiling_device){.capacity_kw = 5915260, .yield = 2000};
+    ck_assert_double_eq(ceiling_wh(&usual, &device, 0, DAY), 38894860273); /* .97 */
+    device.capacity_kw = 9338940.3;
+    ck_assert_double_eq(ceiling_wh(&usual, &device, 0, 365 * DAY), 22413456720000);
+}
+
+START_TEST(the_first_year_costs_nothing_and_each_further_one_half_a_percent)
+{
+    struct ceiling_device device = {.capacity_kw = 8760, .yield = 1000};
+
+    ck_assert_double_eq(ceiling_wh(&usual, &device, YEAR - HOUR, YEAR), 1200000);
+    ck_assert_double_eq(ceiling_wh(&usual, &device, 2 * YEAR - HOUR, 2 * YEAR), 1194000);
+    ck_assert_double_eq(ceiling_wh(&usual, &device, 3 * YEAR - HOUR, 3 * YEAR), 1188030);
+}
+
+/* A second calculation: logarithms, hours from the C library's calendar, and no tolerance. */
+static double expected(double capacity, double yield, time_t commissioned, time_t start, time_t end)
+{
+    long double hours = difftime(end, start) / 3600;
+    long double years = difftime(end, commissioned) / 86400 / 365.25L;
+    long double lost = years > 1 ? (years - 1) * log1pl(-0.005) : 0;
+
+    return (double)(capacity * hours * yield * expl(lost) * 1.2 * 1000 / 8760);
+}
+
+static void random_local(unsigned *seed, struct tm *tm)
+{
+    *tm = (struct tm){.tm_year = (int)between(seed, 70, 140),
+                      .tm_mon = (int)between(seed, 0, 12),
+                      .tm_mday = 1 + (int)between(seed, 0, 28),
+                      .tm_hour = (int)between(seed, 0, 24),
+                      .tm_min = (int)between(seed, 0, 60),
+                      .tm_isdst = -1};
+    if (tm->tm_mon > 11)
+        tm->tm_mon = 11;
+    if (rand_r(seed) % 3 == 0) { /* leap days, and days of changes */
+        tm->tm_mon = 1;
+        tm->tm_mday = 29;
+    }
+}
+
+static bool same_local(time_t at, const struct tm *wanted)
+{
+    struct tm got;
+
+    localtime_r(&at, &got);
+    return got.tm_mday == wanted->tm_mday && got.tm_hour == wanted->tm_hour &&
+           got.tm_min == wanted->tm_min && got.tm_mon == wanted->tm_mon;
+}
+
+/* Returns whether a local time exists exactly once: it is neither skipped nor repeated within three
+ * hours. */
+static bool plain(time_t at, const struct tm *wanted)
+{
+    for (int minutes = 30; minutes <= 180; minutes += 30)
+        if (same_local(at - minutes * 60, wanted) || same_local(at + minutes * 60, wanted))
+            return false;
+    return same_local(at, wanted);
+}
+
+static int64_t parsed(const struct zone *zone, const struct tm *tm)
+{
+    char text[64];
+    struct moment moment;
+
+    strftime(text, sizeof(text), "%Y-%m-%dT%H:%M", tm);
+    ck_assert_int_eq(moment_parse(text, &moment), 0);
+    ck_assert(moment.local);
+    return zone_instant(zone, moment.ms);
+}
+
+/* Compares the whole path from a reading's local text to the verdict with the C library's
+ * result. */
+static int compare(const struct zone *zone, unsigned *seed)
+{
+    struct tm start_tm, end_tm;
+
+    random_local(seed, &start_tm);
+    time_t start = mktime(&start_tm), end = start + (time_t)between(seed, 3600, 366 * 86400.0);
+
+    localtime_r(&end, &end_tm);
+    end_tm.tm_sec = 0;
+    end = mktime(&end_tm);
+    if (!plain(start, &start_tm) || !plain(end, &end_tm) || end <= start)
+        return 0;
+    time_t commissioned = start - (time_t)between(seed, 0, 30 * 365.25 * 86400);
+    struct ceiling_device device = {.capacity_kw = between(seed, 0.01, 10000),
+                                    .yield = between(seed, 1, 4000),
+                                    .commissioned = commissioned * INT64_C(1000)};
+    double got = ceiling_wh(&usual, &device, parsed(zone, &start_tm), parsed(zone, &end_tm));
+    double exact = expected(device.capacity_kw, device.yield, commissioned, start, end);
+
+    ck_assert_msg(fabs(exact - round(exact)) < exact * 1e-11 || got == floor(exact),
+                  "%.17g kW, %.17g, %ld, %ld to %ld: %.17g, not %.17g", device.capacity_kw,
+                  device.yield, (long)commissioned, (long)start, (long)end, got, exact);
+    return 1;
+}
+
+START_TEST(random_readings_in_many_zones_have_the_ceiling_of_an_independent_computation)
+{
+    unsigned seed = 20260401;
+    int compared = 0;
+
+    for (size_t z = 0; z < ZONES; z++) {
+        struct zone *zone = zone_of(zones[z]);
+
+        set_zone(zones[z]);
+        for (int i = 0; i < 2000; i++)
+            compared += compare(zone, &seed);
+        free(zone);
+    }
+    ck_assert_int_gt(compared, (int)ZONES * 1500);
+}
+
+START_TEST(offsets_are_those_of_the_c_library_from_1920_to_2200)
+{
+    unsigned seed = 7;
+
+    for (size_t z = 0; z < ZONES; z++) {
+        struct zone *zone = zone_of(zones[z]);
+
+        set_zone(zones[z]);
+        for (int i = 0; i < 5000; i++) {
+            time_t at = (time_t)between(&seed, -1577923200.0, 7258118400.0);
+            struct tm tm;
+
+            localtime_r(&at, &tm);
+            ck_assert_msg(zone_offset(zone, at) == tm.tm_gmtoff, "%s at %ld: %d, not %ld", zones[z],
+                          (long)at, zone_offset(zone, at), tm.tm_gmtoff);
+        }
+        free(zone);
+    }
+}
+
+START_TEST(a_day_of_a_clock_change_has_23_or_25_hours)
+{
+    struct zone *zone = zone_of("Europe/Berlin");
+    int64_t spring = moment_days(2026, 3, 29) * DAY, autumn = moment_days(2026, 10, 25) * DAY;
+
+    ck_assert_int_eq(zone_instant(zone, spring + DAY) - zone_instant(zone, spring), 23 * HOUR);
+    ck_assert_int_eq(zone_instant(zone, autumn + DAY) - zone_instant(zone, autumn), 25 * HOUR);
+    /* 02:30 is skipped in spring and occurs twice in autumn */
+    ck_assert_int_eq(zone_instant(zone, spring + 5 * HOUR / 2), spring + 3 * HOUR / 2);
+    ck_assert_int_eq(zone_instant(zone, autumn + 5 * HOUR / 2), autumn + HOUR / 2);
+    free(zone);
+}
+
+START_TEST(a_file_that_is_cut_off_is_no_zone_and_names_stay_below_the_zone_data)
+{
+    static const char *const bad[] = {
+        "",          "../../etc/passwd", "/etc/localtime", ".",   "Nowhere/X",
+        "right/UTC", "posixrules",       "Europe",         "a b", "zone.tab",
+        NULL};
+    unsigned char bytes[8192];
+    bool failed;
+    FILE *file = fopen("/usr/share/zoneinfo/Europe/Berlin", "re");
+
+    ck_assert_ptr_nonnull(file);
+    size_t length = fread(bytes, 1, sizeof(bytes), file);
+
+    fclose(file);
+    for (size_t cut = 0; cut < length; cut++)
+        ck_assert_ptr_null(zone_parse(bytes, cut));
+    free(zone_of("Europe/Berlin"));
+    for (int i = 0; bad[i]; i++)
+        ck_assert_msg(!zone_read(bad[i], &failed) && !failed, "%s", bad[i]);
+}
+
+START_TEST(rules_of_every_form_are_read_and_others_are_not)
+{
+    static const char *const good[] = {"EST5EDT,M3.2.0,M11.1.0",
+                                       "<-03>3<-02>,M3.5.0/-2,M10.5.0/-1",
+                                       "IST-1GMT0,M10.5.0,M3.5.0/1",
+                                       "<+1030>-10:30<+11>-11,M10.1.0,M4.1.0",
+                                       "AAA3BBB,J60/0,J300/24:30:15",
+                                       "AAA3BBB,59,299",
+                                       "UTC0",
+                                       NULL};
+    static const char *const bad[] = {"",
+                                      "5",
+                                      "ES5",
+                                      "EST",
+                                      "EST5EDT",
+                                      "EST5EDT,",
+                                      "<-03",
+                                      "EST5EDT,M13.1.0,M1.1.0",
+                                      "EST5x",
+                                      "EST5EDT,M3.2.0",
+                                      "EST5EDT,M3.2.0,M11.1.0x",
+                                      "EST5EDT,J0,J1",
+                                      NULL};
+    struct zone_rule rule;
+
+    for (int i = 0; good[i]; i++)
+        ck_assert_msg(!zone_rule_parse(good[i], &rule), "%s", good[i]);
+    for (int i = 0; bad[i]; i++)
+        ck_assert_msg(zone_rule_parse(bad[i], &rule), "%s", bad[i]);
+    ck_assert_int_eq(zone_rule_parse("AAA3BBB,J60/0,J300", &rule), 0);
+    ck_assert_int_eq(zone_rule_offset(&rule, moment_days(2024, 2, 29) * 86400 + 43200), -3 * 3600);
+    ck_assert_int_eq(zone_rule_offset(&rule, moment_days(2024, 3, 1) * 86400 + 43200), -2 * 3600);
+}
+
+START_TEST(dates_are_read_as_iso_8601_and_only_if_the_calendar_has_them)
+{
+    static const struct {
+        const char *text;
+        int64_t ms;
+        bool local;
+    } good[] = {{"1970-01-01T00:00:00Z", 0, false},
+                {"1970-01-01", 0, true},
+                {"1970-01-01T01:30", 5400000, true},
+                {"1970-01-01 01:00:00.5+01:00", 500, false},
+                {"1970-01-01T00:00:00.123456Z", 123, false},
+                {"1969-12-31T16:00-0800", 0, false},
+
+                {"1969-12-31T24:00Z", 0, false},
+                {"1970-01-01t00:00:00z", 0, false},
+                {"1970-01-01T00:00:00,500Z", 500, false},
+                {"1970-01-01 01:00:00 +0100", 0, false},
+                {"1970-01-01 00:00 Z", 0, false},
+                {"1970-01-01 0:00", 0, true},
+                {"2024-02-29T00:00:00Z", INT64_C(1709164800000), false}};
+    static const char *const bad[] = {"",
+                                      "1970-01-01T05+05",
+                                      "2026-02-30",
+                                      "2025-02-29",
+                                      "2026-13-01",
+                                      "0000-01-01",
+                                      "1970-01-01T05+05",
+                                      "2026-01-00",
+                                      "2026-01-01T24:01Z",
+                                      "2026-01-01T00:60Z",
+                                      "2026-1-1",
+                                      "2026-01-01T",
+                                      "1e9",
+                                      "2026-01-01T00:00:00 ",
+                                      "2026-01-01T00:00:00 01:00",
+                                      "2026-01-01T00:00:00,Z",
+                                      "2026-01-01T:00Z",
+                                      "2026-01-01T00:00:00+",
+                                      "20260101",
+                                      "2026-01-01Z",
+                                      " 2026-01-01",
+                                      "2026-01-01T00:00:00.Z",
+                                      "2026-01-01T00:00+24:00",
+                                      NULL};
+    struct moment moment;
+
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        ck_assert_msg(!moment_parse(good[i].text, &moment), "%s", good[i].text);
+        ck_assert_int_eq(moment.ms, good[i].ms);
+        ck_assert_int_eq(moment.local, good[i].local);
+    }
+    for (int i = 0; bad[i]; i++)
+        ck_assert_msg(moment_parse(bad[i], &moment) == -1, "%s", bad[i]);
+}
+
+START_TEST(every_day_of_four_centuries_has_its_year)
+{
+    int64_t day = moment_days(1800, 1, 1);
+
+    for (int year = 1800; year < 2200; year++)
+        for (int i = 0; i < 365; i += 73)
+            ck_assert_int_eq(moment_year(moment_days(year, 1, 1) + i), year);
+    ck_assert_int_eq(moment_days(2200, 1, 1) - day, 146097);
+}
+
+START_TEST(units_and_types_are_known_in_any_case_and_power_is_none)
+{
+    ck_assert_double_eq(unit_wh("wh"), 1);
+    ck_assert_double_eq(unit_wh("KWH"), 1e3);
+    ck_assert_double_eq(unit_wh("mWh"), 1e6);
+    ck_assert_double_eq(unit_wh("GWh"), 1e9);
+    ck_assert_double_eq(unit_wh("W"), 0);
+    ck_assert_double_eq(unit_wh("kW"), 0);
+    ck_assert_double_eq(unit_wh(""), 0);
+    ck_assert_int_eq(unit_type("history"), 'H');
+    ck_assert_int_eq(unit_type("DELTA"), 'D');
+    ck_assert_int_eq(unit_type("Aggregate"), 0);
+}
+
+START_TEST(decimal_numbers_are_those_of_json_and_of_loggers)
+{
+    static const char *const bad[] = {"",    "-",   ".",   "+.",  "1e",  "1e400", "0x10",
+                                      "nan", "1,5", "1 2", "--1", "inf", "5kWh",  NULL};
+    double number;
+
+    for (int i = 0; bad[i]; i++)
+        ck_assert_msg(!unit_decimal(bad[i], &number), "%s", bad[i]);
+    ck_assert(unit_decimal("0012.5", &number) && number == 12.5);
+    ck_assert(unit_decimal("-3", &number) && number == -3);
+    ck_assert(unit_decimal("+2.5E-1", &number) && number == 0.25);
+    ck_assert(unit_decimal(".005", &number) && number == 0.005);
+    ck_assert(unit_decimal("5.", &number) && number == 5);
+    ck_assert(unit_decimal("+5", &number) && number == 5);
+}
+
+Suite *ceiling_suite(void)
+{
+    Suite *suite = suite_create("ceiling");
+    TCase *tests = tcase_create("ceiling");
+
+    tcase_add_test(tests, ten_kilowatts_for_a_day_pass_with_65753_wh_and_not_with_65754);
+    tcase_add_test(tests, the_ceiling_of_a_large_plant_holds_to_the_watt_hour);
+    tcase_add_test(
+        tests, a_ceiling_that_is_a_whole_number_passes_though_binary_fractions_fall_short_of_it);
+    tcase_add_test(tests, the_first_year_costs_nothing_and_each_further_one_half_a_percent);
+    tcase_add_test(tests,
+                   random_readings_in_many_zones_have_the_ceiling_of_an_independent_computation);
+    tcase_add_test(tests, offsets_are_those_of_the_c_library_from_1920_to_2200);
+    tcase_add_test(tests, a_day_of_a_clock_change_has_23_or_25_hours);
+    tcase_add_test(tests, a_file_that_is_cut_off_is_no_zone_and_names_stay_below_the_zone_data);
+    tcase_add_test(tests, rules_of_every_form_are_read_and_others_are_not);
+    tcase_add_test(tests, dates_are_read_as_iso_8601_and_only_if_the_calendar_has_them);
+    tcase_add_test(tests, every_day_of_four_centuries_has_its_year);
+    tcase_add_test(tests, units_and_types_are_known_in_any_case_and_power_is_none);
+    tcase_add_test(tests, decimal_numbers_are_those_of_json_and_of_loggers);
+    tcase_set_timeout(tests, 60);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

@@ -1,0 +1,135 @@
+/* Signatures of webhook deliveries, checked with published vectors. */
+#include <string.h>
+
+#include "modules/webhook/http/sign.h"
+#include "unit_suites.h"
+#include "webhook_cases.h"
+
+static EVP_MAC *algorithm;
+
+static void setup(void)
+{
+    algorithm = sign_algorithm();
+    ck_assert_ptr_nonnull(algorithm);
+}
+
+static void teardown(void)
+{
+    EVP_MAC_free(algorithm);
+}
+
+/* Returns a member as bytes with a terminating NUL: given as text, or in hexadecimal as
+ * <name>_hex. */
+static char *bytes(const json_t *row, const char *name, size_t *length)
+{
+    char hex_name[32];
+    const char *text = json_string_value(json_object_get(row, name));
+
+    snprintf(hex_name, sizeof(hex_name), "%s_hex", name);
+    const char *hex = json_string_value(json_object_get(row, hex_name));
+    char *out = calloc(1, strlen(text ? text : hex) + 1);
+
+    ck_assert_ptr_nonnull(out);
+    *length = text ? strlen(text) : strlen(hex) / 2;
+    for (size_t i = 0; !text && i < *length; i++) {
+        char pair[3] = {hex[2 * i], hex[2 * i + 1], '\0'};
+
+        out[i] = (char)strtol(pair, NULL, 16);
+    }
+    return text ? strcpy(out, text) : out;
+}
+
+static void check(const json_t *row)
+{
+    size_t length, secret_length;
+    char *secret = bytes(row, "secret", &secret_length);
+    char *payload = bytes(row, "payload", &length);
+    const char *expected = json_string_value(json_object_get(row, "expected"));
+    const char *id = json_string_value(json_object_get(row, "id"));
+    struct sign_key *key = sign_key_new(algorithm, secret);
+    char out[SIGN_STANDARD] = "";
+
+    ck_assert_ptr_nonnull(key);
+    if (id) {
+        const struct sign_key *keys[] = {key};
+        int64_t timestamp = json_integer_value(json_object_get(row, "timestamp"));
+
+        ck_assert_int_eq(sign_standard(keys, 1, id, timestamp, payload, length, out), 0);
+    } else {
+        ck_assert_int_eq(sign_body(key, payload, length, out), 0);
+    }
+    ck_assert_str_eq(out, expected);
+    sign_key_free(key);
+    free(secret);
+    free(payload);
+}
+
+START_TEST(published_vectors_are_met)
+{
+    json_t *cases = webhook_cases("webhook-signature-vectors/vectors.json");
+
+    for (size_t i = 0; i < json_array_size(cases); i++)
+        check(json_array_get(cases, i));
+    json_decref(cases);
+}
+END_TEST
+
+START_TEST(a_key_signs_many_times)
+{
+    struct sign_key *key = sign_key_new(algorithm, "It's a Secret to Everybody");
+    char first[SIGN_HEX], again[SIGN_HEX];
+
+    ck_assert_int_eq(sign_body(key, "Hello, World!", 13, first), 0);
+    ck_assert_int_eq(sign_body(key, "other", 5, again), 0);
+    ck_assert_str_ne(first, again);
+    ck_assert_int_eq(sign_body(key, "Hello, World!", 13, again), 0);
+    ck_assert_str_eq(first, again);
+    sign_key_free(key);
+}
+END_TEST
+
+START_TEST(two_keys_sign_in_order)
+{
+    struct sign_key *newer = sign_key_new(algorithm, "newer");
+    struct sign_key *older = sign_key_new(algorithm, "older");
+    const struct sign_key *both[] = {newer, older}, *swapped[] = {older, newer};
+    char a[SIGN_STANDARD], b[SIGN_STANDARD];
+
+    ck_assert_int_eq(sign_standard(both, 2, "id", 1, "{}", 2, a), 0);
+    ck_assert_int_eq(sign_standard(swapped, 2, "id", 1, "{}", 2, b), 0);
+    ck_assert_uint_eq(strlen(a), 95);
+    ck_assert_int_eq(a[47], ' ');
+    ck_assert_int_eq(strncmp(a, b + 48, 47), 0);
+    ck_assert_int_eq(strncmp(a + 48, b, 47), 0);
+    sign_key_free(newer);
+    sign_key_free(older);
+}
+END_TEST
+
+/* "whsec_" without valid base64 after it is a secret like any other. */
+START_TEST(a_secret_that_only_looks_encoded_is_text)
+{
+    static const char *const secrets[] = {"whsec_", "whsec_a", "whsec_!!!!", "whsec_====", "x"};
+
+    for (size_t i = 0; i < sizeof(secrets) / sizeof(secrets[0]); i++) {
+        struct sign_key *key = sign_key_new(algorithm, secrets[i]);
+
+        ck_assert_ptr_nonnull(key);
+        sign_key_free(key);
+    }
+}
+END_TEST
+
+Suite *webhook_sign_suite(void)
+{
+    Suite *suite = suite_create("webhook_sign");
+    TCase *tests = tcase_create("sign");
+
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, published_vectors_are_met);
+    tcase_add_test(tests, a_key_signs_many_times);
+    tcase_add_test(tests, two_keys_sign_in_order);
+    tcase_add_test(tests, a_secret_that_only_looks_encoded_is_text);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

@@ -1,0 +1,347 @@
+/* The target guard: which targets may be registered, and which may be connected to. */
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "modules/common/target.h"
+#include "unit_suites.h"
+#include "webhook_cases.h"
+
+static struct target_rules strict; /* allows only the public Internet */
+static struct target_rules loopback;
+
+static void setup(void)
+{
+    json_t *networks = json_pack("[s, s]", "127.0.0.0/8", "::1");
+    json_t *ports = json_pack("[i]", 6379);
+    char why[128];
+
+    ck_assert_int_eq(target_rules_read(&strict, NULL, NULL, NULL, why, sizeof(why)), 0);
+    ck_assert_int_eq(target_rules_read(&loopback, networks, ports, NULL, why, sizeof(why)), 0);
+    json_decref(networks);
+    json_decref(ports);
+}
+
+static void teardown(void)
+{
+    target_rules_free(&strict);
+    target_rules_free(&loopback);
+}
+
+#define TAKES(rules, url)                                                                          \
+    ck_assert_msg(!target_problem((rules), (url)), "%s: %s", (url), target_problem((rules), (url)))
+#define REFUSES(rules, url) ck_assert_msg(target_problem((rules), (url)) != NULL, "%s", (url))
+
+START_TEST(public_names_and_addresses_are_taken)
+{
+    static const char *const urls[] = {
+        "http://example.com",
+        "https://example.com/hook?x=1&y=%20",
+        "HTTPS://Example.COM:8443/a/b",
+        "http://1.1.1.1/",
+        "http://[2001:4860:4860::8888]:8080/",
+        "http://xn--mnchen-3ya.de/",
+        "http://example.com./",
+        "http://localhost.example.com/",
+        "http://example.com/@user",
+        "http://3com.example.com/",
+    };
+
+    for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++)
+        TAKES(&strict, urls[i]);
+}
+END_TEST
+
+START_TEST(local_addresses_are_refused_in_every_spelling)
+{
+    static const char *const urls[] = {
+        "http://127.0.0.1/",
+        "http://localhost",
+        "http://LOCALHOST:80/",
+        "http://a.localhost/",
+        "http://localhost./",
+        "http://[::1]/",
+        "http://0.0.0.0/",
+        "http://0/",
+        "http://127.1/",
+        "http://2130706433/",
+        "http://0x7f.1/",
+        "http://0x7f000001/",
+        "http://0177.0.0.1/",
+        "http://127.0.0.1./",
+        "http://127.1../",
+        "http://[::ffff:127.0.0.1]/",
+        "http://[::ffff:7f00:1]/",
+        "http://[::127.0.0.1]/",
+        "http://①②⑦.0.0.1/",
+        "http://１２７.0.0.1/",
+        "http://127。0。0。1/",
+        "http://%31%32%37.0.0.1/",
+        "http://127.0.0.1%2e/",
+        "http://[fe80::1%25eth0]/",
+        "http://[::]/",
+        "http://10.1.2.3/",
+        "http://172.16.0.1/",
+        "http://172.31.255.255/",
+        "http://192.168.1.1/",
+        "http://169.254.169.254/latest/meta-data/",
+        "http://100.64.0.1/",
+        "http://198.18.0.1/",
+        "http://[fc00::1]/",
+        "http://[fd12::1]/",
+        "http://[fe80::1]/",
+        "http://[64:ff9b::7f00:1]/",
+        "http://[2002:7f00:1::]/",
+        "http://[ff02::1]/",
+        "http://224.0.0.1/",
+        "http://255.255.255.255/",
+        "http://1.2.3.4.5/",
+        "http://127.0.0.1.1/",
+        "http://0x7f.0x0.0x0.0x1/",
+        "http://017700000001/",
+        "http://4294967296/",
+        "http://[::ffff:0:127.0.0.1]/",
+    };
+
+    for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++)
+        REFUSES(&strict, urls[i]);
+}
+END_TEST
+
+START_TEST(other_schemes_and_forms_are_refused)
+{
+    static const char *const urls[] = {
+        "",
+        "http:",
+        "http://",
+        "https:///x",
+        "http://:80/",
+        "example.com/hook",
+        "//example.com/hook",
+        "file:///etc/passwd",
+        "gopher://example.com/",
+        "ftp://example.com/",
+        "dict://example.com:11211/",
+        "javascript:alert(1)",
+        "http:/example.com",
+        "http:///example.com",
+        "http://user:pw@example.com/",
+        "http://user@example.com/",
+        "http://:@example.com/",
+        "http://@example.com/",
+        "http://a@127.0.0.1#@b",
+        "http://example.com\\@127.0.0.1/",
+        "http://exa\\mple.com/",
+        "http://example.com/\r\nX: y",
+        "http://example.com/\t",
+        " http://example.com/",
+        "http://example.com/a b",
+        "http://example.com/\x7f",
+        "http://example.com/\xc2\x85",
+        "http://exa mple.com/",
+        "http://example.com:0/",
+        "http://example.com:65536/",
+        "http://example.com:80x/",
+        "http://example.com:-1/",
+        "http://.../",
+    };
+
+    for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++)
+        REFUSES(&strict, urls[i]);
+}
+END_TEST
+
+START_TEST(a_url_has_at_most_2048_characters)
+{
+    char url[2 * TARGET_URL_MAX + 64] = "http://example.com/";
+    size_t length = strlen(url);
+
+    memset(url + length, 'a', TARGET_URL_MAX - length);
+    TAKES(&strict, url);
+    url[TARGET_URL_MAX] = 'a';
+    REFUSES(&strict, url);
+    for (size_t i = length; i < 2 * TARGET_URL_MAX - length; i += 2)
+        memcpy(url + i, "\xc3\xa4", 2); /* characters, not bytes */
+    url[2 * TARGET_URL_MAX - length] = '\0';
+    TAKES(&strict, url);
+}
+END_TEST
+
+START_TEST(ports_of_other_services_are_refused_unless_allowed)
+{
+    REFUSES(&strict, "http://example.com:22/");
+    REFUSES(&strict, "http://example.com:25/");
+    REFUSES(&strict, "http://example.com:5432/");
+    REFUSES(&strict, "http://example.com:6379/");
+    TAKES(&strict, "http://example.com:8080/");
+    TAKES(&loopback, "http://example.com:6379/");
+    REFUSES(&loopback, "http://example.com:5432/");
+}
+END_TEST
+
+START_TEST(allowed_networks_are_taken)
+{
+    TAKES(&loopback, "http://127.0.0.1:9000/");
+    TAKES(&loopback, "http://127.1:9000/");
+    TAKES(&loopback, "http://localhost:9000/");
+    TAKES(&loopback, "http://[::1]:9000/");
+    TAKES(&loopback, "http://[::ffff:127.0.0.1]:9000/");
+    REFUSES(&loopback, "http://10.0.0.1/");
+}
+END_TEST
+
+START_TEST(an_entry_may_name_several_networks_and_open_ones_have_all_ports)
+{
+    json_t *networks = json_pack("[s]", "10.0.0.0/8, 192.168.0.0/16");
+    json_t *open = json_pack("[s]", "127.0.0.0/8");
+    struct target_rules rules;
+    char why[128];
+
+    ck_assert_int_eq(target_rules_read(&rules, networks, NULL, open, why, sizeof(why)), 0);
+    TAKES(&rules, "http://10.1.2.3/");
+    TAKES(&rules, "http://192.168.1.2/");
+    TAKES(&rules, "http://127.0.0.1:6000/");
+    TAKES(&rules, "http://127.0.0.1:22/");
+    TAKES(&rules, "http://localhost:9200/");
+    REFUSES(&rules, "http://127.0.0.1:0/");
+    REFUSES(&rules, "https://[::ffff:127.0.0.1]:00/");
+    REFUSES(&rules, "http://name.example:0/");
+    REFUSES(&rules, "http://10.1.2.3:6000/");
+    REFUSES(&rules, "http://1.1.1.1:9200/");
+    REFUSES(&rules, "http://172.16.0.1/");
+    target_rules_free(&rules);
+    json_decref(networks);
+    json_decref(open);
+}
+END_TEST
+
+START_TEST(bad_lists_are_refused)
+{
+    static const char *const networks[] = {
+        "10.0.0.1/8",  "10.0.0.0/33", "x",     "::1/129", "1.2.3",       "10.0.0.0/",
+        "10.0.0.0/-1", "127.1",       "::/0x", "",        "10.0.0.0/8,", "10.0.0.0/8,,::1"};
+    struct target_rules rules;
+    char why[128];
+
+    for (size_t i = 0; i < sizeof(networks) / sizeof(networks[0]); i++) {
+        json_t *list = json_pack("[s]", networks[i]);
+
+        ck_assert_msg(target_rules_read(&rules, list, NULL, NULL, why, sizeof(why)) == -1, "%s",
+                      networks[i]);
+        json_decref(list);
+    }
+    json_t *ports = json_pack("[i]", 65536);
+
+    ck_assert_int_eq(target_rules_read(&rules, NULL, ports, NULL, why, sizeof(why)), -1);
+    json_decref(ports);
+}
+END_TEST
+
+/* Returns whether the guard permits a socket to connect to the address. */
+static bool connects(const struct target_rules *rules, const char *text, int port)
+{
+    struct target_guard guard = {.rules = rules};
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
+    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+
+    if (inet_pton(AF_INET, text, &four.sin_addr) == 1)
+        return target_allowed(&guard, (const struct sockaddr *)(const void *)&four);
+    ck_assert_msg(inet_pton(AF_INET6, text, &six.sin6_addr) == 1, "%s", text);
+    return target_allowed(&guard, (const struct sockaddr *)(const void *)&six);
+}
+
+START_TEST(connections_follow_the_published_verdicts)
+{
+    json_t *cases = webhook_cases("ssrf-ip-vectors/ip_vectors.json");
+
+    for (size_t i = 0; i < json_array_size(cases); i++) {
+        const json_t *row = json_array_get(cases, i);
+        const char *ip = json_string_value(json_object_get(row, "ip"));
+
+        ck_assert_msg(connects(&strict, ip, 443) == json_is_true(json_object_get(row, "allowed")),
+                      "%s", ip);
+    }
+    json_decref(cases);
+}
+END_TEST
+
+START_TEST(connections_obey_the_settings)
+{
+    struct target_guard guard = {.rules = &loopback};
+    struct sockaddr local = {.sa_family = AF_UNIX};
+
+    ck_assert(connects(&loopback, "127.0.0.1", 9000));
+    ck_assert(connects(&loopback, "::1", 6379));
+    ck_assert(connects(&loopback, "::ffff:127.0.0.1", 9000));
+    ck_assert(!connects(&loopback, "127.0.0.1", 5432));
+    ck_assert(!connects(&loopback, "10.0.0.1", 80));
+    ck_assert(!connects(&strict, "1.1.1.1", 22));
+    ck_assert(!target_allowed(&guard, &local));
+}
+END_TEST
+
+START_TEST(a_refused_address_gets_no_socket)
+{
+    struct target_guard guard = {.rules = &strict};
+    struct target_socket state = {.guard = &guard};
+    struct curl_sockaddr address = {.family = AF_INET, .socktype = SOCK_STREAM};
+    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons(80)};
+
+    four.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.addrlen = sizeof(four);
+    memcpy(&address.addr, &four, sizeof(four));
+    ck_assert_int_eq(target_open_socket(&state, CURLSOCKTYPE_IPCXN, &address), CURL_SOCKET_BAD);
+    ck_assert(state.refused);
+}
+END_TEST
+
+START_TEST(urls_are_encoded_as_browsers_do)
+{
+    static const char *const pairs[][2] = {
+        {"http://a.example", "http://a.example"},
+        {"http://A.example:80/%c3%BC/../b?", "http://A.example:80/%c3%BC/../b?"},
+        {"https://a.example/%zz?%", "https://a.example/%zz?%"},
+        {"http://a.example/\xC3\xBC", "http://a.example/%C3%BC"},
+        {"  http://a.example/x  ", "http://a.example/x"},
+        {"http://a.example?q=\xE2\x82\xAC", "http://a.example/?q=%E2%82%AC"},
+        {"http://a.example:8080/a b\"<>^`{}'|?c d\"<>'^`{}|?#e f\"<>`'{}",
+         "http://a.example:8080/a%20b%22%3C%3E%5E%60%7B%7D'|"
+         "?c%20d%22%3C%3E%27^`{}|?#e%20f%22%3C%3E%60'{}"},
+        {"http://[2001:db8::1]/\xC3\xBC", "http://[2001:db8::1]/%C3%BC"},
+        /* cannot be parsed: target_problem() refuses them */
+        {"http://user@a.example/\xC3\xBC", "http://user@a.example/\xC3\xBC"},
+        {"http://[fe80::1%25eth0]/\xC3\xBC", "http://[fe80::1%25eth0]/\xC3\xBC"},
+        {"http://a b.example/", "http://a b.example/"},
+        {"", ""},
+    };
+
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        char *encoded = target_encode(pairs[i][0]);
+
+        ck_assert_str_eq(encoded, pairs[i][1]);
+        free(encoded);
+    }
+}
+END_TEST
+
+Suite *webhook_target_suite(void)
+{
+    Suite *suite = suite_create("webhook_target");
+    TCase *tests = tcase_create("target");
+
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, public_names_and_addresses_are_taken);
+    tcase_add_test(tests, local_addresses_are_refused_in_every_spelling);
+    tcase_add_test(tests, other_schemes_and_forms_are_refused);
+    tcase_add_test(tests, a_url_has_at_most_2048_characters);
+    tcase_add_test(tests, urls_are_encoded_as_browsers_do);
+    tcase_add_test(tests, ports_of_other_services_are_refused_unless_allowed);
+    tcase_add_test(tests, allowed_networks_are_taken);
+    tcase_add_test(tests, an_entry_may_name_several_networks_and_open_ones_have_all_ports);
+    tcase_add_test(tests, bad_lists_are_refused);
+    tcase_add_test(tests, connections_follow_the_published_verdicts);
+    tcase_add_test(tests, connections_obey_the_settings);
+    tcase_add_test(tests, a_refused_address_gets_no_socket);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

@@ -1,0 +1,267 @@
+/*
+ * The host's handling of libmicrohttpd's epoll set: a socket that libmicrohttpd removes stays in
+ * the set until an event comes. These tests use their own set and sockets.
+ */
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "core/server/http.h"
+#include "unit_suites.h"
+
+static struct http http;
+static struct connection connection;
+static int set, ours, theirs;
+static char owner; /* in place of libmicrohttpd's connection */
+
+static void begin(void)
+{
+    int pair[2];
+
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
+    ours = pair[0];
+    theirs = pair[1];
+    set = epoll_create1(EPOLL_CLOEXEC);
+    ck_assert_int_ge(set, 0);
+    http = (struct http){.daemon_watch.fd = set};
+    connection = (struct connection){.http = &http, .fd = ours};
+    ck_assert_int_eq(http_map_fd(&http, ours, &connection), 0);
+    http_running(&http);
+}
+
+static void end(void)
+{
+    http_running(NULL);
+    close(ours);
+    close(theirs);
+    close(set);
+    free(http.by_fd);
+}
+
+static int change(int how)
+{
+    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = &owner};
+
+    return epoll_ctl(set, how, ours, how == EPOLL_CTL_DEL ? NULL : &event);
+}
+
+/* Returns the events of the socket now; 0: none are reported. */
+static uint32_t reported(void)
+{
+    struct epoll_event events[4];
+    int count = epoll_wait(set, events, 4, 0);
+
+    ck_assert_int_le(count, 1);
+    ck_assert_int_ge(count, 0);
+    if (count)
+        ck_assert_ptr_eq(events[0].data.ptr, &owner);
+    return count ? events[0].events : 0;
+}
+
+/* Adds the socket, waits until it is ready, and removes it as libmicrohttpd does. */
+static void begin_taken_out(void)
+{
+    begin();
+    ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
+    ck_assert_uint_eq(reported(), EPOLLOUT);
+    ck_assert_int_eq(change(EPOLL_CTL_DEL), 0);
+}
+
+static bool kernel_has(void)
+{
+    struct epoll_event event = {.events = 0};
+
+    if (!syscall(SYS_epoll_ctl, set, EPOLL_CTL_ADD, ours, &event)) {
+        ck_assert_int_eq(syscall(SYS_epoll_ctl, set, EPOLL_CTL_DEL, ours, NULL), 0);
+        return false;
+    }
+    ck_assert_int_eq(errno, EEXIST);
+    return true;
+}
+
+START_TEST(what_is_taken_out_stays_in_while_nothing_comes)
+{
+    begin_taken_out();
+    ck_assert(kernel_has());
+    ck_assert_uint_eq(reported(), 0);
+    ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
+    ck_assert_int_eq(write(theirs, "x", 1), 1);
+    ck_assert_uint_eq(reported(), EPOLLIN | EPOLLOUT);
+    end();
+}
+
+START_TEST(what_comes_meanwhile_is_reported_when_it_is_put_back)
+{
+    begin_taken_out();
+    ck_assert_int_eq(write(theirs, "x", 1), 1);
+    ck_assert_uint_eq(reported(), 0);
+    ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
+    ck_assert_uint_eq(reported(), EPOLLIN | EPOLLOUT);
+    ck_assert_uint_eq(reported(), 0);
+    end();
+}
+
+START_TEST(who_sends_more_and_more_meanwhile_wakes_nobody)
+{
+    begin_taken_out();
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(write(theirs, "x", 1), 1);
+        ck_assert_uint_eq(reported(), 0);
+    }
+    ck_assert(!kernel_has());
+    ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
+    ck_assert_uint_eq(reported(), EPOLLIN | EPOLLOUT);
+    end();
+}
+
+/* The event is there when the socket is added again, although nobody called epoll_wait() before. */
+START_TEST(what_came_and_was_not_asked_for_is_reported)
+{
+    begin_taken_out();
+    ck_assert_int_eq(write(theirs, "x", 1), 1);
+    ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
+    ck_assert_uint_eq(reported(), EPOLLIN | EPOLLOUT);
+    end();
+}
+
+START_TEST(a_client_that_leaves_meanwhile_is_reported_when_it_is_put_back)
+{
+    begin_taken_out();
+    ck_assert_int_eq(shutdown(theirs, SHUT_RDWR), 0);
+    ck_assert_uint_eq(reported(), 0);
+    ck_assert_uint_eq(reported(), 0);
+    ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
+    ck_assert(reported() & EPOLLHUP);
+    end();
+}
+
+/* One edge reported both the data and the end, before the socket was removed. */
+START_TEST(a_client_that_has_ended_its_side_is_reported_each_time_it_is_put_back)
+{
+    begin();
+    ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
+    ck_assert_int_eq(write(theirs, "x", 1), 1);
+    ck_assert_int_eq(shutdown(theirs, SHUT_WR), 0);
+    ck_assert_uint_eq(reported(), EPOLLIN | EPOLLOUT);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(change(EPOLL_CTL_DEL), 0);
+        ck_assert_uint_eq(reported(), 0);
+        ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
+        ck_assert(http.again);
+        ck_assert(reported() & EPOLLIN);
+    }
+    end();
+}
+
+START_TEST(what_is_taken_out_again_before_it_was_told_is_told_later)
+{
+    begin_taken_out();
+    ck_assert_int_eq(write(theirs, "x", 1), 1);
+    ck_assert_uint_eq(reported(), 0);
+    ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
+    ck_assert_int_eq(change(EPOLL_CTL_DEL), 0);
+    ck_assert_uint_eq(reported(), 0);
+    ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
+    ck_assert_uint_eq(reported(), EPOLLIN | EPOLLOUT);
+    end();
+}
+
+/* Five sockets, of which two are reported at a time; the third is closed meanwhile. */
+START_TEST(all_that_was_missed_is_told_however_little_is_taken_at_a_time)
+{
+    enum { COUNT = 5, GONE = 2 };
+    struct connection several[COUNT];
+    struct epoll_event events[COUNT];
+    int far[COUNT], told = 0, count;
+
+    begin();
+    for (int i = 0; i < COUNT; i++) {
+        struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = &several[i]};
+        int pair[2];
+
+        ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
+        far[i] = pair[1];
+        several[i] = (struct connection){.http = &http, .fd = pair[0]};
+        ck_assert_int_eq(http_map_fd(&http, pair[0], &several[i]), 0);
+        ck_assert_int_eq(epoll_ctl(set, EPOLL_CTL_ADD, pair[0], &event), 0);
+        ck_assert_int_eq(epoll_ctl(set, EPOLL_CTL_DEL, pair[0], NULL), 0);
+        ck_assert_int_eq(write(far[i], "x", 1), 1);
+    }
+    ck_assert_int_eq(epoll_wait(set, events, COUNT, 0), 0);
+    for (int i = 0; i < COUNT; i++) {
+        struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = &several[i]};
+
+        ck_assert_int_eq(epoll_ctl(set, EPOLL_CTL_ADD, several[i].fd, &event), 0);
+    }
+    http_epoll_forget(&several[GONE]);
+    while ((count = epoll_wait(set, events, 2, 0)) > 0) {
+        for (int i = 0; i < count; i++)
+            ck_assert_ptr_ne(events[i].data.ptr, &several[GONE]);
+        told += count;
+    }
+    ck_assert_int_eq(told, COUNT - 1);
+    for (int i = 0; i < COUNT; i++) {
+        close(several[i].fd);
+        close(far[i]);
+    }
+    end();
+}
+
+/* Its descriptor may live on, because the host keeps a copy until the client has read
+ * everything. */
+START_TEST(nothing_is_reported_of_a_connection_that_has_ended)
+{
+    begin();
+    ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
+    ck_assert_int_eq(change(EPOLL_CTL_DEL), 0);
+    http_epoll_forget(&connection);
+    ck_assert(!kernel_has());
+    ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
+    ck_assert_int_eq(http_map_fd(&http, ours, NULL), 0);
+    ck_assert_uint_eq(reported(), 0);
+    ck_assert_int_eq(change(EPOLL_CTL_DEL), 0);
+    ck_assert(!kernel_has());
+    end();
+}
+
+START_TEST(other_sets_and_sockets_are_the_kernels)
+{
+    begin();
+    int other = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = &owner};
+
+    ck_assert_int_ge(other, 0);
+    ck_assert_int_eq(epoll_ctl(other, EPOLL_CTL_ADD, ours, &event), 0);
+    ck_assert_int_eq(epoll_ctl(other, EPOLL_CTL_DEL, ours, NULL), 0);
+    ck_assert_int_eq(epoll_ctl(other, EPOLL_CTL_DEL, ours, NULL), -1);
+    ck_assert_int_eq(epoll_ctl(set, EPOLL_CTL_ADD, theirs, &event), 0);
+    ck_assert_int_eq(write(ours, "x", 1), 1);
+    ck_assert_uint_eq(reported(), EPOLLIN);
+    ck_assert_int_eq(epoll_ctl(set, EPOLL_CTL_DEL, theirs, NULL), 0);
+    ck_assert_int_eq(epoll_ctl(set, EPOLL_CTL_DEL, theirs, NULL), -1);
+    close(other);
+    end();
+}
+
+Suite *http_epoll_suite(void)
+{
+    Suite *suite = suite_create("http_epoll");
+    TCase *tests = tcase_create("http_epoll");
+
+    tcase_add_test(tests, what_is_taken_out_stays_in_while_nothing_comes);
+    tcase_add_test(tests, what_comes_meanwhile_is_reported_when_it_is_put_back);
+    tcase_add_test(tests, who_sends_more_and_more_meanwhile_wakes_nobody);
+    tcase_add_test(tests, what_came_and_was_not_asked_for_is_reported);
+    tcase_add_test(tests, a_client_that_leaves_meanwhile_is_reported_when_it_is_put_back);
+    tcase_add_test(tests, a_client_that_has_ended_its_side_is_reported_each_time_it_is_put_back);
+    tcase_add_test(tests, what_is_taken_out_again_before_it_was_told_is_told_later);
+    tcase_add_test(tests, all_that_was_missed_is_told_however_little_is_taken_at_a_time);
+    tcase_add_test(tests, nothing_is_reported_of_a_connection_that_has_ended);
+    tcase_add_test(tests, other_sets_and_sockets_are_the_kernels);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

@@ -1,0 +1,207 @@
+/*
+ * Limits per client address: connections and memory. Which connection is closed to make room, and
+ * which request is refused.
+ */
+#include <check.h>
+#include <stdio.h>
+
+#include "http_client.h"
+#include "http_routes.h"
+#include "http_stage.h"
+#include "suite.h"
+#include "unit_suites.h"
+
+#define GET_A "GET /named/a HTTP/1.1\r\nHost: h\r\n\r\n"
+#define PARK "GET /park HTTP/1.1\r\nHost: h\r\n\r\n"
+#define BUDGET "  max_bodies: 1048576\n  max_answers: 1048576\n"
+
+enum { MANY = 40 };
+
+/* ---- places ---------------------------------------------------------------------------------- */
+
+static void open_places(unsigned all, unsigned each)
+{
+    http_stage_open(NULL, &(struct http_settings){.max_connections = all, .per_address = each});
+}
+
+/* Opens this many connections from an address; each is idle after one request. */
+static void fill(const char *address, struct client **some, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        some[i] = client_from(address);
+        client_ask(some[i], GET_A, "\"a\"");
+        client_expect_stage(some[i], STAGE_IDLE);
+    }
+}
+
+/* The connection was closed without a response. */
+static void is_refused(struct client *one)
+{
+    client_expect_end(one);
+    ck_assert_uint_eq(one->in_length, 0);
+}
+
+START_TEST(an_address_has_its_places_and_no_more)
+{
+    struct client *some[3];
+
+    open_places(MANY, 3);
+    fill(CLIENT_STRANGER, some, 3);
+    is_refused(client_from(CLIENT_STRANGER));
+    ck_assert_uint_eq(http_stage_loop.http->rejected, 1);
+    client_ask(client_from("127.0.0.3"), GET_A, "\"a\"");
+    client_leave(some[1]);
+    http_stage_expect_connections(3);
+    client_ask(client_from(CLIENT_STRANGER), GET_A, "\"a\"");
+    client_ask(some[0], GET_A, "\"a\"");
+}
+END_TEST
+
+/* Local connections always find a place: idle ones must not keep out health checks. */
+START_TEST(the_machine_itself_makes_room_by_its_oldest_idle_connection)
+{
+    struct client *some[3];
+
+    open_places(MANY, 3);
+    fill("127.0.0.1", some, 3);
+    client_say(some[1], PARK);
+    http_routes_expect_parked(1);
+    client_connection(some[0])->limit_ms -= 1000; /* the older of the idle connections */
+    client_ask(client_new(), GET_A, "\"a\"");
+    client_expect_end(some[0]);
+    http_routes_go_on();
+    client_expect(some[1], "\"parked\"");
+    ck_assert(!some[2]->ended);
+    ck_assert_uint_eq(http_stage_loop.http->rejected, 0);
+}
+END_TEST
+
+START_TEST(the_address_with_most_connections_makes_room)
+{
+    struct client *most[5], *few[3];
+
+    open_places(8, 8);
+    fill(CLIENT_STRANGER, most, 5);
+    fill("127.0.0.3", few, 3);
+    client_say(most[0], PARK);
+    http_routes_expect_parked(1);
+    client_connection(most[3])->limit_ms -= 1000; /* the oldest of the idle connections */
+    client_ask(client_from("127.0.0.4"), GET_A, "\"a\"");
+    client_expect_end(most[3]);
+    http_stage_expect_connections(8);
+    ck_assert_uint_eq(http_stage_loop.http->rejected, 0);
+    for (unsigned i = 0; i < 3; i++)
+        ck_assert(!few[i]->ended);
+    ck_assert(!most[0]->ended && !most[1]->ended && !most[2]->ended && !most[4]->ended);
+}
+END_TEST
+
+START_TEST(who_works_makes_no_room)
+{
+    struct client *some[4];
+
+    open_places(4, 4);
+    fill(CLIENT_STRANGER, some, 4);
+    for (unsigned i = 0; i < 4; i++)
+        client_say(some[i], PARK);
+    http_routes_expect_parked(4);
+    is_refused(client_from("127.0.0.3"));
+    ck_assert_uint_eq(http_stage_loop.http->rejected, 1);
+    client_ask(client_new(), GET_A, "\"a\""); /* uses one of the reserved places */
+    http_routes_go_on();
+    for (unsigned i = 0; i < 4; i++)
+        client_expect(some[i], "\"parked\"");
+}
+END_TEST
+
+/* Requests sent before the refusal are not served. */
+START_TEST(who_is_refused_is_not_served)
+{
+    struct client *some[2];
+
+    open_places(MANY, 2);
+    fill(CLIENT_STRANGER, some, 2);
+    struct client *late = client_from(CLIENT_STRANGER);
+
+    client_say(late, PARK);
+    client_expect_end(late);
+    ck_assert_uint_eq(http_routes.begun, 2);
+}
+END_TEST
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static void begin_kept(struct client *one, size_t bytes)
+{
+    char head[160];
+
+    snprintf(head, sizeof head,
+             "POST /keep HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n"
+             "Content-Length: %d\r\n\r\n",
+             KEPT_BODY);
+    client_say(one, head);
+    client_say_many(one, ' ', bytes);
+}
+
+START_TEST(large_bodies_share_their_memory)
+{
+    struct client *first, *second, *third;
+
+    http_stage_open(BUDGET "  client_percent: 60\n", NULL);
+    first = client_from(CLIENT_STRANGER);
+    begin_kept(first, 600000);
+    client_expect_read(first);
+    ck_assert_uint_eq(http_stage_taken(QUOTA_BODIES), 600000);
+    second = client_from(CLIENT_STRANGER); /* this address has used up its share */
+    begin_kept(second, KEPT_BODY);
+    client_expect(second, "\"statusCode\":429");
+    third = client_from("127.0.0.3"); /* this address has a share, but too little memory is left */
+    begin_kept(third, KEPT_BODY);
+    client_expect(third, "\"statusCode\":503");
+    ck_assert_uint_eq(http_stage_taken(QUOTA_BODIES), 600000);
+    client_reset(first);
+    http_stage_expect_connections(2);
+    ck_assert_uint_eq(http_stage_taken(QUOTA_BODIES), 0);
+    client_ask(second, GET_A, "\"a\"");
+    ck_assert_uint_eq(http_routes.begun, 1);
+}
+END_TEST
+
+START_TEST(large_answers_share_their_memory)
+{
+    http_stage_open(BUDGET, NULL);
+    /* A response may exceed the limit if it is the only one. */
+    struct client *client = http_routes_begin_large(CLIENT_STRANGER);
+    struct client *same = client_from(CLIENT_STRANGER), *other = client_from("127.0.0.3");
+
+    client_ask(other, "GET /large HTTP/1.1\r\nHost: h\r\n\r\n", "\"statusCode\":503");
+    client_ask(same, "GET /large HTTP/1.1\r\nHost: h\r\n\r\n", "\"statusCode\":429");
+    client_ask(same, "POST /pass HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx",
+               "\"statusCode\":429"); /* a request that changes data is refused before it starts */
+    client_ask(same, GET_A, "\"a\"");
+    client_ask(other, "POST /pass HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx", "\"passed\"");
+    client_reset(client);
+    http_stage_expect_connections(2);
+    ck_assert_uint_eq(http_stage_taken(QUOTA_ANSWERS), 0);
+    client_ask(same, "POST /pass HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx", "\"passed\"");
+}
+END_TEST
+
+Suite *http_shares_suite(void)
+{
+    const TTest *const tests[] = {
+        an_address_has_its_places_and_no_more,
+        the_machine_itself_makes_room_by_its_oldest_idle_connection,
+        the_address_with_most_connections_makes_room,
+        who_works_makes_no_room,
+        who_is_refused_is_not_served,
+        large_bodies_share_their_memory,
+        large_answers_share_their_memory,
+    };
+    TCase *cases;
+    Suite *suite = suite_of("http_shares", TESTS(tests), &cases);
+
+    tcase_add_checked_fixture(cases, http_stage_set_up, http_stage_tear_down);
+    tcase_set_timeout(cases, HTTP_STAGE_SECONDS);
+    return suite;
+}

@@ -1,0 +1,152 @@
+/* Streams that the host ends or refuses: because of a stop, a reload, their token, or a limit. */
+#include <check.h>
+
+#include "http_client.h"
+#include "http_routes.h"
+#include "http_stage.h"
+#include "suite.h"
+#include "unit_suites.h"
+
+#define STREAM "GET /stream/news HTTP/1.1\r\nHost: h\r\n\r\n"
+#define WHOLE "GET /whole/news HTTP/1.1\r\nHost: h\r\n\r\n"
+#define WATCHED "GET /watched HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer t\r\n\r\n"
+
+static struct client *client;
+
+static void set_up(void)
+{
+    http_stage_set_up();
+    http_stage_open(NULL, NULL);
+    client = client_new();
+}
+
+START_TEST(a_stop_ends_streams_and_lets_nobody_open_one)
+{
+    struct client *whole = client_new(), *late = client_new();
+
+    http_routes_open(client, STREAM);
+    http_routes_send(http_routes_open(whole, WHOLE), "one\n");
+    client_expect(whole, "one\n");
+    client_expect_stage(late, STAGE_HEADER);
+    streams_stop(&http_stage_loop);
+    client_expect(client, GOODBYE);
+    client_expect_end(client);
+    client_expect_end(whole);
+    ck_assert(http_routes_is_whole(client) && !http_routes_is_whole(whole));
+    client_ask(late, STREAM, "\"statusCode\":503");
+    ck_assert_uint_eq(http_routes.opened, 2);
+}
+END_TEST
+
+START_TEST(a_new_generation_ends_streams_but_those_that_are_to_be_whole)
+{
+    struct client *whole = client_new(), *late = client_new();
+
+    http_routes_open(client, STREAM);
+    struct bb_stream *last = http_routes_open(whole, WHOLE);
+
+    atomic_store(&http_stage_generation.superseded, true);
+    requests_tell_superseded(&http_stage_loop, &http_stage_generation);
+    client_expect_end(client);
+    ck_assert(http_routes_is_whole(client));
+    http_routes_send(last, "goes on\n");
+    client_expect(whole, "goes on\n");
+    client_say(late, STREAM); /* its connection still uses the old generation */
+    client_expect_end(late);
+    requests_cut(&http_stage_loop, &http_stage_generation);
+    client_expect_end(whole);
+    ck_assert(!http_routes_is_whole(whole));
+}
+END_TEST
+
+static void set_up_for_one(void)
+{
+    http_stage_set_up();
+    http_stage_open("  max_streams: 1\n", NULL);
+    client = client_new();
+}
+
+START_TEST(there_are_no_more_streams_than_the_settings_say)
+{
+    http_routes_open(client, STREAM);
+    struct client *other = client_new();
+
+    client_ask(other, STREAM, "\"statusCode\":503");
+    client_leave(client);
+    http_routes_expect_closed(1);
+    http_routes_open(other, STREAM);
+}
+END_TEST
+
+/* ---- token checks ---------------------------------------------------------------------------- */
+
+static bool was_asked(const void *of)
+{
+    return http_routes.asked == *(const unsigned *)of;
+}
+
+static void wait_for_look(unsigned asked)
+{
+    http_stage_look_at_streams();
+    http_stage_until(was_asked, &asked);
+}
+
+START_TEST(a_stream_goes_on_while_its_token_is_good_or_cannot_be_looked_at)
+{
+    struct bb_stream *stream = http_routes_open(client, WATCHED);
+
+    wait_for_look(2);
+    http_routes.token = 503;
+    wait_for_look(3);
+    http_routes_send(stream, "one\n");
+    client_expect(client, "one\n");
+    http_routes.token = _i ? 401 : 0;
+    http_routes.account++; /* the token now has different rights */
+    wait_for_look(4);
+    client_expect_end(client);
+    ck_assert(http_routes_is_whole(client));
+}
+END_TEST
+
+/* The stream is freed while its token check waits. */
+START_TEST(a_look_at_a_token_outlives_its_stream)
+{
+    struct client *other = client_new();
+
+    http_routes_open(client, WATCHED);
+    http_routes_open(other, WATCHED);
+    http_routes.token_parks = true;
+    http_stage_look_at_streams();
+    http_routes_expect_parked(1);
+    client_reset(client);
+    client_reset(other);
+    http_stage_expect_connections(0);
+    http_routes.token = 401;
+    http_routes_go_on();
+    http_stage_expect_no_requests();
+    ck_assert_uint_eq(http_routes.closed, 2);
+}
+END_TEST
+
+Suite *http_stream_ends_suite(void)
+{
+    const TTest *const tests[] = {
+        a_stop_ends_streams_and_lets_nobody_open_one,
+        a_new_generation_ends_streams_but_those_that_are_to_be_whole,
+        a_look_at_a_token_outlives_its_stream,
+    };
+    TCase *cases;
+    Suite *suite = suite_of("http_stream_ends", TESTS(tests), &cases);
+
+    tcase_add_loop_test(cases, a_stream_goes_on_while_its_token_is_good_or_cannot_be_looked_at, 0,
+                        2);
+    tcase_add_checked_fixture(cases, set_up, http_stage_tear_down);
+    tcase_set_timeout(cases, HTTP_STAGE_SECONDS);
+
+    cases = tcase_create("one_stream");
+    tcase_add_test(cases, there_are_no_more_streams_than_the_settings_say);
+    tcase_add_checked_fixture(cases, set_up_for_one, http_stage_tear_down);
+    tcase_set_timeout(cases, HTTP_STAGE_SECONDS);
+    suite_add_tcase(suite, cases);
+    return suite;
+}

@@ -1,0 +1,454 @@
+/* The bytes that libmicrohttpd receives of a client's bytes, in whatever pieces these arrive. */
+#include "core/server/reader.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "unit/support/fixture.h"
+#include "unit_suites.h"
+
+#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
+#define HOST "Host: h\r\n"
+#define POST "POST /a HTTP/1.1\r\n" HOST
+
+enum { PIECE = 64 * 1024, LARGE = 4 * PIECE, ROOM = 8 * PIECE };
+
+static struct reader_pool pool;
+static struct reader reader;
+static int ends[2]; /* the reader's end, the client's end */
+static char given[ROOM];
+static size_t length;
+
+static void set_up(void)
+{
+    arena_setup();
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+    reader_init(&reader, &pool);
+    length = 0;
+}
+
+static void tear_down(void)
+{
+    reader_free(&reader);
+    reader_pool_free(&pool);
+    close(ends[0]);
+    close(ends[1]);
+    arena_teardown();
+}
+
+static void come(const char *bytes, size_t size)
+{
+    ck_assert_int_eq(send(ends[1], bytes, size, 0), (ssize_t)size);
+}
+
+/* Reads until nothing is left, as libmicrohttpd does, at most this many bytes at a time. */
+static void read_all(size_t room)
+{
+    ssize_t got;
+
+    while ((got = reader_recv(&reader, ends[0], given + length, room)) > 0)
+        length += (size_t)got;
+    ck_assert(got == 0 || errno == EAGAIN);
+    given[length] = '\0';
+}
+
+static struct head take(void)
+{
+    struct head head = {.status = -1};
+
+    ck_assert_int_eq(reader_take(&reader, arena, &head), 0);
+    return head;
+}
+
+static const struct {
+    const char *sent, *given;
+} requests[] = {
+    {"GET /a?b HTTP/1.1\r\n" HOST "Cookie: x\r\n\r\n", "POST / HTTP/1.1\r\nHost:h\r\n\r\n"},
+    {"HEAD http://h/a HTTP/1.1\r\n" HOST "\r\n", "HEAD / HTTP/1.1\r\nHost:h\r\n\r\n"},
+    {"GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n",
+     "POST / HTTP/1.0\r\nHost:h\r\nConnection:keep-alive\r\n\r\n"},
+    {"GET / HTTP/1.1\r\n" HOST "Connection: close\r\nExpect: 100-continue\r\n\r\n",
+     "POST / HTTP/1.1\r\nHost:h\r\nConnection:close\r\n\r\n"},
+    {POST "Content-Length: 5\r\n\r\nhello",
+     "POST / HTTP/1.1\r\nHost:h\r\nContent-Length:5\r\n\r\nhello"},
+    {POST "Transfer-Encoding: chunked\r\n\r\n5;a=b ; c\r\nhello\r\n00A\r\n0123456789\r\n0\r\n"
+          "T: x\r\n\r\n",
+     "POST / HTTP/1.1\r\nHost:h\r\nTransfer-Encoding:chunked\r\n\r\n5\r\nhello\r\na\r\n"
+     "0123456789\r\n0\r\n\r\n"},
+};
+
+/* The result is the same for all sizes of pieces and reads; another request follows. */
+START_TEST(a_request_becomes_one_of_the_hosts_own)
+{
+    const char *sent = requests[_i].sent;
+
+    for (size_t piece = 1; piece <= strlen(sent); piece++) {
+        size_t room = piece % 7 + 1;
+
+        length = 0;
+        for (size_t at = 0; at < strlen(sent); at += piece) {
+            come(sent + at, strlen(sent + at) < piece ? strlen(sent + at) : piece);
+            read_all(room);
+        }
+        ck_assert_str_eq(given, requests[_i].given);
+        ck_assert_int_eq(take().status, 0);
+        ck_assert(!reader_unread(&reader));
+        reader_next(&reader);
+        ck_assert_ptr_null(reader.buffer);
+    }
+}
+END_TEST
+
+START_TEST(what_comes_behind_a_request_waits_for_its_end)
+{
+    static const char two[] = POST "Content-Length: 2\r\n\r\n{}GET /b HTTP/1.1\r\n" HOST "\r\n";
+
+    come(two, sizeof two - 1);
+    read_all(4096);
+    ck_assert_str_eq(given, "POST / HTTP/1.1\r\nHost:h\r\nContent-Length:2\r\n\r\n{}");
+    ck_assert_str_eq(take().text, "POST");
+    ck_assert(reader_waits(&reader));
+    length = 0;
+    read_all(4096);
+    ck_assert_uint_eq(length, 0);
+    reader_next(&reader);
+    read_all(4096);
+    ck_assert_str_eq(given, "POST / HTTP/1.1\r\nHost:h\r\n\r\n");
+    struct head head = take();
+
+    ck_assert_str_eq(head.text + head.target, "/b");
+    reader_next(&reader);
+    come(two, sizeof two - 1 - strlen("GET /b HTTP/1.1\r\n" HOST "\r\n"));
+    read_all(4096);
+    take();
+    ck_assert(!reader_waits(&reader));
+}
+END_TEST
+
+START_TEST(leave_is_asked_for_only_where_the_client_waits)
+{
+    static const char waits[] = POST "Content-Length: 2\r\nExpect: 100-continue\r\n\r\n";
+
+    come(waits, sizeof waits - 1);
+    read_all(4096);
+    ck_assert_ptr_nonnull(strstr(given, "\r\nExpect:100-continue\r\n"));
+    take();
+    come("{}", 2);
+    read_all(4096);
+    reader_next(&reader);
+    length = 0;
+    come(waits, sizeof waits - 1);
+    come("{", 1);
+    read_all(4096);
+    ck_assert_ptr_null(strstr(given, "Expect"));
+}
+END_TEST
+
+START_TEST(a_refused_head_becomes_a_request_that_ends_the_connection)
+{
+    static const char bad[] = "HEAD /a HTTP/1.1\r\n" HOST ":\r\nGET / HTTP/1.1\r\n\r\n";
+
+    come(bad, sizeof bad - 1);
+    read_all(4096);
+    ck_assert_str_eq(given, "HEAD / HTTP/1.1\r\nHost:h\r\nConnection:close\r\n\r\n");
+    struct head head = take();
+
+    ck_assert_int_eq(head.status, 400);
+    ck_assert_str_eq(head.text + head.target, "/a");
+    ck_assert_str_eq(head_value(&head, "host"), "h");
+    ck_assert(reader_unread(&reader));
+    length = 0;
+    reader_next(&reader);
+    read_all(4096);
+    ck_assert_int_eq(reader_take(&reader, arena, &head), -1);
+}
+END_TEST
+
+static const struct {
+    const char *body, *given;
+} bad_bodies[] = {
+    {"5\n", ""},
+    {"\r\n", ""},
+    {"g\r\n", ""},
+    {"5;\r\n", ""},
+    {"5 x\r\n", ""},
+    {"5;a=\"b\r\n", ""},
+    {"5;a=\"b\" c\r\n", ""},
+    {"5\x01", ""},
+    {"5\rx", ""},
+    {"5\r\nhellox", "5\r\nhello\r\n"},
+    {"5\r\nhello\rx", "5\r\nhello\r\n"},
+    {"5\r\nhello\r\n0\r\n:\r\n", "5\r\nhello\r\n"},
+    {"0\r\n folded\r\n", ""},
+    {"0\r\na b: c\r\n", ""},
+};
+
+/* libmicrohttpd only sees the end of the body. */
+START_TEST(a_body_whose_framing_is_malformed_ends_there)
+{
+    static const char start[] = POST "Transfer-Encoding: chunked\r\n\r\n";
+    static const char head[] = "POST / HTTP/1.1\r\nHost:h\r\nTransfer-Encoding:chunked\r\n\r\n";
+    const char *body = bad_bodies[_i].body, *reason;
+
+    come(start, sizeof start - 1);
+    for (; *body; body++) {
+        come(body, 1);
+        read_all(4096);
+    }
+    come("0\r\n\r\nGET / HTTP/1.1\r\n" HOST "\r\n", 4);
+    read_all(4096);
+    ck_assert_int_eq(strncmp(given, head, sizeof head - 1), 0);
+    const char *rest = given + sizeof head - 1;
+    size_t good = strlen(bad_bodies[_i].given);
+
+    ck_assert_int_eq(strncmp(rest, bad_bodies[_i].given, good), 0);
+    ck_assert_str_eq(rest + good, "0\r\n\r\n");
+    ck_assert_int_eq(reader_problem(&reader, &reason), 400);
+    ck_assert_ptr_nonnull(reason);
+}
+END_TEST
+
+START_TEST(the_end_is_told_and_a_part_of_a_head_is_refused_then)
+{
+    shutdown(ends[1], SHUT_WR);
+    ck_assert_int_eq(reader_recv(&reader, ends[0], given, 100), 0);
+    close(ends[0]);
+    close(ends[1]);
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+    come("GET / H", 7);
+    read_all(4096);
+    ck_assert(reader_began(&reader));
+    ck_assert_uint_eq(length, 0);
+    shutdown(ends[1], SHUT_WR);
+    read_all(4096);
+    ck_assert_int_eq(take().status, 400);
+}
+END_TEST
+
+static const struct {
+    const char *sent, *given;
+    size_t zeros;     /* bytes after `given` */
+    const char *rest; /* text after the zeros */
+} stopped[] = {
+    {POST "Content-Length: 5\r\n\r\nhe", "POST / HTTP/1.1\r\nHost:h\r\nContent-Length:5\r\n\r\nhe",
+     3, ""},
+    {POST "Transfer-Encoding: chunked\r\n\r\n5\r\nhe",
+     "POST / HTTP/1.1\r\nHost:h\r\nTransfer-Encoding:chunked\r\n\r\n5\r\nhe", 3, "\r\n0\r\n\r\n"},
+    {POST "Transfer-Encoding: chunked\r\n\r\n5\r\nhello",
+     "POST / HTTP/1.1\r\nHost:h\r\nTransfer-Encoding:chunked\r\n\r\n5\r\nhello", 0,
+     "\r\n0\r\n\r\n"},
+    {POST "Transfer-Encoding: chunked\r\n\r\n5",
+     "POST / HTTP/1.1\r\nHost:h\r\nTransfer-Encoding:chunked\r\n\r\n", 0, "0\r\n\r\n"},
+    {POST "Transfer-Encoding: chunked\r\n\r\n0\r\n",
+     "POST / HTTP/1.1\r\nHost:h\r\nTransfer-Encoding:chunked\r\n\r\n", 0, "0\r\n\r\n"},
+};
+
+static void ck_stopped(int at)
+{
+    size_t start = strlen(stopped[at].given), zeros = stopped[at].zeros;
+
+    ck_assert_int_eq(memcmp(given, stopped[at].given, start), 0);
+    for (size_t i = 0; i < zeros; i++)
+        ck_assert_int_eq(given[start + i], 0);
+    ck_assert_uint_eq(length, start + zeros + strlen(stopped[at].rest));
+    ck_assert_str_eq(given + start + zeros, stopped[at].rest);
+    ck_assert(reader_unread(&reader));
+}
+
+START_TEST(a_body_that_ends_too_early_is_a_problem)
+{
+    const char *reason;
+
+    come(stopped[_i].sent, strlen(stopped[_i].sent));
+    shutdown(ends[1], SHUT_WR);
+    read_all(7);
+    ck_stopped(_i);
+    ck_assert_int_eq(reader_problem(&reader, &reason), 400);
+    ck_assert_ptr_nonnull(reason);
+}
+END_TEST
+
+START_TEST(a_body_that_the_host_refuses_ends_there)
+{
+    const char *reason;
+
+    come(stopped[_i].sent, strlen(stopped[_i].sent));
+    read_all(4096);
+    ck_assert(reader_stop(&reader, 413, NULL));
+    ck_assert(!reader_stop(&reader, 413, NULL));
+    ck_assert(reader_gives(&reader));
+    read_all(4096);
+    ck_assert(!reader_gives(&reader));
+    ck_stopped(_i);
+    ck_assert_int_eq(reader_problem(&reader, &reason), 413);
+}
+END_TEST
+
+/* Bytes that came late and were not read do not count. */
+START_TEST(a_body_that_is_late_ends_there)
+{
+    const char *reason;
+
+    come(stopped[_i].sent, strlen(stopped[_i].sent));
+    read_all(4096);
+    come("a", 1);
+    reader.late = true;
+    read_all(4096);
+    ck_stopped(_i);
+    ck_assert_int_eq(reader_problem(&reader, &reason), 408);
+    ck_assert_ptr_nonnull(reason);
+}
+END_TEST
+
+/* Decodes the chunks of a body into `body`; returns the number of bytes. The last chunk must be
+ * there. */
+static size_t unframe(const char *at, char *body)
+{
+    size_t all = 0, size;
+
+    do {
+        char *end;
+
+        size = strtoul(at, &end, 16);
+        ck_assert_uint_le(size, PIECE);
+        ck_assert_int_eq(strncmp(end, "\r\n", 2), 0);
+        memcpy(body + all, end + 2, size);
+        all += size;
+        at = end + 2 + size + 2;
+        ck_assert_int_eq(strncmp(at - 2, "\r\n", 2), 0);
+    } while (size);
+    ck_assert_ptr_eq(at, given + length);
+    return all;
+}
+
+static const struct {
+    const char *sent, *given;
+} large_heads[] = {
+    {"POST / HTTP/1.1\r\n" HOST "Content-Length: %zu\r\n\r\n",
+     "POST / HTTP/1.1\r\nHost:h\r\nTransfer-Encoding:chunked\r\n\r\n"},
+    {"POST / HTTP/1.0\r\nContent-Length: %zu\r\n\r\n",
+     "POST / HTTP/1.1\r\nHost:h\r\nConnection:close\r\nTransfer-Encoding:chunked\r\n\r\n"},
+    {"POST / HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: %zu\r\n\r\n",
+     "POST / HTTP/1.1\r\nHost:h\r\nConnection:keep-alive\r\nTransfer-Encoding:chunked\r\n\r\n"},
+    {"POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n%zx\r\n",
+     "POST / HTTP/1.1\r\nHost:h\r\nTransfer-Encoding:chunked\r\n\r\n"},
+};
+
+static const size_t large_sizes[] = {PIECE + 1, 2 * PIECE - 1, 2 * PIECE, 2 * PIECE + 1, 3 * PIECE};
+
+/* Sends this many bytes of the body, cut anywhere. */
+static void come_in_parts(const char *body, size_t size, size_t room)
+{
+    for (size_t at = 0, part = 1; at < size; at += part, part = part * 3 % 9973) {
+        part = size - at < part ? size - at : part;
+        come(body + at, part);
+        read_all(room);
+    }
+}
+
+static void come_large(int at, size_t declared)
+{
+    char *head = arena_format(arena, large_heads[at].sent, declared);
+
+    come(head, strlen(head));
+    read_all(4096);
+    ck_assert_str_eq(given, large_heads[at].given); /* has no size, see reader_begin_piece() */
+    take();
+}
+
+START_TEST(a_large_body_is_handed_on_in_pieces)
+{
+    static char body[LARGE], whole[LARGE];
+
+    for (size_t i = 0; i < LARGE; i++)
+        body[i] = (char)(i * 7 % 251);
+    for (size_t i = 0; i < COUNT(large_sizes); i++) {
+        bool chunked = strstr(large_heads[_i].sent, "chunked") != NULL;
+
+        come_large(_i, large_sizes[i]);
+        come_in_parts(body, large_sizes[i], 1000 + i * 1777);
+        if (chunked)
+            come("\r\n0\r\n\r\n", 7);
+        read_all(4096);
+        ck_assert_uint_eq(unframe(given + strlen(large_heads[_i].given), whole), large_sizes[i]);
+        ck_assert_int_eq(memcmp(whole, body, large_sizes[i]), 0);
+        ck_assert(!reader_unread(&reader));
+        tear_down();
+        set_up();
+    }
+}
+END_TEST
+
+/* The reader never makes up more bytes than the rest of a piece. */
+START_TEST(a_large_body_that_ends_too_early_is_a_problem)
+{
+    static const size_t sent[] = {0, 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE};
+    static char body[LARGE], whole[LARGE];
+    const char *reason;
+
+    memset(body, 'x', LARGE);
+    for (size_t i = 0; i < COUNT(sent); i++) {
+        come_large(_i, (size_t)1 << 40);
+        come_in_parts(body, sent[i], 4096);
+        if (i % 2)
+            ck_assert(reader_stop(&reader, 400, NULL));
+        else
+            shutdown(ends[1], SHUT_WR);
+        read_all(4096);
+        size_t all = unframe(given + strlen(large_heads[_i].given), whole);
+
+        ck_assert_int_eq(memcmp(whole, body, sent[i]), 0);
+        ck_assert_uint_eq(all, (sent[i] + PIECE - 1) / PIECE * PIECE);
+        ck_assert_int_eq(reader_problem(&reader, &reason), 400);
+        ck_assert(!reader_stop(&reader, 413, NULL));
+        ck_assert(!reader_gives(&reader));
+        tear_down();
+        set_up();
+    }
+}
+END_TEST
+
+START_TEST(buffers_are_kept_only_where_something_waits)
+{
+    struct reader many[100];
+
+    for (size_t i = 0; i < COUNT(many); i++) {
+        reader_init(&many[i], &pool);
+        ck_assert_int_eq(reader_recv(&many[i], ends[0], given, 100), -1);
+        ck_assert_ptr_null(many[i].buffer);
+    }
+    for (size_t i = 0; i < COUNT(many); i++) {
+        come("G", 1);
+        ck_assert_int_eq(reader_recv(&many[i], ends[0], given, 100), -1);
+        ck_assert_ptr_nonnull(many[i].buffer);
+    }
+    for (size_t i = 0; i < COUNT(many); i++)
+        reader_free(&many[i]);
+    ck_assert_uint_lt(pool.count, COUNT(many));
+}
+END_TEST
+
+Suite *reader_suite(void)
+{
+    Suite *suite = suite_create("reader");
+    TCase *all = tcase_create("all");
+
+    tcase_add_checked_fixture(all, set_up, tear_down);
+    tcase_add_loop_test(all, a_request_becomes_one_of_the_hosts_own, 0, COUNT(requests));
+    tcase_add_test(all, what_comes_behind_a_request_waits_for_its_end);
+    tcase_add_test(all, leave_is_asked_for_only_where_the_client_waits);
+    tcase_add_test(all, a_refused_head_becomes_a_request_that_ends_the_connection);
+    tcase_add_loop_test(all, a_body_whose_framing_is_malformed_ends_there, 0, COUNT(bad_bodies));
+    tcase_add_test(all, the_end_is_told_and_a_part_of_a_head_is_refused_then);
+    tcase_add_loop_test(all, a_body_that_ends_too_early_is_a_problem, 0, COUNT(stopped));
+    tcase_add_loop_test(all, a_body_that_the_host_refuses_ends_there, 0, COUNT(stopped));
+    tcase_add_loop_test(all, a_body_that_is_late_ends_there, 0, COUNT(stopped));
+    tcase_add_loop_test(all, a_large_body_is_handed_on_in_pieces, 0, COUNT(large_heads));
+    tcase_add_loop_test(all, a_large_body_that_ends_too_early_is_a_problem, 0, COUNT(large_heads));
+    tcase_add_test(all, buffers_are_kept_only_where_something_waits);
+    suite_add_tcase(suite, all);
+    return suite;
+}

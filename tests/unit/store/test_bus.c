@@ -1,0 +1,234 @@
+/*
+ * Events of units and transactions: hooks within a transaction are committed or rolled back with
+ * it; committed hooks receive each event that is in the database once, and no others.
+ */
+#include <check.h>
+#include <stdio.h>
+
+#include "core/lib/text.h"
+#include "core/module/reply.h"
+#include "pg_stage.h"
+#include "suite.h"
+#include "unit_suites.h"
+
+enum {
+    SYNCED = 6 /* bytes of the response to a Sync */,
+    TAGGED = 12 /* to COMMIT */
+};
+
+static const struct bb_sql trail = {"INSERT trail", 0}, count = {"UPDATE count", 0};
+static struct stage_call call;
+static bool vetoes; /* makes the hook or the function before the commit refuse */
+static unsigned heard, last_runs;
+static char within_id[TEXT_UUID_SIZE], heard_id[TEXT_UUID_SIZE];
+
+/* ---- a module that raises an event and receives it ------------------------------------------- */
+
+static int refuse(struct bb_request *rq)
+{
+    reply_error(request_of(rq), 409, "vetoed");
+    return -1;
+}
+
+static int within(struct bb_request *rq, struct bb_tx *tx, const struct bb_event *event,
+                  void *state)
+{
+    (void)state;
+    snprintf(within_id, sizeof within_id, "%s", event->id);
+    if (vetoes)
+        return refuse(rq);
+    return api_add(tx, &trail, NULL, 0) < 0 ? -1 : 0;
+}
+
+static void committed(struct bb_request *rq, const struct bb_event *event)
+{
+    (void)rq;
+    heard++;
+    snprintf(heard_id, sizeof heard_id, "%s", event->id);
+}
+
+static const struct bb_event_descriptor descriptor = {.name = "thing.new"};
+static const struct bb_hook hooks[] = {
+    {.event = "thing.new", .kind = BB_WITHIN, .within = within},
+    {.event = "thing.new", .kind = BB_COMMITTED, .committed = committed}};
+static struct core_module module;
+static const struct core_hook within_hook = {&hooks[0], &module.handle},
+                              committed_hook = {&hooks[1], &module.handle};
+static const struct core_event event = {.descriptor = &descriptor,
+                                        .module = &module,
+                                        .within = &within_hook,
+                                        .within_count = 1,
+                                        .committed = &committed_hook,
+                                        .committed_count = 1};
+
+static void set_up(void)
+{
+    stage_set_up();
+    stage_generation.events = &event;
+    stage_generation.event_count = 1;
+    vetoes = false;
+    heard = last_runs = 0;
+    call = (struct stage_call){.sql.text = "INSERT thing"};
+}
+
+static int raise_event(struct bb_tx *tx)
+{
+    return api_emit(tx, descriptor.name, json_object(), NULL);
+}
+
+static void raise_in_unit(struct core_request *rq, struct stage_call *of)
+{
+    struct bb_tx *unit = api_unit(&rq->pub, 0);
+
+    request_enter(rq, &module.handle.host);
+    if (api_add(unit, &of->sql, NULL, 0) < 0 || raise_event(unit) ||
+        !api_commit(&rq->pub, unit, 201, json_object()))
+        reply_failed(rq);
+}
+
+static int count_up(struct bb_request *rq, struct bb_tx *tx, void *state)
+{
+    (void)state;
+    last_runs++;
+    if (vetoes)
+        return refuse(rq);
+    return api_add(tx, &count, NULL, 0) < 0 ? -1 : 0;
+}
+
+static int raise_twice(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    const struct stage_call *of = arg;
+    bool would = vetoes;
+
+    vetoes = false; /* only the function before the commit refuses */
+    if (!api_tx_query(tx, &of->sql, NULL, 0) || raise_event(tx) || raise_event(tx) ||
+        !api_before(tx, count_up, 1) || !api_before(tx, count_up, 1))
+        return -1;
+    vetoes = would;
+    return reply_json(request_of(rq), 201, json_object());
+}
+
+static void raise_in_transaction(struct core_request *rq, struct stage_call *of)
+{
+    request_enter(rq, &module.handle.host);
+    api_transaction(&rq->pub, raise_twice, of);
+}
+
+static void run(enum pg_pool_kind kind)
+{
+    call.work = kind == PG_TX ? raise_in_transaction : raise_in_unit;
+    stage_open(kind, 1);
+    stage_do(&call);
+}
+
+static unsigned times(const char *text)
+{
+    return pg_script_times(&stage_server, text);
+}
+
+/* ---- the tests ------------------------------------------------------------------------------- */
+
+START_TEST(who_hears_of_commits_hears_of_a_unit_once)
+{
+    run(PG_UNIT);
+    ck_assert_int_eq(call.status, 201);
+    ck_assert_uint_eq(heard, 1);
+    ck_assert_str_eq(heard_id, within_id);
+    ck_assert_uint_eq(times(trail.text), 1);
+    ck_assert_uint_eq(stage_server.syncs, 1);
+}
+END_TEST
+
+START_TEST(of_a_unit_whose_commit_is_cut_nobody_hears)
+{
+    stage_play_cut(SCRIPT_SYNC, NULL, (size_t)_i);
+    run(PG_UNIT);
+    ck_assert_int_eq(call.status, 503);
+    ck_assert_uint_eq(heard, 0);
+}
+END_TEST
+
+START_TEST(a_statement_of_a_hook_undoes_the_unit_where_it_fails)
+{
+    stage_play(SCRIPT_EXECUTE, trail.text, SCRIPT_ERROR, "BB422");
+    run(PG_UNIT);
+    ck_assert_int_eq(call.status, 422);
+    ck_assert_uint_eq(heard, 0);
+    ck_assert_uint_eq(stage_server.syncs, 1);
+}
+END_TEST
+
+START_TEST(a_unit_that_is_vetoed_is_never_sent)
+{
+    vetoes = true;
+    run(PG_UNIT);
+    ck_assert_int_eq(call.status, 409);
+    ck_assert_uint_eq(heard, 0);
+    ck_assert_uint_eq(stage_server.heard_count, 0);
+}
+END_TEST
+
+/* BEGIN, the transaction's own statement, the ones added by two hooks and by the function,
+ * COMMIT. */
+START_TEST(what_hooks_add_to_a_transaction_travels_together)
+{
+    run(PG_TX);
+    ck_assert_int_eq(call.status, 201);
+    ck_assert_uint_eq(heard, 2);
+    ck_assert_uint_eq(times(trail.text), 2);
+    ck_assert_uint_eq(times(count.text), 1);
+    ck_assert_uint_eq(last_runs, 1);
+    ck_assert_uint_eq(stage_server.syncs, 4);
+}
+END_TEST
+
+START_TEST(of_a_transaction_whose_commit_is_cut_nobody_hears)
+{
+    stage_play_cut(SCRIPT_EXECUTE, "COMMIT", (size_t)_i);
+    run(PG_TX);
+    ck_assert_int_eq(call.status, 503);
+    ck_assert_uint_eq(heard, 0);
+}
+END_TEST
+
+START_TEST(a_statement_of_a_hook_undoes_the_transaction_where_it_fails)
+{
+    stage_play(SCRIPT_EXECUTE, _i ? trail.text : count.text, SCRIPT_ERROR, "BB422");
+    run(PG_TX);
+    ck_assert_int_eq(call.status, 422);
+    ck_assert_uint_eq(heard, 0);
+    ck_assert_uint_eq(times("COMMIT"), 0);
+    ck_assert_uint_eq(times("ROLLBACK"), 1);
+}
+END_TEST
+
+START_TEST(what_is_done_before_a_commit_can_veto_it)
+{
+    vetoes = true;
+    run(PG_TX);
+    ck_assert_int_eq(call.status, 409);
+    ck_assert_uint_eq(heard, 0);
+    ck_assert_uint_eq(times("COMMIT"), 0);
+    ck_assert_uint_eq(times("ROLLBACK"), 1);
+}
+END_TEST
+
+Suite *bus_suite(void)
+{
+    const TTest *const tests[] = {
+        who_hears_of_commits_hears_of_a_unit_once,
+        a_statement_of_a_hook_undoes_the_unit_where_it_fails,
+        a_unit_that_is_vetoed_is_never_sent,
+        what_hooks_add_to_a_transaction_travels_together,
+        what_is_done_before_a_commit_can_veto_it,
+    };
+    TCase *cases;
+    Suite *suite = suite_of("bus", TESTS(tests), &cases);
+
+    tcase_add_loop_test(cases, of_a_unit_whose_commit_is_cut_nobody_hears, 0, SYNCED);
+    tcase_add_loop_test(cases, of_a_transaction_whose_commit_is_cut_nobody_hears, 0, TAGGED);
+    tcase_add_loop_test(cases, a_statement_of_a_hook_undoes_the_transaction_where_it_fails, 0, 2);
+    tcase_add_checked_fixture(cases, set_up, stage_tear_down);
+    tcase_set_timeout(cases, STAGE_SECONDS);
+    return suite;
+}

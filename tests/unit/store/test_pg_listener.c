@@ -1,0 +1,133 @@
+/*
+ * How the pools use the listener's knowledge of the server: requests wait if a connection can be
+ * expected, and fail if the server is up but does not respond.
+ */
+#include <check.h>
+#include <stdio.h>
+
+#include "core/store/pg_listener.h"
+#include "pg_stage.h"
+#include "suite.h"
+#include "unit_suites.h"
+
+enum {
+
+    CONNECT_MS = 250,
+    LONG_MS = 9000,
+    LONG_AGO_MS = 10000,
+    REFUSALS = 3,
+    UNDER_WAY = 2
+};
+
+static struct pg_script other; /* the listener's server */
+static struct engine engine;   /* without a generation: notifications go nowhere */
+static struct pg_listener *listener;
+static struct stage_call calls[UNDER_WAY], last;
+
+static void set_up(void)
+{
+    stage_set_up();
+    pg_script_begin(&other, &stage_loop);
+    engine = (struct engine){.loop_count = 1};
+    ck_assert_int_eq(pthread_mutex_init(&engine.lock, NULL), 0);
+    stage_loop.engine = &engine;
+    for (int i = 0; i < UNDER_WAY; i++)
+        calls[i] = (struct stage_call){.sql.text = "SELECT 'early'", .deadline_ms = STAGE_SHORT_MS};
+    last = (struct stage_call){.sql.text = "SELECT 'last'", .deadline_ms = LONG_MS};
+}
+
+static void tear_down(void)
+{
+    stage_close();
+    pg_listener_free(listener);
+    pg_script_end(&other);
+    stage_tear_down();
+    pthread_mutex_destroy(&engine.lock);
+}
+
+static void listen_to_other(void)
+{
+    static char url[STAGE_SIZE], port[16];
+    struct pg_settings settings = {.url = url, .connect_ms = CONNECT_MS};
+
+    snprintf(port, sizeof port, "%u", other.port);
+    snprintf(url, sizeof url, STAGE_URL, PG_SCRIPT_ADDRESS, port, "");
+    listener = pg_listener_new(&stage_loop, &settings);
+    ck_assert_ptr_nonnull(listener);
+}
+
+static bool is_answered(void)
+{
+    return pg_listener_latency_ms() >= 0;
+}
+
+static bool is_to_come_again(void)
+{
+    return stage_is_played() && stage_conn(PG_READ, 0)->state == PG_DOWN;
+}
+
+/* A server that has just started refuses connections if other clients have taken them all. */
+START_TEST(who_asks_while_the_server_is_there_waits_for_the_next_attempt)
+{
+    listen_to_other();
+    stage_until(is_answered);
+    for (int i = 0; i < REFUSALS; i++)
+        stage_play(SCRIPT_STARTUP, NULL, SCRIPT_FATAL, "53300");
+    stage_open(PG_READ, 1);
+    stage_until(is_to_come_again);
+    ck_assert(!pg_conn_usable(stage_conn(PG_READ, 0)));
+    stage_do(&last);
+    stage_expect_row(&last);
+    ck_assert_uint_eq(pg_script_conn_of(&stage_server, "last"), REFUSALS + 1);
+}
+END_TEST
+
+static bool is_under_way(void)
+{
+    return stage_conn(PG_READ, 0)->batches && !stage_loop.pg->pools[PG_READ].queued;
+}
+
+static void fill_the_connection(void)
+{
+    stage_play(SCRIPT_EXECUTE, "early", SCRIPT_STALL, NULL);
+    stage_open(PG_READ, 1);
+    for (int i = 0; i < UNDER_WAY; i++) {
+        stage_ask(&calls[i]);
+        stage_until(is_under_way);
+    }
+    stage_finish();
+}
+
+/* The server accepts connections and then sends nothing. Statements that were already sent may
+ * still be answered. */
+START_TEST(nobody_waits_for_a_server_that_says_nothing)
+{
+    other.mute = true;
+    listen_to_other();
+    fill_the_connection();
+    for (int i = 0; i < UNDER_WAY; i++)
+        stage_expect_failure(&calls[i], FAILED_DEADLINE);
+    stage_loop.pg->heard_ms -= LONG_AGO_MS; /* as if it had been silent for that time */
+    stage_ask(&last);
+    ck_assert_uint_eq(stage_loop.pg->pools[PG_READ].queued, 1);
+    stage_finish();
+    stage_expect_failure(&last, FAILED_UNAVAILABLE);
+    stage_ask(&calls[0]);
+    stage_expect_failure(&calls[0], FAILED_UNAVAILABLE); /* at once */
+    ck_assert_uint_eq(pg_script_times(&stage_server, "last"), 0);
+}
+END_TEST
+
+Suite *pg_listener_suite(void)
+{
+    const TTest *const tests[] = {
+        who_asks_while_the_server_is_there_waits_for_the_next_attempt,
+        nobody_waits_for_a_server_that_says_nothing,
+    };
+    TCase *cases;
+    Suite *suite = suite_of("pg_listener", TESTS(tests), &cases);
+
+    tcase_add_checked_fixture(cases, set_up, tear_down);
+    tcase_set_timeout(cases, STAGE_SECONDS);
+    return suite;
+}

@@ -1,0 +1,290 @@
+/*
+ * Connections that are lost while statements are in progress, or whose responses are invalid: which
+ * statements are sent again, and which are never sent twice.
+ */
+#include <check.h>
+
+#include "pg_stage.h"
+#include "suite.h"
+#include "unit_suites.h"
+
+enum { TRIES = 4, SYNCED = 6 /* bytes of the response to a Sync */ };
+
+static struct stage_call first, second;
+
+static void set_up(void)
+{
+    stage_set_up();
+    first = (struct stage_call){.sql.text = "SELECT 'first'"};
+    second = (struct stage_call){.sql.text = "SELECT 'second'"};
+}
+
+/* Sends both in one batch, because the connection is not made yet. */
+static void ask_both(void)
+{
+    stage_ask(&first);
+    stage_ask(&second);
+    stage_finish();
+}
+
+/* Cut in the message before the row, in its head, its columns and its value, and after it. */
+START_TEST(a_row_that_is_cut_is_asked_for_again)
+{
+    static const size_t bytes[] = {0, 1, 4, 6, 12, 20};
+
+    stage_play_cut(SCRIPT_EXECUTE, "first", bytes[_i]);
+    stage_open(PG_READ, 1);
+    ask_both();
+    stage_expect_row(&first);
+    stage_expect_row(&second);
+    ck_assert_uint_eq(pg_script_times(&stage_server, "first"), 2);
+    ck_assert_uint_eq(pg_script_conn_of(&stage_server, "first"), 2);
+}
+END_TEST
+
+START_TEST(a_read_is_sent_so_many_times_and_no_more)
+{
+    for (int i = 0; i < TRIES; i++)
+        stage_play_cut(SCRIPT_EXECUTE, "first", 0);
+    stage_open(PG_READ, 1);
+    stage_do(&first);
+    stage_expect_failure(&first, FAILED_UNAVAILABLE);
+    ck_assert_uint_eq(pg_script_times(&stage_server, "first"), TRIES);
+    stage_do(&second);
+    stage_expect_row(&second);
+}
+END_TEST
+
+START_TEST(a_read_is_asked_again_when_the_server_is_shut_down)
+{
+    stage_play(SCRIPT_EXECUTE, "first", SCRIPT_FATAL, "57P01");
+    stage_open(PG_READ, 1);
+    stage_do(&first);
+    stage_expect_row(&first);
+}
+END_TEST
+
+/* Other responses may be missing on such a connection, too. */
+START_TEST(an_answer_that_makes_no_sense_is_asked_for_again)
+{
+    stage_play(SCRIPT_EXECUTE, "second", SCRIPT_JUNK, NULL);
+    stage_open(PG_READ, 1);
+    ask_both();
+    stage_expect_row(&first);
+    stage_expect_row(&second);
+    ck_assert_uint_eq(pg_script_conn_of(&stage_server, "second"), 2);
+}
+END_TEST
+
+static void make_writes(void)
+{
+    first.sql = (struct bb_sql){"INSERT first", BB_SQL_WRITE};
+    second.sql = (struct bb_sql){"INSERT second", BB_SQL_WRITE};
+}
+
+/* The statement may have been executed. */
+static void is_unknown_and_sent_once(void)
+{
+    stage_expect_failure(&first, FAILED_UNAVAILABLE);
+    ck_assert_uint_eq(first.told, 0);
+    second.work = first.work;
+    stage_do(&second); /* by now it would have been sent again */
+    ck_assert_int_eq(second.failure.kind, FAILED_NOT);
+    ck_assert_uint_eq(pg_script_times(&stage_server, "first"), 1);
+    ck_assert_uint_eq(pg_script_conn_of(&stage_server, "second"), 2);
+}
+
+START_TEST(a_write_is_never_sent_twice)
+{
+    make_writes();
+    stage_play_cut(SCRIPT_EXECUTE, "first", 0);
+    stage_open(PG_WRITE, 1);
+    stage_do(&first);
+    is_unknown_and_sent_once();
+}
+END_TEST
+
+START_TEST(a_write_is_never_sent_twice_by_a_server_that_is_shut_down)
+{
+    make_writes();
+    stage_play(SCRIPT_EXECUTE, "first", SCRIPT_FATAL, "57P01");
+    stage_open(PG_WRITE, 1);
+    stage_do(&first);
+    is_unknown_and_sent_once();
+}
+END_TEST
+
+START_TEST(a_write_whose_answer_makes_no_sense_is_never_sent_twice)
+{
+    make_writes();
+    stage_play(SCRIPT_EXECUTE, "first", _i ? SCRIPT_NOTHING : SCRIPT_JUNK, NULL);
+    stage_open(PG_WRITE, 1);
+    stage_do(&first);
+    is_unknown_and_sent_once();
+}
+END_TEST
+
+/* The response to the Sync is cut at each byte except after its end. */
+START_TEST(a_commit_that_is_cut_is_unknown_and_never_sent_twice)
+{
+    stage_play_cut(SCRIPT_SYNC, NULL, (size_t)_i);
+    first.work = stage_unit;
+    stage_open(PG_UNIT, 1);
+    stage_do(&first);
+    ck_assert_int_eq(first.status, 503);
+    is_unknown_and_sent_once();
+}
+END_TEST
+
+/* Only one server has the commit, and a failover may lose it. Tested for a batch, a unit and a
+ * write. */
+START_TEST(a_commit_that_no_standby_confirms_is_unknown_and_never_sent_twice)
+{
+    make_writes();
+    stage_play(SCRIPT_SYNC, NULL, SCRIPT_ALONE, NULL);
+    first.work = _i ? stage_unit : NULL;
+    stage_open(_i ? PG_UNIT : PG_WRITE, 1);
+    stage_do(&first);
+    if (_i)
+        ck_assert_int_eq(first.status, 503);
+    is_unknown_and_sent_once();
+}
+END_TEST
+
+/* A unit of the batch has failed, so each was sent again separately. */
+START_TEST(a_single_retry_that_no_standby_confirms_is_unknown)
+{
+    make_writes();
+    first.work = second.work = stage_unit;
+    stage_play(SCRIPT_EXECUTE, "second", SCRIPT_ERROR, "23505");
+    stage_play(SCRIPT_SYNC, NULL, SCRIPT_USUAL, NULL);
+    stage_play(SCRIPT_SYNC, NULL, SCRIPT_ALONE, NULL);
+    stage_open(PG_UNIT, 1);
+    ask_both();
+    ck_assert_uint_eq(first.told + second.told, 0); /* the second was sent after it */
+    ck_assert_int_eq(first.status, 503);
+    ck_assert_int_eq(second.status, 503);
+}
+END_TEST
+
+/* Memory for the rows and the response was allocated before the commit. */
+START_TEST(a_commit_is_told_when_memory_runs_out_with_it)
+{
+    first.sql = (struct bb_sql){"SELECT first", BB_SQL_WRITE};
+    first.work = _i ? stage_unit : NULL;
+    stage_play(SCRIPT_SYNC, NULL, SCRIPT_STARVE, NULL);
+    stage_open(_i ? PG_UNIT : PG_WRITE, 1);
+    stage_do(&first);
+    stage_expect_row(&first);
+    ck_assert_uint_eq(first.told, (unsigned)_i);
+    ck_assert_int_eq(first.status, _i ? 200 : 0);
+}
+END_TEST
+
+static void run_out(struct bb_request *pub, struct bb_tx *tx, void *arg)
+{
+    (void)tx;
+    (void)arg;
+    request_out_of_memory(request_of(pub));
+}
+
+static void unit_that_runs_out(struct core_request *rq, struct stage_call *call)
+{
+    struct bb_tx *unit = api_unit(&rq->pub, call->key);
+
+    api_after(unit, run_out, call);
+    api_add(unit, &call->sql, NULL, 0);
+    api_commit(&rq->pub, unit, 201, json_object());
+}
+
+START_TEST(memory_that_runs_out_after_a_commit_does_not_change_the_answer)
+{
+    make_writes();
+    first.work = unit_that_runs_out;
+    stage_open(PG_UNIT, 1);
+    stage_do(&first);
+    ck_assert_int_eq(first.status, 201);
+}
+END_TEST
+
+START_TEST(a_commit_whose_answer_came_is_one_though_nothing_else_comes)
+{
+    stage_play_cut(SCRIPT_SYNC, NULL, SYNCED);
+    first.work = stage_unit;
+    stage_open(PG_UNIT, 1);
+    stage_do(&first);
+    stage_expect_row(&first);
+    ck_assert_uint_eq(first.told, 1);
+    ck_assert_int_eq(first.status, 200);
+}
+END_TEST
+
+START_TEST(a_write_in_a_transaction_that_was_left_open_is_no_success)
+{
+    make_writes();
+    stage_play(SCRIPT_SYNC, NULL, SCRIPT_STATUS, _i ? "T" : "E");
+    stage_open(PG_WRITE, 1);
+    stage_do(&first);
+    is_unknown_and_sent_once();
+}
+END_TEST
+
+START_TEST(a_read_in_a_transaction_that_was_left_open_is_asked_again)
+{
+    stage_play(SCRIPT_SYNC, NULL, SCRIPT_STATUS, "T");
+    stage_open(PG_READ, 1);
+    ask_both();
+    stage_expect_row(&first);
+    stage_expect_row(&second);
+    ck_assert_uint_eq(pg_script_conn_of(&stage_server, "first"), 2);
+    ck_assert_uint_eq(pg_script_conn_of(&stage_server, "second"), 2);
+}
+END_TEST
+
+/* The other connection continues to serve; the abandoned statement may or may not get a
+ * response. */
+START_TEST(half_an_answer_costs_nobody_else_the_time)
+{
+    pg_script_add(&stage_server,
+                  (struct script_line){SCRIPT_EXECUTE, "first", SCRIPT_STALL, NULL, 12});
+    first.deadline_ms = STAGE_SHORT_MS;
+    stage_open(PG_READ, 2);
+    stage_ask(&first);
+    pg_flush(stage_loop.pg);
+    stage_finish();
+    stage_expect_failure(&first, FAILED_DEADLINE);
+    stage_do(&second);
+    stage_expect_row(&second);
+    ck_assert_uint_ne(pg_script_conn_of(&stage_server, "second"),
+                      pg_script_conn_of(&stage_server, "first"));
+}
+END_TEST
+
+Suite *pg_lost_suite(void)
+{
+    const TTest *const tests[] = {
+        a_read_is_sent_so_many_times_and_no_more,
+        a_read_is_asked_again_when_the_server_is_shut_down,
+        an_answer_that_makes_no_sense_is_asked_for_again,
+        a_write_is_never_sent_twice,
+        memory_that_runs_out_after_a_commit_does_not_change_the_answer,
+        a_single_retry_that_no_standby_confirms_is_unknown,
+        a_write_is_never_sent_twice_by_a_server_that_is_shut_down,
+        a_commit_whose_answer_came_is_one_though_nothing_else_comes,
+        a_read_in_a_transaction_that_was_left_open_is_asked_again,
+        half_an_answer_costs_nobody_else_the_time,
+    };
+    TCase *cases;
+    Suite *suite = suite_of("pg_lost", TESTS(tests), &cases);
+
+    tcase_add_loop_test(cases, a_row_that_is_cut_is_asked_for_again, 0, 6);
+    tcase_add_loop_test(cases, a_write_whose_answer_makes_no_sense_is_never_sent_twice, 0, 2);
+    tcase_add_loop_test(cases, a_commit_that_is_cut_is_unknown_and_never_sent_twice, 0, SYNCED);
+    tcase_add_loop_test(cases, a_write_in_a_transaction_that_was_left_open_is_no_success, 0, 2);
+    tcase_add_loop_test(cases, a_commit_is_told_when_memory_runs_out_with_it, 0, 2);
+    tcase_add_loop_test(cases, a_commit_that_no_standby_confirms_is_unknown_and_never_sent_twice, 0,
+                        2);
+    tcase_add_checked_fixture(cases, set_up, stage_tear_down);
+    tcase_set_timeout(cases, STAGE_SECONDS);
+    return suite;
+}

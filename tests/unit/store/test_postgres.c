@@ -1,0 +1,266 @@
+/* Connections: how they are made, to which server, and what happens to the requests that wait. */
+#include <check.h>
+#include <stdio.h>
+
+#include "pg_stage.h"
+#include "suite.h"
+#include "unit_suites.h"
+
+enum { SILENT_MS = 60000, WAITERS = 3 };
+
+static struct pg_script other; /* a second server */
+static struct stage_call first, second;
+static char hosts[64], ports[32];
+
+static void set_up(void)
+{
+    stage_set_up();
+    pg_script_begin(&other, &stage_loop);
+    first = (struct stage_call){.sql.text = "SELECT 'first'"};
+    second = (struct stage_call){.sql.text = "SELECT 'second'"};
+}
+
+static void tear_down(void)
+{
+    stage_close();
+    pg_script_end(&other);
+    stage_tear_down();
+}
+
+/* stage_server is listed after the server with this port. */
+static struct stage_place behind(unsigned port)
+{
+    snprintf(hosts, sizeof hosts, PG_SCRIPT_ADDRESS "," PG_SCRIPT_ADDRESS);
+    snprintf(ports, sizeof ports, "%u,%u", port, stage_server.port);
+    return (struct stage_place){.hosts = hosts, .ports = ports};
+}
+
+static void begins(struct script_line line)
+{
+    line.when = SCRIPT_STARTUP;
+    pg_script_add(&stage_server, line);
+}
+
+START_TEST(a_server_that_refuses_is_passed_by_at_once)
+{
+    unsigned port = other.port;
+
+    pg_script_go_away(&other);
+    struct stage_place place = behind(port);
+
+    stage_open_at(PG_READ, 1, &place);
+    stage_do(&first);
+    stage_expect_row(&first);
+    ck_assert_uint_eq(stage_server.accepted, 1);
+}
+END_TEST
+
+START_TEST(a_standby_is_passed_by_where_a_primary_is_wanted)
+{
+    struct stage_place place = behind(other.port);
+
+    other.standby = true;
+    place.more = "target_session_attrs=read-write";
+    stage_open_at(PG_READ, 1, &place);
+    stage_do(&first);
+    stage_expect_row(&first);
+    ck_assert_uint_eq(other.started, 1);
+    ck_assert_uint_eq(pg_script_times(&stage_server, "first"), 1);
+}
+END_TEST
+
+START_TEST(a_server_that_starts_is_passed_by)
+{
+    struct stage_place place = behind(other.port);
+
+    pg_script_add(&other, (struct script_line){SCRIPT_STARTUP, NULL, SCRIPT_FATAL, "57P03", 0});
+    stage_open_at(PG_READ, 1, &place);
+    stage_do(&first);
+    stage_expect_row(&first);
+    ck_assert_uint_eq(other.started, 0);
+    ck_assert_uint_eq(pg_script_times(&stage_server, "first"), 1);
+}
+END_TEST
+
+START_TEST(a_silent_server_is_passed_by_with_the_next_attempt)
+{
+    struct stage_place place = behind(other.port);
+
+    place.connect_ms = STAGE_SHORT_MS;
+    pg_script_add(&other, (struct script_line){SCRIPT_STARTUP, NULL, SCRIPT_STALL, NULL, 0});
+    stage_open_at(PG_READ, 1, &place);
+    stage_do(&first);
+    stage_expect_failure(&first, FAILED_UNAVAILABLE);
+    stage_do(&second);
+    stage_expect_row(&second);
+    ck_assert_uint_eq(other.accepted, 1);
+    ck_assert_uint_eq(pg_script_times(&stage_server, "second"), 1);
+}
+END_TEST
+
+START_TEST(who_waits_for_a_silent_server_does_so_to_the_limit_for_connecting)
+{
+    begins((struct script_line){.act = SCRIPT_STALL});
+    stage_open_at(PG_READ, 1, &(struct stage_place){.connect_ms = STAGE_SHORT_MS});
+    stage_do(&first);
+    stage_expect_failure(&first, FAILED_UNAVAILABLE);
+    stage_do(&second);
+    stage_expect_row(&second);
+    ck_assert_uint_eq(pg_script_conn_of(&stage_server, "second"), 2);
+}
+END_TEST
+
+START_TEST(who_has_less_time_than_that_waits_to_its_deadline)
+{
+    begins((struct script_line){.act = SCRIPT_STALL});
+    first.deadline_ms = STAGE_SHORT_MS;
+    stage_open(PG_READ, 1);
+    stage_do(&first);
+    stage_expect_failure(&first, FAILED_DEADLINE);
+    ck_assert_int_eq(stage_conn(PG_READ, 0)->state, PG_CONNECTING);
+    ck_assert_uint_eq(stage_server.accepted, 1);
+}
+END_TEST
+
+/* Fails the test unless the request fails at once and the next one succeeds on a second attempt. */
+static void fails_and_comes_again(struct script_line line)
+{
+    begins(line);
+    stage_open(PG_READ, 1);
+    stage_do(&first);
+    stage_expect_failure(&first, FAILED_UNAVAILABLE);
+    stage_do(&second);
+    stage_expect_row(&second);
+    ck_assert_uint_eq(stage_server.accepted, 2);
+}
+
+START_TEST(who_is_not_let_in_says_so_and_comes_again)
+{
+    fails_and_comes_again((struct script_line){.act = SCRIPT_FATAL, .say = "53300"});
+}
+END_TEST
+
+/* Cut before the greeting, in the message that accepts the client, after it, and in the
+ * settings. */
+START_TEST(a_greeting_that_is_cut_is_none)
+{
+    static const size_t bytes[] = {0, 1, 8, 9, 40, 150};
+
+    fails_and_comes_again((struct script_line){.act = SCRIPT_CLOSE, .bytes = bytes[_i]});
+}
+END_TEST
+
+static struct stage_call waiters[WAITERS];
+
+static bool one_waits(void)
+{
+    return stage_is_played() && stage_loop.pg->pools[PG_READ].queued == 1;
+}
+
+/* Two batches are in progress on the connection, the third request waits for it. */
+START_TEST(who_waits_when_the_server_goes_is_told_at_once)
+{
+    static const char *const texts[WAITERS] = {"SELECT 'a'", "SELECT 'b'", "SELECT 'c'"};
+
+    stage_play(SCRIPT_EXECUTE, "a", SCRIPT_STALL, NULL);
+    stage_open(PG_READ, 1);
+    stage_do(&first);
+    stage_expect_row(&first);
+    for (int i = 0; i < WAITERS; i++) {
+        waiters[i] = (struct stage_call){.sql.text = texts[i]};
+        stage_ask(&waiters[i]);
+        pg_flush(stage_loop.pg);
+    }
+    stage_until(one_waits);
+    pg_script_go_away(&stage_server);
+    stage_finish();
+    for (int i = 0; i < WAITERS; i++)
+        stage_expect_failure(&waiters[i], FAILED_UNAVAILABLE);
+    ck_assert_uint_eq(stage_loop.pg->pools[PG_READ].queued, 0);
+}
+END_TEST
+
+static bool is_away(void)
+{
+    return !pg_conn_usable(stage_conn(PG_READ, 0));
+}
+
+START_TEST(nobody_waits_for_a_server_that_is_gone)
+{
+    stage_open(PG_READ, 1);
+    stage_do(&first);
+    pg_script_go_away(&stage_server);
+    stage_until(is_away);
+    stage_ask(&second);
+    stage_expect_failure(&second, FAILED_UNAVAILABLE);
+}
+END_TEST
+
+/* Ended with a message, as by an administrator, and without one. The write is sent only after the
+ * end was noticed, so it waits for the next connection. */
+static const char *const endings[] = {NULL, "57P01", "57P02"};
+
+START_TEST(a_connection_that_was_ended_while_nobody_used_it_is_made_anew)
+{
+    stage_open(PG_WRITE, 1);
+    first.sql = (struct bb_sql){"INSERT first", BB_SQL_WRITE};
+    second.sql = (struct bb_sql){"INSERT second", BB_SQL_WRITE};
+    stage_do(&first);
+    pg_script_end_sessions(&stage_server, endings[_i]);
+    stage_do(&second);
+    ck_assert_int_eq(second.failure.kind, FAILED_NOT);
+    ck_assert_uint_eq(pg_script_times(&stage_server, "second"), 1);
+    ck_assert_uint_eq(pg_script_conn_of(&stage_server, "second"), 2);
+}
+END_TEST
+
+START_TEST(a_connection_that_says_nothing_for_too_long_is_dropped)
+{
+    stage_play(SCRIPT_EXECUTE, "first", SCRIPT_STALL, NULL);
+    stage_open(PG_READ, 1);
+    stage_ask(&first);
+    stage_until(stage_is_played);
+    stage_conn(PG_READ, 0)->oldest_ms -= SILENT_MS; /* as if it had been silent for that time */
+    stage_finish();
+    stage_expect_row(&first);
+    ck_assert_uint_eq(pg_script_conn_of(&stage_server, "first"), 2);
+}
+END_TEST
+
+START_TEST(a_connection_whose_settings_were_changed_serves_nobody_else)
+{
+    stage_play(SCRIPT_EXECUTE, "first", SCRIPT_SETTING, "Asia/Tokyo");
+    stage_open(PG_READ, 1);
+    stage_do(&first);
+    stage_expect_row(&first);
+    stage_do(&second);
+    stage_expect_row(&second);
+    ck_assert_uint_eq(pg_script_times(&stage_server, "first"), 1);
+    ck_assert_uint_eq(pg_script_conn_of(&stage_server, "second"), 2);
+}
+END_TEST
+
+Suite *postgres_suite(void)
+{
+    const TTest *const tests[] = {
+        a_server_that_refuses_is_passed_by_at_once,
+        a_standby_is_passed_by_where_a_primary_is_wanted,
+        a_server_that_starts_is_passed_by,
+        a_silent_server_is_passed_by_with_the_next_attempt,
+        who_waits_for_a_silent_server_does_so_to_the_limit_for_connecting,
+        who_has_less_time_than_that_waits_to_its_deadline,
+        who_is_not_let_in_says_so_and_comes_again,
+        who_waits_when_the_server_goes_is_told_at_once,
+        nobody_waits_for_a_server_that_is_gone,
+        a_connection_that_says_nothing_for_too_long_is_dropped,
+        a_connection_whose_settings_were_changed_serves_nobody_else,
+    };
+    TCase *cases;
+    Suite *suite = suite_of("postgres", TESTS(tests), &cases);
+
+    tcase_add_loop_test(cases, a_greeting_that_is_cut_is_none, 0, 6);
+    tcase_add_loop_test(cases, a_connection_that_was_ended_while_nobody_used_it_is_made_anew, 0, 3);
+    tcase_add_checked_fixture(cases, set_up, tear_down);
+    tcase_set_timeout(cases, STAGE_SECONDS);
+    return suite;
+}

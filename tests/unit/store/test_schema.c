@@ -1,0 +1,199 @@
+/*
+ * The schema validator of the integration tests (tests/support/schema.h): each known keyword
+ * accepts a value and refuses another one; an unknown keyword is always a problem. And the checks
+ * of the schemas themselves (schema_flaw.h).
+ */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "suite.h"
+#include "support/process.h"
+#include "support/schema.h"
+#include "support/schema_flaw.h"
+#include "unit_suites.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static const char document_text[] =
+    "{\"components\": {\"schemas\": {\"Small\": {\"type\": \"integer\", \"maximum\": 9}}}}";
+
+static json_t *read(const char *text)
+{
+    json_error_t why;
+    json_t *json = json_loads(text, JSON_DECODE_ANY, &why);
+
+    ck_assert_msg(json != NULL, "%s: %s", text, why.text);
+    return json;
+}
+
+/* Returns the problem of a value, or NULL; all as JSON. */
+static const char *problem_of(const char *schema, const char *value)
+{
+    json_t *document = read(document_text), *parsed = read(schema), *judged = read(value);
+    const char *problem = schema_problem(document, parsed, judged);
+
+    json_decref(document);
+    json_decref(parsed);
+    json_decref(judged);
+    return problem;
+}
+
+static const char *flaw_of(const char *schema)
+{
+    json_t *document = read(document_text), *parsed = read(schema);
+    const char *flaw = schema_flaw(document, parsed);
+
+    json_decref(document);
+    json_decref(parsed);
+    return flaw;
+}
+
+static const struct {
+    const char *schema, *good, *bad;
+} rules[] = {
+    {"{\"type\": \"object\"}", "{}", "[]"},
+    {"{\"type\": \"array\"}", "[]", "{}"},
+    {"{\"type\": \"string\"}", "\"1\"", "1"},
+    {"{\"type\": \"integer\"}", "1", "1.5"},
+    {"{\"type\": \"integer\"}", "2.0", "\"2\""},
+    {"{\"type\": \"number\"}", "1.5", "\"1.5\""},
+    {"{\"type\": \"number\"}", "1", "null"},
+    {"{\"type\": \"boolean\"}", "false", "0"},
+    {"{\"type\": \"boolean\"}", "true", "\"true\""},
+    {"{\"type\": \"null\"}", "null", "false"},
+    {"{\"type\": [\"string\", \"null\"]}", "null", "0"},
+    {"{\"properties\": {\"a\": {\"type\": \"integer\"}}}", "{\"a\": 1}", "{\"a\": \"1\"}"},
+    {"{\"properties\": {\"a\": {}}}", "{}", "{\"b\": 1}"},
+    {"{\"properties\": {\"a\": {}}, \"additionalProperties\": true}", "{\"a\": 1}", "{\"b\": 1}"},
+    {"{\"required\": [\"a\"]}", "{\"a\": null}", "{\"b\": 1}"},
+    {"{\"items\": {\"type\": \"integer\"}}", "[1, 2]", "[1, \"2\"]"},
+    {"{\"enum\": [\"a\", null]}", "null", "\"b\""},
+    {"{\"minimum\": 3}", "3", "2"},
+    {"{\"minimum\": 0}", "0.0", "-0.5"},
+    {"{\"maximum\": 3}", "3", "4"},
+    {"{\"minLength\": 2}", "\"ab\"", "\"\xC3\xA4\""},
+    {"{\"maxLength\": 2}", "\"\xC3\xA4\xC3\xB6\"", "\"abc\""},
+    {"{\"minItems\": 1}", "[0]", "[]"},
+    {"{\"maxItems\": 1}", "[0]", "[0, 1]"},
+    {"{\"anyOf\": [{\"type\": \"null\"}, {\"type\": \"integer\"}]}", "7", "\"7\""},
+    {"{\"$ref\": \"#/components/schemas/Small\"}", "9", "10"},
+    {"{\"format\": \"date-time\"}", "\"2026-04-01T12:00:00.000Z\"", "\"2026-04-01 12:00:00Z\""},
+    {"{\"format\": \"date-time\"}", "\"2026-04-01T12:00:00+02:00\"", "\"2026-04-01T12:00:00\""},
+    {"{\"format\": \"uuid\"}", "\"0195f3a0-1111-7222-8333-444455556666\"",
+     "\"0195f3a0-1111-7222-8333-44445555666\""},
+    {"{\"format\": \"email\"}", "\"a@example.com\"", "\"a.example.com\""},
+};
+
+/* Keywords and formats that no value can violate. */
+static const char *const silent[] = {
+    "{\"description\": \"words\"}", "{\"examples\": [1]}",     "{\"default\": 1}",
+    "{\"format\": \"password\"}",   "{\"format\": \"int64\"}",
+};
+
+START_TEST(what_fits_is_taken_and_what_does_not_is_refused)
+{
+    for (size_t i = 0; i < COUNT(rules); i++) {
+        const char *problem = problem_of(rules[i].schema, rules[i].good);
+
+        ck_assert_msg(!problem, "%s by %s%s", rules[i].good, rules[i].schema, problem);
+        ck_assert_msg(problem_of(rules[i].schema, rules[i].bad) != NULL, "%s is taken by %s",
+                      rules[i].bad, rules[i].schema);
+        ck_assert_msg(!flaw_of(rules[i].schema) || strstr(rules[i].schema, "\"required\""),
+                      "%s has a flaw", rules[i].schema);
+    }
+    for (size_t i = 0; i < COUNT(silent); i++)
+        ck_assert_ptr_null(problem_of(silent[i], "7"));
+}
+
+START_TEST(a_problem_says_where_it_is)
+{
+    const char *said = problem_of("{\"properties\": {\"list\": {\"items\": {\"properties\": {"
+                                  "\"n\": {\"maximum\": 3}}}}}}",
+                                  "{\"list\": [{\"n\": 1}, {\"n\": 4}]}");
+
+    ck_assert_str_eq(said, ".list[1].n is 4, which is more than 3");
+}
+
+START_TEST(what_is_unknown_is_no_consent)
+{
+    static const char *const unknown[] = {
+        "{\"pattern\": \"^a\"}",
+        "{\"oneOf\": [{}]}",
+        "{\"exclusiveMinimum\": 1}",
+        "{\"type\": \"text\"}",
+        "{\"format\": \"uri\"}",
+        "{\"$ref\": \"#/components/schemas/Absent\"}",
+        "{\"items\": {\"uniqueItems\": true}}",
+        "{\"properties\": {\"a\": {\"const\": 1}}}",
+    };
+
+    for (size_t i = 0; i < COUNT(unknown); i++) {
+        const char *value = i == 6 ? "[\"a\"]" : i == 7 ? "{\"a\": 1}" : "\"a\"";
+
+        ck_assert_msg(problem_of(unknown[i], value) != NULL, "%s takes %s", unknown[i], value);
+        ck_assert_msg(flaw_of(unknown[i]) != NULL, "%s has no flaw", unknown[i]);
+    }
+}
+
+START_TEST(rules_of_a_wrong_form_are_flaws)
+{
+    static const char *const flawed[] = {
+        "[]",
+        "{\"type\": []}",
+        "{\"type\": [\"string\", 1]}",
+        "{\"properties\": []}",
+        "{\"properties\": {\"a\": {}}, \"required\": [\"b\"]}",
+        "{\"properties\": {\"a\": {}}, \"required\": []}",
+        "{\"items\": []}",
+        "{\"enum\": []}",
+        "{\"minimum\": \"3\"}",
+        "{\"maximum\": null}",
+        "{\"minLength\": -1}",
+        "{\"maxLength\": 1.5}",
+        "{\"minItems\": true}",
+        "{\"maxItems\": \"1\"}",
+        "{\"anyOf\": []}",
+        "{\"anyOf\": [{\"type\": \"text\"}]}",
+        "{\"$ref\": 1}",
+        "{\"additionalProperties\": false}",
+        "{\"description\": \"\"}",
+        "{\"type\": \"integer\", \"default\": \"100\"}",
+        "{\"type\": \"integer\", \"examples\": [1, \"2\"]}",
+        "{\"examples\": []}",
+        "{\"contentMediaType\": 1}",
+    };
+
+    for (size_t i = 0; i < COUNT(flawed); i++)
+        ck_assert_msg(flaw_of(flawed[i]) != NULL, "%s has no flaw", flawed[i]);
+    ck_assert_ptr_null(flaw_of("{\"properties\": {\"a\": {}}, \"required\": [\"a\"]}"));
+    ck_assert_ptr_null(flaw_of("{\"type\": \"integer\", \"default\": 100, \"examples\": [1]}"));
+}
+
+START_TEST(schemas_are_found_wherever_they_are)
+{
+    json_t *document = read(document_text);
+    json_t *part = read("{\"200\": {\"content\": [{\"schema\": {\"type\": \"null\"}}, {\"schema\": "
+                        "{\"items\": {\"pattern\": \"a\"}}}]}}");
+    const char *flaw = schema_flaw_inside(document, part);
+
+    ck_assert_ptr_nonnull(flaw);
+    ck_assert_str_eq(flaw, "/200/content[1]/schema.items.pattern is a keyword that the tests do "
+                           "not know");
+    json_decref(part);
+    json_decref(document);
+}
+
+Suite *schema_suite(void)
+{
+    const TTest *const tests[] = {
+        what_fits_is_taken_and_what_does_not_is_refused,
+        a_problem_says_where_it_is,
+        what_is_unknown_is_no_consent,
+        rules_of_a_wrong_form_are_flaws,
+        schemas_are_found_wherever_they_are,
+    };
+    TCase *cases;
+
+    return suite_of("schema", TESTS(tests), &cases);
+}

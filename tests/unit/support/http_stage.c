@@ -1,0 +1,222 @@
+#include "http_stage.h"
+
+#include <arpa/inet.h>
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/lib/host_settings.h"
+#include "core/lib/log.h"
+#include "core/lib/text.h"
+#include "core/server/stream.h"
+#include "fixture.h"
+#include "http_client.h"
+#include "http_routes.h"
+
+enum { PATIENCE_MS = 15000, DEADLINE_MS = 10000, CONNECTIONS = 64 };
+
+struct loop http_stage_loop;
+struct generation http_stage_generation;
+static struct engine engine;
+static struct timer patience;
+static bool (*awaited)(const void *of);
+static const void *awaited_of;
+
+static void run_http(void *of)
+{
+    (void)of;
+    if (http_stage_loop.http)
+        http_run(http_stage_loop.http);
+}
+
+static int64_t wait_for_http(void *of)
+{
+    (void)of;
+    return http_stage_loop.http ? http_timeout_ms(http_stage_loop.http) : -1;
+}
+
+static void look(void *of)
+{
+    (void)of;
+    if (awaited(awaited_of))
+        http_stage_loop.stop = true;
+}
+
+static void give_up(struct timer *timer)
+{
+    (void)timer;
+    ck_abort_msg("the condition that the test waits for does not become true");
+}
+
+static void make_generation(void)
+{
+    http_stage_generation = (struct generation){
+        .holders = 1,
+        .engine = &engine,
+        .arena = arena,
+        .request = {.deadline_ms = DEADLINE_MS,
+                    .max_body = HTTP_STAGE_MAX_BODY,
+                    .max_requests = 2048,
+                    .share = 25,
+                    .sample = 1},
+    };
+    http_routes_add(&http_stage_generation);
+}
+
+void http_stage_set_up(void)
+{
+    log_level(BB_ERROR, false);
+    conf_setup();
+    make_generation();
+    engine = (struct engine){
+        .generation = &http_stage_generation, .loops = &http_stage_loop, .loop_count = 1};
+    pthread_mutex_init(&engine.lock, NULL);
+    for (enum quota quota = 0; quota < QUOTA_POOLS; quota++) {
+        engine.quotas[quota] = quota_table_new();
+        ck_assert_ptr_nonnull(engine.quotas[quota]);
+    }
+    patience = (struct timer){.fire = give_up};
+    ck_assert_int_eq(loop_init(&http_stage_loop, &engine, 0), 0);
+    loop_add_part(&http_stage_loop, &(struct loop_part){run_http, wait_for_http, NULL});
+    loop_add_part(&http_stage_loop, &(struct loop_part){.run = look});
+}
+
+static void read_settings(const char *section)
+{
+    FILE *file = fopen(conf, "w");
+
+    ck_assert_ptr_nonnull(file);
+    fprintf(file, "http:\n  listen: 127.0.0.1:0\n%s", section ? section : "");
+    fclose(file);
+    http_stage_generation.settings = settings_load(arena, conf, &problems);
+    ck_assert_ptr_nonnull(http_stage_generation.settings);
+    host_settings_bind(http_stage_generation.settings, &problems);
+    setting_problems_print(&problems, stderr);
+    ck_assert_uint_eq(problems.count, 0);
+}
+
+static unsigned or_else(unsigned given, unsigned usual)
+{
+    return given ? given : usual;
+}
+
+static int64_t ms_or_else(int64_t given, int64_t usual)
+{
+    return given ? given : usual;
+}
+
+void http_stage_open(const char *section, const struct http_settings *limits)
+{
+    struct http_settings all = limits ? *limits : (struct http_settings){.listeners = NULL};
+
+    read_settings(section);
+    all.listeners = &engine.listeners;
+    all.max_connections = or_else(all.max_connections, CONNECTIONS);
+    all.per_address = or_else(all.per_address, CONNECTIONS);
+    all.header_ms = ms_or_else(all.header_ms, HTTP_STAGE_HEADER_MS);
+    all.body_ms = ms_or_else(all.body_ms, HTTP_STAGE_BODY_MS);
+    all.idle_ms = ms_or_else(all.idle_ms, HTTP_STAGE_IDLE_MS);
+    all.write_ms = ms_or_else(all.write_ms, HTTP_STAGE_WRITE_MS);
+    ck_assert_int_eq(listeners_open(&engine.listeners, "127.0.0.1:0", CONNECTIONS), 0);
+    http_stage_loop.http = http_new(&http_stage_loop, &all);
+    ck_assert_ptr_nonnull(http_stage_loop.http);
+    timer_clear(&http_stage_loop.timers, &http_stage_loop.http->sweep);
+    ck_assert_int_eq(streams_init(&http_stage_loop), 0);
+}
+
+unsigned http_stage_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t length = sizeof address;
+
+    ck_assert_int_eq(getsockname(engine.listeners.fds[0], (struct sockaddr *)&address, &length), 0);
+    return ntohs(address.sin_port);
+}
+
+void http_stage_until(bool (*is_so)(const void *of), const void *of)
+{
+    awaited = is_so;
+    awaited_of = of;
+    http_stage_loop.stop = false;
+    timer_set(&http_stage_loop.timers, &patience, clock_mono_ms() + PATIENCE_MS);
+    loop_run(&http_stage_loop);
+    timer_clear(&http_stage_loop.timers, &patience);
+}
+
+static void make_earlier(int64_t *time, int64_t ms)
+{
+    if (*time)
+        *time = *time > ms ? *time - ms : 1; /* 0 would mean no limit */
+}
+
+void http_stage_pass(int64_t ms)
+{
+    struct http *http = http_stage_loop.http;
+
+    for (struct connection *at = http->connections; at; at = at->next) {
+        make_earlier(&at->limit_ms, ms);
+        make_earlier(&at->stop_ms, ms);
+        make_earlier(&at->drops_ms, ms);
+    }
+    http_stage_loop.now_ms = clock_mono_ms();
+    connections_sweep(http);
+}
+
+void http_stage_look_at_streams(void)
+{
+    timer_set(&http_stage_loop.timers, &http_stage_loop.streams->timer, clock_mono_ms());
+}
+
+static bool has_so_many(const void *of)
+{
+    return http_stage_loop.http->connection_count == *(const size_t *)of;
+}
+
+void http_stage_expect_connections(size_t count)
+{
+    http_stage_until(has_so_many, &count);
+}
+
+static bool has_no_requests(const void *of)
+{
+    (void)of;
+    return !http_stage_loop.requests;
+}
+
+void http_stage_expect_no_requests(void)
+{
+    http_stage_until(has_no_requests, NULL);
+}
+
+size_t http_stage_taken(enum quota quota)
+{
+    return quota_taken(engine.quotas[quota]);
+}
+
+static void expect_nothing_left(void)
+{
+    http_stage_expect_connections(0);
+    http_stage_expect_no_requests();
+    ck_assert_uint_eq(streams_open(), 0);
+    ck_assert_uint_eq(http_stage_loop.http->writing, 0);
+    ck_assert_uint_eq(atomic_load(&http_stage_generation.holders), 1);
+    for (enum quota quota = 0; quota < QUOTA_POOLS; quota++)
+        ck_assert_msg(!http_stage_taken(quota), "quota %d is still taken", (int)quota);
+}
+
+void http_stage_tear_down(void)
+{
+    clients_leave();
+    if (http_stage_loop.http) {
+        http_routes_go_on();
+        expect_nothing_left();
+        streams_free(&http_stage_loop);
+        http_free(http_stage_loop.http);
+        listeners_close(&engine.listeners);
+    }
+    loop_free(&http_stage_loop);
+    for (enum quota quota = 0; quota < QUOTA_POOLS; quota++)
+        quota_table_free(engine.quotas[quota]);
+    pthread_mutex_destroy(&engine.lock);
+    conf_teardown();
+}
