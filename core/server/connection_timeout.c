@@ -73,7 +73,7 @@ static bool has_left(struct connection *connection)
 static bool is_awaited(const struct connection *connection)
 {
     if (connection->stage == STAGE_HEADER)
-        return reader_began(&connection->reader);
+        return connection->reader.began;
     return connection->stage == STAGE_BODY && reader_in_body(&connection->reader);
 }
 

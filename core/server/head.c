@@ -1,7 +1,187 @@
 #include "core/server/head.h"
 
+#include <ctype.h>
 #include <string.h>
 #include <strings.h>
+
+/* ---- characters ---- */
+
+enum { TOKEN = 1, VALUE = 2, TARGET = 4, NAME = 8 /* of a host */ };
+
+#define LETTERS (TOKEN | VALUE | TARGET | NAME)
+
+/* clang-format off */
+static const uint8_t classes[256] = {
+    ['\t'] = VALUE, [' '] = VALUE,
+    ['!'] = LETTERS, ['"'] = VALUE | TARGET, ['#'] = TOKEN | VALUE, ['$'] = LETTERS,
+    ['%'] = TOKEN | VALUE | TARGET, ['&'] = LETTERS, ['\''] = LETTERS,
+    ['('] = VALUE | TARGET | NAME, [')'] = VALUE | TARGET | NAME, ['*'] = LETTERS,
+    ['+'] = LETTERS, [','] = VALUE | TARGET, ['-'] = LETTERS, ['.'] = LETTERS,
+    ['/'] = VALUE | TARGET, ['0' ... '9'] = LETTERS, [':'] = VALUE | TARGET,
+    [';'] = VALUE | TARGET | NAME, ['<'] = VALUE | TARGET, ['='] = VALUE | TARGET | NAME,
+    ['>'] = VALUE | TARGET, ['?'] = VALUE | TARGET, ['@'] = VALUE | TARGET,
+    ['A' ... 'Z'] = LETTERS, ['['] = VALUE | TARGET, ['\\'] = VALUE, [']'] = VALUE | TARGET,
+    ['^'] = TOKEN | VALUE | TARGET, ['_'] = LETTERS, ['`'] = TOKEN | VALUE | TARGET,
+    ['a' ... 'z'] = LETTERS, ['{'] = VALUE | TARGET, ['|'] = TOKEN | VALUE | TARGET,
+    ['}'] = VALUE | TARGET, ['~'] = LETTERS, [0x80 ... 0xFF] = VALUE,
+};
+/* clang-format on */
+
+size_t head_token_run(const char *text, size_t length)
+{
+    size_t at = 0;
+
+    while (at < length && classes[(unsigned char)text[at]] & TOKEN)
+        at++;
+    return at;
+}
+
+/* Whether none of eight bytes is less than a blank, or DEL. The result "false" may be wrong. */
+static bool is_plain(const char *text)
+{
+    const uint64_t ones = UINT64_MAX / 255, highest = ones << 7;
+    uint64_t word, deletes;
+
+    memcpy(&word, text, sizeof word);
+    deletes = word ^ ones * 0x7F;
+    return !(((word - ones * ' ') & ~word) & highest) && !(((deletes - ones) & ~deletes) & highest);
+}
+
+size_t head_value_run(const char *text, size_t length)
+{
+    size_t at = 0;
+
+    for (;;) {
+        while (length - at >= sizeof(uint64_t) && is_plain(text + at))
+            at += sizeof(uint64_t);
+        if (at == length || !(classes[(unsigned char)text[at]] & VALUE))
+            return at;
+        at++;
+    }
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool is_hex(char c)
+{
+    return isxdigit((unsigned char)c);
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+/* Whether it is a host with an optional port, as in Host and in absolute targets. */
+static bool host_valid(const char *host, size_t length)
+{
+    const char *at = host, *end = host + length;
+    unsigned port = 0;
+
+    if (length && *host == '[') { /* an IPv6 address */
+        for (at++; at < end && (is_hex(*at) || *at == ':' || *at == '.');)
+            at++;
+        if (at - host < 3 || at == end || *at++ != ']')
+            return false;
+    }
+    for (; *host != '[' && at < end && *at != ':'; at++) {
+        if (*at == '%' && end - at > 2 && is_hex(at[1]) && is_hex(at[2]))
+            at += 2;
+        else if (!(classes[(unsigned char)*at] & NAME))
+            return false;
+    }
+    if (at == host || at == end)
+        return at > host;
+    if (*at++ != ':' || end - at > 5)
+        return false;
+    for (; at < end; at++) {
+        if (!is_digit(*at))
+            return false;
+        port = port * 10 + (unsigned)(*at - '0');
+    }
+    return port <= 65535;
+}
+
+/* ---- the request line ---- */
+
+enum head_state head_refuse(struct head_reading *reading, int status, const char *reason)
+{
+    reading->head.status = status;
+    reading->head.reason = reason;
+    return HEAD_REFUSED;
+}
+
+static int head_fail(struct head_reading *reading, int status, const char *reason)
+{
+    head_refuse(reading, status, reason);
+    return -1;
+}
+
+/*
+ * Accepts a path, "*" with OPTIONS, or "http://host:port/path", the form sent to proxies. Its host
+ * is checked like a Host field; the target is the rest, preceded by '/', for which there is room.
+ */
+static int head_take_target(struct head_reading *reading, const char *method, char *target)
+{
+    for (const char *at = target; *at; at++) {
+        if (!(classes[(unsigned char)*at] & TARGET))
+            return head_fail(reading, 400, "The target has a character that it may not have");
+        if (*at == '%' && at[1] == '0' && at[2] == '0')
+            return head_fail(reading, 400, "The target has a NUL");
+    }
+    if (*target == '/' || (!strcmp(target, "*") && !strcmp(method, "OPTIONS")))
+        return 0;
+    if (!strcmp(method, "CONNECT"))
+        return head_fail(reading, 501, "This server is not a proxy");
+    if (strncasecmp(target, "http://", 7) != 0 && strncasecmp(target, "https://", 8) != 0)
+        return head_fail(reading, 400, "The target is not a path");
+    char *host = strchr(target, '/') + 2;
+    size_t length = strcspn(host, "/?");
+    char *path = host + length;
+
+    if (!host_valid(host, length))
+        return head_fail(reading, 400, "The host in the target is not valid");
+    reading->absolute = true;
+    if (*path != '/')
+        *--path = '/';
+    reading->head.target = (uint16_t)(reading->head.target + (path - target));
+    return 0;
+}
+
+static int head_take_request_line(struct head_reading *reading, char *text, size_t from, size_t to)
+{
+    static const char *const known[] = {"GET",    "HEAD",    "POST",  "PUT",     "PATCH",
+                                        "DELETE", "OPTIONS", "TRACE", "CONNECT", "QUERY"};
+    const char *method = text + from;
+    size_t space = from + head_token_run(method, to - from), second, i = 0;
+
+    for (second = space + 1; second < to && text[second] != ' ';)
+        second++;
+    if (space == from || text[space] != ' ' || second >= to || second == space + 1)
+        return head_fail(reading, 400, "The request line is malformed");
+    text[space] = text[second] = '\0';
+    reading->head.method = (uint16_t)from;
+    reading->head.target = (uint16_t)(space + 1);
+    reading->head.split = true;
+    const char *version = text + second + 1;
+
+    if (strncmp(version, "HTTP/", 5) != 0 || !is_digit(version[5]) || version[6] != '.' ||
+        !is_digit(version[7]) || version[8])
+        return head_fail(reading, 400, "The request line is malformed");
+    if (version[5] != '1' || version[7] > '1')
+        return head_fail(reading, 505, "This version of HTTP is not supported");
+    reading->head.minor = version[7] == '1';
+    while (i < sizeof known / sizeof *known && strcmp(method, known[i]) != 0)
+        i++;
+    if (i == sizeof known / sizeof *known)
+        return head_fail(reading, 501, "This method is not known");
+    return head_take_target(reading, method, text + space + 1);
+}
+
+/* ---- fields ---- */
 
 enum known {
     HOST,
@@ -29,47 +209,6 @@ static const struct {
     [EXPECT] = {"Expect", 6},
 };
 
-void head_begin(struct head_reading *reading)
-{
-    reading->head = (struct head){.length = -1, .minor = 1};
-    reading->at = reading->line = 0;
-    reading->seen = 0;
-    reading->absolute = false;
-}
-
-static int refuse(struct head_reading *reading, int status, const char *reason)
-{
-    head_refuse(reading, status, reason);
-    return -1;
-}
-
-/*
- * Finds the end of the line. Returns 1: found, *end is the position of its CR; 0: not yet; -1:
- * refused.
- */
-static int find_end(struct head_reading *reading, const char *text, size_t length, size_t *end)
-{
-    size_t at = reading->at + head_value_run(text + reading->at, length - reading->at);
-
-    reading->at = at;
-    if (at == length || (text[at] == '\r' && at + 1 == length))
-        return 0;
-    if (text[at] == '\n')
-        return refuse(reading, 400, "A line of the head ends without a carriage return");
-    if (text[at] != '\r')
-        return refuse(reading, 400, "A control character is in the head");
-    if (text[at + 1] != '\n')
-        return refuse(reading, 400, "A carriage return in the head does not end a line");
-    *end = at;
-    reading->at = at + 2;
-    return 1;
-}
-
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t';
-}
-
 const char *head_field_split(const char *text, size_t from, size_t to, struct head_field *field)
 {
     if (is_blank(text[from]))
@@ -91,44 +230,22 @@ const char *head_field_split(const char *text, size_t from, size_t to, struct he
     return NULL;
 }
 
-static enum known field_known(const char *name, size_t length)
-{
-    for (enum known i = HOST; i < KNOWN; i++) {
-        if (length == known_fields[i].length && !strncasecmp(name, known_fields[i].name, length))
-            return i;
-    }
-    return KNOWN;
-}
-
-/* Accepts digits only. */
-static int take_length(struct head_reading *reading, const char *value)
+static int head_take_length(struct head_reading *reading, const char *value)
 {
     int64_t length = 0;
 
-    for (const char *at = value; *at; at++) {
-        if (*at < '0' || *at > '9')
-            return refuse(reading, 400, "Content-Length is malformed");
-    }
-    if (!*value)
-        return refuse(reading, 400, "Content-Length is malformed");
+    if (!*value || value[strspn(value, "0123456789")])
+        return head_fail(reading, 400, "Content-Length is malformed");
     for (; *value; value++) {
         if (length > (INT64_MAX - (*value - '0')) / 10)
-            return refuse(reading, 413, "The body is too large");
+            return head_fail(reading, 413, "The body is too large");
         length = length * 10 + (*value - '0');
     }
     reading->head.length = length;
     return 0;
 }
 
-static int take_encoding(struct head_reading *reading, const char *value)
-{
-    if (strcasecmp(value, "chunked") != 0)
-        return refuse(reading, 501, "This Transfer-Encoding is not supported");
-    reading->head.chunked = true;
-    return 0;
-}
-
-static void take_connection(struct head *head, const char *value)
+static void head_take_connection(struct head *head, const char *value)
 {
     while (*value) {
         size_t length = strcspn(value, ","), word = length;
@@ -142,78 +259,97 @@ static void take_connection(struct head *head, const char *value)
     }
 }
 
-/* Handles the fields that the host itself uses. */
-static int take_known(struct head_reading *reading, enum known known, const char *value)
+/* Splits a field, and handles those that the host itself uses. */
+static int head_take_field(struct head_reading *reading, char *text, size_t end)
 {
+    struct head *head = &reading->head;
+    struct head_field field;
+    const char *reason = head_field_split(text, reading->line, end, &field);
+    enum known known = HOST;
+
+    if (reason)
+        return head_fail(reading, 400, reason);
+    if (head->count == HEAD_FIELDS_MAX)
+        return head_fail(reading, 431, "The head has too many fields");
+    const char *name = text + field.name, *value = text + field.value;
+
+    text[field.name + field.name_length] = '\0';
+    text[field.value + field.value_length] = '\0';
+    reading->fields[head->count++] = field;
+    while (known < KNOWN && (field.name_length != known_fields[known].length ||
+                             strcasecmp(name, known_fields[known].name) != 0))
+        known++;
     if (known <= IDEMPOTENCY_KEY && reading->seen & 1u << known)
-        return refuse(reading, 400, "A field of the head is given twice");
+        return head_fail(reading, 400, "A field of the head is given twice");
     reading->seen |= 1u << known;
     switch (known) {
     case HOST:
         if (!*value && !reading->absolute)
             return 0; /* from a client that has no host name */
-        if (!head_host_valid(value, strlen(value)))
-            return refuse(reading, 400, "Host is not valid");
-        return 0;
+        return host_valid(value, strlen(value)) ? 0 : head_fail(reading, 400, "Host is not valid");
     case CONTENT_LENGTH:
-        return take_length(reading, value);
+        return head_take_length(reading, value);
     case TRANSFER_ENCODING:
-        return take_encoding(reading, value);
+        if (strcasecmp(value, "chunked") != 0)
+            return head_fail(reading, 501, "This Transfer-Encoding is not supported");
+        head->chunked = true;
+        return 0;
     case CONNECTION:
-        take_connection(&reading->head, value);
+        head_take_connection(head, value);
         return 0;
     case EXPECT:
-        reading->head.expects = !strcasecmp(value, "100-continue");
+        head->expects = !strcasecmp(value, "100-continue");
         return 0;
     default:
         return 0;
     }
 }
 
-static int take_field(struct head_reading *reading, char *text, size_t end)
+/* ---- the head ---- */
+
+void head_begin(struct head_reading *reading)
 {
-    struct head *head = &reading->head;
-    struct head_field field;
-    const char *reason = head_field_split(text, reading->line, end, &field);
+    reading->head = (struct head){.length = -1, .minor = 1};
+    reading->at = reading->line = 0;
+    reading->seen = 0;
+    reading->absolute = false;
+}
 
-    if (reason)
-        return refuse(reading, 400, reason);
-    if (head->count == HEAD_FIELDS_MAX)
-        return refuse(reading, 431, "The head has too many fields");
-    text[field.name + field.name_length] = '\0';
-    text[field.value + field.value_length] = '\0';
-    reading->fields[head->count++] = field;
-    enum known known = field_known(text + field.name, field.name_length);
+/*
+ * Finds the end of the line. Returns 1: found, *end is the position of its CR; 0: not yet; -1:
+ * refused.
+ */
+static int head_find_end(struct head_reading *reading, const char *text, size_t length, size_t *end)
+{
+    size_t at = reading->at + head_value_run(text + reading->at, length - reading->at);
 
-    return known == KNOWN ? 0 : take_known(reading, known, text + field.value);
+    reading->at = at;
+    if (at == length || (text[at] == '\r' && at + 1 == length))
+        return 0;
+    if (text[at] == '\n')
+        return head_fail(reading, 400, "A line of the head ends without a carriage return");
+    if (text[at] != '\r')
+        return head_fail(reading, 400, "A control character is in the head");
+    if (text[at + 1] != '\n')
+        return head_fail(reading, 400, "A carriage return in the head does not end a line");
+    *end = at;
+    reading->at = at + 2;
+    return 1;
 }
 
 /* At the empty line: checks that need the whole head. */
-static int finish(struct head_reading *reading)
+static int head_finish(struct head_reading *reading)
 {
     struct head *head = &reading->head;
 
     if (head->chunked && head->length >= 0)
-        return refuse(reading, 400, "Both Content-Length and Transfer-Encoding are given");
+        return head_fail(reading, 400, "Both Content-Length and Transfer-Encoding are given");
     if (head->chunked && !head->minor)
-        return refuse(reading, 400, "Transfer-Encoding is given with HTTP/1.0");
+        return head_fail(reading, 400, "Transfer-Encoding is given with HTTP/1.0");
     if (head->minor && !(reading->seen & 1u << HOST))
-        return refuse(reading, 400, "Host is missing");
+        return head_fail(reading, 400, "Host is missing");
     head->expects = head->expects && head->minor && (head->chunked || head->length > 0);
     return 1;
-}
-
-/*
- * Processes a complete line, whose CR is at `end`. Returns 0: the next line follows; 1: it was the
- * last; -1: refused.
- */
-static int take_line(struct head_reading *reading, char *text, size_t end)
-{
-    if (end == reading->line)
-        return reading->head.split ? finish(reading) : 0; /* some clients send empty lines first */
-    text[end] = '\0';
-    return reading->head.split ? take_field(reading, text, end)
-                               : head_request_line(reading, text, reading->line, end);
 }
 
 enum head_state head_read(struct head_reading *reading, char *text, size_t length)
@@ -221,8 +357,15 @@ enum head_state head_read(struct head_reading *reading, char *text, size_t lengt
     size_t most = length < HEAD_BYTES_MAX ? length : HEAD_BYTES_MAX, end;
     int found;
 
-    while ((found = find_end(reading, text, most, &end)) > 0) {
-        found = take_line(reading, text, end);
+    while ((found = head_find_end(reading, text, most, &end)) > 0) {
+        if (end > reading->line) {
+            text[end] = '\0';
+            found = reading->head.split ? head_take_field(reading, text, end)
+                                        : head_take_request_line(reading, text, reading->line, end);
+        } else {
+            found = reading->head.split ? head_finish(reading) : 0; /* some clients send empty lines
+                                                                     * first */
+        }
         if (found)
             break;
         reading->line = reading->at;
@@ -252,7 +395,7 @@ int head_keep(const struct head_reading *reading, const char *text, struct arena
 }
 
 /* Returns the index of the first field with this name from `at` on; head->count: there is none. */
-static size_t find_field(const struct head *head, const char *name, size_t at)
+static size_t head_find(const struct head *head, const char *name, size_t at)
 {
     size_t length = strlen(name);
 
@@ -267,16 +410,16 @@ static size_t find_field(const struct head *head, const char *name, size_t at)
 
 const char *head_value(const struct head *head, const char *name)
 {
-    size_t at = find_field(head, name, 0);
+    size_t at = head_find(head, name, 0);
 
     return at < head->count ? head->text + head->fields[at].value : NULL;
 }
 
 const char *head_sole_value(const struct head *head, const char *name)
 {
-    size_t at = find_field(head, name, 0);
+    size_t at = head_find(head, name, 0);
 
-    if (at == head->count || find_field(head, name, at + 1) < head->count)
+    if (at == head->count || head_find(head, name, at + 1) < head->count)
         return NULL;
     return head->text + head->fields[at].value;
 }

@@ -78,8 +78,6 @@ const char *head_sole_value(const struct head *head, const char *name);
  */
 const char *head_field_split(const char *text, size_t from, size_t to, struct head_field *field);
 
-/* head_rules.c. Whether it is a host with an optional port, as in Host and in absolute targets. */
-bool head_host_valid(const char *host, size_t length);
 /* Number of bytes at the start of text[0..length) that are allowed in a token (RFC 9110, 5.6.2). */
 size_t head_token_run(const char *text, size_t length);
 /*
@@ -87,7 +85,5 @@ size_t head_token_run(const char *text, size_t length);
  * except HTAB.
  */
 size_t head_value_run(const char *text, size_t length);
-/* Parses the request line text[from..to). Returns 0; otherwise the head is refused. */
-int head_request_line(struct head_reading *reading, char *text, size_t from, size_t to);
 
 #endif

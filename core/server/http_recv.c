@@ -70,7 +70,7 @@ ssize_t http_recv(int fd, void *into, size_t size, int flags)
 
     if (got > 0)
         http_epoll_again(connection);
-    if (connection->stage == STAGE_IDLE && reader_began(&connection->reader))
+    if (connection->stage == STAGE_IDLE && connection->reader.began)
         connection_stage(connection, STAGE_HEADER, 0);
     return got;
 }

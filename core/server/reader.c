@@ -1,10 +1,51 @@
-#include "core/server/reader_parts.h"
+/* Functions that read return 1 or a number of bytes; 0 at the end of the input; -1 with errno. */
+#include "core/server/reader.h"
 
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+
+enum {
+    SMALL = 4 * 1024,      /* size of a buffer, sufficient for nearly every head */
+    POOL_MAX = 32,         /* maximum number of unused buffers */
+    PIECE = 64 * 1024,     /* maximum size of the chunks that libmicrohttpd gets */
+    LINE_MAX_BYTES = 1024, /* maximum for the size of a chunk with its extensions, or a trailer */
+    SPENT_MAX = 16 * 1024, /* maximum for extensions and trailers of one body */
+    DIGITS_MAX = 15        /* of a size, without leading zeros */
+};
+
+struct reader_buffer {
+    struct reader_buffer *next;
+    struct head_reading reading; /* for the head that begins at `start` */
+    size_t room;
+    char bytes[];
+};
 
 void reader_init(struct reader *reader, struct reader_pool *pool)
 {
     *reader = (struct reader){.pool = pool};
+}
+
+/* ---- the socket, and bytes that wait in the buffer ---- */
+
+static void reader_drop_buffer(struct reader *reader)
+{
+    struct reader_buffer *buffer = reader->buffer;
+    struct reader_pool *pool = reader->pool;
+
+    reader->buffer = NULL;
+    reader->start = reader->end = 0;
+    if (!buffer)
+        return;
+    if (buffer->room > SMALL || pool->count == POOL_MAX) {
+        free(buffer);
+        return;
+    }
+    buffer->next = pool->free;
+    pool->free = buffer;
+    pool->count++;
 }
 
 void reader_free(struct reader *reader)
@@ -12,9 +53,76 @@ void reader_free(struct reader *reader)
     reader_drop_buffer(reader);
 }
 
-/* ---- for libmicrohttpd ---- */
+void reader_pool_free(struct reader_pool *pool)
+{
+    while (pool->free) {
+        struct reader_buffer *buffer = pool->free;
 
-void reader_out(struct reader *reader, const char *text)
+        pool->free = buffer->next;
+        free(buffer);
+    }
+    pool->count = 0;
+}
+
+static ssize_t reader_nothing_yet(void)
+{
+    errno = EAGAIN;
+    return -1;
+}
+
+static ssize_t reader_ask(struct reader *reader, int fd, char *into, size_t size)
+{
+    ssize_t got = recvfrom(fd, into, size, 0, NULL, NULL);
+
+    reader->drained = got < (ssize_t)size;
+    return got;
+}
+
+/* Reads from the socket into the buffer, after the waiting bytes. */
+static ssize_t reader_fill(struct reader *reader, int fd)
+{
+    struct reader_buffer *buffer = reader->buffer;
+    struct reader_pool *pool = reader->pool;
+
+    if (!buffer) {
+        buffer = pool->free ? pool->free : malloc(sizeof *buffer + SMALL);
+        if (buffer && buffer == pool->free) {
+            pool->free = buffer->next;
+            pool->count--;
+        }
+        if (buffer) {
+            buffer->room = SMALL;
+            head_begin(&buffer->reading);
+        }
+    } else if (reader->end == buffer->room && reader->start && !reader->untaken) {
+        memmove(buffer->bytes, buffer->bytes + reader->start, reader->end - reader->start);
+        reader->end -= reader->start;
+        reader->start = 0;
+    } else if (reader->end == buffer->room) {
+        size_t room = buffer->room * 2;
+
+        buffer = realloc(buffer, sizeof *buffer + room);
+        if (buffer)
+            buffer->room = room;
+    }
+    if (!buffer) {
+        errno = ENOBUFS;
+        return -1;
+    }
+    reader->buffer = buffer;
+    ssize_t got = reader_ask(reader, fd, buffer->bytes + reader->end, buffer->room - reader->end);
+
+    if (got > 0)
+        reader->end += (size_t)got;
+    else if (reader->start == reader->end && !reader->untaken)
+        reader_drop_buffer(reader);
+    return got;
+}
+
+/* ---- the head ---- */
+
+/* Appends data for libmicrohttpd; there is always room for a head, or a line before a chunk. */
+static void reader_out(struct reader *reader, const char *text)
 {
     size_t length = strlen(text);
 
@@ -24,71 +132,352 @@ void reader_out(struct reader *reader, const char *text)
     reader->out_end = (uint8_t)(reader->out_end + length);
 }
 
-static size_t give_out(struct reader *reader, char *into, size_t size)
+/* The head is complete or refused: starts its body, and writes a head for libmicrohttpd. */
+static void reader_begin_request(struct reader *reader)
+{
+    const struct head_reading *reading = &reader->buffer->reading;
+    const struct head *head = &reading->head;
+    const char *text = reader->buffer->bytes + reader->start;
+    int64_t length = head->chunked ? -1 : head->length;
+    char line[48];
+
+    if (head->status || (length < 0 && !head->chunked))
+        length = 0;
+    reader->taken_at = reader->start;
+    reader->start = head->status ? reader->end : reader->start + reading->at;
+    reader->began = false;
+    reader->untaken = true;
+    reader->refused = head->status != 0;
+    reader->framed = length < 0 || length > PIECE;
+    reader->left = reader->framed ? 0 : length;
+    reader->rest = reader->framed && length > 0 ? length : 0;
+    reader->spent = 0;
+    if (length < 0)
+        reader->state = READER_SIZE;
+    else
+        reader->state = length > 0 ? READER_BODY : READER_DONE;
+    /* HTTP/1.0 has no chunks: if libmicrohttpd gets chunks, it gets HTTP/1.1 with explicit fields
+     * for the differences */
+    bool newer = head->minor || reader->framed;
+
+    /* libmicrohttpd only needs to know whether the method allows the answer to have a body */
+    reader_out(reader, head->split && !strcmp(text + head->method, "HEAD") ? "HEAD / HTTP/1."
+                                                                           : "POST / HTTP/1.");
+    reader_out(reader, newer ? "1\r\nHost:h\r\n" : "0\r\nHost:h\r\n");
+    if (head->status || head->closes || (newer && !head->minor && !head->keeps))
+        reader_out(reader, "Connection:close\r\n");
+    else if (head->keeps)
+        reader_out(reader, "Connection:keep-alive\r\n");
+    if (reader->framed) {
+        reader_out(reader, "Transfer-Encoding:chunked\r\n");
+    } else if (length > 0) {
+        snprintf(line, sizeof line, "Content-Length:%lld\r\n", (long long)length);
+        reader_out(reader, line);
+    }
+    if (!head->status && head->expects && reader->start == reader->end)
+        reader_out(reader, "Expect:100-continue\r\n");
+    reader_out(reader, "\r\n");
+}
+
+/*
+ * Reads the socket until it is empty: the end of a connection that arrives together with data
+ * causes no further event.
+ */
+static ssize_t reader_read_head(struct reader *reader, int fd)
+{
+    enum head_state found = HEAD_PARTIAL;
+
+    while (found == HEAD_PARTIAL) {
+        if (reader->end > reader->start)
+            found = head_read(&reader->buffer->reading, reader->buffer->bytes + reader->start,
+                              reader->end - reader->start);
+        if (found != HEAD_PARTIAL)
+            break;
+        reader->began = reader->end > reader->start;
+        ssize_t got = reader_fill(reader, fd);
+
+        if (got < 0 || (!got && !reader->buffer))
+            return got;
+        if (got)
+            continue;
+        struct head_reading *reading = &reader->buffer->reading;
+
+        if (!reading->head.split && reading->at == reading->line) /* only empty lines */
+            return 0;
+        found = reader->late ? head_refuse(reading, 408, "The head took too long to come")
+                             : head_refuse(reading, 400, "The head ends too early");
+    }
+    reader_begin_request(reader);
+    return 1;
+}
+
+/* ---- the bytes of a body, piece by piece, and every kind of end ---- */
+
+static void reader_end_piece(struct reader *reader)
+{
+    if (reader->framed)
+        reader_out(reader, "\r\n");
+    if (reader->rest)
+        return;
+    if (reader->state == READER_CHUNK) {
+        reader->state = READER_END;
+        return;
+    }
+    if (reader->framed)
+        reader_out(reader, "0\r\n\r\n");
+    reader->state = READER_DONE;
+}
+
+/*
+ * Reads the bytes of a piece. The last ones are read through the buffer, with room for more, in
+ * order to find out whether data follows.
+ */
+static ssize_t reader_read_piece(struct reader *reader, int fd, char *into, size_t size)
+{
+    bool past = (int64_t)size < reader->left; /* past the buffer, which is not needed */
+    ssize_t got = 1;
+
+    if (reader->start == reader->end) {
+        if (reader->drained)
+            return reader_nothing_yet();
+        if (past && !reader->untaken)
+            reader_drop_buffer(reader);
+        got = past ? reader_ask(reader, fd, into, size) : reader_fill(reader, fd);
+        if (got <= 0)
+            return got;
+    }
+    if (reader->start < reader->end) {
+        size_t length = reader->end - reader->start, most = past ? size : (size_t)reader->left;
+
+        length = length < most ? length : most;
+        memcpy(into, reader->buffer->bytes + reader->start, length);
+        reader->start += length;
+        got = (ssize_t)length;
+    }
+    reader->left -= got;
+    if (!reader->left)
+        reader_end_piece(reader);
+    return got;
+}
+
+static void reader_refuse_rest(struct reader *reader, int status, const char *reason)
+{
+    reader->status = status;
+    reader->reason = reason;
+    reader->start = reader->end;
+    reader->rest = 0;
+}
+
+/* Ends the body for libmicrohttpd, between two pieces. Returns 1. */
+static int reader_fail(struct reader *reader, int status, const char *reason)
+{
+    reader_refuse_rest(reader, status, reason);
+    reader_out(reader, "0\r\n\r\n");
+    reader->state = READER_DONE;
+    return 1;
+}
+
+bool reader_stop(struct reader *reader, int status, const char *reason)
+{
+    if (reader->state == READER_HEAD || reader->state == READER_PAD || reader->state == READER_DONE)
+        return false;
+    reader->refused = true;
+    if (!reader->left)
+        return reader_fail(reader, status, reason);
+    reader_refuse_rest(reader, status, reason);
+    reader->state = READER_PAD;
+    return true;
+}
+
+/* ---- the framing of a chunked body (RFC 9112, 7.1): sizes, extensions, trailers ---- */
+
+static const char *skip_blanks(const char *at, const char *end)
+{
+    while (at < end && (*at == ' ' || *at == '\t'))
+        at++;
+    return at;
+}
+
+/*
+ * *( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] ), in a line without control
+ * characters
+ */
+static bool extensions_valid(const char *at, const char *end)
+{
+    while (at < end) {
+        at = skip_blanks(at, end);
+        if (at == end || *at++ != ';')
+            return false;
+        at = skip_blanks(at, end);
+        size_t length = head_token_run(at, (size_t)(end - at));
+        const char *equals = skip_blanks(at + length, end);
+
+        if (!length)
+            return false;
+        at += length;
+        if (equals == end || *equals != '=')
+            continue;
+        at = skip_blanks(equals + 1, end);
+        if (at < end && *at == '"') {
+            for (at++; at < end && *at != '"'; at++) {
+                if (*at == '\\' && ++at == end)
+                    return false;
+            }
+            length = at < end;
+        } else {
+            length = head_token_run(at, (size_t)(end - at));
+        }
+        if (!length)
+            return false;
+        at += length;
+    }
+    return true;
+}
+
+static int hex_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+static int reader_take_size(struct reader *reader, const char *line, size_t length)
+{
+    const char *at = line, *end = line + length;
+    int64_t size = 0;
+
+    for (; at < end && hex_value(*at) >= 0; at++) {
+        if (size >> 4 * (DIGITS_MAX - 1))
+            return reader_fail(reader, 413, "The body is too large");
+        size = size * 16 + hex_value(*at);
+    }
+    reader->spent += (size_t)(end - at);
+    if (at == line || !extensions_valid(at, end))
+        return reader_fail(reader, 400, "The size of a chunk of the body is malformed");
+    if (reader->spent > SPENT_MAX)
+        return reader_fail(reader, 400, "The chunks of the body have too many extensions");
+    reader->rest = size;
+    reader->state = size ? READER_CHUNK : READER_TRAILER;
+    return 1;
+}
+
+static int reader_take_trailer(struct reader *reader, const char *line, size_t length)
+{
+    struct head_field field;
+
+    if (!length) {
+        reader_out(reader, "0\r\n\r\n");
+        reader->state = READER_DONE;
+        return 1;
+    }
+    reader->spent += length;
+    if (reader->spent > SPENT_MAX)
+        return reader_fail(reader, 400, "The trailers of the body are too large");
+    if (head_field_split(line, 0, length, &field))
+        return reader_fail(reader, 400, "A trailer of the body is malformed");
+    return 1;
+}
+
+/* Continues with the framing in the buffer. Returns 1 after progress; 0 if more bytes are needed.
+ */
+static int reader_take_frame(struct reader *reader)
+{
+    const char *line = reader->buffer->bytes + reader->start;
+    size_t there = reader->end - reader->start;
+    char text[16];
+
+    if (reader->state == READER_BODY || reader->state == READER_CHUNK) {
+        /* begins a piece only after a part of it has arrived: a client that waits for 100
+         * (Continue) has sent nothing yet */
+        reader->left = reader->rest < PIECE ? reader->rest : PIECE;
+        reader->rest -= reader->left;
+        snprintf(text, sizeof text, "%x\r\n", (unsigned)reader->left);
+        reader_out(reader, text);
+        return 1;
+    }
+    if (reader->state == READER_END) {
+        if (line[0] != '\r' || (there > 1 && line[1] != '\n'))
+            return reader_fail(reader, 400, "A chunk of the body does not end where it should");
+        if (there < 2)
+            return 0;
+        reader->start += 2;
+        reader->state = READER_SIZE;
+        return 1;
+    }
+    size_t at = head_value_run(line, there < LINE_MAX_BYTES + 1 ? there : LINE_MAX_BYTES + 1);
+
+    if (at > LINE_MAX_BYTES)
+        return reader_fail(reader, 400, "A line between the chunks of the body is too long");
+    if (at < there && (line[at] != '\r' || (at + 1 < there && line[at + 1] != '\n')))
+        return reader_fail(reader, 400, "A line between the chunks of the body is malformed");
+    if (at + 1 >= there)
+        return 0;
+    reader->start += at + 2;
+    return reader->state == READER_SIZE ? reader_take_size(reader, line, at)
+                                        : reader_take_trailer(reader, line, at);
+}
+
+static ssize_t reader_read_frame(struct reader *reader, int fd)
+{
+    while (reader->start == reader->end || !reader_take_frame(reader)) {
+        ssize_t got = reader->drained ? reader_nothing_yet() : reader_fill(reader, fd);
+
+        if (got <= 0)
+            return got;
+    }
+    return 1;
+}
+
+/* ---- for libmicrohttpd ---- */
+
+/* Gives bytes of the host's own: a head, the framing of chunks, or zeros that fill up a piece. */
+static size_t reader_give(struct reader *reader, char *into, size_t size)
 {
     size_t length = (size_t)(reader->out_end - reader->out_at);
 
-    if (length > size)
-        length = size;
-    memcpy(into, reader->out + reader->out_at, length);
-    reader->out_at = (uint8_t)(reader->out_at + length);
-    return length;
-}
-
-/* The client has shut down its side. Returns whether that is the end for libmicrohttpd, too. */
-static bool ends(struct reader *reader)
-{
-    if (reader->state == READER_HEAD)
-        return true;
-    return !reader_stop(reader, 400, "The body ends too early");
-}
-
-/* Returns bytes for libmicrohttpd, or 0 if only the state has changed; -1 with errno. */
-static ssize_t step(struct reader *reader, int fd, char *into, size_t size, bool *ended)
-{
-    ssize_t got;
-
-    switch (reader->state) {
-    case READER_HEAD:
-        got = reader_read_head(reader, fd);
-        break;
-    case READER_PAD:
-        return reader_give_padding(reader, into, size);
-    case READER_DONE:
-        return reader_nothing_yet();
-    default:
-        if (reader->late) {
-            reader_stop(reader, 408, "The body took too long to come");
-            return 0;
-        }
-        if (!reader->left) {
-            got = reader_read_frame(reader, fd);
-            break;
-        }
-        got = reader_read_body(reader, fd, into, size);
-        *ended = !got && ends(reader);
-        return got;
+    if (length) {
+        length = length < size ? length : size;
+        memcpy(into, reader->out + reader->out_at, length);
+        reader->out_at = (uint8_t)(reader->out_at + length);
+        return length;
     }
-    *ended = !got && ends(reader);
-    return got > 0 ? 0 : got;
+    length = (int64_t)size < reader->left ? size : (size_t)reader->left;
+    memset(into, 0, length);
+    reader->left -= (int64_t)length;
+    if (!reader->left)
+        reader_end_piece(reader);
+    return length;
 }
 
 ssize_t reader_recv(struct reader *reader, int fd, char *into, size_t size)
 {
     size_t given = 0;
-    ssize_t got = 0;
-    bool ended = false;
+    ssize_t got = 1;
 
     reader->drained = reader->drained && reader->state == READER_DONE; /* in this state the socket
                                                                         * is not read */
-    while (given < size && got >= 0 && !ended) {
-        if (reader->out_at < reader->out_end)
-            got = (ssize_t)give_out(reader, into + given, size - given);
-        else
-            got = step(reader, fd, into + given, size - given, &ended);
-        given += got > 0 ? (size_t)got : 0;
+    while (given < size && got > 0) {
+        bool piece = reader->left > 0;
+
+        if (reader_gives(reader)) {
+            given += reader_give(reader, into + given, size - given);
+        } else if (reader->state == READER_HEAD) {
+            got = reader_read_head(reader, fd);
+        } else if (reader->state == READER_DONE) {
+            got = reader_nothing_yet();
+        } else if (reader->late) {
+            reader_stop(reader, 408, "The body took too long to come");
+        } else {
+            got = piece ? reader_read_piece(reader, fd, into + given, size - given)
+                        : reader_read_frame(reader, fd);
+            given += piece && got > 0 ? (size_t)got : 0;
+            if (!got && reader_stop(reader, 400, "The body ends too early"))
+                got = 1; /* libmicrohttpd gets an end, too */
+        }
     }
-    return given ? (ssize_t)given : got;
+    return given || got > 0 ? (ssize_t)given : got;
 }
 
 /* ---- for the host ---- */
@@ -143,11 +532,6 @@ bool reader_lacks(const struct reader *reader)
 bool reader_gives(const struct reader *reader)
 {
     return reader->out_at < reader->out_end || reader->state == READER_PAD;
-}
-
-bool reader_began(const struct reader *reader)
-{
-    return reader->began;
 }
 
 bool reader_unread(const struct reader *reader)
