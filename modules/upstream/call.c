@@ -1,33 +1,69 @@
-/* A call on its caller's fiber: the checks of the request, its copy, its way to the worker and
- * back. */
+/*
+ * A call: on its caller's fiber the checks of the request, its copy, and its way to the worker; on
+ * the worker's thread the way back.
+ */
 #include "modules/upstream/upstream.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-enum { MIB = 1024 * 1024 };
-enum { GRACE_MS = 500 }; /* time for the worker to report a late call itself */
-enum { NOBODYS = -1 };   /* the common account of jobs, hooks, commands and public routes */
+enum {
+    MIB = 1024 * 1024,
+    METHOD_MAX = 32,
+    TIMEOUT_MAX_MS = 24 * 3600 * 1000, /* longer than any deadline */
+    HEADERS_MAX = 64,                  /* of a request */
+    BODY_MAX = 16 * MIB,               /* of a request */
+    GRACE_MS = 500,                    /* time for the worker to report a late call itself */
+    LEAVING_MS = 50, /* between two checks of the worker whether the last request has ended */
+    WAIT_MS = 60000,
+    NOBODYS = -1 /* the common account of jobs, hooks, commands and public routes */
+};
+
+/*
+ * One request in progress. The caller and the worker each hold a reference; the last one frees it.
+ * The caller writes it before handing it over and reads it after the completion was signaled; in
+ * between it belongs to the worker.
+ */
+struct call {
+    struct call *next; /* in the list of calls handed over */
+    struct upstream *upstream;
+    struct bb_completion *completion;
+    atomic_uint holders;
+    atomic_bool left;      /* the caller does not wait any more */
+    bool handed, answered; /* to the worker; by the worker, as seen by the caller */
+    int64_t account;       /* account that holds the slot */
+    size_t bytes_held; /* counted against upstream.memory: body and maximum response; at last only
+                          the response */
+
+    /* The request, copied. */
+    char method[METHOD_MAX + 1];
+    char *url, *body;
+    struct http_request http;
+
+    struct bb_upstream_response response;
+    struct bb_upstream_header *lines; /* its headers, followed by their texts */
+};
 
 /* ---- checks of a request ---------------------------------------------------------------- */
 
-bool header_is_name(const char *text)
+/* Returns whether a header's name is a token (RFC 9110). */
+static bool is_name(const char *text)
 {
     static const char others[] = "!#$%&'*+-.^_`|~";
 
     if (!*text)
         return false;
-    for (; *text; text++) {
-        bool letter = (*text >= 'a' && *text <= 'z') || (*text >= 'A' && *text <= 'Z');
-
-        if (!letter && !(*text >= '0' && *text <= '9') && !strchr(others, *text))
+    for (; *text; text++)
+        if ((unsigned char)*text >= 0x80 ||
+            (!isalnum((unsigned char)*text) && !strchr(others, *text)))
             return false;
-    }
     return true;
 }
 
-bool header_is_value(const char *text)
+/* Returns whether a header's value has no line ends and no control characters except tabs. */
+static bool is_value(const char *text)
 {
     for (; *text; text++)
         if (((unsigned char)*text < ' ' && *text != '\t') || *text == 0x7F)
@@ -35,56 +71,52 @@ bool header_is_value(const char *text)
     return true;
 }
 
-/* Headers of the connection and of the body's length, which libcurl writes. */
-static const char *const own_headers[] = {"host",
-                                          "content-length",
-                                          "transfer-encoding",
-                                          "connection",
-                                          "keep-alive",
-                                          "proxy-connection",
-                                          "proxy-authorization",
-                                          "expect",
-                                          "upgrade",
-                                          "http2-settings",
-                                          "te",
-                                          "trailer",
-                                          NULL};
-
 static bool is_one_of(const char *name, const char *const *list)
 {
-    for (; *list; list++)
-        if (!strcasecmp(name, *list))
-            return true;
-    return false;
+    while (*list && strcasecmp(name, *list) != 0)
+        list++;
+    return *list != NULL;
 }
 
 static const char *headers_problem(struct bb_request *rq, const struct bb_upstream_header *headers,
                                    size_t count)
 {
+    /* headers of the connection and of the body's length, which libcurl writes */
+    static const char *const own[] = {"host",
+                                      "content-length",
+                                      "transfer-encoding",
+                                      "connection",
+                                      "keep-alive",
+                                      "proxy-connection",
+                                      "proxy-authorization",
+                                      "expect",
+                                      "upgrade",
+                                      "http2-settings",
+                                      "te",
+                                      "trailer",
+                                      NULL};
     size_t bytes = 0;
 
-    if (count > CALL_HEADERS_MAX)
+    if (count > HEADERS_MAX)
         return "The request has too many headers";
     for (size_t i = 0; i < count; i++) {
         const char *name = headers[i].name, *value = headers[i].value;
 
-        if (!name || !value || !header_is_name(name) || !header_is_value(value))
+        if (!name || !value || !is_name(name) || !is_value(value))
             return "A header of the request is not valid";
-        if (is_one_of(name, own_headers))
+        if (is_one_of(name, own))
             return bb_format(rq, "The request must not bring the header %s", name);
         bytes += strlen(name) + strlen(value) + strlen(": \r\n");
     }
-    return bytes > CALL_HEADER_BYTES_MAX ? "The headers of the request are too long" : NULL;
+    return bytes > HTTP_HEAD_MAX ? "The headers of the request are too long" : NULL;
 }
 
 static bool is_method(const char *method)
 {
     static const char *const tunnels[] = {"CONNECT", "TRACE", NULL};
+    size_t length = strspn(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
 
-    for (const char *at = method; *at; at++)
-        if (*at < 'A' || *at > 'Z')
-            return false;
-    return *method && strlen(method) <= 32 && !is_one_of(method, tunnels);
+    return length && length <= METHOD_MAX && !method[length] && !is_one_of(method, tunnels);
 }
 
 /*
@@ -110,7 +142,7 @@ static const char *call_problem(struct bb_request *rq, const struct upstream *up
 
     if (problem)
         return bb_format(rq, "The URL of the request %s", problem);
-    if (request->length > CALL_BODY_MAX || (request->length && !request->body))
+    if (request->length > BODY_MAX || (request->length && !request->body))
         return "The body of the request is too long or missing";
     if (request->length && request->method && !strcmp(request->method, "HEAD"))
         return "A HEAD request has no body";
@@ -119,30 +151,18 @@ static const char *call_problem(struct bb_request *rq, const struct upstream *up
 
 /* ---- memory ----------------------------------------------------------------------------- */
 
-void call_release(struct call *call)
+/* Drops a reference; the last one frees the call. Any thread. */
+static void call_release(struct call *call)
 {
     if (atomic_fetch_sub(&call->holders, 1) != 1)
         return;
     atomic_fetch_sub(&call->upstream->bytes, call->bytes_held);
-    curl_slist_free_all(call->headers);
-    free(call->method);
+    curl_slist_free_all(call->http.headers);
+    free(call->http.bytes);
     free(call->url);
     free(call->body);
     free(call->lines);
-    free(call->bytes);
     free(call);
-}
-
-void call_fail(struct call *call, int failed, const char *error)
-{
-    call->response.status = 0;
-    call->response.failed = failed;
-    call->response.error = error;
-    call->response.headers = NULL;
-    call->response.header_count = call->response.length = 0;
-    call->response.body = "";
-    free(call->bytes);
-    call->bytes = NULL;
 }
 
 /* The request that made the call has ended, so nobody needs the response. */
@@ -157,12 +177,12 @@ static void call_leave(void *arg)
     call_release(call);
 }
 
-static bool append(struct call *call, const char *line)
+static bool call_append(struct call *call, const char *line)
 {
-    struct curl_slist *longer = curl_slist_append(call->headers, line);
+    struct curl_slist *longer = curl_slist_append(call->http.headers, line);
 
     if (longer)
-        call->headers = longer;
+        call->http.headers = longer;
     return longer != NULL;
 }
 
@@ -170,10 +190,10 @@ static bool append(struct call *call, const char *line)
  * libcurl reads "Name:" as removing a header that it would write, and "Name;" as a header without a
  * value.
  */
-static bool add_headers(struct bb_request *rq, struct call *call,
-                        const struct bb_upstream_request *request)
+static bool call_add_headers(struct bb_request *rq, struct call *call,
+                             const struct bb_upstream_request *request)
 {
-    bool traced = false, typed = false, good = append(call, "Expect:");
+    bool traced = false, typed = false, good = call_append(call, "Expect:");
 
     for (size_t i = 0; i < request->header_count && good; i++) {
         const char *name = request->headers[i].name, *value = request->headers[i].value;
@@ -181,15 +201,17 @@ static bool add_headers(struct bb_request *rq, struct call *call,
         value += strspn(value, BB_BLANKS);
         traced |= !strcasecmp(name, "traceparent");
         typed |= !strcasecmp(name, "content-type");
-        good = append(call,
-                      *value ? bb_format(rq, "%s: %s", name, value) : bb_format(rq, "%s;", name));
+        good = call_append(call, *value ? bb_format(rq, "%s: %s", name, value)
+                                        : bb_format(rq, "%s;", name));
     }
     if (good && !typed)
-        good = append(call, "Content-Type:");
+        good = call_append(call, "Content-Type:");
     if (good && !traced)
-        good = append(call, bb_format(rq, "traceparent: %s", bb_traceparent(rq)));
+        good = call_append(call, bb_format(rq, "traceparent: %s", bb_traceparent(rq)));
     return good;
 }
+
+static void call_done(struct http_request *http);
 
 /*
  * Copies a request that has no problem; `rq` holds the call until it ends. Returns NULL if out of
@@ -200,6 +222,7 @@ static struct call *call_new(struct bb_request *rq, struct upstream *upstream,
 {
     const struct upstream_settings *settings = upstream->settings;
     size_t memory = (size_t)settings->memory * MIB, wanted = request->response_max;
+    int64_t timeout_ms = request->timeout_ms > 0 ? request->timeout_ms : settings->timeout;
     struct call *call = calloc(1, sizeof(*call));
 
     if (!call)
@@ -207,30 +230,27 @@ static struct call *call_new(struct bb_request *rq, struct upstream *upstream,
     atomic_init(&call->holders, 1);
     call->upstream = upstream;
     bb_defer(rq, call_leave, call);
-    if (rq->principal && rq->principal->account)
-        call->account = rq->principal->account;
-    else
-        call->account = NOBODYS;
-    call->timeout_ms = request->timeout_ms > 0 ? request->timeout_ms : settings->timeout;
-    if (call->timeout_ms > CALL_TIMEOUT_MAX_MS)
-        call->timeout_ms = CALL_TIMEOUT_MAX_MS;
+    call->account =
+        rq->principal && rq->principal->account ? rq->principal->account : (int64_t)NOBODYS;
+    strcpy(call->method, request->method ? request->method : "GET");
+    call->url = strdup(url);
+    call->body = request->body ? malloc(request->length + 1) : NULL;
+    if (!call->url || (request->body && !call->body) || !call_add_headers(rq, call, request))
+        return NULL;
+    if (call->body && request->body)
+        memcpy(call->body, request->body, request->length);
     if (!wanted)
         wanted = (size_t)settings->response_max * 1024;
-    call->response_max = wanted < memory ? wanted : memory;
-    call->method = strdup(request->method ? request->method : "GET");
-    call->url = strdup(url);
-    call->length = request->length;
-    call->body = request->body ? malloc(request->length + 1) : NULL;
-    if (!call->method || !call->url || (request->body && !call->body))
-        return NULL;
-    if (call->body && request->length)
-        memcpy(call->body, request->body, request->length);
-    return add_headers(rq, call, request) ? call : NULL;
-}
-
-void upstream_count(const struct upstream *upstream, enum upstream_outcome outcome)
-{
-    bb_metric_add(upstream->host, 0, outcome, 1);
+    call->http.method = call->method;
+    call->http.url = call->url;
+    call->http.body = call->body;
+    call->http.length = (int64_t)request->length;
+    call->http.timeout_ms = timeout_ms < TIMEOUT_MAX_MS ? timeout_ms : TIMEOUT_MAX_MS;
+    call->http.body_max = wanted < memory ? wanted : memory;
+    call->http.left = &call->left;
+    call->http.done = call_done;
+    call->http.arg = call;
+    return call;
 }
 
 /* ---- the service ------------------------------------------------------------------------ */
@@ -247,18 +267,18 @@ static const struct bb_upstream_response *without_response(struct bb_request *rq
 
 /* The response to a request that did not become a call. */
 static const struct bb_upstream_response *not_sent(struct bb_request *rq, struct upstream *upstream,
-                                                   enum upstream_outcome outcome, int failed,
-                                                   const char *error)
+                                                   size_t outcome, int failed, const char *error)
 {
-    upstream_count(upstream, outcome);
+    bb_metric_add(upstream->host, 0, outcome, 1);
     return without_response(rq, failed, error, false);
 }
 
 /* A single call may exceed the limit; otherwise large calls would never be possible. */
 static bool take_bytes(struct upstream *upstream, struct call *call)
 {
-    size_t most = (size_t)upstream->settings->memory * 1024 * 1024;
-    size_t bytes = call->length + call->response_max, held = atomic_load(&upstream->bytes);
+    size_t most = (size_t)upstream->settings->memory * MIB;
+    size_t bytes = (size_t)call->http.length + call->http.body_max;
+    size_t held = atomic_load(&upstream->bytes);
 
     do
         if (held && held + bytes > most)
@@ -268,7 +288,11 @@ static bool take_bytes(struct upstream *upstream, struct call *call)
     return true;
 }
 
-void upstream_leave_place(struct upstream *upstream, struct call *call)
+/*
+ * Gives back the call's slot. The response's bytes stay counted until the call is freed. Any
+ * thread.
+ */
+static void leave_place(struct upstream *upstream, struct call *call)
 {
     size_t over = call->bytes_held - call->response.length;
 
@@ -290,8 +314,8 @@ static const char *hand_over(struct bb_request *rq, struct upstream *upstream, s
         call->handed = true;
         atomic_fetch_add(&call->holders, 1);
         atomic_fetch_add(&upstream->under_way, 1);
-        call->next = upstream->incoming;
-        upstream->incoming = call;
+        *upstream->last = call;
+        upstream->last = &call->next;
     }
     pthread_mutex_unlock(&upstream->lock);
     if (open) {
@@ -310,7 +334,7 @@ const struct bb_upstream_response *upstream_send(void *state, struct bb_request 
     const char *problem = call_problem(rq, upstream, request, &url);
 
     if (problem)
-        return not_sent(rq, upstream, UPSTREAM_REFUSED, 502, problem);
+        return not_sent(rq, upstream, HTTP_REFUSED, 502, problem);
     if (bb_pause_reason(rq))
         return not_sent(rq, upstream, UPSTREAM_PAUSED, 503, "Requests to other servers are paused");
     struct call *call = call_new(rq, upstream, request, url);
@@ -328,12 +352,121 @@ const struct bb_upstream_response *upstream_send(void *state, struct bb_request 
                         "Too many requests to other servers in progress");
     problem = hand_over(rq, upstream, call);
     if (problem) {
-        upstream_leave_place(upstream, call);
+        leave_place(upstream, call);
         return not_sent(rq, upstream, UPSTREAM_BUSY, 503, problem);
     }
     /* If the worker did not answer in time, it may still be using the call. */
-    if (bb_completion_wait(rq, call->completion, call->timeout_ms + GRACE_MS))
+    if (bb_completion_wait(rq, call->completion, call->http.timeout_ms + GRACE_MS))
         return without_response(rq, 504, "The request was not answered in time", true);
     call->answered = true;
     return &call->response;
+}
+
+/* ---- the response, on the worker's thread ------------------------------------------------ */
+
+/* Skips headers that violate RFC 9110. */
+static struct curl_header *next_header(CURL *easy, struct curl_header *at)
+{
+    do
+        at = curl_easy_nextheader(easy, CURLH_HEADER, -1, at);
+    while (at && (!is_name(at->name) || !is_value(at->value)));
+    return at;
+}
+
+/* Copies the headers of the final response. Returns 0, or -1 if out of memory. */
+static int take_headers(struct call *call)
+{
+    size_t count = 0, bytes = 0, done = 0;
+    struct curl_header *at = NULL;
+
+    /* Two passes over libcurl's list: first the sizes, then the contents. */
+    for (; (at = next_header(call->http.easy, at)) != NULL; count++)
+        bytes += strlen(at->name) + strlen(at->value) + 2;
+    struct bb_upstream_header *lines = malloc(count * sizeof(*lines) + bytes + 1);
+
+    if (!lines)
+        return -1;
+    char *text = (char *)(lines + count);
+
+    for (; done < count && (at = next_header(call->http.easy, at)) != NULL; done++) {
+        lines[done].name = text;
+        for (const char *name = at->name; *name; name++)
+            *text++ = (char)tolower((unsigned char)*name);
+        *text++ = '\0';
+        lines[done].value = text;
+        text = stpcpy(text, at->value) + 1;
+    }
+    call->lines = lines;
+    call->response.headers = lines;
+    call->response.header_count = done;
+    return 0;
+}
+
+/* Once the completion is signaled, the call's result belongs to the caller. */
+static void call_done(struct http_request *http)
+{
+    struct call *call = http->arg;
+    struct upstream *upstream = call->upstream;
+    struct bb_completion *completion = call->completion;
+    struct bb_upstream_response *response = &call->response;
+
+    *response = (struct bb_upstream_response){
+        .size = sizeof(*response), .sent = http->sendings > 0, .body = ""};
+    if (http->outcome == HTTP_ANSWERED && take_headers(call)) {
+        http->outcome = HTTP_BROKEN;
+        http->error = curl_easy_strerror(CURLE_OUT_OF_MEMORY);
+    }
+    http_request_close(http);
+    free(call->body); /* the caller may keep its request for long, and call again */
+    call->body = NULL;
+    if (http->outcome == HTTP_ANSWERED) {
+        response->status = http->status;
+        response->body = http->bytes ? http->bytes : "";
+        response->length = http->received;
+    } else {
+        response->failed = http->outcome == HTTP_LATE ? 504 : 502;
+        response->error = http->error;
+        free(http->bytes);
+        http->bytes = NULL;
+    }
+    bb_metric_add(upstream->host, 0, http->outcome, 1);
+    atomic_fetch_sub(&upstream->under_way, 1);
+    leave_place(upstream, call);
+    call_release(call);
+    bb_completion_signal(upstream->host, completion);
+}
+
+/* ---- the worker --------------------------------------------------------------------------- */
+
+static void start_incoming(struct upstream *upstream)
+{
+    pthread_mutex_lock(&upstream->lock);
+    struct call *call = upstream->incoming;
+
+    upstream->incoming = NULL;
+    upstream->last = &upstream->incoming;
+    pthread_mutex_unlock(&upstream->lock);
+    while (call) {
+        struct call *next = call->next;
+
+        http_client_start(upstream->client, &call->http);
+        call = next;
+    }
+}
+
+/* A call keeps its generation alive, as its request does. */
+void upstream_work(struct bb_worker_context *context)
+{
+    struct upstream *upstream = context->host->state;
+
+    while (!bb_stopping(context) || (bb_leave_ms(context) > 0 && !bb_drained(context))) {
+        start_incoming(upstream);
+        http_client_turn(upstream->client, context->wake_fd,
+                         bb_stopping(context) ? LEAVING_MS : WAIT_MS);
+    }
+    pthread_mutex_lock(&upstream->lock);
+    upstream->open = false;
+    pthread_mutex_unlock(&upstream->lock);
+    start_incoming(upstream);
+    http_client_end(upstream->client);
 }

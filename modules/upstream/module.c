@@ -78,7 +78,7 @@ static const struct bb_service_descriptor services[] = {{BB_UPSTREAM, 1, &interf
 static const struct bb_worker workers[] = {{UPSTREAM_WORKER, upstream_work}};
 
 static const char *const outcomes[UPSTREAM_OUTCOMES + 1] = {
-    "answered", "refused", "busy", "paused", "unreachable", "broken", "late", NULL};
+    "answered", "refused", "unreachable", "broken", "late", "busy", "paused", NULL};
 
 static double under_way(void *state, size_t value)
 {
@@ -101,6 +101,7 @@ static void close_upstream(struct bb_host *host, void *state)
     struct upstream *upstream = state;
 
     (void)host;
+    http_client_free(upstream->client);
     target_rules_free(&upstream->targets);
     slots_free(upstream->slots);
     pthread_mutex_destroy(&upstream->lock);
@@ -116,14 +117,21 @@ static int open_upstream(struct bb_host *host, void **state)
         return bb_open_fail(host, "out of memory");
     upstream->host = host;
     upstream->settings = own;
-    upstream->authorities_in_a_file = *own->authorities || target_authorities_in_a_file();
+    upstream->last = &upstream->incoming;
     if (*own->authorities && access(own->authorities, R_OK))
         return bb_open_fail(host, "authorities: %s cannot be read", own->authorities);
     if (target_rules_read(&upstream->targets, own->allow_networks, own->allow_ports,
                           own->open_networks, why, sizeof(why)))
         return bb_open_fail(host, "%s", why);
+    upstream->client =
+        http_client_new(&(struct http_client_options){.rules = &upstream->targets,
+                                                      .authorities = own->authorities,
+                                                      .idle_s = own->connection_idle,
+                                                      .connections = (size_t)own->connections,
+                                                      .http2 = own->http2});
     upstream->slots = slots_new(host, own->calls, own->calls_per_account, "calls");
-    if (!upstream->slots || pthread_mutex_init(&upstream->lock, NULL)) {
+    if (!upstream->client || !upstream->slots || pthread_mutex_init(&upstream->lock, NULL)) {
+        http_client_free(upstream->client);
         target_rules_free(&upstream->targets);
         if (upstream->slots)
             slots_free(upstream->slots);

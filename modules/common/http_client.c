@@ -1,0 +1,458 @@
+#include "modules/common/http_client.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    LATE_MS = 250,  /* after libcurl's own limit */
+    CHECK_MS = 250, /* between two checks for requests that are late or abandoned */
+    WAIT_MS = 60000,
+    WITHOUT_MEMORY_MS = 100,
+    FIRST_ROOM = 4096,
+    EVENTS = 64
+};
+#define NEVER INT64_MAX
+
+struct http_client {
+    struct http_client_options options;
+    bool authorities_in_a_file; /* libcurl caches those; the system's directory is not read */
+    struct target_guard guard;
+    CURLM *multi; /* NULL: not needed, or out of memory */
+    bool broken;  /* the multi handle ran out of memory internally and must not be used any more */
+    int epoll, wake_fd;
+    int64_t timer_at_ms, check_at_ms;
+    int64_t unused_at_ms; /* when all connections will have been idle for too long */
+    struct http_request *flying;
+};
+
+int64_t http_clock_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* ---- one request ---- */
+
+static size_t http_on_body(char *data, size_t size, size_t count, void *arg)
+{
+    struct http_request *request = arg;
+    size_t length = size * count, all = request->received + length, room = request->room;
+    long status = 0;
+
+    curl_easy_getinfo(request->easy, CURLINFO_RESPONSE_CODE, &status);
+    if (request->take && status == 200)
+        return request->take(request->arg, data, length) ? 0 : length;
+    request->too_large = all > request->body_max;
+    if (request->too_large)
+        return 0;
+    while (room <= all) /* a NUL follows */
+        room = room ? room * 2 : FIRST_ROOM;
+    char *bytes = room > request->room ? realloc(request->bytes, room) : request->bytes;
+
+    if (!bytes)
+        return 0;
+    request->bytes = bytes;
+    request->room = room;
+    memcpy(bytes + request->received, data, length);
+    bytes[all] = '\0';
+    request->received = all;
+    return length;
+}
+
+/* The lines of all responses count, including those before the final one. */
+static size_t http_on_head(char *data, size_t size, size_t count, void *arg)
+{
+    struct http_request *request = arg;
+    size_t length = size * count;
+
+    if (length >= 5 && !strncmp(data, "HTTP/", 5))
+        request->head_ended = false;
+    else if (length > 0 && (data[0] == '\r' || data[0] == '\n'))
+        request->head_ended = true;
+    request->head_bytes += length;
+    request->too_large = request->head_bytes > HTTP_HEAD_MAX;
+    return request->too_large ? 0 : length;
+}
+
+static size_t http_on_read(char *into, size_t size, size_t count, void *arg)
+{
+    struct http_request *request = arg;
+    int64_t left = request->length - request->sent, room = (int64_t)(size * count);
+    int64_t got =
+        left ? request->read(request->arg, into, (size_t)(room < left ? room : left), request->sent)
+             : 0;
+
+    if (got < 0 || (!got && left))
+        return CURL_READFUNC_ABORT;
+    request->sent += got;
+    return (size_t)got;
+}
+
+/* libcurl sends the body again if a kept connection turns out to be closed. */
+static int http_on_seek(void *arg, curl_off_t offset, int origin)
+{
+    ((struct http_request *)arg)->sent = offset;
+    return origin == SEEK_SET ? CURL_SEEKFUNC_OK : CURL_SEEKFUNC_FAIL;
+}
+
+static bool http_is_one_of(const char *method, const char *const *methods)
+{
+    while (*methods && strcmp(method, *methods) != 0)
+        methods++;
+    return *methods != NULL;
+}
+
+/* Called before each time that the request is sent. */
+static int http_on_sending(void *arg, char *remote, char *local, int remote_port, int local_port)
+{
+    static const char *const idempotent[] = {"GET", "HEAD", "OPTIONS", "PUT", "DELETE", NULL};
+    struct http_request *request = arg;
+
+    (void)remote, (void)local, (void)remote_port, (void)local_port;
+    request->sendings++;
+    return request->sendings == 1 ||
+                   (request->sendings == 2 && http_is_one_of(request->method, idempotent))
+               ? CURL_PREREQFUNC_OK
+               : CURL_PREREQFUNC_ABORT;
+}
+
+/* Any method may have a body; POST, PUT and PATCH always have one, even if it is empty. */
+int http_request_prepare(struct http_client *client, struct http_request *request)
+{
+    static const char *const bodied[] = {"POST", "PUT", "PATCH", NULL};
+    const struct http_client_options *options = &client->options;
+    const struct target_options target = {
+        .timeout_ms = request->timeout_ms, .idle_s = options->idle_s, .http2 = options->http2};
+    CURL *easy = request->easy = curl_easy_init();
+    CURLcode bad = easy ? target_set_options(easy, &target) : CURLE_OUT_OF_MEMORY;
+
+#define SET(option, value) (bad = bad ? bad : curl_easy_setopt(easy, (option), (value)))
+    if (*options->authorities)
+        SET(CURLOPT_CAINFO, options->authorities);
+    if (client->authorities_in_a_file)
+        SET(CURLOPT_CAPATH, NULL);
+    if (options->rules) {
+        request->socket = (struct target_socket){.guard = &client->guard};
+        SET(CURLOPT_OPENSOCKETFUNCTION, target_open_socket);
+        SET(CURLOPT_OPENSOCKETDATA, &request->socket);
+    }
+    SET(CURLOPT_URL, request->url);
+    SET(CURLOPT_PATH_AS_IS, 1L);
+    SET(CURLOPT_HTTPHEADER, request->headers);
+    SET(CURLOPT_PRIVATE, request);
+    SET(CURLOPT_ERRORBUFFER, request->detail);
+    SET(CURLOPT_WRITEFUNCTION, http_on_body);
+    SET(CURLOPT_WRITEDATA, request);
+    SET(CURLOPT_HEADERFUNCTION, http_on_head);
+    SET(CURLOPT_HEADERDATA, request);
+    SET(CURLOPT_PREREQFUNCTION, http_on_sending);
+    SET(CURLOPT_PREREQDATA, request);
+    if (request->read) {
+        SET(CURLOPT_UPLOAD, 1L);
+        SET(CURLOPT_INFILESIZE_LARGE, (curl_off_t)request->length);
+        SET(CURLOPT_READFUNCTION, http_on_read);
+        SET(CURLOPT_READDATA, request);
+        SET(CURLOPT_SEEKFUNCTION, http_on_seek);
+        SET(CURLOPT_SEEKDATA, request);
+    } else if (request->body || http_is_one_of(request->method, bodied)) {
+        SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->length);
+        SET(CURLOPT_POSTFIELDS, request->body ? request->body : "");
+    }
+    if (strcmp(request->method, "HEAD") != 0)
+        SET(CURLOPT_CUSTOMREQUEST, request->method);
+    else
+        SET(CURLOPT_NOBODY, 1L);
+#undef SET
+    return bad ? -1 : 0;
+}
+
+void http_request_close(struct http_request *request)
+{
+    curl_easy_cleanup(request->easy);
+    request->easy = NULL;
+}
+
+/*
+ * Returns whether libcurl accepted a response that is not valid: truncated headers, 101 as a final
+ * status, any three digits as a status, a length of more digits than it can store.
+ */
+static bool http_is_invalid(const struct http_request *request)
+{
+    enum { DIGITS = 18 };
+    struct curl_header *length;
+
+    return !request->head_ended || request->status < 200 || request->status > 599 ||
+           (!curl_easy_header(request->easy, "Content-Length", 0, CURLH_HEADER, -1, &length) &&
+            strlen(length->value) > DIGITS);
+}
+
+static void http_judge(struct http_request *request, CURLcode code)
+{
+    /* libcurl reports a line of more than 100 KiB as lack of memory; as CURLE_TOO_LARGE since 8.6
+     */
+    enum { TOO_LARGE = 100 };
+    bool lacking = code == CURLE_OUT_OF_MEMORY || (int)code == TOO_LARGE;
+    long status = 0;
+
+    if (request->easy)
+        curl_easy_getinfo(request->easy, CURLINFO_RESPONSE_CODE, &status);
+    request->status = (int)status;
+    if (code == CURLE_OK && http_is_invalid(request))
+        code = CURLE_WEIRD_SERVER_REPLY;
+    request->outcome = request->sendings ? HTTP_BROKEN : HTTP_UNREACHABLE;
+    if (code == CURLE_OK) {
+        request->outcome = HTTP_ANSWERED;
+    } else if (code == CURLE_OPERATION_TIMEDOUT) {
+        request->outcome = HTTP_LATE;
+        request->error = "The request was not answered in time";
+    } else if (request->socket.refused && !request->sendings) {
+        request->outcome = HTTP_REFUSED;
+        request->error = "The address or port is not allowed";
+    } else if (request->too_large || (lacking && request->sendings && !request->head_ended)) {
+        request->error = "The response is too large";
+    } else if (code == CURLE_ABORTED_BY_CALLBACK) {
+        request->error = "The connection was closed without a response";
+    } else {
+        request->error = curl_easy_strerror(code);
+    }
+}
+
+/* After done() the request may not exist any more. */
+static void http_finish(struct http_client *client, struct http_request *request, CURLcode code)
+{
+    if (request->link) {
+        *request->link = request->next;
+        if (request->next)
+            request->next->link = request->link;
+    }
+    curl_multi_remove_handle(client->multi, request->easy); /* does nothing if it is not in it */
+    http_judge(request, code);
+    request->ended = true;
+    if (request->done)
+        request->done(request);
+}
+
+/* ---- the multi handle ---- */
+
+static int http_on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *known)
+{
+    const struct http_client *client = arg;
+    struct epoll_event event = {.data.fd = fd};
+
+    (void)easy, (void)known;
+    if (what == CURL_POLL_REMOVE) {
+        epoll_ctl(client->epoll, EPOLL_CTL_DEL, fd, NULL);
+        return 0;
+    }
+    event.events = (what & CURL_POLL_IN ? EPOLLIN : 0) | (what & CURL_POLL_OUT ? EPOLLOUT : 0);
+    return epoll_ctl(client->epoll, EPOLL_CTL_MOD, fd, &event)
+               ? epoll_ctl(client->epoll, EPOLL_CTL_ADD, fd, &event)
+               : 0;
+}
+
+static int http_on_timer(CURLM *multi, long wait_ms, void *arg)
+{
+    (void)multi;
+    ((struct http_client *)arg)->timer_at_ms = wait_ms < 0 ? NEVER : http_clock_ms() + wait_ms;
+    return 0;
+}
+
+static int http_open_multi(struct http_client *client)
+{
+    const struct http_client_options *options = &client->options;
+    CURLM *multi = client->multi ? client->multi : curl_multi_init();
+
+    if (multi == client->multi)
+        return multi ? 0 : -1;
+    client->timer_at_ms = NEVER;
+    if (!curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, http_on_socket) &&
+        !curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, client) &&
+        !curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, http_on_timer) &&
+        !curl_multi_setopt(multi, CURLMOPT_TIMERDATA, client) &&
+        !curl_multi_setopt(multi, CURLMOPT_PIPELINING,
+                           (long)(options->http2 ? CURLPIPE_MULTIPLEX : CURLPIPE_NOTHING)) &&
+        !curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, (long)options->connections) &&
+        !curl_multi_setopt(multi, CURLMOPT_MAX_HOST_CONNECTIONS,
+                           (long)options->connections_per_host)) {
+        client->multi = multi;
+        return 0;
+    }
+    curl_multi_cleanup(multi);
+    return -1;
+}
+
+static void http_close_multi(struct http_client *client, CURLcode code)
+{
+    while (client->flying)
+        http_finish(client, client->flying, code);
+    curl_multi_cleanup(client->multi);
+    client->multi = NULL;
+    client->broken = false;
+    client->timer_at_ms = NEVER;
+}
+
+/*
+ * If libcurl has no memory to record the owners of a socket, it keeps a table of size zero and
+ * divides by that size when the socket is used again; and it forgets timeouts. So the multi handle
+ * must not be used any more.
+ */
+static void http_act(struct http_client *client, curl_socket_t fd, int flags)
+{
+    int running;
+
+    if (client->multi && !client->broken)
+        client->broken = curl_multi_socket_action(client->multi, fd, flags, &running) != CURLM_OK;
+}
+
+static void http_collect(struct http_client *client)
+{
+    CURLMsg *message;
+    int left;
+
+    while (client->multi && (message = curl_multi_info_read(client->multi, &left))) {
+        CURLcode code = message->data.result;
+        struct http_request *request = NULL;
+
+        if (message->msg == CURLMSG_DONE)
+            curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &request);
+        if (request)
+            http_finish(client, request, code);
+    }
+}
+
+static bool http_is_left(const struct http_request *request)
+{
+    return request->left && atomic_load(request->left);
+}
+
+/* Ends abandoned requests, and requests that libcurl should have ended. */
+static void http_check(struct http_client *client, int64_t now)
+{
+    if (now < client->check_at_ms)
+        return;
+    client->check_at_ms = now + CHECK_MS;
+    for (struct http_request *request = client->flying, *next; request; request = next) {
+        next = request->next;
+        if (http_is_left(request) || now >= request->late_at_ms)
+            http_finish(client, request, CURLE_OPERATION_TIMEDOUT);
+    }
+}
+
+static void http_on_event(struct http_client *client, const struct epoll_event *event)
+{
+    uint64_t count;
+
+    if (event->data.fd == client->wake_fd)
+        (void)!read(client->wake_fd, &count, sizeof(count));
+    else
+        http_act(client, event->data.fd,
+                 (event->events & EPOLLIN ? CURL_CSELECT_IN : 0) |
+                     (event->events & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
+                     (event->events & (EPOLLERR | EPOLLHUP) ? CURL_CSELECT_ERR : 0));
+}
+
+static void least(int64_t *wait_ms, int64_t other)
+{
+    if (other < *wait_ms)
+        *wait_ms = other > 0 ? other : 0;
+}
+
+/* libcurl checks idle connections only when a request needs one, so unused ones are closed here. */
+void http_client_turn(struct http_client *client, int wake_fd, int64_t wait_ms)
+{
+    struct epoll_event events[EVENTS], wake = {.events = EPOLLIN, .data.fd = wake_fd};
+    int64_t now = http_clock_ms();
+
+    if (wake_fd != client->wake_fd) {
+        if (!epoll_ctl(client->epoll, EPOLL_CTL_ADD, wake_fd, &wake))
+            client->wake_fd = wake_fd;
+        else
+            least(&wait_ms, WITHOUT_MEMORY_MS);
+    }
+    if (client->flying)
+        client->unused_at_ms = now + client->options.idle_s * 1000;
+    least(&wait_ms, client->flying ? CHECK_MS : WAIT_MS);
+    if (client->multi) {
+        least(&wait_ms, client->unused_at_ms - now);
+        least(&wait_ms, client->timer_at_ms - now);
+    }
+    int count = epoll_wait(client->epoll, events, EVENTS, (int)wait_ms);
+
+    for (int i = 0; i < count; i++)
+        http_on_event(client, &events[i]);
+    now = http_clock_ms();
+    if (now >= client->timer_at_ms) {
+        client->timer_at_ms = NEVER;
+        http_act(client, CURL_SOCKET_TIMEOUT, 0);
+    }
+    http_collect(client);
+    http_check(client, now);
+    if (client->broken || (client->multi && !client->flying && now >= client->unused_at_ms))
+        http_close_multi(client, CURLE_OUT_OF_MEMORY);
+}
+
+/* ---- starting and ending ---- */
+
+void http_client_start(struct http_client *client, struct http_request *request)
+{
+    request->late_at_ms = http_clock_ms() + request->timeout_ms + LATE_MS;
+    if (http_is_left(request)) {
+        http_finish(client, request, CURLE_OPERATION_TIMEDOUT);
+        return;
+    }
+    if ((!request->easy && http_request_prepare(client, request)) || http_open_multi(client) ||
+        curl_multi_add_handle(client->multi, request->easy)) {
+        http_finish(client, request, CURLE_OUT_OF_MEMORY);
+        return;
+    }
+    request->next = client->flying;
+    request->link = &client->flying;
+    if (request->next)
+        request->next->link = &request->next;
+    client->flying = request;
+}
+
+void http_client_perform(struct http_client *client, struct http_request *request)
+{
+    http_client_start(client, request);
+    while (!request->ended)
+        http_client_turn(client, -1, WAIT_MS);
+}
+
+void http_client_end(struct http_client *client)
+{
+    http_close_multi(client, CURLE_OPERATION_TIMEDOUT);
+}
+
+void http_client_free(struct http_client *client)
+{
+    if (!client)
+        return;
+    http_client_end(client);
+    if (client->epoll >= 0)
+        close(client->epoll);
+    free(client);
+}
+
+struct http_client *http_client_new(const struct http_client_options *options)
+{
+    struct http_client *client = calloc(1, sizeof(*client));
+
+    if (!client)
+        return NULL;
+    client->options = *options;
+    client->authorities_in_a_file = *options->authorities || target_authorities_in_a_file();
+    client->guard.rules = options->rules;
+    client->timer_at_ms = NEVER;
+    client->wake_fd = -1;
+    client->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (client->epoll >= 0)
+        return client;
+    http_client_free(client);
+    return NULL;
+}

@@ -1,0 +1,123 @@
+/*
+ * HTTP requests to other servers, with libcurl's multi interface and an epoll. Requests are
+ * HTTP/1.1, or HTTP/2 if a server offers it over TLS, without redirects, proxies, .netrc or
+ * cookies. Certificates are verified, and the target guard decides where a socket may connect
+ * (target.h). Connections are kept alive between requests. If a kept connection dies without a
+ * response, GET, HEAD, OPTIONS, PUT and DELETE are sent once more on another connection; other
+ * methods are sent once (RFC 9110, 9.2.2).
+ *
+ * A client, its requests and all their callbacks belong to one thread at a time. Each module that
+ * uses this has its own copy compiled in.
+ */
+#ifndef COMMON_HTTP_CLIENT_H
+#define COMMON_HTTP_CLIENT_H
+
+#include <curl/curl.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "modules/common/target.h"
+
+#define HTTP_HEAD_MAX 32768 /* bytes of all headers of a response together */
+
+struct http_client;
+
+/* Borrowed texts and rules must live as long as the client. */
+struct http_client_options {
+    const struct target_rules *rules; /* NULL: any address may be connected to */
+    const char
+        *authorities;   /* file of certificates (PEM), used instead of the system's; "": none */
+    int64_t idle_s;     /* how long an unused connection is kept */
+    size_t connections; /* idle connections kept, in total */
+    size_t connections_per_host; /* further requests wait for one of them; 0: no limit */
+    bool http2;                  /* if a server offers it over TLS */
+};
+
+enum http_outcome {
+    HTTP_ANSWERED,
+    HTTP_REFUSED,     /* not sent: the address or port is not allowed */
+    HTTP_UNREACHABLE, /* not sent: no connection, or no memory */
+    HTTP_BROKEN,      /* sent, but without a complete and valid response */
+    HTTP_LATE,        /* no response in time, or abandoned */
+    HTTP_OUTCOMES
+};
+
+struct http_request {
+    /* Set by the caller, who zeroes the rest; borrowed until the request has ended. */
+    const char *method, *url;
+    struct curl_slist *headers;
+    const char *body; /* NULL: none, or read() returns it */
+    int64_t length;   /* of the body */
+    /* Copies up to `room` bytes of the body from `offset` on; returns their number, or -1. */
+    int64_t (*read)(void *arg, char *into, size_t room, int64_t offset);
+    int64_t timeout_ms; /* for the whole request */
+    /* Takes the body of a 200 piece by piece; returns 0, or -1 to end the request. NULL: it is
+     * kept in `bytes`, like the body of every other response. */
+    int (*take)(void *arg, const char *bytes, size_t length);
+    size_t body_max;   /* of `bytes`; a response with a longer body is broken */
+    atomic_bool *left; /* set by any thread: nobody waits any more; NULL: never */
+    /* Called once when the request has ended; may start other requests. NULL: not called. */
+    void (*done)(struct http_request *request);
+    void *arg;
+
+    /* The result. */
+    bool ended;
+    enum http_outcome outcome;
+    const char *error; /* if not HTTP_ANSWERED: a constant that does not name the server */
+    char detail[CURL_ERROR_SIZE]; /* the error in libcurl's words, for logs; "": none */
+    int status;                   /* of the response, even if it is incomplete; 0: none */
+    char *bytes;                  /* free() it; a NUL follows; NULL: empty */
+    size_t received;              /* of `bytes` */
+    int sendings;                 /* times that libcurl began to send the request */
+
+    /* Used by the client. */
+    CURL *easy;
+    struct http_request *next, **link; /* in the list of requests in flight */
+    struct target_socket socket;
+    int64_t late_at_ms; /* when libcurl should have ended it long before */
+    int64_t sent;       /* bytes that read() returned */
+    size_t room, head_bytes;
+    bool head_ended; /* the empty line after the last header was received */
+    bool too_large;
+};
+
+/* Returns NULL if out of memory or descriptors. */
+struct http_client *http_client_new(const struct http_client_options *options);
+
+/* Ends all requests in flight as late, and closes all connections. */
+void http_client_end(struct http_client *client);
+
+/* The same, and frees the client. NULL is allowed. */
+void http_client_free(struct http_client *client);
+
+/*
+ * Creates request->easy with the options of all requests, so that the caller can set others
+ * (CURLOPT_AWS_SIGV4, CURLOPT_SHARE, CURLOPT_FRESH_CONNECT) before http_client_start(). Optional.
+ * Returns 0, or -1 if out of memory.
+ */
+int http_request_prepare(struct http_client *client, struct http_request *request);
+
+/*
+ * Starts a request. It may end during the call, for example without memory. It is sent by
+ * http_client_turn().
+ */
+void http_client_start(struct http_client *client, struct http_request *request);
+
+/* Starts a request and waits until it has ended; `done` is not needed. */
+void http_client_perform(struct http_client *client, struct http_request *request);
+
+/*
+ * Waits up to wait_ms for sockets, timers, or wake_fd (an eventfd, which is drained; -1: none), and
+ * ends requests.
+ */
+void http_client_turn(struct http_client *client, int wake_fd, int64_t wait_ms);
+
+/* Frees request->easy after the end, with all headers that curl_easy_header() can return. */
+void http_request_close(struct http_request *request);
+
+/* Returns milliseconds of the monotonic clock. */
+int64_t http_clock_ms(void);
+
+#endif
