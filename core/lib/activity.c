@@ -1,10 +1,8 @@
 #include "core/lib/activity.h"
 
-#include <signal.h>
 #include <stddef.h>
 
 static _Thread_local struct activity noted;
-static _Thread_local volatile sig_atomic_t reloads;
 static bool (*of_request)(struct activity *);
 static bool (*of_fiber)(const void *);
 
@@ -19,16 +17,6 @@ struct activity activity_enter(struct activity now)
 void activity_leave(struct activity before)
 {
     noted = before;
-}
-
-void activity_reload(bool begun)
-{
-    reloads = begun;
-}
-
-bool activity_reloads(void)
-{
-    return reloads;
 }
 
 void activity_sources(bool (*request)(struct activity *), bool (*guards)(const void *))

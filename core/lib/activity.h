@@ -29,12 +29,6 @@ void activity_leave(struct activity before);
 void activity_sources(bool (*request)(struct activity *running),
                       bool (*guards)(const void *address));
 
-/* The calling thread begins, or has finished, building a generation for a reload. */
-void activity_reload(bool begun);
-
-/* Whether it is building one. Async-signal-safe. */
-bool activity_reloads(void);
-
 /* Returns the record of the calling thread. Async-signal-safe. */
 struct activity activity_now(void);
 

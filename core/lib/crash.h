@@ -2,7 +2,8 @@
  * Crash reports. On SIGSEGV, SIGBUS, SIGABRT, SIGFPE and SIGILL the process writes one log line
  * and, in the state directory, a file `crash-TIME-PID.txt`: the signal, the running code (module,
  * route, request id), the backtrace with function names, and the build ids. Then the signal has its
- * default effect and ends the process.
+ * default effect and ends the process. A call of exit() or _exit() that the host has not agreed to
+ * is reported in the same way.
  *
  * The handler runs on an alternate stack (thread_name() creates one for each thread) and uses
  * async-signal-safe functions, and backtrace(), which is safe after a first call: libgcc finds
@@ -19,9 +20,10 @@
 void crash_install(void);
 
 /*
- * Sets the directory for report files, and creates it if necessary. NULL or "": no files, only log
- * lines. Returns 0, or -1 with errno if files cannot be written there. No effect before
- * crash_install().
+ * Sets the directory for report files, creates it if its parent exists, and deletes all reports
+ * except the newest 100, so that a module that keeps crashing does not fill the disk. NULL or "":
+ * no files, only log lines. Returns 0, or -1 with errno if files cannot be written there. No effect
+ * before crash_install().
  */
 int crash_directory(const char *path);
 
@@ -37,12 +39,6 @@ bool crash_snapshot(pthread_t thread, struct crash_snapshot *snapshot);
 
 /* The host ends the process intentionally: its end must not be reported. */
 void crash_exits(void);
-
-/*
- * Called for exit() or _exit() from this place: reported like a crash, unless crash_exits() was
- * called.
- */
-void crash_exited(const char *how);
 
 /* Ends the process by SIGABRT with a report about that thread, which contains the reason. */
 _Noreturn void crash_end(pthread_t thread, const char *reason);

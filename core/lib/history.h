@@ -1,6 +1,6 @@
 /*
  * The crash history, which the supervisor keeps across workers and passes to each worker at its
- * start. Plain data that is sent as bytes between two processes of the same program.
+ * start (supervised.h). Plain data that two processes of the same program exchange as bytes.
  */
 #ifndef CORE_HISTORY_H
 #define CORE_HISTORY_H
@@ -24,7 +24,6 @@ struct crash_note {
     char file[HISTORY_NAME];     /* its file without directory and .so; "": none */
     char how[HISTORY_NAME];      /* "SIGSEGV", "exit" … */
     char report[HISTORY_REPORT]; /* its path; "": none */
-    bool reloading;              /* in a call made by a reload, before the new settings were live */
 };
 
 struct crash_row {

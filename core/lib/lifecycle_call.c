@@ -1,20 +1,22 @@
 #include "core/lib/lifecycle_call.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "core/lib/crash.h"
 #include "core/lib/log.h"
 
-enum { TELL_MS = 5000 };
+enum { TELL_MS = 5000, FIRST_LIMIT_MS = 30000 /* until the settings have been read */ };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the list and its entries */
 static struct lifecycle_call *running;
+static _Atomic int64_t limit_ms = FIRST_LIMIT_MS;
 
 void lifecycle_call_begin(struct lifecycle_call *call, const char *module, const char *kind)
 {
     *call = (struct lifecycle_call){
-        .thread = pthread_self(), .now = {.module = module, .kind = kind}, .stood_ms = -1};
+        .thread = pthread_self(), .now = {.module = module, .kind = kind}, .taken_ms = -1};
     call->before = activity_enter(call->now);
     pthread_mutex_lock(&lock);
     call->next = running;
@@ -22,62 +24,58 @@ void lifecycle_call_begin(struct lifecycle_call *call, const char *module, const
     pthread_mutex_unlock(&lock);
 }
 
-static void forget(const struct lifecycle_call *call)
+void lifecycle_call_end(struct lifecycle_call *call)
 {
     struct lifecycle_call **at = &running;
 
+    pthread_mutex_lock(&lock);
     while (*at != call)
         at = &(*at)->next;
     *at = call->next;
-}
-
-void lifecycle_call_end(struct lifecycle_call *call)
-{
-    pthread_mutex_lock(&lock);
-    forget(call);
     pthread_mutex_unlock(&lock);
     activity_leave(call->before);
 }
 
-static void tell(const struct lifecycle_call *call)
+void lifecycle_calls_set_limit(int64_t ms)
 {
-    static struct crash_snapshot snapshot;
-    bool known = crash_snapshot(call->thread, &snapshot);
-    char ms[24];
-
-    snprintf(ms, sizeof ms, "%" PRId64, call->stood_ms);
-    log_line(BB_ERROR, "module does not return", "module", call->now.module, "ran", call->now.kind,
-             "ms", ms, "stack", known ? snapshot.stack : NULL, NULL);
+    atomic_store(&limit_ms, ms);
 }
 
-static void end(const struct lifecycle_call *call)
+int64_t lifecycle_calls_limit(void)
 {
-    static char reason[160];
+    return atomic_load(&limit_ms);
+}
 
+static void check(struct lifecycle_call *call, int64_t passed_ms)
+{
+    static struct crash_snapshot snapshot;
+    static char reason[160];
+    int64_t limit = lifecycle_calls_limit();
+    char ms[24];
+
+    call->taken_ms = call->taken_ms < 0 ? 0 : call->taken_ms + passed_ms;
+    bool over = limit && call->taken_ms >= limit;
+
+    if (!call->told && (over || call->taken_ms >= TELL_MS)) {
+        bool known = crash_snapshot(call->thread, &snapshot);
+
+        snprintf(ms, sizeof ms, "%" PRId64, call->taken_ms);
+        log_line(BB_ERROR, "module does not return", "module", call->now.module, "ran",
+                 call->now.kind, "ms", ms, "stack", known ? snapshot.stack : NULL, NULL);
+        call->told = true;
+    }
+    if (!over)
+        return;
     snprintf(reason, sizeof reason, "%s of module %s took %" PRId64 " ms (host.stall_timeout)",
-             call->now.kind, call->now.module, call->stood_ms);
+             call->now.kind, call->now.module, call->taken_ms);
     crash_end(call->thread, reason);
 }
 
-static void look_at(struct lifecycle_call *call, int64_t passed_ms, int64_t most_ms)
-{
-    bool over;
-
-    call->stood_ms = call->stood_ms < 0 ? 0 : call->stood_ms + passed_ms;
-    over = most_ms && call->stood_ms >= most_ms;
-    if (!call->told && (over || call->stood_ms >= TELL_MS)) {
-        tell(call);
-        call->told = true;
-    }
-    if (over)
-        end(call);
-}
-
 /* Holds the lock, so that no thread in the list can end meanwhile. */
-void lifecycle_calls_look(int64_t passed_ms, int64_t most_ms)
+void lifecycle_calls_check(int64_t passed_ms)
 {
     pthread_mutex_lock(&lock);
     for (struct lifecycle_call *call = running; call; call = call->next)
-        look_at(call, passed_ms, most_ms);
+        check(call, passed_ms);
     pthread_mutex_unlock(&lock);
 }

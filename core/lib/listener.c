@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "core/lib/log.h"
-#include "core/lib/supervised.h"
 
 enum {
     SPARE_FILES = 256,   /* for the host */
@@ -52,7 +51,7 @@ static int split(const char *address, char *host, size_t size, const char **port
 static int bind_one(const struct addrinfo *to, bool only)
 {
     int one = 1;
-    int fd = socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int fd = supervised_socket(to->ai_family);
 
     if (fd < 0)
         return -1;
@@ -121,41 +120,6 @@ void listeners_close(struct listeners *listeners)
         close(listeners->fds[--listeners->count]);
 }
 
-/* The key under which the supervisor keeps the sockets. */
-#define KEPT "http:%.300s"
-
-/* Takes the sockets of the previous worker; returns whether there were any. */
-static bool take_over(struct listeners *listeners, const char *address)
-{
-    char key[320];
-
-    snprintf(key, sizeof key, KEPT, address);
-    listeners->count = supervised_take(key, listeners->fds);
-    return listeners->count > 0;
-}
-
-/* Replaces the sockets for another address, which stay open until now because binding can fail. */
-static void hand_up(const struct listeners *listeners, const char *address)
-{
-    char key[320];
-
-    snprintf(key, sizeof key, KEPT, address);
-    supervised_shut(key, "");
-    supervised_keep(key, listeners->fds, listeners->count);
-}
-
-/*
- * A socket for another address with the same port may block this one, as 0.0.0.0 blocks all others.
- */
-static bool shut_same_port(const char *address, const char *port)
-{
-    char key[320], end[32];
-
-    snprintf(key, sizeof key, KEPT, address);
-    snprintf(end, sizeof end, ":%s", port);
-    return supervised_shut(key, end);
-}
-
 int listeners_open(struct listeners *listeners, const char *address, unsigned connections)
 {
     struct addrinfo hints = {.ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM};
@@ -163,12 +127,10 @@ int listeners_open(struct listeners *listeners, const char *address, unsigned co
     char host[256];
     const char *port;
 
-    listeners->count = 0;
     raise_limit(connections);
-    if (take_over(listeners, address)) {
-        hand_up(listeners, address);
+    listeners->count = supervised_listening(address, listeners->fds);
+    if (listeners->count)
         return 0;
-    }
     if (split(address, host, sizeof host, &port)) {
         log_line(BB_ERROR, "http.listen must be host:port", NULL);
         return -1;
@@ -176,19 +138,15 @@ int listeners_open(struct listeners *listeners, const char *address, unsigned co
     int unknown = getaddrinfo(*host ? host : NULL, port, &hints, &found);
     int failed = unknown ? -1 : bind_all(listeners, found);
 
-    if (failed && !unknown && errno == EADDRINUSE && shut_same_port(address, port)) {
-        listeners_close(listeners);
-        failed = bind_all(listeners, found);
-    }
     if (failed) {
         log_line(BB_ERROR, "cannot listen", "address", address, "reason",
                  unknown ? gai_strerror(unknown) : strerror(errno), NULL);
         listeners_close(listeners);
+    } else {
+        supervised_listens(address);
     }
     if (found)
         freeaddrinfo(found);
-    if (!failed)
-        hand_up(listeners, address);
     return failed;
 }
 

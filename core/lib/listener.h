@@ -4,10 +4,12 @@
 
 #include <stddef.h>
 
+#include "core/lib/supervised.h"
+
 enum { LISTENER_BACKLOG = 4096 }; /* maximum number of connections that the kernel queues */
 
 /* One for each address of the host name. */
-enum { LISTENERS_MAX = 8 };
+enum { LISTENERS_MAX = SUPERVISED_SOCKETS };
 
 struct listeners {
     int fds[LISTENERS_MAX];
@@ -15,7 +17,8 @@ struct listeners {
 };
 
 /*
- * Takes over the sockets that the supervisor has kept from a previous worker, or binds "host:port"
+ * Takes over the sockets of a previous worker if it listened at the same address, or binds
+ * "host:port"
  * ("[::1]:8080" for IPv6; port 0: any free port, the same one for all addresses), and raises the
  * limit for open files as needed for `connections`. Addresses that this machine does not have are
  * skipped if there is another one. -1: failed, and logged.

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -87,41 +86,18 @@ static int open_regular(const char *path, struct setting_problems *problems)
     return -1;
 }
 
-static void close_copy(void *settings)
-{
-    close(((struct settings *)settings)->copy);
-}
-
-/* If this fails, only the next worker after a crash is affected. */
-static int copy_of(struct settings *settings, const char *bytes, size_t length)
-{
-    int fd = memfd_create("settings", MFD_CLOEXEC);
-
-    if (fd >= 0 && write(fd, bytes, length) == (ssize_t)length &&
-        !arena_defer(settings->arena, close_copy, settings))
-        return fd;
-    if (fd >= 0)
-        close(fd);
-    return -1;
-}
-
-/* Reads the file or a copy, into a separate arena that does not stay with the generation. */
-static int load_tree(struct settings *settings, int copy, struct arena *scratch,
+/* Reads the file into a separate arena that does not stay with the generation. */
+static int load_tree(struct settings *settings, struct arena *scratch,
                      struct setting_problems *problems)
 {
     size_t length;
-    int fd = copy < 0 ? open_regular(settings->path, problems) : copy;
+    int fd = open_regular(settings->path, problems);
 
     if (fd < 0)
         return -1;
-    if (copy >= 0)
-        lseek(copy, 0, SEEK_SET);
     char *bytes = read_all(scratch, fd, settings->path, &length, problems);
 
-    if (copy < 0)
-        close(fd);
-    if (bytes)
-        settings->copy = copy_of(settings, bytes, length);
+    close(fd);
     return bytes ? settings_parse(settings, bytes, length, problems) : -1;
 }
 
@@ -152,8 +128,8 @@ static const char *directory_of(struct arena *arena, const char *path)
     return slash == path ? "/" : arena_text(arena, path, (size_t)(slash - path));
 }
 
-struct settings *settings_load_copy(struct arena *arena, const char *path, int copy,
-                                    struct setting_problems *problems)
+struct settings *settings_load(struct arena *arena, const char *path,
+                               struct setting_problems *problems)
 {
     struct settings *settings = arena_alloc(arena, sizeof *settings);
     struct arena *scratch = settings ? arena_new() : NULL;
@@ -165,26 +141,14 @@ struct settings *settings_load_copy(struct arena *arena, const char *path, int c
     settings->arena = arena;
     settings->path = arena_text(arena, path, strlen(path));
     settings->directory = directory_of(arena, path);
-    settings->copy = -1;
     int failed = -1;
 
     if (settings->path && settings->directory)
-        failed = load_tree(settings, copy, scratch, problems);
+        failed = load_tree(settings, scratch, problems);
     else
         setting_problem(problems, "%s: out of memory", path);
     arena_free(scratch);
     return failed || check_root(settings, problems) ? NULL : settings;
-}
-
-struct settings *settings_load(struct arena *arena, const char *path,
-                               struct setting_problems *problems)
-{
-    return settings_load_copy(arena, path, -1, problems);
-}
-
-int settings_copy(const struct settings *settings)
-{
-    return settings->copy;
 }
 
 const char *settings_path(const struct settings *settings)

@@ -59,16 +59,6 @@ void setting_problems_free(struct setting_problems *problems);
 struct settings *settings_load(struct arena *arena, const char *path,
                                struct setting_problems *problems);
 
-/* Like settings_load(), from a descriptor of settings_copy(), which the caller keeps. */
-struct settings *settings_load_copy(struct arena *arena, const char *path, int copy,
-                                    struct setting_problems *problems);
-
-/*
- * Returns a descriptor with the bytes that were read, in memory, valid as long as the arena; -1:
- * none.
- */
-int settings_copy(const struct settings *settings);
-
 /*
  * Checks a section against its table of fields and stores the values; an absent section has the
  * defaults. `section` and the table must outlive the settings. Returns the section, which the

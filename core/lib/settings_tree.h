@@ -35,7 +35,6 @@ struct setting_section {
 struct settings {
     struct arena *arena;
     const char *path, *directory;
-    int copy;          /* a descriptor with the file's bytes, in memory; -1: none */
     struct node *root; /* a mapping */
     struct setting_section *sections;
 };

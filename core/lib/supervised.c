@@ -9,159 +9,140 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/lib/descriptor_store.h"
+#include "core/lib/text.h"
 
-static int channel = -1;
-static struct crash_history history;
-static struct stored_descriptors kept[KEPT_MAX];
-static size_t kept_count;
+static int file = -1;
+static struct supervised_file shared; /* the file's content, as far as this process knows it */
 
-static void keep(const char *key, const int *fds, size_t count)
+static int family_of(size_t socket)
 {
-    struct stored_descriptors *place = &kept[kept_count];
+    return socket < SUPERVISED_SOCKETS ? AF_INET : AF_INET6;
+}
 
-    if (kept_count == KEPT_MAX) {
-        for (size_t i = 0; i < count; i++)
-            close(fds[i]);
-        return;
+static bool is_listening(int fd)
+{
+    int on = 0;
+    socklen_t size = sizeof on;
+
+    return fd >= 0 && !getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &size) && on;
+}
+
+void supervised_renew_sockets(int sockets[2 * SUPERVISED_SOCKETS])
+{
+    for (size_t i = 0; i < 2 * SUPERVISED_SOCKETS; i++) {
+        if (is_listening(sockets[i]))
+            continue;
+        if (sockets[i] >= 0)
+            close(sockets[i]);
+        sockets[i] = socket(family_of(i), SOCK_STREAM | SOCK_NONBLOCK, 0); /* inherited by exec */
     }
-    snprintf(place->key, sizeof place->key, "%s", key);
-    memcpy(place->fds, fds, count * sizeof *fds);
-    place->count = count;
-    kept_count++;
 }
 
 void supervised_begin(void)
 {
-    const char *number = getenv(CHANNEL_VARIABLE);
-    static union {
-        struct packet packet;
-        struct start_packet start;
-    } got;
-    int fds[CHANNEL_FILES];
-    size_t count;
+    const char *number = getenv(SUPERVISED_VARIABLE);
 
     if (!number)
         return;
     prctl(PR_SET_NAME, "busbar");     /* it was executed as /proc/self/exe */
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* cleared if the executable has capabilities */
-    channel = (int)strtol(number, NULL, 10);
-    unsetenv(CHANNEL_VARIABLE);
-    (void)fcntl(channel, F_SETFD, FD_CLOEXEC);
-    while (channel_receive(channel, &got, sizeof got, fds, &count, 0) > 0) {
-        if (got.packet.kind == PACKET_KEEP)
-            keep(got.packet.text, fds, count);
-        if (got.packet.kind != PACKET_START)
-            continue;
-        history = got.start.history;
+    file = (int)strtol(number, NULL, 10);
+    unsetenv(SUPERVISED_VARIABLE);
+    if (pread(file, &shared, sizeof shared, 0) != (ssize_t)sizeof shared) {
+        perror("busbar: the supervisor's file cannot be read");
+        file = -1;
         return;
     }
-    channel = -1;
+    (void)fcntl(file, F_SETFD, FD_CLOEXEC);
+    for (size_t i = 0; i < 2 * SUPERVISED_SOCKETS; i++)
+        if (shared.sockets[i] >= 0)
+            (void)fcntl(shared.sockets[i], F_SETFD, FD_CLOEXEC);
 }
 
 bool supervised(void)
 {
-    return channel >= 0;
+    return file >= 0;
 }
 
-static void say(enum packet_kind kind, const char *text, const int *fds, size_t count)
+/* Writes a member of `shared` to the file. Async-signal-safe. */
+static void save(const void *member, size_t size)
 {
-    struct packet packet = {.kind = kind};
+    if (file >= 0)
+        (void)!pwrite(file, member, size, (const char *)member - (const char *)&shared);
+}
 
-    if (channel < 0)
+void supervised_serves(void)
+{
+    if (shared.worker.served_ms)
         return;
-    snprintf(packet.text, sizeof packet.text, "%s", text);
-    (void)channel_send(channel, &packet, sizeof packet, fds, count);
+    shared.worker.served_ms = clock_mono_ms();
+    save(&shared.worker.served_ms, sizeof shared.worker.served_ms);
 }
 
-void supervised_tell(const char *text)
+void supervised_stops(void)
 {
-    say(PACKET_NOTIFY, text, NULL, 0);
-}
-
-/*
- * The supervisor has a duplicate that would still listen, so the socket is shut down for all
- * processes, and the supervisor drops its descriptors, which no worker needs any more.
- */
-static void shut(struct stored_descriptors *place)
-{
-    say(PACKET_KEEP, place->key, NULL, 0);
-    for (size_t i = 0; i < place->count; i++) {
-        shutdown(place->fds[i], SHUT_RDWR);
-        close(place->fds[i]);
-    }
-    place->key[0] = '\0';
-}
-
-size_t supervised_take(const char *key, int *fds)
-{
-    size_t count = 0;
-
-    for (size_t i = 0; i < kept_count; i++) {
-        struct stored_descriptors *place = &kept[i];
-
-        if (strcmp(place->key, key) != 0)
-            continue;
-        memcpy(fds, place->fds, place->count * sizeof *fds);
-        count = place->count;
-        place->key[0] = '\0';
-    }
-    return count;
-}
-
-static bool ends_in(const char *text, const char *end)
-{
-    size_t length = strlen(text), tail = strlen(end);
-
-    return length >= tail && !strcmp(text + length - tail, end);
-}
-
-bool supervised_shut(const char *key, const char *end)
-{
-    size_t kind = strcspn(key, ":") + 1;
-    bool any = false;
-
-    for (size_t i = 0; i < kept_count; i++) {
-        struct stored_descriptors *place = &kept[i];
-
-        if (strncmp(place->key, key, kind) != 0 || !strcmp(place->key, key) ||
-            !ends_in(place->key, end))
-            continue;
-        shut(place);
-        any = true;
-    }
-    return any;
-}
-
-void supervised_keep(const char *key, const int *fds, size_t count)
-{
-    if (count <= CHANNEL_FILES && strlen(key) < CHANNEL_TEXT)
-        say(PACKET_KEEP, key, fds, count);
-}
-
-void supervised_crashed(const struct crash_note *note)
-{
-    static struct packet packet; /* a process has only one end */
-
-    if (channel < 0)
-        return;
-    packet.kind = PACKET_CRASH;
-    packet.note = *note;
-    (void)channel_send(channel, &packet, sizeof packet, NULL, 0);
+    shared.worker.stopping = true;
+    save(&shared.worker.stopping, sizeof shared.worker.stopping);
 }
 
 void supervised_forgive(void)
 {
-    history_forgive(&history);
-    say(PACKET_FORGIVE, "", NULL, 0);
+    history_forgive(&shared.history);
+    shared.worker.forgiven = true;
+    save(&shared.worker.forgiven, sizeof shared.worker.forgiven);
 }
 
 void supervised_log(bool json)
 {
-    say(PACKET_LOG, json ? "json" : "logfmt", NULL, 0);
+    shared.worker.json = json;
+    save(&shared.worker.json, sizeof shared.worker.json);
+}
+
+void supervised_crashed(const struct crash_note *note)
+{
+    shared.worker.note = *note;
+    save(&shared.worker.note, sizeof shared.worker.note);
+}
+
+size_t supervised_listening(const char *address, int fds[SUPERVISED_SOCKETS])
+{
+    bool same = !strcmp(shared.listening_at, address);
+    size_t count = 0;
+
+    for (size_t i = 0; supervised() && i < 2 * SUPERVISED_SOCKETS; i++) {
+        if (!is_listening(shared.sockets[i]))
+            continue;
+        if (same && count < SUPERVISED_SOCKETS) {
+            fds[count++] = shared.sockets[i];
+        } else {
+            shutdown(shared.sockets[i], SHUT_RDWR);
+            close(shared.sockets[i]);
+        }
+        shared.sockets[i] = -1;
+    }
+    return count;
+}
+
+int supervised_socket(int family)
+{
+    for (size_t i = 0; supervised() && i < 2 * SUPERVISED_SOCKETS; i++) {
+        int fd = shared.sockets[i];
+
+        if (fd < 0 || family_of(i) != family)
+            continue;
+        shared.sockets[i] = -1;
+        return fd;
+    }
+    return socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+}
+
+void supervised_listens(const char *address)
+{
+    snprintf(shared.listening_at, sizeof shared.listening_at, "%s", address);
+    save(shared.listening_at, sizeof shared.listening_at);
 }
 
 const struct crash_history *supervised_history(void)
 {
-    return &history;
+    return &shared.history;
 }

@@ -1,49 +1,72 @@
 /*
- * The worker's end of the channel to its supervisor (supervisor.h). Without a supervisor these
- * functions have no effect.
+ * The supervisor (core/main/supervisor.c) and its worker share a file in memory and some sockets.
+ * The supervisor makes both, and each worker inherits them. A socket that a worker has made to
+ * listen stays open when the worker dies, so connections wait for the next worker, and none is
+ * refused. A worker writes into the file what the supervisor needs to know after its end; it is not
+ * mapped, so that stray writes of a module cannot change it.
+ *
+ * Without a supervisor the functions for workers have no effect, unless noted.
  */
 #ifndef CORE_SUPERVISED_H
 #define CORE_SUPERVISED_H
 
 #include "core/lib/history.h"
 
-/* Receives the kept descriptors and the history. Call once, before threads are created. */
+/* The environment variable with the descriptor number of the file. */
+#define SUPERVISED_VARIABLE "BUSBAR_SUPERVISED"
+
+enum { SUPERVISED_SOCKETS = 8 /* of each family */, SUPERVISED_ADDRESS = 320 };
+
+struct supervised_file {
+    struct crash_history history;          /* before this worker */
+    int sockets[2 * SUPERVISED_SOCKETS];   /* half IPv4, half IPv6; -1: none */
+    char listening_at[SUPERVISED_ADDRESS]; /* http.listen of the worker that made them listen */
+    struct worker_state {
+        struct crash_note note; /* why it is about to end; how "": unknown */
+        int64_t served_ms;      /* when it began to serve, monotonic; 0: it does not yet */
+        bool stopping;          /* it was asked to stop */
+        bool forgiven;          /* a reload has enabled the disabled modules again */
+        bool json;              /* its log format */
+    } worker;
+};
+
+/* For the supervisor: closes the sockets that do not listen, and replaces them by new ones. */
+void supervised_renew_sockets(int sockets[2 * SUPERVISED_SOCKETS]);
+
+/* Inherits the file and the sockets. Call once, before threads are created. */
 void supervised_begin(void);
 
 /* Whether there is a supervisor. Any thread. */
 bool supervised(void);
 
-/* Sends a message for the service manager. Any thread. */
-void supervised_tell(const char *text);
-
-/*
- * Takes the listening sockets that the supervisor has kept under this key; at most 8. Returns their
- * number. The caller owns them.
- */
-size_t supervised_take(const char *key, int *fds);
-
-/*
- * Closes the kept sockets under other keys that are equal up to the first colon and end with `end`,
- * because the settings have changed. Returns whether there were any.
- */
-bool supervised_shut(const char *key, const char *end);
-
-/*
- * Makes the supervisor keep the descriptors for the next worker, and drop those under keys that are
- * equal up to the first colon.
- */
-void supervised_keep(const char *key, const int *fds, size_t count);
-
-/* This process is about to end. Async-signal-safe. */
-void supervised_crashed(const struct crash_note *note);
-
-/* A reload has enabled the disabled modules again. */
+/* The worker serves; it was asked to stop; a reload has enabled the disabled modules again. */
+void supervised_serves(void);
+void supervised_stops(void);
 void supervised_forgive(void);
 
 /* Sets the log format of the supervisor. */
 void supervised_log(bool json);
 
-/* Returns the supervisor's history; empty without a supervisor. */
+/* This process is about to end. Async-signal-safe. */
+void supervised_crashed(const struct crash_note *note);
+
+/*
+ * Returns how many sockets listen at this address since a previous worker, and their descriptors,
+ * which the caller owns. Sockets that listen at another one are shut down for all processes,
+ * because the setting has changed.
+ */
+size_t supervised_listening(const char *address, int fds[SUPERVISED_SOCKETS]);
+
+/*
+ * Returns a non-blocking stream socket of the family that will outlive this worker if there is one,
+ * otherwise a new one; -1 with errno.
+ */
+int supervised_socket(int family);
+
+/* The sockets listen at this address from now on. */
+void supervised_listens(const char *address);
+
+/* Returns the history at the start of this worker; empty without a supervisor. */
 const struct crash_history *supervised_history(void);
 
 #endif

@@ -11,6 +11,8 @@
 #include "core/main/cli.h"
 #include "core/main/control.h"
 
+enum { TRIES = 20, TRY_US = 100000 };
+
 /*
  * Gets the path from the settings file, whose other errors do not matter. If the file cannot be
  * read, *why has the reason (the caller frees it).
@@ -76,6 +78,11 @@ static int ask(const struct cli *cli, const char *line)
     char *path = find_path(cli, &why);
     int fd = path ? connect_to(path) : -1;
     int status = CLI_FAILED;
+
+    for (int i = 0; path && fd < 0 && errno == ECONNREFUSED && i < TRIES; i++) {
+        usleep(TRY_US); /* the worker may be about to be restarted */
+        fd = connect_to(path);
+    }
 
     if (fd < 0)
         setting_problems_print(&why, stderr);

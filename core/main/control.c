@@ -13,10 +13,8 @@
 
 #include "core/lib/host_settings.h"
 #include "core/lib/log.h"
-#include "core/lib/supervised.h"
 #include "core/lib/text.h"
 #include "core/lib/thread.h"
-#include "core/main/control_clients.h"
 #include "core/main/reload.h"
 
 char *control_path(const struct settings *settings)
@@ -35,7 +33,9 @@ char *control_path(const struct settings *settings)
 }
 
 enum {
-    CLIENT_SECONDS = 2, /* for receiving a line, and for sending the answer */
+    LINE_MS = 1000, /* for a client to send its command: a silent one delays the others */
+    LINE_BYTES = 64,
+    ANSWER_SECONDS = 2,
     BACKLOG = 16,
     PAUSE_MS = 200 /* if descriptors run out, instead of a busy loop */
 };
@@ -45,9 +45,7 @@ struct control {
     pthread_t thread;
     char *path;
     int listen_fd, stop_fd;
-    ino_t inode;                    /* identifies the socket file, because another host may have
-                                     * replaced it */
-    struct control_clients clients; /* used by the thread */
+    ino_t inode; /* identifies the socket file, because another host may have replaced it */
 };
 
 void control_answer(int fd, const char *text)
@@ -130,54 +128,11 @@ static void make_directory(const char *path)
     free(directory);
 }
 
-static char *kept_key(const struct control *control)
-{
-    char *key;
-
-    return asprintf(&key, "control:%s", control->path) < 0 ? NULL : key;
-}
-
-/*
- * Takes over the previous worker's socket if its file still exists; its backlog has waiting
- * clients.
- */
-static bool take_over(struct control *control)
-{
-    char *key = kept_key(control);
-    int fds[8];
-    struct stat about;
-    bool kept = key && supervised_take(key, fds) == 1;
-
-    free(key);
-    if (!kept)
-        return false;
-    if (stat(control->path, &about) || !S_ISSOCK(about.st_mode)) {
-        close(fds[0]);
-        return false;
-    }
-    control->listen_fd = fds[0];
-    control->inode = about.st_ino;
-    return true;
-}
-
-static void hand_up(const struct control *control)
-{
-    char *key = kept_key(control);
-
-    if (key) {
-        supervised_shut(key, "");
-        supervised_keep(key, &control->listen_fd, 1);
-    }
-    free(key);
-}
-
 static int open_socket(struct control *control)
 {
     char *own = NULL;
     struct stat about;
 
-    if (take_over(control))
-        return 0;
     if (taken(control->path)) {
         errno = EADDRINUSE;
         return -1;
@@ -198,18 +153,35 @@ static int open_socket(struct control *control)
     if (control->listen_fd < 0)
         return -1;
     control->inode = about.st_ino;
-    hand_up(control);
     return 0;
 }
 
-/* ---- clients -----------------------------------------------------------------------------------
- */
+/* ---- clients ---- */
 
-static void serve_client(struct control *control, int fd, const char *line)
+/* Reads a client's command. */
+static void read_line(int fd, char line[LINE_BYTES])
 {
-    struct timeval limit = {.tv_sec = CLIENT_SECONDS};
+    int64_t until = clock_mono_ms() + LINE_MS, left;
+    struct pollfd one = {.fd = fd, .events = POLLIN};
+    size_t length = 0;
+    ssize_t got = 1;
+
+    while (got > 0 && length + 1 < LINE_BYTES && !memchr(line, '\n', length) &&
+           (left = until - clock_mono_ms()) > 0 && poll(&one, 1, (int)left) > 0) {
+        got = recv(fd, line + length, LINE_BYTES - 1 - length, MSG_DONTWAIT);
+        length += got > 0 ? (size_t)got : 0;
+    }
+    line[length] = '\0';
+    line[strcspn(line, "\n")] = '\0';
+}
+
+static void serve_client(struct control *control, int fd)
+{
+    struct timeval limit = {.tv_sec = ANSWER_SECONDS};
+    char line[LINE_BYTES];
 
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    read_line(fd, line);
     if (!strcmp(line, "reload")) {
         reloader_ask(control->engine->reloader, fd);
     } else if (!strcmp(line, "status") || !strcmp(line, "status --json")) {
@@ -222,42 +194,25 @@ static void serve_client(struct control *control, int fd, const char *line)
     }
 }
 
-static void serve_clients(struct control *control)
-{
-    char line[CONTROL_LINE_BYTES];
-    int fd;
-
-    while ((fd = control_clients_next(&control->clients, clock_mono_ms(), line)) >= 0)
-        serve_client(control, fd, line);
-}
-
-/* Whether a waiting client could be accepted. */
-static bool take_in(struct control *control)
-{
-    int fd = accept4(control->listen_fd, NULL, NULL, SOCK_CLOEXEC);
-
-    if (fd >= 0)
-        control_clients_add(&control->clients, fd, clock_mono_ms() + CLIENT_SECONDS * 1000);
-    return fd >= 0;
-}
-
 static void *control_main(void *arg)
 {
     struct control *control = arg;
-    struct pollfd fds[2 + CONTROL_CLIENTS_MAX] = {{.fd = control->listen_fd, .events = POLLIN},
-                                                  {.fd = control->stop_fd, .events = POLLIN}};
+    struct pollfd fds[] = {{.fd = control->listen_fd, .events = POLLIN},
+                           {.fd = control->stop_fd, .events = POLLIN}};
 
     thread_name("control", NULL);
     while (!fds[1].revents) {
-        int wait_ms = control_clients_watch(&control->clients, fds + 2, clock_mono_ms());
-
-        if (poll(fds, 2 + CONTROL_CLIENTS_MAX, wait_ms) < 0 && errno != EINTR)
+        if (poll(fds, 2, -1) < 0 && errno != EINTR)
             break;
-        serve_clients(control);
-        if (fds[0].revents && !take_in(control))
+        if (!fds[0].revents || fds[1].revents)
+            continue;
+        int fd = accept4(control->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+
+        if (fd >= 0)
+            serve_client(control, fd);
+        else
             poll(&fds[1], 1, PAUSE_MS);
     }
-    control_clients_close(&control->clients);
     return NULL;
 }
 
@@ -292,7 +247,6 @@ struct control *control_new(struct engine *engine)
         return NULL;
     }
     *control = (struct control){.engine = engine, .path = path, .listen_fd = -1, .stop_fd = -1};
-    control_clients_init(&control->clients);
     if (!open_socket(control)) {
         control->stop_fd = eventfd(0, EFD_CLOEXEC);
         if (control->stop_fd >= 0 && !pthread_create(&control->thread, NULL, control_main, control))

@@ -21,10 +21,6 @@ void crashes_print(FILE *out, const struct generation *g)
     for (size_t i = 0; i < history->row_count; i++)
         fprintf(out, "  crashes of module %s: %u\n", name_of(&history->rows[i]),
                 history->rows[i].count);
-    if (g->kept)
-        fputs("PREVIOUS SETTINGS in use until the next reload: the settings file was refused, or "
-              "reloading it ended the worker\n",
-              out);
     for (size_t i = 0; i < g->left_out_count; i++)
         fprintf(out, "DISABLED: module %s, until the next reload: %s\n", g->left_out[i].name,
                 g->left_out[i].why);
@@ -57,9 +53,8 @@ json_t *crashes_json(const struct generation *g)
         json_array_append_new(left_out,
                               json_pack("{so so}", "name", json_out_text(g->left_out[i].name),
                                         "why", json_out_text(g->left_out[i].why)));
-    return json_pack("{si so so so sb}", "restarts", (int)history->restarts, "last",
-                     last_json(&history->last), "modules", modules, "leftOut", left_out,
-                     "keptSettings", g->kept);
+    return json_pack("{si so so so}", "restarts", (int)history->restarts, "last",
+                     last_json(&history->last), "modules", modules, "leftOut", left_out);
 }
 
 void metrics_crashes(struct metrics *metrics)
@@ -81,11 +76,6 @@ void metrics_left_out(struct metrics *metrics)
 
     for (size_t i = 0; i < g->left_out_count; i++)
         metric_labelled(metrics, "module", g->left_out[i].name, 1);
-}
-
-void metrics_last_good_settings(struct metrics *metrics)
-{
-    metric_number(metrics, metrics->rq->generation->kept);
 }
 
 void metrics_stalls(struct metrics *metrics)

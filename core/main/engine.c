@@ -10,20 +10,17 @@
 #include "core/lib/listener.h"
 #include "core/lib/log.h"
 #include "core/lib/quota_table.h"
-#include "core/lib/startup_watchdog.h"
 #include "core/lib/text.h"
 #include "core/lib/thread.h"
 #include "core/main/control.h"
+#include "core/main/hang.h"
 #include "core/main/job.h"
-#include "core/main/last_good_settings.h"
 #include "core/main/reclaim.h"
 #include "core/main/reload.h"
 #include "core/main/reload_swap.h"
 #include "core/main/sd_notify.h"
 #include "core/main/serve.h"
-#include "core/main/stall.h"
 #include "core/main/stop.h"
-#include "core/main/watchdog.h"
 #include "core/module/pool.h"
 #include "core/module/request.h"
 #include "core/server/http.h"
@@ -241,7 +238,7 @@ static unsigned loops_wanted(const struct engine *engine)
 /* Loops that already run are not stopped, because they have no requests yet. */
 static _Noreturn void give_up(void)
 {
-    log_line(BB_ERROR, "cannot start the thread of an event loop", NULL);
+    log_line(BB_ERROR, "the event loops cannot be started", NULL);
     log_close();
     crash_exits();
     _exit(1);
@@ -249,6 +246,8 @@ static _Noreturn void give_up(void)
 
 static void run_loops(struct engine *engine)
 {
+    if (hang_watch_loops(engine))
+        give_up();
     for (unsigned i = 1; i < engine->loop_count; i++) {
         struct loop *loop = &engine->loops[i];
 
@@ -256,14 +255,10 @@ static void run_loops(struct engine *engine)
             give_up();
     }
     engine->loops[0].thread = pthread_self();
-    startup_over(); /* the watchdog monitors the loops from now on */
-    struct stall *stall = stall_new(engine);
-
     listeners_tell(&engine->listeners);
-    last_good_settings_keep(engine->generation);
     sd_notify_ready();
     loop_run(&engine->loops[0]);
-    stall_free(stall); /* frees it first, because it reads the loops' threads */
+    hang_watch_end(); /* first, because it reads the loops' threads */
     for (unsigned i = 1; i < engine->loop_count; i++)
         pthread_join(engine->loops[i].thread, NULL);
 }
@@ -272,7 +267,6 @@ static void run_loops(struct engine *engine)
 static int serve_beside(struct engine *engine, const sigset_t *set)
 {
     struct signals *signals = signals_new(engine, set);
-    struct watchdog *watchdog = NULL;
     struct control *control = NULL;
     int status = 1;
 
@@ -281,12 +275,10 @@ static int serve_beside(struct engine *engine, const sigset_t *set)
     if (signals && engine->reclaimer && engine->reloader && !signals_go(signals)) {
         swap_first(engine);
         control = control_new(engine);
-        watchdog = watchdog_new(engine);
         run_loops(engine);
         stop_rest();
         status = 0;
     }
-    watchdog_free(watchdog);
     control_free(control);
     signals_free(signals); /* uses the reloader */
     reloader_free(engine->reloader);

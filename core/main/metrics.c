@@ -459,9 +459,6 @@ const struct host_metric host_metrics[] = {
      "Always 1: a module that is disabled until the next reload, because it or a module that it "
      "needs crashed repeatedly.",
      metrics_left_out, 0},
-    {"busbar_settings_kept", "gauge", NULL,
-     "1 while the host uses the previous worker's settings instead of the settings file.",
-     metrics_last_good_settings, 0},
     {"busbar_loop_stalls_total", "counter", NULL, "Times that an event loop was blocked for a "
                                                   "second or longer.",
      metrics_stalls, 0},

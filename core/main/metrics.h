@@ -44,7 +44,6 @@ void metrics_shares_refused(struct metrics *metrics);
 void metrics_crashes(struct metrics *metrics);
 void metrics_restarts(struct metrics *metrics);
 void metrics_left_out(struct metrics *metrics);
-void metrics_last_good_settings(struct metrics *metrics);
 void metrics_stalls(struct metrics *metrics);
 
 /* Write a value of the current metric, without and with a label. */

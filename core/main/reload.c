@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/lib/activity.h"
 #include "core/lib/log.h"
 #include "core/lib/supervised.h"
 #include "core/lib/text.h"
@@ -205,7 +204,6 @@ static int reload(struct reloader *reloader, struct reload_history *now,
     struct generation *live = engine_generation(engine);
     int64_t began = clock_mono_ms();
 
-    activity_reload(true); /* until the supervisor keeps the new settings */
     struct generation *next = build(engine, live, problems);
 
     generation_release(live);
@@ -214,10 +212,8 @@ static int reload(struct reloader *reloader, struct reload_history *now,
         swap_discard(next);
         next = NULL;
     }
-    if (!next) {
-        activity_reload(false);
+    if (!next)
         return -1;
-    }
     apply_log(next);
     generation_place_reports(next, problems);
     unsigned number = next->number;

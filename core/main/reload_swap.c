@@ -2,11 +2,10 @@
 
 #include <stdlib.h>
 
-#include "core/lib/activity.h"
+#include "core/lib/lifecycle_call.h"
 #include "core/lib/log.h"
 #include "core/lib/text.h"
 #include "core/main/job.h"
-#include "core/main/last_good_settings.h"
 #include "core/main/reclaim.h"
 #include "core/main/serve.h"
 #include "core/module/pool.h"
@@ -137,8 +136,7 @@ void swap_generation(struct engine *engine, struct generation *g)
         pg_listener_subscribe(engine->pg_listener);
     generation_start(g);
     change.from = swap(engine, g);
-    last_good_settings_keep(g);
-    activity_reload(false);
+    lifecycle_calls_set_limit(settings_int(g->settings, "host", "stall_timeout") * 1000);
     change_loops(&change);
     workers_go(g->workers);
     reclaim(engine->reclaimer, change.from);

@@ -1,9 +1,9 @@
 /*
  * `busbar serve` consists of two processes: the supervisor, implemented here, and a worker, which
- * serves. The supervisor loads no module and reads no configuration. It keeps duplicates of the
- * worker's listening sockets, forwards signals, passes messages on to the service manager, and
- * restarts the worker when it dies: the next worker takes over the sockets, so connections wait
- * meanwhile, and none is refused. See docs/operating.md for details.
+ * serves. The supervisor loads no module and reads no configuration. It makes the sockets with
+ * which workers listen (core/lib/supervised.h), forwards signals, and restarts the worker when it
+ * dies. Meanwhile the sockets stay open, so connections wait, and none is refused. See
+ * docs/operating.md for details.
  */
 #ifndef CORE_SUPERVISOR_H
 #define CORE_SUPERVISOR_H

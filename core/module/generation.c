@@ -83,20 +83,7 @@ struct generation *generation_check(const char *conf_path, unsigned number,
 {
     struct generation *g = generation_new(number, problems);
 
-    if (!g || !generation_load(g, conf_path, -1, problems))
-        return g;
-    generation_destroy(g);
-    return NULL;
-}
-
-struct generation *generation_check_kept(const char *conf_path, int copy, unsigned number,
-                                         struct setting_problems *problems)
-{
-    struct generation *g = generation_new(number, problems);
-
-    if (g)
-        g->kept = true;
-    if (!g || !generation_load(g, conf_path, copy, problems))
+    if (!g || !generation_load(g, conf_path, problems))
         return g;
     generation_destroy(g);
     return NULL;

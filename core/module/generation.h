@@ -83,7 +83,6 @@ struct generation {
     size_t module_count;
     struct left_out *left_out; /* with room for all modules */
     size_t left_out_count;
-    bool kept; /* built from settings that the supervisor kept, see last_good_settings.h */
     struct router *router; /* the owner in a match is the struct host_handle of the route's
                             * module */
     struct aead_keys *seal;
@@ -104,14 +103,6 @@ struct generation {
  */
 struct generation *generation_check(const char *conf_path, unsigned number,
                                     struct setting_problems *problems);
-
-/*
- * Like generation_check(), with the settings that the previous worker served with
- * (last_good_settings.h). Modules that cannot be loaded are disabled, unless host.quarantine is
- * off.
- */
-struct generation *generation_check_kept(const char *conf_path, int copy, unsigned number,
-                                         struct setting_problems *problems);
 
 /* Opens the modules of a generation without problems. Returns 0, or -1: destroy it. */
 int generation_open(struct generation *generation, const struct bb_api *api,

@@ -34,15 +34,18 @@ bool generation_leaves_out(struct generation *g, const char *entry)
     return true;
 }
 
-bool generation_leaves_refused_out(struct generation *g, const char *entry)
+bool generation_leaves_refused_out(const struct generation *g)
+{
+    return in_question(g) && supervised_history()->restarts;
+}
+
+void generation_leave_out(struct generation *g, const char *entry, const char *why)
 {
     const char *slash = strrchr(entry, '/'), *base = slash ? slash + 1 : entry;
     const char *file = arena_text(g->arena, base, strcspn(base, "."));
 
-    if (!g->kept || !file || !settings_int(g->settings, "host", "quarantine"))
-        return false;
-    note(g, file, "its file is refused");
-    return true;
+    if (file)
+        note(g, file, why);
 }
 
 /* Whether a route requires a known account. */

@@ -8,7 +8,7 @@
 
 #include "core/lib/crash.h"
 #include "core/lib/host_settings.h"
-#include "core/lib/startup_watchdog.h"
+#include "core/lib/lifecycle_call.h"
 
 static void load_keys(struct generation *g, struct setting_problems *problems)
 {
@@ -114,7 +114,7 @@ static void prepare_start(const struct generation *g, struct setting_problems *p
     if (g->number > 1)
         return; /* a reload may still be refused: swap_generation() does this later */
     generation_place_reports(g, problems);
-    startup_limit(settings_int(g->settings, "host", "stall_timeout") * 1000);
+    lifecycle_calls_set_limit(settings_int(g->settings, "host", "stall_timeout") * 1000);
 }
 
 static enum request_logged logged_of(const struct settings *settings)
@@ -147,10 +147,9 @@ static bool sections_there(const struct generation *g)
     return true;
 }
 
-int generation_load(struct generation *g, const char *conf_path, int copy,
-                    struct setting_problems *problems)
+int generation_load(struct generation *g, const char *conf_path, struct setting_problems *problems)
 {
-    g->settings = settings_load_copy(g->arena, conf_path, copy, problems);
+    g->settings = settings_load(g->arena, conf_path, problems);
     if (!g->settings)
         return -1;
     host_settings_bind(g->settings, problems);

@@ -7,10 +7,9 @@
 /*
  * Fills generation->settings and everything derived from it: modules loaded, checked, ordered,
  * their settings bound, router, events, keys, lists. Adds problems and continues as far as
- * possible. -1 if the file could not be read. `copy`: a descriptor that is read instead of the
- * file; -1: none.
+ * possible. -1 if the file could not be read.
  */
-int generation_load(struct generation *generation, const char *conf_path, int copy,
+int generation_load(struct generation *generation, const char *conf_path,
                     struct setting_problems *problems);
 
 /*
@@ -31,10 +30,12 @@ void generation_link(struct generation *generation, struct setting_problems *pro
  */
 bool generation_leaves_out(struct generation *g, const char *entry);
 /*
- * Whether an entry whose file is invalid is disabled, which is recorded: only with last good
- * settings.
+ * Whether entries whose files are refused are disabled: after a crash, because the previous worker
+ * has served without this problem.
  */
-bool generation_leaves_refused_out(struct generation *g, const char *entry);
+bool generation_leaves_refused_out(const struct generation *g);
+/* Records that the entry is disabled. */
+void generation_leave_out(struct generation *g, const char *entry, const char *why);
 void generation_leave_needy_out(struct generation *g);
 
 #endif

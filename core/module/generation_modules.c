@@ -72,15 +72,16 @@ static void load_entry(struct generation *g, const char *entry, struct setting_p
         return;
     }
     struct setting_problems own = {0};
+    bool leave_out = generation_leaves_refused_out(g);
 
     sandbox_file(path);
-    if (!module_load(module, g->arena, path, where, g->kept ? &own : problems)) {
+    if (!module_load(module, g->arena, path, where, leave_out ? &own : problems)) {
         g->module_count++;
     } else {
         memset(module, 0, sizeof *module);
         claim_section(g, entry);
-        if (g->kept && !generation_leaves_refused_out(g, entry))
-            setting_problem(problems, "%s: its file is refused", where);
+        if (leave_out)
+            generation_leave_out(g, entry, "its file is refused");
     }
     setting_problems_free(&own);
 }

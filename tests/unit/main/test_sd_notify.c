@@ -55,7 +55,7 @@ static void hears_all(void)
     ck_assert_int_eq(clock_gettime(CLOCK_MONOTONIC, &now), 0);
     ck_assert_int_le(at / 1000000, now.tv_sec);
     ck_assert_int_ge(at / 1000000, now.tv_sec - 60);
-    sd_notify_alive();
+    sd_notify("WATCHDOG=1");
     ck_assert_str_eq(heard(), "WATCHDOG=1");
     sd_notify_stopping();
     ck_assert_str_eq(heard(), "STOPPING=1");
@@ -102,7 +102,7 @@ START_TEST(out_of_descriptors_it_is_heard)
     none.rlim_cur = 3;
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
     ck_assert_int_lt(dup(manager), 0);
-    sd_notify_alive();
+    sd_notify("WATCHDOG=1");
     ck_assert_str_eq(heard(), "WATCHDOG=1");
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
     close(manager);

@@ -64,7 +64,7 @@
     X(service_order)                                                                               \
     X(settings)                                                                                    \
     X(quota)                                                                                       \
-    X(stall_answer)                                                                                \
+    X(hang)                                                                                        \
     X(text)                                                                                        \
     X(timer)                                                                                       \
     X(timezones)                                                                                   \

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/main/stall_answer.h"
+#include "core/main/hang.h"
 #include "unit_suites.h"
 
 enum { WAIT_MS = 20000 };
@@ -40,7 +40,7 @@ static const char *answer_to_client(const char *reason)
     ck_assert_int_eq(getsockname(listeners.fds[0], (struct sockaddr *)&address, &size), 0);
     ck_assert_int_eq(connect(client, (struct sockaddr *)&address, size), 0);
     ck_assert_int_gt(send(client, request, sizeof request - 1, 0), 0);
-    stall_answer(&listeners, WAIT_MS, reason);
+    hang_answer(&listeners, WAIT_MS, reason);
     while (more > 0 && used < sizeof got - 1) {
         more = recv(client, got + used, sizeof got - 1 - used, 0);
         used += more > 0 ? (size_t)more : 0;
@@ -81,10 +81,10 @@ START_TEST(a_long_reason_is_cut)
     json_decref(json);
 }
 
-Suite *stall_answer_suite(void)
+Suite *hang_suite(void)
 {
-    Suite *suite = suite_create("stall_answer");
-    TCase *cases = tcase_create("stall_answer");
+    Suite *suite = suite_create("hang");
+    TCase *cases = tcase_create("hang");
 
     tcase_set_timeout(cases, 60);
     tcase_add_loop_test(cases, a_reason_of_any_bytes_is_json, 0, sizeof reasons / sizeof *reasons);

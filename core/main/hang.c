@@ -1,0 +1,309 @@
+#include "core/main/hang.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/lib/condition.h"
+#include "core/lib/crash.h"
+#include "core/lib/lifecycle_call.h"
+#include "core/lib/log.h"
+#include "core/lib/supervised.h"
+#include "core/lib/text.h"
+#include "core/lib/thread.h"
+#include "core/main/sd_notify.h"
+#include "core/main/stop.h"
+
+enum {
+    CHECK_MS = 1000,
+    BLOCKED_MS = 1000,
+    DOOR_MS = 100, /* between two checks while all loops are blocked */
+    CLIENT_MS = 200,
+    CLIENTS_MS = 500, /* for all clients together: silent ones must not delay the next check */
+    CLIENTS = 64,
+    HEAD_BYTES = 8192
+};
+
+struct seen {
+    int64_t turn_ms;    /* start of the iteration, which identifies it */
+    int64_t blocked_ms; /* how long it has been observed to take */
+    bool told;
+};
+
+static struct {
+    pthread_t thread;
+    pthread_mutex_t lock; /* protects the members below */
+    pthread_cond_t news;
+    bool runs, stop;
+    struct engine *engine; /* NULL: its loops do not run yet */
+    struct seen *seen;     /* one for each loop */
+} watch = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* ---- while all loops are blocked ---- */
+
+/* Reads the head, so that closing the connection does not cut off the answer. */
+static void read_head(int fd, int64_t until)
+{
+    char head[HEAD_BYTES + 1];
+    size_t length = 0;
+    int64_t own = clock_mono_ms() + CLIENT_MS;
+
+    until = own < until ? own : until;
+    while (length < HEAD_BYTES) {
+        int64_t left = until - clock_mono_ms();
+        struct pollfd one = {.fd = fd, .events = POLLIN};
+
+        if (left <= 0 || poll(&one, 1, (int)left) <= 0)
+            return;
+        ssize_t got = recv(fd, head + length, HEAD_BYTES - length, MSG_DONTWAIT);
+
+        if (got <= 0)
+            return;
+        length += (size_t)got;
+        head[length] = '\0';
+        if (strstr(head, "\r\n\r\n"))
+            return;
+    }
+}
+
+/* Escapes a text for a JSON string; cuts it if it does not fit. This thread allocates no memory. */
+static void escape(const char *text, char *out, size_t size)
+{
+    size_t length = strlen(text), used = 0, bytes;
+
+    for (; length && used + 5 < size; text += bytes, length -= bytes) {
+        int32_t c = text_code_point(text, length, &bytes);
+
+        if (c < ' ' || c == 0x7f) { /* control characters, and bytes that are not UTF-8 */
+            out[used++] = '?';
+            continue;
+        }
+        if (c == '"' || c == '\\')
+            out[used++] = '\\';
+        memcpy(out + used, text, bytes);
+        used += bytes;
+    }
+    out[used] = '\0';
+}
+
+static void answer(int fd, const char *reason, int64_t until)
+{
+    char body[768], text[1280], id[TEXT_UUID_SIZE], message[512];
+
+    escape(reason, message, sizeof message);
+    text_uuid7(id);
+    snprintf(body, sizeof body,
+             "{\"statusCode\":503,\"message\":\"%s\",\"error\":\"Service Unavailable\","
+             "\"requestId\":\"%s\"}",
+             message, id);
+    int length = snprintf(
+        text, sizeof text,
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
+        "X-Request-Id: %s\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: %zu\r\n\r\n%s",
+        id, strlen(body), body);
+
+    read_head(fd, until);
+    (void)send(fd, text, (size_t)length, MSG_NOSIGNAL | MSG_DONTWAIT);
+    shutdown(fd, SHUT_WR);
+    close(fd);
+}
+
+void hang_answer(const struct listeners *listeners, int ms, const char *reason)
+{
+    struct pollfd fds[LISTENERS_MAX];
+
+    for (size_t i = 0; i < listeners->count; i++)
+        fds[i] = (struct pollfd){.fd = listeners->fds[i], .events = POLLIN};
+    if (poll(fds, (nfds_t)listeners->count, ms) <= 0)
+        return;
+    int64_t until = clock_mono_ms() + CLIENTS_MS;
+
+    for (int taken = 0; taken < CLIENTS && clock_mono_ms() < until; taken++) {
+        int fd = -1;
+
+        for (size_t i = 0; i < listeners->count && fd < 0; i++)
+            fd = accept4(listeners->fds[i], NULL, NULL, SOCK_CLOEXEC);
+        if (fd < 0)
+            return;
+        answer(fd, reason, until);
+    }
+}
+
+/* ---- checking the loops ---- */
+
+static const char *some(const char *text)
+{
+    return *text ? text : NULL;
+}
+
+static void loop_blocked(struct engine *engine, const struct loop *loop, int64_t blocked_ms)
+{
+    static struct crash_snapshot snapshot;
+    char index[16], ms[24];
+
+    snprintf(index, sizeof index, "%u", loop->index);
+    snprintf(ms, sizeof ms, "%" PRId64, blocked_ms);
+    memset(&snapshot, 0, sizeof snapshot);
+    bool known = crash_snapshot(loop->thread, &snapshot);
+
+    log_line(BB_ERROR, "event loop blocked", "loop", index, "ms", ms, "module",
+             some(snapshot.module), "ran", some(snapshot.kind), "what", some(snapshot.what),
+             "request", some(snapshot.request), "stack", known ? snapshot.stack : NULL, NULL);
+    pthread_mutex_lock(&engine->lock);
+    snprintf(engine->standstill, sizeof engine->standstill, "An event loop is blocked%s%s%s%s",
+             *snapshot.module ? " in module " : "", snapshot.module, *snapshot.what ? ", " : "",
+             snapshot.what);
+    pthread_mutex_unlock(&engine->lock);
+    atomic_fetch_add(&engine->stalls, 1);
+}
+
+static void loop_resumed(const struct loop *loop, int64_t blocked_ms)
+{
+    char index[16], ms[24];
+
+    snprintf(index, sizeof index, "%u", loop->index);
+    snprintf(ms, sizeof ms, "%" PRId64, blocked_ms);
+    log_line(BB_WARN, "event loop resumed", "loop", index, "ms", ms, NULL);
+}
+
+static void check_loop(struct engine *engine, struct loop *loop, struct seen *seen,
+                       int64_t passed_ms)
+{
+    int64_t turn_ms = atomic_load_explicit(&loop->turn_ms, memory_order_relaxed);
+    int64_t limit_ms = lifecycle_calls_limit();
+    static char reason[96];
+
+    if (!turn_ms || turn_ms != seen->turn_ms) {
+        if (seen->told)
+            loop_resumed(loop, seen->blocked_ms);
+        *seen = (struct seen){.turn_ms = turn_ms};
+        atomic_store(&loop->stands_ms, 0);
+        return;
+    }
+    seen->blocked_ms += passed_ms;
+    if (seen->blocked_ms < BLOCKED_MS)
+        return;
+    if (!seen->told)
+        loop_blocked(engine, loop, seen->blocked_ms);
+    seen->told = true;
+    atomic_store(&loop->stands_ms, seen->blocked_ms);
+    if (!limit_ms || seen->blocked_ms < limit_ms)
+        return;
+    snprintf(reason, sizeof reason, "event loop blocked for %" PRId64 " ms (host.stall_timeout)",
+             seen->blocked_ms);
+    crash_end(loop->thread, reason);
+}
+
+/* Returns how many loops are blocked. */
+static unsigned check_loops(struct engine *engine, int64_t passed_ms)
+{
+    unsigned blocked = 0;
+
+    for (unsigned i = 0; i < engine->loop_count; i++) {
+        check_loop(engine, &engine->loops[i], &watch.seen[i], passed_ms);
+        blocked += watch.seen[i].told;
+    }
+    return blocked;
+}
+
+/* ---- the thread ---- */
+
+/* Returns the timeout of the service manager's watchdog in milliseconds; 0: none. */
+static int64_t watchdog_ms(void)
+{
+    const char *usec = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
+    long meant = pid ? strtol(pid, NULL, 10) : 0;
+
+    if (!usec || (pid && meant != (long)getpid() && !(supervised() && meant == (long)getppid())))
+        return 0;
+    return strtoll(usec, NULL, 10) / 1000;
+}
+
+/* Waits until the next check; false: stop. */
+static bool wait_for_next(int64_t ms, struct engine **engine)
+{
+    pthread_mutex_lock(&watch.lock);
+    if (!watch.stop && ms)
+        condition_wait(&watch.news, &watch.lock, clock_mono_ms() + ms);
+    bool on = !watch.stop;
+
+    *engine = watch.engine;
+    pthread_mutex_unlock(&watch.lock);
+    return on;
+}
+
+static void *watch_main(void *arg)
+{
+    int64_t timeout_ms = watchdog_ms(), checked_ms = clock_mono_ms();
+    int64_t check_ms = timeout_ms && timeout_ms < 3 * CHECK_MS ? timeout_ms / 3 : CHECK_MS;
+    struct engine *engine = NULL;
+    bool all = false;
+
+    (void)arg;
+    thread_name("hang", NULL);
+    while (wait_for_next(all ? 0 : check_ms, &engine)) {
+        if (all)
+            hang_answer(&engine->listeners, DOOR_MS,
+                        engine->standstill); /* the reason is written by this thread */
+        int64_t now = clock_mono_ms(), passed_ms = now - checked_ms;
+
+        checked_ms = now;
+        if (passed_ms > 2 * CHECK_MS)
+            passed_ms = 0; /* a process that was suspended does not hang */
+        lifecycle_calls_check(passed_ms);
+        unsigned blocked = engine ? check_loops(engine, passed_ms) : 0;
+
+        all = engine && blocked == engine->loop_count;
+        if (timeout_ms && !blocked)
+            sd_notify("WATCHDOG=1");
+    }
+    return NULL;
+}
+
+int hang_watch_begin(void)
+{
+    sigset_t before, set;
+
+    condition_init(&watch.news);
+    pthread_sigmask(SIG_BLOCK, NULL, &before);
+    signals_block(&set); /* they are handled by the calling thread */
+    int failed = pthread_create(&watch.thread, NULL, watch_main, NULL);
+
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    watch.runs = !failed;
+    if (failed)
+        log_line(BB_ERROR, "cannot start the thread that finds what hangs", NULL);
+    return failed ? -1 : 0;
+}
+
+int hang_watch_loops(struct engine *engine)
+{
+    struct seen *seen = calloc(engine->loop_count, sizeof *seen);
+
+    if (!seen) {
+        log_line(BB_ERROR, "no memory to watch the event loops", NULL);
+        return -1;
+    }
+    pthread_mutex_lock(&watch.lock);
+    watch.seen = seen;
+    watch.engine = engine;
+    pthread_mutex_unlock(&watch.lock);
+    return 0;
+}
+
+void hang_watch_end(void)
+{
+    if (!watch.runs)
+        return;
+    pthread_mutex_lock(&watch.lock);
+    watch.stop = true;
+    pthread_cond_signal(&watch.news);
+    pthread_mutex_unlock(&watch.lock);
+    pthread_join(watch.thread, NULL);
+    watch.runs = false;
+    free(watch.seen);
+}
