@@ -94,12 +94,6 @@ int loop_watch(struct loop *loop, struct watch *watch, int fd, uint32_t events)
     return 0;
 }
 
-int loop_watch_anew(struct loop *loop, struct watch *watch, int fd, uint32_t events)
-{
-    loop_watch(loop, watch, -1, 0);
-    return loop_watch(loop, watch, fd, events);
-}
-
 void loop_post(struct loop *loop, struct message *message)
 {
     uint64_t one = 1;

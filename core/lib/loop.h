@@ -130,12 +130,6 @@ void loop_run(struct loop *loop);
  */
 int loop_watch(struct loop *loop, struct watch *watch, int fd, uint32_t events);
 
-/*
- * Like loop_watch(), but registers the descriptor again even if it has the number that is watched:
- * a library may have closed the socket, and the kernel reused its number.
- */
-int loop_watch_anew(struct loop *loop, struct watch *watch, int fd, uint32_t events);
-
 /* Runs the task in this iteration or the next. Loop's thread. */
 void loop_schedule(struct loop *loop, struct task *task);
 

@@ -28,7 +28,6 @@
 #include "core/store/pg.h"
 #include "core/store/pg_listener.h"
 #include "core/store/redis.h"
-#include "core/store/resolver.h"
 #include "core/store/sql.h"
 
 static int64_t number(const struct generation *g, const char *section, const char *name)
@@ -45,7 +44,6 @@ struct pg_settings engine_pg_settings(const struct engine *engine, const struct 
         .share = (unsigned)number(g, "http", "client_percent"),
         .statement_ms = (unsigned)number(g, "database", "statement_timeout"),
         .connect_ms = (unsigned)number(g, "database", "connect_timeout"),
-        .resolver = engine->database_resolver,
     };
 
     settings.connections[PG_READ] = (unsigned)number(g, "database", "read_connections");
@@ -87,8 +85,7 @@ static int loop_fill(struct engine *engine, struct loop *loop)
     const struct generation *g = engine->generation;
     struct pg_settings pg = engine_pg_settings(engine, g);
     struct redis_settings redis = {.url = engine->redis_url,
-                                   .timeout_ms = number(g, "redis", "timeout"),
-                                   .resolver = engine->redis_resolver};
+                                   .timeout_ms = number(g, "redis", "timeout")};
     struct http_settings http = http_settings_of(g, &engine->listeners);
 
     if (*pg.url) {
@@ -143,8 +140,6 @@ void engine_free(struct engine *engine)
     job_log_free(engine);
     pthread_mutex_destroy(&engine->lock);
     free(engine->conf);
-    resolver_free(engine->database_resolver);
-    resolver_free(engine->redis_resolver);
     free(engine->database_url);
     free(engine->redis_url);
     listeners_close(&engine->listeners);
@@ -168,13 +163,6 @@ static int keep_texts(struct engine *engine)
     return engine->conf && engine->database_url && engine->redis_url ? 0 : -1;
 }
 
-static int look_names_up(struct engine *engine)
-{
-    engine->database_resolver = resolver_of_database(engine->database_url);
-    engine->redis_resolver = resolver_of_redis(engine->redis_url);
-    return engine->database_resolver && engine->redis_resolver ? 0 : -1;
-}
-
 /* Thread pools and connection pools keep their own quotas. */
 static int make_shares(struct engine *engine)
 {
@@ -193,7 +181,7 @@ int engine_init(struct engine *engine, unsigned loop_count)
     engine->generation->engine = engine;
     engine->started_ms = clock_mono_ms();
     engine->loops = calloc(loop_count, sizeof *engine->loops);
-    if (!engine->loops || make_shares(engine) || keep_texts(engine) || look_names_up(engine))
+    if (!engine->loops || make_shares(engine) || keep_texts(engine))
         return -1;
     for (; engine->loop_count < loop_count; engine->loop_count++) {
         if (loop_init(&engine->loops[engine->loop_count], engine, engine->loop_count))

@@ -9,13 +9,8 @@
 #include "core/module/engine.h"
 #include "core/module/request.h"
 #include "core/store/migrate.h"
-#include "core/store/resolver.h"
 
-/*
- * A command runs once, so it should wait for a second name server instead of failing like a
- * request.
- */
-enum { COMMAND_MS = 30000, NAMES_MS = 15000 };
+enum { COMMAND_MS = 30000 };
 
 struct command_run {
     struct core_request rq; /* first */
@@ -102,7 +97,6 @@ static int run_command(struct engine *engine, struct core_module *module,
         json_decref(options);
         return 1;
     }
-    resolver_wait(engine->database_resolver, NAMES_MS);
     run->command = command;
     run->rq.name = command->name;
     run->rq.entry = command_entry;

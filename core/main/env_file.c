@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/store/pg.h"
+#include "core/store/pg_connect.h"
 
 /* The position in the text of the file. */
 struct place {

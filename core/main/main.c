@@ -13,7 +13,7 @@
 #include "core/lib/supervised.h"
 #include "core/main/cli.h"
 #include "core/main/supervisor.h"
-#include "core/store/pg.h"
+#include "core/store/pg_connect.h"
 
 /*
  * malloc() maps larger blocks separately, so that the memory of argon2 is returned when it is

@@ -12,7 +12,6 @@
 #include "core/module/quota.h"
 
 struct pg_listener;
-struct resolver;
 struct reclaimer;
 struct reloader;
 struct job_log;
@@ -51,7 +50,6 @@ struct engine {
     struct job_log *job_log;               /* NULL: a command */
     atomic_uint stalls;                    /* number of stalls, see stall.h */
     char *conf, *database_url, *redis_url; /* from the start; reloads do not change them */
-    struct resolver *database_resolver, *redis_resolver;
     int64_t started_ms;
     struct quota_table *quotas[QUOTAS]; /* by owner; NULL for all pools */
     struct quota_table *unwritten;      /* JSON that waits to be written as an answer */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/lib/sqlstate.h"
-#include "core/store/pg.h"
+#include "core/store/pg_connect.h"
 
 /* A read-only check does not wait for a session that changes the tables. */
 #define LOOK "-c statement_timeout=5s"
@@ -22,24 +22,6 @@ static void flatten(char *text)
             *text = ' ';
 }
 
-/* In a shared session the lock would never be released. */
-static int check_session(struct migrate_db *db)
-{
-    char text[PG_CHECK_SIZE], problem[sizeof db->report->problem / 2];
-
-    pg_check_text(text, 0, "busbar migrate");
-    PGresult *result = PQexec(db->conn, text);
-    bool passed = pg_check_passed(result, problem, sizeof problem);
-
-    PQclear(result);
-    if (passed)
-        return 0;
-    migrate_db_refuse(db, "database: %s", problem);
-    flatten(db->report->problem);
-    db->outcome = MIGRATE_UNREACHABLE;
-    return -1;
-}
-
 static void take_notice(void *arg, const PGresult *result)
 {
     struct migrate_db *db = arg;
@@ -50,32 +32,24 @@ static void take_notice(void *arg, const PGresult *result)
 
 int migrate_db_open(struct migrate_db *db, const struct settings *settings, bool read_only)
 {
-    /* libpq counts whole seconds and treats 1 as 2 */
-    int64_t seconds = (settings_int(settings, "database", "connect_timeout") + 999) / 1000;
-    const char *url = settings_text(settings, "database", "url");
-    char timeout[24], *options = pg_options(url, read_only ? LOOK : "");
-    const char *const names[] = {"dbname",
-                                 "connect_timeout",
-                                 "tcp_user_timeout",
-                                 "application_name",
-                                 "client_encoding",
-                                 "options",
-                                 NULL};
-    const char *const values[] = {url, timeout, "30000", "busbar migrate", "UTF8", options, NULL};
+    struct pg_login login = {.url = settings_text(settings, "database", "url"),
+                             .name = "busbar migrate",
+                             .options = read_only ? LOOK : "",
+                             .mark = "busbar migrate",
+                             .connect_ms =
+                                 (unsigned)settings_int(settings, "database", "connect_timeout")};
+    char problem[DIAL_PROBLEM];
 
-    snprintf(timeout, sizeof timeout, "%lld", (long long)seconds);
     db->outcome = MIGRATE_DONE;
-    db->conn = options ? PQconnectdbParams(names, values, 1) : NULL;
-    free(options);
-    if (!db->conn || PQstatus(db->conn) != CONNECTION_OK) {
+    db->conn = pg_connect(&login, false, problem);
+    if (!db->conn) {
         db->outcome = MIGRATE_UNREACHABLE;
-        snprintf(db->report->problem, sizeof db->report->problem, "database: %s",
-                 db->conn ? PQerrorMessage(db->conn) : "out of memory");
+        snprintf(db->report->problem, sizeof db->report->problem, "database: %.400s", problem);
         flatten(db->report->problem);
         return -1;
     }
     PQsetNoticeReceiver(db->conn, take_notice, db);
-    return check_session(db);
+    return 0;
 }
 
 void migrate_db_close(struct migrate_db *db)

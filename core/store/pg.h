@@ -37,7 +37,6 @@
 #include "core/lib/fair_queue.h"
 #include "core/lib/loop.h"
 #include "core/module/request.h"
-#include "core/store/resolver.h"
 
 enum pg_pool_kind { PG_READ, PG_WRITE, PG_UNIT, PG_LONG, PG_TX, PG_POOLS };
 extern const char *const pg_pool_names[PG_POOLS];
@@ -106,8 +105,7 @@ struct pg_settings {
     unsigned share;        /* percentage of the queue, and of long or checked out connections, per
                             * owner */
     unsigned statement_ms; /* statement_timeout */
-    unsigned connect_ms;
-    struct resolver *resolver; /* resolves the url's servers; NULL: the names go to libpq */
+    unsigned connect_ms;   /* see pg_connect.h */
 };
 
 struct pg_pool;
@@ -138,9 +136,6 @@ struct pg_request *pg_request_new(struct core_request *rq);
 /* Adds a statement; copies the values. NULL: out of memory. */
 struct pg_op *pg_request_add(struct pg_request *entry, const struct bb_sql *sql,
                              const struct bb_value *values, size_t count);
-
-/* Returns the pool for a single statement outside of a unit or transaction. */
-enum pg_pool_kind pg_pool_for(const struct bb_sql *sql);
 
 /*
  * Puts an entry into a pool (pg NULL: no database is configured). Returns 0, or -1 with the
@@ -198,60 +193,5 @@ void pg_tx_drop(struct pg_tx *tx);
 
 /* Fills a failure from an error result; op NULL: the commit failed. */
 void pg_failure(struct failure *failure, const struct pg_op *op, const PGresult *result);
-
-/* pg_options.c: arguments of PQconnectStartParams(). */
-struct pg_target {
-    const struct pg_settings *settings;
-    const char *keys[20], *values[20], **options;
-    struct resolver_found found;
-};
-
-/* Fills it from the settings. RESOLVER_LATER and RESOLVER_NONE: no server is known. */
-enum resolver_state pg_target(const struct pg_settings *settings, struct pg_target *place);
-
-/* Starts to connect. NULL: out of memory. */
-PGconn *pg_target_connect(struct pg_target *place);
-
-/*
- * Returns the server options for any kind of connection: the options of the url (or PGOPTIONS),
- * those that the host requires, and `more`. The caller frees it; NULL: out of memory.
- */
-char *pg_options(const char *url, const char *more);
-
-/*
- * pg_check.c: checks whether a new session has the properties that busbar requested; some
- * connection poolers change sessions. The text is a SELECT that returns one row. It sets `mark`
- * (letters, digits, blanks) in the session. statement_ms: the expected statement_timeout; 0: not
- * checked.
- */
-enum { PG_CHECK_SIZE = 2048 };
-#define PG_CHECK_SHARED                                                                            \
-    "a connection pooler gives one session to several connections: let it pool whole sessions "    \
-    "(PgBouncer: pool_mode=session), or connect to PostgreSQL itself"
-void pg_check_text(char text[PG_CHECK_SIZE], unsigned statement_ms, const char *mark);
-/*
- * Returns the SELECT with a condition: it returns its row only if the session still has this mark.
- */
-void pg_check_again_text(char text[PG_CHECK_SIZE], const char *select, const char *mark);
-/* Whether the result of pg_check_text() is good; otherwise describes the problem in `problem`. */
-bool pg_check_passed(const PGresult *result, char *problem, size_t size);
-
-/*
- * Removes environment variables that libpq would send after the options. Call once, before threads
- * are created.
- */
-void pg_clean_environment(void);
-
-/* Reports that the server that a connection waits for does not respond, see resolver_rotate(). */
-void pg_rotate(struct resolver *resolver, unsigned turn, const PGconn *conn);
-
-/* A notice receiver that prevents libpq from writing to stderr, between the lines of the log. */
-void pg_drop_notice(void *arg, const PGresult *result);
-
-/*
- * pg_notice.c: whether the notice reports that PostgreSQL stopped waiting for its synchronous
- * standby. The transaction is then committed on this server only, and a failover may lose it.
- */
-bool pg_notice_is_unreplicated(const PGresult *notice);
 
 #endif

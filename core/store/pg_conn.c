@@ -1,16 +1,180 @@
+/*
+ * One connection: connecting, collecting a batch, sending it, and reading its results, from which
+ * it follows what may be sent next.
+ *
+ * At the end of a loop iteration, the entries that wait for a connection are sent to PostgreSQL as
+ * one pipeline with one Sync, so that a batch costs one round trip.
+ */
 #include "core/store/pg_pool.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/epoll.h>
 
 #include "core/lib/log.h"
+#include "core/lib/sqlstate.h"
+#include "core/lib/text.h"
+#include "core/module/module_error.h"
+#include "core/store/pg_connect.h"
 #include "core/store/pg_listener.h"
 
-enum { BACKOFF_FIRST_MS = 50, BACKOFF_MAX_MS = 500 };
+enum { BACKOFF_FIRST_MS = 50, BACKOFF_MAX_MS = 500, TRIES_MAX = 4, NAME_SIZE = 24 };
 
-static void conn_attempt(struct pg_conn *conn);
+/* Values of pg_conn.fault. */
+static const char unreplicated[] = "a commit was not confirmed by the synchronous standby";
+static const char outcome_unknown[] = "an answer could not be kept";
+static const char astray[] = "a transaction was left open";
+static const char misused[] = "a module's statement is not allowed";
+
+static void conn_results_lost(struct pg_conn *conn);
+
+/* ---- prepared statements, by address: a hash table ------------------------------------------- */
+
+/* Returns a statement's name on the server: its address, which is unique. */
+static void statement_name(const struct bb_sql *sql, char name[NAME_SIZE])
+{
+    uintptr_t rest = (uintptr_t)sql;
+    char *at = name;
+
+    for (*at++ = 's'; rest; rest >>= 4)
+        *at++ = "0123456789abcdef"[rest & 15];
+    *at = '\0';
+}
+
+static size_t prepared_slot(const struct pg_conn *conn, const struct bb_sql *sql)
+{
+    size_t mask = conn->prepared_room - 1;
+    size_t slot = (size_t)((uintptr_t)sql >> 4) * 0x9e3779b1U & mask;
+
+    while (conn->prepared[slot] && conn->prepared[slot] != sql)
+        slot = (slot + 1) & mask;
+    return slot;
+}
+
+static int prepared_add(struct pg_conn *conn, const struct bb_sql *sql)
+{
+    if (conn->prepared_count * 2 >= conn->prepared_room) {
+        const struct bb_sql **old = conn->prepared, **bigger;
+        size_t old_room = conn->prepared_room;
+
+        bigger = calloc(old_room * 2, sizeof *bigger);
+        if (!bigger)
+            return -1;
+        conn->prepared = bigger;
+        conn->prepared_room = old_room * 2;
+        for (size_t i = 0; i < old_room; i++) {
+            if (old[i])
+                conn->prepared[prepared_slot(conn, old[i])] = old[i];
+        }
+        free(old);
+    }
+    conn->prepared[prepared_slot(conn, sql)] = sql;
+    conn->prepared_count++;
+    return 0;
+}
+
+/*
+ * The server has not prepared the statement. Entries after it in the hash table move up if they are
+ * not at their own position.
+ */
+static void prepared_forget(struct pg_conn *conn, const struct bb_sql *sql)
+{
+    size_t mask = conn->prepared_room - 1, slot = prepared_slot(conn, sql);
+
+    if (!conn->prepared[slot])
+        return;
+    conn->prepared[slot] = NULL;
+    conn->prepared_count--;
+    while (conn->prepared[slot = (slot + 1) & mask]) {
+        const struct bb_sql *other = conn->prepared[slot];
+
+        conn->prepared[slot] = NULL;
+        conn->prepared[prepared_slot(conn, other)] = other;
+    }
+}
+
+/* ---- expected results: a ring buffer, in the order of sending -------------------------------- */
+
+static struct pg_expect *expect_at(struct pg_conn *conn, size_t i)
+{
+    return &conn->expects[(conn->expect_first + i) % conn->expect_room];
+}
+
+static int expect_add(struct pg_conn *conn, struct pg_expect what)
+{
+    if (conn->expect_count == conn->expect_room) {
+        size_t room = conn->expect_room ? conn->expect_room * 2 : 128;
+        struct pg_expect *bigger = calloc(room, sizeof *bigger);
+
+        if (!bigger)
+            return -1;
+        for (size_t i = 0; i < conn->expect_count; i++)
+            bigger[i] = *expect_at(conn, i);
+        free(conn->expects);
+        conn->expects = bigger;
+        conn->expect_room = room;
+        conn->expect_first = 0;
+    }
+    *expect_at(conn, conn->expect_count) = what;
+    conn->expect_count++;
+    return 0;
+}
+
+/* The first result has arrived. */
+static void expect_next(struct pg_conn *conn)
+{
+    conn->expect_first = (conn->expect_first + 1) % conn->expect_room;
+    conn->expect_count--;
+}
+
+/* ---- the settings of the session ------------------------------------------------------------- */
+
+/*
+ * A function called by a statement may change settings without the host noticing, which affects
+ * later users of the connection. PostgreSQL reports changes of these settings before the end of the
+ * transaction; other changes go unnoticed. Without in_hot_standby, which is a state of the server.
+ * PostgreSQL 18 and later report search_path.
+ */
+static const char *const reported[PG_REPORTED] = {"TimeZone",
+                                                  "DateStyle",
+                                                  "IntervalStyle",
+                                                  "client_encoding",
+                                                  "standard_conforming_strings",
+                                                  "default_transaction_read_only",
+                                                  "session_authorization",
+                                                  "is_superuser",
+                                                  "application_name",
+                                                  "search_path"};
+
+static uint64_t reported_hash(const struct pg_conn *conn, int i)
+{
+    const char *text = PQparameterStatus(conn->pg, reported[i]);
+    uint64_t hash = 0xcbf29ce484222325U;
+
+    while (text && *text)
+        hash = (hash ^ (unsigned char)*text++) * 0x100000001b3U;
+    return hash;
+}
+
+bool pg_session_is_spoilt(const struct pg_conn *conn, const struct core_request *rq)
+{
+    static const char what[] = "a setting of a shared connection has changed";
+    int i = 0;
+
+    while (i < PG_REPORTED && reported_hash(conn, i) == conn->reported[i])
+        i++;
+    if (i == PG_REPORTED)
+        return false;
+    if (rq)
+        module_error_warn(rq, what, reported[i]);
+    else
+        log_line(BB_WARN, what, "detail", reported[i], NULL);
+    return true;
+}
+
+/* ---- connecting ------------------------------------------------------------------------------ */
 
 bool pg_conn_usable(const struct pg_conn *conn)
 {
@@ -22,271 +186,612 @@ bool pg_conn_expected(const struct pg_conn *conn)
     return pg_conn_usable(conn) || pg_listener_latency_ms() >= 0;
 }
 
-static void pg_conn_want(struct pg_conn *conn, uint32_t events)
-{
-    struct loop *loop = conn->pool->pg->loop;
-    int fd = PQsocket(conn->pg);
-    int (*watch)(struct loop *, struct watch *, int, uint32_t) =
-        conn->state == PG_CONNECTING ? loop_watch_anew : loop_watch;
-
-    if (watch(loop, &conn->watch, fd, events))
-        pg_conn_lost(conn, "the socket cannot be watched");
-}
-
-void pg_conn_flush_output(struct pg_conn *conn)
-{
-    int left = PQflush(conn->pg);
-
-    if (left < 0)
-        pg_conn_lost(conn, PQerrorMessage(conn->pg));
-    else
-        pg_conn_want(conn, left ? EPOLLIN | EPOLLOUT : EPOLLIN);
-}
-
 /* Events that affect all connections are logged as a warning for the first one only. */
-static void tell(const struct pg_conn *conn, const char *what, const char *reason)
+static void conn_log(const struct pg_conn *conn, const char *what, const char *reason)
 {
-    bool alone = conn->astray || conn->misused || conn->outcome_unknown || conn->unreplicated;
     bool first = conn->pool->kind == PG_READ && !conn->index;
-    enum bb_level level = alone || first ? BB_WARN : BB_DEBUG;
     char text[256];
 
     snprintf(text, sizeof text, "%s", reason ? reason : "");
-    log_line(level, what, "reason", reason ? text : NULL, NULL);
+    log_line(conn->fault || first ? BB_WARN : BB_DEBUG, what, "reason", reason ? text : NULL, NULL);
 }
 
-static void forget_server(struct pg_conn *conn)
+static void conn_forget_server(struct pg_conn *conn)
 {
     loop_watch(conn->pool->pg->loop, &conn->watch, -1, 0);
+    dial_free(conn->dial);
     PQfinish(conn->pg);
+    conn->dial = NULL;
     conn->pg = NULL;
     conn->state = PG_DOWN;
-    conn->checking = false;
-    conn->checked = false;
     conn->recycle = false;
-    conn->outcome_unknown = false;
-    conn->unreplicated = false;
-    conn->astray = false;
-    conn->misused = false;
-    conn->spoilt = false;
-    conn->dismissed = false;
+    conn->fault = NULL;
+    conn->end = NULL;
     conn->prepared_count = 0;
     if (conn->prepared)
         memset(conn->prepared, 0, conn->prepared_room * sizeof *conn->prepared);
 }
 
-/*
- * Schedules a new attempt: at once after a loss, with increasing delays while the server is
- * unavailable.
- */
-static void come_again(struct pg_conn *conn)
-{
-    struct loop *loop = conn->pool->pg->loop;
-
-    timer_set(&loop->timers, &conn->timer, loop->now_ms + conn->backoff_ms);
-    conn->backoff_ms = conn->backoff_ms ? conn->backoff_ms * 2 : BACKOFF_FIRST_MS;
-    if (conn->backoff_ms > BACKOFF_MAX_MS)
-        conn->backoff_ms = BACKOFF_MAX_MS;
-}
-
 void pg_conn_lost(struct pg_conn *conn, const char *reason)
 {
-    if (!conn->pg)
-        return;
+    struct loop *loop = conn->pool->pg->loop;
     bool was_ready = conn->state == PG_READY;
 
+    if (conn->state == PG_DOWN)
+        return;
     /* log before the connection is freed, because the reason may be its text */
     if (was_ready)
-        tell(conn, "connection to PostgreSQL lost", reason);
+        conn_log(conn, "connection to PostgreSQL lost", reason);
     else if (conn->backoff_ms == BACKOFF_FIRST_MS)
-        tell(conn, "PostgreSQL cannot be reached", reason);
-    forget_server(conn);
-    pg_results_lost(conn);
+        conn_log(conn, "PostgreSQL cannot be reached", reason);
+    conn_forget_server(conn);
+    conn_results_lost(conn);
     if (conn->pool->kind == PG_TX)
         pg_conn_fail_waiting(conn);
     if (conn->checked_out)
         pg_tx_lost(conn->checked_out);
-    come_again(conn);
+    /* again at once after a loss, with increasing delays while the server is unavailable */
+    timer_set(&loop->timers, &conn->timer, loop->now_ms + conn->backoff_ms);
+    conn->backoff_ms = conn->backoff_ms ? conn->backoff_ms * 2 : BACKOFF_FIRST_MS;
+    if (conn->backoff_ms > BACKOFF_MAX_MS)
+        conn->backoff_ms = BACKOFF_MAX_MS;
     pg_conn_leave(conn);
     if (!was_ready)
         pg_conn_fail_waiting(conn);
     pg_tx_despair(conn->pool);
 }
 
-/* Checks the session first: wrong settings would affect the answers to requests. */
-static void conn_check(struct pg_conn *conn)
+static void conn_want(struct pg_conn *conn, uint32_t events)
 {
-    char text[PG_CHECK_SIZE];
-
-    pg_check_text(text, conn->pool->pg->settings.statement_ms, "busbar");
-    if (PQsetnonblocking(conn->pg, 1) || !PQsendQuery(conn->pg, text)) {
-        pg_conn_lost(conn, PQerrorMessage(conn->pg));
-        return;
-    }
-    conn->checking = true;
-    pg_conn_flush_output(conn);
+    if (loop_watch(conn->pool->pg->loop, &conn->watch, PQsocket(conn->pg), events))
+        pg_conn_lost(conn, "the socket cannot be watched");
 }
 
-static void conn_connected(struct pg_conn *conn)
+static void conn_flush_output(struct pg_conn *conn)
+{
+    int left = PQflush(conn->pg);
+
+    if (left < 0)
+        pg_conn_lost(conn, PQerrorMessage(conn->pg));
+    else
+        conn_want(conn, left ? EPOLLIN | EPOLLOUT : EPOLLIN);
+}
+
+/*
+ * The server ends the session with a fatal error, or, in an immediate shutdown or after the crash
+ * of another session, with a warning. It closes the connection a moment later: statements sent
+ * until then would not be executed, and the host would not notice.
+ */
+static void conn_notice(void *arg, const PGresult *result)
+{
+    const char *severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
+    const char *code = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    struct pg_conn *conn = arg;
+
+    if ((severity && (!strcmp(severity, "FATAL") || !strcmp(severity, "PANIC"))) ||
+        (code && (!strcmp(code, "57P01") || !strcmp(code, "57P02"))))
+        conn->end = "the server ends it";
+    if (pg_notice_is_unreplicated(result))
+        conn->fault = unreplicated;
+}
+
+/* The attempt to connect has ended. */
+static void conn_dialled(struct pg_conn *conn)
 {
     struct loop *loop = conn->pool->pg->loop;
+    char problem[DIAL_PROBLEM];
 
     timer_clear(&loop->timers, &conn->timer);
-    if (!PQenterPipelineMode(conn->pg)) {
+    loop_watch(loop, &conn->watch, -1, 0);
+    conn->pg = dial_end(conn->dial, problem);
+    conn->dial = NULL;
+    if (!conn->pg) {
+        pg_conn_lost(conn, problem);
+        return;
+    }
+    PQsetNoticeReceiver(conn->pg, conn_notice, conn);
+    if (PQsetnonblocking(conn->pg, 1) || !PQenterPipelineMode(conn->pg)) {
         pg_conn_lost(conn, PQerrorMessage(conn->pg));
         return;
     }
     if (conn->backoff_ms > BACKOFF_FIRST_MS)
-        tell(conn, "PostgreSQL is back", NULL);
-    pg_conn_want(conn, EPOLLIN);
+        conn_log(conn, "PostgreSQL is back", NULL);
+    conn_want(conn, EPOLLIN);
     if (!conn->pg)
         return;
     conn->state = PG_READY;
-    conn->checking = false;
-    pg_session_keep(conn);
+    for (int i = 0; i < PG_REPORTED; i++)
+        conn->reported[i] = reported_hash(conn, i);
     conn->backoff_ms = 0;
     conn->pool->pg->heard_ms = loop->now_ms;
     if (conn->pool->kind == PG_TX)
         pg_tx_hand_over(conn);
 }
 
-/*
- * Whether the server ends the session. It reports that as a fatal error, or, in an immediate
- * shutdown or after the crash of another session, as a warning.
- */
-static bool is_dismissal(const PGresult *result)
+static void conn_attempt(struct pg_conn *conn)
 {
-    const char *severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
-    const char *code = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    const struct pg *pg = conn->pool->pg;
 
-    return (severity && (!strcmp(severity, "FATAL") || !strcmp(severity, "PANIC"))) ||
-           (code && (!strcmp(code, "57P01") || !strcmp(code, "57P02")));
-}
-
-/*
- * Handles unsolicited notices. After a dismissal the server closes the connection a moment later:
- * statements sent until then would not be executed, and the host would not notice.
- */
-static void take_notice(void *arg, const PGresult *result)
-{
-    struct pg_conn *conn = arg;
-
-    if (is_dismissal(result))
-        conn->dismissed = true;
-    if (pg_notice_is_unreplicated(result))
-        conn->unreplicated = true;
-}
-
-static void conn_read_check(struct pg_conn *conn)
-{
-    char problem[512];
-
-    if (!PQconsumeInput(conn->pg)) {
-        pg_conn_lost(conn, PQerrorMessage(conn->pg));
-        return;
-    }
-    while (!PQisBusy(conn->pg)) {
-        PGresult *result = PQgetResult(conn->pg);
-        bool over = !result;
-
-        if (result)
-            conn->checked = pg_check_passed(result, problem, sizeof problem);
-        PQclear(result);
-        if (over && conn->checked)
-            conn_connected(conn);
-        else if (!conn->checked)
-            pg_conn_lost(conn, over ? "the session could not be checked" : problem);
-        if (over || !conn->checked)
-            return;
-    }
-}
-
-static void conn_progress(struct pg_conn *conn)
-{
-    switch (PQconnectPoll(conn->pg)) {
-    case PGRES_POLLING_OK:
-        conn_check(conn);
-        break;
-    case PGRES_POLLING_READING:
-        pg_conn_want(conn, EPOLLIN);
-        break;
-    case PGRES_POLLING_WRITING:
-        pg_conn_want(conn, EPOLLOUT);
-        break;
-    default:
-        pg_conn_lost(conn, PQerrorMessage(conn->pg));
-    }
-}
-
-static void conn_ready(struct watch *watch, uint32_t events)
-{
-    struct pg_conn *conn = (struct pg_conn *)(void *)watch;
-
-    if (conn->state == PG_CONNECTING && !conn->checking) {
-        conn_progress(conn);
-        return;
-    }
-    if (events & EPOLLOUT)
-        pg_conn_flush_output(conn);
-    if (conn->checking) {
-        conn_read_check(conn);
-        return;
-    }
-    if (conn->state == PG_READY && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
-        pg_results_read(conn);
+    conn->state = PG_CONNECTING;
+    conn->dial = pg_dial(&pg->settings, "busbar");
+    if (!conn->dial || loop_watch(pg->loop, &conn->watch, dial_fd(conn->dial), EPOLLIN))
+        pg_conn_lost(conn, "no thread can be started");
+    else
+        timer_set(&pg->loop->timers, &conn->timer, pg->loop->now_ms + PG_DIAL_AGAIN_MS);
 }
 
 static void conn_timer(struct timer *timer)
 {
     struct pg_conn *conn = BB_CONTAINER_OF(timer, struct pg_conn, timer);
 
-    if (conn->state != PG_CONNECTING) {
-        conn_attempt(conn);
-        return;
-    }
-    pg_rotate(conn->pool->pg->settings.resolver, conn->turn, conn->pg);
-    pg_conn_lost(conn, "no connection within the time limit");
-}
-
-/* The address of the server is unknown. */
-static void conn_nowhere(struct pg_conn *conn)
-{
-    if (conn->backoff_ms == BACKOFF_FIRST_MS)
-        tell(conn, "PostgreSQL cannot be reached", "its name is not found");
-    come_again(conn);
-    pg_conn_fail_waiting(conn);
-    pg_tx_despair(conn->pool);
-}
-
-static void conn_attempt(struct pg_conn *conn)
-{
-    struct pg *pg = conn->pool->pg;
-    struct pg_target place;
-    enum resolver_state found = pg_target(&pg->settings, &place);
-
-    if (found == RESOLVER_LATER) {
-        timer_set(&pg->loop->timers, &conn->timer, pg->loop->now_ms + NAMES_AGAIN_MS);
-        return;
-    }
-    if (found == RESOLVER_NONE) {
-        conn_nowhere(conn);
-        return;
-    }
-    conn->turn = place.found.turn;
-    conn->state = PG_CONNECTING;
-    conn->pg = pg_target_connect(&place);
-    if (!conn->pg) {
-        conn->state = PG_DOWN;
-        come_again(conn);
-        return;
-    }
-    PQsetNoticeReceiver(conn->pg, take_notice, conn);
-    timer_set(&pg->loop->timers, &conn->timer, pg->loop->now_ms + pg->settings.connect_ms);
-    if (PQstatus(conn->pg) == CONNECTION_BAD)
-        pg_conn_lost(conn, PQerrorMessage(conn->pg));
+    if (conn->state == PG_CONNECTING)
+        dial_again(conn->dial);
     else
-        pg_conn_want(conn, EPOLLOUT);
+        conn_attempt(conn);
 }
+
+/* ---- sending a batch ------------------------------------------------------------------------- */
+
+static int send_op(struct pg_conn *conn, struct pg_batch *batch, struct pg_request *entry,
+                   struct pg_op *op)
+{
+    const struct bb_sql *sql = op->sql;
+    const char *const *values = op->values;
+    const int *lengths = op->lengths, *formats = op->formats;
+    char name[NAME_SIZE];
+
+    pg_op_clear(op);
+    if (entry->members) {
+        sql = pg_many(sql);
+        values = pg_merge_values(entry, op);
+        lengths = formats = NULL; /* all are text */
+        if (!values)
+            return -1;
+    }
+    statement_name(sql, name);
+    if (!conn->prepared[prepared_slot(conn, sql)] &&
+        (prepared_add(conn, sql) || !PQsendPrepare(conn->pg, name, sql->text, 0, NULL) ||
+         expect_add(conn, (struct pg_expect){PG_EXPECT_PREPARE, sql, batch, entry, op})))
+        return -1;
+    if (!PQsendQueryPrepared(conn->pg, name, op->count, values, lengths, formats, 0))
+        return -1;
+    return expect_add(conn, (struct pg_expect){PG_EXPECT_ROWS, sql, batch, entry, op});
+}
+
+static int send_entries(struct pg_conn *conn, struct pg_batch *batch)
+{
+    int64_t sent_us = clock_mono_us();
+
+    pg_merge(conn->pool, batch->entries);
+    for (struct pg_request *entry = batch->entries; entry; entry = entry->next) {
+        entry->sent = true;
+        entry->sent_us = sent_us;
+        entry->tries++;
+        for (struct pg_op *op = entry->follows ? NULL : entry->ops; op; op = op->next) {
+            if (send_op(conn, batch, entry, op))
+                return -1;
+        }
+    }
+    if (!PQpipelineSync(conn->pg))
+        return -1;
+    return expect_add(conn, (struct pg_expect){.kind = PG_EXPECT_SYNC, .batch = batch});
+}
+
+static void fail_list(struct pg_request *list)
+{
+    while (list) {
+        struct pg_request *next = list->next;
+
+        pg_request_fail(list, FAILED_MEMORY);
+        list = next;
+    }
+}
+
+/* Sends entries followed by one Sync. -1: the connection is unusable. */
+static int batch_send(struct pg_conn *conn, struct pg_request *entries, size_t count)
+{
+    struct pg_batch *batch = calloc(1, sizeof *batch);
+
+    if (!batch) {
+        fail_list(entries);
+        return 0;
+    }
+    *batch = (struct pg_batch){.entries = entries, .count = count};
+    if (!conn->batches++)
+        conn->oldest_ms = conn->pool->pg->loop->now_ms;
+    if (send_entries(conn, batch)) {
+        /* Without its Sync nothing of it can be committed; conn_results_lost() frees it. */
+        if (expect_add(conn, (struct pg_expect){.kind = PG_EXPECT_SYNC, .batch = batch})) {
+            fail_list(entries);
+            free(batch);
+        }
+        return -1;
+    }
+    conn_flush_output(conn);
+    return 0;
+}
+
+/*
+ * Takes the entries of a batch: at most batch_max, selected by pg_conn_next(). Units are ordered by
+ * key, because locks are taken in this order, so that batches of several hosts cannot deadlock.
+ */
+static struct pg_request *make_batch(struct pg_conn *conn, size_t *count)
+{
+    bool by_key = conn->pool->kind == PG_UNIT, alone = false;
+    struct pg_request *list = NULL, **end = &list, *entry;
+
+    *count = 0;
+    while (!alone && *count < conn->pool->batch_max && (entry = pg_conn_next(conn, *count))) {
+        if (!entry->rq) {
+            pg_request_free(entry);
+            continue;
+        }
+        alone = entry->alone;
+        for (end = by_key ? &list : end; *end && (*end)->key <= entry->key;)
+            end = &(*end)->next;
+        entry->next = *end;
+        *end = entry;
+        end = &entry->next;
+        ++*count;
+    }
+    return list;
+}
+
+void pg_conn_flush(struct pg_conn *conn)
+{
+    const struct pg_pool *pool = conn->pool;
+
+    /* a checked out connection is used to the end of its transaction */
+    while (conn->state == PG_READY &&
+           (conn->waiting_count || (pool->kind == PG_LONG && pool->queued)) &&
+           (!conn->recycle || conn->checked_out) && conn->batches < pool->depth) {
+        size_t count;
+        struct pg_request *entries = make_batch(conn, &count);
+
+        if (!entries)
+            return;
+        if (batch_send(conn, entries, count)) {
+            pg_conn_lost(conn, "sending failed");
+            return;
+        }
+    }
+    if (conn->recycle && !conn->batches && conn->state == PG_READY && !conn->checked_out)
+        pg_conn_lost(conn, "prepared statements are stale");
+}
+
+/* ---- the outcome of batches, and which of their entries are sent again ----------------------- */
+
+/*
+ * Sends an entry of a failed batch again: in a separate batch if the whole batch was undone, or if
+ * the entry was in a failed batch twice.
+ */
+static void entry_again(struct pg_conn *conn, struct pg_request *entry)
+{
+    if (!entry->rq) {
+        pg_request_free(entry);
+        return;
+    }
+    if (entry->tries >= TRIES_MAX) {
+        pg_request_fail(entry, FAILED_UNAVAILABLE);
+        return;
+    }
+    pg_merge_forget(entry);
+    entry->failure = (struct failure){0};
+    entry->alone = conn->pool->kind == PG_UNIT || entry->write || entry->tries > 1;
+    pg_conn_queue(conn, entry, true);
+}
+
+/* Reverses the list, because entries are put in front of the queue one after the other. */
+static struct pg_request *reverse(struct pg_request *list)
+{
+    struct pg_request *back = NULL;
+
+    while (list) {
+        struct pg_request *next = list->next;
+
+        list->next = back;
+        back = list;
+        list = next;
+    }
+    return back;
+}
+
+/*
+ * Whether an entry's outcome is its own: if it was alone in its transaction, or nothing was undone.
+ */
+static bool outcome_is_known(const struct pg_conn *conn, const struct pg_batch *batch,
+                             const struct pg_request *entry)
+{
+    const struct failure *failure = &entry->failure;
+    bool own_failure = failure->kind == FAILED_SQL;
+
+    if (!batch->failed || conn->pool->kind == PG_TX)
+        return true;
+    if (own_failure && entry->tries < TRIES_MAX &&
+        (failure->stale || sqlstate_has(failure->sqlstate, SQLSTATE_AGAIN)))
+        return false;
+    /* the batch was undone, and with it the writes of statements that had succeeded */
+    if (conn->pool->kind == PG_UNIT || entry->write)
+        return batch->count == 1 && own_failure;
+    return own_failure || (entry->last && pg_op_answered(entry->last));
+}
+
+static void batch_synced(struct pg_conn *conn, struct pg_batch *batch)
+{
+    struct pg_request *entry = batch->failed ? reverse(batch->entries) : batch->entries;
+
+    conn->batches--;
+    conn->oldest_ms = conn->pool->pg->loop->now_ms;
+    while (entry) {
+        struct pg_request *next = entry->next;
+
+        if (outcome_is_known(conn, batch, entry))
+            pg_request_done(entry);
+        else
+            entry_again(conn, entry);
+        entry = next;
+    }
+    free(batch);
+}
+
+/* Decides the outcome of all batches in progress after the connection was lost. */
+static void conn_results_lost(struct pg_conn *conn)
+{
+    bool reads = conn->pool->kind == PG_READ || conn->pool->kind == PG_LONG;
+
+    while (conn->expect_count) {
+        struct pg_expect e = *expect_at(conn, --conn->expect_count);
+
+        if (e.kind != PG_EXPECT_SYNC)
+            continue;
+        struct pg_request *entry = reverse(e.batch->entries);
+        while (entry) {
+            struct pg_request *next = entry->next;
+
+            if (!strcmp(entry->failure.sqlstate, PG_NOT_ALLOWED))
+                pg_request_done(entry);
+            else if (reads && !entry->write)
+                entry_again(conn, entry);
+            else
+                pg_request_fail(entry, FAILED_UNAVAILABLE);
+            entry = next;
+        }
+        free(e.batch);
+    }
+    conn->batches = 0;
+}
+
+/* ---- reading results ------------------------------------------------------------------------- */
+
+/* Whether libpq created the result for lack of memory: then the server's result is unknown. */
+static bool is_lost_result(const PGresult *result)
+{
+    return PQresultStatus(result) != PGRES_PIPELINE_ABORTED &&
+           !PQresultErrorField(result, PG_DIAG_SQLSTATE);
+}
+
+static void take_error(struct pg_conn *conn, const struct pg_expect *e, const PGresult *result)
+{
+    struct failure *failure = &e->entry->failure;
+
+    e->batch->failed = true;
+    if (is_lost_result(result)) {
+        conn->fault = outcome_unknown;
+    } else if (PQresultStatus(result) == PGRES_PIPELINE_ABORTED || failure->kind) {
+        return;
+    } else if (e->entry->members) {
+        pg_merge_failed(e->entry, result);
+        conn->recycle |= pg_is_stale(result);
+    } else {
+        pg_failure(failure, e->op, result);
+        conn->recycle |= failure->stale;
+    }
+}
+
+/*
+ * Whether a module's statement began or ended a transaction, or changed the session that other
+ * requests share. The first word of the result's command tag says what PostgreSQL has run.
+ */
+static bool is_not_allowed(const struct pg_conn *conn, const struct pg_expect *e, PGresult *result)
+{
+    static const char *const words[] = {"BEGIN",   "START",    "COMMIT",  "ROLLBACK",   "SAVEPOINT",
+                                        "RELEASE", "LISTEN",   "PREPARE", "DEALLOCATE", "DISCARD",
+                                        "RESET",   "UNLISTEN", "LOAD"};
+    const char *tag = PQcmdStatus(result);
+    size_t length = strcspn(tag, " ");
+
+    if (PQresultStatus(result) != PGRES_COMMAND_OK || e->op->sql->flags & PG_SQL_OF_HOST)
+        return false;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strlen(words[i]) == length && !strncmp(tag, words[i], length))
+            return true;
+    return conn->pool->kind != PG_TX && !strcmp(tag, "SET");
+}
+
+/*
+ * Whether SET may have changed the session. PostgreSQL gives SET LOCAL and SET TRANSACTION the same
+ * command tag.
+ */
+static bool is_set(const char *text, PGresult *result)
+{
+    return !strcmp(PQcmdStatus(result), "SET") && strncasecmp(text, "SET LOCAL ", 10) != 0 &&
+           strncasecmp(text, "SET TRANSACTION ", 16) != 0;
+}
+
+/*
+ * The transaction is over or the session has changed, so the connection is closed, and other
+ * statements of the batch may be lost.
+ */
+static void take_not_allowed(struct pg_conn *conn, const struct pg_expect *e)
+{
+    struct failure *failure = &e->entry->failure;
+
+    conn->fault = misused;
+    e->batch->failed = true;
+    if (e->entry->members)
+        return; /* each request is sent again by itself, which shows whose statement it is */
+    *failure = (struct failure){.kind = FAILED_SQL, .sqlstate = PG_NOT_ALLOWED};
+    failure->sql = e->op->sql;
+    failure->host = e->op->host;
+    snprintf(failure->text, sizeof failure->text,
+             "a module must not begin or end a transaction, or change the session");
+}
+
+static void take_result(struct pg_conn *conn, const struct pg_expect *e, PGresult *result)
+{
+    ExecStatusType status = PQresultStatus(result);
+    bool good =
+        status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK || status == PGRES_EMPTY_QUERY;
+
+    if (good && e->kind == PG_EXPECT_ROWS && !is_not_allowed(conn, e, result)) {
+        conn->recycle |= is_set(e->op->sql->text, result);
+        if (!e->entry->members)
+            e->op->result = result;
+        else if (pg_merge_distribute(e->entry, e->op, result))
+            conn->fault = outcome_unknown;
+        return;
+    }
+    if (good && e->kind == PG_EXPECT_ROWS) {
+        take_not_allowed(conn, e);
+    } else if (!good) {
+        take_error(conn, e, result);
+        if (e->kind == PG_EXPECT_PREPARE)
+            prepared_forget(conn, e->sql);
+    }
+    PQclear(result);
+}
+
+/*
+ * The commit at the Sync failed (for instance because of a deferred constraint), so nothing of the
+ * batch is stored; the Sync's own result follows. Sending each entry separately shows which one
+ * failed.
+ */
+static void take_commit_error(struct pg_conn *conn, struct pg_batch *batch, PGresult *result)
+{
+    batch->failed = true;
+    if (is_lost_result(result))
+        conn->fault = outcome_unknown;
+    else if (batch->count == 1 && !batch->entries->failure.kind)
+        pg_failure(&batch->entries->failure, NULL, result);
+    PQclear(result);
+}
+
+/*
+ * The batch is complete, unless it has left its transaction open or failed: later statements would
+ * be part of that transaction and lost with it. (This is unknown while other batches are in
+ * progress.) If it has changed settings, later statements ran with these, so they count as lost.
+ * Returns -1 if nothing more may be read.
+ */
+static int take_sync(struct pg_conn *conn, struct pg_batch *batch)
+{
+    PGTransactionStatusType status = PQtransactionStatus(conn->pg);
+    bool own = conn->pool->kind == PG_TX;
+
+    if (!own && (status == PQTRANS_INTRANS || status == PQTRANS_INERROR)) {
+        conn->fault = astray;
+        return -1;
+    }
+    expect_next(conn);
+    bool spoilt = !own && pg_session_is_spoilt(conn, batch->count == 1 ? batch->entries->rq : NULL);
+
+    if (spoilt)
+        conn->end = "a setting was changed";
+    batch_synced(conn, batch);
+    return spoilt ? -1 : 0;
+}
+
+/*
+ * If libpq 15 runs out of memory for the result of a Sync, it creates none and reports that it is
+ * busy forever. Only its message reveals that; a message of the server would begin with a severity.
+ */
+static bool is_starved(const struct pg_conn *conn)
+{
+    static const char starved[] = "out of memory";
+    const char *text = PQerrorMessage(conn->pg), *last = text;
+    const char *newline = strchr(text, '\n');
+
+    for (; newline && newline[1]; newline = strchr(last, '\n'))
+        last = newline + 1;
+    return !strncmp(last, starved, strlen(starved));
+}
+
+/* Reads one result: -1 if nothing more can be read now. */
+static int read_one(struct pg_conn *conn, bool *after_null)
+{
+    PGresult *result = PQgetResult(conn->pg);
+    const struct pg_expect now = *expect_at(conn, 0);
+
+    if (!result) {
+        /* NULL ends the results of a statement; a second NULL means that there are no more */
+        if (*after_null)
+            return -1;
+        *after_null = true;
+        return 0;
+    }
+    *after_null = false;
+    if (conn->fault) { /* the notice precedes the success of the batch */
+        PQclear(result);
+        return -1;
+    }
+    bool synced = PQresultStatus(result) == PGRES_PIPELINE_SYNC;
+
+    if (synced && now.kind == PG_EXPECT_SYNC) {
+        PQclear(result);
+        return take_sync(conn, now.batch);
+    }
+    if (synced) { /* an earlier result was lost */
+        PQclear(result);
+        conn->fault = outcome_unknown;
+        return -1;
+    }
+    if (now.kind == PG_EXPECT_SYNC) {
+        take_commit_error(conn, now.batch, result);
+    } else {
+        expect_next(conn);
+        take_result(conn, &now, result);
+    }
+    return 0;
+}
+
+static void conn_read(struct pg_conn *conn)
+{
+    bool after_null = false;
+
+    conn->pool->pg->heard_ms = conn->pool->pg->loop->now_ms;
+    if (!PQconsumeInput(conn->pg)) {
+        pg_conn_lost(conn, PQerrorMessage(conn->pg));
+        return;
+    }
+    while (conn->expect_count && !conn->fault && !PQisBusy(conn->pg)) {
+        if (read_one(conn, &after_null))
+            break;
+    }
+    /* also if nothing is expected: this is how libpq processes unsolicited messages */
+    if (PQisBusy(conn->pg) && conn->expect_count && is_starved(conn))
+        conn->fault = outcome_unknown;
+    if (conn->fault)
+        pg_conn_lost(conn, conn->fault);
+    else if (PQstatus(conn->pg) == CONNECTION_BAD)
+        pg_conn_lost(conn, PQerrorMessage(conn->pg));
+    else if (conn->end)
+        pg_conn_lost(conn, conn->end);
+}
+
+static void conn_ready(struct watch *watch, uint32_t events)
+{
+    struct pg_conn *conn = (struct pg_conn *)(void *)watch;
+
+    if (conn->state == PG_CONNECTING) {
+        conn_dialled(conn);
+        return;
+    }
+    if (events & EPOLLOUT)
+        conn_flush_output(conn);
+    if (conn->state == PG_READY && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
+        conn_read(conn);
+}
+
+/* ---- opening and closing --------------------------------------------------------------------- */
 
 int pg_conn_open(struct pg_conn *conn, struct pg_pool *pool, unsigned index)
 {
@@ -307,8 +812,8 @@ void pg_conn_close(struct pg_conn *conn)
 {
     if (!conn->pool)
         return;
-    forget_server(conn);
-    pg_results_lost(conn);
+    conn_forget_server(conn);
+    conn_results_lost(conn);
     pg_conn_fail_waiting(conn);
     timer_clear(&conn->pool->pg->loop->timers, &conn->timer);
     free(conn->prepared);

@@ -7,25 +7,27 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "core/lib/activity.h"
 #include "core/lib/condition.h"
 #include "core/lib/log.h"
 #include "core/lib/shared_clock.h"
 #include "core/lib/sqlstate.h"
 #include "core/lib/text.h"
 #include "core/module/pause.h"
-#include "core/store/pg_channel.h"
+#include "core/store/pg_connect.h"
 
 enum {
-    ASK_MS = 250,    /* interval between two queries while the result is in use */
-    FRESH_MS = 900,  /* validity of a response, from the time its query was sent */
-    SILENT_MS = 900, /* reconnect after this time without a response */
-    LOOK_MS = 1000   /* interval for checking whether the loop is blocked, while waiting for it */
+    CHANNELS_MAX = 256,
+    ASK_MS = 250,     /* interval between two queries while the result is in use */
+    FRESH_MS = 900,   /* validity of a response, from the time its query was sent */
+    SILENT_MS = 900,  /* reconnect after this time without a response */
+    REFUSED_MS = 900, /* an attempt that fails later was not refused, but not answered */
+    LOOK_MS = 1000    /* interval for checking whether the loop is blocked, while waiting for it */
 };
 
 enum pg_listener_state {
     LISTENER_OFF,
     LISTENER_CONNECTING,
-    LISTENER_CHECKING,    /* checks the properties of the session */
     LISTENER_LISTENING,   /* to all channels, after a connection was lost */
     LISTENER_SUBSCRIBING, /* to additional channels, without having missed anything */
     LISTENER_IDLE,
@@ -36,15 +38,15 @@ struct pg_listener {
     struct watch watch; /* first member */
     struct loop *loop;
     struct pg_settings settings;
+    struct dial *dial; /* LISTENER_CONNECTING */
     PGconn *pg;
     enum pg_listener_state state;
     struct timer timer;
     int64_t asked_ms, asked_us;
-    int64_t theirs_us;              /* PostgreSQL's clock in the last response; 0: none yet */
-    int clock_level;                /* the last logged state of the clocks: see note_clock() */
-    char mark[32];                  /* mark of its session, see pg_check_text() */
-    char problem[512];              /* problem of the session */
-    unsigned turn;                  /* see resolver_rotate() */
+    int64_t theirs_us; /* PostgreSQL's clock in the last response; 0: none yet */
+    int clock_level;   /* the last logged state of the clocks: see note_clock() */
+    int64_t dialled_ms;
+    char mark[32];                  /* mark of its session, see pg_connect.h */
     bool told;                      /* logged that PostgreSQL is unavailable */
     bool asks_pause;                /* the last query also asked for the pause reason */
     struct subscribing *subscriber; /* the caller that waits in pg_listener_subscribe() */
@@ -95,6 +97,96 @@ int64_t pg_listener_silent_ms(void)
     return since ? clock_mono_ms() - since : 0;
 }
 
+/* ---- channels: of the modules of all generations ---- */
+
+static void channel_tell(const struct core_module *module, const struct bb_channel *channel,
+                         const char *payload)
+{
+    struct activity before = activity_enter((struct activity){
+        .module = module->descriptor->name, .kind = "channel", .name = channel->name});
+
+    channel->heard(module->handle.host.state, payload);
+    activity_leave(before);
+}
+
+static void channels_tell_generation(const struct generation *generation, const char *name,
+                                     const char *payload)
+{
+    for (size_t i = 0; i < generation->module_count; i++) {
+        const struct core_module *module = &generation->modules[i];
+        const struct bb_channel *channels = MODULE_ROWS(bb_channel, module->descriptor->channels);
+
+        for (size_t j = 0; j < module->descriptor->channels.count; j++) {
+            if (!name || !strcmp(channels[j].name, name))
+                channel_tell(module, &channels[j], payload);
+        }
+    }
+}
+
+/* Notifies every channel of that name (NULL: all channels) in all generations. */
+static void channels_tell(struct engine *engine, const char *name, const char *payload)
+{
+    struct generation *list[GENERATIONS_MAX];
+    size_t count = engine_generations(engine, list);
+
+    for (size_t i = 0; i < count; i++)
+        channels_tell_generation(list[i], name, payload);
+    engine_generations_release(list, count);
+}
+
+/* Adds LISTEN for a channel, unless it is known. Returns whether that failed. */
+static bool channel_listen(const char *channel, const char *names[CHANNELS_MAX], size_t *count,
+                           PGconn *pg, FILE *out)
+{
+    for (size_t i = 0; i < *count; i++)
+        if (!strcmp(names[i], channel))
+            return false;
+    if (*count == CHANNELS_MAX)
+        return true;
+    names[(*count)++] = channel;
+    char *name = PQescapeIdentifier(pg, channel, strlen(channel));
+
+    if (name)
+        fprintf(out, "; LISTEN %s", name);
+    PQfreemem(name);
+    return !name || ferror(out);
+}
+
+/*
+ * Writes LISTEN for each channel of all generations. Names come from the modules' tables, not from
+ * outside. NULL: memory ran out, or there are too many.
+ */
+static char *channels_listen(struct engine *engine, PGconn *pg)
+{
+    struct generation *list[GENERATIONS_MAX];
+    const char *names[CHANNELS_MAX];
+    size_t generations = engine_generations(engine, list), count = 0, length;
+    char *text = NULL;
+    FILE *out = open_memstream(&text, &length);
+    bool failed = !out;
+
+    if (out)
+        fputs("SELECT 1", out);
+    for (size_t i = 0; i < generations; i++) {
+        for (size_t m = 0; m < list[i]->module_count && !failed; m++) {
+            const struct bb_table *table = &list[i]->modules[m].descriptor->channels;
+            const struct bb_channel *channels = MODULE_ROWS(bb_channel, *table);
+
+            for (size_t k = 0; k < table->count && !failed; k++)
+                failed = channel_listen(channels[k].name, names, &count, pg, out);
+        }
+    }
+    engine_generations_release(list, generations);
+    if (out)
+        failed = fclose(out) || failed;
+    if (!failed)
+        return text;
+    free(text);
+    return NULL;
+}
+
+/* ---- the caller that waits in pg_listener_subscribe() ---- */
+
 /* Freed by the listener or the waiting caller, whichever finishes last. */
 struct subscribing {
     struct message message; /* first */
@@ -124,6 +216,8 @@ static void subscribed(struct pg_listener *listener)
         subscribing_release(subscriber);
 }
 
+/* ---- the connection ---- */
+
 static void pg_listener_again(struct pg_listener *listener, int64_t in_ms)
 {
     timer_set(&listener->loop->timers, &listener->timer, listener->loop->now_ms + in_ms);
@@ -146,7 +240,9 @@ static void pg_listener_lost(struct pg_listener *listener, const char *reason)
         log_line(BB_WARN, "PostgreSQL does not answer", "reason", reason, NULL);
     listener->told = true;
     loop_watch(listener->loop, &listener->watch, -1, 0);
+    dial_free(listener->dial);
     PQfinish(listener->pg);
+    listener->dial = NULL;
     listener->pg = NULL;
     listener->state = LISTENER_OFF;
     atomic_store(&fresh_until_ms, 0);
@@ -155,33 +251,29 @@ static void pg_listener_lost(struct pg_listener *listener, const char *reason)
     pg_listener_again(listener, ASK_MS);
 }
 
-/* PostgreSQL did not refuse, but did not respond either. */
-static void pg_listener_unanswered(struct pg_listener *listener, const char *reason)
+/* PostgreSQL did not refuse, but did not respond either, since that time. */
+static void pg_listener_unanswered(struct pg_listener *listener, int64_t asked_ms,
+                                   const char *reason)
 {
     int64_t since = atomic_load(&silent_since_ms);
 
-    if (!since)
-        since = listener->asked_ms ? listener->asked_ms : clock_mono_ms();
     pg_listener_lost(listener, reason);
-    atomic_store(&silent_since_ms, since);
-}
-
-static void pg_listener_want(struct pg_listener *listener, uint32_t events)
-{
-    if (loop_watch_anew(listener->loop, &listener->watch, PQsocket(listener->pg), events))
-        pg_listener_lost(listener, "the socket cannot be watched");
+    atomic_store(&silent_since_ms, since ? since : asked_ms);
 }
 
 static void pg_listener_listen(struct pg_listener *listener, enum pg_listener_state state)
 {
-    if (pg_listener_send_listen(listener->loop->engine, listener->pg)) {
-        pg_listener_lost(listener, PQerrorMessage(listener->pg));
+    char *text = channels_listen(listener->loop->engine, listener->pg);
+    bool sent = text && PQsendQuery(listener->pg, text);
+
+    free(text);
+    if (!sent) {
+        pg_listener_lost(listener, text ? PQerrorMessage(listener->pg) : "out of memory");
         return;
     }
     listener->state = state;
     pg_listener_again(listener, SILENT_MS);
     PQflush(listener->pg);
-    pg_listener_want(listener, EPOLLIN);
 }
 
 /* A query that returns the server's time in microseconds since 1970. */
@@ -191,13 +283,15 @@ static void pg_listener_listen(struct pg_listener *listener, enum pg_listener_st
 static void pg_listener_ask(struct pg_listener *listener)
 {
     const struct engine *engine = listener->loop->engine;
-    char text[PG_CHECK_SIZE];
+    char text[512];
 
     listener->asked_us = clock_mono_us();
     listener->asked_ms = listener->asked_us / 1000;
     listener->theirs_us = 0;
     listener->asks_pause = atomic_load(&engine->pause) != PAUSE_UNKNOWN; /* the function exists */
-    pg_check_again_text(text, listener->asks_pause ? QUESTION_AND_PAUSE : QUESTION, listener->mark);
+    snprintf(text, sizeof text,
+             listener->asks_pause ? QUESTION_AND_PAUSE PG_WITH_MARK : QUESTION PG_WITH_MARK,
+             listener->mark);
     if (!PQsendQuery(listener->pg, text) || PQflush(listener->pg) < 0) {
         pg_listener_lost(listener, PQerrorMessage(listener->pg));
         return;
@@ -248,42 +342,15 @@ static void pg_listener_vouch(struct pg_listener *listener)
         pg_listener_ask_again(listener);
 }
 
-/*
- * Checks the session before LISTEN, because a pooler that shares sessions would drop notifications.
- */
-static void pg_listener_check(struct pg_listener *listener)
-{
-    unsigned char random[8];
-    char text[PG_CHECK_SIZE], hex[2 * sizeof random + 1];
-
-    text_random(random, sizeof random);
-    text_hex(random, sizeof random, hex);
-    snprintf(listener->mark, sizeof listener->mark, "busbar %s", hex);
-    pg_check_text(text, listener->settings.statement_ms, listener->mark);
-    if (!PQsendQuery(listener->pg, text)) {
-        pg_listener_lost(listener, PQerrorMessage(listener->pg));
-        return;
-    }
-    *listener->problem = '\0';
-    listener->state = LISTENER_CHECKING;
-    pg_listener_again(listener, SILENT_MS);
-    PQflush(listener->pg);
-    pg_listener_want(listener, EPOLLIN);
-}
-
 static void pg_listener_answered(struct pg_listener *listener)
 {
     if (listener->state == LISTENER_ASKED) {
         pg_listener_vouch(listener);
         return;
     }
-    if (listener->state == LISTENER_CHECKING) {
-        pg_listener_listen(listener, LISTENER_LISTENING);
-        return;
-    }
     if (listener->state == LISTENER_LISTENING)
-        pg_listener_tell(listener->loop->engine, NULL,
-                         NULL); /* notifications sent before the LISTEN were missed */
+        channels_tell(listener->loop->engine, NULL,
+                      NULL); /* notifications sent before the LISTEN were missed */
     else
         subscribed(listener);
     listener->state = LISTENER_IDLE;
@@ -308,23 +375,11 @@ static bool note_pause(const struct pg_listener *listener, const PGresult *resul
     return true;
 }
 
-/* Whether the session does not, or no longer, have the requested properties; sets `problem`. */
-static bool is_unfit(struct pg_listener *listener, const PGresult *result)
-{
-    if (listener->state == LISTENER_CHECKING)
-        return !pg_check_passed(result, listener->problem, sizeof listener->problem);
-    if (listener->state != LISTENER_ASKED || PQntuples(result))
-        return false;
-    snprintf(listener->problem, sizeof listener->problem, "%s", PG_CHECK_SHARED);
-    return true;
-}
-
-/* Reads all results; -1 if one is an error. */
-static int drain_results(struct pg_listener *listener, bool *complete)
+/* Reads all results; -1: one is an error, or the session has lost its mark (*shared). */
+static int drain_results(struct pg_listener *listener, bool *complete, bool *shared)
 {
     int status = 0;
 
-    *complete = false;
     while (!PQisBusy(listener->pg)) {
         PGresult *result = PQgetResult(listener->pg);
 
@@ -333,12 +388,12 @@ static int drain_results(struct pg_listener *listener, bool *complete)
             break;
         }
         ExecStatusType kind = PQresultStatus(result);
-        bool asked = listener->state == LISTENER_ASKED && listener->asks_pause;
+        bool asked = listener->state == LISTENER_ASKED;
         bool ok = kind == PGRES_TUPLES_OK || kind == PGRES_COMMAND_OK;
+        bool unfit = asked && ok && !PQntuples(result);
+        bool noted = asked && !unfit && listener->asks_pause && note_pause(listener, result);
 
-        bool unfit = ok && is_unfit(listener, result);
-        bool noted = asked && !unfit && note_pause(listener, result);
-
+        *shared = *shared || unfit;
         if (unfit || (!ok && !noted))
             status = -1;
         if (kind == PGRES_TUPLES_OK && PQntuples(result) == 1)
@@ -350,20 +405,38 @@ static int drain_results(struct pg_listener *listener, bool *complete)
 
 static void pg_listener_read(struct pg_listener *listener)
 {
+    bool complete = false, shared = false;
     PGnotify *notify;
-    bool complete;
 
-    if (!PQconsumeInput(listener->pg) || drain_results(listener, &complete)) {
-        pg_listener_lost(listener,
-                         *listener->problem ? listener->problem : PQerrorMessage(listener->pg));
+    if (!PQconsumeInput(listener->pg) || drain_results(listener, &complete, &shared)) {
+        pg_listener_lost(listener, shared ? PG_SHARED : PQerrorMessage(listener->pg));
         return;
     }
     while ((notify = PQnotifies(listener->pg))) {
-        pg_listener_tell(listener->loop->engine, notify->relname, notify->extra);
+        channels_tell(listener->loop->engine, notify->relname, notify->extra);
         PQfreemem(notify);
     }
     if (complete && listener->state != LISTENER_IDLE)
         pg_listener_answered(listener);
+}
+
+/* The attempt to connect has ended. The session was checked, because one that is shared would drop
+ * notifications. */
+static void pg_listener_dialled(struct pg_listener *listener)
+{
+    char problem[DIAL_PROBLEM];
+
+    loop_watch(listener->loop, &listener->watch, -1, 0);
+    listener->pg = dial_end(listener->dial, problem);
+    listener->dial = NULL;
+    if (!listener->pg && clock_mono_ms() - listener->dialled_ms > REFUSED_MS)
+        pg_listener_unanswered(listener, listener->dialled_ms, problem);
+    else if (!listener->pg)
+        pg_listener_lost(listener, problem);
+    else if (loop_watch(listener->loop, &listener->watch, PQsocket(listener->pg), EPOLLIN))
+        pg_listener_lost(listener, "the socket cannot be watched");
+    else
+        pg_listener_listen(listener, LISTENER_LISTENING);
 }
 
 static void pg_listener_ready(struct watch *watch, uint32_t events)
@@ -371,48 +444,28 @@ static void pg_listener_ready(struct watch *watch, uint32_t events)
     struct pg_listener *listener = (struct pg_listener *)(void *)watch;
 
     (void)events;
-    if (listener->state != LISTENER_CONNECTING) {
+    if (listener->state == LISTENER_CONNECTING)
+        pg_listener_dialled(listener);
+    else
         pg_listener_read(listener);
-        return;
-    }
-    switch (PQconnectPoll(listener->pg)) {
-    case PGRES_POLLING_OK:
-        pg_listener_check(listener);
-        break;
-    case PGRES_POLLING_READING:
-        pg_listener_want(listener, EPOLLIN);
-        break;
-    case PGRES_POLLING_WRITING:
-        pg_listener_want(listener, EPOLLOUT);
-        break;
-    default:
-        pg_listener_lost(listener, PQerrorMessage(listener->pg));
-    }
 }
 
 static void pg_listener_connect(struct pg_listener *listener)
 {
-    struct pg_target place;
-    enum resolver_state found = pg_target(&listener->settings, &place);
+    unsigned char random[8];
+    char hex[2 * sizeof random + 1];
 
-    if (found == RESOLVER_LATER) {
-        pg_listener_again(listener, NAMES_AGAIN_MS);
-        return;
-    }
-    if (found == RESOLVER_NONE) {
-        pg_listener_lost(listener, "its name is not found");
-        return;
-    }
-    listener->turn = place.found.turn;
-    listener->pg = pg_target_connect(&place);
+    text_random(random, sizeof random);
+    text_hex(random, sizeof random, hex);
+    snprintf(listener->mark, sizeof listener->mark, "busbar %s", hex);
+    listener->dial = pg_dial(&listener->settings, listener->mark);
+    listener->dialled_ms = clock_mono_ms();
     listener->state = LISTENER_CONNECTING;
-    if (!listener->pg || PQstatus(listener->pg) == CONNECTION_BAD) {
-        pg_listener_lost(listener, PQerrorMessage(listener->pg));
-        return;
-    }
-    PQsetNoticeReceiver(listener->pg, pg_drop_notice, NULL);
-    pg_listener_again(listener, listener->settings.connect_ms);
-    pg_listener_want(listener, EPOLLOUT);
+    if (!listener->dial ||
+        loop_watch(listener->loop, &listener->watch, dial_fd(listener->dial), EPOLLIN))
+        pg_listener_lost(listener, "no thread can be started");
+    else
+        pg_listener_again(listener, PG_DIAL_AGAIN_MS);
 }
 
 static void pg_listener_timer(struct timer *timer)
@@ -423,12 +476,10 @@ static void pg_listener_timer(struct timer *timer)
         pg_listener_connect(listener);
     else if (listener->state == LISTENER_IDLE)
         pg_listener_ask(listener);
-    else if (listener->state != LISTENER_CONNECTING)
-        pg_listener_unanswered(listener, "no answer within the time limit");
-    else {
-        pg_rotate(listener->settings.resolver, listener->turn, listener->pg);
-        pg_listener_unanswered(listener, "no connection within the time limit");
-    }
+    else if (listener->state == LISTENER_CONNECTING)
+        dial_again(listener->dial);
+    else
+        pg_listener_unanswered(listener, listener->asked_ms, "no answer within the time limit");
 }
 
 /* If the connection is not established yet, it will listen on all channels anyway. */
@@ -439,8 +490,7 @@ static void subscribe(struct message *message)
 
     subscribed(listener); /* a previous caller that has stopped waiting */
     listener->subscriber = subscribing;
-    if (listener->state == LISTENER_OFF || listener->state == LISTENER_CONNECTING ||
-        listener->state == LISTENER_CHECKING)
+    if (listener->state == LISTENER_OFF || listener->state == LISTENER_CONNECTING)
         subscribed(listener);
     else if (listener->state == LISTENER_IDLE)
         pg_listener_listen(listener, LISTENER_SUBSCRIBING);

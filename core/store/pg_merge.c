@@ -48,7 +48,7 @@ static bool asks_the_same(const struct pg_request *one, const struct pg_request 
 
 /*
  * Adds the entries after `first` with the same statements as followers. Units are in the order of
- * their keys, which is the order of locks (pg_batch.c). So only the first unit with a key may
+ * their keys, which is the order of locks (pg_conn.c). So only the first unit with a key may
  * follow, because the others have to see its effects; and no unit may overtake one with another key
  * that is executed separately, because that would reverse the order in which the two keys are
  * locked.

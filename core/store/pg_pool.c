@@ -1,13 +1,16 @@
+/* The pools: their queues, from which connections take entries, and their connections. */
 #include "core/store/pg_pool.h"
 
 #include <stdlib.h>
 
+#include "core/module/quota.h"
 #include "core/store/pg_listener.h"
 
 enum {
     PIPELINE_DEPTH = 2, /* batches in progress per connection: the next one waits in PostgreSQL */
     BATCH_MAX = 64,     /* entries per batch: limits the number that is sent again after a
                          * failure */
+    READS = 16,         /* places in a batch of reads, of which each owner has a share */
     PATROL_MS = 250,    /* interval while entries are waiting or in progress */
     SILENCE_MS = 2000,  /* after this time beyond statement_timeout the connection is dead */
     /* If neither a connection nor the listener has received anything for this time, PostgreSQL is
@@ -18,6 +21,179 @@ enum {
 _Static_assert((int)PG_POOLS == (int)LOOP_PG_POOLS, "each has its place in struct loop_stats");
 
 const char *const pg_pool_names[PG_POOLS] = {"read", "write", "unit", "long", "tx"};
+
+/* ---- queues ---- */
+
+static struct pg_request *entry_of(struct fair_entry *queued)
+{
+    return BB_CONTAINER_OF(queued, struct pg_request, queued);
+}
+
+struct fair_owner *pg_enter(struct pg_pool *pool, struct core_request *rq)
+{
+    size_t queue = pool->pg->settings.queue, each = quota_part(pool->pg->settings.share, queue);
+    enum quota_result answer = QUOTA_ALL_FULL;
+    struct fair_owner *owner = NULL;
+
+    if (pool->queued < queue)
+        owner = fair_enter(&pool->owners, &rq->owner, quota_exempt(rq) ? SIZE_MAX : each, &answer);
+    if (!owner)
+        quota_fail(rq, QUOTA_DATABASE, answer);
+    return owner;
+}
+
+bool pg_may_run(const struct pg_pool *pool, const struct fair_owner *owner)
+{
+    return quota_owner_host(&owner->owner) ||
+           owner->running < quota_part(pool->pg->settings.share, pool->count);
+}
+
+void pg_request_leave(struct pg_request *entry)
+{
+    struct fair_owner *owner = entry->queued.owner;
+
+    if (!owner)
+        return;
+    if (entry->large) {
+        struct pg_request **at = &entry->pool->pg->large;
+
+        while (*at != entry)
+            at = &(*at)->large_next;
+        *at = entry->large_next;
+        entry->large = false;
+    }
+    owner->running -= entry->running;
+    fair_leave(&entry->pool->owners, owner);
+    entry->queued.owner = NULL;
+}
+
+/* Entries that are sent again, or belong to a checked out connection, come first. */
+void pg_conn_queue(struct pg_conn *conn, struct pg_request *entry, bool front)
+{
+    conn->waiting_count++;
+    conn->pool->queued++;
+    entry->sent = false;
+    if (front || !entry->queued.owner) {
+        entry->next = conn->again;
+        conn->again = entry;
+    } else {
+        fair_wait(&conn->queue, &entry->queued);
+    }
+}
+
+static struct pg_request *taken(struct pg_conn *conn, struct pg_request *entry)
+{
+    conn->waiting_count--;
+    conn->pool->queued--;
+    entry->next = NULL;
+    return entry;
+}
+
+static struct pg_request *take_again(struct pg_conn *conn)
+{
+    struct pg_request *entry = conn->again;
+
+    conn->again = entry->next;
+    return taken(conn, entry);
+}
+
+/* Takes the first waiting entry, whoever its owner is; NULL: none. *again: it is sent again. */
+static struct pg_request *take_any(struct pg_conn *conn, bool *again)
+{
+    struct fair_entry *queued;
+
+    *again = conn->again;
+    if (*again)
+        return take_again(conn);
+    queued = fair_take(&conn->queue);
+    return queued ? taken(conn, entry_of(queued)) : NULL;
+}
+
+/* Whether the entry fits into the current batch: in the long pool a batch has one entry. */
+static bool may_go(const struct pg_conn *conn, const struct pg_request *entry,
+                   const struct fair_flow *flow)
+{
+    if (!entry->rq)
+        return true;
+    if (conn->pool->kind == PG_LONG)
+        return pg_may_run(conn->pool, entry->queued.owner);
+    return flow->round != conn->round || flow->taken < conn->places;
+}
+
+static void count_served(struct pg_conn *conn, struct pg_request *entry, struct fair_flow *flow)
+{
+    if (flow->round != conn->round)
+        flow->taken = 0;
+    flow->round = conn->round;
+    flow->taken++;
+    if (conn->pool->kind == PG_LONG) {
+        entry->running = true;
+        entry->queued.owner->running++;
+    }
+}
+
+/* Returns the next entry in the queue; skips owners that have used up their share. */
+static struct pg_request *take_next(struct pg_conn *conn, size_t gathered)
+{
+    for (unsigned i = conn->queue.flows; i; i--) {
+        struct fair_entry *queued = fair_first(&conn->queue);
+
+        if (!queued)
+            return NULL;
+        struct fair_flow *flow = fair_flow(&conn->queue, queued);
+        struct pg_request *entry = entry_of(queued);
+
+        if (entry->rq && gathered && conn->gathered_bytes + entry->bytes > PG_BATCH_BYTES)
+            return NULL; /* wait for the next batch: otherwise small entries could overtake this
+                          * one forever */
+        if (may_go(conn, entry, flow)) {
+            count_served(conn, entry, flow);
+            conn->gathered_bytes += entry->bytes;
+            fair_take(&conn->queue);
+            return taken(conn, entry);
+        }
+        fair_skip(&conn->queue);
+    }
+    return NULL;
+}
+
+struct pg_request *pg_conn_next(struct pg_conn *conn, size_t gathered)
+{
+    struct pg_pool *pool = conn->pool;
+    struct pg_request *entry = NULL;
+
+    if (!gathered) {
+        /* Units are short, and share their commit; reads may take longer, and others wait for the
+         * batch in progress. */
+        size_t all = pool->kind == PG_UNIT || pool->batch_max < READS ? pool->batch_max : READS;
+
+        conn->round++;
+        conn->places = quota_part(pool->pg->settings.share, all);
+        conn->gathered_bytes = 0;
+    }
+    if (conn->again)
+        return conn->again->alone && gathered ? NULL : take_again(conn);
+    if (pool->kind != PG_LONG)
+        return take_next(conn, gathered);
+    /* A long statement does not wait for a specific connection: the next free one takes it. New
+     * statements queue at one connection. The search begins with the connection's own queue, so
+     * that statements that queued there while the other connection was down do not wait until all
+     * newer ones are sent. */
+    for (unsigned i = 0; !entry && i < pool->count; i++)
+        entry = take_next(&pool->conns[(conn->index + i) % pool->count], 0);
+    return entry;
+}
+
+void pg_conn_fail_waiting(struct pg_conn *conn)
+{
+    struct pg_request *entry;
+    bool again;
+
+    while ((entry = take_any(conn, &again)))
+        pg_request_fail(entry, FAILED_UNAVAILABLE);
+}
+
+/* ---- the choice of a connection ---- */
 
 /* Connected connections are preferred to connecting ones, which may take long or fail. */
 static int rank(const struct pg_conn *conn)
@@ -34,24 +210,12 @@ static bool better(const struct pg_conn *one, const struct pg_conn *other)
     return one->batches + one->waiting_count < other->batches + other->waiting_count;
 }
 
-/* Entries with a key go to the first of the best connections, so that they can share executions. */
-static struct pg_conn *meeting_place(struct pg_pool *pool)
-{
-    struct pg_conn *best = NULL;
-
-    for (unsigned i = 0; i < pool->count; i++) {
-        struct pg_conn *conn = &pool->conns[i];
-
-        if (pg_conn_usable(conn) && (!best || rank(conn) > rank(best)))
-            best = conn;
-    }
-    return best;
-}
-
 void pg_conn_leave(struct pg_conn *lost)
 {
     struct pg_pool *pool = lost->pool;
     struct pg_conn *best = NULL;
+    struct pg_request *entry;
+    bool again;
 
     if (pool->kind == PG_UNIT || pool->kind == PG_TX)
         return;
@@ -59,31 +223,35 @@ void pg_conn_leave(struct pg_conn *lost)
         if (pool->conns[i].state == PG_READY && (!best || better(&pool->conns[i], best)))
             best = &pool->conns[i];
     }
-    if (best)
-        pg_conn_hand_on(lost, best);
+    while (best && (entry = take_any(lost, &again)))
+        pg_conn_queue(best, entry, again);
 }
 
 /*
- * Units use the connection of their key, and long statements wait in one queue for all connections
- * of their pool; other entries go to the connection with the fewest entries.
+ * Units use the connection of their key. Long statements wait in one queue for all connections of
+ * their pool, and keyed ones in the first of the best connections, so that they can share
+ * executions. Other entries go to the connection with the fewest entries.
  */
 static struct pg_conn *choose(struct pg_pool *pool, const struct pg_request *entry)
 {
+    bool meets = pool->kind == PG_LONG || ((pool->kind == PG_READ || pool->kind == PG_WRITE) &&
+                                           entry->ops && entry->ops->sql->flags & BB_SQL_KEYED);
     struct pg_conn *best = NULL;
 
     if (pool->kind == PG_UNIT)
         return &pool->conns[(entry->key * 0x9e3779b97f4a7c15U >> 32) % pool->count];
-    if (pool->kind == PG_LONG || ((pool->kind == PG_READ || pool->kind == PG_WRITE) && entry->ops &&
-                                  entry->ops->sql->flags & BB_SQL_KEYED))
-        best = meeting_place(pool);
+    for (unsigned i = 0; meets && i < pool->count; i++) {
+        struct pg_conn *conn = &pool->conns[i];
+
+        if (pg_conn_usable(conn) && (!best || rank(conn) > rank(best)))
+            best = conn;
+    }
     if (best)
         return best;
     for (unsigned i = 0; i < pool->count; i++) {
         struct pg_conn *conn = &pool->conns[i];
 
-        if (!pg_conn_expected(conn))
-            continue;
-        if (!best || better(conn, best))
+        if (pg_conn_expected(conn) && (!best || better(conn, best)))
             best = conn;
     }
     return best;
@@ -94,49 +262,17 @@ bool pg_away(const struct pg *pg)
     return pg_listener_silent_ms() >= AWAY_MS && pg->loop->now_ms - pg->heard_ms >= AWAY_MS;
 }
 
-enum pg_pool_kind pg_pool_for(const struct bb_sql *sql)
-{
-    if (sql->flags & BB_SQL_LONG)
-        return PG_LONG;
-    return sql->flags & BB_SQL_WRITE ? PG_WRITE : PG_READ;
-}
-
-/*
- * Whether the entry must go to the long pool because of its size: others in its batch would wait.
- * Units with the same key as such a unit also go there: they would wait for its locks, and the rest
- * of their batch with them.
- */
-static bool is_large(const struct pg *pg, enum pg_pool_kind kind, const struct pg_request *entry)
-{
-    const struct pg_request *at = kind == PG_UNIT ? pg->large : NULL;
-
-    while (at && at->key != entry->key)
-        at = at->large_next;
-    return at || entry->bytes > PG_BATCH_BYTES;
-}
-
-static void large_add(struct pg *pg, struct pg_request *entry)
-{
-    entry->large = true;
-    entry->large_next = pg->large;
-    pg->large = entry;
-}
-
-void pg_large_remove(struct pg *pg, struct pg_request *entry)
-{
-    struct pg_request **at = &pg->large;
-
-    while (*at != entry)
-        at = &(*at)->large_next;
-    *at = entry->large_next;
-    entry->large = false;
-}
-
 int pg_submit(struct pg *pg, enum pg_pool_kind kind, struct pg_request *entry)
 {
     if (!pg)
         return request_fail(entry->rq, FAILED_UNAVAILABLE);
-    bool large = is_large(pg, kind, entry);
+    /* A large entry goes to the long pool, because others in its batch would wait. So do units with
+     * the key of such a unit: they would wait for its locks, and the rest of their batch, too. */
+    const struct pg_request *at = kind == PG_UNIT ? pg->large : NULL;
+
+    while (at && at->key != entry->key)
+        at = at->large_next;
+    bool large = at || entry->bytes > PG_BATCH_BYTES;
     struct pg_pool *pool = &pg->pools[large ? PG_LONG : kind];
     struct pg_conn *conn = choose(pool, entry);
 
@@ -146,43 +282,31 @@ int pg_submit(struct pg *pg, enum pg_pool_kind kind, struct pg_request *entry)
     if (!entry->queued.owner)
         return -1;
     entry->pool = pool;
-    if (large && kind == PG_UNIT)
-        large_add(pg, entry);
+    if (large && kind == PG_UNIT) {
+        entry->large = true;
+        entry->large_next = pg->large;
+        pg->large = entry;
+    }
     pg_conn_queue(conn, entry, false);
     return 0;
 }
 
-/* Fails entries that have not been sent yet, so that they need not wait for their deadline. */
-static void turn_away(struct pg *pg)
+void pg_flush(struct pg *pg)
 {
-    for (int kind = 0; kind < PG_POOLS; kind++) {
-        struct pg_pool *pool = &pg->pools[kind];
-
-        for (unsigned i = 0; i < pool->count; i++)
-            pg_conn_fail_waiting(&pool->conns[i]);
-        pg_tx_fail_waiters(pool);
-    }
+    for (int kind = 0; kind < PG_POOLS; kind++)
+        for (unsigned i = 0; i < pg->pools[kind].count; i++)
+            pg_conn_flush(&pg->pools[kind].conns[i]);
 }
 
-static bool busy(const struct pg *pg)
-{
-    for (int kind = 0; kind < PG_POOLS; kind++) {
-        const struct pg_pool *pool = &pg->pools[kind];
-
-        if (pool->queued || (kind == PG_TX && pg_tx_waiting(pool)))
-            return true;
-        for (unsigned i = 0; i < pool->count; i++) {
-            if (pool->conns[i].batches)
-                return true;
-        }
-    }
-    return false;
-}
-
-static void sweep_timeouts(struct timer *timer)
+/*
+ * Closes connections that are silent for too long. If PostgreSQL does not respond at all, fails the
+ * entries that have not been sent yet, so that they need not wait for their deadline.
+ */
+static void sweep(struct timer *timer)
 {
     struct pg *pg = BB_CONTAINER_OF(timer, struct pg, sweep);
     int64_t limit = pg->loop->now_ms - (int64_t)pg->settings.statement_ms - SILENCE_MS;
+    bool away = pg_away(pg), busy = false;
 
     for (int kind = 0; kind < PG_POOLS; kind++) {
         struct pg_pool *pool = &pg->pools[kind];
@@ -192,12 +316,16 @@ static void sweep_timeouts(struct timer *timer)
 
             if (conn->state == PG_READY && conn->batches && conn->oldest_ms < limit)
                 pg_conn_lost(conn, "no answer within the time limit");
+            if (away)
+                pg_conn_fail_waiting(conn);
+            busy = busy || conn->batches;
         }
+        if (away)
+            pg_tx_fail_waiters(pool);
+        busy = busy || pool->queued;
     }
-    if (pg_away(pg))
-        turn_away(pg);
     timer_set(&pg->loop->timers, timer,
-              timer_beat(pg->loop->now_ms, busy(pg) ? PATROL_MS : TIMER_IDLE_MS));
+              timer_beat(pg->loop->now_ms, busy ? PATROL_MS : TIMER_IDLE_MS));
 }
 
 static int pool_open(struct pg *pg, enum pg_pool_kind kind)
@@ -229,14 +357,14 @@ struct pg *pg_new(struct loop *loop, const struct pg_settings *settings)
         return NULL;
     pg->loop = loop;
     pg->settings = *settings;
-    pg->sweep.fire = sweep_timeouts;
+    pg->sweep.fire = sweep;
     for (int kind = 0; kind < PG_POOLS; kind++) {
         if (pool_open(pg, (enum pg_pool_kind)kind)) {
             pg_free(pg);
             return NULL;
         }
     }
-    sweep_timeouts(&pg->sweep);
+    sweep(&pg->sweep);
     return pg;
 }
 

@@ -3,9 +3,10 @@
 #define CORE_PG_POOL_H
 
 #include "core/lib/fair_queue.h"
+#include "core/store/dial.h"
 #include "core/store/pg.h"
 
-enum { PG_REPORTED = 10 /* number of settings, see pg_session.c */ };
+enum { PG_REPORTED = 10 /* number of settings, see pg_session_is_spoilt() */ };
 
 enum pg_state { PG_DOWN, PG_CONNECTING, PG_READY };
 
@@ -31,29 +32,24 @@ struct pg_batch {
     struct pg_request *entries;
     size_t count;
     bool failed;
-    int64_t sent_ms;
 };
 
 struct pg_conn {
     struct watch watch; /* first member */
     struct pg_pool *pool;
-    unsigned index; /* in its pool */
-    PGconn *pg;
+    unsigned index;    /* in its pool */
+    PGconn *pg;        /* PG_READY */
+    struct dial *dial; /* PG_CONNECTING */
     enum pg_state state;
-    struct timer timer; /* the next attempt, or the timeout of the current one */
+    struct timer timer; /* the next attempt; while connecting, for dial_again() */
     int64_t backoff_ms;
-    unsigned turn; /* see resolver_rotate() */
-    bool checking; /* connecting, and pg_check_text() was sent */
-    bool checked;  /* and its result was good */
-    bool recycle;  /* reconnect when nothing is in progress, because its prepared statements are
-                    * stale, or a module used SET in its transaction */
-    bool outcome_unknown; /* a result could not be stored, so the outcome of the batches is
-                           * unknown: close it */
-    bool unreplicated;    /* a commit did not wait for the standby: close it */
-    bool astray;          /* a batch left a transaction open or failed: close it */
-    bool misused;         /* a module's statement was one of PG_NOT_ALLOWED: close it */
-    bool spoilt;          /* a batch changed its settings: close it after that batch's results */
-    bool dismissed; /* the server announced that it closes the connection: send nothing more */
+    bool recycle;      /* reconnect when nothing is in progress, because its prepared statements are
+                        * stale, or a module used SET in its transaction */
+    const char *fault; /* why it is closed at once: the outcome of its batches is unknown, a commit
+                        * did not wait for the standby, a batch left a transaction open, or a
+                        * module's statement was one of PG_NOT_ALLOWED; NULL: none of these */
+    const char *end;   /* why it is closed after the results that have arrived: a batch changed its
+                        * settings, or the server announced that it closes it; NULL: neither */
     uint64_t reported[PG_REPORTED]; /* hashes of the settings at the beginning of the session */
     struct pg_expect *expects;      /* a ring buffer */
     size_t expect_first, expect_count, expect_room;
@@ -106,26 +102,13 @@ bool pg_conn_usable(const struct pg_conn *conn);
  * fail.
  */
 bool pg_conn_expected(const struct pg_conn *conn);
-void pg_conn_flush_output(struct pg_conn *conn);
-
-/* pg_session.c */
-/* Records the settings of the new session. */
-void pg_session_keep(struct pg_conn *conn);
+/* Sends the entries that wait for it, in batches. */
+void pg_conn_flush(struct pg_conn *conn);
 /*
- * Whether the settings have changed, which is logged. `rq`: the request that changed them; NULL if
- * it could be one of several.
+ * Whether settings have changed since the session began, which is logged. `rq`: the request that
+ * changed them; NULL if it could be one of several.
  */
 bool pg_session_is_spoilt(const struct pg_conn *conn, const struct core_request *rq);
-
-/* pg_expect.c: the results that are still expected. */
-struct pg_expect *pg_expect_at(struct pg_conn *conn, size_t i);
-int pg_expect_add(struct pg_conn *conn, struct pg_expect what); /* -1: out of memory */
-void pg_expect_next(struct pg_conn *conn);                      /* the first result has arrived */
-
-/* pg_send.c: sends entries followed by one Sync. -1: the connection is unusable. */
-int pg_batch_send(struct pg_conn *conn, struct pg_request *entries, size_t count);
-/* The server has not prepared the statement: it is prepared again at its next use. */
-void pg_prepared_forget(struct pg_conn *conn, const struct bb_sql *sql);
 
 /*
  * pg_merge.c: entries of a batch that use the same keyed statements with different keys share one
@@ -158,12 +141,7 @@ void pg_op_clear(struct pg_op *op);
 /* Whether an error means that the connection's prepared statements are stale. */
 bool pg_is_stale(const PGresult *result);
 
-/* pg_result.c */
-void pg_results_read(struct pg_conn *conn);
-/* Decides the outcome of all batches in progress after the connection was lost. */
-void pg_results_lost(struct pg_conn *conn);
-
-/* pg_queue.c */
+/* pg_pool.c */
 /*
  * Counts another entry or connection for the request's owner, if its share allows. NULL with the
  * failure set.
@@ -177,14 +155,8 @@ void pg_conn_queue(struct pg_conn *conn, struct pg_request *entry, bool front);
 /* Returns the next entry for the current batch; NULL if none fits. */
 struct pg_request *pg_conn_next(struct pg_conn *conn, size_t gathered);
 void pg_conn_fail_waiting(struct pg_conn *conn);
-/* Moves the entries that wait for `from` to `to`, a connection of the same pool. */
-void pg_conn_hand_on(struct pg_conn *from, struct pg_conn *to);
-/* pg_pool.c: moves the entries that wait for a lost connection to a connected one, except units. */
+/* Moves the entries that wait for a lost connection to a connected one, except units. */
 void pg_conn_leave(struct pg_conn *lost);
-
-/* The unit is complete. */
-void pg_large_remove(struct pg *pg, struct pg_request *entry);
-
 bool pg_away(const struct pg *pg); /* PostgreSQL does not respond: new entries would wait in vain */
 
 /* pg_tx.c */

@@ -2,23 +2,24 @@
 
 #include <errno.h>
 #include <hiredis/hiredis.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "core/lib/log.h"
 #include "core/lib/text.h"
 #include "core/module/module_error.h"
+#include "core/store/dial.h"
 
-enum {
-    LOOK_MS = 50, /* interval while a name is being looked up */
-    PROBE_MS = 2 * TIMER_IDLE_MS,
-    AGAIN_MS = 250,
-    CALLS_MAX = 4096
-};
+enum { PROBE_MS = 2 * TIMER_IDLE_MS, AGAIN_MS = 250, CALLS_MAX = 4096 };
 
 /* A command in progress. Replies arrive in the order of the commands. */
 struct call {
@@ -35,8 +36,7 @@ struct redis {
     struct loop *loop;
     struct redis_settings settings;
     redisContext *context; /* NULL: not connected */
-    bool ready;            /* the connection is established */
-    unsigned turn;         /* selects an address: the next one if one cannot be reached */
+    struct dial *dial;     /* NULL: not connecting */
     struct timer tick;
     int64_t again_ms, probe_ms;
     int64_t latency_ms;
@@ -45,102 +45,176 @@ struct redis {
     bool told; /* logged that it is down or refuses writes, and no write has succeeded since */
 };
 
-static void wake_at(struct redis *redis, int64_t at_ms)
-{
-    timer_set(&redis->loop->timers, &redis->tick, at_ms);
-}
-
 /* Sets the timer for the next call, connection or probe. */
 static void wake_in_time(struct redis *redis)
 {
-    int64_t at_ms = redis->context && redis->ready ? redis->probe_ms : redis->again_ms;
+    int64_t at_ms = redis->context ? redis->probe_ms : redis->again_ms;
 
     if (redis->calls && redis->calls->sent_ms + redis->settings.timeout_ms < at_ms)
         at_ms = redis->calls->sent_ms + redis->settings.timeout_ms + 1;
-    wake_at(redis, at_ms);
-}
-
-static void away(struct redis *redis, const char *reason)
-{
-    redis->context = NULL;
-    redis->turn = redis->ready ? 0 : redis->turn + 1;
-    redis->ready = false;
-    redis->latency_ms = -1;
-    redis->again_ms = redis->loop->now_ms + AGAIN_MS;
-    wake_in_time(redis);
-    if (redis->told)
-        return;
-    redis->told = true;
-    log_line(BB_WARN, "Redis cannot be reached", "reason", reason, NULL);
+    timer_set(&redis->loop->timers, &redis->tick, at_ms);
 }
 
 static void answer(struct redis *redis, const redisReply *reply);
 
-/* Closes the connection; waiting calls get no answer. */
+/* Closes the connection, or gives up connecting; waiting calls get no answer. */
 static void drop(struct redis *redis, const char *reason)
 {
     redisContext *context = redis->context;
 
-    if (!context)
-        return;
     loop_watch(redis->loop, &redis->watch, -1, 0);
-    away(redis, reason);
-    redisFree(context);
+    dial_free(redis->dial);
+    redis->dial = NULL;
+    redis->context = NULL;
+    redis->latency_ms = -1;
+    redis->again_ms = redis->loop->now_ms + AGAIN_MS;
+    wake_in_time(redis);
+    if (!redis->told)
+        log_line(BB_WARN, "Redis cannot be reached", "reason", reason, NULL);
+    redis->told = true;
+    if (context)
+        redisFree(context);
     while (redis->calls)
         answer(redis, NULL);
 }
 
-static redisContext *context_of(int fd)
-{
-    redisContext *context = redisConnectFd(fd);
+/* ---- connecting, on a helper thread -----------------------------------------------------------
+ */
 
-    if (!context)
+struct redis_target {
+    int timeout_ms;
+    char url[];
+};
+
+/* Returns the descriptor, or -1 with errno. hiredis would end the process if memory ran out. */
+static int connect_address(const struct sockaddr *address, socklen_t length, int timeout_ms)
+{
+    int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int error = 0, one = 1;
+    socklen_t size = sizeof error;
+
+    if (fd < 0)
+        return -1;
+    if (connect(fd, address, length)) {
+        error = errno;
+        if (error == EINPROGRESS && poll(&(struct pollfd){fd, POLLOUT, 0}, 1, timeout_ms) <= 0)
+            error = ETIMEDOUT;
+        else if (error == EINPROGRESS && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size))
+            error = errno;
+    }
+    if (address->sa_family != AF_UNIX)
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    if (!error)
+        return fd;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+static int connect_unix(const char *path, int timeout_ms)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+    if (strlen(path) >= sizeof address.sun_path) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    return connect_address((const struct sockaddr *)&address, sizeof address, timeout_ms);
+}
+
+/* To the first address of "host:port" or "[address]:port" that works. */
+static int connect_host(const char *place, int timeout_ms)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    const char *colon = strrchr(place, ':');
+    struct addrinfo *found = NULL;
+    char host[256];
+    int fd = -1;
+
+    errno = EADDRNOTAVAIL;
+    if (!colon || (size_t)(colon - place) >= sizeof host)
+        return -1;
+    bool bracketed = *place == '[' && colon[-1] == ']';
+
+    snprintf(host, sizeof host, "%.*s", (int)(colon - place) - 2 * bracketed, place + bracketed);
+    if (getaddrinfo(host, colon + 1, &hints, &found)) {
+        errno = EADDRNOTAVAIL;
+        return -1;
+    }
+    for (const struct addrinfo *at = found; at && fd < 0; at = at->ai_next)
+        fd = connect_address(at->ai_addr, at->ai_addrlen, timeout_ms);
+    int error = errno;
+
+    freeaddrinfo(found);
+    errno = error;
+    return fd;
+}
+
+static void *dial_connect(const void *to, bool again, char problem[DIAL_PROBLEM])
+{
+    const struct redis_target *target = to;
+    bool local = !strncmp(target->url, "unix:", 5);
+    int fd = local ? connect_unix(target->url + 5, target->timeout_ms)
+                   : connect_host(target->url, target->timeout_ms);
+    redisContext *context = fd < 0 ? NULL : redisConnectFd(fd);
+
+    (void)again;
+    if (!context) {
+        snprintf(problem, DIAL_PROBLEM, "%s", strerror(errno)); // NOLINT: glibc's has no race
+        if (fd >= 0)
+            close(fd);
         return NULL;
+    }
     context->flags &= ~REDIS_BLOCK;
     context->reader->maxbuf = 0; /* otherwise it frees a large buffer, and asserts that it can
                                   * allocate another */
     return context;
 }
 
+static void dial_close(void *context)
+{
+    redisFree(context);
+}
+
 static void redis_connect(struct redis *redis)
 {
-    int fd = redis_socket(&redis->settings, redis->turn);
+    static const struct dial_kind kind = {dial_connect, dial_close};
+    size_t size = strlen(redis->settings.url) + 1;
+    struct redis_target *to = malloc(sizeof *to + size);
 
-    if (fd < 0 && errno == EALREADY) { /* its name is being looked up */
-        wake_at(redis, redis->loop->now_ms + LOOK_MS);
-        return;
+    if (to) {
+        to->timeout_ms = (int)redis->settings.timeout_ms;
+        memcpy(to->url, redis->settings.url, size);
+        redis->dial = dial_new(&kind, to);
     }
-    redisContext *context = fd >= 0 ? context_of(fd) : NULL;
-
-    if (!context || loop_watch(redis->loop, &redis->watch, fd, EPOLLOUT)) {
-        away(redis, strerror(errno));
-        if (context)
-            redisFree(context); /* closes it */
-        else if (fd >= 0)
-            close(fd);
-        return;
+    if (!redis->dial) {
+        redis->again_ms = redis->loop->now_ms + AGAIN_MS;
+        wake_in_time(redis);
+    } else if (loop_watch(redis->loop, &redis->watch, dial_fd(redis->dial), EPOLLIN)) {
+        drop(redis, strerror(errno));
     }
-    redis->context = context;
-    redis->again_ms = redis->loop->now_ms + redis->settings.timeout_ms;
-    wake_in_time(redis);
 }
 
+/* The attempt to connect has ended. */
 static void connected(struct redis *redis)
 {
-    int error = 0;
-    socklen_t size = sizeof error;
+    char problem[DIAL_PROBLEM];
 
-    if (getsockopt(redis->context->fd, SOL_SOCKET, SO_ERROR, &error, &size))
-        error = errno;
-    if (error) {
-        drop(redis, strerror(error));
-        return;
-    }
-    loop_watch(redis->loop, &redis->watch, redis->context->fd, EPOLLIN);
-    redis->ready = true;
+    loop_watch(redis->loop, &redis->watch, -1, 0);
+    redis->context = dial_end(redis->dial, problem);
+    redis->dial = NULL;
     redis->probe_ms = 0;
-    wake_in_time(redis);
+    if (!redis->context)
+        drop(redis, problem);
+    else if (loop_watch(redis->loop, &redis->watch, redis->context->fd, EPOLLIN))
+        drop(redis, strerror(errno));
+    else
+        wake_in_time(redis);
 }
+
+/* ---- commands ---------------------------------------------------------------------------------
+ */
 
 static void receive(struct redis *redis)
 {
@@ -182,7 +256,7 @@ static void redis_ready(struct watch *watch, uint32_t events)
 {
     struct redis *redis = (struct redis *)(void *)watch;
 
-    if (!redis->ready) {
+    if (redis->dial) {
         connected(redis);
         return;
     }
@@ -327,17 +401,14 @@ static void on_tick(struct timer *timer)
 
     if (redis->calls && redis->calls->sent_ms + redis->settings.timeout_ms < now)
         drop(redis, "no answer within the time limit");
-    else if (redis->context && !redis->ready && redis->again_ms <= now)
-        drop(redis, "no connection within the time limit");
-    if (!redis->context && redis->again_ms <= now) {
-        redis_connect(redis);
-        return; /* which has set the timer */
-    }
-    if (redis->context && redis->ready && redis->probe_ms <= now) {
+    if (redis->context && redis->probe_ms <= now) {
         redis->probe_ms = timer_beat(now, PROBE_MS);
         send_probe(redis);
     }
-    wake_in_time(redis);
+    if (redis->context || redis->again_ms > now)
+        wake_in_time(redis);
+    else if (!redis->dial)
+        redis_connect(redis);
 }
 
 const struct bb_redis_reply *api_redis(struct bb_request *pub, int argc, const char *const *argv,
@@ -348,7 +419,7 @@ const struct bb_redis_reply *api_redis(struct bb_request *pub, int argc, const c
 
     if (module_error_waits(rq, "bb_redis()"))
         return NULL;
-    if (!redis || !redis->ready || redis->told || redis->call_count >= CALLS_MAX)
+    if (!redis || !redis->context || redis->told || redis->call_count >= CALLS_MAX)
         return NULL;
     struct call *call = send_call(redis, rq, argc, argv, lengths);
     if (!call)

@@ -12,20 +12,12 @@
 #include "core/module/request.h"
 
 struct redis_settings {
-    const char *url; /* "unix:/path", "host:port", or "": no Redis */
-    int64_t timeout_ms;
-    struct resolver *resolver; /* of the url's host */
+    const char *url;    /* "unix:/path", "host:port", or "": no Redis */
+    int64_t timeout_ms; /* for connecting to an address, and for an answer */
 };
 
 struct redis *redis_new(struct loop *loop, const struct redis_settings *settings);
 void redis_free(struct redis *redis);
-
-/*
- * redis_socket.c: starts to connect. Returns a descriptor, which the caller owns and which becomes
- * writable when the result is known; -1 with errno, which is EALREADY while the host's name is
- * being looked up. If a host has several addresses, `turn` selects the next one each time.
- */
-int redis_socket(const struct redis_settings *settings, unsigned turn);
 
 /* bb_redis() */
 const struct bb_redis_reply *api_redis(struct bb_request *rq, int argc, const char *const *argv,

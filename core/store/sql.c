@@ -22,7 +22,9 @@ static struct pg_request *entry_for(struct core_request *rq)
 struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
                           const struct bb_value *values, size_t count)
 {
-    enum pg_pool_kind pool = pg_pool_for(sql);
+    enum pg_pool_kind pool = sql->flags & BB_SQL_LONG    ? PG_LONG
+                             : sql->flags & BB_SQL_WRITE ? PG_WRITE
+                                                         : PG_READ;
     struct pg_kept *kept = pg_kept_new(rq->arena); /* allocated now, because writes cannot be
                                                     * taken back later */
     struct pg_request *entry = kept ? entry_for(rq) : NULL;

@@ -1,5 +1,4 @@
 #include <check.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "core/lib/loop.h"
@@ -44,40 +43,6 @@ START_TEST(a_long_turn_makes_no_timer_late)
     int64_t late = clock_mono_ms() - due;
 
     ck_assert_msg(late >= 0 && late < LATE_MS, "late by %jd ms", (intmax_t)late);
-}
-END_TEST
-
-static int heard;
-
-static void hear(struct watch *watch, uint32_t events)
-{
-    (void)watch;
-    (void)events;
-    heard++;
-    loop.stop = true;
-}
-
-/* libpq does this when it goes on to the next server within one call. */
-START_TEST(a_number_that_is_used_again_is_watched_anew)
-{
-    struct watch watch = {.fd = -1, .ready = hear};
-    struct timer timer = {.fire = stop};
-    int before[2], after[2];
-
-    ck_assert_int_eq(pipe(before), 0);
-    ck_assert_int_eq(pipe(after), 0);
-    ck_assert_int_eq(loop_watch(&loop, &watch, before[0], EPOLLIN), 0);
-    ck_assert_int_eq(dup2(after[0], before[0]), before[0]);
-    ck_assert_int_eq(loop_watch_anew(&loop, &watch, before[0], EPOLLIN), 0);
-    ck_assert_int_eq(write(after[1], "x", 1), 1);
-    timer_set(&loop.timers, &timer, clock_mono_ms() + 2000);
-    loop_run(&loop);
-    ck_assert_int_eq(heard, 1);
-    timer_clear(&loop.timers, &timer);
-    for (int i = 0; i < 2; i++) {
-        close(before[i]);
-        close(after[i]);
-    }
 }
 END_TEST
 
@@ -134,7 +99,6 @@ Suite *loop_suite(void)
 
     tcase_add_checked_fixture(cases, set_up, tear_down);
     tcase_add_test(cases, a_long_turn_makes_no_timer_late);
-    tcase_add_test(cases, a_number_that_is_used_again_is_watched_anew);
     tcase_add_test(cases, one_page_of_a_long_answer_is_made_in_a_turn_after_all_who_wait);
     suite_add_tcase(suite, cases);
     return suite;

@@ -68,7 +68,6 @@ void stage_close(void)
         return;
     pg_free(stage_loop.pg);
     stage_loop.pg = NULL;
-    resolver_free(settings.resolver);
 }
 
 void stage_tear_down(void)
@@ -91,9 +90,7 @@ void stage_open_at(enum pg_pool_kind kind, unsigned count, const struct stage_pl
                              .gather = place->gather ? place->gather : 1,
                              .share = 100,
                              .statement_ms = STATEMENT_MS,
-                             .connect_ms = place->connect_ms ? place->connect_ms : CONNECT_MS,
-                             .resolver = resolver_of_database(url)};
-    ck_assert_ptr_nonnull(settings.resolver);
+                             .connect_ms = place->connect_ms ? place->connect_ms : CONNECT_MS};
     settings.connections[kind] = count;
     stage_loop.pg = pg_new(&stage_loop, &settings);
     ck_assert_ptr_nonnull(stage_loop.pg);

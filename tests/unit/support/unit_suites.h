@@ -17,6 +17,7 @@
     X(chat_turns)                                                                                  \
     X(ceiling)                                                                                     \
     X(csv)                                                                                         \
+    X(dial)                                                                                        \
     X(fair_queue)                                                                                  \
     X(fiber)                                                                                       \
     X(field)                                                                                       \
@@ -47,7 +48,6 @@
     X(migrate_steps)                                                                               \
     X(module)                                                                                      \
     X(module_files)                                                                                \
-    X(resolver)                                                                                    \
     X(sd_notify)                                                                                   \
     X(shared_clock)                                                                                \
     X(sqlstate)                                                                                    \

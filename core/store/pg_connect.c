@@ -1,0 +1,290 @@
+#include "core/store/pg_connect.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/lib/text.h"
+#include "core/store/pg.h"
+
+/*
+ * Options before the url's, which may override them. With these keepalives the server ends the
+ * sessions of a dead machine, and releases their locks, within about 15 seconds instead of two
+ * hours.
+ */
+#define PINNED_FIRST                                                                               \
+    "-c search_path=\"$user\",public -c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 "       \
+    "-c tcp_keepalives_count=3 -c tcp_user_timeout=8000"
+
+/* Options after the url's: the host and the modules read and write these formats. */
+#define PINNED_LAST                                                                                \
+    "-c datestyle=ISO,MDY -c intervalstyle=iso_8601 -c timezone=UTC -c bytea_output=hex "          \
+    "-c standard_conforming_strings=on -c extra_float_digits=1"
+
+/*
+ * Marks the session as in use. A pooler in session mode resets it before another connection gets
+ * it.
+ */
+#define MARK "busbar.session"
+
+enum { DAY_MS = 86400000, HOUR_MS = 3600000, MINUTE_MS = 60000, SECOND_MS = 1000 };
+
+void pg_clean_environment(void)
+{
+    unsetenv("PGTZ");
+    unsetenv("PGDATESTYLE");
+}
+
+/*
+ * The wait ends early when the backend is canceled or terminated. PostgreSQL then reports a warning
+ * and the commit as a success. The warning has no specific SQLSTATE and its text is translated,
+ * so it is recognized by the function that raises it.
+ */
+bool pg_notice_is_unreplicated(const PGresult *notice)
+{
+    const char *function = PQresultErrorField(notice, PG_DIAG_SOURCE_FUNCTION);
+
+    return function && !strcmp(function, "SyncRepWaitForLSN");
+}
+
+/* libpq would write notices to stderr, between the lines of the log. */
+static void drop_notice(void *arg, const PGresult *result)
+{
+    (void)arg;
+    (void)result;
+}
+
+/* ---- the check of a session ------------------------------------------------------------------ */
+
+BB_PRINTF(3, 4)
+static void check_add(char text[], size_t size, const char *format, ...)
+{
+    size_t used = strlen(text);
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text + used, size - used, format, args);
+    va_end(args);
+}
+
+static void check_add_setting(char text[], size_t size, const char *name, const char *value)
+{
+    check_add(text, size, "CASE WHEN current_setting('%s') <> '%s' THEN '%s' END, ", name, value,
+              name);
+}
+
+/* PostgreSQL shows a duration in the largest unit of which it is a multiple. */
+static void check_add_limit(char text[], size_t size, const char *name, unsigned ms)
+{
+    static const struct {
+        unsigned ms;
+        const char *unit;
+    } units[] = {{DAY_MS, "d"}, {HOUR_MS, "h"}, {MINUTE_MS, "min"}, {SECOND_MS, "s"}, {1, "ms"}};
+    char value[24];
+    size_t i = 0;
+
+    while (ms % units[i].ms)
+        i++;
+    snprintf(value, sizeof value, "%u%s", ms / units[i].ms, units[i].unit);
+    check_add_setting(text, size, name, value);
+}
+
+/* Runs a statement of one row. NULL: no result within the time. */
+static PGresult *run_until(PGconn *conn, const char *text, int64_t until_ms)
+{
+    PGresult *last = NULL, *result = NULL;
+
+    if (!PQsendQuery(conn, text))
+        return NULL;
+    do {
+        while (PQisBusy(conn)) {
+            int64_t left = until_ms - clock_mono_ms();
+
+            if (left <= 0 || poll(&(struct pollfd){PQsocket(conn), POLLIN, 0}, 1, (int)left) < 0 ||
+                !PQconsumeInput(conn)) {
+                PQclear(last);
+                return NULL;
+            }
+        }
+        result = PQgetResult(conn);
+        if (result) {
+            PQclear(last);
+            last = result;
+        }
+    } while (result);
+    return last;
+}
+
+/* Returns 0, or -1 with the problem: settings that busbar requested are missing, or it is shared.
+ */
+static int check_session(PGconn *conn, const struct pg_login *login, char problem[DIAL_PROBLEM])
+{
+    static const char *const pinned[][2] = {
+        {"DateStyle", "ISO, MDY"},   {"IntervalStyle", "iso_8601"},
+        {"TimeZone", "UTC"},         {"bytea_output", "hex"},
+        {"client_encoding", "UTF8"}, {"standard_conforming_strings", "on"},
+        {"extra_float_digits", "1"}};
+    char text[2048] = "SELECT concat_ws(', ', ";
+
+    for (size_t i = 0; i < sizeof pinned / sizeof *pinned; i++)
+        check_add_setting(text, sizeof text, pinned[i][0], pinned[i][1]);
+    if (login->statement_ms) {
+        check_add_limit(text, sizeof text, "statement_timeout", login->statement_ms);
+        check_add_limit(text, sizeof text, "idle_in_transaction_session_timeout",
+                        login->statement_ms * 2);
+    }
+    check_add(text, sizeof text,
+              "CASE WHEN current_setting('" MARK "', true) <> '' THEN '" MARK "' END)"
+              " || left(set_config('" MARK "', '%s', false), 0)",
+              login->mark);
+    PGresult *result = run_until(conn, text, clock_mono_ms() + login->connect_ms);
+    bool answered = PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1;
+    const char *found = answered ? PQgetvalue(result, 0, 0) : NULL;
+    bool passed = found && !*found;
+
+    if (!found)
+        snprintf(problem, DIAL_PROBLEM, "the session cannot be checked: %s",
+                 result ? PQresultErrorMessage(result) : "no answer");
+    else if (strstr(found, MARK))
+        snprintf(problem, DIAL_PROBLEM, "%s", PG_SHARED);
+    else if (!passed)
+        snprintf(problem, DIAL_PROBLEM,
+                 "the session does not have the settings that busbar asks for (%s): a connection "
+                 "pooler drops them; connect to PostgreSQL itself",
+                 found);
+    PQclear(result);
+    return passed ? 0 : -1;
+}
+
+/* ---- connecting ------------------------------------------------------------------------------ */
+
+/* The server of the last connection whose name was looked up. */
+struct pg_server {
+    char url[1024], host[256], address[64], port[16];
+};
+
+static pthread_mutex_t last_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct pg_server last_server; /* "": none */
+
+static void remember_server(const char *url, const PGconn *conn)
+{
+    const char *host = PQhost(conn), *address = PQhostaddr(conn), *port = PQport(conn);
+
+    if (!host || !address || !port || !*address || !strcmp(host, address))
+        return;
+    pthread_mutex_lock(&last_lock);
+    snprintf(last_server.url, sizeof last_server.url, "%s", url);
+    snprintf(last_server.host, sizeof last_server.host, "%s", host);
+    snprintf(last_server.address, sizeof last_server.address, "%s", address);
+    snprintf(last_server.port, sizeof last_server.port, "%s", port);
+    pthread_mutex_unlock(&last_lock);
+}
+
+/* The caller frees it. NULL: out of memory. */
+static char *all_options(const struct pg_login *login)
+{
+    PQconninfoOption *parsed = PQconninfoParse(login->url, NULL);
+    const char *given = getenv("PGOPTIONS");
+    char *options;
+
+    for (const PQconninfoOption *at = parsed; at && at->keyword; at++)
+        if (!strcmp(at->keyword, "options") && at->val)
+            given = at->val;
+    if (asprintf(&options, PINNED_FIRST " %s " PINNED_LAST " %s", given ? given : "",
+                 login->options) < 0)
+        options = NULL;
+    PQconninfoFree(parsed);
+    return options;
+}
+
+PGconn *pg_connect(const struct pg_login *login, bool known, char problem[DIAL_PROBLEM])
+{
+    pthread_mutex_lock(&last_lock);
+    struct pg_server server = last_server;
+    pthread_mutex_unlock(&last_lock);
+    char seconds[16], *options;
+    PGconn *conn = NULL;
+
+    snprintf(problem, DIAL_PROBLEM, "out of memory");
+    if (known && strcmp(server.url, login->url) != 0) {
+        snprintf(problem, DIAL_PROBLEM, "no server is known");
+        return NULL;
+    }
+    snprintf(seconds, sizeof seconds, "%u", (login->connect_ms + SECOND_MS - 1) / SECOND_MS);
+    options = all_options(login);
+    /* the url first, expanded: later parameters override its own */
+    const char *const keys[] = {"dbname",
+                                "application_name",
+                                "client_encoding",
+                                "keepalives_idle",
+                                "keepalives_interval",
+                                "keepalives_count",
+                                "tcp_user_timeout",
+                                "connect_timeout",
+                                "options",
+                                known ? "host" : NULL,
+                                "hostaddr",
+                                "port",
+                                NULL};
+    const char *const values[] = {
+        login->url, login->name, "UTF8",         "5",         "2", "3", "8000", seconds,
+        options,    server.host, server.address, server.port, NULL};
+
+    if (options)
+        conn = PQconnectdbParams(keys, values, 1);
+    free(options);
+    if (conn && PQstatus(conn) != CONNECTION_OK) {
+        snprintf(problem, DIAL_PROBLEM, "%s", PQerrorMessage(conn));
+    } else if (conn) {
+        PQsetNoticeReceiver(conn, drop_notice, NULL);
+        if (!check_session(conn, login, problem)) {
+            remember_server(login->url, conn);
+            return conn;
+        }
+    }
+    PQfinish(conn);
+    return NULL;
+}
+
+/* A login and its texts, which the thread reads. */
+struct pg_dialled {
+    struct pg_login login;
+    char mark[40], options[128], url[];
+};
+
+static void *dial_connect(const void *to, bool again, char problem[DIAL_PROBLEM])
+{
+    return pg_connect(&((const struct pg_dialled *)to)->login, again, problem);
+}
+
+static void dial_close(void *conn)
+{
+    PQfinish(conn);
+}
+
+struct dial *pg_dial(const struct pg_settings *settings, const char *mark)
+{
+    static const struct dial_kind kind = {dial_connect, dial_close};
+    size_t size = strlen(settings->url) + 1;
+    struct pg_dialled *to = malloc(sizeof *to + size);
+    unsigned ms = settings->statement_ms;
+
+    if (!to)
+        return NULL;
+    to->login = (struct pg_login){.url = to->url,
+                                  .name = "busbar",
+                                  .options = to->options,
+                                  .mark = to->mark,
+                                  .connect_ms = settings->connect_ms,
+                                  .statement_ms = ms};
+    memcpy(to->url, settings->url, size);
+    snprintf(to->mark, sizeof to->mark, "%s", mark);
+    snprintf(to->options, sizeof to->options,
+             "-c statement_timeout=%u -c idle_in_transaction_session_timeout=%u -c jit=off", ms,
+             ms * 2);
+    return dial_new(&kind, to);
+}
