@@ -146,6 +146,7 @@ int pg_submit(struct pg *pg, enum pg_pool_kind pool, struct pg_request *entry);
 /* The request gives up: frees the entry, now or when its results have arrived. */
 void pg_request_abandon(struct pg_request *entry);
 
+/* NULL is allowed. */
 void pg_request_free(struct pg_request *entry);
 
 /* Whether the statement has a result. */

@@ -77,7 +77,7 @@ struct pg_pool {
     size_t shared, sharers;   /* see struct pg_pool_status */
     struct fair_table owners; /* owners of waiting or running entries, and of checked out
                                * connections */
-    struct pg_tx *waiters, *waiters_last; /* tx pool: requests that wait for a connection */
+    struct pg_tx *waiters;    /* tx pool: requests that wait for a connection, oldest first */
 };
 
 struct pg {

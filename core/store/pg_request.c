@@ -24,14 +24,6 @@ struct pg_request *pg_request_new(struct core_request *rq)
     return entry;
 }
 
-static const char *int_text(struct arena *memory, int64_t number)
-{
-    char digits[24];
-    int length = snprintf(digits, sizeof digits, "%" PRId64, number);
-
-    return arena_text(memory, digits, (size_t)length);
-}
-
 /* Formats as {1,2,3}. */
 static const char *ints_text(struct arena *memory, const int64_t *numbers, size_t count)
 {
@@ -50,10 +42,12 @@ static const char *ints_text(struct arena *memory, const int64_t *numbers, size_
 /* Converts a value to libpq's format; -1: out of memory. */
 static int op_value(struct arena *memory, struct pg_op *op, size_t i, const struct bb_value *value)
 {
+    char digits[TEXT_INTEGER_SIZE];
+
     if (value->kind == BB_V_NULL)
         return 0;
     if (value->kind == BB_V_INT)
-        op->values[i] = int_text(memory, value->number);
+        op->values[i] = arena_text(memory, digits, text_integer(value->number, digits));
     else if (value->kind == BB_V_INTS)
         op->values[i] = ints_text(memory, value->data, value->length);
     else if (value->kind == BB_V_TEXT)
@@ -63,14 +57,6 @@ static int op_value(struct arena *memory, struct pg_op *op, size_t i, const stru
     op->formats[i] = value->kind == BB_V_BYTES;
     op->lengths[i] = (int)value->length;
     return op->values[i] ? 0 : -1;
-}
-
-/* Numbers count as 0 bytes. */
-static size_t value_bytes(const struct bb_value *value)
-{
-    if (value->kind == BB_V_TEXT)
-        return strlen(value->data);
-    return value->kind == BB_V_BYTES ? value->length : 0;
 }
 
 struct pg_op *pg_request_add(struct pg_request *entry, const struct bb_sql *sql,
@@ -93,7 +79,11 @@ struct pg_op *pg_request_add(struct pg_request *entry, const struct bb_sql *sql,
     for (size_t i = 0; i < count; i++) {
         if (op_value(entry->memory, op, i, &values[i]))
             return NULL;
-        entry->bytes += value_bytes(&values[i]);
+        /* numbers count as 0 bytes */
+        if (values[i].kind == BB_V_TEXT)
+            entry->bytes += strlen(values[i].data);
+        else if (values[i].kind == BB_V_BYTES)
+            entry->bytes += values[i].length;
     }
     if (entry->last)
         entry->last->next = op;
@@ -159,6 +149,8 @@ struct bb_rows *pg_keep(struct pg_kept *kept, struct pg_op *op)
 
 void pg_request_free(struct pg_request *entry)
 {
+    if (!entry)
+        return;
     pg_request_leave(entry);
     for (struct pg_op *op = entry->ops; op; op = op->next)
         pg_op_clear(op);
@@ -184,20 +176,15 @@ void pg_request_abandon(struct pg_request *entry)
         pg_request_free(entry);
 }
 
-/*
- * Whether the request still has to read the rows of a long statement. Until then no other one of
- * its owner runs: PostgreSQL can send large results faster than handlers turn them into answers.
- */
-static bool has_unread_rows(const struct pg_request *entry)
-{
-    return entry->rq && !entry->failure.kind && !entry->large && entry->pool &&
-           entry->pool->kind == PG_LONG;
-}
-
 void pg_request_done(struct pg_request *entry)
 {
+    /* Until the request has read the rows of a long statement, no other one of its owner runs:
+     * PostgreSQL can send large results faster than handlers turn them into answers. */
+    bool unread = entry->rq && !entry->failure.kind && !entry->large && entry->pool &&
+                  entry->pool->kind == PG_LONG;
+
     entry->done = true;
-    if (!has_unread_rows(entry))
+    if (!unread)
         pg_request_leave(entry);
     if (!entry->rq) {
         pg_request_free(entry);

@@ -28,33 +28,17 @@ size_t pg_tx_waiting(const struct pg_pool *pool)
     return count;
 }
 
-static void waiter_add(struct pg_pool *pool, struct pg_tx *tx)
-{
-    tx->next = NULL;
-    if (pool->waiters_last)
-        pool->waiters_last->next = tx;
-    else
-        pool->waiters = tx;
-    pool->waiters_last = tx;
-    pool->queued++;
-}
-
+/* Removes it from the list of waiters; no effect if it is not there. */
 static void waiter_remove(struct pg_pool *pool, struct pg_tx *tx)
 {
-    struct pg_tx *before = NULL;
+    struct pg_tx **at = &pool->waiters;
 
-    for (struct pg_tx *at = pool->waiters; at; before = at, at = at->next) {
-        if (at != tx)
-            continue;
-        if (before)
-            before->next = tx->next;
-        else
-            pool->waiters = tx->next;
-        if (pool->waiters_last == tx)
-            pool->waiters_last = before;
-        pool->queued--;
+    while (*at && *at != tx)
+        at = &(*at)->next;
+    if (!*at)
         return;
-    }
+    *at = tx->next;
+    pool->queued--;
 }
 
 static void check_out(struct pg_conn *conn, struct pg_tx *tx)
@@ -131,7 +115,12 @@ static int wait_for_conn(struct pg_pool *pool, struct pg_tx *tx, bool usable)
     if (!usable)
         return request_fail(tx->rq, FAILED_UNAVAILABLE);
     int64_t asked_us = clock_mono_us();
-    waiter_add(pool, tx);
+    struct pg_tx **end = &pool->waiters;
+
+    while (*end)
+        end = &(*end)->next;
+    *end = tx;
+    pool->queued++;
     int failed = request_wait(tx->rq, &tx->checked_out);
     tx->rq->spent.queue_us += clock_mono_us() - asked_us;
     if (failed) {
@@ -141,13 +130,20 @@ static int wait_for_conn(struct pg_pool *pool, struct pg_tx *tx, bool usable)
     return tx->conn ? 0 : request_fail(tx->rq, FAILED_UNAVAILABLE);
 }
 
-static void leave(struct pg_pool *pool, struct pg_tx *tx)
+/* Gives up the statement in progress, and the owner's share of the pool. */
+static struct pg_pool *pg_tx_leave(struct pg_tx *tx)
 {
-    if (!tx->owner)
-        return;
-    tx->owner->running -= tx->running;
-    fair_leave(&pool->owners, tx->owner);
+    struct pg_pool *pool = &tx->rq->loop->pg->pools[PG_TX];
+
+    if (tx->entry)
+        pg_request_abandon(tx->entry);
+    tx->entry = NULL;
+    if (tx->owner) {
+        tx->owner->running -= tx->running;
+        fair_leave(&pool->owners, tx->owner);
+    }
     tx->owner = NULL;
+    return pool;
 }
 
 struct pg_tx *pg_tx_begin(struct core_request *rq)
@@ -170,7 +166,7 @@ struct pg_tx *pg_tx_begin(struct core_request *rq)
     if (conn && pg_may_run(pool, tx->owner)) {
         check_out(conn, tx);
     } else if (wait_for_conn(pool, tx, conn || usable)) {
-        leave(pool, tx);
+        pg_tx_leave(tx);
         return NULL;
     }
     return tx;
@@ -179,19 +175,6 @@ struct pg_tx *pg_tx_begin(struct core_request *rq)
 static void clear_result(void *result)
 {
     PQclear(result);
-}
-
-static PGresult *keep_result(struct core_request *rq, struct pg_request *entry)
-{
-    PGresult *result = entry->ops->result;
-
-    entry->ops->result = NULL;
-    if (arena_defer(rq->arena, clear_result, result)) {
-        PQclear(result);
-        request_fail(rq, FAILED_MEMORY);
-        return NULL;
-    }
-    return result;
 }
 
 int pg_tx_run_item(struct pg_tx *tx, struct pg_request *entry)
@@ -223,16 +206,20 @@ PGresult *pg_tx_run(struct pg_tx *tx, const struct bb_sql *sql, const struct bb_
     struct pg_request *entry = pg_request_new(rq);
 
     if (!entry || !pg_request_add(entry, sql, values, count)) {
-        if (entry)
-            pg_request_free(entry);
+        pg_request_free(entry);
         request_out_of_memory(rq);
     }
     if (pg_tx_run_item(tx, entry))
         return NULL;
-    PGresult *result = keep_result(rq, entry);
+    PGresult *result = entry->ops->result;
 
+    entry->ops->result = NULL;
     pg_request_free(entry);
-    return result;
+    if (!arena_defer(rq->arena, clear_result, result))
+        return result;
+    PQclear(result);
+    request_fail(rq, FAILED_MEMORY);
+    return NULL;
 }
 
 void pg_tx_lost(struct pg_tx *tx)
@@ -241,33 +228,15 @@ void pg_tx_lost(struct pg_tx *tx)
     tx->conn = NULL;
 }
 
-static void abandon(struct pg_tx *tx)
-{
-    if (tx->entry)
-        pg_request_abandon(tx->entry);
-    tx->entry = NULL;
-}
-
-static struct pg_pool *pool_of(const struct pg_tx *tx)
-{
-    return &tx->rq->loop->pg->pools[PG_TX];
-}
-
-/* The owner whose share became available may be waiting, although connections are free. */
-static void hand_over_all(struct pg_pool *pool)
-{
-    for (unsigned i = 0; i < pool->count; i++)
-        pg_tx_hand_over(&pool->conns[i]);
-}
-
 void pg_tx_end(struct pg_tx *tx)
 {
+    struct pg_pool *pool = pg_tx_leave(tx);
     struct pg_conn *conn = tx->conn;
 
-    abandon(tx);
-    leave(pool_of(tx), tx);
     if (!conn) {
-        hand_over_all(pool_of(tx));
+        /* the owner whose share became available may be waiting, although connections are free */
+        for (unsigned i = 0; i < pool->count; i++)
+            pg_tx_hand_over(&pool->conns[i]);
         return;
     }
     conn->checked_out = NULL;
@@ -286,8 +255,7 @@ void pg_tx_end(struct pg_tx *tx)
 
 void pg_tx_drop(struct pg_tx *tx)
 {
-    abandon(tx);
-    leave(pool_of(tx), tx);
+    pg_tx_leave(tx);
     if (tx->conn)
         pg_conn_lost(tx->conn, "a request ended within a transaction");
 }

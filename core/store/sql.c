@@ -3,21 +3,69 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/lib/sqlstate.h"
+#include "core/module/engine.h"
 #include "core/module/module_error.h"
+#include "core/module/reply.h"
 
-static void abandon(void *entry)
+/* ---- a statement has failed: its reason, and its line in the log ---- */
+
+static const struct bb_sql migration_runs = {
+    "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1"
+    " AND classid::bigint << 32 | objid::bigint = " MIGRATION_LOCK " AND database ="
+    " (SELECT oid FROM pg_database WHERE datname = current_database()))",
+    0};
+
+/*
+ * Whether a migration runs, on this host or another one, so that a table, column or function may be
+ * missing for a while. True where that cannot be found out.
+ */
+static bool is_migrated(struct core_request *rq)
 {
-    pg_request_abandon(entry);
+    struct engine *engine = rq->loop->engine;
+    struct pg_request *entry = NULL;
+    bool runs = true;
+
+    if (engine) {
+        int schema = atomic_load(&engine->schema);
+
+        if (schema == SCHEMA_PENDING || schema == SCHEMA_UNFIT)
+            return true;
+    }
+    entry = pg_request_new(rq);
+    if (!entry || !pg_request_add(entry, &migration_runs, NULL, 0) ||
+        pg_submit(rq->loop->pg, PG_READ, entry)) {
+        pg_request_free(entry);
+        return true;
+    }
+    if (request_wait(rq, &entry->done)) {
+        pg_request_abandon(entry);
+        return true;
+    }
+    if (!entry->failure.kind && PQntuples(entry->ops->result) == 1)
+        runs = strcmp(PQgetvalue(entry->ops->result, 0, 0), "f") != 0;
+    pg_request_free(entry);
+    return runs;
 }
 
-static struct pg_request *entry_for(struct core_request *rq)
+void sql_failed(struct core_request *rq, const struct failure *failure)
 {
-    struct pg_request *entry = pg_request_new(rq);
+    struct failure why = *failure;
 
-    if (!entry)
-        request_out_of_memory(rq);
-    return entry;
+    /* PostgreSQL only reports that the transaction has failed: keep the first failure, the reason
+     */
+    if (!strcmp(why.sqlstate, "25P02") && rq->failure.kind == FAILED_SQL)
+        return;
+    if (why.kind == FAILED_SQL && sqlstate_has(why.sqlstate, SQLSTATE_UNDEFINED))
+        why.passing = is_migrated(rq);
+    rq->failure = why;
+    /* there is no answer in which anybody would see it */
+    if (rq->kind != REQUEST_HTTP && why.kind == FAILED_SQL &&
+        !sqlstate_has(why.sqlstate, SQLSTATE_EXPECTED))
+        module_error_statement(rq, failure_is_passing(&why) ? BB_WARN : BB_ERROR);
 }
+
+/* ---- queries ---- */
 
 struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
                           const struct bb_value *values, size_t count)
@@ -27,12 +75,10 @@ struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
                                                          : PG_READ;
     struct pg_kept *kept = pg_kept_new(rq->arena); /* allocated now, because writes cannot be
                                                     * taken back later */
-    struct pg_request *entry = kept ? entry_for(rq) : NULL;
+    struct pg_request *entry = kept ? pg_request_new(rq) : NULL;
     struct bb_rows *rows = NULL;
 
-    if (!kept)
-        request_out_of_memory(rq);
-    if (!pg_request_add(entry, sql, values, count)) {
+    if (!entry || !pg_request_add(entry, sql, values, count)) {
         pg_request_free(entry);
         request_out_of_memory(rq);
     }
@@ -42,7 +88,7 @@ struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
         return NULL;
     }
     if (request_wait(rq, &entry->done)) {
-        abandon(entry);
+        pg_request_abandon(entry);
         return NULL;
     }
     if (entry->failure.kind)
@@ -123,6 +169,8 @@ const char *api_constraint(struct bb_request *rq)
 {
     return request_of(rq)->failure.constraint;
 }
+
+/* ---- ids ---- */
 
 struct id_block {
     struct id_block *next;

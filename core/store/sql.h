@@ -52,18 +52,13 @@ struct bb_tx {
 };
 
 /*
- * tx_check.c: a module may keep a transaction that is over, or pass one of another request, so
- * transactions that are not in the request's list are never dereferenced. tx_usable() checks that
- * `tx` is in the list and still open, tx_known() only that it is in the list; otherwise an error is
- * logged and the request answered 500. `what` is the function's name. rq NULL: no request runs.
+ * Whether the transaction is in the request's list and still open; otherwise an error is logged and
+ * the request answered 500. `what` is the function's name. rq NULL: no request runs.
  */
-void tx_join(struct bb_tx *tx);
-void tx_leave(struct bb_tx *tx);
 bool tx_usable(struct core_request *rq, const struct bb_tx *tx, const char *what);
-bool tx_known(struct core_request *rq, const struct bb_tx *tx, const char *what);
 
 /*
- * sql_failed.c: the request's statement failed. In a job, a hook or a command this is logged at
+ * The request's statement failed. In a job, a hook or a command this is logged at
  * once. If a table, column or function is undefined, it asks PostgreSQL whether a migration is
  * running.
  */
@@ -77,12 +72,6 @@ struct bb_rows *sql_rows(struct core_request *rq, const PGresult *result);
 
 /* Frees the blocks of ids that the loop holds. */
 void sql_ids_free(struct loop *loop);
-
-/*
- * tx_before.c: makes the calls requested with bb_before(), including those requested meanwhile.
- * Returns 0, or -1 like a failed statement; FAILED_ANSWERED: the module has answered itself.
- */
-int tx_run_before(struct bb_tx *tx);
 
 /* Starts the committed hooks of a transaction (bus.c). */
 void bus_committed(struct bb_tx *tx);

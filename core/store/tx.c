@@ -1,4 +1,7 @@
-/* Units and interactive transactions. */
+/*
+ * Units and interactive transactions. A module may keep a transaction that is over, or pass one of
+ * another request, so transactions that are not in the request's list are never dereferenced.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,17 +13,51 @@
 #include "core/store/idempotency.h"
 #include "core/store/sql.h"
 
-enum { GATHERED_BYTES = 65536 };
+enum {
+    GATHERED_BYTES = 65536,
+    BEFORE_MAX = 1000 /* calls requested with bb_before(), per transaction */
+};
 
 static const struct bb_sql begin = {"BEGIN", PG_SQL_OF_HOST};
 static const struct bb_sql commit = {"COMMIT", PG_SQL_OF_HOST};
 static const struct bb_sql rollback = {"ROLLBACK", PG_SQL_OF_HOST};
 
-static void drop_raised(void *arg)
-{
-    struct bb_tx *tx = arg;
+/* ---- the units and transactions of a request ---- */
 
-    tx_leave(tx);
+static bool tx_known(struct core_request *rq, const struct bb_tx *tx, const char *what)
+{
+    if (!rq) {
+        log_line(BB_ERROR, "a module uses a transaction outside of a request", "detail", what,
+                 NULL);
+        return false;
+    }
+    for (const struct bb_tx *at = rq->txs; at; at = at->next) {
+        if (at == tx)
+            return true;
+    }
+    module_error(rq, "a module uses a unit or transaction that the request does not have", what);
+    return false;
+}
+
+bool tx_usable(struct core_request *rq, const struct bb_tx *tx, const char *what)
+{
+    if (!tx_known(rq, tx, what))
+        return false;
+    if (!tx->over)
+        return true;
+    module_error(rq, "a module uses a unit that was committed", what);
+    return false;
+}
+
+/* Removes it from the request's list, and drops its events. */
+static void tx_leave(void *arg)
+{
+    struct bb_tx *tx = arg, **entry = &tx->rq->txs;
+
+    while (*entry && *entry != tx)
+        entry = &(*entry)->next;
+    if (*entry)
+        *entry = tx->next;
     for (struct raised *at = tx->raised; at; at = at->next)
         json_decref(at->payload);
     tx->raised = NULL;
@@ -32,9 +69,10 @@ static struct bb_tx *tx_new(struct core_request *rq)
 
     if (tx)
         tx->rq = rq;
-    if (!tx || arena_defer(rq->arena, drop_raised, tx))
+    if (!tx || arena_defer(rq->arena, tx_leave, tx))
         request_out_of_memory(rq);
-    tx_join(tx);
+    tx->next = rq->txs;
+    rq->txs = tx;
     return tx;
 }
 
@@ -42,11 +80,9 @@ static struct bb_tx *tx_new(struct core_request *rq)
 static void drop_item(void *arg)
 {
     struct bb_tx *tx = arg;
-    struct pg_request *entry = tx->entry;
 
+    pg_request_free(tx->entry);
     tx->entry = NULL;
-    if (entry)
-        pg_request_free(entry);
 }
 
 struct bb_tx *api_unit(struct bb_request *rq, uint64_t key)
@@ -83,29 +119,16 @@ static void results_reserve(struct bb_tx *tx, size_t count)
     tx->results_room = room;
 }
 
-/* Keeps the rows of a statement for bb_unit_rows(). */
-static void remember(struct bb_tx *tx, int index, struct bb_rows *rows)
-{
-    results_reserve(tx, (size_t)index + 1);
-    tx->results[index] = rows;
-}
-
-static size_t ops_of(const struct pg_request *entry)
-{
-    size_t count = 0;
-
-    for (const struct pg_op *op = entry->ops; op; op = op->next)
-        count++;
-    return count;
-}
-
 /*
  * Allocates memory for the rows of the entry's statements before it is sent, because nothing may
  * fail after a commit.
  */
 static struct bb_rows *rows_reserve(struct bb_tx *tx, int first, const struct pg_request *entry)
 {
-    size_t count = ops_of(entry);
+    size_t count = 0;
+
+    for (const struct pg_op *op = entry->ops; op; op = op->next)
+        count++;
     struct bb_rows *rows = arena_alloc(tx->rq->arena, count * sizeof *rows);
 
     if (!rows)
@@ -119,7 +142,7 @@ static void keep_results(struct bb_tx *tx, int first, struct pg_request *entry,
 {
     for (struct pg_op *op = entry->ops; op; op = op->next) {
         *rows = pg_op_rows(op);
-        remember(tx, first++, rows++);
+        tx->results[first++] = rows++;
     }
 }
 
@@ -185,7 +208,8 @@ static int add_now(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_v
 
     if (!result)
         return -1;
-    remember(tx, tx->count, sql_rows(tx->rq, result));
+    results_reserve(tx, (size_t)tx->count + 1);
+    tx->results[tx->count] = sql_rows(tx->rq, result);
     return tx->count++;
 }
 
@@ -216,6 +240,75 @@ void api_after(struct bb_tx *tx, void (*then)(struct bb_request *, struct bb_tx 
     else
         tx->after = after;
     tx->after_last = after;
+}
+
+/*
+ * bb_before(): a block for each module and function, in the order of their first calls. A block is
+ * removed from the list before it is used: later calls create a new one.
+ */
+void *api_before(struct bb_tx *tx, int (*last)(struct bb_request *, struct bb_tx *, void *),
+                 size_t size)
+{
+    if (!tx_usable(request_running(), tx, "bb_before()") || !tx->checked_out)
+        return NULL;
+    struct tx_before **at = &tx->before;
+
+    for (; *at; at = &(*at)->next) {
+        if ((*at)->last == last)
+            return (*at)->state;
+    }
+    struct tx_before *block = arena_alloc(tx->rq->arena, sizeof *block);
+    void *state = arena_alloc(tx->rq->arena, size);
+
+    if (!block || !state)
+        request_out_of_memory(tx->rq);
+    *block = (struct tx_before){.host = tx->rq->pub.host, .last = last, .state = state};
+    *at = block;
+    return state;
+}
+
+/*
+ * Runs like a `within` hook: its statements wait for no result. Its answer replaces the answer that
+ * is withheld until the commit, and is kept if it failed.
+ */
+static int before_run(struct bb_tx *tx, const struct tx_before *block)
+{
+    struct core_request *rq = tx->rq;
+    struct bb_host *publisher = rq->pub.host;
+    int waiting = rq->response.status;
+
+    rq->response.status = 0;
+    request_enter(rq, block->host);
+    rq->within++;
+    int failed = block->last(&rq->pub, tx, block->state);
+    rq->within--;
+    request_enter(rq, publisher);
+    failed = failed || rq->within_failed ? -1 : 0;
+    if (failed && rq->response.status)
+        request_fail(rq, FAILED_ANSWERED);
+    if (!rq->response.status)
+        rq->response.status = waiting;
+    return failed;
+}
+
+/*
+ * Makes the calls requested with bb_before(), including those requested meanwhile. Returns 0, or -1
+ * like a failed statement; FAILED_ANSWERED: the module has answered itself.
+ */
+static int before_run_all(struct bb_tx *tx)
+{
+    for (int runs = 0; tx->before; runs++) {
+        const struct tx_before *block = tx->before;
+
+        if (runs == BEFORE_MAX) {
+            module_error(tx->rq, "bb_before() is called in a circle", NULL);
+            return -1;
+        }
+        tx->before = block->next;
+        if (before_run(tx, block))
+            return -1;
+    }
+    return 0;
 }
 
 /*
@@ -379,10 +472,10 @@ static int send_commit(struct bb_tx *tx)
     struct pg_request *entry = pg_request_new(rq);
     const struct pg_op *op = entry ? pg_request_add(entry, &commit, NULL, 0) : NULL;
 
-    if (entry && !op)
+    if (!op) {
         pg_request_free(entry);
-    if (!op)
         request_out_of_memory(rq);
+    }
     if (pg_tx_run_item(tx->checked_out, entry))
         return -1;
     bool done = !strcmp(PQcmdStatus(op->result), "COMMIT");
@@ -399,9 +492,7 @@ static int try_commit(struct bb_tx *tx)
     struct core_request *rq = tx->rq;
     const struct response *answer = &rq->response;
 
-    if (tx_run_before(tx))
-        return -1;
-    if (send_gathered(tx))
+    if (before_run_all(tx) || send_gathered(tx))
         return -1;
     if (rq->idempotency && idempotency_store(tx, answer->status, answer->body, answer->length))
         return -1;
@@ -483,6 +574,6 @@ int api_transaction(struct bb_request *pub,
         return reply_failed(rq);
     int status = finish(tx, run_work(tx, work, arg), headers);
     end_checked_out(tx);
-    drop_raised(tx); /* a job has many transactions */
+    tx_leave(tx); /* a job has many transactions */
     return status;
 }
