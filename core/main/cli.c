@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/module/generation_lacks.h"
+#include "core/module/generation.h"
 
 #ifndef BUSBAR_CONF
 #define BUSBAR_CONF "/usr/local/etc/busbar/busbar.yaml"

@@ -6,7 +6,7 @@
 #include "core/main/cli.h"
 #include "core/main/serve.h"
 #include "core/module/engine.h"
-#include "core/module/generation_lacks.h"
+#include "core/module/generation.h"
 
 #define WORDS_MAX 4
 

@@ -13,7 +13,7 @@
 #include "core/main/migrator.h"
 #include "core/main/reload_swap.h"
 #include "core/main/sd_notify.h"
-#include "core/module/generation_lacks.h"
+#include "core/module/generation.h"
 #include "core/store/migrate.h"
 
 enum { ASKERS_MAX = 32 };

@@ -1,13 +1,97 @@
 #include "core/module/generation.h"
-#include "core/lib/lifecycle_call.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/lib/json_in.h"
+#include "core/lib/lifecycle_call.h"
+#include "core/lib/log.h"
 #include "core/lib/meter.h"
 #include "core/module/generation_load.h"
+#include "core/module/module_error.h"
+#include "core/module/service_order.h"
 
-static struct generation *generation_new(unsigned number, struct setting_problems *problems)
+/*
+ * Returns a line for the metric and each value; the caller frees it with free(). NULL: out of
+ * memory.
+ */
+static char *meter_name(const char *module, const struct bb_metric *metric)
+{
+    char *name = NULL;
+    size_t size;
+    FILE *out = open_memstream(&name, &size);
+
+    if (!out)
+        return NULL;
+    fprintf(out, "%s.%s", module, metric->name);
+    for (const char *const *value = metric->values; value && *value; value++)
+        fprintf(out, "\n%s", *value);
+    bool failed = ferror(out);
+    if (!fclose(out) && !failed)
+        return name;
+    free(name);
+    return NULL;
+}
+
+int meters_bind(struct core_module *module, struct arena *arena)
+{
+    const struct bb_table *table = &module->descriptor->metrics;
+    const struct bb_metric *rows = MODULE_ROWS(bb_metric, *table);
+
+    module->handle.meters = arena_alloc(arena, (table->count + 1) * sizeof(struct meter *));
+    if (!module->handle.meters)
+        return -1;
+    for (size_t i = 0; i < table->count; i++) {
+        size_t values = 0;
+
+        if (rows[i].read)
+            continue;
+        while (rows[i].values && rows[i].values[values])
+            values++;
+        module->handle.meters[i] =
+            meter_named(meter_name(module->descriptor->name, &rows[i]), values ? values : 1);
+        if (!module->handle.meters[i])
+            return -1;
+    }
+    return 0;
+}
+
+static int open_module(struct core_module *module, const struct generation *g,
+                       struct setting_problems *problems)
+{
+    const struct bb_module *descriptor = module->descriptor;
+    struct host_handle *handle = &module->handle;
+    size_t size = descriptor->settings_size;
+    struct lifecycle_call call;
+    int failed = 0;
+
+    handle->host.api = g->api;
+    handle->bound = size ? section_struct(g->settings, handle->settings, size) : NULL;
+    if (meters_bind(module, g->arena) || (size && !handle->bound)) {
+        setting_problem(problems, "module %s: out of memory", descriptor->name);
+        return -1;
+    }
+    handle->opening = true;
+    lifecycle_call_begin(&call, descriptor->name, "open");
+    if (descriptor->open)
+        failed = descriptor->open(&handle->host, &handle->host.state);
+    lifecycle_call_end(&call);
+    handle->opening = false;
+    module->opened = !failed;
+    if (failed)
+        setting_problem(problems, "module %s: %s", descriptor->name,
+                        handle->open_problem
+                            ? handle->open_problem
+                            : "cannot be opened: its open function gave no reason");
+    else if (handle->broken)
+        setting_problem(problems, "module %s: reads a setting that it does not declare",
+                        descriptor->name);
+    return failed || handle->broken ? -1 : 0;
+}
+
+struct generation *generation_check(const char *conf_path, unsigned number,
+                                    struct setting_problems *problems)
 {
     struct generation *g = calloc(1, sizeof *g);
 
@@ -20,70 +104,7 @@ static struct generation *generation_new(unsigned number, struct setting_problem
     }
     atomic_init(&g->holders, 1);
     g->number = number;
-    return g;
-}
-
-/* Takes the reason that the module passed to bb_open_fail(). */
-static void report_open(struct core_module *module, struct setting_problems *problems)
-{
-    const char *reason = module->handle.open_problem;
-
-    setting_problem(problems, "module %s: %s", module->descriptor->name,
-                    reason ? reason : "cannot be opened: its open function gave no reason");
-}
-
-/* Records that this function of the module is about to be called. */
-static void note(struct lifecycle_call *verb, const struct core_module *module, const char *kind)
-{
-    lifecycle_call_begin(verb, module->descriptor->name, kind);
-}
-
-/*
- * Creates the struct to which the module's settings are bound. Returns 0, or -1 if memory ran out.
- */
-static int settings_place(struct core_module *module, const struct settings *settings)
-{
-    struct host_handle *handle = &module->handle;
-    size_t size = module->descriptor->settings_size;
-
-    handle->bound = size ? section_struct(settings, handle->settings, size) : NULL;
-    return size && !handle->bound ? -1 : 0;
-}
-
-static int open_module(struct core_module *module, const struct generation *g,
-                       struct setting_problems *problems)
-{
-    struct bb_host *host = &module->handle.host;
-    int failed = 0;
-
-    host->api = g->api;
-    if (meters_bind(module, g->arena) || settings_place(module, g->settings)) {
-        setting_problem(problems, "module %s: out of memory", module->descriptor->name);
-        return -1;
-    }
-    module->handle.opening = true;
-    struct lifecycle_call call;
-
-    note(&call, module, "open");
-    if (module->descriptor->open)
-        failed = module->descriptor->open(host, &host->state);
-    lifecycle_call_end(&call);
-    module->handle.opening = false;
-    module->opened = !failed;
-    if (failed)
-        report_open(module, problems);
-    if (!failed && module->handle.broken)
-        setting_problem(problems, "module %s: reads a setting that it does not declare",
-                        module->descriptor->name);
-    return failed || module->handle.broken ? -1 : 0;
-}
-
-struct generation *generation_check(const char *conf_path, unsigned number,
-                                    struct setting_problems *problems)
-{
-    struct generation *g = generation_new(number, problems);
-
-    if (!g || !generation_load(g, conf_path, problems))
+    if (!generation_load(g, conf_path, problems))
         return g;
     generation_destroy(g);
     return NULL;
@@ -105,7 +126,7 @@ void generation_start(struct generation *g)
         struct core_module *module = &g->modules[i];
         struct lifecycle_call call;
 
-        note(&call, module, "start");
+        lifecycle_call_begin(&call, module->descriptor->name, "start");
         if (module->descriptor->start)
             module->descriptor->start(&module->handle.host, module->handle.host.state);
         lifecycle_call_end(&call);
@@ -119,7 +140,7 @@ void generation_quiesce(struct generation *g)
         struct core_module *module = &g->modules[i];
         struct lifecycle_call call;
 
-        note(&call, module, "quiesce");
+        lifecycle_call_begin(&call, module->descriptor->name, "quiesce");
         if (module->started && module->descriptor->quiesce)
             module->descriptor->quiesce(&module->handle.host, module->handle.host.state);
         lifecycle_call_end(&call);
@@ -162,7 +183,7 @@ void generation_destroy(struct generation *g)
         struct core_module *module = &g->modules[i];
         struct lifecycle_call call;
 
-        note(&call, module, "close");
+        lifecycle_call_begin(&call, module->descriptor->name, "close");
         if (module->opened && module->descriptor->close)
             module->descriptor->close(&module->handle.host, module->handle.host.state);
         lifecycle_call_end(&call);
@@ -202,4 +223,186 @@ const struct bb_command *generation_command(const struct generation *g, const ch
     }
     *module = NULL;
     return NULL;
+}
+
+/* ---- the functions of struct bb_api that need only a generation ---- */
+
+/* The arena has no lock, so only the module may use it, and only while it is opened. */
+void *api_host_alloc(struct bb_host *host, size_t size)
+{
+    struct host_handle *handle = handle_of(host);
+
+    return handle->opening ? arena_alloc(handle->generation->arena, size) : NULL;
+}
+
+/* Whether the module has declared the setting. If not, `open` fails, or a later call is logged. */
+static bool may_ask(struct bb_host *host, const char *name, char as)
+{
+    struct host_handle *handle = handle_of(host);
+
+    if (section_has(handle->settings, name, as))
+        return true;
+    const struct core_request *rq = request_running();
+    char route[MODULE_ERROR_PLACE];
+    const struct log_pair pairs[] = {
+        {"module", host->module->name},
+        {"setting", name},
+        rq ? module_error_place(rq, route) : (struct log_pair){"route", NULL},
+        {"request", rq ? rq->id : NULL},
+    };
+
+    log_pairs(BB_ERROR, "a module reads a setting that it does not declare with this type", pairs,
+              sizeof pairs / sizeof *pairs);
+    handle->broken = handle->broken || handle->opening;
+    return false;
+}
+
+const char *api_setting_text(struct bb_host *host, const char *name)
+{
+    return may_ask(host, name, 't') ? section_text(handle_of(host)->settings, name) : "";
+}
+
+int64_t api_setting_int(struct bb_host *host, const char *name)
+{
+    return may_ask(host, name, 'i') ? section_int(handle_of(host)->settings, name) : 0;
+}
+
+double api_setting_number(struct bb_host *host, const char *name)
+{
+    return may_ask(host, name, 'n') ? section_number(handle_of(host)->settings, name) : 0;
+}
+
+json_t *api_setting_json(struct bb_host *host, const char *name)
+{
+    return may_ask(host, name, 'j') ? section_json(handle_of(host)->settings, name) : NULL;
+}
+
+const void *api_settings(struct bb_host *host)
+{
+    return handle_of(host)->bound;
+}
+
+int api_open_fail(struct bb_host *host, const char *format, va_list args)
+{
+    struct host_handle *handle = handle_of(host);
+
+    free(handle->open_problem);
+    if (vasprintf(&handle->open_problem, format, args) < 0)
+        handle->open_problem = NULL;
+    return -1;
+}
+
+/*
+ * Returns the version in which a table of needs names the service, or with `more` "*" all services
+ * of a kind; 0: it does not.
+ */
+static unsigned version_needed(const struct bb_table *table, const char *name, const char *more)
+{
+    const struct bb_need *needs = MODULE_ROWS(bb_need, *table);
+    size_t length = strlen(name);
+
+    for (size_t i = 0; i < table->count; i++)
+        if (!strncmp(needs[i].service, name, length) && !strcmp(needs[i].service + length, more))
+            return needs[i].version;
+    return 0;
+}
+
+/*
+ * Only declared services: otherwise the provider might not be open yet, or might be removed in the
+ * next version.
+ */
+struct bb_service api_service(struct bb_host *host, const char *name)
+{
+    const struct host_handle *handle = handle_of(host);
+    const struct generation *g = handle->generation;
+    const struct bb_module *descriptor = handle->module->descriptor;
+    unsigned version = version_needed(&descriptor->needs, name, "");
+    const struct bb_service_descriptor *given;
+
+    if (!version && !handle->opening)
+        version = version_needed(&descriptor->wants, name, "");
+    const struct core_module *giver =
+        version ? service_provider(g->modules, g->module_count, name, version, &given) : NULL;
+
+    if (!giver)
+        return (struct bb_service){NULL, NULL};
+    return (struct bb_service){given->interface, giver->handle.host.state};
+}
+
+bool api_service_at(struct bb_host *host, const char *kind, size_t index, struct bb_given *given)
+{
+    const struct host_handle *handle = handle_of(host);
+    const struct generation *g = handle->generation;
+    unsigned version =
+        handle->opening ? 0 : version_needed(&handle->module->descriptor->wants, kind, "*");
+    size_t length = strlen(kind);
+
+    for (size_t i = 0; i < g->module_count && version; i++) {
+        const struct bb_table *table = &g->modules[i].descriptor->services;
+        const struct bb_service_descriptor *descriptors =
+            MODULE_ROWS(bb_service_descriptor, *table);
+
+        for (size_t k = 0; k < table->count; k++) {
+            const struct bb_service_descriptor *found = &descriptors[k];
+
+            if (strncmp(found->name, kind, length) != 0 || found->version < version || index--)
+                continue;
+            /* the caller's struct may be smaller or larger than the host's */
+            size_t size = given->size;
+            const struct bb_given all = {size, found->name, found->version, found->interface,
+                                         &g->modules[i].handle.host};
+
+            memcpy(given, &all, size < sizeof all ? size : sizeof all);
+            return true;
+        }
+    }
+    return false;
+}
+
+int api_seal(struct bb_host *host, const void *plain, size_t length, const char *purpose,
+             unsigned char **sealed, size_t *sealed_length)
+{
+    return aead_close(handle_of(host)->generation->seal, plain, length, purpose, sealed,
+                      sealed_length);
+}
+
+int api_unseal(struct bb_host *host, const void *sealed, size_t length, const char *purpose,
+               unsigned char **plain, size_t *plain_length)
+{
+    int failed =
+        aead_open(handle_of(host)->generation->seal, sealed, length, purpose, plain, plain_length);
+
+    if (failed == -2)
+        json_set_starved();
+    return failed;
+}
+
+bool api_superseded(struct bb_host *host)
+{
+    return generation_superseded(handle_of(host)->generation);
+}
+
+const struct bb_module *api_module_at(struct bb_host *host, size_t index)
+{
+    const struct generation *g = handle_of(host)->generation;
+
+    return index < g->module_count ? g->modules[index].descriptor : NULL;
+}
+
+size_t api_event_names(struct bb_host *host, const char *const **names)
+{
+    const struct generation *g = handle_of(host)->generation;
+
+    *names = g->event_names;
+    return g->event_count;
+}
+
+void api_metric_add(struct bb_host *host, size_t metric, size_t value, uint64_t by)
+{
+    const struct host_handle *handle = handle_of(host);
+    struct meter *meter =
+        metric < handle->module->descriptor->metrics.count ? handle->meters[metric] : NULL;
+
+    if (meter)
+        meter_add(meter, value, by);
 }

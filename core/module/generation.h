@@ -41,7 +41,7 @@ struct core_event {
 
 struct reclaiming;
 
-/* A disabled module of the list, which is not loaded; see generation_left_out.c. */
+/* A disabled module of the list, which is not loaded; see generation_load.c. */
 struct left_out {
     const char *name, *why;
 };
@@ -108,6 +108,12 @@ struct generation *generation_check(const char *conf_path, unsigned number,
 int generation_open(struct generation *generation, const struct bb_api *api,
                     struct setting_problems *problems);
 
+/*
+ * Adds a problem for each empty setting that a module requires, because a host without it could
+ * only refuse requests; returns whether there are any.
+ */
+bool generation_lacks(const struct generation *generation, struct setting_problems *problems);
+
 /* Sets the directory for crash reports from the settings. Adds a warning if none can be written. */
 void generation_place_reports(const struct generation *generation,
                               struct setting_problems *problems);
@@ -169,10 +175,7 @@ int api_seal(struct bb_host *host, const void *plain, size_t length, const char 
 int api_unseal(struct bb_host *host, const void *sealed, size_t length, const char *purpose,
                unsigned char **plain, size_t *plain_length);
 
-/*
- * generation_meters.c: creates handle.meters of a module, in the generation's arena. Returns 0 or
- * -1.
- */
+/* Creates handle.meters of a module; meters are kept across reloads. Returns 0 or -1. */
 int meters_bind(struct core_module *module, struct arena *arena);
 /* bb_metric_add() */
 void api_metric_add(struct bb_host *host, size_t metric, size_t value, uint64_t by);

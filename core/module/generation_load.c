@@ -3,12 +3,19 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <libpq-fe.h>
 
 #include "core/lib/crash.h"
 #include "core/lib/host_settings.h"
 #include "core/lib/lifecycle_call.h"
+#include "core/lib/supervised.h"
+#include "core/module/module_validate.h"
+#include "core/module/sandbox.h"
+#include "core/module/service_order.h"
+
+/* ---- settings ---- */
 
 static void load_keys(struct generation *g, struct setting_problems *problems)
 {
@@ -108,43 +115,380 @@ void generation_place_reports(const struct generation *g, struct setting_problem
                         strerror(errno));
 }
 
-/* Runs before modules are loaded, because their constructors may crash or hang. */
-static void prepare_start(const struct generation *g, struct setting_problems *problems)
-{
-    if (g->number > 1)
-        return; /* a reload may still be refused: swap_generation() does this later */
-    generation_place_reports(g, problems);
-    lifecycle_calls_set_limit(settings_int(g->settings, "host", "stall_timeout") * 1000);
-}
-
-static enum request_logged logged_of(const struct settings *settings)
-{
-    const char *which = settings_text(settings, "log", "requests");
-
-    if (!settings_int(settings, "log", "access") || !which || *which == 'n')
-        return LOGGED_NONE;
-    return *which == 'a' ? LOGGED_ALL : LOGGED_PROBLEMS;
-}
-
 static struct request_settings request_settings_of(const struct settings *settings)
 {
+    const char *which = settings_text(settings, "log", "requests");
+    bool none = !settings_int(settings, "log", "access") || !which || *which == 'n';
+
     return (struct request_settings){
         .deadline_ms = settings_int(settings, "http", "deadline"),
         .slow_us = settings_int(settings, "http", "slow_request") * 1000,
         .max_body = (size_t)settings_int(settings, "http", "max_body"),
         .max_requests = (size_t)settings_int(settings, "http", "max_requests"),
         .share = (size_t)settings_int(settings, "http", "client_percent"),
-        .logged = logged_of(settings),
+        .logged = none            ? LOGGED_NONE
+                  : *which == 'a' ? LOGGED_ALL
+                                  : LOGGED_PROBLEMS,
         .sample = (uint64_t)settings_int(settings, "log", "sample"),
     };
 }
 
-static bool sections_there(const struct generation *g)
+bool generation_lacks(const struct generation *g, struct setting_problems *problems)
 {
-    for (size_t i = 0; i < host_section_count; i++)
-        if (!settings_section(g->settings, host_sections[i].name))
-            return false;
+    const char *url = settings_text(g->settings, "database", "url"), *tables = NULL, *seals = NULL;
+    size_t before = problems->count;
+
+    for (size_t i = g->module_count; i-- > 0;) {
+        const struct bb_module *module = g->modules[i].descriptor;
+
+        tables = module->schema ? module->name : tables;
+        seals = module->flags & BB_MODULE_SEALS ? module->name : seals;
+    }
+    if (tables && (!url || !*url))
+        settings_complain(g->settings, problems, "database", "url",
+                          "is empty, but module %s keeps tables: say how to reach PostgreSQL",
+                          tables);
+    if (seals && !json_array_size(settings_json(g->settings, "secrets", "keys")))
+        settings_complain(g->settings, problems, "secrets", "keys",
+                          "is empty, but module %s encrypts with it: `openssl rand -hex 32` makes "
+                          "a key",
+                          seals);
+    return problems->count > before;
+}
+
+/* ---- modules; those that crashed repeatedly, or whose files have become invalid since the
+ * previous worker was started, are disabled ---- */
+
+/*
+ * Relative paths start at the file's directory. The result always contains a slash, as dlopen()
+ * requires.
+ */
+static const char *from_directory(const struct generation *g, const char *path)
+{
+    const char *directory = settings_directory(g->settings);
+
+    if (*path == '/' || (!strcmp(directory, ".") && !strncmp(path, "./", 2)))
+        return path;
+    return arena_format(g->arena, "%s/%s", directory, path);
+}
+
+static const char *module_path(const struct generation *g, const char *entry)
+{
+    const char *directory = settings_text(g->settings, SETTINGS_ROOT, "module_path");
+
+    if (strchr(entry, '/'))
+        return from_directory(g, entry);
+    directory = directory ? from_directory(g, directory) : NULL;
+    return directory ? arena_format(g->arena, "%s/%s.so", directory, entry) : NULL;
+}
+
+/* Whether the module directory contains a module with this name; a settings_is_module. */
+static bool is_installed(const void *generation, const char *name)
+{
+    const struct generation *g = generation;
+    const char *path = strchr(name, '/') ? NULL : module_path(g, name);
+
+    return path && !access(path, R_OK);
+}
+
+static void left_out_add(struct generation *g, const char *name, const char *why)
+{
+    g->left_out[g->left_out_count++] = (struct left_out){name, why};
+    settings_claim(g->settings, name); /* its section remains, and is not an error */
+}
+
+/* Returns the name of the file of an entry of the list `modules`; NULL: out of memory. */
+static const char *entry_file(const struct generation *g, const char *entry)
+{
+    const char *slash = strrchr(entry, '/'), *base = slash ? slash + 1 : entry;
+
+    return arena_text(g->arena, base, strcspn(base, "."));
+}
+
+/* Only when the supervisor restarts a worker: a reload tries all modules. */
+static bool in_question(const struct generation *g)
+{
+    return g->number == 1 && settings_int(g->settings, "host", "quarantine");
+}
+
+/* Whether this entry is in quarantine, and therefore disabled, which is recorded. */
+static bool is_left_out(struct generation *g, const char *entry)
+{
+    const char *file = entry_file(g, entry);
+    const struct crash_row *row =
+        file && in_question(g) ? history_out(supervised_history(), file) : NULL;
+
+    if (!row)
+        return false;
+    settings_claim(g->settings, file);
+    left_out_add(g, *row->module ? row->module : file, "it crashed three times within a minute");
     return true;
+}
+
+/* Returns the first route that requires a known account; NULL: all are public. */
+static const struct bb_route *guarded_route(const struct core_module *module)
+{
+    const struct bb_route *routes = MODULE_ROWS(bb_route, module->descriptor->routes);
+
+    for (size_t i = 0; i < module->descriptor->routes.count; i++)
+        if (!(routes[i].roles & BB_ANYONE))
+            return &routes[i];
+    return NULL;
+}
+
+/* Returns a service that the module needs and no module provides; NULL: there is none. */
+static const char *missing_service(const struct generation *g, const struct core_module *module)
+{
+    const struct bb_need *needs = MODULE_ROWS(bb_need, module->descriptor->needs);
+    const struct bb_service_descriptor *descriptor;
+
+    for (size_t i = 0; i < module->descriptor->needs.count; i++)
+        if (needs[i].service && !service_provider(g->modules, g->module_count, needs[i].service,
+                                                  needs[i].version, &descriptor))
+            return needs[i].service;
+    return guarded_route(module) &&
+                   !service_provider(g->modules, g->module_count, "authenticator", 1, &descriptor)
+               ? "authenticator"
+               : NULL;
+}
+
+/*
+ * Once all others are loaded, disables modules that need a service of a disabled one: from the
+ * start again after each, because others may have needed its services.
+ */
+static void leave_needy_out(struct generation *g)
+{
+    for (size_t i = 0; g->left_out_count && i < g->module_count;) {
+        const char *service = missing_service(g, &g->modules[i]);
+
+        if (!service) {
+            i++;
+            continue;
+        }
+        const char *why = arena_format(g->arena, "it needs the service %s", service);
+
+        left_out_add(g, g->modules[i].descriptor->name,
+                     why ? why : "it needs another disabled module");
+        g->module_count--;
+        memmove(&g->modules[i], &g->modules[i + 1], (g->module_count - i) * sizeof *g->modules);
+        for (size_t k = i; k < g->module_count; k++)
+            module_set_handle(&g->modules[k]);
+        i = 0;
+    }
+}
+
+static void load_entry(struct generation *g, const char *entry, struct setting_problems *problems)
+{
+    const char *where = arena_format(g->arena, "%s:%u: modules", settings_path(g->settings),
+                                     settings_line(g->settings, SETTINGS_ROOT, "modules"));
+    const char *path = module_path(g, entry), *file = entry_file(g, entry);
+    struct core_module *module = &g->modules[g->module_count];
+    struct setting_problems own = {0};
+    bool no_directory =
+        !strchr(entry, '/') && !settings_text(g->settings, SETTINGS_ROOT, "module_path");
+
+    if (!where || !file || (!path && !no_directory)) {
+        setting_problem(problems, "%s: out of memory", settings_path(g->settings));
+        return;
+    }
+    if (no_directory) { /* it is invalid, which was reported already */
+        settings_claim(g->settings, file);
+        return;
+    }
+    /* after a crash, because the previous worker has served without this problem */
+    bool leave_out = in_question(g) && supervised_history()->restarts;
+
+    sandbox_file(path);
+    if (!module_load(module, g->arena, path, where, leave_out ? &own : problems)) {
+        g->module_count++;
+    } else {
+        memset(module, 0, sizeof *module);
+        settings_claim(g->settings, file); /* its section must not be reported as well */
+        if (leave_out)
+            left_out_add(g, file, "its file is refused");
+    }
+    setting_problems_free(&own);
+}
+
+/* Sorts the modules by their services; after a problem they keep the configured order. */
+static void reorder(struct generation *g, struct setting_problems *problems)
+{
+    size_t *order = calloc(g->module_count + 1, sizeof *order);
+    struct core_module *copy = arena_alloc(g->arena, (g->module_count + 1) * sizeof *copy);
+
+    if (!order || !copy)
+        setting_problem(problems, "%s: out of memory", settings_path(g->settings));
+    else if (!service_order(g->modules, g->module_count, order, problems)) {
+        for (size_t i = 0; i < g->module_count; i++)
+            copy[i] = g->modules[order[i]];
+        g->modules = copy;
+    }
+    free(order);
+}
+
+/*
+ * Fills generation->modules from the setting `modules`, in the order in which they must be opened.
+ */
+static void load_modules(struct generation *g, struct setting_problems *problems)
+{
+    json_t *entries = settings_json(g->settings, SETTINGS_ROOT, "modules");
+    size_t count = json_array_size(entries);
+
+    g->modules = arena_alloc(g->arena, (count + 1) * sizeof *g->modules);
+    g->left_out = arena_alloc(g->arena, (count + 1) * sizeof *g->left_out);
+    if (!g->modules || !g->left_out) {
+        setting_problem(problems, "%s: out of memory", settings_path(g->settings));
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const char *entry = json_string_value(json_array_get(entries, i));
+
+        if (!is_left_out(g, entry))
+            load_entry(g, entry, problems);
+    }
+    leave_needy_out(g);
+    for (size_t i = 0; i < g->module_count; i++) {
+        sandbox_file(g->modules[i].path);
+        module_validate(&g->modules[i], problems);
+    }
+    module_validate_set(g->modules, g->module_count, problems);
+    reorder(g, problems);
+    for (size_t i = 0; i < g->module_count; i++) {
+        struct core_module *module = &g->modules[i];
+        const char *name = module->descriptor->name;
+
+        module->handle.generation = g;
+        module->handle.module = module;
+        if (!settings_section(g->settings, name))
+            module->handle.settings =
+                settings_bind(g->settings, name, &module->descriptor->settings, problems);
+    }
+}
+
+/* ---- routes, events with hooks, the authenticator ---- */
+
+static void out_of_memory(const struct generation *g, struct setting_problems *problems)
+{
+    setting_problem(problems, "%s: out of memory", settings_path(g->settings));
+}
+
+/* Counts the hooks on an event, and stores them in `out` unless it is NULL. */
+static size_t gather_hooks(struct generation *g, const char *event, enum bb_hook_kind kind,
+                           struct core_hook *out)
+{
+    size_t found = 0;
+
+    for (size_t i = 0; i < g->module_count; i++) {
+        struct core_module *module = &g->modules[i];
+        const struct bb_hook *hooks = MODULE_ROWS(bb_hook, module->descriptor->hooks);
+
+        for (size_t k = 0; k < module->descriptor->hooks.count; k++) {
+            if (!hooks[k].event || hooks[k].kind != kind ||
+                (strcmp(hooks[k].event, "*") != 0 && strcmp(hooks[k].event, event) != 0))
+                continue;
+            if (out)
+                out[found] = (struct core_hook){&hooks[k], &module->handle};
+            found++;
+        }
+    }
+    return found;
+}
+
+static const struct core_hook *hooks_on(struct generation *g, const char *event,
+                                        enum bb_hook_kind kind, size_t *count,
+                                        struct setting_problems *problems)
+{
+    *count = gather_hooks(g, event, kind, NULL);
+    struct core_hook *hooks = arena_alloc(g->arena, (*count + 1) * sizeof *hooks);
+
+    if (hooks)
+        gather_hooks(g, event, kind, hooks);
+    else
+        out_of_memory(g, problems);
+    return hooks;
+}
+
+static void link_events(struct generation *g, struct setting_problems *problems)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < g->module_count; i++)
+        count += g->modules[i].descriptor->events.count;
+    struct core_event *events = arena_alloc(g->arena, (count + 1) * sizeof *events);
+
+    g->event_names = arena_alloc(g->arena, (count + 1) * sizeof *g->event_names);
+    if (!events || !g->event_names) {
+        out_of_memory(g, problems);
+        return;
+    }
+    for (size_t i = 0; i < g->module_count; i++) {
+        const struct bb_module *descriptor = g->modules[i].descriptor;
+
+        for (size_t k = 0; k < descriptor->events.count; k++) {
+            struct core_event *event = &events[g->event_count];
+
+            event->descriptor = &MODULE_ROWS(bb_event_descriptor, descriptor->events)[k];
+            if (!event->descriptor->name)
+                continue; /* reported by module_validate() */
+            event->module = &g->modules[i];
+            event->within =
+                hooks_on(g, event->descriptor->name, BB_WITHIN, &event->within_count, problems);
+            event->committed = hooks_on(g, event->descriptor->name, BB_COMMITTED,
+                                        &event->committed_count, problems);
+            g->event_names[g->event_count++] = event->descriptor->name;
+        }
+    }
+    g->events = events;
+}
+
+static void link_authenticator(struct generation *g, struct setting_problems *problems)
+{
+    const struct bb_service_descriptor *descriptor;
+    const struct core_module *giver =
+        service_provider(g->modules, g->module_count, "authenticator", 1, &descriptor);
+    const struct bb_authenticator *authenticator = giver ? descriptor->interface : NULL;
+
+    if (authenticator && authenticator->size >= sizeof *authenticator &&
+        authenticator->authenticate) {
+        g->authenticator = authenticator;
+        g->authenticator_host = &g->modules[giver - g->modules].handle;
+        return;
+    }
+    if (giver) {
+        setting_problem(problems, "%s: module %s: its service \"authenticator\" is incomplete",
+                        giver->path, giver->descriptor->name);
+        return;
+    }
+    for (size_t i = 0; i < g->module_count; i++) {
+        if (!guarded_route(&g->modules[i]))
+            continue;
+        setting_problem(problems,
+                        "module %s has routes for certain roles, but no module of the list "
+                        "`modules` gives the service \"authenticator\" (the module auth does)",
+                        g->modules[i].descriptor->name);
+        return;
+    }
+}
+
+static void link_routes(struct generation *g, struct setting_problems *problems)
+{
+    char why[256];
+
+    g->router = router_new(g->arena);
+    if (!g->router)
+        out_of_memory(g, problems);
+    for (size_t i = 0; g->router && i < g->module_count; i++) {
+        struct core_module *module = &g->modules[i];
+        const struct bb_route *routes = MODULE_ROWS(bb_route, module->descriptor->routes);
+
+        for (size_t k = 0; k < module->descriptor->routes.count; k++) {
+            if (!routes[k].method || !routes[k].path)
+                continue; /* reported by module_validate() */
+            if (router_add(g->router, &routes[k], &module->handle, why, sizeof why))
+                setting_problem(problems, "%s: module %s: %s", module->path,
+                                module->descriptor->name, why);
+        }
+    }
 }
 
 int generation_load(struct generation *g, const char *conf_path, struct setting_problems *problems)
@@ -153,20 +497,28 @@ int generation_load(struct generation *g, const char *conf_path, struct setting_
     if (!g->settings)
         return -1;
     host_settings_bind(g->settings, problems);
-    if (!sections_there(g))
-        return -1;
+    for (size_t i = 0; i < host_section_count; i++)
+        if (!settings_section(g->settings, host_sections[i].name))
+            return -1;
     g->request = request_settings_of(g->settings);
-    prepare_start(g, problems);
+    /* Before modules are loaded, because their constructors may crash or hang. A reload may still
+     * be refused: swap_generation() does this later. */
+    if (g->number == 1) {
+        generation_place_reports(g, problems);
+        lifecycle_calls_set_limit(settings_int(g->settings, "host", "stall_timeout") * 1000);
+    }
     load_keys(g, problems);
     g->trusted_proxies = load_networks(g, "trusted_proxies", problems);
     g->inside = load_networks(g, "metrics_networks", problems);
     load_origins(g, problems);
     check_places(g, problems);
-    generation_load_modules(g, problems);
-    generation_link(g, problems);
+    load_modules(g, problems);
+    link_routes(g, problems);
+    link_events(g, problems);
+    link_authenticator(g, problems);
     /* Without a valid module directory, sections of installed modules look like typing errors, and
      * the problem of the directory was reported already. */
     if (settings_text(g->settings, SETTINGS_ROOT, "module_path"))
-        settings_unknown(g->settings, generation_is_installed, g, problems);
+        settings_unknown(g->settings, is_installed, g, problems);
     return 0;
 }
