@@ -10,13 +10,13 @@ write_device_conf() {
     printf '\ndevice:\n  documents: "%s"\n' "$work/documents" >>"$conf"
 }
 
-# Writes pgbench's script: the INSERT of modules/device/api/register.c, with pgbench's expressions as its parameters,
+# Writes pgbench's script: the INSERT of modules/device/write.c, with pgbench's expressions as its parameters,
 # for a device with the fields that bench/lua/device.lua sends.
 write_device_script() {
     local text number
 
-    text=$(tr -d '\n' <"$top/modules/device/api/register.c" | sed 's/" *"//g' |
-        grep -o 'INSERT INTO device [^"]*') || die "modules/device/api/register.c has no INSERT"
+    text=$(tr -d '\n' <"$top/modules/device/write.c" | sed 's/" *"//g' |
+        grep -o 'INSERT INTO device [^"]*') || die "modules/device/write.c has no INSERT"
     text=${text//'$18'/"date_trunc('milliseconds', now())"}
     text=${text//'$17'/"'{}'"}
     text=${text//'$14'/"'SN-4711'"}

@@ -46,29 +46,25 @@ static bool read_network(struct network *network, const char *text, size_t lengt
     return network_read(network, copy) == 0;
 }
 
-/* An entry may have several networks, as an environment variable does. */
-static size_t count_networks(const json_t *list)
-{
-    size_t count = json_array_size(list);
-
-    for (size_t i = 0; i < json_array_size(list); i++)
-        for (const char *at = json_string_value(json_array_get(list, i)); at && *at; at++)
-            count += *at == ',';
-    return count;
-}
-
-/* Returns NULL, or an error text. */
+/* An entry may have several networks, as an environment variable does. Returns NULL, or an error.
+ */
 static const char *read_networks(const json_t *list, struct network **networks, size_t *count)
 {
-    *networks = calloc(count_networks(list) + 1, sizeof(**networks));
-    if (!*networks)
-        return "out of memory";
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const char *at = json_string_value(json_array_get(list, i));
+    const json_t *entry;
+    size_t i;
 
-        for (bool more = true; more; at += strcspn(at, ",") + 1) {
-            more = at && at[strcspn(at, ",")] == ',';
-            if (!at || !read_network(&(*networks)[*count], at, strcspn(at, ",")))
+    json_array_foreach(list, i, entry)
+    {
+        const char *at = json_string_value(entry), *end;
+
+        for (; at; at = *end ? end + 1 : NULL) {
+            struct network *longer = realloc(*networks, (*count + 1) * sizeof(*longer));
+
+            end = at + strcspn(at, ",");
+            if (!longer)
+                return "out of memory";
+            *networks = longer;
+            if (!read_network(&longer[*count], at, (size_t)(end - at)))
                 return "an entry is not an IP network, or has bits set beyond its prefix length";
             ++*count;
         }
@@ -263,87 +259,51 @@ static const char *parts_problem(const struct target_rules *rules, CURLU *parts)
     return problem;
 }
 
-/*
- * The ASCII characters that browsers encode in each part. Spaces and all non-ASCII bytes are
- * encoded too.
- */
-#define OF_PATH " \"#<>?^`{}"
-#define OF_QUERY " \"#<>'"
-#define OF_FRAGMENT " \"<>`"
-
-/* Returns the end of the output, and sets *changed if a byte was encoded. */
-static char *encode_part(char *out, const char *part, const char *set, bool *changed)
-{
-    for (; *part; part++) {
-        if ((unsigned char)*part < 0x80 && !strchr(set, *part)) {
-            *out++ = *part;
-            continue;
-        }
-        out += sprintf(out, "%%%02X", (unsigned char)*part);
-        *changed = true;
-    }
-    return out;
-}
-
-/* Returns NULL if nothing had to be encoded, or if out of memory. */
-static char *encode_parts(CURLU *parts)
-{
-    enum { SCHEME, HOST, PORT, PATH, QUERY, FRAGMENT, COUNT };
-    static const CURLUPart which[COUNT] = {CURLUPART_SCHEME, CURLUPART_HOST,  CURLUPART_PORT,
-                                           CURLUPART_PATH,   CURLUPART_QUERY, CURLUPART_FRAGMENT};
-    char *text[COUNT] = {NULL};
-    size_t length = sizeof("://:?#");
-    bool changed = false;
-
-    for (int i = 0; i < COUNT; i++)
-        length += curl_url_get(parts, which[i], &text[i], 0) ? 0 : 3 * strlen(text[i]);
-    char *url = text[SCHEME] && text[HOST] && text[PATH] ? malloc(length) : NULL;
-
-    if (url) {
-        char *at = url + sprintf(url, "%s://%s%s%s", text[SCHEME], text[HOST],
-                                 text[PORT] ? ":" : "", text[PORT] ? text[PORT] : "");
-
-        at = encode_part(at, text[PATH], OF_PATH, &changed);
-        if (text[QUERY]) {
-            *at++ = '?';
-            at = encode_part(at, text[QUERY], OF_QUERY, &changed);
-        }
-        if (text[FRAGMENT]) {
-            *at++ = '#';
-            at = encode_part(at, text[FRAGMENT], OF_FRAGMENT, &changed);
-        }
-        *at = '\0';
-    }
-    for (int i = 0; i < COUNT; i++)
-        curl_free(text[i]);
-    if (changed)
-        return url;
-    free(url);
-    return NULL;
-}
-
 char *target_encode(const char *given)
 {
-    size_t length;
-    char *zone = NULL, *encoded = NULL;
+    /* the ASCII characters that browsers encode in each part, and how the next part begins */
+    static const struct {
+        const char *encoded, *next;
+    } parts[] = {{" \"<>^`{}", "?#"}, {" \"<>'", "#"}, {" \"<>`", ""}};
+    size_t part = 0, length;
+    bool changed = false;
 
     given += strspn(given, " ");
     for (length = strlen(given); length && given[length - 1] == ' ';)
         length--;
-    char *url = strndup(given, length);
-    CURLU *parts = curl_url();
+    char *url = malloc(3 * length + 2);
 
-    if (url && parts &&
-        !curl_url_set(parts, CURLUPART_URL, url,
-                      CURLU_PATH_AS_IS | CURLU_ALLOW_SPACE | CURLU_DISALLOW_USER) &&
-        curl_url_get(parts, CURLUPART_ZONEID, &zone, 0) == CURLUE_NO_ZONEID)
-        encoded = encode_parts(parts);
-    curl_free(zone);
-    curl_url_cleanup(parts);
-    if (!encoded)
+    if (!url)
+        return NULL;
+    const char *host = strstr(given, "://");
+    const char *at = host ? host + 3 : given, *end = given + length;
+
+    at += strcspn(at, "/?#");
+    if (at > end)
+        at = end;
+    memcpy(url, given, (size_t)(at - given));
+    char *to = url + (at - given);
+
+    if (*at != '/')
+        *to++ = '/';
+    for (; at < end; at++) {
+        unsigned char byte = (unsigned char)*at;
+
+        if (strchr(parts[part].next, byte)) {
+            part = byte == '?' ? 1 : 2;
+            *to++ = *at;
+        } else if (byte < 0x80 && !strchr(parts[part].encoded, byte)) {
+            *to++ = *at;
+        } else {
+            to += sprintf(to, "%%%02X", byte);
+            changed = true;
+        }
+    }
+    *to = '\0';
+    if (changed)
         return url;
     free(url);
-    return encoded;
+    return strndup(given, length);
 }
 
 /* Counts characters, not bytes; sets *bad if one is not allowed in a URL. */

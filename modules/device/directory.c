@@ -1,7 +1,7 @@
 /* The service "devices", for other modules. */
 #include <stdlib.h>
 
-#include "modules/device/record/device.h"
+#include "modules/device/device.h"
 
 /* Returns the device's yield, else its country's, else the default. */
 static double yield_of(const struct device *state, const char *own, const char *country)
@@ -37,7 +37,7 @@ static int find(void *state, struct bb_request *rq, const char *key, int64_t org
                 struct bb_device *device)
 {
     struct device_record record;
-    int refused = device_find_facts(rq, key, organization, &record);
+    int refused = device_find(rq, DEVICE_ONLY_FACTS, key, organization, &record);
 
     if (!refused)
         *device = device_of(state, &record);
@@ -113,12 +113,9 @@ static int organization_named(void *state, struct bb_request *rq, const char *na
 static const struct bb_rows *look_up(struct bb_request *rq, const struct bb_sql *sql,
                                      const json_t *keys, int64_t organization)
 {
-    char *list = json_dumps(keys, JSON_COMPACT);
-    const struct bb_rows *rows =
-        list ? bb_query(rq, sql, BB_ARGS(bb_t(list), bb_i(organization))) : NULL;
+    const char *list = bb_json(rq, keys, NULL);
 
-    free(list);
-    return rows;
+    return list ? bb_query(rq, sql, BB_ARGS(bb_t(list), bb_i(organization))) : NULL;
 }
 
 static int resolve(void *state, struct bb_request *rq, const json_t *keys, int64_t organization,
@@ -139,7 +136,7 @@ static int resolve(void *state, struct bb_request *rq, const json_t *keys, int64
 }
 
 /*
- * If several devices match, the text names up to as many of them as find.c does. OFFSET keeps the
+ * If several devices match, the text names up to as many of them as record.c does. OFFSET keeps the
  * planner from computing `id` twice.
  */
 static int identify(void *state, struct bb_request *rq, const json_t *keys, int64_t organization,
@@ -194,19 +191,8 @@ static int sites(void *state, struct bb_request *rq, const int64_t *ids, size_t 
 static void country_codes(void *state, struct bb_request *rq, const char *sent,
                           const char *codes[2])
 {
-    const char *trimmed = device_trimmed(rq, sent);
-    int country = country_find(trimmed);
-
-    if (country < 0)
-        country = country_find_name(trimmed);
     (void)state;
-    for (size_t i = 0; i < 2; i++) {
-        char *code = bb_alloc(rq, 4);
-
-        if (country >= 0)
-            country_code(country, i + 2, code);
-        codes[i] = country >= 0 ? code : trimmed;
-    }
+    device_country_codes(rq, sent, codes);
 }
 
 const struct bb_devices device_directory = {

@@ -1,12 +1,14 @@
 /*
- * The tables of the device module. They are hand-formatted, because clang-format would spread a row
- * over six lines.
+ * The tables of the device module, and its state. The tables are hand-formatted, because
+ * clang-format would spread a row over six lines.
  */
-#include "modules/device/record/device.h"
+#include <stdio.h>
+#include <string.h>
 
+#include "modules/device/device.h"
 #include "modules/device/schema.h"
 
-#include "modules/device/store/s3.h"
+#define ZONES "/usr/share/zoneinfo"
 
 // clang-format off
 
@@ -362,7 +364,7 @@ static const struct bb_service_descriptor services[] = {
 };
 static const struct bb_pool pools[] = {
     {.name = DEVICE_POOL, .threads = 2, .queue = 256},
-    {.name = DEVICE_S3_POOL, .threads = S3_THREADS, .queue = 256},
+    {.name = DEVICE_S3_POOL, .threads = STORE_S3_THREADS, .queue = 256},
 };
 static const struct bb_job jobs[] = {
     {.name = "device.sweep", .every_s = 600, .flags = BB_ONCE, .run = device_sweep},
@@ -370,6 +372,7 @@ static const struct bb_job jobs[] = {
      .run = device_sweep_duplicates},
     {.name = "device.tidy", .every_s = 600, .run = device_tidy},
 };
+/* in the order of enum store_call */
 static const char *const calls[] = {"keep", "open", "list", "remove", NULL};
 static const struct bb_metric metrics[] = {
     [METRIC_CALLS] = {.name = "store_calls_total", .kind = BB_COUNTER, .label = "call",
@@ -383,6 +386,72 @@ static const struct bb_command commands[] = {
 };
 static const struct bb_need needs[] = {{"accounts", 1}};
 static const struct bb_need wants[] = {{"readings", 1}, {"certificates", 1}};
+
+// clang-format on
+
+/* ---- the state of one generation ---- */
+
+static int read_yields(struct bb_host *host, struct device *own)
+{
+    const char *name;
+    json_t *yield;
+
+    json_object_foreach(own->settings->yields, name, yield)
+    {
+        int index = country_find(name);
+
+        if (index < 0)
+            return bb_open_fail(host, "yields: there is no country with the code %s", name);
+        if (!json_is_number(yield) || json_number_value(yield) < (double)YIELD_MIN ||
+            json_number_value(yield) > (double)YIELD_MAX)
+            return bb_open_fail(host, "yields: %s must be a number from %d to %d", name, YIELD_MIN,
+                                YIELD_MAX);
+        own->yields[index] = json_number_value(yield);
+    }
+    return 0;
+}
+
+static void close_device(struct bb_host *host, void *state)
+{
+    struct device *own = state;
+
+    (void)host;
+    if (own->store)
+        own->store->free(own->store);
+    type_finder_free(own->finder);
+    json_decref(own->zones);
+}
+
+static int open_device(struct bb_host *host, void **state)
+{
+    char why[256] = "out of memory";
+    struct device *own = bb_host_alloc(host, sizeof(*own));
+    struct bb_service accounts = bb_service(host, "accounts");
+
+    if (!own)
+        return bb_open_fail(host, "out of memory");
+    own->accounts = accounts.interface;
+    own->accounts_state = accounts.state;
+    own->settings = bb_settings(host);
+    if (read_yields(host, own))
+        return -1;
+    own->finder = type_finder_new(why, sizeof(why));
+    if (!own->finder)
+        return bb_open_fail(host, "libmagic: %s", why);
+    own->zones = timezones_read(ZONES);
+    if (!own->zones)
+        snprintf(why, sizeof(why), ZONES " cannot be read");
+    else if (!strcmp(own->settings->store, "s3"))
+        own->store = store_s3_new(own->settings, why);
+    else
+        own->store = store_directory_new(own->settings->documents);
+    if (!own->store) {
+        close_device(host, own);
+        return bb_open_fail(host, "%s", why);
+    }
+    *state = own;
+    return 0;
+}
 
 BB_EXPORT const struct bb_module busbar_module = {
     BB_MODULE_HEAD("device", "1.0.0"),
@@ -398,7 +467,7 @@ BB_EXPORT const struct bb_module busbar_module = {
     .jobs = BB_TABLE(jobs),
     .pools = BB_TABLE(pools),
     .commands = BB_TABLE(commands),
-    .open = device_open,
-    .close = device_close,
+    .open = open_device,
+    .close = close_device,
     .metrics = BB_TABLE(metrics),
 };

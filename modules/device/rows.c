@@ -2,12 +2,9 @@
  * The service "bulk rows:Devices": reads rows with device_read(), like request bodies, and checks
  * them against stored devices.
  */
-#include <errno.h>
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "modules/device/record/device.h"
+#include "modules/device/device.h"
 
 enum { AT_A_TIME = 500, IN_A_ROW = 50, WAIT_MS = 1000, ORGANIZATION = DEVICE_FIELDS };
 
@@ -18,47 +15,17 @@ struct device_row {
     struct device_record record;
 };
 
-/* Returns whether the text is a JSON number, such as -0.5e7. */
-static bool is_number(const char *text)
-{
-    static const char digits[] = "0123456789";
-    size_t whole;
-
-    text += *text == '-';
-    whole = strspn(text, digits);
-    if (!whole || (*text == '0' && whole > 1))
-        return false;
-    text += whole;
-    if (*text == '.') {
-        whole = strspn(text + 1, digits);
-        text += 1 + whole;
-    }
-    if (whole && (*text == 'e' || *text == 'E')) {
-        text += 1 + (text[1] == '+' || text[1] == '-');
-        whole = strspn(text, digits);
-        text += whole;
-    }
-    return whole && !*text;
-}
-
 /*
- * Converts a cell to JSON: a number if the column is numeric and the text is one, else a string.
- * NULL: out of memory.
+ * Converts a cell to JSON: a number if the column is numeric and the text is a JSON number, else a
+ * string. NULL: out of memory.
  */
 static json_t *cell_json(size_t column, const char *text)
 {
     const enum bb_type type = device_fields[column].type;
+    bool numeric = (type == BB_NUMBER || type == BB_INT) && !text[strspn(text, "0123456789+-.eE")];
+    json_t *number = numeric ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
 
-    if ((type != BB_NUMBER && type != BB_INT) || !is_number(text))
-        return json_string(text);
-    errno = 0;
-    bool whole = !strpbrk(text, ".eE");
-    long long integer = whole ? strtoll(text, NULL, 10) : 0;
-    double real = whole ? 0 : strtod(text, NULL);
-
-    if (errno == ERANGE && (whole || isinf(real)))
-        return json_string(text);
-    return whole ? json_integer(integer) : json_real(real);
+    return number ? number : json_string(text);
 }
 
 static json_t *row_json(struct bb_request *rq, const struct bb_bulk_row *row)
@@ -120,18 +87,6 @@ static int check_homes(struct bb_request *rq, const struct bb_bulk_job *job,
     return 0;
 }
 
-struct warned {
-    struct bb_request *rq;
-    struct bb_bulk_row *row;
-};
-
-static void warn(void *arg, enum device_field field, const char *warning)
-{
-    const struct warned *warned = arg;
-
-    bb_bulk_warn(warned->rq, warned->row, device_field_name(field), warning);
-}
-
 static int read_row(struct bb_request *rq, const struct bb_bulk_job *job, struct bb_bulk_row *row,
                     struct device_row *read)
 {
@@ -154,7 +109,12 @@ static int read_row(struct bb_request *rq, const struct bb_bulk_job *job, struct
                                     values.organization && values.organization != job->organization,
                                 .record = {.organization = job->organization}};
     memcpy(read->record.text, values.text, sizeof(read->record.text));
-    device_find_unlikely(values.text, warn, &(struct warned){rq, row});
+    for (enum device_field field = 0; field < DEVICE_FIELDS; field++) {
+        const char *warning = device_unlikely(field, values.text[field]);
+
+        if (warning)
+            bb_bulk_warn(rq, row, device_field_name(field), warning);
+    }
     return 0;
 }
 
@@ -173,14 +133,23 @@ static void pause_after(struct bb_request *rq, size_t done)
     bb_completion_wait(rq, completion, WAIT_MS);
 }
 
-/* Reports which names are taken, and returns all names as the database folds them. */
-static const struct bb_sql find_taken = {
-    "SELECT " DEVICE_KEY("e.name") ", EXISTS (SELECT FROM device d WHERE " DEVICE_HAS_KEY(
-        "e.name") " AND d.external_id IS NOT NULL AND d.organisation = $1::bigint)"
-                  " FROM json_array_elements_text($2::json) WITH ORDINALITY AS e (name, n) ORDER "
-                  "BY e.n",
-    0,
-};
+/*
+ * Returns a row for each name that is not NULL: the name as the database folds it, and whether a
+ * device has it. NULL: `return bb_failed(rq)`.
+ */
+static const struct bb_rows *find_names(struct bb_request *rq, const struct bb_bulk_job *job,
+                                        const char *const *names, size_t count)
+{
+    static const struct bb_sql find = {
+        "SELECT " DEVICE_KEY("e.name") ", EXISTS (SELECT FROM device d WHERE " DEVICE_HAS_KEY(
+            "e.name") " AND d.external_id IS NOT NULL AND d.organisation = $1::bigint)"
+                      " FROM json_array_elements_text($2::json) WITH ORDINALITY AS e (name, n)"
+                      " ORDER BY e.n",
+        0};
+    const char *list = device_names_json(rq, names, count);
+
+    return list ? bb_query(rq, &find, BB_ARGS(bb_i(job->organization), bb_t(list))) : NULL;
+}
 
 /*
  * An export adds an apostrophe before = + - @. An externalId with such an apostrophe is used as it
@@ -189,31 +158,20 @@ static const struct bb_sql find_taken = {
 static int take_names_as_sent(struct bb_request *rq, const struct bb_bulk_job *job,
                               struct device_row *read, size_t count)
 {
-    json_t *names = NULL;
-    size_t length, at = 0;
+    const char **names = bb_alloc(rq, count * sizeof(*names));
+    size_t wanted = 0, at = 0;
 
-    for (size_t i = 0; i < count; i++) {
-        if (!read[i].row->name_as_sent || read[i].row->problems)
-            continue;
-        if (!names)
-            names = bb_json_hold(rq, json_array());
-        if (!names || json_array_append_new(
-                          names, json_string(device_trimmed(rq, read[i].row->name_as_sent))))
-            return -1;
-    }
-    const char *text = names ? bb_json(rq, names, &length) : NULL;
-    const struct bb_rows *taken =
-        text ? bb_query(rq, &find_taken, BB_ARGS(bb_i(job->organization), bb_t(text))) : NULL;
+    for (size_t i = 0; i < count; i++)
+        if (read[i].row->name_as_sent && !read[i].row->problems) {
+            names[i] = device_trimmed(rq, read[i].row->name_as_sent);
+            wanted++;
+        }
+    const struct bb_rows *found = wanted ? find_names(rq, job, names, count) : NULL;
 
-    if (!names || !taken)
-        return names ? -1 : 0;
-    for (size_t i = 0; i < count; i++) {
-        if (!read[i].row->name_as_sent || read[i].row->problems)
-            continue;
-        if (bb_cell_int(rq, taken, at++, 1))
-            read[i].record.text[DEVICE_EXTERNAL_ID] = device_trimmed(rq, read[i].row->name_as_sent);
-    }
-    return 0;
+    for (size_t i = 0; i < count && found; i++)
+        if (names[i] && bb_cell_int(rq, found, at++, 1))
+            read[i].record.text[DEVICE_EXTERNAL_ID] = names[i];
+    return found || !wanted ? 0 : -1;
 }
 
 /*
@@ -233,38 +191,28 @@ static int read_rows(struct bb_request *rq, const struct bb_bulk_job *job,
     return check_homes(rq, job, read, count) ? -1 : take_names_as_sent(rq, job, read, count);
 }
 
-/* ---- conflicts with stored devices ---- */
-
-static const char *name_of(const struct device_row *read)
-{
-    return read->row->problems ? NULL : read->record.text[DEVICE_EXTERNAL_ID];
-}
-
 static int check(struct bb_request *rq, const struct bb_bulk_job *job,
                  struct bb_bulk_row *const *rows, size_t count)
 {
     struct device_row *read = bb_alloc(rq, count * sizeof(*read));
-    json_t *list = bb_json_hold(rq, json_array());
-    size_t at = 0, length;
+    const char **names = bb_alloc(rq, count * sizeof(*names));
+    size_t at = 0;
 
-    if (!list || read_rows(rq, job, rows, count, read))
+    if (read_rows(rq, job, rows, count, read))
         return -1;
     for (size_t i = 0; i < count; i++)
-        if (name_of(&read[i]) && json_array_append_new(list, json_string(name_of(&read[i]))))
-            return -1;
-    const char *names = bb_json(rq, list, &length);
-    const struct bb_rows *taken =
-        names ? bb_query(rq, &find_taken, BB_ARGS(bb_i(job->organization), bb_t(names))) : NULL;
+        names[i] = rows[i]->problems ? NULL : read[i].record.text[DEVICE_EXTERNAL_ID];
+    const struct bb_rows *found = find_names(rq, job, names, count);
 
-    for (size_t i = 0; i < count && taken; i++) {
-        if (!name_of(&read[i]))
+    for (size_t i = 0; i < count && found; i++) {
+        if (!names[i])
             continue;
         rows[i]->claim =
-            (struct bb_bulk_claim){.name = bb_cell(rq, taken, at, 0), .field = "externalId"};
-        if (bb_cell_int(rq, taken, at++, 1))
+            (struct bb_bulk_claim){.name = bb_cell(rq, found, at, 0), .field = "externalId"};
+        if (bb_cell_int(rq, found, at++, 1))
             bb_bulk_problem(rq, rows[i], "externalId", DEVICE_TAKEN);
     }
-    return taken ? 0 : -1;
+    return found ? 0 : -1;
 }
 
 /* ---- storing: all rows of a call in one statement; rows whose name is taken are skipped ---- */
@@ -346,7 +294,7 @@ static int take_outcome(struct bb_request *rq, struct bb_tx *tx, const struct bb
             continue;
         }
         record->id = bb_cell_int(rq, stored, at++, 1);
-        if (device_emit(rq, tx, "device.registered", record))
+        if (device_emit(rq, tx, "device.registered", record, NULL))
             return -1;
         pause_after(rq, i + 1);
     }

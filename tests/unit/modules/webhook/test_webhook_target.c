@@ -308,9 +308,9 @@ START_TEST(urls_are_encoded_as_browsers_do)
          "http://a.example:8080/a%20b%22%3C%3E%5E%60%7B%7D'|"
          "?c%20d%22%3C%3E%27^`{}|?#e%20f%22%3C%3E%60'{}"},
         {"http://[2001:db8::1]/\xC3\xBC", "http://[2001:db8::1]/%C3%BC"},
-        /* cannot be parsed: target_problem() refuses them */
-        {"http://user@a.example/\xC3\xBC", "http://user@a.example/\xC3\xBC"},
-        {"http://[fe80::1%25eth0]/\xC3\xBC", "http://[fe80::1%25eth0]/\xC3\xBC"},
+        /* target_problem() refuses these */
+        {"http://user@a.example/\xC3\xBC", "http://user@a.example/%C3%BC"},
+        {"http://[fe80::1%25eth0]/\xC3\xBC", "http://[fe80::1%25eth0]/%C3%BC"},
         {"http://a b.example/", "http://a b.example/"},
         {"", ""},
     };

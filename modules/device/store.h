@@ -21,8 +21,7 @@
  * Only the database's clock matters for these rules, and no lock is held while the store works.
  *
  * The functions block; they run in the store's pool. Paths and names belong to the caller; a
- * function touches only its argument and the store. `why` has the reason of a failure ("" without a
- * failure), and never a secret.
+ * function touches only its argument and the store.
  */
 #ifndef DEVICE_STORE_H
 #define DEVICE_STORE_H
@@ -36,69 +35,67 @@ enum {
     STORE_SHA256 = 64, /* hexadecimal digits */
     STORE_NAME = 102,  /* with '-', a uuid and a NUL */
     STORE_AFTER = 1025,
-    STORE_TYPE = 128,
     STORE_BATCH = 500,
-    STORE_WHY = 200
+    STORE_WHY = 200,
+    STORE_PATH = 4096 + 256, /* the longest device.documents, and a name */
+    STORE_MODE = 0700,       /* of a directory */
+    STORE_S3_THREADS = 8     /* threads of the pool, and connections kept */
 };
 
-struct store;
 struct device_settings;
+
+/* In the order of the metrics' labels. */
+enum store_call { STORE_KEEP, STORE_OPEN, STORE_LIST, STORE_REMOVE, STORE_CALLS };
+
+/* The common first member of every store. */
+struct store {
+    void (*calls[STORE_CALLS])(void *job); /* the argument is the struct below */
+    void (*free)(struct store *store);
+    const char *directory; /* borrowed; it has `incoming/` */
+    const char *pool;      /* name of the module's pool that runs the calls */
+};
+
+/* The common first member of every argument. */
+struct store_job {
+    struct store *store;
+    char why[STORE_WHY]; /* the reason of a failure, never with a secret; "": none */
+};
 
 /* Stores incoming files under names. A file is moved from its path or stays there. */
 struct store_keep {
-    struct store *store;
+    struct store_job job;
     size_t count;
     const char *const *paths;
     const char *const *names;
-    size_t begun;     /* how many may be in the store now */
-    int64_t until_ms; /* monotonic deadline, set by store_keep(); 0: none */
-    char why[STORE_WHY];
+    int64_t until_ms; /* the result: the monotonic deadline; 0: none */
 };
 
 /* Opens an object as a complete local file, so that the sender need not wait for a disk. */
 struct store_open {
-    struct store *store;
+    struct store_job job;
     const char *name;
     int64_t length; /* expected length */
     int fd;         /* owned by the caller; -1: see `why` */
-    char why[STORE_WHY];
 };
 
 /* Lists the next names after `after` that are older than `before`, sorted. */
 struct store_list {
-    struct store *store;
+    struct store_job job;
     time_t before;
     char after[STORE_AFTER]; /* "" to begin with; then where to continue */
     bool more;
-    size_t count;
+    size_t count; /* 0 to begin with */
     char names[STORE_BATCH][STORE_NAME];
-    char why[STORE_WHY];
 };
 
 /* Deletes objects; a missing object counts as deleted. Stops at the first failure. */
 struct store_remove {
-    struct store *store;
+    struct store_job job;
     size_t count;
     const char *const *names;
     int64_t until_ms; /* deadline of the store_keep that they belong to; 0: none, use a separate
                          time limit */
-    size_t removed;
-    char why[STORE_WHY];
-};
-
-struct store_calls {
-    void (*keep)(struct store_keep *keep);
-    void (*open)(struct store_open *open);
-    void (*list)(struct store_list *list);
-    void (*remove)(struct store_remove *remove);
-    void (*free)(struct store *store);
-};
-
-/* The common first member of every store. */
-struct store {
-    const struct store_calls *calls;
-    const char *directory; /* borrowed; it has `incoming/` */
-    const char *pool;      /* name of the module's pool that runs the calls */
+    size_t removed;   /* 0 to begin with */
 };
 
 /* Returns NULL if out of memory. `directory` is borrowed. */
@@ -106,14 +103,6 @@ struct store *store_directory_new(const char *directory);
 
 /* Returns NULL with the reason in `why`. The settings are borrowed; it does not connect yet. */
 struct store *store_s3_new(const struct device_settings *settings, char why[STORE_WHY]);
-
-/* Functions for the pool; the arguments are the structs above. */
-void store_keep(void *keep);
-void store_open(void *open);
-void store_list(void *list);
-void store_remove(void *remove);
-
-void store_free(struct store *store);
 
 /* Returns whether this is an object's name. Names of earlier versions are the SHA-256 alone. */
 bool store_is_name(const char *text);

@@ -15,7 +15,8 @@
 
 #include <busbar/busbar.h>
 
-#include "modules/device/value/country.h"
+#include "modules/device/store.h"
+#include "modules/device/timezones.h"
 
 enum device_field {
     DEVICE_EXTERNAL_ID,
@@ -49,12 +50,11 @@ enum {
 #define DEVICE_POOL "documents"
 #define DEVICE_S3_POOL "s3"
 
-/* Counters of the store, in the order of the metrics' labels. */
-enum device_call { CALL_KEEP, CALL_OPEN, CALL_LIST, CALL_REMOVE };
 enum device_metric { METRIC_CALLS, METRIC_FAILURES };
 
 struct type_finder;
-struct store;
+
+#define COUNTRIES 249 /* of ISO 3166-1 */
 
 /* The settings, in the units of the table in module.c. */
 struct device_settings {
@@ -78,7 +78,7 @@ struct device {
     double yields[COUNTRIES]; /* 0: the default */
     struct store *store;
     struct type_finder *finder;
-    struct timezones *zones;
+    json_t *zones; /* see timezones.h */
 };
 
 /* A request's values, checked and normalized. Texts live as long as the request. */
@@ -127,14 +127,10 @@ struct device_scope {
 #define DEVICE_KEY(text) "busbar_fold(normalize(" text ", NFKC))"
 #define DEVICE_HAS_KEY(text) "(" DEVICE_KEY("d.external_id") " = " DEVICE_KEY(text) ")"
 
-/* A time column as the API writes times. */
-#define DEVICE_TIME(column)                                                                        \
-    "to_char(" column " AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"
-
 /* A document `f` as the API shows it. */
 #define DEVICE_DOCUMENT                                                                            \
     "json_build_object('id', f.id, 'field', f.field, 'name', f.name, 'type', f.type,"              \
-    " 'size', f.size, 'createdAt', " DEVICE_TIME("f.created_at") ")"
+    " 'size', f.size, 'createdAt', " BB_SQL_TIME("f.created_at") ")"
 
 /*
  * DEVICE_FACTS are the columns of a device `d` that device_facts_of() reads, DEVICE_COLUMNS those
@@ -147,8 +143,8 @@ struct device_scope {
 #define DEVICE_COLUMNS                                                                             \
     DEVICE_FACTS ", d.attributes,"                                                                 \
                  " (SELECT coalesce(json_agg(" DEVICE_DOCUMENT " ORDER BY f.created_at, f.place)," \
-                 " '[]') FROM device_document f WHERE f.device = d.id), " DEVICE_TIME(             \
-                     "d.created_at") ", " DEVICE_TIME("d.updated_at")
+                 " '[]') FROM device_document f WHERE f.device = d.id), " BB_SQL_TIME(             \
+                     "d.created_at") ", " BB_SQL_TIME("d.updated_at")
 
 enum { DEVICE_FACT_COUNT = 4 + DEVICE_FIELDS, DEVICE_COLUMN_COUNT = DEVICE_FACT_COUNT + 4 };
 
@@ -173,19 +169,27 @@ int device_read(struct bb_request *rq, json_t *object, bool whole, struct device
  */
 int device_read_body(struct bb_request *rq, bool whole, struct device_values *values);
 
-/* value.c: normalizes one value. Returns NULL with the text *problem if the value is invalid. */
-const char *device_value(struct bb_request *rq, enum device_field field, const json_t *value,
-                         const char **problem);
 /* Returns a copy without leading and trailing white space; names are stored like that. */
 char *device_trimmed(struct bb_request *rq, const char *text);
 
-/* Calls `warn` for each value that is valid but unlikely, with a constant text. */
-void device_find_unlikely(const char *const text[DEVICE_FIELDS],
-                          void (*warn)(void *arg, enum device_field field, const char *warning),
-                          void *arg);
+/* Returns a constant warning about a valid but unlikely value (NULL: none); NULL: it is likely. */
+const char *device_unlikely(enum device_field field, const char *text);
 
 /*
- * duplicates.c: warns if another organization has a device that looks like this one. With tx ==
+ * reference.c: countries, sorted by their English names. Any thread.
+ *
+ * Returns the index of a country by its code of two or three letters, or by its English name (in
+ * ISO 3166-1 or in common use), ignoring case; -1: there is none.
+ */
+int country_find(const char *code);
+int country_find_name(const char *name);
+/* Writes the country's code of 2 or 3 letters, in capitals, with a NUL. */
+void country_code(int country, size_t letters, char code[4]);
+/* Sets the codes of the country, or both to the trimmed text if it is not a country. */
+void device_country_codes(struct bb_request *rq, const char *sent, const char *codes[2]);
+
+/*
+ * list.c: warns if another organization has a device that looks like this one. With tx ==
  * NULL it queries outside of a transaction. Returns 0, or -1: `return bb_failed(rq)`.
  */
 int device_warn_duplicates(struct bb_request *rq, struct bb_tx *tx,
@@ -214,50 +218,43 @@ int device_failed(struct bb_request *rq);
  * parsing and printing them again would block the loop for 10 ms on a page of large attributes.
  */
 const char *device_text(struct bb_request *rq, const struct device_record *record);
-/* Sends a 200 with an array of such texts. */
-int device_reply_texts(struct bb_request *rq, const char *const *texts, size_t count);
 
-/* Parses JSON as the database writes it. The caller owns the result; NULL: out of memory. */
-json_t *device_parsed(struct bb_request *rq, const char *text);
-/*
- * Returns the text itself, or a copy in which no whole number exceeds 64 bits, because some readers
- * refuse such numbers. Lives as long as the request. NULL: out of memory.
- */
-const char *device_attributes_text(struct bb_request *rq, const char *text);
 /* Checks the size of attributes after a change. Returns 0, or the status of the response sent. */
 int device_attributes_check(struct bb_request *rq, const char *attributes);
 
 /*
- * The organizations in which a caller acts: an Admin in all, others in the organizations of their
- * account. Return 0, or the status of the response sent. `asked` is organizationId, or 0.
+ * Sets the organizations in which a caller acts: all for an Admin, the
+ * organizations of the account for others.
+ * `asked` is organizationId, or 0. Returns 0, or the status of the response sent.
  */
 int device_scope(struct bb_request *rq, int64_t asked, struct device_scope *scope);
-int device_home(struct bb_request *rq, int64_t asked, int64_t *organization);
 
 /* Error messages for a key that matches no device or several. */
 #define DEVICE_NONE "Device not found"
 #define DEVICE_SEVERAL "Several devices have this %s: %s"
 
-/*
- * find.c: finds a device by its key, or by its site's name. Returns 0, or the status of the
- * response sent.
- */
-int device_find(struct bb_request *rq, const char *key, int64_t asked,
+/* Returns the text percent-encoded for a URL or a header. */
+const char *device_url_encoded(struct bb_request *rq, const char *text);
+
+/* How a device is found, and how much of it is read. */
+enum device_look_up {
+    DEVICE_WHOLE,      /* by its key */
+    DEVICE_ONLY_FACTS, /* by its key; without attributes, documents and times */
+    DEVICE_AT_SITE     /* by its siteName */
+};
+
+/* Finds a device in the caller's scope. Returns 0, or the status of the response sent. */
+int device_find(struct bb_request *rq, enum device_look_up how, const char *name, int64_t asked,
                 struct device_record *record);
-/* The same without attributes, documents and times. */
-int device_find_facts(struct bb_request *rq, const char *key, int64_t asked,
-                      struct device_record *record);
-int device_find_site(struct bb_request *rq, const char *site, int64_t asked,
-                     struct device_record *record);
+/* The same by the key in the request's path and the organizationId in its query. */
+int device_in_path(struct bb_request *rq, enum device_look_up how, struct device_record *record);
 
 /*
- * Raise device.registered or device.deleted (`name`), and device.updated. Return 0, or -1: `return
- * bb_failed(rq)`.
+ * Raises an event of a device. `changed` is NULL, or the array for device.updated, which is taken.
+ * Returns 0, or -1: `return bb_failed(rq)`.
  */
 int device_emit(struct bb_request *rq, struct bb_tx *tx, const char *name,
-                const struct device_record *record);
-int device_emit_updated(struct bb_request *rq, struct bb_tx *tx, const struct device_record *record,
-                        const struct device_values *values, bool documents);
+                const struct device_record *record, json_t *changed);
 
 /*
  * documents.c: puts the request's files into the store; `organization` is the device's
@@ -268,11 +265,10 @@ int device_documents_take(struct bb_request *rq, int64_t organization,
 /* Call after the response: removes files from the store that certainly did not become documents. */
 void device_documents_drop(struct bb_request *rq, const struct device_documents *documents);
 /*
- * Runs a call of store.h in the store's pool and counts it. Returns -1 on failure: `return
- * bb_failed(rq)`.
+ * Runs a call of the store in its pool with one of the structs of store.h, and counts it. Returns
+ * -1 on failure: `return bb_failed(rq)`.
  */
-int device_store_call(struct bb_request *rq, enum device_call call, void (*run)(void *), void *arg,
-                      const char *why);
+int device_store_call(struct bb_request *rq, enum store_call call, void *job);
 /* Counts a failed call: incoming files could not even be written to disk. */
 void device_files_failed(struct bb_host *host);
 /*
@@ -282,26 +278,34 @@ void device_files_failed(struct bb_host *host);
  */
 int device_documents_add(struct bb_request *rq, struct bb_tx *tx,
                          const struct device_record *device, struct device_documents *documents);
+/* Returns the names as a JSON array, without those that are NULL; NULL: out of memory. */
+const char *device_names_json(struct bb_request *rq, const char *const *names, size_t count);
+
+/*
+ * Finds the types of files by their contents. Returns NULL with the reason in `why`: out of memory,
+ * or libmagic's database is missing.
+ */
+struct type_finder *type_finder_new(char *why, size_t size);
+void type_finder_free(struct type_finder *finder);
+
 /* directory.c: the service "devices". */
 extern const struct bb_devices device_directory;
 /* rows.c: the service "bulk rows:Devices". */
 extern const struct bb_bulk_rows device_rows;
 
-int device_open(struct bb_host *host, void **state);
-void device_close(struct bb_host *host, void *state);
-
+/* Jobs and a command. */
 void device_sweep(struct bb_request *rq);
 void device_tidy(struct bb_request *rq);
+void device_sweep_duplicates(struct bb_request *rq);
 int device_command_sweep(struct bb_request *rq);
 
-/* The handlers of the routes, one file each. */
+/* The handlers of the routes. */
 int device_register(struct bb_request *rq);
 int device_update(struct bb_request *rq);
 int device_update_site(struct bb_request *rq);
 int device_list(struct bb_request *rq);
 int device_get(struct bb_request *rq);
 int device_duplicates(struct bb_request *rq);
-void device_sweep_duplicates(struct bb_request *rq);
 int device_countries(struct bb_request *rq);
 int device_fuel_codes(struct bb_request *rq);
 int device_types(struct bb_request *rq);

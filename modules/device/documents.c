@@ -1,0 +1,650 @@
+/*
+ * Documents of devices: from the files of a POST or PATCH to the store and its rows, and back;
+ * downloads, deletions, and the sweep of files that no document names.
+ */
+#include <ctype.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <magic.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "modules/common/incoming.h"
+#include "modules/device/device.h"
+
+enum {
+    DOCUMENTS_MAX = 100,
+    TYPE = 128,
+    SEEN = 64 * 1024, /* bytes of a file that libmagic gets */
+    NAME_BYTES = 120  /* of a name in a header, before encoding */
+};
+
+/* ---- types of files ---- */
+
+/*
+ * All threads share one cookie under a lock, because loading libmagic's database takes longer than
+ * checking many files.
+ */
+struct type_finder {
+    pthread_mutex_t lock;
+    magic_t cookie;
+    char seen[SEEN];
+};
+
+/* libmagic never runs a program to decompress a file. */
+struct type_finder *type_finder_new(char *why, size_t size)
+{
+    struct type_finder *finder = calloc(1, sizeof(*finder));
+
+    if (finder)
+        finder->cookie = magic_open(MAGIC_MIME_TYPE | MAGIC_NO_CHECK_COMPRESS);
+    if (!finder || !finder->cookie || magic_load(finder->cookie, NULL)) {
+        const char *reason = finder && finder->cookie ? magic_error(finder->cookie) : NULL;
+
+        snprintf(why, size, "%s", reason ? reason : "out of memory");
+        if (finder && finder->cookie)
+            magic_close(finder->cookie);
+        free(finder);
+        return NULL;
+    }
+    pthread_mutex_init(&finder->lock, NULL);
+    return finder;
+}
+
+void type_finder_free(struct type_finder *finder)
+{
+    if (!finder)
+        return;
+    magic_close(finder->cookie);
+    pthread_mutex_destroy(&finder->lock);
+    free(finder);
+}
+
+/* Writes the type of a file, for example "application/pdf". Blocks. */
+static void type_find(struct type_finder *finder, const char *path, char type[TYPE])
+{
+    const char *found = NULL;
+
+    pthread_mutex_lock(&finder->lock);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd < 0 ? -1 : read(fd, finder->seen, sizeof(finder->seen));
+
+    if (fd >= 0)
+        close(fd);
+    if (length >= 0)
+        found = magic_buffer(finder->cookie, finder->seen, (size_t)length);
+    snprintf(type, TYPE, "%s", found ? found : "application/octet-stream");
+    pthread_mutex_unlock(&finder->lock);
+}
+
+/* ---- calls of the store ---- */
+
+int device_store_call(struct bb_request *rq, enum store_call call, void *arg)
+{
+    const struct device *state = rq->state;
+    struct store_job *job = arg;
+
+    job->store = state->store;
+    job->why[0] = '\0';
+    if (bb_offload(rq, job->store->pool, job->store->calls[call], arg))
+        return -1;
+    bb_metric_add(rq->host, METRIC_CALLS, call, 1);
+    if (*job->why)
+        bb_metric_add(rq->host, METRIC_FAILURES, call, 1);
+    return 0;
+}
+
+void device_files_failed(struct bb_host *host)
+{
+    bb_metric_add(host, METRIC_CALLS, STORE_KEEP, 1);
+    bb_metric_add(host, METRIC_FAILURES, STORE_KEEP, 1);
+}
+
+const char *device_names_json(struct bb_request *rq, const char *const *names, size_t count)
+{
+    json_t *list = bb_json_hold(rq, json_array());
+
+    for (size_t i = 0; i < count && list; i++)
+        if (names[i] && json_array_append_new(list, json_string(names[i])))
+            list = NULL;
+    return list ? bb_json(rq, list, NULL) : NULL;
+}
+
+/* ---- the files of a request ---- */
+
+struct arrival {
+    struct store_keep keep;
+    struct type_finder *finder;
+    size_t count;  /* files; equal contents are stored once */
+    int64_t bytes; /* of all files */
+    const char *paths[DOCUMENTS_MAX], *sha256[DOCUMENTS_MAX], *objects[DOCUMENTS_MAX];
+    const char *kept_paths[DOCUMENTS_MAX], *kept_objects[DOCUMENTS_MAX];
+    const char *fresh[DOCUMENTS_MAX];
+    size_t fresh_count;
+    char types[DOCUMENTS_MAX][TYPE];
+};
+
+static void find_types(void *arg)
+{
+    struct arrival *arrival = arg;
+
+    for (size_t i = 0; i < arrival->count; i++)
+        type_find(arrival->finder, arrival->paths[i], arrival->types[i]);
+}
+
+/*
+ * Checks a type against device.document_types. An entry is a type or a prefix such as "image/"
+ * followed by '*'.
+ */
+static bool is_allowed(const struct device *state, const char *type)
+{
+    size_t index;
+    json_t *entry;
+
+    json_array_foreach(state->settings->document_types, index, entry)
+    {
+        const char *pattern = json_string_value(entry);
+        size_t length = strlen(pattern);
+
+        if (!strcmp(pattern, type) ||
+            (length > 1 && pattern[length - 1] == '*' && !strncmp(pattern, type, length - 1)))
+            return true;
+    }
+    return json_array_size(state->settings->document_types) == 0;
+}
+
+/*
+ * Checks that the quota of the organization allows `bytes` more. Called before anything is stored,
+ * and in the transaction, which sees what parallel requests have added. Returns 0, or -1.
+ */
+static int check_quota(struct bb_request *rq, struct bb_tx *tx, int64_t organization, int64_t bytes)
+{
+    static const struct bb_sql fit = {
+        "SELECT busbar_require(coalesce((SELECT bytes FROM device_usage WHERE organisation ="
+        " $1::bigint), 0) + $2::bigint <= $3::bigint, 409, $4)",
+        0};
+    int64_t most = ((const struct device *)rq->state)->settings->documents_per_organization;
+    const char *over =
+        bb_format(rq, "The organization may have %" PRId64 " bytes of documents at most", most);
+    const struct bb_value values[] = {bb_i(organization), bb_i(bytes), bb_i(most), bb_t(over)};
+
+    if (tx)
+        return bb_add(rq, tx, &fit, values, 4) < 0 ? -1 : 0;
+    return bb_query(rq, &fit, values, 4) ? 0 : -1;
+}
+
+/*
+ * Records in the database the names that are about to be stored, a new one for each content. A
+ * content that documents already have keeps its existing name. Returns 0, or the status of the
+ * response sent.
+ */
+static int begin_uploads(struct bb_request *rq, struct arrival *arrival)
+{
+    static const struct bb_sql begin = {
+        "WITH r AS (SELECT DISTINCT ON (sha256) * FROM jsonb_to_recordset($1::jsonb)"
+        " AS (sha256 text, object text)),"
+        " known AS (SELECT DISTINCT ON (r.sha256) r.sha256, coalesce(d.object, r.sha256) AS object"
+        " FROM r JOIN device_document d ON d.sha256 = decode(r.sha256, 'hex')),"
+        " begun AS (INSERT INTO device_upload (object, begun_at) SELECT object, now() FROM r"
+        " WHERE NOT EXISTS (SELECT FROM known k WHERE k.sha256 = r.sha256))"
+        " SELECT r.sha256, coalesce(k.object, r.object), k.object IS NULL"
+        " FROM r LEFT JOIN known k USING (sha256)",
+        BB_SQL_WRITE};
+    json_t *list = bb_json_hold(rq, json_array());
+
+    for (size_t i = 0; i < arrival->count; i++) {
+        const char *object = bb_format(rq, "%s-%s", arrival->sha256[i], bb_new_uuid(rq));
+
+        if (json_array_append_new(
+                list, json_pack("{s:s, s:s}", "sha256", arrival->sha256[i], "object", object)))
+            return bb_no_memory(rq);
+    }
+    const char *names = bb_json(rq, list, NULL);
+    const struct bb_rows *rows = names ? bb_query(rq, &begin, BB_ARGS(bb_t(names))) : NULL;
+
+    if (!rows)
+        return bb_failed(rq);
+    arrival->keep.count = bb_count(rq, rows);
+    arrival->keep.paths = arrival->kept_paths;
+    arrival->keep.names = arrival->kept_objects;
+    for (size_t row = 0; row < arrival->keep.count; row++) {
+        const char *object = bb_cell(rq, rows, row, 1);
+
+        for (size_t i = 0; i < arrival->count; i++)
+            if (!strcmp(arrival->sha256[i], bb_cell(rq, rows, row, 0))) {
+                arrival->objects[i] = object;
+                arrival->kept_paths[row] = arrival->paths[i];
+            }
+        arrival->kept_objects[row] = object;
+        if (bb_cell_int(rq, rows, row, 2))
+            arrival->fresh[arrival->fresh_count++] = object;
+    }
+    return 0;
+}
+
+/* Writes the rows as the API shows them, and the same plus `sha256` and `object`. */
+static int take_rows(struct bb_request *rq, const struct arrival *arrival,
+                     struct device_documents *documents)
+{
+    json_t *list = bb_json_hold(rq, json_array()), *row;
+    const char *now = bb_time_text(rq, bb_wall_ms(rq->host));
+    size_t index;
+
+    for (size_t i = 0; i < arrival->count; i++) {
+        const struct bb_file *file = bb_file(rq, i);
+
+        row = json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:s}", "id", bb_new_uuid(rq), "field",
+                        file->part, "name", file->name, "type", arrival->types[i], "size",
+                        (json_int_t)file->length, "createdAt", now, "sha256", file->sha256,
+                        "object", arrival->objects[i]);
+        if (json_array_append_new(list, row))
+            return bb_no_memory(rq);
+    }
+    documents->rows = bb_json(rq, list, NULL);
+    json_array_foreach(list, index, row)
+    {
+        json_object_del(row, "sha256");
+        json_object_del(row, "object");
+    }
+    documents->shown = bb_json(rq, list, NULL);
+    return 0;
+}
+
+int device_documents_take(struct bb_request *rq, int64_t organization,
+                          struct device_documents *documents)
+{
+    const struct device *state = rq->state;
+    const struct bb_file *file = bb_file(rq, 0);
+
+    *documents = (struct device_documents){.shown = "[]"};
+    if (!file)
+        return 0;
+    struct arrival *arrival = bb_alloc(rq, sizeof(*arrival));
+    struct store_keep *keep = &arrival->keep;
+
+    for (; file && arrival->count < DOCUMENTS_MAX; file = bb_file(rq, ++arrival->count)) {
+        arrival->paths[arrival->count] = file->path;
+        arrival->sha256[arrival->count] = file->sha256;
+        arrival->bytes += file->length;
+    }
+    arrival->finder = state->finder;
+    if (bb_offload(rq, DEVICE_POOL, find_types, arrival))
+        return bb_failed(rq);
+    for (size_t i = 0; i < arrival->count; i++)
+        if (!is_allowed(state, arrival->types[i]))
+            return bb_fail(rq, 415, "%s: files of type %s are not taken", bb_file(rq, i)->part,
+                           arrival->types[i]);
+    if (check_quota(rq, NULL, organization, arrival->bytes))
+        return bb_failed(rq);
+    int refused = begin_uploads(rq, arrival);
+
+    if (refused)
+        return refused;
+    documents->uploads = arrival->fresh;
+    documents->begun = arrival->fresh_count;
+    if (device_store_call(rq, STORE_KEEP, keep)) {
+        refused = bb_failed(rq);
+    } else if (*keep->job.why) {
+        bb_log(rq, BB_ERROR, "documents cannot be stored: %s", keep->job.why);
+        refused = bb_fail(rq, 503, "Documents cannot be stored now");
+    }
+    documents->until_ms = keep->until_ms;
+    if (!refused)
+        refused = take_rows(rq, arrival, documents);
+    if (refused)
+        device_documents_drop(rq, documents);
+    return refused;
+}
+
+/* The files are documents now, so none of them may be dropped. */
+static void added(struct bb_request *rq, struct bb_tx *tx, void *documents)
+{
+    (void)rq, (void)tx;
+    ((struct device_documents *)documents)->begun = 0;
+}
+
+/*
+ * Deletes the uploads' rows too. If one is gone, its content may be gone, so the transaction is
+ * refused.
+ */
+int device_documents_add(struct bb_request *rq, struct bb_tx *tx,
+                         const struct device_record *device, struct device_documents *documents)
+{
+    static const struct bb_sql add = {
+        "WITH r AS (SELECT r.*, ordinality AS place FROM ROWS FROM (jsonb_to_recordset($2::jsonb)"
+        " AS (id uuid, field text, name text, type text, size bigint, sha256 text, object text,"
+        " \"createdAt\" timestamptz)) WITH ORDINALITY AS r), ins AS ("
+        "INSERT INTO device_document (id, device, organisation, field, name, type, size, sha256,"
+        " object, created_at, place) SELECT id, $1::bigint, $4::bigint, field, name, type, size,"
+        " decode(sha256, 'hex'), object, \"createdAt\", place FROM r), ended AS ("
+        "DELETE FROM device_upload WHERE object IN (SELECT object FROM r) RETURNING 1)"
+        " SELECT busbar_require(NOT EXISTS (SELECT FROM (SELECT field FROM r UNION ALL"
+        " SELECT field FROM device_document WHERE device = $1::bigint) f GROUP BY field"
+        " HAVING count(*) > 10), 409, 'A field has 10 documents at most'),"
+        " busbar_require((SELECT count(*) FROM ended) = $3::bigint, 503,"
+        " 'The documents took too long')",
+        BB_SQL_WRITE};
+
+    if (!documents->rows)
+        return 0;
+    if (bb_add(rq, tx, &add,
+               BB_ARGS(bb_i(device->id), bb_t(documents->rows), bb_i((int64_t)documents->begun),
+                       bb_i(device->organization))) < 0 ||
+        check_quota(rq, tx, device->organization, 0))
+        return -1;
+    bb_after(rq, tx, added, documents);
+    return 0;
+}
+
+/*
+ * The row of an upload exists until the transaction that adds its documents commits. Deleting the
+ * row makes sure that this transaction never commits, so an uncertain commit needs no check here.
+ * If this fails, the sweep cleans up.
+ */
+void device_documents_drop(struct bb_request *rq, const struct device_documents *documents)
+{
+    static const struct bb_sql end = {"DELETE FROM device_upload WHERE object IN"
+                                      " (SELECT jsonb_array_elements_text($1::jsonb))"
+                                      " RETURNING object",
+                                      BB_SQL_WRITE};
+    const char *names =
+        documents->begun ? device_names_json(rq, documents->uploads, documents->begun) : NULL;
+    const struct bb_rows *rows = names ? bb_query(rq, &end, BB_ARGS(bb_t(names))) : NULL;
+
+    if (!rows)
+        return;
+    size_t count = bb_count(rq, rows);
+    const char **list = bb_alloc(rq, (count + 1) * sizeof(*list));
+    struct store_remove remove = {.count = count, .names = list, .until_ms = documents->until_ms};
+
+    for (size_t i = 0; i < count; i++)
+        list[i] = bb_cell(rq, rows, i, 0);
+    if (device_store_call(rq, STORE_REMOVE, &remove) || *remove.job.why)
+        bb_log(rq, BB_WARN, "the files of a refused request are deleted by the next sweep");
+}
+
+/* ---- GET ---- */
+
+/* Returns the name without a path. A long name keeps only its end, which has the extension. */
+static const char *last_part(const char *name)
+{
+    for (const char *at = name; *at; at++)
+        if (*at == '/' || *at == '\\')
+            name = at + 1;
+    size_t length = strlen(name);
+
+    if (length > NAME_BYTES)
+        name += length - NAME_BYTES;
+    while (((unsigned char)*name & 0xc0) == 0x80)
+        name++;
+    return name;
+}
+
+/*
+ * Returns the length of a character that is left out of names; 0: it stays. Control characters are
+ * C0, DEL and C1; U+200E, U+200F, U+202A to U+202E and U+2066 to U+2069 change text direction.
+ */
+static size_t left_out(const unsigned char *at)
+{
+    if (*at < 0x20 || *at == 0x7f)
+        return 1;
+    if (*at == 0xc2 && at[1] < 0xa0)
+        return 2;
+    if (*at != 0xe2)
+        return 0;
+    return (at[1] == 0x80 &&
+            (at[2] == 0x8e || at[2] == 0x8f || (at[2] >= 0xaa && at[2] <= 0xae))) ||
+                   (at[1] == 0x81 && at[2] >= 0xa6 && at[2] <= 0xa9)
+               ? 3
+               : 0;
+}
+
+const char *device_url_encoded(struct bb_request *rq, const char *text)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    char *encoded = bb_alloc(rq, 3 * strlen(text) + 1), *to = encoded;
+
+    for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
+        if (*at < 0x80 && (isalnum(*at) || strchr("._-", *at))) {
+            *to++ = (char)*at;
+            continue;
+        }
+        *to++ = '%';
+        *to++ = digits[*at >> 4];
+        *to++ = digits[*at & 15];
+    }
+    return encoded;
+}
+
+/* filename for old clients, filename* (RFC 8187) for others. */
+static const char *disposition(struct bb_request *rq, const char *name)
+{
+    const unsigned char *at = (const unsigned char *)last_part(name);
+    char *plain = bb_alloc(rq, NAME_BYTES + 1), *to = plain;
+
+    while (*at) {
+        size_t out = left_out(at);
+
+        if (!out && (to > plain || !strchr(". ", *at))) /* avoid hidden and misleading names */
+            *to++ = (char)*at;
+        at += out ? out : 1;
+    }
+    if (to == plain)
+        return "attachment; filename=\"document\"";
+    const char *encoded = device_url_encoded(rq, plain);
+
+    for (to = plain; *to; to++)
+        if ((unsigned char)*to >= 0x80 || (!isalnum((unsigned char)*to) && !strchr("._- ", *to)))
+            *to = '_';
+    return bb_format(rq, "attachment; filename=\"%s\"; filename*=UTF-8''%s", plain, encoded);
+}
+
+int device_download(struct bb_request *rq)
+{
+    static const struct bb_sql by_id = {
+        "SELECT name, type, coalesce(object, encode(sha256, 'hex')), size FROM device_document"
+        " WHERE id = $1::uuid AND device = $2::bigint",
+        0};
+    struct device_record record;
+    int refused = device_in_path(rq, DEVICE_ONLY_FACTS, &record);
+
+    if (refused)
+        return refused;
+    const struct bb_rows *rows =
+        bb_query(rq, &by_id, BB_ARGS(bb_t(bb_segment(rq, "documentId")), bb_i(record.id)));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return bb_fail(rq, 404, "Document not found");
+    struct store_open open = {
+        .name = bb_cell(rq, rows, 0, 2), .length = bb_cell_int(rq, rows, 0, 3), .fd = -1};
+
+    if (device_store_call(rq, STORE_OPEN, &open))
+        return bb_failed(rq);
+    if (open.fd < 0) {
+        bb_log(rq, BB_ERROR, "document %s cannot be read: %s", open.name, open.job.why);
+        return bb_fail(rq, 503, "The document cannot be read now");
+    }
+    if (bb_reply_header(rq, "Content-Type", bb_cell(rq, rows, 0, 1)) < 0 ||
+        bb_reply_header(rq, "Content-Disposition", disposition(rq, bb_cell(rq, rows, 0, 0))) < 0 ||
+        bb_reply_header(rq, "Content-Security-Policy", "default-src 'none'; sandbox") < 0) {
+        close(open.fd);
+        return bb_failed(rq);
+    }
+    return bb_reply_file(rq, open.fd, open.length);
+}
+
+int device_documents_list(struct bb_request *rq)
+{
+    struct device_record record;
+    int refused = device_in_path(rq, DEVICE_WHOLE, &record);
+
+    return refused ? refused : bb_reply(rq, 200, bb_json_read(rq, record.documents));
+}
+
+/* ---- DELETE ---- */
+
+/* The content stays in the store until the sweep finds that no document names it. */
+static int remove_one(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    static const struct bb_sql lock = {"SELECT FROM device WHERE id = $1::bigint FOR UPDATE", 0};
+    static const struct bb_sql remove = {
+        "WITH gone AS (DELETE FROM device_document WHERE id = $1::uuid AND device = $2::bigint"
+        " RETURNING device) UPDATE device d SET updated_at = greatest(now(), d.updated_at)"
+        " FROM gone WHERE d.id = gone.device RETURNING " DEVICE_FACTS,
+        BB_SQL_WRITE};
+    int64_t device = *(const int64_t *)arg;
+    const struct bb_rows *rows = bb_tx_query(rq, tx, &lock, BB_ARGS(bb_i(device)));
+
+    if (rows)
+        rows =
+            bb_tx_query(rq, tx, &remove, BB_ARGS(bb_t(bb_segment(rq, "documentId")), bb_i(device)));
+    if (!rows)
+        return bb_failed(rq);
+    if (!bb_count(rq, rows))
+        return bb_fail(rq, 404, "Document not found");
+    struct device_record record = device_facts_of(rq, rows, 0);
+
+    if (device_emit(rq, tx, "device.updated", &record, json_pack("[s]", "documents")))
+        return bb_failed(rq);
+    return bb_reply(rq, 200, json_pack("{s:b}", "success", 1));
+}
+
+int device_document_delete(struct bb_request *rq)
+{
+    struct device_record record;
+    int refused = device_in_path(rq, DEVICE_ONLY_FACTS, &record);
+
+    return refused ? refused : bb_transaction(rq, remove_one, &record.id);
+}
+
+/*
+ * ---- the sweep ----
+ *
+ * The job device.sweep and the command `device sweep` delete objects that no document names and
+ * that are older than device.document_grace. They exist because a host died before adding the row,
+ * or because the database refused the row. The job device.tidy deletes, on each host, old incoming
+ * files that did not reach the store.
+ */
+
+struct sweep {
+    struct store_list list;
+    struct store_remove remove;
+    const char *names[STORE_BATCH];
+};
+
+static int sweep_failed(struct bb_request *rq, const char *why)
+{
+    bb_log(rq, BB_WARN, "the sweep of documents stopped early: %s", why);
+    return -1;
+}
+
+/* Deletes the objects of the next page of the list that no row names. Returns 0, or -1. */
+static int sweep_page(struct bb_request *rq, void *arg)
+{
+    /* One statement, so its snapshot is consistent: a name is still an upload, or is a document, or
+     * will never be one. */
+    static const struct bb_sql nameless = {
+        "SELECT n FROM jsonb_array_elements_text($1::jsonb) n WHERE NOT EXISTS (SELECT FROM"
+        " device_upload WHERE object = n) AND NOT EXISTS (SELECT FROM device_document"
+        " WHERE coalesce(object, encode(sha256, 'hex')) = n)",
+        BB_SQL_LONG};
+    struct sweep *sweep = arg;
+    struct store_list *list = &sweep->list;
+    struct store_remove *remove = &sweep->remove;
+
+    *remove = (struct store_remove){.names = sweep->names};
+    list->count = 0;
+    if (device_store_call(rq, STORE_LIST, list))
+        return sweep_failed(rq, "the store is busy");
+    if (*list->job.why)
+        return sweep_failed(rq, list->job.why);
+    if (!list->count)
+        return 0;
+    for (size_t i = 0; i < list->count; i++)
+        sweep->names[i] = list->names[i];
+    const char *names = device_names_json(rq, sweep->names, list->count);
+    const struct bb_rows *rows = names ? bb_query(rq, &nameless, BB_ARGS(bb_t(names))) : NULL;
+
+    if (!rows)
+        return sweep_failed(rq, "the database cannot be queried");
+    for (; remove->count < bb_count(rq, rows); remove->count++)
+        sweep->names[remove->count] = bb_cell(rq, rows, remove->count, 0);
+    if (!remove->count)
+        return 0;
+    if (device_store_call(rq, STORE_REMOVE, remove))
+        return sweep_failed(rq, "the store is busy");
+    return *remove->job.why ? sweep_failed(rq, remove->job.why) : 0;
+}
+
+static time_t sweep_before(struct bb_request *rq)
+{
+    const struct device *state = rq->state;
+    /* local files have times of this host's clock, objects in a bucket may not: the earlier one */
+    time_t own = time(NULL), shared = (time_t)(bb_wall_ms(rq->host) / 1000);
+
+    return (own < shared ? own : shared) - (time_t)state->settings->document_grace;
+}
+
+/* Counts the deleted objects. Returns 0, or -1. */
+static int sweep_all(struct bb_request *rq, size_t *removed)
+{
+    /* After this the documents of these uploads are refused. */
+    static const struct bb_sql end_uploads = {
+        "DELETE FROM device_upload WHERE begun_at < now() - make_interval(secs => $1::bigint)",
+        BB_SQL_WRITE};
+    const struct device *state = rq->state;
+    struct sweep *sweep = bb_alloc(rq, sizeof(*sweep));
+    int status = 0;
+
+    if (!bb_query(rq, &end_uploads, BB_ARGS(bb_i(state->settings->document_grace))))
+        return sweep_failed(rq, "the database cannot be queried");
+    sweep->list.before = sweep_before(rq);
+    do {
+        status = bb_scratch(rq, sweep_page, sweep);
+        *removed += sweep->remove.removed;
+    } while (!status && sweep->list.more);
+    return status;
+}
+
+static int tidy(struct bb_request *rq, size_t *removed)
+{
+    const struct device *state = rq->state;
+    struct incoming_sweep sweep = {.directory = state->settings->documents,
+                                   .before = sweep_before(rq)};
+    int failed = bb_offload(rq, DEVICE_POOL, incoming_sweep, &sweep);
+
+    *removed += sweep.removed;
+    return failed;
+}
+
+void device_tidy(struct bb_request *rq)
+{
+    size_t removed = 0;
+
+    (void)tidy(rq, &removed); /* the next run does it */
+    if (removed)
+        bb_log(rq, BB_INFO, "%zu incomplete files were removed", removed);
+}
+
+void device_sweep(struct bb_request *rq)
+{
+    size_t removed = 0;
+
+    (void)sweep_all(rq, &removed); /* it has logged the reason */
+    if (removed)
+        bb_log(rq, BB_INFO, "%zu files without a document were removed", removed);
+}
+
+int device_command_sweep(struct bb_request *rq)
+{
+    size_t removed = 0;
+    int status = tidy(rq, &removed) | sweep_all(rq, &removed);
+
+    bb_print(rq, "%zu files removed\n", removed);
+    return status ? 1 : 0;
+}

@@ -1,0 +1,497 @@
+/*
+ * The fields of a device's body: their table, and reading them into normalized texts. The table is
+ * hand-formatted.
+ */
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <utf8proc.h>
+
+#include "modules/device/device.h"
+
+enum {
+    NAME_MAX_CHARACTERS = 255,
+    DEGREES_MAX_LENGTH = 32,
+    AHEAD_MS = 14 * 3600 * 1000,
+    BRAILLE_BLANK = 0x2800, /* invisible, though Unicode does not call it ignorable */
+    LARGE_KW = 5000
+};
+
+#define DIGITS "0123456789"
+
+// clang-format off
+
+/* The host passes the fields on as they were sent, so that one response can name all errors. */
+#define OPTIONAL (BB_AS_SENT | BB_NULLABLE | BB_CLEARS)
+
+static const char *const states[] = {"Active", "Inactive", NULL};
+
+const struct bb_field device_fields[DEVICE_BODY_FIELDS] = {
+    {.name = "externalId", .type = BB_ANY, .flags = OPTIONAL, .example = "PLANT-7",
+     .help = "Your own identifier of the device, 1 to 255 characters. Unique in the organization, "
+             "ignoring case. A number is taken as its digits."},
+    {.name = "siteName", .type = BB_TEXT, .flags = OPTIONAL | BB_NOT_BLANK, .max = 255,
+     .alias = "projectName", .help = "Name of the site.", .example = "Rooftop 7"},
+    {.name = "countryCode", .type = BB_TEXT, .flags = OPTIONAL, .max = 100,
+     .help = "ISO 3166-1 code of two or three letters, or the country's English name, in upper or "
+             "lower case. A name is stored as the code of two letters.", .example = "DE"},
+    {.name = "commissioningDate", .type = BB_TEXT, .flags = OPTIONAL, .max = 40,
+     .help = "YYYY-MM-DD, or the date of an ISO 8601 date-time; not in the future.",
+     .example = "2024-05-01"},
+    {.name = "capacity", .type = BB_NUMBER, .flags = OPTIONAL, .max = 10000000,
+     .help = "In kW, above 0. Above 5,000 the response has a warning, because W may have been "
+             "meant.", .example = "9.9"},
+    {.name = "address", .type = BB_TEXT, .flags = OPTIONAL, .max = 1000,
+     .help = "Postal address."},
+    {.name = "latitude", .type = BB_ANY, .flags = OPTIONAL, .min = -90, .max = 90, .example = "52.5200",
+     .help = "Decimal degrees from -90 to 90, as a string or a number. Returned as a string, "
+             "exactly as sent."},
+    {.name = "longitude", .type = BB_ANY, .flags = OPTIONAL, .min = -180, .max = 180, .example = "13.4050",
+     .help = "Decimal degrees from -180 to 180, like latitude."},
+    {.name = "fuelCode", .type = BB_TEXT, .flags = OPTIONAL | BB_NOT_BLANK, .max = 64,
+     .help = "Usually ES and three digits. Any other code is stored with a warning.",
+     .example = "ES100"},
+    {.name = "deviceTypeCode", .type = BB_TEXT, .flags = OPTIONAL | BB_NOT_BLANK, .max = 64,
+     .help = "Usually TC and three digits, or T0 and four or five digits. Any other code is "
+             "stored with a warning.",
+     .example = "TC110"},
+    {.name = "serialNumber", .type = BB_TEXT, .flags = OPTIONAL | BB_NOT_BLANK, .max = 255,
+     .help = "Serial number. It does not have to be unique.", .example = "SN-4711"},
+    {.name = "timezone", .type = BB_TEXT, .flags = OPTIONAL, .max = 64,
+     .help = "IANA time zone. Default: the time zone of the first reading that names one.",
+     .example = "Europe/Berlin"},
+    {.name = "yieldValue", .type = BB_NUMBER, .flags = OPTIONAL, .min = 1, .max = 4000,
+     .help = "Expected yield in kWh per kW and year. Default: the yield of the country, or of the "
+             "service."},
+    {.name = "organizationId", .type = BB_INT, .flags = BB_AS_SENT | BB_NULLABLE, .min = 1, .max = INT64_MAX,
+     .help = "The organization you act in. It never moves a device to another one."},
+    {.name = "attributes", .type = BB_OBJECT, .flags = OPTIONAL,
+     .help = "Any other data, at most 32 KiB. Unknown fields of the body are added to it."},
+    {.name = "status", .type = BB_CHOICE, .flags = OPTIONAL, .choices = states,
+     .help = "Inactive: the device no longer generates. Readings are refused, and lists leave it "
+             "out."},
+};
+
+// clang-format on
+
+/* ---- values: each function returns the normalized text, or sets *problem ---- */
+
+/* The same blanks as in the host (BB_NOT_BLANK). */
+static bool is_blank(utf8proc_int32_t code)
+{
+    utf8proc_category_t category = utf8proc_category(code);
+
+    return category == UTF8PROC_CATEGORY_ZS || category == UTF8PROC_CATEGORY_ZL ||
+           category == UTF8PROC_CATEGORY_ZP || (code >= '\t' && code <= '\r') || code == 0x85 ||
+           code == 0xfeff;
+}
+
+char *device_trimmed(struct bb_request *rq, const char *text)
+{
+    const char *first = NULL, *end = text;
+    utf8proc_int32_t code;
+    utf8proc_ssize_t size;
+
+    for (const char *at = text; *at; at += size) {
+        size = 1; /* most characters are plain */
+        if (*at > ' ' && *at < 0x7f)
+            code = (unsigned char)*at;
+        else
+            size = utf8proc_iterate((const utf8proc_uint8_t *)at, -1, &code);
+        if (size > 0 && is_blank(code))
+            continue;
+        if (size <= 0)
+            size = 1;
+        first = first ? first : at;
+        end = at + size;
+    }
+    size_t length = first ? (size_t)(end - first) : 0;
+    char *trimmed = bb_alloc(rq, length + 1);
+
+    if (first)
+        memcpy(trimmed, first, length);
+    return trimmed;
+}
+
+/* Formats a JSON number as a decimal without an exponent. */
+static char *decimal(struct bb_request *rq, const json_t *value)
+{
+    if (json_is_integer(value))
+        return bb_format(rq, "%lld", (long long)json_integer_value(value));
+    double number = json_real_value(value);
+    char *text = bb_format(rq, "%.15g", number);
+
+    if (!strchr(text, 'e'))
+        return text;
+    if (fabs(number) >= 1)
+        return bb_format(rq, "%.0f", number);
+    text = bb_format(rq, "%.20f", number);
+    size_t length = strlen(text);
+
+    while (text[length - 1] == '0')
+        length--;
+    text[length - (text[length - 1] == '.')] = '\0';
+    return text;
+}
+
+static const char *name_value(struct bb_request *rq, const char *text, const char **problem)
+{
+    char *name = device_trimmed(rq, text);
+    size_t characters = 0;
+
+    for (const unsigned char *at = (const unsigned char *)name; *at; at++) {
+        characters += (*at & 0xc0) != 0x80;
+        if (*at < 0x20 || *at == 0x7f || (*at == 0xc2 && at[1] < 0xa0)) /* C0, DEL, C1 */
+            *problem = "must not have control characters";
+    }
+    if (!characters || characters > NAME_MAX_CHARACTERS)
+        *problem = "must be 1 to 255 characters";
+    return name;
+}
+
+static const char *character_problem(utf8proc_int32_t code)
+{
+    const utf8proc_property_t *property = utf8proc_get_property(code);
+
+    if (property->ignorable || code == BRAILLE_BLANK)
+        return "must not have invisible characters or marks of direction";
+    if (property->category == UTF8PROC_CATEGORY_CC || property->category == UTF8PROC_CATEGORY_ZL ||
+        property->category == UTF8PROC_CATEGORY_ZP)
+        return "must not have control characters";
+    return NULL;
+}
+
+/*
+ * Returns the text in Unicode NFC, either `text` itself or a copy. Sets *problem if it has control
+ * or invisible characters, so that no device is registered twice under ids that look the same.
+ */
+static const char *normal_form(struct bb_request *rq, const char *text, const char **problem)
+{
+    static const utf8proc_option_t options = UTF8PROC_NULLTERM | UTF8PROC_STABLE | UTF8PROC_COMPOSE;
+    const utf8proc_uint8_t *bytes = (const utf8proc_uint8_t *)text;
+    utf8proc_int32_t code;
+    utf8proc_ssize_t size;
+    bool ascii = true;
+
+    for (const utf8proc_uint8_t *at = bytes; *at && !*problem; at += size) {
+        ascii = ascii && *at < 0x80;
+        size = utf8proc_iterate(at, -1, &code);
+        *problem = size <= 0 ? "must be UTF-8" : character_problem(code);
+    }
+    if (*problem || ascii)
+        return text;
+    utf8proc_ssize_t room = utf8proc_decompose(bytes, 0, NULL, 0, options);
+    utf8proc_int32_t *codes = bb_alloc(rq, ((size_t)room + 1) * sizeof(*codes));
+    utf8proc_ssize_t count = utf8proc_decompose(bytes, 0, codes, room, options);
+
+    utf8proc_reencode(codes, count, options);
+    return (const char *)codes;
+}
+
+static const char *external_id(struct bb_request *rq, const json_t *value, const char **problem)
+{
+    if (!json_is_number(value) && !json_is_string(value)) {
+        *problem = "must be a string";
+        return NULL;
+    }
+    const char *sent = json_is_string(value) ? json_string_value(value) : decimal(rq, value);
+    const char *id = normal_form(rq, device_trimmed(rq, sent), problem);
+
+    if (*problem)
+        return NULL;
+    id = name_value(rq, id, problem);
+    /* browsers and proxies remove dots from a path, and `my` is the list of devices */
+    if (!*problem && (!strcmp(id, ".") || !strcmp(id, "..") || !strcasecmp(id, "my")))
+        *problem = "must not be \".\", \"..\" or \"my\", which a path cannot name";
+    return id;
+}
+
+static bool is_decimal(const char *text)
+{
+    size_t whole, fraction = 0;
+
+    text += *text == '-' || *text == '+';
+    whole = strspn(text, DIGITS);
+    text += whole;
+    if (*text == '.') {
+        fraction = strspn(text + 1, DIGITS);
+        text += 1 + fraction;
+    }
+    return !*text && whole + fraction > 0;
+}
+
+static const char *degrees(struct bb_request *rq, const json_t *value, double most,
+                           const char **problem)
+{
+    const char *text = json_string_value(value);
+
+    if (text)
+        text = device_trimmed(rq, text);
+    if (json_is_number(value))
+        text = decimal(rq, value);
+    if (!text || strlen(text) > DEGREES_MAX_LENGTH || !is_decimal(text))
+        *problem = "must be decimal degrees, as in \"52.52\"";
+    else if (fabs(strtod(text, NULL)) > most)
+        *problem = most > 90 ? "must be within -180 and 180" : "must be within -90 and 90";
+    return text;
+}
+
+static const char *country(struct bb_request *rq, const char *text, const char **problem)
+{
+    char *code = device_trimmed(rq, text);
+    int named = country_find(code) < 0 ? country_find_name(code) : -1;
+
+    if (named >= 0)
+        country_code(named, 2, code = bb_alloc(rq, 4));
+    else if (country_find(code) < 0)
+        *problem = "must be a country: its ISO 3166-1 code of two or three letters, as DE or DEU, "
+                   "or its English name, as Germany";
+    for (char *at = code; *at; at++)
+        *at = (char)toupper((unsigned char)*at);
+    return code;
+}
+
+/*
+ * Accepts a date, or an ISO 8601 date and time; a time without offset is local to the plant. A date
+ * is in the future only if it has not begun anywhere on Earth.
+ */
+static const char *date(struct bb_request *rq, const char *text, const char **problem)
+{
+    static const struct bb_field time[] = {{.name = "time", .type = BB_TIME}};
+    static const struct bb_table fields = BB_TABLE(time);
+    char *day = device_trimmed(rq, text);
+    json_t *object = json_pack("{s:s}", "time", day), *errors = json_array();
+    json_t *checked = object && errors ? bb_check(rq, &fields, object, errors) : NULL;
+
+    if (!checked || strlen(day) < 10)
+        *problem = "must be a date, YYYY-MM-DD";
+    else if (strncmp(day, bb_time_text(rq, bb_wall_ms(rq->host) + AHEAD_MS), 10) > 0)
+        *problem = "must not be in the future";
+    else
+        day[10] = '\0';
+    json_decref(object);
+    json_decref(errors);
+    json_decref(checked);
+    return day;
+}
+
+static const char *zone(struct bb_request *rq, const char *text, const char **problem)
+{
+    const struct device *device = rq->state;
+    const char *name = device_trimmed(rq, text);
+
+    if (!json_object_get(device->zones, name))
+        *problem = "must be a time zone of the IANA list, as Europe/Berlin";
+    return name;
+}
+
+static const char *field_value(struct bb_request *rq, enum device_field field, const json_t *value,
+                               const char **problem)
+{
+    const char *text = json_string_value(value);
+
+    switch (field) {
+    case DEVICE_EXTERNAL_ID:
+        return external_id(rq, value, problem);
+    case DEVICE_COUNTRY_CODE:
+        return country(rq, text, problem);
+    case DEVICE_COMMISSIONING_DATE:
+        return date(rq, text, problem);
+    case DEVICE_CAPACITY:
+    case DEVICE_YIELD_VALUE:
+        if (json_number_value(value) <= 0)
+            *problem = "must be greater than 0";
+        return bb_format(rq, "%.17g", json_number_value(value));
+    case DEVICE_ADDRESS:
+        return text;
+    case DEVICE_LATITUDE:
+        return degrees(rq, value, 90, problem);
+    case DEVICE_LONGITUDE:
+        return degrees(rq, value, 180, problem);
+    case DEVICE_TIMEZONE:
+        return zone(rq, text, problem);
+    default:
+        return name_value(rq, text, problem);
+    }
+}
+
+/* ---- the whole body ---- */
+
+const char *device_field_name(enum device_field field)
+{
+    return device_fields[field].name;
+}
+
+static bool is_attribute(const char *name)
+{
+    /* fields of a response; a client may send a response back, so these are not attributes */
+    static const char *const own[] = {"id",        "uuid",      "documents",
+                                      "createdAt", "updatedAt", "warnings"};
+
+    for (size_t i = 0; i < DEVICE_BODY_FIELDS; i++)
+        if (!strcmp(device_fields[i].name, name))
+            return false;
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+        if (!strcmp(own[i], name))
+            return false;
+    return true;
+}
+
+static int problem(json_t *errors, const char *field, const char *text)
+{
+    return json_array_append_new(errors, json_pack("{s:s, s:s}", "field", field, "problem", text));
+}
+
+/*
+ * Checks the fields as the host checks a body. Returns a new object with the valid fields; NULL:
+ * out of memory.
+ */
+static json_t *check_fields(struct bb_request *rq, json_t *object, json_t *errors)
+{
+    struct bb_field fields[DEVICE_BODY_FIELDS];
+    const struct bb_table table = {fields, DEVICE_BODY_FIELDS, sizeof(fields[0])};
+    const json_t *error;
+    size_t i;
+
+    for (i = 0; i < DEVICE_BODY_FIELDS; i++) {
+        fields[i] = device_fields[i];
+        fields[i].flags &= ~(unsigned)BB_AS_SENT;
+    }
+    json_t *checked = bb_check(rq, &table, object, errors);
+
+    if (checked || json_array_size(errors) == 0)
+        return checked;
+    json_t *valid = json_copy(object);
+
+    json_array_foreach(errors, i, error)
+    {
+        json_object_del(valid, json_string_value(json_object_get(error, "field")));
+    }
+    checked = valid ? bb_check(rq, &table, valid, errors) : NULL;
+    json_decref(valid);
+    return checked;
+}
+
+static int read_attributes(struct bb_request *rq, json_t *object, const json_t *checked,
+                           struct device_values *values, json_t *errors)
+{
+    const json_t *given = json_object_get(checked, "attributes");
+    json_t *others =
+        bb_json_hold(rq, json_is_object(given) ? json_deep_copy(given) : json_object());
+    json_t *nulls = bb_json_hold(rq, json_array()), *value;
+    const char *name;
+    void *next;
+    size_t length = 0;
+
+    json_object_foreach(object, name, value)
+    {
+        if (is_attribute(name) && json_object_set(others, name, value))
+            return -1;
+    }
+    if (!others || !nulls)
+        return -1;
+    json_object_foreach_safe(others, next, name, value)
+    {
+        if (json_is_null(value) && !json_array_append_new(nulls, json_string(name)))
+            json_object_del(others, name);
+    }
+    values->null_attributes = json_array_size(nulls) ? bb_json(rq, nulls, NULL) : NULL;
+    values->clear_attributes = json_is_null(given);
+    values->attributes = json_object_size(others) ? bb_json(rq, others, &length) : NULL;
+    if (length <= DEVICE_ATTRIBUTES_MAX)
+        return 0;
+    return problem(errors, "attributes", DEVICE_ATTRIBUTES_LONG);
+}
+
+/* A name with an error counts too. */
+static bool is_named(const json_t *object)
+{
+    static const enum device_field names[] = {DEVICE_EXTERNAL_ID, DEVICE_SITE_NAME,
+                                              DEVICE_SERIAL_NUMBER};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const json_t *name = json_object_get(object, device_field_name(names[i]));
+
+        if (name && !json_is_null(name))
+            return true;
+    }
+    return false;
+}
+
+int device_read(struct bb_request *rq, json_t *object, bool whole, struct device_values *values,
+                json_t *errors)
+{
+    /* held because the values point to its texts */
+    json_t *checked = bb_json_hold(rq, check_fields(rq, object, errors));
+
+    if (!checked)
+        return -1;
+    *values = (struct device_values){
+        .organization = json_integer_value(json_object_get(checked, "organizationId")),
+        .status = json_string_value(json_object_get(checked, "status")),
+    };
+    for (enum device_field field = 0; field < DEVICE_FIELDS; field++) {
+        const json_t *value = json_object_get(checked, device_field_name(field));
+        const char *wrong = NULL;
+
+        values->cleared[field] = json_is_null(value);
+        if (value && !json_is_null(value))
+            values->text[field] = field_value(rq, field, value, &wrong);
+        if (wrong && problem(errors, device_field_name(field), wrong))
+            return -1;
+    }
+    if (!whole && json_is_null(json_object_get(checked, "status")) &&
+        problem(errors, "status", "must not be null"))
+        return -1;
+    if (whole && !is_named(object) && problem(errors, "externalId", DEVICE_UNNAMED))
+        return -1;
+    return read_attributes(rq, object, checked, values, errors);
+}
+
+/* Returns whether a code is the prefix followed by `least` to `most` digits. */
+static bool is_code(const char *code, const char *prefix, size_t least, size_t most)
+{
+    size_t length = strlen(prefix);
+
+    if (strncmp(code, prefix, length) != 0)
+        return false;
+    size_t digits = strspn(code + length, DIGITS);
+
+    return !code[length + digits] && digits >= least && digits <= most;
+}
+
+const char *device_unlikely(enum device_field field, const char *text)
+{
+    if (!text)
+        return NULL;
+    if (field == DEVICE_CAPACITY && strtod(text, NULL) > LARGE_KW)
+        return "is in kW, and this is much; were watts sent?";
+    if (field == DEVICE_FUEL_CODE && !is_code(text, "ES", 3, 3))
+        return "is not ES and three digits";
+    if (field == DEVICE_TYPE_CODE && !is_code(text, "TC", 3, 3) && !is_code(text, "T0", 4, 5))
+        return "is not TC and three digits, nor T0 and four or five";
+    return NULL;
+}
+
+int device_read_body(struct bb_request *rq, bool whole, struct device_values *values)
+{
+    json_t *errors = json_array();
+    int failed = errors ? device_read(rq, bb_body(rq), whole, values, errors) : -1;
+
+    if (!failed && json_array_size(errors))
+        return bb_refuse(rq, errors);
+    json_decref(errors);
+    if (failed)
+        return bb_no_memory(rq);
+    if (!values->organization)
+        values->organization = bb_arg_int(rq, "organizationId", 0);
+    for (enum device_field field = 0; field < DEVICE_FIELDS; field++) {
+        const char *warning = device_unlikely(field, values->text[field]);
+
+        if (warning)
+            bb_warn(rq, "%s: %s", device_field_name(field), warning);
+    }
+    return 0;
+}

@@ -1,0 +1,392 @@
+/*
+ * The list of devices, one device, and the list of duplicates. schema.sql builds the statement that
+ * fits the filters and the order.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "modules/device/device.h"
+
+/*
+ * $1 $2 scope, $3 the filters as JSON, $4 whether there are groups; then $5 and $6 the order and
+ * whether it is descending, $7 and $8 the sort value and id of the previous page's last device, $9
+ * number of devices, $10 bytes.
+ */
+enum {
+    LIST_WANTED = 2,
+    LIST_GROUPED,
+    LIST_COUNTED, /* number of values of the count */
+    LIST_ORDER = LIST_COUNTED,
+    LIST_DOWN,
+    LIST_KEY,
+    LIST_AFTER,
+    LIST_LIMIT,
+    LIST_BYTES,
+    LIST_VALUES
+};
+
+/*
+ * Columns that follow the device's own: the number of devices that the page would have without the
+ * limit on bytes (only the first device may exceed that limit), and the value that this device is
+ * sorted by.
+ */
+enum { LIST_FOUND = DEVICE_COLUMN_COUNT, LIST_ORDERED_BY };
+
+struct list_order {
+    const char *name; /* value of the query's `sort`; NULL: end of the list */
+    bool number;      /* sorted by a number, not a text */
+};
+
+/*
+ * The length of a device as text. Only attributes can be long, so their length is stored and they
+ * are not read.
+ */
+#define BYTES                                                                                      \
+    "octet_length(ROW(" DEVICE_FACTS ")::text) + d.attributes_bytes"                               \
+    " + (SELECT coalesce(sum(200 + octet_length(f.name)), 0) FROM device_document f"               \
+    " WHERE f.device = d.id)"
+#define FOUND                                                                                      \
+    "device_page(CASE WHEN NOT $1::boolean THEN $2::bigint[] END, $3::jsonb, $4::boolean, $5,"     \
+    " $6::boolean, $7, $8::bigint, $9::bigint) WITH ORDINALITY AS g (id, k, place)"
+#define PAGE                                                                                       \
+    "SELECT " DEVICE_COLUMNS ", p.found, p.k FROM (SELECT q.id, q.k, q.place, q.bytes,"            \
+    " count(*) OVER () AS found, sum(q.bytes) OVER (ORDER BY q.place) AS upto"                     \
+    " FROM (SELECT g.id, g.k, g.place, " BYTES " AS bytes FROM " FOUND                             \
+    " JOIN device d ON d.id = g.id) q) p JOIN device d ON d.id = p.id"                             \
+    " WHERE p.upto - p.bytes < $10::bigint ORDER BY p.place"
+
+/* The first entry sorts by id. */
+static const struct list_order list_orders[] = {
+    {"id", true},       {"externalId", false},       {"siteName", false},
+    {"capacity", true}, {"commissioningDate", true}, {"updatedAt", true},
+    {.name = NULL},
+};
+
+/*
+ * BB_SQL_LONG: a filter may match a few out of very many devices, and reading many devices takes
+ * long too.
+ */
+static const struct bb_sql list_few = {PAGE, 0}, list_many = {PAGE, BB_SQL_LONG};
+static const struct bb_sql list_count = {
+    "SELECT device_count(CASE WHEN NOT $1::boolean THEN $2::bigint[] END, $3::jsonb, $4::boolean)",
+    BB_SQL_LONG};
+
+/* Devices and bytes per page; large attributes make a page shorter. */
+enum { PAGE_MAX = 1000, PAGE_BYTES = 1024 * 1024, FEW = 25 };
+
+/*
+ * Sets the values of the scope and of the filters, which are a JSON object by their names. Returns
+ * 0, or the status of the response sent; *any: there is at least one filter.
+ */
+static int filter_values(struct bb_request *rq, const struct device_scope *scope,
+                         struct bb_value values[LIST_COUNTED], bool *any)
+{
+    static const char *const names[] = {
+        "siteName", "serialNumber", "fuelCode",   "deviceTypeCode",   "externalId",
+        "search",   "capacityFrom", "capacityTo", "commissionedFrom", "commissionedTo",
+        "status",   "inGroup",      NULL};
+    const struct bb_value seen[] = {DEVICE_SCOPE_ARGS(scope)};
+    const char *country = bb_arg(rq, "countryCode"), *status = bb_arg(rq, "status"), *codes[2];
+    json_t *wanted = bb_json_hold(rq, json_object());
+    int lost = wanted ? 0 : -1;
+
+    if (country) { /* devices store either code as it was sent */
+        device_country_codes(rq, country, codes);
+        lost |= json_object_set_new(wanted, "country", json_string(codes[0]));
+        lost |= json_object_set_new(wanted, "other", json_string(codes[1]));
+    }
+    for (size_t i = 0; names[i]; i++)
+        if (bb_arg(rq, names[i]))
+            lost |= json_object_set_new(wanted, names[i],
+                                        json_string(device_trimmed(rq, bb_arg(rq, names[i]))));
+    *any = json_object_size(wanted) > 0;
+    if (!status)
+        lost |= json_object_set_new(wanted, "status", json_string("Active"));
+    else if (!strcmp(status, "All"))
+        json_object_del(wanted, "status");
+    values[0] = seen[0];
+    values[1] = seen[1];
+    values[LIST_WANTED] = bb_t(lost ? NULL : bb_json(rq, wanted, NULL));
+    values[LIST_GROUPED] = bb_b(bb_service(rq->host, "certificates").interface != NULL);
+    return lost ? bb_no_memory(rq) : 0;
+}
+
+/* ---- order and cursor ---- */
+
+static const struct list_order *order_of(struct bb_request *rq)
+{
+    const struct list_order *order = list_orders;
+    const char *sort = bb_arg(rq, "sort");
+
+    while (sort && order->name && strcmp(order->name, sort) != 0)
+        order++;
+    return order->name ? order : list_orders;
+}
+
+/* Returns whether the database would accept the text as a number. */
+static bool is_number(const char *text)
+{
+    char *end;
+
+    errno = 0;
+    double number = strtod(text, &end);
+
+    return end != text && !*end && !errno && isfinite(number) &&
+           strspn(text, "0123456789+-.e") == strlen(text);
+}
+
+/* Returns 0, or the status of the 400 response sent. */
+static int cursor_values(struct bb_request *rq, const struct list_order *order,
+                         struct bb_value values[LIST_VALUES])
+{
+    const char *after = bb_arg(rq, "after");
+    char *end = NULL;
+
+    values[LIST_AFTER] = values[LIST_KEY] = bb_null();
+    if (!after)
+        return 0;
+    errno = 0;
+    int64_t id = strtoll(after, &end, 10);
+    bool good = end != after && !errno && id >= 0;
+
+    if (good && order == list_orders)
+        good = !*end;
+    else if (good)
+        good = *end == '-' && (!order->number || is_number(end + 1));
+    if (!good)
+        return bb_invalid(rq, "after", "must be a cursor that a Link header of this order gave");
+    values[LIST_AFTER] = bb_i(id);
+    if (order != list_orders)
+        values[LIST_KEY] = bb_t(end + 1);
+    return 0;
+}
+
+/* ---- the response ---- */
+
+static int list_answer(struct bb_request *rq, const struct list_order *order,
+                       const struct bb_rows *rows, size_t limit)
+{
+    size_t count = bb_count(rq, rows) > limit ? limit : bb_count(rq, rows);
+
+    if (count && (size_t)bb_cell_int(rq, rows, 0, LIST_FOUND) > count) {
+        const char *cursor = bb_cell(rq, rows, count - 1, 0);
+
+        if (order != list_orders)
+            cursor =
+                bb_format(rq, "%s-%s", cursor,
+                          device_url_encoded(rq, bb_cell(rq, rows, count - 1, LIST_ORDERED_BY)));
+        if (bb_reply_next(rq, cursor) < 0)
+            return bb_failed(rq);
+    }
+    const char **texts = bb_alloc(rq, (count + 1) * sizeof(*texts));
+    size_t room = sizeof("[]");
+
+    for (size_t row = 0; row < count; row++) {
+        struct device_record record = device_record_of(rq, rows, row);
+
+        texts[row] = device_text(rq, &record);
+        if (!texts[row])
+            return bb_no_memory(rq);
+        room += strlen(texts[row]) + 1;
+    }
+    char *array = bb_alloc(rq, room), *at = stpcpy(array, "[");
+
+    for (size_t row = 0; row < count; row++)
+        at = stpcpy(stpcpy(at, row ? "," : ""), texts[row]);
+    at = stpcpy(at, "]");
+    return bb_reply_bytes(rq, 200, "application/json; charset=utf-8", array, (size_t)(at - array));
+}
+
+/* Returns 0, or the status of the response sent. */
+static int add_count(struct bb_request *rq, const struct bb_value *values)
+{
+    const char *count = bb_arg(rq, "count");
+
+    if (!count || strcmp(count, "true") != 0)
+        return 0;
+    const struct bb_rows *rows = bb_query(rq, &list_count, values, LIST_COUNTED);
+
+    if (!rows || bb_reply_header(rq, "X-Total-Count", bb_cell(rq, rows, 0, 0)))
+        return bb_failed(rq);
+    return 0;
+}
+
+int device_list(struct bb_request *rq)
+{
+    struct device_scope scope;
+    struct bb_value values[LIST_VALUES];
+    const struct list_order *order = order_of(rq);
+    const char *direction = bb_arg(rq, "order");
+    bool down = direction && !strcmp(direction, "desc"), any = false;
+    int64_t limit = bb_arg_int(rq, "limit", PAGE_MAX);
+    int refused = device_scope(rq, bb_arg_int(rq, "organizationId", 0), &scope);
+
+    if (!refused)
+        refused = cursor_values(rq, order, values);
+    if (!refused)
+        refused = filter_values(rq, &scope, values, &any);
+    if (!refused)
+        refused = add_count(rq, values);
+    if (refused)
+        return refused;
+    values[LIST_ORDER] = bb_t(order->name);
+    values[LIST_DOWN] = bb_b(down);
+    values[LIST_LIMIT] = bb_i(limit + 1);
+    values[LIST_BYTES] = bb_i(PAGE_BYTES);
+    bool few = !any && limit <= FEW && order == list_orders && !down;
+    const struct bb_rows *rows = bb_query(rq, few ? &list_few : &list_many, values, LIST_VALUES);
+
+    return rows ? list_answer(rq, order, rows, (size_t)limit) : bb_failed(rq);
+}
+
+int device_get(struct bb_request *rq)
+{
+    struct device_record record;
+    int refused = device_in_path(rq, DEVICE_WHOLE, &record);
+
+    return refused ? refused : bb_reply(rq, 200, device_json(rq, &record));
+}
+
+/*
+ * ---- duplicates ----
+ *
+ * A plant that two organizations have registered, so that its energy would be certified twice. The
+ * database records such pairs however a device is added or changed (schema.sql).
+ * device_warn_duplicates() warns the caller, and GET /api/admin/device-duplicates lists the pairs
+ * that still look alike, newest first.
+ *
+ * Two devices that are added or changed at the same instant do not see each other. So the job
+ * device.duplicates checks the devices of the last 20 minutes again; every device is covered by two
+ * runs. A cursor is the id of the last pair seen.
+ */
+
+enum { PAIRS = 100, AGAIN = 1000 };
+
+#define NEAR "(a.capacity = b.capacity AND m.metres <= 50)"
+#define SAME "(a.serial_number = b.serial_number)"
+
+/* $1 organization, $2 serialNumber, $3 capacity, $4 latitude, $5 longitude */
+static const struct bb_sql find = {
+    "SELECT EXISTS (SELECT FROM device_like($1::bigint, $2, NULL, NULL, NULL))::int,"
+    " EXISTS (SELECT FROM device_like($1::bigint, NULL, $3::float8, $4, $5))::int",
+    0};
+
+/* Pairs before id $1, at most $2; two rows per pair. */
+static const struct bb_sql pairs = {
+    "SELECT " DEVICE_FACTS ", p.id, " BB_SQL_TIME(
+        "p.found_at") ", p.same::int, p.near::int, round(p.metres)::bigint"
+                      " FROM (SELECT p.id, p.found_at, a.id AS one, b.id AS two, coalesce(" SAME
+                      ", false) AS same, coalesce(" NEAR ", false) AS near, m.metres"
+                      " FROM device_duplicate p JOIN device a ON a.id = p.device"
+                      " JOIN device b ON b.id = p.other CROSS JOIN LATERAL (SELECT"
+                      " device_metres(a.latitude, a.longitude, b.latitude, b.longitude) AS metres)"
+                      " m WHERE p.id < $1::bigint AND a.organisation <> b.organisation"
+                      " AND (" SAME " OR " NEAR ") ORDER BY p.id DESC LIMIT $2::bigint) p"
+                      " JOIN device d ON d.id = ANY (ARRAY[p.one, p.two]) ORDER BY p.id DESC, d.id",
+    BB_SQL_LONG};
+
+enum { PAIR = DEVICE_FACT_COUNT, FOUND_AT, BY_SERIAL, BY_PLACE, METRES };
+
+/*
+ * The next $3 devices after updated_at $1 and id $2. Returns one row if there are any: their
+ * number, and the last one.
+ */
+static const struct bb_sql look_again = {
+    "WITH page AS MATERIALIZED (SELECT id, updated_at FROM device"
+    " WHERE updated_at > now() - interval '20 minutes'"
+    " AND (updated_at, id) > ($1::timestamptz, $2::bigint)"
+    " ORDER BY updated_at, id LIMIT $3::bigint),"
+    " found AS MATERIALIZED (SELECT device_find_duplicates(ARRAY(SELECT id FROM page))),"
+    " last AS (SELECT updated_at, id FROM page ORDER BY updated_at DESC, id DESC LIMIT 1)"
+    " SELECT (SELECT count(*) FROM page), last.updated_at::text, last.id FROM last, found",
+    BB_SQL_WRITE | BB_SQL_LONG};
+
+static const struct bb_sql forget = {
+    "DELETE FROM device_duplicate p WHERE NOT EXISTS (SELECT FROM device d WHERE d.id = p.device)"
+    " OR NOT EXISTS (SELECT FROM device d WHERE d.id = p.other)",
+    BB_SQL_WRITE};
+
+int device_warn_duplicates(struct bb_request *rq, struct bb_tx *tx,
+                           const struct device_record *record)
+{
+    const char *const *text = record->text;
+    const struct bb_value values[] = {bb_i(record->organization), bb_t(text[DEVICE_SERIAL_NUMBER]),
+                                      bb_t(text[DEVICE_CAPACITY]), bb_t(text[DEVICE_LATITUDE]),
+                                      bb_t(text[DEVICE_LONGITUDE])};
+    bool placed = text[DEVICE_CAPACITY] && text[DEVICE_LATITUDE] && text[DEVICE_LONGITUDE];
+
+    if (!text[DEVICE_SERIAL_NUMBER] && !placed)
+        return 0;
+    const struct bb_rows *rows =
+        tx ? bb_tx_query(rq, tx, &find, values, 5) : bb_query(rq, &find, values, 5);
+
+    if (!rows)
+        return -1;
+    if (bb_cell_int(rq, rows, 0, 0))
+        bb_warn(rq, "serialNumber: a device of another organization has it, too");
+    if (bb_cell_int(rq, rows, 0, 1))
+        bb_warn(rq, "latitude: a device of another organization with this capacity is within 50 m");
+    return 0;
+}
+
+/* JSON of the pair in row `row` and the next row. The caller owns it; NULL: out of memory. */
+static json_t *pair_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    struct device_record one = device_facts_of(rq, rows, row);
+    struct device_record two = device_facts_of(rq, rows, row + 1);
+    const char *metres = bb_cell(rq, rows, row, METRES);
+    json_t *distance = metres ? json_integer(bb_cell_int(rq, rows, row, METRES)) : json_null();
+
+    return json_pack("{s:I, s:b, s:b, s:o, s:s, s:[o, o]}", "id",
+                     (json_int_t)bb_cell_int(rq, rows, row, PAIR), "sameSerialNumber",
+                     (int)bb_cell_int(rq, rows, row, BY_SERIAL), "samePlace",
+                     (int)bb_cell_int(rq, rows, row, BY_PLACE), "metres", distance, "foundAt",
+                     bb_cell(rq, rows, row, FOUND_AT), "devices", device_facts_json(&one),
+                     device_facts_json(&two));
+}
+
+int device_duplicates(struct bb_request *rq)
+{
+    int64_t limit = bb_arg_int(rq, "limit", PAIRS);
+    const struct bb_rows *rows =
+        bb_query(rq, &pairs, BB_ARGS(bb_i(bb_arg_int(rq, "after", INT64_MAX)), bb_i(limit + 1)));
+    json_t *list = rows ? json_array() : NULL;
+
+    if (!rows)
+        return bb_failed(rq);
+    for (size_t row = 0; row + 1 < bb_count(rq, rows) && list; row += 2) {
+        if (json_array_size(list) == (size_t)limit) {
+            if (bb_reply_next(rq, bb_cell(rq, rows, row - 1, PAIR)) == 0)
+                break;
+            json_decref(list);
+            return bb_failed(rq);
+        }
+        if (json_array_append_new(list, pair_json(rq, rows, row))) {
+            json_decref(list);
+            list = NULL;
+        }
+    }
+    return bb_reply(rq, 200, list);
+}
+
+void device_sweep_duplicates(struct bb_request *rq)
+{
+    const char *updated = "-infinity";
+    int64_t id = 0;
+    bool more = true;
+
+    while (more) {
+        const struct bb_rows *rows =
+            bb_query(rq, &look_again, BB_ARGS(bb_t(updated), bb_i(id), bb_i(AGAIN)));
+
+        if (!rows)
+            bb_log(rq, BB_WARN, "cannot look for duplicates of devices: %s", bb_sqlstate(rq));
+        more = rows && bb_count(rq, rows) && bb_cell_int(rq, rows, 0, 0) == AGAIN;
+        updated = more ? bb_cell(rq, rows, 0, 1) : NULL;
+        id = more ? bb_cell_int(rq, rows, 0, 2) : 0;
+    }
+    if (!bb_query(rq, &forget, NULL, 0))
+        bb_log(rq, BB_WARN, "cannot delete duplicates of devices: %s", bb_sqlstate(rq));
+}

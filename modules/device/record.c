@@ -1,0 +1,350 @@
+/* A device in the database and in the API: finding it, its rows, its JSON, its events. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "modules/device/device.h"
+
+#define DEVICE "s:{s:I, s:s, s:s?, s:s?, s:s?, s:I}"
+
+int device_emit(struct bb_request *rq, struct bb_tx *tx, const char *name,
+                const struct device_record *record, json_t *changed)
+{
+    struct bb_audience audience = {.size = sizeof(audience), .organization = record->organization};
+
+    return bb_emit(
+        rq, tx, name,
+        json_pack(strcmp(name, "device.updated") != 0 ? "{" DEVICE "}" : "{" DEVICE ", s:o}",
+                  "device", "id", (json_int_t)record->id, "uuid", record->uuid, "externalId",
+                  record->text[DEVICE_EXTERNAL_ID], "siteName", record->text[DEVICE_SITE_NAME],
+                  "serialNumber", record->text[DEVICE_SERIAL_NUMBER], "organizationId",
+                  (json_int_t)record->organization, "changed", changed),
+        &audience);
+}
+
+int device_failed(struct bb_request *rq)
+{
+    if (!strcmp(bb_constraint(rq), "device_external_key"))
+        return bb_fail(rq, 409, DEVICE_TAKEN);
+    if (!strcmp(bb_constraint(rq), "device_attributes_size"))
+        return bb_invalid(rq, "attributes", DEVICE_ATTRIBUTES_LONG);
+    return bb_failed(rq);
+}
+
+struct device_record device_facts_of(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    struct device_record record = {
+        .id = bb_cell_int(rq, rows, row, 0),
+        .uuid = bb_cell(rq, rows, row, 1),
+        .organization = bb_cell_int(rq, rows, row, 2),
+    };
+
+    for (enum device_field field = 0; field < DEVICE_FIELDS; field++)
+        record.text[field] = bb_cell(rq, rows, row, 3 + field);
+    record.status = bb_cell(rq, rows, row, 3 + DEVICE_FIELDS);
+    return record;
+}
+
+struct device_record device_record_of(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    struct device_record record = device_facts_of(rq, rows, row);
+
+    record.attributes = bb_cell(rq, rows, row, DEVICE_FACT_COUNT);
+    record.documents = bb_cell(rq, rows, row, DEVICE_FACT_COUNT + 1);
+    record.created_at = bb_cell(rq, rows, row, DEVICE_FACT_COUNT + 2);
+    record.updated_at = bb_cell(rq, rows, row, DEVICE_FACT_COUNT + 3);
+    return record;
+}
+
+json_t *device_facts_json(const struct device_record *record)
+{
+    json_t *json = json_pack("{s:I, s:s}", "id", (json_int_t)record->id, "uuid", record->uuid);
+    int failed = json ? 0 : -1;
+
+    for (enum device_field field = 0; field < DEVICE_FIELDS; field++) {
+        const char *text = record->text[field];
+        json_t *value = !text                                    ? json_null()
+                        : device_fields[field].type == BB_NUMBER ? json_real(strtod(text, NULL))
+                                                                 : json_string(text);
+
+        failed |= json_object_set_new(json, device_field_name(field), value);
+    }
+    failed |= json_object_set_new(json, "organizationId", json_integer(record->organization));
+    failed |= json_object_set_new(json, "status", json_string(record->status));
+    if (!failed)
+        return json;
+    json_decref(json);
+    return NULL;
+}
+
+/* ---- attributes ---- */
+
+/* The number of digits of 2^63, 9223372036854775808, the lowest number that exceeds an integer. */
+enum { HUGE_DIGITS = 19 };
+
+static bool is_huge(const char *number, size_t length)
+{
+    errno = 0;
+    strtoll(number, NULL, 10);
+    return errno == ERANGE && !memchr(number, '.', length);
+}
+
+/* Returns the length of a string with its quotes. */
+static size_t string_length(const char *text)
+{
+    const char *at = text + 1;
+
+    for (; *at && *at != '"'; at++)
+        at += *at == '\\' && at[1];
+    return (size_t)(at + (*at != '\0') - text);
+}
+
+/*
+ * jsonb prints a number such as 1e30 with all its digits, which some readers refuse. Returns the
+ * text itself, or a copy in which whole numbers that exceed 64 bits have an exponent.
+ */
+static const char *attributes_text(struct bb_request *rq, const char *text)
+{
+    size_t digits = 0;
+
+    for (const char *at = text; *at && digits < HUGE_DIGITS; at++)
+        digits = *at >= '0' && *at <= '9' ? digits + 1 : 0;
+    if (digits < HUGE_DIGITS)
+        return text;
+    char *copy = bb_alloc(rq, 2 * strlen(text) + 1), *out = copy;
+
+    while (*text) {
+        size_t length = strspn(text, "-0123456789.");
+        bool huge = length && is_huge(text, length);
+
+        if (!length)
+            length = *text == '"' ? string_length(text) : 1;
+        memcpy(out, text, length);
+        out += length;
+        text += length;
+        if (huge)
+            out = stpcpy(out, "e0");
+    }
+    return copy;
+}
+
+/* The database's text has blanks, which do not count. */
+int device_attributes_check(struct bb_request *rq, const char *attributes)
+{
+    size_t length = strlen(attributes);
+
+    if (length <= DEVICE_ATTRIBUTES_MAX)
+        return 0;
+    json_t *json = bb_json_read(rq, attributes_text(rq, attributes));
+    const char *text = json ? bb_json(rq, json, &length) : NULL;
+
+    json_decref(json);
+    if (!text)
+        return bb_no_memory(rq);
+    return length <= DEVICE_ATTRIBUTES_MAX ? 0
+                                           : bb_invalid(rq, "attributes", DEVICE_ATTRIBUTES_LONG);
+}
+
+/* ---- the whole device ---- */
+
+json_t *device_json(struct bb_request *rq, const struct device_record *record)
+{
+    json_t *json = device_facts_json(record);
+    json_t *attributes = bb_json_read(rq, attributes_text(rq, record->attributes));
+    int failed = json_object_set_new(json, "attributes", attributes);
+
+    failed |= json_object_set_new(json, "documents", bb_json_read(rq, record->documents));
+    failed |= json_object_set_new(json, "createdAt", json_string(record->created_at));
+    failed |= json_object_set_new(json, "updatedAt", json_string(record->updated_at));
+    if (!failed)
+        return json;
+    json_decref(json);
+    return NULL;
+}
+
+const char *device_text(struct bb_request *rq, const struct device_record *record)
+{
+    size_t length = 0;
+    json_t *json = device_facts_json(record);
+    const char *facts = json ? bb_json(rq, json, &length) : NULL;
+
+    json_decref(json);
+    return facts ? bb_format(rq,
+                             "%.*s,\"attributes\":%s,\"documents\":%s,\"createdAt\":\"%s\","
+                             "\"updatedAt\":\"%s\"}",
+                             (int)length - 1, facts, attributes_text(rq, record->attributes),
+                             record->documents, record->created_at, record->updated_at)
+                 : NULL;
+}
+
+/*
+ * ---- finding ----
+ *
+ * A device is found by a key among the devices that the caller sees: by externalId (compared with
+ * DEVICE_KEY()), then uuid, then serialNumber, then id; or by the name of its site. If several
+ * match, the response is 409.
+ */
+
+enum { UUID_LENGTH = 36, ID_DIGITS = 18, NAMED_MAX = 20, NAMES_LENGTH = 380 };
+
+/*
+ * k, the caller: the scope, the key or the site's name, the key if it is a uuid, and the key if it
+ * may be an id. For one request k is built from parameters, for several from arrays of them (struct
+ * bb_keyed).
+ *
+ * Even if many devices share a serial number or a site, here or in other organizations, only a few
+ * rows are read, from an index that begins with it. For callers that see everything the condition
+ * is a range that begins with the value, because with equality the planner might sort. For the
+ * others, rows are searched by organization. Most callers act in a single one: with a plan for any
+ * number of organizations PostgreSQL would plan each look-up again.
+ */
+#define ASKED "everything, organisations, name, uuid, id"
+#define ONE                                                                                        \
+    "SELECT a.* FROM (SELECT $1::boolean, $2::bigint[], $3::text, $4::uuid, $5::bigint)"           \
+    " k(" ASKED ")"
+#define CALLERS BB_KEYS_5("boolean", "text", "text", "uuid", "bigint")
+#define MANY                                                                                       \
+    "SELECT a.*, k.i FROM (SELECT everything, organisations::bigint[], name, uuid, id, i"          \
+    " FROM " CALLERS " k(" ASKED ", i) OFFSET 0) k"
+#define KEYED(statement)                                                                           \
+    {                                                                                              \
+        {ONE " CROSS JOIN LATERAL (" statement ") a", BB_SQL_KEYED},                               \
+            {MANY " CROSS JOIN LATERAL (" statement ") a", 0},                                     \
+    }
+
+#define MOST " LIMIT 21"
+#define FROM_ALL(what, has, name, value)                                                           \
+    "(SELECT " what " FROM device d WHERE k.everything AND " has " AND (" name                     \
+    ", d.organisation) >= (" value ", 0::bigint)"                                                  \
+    " AND (" name ", d.organisation) <= (" value ", 9223372036854775807)"                          \
+    " ORDER BY " name ", d.organisation" MOST ")"
+#define FROM_ONE(what, has, name, value)                                                           \
+    "(SELECT " what " FROM device d WHERE NOT k.everything AND " has " AND " name " = " value      \
+    " AND d.organisation = k.organisations[1]" MOST ")"
+#define FROM_SOME(what, has, name, value)                                                          \
+    "(SELECT " what " FROM (SELECT DISTINCT unnest(k.organisations) AS id) o CROSS JOIN LATERAL"   \
+    " (SELECT * FROM device d WHERE " has " AND " name " = " value                                 \
+    " AND d.organisation = o.id" MOST ") d"                                                        \
+    " WHERE NOT k.everything" MOST ")"
+#define SEEN "(k.everything OR d.organisation = ANY(k.organisations))"
+#define EXTERNAL(from)                                                                             \
+    from("d.id, 1 AS rank", "d.external_id IS NOT NULL", DEVICE_KEY("d.external_id"),              \
+         DEVICE_KEY("k.name"))
+#define UUID "SELECT d.id, 2 FROM device d WHERE " SEEN " AND d.uuid = k.uuid"
+#define ID "SELECT d.id, 4 FROM device d WHERE " SEEN " AND d.id = k.id"
+#define SERIAL(from) from("d.id, 3", "d.serial_number IS NOT NULL", "d.serial_number", "k.name")
+#define SITE(from) from("d.*", "d.site_name IS NOT NULL", "d.site_name", "k.name")
+#define HITS(from) EXTERNAL(from) " UNION ALL " UUID " UNION ALL " SERIAL(from) " UNION ALL " ID
+#define BY_KEY(from, columns)                                                                      \
+    KEYED("WITH hit AS (" HITS(from) ")"                                                           \
+                                     " SELECT " columns " FROM hit JOIN device d ON d.id = hit.id" \
+                                     " WHERE hit.rank = (SELECT min(rank) FROM hit)"               \
+                                     " ORDER BY d.id")
+#define BY_SITE(from) KEYED("SELECT " DEVICE_COLUMNS " FROM " SITE(from) " d ORDER BY d.id")
+
+enum sight { OF_ALL, OF_ONE, OF_SOME };
+
+static const struct bb_keyed look_ups[][OF_SOME + 1] = {
+    [DEVICE_WHOLE] = {BY_KEY(FROM_ALL, DEVICE_COLUMNS), BY_KEY(FROM_ONE, DEVICE_COLUMNS),
+                      BY_KEY(FROM_SOME, DEVICE_COLUMNS)},
+    [DEVICE_ONLY_FACTS] = {BY_KEY(FROM_ALL, DEVICE_FACTS), BY_KEY(FROM_ONE, DEVICE_FACTS),
+                           BY_KEY(FROM_SOME, DEVICE_FACTS)},
+    [DEVICE_AT_SITE] = {BY_SITE(FROM_ALL), BY_SITE(FROM_ONE), BY_SITE(FROM_SOME)},
+};
+
+int device_scope(struct bb_request *rq, int64_t asked, struct device_scope *scope)
+{
+    const struct bb_principal *who = rq->principal;
+    int64_t organization;
+    int refused = bb_organization(rq, asked, &organization);
+
+    if (refused)
+        return refused;
+    *scope = (struct device_scope){
+        .all = who->role == BB_ROLE_ADMIN && !organization,
+        .organizations = who->organizations,
+        .count = who->organization_count,
+    };
+    if (!organization)
+        return 0;
+    scope->organizations =
+        memcpy(bb_alloc(rq, sizeof(organization)), &organization, sizeof(organization));
+    scope->count = 1;
+    return 0;
+}
+
+static bool is_uuid(const char *text)
+{
+    if (strlen(text) != UUID_LENGTH || strspn(text, "0123456789abcdefABCDEF-") != UUID_LENGTH)
+        return false;
+    for (int i = 0; i < UUID_LENGTH; i++)
+        if ((text[i] == '-') != (i == 8 || i == 13 || i == 18 || i == 23))
+            return false;
+    return true;
+}
+
+/* Returns the key if it has as many digits as an id may have, else NULL. */
+static const char *id_of(const char *key)
+{
+    size_t digits = strspn(key, "0123456789");
+
+    return digits && digits <= ID_DIGITS && !key[digits] && *key != '0' ? key : NULL;
+}
+
+/* Returns "A1, A2" and so on, up to the length of an error message. */
+static const char *names_of(struct bb_request *rq, const struct bb_rows *rows)
+{
+    enum { THE_UUID = 1, ORGANIZATION, EXTERNAL_ID }; /* columns of DEVICE_FACTS */
+    int64_t first = bb_cell_int(rq, rows, 0, ORGANIZATION);
+    const char *list = "", *where = "";
+    bool several = false; /* organizationId can choose between the devices */
+
+    for (size_t row = 1; row < bb_count(rq, rows); row++)
+        several = several || bb_cell_int(rq, rows, row, ORGANIZATION) != first;
+    for (size_t row = 0; row < bb_count(rq, rows) && row < NAMED_MAX; row++) {
+        const char *name = bb_cell(rq, rows, row, EXTERNAL_ID);
+
+        if (several)
+            where = bb_format(rq, " (organization %s)", bb_cell(rq, rows, row, ORGANIZATION));
+        name = bb_format(rq, "%s%s%s%s", list, *list ? ", " : "",
+                         name ? name : bb_cell(rq, rows, row, THE_UUID), where);
+        if (strlen(name) > NAMES_LENGTH)
+            return bb_format(rq, "%s, …", list);
+        list = name;
+    }
+    return list;
+}
+
+int device_find(struct bb_request *rq, enum device_look_up how, const char *name, int64_t asked,
+                struct device_record *record)
+{
+    struct device_scope scope;
+    int refused = device_scope(rq, asked, &scope);
+    bool site = how == DEVICE_AT_SITE;
+
+    if (refused)
+        return refused;
+    const char *key = device_trimmed(rq, name);
+    enum sight sight = scope.all ? OF_ALL : scope.count == 1 ? OF_ONE : OF_SOME;
+    const struct bb_rows *rows =
+        bb_query(rq, &look_ups[how][sight].one,
+                 BB_ARGS(DEVICE_SCOPE_ARGS(&scope), bb_t(key),
+                         bb_t(!site && is_uuid(key) ? key : NULL), bb_t(site ? NULL : id_of(key))));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return bb_fail_text(rq, 404, DEVICE_NONE);
+    if (bb_count(rq, rows) > 1)
+        return bb_fail(rq, 409, DEVICE_SEVERAL, site ? "siteName" : "identifier",
+                       names_of(rq, rows));
+    *record =
+        how == DEVICE_ONLY_FACTS ? device_facts_of(rq, rows, 0) : device_record_of(rq, rows, 0);
+    return 0;
+}
+
+int device_in_path(struct bb_request *rq, enum device_look_up how, struct device_record *record)
+{
+    return device_find(rq, how, bb_segment(rq, "externalId"), bb_arg_int(rq, "organizationId", 0),
+                       record);
+}

@@ -1,0 +1,190 @@
+/*
+ * The store as a directory: "ab/ab12…". A file gets its name only after its content is on disk, and
+ * the name is on disk before the documents are added.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "modules/device/device.h"
+#include "modules/device/store.h"
+
+enum { SHARDS = 256, UUID = 36 };
+
+bool store_is_name(const char *text)
+{
+    size_t length = strlen(text);
+
+    if (length < STORE_SHA256 || strspn(text, "0123456789abcdef") != STORE_SHA256)
+        return false;
+    return length == STORE_SHA256 || (length == STORE_NAME - 1 && text[STORE_SHA256] == '-' &&
+                                      strspn(text + STORE_SHA256 + 1, "0123456789abcdef-") == UUID);
+}
+
+static void directory_failed(struct store_job *job, int error)
+{
+    char text[96];
+
+    snprintf(job->why, STORE_WHY, "%.90s: %s", job->store->directory,
+             strerror_r(error, text, sizeof(text)));
+}
+
+static int directory_sync(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd < 0)
+        return -1;
+    int error = fsync(fd) ? errno : 0;
+
+    close(fd);
+    errno = error;
+    return error ? -1 : 0;
+}
+
+/*
+ * Syncs after all the renames: the first sync makes the file system commit what the others need,
+ * too.
+ */
+static void directory_keep(void *arg)
+{
+    struct store_keep *keep = arg;
+    const char *top = keep->job.store->directory;
+    char path[STORE_PATH];
+    bool made = false;
+    int failed = 0;
+
+    for (size_t i = 0; i < keep->count && !failed; i++) {
+        snprintf(path, sizeof(path), "%s/%.2s", top, keep->names[i]);
+        if (!mkdir(path, STORE_MODE))
+            made = true;
+        else if (errno != EEXIST)
+            failed = -1;
+        if (failed)
+            break;
+        snprintf(path, sizeof(path), "%s/%.2s/%s", top, keep->names[i], keep->names[i]);
+        failed = rename(keep->paths[i], path);
+    }
+    if (!failed && made)
+        failed = directory_sync(top);
+    for (size_t i = 0; i < keep->count && !failed; i++) {
+        snprintf(path, sizeof(path), "%s/%.2s", top, keep->names[i]);
+        failed = directory_sync(path);
+    }
+    if (failed)
+        directory_failed(&keep->job, errno);
+}
+
+static void directory_open(void *arg)
+{
+    struct store_open *job = arg;
+    char path[STORE_PATH];
+    struct stat about;
+
+    snprintf(path, sizeof(path), "%s/%.2s/%s", job->job.store->directory, job->name, job->name);
+    job->fd = open(path, O_RDONLY | O_CLOEXEC);
+    int error = job->fd < 0 || fstat(job->fd, &about) ? errno
+                : about.st_size == job->length        ? 0
+                                                      : EIO;
+
+    if (!error) {
+        (void)readahead(job->fd, 0, (size_t)job->length);
+        return;
+    }
+    directory_failed(&job->job, error);
+    if (job->fd >= 0)
+        close(job->fd);
+    job->fd = -1;
+}
+
+/* Inserts a name into the sorted batch; if the batch is full, its last name is dropped. */
+static void sort_in(struct store_list *list, size_t first, const char *name)
+{
+    size_t low = first, high = list->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (strcmp(list->names[middle], name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (list->count < STORE_BATCH)
+        list->count++;
+    if (low == list->count)
+        return;
+    memmove(list->names[low + 1], list->names[low], (list->count - low - 1) * STORE_NAME);
+    memcpy(list->names[low], name, strlen(name) + 1);
+}
+
+static void list_shard(struct store_list *list, unsigned shard)
+{
+    char path[STORE_PATH];
+    const struct dirent *entry;
+    struct stat about;
+    size_t first = list->count;
+
+    snprintf(path, sizeof(path), "%s/%02x", list->job.store->directory, shard);
+    DIR *directory = opendir(path);
+
+    if (!directory)
+        return;
+    while ((entry = readdir(directory)))
+        if (store_is_name(entry->d_name) && strcmp(entry->d_name, list->after) > 0 &&
+            !fstatat(dirfd(directory), entry->d_name, &about, AT_SYMLINK_NOFOLLOW) &&
+            S_ISREG(about.st_mode) && about.st_mtime < list->before)
+            sort_in(list, first, entry->d_name);
+    closedir(directory);
+}
+
+static void directory_list(void *arg)
+{
+    struct store_list *list = arg;
+    char digits[3] = {list->after[0], list->after[0] ? list->after[1] : '\0', '\0'};
+
+    for (unsigned shard = (unsigned)strtoul(digits, NULL, 16);
+         shard < SHARDS && list->count < STORE_BATCH; shard++)
+        list_shard(list, shard);
+    list->more = list->count == STORE_BATCH;
+    if (list->count)
+        snprintf(list->after, sizeof(list->after), "%s", list->names[list->count - 1]);
+}
+
+static void directory_remove(void *arg)
+{
+    struct store_remove *remove = arg;
+    char path[STORE_PATH];
+
+    for (; remove->removed < remove->count; remove->removed++) {
+        const char *name = remove->names[remove->removed];
+
+        snprintf(path, sizeof(path), "%s/%.2s/%s", remove->job.store->directory, name, name);
+        if (unlink(path) && errno != ENOENT) {
+            directory_failed(&remove->job, errno);
+            return;
+        }
+    }
+}
+
+static void directory_free(struct store *store)
+{
+    free(store);
+}
+
+struct store *store_directory_new(const char *directory)
+{
+    struct store *store = calloc(1, sizeof(*store));
+
+    if (store)
+        *store = (struct store){{directory_keep, directory_open, directory_list, directory_remove},
+                                directory_free,
+                                directory,
+                                DEVICE_POOL};
+    return store;
+}

@@ -1,0 +1,561 @@
+/*
+ * The store as a bucket of an S3 server. An object is stored as a whole or not at all; the request
+ * is signed with the hash of the content, which the server compares. A downloaded object is hashed
+ * again while it is written to an unnamed file, and is sent from there only if the hash matches. A
+ * call ends within `s3_timeout`, however many files it has, including the time to delete its files
+ * again; only the sweep may take longer.
+ *
+ * Each thread of the pool uses an HTTP client with one connection. libcurl signs the requests
+ * (CURLOPT_AWS_SIGV4). It signs the path and the query as they are in the URL, which libcurl 7.88
+ * neither encodes nor sorts, and the hash in x-amz-content-sha256. So path and query are written in
+ * canonical form, and a PUT is signed with the hash of its content. No header may be set to an
+ * empty value ("Expect:"), because libcurl would sign it and not send it.
+ */
+#include <errno.h>
+#include <expat.h>
+#include <fcntl.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/x509_vfy.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "modules/common/http_client.h"
+#include "modules/device/device.h"
+#include "modules/device/store.h"
+
+enum {
+    DIGEST = 32,
+    CONNECT_MS = 5000,
+    IDLE_S = 60,
+    BASE = 1300,
+    URL = BASE + 255 + STORE_NAME + 2 + 4096,
+    BODY = 4 * 1024 * 1024, /* of a response that is not an object */
+    CODE = 64,
+    DEPTH_MAX = 16,
+    REMOVED_IN_TIME = 100 /* objects per timeout; more objects get more time */
+};
+
+#define NO_CONTENT "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+struct s3 {
+    struct store store; /* must be first */
+    const struct device_settings *settings;
+    char base[BASE];      /* endpoint and bucket: "https://host/bucket" */
+    char scope[128];      /* for CURLOPT_AWS_SIGV4 */
+    pthread_mutex_t lock; /* guards the next two */
+    size_t idle_count;    /* clients that no thread uses now */
+    struct http_client *idle[STORE_S3_THREADS];
+};
+
+struct s3_request {
+    struct http_request http;
+    char url[URL];
+    const char *sha256;      /* of the content sent; NULL: none */
+    int64_t until_ms;        /* monotonic deadline */
+    const char *prefix;      /* of our objects */
+    struct store_list *list; /* NULL: the response is not a list of objects */
+
+    /* The XML of the response. Elements that matter contain only text. */
+    XML_Parser parser;
+    const char *problem;  /* of the list; NULL: none */
+    char code[CODE];      /* of an error, for example "NoSuchKey"; "": none, or not safe to log */
+    bool truncated, seen; /* there are more names; there was at least one */
+    bool old;             /* the object being read is older than list->before */
+    bool long_text;
+    int depth;
+    size_t length; /* of the text of the open element */
+    char text[STORE_AFTER], key[STORE_AFTER];
+};
+
+static void s3_request(struct s3_request *request, const struct s3 *s3, const char *method,
+                       const char *name, int64_t until_ms)
+{
+    *request = (struct s3_request){
+        .http.method = method,
+        .until_ms = until_ms ? until_ms : http_clock_ms() + s3->settings->s3_timeout,
+        .prefix = s3->settings->s3_prefix,
+    };
+    snprintf(request->url, URL, "%s/%.255s%.101s", s3->base, request->prefix, name);
+}
+
+/* ---- XML: lists of objects, and errors ---- */
+
+static void s3_stop(struct s3_request *request, const char *problem)
+{
+    request->problem = problem;
+    XML_StopParser(request->parser, XML_FALSE);
+}
+
+/* Refuses document types, so no entities need to be expanded. */
+static void s3_doctype(void *arg, const XML_Char *name, const XML_Char *system,
+                       const XML_Char *public, int internal)
+{
+    (void)name, (void)system, (void)public, (void)internal;
+    s3_stop(arg, "the list of objects has a document type");
+}
+
+static void s3_element_begins(void *arg, const XML_Char *name, const XML_Char **attributes)
+{
+    struct s3_request *request = arg;
+
+    (void)attributes;
+    request->length = 0;
+    request->long_text = false;
+    if (++request->depth > DEPTH_MAX)
+        s3_stop(request, "the list of objects is nested too deeply");
+    if (!strcmp(name, "Contents")) {
+        request->key[0] = '\0';
+        request->old = false;
+    }
+}
+
+static void s3_element_text(void *arg, const XML_Char *text, int length)
+{
+    struct s3_request *request = arg;
+
+    request->long_text |= request->length + (size_t)length >= sizeof(request->text);
+    if (request->long_text)
+        return;
+    memcpy(request->text + request->length, text, (size_t)length);
+    request->length += (size_t)length;
+}
+
+/*
+ * Handles one object: remembers where the next page starts, and adds the object to the list if its
+ * name is one of busbar's.
+ */
+static void s3_object(struct s3_request *request)
+{
+    struct store_list *list = request->list;
+    size_t prefix = strlen(request->prefix);
+
+    if (!request->key[0] || list->count == STORE_BATCH) {
+        s3_stop(request, "the list of objects is not as it was asked for");
+        return;
+    }
+    request->seen = true;
+    memcpy(list->after, request->key, STORE_AFTER);
+    if (request->old && !strncmp(request->key, request->prefix, prefix) &&
+        store_is_name(request->key + prefix))
+        strcpy(list->names[list->count++], request->key + prefix);
+}
+
+static void s3_element_ends(void *arg, const XML_Char *name)
+{
+    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    struct s3_request *request = arg;
+    struct tm at = {.tm_mday = 1};
+
+    request->depth--;
+    request->text[request->length] = '\0';
+    request->length = 0;
+    if (!strcmp(name, "Code") && !*request->code && !request->text[strspn(request->text, safe)])
+        snprintf(request->code, CODE, "%.63s", request->text);
+    if (!request->list)
+        return;
+    if (!strcmp(name, "Key") && request->long_text)
+        s3_stop(request, "a name in the list of objects is too long");
+    else if (!strcmp(name, "Key"))
+        memcpy(request->key, request->text, sizeof(request->key));
+    else if (!strcmp(name, "LastModified"))
+        request->old = strptime(request->text, "%Y-%m-%dT%H:%M:%S", &at) &&
+                       timegm(&at) < request->list->before;
+    else if (!strcmp(name, "IsTruncated"))
+        request->truncated = !strcmp(request->text, "true");
+    else if (!strcmp(name, "Contents"))
+        s3_object(request);
+}
+
+static void s3_read_xml(struct s3_request *request)
+{
+    const char *bytes = request->http.bytes ? request->http.bytes : "";
+    XML_Parser parser = request->parser = XML_ParserCreate("UTF-8");
+    enum XML_Status status = XML_STATUS_ERROR;
+
+    if (parser) {
+        XML_SetUserData(parser, request);
+        XML_SetElementHandler(parser, s3_element_begins, s3_element_ends);
+        XML_SetCharacterDataHandler(parser, s3_element_text);
+        XML_SetStartDoctypeDeclHandler(parser, s3_doctype);
+        status = XML_Parse(parser, bytes, (int)request->http.received, 1);
+        XML_ParserFree(parser);
+    }
+    if (status != XML_STATUS_OK && !request->problem)
+        request->problem = "the list of objects is not XML";
+}
+
+/* ---- requests ---- */
+
+static struct http_client *s3_take_client(struct s3 *s3)
+{
+    struct http_client *client = NULL;
+
+    pthread_mutex_lock(&s3->lock);
+    if (s3->idle_count)
+        client = s3->idle[--s3->idle_count];
+    pthread_mutex_unlock(&s3->lock);
+    return client ? client
+                  : http_client_new(&(struct http_client_options){
+                        .authorities = s3->settings->s3_ca, .idle_s = IDLE_S, .connections = 1});
+}
+
+static void s3_give_back(struct s3 *s3, struct http_client *client)
+{
+    pthread_mutex_lock(&s3->lock);
+    if (client && s3->idle_count < STORE_S3_THREADS) {
+        s3->idle[s3->idle_count++] = client;
+        client = NULL;
+    }
+    pthread_mutex_unlock(&s3->lock);
+    http_client_free(client);
+}
+
+/*
+ * Returns 0 if the response is 2xx and complete, or -1 with the reason in `why`, unless a callback
+ * of the request has set it already.
+ */
+static int s3_send(struct s3 *s3, struct s3_request *request, char why[STORE_WHY])
+{
+    struct http_client *client = s3_take_client(s3);
+    struct http_request *http = &request->http;
+    int64_t left = request->until_ms - http_clock_ms();
+    char line[96];
+
+    snprintf(line, sizeof(line), "x-amz-content-sha256: %s",
+             request->sha256 ? request->sha256 : NO_CONTENT);
+    http->headers = curl_slist_append(NULL, line);
+    http->url = request->url;
+    http->timeout_ms = left > 0 ? left : 1;
+    http->body_max = BODY;
+    if (client && http->headers && !http_request_prepare(client, http) &&
+        !curl_easy_setopt(http->easy, CURLOPT_USERNAME, s3->settings->s3_access_key) &&
+        !curl_easy_setopt(http->easy, CURLOPT_PASSWORD, s3->settings->s3_secret_key) &&
+        !curl_easy_setopt(http->easy, CURLOPT_AWS_SIGV4, s3->scope) &&
+        !curl_easy_setopt(http->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS))
+        http_client_perform(client, http);
+    http_request_close(http);
+    curl_slist_free_all(http->headers);
+    s3_give_back(s3, client);
+    bool refused = http->status >= 300;
+
+    if (refused || (http->ended && http->outcome == HTTP_ANSWERED && request->list))
+        s3_read_xml(request);
+    free(http->bytes);
+    if (*why)
+        return -1;
+    if (refused)
+        snprintf(why, STORE_WHY, "%s: answered %d%s%s", http->method, http->status,
+                 *request->code ? " " : "", request->code);
+    else if (!http->ended)
+        snprintf(why, STORE_WHY, "out of memory");
+    else if (http->outcome != HTTP_ANSWERED)
+        snprintf(why, STORE_WHY, "%s: %.150s", http->method,
+                 *http->detail ? http->detail : http->error);
+    return *why ? -1 : 0;
+}
+
+/* ---- keeping ---- */
+
+static int64_t s3_read_file(void *arg, char *into, size_t room, int64_t offset)
+{
+    return pread(*(const int *)arg, into, room, offset);
+}
+
+static void s3_keep(void *arg)
+{
+    struct store_keep *keep = arg;
+    struct s3 *s3 = (struct s3 *)(void *)keep->job.store;
+    char sha256[STORE_SHA256 + 1];
+    struct stat about;
+
+    keep->until_ms = http_clock_ms() + s3->settings->s3_timeout;
+    for (size_t i = 0; i < keep->count && !*keep->job.why; i++) {
+        int fd = open(keep->paths[i], O_RDONLY | O_CLOEXEC);
+        struct s3_request request;
+
+        s3_request(&request, s3, "PUT", keep->names[i], keep->until_ms);
+        snprintf(sha256, sizeof(sha256), "%s", keep->names[i]);
+        request.sha256 = sha256;
+        request.http.read = s3_read_file;
+        request.http.arg = &fd;
+        if (fd < 0 || fstat(fd, &about)) {
+            snprintf(keep->job.why, STORE_WHY, "a file that has arrived cannot be read");
+        } else {
+            request.http.length = about.st_size;
+            s3_send(s3, &request, keep->job.why);
+        }
+        if (fd >= 0)
+            close(fd);
+    }
+}
+
+/* ---- opening ---- */
+
+struct s3_fetch {
+    struct store_open *job;
+    EVP_MD_CTX *digest;
+    int64_t length;
+};
+
+static int s3_fetch_failed(const struct s3_fetch *fetch, const char *reason)
+{
+    snprintf(fetch->job->job.why, STORE_WHY, "%s", reason);
+    return -1;
+}
+
+static int s3_fetch_take(void *arg, const char *bytes, size_t length)
+{
+    struct s3_fetch *fetch = arg;
+
+    fetch->length += (int64_t)length;
+    if (fetch->length > fetch->job->length)
+        return s3_fetch_failed(fetch, "GET: the object is longer than the stored file");
+    if (!EVP_DigestUpdate(fetch->digest, bytes, length))
+        return s3_fetch_failed(fetch, "out of memory");
+    while (length) {
+        ssize_t wrote = write(fetch->job->fd, bytes, length);
+
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote < 0)
+            return s3_fetch_failed(fetch, "the object cannot be written to device.documents");
+        bytes += wrote;
+        length -= (size_t)wrote;
+    }
+    return 0;
+}
+
+/* Opens an unnamed file in `incoming/`, creating the directory if it is missing; -1 on failure. */
+static int s3_open_nameless(const struct store *store)
+{
+    char directory[STORE_PATH], path[STORE_PATH + sizeof("/fetch-XXXXXX")];
+
+    snprintf(directory, sizeof(directory), "%s/incoming", store->directory);
+    snprintf(path, sizeof(path), "%s/fetch-XXXXXX", directory);
+    int fd = mkostemp(path, O_CLOEXEC);
+
+    if (fd < 0 && errno == ENOENT) {
+        (void)mkdir(store->directory, STORE_MODE);
+        (void)mkdir(directory, STORE_MODE);
+        snprintf(path, sizeof(path), "%s/fetch-XXXXXX", directory);
+        fd = mkostemp(path, O_CLOEXEC);
+    }
+    if (fd >= 0)
+        unlink(path);
+    return fd;
+}
+
+static void s3_check_digest(const struct s3_fetch *fetch)
+{
+    unsigned char digest[DIGEST];
+    char sha256[STORE_SHA256 + 1];
+
+    if (!EVP_DigestFinal_ex(fetch->digest, digest, NULL)) {
+        s3_fetch_failed(fetch, "out of memory");
+        return;
+    }
+    for (size_t i = 0; i < DIGEST; i++)
+        snprintf(sha256 + 2 * i, 3, "%02x", digest[i]);
+    if (fetch->length != fetch->job->length || strncmp(sha256, fetch->job->name, STORE_SHA256) != 0)
+        s3_fetch_failed(fetch, "GET: the object differs from the stored file");
+}
+
+static void s3_open(void *arg)
+{
+    struct store_open *job = arg;
+    struct s3 *s3 = (struct s3 *)(void *)job->job.store;
+    struct s3_fetch fetch = {.job = job, .digest = EVP_MD_CTX_new()};
+    struct s3_request request;
+
+    s3_request(&request, s3, "GET", job->name, 0);
+    request.http.take = s3_fetch_take;
+    request.http.arg = &fetch;
+    job->fd = s3_open_nameless(job->job.store);
+    if (job->fd < 0)
+        s3_fetch_failed(&fetch, "device.documents cannot be written");
+    else if (!fetch.digest || !EVP_DigestInit_ex(fetch.digest, EVP_sha256(), NULL))
+        s3_fetch_failed(&fetch, "out of memory");
+    else if (!s3_send(s3, &request, job->job.why))
+        s3_check_digest(&fetch);
+    if (*job->job.why && job->fd >= 0) {
+        close(job->fd);
+        job->fd = -1;
+    }
+    EVP_MD_CTX_free(fetch.digest);
+}
+
+/* ---- listing and removing ---- */
+
+/* The query is in canonical form: sorted names, encoded values. */
+static void s3_list(void *arg)
+{
+    struct store_list *list = arg;
+    struct s3 *s3 = (struct s3 *)(void *)list->job.store;
+    char before[STORE_AFTER], *why = list->job.why;
+    struct s3_request request;
+
+    s3_request(&request, s3, "GET", "", 0);
+    request.list = list;
+    memcpy(before, list->after, sizeof(before));
+    char *prefix = curl_easy_escape(NULL, request.prefix, 0);
+    char *after = curl_easy_escape(NULL, list->after, 0);
+
+    if (prefix && after) {
+        snprintf(request.url, URL, "%s?list-type=2&max-keys=%d&prefix=%s%s%s", s3->base,
+                 STORE_BATCH, prefix, *after ? "&start-after=" : "", after);
+        s3_send(s3, &request, why);
+    } else {
+        snprintf(why, STORE_WHY, "out of memory");
+    }
+    curl_free(prefix);
+    curl_free(after);
+    list->more = request.truncated && request.seen;
+    if (!request.problem && list->more && strcmp(list->after, before) <= 0)
+        request.problem = "the list of objects does not go on";
+    if (!*why && request.problem)
+        snprintf(why, STORE_WHY, "GET: %s", request.problem);
+}
+
+static void s3_remove(void *arg)
+{
+    struct store_remove *remove = arg;
+    struct s3 *s3 = (struct s3 *)(void *)remove->job.store;
+    int64_t turns = 1 + (int64_t)remove->count / REMOVED_IN_TIME;
+    int64_t until_ms =
+        remove->until_ms ? remove->until_ms : http_clock_ms() + turns * s3->settings->s3_timeout;
+
+    for (; remove->removed < remove->count; remove->removed++) {
+        struct s3_request request;
+
+        s3_request(&request, s3, "DELETE", remove->names[remove->removed], until_ms);
+        if (!s3_send(s3, &request, remove->job.why))
+            continue;
+        if (request.http.status != 404 || strcmp(request.code, "NoSuchKey") != 0)
+            return;
+        remove->job.why[0] = '\0';
+    }
+}
+
+/* ---- settings ---- */
+
+/* Characters that need no encoding in a path, so that the signed path is the path that is sent. */
+static bool is_plain(const char *text, const char *more)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
+
+    for (; *text; text++)
+        if (!strchr(plain, *text) && !strchr(more, *text))
+            return false;
+    return true;
+}
+
+/* Returns whether no server, proxy or libcurl would normalize the path. */
+static bool is_plain_path(const char *path)
+{
+    return is_plain(path, "/") && *path != '/' && !strstr(path, "..") && !strstr(path, "//") &&
+           strncmp(path, "./", 2) != 0 && !strstr(path, "/./");
+}
+
+/* Accepts http or https, a host and an optional path. */
+static const char *check_endpoint(const char *endpoint)
+{
+    static const struct {
+        CURLUPart part;
+        const char *problem;
+    } none[] = {
+        {CURLUPART_USER, "s3_endpoint: must not name a user"},
+        {CURLUPART_QUERY, "s3_endpoint: must have no query"},
+        {CURLUPART_FRAGMENT, "s3_endpoint: must have no fragment"},
+    };
+    CURLU *url = curl_url();
+    const char *problem = "s3_endpoint: must be an address, as https://s3.example.org";
+    char *part = NULL;
+
+    if (url && !curl_url_set(url, CURLUPART_URL, endpoint, CURLU_PATH_AS_IS) &&
+        !curl_url_get(url, CURLUPART_SCHEME, &part, 0) &&
+        (!strcmp(part, "http") || !strcmp(part, "https")))
+        problem = NULL;
+    for (size_t i = 0; !problem && i < sizeof(none) / sizeof(*none); i++) {
+        curl_free(part);
+        part = NULL;
+        if (!curl_url_get(url, none[i].part, &part, 0))
+            problem = none[i].problem;
+    }
+    curl_free(part);
+    part = NULL;
+    /* the bucket follows the path */
+    if (!problem && (curl_url_get(url, CURLUPART_PATH, &part, 0) || !is_plain_path(part + 1) ||
+                     part[strlen(part) - 1] == '.'))
+        problem = "s3_endpoint: the path must be as an s3_prefix, and end without a dot";
+    curl_free(part);
+    curl_url_cleanup(url);
+    return problem;
+}
+
+/* Reads the file as libcurl will, which would report an error only at the first request. */
+static bool has_certificates(const char *path)
+{
+    X509_STORE *store = X509_STORE_new();
+    bool has = store && X509_STORE_load_file(store, path);
+
+    X509_STORE_free(store);
+    ERR_clear_error();
+    return has;
+}
+
+/* Returns a log text about what is wrong with the settings; NULL: nothing. */
+static const char *settings_problem(const struct device_settings *settings)
+{
+    const char *problem = check_endpoint(settings->s3_endpoint);
+
+    if (problem)
+        return problem;
+    if (!*settings->s3_bucket || *settings->s3_bucket == '.' || !is_plain(settings->s3_bucket, ""))
+        return "s3_bucket: must be the name of a bucket";
+    if (!*settings->s3_region || !is_plain(settings->s3_region, ""))
+        return "s3_region: must be the name of a region";
+    if (!*settings->s3_access_key || !*settings->s3_secret_key)
+        return "s3_access_key and s3_secret_key: are required if store is s3";
+    if (!is_plain_path(settings->s3_prefix))
+        return "s3_prefix: must be letters, digits, '-', '_', '.' and '/', as a path without dots";
+    if (*settings->s3_ca && !has_certificates(settings->s3_ca))
+        return "s3_ca: must be a file of certificates (PEM) that can be read";
+    return NULL;
+}
+
+static void s3_free(struct store *store)
+{
+    struct s3 *s3 = (struct s3 *)(void *)store;
+
+    while (s3->idle_count)
+        http_client_free(s3->idle[--s3->idle_count]);
+    pthread_mutex_destroy(&s3->lock);
+    free(s3);
+}
+
+struct store *store_s3_new(const struct device_settings *settings, char why[STORE_WHY])
+{
+    const char *problem = settings_problem(settings);
+    struct s3 *s3 = problem ? NULL : calloc(1, sizeof(*s3));
+    size_t length = strlen(settings->s3_endpoint);
+
+    if (!s3) {
+        snprintf(why, STORE_WHY, "%s", problem ? problem : "out of memory");
+        return NULL;
+    }
+    while (length && settings->s3_endpoint[length - 1] == '/')
+        length--;
+    s3->store = (struct store){
+        {s3_keep, s3_open, s3_list, s3_remove}, s3_free, settings->documents, DEVICE_S3_POOL};
+    s3->settings = settings;
+    snprintf(s3->base, sizeof(s3->base), "%.*s/%s", (int)length, settings->s3_endpoint,
+             settings->s3_bucket);
+    snprintf(s3->scope, sizeof(s3->scope), "aws:amz:%s:s3", settings->s3_region);
+    pthread_mutex_init(&s3->lock, NULL);
+    return &s3->store;
+}

@@ -1,0 +1,371 @@
+/* Registering, changing and deleting devices. */
+#include <string.h>
+
+#include "modules/device/device.h"
+
+/*
+ * ---- POST /api/device ----
+ *
+ * Stores the device, its documents and the event in one unit.
+ */
+
+/* $1 id, $2 uuid, $3 organization, $4 to $16 the fields, $17 attributes, $18 time, $19 status */
+static const struct bb_sql insert = {
+    "INSERT INTO device (id, uuid, organisation, external_id, site_name, country_code,"
+    " commissioning_date, capacity, address, latitude, longitude, fuel_code, device_type_code,"
+    " serial_number, timezone, yield_value, attributes, created_at, updated_at, status)"
+    " VALUES ($1::bigint, $2::uuid, $3::bigint, $4, $5, $6, $7::date, $8::float8, $9, $10, $11,"
+    " $12, $13, $14, $15, $16::float8, $17::jsonb, $18::timestamptz, $18::timestamptz, $19)",
+    BB_SQL_WRITE,
+};
+
+static int register_unit(struct bb_request *rq, const struct device_record *record,
+                         struct device_documents *documents)
+{
+    const char *const *text = record->text;
+    /* adding documents locks the row that counts the organization's bytes */
+    struct bb_tx *unit =
+        bb_unit(rq, (uint64_t)(documents->rows ? record->organization : record->id));
+
+    if (!unit ||
+        bb_add(rq, unit, &insert,
+               BB_ARGS(bb_i(record->id), bb_t(record->uuid), bb_i(record->organization),
+                       bb_t(text[0]), bb_t(text[1]), bb_t(text[2]), bb_t(text[3]), bb_t(text[4]),
+                       bb_t(text[5]), bb_t(text[6]), bb_t(text[7]), bb_t(text[8]), bb_t(text[9]),
+                       bb_t(text[10]), bb_t(text[11]), bb_t(text[12]), bb_t(record->attributes),
+                       bb_t(record->created_at), bb_t(record->status))) < 0 ||
+        device_documents_add(rq, unit, record, documents) ||
+        device_emit(rq, unit, "device.registered", record, NULL))
+        return bb_failed(rq);
+    json_t *json = device_json(rq, record);
+
+    if (!json)
+        return bb_no_memory(rq);
+    int status = bb_commit(rq, unit, 201, json);
+
+    return status ? status : device_failed(rq);
+}
+
+int device_register(struct bb_request *rq)
+{
+    struct device_values values;
+    struct device_documents documents = {.shown = "[]"};
+    struct device_record record = {.id = 0};
+    int refused = device_read_body(rq, true, &values);
+
+    if (!refused)
+        refused = bb_home(rq, values.organization, &record.organization);
+    if (!refused) {
+        record.id = bb_next_id(rq, "device_id");
+        refused = record.id < 0 ? bb_failed(rq)
+                                : device_documents_take(rq, record.organization, &documents);
+    }
+    if (refused)
+        return refused;
+    memcpy(record.text, values.text, sizeof(record.text));
+    record.uuid = bb_new_uuid(rq);
+    record.status = values.status ? values.status : "Active";
+    record.attributes = values.attributes ? values.attributes : "{}";
+    record.created_at = bb_time_text(rq, bb_wall_ms(rq->host));
+    record.updated_at = record.created_at;
+    record.documents = documents.shown;
+    int status = device_warn_duplicates(rq, NULL, &record) ? bb_failed(rq)
+                                                           : register_unit(rq, &record, &documents);
+
+    /*
+     * The 201 may also be the stored response of another request with the same Idempotency-Key;
+     * then these files are not documents.
+     */
+    device_documents_drop(rq, &documents);
+    return status;
+}
+
+/*
+ * ---- PATCH by identifier and by site ----
+ *
+ * One UPDATE of the fields that were sent; null clears a field. Parallel requests wait for the
+ * row's lock, so each keeps the other's fields. New files alone are a change too. A PATCH that
+ * changes nothing (an empty body, or the values that the device already has) returns the device,
+ * writes nothing and raises no event.
+ */
+
+/*
+ * $1 id, $2 to $14 the fields, $15 attributes, $16 time, $17 whether there are files, $18 status,
+ * $19 the fields that become null, as a set of bits, $20 names of attributes to remove, $21 whether
+ * to remove all. Fields without a value stay.
+ */
+#define NEW(bit, column, value)                                                                    \
+    "CASE WHEN $19::int >> " #bit " & 1 = 1 THEN NULL ELSE coalesce(" value ", " #column ") END"
+#define NEW_ATTRIBUTES                                                                             \
+    "(CASE WHEN $21::boolean THEN '{}' ELSE attributes END || coalesce($15::jsonb, '{}'))"         \
+    " - ARRAY(SELECT jsonb_array_elements_text($20::jsonb))"
+#define COLUMNS                                                                                    \
+    "(external_id, site_name, country_code, commissioning_date, capacity, address, latitude,"      \
+    " longitude, fuel_code, device_type_code, serial_number, timezone, yield_value, attributes,"   \
+    " status)"
+// clang-format off
+#define VALUES                                                                                     \
+    "(" NEW(0, external_id, "$2") ", " NEW(1, site_name, "$3") ", " NEW(2, country_code, "$4")     \
+    ", " NEW(3, commissioning_date, "$5::date") ", " NEW(4, capacity, "$6::float8")                \
+    ", " NEW(5, address, "$7") ", " NEW(6, latitude, "$8") ", " NEW(7, longitude, "$9")            \
+    ", " NEW(8, fuel_code, "$10") ", " NEW(9, device_type_code, "$11")                             \
+    ", " NEW(10, serial_number, "$12") ", " NEW(11, timezone, "$13")                               \
+    ", " NEW(12, yield_value, "$14::float8") ", " NEW_ATTRIBUTES ", coalesce($18, status))"
+// clang-format on
+
+static const struct bb_sql update = {
+    "UPDATE device d SET " COLUMNS " = ROW" VALUES
+    ", updated_at = greatest($16::timestamptz, updated_at)"
+    " WHERE id = $1::bigint AND ($17::boolean OR " VALUES " IS DISTINCT FROM " COLUMNS ")"
+    " RETURNING " DEVICE_COLUMNS,
+    BB_SQL_WRITE,
+};
+
+static const struct bb_sql lock = {"SELECT FROM device WHERE id = $1::bigint FOR UPDATE", 0};
+
+struct change {
+    struct device_record device; /* as it was before the change */
+    struct device_values values;
+    struct device_documents documents;
+};
+
+static const struct bb_rows *update_run(struct bb_request *rq, struct bb_tx *tx,
+                                        const struct change *change)
+{
+    const char *const *text = change->values.text;
+    const char *now = bb_time_text(rq, bb_wall_ms(rq->host));
+    int64_t cleared = 0;
+
+    for (int field = 0; field < DEVICE_FIELDS; field++)
+        cleared |= (int64_t)change->values.cleared[field] << field;
+
+    return bb_tx_query(
+        rq, tx, &update,
+        BB_ARGS(bb_i(change->device.id), bb_t(text[0]), bb_t(text[1]), bb_t(text[2]), bb_t(text[3]),
+                bb_t(text[4]), bb_t(text[5]), bb_t(text[6]), bb_t(text[7]), bb_t(text[8]),
+                bb_t(text[9]), bb_t(text[10]), bb_t(text[11]), bb_t(text[12]),
+                bb_t(change->values.attributes), bb_t(now), bb_b(change->documents.rows != NULL),
+                bb_t(change->values.status), bb_i(cleared), bb_t(change->values.null_attributes),
+                bb_b(change->values.clear_attributes)));
+}
+
+static int update_unchanged(struct bb_request *rq, struct bb_tx *tx, int64_t device)
+{
+    static const struct bb_sql as_it_is = {
+        "SELECT " DEVICE_COLUMNS " FROM device d WHERE id = $1::bigint", 0};
+    const struct bb_rows *rows = bb_tx_query(rq, tx, &as_it_is, BB_ARGS(bb_i(device)));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return bb_fail(rq, 404, "Device not found");
+    struct device_record record = device_record_of(rq, rows, 0);
+
+    return bb_reply(rq, 200, device_json(rq, &record));
+}
+
+/*
+ * Refuses a commissioning date after the first reading, because the device cannot have generated
+ * energy before it.
+ */
+static int update_refuse_date(struct bb_request *rq, struct bb_tx *tx, int64_t device)
+{
+    static const struct bb_sql find = {
+        "SELECT (extract(epoch FROM f.start) * 1000)::bigint FROM device d,"
+        " reading_first_start(d.id) f (start) WHERE d.id = $1::bigint"
+        " AND f.start < least(d.commissioning_date::timestamp AT TIME ZONE 'UTC',"
+        " d.commissioning_date::timestamp AT TIME ZONE coalesce(d.timezone, 'UTC'))",
+        0};
+    const struct bb_rows *rows = bb_tx_query(rq, tx, &find, BB_ARGS(bb_i(device)));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return 0;
+    return bb_fail(rq, 409,
+                   "Conflict: commissioningDate is after the start of a stored reading, %s",
+                   bb_time_text(rq, bb_cell_int(rq, rows, 0, 0)));
+}
+
+/*
+ * The commissioning date and capacity of a device with readings cannot be cleared: its readings
+ * were checked with both, and issuing cycles still use them.
+ */
+static int update_refuse_clearing(struct bb_request *rq, struct bb_tx *tx,
+                                  const struct device_values *values, int64_t device)
+{
+    static const struct bb_sql find = {"SELECT FROM reading_first_start($1::bigint) f (start)"
+                                       " WHERE f.start IS NOT NULL",
+                                       0};
+    const struct bb_rows *rows = bb_tx_query(rq, tx, &find, BB_ARGS(bb_i(device)));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return 0;
+    return bb_fail(rq, 409, "Conflict: %s cannot be cleared, because the device has readings",
+                   values->cleared[DEVICE_CAPACITY] ? "capacity" : "commissioningDate");
+}
+
+/*
+ * Checks the result of a change; if it is refused, the change is rolled back. Returns 0, or the
+ * status of the response sent.
+ */
+static int update_refuse(struct bb_request *rq, struct bb_tx *tx,
+                         const struct device_values *values, const struct device_record *record)
+{
+    bool readings = bb_service(rq->host, "readings").interface;
+    int refused = 0;
+
+    if (!record->text[DEVICE_EXTERNAL_ID] && !record->text[DEVICE_SITE_NAME] &&
+        !record->text[DEVICE_SERIAL_NUMBER])
+        refused = bb_invalid(rq, "externalId", DEVICE_UNNAMED);
+    if (!refused && values->attributes)
+        refused = device_attributes_check(rq, record->attributes);
+    if (!refused && readings && values->text[DEVICE_COMMISSIONING_DATE])
+        refused = update_refuse_date(rq, tx, record->id);
+    if (!refused && readings &&
+        (values->cleared[DEVICE_COMMISSIONING_DATE] || values->cleared[DEVICE_CAPACITY]))
+        refused = update_refuse_clearing(rq, tx, values, record->id);
+    return refused;
+}
+
+/* An Inactive device leaves its group; the next cycle is the first without it. */
+static int leave_group(struct bb_request *rq, struct bb_tx *tx, const struct device_record *record)
+{
+    static const struct bb_sql leave = {"SELECT certificate_leave($1::bigint, NULL)", BB_SQL_WRITE};
+
+    if (!bb_service(rq->host, "certificates").interface || strcmp(record->status, "Inactive") != 0)
+        return 0;
+    return bb_tx_query(rq, tx, &leave, BB_ARGS(bb_i(record->id))) ? 0 : -1;
+}
+
+/* Returns the names of the fields that were sent. The caller owns them; NULL: out of memory. */
+static json_t *update_changed(const struct change *change)
+{
+    const struct device_values *values = &change->values;
+    json_t *names = json_array();
+
+    for (enum device_field field = 0; field < DEVICE_FIELDS; field++)
+        if (values->text[field] || values->cleared[field])
+            json_array_append_new(names, json_string(device_field_name(field)));
+    if (values->attributes || values->null_attributes || values->clear_attributes)
+        json_array_append_new(names, json_string("attributes"));
+    if (values->status)
+        json_array_append_new(names, json_string("status"));
+    if (change->documents.rows)
+        json_array_append_new(names, json_string("documents"));
+    return names;
+}
+
+/*
+ * Documents are counted under the lock of the device's row, so that parallel requests cannot exceed
+ * the limit.
+ */
+static int update_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    struct change *change = arg;
+    const char *const *text = change->values.text;
+
+    if (change->documents.rows &&
+        (!bb_tx_query(rq, tx, &lock, BB_ARGS(bb_i(change->device.id))) ||
+         device_documents_add(rq, tx, &change->device, &change->documents)))
+        return bb_failed(rq);
+    const struct bb_rows *rows = update_run(rq, tx, change);
+
+    if (!rows)
+        return device_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return update_unchanged(rq, tx, change->device.id);
+    struct device_record record = device_record_of(rq, rows, 0);
+    int refused = update_refuse(rq, tx, &change->values, &record);
+    bool moved = text[DEVICE_SERIAL_NUMBER] || text[DEVICE_CAPACITY] || text[DEVICE_LATITUDE] ||
+                 text[DEVICE_LONGITUDE]; /* what duplicates are found by */
+
+    if (refused)
+        return refused;
+    if ((moved && device_warn_duplicates(rq, tx, &record)) || leave_group(rq, tx, &record) ||
+        device_emit(rq, tx, "device.updated", &record, update_changed(change)))
+        return bb_failed(rq);
+    return bb_reply(rq, 200, device_json(rq, &record));
+}
+
+static int update_device(struct bb_request *rq, enum device_look_up how, const char *segment)
+{
+    struct change change;
+    int refused = device_read_body(rq, false, &change.values);
+
+    if (!refused)
+        refused = device_find(rq, how, bb_segment(rq, segment), change.values.organization,
+                              &change.device);
+    if (!refused)
+        refused = device_documents_take(rq, change.device.organization, &change.documents);
+    if (refused)
+        return refused;
+    int status = bb_transaction(rq, update_work, &change);
+
+    device_documents_drop(rq, &change.documents);
+    return status;
+}
+
+int device_update(struct bb_request *rq)
+{
+    return update_device(rq, DEVICE_WHOLE, "externalId");
+}
+
+int device_update_site(struct bb_request *rq)
+{
+    return update_device(rq, DEVICE_AT_SITE, "siteName");
+}
+
+/*
+ * ---- DELETE /api/device/:externalId ----
+ *
+ * Deletes the device with its readings and documents. A device with certificates must not change,
+ * so this is refused; set its status to Inactive instead.
+ */
+
+/* The content of documents stays in the store until the sweep finds that no document names it. */
+static int delete_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    /* The locks of readings are taken before the device's own, in the same order as requests that
+     * store or void readings. If a module is not loaded, it has no data to delete. */
+    static const struct {
+        const char *service; /* NULL: always */
+        struct bb_sql sql;
+    } steps[] = {
+        {"readings", {"SELECT reading_hold($1::bigint)", BB_SQL_WRITE}},
+        {NULL,
+         {"SELECT busbar_require((SELECT count(*) FROM (SELECT FROM device WHERE id = $1::bigint"
+          " FOR UPDATE) d) = 1, 404, 'Device not found')",
+          BB_SQL_WRITE}},
+        {"certificates",
+         {"SELECT busbar_require(certificate_forget($1::bigint), 409, 'Conflict: the device has"
+          " certificates. Set its status to Inactive instead')",
+          BB_SQL_WRITE}},
+        {"readings", {"SELECT reading_forget($1::bigint)", BB_SQL_WRITE}},
+        {NULL, {"DELETE FROM device_document WHERE device = $1::bigint", BB_SQL_WRITE}},
+        {NULL, {"DELETE FROM device WHERE id = $1::bigint", BB_SQL_WRITE}},
+    };
+    const struct device_record *record = arg;
+
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
+        if ((!steps[i].service || bb_service(rq->host, steps[i].service).interface) &&
+            !bb_tx_query(rq, tx, &steps[i].sql, BB_ARGS(bb_i(record->id))))
+            return bb_failed(rq);
+    if (device_emit(rq, tx, "device.deleted", record, NULL))
+        return bb_failed(rq);
+    return bb_reply(rq, 200, json_pack("{s:b}", "success", 1));
+}
+
+int device_delete(struct bb_request *rq)
+{
+    struct device_record record;
+    int refused = device_in_path(rq, DEVICE_ONLY_FACTS, &record);
+
+    if (refused)
+        return refused;
+    int status = bb_transaction(rq, delete_work, &record);
+
+    return status ? status : bb_failed(rq);
+}
