@@ -1,7 +1,7 @@
 #include "core/main/cli.h"
 #include "core/main/env_file.h"
 #include "core/main/metrics.h"
-#include "core/module/module_names.h"
+#include "core/module/module_validate.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 
 #include "core/main/cli.h"
 #include "core/main/metrics.h"
-#include "core/module/module_names.h"
+#include "core/module/module_validate.h"
 
 static void print_head(const char *title)
 {

@@ -15,7 +15,7 @@
 #include "core/lib/version.h"
 #include "core/main/readiness.h"
 #include "core/module/job_log.h"
-#include "core/module/module_names.h"
+#include "core/module/module_validate.h"
 #include "core/module/pause.h"
 #include "core/module/pool.h"
 #include "core/server/stream.h"

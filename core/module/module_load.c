@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <stdalign.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,6 +12,196 @@
 #include "core/lib/log.h"
 #include "core/lib/mapped_files.h"
 #include "core/module/module_file.h"
+
+/* ---- tables: copied into arrays with the host's row sizes ---- */
+
+#define ROWS_MAX 4096
+#define ROWS_ALL_MAX 16384 /* per module, because tables can contain the same table many times */
+#define FIELDS_DEPTH_MAX 16
+
+/* Without these members no error message can be written. */
+#define DESCRIPTOR_MIN (offsetof(struct bb_module, version) + sizeof(const char *))
+
+struct copier {
+    struct arena *arena;
+    char *why;
+    size_t why_size;
+    size_t rows; /* number of rows copied */
+};
+
+static int copy_refuse(struct copier *copier, const char *table, const char *reason)
+{
+    snprintf(copier->why, copier->why_size, "table `%s` %s", table, reason);
+    return -1;
+}
+
+static int check_table(struct copier *copier, const struct bb_table *table, size_t row_size,
+                       const char *name)
+{
+    if (!table->rows)
+        return copy_refuse(copier, name, "has a count but no rows");
+    if (table->count > ROWS_MAX || table->count > ROWS_ALL_MAX - copier->rows)
+        return copy_refuse(copier, name, "has too many rows to be true");
+    if (table->stride < sizeof(void *) || table->stride % alignof(void *))
+        return copy_refuse(copier, name, "has rows of an impossible size");
+    if (table->stride > row_size)
+        return copy_refuse(copier, name,
+                           "has larger rows than the module's ABI version knows: build "
+                           "the module with the headers of this host");
+    return 0;
+}
+
+/*
+ * Replaces *table by a copy with rows of row_size. *rows points to the copy, so that it can be
+ * changed.
+ */
+static int copy_table(struct copier *copier, struct bb_table *table, size_t row_size,
+                      const char *name, void **rows)
+{
+    *rows = NULL;
+    if (!table->count) {
+        *table = (struct bb_table){NULL, 0, row_size};
+        return 0;
+    }
+    if (check_table(copier, table, row_size, name))
+        return -1;
+    char *copy = arena_alloc(copier->arena, table->count * row_size);
+
+    copier->rows += table->count;
+    if (!copy)
+        return copy_refuse(copier, name, "out of memory");
+    for (size_t i = 0; i < table->count; i++)
+        memcpy(copy + i * row_size, (const char *)table->rows + i * table->stride, table->stride);
+    *table = (struct bb_table){copy, table->count, row_size};
+    *rows = copy;
+    return 0;
+}
+
+static int copy_fields(struct copier *copier, struct bb_table *table, const char *name,
+                       unsigned depth)
+{
+    void *rows;
+
+    if (depth > FIELDS_DEPTH_MAX)
+        return copy_refuse(copier, name, "is nested too deeply");
+    if (copy_table(copier, table, sizeof(struct bb_field), name, &rows))
+        return -1;
+    struct bb_field *fields = rows;
+
+    for (size_t i = 0; i < table->count; i++)
+        if (copy_fields(copier, &fields[i].fields, name, depth + 1))
+            return -1;
+    return 0;
+}
+
+static int copy_tables(struct copier *copier, struct bb_module *copy)
+{
+    struct {
+        struct bb_table *table;
+        size_t row_size;
+        const char *name;
+    } plain[] = {
+        {&copy->hooks, sizeof(struct bb_hook), "hooks"},
+        {&copy->services, sizeof(struct bb_service_descriptor), "services"},
+        {&copy->needs, sizeof(struct bb_need), "needs"},
+        {&copy->channels, sizeof(struct bb_channel), "channels"},
+        {&copy->jobs, sizeof(struct bb_job), "jobs"},
+        {&copy->pools, sizeof(struct bb_pool), "pools"},
+        {&copy->workers, sizeof(struct bb_worker), "workers"},
+        {&copy->metrics, sizeof(struct bb_metric), "metrics"},
+        {&copy->wants, sizeof(struct bb_need), "wants"},
+    };
+    void *rows, *parts;
+
+    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
+        if (copy_table(copier, plain[i].table, plain[i].row_size, plain[i].name, &rows))
+            return -1;
+    if (copy_fields(copier, &copy->settings, "settings", 0) ||
+        copy_table(copier, &copy->routes, sizeof(struct bb_route), "routes", &rows))
+        return -1;
+    for (size_t i = 0; i < copy->routes.count; i++) {
+        struct bb_route *route = &((struct bb_route *)rows)[i];
+
+        if (copy_table(copier, &route->parts, sizeof(struct bb_part), "parts", &parts) ||
+            copy_fields(copier, &route->segments, "segments", 0) ||
+            copy_fields(copier, &route->query, "query", 0) ||
+            copy_fields(copier, &route->body, "body", 0) ||
+            copy_fields(copier, &route->reply, "reply", 0))
+            return -1;
+    }
+    if (copy_table(copier, &copy->events, sizeof(struct bb_event_descriptor), "events", &rows))
+        return -1;
+    for (size_t i = 0; i < copy->events.count; i++)
+        if (copy_fields(copier, &((struct bb_event_descriptor *)rows)[i].payload, "payload", 0))
+            return -1;
+    if (copy_table(copier, &copy->commands, sizeof(struct bb_command), "commands", &rows))
+        return -1;
+    for (size_t i = 0; i < copy->commands.count; i++)
+        if (copy_fields(copier, &((struct bb_command *)rows)[i].options, "options", 0))
+            return -1;
+    return 0;
+}
+
+/*
+ * The first members have the same position in every version, so they are checked before any others.
+ */
+static int check_head(struct copier *copier, const struct bb_module *descriptor, size_t symbol_size)
+{
+    if (symbol_size && symbol_size < DESCRIPTOR_MIN) {
+        snprintf(copier->why, copier->why_size,
+                 "its symbol " BB_MODULE_SYMBOL " is too small to be a module's descriptor");
+        return -1;
+    }
+    if (descriptor->abi_major != BB_ABI_MAJOR) {
+        snprintf(copier->why, copier->why_size,
+                 "was built for ABI %u.%u, this host has %d.%d: build the module with the headers "
+                 "of this host",
+                 descriptor->abi_major, descriptor->abi_minor, BB_ABI_MAJOR, BB_ABI_MINOR);
+        return -1;
+    }
+    if (descriptor->abi_minor > BB_ABI_MINOR) {
+        snprintf(copier->why, copier->why_size,
+                 "needs ABI %u.%u, this host has %d.%d: upgrade the host, or build the module with "
+                 "older headers",
+                 descriptor->abi_major, descriptor->abi_minor, BB_ABI_MAJOR, BB_ABI_MINOR);
+        return -1;
+    }
+    if (descriptor->size < DESCRIPTOR_MIN || descriptor->size > sizeof(struct bb_module) ||
+        (symbol_size && descriptor->size > symbol_size)) {
+        snprintf(copier->why, copier->why_size,
+                 "declares a descriptor of %zu bytes, which no header of ABI %u.%u does (this "
+                 "host's, %d.%d: %zu): build the module with the headers of this host",
+                 descriptor->size, descriptor->abi_major, descriptor->abi_minor, BB_ABI_MAJOR,
+                 BB_ABI_MINOR, sizeof(struct bb_module));
+        return -1;
+    }
+    return 0;
+}
+
+const struct bb_module *module_descriptor_copy(struct arena *arena,
+                                               const struct bb_module *descriptor,
+                                               size_t symbol_size, char *why, size_t why_size)
+{
+    struct copier copier = {arena, why, why_size, 0};
+
+    if (check_head(&copier, descriptor, symbol_size))
+        return NULL;
+    struct bb_module *copy = arena_alloc(arena, sizeof *copy);
+
+    if (!copy) {
+        snprintf(why, why_size, "out of memory");
+        return NULL;
+    }
+    memcpy(copy, descriptor, descriptor->size);
+    copy->size = sizeof *copy;
+    if (!copy->name || !copy->version) {
+        snprintf(why, why_size, "has no name or no version in its descriptor");
+        return NULL;
+    }
+    return copy_tables(&copier, copy) ? NULL : copy;
+}
+
+/* ---- files ---- */
 
 #define OPEN_FLAGS (RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)
 
@@ -52,19 +243,6 @@ static void *open_anew(struct arena *arena, const char *path)
     return spelled ? dlopen(spelled, OPEN_FLAGS) : NULL;
 }
 
-/* Returns the linker's message without the path at its beginning, which our message has already. */
-static const char *link_error(const char *path)
-{
-    const char *text = dlerror();
-    size_t length = strlen(path);
-
-    if (!text)
-        return "reason unknown";
-    if (!strncmp(text, path, length) && !strncmp(text + length, ": ", 2))
-        text += length + 2;
-    return text;
-}
-
 /*
  * Loads the file itself if no copy is possible, or if the code looks for libraries in its own
  * directory. Safe only as long as nobody writes into the file. NULL with the reason in `why`.
@@ -84,7 +262,13 @@ static void *open_in_place(struct arena *arena, const char *path, char *why, siz
     void *dl = open_anew(arena, path);
 
     if (!dl) {
-        snprintf(why, why_size, "cannot be loaded: %s", link_error(path));
+        const char *text = dlerror();
+        size_t length = strlen(path);
+
+        /* our message has the path already */
+        if (text && !strncmp(text, path, length) && !strncmp(text + length, ": ", 2))
+            text += length + 2;
+        snprintf(why, why_size, "cannot be loaded: %s", text ? text : "reason unknown");
         return NULL;
     }
     module_file_note(&file, path, dl);
@@ -134,13 +318,6 @@ static void *open_noted(struct arena *arena, const char *path, char *why, size_t
     return dl;
 }
 
-static int refuse(struct setting_problems *problems, const char *where, const char *path,
-                  const char *reason)
-{
-    setting_problem(problems, "%s: %s: %s", where, path, reason);
-    return -1;
-}
-
 /* Returns the exported symbol with its size; NULL with the reason in `why`. */
 static const struct bb_module *find_descriptor(void *dl, size_t *size, char *why, size_t why_size)
 {
@@ -171,31 +348,42 @@ void module_set_handle(struct core_module *module)
     module->handle.module = module;
 }
 
-int module_load(struct core_module *module, struct arena *arena, const char *path,
-                const char *where, struct setting_problems *problems)
+/* Returns NULL, or the reason: `why` or another text. */
+static const char *load(struct core_module *module, struct arena *arena, const char *path,
+                        char *why, size_t why_size)
 {
-    char why[512];
     size_t size;
 
-    if (module_file_check(path, why, sizeof why))
-        return refuse(problems, where, path, why);
+    if (module_file_check(path, why, why_size))
+        return why;
     module->path = arena_text(arena, path, strlen(path));
-    module->dl = open_noted(arena, path, why, sizeof why);
+    module->dl = open_noted(arena, path, why, why_size);
     if (!module->path)
-        return refuse(problems, where, path, "out of memory");
+        return "out of memory";
     if (!module->dl)
-        return refuse(problems, where, path, why);
-    const struct bb_module *descriptor = find_descriptor(module->dl, &size, why, sizeof why);
+        return why;
+    const struct bb_module *descriptor = find_descriptor(module->dl, &size, why, why_size);
 
     if (!descriptor)
-        return refuse(problems, where, path, why);
-    module->descriptor = module_descriptor_copy(arena, descriptor, size, why, sizeof why);
+        return why;
+    module->descriptor = module_descriptor_copy(arena, descriptor, size, why, why_size);
     if (!module->descriptor)
-        return refuse(problems, where, path, why);
+        return why;
     module_set_handle(module);
     mapped_files_module(descriptor, module->descriptor->name, path);
     const struct object *object = mapped_files_find((uintptr_t)descriptor);
 
     snprintf(module->build_id, sizeof module->build_id, "%s", object ? object->build : "");
-    return 0;
+    return NULL;
+}
+
+int module_load(struct core_module *module, struct arena *arena, const char *path,
+                const char *where, struct setting_problems *problems)
+{
+    char why[512];
+    const char *reason = load(module, arena, path, why, sizeof why);
+
+    if (reason)
+        setting_problem(problems, "%s: %s: %s", where, path, reason);
+    return reason ? -1 : 0;
 }

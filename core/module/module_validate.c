@@ -7,7 +7,20 @@
 #include "core/lib/host_settings.h"
 #include "core/lib/settings_struct.h"
 #include "core/module/migrate_steps.h"
-#include "core/module/module_names.h"
+
+static bool (*is_host_command)(const char *name), (*is_host_metric)(const char *name);
+
+void module_names_reserve(bool (*command)(const char *name), bool (*metric)(const char *name))
+{
+    is_host_command = command;
+    is_host_metric = metric;
+}
+
+void metric_full_name(const struct bb_module *descriptor, const struct bb_metric *metric,
+                      char name[METRIC_NAME_MAX])
+{
+    snprintf(name, METRIC_NAME_MAX, "busbar_%s_%s", descriptor->name, metric->name);
+}
 
 /* ---- tables of fields ---- */
 
@@ -77,21 +90,9 @@ static bool repeats(const struct bb_field *rows, const struct bb_field *field)
 }
 
 /*
- * Checks the binding of a row. A bound row requires a `settings_size`, and a member within that
+ * A bound row requires a `settings_size` (NULL: these are not settings), and a member within that
  * size.
  */
-static void check_bind(const struct bb_table *fields, size_t row, const size_t *settings_size,
-                       const char *place, struct setting_problems *problems)
-{
-    const struct bb_field *field = &MODULE_ROWS(bb_field, *fields)[row];
-    const char *fault = settings_size      ? settings_struct_fault(fields, row, *settings_size)
-                        : field->bind.size ? "is bound, but it is not a setting"
-                                           : NULL;
-
-    if (fault)
-        complain_of_field(problems, place, field->name, fault);
-}
-
 static void check_fields(const struct bb_table *fields, const size_t *settings_size,
                          const char *place, struct setting_problems *problems)
 {
@@ -103,7 +104,12 @@ static void check_fields(const struct bb_table *fields, const size_t *settings_s
             return;
         }
         check_field(&rows[i], place, problems);
-        check_bind(fields, i, settings_size, place, problems);
+        const char *fault = settings_size       ? settings_struct_fault(fields, i, *settings_size)
+                            : rows[i].bind.size ? "is bound, but it is not a setting"
+                                                : NULL;
+
+        if (fault)
+            complain_of_field(problems, place, rows[i].name, fault);
         if (repeats(rows, &rows[i]))
             complain_of_field(problems, place, rows[i].name, "is given twice");
     }
@@ -191,29 +197,15 @@ static void check_tables_of_route(const struct core_module *module, const struct
     }
 }
 
-static bool has_setting(const struct bb_module *descriptor, const char *name)
-{
-    struct bb_field room;
-    const struct bb_field *field = name ? field_find(&descriptor->settings, name, &room) : NULL;
-
-    return field && field->type == BB_TEXT;
-}
-
-static bool has_pool(const struct bb_module *descriptor, const char *name)
-{
-    const struct bb_pool *pools = MODULE_ROWS(bb_pool, descriptor->pools);
-
-    for (size_t i = 0; i < descriptor->pools.count; i++)
-        if (name && pools[i].name && !strcmp(pools[i].name, name))
-            return true;
-    return false;
-}
-
 static void check_parts(const struct core_module *module, const struct bb_route *route,
                         struct setting_problems *problems)
 {
     const struct bb_part *parts = MODULE_ROWS(bb_part, route->parts);
+    const struct bb_module *descriptor = module->descriptor;
+    const struct bb_pool *pools = MODULE_ROWS(bb_pool, descriptor->pools);
     size_t fields = 0, files = 0;
+    bool has_pool = false;
+    struct bb_field room;
 
     for (size_t i = 0; i < route->parts.count; i++) {
         fields += parts[i].kind == BB_PART_FIELDS;
@@ -226,8 +218,13 @@ static void check_parts(const struct core_module *module, const struct bb_route 
     if (fields > 1 || files > BB_FILES_MAX)
         complain(module, problems, "route %s %s has more parts than one of fields and %d of files",
                  route->method, route->path, BB_FILES_MAX);
-    if (files && (!has_setting(module->descriptor, route->files_in) ||
-                  !has_pool(module->descriptor, route->files_pool)))
+    const struct bb_field *setting =
+        route->files_in ? field_find(&descriptor->settings, route->files_in, &room) : NULL;
+
+    for (size_t i = 0; i < descriptor->pools.count; i++)
+        has_pool = has_pool || (route->files_pool && pools[i].name &&
+                                !strcmp(pools[i].name, route->files_pool));
+    if (files && (!setting || setting->type != BB_TEXT || !has_pool))
         complain(module, problems, "route %s %s must name a setting and a pool for its files",
                  route->method, route->path);
 }
@@ -372,26 +369,19 @@ static void check_metrics(const struct core_module *module, struct setting_probl
     }
 }
 
-/* The host's commands take precedence: `busbar status mine` would run `status`. */
-static bool hidden_by_host(const char *command)
-{
-    char word[NAME_MAX_LENGTH + 1];
-
-    snprintf(word, sizeof word, "%.*s", (int)strcspn(command, " "), command);
-    return module_name_is_command(word);
-}
-
 static void check_command(const struct core_module *module, const struct bb_command *command,
                           struct setting_problems *problems)
 {
-    char place[256];
+    char place[256], word[NAME_MAX_LENGTH + 1];
 
     if (!name_fits(command->name, LOWER DIGITS "- ") || !command->run) {
         complain(module, problems, "command \"%s\" needs a name of words of a-z, and a function",
                  command->name ? command->name : "");
         return;
     }
-    if (hidden_by_host(command->name))
+    /* the host's commands take precedence: `busbar status mine` would run `status` */
+    snprintf(word, sizeof word, "%.*s", (int)strcspn(command->name, " "), command->name);
+    if (is_host_command && is_host_command(word))
         complain(module, problems, "command \"%s\" begins like a command of the host",
                  command->name);
     snprintf(place, sizeof place, "%s: command %s", module->descriptor->name, command->name);
@@ -514,18 +504,6 @@ static size_t metrics_named(const struct bb_module *descriptor, size_t end, cons
     return found;
 }
 
-/* Whether an earlier metric, or the host, already uses the name. */
-static bool metric_taken(const struct core_module *modules, size_t index, size_t row,
-                         const char *name)
-{
-    size_t found = metrics_named(modules[index].descriptor, row, name);
-
-    found += module_name_is_metric(name);
-    for (size_t i = 0; i < index; i++)
-        found += metrics_named(modules[i].descriptor, modules[i].descriptor->metrics.count, name);
-    return found > 0;
-}
-
 /*
  * If a name occurs twice, readers of GET /metrics reject all metrics. busbar_a_b_c may be the
  * metric b_c of module a, or c of module a_b.
@@ -541,7 +519,13 @@ static void check_metric_names(const struct core_module *modules, size_t index,
         if (!rows[i].name)
             continue;
         metric_full_name(descriptor, &rows[i], name);
-        if (metric_taken(modules, index, i, name))
+        size_t found =
+            metrics_named(descriptor, i, name) + (is_host_metric && is_host_metric(name));
+
+        for (size_t k = 0; k < index; k++)
+            found +=
+                metrics_named(modules[k].descriptor, modules[k].descriptor->metrics.count, name);
+        if (found)
             setting_problem(problems, "module %s: metric \"%s\": there is a %s already",
                             descriptor->name, rows[i].name, name);
     }

@@ -14,4 +14,15 @@ void module_validate(const struct core_module *module, struct setting_problems *
 void module_validate_set(const struct core_module *modules, size_t count,
                          struct setting_problems *problems);
 
+/* The full name of a module's metric. */
+enum { METRIC_NAME_MAX = 128 };
+void metric_full_name(const struct bb_module *descriptor, const struct bb_metric *metric,
+                      char name[METRIC_NAME_MAX]);
+
+/*
+ * Sets the functions that recognize the host's own names, which modules must not use. Call once,
+ * before any module is checked.
+ */
+void module_names_reserve(bool (*command)(const char *name), bool (*metric)(const char *name));
+
 #endif

@@ -1,5 +1,7 @@
-/* A pool: its threads, and the calls that wait for a thread. */
+#include "core/module/pool.h"
+
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -7,36 +9,59 @@
 #include <unistd.h>
 
 #include "core/lib/activity.h"
+#include "core/lib/json_in.h"
 #include "core/lib/log.h"
 #include "core/lib/text.h"
 #include "core/lib/thread.h"
-#include "core/module/pool_parts.h"
+#include "core/module/module_error.h"
+#include "core/module/quota.h"
 
-static struct pool_call *call_of(struct fair_entry *queued)
+enum { OWN_QUEUE = 4096 };
+
+struct work_pool {
+    const struct bb_host *host; /* the module that declared it; NULL: the host */
+    const struct bb_pool *descriptor;
+    pthread_mutex_t lock;
+    pthread_cond_t more;
+    struct fair_table owners; /* owners of waiting and running calls */
+    struct fair_queue calls;  /* waiting calls */
+    struct fair_owner *own;   /* owner entry for the host's own calls; exists as long as the pool */
+    size_t each;              /* maximum number of calls of one owner */
+    unsigned queued, busy;
+    bool stop;
+    pthread_t *threads; /* array with room for descriptor->threads */
+    unsigned started;
+    bool short_told; /* logged that a thread cannot be created */
+};
+
+struct work_pools {
+    struct work_pool *list; /* the host's own pool first */
+    size_t count;
+    struct bb_pool own;
+};
+
+/* ---- the threads of a pool, and the calls that wait for a thread ---- */
+
+/* Under the lock. */
+static void pool_leave(struct work_pool *pool, struct fair_owner *owner,
+                       const struct pool_call *call)
 {
-    return BB_CONTAINER_OF(queued, struct pool_call, queued);
-}
-
-/* Waits for a call. False: the pool ends, and there is none. */
-static bool await_call(struct work_pool *pool)
-{
-    pthread_mutex_lock(&pool->lock);
-    while (!pool->queued && !pool->stop)
-        pthread_cond_wait(&pool->more, &pool->lock);
-    bool found = pool->queued > 0;
-
-    pthread_mutex_unlock(&pool->lock);
-    return found;
+    fair_leave(&pool->owners, owner);
+    if (call->other)
+        fair_leave(&pool->owners, call->other);
 }
 
 /*
- * Takes the next call; NULL: another thread took it. Only this thread knows the owner of the call
- * then.
+ * Waits for the next call, of which only this thread knows the owner then. NULL: the pool ends, and
+ * there is none.
  */
-static struct pool_call *take(struct work_pool *pool, struct fair_owner **owner)
+static struct pool_call *pool_take(struct work_pool *pool, struct fair_owner **owner)
 {
+    struct fair_entry *queued;
+
     pthread_mutex_lock(&pool->lock);
-    struct fair_entry *queued = fair_take(&pool->calls);
+    while (!(queued = fair_take(&pool->calls)) && !pool->stop)
+        pthread_cond_wait(&pool->more, &pool->lock);
     if (queued) {
         *owner = queued->owner;
         queued->owner = NULL;
@@ -44,24 +69,7 @@ static struct pool_call *take(struct work_pool *pool, struct fair_owner **owner)
         pool->busy++;
     }
     pthread_mutex_unlock(&pool->lock);
-    return queued ? call_of(queued) : NULL;
-}
-
-/* Under the lock. */
-static void leave(struct work_pool *pool, struct fair_owner *owner, const struct pool_call *call)
-{
-    fair_leave(&pool->owners, owner);
-    if (call->other)
-        fair_leave(&pool->owners, call->other);
-}
-
-/* Runs before the caller is notified, so that the caller's next call has room. */
-static void finished(struct work_pool *pool, struct fair_owner *owner, const struct pool_call *call)
-{
-    pthread_mutex_lock(&pool->lock);
-    pool->busy--;
-    leave(pool, owner, call);
-    pthread_mutex_unlock(&pool->lock);
+    return queued ? BB_CONTAINER_OF(queued, struct pool_call, queued) : NULL;
 }
 
 /* Sets the niceness relative to the process's. If this fails, the pool works without it. */
@@ -81,24 +89,11 @@ static void become_nicer(const struct bb_pool *descriptor)
              strerror_r(errno, reason, sizeof reason), NULL);
 }
 
-static void work_off(struct work_pool *pool)
-{
-    struct fair_owner *owner;
-    struct pool_call *call = take(pool, &owner);
-
-    if (!call)
-        return;
-    struct loop *loop = call->loop;
-
-    call->begun_us = clock_mono_us();
-    call->run(call->arg);
-    finished(pool, owner, call);
-    loop_post(loop, &call->message);
-}
-
-static void *worker(void *arg)
+static void *pool_main(void *arg)
 {
     struct work_pool *pool = arg;
+    struct fair_owner *owner;
+    struct pool_call *call;
 
     thread_name(pool->host ? pool->host->module->name : "busbar", pool->descriptor->name);
     activity_enter((struct activity){.module = pool->host ? pool->host->module->name : NULL,
@@ -106,22 +101,26 @@ static void *worker(void *arg)
                                      .name = pool->descriptor->name});
     become_nicer(pool->descriptor);
     thread_wants_short_slices();
-    while (await_call(pool))
-        work_off(pool);
+    while ((call = pool_take(pool, &owner))) {
+        call->begun_us = clock_mono_us();
+        call->run(call->arg);
+        /* before the caller is notified, so that the caller's next call has room */
+        pthread_mutex_lock(&pool->lock);
+        pool->busy--;
+        pool_leave(pool, owner, call);
+        pthread_mutex_unlock(&pool->lock);
+        loop_post(call->loop, &call->message);
+    }
     arena_thread_end();
     return NULL;
 }
 
-/* Accounts never have negative numbers. */
-static struct quota_owner subject_of(uint64_t subject)
-{
-    return (struct quota_owner){.account = (int64_t)(subject >> 1) + INT64_MIN};
-}
-
 /* Counts the call for its subject, too; false: the subject has used up its share. */
-static bool enter_subject(struct work_pool *pool, struct pool_call *call, enum quota_result *answer)
+static bool pool_enter_subject(struct work_pool *pool, struct pool_call *call,
+                               enum quota_result *answer)
 {
-    struct quota_owner key = subject_of(call->subject);
+    struct quota_owner key = {/* accounts never have negative numbers */
+                              .account = (int64_t)(call->subject >> 1) + INT64_MIN};
     struct fair_owner *owner = call->queued.owner;
     struct fair_owner *subject = fair_enter(&pool->owners, &key, pool->each, answer);
 
@@ -137,20 +136,9 @@ static bool enter_subject(struct work_pool *pool, struct pool_call *call, enum q
     return true;
 }
 
-/* If memory runs out for the owner of a call that must not be refused, it counts as the host's. */
-static struct fair_owner *enter(struct work_pool *pool, const struct pool_call *call, size_t each,
-                                bool bounded, enum quota_result *answer)
+static int pool_add_thread(struct work_pool *pool)
 {
-    struct fair_owner *owner = fair_enter(&pool->owners, &call->owner, each, answer);
-
-    if (owner || bounded)
-        return owner;
-    return fair_enter(&pool->owners, &pool->own->owner, SIZE_MAX, answer);
-}
-
-static int add_thread(struct work_pool *pool)
-{
-    if (pthread_create(&pool->threads[pool->started], NULL, worker, pool))
+    if (pthread_create(&pool->threads[pool->started], NULL, pool_main, pool))
         return -1;
     pool->started++;
     return 0;
@@ -160,10 +148,10 @@ static int add_thread(struct work_pool *pool)
  * Adds a thread if all are busy or reserved by waiting calls. If that fails, fewer threads must do.
  * Under the lock.
  */
-static void grow(struct work_pool *pool)
+static void pool_grow(struct work_pool *pool)
 {
     if (pool->started == pool->descriptor->threads || pool->busy + pool->queued <= pool->started ||
-        !add_thread(pool) || pool->short_told)
+        !pool_add_thread(pool) || pool->short_told)
         return;
     pool->short_told = true;
     log_line(BB_WARN, "a thread of a pool cannot be started, the others do its work", "pool",
@@ -171,20 +159,25 @@ static void grow(struct work_pool *pool)
 }
 
 /*
- * Exempt owners wait their turn like all others, but are refused only if the whole queue is full.
+ * Queues a call if its owner has fewer than `each`. Exempt owners wait their turn like all others,
+ * but are refused only if the whole queue is full. If not `bounded`, only lack of memory can fail.
  */
-enum quota_result pool_enqueue(struct work_pool *pool, struct pool_call *call, size_t each,
-                               bool bounded)
+static enum quota_result pool_enqueue(struct work_pool *pool, struct pool_call *call, size_t each,
+                                      bool bounded)
 {
     enum quota_result answer = QUOTA_ALL_FULL;
 
     pthread_mutex_lock(&pool->lock);
     if (!bounded || pool->queued < pool->descriptor->queue) {
-        call->queued.owner = enter(pool, call, each, bounded, &answer);
-        if (call->queued.owner && (!call->subject || enter_subject(pool, call, &answer))) {
+        call->queued.owner = fair_enter(&pool->owners, &call->owner, each, &answer);
+        /* without memory for the owner of a call that must not be refused, it counts as the
+         * host's */
+        if (!call->queued.owner && !bounded)
+            call->queued.owner = fair_enter(&pool->owners, &pool->own->owner, SIZE_MAX, &answer);
+        if (call->queued.owner && (!call->subject || pool_enter_subject(pool, call, &answer))) {
             fair_wait(&pool->calls, &call->queued);
             pool->queued++;
-            grow(pool);
+            pool_grow(pool);
             pthread_cond_signal(&pool->more);
         }
     }
@@ -192,21 +185,25 @@ enum quota_result pool_enqueue(struct work_pool *pool, struct pool_call *call, s
     return answer;
 }
 
-bool pool_take_back(struct work_pool *pool, struct pool_call *call)
+/* Removes a call that no thread has started; false: a thread has started it. */
+static bool pool_take_back(struct work_pool *pool, struct pool_call *call)
 {
     pthread_mutex_lock(&pool->lock);
     bool found = call->queued.owner != NULL;
 
     if (found) {
         fair_cancel(&pool->calls, &call->queued);
-        leave(pool, call->queued.owner, call);
+        pool_leave(pool, call->queued.owner, call);
         pool->queued--;
     }
     pthread_mutex_unlock(&pool->lock);
     return found;
 }
 
-int pool_start(struct work_pool *pool)
+/*
+ * Starts the first thread of a pool whose host, descriptor and share are set. Returns 0 or -1.
+ */
+static int pool_start(struct work_pool *pool)
 {
     enum quota_result answer;
 
@@ -220,10 +217,11 @@ int pool_start(struct work_pool *pool)
     }
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->more, NULL);
-    return add_thread(pool);
+    return pool_add_thread(pool);
 }
 
-void pool_stop(struct work_pool *pool)
+/* Ends all threads after they have run the queued calls. Also call this if pool_start() failed. */
+static void pool_stop(struct work_pool *pool)
 {
     if (!pool->threads) {
         fair_free(&pool->owners);
@@ -239,4 +237,186 @@ void pool_stop(struct work_pool *pool)
     pthread_mutex_destroy(&pool->lock);
     fair_free(&pool->owners);
     free(pool->threads);
+}
+
+/* ---- the pools of a generation: the host's own, and those that its modules declare ---- */
+
+bool work_pool_snapshot(struct work_pools *pools, size_t index, struct work_pool_status *status)
+{
+    if (index >= pools->count)
+        return false;
+    struct work_pool *pool = &pools->list[index];
+
+    *status = (struct work_pool_status){.module = pool->host ? pool->host->module->name : "busbar",
+                                        .name = pool->descriptor->name,
+                                        .threads = pool->descriptor->threads,
+                                        .most = pool->descriptor->queue,
+                                        .each = pool->each};
+    pthread_mutex_lock(&pool->lock);
+    status->started = pool->started;
+    status->busy = pool->busy;
+    status->waiting = pool->queued;
+    pthread_mutex_unlock(&pool->lock);
+    return true;
+}
+
+void work_pools_free(struct work_pools *pools)
+{
+    for (size_t i = 0; i < pools->count; i++)
+        pool_stop(&pools->list[i]);
+    free(pools->list);
+    free(pools);
+}
+
+static int start_one(struct work_pools *pools, const struct generation *generation,
+                     const struct bb_host *host, const struct bb_pool *descriptor)
+{
+    struct work_pool *pool = &pools->list[pools->count++];
+
+    pool->host = host;
+    pool->descriptor = descriptor;
+    pool->each = quota_each(generation->settings, (size_t)descriptor->threads + descriptor->queue);
+    return pool_start(pool);
+}
+
+struct work_pools *work_pools_new(const struct generation *generation, unsigned loops)
+{
+    struct work_pools *pools = calloc(1, sizeof *pools);
+    size_t count = 1;
+
+    if (!pools)
+        return NULL;
+    for (size_t i = 0; i < generation->module_count; i++)
+        count += generation->modules[i].descriptor->pools.count;
+    pools->list = calloc(count, sizeof *pools->list);
+    pools->own =
+        (struct bb_pool){.name = "bodies", .threads = loops, .queue = OWN_QUEUE, .nice = 10};
+    bool failed = !pools->list || start_one(pools, generation, NULL, &pools->own);
+
+    for (size_t i = 0; i < generation->module_count; i++) {
+        const struct core_module *module = &generation->modules[i];
+        const struct bb_pool *rows = MODULE_ROWS(bb_pool, module->descriptor->pools);
+
+        for (size_t k = 0; k < module->descriptor->pools.count && !failed; k++)
+            failed = start_one(pools, generation, &module->handle.host, &rows[k]);
+    }
+    if (!failed)
+        return pools;
+    log_line(BB_ERROR, "the threads of a pool cannot be started", NULL);
+    work_pools_free(pools);
+    return NULL;
+}
+
+/* ---- calls ---- */
+
+/* Finds a pool of a module by name; NULL: the module declares no such pool. */
+static struct work_pool *pool_find(struct work_pools *pools, const struct bb_host *host,
+                                   const char *name)
+{
+    for (size_t i = 0; i < pools->count; i++) {
+        if (pools->list[i].host == host && !strcmp(pools->list[i].descriptor->name, name))
+            return &pools->list[i];
+    }
+    return NULL;
+}
+
+int pool_submit(struct work_pools *pools, const struct bb_host *host, const char *name,
+                struct pool_call *call, bool bounded)
+{
+    struct work_pool *pool = pool_find(pools, host, name); /* a pool named by a route, which was
+                                                            * checked */
+
+    return pool && pool_enqueue(pool, call, SIZE_MAX, bounded) == QUOTA_TAKEN ? 0 : -1;
+}
+
+/* An offloaded call; on the stack of the fiber, because the fiber waits for it. */
+struct work {
+    struct pool_call call; /* first */
+    struct core_request *rq;
+    void (*run)(void *arg);
+    void *arg;
+    bool done;
+};
+
+/* Runs on behalf of the request, like code on its fiber. */
+static void work_run(void *arg)
+{
+    struct work *work = arg;
+    const struct core_request *rq = work->rq;
+    bool *before = json_starves(&work->rq->starved);
+    struct activity now = activity_now(); /* the pool */
+
+    now.request = rq->id;
+    now.method = rq->route ? rq->route->method : NULL;
+    now.path = rq->route ? rq->route->path : NULL;
+    struct activity thread = activity_enter(now);
+
+    work->run(work->arg);
+    activity_leave(thread);
+    json_starves(before);
+}
+
+static void work_done(struct message *message)
+{
+    struct work *work = (struct work *)(void *)message;
+
+    work->done = true;
+    request_wake(work->rq);
+}
+
+static int pool_offload(struct core_request *rq, struct work_pool *pool, uint64_t subject,
+                        void (*run)(void *), void *arg)
+{
+    struct work work = {.rq = rq, .run = run, .arg = arg};
+
+    work.call = (struct pool_call){.message.run = work_done,
+                                   .loop = rq->loop,
+                                   .owner = rq->owner,
+                                   .subject = subject,
+                                   .run = work_run,
+                                   .arg = &work};
+    int64_t asked_us = clock_mono_us();
+    enum quota_result answer =
+        pool_enqueue(pool, &work.call, quota_exempt(rq) ? SIZE_MAX : pool->each, true);
+    if (answer != QUOTA_TAKEN)
+        return quota_fail(rq, QUOTA_POOLS, answer);
+    if (!request_wait_in_time(rq, &work.done)) {
+        if (pool_take_back(pool, &work.call)) {
+            rq->spent.queue_us += clock_mono_us() - asked_us;
+            return request_fail(rq, FAILED_DEADLINE);
+        }
+        /* A thread has started it, and uses memory of the request. The client is answered
+         * meanwhile that the time is over. */
+        bool late = pool->host && rq->leave && rq->leave(rq);
+
+        request_wait_always(rq, &work.done);
+        if (late)
+            return request_fail(rq, FAILED_DEADLINE);
+    }
+    rq->spent.queue_us += work.call.begun_us - asked_us;
+    return 0;
+}
+
+int pool_run(struct core_request *rq, void (*run)(void *), void *arg)
+{
+    return pool_offload(rq, &rq->generation->pools->list[0], 0, run, arg);
+}
+
+int api_offload(struct bb_request *pub, const char *name, void (*run)(void *), void *arg)
+{
+    return api_offload_for(pub, name, 0, run, arg);
+}
+
+int api_offload_for(struct bb_request *pub, const char *name, uint64_t subject, void (*run)(void *),
+                    void *arg)
+{
+    struct core_request *rq = request_of(pub);
+    struct work_pool *pool = pool_find(rq->generation->pools, pub->host, name);
+
+    if (module_error_waits(rq, "bb_offload()"))
+        return -1;
+    if (pool)
+        return pool_offload(rq, pool, subject, run, arg);
+    module_error(rq, "a module uses a pool that it does not declare", name);
+    return -1;
 }

@@ -10,6 +10,7 @@
 #include "core/lib/log.h"
 #include "core/lib/sqlstate.h"
 #include "core/lib/text.h"
+#include "core/lib/warning.h"
 #include "core/module/module_error.h"
 #include "core/module/pool.h"
 
@@ -155,6 +156,36 @@ int reply_json_aside(struct core_request *rq, int status, json_t *json)
     if (pool_run(rq, write_json, &written) && written.json)
         return reply_json(rq, status, written.json);
     return reply_written(rq, status, &written);
+}
+
+void api_vwarn(struct bb_request *pub, const char *format, va_list args)
+{
+    struct core_request *rq = request_of(pub);
+
+    if (warnings_vadd(&rq->warnings, format, args))
+        request_out_of_memory(rq);
+}
+
+/*
+ * The object's own warnings, if any, followed by the request's. Modifies a copy, because the module
+ * may have kept a reference to the object.
+ */
+json_t *reply_with_warnings(struct core_request *rq, int status, json_t *json)
+{
+    if (!rq->warnings || status >= 300 || !json_is_object(json))
+        return json;
+    json_t *copy = json_copy(json), *own = json_object_get(json, "warnings");
+    json_t *all = json_is_array(own) ? json_copy(own) : json_array();
+
+    json_decref(json);
+    if (copy && all && !json_array_extend(all, rq->warnings) &&
+        !json_object_set(copy, "warnings", all)) {
+        json_decref(all);
+        return copy;
+    }
+    json_decref(all);
+    json_decref(copy);
+    request_out_of_memory(rq);
 }
 
 static bool header_fit(const char *name, const char *value)

@@ -64,7 +64,7 @@ int reply_header(struct core_request *rq, const char *name, const char *value);
 /* Returns a header of the answer; NULL if it has none. */
 const char *reply_header_get(const struct core_request *rq, const char *name);
 
-/* reply_warnings.c: bb_warn() */
+/* bb_warn() */
 BB_PRINTF(2, 0) void api_vwarn(struct bb_request *rq, const char *format, va_list args);
 
 #endif

@@ -211,4 +211,10 @@ int request_fail(struct core_request *rq, enum failure_kind kind);
  */
 _Noreturn void request_out_of_memory(struct core_request *rq);
 
+/* bb_completion() and its companions */
+struct bb_completion *api_completion(struct bb_request *rq);
+int api_completion_wait(struct bb_request *rq, struct bb_completion *completion,
+                        int64_t timeout_ms);
+void api_completion_signal(struct bb_completion *completion);
+
 #endif

@@ -40,10 +40,4 @@ int api_run(struct bb_host *host, void (*work)(struct bb_request *, void *), voi
 int api_run_then(struct bb_host *host, void (*work)(struct bb_request *, void *),
                  void (*then)(void *, bool), void *arg);
 
-/* Completions (completion.c). */
-struct bb_completion *api_completion(struct bb_request *rq);
-int api_completion_wait(struct bb_request *rq, struct bb_completion *completion,
-                        int64_t timeout_ms);
-void api_completion_signal(struct bb_completion *completion);
-
 #endif

@@ -58,7 +58,7 @@ static int park(struct bb_request *pub)
     return failed ? reply_failed(here.rq) : reply_json(here.rq, 200, json_string("parked"));
 }
 
-/* Leaves the client like core/module/pool_call.c when a thread still works at the deadline. */
+/* Leaves the client like core/module/pool.c when a thread still works at the deadline. */
 static int be_late(struct bb_request *pub)
 {
     struct parked here = {.rq = request_of(pub)};

@@ -12,7 +12,7 @@
 
 #include "core/main/cli.h"
 #include "core/main/metrics.h"
-#include "core/module/module_names.h"
+#include "core/module/module_validate.h"
 #include "suite.h"
 #include "unit_suites.h"
 
