@@ -13,9 +13,197 @@
 #include <unistd.h>
 
 #include "core/lib/condition.h"
-#include "core/lib/log_format.h"
 #include "core/lib/text.h"
 #include "core/lib/thread.h"
+
+static const char *const level_names[] = {"debug", "info", "warn", "error"};
+static atomic_bool as_json;
+
+/* ---- lines, on the stack of the caller: start, any number of pairs, end ---- */
+
+#define LOG_LINE_MAX 4096 /* including the newline; longer lines are cut and marked */
+
+struct log_text {
+    char bytes[LOG_LINE_MAX];
+    size_t used;
+    bool json;
+    bool cut;
+};
+
+#define TAIL 24 /* reserved for a closing quote, the mark of a cut line and the newline */
+
+/* Appends a piece completely or not at all, so that an escape is never cut. */
+static void put(struct log_text *line, const char *bytes, size_t length)
+{
+    if (line->cut || length > LOG_LINE_MAX - TAIL - line->used) {
+        line->cut = true;
+        return;
+    }
+    memcpy(line->bytes + line->used, bytes, length);
+    line->used += length;
+}
+
+/*
+ * Characters to escape: ASCII control characters, and others that affect a terminal's display: C1,
+ * Unicode's line separators and directional marks.
+ */
+static bool unseen(int32_t c)
+{
+    return c < 0x20 || (c >= 0x7F && c <= 0x9F) || c == 0x061C || c == 0x200E || c == 0x200F ||
+           (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069) || c == 0xFEFF;
+}
+
+enum { HARMLESS = 1 /* needs no escape */, BARE = 2 /* needs no quotes in logfmt */ };
+
+/* clang-format off */
+static const unsigned char classes[256] = {
+    [' '] = HARMLESS, ['!'] = HARMLESS, ['#' ... ','] = HARMLESS, ['-' ... ':'] = HARMLESS | BARE,
+    [';' ... '?'] = HARMLESS, ['@' ... 'Z'] = HARMLESS | BARE, ['['] = HARMLESS,
+    [']' ... '^'] = HARMLESS, ['_'] = HARMLESS | BARE, ['`'] = HARMLESS,
+    ['a' ... 'z'] = HARMLESS | BARE, ['{' ... '~'] = HARMLESS,
+};
+/* clang-format on */
+
+/* Number of bytes at the start that are of the class. */
+static size_t run_of(unsigned char class, const char *text, size_t length)
+{
+    size_t at = 0;
+
+    while (at < length && classes[(unsigned char)text[at]] & class)
+        at++;
+    return at;
+}
+
+/* Both formats use JSON's escapes. Invalid UTF-8 becomes U+FFFD. */
+static void put_escaped(struct log_text *line, const char *text, size_t length)
+{
+    char escape[8];
+
+    while (length && !line->cut) {
+        size_t size, room = LOG_LINE_MAX - TAIL - line->used;
+        size_t run = run_of(HARMLESS, text, length < room ? length : room);
+
+        put(line, text, run);
+        text += run;
+        length -= run;
+        if (!length)
+            break;
+        int32_t c = text_code_point(text, length, &size);
+
+        if (c == '"' || c == '\\') {
+            put(line, (char[]){'\\', (char)c}, 2);
+        } else if (c == '\n' || c == '\r' || c == '\t') {
+            put(line, c == '\n' ? "\\n" : c == '\r' ? "\\r" : "\\t", 2);
+        } else if (c < 0) {
+            put(line, "\xEF\xBF\xBD", 3);
+        } else if (unseen(c)) {
+            snprintf(escape, sizeof(escape), "\\u%04x", (unsigned)c & 0xFFFF);
+            put(line, escape, 6);
+        } else {
+            put(line, text, size);
+        }
+        text += size;
+        length -= size;
+    }
+}
+
+static void put_quoted(struct log_text *line, const char *text, size_t length)
+{
+    put(line, "\"", 1);
+    put_escaped(line, text, length);
+    line->bytes[line->used++] = '"'; /* uses the reserved space if necessary */
+}
+
+/* Keys with numeric values for programs. Values of other keys may look like numbers by chance. */
+static bool counts(const char *key)
+{
+    static const char *const keys[] = {"account",     "count",      "drained_ms", "generation",
+                                       "database_ms", "handler_ms", "holders",    "more",
+                                       "ms",          "queue_ms",   "status",     "work_ms"};
+
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        if (!strcmp(keys[i], key))
+            return true;
+    }
+    return false;
+}
+
+/* Whether it is a JSON number: digits without a redundant leading zero, and perhaps a fraction. */
+static bool number(const char *text)
+{
+    static const char digits[] = "0123456789";
+    size_t whole = strspn(text, digits), fraction;
+
+    if (!whole || (whole > 1 && *text == '0'))
+        return false;
+    if (!text[whole])
+        return true;
+    fraction = text[whole] == '.' ? strspn(text + whole + 1, digits) : 0;
+    return fraction && !text[whole + 1 + fraction];
+}
+
+static void text_pair(struct log_text *line, const char *key, const char *value)
+{
+    if (!value || line->cut)
+        return;
+    size_t before = line->used, length = strlen(value), named = strlen(key);
+    /* logfmt readers accept some values without quotes */
+    bool quoted = line->json ? !counts(key) || !number(value)
+                             : !length || run_of(BARE, value, length) != length;
+
+    /* The key, its punctuation and the quote must fit; only the value may be cut. */
+    if (named + 5 > LOG_LINE_MAX - TAIL - line->used) {
+        line->cut = true;
+        return;
+    }
+    put(line, line->json ? ",\"" : " ", line->json ? 2 : 1);
+    put(line, key, named);
+    put(line, line->json ? "\":" : "=", line->json ? 2 : 1);
+    if (quoted)
+        put_quoted(line, value, length);
+    else
+        put(line, value, length);
+    if (line->cut && !quoted)
+        line->used = before;
+}
+
+static void text_start(struct log_text *line, enum bb_level level, const char *message)
+{
+    bool json = atomic_load(&as_json);
+    char time[TEXT_TIME_SIZE];
+
+    line->used = 0;
+    line->json = json;
+    line->cut = false;
+    text_time(clock_wall_ms(), time);
+    if (json) {
+        put(line, "{\"ts\":\"", 7);
+        put(line, time, TEXT_TIME_SIZE - 1);
+        put(line, "\"", 1);
+    } else {
+        put(line, "ts=", 3);
+        put(line, time, TEXT_TIME_SIZE - 1);
+    }
+    text_pair(line, "level", level_names[level]);
+    if (json)
+        put(line, ",\"msg\":", 7);
+    else
+        put(line, " msg=", 5);
+    put_quoted(line, message, strlen(message));
+}
+
+static void text_end(struct log_text *line)
+{
+    const char *end = line->json  ? line->cut ? ",\"cut\":true}\n" : "}\n"
+                      : line->cut ? " cut=true\n"
+                                  : "\n";
+    size_t length = strlen(end);
+
+    memcpy(line->bytes + line->used, end, length);
+    line->used += length;
+}
+
+/* ---- the writer ---- */
 
 #define RING_SIZE ((size_t)262144)
 #define CLOSE_WAIT_MS 1000
@@ -43,7 +231,6 @@ struct writer {
 static pthread_rwlock_t writer_use = PTHREAD_RWLOCK_INITIALIZER;
 static struct writer *current;
 static atomic_int lowest = BB_INFO;
-static atomic_bool as_json;
 static atomic_uint_fast64_t lost; /* outlives the writer, for log_dropped() */
 
 static uint64_t lines_in(const char *bytes, size_t length)
@@ -95,9 +282,9 @@ static bool tell_losses(struct writer *writer, uint64_t dropped)
     if (dropped == writer->told)
         return true;
     snprintf(count, sizeof(count), "%" PRIu64, dropped - writer->told);
-    log_text_start(&line, atomic_load(&as_json), BB_WARN, "log lines dropped");
-    log_text_pair(&line, "count", count);
-    log_text_end(&line);
+    text_start(&line, BB_WARN, "log lines dropped");
+    text_pair(&line, "count", count);
+    text_end(&line);
     if (write_all(writer, line.bytes, line.used) < line.used)
         return false;
     writer->told = dropped;
@@ -143,31 +330,9 @@ static void write_run(struct writer *writer)
     drop(writer, unwritten);
 }
 
-/* Called with the lock held; releases it for a moment to collect more lines. */
-static void gather(struct writer *writer)
-{
-    if (writer->closing)
-        return;
-    pthread_mutex_unlock(&writer->lock);
-    poll(NULL, 0, GATHER_MS);
-    pthread_mutex_lock(&writer->lock);
-}
-
 static int open_path(const char *path)
 {
     return open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640);
-}
-
-/* Writes to the file that is still open. */
-static void tell_not_reopened(struct writer *writer, const char *reason)
-{
-    struct log_text line;
-
-    log_text_start(&line, atomic_load(&as_json), BB_ERROR, "cannot reopen the log");
-    log_text_pair(&line, "file", writer->path);
-    log_text_pair(&line, "reason", reason);
-    log_text_end(&line);
-    write_all(writer, line.bytes, line.used);
 }
 
 /*
@@ -180,8 +345,14 @@ static void reopen(struct writer *writer)
     pthread_mutex_unlock(&writer->lock);
     int fd = open_path(writer->path);
 
-    if (fd < 0) {
-        tell_not_reopened(writer, strerror(errno));
+    if (fd < 0) { /* writes to the file that is still open */
+        struct log_text line;
+
+        text_start(&line, BB_ERROR, "cannot reopen the log");
+        text_pair(&line, "file", writer->path);
+        text_pair(&line, "reason", strerror(errno));
+        text_end(&line);
+        write_all(writer, line.bytes, line.used);
     } else {
         int old = writer->fd;
 
@@ -215,7 +386,11 @@ static void *writer_run(void *arg)
         if (writer->head != writer->tail) {
             write_run(writer);
             pthread_cond_broadcast(&writer->finished);
-            gather(writer);
+            if (!writer->closing) {
+                pthread_mutex_unlock(&writer->lock);
+                poll(NULL, 0, GATHER_MS);
+                pthread_mutex_lock(&writer->lock);
+            }
             continue;
         }
         writer->sleeping = true;
@@ -235,27 +410,19 @@ static void *writer_run(void *arg)
     return NULL;
 }
 
-/* The writer blocks all signals; other threads handle them. */
-static int writer_start(struct writer *writer)
+/* Takes the writer, whose fd and path are set. */
+static int open_writer(struct writer *writer, enum bb_level level, bool json)
 {
     sigset_t all, before;
 
-    sigfillset(&all);
+    pthread_mutex_init(&writer->lock, NULL);
+    pthread_cond_init(&writer->wake, NULL);
+    condition_init(&writer->finished);
+    sigfillset(&all); /* the writer blocks all signals; other threads handle them */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int failed = pthread_create(&writer->thread, NULL, writer_run, writer);
 
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return failed;
-}
-
-/* Takes the writer, whose fd and path are set. */
-static int open_writer(struct writer *writer, enum bb_level level, bool json)
-{
-    pthread_mutex_init(&writer->lock, NULL);
-    pthread_cond_init(&writer->wake, NULL);
-    condition_init(&writer->finished);
-    int failed = writer_start(writer);
-
     if (failed) {
         writer_free(writer);
         errno = failed;
@@ -326,27 +493,10 @@ void log_flush(void)
     pthread_rwlock_unlock(&writer_use);
 }
 
-/* Returns whether the writer ended in time. If not, it frees itself when its write returns. */
-static bool wait_for(struct writer *writer)
+void log_close(void)
 {
     int64_t until = clock_mono_ms() + CLOSE_WAIT_MS;
 
-    pthread_mutex_lock(&writer->lock);
-    writer->closing = true;
-    pthread_cond_signal(&writer->wake);
-    while (!writer->done) {
-        if (condition_wait(&writer->finished, &writer->lock, until) == ETIMEDOUT)
-            break;
-    }
-    bool done = writer->done;
-
-    writer->abandoned = !done;
-    pthread_mutex_unlock(&writer->lock);
-    return done;
-}
-
-void log_close(void)
-{
     pthread_rwlock_wrlock(&writer_use);
     struct writer *writer = current;
 
@@ -356,7 +506,16 @@ void log_close(void)
         return;
     pthread_t thread = writer->thread;
 
-    if (wait_for(writer)) {
+    pthread_mutex_lock(&writer->lock);
+    writer->closing = true;
+    pthread_cond_signal(&writer->wake);
+    while (!writer->done && condition_wait(&writer->finished, &writer->lock, until) != ETIMEDOUT)
+        ;
+    bool done = writer->done;
+
+    writer->abandoned = !done; /* it frees itself when its write returns */
+    pthread_mutex_unlock(&writer->lock);
+    if (done) {
         pthread_join(thread, NULL);
         writer_free(writer);
     } else {
@@ -366,10 +525,9 @@ void log_close(void)
 
 enum bb_level log_level_of(const char *name)
 {
-    static const char *const names[] = {"debug", "info", "warn", "error"};
     enum bb_level level = BB_DEBUG;
 
-    while (level < BB_ERROR && strcmp(names[level], name) != 0)
+    while (level < BB_ERROR && strcmp(level_names[level], name) != 0)
         level++;
     return level;
 }
@@ -410,7 +568,7 @@ static void enqueue(struct writer *writer, const char *bytes, size_t length)
 
 static void submit(struct log_text *line)
 {
-    log_text_end(line);
+    text_end(line);
     pthread_rwlock_rdlock(&writer_use);
     if (current)
         enqueue(current, line->bytes, line->used);
@@ -427,10 +585,10 @@ void log_line(enum bb_level level, const char *message, ...)
 
     if (!log_wants(level))
         return;
-    log_text_start(&line, atomic_load(&as_json), level, message);
+    text_start(&line, level, message);
     va_start(args, message);
     while ((key = va_arg(args, const char *)))
-        log_text_pair(&line, key, va_arg(args, const char *));
+        text_pair(&line, key, va_arg(args, const char *));
     va_end(args);
     submit(&line);
 }
@@ -441,9 +599,9 @@ void log_pairs(enum bb_level level, const char *message, const struct log_pair *
 
     if (!log_wants(level))
         return;
-    log_text_start(&line, atomic_load(&as_json), level, message);
+    text_start(&line, level, message);
     for (size_t i = 0; i < count; i++)
-        log_text_pair(&line, pairs[i].key, pairs[i].value);
+        text_pair(&line, pairs[i].key, pairs[i].value);
     submit(&line);
 }
 
@@ -451,10 +609,10 @@ void log_now(enum bb_level level, const char *message, const struct log_pair *pa
 {
     struct log_text line;
 
-    log_text_start(&line, atomic_load(&as_json), level, message);
+    text_start(&line, level, message);
     for (size_t i = 0; i < count; i++)
-        log_text_pair(&line, pairs[i].key, pairs[i].value);
-    log_text_end(&line);
+        text_pair(&line, pairs[i].key, pairs[i].value);
+    text_end(&line);
     const struct writer *writer = current;
     int fd = writer ? writer->fd : STDERR_FILENO;
 

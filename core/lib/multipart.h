@@ -69,9 +69,6 @@ int multipart_feed(struct multipart *multipart, const char *bytes, size_t length
 /* Whether the final boundary has been seen: otherwise parts may be missing. */
 bool multipart_complete(const struct multipart *multipart);
 
-/* multipart_head.c: parses the header lines of a part. Returns NULL, or the problem. */
-const char *multipart_head(char *lines, struct multipart_part *part);
-
 /*
  * Takes the next parameter of a header's value; *at is after the preceding ';'. Returns the name in
  * lower case and the unquoted value, modified in place. Returns 1, 0 at the end, or -1 if

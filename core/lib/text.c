@@ -1,6 +1,13 @@
 #include "core/lib/text.h"
 
+#include <openssl/err.h>
+#include <openssl/rand.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "core/lib/shared_clock.h"
 
 static bool continues(unsigned char byte)
 {
@@ -106,7 +113,7 @@ void text_trim(const char **text, size_t *length)
     while (*length) {
         size_t last = *length - 1;
 
-        while (last && ((unsigned char)(*text)[last] & 0xC0) == 0x80)
+        while (last && continues((unsigned char)(*text)[last]))
             last--;
         if (!text_space(text_code_point(*text + last, *length - last, &size)))
             return;
@@ -129,11 +136,6 @@ bool text_blank(const char *text)
     return true;
 }
 
-static bool is_control(unsigned char byte)
-{
-    return byte < 0x20 || byte == 0x7F;
-}
-
 static int hex_digit(char c)
 {
     if (c >= '0' && c <= '9')
@@ -154,16 +156,6 @@ bool text_is_uuid(const char *text)
     return text[36] == '\0';
 }
 
-/* Returns the byte that "%XX" encodes, or -1. */
-static int escaped(const char *in, size_t length)
-{
-    if (length < 3)
-        return -1;
-    int high = hex_digit(in[1]), low = hex_digit(in[2]);
-
-    return high < 0 || low < 0 ? -1 : high << 4 | low;
-}
-
 int text_percent(const char *in, size_t length, bool plus_is_space, struct arena *arena, char **out,
                  size_t *out_length)
 {
@@ -176,12 +168,15 @@ int text_percent(const char *in, size_t length, bool plus_is_space, struct arena
         int byte = (unsigned char)in[at];
 
         if (byte == '%') {
-            byte = escaped(in + at, length - at);
+            int high = length - at > 2 ? hex_digit(in[at + 1]) : -1;
+            int low = high < 0 ? -1 : hex_digit(in[at + 2]);
+
+            byte = low < 0 ? -1 : high << 4 | low;
             at += 2;
         } else if (byte == '+' && plus_is_space) {
             byte = ' ';
         }
-        if (byte < 0 || is_control((unsigned char)byte))
+        if (byte < 0x20 || byte == 0x7F)
             return -1;
         text[used++] = (char)byte;
     }
@@ -245,4 +240,241 @@ void text_ms(int64_t us, char out[TEXT_MS_SIZE])
     *at++ = (char)('0' + rest / 10 % 10);
     *at++ = (char)('0' + rest % 10);
     *at = '\0';
+}
+
+/* ---- random bytes and UUIDs ---- */
+
+/* Without randomness there are no ids; a server that cannot make them must not go on. */
+void text_random(unsigned char *out, size_t length)
+{
+    static _Thread_local unsigned char buffer[TEXT_RANDOM_MAX * 32];
+    static _Thread_local size_t left;
+
+    if (left < length) {
+        if (RAND_bytes(buffer, sizeof(buffer)) != 1) {
+            ERR_clear_error();
+            if (getrandom(buffer, sizeof(buffer), 0) != (ssize_t)sizeof(buffer))
+                abort();
+        }
+        left = sizeof(buffer);
+    }
+    left -= length;
+    memcpy(out, buffer + left, length);
+}
+
+void text_uuid7(char out[TEXT_UUID_SIZE])
+{
+    unsigned char bytes[16];
+    uint64_t now = (uint64_t)shared_clock_ms();
+
+    for (int i = 0; i < 6; i++)
+        bytes[i] = (unsigned char)(now >> (40 - 8 * i));
+    text_random(bytes + 6, 10);
+    bytes[6] = (unsigned char)((bytes[6] & 0x0F) | 0x70);
+    bytes[8] = (unsigned char)((bytes[8] & 0x3F) | 0x80);
+
+    char digits[33];
+
+    text_hex(bytes, sizeof(bytes), digits);
+    for (int i = 0; i < 32; i++) {
+        if (i == 8 || i == 12 || i == 16 || i == 20)
+            *out++ = '-';
+        *out++ = digits[i];
+    }
+    *out = '\0';
+}
+
+/*
+ * ---- ISO 8601 and the clocks ----
+ *
+ * Dates are computed here because timegm() and strftime() take locks and are slow.
+ */
+
+#define DAY_MS INT64_C(86400000)
+#define FRACTION_MAX 30                    /* digits */
+#define YEAR_0 INT64_C(-62167219200000)    /* 0000-01-01T00:00:00.000Z */
+#define YEAR_1 INT64_C(-62135596800000)    /* 0001-01-01T00:00:00.000Z */
+#define YEAR_9999 INT64_C(253402300799999) /* its last millisecond */
+
+/*
+ * Days since 1970 of a date in the proleptic Gregorian calendar. Years begin in March here, so that
+ * the leap day is the last day; 400 years have 146,097 days.
+ */
+static int64_t days_of(int year, int month, int day)
+{
+    year -= month <= 2;
+    int era = year / 400, of_era = year - era * 400;
+    int of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
+
+    return (int64_t)era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
+}
+
+/* The inverse of days_of(). */
+static void date_of(int64_t days, int *year, int *month, int *day)
+{
+    days += 719468 + 146097; /* one era earlier, because January and February of year 0 belong to
+                              * it */
+    int era = (int)(days / 146097), of_era = (int)(days % 146097);
+    int y = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
+    int of_year = of_era - (365 * y + y / 4 - y / 100);
+    int m = (5 * of_year + 2) / 153;
+
+    *day = of_year - (153 * m + 2) / 5 + 1;
+    *month = m < 10 ? m + 3 : m - 9;
+    *year = y + (era - 1) * 400 + (*month <= 2);
+}
+
+static void put(char *out, int digits, int number)
+{
+    while (digits--) {
+        out[digits] = (char)('0' + number % 10);
+        number /= 10;
+    }
+}
+
+void text_time(int64_t wall_ms, char out[TEXT_TIME_SIZE])
+{
+    wall_ms = wall_ms < YEAR_0 ? YEAR_0 : wall_ms > YEAR_9999 ? YEAR_9999 : wall_ms;
+    int64_t days = wall_ms / DAY_MS - (wall_ms % DAY_MS < 0);
+    int of_day = (int)(wall_ms - days * DAY_MS);
+    int year, month, day;
+
+    date_of(days, &year, &month, &day);
+    memcpy(out, "0000-00-00T00:00:00.000Z", TEXT_TIME_SIZE);
+    put(out, 4, year);
+    put(out + 5, 2, month);
+    put(out + 8, 2, day);
+    put(out + 11, 2, of_day / 3600000);
+    put(out + 14, 2, of_day / 60000 % 60);
+    put(out + 17, 2, of_day / 1000 % 60);
+    put(out + 20, 3, of_day % 1000);
+}
+
+/* Reads exactly `digits` digits and advances *at. */
+static bool take(const char **at, int digits, int *number)
+{
+    *number = 0;
+    for (; digits; digits--, (*at)++) {
+        if (**at < '0' || **at > '9')
+            return false;
+        *number = *number * 10 + (**at - '0');
+    }
+    return true;
+}
+
+static bool take_char(const char **at, char c)
+{
+    bool there = **at == c;
+
+    *at += there;
+    return there;
+}
+
+static int month_days(int year, int month)
+{
+    static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    bool leap = year % 4 == 0 && (year % 100 || year % 400 == 0);
+
+    return days[month - 1] + (month == 2 && leap);
+}
+
+static bool take_date(const char **at, int64_t *ms)
+{
+    int year, month, day;
+
+    if (!take(at, 4, &year) || !take_char(at, '-') || !take(at, 2, &month) || !take_char(at, '-') ||
+        !take(at, 2, &day))
+        return false;
+    if (!year || month < 1 || month > 12 || day < 1 || day > month_days(year, month))
+        return false;
+    *ms = days_of(year, month, day) * DAY_MS;
+    return true;
+}
+
+/* PostgreSQL reads at most 128 characters of a time. */
+static bool take_fraction(const char **at, int *ms)
+{
+    int digits = 0;
+
+    for (int unit = 100; **at >= '0' && **at <= '9'; (*at)++, unit /= 10, digits++)
+        *ms += (**at - '0') * unit;
+    return digits > 0 && digits <= FRACTION_MAX;
+}
+
+static bool take_clock(const char **at, int64_t *ms)
+{
+    int hour, minute, second = 0, part = 0;
+
+    if (!take(at, 2, &hour) || !take_char(at, ':') || !take(at, 2, &minute))
+        return false;
+    if (take_char(at, ':')) {
+        if (!take(at, 2, &second))
+            return false;
+        if (take_char(at, '.') && !take_fraction(at, &part))
+            return false;
+    }
+    if (hour > 23 || minute > 59 || second > 59)
+        return false;
+    *ms += ((hour * 60 + minute) * 60 + second) * INT64_C(1000) + part;
+    return true;
+}
+
+/* Z, ±hh:mm, ±hhmm or ±hh, as far as PostgreSQL accepts them; UTC if absent */
+static bool take_offset(const char **at, int64_t *ms)
+{
+    int hour, minute = 0;
+
+    if (!**at || take_char(at, 'Z'))
+        return true;
+    int sign = take_char(at, '+') ? 1 : take_char(at, '-') ? -1 : 0;
+
+    if (!sign || !take(at, 2, &hour))
+        return false;
+    if ((take_char(at, ':') || **at) && !take(at, 2, &minute))
+        return false;
+    if (hour > 15 || minute > 59)
+        return false;
+    *ms -= sign * (hour * 60 + minute) * INT64_C(60000);
+    return true;
+}
+
+int text_time_parse(const char *text, int64_t *wall_ms)
+{
+    int64_t ms;
+
+    if (!take_date(&text, &ms))
+        return -1;
+    if (*text) {
+        if (!take_char(&text, 'T') && !take_char(&text, ' '))
+            return -1;
+        if (!take_clock(&text, &ms) || !take_offset(&text, &ms) || *text)
+            return -1;
+    }
+    if (ms < YEAR_1 || ms > YEAR_9999)
+        return -1;
+    *wall_ms = ms;
+    return 0;
+}
+
+static int64_t clock_us(clockid_t clock)
+{
+    struct timespec now;
+
+    clock_gettime(clock, &now); /* cannot fail with these clocks */
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+int64_t clock_mono_us(void)
+{
+    return clock_us(CLOCK_MONOTONIC);
+}
+
+int64_t clock_mono_ms(void)
+{
+    return clock_us(CLOCK_MONOTONIC) / 1000;
+}
+
+int64_t clock_wall_ms(void)
+{
+    return clock_us(CLOCK_REALTIME) / 1000;
 }

@@ -9,7 +9,7 @@
 
 #define BRAILLE_BLANK 0x2800 /* invisible, though Unicode does not call it ignorable */
 
-static bool is_ascii(const char *text)
+bool unicode_is_ascii(const char *text)
 {
     while (*text && !(*text & 0x80))
         text++;
@@ -75,7 +75,7 @@ const char *unicode_problem(const char *text, bool strict, struct arena *arena, 
     *full = false;
     for (const char *at = text; left && !problem; at += size, left -= size)
         problem = code_problem(text_code_point(at, left, &size));
-    if (problem || is_ascii(text))
+    if (problem || unicode_is_ascii(text))
         return problem;
     if (differs(text, 0, arena, full))
         return "must be in Unicode's form NFC";
@@ -97,7 +97,8 @@ static const char *ascii_fold(const char *text, struct arena *arena)
 
 const char *unicode_fold(const char *text, struct arena *arena)
 {
-    return is_ascii(text) ? ascii_fold(text, arena) : composed(text, UTF8PROC_CASEFOLD, arena);
+    return unicode_is_ascii(text) ? ascii_fold(text, arena)
+                                  : composed(text, UTF8PROC_CASEFOLD, arena);
 }
 
 const char *unicode_single_spaces(const char *text, struct arena *arena)

@@ -9,6 +9,8 @@
 
 #include "core/lib/arena.h"
 
+bool unicode_is_ascii(const char *text);
+
 /*
  * Checks a text that people must be able to distinguish from other texts. Problems are: control
  * characters, invisible characters, characters that change the text direction, private-use
