@@ -172,6 +172,9 @@ int device_read_body(struct bb_request *rq, bool whole, struct device_values *va
 /* Returns a copy without leading and trailing white space; names are stored like that. */
 char *device_trimmed(struct bb_request *rq, const char *text);
 
+/* Returns whether the text is a number in decimal that consists of these characters. */
+bool device_is_number(const char *text, const char *characters);
+
 /* Returns a constant warning about a valid but unlikely value (NULL: none); NULL: it is likely. */
 const char *device_unlikely(enum device_field field, const char *text);
 
@@ -206,11 +209,6 @@ struct device_record device_facts_of(struct bb_request *rq, const struct bb_rows
 json_t *device_json(struct bb_request *rq, const struct device_record *record);
 /* Without attributes, documents and times. */
 json_t *device_facts_json(const struct device_record *record);
-/*
- * Sends the response for a failed write of a device, like bb_failed(), and says which rule was
- * violated.
- */
-int device_failed(struct bb_request *rq);
 
 /*
  * Returns the same JSON as device_json(), as text that lives as long as the request; NULL: out of

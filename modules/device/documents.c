@@ -120,7 +120,8 @@ struct arrival {
     struct type_finder *finder;
     size_t count;  /* files; equal contents are stored once */
     int64_t bytes; /* of all files */
-    const char *paths[DOCUMENTS_MAX], *sha256[DOCUMENTS_MAX], *objects[DOCUMENTS_MAX];
+    const struct bb_file *files[DOCUMENTS_MAX];
+    const char *objects[DOCUMENTS_MAX];
     const char *kept_paths[DOCUMENTS_MAX], *kept_objects[DOCUMENTS_MAX];
     const char *fresh[DOCUMENTS_MAX];
     size_t fresh_count;
@@ -132,7 +133,7 @@ static void find_types(void *arg)
     struct arrival *arrival = arg;
 
     for (size_t i = 0; i < arrival->count; i++)
-        type_find(arrival->finder, arrival->paths[i], arrival->types[i]);
+        type_find(arrival->finder, arrival->files[i]->path, arrival->types[i]);
 }
 
 /*
@@ -196,10 +197,10 @@ static int begin_uploads(struct bb_request *rq, struct arrival *arrival)
     json_t *list = bb_json_hold(rq, json_array());
 
     for (size_t i = 0; i < arrival->count; i++) {
-        const char *object = bb_format(rq, "%s-%s", arrival->sha256[i], bb_new_uuid(rq));
+        const char *object = bb_format(rq, "%s-%s", arrival->files[i]->sha256, bb_new_uuid(rq));
 
-        if (json_array_append_new(
-                list, json_pack("{s:s, s:s}", "sha256", arrival->sha256[i], "object", object)))
+        if (json_array_append_new(list, json_pack("{s:s, s:s}", "sha256", arrival->files[i]->sha256,
+                                                  "object", object)))
             return bb_no_memory(rq);
     }
     const char *names = bb_json(rq, list, NULL);
@@ -214,9 +215,9 @@ static int begin_uploads(struct bb_request *rq, struct arrival *arrival)
         const char *object = bb_cell(rq, rows, row, 1);
 
         for (size_t i = 0; i < arrival->count; i++)
-            if (!strcmp(arrival->sha256[i], bb_cell(rq, rows, row, 0))) {
+            if (!strcmp(arrival->files[i]->sha256, bb_cell(rq, rows, row, 0))) {
                 arrival->objects[i] = object;
-                arrival->kept_paths[row] = arrival->paths[i];
+                arrival->kept_paths[row] = arrival->files[i]->path;
             }
         arrival->kept_objects[row] = object;
         if (bb_cell_int(rq, rows, row, 2))
@@ -234,7 +235,7 @@ static int take_rows(struct bb_request *rq, const struct arrival *arrival,
     size_t index;
 
     for (size_t i = 0; i < arrival->count; i++) {
-        const struct bb_file *file = bb_file(rq, i);
+        const struct bb_file *file = arrival->files[i];
 
         row = json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:s}", "id", bb_new_uuid(rq), "field",
                         file->part, "name", file->name, "type", arrival->types[i], "size",
@@ -265,9 +266,8 @@ int device_documents_take(struct bb_request *rq, int64_t organization,
     struct arrival *arrival = bb_alloc(rq, sizeof(*arrival));
     struct store_keep *keep = &arrival->keep;
 
-    for (; file && arrival->count < DOCUMENTS_MAX; file = bb_file(rq, ++arrival->count)) {
-        arrival->paths[arrival->count] = file->path;
-        arrival->sha256[arrival->count] = file->sha256;
+    for (; file && arrival->count < DOCUMENTS_MAX; file = bb_file(rq, arrival->count)) {
+        arrival->files[arrival->count++] = file;
         arrival->bytes += file->length;
     }
     arrival->finder = state->finder;
@@ -275,7 +275,7 @@ int device_documents_take(struct bb_request *rq, int64_t organization,
         return bb_failed(rq);
     for (size_t i = 0; i < arrival->count; i++)
         if (!is_allowed(state, arrival->types[i]))
-            return bb_fail(rq, 415, "%s: files of type %s are not taken", bb_file(rq, i)->part,
+            return bb_fail(rq, 415, "%s: files of type %s are not taken", arrival->files[i]->part,
                            arrival->types[i]);
     if (check_quota(rq, NULL, organization, arrival->bytes))
         return bb_failed(rq);

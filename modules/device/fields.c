@@ -3,6 +3,7 @@
  * hand-formatted.
  */
 #include <ctype.h>
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -208,18 +209,14 @@ static const char *external_id(struct bb_request *rq, const json_t *value, const
     return id;
 }
 
-static bool is_decimal(const char *text)
+bool device_is_number(const char *text, const char *characters)
 {
-    size_t whole, fraction = 0;
+    char *end;
 
-    text += *text == '-' || *text == '+';
-    whole = strspn(text, DIGITS);
-    text += whole;
-    if (*text == '.') {
-        fraction = strspn(text + 1, DIGITS);
-        text += 1 + fraction;
-    }
-    return !*text && whole + fraction > 0;
+    errno = 0;
+    double number = strtod(text, &end);
+
+    return end != text && !*end && !errno && isfinite(number) && !text[strspn(text, characters)];
 }
 
 static const char *degrees(struct bb_request *rq, const json_t *value, double most,
@@ -231,7 +228,7 @@ static const char *degrees(struct bb_request *rq, const json_t *value, double mo
         text = device_trimmed(rq, text);
     if (json_is_number(value))
         text = decimal(rq, value);
-    if (!text || strlen(text) > DEGREES_MAX_LENGTH || !is_decimal(text))
+    if (!text || strlen(text) > DEGREES_MAX_LENGTH || !device_is_number(text, DIGITS "+-."))
         *problem = "must be decimal degrees, as in \"52.52\"";
     else if (fabs(strtod(text, NULL)) > most)
         *problem = most > 90 ? "must be within -180 and 180" : "must be within -90 and 90";

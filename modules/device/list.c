@@ -3,7 +3,6 @@
  * fits the filters and the order.
  */
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,18 +124,6 @@ static const struct list_order *order_of(struct bb_request *rq)
     return order->name ? order : list_orders;
 }
 
-/* Returns whether the database would accept the text as a number. */
-static bool is_number(const char *text)
-{
-    char *end;
-
-    errno = 0;
-    double number = strtod(text, &end);
-
-    return end != text && !*end && !errno && isfinite(number) &&
-           strspn(text, "0123456789+-.e") == strlen(text);
-}
-
 /* Returns 0, or the status of the 400 response sent. */
 static int cursor_values(struct bb_request *rq, const struct list_order *order,
                          struct bb_value values[LIST_VALUES])
@@ -154,7 +141,7 @@ static int cursor_values(struct bb_request *rq, const struct list_order *order,
     if (good && order == list_orders)
         good = !*end;
     else if (good)
-        good = *end == '-' && (!order->number || is_number(end + 1));
+        good = *end == '-' && (!order->number || device_is_number(end + 1, "0123456789+-.e"));
     if (!good)
         return bb_invalid(rq, "after", "must be a cursor that a Link header of this order gave");
     values[LIST_AFTER] = bb_i(id);

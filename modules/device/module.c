@@ -152,21 +152,17 @@ static const struct bb_field warning_item[] = {{.name = "item", .type = BB_TEXT}
 
 #define NULLABLE (BB_REQUIRED | BB_NULLABLE)
 
+#define NULL_TEXT(field) {.name = (field), .type = BB_TEXT, .flags = NULLABLE}
+
 #define FACTS                                                                                      \
     {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},                                          \
     {.name = "uuid", .type = BB_UUID, .flags = BB_REQUIRED},                                       \
-    {.name = "externalId", .type = BB_TEXT, .flags = NULLABLE},                                    \
-    {.name = "siteName", .type = BB_TEXT, .flags = NULLABLE},                                      \
-    {.name = "countryCode", .type = BB_TEXT, .flags = NULLABLE},                                   \
+    NULL_TEXT("externalId"), NULL_TEXT("siteName"), NULL_TEXT("countryCode"),                      \
     {.name = "commissioningDate", .type = BB_TEXT, .flags = NULLABLE, .help = "YYYY-MM-DD."},      \
     {.name = "capacity", .type = BB_NUMBER, .flags = NULLABLE, .help = "kW."},                     \
-    {.name = "address", .type = BB_TEXT, .flags = NULLABLE},                                       \
-    {.name = "latitude", .type = BB_TEXT, .flags = NULLABLE},                                      \
-    {.name = "longitude", .type = BB_TEXT, .flags = NULLABLE},                                     \
-    {.name = "fuelCode", .type = BB_TEXT, .flags = NULLABLE},                                      \
-    {.name = "deviceTypeCode", .type = BB_TEXT, .flags = NULLABLE},                                \
-    {.name = "serialNumber", .type = BB_TEXT, .flags = NULLABLE},                                  \
-    {.name = "timezone", .type = BB_TEXT, .flags = NULLABLE},                                      \
+    NULL_TEXT("address"), NULL_TEXT("latitude"), NULL_TEXT("longitude"),                           \
+    NULL_TEXT("fuelCode"), NULL_TEXT("deviceTypeCode"),                                            \
+    NULL_TEXT("serialNumber"), NULL_TEXT("timezone"),                                              \
     {.name = "yieldValue", .type = BB_NUMBER, .flags = NULLABLE},                                  \
     {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED},                              \
     {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = states}
@@ -261,6 +257,11 @@ static const struct bb_part update_parts[] = {
 /* Reads may conflict too, because several devices can have the same serial number. */
 static const int conflict[] = {409, 0};
 
+#define FOUND_BY(segment_rows)                                                                     \
+    .roles = DEVICE_ROLES, .errors = conflict, .segments = BB_TABLE(segment_rows),                 \
+    .query = BB_TABLE(organization_query)
+#define ONE_DEVICE FOUND_BY(key_segment)
+
 static const struct bb_route routes[] = {
     {.method = "POST", .path = "/api/device",
      .roles = BB_ROLE_ORGANIZATION_ADMIN | BB_ROLE_API_USER, .handler = device_register,
@@ -275,43 +276,32 @@ static const struct bb_route routes[] = {
     {.method = "GET", .path = "/api/device/my", .roles = DEVICE_ROLES, .handler = device_list,
      .query = BB_TABLE(list_query), .reply = BB_TABLE(list_reply),
      .help = "List devices (older path of GET /api/device)."},
-    {.method = "GET", .path = "/api/device/externalId/:externalId", .roles = DEVICE_ROLES,
-     .handler = device_get, .errors = conflict, .segments = BB_TABLE(key_segment),
-     .query = BB_TABLE(organization_query), .reply = BB_TABLE(device),
+    {.method = "GET", .path = "/api/device/externalId/:externalId", ONE_DEVICE,
+     .handler = device_get, .reply = BB_TABLE(device),
      .help = "Get a device (older path of GET /api/device/{externalId})."},
-    {.method = "GET", .path = "/api/device/:externalId", .roles = DEVICE_ROLES,
-     .handler = device_get, .errors = conflict, .segments = BB_TABLE(key_segment),
-     .query = BB_TABLE(organization_query), .reply = BB_TABLE(device), .help = "Get a device."},
-    {.method = "PATCH", .path = "/api/device/:externalId", .roles = DEVICE_ROLES,
-     .handler = device_update, .errors = conflict, .flags = BB_KEEP_OTHERS,
-     .segments = BB_TABLE(key_segment),
-     .query = BB_TABLE(organization_query), .body = BODY, TAKES(update_parts),
-     .reply = BB_TABLE(device),
+    {.method = "GET", .path = "/api/device/:externalId", ONE_DEVICE,
+     .handler = device_get, .reply = BB_TABLE(device), .help = "Get a device."},
+    {.method = "PATCH", .path = "/api/device/:externalId", ONE_DEVICE,
+     .handler = device_update, .flags = BB_KEEP_OTHERS,
+     .body = BODY, TAKES(update_parts), .reply = BB_TABLE(device),
      .help = "Update a device. Fields that you do not send stay unchanged; documents are added to "
              "those that exist."},
-    {.method = "DELETE", .path = "/api/device/:externalId", .roles = DEVICE_ROLES,
-     .handler = device_delete, .errors = conflict, .segments = BB_TABLE(key_segment),
-     .query = BB_TABLE(organization_query), .reply = BB_TABLE(success_reply),
+    {.method = "DELETE", .path = "/api/device/:externalId", ONE_DEVICE,
+     .handler = device_delete, .reply = BB_TABLE(success_reply),
      .help = "Delete a device with its readings and documents. 409 when anything was certified: "
              "set `status` to Inactive instead."},
-    {.method = "PATCH", .path = "/api/device/by-site/:siteName", .roles = DEVICE_ROLES,
-     .handler = device_update_site, .errors = conflict, .flags = BB_KEEP_OTHERS,
-     .segments = BB_TABLE(site_segment),
-     .query = BB_TABLE(organization_query), .body = BODY, TAKES(update_parts),
-     .reply = BB_TABLE(device),
+    {.method = "PATCH", .path = "/api/device/by-site/:siteName", FOUND_BY(site_segment),
+     .handler = device_update_site, .flags = BB_KEEP_OTHERS,
+     .body = BODY, TAKES(update_parts), .reply = BB_TABLE(device),
      .help = "Update the device at a site. 409 when several devices have this siteName."},
-    {.method = "GET", .path = "/api/device/:externalId/documents", .roles = DEVICE_ROLES,
-     .handler = device_documents_list, .errors = conflict, .segments = BB_TABLE(key_segment),
-     .query = BB_TABLE(organization_query), .reply = BB_TABLE(documents_reply),
+    {.method = "GET", .path = "/api/device/:externalId/documents", ONE_DEVICE,
+     .handler = device_documents_list, .reply = BB_TABLE(documents_reply),
      .help = "List the documents of a device."},
     {.method = "GET", .path = "/api/device/:externalId/documents/:documentId",
-     .roles = DEVICE_ROLES, .handler = device_download, .errors = conflict, .reply_type = "*/*",
-     .segments = BB_TABLE(document_segments),
-     .query = BB_TABLE(organization_query), .deadline_ms = 60000,
-     .help = "Download a document."},
+     FOUND_BY(document_segments), .handler = device_download, .reply_type = "*/*",
+     .deadline_ms = 60000, .help = "Download a document."},
     {.method = "DELETE", .path = "/api/device/:externalId/documents/:documentId",
-     .roles = DEVICE_ROLES, .handler = device_document_delete, .errors = conflict,
-     .segments = BB_TABLE(document_segments), .query = BB_TABLE(organization_query),
+     FOUND_BY(document_segments), .handler = device_document_delete,
      .reply = BB_TABLE(success_reply), .help = "Delete a document."},
     {.method = "GET", .path = "/api/admin/device-duplicates", .roles = BB_ROLE_ADMIN,
      .handler = device_duplicates, .query = BB_TABLE(duplicates_query),
@@ -335,9 +325,7 @@ static const struct bb_route routes[] = {
 static const struct bb_field event_device[] = {
     {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "uuid", .type = BB_UUID, .flags = BB_REQUIRED},
-    {.name = "externalId", .type = BB_TEXT, .flags = NULLABLE},
-    {.name = "siteName", .type = BB_TEXT, .flags = NULLABLE},
-    {.name = "serialNumber", .type = BB_TEXT, .flags = NULLABLE},
+    NULL_TEXT("externalId"), NULL_TEXT("siteName"), NULL_TEXT("serialNumber"),
     {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED},
 };
 static const struct bb_field name_item[] = {{.name = "item", .type = BB_TEXT}};

@@ -22,15 +22,6 @@ int device_emit(struct bb_request *rq, struct bb_tx *tx, const char *name,
         &audience);
 }
 
-int device_failed(struct bb_request *rq)
-{
-    if (!strcmp(bb_constraint(rq), "device_external_key"))
-        return bb_fail(rq, 409, DEVICE_TAKEN);
-    if (!strcmp(bb_constraint(rq), "device_attributes_size"))
-        return bb_invalid(rq, "attributes", DEVICE_ATTRIBUTES_LONG);
-    return bb_failed(rq);
-}
-
 struct device_record device_facts_of(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
     struct device_record record = {

@@ -46,37 +46,25 @@ static json_t *row_json(struct bb_request *rq, const struct bb_bulk_row *row)
 }
 
 /*
- * Returns 1 if the account is not an Admin and acts in exactly one organization, so that in a
- * request it may name any organization without effect; 0 if not, -1 on failure.
- */
-static int acts_in_one(struct bb_request *rq, const struct bb_bulk_job *job)
-{
-    const struct device *device = rq->state;
-    struct bb_account_scope scope = {.size = sizeof(scope)};
-    int found = job->account
-                    ? device->accounts->scope_of(device->accounts_state, rq, job->account, &scope)
-                    : 0;
-
-    return found <= 0 ? found : scope.role != BB_ROLE_ADMIN && scope.organization_count == 1;
-}
-
-/*
- * Handles rows that name another organization than the upload: like in a request, they are refused,
- * or the name is ignored with a warning.
+ * Handles rows that name another organization than the upload, like in a request: they are refused,
+ * or the name is ignored with a warning if the account is not an Admin and acts in exactly one
+ * organization. Returns 0, or -1.
  */
 static int check_homes(struct bb_request *rq, const struct bb_bulk_job *job,
                        const struct device_row *read, size_t count)
 {
-    int one = -1;
+    const struct device *device = rq->state;
+    struct bb_account_scope scope = {.size = sizeof(scope)};
+    int found = -1;
 
     for (size_t i = 0; i < count; i++) {
         if (!read[i].elsewhere)
             continue;
-        if (one < 0)
-            one = acts_in_one(rq, job);
-        if (one < 0)
+        if (found < 0 && job->account)
+            found = device->accounts->scope_of(device->accounts_state, rq, job->account, &scope);
+        if (found < 0 && job->account)
             return -1;
-        if (one)
+        if (found > 0 && scope.role != BB_ROLE_ADMIN && scope.organization_count == 1)
             bb_bulk_warn(rq, read[i].row, "organizationId",
                          "is ignored: you have only one organization");
         else
@@ -250,31 +238,32 @@ static char *put_text(char *at, const char *text)
     return at;
 }
 
-static const char *text_of(const struct device_record *record, size_t field)
+static const char *text_of(const struct device_row *read, size_t field)
 {
-    return field < DEVICE_FIELDS ? record->text[field] : record->uuid;
+    return field < DEVICE_FIELDS ? read->record.text[field] : read->record.uuid;
 }
 
-/* Formats one field of all records as a PostgreSQL array; index DEVICE_FIELDS means the uuids. */
-static const char *array_of(struct bb_request *rq, const struct device_record *const *records,
-                            size_t count, size_t field)
+/* Formats one field of all valid rows as a PostgreSQL array; DEVICE_FIELDS means the uuids. */
+static const char *array_of(struct bb_request *rq, const struct device_row *read, size_t count,
+                            size_t field)
 {
-    size_t room = 3;
+    size_t room = sizeof("{}");
 
     for (size_t i = 0; i < count; i++) {
-        const char *text = text_of(records[i], field);
+        const char *text = text_of(&read[i], field);
 
-        room += text ? 2 * strlen(text) + 3 : sizeof("NULL,");
+        room += 2 * strlen(text ? text : "") + sizeof("NULL,");
     }
-    char *array = bb_alloc(rq, room), *at = array;
+    char *array = bb_alloc(rq, room), *at = stpcpy(array, "{");
 
-    *at++ = '{';
     for (size_t i = 0; i < count; i++) {
-        if (i)
+        if (read[i].row->problems)
+            continue;
+        if (at > array + 1)
             *at++ = ',';
-        at = put_text(at, text_of(records[i], field));
+        at = put_text(at, text_of(&read[i], field));
     }
-    *at = '}';
+    strcpy(at, "}");
     return array;
 }
 
@@ -306,24 +295,19 @@ static int store(struct bb_request *rq, struct bb_tx *tx, const struct bb_bulk_j
 {
     const char *now = bb_time_text(rq, bb_wall_ms(rq->host));
     struct device_row *read = bb_alloc(rq, count * sizeof(*read));
-    const struct device_record **records = bb_alloc(rq, (count + 1) * sizeof(*records));
     struct bb_value values[FIXED + DEVICE_FIELDS];
-    size_t sound = 0;
 
     if (read_rows(rq, job, rows, count, read))
         return -1;
     for (size_t i = 0; i < count; i++) {
-        if (read[i].row->problems)
-            continue;
         read[i].record.uuid = bb_new_uuid(rq);
         read[i].record.created_at = now;
-        records[sound++] = &read[i].record;
     }
-    values[0] = bb_t(array_of(rq, records, sound, DEVICE_FIELDS));
+    values[0] = bb_t(array_of(rq, read, count, DEVICE_FIELDS));
     values[1] = bb_i(job->organization);
     values[2] = bb_t(now);
     for (size_t i = 0; i < DEVICE_FIELDS; i++)
-        values[FIXED + i] = bb_t(array_of(rq, records, sound, i));
+        values[FIXED + i] = bb_t(array_of(rq, read, count, i));
     const struct bb_rows *stored = bb_tx_query(rq, tx, &insert, values, FIXED + DEVICE_FIELDS);
 
     return stored ? take_outcome(rq, tx, stored, read, count) : -1;

@@ -461,40 +461,25 @@ static bool is_plain_path(const char *path)
            strncmp(path, "./", 2) != 0 && !strstr(path, "/./");
 }
 
-/* Accepts http or https, a host and an optional path. */
-static const char *check_endpoint(const char *endpoint)
+/* Accepts http or https, a host and an optional path, which the bucket follows. */
+static bool is_endpoint(const char *endpoint)
 {
-    static const struct {
-        CURLUPart part;
-        const char *problem;
-    } none[] = {
-        {CURLUPART_USER, "s3_endpoint: must not name a user"},
-        {CURLUPART_QUERY, "s3_endpoint: must have no query"},
-        {CURLUPART_FRAGMENT, "s3_endpoint: must have no fragment"},
-    };
     CURLU *url = curl_url();
-    const char *problem = "s3_endpoint: must be an address, as https://s3.example.org";
-    char *part = NULL;
+    char *scheme = NULL, *path = NULL, *other = NULL;
+    bool is = url &&
+              !curl_url_set(url, CURLUPART_URL, endpoint, CURLU_PATH_AS_IS | CURLU_DISALLOW_USER) &&
+              !curl_url_get(url, CURLUPART_SCHEME, &scheme, 0) &&
+              (!strcmp(scheme, "http") || !strcmp(scheme, "https")) &&
+              curl_url_get(url, CURLUPART_QUERY, &other, 0) == CURLUE_NO_QUERY &&
+              curl_url_get(url, CURLUPART_FRAGMENT, &other, 0) == CURLUE_NO_FRAGMENT &&
+              !curl_url_get(url, CURLUPART_PATH, &path, 0) && is_plain_path(path + 1) &&
+              path[strlen(path) - 1] != '.';
 
-    if (url && !curl_url_set(url, CURLUPART_URL, endpoint, CURLU_PATH_AS_IS) &&
-        !curl_url_get(url, CURLUPART_SCHEME, &part, 0) &&
-        (!strcmp(part, "http") || !strcmp(part, "https")))
-        problem = NULL;
-    for (size_t i = 0; !problem && i < sizeof(none) / sizeof(*none); i++) {
-        curl_free(part);
-        part = NULL;
-        if (!curl_url_get(url, none[i].part, &part, 0))
-            problem = none[i].problem;
-    }
-    curl_free(part);
-    part = NULL;
-    /* the bucket follows the path */
-    if (!problem && (curl_url_get(url, CURLUPART_PATH, &part, 0) || !is_plain_path(part + 1) ||
-                     part[strlen(part) - 1] == '.'))
-        problem = "s3_endpoint: the path must be as an s3_prefix, and end without a dot";
-    curl_free(part);
+    curl_free(scheme);
+    curl_free(path);
+    curl_free(other);
     curl_url_cleanup(url);
-    return problem;
+    return is;
 }
 
 /* Reads the file as libcurl will, which would report an error only at the first request. */
@@ -511,10 +496,9 @@ static bool has_certificates(const char *path)
 /* Returns a log text about what is wrong with the settings; NULL: nothing. */
 static const char *settings_problem(const struct device_settings *settings)
 {
-    const char *problem = check_endpoint(settings->s3_endpoint);
-
-    if (problem)
-        return problem;
+    if (!is_endpoint(settings->s3_endpoint))
+        return "s3_endpoint: must be an address without user and query, as https://s3.example.org; "
+               "its path must be as an s3_prefix, and end without a dot";
     if (!*settings->s3_bucket || *settings->s3_bucket == '.' || !is_plain(settings->s3_bucket, ""))
         return "s3_bucket: must be the name of a bucket";
     if (!*settings->s3_region || !is_plain(settings->s3_region, ""))

@@ -4,6 +4,19 @@
 #include "modules/device/device.h"
 
 /*
+ * Sends the response for a failed write of a device, like bb_failed(), and says which rule was
+ * violated.
+ */
+static int write_failed(struct bb_request *rq)
+{
+    if (!strcmp(bb_constraint(rq), "device_external_key"))
+        return bb_fail(rq, 409, DEVICE_TAKEN);
+    if (!strcmp(bb_constraint(rq), "device_attributes_size"))
+        return bb_invalid(rq, "attributes", DEVICE_ATTRIBUTES_LONG);
+    return bb_failed(rq);
+}
+
+/*
  * ---- POST /api/device ----
  *
  * Stores the device, its documents and the event in one unit.
@@ -43,7 +56,7 @@ static int register_unit(struct bb_request *rq, const struct device_record *reco
         return bb_no_memory(rq);
     int status = bb_commit(rq, unit, 201, json);
 
-    return status ? status : device_failed(rq);
+    return status ? status : write_failed(rq);
 }
 
 int device_register(struct bb_request *rq)
@@ -274,7 +287,7 @@ static int update_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
     const struct bb_rows *rows = update_run(rq, tx, change);
 
     if (!rows)
-        return device_failed(rq);
+        return write_failed(rq);
     if (bb_count(rq, rows) == 0)
         return update_unchanged(rq, tx, change->device.id);
     struct device_record record = device_record_of(rq, rows, 0);

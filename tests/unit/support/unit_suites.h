@@ -63,6 +63,7 @@
     X(sandbox)                                                                                     \
     X(service_order)                                                                               \
     X(settings)                                                                                    \
+    X(http_client)                                                                                 \
     X(quota)                                                                                       \
     X(hang)                                                                                        \
     X(text)                                                                                        \
