@@ -25,7 +25,7 @@ static int write_json(struct core_request *rq, int status, json_t *json)
         json_decref(json);
     else
         answer = reply_json_aside(rq, status, json);
-    quota_release_all(rq->loop->engine->unwritten, &charge);
+    quota_release_all(&quota_tables[QUOTA_UNWRITTEN], &charge);
     return answer;
 }
 

@@ -9,7 +9,6 @@
 #include "core/lib/crash.h"
 #include "core/lib/listener.h"
 #include "core/lib/log.h"
-#include "core/lib/quota_table.h"
 #include "core/lib/text.h"
 #include "core/lib/thread.h"
 #include "core/main/control.h"
@@ -132,9 +131,8 @@ void engine_free(struct engine *engine)
     for (unsigned i = 0; i < engine->loop_count; i++)
         loop_empty(&engine->loops[i]);
     free(engine->loops);
-    for (enum quota quota = 0; quota < QUOTAS; quota++)
-        quota_table_free(engine->quotas[quota]);
-    quota_table_free(engine->unwritten);
+    for (size_t i = 0; i < QUOTA_TABLES; i++)
+        quota_table_free(&quota_tables[i]);
     generation_quiesce(g);
     swap_discard(g);
     job_log_free(engine);
@@ -163,25 +161,13 @@ static int keep_texts(struct engine *engine)
     return engine->conf && engine->database_url && engine->redis_url ? 0 : -1;
 }
 
-/* Thread pools and connection pools keep their own quotas. */
-static int make_shares(struct engine *engine)
-{
-    for (enum quota quota = 0; quota < QUOTA_POOLS; quota++) {
-        engine->quotas[quota] = quota_table_new();
-        if (!engine->quotas[quota])
-            return -1;
-    }
-    engine->unwritten = quota_table_new();
-    return engine->unwritten ? 0 : -1;
-}
-
 int engine_init(struct engine *engine, unsigned loop_count)
 {
     requests_report();
     engine->generation->engine = engine;
     engine->started_ms = clock_mono_ms();
     engine->loops = calloc(loop_count, sizeof *engine->loops);
-    if (!engine->loops || make_shares(engine) || keep_texts(engine))
+    if (!engine->loops || keep_texts(engine))
         return -1;
     for (; engine->loop_count < loop_count; engine->loop_count++) {
         if (loop_init(&engine->loops[engine->loop_count], engine, engine->loop_count))

@@ -9,7 +9,6 @@
 
 #include "core/lib/log.h"
 #include "core/lib/meter.h"
-#include "core/lib/quota_table.h"
 #include "core/lib/shared_clock.h"
 #include "core/lib/text.h"
 #include "core/lib/version.h"
@@ -197,12 +196,12 @@ static void build_info(struct metrics *metrics)
 
 static void body_bytes(struct metrics *metrics)
 {
-    metric_number(metrics, (double)quota_taken(metrics->engine->quotas[QUOTA_BODIES]));
+    metric_number(metrics, (double)quota_taken(&quota_tables[QUOTA_BODIES]));
 }
 
 static void response_bytes(struct metrics *metrics)
 {
-    metric_number(metrics, (double)quota_taken(metrics->engine->quotas[QUOTA_ANSWERS]));
+    metric_number(metrics, (double)quota_taken(&quota_tables[QUOTA_ANSWERS]));
 }
 
 static void streams(struct metrics *metrics)

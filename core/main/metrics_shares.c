@@ -32,7 +32,6 @@ static struct amount pools(const struct metrics *metrics)
 /* All pools of all loops, each of which has a separate queue. */
 static struct amount database(const struct metrics *metrics)
 {
-    const struct settings *settings = metrics->rq->generation->settings;
     size_t queue = (size_t)setting(metrics, "database", "queue"), pools = 0;
     struct amount amount = {0};
 
@@ -43,7 +42,7 @@ static struct amount database(const struct metrics *metrics)
             amount.taken += atomic_load_explicit(&loop->stats.waiting[kind], memory_order_relaxed);
     }
     amount.all = queue * pools;
-    amount.each = quota_each(settings, queue) * pools;
+    amount.each = quota_part(metrics->rq->generation->request.share, queue) * pools;
     return amount;
 }
 
@@ -52,7 +51,7 @@ static struct amount connections(const struct metrics *metrics)
     struct http_settings settings =
         http_settings_of(metrics->rq->generation, &metrics->engine->listeners);
 
-    return (struct amount){.taken = quota_taken(metrics->engine->quotas[QUOTA_CONNECTIONS]),
+    return (struct amount){.taken = quota_taken(&quota_tables[QUOTA_CONNECTIONS]),
                            .all = settings.max_connections,
                            .each = settings.per_address};
 }
@@ -65,9 +64,9 @@ static struct amount amount_of(const struct metrics *metrics, enum quota quota)
         return database(metrics);
     if (quota == QUOTA_CONNECTIONS)
         return connections(metrics);
-    struct quota_limits bounds = quota_bounds(metrics->rq->generation->settings, quota);
+    struct quota_limits bounds = quota_bounds(metrics->rq->generation, quota);
 
-    return (struct amount){quota_taken(metrics->engine->quotas[quota]), bounds.all, bounds.each};
+    return (struct amount){quota_taken(&quota_tables[quota]), bounds.all, bounds.each};
 }
 
 static void say(struct metrics *metrics, enum quota quota, const char *whose, double number)

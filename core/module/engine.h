@@ -51,10 +51,8 @@ struct engine {
     atomic_uint stalls;                    /* number of stalls, see stall.h */
     char *conf, *database_url, *redis_url; /* from the start; reloads do not change them */
     int64_t started_ms;
-    struct quota_table *quotas[QUOTAS]; /* by owner; NULL for all pools */
-    struct quota_table *unwritten;      /* JSON that waits to be written as an answer */
-    struct pg_listener *pg_listener;    /* on loops[0]; NULL in a command or without a database */
-    struct reclaimer *reclaimer;        /* NULL in a command, like the next */
+    struct pg_listener *pg_listener; /* on loops[0]; NULL in a command or without a database */
+    struct reclaimer *reclaimer;     /* NULL in a command, like the next */
     struct reloader *reloader;
     struct listeners listeners; /* empty in a command */
 };

@@ -14,7 +14,6 @@
 #include "core/lib/text.h"
 #include "core/lib/thread.h"
 #include "core/module/module_error.h"
-#include "core/module/quota.h"
 
 enum { OWN_QUEUE = 4096 };
 
@@ -23,10 +22,10 @@ struct work_pool {
     const struct bb_pool *descriptor;
     pthread_mutex_t lock;
     pthread_cond_t more;
-    struct fair_table owners; /* owners of waiting and running calls */
-    struct fair_queue calls;  /* waiting calls */
-    struct fair_owner *own;   /* owner entry for the host's own calls; exists as long as the pool */
-    size_t each;              /* maximum number of calls of one owner */
+    struct quota_table owners; /* owners of waiting and running calls */
+    struct fair_queue calls;   /* waiting calls */
+    struct quota_entry *own;   /* entry for the host's own calls; exists as long as the pool */
+    size_t each;               /* maximum number of calls of one owner */
     unsigned queued, busy;
     bool stop;
     pthread_t *threads; /* array with room for descriptor->threads */
@@ -40,37 +39,7 @@ struct work_pools {
     struct bb_pool own;
 };
 
-/* ---- the threads of a pool, and the calls that wait for a thread ---- */
-
-/* Under the lock. */
-static void pool_leave(struct work_pool *pool, struct fair_owner *owner,
-                       const struct pool_call *call)
-{
-    fair_leave(&pool->owners, owner);
-    if (call->other)
-        fair_leave(&pool->owners, call->other);
-}
-
-/*
- * Waits for the next call, of which only this thread knows the owner then. NULL: the pool ends, and
- * there is none.
- */
-static struct pool_call *pool_take(struct work_pool *pool, struct fair_owner **owner)
-{
-    struct fair_entry *queued;
-
-    pthread_mutex_lock(&pool->lock);
-    while (!(queued = fair_take(&pool->calls)) && !pool->stop)
-        pthread_cond_wait(&pool->more, &pool->lock);
-    if (queued) {
-        *owner = queued->owner;
-        queued->owner = NULL;
-        pool->queued--;
-        pool->busy++;
-    }
-    pthread_mutex_unlock(&pool->lock);
-    return queued ? BB_CONTAINER_OF(queued, struct pool_call, queued) : NULL;
-}
+/* ---- threads ---- */
 
 /* Sets the niceness relative to the process's. If this fails, the pool works without it. */
 static void become_nicer(const struct bb_pool *descriptor)
@@ -89,11 +58,18 @@ static void become_nicer(const struct bb_pool *descriptor)
              strerror_r(errno, reason, sizeof reason), NULL);
 }
 
-static void *pool_main(void *arg)
+/* Under the lock. */
+static void pool_leave(struct work_pool *pool, struct quota_entry *owner,
+                       const struct pool_call *call)
+{
+    fair_leave(&pool->owners, owner);
+    if (call->other)
+        fair_leave(&pool->owners, call->other);
+}
+
+static void *pool_thread(void *arg)
 {
     struct work_pool *pool = arg;
-    struct fair_owner *owner;
-    struct pool_call *call;
 
     thread_name(pool->host ? pool->host->module->name : "busbar", pool->descriptor->name);
     activity_enter((struct activity){.module = pool->host ? pool->host->module->name : NULL,
@@ -101,61 +77,68 @@ static void *pool_main(void *arg)
                                      .name = pool->descriptor->name});
     become_nicer(pool->descriptor);
     thread_wants_short_slices();
-    while ((call = pool_take(pool, &owner))) {
+    pthread_mutex_lock(&pool->lock);
+    while (pool->queued || !pool->stop) {
+        struct fair_entry *queued = fair_take(&pool->calls);
+
+        if (!queued) {
+            pthread_cond_wait(&pool->more, &pool->lock);
+            continue;
+        }
+        struct pool_call *call = BB_CONTAINER_OF(queued, struct pool_call, queued);
+        struct quota_entry *owner = queued->owner; /* only this thread knows it from now on */
+        struct loop *loop = call->loop;
+
+        queued->owner = NULL;
+        pool->queued--;
+        pool->busy++;
+        pthread_mutex_unlock(&pool->lock);
         call->begun_us = clock_mono_us();
         call->run(call->arg);
-        /* before the caller is notified, so that the caller's next call has room */
         pthread_mutex_lock(&pool->lock);
         pool->busy--;
-        pool_leave(pool, owner, call);
+        pool_leave(pool, owner, call); /* before the caller is notified, so that its next call has
+                                        * room */
         pthread_mutex_unlock(&pool->lock);
-        loop_post(call->loop, &call->message);
+        loop_post(loop, &call->message);
+        pthread_mutex_lock(&pool->lock);
     }
+    pthread_mutex_unlock(&pool->lock);
     arena_thread_end();
     return NULL;
 }
 
-/* Counts the call for its subject, too; false: the subject has used up its share. */
+static int pool_add_thread(struct work_pool *pool)
+{
+    if (pthread_create(&pool->threads[pool->started], NULL, pool_thread, pool))
+        return -1;
+    pool->started++;
+    return 0;
+}
+
+/* ---- calls ---- */
+
+/*
+ * Counts the call for its subject, too, and lets it wait with the longer queue of the two. Accounts
+ * never have negative numbers, so subjects have.
+ */
 static bool pool_enter_subject(struct work_pool *pool, struct pool_call *call,
                                enum quota_result *answer)
 {
-    struct quota_owner key = {/* accounts never have negative numbers */
-                              .account = (int64_t)(call->subject >> 1) + INT64_MIN};
-    struct fair_owner *owner = call->queued.owner;
-    struct fair_owner *subject = fair_enter(&pool->owners, &key, pool->each, answer);
+    struct quota_owner key = {.account = (int64_t)(call->subject >> 1) + INT64_MIN};
+    struct quota_entry *owner = call->queued.owner;
+    struct quota_entry *subject = fair_enter(&pool->owners, &key, pool->each, answer);
 
     if (!subject) {
         fair_leave(&pool->owners, owner);
         call->queued.owner = NULL;
         return false;
     }
-    bool longer = subject->count > owner->count;
+    bool longer = subject->taken > owner->taken;
 
     call->queued.owner = longer ? subject : owner;
     call->other = longer ? owner : subject;
     return true;
-}
-
-static int pool_add_thread(struct work_pool *pool)
-{
-    if (pthread_create(&pool->threads[pool->started], NULL, pool_main, pool))
-        return -1;
-    pool->started++;
-    return 0;
-}
-
-/*
- * Adds a thread if all are busy or reserved by waiting calls. If that fails, fewer threads must do.
- * Under the lock.
- */
-static void pool_grow(struct work_pool *pool)
-{
-    if (pool->started == pool->descriptor->threads || pool->busy + pool->queued <= pool->started ||
-        !pool_add_thread(pool) || pool->short_told)
-        return;
-    pool->short_told = true;
-    log_line(BB_WARN, "a thread of a pool cannot be started, the others do its work", "pool",
-             pool->descriptor->name, NULL);
 }
 
 /*
@@ -170,16 +153,22 @@ static enum quota_result pool_enqueue(struct work_pool *pool, struct pool_call *
     pthread_mutex_lock(&pool->lock);
     if (!bounded || pool->queued < pool->descriptor->queue) {
         call->queued.owner = fair_enter(&pool->owners, &call->owner, each, &answer);
-        /* without memory for the owner of a call that must not be refused, it counts as the
-         * host's */
-        if (!call->queued.owner && !bounded)
+        if (!call->queued.owner && !bounded) /* it must not be refused: it counts as the host's */
             call->queued.owner = fair_enter(&pool->owners, &pool->own->owner, SIZE_MAX, &answer);
-        if (call->queued.owner && (!call->subject || pool_enter_subject(pool, call, &answer))) {
-            fair_wait(&pool->calls, &call->queued);
-            pool->queued++;
-            pool_grow(pool);
-            pthread_cond_signal(&pool->more);
+    }
+    if (answer == QUOTA_TAKEN && (!call->subject || pool_enter_subject(pool, call, &answer))) {
+        fair_wait(&pool->calls, &call->queued);
+        pool->queued++;
+        /* if all threads are busy or reserved by waiting calls, adds one; the others must do if
+         * that fails */
+        if (pool->started < pool->descriptor->threads &&
+            pool->busy + pool->queued > pool->started && pool_add_thread(pool) &&
+            !pool->short_told) {
+            pool->short_told = true;
+            log_line(BB_WARN, "a thread of a pool cannot be started, the others do its work",
+                     "pool", pool->descriptor->name, NULL);
         }
+        pthread_cond_signal(&pool->more);
     }
     pthread_mutex_unlock(&pool->lock);
     return answer;
@@ -199,115 +188,6 @@ static bool pool_take_back(struct work_pool *pool, struct pool_call *call)
     pthread_mutex_unlock(&pool->lock);
     return found;
 }
-
-/*
- * Starts the first thread of a pool whose host, descriptor and share are set. Returns 0 or -1.
- */
-static int pool_start(struct work_pool *pool)
-{
-    enum quota_result answer;
-
-    fair_init(&pool->owners, 1);
-    pool->own = fair_enter(&pool->owners, &(struct quota_owner){0}, 1, &answer);
-    pool->threads = calloc(pool->descriptor->threads, sizeof(pthread_t));
-    if (!pool->own || !pool->threads) {
-        free(pool->threads);
-        pool->threads = NULL;
-        return -1;
-    }
-    pthread_mutex_init(&pool->lock, NULL);
-    pthread_cond_init(&pool->more, NULL);
-    return pool_add_thread(pool);
-}
-
-/* Ends all threads after they have run the queued calls. Also call this if pool_start() failed. */
-static void pool_stop(struct work_pool *pool)
-{
-    if (!pool->threads) {
-        fair_free(&pool->owners);
-        return;
-    }
-    pthread_mutex_lock(&pool->lock);
-    pool->stop = true;
-    pthread_cond_broadcast(&pool->more);
-    pthread_mutex_unlock(&pool->lock);
-    for (unsigned i = 0; i < pool->started; i++)
-        pthread_join(pool->threads[i], NULL);
-    pthread_cond_destroy(&pool->more);
-    pthread_mutex_destroy(&pool->lock);
-    fair_free(&pool->owners);
-    free(pool->threads);
-}
-
-/* ---- the pools of a generation: the host's own, and those that its modules declare ---- */
-
-bool work_pool_snapshot(struct work_pools *pools, size_t index, struct work_pool_status *status)
-{
-    if (index >= pools->count)
-        return false;
-    struct work_pool *pool = &pools->list[index];
-
-    *status = (struct work_pool_status){.module = pool->host ? pool->host->module->name : "busbar",
-                                        .name = pool->descriptor->name,
-                                        .threads = pool->descriptor->threads,
-                                        .most = pool->descriptor->queue,
-                                        .each = pool->each};
-    pthread_mutex_lock(&pool->lock);
-    status->started = pool->started;
-    status->busy = pool->busy;
-    status->waiting = pool->queued;
-    pthread_mutex_unlock(&pool->lock);
-    return true;
-}
-
-void work_pools_free(struct work_pools *pools)
-{
-    for (size_t i = 0; i < pools->count; i++)
-        pool_stop(&pools->list[i]);
-    free(pools->list);
-    free(pools);
-}
-
-static int start_one(struct work_pools *pools, const struct generation *generation,
-                     const struct bb_host *host, const struct bb_pool *descriptor)
-{
-    struct work_pool *pool = &pools->list[pools->count++];
-
-    pool->host = host;
-    pool->descriptor = descriptor;
-    pool->each = quota_each(generation->settings, (size_t)descriptor->threads + descriptor->queue);
-    return pool_start(pool);
-}
-
-struct work_pools *work_pools_new(const struct generation *generation, unsigned loops)
-{
-    struct work_pools *pools = calloc(1, sizeof *pools);
-    size_t count = 1;
-
-    if (!pools)
-        return NULL;
-    for (size_t i = 0; i < generation->module_count; i++)
-        count += generation->modules[i].descriptor->pools.count;
-    pools->list = calloc(count, sizeof *pools->list);
-    pools->own =
-        (struct bb_pool){.name = "bodies", .threads = loops, .queue = OWN_QUEUE, .nice = 10};
-    bool failed = !pools->list || start_one(pools, generation, NULL, &pools->own);
-
-    for (size_t i = 0; i < generation->module_count; i++) {
-        const struct core_module *module = &generation->modules[i];
-        const struct bb_pool *rows = MODULE_ROWS(bb_pool, module->descriptor->pools);
-
-        for (size_t k = 0; k < module->descriptor->pools.count && !failed; k++)
-            failed = start_one(pools, generation, &module->handle.host, &rows[k]);
-    }
-    if (!failed)
-        return pools;
-    log_line(BB_ERROR, "the threads of a pool cannot be started", NULL);
-    work_pools_free(pools);
-    return NULL;
-}
-
-/* ---- calls ---- */
 
 /* Finds a pool of a module by name; NULL: the module declares no such pool. */
 static struct work_pool *pool_find(struct work_pools *pools, const struct bb_host *host,
@@ -329,7 +209,9 @@ int pool_submit(struct work_pools *pools, const struct bb_host *host, const char
     return pool && pool_enqueue(pool, call, SIZE_MAX, bounded) == QUOTA_TAKEN ? 0 : -1;
 }
 
-/* An offloaded call; on the stack of the fiber, because the fiber waits for it. */
+/* ---- calls of requests: the fiber waits ---- */
+
+/* On the stack of the fiber. */
 struct work {
     struct pool_call call; /* first */
     struct core_request *rq;
@@ -338,30 +220,30 @@ struct work {
     bool done;
 };
 
-/* Runs on behalf of the request, like code on its fiber. */
+/* Runs on behalf of the request, like code on its fiber: the thread's activity names both. */
 static void work_run(void *arg)
 {
     struct work *work = arg;
     const struct core_request *rq = work->rq;
     bool *before = json_starves(&work->rq->starved);
-    struct activity now = activity_now(); /* the pool */
+    struct activity now = activity_now();
 
     now.request = rq->id;
     now.method = rq->route ? rq->route->method : NULL;
     now.path = rq->route ? rq->route->path : NULL;
-    struct activity thread = activity_enter(now);
-
+    now = activity_enter(now);
     work->run(work->arg);
-    activity_leave(thread);
+    activity_leave(now);
     json_starves(before);
 }
 
 static void work_done(struct message *message)
 {
     struct work *work = (struct work *)(void *)message;
+    struct core_request *rq = work->rq;
 
     work->done = true;
-    request_wake(work->rq);
+    request_wake(rq);
 }
 
 static int pool_offload(struct core_request *rq, struct work_pool *pool, uint64_t subject,
@@ -385,8 +267,8 @@ static int pool_offload(struct core_request *rq, struct work_pool *pool, uint64_
             rq->spent.queue_us += clock_mono_us() - asked_us;
             return request_fail(rq, FAILED_DEADLINE);
         }
-        /* A thread has started it, and uses memory of the request. The client is answered
-         * meanwhile that the time is over. */
+        /* a thread uses memory of the request: the client is answered that the time is over, and
+         * the fiber waits */
         bool late = pool->host && rq->leave && rq->leave(rq);
 
         request_wait_always(rq, &work.done);
@@ -419,4 +301,105 @@ int api_offload_for(struct bb_request *pub, const char *name, uint64_t subject, 
         return pool_offload(rq, pool, subject, run, arg);
     module_error(rq, "a module uses a pool that it does not declare", name);
     return -1;
+}
+
+/* ---- the pools of a generation: the host's own pool, and those that its modules declare ---- */
+
+bool work_pool_snapshot(struct work_pools *pools, size_t index, struct work_pool_status *status)
+{
+    if (index >= pools->count)
+        return false;
+    struct work_pool *pool = &pools->list[index];
+
+    *status = (struct work_pool_status){.module = pool->host ? pool->host->module->name : "busbar",
+                                        .name = pool->descriptor->name,
+                                        .threads = pool->descriptor->threads,
+                                        .most = pool->descriptor->queue,
+                                        .each = pool->each};
+    pthread_mutex_lock(&pool->lock);
+    status->started = pool->started;
+    status->busy = pool->busy;
+    status->waiting = pool->queued;
+    pthread_mutex_unlock(&pool->lock);
+    return true;
+}
+
+/* Threads end after they have run the queued calls. */
+void work_pools_free(struct work_pools *pools)
+{
+    for (size_t i = 0; i < pools->count; i++) {
+        struct work_pool *pool = &pools->list[i];
+
+        pthread_mutex_lock(&pool->lock);
+        pool->stop = true;
+        pthread_cond_broadcast(&pool->more);
+        pthread_mutex_unlock(&pool->lock);
+        for (unsigned j = 0; j < pool->started; j++)
+            pthread_join(pool->threads[j], NULL);
+        pthread_cond_destroy(&pool->more);
+        pthread_mutex_destroy(&pool->lock);
+        quota_table_free(&pool->owners);
+        free(pool->threads);
+    }
+    free(pools->list);
+    free(pools);
+}
+
+/* Returns 0, or -1 if its first thread cannot be started. */
+static int pool_start(struct work_pools *pools, const struct generation *generation,
+                      const struct bb_host *host, const struct bb_pool *descriptor)
+{
+    struct work_pool *pool = &pools->list[pools->count++];
+    enum quota_result answer;
+
+    *pool = (struct work_pool){
+        .host = host,
+        .descriptor = descriptor,
+        .lock = PTHREAD_MUTEX_INITIALIZER,
+        .more = PTHREAD_COND_INITIALIZER,
+        .owners = QUOTA_TABLE(1),
+        .each =
+            quota_part(generation->request.share, (size_t)descriptor->threads + descriptor->queue),
+        .threads = calloc(descriptor->threads, sizeof(pthread_t)),
+    };
+    pool->own = fair_enter(&pool->owners, &(struct quota_owner){0}, 1, &answer);
+    return pool->own && pool->threads ? pool_add_thread(pool) : -1;
+}
+
+static int pools_start(struct work_pools *pools, const struct generation *generation,
+                       unsigned loops)
+{
+    size_t count = 1;
+
+    for (size_t i = 0; i < generation->module_count; i++)
+        count += generation->modules[i].descriptor->pools.count;
+    pools->list = calloc(count, sizeof *pools->list);
+    pools->own =
+        (struct bb_pool){.name = "bodies", .threads = loops, .queue = OWN_QUEUE, .nice = 10};
+    if (!pools->list || pool_start(pools, generation, NULL, &pools->own))
+        return -1;
+    for (size_t i = 0; i < generation->module_count; i++) {
+        const struct core_module *module = &generation->modules[i];
+        const struct bb_table *rows = &module->descriptor->pools;
+
+        for (size_t j = 0; j < rows->count; j++) {
+            if (pool_start(pools, generation, &module->handle.host,
+                           &MODULE_ROWS(bb_pool, *rows)[j]))
+                return -1;
+        }
+    }
+    return 0;
+}
+
+struct work_pools *work_pools_new(const struct generation *generation, unsigned loops)
+{
+    struct work_pools *pools = calloc(1, sizeof *pools);
+
+    if (!pools)
+        return NULL;
+    if (!pools_start(pools, generation, loops))
+        return pools;
+    log_line(BB_ERROR, "the threads of a pool cannot be started", NULL);
+    work_pools_free(pools);
+    return NULL;
 }

@@ -11,8 +11,8 @@
 #ifndef CORE_POOL_H
 #define CORE_POOL_H
 
-#include "core/lib/fair_queue.h"
 #include "core/module/generation.h"
+#include "core/module/quota.h"
 #include "core/module/request.h"
 
 struct work_pools;
@@ -30,9 +30,9 @@ struct pool_call {
     struct message message; /* first member; message.run is called on the loop after `run` has
                              * returned */
     struct fair_entry queued;
-    struct quota_owner owner; /* zero: the host */
-    uint64_t subject;         /* the call also counts for this subject; 0: none */
-    struct fair_owner *other; /* owner or subject, whichever queue the call is not in; or NULL */
+    struct quota_owner owner;  /* zero: the host */
+    uint64_t subject;          /* the call also counts for this subject; 0: none */
+    struct quota_entry *other; /* owner or subject, whichever queue the call is not in; or NULL */
     struct loop *loop;
     void (*run)(void *arg);
     void *arg;

@@ -1,12 +1,13 @@
 #include "core/module/quota.h"
 
-#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "core/lib/address.h"
-#include "core/lib/loop.h"
-#include "core/lib/settings.h"
+#include "core/lib/log.h"
+#include "core/module/request.h"
 
-enum { PERCENT = 25 };
+enum { ROWS = sizeof((struct quota_table *)0)->rows / sizeof(struct quota_entry *) };
 
 const char *const quota_names[QUOTAS] = {
     [QUOTA_CONNECTIONS] = "connections",
@@ -19,7 +20,22 @@ const char *const quota_names[QUOTAS] = {
     [QUOTA_DATABASE] = "database",
 };
 
+struct quota_table quota_tables[QUOTA_TABLES] = {[0 ... QUOTA_TABLES - 1] = QUOTA_TABLE(0)};
+
 static atomic_ullong refused[QUOTAS][2];
+
+/* ---- owners ---- */
+
+bool quota_owner_same(const struct quota_owner *one, const struct quota_owner *other)
+{
+    return one->account == other->account &&
+           !memcmp(&one->network, &other->network, sizeof one->network);
+}
+
+bool quota_owner_host(const struct quota_owner *owner)
+{
+    return quota_owner_same(owner, &(struct quota_owner){0});
+}
 
 void quota_own_address(struct core_request *rq, const char *address)
 {
@@ -36,6 +52,70 @@ bool quota_exempt(const struct core_request *rq)
     return rq->kind != REQUEST_HTTP;
 }
 
+/* Returns the link to the owner's entry, or the link where it must be inserted. Under the lock. */
+static struct quota_entry **quota_find(struct quota_table *table, const struct quota_owner *owner)
+{
+    uint64_t words[2], hash;
+
+    memcpy(words, &owner->network, sizeof words);
+    hash = ((uint64_t)owner->account ^ words[0] * 3 ^ words[1]) * 0x9e3779b97f4a7c15U >> 32;
+    struct quota_entry **at = &table->rows[hash % ROWS];
+
+    while (*at && !quota_owner_same(&(*at)->owner, owner))
+        at = &(*at)->next;
+    return at;
+}
+
+/* Adds to what the owner holds. Returns its entry, or NULL if memory ran out. Under the lock. */
+static struct quota_entry *quota_add(struct quota_table *table, struct quota_entry **at,
+                                     const struct quota_owner *owner, size_t more)
+{
+    struct quota_entry *entry = *at ? *at : table->spares;
+
+    if (!entry)
+        entry = calloc(1, sizeof *entry + table->queues * sizeof entry->flows[0]);
+    if (!entry)
+        return NULL;
+    if (!*at) {
+        if (entry == table->spares)
+            table->spares = entry->next;
+        entry->owner = *owner;
+        entry->next = NULL;
+        *at = entry;
+    }
+    entry->taken += more;
+    table->taken += more;
+    return entry;
+}
+
+/* Under the lock. */
+static void quota_remove(struct quota_table *table, struct quota_entry **at, size_t less)
+{
+    struct quota_entry *entry = *at;
+
+    entry->taken -= less;
+    table->taken -= less;
+    if (entry->taken)
+        return;
+    *at = entry->next;
+    entry->next = table->spares;
+    table->spares = entry;
+}
+
+void quota_table_free(struct quota_table *table)
+{
+    for (size_t i = 0; i <= ROWS; i++) {
+        struct quota_entry **row = i < ROWS ? &table->rows[i] : &table->spares, *entry;
+
+        while ((entry = *row)) {
+            *row = entry->next;
+            free(entry);
+        }
+    }
+}
+
+/* ---- caps ---- */
+
 size_t quota_part(size_t percent, size_t all)
 {
     size_t part = all / 100 * percent + all % 100 * percent / 100;
@@ -43,35 +123,96 @@ size_t quota_part(size_t percent, size_t all)
     return part ? part : 1;
 }
 
-size_t quota_each(const struct settings *settings, size_t all)
+struct quota_limits quota_bounds(const struct generation *generation, enum quota quota)
 {
-    size_t percent = settings ? (size_t)settings_int(settings, "http", "client_percent") : PERCENT;
-
-    return quota_part(percent, all);
-}
-
-struct quota_limits quota_anonymous(size_t requests, size_t percent)
-{
-    size_t all = requests / 2;
-
-    return (struct quota_limits){.all = all, .each = quota_part(percent, all)};
-}
-
-struct quota_limits quota_bounds(const struct settings *settings, enum quota quota)
-{
-    static const char *const names[QUOTAS] = {[QUOTA_REQUESTS] = "max_requests",
-                                              [QUOTA_ANONYMOUS] = "max_requests",
-                                              [QUOTA_BODIES] = "max_bodies",
+    static const char *const names[QUOTAS] = {[QUOTA_BODIES] = "max_bodies",
                                               [QUOTA_ANSWERS] = "max_answers",
                                               [QUOTA_UPLOADS] = "max_uploads"};
-    size_t all = (size_t)settings_int(settings, "http", names[quota]), percent = 0;
+    size_t all = generation->request.max_requests, percent = 0;
 
     if (quota == QUOTA_ANONYMOUS)
-        return quota_anonymous(all, (size_t)settings_int(settings, "http", "client_percent"));
+        all /= 2;
+    else if (names[quota])
+        all = (size_t)settings_int(generation->settings, "http", names[quota]);
     if (quota == QUOTA_BODIES || quota == QUOTA_ANSWERS)
-        percent = (size_t)settings_int(settings, "http", "bodies_per_account");
+        percent = (size_t)settings_int(generation->settings, "http", "bodies_per_account");
     return (struct quota_limits){
-        .all = all, .each = percent ? quota_part(percent, all) : quota_each(settings, all)};
+        .all = all, .each = quota_part(percent ? percent : generation->request.share, all)};
+}
+
+/* Whether `now` is within the bound, or consists of one task's charge only. */
+static bool fits(size_t now, size_t bound, size_t own)
+{
+    return now <= bound || now == own;
+}
+
+enum quota_result quota_take(struct quota_table *table, struct quota_charge *charge,
+                             const struct quota_owner *owner, size_t more,
+                             const struct quota_limits *bounds)
+{
+    enum quota_result answer = QUOTA_TAKEN;
+
+    if (!charge->bytes)
+        charge->owner = *owner;
+    pthread_mutex_lock(&table->lock);
+    struct quota_entry **at = quota_find(table, &charge->owner);
+    size_t own = *at ? (*at)->taken : 0;
+
+    if (!fits(own + more, bounds->each, charge->bytes + more))
+        answer = QUOTA_OWN_FULL;
+    else if (!fits(table->taken + more, bounds->all, charge->bytes + more))
+        answer = QUOTA_ALL_FULL;
+    else if (more && !quota_add(table, at, &charge->owner, more))
+        answer = QUOTA_NO_MEMORY;
+    else
+        charge->bytes += more;
+    pthread_mutex_unlock(&table->lock);
+    return answer;
+}
+
+int quota_charge(struct core_request *rq, enum quota quota, struct quota_charge *charge,
+                 size_t more, const struct quota_limits *bounds)
+{
+    enum quota_result answer = quota_take(&quota_tables[quota], charge, &rq->owner, more, bounds);
+
+    return answer == QUOTA_TAKEN ? 0 : quota_fail(rq, quota, answer);
+}
+
+void quota_release(struct quota_table *table, struct quota_charge *charge, size_t bytes)
+{
+    size_t held = bytes < charge->bytes ? bytes : charge->bytes, released = 0;
+
+    pthread_mutex_lock(&table->lock);
+    struct quota_entry **at = quota_find(table, &charge->owner);
+
+    if (*at) {
+        released = held < (*at)->taken ? held : (*at)->taken;
+        quota_remove(table, at, released);
+    }
+    pthread_mutex_unlock(&table->lock);
+    charge->bytes -= held;
+    if (released != bytes)
+        log_line(BB_ERROR, "a quota was released that was not charged", NULL);
+}
+
+void quota_release_all(struct quota_table *table, struct quota_charge *charge)
+{
+    if (charge->bytes)
+        quota_release(table, charge, charge->bytes);
+}
+
+size_t quota_entry_of(struct quota_table *table, const struct quota_owner *owner)
+{
+    pthread_mutex_lock(&table->lock);
+    const struct quota_entry *entry = *quota_find(table, owner);
+    size_t taken = entry ? entry->taken : 0;
+    pthread_mutex_unlock(&table->lock);
+    return taken;
+}
+
+size_t quota_taken(struct quota_table *table)
+{
+    return atomic_load_explicit(&table->taken, memory_order_relaxed);
 }
 
 void quota_count(enum quota quota, bool own)
@@ -90,4 +231,118 @@ int quota_fail(struct core_request *rq, enum quota quota, enum quota_result why)
         return request_fail(rq, FAILED_MEMORY);
     quota_count(quota, why == QUOTA_OWN_FULL);
     return request_fail(rq, why == QUOTA_OWN_FULL ? FAILED_SHARE : FAILED_BUSY);
+}
+
+/* ---- turns ---- */
+
+struct quota_entry *fair_enter(struct quota_table *table, const struct quota_owner *owner,
+                               size_t each, enum quota_result *why)
+{
+    struct quota_entry *entry = NULL;
+
+    pthread_mutex_lock(&table->lock);
+    struct quota_entry **at = quota_find(table, owner);
+
+    *why = (*at ? (*at)->taken : 0) < each ? QUOTA_NO_MEMORY : QUOTA_OWN_FULL;
+    if (*why == QUOTA_NO_MEMORY)
+        entry = quota_add(table, at, owner, 1);
+    if (entry)
+        *why = QUOTA_TAKEN;
+    pthread_mutex_unlock(&table->lock);
+    return entry;
+}
+
+void fair_leave(struct quota_table *table, struct quota_entry *owner)
+{
+    pthread_mutex_lock(&table->lock);
+    quota_remove(table, quota_find(table, &owner->owner), 1);
+    pthread_mutex_unlock(&table->lock);
+}
+
+struct fair_flow *fair_flow(const struct fair_queue *queue, const struct fair_entry *entry)
+{
+    return &entry->owner->flows[queue->index];
+}
+
+/* Adds a flow to the end of the round. */
+static void flow_add(struct fair_queue *queue, struct fair_flow *flow)
+{
+    flow->next = NULL;
+    if (queue->last)
+        queue->last->next = flow;
+    else
+        queue->first = flow;
+    queue->last = flow;
+}
+
+static struct fair_flow *flow_take(struct fair_queue *queue)
+{
+    struct fair_flow *flow = queue->first;
+
+    queue->first = flow->next;
+    if (!queue->first)
+        queue->last = NULL;
+    return flow;
+}
+
+void fair_wait(struct fair_queue *queue, struct fair_entry *entry)
+{
+    struct fair_flow *flow = fair_flow(queue, entry);
+
+    entry->next = NULL;
+    if (flow->first) {
+        flow->last->next = entry;
+    } else {
+        flow->first = entry;
+        flow_add(queue, flow);
+        queue->flows++;
+    }
+    flow->last = entry;
+}
+
+struct fair_entry *fair_first(const struct fair_queue *queue)
+{
+    return queue->first ? queue->first->first : NULL;
+}
+
+struct fair_entry *fair_take(struct fair_queue *queue)
+{
+    struct fair_entry *entry = fair_first(queue);
+
+    if (!entry)
+        return NULL;
+    struct fair_flow *flow = flow_take(queue);
+
+    flow->first = entry->next;
+    if (flow->first)
+        flow_add(queue, flow);
+    else
+        queue->flows--;
+    return entry;
+}
+
+void fair_skip(struct fair_queue *queue)
+{
+    if (queue->flows > 1)
+        flow_add(queue, flow_take(queue));
+}
+
+void fair_cancel(struct fair_queue *queue, struct fair_entry *entry)
+{
+    struct fair_flow *flow = fair_flow(queue, entry), **of = &queue->first, *flow_before = NULL;
+    struct fair_entry **at = &flow->first, *before = NULL;
+
+    for (; *at != entry; at = &before->next)
+        before = *at;
+    *at = entry->next;
+    if (flow->last == entry)
+        flow->last = before;
+    if (flow->first)
+        return;
+    for (; *of != flow; of = &flow_before->next)
+        flow_before = *of;
+    *of = flow->next;
+    if (queue->last == flow)
+        queue->last = flow_before;
+    queue->flows--;
 }

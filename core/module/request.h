@@ -14,9 +14,9 @@
 
 #include "core/lib/arena.h"
 #include "core/lib/loop.h"
-#include "core/lib/quota_table.h"
 #include "core/lib/trace.h"
 #include "core/module/generation.h"
+#include "core/module/quota.h"
 
 enum request_kind { REQUEST_HTTP = 1, REQUEST_JOB, REQUEST_HOOK, REQUEST_COMMAND };
 

@@ -135,65 +135,51 @@ bool access_is_public(const struct http_txn *txn)
 
 void access_leave(struct http_txn *txn)
 {
-    struct quota_table *const *quotas = txn->rq.loop->engine->quotas;
-
-    quota_release_all(quotas[QUOTA_REQUESTS], &txn->under_way);
-    quota_release_all(quotas[QUOTA_ANONYMOUS], &txn->anonymous);
-}
-
-/*
- * Requests without a token have a part of all places together, so that they leave room for accounts
- * however slowly their bodies come. The last of these places are for addresses that have none, so
- * that a few addresses with slow bodies leave room for others, which may want to log in.
- */
-static enum quota_result take_anonymous(struct http_txn *txn)
-{
-    const struct core_request *rq = &txn->rq;
-    const struct request_settings *settings = &rq->generation->request;
-    struct quota_table *table = rq->loop->engine->quotas[QUOTA_ANONYMOUS];
-    struct quota_limits bounds = quota_anonymous(settings->max_requests, settings->share);
-    bool others_first = quota_entry_of(table, &rq->owner) > 0;
-
-    if (others_first)
-        bounds.all -= bounds.all / KEPT_PART;
-    enum quota_result answer = quota_take(table, &txn->anonymous, &rq->owner, 1, &bounds);
-
-    return others_first && answer == QUOTA_ALL_FULL ? QUOTA_OWN_FULL : answer;
+    quota_release_all(&quota_tables[QUOTA_REQUESTS], &txn->under_way);
+    quota_release_all(&quota_tables[QUOTA_ANONYMOUS], &txn->anonymous);
 }
 
 /*
  * Counts the request for its owner. Public reads (health, the reference) are not counted, so that
  * they are answered however many requests there are.
+ *
+ * Requests without a token have a part of all places together, so that they leave room for accounts
+ * however slowly their bodies come. The last of these places are for addresses that have none, so
+ * that a few addresses with slow bodies leave room for others, which may want to log in.
  */
-static int enter(struct http_txn *txn)
+static int access_enter(struct http_txn *txn)
 {
     struct core_request *rq = &txn->rq;
+    struct quota_limits requests = quota_bounds(rq->generation, QUOTA_REQUESTS),
+                        anonymous = quota_bounds(rq->generation, QUOTA_ANONYMOUS);
+    struct quota_table *table = &quota_tables[QUOTA_ANONYMOUS];
 
     if (!rq->owner.account && (!strcmp(txn->method, "GET") || !strcmp(txn->method, "HEAD")))
         return 0;
-    enum quota_result answer = rq->owner.account ? QUOTA_TAKEN : take_anonymous(txn);
+    if (!rq->owner.account) {
+        bool others_first = quota_entry_of(table, &rq->owner) > 0;
 
-    if (answer != QUOTA_TAKEN) {
-        quota_fail(rq, QUOTA_ANONYMOUS, answer);
-        return reply_failed(rq);
+        if (others_first)
+            anonymous.all -= anonymous.all / KEPT_PART;
+        enum quota_result answer = quota_take(table, &txn->anonymous, &rq->owner, 1, &anonymous);
+
+        if (answer == QUOTA_ALL_FULL && others_first)
+            answer = QUOTA_OWN_FULL;
+        if (answer != QUOTA_TAKEN) {
+            quota_fail(rq, QUOTA_ANONYMOUS, answer);
+            return reply_failed(rq);
+        }
     }
-    const struct request_settings *settings = &rq->generation->request;
-    struct quota_limits bounds = {settings->max_requests,
-                                  quota_part(settings->share, settings->max_requests)};
-
-    answer = quota_take(rq->loop->engine->quotas[QUOTA_REQUESTS], &txn->under_way, &rq->owner, 1,
-                        &bounds);
-    if (answer == QUOTA_TAKEN)
+    if (!quota_charge(rq, QUOTA_REQUESTS, &txn->under_way, 1, &requests))
         return 0;
-    quota_release_all(rq->loop->engine->quotas[QUOTA_ANONYMOUS], &txn->anonymous);
-    quota_fail(rq, QUOTA_REQUESTS, answer);
+    quota_release_all(table, &txn->anonymous);
     return reply_failed(rq);
 }
 
 /* Checks made only after authentication, so that anonymous clients cannot probe paths. */
 static int check_use(struct http_txn *txn)
 {
-    int refused = enter(txn);
+    int refused = access_enter(txn);
 
     if (refused)
         return refused;

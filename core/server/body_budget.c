@@ -2,7 +2,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "core/lib/quota_table.h"
 #include "core/module/engine.h"
 #include "core/module/quota.h"
 #include "core/module/reply.h"
@@ -12,15 +11,14 @@
 
 static struct quota_limits bounds_of(const struct http_txn *txn, enum quota quota)
 {
-    return quota_bounds(txn->rq.generation->settings, quota);
+    return quota_bounds(txn->rq.generation, quota);
 }
 
 static enum quota_result take(struct http_txn *txn, size_t bytes)
 {
     struct quota_limits bounds = bounds_of(txn, QUOTA_BODIES);
 
-    return quota_take(txn->rq.loop->engine->quotas[QUOTA_BODIES], &txn->counted, &txn->rq.owner,
-                      bytes, &bounds);
+    return quota_take(&quota_tables[QUOTA_BODIES], &txn->counted, &txn->rq.owner, bytes, &bounds);
 }
 
 static int refuse(struct core_request *rq, enum quota_result answer, enum quota quota)
@@ -50,7 +48,7 @@ int body_take_room(struct http_txn *txn, size_t bytes)
 void body_give_room(struct http_txn *txn, size_t bytes)
 {
     if (bytes)
-        quota_release(txn->rq.loop->engine->quotas[QUOTA_BODIES], &txn->counted, bytes);
+        quota_release(&quota_tables[QUOTA_BODIES], &txn->counted, bytes);
 }
 
 static bool reads_only(const struct http_txn *txn)
@@ -71,11 +69,10 @@ static bool may_refuse(const struct http_txn *txn)
 
 int response_check_budget(struct http_txn *txn)
 {
-    if (reads_only(txn) || !quota_taken(txn->rq.loop->engine->quotas[QUOTA_ANSWERS]))
+    if (reads_only(txn) || !quota_taken(&quota_tables[QUOTA_ANSWERS]))
         return 0;
-    size_t each = bounds_of(txn, QUOTA_ANSWERS).each;
-
-    if (!quota_is_full(txn->rq.loop->engine->quotas[QUOTA_ANSWERS], &txn->rq.owner, each))
+    if (quota_entry_of(&quota_tables[QUOTA_ANSWERS], &txn->rq.owner) <
+        bounds_of(txn, QUOTA_ANSWERS).each)
         return 0;
     return refuse(&txn->rq, QUOTA_OWN_FULL, QUOTA_ANSWERS);
 }
@@ -105,7 +102,7 @@ static enum quota_result take_answer(struct http_txn *txn, struct quota_table *t
 
 int response_take_json(struct http_txn *txn, size_t bytes, struct quota_charge *charge)
 {
-    enum quota_result taken = take_answer(txn, txn->rq.loop->engine->unwritten, bytes, charge);
+    enum quota_result taken = take_answer(txn, &quota_tables[QUOTA_UNWRITTEN], bytes, charge);
 
     if (taken != QUOTA_OWN_FULL && taken != QUOTA_ALL_FULL)
         return 0;
@@ -118,8 +115,8 @@ void response_take_budget(struct http_txn *txn)
 
     if (!response->body || response->length < BODY_LARGE || txn->response_counted.bytes)
         return;
-    enum quota_result taken = take_answer(txn, txn->rq.loop->engine->quotas[QUOTA_ANSWERS],
-                                          response->length, &txn->response_counted);
+    enum quota_result taken =
+        take_answer(txn, &quota_tables[QUOTA_ANSWERS], response->length, &txn->response_counted);
 
     if (taken == QUOTA_OWN_FULL || taken == QUOTA_ALL_FULL) {
         drop_type(response);
@@ -129,5 +126,5 @@ void response_take_budget(struct http_txn *txn)
 
 void response_release_budget(struct http_txn *txn)
 {
-    quota_release_all(txn->rq.loop->engine->quotas[QUOTA_ANSWERS], &txn->response_counted);
+    quota_release_all(&quota_tables[QUOTA_ANSWERS], &txn->response_counted);
 }

@@ -43,11 +43,6 @@ static bool is_proxy(struct engine *engine, const struct sockaddr *peer)
     return trusted;
 }
 
-static struct quota_table *places(const struct connection *connection)
-{
-    return connection->http->loop->engine->quotas[QUOTA_CONNECTIONS];
-}
-
 static struct quota_limits bounds_of(const struct connection *connection)
 {
     const struct http_settings *settings = &connection->http->settings;
@@ -56,7 +51,8 @@ static struct quota_limits bounds_of(const struct connection *connection)
 
     if (is_proxy(connection->http->loop->engine, peer))
         bounds.each = SIZE_MAX;
-    else if (!is_own(peer) && quota_entry_of(places(connection), &connection->owner) >= FEW)
+    else if (!is_own(peer) &&
+             quota_entry_of(&quota_tables[QUOTA_CONNECTIONS], &connection->owner) >= FEW)
         bounds.all -= bounds.all / KEPT_PART;
     if (is_own(peer))
         bounds.all += CONNECTIONS_RESERVED;
@@ -86,7 +82,7 @@ static const struct quota_owner *greediest(const struct http *http, size_t *most
     for (const struct connection *at = http->connections; at; at = at->next) {
         if (!is_idle(at) || (owner && quota_owner_same(owner, &at->owner)))
             continue;
-        size_t count = quota_entry_of(places(at), &at->owner);
+        size_t count = quota_entry_of(&quota_tables[QUOTA_CONNECTIONS], &at->owner);
 
         if (count > *most) {
             *most = count;
@@ -98,7 +94,7 @@ static const struct quota_owner *greediest(const struct http *http, size_t *most
 
 void connection_limit_release(struct connection *connection)
 {
-    quota_release_all(places(connection), &connection->counted);
+    quota_release_all(&quota_tables[QUOTA_CONNECTIONS], &connection->counted);
 }
 
 /* Closes the oldest idle connection of this owner; false if there is none. */
@@ -125,7 +121,8 @@ static bool end_oldest(struct http *http, const struct quota_owner *owner)
 static bool make_room(const struct connection *connection)
 {
     struct http *http = connection->http;
-    size_t own = quota_entry_of(places(connection), &connection->owner) + 1, most = own;
+    size_t own = quota_entry_of(&quota_tables[QUOTA_CONNECTIONS], &connection->owner) + 1,
+           most = own;
     int64_t ago_ms = http->loop->now_ms - http->looked_ms;
 
     if (ago_ms < LOOK_AGAIN_MS || (ago_ms < KNOWN_MS && own >= http->most))
@@ -139,7 +136,8 @@ static bool make_room(const struct connection *connection)
 
 static enum quota_result take(struct connection *connection, const struct quota_limits *bounds)
 {
-    return quota_take(places(connection), &connection->counted, &connection->owner, 1, bounds);
+    return quota_take(&quota_tables[QUOTA_CONNECTIONS], &connection->counted, &connection->owner, 1,
+                      bounds);
 }
 
 bool connection_limit_take(struct connection *connection)

@@ -13,7 +13,7 @@ static unsigned per_address(const struct generation *g)
     int64_t own = number(g, "connections_per_address");
     size_t all = (size_t)number(g, "max_connections");
 
-    return own ? (unsigned)own : (unsigned)quota_each(g->settings, all);
+    return own ? (unsigned)own : (unsigned)quota_part(g->request.share, all);
 }
 
 struct http_settings http_settings_of(const struct generation *g, const struct listeners *listeners)

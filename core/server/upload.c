@@ -176,7 +176,7 @@ static void discarded(struct message *message)
     struct upload *upload = (struct upload *)(void *)message;
     struct http_txn *txn = upload->txn;
 
-    quota_release_all(txn->rq.loop->engine->quotas[QUOTA_UPLOADS], &upload->on_disk);
+    quota_release_all(&quota_tables[QUOTA_UPLOADS], &upload->on_disk);
     multipart_free(&upload->parser);
     free(upload->batches[0].bytes);
     free(upload->batches[1].bytes);

@@ -248,13 +248,10 @@ static int take_disk(struct upload *upload)
         return 0;
     if (more < upload->files_length - upload->on_disk.bytes)
         more = upload->files_length - upload->on_disk.bytes;
-    struct quota_limits bounds = quota_bounds(rq->generation->settings, QUOTA_UPLOADS);
-    enum quota_result answer = quota_take(rq->loop->engine->quotas[QUOTA_UPLOADS], &upload->on_disk,
-                                          &rq->owner, more, &bounds);
+    struct quota_limits bounds = quota_bounds(rq->generation, QUOTA_UPLOADS);
 
-    if (answer == QUOTA_TAKEN)
+    if (!quota_charge(rq, QUOTA_UPLOADS, &upload->on_disk, more, &bounds))
         return 0;
-    quota_fail(rq, QUOTA_UPLOADS, answer);
     reply_failed(rq);
     return -1;
 }

@@ -20,7 +20,7 @@
  * whole batch is undone. Entries that did not fail themselves are sent again, in the unit pool one
  * by one.
  *
- * Waiting entries are served round robin by owner (fair_queue.h), and each owner has a share of a
+ * Waiting entries are served round robin by owner, and each owner has a share of a
  * pool (quota.h): of the queue, of the long statements in progress, and of the checked out
  * connections.
  *
@@ -34,7 +34,6 @@
 
 #include <busbar/sql.h>
 
-#include "core/lib/fair_queue.h"
 #include "core/lib/loop.h"
 #include "core/module/request.h"
 

@@ -29,11 +29,11 @@ static struct pg_request *entry_of(struct fair_entry *queued)
     return BB_CONTAINER_OF(queued, struct pg_request, queued);
 }
 
-struct fair_owner *pg_enter(struct pg_pool *pool, struct core_request *rq)
+struct quota_entry *pg_enter(struct pg_pool *pool, struct core_request *rq)
 {
     size_t queue = pool->pg->settings.queue, each = quota_part(pool->pg->settings.share, queue);
     enum quota_result answer = QUOTA_ALL_FULL;
-    struct fair_owner *owner = NULL;
+    struct quota_entry *owner = NULL;
 
     if (pool->queued < queue)
         owner = fair_enter(&pool->owners, &rq->owner, quota_exempt(rq) ? SIZE_MAX : each, &answer);
@@ -42,7 +42,7 @@ struct fair_owner *pg_enter(struct pg_pool *pool, struct core_request *rq)
     return owner;
 }
 
-bool pg_may_run(const struct pg_pool *pool, const struct fair_owner *owner)
+bool pg_may_run(const struct pg_pool *pool, const struct quota_entry *owner)
 {
     return quota_owner_host(&owner->owner) ||
            owner->running < quota_part(pool->pg->settings.share, pool->count);
@@ -50,7 +50,7 @@ bool pg_may_run(const struct pg_pool *pool, const struct fair_owner *owner)
 
 void pg_request_leave(struct pg_request *entry)
 {
-    struct fair_owner *owner = entry->queued.owner;
+    struct quota_entry *owner = entry->queued.owner;
 
     if (!owner)
         return;
@@ -337,8 +337,8 @@ static int pool_open(struct pg *pg, enum pg_pool_kind kind)
                              .kind = kind,
                              .count = pg->settings.connections[kind],
                              .depth = batched ? PIPELINE_DEPTH : 1,
-                             .batch_max = batched ? BATCH_MAX : 1};
-    fair_init(&pool->owners, pool->count);
+                             .batch_max = batched ? BATCH_MAX : 1,
+                             .owners = QUOTA_TABLE(pg->settings.connections[kind])};
     pool->conns = calloc(pool->count, sizeof(struct pg_conn));
     if (!pool->conns)
         return -1;
@@ -400,7 +400,7 @@ void pg_free(struct pg *pg)
         for (unsigned i = 0; pool->conns && i < pool->count; i++)
             pg_conn_close(&pool->conns[i]);
         free(pool->conns);
-        fair_free(&pool->owners);
+        quota_table_free(&pool->owners);
     }
     free(pg);
 }

@@ -2,7 +2,6 @@
 #ifndef CORE_PG_POOL_H
 #define CORE_PG_POOL_H
 
-#include "core/lib/fair_queue.h"
 #include "core/store/dial.h"
 #include "core/store/pg.h"
 
@@ -73,11 +72,11 @@ struct pg_pool {
     unsigned count;
     size_t depth; /* maximum number of batches in progress per connection */
     size_t batch_max;
-    size_t queued;            /* entries that wait for all connections */
-    size_t shared, sharers;   /* see struct pg_pool_status */
-    struct fair_table owners; /* owners of waiting or running entries, and of checked out
-                               * connections */
-    struct pg_tx *waiters;    /* tx pool: requests that wait for a connection, oldest first */
+    size_t queued;             /* entries that wait for all connections */
+    size_t shared, sharers;    /* see struct pg_pool_status */
+    struct quota_table owners; /* owners of waiting or running entries, and of checked out
+                                * connections */
+    struct pg_tx *waiters;     /* tx pool: requests that wait for a connection, oldest first */
 };
 
 struct pg {
@@ -146,9 +145,9 @@ bool pg_is_stale(const PGresult *result);
  * Counts another entry or connection for the request's owner, if its share allows. NULL with the
  * failure set.
  */
-struct fair_owner *pg_enter(struct pg_pool *pool, struct core_request *rq);
+struct quota_entry *pg_enter(struct pg_pool *pool, struct core_request *rq);
 /* Whether the owner may have another long statement or transaction in progress. */
-bool pg_may_run(const struct pg_pool *pool, const struct fair_owner *owner);
+bool pg_may_run(const struct pg_pool *pool, const struct quota_entry *owner);
 /* The entry no longer waits and is not in progress: releases its owner's share. */
 void pg_request_leave(struct pg_request *entry);
 void pg_conn_queue(struct pg_conn *conn, struct pg_request *entry, bool front);

@@ -11,12 +11,12 @@
 struct pg_tx {
     struct pg_tx *next; /* in the list of waiters */
     struct core_request *rq;
-    struct pg_conn *conn;     /* NULL: waiting, or lost */
-    struct pg_request *entry; /* in progress */
-    struct fair_owner *owner; /* NULL: ended */
-    bool checked_out;         /* no longer waits: got a connection, lost it again, or there is
-                               * none */
-    bool running;             /* counted for its owner */
+    struct pg_conn *conn;      /* NULL: waiting, or lost */
+    struct pg_request *entry;  /* in progress */
+    struct quota_entry *owner; /* NULL: ended */
+    bool checked_out;          /* no longer waits: got a connection, lost it again, or there is
+                                * none */
+    bool running;              /* counted for its owner */
 };
 
 size_t pg_tx_waiting(const struct pg_pool *pool)

@@ -13,7 +13,7 @@ enum { SHARE = (1 + QUEUE) / 4, ANNA = 1, BERT = 2, WIDE = 3 };
 /* The host's own pool. It has one thread, because no engine sets more. */
 #define OWN "bodies"
 
-static struct generation generation;
+static struct generation generation = {.request.share = 25};
 static struct loop loop;
 static struct pool_call calls[CALLS];
 static sem_t begun, go;

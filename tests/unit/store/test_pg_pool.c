@@ -29,9 +29,12 @@ static void set_up_pool(enum pg_pool_kind kind)
     loop = (struct loop){0};
     pg = (struct pg){.loop = &loop, .settings = {.queue = QUEUE, .share = 25}};
     pool = &pg.pools[kind];
-    *pool = (struct pg_pool){
-        .pg = &pg, .kind = kind, .conns = conns, .count = CONNECTIONS, .batch_max = BATCH};
-    fair_init(&pool->owners, CONNECTIONS);
+    *pool = (struct pg_pool){.pg = &pg,
+                             .kind = kind,
+                             .conns = conns,
+                             .count = CONNECTIONS,
+                             .batch_max = BATCH,
+                             .owners = QUOTA_TABLE(CONNECTIONS)};
     for (unsigned i = 0; i < CONNECTIONS; i++)
         conns[i] = (struct pg_conn){.pool = pool, .state = PG_READY, .queue.index = i};
 }
@@ -53,7 +56,7 @@ static void free_entries(void)
 static void tear_down(void)
 {
     free_entries();
-    fair_free(&pool->owners);
+    quota_table_free(&pool->owners);
 }
 
 static struct core_request *request_of_account(int number, int64_t account)
@@ -154,7 +157,7 @@ START_TEST(an_owner_has_its_share_of_the_queue_and_no_more)
     ck_assert_int_eq(rq->failure.kind, FAILED_SHARE);
     ck_assert_uint_eq(quota_refused(QUOTA_DATABASE, true), before + 1);
     rq->kind = REQUEST_HOOK;
-    struct fair_owner *owner = pg_enter(pool, rq);
+    struct quota_entry *owner = pg_enter(pool, rq);
 
     ck_assert_ptr_nonnull(owner);
     fair_leave(&pool->owners, owner);
@@ -242,8 +245,8 @@ START_TEST(large_units_travel_by_the_long_pool)
 
     tear_down();
     set_up_pool(PG_UNIT);
-    *other = (struct pg_pool){.pg = &pg, .kind = PG_LONG, .conns = &conn, .count = 1};
-    fair_init(&other->owners, 1);
+    *other = (struct pg_pool){
+        .pg = &pg, .kind = PG_LONG, .conns = &conn, .count = 1, .owners = QUOTA_TABLE(1)};
     submit_unit(0, ANNA, 7, PG_BATCH_BYTES + 1);
     submit_unit(1, ANNA, 7, 1);
     submit_unit(2, BERT, 8, 1);
@@ -260,7 +263,7 @@ START_TEST(large_units_travel_by_the_long_pool)
     ck_assert_uint_eq(other->queued, 0);
     ck_assert_uint_eq(pool->queued, 3);
     free_entries();
-    fair_free(&other->owners);
+    quota_table_free(&other->owners);
 }
 
 Suite *pg_pool_suite(void)

@@ -71,10 +71,6 @@ void http_stage_set_up(void)
     engine = (struct engine){
         .generation = &http_stage_generation, .loops = &http_stage_loop, .loop_count = 1};
     pthread_mutex_init(&engine.lock, NULL);
-    for (enum quota quota = 0; quota < QUOTA_POOLS; quota++) {
-        engine.quotas[quota] = quota_table_new();
-        ck_assert_ptr_nonnull(engine.quotas[quota]);
-    }
     patience = (struct timer){.fire = give_up};
     ck_assert_int_eq(loop_init(&http_stage_loop, &engine, 0), 0);
     loop_add_part(&http_stage_loop, &(struct loop_part){run_http, wait_for_http, NULL});
@@ -190,7 +186,7 @@ void http_stage_expect_no_requests(void)
 
 size_t http_stage_taken(enum quota quota)
 {
-    return quota_taken(engine.quotas[quota]);
+    return quota_taken(&quota_tables[quota]);
 }
 
 static void expect_nothing_left(void)
@@ -216,7 +212,7 @@ void http_stage_tear_down(void)
     }
     loop_free(&http_stage_loop);
     for (enum quota quota = 0; quota < QUOTA_POOLS; quota++)
-        quota_table_free(engine.quotas[quota]);
+        quota_table_free(&quota_tables[quota]);
     pthread_mutex_destroy(&engine.lock);
     conf_teardown();
 }

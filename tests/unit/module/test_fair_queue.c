@@ -1,26 +1,25 @@
 #include <check.h>
 
-#include "core/lib/fair_queue.h"
+#include "core/module/quota.h"
 #include "unit_suites.h"
 
 enum { THINGS = 64, MANY = 500 };
 
 static const struct quota_owner anna = {.account = 1}, bert = {.account = 2}, carl = {.account = 3};
-static struct fair_table table;
+static struct quota_table table;
 static struct fair_queue queues[2];
 static struct fair_entry things[THINGS];
 
 static void set_up(void)
 {
-    table = (struct fair_table){0};
-    fair_init(&table, 2);
+    table = (struct quota_table)QUOTA_TABLE(2);
     queues[0] = (struct fair_queue){.index = 0};
     queues[1] = (struct fair_queue){.index = 1};
 }
 
 static void tear_down(void)
 {
-    fair_free(&table);
+    quota_table_free(&table);
 }
 
 static void wait_in(int queue, int thing, const struct quota_owner *owner)
@@ -67,7 +66,7 @@ START_TEST(rings_of_one_table_keep_apart_and_count_together)
     ck_assert_int_eq(why, QUOTA_OWN_FULL);
     expect(1, 1);
     ck_assert_ptr_null(fair_first(&queues[1]));
-    struct fair_owner *owner = fair_enter(&table, &anna, 2, &why);
+    struct quota_entry *owner = fair_enter(&table, &anna, 2, &why);
 
     ck_assert_ptr_nonnull(owner);
     fair_leave(&table, owner);
@@ -104,7 +103,7 @@ START_TEST(who_is_skipped_comes_behind_the_others)
 
 START_TEST(many_owners_are_told_apart_and_forgotten)
 {
-    static struct fair_owner *owners[MANY];
+    static struct quota_entry *owners[MANY];
     enum quota_result why;
 
     for (int round = 0; round < 2; round++) {
