@@ -7,7 +7,7 @@
 #include "core/module/engine.h"
 #include "core/module/module_error.h"
 #include "core/module/reply.h"
-#include "core/server/http_txn.h"
+#include "core/server/response.h"
 
 enum { STATUS_LEAST = 200, ERROR_LEAST = 400 };
 

@@ -66,7 +66,7 @@ static struct quota_entry **quota_find(struct quota_table *table, const struct q
     return at;
 }
 
-/* Adds to what the owner holds. Returns its entry, or NULL if memory ran out. Under the lock. */
+/* Adds to the owner's amount. Returns its entry, or NULL if memory ran out. Under the lock. */
 static struct quota_entry *quota_add(struct quota_table *table, struct quota_entry **at,
                                      const struct quota_owner *owner, size_t more)
 {
@@ -88,18 +88,25 @@ static struct quota_entry *quota_add(struct quota_table *table, struct quota_ent
     return entry;
 }
 
-/* Under the lock. */
-static void quota_remove(struct quota_table *table, struct quota_entry **at, size_t less)
+/*
+ * Subtracts from the owner's amount. Returns by how much, which is less if it holds less. Under the
+ * lock.
+ */
+static size_t quota_remove(struct quota_table *table, const struct quota_owner *owner, size_t less)
 {
-    struct quota_entry *entry = *at;
+    struct quota_entry **at = quota_find(table, owner), *entry = *at;
 
+    if (!entry)
+        return 0;
+    less = less < entry->taken ? less : entry->taken;
     entry->taken -= less;
     table->taken -= less;
-    if (entry->taken)
-        return;
-    *at = entry->next;
-    entry->next = table->spares;
-    table->spares = entry;
+    if (!entry->taken) {
+        *at = entry->next;
+        entry->next = table->spares;
+        table->spares = entry;
+    }
+    return less;
 }
 
 void quota_table_free(struct quota_table *table)
@@ -180,15 +187,10 @@ int quota_charge(struct core_request *rq, enum quota quota, struct quota_charge 
 
 void quota_release(struct quota_table *table, struct quota_charge *charge, size_t bytes)
 {
-    size_t held = bytes < charge->bytes ? bytes : charge->bytes, released = 0;
+    size_t held = bytes < charge->bytes ? bytes : charge->bytes;
 
     pthread_mutex_lock(&table->lock);
-    struct quota_entry **at = quota_find(table, &charge->owner);
-
-    if (*at) {
-        released = held < (*at)->taken ? held : (*at)->taken;
-        quota_remove(table, at, released);
-    }
+    size_t released = quota_remove(table, &charge->owner, held);
     pthread_mutex_unlock(&table->lock);
     charge->bytes -= held;
     if (released != bytes)
@@ -255,7 +257,7 @@ struct quota_entry *fair_enter(struct quota_table *table, const struct quota_own
 void fair_leave(struct quota_table *table, struct quota_entry *owner)
 {
     pthread_mutex_lock(&table->lock);
-    quota_remove(table, quota_find(table, &owner->owner), 1);
+    quota_remove(table, &owner->owner, 1);
     pthread_mutex_unlock(&table->lock);
 }
 

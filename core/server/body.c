@@ -1,7 +1,5 @@
-/*
- * The body: checks its type, reads, parses and validates it; also validates segments and the query.
- */
-#include <ctype.h>
+#include "core/server/body.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -9,11 +7,11 @@
 #include "core/lib/json_in.h"
 #include "core/lib/text.h"
 #include "core/module/reply.h"
-#include "core/server/http_txn.h"
 #include "core/server/upload.h"
 
 #define JSON_TYPE "application/json"
 #define FORM_TYPE "application/x-www-form-urlencoded"
+#define RETRY_SECONDS "5"
 
 enum { VALUES_MAX = 12000 }; /* for a JSON body if the route sets no limit */
 
@@ -98,41 +96,30 @@ static enum body_kind kind_of(const struct http_txn *txn)
     return is_vouched(txn, type) ? BODY_JSON : BODY_OTHER;
 }
 
-static size_t limit_of(const struct http_txn *txn)
+static int body_check_type(struct http_txn *txn)
 {
     const struct bb_route *route = txn->match.route;
-    size_t limit = route->body_max;
-
-    if (!limit)
-        limit = txn->rq.generation->request.max_body;
-    return txn->multipart ? limit + route->files_max + UPLOAD_HEADS : limit;
-}
-
-static int unsupported(struct http_txn *txn)
-{
-    const struct bb_route *route = txn->match.route;
+    const char *encoding = http_txn_header(txn, "Content-Encoding");
     const char *types = route->flags & BB_FORM_TOO ? JSON_TYPE " in UTF-8, or " FORM_TYPE
                         : !route->parts.count      ? JSON_TYPE " in UTF-8"
                         : route->body.count        ? JSON_TYPE " in UTF-8, or multipart/form-data"
                                                    : "multipart/form-data";
 
-    return reply_error(&txn->rq, 415, "The body must be %s", types);
-}
-
-static int check_type(struct http_txn *txn)
-{
-    const struct bb_route *route = txn->match.route;
-    const char *encoding = http_txn_header(txn, "Content-Encoding");
-
     if (encoding && *encoding && strcasecmp(encoding, "identity") != 0)
         return reply_error(&txn->rq, 415, "Content-Encoding is not supported");
     if ((route->body.count || route->parts.count) && txn->other)
-        return unsupported(txn);
+        return reply_error(&txn->rq, 415, "The body must be %s", types);
     return 0;
+}
+
+static int body_too_large(struct http_txn *txn, size_t limit)
+{
+    return reply_error(&txn->rq, 413, "The body is larger than %zu bytes", limit);
 }
 
 int body_expect(struct http_txn *txn)
 {
+    const struct bb_route *route = txn->match.route;
     int64_t declared = txn->head.length;
     bool follows = body_follows(txn);
     enum body_kind kind = follows ? kind_of(txn) : BODY_OTHER;
@@ -141,10 +128,44 @@ int body_expect(struct http_txn *txn)
     txn->multipart = kind == BODY_PARTS;
     txn->other = kind == BODY_OTHER;
     txn->chunked = follows && declared < 0;
-    txn->limit = limit_of(txn);
+    txn->limit = route->body_max ? route->body_max : txn->rq.generation->request.max_body;
+    if (txn->multipart)
+        txn->limit += route->files_max + UPLOAD_HEADS;
     if (declared > (int64_t)txn->limit)
-        return reply_error(&txn->rq, 413, "The body is larger than %zu bytes", txn->limit);
-    return declared > 0 ? check_type(txn) : 0;
+        return body_too_large(txn, txn->limit);
+    return declared > 0 ? body_check_type(txn) : 0;
+}
+
+/* ---- memory ---- */
+
+int body_refuse_room(struct core_request *rq, enum quota quota, enum quota_result why)
+{
+    quota_fail(rq, quota, why);
+    if (why != QUOTA_OWN_FULL)
+        return reply_failed(rq);
+    reply_header(rq, "Retry-After", RETRY_SECONDS);
+    return reply_error(rq, 429, "Too many large %s in progress for this %s", quota_names[quota],
+                       rq->owner.account ? "account" : "address");
+}
+
+static enum quota_result body_count(struct http_txn *txn, size_t bytes)
+{
+    struct quota_limits bounds = quota_bounds(txn->rq.generation, QUOTA_BODIES);
+
+    return quota_take(&quota_tables[QUOTA_BODIES], &txn->counted, &txn->rq.owner, bytes, &bounds);
+}
+
+bool body_try_room(struct http_txn *txn, size_t bytes)
+{
+    return body_count(txn, bytes) == QUOTA_TAKEN;
+}
+
+/* Small bodies count as 0 bytes, and do not touch data shared by the loops. */
+int body_take_room(struct http_txn *txn, size_t bytes)
+{
+    enum quota_result answer = bytes ? body_count(txn, bytes) : QUOTA_TAKEN;
+
+    return answer == QUOTA_TAKEN ? 0 : body_refuse_room(&txn->rq, QUOTA_BODIES, answer);
 }
 
 /* Returns the number of bytes to count: small bodies are limited by the number of connections. */
@@ -155,7 +176,8 @@ static size_t counted_of(size_t length)
 
 void body_drop(struct http_txn *txn)
 {
-    body_give_room(txn, counted_of(txn->length));
+    if (counted_of(txn->length))
+        quota_release(&quota_tables[QUOTA_BODIES], &txn->counted, counted_of(txn->length));
     free(txn->bytes);
     txn->bytes = NULL;
     txn->length = txn->room = 0;
@@ -164,16 +186,21 @@ void body_drop(struct http_txn *txn)
 void body_free(struct http_txn *txn)
 {
     body_drop(txn);
-    body_give_room(txn, txn->counted.bytes);
+    quota_release_all(&quota_tables[QUOTA_BODIES], &txn->counted);
+}
+
+static int body_no_memory(struct http_txn *txn)
+{
+    request_fail(&txn->rq, FAILED_MEMORY);
+    return reply_failed(&txn->rq);
 }
 
 int body_keep(struct http_txn *txn, const char *data, size_t size, size_t limit)
 {
-    struct core_request *rq = &txn->rq;
     size_t needed = txn->length + size;
 
     if (needed > limit)
-        return reply_error(rq, 413, "The body is larger than %zu bytes", limit);
+        return body_too_large(txn, limit);
     int refused = body_take_room(txn, counted_of(needed) - counted_of(txn->length));
 
     if (refused)
@@ -183,10 +210,8 @@ int body_keep(struct http_txn *txn, const char *data, size_t size, size_t limit)
         size_t room = declared > 0 ? (size_t)declared : needed * 2;
         char *bytes = realloc(txn->bytes, room < needed ? needed : room);
 
-        if (!bytes) {
-            request_fail(rq, FAILED_MEMORY);
-            return reply_failed(rq);
-        }
+        if (!bytes)
+            return body_no_memory(txn);
         txn->bytes = bytes;
         txn->room = room < needed ? needed : room;
     }
@@ -195,91 +220,94 @@ int body_keep(struct http_txn *txn, const char *data, size_t size, size_t limit)
     return 0;
 }
 
+/* ---- pieces ---- */
+
 /* Starts a multipart body. Its time limit depends on its size. */
-static int begin_upload(struct http_txn *txn)
+static int body_begin_upload(struct http_txn *txn)
 {
     char boundary[MULTIPART_BOUNDARY_MAX + 1];
     int64_t declared = txn->head.length;
     int found = multipart_boundary(http_txn_header(txn, "Content-Type"), boundary);
 
-    if (found == -2) {
-        request_fail(&txn->rq, FAILED_MEMORY);
-        return reply_failed(&txn->rq);
-    }
+    if (found == -2)
+        return body_no_memory(txn);
     if (found < 0)
         return reply_error(&txn->rq, 400, "The boundary of the multipart body is not valid");
     connection_stage(txn->connection, STAGE_BODY, declared > 0 ? (size_t)declared : 0);
     return upload_begin(txn, boundary);
 }
 
-static int take_part(struct http_txn *txn, const char *data, size_t size)
-{
-    int refused = txn->upload ? 0 : begin_upload(txn);
-
-    txn->taken += size;
-    txn->connection->http->again = true;
-    if (!refused && txn->taken > txn->limit)
-        refused = reply_error(&txn->rq, 413, "The body is larger than %zu bytes", txn->limit);
-    return refused ? refused : upload_take(txn->upload, data, size);
-}
-
 /*
  * With an Idempotency-Key the body is read even if the route ignores it, because a different body
- * makes a different request.
+ * makes a different request. Other bodies that the route ignores are not stored: otherwise anyone
+ * could fill the memory through a public route.
  */
-static bool is_read(const struct http_txn *txn)
+static int body_take_piece(struct http_txn *txn, const char *data, size_t size)
 {
     const struct bb_route *route = txn->match.route;
 
-    return route->body.count || route->flags & BB_CREATES;
-}
-
-/*
- * Bodies that are not read are not stored: otherwise anyone could fill the memory through a public
- * route.
- */
-static int pass_over(struct http_txn *txn, size_t size)
-{
-    txn->taken += size;
-    if (txn->taken <= txn->limit)
-        return 0;
-    return reply_error(&txn->rq, 413, "The body is larger than %zu bytes", txn->limit);
-}
-
-int body_take(struct http_txn *txn, const char *data, size_t size)
-{
-    if (txn->chunked && check_type(txn))
+    if (txn->chunked && body_check_type(txn))
         return txn->rq.response.status;
     txn->chunked = false;
-    if (txn->multipart)
-        return take_part(txn, data, size);
-    if (!is_read(txn))
-        return pass_over(txn, size);
-    return body_keep(txn, data, size, txn->limit);
+    if (!txn->multipart && (route->body.count || route->flags & BB_CREATES))
+        return body_keep(txn, data, size, txn->limit);
+    if (txn->multipart) {
+        txn->connection->http->again = true;
+        if (!txn->upload && body_begin_upload(txn))
+            return txn->rq.response.status;
+    }
+    txn->taken += size;
+    if (txn->taken > txn->limit)
+        return body_too_large(txn, txn->limit);
+    return txn->upload ? upload_take(txn->upload, data, size) : 0;
 }
 
-static json_t *error_list(const struct problems *problems)
+size_t body_take(struct http_txn *txn, const char *data, size_t size)
 {
-    json_t *list = json_array();
+    size_t most = txn->upload && txn->limit > DRAIN_MAX ? txn->limit : DRAIN_MAX;
+    const char *reason;
 
-    problems_list(problems, list);
-    return list;
+    /* libmicrohttpd continues with chunks that it has already read even if the connection is
+     * suspended, so they are left in its buffer */
+    if (txn->upload && txn->upload->stalled)
+        return size;
+    txn->connection->http->progressed = true;
+    if (txn->phase != PHASE_ANSWER) {
+        int problem = reader_problem(&txn->connection->reader, &reason);
+
+        if (problem) {
+            reply_error(&txn->rq, problem, "%s", reason);
+        } else if (!body_take_piece(txn, data, size)) {
+            if (txn->upload && upload_stalls(txn->upload))
+                MHD_suspend_connection(txn->mhd);
+            return 0;
+        }
+        txn->phase = PHASE_ANSWER;
+        body_drop(txn);
+    }
+    /* the answer is decided: discards the rest, up to a limit */
+    if (!txn->drop_body && txn->head.chunked)
+        connection_drops_body(txn->connection, txn->mhd, txn->rq.response.status);
+    txn->drop_body = true;
+    txn->dropped += size;
+    if (txn->dropped > most)
+        connection_stop_body(txn->connection, txn->mhd, txn->rq.response.status);
+    return 0;
 }
+
+/* ---- the whole body ---- */
 
 /*
  * Reports lack of memory, because a check that fails for that reason does not prove a client error.
  */
-static int no_memory(struct http_txn *txn)
-{
-    request_fail(&txn->rq, FAILED_MEMORY);
-    return reply_failed(&txn->rq);
-}
-
-static int refuse(struct http_txn *txn, const struct problems *problems)
+static int body_refuse(struct http_txn *txn, const struct problems *problems)
 {
     if (!problems->count || arena_starved(problems->arena))
-        return no_memory(txn);
-    return reply_problems(&txn->rq, 400, "The request is not valid", error_list(problems));
+        return body_no_memory(txn);
+    json_t *errors = json_array();
+
+    problems_list(problems, errors);
+    return reply_problems(&txn->rq, 400, "The request is not valid", errors);
 }
 
 static void check_segments(struct http_txn *txn, struct problems *problems)
@@ -301,71 +329,44 @@ static void check_segments(struct http_txn *txn, struct problems *problems)
     }
 }
 
-static json_t *parse(struct http_txn *txn, struct json_problem *problem)
+static json_t *body_parse(struct http_txn *txn, struct json_problem *problem)
 {
+    size_t most = txn->match.route->values_max;
+
     if (!txn->length)
         return json_object();
     if (txn->form)
         return form_read(txn->bytes, txn->length, problem);
-    size_t most = txn->match.route->values_max;
-
     return json_read_most(txn->bytes, txn->length, most ? most : VALUES_MAX, problem);
 }
 
-static int malformed(struct http_txn *txn, const struct json_problem *problem)
+static int body_check_fields(struct http_txn *txn, struct problems *problems)
 {
-    struct core_request *rq = &txn->rq;
-
-    if (problem->memory)
-        return no_memory(txn);
-    if (problem->line && !txn->form)
-        return reply_error(rq, 400, "Malformed JSON in line %d, column %d: %s", problem->line,
-                           problem->column, problem->text);
-    return reply_error(rq, 400, "Malformed body: %s", problem->text);
-}
-
-static int check_fields(struct http_txn *txn, struct problems *problems)
-{
+    const struct bb_route *route = txn->match.route;
     struct json_problem problem = {.text = ""};
-    json_t *object = parse(txn, &problem);
+    json_t *object = body_parse(txn, &problem);
 
+    if (!object && problem.memory)
+        return body_no_memory(txn);
+    if (!object && problem.line && !txn->form)
+        return reply_error(&txn->rq, 400, "Malformed JSON in line %d, column %d: %s", problem.line,
+                           problem.column, problem.text);
     if (!object)
-        return malformed(txn, &problem);
+        return reply_error(&txn->rq, 400, "Malformed body: %s", problem.text);
     if (!json_is_object(object)) {
         json_decref(object);
         problems_add(problems, "body", "must be an object");
-        return refuse(txn, problems);
+        return body_refuse(txn, problems);
     }
-    const struct bb_route *route = txn->match.route;
     json_t *checked = fields_check(&route->body, object, problems);
     bool lost = checked && route->flags & BB_KEEP_OTHERS &&
                 fields_keep_others(&route->body, object, checked);
 
     txn->rq.body = checked;
     json_decref(object);
-    if (lost) {
-        request_fail(&txn->rq, FAILED_MEMORY);
-        return reply_failed(&txn->rq);
-    }
-    return checked ? 0 : refuse(txn, problems);
-}
-
-static int complete_parts(struct http_txn *txn)
-{
-    if (txn->upload)
-        return upload_complete(txn->upload);
-    return reply_error(&txn->rq, 400, "The multipart body is empty");
-}
-
-static int check_query(struct http_txn *txn, struct problems *problems)
-{
-    struct core_request *rq = &txn->rq;
-    struct query_values *args = &txn->args;
-    int failed = query_check(&txn->match.route->query, txn->query, rq->arena, args, problems);
-
-    if (args->ignored && reply_header(rq, "X-Ignored-Parameters", args->ignored))
-        return -1;
-    return failed;
+    if (lost)
+        return body_no_memory(txn);
+    return checked ? 0 : body_refuse(txn, problems);
 }
 
 /* Whether the handler may find further errors, in addition to those found here. */
@@ -382,17 +383,23 @@ static bool handler_checks(const struct bb_route *route)
 int body_check(struct http_txn *txn)
 {
     const struct bb_route *route = txn->match.route;
-    struct problems problems = {.arena = txn->rq.arena, .warnings = &txn->rq.warnings};
+    struct core_request *rq = &txn->rq;
+    struct problems problems = {.arena = rq->arena, .warnings = &rq->warnings};
+    int refused = 0;
 
     check_segments(txn, &problems);
-    if (check_query(txn, &problems) || problems.count)
-        return refuse(txn, &problems);
-    int refused = txn->multipart ? complete_parts(txn) : 0;
-
-    if (refused)
-        return refused;
-    refused = route->body.count ? check_fields(txn, &problems) : 0;
-    if (!refused && txn->rq.errors && !handler_checks(route))
-        return reply_problems(&txn->rq, 400, "The request is not valid", NULL);
+    refused = query_check(&route->query, txn->query, rq->arena, &txn->args, &problems);
+    if (txn->args.ignored && reply_header(rq, "X-Ignored-Parameters", txn->args.ignored))
+        refused = -1;
+    if (refused || problems.count)
+        return body_refuse(txn, &problems);
+    if (txn->multipart && !txn->upload)
+        return reply_error(rq, 400, "The multipart body is empty");
+    if (txn->multipart)
+        refused = upload_complete(txn->upload);
+    if (!refused && route->body.count)
+        refused = body_check_fields(txn, &problems);
+    if (!refused && rq->errors && !handler_checks(route))
+        return reply_problems(rq, 400, "The request is not valid", NULL);
     return refused;
 }

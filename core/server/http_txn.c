@@ -1,34 +1,29 @@
 #include "core/server/http_txn.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#include "core/lib/fiber.h"
+#include "core/lib/address.h"
 #include "core/lib/json_in.h"
-#include "core/lib/log.h"
 #include "core/lib/text.h"
 #include "core/module/engine.h"
 #include "core/module/module_error.h"
 #include "core/module/pool.h"
 #include "core/module/reply.h"
+#include "core/server/body.h"
+#include "core/server/response.h"
 #include "core/server/stream.h"
 #include "core/server/upload.h"
 #include "core/store/idempotency.h"
 #include "core/store/pg.h"
 
-/* An unwanted body is read up to this size, so that the client gets the answer. */
-enum { DRAIN_MAX = 32 * 1024 * 1024 };
+enum {
+    ASKED_FOR_US = 500 * 1000, /* lifetime of the authenticator's result */
+    KEPT_PART = 4,             /* of the places without a token: see txn_count() */
+    REFUSED_MS = 100           /* delay of a 429 */
+};
 
-enum { REFUSED_MS = 100 };
-
-void http_txn_free(struct http_txn *txn)
-{
-    body_free(txn);
-    response_release_budget(txn);
-    access_leave(txn);
-    request_free(&txn->rq);
-}
+/* ---- headers ---- */
 
 const char *http_txn_header(const struct http_txn *txn, const char *name)
 {
@@ -52,235 +47,453 @@ const char *http_txn_list(const struct http_txn *txn, const char *name)
     return list;
 }
 
-static struct connection *connection_of(struct MHD_Connection *mhd)
+const char *http_txn_token(const struct http_txn *txn)
 {
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    const char *value = http_txn_header(txn, "Authorization");
 
-    return info ? info->socket_context : NULL;
+    if (!value || strncasecmp(value, "Bearer ", 7) != 0)
+        return NULL;
+    value += 7 + strspn(value + 7, " ");
+    return *value && !strchr(value, ' ') ? value : NULL;
 }
 
-/* Takes the head from the reader. If memory runs out, there is no target. */
-static int take_head(struct http_txn *txn)
+/* ---- limits of requests in progress, and of their bodies ---- */
+
+void http_txn_uncount(struct http_txn *txn)
 {
-    struct head *head = &txn->head;
-    struct arena *arena = txn->rq.arena;
+    quota_release_all(&quota_tables[QUOTA_REQUESTS], &txn->under_way);
+    quota_release_all(&quota_tables[QUOTA_ANONYMOUS], &txn->anonymous);
+}
 
-    if (reader_take(&txn->connection->reader, arena, head))
-        return -1;
-    const char *target = head->split ? head->text + head->target : "";
-    size_t length = strcspn(target, "?");
+/*
+ * Counts the request for its owner. Public reads (health, the reference) are not counted, so that
+ * they are answered however many requests there are.
+ *
+ * Requests without a token have a part of all places together, so that they leave room for accounts
+ * however slowly their bodies come. The last of these places are for addresses that have none, so
+ * that a few addresses with slow bodies leave room for others, which may want to log in.
+ */
+static int txn_count(struct http_txn *txn)
+{
+    struct core_request *rq = &txn->rq;
+    struct quota_limits requests = quota_bounds(rq->generation, QUOTA_REQUESTS),
+                        anonymous = quota_bounds(rq->generation, QUOTA_ANONYMOUS);
+    struct quota_table *table = &quota_tables[QUOTA_ANONYMOUS];
 
-    txn->method = head->split ? head->text + head->method : "";
-    txn->query = target[length] ? target + length + 1 : NULL;
-    txn->path = target[length] ? arena_text(arena, target, length) : target;
-    txn->target = txn->path ? target : NULL;
+    if (!rq->owner.account && (!strcmp(txn->method, "GET") || !strcmp(txn->method, "HEAD")))
+        return 0;
+    if (!rq->owner.account) {
+        bool others_first = quota_entry_of(table, &rq->owner) > 0;
+
+        if (others_first)
+            anonymous.all -= anonymous.all / KEPT_PART;
+        enum quota_result answer = quota_take(table, &txn->anonymous, &rq->owner, 1, &anonymous);
+
+        if (answer == QUOTA_ALL_FULL && others_first)
+            answer = QUOTA_OWN_FULL;
+        if (answer != QUOTA_TAKEN)
+            return quota_fail(rq, QUOTA_ANONYMOUS, answer);
+    }
+    if (!quota_charge(rq, QUOTA_REQUESTS, &txn->under_way, 1, &requests))
+        return 0;
+    quota_release_all(table, &txn->anonymous);
+    return -1;
+}
+
+/* Checks made only after authentication, so that anonymous clients cannot probe paths. */
+static int txn_enter(struct http_txn *txn)
+{
+    if (txn_count(txn))
+        return reply_failed(&txn->rq);
+    if (txn->match.route)
+        return body_expect(txn);
+    reply_header(&txn->rq, "Allow", txn->match.allow);
+    return reply_error(&txn->rq, 405, "Method %s is not allowed for this path", txn->method);
+}
+
+/* ---- access: the checks before the body is read ---- */
+
+/* A sane X-Request-Id of the client's, or one of our own; and the trace. */
+static void txn_take_id(struct http_txn *txn)
+{
+    const char *given = http_txn_header(txn, "X-Request-Id");
+    size_t length = given ? strlen(given) : 0;
+
+    if (length && length <= REQUEST_ID_MAX &&
+        strspn(given, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ._-") ==
+            length)
+        memcpy(txn->id, given, length + 1);
+    else
+        text_uuid7(txn->id);
+    trace_parent(head_sole_value(&txn->head, "traceparent"), txn->rq.trace);
+}
+
+/* CORS: other origins are answered only if http.cors_origins names them. */
+static void txn_allow_origin(struct http_txn *txn)
+{
+    struct core_request *rq = &txn->rq;
+    const char *origin = http_txn_header(txn, "Origin");
+
+    /* caches must not give one origin what another was answered, not even that it is refused */
+    if (json_array_size(rq->generation->cors_origins))
+        reply_header(rq, "Vary", "Origin");
+    if (!origin || !origin_allowed(rq->generation->cors_origins, origin))
+        return;
+    reply_header(rq, "Access-Control-Allow-Origin", origin);
+    reply_header(rq, "Access-Control-Expose-Headers",
+                 "X-Request-Id, Link, Retry-After, X-Ignored-Parameters, X-Total-Count");
+}
+
+static int txn_answer_options(struct http_txn *txn)
+{
+    struct core_request *rq = &txn->rq;
+
+    reply_header(rq, "Allow", txn->match.allow);
+    if (reply_header_get(rq, "Access-Control-Allow-Origin") &&
+        http_txn_header(txn, "Access-Control-Request-Method")) {
+        reply_header(rq, "Access-Control-Allow-Methods", txn->match.allow);
+        reply_header(rq, "Access-Control-Allow-Headers",
+                     "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Request-Id, "
+                     "traceparent");
+        reply_header(rq, "Access-Control-Max-Age", "600");
+    }
+    return reply_bytes(rq, 204, NULL, 0);
+}
+
+static int txn_find_route(struct http_txn *txn)
+{
+    struct core_request *rq = &txn->rq;
+
+    if (!strcmp(txn->path, "*")) { /* OPTIONS *: what the server can do, whatever the path */
+        reply_header(rq, "Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+        return reply_bytes(rq, 204, NULL, 0);
+    }
+    switch (router_match(rq->generation->router, txn->method, txn->path, &txn->match)) {
+    case ROUTE_OK:
+        break;
+    case ROUTE_NO_METHOD:
+        return strcmp(txn->method, "OPTIONS") ? 0 : txn_answer_options(txn);
+    case ROUTE_BAD_PATH:
+        txn->match.route = NULL;
+        return reply_error(rq, 400, "The path is malformed");
+    default:
+        txn->match.route = NULL;
+        return reply_error(rq, 404, "There is no such path");
+    }
+    struct host_handle *owner = txn->match.owner;
+
+    rq->route = txn->match.route;
+    request_enter(rq, &owner->host);
     return 0;
 }
 
-static void fiber_ended(struct core_request *rq);
-
-/* libmicrohttpd notices the end of the socket and ends the HTTP transaction. */
-static void http_txn_cut(struct core_request *rq)
+/*
+ * Whether neither a token nor a role is required. A route may be public for addresses in
+ * http.metrics_networks. There a request with X-Forwarded-For counts only if the header gave
+ * another address than the proxy's own: the proxy's address remains if the proxy is not trusted or
+ * the header cannot be read.
+ */
+static bool txn_is_public(const struct http_txn *txn)
 {
-    connection_cut(((struct http_txn *)(void *)rq)->connection);
+    if (txn->match.roles & BB_ANYONE || !(txn->match.flags & BB_INSIDE))
+        return txn->match.roles & BB_ANYONE;
+    if (http_txn_header(txn, "X-Forwarded-For") && !strcmp(txn->address, txn->connection->address))
+        return false;
+    return address_in(txn->rq.generation->inside, txn->address);
 }
 
-void *http_txn_uri(void *cls, const char *uri, struct MHD_Connection *mhd)
+/* Returns 0 to continue, or the status of the answer. */
+static int txn_check_access(struct http_txn *txn)
 {
-    struct http *http = cls;
-    struct http_txn *txn = NULL;
+    struct core_request *rq = &txn->rq;
+    const struct connection *connection = txn->connection;
 
-    (void)uri; /* the reader's is used */
-    struct connection *connection = connection_of(mhd);
-    struct generation *generation = engine_generation(http->loop->engine);
-
-    if (connection && !connection->cut) /* data that arrived before the cut is not served */
-        txn = request_make(sizeof *txn, REQUEST_HTTP, http->loop, generation);
-    generation_release(generation); /* the request has its own reference */
-    if (!txn)
-        return NULL;
-    txn->mhd = mhd;
-    txn->connection = connection;
-    txn->rq.ended = fiber_ended;
-    txn->rq.cut = http_txn_cut;
-    txn->rq.leave = http_txn_leave;
-    txn->started_us = clock_mono_us();
-    txn->rq.id = txn->id;
-    if (take_head(txn))
+    if (!txn->target) { /* memory ran out, so there are no headers, which may contain an id */
+        text_uuid7(txn->id);
+        trace_parent(NULL, rq->trace);
         txn->close = true;
-    connection_stage(txn->connection, STAGE_HEADER, 0);
-    return txn;
+        request_fail(rq, FAILED_MEMORY);
+        return reply_failed(rq);
+    }
+    txn_take_id(txn);
+    const char *hops = http_txn_list(txn, "X-Forwarded-For");
+
+    if (hops) /* the peer, or the address that a trusted proxy forwards for */
+        address_client(rq->generation->trusted_proxies, (const struct sockaddr *)&connection->peer,
+                       hops, txn->address);
+    else
+        memcpy(txn->address, connection->address, sizeof txn->address);
+    quota_own_address(rq, txn->address);
+    if (txn->head.status) { /* the reader found the head invalid */
+        txn->close = true;
+        return reply_error(rq, txn->head.status, "%s", txn->head.reason);
+    }
+    txn_allow_origin(txn);
+    int refused = txn_find_route(txn);
+
+    return refused || !txn_is_public(txn) ? refused : txn_enter(txn);
 }
+
+/* Checks token and role. Keeps the owner that was charged, even if the request is refused later. */
+static int txn_admit(struct http_txn *txn)
+{
+    struct bb_principal principal = {.size = sizeof principal};
+    struct core_request *rq = &txn->rq;
+    const struct generation *generation = rq->generation;
+    const char *token = http_txn_token(txn);
+    struct bb_host *host = rq->pub.host;
+
+    if (!token)
+        return reply_error(rq, 401, "Unauthorized");
+    if (!generation->authenticator)
+        return reply_error(rq, 503, "No module that authenticates accounts is loaded");
+    struct bb_host *provider = &generation->authenticator_host->host;
+
+    txn->asked_us = clock_mono_us();
+    request_enter(rq, provider);
+    int refused =
+        generation->authenticator->authenticate(provider->state, &rq->pub, token, &principal);
+    request_enter(rq, host);
+    if (refused)
+        return refused;
+    txn->principal = principal;
+    rq->pub.principal = &txn->principal;
+    quota_own_account(rq, principal.account);
+    if (txn->match.roles & principal.role)
+        return 0;
+    return reply_error(rq, 403, "Forbidden");
+}
+
+static bool is_hasty(const struct http_txn *txn)
+{
+    return txn->rq.response.status == 429 && !txn->slowed;
+}
+
+/*
+ * Delays a 429 a little, once, so that a client that repeats refused requests immediately takes no
+ * more of the loop's time than others. On the fiber.
+ */
+static void txn_slow_down(struct core_request *rq)
+{
+    struct http_txn *txn = http_txn_of(&rq->pub);
+
+    if (!is_hasty(txn))
+        return;
+    txn->slowed = true;
+    request_sleep(rq, REFUSED_MS);
+}
+
+/* On the fiber; the body, if one follows, has not been read yet. */
+static void txn_admission(struct core_request *rq)
+{
+    struct http_txn *txn = http_txn_of(&rq->pub);
+
+    if (!txn_admit(txn))
+        txn_enter(txn);
+    txn_slow_down(rq);
+}
+
+/* ---- the handler ---- */
+
+static void check_body(void *txn)
+{
+    body_check(txn);
+}
+
+static int txn_begin_idempotency(struct http_txn *txn)
+{
+    const char *identity = txn->bytes, *key = http_txn_header(txn, "Idempotency-Key");
+    size_t length = txn->length;
+
+    if (!key || !(txn->match.route->flags & BB_CREATES))
+        return 0;
+    if (txn->upload)
+        identity = upload_identity(txn->upload, &length);
+    /* a key with trailing blanks would be a different one */
+    if ((txn->upload && !identity) || (*key && strchr(" \t", key[strlen(key) - 1])))
+        request_out_of_memory(&txn->rq);
+    return idempotency_begin(&txn->rq, txn->match.route, txn->target, key, identity, length);
+}
+
+/*
+ * On the fiber. A pool thread of the host parses large bodies, because a megabyte of JSON takes ten
+ * milliseconds or more, during which the loop could not serve others. A body can take an hour, so
+ * the token is checked again if the last check was a while ago.
+ */
+static void txn_handle(struct core_request *rq)
+{
+    struct http_txn *txn = http_txn_of(&rq->pub);
+    bool large = !txn->multipart && txn->length >= BODY_LARGE;
+
+    if (!large)
+        body_check(txn);
+    else if (pool_run(rq, check_body, txn))
+        reply_failed(rq);
+    if (rq->response.status || (txn->upload && upload_wait(txn->upload)))
+        return;
+    if (rq->pub.principal && clock_mono_us() - txn->asked_us >= ASKED_FOR_US && txn_admit(txn))
+        return;
+    rq->only_names_problems = rq->errors != NULL;
+    if (!rq->errors && txn_begin_idempotency(txn))
+        return;
+    module_error_look_back(rq, txn->match.route->handler(&rq->pub));
+    txn_slow_down(rq);
+}
+
+/* ---- the end, which may come in two parts ---- */
+
+void http_txn_free(struct http_txn *txn)
+{
+    body_free(txn);
+    quota_release_all(&quota_tables[QUOTA_ANSWERS], &txn->response_counted);
+    http_txn_uncount(txn);
+    request_free(&txn->rq);
+}
+
+static void txn_end(struct http_txn *txn)
+{
+    if (txn->upload)
+        upload_end(txn->upload);
+    else
+        http_txn_free(txn);
+}
+
+static const char *copied(struct arena *arena, const char *text, bool *failed)
+{
+    char *copy = text ? arena_text(arena, text, strlen(text)) : NULL;
+
+    *failed = *failed || (text && !copy);
+    return copy;
+}
+
+/*
+ * The pool call that is still in progress may use memory of the request, so the transaction stays
+ * until the call has returned, but the client need not wait for that. A successor, which is a
+ * transaction without a handler, takes over the connection and answers. libmicrohttpd refers to the
+ * old one until its next callback, so the old one ends when both the fiber and libmicrohttpd have
+ * finished with it.
+ */
+bool http_txn_leave(struct core_request *rq)
+{
+    struct http_txn *txn = http_txn_of(&rq->pub);
+    bool failed = false;
+
+    /* an answer that has begun and a committed transaction cannot be taken back */
+    if (txn->phase != PHASE_HANDLER || !txn->suspended || txn->stream || rq->committed)
+        return false;
+    struct http_txn *heir = request_make(sizeof *heir, REQUEST_HTTP, rq->loop, rq->generation);
+    if (!heir)
+        return false;
+    /* what the answer and its log lines need */
+    heir->mhd = txn->mhd;
+    heir->connection = txn->connection;
+    heir->close = txn->close;
+    heir->head.minor = txn->head.minor;
+    heir->head.closes = txn->head.closes;
+    heir->head.keeps = txn->head.keeps;
+    heir->match = txn->match;
+    heir->method = copied(heir->rq.arena, txn->method, &failed);
+    heir->target = heir->path = copied(heir->rq.arena, txn->path, &failed);
+    memcpy(heir->id, txn->id, sizeof heir->id);
+    memcpy(heir->rq.trace, rq->trace, sizeof heir->rq.trace);
+    memcpy(heir->address, txn->address, sizeof heir->address);
+    heir->started_us = txn->started_us;
+    heir->rq.id = heir->id;
+    heir->rq.owner = rq->owner;
+    heir->rq.route = rq->route;
+    heir->rq.spent = rq->spent;
+    heir->rq.cut = rq->cut;
+    heir->rq.ended = rq->ended;
+    heir->principal.account = txn->principal.account;
+    heir->rq.pub.principal = rq->pub.principal ? &heir->principal : NULL;
+    for (const struct response_header *h = rq->response.headers; h; h = h->next)
+        failed = failed || reply_header(&heir->rq, h->name, h->value);
+    if (failed) {
+        http_txn_free(heir);
+        return false;
+    }
+    heir->rq.spent.work_us += clock_mono_us() - txn->phase_us;
+    request_fail(&heir->rq, FAILED_DEADLINE);
+    reply_failed(&heir->rq);
+    heir->phase = PHASE_ANSWER;
+    txn->successor = heir;
+    txn->late = true;
+    txn->suspended = false;
+    rq->cut = NULL;
+    MHD_resume_connection(txn->mhd);
+    txn->mhd = NULL;
+    txn->connection = NULL;
+    return true;
+}
+
+/* Returns the transaction that owns the connection: the successor, if it has one. */
+static struct http_txn *txn_owner(struct http_txn *txn)
+{
+    struct http_txn *successor = txn ? txn->successor : NULL;
+
+    if (!successor)
+        return txn;
+    txn->successor = NULL;
+    if (txn->over)
+        txn_end(txn);
+    return successor;
+}
+
+/* ---- fibers ---- */
 
 /* The fiber has ended, and with it its phase. Runs on the loop's stack. */
-static void fiber_ended(struct core_request *rq)
+static void txn_fiber_ended(struct core_request *rq)
 {
-    struct http_txn *txn = (struct http_txn *)(void *)rq;
+    struct http_txn *txn = http_txn_of(&rq->pub);
 
     timer_clear(&rq->loop->timers, &rq->deadline);
     if (txn->late) {
-        http_txn_over(txn);
+        txn->over = true;
+        if (!txn->successor)
+            txn_end(txn);
         return;
     }
     rq->spent.work_us += clock_mono_us() - txn->phase_us;
-    if (rq->response.status)
-        txn->phase = PHASE_ANSWER;
-    else
-        txn->phase = PHASE_BODY;
+    txn->phase = rq->response.status ? PHASE_ANSWER : PHASE_BODY;
     if (!txn->suspended)
         return;
     txn->suspended = false;
     MHD_resume_connection(txn->mhd);
 }
 
-/* Runs a phase on a fiber; suspends the connection if the fiber parks. */
-static void run_phase(struct http_txn *txn, enum http_txn_phase phase,
-                      void (*entry)(struct core_request *))
+/* Runs a phase on a fiber, with the route's deadline; suspends the connection if it parks. */
+static void txn_run(struct http_txn *txn, enum http_txn_phase phase,
+                    void (*entry)(struct core_request *))
 {
+    const struct bb_route *route = txn->match.route; /* NULL: the path exists with other methods */
+    struct core_request *rq = &txn->rq;
+
+    rq->deadline_ms =
+        rq->loop->now_ms +
+        (route && route->deadline_ms ? route->deadline_ms : rq->generation->request.deadline_ms);
     txn->phase = phase;
-    txn->rq.entry = entry;
+    rq->entry = entry;
     txn->phase_us = clock_mono_us();
-    if (request_start(&txn->rq))
+    if (request_start(rq))
         return;
     txn->suspended = true;
     MHD_suspend_connection(txn->mhd);
 }
 
-static unsigned deadline_of(const struct http_txn *txn)
-{
-    const struct bb_route *route = txn->match.route; /* NULL: the path exists with other methods */
-    unsigned own = route ? route->deadline_ms : 0;
+/* ---- the answer ---- */
 
-    if (own)
-        return own;
-    return (unsigned)txn->rq.generation->request.deadline_ms;
-}
-
-static bool wants_idempotency(const struct http_txn *txn)
-{
-    return txn->match.route->flags & BB_CREATES && http_txn_header(txn, "Idempotency-Key") != NULL;
-}
-
-static bool ends_in_blank(const char *text)
-{
-    return *text && strchr(" \t", text[strlen(text) - 1]);
-}
-
-static int begin_idempotency(struct http_txn *txn)
-{
-    const char *identity = txn->bytes, *key = http_txn_header(txn, "Idempotency-Key");
-    size_t length = txn->length;
-
-    if (txn->upload)
-        identity = upload_identity(txn->upload, &length);
-    if ((txn->upload && !identity) || ends_in_blank(key)) /* a key with trailing blanks would be
-                                                           * a different one */
-        request_out_of_memory(&txn->rq);
-    return idempotency_begin(&txn->rq, txn->match.route, txn->target, key, identity, length);
-}
-
-/*
- * Delays a 429 a little, so that a client that repeats refused requests immediately takes no more
- * of the loop's time than others. On the fiber.
- */
-void http_txn_slow_down(struct core_request *rq)
-{
-    struct http_txn *txn = (struct http_txn *)(void *)rq;
-
-    if (rq->response.status != 429 || txn->slowed)
-        return;
-    txn->slowed = true;
-    request_sleep(rq, REFUSED_MS);
-}
-
-/* Whether the answer is a 429 that was not delayed yet. */
-static bool is_hasty(const struct http_txn *txn)
-{
-    return txn->rq.response.status == 429 && !txn->slowed;
-}
-
-/* Sends the answer, a 429 after its delay. */
-static enum MHD_Result answer(struct http_txn *txn)
+static enum MHD_Result txn_answer(struct http_txn *txn)
 {
     if (!txn->stream) /* a client may take long to read the answer, and its handler has ended */
         pg_kept_release(txn->rq.arena);
     response_take_budget(txn);
     if (is_hasty(txn)) {
         connection_stage(txn->connection, STAGE_HANDLER, 0);
-        run_phase(txn, PHASE_HANDLER, http_txn_slow_down);
+        txn_run(txn, PHASE_HANDLER, txn_slow_down);
         if (txn->phase != PHASE_ANSWER)
             return MHD_YES;
     }
     return response_send(txn);
-}
-
-static void handler_entry(struct core_request *rq)
-{
-    struct http_txn *txn = (struct http_txn *)(void *)rq;
-    const struct bb_route *route = txn->match.route;
-
-    if (txn->upload && upload_wait(txn->upload))
-        return;
-    if (access_again(rq))
-        return;
-    rq->only_names_problems = rq->errors != NULL;
-    if (!rq->errors && wants_idempotency(txn) && begin_idempotency(txn))
-        return;
-    module_error_look_back(rq, route->handler(&rq->pub));
-    http_txn_slow_down(rq);
-}
-
-static void check_aside(void *arg)
-{
-    body_check(arg);
-}
-
-/*
- * A pool thread of the host parses large bodies, because a megabyte of JSON takes ten milliseconds
- * or more, during which a loop could not serve others.
- */
-static void large_entry(struct core_request *rq)
-{
-    if (pool_run(rq, check_aside, rq)) {
-        reply_failed(rq);
-        http_txn_slow_down(rq);
-    }
-    if (!rq->response.status)
-        handler_entry(rq);
-}
-
-static bool is_large(const struct http_txn *txn)
-{
-    return !txn->multipart && txn->length >= BODY_LARGE;
-}
-
-/* The whole request has arrived. */
-static enum MHD_Result request_complete(struct http_txn *txn)
-{
-    bool large = is_large(txn);
-    const char *reason;
-    int problem = reader_problem(&txn->connection->reader, &reason);
-
-    if (problem)
-        reply_error(&txn->rq, problem, "%s", reason);
-    if (problem || txn->drop_body || response_check_budget(txn) || (!large && body_check(txn)))
-        return answer(txn);
-    connection_stage(txn->connection, STAGE_HANDLER, 0);
-    txn->rq.deadline_ms = txn->rq.loop->now_ms + deadline_of(txn);
-    run_phase(txn, PHASE_HANDLER, large ? large_entry : handler_entry);
-    if (txn->phase == PHASE_BODY) { /* cannot happen: handler_entry() always answers */
-        reply_error(&txn->rq, 500, "Internal server error");
-        txn->phase = PHASE_ANSWER;
-    }
-    return txn->phase == PHASE_ANSWER ? answer(txn) : MHD_YES;
-}
-
-/* A chunked body has no known length, so it cannot be drained. */
-static void drop_chunks(struct http_txn *txn)
-{
-    if (txn->head.chunked)
-        connection_drops_body(txn->connection, txn->mhd, txn->rq.response.status);
 }
 
 /*
@@ -288,131 +501,126 @@ static void drop_chunks(struct http_txn *txn)
  * libmicrohttpd reads no further request then; that is used if nothing more should be read.
  * Otherwise the answer is given in the last call, after the body, if any, was read and discarded.
  */
-static enum MHD_Result response_early(struct http_txn *txn)
+static enum MHD_Result txn_answer_early(struct http_txn *txn)
 {
     bool follows = body_follows(txn);
-    bool asks = follows && txn->head.expects;
 
     txn->phase = PHASE_ANSWER;
-    if (txn->close || asks || txn->head.length > DRAIN_MAX) {
+    if (txn->close || (follows && txn->head.expects) || txn->head.length > DRAIN_MAX) {
         txn->close = true;
         return response_send(txn);
     }
     txn->drop_body = true;
     if (follows)
         connection_stage(txn->connection, STAGE_BODY, 0);
-    drop_chunks(txn);
+    if (txn->head.chunked) /* it has no known length, so it cannot be drained */
+        connection_drops_body(txn->connection, txn->mhd, txn->rq.response.status);
     return MHD_YES;
 }
 
-static enum MHD_Result begin(struct http_txn *txn)
+/* ---- the callbacks ---- */
+
+/* libmicrohttpd notices the end of the socket and ends the HTTP transaction. */
+static void txn_cut(struct core_request *rq)
 {
-    txn->phase = PHASE_BODY;
-    if (!txn->target) { /* there are no headers either, which may contain an id */
-        text_uuid7(txn->id);
-        trace_parent(NULL, txn->rq.trace);
-        request_fail(&txn->rq, FAILED_MEMORY);
-        reply_failed(&txn->rq);
+    connection_cut(http_txn_of(&rq->pub)->connection);
+}
+
+/*
+ * Takes the head from the reader; if memory runs out for it, there is no target. Returns NULL if
+ * memory ran out, or if the connection is cut: data that arrived before the cut is not served.
+ */
+static struct http_txn *txn_new(struct http *http, struct MHD_Connection *mhd)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    struct connection *connection = info ? info->socket_context : NULL;
+    struct http_txn *txn = NULL;
+
+    if (!connection || connection->cut)
+        return NULL;
+    struct generation *generation = engine_generation(http->loop->engine);
+
+    txn = request_make(sizeof *txn, REQUEST_HTTP, http->loop, generation);
+    generation_release(generation); /* the request has its own reference */
+    if (!txn)
+        return NULL;
+    txn->mhd = mhd;
+    txn->connection = connection;
+    txn->rq.ended = txn_fiber_ended;
+    txn->rq.cut = txn_cut;
+    txn->rq.leave = http_txn_leave;
+    txn->started_us = clock_mono_us();
+    txn->rq.id = txn->id;
+    if (reader_take(&connection->reader, txn->rq.arena, &txn->head)) {
         txn->close = true;
-        return response_early(txn);
+        return txn;
     }
-    bool refused = access_check(txn) != 0;
+    const struct head *head = &txn->head;
+    const char *target = head->split ? head->text + head->target : "";
+    size_t length = strcspn(target, "?");
 
-    if (refused && !is_hasty(txn))
-        return response_early(txn);
-    connection_stage(txn->connection, STAGE_BODY, 0);
-    if (!refused && access_is_public(txn))
-        return MHD_YES;
-    txn->rq.deadline_ms = txn->rq.loop->now_ms + deadline_of(txn);
-    run_phase(txn, PHASE_ADMISSION, refused ? http_txn_slow_down : access_entry);
-    txn->first_again = txn->suspended;
-    return txn->phase == PHASE_ANSWER ? response_early(txn) : MHD_YES;
+    txn->method = head->split ? head->text + head->method : "";
+    txn->query = target[length] ? target + length + 1 : NULL;
+    txn->path = target[length] ? arena_text(txn->rq.arena, target, length) : target;
+    txn->target = txn->path ? target : NULL;
+    txn->close = !txn->target;
+    return txn;
 }
 
-/*
- * Whether the answer is already decided, or is decided now; data[0..size) is the next piece of the
- * body.
- */
-static bool is_refused(struct http_txn *txn, const char *data, size_t size)
-{
-    const char *reason;
-    int problem = reader_problem(&txn->connection->reader, &reason);
-
-    if (txn->drop_body)
-        return true;
-    if (txn->phase != PHASE_ANSWER) {
-        if (problem)
-            reply_error(&txn->rq, problem, "%s", reason);
-        else if (!body_take(txn, data, size))
-            return false;
-        txn->phase = PHASE_ANSWER;
-        body_drop(txn);
-    }
-    txn->drop_body = true;
-    drop_chunks(txn);
-    return true;
-}
-
-/* Discards a piece of the body, up to a limit. */
-static enum MHD_Result drop_piece(struct http_txn *txn, size_t size)
-{
-    size_t most = txn->upload && txn->limit > DRAIN_MAX ? txn->limit : DRAIN_MAX;
-
-    txn->dropped += size;
-    if (txn->dropped > most)
-        connection_stop_body(txn->connection, txn->mhd, txn->rq.response.status);
-    return MHD_YES;
-}
-
-/*
- * libmicrohttpd continues with chunks that it has already read even if the connection is suspended,
- * so they are left in its buffer.
- */
-static enum MHD_Result take_piece(struct http_txn *txn, const char *data, size_t *size)
-{
-    size_t piece = *size;
-
-    if (txn->upload && txn->upload->stalled)
-        return MHD_YES;
-    txn->connection->http->progressed = true;
-    *size = 0;
-    if (is_refused(txn, data, piece))
-        return drop_piece(txn, piece);
-    if (txn->upload && upload_stalls(txn->upload))
-        MHD_suspend_connection(txn->mhd);
-    return MHD_YES;
-}
-
-static enum MHD_Result go_on(struct http_txn *txn, const char *data, size_t *size)
-{
-    if (txn->first_again) {
-        txn->first_again = false;
-        return txn->phase == PHASE_ANSWER ? response_early(txn) : MHD_YES;
-    }
-    if (*size)
-        return take_piece(txn, data, size);
-    if (txn->phase == PHASE_ANSWER)
-        return answer(txn);
-    return request_complete(txn);
-}
-
+/* The map in http_txn.h shows when this is called. */
 enum MHD_Result http_txn_access(void *cls, struct MHD_Connection *mhd, const char *url,
                                 const char *method, const char *version, const char *data,
                                 size_t *size, void **context)
 {
-    struct http_txn *txn = http_txn_owner(*context);
+    struct http_txn *txn = *context ? txn_owner(*context) : txn_new(cls, mhd);
+    enum MHD_Result result = MHD_YES;
+    const char *reason;
 
     *context = txn;
-    (void)cls;
-    (void)mhd;
     (void)url; /* the reader's are used */
     (void)method;
     (void)version;
     if (!txn)
-        return MHD_NO; /* out of memory when the request line arrived */
+        return MHD_NO;
     bool *before = json_starves(&txn->rq.starved);
-    enum MHD_Result result = txn->phase == PHASE_HEADERS ? begin(txn) : go_on(txn, data, size);
 
+    if (txn->phase == PHASE_HEADERS) {
+        bool refused = txn_check_access(txn) != 0;
+
+        txn->phase = PHASE_BODY;
+        if (refused && !is_hasty(txn)) {
+            result = txn_answer_early(txn);
+        } else {
+            connection_stage(txn->connection, STAGE_BODY, 0);
+            if (refused || !txn_is_public(txn))
+                txn_run(txn, PHASE_ADMISSION, refused ? txn_slow_down : txn_admission);
+            txn->first_again = txn->suspended;
+            if (txn->phase == PHASE_ANSWER)
+                result = txn_answer_early(txn);
+        }
+    } else if (txn->first_again) {
+        txn->first_again = false;
+        if (txn->phase == PHASE_ANSWER)
+            result = txn_answer_early(txn);
+    } else if (*size) {
+        *size = body_take(txn, data, *size);
+    } else if (txn->phase == PHASE_ANSWER) {
+        result = txn_answer(txn);
+    } else {
+        int problem = reader_problem(&txn->connection->reader, &reason);
+
+        if (problem)
+            reply_error(&txn->rq, problem, "%s", reason);
+        if (problem || response_check_budget(txn)) {
+            txn->phase = PHASE_ANSWER;
+        } else {
+            connection_stage(txn->connection, STAGE_HANDLER, 0);
+            txn_run(txn, PHASE_HANDLER, txn_handle);
+        }
+        if (txn->phase == PHASE_ANSWER)
+            result = txn_answer(txn);
+    }
     json_starves(before);
     return result;
 }
@@ -420,7 +628,7 @@ enum MHD_Result http_txn_access(void *cls, struct MHD_Connection *mhd, const cha
 void http_txn_completed(void *cls, struct MHD_Connection *mhd, void **context,
                         enum MHD_RequestTerminationCode why)
 {
-    struct http_txn *txn = http_txn_owner(*context);
+    struct http_txn *txn = txn_owner(*context);
 
     (void)cls;
     *context = NULL;
@@ -431,8 +639,5 @@ void http_txn_completed(void *cls, struct MHD_Connection *mhd, void **context,
     response_log(txn, why);
     connection_stage(txn->connection, STAGE_IDLE, 0);
     connection_answered(txn->connection, mhd);
-    if (txn->upload)
-        upload_end(txn->upload);
-    else
-        http_txn_free(txn);
+    txn_end(txn);
 }

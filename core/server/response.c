@@ -1,16 +1,80 @@
-/* Sends the answer, and writes its log line. */
+#include "core/server/response.h"
+
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "core/lib/log.h"
 #include "core/lib/meter.h"
 #include "core/lib/text.h"
 #include "core/module/reply.h"
-#include "core/server/http_txn.h"
+#include "core/server/body.h"
 #include "core/server/stream.h"
 
 enum { HEADERS_MAX = 6 * 1024 };
+
+/* ---- memory ---- */
+
+static bool reads_only(const struct http_txn *txn)
+{
+    return !strcmp(txn->method, "GET") || !strcmp(txn->method, "HEAD");
+}
+
+int response_check_budget(struct http_txn *txn)
+{
+    struct quota_table *table = &quota_tables[QUOTA_ANSWERS];
+
+    if (reads_only(txn) || !quota_taken(table) ||
+        quota_entry_of(table, &txn->rq.owner) <
+            quota_bounds(txn->rq.generation, QUOTA_ANSWERS).each)
+        return 0;
+    return body_refuse_room(&txn->rq, QUOTA_ANSWERS, QUOTA_OWN_FULL);
+}
+
+/*
+ * Monitoring (GET /metrics) is never refused, so that it can report the lack of memory. Returns
+ * whether the request must be refused.
+ */
+static bool response_count(struct http_txn *txn, enum quota quota, size_t bytes,
+                           struct quota_charge *charge, enum quota_result *answer)
+{
+    const struct bb_route *route = txn->match.route;
+    struct quota_limits bounds = {SIZE_MAX, SIZE_MAX};
+
+    if (reads_only(txn) && !(route && route->flags & BB_INSIDE))
+        bounds = quota_bounds(txn->rq.generation, QUOTA_ANSWERS);
+    *answer = quota_take(&quota_tables[quota], charge, &txn->rq.owner, bytes, &bounds);
+    return *answer == QUOTA_OWN_FULL || *answer == QUOTA_ALL_FULL;
+}
+
+int response_take_json(struct http_txn *txn, size_t bytes, struct quota_charge *charge)
+{
+    enum quota_result why;
+
+    if (!response_count(txn, QUOTA_UNWRITTEN, bytes, charge, &why))
+        return 0;
+    return body_refuse_room(&txn->rq, QUOTA_ANSWERS, why);
+}
+
+void response_take_budget(struct http_txn *txn)
+{
+    struct response *response = &txn->rq.response;
+    struct response_header **at = &response->headers;
+    enum quota_result why;
+
+    if (!response->body || response->length < BODY_LARGE || txn->response_counted.bytes ||
+        !response_count(txn, QUOTA_ANSWERS, response->length, &txn->response_counted, &why))
+        return;
+    while (*at) { /* removes the Content-Type of the answer that an error replaces */
+        if (!strcasecmp((*at)->name, "Content-Type"))
+            *at = (*at)->next;
+        else
+            at = &(*at)->next;
+    }
+    body_refuse_room(&txn->rq, QUOTA_ANSWERS, why);
+}
+
+/* ---- sending ---- */
 
 static ssize_t no_body(void *cls, uint64_t position, char *into, size_t room)
 {
@@ -78,29 +142,6 @@ static struct MHD_Response *response_of(struct http_txn *txn)
     return mhd;
 }
 
-static bool stays_open(const struct http_txn *txn)
-{
-    const struct head *head = &txn->head;
-
-    return !txn->close && !txn->connection->http->draining && !head->closes &&
-           (head->minor || head->keeps);
-}
-
-/*
- * Informs the client of the idle timeout, so that it does not reuse the connection just when it is
- * closed.
- */
-static bool tell_idle_time(const struct http_txn *txn, struct MHD_Response *mhd)
-{
-    static const char begin[] = "timeout=";
-    char value[sizeof begin + TEXT_INTEGER_SIZE];
-
-    memcpy(value, begin, sizeof begin);
-    text_integer(txn->connection->http->settings.idle_ms / 1000, value + sizeof begin - 1);
-    MHD_set_response_options(mhd, MHD_RF_SEND_KEEP_ALIVE_HEADER, MHD_RO_END);
-    return add_header(mhd, "Keep-Alive", value);
-}
-
 /*
  * The headers of an answer must fit into the connection's memory. Only a target that the answer
  * repeats can make them so large.
@@ -121,7 +162,11 @@ static void bound_headers(struct http_txn *txn)
 static bool add_headers(struct http_txn *txn, struct MHD_Response *mhd)
 {
     const struct response *response = &txn->rq.response;
+    const struct http *http = txn->connection->http;
+    const struct head *head = &txn->head;
+    bool stays = !txn->close && !http->draining && !head->closes && (head->minor || head->keeps);
     bool own_type = false, kept = false, added = true;
+    char idle[TEXT_INTEGER_SIZE + sizeof "timeout="] = "timeout=";
 
     for (const struct response_header *h = response->headers; h; h = h->next) {
         added = added && add_header(mhd, h->name, h->value);
@@ -133,9 +178,13 @@ static bool add_headers(struct http_txn *txn, struct MHD_Response *mhd)
     added = added && add_header(mhd, "X-Request-Id", txn->id) &&
             add_header(mhd, "X-Content-Type-Options", "nosniff") &&
             (kept || add_header(mhd, "Cache-Control", "no-store"));
-    if (stays_open(txn))
-        return added && tell_idle_time(txn, mhd);
-    return added && add_header(mhd, "Connection", "close");
+    if (!stays)
+        return added && add_header(mhd, "Connection", "close");
+    /* the client gets the idle timeout, so that it does not reuse the connection just when it is
+     * closed */
+    text_integer(http->settings.idle_ms / 1000, idle + strlen(idle));
+    MHD_set_response_options(mhd, MHD_RF_SEND_KEEP_ALIVE_HEADER, MHD_RO_END);
+    return added && add_header(mhd, "Keep-Alive", idle);
 }
 
 enum MHD_Result response_send(struct http_txn *txn)
@@ -163,73 +212,77 @@ enum MHD_Result response_send(struct http_txn *txn)
     return queued;
 }
 
-/* The duration of a stream depends on the client, so it is not counted. */
-static void count(const struct http_txn *txn, int status)
-{
-    struct route_meter *meter = txn->match.route ? txn->match.meter : meter_no_route();
-    bool timed = txn->answered_us && !txn->stream;
+/* ---- the log ---- */
 
-    if (!status)
-        return;
-    atomic_fetch_add_explicit(&txn->rq.loop->answered, 1, memory_order_relaxed);
-    meter_request(meter, status, timed ? txn->answered_us - txn->started_us : -1);
+/*
+ * Logs where the time of a slow request was spent. `handler` is the rest of the working time: the
+ * module's code, its pool calls, and Redis. Time that the client needs to send and to read does not
+ * count.
+ */
+static void log_slow(const struct http_txn *txn, const char *trace, const char *status,
+                     const char *ms)
+{
+    const struct request_spent *spent = &txn->rq.spent;
+    const int64_t us[] = {spent->work_us, spent->queue_us, spent->database_us,
+                          spent->work_us - spent->queue_us - spent->database_us};
+    char parts[4][TEXT_MS_SIZE];
+
+    for (int i = 0; i < 4; i++)
+        text_ms(us[i] > 0 ? us[i] : 0, parts[i]);
+    log_line(BB_WARN, "slow request", "request", txn->id, "trace", trace, "method", txn->method,
+             "route", txn->match.route ? txn->match.route->path : "none", "status", status, "ms",
+             ms, "work_ms", parts[0], "queue_ms", parts[1], "database_ms", parts[2], "handler_ms",
+             parts[3], NULL);
 }
 
-static bool had_problem(const struct http_txn *txn, enum MHD_RequestTerminationCode why)
-{
-    int64_t slow_us = txn->rq.generation->request.slow_us;
-
-    if (txn->rq.response.status >= 400)
-        return true;
-    if (txn->stream) /* a stream lasts, and ends when its client closes it */
-        return false;
-    return why != MHD_REQUEST_TERMINATED_COMPLETED_OK ||
-           (slow_us && txn->rq.spent.work_us >= slow_us);
-}
-
-/* Whether the request is logged: log.access, log.requests, log.sample. */
-static bool is_logged(const struct http_txn *txn, enum MHD_RequestTerminationCode why)
-{
-    static _Thread_local uint64_t count; /* of requests without a problem */
-    const struct request_settings *settings = &txn->rq.generation->request;
-
-    if (!log_wants(BB_INFO) || settings->logged == LOGGED_NONE)
-        return false;
-    if (had_problem(txn, why))
-        return true;
-    return settings->logged == LOGGED_ALL && count++ % settings->sample == 0;
-}
-
-/* Writes one log line per request. The query is omitted because it may contain secrets. */
+/*
+ * The log has one line per request: log.access, log.requests, log.sample. The query is omitted
+ * because it may contain secrets. The duration of a stream depends on the client, so it is neither
+ * counted nor slow, and a stream ends when its client closes it.
+ */
 void response_log(const struct http_txn *txn, enum MHD_RequestTerminationCode why)
 {
+    static _Thread_local uint64_t count; /* of requests without a problem */
     const struct core_request *rq = &txn->rq;
+    const struct request_settings *settings = &rq->generation->request;
     const struct bb_principal *principal = rq->pub.principal;
+    const struct bb_route *route = txn->match.route;
     char status[TEXT_INTEGER_SIZE], ms[TEXT_MS_SIZE], account[TEXT_INTEGER_SIZE];
     char trace[TRACE_ID_SIZE];
     int64_t us = clock_mono_us() - txn->started_us;
-    int answered = txn->rq.response.status;
+    int answered = rq->response.status;
+    bool slow = !txn->stream && settings->slow_us && rq->spent.work_us >= settings->slow_us;
+    bool cut = why != MHD_REQUEST_TERMINATED_COMPLETED_OK;
+    bool problem = answered >= 400 || slow || (cut && !txn->stream);
+    bool logged = log_wants(BB_INFO) && settings->logged != LOGGED_NONE &&
+                  (problem || (settings->logged == LOGGED_ALL && count++ % settings->sample == 0));
 
-    count(txn, answered);
-    if (!txn->stream)
-        slow_log(txn, us);
-    if (!is_logged(txn, why))
+    if (answered) {
+        atomic_fetch_add_explicit(&rq->loop->answered, 1, memory_order_relaxed);
+        meter_request(route ? txn->match.meter : meter_no_route(), answered,
+                      txn->answered_us && !txn->stream ? txn->answered_us - txn->started_us : -1);
+    }
+    if (!slow && !logged)
         return;
     text_integer(answered, status);
     text_ms(us, ms);
     text_integer(principal ? principal->account : 0, account);
     trace_id(rq->trace, trace);
+    if (slow)
+        log_slow(txn, trace, status, ms);
+    if (!logged)
+        return;
     const struct log_pair pairs[] = {
         {"request", txn->id},
         {"trace", *trace ? trace : NULL},
         {"method", txn->method},
-        {"route", txn->match.route ? txn->match.route->path : NULL},
+        {"route", route ? route->path : NULL},
         {"path", txn->path},
         {"status", answered ? status : NULL},
         {"ms", ms},
         {"account", principal ? account : NULL},
         {"client", txn->address[0] ? txn->address : NULL},
-        {"cut", why == MHD_REQUEST_TERMINATED_COMPLETED_OK ? NULL : "true"},
+        {"cut", cut ? "true" : NULL},
     };
     log_pairs(BB_INFO, "request", pairs, sizeof pairs / sizeof *pairs);
 }

@@ -174,7 +174,7 @@ int api_stream_open(struct bb_request *pub, const struct bb_stream_options *opti
     enlist(stream);
     http_txn_of(pub)->stream = stream;
     if (!stream->options.whole)
-        access_leave(http_txn_of(pub)); /* http.max_streams limits it from now on */
+        http_txn_uncount(http_txn_of(pub)); /* http.max_streams limits it from now on */
     request_on_superseded(rq, superseded);
     *opened = stream;
     return reply_bytes(rq, 200, NULL, 0);

@@ -74,7 +74,7 @@ static void look_ended(struct core_request *rq)
 static struct look *look_new(struct bb_stream *stream)
 {
     struct http_txn *txn = stream->txn;
-    const char *token = txn->rq.pub.principal ? access_token(txn) : NULL;
+    const char *token = txn->rq.pub.principal ? http_txn_token(txn) : NULL;
     struct loop *loop = txn->rq.loop;
     struct look *look = NULL;
 

@@ -7,6 +7,7 @@
 #include "core/module/engine.h"
 #include "core/module/module_load.h"
 #include "core/module/reply.h"
+#include "core/server/body.h"
 
 /* ---- passing batches to the pool ---- */
 

@@ -13,6 +13,7 @@
 #include "core/module/module_load.h"
 #include "core/module/quota.h"
 #include "core/module/reply.h"
+#include "core/server/body.h"
 #include "core/server/upload.h"
 
 enum { NAME_MAX_CHARACTERS = 255 };

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "core/module/request.h"
 #include "http_client.h"
 #include "http_routes.h"
 #include "http_stage.h"

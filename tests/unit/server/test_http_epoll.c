@@ -29,13 +29,13 @@ static void begin(void)
     ck_assert_int_ge(set, 0);
     http = (struct http){.daemon_watch.fd = set};
     connection = (struct connection){.http = &http, .fd = ours};
-    ck_assert_int_eq(http_map_fd(&http, ours, &connection), 0);
-    http_running(&http);
+    ck_assert_int_eq(connection_map(&http, ours, &connection), 0);
+    connections_run(&http);
 }
 
 static void end(void)
 {
-    http_running(NULL);
+    connections_run(NULL);
     close(ours);
     close(theirs);
     close(set);
@@ -186,7 +186,7 @@ START_TEST(all_that_was_missed_is_told_however_little_is_taken_at_a_time)
         ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
         far[i] = pair[1];
         several[i] = (struct connection){.http = &http, .fd = pair[0]};
-        ck_assert_int_eq(http_map_fd(&http, pair[0], &several[i]), 0);
+        ck_assert_int_eq(connection_map(&http, pair[0], &several[i]), 0);
         ck_assert_int_eq(epoll_ctl(set, EPOLL_CTL_ADD, pair[0], &event), 0);
         ck_assert_int_eq(epoll_ctl(set, EPOLL_CTL_DEL, pair[0], NULL), 0);
         ck_assert_int_eq(write(far[i], "x", 1), 1);
@@ -197,7 +197,7 @@ START_TEST(all_that_was_missed_is_told_however_little_is_taken_at_a_time)
 
         ck_assert_int_eq(epoll_ctl(set, EPOLL_CTL_ADD, several[i].fd, &event), 0);
     }
-    http_epoll_forget(&several[GONE]);
+    connection_forget(&several[GONE]);
     while ((count = epoll_wait(set, events, 2, 0)) > 0) {
         for (int i = 0; i < count; i++)
             ck_assert_ptr_ne(events[i].data.ptr, &several[GONE]);
@@ -218,10 +218,10 @@ START_TEST(nothing_is_reported_of_a_connection_that_has_ended)
     begin();
     ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
     ck_assert_int_eq(change(EPOLL_CTL_DEL), 0);
-    http_epoll_forget(&connection);
+    connection_forget(&connection);
     ck_assert(!kernel_has());
     ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
-    ck_assert_int_eq(http_map_fd(&http, ours, NULL), 0);
+    ck_assert_int_eq(connection_map(&http, ours, NULL), 0);
     ck_assert_uint_eq(reported(), 0);
     ck_assert_int_eq(change(EPOLL_CTL_DEL), 0);
     ck_assert(!kernel_has());

@@ -1,6 +1,7 @@
 /* Streams that the host ends or refuses: because of a stop, a reload, their token, or a limit. */
 #include <check.h>
 
+#include "core/module/request.h"
 #include "http_client.h"
 #include "http_routes.h"
 #include "http_stage.h"

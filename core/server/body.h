@@ -1,0 +1,55 @@
+/*
+ * The body of a request: checks its type, reads, parses and validates it; also validates segments
+ * and the query.
+ *
+ * A client that may send one large body can send thousands, so all large bodies share a limit
+ * (http.max_bodies), and each account, or address without an account, has a share of it
+ * (http.bodies_per_account).
+ */
+#ifndef CORE_BODY_H
+#define CORE_BODY_H
+
+#include "core/server/http_txn.h"
+
+bool body_follows(const struct http_txn *txn);
+
+/*
+ * Checks whether a body follows and whether its type and size are acceptable. Returns 0 or the
+ * status of an answer.
+ */
+int body_expect(struct http_txn *txn);
+
+/*
+ * Processes a piece of the body, or discards it if the request is refused. Returns the number of
+ * bytes that libmicrohttpd must keep for the next call.
+ */
+size_t body_take(struct http_txn *txn, const char *data, size_t size);
+
+/*
+ * Appends to the body in memory, up to `limit` bytes. Returns 0 or the status of an answer: 413, or
+ * the status of body_take_room().
+ */
+int body_keep(struct http_txn *txn, const char *data, size_t size, size_t limit);
+
+/*
+ * Parses the body and checks it against the route's fields. Returns 0 or the status of an answer.
+ * Runs on any thread while the loop does not use the HTTP transaction.
+ */
+int body_check(struct http_txn *txn);
+
+/* Frees the body, which is no longer needed. */
+void body_drop(struct http_txn *txn);
+/* Like body_drop(), and releases everything that was counted. */
+void body_free(struct http_txn *txn);
+
+/*
+ * Counts more bytes for this transaction. Returns 0; or 429 or 503 if there is no room.
+ * body_try_room() is for callers that can wait: it answers nothing, and returns false.
+ */
+int body_take_room(struct http_txn *txn, size_t bytes);
+bool body_try_room(struct http_txn *txn, size_t bytes);
+
+/* Answers 429 or 503, because a large body or answer has no room. Returns the status. */
+int body_refuse_room(struct core_request *rq, enum quota quota, enum quota_result why);
+
+#endif

@@ -1,0 +1,579 @@
+#include "core/server/connection.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "core/lib/address.h"
+#include "core/lib/log.h"
+#include "core/module/engine.h"
+#include "core/server/http.h"
+
+enum {
+    BYTES_PER_MS = 16, /* a client that reads or sends at less than 16 KiB/s is cut */
+    STOP_MS = 1000,    /* during shutdown: time for a request that is just arriving on an idle
+                        * connection */
+    DROPS_MS = 500,
+    LOOK_AGAIN_MS = 5, /* pause between two searches for idle connections, which each visit all
+                        * connections */
+    KNOWN_MS = 100,    /* how long the result of a search is used */
+    FEW = 16,          /* up to this many connections of an address are few */
+    KEPT_PART = 64     /* 1/64 of all connections is reserved for addresses with few */
+};
+
+/* ---- recv() of libmicrohttpd ---- */
+
+/* Separate names in C, because the system's headers declare the functions, perhaps inline. */
+ssize_t connection_recv(int fd, void *into, size_t size, int flags) __asm__("recv");
+int connection_epoll_ctl(int epoll, int how, int fd,
+                         struct epoll_event *event) __asm__("epoll_ctl");
+int connection_epoll_wait(int epoll, struct epoll_event *events, int most,
+                          int timeout) __asm__("epoll_wait");
+
+static _Thread_local struct http *running;
+
+void connections_run(struct http *http)
+{
+    running = http;
+}
+
+int connection_map(struct http *http, int fd, struct connection *connection)
+{
+    size_t at = (size_t)fd, room = http->room ? http->room : 256;
+
+    if (fd < 0)
+        return -1;
+    while (room <= at)
+        room *= 2;
+    if (room > http->room) {
+        struct connection **by_fd = realloc(http->by_fd, room * sizeof(struct connection *));
+
+        if (!by_fd)
+            return -1;
+        for (size_t i = http->room; i < room; i++)
+            by_fd[i] = NULL;
+        http->by_fd = by_fd;
+        http->room = room;
+    }
+    http->by_fd[at] = connection;
+    return 0;
+}
+
+/* Returns the connection of a socket of the calling thread, or the placeholder; NULL: neither. */
+static struct connection *known(int fd)
+{
+    return running && fd >= 0 && (size_t)fd < running->room ? running->by_fd[fd] : NULL;
+}
+
+static void report_later(struct connection *connection)
+{
+    struct http *http = connection->http;
+
+    connection->reported_next = http->reported;
+    http->reported = connection;
+    connection->in_set = SET_REPORTED;
+    http->again = true;
+}
+
+/*
+ * Makes libmicrohttpd read once more: it reads once per edge, and a client that has shut down its
+ * side causes no further edge.
+ */
+static void report_end_again(struct connection *connection)
+{
+    if (connection->in_set == SET_IN && connection->set_missed & EPOLLRDHUP)
+        report_later(connection);
+}
+
+ssize_t connection_recv(int fd, void *into, size_t size, int flags)
+{
+    struct connection *connection = flags ? NULL : known(fd);
+
+    if (!connection)
+        return recvfrom(fd, into, size, flags, NULL, NULL);
+    ssize_t got = reader_recv(&connection->reader, fd, into, size);
+
+    if (got > 0)
+        report_end_again(connection);
+    if (connection->stage == STAGE_IDLE && connection->reader.began)
+        connection_stage(connection, STAGE_HEADER, 0);
+    return got;
+}
+
+/* ---- epoll_ctl() and epoll_wait() of libmicrohttpd: see enum connection_set ---- */
+
+static int ask_kernel(int epoll, int how, int fd, struct epoll_event *event)
+{
+    return (int)syscall(SYS_epoll_ctl, epoll, how, fd, event);
+}
+
+static void report_no_more(struct connection *connection)
+{
+    struct connection **at = &connection->http->reported;
+
+    while (*at != connection)
+        at = &(*at)->reported_next;
+    *at = connection->reported_next;
+}
+
+void connection_forget(struct connection *connection)
+{
+    if (connection->in_set == SET_REPORTED)
+        report_no_more(connection);
+    if (connection->in_set == SET_KEPT || connection->in_set == SET_MISSED)
+        ask_kernel(connection->http->daemon_watch.fd, EPOLL_CTL_DEL, connection->fd, NULL);
+    connection->in_set = SET_OUT;
+}
+
+#if UINTPTR_MAX == UINT64_MAX /* otherwise libmicrohttpd calls the kernel directly */
+
+/* Marks a descriptor in place of an address: no user-space address has this bit. */
+#define OURS (UINT64_C(1) << 63)
+
+int connection_epoll_ctl(int epoll, int how, int fd, struct epoll_event *event)
+{
+    struct connection *connection = known(fd);
+
+    if (!connection || connection == &running->nobody || epoll != running->daemon_watch.fd)
+        return ask_kernel(epoll, how, fd, event);
+    enum connection_set was = connection->in_set;
+
+    if (how == EPOLL_CTL_ADD) {
+        /* EPOLLRDHUP: a client that has shut down its side causes no further edge, whether its end
+         * was read or not */
+        struct epoll_event ours = {.events = event->events | EPOLLRDHUP,
+                                   .data.u64 = OURS | (unsigned)fd};
+
+        if (was == SET_OUT && ask_kernel(epoll, EPOLL_CTL_ADD, fd, &ours))
+            return -1;
+        connection->set_data = event->data.ptr;
+        connection->in_set = SET_IN;
+        if (was == SET_MISSED || (was == SET_KEPT && connection->set_missed & EPOLLRDHUP))
+            report_later(connection);
+        return 0;
+    }
+    if (how != EPOLL_CTL_DEL || was == SET_OUT)
+        return ask_kernel(epoll, how, fd, event);
+    if (was == SET_REPORTED)
+        report_no_more(connection);
+    connection->in_set = was == SET_IN ? SET_KEPT : SET_MISSED;
+    return 0;
+}
+
+/*
+ * Converts one of our events to the form that libmicrohttpd expects; false: it must not get the
+ * event.
+ */
+static bool translate(struct epoll_event *event)
+{
+    struct connection *connection = known((int)(event->data.u64 & ~OURS));
+
+    if (!connection || connection == &running->nobody)
+        return false;
+    connection->set_missed = event->events;
+    event->events &= ~(uint32_t)EPOLLRDHUP; /* libmicrohttpd did not request it */
+    event->data.ptr = connection->set_data;
+    if (connection->in_set == SET_MISSED)
+        connection_forget(connection);
+    else if (connection->in_set == SET_KEPT)
+        connection->in_set = SET_MISSED;
+    return connection->in_set == SET_IN || connection->in_set == SET_REPORTED;
+}
+
+int connection_epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
+{
+    struct http *http = running && running->daemon_watch.fd == epoll ? running : NULL;
+    int count = epoll_pwait(epoll, events, most, http && http->reported ? 0 : timeout, NULL);
+    int left = 0;
+
+    if (!http || count < 0)
+        return count;
+    for (int i = 0; i < count; i++) {
+        if (!(events[i].data.u64 & OURS) || translate(&events[i]))
+            events[left++] = events[i];
+    }
+    while (http->reported && left < most) {
+        struct connection *connection = http->reported;
+
+        http->reported = connection->reported_next;
+        connection->in_set = SET_IN;
+        events[left].events = connection->set_missed & ~(uint32_t)EPOLLRDHUP;
+        events[left++].data.ptr = connection->set_data;
+    }
+    return left;
+}
+
+#endif
+
+/* ---- limits: in total, and for each address ---- */
+
+static bool is_localhost(const struct sockaddr *peer)
+{
+    const struct in6_addr *six = &((const struct sockaddr_in6 *)(const void *)peer)->sin6_addr;
+    static const uint8_t mapped[16] = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1};
+
+    if (peer->sa_family == AF_INET)
+        return ((const struct sockaddr_in *)(const void *)peer)->sin_addr.s_addr ==
+               htonl(INADDR_LOOPBACK);
+    return peer->sa_family == AF_INET6 &&
+           (IN6_IS_ADDR_LOOPBACK(six) || !memcmp(six, mapped, sizeof mapped));
+}
+
+/* Whether the connection waits for a request or for the rest of a head, so that no work is lost. */
+static bool is_idle(const struct connection *connection)
+{
+    return connection->counted.bytes && !connection->cut && connection->stage <= STAGE_HEADER;
+}
+
+static int64_t idle_since(const struct connection *connection)
+{
+    int64_t times = connection->http->settings.header_ms;
+
+    if (connection->stage == STAGE_IDLE)
+        times += connection->http->settings.idle_ms;
+    return connection->limit_ms - times;
+}
+
+/* Closes the oldest idle connection of this owner; false if there is none. */
+static bool end_oldest(struct http *http, const struct quota_owner *owner)
+{
+    struct connection *oldest = NULL;
+
+    for (struct connection *at = http->connections; at; at = at->next) {
+        if (is_idle(at) && quota_owner_same(&at->counted.owner, owner) &&
+            (!oldest || idle_since(at) <= idle_since(oldest)))
+            oldest = at;
+    }
+    if (!oldest)
+        return false;
+    connection_cut(oldest);
+    /* its socket is closed in the next iteration */
+    quota_release_all(&quota_tables[QUOTA_CONNECTIONS], &oldest->counted);
+    return true;
+}
+
+/*
+ * Closes an idle connection of the address with the most connections, if that leaves it at least as
+ * many as this address will have.
+ */
+static bool make_room(const struct connection *connection)
+{
+    struct quota_table *table = &quota_tables[QUOTA_CONNECTIONS];
+    const struct quota_owner *owner = NULL;
+    struct http *http = connection->http;
+    size_t own = quota_entry_of(table, &connection->counted.owner) + 1, most = own;
+    int64_t ago_ms = http->loop->now_ms - http->looked_ms;
+
+    if (ago_ms < LOOK_AGAIN_MS || (ago_ms < KNOWN_MS && own >= http->most))
+        return false;
+    for (const struct connection *at = http->connections; at; at = at->next) {
+        if (!is_idle(at) || (owner && quota_owner_same(owner, &at->counted.owner)))
+            continue;
+        size_t count = quota_entry_of(table, &at->counted.owner);
+
+        if (count > most) {
+            most = count;
+            owner = &at->counted.owner;
+        }
+    }
+    http->looked_ms = http->loop->now_ms;
+    http->most = most;
+    return owner && end_oldest(http, owner);
+}
+
+/*
+ * Counts the connection against the limits of all loops. If all connections are in use, idle ones
+ * are closed to make room: the oldest connection of the address with the most, if the new client's
+ * address has fewer. The last free connections are reserved for addresses with few connections, so
+ * that addresses that hold all others, and reconnect as soon as they are closed, cannot take these,
+ * too. Connections from localhost (health checks) are never refused. A proxy serves many clients,
+ * so it has no limit of its own. Returns false if there is no room.
+ */
+static bool connection_count(struct connection *connection)
+{
+    struct http *http = connection->http;
+    const struct sockaddr *peer = (const struct sockaddr *)&connection->peer;
+    struct quota_table *table = &quota_tables[QUOTA_CONNECTIONS];
+    struct quota_owner owner = {.network = address_peer_network(peer)};
+    struct quota_limits bounds = {http->settings.max_connections, http->settings.per_address};
+    struct generation *generation = engine_generation(http->loop->engine);
+    bool localhost = is_localhost(peer);
+
+    if (cidr_list_has(generation->trusted_proxies, peer))
+        bounds.each = SIZE_MAX;
+    else if (!localhost && quota_entry_of(table, &owner) >= FEW)
+        bounds.all -= bounds.all / KEPT_PART;
+    generation_release(generation);
+    if (localhost)
+        bounds.all += CONNECTIONS_RESERVED;
+    enum quota_result answer = quota_take(table, &connection->counted, &owner, 1, &bounds);
+
+    if ((answer == QUOTA_OWN_FULL && localhost && end_oldest(http, &owner)) ||
+        (answer == QUOTA_ALL_FULL && make_room(connection)))
+        answer = quota_take(table, &connection->counted, &owner, 1, &bounds);
+    if (answer == QUOTA_OWN_FULL || answer == QUOTA_ALL_FULL)
+        quota_count(QUOTA_CONNECTIONS, answer == QUOTA_OWN_FULL);
+    return answer == QUOTA_TAKEN;
+}
+
+/* ---- accept and close ---- */
+
+bool connection_accept(struct http *http, int listener)
+{
+    struct sockaddr_storage address;
+    socklen_t length = sizeof address;
+    int fd = accept4(listener, (struct sockaddr *)&address, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+    if (fd < 0) {
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+            http_refuse_for_a_while(http);
+        return errno == EINTR || errno == ECONNABORTED;
+    }
+    if (connection_map(http, fd, NULL)) {
+        close(fd);
+        http->rejected++;
+        return true;
+    }
+    /* on failure libmicrohttpd has closed the descriptor, also if its own limits were reached */
+    connections_run(http);
+    enum MHD_Result added =
+        MHD_add_connection(http->daemon, fd, (struct sockaddr *)&address, length);
+
+    connections_run(NULL);
+    if (added != MHD_YES) {
+        http->rejected++;
+        log_line(BB_DEBUG, "a connection was refused", NULL);
+    }
+    return true;
+}
+
+/* libmicrohttpd 1.0 stores the result in the connection; the next call overwrites it. */
+static int descriptor_of(struct MHD_Connection *mhd)
+{
+    return MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+}
+
+static void connection_opened(struct http *http, struct MHD_Connection *mhd, void **context)
+{
+    int fd = descriptor_of(mhd);
+    const union MHD_ConnectionInfo *peer =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    struct connection *connection = calloc(1, sizeof *connection);
+
+    *context = connection;
+    if (!connection) {
+        http->rejected++;
+        connection_map(http, fd, &http->nobody);
+        shutdown(fd, SHUT_RDWR); /* its timeout would not be enforced */
+        return;
+    }
+    connection->http = http;
+    connection->fd = fd;
+    reader_init(&connection->reader, &http->buffers);
+    connection_map(http, fd, connection); /* cannot fail: connection_accept() reserved the room */
+    if (peer && peer->client_addr)
+        memcpy(&connection->peer, peer->client_addr,
+               peer->client_addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                                        : sizeof(struct sockaddr_in));
+    address_client(NULL, (struct sockaddr *)&connection->peer, NULL, connection->address);
+    connection->next = http->connections;
+    if (connection->next)
+        connection->next->before = connection;
+    http->connections = connection;
+    http->connection_count++;
+    connection_stage(connection, STAGE_HEADER, 0);
+    if (!connection_count(connection)) {
+        http->rejected++;
+        connection_cut(connection);
+    }
+}
+
+static void connection_closed(struct http *http, struct MHD_Connection *mhd,
+                              struct connection *connection)
+{
+    struct connection **waiting = &http->waiting;
+    int unread = 0;
+
+    if (!connection) { /* out of memory in connection_opened() */
+        connection_map(http, descriptor_of(mhd), NULL);
+        return;
+    }
+    if (connection->next)
+        connection->next->before = connection->before;
+    if (connection->before)
+        connection->before->next = connection->next;
+    else
+        http->connections = connection->next;
+    http->connection_count--;
+    http->writing -= connection->stage == STAGE_WRITE;
+    quota_release_all(&quota_tables[QUOTA_CONNECTIONS], &connection->counted);
+    connection_forget(connection);
+    /* closing a socket with unread data resets the connection, and the client may lose a part of
+     * the answer */
+    if (!connection->cut && (connection->lingers || reader_unread(&connection->reader) ||
+                             (!ioctl(connection->fd, FIONREAD, &unread) && unread > 0)))
+        linger(&http->lingers, http->loop, connection->fd);
+    connection_map(http, connection->fd, NULL);
+    while (connection->waits && *waiting != connection)
+        waiting = &(*waiting)->next_waiting;
+    if (connection->waits)
+        *waiting = connection->next_waiting;
+    reader_free(&connection->reader);
+    free(connection);
+}
+
+void connection_notify(void *cls, struct MHD_Connection *mhd, void **context,
+                       enum MHD_ConnectionNotificationCode code)
+{
+    if (code == MHD_CONNECTION_NOTIFY_STARTED)
+        connection_opened(cls, mhd, context);
+    else
+        connection_closed(cls, mhd, *context);
+}
+
+/* ---- the next request, and bodies that are not read ---- */
+
+/*
+ * Data that is already in the reader causes no edge in libmicrohttpd's epoll set, so libmicrohttpd
+ * is made to read once more after its run.
+ */
+static void make_read(struct connection *connection, struct MHD_Connection *mhd)
+{
+    struct http *http = connection->http;
+
+    if (connection->waits)
+        return;
+    connection->waits = mhd;
+    connection->next_waiting = http->waiting;
+    http->waiting = connection;
+}
+
+void connections_read_again(struct http *http)
+{
+    while (http->waiting) {
+        struct connection *connection = http->waiting;
+        struct MHD_Connection *mhd = connection->waits;
+
+        http->waiting = connection->next_waiting;
+        connection->waits = NULL;
+        /* only between requests, or in a body that the reader has ended */
+        if (connection->stage != STAGE_IDLE &&
+            (connection->stage != STAGE_BODY || !reader_gives(&connection->reader)))
+            continue;
+        MHD_suspend_connection(mhd);
+        MHD_resume_connection(mhd); /* makes libmicrohttpd read */
+        http->again = true;
+    }
+}
+
+void connection_answered(struct connection *connection, struct MHD_Connection *mhd)
+{
+    bool waits = reader_waits(&connection->reader);
+
+    reader_next(&connection->reader);
+    report_end_again(connection);
+    if (waits)
+        make_read(connection, mhd);
+}
+
+void connection_drops_body(struct connection *connection, struct MHD_Connection *mhd, int status)
+{
+    if (connection->drops)
+        return;
+    connection->drops = mhd;
+    connection->drops_status = status;
+    connection->drops_ms = connection->http->loop->now_ms + DROPS_MS;
+}
+
+void connection_stop_body(struct connection *connection, struct MHD_Connection *mhd, int status)
+{
+    connection->drops = NULL;
+    if (!reader_stop(&connection->reader, status, NULL))
+        return;
+    make_read(connection, mhd);
+    connection->http->again = true;
+}
+
+/* ---- timeouts ---- */
+
+void connection_stage(struct connection *connection, enum connection_stage stage, size_t bytes)
+{
+    struct http *http = connection->http;
+    const struct http_settings *settings = &http->settings;
+    const int64_t times[] = {[STAGE_IDLE] = settings->idle_ms + settings->header_ms,
+                             [STAGE_HEADER] = settings->header_ms,
+                             [STAGE_BODY] = settings->body_ms,
+                             [STAGE_WRITE] = settings->write_ms};
+
+    http->progressed = true;
+    http->writing -= connection->stage == STAGE_WRITE;
+    http->writing += stage == STAGE_WRITE;
+    connection->stage = stage;
+    connection->looked = connection->ended = false;
+    connection->drops = NULL;
+    connection->limit_ms = 0;
+    if (stage != STAGE_HANDLER) /* the request has a deadline */
+        connection->limit_ms = http->loop->now_ms + times[stage] + (int64_t)bytes / BYTES_PER_MS;
+}
+
+void connection_cut(struct connection *connection)
+{
+    if (connection->cut)
+        return;
+    connection->cut = true;
+    shutdown(connection->fd, SHUT_RDWR);
+}
+
+/*
+ * Whether the client sent its last bytes and closed at the same time: both cause a single edge,
+ * after which libmicrohttpd reads the bytes and waits for more. So the timeout sweep checks idle
+ * connections once, and connections with an incomplete body always.
+ */
+static bool has_left(struct connection *connection)
+{
+    char next;
+
+    if (connection->stage != STAGE_BODY && (connection->stage != STAGE_IDLE || connection->looked))
+        return false;
+    if (connection->stage == STAGE_BODY && !reader_lacks(&connection->reader))
+        return false;
+    connection->looked = true;
+    if (recvfrom(connection->fd, &next, sizeof next, MSG_PEEK | MSG_DONTWAIT, NULL, NULL))
+        return false;
+    if (connection->stage != STAGE_BODY || connection->ended)
+        return true;
+    connection->ended = true; /* libmicrohttpd reads once more, and the body is refused */
+    return shutdown(connection->fd, SHUT_RD) != 0;
+}
+
+void connections_sweep(struct http *http)
+{
+    int64_t now = http->loop->now_ms;
+
+    for (struct connection *at = http->connections; at; at = at->next) {
+        bool over = (at->limit_ms && at->limit_ms <= now) || (at->stop_ms && at->stop_ms <= now);
+        bool arriving = at->stage == STAGE_HEADER
+                            ? at->reader.began
+                            : at->stage == STAGE_BODY && reader_in_body(&at->reader);
+
+        if (http->draining && at->stage <= STAGE_HEADER && at->limit_ms > now + STOP_MS)
+            at->limit_ms = now + STOP_MS;
+        if (over && !at->cut && arriving) {
+            /* shutting down the read side makes libmicrohttpd read once more, and the reader then
+             * reports that the request is refused; the answer can still be sent */
+            at->reader.late = true;
+            connection_stage(at, STAGE_WRITE, 0);
+            shutdown(at->fd, SHUT_RD);
+        } else if (over || (!at->cut && has_left(at))) {
+            connection_cut(at);
+        } else if (at->drops && at->drops_ms <= now) {
+            connection_stop_body(at, at->drops, at->drops_status);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+/*
+ * A connection, from accept to close, and everything between libmicrohttpd and its socket.
+ *
+ * libmicrohttpd implements HTTP, but it accepts heads that a proxy in front could read differently
+ * (request smuggling), and a client that sends or reads too slowly costs it nothing. So the host
+ * accepts connections itself, checks each byte before libmicrohttpd gets it, and ends connections
+ * that are too slow. It does so without changes to libmicrohttpd: a program may define functions of
+ * the C library itself, like malloc(). The host defines recv(), epoll_ctl() and epoll_wait(). They
+ * handle only the sockets of the loop that runs libmicrohttpd on this thread (connections_run()),
+ * and call the kernel for all others. If libmicrohttpd read in another way, it would serve nothing,
+ * because http_txn_access() closes a connection whose head did not pass through the reader.
+ */
+/* clang-format off */
+/*
+ *  the client         the host                                         libmicrohttpd
+ *  ----------         --------                                         -------------
+ *  connects       ->  connection_accept(): accept4()               ->  MHD_add_connection()
+ *                     connection_opened(): counts it, or cuts it   <-  reports a new connection
+ *  sends          ->  connection_epoll_wait(): withholds events    ->  reads from the socket
+ *                     while a request is being handled
+ *  sends a head   ->  connection_recv(), reader.h: checks it       ->  gets a small head that the
+ *                                                                      host wrote
+ *  sends a body   ->  connection_recv(), reader.h: checks the      ->  calls http_txn_access(),
+ *                     framing                                          see http_txn.h
+ *  sends slowly   ->  connections_sweep(): shutdown(SHUT_RD)       ->  reads the end that the
+ *                                                                      reader writes: 408
+ *  reads slowly,  ->  connections_sweep(): shutdown(SHUT_RDWR)     ->  finds the connection closed
+ *  or is idle
+ *  gets a         <-                                               <-  send()
+ *  response           connection_answered(): the next may follow   <-  calls http_txn_completed()
+ *  is closed      <-  connection_closed(): linger() if it still    <-  reports the end, close()
+ *                     sends
+ */
+/* clang-format on */
+#ifndef CORE_CONNECTION_H
+#define CORE_CONNECTION_H
+
+#include <microhttpd.h>
+#include <netinet/in.h>
+
+#include "core/lib/loop.h"
+#include "core/module/quota.h"
+#include "core/server/reader.h"
+
+enum { CONNECTIONS_RESERVED = 16 }; /* for connections from localhost */
+
+enum connection_stage { STAGE_IDLE, STAGE_HEADER, STAGE_BODY, STAGE_HANDLER, STAGE_WRITE };
+
+/*
+ * State of a connection in libmicrohttpd's epoll set. libmicrohttpd removes a connection from the
+ * set while a request waits for its answer, and adds it again for the next request: two system
+ * calls per request that are rarely useful, because clients seldom send anything meanwhile. So a
+ * removed connection stays in the kernel's set, and its events are withheld until it is added
+ * again. If the client sends more data meanwhile, the connection is really removed.
+ */
+enum connection_set {
+    SET_OUT,
+    SET_IN,
+    SET_KEPT,    /* libmicrohttpd removed it, but the kernel still has it */
+    SET_MISSED,  /* like SET_KEPT, and the kernel has reported an event: set_missed */
+    SET_REPORTED /* libmicrohttpd added it again, and will get the missed event */
+};
+
+struct connection {
+    struct connection *next, *before;
+    struct http *http;
+    int fd;
+    enum connection_stage stage;
+    int64_t limit_ms; /* monotonic time at which the sweep cuts it; 0: never */
+    int64_t stop_ms;  /* a second limit, independent of the stage; 0: none */
+    bool cut;
+    bool lingers; /* the host closes it, and the client may already have sent more data */
+    struct quota_charge
+        counted; /* 1 while it counts against the limits; its owner is the address */
+    bool looked; /* the sweep has checked in this stage whether the client closed it */
+    bool ended;  /* the sweep found that the rest of the body will not come */
+    struct MHD_Connection *drops; /* see connection_drops_body(); otherwise NULL */
+    int drops_status;
+    int64_t drops_ms; /* monotonic time at which the sweep closes it */
+    struct reader reader;
+    enum connection_set in_set;
+    uint32_t set_missed; /* the last event that the kernel reported */
+    struct connection *reported_next;
+    void *set_data;                  /* the pointer that libmicrohttpd expects with an event */
+    struct MHD_Connection *waits;    /* has input that libmicrohttpd must be made to read */
+    struct connection *next_waiting; /* in the list of such connections */
+    struct sockaddr_storage peer;
+    char address[INET6_ADDRSTRLEN]; /* the peer's, as address_client() writes it */
+};
+
+/* Accepts one connection. Returns false if there is none, or if it cannot be accepted now. */
+bool connection_accept(struct http *http, int listener);
+
+/* A callback of libmicrohttpd: a connection has started or ended; cls is the struct http. */
+void connection_notify(void *cls, struct MHD_Connection *mhd, void **context,
+                       enum MHD_ConnectionNotificationCode code);
+
+/*
+ * Moves a connection to a stage and sets its timeout. `bytes`: size of the answer to write, or of
+ * an upload to read.
+ */
+void connection_stage(struct connection *connection, enum connection_stage stage, size_t bytes);
+
+/* Cuts the connections that exceed the timeout of their stage. */
+void connections_sweep(struct http *http);
+
+/* Closes the connection, in any stage: libmicrohttpd notices and cleans up. */
+void connection_cut(struct connection *connection);
+
+/* Called when a request was answered or ended otherwise, so that the next request may follow. */
+void connection_answered(struct connection *connection, struct MHD_Connection *mhd);
+/*
+ * The request will be answered with this status, whatever else arrives of its chunked body. Data
+ * that arrives soon is discarded, so that the connection can be reused; after that the sweep closes
+ * it.
+ */
+void connection_drops_body(struct connection *connection, struct MHD_Connection *mhd, int status);
+/*
+ * Stops reading the body; the request is answered with this status, and the connection is closed.
+ */
+void connection_stop_body(struct connection *connection, struct MHD_Connection *mhd, int status);
+
+/* Makes libmicrohttpd read from the connections that have input in their reader. */
+void connections_read_again(struct http *http);
+
+/* Sets the loop whose sockets the calling thread reads from now on; NULL: none. */
+void connections_run(struct http *http);
+/* Sets the connection of a socket; NULL: none. Returns 0, or -1 if memory ran out. */
+int connection_map(struct http *http, int fd, struct connection *connection);
+/* The connection ends; no more events are reported for it. */
+void connection_forget(struct connection *connection);
+
+#endif
