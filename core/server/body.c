@@ -269,7 +269,7 @@ size_t body_take(struct http_txn *txn, const char *data, size_t size)
 
     /* libmicrohttpd continues with chunks that it has already read even if the connection is
      * suspended, so they are left in its buffer */
-    if (txn->upload && txn->upload->stalled)
+    if (txn->upload && upload_is_stalled(txn->upload))
         return size;
     txn->connection->http->progressed = true;
     if (txn->phase != PHASE_ANSWER) {

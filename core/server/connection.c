@@ -293,7 +293,7 @@ static bool make_room(const struct connection *connection)
  * address has fewer. The last free connections are reserved for addresses with few connections, so
  * that addresses that hold all others, and reconnect as soon as they are closed, cannot take these,
  * too. Connections from localhost (health checks) are never refused. A proxy serves many clients,
- * so it has no limit of its own. Returns false if there is no room.
+ * so only the total limits it. Returns false if there is no room.
  */
 static bool connection_count(struct connection *connection)
 {

@@ -1,20 +1,48 @@
-#include "core/server/stream_parts.h"
+#include "core/server/stream.h"
 
+#include <pthread.h>
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include "core/lib/log.h"
+#include "core/lib/chunk.h"
 #include "core/lib/text.h"
 #include "core/module/module_error.h"
 #include "core/module/reply.h"
+#include "core/server/http_txn.h"
 
 enum {
     SEND_BYTES = 64 * 1024, /* the kernel's send buffer per client, instead of several megabytes */
     BLOCK_BYTES = 1024,     /* libmicrohttpd's buffer, unused: it writes from the connection's
                              * memory */
-    STOP_MS = 1000          /* time for a client to read the last bytes when the host stops */
+    STOP_MS = 1000,         /* time for a client to read the last bytes when the host stops */
+    PAUSE_MS = 400,         /* pause between two rounds of checks */
+    PORTION = 256,          /* streams checked per loop iteration */
+    CHECK_DEADLINE_MS = 2000
+};
+
+struct bb_stream {
+    struct watch watch;     /* first member; watches for the client closing the connection */
+    struct message message; /* posted to the loop when there is something to write */
+    struct loop *loop;
+    struct http_txn *txn;
+    struct bb_stream *next, *before; /* in the loop's list */
+    struct bb_stream_options options;
+    bool suspended;             /* the connection is suspended; loop's thread only */
+    atomic_bool joined;         /* has places */
+    struct topic_place *places; /* its topics; protected by topics_lock */
+    pthread_mutex_t lock;
+    /* protected by the lock: */
+    struct chunks queue;
+    int64_t sent_ms; /* when a chunk was last queued */
+    bool beating;    /* the queue contains only a heartbeat, which must not reduce the room for
+                      * data */
+    bool posted;     /* the message is on its way */
+    bool ending;     /* ends after the queued data */
+    bool cut;        /* ends at once */
+    bool over;       /* the HTTP transaction has ended; the message frees the stream */
 };
 
 /* One per process, because there is one engine. */
@@ -33,7 +61,7 @@ static void stream_free(struct bb_stream *stream)
 }
 
 /* Loop's thread. */
-static void resume(struct bb_stream *stream)
+static void stream_resume(struct bb_stream *stream)
 {
     if (!stream->suspended)
         return;
@@ -55,24 +83,16 @@ static void stream_wake(struct message *message)
     }
     if (cut) /* libmicrohttpd may be waiting for the client to read */
         connection_cut(stream->txn->connection);
-    resume(stream);
+    stream_resume(stream);
 }
 
 /* Under the lock. */
-static void post(struct bb_stream *stream)
+static void stream_post(struct bb_stream *stream)
 {
     if (stream->posted || stream->over)
         return;
     stream->posted = true;
     loop_post(stream->loop, &stream->message);
-}
-
-static void stream_cut(struct bb_stream *stream)
-{
-    pthread_mutex_lock(&stream->lock);
-    stream->cut = true;
-    pthread_mutex_unlock(&stream->lock);
-    resume(stream);
 }
 
 /* The client closed the connection, or the sweep cut it. */
@@ -82,73 +102,192 @@ static void client_left(struct watch *watch, uint32_t events)
 
     (void)events;
     loop_watch(stream->loop, watch, -1, 0);
-    stream_cut(stream);
+    pthread_mutex_lock(&stream->lock);
+    stream->cut = true;
+    pthread_mutex_unlock(&stream->lock);
+    stream_resume(stream);
+}
+
+/* ---- checks of tokens, and heartbeats ---- */
+
+struct check {
+    struct core_request rq; /* first */
+    const char *token;
+    struct bb_principal who;
+    bool parked;
+};
+
+static bool same_rights(const struct bb_principal *a, const struct bb_principal *b)
+{
+    return a->account == b->account && a->role == b->role && a->organization == b->organization &&
+           a->organization_count == b->organization_count && !strcmp(a->email, b->email) &&
+           (!a->organization_count || !memcmp(a->organizations, b->organizations,
+                                              a->organization_count * sizeof *a->organizations));
+}
+
+static void check_entry(struct core_request *rq)
+{
+    struct check *check = (struct check *)(void *)rq;
+    const struct generation *generation = rq->generation;
+    void *state = generation->authenticator_host->host.state;
+
+    check->who.size = sizeof check->who;
+    int refused =
+        generation->authenticator->authenticate(state, &rq->pub, check->token, &check->who);
+    struct bb_stream *stream = rq->loop->streams->checked;
+
+    if (!stream || refused == 503)
+        return;
+    if (refused || !same_rights(&check->who, &stream->txn->principal))
+        api_stream_end(stream);
+}
+
+static void check_again(struct loop *loop, int64_t in_ms)
+{
+    timer_set(&loop->timers, &loop->streams->timer, loop->now_ms + in_ms);
+}
+
+static void check_soon(struct loop *loop)
+{
+    const struct streams *all = loop->streams;
+
+    if (all->first && !all->in_round && !all->timer.slot)
+        check_again(loop, PAUSE_MS);
+}
+
+static void check_ended(struct core_request *rq)
+{
+    struct loop *loop = rq->loop;
+
+    loop->streams->checked = NULL;
+    if (((struct check *)(void *)rq)->parked)
+        check_again(loop, 0);
+    request_free(rq);
+}
+
+/*
+ * Checks the token, if the stream has one and there is memory for it now. Returns false if that
+ * waits for the database; it continues asynchronously.
+ */
+static bool stream_check(struct bb_stream *stream)
+{
+    struct http_txn *txn = stream->txn;
+    const char *token = txn->rq.pub.principal ? http_txn_token(txn) : NULL;
+    struct loop *loop = stream->loop;
+    struct check *check = NULL;
+
+    if (token)
+        check = request_make(sizeof *check, REQUEST_JOB, loop, txn->rq.generation);
+    if (!check)
+        return true;
+    check->token = arena_text(check->rq.arena, token, strlen(token));
+    if (!check->token) {
+        request_free(&check->rq);
+        return true;
+    }
+    check->rq.entry = check_entry;
+    check->rq.ended = check_ended;
+    check->rq.deadline_ms = loop->now_ms + CHECK_DEADLINE_MS;
+    request_enter(&check->rq, &txn->rq.generation->authenticator_host->host);
+    loop->streams->checked = stream;
+    if (request_start(&check->rq))
+        return true;
+    check->parked = true;
+    return false;
+}
+
+/*
+ * Queues a heartbeat if nothing waits and nothing was sent for its interval. If memory runs out,
+ * the next round tries again.
+ */
+static void stream_beat(struct bb_stream *stream, int64_t now_ms)
+{
+    const struct bb_stream_options *options = &stream->options;
+    size_t length = options->heartbeat ? strlen(options->heartbeat) : 0;
+
+    if (!length || options->heartbeat_ms <= 0)
+        return;
+    pthread_mutex_lock(&stream->lock);
+    bool silent = !stream->queue.bytes && !stream->ending && !stream->cut &&
+                  now_ms - stream->sent_ms >= options->heartbeat_ms;
+    struct bb_chunk *chunk = silent ? api_chunk_new(length) : NULL;
+
+    if (chunk) {
+        memcpy(chunk->bytes, options->heartbeat, length);
+        if (!chunks_add(&stream->queue, chunk)) {
+            stream->beating = true;
+            stream->sent_ms = now_ms;
+            stream_post(stream);
+        }
+    }
+    pthread_mutex_unlock(&stream->lock);
+    api_chunk_release(chunk);
+}
+
+static void round_go_on(struct timer *timer)
+{
+    struct streams *all = BB_CONTAINER_OF(timer, struct streams, timer);
+    struct loop *loop = all->loop;
+
+    if (!all->in_round)
+        all->next = all->first;
+    all->in_round = true;
+    for (int i = 0; all->next && i < PORTION; i++) {
+        struct bb_stream *stream = all->next;
+
+        all->next = stream->next;
+        stream_beat(stream, loop->now_ms);
+        if (!stream_check(stream))
+            return;
+    }
+    all->in_round = all->next != NULL;
+    if (all->in_round)
+        check_again(loop, 0);
+    else
+        check_soon(loop);
 }
 
 /* ---- opening ---- */
 
-static int refuse(struct core_request *rq, enum failure_kind kind)
+static int stream_refuse(struct core_request *rq, enum failure_kind kind)
 {
     request_fail(rq, kind);
     return reply_failed(rq);
 }
 
-static bool take_place(const struct generation *generation)
-{
-    size_t most = (size_t)settings_int(generation->settings, "http", "max_streams");
-
-    if (atomic_fetch_add(&open_count, 1) < most)
-        return true;
-    atomic_fetch_sub(&open_count, 1);
-    return false;
-}
-
+/* Creates a stream, and adds it to its loop. */
 static struct bb_stream *stream_new(struct core_request *rq,
                                     const struct bb_stream_options *options)
 {
     struct bb_stream *stream = calloc(1, sizeof *stream);
-    size_t known = options->size < sizeof *options ? options->size : sizeof *options;
+    struct streams *all = rq->loop->streams;
 
     if (!stream || pthread_mutex_init(&stream->lock, NULL)) {
         free(stream);
         return NULL;
     }
-    memcpy(&stream->options, options, known);
+    memcpy(&stream->options, options,
+           options->size < sizeof *options ? options->size : sizeof *options);
     stream->watch = (struct watch){.fd = -1, .ready = client_left};
     stream->message.run = stream_wake;
     stream->loop = rq->loop;
     stream->txn = (struct http_txn *)(void *)rq;
     stream->sent_ms = rq->loop->now_ms;
-    return stream;
-}
-
-static void enlist(struct bb_stream *stream)
-{
-    struct streams *all = stream->loop->streams;
-
     stream->next = all->first;
     if (stream->next)
         stream->next->before = stream;
     all->first = stream;
-    streams_check_soon(stream->loop);
-}
-
-/* The host ends the stream. An answer that must be complete must not appear to be. */
-static void end_early(struct bb_stream *stream)
-{
-    if (stream->options.whole)
-        api_stream_cut(stream);
-    else
-        api_stream_end(stream);
+    check_soon(stream->loop);
+    return stream;
 }
 
 /*
  * Another generation is live: the client reconnects and reaches it. An answer that must be complete
  * continues for as long as requests may.
  */
-static void superseded(struct core_request *rq)
+static void stream_superseded(struct core_request *rq)
 {
-    struct bb_stream *stream = ((struct http_txn *)(void *)rq)->stream;
+    struct bb_stream *stream = http_txn_of(&rq->pub)->stream;
 
     if (!stream->options.whole)
         api_stream_end(stream);
@@ -158,40 +297,31 @@ int api_stream_open(struct bb_request *pub, const struct bb_stream_options *opti
                     struct bb_stream **opened)
 {
     struct core_request *rq = request_of(pub);
+    struct http_txn *txn = http_txn_of(pub);
 
-    if (rq->kind != REQUEST_HTTP || http_txn_of(pub)->stream)
+    if (rq->kind != REQUEST_HTTP || txn->stream)
         return module_error(rq, "a module opens a stream in a request that cannot have one", NULL);
-    if (http_txn_of(pub)->late)
-        return refuse(rq, FAILED_DEADLINE);
-    if (rq->loop->streams->refusing || !take_place(rq->generation))
-        return refuse(rq, FAILED_BUSY);
-    struct bb_stream *stream = stream_new(rq, options);
+    if (txn->late)
+        return stream_refuse(rq, FAILED_DEADLINE);
+    if (rq->loop->streams->refusing)
+        return stream_refuse(rq, FAILED_BUSY);
+    size_t most = (size_t)settings_int(rq->generation->settings, "http", "max_streams");
+    bool room = atomic_fetch_add(&open_count, 1) < most;
+    struct bb_stream *stream = room ? stream_new(rq, options) : NULL;
 
     if (!stream) {
         atomic_fetch_sub(&open_count, 1);
-        return refuse(rq, FAILED_MEMORY);
+        return stream_refuse(rq, room ? FAILED_MEMORY : FAILED_BUSY);
     }
-    enlist(stream);
-    http_txn_of(pub)->stream = stream;
+    txn->stream = stream;
     if (!stream->options.whole)
-        http_txn_uncount(http_txn_of(pub)); /* http.max_streams limits it from now on */
-    request_on_superseded(rq, superseded);
+        http_txn_uncount(txn); /* http.max_streams limits it from now on */
+    request_on_superseded(rq, stream_superseded);
     *opened = stream;
     return reply_bytes(rq, 200, NULL, 0);
 }
 
 /* ---- writing ---- */
-
-/*
- * Queued data, except a heartbeat, reduces the room for a chunk; the first chunk may have any
- * length.
- */
-static bool has_room(const struct bb_stream *stream, size_t length)
-{
-    size_t waiting = stream->beating ? 0 : stream->queue.bytes;
-
-    return !waiting || waiting + length <= stream->options.limit;
-}
 
 int api_stream_send(struct bb_stream *stream, struct bb_chunk *chunk)
 {
@@ -200,7 +330,11 @@ int api_stream_send(struct bb_stream *stream, struct bb_chunk *chunk)
     if (!chunk->length)
         return 0;
     pthread_mutex_lock(&stream->lock);
-    if (!stream->cut && !stream->ending && !stream->over && has_room(stream, chunk->length)) {
+    /* queued data, except a heartbeat, reduces the room; the first chunk may have any length */
+    size_t waiting = stream->beating ? 0 : stream->queue.bytes;
+
+    if (!stream->cut && !stream->ending && !stream->over &&
+        (!waiting || waiting + chunk->length <= stream->options.limit)) {
         status = chunks_add(&stream->queue, chunk);
         stream->beating = false;
     }
@@ -208,20 +342,9 @@ int api_stream_send(struct bb_stream *stream, struct bb_chunk *chunk)
         stream->cut = true;
     if (stream->options.heartbeat)
         stream->sent_ms = clock_mono_ms();
-    post(stream);
+    stream_post(stream);
     pthread_mutex_unlock(&stream->lock);
     return status;
-}
-
-void stream_beat(struct bb_stream *stream, struct bb_chunk *heartbeat, int64_t now_ms)
-{
-    pthread_mutex_lock(&stream->lock);
-    if (stream_is_silent(stream, now_ms) && !chunks_add(&stream->queue, heartbeat)) {
-        stream->beating = true;
-        stream->sent_ms = now_ms;
-        post(stream);
-    }
-    pthread_mutex_unlock(&stream->lock);
 }
 
 size_t api_stream_waiting(struct bb_stream *stream)
@@ -236,7 +359,7 @@ void api_stream_cut(struct bb_stream *stream)
 {
     pthread_mutex_lock(&stream->lock);
     stream->cut = true;
-    post(stream);
+    stream_post(stream);
     pthread_mutex_unlock(&stream->lock);
 }
 
@@ -252,7 +375,7 @@ void api_stream_end(struct bb_stream *stream)
     if (chunk && !stream->ending && chunks_add(&stream->queue, chunk))
         stream->cut = true;
     stream->ending = true;
-    post(stream);
+    stream_post(stream);
     pthread_mutex_unlock(&stream->lock);
     api_chunk_release(chunk);
 }
@@ -309,28 +432,147 @@ const char *stream_type(const struct bb_stream *stream)
     return stream->options.type;
 }
 
+/* ---- topics ---- */
+
+/* A stream's membership in a topic. */
+struct topic_place {
+    struct topic_place *next_of_stream;
+    struct topic_place *next, **at; /* in the topic's list */
+    struct bb_stream *stream;
+    struct topic *topic;
+};
+
+struct topic {
+    const struct bb_host *host; /* identifies the module and generation */
+    const char *name;
+    struct topic_place *first;
+    char copy[]; /* the name */
+};
+
+/*
+ * A tree contains the topics that have at least one stream. Its lock is taken before the lock of a
+ * stream. One per process, because there is one engine.
+ */
+static pthread_mutex_t topics_lock = PTHREAD_MUTEX_INITIALIZER;
+static void *topics;
+
+static int topic_compare(const void *a, const void *b)
+{
+    const struct topic *one = a, *other = b;
+
+    if (one->host != other->host)
+        return one->host < other->host ? -1 : 1;
+    return strcmp(one->name, other->name);
+}
+
+/* Under the lock. NULL: there is none. */
+static struct topic *topic_find(const struct bb_host *host, const char *name)
+{
+    const struct topic key = {.host = host, .name = name};
+    struct topic *const *found = tfind(&key, &topics, topic_compare);
+
+    return found ? *found : NULL;
+}
+
+/* Under the lock. NULL: out of memory. */
+static struct topic *topic_new(const struct bb_host *host, const char *name)
+{
+    size_t size = strlen(name) + 1;
+    struct topic *topic = malloc(sizeof *topic + size);
+
+    if (!topic)
+        return NULL;
+    memcpy(topic->copy, name, size);
+    topic->host = host;
+    topic->name = topic->copy;
+    topic->first = NULL;
+    if (tsearch(topic, &topics, topic_compare))
+        return topic;
+    free(topic);
+    return NULL;
+}
+
+int api_stream_join(struct bb_host *host, struct bb_stream *stream, const char *name)
+{
+    struct topic_place *place = calloc(1, sizeof *place);
+
+    if (!place)
+        return -1;
+    pthread_mutex_lock(&topics_lock);
+    struct topic *topic = topic_find(host, name);
+    const struct topic_place *known = stream->places;
+
+    while (known && known->topic != topic)
+        known = known->next_of_stream;
+    if (!topic)
+        topic = topic_new(host, name);
+    if (topic && !known) {
+        *place = (struct topic_place){.next_of_stream = stream->places,
+                                      .next = topic->first,
+                                      .at = &topic->first,
+                                      .stream = stream,
+                                      .topic = topic};
+        if (place->next)
+            place->next->at = &place->next;
+        topic->first = stream->places = place;
+        atomic_store(&stream->joined, true);
+        place = NULL;
+    }
+    pthread_mutex_unlock(&topics_lock);
+    free(place);
+    return topic ? 0 : -1;
+}
+
+size_t api_stream_publish(struct bb_host *host, const char *name, struct bb_chunk *chunk)
+{
+    size_t count = 0;
+
+    pthread_mutex_lock(&topics_lock);
+    const struct topic *topic = topic_find(host, name);
+
+    for (const struct topic_place *at = topic ? topic->first : NULL; at; at = at->next)
+        count += api_stream_send(at->stream, chunk) == 0;
+    pthread_mutex_unlock(&topics_lock);
+    return count;
+}
+
+/* Most streams are in no topic, and must not wait for publishers. */
+static void topics_leave(struct bb_stream *stream)
+{
+    if (!atomic_load(&stream->joined))
+        return;
+    pthread_mutex_lock(&topics_lock);
+    for (struct topic_place *place = stream->places, *next; place; place = next) {
+        next = place->next_of_stream;
+        *place->at = place->next;
+        if (place->next)
+            place->next->at = place->at;
+        if (!place->topic->first) {
+            tdelete(place->topic, &topics, topic_compare);
+            free(place->topic);
+        }
+        free(place);
+    }
+    pthread_mutex_unlock(&topics_lock);
+}
+
 /* ---- the end ---- */
 
-static void delist(struct bb_stream *stream)
+void stream_closed(struct bb_stream *stream)
 {
     struct streams *all = stream->loop->streams;
 
+    loop_watch(stream->loop, &stream->watch, -1, 0);
     if (all->next == stream)
         all->next = stream->next;
-    if (all->looked_at == stream)
-        all->looked_at = NULL;
+    if (all->checked == stream)
+        all->checked = NULL;
     if (stream->next)
         stream->next->before = stream->before;
     if (stream->before)
         stream->before->next = stream->next;
     else
         all->first = stream->next;
-}
-
-void stream_closed(struct bb_stream *stream)
-{
-    loop_watch(stream->loop, &stream->watch, -1, 0);
-    delist(stream);
     if (stream->options.closed)
         stream->options.closed(stream, stream->options.arg);
     topics_leave(stream); /* the module could join it to a topic up to now */
@@ -343,13 +585,17 @@ void stream_closed(struct bb_stream *stream)
         stream_free(stream);
 }
 
+/* An answer that must be complete must not appear to be if the host ends it. */
 void streams_stop(struct loop *loop)
 {
     if (!loop->streams)
         return;
     loop->streams->refusing = true;
     for (struct bb_stream *at = loop->streams->first; at; at = at->next) {
-        end_early(at);
+        if (at->options.whole)
+            api_stream_cut(at);
+        else
+            api_stream_end(at);
         at->txn->connection->stop_ms = loop->now_ms + STOP_MS;
     }
 }
@@ -359,7 +605,8 @@ int streams_init(struct loop *loop)
     loop->streams = calloc(1, sizeof *loop->streams);
     if (!loop->streams)
         return -1;
-    streams_check_start(loop);
+    loop->streams->loop = loop;
+    loop->streams->timer.fire = round_go_on;
     return 0;
 }
 

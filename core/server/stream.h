@@ -6,6 +6,14 @@
  * any thread fills it. While the queue is empty the connection is suspended; a thread that sends
  * posts a message to the loop, which resumes the connection. libmicrohttpd does not notice that a
  * client closes a suspended connection, so the loop watches the socket itself.
+ *
+ * Streams outlive the check of their token, so the host repeats it, stream after stream, about
+ * twice a second. A stream ends if its session was ended, its account may no longer act, or its
+ * token has expired; also if its rights have changed, because the client then reconnects with the
+ * new rights. In the steady state a check costs a lookup in the authenticator's cache. The same
+ * rounds send heartbeats. While the authenticator is unavailable (503), streams continue.
+ *
+ * Topics are sets of streams of a module that get the same data.
  */
 #ifndef CORE_STREAM_H
 #define CORE_STREAM_H
@@ -14,7 +22,6 @@
 
 #include "core/module/engine.h"
 
-struct http_txn;
 struct MHD_Response;
 
 /* The streams of one loop. */
@@ -22,11 +29,10 @@ struct streams {
     struct loop *loop;
     struct bb_stream *first; /* open ones */
     bool refusing;           /* the host is stopping */
-    /* stream_check.c */
-    struct timer timer;
+    struct timer timer;      /* the next part of a round of checks */
     bool in_round;
-    struct bb_stream *next;      /* the next one to be checked in this round */
-    struct bb_stream *looked_at; /* its token is being checked; NULL: it was closed meanwhile */
+    struct bb_stream *next;    /* the next one to be checked in this round */
+    struct bb_stream *checked; /* its token is being checked; NULL: it was closed meanwhile */
 };
 
 /* Prepares a loop that serves HTTP. Returns 0 or -1. */
@@ -47,14 +53,6 @@ struct MHD_Response *stream_response(struct bb_stream *stream);
 const char *stream_type(const struct bb_stream *stream);
 void stream_closed(struct bb_stream *stream);
 
-/* stream_check.c: checks the tokens of a loop's streams periodically. */
-void streams_check_start(struct loop *loop);
-void streams_check_soon(struct loop *loop); /* called after a stream was opened */
-
-/* topic functions of stream.h */
-int api_stream_join(struct bb_host *host, struct bb_stream *stream, const char *topic);
-size_t api_stream_publish(struct bb_host *host, const char *topic, struct bb_chunk *chunk);
-
 /* functions of stream.h */
 int api_stream_open(struct bb_request *rq, const struct bb_stream_options *options,
                     struct bb_stream **stream);
@@ -62,5 +60,7 @@ int api_stream_send(struct bb_stream *stream, struct bb_chunk *chunk);
 size_t api_stream_waiting(struct bb_stream *stream);
 void api_stream_end(struct bb_stream *stream);
 void api_stream_cut(struct bb_stream *stream);
+int api_stream_join(struct bb_host *host, struct bb_stream *stream, const char *topic);
+size_t api_stream_publish(struct bb_host *host, const char *topic, struct bb_chunk *chunk);
 
 #endif

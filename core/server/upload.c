@@ -1,19 +1,257 @@
 #include "core/server/upload.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "core/lib/field.h"
 #include "core/lib/log.h"
-#include "core/module/engine.h"
+#include "core/lib/text.h"
+#include "core/lib/warning.h"
 #include "core/module/module_load.h"
+#include "core/module/pool.h"
 #include "core/module/reply.h"
 #include "core/server/body.h"
 
+enum {
+    CHUNK = 512 * 1024,                      /* a batch of this size goes to the pool */
+    ROOM = 544 * 1024,                       /* size of a buffer: a chunk and a piece of a body */
+    UNCOUNTED = BODY_LARGE - (ROOM - CHUNK), /* buffer bytes that are not counted; leaves room for a
+                                              * piece */
+    SEGMENTS_MAX = 128,
+    DISK_STEP = 256 * 1024, /* disk space is counted in steps of this size */
+    OPEN_MAX = 16,          /* maximum number of files that wait for a common flush to disk */
+    PARTS_MAX = 256,        /* including empty parts */
+    NAME_MAX_CHARACTERS = 255,
+    FILE_MODE = 0600,
+    DIRECTORY_MODE = 0700
+};
+
+/* A file, allocated in the arena of the request. */
+struct upload_file {
+    struct bb_file pub; /* first */
+    struct upload_file *next;
+    char sha256[65];
+    int fd;             /* -1: not open */
+    bool begun;         /* a file with its path may exist */
+    EVP_MD_CTX *digest; /* while the file is open */
+    struct upload_file *next_written;
+};
+
+/* Data of one file in a batch. */
+struct upload_segment {
+    struct upload_file *file;
+    size_t length;
+    bool last; /* the end of the file */
+};
+
+struct upload_batch {
+    char *bytes; /* ROOM bytes, allocated on first use */
+    size_t length;
+    struct upload_segment segments[SEGMENTS_MAX];
+    size_t count;
+    bool counted; /* among the large bodies in memory */
+};
+
+struct upload {
+    struct pool_call call; /* first member; one call at a time */
+    struct http_txn *txn;
+    const char *directory;
+    struct multipart parser;
+    const struct bb_part *part; /* the current part; NULL: it is ignored */
+    const char *name;           /* its name, as sent or as declared by the route */
+    const char *filename;       /* its file name; NULL: none */
+    struct upload_file *file;   /* its file; NULL: no data yet */
+    struct upload_file *files, **files_end;
+    size_t files_length;         /* bytes of all files */
+    struct quota_charge on_disk; /* disk space, counted in advance in steps */
+    size_t parts;                /* seen so far */
+    unsigned *counts;            /* for each part of the route */
+    struct upload_batch batches[2];
+    struct upload_batch *filling, *writing; /* writing NULL: the pool is idle */
+    int error;                              /* errno of the pool; read only while the pool is
+                                             * idle */
+    struct upload_file *written;            /* open files not yet synced to disk; read like error */
+    unsigned written_count;
+    bool last;     /* for the pool: this is the last batch */
+    bool stalled;  /* the connection is suspended until the pool has written */
+    bool finished; /* no more data follows: write what was collected */
+    bool idle;     /* all data was written */
+    bool ended;    /* the HTTP transaction is over */
+};
+
+/* ---- in the pool: writing batches, and deleting files that were not kept ---- */
+
+static int open_new(const char *path)
+{
+    return open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
+}
+
+/* Creates the file, and the directory on first use. Returns 0, or -1 with errno. */
+static int create_file(const struct upload *upload, struct upload_file *file)
+{
+    char path[4096];
+
+    file->begun = true;
+    file->fd = open_new(file->pub.path);
+    if (file->fd < 0 && errno == ENOENT) {
+        if (snprintf(path, sizeof path, "%s/incoming", upload->directory) >= (int)sizeof path) {
+            errno = ENAMETOOLONG;
+            return -1;
+        }
+        if ((mkdir(upload->directory, DIRECTORY_MODE) && errno != EEXIST) ||
+            (mkdir(path, DIRECTORY_MODE) && errno != EEXIST))
+            return -1;
+        file->fd = open_new(file->pub.path);
+    }
+    if (file->fd < 0)
+        return -1;
+    file->digest = EVP_MD_CTX_new();
+    if (file->digest && EVP_DigestInit_ex(file->digest, EVP_sha256(), NULL))
+        return 0;
+    errno = ENOMEM;
+    return -1;
+}
+
+static int write_all(int fd, const char *bytes, size_t length)
+{
+    while (length) {
+        ssize_t wrote = write(fd, bytes, length);
+
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote < 0)
+            return -1;
+        bytes += wrote;
+        length -= (size_t)wrote;
+    }
+    return 0;
+}
+
+/* Returns 0, or -1 with errno. */
+static int write_segment(struct upload *upload, const struct upload_segment *segment,
+                         const char *bytes)
+{
+    struct upload_file *file = segment->file;
+    unsigned char digest[32];
+
+    if (!file->begun && create_file(upload, file))
+        return -1;
+    if (!EVP_DigestUpdate(file->digest, bytes, segment->length)) {
+        errno = ENOMEM;
+        return -1;
+    }
+    if (write_all(file->fd, bytes, segment->length))
+        return -1;
+    /* start writing to disk now, so that fsync() at the end has little to wait for */
+    (void)sync_file_range(file->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+    if (!segment->last)
+        return 0;
+    if (!EVP_DigestFinal_ex(file->digest, digest, NULL)) {
+        errno = ENOMEM;
+        return -1;
+    }
+    text_hex(digest, sizeof digest, file->sha256);
+    file->next_written = upload->written;
+    upload->written = file;
+    upload->written_count++;
+    return 0;
+}
+
+/* Syncing the first file makes the file system commit data of the others, too. */
+static int sync_files(struct upload *upload)
+{
+    while (upload->written) {
+        struct upload_file *file = upload->written;
+        int fd = file->fd;
+
+        if (fsync(fd))
+            return -1;
+        upload->written = file->next_written;
+        file->fd = -1;
+        if (close(fd))
+            return -1;
+    }
+    upload->written_count = 0;
+    return 0;
+}
+
+static void upload_write(void *arg)
+{
+    struct upload *upload = arg;
+    const struct upload_batch *batch = upload->writing;
+    const char *bytes = batch->bytes;
+
+    for (size_t i = 0; i < batch->count && !upload->error; i++) {
+        if (write_segment(upload, &batch->segments[i], bytes))
+            upload->error = errno ? errno : EIO;
+        bytes += batch->segments[i].length;
+    }
+    if (!upload->error && (upload->last || upload->written_count >= OPEN_MAX) && sync_files(upload))
+        upload->error = errno ? errno : EIO;
+}
+
+static void upload_discard(void *arg)
+{
+    struct upload *upload = arg;
+
+    for (struct upload_file *file = upload->files; file; file = file->next) {
+        if (file->fd >= 0)
+            close(file->fd);
+        EVP_MD_CTX_free(file->digest);
+        if (file->begun)
+            unlink(file->pub.path);
+    }
+}
+
 /* ---- passing batches to the pool ---- */
 
-static void flush(struct upload *upload);
+static void upload_submit(struct upload *upload, void (*run)(void *),
+                          void (*done)(struct message *))
+{
+    struct core_request *rq = &upload->txn->rq;
+    const struct host_handle *owner = upload->txn->match.owner;
 
-static void batch_written(struct message *message)
+    upload->call = (struct pool_call){
+        .message.run = done, .loop = rq->loop, .owner = rq->owner, .run = run, .arg = upload};
+    /* each upload has one call in progress, and connections limit the number of uploads */
+    pool_submit(rq->generation->pools, &owner->host, upload->txn->match.route->files_pool,
+                &upload->call, false);
+}
+
+static bool is_full(const struct upload_batch *batch)
+{
+    return batch->length >= CHUNK || batch->count >= SEGMENTS_MAX / 2;
+}
+
+static void upload_written(struct message *message);
+
+/* Passes the collected data to the pool, if it is enough or the last, and the pool is idle. */
+static void upload_flush(struct upload *upload)
+{
+    struct upload_batch *filling = upload->filling;
+
+    if (upload->writing)
+        return;
+    if (upload->error || (!filling->count && !upload->written)) {
+        upload->idle = upload->finished;
+        return;
+    }
+    if (!upload->finished && !is_full(filling))
+        return;
+    upload->last = upload->finished;
+    upload->writing = filling;
+    upload->filling = filling == upload->batches ? &upload->batches[1] : upload->batches;
+    upload_submit(upload, upload_write, upload_written);
+}
+
+static void upload_written(struct message *message)
 {
     struct upload *upload = (struct upload *)(void *)message;
 
@@ -24,70 +262,293 @@ static void batch_written(struct message *message)
         upload_end(upload);
         return;
     }
-    flush(upload);
+    upload_flush(upload);
     if (upload->stalled) {
         upload->stalled = false;
         MHD_resume_connection(upload->txn->mhd);
     }
     if (upload->idle)
-        request_wake(upload_request(upload));
+        request_wake(&upload->txn->rq);
 }
 
-static void submit(struct upload *upload, void (*run)(void *), void (*done)(struct message *))
+bool upload_is_stalled(const struct upload *upload)
 {
-    struct core_request *rq = upload_request(upload);
-    const struct host_handle *owner = upload->txn->match.owner;
-
-    upload->call = (struct pool_call){
-        .message.run = done, .loop = rq->loop, .owner = rq->owner, .run = run, .arg = upload};
-    /* each upload has one call in progress, and connections limit the number of uploads */
-    pool_submit(rq->generation->pools, &owner->host, upload_route(upload)->files_pool,
-                &upload->call, false);
-}
-
-/* Passes the collected data to the pool, if it is enough or the last, and the pool is idle. */
-static void flush(struct upload *upload)
-{
-    struct upload_batch *filling = upload->filling;
-
-    if (upload->writing)
-        return;
-    if (upload->error || (!filling->count && !upload->written)) {
-        upload->idle = upload->finished;
-        return;
-    }
-    if (!upload->finished && filling->length < UPLOAD_CHUNK &&
-        filling->count < UPLOAD_SEGMENTS_MAX / 2)
-        return;
-    upload->last = upload->finished;
-    upload->writing = filling;
-    upload->filling = filling == upload->batches ? &upload->batches[1] : upload->batches;
-    submit(upload, upload_write, batch_written);
-}
-
-/* Whether another piece fits while the other batch is being written. */
-static bool has_spare(struct upload *upload)
-{
-    struct upload_batch *filling = upload->filling;
-
-    if (filling->length >= UPLOAD_CHUNK || filling->count >= UPLOAD_SEGMENTS_MAX / 2)
-        return false;
-    if (!filling->counted && filling->length >= UPLOAD_UNCOUNTED)
-        filling->counted = body_try_room(upload->txn, UPLOAD_ROOM);
-    return filling->counted || filling->length < UPLOAD_UNCOUNTED;
-}
-
-bool upload_stalls(struct upload *upload)
-{
-    upload->stalled = upload->writing && !has_spare(upload);
     return upload->stalled;
 }
 
+/* It does not stall if another piece fits while the other batch is being written. */
+bool upload_stalls(struct upload *upload)
+{
+    struct upload_batch *filling = upload->filling;
+
+    upload->stalled = false;
+    if (!upload->writing)
+        return false;
+    if (!is_full(filling) && !filling->counted && filling->length >= UNCOUNTED)
+        filling->counted = body_try_room(upload->txn, ROOM);
+    upload->stalled = is_full(filling) || (!filling->counted && filling->length >= UNCOUNTED);
+    return upload->stalled;
+}
+
+/* ---- errors: these functions return 0, or -1 if they have answered ---- */
+
+static int upload_no_memory(struct upload *upload)
+{
+    request_fail(&upload->txn->rq, FAILED_MEMORY);
+    reply_failed(&upload->txn->rq);
+    return -1;
+}
+
+/*
+ * Records an error, which is reported with all others when the request is complete; the rest of the
+ * part is ignored.
+ */
+static int upload_note(struct upload *upload, const char *field, const char *problem)
+{
+    struct core_request *rq = &upload->txn->rq;
+    struct problems problems = {.arena = rq->arena};
+
+    upload->part = NULL;
+    if (!rq->errors)
+        rq->errors = json_array();
+    problems_add(&problems, text_utf8(field, strlen(field)) ? field : "body", "%s", problem);
+    if (!rq->errors || !problems.count)
+        return upload_no_memory(upload);
+    if (json_array_size(rq->errors) < PROBLEMS_MAX)
+        problems_list(&problems, rq->errors);
+    return 0;
+}
+
+/* Always answers. */
+static int upload_wrong(struct upload *upload, const char *field, const char *problem)
+{
+    if (!upload_note(upload, field, problem))
+        reply_problems(&upload->txn->rq, 400, "The request is not valid", NULL);
+    return -1;
+}
+
+/* ---- parts: callbacks of the parser ---- */
+
+/* Finds a part by its name: "NAME[]", as forms write lists, matches NAME. */
+static const struct bb_part *find_part(const struct upload *upload, const char *name)
+{
+    const struct bb_table *table = &upload->txn->match.route->parts;
+    const struct bb_part *parts = MODULE_ROWS(bb_part, *table), *any = NULL;
+
+    for (size_t i = 0; i < table->count; i++) {
+        size_t length = strlen(parts[i].name);
+
+        if (!strncmp(name, parts[i].name, length) &&
+            (!name[length] || !strcmp(name + length, "[]")))
+            return &parts[i];
+        if (!strcmp(parts[i].name, "*"))
+            any = &parts[i];
+    }
+    return any;
+}
+
+static unsigned *count_of(const struct upload *upload, const struct bb_part *part)
+{
+    return &upload->counts[part - MODULE_ROWS(bb_part, upload->txn->match.route->parts)];
+}
+
+/* Returns valid UTF-8 of limited length without control characters, whatever the client sent. */
+static const char *clean_name(struct upload *upload, const char *name)
+{
+    char *clean = arena_text(upload->txn->rq.arena, name, strlen(name)), *to = clean;
+    size_t left = strlen(name), size;
+
+    for (size_t i = 0; clean && left && i < NAME_MAX_CHARACTERS; i++) {
+        int32_t character = text_code_point(name, left, &size);
+
+        if (character < 0x20 || (character >= 0x7f && character < 0xa0))
+            *to++ = '?';
+        else
+            to = (char *)mempcpy(to, name, size);
+        name += size;
+        left -= size;
+    }
+    if (clean)
+        *to = '\0';
+    return clean;
+}
+
+/* An undeclared text is ignored; an undeclared file is an error, because it would be lost. */
+static int upload_begin_part(void *arg, const struct multipart_part *head)
+{
+    struct upload *upload = arg;
+    const struct bb_part *part = find_part(upload, head->name);
+    bool any = part && !strcmp(part->name, "*");
+
+    if (any && !head->filename && (!head->type || !strncasecmp(head->type, "text/plain", 10)))
+        part = NULL;
+    upload->part = part;
+    upload->file = NULL;
+    upload->filename = NULL;
+    if (++upload->parts > PARTS_MAX)
+        return upload_wrong(upload, "body", "has too many parts");
+    if (!part && head->filename)
+        return upload_note(upload, head->name, "is not a part of this request");
+    if (!part) {
+        if (warnings_add(&upload->txn->rq.warnings,
+                         "%s: is not a part of this request, and was ignored", head->name))
+            return upload_no_memory(upload);
+        return 0;
+    }
+    if (part->kind == BB_PART_FIELDS) {
+        if ((*count_of(upload, part))++)
+            return upload_note(upload, part->name, "must be given once");
+        return 0;
+    }
+    /* the row's own text, so that a module can compare pointers */
+    upload->name = any ? clean_name(upload, head->name) : part->name;
+    if (head->filename)
+        upload->filename = clean_name(upload, head->filename);
+    return upload->name && (upload->filename || !head->filename) ? 0 : upload_no_memory(upload);
+}
+
+/* Begins a file, unless there are too many, which are then ignored. */
+static int upload_begin_file(struct upload *upload)
+{
+    struct arena *arena = upload->txn->rq.arena;
+    struct upload_file *file;
+    char uuid[TEXT_UUID_SIZE];
+
+    if (*count_of(upload, upload->part) == upload->part->count_max)
+        return upload_note(upload, upload->name, "has too many files");
+    (*count_of(upload, upload->part))++;
+    text_uuid7(uuid);
+    file = arena_alloc(arena, sizeof *file);
+    if (!file)
+        return upload_no_memory(upload);
+    file->fd = -1;
+    file->pub = (struct bb_file){
+        .size = sizeof file->pub,
+        .part = upload->name,
+        .name = upload->filename ? upload->filename : upload->name,
+        .path = arena_format(arena, "%s/incoming/%s", upload->directory, uuid),
+        .sha256 = file->sha256,
+    };
+    if (!file->pub.path)
+        return upload_no_memory(upload);
+    *upload->files_end = file;
+    upload->files_end = &file->next;
+    upload->file = file;
+    return 0;
+}
+
+/*
+ * Counts a buffer once it contains more than a little: until then the kernel has not allocated most
+ * of its memory. If the other buffer is counted and was written, exchanges their memory instead.
+ */
+static int upload_count_buffer(struct upload *upload, struct upload_batch *batch, size_t length)
+{
+    struct upload_batch *other =
+        batch == upload->batches ? &upload->batches[1] : &upload->batches[0];
+    char *bytes = other->bytes;
+
+    if (batch->counted || length < BODY_LARGE)
+        return 0;
+    batch->counted = true;
+    if (other->counted && other != upload->writing) {
+        memcpy(bytes, batch->bytes, batch->length);
+        other->bytes = batch->bytes;
+        batch->bytes = bytes;
+        other->counted = false;
+        return 0;
+    }
+    if (!body_take_room(upload->txn, ROOM))
+        return 0;
+    batch->counted = false;
+    return -1;
+}
+
+/* Appends data of the file to the current batch. */
+static int upload_collect(struct upload *upload, const char *bytes, size_t length, bool last)
+{
+    struct upload_batch *batch = upload->filling;
+    struct upload_segment *segment = batch->count ? &batch->segments[batch->count - 1] : NULL;
+
+    if (!batch->bytes)
+        batch->bytes = malloc(ROOM);
+    if (!batch->bytes || batch->length + length > ROOM)
+        return upload_no_memory(upload);
+    if (upload_count_buffer(upload, batch, batch->length + length))
+        return -1;
+    if (!segment || segment->file != upload->file) {
+        if (batch->count == SEGMENTS_MAX)
+            return upload_no_memory(upload);
+        segment = &batch->segments[batch->count++];
+        *segment = (struct upload_segment){.file = upload->file};
+    }
+    memcpy(batch->bytes + batch->length, bytes, length);
+    batch->length += length;
+    segment->length += length;
+    segment->last = last;
+    return 0;
+}
+
+static int upload_take_part(void *arg, const char *bytes, size_t length)
+{
+    struct upload *upload = arg;
+    struct http_txn *txn = upload->txn;
+    struct core_request *rq = &txn->rq;
+    const struct bb_part *part = upload->part;
+
+    if (!part)
+        return 0;
+    if (part->kind != BB_PART_FILES)
+        return body_keep(txn, bytes, length, rq->generation->request.max_body) ? -1 : 0;
+    if (!upload->file && upload_begin_file(upload))
+        return -1;
+    if (!upload->file)
+        return 0;
+    upload->file->pub.length += (int64_t)length;
+    upload->files_length += length;
+    if ((size_t)upload->file->pub.length > part->bytes_max) {
+        reply_error(rq, 413, "A file is larger than %zu bytes", part->bytes_max);
+        return -1;
+    }
+    if (upload->files_length > txn->match.route->files_max) {
+        reply_error(rq, 413, "The files are together larger than %zu bytes",
+                    txn->match.route->files_max);
+        return -1;
+    }
+    if (upload->files_length > upload->on_disk.bytes) { /* counts disk space in steps */
+        size_t lacks = upload->files_length - upload->on_disk.bytes;
+        struct quota_limits bounds = quota_bounds(rq->generation, QUOTA_UPLOADS);
+
+        if (quota_charge(rq, QUOTA_UPLOADS, &upload->on_disk, lacks > DISK_STEP ? lacks : DISK_STEP,
+                         &bounds)) {
+            reply_failed(rq);
+            return -1;
+        }
+    }
+    return upload_collect(upload, bytes, length, false);
+}
+
+/* A file without data must have a file name; otherwise it is an empty field of a form. */
+static int upload_end_part(void *arg)
+{
+    struct upload *upload = arg;
+
+    if (!upload->part || upload->part->kind != BB_PART_FILES)
+        return 0;
+    if (!upload->file && (!upload->filename || !*upload->filename))
+        return 0;
+    if (!upload->file && upload_begin_file(upload))
+        return -1;
+    return upload->file ? upload_collect(upload, "", 0, true) : 0;
+}
+
+static const struct multipart_calls upload_calls = {upload_begin_part, upload_take_part,
+                                                    upload_end_part};
+
 /* ---- the body ---- */
 
-static int not_stored(struct upload *upload)
+static int upload_not_stored(struct upload *upload)
 {
-    const struct bb_route *route = upload_route(upload);
+    const struct bb_route *route = upload->txn->match.route;
     struct host_handle *owner = upload->txn->match.owner;
     char buffer[128];
 
@@ -95,7 +556,7 @@ static int not_stored(struct upload *upload)
         route->files_failed(&owner->host);
     log_line(BB_ERROR, "files cannot be stored", "directory", upload->directory, "reason",
              strerror_r(upload->error, buffer, sizeof buffer), "request", upload->txn->id, NULL);
-    return reply_error(upload_request(upload), 503, "Files cannot be stored now");
+    return reply_error(&upload->txn->rq, 503, "Files cannot be stored now");
 }
 
 int upload_begin(struct http_txn *txn, const char *boundary)
@@ -113,7 +574,7 @@ int upload_begin(struct http_txn *txn, const char *boundary)
             upload->directory = api_setting_text(&owner->host, route->files_in);
     }
     if (!upload || !upload->counts ||
-        multipart_init(&upload->parser, boundary, &upload_parts, upload)) {
+        multipart_init(&upload->parser, boundary, &upload_calls, upload)) {
         free(upload);
         request_fail(&txn->rq, FAILED_MEMORY);
         return reply_failed(&txn->rq);
@@ -124,39 +585,43 @@ int upload_begin(struct http_txn *txn, const char *boundary)
 
 int upload_take(struct upload *upload, const char *data, size_t size)
 {
-    struct core_request *rq = upload_request(upload);
+    struct core_request *rq = &upload->txn->rq;
 
     if (!upload->writing && upload->error)
-        return not_stored(upload);
+        return upload_not_stored(upload);
     if (multipart_feed(&upload->parser, data, size)) {
         if (upload->parser.problem)
             reply_error(rq, 400, "Malformed multipart body: %s", upload->parser.problem);
         return rq->response.status;
     }
-    flush(upload);
+    upload_flush(upload);
     return 0;
 }
 
 int upload_complete(struct upload *upload)
 {
-    struct core_request *rq = upload_request(upload);
+    struct core_request *rq = &upload->txn->rq;
+    const struct bb_table *table = &upload->txn->match.route->parts;
+    const struct bb_part *parts = MODULE_ROWS(bb_part, *table);
 
     if (!multipart_complete(&upload->parser))
         return reply_error(rq, 400, "Malformed multipart body: the last boundary is missing");
-    if (upload_parts_check(upload))
-        return rq->response.status;
+    for (size_t i = 0; i < table->count; i++) {
+        if (parts[i].flags & BB_REQUIRED && !upload->counts[i]) {
+            upload_wrong(upload, parts[i].name, "is required");
+            return rq->response.status;
+        }
+    }
     upload->finished = true;
-    flush(upload);
+    upload_flush(upload);
     return 0;
 }
 
 int upload_wait(struct upload *upload)
 {
-    struct core_request *rq = upload_request(upload);
-
-    if (request_wait(rq, &upload->idle))
-        return reply_failed(rq);
-    return upload->error ? not_stored(upload) : 0;
+    if (request_wait(&upload->txn->rq, &upload->idle))
+        return reply_failed(&upload->txn->rq);
+    return upload->error ? upload_not_stored(upload) : 0;
 }
 
 const char *upload_identity(struct upload *upload, size_t *length)
@@ -172,7 +637,7 @@ const char *upload_identity(struct upload *upload, size_t *length)
     return text;
 }
 
-static void discarded(struct message *message)
+static void upload_discarded(struct message *message)
 {
     struct upload *upload = (struct upload *)(void *)message;
     struct http_txn *txn = upload->txn;
@@ -188,13 +653,13 @@ static void discarded(struct message *message)
 void upload_end(struct upload *upload)
 {
     upload->ended = true;
-    upload_request(upload)->cut = NULL; /* the connection no longer exists */
+    upload->txn->rq.cut = NULL; /* the connection no longer exists */
     if (upload->writing)
         return;
     if (upload->files)
-        submit(upload, upload_discard, discarded);
+        upload_submit(upload, upload_discard, upload_discarded);
     else
-        discarded(&upload->call.message);
+        upload_discarded(&upload->call.message);
 }
 
 const struct bb_file *api_file(struct bb_request *pub, size_t index)
