@@ -234,36 +234,6 @@ static int txn_check_access(struct http_txn *txn)
     return refused || !txn_is_public(txn) ? refused : txn_enter(txn);
 }
 
-/* Checks token and role. Keeps the owner that was charged, even if the request is refused later. */
-static int txn_admit(struct http_txn *txn)
-{
-    struct bb_principal principal = {.size = sizeof principal};
-    struct core_request *rq = &txn->rq;
-    const struct generation *generation = rq->generation;
-    const char *token = http_txn_token(txn);
-    struct bb_host *host = rq->pub.host;
-
-    if (!token)
-        return reply_error(rq, 401, "Unauthorized");
-    if (!generation->authenticator)
-        return reply_error(rq, 503, "No module that authenticates accounts is loaded");
-    struct bb_host *provider = &generation->authenticator_host->host;
-
-    txn->asked_us = clock_mono_us();
-    request_enter(rq, provider);
-    int refused =
-        generation->authenticator->authenticate(provider->state, &rq->pub, token, &principal);
-    request_enter(rq, host);
-    if (refused)
-        return refused;
-    txn->principal = principal;
-    rq->pub.principal = &txn->principal;
-    quota_own_account(rq, principal.account);
-    if (txn->match.roles & principal.role)
-        return 0;
-    return reply_error(rq, 403, "Forbidden");
-}
-
 static bool is_hasty(const struct http_txn *txn)
 {
     return txn->rq.response.status == 429 && !txn->slowed;
@@ -283,13 +253,41 @@ static void txn_slow_down(struct core_request *rq)
     request_sleep(rq, REFUSED_MS);
 }
 
-/* On the fiber; the body, if one follows, has not been read yet. */
-static void txn_admission(struct core_request *rq)
+/*
+ * On the fiber: checks token and role, and before the body is read, what anonymous clients must not
+ * learn. Keeps the owner that was charged, even if the request is refused later.
+ */
+static void txn_admit(struct core_request *rq)
 {
     struct http_txn *txn = http_txn_of(&rq->pub);
+    struct bb_principal principal = {.size = sizeof principal};
+    const struct generation *generation = rq->generation;
+    const char *token = http_txn_token(txn);
+    struct bb_host *host = rq->pub.host;
+    int refused = -1;
 
-    if (!txn_admit(txn))
-        txn_enter(txn);
+    if (!token) {
+        reply_error(rq, 401, "Unauthorized");
+    } else if (!generation->authenticator) {
+        reply_error(rq, 503, "No module that authenticates accounts is loaded");
+    } else {
+        struct bb_host *provider = &generation->authenticator_host->host;
+
+        txn->asked_us = clock_mono_us();
+        request_enter(rq, provider);
+        refused =
+            generation->authenticator->authenticate(provider->state, &rq->pub, token, &principal);
+        request_enter(rq, host);
+    }
+    if (!refused) {
+        txn->principal = principal;
+        rq->pub.principal = &txn->principal;
+        quota_own_account(rq, principal.account);
+        if (!(txn->match.roles & principal.role))
+            reply_error(rq, 403, "Forbidden");
+        else if (txn->phase == PHASE_ADMISSION)
+            txn_enter(txn);
+    }
     txn_slow_down(rq);
 }
 
@@ -331,7 +329,9 @@ static void txn_handle(struct core_request *rq)
         reply_failed(rq);
     if (rq->response.status || (txn->upload && upload_wait(txn->upload)))
         return;
-    if (rq->pub.principal && clock_mono_us() - txn->asked_us >= ASKED_FOR_US && txn_admit(txn))
+    if (rq->pub.principal && clock_mono_us() - txn->asked_us >= ASKED_FOR_US)
+        txn_admit(rq);
+    if (rq->response.status)
         return;
     rq->only_names_problems = rq->errors != NULL;
     if (!rq->errors && txn_begin_idempotency(txn))
@@ -594,7 +594,7 @@ enum MHD_Result http_txn_access(void *cls, struct MHD_Connection *mhd, const cha
         } else {
             connection_stage(txn->connection, STAGE_BODY, 0);
             if (refused || !txn_is_public(txn))
-                txn_run(txn, PHASE_ADMISSION, refused ? txn_slow_down : txn_admission);
+                txn_run(txn, PHASE_ADMISSION, refused ? txn_slow_down : txn_admit);
             txn->first_again = txn->suspended;
             if (txn->phase == PHASE_ANSWER)
                 result = txn_answer_early(txn);

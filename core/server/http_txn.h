@@ -7,8 +7,9 @@
  *  -------------------             ---------------------------               -------   -----
  *  http_txn_access()               txn_new(): takes the head, and the        loop      HEADERS
  *  when it has read the head       generation, which stays loaded
- *                                  txn_check_access(): id, address, route    loop
- *                                  txn_admission(): token and role, limits,  fiber     ADMISSION
+ *                                  txn_check_access(): id, address, CORS,    loop
+ *                                  route
+ *                                  txn_admit(): token and role, limits,      fiber     ADMISSION
  *                                  type and size of the body
  *  http_txn_access()               body_take(): keeps a piece of the body,   loop      BODY
  *  with each piece of the body     or gives it to an upload
