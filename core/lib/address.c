@@ -40,16 +40,6 @@ static bool read_address(const char *text, struct in6_addr *out, bool *v4)
     return *v4 || inet_pton(AF_INET6, text, out) == 1;
 }
 
-/* Whether all bits from `prefix` on are zero. */
-static bool host_bits_clear(const struct in6_addr *address, int prefix)
-{
-    for (int bit = prefix; bit < 128; bit++) {
-        if (address->s6_addr[bit / 8] & 0x80 >> bit % 8)
-            return false;
-    }
-    return true;
-}
-
 static bool read_prefix(const char *text, int max, int *prefix)
 {
     size_t length = strlen(text);
@@ -77,8 +67,11 @@ static const char *read_cidr(const char *text, struct cidr *cidr)
     if (text[length] && !read_prefix(text + length + 1, cidr->prefix, &cidr->prefix))
         return "has a bad prefix length";
     cidr->prefix += v4 ? 96 : 0;
-    return host_bits_clear(&cidr->network, cidr->prefix) ? NULL
-                                                         : "has bits set beyond its prefix length";
+    for (int bit = cidr->prefix; bit < 128; bit++) {
+        if (cidr->network.s6_addr[bit / 8] & 0x80 >> bit % 8)
+            return "has bits set beyond its prefix length";
+    }
+    return NULL;
 }
 
 struct cidr_list *cidr_list_new(struct arena *arena, const json_t *texts, char *why,
@@ -104,20 +97,15 @@ struct cidr_list *cidr_list_new(struct arena *arena, const json_t *texts, char *
     return list;
 }
 
-static bool inside(const struct cidr *cidr, const struct in6_addr *address)
-{
-    int bytes = cidr->prefix / 8, bits = cidr->prefix % 8;
-    int mask = 0xFF << (8 - bits) & 0xFF;
-
-    if (memcmp(cidr->network.s6_addr, address->s6_addr, (size_t)bytes) != 0)
-        return false;
-    return !bits || (address->s6_addr[bytes] & mask) == cidr->network.s6_addr[bytes];
-}
-
 static bool has(const struct cidr_list *list, const struct in6_addr *address)
 {
     for (size_t i = 0; list && i < list->count; i++) {
-        if (inside(&list->list[i], address))
+        const struct cidr *cidr = &list->list[i];
+        int bytes = cidr->prefix / 8, bits = cidr->prefix % 8;
+        int mask = 0xFF << (8 - bits) & 0xFF;
+
+        if (!memcmp(cidr->network.s6_addr, address->s6_addr, (size_t)bytes) &&
+            (!bits || (address->s6_addr[bytes] & mask) == cidr->network.s6_addr[bytes]))
             return true;
     }
     return false;

@@ -29,11 +29,6 @@ struct bb_chunk *api_chunk_new(size_t length)
     return chunk;
 }
 
-static void chunk_hold(struct bb_chunk *chunk)
-{
-    atomic_fetch_add_explicit(&held_of(chunk)->holders, 1, memory_order_relaxed);
-}
-
 void api_chunk_release(struct bb_chunk *chunk)
 {
     if (!chunk || atomic_fetch_sub_explicit(&held_of(chunk)->holders, 1, memory_order_acq_rel) != 1)
@@ -47,7 +42,7 @@ int chunks_add(struct chunks *chunks, struct bb_chunk *chunk)
 
     if (!link)
         return -1;
-    chunk_hold(chunk);
+    atomic_fetch_add_explicit(&held_of(chunk)->holders, 1, memory_order_relaxed);
     *link = (struct chunk_link){.chunk = chunk};
     if (chunks->last)
         chunks->last->next = link;

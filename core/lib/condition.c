@@ -16,16 +16,6 @@ void condition_init(pthread_cond_t *condition)
     pthread_condattr_destroy(&monotonic);
 }
 
-/* ThreadSanitizer does not know this call, so the synchronization is declared here. */
-static void waited_for(sem_t *semaphore)
-{
-#ifdef __SANITIZE_THREAD__
-    __tsan_acquire(semaphore);
-#else
-    (void)semaphore;
-#endif
-}
-
 static struct timespec time_of(int64_t until_ms)
 {
     return (struct timespec){.tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000};
@@ -36,8 +26,10 @@ int semaphore_wait(sem_t *semaphore, int64_t until_ms)
     const struct timespec until = time_of(until_ms);
     int failed = sem_clockwait(semaphore, CLOCK_MONOTONIC, &until);
 
+#ifdef __SANITIZE_THREAD__
     if (!failed)
-        waited_for(semaphore);
+        __tsan_acquire(semaphore); /* ThreadSanitizer does not know this call */
+#endif
     return failed;
 }
 

@@ -135,12 +135,6 @@ const struct bb_field *field_find(const struct bb_table *fields, const char *nam
 #define LOCAL_MAX 64
 #define LABEL_MAX 63
 
-/* Non-ASCII characters that are allowed in names: all except white space. */
-static bool is_foreign(int32_t c)
-{
-    return c > 0x9F && !text_space(c);
-}
-
 static bool is_alphanumeric(int32_t c)
 {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -159,7 +153,9 @@ static bool local_valid(const char *text, size_t length)
 
         if (c == '.' && before == '.')
             return false;
-        if (!is_alphanumeric(c) && !is_foreign(c) &&
+        bool foreign = c > 0x9F && !text_space(c);
+
+        if (!is_alphanumeric(c) && !foreign &&
             (c <= 0 || c > 0x7E || !strchr(".!#$%&'*+/=?^_`{|}~-", (int)c)))
             return false;
         before = c;
@@ -371,15 +367,6 @@ static bool text_fits(const struct bb_field *field, const char *text, const stru
     return false;
 }
 
-static bool choice_known(const struct bb_field *field, const char *text)
-{
-    for (const char *const *choice = field->choices; choice && *choice; choice++) {
-        if (!strcmp(*choice, text))
-            return true;
-    }
-    return false;
-}
-
 /*
  * Adds a problem if a text does not distinguish people or things reliably; also false if memory ran
  * out.
@@ -416,14 +403,6 @@ static const char *email_string(const struct bb_field *field, const char *text, 
     if (invalid)
         type_problem(field, place, problems);
     return normal;
-}
-
-static const char *name_string(const struct bb_field *field, const char *text, struct arena *arena,
-                               const struct place *place, struct problems *problems)
-{
-    if (!text_fits(field, text, place, problems) || !distinct(field, text, arena, place, problems))
-        return NULL;
-    return unicode_single_spaces(text, arena);
 }
 
 /*
@@ -470,9 +449,12 @@ static const char *field_string(const struct bb_field *field, const char *text, 
 
     switch (field->type) {
     case BB_TEXT:
-        if (field->flags & BB_NAME)
-            return name_string(field, text, arena, place, problems);
-        return text_fits(field, text, place, problems) ? text : NULL;
+        if (!text_fits(field, text, place, problems))
+            return NULL;
+        if (!(field->flags & BB_NAME))
+            return text;
+        return distinct(field, text, arena, place, problems) ? unicode_single_spaces(text, arena)
+                                                             : NULL;
     case BB_EMAIL:
         return email_string(field, text, arena, place, problems);
     case BB_UUID:
@@ -485,7 +467,9 @@ static const char *field_string(const struct bb_field *field, const char *text, 
         fits = text != NULL;
         break;
     default:
-        fits = choice_known(field, text);
+        fits = false;
+        for (const char *const *choice = field->choices; choice && *choice; choice++)
+            fits = fits || !strcmp(*choice, text);
     }
     if (fits)
         return text;

@@ -62,11 +62,6 @@ static bool put_escape(struct sink *sink, unsigned char c)
     return put(sink, escape, 6);
 }
 
-static bool is_plain(unsigned char c)
-{
-    return c >= 0x20 && c != '"' && c != '\\';
-}
-
 /* Whether one of eight bytes is below `limit` (at most 0x80). Bytes from 0x80 on do not count. */
 static bool one_below(uint64_t word, unsigned char limit)
 {
@@ -87,7 +82,7 @@ static size_t plain_run(const char *text, size_t length)
             break;
         at += sizeof(word);
     }
-    while (at < length && is_plain((unsigned char)text[at]))
+    while (at < length && (unsigned char)text[at] >= 0x20 && text[at] != '"' && text[at] != '\\')
         at++;
     return at;
 }
@@ -185,13 +180,6 @@ static bool put_real(struct sink *sink, double number)
     return (number >= 0 || put(sink, "-", 1)) && put(sink, out, (size_t)length);
 }
 
-static bool put_integer(struct sink *sink, json_int_t number)
-{
-    char text[TEXT_INTEGER_SIZE];
-
-    return put(sink, text, text_integer(number, text));
-}
-
 static bool put_value(struct sink *sink, const json_t *value, int levels);
 
 static bool put_array(struct sink *sink, const json_t *array, int levels)
@@ -224,6 +212,8 @@ static bool put_object(struct sink *sink, const json_t *object, int levels)
 
 static bool put_value(struct sink *sink, const json_t *value, int levels)
 {
+    char text[TEXT_INTEGER_SIZE];
+
     if (!value || levels < 0)
         return false;
     switch (json_typeof(value)) {
@@ -234,7 +224,7 @@ static bool put_value(struct sink *sink, const json_t *value, int levels)
     case JSON_STRING:
         return put_string(sink, json_string_value(value), json_string_length(value));
     case JSON_INTEGER:
-        return put_integer(sink, json_integer_value(value));
+        return put(sink, text, text_integer(json_integer_value(value), text));
     case JSON_REAL:
         return put_real(sink, json_real_value(value));
     case JSON_TRUE:

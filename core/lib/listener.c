@@ -89,12 +89,6 @@ static in_port_t port_got(const struct listeners *listeners)
     return address.any.sa_family == AF_INET6 ? address.six.sin6_port : address.four.sin_port;
 }
 
-/* A name can have addresses of families that the machine does not support. */
-static bool is_foreign(int why)
-{
-    return why == EADDRNOTAVAIL || why == EAFNOSUPPORT;
-}
-
 static int bind_all(struct listeners *listeners, const struct addrinfo *found)
 {
     int why = 0;
@@ -107,8 +101,8 @@ static int bind_all(struct listeners *listeners, const struct addrinfo *found)
 
         if (fd >= 0)
             listeners->fds[listeners->count++] = fd;
-        else if (!is_foreign(why = errno))
-            return -1;
+        else if ((why = errno) != EADDRNOTAVAIL && why != EAFNOSUPPORT)
+            return -1; /* a name can have addresses of families that the machine does not support */
     }
     errno = why;
     return listeners->count ? 0 : -1;

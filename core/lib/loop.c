@@ -169,12 +169,6 @@ static void run_tasks(struct tasks *tasks, int64_t heavy_us, int64_t share_us)
     }
 }
 
-static void resume_ready(struct loop *loop)
-{
-    run_tasks(&loop->ready, LOOP_HEAVY_US, LOOP_SHARE_US);
-    run_tasks(&loop->patient, LOOP_PATIENT_HEAVY_US, LOOP_PATIENT_SHARE_US);
-}
-
 static int wait_ms(struct loop *loop, int64_t timer_ms)
 {
     int64_t wait = timer_ms;
@@ -219,7 +213,8 @@ void loop_run(struct loop *loop)
         handle_events(loop, wait_ms(loop, timer_ms));
         inbox_take(loop);
         timers_run(&loop->timers, loop->now_ms);
-        resume_ready(loop);
+        run_tasks(&loop->ready, LOOP_HEAVY_US, LOOP_SHARE_US);
+        run_tasks(&loop->patient, LOOP_PATIENT_HEAVY_US, LOOP_PATIENT_SHARE_US);
         for (size_t i = 0; i < loop->part_count; i++)
             loop->parts[i].run(loop->parts[i].of);
         loop->now_ms = clock_mono_ms(); /* the iteration may have been long */

@@ -334,14 +334,6 @@ static int end_part(struct multipart *multipart)
     return was ? multipart->calls->end(multipart->arg) : 0;
 }
 
-static int begin_headers(struct multipart *multipart)
-{
-    multipart->state = HEADERS;
-    multipart->headers_length = 0;
-    multipart->line_start = 0;
-    return end_part(multipart);
-}
-
 static int hold(struct multipart *multipart, char byte, enum state next)
 {
     if (multipart->held_length == sizeof multipart->held)
@@ -360,8 +352,12 @@ static int behind(struct multipart *multipart, char byte, bool *taken)
     bool blank = byte == ' ' || byte == '\t';
 
     *taken = true;
-    if (multipart->state == LINE_END && byte == '\n')
-        return begin_headers(multipart);
+    if (multipart->state == LINE_END && byte == '\n') {
+        multipart->state = HEADERS;
+        multipart->headers_length = 0;
+        multipart->line_start = 0;
+        return end_part(multipart);
+    }
     if (multipart->state == DASH && byte == '-') {
         multipart->state = EPILOGUE;
         return multipart->has_part ? end_part(multipart) : refuse(multipart, "there is no part");
@@ -462,20 +458,6 @@ static int header_byte(struct multipart *multipart, char byte)
     return length == 2 ? begin_part(multipart) : 0;
 }
 
-/*
- * Processes a byte that can change the state. *taken: it was consumed; otherwise it must be
- * processed again.
- */
-static int step(struct multipart *multipart, char byte, bool *taken)
-{
-    *taken = true;
-    if (multipart->state == DELIMITER)
-        return match(multipart, byte, taken);
-    if (multipart->state == HEADERS)
-        return header_byte(multipart, byte);
-    return behind(multipart, byte, taken);
-}
-
 int multipart_feed(struct multipart *multipart, const char *bytes, size_t length)
 {
     size_t at = 0;
@@ -491,9 +473,13 @@ int multipart_feed(struct multipart *multipart, const char *bytes, size_t length
             at += (size_t)scanned;
             continue;
         }
-        bool taken;
+        /* the byte can change the state; if it is not taken, it must be processed again */
+        bool taken = true;
+        int failed = multipart->state == DELIMITER ? match(multipart, bytes[at], &taken)
+                     : multipart->state == HEADERS ? header_byte(multipart, bytes[at])
+                                                   : behind(multipart, bytes[at], &taken);
 
-        if (step(multipart, bytes[at], &taken))
+        if (failed)
             return -1;
         at += taken;
     }

@@ -37,12 +37,13 @@ static bool well_formed(const char *given)
 static void random_digits(char *out, size_t count)
 {
     unsigned char bytes[TRACE_DIGITS / 2];
+    char hex[TRACE_DIGITS + 1];
 
     do {
         text_random(bytes, count / 2);
-        for (size_t i = 0; i < count; i++)
-            out[i] = HEX[i % 2 ? bytes[i / 2] & 15 : bytes[i / 2] >> 4];
-    } while (strspn(out, "0") >= count);
+        text_hex(bytes, count / 2, hex);
+    } while (strspn(hex, "0") >= count);
+    memcpy(out, hex, count);
 }
 
 /* Only the flags "sampled" and "random" are known, and kept. */

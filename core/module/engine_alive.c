@@ -152,30 +152,6 @@ static void tell_loop(struct message *message)
     telling_release(telling);
 }
 
-/* Number of loops that are not blocked. */
-static unsigned turning(const struct engine *engine)
-{
-    unsigned count = 0;
-
-    for (unsigned i = 0; i < engine->loop_count; i++)
-        count += !atomic_load(&engine->loops[i].stands_ms);
-    return count;
-}
-
-/* Waits until `count` loops have made the call, or it takes too long; returns how many have not. */
-static unsigned wait_for_loops(struct telling *telling, unsigned count)
-{
-    int64_t until = clock_mono_ms() + TURN_MS;
-
-    while (count) {
-        if (!semaphore_wait(&telling->done, until))
-            count--;
-        else if (errno != EINTR)
-            break;
-    }
-    return count;
-}
-
 int engine_tell_loops(struct engine *engine, void (*call)(struct loop *, void *),
                       void (*ended)(void *), void *arg)
 {
@@ -196,9 +172,17 @@ int engine_tell_loops(struct engine *engine, void (*call)(struct loop *, void *)
             .message.run = tell_loop, .loop = &engine->loops[i], .telling = telling};
         loop_post(told->loop, &told->message);
     }
-    unsigned awaited = turning(engine);
-    unsigned left = count - awaited + wait_for_loops(telling, awaited);
+    int64_t until = clock_mono_ms() + TURN_MS;
+    unsigned left = count, blocked = 0;
 
+    for (unsigned i = 0; i < count; i++)
+        blocked += atomic_load(&engine->loops[i].stands_ms) != 0;
+    while (left > blocked) {
+        if (!semaphore_wait(&telling->done, until))
+            left--;
+        else if (errno != EINTR)
+            break;
+    }
     telling_release(telling);
     return (int)left;
 }

@@ -45,15 +45,6 @@ static struct cidr_list *load_networks(struct generation *g, const char *name,
     return list;
 }
 
-/* In the form that browsers send: scheme, host, port; compared byte for byte. */
-static bool is_origin(const char *text)
-{
-    const char *host = strstr(text, "://");
-
-    return (!strncmp(text, "http://", 7) || !strncmp(text, "https://", 8)) && host[3] &&
-           !host[3 + strcspn(host + 3, "/*?# ")];
-}
-
 static void load_origins(struct generation *g, struct setting_problems *problems)
 {
     json_t *origin;
@@ -62,7 +53,11 @@ static void load_origins(struct generation *g, struct setting_problems *problems
     g->cors_origins = settings_json(g->settings, "http", "cors_origins");
     json_array_foreach(g->cors_origins, i, origin)
     {
-        if (!is_origin(json_string_value(origin)))
+        /* in the form that browsers send: scheme, host, port; compared byte for byte */
+        const char *text = json_string_value(origin);
+        size_t scheme = !strncmp(text, "http://", 7) ? 7 : !strncmp(text, "https://", 8) ? 8 : 0;
+
+        if (!scheme || !text[scheme] || strpbrk(text + scheme, "/*?# "))
             settings_complain(g->settings, problems, "http", "cors_origins",
                               "item [%zu] must be an origin like https://app.example.org, "
                               "without path",

@@ -11,15 +11,6 @@ struct job_log {
     struct job_record record;
 };
 
-/* Makes the name valid as the value of a metric's label. */
-static void label_of(const char *name, char label[JOB_NAME_SIZE])
-{
-    snprintf(label, JOB_NAME_SIZE, "%s", name);
-    for (char *at = label; *at; at++)
-        if (*at == '"' || *at == '\\' || *at == '\n')
-            *at = '_';
-}
-
 /*
  * Returns the record with that name; creates it at the end if necessary. Under the lock. NULL: out
  * of memory.
@@ -29,7 +20,10 @@ static struct job_record *record_of(struct engine *engine, const char *name)
     struct job_log **at = &engine->job_log;
     char label[JOB_NAME_SIZE];
 
-    label_of(name, label);
+    snprintf(label, JOB_NAME_SIZE, "%s", name); /* valid as the value of a metric's label: */
+    for (char *c = label; *c; c++)
+        if (*c == '"' || *c == '\\' || *c == '\n')
+            *c = '_';
     while (*at && strcmp((*at)->record.name, label) != 0)
         at = &(*at)->next;
     if (!*at) {

@@ -75,20 +75,6 @@ static void check_field(const struct bb_field *field, const char *place,
     fields_sane(&field->fields, place, problems);
 }
 
-static bool named(const struct bb_field *field, const char *name)
-{
-    return name && (!strcmp(field->name, name) || (field->alias && !strcmp(field->alias, name)));
-}
-
-/* Whether an earlier field has its name or alias. */
-static bool repeats(const struct bb_field *rows, const struct bb_field *field)
-{
-    for (const struct bb_field *at = rows; at < field; at++)
-        if (named(at, field->name) || named(at, field->alias))
-            return true;
-    return false;
-}
-
 /*
  * A bound row requires a `settings_size` (NULL: these are not settings), and a member within that
  * size.
@@ -97,6 +83,7 @@ static void check_fields(const struct bb_table *fields, const size_t *settings_s
                          const char *place, struct setting_problems *problems)
 {
     const struct bb_field *rows = MODULE_ROWS(bb_field, *fields);
+    struct bb_field room;
 
     for (size_t i = 0; i < fields->count; i++) {
         if (!rows[i].name || !*rows[i].name) {
@@ -110,7 +97,10 @@ static void check_fields(const struct bb_table *fields, const size_t *settings_s
 
         if (fault)
             complain_of_field(problems, place, rows[i].name, fault);
-        if (repeats(rows, &rows[i]))
+        const struct bb_table before = {fields->rows, i, fields->stride};
+
+        if (field_find(&before, rows[i].name, &room) ||
+            (rows[i].alias && field_find(&before, rows[i].alias, &room)))
             complain_of_field(problems, place, rows[i].name, "is given twice");
     }
 }
@@ -123,18 +113,6 @@ static void fields_sane(const struct bb_table *fields, const char *place,
                         struct setting_problems *problems)
 {
     check_fields(fields, NULL, place, problems);
-}
-
-/* Checks the module's settings, and the struct that they are bound to. */
-static void settings_sane(const struct bb_module *descriptor, struct setting_problems *problems)
-{
-    char place[256];
-
-    snprintf(place, sizeof place, "%s: settings", descriptor->name);
-    if (descriptor->settings_size > SETTINGS_STRUCT_MAX)
-        setting_problem(problems, "module %s: `settings_size` is more than %d bytes", place,
-                        SETTINGS_STRUCT_MAX);
-    check_fields(&descriptor->settings, &descriptor->settings_size, place, problems);
 }
 
 /* ---- one module ---- */
@@ -166,16 +144,6 @@ static bool name_fits(const char *name, const char *more)
 {
     return name && *name && strchr(LOWER, *name) && !name[strspn(name, more)] &&
            strlen(name) <= NAME_MAX_LENGTH;
-}
-
-static void check_name(const struct core_module *module, struct setting_problems *problems)
-{
-    const struct bb_module *descriptor = module->descriptor;
-
-    if (!name_fits(descriptor->name, LOWER DIGITS "_"))
-        complain(module, problems, "its name must be of a-z, 0-9 and _, and begin with a letter");
-    else if (host_settings_own(descriptor->name) || !strcmp(descriptor->name, "busbar"))
-        complain(module, problems, "its name is taken by the host");
 }
 
 static void check_tables_of_route(const struct core_module *module, const struct bb_route *route,
@@ -404,9 +372,17 @@ static void check_schema(const struct core_module *module, struct setting_proble
 void module_validate(const struct core_module *module, struct setting_problems *problems)
 {
     const struct bb_module *descriptor = module->descriptor;
+    char place[256];
 
-    check_name(module, problems);
-    settings_sane(descriptor, problems);
+    if (!name_fits(descriptor->name, LOWER DIGITS "_"))
+        complain(module, problems, "its name must be of a-z, 0-9 and _, and begin with a letter");
+    else if (host_settings_own(descriptor->name) || !strcmp(descriptor->name, "busbar"))
+        complain(module, problems, "its name is taken by the host");
+    snprintf(place, sizeof place, "%s: settings", descriptor->name);
+    if (descriptor->settings_size > SETTINGS_STRUCT_MAX)
+        setting_problem(problems, "module %s: `settings_size` is more than %d bytes", place,
+                        SETTINGS_STRUCT_MAX);
+    check_fields(&descriptor->settings, &descriptor->settings_size, place, problems);
     for (size_t i = 0; i < descriptor->routes.count; i++)
         check_route(module, &MODULE_ROWS(bb_route, descriptor->routes)[i], problems);
     for (size_t i = 0; i < descriptor->events.count; i++)
@@ -531,27 +507,25 @@ static void check_metric_names(const struct core_module *modules, size_t index,
     }
 }
 
-static bool event_known(const struct core_module *modules, size_t count, const char *event)
-{
-    for (size_t i = 0; i < count; i++) {
-        const struct bb_table *events = &modules[i].descriptor->events;
-
-        if (rows_named(events, events->count, event))
-            return true;
-    }
-    return !strcmp(event, "*");
-}
-
 static void check_hooks(const struct core_module *modules, size_t count, size_t index,
                         struct setting_problems *problems)
 {
     const struct bb_table *table = &modules[index].descriptor->hooks;
     const struct bb_hook *hooks = MODULE_ROWS(bb_hook, *table);
 
-    for (size_t i = 0; i < table->count; i++)
-        if (hooks[i].event && !event_known(modules, count, hooks[i].event))
+    for (size_t i = 0; i < table->count; i++) {
+        const char *event = hooks[i].event;
+        size_t found = !event || !strcmp(event, "*");
+
+        for (size_t k = 0; k < count && !found; k++) {
+            const struct bb_table *events = &modules[k].descriptor->events;
+
+            found = rows_named(events, events->count, event);
+        }
+        if (!found)
             setting_warning(problems, "module %s has a hook on \"%s\", which no module declares",
-                            modules[index].descriptor->name, hooks[i].event);
+                            modules[index].descriptor->name, event);
+    }
 }
 
 void module_validate_set(const struct core_module *modules, size_t count,

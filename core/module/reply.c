@@ -253,31 +253,10 @@ static void set_oauth_error(struct core_request *rq, int status, json_t *body, c
         *at = (*at)->next;
 }
 
-static void usual_headers(struct core_request *rq, int status)
-{
-    if (status == 401 && !reply_header_get(rq, "WWW-Authenticate"))
-        reply_header(rq, "WWW-Authenticate", "Bearer");
-    if (status == 503 && !reply_header_get(rq, "Retry-After"))
-        reply_header(rq, "Retry-After", "1");
-}
-
 /* If memory has run out, problems found in a request may not be the client's fault. */
 static bool is_starved(const struct core_request *rq)
 {
     return rq->starved || arena_starved(rq->arena);
-}
-
-/*
- * Returns the errors of the parts, followed by `errors` (taken). If memory runs out, the request is
- * marked as starved.
- */
-static json_t *all_errors(struct core_request *rq, json_t *errors)
-{
-    json_t *all = json_copy(rq->errors);
-
-    rq->starved = rq->starved || !all || (errors && json_array_extend(all, errors));
-    json_decref(errors);
-    return all;
 }
 
 /* Whether a header describes content that was then not sent (RFC 9110, section 8). */
@@ -325,8 +304,13 @@ static int reply_fixed(struct core_request *rq)
 int reply_problems(struct core_request *rq, int status, const char *message, json_t *errors)
 {
     drop_headers_of_another(rq, status);
-    if (status == 400 && rq->errors)
-        errors = all_errors(rq, errors);
+    if (status == 400 && rq->errors) { /* the errors of the parts come first */
+        json_t *all = json_copy(rq->errors);
+
+        rq->starved = rq->starved || !all || (errors && json_array_extend(all, errors));
+        json_decref(errors);
+        errors = all;
+    }
     if (status != 503 && is_starved(rq)) {
         json_decref(errors);
         return reply_error(rq, 503, "The service is out of memory");
@@ -348,7 +332,10 @@ int reply_problems(struct core_request *rq, int status, const char *message, jso
         json_decref(body);
         return reply_problems(rq, 503, "The service is out of memory", NULL);
     }
-    usual_headers(rq, status);
+    if (status == 401 && !reply_header_get(rq, "WWW-Authenticate"))
+        reply_header(rq, "WWW-Authenticate", "Bearer");
+    if (status == 503 && !reply_header_get(rq, "Retry-After"))
+        reply_header(rq, "Retry-After", "1");
     size_t length = 0;
     char *bytes = json_write(body, &length);
     json_decref(body);

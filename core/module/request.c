@@ -210,17 +210,10 @@ static void resume(struct task *task)
     rq->ended(rq);
 }
 
-static void set_deadline(struct core_request *rq)
-{
-    if (!rq->deadline_ms || rq->deadline.slot || rq->timed_out)
-        return;
-    if (timer_try(&rq->loop->timers, &rq->deadline, rq->deadline_ms))
-        rq->timed_out = true;
-}
-
 bool request_wait_in_time(struct core_request *rq, const bool *done)
 {
-    set_deadline(rq);
+    if (rq->deadline_ms && !rq->deadline.slot && !rq->timed_out)
+        rq->timed_out = timer_try(&rq->loop->timers, &rq->deadline, rq->deadline_ms);
     while (!*done && !rq->timed_out)
         fiber_park();
     return *done;

@@ -15,10 +15,10 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/lib/log.h"
+#include "core/lib/text.h"
 #include "core/lib/thread.h"
 
 #define MEMORY_MAX ((rlim_t)4 << 30)
@@ -107,14 +107,6 @@ struct child {
     bool late;
 };
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* Reads each pipe once, so that a child that never stops writing cannot delay the end. */
 static void relay(struct child *child, FILE *result)
 {
@@ -136,11 +128,11 @@ static void relay(struct child *child, FILE *result)
 /* Returns the status for waitpid() once the child has ended; kills it when its time is over. */
 static int attend(struct child *child, int limit_ms, FILE *result)
 {
-    int64_t until = now_ms() + limit_ms;
+    int64_t until = clock_mono_ms() + limit_ms;
     int status = 0;
 
     for (bool ended = false; !ended;) {
-        int64_t left = until - now_ms();
+        int64_t left = until - clock_mono_ms();
         struct pollfd fds[] = {{child->fds[RESULT], POLLIN, 0},
                                {child->fds[NOISE], POLLIN, 0},
                                {child->fds[ENDED], POLLIN, 0}};

@@ -78,17 +78,6 @@ void api_wake(struct bb_host *host, const char *name)
     }
 }
 
-/* Waits until the generation is live; false: it never will be. */
-static bool wait_for_go(struct workers *workers)
-{
-    pthread_mutex_lock(&workers->lock);
-    while (!workers->go && !atomic_load(&workers->stop))
-        pthread_cond_wait(&workers->gone, &workers->lock);
-    bool go = workers->go;
-    pthread_mutex_unlock(&workers->lock);
-    return go;
-}
-
 static void *worker_main(void *arg)
 {
     struct worker *worker = arg;
@@ -99,9 +88,18 @@ static void *worker_main(void *arg)
     activity_enter((struct activity){.module = worker->context.host->module->name,
                                      .kind = "worker",
                                      .name = worker->descriptor->name});
-    if (wait_for_go(worker->all))
+    /* until the generation is live, or never will be */
+    struct workers *workers = worker->all;
+
+    pthread_mutex_lock(&workers->lock);
+    while (!workers->go && !atomic_load(&workers->stop))
+        pthread_cond_wait(&workers->gone, &workers->lock);
+    bool go = workers->go;
+
+    pthread_mutex_unlock(&workers->lock);
+    if (go)
         worker->descriptor->run(&worker->context);
-    atomic_fetch_add(&worker->all->ended, 1);
+    atomic_fetch_add(&workers->ended, 1);
     generation_release(generation);
     return NULL;
 }

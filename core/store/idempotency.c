@@ -15,7 +15,7 @@ enum { KEY_MAX = 255, HASH_HEX = 65 };
 
 struct idempotency {
     const char *route;   /* "POST /api/user/register" */
-    const char *key;     /* the client's key; on a public route see public_key() */
+    const char *key;     /* the client's key; on a public route with its address */
     char hash[HASH_HEX]; /* SHA-256 of target and body */
 };
 
@@ -55,23 +55,6 @@ static int64_t hours(const struct core_request *rq)
 static int64_t account_of(const struct core_request *rq)
 {
     return rq->pub.principal ? rq->pub.principal->account : 0;
-}
-
-/* API clients must not see answers given to sessions. */
-static bool client_token(const struct core_request *rq)
-{
-    return rq->pub.principal && rq->pub.principal->client;
-}
-
-static bool key_fit(const char *key)
-{
-    size_t length = strlen(key);
-
-    for (size_t i = 0; i < length; i++) {
-        if (key[i] < 0x20 || key[i] > 0x7e)
-            return false;
-    }
-    return length > 0 && length <= KEY_MAX;
 }
 
 static int hash_request(const char *target, const char *body, size_t length, char hex[HASH_HEX])
@@ -135,32 +118,33 @@ int idempotency_look(struct core_request *rq)
     return response_stored(rq, atoi(api_rows_text(rows, 0, 1)), api_rows_text(rows, 0, 2));
 }
 
-/*
- * Anonymous clients share addresses, so their keys are not separate. Therefore the key is combined
- * with the address and the hash of the request: a different request has a different key.
- */
-static const char *public_key(struct core_request *rq, const char *key, const char *hash)
-{
-    return arena_format(rq->arena, "%s %s %s", bb_client_address(&rq->pub), hash, key);
-}
-
 int idempotency_begin(struct core_request *rq, const struct bb_route *route, const char *target,
                       const char *key, const char *body, size_t body_length)
 {
     struct idempotency *idem = arena_alloc(rq->arena, sizeof *idem);
+    const struct bb_principal *principal = rq->pub.principal;
+    size_t length = 0;
 
-    if (!key_fit(key))
+    while (key[length] >= 0x20 && key[length] <= 0x7e)
+        length++;
+    if (!length || length > KEY_MAX || key[length])
         return reply_error(rq, 400, "Idempotency-Key must be 1 to 255 visible characters");
     if (!rq->generation->seal)
         return reply_error(rq, 503, "Idempotency-Key needs the setting secrets.keys");
     if (!idem)
         request_out_of_memory(rq);
-    idem->route = arena_format(rq->arena, "%s%s %s", client_token(rq) ? "client " : "",
-                               route->method, route->path);
+    /* API clients must not see answers given to sessions */
+    idem->route =
+        arena_format(rq->arena, "%s%s %s", principal && principal->client ? "client " : "",
+                     route->method, route->path);
     if (!idem->route || hash_request(target, body, body_length, idem->hash))
         request_out_of_memory(rq);
-    idem->key = rq->pub.principal ? arena_text(rq->arena, key, strlen(key))
-                                  : public_key(rq, key, idem->hash);
+    /* Anonymous clients share addresses, so their keys are not separate. Therefore the key is
+     * combined with the address and the hash of the request: a different request has a different
+     * key. */
+    idem->key = principal ? arena_text(rq->arena, key, length)
+                          : arena_format(rq->arena, "%s %s %s", bb_client_address(&rq->pub),
+                                         idem->hash, key);
     if (!idem->key)
         request_out_of_memory(rq);
     rq->idempotency = idem;

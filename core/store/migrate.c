@@ -41,31 +41,18 @@ struct migration {
     size_t count, room;
 };
 
-/*
- * Whether the table exists; checked first, because the user may not be allowed to create it. -1:
- * failed.
- */
-static int table_exists(struct migration *run)
-{
-    PGresult *result = migrate_db_run(&run->db, "busbar_migration", EXISTS, NULL, 0);
-
-    if (!result)
-        return -1;
-    int exists = !PQgetisnull(result, 0, 0);
-
-    PQclear(result);
-    return exists;
-}
-
 static int prepare(struct migration *run)
 {
     if (run->apply &&
         migrate_db_do(&run->db, "waiting for another host's migration", LOCK, NULL, 0))
         return -1;
-    int exists = table_exists(run);
+    /* checked first, because the user may not be allowed to create the table */
+    PGresult *result = migrate_db_run(&run->db, "busbar_migration", EXISTS, NULL, 0);
+    bool exists = result && !PQgetisnull(result, 0, 0);
 
-    if (exists < 0)
+    if (!result)
         return -1;
+    PQclear(result);
     run->empty = !exists && !run->apply;
     return exists || run->empty ? 0 : migrate_db_do(&run->db, "busbar_migration", TABLE, NULL, 0);
 }

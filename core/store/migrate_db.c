@@ -58,18 +58,16 @@ void migrate_db_close(struct migrate_db *db)
     db->conn = NULL;
 }
 
-/* Whether a retry may succeed: connection lost, shutting down, busy, out of resources. */
-static bool passing(const struct migrate_db *db, const char *state)
-{
-    return PQstatus(db->conn) != CONNECTION_OK || sqlstate_has(state, SQLSTATE_MIGRATION_LATER);
-}
-
 static void record(struct migrate_db *db, const char *what, const PGresult *result)
 {
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
 
-    db->outcome = passing(db, state) ? MIGRATE_UNREACHABLE : MIGRATE_FAILED;
+    /* a retry may succeed: connection lost, shutting down, busy, out of resources */
+    bool passing =
+        PQstatus(db->conn) != CONNECTION_OK || sqlstate_has(state, SQLSTATE_MIGRATION_LATER);
+
+    db->outcome = passing ? MIGRATE_UNREACHABLE : MIGRATE_FAILED;
     snprintf(db->sqlstate, sizeof db->sqlstate, "%s", state ? state : "");
     if (!text)
         text = PQerrorMessage(db->conn);

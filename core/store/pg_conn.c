@@ -32,17 +32,6 @@ static void conn_results_lost(struct pg_conn *conn);
 
 /* ---- prepared statements, by address: a hash table ------------------------------------------- */
 
-/* Returns a statement's name on the server: its address, which is unique. */
-static void statement_name(const struct bb_sql *sql, char name[NAME_SIZE])
-{
-    uintptr_t rest = (uintptr_t)sql;
-    char *at = name;
-
-    for (*at++ = 's'; rest; rest >>= 4)
-        *at++ = "0123456789abcdef"[rest & 15];
-    *at = '\0';
-}
-
 static size_t prepared_slot(const struct pg_conn *conn, const struct bb_sql *sql)
 {
     size_t mask = conn->prepared_room - 1;
@@ -348,7 +337,8 @@ static int send_op(struct pg_conn *conn, struct pg_batch *batch, struct pg_reque
         if (!values)
             return -1;
     }
-    statement_name(sql, name);
+    name[0] = 's'; /* its name on the server: the address, which is unique */
+    text_hex(&sql, sizeof sql, name + 1);
     if (!conn->prepared[prepared_slot(conn, sql)] &&
         (prepared_add(conn, sql) || !PQsendPrepare(conn->pg, name, sql->text, 0, NULL) ||
          expect_add(conn, (struct pg_expect){PG_EXPECT_PREPARE, sql, batch, entry, op})))
@@ -609,16 +599,6 @@ static bool is_not_allowed(const struct pg_conn *conn, const struct pg_expect *e
 }
 
 /*
- * Whether SET may have changed the session. PostgreSQL gives SET LOCAL and SET TRANSACTION the same
- * command tag.
- */
-static bool is_set(const char *text, PGresult *result)
-{
-    return !strcmp(PQcmdStatus(result), "SET") && strncasecmp(text, "SET LOCAL ", 10) != 0 &&
-           strncasecmp(text, "SET TRANSACTION ", 16) != 0;
-}
-
-/*
  * The transaction is over or the session has changed, so the connection is closed, and other
  * statements of the batch may be lost.
  */
@@ -644,7 +624,12 @@ static void take_result(struct pg_conn *conn, const struct pg_expect *e, PGresul
         status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK || status == PGRES_EMPTY_QUERY;
 
     if (good && e->kind == PG_EXPECT_ROWS && !is_not_allowed(conn, e, result)) {
-        conn->recycle |= is_set(e->op->sql->text, result);
+        const char *text = e->op->sql->text;
+
+        /* PostgreSQL gives SET LOCAL and SET TRANSACTION the command tag of SET */
+        conn->recycle |= !strcmp(PQcmdStatus(result), "SET") &&
+                         strncasecmp(text, "SET LOCAL ", 10) != 0 &&
+                         strncasecmp(text, "SET TRANSACTION ", 16) != 0;
         if (!e->entry->members)
             e->op->result = result;
         else if (pg_merge_distribute(e->entry, e->op, result))
@@ -658,21 +643,6 @@ static void take_result(struct pg_conn *conn, const struct pg_expect *e, PGresul
         if (e->kind == PG_EXPECT_PREPARE)
             prepared_forget(conn, e->sql);
     }
-    PQclear(result);
-}
-
-/*
- * The commit at the Sync failed (for instance because of a deferred constraint), so nothing of the
- * batch is stored; the Sync's own result follows. Sending each entry separately shows which one
- * failed.
- */
-static void take_commit_error(struct pg_conn *conn, struct pg_batch *batch, PGresult *result)
-{
-    batch->failed = true;
-    if (is_lost_result(result))
-        conn->fault = outcome_unknown;
-    else if (batch->count == 1 && !batch->entries->failure.kind)
-        pg_failure(&batch->entries->failure, NULL, result);
     PQclear(result);
 }
 
@@ -745,7 +715,15 @@ static int read_one(struct pg_conn *conn, bool *after_null)
         return -1;
     }
     if (now.kind == PG_EXPECT_SYNC) {
-        take_commit_error(conn, now.batch, result);
+        /* The commit failed (for instance because of a deferred constraint), so nothing of the
+         * batch is stored; the Sync's own result follows. Sending each entry separately shows which
+         * one failed. */
+        now.batch->failed = true;
+        if (is_lost_result(result))
+            conn->fault = outcome_unknown;
+        else if (now.batch->count == 1 && !now.batch->entries->failure.kind)
+            pg_failure(&now.batch->entries->failure, NULL, result);
+        PQclear(result);
     } else {
         expect_next(conn);
         take_result(conn, &now, result);

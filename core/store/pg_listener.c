@@ -99,16 +99,6 @@ int64_t pg_listener_silent_ms(void)
 
 /* ---- channels: of the modules of all generations ---- */
 
-static void channel_tell(const struct core_module *module, const struct bb_channel *channel,
-                         const char *payload)
-{
-    struct activity before = activity_enter((struct activity){
-        .module = module->descriptor->name, .kind = "channel", .name = channel->name});
-
-    channel->heard(module->handle.host.state, payload);
-    activity_leave(before);
-}
-
 static void channels_tell_generation(const struct generation *generation, const char *name,
                                      const char *payload)
 {
@@ -117,8 +107,13 @@ static void channels_tell_generation(const struct generation *generation, const 
         const struct bb_channel *channels = MODULE_ROWS(bb_channel, module->descriptor->channels);
 
         for (size_t j = 0; j < module->descriptor->channels.count; j++) {
-            if (!name || !strcmp(channels[j].name, name))
-                channel_tell(module, &channels[j], payload);
+            if (name && strcmp(channels[j].name, name) != 0)
+                continue;
+            struct activity before = activity_enter((struct activity){
+                .module = module->descriptor->name, .kind = "channel", .name = channels[j].name});
+
+            channels[j].heard(module->handle.host.state, payload);
+            activity_leave(before);
         }
     }
 }
@@ -223,15 +218,6 @@ static void pg_listener_again(struct pg_listener *listener, int64_t in_ms)
     timer_set(&listener->loop->timers, &listener->timer, listener->loop->now_ms + in_ms);
 }
 
-static void pg_listener_ask_again(struct pg_listener *listener)
-{
-    int64_t now = listener->loop->now_ms;
-    bool soon = atomic_exchange_explicit(&wanted, false, memory_order_relaxed);
-
-    timer_set(&listener->loop->timers, &listener->timer,
-              soon ? now + ASK_MS : timer_beat(now, TIMER_IDLE_MS));
-}
-
 static void pg_listener_lost(struct pg_listener *listener, const char *reason)
 {
     atomic_store(&silent_since_ms, 0);
@@ -323,6 +309,8 @@ static void note_clock(struct pg_listener *listener)
 /* All notifications that were sent before the query have been received. */
 static void pg_listener_vouch(struct pg_listener *listener)
 {
+    int64_t now = listener->loop->now_ms;
+
     if (listener->told) {
         log_line(BB_WARN, "PostgreSQL answers again", NULL);
         note_problem(NULL);
@@ -339,7 +327,10 @@ static void pg_listener_vouch(struct pg_listener *listener)
     if (listener->subscriber)
         pg_listener_listen(listener, LISTENER_SUBSCRIBING);
     else
-        pg_listener_ask_again(listener);
+        timer_set(&listener->loop->timers, &listener->timer,
+                  atomic_exchange_explicit(&wanted, false, memory_order_relaxed)
+                      ? now + ASK_MS
+                      : timer_beat(now, TIMER_IDLE_MS));
 }
 
 static void pg_listener_answered(struct pg_listener *listener)
@@ -496,16 +487,6 @@ static void subscribe(struct message *message)
         pg_listener_listen(listener, LISTENER_SUBSCRIBING);
 }
 
-/* Waits until it is done, or the loop is blocked: then the loop does it when it resumes. */
-static void wait_for(struct subscribing *subscribing, const struct loop *loop)
-{
-    int failed;
-
-    do {
-        failed = semaphore_wait(&subscribing->done, clock_mono_ms() + LOOK_MS);
-    } while (failed && (subscribing->on_stack || !atomic_load(&loop->stands_ms)));
-}
-
 void pg_listener_subscribe(struct pg_listener *listener)
 {
     struct subscribing own = {.on_stack = true}, *subscribing = calloc(1, sizeof *subscribing);
@@ -517,7 +498,10 @@ void pg_listener_subscribe(struct pg_listener *listener)
     atomic_init(&subscribing->holders, 2);
     sem_init(&subscribing->done, 0, 0);
     loop_post(listener->loop, &subscribing->message);
-    wait_for(subscribing, listener->loop);
+    /* until it is done, or the loop is blocked: then the loop does it when it resumes */
+    while (semaphore_wait(&subscribing->done, clock_mono_ms() + LOOK_MS) &&
+           (subscribing->on_stack || !atomic_load(&listener->loop->stands_ms)))
+        ;
     if (subscribing == &own)
         sem_destroy(&own.done);
     else

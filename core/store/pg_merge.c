@@ -9,6 +9,7 @@
 
 #include "core/lib/log.h"
 #include "core/lib/sqlstate.h"
+#include "core/lib/text.h"
 #include "core/store/pg_pool.h"
 
 enum { MEMBERS_MAX = 64, LEAST = 2 /* fewer members save nothing */ };
@@ -123,29 +124,6 @@ static size_t element_room(const struct pg_op *op, int param)
            sizeof "\"\\\\x\",";
 }
 
-static char *write_bytes(char *to, const char *bytes, int length)
-{
-    static const char digits[] = "0123456789abcdef";
-
-    memcpy(to, "\\\\x", 3);
-    to += 3;
-    for (int i = 0; i < length; i++) {
-        *to++ = digits[(unsigned char)bytes[i] >> 4];
-        *to++ = digits[(unsigned char)bytes[i] & 15];
-    }
-    return to;
-}
-
-static char *write_text(char *to, const char *text)
-{
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\')
-            *to++ = '\\';
-        *to++ = *text;
-    }
-    return to;
-}
-
 static char *write_element(char *to, const struct pg_op *op, int param)
 {
     const char *value = op->values[param];
@@ -155,7 +133,16 @@ static char *write_element(char *to, const struct pg_op *op, int param)
         return to + 4;
     }
     *to++ = '"';
-    to = op->formats[param] ? write_bytes(to, value, op->lengths[param]) : write_text(to, value);
+    if (op->formats[param]) {
+        memcpy(to, "\\\\x", 3);
+        text_hex(value, (size_t)op->lengths[param], to + 3);
+        to += 3 + 2 * op->lengths[param];
+    }
+    for (; !op->formats[param] && *value; value++) {
+        if (*value == '"' || *value == '\\')
+            *to++ = '\\';
+        *to++ = *value;
+    }
     *to++ = '"';
     return to;
 }
@@ -271,22 +258,14 @@ int pg_merge_distribute(struct pg_request *first, const struct pg_op *op, PGresu
     return 0;
 }
 
-/*
- * Logs errors in the statement itself: they would occur each time, and every request would be sent
- * twice.
- */
-static void tell(const struct pg_request *first, const PGresult *result)
+void pg_merge_failed(struct pg_request *first, const PGresult *result)
 {
     const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 
+    /* an error in the statement itself would occur each time, and every request be sent twice */
     if (sqlstate_has(sqlstate, SQLSTATE_TEXT))
         log_line(BB_ERROR, "keyed statement failed for several keys", "statement",
                  pg_many(first->ops->sql)->text, "sqlstate", sqlstate, NULL);
-}
-
-void pg_merge_failed(struct pg_request *first, const PGresult *result)
-{
-    tell(first, result);
     for (struct pg_request *mate = first; mate; mate = mate->mate)
         mate->single = true;
 }

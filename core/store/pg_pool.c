@@ -109,29 +109,6 @@ static struct pg_request *take_any(struct pg_conn *conn, bool *again)
     return queued ? taken(conn, entry_of(queued)) : NULL;
 }
 
-/* Whether the entry fits into the current batch: in the long pool a batch has one entry. */
-static bool may_go(const struct pg_conn *conn, const struct pg_request *entry,
-                   const struct fair_flow *flow)
-{
-    if (!entry->rq)
-        return true;
-    if (conn->pool->kind == PG_LONG)
-        return pg_may_run(conn->pool, entry->queued.owner);
-    return flow->round != conn->round || flow->taken < conn->places;
-}
-
-static void count_served(struct pg_conn *conn, struct pg_request *entry, struct fair_flow *flow)
-{
-    if (flow->round != conn->round)
-        flow->taken = 0;
-    flow->round = conn->round;
-    flow->taken++;
-    if (conn->pool->kind == PG_LONG) {
-        entry->running = true;
-        entry->queued.owner->running++;
-    }
-}
-
 /* Returns the next entry in the queue; skips owners that have used up their share. */
 static struct pg_request *take_next(struct pg_conn *conn, size_t gathered)
 {
@@ -146,8 +123,15 @@ static struct pg_request *take_next(struct pg_conn *conn, size_t gathered)
         if (entry->rq && gathered && conn->gathered_bytes + entry->bytes > PG_BATCH_BYTES)
             return NULL; /* wait for the next batch: otherwise small entries could overtake this
                           * one forever */
-        if (may_go(conn, entry, flow)) {
-            count_served(conn, entry, flow);
+        bool is_long = conn->pool->kind == PG_LONG; /* a batch has one entry */
+        bool fits = is_long ? pg_may_run(conn->pool, entry->queued.owner)
+                            : flow->round != conn->round || flow->taken < conn->places;
+
+        if (fits || !entry->rq) {
+            flow->taken = flow->round == conn->round ? flow->taken + 1 : 1;
+            flow->round = conn->round;
+            entry->running = is_long;
+            entry->queued.owner->running += is_long;
             conn->gathered_bytes += entry->bytes;
             fair_take(&conn->queue);
             return taken(conn, entry);

@@ -380,22 +380,9 @@ static struct call *send_call(struct redis *redis, struct core_request *rq, int 
     return call;
 }
 
-/*
- * The probe is a write, because a Redis without free memory, or a read-only replica, would answer a
- * PING.
- */
-static void send_probe(struct redis *redis)
-{
-    static const char *const set[] = {"SET", "busbar:probe", "1", "PX", "1000"};
-
-    struct call *call = send_call(redis, NULL, sizeof set / sizeof *set, set, NULL);
-
-    if (call)
-        call->probe = true;
-}
-
 static void on_tick(struct timer *timer)
 {
+    static const char *const set[] = {"SET", "busbar:probe", "1", "PX", "1000"};
     struct redis *redis = BB_CONTAINER_OF(timer, struct redis, tick);
     int64_t now = redis->loop->now_ms;
 
@@ -403,7 +390,11 @@ static void on_tick(struct timer *timer)
         drop(redis, "no answer within the time limit");
     if (redis->context && redis->probe_ms <= now) {
         redis->probe_ms = timer_beat(now, PROBE_MS);
-        send_probe(redis);
+        /* a write, because a Redis without free memory, or a read-only replica, answers a PING */
+        struct call *call = send_call(redis, NULL, sizeof set / sizeof *set, set, NULL);
+
+        if (call)
+            call->probe = true;
     }
     if (redis->context || redis->again_ms > now)
         wake_in_time(redis);

@@ -375,25 +375,12 @@ static int replay_instead(struct core_request *rq)
     return status;
 }
 
-/* Logs and answers errors in the use of a commit; 0: none. */
-static int refuse_commit(struct core_request *rq, int status, const json_t *json)
-{
-    bool done = status >= 200 && status < 400;
-
-    if (module_error_waits(rq, "bb_commit()"))
-        return rq->response.status;
-    if (!done && (status || rq->kind == REQUEST_HTTP))
-        return module_error(rq, "a unit is committed with a status that is not a success", NULL);
-    return json || !module_error_wants_body(status) ? 0 : module_error_no_json(rq, status);
-}
-
 int api_commit(struct bb_request *pub, struct bb_tx *tx, int status, json_t *json)
 {
     struct core_request *rq = request_of(pub);
-    bool body = module_error_wants_body(status);
-    size_t length = 0;
-
+    bool body = module_error_wants_body(status), success = status >= 200 && status < 400;
     bool usable = tx_usable(rq, tx, "bb_commit()");
+    size_t length = 0;
 
     if (usable && tx->checked_out) {
         module_error(rq, "a transaction is committed by its module", "bb_commit()");
@@ -401,7 +388,16 @@ int api_commit(struct bb_request *pub, struct bb_tx *tx, int status, json_t *jso
     }
     if (usable && tx->count && rq->open_units)
         rq->open_units--;
-    if (!usable || refuse_commit(rq, status, json)) {
+    if (usable && module_error_waits(rq, "bb_commit()")) {
+        usable = false;
+    } else if (usable && !success && (status || rq->kind == REQUEST_HTTP)) {
+        module_error(rq, "a unit is committed with a status that is not a success", NULL);
+        usable = false;
+    } else if (usable && !json && body) {
+        module_error_no_json(rq, status);
+        usable = false;
+    }
+    if (!usable) {
         json_decref(json);
         return 0;
     }
