@@ -7,10 +7,10 @@
  * One thread writes them while the generation is built; after that they are only read, from any
  * thread.
  *
- * Supported YAML: mappings, sequences, scalars, comments. Refused: duplicate keys, anchors and
- * aliases, tags, several documents. ${NAME} in a value is the environment variable NAME;
- * ${NAME:-text} is text if NAME is not set or empty; $${ is a literal ${. A problem never contains
- * a value, which may be secret.
+ * Supported YAML: mappings, sequences, scalars, comments. Refused: duplicate keys, aliases, tags,
+ * several documents. ${NAME} in a value is the environment variable NAME; ${NAME:-text} is text if
+ * NAME is not set or empty; $${ is a literal ${. A problem never contains a value, which may be
+ * secret.
  */
 #ifndef CORE_SETTINGS_H
 #define CORE_SETTINGS_H
@@ -111,29 +111,32 @@ const char *settings_directory(const struct settings *settings);
 const struct setting_section *settings_section(const struct settings *settings,
                                                const char *section);
 
-/*
- * Return values, borrowed. An undeclared section or name, or another type, aborts. Absent without a
- * default: NULL or 0.
- */
-const char *settings_text(const struct settings *settings, const char *section, const char *name);
-int64_t settings_int(const struct settings *settings, const char *section, const char *name);
-json_t *settings_json(const struct settings *settings, const char *section, const char *name);
-
 /* Returns the unit of a duration setting, such as "seconds"; NULL: none. */
 const char *setting_unit(const struct bb_field *field);
 
-/* Whether a setting is declared and can be read as: 't'ext, 'i'nteger, 'n'umber, 'j'son. */
-bool section_has(const struct setting_section *section, const char *name, char as);
-const char *section_text(const struct setting_section *section, const char *name);
-int64_t section_int(const struct setting_section *section, const char *name);
-double section_number(const struct setting_section *section, const char *name);
-json_t *section_json(const struct setting_section *section, const char *name);
+/* A setting with its value in every form in which its type can be read; NULL or 0 in the others. */
+struct setting_value {
+    const struct bb_field *field;
+    const char *text; /* of all types except lists and objects, normalized; NULL: absent */
+    int64_t integer;
+    double number;
+    json_t *json; /* of lists and objects */
+};
 
 /*
- * Creates a struct of `size` bytes with the values that are bound to it (struct bb_bind), in the
- * arena of the settings. NULL if memory ran out.
+ * Returns a setting that can be read as: 't'ext, 'i'nteger, 'n'umber, 'j'son; NULL: it is not
+ * declared, or has another type.
  */
-const void *section_struct(const struct settings *settings, const struct setting_section *section,
-                           size_t size);
+const struct setting_value *section_value(const struct setting_section *section, const char *name,
+                                          char as);
+
+/* Stores the values of the section in the members of a struct to which they are bound (bb_bind). */
+void section_store(const struct setting_section *section, void *members);
+
+/*
+ * Returns the error in the binding of a row to a struct of `size` bytes: "is bound …"; NULL: it is
+ * correct, or not bound.
+ */
+const char *settings_bind_fault(const struct bb_table *settings, size_t row, size_t size);
 
 #endif

@@ -65,7 +65,7 @@ static int judge(FILE *out, void *arg)
 /* Compares the schemas with the database, which may be unavailable: this is not an error. */
 static int compare_schemas(const struct generation *g)
 {
-    const char *url = settings_text(g->settings, "database", "url");
+    const char *url = host_settings(g->settings)->database.url;
     struct migrate_report report;
 
     if (!url || !*url)
@@ -76,7 +76,7 @@ static int compare_schemas(const struct generation *g)
         printf("the database is up to date: %u steps\n", report.present);
     else if (outcome == MIGRATE_UNREACHABLE)
         printf("the database could not be queried: %s\n", report.problem);
-    else if (report.missing && settings_int(g->settings, "database", "migrate"))
+    else if (report.missing && host_settings(g->settings)->database.migrate)
         printf("%s, or let `busbar serve` do it\n", report.problem);
     else
         return print_refusal(report.problem);

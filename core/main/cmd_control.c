@@ -25,7 +25,7 @@ static char *find_path(const struct cli *cli, struct setting_problems *why)
 
     if (settings)
         host_settings_bind(settings, &others);
-    bool known = settings && settings_section(settings, "control");
+    bool known = settings && host_settings(settings);
     char *path = control_path(known ? settings : NULL);
 
     setting_problems_free(&others);

@@ -15,9 +15,9 @@
 
 static int open_log(const struct generation *g)
 {
-    enum bb_level level = log_level_of(settings_text(g->settings, "log", "level"));
-    bool json = !strcmp(settings_text(g->settings, "log", "format"), "json");
-    const char *file = settings_text(g->settings, "log", "file");
+    enum bb_level level = log_level_of(host_settings(g->settings)->log.level);
+    bool json = !strcmp(host_settings(g->settings)->log.format, "json");
+    const char *file = host_settings(g->settings)->log.file;
 
     supervised_log(json);
     if (!*file)

@@ -29,28 +29,23 @@
 #include "core/store/redis.h"
 #include "core/store/sql.h"
 
-static int64_t number(const struct generation *g, const char *section, const char *name)
-{
-    return settings_int(g->settings, section, name);
-}
-
 struct pg_settings engine_pg_settings(const struct engine *engine, const struct generation *g)
 {
-    struct pg_settings settings = {
-        .url = engine->database_url,
-        .queue = (size_t)number(g, "database", "queue"),
-        .gather = (unsigned)number(g, "database", "gather"),
-        .share = (unsigned)number(g, "http", "client_percent"),
-        .statement_ms = (unsigned)number(g, "database", "statement_timeout"),
-        .connect_ms = (unsigned)number(g, "database", "connect_timeout"),
-    };
+    const struct host_settings *host = host_settings(g->settings);
 
-    settings.connections[PG_READ] = (unsigned)number(g, "database", "read_connections");
-    settings.connections[PG_WRITE] = (unsigned)number(g, "database", "write_connections");
-    settings.connections[PG_UNIT] = (unsigned)number(g, "database", "unit_connections");
-    settings.connections[PG_LONG] = (unsigned)number(g, "database", "long_connections");
-    settings.connections[PG_TX] = (unsigned)number(g, "database", "transaction_connections");
-    return settings;
+    return (struct pg_settings){
+        .url = engine->database_url,
+        .connections = {[PG_READ] = (unsigned)host->database.read_connections,
+                        [PG_WRITE] = (unsigned)host->database.write_connections,
+                        [PG_UNIT] = (unsigned)host->database.unit_connections,
+                        [PG_LONG] = (unsigned)host->database.long_connections,
+                        [PG_TX] = (unsigned)host->database.transaction_connections},
+        .queue = (size_t)host->database.queue,
+        .gather = (unsigned)host->database.gather,
+        .share = (unsigned)host->http.client_percent,
+        .statement_ms = (unsigned)host->database.statement_timeout,
+        .connect_ms = (unsigned)host->database.connect_timeout,
+    };
 }
 
 static void run_http(void *http)
@@ -84,7 +79,7 @@ static int loop_fill(struct engine *engine, struct loop *loop)
     const struct generation *g = engine->generation;
     struct pg_settings pg = engine_pg_settings(engine, g);
     struct redis_settings redis = {.url = engine->redis_url,
-                                   .timeout_ms = number(g, "redis", "timeout")};
+                                   .timeout_ms = host_settings(g->settings)->redis.timeout};
     struct http_settings http = http_settings_of(g, &engine->listeners);
 
     if (*pg.url) {
@@ -143,21 +138,15 @@ void engine_free(struct engine *engine)
     listeners_close(&engine->listeners);
 }
 
-/* NULL becomes an empty text. */
-static char *text_of(const struct generation *g, const char *section, const char *name)
-{
-    const char *text = settings_text(g->settings, section, name);
-
-    return strdup(text ? text : "");
-}
-
 static int keep_texts(struct engine *engine)
 {
-    const struct generation *g = engine->generation;
+    const struct settings *settings = engine->generation->settings;
+    const char *database = host_settings(settings)->database.url;
+    const char *redis = host_settings(settings)->redis.url;
 
-    engine->conf = strdup(settings_path(g->settings));
-    engine->database_url = text_of(g, "database", "url");
-    engine->redis_url = text_of(g, "redis", "url");
+    engine->conf = strdup(settings_path(settings));
+    engine->database_url = strdup(database ? database : "");
+    engine->redis_url = strdup(redis ? redis : "");
     return engine->conf && engine->database_url && engine->redis_url ? 0 : -1;
 }
 
@@ -201,7 +190,7 @@ static void *loop_main(void *arg)
 
 static unsigned loops_wanted(const struct engine *engine)
 {
-    int64_t wanted = number(engine->generation, "http", "loops");
+    int64_t wanted = host_settings(engine->generation->settings)->http.loops;
     unsigned processors = thread_processors();
 
     if (wanted > 0)
@@ -276,8 +265,8 @@ int engine_serve(struct generation *generation)
 
     signals_block(&set);
     pthread_mutex_init(&engine.lock, NULL);
-    if (!listeners_open(&engine.listeners, settings_text(generation->settings, "http", "listen"),
-                        (unsigned)settings_int(generation->settings, "http", "max_connections")))
+    if (!listeners_open(&engine.listeners, host_settings(generation->settings)->http.listen,
+                        (unsigned)host_settings(generation->settings)->http.max_connections))
         status = serve(&engine, &set);
     engine_free(&engine);
     log_line(BB_INFO, "stopped", NULL);

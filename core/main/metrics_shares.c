@@ -10,11 +10,6 @@ struct amount {
     size_t taken, all, each;
 };
 
-static int64_t setting(const struct metrics *metrics, const char *section, const char *name)
-{
-    return settings_int(metrics->rq->generation->settings, section, name);
-}
-
 /* All pools of the generation that answers the request. */
 static struct amount pools(const struct metrics *metrics)
 {
@@ -32,7 +27,8 @@ static struct amount pools(const struct metrics *metrics)
 /* All pools of all loops, each of which has a separate queue. */
 static struct amount database(const struct metrics *metrics)
 {
-    size_t queue = (size_t)setting(metrics, "database", "queue"), pools = 0;
+    const struct generation *g = metrics->rq->generation;
+    size_t queue = (size_t)host_settings(g->settings)->database.queue, pools = 0;
     struct amount amount = {0};
 
     for (unsigned i = 0; i < metrics->engine->loop_count; i++) {
@@ -42,7 +38,7 @@ static struct amount database(const struct metrics *metrics)
             amount.taken += atomic_load_explicit(&loop->stats.waiting[kind], memory_order_relaxed);
     }
     amount.all = queue * pools;
-    amount.each = quota_part(metrics->rq->generation->request.share, queue) * pools;
+    amount.each = quota_part(g->request.share, queue) * pools;
     return amount;
 }
 

@@ -114,7 +114,7 @@ struct migrator *migrator_start(struct generation *generation)
     if (!migrator)
         return NULL;
     migrator->generation = generation;
-    migrator->apply = settings_int(generation->settings, "database", "migrate");
+    migrator->apply = host_settings(generation->settings)->database.migrate;
     generation_acquire(generation);
     readiness_set_schema(generation->engine, SCHEMA_PENDING, NULL);
     if (!pthread_create(&migrator->thread, NULL, migrate_main, migrator))

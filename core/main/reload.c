@@ -56,7 +56,7 @@ static bool new_schema(const struct generation *from, const struct generation *t
 static int migrate(const struct generation *from, const struct generation *to,
                    struct setting_problems *problems)
 {
-    bool apply = settings_int(to->settings, "database", "migrate");
+    bool apply = host_settings(to->settings)->database.migrate;
     struct migrate_report report = {0};
 
     if (!new_schema(from, to))
@@ -108,11 +108,11 @@ static struct generation *build(struct engine *engine, const struct generation *
 
 static void apply_log(const struct generation *g)
 {
-    const char *format = settings_text(g->settings, "log", "format");
+    const char *format = host_settings(g->settings)->log.format;
 
     bool json = !strcmp(format, "json");
 
-    log_level(log_level_of(settings_text(g->settings, "log", "level")), json);
+    log_level(log_level_of(host_settings(g->settings)->log.level), json);
     supervised_log(json);
 }
 

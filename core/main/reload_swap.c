@@ -89,8 +89,7 @@ static struct generation *swap(struct engine *engine, struct generation *g)
     struct generation *before = engine->generation;
     engine->generation = g;
     before->superseded_ms = clock_mono_ms();
-    before->cut_ms =
-        before->superseded_ms + settings_int(before->settings, "reload", "drain") * 1000;
+    before->cut_ms = before->superseded_ms + host_settings(before->settings)->reload.drain * 1000;
     atomic_store_explicit(&before->superseded, true, memory_order_release);
     pthread_mutex_unlock(&engine->lock);
     return before;
@@ -136,7 +135,7 @@ void swap_generation(struct engine *engine, struct generation *g)
         pg_listener_subscribe(engine->pg_listener);
     generation_start(g);
     change.from = swap(engine, g);
-    lifecycle_calls_set_limit(settings_int(g->settings, "host", "stall_timeout") * 1000);
+    lifecycle_calls_set_limit(host_settings(g->settings)->host.stall_timeout * 1000);
     change_loops(&change);
     workers_go(g->workers);
     reclaim(engine->reclaimer, change.from);

@@ -63,12 +63,15 @@ static int open_module(struct core_module *module, const struct generation *g,
     const struct bb_module *descriptor = module->descriptor;
     struct host_handle *handle = &module->handle;
     size_t size = descriptor->settings_size;
+    void *bound = size ? arena_alloc(g->arena, size) : NULL;
     struct lifecycle_call call;
     int failed = 0;
 
     handle->host.api = g->api;
-    handle->bound = size ? section_struct(g->settings, handle->settings, size) : NULL;
-    if (meters_bind(module, g->arena) || (size && !handle->bound)) {
+    handle->bound = bound;
+    if (bound)
+        section_store(handle->settings, bound);
+    if (meters_bind(module, g->arena) || (size && !bound)) {
         setting_problem(problems, "module %s: out of memory", descriptor->name);
         return -1;
     }
@@ -235,13 +238,17 @@ void *api_host_alloc(struct bb_host *host, size_t size)
     return handle->opening ? arena_alloc(handle->generation->arena, size) : NULL;
 }
 
-/* Whether the module has declared the setting. If not, `open` fails, or a later call is logged. */
-static bool may_ask(struct bb_host *host, const char *name, char as)
+/*
+ * Returns a setting that the module has declared with this type; NULL: it has not. Then `open`
+ * fails, or a later call is logged.
+ */
+static const struct setting_value *setting_of(struct bb_host *host, const char *name, char as)
 {
     struct host_handle *handle = handle_of(host);
+    const struct setting_value *value = section_value(handle->settings, name, as);
 
-    if (section_has(handle->settings, name, as))
-        return true;
+    if (value)
+        return value;
     const struct core_request *rq = request_running();
     char route[MODULE_ERROR_PLACE];
     const struct log_pair pairs[] = {
@@ -254,27 +261,35 @@ static bool may_ask(struct bb_host *host, const char *name, char as)
     log_pairs(BB_ERROR, "a module reads a setting that it does not declare with this type", pairs,
               sizeof pairs / sizeof *pairs);
     handle->broken = handle->broken || handle->opening;
-    return false;
+    return NULL;
 }
 
 const char *api_setting_text(struct bb_host *host, const char *name)
 {
-    return may_ask(host, name, 't') ? section_text(handle_of(host)->settings, name) : "";
+    const struct setting_value *value = setting_of(host, name, 't');
+
+    return value ? value->text : "";
 }
 
 int64_t api_setting_int(struct bb_host *host, const char *name)
 {
-    return may_ask(host, name, 'i') ? section_int(handle_of(host)->settings, name) : 0;
+    const struct setting_value *value = setting_of(host, name, 'i');
+
+    return value ? value->integer : 0;
 }
 
 double api_setting_number(struct bb_host *host, const char *name)
 {
-    return may_ask(host, name, 'n') ? section_number(handle_of(host)->settings, name) : 0;
+    const struct setting_value *value = setting_of(host, name, 'n');
+
+    return value ? value->number : 0;
 }
 
 json_t *api_setting_json(struct bb_host *host, const char *name)
 {
-    return may_ask(host, name, 'j') ? section_json(handle_of(host)->settings, name) : NULL;
+    const struct setting_value *value = setting_of(host, name, 'j');
+
+    return value ? value->json : NULL;
 }
 
 const void *api_settings(struct bb_host *host)

@@ -18,7 +18,7 @@
 
 #include "core/lib/address.h"
 #include "core/lib/aead.h"
-#include "core/lib/settings.h"
+#include "core/lib/host_settings.h"
 #include "core/module/module_load.h"
 #include "core/module/route.h"
 

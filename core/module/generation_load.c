@@ -19,7 +19,7 @@
 
 static void load_keys(struct generation *g, struct setting_problems *problems)
 {
-    json_t *keys = settings_json(g->settings, "secrets", "keys");
+    json_t *keys = host_settings(g->settings)->secrets.keys;
     const char *hex[AEAD_KEYS_MAX];
     size_t count = json_array_size(keys);
     char why[128];
@@ -33,12 +33,11 @@ static void load_keys(struct generation *g, struct setting_problems *problems)
         settings_complain(g->settings, problems, "secrets", "keys", "%s", why);
 }
 
-static struct cidr_list *load_networks(struct generation *g, const char *name,
+static struct cidr_list *load_networks(struct generation *g, const char *name, json_t *networks,
                                        struct setting_problems *problems)
 {
     char why[128];
-    struct cidr_list *list =
-        cidr_list_new(g->arena, settings_json(g->settings, "http", name), why, sizeof why);
+    struct cidr_list *list = cidr_list_new(g->arena, networks, why, sizeof why);
 
     if (!list)
         settings_complain(g->settings, problems, "http", name, "%s", why);
@@ -50,7 +49,7 @@ static void load_origins(struct generation *g, struct setting_problems *problems
     json_t *origin;
     size_t i;
 
-    g->cors_origins = settings_json(g->settings, "http", "cors_origins");
+    g->cors_origins = host_settings(g->settings)->http.cors_origins;
     json_array_foreach(g->cors_origins, i, origin)
     {
         /* in the form that browsers send: scheme, host, port; compared byte for byte */
@@ -80,9 +79,9 @@ static bool has_port(const char *text)
  */
 static void check_places(struct generation *g, struct setting_problems *problems)
 {
-    const char *listen = settings_text(g->settings, "http", "listen");
-    const char *database = settings_text(g->settings, "database", "url");
-    const char *redis = settings_text(g->settings, "redis", "url");
+    const char *listen = host_settings(g->settings)->http.listen;
+    const char *database = host_settings(g->settings)->database.url;
+    const char *redis = host_settings(g->settings)->redis.url;
     PQconninfoOption *options = database ? PQconninfoParse(database, NULL) : NULL;
 
     if (listen && !has_port(listen))
@@ -98,7 +97,7 @@ static void check_places(struct generation *g, struct setting_problems *problems
 
 void generation_place_reports(const struct generation *g, struct setting_problems *problems)
 {
-    const char *path = settings_text(g->settings, "host", "state");
+    const char *path = host_settings(g->settings)->host.state;
     const char *own = getenv("STATE_DIRECTORY"); /* may be a list */
 
     if (path && *path && *path != '/')
@@ -110,27 +109,27 @@ void generation_place_reports(const struct generation *g, struct setting_problem
                         strerror(errno));
 }
 
-static struct request_settings request_settings_of(const struct settings *settings)
+static struct request_settings request_settings_of(const struct host_settings *host)
 {
-    const char *which = settings_text(settings, "log", "requests");
-    bool none = !settings_int(settings, "log", "access") || !which || *which == 'n';
+    const char *which = host->log.requests;
+    bool none = !host->log.access || !which || *which == 'n';
 
     return (struct request_settings){
-        .deadline_ms = settings_int(settings, "http", "deadline"),
-        .slow_us = settings_int(settings, "http", "slow_request") * 1000,
-        .max_body = (size_t)settings_int(settings, "http", "max_body"),
-        .max_requests = (size_t)settings_int(settings, "http", "max_requests"),
-        .share = (size_t)settings_int(settings, "http", "client_percent"),
+        .deadline_ms = host->http.deadline,
+        .slow_us = host->http.slow_request * 1000,
+        .max_body = (size_t)host->http.max_body,
+        .max_requests = (size_t)host->http.max_requests,
+        .share = (size_t)host->http.client_percent,
         .logged = none            ? LOGGED_NONE
                   : *which == 'a' ? LOGGED_ALL
                                   : LOGGED_PROBLEMS,
-        .sample = (uint64_t)settings_int(settings, "log", "sample"),
+        .sample = (uint64_t)host->log.sample,
     };
 }
 
 bool generation_lacks(const struct generation *g, struct setting_problems *problems)
 {
-    const char *url = settings_text(g->settings, "database", "url"), *tables = NULL, *seals = NULL;
+    const char *url = host_settings(g->settings)->database.url, *tables = NULL, *seals = NULL;
     size_t before = problems->count;
 
     for (size_t i = g->module_count; i-- > 0;) {
@@ -143,7 +142,7 @@ bool generation_lacks(const struct generation *g, struct setting_problems *probl
         settings_complain(g->settings, problems, "database", "url",
                           "is empty, but module %s keeps tables: say how to reach PostgreSQL",
                           tables);
-    if (seals && !json_array_size(settings_json(g->settings, "secrets", "keys")))
+    if (seals && !json_array_size(host_settings(g->settings)->secrets.keys))
         settings_complain(g->settings, problems, "secrets", "keys",
                           "is empty, but module %s encrypts with it: `openssl rand -hex 32` makes "
                           "a key",
@@ -169,7 +168,7 @@ static const char *from_directory(const struct generation *g, const char *path)
 
 static const char *module_path(const struct generation *g, const char *entry)
 {
-    const char *directory = settings_text(g->settings, SETTINGS_ROOT, "module_path");
+    const char *directory = host_settings(g->settings)->root.module_path;
 
     if (strchr(entry, '/'))
         return from_directory(g, entry);
@@ -203,7 +202,7 @@ static const char *entry_file(const struct generation *g, const char *entry)
 /* Only when the supervisor restarts a worker: a reload tries all modules. */
 static bool in_question(const struct generation *g)
 {
-    return g->number == 1 && settings_int(g->settings, "host", "quarantine");
+    return g->number == 1 && host_settings(g->settings)->host.quarantine;
 }
 
 /* Whether this entry is in quarantine, and therefore disabled, which is recorded. */
@@ -279,8 +278,7 @@ static void load_entry(struct generation *g, const char *entry, struct setting_p
     const char *path = module_path(g, entry), *file = entry_file(g, entry);
     struct core_module *module = &g->modules[g->module_count];
     struct setting_problems own = {0};
-    bool no_directory =
-        !strchr(entry, '/') && !settings_text(g->settings, SETTINGS_ROOT, "module_path");
+    bool no_directory = !strchr(entry, '/') && !host_settings(g->settings)->root.module_path;
 
     if (!where || !file || (!path && !no_directory)) {
         setting_problem(problems, "%s: out of memory", settings_path(g->settings));
@@ -326,7 +324,7 @@ static void reorder(struct generation *g, struct setting_problems *problems)
  */
 static void load_modules(struct generation *g, struct setting_problems *problems)
 {
-    json_t *entries = settings_json(g->settings, SETTINGS_ROOT, "modules");
+    json_t *entries = host_settings(g->settings)->root.modules;
     size_t count = json_array_size(entries);
 
     g->modules = arena_alloc(g->arena, (count + 1) * sizeof *g->modules);
@@ -489,22 +487,22 @@ static void link_routes(struct generation *g, struct setting_problems *problems)
 int generation_load(struct generation *g, const char *conf_path, struct setting_problems *problems)
 {
     g->settings = settings_load(g->arena, conf_path, problems);
-    if (!g->settings)
+    if (g->settings)
+        host_settings_bind(g->settings, problems);
+    if (!g->settings || !host_settings(g->settings))
         return -1;
-    host_settings_bind(g->settings, problems);
-    for (size_t i = 0; i < host_section_count; i++)
-        if (!settings_section(g->settings, host_sections[i].name))
-            return -1;
-    g->request = request_settings_of(g->settings);
+    const struct host_settings *host = host_settings(g->settings);
+
+    g->request = request_settings_of(host);
     /* Before modules are loaded, because their constructors may crash or hang. A reload may still
      * be refused: swap_generation() does this later. */
     if (g->number == 1) {
         generation_place_reports(g, problems);
-        lifecycle_calls_set_limit(settings_int(g->settings, "host", "stall_timeout") * 1000);
+        lifecycle_calls_set_limit(host->host.stall_timeout * 1000);
     }
     load_keys(g, problems);
-    g->trusted_proxies = load_networks(g, "trusted_proxies", problems);
-    g->inside = load_networks(g, "metrics_networks", problems);
+    g->trusted_proxies = load_networks(g, "trusted_proxies", host->http.trusted_proxies, problems);
+    g->inside = load_networks(g, "metrics_networks", host->http.metrics_networks, problems);
     load_origins(g, problems);
     check_places(g, problems);
     load_modules(g, problems);
@@ -513,7 +511,7 @@ int generation_load(struct generation *g, const char *conf_path, struct setting_
     link_authenticator(g, problems);
     /* Without a valid module directory, sections of installed modules look like typing errors, and
      * the problem of the directory was reported already. */
-    if (settings_text(g->settings, SETTINGS_ROOT, "module_path"))
+    if (host->root.module_path)
         settings_unknown(g->settings, is_installed, g, problems);
     return 0;
 }

@@ -5,7 +5,6 @@
 
 #include "core/lib/field.h"
 #include "core/lib/host_settings.h"
-#include "core/lib/settings_struct.h"
 #include "core/module/migrate_steps.h"
 
 static bool (*is_host_command)(const char *name), (*is_host_metric)(const char *name);
@@ -91,7 +90,7 @@ static void check_fields(const struct bb_table *fields, const size_t *settings_s
             return;
         }
         check_field(&rows[i], place, problems);
-        const char *fault = settings_size       ? settings_struct_fault(fields, i, *settings_size)
+        const char *fault = settings_size       ? settings_bind_fault(fields, i, *settings_size)
                             : rows[i].bind.size ? "is bound, but it is not a setting"
                                                 : NULL;
 

@@ -132,17 +132,15 @@ size_t quota_part(size_t percent, size_t all)
 
 struct quota_limits quota_bounds(const struct generation *generation, enum quota quota)
 {
-    static const char *const names[QUOTAS] = {[QUOTA_BODIES] = "max_bodies",
-                                              [QUOTA_ANSWERS] = "max_answers",
-                                              [QUOTA_UPLOADS] = "max_uploads"};
-    size_t all = generation->request.max_requests, percent = 0;
+    const struct host_settings *host = host_settings(generation->settings);
+    size_t all = quota == QUOTA_BODIES      ? (size_t)host->http.max_bodies
+                 : quota == QUOTA_ANSWERS   ? (size_t)host->http.max_answers
+                 : quota == QUOTA_UPLOADS   ? (size_t)host->http.max_uploads
+                 : quota == QUOTA_ANONYMOUS ? generation->request.max_requests / 2
+                                            : generation->request.max_requests;
+    size_t percent =
+        quota == QUOTA_BODIES || quota == QUOTA_ANSWERS ? (size_t)host->http.bodies_per_account : 0;
 
-    if (quota == QUOTA_ANONYMOUS)
-        all /= 2;
-    else if (names[quota])
-        all = (size_t)settings_int(generation->settings, "http", names[quota]);
-    if (quota == QUOTA_BODIES || quota == QUOTA_ANSWERS)
-        percent = (size_t)settings_int(generation->settings, "http", "bodies_per_account");
     return (struct quota_limits){
         .all = all, .each = quota_part(percent ? percent : generation->request.share, all)};
 }

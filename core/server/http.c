@@ -24,17 +24,18 @@ enum {
 
 struct http_settings http_settings_of(const struct generation *g, const struct listeners *listeners)
 {
-    int64_t own = settings_int(g->settings, "http", "connections_per_address");
-    size_t all = (size_t)settings_int(g->settings, "http", "max_connections");
+    const struct host_settings *host = host_settings(g->settings);
+    int64_t own = host->http.connections_per_address;
+    size_t all = (size_t)host->http.max_connections;
 
     return (struct http_settings){
         .listeners = listeners,
         .max_connections = (unsigned)all,
         .per_address = own ? (unsigned)own : (unsigned)quota_part(g->request.share, all),
-        .header_ms = settings_int(g->settings, "http", "header_timeout") * 1000,
-        .body_ms = settings_int(g->settings, "http", "body_timeout") * 1000,
-        .idle_ms = settings_int(g->settings, "http", "idle_timeout") * 1000,
-        .write_ms = settings_int(g->settings, "http", "write_timeout") * 1000,
+        .header_ms = host->http.header_timeout * 1000,
+        .body_ms = host->http.body_timeout * 1000,
+        .idle_ms = host->http.idle_timeout * 1000,
+        .write_ms = host->http.write_timeout * 1000,
     };
 }
 

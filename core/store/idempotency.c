@@ -49,7 +49,7 @@ static const struct bb_sql expire = {
 
 static int64_t hours(const struct core_request *rq)
 {
-    return settings_int(rq->generation->settings, "idempotency", "hours");
+    return host_settings(rq->generation->settings)->idempotency.hours;
 }
 
 static int64_t account_of(const struct core_request *rq)

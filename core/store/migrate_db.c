@@ -32,12 +32,12 @@ static void take_notice(void *arg, const PGresult *result)
 
 int migrate_db_open(struct migrate_db *db, const struct settings *settings, bool read_only)
 {
-    struct pg_login login = {.url = settings_text(settings, "database", "url"),
+    struct pg_login login = {.url = host_settings(settings)->database.url,
                              .name = "busbar migrate",
                              .options = read_only ? LOOK : "",
                              .mark = "busbar migrate",
                              .connect_ms =
-                                 (unsigned)settings_int(settings, "database", "connect_timeout")};
+                                 (unsigned)host_settings(settings)->database.connect_timeout};
     char problem[DIAL_PROBLEM];
 
     db->outcome = MIGRATE_DONE;

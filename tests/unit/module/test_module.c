@@ -229,9 +229,9 @@ END_TEST
 
 START_TEST(all_problems_come_at_once)
 {
-    ck_assert_ptr_null(build(", &a gone", "gone: {}\nprobe: {greeting: [1]}\n"));
+    ck_assert_ptr_null(build(", !a gone", "gone: {}\nprobe: {greeting: [1]}\n"));
     ck_assert_uint_eq(problems.count, 3);
-    ck_assert_ptr_nonnull(strstr(problems.lines[0], ":1: modules: anchors"));
+    ck_assert_ptr_nonnull(strstr(problems.lines[0], ":1: modules: tags"));
     ck_assert_ptr_nonnull(strstr(problems.lines[1], "gone.so: cannot be read"));
     ck_assert_ptr_nonnull(strstr(problems.lines[2], ":3: probe.greeting: must be one value"));
 }
