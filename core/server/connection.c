@@ -65,30 +65,38 @@ int connection_map(struct http *http, int fd, struct connection *connection)
     return 0;
 }
 
-/* Returns the connection of a socket of the calling thread, or the placeholder; NULL: neither. */
+/* Returns the connection of a socket of the calling thread; NULL: it is none of its sockets. */
 static struct connection *known(int fd)
 {
     return running && fd >= 0 && (size_t)fd < running->room ? running->by_fd[fd] : NULL;
 }
 
-static void report_later(struct connection *connection)
+static int ask_kernel(int epoll, int how, int fd, struct epoll_event *event)
 {
-    struct http *http = connection->http;
-
-    connection->reported_next = http->reported;
-    http->reported = connection;
-    connection->in_set = SET_REPORTED;
-    http->again = true;
+    return (int)syscall(SYS_epoll_ctl, epoll, how, fd, event);
 }
 
-/*
- * Makes libmicrohttpd read once more: it reads once per edge, and a client that has shut down its
- * side causes no further edge.
- */
+/* Marks a descriptor in place of an address: no user-space address has this bit. */
+#define OURS (UINT64_C(1) << 63)
+
+/* Adds a connection to the kernel's set; or makes the kernel report again what is there. */
+static int ask_for_events(struct connection *connection, int how)
+{
+    /* EPOLLRDHUP: a client that has shut down its side causes no further edge, whether its end was
+     * read or not */
+    struct epoll_event ours = {.events = connection->set_events | EPOLLRDHUP,
+                               .data.u64 = OURS | (unsigned)connection->fd};
+
+    return ask_kernel(connection->http->daemon_watch.fd, how, connection->fd, &ours);
+}
+
+/* libmicrohttpd reads once per edge, so it must be made to read once more. */
 static void report_end_again(struct connection *connection)
 {
-    if (connection->in_set == SET_IN && connection->set_missed & EPOLLRDHUP)
-        report_later(connection);
+    if (connection->in_set == SET_IN && connection->has_ended) {
+        ask_for_events(connection, EPOLL_CTL_MOD);
+        connection->http->again = true;
+    }
 }
 
 ssize_t connection_recv(int fd, void *into, size_t size, int flags)
@@ -108,61 +116,36 @@ ssize_t connection_recv(int fd, void *into, size_t size, int flags)
 
 /* ---- epoll_ctl() and epoll_wait() of libmicrohttpd: see enum connection_set ---- */
 
-static int ask_kernel(int epoll, int how, int fd, struct epoll_event *event)
-{
-    return (int)syscall(SYS_epoll_ctl, epoll, how, fd, event);
-}
-
-static void report_no_more(struct connection *connection)
-{
-    struct connection **at = &connection->http->reported;
-
-    while (*at != connection)
-        at = &(*at)->reported_next;
-    *at = connection->reported_next;
-}
-
 void connection_forget(struct connection *connection)
 {
-    if (connection->in_set == SET_REPORTED)
-        report_no_more(connection);
-    if (connection->in_set == SET_KEPT || connection->in_set == SET_MISSED)
+    if (connection->in_set == SET_KEPT)
         ask_kernel(connection->http->daemon_watch.fd, EPOLL_CTL_DEL, connection->fd, NULL);
     connection->in_set = SET_OUT;
 }
 
 #if UINTPTR_MAX == UINT64_MAX /* otherwise libmicrohttpd calls the kernel directly */
 
-/* Marks a descriptor in place of an address: no user-space address has this bit. */
-#define OURS (UINT64_C(1) << 63)
-
 int connection_epoll_ctl(int epoll, int how, int fd, struct epoll_event *event)
 {
     struct connection *connection = known(fd);
 
-    if (!connection || connection == &running->nobody || epoll != running->daemon_watch.fd)
+    if (!connection || epoll != running->daemon_watch.fd)
         return ask_kernel(epoll, how, fd, event);
-    enum connection_set was = connection->in_set;
-
     if (how == EPOLL_CTL_ADD) {
-        /* EPOLLRDHUP: a client that has shut down its side causes no further edge, whether its end
-         * was read or not */
-        struct epoll_event ours = {.events = event->events | EPOLLRDHUP,
-                                   .data.u64 = OURS | (unsigned)fd};
+        enum connection_set was = connection->in_set;
 
-        if (was == SET_OUT && ask_kernel(epoll, EPOLL_CTL_ADD, fd, &ours))
-            return -1;
         connection->set_data = event->data.ptr;
+        connection->set_events = event->events;
+        if (was == SET_OUT && ask_for_events(connection, EPOLL_CTL_ADD))
+            return -1;
         connection->in_set = SET_IN;
-        if (was == SET_MISSED || (was == SET_KEPT && connection->set_missed & EPOLLRDHUP))
-            report_later(connection);
+        if (was == SET_KEPT)
+            report_end_again(connection);
         return 0;
     }
-    if (how != EPOLL_CTL_DEL || was == SET_OUT)
+    if (how != EPOLL_CTL_DEL || connection->in_set == SET_OUT)
         return ask_kernel(epoll, how, fd, event);
-    if (was == SET_REPORTED)
-        report_no_more(connection);
-    connection->in_set = was == SET_IN ? SET_KEPT : SET_MISSED;
+    connection->in_set = SET_KEPT;
     return 0;
 }
 
@@ -174,37 +157,26 @@ static bool translate(struct epoll_event *event)
 {
     struct connection *connection = known((int)(event->data.u64 & ~OURS));
 
-    if (!connection || connection == &running->nobody)
+    if (!connection || connection->in_set != SET_IN) {
+        if (connection)
+            connection_forget(connection);
         return false;
-    connection->set_missed = event->events;
+    }
+    connection->has_ended = event->events & EPOLLRDHUP;
     event->events &= ~(uint32_t)EPOLLRDHUP; /* libmicrohttpd did not request it */
     event->data.ptr = connection->set_data;
-    if (connection->in_set == SET_MISSED)
-        connection_forget(connection);
-    else if (connection->in_set == SET_KEPT)
-        connection->in_set = SET_MISSED;
-    return connection->in_set == SET_IN || connection->in_set == SET_REPORTED;
+    return true;
 }
 
 int connection_epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
 {
-    struct http *http = running && running->daemon_watch.fd == epoll ? running : NULL;
-    int count = epoll_pwait(epoll, events, most, http && http->reported ? 0 : timeout, NULL);
-    int left = 0;
+    int count = epoll_pwait(epoll, events, most, timeout, NULL), left = 0;
 
-    if (!http || count < 0)
+    if (!running || running->daemon_watch.fd != epoll || count < 0)
         return count;
     for (int i = 0; i < count; i++) {
         if (!(events[i].data.u64 & OURS) || translate(&events[i]))
             events[left++] = events[i];
-    }
-    while (http->reported && left < most) {
-        struct connection *connection = http->reported;
-
-        http->reported = connection->reported_next;
-        connection->in_set = SET_IN;
-        events[left].events = connection->set_missed & ~(uint32_t)EPOLLRDHUP;
-        events[left++].data.ptr = connection->set_data;
     }
     return left;
 }
@@ -324,86 +296,38 @@ static bool connection_count(struct connection *connection)
 
 /* ---- accept and close ---- */
 
-bool connection_accept(struct http *http, int listener)
+/* Returns NULL if a limit is reached, or if memory ran out. */
+static struct connection *connection_new(struct http *http, int fd,
+                                         const struct sockaddr_storage *peer)
 {
-    struct sockaddr_storage address;
-    socklen_t length = sizeof address;
-    int fd = accept4(listener, (struct sockaddr *)&address, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
-
-    if (fd < 0) {
-        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-            http_refuse_for_a_while(http);
-        return errno == EINTR || errno == ECONNABORTED;
-    }
-    if (connection_map(http, fd, NULL)) {
-        close(fd);
-        http->rejected++;
-        return true;
-    }
-    /* on failure libmicrohttpd has closed the descriptor, also if its own limits were reached */
-    connections_run(http);
-    enum MHD_Result added =
-        MHD_add_connection(http->daemon, fd, (struct sockaddr *)&address, length);
-
-    connections_run(NULL);
-    if (added != MHD_YES) {
-        http->rejected++;
-        log_line(BB_DEBUG, "a connection was refused", NULL);
-    }
-    return true;
-}
-
-/* libmicrohttpd 1.0 stores the result in the connection; the next call overwrites it. */
-static int descriptor_of(struct MHD_Connection *mhd)
-{
-    return MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-}
-
-static void connection_opened(struct http *http, struct MHD_Connection *mhd, void **context)
-{
-    int fd = descriptor_of(mhd);
-    const union MHD_ConnectionInfo *peer =
-        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     struct connection *connection = calloc(1, sizeof *connection);
 
-    *context = connection;
-    if (!connection) {
-        http->rejected++;
-        connection_map(http, fd, &http->nobody);
-        shutdown(fd, SHUT_RDWR); /* its timeout would not be enforced */
-        return;
-    }
+    if (!connection)
+        return NULL;
     connection->http = http;
     connection->fd = fd;
+    connection->peer = *peer;
+    if (connection_map(http, fd, connection) || !connection_count(connection)) {
+        connection_map(http, fd, NULL);
+        free(connection);
+        return NULL;
+    }
     reader_init(&connection->reader, &http->buffers);
-    connection_map(http, fd, connection); /* cannot fail: connection_accept() reserved the room */
-    if (peer && peer->client_addr)
-        memcpy(&connection->peer, peer->client_addr,
-               peer->client_addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-                                                        : sizeof(struct sockaddr_in));
-    address_client(NULL, (struct sockaddr *)&connection->peer, NULL, connection->address);
+    address_client(NULL, (const struct sockaddr *)peer, NULL, connection->address);
     connection->next = http->connections;
     if (connection->next)
         connection->next->before = connection;
     http->connections = connection;
     http->connection_count++;
     connection_stage(connection, STAGE_HEADER, 0);
-    if (!connection_count(connection)) {
-        http->rejected++;
-        connection_cut(connection);
-    }
+    return connection;
 }
 
-static void connection_closed(struct http *http, struct MHD_Connection *mhd,
-                              struct connection *connection)
+void connection_free(struct connection *connection)
 {
+    struct http *http = connection->http;
     struct connection **waiting = &http->waiting;
-    int unread = 0;
 
-    if (!connection) { /* out of memory in connection_opened() */
-        connection_map(http, descriptor_of(mhd), NULL);
-        return;
-    }
     if (connection->next)
         connection->next->before = connection->before;
     if (connection->before)
@@ -413,12 +337,6 @@ static void connection_closed(struct http *http, struct MHD_Connection *mhd,
     http->connection_count--;
     http->writing -= connection->stage == STAGE_WRITE;
     quota_release_all(&quota_tables[QUOTA_CONNECTIONS], &connection->counted);
-    connection_forget(connection);
-    /* closing a socket with unread data resets the connection, and the client may lose a part of
-     * the answer */
-    if (!connection->cut && (connection->lingers || reader_unread(&connection->reader) ||
-                             (!ioctl(connection->fd, FIONREAD, &unread) && unread > 0)))
-        linger(&http->lingers, http->loop, connection->fd);
     connection_map(http, connection->fd, NULL);
     while (connection->waits && *waiting != connection)
         waiting = &(*waiting)->next_waiting;
@@ -428,13 +346,57 @@ static void connection_closed(struct http *http, struct MHD_Connection *mhd,
     free(connection);
 }
 
+bool connection_accept(struct http *http, int listener)
+{
+    struct sockaddr_storage peer = {0};
+    socklen_t length = sizeof peer;
+    int fd = accept4(listener, (struct sockaddr *)&peer, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+    if (fd < 0) {
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+            http_refuse_for_a_while(http);
+        return errno == EINTR || errno == ECONNABORTED;
+    }
+    struct connection *connection = connection_new(http, fd, &peer);
+
+    if (!connection) {
+        close(fd);
+        http->rejected++;
+        return true;
+    }
+    connections_run(http);
+    enum MHD_Result added = MHD_add_connection(http->daemon, fd, (struct sockaddr *)&peer, length);
+
+    connections_run(NULL);
+    if (added != MHD_YES) { /* it has closed the descriptor, also if its own limits were reached */
+        http->rejected++;
+        log_line(BB_DEBUG, "a connection was refused", NULL);
+        if (http->by_fd[fd] == connection) /* libmicrohttpd has not reported its end */
+            connection_free(connection);
+    }
+    return true;
+}
+
 void connection_notify(void *cls, struct MHD_Connection *mhd, void **context,
                        enum MHD_ConnectionNotificationCode code)
 {
-    if (code == MHD_CONNECTION_NOTIFY_STARTED)
-        connection_opened(cls, mhd, context);
-    else
-        connection_closed(cls, mhd, *context);
+    struct http *http = cls;
+    int unread = 0;
+
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        *context = http->by_fd[MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)
+                                   ->connect_fd];
+        return;
+    }
+    struct connection *connection = *context;
+
+    connection_forget(connection);
+    /* closing a socket with unread data resets the connection, and the client may lose a part of
+     * the answer */
+    if (!connection->cut && (connection->lingers || reader_unread(&connection->reader) ||
+                             (!ioctl(connection->fd, FIONREAD, &unread) && unread > 0)))
+        linger(&http->lingers, http->loop, connection->fd);
+    connection_free(connection);
 }
 
 /* ---- the next request, and bodies that are not read ---- */

@@ -14,8 +14,7 @@
 /*
  *  the client         the host                                         libmicrohttpd
  *  ----------         --------                                         -------------
- *  connects       ->  connection_accept(): accept4()               ->  MHD_add_connection()
- *                     connection_opened(): counts it, or cuts it   <-  reports a new connection
+ *  connects       ->  connection_accept(): accept4(), limits       ->  MHD_add_connection()
  *  sends          ->  connection_epoll_wait(): withholds events    ->  reads from the socket
  *                     while a request is being handled
  *  sends a head   ->  connection_recv(), reader.h: checks it       ->  gets a small head that the
@@ -28,7 +27,7 @@
  *  or is idle
  *  gets a         <-                                               <-  send()
  *  response           connection_answered(): the next may follow   <-  calls http_txn_completed()
- *  is closed      <-  connection_closed(): linger() if it still    <-  reports the end, close()
+ *  is closed      <-  connection_notify(): linger() if it still    <-  reports the end, close()
  *                     sends
  */
 /* clang-format on */
@@ -50,15 +49,13 @@ enum connection_stage { STAGE_IDLE, STAGE_HEADER, STAGE_BODY, STAGE_HANDLER, STA
  * State of a connection in libmicrohttpd's epoll set. libmicrohttpd removes a connection from the
  * set while a request waits for its answer, and adds it again for the next request: two system
  * calls per request that are rarely useful, because clients seldom send anything meanwhile. So a
- * removed connection stays in the kernel's set, and its events are withheld until it is added
- * again. If the client sends more data meanwhile, the connection is really removed.
+ * removed connection stays in the kernel's set. If an event comes meanwhile, it is withheld, and
+ * the connection is really removed; the kernel reports the event when libmicrohttpd adds it again.
  */
 enum connection_set {
     SET_OUT,
     SET_IN,
-    SET_KEPT,    /* libmicrohttpd removed it, but the kernel still has it */
-    SET_MISSED,  /* like SET_KEPT, and the kernel has reported an event: set_missed */
-    SET_REPORTED /* libmicrohttpd added it again, and will get the missed event */
+    SET_KEPT /* libmicrohttpd removed it, but the kernel still has it */
 };
 
 struct connection {
@@ -79,17 +76,22 @@ struct connection {
     int64_t drops_ms; /* monotonic time at which the sweep closes it */
     struct reader reader;
     enum connection_set in_set;
-    uint32_t set_missed; /* the last event that the kernel reported */
-    struct connection *reported_next;
-    void *set_data;                  /* the pointer that libmicrohttpd expects with an event */
+    uint32_t set_events;             /* the events that libmicrohttpd expects, */
+    void *set_data;                  /* and its pointer with an event */
+    bool has_ended;                  /* the last event reported that the client has shut down */
     struct MHD_Connection *waits;    /* has input that libmicrohttpd must be made to read */
     struct connection *next_waiting; /* in the list of such connections */
     struct sockaddr_storage peer;
     char address[INET6_ADDRSTRLEN]; /* the peer's, as address_client() writes it */
 };
 
-/* Accepts one connection. Returns false if there is none, or if it cannot be accepted now. */
+/*
+ * Accepts one connection, and closes it at once if a limit is reached. Returns false if there is
+ * none, or if it cannot be accepted now.
+ */
 bool connection_accept(struct http *http, int listener);
+
+void connection_free(struct connection *connection);
 
 /* A callback of libmicrohttpd: a connection has started or ended; cls is the struct http. */
 void connection_notify(void *cls, struct MHD_Connection *mhd, void **context,

@@ -131,8 +131,6 @@ struct http *http_new(struct loop *loop, const struct http_settings *settings)
                                            .fd = settings->listeners->fds[i]};
     http->daemon_watch = (struct watch){.fd = -1, .ready = daemon_ready};
     http->sweep.fire = http_sweep;
-    reader_init(&http->nobody.reader, &http->buffers);
-    http->nobody.reader.state = READER_DONE;
     http->daemon = MHD_start_daemon(
         MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ERROR_LOG, 0,
         NULL, NULL, http_txn_access, http, MHD_OPTION_EXTERNAL_LOGGER, drop_log, NULL,
@@ -162,6 +160,8 @@ void http_free(struct http *http)
     watch_listeners(http, false);
     loop_watch(http->loop, &http->daemon_watch, -1, 0);
     MHD_stop_daemon(http->daemon);
+    while (http->connections) /* libmicrohttpd 1.0 has not started them yet */
+        connection_free(http->connections);
     lingers_free(&http->lingers);
     reader_pool_free(&http->buffers);
     free(http->by_fd);
@@ -223,8 +223,6 @@ bool http_drain(struct http *http)
         for (size_t k = 0; k < all->count; k++)
             shutdown(all->fds[k], SHUT_RD);
         timer_set(&http->loop->timers, &http->sweep, http->loop->now_ms);
-        http_run(http); /* libmicrohttpd 1.0 starts accepted connections in a run, and counts
-                         * them only then */
     }
     return !http->connection_count;
 }

@@ -46,14 +46,11 @@ struct http {
     bool progressed;    /* a connection made progress in this run */
     unsigned idle_runs; /* runs since the last progress */
     size_t writing;     /* connections in STAGE_WRITE */
-    struct connection *waiting;  /* connections with input after the request that was answered */
-    struct connection *reported; /* see SET_REPORTED */
+    struct connection *waiting; /* connections with input after the request that was answered */
     struct reader_pool buffers;
     struct lingers lingers;
     struct connection **by_fd; /* array with `room` elements */
     size_t room;
-    struct connection nobody; /* placeholder if there is no memory for a connection: nothing is
-                               * read from it */
 };
 
 struct http *http_new(struct loop *loop, const struct http_settings *settings);
