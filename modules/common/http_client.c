@@ -44,8 +44,9 @@ static size_t http_on_body(char *data, size_t size, size_t count, void *arg)
     size_t length = size * count, all = request->received + length, room = request->room;
     long status = 0;
 
-    curl_easy_getinfo(request->easy, CURLINFO_RESPONSE_CODE, &status);
-    if (request->take && status == 200)
+    if (request->take)
+        curl_easy_getinfo(request->easy, CURLINFO_RESPONSE_CODE, &status);
+    if (status == 200)
         return request->take(request->arg, data, length) ? 0 : length;
     request->too_large = all > request->body_max;
     if (request->too_large)
@@ -77,27 +78,6 @@ static size_t http_on_head(char *data, size_t size, size_t count, void *arg)
     request->head_bytes += length;
     request->too_large = request->head_bytes > HTTP_HEAD_MAX;
     return request->too_large ? 0 : length;
-}
-
-static size_t http_on_read(char *into, size_t size, size_t count, void *arg)
-{
-    struct http_request *request = arg;
-    int64_t left = request->length - request->sent, room = (int64_t)(size * count);
-    int64_t got =
-        left ? request->read(request->arg, into, (size_t)(room < left ? room : left), request->sent)
-             : 0;
-
-    if (got < 0 || (!got && left))
-        return CURL_READFUNC_ABORT;
-    request->sent += got;
-    return (size_t)got;
-}
-
-/* libcurl sends the body again if a kept connection turns out to be closed. */
-static int http_on_seek(void *arg, curl_off_t offset, int origin)
-{
-    ((struct http_request *)arg)->sent = offset;
-    return origin == SEEK_SET ? CURL_SEEKFUNC_OK : CURL_SEEKFUNC_FAIL;
 }
 
 static bool http_is_one_of(const char *method, const char *const *methods)
@@ -152,13 +132,10 @@ int http_request_prepare(struct http_client *client, struct http_request *reques
     SET(CURLOPT_HEADERDATA, request);
     SET(CURLOPT_PREREQFUNCTION, http_on_sending);
     SET(CURLOPT_PREREQDATA, request);
-    if (request->read) {
+    if (request->file) { /* libcurl reads it with fread(), and rewinds it to send it again */
         SET(CURLOPT_UPLOAD, 1L);
         SET(CURLOPT_INFILESIZE_LARGE, (curl_off_t)request->length);
-        SET(CURLOPT_READFUNCTION, http_on_read);
-        SET(CURLOPT_READDATA, request);
-        SET(CURLOPT_SEEKFUNCTION, http_on_seek);
-        SET(CURLOPT_SEEKDATA, request);
+        SET(CURLOPT_READDATA, request->file);
     } else if (request->body || http_is_one_of(request->method, bodied)) {
         SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->length);
         SET(CURLOPT_POSTFIELDS, request->body ? request->body : "");

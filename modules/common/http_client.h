@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "modules/common/target.h"
 
@@ -48,10 +49,9 @@ struct http_request {
     /* Set by the caller, who zeroes the rest; borrowed until the request has ended. */
     const char *method, *url;
     struct curl_slist *headers;
-    const char *body; /* NULL: none, or read() returns it */
-    int64_t length;   /* of the body */
-    /* Copies up to `room` bytes of the body from `offset` on; returns their number, or -1. */
-    int64_t (*read)(void *arg, char *into, size_t room, int64_t offset);
+    const char *body;   /* NULL: none, or in `file` */
+    FILE *file;         /* the body, from the beginning; NULL: in `body` */
+    int64_t length;     /* of the body */
     int64_t timeout_ms; /* for the whole request */
     /* Takes the body of a 200 piece by piece; returns 0, or -1 to end the request. NULL: it is
      * kept in `bytes`, like the body of every other response. */
@@ -77,7 +77,6 @@ struct http_request {
     struct http_request *next, **link; /* in the list of requests in flight */
     struct target_socket socket;
     int64_t late_at_ms; /* when libcurl should have ended it long before */
-    int64_t sent;       /* bytes that read() returned */
     size_t room, head_bytes;
     bool head_ended; /* the empty line after the last header was received */
     bool too_large;

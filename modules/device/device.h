@@ -38,7 +38,8 @@ enum device_field {
 enum {
     DEVICE_BODY_FIELDS = DEVICE_FIELDS + 3, /* plus organizationId, attributes and status */
     YIELD_MIN = 1,                          /* kWh/kW per year */
-    YIELD_MAX = 4000
+    YIELD_MAX = 4000,
+    COUNTRIES = 249 /* of ISO 3166-1 */
 };
 
 #define DEVICE_ATTRIBUTES_MAX 32768 /* bytes of JSON */
@@ -53,8 +54,6 @@ enum {
 enum device_metric { METRIC_CALLS, METRIC_FAILURES };
 
 struct type_finder;
-
-#define COUNTRIES 249 /* of ISO 3166-1 */
 
 /* The settings, in the units of the table in module.c. */
 struct device_settings {
@@ -151,9 +150,6 @@ enum { DEVICE_FACT_COUNT = 4 + DEVICE_FIELDS, DEVICE_COLUMN_COUNT = DEVICE_FACT_
 /* fields.c: the fields of a body, in the order of enum device_field; routes use them too. */
 extern const struct bb_field device_fields[DEVICE_BODY_FIELDS];
 
-/* The name of a field, in the API and as a column. */
-const char *device_field_name(enum device_field field);
-
 /*
  * Reads a device from an object as the client sent it; names that are not fields become attributes.
  * Appends the problems of all fields to `errors`. `whole` is true for a registration, which must
@@ -221,9 +217,8 @@ const char *device_text(struct bb_request *rq, const struct device_record *recor
 int device_attributes_check(struct bb_request *rq, const char *attributes);
 
 /*
- * Sets the organizations in which a caller acts: all for an Admin, the
- * organizations of the account for others.
- * `asked` is organizationId, or 0. Returns 0, or the status of the response sent.
+ * Sets the organizations in which a caller acts: all for an Admin, the organizations of the account
+ * for others. `asked` is organizationId, or 0. Returns 0, or the status of the response sent.
  */
 int device_scope(struct bb_request *rq, int64_t asked, struct device_scope *scope);
 
@@ -262,11 +257,6 @@ int device_documents_take(struct bb_request *rq, int64_t organization,
                           struct device_documents *documents);
 /* Call after the response: removes files from the store that certainly did not become documents. */
 void device_documents_drop(struct bb_request *rq, const struct device_documents *documents);
-/*
- * Runs a call of the store in its pool with one of the structs of store.h, and counts it. Returns
- * -1 on failure: `return bb_failed(rq)`.
- */
-int device_store_call(struct bb_request *rq, enum store_call call, void *job);
 /* Counts a failed call: incoming files could not even be written to disk. */
 void device_files_failed(struct bb_host *host);
 /*

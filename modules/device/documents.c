@@ -82,7 +82,11 @@ static void type_find(struct type_finder *finder, const char *path, char type[TY
 
 /* ---- calls of the store ---- */
 
-int device_store_call(struct bb_request *rq, enum store_call call, void *arg)
+/*
+ * Runs a call of the store in its pool with one of the structs of store.h, and counts it. Returns
+ * -1 on failure: `return bb_failed(rq)`.
+ */
+static int store_call(struct bb_request *rq, enum store_call call, void *arg)
 {
     const struct device *state = rq->state;
     struct store_job *job = arg;
@@ -285,7 +289,7 @@ int device_documents_take(struct bb_request *rq, int64_t organization,
         return refused;
     documents->uploads = arrival->fresh;
     documents->begun = arrival->fresh_count;
-    if (device_store_call(rq, STORE_KEEP, keep)) {
+    if (store_call(rq, STORE_KEEP, keep)) {
         refused = bb_failed(rq);
     } else if (*keep->job.why) {
         bb_log(rq, BB_ERROR, "documents cannot be stored: %s", keep->job.why);
@@ -362,7 +366,7 @@ void device_documents_drop(struct bb_request *rq, const struct device_documents 
 
     for (size_t i = 0; i < count; i++)
         list[i] = bb_cell(rq, rows, i, 0);
-    if (device_store_call(rq, STORE_REMOVE, &remove) || *remove.job.why)
+    if (store_call(rq, STORE_REMOVE, &remove) || *remove.job.why)
         bb_log(rq, BB_WARN, "the files of a refused request are deleted by the next sweep");
 }
 
@@ -463,7 +467,7 @@ int device_download(struct bb_request *rq)
     struct store_open open = {
         .name = bb_cell(rq, rows, 0, 2), .length = bb_cell_int(rq, rows, 0, 3), .fd = -1};
 
-    if (device_store_call(rq, STORE_OPEN, &open))
+    if (store_call(rq, STORE_OPEN, &open))
         return bb_failed(rq);
     if (open.fd < 0) {
         bb_log(rq, BB_ERROR, "document %s cannot be read: %s", open.name, open.job.why);
@@ -559,7 +563,7 @@ static int sweep_page(struct bb_request *rq, void *arg)
 
     *remove = (struct store_remove){.names = sweep->names};
     list->count = 0;
-    if (device_store_call(rq, STORE_LIST, list))
+    if (store_call(rq, STORE_LIST, list))
         return sweep_failed(rq, "the store is busy");
     if (*list->job.why)
         return sweep_failed(rq, list->job.why);
@@ -576,7 +580,7 @@ static int sweep_page(struct bb_request *rq, void *arg)
         sweep->names[remove->count] = bb_cell(rq, rows, remove->count, 0);
     if (!remove->count)
         return 0;
-    if (device_store_call(rq, STORE_REMOVE, remove))
+    if (store_call(rq, STORE_REMOVE, remove))
         return sweep_failed(rq, "the store is busy");
     return *remove->job.why ? sweep_failed(rq, remove->job.why) : 0;
 }

@@ -316,11 +316,6 @@ static const char *field_value(struct bb_request *rq, enum device_field field, c
 
 /* ---- the whole body ---- */
 
-const char *device_field_name(enum device_field field)
-{
-    return device_fields[field].name;
-}
-
 static bool is_attribute(const char *name)
 {
     /* fields of a response; a client may send a response back, so these are not attributes */
@@ -409,7 +404,7 @@ static bool is_named(const json_t *object)
                                               DEVICE_SERIAL_NUMBER};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        const json_t *name = json_object_get(object, device_field_name(names[i]));
+        const json_t *name = json_object_get(object, device_fields[names[i]].name);
 
         if (name && !json_is_null(name))
             return true;
@@ -430,13 +425,13 @@ int device_read(struct bb_request *rq, json_t *object, bool whole, struct device
         .status = json_string_value(json_object_get(checked, "status")),
     };
     for (enum device_field field = 0; field < DEVICE_FIELDS; field++) {
-        const json_t *value = json_object_get(checked, device_field_name(field));
+        const json_t *value = json_object_get(checked, device_fields[field].name);
         const char *wrong = NULL;
 
         values->cleared[field] = json_is_null(value);
         if (value && !json_is_null(value))
             values->text[field] = field_value(rq, field, value, &wrong);
-        if (wrong && problem(errors, device_field_name(field), wrong))
+        if (wrong && problem(errors, device_fields[field].name, wrong))
             return -1;
     }
     if (!whole && json_is_null(json_object_get(checked, "status")) &&
@@ -488,7 +483,7 @@ int device_read_body(struct bb_request *rq, bool whole, struct device_values *va
         const char *warning = device_unlikely(field, values->text[field]);
 
         if (warning)
-            bb_warn(rq, "%s: %s", device_field_name(field), warning);
+            bb_warn(rq, "%s: %s", device_fields[field].name, warning);
     }
     return 0;
 }

@@ -58,7 +58,7 @@ json_t *device_facts_json(const struct device_record *record)
                         : device_fields[field].type == BB_NUMBER ? json_real(strtod(text, NULL))
                                                                  : json_string(text);
 
-        failed |= json_object_set_new(json, device_field_name(field), value);
+        failed |= json_object_set_new(json, device_fields[field].name, value);
     }
     failed |= json_object_set_new(json, "organizationId", json_integer(record->organization));
     failed |= json_object_set_new(json, "status", json_string(record->status));

@@ -101,7 +101,7 @@ static int read_row(struct bb_request *rq, const struct bb_bulk_job *job, struct
         const char *warning = device_unlikely(field, values.text[field]);
 
         if (warning)
-            bb_bulk_warn(rq, row, device_field_name(field), warning);
+            bb_bulk_warn(rq, row, device_fields[field].name, warning);
     }
     return 0;
 }

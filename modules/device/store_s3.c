@@ -261,11 +261,6 @@ static int s3_send(struct s3 *s3, struct s3_request *request, char why[STORE_WHY
 
 /* ---- keeping ---- */
 
-static int64_t s3_read_file(void *arg, char *into, size_t room, int64_t offset)
-{
-    return pread(*(const int *)arg, into, room, offset);
-}
-
 static void s3_keep(void *arg)
 {
     struct store_keep *keep = arg;
@@ -275,22 +270,21 @@ static void s3_keep(void *arg)
 
     keep->until_ms = http_clock_ms() + s3->settings->s3_timeout;
     for (size_t i = 0; i < keep->count && !*keep->job.why; i++) {
-        int fd = open(keep->paths[i], O_RDONLY | O_CLOEXEC);
+        FILE *file = fopen(keep->paths[i], "re");
         struct s3_request request;
 
         s3_request(&request, s3, "PUT", keep->names[i], keep->until_ms);
         snprintf(sha256, sizeof(sha256), "%s", keep->names[i]);
         request.sha256 = sha256;
-        request.http.read = s3_read_file;
-        request.http.arg = &fd;
-        if (fd < 0 || fstat(fd, &about)) {
+        request.http.file = file;
+        if (!file || fstat(fileno(file), &about)) {
             snprintf(keep->job.why, STORE_WHY, "a file that has arrived cannot be read");
         } else {
             request.http.length = about.st_size;
             s3_send(s3, &request, keep->job.why);
         }
-        if (fd >= 0)
-            close(fd);
+        if (file)
+            (void)fclose(file); /* only read */
     }
 }
 

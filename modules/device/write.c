@@ -261,7 +261,7 @@ static json_t *update_changed(const struct change *change)
 
     for (enum device_field field = 0; field < DEVICE_FIELDS; field++)
         if (values->text[field] || values->cleared[field])
-            json_array_append_new(names, json_string(device_field_name(field)));
+            json_array_append_new(names, json_string(device_fields[field].name));
     if (values->attributes || values->null_attributes || values->clear_attributes)
         json_array_append_new(names, json_string("attributes"));
     if (values->status)
