@@ -2,7 +2,7 @@
 # lintian, and installs, upgrades and purges them there. Sourced by ./test. The packages are in build/packages.
 package_names="build lintian repeat serve upgrade"
 
-# Sets the names of the two file systems: one with what the build needs, one without.
+# Sets the names of two file systems: one for the build, one for a user of the packages.
 package_roots() {
     package_place=${FRESH_DIR:-$top/build/fresh}
     builder=$package_place/package-builder user=$package_place/package-user
@@ -89,7 +89,7 @@ package_copy() {
     cp "$top"/build/packages/one/*.deb "$user/root/" && rm -f "$user"/root/*-dbgsym_*.deb
 }
 
-# Installs the packages and what they need, boots that system, and follows README.Debian there.
+# Installs the packages with their dependencies, boots that system, and follows README.Debian there.
 package_serve() {
     local status=0
 
@@ -105,7 +105,7 @@ package_serve() {
 }
 
 # An older package with the same content is upgraded to this one, which keeps what the administrator has changed; the
-# packages are purged and leave nothing but the data.
+# packages are purged and leave only the data.
 package_upgrade() {
     package_root "$user" && package_copy || return 1
     in_root "$user" bash -ec '
