@@ -184,20 +184,25 @@ need_packages() {
     may_become_root "Debian packages are missing" "    apt-get update
     apt-get install -y --no-install-recommends ${missing[*]} libboost-context-dev"
     local -a apt=(env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300)
-    as_root "${apt[@]}" update </dev/null || die "$apt_update_failed"
-    has_boost_context || take_boost_context
-    [ "${#missing[@]}" -gt 0 ] || return 0
     local log=$top/build/packages.log service
     mkdir -p "$top/build"
+    as_root "${apt[@]}" update </dev/null >"$log" 2>&1 || {
+        tail -20 "$log" >&2
+        die "$apt_update_failed"
+    }
+    has_boost_context || take_boost_context
+    [ "${#missing[@]}" -gt 0 ] || return 0
+    local began=$SECONDS
     say "installing ${#missing[@]} Debian packages and those that they need, which takes minutes:
 ${missing[*]}"
     keep_services_off
-    if ! as_root "${apt[@]}" install -y --no-install-recommends "${missing[@]}" </dev/null >"$log" 2>&1; then
+    if ! as_root "${apt[@]}" install -y --no-install-recommends "${missing[@]}" </dev/null >>"$log" 2>&1; then
         let_services_be
         tail -20 "$log" >&2
         die "apt-get install failed (see above and $log); by hand: apt-get install ${missing[*]}"
     fi
     let_services_be
+    say "installed the packages in $((SECONDS - began)) s"
     for service in redis-server haproxy pgbouncer postgresql; do # do not start them at the next boot either
         case " ${missing[*]} " in
         *" $service "*)
@@ -295,36 +300,40 @@ or special characters; move the sources" ;;
     mkdir -p "$dir"
     take_build_lock
     is_current "$dir" "$sum" && exec 8>&- && return # the build that had the lock was this one
-    say "building $name (in build/$name; the first time takes several minutes)"
+    local began=$SECONDS log=$dir/make.log
+    say "building $name; its output is in build/$name/make.log"
     rm -f "$dir/.built"
+    : >"$log"
     if [ ! -e "$top/configure" ] || [ "$top/configure.ac" -nt "$top/configure" ]; then
-        step autoreconf -fi "$top" >"$dir/autoreconf.log" 2>&1 || {
-            cat "$dir/autoreconf.log" >&2
-            build_failed "autoreconf"
-        }
+        step autoreconf -fi "$top" >>"$log" 2>&1 || build_failed "autoreconf" "$log"
     fi
     if [ ! -e "$dir/config.status" ] || [ "$(cat "$dir/.arguments" 2>/dev/null)" != "$arguments" ]; then
         [ ! -e "$context/libboost_context.a" ] || set -- --with-boost-context="$context" "$@"
-        step env -C "$dir" "$top/configure" --quiet --prefix="$dir/root" "$@" ||
-            build_failed "configure"
+        step env -C "$dir" "$top/configure" --quiet --prefix="$dir/root" "$@" >>"$log" 2>&1 ||
+            build_failed "configure" "$log"
         printf '%s\n' "$arguments" >"$dir/.arguments"
     fi
+    build_targets "$dir" >>"$log" 2>&1 || build_failed "make" "$log"
+    say "built $name in $((SECONDS - began)) s"
+    printf '%s\n' "$sum" >"$dir/.built"
+    exec 8>&-
+}
+
+# build_targets DIRECTORY: makes and installs; the variables are those of build().
+build_targets() {
+    local dir=$1
+
     if [ -n "${build_only:-}" ]; then
         # shellcheck disable=SC2086 # words are wanted
         step make -C "$dir" --no-print-directory core/store/schema.h &&
-            step make -C "$dir" -j"$(nproc)" --no-print-directory $build_only || build_failed "make"
-    else
-        # Not in one command: `all` starts another make, and both would compile the same files at the
-        # same time.
-        # shellcheck disable=SC2086
-        step make -C "$dir" -j"$(nproc)" --no-print-directory all &&
-            { [ -z "${build_also:-}" ] || step make -C "$dir" -j"$(nproc)" --no-print-directory $build_also; } ||
-            build_failed "make"
-        step make -C "$dir" --no-print-directory -s install >"$dir/install.log" ||
-            build_failed "make install (build/$name/install.log)"
+            step make -C "$dir" -j"$(nproc)" --no-print-directory $build_only
+        return
     fi
-    printf '%s\n' "$sum" >"$dir/.built"
-    exec 8>&-
+    # Not in one command: `all` starts another make, and both would compile the same files at the same time.
+    # shellcheck disable=SC2086
+    step make -C "$dir" -j"$(nproc)" --no-print-directory all &&
+        { [ -z "${build_also:-}" ] || step make -C "$dir" -j"$(nproc)" --no-print-directory $build_also; } &&
+        step make -C "$dir" --no-print-directory -s install
 }
 
 is_current() { # DIRECTORY SUM
@@ -343,9 +352,11 @@ make_web() {
     exec 8>&-
 }
 
+# build_failed WHAT LOG: prints the first errors of the log, or its end, and exits.
 build_failed() {
     [ -z "${stopping:-}" ] || die "stopped while building"
-    die "$1 failed; the reason is above. After larger changes 'rm -rf build configure' helps."
+    grep -m 3 -A 6 -e 'error:' -e 'error -' "$2" >&2 || tail -20 "$2" >&2
+    die "$1 failed; the whole output is in ${2#"$top/"}. After larger changes 'rm -rf build configure' helps."
 }
 
 # ---- state ---------------------------------------------------------------------------------------
