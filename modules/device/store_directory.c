@@ -102,45 +102,38 @@ static void directory_open(void *arg)
     job->fd = -1;
 }
 
-/* Inserts a name into the sorted batch; if the batch is full, its last name is dropped. */
-static void sort_in(struct store_list *list, size_t first, const char *name)
+static int is_object(const struct dirent *entry)
 {
-    size_t low = first, high = list->count;
+    return store_is_name(entry->d_name);
+}
 
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (strcmp(list->names[middle], name) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (list->count < STORE_BATCH)
-        list->count++;
-    if (low == list->count)
-        return;
-    memmove(list->names[low + 1], list->names[low], (list->count - low - 1) * STORE_NAME);
-    memcpy(list->names[low], name, strlen(name) + 1);
+static int by_name(const struct dirent **one, const struct dirent **other)
+{
+    return strcmp((*one)->d_name, (*other)->d_name);
 }
 
 static void list_shard(struct store_list *list, unsigned shard)
 {
     char path[STORE_PATH];
-    const struct dirent *entry;
+    struct dirent **entries = NULL;
     struct stat about;
-    size_t first = list->count;
 
     snprintf(path, sizeof(path), "%s/%02x", list->job.store->directory, shard);
-    DIR *directory = opendir(path);
+    int directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int count = directory < 0 ? 0 : scandirat(directory, ".", &entries, is_object, by_name);
 
-    if (!directory)
-        return;
-    while ((entry = readdir(directory)))
-        if (store_is_name(entry->d_name) && strcmp(entry->d_name, list->after) > 0 &&
-            !fstatat(dirfd(directory), entry->d_name, &about, AT_SYMLINK_NOFOLLOW) &&
-            S_ISREG(about.st_mode) && about.st_mtime < list->before)
-            sort_in(list, first, entry->d_name);
-    closedir(directory);
+    for (int i = 0; i < count; i++) {
+        const char *name = entries[i]->d_name;
+
+        if (list->count < STORE_BATCH && strcmp(name, list->after) > 0 &&
+            !fstatat(directory, name, &about, AT_SYMLINK_NOFOLLOW) && S_ISREG(about.st_mode) &&
+            about.st_mtime < list->before)
+            strcpy(list->names[list->count++], name);
+        free(entries[i]);
+    }
+    free(entries);
+    if (directory >= 0)
+        close(directory);
 }
 
 static void directory_list(void *arg)

@@ -178,69 +178,47 @@ static int update_unchanged(struct bb_request *rq, struct bb_tx *tx, int64_t dev
 }
 
 /*
- * Refuses a commissioning date after the first reading, because the device cannot have generated
- * energy before it.
- */
-static int update_refuse_date(struct bb_request *rq, struct bb_tx *tx, int64_t device)
-{
-    static const struct bb_sql find = {
-        "SELECT (extract(epoch FROM f.start) * 1000)::bigint FROM device d,"
-        " reading_first_start(d.id) f (start) WHERE d.id = $1::bigint"
-        " AND f.start < least(d.commissioning_date::timestamp AT TIME ZONE 'UTC',"
-        " d.commissioning_date::timestamp AT TIME ZONE coalesce(d.timezone, 'UTC'))",
-        0};
-    const struct bb_rows *rows = bb_tx_query(rq, tx, &find, BB_ARGS(bb_i(device)));
-
-    if (!rows)
-        return bb_failed(rq);
-    if (bb_count(rq, rows) == 0)
-        return 0;
-    return bb_fail(rq, 409,
-                   "Conflict: commissioningDate is after the start of a stored reading, %s",
-                   bb_time_text(rq, bb_cell_int(rq, rows, 0, 0)));
-}
-
-/*
- * The commissioning date and capacity of a device with readings cannot be cleared: its readings
- * were checked with both, and issuing cycles still use them.
- */
-static int update_refuse_clearing(struct bb_request *rq, struct bb_tx *tx,
-                                  const struct device_values *values, int64_t device)
-{
-    static const struct bb_sql find = {"SELECT FROM reading_first_start($1::bigint) f (start)"
-                                       " WHERE f.start IS NOT NULL",
-                                       0};
-    const struct bb_rows *rows = bb_tx_query(rq, tx, &find, BB_ARGS(bb_i(device)));
-
-    if (!rows)
-        return bb_failed(rq);
-    if (bb_count(rq, rows) == 0)
-        return 0;
-    return bb_fail(rq, 409, "Conflict: %s cannot be cleared, because the device has readings",
-                   values->cleared[DEVICE_CAPACITY] ? "capacity" : "commissioningDate");
-}
-
-/*
  * Checks the result of a change; if it is refused, the change is rolled back. Returns 0, or the
  * status of the response sent.
  */
 static int update_refuse(struct bb_request *rq, struct bb_tx *tx,
                          const struct device_values *values, const struct device_record *record)
 {
+    /* The device cannot have generated energy before its commissioning date. */
+    static const struct bb_sql require_date = {
+        "SELECT busbar_require(false, 409, 'Conflict: commissioningDate is after the start of a"
+        " stored reading, ' || " BB_SQL_TIME(
+            "f.start") ") FROM device d, reading_first_start(d.id) f (start)"
+                       " WHERE d.id = $1::bigint AND f.start < "
+                       "least(d.commissioning_date::timestamp AT TIME ZONE 'UTC',"
+                       " d.commissioning_date::timestamp AT TIME ZONE coalesce(d.timezone, 'UTC'))",
+        0};
+    /* Readings were checked with these values, and issuing cycles still use them. */
+    static const struct bb_sql require_values = {
+        "SELECT busbar_require(f.start IS NULL, 409, 'Conflict: ' || $2::text || ' cannot be"
+        " cleared, because the device has readings') FROM reading_first_start($1::bigint) f "
+        "(start)",
+        0};
+    const char *cleared = values->cleared[DEVICE_CAPACITY]             ? "capacity"
+                          : values->cleared[DEVICE_COMMISSIONING_DATE] ? "commissioningDate"
+                                                                       : NULL;
     bool readings = bb_service(rq->host, "readings").interface;
     int refused = 0;
 
     if (!record->text[DEVICE_EXTERNAL_ID] && !record->text[DEVICE_SITE_NAME] &&
         !record->text[DEVICE_SERIAL_NUMBER])
         refused = bb_invalid(rq, "externalId", DEVICE_UNNAMED);
-    if (!refused && values->attributes)
+    else if (values->attributes)
         refused = device_attributes_check(rq, record->attributes);
-    if (!refused && readings && values->text[DEVICE_COMMISSIONING_DATE])
-        refused = update_refuse_date(rq, tx, record->id);
-    if (!refused && readings &&
-        (values->cleared[DEVICE_COMMISSIONING_DATE] || values->cleared[DEVICE_CAPACITY]))
-        refused = update_refuse_clearing(rq, tx, values, record->id);
-    return refused;
+    if (refused)
+        return refused;
+    if (readings && values->text[DEVICE_COMMISSIONING_DATE] &&
+        !bb_tx_query(rq, tx, &require_date, BB_ARGS(bb_i(record->id))))
+        return bb_failed(rq);
+    if (readings && cleared &&
+        !bb_tx_query(rq, tx, &require_values, BB_ARGS(bb_i(record->id), bb_t(cleared))))
+        return bb_failed(rq);
+    return 0;
 }
 
 /* An Inactive device leaves its group; the next cycle is the first without it. */

@@ -279,7 +279,7 @@ START_TEST(the_days_of_a_period_are_those_of_its_time_zone)
 static struct answer *change(const char *key, const char *field, const char *value)
 {
     return http(host, "PATCH", text("/api/device/%s", key), m->token,
-                json_pack("{ss}", field, value));
+                json_pack("{ss?}", field, value));
 }
 
 START_TEST(a_device_is_not_commissioned_after_a_stored_reading)
@@ -305,6 +305,9 @@ START_TEST(a_device_is_not_commissioned_after_a_stored_reading)
     ck_status(change(key, "timezone", "Pacific/Kiritimati"), 200);
     ck_status(change(key, "commissioningDate", date_text(days_ago(29))), 200);
     ck_error(change(key, "commissioningDate", date_text(days_ago(28))), 409, "Conflict");
+    ck_error(change(key, "commissioningDate", NULL), 409,
+             "Conflict: commissioningDate cannot be cleared");
+    ck_error(change(key, "capacity", NULL), 409, "Conflict: capacity cannot be cleared");
 }
 
 START_TEST(a_device_without_capacity_or_commissioning_is_told_so)
