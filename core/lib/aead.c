@@ -37,19 +37,6 @@ static void forget(void *arg)
     OPENSSL_cleanse(keys, sizeof(*keys));
 }
 
-/* Returns the reason why the key is invalid, or NULL. */
-static const char *read_key(const char *hex, struct key *key)
-{
-    unsigned char digest[SHA256_DIGEST_LENGTH];
-
-    if (text_hex_decode(hex, key->bytes, KEY_SIZE))
-        return "is not 64 hexadecimal digits";
-    if (EVP_Digest(key->bytes, KEY_SIZE, digest, NULL, EVP_sha256(), NULL) != 1)
-        return "cannot be hashed";
-    memcpy(key->id, digest, ID_SIZE);
-    return NULL;
-}
-
 static struct aead_keys *refuse(char *why, size_t size, const char *reason)
 {
     ERR_clear_error();
@@ -70,13 +57,17 @@ struct aead_keys *aead_keys_new(struct arena *arena, const char *const *hex, siz
     if (!keys->cipher)
         return refuse(why, why_size, "AES-256-GCM is not available");
     for (; keys->count < count; keys->count++) {
-        const char *reason = read_key(hex[keys->count], &keys->keys[keys->count]);
+        struct key *key = &keys->keys[keys->count];
+        unsigned char digest[SHA256_DIGEST_LENGTH];
+        bool read = !text_hex_decode(hex[keys->count], key->bytes, KEY_SIZE);
 
-        if (reason) {
+        if (!read || EVP_Digest(key->bytes, KEY_SIZE, digest, NULL, EVP_sha256(), NULL) != 1) {
             ERR_clear_error();
-            snprintf(why, why_size, "key %zu %s", keys->count + 1, reason);
+            snprintf(why, why_size, "key %zu %s", keys->count + 1,
+                     read ? "cannot be hashed" : "is not 64 hexadecimal digits");
             return NULL;
         }
+        memcpy(key->id, digest, ID_SIZE);
     }
     return keys;
 }

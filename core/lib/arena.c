@@ -52,28 +52,6 @@ static const unsigned idle_max = 0;
 static const unsigned idle_max = IDLE_BLOCKS;
 #endif
 
-static struct block *first_block(void)
-{
-    struct block *block = idle;
-
-    if (!block)
-        return malloc(FIRST_BLOCK);
-    idle = block->next;
-    idle_count--;
-    return block;
-}
-
-static void first_block_give(struct block *block)
-{
-    if (idle_count + 1 > idle_max) {
-        free(block);
-        return;
-    }
-    block->next = idle;
-    idle = block;
-    idle_count++;
-}
-
 void arena_thread_end(void)
 {
     while (idle) {
@@ -87,10 +65,16 @@ void arena_thread_end(void)
 
 struct arena *arena_new(void)
 {
-    struct block *first = first_block();
+    struct block *first = idle;
 
-    if (!first)
-        return NULL;
+    if (first) {
+        idle = first->next;
+        idle_count--;
+    } else {
+        first = malloc(FIRST_BLOCK);
+        if (!first)
+            return NULL;
+    }
     first->next = NULL;
     struct arena *arena = (struct arena *)(void *)(first + 1);
 
@@ -119,20 +103,6 @@ static void *block_add(struct arena *arena, size_t size)
     return block + 1;
 }
 
-/* Block sizes double, so that an arena needs few malloc() calls and wastes at most half. */
-static int refill(struct arena *arena)
-{
-    size_t size = arena->block_size < LAST_BLOCK ? arena->block_size * 2 : LAST_BLOCK;
-    char *start = block_add(arena, size);
-
-    if (!start)
-        return -1;
-    arena->block_size = size;
-    arena->free = start;
-    arena->end = start + size - sizeof(struct block);
-    return 0;
-}
-
 /* Not zeroed: for callers that overwrite all of it. */
 static void *take(struct arena *arena, size_t size)
 {
@@ -143,8 +113,15 @@ static void *take(struct arena *arena, size_t size)
         /* Large allocations get a separate block; the current block stays in use. */
         if (size > FIRST_BLOCK / 2)
             return block_add(arena, sizeof(struct block) + size);
-        if (refill(arena))
+        /* block sizes double, so that an arena needs few malloc() calls and wastes at most half */
+        size_t next = arena->block_size < LAST_BLOCK ? arena->block_size * 2 : LAST_BLOCK;
+        char *start = block_add(arena, next);
+
+        if (!start)
             return NULL;
+        arena->block_size = next;
+        arena->free = start;
+        arena->end = start + next - sizeof(struct block);
     }
     void *taken = arena->free;
 
@@ -240,10 +217,13 @@ void arena_free(struct arena *arena)
     while (block) {
         struct block *next = block->next;
 
-        if (next)
+        if (next || idle_count + 1 > idle_max) {
             free(block);
-        else
-            first_block_give(block);
+        } else {
+            block->next = idle;
+            idle = block;
+            idle_count++;
+        }
         block = next;
     }
 }

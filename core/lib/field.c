@@ -4,6 +4,7 @@
 #include <idn2.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -163,17 +164,6 @@ static bool local_valid(const char *text, size_t length)
     return before != '.';
 }
 
-static bool label_valid(const char *text, size_t length)
-{
-    if (!length || length > LABEL_MAX || text[0] == '-' || text[length - 1] == '-')
-        return false;
-    for (; length; text++, length--) {
-        if (!is_alphanumeric(*text) && *text != '-')
-            return false;
-    }
-    return true;
-}
-
 static bool email_is_valid(const char *text)
 {
     const char *at = strchr(text, '@');
@@ -183,8 +173,12 @@ static bool email_is_valid(const char *text)
     for (const char *label = at + 1;;) {
         size_t length = strcspn(label, ".");
 
-        if (!label_valid(label, length))
+        if (!length || length > LABEL_MAX || label[0] == '-' || label[length - 1] == '-')
             return false;
+        for (size_t i = 0; i < length; i++) {
+            if (!is_alphanumeric(label[i]) && label[i] != '-')
+                return false;
+        }
         if (!label[length])
             return true; /* one label is sufficient, because networks without a domain have mail,
                           * too */
@@ -300,28 +294,6 @@ static bool field_number_fits(const struct bb_field *field, double number,
     return false;
 }
 
-/* Writes "must be one of: a, b". */
-static void choice_problem(const struct bb_field *field, const struct place *place,
-                           struct problems *problems)
-{
-    char text[512] = "";
-    size_t used = 0;
-
-    for (const char *const *choice = field->choices; choice && *choice; choice++) {
-        size_t length = strlen(*choice);
-
-        if (used + length + 3 > sizeof(text))
-            break;
-        if (used) {
-            memcpy(text + used, ", ", 2);
-            used += 2;
-        }
-        memcpy(text + used, *choice, length + 1);
-        used += length;
-    }
-    place_problem(place, problems, "must be one of: %s", text);
-}
-
 /* Describes the required type when a string, or any other value, does not have it. */
 static void type_problem(const struct bb_field *field, const struct place *place,
                          struct problems *problems)
@@ -339,10 +311,20 @@ static void type_problem(const struct bb_field *field, const struct place *place
         [BB_ANY] = "must be a JSON value",
     };
 
-    if (field->type == BB_CHOICE)
-        choice_problem(field, place, problems);
-    else
+    char list[512] = "";
+    size_t used = 0;
+
+    if (field->type != BB_CHOICE) {
         place_problem(place, problems, "%s", texts[field->type]);
+        return;
+    }
+    for (const char *const *choice = field->choices; choice && *choice; choice++) {
+        if (used + strlen(*choice) + 3 > sizeof(list))
+            break;
+        used +=
+            (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", used ? ", " : "", *choice);
+    }
+    place_problem(place, problems, "must be one of: %s", list);
 }
 
 static bool text_fits(const struct bb_field *field, const char *text, const struct place *place,

@@ -211,34 +211,28 @@ const struct bb_module *module_descriptor_copy(struct arena *arena,
  * another path: the bits of its inode as ./ and / between directory and name. The same file always
  * has the same path, so memory use does not grow with each reload.
  */
-static const char *spell(struct arena *arena, const char *path, uint64_t inode)
+static void *open_anew(struct arena *arena, const char *path)
 {
-    char code[2 * 64 + 1];
-    size_t used = 0;
+    void *known = dlopen(path, OPEN_FLAGS | RTLD_NOLOAD);
     const char *slash = strrchr(path, '/');
+    char code[2 * 64 + 1];
+    struct stat info;
+    size_t used = 0;
 
-    if (!slash)
-        return path;
-    for (; inode; inode >>= 1) {
+    if (known)
+        dlclose(known);
+    if (!known || !slash)
+        return dlopen(path, OPEN_FLAGS);
+    if (stat(path, &info))
+        return NULL;
+    for (uint64_t inode = info.st_ino; inode; inode >>= 1) {
         if (inode & 1)
             code[used++] = '.';
         code[used++] = '/';
     }
     code[used] = '\0';
-    return arena_format(arena, "%.*s/%s%s", (int)(slash - path), path, code, slash + 1);
-}
-
-static void *open_anew(struct arena *arena, const char *path)
-{
-    void *known = dlopen(path, OPEN_FLAGS | RTLD_NOLOAD);
-    struct stat info;
-
-    if (!known)
-        return dlopen(path, OPEN_FLAGS);
-    dlclose(known);
-    if (stat(path, &info))
-        return NULL;
-    const char *spelled = spell(arena, path, info.st_ino);
+    const char *spelled =
+        arena_format(arena, "%.*s/%s%s", (int)(slash - path), path, code, slash + 1);
 
     return spelled ? dlopen(spelled, OPEN_FLAGS) : NULL;
 }

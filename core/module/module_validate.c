@@ -145,25 +145,6 @@ static bool name_fits(const char *name, const char *more)
            strlen(name) <= NAME_MAX_LENGTH;
 }
 
-static void check_tables_of_route(const struct core_module *module, const struct bb_route *route,
-                                  struct setting_problems *problems)
-{
-    const struct {
-        const struct bb_table *fields;
-        const char *what;
-    } tables[] = {{&route->segments, "segments"},
-                  {&route->query, "query"},
-                  {&route->body, "body"},
-                  {&route->reply, "reply"}};
-    char place[256];
-
-    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
-        snprintf(place, sizeof place, "%s: %s %s: %s", module->descriptor->name, route->method,
-                 route->path, tables[i].what);
-        fields_sane(tables[i].fields, place, problems);
-    }
-}
-
 static void check_parts(const struct core_module *module, const struct bb_route *route,
                         struct setting_problems *problems)
 {
@@ -200,6 +181,15 @@ static void check_parts(const struct core_module *module, const struct bb_route 
 static void check_route(const struct core_module *module, const struct bb_route *route,
                         struct setting_problems *problems)
 {
+    const struct {
+        const struct bb_table *fields;
+        const char *what;
+    } tables[] = {{&route->segments, "segments"},
+                  {&route->query, "query"},
+                  {&route->body, "body"},
+                  {&route->reply, "reply"}};
+    char place[256];
+
     if (!route->method || !route->path) {
         complain(module, problems, "a route has no method or path");
         return;
@@ -208,7 +198,11 @@ static void check_route(const struct core_module *module, const struct bb_route 
         complain(module, problems, "route %s %s has no handler", route->method, route->path);
     if (route->roles & ~(unsigned)(BB_ANY_ROLE | BB_ANYONE))
         complain(module, problems, "route %s %s names an unknown role", route->method, route->path);
-    check_tables_of_route(module, route, problems);
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
+        snprintf(place, sizeof place, "%s: %s %s: %s", module->descriptor->name, route->method,
+                 route->path, tables[i].what);
+        fields_sane(tables[i].fields, place, problems);
+    }
     check_parts(module, route, problems);
 }
 
@@ -249,36 +243,28 @@ static void check_needs(const struct core_module *module, const struct bb_table 
             complain(module, problems, "a need must name a service and a version");
 }
 
-static void check_services(const struct core_module *module, struct setting_problems *problems)
+/* Services, channels, jobs, workers and pools. */
+static void check_rows(const struct core_module *module, struct setting_problems *problems)
 {
+    const struct bb_module *descriptor = module->descriptor;
     const struct bb_service_descriptor *given =
-        MODULE_ROWS(bb_service_descriptor, module->descriptor->services);
+        MODULE_ROWS(bb_service_descriptor, descriptor->services);
+    const struct bb_channel *channels = MODULE_ROWS(bb_channel, descriptor->channels);
+    const struct bb_job *jobs = MODULE_ROWS(bb_job, descriptor->jobs);
+    const struct bb_pool *pools = MODULE_ROWS(bb_pool, descriptor->pools);
+    const struct bb_worker *workers = MODULE_ROWS(bb_worker, descriptor->workers);
 
-    for (size_t i = 0; i < module->descriptor->services.count; i++)
+    for (size_t i = 0; i < descriptor->services.count; i++)
         if (!given[i].name || !given[i].version || !given[i].interface)
             complain(module, problems, "service \"%s\" needs a name, a version and an interface",
                      given[i].name ? given[i].name : "");
-    check_needs(module, &module->descriptor->needs, problems);
-    check_needs(module, &module->descriptor->wants, problems);
-}
-
-static void check_channels(const struct core_module *module, struct setting_problems *problems)
-{
-    const struct bb_channel *rows = MODULE_ROWS(bb_channel, module->descriptor->channels);
-
-    for (size_t i = 0; i < module->descriptor->channels.count; i++)
-        if (!name_fits(rows[i].name, LOWER DIGITS "_") || !rows[i].heard)
+    check_needs(module, &descriptor->needs, problems);
+    check_needs(module, &descriptor->wants, problems);
+    for (size_t i = 0; i < descriptor->channels.count; i++)
+        if (!name_fits(channels[i].name, LOWER DIGITS "_") || !channels[i].heard)
             complain(module, problems,
                      "channel \"%s\" needs a name of a-z, 0-9 and _, and a function",
-                     rows[i].name ? rows[i].name : "");
-}
-
-static void check_work(const struct core_module *module, struct setting_problems *problems)
-{
-    const struct bb_job *jobs = MODULE_ROWS(bb_job, module->descriptor->jobs);
-    const struct bb_pool *pools = MODULE_ROWS(bb_pool, module->descriptor->pools);
-    const struct bb_worker *workers = MODULE_ROWS(bb_worker, module->descriptor->workers);
-
+                     channels[i].name ? channels[i].name : "");
     for (size_t i = 0; i < module->descriptor->jobs.count; i++)
         if (!jobs[i].name || !jobs[i].every_s || !jobs[i].run)
             complain(module, problems, "job \"%s\" needs a name, a period and a function",
@@ -324,18 +310,6 @@ static const char *metric_fault(const struct bb_metric *metric)
     return NULL;
 }
 
-static void check_metrics(const struct core_module *module, struct setting_problems *problems)
-{
-    const struct bb_metric *rows = MODULE_ROWS(bb_metric, module->descriptor->metrics);
-
-    for (size_t i = 0; i < module->descriptor->metrics.count; i++) {
-        const char *fault = metric_fault(&rows[i]);
-
-        if (fault)
-            complain(module, problems, "metric \"%s\" %s", rows[i].name ? rows[i].name : "", fault);
-    }
-}
-
 static void check_command(const struct core_module *module, const struct bb_command *command,
                           struct setting_problems *problems)
 {
@@ -353,19 +327,6 @@ static void check_command(const struct core_module *module, const struct bb_comm
                  command->name);
     snprintf(place, sizeof place, "%s: command %s", module->descriptor->name, command->name);
     fields_sane(&command->options, place, problems);
-}
-
-static void check_schema(const struct core_module *module, struct setting_problems *problems)
-{
-    const char *cursor = module->descriptor->schema;
-    struct migrate_step step;
-    char why[128];
-    int found = cursor ? 1 : 0;
-
-    for (unsigned number = 1; found == 1; number++)
-        found = migrate_next(&cursor, number, &step, why, sizeof why);
-    if (found < 0)
-        complain(module, problems, "its schema %s", why);
 }
 
 void module_validate(const struct core_module *module, struct setting_problems *problems)
@@ -390,11 +351,23 @@ void module_validate(const struct core_module *module, struct setting_problems *
         check_hook(module, &MODULE_ROWS(bb_hook, descriptor->hooks)[i], problems);
     for (size_t i = 0; i < descriptor->commands.count; i++)
         check_command(module, &MODULE_ROWS(bb_command, descriptor->commands)[i], problems);
-    check_services(module, problems);
-    check_channels(module, problems);
-    check_work(module, problems);
-    check_metrics(module, problems);
-    check_schema(module, problems);
+    check_rows(module, problems);
+    for (size_t i = 0; i < descriptor->metrics.count; i++) {
+        const struct bb_metric *metric = &MODULE_ROWS(bb_metric, descriptor->metrics)[i];
+        const char *fault = metric_fault(metric);
+
+        if (fault)
+            complain(module, problems, "metric \"%s\" %s", metric->name ? metric->name : "", fault);
+    }
+    const char *cursor = descriptor->schema;
+    struct migrate_step step;
+    char why[128];
+    int found = cursor ? 1 : 0;
+
+    for (unsigned number = 1; found == 1; number++)
+        found = migrate_next(&cursor, number, &step, why, sizeof why);
+    if (found < 0)
+        complain(module, problems, "its schema %s", why);
 }
 
 /* ---- all modules together ---- */

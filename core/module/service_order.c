@@ -76,22 +76,6 @@ static void report_gap(struct walk *walk, const struct core_module *module,
                         module->descriptor->name, need->service);
 }
 
-static void visit(struct walk *walk, size_t index);
-
-static void visit_need(struct walk *walk, size_t index, const struct bb_need *need)
-{
-    const struct bb_service_descriptor *descriptor;
-    const struct core_module *from =
-        service_provider(walk->modules, walk->count, need->service, need->version, &descriptor);
-
-    if (!from)
-        report_gap(walk, &walk->modules[index], need);
-    else if (walk->marks[from - walk->modules] == MARK_OPEN)
-        report_cycle(walk, (size_t)(from - walk->modules));
-    else
-        visit(walk, (size_t)(from - walk->modules));
-}
-
 /* Depth first: providers are placed before the module that needs them. */
 static void visit(struct walk *walk, size_t index)
 {
@@ -102,9 +86,22 @@ static void visit(struct walk *walk, size_t index)
         return;
     walk->marks[index] = MARK_OPEN;
     walk->way[walk->depth++] = index;
-    for (size_t i = 0; i < table->count; i++)
-        if (needs[i].service)
-            visit_need(walk, index, &needs[i]);
+    for (size_t i = 0; i < table->count; i++) {
+        const struct bb_service_descriptor *descriptor;
+
+        if (!needs[i].service)
+            continue;
+        const struct core_module *from = service_provider(
+            walk->modules, walk->count, needs[i].service, needs[i].version, &descriptor);
+        size_t provider = from ? (size_t)(from - walk->modules) : 0;
+
+        if (!from)
+            report_gap(walk, &walk->modules[index], &needs[i]);
+        else if (walk->marks[provider] == MARK_OPEN)
+            report_cycle(walk, provider);
+        else
+            visit(walk, provider);
+    }
     walk->depth--;
     walk->marks[index] = MARK_DONE;
     walk->order[walk->placed++] = index;

@@ -126,20 +126,6 @@ static int worker_start(struct workers *workers, const struct bb_worker *descrip
     return 0;
 }
 
-static int start_all(struct workers *workers, struct generation *generation)
-{
-    for (size_t i = 0; i < generation->module_count; i++) {
-        struct core_module *module = &generation->modules[i];
-        const struct bb_worker *descriptors = MODULE_ROWS(bb_worker, module->descriptor->workers);
-
-        for (size_t j = 0; j < module->descriptor->workers.count; j++) {
-            if (worker_start(workers, &descriptors[j], &module->handle.host))
-                return -1;
-        }
-    }
-    return 0;
-}
-
 struct workers *workers_new(struct generation *generation)
 {
     struct workers *workers = calloc(1, sizeof *workers);
@@ -152,7 +138,16 @@ struct workers *workers_new(struct generation *generation)
     for (size_t i = 0; i < generation->module_count; i++)
         count += generation->modules[i].descriptor->workers.count;
     workers->list = calloc(count, sizeof *workers->list);
-    if (workers->list && !start_all(workers, generation))
+    bool failed = !workers->list;
+
+    for (size_t i = 0; i < generation->module_count; i++) {
+        struct core_module *module = &generation->modules[i];
+        const struct bb_worker *rows = MODULE_ROWS(bb_worker, module->descriptor->workers);
+
+        for (size_t k = 0; k < module->descriptor->workers.count && !failed; k++)
+            failed = worker_start(workers, &rows[k], &module->handle.host);
+    }
+    if (!failed)
         return workers;
     log_line(BB_ERROR, "a module's worker cannot be started", NULL);
     workers_free(workers);

@@ -131,6 +131,19 @@ struct hook_run {
     json_t *payload;
 };
 
+static atomic_uint_fast64_t hooks_lost;
+
+uint64_t bus_hooks_lost(void)
+{
+    return atomic_load(&hooks_lost);
+}
+
+static void hook_lost(const struct raised *raised)
+{
+    atomic_fetch_add(&hooks_lost, 1);
+    log_line(BB_ERROR, "a committed hook was dropped", "event", raised->descriptor.name, NULL);
+}
+
 static void hook_entry(struct core_request *rq)
 {
     struct hook_run *run = (struct hook_run *)(void *)rq;
@@ -146,38 +159,6 @@ static void hook_ended(struct core_request *rq)
     request_free(rq);
 }
 
-static int hook_fill(struct hook_run *run, struct core_request *publisher,
-                     const struct raised *raised)
-{
-    struct core_request *rq = &run->rq;
-
-    run->payload = json_incref(raised->payload);
-    run->event = raised->descriptor;
-    run->event.id = arena_text(rq->arena, raised->descriptor.id, strlen(raised->descriptor.id));
-    run->event.audience = audience_copy(rq->arena, raised->descriptor.audience);
-    rq->owner = publisher->owner;
-    rq->name = run->event.name;
-    memcpy(rq->trace, request_trace(publisher), sizeof rq->trace);
-    rq->entry = hook_entry;
-    rq->ended = hook_ended;
-    rq->deadline_ms = rq->loop->now_ms + HOOK_DEADLINE_MS;
-    request_enter(rq, &run->hook->host->host);
-    return run->event.id && run->event.audience ? 0 : -1;
-}
-
-static atomic_uint_fast64_t hooks_lost;
-
-uint64_t bus_hooks_lost(void)
-{
-    return atomic_load(&hooks_lost);
-}
-
-static void hook_lost(const struct raised *raised)
-{
-    atomic_fetch_add(&hooks_lost, 1);
-    log_line(BB_ERROR, "a committed hook was dropped", "event", raised->descriptor.name, NULL);
-}
-
 static void hook_schedule(struct core_request *publisher, const struct core_hook *hook,
                           const struct raised *raised)
 {
@@ -190,13 +171,26 @@ static void hook_schedule(struct core_request *publisher, const struct core_hook
         hook_lost(raised);
         return;
     }
+    struct core_request *rq = &run->rq;
+
     run->hook = hook;
-    if (hook_fill(run, publisher, raised)) {
-        hook_lost(raised);
-        hook_ended(&run->rq);
-    } else {
-        request_schedule(&run->rq);
+    run->payload = json_incref(raised->payload);
+    run->event = raised->descriptor;
+    run->event.id = arena_text(rq->arena, raised->descriptor.id, strlen(raised->descriptor.id));
+    run->event.audience = audience_copy(rq->arena, raised->descriptor.audience);
+    rq->owner = publisher->owner;
+    rq->name = run->event.name;
+    memcpy(rq->trace, request_trace(publisher), sizeof rq->trace);
+    rq->entry = hook_entry;
+    rq->ended = hook_ended;
+    rq->deadline_ms = rq->loop->now_ms + HOOK_DEADLINE_MS;
+    request_enter(rq, &hook->host->host);
+    if (run->event.id && run->event.audience) {
+        request_schedule(rq);
+        return;
     }
+    hook_lost(raised);
+    hook_ended(rq);
 }
 
 void bus_committed(struct bb_tx *tx)

@@ -158,39 +158,6 @@ static int apply_all(struct migration *run)
     return 0;
 }
 
-/* The problem names the first one. */
-static void note_missing(struct migration *run)
-{
-    for (size_t i = 0; i < run->count; i++) {
-        const struct missing *missing = &run->missing[i];
-
-        if (!run->db.report->pending++ && run->empty)
-            migrate_db_refuse(&run->db, "the database has no tables of busbar yet: run "
-                                        "`busbar migrate`");
-        else if (run->db.report->pending == 1)
-            migrate_db_refuse(&run->db,
-                              "migration of %s, step %u (%s) is missing in the database: run "
-                              "`busbar migrate`",
-                              missing->module, missing->step.number, missing->step.title);
-        say_step(run, missing);
-    }
-}
-
-static int add_missing(struct migration *run, const char *module, const struct migrate_step *step)
-{
-    if (run->count == run->room) {
-        size_t room = run->room ? 2 * run->room : 64;
-        struct missing *more = realloc(run->missing, room * sizeof *more);
-
-        if (!more)
-            return migrate_db_refuse(&run->db, "out of memory");
-        run->missing = more;
-        run->room = room;
-    }
-    run->missing[run->count++] = (struct missing){module, *step};
-    return 0;
-}
-
 /*
  * A step in the database must equal the step in the schema. Row `number - 1` of `applied` records
  * it.
@@ -233,9 +200,20 @@ static int compare_steps(struct migration *run, const char *module, const char *
         found = schema ? migrate_next(&schema, ++number, &step, why, sizeof why) : 0;
         if (found < 0)
             return migrate_db_refuse(&run->db, "the schema of %s %s", module, why);
-        if (found && (number <= present ? compare_step(run, module, &step, applied)
-                                        : add_missing(run, module, &step)))
+        if (found && number <= present && compare_step(run, module, &step, applied))
             return -1;
+        if (!found || number <= present)
+            continue;
+        if (run->count == run->room) {
+            size_t room = run->room ? 2 * run->room : 64;
+            struct missing *more = realloc(run->missing, room * sizeof *more);
+
+            if (!more)
+                return migrate_db_refuse(&run->db, "out of memory");
+            run->missing = more;
+            run->room = room;
+        }
+        run->missing[run->count++] = (struct missing){module, step};
     }
     number -= schema ? 1 : 0;
     if (number >= present)
@@ -273,20 +251,20 @@ static int migrate_all(struct migration *run, const struct generation *g)
             return -1;
     if (run->apply)
         return apply_all(run);
-    note_missing(run);
-    return 0;
-}
+    for (size_t i = 0; i < run->count; i++) {
+        const struct missing *missing = &run->missing[i];
 
-static int ask_pause(struct migration *run)
-{
-    struct migrate_report *report = run->db.report;
-    PGresult *result = migrate_db_run(&run->db, "busbar_pause_reason()", PAUSE_QUESTION, NULL, 0);
-
-    if (!result)
-        return -1;
-    report->paused = !PQgetisnull(result, 0, 0);
-    snprintf(report->pause_reason, sizeof report->pause_reason, "%s", PQgetvalue(result, 0, 0));
-    PQclear(result);
+        /* the problem names the first one */
+        if (!run->db.report->pending++ && run->empty)
+            migrate_db_refuse(&run->db, "the database has no tables of busbar yet: run "
+                                        "`busbar migrate`");
+        else if (run->db.report->pending == 1)
+            migrate_db_refuse(&run->db,
+                              "migration of %s, step %u (%s) is missing in the database: run "
+                              "`busbar migrate`",
+                              missing->module, missing->step.number, missing->step.title);
+        say_step(run, missing);
+    }
     return 0;
 }
 
@@ -300,8 +278,17 @@ enum migrate_outcome migrate_run(const struct generation *generation, bool apply
     run.db.report = report;
     int failed = migrate_all(&run, generation);
 
-    if (!failed && !report->pending)
-        failed = ask_pause(&run);
+    if (!failed && !report->pending) {
+        PGresult *result =
+            migrate_db_run(&run.db, "busbar_pause_reason()", PAUSE_QUESTION, NULL, 0);
+
+        failed = result ? 0 : -1;
+        report->paused = result && !PQgetisnull(result, 0, 0);
+        if (result)
+            snprintf(report->pause_reason, sizeof report->pause_reason, "%s",
+                     PQgetvalue(result, 0, 0));
+        PQclear(result);
+    }
     migrate_db_close(&run.db);
     free(run.missing);
     report->missing = !failed && report->pending;

@@ -97,19 +97,6 @@ void pg_tx_despair(struct pg_pool *pool)
     pg_tx_fail_waiters(pool);
 }
 
-static struct pg_conn *free_conn(struct pg_pool *pool, bool *usable)
-{
-    *usable = false;
-    for (unsigned i = 0; i < pool->count; i++) {
-        struct pg_conn *conn = &pool->conns[i];
-
-        if (conn->state == PG_READY && !conn->checked_out && !conn->recycle)
-            return conn;
-        *usable = *usable || pg_conn_expected(conn);
-    }
-    return NULL;
-}
-
 static int wait_for_conn(struct pg_pool *pool, struct pg_tx *tx, bool usable)
 {
     if (!usable)
@@ -154,7 +141,8 @@ struct pg_tx *pg_tx_begin(struct core_request *rq)
     }
     struct pg_pool *pool = &rq->loop->pg->pools[PG_TX];
     struct pg_tx *tx = arena_alloc(rq->arena, sizeof *tx);
-    bool usable;
+    struct pg_conn *conn = NULL;
+    bool usable = false;
 
     if (!tx)
         request_out_of_memory(rq);
@@ -162,7 +150,13 @@ struct pg_tx *pg_tx_begin(struct core_request *rq)
     tx->owner = pg_enter(pool, rq);
     if (!tx->owner)
         return NULL;
-    struct pg_conn *conn = free_conn(pool, &usable);
+    for (unsigned i = 0; i < pool->count && !conn; i++) {
+        struct pg_conn *at = &pool->conns[i];
+
+        if (at->state == PG_READY && !at->checked_out && !at->recycle)
+            conn = at;
+        usable = usable || pg_conn_expected(at);
+    }
     if (conn && pg_may_run(pool, tx->owner)) {
         check_out(conn, tx);
     } else if (wait_for_conn(pool, tx, conn || usable)) {

@@ -111,18 +111,6 @@ static int connect_address(const struct sockaddr *address, socklen_t length, int
     return -1;
 }
 
-static int connect_unix(const char *path, int timeout_ms)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-
-    if (strlen(path) >= sizeof address.sun_path) {
-        errno = ENAMETOOLONG;
-        return -1;
-    }
-    memcpy(address.sun_path, path, strlen(path) + 1);
-    return connect_address((const struct sockaddr *)&address, sizeof address, timeout_ms);
-}
-
 /* To the first address of "host:port" or "[address]:port" that works. */
 static int connect_host(const char *place, int timeout_ms)
 {
@@ -154,12 +142,20 @@ static int connect_host(const char *place, int timeout_ms)
 static void *dial_connect(const void *to, bool again, char problem[DIAL_PROBLEM])
 {
     const struct redis_target *target = to;
-    bool local = !strncmp(target->url, "unix:", 5);
-    int fd = local ? connect_unix(target->url + 5, target->timeout_ms)
-                   : connect_host(target->url, target->timeout_ms);
-    redisContext *context = fd < 0 ? NULL : redisConnectFd(fd);
+    struct sockaddr_un local = {.sun_family = AF_UNIX};
+    const char *path = strncmp(target->url, "unix:", 5) ? NULL : target->url + 5;
+    int fd = -1;
 
     (void)again;
+    if (!path)
+        fd = connect_host(target->url, target->timeout_ms);
+    else if ((size_t)snprintf(local.sun_path, sizeof local.sun_path, "%s", path) >=
+             sizeof local.sun_path)
+        errno = ENAMETOOLONG;
+    else
+        fd = connect_address((const struct sockaddr *)&local, sizeof local, target->timeout_ms);
+    redisContext *context = fd < 0 ? NULL : redisConnectFd(fd);
+
     if (!context) {
         snprintf(problem, DIAL_PROBLEM, "%s", strerror(errno)); // NOLINT: glibc's has no race
         if (fd >= 0)

@@ -199,26 +199,22 @@ static int gather(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_va
     return tx->count++;
 }
 
-static int add_now(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
-                   size_t count)
-{
-    if (send_gathered(tx))
-        return -1;
-    PGresult *result = pg_tx_run(tx->checked_out, sql, values, count);
-
-    if (!result)
-        return -1;
-    results_reserve(tx, (size_t)tx->count + 1);
-    tx->results[tx->count] = sql_rows(tx->rq, result);
-    return tx->count++;
-}
-
 int api_add(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *values, size_t count)
 {
     if (!tx_usable(request_running(), tx, "bb_add()"))
         return -1;
-    if (tx->checked_out)
-        return tx->rq->within ? gather(tx, sql, values, count) : add_now(tx, sql, values, count);
+    if (tx->checked_out && tx->rq->within)
+        return gather(tx, sql, values, count);
+    if (tx->checked_out) {
+        PGresult *result =
+            send_gathered(tx) ? NULL : pg_tx_run(tx->checked_out, sql, values, count);
+
+        if (!result)
+            return -1;
+        results_reserve(tx, (size_t)tx->count + 1);
+        tx->results[tx->count] = sql_rows(tx->rq, result);
+        return tx->count++;
+    }
     if (!pg_request_add(tx->entry, sql, values, count))
         request_out_of_memory(tx->rq);
     tx->rq->open_units += !tx->count;
@@ -483,18 +479,6 @@ static int send_commit(struct bb_tx *tx)
     return rq->failure.kind == FAILED_SQL ? -1 : request_fail(rq, FAILED_UNAVAILABLE);
 }
 
-static int try_commit(struct bb_tx *tx)
-{
-    struct core_request *rq = tx->rq;
-    const struct response *answer = &rq->response;
-
-    if (before_run_all(tx) || send_gathered(tx))
-        return -1;
-    if (rq->idempotency && idempotency_store(tx, answer->status, answer->body, answer->length))
-        return -1;
-    return send_commit(tx);
-}
-
 /*
  * The status that a transaction's function returns decides between commit and rollback. If the
  * function has answered, it must be the same status: otherwise the transaction is rolled back and
@@ -536,7 +520,12 @@ static int finish(struct bb_tx *tx, int status, struct response_header *headers)
         pg_tx_run(tx->checked_out, &rollback, NULL, 0);
         return status;
     }
-    if (!try_commit(tx)) {
+    const struct response *answer = &rq->response;
+    int failed = before_run_all(tx) || send_gathered(tx);
+
+    if (!failed && rq->idempotency)
+        failed = idempotency_store(tx, answer->status, answer->body, answer->length);
+    if (!failed && !send_commit(tx)) {
         rq->committed = rq->response.status != 0;
         rq->unanswered = rq->unanswered || !rq->committed;
         committed(tx);
