@@ -90,7 +90,7 @@ struct loop_call {
     sem_t *done;
 };
 
-static void loop_call(struct message *message)
+static void engine_loop_call(struct message *message)
 {
     struct loop_call *call = (struct loop_call *)(void *)message;
 
@@ -104,7 +104,7 @@ void engine_each_loop(struct engine *engine, void (*call)(struct loop *, void *)
 
     sem_init(&done, 0, 0);
     for (unsigned i = 0; i < engine->loop_count; i++) {
-        struct loop_call each = {.message.run = loop_call,
+        struct loop_call each = {.message.run = engine_loop_call,
                                  .loop = &engine->loops[i],
                                  .call = call,
                                  .arg = arg,
@@ -133,7 +133,7 @@ struct telling {
     } loops[];
 };
 
-static void telling_release(struct telling *telling)
+static void engine_telling_release(struct telling *telling)
 {
     if (atomic_fetch_sub(&telling->holders, 1) != 1)
         return;
@@ -142,14 +142,14 @@ static void telling_release(struct telling *telling)
     free(telling);
 }
 
-static void tell_loop(struct message *message)
+static void engine_tell_loop(struct message *message)
 {
     const struct told_loop *told = (struct told_loop *)(void *)message;
     struct telling *telling = told->telling;
 
     telling->call(told->loop, telling->arg);
     sem_post(&telling->done);
-    telling_release(telling);
+    engine_telling_release(telling);
 }
 
 int engine_tell_loops(struct engine *engine, void (*call)(struct loop *, void *),
@@ -169,7 +169,7 @@ int engine_tell_loops(struct engine *engine, void (*call)(struct loop *, void *)
         struct told_loop *told = &telling->loops[i];
 
         *told = (struct told_loop){
-            .message.run = tell_loop, .loop = &engine->loops[i], .telling = telling};
+            .message.run = engine_tell_loop, .loop = &engine->loops[i], .telling = telling};
         loop_post(told->loop, &told->message);
     }
     int64_t until = clock_mono_ms() + TURN_MS;
@@ -183,7 +183,7 @@ int engine_tell_loops(struct engine *engine, void (*call)(struct loop *, void *)
         else if (errno != EINTR)
             break;
     }
-    telling_release(telling);
+    engine_telling_release(telling);
     return (int)left;
 }
 

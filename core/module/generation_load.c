@@ -65,7 +65,7 @@ static void load_origins(struct generation *g, struct setting_problems *problems
 }
 
 /* Whether the text ends in :port. A URL, possibly with a password, does not count. */
-static bool has_port(const char *text)
+static bool generation_has_port(const char *text)
 {
     const char *colon = strpbrk(text, "/@") ? NULL : strrchr(text, ':');
 
@@ -84,12 +84,12 @@ static void check_places(struct generation *g, struct setting_problems *problems
     const char *redis = host_settings(g->settings)->redis.url;
     PQconninfoOption *options = database ? PQconninfoParse(database, NULL) : NULL;
 
-    if (listen && !has_port(listen))
+    if (listen && !generation_has_port(listen))
         settings_complain(g->settings, problems, "http", "listen", "must be address:port");
     if (database && !options)
         settings_complain(g->settings, problems, "database", "url",
                           "must be a connection string of libpq (host=… dbname=…)");
-    if (redis && *redis && strncmp(redis, "unix:/", 6) != 0 && !has_port(redis))
+    if (redis && *redis && strncmp(redis, "unix:/", 6) != 0 && !generation_has_port(redis))
         settings_complain(g->settings, problems, "redis", "url",
                           "must be host:port, unix:/path or empty");
     PQconninfoFree(options);
@@ -109,7 +109,7 @@ void generation_place_reports(const struct generation *g, struct setting_problem
                         strerror(errno));
 }
 
-static struct request_settings request_settings_of(const struct host_settings *host)
+static struct request_settings generation_request_settings_of(const struct host_settings *host)
 {
     const char *which = host->log.requests;
     bool none = !host->log.access || !which || *which == 'n';
@@ -157,7 +157,7 @@ bool generation_lacks(const struct generation *g, struct setting_problems *probl
  * Relative paths start at the file's directory. The result always contains a slash, as dlopen()
  * requires.
  */
-static const char *from_directory(const struct generation *g, const char *path)
+static const char *generation_from_directory(const struct generation *g, const char *path)
 {
     const char *directory = settings_directory(g->settings);
 
@@ -166,13 +166,13 @@ static const char *from_directory(const struct generation *g, const char *path)
     return arena_format(g->arena, "%s/%s", directory, path);
 }
 
-static const char *module_path(const struct generation *g, const char *entry)
+static const char *generation_module_path(const struct generation *g, const char *entry)
 {
     const char *directory = host_settings(g->settings)->root.module_path;
 
     if (strchr(entry, '/'))
-        return from_directory(g, entry);
-    directory = directory ? from_directory(g, directory) : NULL;
+        return generation_from_directory(g, entry);
+    directory = directory ? generation_from_directory(g, directory) : NULL;
     return directory ? arena_format(g->arena, "%s/%s.so", directory, entry) : NULL;
 }
 
@@ -180,19 +180,19 @@ static const char *module_path(const struct generation *g, const char *entry)
 static bool is_installed(const void *generation, const char *name)
 {
     const struct generation *g = generation;
-    const char *path = strchr(name, '/') ? NULL : module_path(g, name);
+    const char *path = strchr(name, '/') ? NULL : generation_module_path(g, name);
 
     return path && !access(path, R_OK);
 }
 
-static void left_out_add(struct generation *g, const char *name, const char *why)
+static void generation_left_out_add(struct generation *g, const char *name, const char *why)
 {
     g->left_out[g->left_out_count++] = (struct left_out){name, why};
     settings_claim(g->settings, name); /* its section remains, and is not an error */
 }
 
 /* Returns the name of the file of an entry of the list `modules`; NULL: out of memory. */
-static const char *entry_file(const struct generation *g, const char *entry)
+static const char *generation_entry_file(const struct generation *g, const char *entry)
 {
     const char *slash = strrchr(entry, '/'), *base = slash ? slash + 1 : entry;
 
@@ -200,7 +200,7 @@ static const char *entry_file(const struct generation *g, const char *entry)
 }
 
 /* Only when the supervisor restarts a worker: a reload tries all modules. */
-static bool in_question(const struct generation *g)
+static bool generation_in_question(const struct generation *g)
 {
     return g->number == 1 && host_settings(g->settings)->host.quarantine;
 }
@@ -208,19 +208,20 @@ static bool in_question(const struct generation *g)
 /* Whether this entry is in quarantine, and therefore disabled, which is recorded. */
 static bool is_left_out(struct generation *g, const char *entry)
 {
-    const char *file = entry_file(g, entry);
+    const char *file = generation_entry_file(g, entry);
     const struct crash_row *row =
-        file && in_question(g) ? history_out(supervised_history(), file) : NULL;
+        file && generation_in_question(g) ? history_out(supervised_history(), file) : NULL;
 
     if (!row)
         return false;
     settings_claim(g->settings, file);
-    left_out_add(g, *row->module ? row->module : file, "it crashed three times within a minute");
+    generation_left_out_add(g, *row->module ? row->module : file,
+                            "it crashed three times within a minute");
     return true;
 }
 
 /* Returns the first route that requires a known account; NULL: all are public. */
-static const struct bb_route *guarded_route(const struct core_module *module)
+static const struct bb_route *generation_guarded_route(const struct core_module *module)
 {
     const struct bb_route *routes = MODULE_ROWS(bb_route, module->descriptor->routes);
 
@@ -231,7 +232,8 @@ static const struct bb_route *guarded_route(const struct core_module *module)
 }
 
 /* Returns a service that the module needs and no module provides; NULL: there is none. */
-static const char *missing_service(const struct generation *g, const struct core_module *module)
+static const char *generation_missing_service(const struct generation *g,
+                                              const struct core_module *module)
 {
     const struct bb_need *needs = MODULE_ROWS(bb_need, module->descriptor->needs);
     const struct bb_service_descriptor *descriptor;
@@ -240,7 +242,7 @@ static const char *missing_service(const struct generation *g, const struct core
         if (needs[i].service && !service_provider(g->modules, g->module_count, needs[i].service,
                                                   needs[i].version, &descriptor))
             return needs[i].service;
-    return guarded_route(module) &&
+    return generation_guarded_route(module) &&
                    !service_provider(g->modules, g->module_count, "authenticator", 1, &descriptor)
                ? "authenticator"
                : NULL;
@@ -250,10 +252,10 @@ static const char *missing_service(const struct generation *g, const struct core
  * Once all others are loaded, disables modules that need a service of a disabled one: from the
  * start again after each, because others may have needed its services.
  */
-static void leave_needy_out(struct generation *g)
+static void generation_leave_needy_out(struct generation *g)
 {
     for (size_t i = 0; g->left_out_count && i < g->module_count;) {
-        const char *service = missing_service(g, &g->modules[i]);
+        const char *service = generation_missing_service(g, &g->modules[i]);
 
         if (!service) {
             i++;
@@ -261,8 +263,8 @@ static void leave_needy_out(struct generation *g)
         }
         const char *why = arena_format(g->arena, "it needs the service %s", service);
 
-        left_out_add(g, g->modules[i].descriptor->name,
-                     why ? why : "it needs another disabled module");
+        generation_left_out_add(g, g->modules[i].descriptor->name,
+                                why ? why : "it needs another disabled module");
         g->module_count--;
         memmove(&g->modules[i], &g->modules[i + 1], (g->module_count - i) * sizeof *g->modules);
         for (size_t k = i; k < g->module_count; k++)
@@ -275,7 +277,7 @@ static void load_entry(struct generation *g, const char *entry, struct setting_p
 {
     const char *where = arena_format(g->arena, "%s:%u: modules", settings_path(g->settings),
                                      settings_line(g->settings, SETTINGS_ROOT, "modules"));
-    const char *path = module_path(g, entry), *file = entry_file(g, entry);
+    const char *path = generation_module_path(g, entry), *file = generation_entry_file(g, entry);
     struct core_module *module = &g->modules[g->module_count];
     struct setting_problems own = {0};
     bool no_directory = !strchr(entry, '/') && !host_settings(g->settings)->root.module_path;
@@ -289,7 +291,7 @@ static void load_entry(struct generation *g, const char *entry, struct setting_p
         return;
     }
     /* after a crash, because the previous worker has served without this problem */
-    bool leave_out = in_question(g) && supervised_history()->restarts;
+    bool leave_out = generation_in_question(g) && supervised_history()->restarts;
 
     sandbox_file(path);
     if (!module_load(module, g->arena, path, where, leave_out ? &own : problems)) {
@@ -298,13 +300,13 @@ static void load_entry(struct generation *g, const char *entry, struct setting_p
         memset(module, 0, sizeof *module);
         settings_claim(g->settings, file); /* its section must not be reported as well */
         if (leave_out)
-            left_out_add(g, file, "its file is refused");
+            generation_left_out_add(g, file, "its file is refused");
     }
     setting_problems_free(&own);
 }
 
 /* Sorts the modules by their services; after a problem they keep the configured order. */
-static void reorder(struct generation *g, struct setting_problems *problems)
+static void generation_reorder(struct generation *g, struct setting_problems *problems)
 {
     size_t *order = calloc(g->module_count + 1, sizeof *order);
     struct core_module *copy = arena_alloc(g->arena, (g->module_count + 1) * sizeof *copy);
@@ -339,13 +341,13 @@ static void load_modules(struct generation *g, struct setting_problems *problems
         if (!is_left_out(g, entry))
             load_entry(g, entry, problems);
     }
-    leave_needy_out(g);
+    generation_leave_needy_out(g);
     for (size_t i = 0; i < g->module_count; i++) {
         sandbox_file(g->modules[i].path);
         module_validate(&g->modules[i], problems);
     }
     module_validate_set(g->modules, g->module_count, problems);
-    reorder(g, problems);
+    generation_reorder(g, problems);
     for (size_t i = 0; i < g->module_count; i++) {
         struct core_module *module = &g->modules[i];
         const char *name = module->descriptor->name;
@@ -360,14 +362,14 @@ static void load_modules(struct generation *g, struct setting_problems *problems
 
 /* ---- routes, events with hooks, the authenticator ---- */
 
-static void out_of_memory(const struct generation *g, struct setting_problems *problems)
+static void generation_out_of_memory(const struct generation *g, struct setting_problems *problems)
 {
     setting_problem(problems, "%s: out of memory", settings_path(g->settings));
 }
 
 /* Counts the hooks on an event, and stores them in `out` unless it is NULL. */
-static size_t gather_hooks(struct generation *g, const char *event, enum bb_hook_kind kind,
-                           struct core_hook *out)
+static size_t generation_gather_hooks(struct generation *g, const char *event,
+                                      enum bb_hook_kind kind, struct core_hook *out)
 {
     size_t found = 0;
 
@@ -387,17 +389,17 @@ static size_t gather_hooks(struct generation *g, const char *event, enum bb_hook
     return found;
 }
 
-static const struct core_hook *hooks_on(struct generation *g, const char *event,
-                                        enum bb_hook_kind kind, size_t *count,
-                                        struct setting_problems *problems)
+static const struct core_hook *generation_hooks_on(struct generation *g, const char *event,
+                                                   enum bb_hook_kind kind, size_t *count,
+                                                   struct setting_problems *problems)
 {
-    *count = gather_hooks(g, event, kind, NULL);
+    *count = generation_gather_hooks(g, event, kind, NULL);
     struct core_hook *hooks = arena_alloc(g->arena, (*count + 1) * sizeof *hooks);
 
     if (hooks)
-        gather_hooks(g, event, kind, hooks);
+        generation_gather_hooks(g, event, kind, hooks);
     else
-        out_of_memory(g, problems);
+        generation_out_of_memory(g, problems);
     return hooks;
 }
 
@@ -411,7 +413,7 @@ static void link_events(struct generation *g, struct setting_problems *problems)
 
     g->event_names = arena_alloc(g->arena, (count + 1) * sizeof *g->event_names);
     if (!events || !g->event_names) {
-        out_of_memory(g, problems);
+        generation_out_of_memory(g, problems);
         return;
     }
     for (size_t i = 0; i < g->module_count; i++) {
@@ -424,10 +426,10 @@ static void link_events(struct generation *g, struct setting_problems *problems)
             if (!event->descriptor->name)
                 continue; /* reported by module_validate() */
             event->module = &g->modules[i];
-            event->within =
-                hooks_on(g, event->descriptor->name, BB_WITHIN, &event->within_count, problems);
-            event->committed = hooks_on(g, event->descriptor->name, BB_COMMITTED,
-                                        &event->committed_count, problems);
+            event->within = generation_hooks_on(g, event->descriptor->name, BB_WITHIN,
+                                                &event->within_count, problems);
+            event->committed = generation_hooks_on(g, event->descriptor->name, BB_COMMITTED,
+                                                   &event->committed_count, problems);
             g->event_names[g->event_count++] = event->descriptor->name;
         }
     }
@@ -453,7 +455,7 @@ static void link_authenticator(struct generation *g, struct setting_problems *pr
         return;
     }
     for (size_t i = 0; i < g->module_count; i++) {
-        if (!guarded_route(&g->modules[i]))
+        if (!generation_guarded_route(&g->modules[i]))
             continue;
         setting_problem(problems,
                         "module %s has routes for certain roles, but no module of the list "
@@ -469,7 +471,7 @@ static void link_routes(struct generation *g, struct setting_problems *problems)
 
     g->router = router_new(g->arena);
     if (!g->router)
-        out_of_memory(g, problems);
+        generation_out_of_memory(g, problems);
     for (size_t i = 0; g->router && i < g->module_count; i++) {
         struct core_module *module = &g->modules[i];
         const struct bb_route *routes = MODULE_ROWS(bb_route, module->descriptor->routes);
@@ -493,7 +495,7 @@ int generation_load(struct generation *g, const char *conf_path, struct setting_
         return -1;
     const struct host_settings *host = host_settings(g->settings);
 
-    g->request = request_settings_of(host);
+    g->request = generation_request_settings_of(host);
     /* Before modules are loaded, because their constructors may crash or hang. A reload may still
      * be refused: swap_generation() does this later. */
     if (g->number == 1) {

@@ -15,7 +15,7 @@ struct job_log {
  * Returns the record with that name; creates it at the end if necessary. Under the lock. NULL: out
  * of memory.
  */
-static struct job_record *record_of(struct engine *engine, const char *name)
+static struct job_record *job_log_record_of(struct engine *engine, const char *name)
 {
     struct job_log **at = &engine->job_log;
     char label[JOB_NAME_SIZE];
@@ -37,7 +37,7 @@ static struct job_record *record_of(struct engine *engine, const char *name)
 void job_log_note(struct engine *engine, const char *name, bool failed, int64_t us)
 {
     pthread_mutex_lock(&engine->lock);
-    struct job_record *record = record_of(engine, name);
+    struct job_record *record = job_log_record_of(engine, name);
 
     if (record) {
         record->last_us = us;
@@ -56,7 +56,7 @@ bool job_log_skip(struct engine *engine, const char *name, const char *holder)
     bool first = false;
 
     pthread_mutex_lock(&engine->lock);
-    struct job_record *record = record_of(engine, name);
+    struct job_record *record = job_log_record_of(engine, name);
 
     if (record) {
         record->skipped++;

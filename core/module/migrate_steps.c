@@ -11,26 +11,26 @@
 
 #define MARK "-- step "
 
-static const char *next_line(const char *line)
+static const char *migrate_steps_next_line(const char *line)
 {
     const char *end = strchr(line, '\n');
 
     return end ? end + 1 : line + strlen(line);
 }
 
-static bool is_mark(const char *line)
+static bool migrate_steps_is_mark(const char *line)
 {
     return !strncmp(line, MARK, sizeof MARK - 1);
 }
 
 /* Whether the line contains no code: empty, or a comment. */
-static bool is_idle(const char *line)
+static bool migrate_steps_is_idle(const char *line)
 {
     line += strspn(line, " \t\r");
     return !*line || *line == '\n' || !strncmp(line, "--", 2);
 }
 
-static int read_mark(const char *line, struct migrate_step *step)
+static int migrate_steps_read_mark(const char *line, struct migrate_step *step)
 {
     int used = 0;
 
@@ -45,13 +45,13 @@ static int read_mark(const char *line, struct migrate_step *step)
     return 0;
 }
 
-static bool is_word_part(char c)
+static bool migrate_steps_is_word_part(char c)
 {
     return isalnum((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;
 }
 
 /* The byte after the comment that begins at `at`, or `at` if none does. Comments can be nested. */
-static const char *after_comment(const char *at)
+static const char *migrate_steps_after_comment(const char *at)
 {
     int depth = 0;
 
@@ -70,20 +70,21 @@ static const char *after_comment(const char *at)
  * Removes comments and white space from a NUL-terminated text, so that a step can be formatted and
  * commented without becoming another one. Text between quotes stays as it is, and words stay apart.
  */
-static void squeeze(char *text)
+static void migrate_steps_squeeze(char *text)
 {
     char *to = text, quote = 0;
     bool apart = false;
 
     for (const char *at = text; *at;) {
-        const char *next = quote ? at : after_comment(at);
+        const char *next = quote ? at : migrate_steps_after_comment(at);
 
         if (next != at || (!quote && isspace((unsigned char)*at))) {
             apart = true;
             at = next != at ? next : at + 1;
             continue;
         }
-        if (apart && to != text && is_word_part(to[-1]) && is_word_part(*at))
+        if (apart && to != text && migrate_steps_is_word_part(to[-1]) &&
+            migrate_steps_is_word_part(*at))
             *to++ = ' ';
         apart = false;
         if (quote)
@@ -96,7 +97,7 @@ static void squeeze(char *text)
 }
 
 /* Returns 0, or -1 if memory ran out. */
-static int checksum(struct migrate_step *step)
+static int migrate_steps_checksum(struct migrate_step *step)
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned length;
@@ -104,7 +105,7 @@ static int checksum(struct migrate_step *step)
 
     if (!sql)
         return -1;
-    squeeze(sql);
+    migrate_steps_squeeze(sql);
     int summed = EVP_Digest(sql, strlen(sql), digest, &length, EVP_sha256(), NULL);
 
     free(sql);
@@ -114,7 +115,7 @@ static int checksum(struct migrate_step *step)
     return 0;
 }
 
-static int refuse(char *why, size_t why_size, const char *reason, unsigned expected)
+static int migrate_steps_refuse(char *why, size_t why_size, const char *reason, unsigned expected)
 {
     snprintf(why, why_size, "%s (expected: \"" MARK "%u: title\")", reason, expected);
     return -1;
@@ -125,19 +126,21 @@ int migrate_next(const char **cursor, unsigned expected, struct migrate_step *st
 {
     const char *line = *cursor;
 
-    while (*line && !is_mark(line)) {
-        if (!is_idle(line))
-            return refuse(why, why_size, "has text before its first step", expected);
-        line = next_line(line);
+    while (*line && !migrate_steps_is_mark(line)) {
+        if (!migrate_steps_is_idle(line))
+            return migrate_steps_refuse(why, why_size, "has text before its first step", expected);
+        line = migrate_steps_next_line(line);
     }
     if (!*line)
         return 0;
-    if (read_mark(line, step) || step->number != expected)
-        return refuse(why, why_size, "has a malformed or misnumbered step", expected);
-    step->sql = line = next_line(line);
-    while (*line && !is_mark(line))
-        line = next_line(line);
+    if (migrate_steps_read_mark(line, step) || step->number != expected)
+        return migrate_steps_refuse(why, why_size, "has a malformed or misnumbered step", expected);
+    step->sql = line = migrate_steps_next_line(line);
+    while (*line && !migrate_steps_is_mark(line))
+        line = migrate_steps_next_line(line);
     step->length = (size_t)(line - step->sql);
     *cursor = line;
-    return checksum(step) ? refuse(why, why_size, "cannot be summed", expected) : 1;
+    return migrate_steps_checksum(step)
+               ? migrate_steps_refuse(why, why_size, "cannot be summed", expected)
+               : 1;
 }

@@ -26,8 +26,8 @@ struct log_pair module_error_place(const struct core_request *rq, char route[MOD
     return (struct log_pair){"route", rq->route ? route : NULL};
 }
 
-static void tell(const struct core_request *rq, enum bb_level level, const char *what,
-                 const char *detail)
+static void module_error_tell(const struct core_request *rq, enum bb_level level, const char *what,
+                              const char *detail)
 {
     char route[MODULE_ERROR_PLACE];
     const struct log_pair pairs[] = {
@@ -42,12 +42,12 @@ static void tell(const struct core_request *rq, enum bb_level level, const char 
 
 void module_error_log(const struct core_request *rq, const char *what, const char *detail)
 {
-    tell(rq, BB_ERROR, what, detail);
+    module_error_tell(rq, BB_ERROR, what, detail);
 }
 
 void module_error_warn(const struct core_request *rq, const char *what, const char *detail)
 {
-    tell(rq, BB_WARN, what, detail);
+    module_error_tell(rq, BB_WARN, what, detail);
 }
 
 int module_error(struct core_request *rq, const char *what, const char *detail)
@@ -59,7 +59,7 @@ int module_error(struct core_request *rq, const char *what, const char *detail)
 }
 
 /* A handler that finds no further problem continues only up to this point. */
-static bool is_refused(struct core_request *rq)
+static bool module_error_is_refused(struct core_request *rq)
 {
     if (!rq->only_names_problems)
         return false;
@@ -70,7 +70,7 @@ static bool is_refused(struct core_request *rq)
 
 bool module_error_waits(struct core_request *rq, const char *what)
 {
-    if (is_refused(rq))
+    if (module_error_is_refused(rq))
         return true;
     if (!rq->within)
         return false;
@@ -115,7 +115,7 @@ bool module_error_free_response(struct core_request *rq, int status, int least, 
 {
     char text[16];
 
-    if (status < STATUS_ERROR && is_refused(rq)) {
+    if (status < STATUS_ERROR && module_error_is_refused(rq)) {
         *instead = rq->response.status;
         return false;
     }
@@ -151,7 +151,7 @@ void module_error_look_back(struct core_request *rq, int returned)
 }
 
 /* The beginning of a statement on one line, which names it in the log. */
-static const char *first_words(const char *text, char out[WORDS])
+static const char *module_error_first_words(const char *text, char out[WORDS])
 {
     static const char blanks[] = " \t\r\n\f\v";
     size_t used = 0;
@@ -173,7 +173,8 @@ void module_error_statement(struct core_request *rq, enum bb_level level)
     const struct log_pair pairs[] = {
         {"module", module_error_module(failure->host)},
         module_error_place(rq, route),
-        {"statement", failure->sql ? first_words(failure->sql->text, words) : "COMMIT"},
+        {"statement",
+         failure->sql ? module_error_first_words(failure->sql->text, words) : "COMMIT"},
         {"sqlstate", failure->sqlstate},
         {"reason", failure->text},
         {"request", rq->id},

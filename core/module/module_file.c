@@ -34,7 +34,7 @@
  */
 
 /* The larger of `size` and the end of a part; UINT64_MAX if that has no end. */
-static uint64_t size_with(uint64_t size, uint64_t offset, uint64_t length)
+static uint64_t module_file_size_with(uint64_t size, uint64_t offset, uint64_t length)
 {
     uint64_t end = length > UINT64_MAX - offset ? UINT64_MAX : offset + length;
 
@@ -42,24 +42,24 @@ static uint64_t size_with(uint64_t size, uint64_t offset, uint64_t length)
 }
 
 /* The least size that the file can have, by its headers. */
-static uint64_t size_needed(int fd, const ElfW(Ehdr) * head, uint64_t size)
+static uint64_t module_file_size_needed(int fd, const ElfW(Ehdr) * head, uint64_t size)
 {
     ElfW(Phdr) segments[PROGRAM_HEADERS_MAX];
     size_t length = head->e_phnum * sizeof segments[0];
-    uint64_t needed = size_with(0, head->e_phoff, length);
+    uint64_t needed = module_file_size_with(0, head->e_phoff, length);
 
     if (needed > size || pread(fd, segments, length, (off_t)head->e_phoff) != (ssize_t)length)
-        return size_with(needed, size, 1);
+        return module_file_size_with(needed, size, 1);
     for (size_t i = 0; i < head->e_phnum; i++)
         if (segments[i].p_type != PT_NULL)
-            needed = size_with(needed, segments[i].p_offset, segments[i].p_filesz);
-    return head->e_shoff
-               ? size_with(needed, head->e_shoff, (uint64_t)head->e_shnum * head->e_shentsize)
-               : needed;
+            needed = module_file_size_with(needed, segments[i].p_offset, segments[i].p_filesz);
+    return head->e_shoff ? module_file_size_with(needed, head->e_shoff,
+                                                 (uint64_t)head->e_shnum * head->e_shentsize)
+                         : needed;
 }
 
 /* Returns what is wrong with the file, before its size; NULL: nothing. */
-static const char *head_problem(int fd, const struct stat *info, ElfW(Ehdr) * head)
+static const char *module_file_head_problem(int fd, const struct stat *info, ElfW(Ehdr) * head)
 {
     if (!S_ISREG(info->st_mode))
         return "is not a regular file";
@@ -92,9 +92,9 @@ int module_file_check(const char *path, char *why, size_t why_size)
             close(fd);
         return -1;
     }
-    const char *problem = head_problem(fd, &info, &head);
+    const char *problem = module_file_head_problem(fd, &info, &head);
     uint64_t size = (uint64_t)info.st_size;
-    uint64_t needed = problem ? 0 : size_needed(fd, &head, size);
+    uint64_t needed = problem ? 0 : module_file_size_needed(fd, &head, size);
 
     close(fd);
     if (problem)
@@ -145,7 +145,7 @@ struct build {
 
 static struct build *builds; /* one list per process, never freed */
 
-static bool read_digest(int fd, unsigned char digest[MODULE_DIGEST_SIZE])
+static bool module_file_read_digest(int fd, unsigned char digest[MODULE_DIGEST_SIZE])
 {
     enum { PIECE = 65536 };
     EVP_MD_CTX *context = EVP_MD_CTX_new();
@@ -172,7 +172,7 @@ struct module_file module_file_look(const char *path)
 
     if (fd < 0)
         return file;
-    file.readable = !fstat(fd, &info) && read_digest(fd, file.digest);
+    file.readable = !fstat(fd, &info) && module_file_read_digest(fd, file.digest);
     close(fd);
     if (!file.readable)
         return file;

@@ -211,7 +211,7 @@ const struct bb_module *module_descriptor_copy(struct arena *arena,
  * another path: the bits of its inode as ./ and / between directory and name. The same file always
  * has the same path, so memory use does not grow with each reload.
  */
-static void *open_anew(struct arena *arena, const char *path)
+static void *module_open_anew(struct arena *arena, const char *path)
 {
     void *known = dlopen(path, OPEN_FLAGS | RTLD_NOLOAD);
     const char *slash = strrchr(path, '/');
@@ -241,7 +241,7 @@ static void *open_anew(struct arena *arena, const char *path)
  * Loads the file itself if no copy is possible, or if the code looks for libraries in its own
  * directory. Safe only as long as nobody writes into the file. NULL with the reason in `why`.
  */
-static void *open_in_place(struct arena *arena, const char *path, char *why, size_t why_size)
+static void *module_open_in_place(struct arena *arena, const char *path, char *why, size_t why_size)
 {
     struct module_file file = module_file_look(path);
 
@@ -253,7 +253,7 @@ static void *open_in_place(struct arena *arena, const char *path, char *why, siz
                  "place by rename, and restart the host");
         return NULL;
     }
-    void *dl = open_anew(arena, path);
+    void *dl = module_open_anew(arena, path);
 
     if (!dl) {
         const char *text = dlerror();
@@ -274,14 +274,14 @@ static void *open_in_place(struct arena *arena, const char *path, char *why, siz
 }
 
 /* NULL with the reason in `why`, for instance that the file was truncated while it was copied. */
-static void *open_file(struct arena *arena, const char *path, char *why, size_t why_size)
+static void *module_open_file(struct arena *arena, const char *path, char *why, size_t why_size)
 {
     char copy[MODULE_COPY_PATH];
     /* If code was loaded from this file itself, it must be used again. */
     int fd = module_file_look(path).overwritten ? -1 : module_file_copy(path, copy);
 
     if (fd < 0)
-        return open_in_place(arena, path, why, why_size);
+        return module_open_in_place(arena, path, why, why_size);
     if (module_file_check(copy, why, why_size)) {
         close(fd);
         return NULL;
@@ -294,18 +294,18 @@ static void *open_file(struct arena *arena, const char *path, char *why, size_t 
         return dl;
     }
     close(fd);
-    return dl ? dl : open_in_place(arena, path, why, why_size);
+    return dl ? dl : module_open_in_place(arena, path, why, why_size);
 }
 
 /* Constructors of the file may run. The module's name is not known yet. */
-static void *open_noted(struct arena *arena, const char *path, char *why, size_t why_size)
+static void *module_open_noted(struct arena *arena, const char *path, char *why, size_t why_size)
 {
     const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
     const char *name = arena_text(arena, file, strcspn(file, "."));
     struct lifecycle_call call;
 
     lifecycle_call_begin(&call, name ? name : file, "constructor");
-    void *dl = open_file(arena, path, why, why_size);
+    void *dl = module_open_file(arena, path, why, why_size);
 
     lifecycle_call_end(&call);
     mapped_files_snapshot();
@@ -313,7 +313,8 @@ static void *open_noted(struct arena *arena, const char *path, char *why, size_t
 }
 
 /* Returns the exported symbol with its size; NULL with the reason in `why`. */
-static const struct bb_module *find_descriptor(void *dl, size_t *size, char *why, size_t why_size)
+static const struct bb_module *module_find_descriptor(void *dl, size_t *size, char *why,
+                                                      size_t why_size)
 {
     const struct bb_module *descriptor = dlsym(dl, BB_MODULE_SYMBOL);
     Dl_info info;
@@ -351,12 +352,12 @@ static const char *load(struct core_module *module, struct arena *arena, const c
     if (module_file_check(path, why, why_size))
         return why;
     module->path = arena_text(arena, path, strlen(path));
-    module->dl = open_noted(arena, path, why, why_size);
+    module->dl = module_open_noted(arena, path, why, why_size);
     if (!module->path)
         return "out of memory";
     if (!module->dl)
         return why;
-    const struct bb_module *descriptor = find_descriptor(module->dl, &size, why, why_size);
+    const struct bb_module *descriptor = module_find_descriptor(module->dl, &size, why, why_size);
 
     if (!descriptor)
         return why;

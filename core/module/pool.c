@@ -42,7 +42,7 @@ struct work_pools {
 /* ---- threads ---- */
 
 /* Sets the niceness relative to the process's. If this fails, the pool works without it. */
-static void become_nicer(const struct bb_pool *descriptor)
+static void pool_become_nicer(const struct bb_pool *descriptor)
 {
     id_t self = (id_t)syscall(SYS_gettid);
     char reason[128];
@@ -75,7 +75,7 @@ static void *pool_thread(void *arg)
     activity_enter((struct activity){.module = pool->host ? pool->host->module->name : NULL,
                                      .kind = "pool",
                                      .name = pool->descriptor->name});
-    become_nicer(pool->descriptor);
+    pool_become_nicer(pool->descriptor);
     thread_wants_short_slices();
     pthread_mutex_lock(&pool->lock);
     while (pool->queued || !pool->stop) {
@@ -366,8 +366,8 @@ static int pool_start(struct work_pools *pools, const struct generation *generat
     return pool->own && pool->threads ? pool_add_thread(pool) : -1;
 }
 
-static int pools_start(struct work_pools *pools, const struct generation *generation,
-                       unsigned loops)
+static int pool_pools_start(struct work_pools *pools, const struct generation *generation,
+                            unsigned loops)
 {
     size_t count = 1;
 
@@ -397,7 +397,7 @@ struct work_pools *work_pools_new(const struct generation *generation, unsigned 
 
     if (!pools)
         return NULL;
-    if (!pools_start(pools, generation, loops))
+    if (!pool_pools_start(pools, generation, loops))
         return pools;
     log_line(BB_ERROR, "the threads of a pool cannot be started", NULL);
     work_pools_free(pools);

@@ -89,7 +89,7 @@ struct written {
     size_t length;
 };
 
-static void write_json(void *arg)
+static void reply_write_json(void *arg)
 {
     struct written *written = arg;
 
@@ -113,7 +113,7 @@ int reply_json(struct core_request *rq, int status, json_t *json)
 
     if (!json)
         return reply_bytes(rq, status, NULL, 0);
-    write_json(&written);
+    reply_write_json(&written);
     return reply_written(rq, status, &written);
 }
 
@@ -122,7 +122,7 @@ struct json_size {
     size_t values, strings;
 };
 
-static void measure(json_t *json, struct json_size *size)
+static void reply_measure(json_t *json, struct json_size *size)
 {
     size_t index;
     const char *key;
@@ -132,11 +132,11 @@ static void measure(json_t *json, struct json_size *size)
     size->strings += json_is_string(json) ? json_string_length(json) : 0;
     json_array_foreach(json, index, value)
     {
-        measure(value, size);
+        reply_measure(value, size);
     }
     json_object_foreach(json, key, value)
     {
-        measure(value, size);
+        reply_measure(value, size);
     }
 }
 
@@ -144,7 +144,7 @@ size_t reply_large_memory(json_t *json)
 {
     struct json_size size = {0};
 
-    measure(json, &size);
+    reply_measure(json, &size);
     return EACH * size.values + size.strings > LARGE ? NODE * size.values + size.strings : 0;
 }
 
@@ -153,7 +153,7 @@ int reply_json_aside(struct core_request *rq, int status, json_t *json)
     struct written written = {.json = json};
 
     /* If the time ended while the thread was writing, the call failed, but the JSON is written. */
-    if (pool_run(rq, write_json, &written) && written.json)
+    if (pool_run(rq, reply_write_json, &written) && written.json)
         return reply_json(rq, status, written.json);
     return reply_written(rq, status, &written);
 }
@@ -188,7 +188,7 @@ json_t *reply_with_warnings(struct core_request *rq, int status, json_t *json)
     request_out_of_memory(rq);
 }
 
-static bool header_fit(const char *name, const char *value)
+static bool reply_header_fit(const char *name, const char *value)
 {
     if (!*name || name[strcspn(name, " \t\r\n:\"")])
         return false;
@@ -203,7 +203,7 @@ int reply_header(struct core_request *rq, const char *name, const char *value)
 {
     struct response_header *header = arena_alloc(rq->arena, sizeof *header);
 
-    if (!header || !header_fit(name, value))
+    if (!header || !reply_header_fit(name, value))
         return -1;
     header->name = arena_text(rq->arena, name, strlen(name));
     header->value = arena_text(rq->arena, value, strlen(value));
@@ -229,7 +229,7 @@ json_t *reply_text(const char *text)
 }
 
 /* Returns the error code of RFC 6749 for a status, if the handler sets none. */
-static const char *oauth_error(int status)
+static const char *reply_oauth_error(int status)
 {
     if (status == 401)
         return "invalid_client";
@@ -239,7 +239,8 @@ static const char *oauth_error(int status)
 }
 
 /* All errors of the token endpoint have the form of RFC 6749, including those found by the host. */
-static void set_oauth_error(struct core_request *rq, int status, json_t *body, const char *message)
+static void reply_set_oauth_error(struct core_request *rq, int status, json_t *body,
+                                  const char *message)
 {
     struct response_header **at = &rq->response.headers;
 
@@ -247,20 +248,20 @@ static void set_oauth_error(struct core_request *rq, int status, json_t *body, c
         at = &(*at)->next;
     if (!*at && !(rq->route && rq->route->flags & BB_OAUTH_ERRORS))
         return;
-    json_object_set_new(body, "error", json_string(*at ? (*at)->value : oauth_error(status)));
+    json_object_set_new(body, "error", json_string(*at ? (*at)->value : reply_oauth_error(status)));
     json_object_set_new(body, "error_description", reply_text(message));
     if (*at)
         *at = (*at)->next;
 }
 
 /* If memory has run out, problems found in a request may not be the client's fault. */
-static bool is_starved(const struct core_request *rq)
+static bool reply_is_starved(const struct core_request *rq)
 {
     return rq->starved || arena_starved(rq->arena);
 }
 
 /* Whether a header describes content that was then not sent (RFC 9110, section 8). */
-static bool is_of_content(const char *name)
+static bool reply_is_of_content(const char *name)
 {
     static const char *const names[] = {"Cache-Control", "Content-Disposition", "Content-Type",
                                         "ETag",          "Last-Modified",       "Link",
@@ -277,12 +278,12 @@ static bool is_of_content(const char *name)
  * Drops headers of the answer that this one replaces. A challenge (RFC 9110, section 11.6.1)
  * belongs to a 401 only.
  */
-static void drop_headers_of_another(struct core_request *rq, int status)
+static void reply_drop_headers_of_another(struct core_request *rq, int status)
 {
     struct response_header **at = &rq->response.headers;
 
     while (*at) {
-        if (is_of_content((*at)->name) ||
+        if (reply_is_of_content((*at)->name) ||
             (status != 401 && !strcasecmp((*at)->name, "WWW-Authenticate")))
             *at = (*at)->next;
         else
@@ -303,7 +304,7 @@ static int reply_fixed(struct core_request *rq)
 
 int reply_problems(struct core_request *rq, int status, const char *message, json_t *errors)
 {
-    drop_headers_of_another(rq, status);
+    reply_drop_headers_of_another(rq, status);
     if (status == 400 && rq->errors) { /* the errors of the parts come first */
         json_t *all = json_copy(rq->errors);
 
@@ -311,7 +312,7 @@ int reply_problems(struct core_request *rq, int status, const char *message, jso
         json_decref(errors);
         errors = all;
     }
-    if (status != 503 && is_starved(rq)) {
+    if (status != 503 && reply_is_starved(rq)) {
         json_decref(errors);
         return reply_error(rq, 503, "The service is out of memory");
     }
@@ -324,11 +325,11 @@ int reply_problems(struct core_request *rq, int status, const char *message, jso
         json_object_set_new(body, "errors", errors);
     if (status == 409)
         json_object_set_new(body, "success", json_false());
-    set_oauth_error(rq, status, body, message);
+    reply_set_oauth_error(rq, status, body, message);
     if (rq->id)
         json_object_set_new(body, "requestId", json_string(rq->id));
-    if (status != 503 && is_starved(rq)) { /* memory ran out meanwhile, so something is missing
-                                            * in the body */
+    if (status != 503 && reply_is_starved(rq)) { /* memory ran out meanwhile, so something is
+                                                  * missing in the body */
         json_decref(body);
         return reply_problems(rq, 503, "The service is out of memory", NULL);
     }

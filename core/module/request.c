@@ -10,7 +10,7 @@
 #include "core/module/module_error.h"
 #include "core/module/reply.h"
 
-static void deadline_fire(struct timer *timer)
+static void request_deadline_fire(struct timer *timer)
 {
     struct core_request *rq = BB_CONTAINER_OF(timer, struct core_request, deadline);
 
@@ -41,7 +41,7 @@ void request_join(struct core_request *rq, struct arena *arena, enum request_kin
     rq->kind = kind;
     rq->loop = loop;
     rq->generation = generation;
-    rq->deadline.fire = deadline_fire;
+    rq->deadline.fire = request_deadline_fire;
     generation_acquire(generation);
     rq->next = loop->alive;
     if (rq->next)
@@ -129,7 +129,7 @@ struct core_request *request_running(void)
 }
 
 /* Called in a signal handler: only reads, and takes no lock. */
-static bool describe(struct activity *running)
+static bool request_describe(struct activity *running)
 {
     static const char *const kinds[] = {
         [REQUEST_HTTP] = "handler",
@@ -157,10 +157,10 @@ static bool describe(struct activity *running)
 
 void requests_report(void)
 {
-    activity_sources(describe, fiber_guards);
+    activity_sources(request_describe, fiber_guards);
 }
 
-static void fiber_entry(void *arg)
+static void request_fiber_entry(void *arg)
 {
     struct core_request *rq = arg;
 
@@ -173,7 +173,7 @@ bool request_start(struct core_request *rq)
 
     rq->running = true;
     at_work = rq;
-    if (fiber_start(rq->loop->fibers, fiber_entry, rq, &rq->fiber)) {
+    if (fiber_start(rq->loop->fibers, request_fiber_entry, rq, &rq->fiber)) {
         request_fail(rq, FAILED_MEMORY);
         reply_failed(rq);
     }
@@ -187,7 +187,7 @@ bool request_start(struct core_request *rq)
 }
 
 /* Resumes a parked request, or starts a scheduled one. */
-static void resume(struct task *task)
+static void request_resume(struct task *task)
 {
     struct core_request *rq = BB_CONTAINER_OF(task, struct core_request, task);
 
@@ -273,7 +273,7 @@ void request_wake(struct core_request *rq)
 void request_schedule(struct core_request *rq)
 {
     rq->ready = true;
-    rq->task.run = resume;
+    rq->task.run = request_resume;
     rq->task.patient = rq->kind == REQUEST_JOB;
     loop_schedule(rq->loop, &rq->task);
 }

@@ -65,7 +65,7 @@ struct router *router_new(struct arena *arena)
     return router;
 }
 
-static int method_index(const char *method)
+static int route_method_index(const char *method)
 {
     for (int i = 0; i <= HEAD; i++) {
         if (!strcmp(method, method_names[i]))
@@ -74,7 +74,7 @@ static int method_index(const char *method)
     return -1;
 }
 
-static bool same(struct piece piece, const char *text, size_t length)
+static bool route_same(struct piece piece, const char *text, size_t length)
 {
     return piece.length == length && !memcmp(piece.start, text, length);
 }
@@ -83,7 +83,7 @@ static bool same(struct piece piece, const char *text, size_t length)
  * Splits a path at its slashes. False if it has too many segments for any route, or does not begin
  * with a slash. A trailing slash gives an empty last piece.
  */
-static bool cut(const char *text, struct path *path)
+static bool route_cut(const char *text, struct path *path)
 {
     path->count = 0;
     if (*text++ != '/')
@@ -102,14 +102,14 @@ static bool cut(const char *text, struct path *path)
     }
 }
 
-static int refuse(char *why, size_t size, const struct bb_route *route, const char *reason)
+static int route_refuse(char *why, size_t size, const struct bb_route *route, const char *reason)
 {
     snprintf(why, size, "route %s %s: %s", route->method ? route->method : "(no method)",
              route->path ? route->path : "(no path)", reason);
     return -1;
 }
 
-static bool plain(const struct piece *piece)
+static bool route_plain(const struct piece *piece)
 {
     static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                   "0123456789-._~";
@@ -121,15 +121,15 @@ static bool plain(const struct piece *piece)
 }
 
 /* Copies the row of a :name, because the module's rows may be smaller. NULL: none. */
-static const struct bb_field *row_of(struct arena *arena, const struct bb_table *rows,
-                                     struct piece name)
+static const struct bb_field *route_row_of(struct arena *arena, const struct bb_table *rows,
+                                           struct piece name)
 {
     struct bb_field room;
 
     for (size_t i = 0; i < rows->count; i++) {
         const struct bb_field *row = field_at(rows, i, &room);
 
-        if (!row->name || !same(name, row->name, strlen(row->name)))
+        if (!row->name || !route_same(name, row->name, strlen(row->name)))
             continue;
         struct bb_field *copy = arena_alloc(arena, sizeof(*copy));
 
@@ -141,13 +141,14 @@ static const struct bb_field *row_of(struct arena *arena, const struct bb_table 
 }
 
 /* Finds the row of each :name; returns the reason if the path is invalid, or NULL. */
-static const char *bind_names(struct arena *arena, const struct path *path, struct entry *entry)
+static const char *route_bind_names(struct arena *arena, const struct path *path,
+                                    struct entry *entry)
 {
     for (size_t i = 0; i < path->count; i++) {
         struct piece piece = path->pieces[i];
 
         if (piece.start[0] != ':') {
-            if (!plain(&piece))
+            if (!route_plain(&piece))
                 return "bad path";
             continue;
         }
@@ -155,7 +156,7 @@ static const char *bind_names(struct arena *arena, const struct path *path, stru
 
         if (entry->count == ROUTE_PARAMETERS_MAX)
             return "too many parameters";
-        const struct bb_field *row = row_of(arena, &entry->route->segments, name);
+        const struct bb_field *row = route_row_of(arena, &entry->route->segments, name);
 
         if (!row)
             return "a parameter of the path has no row in segments";
@@ -169,19 +170,19 @@ static const char *bind_names(struct arena *arena, const struct path *path, stru
                                                         : "a row of segments is not in the path";
 }
 
-static struct node *child_of(const struct node *node, struct piece piece)
+static struct node *route_child_of(const struct node *node, struct piece piece)
 {
     struct node *child = node->children;
 
-    while (child && !same(child->segment, piece.start, piece.length))
+    while (child && !route_same(child->segment, piece.start, piece.length))
         child = child->next;
     return child;
 }
 
-static struct node *grow(struct arena *arena, struct node *node, struct piece piece)
+static struct node *route_grow(struct arena *arena, struct node *node, struct piece piece)
 {
     bool parameter = piece.start[0] == ':';
-    struct node *child = parameter ? node->parameter : child_of(node, piece);
+    struct node *child = parameter ? node->parameter : route_child_of(node, piece);
 
     if (child)
         return child;
@@ -202,38 +203,39 @@ int router_add(struct router *router, const struct bb_route *route, void *owner,
                size_t why_size)
 {
     struct path path;
-    int method = route->method ? method_index(route->method) : -1;
+    int method = route->method ? route_method_index(route->method) : -1;
 
     if (method < 0 || method == HEAD)
-        return refuse(why, why_size, route, "unknown method");
+        return route_refuse(why, why_size, route, "unknown method");
     if (!route->roles)
-        return refuse(why, why_size, route, "no roles; BB_ANYONE must be written");
-    if (!route->path || !cut(route->path, &path))
-        return refuse(why, why_size, route, "bad path");
+        return route_refuse(why, why_size, route, "no roles; BB_ANYONE must be written");
+    if (!route->path || !route_cut(route->path, &path))
+        return route_refuse(why, why_size, route, "bad path");
     struct entry *entry = arena_alloc(router->arena, sizeof(*entry));
 
     if (!entry)
-        return refuse(why, why_size, route, "out of memory");
+        return route_refuse(why, why_size, route, "out of memory");
     *entry = (struct entry){
         .route = route, .owner = owner, .meter = meter_route(route->method, route->path)};
-    const char *reason = bind_names(router->arena, &path, entry);
+    const char *reason = route_bind_names(router->arena, &path, entry);
 
     if (reason)
-        return refuse(why, why_size, route, reason);
+        return route_refuse(why, why_size, route, reason);
     struct node *node = &router->root;
 
     for (size_t i = 0; node && i < path.count; i++)
-        node = grow(router->arena, node, path.pieces[i]);
+        node = route_grow(router->arena, node, path.pieces[i]);
     if (!node)
-        return refuse(why, why_size, route, "out of memory");
+        return route_refuse(why, why_size, route, "out of memory");
     if (node->entries[method])
-        return refuse(why, why_size, route, "there is a route of this method and shape already");
+        return route_refuse(why, why_size, route,
+                            "there is a route of this method and shape already");
     node->entries[method] = entry;
     return 0;
 }
 
 /* Records the methods of a node that the whole path leads to. */
-static bool arrive(struct search *search, const struct node *node)
+static bool route_arrive(struct search *search, const struct node *node)
 {
     for (int i = 0; i < METHODS; i++) {
         const struct entry *entry = node->entries[i];
@@ -251,25 +253,25 @@ static bool arrive(struct search *search, const struct node *node)
  * Descends the tree, static segments first, and backtracks if no route, or only other methods, are
  * found. At most ROUTE_SEGMENTS_MAX levels, and no more steps than the tree has nodes.
  */
-static bool descend(struct search *search, const struct node *node, size_t level)
+static bool route_descend(struct search *search, const struct node *node, size_t level)
 {
     if (level == search->path->count)
-        return arrive(search, node);
+        return route_arrive(search, node);
     struct piece piece = search->path->pieces[level];
-    const struct node *child = child_of(node, piece);
+    const struct node *child = route_child_of(node, piece);
 
-    if (child && descend(search, child, level + 1))
+    if (child && route_descend(search, child, level + 1))
         return true;
     if (!node->parameter)
         return false;
     search->parameters[search->count++] = piece;
-    if (descend(search, node->parameter, level + 1))
+    if (route_descend(search, node->parameter, level + 1))
         return true;
     search->count--;
     return false;
 }
 
-static int decoded(const char **at, size_t *left)
+static int route_decoded(const char **at, size_t *left)
 {
     static const char digits[] = "0123456789abcdefABCDEF";
     int value = 0;
@@ -297,12 +299,12 @@ static int decoded(const char **at, size_t *left)
 /*
  * Whether other software could interpret a segment differently: empty, dots, or invalid encoding.
  */
-static bool segment_bad(struct piece piece)
+static bool route_segment_bad(struct piece piece)
 {
     size_t characters = 0, dots = 0;
 
     while (piece.length) {
-        int c = decoded(&piece.start, &piece.length);
+        int c = route_decoded(&piece.start, &piece.length);
 
         if (c < 0x20 || c == 0x7F)
             return true;
@@ -313,20 +315,20 @@ static bool segment_bad(struct piece piece)
 }
 
 /* One trailing slash is ignored. */
-static bool path_bad(const char *text)
+static bool route_path_bad(const char *text)
 {
     text += *text == '/';
     while (*text) {
         size_t length = strcspn(text, "/");
 
-        if (segment_bad((struct piece){text, length}))
+        if (route_segment_bad((struct piece){text, length}))
             return true;
         text += length + (text[length] == '/');
     }
     return false;
 }
 
-static void list_allowed(unsigned methods, char *allow, size_t size)
+static void route_list_allowed(unsigned methods, char *allow, size_t size)
 {
     size_t used = 0;
 
@@ -342,17 +344,17 @@ enum route_found router_match(const struct router *router, const char *method, c
                               struct route_match *match)
 {
     struct path path;
-    struct search search = {.path = &path, .method = method_index(method)};
+    struct search search = {.path = &path, .method = route_method_index(method)};
 
     *match = (struct route_match){.count = 0};
-    if (path_bad(raw_path))
+    if (route_path_bad(raw_path))
         return ROUTE_BAD_PATH;
-    if (!cut(raw_path, &path))
+    if (!route_cut(raw_path, &path))
         return ROUTE_NO_PATH;
     if (path.count && !path.pieces[path.count - 1].length && !--path.count)
         return ROUTE_NO_PATH; /* the root */
-    if (!descend(&search, &router->root, 0)) {
-        list_allowed(search.methods, match->allow, sizeof(match->allow));
+    if (!route_descend(&search, &router->root, 0)) {
+        route_list_allowed(search.methods, match->allow, sizeof(match->allow));
         match->roles = search.roles;
         match->flags = search.flags;
         return search.methods ? ROUTE_NO_METHOD : ROUTE_NO_PATH;

@@ -44,7 +44,7 @@ void sandbox_file(const char *path)
  */
 
 /* Restrictions that this kernel or user cannot have are left out. */
-static void restrict_child(pid_t parent)
+static void sandbox_restrict_child(pid_t parent)
 {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP};
 
@@ -67,7 +67,7 @@ static void restrict_child(pid_t parent)
 }
 
 /* Leaves only standard input, which is empty, both standard outputs, and the result. */
-static int place_descriptors(int result, int noise)
+static int sandbox_place_descriptors(int result, int noise)
 {
     int empty = open("/dev/null", O_RDONLY);
     int kept = fcntl(result, F_DUPFD, 10), loud = fcntl(noise, F_DUPFD, 10);
@@ -78,12 +78,12 @@ static int place_descriptors(int result, int noise)
     return close_range(4, ~0U, 0) ? -1 : 3;
 }
 
-static _Noreturn void run_child(int (*work)(FILE *out, void *arg), void *arg, int result, int noise,
-                                pid_t parent)
+static _Noreturn void sandbox_run_child(int (*work)(FILE *out, void *arg), void *arg, int result,
+                                        int noise, pid_t parent)
 {
     setpgid(0, 0);
-    result = place_descriptors(result, noise);
-    restrict_child(parent);
+    result = sandbox_place_descriptors(result, noise);
+    sandbox_restrict_child(parent);
     FILE *out = result < 0 ? NULL : fdopen(result, "w");
 
     if (!out)
@@ -108,7 +108,7 @@ struct child {
 };
 
 /* Reads each pipe once, so that a child that never stops writing cannot delay the end. */
-static void relay(struct child *child, FILE *result)
+static void sandbox_relay(struct child *child, FILE *result)
 {
     static char piece[PIPE_SIZE];
 
@@ -126,7 +126,7 @@ static void relay(struct child *child, FILE *result)
 }
 
 /* Returns the status for waitpid() once the child has ended; kills it when its time is over. */
-static int attend(struct child *child, int limit_ms, FILE *result)
+static int sandbox_attend(struct child *child, int limit_ms, FILE *result)
 {
     int64_t until = clock_mono_ms() + limit_ms;
     int status = 0;
@@ -143,7 +143,7 @@ static int attend(struct child *child, int limit_ms, FILE *result)
             left = 1000;
         }
         ended = poll(fds, CHILD_FDS, (int)left) > 0 && fds[ENDED].revents;
-        relay(child, result); /* at the end, this is all that the pipes can hold */
+        sandbox_relay(child, result); /* at the end, this is all that the pipes can hold */
     }
     kill(-child->pid, SIGKILL);
     while (waitpid(child->pid, &status, 0) < 0 && errno == EINTR) {
@@ -151,7 +151,8 @@ static int attend(struct child *child, int limit_ms, FILE *result)
     return status;
 }
 
-static void explain(const struct child *child, int status, int limit_ms, char *why, size_t why_size)
+static void sandbox_explain(const struct child *child, int status, int limit_ms, char *why,
+                            size_t why_size)
 {
     const char *file = *shared->file ? shared->file : "the child process";
 
@@ -169,7 +170,7 @@ static void explain(const struct child *child, int status, int limit_ms, char *w
 }
 
 /* Starts the child. Returns 0, or -1 with errno. */
-static int start(struct child *child, int (*work)(FILE *out, void *arg), void *arg)
+static int sandbox_start(struct child *child, int (*work)(FILE *out, void *arg), void *arg)
 {
     int pipes[2][2] = {{-1, -1}, {-1, -1}};
     pid_t parent = getpid();
@@ -179,7 +180,7 @@ static int start(struct child *child, int (*work)(FILE *out, void *arg), void *a
     if (!pipe2(pipes[RESULT], O_CLOEXEC) && !pipe2(pipes[NOISE], O_CLOEXEC))
         child->pid = fork();
     if (!child->pid)
-        run_child(work, arg, pipes[RESULT][1], pipes[NOISE][1], parent);
+        sandbox_run_child(work, arg, pipes[RESULT][1], pipes[NOISE][1], parent);
     for (int i = RESULT; i <= NOISE; i++) {
         if (pipes[i][1] >= 0)
             close(pipes[i][1]);
@@ -207,15 +208,15 @@ int sandbox_run(int (*work)(FILE *out, void *arg), void *arg, int limit_ms,
     int returned = -1;
 
     shared = memory == MAP_FAILED ? NULL : memory;
-    if (!shared || !result || start(&child, work, arg)) {
+    if (!shared || !result || sandbox_start(&child, work, arg)) {
         snprintf(why, why_size, "no child process can be started: %s", strerror(errno));
     } else {
-        int status = attend(&child, limit_ms, result);
+        int status = sandbox_attend(&child, limit_ms, result);
 
         if (shared->done && !child.late && child.length <= OUTPUT_MAX)
             returned = shared->status;
         if (returned < 0)
-            explain(&child, status, limit_ms, why, why_size);
+            sandbox_explain(&child, status, limit_ms, why, why_size);
     }
     if (result && fclose(result) && returned >= 0) {
         snprintf(why, why_size, "out of memory");

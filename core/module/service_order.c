@@ -15,9 +15,9 @@ struct walk {
 };
 
 /* Returns the provider of a service in any version; NULL: none. */
-static const struct core_module *giver(const struct core_module *modules, size_t count,
-                                       const char *service,
-                                       const struct bb_service_descriptor **descriptor)
+static const struct core_module *service_giver(const struct core_module *modules, size_t count,
+                                               const char *service,
+                                               const struct bb_service_descriptor **descriptor)
 {
     for (size_t i = 0; i < count; i++) {
         const struct bb_table *table = &modules[i].descriptor->services;
@@ -37,13 +37,13 @@ const struct core_module *service_provider(const struct core_module *modules, si
                                            const char *service, unsigned version,
                                            const struct bb_service_descriptor **descriptor)
 {
-    const struct core_module *module = giver(modules, count, service, descriptor);
+    const struct core_module *module = service_giver(modules, count, service, descriptor);
 
     return module && (*descriptor)->version >= version ? module : NULL;
 }
 
 /* "auth → log → auth", from the first module of the cycle. */
-static void report_cycle(struct walk *walk, size_t again)
+static void service_report_cycle(struct walk *walk, size_t again)
 {
     char text[512] = "";
     size_t used = 0, start = 0;
@@ -57,11 +57,12 @@ static void report_cycle(struct walk *walk, size_t again)
                     walk->modules[again].descriptor->name);
 }
 
-static void report_gap(struct walk *walk, const struct core_module *module,
-                       const struct bb_need *need)
+static void service_report_gap(struct walk *walk, const struct core_module *module,
+                               const struct bb_need *need)
 {
     const struct bb_service_descriptor *descriptor;
-    const struct core_module *older = giver(walk->modules, walk->count, need->service, &descriptor);
+    const struct core_module *older =
+        service_giver(walk->modules, walk->count, need->service, &descriptor);
 
     if (older)
         setting_problem(walk->problems,
@@ -77,7 +78,7 @@ static void report_gap(struct walk *walk, const struct core_module *module,
 }
 
 /* Depth first: providers are placed before the module that needs them. */
-static void visit(struct walk *walk, size_t index)
+static void service_visit(struct walk *walk, size_t index)
 {
     const struct bb_table *table = &walk->modules[index].descriptor->needs;
     const struct bb_need *needs = MODULE_ROWS(bb_need, *table);
@@ -96,11 +97,11 @@ static void visit(struct walk *walk, size_t index)
         size_t provider = from ? (size_t)(from - walk->modules) : 0;
 
         if (!from)
-            report_gap(walk, &walk->modules[index], &needs[i]);
+            service_report_gap(walk, &walk->modules[index], &needs[i]);
         else if (walk->marks[provider] == MARK_OPEN)
-            report_cycle(walk, provider);
+            service_report_cycle(walk, provider);
         else
-            visit(walk, provider);
+            service_visit(walk, provider);
     }
     walk->depth--;
     walk->marks[index] = MARK_DONE;
@@ -117,7 +118,7 @@ int service_order(const struct core_module *modules, size_t count, size_t *order
     walk.way = calloc(count + 1, sizeof *walk.way);
     if (walk.marks && walk.way)
         for (size_t i = 0; i < count; i++)
-            visit(&walk, i);
+            service_visit(&walk, i);
     else
         setting_problem(problems, "out of memory");
     free(walk.marks);

@@ -33,7 +33,7 @@ struct workers {
     atomic_size_t ended;
 };
 
-static void ring(int fd)
+static void worker_ring(int fd)
 {
     uint64_t one = 1;
 
@@ -74,7 +74,7 @@ void api_wake(struct bb_host *host, const char *name)
     for (size_t i = 0; workers && i < workers->count; i++) {
         if (workers->list[i].context.host == host &&
             !strcmp(workers->list[i].descriptor->name, name))
-            ring(workers->list[i].context.wake_fd);
+            worker_ring(workers->list[i].context.wake_fd);
     }
 }
 
@@ -171,7 +171,7 @@ void workers_stop(struct workers *workers, int64_t until_ms)
     pthread_cond_broadcast(&workers->gone);
     pthread_mutex_unlock(&workers->lock);
     for (size_t i = 0; i < workers->count; i++)
-        ring(workers->list[i].context.wake_fd);
+        worker_ring(workers->list[i].context.wake_fd);
 }
 
 bool workers_ended(const struct workers *workers)

@@ -17,7 +17,8 @@ enum { HOOKS_MAX = 4096, HOOK_DEADLINE_MS = 30000, DEPTH_MAX = 8 };
  * Copies the audience to the arena, because the publisher's may be on the stack. NULL: out of
  * memory.
  */
-static const struct bb_audience *audience_copy(struct arena *arena, const struct bb_audience *from)
+static const struct bb_audience *bus_audience_copy(struct arena *arena,
+                                                   const struct bb_audience *from)
 {
     struct bb_audience *copy = arena_alloc(arena, sizeof *copy);
     size_t count = 0;
@@ -37,11 +38,11 @@ static const struct bb_audience *audience_copy(struct arena *arena, const struct
     return copy;
 }
 
-static struct raised *raised_new(struct bb_tx *tx, const struct core_event *event, json_t *payload,
-                                 const struct bb_audience *audience)
+static struct raised *bus_raised_new(struct bb_tx *tx, const struct core_event *event,
+                                     json_t *payload, const struct bb_audience *audience)
 {
     struct arena *arena = tx->rq->arena;
-    const struct bb_audience *kept = audience_copy(arena, audience);
+    const struct bb_audience *kept = bus_audience_copy(arena, audience);
     struct raised *raised = arena_alloc(arena, sizeof *raised);
     char *id = arena_alloc(arena, TEXT_UUID_SIZE);
 
@@ -67,7 +68,8 @@ static struct raised *raised_new(struct bb_tx *tx, const struct core_event *even
 }
 
 /* The hook runs as its own module, on the publisher's fiber. */
-static int run_within(struct bb_tx *tx, const struct core_hook *hook, const struct bb_event *event)
+static int bus_run_within(struct bb_tx *tx, const struct core_hook *hook,
+                          const struct bb_event *event)
 {
     struct core_request *rq = tx->rq;
     struct bb_host *publisher = rq->pub.host;
@@ -112,9 +114,9 @@ int api_emit(struct bb_tx *tx, const char *name, json_t *payload,
         module_error(rq, wrong, name);
         return -1;
     }
-    const struct raised *raised = raised_new(tx, event, payload, audience);
+    const struct raised *raised = bus_raised_new(tx, event, payload, audience);
     for (size_t i = 0; i < event->within_count; i++) {
-        if (run_within(tx, &event->within[i], &raised->descriptor)) {
+        if (bus_run_within(tx, &event->within[i], &raised->descriptor)) {
             if (rq->response.status)
                 request_fail(rq, FAILED_ANSWERED);
             return -1;
@@ -138,20 +140,20 @@ uint64_t bus_hooks_lost(void)
     return atomic_load(&hooks_lost);
 }
 
-static void hook_lost(const struct raised *raised)
+static void bus_hook_lost(const struct raised *raised)
 {
     atomic_fetch_add(&hooks_lost, 1);
     log_line(BB_ERROR, "a committed hook was dropped", "event", raised->descriptor.name, NULL);
 }
 
-static void hook_entry(struct core_request *rq)
+static void bus_hook_entry(struct core_request *rq)
 {
     struct hook_run *run = (struct hook_run *)(void *)rq;
 
     run->hook->hook->committed(&rq->pub, &run->event);
 }
 
-static void hook_ended(struct core_request *rq)
+static void bus_hook_ended(struct core_request *rq)
 {
     struct hook_run *run = (struct hook_run *)(void *)rq;
 
@@ -159,8 +161,8 @@ static void hook_ended(struct core_request *rq)
     request_free(rq);
 }
 
-static void hook_schedule(struct core_request *publisher, const struct core_hook *hook,
-                          const struct raised *raised)
+static void bus_hook_schedule(struct core_request *publisher, const struct core_hook *hook,
+                              const struct raised *raised)
 {
     struct loop *loop = publisher->loop;
     struct hook_run *run = NULL;
@@ -168,7 +170,7 @@ static void hook_schedule(struct core_request *publisher, const struct core_hook
     if (loop->requests < HOOKS_MAX)
         run = request_make(sizeof *run, REQUEST_HOOK, loop, publisher->generation);
     if (!run) {
-        hook_lost(raised);
+        bus_hook_lost(raised);
         return;
     }
     struct core_request *rq = &run->rq;
@@ -177,26 +179,26 @@ static void hook_schedule(struct core_request *publisher, const struct core_hook
     run->payload = json_incref(raised->payload);
     run->event = raised->descriptor;
     run->event.id = arena_text(rq->arena, raised->descriptor.id, strlen(raised->descriptor.id));
-    run->event.audience = audience_copy(rq->arena, raised->descriptor.audience);
+    run->event.audience = bus_audience_copy(rq->arena, raised->descriptor.audience);
     rq->owner = publisher->owner;
     rq->name = run->event.name;
     memcpy(rq->trace, request_trace(publisher), sizeof rq->trace);
-    rq->entry = hook_entry;
-    rq->ended = hook_ended;
+    rq->entry = bus_hook_entry;
+    rq->ended = bus_hook_ended;
     rq->deadline_ms = rq->loop->now_ms + HOOK_DEADLINE_MS;
     request_enter(rq, &hook->host->host);
     if (run->event.id && run->event.audience) {
         request_schedule(rq);
         return;
     }
-    hook_lost(raised);
-    hook_ended(rq);
+    bus_hook_lost(raised);
+    bus_hook_ended(rq);
 }
 
 void bus_committed(struct bb_tx *tx)
 {
     for (const struct raised *at = tx->raised; at; at = at->next) {
         for (size_t i = 0; i < at->event->committed_count; i++)
-            hook_schedule(tx->rq, &at->event->committed[i], at);
+            bus_hook_schedule(tx->rq, &at->event->committed[i], at);
     }
 }

@@ -47,17 +47,18 @@ static const struct bb_sql expire = {
     "DELETE FROM busbar_idempotency WHERE created_at <= now() - make_interval(hours => $1::int)",
     BB_SQL_WRITE | BB_SQL_LONG};
 
-static int64_t hours(const struct core_request *rq)
+static int64_t idempotency_hours(const struct core_request *rq)
 {
     return host_settings(rq->generation->settings)->idempotency.hours;
 }
 
-static int64_t account_of(const struct core_request *rq)
+static int64_t idempotency_account_of(const struct core_request *rq)
 {
     return rq->pub.principal ? rq->pub.principal->account : 0;
 }
 
-static int hash_request(const char *target, const char *body, size_t length, char hex[HASH_HEX])
+static int idempotency_hash_request(const char *target, const char *body, size_t length,
+                                    char hex[HASH_HEX])
 {
     EVP_MD_CTX *context = EVP_MD_CTX_new();
     unsigned char digest[32];
@@ -73,7 +74,7 @@ static int hash_request(const char *target, const char *body, size_t length, cha
 }
 
 /* Decrypts the stored answer (\x…) and sends it. */
-static int response_stored(struct core_request *rq, int status, const char *hex)
+static int idempotency_response_stored(struct core_request *rq, int status, const char *hex)
 {
     size_t length = strlen(hex + 2) / 2;
     unsigned char *sealed = arena_alloc(rq->arena, length + 1);
@@ -101,9 +102,9 @@ static int response_stored(struct core_request *rq, int status, const char *hex)
 int idempotency_look(struct core_request *rq)
 {
     const struct idempotency *idem = rq->idempotency;
-    struct bb_rows *rows = sql_query(
-        rq, &find,
-        BB_ARGS(bb_i(account_of(rq)), bb_t(idem->route), bb_t(idem->key), bb_i(hours(rq))));
+    struct bb_rows *rows = sql_query(rq, &find,
+                                     BB_ARGS(bb_i(idempotency_account_of(rq)), bb_t(idem->route),
+                                             bb_t(idem->key), bb_i(idempotency_hours(rq))));
 
     if (!rows)
         return reply_failed(rq);
@@ -113,9 +114,11 @@ int idempotency_look(struct core_request *rq)
         return reply_error(rq, 422, "The Idempotency-Key was used for another request");
     /* the first request's outcome may have been unknown because no standby confirmed it */
     if (!strcmp(api_rows_text(rows, 0, 3), "t") &&
-        !sql_query(rq, &confirm, BB_ARGS(bb_i(account_of(rq)), bb_t(idem->route), bb_t(idem->key))))
+        !sql_query(rq, &confirm,
+                   BB_ARGS(bb_i(idempotency_account_of(rq)), bb_t(idem->route), bb_t(idem->key))))
         return reply_failed(rq);
-    return response_stored(rq, atoi(api_rows_text(rows, 0, 1)), api_rows_text(rows, 0, 2));
+    return idempotency_response_stored(rq, atoi(api_rows_text(rows, 0, 1)),
+                                       api_rows_text(rows, 0, 2));
 }
 
 int idempotency_begin(struct core_request *rq, const struct bb_route *route, const char *target,
@@ -137,7 +140,7 @@ int idempotency_begin(struct core_request *rq, const struct bb_route *route, con
     idem->route =
         arena_format(rq->arena, "%s%s %s", principal && principal->client ? "client " : "",
                      route->method, route->path);
-    if (!idem->route || hash_request(target, body, body_length, idem->hash))
+    if (!idem->route || idempotency_hash_request(target, body, body_length, idem->hash))
         request_out_of_memory(rq);
     /* Anonymous clients share addresses, so their keys are not separate. Therefore the key is
      * combined with the address and the hash of the request: a different request has a different
@@ -161,10 +164,10 @@ int idempotency_store(struct bb_tx *tx, int status, const char *bytes, size_t le
     if (aead_close(rq->generation->seal, bytes ? bytes : "", length, PURPOSE, &sealed,
                    &sealed_length))
         return request_fail(rq, FAILED_MEMORY);
-    int added =
-        api_add(tx, &store,
-                BB_ARGS(bb_i(account_of(rq)), bb_t(idem->route), bb_t(idem->key), bb_t(idem->hash),
-                        bb_i(status), bb_bytes(sealed, sealed_length), bb_i(hours(rq))));
+    int added = api_add(tx, &store,
+                        BB_ARGS(bb_i(idempotency_account_of(rq)), bb_t(idem->route),
+                                bb_t(idem->key), bb_t(idem->hash), bb_i(status),
+                                bb_bytes(sealed, sealed_length), bb_i(idempotency_hours(rq))));
     free(sealed);
     return added < 0 ? -1 : 0;
 }
@@ -183,5 +186,5 @@ int idempotency_replay(struct core_request *rq)
 
 void idempotency_expire(struct core_request *rq)
 {
-    sql_query(rq, &expire, BB_ARGS(bb_i(hours(rq))));
+    sql_query(rq, &expire, BB_ARGS(bb_i(idempotency_hours(rq))));
 }

@@ -41,7 +41,7 @@ struct migration {
     size_t count, room;
 };
 
-static int prepare(struct migration *run)
+static int migrate_prepare(struct migration *run)
 {
     if (run->apply &&
         migrate_db_do(&run->db, "waiting for another host's migration", LOCK, NULL, 0))
@@ -67,7 +67,7 @@ enum { LOCK_TRIES = 12, ASIDE_MS = 1000 };
 #define BEGIN_STEPS "BEGIN; SET LOCAL lock_timeout = '1500ms'"
 
 /* Runs the step in the open transaction, and records it. */
-static int run_step(struct migration *run, const struct missing *missing)
+static int migrate_run_step(struct migration *run, const struct missing *missing)
 {
     const struct migrate_step *step = &missing->step;
     struct migrate_db *db = &run->db;
@@ -92,17 +92,17 @@ static int run_step(struct migration *run, const struct missing *missing)
 }
 
 /* Runs steps in one transaction. A ROLLBACK, or the end of the connection, undoes a failed one. */
-static int try_steps(struct migration *run, size_t first, size_t count)
+static int migrate_try_steps(struct migration *run, size_t first, size_t count)
 {
     if (migrate_db_do(&run->db, "BEGIN", BEGIN_STEPS, NULL, 0))
         return -1;
     for (size_t i = first; i < first + count; i++)
-        if (run_step(run, &run->missing[i]))
+        if (migrate_run_step(run, &run->missing[i]))
             return -1;
     return migrate_db_do(&run->db, "COMMIT", "COMMIT", NULL, 0);
 }
 
-static int roll_back(struct migration *run)
+static int migrate_roll_back(struct migration *run)
 {
     if (migrate_db_do(&run->db, "ROLLBACK", "ROLLBACK", NULL, 0))
         return -1;
@@ -110,7 +110,7 @@ static int roll_back(struct migration *run)
     return 0;
 }
 
-static void say_step(const struct migration *run, const struct missing *missing)
+static void migrate_say_step(const struct migration *run, const struct missing *missing)
 {
     char line[192];
 
@@ -120,21 +120,21 @@ static void say_step(const struct migration *run, const struct missing *missing)
         run->say(run->arg, line);
 }
 
-static int apply_steps(struct migration *run, size_t first, size_t count)
+static int migrate_apply_steps(struct migration *run, size_t first, size_t count)
 {
-    int failed = try_steps(run, first, count);
+    int failed = migrate_try_steps(run, first, count);
 
     for (int i = 1;
          failed && sqlstate_has(run->db.sqlstate, SQLSTATE_MIGRATION_LOCKED) && i < LOCK_TRIES;
          i++) {
-        if (roll_back(run))
+        if (migrate_roll_back(run))
             return -1;
         poll(NULL, 0, ASIDE_MS);
-        failed = try_steps(run, first, count);
+        failed = migrate_try_steps(run, first, count);
     }
     for (size_t i = first; !failed && i < first + count; i++) {
         run->db.report->applied++;
-        say_step(run, &run->missing[i]);
+        migrate_say_step(run, &run->missing[i]);
     }
     return failed;
 }
@@ -145,15 +145,15 @@ static int apply_steps(struct migration *run, size_t first, size_t count)
  * earlier step added, or changes a table with deferred triggers pending until the commit, or all
  * steps together lock more tables than PostgreSQL has room for.
  */
-static int apply_all(struct migration *run)
+static int migrate_apply_all(struct migration *run)
 {
-    if (!run->count || !apply_steps(run, 0, run->count))
+    if (!run->count || !migrate_apply_steps(run, 0, run->count))
         return 0;
     if (run->count == 1 || !sqlstate_has(run->db.sqlstate, SQLSTATE_MIGRATION_APART) ||
-        roll_back(run))
+        migrate_roll_back(run))
         return -1;
     for (size_t i = 0; i < run->count; i++)
-        if (apply_steps(run, i, 1))
+        if (migrate_apply_steps(run, i, 1))
             return -1;
     return 0;
 }
@@ -162,8 +162,8 @@ static int apply_all(struct migration *run)
  * A step in the database must equal the step in the schema. Row `number - 1` of `applied` records
  * it.
  */
-static int compare_step(struct migration *run, const char *module, const struct migrate_step *step,
-                        const PGresult *applied)
+static int migrate_compare_step(struct migration *run, const char *module,
+                                const struct migrate_step *step, const PGresult *applied)
 {
     int row = (int)step->number - 1;
 
@@ -188,8 +188,8 @@ static int compare_step(struct migration *run, const char *module, const struct 
 }
 
 /* Finds the missing steps. `applied` is NULL if there is no table of steps. */
-static int compare_steps(struct migration *run, const char *module, const char *schema,
-                         const PGresult *applied)
+static int migrate_compare_steps(struct migration *run, const char *module, const char *schema,
+                                 const PGresult *applied)
 {
     unsigned present = applied ? (unsigned)PQntuples(applied) : 0, number = 0;
     struct migrate_step step;
@@ -200,7 +200,7 @@ static int compare_steps(struct migration *run, const char *module, const char *
         found = schema ? migrate_next(&schema, ++number, &step, why, sizeof why) : 0;
         if (found < 0)
             return migrate_db_refuse(&run->db, "the schema of %s %s", module, why);
-        if (found && number <= present && compare_step(run, module, &step, applied))
+        if (found && number <= present && migrate_compare_step(run, module, &step, applied))
             return -1;
         if (!found || number <= present)
             continue;
@@ -224,14 +224,14 @@ static int compare_steps(struct migration *run, const char *module, const char *
                              module, PQgetvalue(applied, (int)present - 1, 0), number);
 }
 
-static int compare_module(struct migration *run, const char *module, const char *schema)
+static int migrate_compare_module(struct migration *run, const char *module, const char *schema)
 {
     PGresult *applied =
         run->empty ? NULL : migrate_db_run(&run->db, "busbar_migration", APPLIED, &module, 1);
 
     if (!applied && !run->empty)
         return -1;
-    int failed = compare_steps(run, module, schema, applied);
+    int failed = migrate_compare_steps(run, module, schema, applied);
 
     PQclear(applied);
     return failed;
@@ -243,14 +243,15 @@ static int compare_module(struct migration *run, const char *module, const char 
  */
 static int migrate_all(struct migration *run, const struct generation *g)
 {
-    if (migrate_db_open(&run->db, g->settings, !run->apply) || prepare(run) ||
-        compare_module(run, "busbar", store_schema))
+    if (migrate_db_open(&run->db, g->settings, !run->apply) || migrate_prepare(run) ||
+        migrate_compare_module(run, "busbar", store_schema))
         return -1;
     for (size_t i = 0; i < g->module_count; i++)
-        if (compare_module(run, g->modules[i].descriptor->name, g->modules[i].descriptor->schema))
+        if (migrate_compare_module(run, g->modules[i].descriptor->name,
+                                   g->modules[i].descriptor->schema))
             return -1;
     if (run->apply)
-        return apply_all(run);
+        return migrate_apply_all(run);
     for (size_t i = 0; i < run->count; i++) {
         const struct missing *missing = &run->missing[i];
 
@@ -263,7 +264,7 @@ static int migrate_all(struct migration *run, const struct generation *g)
                               "migration of %s, step %u (%s) is missing in the database: run "
                               "`busbar migrate`",
                               missing->module, missing->step.number, missing->step.title);
-        say_step(run, missing);
+        migrate_say_step(run, missing);
     }
     return 0;
 }

@@ -11,7 +11,7 @@
 #define LOOK "-c statement_timeout=5s"
 
 /* Converts a text to one line, as the log needs it. */
-static void flatten(char *text)
+static void migrate_db_flatten(char *text)
 {
     size_t length = strlen(text);
 
@@ -22,7 +22,7 @@ static void flatten(char *text)
             *text = ' ';
 }
 
-static void take_notice(void *arg, const PGresult *result)
+static void migrate_db_take_notice(void *arg, const PGresult *result)
 {
     struct migrate_db *db = arg;
 
@@ -45,10 +45,10 @@ int migrate_db_open(struct migrate_db *db, const struct settings *settings, bool
     if (!db->conn) {
         db->outcome = MIGRATE_UNREACHABLE;
         snprintf(db->report->problem, sizeof db->report->problem, "database: %.400s", problem);
-        flatten(db->report->problem);
+        migrate_db_flatten(db->report->problem);
         return -1;
     }
-    PQsetNoticeReceiver(db->conn, take_notice, db);
+    PQsetNoticeReceiver(db->conn, migrate_db_take_notice, db);
     return 0;
 }
 
@@ -58,7 +58,7 @@ void migrate_db_close(struct migrate_db *db)
     db->conn = NULL;
 }
 
-static void record(struct migrate_db *db, const char *what, const PGresult *result)
+static void migrate_db_record(struct migrate_db *db, const char *what, const PGresult *result)
 {
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
@@ -74,7 +74,7 @@ static void record(struct migrate_db *db, const char *what, const PGresult *resu
     snprintf(db->report->problem, sizeof db->report->problem, "%s: %s%s%s%s", what,
              *text ? text : "unexpected answer", state ? " (SQLSTATE " : "", state ? state : "",
              state ? ")" : "");
-    flatten(db->report->problem);
+    migrate_db_flatten(db->report->problem);
 }
 
 PGresult *migrate_db_run(struct migrate_db *db, const char *what, const char *sql,
@@ -92,7 +92,7 @@ PGresult *migrate_db_run(struct migrate_db *db, const char *what, const char *sq
     }
     if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK || status == PGRES_EMPTY_QUERY)
         return result;
-    record(db, what, result);
+    migrate_db_record(db, what, result);
     PQclear(result);
     return NULL;
 }

@@ -137,7 +137,7 @@ static const char *const reported[PG_REPORTED] = {"TimeZone",
                                                   "application_name",
                                                   "search_path"};
 
-static uint64_t reported_hash(const struct pg_conn *conn, int i)
+static uint64_t conn_reported_hash(const struct pg_conn *conn, int i)
 {
     const char *text = PQparameterStatus(conn->pg, reported[i]);
     uint64_t hash = 0xcbf29ce484222325U;
@@ -152,7 +152,7 @@ bool pg_session_is_spoilt(const struct pg_conn *conn, const struct core_request 
     static const char what[] = "a setting of a shared connection has changed";
     int i = 0;
 
-    while (i < PG_REPORTED && reported_hash(conn, i) == conn->reported[i])
+    while (i < PG_REPORTED && conn_reported_hash(conn, i) == conn->reported[i])
         i++;
     if (i == PG_REPORTED)
         return false;
@@ -290,7 +290,7 @@ static void conn_dialled(struct pg_conn *conn)
         return;
     conn->state = PG_READY;
     for (int i = 0; i < PG_REPORTED; i++)
-        conn->reported[i] = reported_hash(conn, i);
+        conn->reported[i] = conn_reported_hash(conn, i);
     conn->backoff_ms = 0;
     conn->pool->pg->heard_ms = loop->now_ms;
     if (conn->pool->kind == PG_TX)
@@ -367,7 +367,7 @@ static int send_entries(struct pg_conn *conn, struct pg_batch *batch)
     return expect_add(conn, (struct pg_expect){.kind = PG_EXPECT_SYNC, .batch = batch});
 }
 
-static void fail_list(struct pg_request *list)
+static void conn_fail_list(struct pg_request *list)
 {
     while (list) {
         struct pg_request *next = list->next;
@@ -383,7 +383,7 @@ static int batch_send(struct pg_conn *conn, struct pg_request *entries, size_t c
     struct pg_batch *batch = calloc(1, sizeof *batch);
 
     if (!batch) {
-        fail_list(entries);
+        conn_fail_list(entries);
         return 0;
     }
     *batch = (struct pg_batch){.entries = entries, .count = count};
@@ -392,7 +392,7 @@ static int batch_send(struct pg_conn *conn, struct pg_request *entries, size_t c
     if (send_entries(conn, batch)) {
         /* Without its Sync nothing of it can be committed; conn_results_lost() frees it. */
         if (expect_add(conn, (struct pg_expect){.kind = PG_EXPECT_SYNC, .batch = batch})) {
-            fail_list(entries);
+            conn_fail_list(entries);
             free(batch);
         }
         return -1;
@@ -472,7 +472,7 @@ static void entry_again(struct pg_conn *conn, struct pg_request *entry)
 }
 
 /* Reverses the list, because entries are put in front of the queue one after the other. */
-static struct pg_request *reverse(struct pg_request *list)
+static struct pg_request *conn_reverse(struct pg_request *list)
 {
     struct pg_request *back = NULL;
 
@@ -508,7 +508,7 @@ static bool outcome_is_known(const struct pg_conn *conn, const struct pg_batch *
 
 static void batch_synced(struct pg_conn *conn, struct pg_batch *batch)
 {
-    struct pg_request *entry = batch->failed ? reverse(batch->entries) : batch->entries;
+    struct pg_request *entry = batch->failed ? conn_reverse(batch->entries) : batch->entries;
 
     conn->batches--;
     conn->oldest_ms = conn->pool->pg->loop->now_ms;
@@ -534,7 +534,7 @@ static void conn_results_lost(struct pg_conn *conn)
 
         if (e.kind != PG_EXPECT_SYNC)
             continue;
-        struct pg_request *entry = reverse(e.batch->entries);
+        struct pg_request *entry = conn_reverse(e.batch->entries);
         while (entry) {
             struct pg_request *next = entry->next;
 

@@ -52,7 +52,7 @@ bool pg_notice_is_unreplicated(const PGresult *notice)
 }
 
 /* libpq would write notices to stderr, between the lines of the log. */
-static void drop_notice(void *arg, const PGresult *result)
+static void pg_drop_notice(void *arg, const PGresult *result)
 {
     (void)arg;
     (void)result;
@@ -94,7 +94,7 @@ static void check_add_limit(char text[], size_t size, const char *name, unsigned
 }
 
 /* Runs a statement of one row. NULL: no result within the time. */
-static PGresult *run_until(PGconn *conn, const char *text, int64_t until_ms)
+static PGresult *pg_run_until(PGconn *conn, const char *text, int64_t until_ms)
 {
     PGresult *last = NULL, *result = NULL;
 
@@ -141,7 +141,7 @@ static int check_session(PGconn *conn, const struct pg_login *login, char proble
               "CASE WHEN current_setting('" MARK "', true) <> '' THEN '" MARK "' END)"
               " || left(set_config('" MARK "', '%s', false), 0)",
               login->mark);
-    PGresult *result = run_until(conn, text, clock_mono_ms() + login->connect_ms);
+    PGresult *result = pg_run_until(conn, text, clock_mono_ms() + login->connect_ms);
     bool answered = PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1;
     const char *found = answered ? PQgetvalue(result, 0, 0) : NULL;
     bool passed = found && !*found;
@@ -170,7 +170,7 @@ struct pg_server {
 static pthread_mutex_t last_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pg_server last_server; /* "": none */
 
-static void remember_server(const char *url, const PGconn *conn)
+static void pg_remember_server(const char *url, const PGconn *conn)
 {
     const char *host = PQhost(conn), *address = PQhostaddr(conn), *port = PQport(conn);
 
@@ -185,7 +185,7 @@ static void remember_server(const char *url, const PGconn *conn)
 }
 
 /* The caller frees it. NULL: out of memory. */
-static char *all_options(const struct pg_login *login)
+static char *pg_all_options(const struct pg_login *login)
 {
     PQconninfoOption *parsed = PQconninfoParse(login->url, NULL);
     const char *given = getenv("PGOPTIONS");
@@ -215,7 +215,7 @@ PGconn *pg_connect(const struct pg_login *login, bool known, char problem[DIAL_P
         return NULL;
     }
     snprintf(seconds, sizeof seconds, "%u", (login->connect_ms + SECOND_MS - 1) / SECOND_MS);
-    options = all_options(login);
+    options = pg_all_options(login);
     /* the url first, expanded: later parameters override its own */
     const char *const keys[] = {"dbname",
                                 "application_name",
@@ -240,9 +240,9 @@ PGconn *pg_connect(const struct pg_login *login, bool known, char problem[DIAL_P
     if (conn && PQstatus(conn) != CONNECTION_OK) {
         snprintf(problem, DIAL_PROBLEM, "%s", PQerrorMessage(conn));
     } else if (conn) {
-        PQsetNoticeReceiver(conn, drop_notice, NULL);
+        PQsetNoticeReceiver(conn, pg_drop_notice, NULL);
         if (!check_session(conn, login, problem)) {
-            remember_server(login->url, conn);
+            pg_remember_server(login->url, conn);
             return conn;
         }
     }
@@ -256,19 +256,19 @@ struct pg_dialled {
     char mark[40], options[128], url[];
 };
 
-static void *dial_connect(const void *to, bool again, char problem[DIAL_PROBLEM])
+static void *pg_dial_connect(const void *to, bool again, char problem[DIAL_PROBLEM])
 {
     return pg_connect(&((const struct pg_dialled *)to)->login, again, problem);
 }
 
-static void dial_close(void *conn)
+static void pg_dial_close(void *conn)
 {
     PQfinish(conn);
 }
 
 struct dial *pg_dial(const struct pg_settings *settings, const char *mark)
 {
-    static const struct dial_kind kind = {dial_connect, dial_close};
+    static const struct dial_kind kind = {pg_dial_connect, pg_dial_close};
     size_t size = strlen(settings->url) + 1;
     struct pg_dialled *to = malloc(sizeof *to + size);
     unsigned ms = settings->statement_ms;

@@ -44,7 +44,7 @@ struct pg_listener {
     struct timer timer;
     int64_t asked_ms, asked_us;
     int64_t theirs_us; /* PostgreSQL's clock in the last response; 0: none yet */
-    int clock_level;   /* the last logged state of the clocks: see note_clock() */
+    int clock_level;   /* the last logged state of the clocks: see pg_listener_note_clock() */
     int64_t dialled_ms;
     char mark[32];                  /* mark of its session, see pg_connect.h */
     bool told;                      /* logged that PostgreSQL is unavailable */
@@ -80,7 +80,7 @@ void pg_listener_problem(char *out, size_t size)
     pthread_mutex_unlock(&problem_lock);
 }
 
-static void note_problem(const char *reason)
+static void pg_listener_note_problem(const char *reason)
 {
     pthread_mutex_lock(&problem_lock);
     snprintf(last_problem, sizeof last_problem, "%s", reason ? reason : "");
@@ -221,7 +221,7 @@ static void pg_listener_again(struct pg_listener *listener, int64_t in_ms)
 static void pg_listener_lost(struct pg_listener *listener, const char *reason)
 {
     atomic_store(&silent_since_ms, 0);
-    note_problem(reason);
+    pg_listener_note_problem(reason);
     if (!listener->told)
         log_line(BB_WARN, "PostgreSQL does not answer", "reason", reason, NULL);
     listener->told = true;
@@ -290,7 +290,7 @@ static void pg_listener_ask(struct pg_listener *listener)
  * Logs once when the clocks begin to differ, when the host becomes unready for that reason, and
  * when they agree again.
  */
-static void note_clock(struct pg_listener *listener)
+static void pg_listener_note_clock(struct pg_listener *listener)
 {
     int64_t offset = shared_clock_offset_ms(), off = llabs(offset);
     int level = off > SHARED_CLOCK_MOST_MS ? 2 : off >= SHARED_CLOCK_WARN_MS ? 1 : 0;
@@ -313,12 +313,12 @@ static void pg_listener_vouch(struct pg_listener *listener)
 
     if (listener->told) {
         log_line(BB_WARN, "PostgreSQL answers again", NULL);
-        note_problem(NULL);
+        pg_listener_note_problem(NULL);
     }
     listener->told = false;
     if (listener->theirs_us > 0) {
         shared_clock_measured(listener->theirs_us, listener->asked_us, clock_mono_us());
-        note_clock(listener);
+        pg_listener_note_clock(listener);
     }
     atomic_store(&silent_since_ms, 0);
     atomic_store(&latency, clock_mono_ms() - listener->asked_ms);
@@ -352,7 +352,7 @@ static void pg_listener_answered(struct pg_listener *listener)
  * Records the result. An error of class 42 means that the function does not exist, so the database
  * does not match the modules. Returns false if the result is neither.
  */
-static bool note_pause(const struct pg_listener *listener, const PGresult *result)
+static bool pg_listener_note_pause(const struct pg_listener *listener, const PGresult *result)
 {
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     struct engine *engine = listener->loop->engine;
@@ -367,7 +367,7 @@ static bool note_pause(const struct pg_listener *listener, const PGresult *resul
 }
 
 /* Reads all results; -1: one is an error, or the session has lost its mark (*shared). */
-static int drain_results(struct pg_listener *listener, bool *complete, bool *shared)
+static int pg_listener_drain_results(struct pg_listener *listener, bool *complete, bool *shared)
 {
     int status = 0;
 
@@ -382,7 +382,8 @@ static int drain_results(struct pg_listener *listener, bool *complete, bool *sha
         bool asked = listener->state == LISTENER_ASKED;
         bool ok = kind == PGRES_TUPLES_OK || kind == PGRES_COMMAND_OK;
         bool unfit = asked && ok && !PQntuples(result);
-        bool noted = asked && !unfit && listener->asks_pause && note_pause(listener, result);
+        bool noted =
+            asked && !unfit && listener->asks_pause && pg_listener_note_pause(listener, result);
 
         *shared = *shared || unfit;
         if (unfit || (!ok && !noted))
@@ -399,7 +400,7 @@ static void pg_listener_read(struct pg_listener *listener)
     bool complete = false, shared = false;
     PGnotify *notify;
 
-    if (!PQconsumeInput(listener->pg) || drain_results(listener, &complete, &shared)) {
+    if (!PQconsumeInput(listener->pg) || pg_listener_drain_results(listener, &complete, &shared)) {
         pg_listener_lost(listener, shared ? PG_SHARED : PQerrorMessage(listener->pg));
         return;
     }

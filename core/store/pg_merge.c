@@ -27,7 +27,7 @@ const struct bb_sql *pg_many(const struct bb_sql *sql)
 
 /* ---- selecting members ---- */
 
-static bool may_share(const struct pg_request *entry)
+static bool merge_may_share(const struct pg_request *entry)
 {
     if (entry->single || entry->alone || !entry->rq || !entry->ops)
         return false;
@@ -38,7 +38,7 @@ static bool may_share(const struct pg_request *entry)
     return true;
 }
 
-static bool asks_the_same(const struct pg_request *one, const struct pg_request *other)
+static bool merge_asks_the_same(const struct pg_request *one, const struct pg_request *other)
 {
     const struct pg_op *a = one->ops, *b = other->ops;
 
@@ -64,7 +64,7 @@ static void merge_into(struct pg_pool *pool, struct pg_request *first, unsigned 
          before = entry, entry = entry->next) {
         if (entry->follows || (units && entry->key == before->key))
             continue;
-        if (!may_share(entry) || !asks_the_same(first, entry)) {
+        if (!merge_may_share(entry) || !merge_asks_the_same(first, entry)) {
             if (units)
                 break;
             continue;
@@ -90,7 +90,7 @@ void pg_merge(struct pg_pool *pool, struct pg_request *entries)
     if (most > MEMBERS_MAX)
         most = MEMBERS_MAX;
     for (struct pg_request *entry = entries; most > 1 && entry; entry = entry->next) {
-        if (!entry->follows && may_share(entry))
+        if (!entry->follows && merge_may_share(entry))
             merge_into(pool, entry, most);
     }
 }
@@ -105,8 +105,8 @@ void pg_merge_forget(struct pg_request *entry)
 /* ---- sending ---- */
 
 /* Returns the statement of `mate` that corresponds to `op` in `first`. */
-static struct pg_op *same_op(const struct pg_request *first, const struct pg_op *op,
-                             struct pg_request *mate)
+static struct pg_op *merge_same_op(const struct pg_request *first, const struct pg_op *op,
+                                   struct pg_request *mate)
 {
     struct pg_op *same = mate->ops;
 
@@ -116,7 +116,7 @@ static struct pg_op *same_op(const struct pg_request *first, const struct pg_op 
 }
 
 /* Maximum size of a value as an array element: quoted, or hexadecimal. */
-static size_t element_room(const struct pg_op *op, int param)
+static size_t merge_element_room(const struct pg_op *op, int param)
 {
     if (!op->values[param])
         return sizeof "NULL,";
@@ -124,7 +124,7 @@ static size_t element_room(const struct pg_op *op, int param)
            sizeof "\"\\\\x\",";
 }
 
-static char *write_element(char *to, const struct pg_op *op, int param)
+static char *merge_write_element(char *to, const struct pg_op *op, int param)
 {
     const char *value = op->values[param];
 
@@ -148,19 +148,19 @@ static char *write_element(char *to, const struct pg_op *op, int param)
 }
 
 /* Writes a parameter of all members as an array: {"a","b",NULL}. */
-static const char *write_array(struct pg_request *first, const struct pg_op *op, int param)
+static const char *merge_write_array(struct pg_request *first, const struct pg_op *op, int param)
 {
     size_t room = sizeof "{}";
 
     for (struct pg_request *mate = first; mate; mate = mate->mate)
-        room += element_room(same_op(first, op, mate), param);
+        room += merge_element_room(merge_same_op(first, op, mate), param);
     char *text = arena_alloc(first->memory, room), *at = text;
 
     if (!text)
         return NULL;
     for (struct pg_request *mate = first; mate; mate = mate->mate) {
         *at++ = mate == first ? '{' : ',';
-        at = write_element(at, same_op(first, op, mate), param);
+        at = merge_write_element(at, merge_same_op(first, op, mate), param);
     }
     *at = '}';
     return text;
@@ -171,7 +171,7 @@ const char *const *pg_merge_values(struct pg_request *first, const struct pg_op 
     const char **values = arena_alloc(first->memory, (size_t)op->count * sizeof *values);
 
     for (int i = 0; values && i < op->count; i++) {
-        values[i] = write_array(first, op, i);
+        values[i] = merge_write_array(first, op, i);
         if (!values[i])
             return NULL;
     }
@@ -196,7 +196,7 @@ const PGresult *pg_shared_result(const struct pg_shared *shared)
 }
 
 /* Returns the member that the row belongs to, from 0; -1: unknown. */
-static int member_of(const PGresult *result, int row, int column, unsigned members)
+static int merge_member_of(const PGresult *result, int row, int column, unsigned members)
 {
     long ordinal =
         PQgetisnull(result, row, column) ? 0 : strtol(PQgetvalue(result, row, column), NULL, 10);
@@ -208,13 +208,13 @@ static int member_of(const PGresult *result, int row, int column, unsigned membe
  * Sorts the rows by member, without changing the order within a member; where[i] becomes the first
  * row of member i.
  */
-static bool sort_rows(struct pg_shared *shared, unsigned members, int where[])
+static bool merge_sort_rows(struct pg_shared *shared, unsigned members, int where[])
 {
     int rows = PQntuples(shared->result), column = PQnfields(shared->result) - 1, placed = 0;
     int next[MEMBERS_MAX + 1] = {0};
 
     for (int row = 0; row < rows; row++) {
-        int member = member_of(shared->result, row, column, members);
+        int member = merge_member_of(shared->result, row, column, members);
 
         if (member >= 0)
             next[member + 1]++;
@@ -223,7 +223,7 @@ static bool sort_rows(struct pg_shared *shared, unsigned members, int where[])
         next[i + 1] += next[i];
     memcpy(where, next, (members + 1) * sizeof *where);
     for (int row = 0; row < rows; row++) {
-        int member = member_of(shared->result, row, column, members);
+        int member = merge_member_of(shared->result, row, column, members);
 
         if (member >= 0) {
             shared->order[next[member]++] = row;
@@ -243,11 +243,11 @@ int pg_merge_distribute(struct pg_request *first, const struct pg_op *op, PGresu
         return -1;
     }
     *shared = (struct pg_shared){.result = result};
-    if (!sort_rows(shared, first->members, where))
+    if (!merge_sort_rows(shared, first->members, where))
         log_line(BB_ERROR, "keyed statement returned rows for unknown keys", "statement",
                  pg_many(op->sql)->text, NULL);
     for (struct pg_request *mate = first; mate; mate = mate->mate, at++) {
-        struct pg_op *own = same_op(first, op, mate);
+        struct pg_op *own = merge_same_op(first, op, mate);
 
         pg_op_clear(own);
         own->shared = shared;

@@ -24,7 +24,7 @@ const char *const pg_pool_names[PG_POOLS] = {"read", "write", "unit", "long", "t
 
 /* ---- queues ---- */
 
-static struct pg_request *entry_of(struct fair_entry *queued)
+static struct pg_request *pool_entry_of(struct fair_entry *queued)
 {
     return BB_CONTAINER_OF(queued, struct pg_request, queued);
 }
@@ -81,7 +81,7 @@ void pg_conn_queue(struct pg_conn *conn, struct pg_request *entry, bool front)
     }
 }
 
-static struct pg_request *taken(struct pg_conn *conn, struct pg_request *entry)
+static struct pg_request *pool_taken(struct pg_conn *conn, struct pg_request *entry)
 {
     conn->waiting_count--;
     conn->pool->queued--;
@@ -89,28 +89,28 @@ static struct pg_request *taken(struct pg_conn *conn, struct pg_request *entry)
     return entry;
 }
 
-static struct pg_request *take_again(struct pg_conn *conn)
+static struct pg_request *pool_take_again(struct pg_conn *conn)
 {
     struct pg_request *entry = conn->again;
 
     conn->again = entry->next;
-    return taken(conn, entry);
+    return pool_taken(conn, entry);
 }
 
 /* Takes the first waiting entry, whoever its owner is; NULL: none. *again: it is sent again. */
-static struct pg_request *take_any(struct pg_conn *conn, bool *again)
+static struct pg_request *pool_take_any(struct pg_conn *conn, bool *again)
 {
     struct fair_entry *queued;
 
     *again = conn->again;
     if (*again)
-        return take_again(conn);
+        return pool_take_again(conn);
     queued = fair_take(&conn->queue);
-    return queued ? taken(conn, entry_of(queued)) : NULL;
+    return queued ? pool_taken(conn, pool_entry_of(queued)) : NULL;
 }
 
 /* Returns the next entry in the queue; skips owners that have used up their share. */
-static struct pg_request *take_next(struct pg_conn *conn, size_t gathered)
+static struct pg_request *pool_take_next(struct pg_conn *conn, size_t gathered)
 {
     for (unsigned i = conn->queue.flows; i; i--) {
         struct fair_entry *queued = fair_first(&conn->queue);
@@ -118,7 +118,7 @@ static struct pg_request *take_next(struct pg_conn *conn, size_t gathered)
         if (!queued)
             return NULL;
         struct fair_flow *flow = fair_flow(&conn->queue, queued);
-        struct pg_request *entry = entry_of(queued);
+        struct pg_request *entry = pool_entry_of(queued);
 
         if (entry->rq && gathered && conn->gathered_bytes + entry->bytes > PG_BATCH_BYTES)
             return NULL; /* wait for the next batch: otherwise small entries could overtake this
@@ -134,7 +134,7 @@ static struct pg_request *take_next(struct pg_conn *conn, size_t gathered)
             entry->queued.owner->running += is_long;
             conn->gathered_bytes += entry->bytes;
             fair_take(&conn->queue);
-            return taken(conn, entry);
+            return pool_taken(conn, entry);
         }
         fair_skip(&conn->queue);
     }
@@ -156,15 +156,15 @@ struct pg_request *pg_conn_next(struct pg_conn *conn, size_t gathered)
         conn->gathered_bytes = 0;
     }
     if (conn->again)
-        return conn->again->alone && gathered ? NULL : take_again(conn);
+        return conn->again->alone && gathered ? NULL : pool_take_again(conn);
     if (pool->kind != PG_LONG)
-        return take_next(conn, gathered);
+        return pool_take_next(conn, gathered);
     /* A long statement does not wait for a specific connection: the next free one takes it. New
      * statements queue at one connection. The search begins with the connection's own queue, so
      * that statements that queued there while the other connection was down do not wait until all
      * newer ones are sent. */
     for (unsigned i = 0; !entry && i < pool->count; i++)
-        entry = take_next(&pool->conns[(conn->index + i) % pool->count], 0);
+        entry = pool_take_next(&pool->conns[(conn->index + i) % pool->count], 0);
     return entry;
 }
 
@@ -173,24 +173,24 @@ void pg_conn_fail_waiting(struct pg_conn *conn)
     struct pg_request *entry;
     bool again;
 
-    while ((entry = take_any(conn, &again)))
+    while ((entry = pool_take_any(conn, &again)))
         pg_request_fail(entry, FAILED_UNAVAILABLE);
 }
 
 /* ---- the choice of a connection ---- */
 
 /* Connected connections are preferred to connecting ones, which may take long or fail. */
-static int rank(const struct pg_conn *conn)
+static int pool_rank(const struct pg_conn *conn)
 {
     if (!pg_conn_usable(conn))
         return 0;
     return conn->state == PG_READY ? 2 : 1;
 }
 
-static bool better(const struct pg_conn *one, const struct pg_conn *other)
+static bool pool_better(const struct pg_conn *one, const struct pg_conn *other)
 {
-    if (rank(one) != rank(other))
-        return rank(one) > rank(other);
+    if (pool_rank(one) != pool_rank(other))
+        return pool_rank(one) > pool_rank(other);
     return one->batches + one->waiting_count < other->batches + other->waiting_count;
 }
 
@@ -204,10 +204,10 @@ void pg_conn_leave(struct pg_conn *lost)
     if (pool->kind == PG_UNIT || pool->kind == PG_TX)
         return;
     for (unsigned i = 0; i < pool->count; i++) {
-        if (pool->conns[i].state == PG_READY && (!best || better(&pool->conns[i], best)))
+        if (pool->conns[i].state == PG_READY && (!best || pool_better(&pool->conns[i], best)))
             best = &pool->conns[i];
     }
-    while (best && (entry = take_any(lost, &again)))
+    while (best && (entry = pool_take_any(lost, &again)))
         pg_conn_queue(best, entry, again);
 }
 
@@ -216,7 +216,7 @@ void pg_conn_leave(struct pg_conn *lost)
  * their pool, and keyed ones in the first of the best connections, so that they can share
  * executions. Other entries go to the connection with the fewest entries.
  */
-static struct pg_conn *choose(struct pg_pool *pool, const struct pg_request *entry)
+static struct pg_conn *pool_choose(struct pg_pool *pool, const struct pg_request *entry)
 {
     bool meets = pool->kind == PG_LONG || ((pool->kind == PG_READ || pool->kind == PG_WRITE) &&
                                            entry->ops && entry->ops->sql->flags & BB_SQL_KEYED);
@@ -227,7 +227,7 @@ static struct pg_conn *choose(struct pg_pool *pool, const struct pg_request *ent
     for (unsigned i = 0; meets && i < pool->count; i++) {
         struct pg_conn *conn = &pool->conns[i];
 
-        if (pg_conn_usable(conn) && (!best || rank(conn) > rank(best)))
+        if (pg_conn_usable(conn) && (!best || pool_rank(conn) > pool_rank(best)))
             best = conn;
     }
     if (best)
@@ -235,7 +235,7 @@ static struct pg_conn *choose(struct pg_pool *pool, const struct pg_request *ent
     for (unsigned i = 0; i < pool->count; i++) {
         struct pg_conn *conn = &pool->conns[i];
 
-        if (pg_conn_expected(conn) && (!best || better(conn, best)))
+        if (pg_conn_expected(conn) && (!best || pool_better(conn, best)))
             best = conn;
     }
     return best;
@@ -258,7 +258,7 @@ int pg_submit(struct pg *pg, enum pg_pool_kind kind, struct pg_request *entry)
         at = at->large_next;
     bool large = at || entry->bytes > PG_BATCH_BYTES;
     struct pg_pool *pool = &pg->pools[large ? PG_LONG : kind];
-    struct pg_conn *conn = choose(pool, entry);
+    struct pg_conn *conn = pool_choose(pool, entry);
 
     if (!conn || !pg_conn_expected(conn) || pg_away(pg))
         return request_fail(entry->rq, FAILED_UNAVAILABLE);
@@ -286,7 +286,7 @@ void pg_flush(struct pg *pg)
  * Closes connections that are silent for too long. If PostgreSQL does not respond at all, fails the
  * entries that have not been sent yet, so that they need not wait for their deadline.
  */
-static void sweep(struct timer *timer)
+static void pool_sweep(struct timer *timer)
 {
     struct pg *pg = BB_CONTAINER_OF(timer, struct pg, sweep);
     int64_t limit = pg->loop->now_ms - (int64_t)pg->settings.statement_ms - SILENCE_MS;
@@ -341,14 +341,14 @@ struct pg *pg_new(struct loop *loop, const struct pg_settings *settings)
         return NULL;
     pg->loop = loop;
     pg->settings = *settings;
-    pg->sweep.fire = sweep;
+    pg->sweep.fire = pool_sweep;
     for (int kind = 0; kind < PG_POOLS; kind++) {
         if (pool_open(pg, (enum pg_pool_kind)kind)) {
             pg_free(pg);
             return NULL;
         }
     }
-    sweep(&pg->sweep);
+    pool_sweep(&pg->sweep);
     return pg;
 }
 

@@ -25,7 +25,7 @@ struct pg_request *pg_request_new(struct core_request *rq)
 }
 
 /* Formats as {1,2,3}. */
-static const char *ints_text(struct arena *memory, const int64_t *numbers, size_t count)
+static const char *pg_request_ints_text(struct arena *memory, const int64_t *numbers, size_t count)
 {
     char *text = arena_alloc(memory, count * 21 + 3);
     char *at = text;
@@ -40,7 +40,8 @@ static const char *ints_text(struct arena *memory, const int64_t *numbers, size_
 }
 
 /* Converts a value to libpq's format; -1: out of memory. */
-static int op_value(struct arena *memory, struct pg_op *op, size_t i, const struct bb_value *value)
+static int pg_request_op_value(struct arena *memory, struct pg_op *op, size_t i,
+                               const struct bb_value *value)
 {
     char digits[TEXT_INTEGER_SIZE];
 
@@ -49,7 +50,7 @@ static int op_value(struct arena *memory, struct pg_op *op, size_t i, const stru
     if (value->kind == BB_V_INT)
         op->values[i] = arena_text(memory, digits, text_integer(value->number, digits));
     else if (value->kind == BB_V_INTS)
-        op->values[i] = ints_text(memory, value->data, value->length);
+        op->values[i] = pg_request_ints_text(memory, value->data, value->length);
     else if (value->kind == BB_V_TEXT)
         op->values[i] = arena_text(memory, value->data, strlen(value->data));
     else
@@ -77,7 +78,7 @@ struct pg_op *pg_request_add(struct pg_request *entry, const struct bb_sql *sql,
             return NULL;
     }
     for (size_t i = 0; i < count; i++) {
-        if (op_value(entry->memory, op, i, &values[i]))
+        if (pg_request_op_value(entry->memory, op, i, &values[i]))
             return NULL;
         /* numbers count as 0 bytes */
         if (values[i].kind == BB_V_TEXT)
@@ -114,7 +115,7 @@ struct bb_rows pg_op_rows(const struct pg_op *op)
     return (struct bb_rows){.result = op->result, .count = PQntuples(op->result)};
 }
 
-static void kept_drop(void *arg)
+static void pg_request_kept_drop(void *arg)
 {
     struct pg_kept *kept = arg;
 
@@ -127,12 +128,12 @@ struct pg_kept *pg_kept_new(struct arena *arena)
 {
     struct pg_kept *kept = arena_alloc(arena, sizeof *kept);
 
-    return kept && !arena_defer(arena, kept_drop, kept) ? kept : NULL;
+    return kept && !arena_defer(arena, pg_request_kept_drop, kept) ? kept : NULL;
 }
 
 void pg_kept_release(struct arena *arena)
 {
-    arena_undo(arena, kept_drop);
+    arena_undo(arena, pg_request_kept_drop);
 }
 
 struct bb_rows *pg_keep(struct pg_kept *kept, struct pg_op *op)
@@ -158,7 +159,7 @@ void pg_request_free(struct pg_request *entry)
 }
 
 /* The request no longer waits: records where its time was spent. */
-static void account(const struct pg_request *entry)
+static void pg_request_account(const struct pg_request *entry)
 {
     int64_t now = clock_mono_us();
     int64_t sent = entry->sent_us ? entry->sent_us : now;
@@ -170,7 +171,7 @@ static void account(const struct pg_request *entry)
 void pg_request_abandon(struct pg_request *entry)
 {
     if (entry->rq && !entry->done)
-        account(entry);
+        pg_request_account(entry);
     entry->rq = NULL;
     if (entry->done)
         pg_request_free(entry);
@@ -190,7 +191,7 @@ void pg_request_done(struct pg_request *entry)
         pg_request_free(entry);
         return;
     }
-    account(entry);
+    pg_request_account(entry);
     request_wake(entry->rq);
 }
 
@@ -200,7 +201,7 @@ void pg_request_fail(struct pg_request *entry, enum failure_kind kind)
     pg_request_done(entry);
 }
 
-static void copy_field(char *to, size_t size, const PGresult *result, int code)
+static void pg_request_copy_field(char *to, size_t size, const PGresult *result, int code)
 {
     const char *text = PQresultErrorField(result, code);
 
@@ -232,7 +233,8 @@ void pg_failure(struct failure *failure, const struct pg_op *op, const PGresult 
         failure->host = op->host;
     }
     failure->stale = pg_is_stale(result);
-    copy_field(failure->sqlstate, sizeof failure->sqlstate, result, PG_DIAG_SQLSTATE);
-    copy_field(failure->constraint, sizeof failure->constraint, result, PG_DIAG_CONSTRAINT_NAME);
-    copy_field(failure->text, sizeof failure->text, result, PG_DIAG_MESSAGE_PRIMARY);
+    pg_request_copy_field(failure->sqlstate, sizeof failure->sqlstate, result, PG_DIAG_SQLSTATE);
+    pg_request_copy_field(failure->constraint, sizeof failure->constraint, result,
+                          PG_DIAG_CONSTRAINT_NAME);
+    pg_request_copy_field(failure->text, sizeof failure->text, result, PG_DIAG_MESSAGE_PRIMARY);
 }

@@ -29,7 +29,7 @@ size_t pg_tx_waiting(const struct pg_pool *pool)
 }
 
 /* Removes it from the list of waiters; no effect if it is not there. */
-static void waiter_remove(struct pg_pool *pool, struct pg_tx *tx)
+static void pg_tx_waiter_remove(struct pg_pool *pool, struct pg_tx *tx)
 {
     struct pg_tx **at = &pool->waiters;
 
@@ -41,7 +41,7 @@ static void waiter_remove(struct pg_pool *pool, struct pg_tx *tx)
     pool->queued--;
 }
 
-static void check_out(struct pg_conn *conn, struct pg_tx *tx)
+static void pg_tx_check_out(struct pg_conn *conn, struct pg_tx *tx)
 {
     tx->owner->running++;
     tx->running = true;
@@ -54,7 +54,7 @@ static void check_out(struct pg_conn *conn, struct pg_tx *tx)
  * Returns the first waiter of the owner with the fewest connections; NULL if none waits, or all
  * owners have used up their share.
  */
-static struct pg_tx *next_waiter(const struct pg_pool *pool)
+static struct pg_tx *pg_tx_next_waiter(const struct pg_pool *pool)
 {
     struct pg_tx *next = NULL;
 
@@ -68,12 +68,12 @@ static struct pg_tx *next_waiter(const struct pg_pool *pool)
 void pg_tx_hand_over(struct pg_conn *conn)
 {
     struct pg_pool *pool = conn->pool;
-    struct pg_tx *tx = next_waiter(pool);
+    struct pg_tx *tx = pg_tx_next_waiter(pool);
 
     if (!tx || conn->checked_out || conn->recycle || conn->state != PG_READY)
         return;
-    waiter_remove(pool, tx);
-    check_out(conn, tx);
+    pg_tx_waiter_remove(pool, tx);
+    pg_tx_check_out(conn, tx);
     request_wake(tx->rq);
 }
 
@@ -82,7 +82,7 @@ void pg_tx_fail_waiters(struct pg_pool *pool)
     struct pg_tx *tx;
 
     while ((tx = pool->waiters)) {
-        waiter_remove(pool, tx);
+        pg_tx_waiter_remove(pool, tx);
         tx->checked_out = true;
         request_wake(tx->rq);
     }
@@ -97,7 +97,7 @@ void pg_tx_despair(struct pg_pool *pool)
     pg_tx_fail_waiters(pool);
 }
 
-static int wait_for_conn(struct pg_pool *pool, struct pg_tx *tx, bool usable)
+static int pg_tx_wait_for_conn(struct pg_pool *pool, struct pg_tx *tx, bool usable)
 {
     if (!usable)
         return request_fail(tx->rq, FAILED_UNAVAILABLE);
@@ -111,7 +111,7 @@ static int wait_for_conn(struct pg_pool *pool, struct pg_tx *tx, bool usable)
     int failed = request_wait(tx->rq, &tx->checked_out);
     tx->rq->spent.queue_us += clock_mono_us() - asked_us;
     if (failed) {
-        waiter_remove(pool, tx);
+        pg_tx_waiter_remove(pool, tx);
         return -1;
     }
     return tx->conn ? 0 : request_fail(tx->rq, FAILED_UNAVAILABLE);
@@ -158,15 +158,15 @@ struct pg_tx *pg_tx_begin(struct core_request *rq)
         usable = usable || pg_conn_expected(at);
     }
     if (conn && pg_may_run(pool, tx->owner)) {
-        check_out(conn, tx);
-    } else if (wait_for_conn(pool, tx, conn || usable)) {
+        pg_tx_check_out(conn, tx);
+    } else if (pg_tx_wait_for_conn(pool, tx, conn || usable)) {
         pg_tx_leave(tx);
         return NULL;
     }
     return tx;
 }
 
-static void clear_result(void *result)
+static void pg_tx_clear_result(void *result)
 {
     PQclear(result);
 }
@@ -209,7 +209,7 @@ PGresult *pg_tx_run(struct pg_tx *tx, const struct bb_sql *sql, const struct bb_
 
     entry->ops->result = NULL;
     pg_request_free(entry);
-    if (!arena_defer(rq->arena, clear_result, result))
+    if (!arena_defer(rq->arena, pg_tx_clear_result, result))
         return result;
     PQclear(result);
     request_fail(rq, FAILED_MEMORY);

@@ -46,7 +46,7 @@ struct redis {
 };
 
 /* Sets the timer for the next call, connection or probe. */
-static void wake_in_time(struct redis *redis)
+static void redis_wake_in_time(struct redis *redis)
 {
     int64_t at_ms = redis->context ? redis->probe_ms : redis->again_ms;
 
@@ -55,10 +55,10 @@ static void wake_in_time(struct redis *redis)
     timer_set(&redis->loop->timers, &redis->tick, at_ms);
 }
 
-static void answer(struct redis *redis, const redisReply *reply);
+static void redis_answer(struct redis *redis, const redisReply *reply);
 
 /* Closes the connection, or gives up connecting; waiting calls get no answer. */
-static void drop(struct redis *redis, const char *reason)
+static void redis_drop(struct redis *redis, const char *reason)
 {
     redisContext *context = redis->context;
 
@@ -68,14 +68,14 @@ static void drop(struct redis *redis, const char *reason)
     redis->context = NULL;
     redis->latency_ms = -1;
     redis->again_ms = redis->loop->now_ms + AGAIN_MS;
-    wake_in_time(redis);
+    redis_wake_in_time(redis);
     if (!redis->told)
         log_line(BB_WARN, "Redis cannot be reached", "reason", reason, NULL);
     redis->told = true;
     if (context)
         redisFree(context);
     while (redis->calls)
-        answer(redis, NULL);
+        redis_answer(redis, NULL);
 }
 
 /* ---- connecting, on a helper thread -----------------------------------------------------------
@@ -87,7 +87,7 @@ struct redis_target {
 };
 
 /* Returns the descriptor, or -1 with errno. hiredis would end the process if memory ran out. */
-static int connect_address(const struct sockaddr *address, socklen_t length, int timeout_ms)
+static int redis_connect_address(const struct sockaddr *address, socklen_t length, int timeout_ms)
 {
     int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     int error = 0, one = 1;
@@ -112,7 +112,7 @@ static int connect_address(const struct sockaddr *address, socklen_t length, int
 }
 
 /* To the first address of "host:port" or "[address]:port" that works. */
-static int connect_host(const char *place, int timeout_ms)
+static int redis_connect_host(const char *place, int timeout_ms)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     const char *colon = strrchr(place, ':');
@@ -131,7 +131,7 @@ static int connect_host(const char *place, int timeout_ms)
         return -1;
     }
     for (const struct addrinfo *at = found; at && fd < 0; at = at->ai_next)
-        fd = connect_address(at->ai_addr, at->ai_addrlen, timeout_ms);
+        fd = redis_connect_address(at->ai_addr, at->ai_addrlen, timeout_ms);
     int error = errno;
 
     freeaddrinfo(found);
@@ -139,7 +139,7 @@ static int connect_host(const char *place, int timeout_ms)
     return fd;
 }
 
-static void *dial_connect(const void *to, bool again, char problem[DIAL_PROBLEM])
+static void *redis_dial_connect(const void *to, bool again, char problem[DIAL_PROBLEM])
 {
     const struct redis_target *target = to;
     struct sockaddr_un local = {.sun_family = AF_UNIX};
@@ -148,12 +148,13 @@ static void *dial_connect(const void *to, bool again, char problem[DIAL_PROBLEM]
 
     (void)again;
     if (!path)
-        fd = connect_host(target->url, target->timeout_ms);
+        fd = redis_connect_host(target->url, target->timeout_ms);
     else if ((size_t)snprintf(local.sun_path, sizeof local.sun_path, "%s", path) >=
              sizeof local.sun_path)
         errno = ENAMETOOLONG;
     else
-        fd = connect_address((const struct sockaddr *)&local, sizeof local, target->timeout_ms);
+        fd = redis_connect_address((const struct sockaddr *)&local, sizeof local,
+                                   target->timeout_ms);
     redisContext *context = fd < 0 ? NULL : redisConnectFd(fd);
 
     if (!context) {
@@ -168,14 +169,14 @@ static void *dial_connect(const void *to, bool again, char problem[DIAL_PROBLEM]
     return context;
 }
 
-static void dial_close(void *context)
+static void redis_dial_close(void *context)
 {
     redisFree(context);
 }
 
 static void redis_connect(struct redis *redis)
 {
-    static const struct dial_kind kind = {dial_connect, dial_close};
+    static const struct dial_kind kind = {redis_dial_connect, redis_dial_close};
     size_t size = strlen(redis->settings.url) + 1;
     struct redis_target *to = malloc(sizeof *to + size);
 
@@ -186,14 +187,14 @@ static void redis_connect(struct redis *redis)
     }
     if (!redis->dial) {
         redis->again_ms = redis->loop->now_ms + AGAIN_MS;
-        wake_in_time(redis);
+        redis_wake_in_time(redis);
     } else if (loop_watch(redis->loop, &redis->watch, dial_fd(redis->dial), EPOLLIN)) {
-        drop(redis, strerror(errno));
+        redis_drop(redis, strerror(errno));
     }
 }
 
 /* The attempt to connect has ended. */
-static void connected(struct redis *redis)
+static void redis_connected(struct redis *redis)
 {
     char problem[DIAL_PROBLEM];
 
@@ -202,43 +203,43 @@ static void connected(struct redis *redis)
     redis->dial = NULL;
     redis->probe_ms = 0;
     if (!redis->context)
-        drop(redis, problem);
+        redis_drop(redis, problem);
     else if (loop_watch(redis->loop, &redis->watch, redis->context->fd, EPOLLIN))
-        drop(redis, strerror(errno));
+        redis_drop(redis, strerror(errno));
     else
-        wake_in_time(redis);
+        redis_wake_in_time(redis);
 }
 
 /* ---- commands ---------------------------------------------------------------------------------
  */
 
-static void receive(struct redis *redis)
+static void redis_receive(struct redis *redis)
 {
     if (redisBufferRead(redis->context) != REDIS_OK) {
-        drop(redis, redis->context->errstr);
+        redis_drop(redis, redis->context->errstr);
         return;
     }
     for (;;) {
         void *reply = NULL;
 
         if (redisGetReplyFromReader(redis->context, &reply) != REDIS_OK) {
-            drop(redis, redis->context->errstr);
+            redis_drop(redis, redis->context->errstr);
             return;
         }
         if (!reply)
             break;
         if (redis->calls)
-            answer(redis, reply);
+            redis_answer(redis, reply);
         freeReplyObject(reply);
     }
-    wake_in_time(redis);
+    redis_wake_in_time(redis);
 }
 
 /*
  * Sends the buffered commands; -1: the connection is unusable. If memory runs out for the next
  * buffer, hiredis has none, and would dereference it if it were asked for the remaining length.
  */
-static int send_gathered(struct redis *redis)
+static int redis_send_gathered(struct redis *redis)
 {
     redisContext *context = redis->context;
 
@@ -253,16 +254,16 @@ static void redis_ready(struct watch *watch, uint32_t events)
     struct redis *redis = (struct redis *)(void *)watch;
 
     if (redis->dial) {
-        connected(redis);
+        redis_connected(redis);
         return;
     }
     if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
-        receive(redis);
-    if (redis->context && events & EPOLLOUT && send_gathered(redis))
-        drop(redis, "cannot send command");
+        redis_receive(redis);
+    if (redis->context && events & EPOLLOUT && redis_send_gathered(redis))
+        redis_drop(redis, "cannot send command");
 }
 
-static enum bb_redis_type type_of(const redisReply *reply)
+static enum bb_redis_type redis_type_of(const redisReply *reply)
 {
     switch (reply->type) {
     case REDIS_REPLY_INTEGER:
@@ -280,10 +281,10 @@ static enum bb_redis_type type_of(const redisReply *reply)
 }
 
 /* Copies a reply into the arena; -1: out of memory. Nested lists are not needed, and are cut. */
-static int copy_reply(struct arena *arena, const redisReply *from, struct bb_redis_reply *to,
-                      int depth)
+static int redis_copy_reply(struct arena *arena, const redisReply *from, struct bb_redis_reply *to,
+                            int depth)
 {
-    *to = (struct bb_redis_reply){.type = type_of(from), .integer = from->integer};
+    *to = (struct bb_redis_reply){.type = redis_type_of(from), .integer = from->integer};
     if (from->str) {
         to->text = arena_text(arena, from->str, (size_t)from->len);
         to->length = (size_t)from->len;
@@ -297,14 +298,14 @@ static int copy_reply(struct arena *arena, const redisReply *from, struct bb_red
     to->items = items;
     to->count = from->elements;
     for (size_t i = 0; i < from->elements; i++) {
-        if (copy_reply(arena, from->element[i], &items[i], depth + 1))
+        if (redis_copy_reply(arena, from->element[i], &items[i], depth + 1))
             return -1;
     }
     return 0;
 }
 
 /* Redis counts as up if it accepts writes, because it is useless otherwise. */
-static void judge(struct redis *redis, const redisReply *reply, int64_t sent_ms)
+static void redis_judge(struct redis *redis, const redisReply *reply, int64_t sent_ms)
 {
     bool good = reply->type == REDIS_REPLY_STATUS;
 
@@ -319,7 +320,7 @@ static void judge(struct redis *redis, const redisReply *reply, int64_t sent_ms)
 }
 
 /* Completes the oldest call; NULL: there will be no answer. */
-static void answer(struct redis *redis, const redisReply *reply)
+static void redis_answer(struct redis *redis, const redisReply *reply)
 {
     struct call *call = redis->calls;
 
@@ -328,17 +329,18 @@ static void answer(struct redis *redis, const redisReply *reply)
     call->done = true;
     if (!call->rq) {
         if (call->probe && reply)
-            judge(redis, reply, call->sent_ms);
+            redis_judge(redis, reply, call->sent_ms);
         free(call);
         return;
     }
     struct bb_redis_reply *copy = reply ? arena_alloc(call->rq->arena, sizeof *copy) : NULL;
-    if (copy && !copy_reply(call->rq->arena, reply, copy, 0) && copy->type != BB_REDIS_ERROR)
+    if (copy && !redis_copy_reply(call->rq->arena, reply, copy, 0) && copy->type != BB_REDIS_ERROR)
         call->reply = copy;
     request_wake(call->rq);
 }
 
-static int gather(redisContext *context, int argc, const char *const *argv, const size_t *lengths)
+static int redis_gather(redisContext *context, int argc, const char *const *argv,
+                        const size_t *lengths)
 {
     char *command = NULL;
     long long length =
@@ -352,17 +354,17 @@ static int gather(redisContext *context, int argc, const char *const *argv, cons
 }
 
 /* NULL: it was not sent; the connection may be gone. */
-static struct call *send_call(struct redis *redis, struct core_request *rq, int argc,
-                              const char *const *argv, const size_t *lengths)
+static struct call *redis_send_call(struct redis *redis, struct core_request *rq, int argc,
+                                    const char *const *argv, const size_t *lengths)
 {
     struct call *call = calloc(1, sizeof *call);
 
     if (!call)
         return NULL;
     *call = (struct call){.rq = rq, .sent_ms = redis->loop->now_ms};
-    if (gather(redis->context, argc, argv, lengths) || send_gathered(redis)) {
+    if (redis_gather(redis->context, argc, argv, lengths) || redis_send_gathered(redis)) {
         free(call);
-        drop(redis, "cannot send command");
+        redis_drop(redis, "cannot send command");
         return NULL;
     }
     if (redis->calls)
@@ -372,28 +374,28 @@ static struct call *send_call(struct redis *redis, struct core_request *rq, int 
     redis->calls_last = call;
     redis->call_count++;
     if (redis->calls == call)
-        wake_in_time(redis);
+        redis_wake_in_time(redis);
     return call;
 }
 
-static void on_tick(struct timer *timer)
+static void redis_on_tick(struct timer *timer)
 {
     static const char *const set[] = {"SET", "busbar:probe", "1", "PX", "1000"};
     struct redis *redis = BB_CONTAINER_OF(timer, struct redis, tick);
     int64_t now = redis->loop->now_ms;
 
     if (redis->calls && redis->calls->sent_ms + redis->settings.timeout_ms < now)
-        drop(redis, "no answer within the time limit");
+        redis_drop(redis, "no answer within the time limit");
     if (redis->context && redis->probe_ms <= now) {
         redis->probe_ms = timer_beat(now, PROBE_MS);
         /* a write, because a Redis without free memory, or a read-only replica, answers a PING */
-        struct call *call = send_call(redis, NULL, sizeof set / sizeof *set, set, NULL);
+        struct call *call = redis_send_call(redis, NULL, sizeof set / sizeof *set, set, NULL);
 
         if (call)
             call->probe = true;
     }
     if (redis->context || redis->again_ms > now)
-        wake_in_time(redis);
+        redis_wake_in_time(redis);
     else if (!redis->dial)
         redis_connect(redis);
 }
@@ -408,7 +410,7 @@ const struct bb_redis_reply *api_redis(struct bb_request *pub, int argc, const c
         return NULL;
     if (!redis || !redis->context || redis->told || redis->call_count >= CALLS_MAX)
         return NULL;
-    struct call *call = send_call(redis, rq, argc, argv, lengths);
+    struct call *call = redis_send_call(redis, rq, argc, argv, lengths);
     if (!call)
         return NULL;
     if (request_wait(rq, &call->done)) {
@@ -435,15 +437,15 @@ struct redis *redis_new(struct loop *loop, const struct redis_settings *settings
     redis->loop = loop;
     redis->settings = *settings;
     redis->latency_ms = -1;
-    redis->tick.fire = on_tick;
-    on_tick(&redis->tick);
+    redis->tick.fire = redis_on_tick;
+    redis_on_tick(&redis->tick);
     return redis;
 }
 
 void redis_free(struct redis *redis)
 {
     redis->told = true;
-    drop(redis, "");
+    redis_drop(redis, "");
     timer_clear(&redis->loop->timers, &redis->tick);
     free(redis);
 }

@@ -20,7 +20,7 @@ static const struct bb_sql migration_runs = {
  * Whether a migration runs, on this host or another one, so that a table, column or function may be
  * missing for a while. True where that cannot be found out.
  */
-static bool is_migrated(struct core_request *rq)
+static bool sql_is_migrated(struct core_request *rq)
 {
     struct engine *engine = rq->loop->engine;
     struct pg_request *entry = NULL;
@@ -57,7 +57,7 @@ void sql_failed(struct core_request *rq, const struct failure *failure)
     if (!strcmp(why.sqlstate, "25P02") && rq->failure.kind == FAILED_SQL)
         return;
     if (why.kind == FAILED_SQL && sqlstate_has(why.sqlstate, SQLSTATE_UNDEFINED))
-        why.passing = is_migrated(rq);
+        why.passing = sql_is_migrated(rq);
     rq->failure = why;
     /* there is no answer in which anybody would see it */
     if (rq->kind != REQUEST_HTTP && why.kind == FAILED_SQL &&
@@ -125,7 +125,7 @@ struct bb_rows *sql_rows(struct core_request *rq, const PGresult *result)
  * Returns the index of the row in the result. Invalid indexes give a row that does not exist, for
  * which libpq returns defaults.
  */
-static int row_of(const struct bb_rows *rows, size_t row)
+static int sql_row_of(const struct bb_rows *rows, size_t row)
 {
     if (row >= (size_t)rows->count)
         return -1;
@@ -148,7 +148,7 @@ size_t api_rows_affected(const struct bb_rows *rows)
 
 const char *api_rows_text(const struct bb_rows *rows, size_t row, size_t column)
 {
-    int at = row_of(rows, row);
+    int at = sql_row_of(rows, row);
 
     if (PQgetisnull(rows->result, at, (int)column))
         return NULL;
@@ -157,7 +157,7 @@ const char *api_rows_text(const struct bb_rows *rows, size_t row, size_t column)
 
 size_t api_rows_length(const struct bb_rows *rows, size_t row, size_t column)
 {
-    return (size_t)PQgetlength(rows->result, row_of(rows, row), (int)column);
+    return (size_t)PQgetlength(rows->result, sql_row_of(rows, row), (int)column);
 }
 
 const char *api_sqlstate(struct bb_request *rq)
@@ -179,7 +179,7 @@ struct id_block {
     int64_t ids[32];
 };
 
-static struct id_block *block_of(struct loop *loop, const char *sequence)
+static struct id_block *sql_block_of(struct loop *loop, const char *sequence)
 {
     struct id_block *block = loop->ids;
 
@@ -200,7 +200,7 @@ static struct id_block *block_of(struct loop *loop, const char *sequence)
     return block;
 }
 
-static int block_fill(struct core_request *rq, struct id_block *block)
+static int sql_block_fill(struct core_request *rq, struct id_block *block)
 {
     static const struct bb_sql next_ids = {
         "SELECT nextval($1::regclass) FROM generate_series(1, 32)", BB_SQL_WRITE};
@@ -217,13 +217,13 @@ static int block_fill(struct core_request *rq, struct id_block *block)
 int64_t api_next_id(struct bb_request *rq, const char *sequence)
 {
     struct core_request *core = request_of(rq);
-    struct id_block *block = block_of(core->loop, sequence);
+    struct id_block *block = sql_block_of(core->loop, sequence);
 
     if (module_error_waits(core, "bb_next_id()"))
         return -1;
     if (!block)
         request_out_of_memory(core);
-    if (!block->count && block_fill(core, block))
+    if (!block->count && sql_block_fill(core, block))
         return -1;
     return block->ids[--block->count];
 }

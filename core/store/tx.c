@@ -77,7 +77,7 @@ static struct bb_tx *tx_new(struct core_request *rq)
 }
 
 /* Frees a unit that was never committed, or collected statements that were never sent. */
-static void drop_item(void *arg)
+static void tx_drop_item(void *arg)
 {
     struct bb_tx *tx = arg;
 
@@ -90,7 +90,7 @@ struct bb_tx *api_unit(struct bb_request *rq, uint64_t key)
     struct core_request *core = request_of(rq);
     struct bb_tx *tx = tx_new(core);
 
-    if (arena_defer(core->arena, drop_item, tx))
+    if (arena_defer(core->arena, tx_drop_item, tx))
         request_out_of_memory(core);
     tx->entry = pg_request_new(core);
     if (!tx->entry)
@@ -101,7 +101,7 @@ struct bb_tx *api_unit(struct bb_request *rq, uint64_t key)
 }
 
 /* Makes room for the results of `count` statements. */
-static void results_reserve(struct bb_tx *tx, size_t count)
+static void tx_results_reserve(struct bb_tx *tx, size_t count)
 {
     size_t room = tx->results_room ? tx->results_room : 8;
 
@@ -123,7 +123,7 @@ static void results_reserve(struct bb_tx *tx, size_t count)
  * Allocates memory for the rows of the entry's statements before it is sent, because nothing may
  * fail after a commit.
  */
-static struct bb_rows *rows_reserve(struct bb_tx *tx, int first, const struct pg_request *entry)
+static struct bb_rows *tx_rows_reserve(struct bb_tx *tx, int first, const struct pg_request *entry)
 {
     size_t count = 0;
 
@@ -133,12 +133,12 @@ static struct bb_rows *rows_reserve(struct bb_tx *tx, int first, const struct pg
 
     if (!rows)
         request_out_of_memory(tx->rq);
-    results_reserve(tx, (size_t)first + count);
+    tx_results_reserve(tx, (size_t)first + count);
     return rows;
 }
 
-static void keep_results(struct bb_tx *tx, int first, struct pg_request *entry,
-                         struct bb_rows *rows)
+static void tx_keep_results(struct bb_tx *tx, int first, struct pg_request *entry,
+                            struct bb_rows *rows)
 {
     for (struct pg_op *op = entry->ops; op; op = op->next) {
         *rows = pg_op_rows(op);
@@ -146,7 +146,7 @@ static void keep_results(struct bb_tx *tx, int first, struct pg_request *entry,
     }
 }
 
-static void free_item(void *entry)
+static void tx_free_item(void *entry)
 {
     pg_request_free(entry);
 }
@@ -155,23 +155,23 @@ static void free_item(void *entry)
  * Runs the statements that hooks have added to an interactive transaction, before its next
  * statement. Returns 0 or -1.
  */
-static int send_gathered(struct bb_tx *tx)
+static int tx_send_gathered(struct bb_tx *tx)
 {
     struct core_request *rq = tx->rq;
     struct pg_request *entry = tx->entry;
 
     if (!entry)
         return 0;
-    struct bb_rows *rows = rows_reserve(tx, tx->gathered_from, entry);
+    struct bb_rows *rows = tx_rows_reserve(tx, tx->gathered_from, entry);
 
     tx->entry = NULL;
     if (pg_tx_run_item(tx->checked_out, entry))
         return -1;
-    if (arena_defer(rq->arena, free_item, entry)) {
+    if (arena_defer(rq->arena, tx_free_item, entry)) {
         pg_request_free(entry);
         request_out_of_memory(rq);
     }
-    keep_results(tx, tx->gathered_from, entry, rows);
+    tx_keep_results(tx, tx->gathered_from, entry, rows);
     return 0;
 }
 
@@ -179,15 +179,15 @@ static int send_gathered(struct bb_tx *tx)
  * Collects a hook's statement. Many events can be raised, and nobody waits for the results, so
  * their statements are sent together.
  */
-static int gather(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
-                  size_t count)
+static int tx_gather(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
+                     size_t count)
 {
     struct core_request *rq = tx->rq;
 
-    if (tx->entry && tx->entry->bytes > GATHERED_BYTES && send_gathered(tx))
+    if (tx->entry && tx->entry->bytes > GATHERED_BYTES && tx_send_gathered(tx))
         return -1;
     if (!tx->entry) {
-        if (arena_defer(rq->arena, drop_item, tx))
+        if (arena_defer(rq->arena, tx_drop_item, tx))
             request_out_of_memory(rq);
         tx->entry = pg_request_new(rq);
         if (!tx->entry)
@@ -204,14 +204,14 @@ int api_add(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *v
     if (!tx_usable(request_running(), tx, "bb_add()"))
         return -1;
     if (tx->checked_out && tx->rq->within)
-        return gather(tx, sql, values, count);
+        return tx_gather(tx, sql, values, count);
     if (tx->checked_out) {
         PGresult *result =
-            send_gathered(tx) ? NULL : pg_tx_run(tx->checked_out, sql, values, count);
+            tx_send_gathered(tx) ? NULL : pg_tx_run(tx->checked_out, sql, values, count);
 
         if (!result)
             return -1;
-        results_reserve(tx, (size_t)tx->count + 1);
+        tx_results_reserve(tx, (size_t)tx->count + 1);
         tx->results[tx->count] = sql_rows(tx->rq, result);
         return tx->count++;
     }
@@ -312,7 +312,7 @@ static int before_run_all(struct bb_tx *tx)
  * functions of bb_after(). They are scheduled first, because those functions may end the request if
  * memory runs out.
  */
-static void committed(struct bb_tx *tx)
+static void tx_committed(struct bb_tx *tx)
 {
     struct core_request *rq = tx->rq;
     struct bb_host *publisher = rq->pub.host;
@@ -331,7 +331,7 @@ static int unit_run(struct bb_tx *tx)
     struct core_request *rq = tx->rq;
     struct pg_request *entry = tx->entry;
 
-    struct bb_rows *rows = rows_reserve(tx, 0, entry);
+    struct bb_rows *rows = tx_rows_reserve(tx, 0, entry);
 
     if (pg_submit(rq->loop->pg, PG_UNIT, entry))
         return -1;
@@ -345,8 +345,8 @@ static int unit_run(struct bb_tx *tx)
         pg_request_free(entry);
         return -1;
     }
-    tx->entry = entry; /* drop_item() frees it */
-    keep_results(tx, 0, entry, rows);
+    tx->entry = entry; /* tx_drop_item() frees it */
+    tx_keep_results(tx, 0, entry, rows);
     return 0;
 }
 
@@ -355,7 +355,7 @@ static int unit_run(struct bb_tx *tx)
  * answer. The cause of the failure can also be other rows that the first request wrote, before the
  * key itself.
  */
-static int replay_instead(struct core_request *rq)
+static int tx_replay_instead(struct core_request *rq)
 {
     struct failure why = rq->failure;
     bool conflict = why.kind == FAILED_SQL && sqlstate_has(why.sqlstate, SQLSTATE_CONFLICT);
@@ -410,11 +410,11 @@ int api_commit(struct bb_request *pub, struct bb_tx *tx, int status, json_t *jso
     tx->over = true;
     if (unit_run(tx)) {
         free(bytes);
-        return replay_instead(rq);
+        return tx_replay_instead(rq);
     }
     reply_bytes(rq, status, bytes, length);
     rq->committed = true;
-    committed(tx);
+    tx_committed(tx);
     return status;
 }
 
@@ -438,14 +438,14 @@ struct bb_rows *api_tx_query(struct bb_tx *tx, const struct bb_sql *sql,
         module_error(rq, "a unit is used as a transaction", "bb_tx_query()");
         return NULL;
     }
-    if (send_gathered(tx))
+    if (tx_send_gathered(tx))
         return NULL;
     PGresult *result = pg_tx_run(tx->checked_out, sql, values, count);
 
     return result ? sql_rows(rq, result) : NULL;
 }
 
-static void end_checked_out(void *arg)
+static void tx_end_checked_out(void *arg)
 {
     struct bb_tx *tx = arg;
 
@@ -458,7 +458,7 @@ static void end_checked_out(void *arg)
  * COMMIT of a failed transaction reports ROLLBACK and no error. All memory is allocated before it
  * is sent.
  */
-static int send_commit(struct bb_tx *tx)
+static int tx_send_commit(struct bb_tx *tx)
 {
     struct core_request *rq = tx->rq;
     struct pg_request *entry = pg_request_new(rq);
@@ -484,8 +484,8 @@ static int send_commit(struct bb_tx *tx)
  * function has answered, it must be the same status: otherwise the transaction is rolled back and
  * answered 500.
  */
-static int run_work(struct bb_tx *tx, int (*work)(struct bb_request *, struct bb_tx *, void *),
-                    void *arg)
+static int tx_run_work(struct bb_tx *tx, int (*work)(struct bb_request *, struct bb_tx *, void *),
+                       void *arg)
 {
     struct core_request *rq = tx->rq;
     int before = rq->response.status;
@@ -512,7 +512,7 @@ static int run_work(struct bb_tx *tx, int (*work)(struct bb_request *, struct bb
  * `headers`: the headers set before the transaction; an answer that replaces the withheld answer
  * has them.
  */
-static int finish(struct bb_tx *tx, int status, struct response_header *headers)
+static int tx_finish(struct bb_tx *tx, int status, struct response_header *headers)
 {
     struct core_request *rq = tx->rq;
 
@@ -521,14 +521,14 @@ static int finish(struct bb_tx *tx, int status, struct response_header *headers)
         return status;
     }
     const struct response *answer = &rq->response;
-    int failed = before_run_all(tx) || send_gathered(tx);
+    int failed = before_run_all(tx) || tx_send_gathered(tx);
 
     if (!failed && rq->idempotency)
         failed = idempotency_store(tx, answer->status, answer->body, answer->length);
-    if (!failed && !send_commit(tx)) {
+    if (!failed && !tx_send_commit(tx)) {
         rq->committed = rq->response.status != 0;
         rq->unanswered = rq->unanswered || !rq->committed;
-        committed(tx);
+        tx_committed(tx);
         return status;
     }
     struct failure why = rq->failure;
@@ -536,7 +536,7 @@ static int finish(struct bb_tx *tx, int status, struct response_header *headers)
     rq->failure = why;
     rq->response.headers = headers;
     if (rq->idempotency && idempotency_lost(rq)) {
-        end_checked_out(tx);
+        tx_end_checked_out(tx);
         return idempotency_replay(rq);
     }
     return reply_failed(rq);
@@ -552,13 +552,13 @@ int api_transaction(struct bb_request *pub,
         return rq->response.status;
     struct bb_tx *tx = tx_new(rq);
 
-    if (arena_defer(rq->arena, end_checked_out, tx))
+    if (arena_defer(rq->arena, tx_end_checked_out, tx))
         request_out_of_memory(rq);
     tx->checked_out = rq->checked_out ? rq->checked_out : pg_tx_begin(rq);
     if (!tx->checked_out || !pg_tx_run(tx->checked_out, &begin, NULL, 0))
         return reply_failed(rq);
-    int status = finish(tx, run_work(tx, work, arg), headers);
-    end_checked_out(tx);
+    int status = tx_finish(tx, tx_run_work(tx, work, arg), headers);
+    tx_end_checked_out(tx);
     tx_leave(tx); /* a job has many transactions */
     return status;
 }
