@@ -1,10 +1,87 @@
 /*
- * The tables of the bulk module. They are hand-formatted, because clang-format would spread a row
- * over six lines.
+ * The state of one generation, the types of rows, and the tables of the bulk module. The tables are
+ * hand-formatted, because clang-format would spread a row over six lines.
  */
-#include "modules/bulk/job/bulk.h"
+#include <stddef.h>
+#include <string.h>
 
+#include "modules/bulk/bulk.h"
 #include "modules/bulk/schema.h"
+#include "modules/common/slots.h"
+
+static int bulk_open(struct bb_host *host, void **state)
+{
+    struct bulk *bulk = bb_host_alloc(host, sizeof(*bulk));
+
+    if (!bulk || pthread_mutex_init(&bulk->watching, NULL))
+        return bb_open_fail(host, "out of memory");
+    bulk->exports = slots_new(host, 32, 4, "exports"); /* on the host, and of an account */
+    if (!bulk->exports) {
+        pthread_mutex_destroy(&bulk->watching);
+        return bb_open_fail(host, "out of memory");
+    }
+    bulk->settings = bb_settings(host);
+    *state = bulk;
+    return 0;
+}
+
+static void bulk_close(struct bb_host *host, void *state)
+{
+    struct bulk *bulk = state;
+
+    (void)host;
+    slots_free(bulk->exports);
+    pthread_mutex_destroy(&bulk->watching);
+}
+
+void bulk_start(struct bb_host *host, void *state)
+{
+    struct bulk *bulk = state;
+    struct bb_given given = {.size = sizeof(given)};
+
+    while (bulk->type_count < BULK_TYPES_MAX &&
+           bb_service_at(host, BB_BULK_ROWS, bulk->type_count, &given)) {
+        const struct bb_bulk_rows *rows = given.interface;
+        size_t most = rows->rows_max ? rows->rows_max : 500;
+
+        bulk->types[bulk->type_count++] = (struct bulk_type){
+            .name = given.name + strlen(BB_BULK_ROWS),
+            .rows = rows,
+            .host = given.host,
+            .rows_max = most < BB_BULK_ROWS_MAX ? most : BB_BULK_ROWS_MAX,
+            .together = rows->size > offsetof(struct bb_bulk_rows, together) && rows->together,
+            .columns = rows->columns.count,
+        };
+    }
+    if (!bulk->type_count)
+        bb_host_log(host, BB_WARN, "no loaded module provides a row type for bulk uploads");
+}
+
+const struct bulk_type *bulk_type_named(const struct bulk *bulk, const char *name)
+{
+    for (size_t i = 0; i < bulk->type_count; i++)
+        if (!strcmp(bulk->types[i].name, name))
+            return &bulk->types[i];
+    return NULL;
+}
+
+const char *bulk_type_names(struct bb_request *rq)
+{
+    const struct bulk *bulk = rq->state;
+    const char *names = "";
+
+    for (size_t i = 0; i < bulk->type_count; i++)
+        names = bb_format(rq, "%s%s%s", names, i ? ", " : "", bulk->types[i].name);
+    return names;
+}
+
+static double bulk_rows_waiting(void *state, size_t value)
+{
+    struct bulk *bulk = state;
+
+    (void)value;
+    return (double)atomic_load(&bulk->waiting);
+}
 
 // clang-format off
 
@@ -212,7 +289,7 @@ static const struct bb_need wants[] = {{BB_BULK_ROWS "*", 1}, {"accounts", 1}};
 static const struct bb_pool pools[] = {{.name = BULK_POOL, .threads = 2, .queue = 256}};
 static const struct bb_job jobs[] = {
     {.name = "bulk.run", .every_s = 1, .run = bulk_run},
-    {.name = "bulk.tell", .every_s = 1, .run = bulk_tell},
+    {.name = "bulk.tell", .every_s = 1, .run = bulk_watch},
     {.name = "bulk.sweep", .every_s = 3600, .flags = BB_ONCE, .run = bulk_sweep},
     {.name = "bulk.tidy", .every_s = 3600, .run = bulk_tidy},
 };

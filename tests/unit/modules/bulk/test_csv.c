@@ -9,11 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "modules/bulk/check/claims.h"
-#include "modules/bulk/csv/blank.h"
-#include "modules/bulk/csv/reader.h"
-#include "modules/bulk/csv/scan.h"
-#include "modules/bulk/csv/utf8.h"
+#include "modules/bulk/reader.h"
+#include "modules/bulk/scan.h"
 #include "modules/common/csv.h"
 #include "suite.h"
 #include "unit_suites.h"
@@ -240,42 +237,28 @@ START_TEST(a_quote_that_is_not_closed_is_told_with_its_row)
     json_decref(seen.rows);
 }
 
-START_TEST(utf8_is_known_in_pieces)
-{
-    static const char fine[] = "a\xc3\xbc\xe2\x82\xac\xf0\x9f\x98\x80";
-    static const char *const wrong[] = {"\x80",         "\xc0\x80",         "\xc3(", "\xe0\x80\x80",
-                                        "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xff"};
-    struct utf8 utf8 = {0};
-
-    for (size_t i = 0; i < sizeof fine - 1; i++)
-        ck_assert_int_eq(utf8_feed(&utf8, fine + i, 1), UTF8_FINE);
-    ck_assert_uint_eq(utf8.left, 0);
-    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        memset(&utf8, 0, sizeof utf8);
-        ck_assert_int_eq(utf8_feed(&utf8, wrong[i], strlen(wrong[i])), UTF8_WRONG);
-    }
-    ck_assert_int_eq(utf8_feed(&utf8, "a\0b", 3), UTF8_NUL);
-}
-
 /* Which of two rows contradicts the other depends on their order in the file, not in time. */
 START_TEST(the_later_row_of_a_contradiction_is_told)
 {
-    static const struct claim given[] = {
-        {.from = 0, .until = 0, .number = 1},     {.from = 100, .until = 200, .number = 2},
-        {.from = 200, .until = 300, .number = 3}, {.from = 150, .until = 160, .number = 4},
-        {.from = 50, .until = 101, .number = 5},  {.from = 0, .until = 0, .number = 6},
-        {.from = 310, .until = 320, .number = 7}, {.from = 300, .until = 311, .number = 8},
+    struct scan_claim given[] = {
+        {.from = INT64_MIN, .until = INT64_MAX, .number = 1, .name = 9},
+        {.from = 100, .until = 200, .number = 2},
+        {.from = 200, .until = 300, .number = 3},
+        {.from = 150, .until = 160, .number = 4},
+        {.from = 50, .until = 101, .number = 5},
+        {.from = INT64_MIN, .until = INT64_MAX, .number = 6, .name = 9},
+        {.from = 310, .until = 320, .number = 7},
+        {.from = 300, .until = 311, .number = 8},
     };
-    static const char *const names[] = {"a", "t", "t", "t", "t", "a", "t", "t"};
-    static const int against[] = {0, 0, 0, 2, 2, 1, 0, 7};
-    struct claims claims = {NULL, 0, 0};
+    static const int against[][2] = {{4, 2}, {5, 2}, {6, 1}, {8, 7}};
+    struct scan_claims claims = {given, sizeof given / sizeof given[0]};
 
-    for (size_t i = 0; i < 8; i++)
-        ck_assert_int_eq(claims_add(&claims, names[i], given[i]), 0);
-    claims_judge(&claims);
-    for (size_t i = 0; i < claims.count; i++)
-        ck_assert_int_eq(claims.list[i].against, against[claims.list[i].number - 1]);
-    claims_free(&claims);
+    scan_contradictions(&claims);
+    ck_assert_uint_eq(claims.count, sizeof against / sizeof against[0]);
+    for (size_t i = 0; i < claims.count; i++) {
+        ck_assert_int_eq(claims.list[i].number, against[i][0]);
+        ck_assert_int_eq(claims.list[i].against, against[i][1]);
+    }
 }
 
 /* Each text with the cell it is written as. */
@@ -330,14 +313,17 @@ static bool is_known(const void *arg, const char *name)
 
 static struct scan *scanned(const char *bytes, size_t length)
 {
-    static const struct scan_columns known = {is_known, NULL, "externalId, siteName, capacity"};
     struct scan *scan = calloc(1, sizeof *scan);
     char path[64];
     int fd = memfd_create("csv", 0);
 
     ck_assert_int_eq(write(fd, bytes, length), (ssize_t)length);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    *scan = (struct scan){.path = path, .part_rows = 500, .rows_max = 1000, .known = &known};
+    *scan = (struct scan){.path = path,
+                          .part_rows = 500,
+                          .rows_max = 1000,
+                          .is_column = is_known,
+                          .names = "externalId, siteName, capacity"};
     scan_run(scan);
     scan->path = NULL;
     close(fd);
@@ -374,8 +360,8 @@ START_TEST(the_separator_is_the_one_that_yields_known_columns)
         char names[256] = "";
 
         ck_assert_msg(!scan->status, "%zu: %s", i, scan->why);
-        for (size_t k = 0; k < scan->columns; k++)
-            strcat(strcat(names, scan->header[k]), " ");
+        for (size_t k = 0; k < json_array_size(scan->header); k++)
+            strcat(strcat(names, json_string_value(json_array_get(scan->header, k))), " ");
         ck_assert_str_eq(names, heads[i].names);
         ck_assert_int_eq(scan->separator, heads[i].separator);
         ck_assert_uint_eq(scan->rows, 1);
@@ -433,6 +419,37 @@ START_TEST(the_header_line_has_16_kib_at_most)
     free(file);
 }
 
+/* Files are read in pieces of 64 KiB, which may cut a character. */
+START_TEST(text_is_utf8_wherever_a_piece_ends)
+{
+    static const char *const wrong[] = {"\x80",         "\xc0\x80",         "\xc3(", "\xe0\x80\x80",
+                                        "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xff"};
+    char file[65636];
+
+    for (size_t cut = 0; cut < 4 * (1 + sizeof wrong / sizeof wrong[0]); cut++) {
+        const char *bytes = cut < 4 ? "\xf0\x9f\x98\x80" : wrong[cut / 4 - 1];
+
+        memset(file, 'a', sizeof file);
+        for (size_t i = 99; i < sizeof file; i += 100)
+            file[i] = '\n';
+        memcpy(file, "externalId\n", 11);
+        memcpy(file + 65536 - cut % 4, bytes, strlen(bytes));
+        struct scan *scan = scanned(file, sizeof file);
+
+        ck_assert_msg(scan->status == (cut < 4 ? 0 : 400), "%zu: %d %s", cut, scan->status,
+                      scan->why);
+        ck_assert(cut < 4 || !strncmp(scan->why, "The file is not UTF-8", 21));
+        scan_free(scan);
+        free(scan);
+    }
+    struct scan *scan = scanned("externalId\na\0b\n", 15);
+
+    ck_assert_int_eq(scan->status, 400);
+    ck_assert(!strncmp(scan->why, "The file has NUL bytes", 22));
+    scan_free(scan);
+    free(scan);
+}
+
 START_TEST(values_in_columns_without_a_name_are_noticed)
 {
     static const char file[] = "externalId,capacity,,\nn0,5,,\nn1,5, ,60\nn2,5,,70\n";
@@ -473,7 +490,7 @@ Suite *csv_suite(void)
         cells_are_what_stands_between_separators,
         rows_have_the_numbers_and_places_of_their_lines,
         a_quote_that_is_not_closed_is_told_with_its_row,
-        utf8_is_known_in_pieces,
+        text_is_utf8_wherever_a_piece_ends,
         the_later_row_of_a_contradiction_is_told,
         formulas_are_defused_on_the_way_out_and_back_on_the_way_in,
         the_separator_is_the_one_that_yields_known_columns,

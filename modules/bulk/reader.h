@@ -1,6 +1,6 @@
 /*
- * Reads CSV (RFC 4180) from pieces that may be cut anywhere. It wraps libcsv, enforces limits,
- * numbers the rows as spreadsheets do, and reports where each row begins and ends.
+ * Reads CSV (RFC 4180) from pieces that may be cut anywhere. libcsv splits the cells; the reader
+ * enforces limits, numbers the rows as spreadsheets do, and reports where each row begins and ends.
  *
  * A row of blanks is counted, as in a spreadsheet, but not reported. Spaces are part of their cell.
  * Lines end with CRLF, LF or CR; the last line need not have an end. Pure; any thread.
@@ -31,12 +31,11 @@ struct bulk_reader {
     struct csv_parser parser;
     int (*told)(void *arg, const struct reader_row *row); /* called for each row; not 0: stop */
     void *arg;
-    int64_t number;       /* of the current line */
-    size_t fed, begin;    /* bytes fed so far; position of the row's first byte */
-    bool begun, after_cr; /* the row has bytes; the previous byte was CR */
-    char *text;           /* of the row's cells */
-    size_t length, room;
-    size_t offsets[READER_COLUMNS_MAX];
+    int64_t number;    /* of the current line */
+    size_t fed, begin; /* bytes fed so far; position of the row's first byte */
+    int line_end;      /* the character that ended the previous line */
+    char *text;        /* the row's cells */
+    size_t length;
     const char *cells[READER_COLUMNS_MAX];
     size_t count;
     bool full;            /* the row has a visible character */
@@ -55,5 +54,17 @@ int bulk_reader_feed(struct bulk_reader *reader, const char *bytes, size_t lengt
 
 /* Call at the end of the text; returns the same as bulk_reader_feed(). */
 int bulk_reader_end(struct bulk_reader *reader);
+
+/*
+ * Invisible characters: all kinds of white space, and Unicode's default ignorable characters, which
+ * end up in names when people copy from web pages and spreadsheets. blank_is() returns whether a
+ * UTF-8 text has no visible character; blank_strip() removes white space from both ends of a text
+ * and invisible characters everywhere, in place.
+ */
+bool blank_is(const char *text);
+void blank_strip(char *text);
+
+/* Returns the length of a text cut to at most `most` bytes, without splitting a character. */
+size_t blank_cut(const char *text, size_t most);
 
 #endif

@@ -1,0 +1,226 @@
+/*
+ * bulk: files of rows, as a job that is created, checked and then confirmed.
+ *
+ * The host streams an upload to disk, scans it (scan.c) and cuts it into parts of whole rows, which
+ * are stored in the database unchanged (upload.c). So any host can continue a job, and nothing
+ * stays on disk. A part is parsed again whenever its rows are needed (rows.c): for the check, the
+ * run (run.c), the log and the failed rows (log.c). The module that provides the service "bulk
+ * rows:TYPE" (busbar/bulk.h) interprets the rows. docs/reference.md describes the states and why
+ * killing a host is harmless.
+ *
+ * Everything runs on the fiber of its request; functions that read files run in the pool `files`.
+ * Functions that return `int` return 0, or the status of the response sent, unless documented
+ * otherwise.
+ */
+#ifndef BULK_H
+#define BULK_H
+
+#include <busbar/busbar.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "modules/common/csv.h"
+
+enum {
+    BULK_TYPES_MAX = 32,
+    BULK_PART_ROWS = 500, /* per part */
+    BULK_FILE_MAX = 52428800,
+    BULK_PAGE_MAX = 1000,
+    BULK_ID = 37 /* a job's id with its NUL */
+};
+
+#define BULK_POOL "files"
+
+/* Counters, in the order of the metrics. */
+enum bulk_metric { BULK_METRIC_JOBS, BULK_METRIC_ROWS, BULK_METRIC_WAITING };
+enum bulk_ended { BULK_FINISHED, BULK_CANCELLED };
+enum bulk_outcome { BULK_SUCCEEDED, BULK_FAILED };
+
+struct bulk_type {
+    const char *name; /* "Devices" */
+    const struct bb_bulk_rows *rows;
+    struct bb_host *host; /* the module that provides it */
+    size_t rows_max;
+    size_t columns;
+    bool together; /* see struct bb_bulk_rows */
+};
+
+struct bulk_settings {
+    const char *files;        /* directory for incoming files */
+    int64_t jobs_per_account; /* limit of jobs that have not ended */
+    int64_t bytes_per_organization;
+    int64_t retention_days;
+    int64_t unfinished_days; /* for jobs that were cancelled or never confirmed */
+};
+
+/* State of one generation. Types are known once `start` has run. */
+struct bulk {
+    const struct bulk_settings *settings;
+    struct bulk_type types[BULK_TYPES_MAX];
+    size_t type_count;
+    _Atomic int64_t busy_ms;  /* when the host last answered requests while a batch ran; 0: never */
+    atomic_size_t narrow;     /* batch size while a refused row is searched; 0: one row */
+    _Atomic int64_t waiting;  /* rows of confirmed jobs at the last query */
+    struct slots *exports;    /* failed.csv responses in progress */
+    pthread_mutex_t watching; /* guards the list */
+    struct watcher *watchers; /* open streams of jobs' progress */
+};
+
+/* A stored job. Texts live as long as the request. */
+struct bulk_job {
+    const char *id, *email, *type, *file, *status;
+    const char *reason; /* why the service cancelled it, or NULL */
+    int64_t account, role, organization;
+    int64_t rows, doubtful, warned, cursor, single, succeeded, failed;
+    const char *created_at, *confirmed_at, *ended_at; /* NULL: not yet */
+    const char *separator, *header;                   /* up to 16 KiB, as sent; NULL: not read */
+    int64_t bytes; /* only while the job is being created, like `created` */
+    bool created;  /* it is stored as created */
+};
+
+/* The columns of a job `j` for bulk_job_of(). Statements that read many jobs read no headers. */
+#define BULK_JOB                                                                                   \
+    "j.id, j.email, j.type, j.file, j.status, j.reason, j.account, j.role, j.organisation,"        \
+    " j.rows, j.doubtful, j.warned, j.cursor, j.single, j.succeeded, j.failed,"                    \
+    " " BB_SQL_TIME("j.created_at") ", " BB_SQL_TIME("j.confirmed_at") ", " BB_SQL_TIME(           \
+        "j.ended_at")
+#define BULK_JOB_HEADER ", j.separator, j.header"
+
+/* ---- module.c: the types that loaded modules provide ---- */
+
+/* Adds the types; for commands, for which the host calls no `start`. */
+void bulk_start(struct bb_host *host, void *state);
+/* Returns NULL if no loaded module provides that type. */
+const struct bulk_type *bulk_type_named(const struct bulk *bulk, const char *name);
+const char *bulk_type_names(struct bb_request *rq);
+
+/* ---- job.c: a job in the database and in the API ---- */
+
+/* `whole`: the statement has BULK_JOB_HEADER, too. */
+struct bulk_job bulk_job_of(struct bb_request *rq, const struct bb_rows *rows, size_t row,
+                            bool whole);
+/* Looks up a job that `who` may see. Returns 1, 0 if there is none, or -1 on failure. */
+int bulk_job_look(struct bb_request *rq, const struct bb_principal *who, const char *id,
+                  struct bulk_job *job);
+/* Looks up the job of the path. */
+int bulk_job_find(struct bb_request *rq, struct bulk_job *job);
+/* Returns the JSON of the API, owned by the caller; NULL: out of memory. */
+json_t *bulk_job_json(const struct bulk_job *job);
+/* Returns the number of rows that were stored or have failed. */
+int64_t bulk_done(const struct bulk_job *job);
+/* Raises bulk.finished. Returns 0 or -1. */
+int bulk_emit_finished(struct bb_request *rq, struct bb_tx *tx, const struct bulk_job *job);
+
+/* Changes of a job requested by `who`. */
+int bulk_job_confirm(struct bb_request *rq, const struct bb_principal *who, const char *id,
+                     struct bulk_job *job);
+int bulk_job_cancel(struct bb_request *rq, const struct bb_principal *who, const char *id,
+                    struct bulk_job *job);
+int bulk_job_delete(struct bb_request *rq, const struct bb_principal *who, const char *id);
+/*
+ * Call in the transaction that cancelled the job: counts its rows and raises the event. Returns 0
+ * with *job, which must live until the commit, or -1: `bb_failed(rq)`.
+ */
+int bulk_end_cancelled(struct bb_request *rq, struct bb_tx *tx, const char *id,
+                       struct bulk_job *job);
+
+/* ---- rows.c: rows of a part. Memory belongs to the request ---- */
+
+/* The columns of a file: for each its index in the type's table; -1: unknown. */
+struct bulk_columns {
+    const struct bulk_type *type; /* NULL: no column is known */
+    char separator;
+    size_t count;
+    int places[];
+};
+
+struct bulk_batch {
+    const struct bulk_type *type;
+    struct bb_bulk_row **rows; /* for the type's functions */
+    const char *const **sent;  /* the cells of each row as sent, ending with NULL */
+    size_t count;
+};
+
+/* Return a column of the type's table, and the index of a column by name or alias; -1: none. */
+const struct bb_field *bulk_column(const struct bulk_type *type, size_t index);
+int bulk_place_of(const struct bulk_type *type, const char *name);
+/* *twice is set to a name that occurs twice. Returns NULL if the header is NULL: out of memory. */
+struct bulk_columns *bulk_columns_of(struct bb_request *rq, const struct bulk_type *type,
+                                     const json_t *header, char separator, const char **twice);
+/* For a job whose header was read. */
+struct bulk_columns *bulk_job_columns(struct bb_request *rq, const struct bulk_job *job);
+/*
+ * Parses bytes of whole rows; `first` is the number of the first row. Skips rows up to `after` and
+ * reads at most `most` rows. The same text was read during the upload, so it can fail only for lack
+ * of memory: NULL.
+ */
+struct bulk_batch *bulk_batch_of(struct bb_request *rq, const struct bulk_columns *columns,
+                                 const char *bytes, int64_t first, int64_t after, size_t most);
+/* Returns the cell that names a row, as the log shows it; NULL: none. */
+const char *bulk_name_of(struct bb_request *rq, const struct bulk_type *type,
+                         const struct bb_bulk_row *row);
+/* Returns [{number, name, problems}] of the rows with problems, or with `warnings`, as text. */
+const char *bulk_findings_json(struct bb_request *rq, const struct bulk_batch *batch, bool warnings,
+                               int64_t *count);
+/*
+ * Calls `check`, or `store` if tx is not NULL, of the type for all rows without problems, in groups
+ * of the size that the type asks for. Returns 0 or -1: `bb_failed(rq)`.
+ */
+int bulk_call(struct bb_request *rq, struct bb_tx *tx, const struct bulk_batch *batch,
+              const struct bulk_job *job);
+
+/* Writes the header line of the failed rows; `mark`: with a byte order mark. */
+void bulk_failed_header(struct csv *csv, const json_t *header, bool mark);
+/*
+ * Writes the failed and the cancelled rows of the next part. The number of the last row already
+ * handled is passed in and updated. Returns 1, 0 if no part is left, or -1 on failure.
+ */
+int bulk_failed_part(struct bb_request *rq, const char *id, int64_t *behind, struct csv *csv);
+
+/* ---- upload.c: from a file to a job ---- */
+
+/* An incoming file, from a request or a command. */
+struct bulk_source {
+    const struct bulk_type *type;
+    const char *path, *name; /* its location, and its name at the sender */
+    const struct bb_principal *who;
+    int64_t organization;
+    void (*warn)(struct bb_request *rq, void *arg, const char *text);
+    void *warn_arg;
+    bool interruptible; /* bb_superseded() ends the check */
+};
+
+bool bulk_is_csv(const char *name); /* by its extension */
+/* Returns 1 if the organization exists (also if no module knows organizations), 0, or -1. */
+int bulk_organization_known(struct bb_request *rq, int64_t organization);
+extern const struct bb_sql bulk_create; /* makes the job visible; takes BULK_CREATE_ARGS */
+#define BULK_CREATE_ARGS(job)                                                                      \
+    bb_t((job)->id), bb_i((job)->doubtful), bb_i((job)->warned), bb_i((job)->bytes)
+/*
+ * Scans a file, checks its rows and stores its parts as a job that is not visible yet. Then
+ * finish() runs bulk_create, sets job->created, and returns the status of the response, or 0.
+ * Returns the status of finish(), or of the response for a file that is refused. Unless
+ * job->created is set, everything is deleted again, whatever the response: another request with the
+ * same Idempotency-Key may have been faster.
+ */
+int bulk_take(struct bb_request *rq, const struct bulk_source *source, struct bulk_job *job,
+              int (*finish)(struct bb_request *rq, struct bulk_job *job));
+
+/* ---- jobs, handlers and the command ---- */
+
+void bulk_run(struct bb_request *rq);
+void bulk_watch(struct bb_request *rq);
+void bulk_sweep(struct bb_request *rq);
+void bulk_tidy(struct bb_request *rq);
+int bulk_upload(struct bb_request *rq);
+int bulk_confirm(struct bb_request *rq);
+int bulk_cancel(struct bb_request *rq);
+int bulk_delete(struct bb_request *rq);
+int bulk_list(struct bb_request *rq);
+int bulk_log(struct bb_request *rq);
+int bulk_failed_csv(struct bb_request *rq);
+int bulk_template(struct bb_request *rq);
+int bulk_stream(struct bb_request *rq);
+int bulk_command_import(struct bb_request *rq);
+
+#endif

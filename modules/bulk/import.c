@@ -1,0 +1,530 @@
+/*
+ * `busbar bulk import FILE`: does the same as an upload over HTTP, from a shell. The file becomes a
+ * job (upload.c), the job is confirmed and watched to its end, and its failed rows are printed.
+ *
+ * Anyone who has the database settings is the operator: the job has no account, and acts with the
+ * rights of an Admin in the organization that was named.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "modules/bulk/bulk.h"
+
+/* Exit statuses other than 0; 130 is what shells report for a process that SIGINT has ended. */
+enum { IMPORT_FAILED = 1, IMPORT_USAGE = 2, IMPORT_INTERRUPTED = 130 };
+
+enum {
+    LOOK_MS = 100,     /* between two queries of the progress */
+    STILL_MS = 3000,   /* without progress: then no host is at work */
+    SILENT_MS = 60000, /* without an answer from the database */
+    REST_MS = 20
+};
+
+/* The whole file is copied, so that it cannot change while it is checked and may be a pipe. */
+struct input {
+    struct bb_host *host;
+    const char *from; /* path, or "-" for standard input */
+    FILE *copy;       /* an unnamed file */
+    bool piped;       /* the input was not a named file */
+    char path[32];    /* of the copy, valid while it is open */
+    char why[300];    /* why it could not be read; empty: no error */
+};
+
+struct import {
+    struct bulk_source source;
+    struct bb_principal who;
+    struct input input;
+    bool bars;                  /* standard error is a terminal */
+    char shown[512];            /* shown there in place, without a newline */
+    struct bulk_job job;        /* as it was created */
+    int64_t succeeded, failed;  /* current counts of the job */
+    char status[16];            /* current status of the job; "": it was deleted */
+    int64_t moved_ms, heard_ms; /* last progress; last answer from the database */
+    bool alone;                 /* no host stores rows */
+    bool working;               /* this process is storing a batch */
+    int64_t printed;            /* the last failed row that was printed */
+    int found;                  /* whether there was a part to print; negative: failed */
+};
+
+/* ---- messages: lines on standard error, and on a terminal a text that is updated in place ---- */
+
+static void show(struct import *import, const char *text)
+{
+    size_t before = strlen(import->shown), now = strlen(text);
+
+    if (!import->bars || !strcmp(import->shown, text))
+        return;
+    /* Spaces overwrite the rest of a longer text; all other ways differ between terminals. */
+    fprintf(stderr, "\r%s%*s", text, before > now ? (int)(before - now) : 0, "");
+    if (before > now)
+        fprintf(stderr, "\r%s", text);
+    fflush(stderr);
+    snprintf(import->shown, sizeof(import->shown), "%s", text);
+}
+
+/* Shows "[####......]  40 %  4 of 10 rows, 1 failed", up to the width of the terminal. */
+static void show_bar(struct import *import)
+{
+    enum { WIDTH = 80, BAR_MAX = 40, BAR_MIN = 8 };
+    int64_t done = import->succeeded + import->failed, total = import->job.rows;
+    int percent = total > 0 ? (int)(done * 100 / total) : 100;
+    struct winsize size;
+    size_t width =
+        !ioctl(STDERR_FILENO, TIOCGWINSZ, &size) && size.ws_col > 1 ? size.ws_col - 1U : WIDTH;
+    char words[128], text[256], bar[BAR_MAX + 1] = "";
+
+    snprintf(words, sizeof(words), "%3d %%  %lld of %lld rows, %lld failed", percent,
+             (long long)done, (long long)total, (long long)import->failed);
+    size_t used = strlen(words) + 3; /* brackets and a space */
+    size_t cells = width > used + BAR_MAX ? BAR_MAX : width > used ? width - used : 0;
+
+    memset(bar, '.', cells);
+    memset(bar, '#', cells * (size_t)percent / 100);
+    if (cells < BAR_MIN)
+        snprintf(text, width < sizeof(text) ? width + 1 : sizeof(text), "%s", words);
+    else
+        snprintf(text, sizeof(text), "[%s] %s", bar, words);
+    show(import, text);
+}
+
+__attribute__((format(printf, 2, 3))) static void line(struct import *import, const char *format,
+                                                       ...)
+{
+    va_list args;
+
+    show(import, "");
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    fflush(stderr);
+}
+
+static void warn(struct bb_request *rq, void *import, const char *text)
+{
+    (void)rq;
+    line(import, "busbar: %s", text);
+}
+
+/* ---- input. These functions run on a pool's thread; they end soon after an interrupt ---- */
+
+static void input_fail(struct input *input, const char *why)
+{
+    if (!*input->why)
+        snprintf(input->why, sizeof(input->why), "%.200s: %s", input->from, why);
+}
+
+/*
+ * Returns a descriptor that the caller closes. Ctrl-C discards typed input, possibly between poll()
+ * and read(), so a terminal is opened again to read it without blocking. O_NONBLOCK on the
+ * inherited descriptor would also affect the shell.
+ */
+static int input_open(const char *path)
+{
+    bool standard = !strcmp(path, "-");
+    int fd = standard ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC);
+    char name[32];
+
+    if (fd < 0 || !isatty(fd))
+        return fd;
+    snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+    int own = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+
+    if (own < 0)
+        return fd;
+    close(fd);
+    return own;
+}
+
+/* Reads available bytes. Returns 0 at the end, or -1 with errno; EINTR after an interrupt. */
+static ssize_t input_some(struct bb_host *host, int fd, char *bytes, size_t room)
+{
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+
+    while (!bb_superseded(host)) {
+        int found = poll(&ready, 1, LOOK_MS);
+        ssize_t got = found > 0 ? read(fd, bytes, room) : found;
+
+        if (found && (got >= 0 || (errno != EINTR && errno != EAGAIN)))
+            return got;
+    }
+    errno = EINTR;
+    return -1;
+}
+
+static void input_read(void *arg)
+{
+    struct input *input = arg;
+    const char *directory = getenv("TMPDIR");
+    char name[PATH_MAX], piece[16384];
+    struct stat found;
+    size_t all = 0;
+    ssize_t got = 1;
+    int from = input_open(input->from);
+
+    if (from < 0) {
+        input_fail(input, strerror(errno));
+        return;
+    }
+    snprintf(name, sizeof(name), "%s/busbar-XXXXXX", directory && *directory ? directory : "/tmp");
+    int fd = mkostemp(name, O_CLOEXEC);
+
+    if (fd >= 0) {
+        unlink(name);
+        input->copy = fdopen(fd, "w");
+        snprintf(input->path, sizeof(input->path), "/proc/self/fd/%d", fd);
+    }
+    if (!input->copy) {
+        input_fail(input, "a temporary copy cannot be made: see $TMPDIR");
+        if (fd >= 0)
+            close(fd);
+    }
+    while (!*input->why && got > 0) {
+        got = input_some(input->host, from, piece, sizeof(piece));
+        all += got > 0 ? (size_t)got : 0;
+        if (all > BULK_FILE_MAX)
+            input_fail(input, "is larger than 50 MiB: send it in parts");
+        else if (got < 0 && bb_superseded(input->host))
+            input_fail(input, "interrupted");
+        else if (got < 0 || fwrite(piece, 1, (size_t)got, input->copy) < (size_t)got ||
+                 (!got && fflush(input->copy)))
+            input_fail(input, strerror(errno));
+    }
+    input->piped = !strcmp(input->from, "-") || fstat(from, &found) || !S_ISREG(found.st_mode);
+    close(from);
+}
+
+static void input_free(void *arg)
+{
+    struct input *input = arg;
+
+    if (input->copy)
+        fclose(input->copy);
+}
+
+/* Reads a line of standard input and sets `yes` if it begins with y. */
+struct answer {
+    struct bb_host *host;
+    bool yes;
+};
+
+static void input_ask(void *arg)
+{
+    struct answer *answer = arg;
+    char byte;
+    bool first = true;
+    int from = input_open("-");
+
+    while (from >= 0 && input_some(answer->host, from, &byte, 1) == 1 && byte != '\n') {
+        if (first)
+            answer->yes = byte == 'y' || byte == 'Y';
+        first = false;
+    }
+    if (from >= 0)
+        close(from);
+}
+
+/* ---- the file becomes a job. These functions return 0, or the exit status ---- */
+
+static int refuse(struct bb_request *rq, int status, const char *text)
+{
+    bb_fail_text(rq, 400, text);
+    return status;
+}
+
+/* Fills in the sender, the type and the organization. */
+static int describe(struct bb_request *rq, struct import *import)
+{
+    struct bulk *bulk = rq->state;
+    const char *type = bb_text(rq, "type");
+
+    if (!bulk->type_count)
+        bulk_start(rq->host, bulk);
+    import->who = (struct bb_principal){
+        .size = sizeof(struct bb_principal), .email = "", .role = BB_ROLE_ADMIN};
+    import->source = (struct bulk_source){
+        .type = bulk_type_named(bulk, type),
+        .who = &import->who,
+        .organization = json_integer_value(json_object_get(bb_body(rq), "organization")),
+        .warn = warn,
+        .warn_arg = import,
+        .interruptible = true};
+    if (!import->source.type)
+        return refuse(rq, IMPORT_USAGE,
+                      bb_format(rq, "--type: unknown type %.64s; known types: %s", type,
+                                bulk_type_names(rq)));
+    int known = bulk_organization_known(rq, import->source.organization);
+
+    if (known < 0) {
+        bb_failed(rq);
+        return IMPORT_FAILED;
+    }
+    return known ? 0 : refuse(rq, IMPORT_USAGE, "--organization: no organization has this id");
+}
+
+static int created(struct bb_request *rq, struct bulk_job *job)
+{
+    job->created = bb_query(rq, &bulk_create, BB_ARGS(BULK_CREATE_ARGS(job))) != NULL;
+    return job->created ? 0 : bb_failed(rq);
+}
+
+static int take(struct bb_request *rq, struct import *import)
+{
+    struct input *input = &import->input;
+    const struct bulk_job *job = &import->job;
+
+    *input = (struct input){.host = rq->host, .from = bb_text(rq, "file")};
+    bb_defer(rq, input_free, input);
+    show(import, "reading");
+    if (bb_offload(rq, BULK_POOL, input_read, input)) {
+        bb_failed(rq);
+        return IMPORT_FAILED;
+    }
+    if (*input->why)
+        return refuse(rq, IMPORT_FAILED, input->why);
+    const char *slash = strrchr(input->from, '/'), *name = slash ? slash + 1 : input->from;
+
+    import->source.path = input->path;
+    import->source.name = input->piped ? "standard-input.csv" : name;
+    if (!bulk_is_csv(import->source.name))
+        return refuse(rq, IMPORT_FAILED, bb_format(rq, "%.200s: must be a .csv file", input->from));
+    show(import, "checking");
+    if (bulk_take(rq, &import->source, &import->job, created))
+        return IMPORT_FAILED;
+    if (job->doubtful)
+        line(import, "%s: %lld rows, %lld of them fail the check", job->file, (long long)job->rows,
+             (long long)job->doubtful);
+    else
+        line(import, "%s: %lld rows, all pass the check", job->file, (long long)job->rows);
+    return 0;
+}
+
+/* ---- the failed rows ---- */
+
+/*
+ * Replaces control characters, so that a file's content cannot control the terminal. A terminal
+ * needs no CR at line ends.
+ */
+static void tame(struct csv *csv)
+{
+    char *out = csv->bytes;
+
+    for (size_t i = 0; i < csv->length; i++) {
+        unsigned char c = (unsigned char)csv->bytes[i];
+        unsigned char next = i + 1 < csv->length ? (unsigned char)csv->bytes[i + 1] : '\0';
+        bool pair = c == 0xc2 && next >= 0x80 && next < 0xa0; /* U+0080 to U+009F */
+
+        if (c == '\r' && next == '\n')
+            continue;
+        *out++ = pair || c == 0x7f || (c < 0x20 && c != '\n' && c != '\t') ? '?' : (char)c;
+        i += pair;
+    }
+    csv->length = (size_t)(out - csv->bytes);
+}
+
+/* Prints one part; the header line precedes the first one. A terminal needs no byte order mark. */
+static int print_part(struct bb_request *rq, void *arg)
+{
+    struct import *import = arg;
+    struct csv *csv = bb_alloc(rq, sizeof(*csv));
+    bool terminal = isatty(STDOUT_FILENO);
+
+    bb_defer(rq, csv_drop, csv);
+    csv->separator = import->job.separator[0];
+    if (!import->printed)
+        bulk_failed_header(csv, bb_json_hold(rq, bb_json_read(rq, import->job.header)), !terminal);
+    import->found = bulk_failed_part(rq, import->job.id, &import->printed, csv);
+    if (import->found > 0 && terminal)
+        tame(csv);
+    if (import->found > 0)
+        bb_print(rq, "%.*s", (int)csv->length, csv->bytes);
+    return 0;
+}
+
+/* Prints the rows of the job that failed or were cancelled, as GET …/failed.csv has them. */
+static void print_failed(struct bb_request *rq, struct import *import)
+{
+    do
+        bb_scratch(rq, print_part, import);
+    while (import->found > 0);
+    if (import->found < 0)
+        line(import, "busbar: the failed rows could not be read");
+}
+
+/* ---- the run ---- */
+
+static void work(struct bb_request *rq, void *arg)
+{
+    (void)arg;
+    bulk_run(rq);
+}
+
+static void worked(void *arg, bool whole)
+{
+    struct import *import = arg;
+
+    (void)whole;
+    import->working = false;
+}
+
+static int look(struct bb_request *rq, void *arg)
+{
+    struct import *import = arg;
+    struct bulk_job job;
+    int found = bulk_job_look(rq, &import->who, import->job.id, &job);
+
+    if (found >= 0)
+        import->heard_ms = bb_now_ms(rq->host);
+    if (!found)
+        import->status[0] = '\0';
+    if (found <= 0)
+        return 0;
+    if (bulk_done(&job) != import->succeeded + import->failed)
+        import->moved_ms = import->heard_ms;
+    import->succeeded = job.succeeded;
+    import->failed = job.failed;
+    snprintf(import->status, sizeof(import->status), "%s", job.status);
+    return 0;
+}
+
+static int rest(struct bb_request *rq, void *arg)
+{
+    bb_sleep(rq, *(const int64_t *)arg);
+    return 0;
+}
+
+static void pause_for(struct bb_request *rq, int64_t ms)
+{
+    bb_scratch(rq, rest, &ms);
+}
+
+/*
+ * Returns the exit status. A job that has just ended cannot be cancelled; then its end is reported.
+ * The remaining rows are written to a file, but not to the terminal of a person who wants to stop.
+ */
+static int cancel(struct bb_request *rq, struct import *import)
+{
+    struct bulk_job *job = bb_alloc(rq, sizeof(*job));
+
+    if (bulk_job_cancel(rq, &import->who, import->job.id, job))
+        return IMPORT_INTERRUPTED;
+    line(import, "cancelled: %lld rows were stored, %lld failed, %lld were cancelled",
+         (long long)job->succeeded, (long long)job->failed,
+         (long long)(job->rows - bulk_done(job)));
+    if (!isatty(STDOUT_FILENO))
+        print_failed(rq, import);
+    return IMPORT_INTERRUPTED;
+}
+
+/*
+ * Watches the job until it ends, the database stops answering, or the command is interrupted.
+ * Progress is read from the database. Hosts store the rows, as of any job. If no host begins, this
+ * process stores them with the same function, and hosts may still join. Returns the exit status.
+ */
+static int follow(struct bb_request *rq, struct import *import)
+{
+    import->moved_ms = import->heard_ms = bb_now_ms(rq->host);
+    while (!strcmp(import->status, "confirmed") && !bb_superseded(rq->host) &&
+           bb_now_ms(rq->host) - import->heard_ms < SILENT_MS) {
+        show_bar(import);
+        if (bb_now_ms(rq->host) - import->moved_ms > STILL_MS)
+            import->alone = true;
+        if (import->alone && !import->working)
+            import->working = !bb_run_then(rq->host, work, worked, import);
+        pause_for(rq, import->alone ? REST_MS : LOOK_MS);
+        bb_scratch(rq, look, import);
+    }
+    if (!strcmp(import->status, "confirmed")) {
+        if (bb_superseded(rq->host))
+            return cancel(rq, import);
+        bb_fail(rq, 503, "The database does not respond; bulk upload %s continues when it does",
+                import->job.id);
+        return IMPORT_FAILED;
+    }
+    /* It has finished, or somebody else cancelled or deleted it. */
+    bool finished = !strcmp(import->status, "finished");
+
+    line(import, "bulk upload %s %s: %lld rows were stored, %lld failed", import->job.id,
+         finished          ? "has finished"
+         : *import->status ? "was cancelled"
+                           : "is gone",
+         (long long)import->succeeded, (long long)import->failed);
+    if (*import->status)
+        print_failed(rq, import);
+    return finished && !import->failed ? 0 : IMPORT_FAILED;
+}
+
+/* Confirms the job and watches it to its end. Returns the exit status. */
+static int run(struct bb_request *rq, struct import *import)
+{
+    struct bulk_job job;
+
+    if (bulk_job_confirm(rq, &import->who, import->job.id, &job))
+        return IMPORT_FAILED;
+    snprintf(import->status, sizeof(import->status), "%s", job.status);
+    int status = follow(rq, import);
+
+    while (import->working) /* the batch in progress points to `import` */
+        pause_for(rq, REST_MS);
+    return status;
+}
+
+/* ---- whether to continue ---- */
+
+static bool wanted(struct bb_request *rq, const char *option)
+{
+    return json_is_true(json_object_get(bb_body(rq), option));
+}
+
+/* Asks the operator if there is a terminal. */
+static bool goes_on(struct bb_request *rq, struct import *import)
+{
+    struct answer answer = {.host = rq->host};
+
+    if (bb_superseded(rq->host) || wanted(rq, "dry-run"))
+        return false;
+    if (!import->job.doubtful || wanted(rq, "yes") || !import->bars || !isatty(STDIN_FILENO) ||
+        import->input.piped)
+        return true;
+    show(import, "Store the others? [y/N] ");
+    import->shown[0] = '\0'; /* the newline of the answer has ended that line */
+    return !bb_offload(rq, BULK_POOL, input_ask, &answer) && answer.yes && !bb_superseded(rq->host);
+}
+
+/* Deletes the job, of which nothing was stored. Returns the exit status. */
+static int give_up(struct bb_request *rq, struct import *import)
+{
+    bool interrupted = bb_superseded(rq->host);
+
+    if (!interrupted && import->job.doubtful)
+        print_failed(rq, import);
+    if (bulk_job_delete(rq, &import->who, import->job.id))
+        return IMPORT_FAILED;
+    if (interrupted)
+        line(import, "interrupted: nothing was stored");
+    return interrupted ? IMPORT_INTERRUPTED : import->job.doubtful ? IMPORT_FAILED : 0;
+}
+
+int bulk_command_import(struct bb_request *rq)
+{
+    struct import *import = bb_alloc(rq, sizeof(*import));
+
+    import->bars = isatty(STDERR_FILENO);
+    int status = describe(rq, import);
+
+    if (!status)
+        status = take(rq, import);
+    if (!status)
+        status = goes_on(rq, import) ? run(rq, import) : give_up(rq, import);
+    show(import, "");
+    return status == IMPORT_FAILED && bb_superseded(rq->host) ? IMPORT_INTERRUPTED : status;
+}

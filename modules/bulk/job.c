@@ -1,0 +1,409 @@
+/*
+ * A job in the database and in the API: looking it up, listing, confirming, cancelling and deleting
+ * it, for the routes and the command; and the sweep of old ones.
+ */
+#include <string.h>
+
+#include <busbar/event.h>
+
+#include "modules/bulk/bulk.h"
+#include "modules/common/incoming.h"
+
+/*
+ * The condition on a job `j` that the caller may see: its own jobs; an Admin sees all. $1 to $4,
+ * with the id.
+ */
+#define MINE                                                                                       \
+    "j.id = $1::uuid AND j.status NOT IN ('arriving', 'removed') AND ($2::boolean OR (j.account "  \
+    "= $3::bigint"                                                                                 \
+    " AND j.organisation = ANY($4::bigint[])))"
+#define MINE_ARGS(who, id)                                                                         \
+    bb_t(id), bb_b((who)->role == BB_ROLE_ADMIN), bb_i((who)->account),                            \
+        bb_ints((who)->organizations, (who)->organization_count)
+/* The caller, and the job id in the path. */
+#define CALLED(rq) (rq)->principal, bb_segment(rq, "bulkUploadId")
+
+struct bulk_job bulk_job_of(struct bb_request *rq, const struct bb_rows *rows, size_t row,
+                            bool whole)
+{
+    return (struct bulk_job){
+        .id = bb_cell(rq, rows, row, 0),
+        .email = bb_cell(rq, rows, row, 1),
+        .type = bb_cell(rq, rows, row, 2),
+        .file = bb_cell(rq, rows, row, 3),
+        .status = bb_cell(rq, rows, row, 4),
+        .reason = bb_cell(rq, rows, row, 5),
+        .account = bb_cell_int(rq, rows, row, 6),
+        .role = bb_cell_int(rq, rows, row, 7),
+        .organization = bb_cell_int(rq, rows, row, 8),
+        .rows = bb_cell_int(rq, rows, row, 9),
+        .doubtful = bb_cell_int(rq, rows, row, 10),
+        .warned = bb_cell_int(rq, rows, row, 11),
+        .cursor = bb_cell_int(rq, rows, row, 12),
+        .single = bb_cell_int(rq, rows, row, 13),
+        .succeeded = bb_cell_int(rq, rows, row, 14),
+        .failed = bb_cell_int(rq, rows, row, 15),
+        .created_at = bb_cell(rq, rows, row, 16),
+        .confirmed_at = bb_cell(rq, rows, row, 17),
+        .ended_at = bb_cell(rq, rows, row, 18),
+        .separator = whole ? bb_cell(rq, rows, row, 19) : NULL,
+        .header = whole ? bb_cell(rq, rows, row, 20) : NULL,
+    };
+}
+
+int bulk_job_look(struct bb_request *rq, const struct bb_principal *who, const char *id,
+                  struct bulk_job *job)
+{
+    static const struct bb_sql find = {
+        "SELECT " BULK_JOB BULK_JOB_HEADER " FROM bulk_job j WHERE " MINE, 0};
+    const struct bb_rows *rows = bb_query(rq, &find, BB_ARGS(MINE_ARGS(who, id)));
+
+    if (!rows)
+        return -1;
+    if (!bb_count(rq, rows))
+        return 0;
+    *job = bulk_job_of(rq, rows, 0, true);
+    return 1;
+}
+
+int bulk_job_find(struct bb_request *rq, struct bulk_job *job)
+{
+    int found = bulk_job_look(rq, CALLED(rq), job);
+
+    if (found < 0)
+        return bb_failed(rq);
+    return found ? 0 : bb_fail(rq, 404, "Bulk upload not found");
+}
+
+int64_t bulk_done(const struct bulk_job *job)
+{
+    return job->succeeded + job->failed;
+}
+
+json_t *bulk_job_json(const struct bulk_job *job)
+{
+    return json_pack(
+        "{s:s, s:s, s:s?, s:s, s:s, s:I, s:I, s:{s:I, s:I, s:I}, s:{s:I, s:I, s:I, s:I}, s:s, s:s?,"
+        " s:s?}",
+        "bulkUploadId", job->id, "status", job->status, "reason", job->reason, "type", job->type,
+        "fileName", job->file, "organizationId", (json_int_t)job->organization, "rows",
+        (json_int_t)job->rows, "check", "passed", (json_int_t)(job->rows - job->doubtful), "failed",
+        (json_int_t)job->doubtful, "warned", (json_int_t)job->warned, "progress", "done",
+        (json_int_t)bulk_done(job), "total", (json_int_t)job->rows, "succeeded",
+        (json_int_t)job->succeeded, "failed", (json_int_t)job->failed, "createdAt", job->created_at,
+        "confirmedAt", job->confirmed_at, "endedAt", job->ended_at);
+}
+
+int bulk_emit_finished(struct bb_request *rq, struct bb_tx *tx, const struct bulk_job *job)
+{
+    struct bb_audience audience = {.size = sizeof(audience), .organization = job->organization};
+    json_t *payload =
+        json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "bulkUploadId", job->id, "type",
+                  job->type, "fileName", job->file, "status", job->status, "organizationId",
+                  (json_int_t)job->organization, "rows", (json_int_t)job->rows, "succeeded",
+                  (json_int_t)job->succeeded, "failed", (json_int_t)job->failed, "cancelled",
+                  (json_int_t)(job->rows - bulk_done(job)));
+
+    return bb_emit(rq, tx, "bulk.finished", payload, &audience);
+}
+
+static json_t *listed_job(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    struct bulk_job job = bulk_job_of(rq, rows, row, false);
+
+    return bulk_job_json(&job);
+}
+
+/* GET /api/bulk-upload: the caller's own jobs, the latest first; an Admin's list has all jobs. */
+int bulk_list(struct bb_request *rq)
+{
+    enum { PAGE = 100 };
+    /*
+     * $1 all, $2 account, $3 organizations, $4 status, $5 type, $6 id of the previous page's last
+     * job, $7 number of jobs
+     */
+    static const char text[] =
+        "SELECT " BULK_JOB " FROM bulk_job j WHERE j.status NOT IN ('arriving', 'removed')"
+        " AND ($1::boolean OR (j.account = $2::bigint AND j.organisation = ANY($3::bigint[])))"
+        " AND ($4::text IS NULL OR j.status = $4) AND ($5::text IS NULL OR j.type = $5)"
+        " AND ($6::uuid IS NULL OR (j.created_at, j.id) <"
+        " (SELECT a.created_at, a.id FROM bulk_job a WHERE a.id = $6::uuid))"
+        " ORDER BY j.created_at DESC, j.id DESC LIMIT $7::bigint";
+    static const struct bb_sql find = {text, 0}, find_many = {text, BB_SQL_LONG};
+    const struct bb_principal *who = rq->principal;
+    int64_t limit = bb_arg_int(rq, "limit", PAGE);
+    const struct bb_rows *rows = bb_query(
+        rq, limit > PAGE ? &find_many : &find,
+        BB_ARGS(bb_b(who->role == BB_ROLE_ADMIN), bb_i(who->account),
+                bb_ints(who->organizations, who->organization_count), bb_t(bb_arg(rq, "status")),
+                bb_t(bb_arg(rq, "type")), bb_t(bb_arg(rq, "after")), bb_i(limit + 1)));
+
+    return rows ? bb_reply_rows(rq, rows, (size_t)limit, 0, listed_job) : bb_failed(rq);
+}
+
+/* ---- changes requested by the sender ---- */
+
+/* Answers a change that found no job in the state that it needs. */
+static int wrong_state(struct bb_request *rq, const struct bb_principal *who, const char *id)
+{
+    struct bulk_job job;
+    int found = bulk_job_look(rq, who, id, &job);
+
+    if (found < 0)
+        return bb_failed(rq);
+    return found ? bb_fail(rq, 409, "The bulk upload is %s already", job.status)
+                 : bb_fail(rq, 404, "Bulk upload not found");
+}
+
+/*
+ * Checks that the caller's role may still upload the type; an Admin may change every job. If the
+ * type is not loaded, this cannot be checked; then nothing is stored either.
+ */
+static int permitted(struct bb_request *rq, bool stores)
+{
+    struct bulk_job job;
+    int refused = bulk_job_find(rq, &job);
+
+    if (refused || rq->principal->role == BB_ROLE_ADMIN)
+        return refused;
+    const struct bulk_type *type = bulk_type_named(rq->state, job.type);
+
+    if (type)
+        return type->rows->roles & rq->principal->role ? 0 : bb_fail_text(rq, 403, NULL);
+    return stores ? bb_fail(rq, 409, "No loaded module provides rows of type %s", job.type) : 0;
+}
+
+/* Of concurrent requests only one finds the job created. */
+int bulk_job_confirm(struct bb_request *rq, const struct bb_principal *who, const char *id,
+                     struct bulk_job *job)
+{
+    static const struct bb_sql confirm = {
+        "UPDATE bulk_job j SET status = 'confirmed', confirmed_at = now()"
+        " WHERE " MINE " AND j.status = 'created' RETURNING " BULK_JOB,
+        BB_SQL_WRITE,
+    };
+    const struct bb_rows *rows = bb_query(rq, &confirm, BB_ARGS(MINE_ARGS(who, id)));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (!bb_count(rq, rows))
+        return wrong_state(rq, who, id);
+    *job = bulk_job_of(rq, rows, 0, false);
+    return 0;
+}
+
+static void begin_run(struct bb_request *rq, void *arg)
+{
+    (void)arg;
+    bulk_run(rq);
+}
+
+int bulk_confirm(struct bb_request *rq)
+{
+    struct bulk_job job = {.id = NULL};
+    int refused = permitted(rq, true);
+
+    if (!refused)
+        refused = bulk_job_confirm(rq, CALLED(rq), &job);
+    if (refused)
+        return refused;
+    if (!bb_pause_reason(rq)) /* else the job bulk.run stores the rows after `busbar resume` */
+        (void)bb_run(rq->host, begin_run, NULL); /* if it fails, bulk.run starts within a second */
+    return bb_reply(rq, 200,
+                    json_pack("{s:s, s:s, s:{s:I, s:I, s:I, s:I}}", "bulkUploadId", job.id,
+                              "status", job.status, "progress", "done", (json_int_t)bulk_done(&job),
+                              "total", (json_int_t)job.rows, "succeeded", (json_int_t)job.succeeded,
+                              "failed", (json_int_t)job.failed));
+}
+
+static void count_cancelled(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    const struct bulk_job *job = arg;
+
+    (void)tx;
+    bb_metric_add(rq->host, BULK_METRIC_JOBS, BULK_CANCELLED, 1);
+    bb_log(rq, BB_INFO, "bulk upload %s was cancelled%s%s: %lld of %lld rows were done", job->id,
+           job->reason ? ", because " : "", job->reason ? job->reason : "",
+           (long long)bulk_done(job), (long long)job->rows);
+}
+
+int bulk_end_cancelled(struct bb_request *rq, struct bb_tx *tx, const char *id,
+                       struct bulk_job *job)
+{
+    /*
+     * Rows that the check refused have failed; the other rows after the cursor are cancelled. This
+     * statement is separate, because the first statement may have waited for a batch, and its
+     * snapshot does not have the batch's parts.
+     */
+    static const struct bb_sql total = {
+        "UPDATE bulk_job j SET failed = (SELECT coalesce(sum(p.failed), 0) FROM bulk_part p"
+        " WHERE p.job = j.id) WHERE j.id = $1::uuid RETURNING " BULK_JOB,
+        BB_SQL_WRITE,
+    };
+    const struct bb_rows *rows = bb_tx_query(rq, tx, &total, BB_ARGS(bb_t(id)));
+
+    if (!rows)
+        return -1;
+    *job = bulk_job_of(rq, rows, 0, false);
+    if (bulk_emit_finished(rq, tx, job))
+        return -1;
+    bb_after(rq, tx, count_cancelled, job);
+    return 0;
+}
+
+struct ending {
+    const struct bb_principal *who;
+    const char *id;
+    struct bulk_job *job;
+};
+
+static int cancel(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    /* Waits for a batch in progress, which has locked the row. */
+    static const struct bb_sql end = {
+        "UPDATE bulk_job j SET status = 'cancelled', ended_at = now()"
+        " WHERE " MINE " AND j.status IN ('created', 'confirmed')",
+        BB_SQL_WRITE,
+    };
+    const struct ending *ending = arg;
+    const struct bb_rows *rows =
+        bb_tx_query(rq, tx, &end, BB_ARGS(MINE_ARGS(ending->who, ending->id)));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (!bb_affected(rq, rows))
+        return wrong_state(rq, ending->who, ending->id);
+    return bulk_end_cancelled(rq, tx, ending->id, ending->job) ? bb_failed(rq) : 0;
+}
+
+int bulk_job_cancel(struct bb_request *rq, const struct bb_principal *who, const char *id,
+                    struct bulk_job *job)
+{
+    struct ending ending = {who, id, job};
+
+    return bb_transaction(rq, cancel, &ending);
+}
+
+int bulk_cancel(struct bb_request *rq)
+{
+    struct bulk_job *job = bb_alloc(rq, sizeof(*job));
+    int refused = permitted(rq, false);
+
+    if (!refused)
+        refused = bulk_job_cancel(rq, CALLED(rq), job);
+    return refused ? refused : bb_reply(rq, 200, bulk_job_json(job));
+}
+
+int bulk_job_delete(struct bb_request *rq, const struct bb_principal *who, const char *id)
+{
+    static const struct bb_sql delete = {
+        "WITH gone AS (DELETE FROM bulk_job j WHERE " MINE " AND j.status <> 'confirmed'"
+        " RETURNING j.id), f AS (DELETE FROM bulk_finding USING gone WHERE job = gone.id),"
+        " w AS (DELETE FROM bulk_warning USING gone WHERE job = gone.id),"
+        " p AS (DELETE FROM bulk_part USING gone WHERE job = gone.id) SELECT count(*) FROM gone",
+        BB_SQL_WRITE | BB_SQL_LONG,
+    };
+    const struct bb_rows *rows = bb_query(rq, &delete, BB_ARGS(MINE_ARGS(who, id)));
+
+    if (!rows)
+        return bb_failed(rq);
+    return bb_cell_int(rq, rows, 0, 0) ? 0 : wrong_state(rq, who, id);
+}
+
+int bulk_delete(struct bb_request *rq)
+{
+    int refused = permitted(rq, false);
+
+    if (!refused)
+        refused = bulk_job_delete(rq, CALLED(rq));
+    return refused ? refused : bb_reply(rq, 200, json_pack("{s:b}", "success", 1));
+}
+
+/* ---- the sweep ---- */
+
+#define TURN_MS 500
+#define STALE_S 86400 /* seconds; no upload takes that long */
+
+#define SINCE "coalesce(ended_at, confirmed_at, created_at)" /* as in the index */
+
+/*
+ * $1 days for jobs that were cancelled or never confirmed. Makes the jobs invisible, so that none
+ * is created or confirmed while its parts are being deleted.
+ */
+static const struct bb_sql hide = {
+    "UPDATE bulk_job SET status = 'removed' WHERE status IN ('arriving', 'created')"
+    " AND " SINCE " < now() - interval '1 hour' AND (status = 'arriving'"
+    " OR " SINCE " < now() - make_interval(days => $1::int))",
+    BB_SQL_WRITE,
+};
+
+/*
+ * $1 days, $2 days for cancelled jobs. First the parts and findings of a job are deleted, in
+ * batches; then the job.
+ */
+static const struct bb_sql sweep = {
+    "WITH old AS (SELECT id FROM bulk_job WHERE status IN ('removed', 'finished', 'cancelled')"
+    " AND " SINCE " < now() - CASE status WHEN 'removed' THEN interval '0'"
+    " WHEN 'cancelled' THEN make_interval(days => $2::int)"
+    " ELSE make_interval(days => $1::int) END ORDER BY " SINCE " LIMIT 1),"
+    " p AS (DELETE FROM bulk_part WHERE (job, last_row) IN (SELECT b.job, b.last_row FROM old"
+    " JOIN bulk_part b ON b.job = old.id ORDER BY b.last_row LIMIT 50) RETURNING 1),"
+    " f AS (DELETE FROM bulk_finding WHERE (job, number) IN (SELECT b.job, b.number FROM old"
+    " JOIN bulk_finding b ON b.job = old.id ORDER BY b.number LIMIT 1000) RETURNING 1),"
+    " w AS (DELETE FROM bulk_warning WHERE (job, number) IN (SELECT b.job, b.number FROM old"
+    " JOIN bulk_warning b ON b.job = old.id ORDER BY b.number LIMIT 1000) RETURNING 1),"
+    " n AS (SELECT (SELECT count(*) FROM p) + (SELECT count(*) FROM f)"
+    " + (SELECT count(*) FROM w) AS gone),"
+    " j AS (DELETE FROM bulk_job USING old, n WHERE bulk_job.id = old.id AND n.gone = 0"
+    " RETURNING 1) SELECT (SELECT count(*) FROM old), (SELECT count(*) FROM j)",
+    BB_SQL_WRITE,
+};
+
+struct swept {
+    bool more;
+    int64_t jobs;
+};
+
+static int sweep_some(struct bb_request *rq, void *arg)
+{
+    const struct bulk *bulk = rq->state;
+    struct swept *swept = arg;
+    const struct bb_rows *rows = bb_query(
+        rq, &sweep,
+        BB_ARGS(bb_i(bulk->settings->retention_days), bb_i(bulk->settings->unfinished_days)));
+
+    swept->more = rows && bb_cell_int(rq, rows, 0, 0);
+    swept->jobs += rows ? bb_cell_int(rq, rows, 0, 1) : 0;
+    return 0;
+}
+
+/*
+ * The job bulk.sweep: deletes, in batches, bulk uploads that finished more than bulk.retention_days
+ * ago, those that were cancelled or never confirmed for more than bulk.unfinished_days, and the
+ * remains of those that were never created.
+ */
+void bulk_sweep(struct bb_request *rq)
+{
+    const struct bulk *bulk = rq->state;
+    int64_t until = bb_now_ms(rq->host) + TURN_MS;
+    struct swept swept = {
+        .more = bb_query(rq, &hide, BB_ARGS(bb_i(bulk->settings->unfinished_days))) != NULL};
+
+    while (swept.more && bb_now_ms(rq->host) < until)
+        bb_scratch(rq, sweep_some, &swept);
+    if (swept.jobs)
+        bb_log(rq, BB_INFO, "%lld expired bulk uploads were deleted", (long long)swept.jobs);
+    if (swept.more)
+        bb_again(rq);
+}
+
+/* The job bulk.tidy: deletes, on each host, incoming files that a crash left. */
+void bulk_tidy(struct bb_request *rq)
+{
+    const struct bulk *bulk = rq->state;
+    struct incoming_sweep job = {.directory = bulk->settings->files,
+                                 .before = time(NULL) - STALE_S};
+
+    if (!bb_offload(rq, BULK_POOL, incoming_sweep, &job) && job.removed)
+        bb_log(rq, BB_INFO, "%zu files of uploads that never ended were removed", job.removed);
+}

@@ -1,0 +1,427 @@
+/*
+ * The job bulk.run: stores the rows of confirmed jobs in batches, each in a transaction of its own,
+ * while their sender has the rights.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "modules/bulk/bulk.h"
+
+enum {
+    TURN_MS = 500,
+    PAUSE_MS = 100,  /* maximum, between two batches */
+    BUSY_MS = 2000,  /* how long the host counts as busy after it was last seen to be */
+    LAPSED_MS = 500, /* how long a check of a job's sender is valid for the commit of its batch */
+    SMALL_ROWS = 50, /* per batch while requests wait: a few milliseconds */
+    NARROWER = 4     /* a refused batch is split into this many */
+};
+
+/* One run of the job. */
+struct bulk_turn {
+    const char *types;     /* JSON array of the loaded types */
+    bool small;            /* small batches, because requests are waiting */
+    char refused[BULK_ID]; /* job of a row that the database refuses */
+    int64_t refused_row;
+    struct {
+        bool idle;        /* there was no job to run */
+        char id[BULK_ID]; /* job of the batch; empty: none */
+        size_t count;     /* rows of the batch */
+        int64_t last;     /* last row of the batch */
+        int64_t tried;    /* row of a batch with one row; 0: it had more */
+        bool narrowed;    /* the batch was smaller because a refused row is searched */
+        char sqlstate[8]; /* why the batch failed */
+        bool written;     /* the batch was written; a later failure is due to the commit */
+        bool lapsed;      /* the sender lost permission meanwhile: nothing of the batch is stored */
+    } done;               /* outcome of the last batch */
+};
+
+/* The rows of a batch that belong to one part. */
+struct part {
+    int64_t last, cursor; /* the part's last row, and the row up to which this batch completes it */
+    int64_t before;       /* deleted findings of the check, */
+    int64_t before_bytes; /* and their bytes */
+    struct bulk_batch rows;
+};
+
+struct batch {
+    struct bulk_turn *turn;
+    struct bulk_job job;
+    const struct bulk_type *type;
+    int64_t checked_ms; /* when the sender's permission was checked */
+    struct part *parts;
+    size_t part_count;
+    struct bulk_batch all; /* the rows of all parts */
+    int64_t succeeded, failed;
+};
+
+/* Records why the last statement or commit failed. */
+static void note_why(struct bb_request *rq, struct bulk_turn *turn)
+{
+    snprintf(turn->done.sqlstate, sizeof(turn->done.sqlstate), "%s", bb_sqlstate(rq));
+}
+
+static int batch_failed(struct bb_request *rq, const struct batch *batch)
+{
+    note_why(rq, batch->turn);
+    return bb_failed(rq);
+}
+
+/*
+ * Checks whether the sender of the job may store its rows now; the sender may have been suspended,
+ * or may have lost the role or organization. Returns 1; 0 with *reason; or -1: `bb_failed(rq)`.
+ * The operator's command has no account and is always permitted.
+ */
+static int is_permitted(struct bb_request *rq, struct batch *batch, const char **reason)
+{
+    const struct bulk_job *job = &batch->job;
+    struct bb_service found = bb_service(rq->host, "accounts");
+    const struct bb_accounts *accounts = found.interface;
+    struct bb_account_scope scope = {.size = sizeof(scope)};
+
+    batch->checked_ms = bb_now_ms(rq->host);
+    if (!accounts || !job->account)
+        return 1;
+    int known = accounts->scope_of(found.state, rq, job->account, &scope);
+
+    if (known < 0)
+        return -1;
+    bool acts = scope.role == BB_ROLE_ADMIN;
+
+    for (size_t i = 0; i < scope.organization_count; i++)
+        acts = acts || scope.organizations[i] == job->organization;
+    if (!known || !scope.active)
+        *reason = "the account that sent it is suspended or deleted";
+    else if (!(batch->type->rows->roles & scope.role))
+        *reason = "the role of the account that sent it may not upload rows of this type any more";
+    else if (!acts)
+        *reason = "the account that sent it does not act in this organization any more";
+    else
+        return 1;
+    return 0;
+}
+
+/*
+ * Reads as many parts of the job as the type's rows per call allow, or one if only some rows are
+ * used, and deletes the findings of the check. Returns 0, or the status of the response sent.
+ */
+static int read_parts(struct bb_request *rq, struct bb_tx *tx, struct batch *batch)
+{
+    /* $1 job, $2 cursor, $3 number of parts */
+    static const struct bb_sql find = {
+        "SELECT first_row, last_row, failed, bytes FROM bulk_part WHERE job = $1::uuid"
+        " AND last_row > $2::bigint ORDER BY last_row LIMIT $3::bigint",
+        0,
+    };
+    /* $1 job, rows after $2 and up to $3 */
+    static const struct bb_sql forget = {
+        "WITH gone AS (DELETE FROM bulk_finding WHERE job = $1::uuid AND number > $2::bigint"
+        " AND number <= $3::bigint RETURNING octet_length(problems) AS bytes)"
+        " SELECT count(*), coalesce(sum(bytes), 0)::bigint FROM gone",
+        BB_SQL_WRITE,
+    };
+    const struct bulk *bulk = rq->state;
+    struct bulk_turn *turn = batch->turn;
+    const struct bulk_job *job = &batch->job;
+    const struct bulk_columns *columns = bulk_job_columns(rq, job);
+    size_t narrow = atomic_load(&bulk->narrow), parts = batch->type->rows_max / BULK_PART_ROWS;
+    size_t most = BULK_PART_ROWS;
+
+    if (turn->done.narrowed)
+        most = narrow ? narrow : 1;
+    else if (turn->small && !batch->type->together)
+        most = SMALL_ROWS;
+    if (turn->done.narrowed || most < BULK_PART_ROWS || !parts)
+        parts = 1;
+    const struct bb_rows *rows =
+        bb_tx_query(rq, tx, &find, BB_ARGS(bb_t(job->id), bb_i(job->cursor), bb_i((int64_t)parts)));
+
+    if (!rows)
+        return batch_failed(rq, batch);
+    if (!columns)
+        return bb_no_memory(rq);
+    batch->part_count = bb_count(rq, rows);
+    batch->parts = bb_alloc(rq, batch->part_count * sizeof(*batch->parts));
+    batch->all = (struct bulk_batch){
+        .type = batch->type,
+        .rows = bb_alloc(rq, (batch->part_count * most + 1) * sizeof(struct bb_bulk_row *))};
+    for (size_t i = 0; i < batch->part_count; i++) {
+        struct part *part = &batch->parts[i];
+        const struct bulk_batch *read = bulk_batch_of(
+            rq, columns, bb_cell(rq, rows, i, 3), bb_cell_int(rq, rows, i, 0), job->cursor, most);
+
+        if (!read)
+            return bb_no_memory(rq);
+        part->rows = *read;
+        part->last = part->cursor = bb_cell_int(rq, rows, i, 1);
+        if (read->count == most)
+            part->cursor = read->rows[most - 1]->number;
+        if (bb_cell_int(rq, rows, i, 2)) {
+            const struct bb_rows *gone = bb_tx_query(
+                rq, tx, &forget, BB_ARGS(bb_t(job->id), bb_i(job->cursor), bb_i(part->cursor)));
+
+            if (!gone)
+                return batch_failed(rq, batch);
+            part->before = bb_cell_int(rq, gone, 0, 0);
+            part->before_bytes = bb_cell_int(rq, gone, 0, 1);
+        }
+        for (size_t k = 0; k < read->count; k++)
+            batch->all.rows[batch->all.count++] = read->rows[k];
+        turn->done.last = part->cursor;
+    }
+    return 0;
+}
+
+/* Counts the outcomes of a part's rows, and moves the cursor past them. */
+static int save_part(struct bb_request *rq, struct bb_tx *tx, struct batch *batch,
+                     const struct part *part)
+{
+    /*
+     * $1 job, $2 cursor, $3 succeeded, $4 failed, $5 findings, $6 last row of the part, $7 change
+     * in the number of findings, $8 change in their bytes
+     */
+    static const struct bb_sql note = {
+        "WITH found AS (INSERT INTO bulk_finding (job, number, name, problems)"
+        " SELECT $1::uuid, f.number, f.name, f.problems"
+        " FROM json_to_recordset($5::json) AS f (number bigint, name text, problems text)),"
+        " part AS (UPDATE bulk_part SET failed = failed + $7::int WHERE job = $1::uuid"
+        " AND last_row = $6::bigint AND $7::int <> 0)"
+        " UPDATE bulk_job SET cursor = $2::bigint, succeeded = succeeded + $3::int,"
+        " failed = failed + $4::int, bytes = bytes + $8::bigint, served_at = clock_timestamp(),"
+        " retry_at = NULL WHERE id = $1::uuid",
+        BB_SQL_WRITE,
+    };
+    int64_t bad;
+    const char *findings = bulk_findings_json(rq, &part->rows, false, &bad);
+    int64_t good = (int64_t)part->rows.count - bad;
+    int64_t more = (bad ? (int64_t)strlen(findings) : 0) - part->before_bytes;
+
+    batch->succeeded += good;
+    batch->failed += bad;
+    return bb_tx_query(rq, tx, &note,
+                       BB_ARGS(bb_t(batch->job.id), bb_i(part->cursor), bb_i(good), bb_i(bad),
+                               bb_t(findings), bb_i(part->last), bb_i(bad - part->before),
+                               bb_i(more)))
+               ? 0
+               : batch_failed(rq, batch);
+}
+
+static void count_batch(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    const struct batch *batch = arg;
+    const struct bulk_job *job = &batch->job;
+
+    (void)tx;
+    bb_metric_add(rq->host, BULK_METRIC_ROWS, BULK_SUCCEEDED, (uint64_t)batch->succeeded);
+    bb_metric_add(rq->host, BULK_METRIC_ROWS, BULK_FAILED, (uint64_t)batch->failed);
+    if (!strcmp(job->status, "finished")) {
+        bb_metric_add(rq->host, BULK_METRIC_JOBS, BULK_FINISHED, 1);
+        bb_log(rq, BB_INFO, "bulk upload %s has finished: %lld rows were stored, %lld failed",
+               job->id, (long long)job->succeeded, (long long)job->failed);
+    }
+}
+
+/* Stores the rows that were read, and their outcomes. */
+static int store_rows(struct bb_request *rq, struct bb_tx *tx, struct batch *batch)
+{
+    static const struct bb_sql end = {
+        "UPDATE bulk_job SET status = 'finished', ended_at = now() WHERE id = $1::uuid",
+        BB_SQL_WRITE,
+    };
+    struct bulk_turn *turn = batch->turn;
+    struct bulk_job *job = &batch->job;
+    const struct bulk_batch *all = &batch->all;
+    const char *reason;
+    int status = 0;
+
+    turn->done.count = all->count;
+    turn->done.tried = all->count == 1 ? all->rows[0]->number : 0;
+    if (turn->done.tried && turn->done.tried == turn->refused_row &&
+        !strcmp(turn->refused, job->id))
+        bb_bulk_problem(rq, all->rows[0], "", "cannot be stored: the database refuses it");
+    else if (bulk_call(rq, tx, all, job))
+        return batch_failed(rq, batch);
+    if (bb_now_ms(rq->host) - batch->checked_ms > LAPSED_MS) {
+        int permitted = is_permitted(rq, batch, &reason);
+
+        if (permitted < 0)
+            return batch_failed(rq, batch);
+        turn->done.lapsed = !permitted; /* the next batch ends the job */
+        if (turn->done.lapsed)
+            return bb_fail_text(rq, 409, reason);
+    }
+    for (size_t i = 0; i < batch->part_count && !status; i++)
+        status = save_part(rq, tx, batch, &batch->parts[i]);
+    if (status)
+        return status;
+    job->succeeded += batch->succeeded;
+    job->failed += batch->failed;
+    bb_after(rq, tx, count_batch, batch);
+    if (bulk_done(job) < job->rows && batch->part_count)
+        return 200;
+    job->status = "finished";
+    return bb_tx_query(rq, tx, &end, BB_ARGS(bb_t(job->id))) && !bulk_emit_finished(rq, tx, job)
+               ? 200
+               : batch_failed(rq, batch);
+}
+
+/* Jobs of types that are not loaded wait, and no other job waits for them. */
+#define LOADED "IN (SELECT json_array_elements_text($1::json))"
+
+static int claim_and_store(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *turn)
+{
+    /* $1 JSON array of the loaded types */
+    static const struct bb_sql claim = {
+        "SELECT " BULK_JOB BULK_JOB_HEADER " FROM bulk_job j WHERE j.status = 'confirmed'"
+        " AND j.type " LOADED " AND (j.retry_at IS NULL OR j.retry_at <= now())"
+        " AND NOT EXISTS (SELECT FROM bulk_job o WHERE o.status = 'confirmed'"
+        " AND o.organisation = j.organisation AND o.retry_at IS NULL AND o.type " LOADED
+        " AND (o.confirmed_at, o.id) < (j.confirmed_at, j.id))"
+        " ORDER BY j.served_at NULLS FIRST, j.confirmed_at LIMIT 1 FOR UPDATE OF j SKIP LOCKED",
+        BB_SQL_WRITE,
+    };
+    /* $1 job, $2 reason */
+    static const struct bb_sql lapse = {
+        "UPDATE bulk_job SET status = 'cancelled', ended_at = now(), reason = $2"
+        " WHERE id = $1::uuid",
+        BB_SQL_WRITE,
+    };
+    struct batch *batch = bb_alloc(rq, sizeof(*batch));
+    struct bulk_job *job = &batch->job;
+    const struct bb_rows *jobs = bb_tx_query(rq, tx, &claim, BB_ARGS(bb_t(turn->types)));
+    const char *reason;
+
+    batch->turn = turn;
+    turn->done.idle = jobs && !bb_count(rq, jobs);
+    if (!jobs)
+        return batch_failed(rq, batch);
+    if (turn->done.idle)
+        return 200;
+    *job = bulk_job_of(rq, jobs, 0, true);
+    batch->type = bulk_type_named(rq->state, job->type);
+    turn->done.narrowed = job->cursor < job->single;
+    snprintf(turn->done.id, sizeof(turn->done.id), "%s", job->id);
+    int permitted = is_permitted(rq, batch, &reason);
+
+    if (permitted < 0)
+        return batch_failed(rq, batch);
+    if (!permitted)
+        return bb_tx_query(rq, tx, &lapse, BB_ARGS(bb_t(job->id), bb_t(reason))) &&
+                       !bulk_end_cancelled(rq, tx, job->id, job)
+                   ? 200
+                   : batch_failed(rq, batch);
+    if (!job->cursor)
+        bb_log(rq, BB_INFO, "bulk upload %s begins: %lld rows of type %s", job->id,
+               (long long)job->rows, job->type);
+    int status = read_parts(rq, tx, batch);
+
+    return status ? status : store_rows(rq, tx, batch);
+}
+
+static int store_batch(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    struct bulk_turn *turn = arg;
+    int status = claim_and_store(rq, tx, turn);
+
+    turn->done.written = status < 400;
+    return status;
+}
+
+static int transact(struct bb_request *rq, void *arg)
+{
+    struct bulk_turn *turn = arg;
+
+    memset(&turn->done, 0, sizeof(turn->done));
+    int status = bb_transaction(rq, store_batch, turn);
+
+    if (status >= 400 && turn->done.written)
+        note_why(rq, turn);
+    return status;
+}
+
+/* Decides what follows a batch that failed. Returns whether to continue at once. */
+static bool go_on_after(struct bb_request *rq, struct bulk_turn *turn)
+{
+    /* Searches for a refused row in the rows up to $2. */
+    static const struct bb_sql narrow_down = {
+        "UPDATE bulk_job SET single = greatest(single, $2::bigint) WHERE id = $1::uuid",
+        BB_SQL_WRITE,
+    };
+    static const struct bb_sql wait_a_while = {
+        "UPDATE bulk_job SET retry_at = now() + interval '10 s' WHERE id = $1::uuid"
+        " AND status = 'confirmed'",
+        BB_SQL_WRITE,
+    };
+    struct bulk *bulk = rq->state;
+    const char *sqlstate = turn->done.sqlstate;
+    /* Data that does not fit, a violated constraint, or an error raised by a statement itself. */
+    bool blames_rows =
+        !strncmp(sqlstate, "22", 2) || !strncmp(sqlstate, "23", 2) || !strncmp(sqlstate, "BB", 2);
+
+    if (!turn->done.id[0] || turn->done.lapsed)
+        return turn->done.lapsed;
+    if (blames_rows && turn->done.tried) {
+        memcpy(turn->refused, turn->done.id, sizeof(turn->refused));
+        turn->refused_row = turn->done.tried;
+        return true;
+    }
+    if (blames_rows) {
+        atomic_store(&bulk->narrow, turn->done.count / NARROWER);
+        return bb_query(rq, &narrow_down, BB_ARGS(bb_t(turn->done.id), bb_i(turn->done.last))) !=
+               NULL;
+    }
+    bb_log(rq, BB_WARN, "a batch of bulk upload %s failed and is retried: %s", turn->done.id,
+           sqlstate);
+    (void)bb_query(rq, &wait_a_while, BB_ARGS(bb_t(turn->done.id)));
+    return false;
+}
+
+/* Returns whether jobs wait; false also if the database is unavailable. */
+static bool jobs_wait(struct bb_request *rq)
+{
+    static const struct bb_sql count = {
+        "SELECT coalesce(sum(rows - succeeded - failed), 0)::bigint, count(*)"
+        " FROM bulk_job WHERE status = 'confirmed'",
+        0,
+    };
+    struct bulk *bulk = rq->state;
+    const struct bb_rows *rows = bb_query(rq, &count, BB_NO_ARGS);
+
+    if (rows)
+        atomic_store(&bulk->waiting, bb_cell_int(rq, rows, 0, 0));
+    return rows && bb_cell_int(rq, rows, 0, 1) > 0;
+}
+
+void bulk_run(struct bb_request *rq)
+{
+    struct bulk *bulk = rq->state;
+    struct bulk_turn *turn = bb_alloc(rq, sizeof(*turn));
+    int64_t until = bb_now_ms(rq->host) + TURN_MS;
+    bool more = jobs_wait(rq);
+    int64_t busy_ms = atomic_load(&bulk->busy_ms);
+    struct bb_pace pace = {.busy = busy_ms && bb_now_ms(rq->host) - busy_ms < BUSY_MS};
+    json_t *types = bb_json_hold(rq, json_array());
+
+    for (size_t i = 0; i < bulk->type_count; i++)
+        if (json_array_append_new(types, json_string(bulk->types[i].name)))
+            more = false;
+    turn->types = more ? bb_json(rq, types, NULL) : NULL;
+    turn->small = bb_pace(rq, &pace, PAUSE_MS);
+    const int64_t window = pace.window_ms;
+
+    while (more && bb_now_ms(rq->host) < until) {
+        more = bb_scratch(rq, transact, turn) < 400;
+        if (!more)
+            more = go_on_after(rq, turn);
+        else if (turn->done.narrowed) { /* the next batch is larger, until the row is found */
+            size_t wider = 2 * turn->done.count;
+
+            atomic_store(&bulk->narrow, wider < BULK_PART_ROWS ? wider : BULK_PART_ROWS);
+        }
+        more = more && !turn->done.idle;
+        turn->small = bb_pace(rq, &pace, PAUSE_MS);
+    }
+    if (pace.busy && pace.window_ms != window) /* seen now, not carried over from earlier */
+        atomic_store(&bulk->busy_ms, bb_now_ms(rq->host));
+    if (more)
+        bb_again(rq);
+}

@@ -1,0 +1,468 @@
+#include "modules/bulk/scan.h"
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+#include <utf8proc.h>
+
+enum {
+    BUFFER = 65536,
+    LOOK_ROWS = 50, /* rows in which a header line is searched */
+    SHOWN = 5,      /* first cells shown if a line is not a header */
+    SHOWN_BYTES = 40
+};
+
+static const char separators[] = ",;\t|";
+
+#define SAVE_AS                                                                                    \
+    "save it as CSV UTF-8 (Excel: Save as, CSV UTF-8; LibreOffice: Save as, Text CSV, character "  \
+    "set UTF-8)"
+
+/* Files that begin like this are not text, whatever their name says. */
+static const struct {
+    const char *begin;
+    size_t length;
+    const char *what;
+} kinds[] = {
+    {"PK\x03\x04", 4, "a workbook (.xlsx) or archive"},
+    {"\xd0\xcf\x11\xe0", 4, "a workbook (.xls)"},
+    {"\x89PNG", 4, "a picture (PNG)"},
+    {"\xff\xd8\xff", 3, "a picture (JPEG)"},
+    {"GIF8", 4, "a picture (GIF)"},
+    {"%PDF", 4, "a PDF document"},
+    {"\x1f\x8b", 2, "a compressed file (gzip)"},
+    {"\xff\xfe", 2, "text in UTF-16"},
+    {"\xfe\xff", 2, "text in UTF-16"},
+};
+
+/* The first lines of a file, split with one separator. */
+struct look {
+    struct bulk_reader reader;
+    const struct scan *scan;
+    size_t rows;
+    size_t found;    /* known columns of the first line that is not blank, */
+    int64_t line;    /* its number */
+    char cells[400]; /* and its first cells */
+    size_t best;     /* the most known columns that a later line has */
+    int64_t best_line;
+};
+
+struct pass {
+    struct scan *scan;
+    struct look look;
+    struct bulk_reader reader;
+    size_t base;  /* bytes before the reader's first: a byte order mark, and a line sep=X */
+    size_t lines; /* lines in `base` */
+    bool whole;   /* the end of the file was read */
+    char buffer[BUFFER];
+};
+
+__attribute__((format(printf, 3, 4))) static int scan_fail(struct scan *scan, int status,
+                                                           const char *format, ...)
+{
+    va_list args;
+
+    scan->status = status;
+    va_start(args, format);
+    vsnprintf(scan->why, sizeof(scan->why), format, args);
+    va_end(args);
+    return -1;
+}
+
+static int scan_starved(struct scan *scan)
+{
+    return scan_fail(scan, 503, "Out of memory");
+}
+
+/* ---- the header line ---- */
+
+char scan_separator(const char *bytes, size_t length)
+{
+    size_t counts[sizeof(separators) - 1] = {0};
+    bool quoted = false;
+    size_t best = 0;
+
+    for (size_t i = 0; i < length && (quoted || (bytes[i] != '\n' && bytes[i] != '\r')); i++) {
+        const char *found = bytes[i] ? strchr(separators, bytes[i]) : NULL;
+
+        quoted ^= bytes[i] == '"';
+        if (found && !quoted)
+            counts[found - separators]++;
+    }
+    for (size_t i = 1; i < sizeof(separators) - 1; i++)
+        if (counts[i] > counts[best])
+            best = i;
+    return separators[best];
+}
+
+void scan_unguard(char *text)
+{
+    size_t length = strlen(text);
+
+    if (length < 3 || text[0] != '=' || text[1] != '"' || text[length - 1] != '"' ||
+        memchr(text + 2, '"', length - 3))
+        return;
+    memmove(text, text + 2, length - 3);
+    text[length - 3] = '\0';
+}
+
+static int look_at_row(void *arg, const struct reader_row *row)
+{
+    struct look *look = arg;
+    size_t known = 0, used = 0, shown = 0;
+
+    for (size_t i = 0; i < row->count; i++) {
+        const char *cell = row->cells[i];
+        size_t length = strlen(cell);
+        char name[256];
+
+        if (!look->rows && shown < SHOWN && !blank_is(cell))
+            used += (size_t)snprintf(look->cells + used, sizeof(look->cells) - used, "%s%.*s",
+                                     shown++ ? ", " : "", (int)blank_cut(cell, SHOWN_BYTES), cell);
+        if (length >= sizeof(name))
+            continue;
+        memcpy(name, cell, length + 1);
+        scan_unguard(name);
+        blank_strip(name);
+        known += look->scan->is_column(look->scan->type, name);
+    }
+    if (!look->rows) {
+        look->found = known;
+        look->line = row->number;
+    } else if (known > look->best) {
+        look->best = known;
+        look->best_line = row->number;
+    }
+    return ++look->rows == LOOK_ROWS || look->found;
+}
+
+/*
+ * Finds the separator that yields the most known columns; among equals, the most frequent one. A
+ * first line sep=X sets it (`said`). Returns -1 if no separator yields a known column, or if out of
+ * memory.
+ */
+static int find_separator(struct pass *pass, char said, const char *bytes, size_t length)
+{
+    struct scan *scan = pass->scan;
+    struct look *look = &pass->look;
+    char frequent = said ? said : scan_separator(bytes, length);
+    char advice[160] = "Rename its columns, or put a header line before it";
+    size_t most = 0, best = 0;
+    int64_t better = 0;
+
+    scan->separator = frequent;
+    /* The most frequent one comes last, so that it splits the cells in the error message. */
+    for (size_t i = 0; i < sizeof(separators) && scan->is_column; i++) {
+        char separator = i < sizeof(separators) - 1 ? separators[i] : frequent;
+
+        if (said && separator != said)
+            continue;
+        *look = (struct look){.scan = scan};
+        if (bulk_reader_begin(&look->reader, separator, 0, look_at_row, look))
+            return scan_starved(scan);
+        if (!bulk_reader_feed(&look->reader, bytes, length) && pass->whole)
+            bulk_reader_end(&look->reader);
+        bulk_reader_free(&look->reader);
+        if (look->reader.starved)
+            return scan_starved(scan);
+        if (look->found > most || (look->found && look->found == most && separator == frequent)) {
+            most = look->found;
+            scan->separator = separator;
+        }
+        if (look->best > best) {
+            best = look->best;
+            better = look->best_line;
+        }
+    }
+    if (most || !look->rows)
+        return 0;
+    if (better)
+        snprintf(advice, sizeof(advice),
+                 "Line %lld looks like the header: delete the lines before it",
+                 (long long)better + (long long)pass->lines + 1);
+    return scan_fail(scan, 400,
+                     "Line %lld must be the header line, and has no known column (it has: %s). "
+                     "%s. The columns are %s; template.csv is an example",
+                     (long long)look->line + (long long)pass->lines + 1, look->cells, advice,
+                     scan->names);
+}
+
+/* Returns the length of a first line sep=X, quoted or not, including its end; 0: there is none. */
+static size_t separator_line(const char *bytes, size_t length, char *separator)
+{
+    size_t at = length && bytes[0] == '"';
+    bool quoted = at > 0;
+
+    if (length < at + 5 || strncasecmp(bytes + at, "sep=", 4) != 0)
+        return 0;
+    char named = bytes[at + 4];
+
+    at += 5;
+    if (named == '"' || !((named > ' ' && named < 0x7f) || named == '\t'))
+        return 0;
+    if (quoted && (at == length || bytes[at++] != '"'))
+        return 0;
+    if (at < length && bytes[at] != '\r' && bytes[at] != '\n')
+        return 0;
+    *separator = named;
+    if (at + 1 < length && bytes[at] == '\r' && bytes[at + 1] == '\n')
+        at++;
+    return at < length ? at + 1 : at;
+}
+
+static int take_header(struct scan *scan, const struct reader_row *row)
+{
+    if (row->end - row->begin > SCAN_HEADER_BYTES)
+        return scan_fail(
+            scan, 400,
+            "The header line has more than 16 KiB: remove the columns that are not needed");
+    scan->header = json_array();
+    for (size_t i = 0; i < row->count; i++) {
+        char *name = strdup(row->cells[i]);
+
+        if (!name)
+            return scan_starved(scan);
+        scan_unguard(name);
+        blank_strip(name);
+        if (!*name && !scan->unnamed)
+            scan->unnamed = calloc(row->count, sizeof(*scan->unnamed));
+        bool lost = (!*name && !scan->unnamed) ||
+                    json_array_append_new(scan->header, json_string(name)) != 0;
+
+        free(name);
+        if (lost)
+            return scan_starved(scan);
+    }
+    return 0;
+}
+
+/* ---- rows ---- */
+
+static int take_row(void *arg, const struct reader_row *row)
+{
+    struct pass *pass = arg;
+    struct scan *scan = pass->scan;
+    size_t columns = json_array_size(scan->header);
+
+    if (!scan->header) {
+        pass->reader.number = 0; /* ignore blank lines before the header */
+        return take_header(scan, row);
+    }
+    if (scan->rows == scan->rows_max)
+        return scan_fail(scan, 413, "The file has more than %zu rows: send it in parts",
+                         scan->rows_max);
+    struct scan_part *part = scan->part_count ? &scan->parts[scan->part_count - 1] : NULL;
+
+    if (!part || part->rows == scan->part_rows || part->end - part->begin >= SCAN_PART_BYTES) {
+        part = realloc(scan->parts, (scan->part_count + 1) * sizeof(*part));
+        if (!part)
+            return scan_starved(scan);
+        scan->parts = part;
+        part += scan->part_count++;
+        *part = (struct scan_part){.begin = pass->base + row->begin, .first = row->number};
+    }
+    for (size_t i = 0; scan->unnamed && i < columns && i < row->count; i++)
+        if (!json_string_length(json_array_get(scan->header, i)) && !scan->unnamed[i] &&
+            !blank_is(row->cells[i]))
+            scan->unnamed[i] = row->number;
+    part->end = pass->base + row->end;
+    part->last = row->number;
+    part->rows++;
+    scan->rows++;
+    return 0;
+}
+
+/*
+ * Returns the length of the text without a character that is cut at the end of the buffer; -1 if it
+ * is not UTF-8.
+ */
+static ssize_t text_length(struct pass *pass, const char *bytes, size_t length)
+{
+    const utf8proc_uint8_t *text = (const utf8proc_uint8_t *)bytes;
+    utf8proc_int32_t code;
+    utf8proc_ssize_t size = 1;
+    size_t at = 0, more = 1;
+
+    if (memchr(bytes, 0, length))
+        return scan_fail(pass->scan, 400,
+                         "The file has NUL bytes, so it is not CSV in UTF-8: " SAVE_AS);
+    for (; at < length && size > 0; at += size > 0 ? (size_t)size : 0)
+        size = text[at] < 0x80 ? 1 : utf8proc_iterate(text + at, (ssize_t)(length - at), &code);
+    if (size > 0)
+        return (ssize_t)length;
+    while (at + more < length && (text[at + more] & 0xc0) == 0x80)
+        more++;
+    bool cut = at + more == length && more < 4 && text[at] >= 0xc2 && text[at] <= 0xf4;
+
+    if (cut && !pass->whole)
+        return (ssize_t)at;
+    return scan_fail(pass->scan, 400, "%s",
+                     cut ? "The file is not UTF-8: its last character is cut"
+                         : "The file is not UTF-8, perhaps Windows-1252: " SAVE_AS);
+}
+
+/* Examines the first buffer up to its separator, and begins to read rows. Returns 0, or -1. */
+static int scan_begin(struct pass *pass, size_t length)
+{
+    struct scan *scan = pass->scan;
+    const char *bytes = pass->buffer;
+    char said = '\0';
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (length >= kinds[i].length && !memcmp(bytes, kinds[i].begin, kinds[i].length))
+            return scan_fail(scan, 400, "The file is %s and not CSV: " SAVE_AS, kinds[i].what);
+    pass->base = length >= 3 && !memcmp(bytes, "\xef\xbb\xbf", 3) ? 3 : 0;
+    size_t line = separator_line(bytes + pass->base, length - pass->base, &said);
+
+    pass->base += line;
+    pass->lines = line > 0;
+    ssize_t text = text_length(pass, bytes + pass->base, length - pass->base);
+
+    if (text < 0 || find_separator(pass, said, bytes + pass->base, (size_t)text))
+        return -1;
+    return bulk_reader_begin(&pass->reader, scan->separator, 0, take_row, pass) ? scan_starved(scan)
+                                                                                : 0;
+}
+
+/* Reports the reader's error, unless the scan itself stopped it. */
+static int scan_stopped(struct pass *pass)
+{
+    if (pass->scan->status)
+        return -1;
+    if (pass->reader.starved)
+        return scan_starved(pass->scan);
+    return scan_fail(pass->scan, 400, "The file is not CSV: %s", pass->reader.why);
+}
+
+/* Reads the file. Returns 0, or -1. */
+static int scan_file(struct pass *pass, int fd)
+{
+    struct scan *scan = pass->scan;
+    size_t length = 0; /* bytes in the buffer: at first the beginning of a character */
+
+    for (bool first = true; !pass->whole; first = false) {
+        ssize_t got = 1;
+
+        while (got > 0 && length < BUFFER) {
+            got = read(fd, pass->buffer + length, BUFFER - length);
+            length += got > 0 ? (size_t)got : 0;
+        }
+        if (got < 0)
+            return scan_fail(scan, 503, "The file cannot be read");
+        pass->whole = !got;
+        if (first && scan_begin(pass, length))
+            return -1;
+        const char *bytes = pass->buffer + (first ? pass->base : 0);
+
+        length -= first ? pass->base : 0;
+        ssize_t text = text_length(pass, bytes, length);
+
+        if (text < 0)
+            return -1;
+        if (bulk_reader_feed(&pass->reader, bytes, (size_t)text))
+            return scan_stopped(pass);
+        length -= (size_t)text;
+        memmove(pass->buffer, bytes + text, length);
+    }
+    if (bulk_reader_end(&pass->reader))
+        return scan_stopped(pass);
+    if (!scan->header)
+        return scan_fail(scan, 400, "The file is empty");
+    return scan->rows ? 0 : scan_fail(scan, 400, "The file has a header line and no rows");
+}
+
+void scan_run(void *arg)
+{
+    struct scan *scan = arg;
+    struct pass *pass = calloc(1, sizeof(*pass));
+    int fd = pass ? open(scan->path, O_RDONLY | O_CLOEXEC) : -1;
+
+    if (fd < 0) {
+        scan_fail(scan, 503, pass ? "The file cannot be read" : "Out of memory");
+    } else {
+        pass->scan = scan;
+        scan_file(pass, fd);
+        bulk_reader_free(&pass->reader);
+        close(fd);
+    }
+    free(pass);
+}
+
+void scan_free(struct scan *scan)
+{
+    json_decref(scan->header);
+    free(scan->unnamed);
+    free(scan->parts);
+}
+
+void scan_read(void *arg)
+{
+    struct scan_read *job = arg;
+    int fd = open(job->path, O_RDONLY | O_CLOEXEC);
+    size_t done = 0;
+    ssize_t got = 1;
+
+    while (fd >= 0 && got > 0 && done < job->length) {
+        got = pread(fd, job->bytes + done, job->length - done, (off_t)(job->begin + done));
+        done += got > 0 ? (size_t)got : 0;
+    }
+    job->failed = done < job->length;
+    if (fd >= 0)
+        close(fd);
+}
+
+/* ---- rows that contradict each other ---- */
+
+static int by_name(const void *left, const void *right)
+{
+    const struct scan_claim *a = left, *b = right;
+
+    if (a->name != b->name)
+        return a->name < b->name ? -1 : 1;
+    if (a->from != b->from)
+        return a->from < b->from ? -1 : 1;
+    return a->number < b->number ? -1 : a->number > b->number;
+}
+
+static int by_number(const void *left, const void *right)
+{
+    const struct scan_claim *a = left, *b = right;
+
+    return a->number < b->number ? -1 : a->number > b->number;
+}
+
+/*
+ * If two claims overlap, the later row is the one with the problem, and later claims are compared
+ * with the earlier row.
+ */
+void scan_contradictions(void *arg)
+{
+    struct scan_claims *claims = arg;
+    struct scan_claim *holder = NULL;
+    size_t count = claims->count;
+
+    claims->count = 0;
+    if (!count)
+        return;
+    qsort(claims->list, count, sizeof(*claims->list), by_name);
+    for (size_t i = 0; i < count; i++) {
+        struct scan_claim *claim = &claims->list[i];
+
+        if (!holder || holder->name != claim->name || claim->from >= holder->until) {
+            holder = claim;
+        } else if (claim->number > holder->number) {
+            claim->against = holder->number;
+        } else {
+            holder->against = claim->number;
+            holder = claim;
+        }
+    }
+    for (size_t i = 0; i < count; i++)
+        if (claims->list[i].against)
+            claims->list[claims->count++] = claims->list[i];
+    qsort(claims->list, claims->count, sizeof(*claims->list), by_number);
+}

@@ -1,0 +1,460 @@
+/*
+ * POST /api/bulk-upload, and turning a file into a job for the command, too. The file is scanned.
+ * Part by part, its rows are parsed and checked by their type, and the part is stored with the
+ * findings. Then rows that contradict each other are searched. If the file is refused, or the host
+ * dies, the job stays invisible (arriving, then removed); it is deleted at once or by the sweep.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "modules/bulk/bulk.h"
+#include "modules/bulk/scan.h"
+#include "modules/common/hash.h"
+
+enum { JOB_BYTES = 4096 }; /* counted for each job in addition to its file */
+
+struct upload {
+    const struct bulk_source *source;
+    struct bulk_job *job;
+    struct bulk_columns *columns;
+    struct scan scan;
+    struct scan_claims claims;
+    size_t next;                  /* next contradiction */
+    const struct scan_part *part; /* the part that is read */
+    int64_t left;                 /* bytes that the organization may still use */
+};
+
+static void upload_drop(void *arg)
+{
+    struct upload *upload = arg;
+
+    scan_free(&upload->scan);
+    free(upload->claims.list);
+}
+
+static int over_quota(struct bb_request *rq)
+{
+    const struct bulk *bulk = rq->state;
+
+    return bb_fail(rq, 409,
+                   "The organization may have %lld bytes of bulk uploads at most: delete some that "
+                   "have ended",
+                   (long long)bulk->settings->bytes_per_organization);
+}
+
+/* ---- the parts ---- */
+
+/* Reads the part and parses its rows. */
+static int read_part(struct bb_request *rq, const struct upload *upload, char **bytes,
+                     struct bulk_batch **batch)
+{
+    const struct scan_part *part = upload->part;
+    struct scan_read read = {.path = upload->scan.path,
+                             .begin = part->begin,
+                             .length = part->end - part->begin,
+                             .bytes = bb_alloc(rq, part->end - part->begin + 1)};
+
+    if (bb_offload(rq, BULK_POOL, scan_read, &read))
+        return bb_failed(rq);
+    if (read.failed)
+        return bb_fail(rq, 503, "The file cannot be read");
+    *bytes = read.bytes;
+    *batch = bulk_batch_of(rq, upload->columns, read.bytes, part->first, 0, part->rows);
+    return *batch ? 0 : bb_no_memory(rq);
+}
+
+/* Adds to the bytes of the job. */
+static int grow(struct bb_request *rq, struct upload *upload, size_t bytes)
+{
+    upload->job->bytes += (int64_t)bytes;
+    return upload->job->bytes > upload->left ? over_quota(rq) : 0;
+}
+
+static int check_part(struct bb_request *rq, void *arg)
+{
+    /*
+     * $1 job, $2 and $3 last and first row, $4 rows, $5 rows with problems, $6 bytes, $7 findings,
+     * $8 warnings
+     */
+    static const struct bb_sql put = {
+        "WITH part AS (INSERT INTO bulk_part (job, last_row, first_row, rows, failed, bytes)"
+        " VALUES ($1::uuid, $2::bigint, $3::bigint, $4::int, $5::int, $6)),"
+        " warned AS (INSERT INTO bulk_warning (job, number, warnings)"
+        " SELECT $1::uuid, w.number, w.problems"
+        " FROM json_to_recordset($8::json) AS w (number bigint, problems text))"
+        " INSERT INTO bulk_finding (job, number, name, problems)"
+        " SELECT $1::uuid, f.number, f.name, f.problems"
+        " FROM json_to_recordset($7::json) AS f (number bigint, name text, problems text)",
+        BB_SQL_WRITE,
+    };
+    struct upload *upload = arg;
+    const struct scan_part *part = upload->part;
+    struct bulk_job *job = upload->job;
+    struct bulk_batch *batch;
+    char *bytes;
+    int64_t found, warned;
+    int refused = read_part(rq, upload, &bytes, &batch);
+
+    if (refused)
+        return refused;
+    if (bulk_call(rq, NULL, batch, job))
+        return bb_failed(rq);
+    for (size_t i = 0; i < batch->count; i++) {
+        const struct bb_bulk_row *row = batch->rows[i];
+        const struct bb_bulk_claim *claim = &row->claim;
+        bool ever = !claim->from && !claim->until;
+
+        if (!claim->name || row->problems)
+            continue;
+        upload->claims.list[upload->claims.count++] = (struct scan_claim){
+            .name = hash_bytes(HASH_SEED, claim->name, strlen(claim->name)),
+            .from = ever ? INT64_MIN : claim->from,
+            .until = ever ? INT64_MAX : claim->until,
+            .number = (int32_t)row->number,
+            .column = claim->field ? bulk_place_of(batch->type, claim->field) : -1,
+        };
+    }
+    const char *findings = bulk_findings_json(rq, batch, false, &found);
+    const char *warnings = bulk_findings_json(rq, batch, true, &warned);
+
+    job->doubtful += found;
+    job->warned += warned;
+    refused = grow(rq, upload, part->end - part->begin + strlen(findings) + strlen(warnings));
+    if (refused)
+        return refused;
+    return bb_query(rq, &put,
+                    BB_ARGS(bb_t(job->id), bb_i(part->last), bb_i(part->first),
+                            bb_i((int64_t)part->rows), bb_i(found), bb_t(bytes), bb_t(findings),
+                            bb_t(warnings)))
+               ? 0
+               : bb_failed(rq);
+}
+
+/* Adds a problem to each row of the part that contradicts an earlier one, and stores them. */
+static int contradict_part(struct bb_request *rq, void *arg)
+{
+    /* $1 job, $2 findings, $3 last row of the part, $4 their number. The rows have no other one. */
+    static const struct bb_sql put = {
+        "WITH found AS (INSERT INTO bulk_finding (job, number, name, problems)"
+        " SELECT $1::uuid, f.number, f.name, f.problems"
+        " FROM json_to_recordset($2::json) AS f (number bigint, name text, problems text))"
+        " UPDATE bulk_part SET failed = failed + $4::int WHERE job = $1::uuid"
+        " AND last_row = $3::bigint",
+        BB_SQL_WRITE,
+    };
+    struct upload *upload = arg;
+    struct scan_claims *claims = &upload->claims;
+    struct bulk_batch *batch;
+    char *bytes;
+    size_t wrong = 0;
+    int64_t found;
+    int refused = read_part(rq, upload, &bytes, &batch);
+
+    if (refused)
+        return refused;
+    for (size_t i = 0; i < batch->count && upload->next < claims->count; i++) {
+        const struct scan_claim *claim = &claims->list[upload->next];
+        bool ever = claim->from == INT64_MIN && claim->until == INT64_MAX;
+
+        if (batch->rows[i]->number != claim->number)
+            continue;
+        bb_bulk_problem(rq, batch->rows[i],
+                        claim->column < 0 ? ""
+                                          : bulk_column(batch->type, (size_t)claim->column)->name,
+                        bb_format(rq, ever ? "is the same as in row %d" : "overlaps row %d",
+                                  (int)claim->against));
+        batch->rows[wrong++] = batch->rows[i];
+        upload->next++;
+    }
+    batch->count = wrong;
+    const char *findings = bulk_findings_json(rq, batch, false, &found);
+
+    upload->job->doubtful += found;
+    refused = grow(rq, upload, strlen(findings));
+    if (refused)
+        return refused;
+    return bb_query(rq, &put,
+                    BB_ARGS(bb_t(upload->job->id), bb_t(findings), bb_i(upload->part->last),
+                            bb_i(found)))
+               ? 0
+               : bb_failed(rq);
+}
+
+static int check_parts(struct bb_request *rq, struct upload *upload)
+{
+    const struct scan *scan = &upload->scan;
+    struct scan_claims *claims = &upload->claims;
+    int refused = 0;
+
+    claims->list = calloc(scan->rows, sizeof(*claims->list));
+    if (!claims->list)
+        return bb_no_memory(rq);
+    for (size_t i = 0; i < scan->part_count && !refused; i++) {
+        upload->part = &scan->parts[i];
+        refused = upload->source->interruptible && bb_superseded(rq->host)
+                      ? bb_fail(rq, 503, "Interrupted: nothing was stored")
+                      : bb_scratch(rq, check_part, upload);
+    }
+    if (!refused && bb_offload(rq, BULK_POOL, scan_contradictions, claims))
+        refused = bb_failed(rq);
+    for (size_t i = 0; i < scan->part_count && !refused && upload->next < claims->count; i++) {
+        upload->part = &scan->parts[i];
+        if (claims->list[upload->next].number <= upload->part->last)
+            refused = bb_scratch(rq, contradict_part, upload);
+    }
+    if (refused == 503)
+        bb_reply_header(rq, "Retry-After", "1"); /* the header was in the scratch memory */
+    return refused;
+}
+
+/* ---- the file ---- */
+
+static bool is_column(const void *type, const char *name)
+{
+    return bulk_place_of(type, name) >= 0;
+}
+
+static int scan_upload(struct bb_request *rq, struct upload *upload)
+{
+    const struct bulk_type *type = upload->source->type;
+    struct scan *scan = &upload->scan;
+
+    *scan = (struct scan){.path = upload->source->path,
+                          .part_rows = BULK_PART_ROWS,
+                          .rows_max = 200000,
+                          .is_column = is_column,
+                          .type = type,
+                          .names = ""};
+    for (size_t i = 0; i < type->columns; i++)
+        scan->names =
+            bb_format(rq, "%s%s%s", scan->names, i ? ", " : "", bulk_column(type, i)->name);
+    bb_defer(rq, upload_drop, upload);
+    if (bb_offload(rq, BULK_POOL, scan_run, scan))
+        return bb_failed(rq);
+    return scan->status ? bb_fail_text(rq, scan->status, scan->why) : 0;
+}
+
+/* Finds the columns, and warns of those that are ignored. */
+static int find_columns(struct bb_request *rq, struct upload *upload)
+{
+    const struct bulk_source *source = upload->source;
+    const struct scan *scan = &upload->scan;
+    const char *twice;
+
+    upload->columns = bulk_columns_of(rq, source->type, scan->header, scan->separator, &twice);
+    if (twice)
+        return bb_fail(rq, 400, "The header line names the column %s twice", twice);
+    for (size_t i = 0; i < upload->columns->count; i++) {
+        const char *name = json_string_value(json_array_get(scan->header, i));
+
+        if (upload->columns->places[i] < 0 && *name && strcasecmp(name, "errors") != 0)
+            source->warn(rq, source->warn_arg,
+                         bb_format(rq, "%.*s: no column of this type has that name; it is ignored",
+                                   (int)blank_cut(name, 100), name));
+        if (scan->unnamed && scan->unnamed[i])
+            source->warn(rq, source->warn_arg,
+                         bb_format(rq,
+                                   "column %zu has no name; its values, the first in row %lld, "
+                                   "are ignored",
+                                   i + 1, (long long)scan->unnamed[i]));
+    }
+    return 0;
+}
+
+/* Stores the job, invisibly, and reserves the bytes of the file. */
+static int arrive(struct bb_request *rq, struct upload *upload)
+{
+    /*
+     * $12 limit of an account's jobs that have not ended, $13 bytes, $14 the organization's quota
+     * in bytes. A job that has been arriving for longer than an upload can take is the leftover of
+     * a crash and does not count.
+     */
+    static const struct bb_sql put = {
+        "WITH r AS (SELECT (SELECT count(*) FROM bulk_job WHERE account = $2::bigint AND"
+        " (status IN ('created', 'confirmed') OR (status = 'arriving' AND"
+        " created_at > now() - interval '5 minutes'))) AS jobs,"
+        " coalesce((SELECT bytes FROM bulk_usage WHERE organisation = $5::bigint), 0) AS used),"
+        " put AS (INSERT INTO bulk_job (id, account, email, role, organisation, type, file, status,"
+        " separator, header, rows, created_at, bytes) SELECT $1::uuid, $2::bigint, $3, $4::int,"
+        " $5::bigint, $6, $7, 'arriving', $8, $9, $10::int, $11::timestamptz, $13::bigint FROM r"
+        " WHERE r.jobs < $12::bigint AND r.used + $13::bigint <= $14::bigint)"
+        " SELECT jobs, used FROM r",
+        BB_SQL_WRITE,
+    };
+    const struct bulk_settings *settings = ((const struct bulk *)rq->state)->settings;
+    const struct bulk_source *source = upload->source;
+    struct bulk_job *job = upload->job;
+    size_t length;
+
+    *job = (struct bulk_job){
+        .id = bb_new_uuid(rq),
+        .account = source->who->account,
+        .email = source->who->email,
+        .role = source->who->role,
+        .organization = source->organization,
+        .type = source->type->name,
+        .file = source->name,
+        .status = "created",
+        .separator = bb_format(rq, "%c", upload->scan.separator),
+        .header = bb_json(rq, upload->scan.header, &length),
+        .rows = (int64_t)upload->scan.rows,
+        .created_at = bb_time_text(rq, bb_wall_ms(rq->host)),
+    };
+    job->bytes = JOB_BYTES + (int64_t)length;
+    int64_t bytes = job->bytes, quota = settings->bytes_per_organization;
+
+    for (size_t i = 0; i < upload->scan.part_count; i++)
+        bytes += (int64_t)(upload->scan.parts[i].end - upload->scan.parts[i].begin);
+    const struct bb_rows *rows = bb_query(
+        rq, &put,
+        BB_ARGS(bb_t(job->id), bb_i(job->account), bb_t(job->email), bb_i(job->role),
+                bb_i(job->organization), bb_t(job->type), bb_t(job->file), bb_t(job->separator),
+                bb_t(job->header), bb_i(job->rows), bb_t(job->created_at),
+                bb_i(settings->jobs_per_account), bb_i(bytes), bb_i(quota)));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_cell_int(rq, rows, 0, 0) >= settings->jobs_per_account)
+        return bb_fail(
+            rq, 409,
+            "You have %lld bulk uploads that have not ended: confirm, cancel or delete some",
+            (long long)settings->jobs_per_account);
+    upload->left = quota - bb_cell_int(rq, rows, 0, 1);
+    return bytes > upload->left ? over_quota(rq) : 0;
+}
+
+int bulk_take(struct bb_request *rq, const struct bulk_source *source, struct bulk_job *job,
+              int (*finish)(struct bb_request *rq, struct bulk_job *job))
+{
+    /*
+     * Does not delete a job that was created, even if its response was lost. If the sweep deleted
+     * the job, deletes what was stored of it since.
+     */
+    static const struct bb_sql drop = {
+        "WITH dropped AS (DELETE FROM bulk_job WHERE id = $1::uuid"
+        " AND status IN ('arriving', 'removed') RETURNING id),"
+        " gone AS (SELECT id FROM dropped UNION ALL SELECT $1::uuid"
+        " WHERE NOT EXISTS (SELECT FROM bulk_job WHERE id = $1::uuid)),"
+        " f AS (DELETE FROM bulk_finding USING gone WHERE job = gone.id),"
+        " w AS (DELETE FROM bulk_warning USING gone WHERE job = gone.id),"
+        " p AS (DELETE FROM bulk_part USING gone WHERE job = gone.id) SELECT count(*) FROM gone",
+        BB_SQL_WRITE,
+    };
+    struct upload *upload = bb_alloc(rq, sizeof(*upload));
+
+    upload->source = source;
+    upload->job = job;
+    int status = scan_upload(rq, upload);
+
+    if (!status)
+        status = find_columns(rq, upload);
+    if (!status)
+        status = arrive(rq, upload);
+    if (status)
+        return status;
+    status = check_parts(rq, upload);
+    if (!status)
+        status = finish(rq, job);
+    if (!job->created && !bb_query(rq, &drop, BB_ARGS(bb_t(job->id))))
+        bb_log(rq, BB_INFO, "the rest of a refused bulk upload is deleted by the next sweep");
+    return status;
+}
+
+bool bulk_is_csv(const char *name)
+{
+    size_t length = strlen(name);
+
+    return length >= 4 && !strcasecmp(name + length - 4, ".csv");
+}
+
+int bulk_organization_known(struct bb_request *rq, int64_t organization)
+{
+    struct bb_service found = bb_service(rq->host, "accounts");
+    const struct bb_accounts *accounts = found.interface;
+
+    return accounts ? accounts->organization_known(found.state, rq, organization) : 1;
+}
+
+/* Fails for a job that the sweep has deleted or is deleting. */
+const struct bb_sql bulk_create = {
+    "WITH made AS (UPDATE bulk_job SET status = 'created', doubtful = $2::int, warned = $3::int,"
+    " bytes = $4::bigint WHERE id = $1::uuid AND status = 'arriving' RETURNING 1)"
+    " SELECT busbar_require(EXISTS (SELECT FROM made), 503,"
+    " 'The bulk upload took too long and was removed: send it again')",
+    BB_SQL_WRITE,
+};
+
+/* ---- the route ---- */
+
+static void created(struct bb_request *rq, struct bb_tx *tx, void *job)
+{
+    (void)rq, (void)tx;
+    ((struct bulk_job *)job)->created = true;
+}
+
+/* Bulk uploads of an organization lock the row that counts its bytes, so they share a key. */
+static int finish(struct bb_request *rq, struct bulk_job *job)
+{
+    /* $1 organization, $2 its quota in bytes, $3 the error message */
+    static const struct bb_sql fit = {
+        "SELECT busbar_require((SELECT bytes FROM bulk_usage WHERE organisation = $1::bigint)"
+        " <= $2::bigint, 409, 'The organization may have ' || $2::bigint || ' bytes of bulk uploads"
+        " at most: delete some that have ended')",
+        0,
+    };
+    const struct bulk *bulk = rq->state;
+    struct bb_tx *unit = bb_unit(rq, (uint64_t)job->organization);
+
+    if (!unit || bb_add(rq, unit, &bulk_create, BB_ARGS(BULK_CREATE_ARGS(job))) < 0 ||
+        bb_add(rq, unit, &fit,
+               BB_ARGS(bb_i(job->organization), bb_i(bulk->settings->bytes_per_organization))) < 0)
+        return bb_failed(rq);
+    bb_after(rq, unit, created, job);
+    json_t *json = bulk_job_json(job);
+
+    if (!json)
+        return bb_no_memory(rq);
+    int status = bb_commit(rq, unit, 201, json);
+
+    return status ? status : bb_failed(rq);
+}
+
+static void warn(struct bb_request *rq, void *arg, const char *text)
+{
+    (void)arg;
+    bb_warn_text(rq, text);
+}
+
+int bulk_upload(struct bb_request *rq)
+{
+    const char *name = bb_arg(rq, "type");
+    const struct bb_file *file = bb_file(rq, 0);
+    struct bulk_source source = {.type = bulk_type_named(rq->state, name ? name : "Devices"),
+                                 .who = rq->principal,
+                                 .warn = warn};
+
+    if (!source.type)
+        return bb_invalid(rq, "type", "must be one of: %s", bulk_type_names(rq));
+    if (!(source.type->rows->roles & rq->principal->role))
+        return bb_fail_text(rq, 403, NULL);
+    int refused = bb_home(rq, bb_arg_int(rq, "organizationId", 0), &source.organization);
+
+    if (refused)
+        return refused;
+    /* The organization that an Admin names must exist; other callers can name only existing ones */
+    int known =
+        rq->principal->role == BB_ROLE_ADMIN ? bulk_organization_known(rq, source.organization) : 1;
+
+    if (known <= 0)
+        return known ? bb_failed(rq) : bb_fail(rq, 404, "Organization not found");
+    if (!file)
+        return bb_invalid(rq, "file",
+                          "is required: a part of multipart/form-data with the name of a file");
+    if (!bulk_is_csv(file->name))
+        return bb_invalid(rq, file->part,
+                          "must be a .csv file, its name up to 255 characters long");
+    source.path = file->path;
+    source.name = file->name;
+    return bulk_take(rq, &source, bb_alloc(rq, sizeof(struct bulk_job)), finish);
+}

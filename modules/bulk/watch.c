@@ -1,0 +1,174 @@
+/*
+ * GET /api/bulk-upload/:bulkUploadId/stream: a job's progress as Server-Sent Events. Each
+ * generation has a list of its watchers. Once per second a job of the module reads the progress of
+ * all watched bulk uploads in one statement, whichever hosts store the rows, and sends the changes.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "modules/bulk/bulk.h"
+
+#define RETRY "retry: 2000\n\n"
+
+struct watcher {
+    struct watcher *next;
+    struct bulk *bulk;
+    struct bb_stream *stream;
+    int64_t account;
+    char id[BULK_ID];
+    char status[16]; /* as it was sent, */
+    int64_t done;    /* like this */
+};
+
+/* The stream has ended; nothing else refers to the watcher after this. */
+static void watcher_closed(struct bb_stream *stream, void *arg)
+{
+    struct watcher *watcher = arg, **at;
+    struct bulk *bulk = watcher->bulk;
+
+    (void)stream;
+    pthread_mutex_lock(&bulk->watching);
+    for (at = &bulk->watchers; *at && *at != watcher;)
+        at = &(*at)->next;
+    if (*at)
+        *at = watcher->next;
+    pthread_mutex_unlock(&bulk->watching);
+    free(watcher);
+}
+
+/*
+ * Formats the job as an event, with the JSON that the log shows. Call without the lock, because
+ * running out of memory ends the fiber.
+ */
+static const char *event_of(struct bb_request *rq, const struct bulk_job *job)
+{
+    json_t *json = bb_json_hold(rq, bulk_job_json(job));
+
+    return bb_format(rq, "event: %s\ndata: %s\n\n", job->ended_at ? "ended" : "progress",
+                     bb_json(rq, json, NULL));
+}
+
+/* Sends a text about the job. Call with the lock held. */
+static void send_event(struct bb_request *rq, struct watcher *watcher, const struct bulk_job *job,
+                       const char *text)
+{
+    size_t length = strlen(text);
+    struct bb_chunk *chunk = bb_chunk_new(rq->host, length);
+
+    if (chunk) {
+        memcpy(chunk->bytes, text, length);
+        bb_stream_send(rq->host, watcher->stream, chunk);
+    } else {
+        bb_stream_cut(rq->host, watcher->stream);
+    }
+    bb_chunk_release(rq->host, chunk);
+    snprintf(watcher->status, sizeof(watcher->status), "%s", job->status);
+    watcher->done = bulk_done(job);
+    if (job->ended_at)
+        bb_stream_end(rq->host, watcher->stream);
+}
+
+int bulk_stream(struct bb_request *rq)
+{
+    struct bulk *bulk = rq->state;
+    struct bulk_job job;
+    size_t own = 0;
+    int status = bulk_job_find(rq, &job);
+
+    if (status)
+        return status;
+    const char *text = bb_format(rq, RETRY "%s", event_of(rq, &job));
+
+    pthread_mutex_lock(&bulk->watching);
+    for (const struct watcher *at = bulk->watchers; at; at = at->next)
+        own += at->account == rq->principal->account;
+    pthread_mutex_unlock(&bulk->watching);
+    if (own >= 64) {
+        bb_reply_header(rq, "Retry-After", "5");
+        return bb_fail(rq, 429, "Too many open streams for this account");
+    }
+    struct watcher *watcher = calloc(1, sizeof(*watcher));
+
+    if (!watcher)
+        return bb_no_memory(rq);
+    watcher->bulk = bulk;
+    watcher->account = rq->principal->account;
+    snprintf(watcher->id, sizeof(watcher->id), "%s", job.id);
+    status = bb_stream_open(rq,
+                            &(struct bb_stream_options){.size = sizeof(struct bb_stream_options),
+                                                        .type = "text/event-stream; charset=utf-8",
+                                                        .limit = 65536,
+                                                        .goodbye = RETRY,
+                                                        .closed = watcher_closed,
+                                                        .arg = watcher,
+                                                        .heartbeat = ": still here\n\n",
+                                                        .heartbeat_ms = 15000},
+                            &watcher->stream);
+    if (status != 200) {
+        free(watcher);
+        return status;
+    }
+    pthread_mutex_lock(&bulk->watching);
+    watcher->next = bulk->watchers;
+    bulk->watchers = watcher;
+    send_event(rq, watcher, &job, text);
+    pthread_mutex_unlock(&bulk->watching);
+    return status;
+}
+
+/* Returns the ids of all watched jobs as a PostgreSQL array; NULL: none. */
+static const char *watched(struct bb_request *rq, struct bulk *bulk)
+{
+    size_t room = 0;
+
+    pthread_mutex_lock(&bulk->watching);
+    for (const struct watcher *watcher = bulk->watchers; watcher; watcher = watcher->next)
+        room += BULK_ID; /* with the comma before it */
+    pthread_mutex_unlock(&bulk->watching);
+    char *list = bb_alloc(rq, room + 2), *to = list;
+
+    pthread_mutex_lock(&bulk->watching);
+    for (const struct watcher *watcher = bulk->watchers; watcher && room >= BULK_ID;
+         watcher = watcher->next, room -= BULK_ID)
+        to += snprintf(to, BULK_ID + 1, "%c%s", to == list ? '{' : ',', watcher->id);
+    pthread_mutex_unlock(&bulk->watching);
+    if (to == list)
+        return NULL;
+    *to = '}';
+    return list;
+}
+
+/* The job bulk.tell. */
+void bulk_watch(struct bb_request *rq)
+{
+    static const struct bb_sql find = {
+        "SELECT " BULK_JOB " FROM bulk_job j WHERE j.id = ANY($1::uuid[])", 0};
+    struct bulk *bulk = rq->state;
+    const char *list = watched(rq, bulk);
+    const struct bb_rows *rows = list ? bb_query(rq, &find, BB_ARGS(bb_t(list))) : NULL;
+
+    if (!rows)
+        return;
+    size_t count = bb_count(rq, rows);
+    struct bulk_job *jobs = bb_alloc(rq, (count + 1) * sizeof(*jobs));
+    const char **texts = bb_alloc(rq, (count + 1) * sizeof(*texts));
+
+    for (size_t i = 0; i < count; i++) {
+        jobs[i] = bulk_job_of(rq, rows, i, false);
+        texts[i] = event_of(rq, &jobs[i]);
+    }
+    pthread_mutex_lock(&bulk->watching);
+    for (struct watcher *watcher = bulk->watchers; watcher; watcher = watcher->next) {
+        size_t i = 0;
+
+        while (i < count && strcmp(jobs[i].id, watcher->id) != 0)
+            i++;
+        if (i == count && strstr(list, watcher->id))  /* not one that was added after the query */
+            bb_stream_end(rq->host, watcher->stream); /* the job was deleted */
+        else if (i < count && (strcmp(watcher->status, jobs[i].status) != 0 ||
+                               watcher->done != bulk_done(&jobs[i])))
+            send_event(rq, watcher, &jobs[i], texts[i]);
+    }
+    pthread_mutex_unlock(&bulk->watching);
+}
