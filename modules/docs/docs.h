@@ -8,8 +8,6 @@
 
 #include <busbar/busbar.h>
 
-#include "modules/common/assets.h"
-
 /* Returns a row of a table. The stride is the host's, because its rows may be larger. */
 #define DOCS_ROW(type, table, index)                                                               \
     ((const struct type *)(const void *)((const char *)(table).rows + (index) * (table).stride))
@@ -30,6 +28,9 @@ struct docs_settings {
     const char *title, *description, *contact, *pages;
 };
 
+/* Makes both texts of the generation's document. Returns 0; -1 if out of memory: neither exists. */
+int docs_make(struct bb_host *host, struct docs *docs);
+
 /*
  * Used while a document is built: records whether memory ran out. All functions accept NULL for
  * JSON that could not be created, and record it as a failure.
@@ -39,17 +40,15 @@ struct docs_maker {
     bool failed;
 };
 
-/* document.c: builds the whole document, owned by the caller; NULL: out of memory. */
-json_t *docs_document(struct bb_host *host);
-
-/* These take ownership of `value`. */
+/* schema.c: parts of JSON. These take ownership of `value`. */
 void docs_put(struct docs_maker *maker, json_t *object, const char *key, json_t *value);
 void docs_append(struct docs_maker *maker, json_t *list, json_t *value);
-/* Adds a text unless it is NULL or empty. */
+/* Adds a text or list unless it is NULL or empty. */
 void docs_put_text(struct docs_maker *maker, json_t *object, const char *key, const char *text);
+void docs_put_list(struct docs_maker *maker, json_t *object, const char *key, json_t *list);
 json_t *docs_reference(const char *kind, const char *name); /* {"$ref": "#/components/…"} */
 
-/* schema.c: the schema of a field, or of an object of fields. `answer`: for a response. */
+/* The schema of a field, or of an object of fields. `answer`: for a response. */
 json_t *docs_schema(struct docs_maker *maker, const struct bb_field *field, bool answer);
 json_t *docs_object(struct docs_maker *maker, const struct bb_table *fields, bool others,
                     bool answer);
@@ -57,27 +56,11 @@ json_t *docs_object(struct docs_maker *maker, const struct bb_table *fields, boo
 /* operation.c: builds the operation of a route. */
 json_t *docs_operation(struct docs_maker *maker, const struct bb_module *module,
                        const struct bb_route *route);
-/*
- * Returns the path in OpenAPI's form, "/api/device/{externalId}", owned by the caller; NULL: out of
- * memory.
- */
-char *docs_path(const char *path);
 
-/* responses.c: builds the responses of a route, and those that routes share. */
+/* responses.c: the responses of a route, and the components to which they refer. */
 json_t *docs_answers(struct docs_maker *maker, const struct bb_route *route);
 json_t *docs_shared_answers(struct docs_maker *maker);
-
-/* Builds the components to which responses refer. */
 json_t *docs_shared_headers(struct docs_maker *maker);
 json_t *docs_error_schema(struct docs_maker *maker);
-
-/*
- * Makes both texts of the generation's document. Returns 0, or -1 if out of
- * memory; then neither exists.
- */
-int docs_make(struct bb_host *host, struct docs *docs);
-
-/* yaml.c: returns 0, or -1 if out of memory. */
-int docs_yaml(const json_t *document, struct docs_text *text);
 
 #endif

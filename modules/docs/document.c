@@ -1,57 +1,17 @@
-/* Builds the whole document: the general parts, and the routes of all modules by their paths. */
+/*
+ * Builds the whole document: the general parts, and the routes of all modules by their paths; and
+ * writes it as JSON, and as YAML with libyaml.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <yaml.h>
 
-#include "docs.h"
 #include "modules/common/hash.h"
-
-/* ---- parts of JSON; failures are recorded until the end ---- */
-
-void docs_put(struct docs_maker *maker, json_t *object, const char *key, json_t *value)
-{
-    if (json_object_set_new(object, key, value))
-        maker->failed = true;
-}
-
-void docs_append(struct docs_maker *maker, json_t *list, json_t *value)
-{
-    if (json_array_append_new(list, value))
-        maker->failed = true;
-}
-
-void docs_put_text(struct docs_maker *maker, json_t *object, const char *key, const char *text)
-{
-    if (text && *text)
-        docs_put(maker, object, key, json_string(text));
-}
-
-json_t *docs_reference(const char *kind, const char *name)
-{
-    return json_pack("{s:o}", "$ref", json_sprintf("#/components/%s/%s", kind, name));
-}
+#include "modules/docs/docs.h"
 
 /* ---- the events of all modules, as webhooks ---- */
-
-/* Returns whether a module receives all events, which means that it passes them on. */
-static bool passes_on(const struct bb_module *module)
-{
-    for (size_t i = 0; i < module->hooks.count; i++)
-        if (!strcmp(DOCS_ROW(bb_hook, module->hooks, i)->event, "*"))
-            return true;
-    return false;
-}
-
-static bool are_sent(struct bb_host *host)
-{
-    const struct bb_module *module;
-
-    for (size_t i = 0; (module = bb_module_at(host, i)) != NULL; i++)
-        if (passes_on(module))
-            return true;
-    return false;
-}
 
 static json_t *signature(const char *name, const char *help)
 {
@@ -84,23 +44,27 @@ static json_t *event_json(struct docs_maker *maker, const struct bb_module *modu
                      "security");
 }
 
-/* Builds the events of all modules as webhooks; NULL if no module sends any. */
-static json_t *docs_webhooks(struct docs_maker *maker)
+/* Adds the events of all modules as webhooks, if a module receives all events to send them. */
+static void put_webhooks(struct docs_maker *maker, json_t *document)
 {
     json_t *all = json_object();
     const struct bb_module *module;
+    bool sent = false;
 
-    for (size_t i = 0; (module = bb_module_at(maker->host, i)) != NULL; i++)
+    for (size_t i = 0; (module = bb_module_at(maker->host, i)) != NULL; i++) {
+        for (size_t k = 0; k < module->hooks.count; k++)
+            sent |= !strcmp(DOCS_ROW(bb_hook, module->hooks, k)->event, "*");
         for (size_t k = 0; k < module->events.count; k++) {
             const struct bb_event_descriptor *event =
                 DOCS_ROW(bb_event_descriptor, module->events, k);
 
             docs_put(maker, all, event->name, event_json(maker, module, event));
         }
-    if (json_object_size(all) && are_sent(maker->host))
-        return all;
-    json_decref(all);
-    return NULL;
+    }
+    if (json_object_size(all) && sent)
+        docs_put(maker, document, "webhooks", all);
+    else
+        json_decref(all);
 }
 
 /* ---- the whole document ---- */
@@ -120,8 +84,9 @@ static const char how[] =
     "A request whose head is malformed or too large is refused (400, 414, 431) before an "
     "operation is looked for.";
 
-static json_t *info_json(struct docs_maker *maker, const struct docs_settings *about)
+static json_t *info_json(struct docs_maker *maker)
 {
+    const struct docs_settings *about = bb_settings(maker->host);
     json_t *contact = json_pack("{s:s}", "name", "The operator of this service");
 
     docs_put_text(maker, contact, "url", about->contact);
@@ -132,108 +97,188 @@ static json_t *info_json(struct docs_maker *maker, const struct docs_settings *a
         "contact", contact, "license", "name", "BSD-2-Clause", "identifier", "BSD-2-Clause");
 }
 
-static json_t *security_schemes(void)
+static json_t *components(struct docs_maker *maker)
 {
-    return json_pack(
+    json_t *schemes = json_pack(
         "{s:{s:s, s:s, s:s, s:s}, s:{s:s, s:s, s:{s:{s:s, s:{}}}}}", "bearer", "type", "http",
         "scheme", "bearer", "bearerFormat", "JWT", "description",
         "Paste the `accessToken` from `POST /api/auth/login` or `POST /api/auth/getAccess`.",
         "clientCredentials", "type", "oauth2", "description",
         "For programs: the `client_id` and `client_secret` from `POST /api/auth/clients`.", "flows",
         "clientCredentials", "tokenUrl", "/api/auth/getAccess", "scopes");
-}
-
-static json_t *idempotency_key(void)
-{
-    return json_pack(
+    json_t *key = json_pack(
         "{s:s, s:s, s:b, s:s, s:{s:s, s:i, s:i}}", "name", "Idempotency-Key", "in", "header",
         "required", false, "description",
         "A text of your choice, new for each thing you create (a UUID, for example). The same "
         "request with the same key returns the first response again and creates nothing.",
         "schema", "type", "string", "minLength", 1, "maxLength", 255);
-}
 
-static json_t *components(struct docs_maker *maker)
-{
     return json_pack("{s:{s:o}, s:o, s:o, s:{s:o}, s:o}", "schemas", "Error",
                      docs_error_schema(maker), "responses", docs_shared_answers(maker), "headers",
-                     docs_shared_headers(maker), "parameters", "IdempotencyKey", idempotency_key(),
-                     "securitySchemes", security_schemes());
+                     docs_shared_headers(maker), "parameters", "IdempotencyKey", key,
+                     "securitySchemes", schemes);
 }
 
-/* Adds the routes of a module; a module without routes or events has no tag. */
-static void add_module(struct docs_maker *maker, const struct bb_module *module, json_t *paths,
-                       json_t *tags)
+/*
+ * Adds a route below its path, in which each :name becomes {name}: one character longer, and a path
+ * of colons would double in length.
+ */
+static void add_route(struct docs_maker *maker, const struct bb_module *module,
+                      const struct bb_route *route, json_t *paths)
 {
-    if (module->routes.count || module->events.count)
-        docs_append(
-            maker, tags,
-            json_pack("{s:s, s:o}", "name", module->name, "description",
-                      json_sprintf("%s%sModule %s, version %s.", module->help ? module->help : "",
-                                   module->help ? " " : "", module->name, module->version)));
-    for (size_t i = 0; i < module->routes.count; i++) {
-        const struct bb_route *route = DOCS_ROW(bb_route, module->routes, i);
-        char *path = docs_path(route->path), method[16] = "";
-        json_t *item = path ? json_object_get(paths, path) : NULL;
+    char *path = calloc(1, strlen(route->path) * 2 + 1), *to = path, method[16] = "";
+    bool inside = false;
 
-        if (path && !item)
-            docs_put(maker, paths, path, item = json_object());
-        for (size_t k = 0; route->method[k] && k + 1 < sizeof(method); k++)
-            method[k] = (char)(route->method[k] | 0x20); /* ASCII lower case */
-        docs_put(maker, item, method, docs_operation(maker, module, route));
-        free(path);
+    if (!path) {
+        maker->failed = true;
+        return;
     }
+    for (const char *at = route->path; *at; at++) {
+        if (inside && *at == '/') {
+            *to++ = '}';
+            inside = false;
+        }
+        *to++ = *at == ':' ? '{' : *at;
+        inside |= *at == ':';
+    }
+    if (inside)
+        *to = '}';
+    json_t *item = json_object_get(paths, path);
+
+    if (!item)
+        docs_put(maker, paths, path, item = json_object());
+    for (size_t k = 0; route->method[k] && k + 1 < sizeof(method); k++)
+        method[k] = (char)(route->method[k] | 0x20); /* ASCII lower case */
+    docs_put(maker, item, method, docs_operation(maker, module, route));
+    free(path);
 }
 
-json_t *docs_document(struct bb_host *host)
+/* Returns the document, owned by the caller; NULL: out of memory. */
+static json_t *docs_document(struct bb_host *host)
 {
     struct docs_maker maker = {.host = host};
     json_t *paths = json_object(), *tags = json_array();
     const struct bb_module *module;
 
-    for (size_t i = 0; (module = bb_module_at(host, i)) != NULL; i++)
-        add_module(&maker, module, paths, tags);
+    for (size_t i = 0; (module = bb_module_at(host, i)) != NULL; i++) {
+        const char *help = module->help ? module->help : "";
+
+        if (module->routes.count || module->events.count)
+            docs_append(&maker, tags,
+                        json_pack("{s:s, s:o}", "name", module->name, "description",
+                                  json_sprintf("%s%sModule %s, version %s.", help, *help ? " " : "",
+                                               module->name, module->version)));
+        for (size_t k = 0; k < module->routes.count; k++)
+            add_route(&maker, module, DOCS_ROW(bb_route, module->routes, k), paths);
+    }
     json_t *document =
         json_pack("{s:s, s:o, s:[{s:s, s:s}], s:o, s:o, s:o}", "openapi", "3.1.0", "info",
-                  info_json(&maker, bb_settings(host)), "servers", "url", "/", "description",
-                  "This service.", "tags", tags, "paths", paths, "components", components(&maker));
-    json_t *webhooks = docs_webhooks(&maker);
+                  info_json(&maker), "servers", "url", "/", "description", "This service.", "tags",
+                  tags, "paths", paths, "components", components(&maker));
 
-    if (webhooks)
-        docs_put(&maker, document, "webhooks", webhooks);
-    if (!maker.failed)
+    put_webhooks(&maker, document);
+    if (!maker.failed && document)
         return document;
     json_decref(document);
     return NULL;
 }
 
+/* ---- YAML. These functions return 1, or 0 if out of memory, like libyaml ---- */
+
+/* Texts are quoted, so that none is read as a number, a date or a boolean. */
+static int emit_scalar(yaml_emitter_t *out, const char *text, bool quoted)
+{
+    yaml_event_t event;
+    yaml_scalar_style_t style = quoted ? YAML_DOUBLE_QUOTED_SCALAR_STYLE : YAML_PLAIN_SCALAR_STYLE;
+
+    return text &&
+           yaml_scalar_event_initialize(&event, NULL, NULL, (const yaml_char_t *)text,
+                                        (int)strlen(text), !quoted, quoted, style) &&
+           yaml_emitter_emit(out, &event);
+}
+
+/* The depth of the recursion is bounded by the modules' tables. */
+static int emit_value(yaml_emitter_t *out, json_t *value)
+{
+    yaml_event_t event;
+    const char *key;
+    json_t *part;
+    size_t i;
+    int good;
+
+    if (json_is_string(value))
+        return emit_scalar(out, json_string_value(value), true);
+    if (json_is_object(value)) {
+        good =
+            yaml_mapping_start_event_initialize(&event, NULL, NULL, 1, YAML_BLOCK_MAPPING_STYLE) &&
+            yaml_emitter_emit(out, &event);
+        json_object_foreach(value, key, part)
+        {
+            good = good && emit_scalar(out, key, true) && emit_value(out, part);
+        }
+        return good && yaml_mapping_end_event_initialize(&event) && yaml_emitter_emit(out, &event);
+    }
+    if (json_is_array(value)) {
+        good = yaml_sequence_start_event_initialize(&event, NULL, NULL, 1,
+                                                    YAML_BLOCK_SEQUENCE_STYLE) &&
+               yaml_emitter_emit(out, &event);
+        json_array_foreach(value, i, part)
+        {
+            good = good && emit_value(out, part);
+        }
+        return good && yaml_sequence_end_event_initialize(&event) && yaml_emitter_emit(out, &event);
+    }
+    char *text = json_dumps(value, JSON_ENCODE_ANY);
+
+    good = emit_scalar(out, text, false);
+    free(text);
+    return good;
+}
+
+static int write_yaml(json_t *document, struct docs_text *text)
+{
+    FILE *file = open_memstream(&text->bytes, &text->length);
+    yaml_emitter_t out;
+    yaml_event_t event;
+
+    if (!file)
+        return 0;
+    if (!yaml_emitter_initialize(&out)) {
+        fclose(file);
+        return 0;
+    }
+    yaml_emitter_set_output_file(&out, file);
+    yaml_emitter_set_unicode(&out, 1);
+    int good = yaml_stream_start_event_initialize(&event, YAML_UTF8_ENCODING) &&
+               yaml_emitter_emit(&out, &event) &&
+               yaml_document_start_event_initialize(&event, NULL, NULL, NULL, 1) &&
+               yaml_emitter_emit(&out, &event) && emit_value(&out, document) &&
+               yaml_document_end_event_initialize(&event, 1) && yaml_emitter_emit(&out, &event) &&
+               yaml_stream_end_event_initialize(&event) && yaml_emitter_emit(&out, &event);
+
+    yaml_emitter_delete(&out);
+    return !fclose(file) && good;
+}
+
 /* ---- the texts that are sent, each with an entity tag ---- */
-
-/* A different document has a different tag. */
-static void make_tag(struct docs_text *text)
-{
-    snprintf(text->tag, sizeof(text->tag), "\"%016" PRIx64 "\"",
-             hash_bytes(HASH_SEED, text->bytes, text->length));
-}
-
-static void drop(struct docs_text *text)
-{
-    free(text->bytes);
-    *text = (struct docs_text){0};
-}
 
 int docs_make(struct bb_host *host, struct docs *docs)
 {
+    struct docs_text *const texts[] = {&docs->json, &docs->yaml};
     json_t *document = docs_document(host);
-    char *json = document ? json_dumps(document, JSON_COMPACT) : NULL;
+    bool made = document && write_yaml(document, &docs->yaml);
 
-    docs->json = (struct docs_text){.bytes = json, .length = json ? strlen(json) : 0};
-    if (!json || docs_yaml(document, &docs->yaml)) {
-        drop(&docs->json);
-        drop(&docs->yaml);
-    }
+    docs->json.bytes = made ? json_dumps(document, JSON_COMPACT) : NULL;
+    docs->json.length = docs->json.bytes ? strlen(docs->json.bytes) : 0;
     json_decref(document);
-    make_tag(&docs->json);
-    make_tag(&docs->yaml);
+    for (size_t i = 0; i < 2; i++) {
+        if (!docs->json.bytes) {
+            free(texts[i]->bytes);
+            *texts[i] = (struct docs_text){0};
+        }
+        /* A different document has a different tag. */
+        snprintf(texts[i]->tag, sizeof(texts[i]->tag), "\"%016" PRIx64 "\"",
+                 hash_bytes(HASH_SEED, texts[i]->bytes, texts[i]->length));
+    }
     return docs->json.bytes ? 0 : -1;
 }

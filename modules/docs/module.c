@@ -7,7 +7,8 @@
 
 #include <busbar/bulk.h>
 
-#include "docs.h"
+#include "modules/common/assets.h"
+#include "modules/docs/docs.h"
 
 /* ---- `busbar reference`: the document without a running host ---- */
 

@@ -6,44 +6,9 @@
 
 #include <busbar/bulk.h>
 
-#include "docs.h"
+#include "modules/docs/docs.h"
 
 /* ---- the body of a request: JSON, a form, or parts with files ---- */
-
-#define BYTES "application/octet-stream"
-
-static json_t *content_of(json_t *schema)
-{
-    return json_pack("{s:o}", "schema", schema);
-}
-
-/* The name "*" means any name. */
-static const char *part_name(const struct bb_part *part)
-{
-    return part->name[0] == '*' ? "file" : part->name;
-}
-
-static json_t *files_schema(struct docs_maker *maker, const struct bb_part *part)
-{
-    /* OpenAPI 3.1 needs only the media type; the format makes Swagger UI offer to choose a file. */
-    json_t *file = json_pack("{s:s, s:s, s:s}", "type", "string", "format", "binary",
-                             "contentMediaType", BYTES);
-
-    if (part->count_max > 1)
-        file = json_pack("{s:s, s:o, s:i}", "type", "array", "items", file, "maxItems",
-                         (int)part->count_max);
-    docs_put_text(maker, file, "description", part->help);
-    return file;
-}
-
-static json_t *fields_schema(struct docs_maker *maker, const struct bb_route *route,
-                             const struct bb_part *part)
-{
-    json_t *schema = docs_object(maker, &route->body, route->flags & BB_KEEP_OTHERS, false);
-
-    docs_put_text(maker, schema, "description", part->help);
-    return schema;
-}
 
 static json_t *parts_content(struct docs_maker *maker, const struct bb_route *route)
 {
@@ -51,75 +16,57 @@ static json_t *parts_content(struct docs_maker *maker, const struct bb_route *ro
 
     for (size_t i = 0; i < route->parts.count; i++) {
         const struct bb_part *part = DOCS_ROW(bb_part, route->parts, i);
-        const char *name = part_name(part);
-        bool fields = part->kind == BB_PART_FIELDS;
+        bool any = part->name[0] == '*'; /* the name "*" means any name */
+        const char *name = any ? "file" : part->name;
+        json_t *schema;
 
-        docs_put(maker, properties, name,
-                 fields ? fields_schema(maker, route, part) : files_schema(maker, part));
-        if (fields)
+        if (part->kind == BB_PART_FIELDS) {
+            schema = docs_object(maker, &route->body, route->flags & BB_KEEP_OTHERS, false);
             docs_put(maker, encoding, name, json_pack("{s:s}", "contentType", "application/json"));
-        if (part->flags & BB_REQUIRED || part->name[0] == '*')
+        } else {
+            /* OpenAPI 3.1 needs only the media type; Swagger UI offers a choice by the format. */
+            schema = json_pack("{s:s, s:s, s:s}", "type", "string", "format", "binary",
+                               "contentMediaType", "application/octet-stream");
+            if (part->count_max > 1)
+                schema = json_pack("{s:s, s:o, s:i}", "type", "array", "items", schema, "maxItems",
+                                   (int)part->count_max);
+        }
+        docs_put_text(maker, schema, "description", part->help);
+        docs_put(maker, properties, name, schema);
+        if (part->flags & BB_REQUIRED || any)
             docs_append(maker, required, json_string(name));
     }
     json_t *schema = json_pack("{s:s, s:o}", "type", "object", "properties", properties);
 
-    if (json_array_size(required))
-        docs_put(maker, schema, "required", required);
-    else
-        json_decref(required);
+    docs_put_list(maker, schema, "required", required);
     return json_pack("{s:o, s:o}", "schema", schema, "encoding", encoding);
 }
 
-static bool needs_body(const struct bb_route *route)
-{
-    for (size_t i = 0; i < route->body.count; i++)
-        if (DOCS_ROW(bb_field, route->body, i)->flags & BB_REQUIRED)
-            return true;
-    return route->parts.count && !(route->flags & BB_NO_BODY) && !route->body.count;
-}
-
-/* Builds the request body; NULL: none, or maker->failed is set. */
-static json_t *docs_request_body(struct docs_maker *maker, const struct bb_route *route)
+static void put_body(struct docs_maker *maker, json_t *operation, const struct bb_route *route)
 {
     json_t *content = json_object();
+    bool required = route->parts.count && !(route->flags & BB_NO_BODY) && !route->body.count;
 
+    for (size_t i = 0; i < route->body.count; i++)
+        required |= (DOCS_ROW(bb_field, route->body, i)->flags & BB_REQUIRED) != 0;
     if (route->body.count) {
         json_t *schema = docs_object(maker, &route->body, route->flags & BB_KEEP_OTHERS, false);
 
         if (route->flags & BB_FORM_TOO)
             docs_put(maker, content, "application/x-www-form-urlencoded",
-                     content_of(json_incref(schema)));
-        docs_put(maker, content, "application/json", content_of(schema));
+                     json_pack("{s:O}", "schema", schema));
+        docs_put(maker, content, "application/json", json_pack("{s:o}", "schema", schema));
     }
     if (route->parts.count)
         docs_put(maker, content, "multipart/form-data", parts_content(maker, route));
     if (json_object_size(content))
-        return json_pack("{s:b, s:o}", "required", needs_body(route), "content", content);
-    json_decref(content);
-    return NULL;
+        docs_put(maker, operation, "requestBody",
+                 json_pack("{s:b, s:o}", "required", required, "content", content));
+    else
+        json_decref(content);
 }
 
 /* ---- a Markdown table of the columns of each type of bulk rows ---- */
-
-static void write_column(FILE *out, const struct bb_field *column)
-{
-    fprintf(out, "| `%s`", column->name);
-    if (column->alias)
-        fprintf(out, " or `%s`", column->alias);
-    fprintf(out, " | %s | %s |\n", column->flags & BB_REQUIRED ? "yes" : "no",
-            column->help ? column->help : "");
-}
-
-static void write_type(FILE *out, const struct bb_given *given)
-{
-    const struct bb_bulk_rows *rows = given->interface;
-
-    fprintf(out,
-            "\n\n**Columns of type %s:** %s\n\n| Column | Required | Meaning |\n|---|---|---|\n",
-            given->name + strlen(BB_BULK_ROWS), rows->help ? rows->help : "");
-    for (size_t i = 0; i < rows->columns.count; i++)
-        write_column(out, DOCS_ROW(bb_field, rows->columns, i));
-}
 
 /*
  * Returns whether a route, of a module that uses such types, accepts a file or returns one without
@@ -141,8 +88,8 @@ static bool is_about_rows(const struct bb_module *module, const struct bb_route 
  * Returns the columns of bulk rows in Markdown, for the routes that accept a file and that return
  * its template. Owned by the caller; NULL: another route, or maker->failed is set.
  */
-static char *docs_columns(struct docs_maker *maker, const struct bb_module *module,
-                          const struct bb_route *route)
+static char *row_columns(struct docs_maker *maker, const struct bb_module *module,
+                         const struct bb_route *route)
 {
     struct bb_given given = {.size = sizeof(given)};
     char *text = NULL;
@@ -152,8 +99,23 @@ static char *docs_columns(struct docs_maker *maker, const struct bb_module *modu
         return NULL;
     FILE *out = open_memstream(&text, &length);
 
-    for (size_t i = 0; out && bb_service_at(maker->host, BB_BULK_ROWS, i, &given); i++)
-        write_type(out, &given);
+    for (size_t i = 0; out && bb_service_at(maker->host, BB_BULK_ROWS, i, &given); i++) {
+        const struct bb_bulk_rows *rows = given.interface;
+
+        fprintf(out,
+                "\n\n**Columns of type %s:** %s\n\n"
+                "| Column | Required | Meaning |\n|---|---|---|\n",
+                given.name + strlen(BB_BULK_ROWS), rows->help ? rows->help : "");
+        for (size_t k = 0; k < rows->columns.count; k++) {
+            const struct bb_field *column = DOCS_ROW(bb_field, rows->columns, k);
+
+            fprintf(out, "| `%s`", column->name);
+            if (column->alias)
+                fprintf(out, " or `%s`", column->alias);
+            fprintf(out, " | %s | %s |\n", column->flags & BB_REQUIRED ? "yes" : "no",
+                    column->help ? column->help : "");
+        }
+    }
     if (out && !fclose(out))
         return text;
     maker->failed = true;
@@ -161,32 +123,7 @@ static char *docs_columns(struct docs_maker *maker, const struct bb_module *modu
     return NULL;
 }
 
-/* ---- a route as an operation of a path ---- */
-
-/*
- * Turns each :name into {name}, which is one character longer; a path of colons would double in
- * length.
- */
-char *docs_path(const char *path)
-{
-    char *text = malloc(strlen(path) * 2 + 1), *to = text;
-    bool inside = false;
-
-    for (const char *at = path; text && *at; at++) {
-        if (inside && *at == '/') {
-            *to++ = '}';
-            inside = false;
-        }
-        *to++ = *at == ':' ? '{' : *at;
-        inside |= *at == ':';
-    }
-    if (!text)
-        return NULL;
-    if (inside)
-        *to++ = '}';
-    *to = '\0';
-    return text;
-}
+/* ---- the operation ---- */
 
 /* Makes an id: GET /api/chat/chain/:headUuid becomes getChatChainByHeadUuid. */
 static json_t *operation_id(const struct bb_route *route)
@@ -210,112 +147,78 @@ static json_t *operation_id(const struct bb_route *route)
     return json_stringn(id, length);
 }
 
-static json_t *parameter(struct docs_maker *maker, const struct bb_field *field, const char *in)
+static void add_parameters(struct docs_maker *maker, json_t *list, const struct bb_table *fields,
+                           const char *in)
 {
-    bool path = !strcmp(in, "path");
-    json_t *schema = docs_schema(maker, field, false);
-    json_t *row = json_pack("{s:s, s:s, s:b}", "name", field->name, "in", in, "required",
-                            path || (field->flags & BB_REQUIRED) != 0);
+    for (size_t i = 0; i < fields->count; i++) {
+        const struct bb_field *field = DOCS_ROW(bb_field, *fields, i);
+        json_t *schema = docs_schema(maker, field, false);
+        bool required = !strcmp(in, "path") || (field->flags & BB_REQUIRED) != 0;
+        json_t *row =
+            json_pack("{s:s, s:s, s:b}", "name", field->name, "in", in, "required", required);
 
-    json_object_del(schema, "description");
-    docs_put_text(maker, row, "description", field->help);
-    docs_put(maker, row, "schema", schema);
-    return row;
-}
-
-static json_t *parameters_of(struct docs_maker *maker, const struct bb_route *route)
-{
-    json_t *list = json_array();
-
-    for (size_t i = 0; i < route->segments.count; i++)
-        docs_append(maker, list, parameter(maker, DOCS_ROW(bb_field, route->segments, i), "path"));
-    for (size_t i = 0; i < route->query.count; i++)
-        docs_append(maker, list, parameter(maker, DOCS_ROW(bb_field, route->query, i), "query"));
-    if (route->flags & BB_CREATES)
-        docs_append(maker, list, docs_reference("parameters", "IdempotencyKey"));
-    return list;
-}
-
-static json_t *roles_of(struct docs_maker *maker, const struct bb_route *route)
-{
-    json_t *list = json_array();
-
-    for (unsigned role = 1; role <= BB_ROLE_API_USER; role <<= 1)
-        if (route->roles & role)
-            docs_append(maker, list, json_string(bb_role_name(role)));
-    return list;
-}
-
-/* Returns the length of a text's first sentence, including the full stop. */
-static size_t first_sentence(const char *text)
-{
-    const char *end = strstr(text, ". ");
-
-    return end ? (size_t)(end - text) + 1 : strlen(text);
-}
-
-/* Returns the first sentence of the route's help; without help, its path. */
-static json_t *summary_of(const struct bb_route *route)
-{
-    const char *text = route->help && *route->help ? route->help : route->path;
-    size_t length = first_sentence(text);
-
-    return json_stringn(text, text[length - 1] == '.' ? length - 1 : length);
+        json_object_del(schema, "description");
+        docs_put_text(maker, row, "description", field->help);
+        docs_put(maker, row, "schema", schema);
+        docs_append(maker, list, row);
+    }
 }
 
 /*
- * Returns the rest of the route's help, the roles that may call it, and the columns of rows; NULL:
- * nothing.
+ * Adds the first sentence of the route's help (without help, its path) as summary. The description
+ * is the rest, the roles that may call it, and the columns of rows.
  */
-static json_t *description_of(const struct bb_route *route, const json_t *roles,
-                              const char *columns)
+static void put_texts(struct docs_maker *maker, json_t *operation, const struct bb_route *route,
+                      const json_t *roles, const char *columns)
 {
-    const char *rest = route->help ? route->help + first_sentence(route->help) : "";
+    const char *help = route->help && *route->help ? route->help : route->path;
+    const char *end = strstr(help, ". ");
+    size_t length = end ? (size_t)(end - help) + 1 : strlen(help), used = 0;
+    const char *rest = route->help ? help + length : "";
     char who[160] = "";
-    size_t length = 0;
 
     for (size_t i = 0; i < json_array_size(roles); i++)
-        length += (size_t)snprintf(who + length, sizeof(who) - length, "%s%s", i ? ", " : "",
-                                   json_string_value(json_array_get(roles, i)));
+        used += (size_t)snprintf(who + used, sizeof(who) - used, "%s%s", i ? ", " : "",
+                                 json_string_value(json_array_get(roles, i)));
     if (route->roles & BB_ANYONE)
         snprintf(who, sizeof(who), "none, and no token is needed");
     else if (route->roles == BB_ANY_ROLE)
         snprintf(who, sizeof(who), "any");
     rest += strspn(rest, " ");
-    return json_sprintf("%s%s**Required role:** %s%s.%s", rest, *rest ? "\n\n" : "", who,
-                        route->flags & BB_INSIDE
-                            ? "; clients in the networks of `http.metrics_networks` need no token"
-                            : "",
-                        columns ? columns : "");
-}
-
-static void put_security(struct docs_maker *maker, json_t *operation, const struct bb_route *route)
-{
-    bool open = route->roles & BB_ANYONE;
-
-    docs_put(maker, operation, "security",
-             open ? json_array() : json_pack("[{s:[]}, {s:[]}]", "bearer", "clientCredentials"));
+    docs_put(maker, operation, "summary",
+             json_stringn(help, help[length - 1] == '.' ? length - 1 : length));
+    docs_put(maker, operation, "description",
+             json_sprintf("%s%s**Required role:** %s%s.%s", rest, *rest ? "\n\n" : "", who,
+                          route->flags & BB_INSIDE
+                              ? "; clients in the networks of `http.metrics_networks` need no token"
+                              : "",
+                          columns ? columns : ""));
 }
 
 json_t *docs_operation(struct docs_maker *maker, const struct bb_module *module,
                        const struct bb_route *route)
 {
-    json_t *roles = roles_of(maker, route);
-    char *columns = docs_columns(maker, module, route);
-    json_t *operation = json_pack("{s:o, s:[s], s:o, s:o}", "operationId", operation_id(route),
-                                  "tags", module->name, "summary", summary_of(route), "description",
-                                  description_of(route, roles, columns));
-    json_t *parameters = parameters_of(maker, route), *body = docs_request_body(maker, route);
+    json_t *roles = json_array(), *parameters = json_array();
+    json_t *operation =
+        json_pack("{s:o, s:[s]}", "operationId", operation_id(route), "tags", module->name);
+    char *columns = row_columns(maker, module, route);
 
+    for (unsigned role = 1; role <= BB_ROLE_API_USER; role <<= 1)
+        if (route->roles & role)
+            docs_append(maker, roles, json_string(bb_role_name(role)));
+    put_texts(maker, operation, route, roles, columns);
     free(columns);
-    if (json_array_size(parameters))
-        docs_put(maker, operation, "parameters", parameters);
-    else
-        json_decref(parameters);
-    if (body)
-        docs_put(maker, operation, "requestBody", body);
+    add_parameters(maker, parameters, &route->segments, "path");
+    add_parameters(maker, parameters, &route->query, "query");
+    if (route->flags & BB_CREATES)
+        docs_append(maker, parameters, docs_reference("parameters", "IdempotencyKey"));
+    docs_put_list(maker, operation, "parameters", parameters);
+    put_body(maker, operation, route);
     docs_put(maker, operation, "responses", docs_answers(maker, route));
-    put_security(maker, operation, route);
+    docs_put(maker, operation, "security",
+             route->roles & BB_ANYONE
+                 ? json_array()
+                 : json_pack("[{s:[]}, {s:[]}]", "bearer", "clientCredentials"));
     docs_put(maker, operation, "x-roles", roles);
     return operation;
 }

@@ -5,58 +5,47 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "docs.h"
+#include "modules/docs/docs.h"
 
 /* ---- components: headers, and the body of errors ---- */
 
-/* Returns whether all responses with a given status that may have the header do have it. */
-static bool is_certain(const char *header)
-{
-    static const char *const names[] = {"RequestId",   "RetryAfter", "Authenticate",
-                                        "Disposition", "EntityTag",  "Location"};
-
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (!strcmp(names[i], header))
-            return true;
-    return false;
-}
-
 json_t *docs_shared_headers(struct docs_maker *maker)
 {
-    static const char *const rows[][4] = {
+    static const struct {
+        const char *name, *type, *help, *example;
+        bool certain; /* all responses with a status that may have the header do have it */
+    } rows[] = {
         {"RequestId", "string", "Id of the request. The log of the service has it, too.",
-         "01a1fdfd-a419-7423-8a51-0d2f3f1c6f11"},
+         "01a1fdfd-a419-7423-8a51-0d2f3f1c6f11", true},
         {"Link", "string", "`<…>; rel=\"next\"`: the next page. Absent on the last page.",
-         "</api/device?limit=2&after=17>; rel=\"next\""},
-        {"TotalCount", "integer", "Number of items on all pages. Only with `count=true`.", "42"},
-        {"RetryAfter", "integer", "Seconds to wait before trying again.", "1"},
+         "</api/device?limit=2&after=17>; rel=\"next\"", false},
+        {"TotalCount", "integer", "Number of items on all pages. Only with `count=true`.", "42",
+         false},
+        {"RetryAfter", "integer", "Seconds to wait before trying again.", "1", true},
         {"Replayed", "string",
-         "`true`: this is the response to an earlier request with the same key.", "true"},
+         "`true`: this is the response to an earlier request with the same key.", "true", false},
         {"Authenticate", "string", "The authentication scheme, and why the token was refused.",
-         "Bearer error=\"invalid_token\""},
+         "Bearer error=\"invalid_token\"", true},
         {"Disposition", "string", "The file name under which browsers save the body.",
-         "attachment; filename=\"failed.csv\""},
+         "attachment; filename=\"failed.csv\"", true},
         {"EntityTag", "string",
          "Version of the body. Send it as `If-None-Match` to get 304 while it is unchanged.",
-         "\"5bd1e9955bd1e995\""},
-        {"Location", "string", "Address to continue at.", "/console"},
+         "\"5bd1e9955bd1e995\"", true},
+        {"Location", "string", "Address to continue at.", "/console", true},
         {"IgnoredParameters", "string",
          "Query parameters that were ignored because they are unknown, separated by commas. Absent "
          "if none.",
-         "sort"},
+         "sort", false},
     };
     json_t *headers = json_object();
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        json_t *example = strcmp(rows[i][1], "integer")
-                              ? json_string(rows[i][3])
-                              : json_loads(rows[i][3], JSON_DECODE_ANY, NULL);
-
-        docs_put(maker, headers, rows[i][0],
-                 json_pack("{s:s, s:b, s:{s:s, s:[o]}}", "description", rows[i][2], "required",
-                           is_certain(rows[i][0]), "schema", "type", rows[i][1], "examples",
-                           example));
-    }
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        docs_put(maker, headers, rows[i].name,
+                 json_pack("{s:s, s:b, s:{s:s, s:[o]}}", "description", rows[i].help, "required",
+                           rows[i].certain, "schema", "type", rows[i].type, "examples",
+                           strcmp(rows[i].type, "integer")
+                               ? json_string(rows[i].example)
+                               : json_loads(rows[i].example, JSON_DECODE_ANY, NULL)));
     return headers;
 }
 
@@ -156,14 +145,6 @@ static const struct shared {
 
 enum { SHARED = sizeof(shared) / sizeof(shared[0]) };
 
-static bool names_something(const struct bb_route *route)
-{
-    for (size_t i = 0; i < route->segments.count; i++)
-        if (DOCS_ROW(bb_field, route->segments, i)->type != BB_EMAIL)
-            return true;
-    return false;
-}
-
 /* Returns the maximum length in a target of the texts among some fields, up to TARGET_MAX. */
 static size_t longest(const struct bb_table *fields)
 {
@@ -182,13 +163,19 @@ static size_t longest(const struct bb_table *fields)
 
 static unsigned cases_of(const struct bb_route *route)
 {
-    bool long_target = longest(&route->segments) + longest(&route->query) >= TARGET_MAX;
-    bool body = route->body.count || route->parts.count;
-    /* An anonymous caller's key applies to that request only, so it never conflicts. */
-    bool key = route->flags & BB_CREATES && !(route->roles & BB_ANYONE);
+    unsigned cases = route->roles & BB_ANYONE ? 0 : WITH_TOKEN;
 
-    return (route->roles & BB_ANYONE ? 0 : WITH_TOKEN) | (names_something(route) ? WITH_NAMES : 0) |
-           (body ? WITH_BODY : 0) | (key ? WITH_KEY : 0) | (long_target ? WITH_LONG_TARGET : 0);
+    for (size_t i = 0; i < route->segments.count; i++)
+        if (DOCS_ROW(bb_field, route->segments, i)->type != BB_EMAIL)
+            cases |= WITH_NAMES;
+    if (route->body.count || route->parts.count)
+        cases |= WITH_BODY;
+    /* An anonymous caller's key applies to that request only, so it never conflicts. */
+    if (route->flags & BB_CREATES && !(route->roles & BB_ANYONE))
+        cases |= WITH_KEY;
+    if (longest(&route->segments) + longest(&route->query) >= TARGET_MAX)
+        cases |= WITH_LONG_TARGET;
+    return cases;
 }
 
 static bool names_status(const struct bb_route *route, int status)
@@ -199,26 +186,12 @@ static bool names_status(const struct bb_route *route, int status)
     return false;
 }
 
-static bool may_answer(const struct bb_route *route, const struct shared *error)
-{
-    return error->when == ALWAYS || error->when & cases_of(route) ||
-           names_status(route, error->status);
-}
-
 static bool has_query(const struct bb_route *route, const char *name)
 {
     for (size_t i = 0; i < route->query.count; i++)
         if (!strcmp(DOCS_ROW(bb_field, route->query, i)->name, name))
             return true;
     return false;
-}
-
-/* Private content that is neither JSON nor read only by programs is sent as a file. */
-static bool is_download(const struct bb_route *route)
-{
-    return route->reply_type && !(route->roles & BB_ANYONE) &&
-           strcmp(route->reply_type, "text/event-stream") != 0 &&
-           strcmp(route->reply_type, "text/plain") != 0;
 }
 
 /* `warnings` has the parts of a request that the host ignored (docs/reference.md). */
@@ -250,15 +223,6 @@ static json_t *reply_schema(struct docs_maker *maker, const struct bb_route *rou
     return schema;
 }
 
-static json_t *reply_content(struct docs_maker *maker, const struct bb_route *route)
-{
-    const char *type = route->reply_type ? route->reply_type : "application/json";
-    json_t *schema = route->reply_type && !route->reply.count ? json_pack("{s:s}", "type", "string")
-                                                              : reply_schema(maker, route);
-
-    return json_pack("{s:{s:o}}", type, "schema", schema);
-}
-
 /* The headers of every response of a route. */
 static json_t *usual_headers(void)
 {
@@ -266,40 +230,47 @@ static json_t *usual_headers(void)
                      "X-Ignored-Parameters", docs_reference("headers", "IgnoredParameters"));
 }
 
-static json_t *headers_of(struct docs_maker *maker, const struct bb_route *route)
+static void put_header(struct docs_maker *maker, json_t *headers, const char *name,
+                       const char *component)
 {
-    json_t *headers = usual_headers();
-
-    if (has_query(route, "after"))
-        docs_put(maker, headers, "Link", docs_reference("headers", "Link"));
-    if (has_query(route, "count"))
-        docs_put(maker, headers, "X-Total-Count", docs_reference("headers", "TotalCount"));
-    if (names_status(route, 304))
-        docs_put(maker, headers, "ETag", docs_reference("headers", "EntityTag"));
-    if (route->success == 302)
-        docs_put(maker, headers, "Location", docs_reference("headers", "Location"));
-    if (route->flags & BB_CREATES)
-        docs_put(maker, headers, "Idempotency-Replayed", docs_reference("headers", "Replayed"));
-    if (is_download(route))
-        docs_put(maker, headers, "Content-Disposition", docs_reference("headers", "Disposition"));
-    return headers;
+    docs_put(maker, headers, name, docs_reference("headers", component));
 }
 
 static json_t *success_of(struct docs_maker *maker, const struct bb_route *route)
 {
-    return json_pack("{s:s, s:o, s:o}", "description",
+    const char *type = route->reply_type;
+    json_t *headers = usual_headers();
+    json_t *schema = type && !route->reply.count ? json_pack("{s:s}", "type", "string")
+                                                 : reply_schema(maker, route);
+    /* Private content that is neither JSON nor read only by programs is sent as a file. */
+    bool download = type && !(route->roles & BB_ANYONE) && strcmp(type, "text/event-stream") != 0 &&
+                    strcmp(type, "text/plain") != 0;
+
+    if (has_query(route, "after"))
+        put_header(maker, headers, "Link", "Link");
+    if (has_query(route, "count"))
+        put_header(maker, headers, "X-Total-Count", "TotalCount");
+    if (names_status(route, 304))
+        put_header(maker, headers, "ETag", "EntityTag");
+    if (route->success == 302)
+        put_header(maker, headers, "Location", "Location");
+    if (route->flags & BB_CREATES)
+        put_header(maker, headers, "Idempotency-Replayed", "Replayed");
+    if (download)
+        put_header(maker, headers, "Content-Disposition", "Disposition");
+    return json_pack("{s:s, s:o, s:{s:{s:o}}}", "description",
                      route->success == 201   ? "Created."
                      : route->success == 302 ? "Go to `Location`."
                                              : "Success.",
-                     "headers", headers_of(maker, route), "content", reply_content(maker, route));
+                     "headers", headers, "content", type ? type : "application/json", "schema",
+                     schema);
 }
 
 /* Some routes report their state in the usual body, whatever the status. */
-static json_t *told_in_503(struct docs_maker *maker, const struct bb_route *route)
+static json_t *state_in_503(struct docs_maker *maker, const struct bb_route *route)
 {
     json_t *either =
         json_pack("[o, o]", reply_schema(maker, route), docs_reference("schemas", "Error"));
-
     json_t *headers = usual_headers();
 
     /* Only an error has this header; a reported state does not. */
@@ -322,34 +293,14 @@ json_t *docs_answers(struct docs_maker *maker, const struct bb_route *route)
     for (size_t i = 0; i < SHARED; i++) {
         bool own = shared[i].status == 503 && route->flags & BB_REPLY_IN_503;
 
-        if (!may_answer(route, &shared[i]))
+        if (shared[i].when != ALWAYS && !(shared[i].when & cases_of(route)) &&
+            !names_status(route, shared[i].status))
             continue;
         snprintf(status, sizeof(status), "%d", shared[i].status);
         docs_put(maker, answers, status,
-                 own ? told_in_503(maker, route) : docs_reference("responses", shared[i].name));
+                 own ? state_in_503(maker, route) : docs_reference("responses", shared[i].name));
     }
     return answers;
-}
-
-/* Returns the content of a shared status: an error, or the message of a 202. */
-static json_t *shared_content(const struct shared *answer)
-{
-    json_t *schema = answer->status == 202 ? json_pack("{s:s, s:{s:{s:s}}}", "type", "object",
-                                                       "properties", "message", "type", "string")
-                                           : docs_reference("schemas", "Error");
-
-    return json_pack("{s:{s:o}}", "application/json", "schema", schema);
-}
-
-/* Adds the header that only responses with this status have. */
-static void put_own_header(struct docs_maker *maker, json_t *headers, int status)
-{
-    if (status == 304)
-        docs_put(maker, headers, "ETag", docs_reference("headers", "EntityTag"));
-    else if (status == 401)
-        docs_put(maker, headers, "WWW-Authenticate", docs_reference("headers", "Authenticate"));
-    else if (status == 429 || status == 503)
-        docs_put(maker, headers, "Retry-After", docs_reference("headers", "RetryAfter"));
 }
 
 json_t *docs_shared_answers(struct docs_maker *maker)
@@ -357,12 +308,24 @@ json_t *docs_shared_answers(struct docs_maker *maker)
     json_t *answers = json_object();
 
     for (size_t i = 0; i < SHARED; i++) {
-        json_t *answer, *headers = usual_headers();
+        int status = shared[i].status;
+        json_t *headers = usual_headers();
+        json_t *schema = status == 202 ? json_pack("{s:s, s:{s:{s:s}}}", "type", "object",
+                                                   "properties", "message", "type", "string")
+                                       : docs_reference("schemas", "Error");
 
-        put_own_header(maker, headers, shared[i].status);
-        answer = json_pack("{s:s, s:o}", "description", shared[i].help, "headers", headers);
-        if (shared[i].status != 304)
-            docs_put(maker, answer, "content", shared_content(&shared[i]));
+        if (status == 304)
+            put_header(maker, headers, "ETag", "EntityTag");
+        else if (status == 401)
+            put_header(maker, headers, "WWW-Authenticate", "Authenticate");
+        else if (status == 429 || status == 503)
+            put_header(maker, headers, "Retry-After", "RetryAfter");
+        json_t *answer = json_pack("{s:s, s:o}", "description", shared[i].help, "headers", headers);
+
+        if (status != 304)
+            docs_put(maker, answer, "content",
+                     json_pack("{s:{s:O}}", "application/json", "schema", schema));
+        json_decref(schema);
         docs_put(maker, answers, shared[i].name, answer);
     }
     return answers;
