@@ -2,7 +2,7 @@
  * The tables of the auth module, the state of one generation, and the job auth.cleanup. Rows are
  * hand-formatted, because clang-format would spread them over many lines.
  */
-#include "modules/auth/api/api.h"
+#include "modules/auth/auth.h"
 #include "modules/auth/schema.h"
 
 static void auth_close(struct bb_host *host, void *state)
@@ -394,7 +394,7 @@ static const struct bb_service_descriptor services[] = {
 
 static const struct bb_need wants[] = {{"conversations", 1}};
 
-static const struct bb_channel channels[] = {{.name = AUTH_CHANNEL, .heard = auth_heard}};
+static const struct bb_channel channels[] = {{.name = AUTH_CHANNEL, .heard = auth_changed}};
 
 static const struct bb_job jobs[] = {
     {.name = "auth.cleanup", .every_s = 3600, .flags = BB_ONCE, .run = auth_cleanup},

@@ -49,48 +49,36 @@ json_t *docs_shared_headers(struct docs_maker *maker)
     return headers;
 }
 
-/* The body of every error. */
+// clang-format off
+
+/* The body of every error. Hand-formatted, like the tables of modules. */
 static const struct bb_field error_problem[] = {
     {.name = "field", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "participant1"},
-    {.name = "problem",
-     .type = BB_TEXT,
-     .flags = BB_REQUIRED,
+    {.name = "problem", .type = BB_TEXT, .flags = BB_REQUIRED,
      .example = "must be an e-mail address"},
 };
 static const struct bb_field error_item[] = {
-    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(error_problem)}};
+    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(error_problem)},
+};
 static const struct bb_field error_body[] = {
-    {.name = "statusCode",
-     .type = BB_INT,
-     .flags = BB_REQUIRED,
-     .min = 400,
-     .max = 599,
-     .help = "The HTTP status code.",
-     .example = "400"},
-    {.name = "message",
-     .type = BB_TEXT,
-     .flags = BB_REQUIRED,
-     .help = "Description of the error, for people.",
-     .example = "The request is not valid"},
-    {.name = "error",
-     .type = BB_TEXT,
-     .flags = BB_REQUIRED,
+    {.name = "statusCode", .type = BB_INT, .flags = BB_REQUIRED, .min = 400, .max = 599,
+     .help = "The HTTP status code.", .example = "400"},
+    {.name = "message", .type = BB_TEXT, .flags = BB_REQUIRED,
+     .help = "Description of the error, for people.", .example = "The request is not valid"},
+    {.name = "error", .type = BB_TEXT, .flags = BB_REQUIRED,
      .help = "The name of the status. From `POST /api/auth/getAccess`: an error code of RFC 6749.",
      .example = "Bad Request"},
-    {.name = "requestId",
-     .type = BB_TEXT,
-     .flags = BB_REQUIRED,
+    {.name = "requestId", .type = BB_TEXT, .flags = BB_REQUIRED,
      .help = "Id of the request, also in the log of the service.",
      .example = "01a1fdfd-a419-7423-8a51-0d2f3f1c6f11"},
-    {.name = "errors",
-     .type = BB_LIST,
-     .fields = BB_TABLE(error_item),
+    {.name = "errors", .type = BB_LIST, .fields = BB_TABLE(error_item),
      .help = "All wrong fields of the request."},
     {.name = "success", .type = BB_BOOL, .help = "Only with status 409: false."},
-    {.name = "error_description",
-     .type = BB_TEXT,
+    {.name = "error_description", .type = BB_TEXT,
      .help = "Only from `POST /api/auth/getAccess`: the message, under its name in RFC 6749."},
 };
+
+// clang-format on
 
 json_t *docs_error_schema(struct docs_maker *maker)
 {

@@ -1,5 +1,5 @@
 /* A token: no unsigned token is accepted, and claims are parsed from any payload. */
-#include "modules/auth/token/token.h"
+#include "modules/auth/token.h"
 
 #include <string.h>
 

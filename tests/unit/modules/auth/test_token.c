@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "modules/auth/token/base64.h"
-#include "modules/auth/token/token.h"
+#include "modules/auth/token.h"
 #include "unit_suites.h"
 
 #define KID "00112233445566aa"
@@ -322,7 +321,7 @@ END_TEST
 START_TEST(base64_has_one_spelling)
 {
     unsigned char bytes[8];
-    char text[BASE64_LENGTH(5) + 1];
+    char text[BASE64_ROOM(5)];
 
     ck_assert_uint_eq(base64_encode(BASE64_URL, "\xfb\xff", 2, text), 3);
     ck_assert_str_eq(text, "-_8");

@@ -1,7 +1,7 @@
 /* Rows of accounts: reading, writing, and their JSON; and the service "accounts". */
 #include <string.h>
 
-#include "modules/auth/account/auth.h"
+#include "modules/auth/auth.h"
 
 unsigned auth_role_bit(const char *name)
 {
@@ -47,40 +47,20 @@ json_t *auth_account_json(struct bb_request *rq, const struct bb_rows *rows, siz
     return BB_ROW_JSON(rq, rows, row, columns);
 }
 
-#define BY_EMAIL(email, network)                                                                   \
-    "SELECT a.id, a.role, a.status, a.password, o.seen > now() - interval '90 days' AS known, "    \
-    "o.seen > now() - interval '1 day' AS seen FROM auth_account a LEFT JOIN auth_origin o "       \
-    "ON o.account = a.id AND o.network = " network " WHERE a.email = " email
-
-#define LOGINS BB_KEYS_2("text", "text") " k(email, network, i)"
-#define OF_LOGIN BY_EMAIL("k.email", "k.network")
-
-static const struct bb_keyed by_email = {
-    {BY_EMAIL("$1::text", "$2::text"), BB_SQL_KEYED},
-    {"SELECT a.*, k.i FROM " LOGINS " CROSS JOIN LATERAL (" OF_LOGIN " OFFSET 0) a", 0},
-};
-
-int auth_account_find(struct bb_request *rq, const char *email, const char *network,
-                      struct auth_account *account)
+int64_t auth_page_limit(struct bb_request *rq)
 {
-    struct bb_rows *rows = bb_query(rq, &by_email.one, BB_ARGS(bb_t(email), bb_t(network)));
-
-    if (!rows)
-        return -1;
-    if (bb_count(rq, rows) == 0)
-        return 0;
-    *account = (struct auth_account){
-        .id = bb_cell_int(rq, rows, 0, 0),
-        .role = bb_cell(rq, rows, 0, 1),
-        .status = bb_cell(rq, rows, 0, 2),
-        .password = bb_cell(rq, rows, 0, 3),
-        .known_here = bb_cell_int(rq, rows, 0, 4) != 0,
-        .seen_here = bb_cell_int(rq, rows, 0, 5) != 0,
-    };
-    return 1;
+    return bb_arg_int(rq, "limit", AUTH_PAGE_MAX);
 }
 
-/* Finds or creates the organization, sets *id; 0: it exists and may not be joined, -1: failed. */
+int auth_reply_list(struct bb_request *rq, const struct bb_rows *rows, bb_item *item)
+{
+    return rows ? bb_reply_rows(rq, rows, (size_t)auth_page_limit(rq), 0, item) : bb_failed(rq);
+}
+
+/*
+ * Finds or creates the organization of an account. Returns 1 with its id, 0 if it exists and may
+ * not be joined, or -1: `bb_failed(rq)`.
+ */
 static int organization_for(struct bb_request *rq, struct bb_tx *tx,
                             const struct auth_new_account *account, int64_t *id)
 {
@@ -113,15 +93,12 @@ int auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
         "ON CONFLICT (email) DO NOTHING RETURNING " ACCOUNT_COLUMNS,
         0};
     int64_t organization = 0;
+    int found = account->organization ? organization_for(rq, tx, account, &organization) : 1;
 
-    if (account->organization) {
-        int found = organization_for(rq, tx, account, &organization);
-
-        if (found < 0)
-            return bb_failed(rq);
-        if (!found)
-            return bb_fail(rq, 409, "An organization with this name already exists");
-    }
+    if (found < 0)
+        return bb_failed(rq);
+    if (!found)
+        return bb_fail(rq, 409, "An organization with this name already exists");
     *rows = bb_tx_query(rq, tx, &insert,
                         BB_ARGS(bb_t(account->email), bb_t(account->first_name),
                                 bb_t(account->last_name), bb_t(account->password),
@@ -132,6 +109,8 @@ int auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
         return bb_fail(rq, 409, "An account with this e-mail already exists");
     return 0;
 }
+
+/* ---- the service "accounts": 1 if found, 0 if not, or -1 ---- */
 
 static int organization_of(void *state, struct bb_request *rq, const char *email,
                            int64_t *organization)
@@ -156,12 +135,11 @@ static int organization_of(void *state, struct bb_request *rq, const char *email
     " AS organisations, " ACCOUNT_APPROVED                                                         \
     " AS approved FROM auth_account a WHERE a.id = " account " AND a.status <> 'Deleted'"
 
-#define ACCOUNTS BB_KEYS_1("bigint") " k(id, i)"
-#define OF_ACCOUNT SCOPE("k.id")
-
 static const struct bb_keyed scope_by_id = {
     {SCOPE("$1::bigint"), BB_SQL_KEYED},
-    {"SELECT a.*, k.i FROM " ACCOUNTS " CROSS JOIN LATERAL (" OF_ACCOUNT " OFFSET 0) a", 0},
+    {"SELECT a.*, k.i FROM " BB_KEYS_1("bigint") " k(id, i) CROSS JOIN LATERAL (" SCOPE(
+         "k.id") " OFFSET 0) a",
+     0},
 };
 
 static int scope_of(void *state, struct bb_request *rq, int64_t account,

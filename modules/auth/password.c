@@ -7,15 +7,13 @@
  * The memory of a hash (19 MiB) is mapped and unmapped each time: memory from the heap would stay
  * with the process forever.
  */
-#include "modules/auth/password/password.h"
-
 #include <argon2.h>
 #include <openssl/crypto.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#include "modules/auth/token/base64.h"
+#include "modules/auth/auth.h"
 
 #define SALT 16
 #define HASH 32
@@ -67,7 +65,7 @@ static void hash(void *arg)
 
 static void encode(const struct hashing *job, char encoded[AUTH_HASH_MAX])
 {
-    char salt[BASE64_LENGTH(SALT) + 1], text[BASE64_LENGTH(HASH) + 1];
+    char salt[BASE64_ROOM(SALT)], text[BASE64_ROOM(HASH)];
 
     base64_encode(BASE64_PLAIN, job->salt, SALT, salt);
     base64_encode(BASE64_PLAIN, job->hash, HASH, text);
@@ -78,9 +76,9 @@ static void encode(const struct hashing *job, char encoded[AUTH_HASH_MAX])
 /* Parses the cost, salt and hash of an encoded hash. Returns 0, or -1. */
 static int decode(const char *encoded, struct hashing *job)
 {
-    char salt[BASE64_LENGTH(SALT) + 1], text[BASE64_LENGTH(HASH) + 1];
+    char salt[BASE64_ROOM(SALT)], text[BASE64_ROOM(HASH)];
 
-    _Static_assert(BASE64_LENGTH(SALT) == 22 && BASE64_LENGTH(HASH) == 43, "widths below");
+    _Static_assert(sizeof(salt) > 22 && sizeof(text) > 43, "widths below");
     if (sscanf(encoded, "$argon2id$v=19$m=%u,t=%u,p=%u$%22[^$]$%43[^$]", &job->cost.memory_kib,
                &job->cost.rounds, &job->cost.lanes, salt, text) != 5)
         return -1;
@@ -89,6 +87,7 @@ static int decode(const char *encoded, struct hashing *job)
     return base64_decode(BASE64_PLAIN, text, strlen(text), job->hash, HASH) == HASH ? 0 : -1;
 }
 
+/* All checks with the same target share one caller's part of the pool; target 0: no sharing. */
 static int run(struct bb_request *rq, const char *pool, uint64_t target, struct hashing *job)
 {
     if (target ? bb_offload_for(rq, pool, target, hash, job) : bb_offload(rq, pool, hash, job))
@@ -128,19 +127,87 @@ int auth_password_hash(struct bb_request *rq, struct auth *auth, const char *poo
     return 0;
 }
 
-int auth_password_check(struct bb_request *rq, uint64_t target, const char *password,
-                        const char *encoded, bool *good)
+/* ---- an e-mail and a password: throttle, look-up, hash; the result is counted at the end ---- */
+
+#define BY_EMAIL(email, network)                                                                   \
+    "SELECT a.id, a.role, a.status, a.password, o.seen > now() - interval '90 days' AS known, "    \
+    "o.seen > now() - interval '1 day' AS seen FROM auth_account a LEFT JOIN auth_origin o "       \
+    "ON o.account = a.id AND o.network = " network " WHERE a.email = " email
+
+static const struct bb_keyed by_email = {
+    {BY_EMAIL("$1::text", "$2::text"), BB_SQL_KEYED},
+    {"SELECT a.*, k.i FROM " BB_KEYS_2("text", "text") " k(email, network, i) CROSS JOIN LATERAL "
+                                                       "(" BY_EMAIL("k.email",
+                                                                    "k.network") " OFFSET 0) a",
+     0},
+};
+
+int auth_account_find(struct bb_request *rq, const char *email, const char *network,
+                      struct auth_account *account)
+{
+    struct bb_rows *rows = bb_query(rq, &by_email.one, BB_ARGS(bb_t(email), bb_t(network)));
+
+    if (!rows)
+        return -1;
+    if (bb_count(rq, rows) == 0)
+        return 0;
+    *account = (struct auth_account){
+        .id = bb_cell_int(rq, rows, 0, 0),
+        .role = bb_cell(rq, rows, 0, 1),
+        .status = bb_cell(rq, rows, 0, 2),
+        .password = bb_cell(rq, rows, 0, 3),
+        .known_here = bb_cell_int(rq, rows, 0, 4) != 0,
+        .seen_here = bb_cell_int(rq, rows, 0, 5) != 0,
+    };
+    return 1;
+}
+
+int auth_credentials(struct bb_request *rq, struct auth *auth, const char *email,
+                     const char *password, struct auth_account *account, bool *good)
 {
     struct hashing job = {.password = password};
     unsigned char expected[HASH];
+    int64_t crowded_ms = 0;
+    int status = auth_throttle_check(rq, auth, email, &crowded_ms);
 
-    if (decode(encoded, &job))
+    if (status)
+        return status;
+
+    int found = auth_account_find(rq, email, auth_throttle_network(rq), account);
+
+    if (found < 0)
+        return bb_failed(rq);
+    if (crowded_ms > 0 && !account->known_here)
+        return auth_throttle_refuse(rq, crowded_ms, "failed logins");
+    /* An unknown account takes the same time, with a hash that no password matches. */
+    if (decode(found ? account->password : auth->dummy, &job))
         return bb_fail(rq, 500, "The stored password cannot be read");
     memcpy(expected, job.hash, HASH);
-
-    int status = run(rq, "hash", target, &job);
-
-    *good = status == 0 && CRYPTO_memcmp(expected, job.hash, HASH) == 0;
+    /* If the account has logged in from here, attempts from elsewhere do not slow it down. */
+    status = run(rq, "hash", account->known_here ? 0 : auth_throttle_target(email), &job);
+    *good = status == 0 && CRYPTO_memcmp(expected, job.hash, HASH) == 0 && found;
     OPENSSL_cleanse(job.hash, HASH);
+    return status;
+}
+
+int auth_credentials_settle(struct bb_request *rq, struct auth *auth, const char *email,
+                            const struct auth_account *account, int status)
+{
+    /* Keeps the 16 most recent client networks of an account. */
+    static const struct bb_sql remember = {
+        "WITH seen AS (INSERT INTO auth_origin AS o (account, network) VALUES ($1::bigint, $2) "
+        "ON CONFLICT (account, network) DO UPDATE SET seen = now()) "
+        "DELETE FROM auth_origin WHERE account = $1::bigint AND network IN (SELECT network FROM "
+        "auth_origin WHERE account = $1::bigint AND network <> $2 ORDER BY seen DESC OFFSET 15)",
+        BB_SQL_WRITE};
+
+    if (status == 401 || status == 403)
+        auth_throttle_failed(rq, auth, email);
+    if (status >= 300)
+        return status;
+    auth_throttle_passed(rq, auth, email);
+    if (!account->seen_here &&
+        !bb_query(rq, &remember, BB_ARGS(bb_i(account->id), bb_t(auth_throttle_network(rq)))))
+        bb_log(rq, BB_WARN, "cannot store the network of a login: %s", bb_sqlstate(rq));
     return status;
 }

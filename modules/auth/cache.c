@@ -4,15 +4,14 @@
  * random seed, and the whole token is compared in constant time.
  *
  * One mutex guards everything. It is held for a fraction of a microsecond, except by an
- * invalidation, which scans one array of numbers. authenticate.c decides whether an entry may still
- * be used (time, notifications).
+ * invalidation, which scans one array of numbers. session.c decides whether an entry may still be
+ * used (time, notifications).
  */
-#include "modules/auth/token/session.h"
-
 #include <openssl/crypto.h>
 #include <pthread.h>
 #include <string.h>
 
+#include "modules/auth/auth.h"
 #include "modules/common/hash.h"
 
 #define WAYS 8
@@ -40,9 +39,7 @@ struct auth_cache *auth_cache_new(size_t entries, uint64_t seed)
 {
     struct auth_cache *cache = calloc(1, sizeof(*cache));
 
-    if (!cache)
-        return NULL;
-    if (pthread_mutex_init(&cache->lock, NULL)) {
+    if (!cache || pthread_mutex_init(&cache->lock, NULL)) {
         free(cache);
         return NULL;
     }
@@ -72,14 +69,6 @@ void auth_cache_free(struct auth_cache *cache)
     free(cache);
 }
 
-uint64_t auth_cache_epoch(struct auth_cache *cache)
-{
-    pthread_mutex_lock(&cache->lock);
-    uint64_t epoch = cache->epoch;
-    pthread_mutex_unlock(&cache->lock);
-    return epoch;
-}
-
 /*
  * Hashes the last characters only: a valid token ends with its signature, which no client can
  * choose.
@@ -107,17 +96,14 @@ static struct place *find(struct auth_cache *cache, uint64_t hash, const char *t
 }
 
 size_t auth_cache_get(struct auth_cache *cache, const char *token, size_t length, void *into,
-                      size_t room)
+                      size_t room, uint64_t *epoch)
 {
+    uint64_t hash = hash_of_token(cache, token, length);
     size_t size = 0;
 
-    if (!cache->sets)
-        return 0;
-
-    uint64_t hash = hash_of_token(cache, token, length);
-
     pthread_mutex_lock(&cache->lock);
-    struct place *place = find(cache, hash, token, length);
+    struct place *place = cache->sets ? find(cache, hash, token, length) : NULL;
+    *epoch = cache->epoch;
     if (place) {
         place->used = true;
         size = place->identity->size;
@@ -137,9 +123,8 @@ static void clear(struct auth_cache *cache, size_t at)
 }
 
 /* Returns a free entry of the set, or the first one not used since the hand passed. */
-static size_t place_for(struct auth_cache *cache, uint64_t hash)
+static size_t place_for(struct auth_cache *cache, size_t set)
 {
-    size_t set = hash % cache->sets;
     size_t first = set * WAYS;
 
     for (size_t i = 0; i < WAYS; i++)
@@ -171,7 +156,7 @@ void auth_cache_put(struct auth_cache *cache, const char *token, size_t length,
     pthread_mutex_lock(&cache->lock);
     if (epoch == cache->epoch) {
         struct place *there = find(cache, hash, token, length);
-        size_t at = there ? (size_t)(there - cache->places) : place_for(cache, hash);
+        size_t at = there ? (size_t)(there - cache->places) : place_for(cache, hash % cache->sets);
 
         clear(cache, at);
         cache->places[at] = (struct place){.hash = hash, .length = length, .identity = copy};
@@ -183,55 +168,34 @@ void auth_cache_put(struct auth_cache *cache, const char *token, size_t length,
     free(copy);
 }
 
-void auth_cache_drop_account(struct auth_cache *cache, int64_t account)
+const char *auth_account_payload(struct bb_request *rq, int64_t account)
 {
+    return bb_format(rq, "account:%lld", (long long)account);
+}
+
+/*
+ * Drops the entries of an account or session. Two sessions with the same hash are dropped together;
+ * the other one is queried again. An unknown payload drops everything, which is always safe.
+ */
+void auth_changed(void *state, const char *payload)
+{
+    struct auth *auth = state;
+    struct auth_cache *cache = auth->cache;
+    const char *id = payload ? strchr(payload, ':') : NULL;
+    bool account = id && !strncmp(payload, "account:", 8);
+    bool session = id && !strncmp(payload, "session:", 8);
+    int64_t number = account ? strtoll(id + 1, NULL, 10) : 0;
+    uint64_t hash = session ? hash_bytes(cache->seed, id + 1, strlen(id + 1)) : 0;
+
+    if (!account && !session)
+        auth_keys_stale(auth->keys);
     pthread_mutex_lock(&cache->lock);
     cache->epoch++;
     for (size_t i = 0; i < cache->sets * WAYS; i++)
-        if (cache->accounts[i] == account && cache->places[i].identity)
+        if ((account   ? cache->accounts[i] == number
+             : session ? cache->sessions[i] == hash
+                       : true) &&
+            cache->places[i].identity)
             clear(cache, i);
     pthread_mutex_unlock(&cache->lock);
-}
-
-/* Two sessions with the same hash are dropped together; the other one is queried again. */
-void auth_cache_drop_session(struct auth_cache *cache, const char *session)
-{
-    uint64_t hash = hash_bytes(cache->seed, session, strlen(session));
-
-    pthread_mutex_lock(&cache->lock);
-    cache->epoch++;
-    for (size_t i = 0; i < cache->sets * WAYS; i++)
-        if (cache->sessions[i] == hash && cache->places[i].identity)
-            clear(cache, i);
-    pthread_mutex_unlock(&cache->lock);
-}
-
-void auth_cache_drop_all(struct auth_cache *cache)
-{
-    pthread_mutex_lock(&cache->lock);
-    cache->epoch++;
-    for (size_t i = 0; i < cache->sets * WAYS; i++)
-        if (cache->places[i].identity)
-            clear(cache, i);
-    pthread_mutex_unlock(&cache->lock);
-}
-
-/* An unknown payload drops everything, which is always safe. */
-void auth_changed(struct auth *auth, const char *payload)
-{
-    if (payload && strncmp(payload, "account:", 8) == 0) {
-        auth_cache_drop_account(auth->cache, strtoll(payload + 8, NULL, 10));
-        return;
-    }
-    if (payload && strncmp(payload, "session:", 8) == 0) {
-        auth_cache_drop_session(auth->cache, payload + 8);
-        return;
-    }
-    auth_keys_stale(auth->keys);
-    auth_cache_drop_all(auth->cache);
-}
-
-void auth_heard(void *state, const char *payload)
-{
-    auth_changed(state, payload);
 }

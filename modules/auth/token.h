@@ -57,4 +57,24 @@ int token_verify(const struct token *token, const EVP_MAC_CTX *key);
 
 int token_claims(const struct token *token, int64_t now_s, struct token_claims *claims);
 
+/*
+ * Base64 without padding, in two alphabets: for JWT, and for password hashes and HTTP Basic.
+ * Decoding is strict: each byte sequence has exactly one valid encoding, so a valid token cannot be
+ * altered and stay valid.
+ */
+enum base64_alphabet { BASE64_URL, BASE64_PLAIN };
+
+/* Room for the text of `length` bytes; OpenSSL writes the padding and a NUL. */
+#define BASE64_ROOM(length) (((length) + 2) / 3 * 4 + 1)
+
+/* Returns the number of characters. */
+size_t base64_encode(enum base64_alphabet alphabet, const void *bytes, size_t length, char *text);
+
+/*
+ * Decodes into at most `room` bytes. Returns their number, or -1 if the text is not canonical or
+ * means more than 512 bytes.
+ */
+ptrdiff_t base64_decode(enum base64_alphabet alphabet, const char *text, size_t length, void *bytes,
+                        size_t room);
+
 #endif

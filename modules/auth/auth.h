@@ -1,0 +1,265 @@
+/*
+ * auth: accounts, their identities and their rights.
+ *
+ * `struct auth` is the state of one generation, shared by all loops. Its mutable parts (cache,
+ * keys, throttle) each have a mutex, which is never held during a call that parks the fiber or may
+ * end the request. Functions that take a request run on its fiber.
+ *
+ * Functions that take a request and return `int` return 0 on success, else the status of the
+ * response that was sent, so that callers write `if (status) return status;`. Exceptions are
+ * documented at the function.
+ */
+#ifndef AUTH_AUTH_H
+#define AUTH_AUTH_H
+
+#include <busbar/busbar.h>
+
+#include "modules/auth/token.h"
+
+#define AUTH_CHANNEL "busbar_auth"
+#define AUTH_HASH_MAX 160 /* an encoded password hash, with its NUL */
+#define AUTH_PAGE_MAX 200
+
+/* Cost of a password hash: argon2id's t, m (KiB) and p. */
+struct auth_cost {
+    uint32_t rounds, memory_kib, lanes;
+};
+
+/* The settings, in the units of the table in module.c. */
+struct auth_settings {
+    int64_t session_days, client_minutes; /* lifetime of a token */
+    int64_t login_failures_per_account, login_failures_per_address, login_window;
+    int64_t registrations_per_address;
+    int64_t pending_days; /* lifetime of an account that is never approved */
+    bool register_silent; /* never reveal which e-mails exist */
+    int64_t argon2_rounds, argon2_memory, argon2_lanes;
+    int64_t cache_entries;
+};
+
+struct auth {
+    struct bb_host *host;
+    const struct auth_settings *settings;
+    struct auth_cache *cache;
+    struct auth_keys *keys;
+    struct auth_throttle *throttle;
+    struct auth_cost cost;
+    char dummy[AUTH_HASH_MAX]; /* verified for unknown accounts, so that they take the same time */
+    int64_t session_s, client_s; /* lifetime of a token in seconds */
+};
+
+/* ---- account.c: rows of accounts, and the service "accounts" ---- */
+
+/* The public columns of auth_account AS a; auth_account_json() reads them. */
+#define ACCOUNT_COLUMNS                                                                            \
+    "a.id, a.email, a.first_name, a.last_name, a.role, a.status, a.organisation, " BB_SQL_MS(      \
+        "a.created")
+#define ACCOUNT_COLUMN_COUNT 8
+
+/* All organizations in which auth_account AS a may act, a bigint[] for bb_cell_ints(). */
+#define ACCOUNT_ORGANIZATIONS                                                                      \
+    "ARRAY(SELECT a.organisation WHERE a.organisation IS NOT NULL UNION "                          \
+    "SELECT o.id FROM auth_organisation o WHERE o.api_user = a.id AND a.role = 'ApiUser')"
+
+/* The time at which auth_account AS a was approved, in milliseconds. */
+#define ACCOUNT_APPROVED BB_SQL_MS("a.approved")
+
+extern const struct bb_accounts auth_accounts;
+
+unsigned auth_role_bit(const char *name); /* 0: unknown role */
+json_t *auth_account_json(struct bb_request *rq, const struct bb_rows *rows, size_t row);
+
+/*
+ * Sends a page of a list, whose rows were selected with a limit of auth_page_limit() + 1; NULL:
+ * bb_failed().
+ */
+int64_t auth_page_limit(struct bb_request *rq);
+int auth_reply_list(struct bb_request *rq, const struct bb_rows *rows, bb_item *item);
+
+/* Sends a 401 with the text. */
+int auth_unauthorized(struct bb_request *rq, const char *text);
+
+/* Sends a 403 or 401 if an account with this status may not act. */
+int auth_account_may_act(struct bb_request *rq, const char *status);
+
+/* A new account, with its organization if it names one. */
+struct auth_new_account {
+    const char *email, *first_name, *last_name, *password; /* password: an encoded hash */
+    const char *role, *status;
+    const char *organization, *organization_type; /* the organization's name, or NULL */
+    bool join; /* an organization with that name may exist already */
+};
+
+/*
+ * Inserts the account; *rows has ACCOUNT_COLUMNS. Sends a 409 if the e-mail or organization exists
+ * already.
+ */
+int auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
+                        const struct auth_new_account *account, struct bb_rows **rows);
+
+/* ---- password.c: hashes of passwords, and checking an e-mail and a password ---- */
+
+/*
+ * The columns of an account that login and getAccess need; the strings are borrowed from the
+ * request.
+ */
+struct auth_account {
+    int64_t id;
+    const char *role, *status, *password; /* password NULL: not queried (clients) */
+    bool known_here, seen_here; /* it has logged in from this network; and within the last day */
+};
+
+/* Returns 1 if found, 0 if not, or -1: `return bb_failed(rq)`. Parks the fiber. */
+int auth_account_find(struct bb_request *rq, const char *email, const char *network,
+                      struct auth_account *account);
+
+/* Creates a hash that no password matches; verifying against it takes the full time. */
+int auth_password_dummy(struct auth *auth);
+
+/* Hashes on the pool with that name; *encoded lives as long as the request. */
+int auth_password_hash(struct bb_request *rq, struct auth *auth, const char *pool,
+                       const char *password, const char **encoded);
+
+/*
+ * Checks e-mail and password, with the throttle; *good is false if the account is unknown or the
+ * password wrong. Parks the fiber. A caller that got 0 must call auth_credentials_settle() with the
+ * status of its response, and return the result.
+ */
+int auth_credentials(struct bb_request *rq, struct auth *auth, const char *email,
+                     const char *password, struct auth_account *account, bool *good);
+
+/*
+ * Counts a failure (401, or 403 for an account that may not act), or clears the earlier failures
+ * after a success.
+ */
+int auth_credentials_settle(struct bb_request *rq, struct auth *auth, const char *email,
+                            const struct auth_account *account, int status);
+
+/* ---- throttle.c: a limit on failed attempts ---- */
+
+struct auth_throttle *auth_throttle_new(const struct auth_settings *settings);
+void auth_throttle_free(struct auth_throttle *throttle);
+
+/* Returns a number for an e-mail that somebody tries to log in with; never 0. */
+uint64_t auth_throttle_target(const char *email);
+
+/* Returns the network of the request: its address, or the /64 of an IPv6 address. */
+const char *auth_throttle_network(struct bb_request *rq);
+
+/*
+ * Sends a 429 while there were too many failures for the account. *crowded_ms is the time during
+ * which the address is blocked for accounts that have never logged in from it; 0: not blocked.
+ */
+int auth_throttle_check(struct bb_request *rq, struct auth *auth, const char *email,
+                        int64_t *crowded_ms);
+int auth_throttle_refuse(struct bb_request *rq, int64_t wait_ms, const char *what);
+void auth_throttle_failed(struct bb_request *rq, struct auth *auth, const char *email);
+void auth_throttle_passed(struct bb_request *rq, struct auth *auth, const char *email);
+
+/* Counts a registration from this network, or sends a 429 if there were too many. */
+int auth_throttle_register(struct bb_request *rq, struct auth *auth);
+
+/* ---- cache.c: principals by token ---- */
+
+/*
+ * The known facts about a token. One block of `size` bytes without pointers, so that it can be
+ * copied: the e-mail with its NUL follows the organizations.
+ */
+struct auth_identity {
+    size_t size;
+    char status[16]; /* of the account; "": the token is revoked */
+    unsigned role;
+    bool client;
+    char session[37];
+    int64_t account, organization;
+    int64_t expires_s;
+    int64_t approved_ms;
+    size_t organization_count;
+    int64_t organizations[];
+};
+
+struct auth_cache *auth_cache_new(size_t entries, uint64_t seed);
+void auth_cache_free(struct auth_cache *cache);
+
+/*
+ * Returns the size of the identity, which is copied to `into` if it fits in `room` bytes; 0: not
+ * found. The epoch advances with every invalidation: auth_cache_put() keeps an identity that was
+ * queried since only if nothing was invalidated meanwhile.
+ */
+size_t auth_cache_get(struct auth_cache *cache, const char *token, size_t length, void *into,
+                      size_t room, uint64_t *epoch);
+void auth_cache_put(struct auth_cache *cache, const char *token, size_t length,
+                    const struct auth_identity *identity, uint64_t epoch);
+
+/*
+ * A change calls bb_notify() on AUTH_CHANNEL in its transaction. After the commit and before the
+ * response, the handler also calls auth_changed() with the same payload, because this host receives
+ * its own notification only a moment later. Payloads are "account:ID", "session:JTI" and "keys";
+ * any other payload means everything.
+ */
+const char *auth_account_payload(struct bb_request *rq, int64_t account);
+void auth_changed(void *auth, const char *payload);
+
+/* ---- keys.c: signing keys ---- */
+
+struct auth_keys *auth_keys_new(void);
+void auth_keys_free(struct auth_keys *keys);
+void auth_keys_stale(struct auth_keys *keys);
+
+/*
+ * Returns 0 if the token is signed by a key of this service (active or retired). May park the
+ * fiber.
+ */
+int auth_keys_verify(struct bb_request *rq, struct auth *auth, const struct token *token);
+
+/* Makes sure that there is an active key, and writes its name to `kid`. May park the fiber. */
+int auth_keys_active(struct bb_request *rq, struct auth *auth, char kid[TOKEN_KID + 1]);
+
+/* Returns the length of the token, or 0 if the key is gone. */
+size_t auth_keys_sign(struct auth *auth, const char *kid, const struct token_claims *claims,
+                      char text[TOKEN_MADE_MAX]);
+
+/* ---- session.c: sessions, and the service "authenticator" ---- */
+
+extern const struct bb_authenticator auth_authenticator;
+
+struct auth_issued {
+    char token[TOKEN_MADE_MAX];
+    int64_t expires_s; /* seconds since 1970 */
+    int64_t life_s;
+};
+
+/* Creates a session; client 0 means the account itself. Parks the fiber. */
+int auth_session_issue(struct bb_request *rq, struct auth *auth, const struct auth_account *account,
+                       int64_t client, struct auth_issued *issued);
+
+/* ---- handlers, commands, and metrics in the order of module.c's table ---- */
+
+enum auth_metric { AUTH_METRIC_LOGINS };
+enum auth_login_outcome {
+    AUTH_LOGIN_DONE,
+    AUTH_LOGIN_REFUSED,
+    AUTH_LOGIN_NOT_ADMITTED,
+    AUTH_LOGIN_THROTTLED,
+    AUTH_LOGIN_FAILED
+};
+
+int auth_register(struct bb_request *rq);
+int auth_login(struct bb_request *rq);
+int auth_logout(struct bb_request *rq);
+int auth_me(struct bb_request *rq);
+int auth_change_password(struct bb_request *rq);
+int auth_get_access(struct bb_request *rq);
+int auth_client_create(struct bb_request *rq);
+int auth_client_list(struct bb_request *rq);
+int auth_client_delete(struct bb_request *rq);
+int auth_organization_create(struct bb_request *rq);
+int auth_organization_link(struct bb_request *rq);
+int auth_organization_list(struct bb_request *rq);
+int auth_user_list(struct bb_request *rq);
+int auth_user_get(struct bb_request *rq);
+int auth_user_change(struct bb_request *rq);
+int auth_rotate(struct bb_request *rq);
+int auth_command_user_add(struct bb_request *rq);
+int auth_command_rotate(struct bb_request *rq);
+
+#endif

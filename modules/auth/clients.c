@@ -1,0 +1,224 @@
+/* What ApiUsers have: clients, and organizations for which they act. */
+#include <openssl/sha.h>
+#include <string.h>
+
+#include "modules/auth/auth.h"
+
+/*
+ * ---- API clients: an ApiUser's programs, each with an id and a secret that is shown once ----
+ *
+ * Only the secret's SHA-256 is stored; the secret is random, so it cannot be guessed from the hash.
+ * These routes require a login session: a client cannot create clients.
+ */
+
+struct made {
+    const char *client_id, *secret;
+    unsigned char digest[SHA256_DIGEST_LENGTH];
+    const char *name;
+};
+
+static json_t *client_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    static const struct bb_column columns[] = {
+        {"id", BB_COLUMN_INT, 0},
+        {"client_id", BB_COLUMN_TEXT, 1},
+        {"name", BB_COLUMN_TEXT, 2},
+        {"createdAt", BB_COLUMN_TIME, 3},
+    };
+
+    return BB_ROW_JSON(rq, rows, row, columns);
+}
+
+#define CLIENT_COLUMNS "id, client_id, name, " BB_SQL_MS("created")
+
+static int store_client(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    static const struct bb_sql insert = {
+        "INSERT INTO auth_client (client_id, account, name, secret) "
+        "VALUES ($1, $2::bigint, $3, $4) RETURNING " CLIENT_COLUMNS,
+        0};
+    const struct made *made = arg;
+    struct bb_rows *rows =
+        bb_tx_query(rq, tx, &insert,
+                    BB_ARGS(bb_t(made->client_id), bb_i(rq->principal->account), bb_t(made->name),
+                            bb_bytes(made->digest, sizeof(made->digest))));
+
+    if (!rows)
+        return bb_failed(rq);
+
+    json_t *client = client_json(rq, rows, 0);
+
+    if (client && json_object_set_new(client, "client_secret", json_string(made->secret))) {
+        json_decref(client);
+        client = NULL;
+    }
+    return bb_reply(rq, 201, client);
+}
+
+int auth_client_create(struct bb_request *rq)
+{
+    const char *name = bb_text(rq, "name");
+    struct made *made = bb_alloc(rq, sizeof(*made));
+
+    if (rq->principal->client)
+        return bb_fail(rq, 403, "Forbidden");
+    made->client_id = bb_random_hex(rq, 16);
+    made->secret = bb_random_hex(rq, 32);
+    if (!made->client_id || !made->secret)
+        return bb_fail(rq, 503, "No random bytes");
+    made->name = name ? name : "";
+    SHA256((const unsigned char *)made->secret, strlen(made->secret), made->digest);
+    return bb_transaction(rq, store_client, made);
+}
+
+int auth_client_list(struct bb_request *rq)
+{
+    static const struct bb_sql list = {
+        "SELECT " CLIENT_COLUMNS " FROM auth_client WHERE account = $1::bigint "
+        "AND deleted IS NULL AND id > $2::bigint ORDER BY id LIMIT $3::bigint",
+        0};
+    struct bb_rows *rows =
+        bb_query(rq, &list,
+                 BB_ARGS(bb_i(rq->principal->account), bb_i(bb_arg_int(rq, "after", 0)),
+                         bb_i(auth_page_limit(rq) + 1)));
+
+    return auth_reply_list(rq, rows, client_json);
+}
+
+int auth_client_delete(struct bb_request *rq)
+{
+    static const struct bb_sql delete = {
+        "WITH gone AS (UPDATE auth_client SET deleted = now() WHERE id = $1::bigint "
+        "AND account = $2::bigint AND deleted IS NULL RETURNING id), "
+        "ended AS (UPDATE auth_session s SET revoked = now() FROM gone "
+        "WHERE s.client = gone.id AND s.revoked IS NULL) "
+        "SELECT pg_notify('" AUTH_CHANNEL "', $3::text) FROM gone",
+        BB_SQL_WRITE};
+    const char *payload = auth_account_payload(rq, rq->principal->account);
+
+    if (rq->principal->client)
+        return bb_fail(rq, 403, "Forbidden");
+
+    struct bb_rows *rows = bb_query(
+        rq, &delete,
+        BB_ARGS(bb_i(bb_segment_int(rq, "id")), bb_i(rq->principal->account), bb_t(payload)));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return bb_fail(rq, 404, "No such client");
+    auth_changed(rq->state, payload);
+    return bb_reply(rq, 200, json_pack("{sb}", "success", 1));
+}
+
+/*
+ * ---- organizations: an ApiUser creates its own, or an Admin links one ----
+ *
+ * The organizations are part of the principal, so a change drops the account's cache entries.
+ */
+
+#define ORGANIZATION_COLUMNS "o.id, o.name, o.type, o.address, o.api_user, " BB_SQL_MS("o.created")
+
+static json_t *organization_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    static const struct bb_column columns[] = {
+        {"id", BB_COLUMN_INT, 0},       {"name", BB_COLUMN_TEXT, 1},
+        {"type", BB_COLUMN_TEXT, 2},    {"address", BB_COLUMN_TEXT, 3},
+        {"apiUserId", BB_COLUMN_ID, 4}, {"createdAt", BB_COLUMN_TIME, 5},
+    };
+
+    return BB_ROW_JSON(rq, rows, row, columns);
+}
+
+static int store_organization(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    static const struct bb_sql insert = {
+        "INSERT INTO auth_organisation AS o (name, type, address, api_user) "
+        "VALUES (btrim($1), 'Developer', $2, $3::bigint) ON CONFLICT DO NOTHING "
+        "RETURNING " ORGANIZATION_COLUMNS,
+        0};
+    struct bb_rows *rows =
+        bb_tx_query(rq, tx, &insert,
+                    BB_ARGS(bb_t(bb_text(rq, "name")), bb_t(bb_text(rq, "address")),
+                            bb_i(rq->principal->account)));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return bb_fail(rq, 409, "An organization with this name already exists");
+    if (bb_notify(rq, tx, AUTH_CHANNEL, arg))
+        return bb_failed(rq);
+    return bb_reply(rq, 201, organization_json(rq, rows, 0));
+}
+
+int auth_organization_create(struct bb_request *rq)
+{
+    const char *payload = auth_account_payload(rq, rq->principal->account);
+    int status = bb_transaction(rq, store_organization, (void *)(uintptr_t)payload);
+
+    auth_changed(rq->state, payload);
+    return status;
+}
+
+struct link {
+    int64_t before, after; /* accounts; 0: none */
+};
+
+static int link_organization(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    static const struct bb_sql find = {
+        "SELECT FROM auth_account WHERE id = $1::bigint AND role = 'ApiUser' "
+        "AND status <> 'Deleted' FOR SHARE",
+        0};
+    static const struct bb_sql lock = {
+        "SELECT api_user FROM auth_organisation WHERE id = $1::bigint FOR UPDATE", 0};
+    static const struct bb_sql update = {
+        "UPDATE auth_organisation o SET api_user = nullif($2::bigint, 0) WHERE id = $1::bigint "
+        "RETURNING " ORGANIZATION_COLUMNS,
+        0};
+    struct link *link = arg;
+    int64_t id = bb_segment_int(rq, "id");
+    struct bb_rows *rows =
+        link->after ? bb_tx_query(rq, tx, &find, BB_ARGS(bb_i(link->after))) : NULL;
+
+    if (link->after && !rows)
+        return bb_failed(rq);
+    if (link->after && bb_count(rq, rows) == 0)
+        return bb_invalid(rq, "apiUserId", "must be the id of an ApiUser");
+    rows = bb_tx_query(rq, tx, &lock, BB_ARGS(bb_i(id)));
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return bb_fail(rq, 404, "No such organization");
+    link->before = bb_cell_int(rq, rows, 0, 0);
+    rows = bb_tx_query(rq, tx, &update, BB_ARGS(bb_i(id), bb_i(link->after)));
+    if (!rows ||
+        (link->before && bb_notify(rq, tx, AUTH_CHANNEL, auth_account_payload(rq, link->before))) ||
+        (link->after && bb_notify(rq, tx, AUTH_CHANNEL, auth_account_payload(rq, link->after))))
+        return bb_failed(rq);
+    return bb_reply(rq, 200, organization_json(rq, rows, 0));
+}
+
+int auth_organization_link(struct bb_request *rq)
+{
+    struct link link = {.after = json_integer_value(json_object_get(bb_body(rq), "apiUserId"))};
+    int status = bb_transaction(rq, link_organization, &link);
+
+    if (link.before)
+        auth_changed(rq->state, auth_account_payload(rq, link.before));
+    if (link.after)
+        auth_changed(rq->state, auth_account_payload(rq, link.after));
+    return status;
+}
+
+int auth_organization_list(struct bb_request *rq)
+{
+    static const struct bb_sql list = {"SELECT " ORGANIZATION_COLUMNS
+                                       " FROM auth_organisation o WHERE o.id > $1::bigint "
+                                       "ORDER BY o.id LIMIT $2::bigint",
+                                       BB_SQL_LONG};
+    struct bb_rows *rows = bb_query(
+        rq, &list, BB_ARGS(bb_i(bb_arg_int(rq, "after", 0)), bb_i(auth_page_limit(rq) + 1)));
+
+    return auth_reply_list(rq, rows, organization_json);
+}

@@ -1,0 +1,329 @@
+/*
+ * Signing keys: read from the database and kept in memory, the active one and the retired ones, so
+ * that an old token can be distinguished from a forged one. A key's secret never changes, so the
+ * copy in memory can verify without a query; whether a key is retired is queried together with the
+ * session. Secrets are stored sealed in the database, bound to the key's name.
+ *
+ * An unknown name is looked up in the database, because another host may have created the key a
+ * moment ago. This happens at most a few times per second, so that forged names cost nothing.
+ *
+ * One mutex, which is never held during a query.
+ */
+#include <openssl/crypto.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "modules/auth/auth.h"
+
+#define LOOKUPS_PER_S 20 /* for unknown names while the keys are believed complete */
+#define SEALED_MAX 512
+
+struct key {
+    char kid[TOKEN_KID + 1];
+    bool active;
+    EVP_MAC_CTX *keyed;
+};
+
+struct auth_keys {
+    pthread_mutex_t lock;
+    EVP_MAC *hmac;
+    struct key *keys;
+    size_t count;
+    uint64_t wanted, loaded; /* epochs: equal if no change is known since the last load */
+    int64_t second;          /* on the monotonic clock */
+    unsigned lookups;        /* in that second */
+};
+
+struct auth_keys *auth_keys_new(void)
+{
+    struct auth_keys *keys = calloc(1, sizeof(*keys));
+
+    if (!keys)
+        return NULL;
+    keys->wanted = 1;
+    keys->hmac = EVP_MAC_fetch(NULL, "HMAC", NULL);
+    if (keys->hmac && pthread_mutex_init(&keys->lock, NULL) == 0)
+        return keys;
+    EVP_MAC_free(keys->hmac);
+    free(keys);
+    return NULL;
+}
+
+static void free_list(struct key *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        EVP_MAC_CTX_free(list[i].keyed);
+    free(list);
+}
+
+void auth_keys_free(struct auth_keys *keys)
+{
+    if (!keys)
+        return;
+    free_list(keys->keys, keys->count);
+    EVP_MAC_free(keys->hmac);
+    pthread_mutex_destroy(&keys->lock);
+    free(keys);
+}
+
+void auth_keys_stale(struct auth_keys *keys)
+{
+    pthread_mutex_lock(&keys->lock);
+    keys->wanted++;
+    pthread_mutex_unlock(&keys->lock);
+}
+
+/* Call with the lock held. */
+static const struct key *find(const struct auth_keys *keys, const char *kid)
+{
+    for (size_t i = 0; i < keys->count; i++)
+        if (strcmp(keys->keys[i].kid, kid) == 0)
+            return keys->keys + i;
+    return NULL;
+}
+
+static void purpose_of(const char *kid, char purpose[TOKEN_KID + 16])
+{
+    snprintf(purpose, TOKEN_KID + 16, "auth.key:%s", kid);
+}
+
+/*
+ * Opens one key. Returns 1; 0 if it is sealed under a key that is not configured any more; -1 if
+ * out of memory.
+ */
+static int open_key(struct auth *auth, struct key *key, const char *kid, const char *cell)
+{
+    char purpose[TOKEN_KID + 16];
+    unsigned char sealed[SEALED_MAX], *secret = NULL;
+    size_t length = 0;
+    int64_t count = bb_cell_bytes(cell, sealed, sizeof(sealed));
+
+    if (count < 0 || strlen(kid) != TOKEN_KID)
+        return 0;
+    purpose_of(kid, purpose);
+    int failed = bb_unseal(auth->host, sealed, (size_t)count, purpose, &secret, &length);
+
+    if (failed)
+        return failed == -2 ? -1 : 0;
+    bool whole = length == TOKEN_MAC;
+
+    memcpy(key->kid, kid, TOKEN_KID + 1);
+    key->keyed = whole ? token_key(auth->keys->hmac, secret) : NULL;
+    OPENSSL_cleanse(secret, length);
+    free(secret);
+    return key->keyed ? 1 : whole ? -1 : 0;
+}
+
+/*
+ * Reads the keys from the database. If out of memory, the old list stays: with an incomplete list,
+ * valid tokens would look forged.
+ */
+static int keys_load(struct bb_request *rq, struct auth *auth)
+{
+    static const struct bb_sql all = {
+        "SELECT kid, sealed, retired IS NULL FROM auth_key ORDER BY created DESC LIMIT 256", 0};
+    struct auth_keys *keys = auth->keys;
+
+    pthread_mutex_lock(&keys->lock);
+    uint64_t epoch = keys->wanted;
+    pthread_mutex_unlock(&keys->lock);
+
+    struct bb_rows *rows = bb_query(rq, &all, BB_NO_ARGS);
+    if (!rows)
+        return bb_failed(rq);
+
+    struct key *list = calloc(bb_count(rq, rows) + 1, sizeof(*list)), *old;
+    size_t count = 0, old_count;
+
+    if (!list)
+        return bb_no_memory(rq);
+    for (size_t i = 0; i < bb_count(rq, rows); i++) {
+        const char *kid = bb_cell(rq, rows, i, 0);
+        int opened = open_key(auth, list + count, kid, bb_cell(rq, rows, i, 1));
+
+        if (opened < 0) {
+            free_list(list, count);
+            return bb_no_memory(rq);
+        }
+        list[count].active = bb_cell_int(rq, rows, i, 2) != 0;
+        if (opened)
+            count++;
+        else
+            bb_log(rq, BB_ERROR, "signing key %s cannot be opened with secrets.keys", kid);
+    }
+
+    pthread_mutex_lock(&keys->lock);
+    old = keys->keys;
+    old_count = keys->count;
+    keys->keys = list;
+    keys->count = count;
+    keys->loaded = epoch;
+    pthread_mutex_unlock(&keys->lock);
+    free_list(old, old_count);
+    return 0;
+}
+
+int auth_keys_verify(struct bb_request *rq, struct auth *auth, const struct token *token)
+{
+    struct auth_keys *keys = auth->keys;
+
+    for (bool looked = false;; looked = true) {
+        int64_t second = bb_now_ms(auth->host) / 1000;
+        int differs = 1;
+        bool look = false; /* an unknown name is looked up in the database */
+
+        pthread_mutex_lock(&keys->lock);
+        const struct key *key = find(keys, token->kid);
+        if (keys->second != second) {
+            keys->second = second;
+            keys->lookups = 0;
+        }
+        if (key) {
+            differs = token_verify(token, key->keyed);
+        } else if (!looked) {
+            look = keys->loaded != keys->wanted || keys->lookups < LOOKUPS_PER_S;
+            keys->lookups += look;
+        }
+        pthread_mutex_unlock(&keys->lock);
+        if (differs < 0)
+            return bb_no_memory(rq);
+        if (!look)
+            return differs ? auth_unauthorized(rq, "Unauthorized") : 0;
+        int status = keys_load(rq, auth);
+
+        if (status)
+            return status;
+    }
+}
+
+/* Creates a new, sealed key, which is freed with the request. */
+static int make_key(struct bb_request *rq, char kid[TOKEN_KID + 1], unsigned char **sealed,
+                    size_t *length)
+{
+    unsigned char secret[TOKEN_MAC];
+    const char *name = bb_random_hex(rq, TOKEN_KID / 2);
+    char purpose[TOKEN_KID + 16];
+
+    if (!name || bb_random(rq->host, secret, sizeof(secret)))
+        return bb_fail(rq, 503, "Cannot create a signing key");
+    memcpy(kid, name, TOKEN_KID + 1);
+    purpose_of(kid, purpose);
+
+    int failed = bb_seal(rq->host, secret, sizeof(secret), purpose, sealed, length);
+
+    OPENSSL_cleanse(secret, sizeof(secret));
+    if (failed)
+        return bb_fail(rq, 503, "Cannot create a signing key");
+    bb_defer(rq, free, *sealed);
+    return 0;
+}
+
+/* Gets the active key's name from memory. `sure`: only if no change is known since the last load */
+static bool active(struct auth *auth, bool sure, char kid[TOKEN_KID + 1])
+{
+    struct auth_keys *keys = auth->keys;
+    bool found = false;
+
+    pthread_mutex_lock(&keys->lock);
+    for (size_t i = 0; i < keys->count && (!sure || keys->loaded == keys->wanted); i++) {
+        if (keys->keys[i].active) {
+            memcpy(kid, keys->keys[i].kid, TOKEN_KID + 1);
+            found = true;
+        }
+    }
+    pthread_mutex_unlock(&keys->lock);
+    return found;
+}
+
+/*
+ * The keys just loaded are good enough, even if a change was received meanwhile: a token's row is
+ * written only while its key is active, and the caller tries again if it is not.
+ */
+int auth_keys_active(struct bb_request *rq, struct auth *auth, char kid[TOKEN_KID + 1])
+{
+    /* The first key of an installation; if several hosts try at once, one succeeds. */
+    static const struct bb_sql insert = {
+        "WITH made AS (INSERT INTO auth_key (kid, sealed) VALUES ($1, $2) ON CONFLICT DO NOTHING "
+        "RETURNING kid) SELECT pg_notify('" AUTH_CHANNEL "', 'keys') FROM made",
+        BB_SQL_WRITE};
+    unsigned char *sealed = NULL;
+    size_t length = 0;
+
+    if (active(auth, true, kid))
+        return 0;
+    int status = keys_load(rq, auth);
+
+    if (status || active(auth, false, kid))
+        return status;
+    status = make_key(rq, kid, &sealed, &length);
+    if (status)
+        return status;
+    if (!bb_query(rq, &insert, BB_ARGS(bb_t(kid), bb_bytes(sealed, length))))
+        return bb_failed(rq);
+    auth_keys_stale(auth->keys);
+    status = keys_load(rq, auth);
+    if (status || active(auth, false, kid))
+        return status;
+    return bb_fail(rq, 503, "The signing key cannot be opened");
+}
+
+size_t auth_keys_sign(struct auth *auth, const char *kid, const struct token_claims *claims,
+                      char text[TOKEN_MADE_MAX])
+{
+    pthread_mutex_lock(&auth->keys->lock);
+    const struct key *key = find(auth->keys, kid);
+    size_t length = key ? token_make(key->keyed, kid, claims, text) : 0;
+    pthread_mutex_unlock(&auth->keys->lock);
+    return length;
+}
+
+/* ---- POST /api/admin/rotate-secret and `busbar rotate-secret` ---- */
+
+struct fresh {
+    char kid[TOKEN_KID + 1];
+    unsigned char *sealed;
+    size_t length;
+};
+
+/* The old key is kept as retired, so that its tokens are reported as revoked and not as forged. */
+static int replace(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    /* Serializes rotations; readers are not blocked. */
+    static const struct bb_sql lock = {"LOCK TABLE auth_key IN SHARE ROW EXCLUSIVE MODE", 0};
+    static const struct bb_sql retire = {
+        "UPDATE auth_key SET retired = now() WHERE retired IS NULL", 0};
+    static const struct bb_sql insert = {"INSERT INTO auth_key (kid, sealed) VALUES ($1, $2)", 0};
+    const struct fresh *fresh = arg;
+
+    if (!bb_tx_query(rq, tx, &lock, BB_NO_ARGS) || !bb_tx_query(rq, tx, &retire, BB_NO_ARGS) ||
+        !bb_tx_query(rq, tx, &insert,
+                     BB_ARGS(bb_t(fresh->kid), bb_bytes(fresh->sealed, fresh->length))) ||
+        bb_notify(rq, tx, AUTH_CHANNEL, "keys"))
+        return bb_failed(rq);
+    return bb_reply(rq, 200,
+                    json_pack("{ss ss}", "message", "Signing key replaced", "kid", fresh->kid));
+}
+
+int auth_rotate(struct bb_request *rq)
+{
+    struct fresh *fresh = bb_alloc(rq, sizeof(*fresh));
+    int status = make_key(rq, fresh->kid, &fresh->sealed, &fresh->length);
+
+    if (status)
+        return status;
+    status = bb_transaction(rq, replace, fresh);
+    auth_changed(rq->state, "keys");
+    return status;
+}
+
+int auth_command_rotate(struct bb_request *rq)
+{
+    int status = auth_rotate(rq);
+
+    if (status >= 400) {
+        bb_print(rq, "the signing key was not replaced (status %d)\n", status);
+        return 1;
+    }
+    bb_print(rq, "signing key replaced: all earlier tokens are revoked\n");
+    return 0;
+}

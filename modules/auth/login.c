@@ -1,0 +1,251 @@
+/* POST /api/auth/login, /api/auth/logout and /api/auth/getAccess: create and end a session. */
+#include <openssl/crypto.h>
+#include <openssl/sha.h>
+#include <string.h>
+#include <strings.h>
+
+#include "modules/auth/auth.h"
+
+/* Counts a login by the status of its response, and returns that status. */
+static int count_login(struct bb_request *rq, int status)
+{
+    enum auth_login_outcome outcome = AUTH_LOGIN_FAILED;
+
+    if (status < 300)
+        outcome = AUTH_LOGIN_DONE;
+    else if (status == 400 || status == 401)
+        outcome = AUTH_LOGIN_REFUSED;
+    else if (status == 403)
+        outcome = AUTH_LOGIN_NOT_ADMITTED;
+    else if (status == 429)
+        outcome = AUTH_LOGIN_THROTTLED;
+    bb_metric_add(rq->host, AUTH_METRIC_LOGINS, outcome, 1);
+    return status;
+}
+
+static int reply_token(struct bb_request *rq, const struct auth_issued *issued)
+{
+    bb_reply_header(rq, "Pragma", "no-cache"); /* RFC 6749, 5.1; the host adds no-store */
+    return bb_reply(rq, 200,
+                    json_pack("{ss ss ss sI ss}", "accessToken", issued->token, "access_token",
+                              issued->token, "token_type", "Bearer", "expires_in",
+                              (json_int_t)issued->life_s, "expiresAt",
+                              bb_time_text(rq, issued->expires_s * 1000)));
+}
+
+/*
+ * Returns the body's `username` in the stored form of e-mails; a username that is not an e-mail is
+ * returned unchanged and matches no account.
+ */
+static const char *username(struct bb_request *rq)
+{
+    static const struct bb_field fields[] = {{.name = "username", .type = BB_EMAIL}};
+    static const struct bb_table table = BB_TABLE(fields);
+    const char *given = bb_text(rq, "username");
+    json_t *object = bb_json_hold(rq, given ? json_pack("{ss}", "username", given) : NULL);
+    json_t *problems = bb_json_hold(rq, json_array());
+    json_t *checked =
+        bb_json_hold(rq, object && problems ? bb_check(rq, &table, object, problems) : NULL);
+    const char *email = json_string_value(json_object_get(checked, "username"));
+
+    return email ? email : given;
+}
+
+static int login(struct bb_request *rq)
+{
+    struct auth *auth = rq->state;
+    struct auth_account account = {0};
+    struct auth_issued *issued = bb_alloc(rq, sizeof(*issued));
+    const char *email = username(rq);
+    bool good = false;
+    int status = auth_credentials(rq, auth, email, bb_text(rq, "password"), &account, &good);
+
+    if (status)
+        return status;
+    status = good ? auth_account_may_act(rq, account.status) : bb_fail(rq, 401, "Unauthorized");
+    if (!status)
+        status = auth_session_issue(rq, auth, &account, 0, issued);
+    if (!status)
+        status = reply_token(rq, issued);
+    return auth_credentials_settle(rq, auth, email, &account, status);
+}
+
+int auth_login(struct bb_request *rq)
+{
+    return count_login(rq, login(rq));
+}
+
+int auth_logout(struct bb_request *rq)
+{
+    static const struct bb_sql revoke = {"WITH ended AS (UPDATE auth_session SET revoked = now() "
+                                         "WHERE jti = $1::uuid AND revoked IS NULL RETURNING jti) "
+                                         "SELECT pg_notify('" AUTH_CHANNEL
+                                         "', $2::text) FROM ended",
+                                         BB_SQL_WRITE};
+    const char *payload = bb_format(rq, "session:%s", rq->principal->session);
+
+    if (!bb_query(rq, &revoke, BB_ARGS(bb_t(rq->principal->session), bb_t(payload))))
+        return bb_failed(rq);
+    auth_changed(rq->state, payload);
+    return bb_reply(rq, 200, json_pack("{ss}", "message", "Logout successful"));
+}
+
+/*
+ * ---- getAccess: tokens for programs, in two forms ----
+ *
+ * OAuth 2.0 client credentials: the client authenticates with HTTP Basic or in the body, form or
+ * JSON, and gets a client's token (one hour). Or the e-mail and password of an ApiUser: this
+ * creates a session like a login. Errors have the names of RFC 6749: the host turns the header
+ * X-OAuth-Error into `error` and removes the header.
+ *
+ * A client's id and secret select the first form, with or without grant_type. An Authorization
+ * header of another scheme than Basic, which many clients send with every request, is ignored.
+ */
+
+static int invalid_client(struct bb_request *rq)
+{
+    bb_reply_header(rq, "WWW-Authenticate", "Basic realm=\"busbar\"");
+    bb_reply_header(rq, "X-OAuth-Error", "invalid_client");
+    return bb_fail(rq, 401, "Unauthorized");
+}
+
+static int bad_request(struct bb_request *rq, const char *error, const char *text)
+{
+    bb_reply_header(rq, "X-OAuth-Error", error);
+    return bb_fail(rq, 400, "%s", text);
+}
+
+/* Issues a token, only to an ApiUser that may act. */
+static int issue(struct bb_request *rq, const struct auth_account *account, int64_t client)
+{
+    struct auth_issued *issued = bb_alloc(rq, sizeof(*issued));
+    bool fits = strcmp(account->role, "ApiUser") == 0;
+
+    if (!fits || strcmp(account->status, "Active") != 0)
+        bb_reply_header(rq, "X-OAuth-Error", "unauthorized_client");
+
+    int status = auth_account_may_act(rq, account->status);
+
+    if (status)
+        return status;
+    if (!fits)
+        return bb_fail(rq, 403, "Forbidden");
+    status = auth_session_issue(rq, rq->state, account, client, issued);
+    if (status == 401)
+        return invalid_client(rq);
+    return status ? status : reply_token(rq, issued);
+}
+
+/* Returns the HTTP Basic header, or NULL. */
+static const char *basic_header(struct bb_request *rq)
+{
+    const char *header = bb_header(rq, "Authorization");
+
+    return header && strncasecmp(header, "Basic", 5) == 0 && strchr(" ", header[5]) ? header : NULL;
+}
+
+/*
+ * Splits "Basic base64(id:secret)". Returns 0, or -1 if it is malformed or the id is not
+ * hexadecimal like all ids; other bytes might not be text, which the database would refuse.
+ */
+static int read_basic(struct bb_request *rq, const char *header, const char **id,
+                      const char **secret)
+{
+    enum { CREDENTIALS_MAX = 512 };
+    char *text = bb_alloc(rq, CREDENTIALS_MAX + 1);
+    const char *coded = header + 5 + strspn(header + 5, " ");
+    size_t length = strcspn(coded, "="), padding = strspn(coded + length, "=");
+
+    if (padding > 2 || coded[length + padding])
+        return -1;
+
+    ptrdiff_t count = base64_decode(BASE64_PLAIN, coded, length, text, CREDENTIALS_MAX);
+    char *colon = count > 0 ? memchr(text, ':', (size_t)count) : NULL;
+
+    if (!colon || memchr(text, 0, (size_t)count))
+        return -1;
+    *colon = '\0';
+    *id = text;
+    *secret = colon + 1;
+    return strspn(text, "0123456789abcdef") == strlen(text) ? 0 : -1;
+}
+
+static int by_client(struct bb_request *rq)
+{
+    static const struct bb_sql find = {
+        "SELECT c.id, c.secret, a.id, a.role, a.status FROM auth_client c "
+        "JOIN auth_account a ON a.id = c.account WHERE c.client_id = $1 AND c.deleted IS NULL",
+        0};
+    const char *header = basic_header(rq);
+    const char *id = bb_text(rq, "client_id");
+    const char *secret = bb_text(rq, "client_secret");
+    const char *named = id;
+    unsigned char digest[SHA256_DIGEST_LENGTH], stored[SHA256_DIGEST_LENGTH];
+
+    if (header && secret)
+        return bad_request(rq, "invalid_request", "The client authenticates in two ways at once");
+    if (header && read_basic(rq, header, &id, &secret))
+        return invalid_client(rq);
+    if (header && named && strcmp(named, id) != 0)
+        return bad_request(rq, "invalid_request",
+                           "client_id differs from the client id in the Authorization header");
+    if (!id || !secret)
+        return bad_request(rq, "invalid_request", "client_id and client_secret are required");
+
+    struct bb_rows *rows = bb_query(rq, &find, BB_ARGS(bb_t(id)));
+
+    if (!rows)
+        return bb_failed(rq);
+    SHA256((const unsigned char *)secret, strlen(secret), digest);
+    if (bb_count(rq, rows) == 0 ||
+        bb_cell_bytes(bb_cell(rq, rows, 0, 1), stored, sizeof(stored)) != sizeof(stored) ||
+        CRYPTO_memcmp(digest, stored, sizeof(digest)) != 0)
+        return invalid_client(rq);
+
+    struct auth_account account = {
+        .id = bb_cell_int(rq, rows, 0, 2),
+        .role = bb_cell(rq, rows, 0, 3),
+        .status = bb_cell(rq, rows, 0, 4),
+    };
+
+    return issue(rq, &account, bb_cell_int(rq, rows, 0, 0));
+}
+
+static int by_password(struct bb_request *rq)
+{
+    struct auth *auth = rq->state;
+    const char *email = username(rq);
+    const char *password = bb_text(rq, "password");
+    struct auth_account account = {0};
+    bool good = false;
+
+    if (!email)
+        return bad_request(rq, "invalid_request",
+                           "username and password, or client_id and client_secret, are required");
+    if (!password)
+        password = ""; /* an empty password was parsed as absent, but is a wrong password */
+
+    int status = auth_credentials(rq, auth, email, password, &account, &good);
+
+    if (status)
+        return status;
+    status = good ? issue(rq, &account, 0) : invalid_client(rq);
+    return auth_credentials_settle(rq, auth, email, &account, status);
+}
+
+static int get_access(struct bb_request *rq)
+{
+    const char *grant = bb_text(rq, "grant_type");
+    bool client = basic_header(rq) || (bb_text(rq, "client_id") && bb_text(rq, "client_secret"));
+
+    if (!grant && !client)
+        return by_password(rq);
+    if (!grant || strcmp(grant, "client_credentials") == 0)
+        return by_client(rq);
+    return bad_request(rq, "unsupported_grant_type", "grant_type must be client_credentials");
+}
+
+int auth_get_access(struct bb_request *rq)
+{
+    return count_login(rq, get_access(rq));
+}

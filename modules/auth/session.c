@@ -1,0 +1,221 @@
+/*
+ * Sessions, and the service "authenticator": the principal of a bearer token.
+ *
+ * The cached identity is used while three conditions hold: there is an entry, the token has not
+ * expired, and the host guarantees that it has received every notification (bb_signals_fresh_ms()).
+ * Otherwise the signature is verified and PostgreSQL is queried once for everything. Role, status
+ * and organizations always come from the database, never from the token.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "modules/auth/auth.h"
+
+#define ROOM 512 /* for an identity with a dozen organizations */
+#define REVOKED "Token revoked. Please log in again."
+
+/* ---- reading ---- */
+
+/* Returns a copy of the cached identity in the request's memory, or NULL if it must be queried. */
+static struct auth_identity *cached(struct bb_request *rq, struct auth *auth, const char *token,
+                                    size_t length, uint64_t *epoch)
+{
+    bool fresh = bb_signals_fresh_ms(auth->host) > 0;
+
+    for (size_t size, room = ROOM;; room = size) {
+        void *block = bb_alloc(rq, room);
+
+        size = auth_cache_get(auth->cache, token, length, block, room, epoch);
+        if (size <= room)
+            return size && fresh ? block : NULL;
+    }
+}
+
+#define EVERYTHING(jti, kid, account)                                                              \
+    "SELECT s.revoked IS NOT NULL OR s.expires <= now() OR k.kid IS NULL OR"                       \
+    " k.retired IS NOT NULL OR c.deleted IS NOT NULL AS ended, a.id, a.status, a.role, a.email,"   \
+    " a.organisation, s.client IS NOT NULL AS of_client, " ACCOUNT_ORGANIZATIONS                   \
+    " AS organisations, " ACCOUNT_APPROVED " AS approved"                                          \
+    " FROM auth_session s JOIN auth_account a ON a.id = s.account"                                 \
+    " LEFT JOIN auth_key k ON k.kid = s.kid LEFT JOIN auth_client c ON c.id = s.client"            \
+    " WHERE s.jti = " jti " AND s.kid = " kid " AND s.account = " account
+
+static const struct bb_keyed everything = {
+    {EVERYTHING("$1::uuid", "$2::text", "$3::bigint"), BB_SQL_KEYED},
+    {"SELECT e.*, w.i FROM " BB_KEYS_3("uuid", "text", "bigint") " w(jti, kid, account, i)"
+                                                                 " CROSS JOIN LATERAL (" EVERYTHING(
+                                                                     "w.jti", "w.kid",
+                                                                     "w.account") " OFFSET 0) e",
+     0},
+};
+
+static struct auth_identity *identity_of(struct bb_request *rq, const struct bb_rows *rows,
+                                         const struct token_claims *claims)
+{
+    bool ended = bb_cell_int(rq, rows, 0, 0) != 0;
+    const char *email = bb_cell(rq, rows, 0, 4), *list = bb_cell(rq, rows, 0, 7);
+    size_t count = bb_cell_ints(list, NULL);
+    size_t size = sizeof(struct auth_identity) + count * sizeof(int64_t) + strlen(email) + 1;
+
+    size = (size + 7) & ~(size_t)7;
+
+    struct auth_identity *identity = bb_alloc(rq, size);
+
+    identity->size = size;
+    snprintf(identity->status, sizeof(identity->status), "%s",
+             ended ? "" : bb_cell(rq, rows, 0, 2));
+    identity->account = bb_cell_int(rq, rows, 0, 1);
+    identity->role = auth_role_bit(bb_cell(rq, rows, 0, 3));
+    identity->organization = bb_cell_int(rq, rows, 0, 5);
+    identity->client = bb_cell_int(rq, rows, 0, 6) != 0;
+    identity->approved_ms = bb_cell_int(rq, rows, 0, 8);
+    memcpy(identity->session, claims->jti, sizeof(identity->session));
+    identity->expires_s = claims->expires_s;
+    identity->organization_count = bb_cell_ints(list, identity->organizations);
+    memcpy(identity->organizations + count, email, strlen(email) + 1);
+    return identity;
+}
+
+/* The steps that a cache hit skips. */
+static int ask(struct bb_request *rq, struct auth *auth, const char *text, size_t length,
+               uint64_t epoch, struct auth_identity **found)
+{
+    struct token token;
+    struct token_claims claims;
+
+    if (token_open(&token, text, length))
+        return auth_unauthorized(rq, "Unauthorized");
+
+    int refused = auth_keys_verify(rq, auth, &token);
+
+    if (refused)
+        return refused;
+    if (token_claims(&token, bb_wall_ms(auth->host) / 1000, &claims))
+        return auth_unauthorized(rq, "Unauthorized");
+
+    struct bb_rows *rows = bb_query(
+        rq, &everything.one, BB_ARGS(bb_t(claims.jti), bb_t(token.kid), bb_i(claims.account)));
+
+    if (!rows)
+        return bb_failed(rq);
+    /* Signed by this service, but its session is gone: it was ended and cleaned up. */
+    if (bb_count(rq, rows) == 0)
+        return auth_unauthorized(rq, REVOKED);
+    *found = identity_of(rq, rows, &claims);
+    auth_cache_put(auth->cache, text, length, *found, epoch);
+    return 0;
+}
+
+/* *who points to the identity, which is in the request's memory. */
+static int authenticate(void *state, struct bb_request *rq, const char *text,
+                        struct bb_principal *who)
+{
+    struct auth *auth = state;
+    size_t length = strnlen(text, TOKEN_MAX + 1);
+
+    if (length > TOKEN_MAX)
+        return auth_unauthorized(rq, "Unauthorized");
+
+    uint64_t epoch;
+    struct auth_identity *identity = cached(rq, auth, text, length, &epoch);
+
+    if (identity && identity->expires_s <= bb_wall_ms(auth->host) / 1000)
+        return auth_unauthorized(rq, "Unauthorized");
+    int status = identity ? 0 : ask(rq, auth, text, length, epoch, &identity);
+
+    if (status || !identity)
+        return status;
+    if (!*identity->status)
+        return auth_unauthorized(rq, REVOKED);
+    status = auth_account_may_act(rq, identity->status);
+    if (status)
+        return status;
+    *who = (struct bb_principal){
+        .size = sizeof(*who),
+        .account = identity->account,
+        .email = (const char *)(identity->organizations + identity->organization_count),
+        .role = identity->role,
+        .client = identity->client,
+        .organization = identity->organization,
+        .organizations = identity->organizations,
+        .organization_count = identity->organization_count,
+        .session = identity->session,
+        .approved_ms = identity->approved_ms,
+    };
+    return 0;
+}
+
+const struct bb_authenticator auth_authenticator = {
+    .size = sizeof(auth_authenticator),
+    .authenticate = authenticate,
+};
+
+/* ---- creating ---- */
+
+/*
+ * Each login, and each token of a client, is a row, so that it can be ended separately. The row is
+ * only written while the signing key is active, so that no token is revoked from the start, and
+ * only if the account is still as it was when its password was checked. A login in progress cannot
+ * survive a change of the password: the row locks make one wait for the other.
+ *
+ * k: the login; one request, or several at a time (struct bb_keyed).
+ */
+#define SESSIONS(keys)                                                                             \
+    "WITH k(jti, account, client, kid, issued, expires, password, i) AS MATERIALIZED (" keys "), " \
+    "a AS (SELECT a.id, k.i FROM k JOIN auth_account a ON a.id = k.account "                       \
+    "AND a.status = 'Active' AND a.password = coalesce(k.password, a.password) "                   \
+    "ORDER BY a.id FOR SHARE OF a), "                                                              \
+    "made AS (INSERT INTO auth_session (jti, account, client, kid, issued, expires) "              \
+    "SELECT k.jti, a.id, nullif(k.client, 0), y.kid, to_timestamp(k.issued), "                     \
+    "to_timestamp(k.expires) FROM k JOIN a USING (i) "                                             \
+    "JOIN auth_key y ON y.kid = k.kid AND y.retired IS NULL RETURNING jti) "                       \
+    "SELECT a.i IS NOT NULL, made.jti IS NOT NULL"
+#define AND_WHO " FROM k LEFT JOIN a USING (i) LEFT JOIN made USING (jti)"
+
+static const struct bb_keyed session = {
+    {SESSIONS("SELECT $1::uuid, $2::bigint, $3::bigint, $4::text, $5::bigint, $6::bigint, "
+              "$7::text, 1") AND_WHO,
+     BB_SQL_WRITE | BB_SQL_KEYED},
+    {SESSIONS("SELECT * FROM " BB_KEYS_7("uuid", "bigint", "bigint", "text", "bigint", "bigint",
+                                         "text")) ", k.i" AND_WHO,
+     BB_SQL_WRITE},
+};
+
+int auth_session_issue(struct bb_request *rq, struct auth *auth, const struct auth_account *account,
+                       int64_t client, struct auth_issued *issued)
+{
+    struct token_claims claims = {
+        .account = account->id,
+        .issued_s = bb_wall_ms(auth->host) / 1000,
+        .client = client != 0,
+    };
+
+    issued->life_s = client ? auth->client_s : auth->session_s;
+    issued->expires_s = claims.expires_s = claims.issued_s + issued->life_s;
+    snprintf(claims.jti, sizeof(claims.jti), "%s", bb_new_uuid(rq));
+    snprintf(claims.role, sizeof(claims.role), "%s", account->role);
+    /* Several attempts, because a key may be retired between the signature and the row. */
+    for (int attempt = 0; attempt < 5; attempt++) {
+        char kid[TOKEN_KID + 1];
+        int status = auth_keys_active(rq, auth, kid);
+
+        if (status)
+            return status;
+        /* Sign first, because a row without a token would make the next attempt fail. */
+        if (auth_keys_sign(auth, kid, &claims, issued->token)) {
+            struct bb_rows *rows = bb_query(
+                rq, &session.one,
+                BB_ARGS(bb_t(claims.jti), bb_i(claims.account), bb_i(client), bb_t(kid),
+                        bb_i(claims.issued_s), bb_i(claims.expires_s), bb_t(account->password)));
+
+            if (!rows)
+                return bb_failed(rq);
+            if (!bb_cell_int(rq, rows, 0, 0)) /* the account has changed */
+                return auth_unauthorized(rq, "Unauthorized");
+            if (bb_cell_int(rq, rows, 0, 1))
+                return 0;
+        }
+        auth_keys_stale(auth->keys);
+    }
+    return bb_fail(rq, 503, "The signing key is being replaced. Please try again.");
+}

@@ -1,0 +1,416 @@
+/*
+ * Accounts: an account's operations on itself, registration, the Admin's operations, and `busbar
+ * user add`. A change takes effect at once.
+ */
+#include <string.h>
+#include <utf8proc.h>
+
+#include "modules/auth/auth.h"
+
+/* Returns the row of an account; NULL: bb_failed(). */
+static struct bb_rows *account_row(struct bb_request *rq, int64_t id)
+{
+    static const struct bb_sql find = {
+        "SELECT " ACCOUNT_COLUMNS " FROM auth_account a WHERE a.id = $1::bigint", 0};
+
+    return bb_query(rq, &find, BB_ARGS(bb_i(id)));
+}
+
+/* ---- GET /api/auth/me and PUT /api/user/password ---- */
+
+int auth_me(struct bb_request *rq)
+{
+    const struct bb_principal *who = rq->principal;
+    struct bb_rows *rows = account_row(rq, who->account);
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return bb_fail(rq, 401, "Unauthorized");
+
+    json_t *me = auth_account_json(rq, rows, 0), *list = json_array();
+    bool lost = false;
+
+    for (size_t i = 0; i < who->organization_count; i++)
+        lost |= json_array_append_new(list, json_integer(who->organizations[i])) != 0;
+    lost |= json_object_set_new(me, "organizationIds", list) != 0;
+    if (lost) {
+        json_decref(me);
+        me = NULL;
+    }
+    return bb_reply(rq, 200, me);
+}
+
+struct change {
+    const char *old, *encoded; /* hashes */
+    const char *payload;
+};
+
+/*
+ * Stores the new hash if the old one is still there, and ends the account's other sessions. Two
+ * statements, so that the second sees the session of a login that held the account's lock until
+ * now.
+ */
+static int store_password(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    static const struct bb_sql write = {"UPDATE auth_account SET password = $3, updated = now() "
+                                        "WHERE id = $1::bigint AND password = $2 RETURNING id",
+                                        0};
+    static const struct bb_sql end = {
+        "UPDATE auth_session SET revoked = now() WHERE account = $1::bigint AND revoked IS NULL "
+        "AND client IS NULL AND jti <> $2::uuid",
+        0};
+    const struct change *change = arg;
+    struct bb_value account = bb_i(rq->principal->account);
+    struct bb_rows *rows =
+        bb_tx_query(rq, tx, &write, BB_ARGS(account, bb_t(change->old), bb_t(change->encoded)));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return bb_fail(rq, 409, "The password was changed meanwhile");
+    if (!bb_tx_query(rq, tx, &end, BB_ARGS(account, bb_t(rq->principal->session))) ||
+        bb_notify(rq, tx, AUTH_CHANNEL, change->payload))
+        return bb_failed(rq);
+    return bb_reply(rq, 200, json_pack("{ss}", "message", "Password changed"));
+}
+
+int auth_change_password(struct bb_request *rq)
+{
+    struct auth *auth = rq->state;
+    const struct bb_principal *who = rq->principal;
+    struct auth_account account = {0};
+    struct change change = {.payload = auth_account_payload(rq, who->account)};
+    bool good = false;
+
+    if (who->client)
+        return bb_fail(rq, 403, "Forbidden");
+
+    int status = auth_credentials(rq, auth, who->email, bb_text(rq, "current"), &account, &good);
+
+    if (status)
+        return status;
+    status = good && account.id == who->account ? 200 : bb_fail(rq, 401, "Unauthorized");
+    auth_credentials_settle(rq, auth, who->email, &account, status);
+    if (status != 200)
+        return status;
+    change.old = account.password;
+    status = auth_password_hash(rq, auth, "hash", bb_text(rq, "new"), &change.encoded);
+    if (status)
+        return status;
+    status = bb_transaction(rq, store_password, &change);
+    auth_changed(auth, change.payload);
+    return status;
+}
+
+/* ---- POST /api/user/register: requests an account and an organization; an Admin approves ---- */
+
+/* Refuses duplicates before anything is hashed; the unique indexes have the final say. */
+static int refuse_duplicates(struct bb_request *rq, const struct auth_new_account *account)
+{
+    static const struct bb_sql look = {
+        "SELECT EXISTS (SELECT FROM auth_account WHERE email = $1), EXISTS (SELECT FROM "
+        "auth_organisation WHERE busbar_fold(name) = busbar_fold(btrim($2)))",
+        0};
+    struct bb_rows *rows =
+        bb_query(rq, &look, BB_ARGS(bb_t(account->email), bb_t(account->organization)));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_cell_int(rq, rows, 0, 0))
+        return bb_fail(rq, 409, "An account with this e-mail already exists");
+    if (bb_cell_int(rq, rows, 0, 1))
+        return bb_fail(rq, 409, "An organization with this name already exists");
+    return 0;
+}
+
+/*
+ * With register_silent every registration gets this response, so that it does not reveal which
+ * e-mails exist.
+ */
+static int received(struct bb_request *rq)
+{
+    return bb_reply(rq, 202,
+                    json_pack("{ss}", "message",
+                              "The registration was received. An administrator has to approve "
+                              "it."));
+}
+
+static int store_account(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    struct bb_rows *rows = NULL;
+    int status = auth_account_insert(rq, tx, arg, &rows);
+
+    return status ? status : bb_reply(rq, 201, auth_account_json(rq, rows, 0));
+}
+
+static int store_silently(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    struct bb_rows *rows = NULL;
+    int status = auth_account_insert(rq, tx, arg, &rows);
+
+    return status ? status : received(rq);
+}
+
+int auth_register(struct bb_request *rq)
+{
+    struct auth *auth = rq->state;
+    const char *type = bb_text(rq, "organizationType");
+    struct auth_new_account account = {
+        .email = bb_text(rq, "email"),
+        .first_name = bb_text(rq, "firstName"),
+        .last_name = bb_text(rq, "lastName"),
+        .organization = bb_text(rq, "orgName"),
+        .organization_type = type ? type : "Developer",
+        .role = type && strcmp(type, "Developer") ? type : "OrganizationAdmin",
+        .status = "Pending",
+    };
+    bool silent = auth->settings->register_silent;
+    int status = auth_throttle_register(rq, auth);
+
+    /* silent: the same work, including the hash, whether the account exists or not */
+    if (!status && !silent)
+        status = refuse_duplicates(rq, &account);
+    if (!status)
+        status =
+            auth_password_hash(rq, auth, "register", bb_text(rq, "password"), &account.password);
+    if (status)
+        return status;
+    status = bb_transaction(rq, silent ? store_silently : store_account, &account);
+    return silent && status == 409 ? received(rq) : status;
+}
+
+/* ---- `busbar user add`: the first Admin, and other accounts from the machine itself ---- */
+
+static const char *text_or(struct bb_request *rq, const char *name, const char *absent)
+{
+    const char *text = bb_text(rq, name);
+
+    return text ? text : absent;
+}
+
+int auth_command_user_add(struct bb_request *rq)
+{
+    struct auth_new_account account = {
+        .email = bb_text(rq, "email"),
+        .first_name = text_or(rq, "first-name", ""),
+        .last_name = text_or(rq, "last-name", ""),
+        .role = text_or(rq, "role", "Admin"),
+        .status = "Active",
+        .organization = bb_text(rq, "organization"),
+        .organization_type = "Developer",
+        .join = true,
+    };
+    struct auth_account found;
+    int there = auth_account_find(rq, account.email, "", &found);
+
+    if (there < 0) {
+        bb_failed(rq); /* the host prints the error */
+        return 1;
+    }
+    if (there) {
+        bb_print(rq, "%s already exists\n", account.email);
+        return !json_is_true(json_object_get(bb_body(rq), "if-absent"));
+    }
+
+    int status =
+        auth_password_hash(rq, rq->state, "hash", bb_text(rq, "password"), &account.password);
+
+    if (!status)
+        status = bb_transaction(rq, store_account, &account);
+    if (status >= 400) {
+        bb_print(rq, "%s was not added (status %d)\n", account.email, status);
+        return 1;
+    }
+    bb_print(rq, "%s added: %s, active\n", account.email, account.role);
+    return 0;
+}
+
+/* ---- /api/admin/users: the Admin's operations ---- */
+
+int auth_user_list(struct bb_request *rq)
+{
+    static const struct bb_sql all = {"SELECT " ACCOUNT_COLUMNS
+                                      " FROM auth_account a WHERE a.id > $1::bigint "
+                                      "ORDER BY a.id LIMIT $2::bigint",
+                                      BB_SQL_LONG};
+    static const struct bb_sql of_status = {"SELECT " ACCOUNT_COLUMNS
+                                            " FROM auth_account a WHERE a.id > $1::bigint "
+                                            "AND a.status = $3 ORDER BY a.id LIMIT $2::bigint",
+                                            BB_SQL_LONG};
+    struct bb_value after = bb_i(bb_arg_int(rq, "after", 0));
+    struct bb_value limit = bb_i(auth_page_limit(rq) + 1);
+    const char *status = bb_arg(rq, "status");
+
+    return auth_reply_list(rq,
+                           status ? bb_query(rq, &of_status, BB_ARGS(after, limit, bb_t(status)))
+                                  : bb_query(rq, &all, BB_ARGS(after, limit)),
+                           auth_account_json);
+}
+
+int auth_user_get(struct bb_request *rq)
+{
+    struct bb_rows *rows = account_row(rq, bb_segment_int(rq, "id"));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return bb_fail(rq, 404, "No such user");
+    return bb_reply(rq, 200, auth_account_json(rq, rows, 0));
+}
+
+/*
+ * Refuses to remove the last active Admin. All changes of role and status are serialized here, so
+ * that two Admins cannot remove each other at the same time.
+ */
+static int keep_an_admin(struct bb_request *rq, struct bb_tx *tx)
+{
+    static const struct bb_sql lock = {
+        "SELECT pg_advisory_xact_lock(hashtextextended('busbar.auth.admin', 0))", 0};
+    static const struct bb_sql last = {
+        "SELECT EXISTS (SELECT FROM auth_account WHERE id = $1::bigint AND role = 'Admin' "
+        "AND status = 'Active') AND NOT EXISTS (SELECT FROM auth_account WHERE role = 'Admin' "
+        "AND status = 'Active' AND id <> $1::bigint)",
+        0};
+    const char *role = bb_text(rq, "role");
+    const char *status = bb_text(rq, "status");
+
+    if (!role && !status)
+        return 0;
+    if (!bb_tx_query(rq, tx, &lock, BB_NO_ARGS))
+        return bb_failed(rq);
+    if ((!role || strcmp(role, "Admin") == 0) && (!status || strcmp(status, "Active") == 0))
+        return 0;
+
+    struct bb_rows *rows = bb_tx_query(rq, tx, &last, BB_ARGS(bb_i(bb_segment_int(rq, "id"))));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_cell_int(rq, rows, 0, 0))
+        return bb_fail(rq, 409, "This is the last active Admin");
+    return 0;
+}
+
+/*
+ * If the module chat is loaded, adds the number of conversations with the account's e-mail, so that
+ * the approving Admin sees that somebody else may have used this e-mail before.
+ */
+static int add_conversations(struct bb_request *rq, const char *email, json_t *account)
+{
+    struct bb_service service = bb_service(rq->host, "conversations");
+    const struct bb_conversations *conversations = service.interface;
+    int64_t count = 0;
+
+    if (!conversations)
+        return 0;
+    if (conversations->count_of(service.state, rq, email, &count) ||
+        json_object_set_new(account, "conversations", json_integer(count)))
+        return -1;
+    if (count)
+        bb_warn(rq, "email: takes part in %lld conversations already; is it this person's?",
+                (long long)count);
+    return 0;
+}
+
+enum script { OTHER, LATIN, ALIKE, GREEK, CYRILLIC, ARMENIAN, CHEROKEE };
+
+static const char *const names[] = {
+    [ALIKE] = "letters that look like Latin ones",
+    [GREEK] = "Greek letters",
+    [CYRILLIC] = "Cyrillic letters",
+    [ARMENIAN] = "Armenian letters",
+    [CHEROKEE] = "Cherokee letters",
+};
+
+/* Sorted by their first characters. Letters without a row do not look like Latin ones. */
+static const struct {
+    utf8proc_int32_t first, last;
+    enum script script;
+} scripts[] = {
+    {'A', 'Z', LATIN},          {'a', 'z', LATIN},          {0x00C0, 0x0130, LATIN},
+    {0x0131, 0x0131, ALIKE},    {0x0132, 0x024F, LATIN},    {0x0250, 0x02AF, ALIKE},
+    {0x0370, 0x03FF, GREEK},    {0x0400, 0x052F, CYRILLIC}, {0x0530, 0x058F, ARMENIAN},
+    {0x13A0, 0x13FF, CHEROKEE}, {0x1C80, 0x1C8F, CYRILLIC}, {0x1D00, 0x1DBF, ALIKE},
+    {0x1E00, 0x1EFF, LATIN},    {0x1F00, 0x1FFF, GREEK},    {0x2DE0, 0x2DFF, CYRILLIC},
+    {0xA640, 0xA69F, CYRILLIC}, {0xA720, 0xA7FF, ALIKE},    {0xAB30, 0xAB6F, ALIKE},
+    {0xAB70, 0xABBF, CHEROKEE},
+};
+
+/*
+ * Warns of an e-mail that may imitate another: letters that look like Latin ones among Latin
+ * letters of its local part, such as a Cyrillic "а". They are allowed, because people have such
+ * names.
+ */
+static void warn_lookalike(struct bb_request *rq, const char *email)
+{
+    const utf8proc_uint8_t *at = (const utf8proc_uint8_t *)email;
+    bool latin = false;
+    const char *alike = NULL;
+    utf8proc_int32_t code;
+    utf8proc_ssize_t size;
+
+    for (; *at && *at != '@' && (size = utf8proc_iterate(at, -1, &code)) > 0; at += size) {
+        enum script script = OTHER;
+
+        for (size_t i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++)
+            if (code >= scripts[i].first && code <= scripts[i].last)
+                script = scripts[i].script;
+        latin = latin || script == LATIN;
+        if (script > LATIN)
+            alike = names[script];
+    }
+    if (alike && (latin || alike == names[ALIKE]))
+        bb_warn(rq, "email: has %s; does it imitate another e-mail?", alike);
+}
+
+static int change(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    static const struct bb_sql update = {
+        "UPDATE auth_account a SET first_name = coalesce($2, first_name), "
+        "last_name = coalesce($3, last_name), email = coalesce($4, email), "
+        "status = coalesce($5, status), role = coalesce($6, role), updated = now(), "
+        "approved = CASE WHEN approved IS NULL AND $5 = 'Active' OR "
+        "approved IS NOT NULL AND $4 <> email THEN now() ELSE approved END "
+        "WHERE id = $1::bigint RETURNING " ACCOUNT_COLUMNS ", a.approved = now()",
+        0};
+    int status = keep_an_admin(rq, tx);
+
+    if (status)
+        return status;
+
+    struct bb_rows *rows =
+        bb_tx_query(rq, tx, &update,
+                    BB_ARGS(bb_i(bb_segment_int(rq, "id")), bb_t(bb_text(rq, "firstName")),
+                            bb_t(bb_text(rq, "lastName")), bb_t(bb_text(rq, "email")),
+                            bb_t(bb_text(rq, "status")), bb_t(bb_text(rq, "role"))));
+
+    if (!rows && strcmp(bb_sqlstate(rq), "23505") == 0)
+        return bb_fail(rq, 409, "An account with this e-mail already exists");
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return bb_fail(rq, 404, "No such user");
+    if (bb_notify(rq, tx, AUTH_CHANNEL, arg))
+        return bb_failed(rq);
+
+    json_t *account = auth_account_json(rq, rows, 0);
+    const char *email = bb_cell(rq, rows, 0, 1);
+    bool approved = bb_cell_int(rq, rows, 0, ACCOUNT_COLUMN_COUNT) != 0;
+
+    if (approved)
+        warn_lookalike(rq, email);
+    if (approved && account && add_conversations(rq, email, account)) {
+        json_decref(account);
+        return bb_failed(rq);
+    }
+    return bb_reply(rq, 200, account);
+}
+
+int auth_user_change(struct bb_request *rq)
+{
+    const char *payload = auth_account_payload(rq, bb_segment_int(rq, "id"));
+    int status = bb_transaction(rq, change, (void *)(uintptr_t)payload);
+
+    auth_changed(rq->state, payload);
+    return status;
+}
