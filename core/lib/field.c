@@ -705,10 +705,19 @@ static bool member(const struct bb_field *field, const json_t *object, const str
     struct place place = {.up = up, .name = field->name};
     json_t *value = json_object_get(object, field->name);
     bool none = !value || json_is_null(value) || is_empty(field, value, problems);
+    json_t *other = field->alias ? json_object_get(object, field->alias) : NULL;
 
-    if (none && field->alias && json_object_get(object, field->alias)) {
-        value = json_object_get(object, field->alias);
+    if (none && other) {
+        value = other;
         place.name = field->alias;
+    } else if (other && problems->warnings && !json_is_null(other) && !json_equal(value, other) &&
+               !is_empty(field, other, problems)) {
+        struct place ignored = {.up = up, .name = field->alias};
+        const char *what =
+            arena_format(problems->arena, "is ignored, because %s was sent, too", field->name);
+
+        if (what)
+            place_warn(&ignored, problems, what);
     }
     if (field->flags & BB_CLEARS && json_is_null(value))
         return !json_object_set_new_nocheck(checked, field->name, json_null());

@@ -33,7 +33,7 @@ const struct bb_field device_fields[DEVICE_BODY_FIELDS] = {
     {.name = "externalId", .type = BB_ANY, .flags = OPTIONAL, .example = "PLANT-7",
      .help = "Your own identifier of the device, 1 to 255 characters. Unique in the organization, "
              "ignoring case. A number is taken as its digits."},
-    {.name = "siteName", .type = BB_TEXT, .flags = OPTIONAL | BB_NOT_BLANK, .max = 255,
+    {.name = "siteName", .type = BB_TEXT, .flags = OPTIONAL | BB_NOT_BLANK | BB_NAME, .max = 255,
      .alias = "projectName", .help = "Name of the site.", .example = "Rooftop 7"},
     {.name = "countryCode", .type = BB_TEXT, .flags = OPTIONAL, .max = 100,
      .help = "ISO 3166-1 code of two or three letters, or the country's English name, in upper or "

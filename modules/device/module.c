@@ -74,7 +74,7 @@ static const struct bb_field key_segment[] = {
              "this order."},
 };
 static const struct bb_field site_segment[] = {
-    {.name = "siteName", .type = BB_TEXT, .flags = BB_NOT_BLANK, .max = 255,
+    {.name = "siteName", .type = BB_TEXT, .flags = BB_NOT_BLANK | BB_NAME, .max = 255,
      .help = "The exact siteName of the device."},
 };
 
@@ -97,7 +97,7 @@ static const char *const sorts[] = {"id",       "externalId",        "siteName",
 static const char *const directions[] = {"asc", "desc", NULL};
 static const struct bb_field list_query[] = {
     ORGANIZATION_ARG,
-    {.name = "siteName", .type = BB_TEXT, .max = 255, .help = "Exact match."},
+    {.name = "siteName", .type = BB_TEXT, .flags = BB_NAME, .max = 255, .help = "Exact match."},
     {.name = "serialNumber", .type = BB_TEXT, .max = 255, .help = "Exact match."},
     {.name = "externalId", .type = BB_TEXT, .max = 255, .help = "Exact match, ignoring case."},
     {.name = "search", .type = BB_TEXT, .max = 255,

@@ -144,7 +144,7 @@ static const struct bb_field void_segments[] = {
     {.name = "readingId", .type = BB_INT, .min = 0, .max = INT64_MAX, .help = "The reading."},
 };
 static const struct bb_field void_body[] = {
-    {.name = "reason", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NOT_BLANK, .min = 1, .max = 1000,
+    {.name = "reason", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NOT_BLANK | BB_NAME, .min = 1, .max = 1000,
      .help = "Why the reading is voided. Stored with it.", .example = "The meter was swapped"},
     ORGANIZATION,
 };

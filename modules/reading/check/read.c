@@ -26,12 +26,16 @@ static bool absent(const json_t *value)
 }
 
 /* Returns a member by its name or alias; NULL: absent. */
-static const json_t *member(const json_t *object, const char *name, const char *alias)
+static const json_t *member(struct bb_request *rq, const json_t *object, const char *name,
+                            const char *alias)
 {
     const json_t *value = json_object_get(object, name);
+    const json_t *other = alias ? json_object_get(object, alias) : NULL;
 
-    if (absent(value) && alias)
-        value = json_object_get(object, alias);
+    if (absent(value))
+        value = other;
+    else if (!absent(other) && !json_equal(value, other))
+        bb_warn(rq, "%s: is ignored, because %s was sent, too", alias, name);
     return absent(value) ? NULL : value;
 }
 
@@ -49,10 +53,10 @@ static const char *trimmed(struct bb_request *rq, const json_t *value)
 static const char *word(struct bb_request *rq, struct reading_submission *submission,
                         const json_t *object, const char *name, size_t index)
 {
-    const json_t *value = member(object, name, NULL);
+    const json_t *value = member(rq, object, name, NULL);
 
     if (!value)
-        value = member(bb_body(rq), name, NULL);
+        value = member(rq, bb_body(rq), name, NULL);
     const char *text = trimmed(rq, value);
 
     if (!text)
@@ -87,7 +91,7 @@ static void read_value(struct bb_request *rq, struct reading_submission *submiss
                        const json_t *object, struct reading_item *item)
 {
     const char *unit = word(rq, submission, object, "unit", item->index);
-    const json_t *value = member(object, "value", NULL);
+    const json_t *value = member(rq, object, "value", NULL);
     double factor = unit ? unit_wh(unit) : 0, number;
 
     if (unit && !(factor > 0))
@@ -123,8 +127,8 @@ static bool read_moment(struct bb_request *rq, struct reading_submission *submis
 static void read_period(struct bb_request *rq, struct reading_submission *submission,
                         const json_t *object, struct reading_item *item)
 {
-    const json_t *start = member(object, "startDate", "starttimestamp");
-    const json_t *end = member(object, "endDate", "endtimestamp");
+    const json_t *start = member(rq, object, "startDate", "starttimestamp");
+    const json_t *end = member(rq, object, "endDate", "endtimestamp");
 
     item->has_start =
         read_moment(rq, submission, start, "startDate", item->index, &item->sent_start);

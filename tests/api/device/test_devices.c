@@ -105,6 +105,18 @@ START_TEST(an_external_id_of_invisible_characters_or_another_path_is_refused)
     }
 }
 
+START_TEST(a_site_name_of_invisible_characters_is_refused)
+{
+    static const char *const refused[] = {"si\u200Bte", "\u202Esite", "si\u00ADte", "e\u0301"};
+
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        struct answer *answer =
+            http(host, "POST", DEVICE, m->token, json_pack("{ss}", "siteName", refused[i]));
+
+        device_problem(ck_status(answer, 400), "siteName");
+    }
+}
+
 struct bad {
     const char *field, *value; /* JSON */
 };
@@ -406,6 +418,7 @@ Suite *devices_suite(void)
         an_external_id_is_unique_in_its_organization_whatever_the_case,
         an_external_id_that_looks_like_another_is_that_one,
         an_external_id_of_invisible_characters_or_another_path_is_refused,
+        a_site_name_of_invisible_characters_is_refused,
         what_is_not_valid_is_named,
         every_mistake_of_every_kind_is_named_in_one_answer,
         pages_of_devices_with_large_attributes_are_short,

@@ -19,6 +19,15 @@ static struct answer *void_reading(const struct person *by, const char *key, int
                 json_pack("{ss}", "reason", "meter swapped"));
 }
 
+START_TEST(a_reason_has_no_invisible_characters)
+{
+    struct person *m = certificate_person("void.reason");
+
+    ck_error(http(host, "DELETE", "/api/meter-reads/new/x/1", m->token,
+                  json_pack("{ss}", "reason", "me\u200Bter")),
+             400, "The request is not valid");
+}
+
 /* Returns the id of the reading that was just stored. */
 static int64_t id_of(struct answer *stored)
 {
@@ -172,6 +181,7 @@ START_TEST(voiding_while_cycles_are_issued_loses_nothing)
 Suite *corrections_suite(void)
 {
     const TTest *const tests[] = {
+        a_reason_has_no_invisible_characters,
         a_reading_that_no_certificate_used_is_voided_and_kept,
         an_admin_cancels_a_history_certificate_and_a_corrected_reading_makes_another,
         energy_that_was_certified_is_taken_back_by_the_next_certificate,

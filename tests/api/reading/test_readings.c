@@ -37,6 +37,30 @@ START_TEST(a_reading_is_answered_and_read_back_in_watt_hours)
     ck_assert(json_equal(latest->json, read));
 }
 
+START_TEST(a_second_name_with_another_date_is_ignored_and_told)
+{
+    const char *key = plant("twice");
+
+    for (int i = 0; i < 2; i++) {
+        json_t *body = json_pack("{ss ss}", "type", "Delta", "unit", "Wh");
+        json_t *read =
+            json_pack("{ss ss ss sf}", "startDate", time_text(days_ago(9 - i)), "starttimestamp",
+                      time_text(days_ago(20)), "endDate", time_text(days_ago(8 - i)), "value", 5.0);
+
+        if (i)
+            json_object_set_new(body, "reads", json_pack("[o]", read));
+        else
+            json_object_update_new(body, read);
+        struct answer *made = ck_status(meter_post(host, m, key, body), 201);
+        const json_t *warnings = json_object_get(made->json, "warnings");
+
+        ck_assert_str_eq(text_in(item_of(made, "reads", 0), "startDate"),
+                         time_text(days_ago(9 - i)));
+        ck_assert_str_eq(json_string_value(json_array_get(warnings, 0)),
+                         "starttimestamp: is ignored, because startDate was sent, too");
+    }
+}
+
 START_TEST(older_clients_use_other_paths)
 {
     static const char *const paths[] = {"/api/meter-reads/", "/api/meter-reads/addByAdmin/new/"};
@@ -328,6 +352,7 @@ Suite *readings_suite(void)
 {
     const TTest *const tests[] = {
         a_reading_is_answered_and_read_back_in_watt_hours,
+        a_second_name_with_another_date_is_ignored_and_told,
         older_clients_use_other_paths,
         every_unit_is_rounded_to_a_watt_hour,
         a_reading_at_the_ceiling_is_stored_and_one_watt_hour_more_is_a_conflict,

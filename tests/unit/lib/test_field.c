@@ -430,6 +430,19 @@ START_TEST(an_empty_value_of_an_optional_field_is_absent_and_told)
 }
 END_TEST
 
+START_TEST(a_second_name_with_another_value_is_ignored_and_told)
+{
+    passes("{\"mail\":\"a@b.cd\",\"email\":\"a@b.cd\"}", "{\"email\":\"a@b.cd\"}");
+    passes("{\"mail\":\"\",\"email\":\"a@b.cd\"}", "{\"email\":\"a@b.cd\"}");
+    ck_assert_ptr_null(warnings);
+    passes("{\"mail\":\"x\",\"email\":\"a@b.cd\"}", "{\"email\":\"a@b.cd\"}");
+    passes("{\"reads\":[{\"value\":5,\"startDate\":\"2026-04-01\",\"starttimestamp\":7}]}",
+           "{\"reads\":[{\"value\":5,\"startDate\":\"2026-04-01\"}]}");
+    warned(0, "mail: is ignored, because email was sent, too");
+    warned(1, "reads[0].starttimestamp: is ignored, because startDate was sent, too");
+}
+END_TEST
+
 START_TEST(the_same_is_told_once_and_not_without_end)
 {
     for (int i = 0; i < 3; i++)
@@ -687,6 +700,7 @@ Suite *field_suite(void)
     tcase_add_test(tolerant, digits_are_taken_for_strings);
     tcase_add_test(tolerant, blanks_around_values_are_none_of_them);
     tcase_add_test(tolerant, an_empty_value_of_an_optional_field_is_absent_and_told);
+    tcase_add_test(tolerant, a_second_name_with_another_value_is_ignored_and_told);
     tcase_add_test(tolerant, the_same_is_told_once_and_not_without_end);
     tcase_add_test(tolerant, texts_are_taken_as_clients_send_them);
     tcase_add_test(tolerant, an_empty_text_is_a_value_where_the_row_says_so);
