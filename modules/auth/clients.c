@@ -1,4 +1,4 @@
-/* What ApiUsers have: clients, and organizations for which they act. */
+/* Clients of ApiUsers, and organizations for which ApiUsers act. */
 #include <openssl/sha.h>
 #include <string.h>
 

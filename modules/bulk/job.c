@@ -1,6 +1,6 @@
 /*
- * A job in the database and in the API: looking it up, listing, confirming, cancelling and deleting
- * it, for the routes and the command; and the sweep of old ones.
+ * A job in the database and in the API. The routes and the command look jobs up, list, confirm,
+ * cancel and delete them; the sweep deletes old ones.
  */
 #include <string.h>
 
@@ -161,7 +161,7 @@ static int wrong_state(struct bb_request *rq, const struct bb_principal *who, co
  */
 static int permitted(struct bb_request *rq, bool stores)
 {
-    struct bulk_job job;
+    struct bulk_job job = {.type = ""};
     int refused = bulk_job_find(rq, &job);
 
     if (refused || rq->principal->role == BB_ROLE_ADMIN)

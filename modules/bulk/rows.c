@@ -143,7 +143,7 @@ static int parse_row(void *arg, const struct reader_row *told)
 
         sent[i] = copied(rq, told->cells[i]);
         more = more || (i >= columns->count && !blank_is(sent[i]));
-        if (place < 0 || !*sent[i])
+        if (!type || place < 0 || !*sent[i])
             continue;
         const struct bb_field *column = bulk_column(type, (size_t)place);
 

@@ -1,5 +1,5 @@
 /*
- * The job bulk.run: stores the rows of confirmed jobs in batches, each in a transaction of its own,
+ * The job bulk.run: stores the rows of confirmed jobs in batches, each in a separate transaction,
  * while their sender has the rights.
  */
 #include <stdio.h>

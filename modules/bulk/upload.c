@@ -91,12 +91,12 @@ static int check_part(struct bb_request *rq, void *arg)
     struct upload *upload = arg;
     const struct scan_part *part = upload->part;
     struct bulk_job *job = upload->job;
-    struct bulk_batch *batch;
-    char *bytes;
+    struct bulk_batch *batch = NULL;
+    char *bytes = NULL;
     int64_t found, warned;
     int refused = read_part(rq, upload, &bytes, &batch);
 
-    if (refused)
+    if (refused || !batch)
         return refused;
     if (bulk_call(rq, NULL, batch, job))
         return bb_failed(rq);
@@ -145,13 +145,13 @@ static int contradict_part(struct bb_request *rq, void *arg)
     };
     struct upload *upload = arg;
     struct scan_claims *claims = &upload->claims;
-    struct bulk_batch *batch;
-    char *bytes;
+    struct bulk_batch *batch = NULL;
+    char *bytes = NULL;
     size_t wrong = 0;
     int64_t found;
     int refused = read_part(rq, upload, &bytes, &batch);
 
-    if (refused)
+    if (refused || !batch)
         return refused;
     for (size_t i = 0; i < batch->count && upload->next < claims->count; i++) {
         const struct scan_claim *claim = &claims->list[upload->next];

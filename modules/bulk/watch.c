@@ -139,7 +139,7 @@ static const char *watched(struct bb_request *rq, struct bulk *bulk)
     return list;
 }
 
-/* The job bulk.tell. */
+/* Runs once per second, as a job of the module. */
 void bulk_watch(struct bb_request *rq)
 {
     static const struct bb_sql find = {
