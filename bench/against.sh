@@ -61,7 +61,7 @@ settle() {
     local tries=0 busy="SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND pid <> pg_backend_pid()"
 
     busbar pause
-    sql busbar -c 'SET client_min_messages = warning' -c 'TRUNCATE webhook_delivery, webhook_expansion' ||
+    sql busbar -c 'SET client_min_messages = warning' -c 'TRUNCATE webhook_delivery, webhook_outcome, webhook_waiting, webhook_backlog, webhook_expansion' ||
         die "the deliveries could not be removed"
     until [ "$(open_attackers)" -eq 0 ] && [ "$(sql busbar -Atc "$busy")" = 0 ]; do
         [ "$tries" -lt 300 ] || die "what the attack began does not end"

@@ -30,7 +30,7 @@ clear_all() {
     hooks clear
     start_receiver
     sleep 1
-    sql busbar -c 'SET client_min_messages = warning' -c 'TRUNCATE webhook_delivery' \
+    sql busbar -c 'SET client_min_messages = warning' -c 'TRUNCATE webhook_delivery, webhook_outcome, webhook_waiting, webhook_backlog' \
         -c 'DELETE FROM webhook_gone' || die "the deliveries could not be removed"
     busbar resume
 }
@@ -93,7 +93,7 @@ run_drain() {
 # resume ROUND PREFIX COUNT WHO: measures from the start of `busbar resume` to the last delivery received, and CPU
 # until the last delivery is recorded.
 resume() {
-    local began queued="SELECT count(*) FROM webhook_delivery WHERE state = 'queued'"
+    local began queued="SELECT (SELECT count(*) FROM webhook_delivery) - (SELECT count(*) FROM webhook_outcome)"
 
     start_clock "$host_pid"
     began=$(date +%s%3N)
@@ -126,7 +126,7 @@ END
 
 # Waits until the host has found and claimed deliveries that were inserted by SQL.
 wait_found() {
-    local found="SELECT EXISTS (SELECT FROM webhook_delivery WHERE owner IS NOT NULL)" tries=0
+    local found="SELECT EXISTS (SELECT FROM webhook_host WHERE (counters ->> 'waiting')::bigint > 0)" tries=0
 
     until [ "$(sql busbar -Atc "$found")" = t ]; do
         [ $((tries += 1)) -lt 100 ] || die "the host does not find the deliveries"

@@ -11,17 +11,45 @@
 #define BATCH 1000
 #define BATCH_TEXT "1000"
 
-static const struct bb_sql expire = {
-    "UPDATE webhook_delivery d SET state = 'abandoned', owner = NULL,"
-    " log = " WEBHOOK_LOG " || jsonb_build_object('number', " WEBHOOK_LOG_NUMBER ", 'at',"
-    " to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"'), 'status', NULL,"
-    " 'durationMs', 0, 'error', 'given up without an attempt: it waited too long', 'answer', NULL)"
-    " FROM (SELECT webhook, id FROM webhook_delivery WHERE state = 'queued'"
-    " AND queued_at < now() - make_interval(secs => $1::bigint) AND id < webhook_day_floor("
-    "((now() - make_interval(secs => $1::bigint)) AT TIME ZONE 'UTC')::date + 1)"
-    " LIMIT " BATCH_TEXT " FOR UPDATE SKIP LOCKED) old"
-    " WHERE d.webhook = old.webhook AND d.id = old.id AND d.state = 'queued'",
+#define EXPIRED                                                                                    \
+    " jsonb_build_object('number', coalesce((log -> -1 ->> 'number')::int, 0) + 1, 'at',"          \
+    " to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"'), 'status', NULL,"     \
+    " 'durationMs', 0, 'error', 'given up without an attempt: it waited too long', 'answer', "     \
+    "NULL)"
+#define LATEST "now() - make_interval(secs => $1::bigint)"
+#define LATEST_DAY "(" LATEST " AT TIME ZONE 'UTC')::date"
+
+/* Deliveries that wait for a retry, or to be sent again. */
+static const struct bb_sql expire_waiting = {
+    "WITH old AS (DELETE FROM webhook_waiting WHERE id = ANY (ARRAY(SELECT id FROM webhook_waiting"
+    " WHERE queued_at < " LATEST " AND id < webhook_day_floor(" LATEST_DAY " + 1)"
+    " LIMIT " BATCH_TEXT " FOR UPDATE SKIP LOCKED)) RETURNING *)"
+    " INSERT INTO webhook_outcome (id, webhook, at, duration_ms, delivered, log)"
+    " SELECT id, webhook, now(), 0, false, " WEBHOOK_LOG("log") " ||" EXPIRED " FROM old"
+                                                                " ON CONFLICT DO NOTHING",
     BB_SQL_WRITE | BB_SQL_LONG,
+};
+
+/* Deliveries in the log of webhooks that are off. Senders abandon other deliveries. */
+static const struct bb_sql expire_log = {
+    "INSERT INTO webhook_outcome (id, webhook, at, duration_ms, delivered, log)"
+    " SELECT id, webhook, now(), 0, false, log || " EXPIRED " FROM (SELECT d.id, d.webhook,"
+    " '[]'::jsonb AS log FROM webhook_backlog b JOIN webhook_hook h ON h.id = b.webhook"
+    " AND NOT (h.active AND h.admitted) CROSS JOIN LATERAL (SELECT * FROM webhook_delivery d"
+    " WHERE d.webhook = b.webhook AND d.id > b.cursor"
+    " AND d.id < webhook_day_floor(" LATEST_DAY " + 2) AND d.created_at < " LATEST
+    " AND (SELECT o.id FROM webhook_outcome o WHERE o.id = d.id) IS NULL"
+    " AND (SELECT w.id FROM webhook_waiting w WHERE w.id = d.id) IS NULL"
+    " ORDER BY d.id LIMIT " BATCH_TEXT ") d LIMIT " BATCH_TEXT ") expired ON CONFLICT DO NOTHING",
+    BB_SQL_WRITE | BB_SQL_LONG,
+};
+/* All older deliveries of these webhooks are abandoned by now. */
+static const struct bb_sql expire_cursors = {
+    "UPDATE webhook_backlog b SET cursor = webhook_day_floor(" LATEST_DAY
+    ") - 1 FROM webhook_hook h"
+    " WHERE h.id = b.webhook AND NOT (h.active AND h.admitted)"
+    " AND b.cursor < webhook_day_floor(" LATEST_DAY ") - 1",
+    BB_SQL_WRITE,
 };
 
 static const struct bb_sql gone = {
@@ -31,9 +59,8 @@ static const struct bb_sql gone = {
 };
 
 static const struct bb_sql delete_waiting = {
-    "DELETE FROM webhook_delivery d USING (SELECT webhook, id FROM webhook_delivery"
-    " WHERE webhook = $1::bigint AND state = 'queued' LIMIT " BATCH_TEXT ") old"
-    " WHERE d.webhook = old.webhook AND d.id = old.id",
+    "DELETE FROM webhook_waiting WHERE id = ANY (ARRAY(SELECT id FROM webhook_waiting"
+    " WHERE webhook = $1::bigint LIMIT " BATCH_TEXT "))",
     BB_SQL_WRITE | BB_SQL_LONG,
 };
 
@@ -90,7 +117,9 @@ void webhook_sweep(struct bb_request *rq)
 
     while (sweep_gone(rq, &last))
         ;
-    batches(rq, &expire, webhook->settings.max_age_ms / 1000);
+    if (!batches(rq, &expire_waiting, webhook->settings.max_age_ms / 1000) &&
+        !batches(rq, &expire_log, webhook->settings.max_age_ms / 1000))
+        batches(rq, &expire_cursors, webhook->settings.max_age_ms / 1000);
 }
 
 /*

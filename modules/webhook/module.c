@@ -54,7 +54,7 @@ static const struct bb_field settings[] = {
      .help = "Attempts in progress on each host."},
     {.name = "slots_per_webhook", .type = BB_INT, .min = 1, .max = 1024, .fallback = "64",
      .bind = BB_BIND(struct webhook_section, slots_per_webhook),
-     .help = "Attempts in progress to one webhook on each host."},
+     .help = "Attempts in progress to one webhook."},
     {.name = "connections", .type = BB_INT, .min = 1, .max = 65536, .fallback = "2048",
      .bind = BB_BIND(struct webhook_section, connections),
      .help = "Open connections to receivers on each host; above this number, idle connections are "

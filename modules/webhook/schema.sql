@@ -214,3 +214,211 @@ BEGIN
     END IF;
 END
 $$;
+
+-- step 2: shards with owners, a log of deliveries that is only appended to, a table of outcomes
+
+-- A webhook belongs to the shard of its id modulo 64. The owner of a shard, a live host, is the only one that
+-- sends to its webhooks. The id of a host is never used again, so it is the epoch of all its leases: another host
+-- takes the shards over by deleting the row, and a host whose row is gone can record nothing.
+DELETE FROM webhook_host;
+ALTER TABLE webhook_host DROP COLUMN machine, DROP COLUMN process,
+    ADD COLUMN leaving boolean NOT NULL DEFAULT false; -- it gives its shards away
+
+CREATE FUNCTION webhook_shard_of(webhook bigint) RETURNS integer
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN (webhook & 63)::integer;
+
+-- cursor: all deliveries of the shard up to this id have an outcome or are in webhook_waiting, and no transaction
+-- can commit another one. A webhook in webhook_backlog has its own cursor.
+CREATE TABLE webhook_shard (
+    shard  integer PRIMARY KEY,
+    owner  bigint REFERENCES webhook_host ON DELETE SET NULL,
+    cursor bigint NOT NULL
+) WITH (fillfactor = 20);
+CREATE TABLE webhook_backlog (
+    webhook bigint PRIMARY KEY,
+    cursor  bigint NOT NULL
+);
+
+-- The last outcome of a delivery. log: the attempts, as in webhook_waiting; null: the only one was successful.
+CREATE TABLE webhook_outcome (
+    id          bigint PRIMARY KEY, -- the delivery
+    webhook     bigint NOT NULL,
+    at          timestamptz NOT NULL, -- the start of the last attempt
+    duration_ms integer NOT NULL,
+    status      smallint,             -- of the response; null: none
+    delivered   boolean NOT NULL,     -- false: abandoned
+    log         jsonb
+) PARTITION BY RANGE (id);
+CREATE INDEX webhook_outcome_abandoned ON webhook_outcome (webhook, id) WHERE NOT delivered;
+CREATE TABLE webhook_outcome_rest PARTITION OF webhook_outcome DEFAULT;
+
+-- Deliveries that wait for a retry, or to be sent again. Only these have a state that changes.
+-- log: an array of attempts {"at","number","status","durationMs","error","answer"}
+CREATE TABLE webhook_waiting (
+    id        bigint PRIMARY KEY, -- the delivery
+    webhook   bigint NOT NULL,
+    next_at   timestamptz NOT NULL DEFAULT now(),
+    queued_at timestamptz NOT NULL DEFAULT now(), -- when it was created, or sent again
+    tries     smallint NOT NULL DEFAULT 0,        -- attempts since then
+    log       jsonb NOT NULL DEFAULT '[]'
+);
+CREATE INDEX webhook_waiting_due ON webhook_waiting (webhook, next_at);
+
+-- Ids increase in the order in which they are given, whatever the transactions do later. The xid of the
+-- transaction is assigned before its first id (see `frontier` in webhook_tend). The first host that notices a new
+-- day lets the ids continue at the start of the day's range.
+CREATE SEQUENCE webhook_delivery_id AS bigint;
+ALTER TABLE webhook_delivery ALTER COLUMN id
+    SET DEFAULT CASE WHEN pg_current_xact_id() IS NOT NULL THEN nextval('webhook_delivery_id') END;
+ALTER TABLE webhook_body ALTER COLUMN id SET DEFAULT nextval('webhook_delivery_id');
+
+CREATE OR REPLACE FUNCTION webhook_partition_make(day date) RETURNS boolean
+    LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM webhook_partition_make_of('webhook_body', day);
+    PERFORM webhook_partition_make_of('webhook_outcome', day);
+    RETURN webhook_partition_make_of('webhook_delivery', day);
+END
+$$;
+
+DO $$
+DECLARE
+    old date;
+BEGIN
+    FOR old IN SELECT webhook_partition_days('webhook_delivery') LOOP
+        PERFORM webhook_partition_make_of('webhook_outcome', old);
+    END LOOP;
+    PERFORM setval('webhook_delivery_id',
+        (SELECT greatest(webhook_day_floor((now() AT TIME ZONE 'UTC')::date), max(id))
+         FROM (SELECT max(id) AS id FROM webhook_delivery WHERE id < webhook_day_floor((now() AT TIME ZONE 'UTC')::date + 1)
+               UNION ALL SELECT max(id) FROM webhook_body WHERE id < webhook_day_floor((now() AT TIME ZONE 'UTC')::date + 1)) m));
+END
+$$;
+INSERT INTO webhook_shard (shard, cursor)
+    SELECT n, (SELECT last_value FROM webhook_delivery_id) FROM generate_series(0, 63) AS n;
+INSERT INTO webhook_waiting (id, webhook, next_at, queued_at, tries, log)
+    SELECT id, webhook, next_at, queued_at, tries, log FROM webhook_delivery WHERE state = 'queued';
+INSERT INTO webhook_outcome (id, webhook, at, duration_ms, status, delivered, log)
+    SELECT id, webhook, coalesce((log -> -1 ->> 'at')::timestamptz, created_at),
+        coalesce((log -> -1 ->> 'durationMs')::integer, 0), (log -> -1 ->> 'status')::smallint,
+        state = 'delivered', log
+    FROM webhook_delivery WHERE state <> 'queued';
+
+DROP INDEX webhook_delivery_queue;
+ALTER TABLE webhook_delivery DROP COLUMN owner, DROP COLUMN queued_at, DROP COLUMN next_at, DROP COLUMN tries,
+    DROP COLUMN state, DROP COLUMN log;
+CREATE INDEX webhook_delivery_log ON webhook_delivery (id); -- what was appended since a cursor
+DROP SEQUENCE webhook_delivery_number;
+
+-- Deliveries with their state. LATERAL and OFFSET 0 make PostgreSQL look up each outcome by its key, whatever the
+-- statistics are.
+CREATE VIEW webhook_deliveries AS
+    SELECT d.*, CASE WHEN o.id IS NULL THEN 'queued' WHEN o.delivered THEN 'delivered' ELSE 'abandoned' END AS state,
+        coalesce(w.next_at, d.created_at) AS next_at, o.duration_ms,
+        CASE WHEN o.id IS NOT NULL AND o.log IS NULL THEN jsonb_build_array(jsonb_build_object('number', 1, 'at',
+            to_char(o.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), 'status', o.status,
+            'durationMs', o.duration_ms, 'error', NULL, 'answer', NULL))
+            ELSE coalesce(o.log, w.log, '[]') END AS log
+    FROM webhook_delivery d
+    LEFT JOIN LATERAL (SELECT * FROM webhook_outcome o WHERE o.id = d.id OFFSET 0) o ON true
+    LEFT JOIN LATERAL (SELECT * FROM webhook_waiting w WHERE w.id = d.id OFFSET 0) w ON true;
+
+-- Deliveries without an outcome: those in webhook_waiting, and those above the cursors.
+CREATE VIEW webhook_queued AS
+    SELECT w.id, w.webhook, w.next_at FROM webhook_waiting w
+    UNION ALL
+    SELECT d.id, d.webhook, d.created_at FROM webhook_shard s CROSS JOIN LATERAL (
+        SELECT * FROM webhook_delivery d WHERE d.id > s.cursor AND webhook_shard_of(d.webhook) = s.shard OFFSET 0) d
+        WHERE (SELECT o.id FROM webhook_outcome o WHERE o.id = d.id) IS NULL
+        AND (SELECT w.id FROM webhook_waiting w WHERE w.id = d.id) IS NULL
+    UNION ALL
+    SELECT d.id, d.webhook, d.created_at FROM webhook_backlog b
+        JOIN webhook_shard s ON s.shard = webhook_shard_of(b.webhook) CROSS JOIN LATERAL (
+        SELECT * FROM webhook_delivery d WHERE d.webhook = b.webhook AND d.id > b.cursor AND d.id <= s.cursor
+        OFFSET 0) d
+        WHERE (SELECT o.id FROM webhook_outcome o WHERE o.id = d.id) IS NULL
+        AND (SELECT w.id FROM webhook_waiting w WHERE w.id = d.id) IS NULL;
+
+-- The heartbeat of a host (0: a new one), every two seconds. It renews the lease of all its shards, deletes hosts
+-- that were silent for eight seconds, and claims shards without an owner up to its fair part. me is null if
+-- another host deleted this one. Every id up to `frontier` was given to a transaction below `next_xact`, because
+-- that is read later; so once a `low_xact` has reached it, no such id can appear any more.
+CREATE FUNCTION webhook_tend(host bigint, host_counters jsonb, leaves boolean, OUT me bigint, OUT paused boolean,
+    OUT fair integer, OUT buried integer, OUT frontier bigint, OUT low_xact bigint, OUT next_xact bigint,
+    OUT owned text)
+    LANGUAGE plpgsql AS $$
+DECLARE
+    today bigint := webhook_day_floor((now() AT TIME ZONE 'UTC')::date);
+    hosts integer;
+    place integer;
+BEGIN
+    IF host = 0 THEN
+        INSERT INTO webhook_host (counters) VALUES (host_counters) RETURNING id INTO me;
+    ELSE
+        UPDATE webhook_host SET heartbeat_at = now(), counters = host_counters, leaving = leaves
+            WHERE id = host RETURNING id INTO me;
+        IF me IS NULL THEN
+            RETURN;
+        END IF;
+    END IF;
+    WITH dead AS (DELETE FROM webhook_host WHERE id IN (SELECT id FROM webhook_host
+        WHERE heartbeat_at < now() - interval '8 s' FOR UPDATE SKIP LOCKED) RETURNING id)
+        SELECT count(*) INTO buried FROM dead;
+    SELECT count(*), count(*) FILTER (WHERE id < me) INTO hosts, place FROM webhook_host WHERE NOT leaving;
+    fair := CASE WHEN leaves THEN 0 ELSE 64 / hosts + (place < 64 % hosts)::integer END;
+    UPDATE webhook_shard SET owner = me WHERE shard IN (SELECT shard FROM webhook_shard WHERE owner IS NULL
+        ORDER BY shard LIMIT greatest(0, fair - (SELECT count(*) FROM webhook_shard WHERE owner = me))
+        FOR UPDATE SKIP LOCKED);
+    SELECT last_value INTO frontier FROM webhook_delivery_id;
+    IF frontier < today THEN
+        PERFORM pg_advisory_xact_lock(hashtextextended('busbar.webhook.day', 0));
+        SELECT last_value INTO frontier FROM webhook_delivery_id;
+        IF frontier < today THEN
+            frontier := setval('webhook_delivery_id', today);
+        END IF;
+    END IF;
+    SELECT pg_snapshot_xmin(s)::text::bigint, pg_snapshot_xmax(s)::text::bigint INTO low_xact, next_xact
+        FROM pg_current_snapshot() AS s;
+    SELECT string_agg(shard || ':' || cursor, ' ') INTO owned FROM webhook_shard WHERE owner = me;
+    paused := busbar_pause_reason() IS NOT NULL;
+    IF buried > 0 THEN
+        PERFORM pg_notify('webhook', 'shards');
+    END IF;
+END
+$$;
+
+-- Drops the partitions of a day, unless something in it still waits. The first look costs no lock. A transaction
+-- that sends a delivery of the day again may commit after it, so the function locks the tables, which every such
+-- transaction uses, and looks again. A delivery may be a day younger than its body.
+CREATE OR REPLACE FUNCTION webhook_partition_drop(day date) RETURNS boolean
+    LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
+DECLARE
+    upto bigint := webhook_day_floor(day + 1);
+    old  date;
+BEGIN
+    FOR look IN 1..2 LOOP
+        IF EXISTS (SELECT FROM webhook_expansion WHERE body_id < upto)
+            OR EXISTS (SELECT FROM webhook_waiting WHERE id >= webhook_day_floor(day) AND id < upto)
+            OR EXISTS (SELECT FROM webhook_shard WHERE cursor < upto - 1)
+            OR EXISTS (SELECT FROM webhook_backlog b CROSS JOIN LATERAL (SELECT FROM webhook_delivery d
+                WHERE d.webhook = b.webhook AND d.id > b.cursor AND d.id < upto
+                AND (SELECT o.id FROM webhook_outcome o WHERE o.id = d.id) IS NULL LIMIT 1) d) THEN
+            RETURN false;
+        END IF;
+        IF look = 1 THEN
+            LOCK TABLE ONLY webhook_delivery, ONLY webhook_outcome IN ACCESS EXCLUSIVE MODE;
+            EXECUTE format('LOCK TABLE %I, %I IN ACCESS EXCLUSIVE MODE', 'webhook_delivery' || to_char(day, '_YYYYMMDD'),
+                           'webhook_outcome' || to_char(day, '_YYYYMMDD'));
+        END IF;
+    END LOOP;
+    EXECUTE format('DROP TABLE %I, %I', 'webhook_delivery' || to_char(day, '_YYYYMMDD'),
+                   'webhook_outcome' || to_char(day, '_YYYYMMDD'));
+    FOR old IN SELECT body FROM webhook_partition_days('webhook_body') AS body
+        WHERE body + 1 < (SELECT min(delivery) FROM webhook_partition_days('webhook_delivery') AS delivery)
+    LOOP
+        EXECUTE format('DROP TABLE %I', 'webhook_body' || to_char(old, '_YYYYMMDD'));
+    END LOOP;
+    RETURN true;
+END
+$$;

@@ -7,7 +7,7 @@ enum { SETTLED_MS = 20000, IN_FLIGHT = 64, RECORDING = 512 };
 
 static bool settled(void *db)
 {
-    return sql_number(db, "SELECT count(*) FROM webhook_delivery WHERE state = 'queued'") == 0;
+    return sql_number(db, "SELECT count(*) FROM webhook_deliveries WHERE state = 'queued'") == 0;
 }
 
 static int by_text(const void *a, const void *b)
@@ -33,7 +33,7 @@ void delivered_all(struct scene *scene, const struct receiver *receiver, const c
 {
     PGconn *db = database_connect(scene->pg, scene->database);
     bool all = wait_until(settled, db, SETTLED_MS);
-    PGresult *stored = PQexec(db, "SELECT event_id, state FROM webhook_delivery");
+    PGresult *stored = PQexec(db, "SELECT event_id, state FROM webhook_deliveries");
     size_t came, distinct = 0, lost = 0, rows = (size_t)PQntuples(stored);
     const char **ids = ids_of(receiver, path, &came);
 

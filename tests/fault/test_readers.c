@@ -41,11 +41,14 @@ static void fill_deliveries(const struct person *admin)
 {
     struct webhook_made webhook = webhook_make(host, admin, PUBLIC_URL, "message.new");
 
-    sql_run(db, text("INSERT INTO webhook_delivery (webhook, state, event_id, event, body, log)"
-                     " SELECT %jd, 'delivered', gen_random_uuid(), 'message.new', '{}',"
-                     " (SELECT jsonb_agg(jsonb_build_object('number', a, 'at', now(), 'status',"
+    sql_run(db, text("WITH d AS (INSERT INTO webhook_delivery (webhook, event_id, event, body)"
+                     " SELECT %jd, gen_random_uuid(), 'message.new', '{}'"
+                     " FROM generate_series(1, 200) RETURNING id, webhook)"
+                     " INSERT INTO webhook_outcome (id, webhook, at, duration_ms, delivered, log)"
+                     " SELECT id, webhook, now(), 12, true, (SELECT "
+                     "jsonb_agg(jsonb_build_object('number', a, 'at', now(), 'status',"
                      " 500, 'durationMs', 12, 'error', NULL, 'answer', repeat('a', 1024)))"
-                     " FROM generate_series(1, 100) a) FROM generate_series(1, 200)",
+                     " FROM generate_series(1, 100) a) FROM d",
                      (intmax_t)webhook.id));
     add_path(text("%s/deliveries?limit=200", webhook.path));
 }

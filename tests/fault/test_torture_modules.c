@@ -119,8 +119,8 @@ static void work_once(struct works *works)
 static const char *standing(const struct works *works)
 {
     return sql_text(works->db,
-                    "SELECT concat((SELECT 'deliveries: ' || count(*) FROM webhook_delivery"
-                    " WHERE state = 'queued' HAVING count(*) > 0),"
+                    "SELECT concat((SELECT 'deliveries: ' || count(*) FROM webhook_queued"
+                    " WHERE true HAVING count(*) > 0),"
                     " (SELECT 'leases: ' || count(*) FROM webhook_host"
                     " WHERE heartbeat_at >= now() - interval '6 s' HAVING count(*) <> 1),"
                     " (SELECT 'cycles: ' || count(*) FROM certificate_due"

@@ -14,22 +14,29 @@
 static const struct bb_sql list = {
     "SELECT * FROM (SELECT q.*, count(*) OVER () AS found,"
     " sum(octet_length(q.log)) OVER (ORDER BY q.id DESC) AS upto FROM ("
-    "SELECT d.id, d.event, d.event_id, d.state,"
-    " " BB_SQL_MS("d.created_at") " AS created, " BB_SQL_MS(
-        "d.next_at") " AS next, d.log::text AS log"
-                     " FROM webhook_delivery d WHERE d.webhook = $1::bigint AND d.id < $2::bigint"
-                     " AND ($3::text IS NULL OR d.state = $3::text) ORDER BY d.id DESC LIMIT "
-                     "$4::bigint"
-                     ") q) p WHERE upto - octet_length(log) < $5::bigint ORDER BY id DESC",
+    "SELECT d.id, d.event, d.event_id, d.state, " BB_SQL_MS(
+        "d.created_at") " AS created,"
+                        " " BB_SQL_MS(
+                            "d.next_at") " AS next, d.log::text AS log FROM webhook_deliveries d"
+                                         " WHERE d.webhook = $1::bigint AND d.id < $2::bigint AND "
+                                         "($3::text IS NULL"
+                                         " OR d.state = $3::text) ORDER BY d.id DESC LIMIT "
+                                         "$4::bigint"
+                                         ") q) p WHERE upto - octet_length(log) < $5::bigint ORDER "
+                                         "BY id DESC",
     BB_SQL_LONG,
 };
 
 /* The parameters of WEBHOOK_MINE; $4 the delivery. */
 static const struct bb_sql one = {
-    "SELECT d.id, d.event, d.event_id, d.state, " BB_SQL_MS("d.created_at") ", " BB_SQL_MS(
-        "d.next_at") ", d.log::text, coalesce(d.body, b.body) FROM webhook_hook h"
-                     " JOIN webhook_delivery d ON d.webhook = h.id AND d.id = $4::bigint"
-                     " LEFT JOIN webhook_body b ON b.id = d.body_id WHERE " WEBHOOK_MINE,
+    "SELECT d.id, d.event, d.event_id, d.state, " BB_SQL_MS(
+        "d.created_at") ","
+                        " " BB_SQL_MS("d.next_at") ", d.log::text, coalesce(d.body, b.body) FROM "
+                                                   "webhook_hook h"
+                                                   " JOIN webhook_deliveries d ON d.webhook = h.id "
+                                                   "AND d.id = $4::bigint"
+                                                   " LEFT JOIN webhook_body b ON b.id = d.body_id "
+                                                   "WHERE " WEBHOOK_MINE,
     BB_SQL_LONG, /* because of the body */
 };
 
@@ -96,36 +103,27 @@ int webhook_delivery(struct bb_request *rq)
 /*
  * ---- sending again: one delivery whatever its outcome, or all abandoned ones since a time ----
  *
- * The row is queued again, with the same id, the same webhook-id and the same bytes; its log
- * continues.
+ * The outcome is replaced by a row in webhook_waiting, with its log. The id, the webhook-id and the
+ * bytes stay the same. The transaction uses the partitions that webhook_partition_drop() locks.
  */
 
 #define BATCH 2000
 #define BATCH_TEXT "2000"
 
-#define QUEUED_AGAIN "state = 'queued', owner = NULL, tries = 0, queued_at = now(), next_at = now()"
-
-/* Notifies the senders of all hosts; this host's sender is notified at once. */
-static void tell(struct bb_request *rq)
-{
-    const char *payload = bb_format(rq, "queued:%lld", (long long)bb_segment_int(rq, "id"));
-
-    webhook_changed(rq->state, payload);
-    if (bb_notify(rq, NULL, WEBHOOK_CHANNEL, payload))
-        bb_log(rq, BB_WARN, "cannot notify other hosts of deliveries queued again: %s",
-               bb_sqlstate(rq));
-}
+/* `ids` is an array, because a join would be planned with statistics that may be old. */
+#define QUEUE_AGAIN(ids)                                                                           \
+    " old AS (DELETE FROM webhook_outcome WHERE id = ANY (" ids ") RETURNING *),"                  \
+    " queued AS (INSERT INTO webhook_waiting (id, webhook, log) SELECT o.id, o.webhook,"           \
+    " coalesce(o.log, jsonb_build_array(jsonb_build_object('number', 1, 'at',"                     \
+    " to_char(o.at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"'), 'status', o.status,"  \
+    " 'durationMs', o.duration_ms, 'error', NULL, 'answer', NULL))) FROM old o RETURNING id)"
 
 int webhook_resend(struct bb_request *rq)
 {
     static const struct bb_sql again = {
         "WITH found AS (SELECT d.webhook, d.id FROM webhook_hook h"
         " JOIN webhook_delivery d ON d.webhook = h.id WHERE " WEBHOOK_MINE
-        " AND d.id = $4::bigint),"
-        " queued AS (UPDATE webhook_delivery d SET " QUEUED_AGAIN " FROM found f"
-        " WHERE d.webhook = f.webhook AND d.id = f.id AND d.id = $4::bigint"
-        " AND d.state <> 'queued')"
-        " SELECT FROM found",
+        " AND d.id = $4::bigint)," QUEUE_AGAIN("ARRAY(SELECT id FROM found)") " SELECT FROM found",
         BB_SQL_WRITE};
     const struct bb_rows *rows = bb_query(
         rq, &again, BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_i(bb_segment_int(rq, "deliveryId"))));
@@ -134,29 +132,26 @@ int webhook_resend(struct bb_request *rq)
         return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 404, "Delivery not found");
-    tell(rq);
+    sender_queued(((struct webhook *)rq->state)->sender, bb_segment_int(rq, "id"));
     return bb_reply(rq, 200, json_pack("{s:b}", "success", 1));
 }
 
 /*
  * Queues abandoned deliveries after the id *after again, and advances *after. Returns their number,
- * or -1 on failure. The ids are passed as an array, because a join would be planned with statistics
- * that may be older than the rows.
+ * or -1 on failure. The day of an id may be the day before the delivery was created.
  */
 static int64_t recover_batch(struct bb_request *rq, const char *since, int64_t *after)
 {
     static const struct bb_sql batch = {
         "WITH found AS (SELECT count(*) AS n, max(id) AS last, array_agg(id) AS ids"
-        " FROM (SELECT id FROM webhook_delivery WHERE webhook = $1::bigint"
-        " AND state = 'abandoned' AND created_at >= $2::timestamptz AND id > $3::bigint"
-        " AND id >= webhook_day_floor(($2::timestamptz AT TIME ZONE 'UTC')::date)"
-        " ORDER BY id LIMIT " BATCH_TEXT ") abandoned),"
-        " queued AS (UPDATE webhook_delivery SET " QUEUED_AGAIN
-        " WHERE webhook = $1::bigint AND id = ANY ((SELECT ids FROM found)::bigint[])"
-        " AND state = 'abandoned'"
-        " AND id >= webhook_day_floor(($2::timestamptz AT TIME ZONE 'UTC')::date)"
-        " RETURNING id)"
-        " SELECT n, last, (SELECT count(*) FROM queued) FROM found",
+        " FROM (SELECT o.id, d.created_at FROM webhook_outcome o CROSS JOIN LATERAL"
+        " (SELECT created_at FROM webhook_delivery d WHERE d.id = o.id OFFSET 0) d"
+        " WHERE o.webhook = $1::bigint AND NOT o.delivered AND o.id > $3::bigint"
+        " AND o.id >= webhook_day_floor(($2::timestamptz AT TIME ZONE 'UTC')::date - 1)"
+        " AND d.created_at >= $2::timestamptz ORDER BY o.id LIMIT " BATCH_TEXT
+        ") abandoned)," QUEUE_AGAIN(
+            "(SELECT ids FROM found)::bigint[]") " SELECT n, last, (SELECT count(*) FROM queued) "
+                                                 "FROM found",
         BB_SQL_WRITE | BB_SQL_LONG};
     const struct bb_rows *rows =
         bb_query(rq, &batch, BB_ARGS(bb_i(bb_segment_int(rq, "id")), bb_t(since), bb_i(*after)));
@@ -182,7 +177,7 @@ int webhook_recover(struct bb_request *rq)
         queued += count;
     }
     if (queued > 0)
-        tell(rq);
+        sender_queued(((struct webhook *)rq->state)->sender, bb_segment_int(rq, "id"));
     return bb_reply(rq, 200, json_pack("{s:b, s:I}", "success", 1, "queued", (json_int_t)queued));
 }
 
@@ -202,7 +197,6 @@ int webhook_recover(struct bb_request *rq)
 struct ping {
     struct sender_event event;
     struct sender_item item;
-    int64_t host;
 };
 
 static void leave(void *place)
@@ -229,27 +223,26 @@ static int enter(struct bb_request *rq, struct webhook *webhook)
     return bb_fail(rq, 503, "Too many webhooks are being tested at the moment");
 }
 
-static int store(struct bb_request *rq, struct ping *ping)
+/* The row in webhook_waiting keeps the owner of the shard from sending it, too. */
+static int store(struct bb_request *rq, const struct webhook *webhook, struct ping *ping)
 {
     static const struct bb_sql insert = {
         "WITH found AS (SELECT h.id FROM webhook_hook h WHERE " WEBHOOK_MINE "),"
-        " made AS (INSERT INTO webhook_delivery"
-        " (webhook, event, event_id, owner, body, traceparent)"
-        " SELECT id, 'ping', $4::uuid, $5::bigint, $6::text, $7::text FROM found WHERE $5::bigint "
-        "> 0 RETURNING id)"
-        " SELECT m.id FROM found f LEFT JOIN made m ON true",
+        " made AS (INSERT INTO webhook_delivery (webhook, event, event_id, body, traceparent)"
+        " SELECT id, '" WEBHOOK_PING "', $4::uuid, $5::text, $6::text FROM found"
+        " RETURNING id, webhook), held AS (INSERT INTO webhook_waiting (id, webhook, next_at)"
+        " SELECT id, webhook, now() + $7::bigint * interval '1 ms' FROM made) SELECT id FROM made",
         BB_SQL_WRITE};
+    int64_t hold_ms = webhook->settings.transfers.timeout_ms + 1000 * SENDER_HOLD_S;
     const struct bb_rows *rows =
         bb_query(rq, &insert,
-                 BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_t(ping->event.id), bb_i(ping->host),
-                         bb_t(ping->event.body), bb_t(ping->event.trace)));
+                 BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_t(ping->event.id), bb_t(ping->event.body),
+                         bb_t(ping->event.trace), bb_i(hold_ms)));
 
     if (!rows)
         return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
         return webhook_unknown(rq);
-    if (!ping->host)
-        return bb_fail(rq, 503, "The sender is not ready");
     ping->item = (struct sender_item){bb_cell_int(rq, rows, 0, 0), bb_segment_int(rq, "id")};
     return 0;
 }
@@ -259,7 +252,6 @@ int webhook_test(struct bb_request *rq)
     struct webhook *webhook = rq->state;
     struct ping ping = {
         .event = {.name = WEBHOOK_PING, .id = bb_new_uuid(rq), .trace = bb_traceparent(rq)},
-        .host = sender_host(webhook->sender),
     };
     int refused = enter(rq, webhook);
 
@@ -273,18 +265,20 @@ int webhook_test(struct bb_request *rq)
     ping.event.body = bb_json(rq, json, &ping.event.length);
     json_decref(json);
     /* After a start or a reload the sender needs a moment to get its id. */
-    for (int i = 0; !ping.host && i < JOIN_TRIES; i++) {
+    for (int i = 0; !sender_ready(webhook->sender) && i < JOIN_TRIES; i++)
         bb_sleep(rq, JOIN_MS / JOIN_TRIES);
-        ping.host = sender_host(webhook->sender);
+    if (!sender_ready(webhook->sender)) {
+        refused = webhook_check_mine(rq);
+        return refused ? refused : bb_fail(rq, 503, "The sender is not ready");
     }
-    refused = store(rq, &ping);
+    refused = store(rq, webhook, &ping);
     if (refused)
         return refused;
     struct webhook_outcome *outcome = webhook_outcome_new(rq);
 
     if (!outcome)
         return bb_no_memory(rq);
-    sender_hand_off(webhook->sender, ping.host, &ping.event, &ping.item, 1, outcome);
+    sender_test(webhook->sender, &ping.event, ping.item, outcome);
     bb_defer(rq, webhook_outcome_release, outcome);
     if (bb_completion_wait(rq, outcome->completion, WAIT_MS))
         return bb_reply(rq, 200,

@@ -19,9 +19,9 @@ static const struct bb_sql statistics = {
     " percentile_disc(0.5) WITHIN GROUP (ORDER BY d.ms) FILTER (WHERE d.state = 'delivered')"
     " FROM (SELECT id FROM webhook_hook h WHERE h.id > $1::bigint"
     " AND ($2::boolean OR h.account = $3::bigint) ORDER BY h.id LIMIT $4::bigint) h"
-    " LEFT JOIN LATERAL (SELECT state, (log -> -1 ->> 'durationMs')::bigint AS ms"
-    " FROM webhook_delivery WHERE webhook = h.id AND created_at > now() - interval '1 day'"
-    " AND id >= webhook_day_floor(((now() - interval '1 day') AT TIME ZONE 'UTC')::date)"
+    " LEFT JOIN LATERAL (SELECT state, duration_ms AS ms"
+    " FROM webhook_deliveries WHERE webhook = h.id AND created_at > now() - interval '1 day'"
+    " AND id >= webhook_day_floor(((now() - interval '1 day') AT TIME ZONE 'UTC')::date - 1)"
     " ORDER BY id DESC LIMIT " MOST ") d ON true GROUP BY h.id ORDER BY h.id",
     BB_SQL_LONG,
 };
@@ -72,11 +72,11 @@ static const struct bb_sql hosts = {
 
 /* lag: of the oldest due delivery whose webhook is active, in milliseconds. */
 static const struct bb_sql queue = {
-    "SELECT count(*), count(*) FILTER (WHERE d.owner IS NULL),"
+    "SELECT count(*), count(*) FILTER (WHERE s.owner IS NULL),"
     " coalesce(floor(extract(epoch FROM now() - min(d.next_at)"
     " FILTER (WHERE h.active AND h.admitted AND d.next_at <= now())) * 1000), 0)::bigint"
-    " FROM webhook_delivery d LEFT JOIN webhook_hook h ON h.id = d.webhook"
-    " WHERE d.state = 'queued'",
+    " FROM webhook_queued d LEFT JOIN webhook_hook h ON h.id = d.webhook"
+    " LEFT JOIN webhook_shard s ON s.shard = webhook_shard_of(d.webhook)",
     BB_SQL_LONG,
 };
 

@@ -378,27 +378,16 @@ int webhook_get(struct bb_request *rq)
 
 /* ---- notifications, from this host or another; any thread ---- */
 
-static bool names(const char *payload, const char *prefix, int64_t *webhook)
-{
-    size_t length = strlen(prefix);
-
-    if (strncmp(payload, prefix, length) != 0)
-        return false;
-    *webhook = strtoll(payload + length, NULL, 10);
-    return true;
-}
-
 void webhook_changed(void *state, const char *payload)
 {
     struct sender *sender = ((struct webhook *)state)->sender;
-    int64_t id = 0;
 
-    if (payload && names(payload, "queued:", &id))
-        sender_scan(sender, id);
-    else if (payload && names(payload, "hook:", &id))
-        sender_changed(sender, id);
-    else
+    if (!payload || strncmp(payload, "hook:", 5) != 0)
+        sender_heard(sender, payload);
+    if (!payload)
         sender_changed(sender, 0);
+    else if (!strncmp(payload, "hook:", 5))
+        sender_changed(sender, strtoll(payload + 5, NULL, 10));
 }
 
 /* After a gap the next heartbeat reads the state. */

@@ -1,4 +1,4 @@
-/* Secrets, the outcome of a test, and notifications, shared by the API and the sender. */
+/* Secrets, and the outcome of a test, shared by the API and the sender. */
 #include "modules/webhook/base/webhook.h"
 
 #include <stdio.h>
@@ -82,19 +82,4 @@ void webhook_outcome_say(struct webhook_outcome *outcome, bool delivered, int st
     snprintf(outcome->error, sizeof(outcome->error), "%s", error ? error : "");
     bb_completion_signal(outcome->host, outcome->completion);
     webhook_outcome_release(outcome);
-}
-
-/* ---- notifications of all hosts, on the channel "webhook"; on the fiber of a request ---- */
-
-#define QUEUED "queued:0" /* of any webhook */
-
-void webhook_tell_queued(struct bb_request *rq)
-{
-    if (bb_notify(rq, NULL, WEBHOOK_CHANNEL, QUEUED))
-        bb_log(rq, BB_DEBUG, "cannot notify other senders of queued deliveries");
-}
-
-int webhook_notify_queued(struct bb_request *rq, struct bb_tx *tx)
-{
-    return bb_notify(rq, tx, WEBHOOK_CHANNEL, QUEUED);
 }

@@ -27,11 +27,11 @@
 #define WEBHOOK_AUTH_CHANNEL "busbar_auth"
 
 /*
- * SQL: the log of the delivery d with room for one more attempt, and the number of that attempt. A
- * log keeps the last 100 attempts, however often its delivery is sent again.
+ * SQL: a log of attempts with room for one more. A log keeps the last 100 attempts, however often
+ * its delivery is sent again.
  */
-#define WEBHOOK_LOG "CASE WHEN jsonb_array_length(d.log) < 100 THEN d.log ELSE d.log - 0 END"
-#define WEBHOOK_LOG_NUMBER "coalesce((d.log -> -1 ->> 'number')::int, 0) + 1"
+#define WEBHOOK_LOG(log)                                                                           \
+    "CASE WHEN jsonb_array_length(" log ") < 100 THEN " log " ELSE " log " - 0 END"
 
 /* Subscribes to all events, including events of modules that are loaded later. */
 #define WEBHOOK_ALL_EVENTS "*"
@@ -121,17 +121,10 @@ void webhook_outcome_say(struct webhook_outcome *outcome, bool delivered, int st
 
 /*
  * A change calls bb_notify() on WEBHOOK_CHANNEL in its transaction. After the commit and before the
- * response, the handler calls webhook_changed() for this host. Payloads are "hook:ID" and
- * "queued:ID" (a delivery waits without an owner); any other payload means all.
+ * response, the handler calls webhook_changed() for this host. Payloads are "hook:ID", "hook:0"
+ * (all), and what sender_heard() takes.
  */
-
-/*
- * Notifies all senders, including a successor's on this host, that a delivery waits. If this fails,
- * they find it a little later. Parks the fiber.
- */
-void webhook_tell_queued(struct bb_request *rq);
-/* The same in a transaction. Returns 0 or -1. */
-int webhook_notify_queued(struct bb_request *rq, struct bb_tx *tx);
+#define WEBHOOK_QUEUED_ANY "queued:0" /* deliveries of any webhook */
 
 /* ---- state.c ---- */
 

@@ -85,7 +85,10 @@ static int on_sending(void *arg, char *remote, char *local, int remote_port, int
     (void)local;
     (void)remote_port;
     (void)local_port;
-    return ++transfer->sendings == 1 ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
+    if (!transfer->sendings)
+        transfer->unsent = !transfer->all->may_send(transfer->all->landed_arg);
+    return ++transfer->sendings == 1 && !transfer->unsent ? CURL_PREREQFUNC_OK
+                                                          : CURL_PREREQFUNC_ABORT;
 }
 
 /* ---- handles -------------------------------------------------------------------------------- */
@@ -273,7 +276,7 @@ struct transfer *transfer_prepare(struct transfers *all, const struct transfer_r
     transfer->body_bytes = transfer->header_bytes = 0;
     transfer->retry_after_s = 0;
     transfer->sendings = 0;
-    transfer->informational = transfer->headed = transfer->cut = false;
+    transfer->informational = transfer->headed = transfer->cut = transfer->unsent = false;
     transfer->arg = arg;
     if ((!transfer->failed || refresh(transfer)) && !write_headers(transfer, request) &&
         set_request(transfer, request) && set_receiver(transfer, request->url))
@@ -328,8 +331,8 @@ static void learn(struct transfer *transfer, CURLcode code)
 /* If the body exceeds the limit, the status still decides, as with a complete body. */
 static void land(struct transfer *transfer, CURLcode code)
 {
-    struct transfer_result result = {.arg = transfer->arg,
-                                     .retry_after_s = transfer->retry_after_s};
+    struct transfer_result result = {
+        .arg = transfer->arg, .retry_after_s = transfer->retry_after_s, .unsent = transfer->unsent};
     long status = 0;
 
     curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
@@ -483,7 +486,8 @@ void transfers_free(struct transfers *all)
 
 struct transfers *transfers_new(const struct target_rules *rules,
                                 const struct transfers_settings *settings,
-                                void (*landed)(void *, struct transfer_result *), void *landed_arg)
+                                void (*landed)(void *, struct transfer_result *),
+                                bool (*may_send)(const void *), void *arg)
 {
     struct transfers *all = calloc(1, sizeof(*all));
 
@@ -493,7 +497,8 @@ struct transfers *transfers_new(const struct target_rules *rules,
     all->settings = *settings;
     all->authorities = target_authorities_in_a_file();
     all->landed = landed;
-    all->landed_arg = landed_arg;
+    all->may_send = may_send;
+    all->landed_arg = arg;
     all->timer_at = all->wake_fd = -1;
     all->epoll = epoll_create1(EPOLL_CLOEXEC);
     make_multi(all);

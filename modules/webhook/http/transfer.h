@@ -50,6 +50,7 @@ struct transfer_result {
     const char *answer;
     size_t answer_length;
     int64_t retry_after_s;
+    bool unsent; /* may_send() forbade it: no request was sent */
 };
 
 struct transfers_settings {
@@ -60,10 +61,14 @@ struct transfers_settings {
     bool http2;                      /* if a receiver offers it */
 };
 
-/* `landed` is called on the same thread, from transfers_turn(); its argument is borrowed. */
+/*
+ * `landed` is called on the same thread, from transfers_turn(). `may_send` is called right before a
+ * request is sent. `arg` is passed to both, and borrowed.
+ */
 struct transfers *transfers_new(const struct target_rules *rules,
                                 const struct transfers_settings *settings,
-                                void (*landed)(void *, struct transfer_result *), void *landed_arg);
+                                void (*landed)(void *, struct transfer_result *),
+                                bool (*may_send)(const void *), void *arg);
 /* Ends the transfers in flight without a result. */
 void transfers_free(struct transfers *transfers);
 

@@ -29,6 +29,7 @@ struct transfer {
     size_t header_bytes;
     int64_t retry_after_s;
     int sendings;       /* times that libcurl began to send the request */
+    bool unsent;        /* may_send() forbade it */
     bool failed;        /* the previous request, or setting its options: the handle needs a reset */
     bool informational; /* the current headers are of a 1xx response */
     bool headed;        /* the final response's headers are complete; trailers may follow */
@@ -55,6 +56,7 @@ struct transfers {
     int wake_fd; /* in the epoll, or -1 */
     struct target_guard guard;
     void (*landed)(void *, struct transfer_result *);
+    bool (*may_send)(const void *);
     void *landed_arg;
     int64_t timer_at;             /* -1: none */
     int64_t check_at;             /* next check for late transfers */

@@ -1,11 +1,20 @@
 /* Attempts: selects the next delivery, prepares its request, and handles the response. */
 #include "modules/webhook/sender/internal.h"
 
+#define PUT_OFF_MS 500
+
+bool attempt_allowed(const void *arg)
+{
+    const struct sender *sender = arg;
+
+    return sender->me && lease_clock_ms() < sender->lease_until;
+}
+
 /*
  * Prepares and signs the request; signing a large body takes a while. Returns NULL if the attempt
  * cannot start.
  */
-static struct transfer *prepare(struct sender *sender, struct delivery *delivery)
+static struct transfer *attempt_prepare(struct sender *sender, struct delivery *delivery)
 {
     const struct subscription *subscription = delivery->subscription;
     int64_t wall = bb_wall_ms(sender->host);
@@ -29,12 +38,32 @@ static struct transfer *prepare(struct sender *sender, struct delivery *delivery
     return transfer_prepare(sender->transfers, &request, delivery);
 }
 
-/* Returns the delivery to the table; the sweep abandons deliveries that are too old. */
-static void put_away(struct sender *sender, struct delivery *delivery)
+static void attempt_count(struct sender *sender, enum schedule_verdict verdict)
 {
+    pthread_mutex_lock(&sender->lock);
+    sender->counters.delivered += verdict == SCHEDULE_DELIVERED;
+    sender->counters.retried += verdict == SCHEDULE_RETRY;
+    sender->counters.abandoned += verdict == SCHEDULE_ABANDON;
+    pthread_mutex_unlock(&sender->lock);
+}
+
+/* The attempt could not start: the delivery waits, or is abandoned if it is too old. */
+static void attempt_put_off(struct sender *sender, struct delivery *delivery)
+{
+    bool old = sender->now_ms - delivery->queued_ms > sender->settings->max_age_ms;
+
     queue_landed(&sender->queue, &delivery->item, false, sender->now_ms);
-    pairs_add(&sender->release, subscription_webhook(delivery->subscription), delivery->node.id);
-    delivery_end(sender, delivery);
+    if (!old) {
+        delivery_rest(sender, delivery, PUT_OFF_MS);
+        return;
+    }
+    delivery->at_wall_ms = bb_wall_ms(sender->host);
+    delivery->took_ms = delivery->status = 0;
+    delivery->kind = "it waited too long";
+    delivery->error = strdup("\"given up without an attempt: it waited too long\"");
+    delivery->verdict = SCHEDULE_ABANDON;
+    attempt_count(sender, delivery->verdict);
+    record_add(sender, delivery);
 }
 
 static bool is_paused(struct sender *sender)
@@ -46,7 +75,7 @@ static bool is_paused(struct sender *sender)
 }
 
 /* Reads the changed webhooks again. */
-static void heed(struct sender *sender)
+static void attempt_heed(struct sender *sender)
 {
     int64_t changed[SENDER_CHANGES];
 
@@ -68,7 +97,7 @@ enum start { STARTED, FAILED, PAUSED, CHANGED };
  * is respected; one that is reported now waits until this attempt is in flight. Threads of requests
  * wait for the lock, so nothing else is done under it.
  */
-static enum start start(struct sender *sender, struct transfer *transfer)
+static enum start attempt_start(struct sender *sender, struct transfer *transfer)
 {
     enum start result = STARTED;
 
@@ -84,24 +113,24 @@ static enum start start(struct sender *sender, struct transfer *transfer)
 }
 
 /* Returns false if no delivery may be sent now. */
-static bool start_next(struct sender *sender)
+static bool attempt_start_next(struct sender *sender)
 {
     struct queue_item *item = queue_take(&sender->queue, sender->now_ms);
     struct delivery *delivery = (struct delivery *)(void *)item;
 
     if (!item)
         return false;
-    struct transfer *transfer = prepare(sender, delivery);
-    enum start result = transfer ? start(sender, transfer) : FAILED;
+    struct transfer *transfer = attempt_prepare(sender, delivery);
+    enum start result = transfer ? attempt_start(sender, transfer) : FAILED;
 
     if (result == STARTED) {
         delivery->tries++;
     } else if (result == FAILED) {
-        put_away(sender, delivery);
+        attempt_put_off(sender, delivery);
     } else {
         transfer_drop(transfer);
         queue_put_back(&sender->queue, item);
-        heed(sender);
+        attempt_heed(sender);
     }
     return result != PAUSED;
 }
@@ -110,10 +139,10 @@ void attempts_start(struct sender *sender)
 {
     bool starts = !sender->stopping || (sender->successor && !sender->leaving);
 
-    heed(sender);
-    if (!sender->me || !starts || is_paused(sender))
+    attempt_heed(sender);
+    if (!starts || is_paused(sender))
         return;
-    while (sender->now_ms < sender->lease_until && start_next(sender))
+    while (attempt_allowed(sender) && attempt_start_next(sender))
         ;
 }
 
@@ -165,15 +194,6 @@ static void note_failure(struct delivery *delivery, const struct transfer_result
         delivery->answer = json_text(result->answer, result->answer_length);
 }
 
-static void count_result(struct sender *sender, enum schedule_verdict verdict)
-{
-    pthread_mutex_lock(&sender->lock);
-    sender->counters.delivered += verdict == SCHEDULE_DELIVERED;
-    sender->counters.retried += verdict == SCHEDULE_RETRY;
-    sender->counters.abandoned += verdict == SCHEDULE_ABANDON;
-    pthread_mutex_unlock(&sender->lock);
-}
-
 void attempt_landed(void *arg, struct transfer_result *result)
 {
     struct sender *sender = arg;
@@ -181,6 +201,11 @@ void attempt_landed(void *arg, struct transfer_result *result)
     bool delivered = result->status / 100 == 2;
 
     sender->now_ms = bb_now_ms(sender->host);
+    if (result->unsent) { /* the lease ended before libcurl could send the request */
+        delivery->tries--;
+        attempt_put_off(sender, delivery);
+        return;
+    }
     delivery->took_ms = sender->now_ms - delivery->item.started_ms;
     delivery->status = result->status;
     delivery->kind = result->kind;
@@ -195,6 +220,6 @@ void attempt_landed(void *arg, struct transfer_result *result)
     }
     if (!delivered)
         note_failure(delivery, result);
-    count_result(sender, delivery->verdict);
+    attempt_count(sender, delivery->verdict);
     record_add(sender, delivery);
 }

@@ -1,87 +1,106 @@
-/* Deliveries in memory: from a hand-off or a claim into their flows, and out again. */
+/* Bodies and deliveries in memory: from a hand-off or a read into their flows, and out again. */
 #include "modules/webhook/sender/internal.h"
 
-struct delivery *delivery_new(int64_t id, struct body *body)
+struct body *body_new(const struct sender_event *event)
+{
+    size_t length = event->body ? event->length : 0, name_length = strlen(event->name);
+    struct body *body = malloc(sizeof(*body) + length + name_length + 2);
+
+    if (!body || strlen(event->id) >= sizeof(body->id)) {
+        free(body);
+        return NULL;
+    }
+    *body = (struct body){.node.id = event->body_id, .length = length, .missing = !event->body};
+    body->bytes = (char *)(body + 1);
+    body->event = body->bytes + length + 1;
+    if (length)
+        memcpy(body->bytes, event->body, length);
+    body->bytes[length] = '\0';
+    memcpy(body->event, event->name, name_length + 1);
+    memcpy(body->id, event->id, strlen(event->id) + 1);
+    if (event->trace && strlen(event->trace) < sizeof(body->trace))
+        memcpy(body->trace, event->trace, strlen(event->trace) + 1);
+    return body;
+}
+
+struct body *body_share(struct sender *sender, struct body *body)
+{
+    struct idmap_node *node = body->node.id ? idmap_find(&sender->bodies, body->node.id) : NULL;
+
+    if (node && node != &body->node) {
+        free(body);
+        return BB_CONTAINER_OF(node, struct body, node);
+    }
+    if (body->missing) {
+        free(body);
+        return NULL;
+    }
+    if (!node && body->node.id && !idmap_add(&sender->bodies, &body->node)) {
+        body->shared = true;
+        queue_hold(&sender->queue, body->length);
+    }
+    return body;
+}
+
+static void body_let_go(struct sender *sender, struct body *body)
+{
+    if (--body->holders)
+        return;
+    if (body->shared) {
+        idmap_remove(&sender->bodies, &body->node);
+        queue_let_go(&sender->queue, body->length);
+    }
+    free(body);
+}
+
+struct delivery *delivery_new(int64_t webhook, int64_t id, struct body *body)
 {
     struct delivery *delivery = calloc(1, sizeof(*delivery));
 
     if (!delivery)
         return NULL;
     delivery->node.id = id;
+    delivery->webhook = webhook;
     delivery->body = body;
-    body_hold(body);
     return delivery;
 }
 
-void delivery_free(struct delivery *delivery)
+void delivery_free(struct sender *sender, struct delivery *delivery)
 {
     if (delivery->outcome)
         webhook_outcome_say(delivery->outcome, false, 0, 0, "the attempt was put off");
-    body_let_go(delivery->body);
+    if (delivery->subscription)
+        body_let_go(sender, delivery->body);
     free(delivery->error);
     free(delivery->answer);
     free(delivery);
 }
 
-/* Gives a delivery back without taking it into memory; it will be claimed when there is room. */
-void delivery_refuse(struct sender *sender, int64_t webhook, struct delivery *delivery)
-{
-    struct subscription *subscription = subscription_get(sender, webhook);
-
-    pairs_add(&sender->release, webhook, delivery->node.id); /* if this fails, the scan finds it */
-    if (subscription)
-        subscription_set_overflow(sender, subscription, true);
-    delivery_free(delivery);
-}
-
-/* Adds it to its flow; a shared body counts as memory once. */
-static void enter(struct sender *sender, struct subscription *subscription,
-                  struct delivery *delivery)
-{
-    if (!delivery->body->admitted++)
-        queue_hold(&sender->queue, delivery->body->length);
-    queue_admit(&sender->queue, &subscription->flow, &delivery->item);
-}
-
-static void leave(struct sender *sender, struct delivery *delivery)
-{
-    queue_release(&sender->queue, &delivery->item);
-    if (!--delivery->body->admitted)
-        queue_let_go(&sender->queue, delivery->body->length);
-}
-
-static void put_off(struct sender *sender, struct delivery *delivery, int64_t delay_ms)
+void delivery_rest(struct sender *sender, struct delivery *delivery, int64_t delay_ms)
 {
     delivery->retry.at_ms = sender->now_ms + delay_ms;
-    if (retry_add(&sender->retries, &delivery->retry))
+    if (delay_ms <= 0 || retry_add(&sender->retries, &delivery->retry))
         queue_again(&sender->queue, &delivery->item); /* better too early than never */
 }
 
-/*
- * Returns false if there is no room, or it may not be sent now. If it is already in memory, frees
- * it and returns true.
- */
+/* Returns false, with the delivery unchanged, if there is no room or it may not be sent now. */
 bool delivery_admit(struct sender *sender, struct subscription *subscription,
-                    struct delivery *delivery, int64_t delay_ms)
+                    struct delivery *delivery)
 {
-    if (idmap_find(&sender->deliveries, delivery->node.id)) {
-        delivery_free(delivery);
-        return true;
-    }
-    delivery->item.size = (uint32_t)(delivery->body->length + sizeof(*delivery));
-    delivery->item.shared = (uint32_t)delivery->body->length;
-    if (subscription->state >= SUBSCRIPTION_OFF ||
-        !queue_room(&sender->queue, &subscription->flow, delivery->item.size) ||
+    struct queue_flow *flow = delivery->test ? &subscription->tests : &subscription->flow;
+    struct body *body = delivery->body;
+
+    delivery->item.size = (uint32_t)(body->length + sizeof(*delivery));
+    delivery->item.shared = body->shared ? (uint32_t)body->length : 0;
+    if ((subscription->state >= SUBSCRIPTION_OFF && !delivery->test) ||
+        !queue_room(&sender->queue, flow, delivery->item.size) ||
         idmap_add(&sender->deliveries, &delivery->node))
         return false;
+    body->holders++;
     delivery->subscription = subscription;
-    delivery->queued_ms = sender->now_ms;
     subscription->used_ms = sender->now_ms;
-    enter(sender, subscription, delivery);
-    if (delay_ms > 0) {
-        queue_rest(&sender->queue, &delivery->item);
-        put_off(sender, delivery, delay_ms);
-    }
+    queue_admit(&sender->queue, flow, &delivery->item);
+    subscription_need(sender, subscription);
     return true;
 }
 
@@ -90,88 +109,43 @@ void delivery_end(struct sender *sender, struct delivery *delivery)
     struct subscription *subscription = delivery->subscription;
 
     retry_remove(&sender->retries, &delivery->retry);
-    leave(sender, delivery);
+    queue_release(&sender->queue, &delivery->item);
     idmap_remove(&sender->deliveries, &delivery->node);
+    if (sender->recent)
+        sender->recent[delivery->node.id % SENDER_RECENT] = delivery->node.id;
+    if (sender->reading && pairs_add(&sender->ended, delivery->webhook, delivery->node.id))
+        sender->look_wanted = true;
     subscription->used_ms = sender->now_ms;
-    subscription_update(sender, subscription);
-    delivery_free(delivery);
+    delivery_free(sender, delivery);
 }
 
-/* It is flying or being recorded, and is removed after that. */
-static bool busy(const struct delivery *delivery)
+bool delivery_is_busy(const struct delivery *delivery)
 {
     return delivery->item.place == QUEUE_FLYING ||
            (delivery->item.place == QUEUE_RESTING && !delivery->retry.place);
 }
 
-static struct delivery *of_node(struct idmap_node *node)
+void delivery_drop(struct sender *sender, struct delivery *delivery)
 {
-    return BB_CONTAINER_OF(node, struct delivery, node);
-}
-
-static void drop(struct idmap_node *node, void *sender)
-{
-    struct delivery *delivery = of_node(node);
-
-    if (busy(delivery))
+    if (delivery_is_busy(delivery))
         delivery->dropped = true;
     else
         delivery_end(sender, delivery);
 }
 
-void delivery_drop_all(struct sender *sender)
-{
-    idmap_each(&sender->deliveries, drop, sender);
-}
-
-/* delivery_end() removes it from the flow, which the analyzer does not see. */
-static struct delivery *first_waiting(const struct subscription *subscription)
-{
-    return (struct delivery *)(void *)subscription->flow.waiting.first; // NOLINT
-}
-
-void delivery_drop_waiting(struct sender *sender, struct subscription *subscription)
-{
-    struct delivery *delivery;
-
-    while ((delivery = first_waiting(subscription)))
-        delivery_end(sender, delivery);
-}
-
+/* A webhook may be off for a day, and others need the memory. */
 void delivery_put_back(struct sender *sender, struct subscription *subscription)
 {
-    struct delivery *delivery;
+    /* delivery_end() removes it from the flow, which the analyzer does not see. */
+    for (struct queue_item *item; (item = subscription->flow.waiting.first);) { // NOLINT
+        struct delivery *delivery = (struct delivery *)(void *)item;
 
-    while ((delivery = first_waiting(subscription))) {
-        if (pairs_add(&sender->release, subscription_webhook(subscription), delivery->node.id))
-            return; /* out of memory: it stays */
+        if (delivery->kept)
+            subscription_due(sender, subscription, sender->now_ms);
+        else
+            subscription_backlog(sender, subscription, delivery->node.id);
         delivery_end(sender, delivery);
     }
-}
-
-#define HAND_OVER_MAX 512 /* per statement */
-
-static void hand_over(struct idmap_node *node, void *arg)
-{
-    struct sender *sender = arg;
-    struct delivery *delivery = of_node(node);
-
-    if (busy(delivery) || delivery->outcome || sender->release.count >= HAND_OVER_MAX)
-        return; /* somebody waits for this attempt here */
-    if (!pairs_add(&sender->release, subscription_webhook(delivery->subscription),
-                   delivery->node.id))
-        delivery_end(sender, delivery);
-}
-
-void delivery_hand_over(struct sender *sender)
-{
-    if (sender->release.count < HAND_OVER_MAX)
-        idmap_each(&sender->deliveries, hand_over, sender);
-}
-
-void delivery_retry(struct sender *sender, struct delivery *delivery)
-{
-    put_off(sender, delivery, delivery->delay_ms - (sender->now_ms - delivery->retry.at_ms));
 }
 
 void delivery_retries_due(struct sender *sender)
@@ -180,53 +154,70 @@ void delivery_retries_due(struct sender *sender)
 
     while ((first = retry_first(&sender->retries)) && first->at_ms <= sender->now_ms) {
         struct delivery *delivery = BB_CONTAINER_OF(first, struct delivery, retry);
-
         struct subscription *subscription = delivery->subscription;
 
         retry_remove(&sender->retries, first);
+        queue_again(&sender->queue, &delivery->item);
         if (subscription->state == SUBSCRIPTION_GONE)
             delivery_end(sender, delivery);
-        else
-            queue_again(&sender->queue, &delivery->item);
-        if (subscription->state == SUBSCRIPTION_OFF)
+        else if (subscription->state == SUBSCRIPTION_OFF)
             delivery_put_back(sender, subscription);
     }
 }
 
 /* ---- hand-offs ---- */
 
-void delivery_handoff_free(struct handoff *handoff)
+void delivery_handoff_free(struct sender *sender, struct handoff *handoff)
 {
     if (handoff->outcome)
         webhook_outcome_say(handoff->outcome, false, 0, 0, "the attempt was put off");
-    body_let_go(handoff->body);
+    if (handoff->body && sender)
+        body_let_go(sender, handoff->body);
+    else
+        free(handoff->body);
     free(handoff);
 }
 
-static void take(struct sender *sender, struct handoff *handoff, const struct sender_item *item)
+static void handoff_take(struct sender *sender, struct handoff *handoff,
+                         const struct sender_item *item)
 {
-    struct subscription *subscription =
-        subscription_get(sender, handoff->outcome ? -item->webhook : item->webhook);
-    struct delivery *delivery = subscription ? delivery_new(item->id, handoff->body) : NULL;
+    struct subscription *subscription = NULL;
+    struct delivery *delivery = NULL;
 
-    if (!delivery)
-        return; /* out of memory: the scan finds it */
-    delivery->outcome = handoff->outcome;
-    handoff->outcome = NULL;
-    if (!delivery_admit(sender, subscription, delivery, 0))
-        delivery_refuse(sender, item->webhook, delivery);
-    else
-        subscription_update(sender, subscription);
+    if (!handoff->test && !(sender->mine & ~sender->to_give & sender_shard(item->webhook)))
+        return; /* the new owner looks for it */
+    if (item->id > sender->newest)
+        sender->newest = item->id;
+    subscription = subscription_get(sender, item->webhook);
+    if (subscription && (handoff->test || !subscription->backlog) &&
+        !idmap_find(&sender->deliveries, item->id))
+        delivery = delivery_new(item->webhook, item->id, handoff->body);
+    if (delivery) {
+        delivery->test = delivery->kept = handoff->test;
+        delivery->outcome = handoff->outcome;
+        delivery->queued_ms = sender->now_ms;
+        handoff->outcome = NULL;
+        if (delivery_admit(sender, subscription, delivery)) {
+            if (!handoff->test && item->id > subscription->read_to)
+                subscription->read_to = item->id;
+            return;
+        }
+        delivery_free(sender, delivery);
+    }
+    if (!handoff->test)
+        look_found(sender, item->webhook, item->id);
 }
 
-void delivery_take_handoffs(struct sender *sender, struct handoff *handoffs)
+void delivery_take_handoffs(struct sender *sender, struct handoff_list *handoffs)
 {
-    while (handoffs) {
-        struct handoff *handoff = handoffs;
+    struct handoff *handoff;
 
-        handoffs = handoff->next;
+    while ((handoff = STAILQ_FIRST(handoffs))) {
+        STAILQ_REMOVE_HEAD(handoffs, next);
+        handoff->body = body_share(sender, handoff->body);
+        handoff->body->holders++;
         for (size_t i = 0; i < handoff->count; i++)
-            take(sender, handoff, &handoff->items[i]);
-        delivery_handoff_free(handoff);
+            handoff_take(sender, handoff, &handoff->items[i]);
+        delivery_handoff_free(sender, handoff);
     }
 }

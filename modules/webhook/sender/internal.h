@@ -1,20 +1,19 @@
 /*
  * Internals of the sender. One thread, the worker's, owns everything except the fields guarded by
- * `lock`: the inbox that sender.c's functions fill, and the values that they return. The worker
- * never accesses the database; database tasks do that, which run as requests on the host's loops
- * and return through the inbox.
+ * `lock`: the inbox that other threads fill, and the values that sender.h returns. The worker never
+ * accesses the database; database tasks do that, which run as requests on the host's loops and
+ * return through the inbox.
  *
- * A delivery is in memory from its admission to its flow until its last result is recorded. It is
- * in exactly one place: its flow (waiting), a transfer (flying), the list of results or a database
- * task (recording), or the heap of retries. The next attempt starts only after the previous one is
- * recorded. A delivery that must be removed while it is flying or being recorded is marked
- * `dropped`.
+ * A delivery in memory is in exactly one place: its flow (waiting), a transfer (flying), the list
+ * of results or a database task (recording), or the heap of retries (resting). The next attempt
+ * starts only after the previous one is recorded.
  */
 #ifndef WEBHOOK_SENDER_INTERNAL_H
 #define WEBHOOK_SENDER_INTERNAL_H
 
 #include <pthread.h>
 #include <string.h>
+#include <sys/queue.h>
 
 #include "modules/webhook/http/sign.h"
 #include "modules/webhook/http/transfer.h"
@@ -24,20 +23,20 @@
 #include "modules/webhook/sender/sender.h"
 
 #define SENDER_CHANGES 64
-#define SENDER_LEASE_MS 8000  /* no attempt starts this long after the last successful heartbeat */
-#define SENDER_RECORD_MAX 512 /* results per statement */
+#define SENDER_SHARDS 64
+#define SENDER_LEASE_MS 6000    /* after the last heartbeat; webhook_tend() waits for 8 s */
+#define SENDER_RECORD_MAX 512   /* results per statement */
+#define SENDER_RECENT (1 << 18) /* ids of deliveries that left memory; a power of two */
+#define SENDER_AGAIN_MS 250     /* after a failure of the database or of malloc() */
 
-/*
- * The bytes of an event, shared by its deliveries. The sender finds a body that is stored in
- * webhook_body by its id while anyone holds it, so that the body is loaded only once.
- */
+/* The bytes of an event, shared by its deliveries. Only the worker counts its holders. */
 struct body {
     struct idmap_node node; /* the id in webhook_body; 0: stored in the delivery's row */
-    struct sender *sender;  /* its lock guards `holders`; NULL: a single thread has the body */
     size_t holders;
-    size_t admitted; /* deliveries in flows; counted by the worker */
     size_t length;
-    char *bytes; /* stored after the struct, like the next two */
+    bool missing; /* read without its bytes, because this host had them */
+    bool shared;  /* in sender->bodies; its bytes count as memory once */
+    char *bytes;  /* stored after the struct, like the next one */
     char *event;
     char id[40];
     char trace[56]; /* traceparent; "": none */
@@ -47,13 +46,17 @@ struct delivery {
     struct queue_item item; /* must be first */
     struct idmap_node node;
     struct retry_entry retry;
-    struct delivery *next; /* in the list of results, or of claimed deliveries */
+    STAILQ_ENTRY(delivery) next; /* in the list of results, or of deliveries read */
     struct subscription *subscription;
     struct body *body;
     struct webhook_outcome *outcome; /* NULL: nobody waits, or it was reported */
-    int tries;                       /* attempts begun since it was queued */
-    int64_t queued_ms;               /* on the monotonic clock; for its age */
-    bool dropped;
+    int64_t webhook;
+    int64_t queued_ms; /* on the monotonic clock; for its age */
+    int tries;         /* attempts begun since it was queued */
+    bool kept;         /* it has a row in webhook_waiting */
+    bool test;         /* sent by this host whoever owns its shard */
+    bool fenced;       /* the lease under which it was sent is lost: nothing is recorded */
+    bool dropped;      /* to be removed once its attempt has ended or is recorded */
     /* The last attempt, until it is recorded. */
     enum schedule_verdict verdict;
     int64_t at_wall_ms, took_ms, delay_ms;
@@ -62,7 +65,10 @@ struct delivery {
     char *error, *answer; /* JSON text, or NULL */
 };
 
+STAILQ_HEAD(delivery_list, delivery);
+
 enum subscription_state {
+    SUBSCRIPTION_IDLE, /* not needed yet */
     SUBSCRIPTION_UNREAD,
     SUBSCRIPTION_READING,
     SUBSCRIPTION_READY,
@@ -71,11 +77,12 @@ enum subscription_state {
 }; /* in this order */
 
 /*
- * A webhook in the sender. Tests of it have a separate flow, so that they neither wait for its
- * deliveries nor need it to be active: a second struct, whose id is the negative webhook id.
+ * A webhook in the sender. All its deliveries up to the cursor of its shard are finished, in
+ * webhook_waiting or in memory, unless it has a backlog in the log, which is read after `read_to`.
  */
 struct subscription {
-    struct queue_flow flow; /* must be first */
+    struct queue_flow flow;
+    struct queue_flow tests; /* neither wait for deliveries nor need the webhook to be active */
     struct idmap_node node;
     enum subscription_state state;
     unsigned version; /* of the row: counts the changes received */
@@ -83,21 +90,28 @@ struct subscription {
     char *url;
     struct sign_key *keys[SIGN_KEYS_MAX];
     int64_t previous_until; /* wall clock, in milliseconds */
-    bool overflows;         /* deliveries of it wait in the table */
-    bool claiming;
-    int64_t claimed_to; /* claims continue after this id; before it the index has dead entries */
-    bool full_told;     /* it is in sender->full */
+    bool backlog;
+    bool again;      /* the backlog grew at its start while it was read */
+    int64_t read_to; /* the highest delivery that was taken */
+    int64_t checked; /* up to this id, the log may have deliveries that are finished */
+    int64_t saved;   /* its cursor in webhook_backlog; 0: none */
+    int64_t first;   /* its lowest unfinished delivery in memory, while cursors are saved */
+    bool due;        /* rows of webhook_waiting are due */
+    struct retry_entry due_at;
+    bool listed; /* in sender->to_read */
+    TAILQ_ENTRY(subscription) read_next;
+    struct subscription *unread_next;
     int64_t used_ms;
     size_t abandoned; /* deliveries abandoned since the last log line about it */
     int64_t abandoned_told_ms;
-    struct subscription *unread_next;
-    struct subscription *overflow_next, *overflow_prev;
 };
+
+TAILQ_HEAD(subscription_list, subscription);
 
 /*
  * A task on a loop of the host: `work` runs there, then `back` on the worker's thread, and then
- * `drop`, which frees it. If the worker has ended, only `drop` is called. The struct is a member of
- * the task's data.
+ * `drop`, which frees it (NULL: free()). If the worker has ended, only `drop` is called. The struct
+ * is the first member of the task's data.
  */
 struct db_task {
     struct db_task *next;
@@ -109,23 +123,24 @@ struct db_task {
 };
 
 struct handoff {
-    struct handoff *next;
+    STAILQ_ENTRY(handoff) next;
     struct body *body;
-    struct webhook_outcome *outcome;
+    struct webhook_outcome *outcome; /* of a test */
+    bool test;
     size_t count;
     struct sender_item items[];
 };
 
-/* Pairs of webhook and id, for statements. */
+STAILQ_HEAD(handoff_list, handoff);
+
+/* Pairs of webhook and id. */
 struct pairs {
     int64_t *webhooks, *ids;
     size_t count, room;
 };
 
-/* A scan continues after this delivery. */
-struct scan_place {
-    int64_t webhook, id;
-};
+/* The steps of a search for deliveries that this sender does not know (look.c). */
+enum look { LOOK_NONE, LOOK_BACKLOG, LOOK_WAITING, LOOK_LOG };
 
 struct sender {
     struct bb_host *host;
@@ -133,49 +148,58 @@ struct sender {
     EVP_MAC *hmac;
 
     pthread_mutex_t lock; /* guards from here … */
-    bool running;
+    bool running, ready;
     bool paused;
     unsigned pauses; /* changes of the switch received */
-    int64_t host_id;
-    struct handoff *handoffs, **handoffs_end;
+    uint64_t owned;  /* a bit for each shard */
+    struct handoff_list handoffs;
     struct db_task *db_tasks;
-    int64_t changed[SENDER_CHANGES], scans[SENDER_CHANGES];
-    size_t changed_count, scan_count; /* overflow means all */
-    int64_t full[SENDER_FULL_MAX];
-    size_t full_count;
-    struct idmap bodies;             /* those stored in webhook_body */
+    int64_t changed[SENDER_CHANGES];
+    size_t changed_count;            /* overflow means all */
+    struct pairs heard;              /* new deliveries of owned shards: see sender_heard() */
+    struct pairs signals;            /* the same, of other shards */
+    bool heard_shards, heard_all;    /* a notification, or something that was not noted */
     bool events_wait;                /* events that need expanding were reported */
     struct sender_counters counters; /* … to here */
 
     /* Owned by the worker. */
     struct bb_worker_context *context;
     int64_t now_ms;
-    int64_t me; /* copy of host_id that needs no lock */
-    int64_t lease_until;
-    int64_t tend_at, scan_unowned_at, scan_own_at, clean_at, retry_db_at;
+    int64_t me;          /* the id of this host; 0: none */
+    int64_t lease_until; /* CLOCK_BOOTTIME */
+    int64_t tend_at, clean_at, retry_db_at, signal_at;
     int64_t expand_at;      /* INT64_MAX: no event is known to need expanding */
     int64_t expanded_last;  /* the account that had the last turn */
     int64_t expand_told_ms; /* last log line about an event not expanded */
     int64_t expanding_ms;   /* age of the oldest event to be expanded, a few seconds ago */
-    bool tending, scanning_unowned, scanning_own, releasing, expanding;
-    bool stopping;  /* claims no more deliveries */
-    bool successor; /* another sender of this host continues: waiting deliveries are passed to it */
+    bool tending, looking, reading, saving, giving, signaling, expanding;
+    bool stopping;  /* reads no more deliveries */
+    bool successor; /* another sender of this host continues */
     bool leaving;   /* gives up its id */
     unsigned tends;
     size_t away; /* database tasks in progress */
-    size_t recording, claiming, reading;
+    size_t recording, subscribing;
+    uint64_t mine, to_give; /* shards: `owned` without a lock; those that others shall have */
+    int64_t cursors[SENDER_SHARDS];
+    int64_t saved_to; /* the cursor of the shards that was stored last */
+    int64_t newest;   /* the highest id of a delivery known to be given */
+    int64_t frontier,
+        frontier_xact; /* the next cursor, and the xid that must have ended before it */
+    bool frontier_safe, look_wanted;
+    enum look look;
+    int64_t look_after, look_to;
+    uint64_t look_shards; /* those that have been owned since the look began */
     struct queue queue;
-    struct idmap subscriptions, deliveries;
-    struct retry_heap retries;
+    struct idmap subscriptions, deliveries, bodies;
+    struct retry_heap retries, dues;
     struct transfers *transfers;
-    struct subscription *unread, *overflowing;
-    struct delivery *results, **results_end;
+    struct subscription *unread;
+    struct subscription_list to_read;
+    struct delivery_list results;
     size_t result_count;
-    int64_t record_ms;           /* when results are recorded at the latest: see record_at() */
-    struct pairs release;        /* to be given back without an owner */
-    struct pairs suspects;       /* of the last scan, in its order */
-    struct scan_place own_after; /* where the scans continue */
-    int64_t unowned_after;
+    int64_t record_ms;  /* when results are recorded at the latest: see record_at() */
+    struct pairs ended; /* deliveries that left memory during the current read */
+    int64_t *recent;    /* of SENDER_RECENT; NULL: out of memory */
 };
 
 /*
@@ -187,75 +211,84 @@ static inline int64_t sender_beat(int64_t now_ms, int64_t period_ms)
     return now_ms - now_ms % period_ms + period_ms;
 }
 
-/* db_task.c */
+/* How long the row of a delivery in flight in webhook_waiting keeps others from sending it. */
+static inline int64_t sender_hold_ms(const struct sender *sender)
+{
+    return sender->settings->transfers.timeout_ms + 1000 * SENDER_HOLD_S;
+}
+
+static inline uint64_t sender_shard(int64_t webhook)
+{
+    return UINT64_C(1) << ((uint64_t)webhook % SENDER_SHARDS);
+}
+
+/* sender.c */
 void db_task_send(struct sender *sender, struct db_task *db_task);
 int pairs_add(struct pairs *pairs, int64_t webhook, int64_t id);
 void pairs_free(struct pairs *pairs);
 
-/* body.c: any thread. body_new() and body_share() return a body with a reference for the caller. */
-struct body *body_new(const struct sender_event *event);
-struct body *body_find(struct sender *sender, int64_t id); /* with one more reference, or NULL */
-/*
- * Registers the body (takes the reference) under its id of webhook_body; or returns the one already
- * registered.
- */
-struct body *body_share(struct sender *sender, int64_t id, struct body *body);
-void body_hold(struct body *body);
-void body_let_go(struct body *body); /* NULL is allowed */
-
-/* delivery.c: deliveries in memory */
-struct delivery *delivery_new(int64_t id, struct body *body); /* adds a reference to the body */
-void delivery_free(struct delivery *delivery);                /* if it was not admitted */
-void delivery_refuse(struct sender *sender, int64_t webhook, struct delivery *delivery);
+/* delivery.c: bodies, and deliveries in memory */
+struct body *body_new(const struct sender_event *event);           /* any thread; no holders */
+struct body *body_share(struct sender *sender, struct body *body); /* NULL: missing and unknown */
+struct delivery *delivery_new(int64_t webhook, int64_t id, struct body *body); /* any thread */
+void delivery_free(struct sender *sender, struct delivery *delivery); /* NULL: was not admitted */
 bool delivery_admit(struct sender *sender, struct subscription *subscription,
-                    struct delivery *delivery, int64_t delay_ms);
+                    struct delivery *delivery);
 void delivery_end(struct sender *sender, struct delivery *delivery); /* if resting or waiting */
-void delivery_drop_all(struct sender *sender);
-void delivery_drop_waiting(struct sender *sender, struct subscription *subscription);
-void delivery_put_back(struct sender *sender,
-                       struct subscription *subscription); /* waiting ones, to the table */
-void delivery_hand_over(struct sender *sender);            /* some resting or waiting ones too */
-void delivery_retry(struct sender *sender, struct delivery *delivery);
+void delivery_drop(struct sender *sender, struct delivery *delivery);
+bool delivery_is_busy(const struct delivery *delivery); /* flying, or being recorded */
+void delivery_put_back(struct sender *sender, struct subscription *subscription); /* to the log */
+void delivery_rest(struct sender *sender, struct delivery *delivery, int64_t delay_ms);
 void delivery_retries_due(struct sender *sender);
-void delivery_take_handoffs(struct sender *sender, struct handoff *handoffs);
-void delivery_handoff_free(struct handoff *handoff);
+void delivery_take_handoffs(struct sender *sender, struct handoff_list *handoffs);
+void delivery_handoff_free(struct sender *sender, struct handoff *handoff);
 
-/* Returns the id of the webhook, also for the struct of its tests. */
-static inline int64_t subscription_webhook(const struct subscription *subscription)
+static inline struct delivery *delivery_of(struct idmap_node *node)
 {
-    return subscription->node.id < 0 ? -subscription->node.id : subscription->node.id;
+    return BB_CONTAINER_OF(node, struct delivery, node);
 }
 
 /* subscriptions.c: webhooks in memory */
-struct subscription *subscription_get(struct sender *sender,
-                                      int64_t id); /* creates it if needed; NULL: out of memory */
-void subscription_update(struct sender *sender,
-                         struct subscription *subscription); /* its flow and whether it is full */
-void subscription_set_overflow(struct sender *sender, struct subscription *subscription,
-                               bool overflows);
-void subscription_changed(struct sender *sender, struct subscription *subscription);
-void subscriptions_changed(struct sender *sender, int64_t id); /* 0: all */
+struct subscription *subscription_find(struct sender *sender, int64_t webhook);
+struct subscription *subscription_get(struct sender *sender, int64_t webhook);    /* makes it */
+void subscription_need(struct sender *sender, struct subscription *subscription); /* read it */
+void subscription_update(struct sender *sender, struct subscription *subscription);
+void subscription_backlog(struct sender *sender, struct subscription *subscription, int64_t id);
+void subscription_due(struct sender *sender, struct subscription *subscription, int64_t at_ms);
+void subscriptions_due(struct sender *sender);
+void subscriptions_changed(struct sender *sender, int64_t webhook); /* 0: all */
 void subscriptions_read(struct sender *sender);
 void subscriptions_clean(struct sender *sender);
+void subscriptions_drop(struct sender *sender, uint64_t shards); /* those without deliveries */
 int64_t subscriptions_lag(struct sender *sender); /* age in ms of the oldest sendable delivery */
 void subscriptions_free(struct sender *sender);
 
+static inline struct subscription *subscription_of(struct idmap_node *node)
+{
+    return BB_CONTAINER_OF(node, struct subscription, node);
+}
+
 /* attempt.c */
+bool attempt_allowed(const void *sender); /* the lease holds */
 void attempts_start(struct sender *sender);
 void attempt_landed(void *sender, struct transfer_result *result);
 
-/* record_outcomes.c, claim.c, expand.c, scan.c, lease.c: database tasks */
-/* Adds a delivery whose attempt has ended; its result is recorded soon. */
-void record_add(struct sender *sender, struct delivery *delivery);
+/* record.c */
+void record_add(struct sender *sender, struct delivery *delivery); /* its attempt has ended */
 void record_results(struct sender *sender);
 int64_t record_at(const struct sender *sender); /* when the pending results are recorded */
-void claim_overflow(struct sender *sender);
-void claim_release(struct sender *sender);
+
+/* look.c, read.c, expand.c */
+void look_on(struct sender *sender);
+void look_found(struct sender *sender, int64_t webhook, int64_t id);
+void read_deliveries(struct sender *sender);
 void expand_events(struct sender *sender);
-void scan_unowned(struct sender *sender);
-void scan_own(struct sender *sender);
+
+/* lease.c */
+int64_t lease_clock_ms(void);
 void lease_tend(struct sender *sender);
-void lease_lost(struct sender *sender);
+void lease_save(struct sender *sender);
+void lease_give(struct sender *sender);
 void lease_end(struct sender *sender);
 
 #endif

@@ -1,141 +1,61 @@
 /*
- * The lease of this process: a row in webhook_host, whose id is in every delivery that it owns.
+ * The lease of this host: its row in webhook_host, and the shards that it owns.
  *
- * The row's time is renewed every three seconds. A host counts as dead when its row is ten seconds
- * old; or at once if it ran on this machine (same boot, same process namespace) and the kernel
- * reports that no process has its number (ESRCH). So a host that was killed and restarted finds its
- * own deliveries. Nothing else counts as death: a file of /proc that cannot be opened may be hidden
- * (ProtectProc=invisible, another user), or descriptors may be used up.
+ * webhook_tend() renews it every two seconds. If it was not renewed for eight seconds, by the clock
+ * of the database, any other host deletes the row, and the shards have no owner. This host starts
+ * no attempt and sends no request from six seconds after it last asked, by CLOCK_BOOTTIME, which
+ * goes on while the machine is suspended. A host that was only suspended finds that its row is
+ * gone, drops everything in memory and takes a new id. No host looks at the processes of others:
+ * they may be on another machine, or hidden (ProtectProc=invisible).
  *
- * The dead host's row is deleted, and its deliveries lose their owner. A host that was only
- * suspended finds its row deleted, drops everything in memory and takes a new id; statements that
- * it still runs with the old id have no effect. It starts no attempt once its last successful
- * heartbeat is eight seconds old, counted from before the heartbeat was sent.
- *
- * An advisory lock would need a session for the whole life of the process and would be lost with
- * it, although deliveries can be sent without it.
+ * A host that has more than its part of the shards, or ends, gives shards away: it starts no
+ * attempt for them and records its results. Its attempts in flight get a row in webhook_waiting, so
+ * that the next owner sends them only if this host records no outcome in time.
  */
 #include "modules/webhook/sender/internal.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
-#include <unistd.h>
+#include <stdlib.h>
+#include <time.h>
 
-#define TEND_MS 3000
-#define AGAIN_MS 500
-#define SWEEP_ROUNDS 2 /* orphans are searched in every second round, and after a death */
-#define HOSTS_MAX 256
+#define TEND_MS 2000
+#define COUNT_ROUNDS 3 /* the webhooks are counted in every third round */
 
-/* One row per other host with this host's row `me`: $2 is the machine. */
-#define HOSTS                                                                                      \
-    " SELECT me.id, (busbar_pause_reason() IS NOT NULL)::int, o.id, o.process,"                    \
-    " o.machine = $2::text AND o.machine <> '', o.heartbeat_at < now() - interval '10 s'"          \
-    " FROM me LEFT JOIN webhook_host o ON o.id <> me.id ORDER BY o.id LIMIT 256"
-enum { HOST_ME, HOST_PAUSED, HOST_ID, HOST_PROCESS, HOST_HERE, HOST_SILENT };
-
-static const struct bb_sql join = {
-    "WITH me AS (INSERT INTO webhook_host (machine, process) VALUES ($2::text, $1::text)"
-    " RETURNING id)" HOSTS,
+static const struct bb_sql tend = {
+    "SELECT me, paused::int, fair, buried, frontier, low_xact, next_xact, owned"
+    " FROM webhook_tend($1::bigint, $2::jsonb, $3::boolean)",
     BB_SQL_WRITE,
 };
-static const struct bb_sql renew = {
-    "WITH me AS (UPDATE webhook_host SET heartbeat_at = now(), counters = $3::jsonb"
-    " WHERE id = $1::bigint RETURNING id)" HOSTS,
-    BB_SQL_WRITE,
-};
-static const struct bb_sql bury = {
-    "DELETE FROM webhook_host WHERE id = ANY($1::bigint[])"
-    " AND ((machine = $2::text AND machine <> '') OR heartbeat_at < now() - interval '10 s')",
-    BB_SQL_WRITE,
-};
+enum { ME, PAUSED, FAIR, BURIED, FRONTIER, LOW_XACT, NEXT_XACT, OWNED };
+
 /*
- * Releases the deliveries of owners without a row; finds the owners with one step in the index for
- * each.
+ * $1 host, $2 shards, $3 their cursors, $4 webhooks with a backlog, $5 their cursors, $6 webhooks
+ * without a backlog, $7 deliveries in flight, $8 their webhooks, $9 tries and $10 ages
+ * in ms, $11 how long they are held, in ms, $12 whether the shards are given away
  */
-static const struct bb_sql orphan = {
-    "WITH RECURSIVE o(owner) AS ("
-    "(SELECT owner FROM webhook_delivery WHERE state = 'queued' AND owner IS NOT NULL"
-    " ORDER BY owner LIMIT 1)"
-    " UNION ALL SELECT (SELECT d.owner FROM webhook_delivery d WHERE d.state = 'queued'"
-    " AND d.owner > o.owner ORDER BY d.owner LIMIT 1) FROM o WHERE o.owner IS NOT NULL)"
-    ", freed AS (UPDATE webhook_delivery d SET owner = NULL WHERE d.state = 'queued'"
-    " AND d.owner = ANY(ARRAY(SELECT o.owner FROM o WHERE o.owner IS NOT NULL"
-    " AND NOT EXISTS (SELECT FROM webhook_host h WHERE h.id = o.owner))) RETURNING 1)"
-    " SELECT EXISTS (SELECT FROM freed)::int",
+static const struct bb_sql save = {
+    "WITH me AS MATERIALIZED (SELECT id FROM webhook_host WHERE id = $1::bigint FOR KEY SHARE),"
+    " moved AS (UPDATE webhook_shard s SET cursor = greatest(s.cursor, n.cursor),"
+    " owner = CASE WHEN $12::boolean THEN NULL ELSE s.owner END"
+    " FROM unnest($2::bigint[], $3::bigint[]) AS n(shard, cursor)"
+    " WHERE s.shard = n.shard AND s.owner = (SELECT id FROM me)),"
+    " backlog AS (INSERT INTO webhook_backlog (webhook, cursor) SELECT * FROM"
+    " unnest($4::bigint[], $5::bigint[]) WHERE EXISTS (SELECT FROM me)"
+    " ON CONFLICT (webhook) DO UPDATE SET cursor = excluded.cursor),"
+    " caught_up AS (DELETE FROM webhook_backlog WHERE webhook = ANY($6::bigint[])"
+    " AND EXISTS (SELECT FROM me)),"
+    " held AS (INSERT INTO webhook_waiting (id, webhook, tries, queued_at, next_at)"
+    " SELECT id, webhook, tries, now() - age * interval '1 ms',"
+    " now() + $11::bigint * interval '1 ms'"
+    " FROM unnest($7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[])"
+    " AS f(id, webhook, tries, age) WHERE EXISTS (SELECT FROM me)"
+    " ON CONFLICT (id) DO UPDATE SET next_at = excluded.next_at)"
+    " SELECT count(*) FROM me",
     BB_SQL_WRITE,
 };
-static const struct bb_sql leave_deliveries = {
-    "UPDATE webhook_delivery SET owner = NULL WHERE owner = $1::bigint AND state = 'queued'",
-    BB_SQL_WRITE,
-};
-static const struct bb_sql leave_host = {
-    "DELETE FROM webhook_host WHERE id = $1::bigint",
-    BB_SQL_WRITE,
-};
 
-struct tending {
-    struct db_task db_task;
-    int64_t me; /* 0: to join */
-    int64_t sent_ms;
-    unsigned pauses;
-    bool lost, paused;
-    bool sweeps,
-        orphans; /* whether to look for orphans; whether there may be deliveries of theirs */
-    char machine[128], process[64], counters[256];
-    int64_t webhooks[WEBHOOK_STATES]; /* the first is negative: unknown */
-    int64_t expanding, expanding_ms;  /* events to be expanded, and the age of the oldest */
-};
-
-/* ---- identity of this process --------------------------------------------------------------- */
-
-static void describe(struct tending *tending)
-{
-    char boot[64] = "", space[48] = "";
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-    ssize_t length = readlink("/proc/self/ns/pid", space, sizeof(space) - 1);
-
-    if (file) {
-        if (!fgets(boot, sizeof(boot), file))
-            boot[0] = '\0';
-        fclose(file);
-    }
-    boot[strcspn(boot, "\n")] = '\0';
-    if (length > 0 && boot[0]) /* else the machine is unknown: "" */
-        snprintf(tending->machine, sizeof(tending->machine), "%s %s", boot, space);
-    snprintf(tending->process, sizeof(tending->process), "%ld", (long)getpid());
-}
-
-/* Returns whether no process of this machine has the number. In doubt, returns false. */
-static bool gone(const char *process)
-{
-    long number = strtol(process, NULL, 10);
-
-    return number > 0 && number <= INT_MAX && kill((pid_t)number, 0) && errno == ESRCH;
-}
-
-/* ---- on a loop ------------------------------------------------------------------------------ */
-
-static int bury_dead(struct bb_request *rq, const struct bb_rows *rows, struct tending *tending)
-{
-    int64_t dead[HOSTS_MAX];
-    size_t count = 0;
-
-    for (size_t row = 0; row < bb_count(rq, rows) && count < HOSTS_MAX; row++) {
-        int64_t host = bb_cell_int(rq, rows, row, HOST_ID); /* 0: there is no other */
-        bool here = bb_cell_int(rq, rows, row, HOST_HERE);
-
-        if (host && (bb_cell_int(rq, rows, row, HOST_SILENT) ||
-                     (here && gone(bb_cell(rq, rows, row, HOST_PROCESS)))))
-            dead[count++] = host;
-    }
-    if (!count)
-        return 0;
-    bb_log(rq, BB_WARN, "deliveries of dead hosts are taken over: hosts %zu", count);
-    tending->sweeps = true;
-    return bb_query(rq, &bury, BB_ARGS(bb_ints(dead, count), bb_t(tending->machine))) ? 0 : -1;
-}
+static const struct bb_sql leave = {"DELETE FROM webhook_host WHERE id = $1::bigint", BB_SQL_WRITE};
 
 const struct bb_sql sender_states_sql = {
     "SELECT count(*) FILTER (WHERE active AND admitted),"
@@ -146,7 +66,32 @@ const struct bb_sql sender_states_sql = {
     BB_SQL_LONG,
 };
 
-static void count_webhooks(struct bb_request *rq, struct tending *tending)
+int64_t lease_clock_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* ---- the heartbeat -------------------------------------------------------------------------- */
+
+struct tending {
+    struct db_task db_task;
+    int64_t me; /* 0: to join */
+    int64_t sent_ms;
+    unsigned pauses;
+    bool leaving, counts;
+    bool lost, paused;
+    int64_t fair, buried, frontier, low_xact, next_xact;
+    uint64_t owned;
+    int64_t cursors[SENDER_SHARDS];
+    char counters[256];
+    int64_t webhooks[WEBHOOK_STATES]; /* the first is negative: unknown */
+    int64_t expanding, expanding_ms;  /* events to be expanded, and the age of the oldest */
+};
+
+static void lease_count_webhooks(struct bb_request *rq, struct tending *tending)
 {
     const struct bb_rows *rows = bb_query(rq, &sender_states_sql, BB_NO_ARGS);
 
@@ -158,166 +103,381 @@ static void count_webhooks(struct bb_request *rq, struct tending *tending)
     }
 }
 
-static void tend_work(struct bb_request *rq, struct db_task *db_task)
+static void lease_work(struct bb_request *rq, struct db_task *db_task)
 {
-    struct tending *tending = BB_CONTAINER_OF(db_task, struct tending, db_task);
-    const struct bb_rows *rows =
-        tending->me
-            ? bb_query(rq, &renew,
-                       BB_ARGS(bb_i(tending->me), bb_t(tending->machine), bb_t(tending->counters)))
-            : bb_query(rq, &join, BB_ARGS(bb_t(tending->process), bb_t(tending->machine)));
+    struct tending *tending = (struct tending *)db_task;
+    const struct bb_rows *rows = bb_query(
+        rq, &tend, BB_ARGS(bb_i(tending->me), bb_t(tending->counters), bb_b(tending->leaving)));
 
-    if (!rows)
+    if (!rows || bb_count(rq, rows) != 1)
         return;
+    tending->lost = !bb_cell(rq, rows, 0, ME);
+    tending->me = bb_cell_int(rq, rows, 0, ME);
+    tending->paused = bb_cell_int(rq, rows, 0, PAUSED);
+    tending->fair = bb_cell_int(rq, rows, 0, FAIR);
+    tending->buried = bb_cell_int(rq, rows, 0, BURIED);
+    tending->frontier = bb_cell_int(rq, rows, 0, FRONTIER);
+    tending->low_xact = bb_cell_int(rq, rows, 0, LOW_XACT);
+    tending->next_xact = bb_cell_int(rq, rows, 0, NEXT_XACT);
+    for (const char *at = bb_cell(rq, rows, 0, OWNED); at && *at;) {
+        char *end;
+        int64_t shard = strtoll(at, &end, 10);
+
+        tending->owned |= sender_shard(shard);
+        tending->cursors[shard % SENDER_SHARDS] = strtoll(end + 1, &end, 10);
+        at = end;
+    }
+    if (tending->buried)
+        bb_log(rq, BB_WARN, "the shards of dead hosts are free: hosts %lld",
+               (long long)tending->buried);
+    if (tending->counts && !tending->lost)
+        lease_count_webhooks(rq, tending);
     db_task->ok = true;
-    tending->lost = bb_count(rq, rows) == 0;
-    if (tending->lost)
-        return;
-    tending->me = bb_cell_int(rq, rows, 0, HOST_ME);
-    tending->paused = bb_cell_int(rq, rows, 0, HOST_PAUSED);
-    if (bury_dead(rq, rows, tending) || !tending->sweeps)
-        return;
-    rows = bb_query(rq, &orphan, BB_NO_ARGS); /* if it fails, the next rounds try again */
-    tending->orphans = tending->orphans || !rows || bb_cell_int(rq, rows, 0, 0);
-    count_webhooks(rq, tending);
 }
 
-/* ---- on the worker's thread ----------------------------------------------------------------- */
-
-static void set_host(struct sender *sender, int64_t id)
+static void lease_drop_delivery(struct idmap_node *node, void *arg)
 {
-    sender->me = id;
-    pthread_mutex_lock(&sender->lock);
-    sender->host_id = id;
-    pthread_mutex_unlock(&sender->lock);
+    struct sender *sender = arg;
+    struct delivery *delivery = delivery_of(node);
+
+    delivery->fenced |= !sender->me;
+    if (!sender->me || !(delivery->test || sender->mine & sender_shard(delivery->webhook)))
+        delivery_drop(sender, delivery);
 }
 
-void lease_lost(struct sender *sender)
+/* Changes the shards of this host; those that it loses are dropped from memory. */
+static void lease_set(struct sender *sender, uint64_t mine)
+{
+    uint64_t lost = sender->mine & ~mine;
+
+    sender->mine = mine;
+    pthread_mutex_lock(&sender->lock);
+    sender->owned = mine;
+    sender->ready = sender->me;
+    pthread_mutex_unlock(&sender->lock);
+    if (!lost)
+        return;
+    idmap_each(&sender->deliveries, lease_drop_delivery, sender);
+    subscriptions_drop(sender, lost);
+}
+
+static void lease_lost(struct sender *sender)
 {
     bb_host_log(sender->host, BB_WARN,
-                "this host lost its lease: another host took its deliveries");
-    set_host(sender, 0);
+                "this host lost its lease: other hosts took its shards over");
+    sender->me = 0;
+    sender->to_give = 0;
+    sender->look = LOOK_NONE;
+    sender->frontier = 0;
+    sender->frontier_safe = false;
+    lease_set(sender, 0);
+    if (sender->recent) /* it has deliveries that were dropped unfinished */
+        memset(sender->recent, 0, SENDER_RECENT * sizeof(*sender->recent));
     pthread_mutex_lock(&sender->lock);
     sender->counters.lost_leases++;
     pthread_mutex_unlock(&sender->lock);
-    delivery_drop_all(sender);
-    pairs_free(&sender->suspects);
-    pairs_free(&sender->release);
+    sender->tend_at = sender->now_ms;
 }
 
-static void note_paused(struct sender *sender, const struct tending *tending)
+static void lease_note(struct sender *sender, const struct tending *tending)
 {
     pthread_mutex_lock(&sender->lock);
     if (tending->pauses == sender->pauses) /* otherwise a newer state was received meanwhile */
         sender->paused = tending->paused;
-    pthread_mutex_unlock(&sender->lock);
-}
-
-static void note_webhooks(struct sender *sender, const struct tending *tending)
-{
-    pthread_mutex_lock(&sender->lock);
     if (tending->webhooks[0] >= 0) {
         memcpy(sender->counters.webhooks, tending->webhooks, sizeof(tending->webhooks));
         sender->counters.expanding = tending->expanding;
         sender->expanding_ms = tending->expanding_ms;
+        if (tending->expanding)
+            sender->events_wait = true;
     }
     pthread_mutex_unlock(&sender->lock);
 }
 
-static void tend_back(struct sender *sender, struct db_task *db_task)
+/* See webhook_tend() for what makes a frontier safe. */
+static void lease_note_frontier(struct sender *sender, const struct tending *tending)
 {
-    struct tending *tending = BB_CONTAINER_OF(db_task, struct tending, db_task);
+    bool old = false;
+
+    if (tending->frontier > sender->newest)
+        sender->newest = tending->frontier;
+    for (int64_t i = 0; i < SENDER_SHARDS; i++)
+        old |= sender->mine & sender_shard(i) && sender->cursors[i] < tending->frontier;
+    if (sender->frontier && tending->low_xact >= sender->frontier_xact)
+        sender->frontier_safe = true;
+    if (!sender->frontier && old) {
+        sender->frontier = tending->frontier;
+        sender->frontier_xact = tending->next_xact;
+    }
+}
+
+/* Chooses the shards to give away: the highest ones beyond this host's part. */
+static void lease_choose(struct sender *sender, int64_t fair)
+{
+    int64_t surplus = __builtin_popcountll(sender->mine) - fair;
+
+    for (int64_t i = SENDER_SHARDS - 1; i >= 0 && surplus > 0; i--) {
+        if (sender->mine & sender_shard(i)) {
+            sender->to_give |= sender_shard(i);
+            surplus--;
+        }
+    }
+}
+
+static void lease_update_each(struct idmap_node *node, void *sender)
+{
+    subscription_update(sender, subscription_of(node));
+}
+
+static void lease_back(struct sender *sender, struct db_task *db_task)
+{
+    const struct tending *tending = (struct tending *)db_task;
+    uint64_t gained = tending->owned & ~sender->mine;
 
     sender->tending = false;
     sender->tend_at =
-        db_task->ok ? sender_beat(sender->now_ms, TEND_MS) : sender->now_ms + AGAIN_MS;
+        db_task->ok ? sender_beat(sender->now_ms, TEND_MS) : sender->now_ms + SENDER_AGAIN_MS;
     if (!db_task->ok)
         return;
     if (tending->lost) {
         lease_lost(sender);
-        sender->tend_at = sender->now_ms;
         return;
     }
-    note_paused(sender, tending);
-    note_webhooks(sender, tending);
+    lease_note(sender, tending);
+    sender->me = tending->me;
     sender->lease_until = tending->sent_ms + SENDER_LEASE_MS;
-    if (sender->me != tending->me)
-        set_host(sender, tending->me);
-    if (tending->orphans)
-        sender->scan_unowned_at = sender->now_ms;
+    lease_note_frontier(sender, tending);
+    for (int64_t i = 0; i < SENDER_SHARDS; i++)
+        if (gained & sender_shard(i))
+            sender->cursors[i] = tending->cursors[i];
+    lease_set(sender, tending->owned);
+    if (gained)
+        subscriptions_drop(sender, gained); /* what is known of them is old */
+    if (gained || tending->buried)
+        sender->look_wanted = true;
+    lease_choose(sender, tending->fair);
+    if (gained || sender->to_give)
+        idmap_each(&sender->subscriptions, lease_update_each, sender);
 }
 
-static void drop(struct db_task *db_task)
+void lease_tend(struct sender *sender)
 {
-    free(db_task);
-}
+    if (sender->tending || sender->giving || sender->leaving || sender->now_ms < sender->tend_at)
+        return;
+    struct tending *tending = calloc(1, sizeof(*tending));
 
-static void write_counters(struct sender *sender, struct tending *tending)
-{
+    if (!tending) {
+        sender->tend_at = sender->now_ms + SENDER_AGAIN_MS;
+        return;
+    }
+    tending->db_task = (struct db_task){.work = lease_work, .back = lease_back};
+    tending->me = sender->me;
+    tending->leaving = sender->stopping;
+    tending->sent_ms = lease_clock_ms();
+    tending->counts = !sender->me || sender->tends++ % COUNT_ROUNDS == 0;
+    tending->webhooks[0] = -1;
+    int64_t lag_ms = subscriptions_lag(sender);
     struct sender_counters counters;
 
-    sender_count(sender, &counters);
+    pthread_mutex_lock(&sender->lock);
+    sender->counters.lag_ms = lag_ms > sender->expanding_ms ? lag_ms : sender->expanding_ms;
+    tending->pauses = sender->pauses;
+    counters = sender->counters;
+    pthread_mutex_unlock(&sender->lock);
     snprintf(tending->counters, sizeof(tending->counters),
              "{\"waiting\":%" PRId64 ",\"inFlight\":%" PRId64 ",\"delivered\":%" PRId64
              ",\"retried\":%" PRId64 ",\"abandoned\":%" PRId64 ",\"lostLeases\":%" PRId64 "}",
              counters.waiting, counters.in_flight, counters.delivered, counters.retried,
              counters.abandoned, counters.lost_leases);
-}
-
-void lease_tend(struct sender *sender)
-{
-    if (sender->tending || sender->leaving || sender->now_ms < sender->tend_at)
-        return;
-    struct tending *tending = calloc(1, sizeof(*tending));
-
-    if (!tending) {
-        sender->tend_at = sender->now_ms + AGAIN_MS;
-        return;
-    }
-    tending->db_task = (struct db_task){.work = tend_work, .back = tend_back, .drop = drop};
-    tending->me = sender->me;
-    tending->sent_ms = sender->now_ms;
-    tending->orphans = !sender->me;
-    tending->sweeps = !sender->me || sender->tends++ % SWEEP_ROUNDS == 0;
-    tending->webhooks[0] = -1;
-    describe(tending);
-    write_counters(sender, tending);
-    int64_t lag_ms = subscriptions_lag(sender);
-
-    pthread_mutex_lock(&sender->lock);
-    sender->counters.lag_ms = lag_ms > sender->expanding_ms ? lag_ms : sender->expanding_ms;
-    tending->pauses = sender->pauses;
-    pthread_mutex_unlock(&sender->lock);
     sender->tending = true;
     db_task_send(sender, &tending->db_task);
 }
 
-/* ---- the end -------------------------------------------------------------------------------- */
+/* ---- cursors, and shards that are given away ------------------------------------------------- */
 
-static void leave_work(struct bb_request *rq, struct db_task *db_task)
+struct saving {
+    struct db_task db_task;
+    int64_t me, hold_ms;
+    bool gives, lost;
+    uint64_t shards;
+    size_t shard_count;
+    int64_t numbers[SENDER_SHARDS], cursors[SENDER_SHARDS];
+    struct pairs backlog, caught_up;
+    struct pairs held, tries_ages;
+};
+
+struct collecting {
+    struct sender *sender;
+    struct saving *saving;
+    bool failed;
+};
+
+static void lease_note_first(struct idmap_node *node, void *arg)
 {
-    struct tending *tending = BB_CONTAINER_OF(db_task, struct tending, db_task);
+    struct collecting *collecting = arg;
+    struct saving *saving = collecting->saving;
+    struct delivery *delivery = delivery_of(node);
+    struct subscription *subscription = delivery->subscription;
 
-    db_task->ok = bb_query(rq, &leave_deliveries, BB_ARGS(bb_i(tending->me))) &&
-                  bb_query(rq, &leave_host, BB_ARGS(bb_i(tending->me)));
-    if (db_task->ok)
-        webhook_tell_queued(rq);
+    if (delivery->test || !(saving->shards & sender_shard(delivery->webhook)))
+        return;
+    if (saving->gives && delivery->item.place == QUEUE_FLYING) {
+        delivery->kept = true;
+        collecting->failed |= pairs_add(&saving->held, delivery->webhook, node->id) ||
+                              pairs_add(&saving->tries_ages, delivery->tries - 1,
+                                        collecting->sender->now_ms - delivery->queued_ms);
+    }
+    if (!delivery->kept && (!subscription->first || node->id < subscription->first))
+        subscription->first = node->id;
 }
 
-static void leave_back(struct sender *sender, struct db_task *db_task)
+static void lease_note_cursor(struct idmap_node *node, void *arg)
+{
+    struct collecting *collecting = arg;
+    struct subscription *subscription = subscription_of(node);
+    int64_t cursor = subscription->backlog ? subscription->read_to : INT64_MAX;
+
+    if (!(collecting->saving->shards & sender_shard(node->id)))
+        return;
+    if (subscription->first && subscription->first - 1 < cursor)
+        cursor = subscription->first - 1;
+    subscription->first = 0;
+    if (cursor >= collecting->sender->cursors[(uint64_t)node->id % SENDER_SHARDS])
+        cursor = 0;
+    if (cursor == subscription->saved)
+        return;
+    collecting->failed |=
+        pairs_add(cursor ? &collecting->saving->backlog : &collecting->saving->caught_up, node->id,
+                  cursor) != 0;
+    subscription->saved = cursor;
+}
+
+static void lease_save_work(struct bb_request *rq, struct db_task *db_task)
+{
+    struct saving *saving = (struct saving *)db_task;
+    const struct pairs *backlog = &saving->backlog, *gone = &saving->caught_up,
+                       *held = &saving->held, *rest = &saving->tries_ages;
+    const struct bb_rows *rows = bb_query(
+        rq, &save,
+        BB_ARGS(bb_i(saving->me), bb_ints(saving->numbers, saving->shard_count),
+                bb_ints(saving->cursors, saving->shard_count),
+                bb_ints(backlog->webhooks, backlog->count), bb_ints(backlog->ids, backlog->count),
+                bb_ints(gone->webhooks, gone->count), bb_ints(held->ids, held->count),
+                bb_ints(held->webhooks, held->count), bb_ints(rest->webhooks, rest->count),
+                bb_ints(rest->ids, rest->count), bb_i(saving->hold_ms), bb_b(saving->gives)));
+
+    db_task->ok = rows != NULL;
+    saving->lost = rows && !bb_cell_int(rq, rows, 0, 0);
+    if (saving->gives && rows && bb_notify(rq, NULL, WEBHOOK_CHANNEL, "shards"))
+        bb_log(rq, BB_DEBUG, "cannot notify other hosts of free shards");
+}
+
+static void lease_save_back(struct sender *sender, struct db_task *db_task)
+{
+    struct saving *saving = (struct saving *)db_task;
+    const struct pairs *lists[] = {&saving->backlog, &saving->caught_up};
+
+    sender->saving = sender->giving = false;
+    for (size_t list = 0; list < 2 && !db_task->ok; list++) {
+        for (size_t i = 0; i < lists[list]->count; i++) {
+            struct subscription *subscription = subscription_find(sender, lists[list]->webhooks[i]);
+
+            if (subscription)
+                subscription->saved = -1; /* unknown */
+        }
+    }
+    if (!db_task->ok)
+        sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
+    else if (saving->lost)
+        sender->tend_at = sender->now_ms;
+    if (!saving->gives || !db_task->ok)
+        return;
+    sender->to_give = 0;
+    lease_set(sender, sender->mine & ~saving->shards);
+}
+
+static void lease_save_drop(struct db_task *db_task)
+{
+    struct saving *saving = (struct saving *)db_task;
+
+    pairs_free(&saving->backlog);
+    pairs_free(&saving->caught_up);
+    pairs_free(&saving->held);
+    pairs_free(&saving->tries_ages);
+    free(saving);
+}
+
+/* Stores the cursors of shards, and of webhooks that have unfinished deliveries below them. */
+static void lease_send_save(struct sender *sender, uint64_t shards, bool gives)
+{
+    struct saving *saving = calloc(1, sizeof(*saving));
+    struct collecting collecting = {sender, saving, false};
+
+    if (!saving || !sender->me) {
+        free(saving);
+        return;
+    }
+    saving->db_task =
+        (struct db_task){.work = lease_save_work, .back = lease_save_back, .drop = lease_save_drop};
+    saving->me = sender->me;
+    saving->hold_ms = sender_hold_ms(sender);
+    saving->shards = shards;
+    saving->gives = gives;
+    for (int64_t i = 0; i < SENDER_SHARDS; i++) {
+        if (shards & sender_shard(i)) {
+            saving->numbers[saving->shard_count] = i;
+            saving->cursors[saving->shard_count++] = sender->cursors[i];
+        }
+    }
+    idmap_each(&sender->deliveries, lease_note_first, &collecting);
+    idmap_each(&sender->subscriptions, lease_note_cursor, &collecting);
+    if (collecting.failed) { /* out of memory: as if the database had failed */
+        saving->db_task.sender = sender;
+        lease_save_back(sender, &saving->db_task);
+        lease_save_drop(&saving->db_task);
+        return;
+    }
+    sender->saving = true;
+    sender->giving = gives;
+    db_task_send(sender, &saving->db_task);
+}
+
+void lease_save(struct sender *sender)
+{
+    if (!sender->saving)
+        lease_send_save(sender, sender->mine & ~sender->to_give, false);
+}
+
+void lease_give(struct sender *sender)
+{
+    if (sender->to_give && !sender->giving && !sender->saving && !sender->tending &&
+        !sender->reading && !sender->recording && STAILQ_EMPTY(&sender->results) &&
+        sender->now_ms >= sender->retry_db_at)
+        lease_send_save(sender, sender->to_give, true);
+}
+
+/* ---- the end -------------------------------------------------------------------------------- */
+
+static void lease_leave_work(struct bb_request *rq, struct db_task *db_task)
+{
+    db_task->ok = bb_query(rq, &leave, BB_ARGS(bb_i(((struct tending *)db_task)->me))) != NULL;
+    if (db_task->ok && bb_notify(rq, NULL, WEBHOOK_CHANNEL, "shards"))
+        bb_log(rq, BB_DEBUG, "cannot notify other hosts of free shards");
+}
+
+static void lease_leave_back(struct sender *sender, struct db_task *db_task)
 {
     (void)db_task;
     sender->tending = false;
 }
 
-/* Gives up the unsent deliveries at once, so that another host continues with them. */
 void lease_end(struct sender *sender)
 {
     struct tending *tending = sender->me ? calloc(1, sizeof(*tending)) : NULL;
 
     if (!tending)
         return;
-    tending->db_task = (struct db_task){.work = leave_work, .back = leave_back, .drop = drop};
+    tending->db_task = (struct db_task){.work = lease_leave_work, .back = lease_leave_back};
     tending->me = sender->me;
     sender->tending = true;
     db_task_send(sender, &tending->db_task);

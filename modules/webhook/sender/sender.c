@@ -1,5 +1,101 @@
-/* The sender's functions for other threads; creating and freeing it. */
+/* The sender's functions for other threads, database tasks, and the thread of the worker. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include "modules/webhook/sender/internal.h"
+
+#define NICENESS 10
+#define CLEAN_MS 30000
+#define STOP_TASKS_MS 5000 /* for the database tasks that follow the last attempts, at the end */
+#define LINGER_MS 250      /* for signals of transactions that began before a reload */
+#define IDLE_MS 2000
+#define IDLE_LEAVING_MS 50
+#define SIGNAL_MS 20      /* between two signals to other hosts */
+#define SIGNALS_MAX 10000 /* noted; with more, the others look at everything */
+#define SIGNAL_BYTES 7000 /* PostgreSQL allows less than 8,000 */
+
+/* ---- database tasks -------------------------------------------------------------------------- */
+
+static void db_task_run(struct bb_request *rq, void *arg)
+{
+    struct db_task *db_task = arg;
+
+    db_task->work(rq, db_task);
+}
+
+static void db_task_return(struct db_task *db_task)
+{
+    struct sender *sender = db_task->sender;
+
+    pthread_mutex_lock(&sender->lock);
+    db_task->next = sender->db_tasks;
+    sender->db_tasks = db_task;
+    pthread_mutex_unlock(&sender->lock);
+}
+
+/*
+ * The sender still exists: it is freed after the generation's last request has ended. A task that
+ * ended early, because memory ran out, has failed, whatever it reported before.
+ */
+static void db_task_ended(void *arg, bool whole)
+{
+    struct db_task *db_task = arg;
+    struct bb_host *host = db_task->sender->host;
+
+    db_task->ok = db_task->ok && whole;
+    db_task_return(db_task);
+    bb_wake(host, "sender");
+}
+
+static void db_task_free(struct db_task *db_task)
+{
+    if (db_task->drop)
+        db_task->drop(db_task);
+    else
+        free(db_task);
+}
+
+void db_task_send(struct sender *sender, struct db_task *db_task)
+{
+    db_task->sender = sender;
+    db_task->ok = false;
+    sender->away++;
+    if (bb_run_then(sender->host, db_task_run, db_task_ended, db_task))
+        db_task_return(db_task);
+}
+
+int pairs_add(struct pairs *pairs, int64_t webhook, int64_t id)
+{
+    if (pairs->count == pairs->room) {
+        size_t room = pairs->room ? 2 * pairs->room : 64;
+        int64_t *webhooks = realloc(pairs->webhooks, room * sizeof(*webhooks)), *ids;
+
+        if (!webhooks)
+            return -1;
+        pairs->webhooks = webhooks;
+        ids = realloc(pairs->ids, room * sizeof(*ids));
+        if (!ids)
+            return -1;
+        pairs->ids = ids;
+        pairs->room = room;
+    }
+    pairs->webhooks[pairs->count] = webhook;
+    pairs->ids[pairs->count++] = id;
+    return 0;
+}
+
+void pairs_free(struct pairs *pairs)
+{
+    free(pairs->webhooks);
+    free(pairs->ids);
+    *pairs = (struct pairs){0};
+}
+
+/* ---- functions for other threads ------------------------------------------------------------- */
 
 struct sender *sender_new(struct bb_host *host, const struct webhook_settings *settings)
 {
@@ -10,137 +106,190 @@ struct sender *sender_new(struct bb_host *host, const struct webhook_settings *s
     sender->host = host;
     sender->settings = settings;
     sender->hmac = sign_algorithm();
-    sender->handoffs_end = &sender->handoffs;
-    sender->results_end = &sender->results;
+    sender->recent = calloc(SENDER_RECENT, sizeof(*sender->recent));
+    STAILQ_INIT(&sender->handoffs);
+    STAILQ_INIT(&sender->results);
+    TAILQ_INIT(&sender->to_read);
     if (sender->hmac && pthread_mutex_init(&sender->lock, NULL) == 0)
         return sender;
     EVP_MAC_free(sender->hmac);
+    free(sender->recent);
     free(sender);
     return NULL;
-}
-
-static void drop_db_tasks(struct sender *sender)
-{
-    while (sender->db_tasks) {
-        struct db_task *db_task = sender->db_tasks;
-
-        sender->db_tasks = db_task->next;
-        db_task->drop(db_task);
-    }
 }
 
 void sender_free(struct sender *sender)
 {
     if (!sender)
         return;
-    drop_db_tasks(sender);
-    idmap_free(&sender->bodies);
+    while (sender->db_tasks) {
+        struct db_task *db_task = sender->db_tasks;
+
+        sender->db_tasks = db_task->next;
+        db_task_free(db_task);
+    }
+    pairs_free(&sender->heard);
+    pairs_free(&sender->signals);
     pthread_mutex_destroy(&sender->lock);
     EVP_MAC_free(sender->hmac);
+    free(sender->recent);
     free(sender);
 }
 
-int64_t sender_host(struct sender *sender)
+bool sender_ready(struct sender *sender)
 {
     pthread_mutex_lock(&sender->lock);
-    int64_t id = sender->host_id;
+    bool ready = sender->running && sender->ready;
     pthread_mutex_unlock(&sender->lock);
-    return id;
+    return ready;
 }
 
-size_t sender_full(struct sender *sender, int64_t webhooks[SENDER_FULL_MAX])
+/* Passes a handoff to the worker; returns -1 if the worker does not run. Frees it then. */
+static int sender_hand_off(struct sender *sender, struct handoff *handoff)
 {
-    pthread_mutex_lock(&sender->lock);
-    size_t count = sender->full_count;
-    memcpy(webhooks, sender->full, count * sizeof(*webhooks));
-    pthread_mutex_unlock(&sender->lock);
-    return count;
-}
-
-/* Returns a body with a reference for the caller; NULL: out of memory. */
-static struct body *body_of(struct sender *sender, const struct sender_event *event)
-{
-    struct body *body = event->body_id ? body_find(sender, event->body_id) : NULL;
-
-    if (body)
-        return body;
-    body = body_new(event);
-    return body && event->body_id ? body_share(sender, event->body_id, body) : body;
-}
-
-void sender_hand_off(struct sender *sender, int64_t host, const struct sender_event *event,
-                     const struct sender_item *items, size_t count, struct webhook_outcome *outcome)
-{
-    struct handoff *handoff = calloc(1, sizeof(*handoff) + count * sizeof(*items));
     bool first = false;
 
-    if (handoff)
-        handoff->body = body_of(sender, event);
-    if (!handoff || !handoff->body) {
-        free(handoff); /* the deliveries are found in the table later */
-        if (outcome)
-            webhook_outcome_say(outcome, false, 0, 0, "out of memory");
-        return;
-    }
-    handoff->outcome = outcome;
-    handoff->count = count;
-    memcpy(handoff->items, items, count * sizeof(*items));
     pthread_mutex_lock(&sender->lock);
-    if (sender->running && host && host == sender->host_id) {
-        first = !sender->handoffs;
-        *sender->handoffs_end = handoff;
-        sender->handoffs_end = &handoff->next;
-        handoff = NULL;
+    bool running = sender->running;
+
+    if (running) {
+        first = STAILQ_EMPTY(&sender->handoffs);
+        STAILQ_INSERT_TAIL(&sender->handoffs, handoff, next);
     }
     pthread_mutex_unlock(&sender->lock);
-    if (handoff)
-        delivery_handoff_free(handoff);
+    if (!running)
+        delivery_handoff_free(NULL, handoff);
     if (first)
         bb_wake(sender->host, "sender");
+    return running ? 0 : -1;
 }
 
-/*
- * Adds an id to the list; if it overflows, or the id is 0, the list means all. Returns true if this
- * is new, so the worker must be woken.
- */
-static bool note(int64_t *list, size_t *count, int64_t id)
+static struct handoff *sender_handoff(const struct sender_event *event, size_t count)
 {
-    for (size_t i = 0; id && i < *count && *count <= SENDER_CHANGES; i++)
-        if (list[i] == id)
-            return false;
-    if (*count > SENDER_CHANGES)
-        return false;
-    if (!id || *count == SENDER_CHANGES)
-        *count = SENDER_CHANGES + 1;
-    else
-        list[(*count)++] = id;
-    return true;
+    struct handoff *handoff = calloc(1, sizeof(*handoff) + count * sizeof(struct sender_item));
+
+    if (handoff)
+        handoff->body = body_new(event);
+    if (handoff && handoff->body)
+        return handoff;
+    free(handoff);
+    return NULL;
 }
 
-void sender_changed(struct sender *sender, int64_t webhook)
+/* Notes pairs for this worker, or for other hosts. */
+static void sender_note(struct sender *sender, const struct sender_item *items, size_t count)
 {
+    bool news = false;
+
     pthread_mutex_lock(&sender->lock);
-    bool news = note(sender->changed, &sender->changed_count, webhook);
+    for (size_t i = 0; i < count; i++) {
+        bool mine = sender->owned & sender_shard(items[i].webhook);
+        struct pairs *pairs = mine ? &sender->heard : &sender->signals;
+        size_t last = pairs->count - 1;
+
+        if (pairs->count && pairs->webhooks[last] == items[i].webhook &&
+            pairs->ids[last] <= items[i].id && items[i].id)
+            continue; /* the pair before has a lower id */
+        news |= !pairs->count;
+        if (pairs->count >= SIGNALS_MAX || pairs_add(pairs, items[i].webhook, items[i].id))
+            sender->heard_all = news = true;
+    }
     pthread_mutex_unlock(&sender->lock);
     if (news)
         bb_wake(sender->host, "sender");
 }
 
-static bool is_full(const struct sender *sender, int64_t webhook)
+void sender_committed(struct sender *sender, const struct sender_event *event,
+                      const struct sender_item *items, size_t count)
 {
-    for (size_t i = 0; i < sender->full_count; i++)
-        if (sender->full[i] == webhook)
-            return true;
-    return false;
+    struct handoff *handoff = sender_handoff(event, count);
+    size_t others = 0;
+
+    if (!handoff) { /* out of memory: they are found in the log */
+        sender_note(sender, items, count);
+        return;
+    }
+    pthread_mutex_lock(&sender->lock);
+    uint64_t owned = sender->running ? sender->owned : 0;
+    pthread_mutex_unlock(&sender->lock);
+    for (size_t i = 0; i < count; i++) {
+        if (owned & sender_shard(items[i].webhook))
+            handoff->items[handoff->count++] = items[i];
+        else
+            others++;
+    }
+    if (!handoff->count)
+        delivery_handoff_free(NULL, handoff);
+    else
+        sender_hand_off(sender, handoff);
+    for (size_t i = 0; i < count && others; i++)
+        if (!(owned & sender_shard(items[i].webhook)))
+            sender_note(sender, &items[i], 1);
 }
 
-/* A full webhook has enough deliveries: the worker reads the note in its next turn. */
-void sender_scan(struct sender *sender, int64_t webhook)
+void sender_test(struct sender *sender, const struct sender_event *event, struct sender_item item,
+                 struct webhook_outcome *outcome)
 {
+    struct handoff *handoff = sender_handoff(event, 1);
+
+    if (!handoff) {
+        webhook_outcome_say(outcome, false, 0, 0, "out of memory");
+        return;
+    }
+    handoff->test = true;
+    handoff->outcome = outcome;
+    handoff->items[handoff->count++] = item;
+    sender_hand_off(sender, handoff);
+}
+
+void sender_queued(struct sender *sender, int64_t webhook)
+{
+    sender_note(sender, &(struct sender_item){.webhook = webhook}, 1);
+}
+
+void sender_heard(struct sender *sender, const char *payload)
+{
+    bool pairs = payload && !strncmp(payload, "queued:", 7);
+    const char *at = pairs ? payload + 7 : "";
+
+    while (*at) {
+        char *end;
+        struct sender_item item = {.webhook = strtoll(at, &end, 10)};
+
+        if (*end == ':')
+            item.id = strtoll(end + 1, &end, 10);
+        pthread_mutex_lock(&sender->lock);
+        bool mine = sender->owned & sender_shard(item.webhook);
+        pthread_mutex_unlock(&sender->lock);
+        if (item.webhook > 0 && mine)
+            sender_note(sender, &item, 1);
+        pairs = pairs && item.webhook > 0;
+        at = *end == ',' ? end + 1 : "";
+    }
+    if (pairs)
+        return;
     pthread_mutex_lock(&sender->lock);
-    bool news = note(sender->scans, &sender->scan_count, webhook) && !is_full(sender, webhook);
+    sender->heard_all = true;
+    sender->heard_shards |= payload && !strcmp(payload, "shards");
     pthread_mutex_unlock(&sender->lock);
-    if (news)
+    bb_wake(sender->host, "sender");
+}
+
+/* If there are more than the list can hold, or the id is 0, the list means all. */
+void sender_changed(struct sender *sender, int64_t webhook)
+{
+    bool known = false;
+
+    pthread_mutex_lock(&sender->lock);
+    for (size_t i = 0; i < sender->changed_count && i < SENDER_CHANGES && webhook; i++)
+        known |= sender->changed[i] == webhook;
+    known |= sender->changed_count > SENDER_CHANGES;
+    if (!known && (!webhook || sender->changed_count == SENDER_CHANGES))
+        sender->changed_count = SENDER_CHANGES + 1;
+    else if (!known)
+        sender->changed[sender->changed_count++] = webhook;
+    pthread_mutex_unlock(&sender->lock);
+    if (!known)
         bb_wake(sender->host, "sender");
 }
 
@@ -177,4 +326,299 @@ void sender_count(struct sender *sender, struct sender_counters *counters)
     pthread_mutex_lock(&sender->lock);
     *counters = sender->counters;
     pthread_mutex_unlock(&sender->lock);
+}
+
+/* ---- signals to the owners of other shards --------------------------------------------------- */
+
+struct signaling {
+    struct db_task db_task;
+    struct pairs pairs;
+};
+
+/* NOTIFY is not part of the transaction of an event: it would serialize their commits. */
+static void signal_work(struct bb_request *rq, struct db_task *db_task)
+{
+    static const struct bb_sql notify = {"SELECT pg_notify('" WEBHOOK_CHANNEL
+                                         "', 'queued:' || p) FROM"
+                                         " unnest(string_to_array($1::text, ' ')) AS p",
+                                         BB_SQL_WRITE};
+    const struct pairs *pairs = &((struct signaling *)db_task)->pairs;
+    size_t room = pairs->count * 44 + 1, at = 0, began = 0;
+    char *text = bb_alloc(rq, room);
+
+    for (size_t i = 0; i < pairs->count; i++) {
+        at += (size_t)snprintf(text + at, room - at, "%" PRId64 ":%" PRId64 ",", pairs->webhooks[i],
+                               pairs->ids[i]);
+        if (at - began > SIGNAL_BYTES || i + 1 == pairs->count) {
+            text[at - 1] = i + 1 == pairs->count ? '\0' : ' ';
+            began = at;
+        }
+    }
+    db_task->ok = bb_query(rq, &notify, BB_ARGS(bb_t(text))) != NULL;
+}
+
+static void signal_back(struct sender *sender, struct db_task *db_task)
+{
+    const struct pairs *pairs = &((struct signaling *)db_task)->pairs;
+
+    sender->signaling = false;
+    for (size_t i = 0; i < pairs->count && !db_task->ok; i++)
+        sender_note(sender, &(struct sender_item){pairs->ids[i], pairs->webhooks[i]}, 1);
+    if (!db_task->ok)
+        sender->signal_at = sender->now_ms + SENDER_AGAIN_MS;
+}
+
+static void signal_drop(struct db_task *db_task)
+{
+    pairs_free(&((struct signaling *)db_task)->pairs);
+    free(db_task);
+}
+
+static void signal_owners(struct sender *sender)
+{
+    if (sender->signaling || sender->now_ms < sender->signal_at)
+        return;
+    pthread_mutex_lock(&sender->lock);
+    struct signaling *signaling = sender->signals.count ? calloc(1, sizeof(*signaling)) : NULL;
+
+    if (signaling) {
+        signaling->pairs = sender->signals;
+        sender->signals = (struct pairs){0};
+    }
+    pthread_mutex_unlock(&sender->lock);
+    if (!signaling)
+        return;
+    signaling->db_task =
+        (struct db_task){.work = signal_work, .back = signal_back, .drop = signal_drop};
+    sender->signaling = true;
+    sender->signal_at = sender->now_ms + SIGNAL_MS;
+    db_task_send(sender, &signaling->db_task);
+}
+
+/* ---- turns of the worker --------------------------------------------------------------------- */
+
+static void sender_take_heard(struct sender *sender, const struct pairs *heard)
+{
+    for (size_t i = 0; i < heard->count; i++) {
+        int64_t webhook = heard->webhooks[i], id = heard->ids[i];
+        struct subscription *subscription = id ? NULL : subscription_get(sender, webhook);
+
+        if (!(sender->mine & sender_shard(webhook)))
+            continue;
+        if (id)
+            look_found(sender, webhook, id);
+        else if (subscription)
+            subscription_due(sender, subscription, sender->now_ms);
+    }
+}
+
+/* Takes what other threads left, under one lock, and then does it. */
+static void sender_take_inbox(struct sender *sender)
+{
+    struct handoff_list handoffs = STAILQ_HEAD_INITIALIZER(handoffs);
+    struct pairs heard;
+    struct db_task *db_tasks;
+    bool retry_db = sender->now_ms < sender->retry_db_at;
+
+    pthread_mutex_lock(&sender->lock);
+    STAILQ_CONCAT(&handoffs, &sender->handoffs);
+    db_tasks = sender->db_tasks;
+    sender->db_tasks = NULL;
+    heard = sender->heard;
+    sender->heard = (struct pairs){0};
+    sender->look_wanted |= sender->heard_all && !retry_db;
+    sender->heard_all &= retry_db;
+    if (sender->heard_shards)
+        sender->tend_at = sender->now_ms;
+    sender->heard_shards = false;
+    if (sender->events_wait && sender->expand_at == INT64_MAX)
+        sender->expand_at = sender->now_ms;
+    sender->events_wait = false;
+    sender->counters.waiting = (int64_t)(sender->deliveries.count - queue_flying(&sender->queue));
+    sender->counters.in_flight = (int64_t)queue_flying(&sender->queue);
+    pthread_mutex_unlock(&sender->lock);
+    while (db_tasks) {
+        struct db_task *db_task = db_tasks;
+
+        db_tasks = db_task->next;
+        sender->away--;
+        db_task->back(sender, db_task);
+        db_task_free(db_task);
+    }
+    delivery_take_handoffs(sender, &handoffs);
+    sender_take_heard(sender, &heard);
+    pairs_free(&heard);
+}
+
+static int64_t sooner(int64_t wait, int64_t at, int64_t now)
+{
+    int64_t left = at > now ? at - now : 0;
+
+    return left < wait ? left : wait;
+}
+
+/* Returns how long the thread may sleep unless an event wakes it. */
+static int64_t sender_idle_ms(struct sender *sender, int64_t tick)
+{
+    const struct retry_entry *first = retry_first(&sender->retries),
+                             *due = retry_first(&sender->dues);
+    int64_t most = sender->stopping ? IDLE_LEAVING_MS : IDLE_MS, now = sender->now_ms;
+    int64_t wait = tick >= 0 && tick < most ? tick : most;
+
+    if (first)
+        wait = sooner(wait, first->at_ms, now);
+    if (due)
+        wait = sooner(wait, due->at_ms, now);
+    if (!STAILQ_EMPTY(&sender->results) && !sender->recording && sender->me)
+        wait = sooner(wait, record_at(sender), now);
+    if (!sender->tending && !sender->leaving)
+        wait = sooner(wait, sender->tend_at, now);
+    if (sender->expand_at > now)
+        wait = sooner(wait, sender->expand_at, now);
+    if (sender->retry_db_at > now)
+        wait = sooner(wait, sender->retry_db_at, now);
+    if (sender->signal_at > now)
+        wait = sooner(wait, sender->signal_at, now);
+    return wait;
+}
+
+static void sender_turn(struct sender *sender)
+{
+    sender->now_ms = bb_now_ms(sender->host);
+    sender_take_inbox(sender);
+    record_results(sender); /* results that arrived while a statement was running */
+    lease_tend(sender);
+    lease_give(sender);
+    look_on(sender);
+    subscriptions_due(sender);
+    read_deliveries(sender);
+    expand_events(sender);
+    subscriptions_read(sender);
+    delivery_retries_due(sender);
+    signal_owners(sender);
+    int64_t tick = queue_tick(&sender->queue, sender->now_ms);
+
+    attempts_start(sender);
+    if (sender->now_ms >= sender->clean_at) {
+        sender->clean_at = sender->now_ms + CLEAN_MS;
+        subscriptions_clean(sender);
+    }
+    transfers_turn(sender->transfers, sender->context->wake_fd, sender_idle_ms(sender, tick));
+    sender->now_ms = bb_now_ms(sender->host);
+    record_results(sender);
+}
+
+/* ---- start and end --------------------------------------------------------------------------- */
+
+static void sender_set_running(struct sender *sender, bool running)
+{
+    pthread_mutex_lock(&sender->lock);
+    sender->running = running;
+    pthread_mutex_unlock(&sender->lock);
+}
+
+/*
+ * A sender that ends gives its shards away at once. It finishes the attempts in flight, for as long
+ * as it may: an attempt that was cut off would be made a second time.
+ */
+static void sender_finish(struct sender *sender)
+{
+    sender->stopping = true;
+    sender->successor = bb_superseded(sender->host);
+    sender->tend_at = sender->now_ms;
+    if (!sender->successor)
+        sender_set_running(sender, false);
+    int64_t leave = bb_leave_ms(sender->context);
+    int64_t last = leave / 2 < STOP_TASKS_MS ? leave / 2 : STOP_TASKS_MS;
+    int64_t linger_until = sender->now_ms + (sender->successor ? LINGER_MS : 0);
+    bool left = false;
+
+    do {
+        sender_turn(sender);
+        left = !sender->deliveries.count && !sender->mine && !sender->away &&
+               !sender->signals.count && sender->now_ms >= linger_until;
+    } while (!left && bb_leave_ms(sender->context) > last);
+    sender_set_running(sender, false);
+    int64_t until = sender->now_ms + STOP_TASKS_MS;
+
+    sender->leaving = true;
+    lease_end(sender);
+    while (sender->away && sender->now_ms < until)
+        sender_turn(sender);
+}
+
+static void sender_free_delivery(struct idmap_node *node, void *sender)
+{
+    delivery_free(sender, delivery_of(node));
+}
+
+static void sender_free_all(struct sender *sender)
+{
+    struct handoff *handoff;
+
+    while ((handoff = STAILQ_FIRST(&sender->handoffs))) {
+        STAILQ_REMOVE_HEAD(&sender->handoffs, next);
+        delivery_handoff_free(NULL, handoff);
+    }
+    transfers_free(sender->transfers);
+    sender->transfers = NULL;
+    idmap_each(&sender->deliveries, sender_free_delivery, sender);
+    idmap_free(&sender->deliveries);
+    idmap_free(&sender->bodies);
+    subscriptions_free(sender);
+    retry_free(&sender->retries);
+    retry_free(&sender->dues);
+    pairs_free(&sender->ended);
+}
+
+static bool sender_begin(struct sender *sender, struct bb_worker_context *context)
+{
+    const struct webhook_settings *settings = sender->settings;
+    struct queue_limits limits = {.slots = settings->slots,
+                                  .flow_flying = settings->slots_per_webhook,
+                                  .flow_items = settings->queue_per_webhook,
+                                  .flow_bytes = settings->memory / 4,
+                                  .bytes = settings->memory};
+
+    sender->context = context;
+    sender->now_ms = bb_now_ms(sender->host);
+    sender->tend_at = sender->now_ms;
+    sender->expand_at = INT64_MAX;
+    sender->clean_at = sender->now_ms + CLEAN_MS;
+    queue_init(&sender->queue, &limits);
+    sender->transfers = transfers_new(&settings->targets, &settings->transfers, attempt_landed,
+                                      attempt_allowed, sender);
+    return sender->transfers != NULL;
+}
+
+/*
+ * Lowers the thread's priority: if processors are busy, the loops that answer requests come before
+ * deliveries.
+ */
+static void sender_become_nicer(const struct bb_worker_context *context)
+{
+    id_t self = (id_t)gettid(); /* on Linux the priority of the thread, not the process */
+
+    errno = 0;
+    int now = getpriority(PRIO_PROCESS, self); /* -1 may be a valid value */
+
+    if (errno || setpriority(PRIO_PROCESS, self, now + NICENESS))
+        bb_host_log(context->host, BB_WARN, "deliveries keep the priority of requests: %s",
+                    strerror(errno));
+}
+
+void sender_run(struct bb_worker_context *context)
+{
+    struct sender *sender = ((struct webhook *)context->host->state)->sender;
+
+    sender_become_nicer(context);
+    if (!sender_begin(sender, context)) {
+        bb_host_log(context->host, BB_ERROR, "webhooks are not sent: out of memory");
+        return;
+    }
+    sender_set_running(sender, true);
+    while (!bb_stopping(context))
+        sender_turn(sender);
+    sender_finish(sender);
+    sender_free_all(sender);
 }

@@ -1,14 +1,9 @@
 /*
  * The sender: delivers events to webhooks. It lives as long as the generation; its thread runs from
- * `start` until a little after `quiesce`. Before and after that, hand-offs are dropped, and the
- * deliveries wait in the database. If another generation follows, its sender is the successor and
- * gets the waiting deliveries; see worker.c.
+ * `start` until a little after `quiesce`. docs/webhooks.md describes what is stored.
  *
- * A delivery is a row of webhook_delivery in the state 'queued'. Its owner is the host that has it
- * in memory or was about to; NULL: no owner. The sender must find the deliveries that are in
- * nobody's memory by itself: rows without an owner, rows of dead hosts, and its own rows that were
- * never handed to it (a commit whose response was lost). Memory may be lost at any time, rows
- * never.
+ * A host sends to the webhooks of the shards that it owns. Memory may be lost at any time, rows
+ * never: the sender finds deliveries in the log even if nobody passes them to it.
  *
  * All functions except sender_run() may be called on any thread and do not block.
  */
@@ -23,17 +18,6 @@ void sender_free(struct sender *sender);
 
 /* The worker's function (struct bb_worker). */
 void sender_run(struct bb_worker_context *context);
-
-/* Returns the id in webhook_host that may be inserted as the owner of deliveries; 0: none now. */
-int64_t sender_host(struct sender *sender);
-
-#define SENDER_FULL_MAX 256 /* the array is on a fiber's stack */
-
-/*
- * Writes the webhooks whose memory is used up, or whose deliveries wait in the database; new
- * deliveries to them must be inserted without an owner. Returns the number written to `webhooks`.
- */
-size_t sender_full(struct sender *sender, int64_t webhooks[SENDER_FULL_MAX]);
 
 /* An event with its body, all borrowed until the call returns. */
 struct sender_event {
@@ -51,26 +35,40 @@ struct sender_item {
 };
 
 /*
- * Hands over deliveries of one event that are in the database and owned by `host`, the result of
- * sender_host(). The sender soon gives back (owner NULL) the deliveries for which it has no room,
- * or all if its host id has changed. Takes ownership of `outcome` (or NULL; else count is 1), which
- * is reported exactly once in any case.
+ * Deliveries of one event were committed. This host sends to its own shards; the owners of other
+ * shards are notified within 20 ms.
  */
-void sender_hand_off(struct sender *sender, int64_t host, const struct sender_event *event,
-                     const struct sender_item *items, size_t count,
-                     struct webhook_outcome *outcome);
+void sender_committed(struct sender *sender, const struct sender_event *event,
+                      const struct sender_item *items, size_t count);
+
+/*
+ * Sends a committed ping from this host, whoever owns its shard. Its row in webhook_waiting keeps
+ * the owner from sending it for SENDER_HOLD_S after the longest attempt. Takes ownership of
+ * `outcome`, which is reported exactly once in any case.
+ */
+void sender_test(struct sender *sender, const struct sender_event *event, struct sender_item item,
+                 struct webhook_outcome *outcome);
+
+#define SENDER_HOLD_S 5
+
+/* Returns whether the sender runs and has its lease. */
+bool sender_ready(struct sender *sender);
+
+/* Deliveries of the webhook were committed to webhook_waiting: its owner, on any host, sends them.
+ */
+void sender_queued(struct sender *sender, int64_t webhook);
+
+/*
+ * A notification from any host: "queued:" and pairs of a webhook and its lowest new delivery
+ * ("7:123,9:130"; 0: see webhook_waiting), "shards" or NULL (look at everything).
+ */
+void sender_heard(struct sender *sender, const char *payload);
 
 /*
  * The webhook (0: any) was changed or deleted, and this is committed. Once this returns, no attempt
  * for it starts before the sender has read it again.
  */
 void sender_changed(struct sender *sender, int64_t webhook);
-
-/*
- * Deliveries of the webhook (0: any) wait in the database without an owner: the sender reads them
- * soon.
- */
-void sender_scan(struct sender *sender, int64_t webhook);
 
 /* Events that need expanding (webhook_expansion) were committed. */
 void sender_expand(struct sender *sender);

@@ -4,7 +4,6 @@
 #define READ_MAX 200  /* per statement */
 #define READS 2       /* statements at a time */
 #define KEEP_MS 60000 /* how long one without deliveries is kept */
-#define AGAIN_MS 500  /* after a failure */
 
 static const struct bb_sql read_subscriptions = {
     "SELECT id, url, secret, CASE WHEN previous_until > now() THEN previous END,"
@@ -17,7 +16,6 @@ struct fresh {
     struct subscription *subscription;
     unsigned version;
     struct sender *sender;
-    bool tests; /* it is the flow of tests, for which the webhook need not be active */
     bool found, bad, active;
     bool starved; /* out of memory: it is read again */
     char *url;
@@ -32,62 +30,32 @@ struct reading {
     struct fresh list[READ_MAX];
 };
 
-static struct subscription *of_node(struct idmap_node *node)
-{
-    return BB_CONTAINER_OF(node, struct subscription, node);
-}
-
-/* ---- full webhooks -------------------------------------------------------------------------- */
-
-static void tell_full(struct sender *sender, struct subscription *subscription, bool full)
-{
-    if (full == subscription->full_told || subscription->node.id < 0)
-        return;
-    pthread_mutex_lock(&sender->lock);
-    if (full && sender->full_count < SENDER_FULL_MAX) {
-        sender->full[sender->full_count++] = subscription->node.id;
-        subscription->full_told = true;
-    } else if (!full) {
-        for (size_t i = 0; i < sender->full_count; i++)
-            if (sender->full[i] == subscription->node.id)
-                sender->full[i] = sender->full[--sender->full_count];
-        subscription->full_told = false;
-    }
-    pthread_mutex_unlock(&sender->lock);
-}
-
-void subscription_update(struct sender *sender, struct subscription *subscription)
-{
-    bool closed = subscription->state != SUBSCRIPTION_READY;
-
-    if (closed != subscription->flow.closed)
-        queue_close(&sender->queue, &subscription->flow, closed);
-    tell_full(sender, subscription,
-              subscription->overflows || !queue_room(&sender->queue, &subscription->flow, 4096));
-}
-
-void subscription_set_overflow(struct sender *sender, struct subscription *subscription,
-                               bool overflows)
-{
-    if (overflows && !subscription->overflows) {
-        subscription->overflow_prev = NULL;
-        subscription->overflow_next = sender->overflowing;
-        if (sender->overflowing)
-            sender->overflowing->overflow_prev = subscription;
-        sender->overflowing = subscription;
-    } else if (!overflows && subscription->overflows) {
-        *(subscription->overflow_prev ? &subscription->overflow_prev->overflow_next
-                                      : &sender->overflowing) = subscription->overflow_next;
-        if (subscription->overflow_next)
-            subscription->overflow_next->overflow_prev = subscription->overflow_prev;
-    }
-    subscription->overflows = overflows;
-    subscription_update(sender, subscription);
-}
-
 /* ---- state ---------------------------------------------------------------------------------- */
 
-static void want(struct sender *sender, struct subscription *subscription)
+/* Opens and closes its flows, and adds it to the list of webhooks to be read, or removes it. */
+void subscription_update(struct sender *sender, struct subscription *subscription)
+{
+    bool mine = sender->mine & ~sender->to_give & sender_shard(subscription->node.id);
+    bool known =
+        subscription->state == SUBSCRIPTION_READY || subscription->state == SUBSCRIPTION_OFF;
+    bool open = mine && subscription->state == SUBSCRIPTION_READY;
+    bool listed = mine && subscription->state < SUBSCRIPTION_OFF &&
+                  (subscription->backlog || subscription->due);
+
+    if (open == subscription->flow.closed)
+        queue_close(&sender->queue, &subscription->flow, !open);
+    if ((known && !subscription->bad) == subscription->tests.closed)
+        queue_close(&sender->queue, &subscription->tests, !subscription->tests.closed);
+    if (listed && !subscription->listed)
+        TAILQ_INSERT_TAIL(&sender->to_read, subscription, read_next);
+    else if (!listed && subscription->listed)
+        TAILQ_REMOVE(&sender->to_read, subscription, read_next);
+    subscription->listed = listed;
+    if (listed && subscription->state == SUBSCRIPTION_IDLE)
+        subscription_need(sender, subscription);
+}
+
+static void subscription_want(struct sender *sender, struct subscription *subscription)
 {
     subscription->state = SUBSCRIPTION_UNREAD;
     subscription->unread_next = sender->unread;
@@ -95,48 +63,96 @@ static void want(struct sender *sender, struct subscription *subscription)
     subscription_update(sender, subscription);
 }
 
-struct subscription *subscription_get(struct sender *sender, int64_t id)
+void subscription_need(struct sender *sender, struct subscription *subscription)
 {
-    struct idmap_node *node = idmap_find(&sender->subscriptions, id);
-    struct subscription *subscription = node ? of_node(node) : calloc(1, sizeof(*subscription));
+    if (subscription->state == SUBSCRIPTION_IDLE)
+        subscription_want(sender, subscription);
+}
 
-    if (node || !subscription)
+struct subscription *subscription_find(struct sender *sender, int64_t webhook)
+{
+    struct idmap_node *node = idmap_find(&sender->subscriptions, webhook);
+
+    return node ? subscription_of(node) : NULL;
+}
+
+struct subscription *subscription_get(struct sender *sender, int64_t webhook)
+{
+    struct subscription *subscription = subscription_find(sender, webhook);
+
+    if (subscription)
         return subscription;
-    subscription->node.id = id;
-    subscription->used_ms = sender->now_ms;
-    queue_flow_init(&subscription->flow);
-    subscription->flow.closed = true;
-    if (idmap_add(&sender->subscriptions, &subscription->node)) {
-        free(subscription);
+    subscription = calloc(1, sizeof(*subscription));
+    if (!subscription)
         return NULL;
+    subscription->node.id = webhook;
+    subscription->used_ms = sender->now_ms;
+    subscription->read_to = sender->cursors[webhook % SENDER_SHARDS];
+    subscription->checked = sender->newest;
+    queue_flow_init(&subscription->flow);
+    queue_flow_init(&subscription->tests);
+    subscription->flow.closed = subscription->tests.closed = true;
+    if (!idmap_add(&sender->subscriptions, &subscription->node))
+        return subscription;
+    free(subscription);
+    return NULL;
+}
+
+/* The delivery `id` is in the log and not in memory: the log is read again from there. */
+void subscription_backlog(struct sender *sender, struct subscription *subscription, int64_t id)
+{
+    if (subscription->state == SUBSCRIPTION_GONE)
+        return;
+    if (id <= subscription->read_to) {
+        subscription->read_to = id - 1;
+        subscription->checked = sender->newest;
     }
-    want(sender, subscription);
-    return subscription;
+    subscription->backlog = subscription->again = true;
+    subscription_update(sender, subscription);
 }
 
-void subscription_changed(struct sender *sender, struct subscription *subscription)
+/* Rows of webhook_waiting are due at a time, which may only come nearer. */
+void subscription_due(struct sender *sender, struct subscription *subscription, int64_t at_ms)
 {
+    if (subscription->state == SUBSCRIPTION_GONE || subscription->due ||
+        (subscription->due_at.place && subscription->due_at.at_ms <= at_ms))
+        return;
+    retry_remove(&sender->dues, &subscription->due_at);
+    subscription->due_at.at_ms = at_ms;
+    subscription->due = at_ms <= sender->now_ms || retry_add(&sender->dues, &subscription->due_at);
+    subscription_update(sender, subscription);
+}
+
+void subscriptions_due(struct sender *sender)
+{
+    struct retry_entry *first;
+
+    while ((first = retry_first(&sender->dues)) && first->at_ms <= sender->now_ms) {
+        struct subscription *subscription = BB_CONTAINER_OF(first, struct subscription, due_at);
+
+        retry_remove(&sender->dues, first);
+        subscription->due = true;
+        subscription_update(sender, subscription);
+    }
+}
+
+static void subscription_changed(struct idmap_node *node, void *sender)
+{
+    struct subscription *subscription = subscription_of(node);
+
     subscription->version++;
-    if (subscription->state != SUBSCRIPTION_UNREAD && subscription->state != SUBSCRIPTION_READING)
-        want(sender, subscription);
+    if (subscription->state > SUBSCRIPTION_READING)
+        subscription_want(sender, subscription);
 }
 
-static void each_changed(struct idmap_node *node, void *sender)
+void subscriptions_changed(struct sender *sender, int64_t webhook)
 {
-    subscription_changed(sender, of_node(node));
-}
+    struct idmap_node *node = webhook ? idmap_find(&sender->subscriptions, webhook) : NULL;
 
-void subscriptions_changed(struct sender *sender, int64_t id)
-{
-    struct idmap_node *node = id ? idmap_find(&sender->subscriptions, id) : NULL;
-    struct idmap_node *tests = id ? idmap_find(&sender->subscriptions, -id) : NULL;
-
-    if (!id)
-        idmap_each(&sender->subscriptions, each_changed, sender);
-    if (node)
-        subscription_changed(sender, of_node(node));
-    if (tests)
-        subscription_changed(sender, of_node(tests));
+    if (!webhook)
+        idmap_each(&sender->subscriptions, subscription_changed, sender);
+    else if (node)
+        subscription_changed(node, sender);
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */
@@ -172,7 +188,7 @@ static void read_row(struct bb_request *rq, struct fresh *fresh, const struct bb
     if (previous)
         fresh->keys[1] = open_key(fresh, id, previous);
     fresh->previous_until = bb_cell_int(rq, rows, row, 4);
-    fresh->active = fresh->tests || bb_cell_int(rq, rows, row, 5);
+    fresh->active = bb_cell_int(rq, rows, row, 5);
     fresh->bad = !fresh->keys[0];
     if (fresh->starved)
         return;
@@ -201,7 +217,7 @@ static void read_work(struct bb_request *rq, struct db_task *db_task)
     db_task->ok = true;
 }
 
-static void forget(struct subscription *subscription)
+static void subscription_forget(struct subscription *subscription)
 {
     free(subscription->url);
     subscription->url = NULL;
@@ -211,28 +227,39 @@ static void forget(struct subscription *subscription)
     }
 }
 
-static void apply(struct sender *sender, struct fresh *fresh)
+static void subscription_drop_waiting(struct sender *sender, struct queue_flow *flow)
+{
+    while (flow->waiting.first) // NOLINT: delivery_end() removes it
+        delivery_end(sender, (struct delivery *)(void *)flow->waiting.first);
+}
+
+static void subscription_apply(struct sender *sender, struct fresh *fresh)
 {
     struct subscription *subscription = fresh->subscription;
 
-    forget(subscription);
+    subscription_forget(subscription);
     subscription->url = fresh->url;
     memcpy(subscription->keys, fresh->keys, sizeof(subscription->keys));
     subscription->previous_until = fresh->previous_until;
     subscription->bad = fresh->bad;
     fresh->url = NULL;
     memset(fresh->keys, 0, sizeof(fresh->keys));
-    if (!fresh->found)
+    if (!fresh->found) {
         subscription->state = SUBSCRIPTION_GONE;
-    else
-        subscription->state = fresh->active && !fresh->bad ? SUBSCRIPTION_READY : SUBSCRIPTION_OFF;
-    if (subscription->state == SUBSCRIPTION_GONE) {
-        delivery_drop_waiting(sender, subscription);
-        subscription_set_overflow(sender, subscription, false);
-    } else if (subscription->state == SUBSCRIPTION_OFF) {
-        delivery_put_back(sender,
-                          subscription); /* it may be off for a day, and others need the memory */
+        subscription->backlog = subscription->due = false;
+        retry_remove(&sender->dues, &subscription->due_at);
+        subscription_drop_waiting(sender, &subscription->flow);
+    } else {
+        bool ready = fresh->active && !fresh->bad;
+
+        if (ready)
+            subscription->checked = sender->newest; /* the sweep may have abandoned some */
+        subscription->state = ready ? SUBSCRIPTION_READY : SUBSCRIPTION_OFF;
+        if (!ready)
+            delivery_put_back(sender, subscription);
     }
+    if (!fresh->found || fresh->bad)
+        subscription_drop_waiting(sender, &subscription->tests);
     subscription_update(sender, subscription);
 }
 
@@ -240,18 +267,18 @@ static void read_back(struct sender *sender, struct db_task *db_task)
 {
     struct reading *reading = BB_CONTAINER_OF(db_task, struct reading, db_task);
 
-    sender->reading--;
+    sender->subscribing--;
     if (!db_task->ok)
-        sender->retry_db_at = sender->now_ms + AGAIN_MS;
+        sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
     for (size_t i = 0; i < reading->count; i++) {
         struct fresh *fresh = &reading->list[i];
 
         if (fresh->starved)
-            sender->retry_db_at = sender->now_ms + AGAIN_MS;
+            sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
         if (db_task->ok && !fresh->starved && fresh->version == fresh->subscription->version)
-            apply(sender, fresh);
+            subscription_apply(sender, fresh);
         else
-            want(sender, fresh->subscription);
+            subscription_want(sender, fresh->subscription);
     }
 }
 
@@ -269,7 +296,7 @@ static void read_drop(struct db_task *db_task)
 
 void subscriptions_read(struct sender *sender)
 {
-    while (sender->unread && sender->reading < READS && sender->now_ms >= sender->retry_db_at) {
+    while (sender->unread && sender->subscribing < READS && sender->now_ms >= sender->retry_db_at) {
         struct reading *reading = calloc(1, sizeof(*reading));
 
         if (!reading)
@@ -281,55 +308,88 @@ void subscriptions_read(struct sender *sender)
 
             sender->unread = subscription->unread_next;
             subscription->state = SUBSCRIPTION_READING;
-            reading->ids[reading->count] = subscription_webhook(subscription);
-            reading->list[reading->count++] = (struct fresh){.subscription = subscription,
-                                                             .version = subscription->version,
-                                                             .sender = sender,
-                                                             .tests = subscription->node.id < 0};
+            reading->ids[reading->count] = subscription->node.id;
+            reading->list[reading->count++] = (struct fresh){
+                .subscription = subscription, .version = subscription->version, .sender = sender};
         }
-        sender->reading++;
+        sender->subscribing++;
         db_task_send(sender, &reading->db_task);
     }
 }
 
 /* ---- forgetting ----------------------------------------------------------------------------- */
 
-/* Logs the deliveries abandoned since the last line about a webhook that is being forgotten. */
-static void tell_rest(const struct sender *sender, const struct subscription *subscription)
-{
-    if (subscription->abandoned)
-        bb_host_log(sender->host, BB_WARN, "deliveries were abandoned: webhook %lld, count %zu",
-                    (long long)subscription_webhook(subscription), subscription->abandoned);
-}
-
 static void subscription_free(struct sender *sender, struct subscription *subscription)
 {
-    tell_rest(sender, subscription);
-    tell_full(sender, subscription, false);
+    if (subscription->abandoned) /* since the last line about it */
+        bb_host_log(sender->host, BB_WARN, "deliveries were abandoned: webhook %lld, count %zu",
+                    (long long)subscription->node.id, subscription->abandoned);
+    if (subscription->listed)
+        TAILQ_REMOVE(&sender->to_read, subscription, read_next);
+    retry_remove(&sender->dues, &subscription->due_at);
     idmap_remove(&sender->subscriptions, &subscription->node);
-    forget(subscription);
+    subscription_forget(subscription);
     free(subscription);
 }
 
-static void clean(struct idmap_node *node, void *arg)
+/* Whether no list, task or delivery has it. */
+static bool subscription_is_free(const struct sender *sender,
+                                 const struct subscription *subscription)
+{
+    return !subscription->flow.held && !subscription->tests.held && !sender->reading &&
+           !sender->saving && subscription->state != SUBSCRIPTION_UNREAD &&
+           subscription->state != SUBSCRIPTION_READING;
+}
+
+static void subscription_clean(struct idmap_node *node, void *arg)
 {
     struct sender *sender = arg;
-    struct subscription *subscription = of_node(node);
-    bool settled = subscription->state >= SUBSCRIPTION_READY;
+    struct subscription *subscription = subscription_of(node);
 
-    if (settled && subscription->bad) { /* a key may exist again */
-        want(sender, subscription);
+    if (subscription->bad && subscription->state == SUBSCRIPTION_OFF) /* a key may exist again */
+        subscription_want(sender, subscription);
+    if (!subscription_is_free(sender, subscription) || subscription->backlog || subscription->due ||
+        sender->now_ms - subscription->used_ms <= KEEP_MS)
         return;
-    }
-
-    if (settled && !subscription->flow.held && !subscription->overflows &&
-        !subscription->claiming && sender->now_ms - subscription->used_ms > KEEP_MS)
+    if (subscription->due_at.place && subscription->state >= SUBSCRIPTION_READY) {
+        subscription_forget(subscription);
+        subscription->state = SUBSCRIPTION_IDLE;
+        subscription_update(sender, subscription);
+    } else if (!subscription->due_at.place && !subscription->saved) {
         subscription_free(sender, subscription);
+    }
 }
 
 void subscriptions_clean(struct sender *sender)
 {
-    idmap_each(&sender->subscriptions, clean, sender);
+    idmap_each(&sender->subscriptions, subscription_clean, sender);
+}
+
+struct dropping {
+    struct sender *sender;
+    uint64_t shards;
+};
+
+static void subscription_drop(struct idmap_node *node, void *arg)
+{
+    const struct dropping *dropping = arg;
+    struct subscription *subscription = subscription_of(node);
+
+    if (!(dropping->shards & sender_shard(node->id)))
+        return;
+    subscription->backlog = subscription->due = false;
+    subscription->saved = 0;
+    retry_remove(&dropping->sender->dues, &subscription->due_at);
+    subscription->read_to = dropping->sender->cursors[node->id % SENDER_SHARDS];
+    subscription->checked = dropping->sender->newest;
+    subscription_update(dropping->sender, subscription);
+    if (subscription_is_free(dropping->sender, subscription))
+        subscription_free(dropping->sender, subscription);
+}
+
+void subscriptions_drop(struct sender *sender, uint64_t shards)
+{
+    idmap_each(&sender->subscriptions, subscription_drop, &(struct dropping){sender, shards});
 }
 
 struct lag {
@@ -337,10 +397,10 @@ struct lag {
 };
 
 /* The first delivery in a flow has waited the longest; a retry has waited since it was due. */
-static void look_at_lag(struct idmap_node *node, void *arg)
+static void subscription_lag(struct idmap_node *node, void *arg)
 {
     struct lag *lag = arg;
-    const struct subscription *subscription = of_node(node);
+    const struct subscription *subscription = subscription_of(node);
     const struct delivery *first =
         (const struct delivery *)(void *)subscription->flow.waiting.first;
 
@@ -356,17 +416,17 @@ int64_t subscriptions_lag(struct sender *sender)
 {
     struct lag lag = {.now_ms = sender->now_ms};
 
-    idmap_each(&sender->subscriptions, look_at_lag, &lag);
+    idmap_each(&sender->subscriptions, subscription_lag, &lag);
     return lag.most_ms;
 }
 
-static void free_each(struct idmap_node *node, void *sender)
+static void subscription_free_each(struct idmap_node *node, void *sender)
 {
-    subscription_free(sender, of_node(node));
+    subscription_free(sender, subscription_of(node));
 }
 
 void subscriptions_free(struct sender *sender)
 {
-    idmap_each(&sender->subscriptions, free_each, sender);
+    idmap_each(&sender->subscriptions, subscription_free_each, sender);
     idmap_free(&sender->subscriptions);
 }

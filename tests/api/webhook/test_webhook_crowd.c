@@ -119,11 +119,14 @@ START_TEST(many_are_queued_again_whatever_the_statistics)
     PGconn *db = database_connect(the_postgres, "hookcrowd");
 
     sql_run(db, "DO $$ DECLARE p regclass; BEGIN FOR p IN SELECT inhrelid FROM pg_inherits"
-                " WHERE inhparent = 'webhook_delivery'::regclass LOOP EXECUTE"
+                " WHERE inhparent IN ('webhook_delivery'::regclass, 'webhook_outcome'::regclass) "
+                "LOOP EXECUTE"
                 " format('ALTER TABLE %s SET (autovacuum_enabled = off)', p); END LOOP; END $$");
-    sql_run(db, text("INSERT INTO webhook_delivery (webhook, state, event_id, event, body) SELECT"
-                     " %jd, 'abandoned', gen_random_uuid(), 'message.new', '{}'"
-                     " FROM generate_series(1, %d)",
+    sql_run(db, text("WITH d AS (INSERT INTO webhook_delivery (webhook, event_id, event, body)"
+                     " SELECT %jd, gen_random_uuid(), 'message.new', '{}'"
+                     " FROM generate_series(1, %d) RETURNING id, webhook)"
+                     " INSERT INTO webhook_outcome (id, webhook, at, duration_ms, delivered)"
+                     " SELECT id, webhook, now(), 0, false FROM d",
                      (intmax_t)made.id, many));
     struct answer *recovered =
         ck_status(http(host, "POST", text("%s/recover", made.path), admin->token,

@@ -3,8 +3,9 @@
  * too old are not sent, and a day's partitions stay while any of their deliveries must still be
  * sent.
  */
-#include <sys/wait.h>
+#include <string.h>
 
+#include "files.h"
 #include "receive.h"
 #include "stage.h"
 #include "suites.h"
@@ -34,7 +35,7 @@ static void set_up(void)
 
 static int64_t number(const char *condition)
 {
-    return sql_number(db, text("SELECT count(*) FROM webhook_delivery WHERE %s", condition));
+    return sql_number(db, text("SELECT count(*) FROM webhook_deliveries WHERE %s", condition));
 }
 
 static bool are_expanded(void *arg)
@@ -58,28 +59,32 @@ static int64_t seed_event(int days)
                                       " - DATE '1970-01-01'",
                                       days));
 
-    sql_run(db, text("WITH b AS (INSERT INTO webhook_body (id, body)"
-                     " SELECT (%jd::bigint << 32) + nextval('webhook_delivery_number'), '{}'"
-                     " RETURNING id)"
-                     " INSERT INTO webhook_expansion (account, event, event_id, body_id, webhooks,"
-                     " queued_at) SELECT 1, 'message.new', '" OLD_EVENT "', b.id,"
-                     " ARRAY(SELECT h.id FROM webhook_hook h), now() - interval '%d days' FROM b",
-                     (intmax_t)day, days));
+    sql_run(db,
+            text("WITH b AS (INSERT INTO webhook_body (id, body)"
+                 " SELECT (%jd::bigint << 32) + mod(nextval('webhook_delivery_id'), 1000000), '{}'"
+                 " RETURNING id)"
+                 " INSERT INTO webhook_expansion (account, event, event_id, body_id, webhooks,"
+                 " queued_at) SELECT 1, 'message.new', '" OLD_EVENT "', b.id,"
+                 " ARRAY(SELECT h.id FROM webhook_hook h), now() - interval '%d days' FROM b",
+                 (intmax_t)day, days));
     return day;
 }
 
-/* Its deliveries are in that day's partition and expire as if they had been made in time. */
+/* Its deliveries have the time of the event, and a copy of its body of today. */
 START_TEST(an_event_that_waited_longer_than_max_age_is_not_sent)
 {
-    int64_t hooks = HOOKS, day = seed_event(3);
+    int64_t hooks = HOOKS;
 
+    seed_event(3);
     ck_assert(wait_until(are_expanded, NULL, LONG_MS));
     ck_assert_int_eq(number(OF_OLD_EVENT), HOOKS);
     ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, "after an old event"), 201);
     ck_assert_msg(wait_until(are_delivered, &hooks, LONG_MS), "%jd were delivered",
                   (intmax_t)number(NEW_ONES));
     ck_assert_int_eq(number(OF_OLD_EVENT " AND state = 'delivered'"), 0);
-    ck_assert_int_eq(number(text(OF_OLD_EVENT " AND id >> 32 = %jd", (intmax_t)day)), HOOKS);
+    ck_assert_int_eq(number(OF_OLD_EVENT " AND created_at < now() - interval '2 days'"
+                                         " AND id >> 32 = body_id >> 32"),
+                     HOOKS);
 }
 
 /* Returns whether the partitions of a day were dropped. */
@@ -137,6 +142,17 @@ static const char *answer_of(PGconn *other)
     return cell;
 }
 
+/* Makes a delivery with an outcome; `id` is SQL. */
+static void make_outcome(const char *id)
+{
+    sql_run(db, text("INSERT INTO webhook_delivery (id, webhook, event_id, event, body)"
+                     " SELECT %s, 1, '" OLD_EVENT "', 'message.new', '{}'",
+                     id));
+    sql_run(db, text("INSERT INTO webhook_outcome (id, webhook, at, duration_ms, delivered)"
+                     " SELECT %s, 1, now(), 0, true",
+                     id));
+}
+
 /* The resend is answered after its transaction is committed. */
 START_TEST(a_delivery_that_is_queued_again_while_its_day_is_dropped_stays)
 {
@@ -144,12 +160,11 @@ START_TEST(a_delivery_that_is_queued_again_while_its_day_is_dropped_stays)
 
     sql_run(db, "ALTER FUNCTION webhook_partition_drop SET lock_timeout = 0");
     sql_run(db, "SELECT webhook_partition_make((now() AT TIME ZONE 'UTC')::date - 50)");
-    sql_run(db, "INSERT INTO webhook_delivery (id, webhook, event_id, event, body, state)"
-                " SELECT webhook_day_floor((now() AT TIME ZONE 'UTC')::date - 50), 1,"
-                " '" OLD_EVENT "', 'message.new', '{}', 'delivered'");
+    make_outcome("webhook_day_floor((now() AT TIME ZONE 'UTC')::date - 50)");
     sql_run(db, "BEGIN");
-    sql_run(db, "UPDATE webhook_delivery SET state = 'queued', owner = NULL"
-                " WHERE id = webhook_day_floor((now() AT TIME ZONE 'UTC')::date - 50)");
+    sql_run(db, "WITH old AS (DELETE FROM webhook_outcome WHERE"
+                " id = webhook_day_floor((now() AT TIME ZONE 'UTC')::date - 50) RETURNING *)"
+                " INSERT INTO webhook_waiting (id, webhook) SELECT id, webhook FROM old");
     run_beside(other, "SELECT webhook_partition_drop((now() AT TIME ZONE 'UTC')::date - 50)");
     ck_assert_str_eq(answer_of(other), "f");
     ck_assert_int_eq(number("id = webhook_day_floor((now() AT TIME ZONE 'UTC')::date - 50)"), 1);
@@ -163,13 +178,11 @@ START_TEST(a_delivery_that_is_queued_again_while_its_day_is_made_is_queued)
     PGconn *other = database_connect(the_postgres, PQdb(db));
 
     sql_run(db, "ALTER FUNCTION webhook_partition_make_of SET lock_timeout = 0");
-    sql_run(db, text("INSERT INTO webhook_delivery (id, webhook, event_id, event, body, state)"
-                     " SELECT %s, 1, '" OLD_EVENT "', 'message.new', '{}', 'delivered'",
-                     id));
+    make_outcome(id);
     sql_run(other, "BEGIN");
     sql_run(other, "SELECT webhook_partition_make((now() AT TIME ZONE 'UTC')::date + 50)");
-    ck_assert_int_eq(PQsendQuery(db, text("UPDATE webhook_delivery SET state = 'queued'"
-                                          " WHERE id = %s RETURNING state",
+    ck_assert_int_eq(PQsendQuery(db, text("DELETE FROM webhook_outcome WHERE id = %s"
+                                          " RETURNING 'queued'",
                                           id)),
                      1);
     PGconn *third = database_connect(the_postgres, PQdb(db));
@@ -194,33 +207,16 @@ static bool is_buried(void *arg)
     return sql_number(db, "SELECT count(*) FROM webhook_host WHERE id = 1000000") == 0;
 }
 
-/* Adds another host of this machine with a current heartbeat; `process` is its number. */
-static void add_host(pid_t process)
+/* Its process does not exist, and is not looked for. */
+START_TEST(a_host_is_dead_only_when_its_heartbeat_is_old)
 {
-    sql_run(db, text("INSERT INTO webhook_host (id, machine, process, heartbeat_at)"
-                     " OVERRIDING SYSTEM VALUE SELECT 1000000, machine, '%d',"
-                     " now() + interval '1 hour' FROM webhook_host",
-                     process));
-}
-
-/* Process 1 is alive, but /proc shows another start time than the row, or none for a hidden
- * process. */
-START_TEST(a_host_is_dead_only_when_its_process_is_or_its_heartbeat_is_old)
-{
-    add_host(1);
+    sql_run(db, "INSERT INTO webhook_host (id, heartbeat_at) OVERRIDING SYSTEM VALUE"
+                " VALUES (1000000, now() + interval '1 hour')");
     for (int i = 0; i < 3; i++)
         ck_assert(wait_until(is_renewed, sql_text(db, "SELECT now()", 0, NULL), LONG_MS));
     ck_assert(!is_buried(NULL));
     sql_run(db,
             "UPDATE webhook_host SET heartbeat_at = now() - interval '11 s' WHERE id = 1000000");
-    ck_assert(wait_until(is_buried, NULL, LONG_MS));
-
-    static const char *const nothing[] = {"true", NULL};
-    pid_t ended =
-        process_start(&(struct process_spec){.argv = nothing, .log = harness_path("days.nothing")});
-
-    ck_assert_int_eq(waitpid(ended, NULL, 0), ended);
-    add_host(ended);
     ck_assert(wait_until(is_buried, NULL, LONG_MS));
 }
 
@@ -228,40 +224,109 @@ struct webhook_count {
     int64_t webhook, count;
 };
 
-static bool are_owned(void *arg)
+static bool are_in_memory(void *arg)
 {
-    const struct webhook_count *of = arg;
-
-    return number(text("webhook = %jd AND state = 'queued' AND owner IS NOT NULL",
-                       (intmax_t)of->webhook)) >= of->count;
+    return sql_number(db, "SELECT coalesce(sum((counters ->> 'waiting')::bigint), 0)"
+                          " FROM webhook_host") >= *(const int64_t *)arg;
 }
 
 static bool is_delivered_to(void *arg)
 {
     return number(text("webhook = %jd AND state = 'delivered'",
-                       (intmax_t)((const struct webhook_count *)arg)->webhook)) > 0;
+                       (intmax_t)((const struct webhook_count *)arg)->webhook)) >=
+           ((const struct webhook_count *)arg)->count;
 }
 
-/* A host owns more than a page of its scan, all for one webhook, and another webhook's delivery
- * that it does not know of. */
-START_TEST(a_backlog_hides_no_delivery_that_nobody_has)
+/* One webhook has a backlog in memory and in the log; another one's delivery is committed by a
+ * transaction that got its id before, and nobody is notified of it. */
+START_TEST(a_backlog_hides_no_delivery_that_nobody_has_and_no_late_commit_is_lost)
 {
     struct webhook_count silent = {
-        webhook_make(host, admin, receiver_url(receiver, "/hang/x"), "message.new").id, 20100};
+        webhook_make(host, admin, receiver_url(receiver, "/hang/x"), "message.new").id, 1000};
     struct webhook_count other = {
-        webhook_make(host, admin, receiver_url(receiver, "/fast/x"), "message.new").id, 1};
+        webhook_make(host, admin, receiver_url(receiver, "/fast/x"), "message.new").id, 2};
+    static const char *const insert =
+        "INSERT INTO webhook_delivery (webhook, event_id, event, body)"
+        " SELECT %jd, '" OLD_EVENT "', 'message.new', '{}' FROM generate_series(1, %d)";
+    PGconn *late = database_connect(the_postgres, PQdb(db));
 
-    sql_run(db, text("INSERT INTO webhook_delivery (webhook, event_id, event, body)"
-                     " SELECT %jd, '" OLD_EVENT "', 'message.new', '{}'"
-                     " FROM generate_series(1, 21000)",
-                     (intmax_t)silent.webhook));
-    ck_assert(wait_until(are_owned, &silent, 3 * LONG_MS));
-    sql_run(db,
-            text("INSERT INTO webhook_delivery (webhook, event_id, event, body, owner, queued_at)"
-                 " SELECT %jd, '" OLD_EVENT "', 'message.new', '{}', max(id),"
-                 " now() - interval '6 s' FROM webhook_host",
-                 (intmax_t)other.webhook));
+    sql_run(late, "BEGIN");
+    sql_run(late, text(insert, (intmax_t)other.webhook, 1));
+    sql_run(db, text(insert, (intmax_t)silent.webhook, 21000));
+    sql_run(db, text(insert, (intmax_t)other.webhook, 1));
+    sql_run(db, text("SELECT pg_notify('webhook', 'queued:%jd:' || max(id)) FROM webhook_delivery"
+                     " WHERE webhook = %jd",
+                     (intmax_t)other.webhook, (intmax_t)other.webhook));
+    ck_assert(wait_until(is_delivered_to, &(struct webhook_count){other.webhook, 1}, LONG_MS));
+    sql_run(late, "COMMIT");
+    PQfinish(late);
     ck_assert(wait_until(is_delivered_to, &other, 3 * LONG_MS));
+    ck_assert(wait_until(are_in_memory, &(int64_t){100}, LONG_MS));
+}
+
+/* ---- a database of version 0.9.0, whose deliveries were rows with a state ---- */
+
+/* Makes the tables of the webhook module again as step 1 does, with the same webhooks. */
+static void go_back(void)
+{
+    const char *schema = file_text(TEST_SOURCES "/../modules/webhook/schema.sql");
+    const char *second = strstr(schema, "-- step 2:");
+
+    ck_assert_ptr_nonnull(second);
+    sql_run(db, "SET client_min_messages = warning");
+    sql_run(db, "CREATE TABLE kept AS SELECT * FROM webhook_hook");
+    sql_run(db, "DO $$ DECLARE c text; BEGIN FOR c IN SELECT format('DROP %s IF EXISTS %s CASCADE',"
+                " CASE relkind WHEN 'v' THEN 'VIEW' WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END,"
+                " oid::regclass) FROM pg_class WHERE relname LIKE 'webhook%' AND relkind IN"
+                " ('v', 'p', 'r', 'S') ORDER BY strpos('vprS', relkind::text) LOOP BEGIN EXECUTE c;"
+                " EXCEPTION WHEN undefined_table THEN NULL; END; END LOOP;"
+                " FOR c IN SELECT oid::regprocedure FROM pg_proc WHERE proname LIKE 'webhook%' LOOP"
+                " EXECUTE 'DROP FUNCTION ' || c || ' CASCADE'; END LOOP; END $$");
+    PGresult *made = PQexec(db, text("%.*s", (int)(second - schema), schema));
+
+    ck_assert_msg(PQresultStatus(made) == PGRES_COMMAND_OK, "%s", PQerrorMessage(db));
+    PQclear(made);
+    sql_run(db, "INSERT INTO webhook_hook SELECT * FROM kept");
+    sql_run(db, "DROP TABLE kept");
+    sql_run(db, "DELETE FROM busbar_migration WHERE module = 'webhook' AND step = 2");
+}
+
+static bool none_wait(void *arg)
+{
+    (void)arg;
+    return sql_number(db, "SELECT (to_regclass('webhook_deliveries') IS NOT NULL)::int") &&
+           number("state = 'queued'") == 0;
+}
+
+START_TEST(what_waits_in_a_database_of_0_9_0_is_sent_once_after_the_migration)
+{
+    static const char name[] = "hookold";
+    struct host *old = host_start(&(struct host_spec){.name = name,
+                                                      .database = database_make(the_postgres, name),
+                                                      .modules = MODULES,
+                                                      .more = WEBHOOK_LOCAL});
+    struct webhook_made made =
+        webhook_make(old, admin_of(old), receiver_url(receiver, "/fast/old"), "message.new");
+
+    host_stop(old);
+    PQfinish(db);
+    db = database_connect(the_postgres, name);
+    go_back();
+    sql_run(db, text("INSERT INTO webhook_delivery (webhook, event_id, event, body, owner, tries,"
+                     " log, state) SELECT %jd, gen_random_uuid(), 'message.new', '{}',"
+                     " CASE n %% 2 WHEN 0 THEN 7 END, n %% 3, CASE n %% 3 WHEN 0 THEN '[]' ELSE"
+                     " '[{\"number\":1,\"at\":\"2026-01-01T00:00:00.000Z\",\"status\":500,"
+                     "\"durationMs\":1,\"error\":null,\"answer\":null}]' END::jsonb,"
+                     " CASE WHEN n <= 20 THEN 'queued' WHEN n <= 30 THEN 'delivered'"
+                     " ELSE 'abandoned' END FROM generate_series(1, 40) n",
+                     (intmax_t)made.id));
+    ck_assert(host_run(old));
+    ck_assert(wait_until(none_wait, NULL, LONG_MS));
+    ck_assert_int_eq((int64_t)receiver_count(receiver, "/fast/old"), 20);
+    ck_assert_int_eq(number("state = 'delivered'"), 30);
+    ck_assert_int_eq(number("state = 'abandoned'"), 10);
+    ck_assert_int_eq(number("jsonb_array_length(log) = 2"), 14);
+    host_stop(old);
 }
 
 Suite *webhook_days_suite(void)
@@ -271,8 +336,9 @@ Suite *webhook_days_suite(void)
         a_day_is_kept_while_an_event_of_it_is_to_be_expanded,
         a_delivery_that_is_queued_again_while_its_day_is_dropped_stays,
         a_delivery_that_is_queued_again_while_its_day_is_made_is_queued,
-        a_host_is_dead_only_when_its_process_is_or_its_heartbeat_is_old,
-        a_backlog_hides_no_delivery_that_nobody_has,
+        a_host_is_dead_only_when_its_heartbeat_is_old,
+        a_backlog_hides_no_delivery_that_nobody_has_and_no_late_commit_is_lost,
+        what_waits_in_a_database_of_0_9_0_is_sent_once_after_the_migration,
     };
 
     return stage_suite("webhook_days", set_up, 180, TESTS(tests));

@@ -313,7 +313,7 @@ static bool are_recorded(void *arg)
 {
     const struct recorded *of = arg;
 
-    return sql_number(db, text("SELECT count(*) FROM webhook_delivery WHERE webhook = %jd"
+    return sql_number(db, text("SELECT count(*) FROM webhook_deliveries WHERE webhook = %jd"
                                " AND state = 'delivered'",
                                (intmax_t)of->webhook)) >= of->least;
 }
@@ -324,8 +324,8 @@ static void make_gate(int64_t webhook)
     sql_run(db, text("CREATE FUNCTION gate() RETURNS trigger LANGUAGE plpgsql AS"
                      " 'BEGIN PERFORM pg_advisory_xact_lock_shared(%d); RETURN NEW; END'",
                      GATE));
-    sql_run(db, text("CREATE TRIGGER gate BEFORE UPDATE ON webhook_delivery FOR EACH ROW"
-                     " WHEN (NEW.webhook = %jd AND NEW.state = 'delivered')"
+    sql_run(db, text("CREATE TRIGGER gate BEFORE INSERT ON webhook_outcome FOR EACH ROW"
+                     " WHEN (NEW.webhook = %jd)"
                      " EXECUTE FUNCTION gate()",
                      (intmax_t)webhook));
 }
@@ -362,7 +362,7 @@ START_TEST(a_result_that_cannot_be_recorded_keeps_no_processor_busy)
 
     sql_run(db, "CREATE FUNCTION bar() RETURNS trigger LANGUAGE plpgsql AS"
                 " 'BEGIN RAISE EXCEPTION ''barred''; END'");
-    sql_run(db, "CREATE TRIGGER bar BEFORE UPDATE ON webhook_delivery FOR EACH STATEMENT"
+    sql_run(db, "CREATE TRIGGER bar BEFORE INSERT ON webhook_outcome FOR EACH STATEMENT"
                 " EXECUTE FUNCTION bar()");
     say("cannot be recorded");
     catcher_wait(catcher, 1, 5000);

@@ -52,7 +52,7 @@ static void set_up(void)
 
 static int64_t number(const char *what)
 {
-    return sql_number(db, text("SELECT %s FROM webhook_delivery", what));
+    return sql_number(db, text("SELECT %s FROM webhook_deliveries", what));
 }
 
 static bool are_expanded(void *arg)
@@ -85,7 +85,7 @@ static void post(const char *entry)
 
 static void begin(void)
 {
-    sql_run(db, "TRUNCATE webhook_delivery");
+    sql_run(db, "TRUNCATE webhook_delivery, webhook_outcome, webhook_waiting, webhook_backlog");
 }
 
 /* Records which transaction made a delivery, because an UPDATE changes xmin. */

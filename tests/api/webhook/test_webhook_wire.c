@@ -154,9 +154,9 @@ START_TEST(the_log_of_a_delivery_keeps_the_last_100_attempts)
     const char *values[] = {text("%jd", (intmax_t)id)};
 
     sql_text(db,
-             "UPDATE webhook_delivery SET log = (SELECT jsonb_agg(log -> 0 || jsonb_build_object("
-             "'number', n))"
-             " FROM generate_series(1, 100) n) WHERE id = $1",
+             "UPDATE webhook_outcome o SET log = (SELECT jsonb_agg(d.log -> 0 ||"
+             " jsonb_build_object('number', n)) FROM webhook_deliveries d,"
+             " generate_series(1, 100) n WHERE d.id = o.id) WHERE id = $1",
              1, values);
     ck_status(
         webhook_call(host, admin, "POST", &made, text("/deliveries/%jd/resend", (intmax_t)id)),

@@ -263,7 +263,9 @@ START_TEST(a_running_host_is_paused_and_resumed)
 
     command(host, "pause");
     ck_assert(wait_until(is_paused, host, LONG_MS));
-    sql_run(db, "UPDATE webhook_delivery SET state = 'queued', owner = NULL");
+    sql_run(db, "WITH old AS (DELETE FROM webhook_outcome RETURNING id, webhook)"
+                " INSERT INTO webhook_waiting (id, webhook) SELECT id, webhook FROM old");
+    sql_run(db, "SELECT pg_notify('webhook', 'shards')");
     let_it_work(db);
     ck_assert_uint_eq(receiver_count(receiver, path), sent);
     expect_resumed(host, path);

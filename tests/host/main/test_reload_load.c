@@ -123,7 +123,7 @@ static struct sums sum_up(void)
 
 static bool none_queued(void *db)
 {
-    return !sql_number(db, "SELECT count(*) FROM webhook_delivery WHERE state = 'queued'");
+    return !sql_number(db, "SELECT count(*) FROM webhook_deliveries WHERE state = 'queued'");
 }
 
 /* Every message is stored and was received once. */
@@ -135,7 +135,7 @@ static void expect_deliveries(const struct receiver *receiver)
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM chat_entry WHERE seq > 1"),
                      atomic_load(&posted));
     ck_assert_int_eq(
-        sql_number(db, "SELECT count(*) FROM webhook_delivery WHERE state = 'delivered'"),
+        sql_number(db, "SELECT count(*) FROM webhook_deliveries WHERE state = 'delivered'"),
         atomic_load(&posted));
     ck_assert_int_eq((int64_t)receiver_count(receiver, "/fast"), atomic_load(&posted));
     PQfinish(db);
@@ -202,10 +202,10 @@ static void post_some(const char *word)
 static void expect_each_attempt_once(PGconn *db, const struct receiver *receiver, const char *path,
                                      int64_t webhook)
 {
-    int64_t logged =
-        sql_number(db, text("SELECT coalesce(sum(jsonb_array_length(log)), 0) FROM webhook_delivery"
-                            " WHERE webhook = %jd",
-                            (intmax_t)webhook));
+    int64_t logged = sql_number(
+        db, text("SELECT coalesce(sum(jsonb_array_length(log)), 0) FROM webhook_deliveries"
+                 " WHERE webhook = %jd",
+                 (intmax_t)webhook));
 
     ck_assert_int_eq((int64_t)receiver_count(receiver, path), logged);
 }
@@ -228,14 +228,16 @@ START_TEST(what_flies_waits_or_is_retried_is_handed_over)
         wave_reload(wave);
     }
     ck_assert(wait_until(none_queued, db, DELIVERED_MS));
-    ck_assert_int_eq(sql_number(db, text("SELECT count(*) FROM webhook_delivery WHERE webhook = %jd"
-                                         " AND state = 'delivered'",
-                                         (intmax_t)slow.id)),
-                     3 * EACH);
-    ck_assert_int_eq(sql_number(db, text("SELECT count(*) FROM webhook_delivery WHERE webhook = %jd"
-                                         " AND state = 'abandoned' AND tries = 3",
-                                         (intmax_t)bad.id)),
-                     3 * EACH);
+    ck_assert_int_eq(
+        sql_number(db, text("SELECT count(*) FROM webhook_deliveries WHERE webhook = %jd"
+                            " AND state = 'delivered'",
+                            (intmax_t)slow.id)),
+        3 * EACH);
+    ck_assert_int_eq(
+        sql_number(db, text("SELECT count(*) FROM webhook_deliveries WHERE webhook = %jd"
+                            " AND state = 'abandoned' AND jsonb_array_length(log) = 3",
+                            (intmax_t)bad.id)),
+        3 * EACH);
     expect_each_attempt_once(db, receiver, "/late/hand", slow.id);
     expect_each_attempt_once(db, receiver, "/500/hand", bad.id);
     wave_drained(wave);

@@ -1,0 +1,200 @@
+/*
+ * Looks at the database for what this sender does not know of: after it got shards, after a gap in
+ * the notifications, and every few seconds at what was appended to the log, because a host may die
+ * between a commit and its notification, and transactions commit in any order. A look at the log up
+ * to a `frontier`, below which all transactions have ended, moves the cursors of the shards there.
+ */
+#include "modules/webhook/sender/internal.h"
+
+#define PAGE_TEXT "4000"
+enum { PAGE = 4000 }; /* rows per statement: a loop handles them at once */
+
+/* $1 where to go on, $2 shards. The result is pairs of a webhook and a number. */
+static const struct bb_sql look_backlog = {
+    "SELECT webhook, cursor FROM webhook_backlog WHERE webhook > $1::bigint"
+    " AND webhook_shard_of(webhook) = ANY($2::bigint[]) ORDER BY webhook LIMIT " PAGE_TEXT,
+    BB_SQL_LONG,
+};
+/* One step in the index for each webhook. The number is when the first row is due, in ms. */
+static const struct bb_sql look_waiting = {
+    "WITH RECURSIVE w(webhook, next_at) AS ((SELECT webhook, next_at FROM webhook_waiting"
+    " WHERE webhook > $1::bigint ORDER BY webhook, next_at LIMIT 1) UNION ALL"
+    " SELECT n.webhook, n.next_at FROM w CROSS JOIN LATERAL (SELECT x.webhook, x.next_at"
+    " FROM webhook_waiting x WHERE x.webhook > w.webhook ORDER BY x.webhook, x.next_at LIMIT 1) n)"
+    " SELECT webhook, greatest(0, ceil(extract(epoch FROM next_at - now()) * 1000))::bigint FROM w"
+    " WHERE webhook_shard_of(webhook) = ANY($2::bigint[]) LIMIT " PAGE_TEXT,
+    BB_SQL_LONG,
+};
+/* $3 the last id. A ping is sent by the host that was asked, and always has a row that waits. */
+static const struct bb_sql look_log = {
+    "SELECT webhook, id FROM webhook_delivery WHERE id > $1::bigint AND id <= $3::bigint"
+    " AND event <> '" WEBHOOK_PING "' AND webhook_shard_of(webhook) = ANY($2::bigint[])"
+    " ORDER BY id LIMIT " PAGE_TEXT,
+    BB_SQL_LONG,
+};
+
+struct looking {
+    struct db_task db_task;
+    enum look look;
+    int64_t after, to;
+    uint64_t shards;
+    struct pairs found;
+};
+
+static void look_work(struct bb_request *rq, struct db_task *db_task)
+{
+    static const struct bb_sql *const statements[] = {NULL, &look_backlog, &look_waiting,
+                                                      &look_log};
+    struct looking *looking = (struct looking *)db_task;
+    int64_t shards[SENDER_SHARDS];
+    size_t count = 0;
+
+    for (int64_t i = 0; i < SENDER_SHARDS; i++)
+        if (looking->shards & sender_shard(i))
+            shards[count++] = i;
+    const struct bb_value args[] = {bb_i(looking->after), bb_ints(shards, count),
+                                    bb_i(looking->to)};
+    const struct bb_rows *rows =
+        bb_query(rq, statements[looking->look], args, looking->look == LOOK_LOG ? 3 : 2);
+
+    for (size_t row = 0; rows && row < bb_count(rq, rows); row++)
+        if (pairs_add(&looking->found, bb_cell_int(rq, rows, row, 0),
+                      bb_cell_int(rq, rows, row, 1)))
+            return;
+    db_task->ok = rows != NULL;
+}
+
+/* Out of memory: what was found is found again by another look. No cursor moves beyond it. */
+static void look_fail(struct sender *sender)
+{
+    sender->look_wanted = true;
+    sender->look_shards = 0;
+    sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
+}
+
+/* A delivery in the log is a backlog of its webhook, unless this sender knows it. */
+void look_found(struct sender *sender, int64_t webhook, int64_t id)
+{
+    if (!(sender->mine & ~sender->to_give & sender_shard(webhook)) ||
+        id <= sender->cursors[webhook % SENDER_SHARDS] ||
+        (sender->recent && sender->recent[id % SENDER_RECENT] == id) ||
+        idmap_find(&sender->deliveries, id))
+        return;
+    struct subscription *subscription = subscription_get(sender, webhook);
+
+    if (id > sender->newest)
+        sender->newest = id;
+    if (!subscription) {
+        look_fail(sender);
+    } else if (!subscription->backlog || id <= subscription->read_to) {
+        subscription_backlog(sender, subscription, id);
+    }
+}
+
+static void look_take(struct sender *sender, const struct looking *looking, size_t i)
+{
+    int64_t webhook = looking->found.webhooks[i], number = looking->found.ids[i];
+    struct subscription *subscription = NULL;
+
+    if (looking->look == LOOK_LOG) {
+        look_found(sender, webhook, number);
+        return;
+    }
+    if (!(sender->mine & sender_shard(webhook)))
+        return;
+    subscription = subscription_get(sender, webhook);
+    if (!subscription) {
+        look_fail(sender);
+    } else if (looking->look == LOOK_WAITING) {
+        subscription_due(sender, subscription, sender->now_ms + number);
+    } else if (!subscription->saved) {
+        subscription->saved = number;
+        subscription_backlog(sender, subscription, number + 1);
+    }
+}
+
+/* The look has ended: what it did not find does not exist. */
+static void look_end(struct sender *sender)
+{
+    sender->look = LOOK_NONE;
+    if (sender->look_to == INT64_MAX)
+        return;
+    for (int64_t i = 0; i < SENDER_SHARDS; i++)
+        if (sender->look_shards & sender->mine & sender_shard(i) &&
+            sender->cursors[i] < sender->frontier)
+            sender->cursors[i] = sender->frontier;
+    sender->frontier = 0;
+    sender->frontier_safe = false;
+    lease_save(sender);
+}
+
+static void look_back(struct sender *sender, struct db_task *db_task)
+{
+    struct looking *looking = (struct looking *)db_task;
+    size_t count = looking->found.count;
+
+    sender->looking = false;
+    if (sender->look != looking->look)
+        return; /* the lease was lost */
+    if (!db_task->ok) {
+        sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        look_take(sender, looking, i);
+    if (count == PAGE)
+        sender->look_after = looking->look == LOOK_LOG ? looking->found.ids[count - 1]
+                                                       : looking->found.webhooks[count - 1];
+    else if (looking->look == LOOK_LOG)
+        look_end(sender);
+    else
+        sender->look++, sender->look_after = 0;
+}
+
+static void look_drop(struct db_task *db_task)
+{
+    pairs_free(&((struct looking *)db_task)->found);
+    free(db_task);
+}
+
+static void look_begin(struct sender *sender)
+{
+    bool all = sender->look_wanted;
+
+    sender->look = all ? LOOK_BACKLOG : LOOK_LOG;
+    sender->look_to = all ? INT64_MAX : sender->frontier;
+    sender->look_shards = sender->mine & ~sender->to_give;
+    sender->look_wanted = false;
+    sender->look_after = 0;
+}
+
+void look_on(struct sender *sender)
+{
+    if (sender->looking || !sender->mine || sender->stopping ||
+        sender->now_ms < sender->retry_db_at)
+        return;
+    if (!sender->look) {
+        if (!sender->look_wanted && !sender->frontier_safe)
+            return;
+        look_begin(sender);
+    }
+    struct looking *looking = calloc(1, sizeof(*looking));
+
+    if (!looking) {
+        sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
+        return;
+    }
+    looking->db_task = (struct db_task){.work = look_work, .back = look_back, .drop = look_drop};
+    looking->look = sender->look;
+    looking->shards = sender->look_shards;
+    looking->to = sender->look_to;
+    looking->after = sender->look_after;
+    if (looking->look == LOOK_LOG && !looking->after) {
+        looking->after = INT64_MAX;
+        for (int64_t i = 0; i < SENDER_SHARDS; i++)
+            if (looking->shards & sender_shard(i) && sender->cursors[i] < looking->after)
+                looking->after = sender->cursors[i];
+    }
+    sender->looking = true;
+    db_task_send(sender, &looking->db_task);
+}

@@ -1,0 +1,412 @@
+/*
+ * Reads deliveries that are not in memory: backlogs of webhooks from the log, and due rows of
+ * webhook_waiting. Webhooks take turns, and each is read only when half of
+ * its room is free, so that a backlog of any length needs little memory and delays no other
+ * webhook.
+ */
+#include "modules/webhook/sender/internal.h"
+
+#include <stdlib.h>
+
+enum {
+    STREAMS = 32,        /* webhooks per statement */
+    ROWS = 1024,         /* deliveries per statement */
+    ROWS_EACH = 512,     /* of a webhook */
+    BYTES = 1 << 20,     /* of bodies per statement; only the first body may exceed it */
+    BODIES = 256,        /* large bodies in memory that are not read again */
+    LOOKS = 4 * STREAMS, /* webhooks that are looked at in a turn */
+};
+
+#define AGE(of) "round(extract(epoch FROM now() - " of ") * 1000)::bigint"
+#define SIZE                                                                                       \
+    "coalesce(octet_length(d.body), (SELECT octet_length(b.body) FROM webhook_body b"              \
+    " WHERE b.id = d.body_id))"
+#define DELIVERY "d.event_id, d.event, d.body, d.body_id, d.traceparent, " SIZE
+
+/*
+ * $1 webhooks, $2 the ids after which they are read, $3 the ids up to which there may be outcomes,
+ * $4 numbers of deliveries. An EXISTS could be planned as a hash of all outcomes.
+ */
+static const struct bb_sql read_log = {
+    "SELECT d.webhook, d.id, 0, " AGE(
+        "d.created_at") ", " DELIVERY " FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], "
+                        "$4::bigint[]) WITH ORDINALITY"
+                        " AS s(webhook, after, checked, most, n) CROSS JOIN LATERAL (SELECT * FROM "
+                        "webhook_delivery d"
+                        " WHERE d.webhook = s.webhook AND d.id > s.after AND d.event <> "
+                        "'" WEBHOOK_PING "'"
+                        " AND (d.id > s.checked OR ((SELECT o.id FROM webhook_outcome o WHERE o.id "
+                        "= d.id) IS NULL"
+                        " AND (SELECT w.id FROM webhook_waiting w WHERE w.id = d.id) IS NULL))"
+                        " ORDER BY d.id LIMIT s.most) d ORDER BY s.n, d.id",
+    BB_SQL_LONG, /* it reads the bodies, so no short read should wait for it */
+};
+
+/* $1 webhooks, $2 numbers of deliveries */
+static const struct bb_sql read_due = {
+    "SELECT d.webhook, d.id, w.tries, " AGE(
+        "w.queued_at") ", " DELIVERY " FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS "
+                       "s(webhook, most, n)"
+                       " CROSS JOIN LATERAL (SELECT * FROM webhook_waiting w WHERE w.webhook = "
+                       "s.webhook"
+                       " AND w.next_at <= now() ORDER BY w.next_at LIMIT s.most) w CROSS JOIN "
+                       "LATERAL"
+                       " (SELECT * FROM webhook_delivery d WHERE d.id = w.id AND d.webhook = "
+                       "s.webhook OFFSET 0) d"
+                       " ORDER BY s.n, w.next_at",
+    BB_SQL_LONG,
+};
+enum { WEBHOOK, ID, TRIES, AGE_MS, EVENT_ID, EVENT, BODY, BODY_ID, TRACE, LENGTH };
+
+/* When the next rows of $1 are due, in milliseconds; null: there are none. */
+static const struct bb_sql read_next = {
+    "SELECT s.webhook, (SELECT ceil(extract(epoch FROM w.next_at - now()) * 1000)::bigint"
+    " FROM webhook_waiting w WHERE w.webhook = s.webhook AND w.next_at > now()"
+    " ORDER BY w.next_at LIMIT 1) FROM unnest($1::bigint[]) WITH ORDINALITY AS s(webhook, n)"
+    " ORDER BY s.n",
+    BB_SQL_LONG,
+};
+
+static const struct bb_sql read_bodies = {
+    "SELECT id, body FROM webhook_body WHERE id = ANY($1::bigint[])",
+    BB_SQL_LONG,
+};
+
+/* The part of a read that one statement reads. */
+struct streams {
+    size_t count;
+    struct subscription *subscriptions[STREAMS];
+    int64_t webhooks[STREAMS], after[STREAMS], checked[STREAMS], most[STREAMS], next_ms[STREAMS];
+    size_t found[STREAMS]; /* rows */
+    bool cut[STREAMS];     /* some rows were not taken */
+};
+
+struct reading {
+    struct db_task db_task;
+    struct streams log, due;
+    int64_t bodies[BODIES]; /* large ones in memory, sorted */
+    size_t body_count;
+    size_t bytes;
+    struct delivery_list list;
+};
+
+static int read_compare(const void *a, const void *b)
+{
+    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+
+    return (left > right) - (left < right);
+}
+
+static bool read_is_known(const struct reading *reading, int64_t body)
+{
+    return bsearch(&body, reading->bodies, reading->body_count, sizeof(body), read_compare);
+}
+
+/* Returns the row of `bodies` with the id; -1: none. */
+static int64_t read_find(struct bb_request *rq, const struct bb_rows *bodies, int64_t id)
+{
+    for (size_t row = 0; bodies && row < bb_count(rq, bodies); row++)
+        if (bb_cell_int(rq, bodies, row, 0) == id)
+            return (int64_t)row;
+    return -1;
+}
+
+static int read_row(struct bb_request *rq, struct reading *reading, const struct bb_rows *rows,
+                    size_t row, const struct bb_rows *bodies, bool kept)
+{
+    int64_t body_id = bb_cell_int(rq, rows, row, BODY_ID);
+    int64_t found = body_id ? read_find(rq, bodies, body_id) : -1;
+    struct sender_event event = {.name = bb_cell(rq, rows, row, EVENT),
+                                 .id = bb_cell(rq, rows, row, EVENT_ID),
+                                 .trace = bb_cell(rq, rows, row, TRACE),
+                                 .body_id = body_id,
+                                 .body = bb_cell(rq, rows, row, BODY)};
+
+    if (event.body) {
+        event.length = rq->api->rows_length(rows, row, BODY);
+    } else if (found >= 0) {
+        event.body = bb_cell(rq, bodies, (size_t)found, 1);
+        event.length = rq->api->rows_length(bodies, (size_t)found, 1);
+    }
+    struct body *body = body_new(&event);
+    struct delivery *delivery = body ? delivery_new(bb_cell_int(rq, rows, row, WEBHOOK),
+                                                    bb_cell_int(rq, rows, row, ID), body)
+                                     : NULL;
+
+    if (!delivery) {
+        free(body);
+        return -1;
+    }
+    delivery->kept = kept;
+    delivery->tries = (int)bb_cell_int(rq, rows, row, TRIES);
+    delivery->queued_ms = bb_cell_int(rq, rows, row, AGE_MS); /* age, until it is admitted */
+    STAILQ_INSERT_TAIL(&reading->list, delivery, next);
+    return 0;
+}
+
+/*
+ * Takes the rows of each stream up to the first one for whose body there is no room; returns -1 on
+ * failure. Bodies that several rows share are read once.
+ */
+static int read_rows(struct bb_request *rq, struct reading *reading, struct streams *streams,
+                     const struct bb_rows *rows, bool kept)
+{
+    size_t count = bb_count(rq, rows), stream = 0, wanted = 0;
+    bool *taken = bb_alloc(rq, count + 1);
+    int64_t *ids = bb_alloc(rq, (count + 1) * sizeof(*ids));
+
+    for (size_t row = 0; row < count; row++) {
+        int64_t id = bb_cell_int(rq, rows, row, BODY_ID);
+        size_t size = (size_t)bb_cell_int(rq, rows, row, LENGTH);
+        bool known = id && (read_is_known(reading, id) || (wanted && ids[wanted - 1] == id));
+
+        while (streams->webhooks[stream] != bb_cell_int(rq, rows, row, WEBHOOK))
+            stream++;
+        streams->found[stream]++;
+        if (!known && reading->bytes && reading->bytes + size > BYTES)
+            streams->cut[stream] = true;
+        taken[row] = !streams->cut[stream];
+        if (!taken[row] || known)
+            continue;
+        reading->bytes += size;
+        if (id)
+            ids[wanted++] = id;
+    }
+    const struct bb_rows *bodies =
+        wanted ? bb_query(rq, &read_bodies, BB_ARGS(bb_ints(ids, wanted))) : NULL;
+
+    if (wanted && !bodies)
+        return -1;
+    for (size_t row = 0; row < count; row++) {
+        if (taken[row] && read_row(rq, reading, rows, row, bodies, kept))
+            return -1;
+    }
+    return 0;
+}
+
+static void read_work(struct bb_request *rq, struct db_task *db_task)
+{
+    struct reading *reading = (struct reading *)db_task;
+    struct streams *log = &reading->log, *due = &reading->due;
+    const struct bb_rows *rows = NULL;
+
+    if (log->count) {
+        rows = bb_query(rq, &read_log,
+                        BB_ARGS(bb_ints(log->webhooks, log->count), bb_ints(log->after, log->count),
+                                bb_ints(log->checked, log->count), bb_ints(log->most, log->count)));
+        if (!rows || read_rows(rq, reading, log, rows, false))
+            return;
+    }
+    if (due->count) {
+        rows =
+            bb_query(rq, &read_due,
+                     BB_ARGS(bb_ints(due->webhooks, due->count), bb_ints(due->most, due->count)));
+        if (!rows || read_rows(rq, reading, due, rows, true))
+            return;
+        rows = bb_query(rq, &read_next, BB_ARGS(bb_ints(due->webhooks, due->count)));
+        if (!rows)
+            return;
+        for (size_t i = 0; i < due->count; i++)
+            due->next_ms[i] = bb_cell(rq, rows, i, 1) ? bb_cell_int(rq, rows, i, 1) : -1;
+    }
+    db_task->ok = true;
+}
+
+static bool read_has_ended(const struct sender *sender, int64_t id)
+{
+    for (size_t i = 0; i < sender->ended.count; i++)
+        if (sender->ended.ids[i] == id)
+            return true;
+    return false;
+}
+
+static void read_free(struct delivery *delivery)
+{
+    free(delivery->body);
+    free(delivery);
+}
+
+/* Takes a delivery into memory. Returns false if it has to be read again. */
+static bool read_admit(struct sender *sender, struct delivery *delivery)
+{
+    struct subscription *subscription = subscription_find(sender, delivery->webhook);
+    bool mine = sender->mine & ~sender->to_give & sender_shard(delivery->webhook);
+
+    if (!subscription || !mine || idmap_find(&sender->deliveries, delivery->node.id) ||
+        read_has_ended(sender, delivery->node.id)) {
+        read_free(delivery);
+        return mine;
+    }
+    if (delivery->node.id > sender->newest)
+        sender->newest = delivery->node.id;
+    delivery->queued_ms = sender->now_ms - delivery->queued_ms;
+    delivery->body = body_share(sender, delivery->body);
+    if (delivery->body && delivery_admit(sender, subscription, delivery))
+        return true;
+    if (delivery->body && !delivery->body->holders) { /* nobody else has it */
+        delivery->body->holders = 1;
+        delivery->subscription = subscription; /* so that delivery_free() lets it go */
+    }
+    delivery_free(sender, delivery);
+    return false;
+}
+
+/* The log of a stream was read up to its last row, unless some rows were not taken. */
+static void read_end_log(struct sender *sender, const struct streams *log, size_t i, int64_t last,
+                         bool whole)
+{
+    struct subscription *subscription = log->subscriptions[i];
+
+    if (subscription->again) { /* deliveries taken now may have ended when they are read again */
+        subscription->checked = sender->newest;
+    } else {
+        if (last > subscription->read_to)
+            subscription->read_to = last;
+        if (whole && (int64_t)log->found[i] < log->most[i])
+            subscription->backlog = false;
+    }
+    subscription_update(sender, subscription);
+}
+
+static void read_back(struct sender *sender, struct db_task *db_task)
+{
+    struct reading *reading = (struct reading *)db_task;
+    struct streams *log = &reading->log, *due = &reading->due;
+    int64_t last[STREAMS] = {0};
+    struct delivery *delivery;
+
+    sender->reading = false;
+    if (!db_task->ok)
+        sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
+    while (db_task->ok && (delivery = STAILQ_FIRST(&reading->list))) {
+        struct streams *streams = delivery->kept ? due : log;
+        int64_t id = delivery->node.id;
+        size_t i = 0;
+
+        STAILQ_REMOVE_HEAD(&reading->list, next);
+        while (streams->webhooks[i] != delivery->webhook)
+            i++;
+        if (streams->cut[i]) { /* in the log the order would be lost */
+            read_free(delivery);
+        } else if (!read_admit(sender, delivery)) {
+            streams->cut[i] = true;
+        } else if (streams == log) {
+            last[i] = id;
+        }
+    }
+    for (size_t i = 0; i < log->count; i++)
+        if (db_task->ok)
+            read_end_log(sender, log, i, last[i], !log->cut[i]);
+    for (size_t i = 0; i < due->count; i++) {
+        bool more = !db_task->ok || due->cut[i] || (int64_t)due->found[i] >= due->most[i];
+
+        if (more)
+            subscription_due(sender, due->subscriptions[i], sender->now_ms);
+        else if (due->next_ms[i] >= 0)
+            subscription_due(sender, due->subscriptions[i], sender->now_ms + due->next_ms[i]);
+        subscription_update(sender, due->subscriptions[i]);
+    }
+    sender->ended.count = 0;
+}
+
+static void read_drop(struct db_task *db_task)
+{
+    struct reading *reading = (struct reading *)db_task;
+    struct delivery *delivery;
+
+    while ((delivery = STAILQ_FIRST(&reading->list))) {
+        STAILQ_REMOVE_HEAD(&reading->list, next);
+        read_free(delivery);
+    }
+    free(reading);
+}
+
+/*
+ * Returns how many deliveries a webhook may read now: some only if half of its room is free and
+ * there is memory left.
+ */
+static size_t read_room(const struct sender *sender, const struct subscription *subscription)
+{
+    const struct queue_limits *limits = &sender->queue.limits;
+    size_t held = subscription->flow.held,
+           items = queue_flow_items(&sender->queue, &subscription->flow);
+    size_t room = items > held ? items - held : 0;
+
+    if (subscription->state != SUBSCRIPTION_READY || held * 2 > items ||
+        subscription->flow.held_bytes * 2 > queue_flow_bytes(&sender->queue, &subscription->flow))
+        return 0;
+    if (sender->queue.held_bytes + BYTES > limits->bytes)
+        return held * 2 > QUEUE_FLOW_SURE ? 0 : QUEUE_FLOW_SURE - held;
+    return room < ROWS_EACH ? room : ROWS_EACH;
+}
+
+static void read_add(struct streams *streams, struct subscription *subscription, size_t most)
+{
+    size_t i = streams->count++;
+
+    streams->subscriptions[i] = subscription;
+    streams->webhooks[i] = subscription->node.id;
+    streams->after[i] = subscription->read_to;
+    streams->checked[i] = subscription->checked;
+    streams->most[i] = (int64_t)most;
+}
+
+/* Chooses what is read; a webhook that was looked at moves to the end of the list. */
+static void read_choose(struct sender *sender, struct reading *reading)
+{
+    const struct subscription *first = TAILQ_FIRST(&sender->to_read);
+    size_t rows = 0;
+
+    for (size_t i = 0; i < LOOKS && rows < ROWS; i++) {
+        struct subscription *subscription = TAILQ_FIRST(&sender->to_read);
+
+        if (i && subscription == first)
+            break;
+        size_t room = read_room(sender, subscription);
+
+        TAILQ_REMOVE(&sender->to_read, subscription, read_next);
+        TAILQ_INSERT_TAIL(&sender->to_read, subscription, read_next);
+        if (!room || reading->log.count == STREAMS || reading->due.count == STREAMS)
+            continue;
+        if (subscription->due) {
+            subscription->due = false;
+            read_add(&reading->due, subscription, room + subscription->flow.held);
+        } else {
+            subscription->again = false;
+            read_add(&reading->log, subscription, room);
+        }
+        rows += room;
+    }
+}
+
+static void read_note_body(struct idmap_node *node, void *arg)
+{
+    struct reading *reading = arg;
+
+    if (reading->body_count < BODIES)
+        reading->bodies[reading->body_count++] = node->id;
+}
+
+void read_deliveries(struct sender *sender)
+{
+    if (sender->reading || sender->giving || TAILQ_EMPTY(&sender->to_read) || sender->stopping ||
+        sender->now_ms < sender->retry_db_at || !attempt_allowed(sender))
+        return;
+    struct reading *reading = calloc(1, sizeof(*reading));
+
+    if (!reading) {
+        sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
+        return;
+    }
+    STAILQ_INIT(&reading->list);
+    reading->db_task = (struct db_task){.work = read_work, .back = read_back, .drop = read_drop};
+    read_choose(sender, reading);
+    if (!reading->log.count && !reading->due.count) {
+        free(reading);
+        return;
+    }
+    idmap_each(&sender->bodies, read_note_body, reading);
+    qsort(reading->bodies, reading->body_count, sizeof(int64_t), read_compare);
+    sender->reading = true;
+    db_task_send(sender, &reading->db_task);
+}

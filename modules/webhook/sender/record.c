@@ -1,0 +1,375 @@
+/*
+ * Records results, hundreds in one statement. FOR KEY SHARE makes a host that takes the shards
+ * over, and deletes the row of this host for that, wait for the statement; after that the statement
+ * records nothing.
+ */
+#include "modules/webhook/sender/internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <time.h>
+
+#define STATEMENTS 2       /* at a time */
+#define WORTHWHILE 256     /* results needed to send a second statement while one is running */
+#define ABANDONED_MS 60000 /* between two log lines about a webhook */
+#define ATTEMPT_ROOM 192   /* size of an attempt's JSON without error and answer */
+#define FEW 16             /* results that may be recorded by a short statement */
+#define GATHER_MS 100      /* how long a result waits for others */
+#define IN_MEMORY_MS 60000 /* retries that are due later leave memory */
+
+#define ME " me AS MATERIALIZED (SELECT FROM webhook_host WHERE id = $1::bigint FOR KEY SHARE)"
+
+/* First attempts that delivered. $2 ids, $3 webhooks, $4 times in ms, $5 durations, $6 statuses */
+#define RECORD_DELIVERED                                                                           \
+    "WITH" ME ", done AS (INSERT INTO webhook_outcome (id, webhook, at, duration_ms, status,"      \
+    " delivered) SELECT r.id, r.webhook, to_timestamp(r.at / 1000.0), r.took, r.status, true"      \
+    " FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])"           \
+    " AS r(id, webhook, at, took, status) WHERE EXISTS (SELECT FROM me))"                          \
+    " SELECT count(*) FROM me"
+
+/*
+ * All others. $2 to $6 as above, $7 verdicts, $8 tries, $9 gaps and $10 ages in ms, $11 attempts,
+ * one per line: the inside of a JSON object without the number, which comes from the log. Ids are
+ * passed to PostgreSQL as arrays, because a join would be planned with statistics that may be old.
+ */
+#define NUMBERED(log)                                                                              \
+    "('{\"number\":' || coalesce((" log " -> -1 ->> 'number')::int, 0) + 1"                        \
+    " || ',' || r.attempt || '}')::jsonb"
+#define RECORD_OTHERS                                                                              \
+    "WITH" ME                                                                                      \
+    ", r AS MATERIALIZED (SELECT * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[],"          \
+    " $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[],"        \
+    " string_to_array($11::text, chr(10))) AS r(id, webhook, at, took, status, verdict, tries,"    \
+    " gap, age, attempt) WHERE EXISTS (SELECT FROM me)),"                                          \
+    " old AS (DELETE FROM webhook_waiting WHERE id = ANY (ARRAY(SELECT id FROM r"                  \
+    " WHERE verdict <> 1)) RETURNING id, log),"                                                    \
+    " before AS (SELECT id, log FROM webhook_waiting WHERE id = ANY (ARRAY(SELECT id FROM r"       \
+    " WHERE verdict = 1))),"                                                                       \
+    " again AS (INSERT INTO webhook_waiting (id, webhook, next_at, queued_at, tries, log)"         \
+    " SELECT r.id, r.webhook, now() + r.gap * interval '1 ms', now() - r.age * interval '1 ms',"   \
+    " r.tries, " WEBHOOK_LOG("coalesce(b.log, '[]')") " || " NUMBERED(                             \
+        "b.log") " FROM r LEFT JOIN before b ON b.id = r.id WHERE r.verdict = 1 ON CONFLICT (id) " \
+                 "DO UPDATE"                                                                       \
+                 " SET next_at = excluded.next_at, tries = excluded.tries, log = excluded.log),"   \
+                 " done AS (INSERT INTO webhook_outcome (id, webhook, at, duration_ms, status, "   \
+                 "delivered, log)"                                                                 \
+                 " SELECT r.id, r.webhook, to_timestamp(r.at / 1000.0), r.took, nullif(r.status, " \
+                 "0),"                                                                             \
+                 " r.verdict = 0, " WEBHOOK_LOG("coalesce(o.log, '[]')") " || " NUMBERED(          \
+                     "o.log") " FROM r LEFT JOIN old o ON o.id = r.id WHERE r.verdict <> 1 ON "    \
+                              "CONFLICT DO NOTHING)"                                               \
+                              " SELECT count(*) FROM me"
+
+_Static_assert(SCHEDULE_DELIVERED == 0 && SCHEDULE_RETRY == 1, "RECORD_OTHERS knows the verdicts");
+
+/*
+ * Few results cost as much as a short read; many use a long statement, so that no short read waits
+ * for them.
+ */
+static const struct bb_sql record_few = {RECORD_DELIVERED, BB_SQL_WRITE};
+static const struct bb_sql record_many = {RECORD_DELIVERED, BB_SQL_WRITE | BB_SQL_LONG};
+static const struct bb_sql record_others = {RECORD_OTHERS, BB_SQL_WRITE | BB_SQL_LONG};
+
+/* Column i of a batch is of result i. The first `delivered` results are first attempts. */
+enum { ID, WEBHOOK, AT, TOOK, STATUS, VERDICT, TRIES, GAP, AGE, COLUMNS };
+
+struct recording {
+    struct db_task db_task;
+    int64_t owner;
+    bool lost;
+    size_t count, delivered;
+    struct delivery *list[SENDER_RECORD_MAX];
+    int64_t columns[COLUMNS][SENDER_RECORD_MAX];
+    char *attempts;   /* of all results */
+    size_t others_at; /* where the attempts of other results begin */
+};
+
+/* Records the results from `from` on as others. */
+static const struct bb_rows *record_rest(struct bb_request *rq, const struct recording *recording,
+                                         size_t from)
+{
+    size_t count = recording->count - from;
+    const int64_t(*c)[SENDER_RECORD_MAX] = recording->columns;
+
+    return bb_query(rq, &record_others,
+                    BB_ARGS(bb_i(recording->owner), bb_ints(c[ID] + from, count),
+                            bb_ints(c[WEBHOOK] + from, count), bb_ints(c[AT] + from, count),
+                            bb_ints(c[TOOK] + from, count), bb_ints(c[STATUS] + from, count),
+                            bb_ints(c[VERDICT] + from, count), bb_ints(c[TRIES] + from, count),
+                            bb_ints(c[GAP] + from, count), bb_ints(c[AGE] + from, count),
+                            bb_t(recording->attempts + (from ? recording->others_at : 0))));
+}
+
+static void record_work(struct bb_request *rq, struct db_task *db_task)
+{
+    struct recording *recording = (struct recording *)db_task;
+    size_t count = recording->delivered;
+    const int64_t(*c)[SENDER_RECORD_MAX] = recording->columns;
+    const struct bb_rows *rows = NULL;
+
+    if (count)
+        rows = bb_query(rq, count > FEW ? &record_many : &record_few,
+                        BB_ARGS(bb_i(recording->owner), bb_ints(c[ID], count),
+                                bb_ints(c[WEBHOOK], count), bb_ints(c[AT], count),
+                                bb_ints(c[TOOK], count), bb_ints(c[STATUS], count)));
+    if (count && !rows && !strcmp(bb_sqlstate(rq), "23505"))
+        rows = record_rest(rq, recording, 0); /* the outcomes of a lost response to a commit */
+    else if (recording->count > count && (!count || rows))
+        rows = record_rest(rq, recording, count);
+    recording->lost = rows && !bb_cell_int(rq, rows, 0, 0);
+    db_task->ok = rows != NULL;
+}
+
+/*
+ * Logs at most one line per webhook and minute. The line has nothing of the URL, the body or the
+ * response, because others than the webhook's owner read the log.
+ */
+static void record_tell_abandoned(const struct sender *sender, const struct delivery *delivery)
+{
+    struct subscription *subscription = delivery->subscription;
+    char last[32];
+
+    subscription->abandoned++;
+    if (subscription->abandoned_told_ms &&
+        sender->now_ms - subscription->abandoned_told_ms < ABANDONED_MS)
+        return;
+    snprintf(last, sizeof(last), "status %d", delivery->status);
+    bb_host_log(sender->host, BB_WARN,
+                "deliveries were abandoned: webhook %" PRId64 ", count %zu, the last one %" PRId64
+                ", event %s, attempts %d, last: %s",
+                subscription->node.id, subscription->abandoned, delivery->node.id,
+                delivery->body->event, delivery->tries, delivery->kind ? delivery->kind : last);
+    subscription->abandoned = 0;
+    subscription->abandoned_told_ms = sender->now_ms;
+}
+
+/* The delivery leaves memory, or rests until its next attempt. */
+static void record_settle(struct sender *sender, struct delivery *delivery)
+{
+    struct subscription *subscription = delivery->subscription;
+    bool retries = delivery->verdict == SCHEDULE_RETRY;
+    bool owner = sender->mine & sender_shard(delivery->webhook);
+    int64_t left_ms = delivery->delay_ms - (sender->now_ms - delivery->retry.at_ms);
+
+    if (delivery->verdict == SCHEDULE_ABANDON)
+        record_tell_abandoned(sender, delivery);
+    free(delivery->error);
+    free(delivery->answer);
+    delivery->error = delivery->answer = NULL;
+    if (sender->recent)
+        sender->recent[delivery->node.id % SENDER_RECENT] = delivery->node.id;
+    delivery->kept = retries;
+    if (retries && (owner || delivery->test) && !delivery->dropped && left_ms <= IN_MEMORY_MS &&
+        subscription->state != SUBSCRIPTION_GONE) {
+        delivery_rest(sender, delivery, left_ms);
+        return;
+    }
+    if (retries && owner)
+        subscription_due(sender, subscription, sender->now_ms + left_ms);
+    else if (retries)
+        sender_queued(sender, delivery->webhook);
+    delivery_end(sender, delivery);
+}
+
+static void record_put_back(struct sender *sender, struct recording *recording)
+{
+    for (size_t i = recording->count; i > 0; i--)
+        STAILQ_INSERT_HEAD(&sender->results, recording->list[i - 1], next);
+    sender->result_count += recording->count;
+    sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
+}
+
+static void record_back(struct sender *sender, struct db_task *db_task)
+{
+    struct recording *recording = (struct recording *)db_task;
+
+    sender->recording--;
+    if (!db_task->ok && recording->owner == sender->me) {
+        record_put_back(sender, recording);
+        return;
+    }
+    for (size_t i = 0; i < recording->count; i++) {
+        if (db_task->ok && !recording->lost)
+            record_settle(sender, recording->list[i]);
+        else /* refused: another host has the shards */
+            delivery_end(sender, recording->list[i]);
+    }
+    if (recording->lost && recording->owner == sender->me)
+        sender->tend_at = sender->now_ms;
+}
+
+static void record_drop(struct db_task *db_task)
+{
+    free(((struct recording *)db_task)->attempts);
+    free(db_task);
+}
+
+/* ---- a batch -------------------------------------------------------------------------------- */
+
+/*
+ * A second as text in the log's format, cached because most attempts of a batch are in the same
+ * second.
+ */
+struct stamp {
+    time_t second;
+    char text[32];
+};
+
+static const char *record_stamp(struct stamp *stamp, int64_t wall_ms)
+{
+    time_t second = (time_t)(wall_ms / 1000);
+    struct tm tm;
+
+    if (!*stamp->text || stamp->second != second) {
+        stamp->second = second;
+        strftime(stamp->text, sizeof(stamp->text), "%Y-%m-%dT%H:%M:%S", gmtime_r(&second, &tm));
+    }
+    return stamp->text;
+}
+
+/* Writes the inside of an attempt's JSON, without its number. JSON has no unescaped newline. */
+static size_t record_write_attempt(char *out, size_t room, const struct delivery *delivery,
+                                   struct stamp *stamp)
+{
+    char status[16] = "null";
+
+    if (delivery->status)
+        snprintf(status, sizeof(status), "%d", delivery->status);
+    return (size_t)snprintf(
+        out, room,
+        "\"at\":\"%s.%03dZ\",\"status\":%s,\"durationMs\":%" PRId64 ",\"error\":%s,\"answer\":%s\n",
+        record_stamp(stamp, delivery->at_wall_ms), (int)(delivery->at_wall_ms % 1000), status,
+        delivery->took_ms, delivery->error ? delivery->error : "null",
+        delivery->answer ? delivery->answer : "null");
+}
+
+static size_t attempt_room(const struct delivery *delivery)
+{
+    return ATTEMPT_ROOM + (delivery->error ? strlen(delivery->error) : 0) +
+           (delivery->answer ? strlen(delivery->answer) : 0);
+}
+
+static int record_write_attempts(struct recording *recording)
+{
+    struct stamp stamp = {0};
+    size_t room = 1, at = 0;
+
+    for (size_t i = 0; i < recording->count; i++)
+        room += attempt_room(recording->list[i]);
+    recording->attempts = malloc(room);
+    if (!recording->attempts)
+        return -1;
+    for (size_t i = 0; i < recording->count; i++) {
+        if (i == recording->delivered)
+            recording->others_at = at;
+        at += record_write_attempt(recording->attempts + at, room - at, recording->list[i], &stamp);
+    }
+    recording->attempts[at - 1] = '\0';
+    return 0;
+}
+
+/* A first attempt that delivered needs no look at webhook_waiting. */
+static bool record_is_plain(const struct delivery *delivery)
+{
+    return delivery->verdict == SCHEDULE_DELIVERED && !delivery->kept;
+}
+
+static void record_take(struct sender *sender, struct recording *recording, bool plain)
+{
+    struct delivery_list rest = STAILQ_HEAD_INITIALIZER(rest);
+    struct delivery *delivery;
+
+    while ((delivery = STAILQ_FIRST(&sender->results)) && recording->count < SENDER_RECORD_MAX) {
+        STAILQ_REMOVE_HEAD(&sender->results, next);
+        if (delivery->fenced) {
+            sender->result_count--;
+            delivery_end(sender, delivery);
+            continue;
+        }
+        if (record_is_plain(delivery) != plain) {
+            STAILQ_INSERT_TAIL(&rest, delivery, next);
+            continue;
+        }
+        size_t i = recording->count++;
+
+        recording->list[i] = delivery;
+        recording->columns[ID][i] = delivery->node.id;
+        recording->columns[WEBHOOK][i] = delivery->webhook;
+        recording->columns[AT][i] = delivery->at_wall_ms;
+        recording->columns[TOOK][i] = delivery->took_ms;
+        recording->columns[STATUS][i] = delivery->status;
+        recording->columns[VERDICT][i] = delivery->verdict;
+        recording->columns[TRIES][i] = delivery->tries;
+        recording->columns[GAP][i] =
+            delivery->delay_ms + (delivery->test ? sender_hold_ms(sender) : 0);
+        recording->columns[AGE][i] = sender->now_ms - delivery->queued_ms;
+        sender->result_count--;
+    }
+    STAILQ_CONCAT(&rest, &sender->results);
+    STAILQ_CONCAT(&sender->results, &rest);
+}
+
+static int record_send(struct sender *sender)
+{
+    struct recording *recording = calloc(1, sizeof(*recording));
+
+    if (!recording) {
+        sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
+        return -1;
+    }
+    recording->db_task =
+        (struct db_task){.work = record_work, .back = record_back, .drop = record_drop};
+    recording->owner = sender->me;
+    record_take(sender, recording, true);
+    recording->delivered = recording->count;
+    record_take(sender, recording, false);
+    if (!recording->count) {
+        record_drop(&recording->db_task);
+        return 0;
+    }
+    if (record_write_attempts(recording)) {
+        record_put_back(sender, recording);
+        record_drop(&recording->db_task);
+        return -1;
+    }
+    sender->recording++;
+    db_task_send(sender, &recording->db_task);
+    return 0;
+}
+
+/* A result waits for others, but the result of a retry no longer than until the next attempt. */
+void record_add(struct sender *sender, struct delivery *delivery)
+{
+    bool soon = delivery->verdict == SCHEDULE_RETRY && delivery->delay_ms < GATHER_MS;
+    int64_t at_ms = sender->now_ms + (soon ? delivery->delay_ms : GATHER_MS);
+
+    if (STAILQ_EMPTY(&sender->results) || at_ms < sender->record_ms)
+        sender->record_ms = at_ms;
+    STAILQ_INSERT_TAIL(&sender->results, delivery, next);
+    sender->result_count++;
+}
+
+/*
+ * A statement costs PostgreSQL half a millisecond, most of it for the plan and the commit, and a
+ * few hundredths per result. So results wait a little for others, unless there are enough, or the
+ * next deliveries can be read only after these have left memory.
+ */
+int64_t record_at(const struct sender *sender)
+{
+    bool alone = !TAILQ_EMPTY(&sender->to_read) && !queue_flying(&sender->queue);
+    bool now = sender->stopping || sender->to_give || sender->result_count >= FEW || alone;
+    int64_t at_ms = now ? 0 : sender->record_ms;
+
+    return at_ms > sender->retry_db_at ? at_ms : sender->retry_db_at;
+}
+
+/* Results accumulate while statements are running, so load makes the batches larger. */
+void record_results(struct sender *sender)
+{
+    while (!STAILQ_EMPTY(&sender->results) && sender->me && !sender->giving &&
+           sender->now_ms >= record_at(sender) &&
+           (!sender->recording ||
+            (sender->recording < STATEMENTS && sender->result_count >= WORTHWHILE)))
+        if (record_send(sender))
+            return;
+}
