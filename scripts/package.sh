@@ -52,7 +52,9 @@ package_build_in() { # DIRECTORY NAME
     rm -rf "${builder:?}$1" "$to"
     mkdir -p "$builder$1" "$to"
     cp "$package_tarball" "$builder$1/busbar_$package_version.orig.tar.xz"
-    in_root "$builder" bash -ec "cd $1 && tar -xf busbar_*.orig.tar.xz && cd busbar-$package_version &&
+    in_root "$builder" tar -C "$1" -xf "$1/busbar_$package_version.orig.tar.xz" || return 1
+    cp -r "$top/debian" "$builder$1/busbar-$package_version/"
+    in_root "$builder" bash -ec "cd $1/busbar-$package_version &&
         apt-get build-dep -qq -y --no-install-recommends ./ && dpkg-buildpackage -us -uc -j$(nproc)" || return 1
     cp "$builder$1"/busbar* "$to" 2>/dev/null
     ls "$to"/*.deb >/dev/null
