@@ -65,7 +65,7 @@ $(reading_statement "$name")"
 
 # Prints the C sources of chat with adjacent string literals joined.
 chat_literals() {
-    cat "$top"/modules/chat/*.c "$top"/modules/chat/*/*.c | tr -d '\n' | sed 's/" *"//g'
+    cat "$top"/modules/chat/*.c | tr -d '\n' | sed 's/" *"//g'
 }
 
 check_statements() {
@@ -89,7 +89,7 @@ $(statement "$name")"
 # statement_of_many NAME: prints the same statement over arrays (struct bb_keyed), which is the next literal in the
 # preprocessed source.
 statement_of_many() {
-    local source=$top/modules/chat/api/${1%_count}.c text # unread_count is in unread.c
+    local source=$top/modules/chat/${1%_count}.c text # unread_count is in unread.c
 
     text=$("${CC:-cc}" -E -P -I"$top" -I"$top/include" "$source" | tr -d '\n' | sed 's/" *"//g')
     text=${text#*"\"$(statement "$1")\""}

@@ -1,4 +1,4 @@
--- For pgbench -M prepared: the statement of POST /api/chat/conversations/:id/messages (modules/chat/api/post.c), in a
+-- For pgbench -M prepared: the statement of POST /api/chat/conversations/:id/messages (modules/chat/post.c), in a
 -- separate transaction. The author is participant1 (see seed.sql). pgbench has no text variables, so the e-mail and
 -- the uuid are assembled in the statement; the host sends them as parameters.
 \set id random(1, 100000)

@@ -283,6 +283,7 @@ const struct bb_api core_api = {
     .drained = api_drained,
     .stream_join = api_stream_join,
     .stream_publish = api_stream_publish,
+    .stream_publish_to = api_stream_publish_to,
     .superseded = api_superseded,
     .stream_open = api_stream_open,
     .stream_send = api_stream_send,

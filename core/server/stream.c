@@ -31,8 +31,10 @@ struct bb_stream {
     struct bb_stream *next, *before; /* in the loop's list */
     struct bb_stream_options options;
     bool suspended;             /* the connection is suspended; loop's thread only */
-    atomic_bool joined;         /* has places */
+    atomic_bool joined;         /* may have places */
+    atomic_bool closing;        /* gets no place any more */
     struct topic_place *places; /* its topics; protected by topics_lock */
+    uint64_t publication;       /* the last one that reached it; protected by topics_lock */
     pthread_mutex_t lock;
     /* protected by the lock: */
     struct chunks queue;
@@ -323,7 +325,11 @@ int api_stream_open(struct bb_request *pub, const struct bb_stream_options *opti
 
 /* ---- writing ---- */
 
-int api_stream_send(struct bb_stream *stream, struct bb_chunk *chunk)
+/*
+ * Returns 0; -1 if the stream does not get the chunk; or 1 if the chunk was published and does not
+ * fit, and the module must be notified (bb_stream_options.full).
+ */
+static int stream_send(struct bb_stream *stream, struct bb_chunk *chunk, bool published)
 {
     int status = -1;
 
@@ -333,8 +339,14 @@ int api_stream_send(struct bb_stream *stream, struct bb_chunk *chunk)
     /* queued data, except a heartbeat, reduces the room; the first chunk may have any length */
     size_t waiting = stream->beating ? 0 : stream->queue.bytes;
 
-    if (!stream->cut && !stream->ending && !stream->over &&
-        (!waiting || waiting + chunk->length <= stream->options.limit)) {
+    bool open = !stream->cut && !stream->ending && !stream->over;
+    bool fits = !waiting || waiting + chunk->length <= stream->options.limit;
+
+    if (open && !fits && published && stream->options.full) {
+        pthread_mutex_unlock(&stream->lock);
+        return 1;
+    }
+    if (open && fits) {
         status = chunks_add(&stream->queue, chunk);
         stream->beating = false;
     }
@@ -345,6 +357,11 @@ int api_stream_send(struct bb_stream *stream, struct bb_chunk *chunk)
     stream_post(stream);
     pthread_mutex_unlock(&stream->lock);
     return status;
+}
+
+int api_stream_send(struct bb_stream *stream, struct bb_chunk *chunk)
+{
+    return stream_send(stream, chunk, false);
 }
 
 size_t api_stream_waiting(struct bb_stream *stream)
@@ -455,6 +472,7 @@ struct topic {
  */
 static pthread_mutex_t topics_lock = PTHREAD_MUTEX_INITIALIZER;
 static void *topics;
+static uint64_t publications;
 
 static int topic_compare(const void *a, const void *b)
 {
@@ -492,6 +510,15 @@ static struct topic *topic_new(const struct bb_host *host, const char *name)
     return NULL;
 }
 
+/* Under the lock. */
+static void topic_drop_empty(struct topic *topic)
+{
+    if (topic->first)
+        return;
+    tdelete(topic, &topics, topic_compare);
+    free(topic);
+}
+
 int api_stream_join(struct bb_host *host, struct bb_stream *stream, const char *name)
 {
     struct topic_place *place = calloc(1, sizeof *place);
@@ -499,6 +526,7 @@ int api_stream_join(struct bb_host *host, struct bb_stream *stream, const char *
     if (!place)
         return -1;
     pthread_mutex_lock(&topics_lock);
+    atomic_store(&stream->joined, true); /* before `closing` is read: see topics_leave() */
     struct topic *topic = topic_find(host, name);
     const struct topic_place *known = stream->places;
 
@@ -506,7 +534,9 @@ int api_stream_join(struct bb_host *host, struct bb_stream *stream, const char *
         known = known->next_of_stream;
     if (!topic)
         topic = topic_new(host, name);
-    if (topic && !known) {
+    int status = topic ? 0 : -1;
+
+    if (topic && !known && !atomic_load(&stream->closing)) {
         *place = (struct topic_place){.next_of_stream = stream->places,
                                       .next = topic->first,
                                       .at = &topic->first,
@@ -515,44 +545,80 @@ int api_stream_join(struct bb_host *host, struct bb_stream *stream, const char *
         if (place->next)
             place->next->at = &place->next;
         topic->first = stream->places = place;
-        atomic_store(&stream->joined, true);
         place = NULL;
+    } else if (topic) {
+        topic_drop_empty(topic);
     }
     pthread_mutex_unlock(&topics_lock);
     free(place);
-    return topic ? 0 : -1;
+    return status;
 }
 
-size_t api_stream_publish(struct bb_host *host, const char *name, struct bb_chunk *chunk)
+/* Under the lock. */
+static void stream_leave(struct bb_stream *stream)
 {
-    size_t count = 0;
-
-    pthread_mutex_lock(&topics_lock);
-    const struct topic *topic = topic_find(host, name);
-
-    for (const struct topic_place *at = topic ? topic->first : NULL; at; at = at->next)
-        count += api_stream_send(at->stream, chunk) == 0;
-    pthread_mutex_unlock(&topics_lock);
-    return count;
-}
-
-/* Most streams are in no topic, and must not wait for publishers. */
-static void topics_leave(struct bb_stream *stream)
-{
-    if (!atomic_load(&stream->joined))
-        return;
-    pthread_mutex_lock(&topics_lock);
     for (struct topic_place *place = stream->places, *next; place; place = next) {
         next = place->next_of_stream;
         *place->at = place->next;
         if (place->next)
             place->next->at = place->at;
-        if (!place->topic->first) {
-            tdelete(place->topic, &topics, topic_compare);
-            free(place->topic);
-        }
+        topic_drop_empty(place->topic);
         free(place);
     }
+    stream->places = NULL;
+}
+
+/*
+ * Under the lock. A stream that is in several topics of a publication gets it once. Returns whether
+ * the stream queued it.
+ */
+static bool stream_publish(struct bb_stream *stream, struct bb_chunk *chunk)
+{
+    if (stream->publication == publications)
+        return false;
+    stream->publication = publications;
+    int status = stream_send(stream, chunk, true);
+
+    if (status > 0) {
+        /* before it leaves: until then topics_leave() waits for the lock, and so does `closed` */
+        stream->options.full(stream, stream->options.arg);
+        stream_leave(stream);
+    }
+    return status == 0;
+}
+
+size_t api_stream_publish_to(struct bb_host *host, const char *const *names, size_t name_count,
+                             struct bb_chunk *chunk)
+{
+    size_t count = 0;
+
+    pthread_mutex_lock(&topics_lock);
+    publications++;
+    for (size_t i = 0; i < name_count; i++) {
+        const struct topic *topic = topic_find(host, names[i]);
+
+        for (struct topic_place *at = topic ? topic->first : NULL, *next; at; at = next) {
+            next = at->next; /* a stream that leaves frees its place, and the last one the topic */
+            count += stream_publish(at->stream, chunk);
+        }
+    }
+    pthread_mutex_unlock(&topics_lock);
+    return count;
+}
+
+size_t api_stream_publish(struct bb_host *host, const char *name, struct bb_chunk *chunk)
+{
+    return api_stream_publish_to(host, &name, 1, chunk);
+}
+
+/* The stream is closing. Most streams are in no topic, and must not wait for publishers. */
+static void topics_leave(struct bb_stream *stream)
+{
+    atomic_store(&stream->closing, true);
+    if (!atomic_load(&stream->joined))
+        return;
+    pthread_mutex_lock(&topics_lock);
+    stream_leave(stream);
     pthread_mutex_unlock(&topics_lock);
 }
 
@@ -573,9 +639,9 @@ void stream_closed(struct bb_stream *stream)
         stream->before->next = stream->next;
     else
         all->first = stream->next;
+    topics_leave(stream); /* from here on nobody calls `full` */
     if (stream->options.closed)
         stream->options.closed(stream, stream->options.arg);
-    topics_leave(stream); /* the module could join it to a topic up to now */
     atomic_fetch_sub(&open_count, 1);
     pthread_mutex_lock(&stream->lock);
     bool posted = stream->posted;

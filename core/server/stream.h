@@ -62,5 +62,7 @@ void api_stream_end(struct bb_stream *stream);
 void api_stream_cut(struct bb_stream *stream);
 int api_stream_join(struct bb_host *host, struct bb_stream *stream, const char *topic);
 size_t api_stream_publish(struct bb_host *host, const char *topic, struct bb_chunk *chunk);
+size_t api_stream_publish_to(struct bb_host *host, const char *const *topics, size_t count,
+                             struct bb_chunk *chunk);
 
 #endif

@@ -157,6 +157,7 @@ struct bb_api {
     void (*stream_cut)(struct bb_stream *);
     struct bb_chunk *(*chunk_new)(size_t);
     void (*chunk_release)(struct bb_chunk *);
+    size_t (*stream_publish_to)(struct bb_host *, const char *const *, size_t, struct bb_chunk *);
 };
 
 #endif

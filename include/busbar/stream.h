@@ -7,11 +7,13 @@
  * returned. From then on the stream can be used from any thread until `closed` is called. The
  * module must not use the pointer after that call.
  *
- * Streams that get the same data can join a topic; bb_stream_publish() sends to all of them.
+ * Streams that get the same data can join a topic; bb_stream_publish() sends to all of them, and
+ * bb_stream_publish_to() to the streams of several topics.
  *
  * A stream ends:
  * - when the client closes the connection;
- * - when the client reads so slowly that the queue is full or http.write_timeout passes;
+ * - when the client reads so slowly that the queue is full (see `full`) or http.write_timeout
+ * passes;
  * - when its token is no longer valid, or its rights differ from those at the beginning (checked
  *   about twice a second);
  * - when the host stops, or the generation that opened it is superseded;
@@ -51,6 +53,14 @@ struct bb_stream_options {
      * and proxies see that the stream is alive: ":\n\n". Static; NULL or 0 ms disables it. */
     const char *heartbeat;
     int64_t heartbeat_ms;
+    /*
+     * For modules that can send missed data later. Called instead of cutting the stream if a
+     * published chunk does not fit in the queue. When the call returns, the stream leaves all its
+     * topics; the module joins it again when it has sent what the stream missed, including this
+     * chunk. Runs inside bb_stream_publish(), so it must not wait, and must not call
+     * bb_stream_join() or publish. NULL: the stream is cut.
+     */
+    void (*full)(struct bb_stream *stream, void *arg);
 };
 
 /*
@@ -116,13 +126,23 @@ static inline int bb_stream_join(struct bb_host *host, struct bb_stream *stream,
 
 /*
  * Queues a chunk on every stream of the topic, as bb_stream_send() does: a stream without room for
- * it is cut, and does not delay the others. The caller keeps its reference. Returns the number of
- * streams that queued the chunk. Any thread; does not wait.
+ * it is cut, or calls `full`, and does not delay the others. The caller keeps its reference.
+ * Returns the number of streams that queued the chunk. Any thread; does not wait.
  */
 static inline size_t bb_stream_publish(struct bb_host *host, const char *topic,
                                        struct bb_chunk *chunk)
 {
     return host->api->stream_publish(host, topic, chunk);
+}
+
+/*
+ * Like bb_stream_publish(), for several topics: a stream that is in more than one of them gets the
+ * chunk once.
+ */
+static inline size_t bb_stream_publish_to(struct bb_host *host, const char *const *topics,
+                                          size_t count, struct bb_chunk *chunk)
+{
+    return host->api->stream_publish_to(host, topics, count, chunk);
 }
 
 /* Ends the stream after the queued data and the goodbye. Any thread. */

@@ -2,8 +2,7 @@
  * The tables of the chat module. They are hand-formatted, because clang-format would spread a row
  * over six lines.
  */
-#include "modules/chat/api/api.h"
-#include "modules/chat/live/live.h"
+#include "modules/chat/chat.h"
 
 #include "modules/chat/schema.h"
 
@@ -33,7 +32,7 @@ static const struct bb_field settings[] = {
      .help = "Seconds without an event after which a stream sends a heartbeat."},
     {.name = "stream_buffer", .type = BB_INT, .min = 64, .max = 65536, .fallback = "1024",
      .bind = BB_BIND(struct chat_settings, stream_buffer),
-     .help = "KiB that may wait for a slow reader; with more, its stream is closed."},
+     .help = "KiB that may wait for a slow reader. Further messages are read again when it continues."},
     {.name = "long_answers", .type = BB_INT, .min = 1, .max = 4096, .fallback = "64",
      .bind = BB_BIND(struct chat_settings, long_answers),
      .help = "Long chains and lists that are sent at a time; each needs some MiB of memory."},
@@ -252,17 +251,15 @@ static const struct bb_event_descriptor events[] = {
      .help = "A conversation was started."},
 };
 
-static const struct bb_worker workers[] = {{"stream", chat_tail}};
-
 static const char *const listener_states[] = {"joined", "behind", NULL};
 
 static const struct bb_metric metrics[] = {
     {.name = "listeners", .kind = BB_GAUGE, .label = "state", .values = listener_states,
      .read = chat_listeners,
      .help = "Open live streams. A stream that lags catches up at its own pace."},
-    {.name = "events_read_total", .kind = BB_COUNTER, .read = chat_events_read,
+    {.name = "events_read_total", .kind = BB_COUNTER,
      .help = "Events that were read for the live streams of this host."},
-    {.name = "catch_up_pages_total", .kind = BB_COUNTER, .read = chat_catch_up_pages,
+    {.name = "catch_up_pages_total", .kind = BB_COUNTER,
      .help = "Pages of events that were read again for lagging live streams."},
 };
 
@@ -292,7 +289,6 @@ BB_EXPORT const struct bb_module busbar_module = {
     .wants = BB_TABLE(wants),
     .channels = BB_TABLE(channels),
     .jobs = BB_TABLE(jobs),
-    .workers = BB_TABLE(workers),
     .open = chat_open,
     .close = chat_close,
     .metrics = BB_TABLE(metrics),

@@ -11,9 +11,10 @@ enum { JOINED_MAX = 256, JOINED_TOPICS = 20 };
 /* Streams that a worker joins to topics; the list has a lock, as in real modules. */
 struct live {
     struct bb_host *host;
-    pthread_mutex_t lock;
+    pthread_mutex_t lock; /* also held while publishing */
     struct bb_stream *joined[JOINED_MAX];
     size_t count;
+    struct bb_stream *behind; /* left its topics, because its queue was full */
 };
 
 static struct bb_chunk *event_of(struct bb_host *host, const char *text)
@@ -30,13 +31,23 @@ static struct bb_chunk *event_of(struct bb_host *host, const char *text)
     return chunk;
 }
 
-static int publish(struct bb_host *host, const char *topic, const char *text)
+static int publish_to(struct bb_host *host, const char *const *topics, size_t topic_count,
+                      const char *text)
 {
+    struct live *live = host->state;
     struct bb_chunk *chunk = event_of(host, text);
-    size_t count = chunk ? bb_stream_publish(host, topic, chunk) : 0;
+
+    pthread_mutex_lock(&live->lock);
+    size_t count = chunk ? bb_stream_publish_to(host, topics, topic_count, chunk) : 0;
+    pthread_mutex_unlock(&live->lock);
 
     bb_chunk_release(host, chunk);
     return (int)count;
+}
+
+static int publish(struct bb_host *host, const char *topic, const char *text)
+{
+    return publish_to(host, &topic, 1, text);
 }
 
 /* /live/a and /live/a?also=b */
@@ -78,6 +89,60 @@ static void leave(struct bb_stream *stream, void *arg)
         if (live->joined[i] == stream)
             live->joined[i] = live->joined[--live->count];
     pthread_mutex_unlock(&live->lock);
+}
+
+static void fall_behind(struct bb_stream *stream, void *arg)
+{
+    struct live *live = arg;
+
+    live->behind = stream; /* the lock is held: see publish_to() */
+}
+
+static void leave_behind(struct bb_stream *stream, void *arg)
+{
+    struct live *live = arg;
+
+    pthread_mutex_lock(&live->lock);
+    if (live->behind == stream)
+        live->behind = NULL;
+    pthread_mutex_unlock(&live->lock);
+}
+
+/* A stream that is not cut when its queue is full. */
+static int listen_patiently(struct bb_request *rq)
+{
+    const struct bb_stream_options options = {.size = sizeof(options),
+                                              .type = "text/event-stream; charset=utf-8",
+                                              .limit = 65536,
+                                              .closed = leave_behind,
+                                              .full = fall_behind,
+                                              .arg = rq->state};
+    struct bb_stream *stream;
+    int status = bb_stream_open(rq, &options, &stream);
+
+    if (status == 200 && bb_stream_join(rq->host, stream, bb_segment(rq, "topic")))
+        bb_stream_cut(rq->host, stream);
+    return status;
+}
+
+/* Sends a text to the stream that left its topics, which then joins the topic again. */
+static int catch_up(struct bb_request *rq)
+{
+    struct live *live = rq->state;
+    struct bb_chunk *chunk = event_of(rq->host, "caught up");
+    int count = 0;
+
+    pthread_mutex_lock(&live->lock);
+    struct bb_stream *stream = live->behind;
+
+    if (stream && chunk && bb_stream_waiting(rq->host, stream) == 0) {
+        live->behind = NULL;
+        count = !bb_stream_send(rq->host, stream, chunk) &&
+                !bb_stream_join(rq->host, stream, bb_segment(rq, "topic"));
+    }
+    pthread_mutex_unlock(&live->lock);
+    bb_chunk_release(rq->host, chunk);
+    return bb_reply(rq, 200, json_pack("{si}", "count", count));
 }
 
 static int be_joined(struct bb_request *rq)
@@ -133,9 +198,11 @@ static void join(struct bb_worker_context *context)
 static int tell(struct bb_request *rq)
 {
     const char *topic = bb_segment(rq, "topic"), *text = bb_text(rq, "text");
+    const char *both[] = {topic, bb_arg(rq, "also")};
 
     if (!bb_arg(rq, "all"))
-        return bb_reply(rq, 200, json_pack("{si}", "count", publish(rq->host, topic, text)));
+        return bb_reply(
+            rq, 200, json_pack("{si}", "count", publish_to(rq->host, both, both[1] ? 2 : 1, text)));
     if (bb_notify(rq, NULL, "test_live", bb_format(rq, "%s %s", topic, text)))
         return bb_failed(rq);
     return bb_reply(rq, 200, json_object());
@@ -166,7 +233,8 @@ static void heard(void *state, const char *payload)
 
 static const struct bb_field segments[] = {{.name = "topic", .type = BB_TEXT, .max = 60}};
 static const struct bb_field also[] = {{.name = "also", .type = BB_TEXT, .max = 60}};
-static const struct bb_field all[] = {{.name = "all", .type = BB_BOOL}};
+static const struct bb_field all[] = {{.name = "all", .type = BB_BOOL},
+                                      {.name = "also", .type = BB_TEXT, .max = 60}};
 static const struct bb_field body[] = {
     {.name = "text", .type = BB_TEXT, .flags = BB_REQUIRED, .max = 60000}};
 
@@ -191,6 +259,16 @@ static const struct bb_route routes[] = {
      .segments = BB_TABLE(segments),
      .handler = tell_empty},
     {.method = "GET", .path = "/live-joined", .roles = BB_ANYONE, .handler = be_joined},
+    {.method = "GET",
+     .path = "/live-patient/:topic",
+     .roles = BB_ANYONE,
+     .segments = BB_TABLE(segments),
+     .handler = listen_patiently},
+    {.method = "POST",
+     .path = "/live-patient/:topic",
+     .roles = BB_ANYONE,
+     .segments = BB_TABLE(segments),
+     .handler = catch_up},
 };
 
 static const struct bb_worker workers[] = {{"join", join}};

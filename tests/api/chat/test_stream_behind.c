@@ -140,7 +140,7 @@ static void hold_messages(void)
  * and it tries again. */
 static struct sse *open_one(int64_t place)
 {
-    char *last = text("%jd-0-", (intmax_t)place);
+    char *last = text("%jd:%jd:", (intmax_t)place, (intmax_t)place);
     struct sse *sse = sse_open(host, platform->token, last, 0);
 
     if (sse->status == 503) {
@@ -193,7 +193,8 @@ START_TEST(the_streams_of_one_account_do_not_hold_up_another)
     ck_status(talk_post(host, other, &its, "single@shop.example", "for the single"), 201);
     hold_messages();
     open_many(many, first, 4);
-    struct sse *single = live_listen(host, other, text("%jd-0-", (intmax_t)first));
+    struct sse *single =
+        live_listen(host, other, text("%jd:%jd:", (intmax_t)first, (intmax_t)first));
 
     sql_run(db, "COMMIT");
     live_expect(single, "for the single");

@@ -141,7 +141,7 @@ START_TEST(who_was_away_for_long_is_read_for_from_the_database)
 START_TEST(ids_that_are_none_are_refused_and_foreign_ones_begin_anew)
 {
     static const char *const malformed[] = {
-        "x", "1", "1-2", "5-1-9", "1-2-3-4", "-1-1-", "0-0-", "0-5-0", "99999999999999999999-1-"};
+        "x", "1", "1:2", "5:6:9", "1:2:3:4", "-1:1:", "0:0:", "0:5:0", "99999999999999999999:1:"};
 
     for (size_t i = 0; i < sizeof malformed / sizeof *malformed; i++) {
         struct sse *sse = sse_open(live.host, live.platform->token, malformed[i], 0);
@@ -153,7 +153,7 @@ START_TEST(ids_that_are_none_are_refused_and_foreign_ones_begin_anew)
 
     live_silence(empty); /* an empty id is like no id: no reset */
     sse_close(empty);
-    struct sse *sse = live_listen(live.host, live.platform, "99999999999-0-");
+    struct sse *sse = live_listen(live.host, live.platform, "99999999999:99999999999:");
     struct sse_event *event = sse_next(sse, SOON_MS);
 
     ck_assert(event && !strcmp(event->name, "reset"));

@@ -139,6 +139,63 @@ START_TEST(who_does_not_read_is_left_behind)
     sse_close(reads);
 }
 
+START_TEST(who_is_in_several_topics_of_a_text_hears_it_once)
+{
+    struct sse *a = listen_on(host, "/live/one"), *b = listen_on(host, "/live/two");
+    struct sse *both = listen_on(host, "/live/one?also=two");
+
+    ck_assert_int_eq(tell(host, "/live/one?also=two", "once"), 3);
+    ck_assert_int_eq(tell(host, "/live/two?also=nobody", "then"), 2);
+    expect_data(a, "once");
+    expect_none(a);
+    expect_data(b, "once");
+    expect_data(b, "then");
+    expect_data(both, "once");
+    expect_data(both, "then");
+    expect_none(both);
+    sse_close(a);
+    sse_close(b);
+    sse_close(both);
+}
+
+static bool has_caught_up(void *arg)
+{
+    (void)arg;
+    return answer_int(ck_status(http(host, "POST", "/live-patient/patient", NULL, NULL), 200),
+                      "count") == 1;
+}
+
+/* The module is notified that the queue is full, and the stream joins again later. */
+START_TEST(who_does_not_read_may_catch_up_later)
+{
+    char *big = kept(calloc(1, BIG + 1));
+    struct sse *reads = listen_on(host, "/live/patient");
+    struct sse *slow = sse_open_at(host, "/live-patient/patient", "nobody's", NULL, 2048);
+    int64_t count = 2;
+    int sent = 0;
+
+    memset(big, 'x', BIG);
+    ck_assert_int_eq(slow->status, 200);
+    while (count == 2 && sent < 200) {
+        count = tell(host, "/live/patient", big);
+        sent += count == 2;
+        expect_data(reads, big);
+    }
+    ck_assert_int_eq(count, 1);
+    ck_assert_int_eq(tell(host, "/live/patient", "missed"), 1);
+    expect_data(reads, "missed");
+    for (int i = 0; i < sent; i++)
+        expect_data(slow, big);
+    expect_none(slow);
+    ck_assert(wait_until(has_caught_up, NULL, SOON_MS));
+    expect_data(slow, "caught up");
+    ck_assert_int_eq(tell(host, "/live/patient", "after"), 2);
+    expect_data(slow, "after");
+    expect_data(reads, "after");
+    sse_close(slow);
+    sse_close(reads);
+}
+
 START_TEST(an_empty_chunk_is_nothing)
 {
     struct sse *sse = listen_on(host, "/live/empty");
@@ -223,6 +280,8 @@ Suite *topics_suite(void)
     tcase_add_test(tests, who_has_left_is_not_counted);
     tcase_add_test(tests, a_crowd_on_all_loops_hears_everything_in_order);
     tcase_add_test(tests, who_does_not_read_is_left_behind);
+    tcase_add_test(tests, who_is_in_several_topics_of_a_text_hears_it_once);
+    tcase_add_test(tests, who_does_not_read_may_catch_up_later);
     tcase_add_test(tests, an_empty_chunk_is_nothing);
     tcase_add_test(tests, who_joins_while_a_client_leaves_joins_no_freed_stream);
     tcase_add_test(tests, a_silent_stream_has_its_heartbeats);

@@ -14,7 +14,6 @@
     X(bus)                                                                                         \
     X(cells)                                                                                       \
     X(chat_cursor)                                                                                 \
-    X(chat_turns)                                                                                  \
     X(ceiling)                                                                                     \
     X(csv)                                                                                         \
     X(dial)                                                                                        \

@@ -11,7 +11,7 @@
  */
 #include <string.h>
 
-#include "modules/chat/api/api.h"
+#include "modules/chat/chat.h"
 
 #define ROW "SELECT c.* FROM chat_directory c WHERE "
 #define NEWEST " ORDER BY c.created_at DESC, c.id DESC LIMIT 1"

@@ -4,19 +4,17 @@
  * Visibility is checked in two ways. A statement that searches for conversations has the scope as
  * its first three parameters (CHAT_SEES). A request that names one conversation looks up its facts,
  * which are cached because only sharing changes them, and calls chat_visible(). chat_acts_for()
- * checks who a caller may speak as.
+ * checks who a caller may speak as. The live stream has topics instead (stream.c).
  *
- * Everything runs on the fiber of its request. Only the cache is shared between loops; it has its
- * own mutex.
+ * Everything runs on the fiber of its request. The cache and the live stream are shared between
+ * loops; each has its own mutex.
+ *
+ * Functions that return int return 0, or the status of the response sent, unless stated otherwise.
  */
 #ifndef CHAT_H
 #define CHAT_H
 
 #include <busbar/busbar.h>
-
-struct chat_cache;
-struct chat_hub;
-struct slots;
 
 /* The settings, in the units of the table in module.c. */
 struct chat_settings {
@@ -35,9 +33,8 @@ struct chat {
     const struct bb_accounts *accounts;
     void *accounts_state;
     struct chat_cache *cache;
-    struct chat_hub *hub;       /* for the live stream (live/live.h) */
+    struct chat_hub *hub;       /* the live stream (stream.c) */
     struct slots *long_answers; /* in progress (modules/common/slots.h) */
-    size_t stream_buffer;       /* bytes */
 };
 
 /* The part of a conversation that only sharing can change. Borrowed until the request ends. */
@@ -86,31 +83,35 @@ struct chat_scope {
 
 /* Channel that notifies all hosts when a conversation's facts change; the payload is its id. */
 #define CHAT_CHANNEL "busbar_chat"
+void chat_heard(void *state, const char *payload);
 
 /* The columns of a Conversation, in the order in which chat_conversation_json() reads them. */
 #define CHAT_COLUMNS                                                                               \
     "c.id, c.participant1, c.participant2, c.head_uuid, c.last_entry_uuid, c.device_project_name"
 
-/* scope.c: functions that return int return 0, or the status of the response sent. */
 struct chat_scope chat_scope(struct bb_request *rq);
 bool chat_takes_part(const struct chat_facts *facts, const char *email);
 bool chat_owns(const struct chat_scope *scope, const struct chat_facts *facts);
-bool chat_sees(const struct chat_scope *scope, const struct chat_facts *facts);
 /* Returns whether the caller sees only a part of the conversations of an e-mail. */
 bool chat_asks_for_another(const struct chat_scope *scope, const char *email);
 int chat_acts_for(struct bb_request *rq, const struct chat_scope *scope, const char *email);
+
+/* Sets *facts if the caller sees the conversation; otherwise the response is a 404. */
 int chat_visible(struct bb_request *rq, const struct chat_scope *scope, int64_t id,
                  const struct chat_facts **facts);
 
-/* cache.c: returns 0 with *facts, or the status of the response sent; 404 for an unknown id. */
-int chat_lookup(struct bb_request *rq, int64_t id, const struct chat_facts **facts);
+/* Reads the facts of a conversation from its columns CHAT_FACTS, the first one of which is given.
+ */
+#define CHAT_FACTS                                                                                 \
+    "c.organisation, c.participant1, c.participant2, c.device_project_name, c.withheld1,"          \
+    " c.withheld2"
+struct chat_facts chat_facts_of(struct bb_request *rq, const struct bb_rows *rows, size_t row,
+                                size_t column, int64_t id);
 
-/* May be called on any thread. Forgetting id 0 drops all facts. */
-struct chat_cache *chat_cache_new(size_t entries);
-void chat_cache_free(struct chat_cache *cache);
-void chat_cache_forget(struct chat_cache *cache, int64_t id);
+/* Drops the facts of a conversation from the cache; id 0: of all. Any thread. */
+void chat_forget(struct chat_cache *cache, int64_t id);
 
-/* json.c: the caller owns the result; NULL if out of memory. */
+/* Creates JSON that the caller owns; NULL if out of memory. */
 json_t *chat_conversation_json(struct bb_request *rq, const struct bb_rows *rows, size_t row);
 json_t *chat_message_json(const struct chat_message *message);
 json_t *chat_new_payload(const struct chat_facts *facts, const struct chat_message *message);
@@ -126,9 +127,34 @@ int chat_emit(struct bb_request *rq, struct bb_tx *tx, const char *name, json_t 
 /* Commits and sends the response. NULL: out of memory. Returns the status of the response sent. */
 int chat_commit(struct bb_request *rq, struct bb_tx *unit, int success, json_t *json);
 
-/* state.c */
 int chat_open(struct bb_host *host, void **state);
 void chat_close(struct bb_host *host, void *state);
 extern const struct bb_conversations chat_conversations; /* the service "conversations" */
+
+/* post.c: fills a message from the request body. */
+int chat_entry_read(struct bb_request *rq, struct chat_message *message);
+
+/* The metrics, in the order of their table. */
+enum { CHAT_LISTENERS, CHAT_EVENTS_READ, CHAT_CATCH_UP_PAGES };
+double chat_listeners(void *state, size_t value);
+
+/* stream.c: the live stream. chat_hub_free(NULL) has no effect. */
+struct chat_hub *chat_hub_new(struct bb_host *host);
+void chat_hub_free(struct chat_hub *hub);
+
+/* unread.c: the job that adds up unread counts. */
+void chat_add_up(struct bb_request *rq);
+
+/* The routes, each in the file of its name; chat_read() and chat_share() are in post.c. */
+int chat_list(struct bb_request *rq);
+int chat_find(struct bb_request *rq);
+int chat_start(struct bb_request *rq);
+int chat_post(struct bb_request *rq);
+int chat_chain(struct bb_request *rq);
+int chat_unread_count(struct bb_request *rq);
+int chat_unread_devices(struct bb_request *rq);
+int chat_read(struct bb_request *rq);
+int chat_share(struct bb_request *rq);
+int chat_stream(struct bb_request *rq);
 
 #endif

@@ -1,10 +1,9 @@
 /*
  * The routes that change a conversation: posting a message, marking messages as read, sharing.
  */
-#include <stdlib.h>
 #include <string.h>
 
-#include "modules/chat/api/api.h"
+#include "modules/chat/chat.h"
 
 /*
  * Looks up the conversation, in which the e-mail of the field must take part, and for which the
@@ -191,13 +190,6 @@ static const struct bb_sql tell = {
     BB_SQL_WRITE,
 };
 
-void chat_heard(void *state, const char *payload)
-{
-    const struct chat *chat = state;
-
-    chat_cache_forget(chat->cache, payload ? strtoll(payload, NULL, 10) : 0);
-}
-
 /* Taking part is not enough to share a conversation that belongs to others. */
 int chat_share(struct bb_request *rq)
 {
@@ -218,6 +210,6 @@ int chat_share(struct bb_request *rq)
         bb_add(rq, unit, &tell, BB_ARGS(bb_i(id))) < 0)
         return bb_failed(rq);
     status = chat_commit(rq, unit, 200, json_pack("{s:b}", "success", 1));
-    chat_cache_forget(chat->cache, id);
+    chat_forget(chat->cache, id);
     return status;
 }

@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "modules/chat/api/api.h"
+#include "modules/chat/chat.h"
 #include "modules/common/array.h"
 
 #define MESSAGE "e.uuid, e.username, e.chat_entry, " BB_SQL_TIME("e.created_at") ", e.next"

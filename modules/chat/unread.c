@@ -9,7 +9,7 @@
  */
 #include <string.h>
 
-#include "modules/chat/api/api.h"
+#include "modules/chat/chat.h"
 
 #define PAIRED "5000"
 #define FEW_PAIRED 100

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "modules/chat/api/api.h"
+#include "modules/chat/chat.h"
 #include "modules/common/array.h"
 
 /* k, the caller: the scope (as in CHAT_SEES), the e-mail, the cursor, and the number of rows. */

@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "modules/chat/api/api.h"
+#include "modules/chat/chat.h"
 
 /*
  * $1 id, $2 organization, $3 and $4 participants, $5 name, $6 uuid, $7 author, $8 text, $9 time,

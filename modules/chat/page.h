@@ -1,0 +1,71 @@
+/*
+ * Pages of events, read from the database for the live stream (stream.c).
+ *
+ * PostgreSQL is the only source of events. Every message carries the number of the transaction that
+ * wrote it, and a reader asks for the messages that have become visible since its last snapshot
+ * (cursor.h). So all hosts are equal, no event can get lost between them, and the only cost for a
+ * post is one more index entry.
+ *
+ * Rejected alternatives:
+ * - A NOTIFY in each post: it serializes the commits of the whole cluster.
+ * - Numbers from a sequence: they become visible out of order, because the transaction with the
+ *   lower number may commit later. A reader that asks for numbers above the last one would miss
+ *   that message.
+ * - A table of positions with a single writer: one host would have to be the leader and be replaced
+ *   when it dies, and every message would be written a second time before it is sent.
+ */
+#ifndef CHAT_PAGE_H
+#define CHAT_PAGE_H
+
+#include <busbar/busbar.h>
+
+#include "modules/chat/cursor.h"
+
+/*
+ * A number that identifies the database whose transactions are counted, made of the cluster, its
+ * timeline and the database. A database restored from a dump gets another number. The timeline is
+ * taken from the current write position, because the control file names a new timeline only when
+ * the checkpoint after a promotion ends, which can take minutes.
+ */
+#define CHAT_HOME                                                                                  \
+    "(SELECT hashtextextended(concat_ws(' ', s.system_identifier,"                                 \
+    " left(pg_walfile_name(pg_current_wal_lsn()), 8), d.oid), 0) & 281474976710655 | 1"            \
+    " FROM pg_control_system() s, pg_database d WHERE d.datname = current_database())"
+
+/*
+ * The topics of the live stream: all events, the events of an e-mail, and the events of an
+ * organization. A stream may see an event if it is in one of the event's topics.
+ */
+#define CHAT_TOPIC_ALL "*"
+#define CHAT_TOPIC_EMAIL "@%s"
+#define CHAT_TOPIC_ORGANIZATION "#%" PRId64
+enum { CHAT_TOPICS = 4, CHAT_TOPIC_NUMBER_SIZE = 24 /* of an organization's topic */ };
+
+/* An event, ready to be sent. */
+struct chat_event {
+    struct chat_key key;    /* as in a cursor */
+    int64_t xid;            /* its transaction; key.xid may be a later one */
+    struct bb_chunk *chunk; /* holds a reference */
+    size_t topic_count;
+    const char *topics[CHAT_TOPICS]; /* in `text` */
+    char text[];
+};
+
+/* The result of one read, in sending order. */
+struct chat_page {
+    struct chat_cursor *start, *end; /* owned; the start has a target */
+    bool whole; /* all events between two snapshots: the end has no target, the start no keys */
+    size_t count;
+    struct chat_event *events[];
+};
+
+/*
+ * Reads the events after a cursor, up to about `bytes` of text. If the cursor has no target, it
+ * goes to `target`; NULL: to the current snapshot. Returns NULL on failure, and also, with *moved
+ * set, if the cursor belongs to another database. Parks the fiber.
+ */
+struct chat_page *chat_page_read(struct bb_request *rq, const struct chat_cursor *from,
+                                 const char *target, size_t bytes, bool *moved);
+void chat_page_free(struct bb_host *host, struct chat_page *page);
+
+#endif
