@@ -242,6 +242,46 @@ START_TEST(a_place_in_one_large_transaction_holds_beside_another)
     sse_close(other);
 }
 
+static void store_one(PGconn *db, const struct talk *talk, int seq, const char *entry)
+{
+    sql_run(db, text("INSERT INTO chat_entry VALUES (%jd, %d, gen_random_uuid(),"
+                     " 'turned@shop.example', '%s', now())",
+                     (intmax_t)talk->id, seq, entry));
+}
+
+/* The transaction with the lower number stores the later message, and a host reads both at once. */
+START_TEST(a_chain_comes_in_order_though_its_transactions_are_not)
+{
+    struct talk talk =
+        talk_start(live.host, live.platform, "turned@shop.example", "b@b.example", NULL);
+    struct sse *sse = live_listen(live.host, live.platform, NULL);
+    PGconn *lower = database_connect(the_postgres, "stream_resume");
+    PGconn *higher = database_connect(the_postgres, "stream_resume");
+
+    live_silence(sse);
+    ck_assert_int_eq(kill(live.host->pid, SIGSTOP), 0);
+    sql_run(lower, "BEGIN");
+    sql_number(lower, "SELECT pg_current_xact_id()::text::bigint");
+    store_one(higher, &talk, 2, "second");
+    store_one(lower, &talk, 3, "third");
+    sql_run(lower, "COMMIT");
+    store_one(higher, &talk, 4, "fourth");
+    ck_assert_int_eq(kill(live.host->pid, SIGCONT), 0);
+    live_expect(sse, "second");
+    const char *id = sse->last_id;
+
+    live_expect(sse, "third");
+    live_expect(sse, "fourth");
+    sse_close(sse);
+    sse = live_listen(live.other, live.platform, id);
+    live_expect(sse, "third");
+    live_expect(sse, "fourth");
+    live_silence(sse);
+    sse_close(sse);
+    PQfinish(lower);
+    PQfinish(higher);
+}
+
 Suite *stream_resume_suite(void)
 {
     Suite *suite = suite_create("stream_resume");
@@ -255,6 +295,7 @@ Suite *stream_resume_suite(void)
     tcase_add_test(tcase, ids_that_are_none_are_refused_and_foreign_ones_begin_anew);
     tcase_add_test(tcase, a_slow_reader_is_cut_and_delays_nobody);
     tcase_add_test(tcase, a_place_in_one_large_transaction_holds_beside_another);
+    tcase_add_test(tcase, a_chain_comes_in_order_though_its_transactions_are_not);
     suite_add_tcase(suite, tcase);
     return suite;
 }
