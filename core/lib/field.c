@@ -27,7 +27,36 @@ static json_t *field_value(const struct bb_field *field, json_t *value, const st
 static json_t *fields_object(const struct bb_table *fields, json_t *object,
                              const struct place *place, struct problems *problems);
 
-/* ---- problems ---- */
+/* ---- warnings and problems ---- */
+
+int warnings_vadd(json_t **warnings, const char *format, va_list args)
+{
+    char text[256];
+    const json_t *told;
+    size_t index;
+
+    vsnprintf(text, sizeof text, format, args);
+    json_array_foreach(*warnings, index, told)
+    {
+        if (!strcmp(json_string_value(told), text))
+            return 0;
+    }
+    if (index == WARNINGS_MAX)
+        return 0;
+    if (!*warnings)
+        *warnings = json_array();
+    return *warnings ? json_array_append_new(*warnings, json_stringn(text, text_valid(text))) : -1;
+}
+
+int warnings_add(json_t **warnings, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    int failed = warnings_vadd(warnings, format, args);
+    va_end(args);
+    return failed;
+}
 
 #define EMPTY "is empty, and was taken as absent"
 
@@ -100,29 +129,15 @@ static void place_warn(const struct place *place, struct problems *problems, con
         warnings_add(problems->warnings, "%s: %s", name, what);
 }
 
-const struct bb_field *field_at(const struct bb_table *fields, size_t index, struct bb_field *room)
+const struct bb_field *field_find(const struct bb_table *fields, const char *name)
 {
-    const char *row = (const char *)fields->rows + index * fields->stride;
-
-    if (fields->stride >= sizeof(*room))
-        return (const struct bb_field *)(const void *)row;
-    memset(room, 0, sizeof(*room));
-    memcpy(room, row, fields->stride);
-    return room;
-}
-
-const struct bb_field *field_find(const struct bb_table *fields, const char *name,
-                                  struct bb_field *room)
-{
-    const struct bb_field *found = NULL;
-
-    for (size_t i = 0; i < fields->count && !found; i++) {
-        const struct bb_field *field = field_at(fields, i, room);
+    for (size_t i = 0; i < fields->count; i++) {
+        const struct bb_field *field = field_at(fields, i);
 
         if (!strcmp(field->name, name) || (field->alias && !strcmp(field->alias, name)))
-            found = field;
+            return field;
     }
-    return found;
+    return NULL;
 }
 
 /*
@@ -576,8 +591,7 @@ static json_t *list_value(const struct bb_field *field, json_t *value, const str
     }
     if (!field->fields.count || field->flags & BB_AS_SENT)
         return json_incref(value);
-    struct bb_field room;
-    const struct bb_field *row = field_at(&field->fields, 0, &room);
+    const struct bb_field *row = field_at(&field->fields, 0);
     json_t *list = json_array();
     bool failed = !list;
 
@@ -742,9 +756,7 @@ static json_t *fields_object(const struct bb_table *fields, json_t *object,
     bool failed = !checked;
 
     for (size_t i = 0; i < fields->count; i++) {
-        struct bb_field room;
-
-        if (!member(field_at(fields, i, &room), object, place, checked, problems))
+        if (!member(field_at(fields, i), object, place, checked, problems))
             failed = true;
     }
     if (!failed)
@@ -764,13 +776,12 @@ json_t *fields_check(const struct bb_table *fields, json_t *object, struct probl
 
 int fields_keep_others(const struct bb_table *fields, json_t *object, json_t *checked)
 {
-    struct bb_field room;
     const char *name;
     json_t *value;
 
     json_object_foreach(object, name, value)
     {
-        if (!field_find(fields, name, &room) && json_object_set_nocheck(checked, name, value))
+        if (!field_find(fields, name) && json_object_set_nocheck(checked, name, value))
             return -1;
     }
     return 0;

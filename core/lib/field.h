@@ -14,9 +14,9 @@
 
 #include <busbar/field.h>
 #include <jansson.h>
+#include <stdarg.h>
 
 #include "core/lib/arena.h"
-#include "core/lib/warning.h"
 
 #define PROBLEMS_MAX 64
 
@@ -43,12 +43,14 @@ void problems_add(struct problems *problems, const char *field, const char *form
 /* Appends {"field","problem"} for each problem to a list. */
 void problems_list(const struct problems *problems, json_t *list);
 
-/* Returns row `index` of a table of fields. Uses *room if the module's rows are smaller. */
-const struct bb_field *field_at(const struct bb_table *fields, size_t index, struct bb_field *room);
+/* Returns a row of a table of fields; modules' rows were copied, see module_descriptor_copy(). */
+static inline const struct bb_field *field_at(const struct bb_table *fields, size_t index)
+{
+    return &((const struct bb_field *)fields->rows)[index];
+}
 
 /* Returns the row with this name or alias; NULL: none. */
-const struct bb_field *field_find(const struct bb_table *fields, const char *name,
-                                  struct bb_field *room);
+const struct bb_field *field_find(const struct bb_table *fields, const char *name);
 
 /*
  * Returns a new object with the declared fields of `object` (borrowed; any JSON value, NULL if
@@ -68,5 +70,18 @@ int fields_keep_others(const struct bb_table *fields, json_t *object, json_t *ch
  */
 const char *field_check_text(const struct bb_field *field, const char *text, struct arena *arena,
                              struct problems *problems);
+
+/*
+ * Texts about ignored input that the client should know about; an answer contains them in
+ * `warnings` of its object. They never contain values of the client.
+ */
+#define WARNINGS_MAX 64 /* further ones are dropped */
+
+/*
+ * Adds a text to the array *warnings (NULL: none yet), unless it contains the text already. Returns
+ * 0, or -1 if memory ran out.
+ */
+BB_PRINTF(2, 3) int warnings_add(json_t **warnings, const char *format, ...);
+BB_PRINTF(2, 0) int warnings_vadd(json_t **warnings, const char *format, va_list args);
 
 #endif

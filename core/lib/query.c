@@ -109,8 +109,7 @@ static void sort_in(const struct bb_table *fields, struct slot *slots, const str
         return;
     }
     for (size_t i = 0; i < fields->count; i++) {
-        struct bb_field room;
-        const struct bb_field *field = field_at(fields, i, &room);
+        const struct bb_field *field = field_at(fields, i);
 
         if (!strcmp(field->name, name)) {
             keep(&slots[i].by_name, pair, name, problems);
@@ -161,9 +160,7 @@ int query_check(const struct bb_table *fields, const char *raw, struct arena *ar
     while (next_pair(&at, end, &pair))
         sort_in(fields, slots, &pair, values, problems);
     for (size_t i = 0; i < fields->count; i++) {
-        struct bb_field room;
-
-        if (!take(field_at(fields, i, &room), &slots[i], arena, values, problems))
+        if (!take(field_at(fields, i), &slots[i], arena, values, problems))
             good = false;
     }
     return good ? 0 : -1;

@@ -141,15 +141,13 @@ static json_t *node_json(struct binder *binder, const yaml_node_t *node,
                  field->type == (node->type == YAML_SEQUENCE_NODE ? BB_LIST : BB_OBJECT);
     json_t *json = node->type == YAML_SEQUENCE_NODE ? json_array() : json_object();
     bool failed = !json;
-    struct bb_field room;
-
     if (node->type == YAML_SCALAR_NODE) {
         json_decref(json);
         return scalar_json(settings, node, field);
     }
     for (const int *at = node->data.sequence.items.start;
          json && node->type == YAML_SEQUENCE_NODE && at < node->data.sequence.items.top; at++) {
-        const struct bb_field *item = typed ? field_at(&field->fields, 0, &room) : NULL;
+        const struct bb_field *item = typed ? field_at(&field->fields, 0) : NULL;
         json_t *value = node_json(binder, settings_node(settings, *at), item, where);
 
         failed = !value || json_array_append_new(json, value) || failed;
@@ -158,8 +156,7 @@ static json_t *node_json(struct binder *binder, const yaml_node_t *node,
          json && node->type == YAML_MAPPING_NODE && at < node->data.mapping.pairs.top; at++) {
         const yaml_node_t *key = settings_node(settings, at->key);
         const char *path = arena_format(settings->arena, "%s.%s", where, node_text(key));
-        const struct bb_field *member =
-            typed ? field_find(&field->fields, node_text(key), &room) : NULL;
+        const struct bb_field *member = typed ? field_find(&field->fields, node_text(key)) : NULL;
 
         if (typed && !member) {
             setting_problem(binder->problems, "%s:%u: %s: is not a setting", settings->path,
@@ -296,22 +293,19 @@ static void bind_field(struct binder *binder, struct setting_value *value)
         COMPLAIN(binder, field->name, "is required");
 }
 
-/* Copies the rows, so that later code need not handle a smaller stride. NULL if memory ran out. */
+/* NULL if memory ran out. The rows must live as long as the settings. */
 static struct setting_section *section_new(struct settings *settings, const char *name,
                                            const struct bb_table *fields)
 {
     struct setting_section *section = arena_alloc(settings->arena, sizeof *section);
-    struct bb_field *rows = arena_alloc(settings->arena, (fields->count + 1) * sizeof *rows), room;
 
     if (section)
         section->values =
             arena_alloc(settings->arena, (fields->count + 1) * sizeof *section->values);
-    if (!section || !section->values || !rows)
+    if (!section || !section->values)
         return NULL;
-    for (size_t i = 0; i < fields->count; i++) {
-        rows[i] = *field_at(fields, i, &room);
-        section->values[i].field = &rows[i];
-    }
+    for (size_t i = 0; i < fields->count; i++)
+        section->values[i].field = field_at(fields, i);
     section->name = name;
     section->count = fields->count;
     section->next = settings->sections;
@@ -326,8 +320,6 @@ const struct setting_section *settings_bind(struct settings *settings, const cha
     struct setting_section *section = section_new(settings, name, fields);
     struct binder binder = {.settings = settings, .section = section, .problems = problems};
     size_t before = problems->count;
-    struct bb_field room;
-
     if (!section) {
         setting_problem(problems, "%s: %s: out of memory", settings->path, name);
         return NULL;
@@ -348,7 +340,7 @@ const struct setting_section *settings_bind(struct settings *settings, const cha
          node && node->type == YAML_MAPPING_NODE && at < node->data.mapping.pairs.top; at++) {
         const char *key = node_text(settings_node(settings, at->key));
 
-        if (!field_find(fields, key, &room))
+        if (!field_find(fields, key))
             COMPLAIN(&binder, key, "is not a setting");
     }
     return problems->count == before && !binder.unread ? section : NULL;
@@ -385,8 +377,7 @@ static size_t size_of(enum bb_type type, size_t *align)
 
 const char *settings_bind_fault(const struct bb_table *settings, size_t row, size_t size)
 {
-    struct bb_field room, other_room;
-    const struct bb_field *field = field_at(settings, row, &room);
+    const struct bb_field *field = field_at(settings, row);
     const struct bb_bind *bind = &field->bind;
     size_t align, wanted = size_of(field->type, &align);
 
@@ -399,7 +390,7 @@ const char *settings_bind_fault(const struct bb_table *settings, size_t row, siz
     if (bind->offset > size || size - bind->offset < wanted)
         return "is bound to a place outside of `settings_size`";
     for (size_t i = 0; i < row; i++) {
-        const struct bb_bind *other = &field_at(settings, i, &other_room)->bind;
+        const struct bb_bind *other = &field_at(settings, i)->bind;
 
         if (other->size && other->offset < (size_t)bind->offset + bind->size &&
             bind->offset < (size_t)other->offset + other->size)

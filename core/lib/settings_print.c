@@ -8,7 +8,7 @@
 /* Returns the value without secrets, a new reference; NULL if memory ran out. */
 static json_t *shown(json_t *value, const struct bb_field *field)
 {
-    struct bb_field room, row = {.flags = field->flags & BB_SECRET};
+    struct bb_field row = {.flags = field->flags & BB_SECRET};
     json_t *copy = NULL, *part;
     const char *key;
     size_t i;
@@ -17,7 +17,7 @@ static json_t *shown(json_t *value, const struct bb_field *field)
     if (json_is_array(value)) {
         copy = json_array();
         if (field->type == BB_LIST && field->fields.count)
-            row = *field_at(&field->fields, 0, &room);
+            row = *field_at(&field->fields, 0);
         row.flags |= field->flags & BB_SECRET;
         json_array_foreach(value, i, part) failed |= json_array_append_new(copy, shown(part, &row));
     } else if (json_is_object(value)) {
@@ -25,7 +25,7 @@ static json_t *shown(json_t *value, const struct bb_field *field)
         json_object_foreach(value, key, part)
         {
             const struct bb_field *known =
-                field->type == BB_OBJECT ? field_find(&field->fields, key, &room) : NULL;
+                field->type == BB_OBJECT ? field_find(&field->fields, key) : NULL;
             struct bb_field member = known ? *known : (struct bb_field){.flags = 0};
 
             member.flags |= field->flags & BB_SECRET;

@@ -1,5 +1,5 @@
 #include "core/main/api.h"
-#include "core/module/pause.h"
+#include "core/module/engine.h"
 
 #include <openssl/rand.h>
 #include <stdio.h>

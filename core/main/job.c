@@ -6,8 +6,8 @@
 
 #include "core/lib/log.h"
 #include "core/lib/text.h"
+#include "core/module/engine.h"
 #include "core/module/job_log.h"
-#include "core/module/pause.h"
 #include "core/store/idempotency.h"
 #include "core/store/sql.h"
 

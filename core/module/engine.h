@@ -42,7 +42,7 @@ struct engine {
     bool stopping;
     char standstill[320];            /* description of the loop that was blocked last */
     char schema_problem[512];        /* see readiness.h */
-    char pause_reason[PAUSE_REASON]; /* … to here; see pause.h */
+    char pause_reason[PAUSE_REASON]; /* … to here; see pause_note() */
     atomic_int pause;                /* enum pause_state */
     atomic_int schema;               /* enum schema_state */
     atomic_uint migrations_pending;  /* missing steps, as last seen */
@@ -100,5 +100,24 @@ bool engine_idle(struct engine *engine);
 
 /* Begins a stop: the engine can no longer be held, and all workers are asked to return. */
 void engine_stop(struct engine *engine, int64_t until_ms);
+
+/*
+ * Whether background work is paused: sending (webhook deliveries), jobs, and calls to other
+ * servers. The database determines it (busbar_pause_reason() in core/store/schema.sql): an
+ * operator paused it, or the database was restored or cloned. Until the database has been queried,
+ * background work is paused. Requests are served in any case. Any thread.
+ */
+#define PAUSE_QUESTION "SELECT busbar_pause_reason()" /* one row; NULL: not paused */
+
+enum pause_state { PAUSE_UNKNOWN, PAUSE_OFF, PAUSE_ON };
+
+/* Records the database's result: the reason, or NULL if not paused. Logs a change. */
+void pause_note(struct engine *engine, const char *reason);
+
+/* Whether it is paused, or unknown. Always false without a database, and in a command. */
+bool pause_holds(const struct engine *engine);
+
+/* Like pause_holds(); if it is paused, sets the reason. */
+bool pause_why(struct engine *engine, char *reason, size_t size);
 
 #endif

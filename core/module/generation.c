@@ -8,7 +8,6 @@
 #include "core/lib/lifecycle_call.h"
 #include "core/lib/log.h"
 #include "core/lib/meter.h"
-#include "core/module/generation_load.h"
 #include "core/module/module_error.h"
 #include "core/module/service_order.h"
 

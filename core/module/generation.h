@@ -180,4 +180,12 @@ int meters_bind(struct core_module *module, struct arena *arena);
 /* bb_metric_add() */
 void api_metric_add(struct bb_host *host, size_t metric, size_t value, uint64_t by);
 
+/*
+ * generation_load.c, for generation_check(): fills generation->settings and everything derived from
+ * it: modules loaded, checked, ordered, their settings bound, router, events, keys, lists. Adds
+ * problems and continues as far as possible. -1 if the file could not be read.
+ */
+int generation_load(struct generation *generation, const char *conf_path,
+                    struct setting_problems *problems);
+
 #endif

@@ -1,4 +1,4 @@
-#include "core/module/generation_load.h"
+#include "core/module/generation.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -82,8 +82,6 @@ static void check_fields(const struct bb_table *fields, const size_t *settings_s
                          const char *place, struct setting_problems *problems)
 {
     const struct bb_field *rows = MODULE_ROWS(bb_field, *fields);
-    struct bb_field room;
-
     for (size_t i = 0; i < fields->count; i++) {
         if (!rows[i].name || !*rows[i].name) {
             setting_problem(problems, "module %s: a field has no name", place);
@@ -98,8 +96,8 @@ static void check_fields(const struct bb_table *fields, const size_t *settings_s
             complain_of_field(problems, place, rows[i].name, fault);
         const struct bb_table before = {fields->rows, i, fields->stride};
 
-        if (field_find(&before, rows[i].name, &room) ||
-            (rows[i].alias && field_find(&before, rows[i].alias, &room)))
+        if (field_find(&before, rows[i].name) ||
+            (rows[i].alias && field_find(&before, rows[i].alias)))
             complain_of_field(problems, place, rows[i].name, "is given twice");
     }
 }
@@ -153,8 +151,6 @@ static void check_parts(const struct core_module *module, const struct bb_route 
     const struct bb_pool *pools = MODULE_ROWS(bb_pool, descriptor->pools);
     size_t fields = 0, files = 0;
     bool has_pool = false;
-    struct bb_field room;
-
     for (size_t i = 0; i < route->parts.count; i++) {
         fields += parts[i].kind == BB_PART_FIELDS;
         if (parts[i].kind == BB_PART_FILES)
@@ -167,7 +163,7 @@ static void check_parts(const struct core_module *module, const struct bb_route 
         complain(module, problems, "route %s %s has more parts than one of fields and %d of files",
                  route->method, route->path, BB_FILES_MAX);
     const struct bb_field *setting =
-        route->files_in ? field_find(&descriptor->settings, route->files_in, &room) : NULL;
+        route->files_in ? field_find(&descriptor->settings, route->files_in) : NULL;
 
     for (size_t i = 0; i < descriptor->pools.count; i++)
         has_pool = has_pool || (route->files_pool && pools[i].name &&

@@ -6,11 +6,11 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "core/lib/field.h"
 #include "core/lib/json_out.h"
 #include "core/lib/log.h"
 #include "core/lib/sqlstate.h"
 #include "core/lib/text.h"
-#include "core/lib/warning.h"
 #include "core/module/module_error.h"
 #include "core/module/pool.h"
 

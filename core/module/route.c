@@ -120,30 +120,11 @@ static bool route_plain(const struct piece *piece)
     return strspn(piece->start, allowed) >= piece->length;
 }
 
-/* Copies the row of a :name, because the module's rows may be smaller. NULL: none. */
-static const struct bb_field *route_row_of(struct arena *arena, const struct bb_table *rows,
-                                           struct piece name)
-{
-    struct bb_field room;
-
-    for (size_t i = 0; i < rows->count; i++) {
-        const struct bb_field *row = field_at(rows, i, &room);
-
-        if (!row->name || !route_same(name, row->name, strlen(row->name)))
-            continue;
-        struct bb_field *copy = arena_alloc(arena, sizeof(*copy));
-
-        if (copy)
-            *copy = *row;
-        return copy;
-    }
-    return NULL;
-}
-
 /* Finds the row of each :name; returns the reason if the path is invalid, or NULL. */
-static const char *route_bind_names(struct arena *arena, const struct path *path,
-                                    struct entry *entry)
+static const char *route_bind_names(const struct path *path, struct entry *entry)
 {
+    const struct bb_table *rows = &entry->route->segments;
+
     for (size_t i = 0; i < path->count; i++) {
         struct piece piece = path->pieces[i];
 
@@ -156,8 +137,13 @@ static const char *route_bind_names(struct arena *arena, const struct path *path
 
         if (entry->count == ROUTE_PARAMETERS_MAX)
             return "too many parameters";
-        const struct bb_field *row = route_row_of(arena, &entry->route->segments, name);
+        const struct bb_field *row = NULL;
 
+        for (size_t k = 0; k < rows->count && !row; k++) {
+            const struct bb_field *at = field_at(rows, k);
+
+            row = at->name && route_same(name, at->name, strlen(at->name)) ? at : NULL;
+        }
         if (!row)
             return "a parameter of the path has no row in segments";
         for (size_t other = 0; other < entry->count; other++) {
@@ -166,8 +152,7 @@ static const char *route_bind_names(struct arena *arena, const struct path *path
         }
         entry->fields[entry->count++] = row;
     }
-    return entry->count == entry->route->segments.count ? NULL
-                                                        : "a row of segments is not in the path";
+    return entry->count == rows->count ? NULL : "a row of segments is not in the path";
 }
 
 static struct node *route_child_of(const struct node *node, struct piece piece)
@@ -217,7 +202,7 @@ int router_add(struct router *router, const struct bb_route *route, void *owner,
         return route_refuse(why, why_size, route, "out of memory");
     *entry = (struct entry){
         .route = route, .owner = owner, .meter = meter_route(route->method, route->path)};
-    const char *reason = route_bind_names(router->arena, &path, entry);
+    const char *reason = route_bind_names(&path, entry);
 
     if (reason)
         return route_refuse(why, why_size, route, reason);
@@ -271,31 +256,6 @@ static bool route_descend(struct search *search, const struct node *node, size_t
     return false;
 }
 
-static int route_decoded(const char **at, size_t *left)
-{
-    static const char digits[] = "0123456789abcdefABCDEF";
-    int value = 0;
-
-    if (**at != '%') {
-        value = (unsigned char)**at;
-        ++*at;
-        --*left;
-        return value;
-    }
-    for (int i = 1; i <= 2; i++) {
-        const char *digit = *left > 2 ? strchr(digits, (*at)[i]) : NULL;
-
-        if (!digit || !*digit)
-            return -1;
-        int number = (int)(digit - digits);
-
-        value = value * 16 + (number > 15 ? number - 6 : number);
-    }
-    *at += 3;
-    *left -= 3;
-    return value;
-}
-
 /*
  * Whether other software could interpret a segment differently: empty, dots, or invalid encoding.
  */
@@ -303,9 +263,17 @@ static bool route_segment_bad(struct piece piece)
 {
     size_t characters = 0, dots = 0;
 
-    while (piece.length) {
-        int c = route_decoded(&piece.start, &piece.length);
+    for (; piece.length; piece.start++, piece.length--) {
+        unsigned char c = (unsigned char)*piece.start;
 
+        if (c == '%') {
+            const char digits[] = {piece.start[1], piece.length > 2 ? piece.start[2] : '\0', '\0'};
+
+            if (piece.length < 3 || text_hex_decode(digits, &c, 1))
+                return true;
+            piece.start += 2;
+            piece.length -= 2;
+        }
         if (c < 0x20 || c == 0x7F)
             return true;
         characters++;

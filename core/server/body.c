@@ -372,10 +372,8 @@ static int body_check_fields(struct http_txn *txn, struct problems *problems)
 /* Whether the handler may find further errors, in addition to those found here. */
 static bool handler_checks(const struct bb_route *route)
 {
-    struct bb_field room;
-
     for (size_t i = 0; i < route->body.count; i++)
-        if (field_at(&route->body, i, &room)->flags & BB_AS_SENT)
+        if (field_at(&route->body, i)->flags & BB_AS_SENT)
             return true;
     return false;
 }

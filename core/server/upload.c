@@ -13,7 +13,6 @@
 #include "core/lib/field.h"
 #include "core/lib/log.h"
 #include "core/lib/text.h"
-#include "core/lib/warning.h"
 #include "core/module/module_load.h"
 #include "core/module/pool.h"
 #include "core/module/reply.h"

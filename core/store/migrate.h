@@ -10,9 +10,9 @@
 #ifndef CORE_MIGRATE_H
 #define CORE_MIGRATE_H
 
+#include "core/module/engine.h"
 #include "core/module/generation.h"
 #include "core/module/migrate_steps.h"
-#include "core/module/pause.h"
 
 enum migrate_outcome {
     MIGRATE_DONE,

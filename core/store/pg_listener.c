@@ -13,7 +13,7 @@
 #include "core/lib/shared_clock.h"
 #include "core/lib/sqlstate.h"
 #include "core/lib/text.h"
-#include "core/module/pause.h"
+#include "core/module/engine.h"
 #include "core/store/pg_connect.h"
 
 enum {

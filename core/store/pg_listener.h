@@ -7,7 +7,7 @@
  *
  * The listener is also the probe for health and status: it does not use the connections of
  * requests. Once the tables exist, the query also returns the reason why the host is paused
- * (pause.h).
+ * (pause_note()).
  */
 #ifndef CORE_PG_LISTENER_H
 #define CORE_PG_LISTENER_H

@@ -255,29 +255,9 @@ START_TEST(at_most_64_problems_are_kept)
 }
 END_TEST
 
-/* Rows of an older header, without fallback, help and example. */
-START_TEST(shorter_rows_of_older_modules_are_read)
-{
-    enum { OLD = offsetof(struct bb_field, fallback) };
-    static char bytes[2 * OLD];
-    struct bb_field room;
-    const struct bb_table old = {.rows = bytes, .count = 2, .stride = OLD};
-
-    memcpy(bytes, &fields[0], OLD);
-    memcpy(bytes + OLD, &fields[2], OLD);
-    ck_assert_str_eq(field_at(&old, 1, &room)->name, "email");
-    ck_assert_ptr_null(field_at(&old, 1, &room)->help);
-    ck_assert_ptr_null(field_at(&old, 0, &room)->fallback);
-    ck_assert_str_eq(field_find(&old, "mail", &room)->name, "email");
-    ck_assert_ptr_null(field_find(&old, "uuid", &room));
-}
-END_TEST
-
 static const struct bb_field *row(const char *name)
 {
-    static struct bb_field room;
-
-    return field_find(&table, name, &room);
+    return field_find(&table, name);
 }
 
 static void text_passes(const char *name, const char *in, const char *out)
@@ -679,7 +659,6 @@ Suite *field_suite(void)
     tcase_add_test(all, a_null_that_is_required_is_missing);
     tcase_add_test(all, a_nul_is_refused);
     tcase_add_test(all, at_most_64_problems_are_kept);
-    tcase_add_test(all, shorter_rows_of_older_modules_are_read);
     tcase_add_test(all, texts_are_checked_by_the_same_rows);
     tcase_add_test(all, bad_texts_are_refused);
     tcase_add_test(all, emails_are_told_from_others);

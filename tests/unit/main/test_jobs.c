@@ -4,7 +4,7 @@
 #include "core/lib/log.h"
 #include "core/lib/loop.h"
 #include "core/main/job.h"
-#include "core/module/pause.h"
+#include "core/module/engine.h"
 #include "core/module/request.h"
 #include "unit_suites.h"
 
