@@ -97,4 +97,15 @@ struct bb_field {
     struct bb_bind bind;        /* rows of the module's table `settings` only */
 };
 
+/*
+ * The fields of a list of objects, and of a reply that is one, from the fields of an object:
+ * {.name = "reads", .type = BB_LIST, .fields = BB_ITEMS(read)}, .reply = BB_ARRAY_OF(read)
+ */
+#define BB_ITEMS(object)                                                                           \
+    BB_TABLE(((const struct bb_field[]){                                                           \
+        {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(object)}}))
+#define BB_ARRAY_OF(object)                                                                        \
+    BB_TABLE(                                                                                      \
+        ((const struct bb_field[]){{.name = ".", .type = BB_LIST, .fields = BB_ITEMS(object)}}))
+
 #endif

@@ -18,6 +18,18 @@
 #define BB_SQL_TIME(column)                                                                        \
     "to_char(" column " AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"
 
+/*
+ * Appends an item to an array. Takes both, and returns the array to the caller; NULL: one of them
+ * was NULL, or memory ran out.
+ */
+static inline json_t *bb_append(json_t *array, json_t *item)
+{
+    if (json_array_append_new(array, item) == 0)
+        return array;
+    json_decref(array);
+    return NULL;
+}
+
 /* Converts a row to JSON, which the caller owns; NULL: out of memory. */
 typedef json_t *bb_item(struct bb_request *rq, const struct bb_rows *rows, size_t row);
 
@@ -32,28 +44,36 @@ static inline int bb_reply_page(struct bb_request *rq, const struct bb_rows *row
         return bb_failed(rq);
     json_t *list = json_array();
 
-    for (size_t row = 0; list && row < count; row++) {
-        if (json_array_append_new(list, item(rq, rows, row)) < 0) {
-            json_decref(list);
-            list = NULL;
-        }
-    }
+    for (size_t row = 0; list && row < count; row++)
+        list = bb_append(list, item(rq, rows, row));
     return bb_reply(rq, 200, list);
 }
 
 /*
- * Like bb_reply_page() for rows that were selected with a limit of `limit` + 1: the additional row
- * shows that there is a next page. The cursor is the cell `key` of the page's last row.
+ * For rows that were selected with a limit of `limit` + 1: the additional row shows that there is a
+ * next page. Sets *count to the number of rows of this page, and adds the Link to the next one,
+ * whose cursor is the cell `key` of this page's last row. Returns 0, or -1 (then `return
+ * bb_failed(rq)`).
  */
+static inline int bb_page(struct bb_request *rq, const struct bb_rows *rows, size_t limit,
+                          size_t key, size_t *count)
+{
+    *count = bb_count(rq, rows);
+    if (*count <= limit)
+        return 0;
+    *count = limit;
+    return bb_reply_next(rq, bb_cell(rq, rows, limit - 1, key));
+}
+
+/* Answers with bb_reply_page() for the rows of bb_page(). */
 static inline int bb_reply_rows(struct bb_request *rq, const struct bb_rows *rows, size_t limit,
                                 size_t key, bb_item *item)
 {
-    size_t count = bb_count(rq, rows);
-    bool more = count > limit;
+    size_t count;
 
-    if (more)
-        count = limit;
-    return bb_reply_page(rq, rows, count, more ? bb_cell(rq, rows, count - 1, key) : NULL, item);
+    if (bb_page(rq, rows, limit, key, &count) < 0)
+        return bb_failed(rq);
+    return bb_reply_page(rq, rows, count, NULL, item);
 }
 
 /* Converts a hexadecimal digit as PostgreSQL writes it; -1: not a digit. */

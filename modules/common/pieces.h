@@ -28,7 +28,7 @@ struct pieces_source {
 
 /*
  * Responds with a stream that begins with these bytes; bytes NULL means that there was no memory
- * for them. `source` must live as long as the module. Takes ownership of `arg`, also on failure.
+ * for them. `source` must live until `drop` is called. Takes ownership of `arg`, also on failure.
  * Returns the status of the response sent. May park the fiber.
  */
 int pieces_begin(struct bb_request *rq, const struct pieces_source *source, void *arg,

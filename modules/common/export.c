@@ -1,0 +1,70 @@
+#include "modules/common/export.h"
+
+#include <stdlib.h>
+
+#include "modules/common/pieces.h"
+
+enum { READY_BYTES = 256 * 1024 }; /* that may wait for the client before a page is read */
+
+struct download {
+    struct slots *slots;
+    int64_t account; /* holds a slot for this account */
+    const struct export_source *source;
+    struct pieces_source pieces;
+    void *state;
+};
+
+static void export_free(struct bb_host *host, void *arg)
+{
+    struct download *download = arg;
+
+    (void)host;
+    slot_release(download->slots, download->account);
+    free(download->state);
+    free(download);
+}
+
+static enum pieces_next export_page(struct bb_request *rq, struct pieces *pieces, void *arg)
+{
+    const struct download *download = arg;
+    struct csv *csv = bb_alloc(rq, sizeof(*csv));
+
+    bb_defer(rq, csv_drop, csv);
+    int more = download->source->write(rq, csv, download->state);
+
+    if (more < 0 || csv->failed || pieces_send(pieces, csv->bytes, csv->length))
+        return PIECES_CUT;
+    return more ? PIECES_MORE : PIECES_WHOLE;
+}
+
+int export_begin(struct bb_request *rq, struct slots *slots, const struct export_source *source,
+                 void *state)
+{
+    struct download *download = state ? malloc(sizeof(*download)) : NULL;
+    struct csv csv = {.failed = false};
+
+    for (const char *const *column = source->columns; *column; column++)
+        csv_plain(&csv, *column);
+    csv_end_row(&csv);
+    int status = !download || csv.failed ? bb_no_memory(rq) : slot_take(rq, slots);
+
+    if (!status) {
+        *download = (struct download){
+            .slots = slots,
+            .account = rq->principal->account,
+            .source = source,
+            .pieces = {.type = "text/csv; charset=utf-8",
+                       .name = source->name,
+                       .ready = READY_BYTES,
+                       .work = export_page,
+                       .drop = export_free},
+            .state = state,
+        };
+        status = pieces_begin(rq, &download->pieces, download, csv.bytes, csv.length);
+    } else {
+        free(download);
+        free(state);
+    }
+    csv_drop(&csv);
+    return status;
+}
