@@ -29,15 +29,14 @@ module_statement() {
             -e 's/\x01/"/g'
 }
 
-# reading_statement NAME: prints a statement of modules/reading/store/store.c for one Delta reading, with pgbench's
+# reading_statement NAME: prints a statement of modules/reading/store.c for one Delta reading, with pgbench's
 # expressions instead of parameters.
 reading_statement() {
     local text now='(extract(epoch FROM now()) * 1000)::bigint' i
 
-    text=$(module_statement reading/store/store.c "$1")
+    text=$(module_statement reading/store.c "$1")
     if [ "$1" = touch ]; then
-        text=${text//'$10::bigint'/null}
-        for i in 7 8 9; do text=${text//"\$$i::bigint"/null}; done
+        for i in 10 7 8 9; do text=${text//"\$$i::bigint"/null::bigint}; done
         text=${text//'$2::bigint'/"$now"}
         for i in 3 5; do text=${text//"\$$i::bigint"/'(:s::bigint + 60000)'}; done
         text=${text//'$4'/':s'} text=${text//'$6'/'10'}

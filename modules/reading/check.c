@@ -4,16 +4,10 @@
  */
 #include <inttypes.h>
 
-#include "modules/reading/base/reading.h"
-#include "modules/reading/rules/unit.h"
+#include "modules/reading/reading.h"
 
 /* Formats a number as people write it: whole numbers of up to 15 digits without an exponent. */
 #define FIGURE "%.15g"
-
-bool reading_placed(const struct reading_item *item)
-{
-    return item->begins && item->ends && item->start < item->end;
-}
 
 static void check_ceilings(struct bb_request *rq, struct reading_submission *submission)
 {
@@ -31,12 +25,12 @@ static void check_ceilings(struct bb_request *rq, struct reading_submission *sub
         double ceiling = ceiling_wh(&reading->settings->rule, &device, item->start, item->end);
 
         if (item->wh > ceiling)
-            reading_clash(rq, submission, READING_OVER, item->index,
-                          FIGURE " Wh is more than the plausible ceiling of " FIGURE
-                                 " Wh: capacity " FIGURE " kW, " FIGURE " hours, yield " FIGURE
-                                 " kWh/kW a year",
-                          item->wh, ceiling, own->capacity_kw,
-                          (double)(item->end - item->start) / 3600000, own->yield);
+            reading_note(rq, submission, READING_OVER, item->index, NULL,
+                         FIGURE " Wh is more than the plausible ceiling of " FIGURE
+                                " Wh: capacity " FIGURE " kW, " FIGURE " hours, yield " FIGURE
+                                " kWh/kW a year",
+                         item->wh, ceiling, own->capacity_kw,
+                         (double)(item->end - item->start) / 3600000, own->yield);
     }
     size_t over = submission->mistakes[READING_OVER];
 
@@ -51,109 +45,77 @@ static void check_ceilings(struct bb_request *rq, struct reading_submission *sub
  * The readings are sorted by end, so a reading that overlaps any earlier one overlaps the previous
  * one.
  */
-static void check_overlaps(struct bb_request *rq, struct reading_submission *submission)
+void reading_check(struct bb_request *rq, struct reading_submission *submission)
 {
     const struct reading_item *before = NULL;
 
-    for (size_t i = 0; i < submission->count; i++) {
+    check_ceilings(rq, submission);
+    for (size_t i = 0; i < submission->count && !submission->numbers; i++) {
         const struct reading_item *item = &submission->items[i];
 
         if (!reading_placed(item))
             continue;
         if (before && item->start < before->end)
-            reading_clash(rq, submission, READING_OVERLAP, item->index, "overlaps reads[%zu]",
-                          before->index);
+            reading_note(rq, submission, READING_OVERLAP, item->index, NULL, "overlaps reads[%zu]",
+                         before->index);
         before = item;
     }
-}
-
-void reading_check(struct bb_request *rq, struct reading_submission *submission)
-{
-    check_ceilings(rq, submission);
-    if (!submission->numbers)
-        check_overlaps(rq, submission);
 }
 
 /* ---- rows of a bulk upload ---- */
 
 /*
- * The readings sorted by end, and which of them are accepted so far; accepted readings do not
- * overlap.
+ * Returns an accepted reading that overlaps the one at `place`, or NULL. Accepted readings do not
+ * overlap, so only the nearest ones can overlap it. `end` is the place after the last of them.
  */
-struct timeline {
-    const struct reading_item *items;
-    size_t count;
-    bool *taken;
-};
-
-/* Returns whether the reading has no mistake other than overlaps that are not searched yet. */
-static bool valid(const struct reading_submission *submission, const struct reading_item *item)
+static const struct reading_item *overlapped(const struct reading_item *items, const bool *taken,
+                                             size_t end, size_t place)
 {
-    return reading_placed(item) && !submission->notes[item->index].first;
-}
+    const struct reading_item *item = &items[place];
+    size_t at = place;
 
-static bool any_overlap(const struct reading_submission *submission)
-{
-    const struct reading_item *before = NULL;
-
-    for (size_t i = 0; i < submission->count; i++) {
-        const struct reading_item *item = &submission->items[i];
-
-        if (!valid(submission, item))
-            continue;
-        if (before && item->start < before->end)
-            return true;
-        before = item;
-    }
-    return false;
-}
-
-/*
- * Returns an accepted reading that overlaps the one at `place`, or NULL. Only the nearest accepted
- * readings can overlap it.
- */
-static const struct reading_item *overlapped(const struct timeline *line, size_t place)
-{
-    const struct reading_item *item = &line->items[place];
-
-    for (size_t i = place; i > 0; i--)
-        if (line->taken[i - 1]) {
-            if (item->start < line->items[i - 1].end)
-                return &line->items[i - 1];
-            break;
-        }
-    for (size_t i = place + 1; i < line->count; i++)
-        if (line->taken[i])
-            return line->items[i].start < item->end ? &line->items[i] : NULL;
+    while (at > 0 && !taken[at - 1])
+        at--;
+    if (at > 0 && item->start < items[at - 1].end)
+        return &items[at - 1];
+    for (at = place + 1; at < end; at++)
+        if (taken[at])
+            return items[at].start < item->end ? &items[at] : NULL;
     return NULL;
 }
 
 void reading_check_rows(struct bb_request *rq, struct reading_submission *submission)
 {
-    if (submission->notes[submission->count].first || !any_overlap(submission))
+    const struct reading_item *items = submission->items;
+    size_t count = submission->count, end = 0;
+
+    if (submission->notes[count])
         return;
     /* by index (the order of the rows): the place in the order by end */
-    size_t *places = bb_alloc(rq, submission->count * sizeof(*places));
-    struct timeline line = {submission->items, submission->count,
-                            bb_alloc(rq, submission->count * sizeof(bool))};
+    size_t *places = bb_alloc(rq, count * sizeof(*places));
+    bool *taken = bb_alloc(rq, count * sizeof(*taken)); /* by place */
 
-    for (size_t i = 0; i < submission->count; i++)
-        places[submission->items[i].index] = i;
-    for (size_t index = 0; index < submission->count; index++) {
-        const struct reading_item *item = &submission->items[places[index]], *other;
+    for (size_t i = 0; i < count; i++)
+        places[items[i].index] = i;
+    for (size_t index = 0; index < count; index++) {
+        size_t place = places[index];
 
-        if (!valid(submission, item))
+        if (!reading_placed(&items[place]) || submission->notes[index])
             continue;
-        other = overlapped(&line, places[index]);
+        const struct reading_item *other = overlapped(items, taken, end, place);
+
         if (other)
-            reading_clash(rq, submission, READING_OVERLAP, index, "overlaps row %lld",
-                          (long long)submission->numbers[other->index]);
-        else
-            line.taken[places[index]] = true;
+            reading_note(rq, submission, READING_OVERLAP, index, NULL, "overlaps row %lld",
+                         (long long)submission->numbers[other->index]);
+        taken[place] = !other;
+        if (!other && place >= end)
+            end = place + 1;
     }
 }
 
 /* ---- stored readings ---- */
+
+/* clang-format off */
 
 /*
  * $1 devices, $2 and $3 starts and ends. Returns for each period the first stored reading that it
@@ -163,51 +125,33 @@ void reading_check_rows(struct bb_request *rq, struct reading_submission *submis
     "(SELECT r.type, r.start_at, r.end_at, r.wh FROM reading r WHERE r.device = p.device"          \
     " AND r.type = '" type "' AND r.end_at > reading_time(p.first) ORDER BY r.end_at LIMIT 1)"
 static const struct bb_sql overlaps = {
-    "SELECT p.number, o.type, " READING_MS("o.start_at") ", " READING_MS(
-        "o.end_at") ", o.wh"
-                    " FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) WITH ORDINALITY"
-                    " AS p (device, first, last, number)"
-                    " CROSS JOIN LATERAL (SELECT max(d.latest_end) AS latest FROM reading_device d"
-                    " WHERE d.device = p.device) k"
-                    " CROSS JOIN LATERAL (SELECT b.* FROM (" BEHIND("D") " UNION ALL " BEHIND(
-                        "H") ") b WHERE b.start_at < reading_time(p.last)"
-                             " AND k.latest > reading_time(p.first) ORDER BY b.end_at LIMIT 1) o",
+    "SELECT p.number, o.type, " BB_SQL_MS("o.start_at") ", " BB_SQL_MS("o.end_at") ", o.wh"
+    " FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) WITH ORDINALITY"
+    " AS p (device, first, last, number)"
+    " CROSS JOIN LATERAL (SELECT max(d.latest_end) AS latest FROM reading_device d"
+    " WHERE d.device = p.device) k"
+    " CROSS JOIN LATERAL (SELECT b.* FROM (" BEHIND("D") " UNION ALL " BEHIND("H") ") b"
+    " WHERE b.start_at < reading_time(p.last) AND k.latest > reading_time(p.first)"
+    " ORDER BY b.end_at LIMIT 1) o",
     0};
-
 enum column { NUMBER, TYPE, START, END, WH };
 
-static void note(struct bb_request *rq, struct reading_submission *submission,
-                 const struct reading_item *item, const struct bb_rows *rows, size_t row)
-{
-    char type = bb_cell(rq, rows, row, TYPE)[0];
-    int64_t start = bb_cell_int(rq, rows, row, START), end = bb_cell_int(rq, rows, row, END);
-    int64_t wh = bb_cell_int(rq, rows, row, WH);
-    bool same = item->type == type && item->start == start && item->end == end && item->measured &&
-                item->wh >= (double)wh && item->wh <= (double)wh;
+/* clang-format on */
 
-    reading_clash(rq, submission, READING_OVERLAP, item->index,
-                  "overlaps the stored %s reading of %" PRId64 " Wh from %s to %s, %s",
-                  unit_type_name(type), wh, bb_time_text(rq, start), bb_time_text(rq, end),
-                  same ? "which is the same reading, sent again" : "which is a different reading");
-}
-
-/* A period that is searched, and its submission. */
-struct sought {
-    struct reading_submission *submission;
-    const struct reading_item *item;
-};
-
-int reading_find_all_overlaps(struct bb_request *rq, struct reading_submission *const *list,
-                              size_t count)
+int reading_find_overlaps(struct bb_request *rq, struct reading_submission *const *list,
+                          size_t count)
 {
     size_t all = 1, found = 0;
 
     for (size_t i = 0; i < count; i++)
         all += list[i]->count;
     int64_t *devices = bb_alloc(rq, all * sizeof(*devices));
-    int64_t *starts = bb_alloc(rq, all * sizeof(*starts)),
-            *ends = bb_alloc(rq, all * sizeof(*ends));
-    struct sought *sought = bb_alloc(rq, all * sizeof(*sought));
+    int64_t *starts = bb_alloc(rq, all * sizeof(*starts));
+    int64_t *ends = bb_alloc(rq, all * sizeof(*ends));
+    struct sought {
+        struct reading_submission *submission;
+        const struct reading_item *item;
+    } *sought = bb_alloc(rq, all * sizeof(*sought));
 
     for (size_t i = 0; i < count; i++)
         for (size_t j = 0; j < list[i]->count; j++) {
@@ -228,13 +172,18 @@ int reading_find_all_overlaps(struct bb_request *rq, struct reading_submission *
         return bb_failed(rq);
     for (size_t row = 0; row < bb_count(rq, rows); row++) {
         const struct sought *one = &sought[bb_cell_int(rq, rows, row, NUMBER) - 1];
+        const struct reading_item *item = one->item;
+        char type = bb_cell(rq, rows, row, TYPE)[0];
+        int64_t start = bb_cell_int(rq, rows, row, START), end = bb_cell_int(rq, rows, row, END);
+        int64_t wh = bb_cell_int(rq, rows, row, WH);
+        bool same = item->type == type && item->start == start && item->end == end &&
+                    item->measured && item->wh >= (double)wh && item->wh <= (double)wh;
 
-        note(rq, one->submission, one->item, rows, row);
+        reading_note(rq, one->submission, READING_OVERLAP, item->index, NULL,
+                     "overlaps the stored %s reading of %" PRId64 " Wh from %s to %s, %s",
+                     unit_type_name(type), wh, bb_time_text(rq, start), bb_time_text(rq, end),
+                     same ? "which is the same reading, sent again"
+                          : "which is a different reading");
     }
     return 0;
-}
-
-int reading_find_overlaps(struct bb_request *rq, struct reading_submission *submission)
-{
-    return reading_find_all_overlaps(rq, &submission, 1);
 }

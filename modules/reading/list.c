@@ -1,18 +1,30 @@
 /*
- * GET /api/meter-reads/new/:externalId, sorted by end.
+ * The readings of a device: GET /api/meter-reads/new/:externalId and /latestread/:externalId, the
+ * export, and DELETE /new/:externalId/:readingId, which voids a wrong reading.
  *
- * A cursor is "<end in ms>-<type>" of the last reading seen. Each type is one scan of the primary
- * key; the two scans are merged.
+ * Readings are sorted by end. A cursor is "<end in ms>-<type>" of the last reading seen. Each type
+ * is one scan of the primary key; the two scans are merged.
+ *
+ * A voided reading does not count any more. It is kept, with the account that voided it and the
+ * reason; GET with voided=true lists the voided readings of a device, newest first. A reading's id
+ * is computed from its type and its end, which are its key, so no two valid readings have the same
+ * id. A voided reading may have the id of the reading that replaced it. Only an Admin may void a
+ * reading that a certificate has used; the module certificate then takes the energy back.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "modules/reading/base/reading.h"
-#include "modules/reading/rules/unit.h"
+#include "modules/common/export.h"
+#include "modules/reading/reading.h"
 
 #define PAGE 1000
-#define MANY 200 /* longer pages use a long statement */
+#define MANY 200         /* longer pages use a long statement */
+#define EXPORT_PAGE 1000 /* rows */
+#define NAME_ROOM 1100   /* bytes: 255 characters and the NUL */
+
+/* clang-format off */
 
 /*
  * $1 device, $2 type or null, $3 start, $4 end, $5 $6 end and type of the last reading seen, $7
@@ -25,17 +37,87 @@
     " AND r.end_at <= reading_time($4::bigint) AND r.end_at >= reading_time($5::bigint)"           \
     " AND (r.end_at > reading_time($5::bigint) OR '" letter "' > $6::text)"                        \
     " ORDER BY r.end_at LIMIT $7::bigint)"
-
+#define COLUMNS                                                                                    \
+    "r.type, " BB_SQL_MS("r.start_at") ", " BB_SQL_MS("r.end_at") ", r.wh, "                       \
+    BB_SQL_MS("r.created_at")
 #define LIST                                                                                       \
-    "SELECT r.type, " READING_MS("r.start_at") ", " READING_MS("r.end_at") ", r.wh, " READING_MS(  \
-        "r.created_at") " FROM (" BRANCH("D") " UNION ALL " BRANCH("H") ") r ORDER BY r.end_at, "  \
-                                                                        "r.type LIMIT $7::bigint"
+    "SELECT " COLUMNS ", " BB_SQL_MS("r.end_at") " || '-' || r.type::text"                               \
+    " FROM (" BRANCH("D") " UNION ALL " BRANCH("H") ") r ORDER BY r.end_at, r.type"                \
+    " LIMIT $7::bigint"
+enum column { TYPE, START, END, WH, CREATED, CURSOR };
 
-static const struct bb_sql list_few = {LIST, 0}, list_long = {LIST, BB_SQL_LONG};
+static const struct bb_sql list_few = {LIST, 0}, list_many = {LIST, BB_SQL_LONG};
 
-enum column { TYPE, START, END, WH, CREATED };
+/*
+ * $1 device, $2 type or null, $3 start, $4 end, $5 upper bound of the numbers, $6 number of
+ * readings
+ */
+static const struct bb_sql list_voided = {
+    "SELECT " COLUMNS ", " BB_SQL_MS("r.voided_at") ", r.email, r.reason, r.id FROM reading_void r"
+    " WHERE r.device = $1::bigint AND ($2::text IS NULL OR r.type = $2::text::\"char\")"
+    " AND r.end_at > reading_time($3::bigint) AND r.end_at <= reading_time($4::bigint)"
+    " AND r.id < $5::bigint ORDER BY r.id DESC LIMIT $6::bigint",
+    BB_SQL_LONG};
+enum voided_column { VOIDED = CREATED + 1, EMAIL, REASON, NUMBER };
 
-static int64_t time_arg(struct bb_request *rq, const char *name, int64_t absent)
+/* One row, however many readings there are. */
+#define LATEST(id)                                                                                 \
+    "SELECT d.type, " BB_SQL_MS("d.latest_start") " AS starts, "                                   \
+    BB_SQL_MS("d.latest_end") " AS ends, d.latest_wh, " BB_SQL_MS("d.latest_at") " AS at"          \
+    " FROM reading_device d WHERE d.device = " id " ORDER BY d.latest_end DESC, d.type LIMIT 1"
+static const struct bb_keyed latest = {
+    {LATEST("$1::bigint"), BB_SQL_KEYED},
+    {"SELECT l.*, k.i FROM " BB_KEYS_1("bigint") " k(device, i)"
+     " CROSS JOIN LATERAL (" LATEST("k.device") ") l", 0},
+};
+
+/* $1 device, $2 type, $3 end, $4 account, $5 its e-mail, $6 reason */
+static const struct bb_sql make_void = {
+    "SELECT " COLUMNS " FROM reading_make_void($1::bigint, $2::text::\"char\","
+    " reading_time($3::bigint), $4::bigint, $5::text, $6::text) r",
+    BB_SQL_WRITE};
+
+/* $1 device, $2 type, $3 start, $4 end. Returns whether the reading was used. */
+static const struct bb_sql take_back = {
+    "SELECT certificate_void($1::bigint, $2::text::\"char\", reading_time($3::bigint),"
+    " reading_time($4::bigint))::int",
+    BB_SQL_WRITE};
+
+/* clang-format on */
+
+static int64_t reading_id(char type, int64_t end)
+{
+    return (end - READING_EARLIEST) * 2 + (type == 'H');
+}
+
+json_t *reading_json(struct bb_request *rq, char type, int64_t start, int64_t end, int64_t wh,
+                     int64_t created)
+{
+    return json_pack("{s:I, s:s, s:s, s:I, s:s, s:s, s:s}", "id", (json_int_t)reading_id(type, end),
+                     "startDate", bb_time_text(rq, start), "endDate", bb_time_text(rq, end),
+                     "value", (json_int_t)wh, "unit", "Wh", "type", unit_type_name(type),
+                     "createdAt", bb_time_text(rq, created));
+}
+
+static json_t *row_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    return reading_json(rq, bb_cell(rq, rows, row, TYPE)[0], bb_cell_int(rq, rows, row, START),
+                        bb_cell_int(rq, rows, row, END), bb_cell_int(rq, rows, row, WH),
+                        bb_cell_int(rq, rows, row, CREATED));
+}
+
+static json_t *voided_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    static const struct bb_column more[] = {
+        {"voidedAt", BB_COLUMN_TIME, VOIDED},
+        {"voidedBy", BB_COLUMN_TEXT, EMAIL},
+        {"reason", BB_COLUMN_TEXT, REASON},
+    };
+
+    return BB_ROW_ADD(rq, rows, row, more, row_json(rq, rows, row));
+}
+
+static int64_t range_time(struct bb_request *rq, const char *name, int64_t absent)
 {
     const char *text = bb_arg(rq, name);
     struct moment moment;
@@ -46,126 +128,61 @@ static int64_t time_arg(struct bb_request *rq, const char *name, int64_t absent)
 int reading_range(struct bb_request *rq, struct reading_range *range)
 {
     const char *type = bb_arg(rq, "type");
+    char letter = type ? unit_type(type) : '\0';
 
-    *range = (struct reading_range){.start = time_arg(rq, "start", READING_EARLIEST),
-                                    .end = time_arg(rq, "end", READING_LATEST)};
-    if (type && !unit_type(type))
+    if (type && !letter)
         return bb_invalid(rq, "type", "must be History or Delta");
-    if (type)
-        range->type = unit_type(type) == 'H' ? "H" : "D";
+    *range = (struct reading_range){.start = range_time(rq, "start", READING_EARLIEST),
+                                    .end = range_time(rq, "end", READING_LATEST)};
+    if (letter)
+        range->type = letter == 'H' ? "H" : "D";
     return 0;
-}
-
-/* Returns 0, or the status of the 400 response sent. */
-static int read_cursor(struct bb_request *rq, struct reading_cursor *cursor)
-{
-    const char *after = bb_arg(rq, "after");
-    char *end = NULL;
-
-    *cursor = (struct reading_cursor){.end = READING_EARLIEST, .type = ""};
-    if (!after)
-        return 0;
-    errno = 0;
-    cursor->end = strtoll(after, &end, 10);
-    bool good =
-        end != after && !errno && cursor->end >= READING_EARLIEST && cursor->end <= READING_LATEST;
-
-    if (!good || end[0] != '-' || (end[1] != 'H' && end[1] != 'D') || end[2])
-        return bb_invalid(rq, "after", "must be a cursor that a Link header gave");
-    cursor->type = end[1] == 'H' ? "H" : "D";
-    return 0;
-}
-
-struct reading_row reading_row_of(struct bb_request *rq, const struct bb_rows *rows, size_t row)
-{
-    return (struct reading_row){.type = bb_cell(rq, rows, row, TYPE)[0],
-                                .start = bb_cell_int(rq, rows, row, START),
-                                .end = bb_cell_int(rq, rows, row, END),
-                                .wh = bb_cell_int(rq, rows, row, WH),
-                                .created = bb_cell_int(rq, rows, row, CREATED)};
-}
-
-static const struct bb_rows *fetch(struct bb_request *rq, const struct bb_sql *sql, int64_t device,
-                                   const struct reading_range *range,
-                                   const struct reading_cursor *cursor, int64_t limit)
-{
-    return bb_query(rq, sql,
-                    BB_ARGS(bb_i(device), bb_t(range->type), bb_i(range->start), bb_i(range->end),
-                            bb_i(cursor->end), bb_t(cursor->type), bb_i(limit)));
-}
-
-const struct bb_rows *reading_fetch_long(struct bb_request *rq, int64_t device,
-                                         const struct reading_range *range,
-                                         const struct reading_cursor *cursor, int64_t limit)
-{
-    return fetch(rq, &list_long, device, range, cursor, limit);
-}
-
-static int answer(struct bb_request *rq, const struct bb_rows *rows, size_t limit)
-{
-    size_t count = bb_count(rq, rows) > limit ? limit : bb_count(rq, rows);
-
-    if (count < bb_count(rq, rows) &&
-        bb_reply_next(rq, bb_format(rq, "%s-%s", bb_cell(rq, rows, count - 1, END),
-                                    bb_cell(rq, rows, count - 1, TYPE))) < 0)
-        return bb_failed(rq);
-    json_t *array = json_array();
-
-    for (size_t i = 0; i < count; i++) {
-        struct reading_row row = reading_row_of(rq, rows, i);
-
-        if (json_array_append_new(
-                array, reading_json(rq, row.type, row.start, row.end, row.wh, row.created))) {
-            json_decref(array);
-            return bb_no_memory(rq);
-        }
-    }
-    return bb_reply(rq, 200, array);
 }
 
 int reading_list(struct bb_request *rq)
 {
-    int64_t limit = bb_arg_int(rq, "limit", PAGE);
+    int64_t limit = bb_arg_int(rq, "limit", PAGE), place;
+    const char *kind = bb_arg(rq, "voided"), *after = bb_arg(rq, "after"), *type = "";
+    bool voided = kind && !strcmp(kind, "true"), good = true;
     struct bb_device device;
     struct reading_range range;
-    struct reading_cursor cursor = {.end = READING_EARLIEST, .type = ""};
     int refused = reading_range(rq, &range);
 
-    const char *kind = bb_arg(rq, "voided");
-    bool voided = kind && !strcmp(kind, "true");
-
-    if (!refused && !voided)
-        refused = read_cursor(rq, &cursor);
-    if (!refused)
-        refused = reading_device(rq, bb_arg_int(rq, "organizationId", 0), &device);
     if (refused)
         return refused;
-    if (voided)
-        return reading_list_voided(rq, &device, &range, limit);
-    const struct bb_rows *rows =
-        fetch(rq, limit > MANY ? &list_long : &list_few, device.id, &range, &cursor, limit + 1);
+    place = voided ? INT64_MAX : READING_EARLIEST;
+    if (after) {
+        char *rest;
 
-    return rows ? answer(rq, rows, (size_t)limit) : bb_failed(rq);
+        errno = 0;
+        place = strtoll(after, &rest, 10);
+        good = rest != after && !errno;
+        if (voided)
+            good = good && !*rest;
+        else
+            good = good && place >= READING_EARLIEST && place <= READING_LATEST &&
+                   (!strcmp(rest, "-H") || !strcmp(rest, "-D"));
+        type = good && !voided ? rest + 1 : "";
+    }
+    if (!good)
+        return bb_invalid(rq, "after", "must be a cursor that a Link header gave");
+    refused = reading_device(rq, bb_arg_int(rq, "organizationId", 0), &device);
+    if (refused)
+        return refused;
+    const struct bb_value values[] = {
+        bb_i(device.id), bb_t(range.type), bb_i(range.start), bb_i(range.end),
+        bb_i(place),     bb_t(type),       bb_i(limit + 1),
+    };
+    const struct bb_rows *rows;
+
+    if (voided) {
+        rows = bb_query(rq, &list_voided,
+                        BB_ARGS(values[0], values[1], values[2], values[3], values[4], values[6]));
+        return rows ? bb_reply_rows(rq, rows, (size_t)limit, NUMBER, voided_json) : bb_failed(rq);
+    }
+    rows = bb_query(rq, limit > MANY ? &list_many : &list_few, values, 7);
+    return rows ? bb_reply_rows(rq, rows, (size_t)limit, CURSOR, row_json) : bb_failed(rq);
 }
-
-/* ---- GET /api/meter-reads/latestread/:externalId: one row, however many readings there are ----
- */
-
-#define LATEST_START READING_MS("d.latest_start")
-#define LATEST_END READING_MS("d.latest_end")
-#define LATEST_AT READING_MS("d.latest_at")
-#define LATEST(id)                                                                                 \
-    "SELECT d.type, " LATEST_START " AS starts, " LATEST_END " AS ends, d.latest_wh, " LATEST_AT   \
-    " AS at"                                                                                       \
-    " FROM reading_device d WHERE d.device = " id " ORDER BY d.latest_end DESC, d.type LIMIT 1"
-#define DEVICES BB_KEYS_1("bigint")
-#define LATEST_OF_DEVICE LATEST("k.device")
-
-static const struct bb_keyed latest = {
-    {LATEST("$1::bigint"), BB_SQL_KEYED},
-    {"SELECT l.*, k.i FROM " DEVICES " k(device, i) CROSS JOIN LATERAL (" LATEST_OF_DEVICE ") l",
-     0},
-};
 
 int reading_latest(struct bb_request *rq)
 {
@@ -180,8 +197,114 @@ int reading_latest(struct bb_request *rq)
         return bb_failed(rq);
     if (!bb_count(rq, rows))
         return bb_fail(rq, 404, "The device has no reading yet");
-    return bb_reply(rq, 200,
-                    reading_json(rq, bb_cell(rq, rows, 0, 0)[0], bb_cell_int(rq, rows, 0, 1),
-                                 bb_cell_int(rq, rows, 0, 2), bb_cell_int(rq, rows, 0, 3),
-                                 bb_cell_int(rq, rows, 0, 4)));
+    return bb_reply(rq, 200, row_json(rq, rows, 0));
+}
+
+/* ---- voiding ---- */
+
+static int void_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    const struct bb_device *device = arg;
+    int64_t id = bb_segment_int(rq, "readingId");
+    const struct bb_rows *rows =
+        bb_tx_query(rq, tx, &make_void,
+                    BB_ARGS(bb_i(device->id), bb_t(id % 2 ? "H" : "D"),
+                            bb_i(id / 2 + READING_EARLIEST), bb_i(rq->principal->account),
+                            bb_t(rq->principal->email), bb_t(bb_text(rq, "reason"))));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_service(rq->host, "certificates").interface) {
+        const struct bb_rows *used = bb_tx_query(
+            rq, tx, &take_back,
+            BB_ARGS(bb_i(device->id), bb_t(bb_cell(rq, rows, 0, TYPE)),
+                    bb_i(bb_cell_int(rq, rows, 0, START)), bb_i(bb_cell_int(rq, rows, 0, END))));
+
+        if (!used)
+            return bb_failed(rq);
+        if (bb_cell_int(rq, used, 0, 0) && rq->principal->role != BB_ROLE_ADMIN)
+            return bb_fail(rq, 403, "Forbidden");
+    }
+    return bb_reply(rq, 200, row_json(rq, rows, 0));
+}
+
+int reading_void(struct bb_request *rq)
+{
+    struct bb_device device;
+    int refused = reading_device(rq, bb_given_int(rq, "organizationId", 0), &device);
+
+    if (refused)
+        return refused;
+    int status = bb_transaction(rq, void_work, &device);
+
+    return status ? status : bb_failed(rq);
+}
+
+/* ---- the export ---- */
+
+struct reading_exported {
+    int64_t device;
+    char name[NAME_ROOM]; /* its externalId when the export began; "": none */
+    struct reading_range range;
+    int64_t after_end; /* the last reading seen */
+    char after_type[2];
+};
+
+static int export_write(struct bb_request *rq, struct csv *csv, void *arg)
+{
+    struct reading_exported *state = arg;
+    const struct reading_range *range = &state->range;
+    const char *device = bb_format(rq, "%" PRId64, state->device);
+    const struct bb_rows *rows = bb_query(
+        rq, &list_many,
+        BB_ARGS(bb_i(state->device), bb_t(range->type), bb_i(range->start), bb_i(range->end),
+                bb_i(state->after_end), bb_t(state->after_type), bb_i(EXPORT_PAGE)));
+
+    if (!rows)
+        return -1;
+    for (size_t row = 0; row < bb_count(rq, rows); row++) {
+        int64_t end = bb_cell_int(rq, rows, row, END);
+        char type = bb_cell(rq, rows, row, TYPE)[0];
+
+        csv_plain(csv, bb_format(rq, "%" PRId64, reading_id(type, end)));
+        csv_plain(csv, device);
+        csv_text(csv, state->name);
+        csv_plain(csv, bb_cell_time(rq, rows, row, START));
+        csv_plain(csv, bb_time_text(rq, end));
+        csv_plain(csv, bb_cell(rq, rows, row, WH));
+        csv_plain(csv, "Wh");
+        csv_plain(csv, unit_type_name(type));
+        csv_plain(csv, bb_cell_time(rq, rows, row, CREATED));
+        csv_end_row(csv);
+        state->after_end = end;
+        state->after_type[0] = type;
+    }
+    return bb_count(rq, rows) == EXPORT_PAGE;
+}
+
+int reading_export(struct bb_request *rq)
+{
+    static const char *const columns[] = {"id",    "deviceId", "externalId", "startDate", "endDate",
+                                          "value", "unit",     "type",       "createdAt", NULL};
+    static const struct export_source source = {
+        .name = "readings.csv", .columns = columns, .write = export_write};
+    const struct reading *reading = rq->state;
+    struct bb_device device;
+    struct reading_range range;
+    int refused = reading_range(rq, &range);
+
+    if (!refused)
+        refused = reading_device(rq, bb_arg_int(rq, "organizationId", 0), &device);
+    if (refused)
+        return refused;
+    struct reading_exported *state = calloc(1, sizeof(*state));
+
+    if (state) {
+        state->device = device.id;
+        state->range = range;
+        state->after_end = READING_EARLIEST;
+        if (device.external_id && strlen(device.external_id) < sizeof(state->name))
+            strcpy(state->name, device.external_id);
+    }
+    return export_begin(rq, reading->exports, &source, state);
 }

@@ -9,7 +9,7 @@
  */
 #include <stdlib.h>
 
-#include "modules/reading/base/reading.h"
+#include "modules/reading/reading.h"
 
 /*
  * The stored readings around an instant: one that ends exactly then, and the first one that ends
@@ -32,14 +32,18 @@ struct stored {
     size_t *places;             /* by the reading's place in the request */
 };
 
-/* A reading with its neighbors in the order of the request. */
+/* A reading with its neighbors in the order of the request, and what its clock shows. */
 struct placing {
     struct reading_submission *submission;
     struct stored *stored;
     struct reading_item *item;
     const struct reading_item *before, *behind; /* NULL: none */
     struct zone_times starts, ends;
+    bool begins, closes;            /* the clock shows the start, the end */
+    const struct zone_times *twice; /* the time that stored readings must decide; NULL: none */
 };
+
+/* clang-format off */
 
 /* $1 device, $2 instants. Takes a while for more than a few instants. */
 #define FEW 50
@@ -48,31 +52,14 @@ struct placing {
     " t (type) CROSS JOIN LATERAL (SELECT r.* FROM reading r WHERE r.device = $1::bigint"          \
     " AND r.type = t.type AND r.end_at " condition                                                 \
     " reading_time(x.at) ORDER BY r.end_at LIMIT 1) r ORDER BY r.end_at LIMIT 1)"
-/* The formatter breaks texts that are joined with macros. */
-/* clang-format off */
 #define AROUND                                                                                     \
-    "SELECT o.type, o.wh, " READING_MS("n.start_at") ", " READING_MS("n.end_at")                   \
+    "SELECT o.type, o.wh, " BB_SQL_MS("n.start_at") ", " BB_SQL_MS("n.end_at")                     \
     " FROM unnest($2::bigint[]) WITH ORDINALITY AS x (at, number)"                                 \
     " LEFT JOIN LATERAL " ENDS("=") " o ON true LEFT JOIN LATERAL " ENDS(">") " n ON true"         \
     " ORDER BY x.number"
-/* clang-format on */
 static const struct bb_sql around_few = {AROUND, 0}, around_many = {AROUND, BB_SQL_LONG};
 
-static struct around around_of(struct bb_request *rq, const struct bb_rows *rows, size_t row)
-{
-    const char *type = bb_cell(rq, rows, row, 0);
-    struct around around = {.touched = type != NULL, .next = bb_cell(rq, rows, row, 3)};
-
-    if (type) {
-        around.type = *type;
-        around.wh = bb_cell_int(rq, rows, row, 1);
-    }
-    if (around.next) {
-        around.next_start = bb_cell_int(rq, rows, row, 2);
-        around.next_end = bb_cell_int(rq, rows, row, 3);
-    }
-    return around;
-}
+/* clang-format on */
 
 static const char *with_offset(struct bb_request *rq, int64_t local, int64_t at)
 {
@@ -82,83 +69,63 @@ static const char *with_offset(struct bb_request *rq, int64_t local, int64_t at)
                      size / 60, size % 60);
 }
 
-static void note_skipped(struct bb_request *rq, struct reading_submission *submission,
-                         const struct reading_item *item, const char *field, int64_t local)
+static void note_skipped(struct bb_request *rq, const struct placing *p, const char *field,
+                         int64_t local)
 {
-    int64_t at = zone_instant(submission->zone, local);
-
-    reading_problem(rq, submission, item->index, field,
+    reading_problem(rq, p->submission, p->item->index, field,
                     "is skipped when the clocks of %s are put forward: send it with its offset, "
                     "such as %s",
-                    submission->named, with_offset(rq, local, at));
+                    p->submission->named,
+                    with_offset(rq, local, zone_instant(p->submission->zone, local)));
 }
 
-static void note_repeated(struct bb_request *rq, struct reading_submission *submission,
-                          const struct reading_item *item, const char *field, int64_t local,
-                          const struct zone_times *times)
+static void note_repeated(struct bb_request *rq, const struct placing *p, const char *field,
+                          int64_t local, int64_t first, int64_t second)
 {
-    reading_problem(rq, submission, item->index, field,
+    reading_problem(rq, p->submission, p->item->index, field,
                     "occurs twice when the clocks of %s are set back: send it with its offset, "
                     "%s or %s",
-                    submission->named, with_offset(rq, local, times->at[0]),
-                    with_offset(rq, local, times->at[1]));
+                    p->submission->named, with_offset(rq, local, first),
+                    with_offset(rq, local, second));
+}
+
+/* Returns whether a date was sent and its time zone is known. */
+static bool is_dated(const struct reading_submission *submission, bool sent,
+                     const struct moment *moment)
+{
+    return sent && !(moment->local && submission->misnamed);
 }
 
 /* Returns the instants at which the clock shows the time. A date is the beginning of its day. */
 static struct zone_times times_of(const struct reading_submission *submission,
                                   const struct moment *moment)
 {
-    if (moment->local && submission->named && !moment->date)
+    bool local = moment->local && submission->named;
+
+    if (local && !moment->date)
         return zone_times(submission->zone, moment->ms);
-    int64_t at = moment->local && submission->named ? zone_instant(submission->zone, moment->ms)
-                                                    : moment->ms;
-
-    return (struct zone_times){.count = 1, .at = {at}};
+    return (struct zone_times){
+        .count = 1, .at = {local ? zone_instant(submission->zone, moment->ms) : moment->ms}};
 }
 
-/* Returns the time of a reading that the clock shows twice, so that stored readings decide between
- * the passes; NULL if there is none. */
-static const struct zone_times *repeated(const struct placing *p)
-{
-    const struct reading_item *item = p->item;
-    bool begins = item->has_start && p->starts.count;
-    bool closes = item->has_end && (p->ends.count || p->ends.closes);
-
-    if (begins && closes && p->starts.count == 2)
-        return &p->starts;
-    return closes && item->open && p->ends.count == 2 ? &p->ends : NULL;
-}
-
-/* Sets the times of the reading as the clock of the zone shows them. */
-static void take_times(struct placing *p)
+/* Finds the times of the reading as the clock of the zone shows them. */
+static void read_clock(struct placing *p)
 {
     const struct reading_submission *submission = p->submission;
     const struct reading_item *item = p->item;
 
-    if (item->has_start && !(item->sent_start.local && submission->misnamed))
+    if (is_dated(submission, item->has_start, &item->sent_start)) {
         p->starts = times_of(submission, &item->sent_start);
-    if (item->has_end && !(item->sent_end.local && submission->misnamed))
-        p->ends = times_of(submission, &item->sent_end);
-}
-
-/* Returns both passes of all repeated times of the request, and their number in *count. */
-static const int64_t *passes(struct bb_request *rq, const struct placing *p, size_t *count)
-{
-    const struct reading_submission *submission = p->submission;
-    int64_t *at = bb_alloc(rq, 2 * submission->count * sizeof(*at));
-
-    *count = 0;
-    for (size_t i = 0; i < submission->count; i++) {
-        struct placing other = {.submission = p->submission, .item = &submission->items[i]};
-
-        take_times(&other);
-        const struct zone_times *times = repeated(&other);
-
-        p->stored->places[i] = *count / 2;
-        for (size_t pass = 0; times && pass < 2; pass++)
-            at[(*count)++] = times->at[pass];
+        p->begins = p->starts.count > 0;
     }
-    return at;
+    if (is_dated(submission, item->has_end, &item->sent_end)) {
+        p->ends = times_of(submission, &item->sent_end);
+        p->closes = p->ends.count || p->ends.closes;
+    }
+    if (p->begins && p->closes && p->starts.count == 2)
+        p->twice = &p->starts;
+    else if (p->closes && item->open && p->ends.count == 2)
+        p->twice = &p->ends;
 }
 
 /* Returns the stored readings around both passes of a repeated time; NULL: `bb_failed(rq)`. */
@@ -166,21 +133,38 @@ static const struct around *look(struct bb_request *rq, const struct placing *p)
 {
     struct stored *stored = p->stored;
     const struct reading_submission *submission = p->submission;
+    size_t count = 0;
 
-    if (!stored->around) {
-        size_t count;
+    if (stored->around)
+        return stored->around[stored->places[p->item - submission->items]];
+    int64_t *at = bb_alloc(rq, 2 * submission->count * sizeof(*at));
 
-        stored->places = bb_alloc(rq, submission->count * sizeof(*stored->places));
-        const int64_t *at = passes(rq, p, &count);
-        const struct bb_rows *rows =
-            bb_query(rq, count > FEW ? &around_many : &around_few,
-                     BB_ARGS(bb_i(submission->device.id), bb_ints(at, count)));
+    stored->places = bb_alloc(rq, submission->count * sizeof(*stored->places));
+    for (size_t i = 0; i < submission->count; i++) {
+        struct placing other = {.submission = p->submission, .item = &submission->items[i]};
 
-        if (!rows)
-            return NULL;
-        stored->around = bb_alloc(rq, count / 2 * sizeof(*stored->around));
-        for (size_t i = 0; i < count; i++)
-            stored->around[i / 2][i % 2] = around_of(rq, rows, i);
+        read_clock(&other);
+        stored->places[i] = count / 2;
+        for (size_t pass = 0; other.twice && pass < 2; pass++)
+            at[count++] = other.twice->at[pass];
+    }
+    const struct bb_rows *rows = bb_query(rq, count > FEW ? &around_many : &around_few,
+                                          BB_ARGS(bb_i(submission->device.id), bb_ints(at, count)));
+
+    if (!rows)
+        return NULL;
+    stored->around = bb_alloc(rq, count / 2 * sizeof(*stored->around));
+    for (size_t i = 0; i < count; i++) {
+        const char *type = bb_cell(rq, rows, i, 0);
+
+        stored->around[i / 2][i % 2] = (struct around){
+            .touched = type != NULL,
+            .type = type ? *type : '\0',
+            .wh = bb_cell_int(rq, rows, i, 1),
+            .next = bb_cell(rq, rows, i, 3) != NULL,
+            .next_start = bb_cell_int(rq, rows, i, 2),
+            .next_end = bb_cell_int(rq, rows, i, 3),
+        };
     }
     return stored->around[stored->places[p->item - submission->items]];
 }
@@ -209,66 +193,51 @@ static bool is_free(const struct around *around, int64_t end)
 }
 
 /*
- * Finds the pass of a repeated start that is adjacent to the previous row, else to a stored
- * reading; if both passes are adjacent to stored readings, the free one. *pass is -1 if it may be
- * either.
+ * Resolves a start that occurs twice, and its end. If both passes are possible, the start takes the
+ * pass that is adjacent to the previous row, else to a stored reading; if both passes are adjacent
+ * to stored readings, the free one. Returns 0, or -1: `bb_failed(rq)`.
  */
-static int pass_of_start(struct bb_request *rq, const struct placing *p, const int64_t end[2],
-                         int *pass)
-{
-    const struct zone_times *starts = &p->starts;
-
-    for (int i = 0; i < 2; i++)
-        if (p->before && p->before->ends && p->before->end == starts->at[i]) {
-            *pass = i;
-            return 0;
-        }
-    p->item->unsure = p->submission->provisional;
-    const struct around *around = look(rq, p);
-
-    if (!around)
-        return -1;
-    *pass = around[1].touched;
-    if (around[0].touched && around[1].touched && is_free(&around[0], end[0]))
-        *pass = is_free(&around[1], end[1]) ? -1 : 0;
-    return 0;
-}
-
-/* Returns whether the clock was set back between this reading and the next one of the request. */
-static bool clock_goes_back(const struct placing *p)
-{
-    return p->behind && p->behind->has_start && p->behind->sent_start.local &&
-           p->behind->sent_start.ms < p->item->sent_end.ms;
-}
-
-/* Resolves a start that occurs twice, and its end. Returns 0, or -1: `bb_failed(rq)`. */
 static int place_repeated_start(struct bb_request *rq, const struct placing *p)
 {
     struct reading_item *item = p->item;
     const struct zone_times *starts = &p->starts, *ends = &p->ends;
+    const struct reading_item *before = p->before && p->before->ends ? p->before : NULL;
+    const struct reading_item *behind = p->behind;
+    bool closes = ends->closes && ends->change > starts->at[0], fits[2];
+    bool either = false; /* of the passes may be meant */
     int64_t end[2];
-    bool fits[2];
     int pass;
 
     for (int i = 0; i < 2; i++)
         fits[i] = end_after(ends, starts->at[i], &end[i]);
-    bool closes = ends->closes && ends->change > starts->at[0];
-
     if (closes)
         end[0] = ends->change;
     pass = fits[0] ? 0 : 1;
-    if (fits[0] && fits[1] && pass_of_start(rq, p, end, &pass))
-        return -1;
+    if (fits[0] && fits[1] && before && before->end == starts->at[1]) {
+        pass = 1;
+    } else if (fits[0] && fits[1] && !(before && before->end == starts->at[0])) {
+        const struct around *around = look(rq, p);
+
+        if (!around)
+            return -1;
+        item->unsure = p->submission->provisional;
+        pass = around[1].touched;
+        if (around[0].touched && around[1].touched && is_free(&around[0], end[0])) {
+            pass = 0;
+            either = is_free(&around[1], end[1]);
+        }
+    }
     if (item->unsure) { /* rows of another part of the file decide: claim only the certain part */
         pass = 1;
-    } else if (pass < 0) {
-        note_repeated(rq, p->submission, item, "startDate", item->sent_start.ms, starts);
+    } else if (either) {
+        note_repeated(rq, p, "startDate", item->sent_start.ms, starts->at[0], starts->at[1]);
         return 0;
     }
-    if (pass == 0 && closes && !clock_goes_back(p)) {
-        const struct zone_times either = {.at = {ends->change, ends->at[0]}};
-
-        note_repeated(rq, p->submission, item, "endDate", item->sent_end.ms, &either);
+    /* The last hour before the change ends at it only if the next row shows that it came. */
+    if (pass == 0 && closes &&
+        !(behind && behind->has_start && behind->sent_start.local &&
+          behind->sent_start.ms < item->sent_end.ms)) {
+        note_repeated(rq, p, "endDate", item->sent_end.ms, ends->change, ends->at[0]);
         return 0;
     }
     item->start = starts->at[pass];
@@ -284,79 +253,63 @@ static int place_repeated_start(struct bb_request *rq, const struct placing *p)
 static int place_repeated_end(struct bb_request *rq, const struct placing *p)
 {
     struct reading_item *item = p->item;
-    const struct zone_times *ends = &p->ends;
+    const int64_t *at = p->ends.at;
     bool second;
 
-    if (p->before && p->before->ends && p->before->end < ends->at[1]) {
-        second = p->before->end >= ends->at[0];
+    if (p->before && p->before->ends && p->before->end < at[1]) {
+        second = p->before->end >= at[0];
     } else {
         const struct around *around = look(rq, p);
 
         if (!around)
             return -1;
-        bool later = around[0].next && around[0].next_end < ends->at[1];
+        bool later = around[0].next && around[0].next_end < at[1];
 
         second = around[0].touched || later;
         item->unsure = p->submission->provisional && !second;
         /* It may be the same reading again, or the reading of the next hour. */
         if (around[0].touched && !later && !around[1].touched && around[0].type == 'D' &&
             item->measured && item->wh > 0 && (int64_t)item->wh == around[0].wh) {
-            note_repeated(rq, p->submission, item, "endDate", item->sent_end.ms, ends);
+            note_repeated(rq, p, "endDate", item->sent_end.ms, at[0], at[1]);
             return 0;
         }
     }
-    item->end = ends->at[second];
+    item->end = at[second];
     item->ends = true;
     return 0;
 }
 
 static int place(struct bb_request *rq, struct placing *p)
 {
-    struct reading_submission *submission = p->submission;
     struct reading_item *item = p->item;
-    bool begins = item->has_start && !(item->sent_start.local && submission->misnamed);
-    bool closes = item->has_end && !(item->sent_end.local && submission->misnamed);
 
-    take_times(p);
-    if (begins && !p->starts.count)
-        note_skipped(rq, submission, item, "startDate", item->sent_start.ms);
-    if (closes && !p->ends.count && !p->ends.closes)
-        note_skipped(rq, submission, item, "endDate", item->sent_end.ms);
-    begins = begins && p->starts.count;
-    closes = closes && (p->ends.count || p->ends.closes);
-    if (begins && closes && p->starts.count == 2)
-        return place_repeated_start(rq, p);
-    if (closes && item->open && p->ends.count == 2)
-        return place_repeated_end(rq, p);
-    item->begins = begins;
-    item->ends = closes;
+    read_clock(p);
+    if (!p->begins && is_dated(p->submission, item->has_start, &item->sent_start))
+        note_skipped(rq, p, "startDate", item->sent_start.ms);
+    if (!p->closes && is_dated(p->submission, item->has_end, &item->sent_end))
+        note_skipped(rq, p, "endDate", item->sent_end.ms);
+    if (p->twice)
+        return p->twice == &p->starts ? place_repeated_start(rq, p) : place_repeated_end(rq, p);
+    item->begins = p->begins;
+    item->ends = p->closes;
     item->start = p->starts.at[0];
     item->end = p->ends.count ? p->ends.at[0] : p->ends.change;
-    if (begins && closes)
+    if (p->begins && p->closes)
         (void)end_after(&p->ends, item->start, &item->end);
     return 0;
-}
-
-/* Returns whether the latest reading was sent first. */
-static bool backwards(const struct reading_submission *submission)
-{
-    size_t rising = 0, falling = 0;
-
-    for (size_t i = 1; i < submission->count; i++) {
-        int64_t before = submission->items[i - 1].sent_end.ms;
-
-        rising += submission->items[i].sent_end.ms > before;
-        falling += submission->items[i].sent_end.ms < before;
-    }
-    return falling > rising;
 }
 
 int reading_place_moments(struct bb_request *rq, struct reading_submission *submission)
 {
     struct reading_item *items = submission->items;
-    size_t count = submission->count;
-    bool turned = backwards(submission);
+    size_t count = submission->count, rising = 0, falling = 0;
     struct stored stored = {NULL, NULL};
+
+    for (size_t i = 1; i < count; i++) {
+        rising += items[i].sent_end.ms > items[i - 1].sent_end.ms;
+        falling += items[i].sent_end.ms < items[i - 1].sent_end.ms;
+    }
+    bool turned = falling > rising; /* the latest reading was sent first */
 
     for (size_t i = 0; i < count; i++) {
         size_t at = turned ? count - 1 - i : i;

@@ -3,7 +3,7 @@
  * The tables are hand-formatted, because clang-format would spread a row over six lines.
  */
 #include "modules/common/slots.h"
-#include "modules/reading/base/reading.h"
+#include "modules/reading/reading.h"
 #include "modules/reading/schema.h"
 
 static int reading_open(struct bb_host *host, void **state)
@@ -71,14 +71,18 @@ static const struct bb_field settings[] = {
      .help = "Exports of readings in progress for one account on each host."},
 };
 
-static const struct bb_field device_segment[] = {
-    {.name = "externalId", .type = BB_TEXT, .min = 1, .max = 255,
-     .help = "The device: its externalId, uuid, serialNumber or id.", .example = "plant-7"},
-};
-
+#define DEVICE                                                                                     \
+    {.name = "externalId", .type = BB_TEXT, .min = 1, .max = 255,                                  \
+     .help = "The device: its externalId, uuid, serialNumber or id.", .example = "plant-7"}
 #define ORGANIZATION                                                                               \
     {.name = "organizationId", .type = BB_INT, .flags = BB_NULLABLE, .min = 1, .max = INT64_MAX,   \
      .help = "The organization to look for the device in."}
+#define PAGE(what, most)                                                                           \
+    {.name = "limit", .type = BB_INT, .min = 1, .max = (most),                                     \
+     .help = what " per page (default 1000)."}
+#define CURSOR .help = "Cursor. Take it from the `Link` header of the previous page."
+
+static const struct bb_field device_segment[] = {DEVICE};
 
 /* The handler checks these itself, so that a response names every invalid reading. */
 static const struct bb_field read_fields[] = {
@@ -96,9 +100,6 @@ static const struct bb_field read_fields[] = {
     {.name = "unit", .type = BB_TEXT,
      .help = "Wh, kWh, MWh or GWh. Default: the unit of the whole body."},
 };
-static const struct bb_field read_item[] = {
-    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(read_fields)},
-};
 static const struct bb_field submit_body[] = {
     {.name = "type", .type = BB_ANY, .help = "History or Delta, in upper or lower case.",
      .example = "Delta"},
@@ -109,7 +110,7 @@ static const struct bb_field submit_body[] = {
      .example = "Europe/Berlin"},
     ORGANIZATION,
     {.name = "reads", .type = BB_LIST, .flags = BB_NULLABLE | BB_AS_SENT, .min = 1,
-     .max = READING_MOST, .fields = BB_TABLE(read_item),
+     .max = READING_MOST, .fields = BB_ITEMS(read_fields),
      .help = "The readings. A single reading may be the body itself instead."},
     {.name = "startDate", .type = BB_ANY, .alias = "starttimestamp",
      .help = "For a single reading without `reads`."},
@@ -126,21 +127,15 @@ static const struct bb_field submit_body[] = {
 static const char *const yes_or_no[] = {"true", "false", NULL};
 static const struct bb_field list_query[] = {
     RANGE,
-    {.name = "limit", .type = BB_INT, .min = 1, .max = 5000,
-     .help = "Readings per page (default 1000)."},
-    {.name = "after", .type = BB_TEXT, .max = 64,
-     .help = "Cursor. Take it from the `Link` header of the previous page."},
+    PAGE("Readings", 5000),
+    {.name = "after", .type = BB_TEXT, .max = 64, CURSOR},
     {.name = "voided", .type = BB_CHOICE, .choices = yes_or_no,
      .help = "true: list voided readings instead, newest first, with who voided them and why."},
     ORGANIZATION,
 };
-static const struct bb_field export_query[] = {
-    RANGE,
-    ORGANIZATION,
-};
+static const struct bb_field export_query[] = {RANGE, ORGANIZATION};
 static const struct bb_field void_segments[] = {
-    {.name = "externalId", .type = BB_TEXT, .min = 1, .max = 255,
-     .help = "The device: its externalId, uuid, serialNumber or id.", .example = "plant-7"},
+    DEVICE,
     {.name = "readingId", .type = BB_INT, .min = 0, .max = INT64_MAX, .help = "The reading."},
 };
 static const struct bb_field void_body[] = {
@@ -155,10 +150,8 @@ static const struct bb_field totals_query[] = {
     {.name = "timezone", .type = BB_TEXT, .min = 1, .max = ZONE_NAME_MAX,
      .help = "IANA time zone whose days are summed. Default: the device's, else UTC."},
     RANGE,
-    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000,
-     .help = "Sums per page (default 1000)."},
-    {.name = "after", .type = BB_INT, .min = READING_EARLIEST, .max = READING_LATEST,
-     .help = "Cursor. Take it from the `Link` header of the previous page."},
+    PAGE("Sums", 1000),
+    {.name = "after", .type = BB_INT, .min = READING_EARLIEST, .max = READING_LATEST, CURSOR},
     ORGANIZATION,
 };
 static const struct bb_field refused_query[] = {
@@ -166,10 +159,8 @@ static const struct bb_field refused_query[] = {
      .help = "Only readings of this device: its externalId, uuid, serialNumber or id."},
     {.name = "start", .type = BB_TIME, .help = "Only readings refused after this time."},
     {.name = "end", .type = BB_TIME, .help = "Only readings refused at or before this time."},
-    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000,
-     .help = "Readings per page (default 1000)."},
-    {.name = "after", .type = BB_INT, .min = 1, .max = INT64_MAX,
-     .help = "Cursor. Take it from the `Link` header of the previous page."},
+    PAGE("Readings", 1000),
+    {.name = "after", .type = BB_INT, .min = 1, .max = INT64_MAX, CURSOR},
     ORGANIZATION,
 };
 static const struct bb_field organization_query[] = {ORGANIZATION};
@@ -185,14 +176,11 @@ static const char *const types[] = {"History", "Delta", NULL};
     {.name = "type", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = types},                   \
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED}
 static const struct bb_field stored[] = {STORED};
-static const struct bb_field stored_item[] = {
-    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(stored)},
-};
 static const struct bb_field submit_reply[] = {
     {.name = "deviceId", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "externalId", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE},
     {.name = "uuid", .type = BB_UUID, .flags = BB_REQUIRED},
-    {.name = "reads", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(stored_item),
+    {.name = "reads", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(stored),
      .help = "The stored readings, in the order sent."},
 };
 static const struct bb_field refused[] = {
@@ -208,12 +196,6 @@ static const struct bb_field refused[] = {
      .help = "Everything that was wrong."},
     {.name = "refusedAt", .type = BB_TIME, .flags = BB_REQUIRED},
 };
-static const struct bb_field refused_item[] = {
-    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(refused)},
-};
-static const struct bb_field refused_reply[] = {
-    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(refused_item)},
-};
 static const struct bb_field total[] = {
     {.name = "startDate", .type = BB_TIME, .flags = BB_REQUIRED,
      .help = "00:00 in the time zone."},
@@ -225,24 +207,12 @@ static const struct bb_field total[] = {
      .help = "Plausible ceiling of a reading over this span, in Wh; null while the device lacks "
              "capacity or commissioningDate."},
 };
-static const struct bb_field total_item[] = {
-    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(total)},
-};
-static const struct bb_field totals_reply[] = {
-    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(total_item)},
-};
 static const struct bb_field listed[] = {
     STORED,
     {.name = "voidedAt", .type = BB_TIME,
      .help = "When it was voided. Only for voided readings, like voidedBy and reason."},
     {.name = "voidedBy", .type = BB_TEXT, .help = "E-mail of the account that voided it."},
     {.name = "reason", .type = BB_TEXT},
-};
-static const struct bb_field listed_item[] = {
-    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(listed)},
-};
-static const struct bb_field list_reply[] = {
-    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(listed_item)},
 };
 
 #define ROLES                                                                                      \
@@ -253,27 +223,23 @@ static const struct bb_field list_reply[] = {
 static const int conflict[] = {409, 0};
 static const int conflict_or_absent[] = {404, 409, 0}; /* the device in the query */
 
-/* The path for older clients. */
-#define OLDER_SUBMIT(older)                                                                        \
-    {.method = "POST", .path = (older), .roles = ROLES, .handler = reading_submit,                 \
+#define SUBMIT(place, text)                                                                        \
+    {.method = "POST", .path = (place), .roles = ROLES, .handler = reading_submit,                 \
      .errors = conflict, .flags = BB_CREATES, .segments = BB_TABLE(device_segment),                \
      .query = BB_TABLE(organization_query), .body = BB_TABLE(submit_body), .body_max = 4194304,    \
      .values_max = 8 * READING_MOST, .success = 201, .reply = BB_TABLE(submit_reply),              \
-     .help = "Submit readings (older path of POST /api/meter-reads/new/{externalId})."}
+     .help = (text)}
+#define OLDER "Submit readings (older path of POST /api/meter-reads/new/{externalId})."
 
 static const struct bb_route routes[] = {
-    {.method = "POST", .path = BASE "/new/:externalId", .roles = ROLES, .handler = reading_submit,
-     .errors = conflict, .flags = BB_CREATES, .segments = BB_TABLE(device_segment),
-     .query = BB_TABLE(organization_query), .body = BB_TABLE(submit_body),
-     .body_max = 4194304, .values_max = 8 * READING_MOST, .success = 201,
-     .reply = BB_TABLE(submit_reply),
-     .help = "Submit one or more readings. All of them are stored or none. 409 when a value "
-             "exceeds the plausible ceiling of the device, or a period overlaps a stored reading."},
-    OLDER_SUBMIT(BASE "/addByAdmin/new/:externalId"),
-    OLDER_SUBMIT(BASE "/:externalId"),
+    SUBMIT(BASE "/new/:externalId",
+           "Submit one or more readings. All of them are stored or none. 409 when a value exceeds "
+           "the plausible ceiling of the device, or a period overlaps a stored reading."),
+    SUBMIT(BASE "/addByAdmin/new/:externalId", OLDER),
+    SUBMIT(BASE "/:externalId", OLDER),
     {.method = "GET", .path = BASE "/new/:externalId", .roles = ROLES, .handler = reading_list, .errors = conflict,
      .segments = BB_TABLE(device_segment), .query = BB_TABLE(list_query),
-     .reply = BB_TABLE(list_reply),
+     .reply = BB_ARRAY_OF(listed),
      .help = "List the readings of a device, ordered by their end."},
     {.method = "GET", .path = BASE "/new/:externalId/export.csv", .roles = ROLES,
      .handler = reading_export, .reply_type = "text/csv", .errors = conflict, .segments = BB_TABLE(device_segment),
@@ -285,7 +251,7 @@ static const struct bb_route routes[] = {
              "used for a certificate."},
     {.method = "GET", .path = BASE "/new/:externalId/totals", .roles = ROLES,
      .handler = reading_totals, .errors = conflict, .segments = BB_TABLE(device_segment),
-     .query = BB_TABLE(totals_query), .reply = BB_TABLE(totals_reply),
+     .query = BB_TABLE(totals_query), .reply = BB_ARRAY_OF(total),
      .help = "Sum the readings of a device by day, month or year in a time zone."},
     {.method = "GET", .path = BASE "/latestread/:externalId", .roles = ROLES,
      .handler = reading_latest, .errors = conflict, .segments = BB_TABLE(device_segment),
@@ -293,7 +259,7 @@ static const struct bb_route routes[] = {
      .help = "Get the latest reading of a device."},
     {.method = "GET", .path = BASE "/refused", .roles = ROLES, .handler = reading_refused,
      .errors = conflict_or_absent,
-     .query = BB_TABLE(refused_query), .reply = BB_TABLE(refused_reply),
+     .query = BB_TABLE(refused_query), .reply = BB_ARRAY_OF(refused),
      .help = "List refused readings of the last 90 days with the reason, newest first."},
 };
 

@@ -4,44 +4,11 @@
  */
 #include <stdlib.h>
 
-#include "modules/reading/base/reading.h"
+#include "modules/reading/reading.h"
 
 #define AHEAD_MS INT64_C(300000) /* how much a sender's clock may be fast */
 
-/* Finds the request's zone, in which dates without an offset are local; else the device's. */
-static int find_zone(struct bb_request *rq, struct reading_submission *submission)
-{
-    const char *name = submission->named ? submission->named : submission->device.timezone;
-
-    if (!name)
-        return 0;
-    if (zones_get(rq, name, &submission->zone))
-        return bb_failed(rq);
-    submission->misnamed = submission->named && !submission->zone;
-    if (submission->misnamed)
-        reading_problem(rq, submission, READING_WHOLE, "timezone",
-                        "must be a time zone of the IANA list, as Europe/Berlin");
-    return 0;
-}
-
-/* A device is commissioned on a day. Until the zone is known, that day begins at 00:00 UTC. */
-static void read_commissioning(struct bb_request *rq, struct reading_submission *submission)
-{
-    const struct bb_device *device = &submission->device;
-    struct moment day = {.ms = 0};
-    bool dated = device->commissioned && moment_parse(device->commissioned, &day) == 0;
-
-    if (!(device->capacity_kw > 0))
-        reading_problem(rq, submission, READING_WHOLE, "capacity",
-                        "the device has none yet: set it first, by PATCH");
-    if (!dated)
-        reading_problem(rq, submission, READING_WHOLE, "commissioningDate",
-                        "the device has none yet: set it first, by PATCH");
-    submission->dated = dated;
-    submission->commissioned = day.ms;
-    submission->commissioned_local =
-        submission->zone ? zone_instant(submission->zone, day.ms) : day.ms;
-}
+/* ---- each submission ---- */
 
 static int by_end(const void *left, const void *right)
 {
@@ -52,93 +19,121 @@ static int by_end(const void *left, const void *right)
     return a->end < b->end ? -1 : 1;
 }
 
-static void sort(struct reading_submission *submission)
+/*
+ * Dates without an offset are local to the request's zone; without one, the device's zone is used
+ * for the commissioning and the length of periods. A device is commissioned on a day; while the
+ * zone is unknown, that day begins at 00:00 UTC.
+ */
+int reading_date(struct bb_request *rq, struct reading_submission *submission)
 {
+    static const char missing[] = "the device has none yet: set it first, by PATCH";
+    const struct bb_device *device = &submission->device;
+    const char *zone = submission->named ? submission->named : device->timezone;
+    struct moment day = {.ms = 0};
     struct reading_item *items = submission->items;
+    bool sorted = true;
 
+    if (zone && zones_get(rq, zone, &submission->zone))
+        return bb_failed(rq);
+    submission->misnamed = submission->named && !submission->zone;
+    if (submission->misnamed)
+        reading_problem(rq, submission, READING_WHOLE, "timezone",
+                        "must be a time zone of the IANA list, as Europe/Berlin");
+    submission->dated = device->commissioned && moment_parse(device->commissioned, &day) == 0;
+    if (!(device->capacity_kw > 0))
+        reading_problem(rq, submission, READING_WHOLE, "capacity", missing);
+    if (!submission->dated)
+        reading_problem(rq, submission, READING_WHOLE, "commissioningDate", missing);
+    submission->commissioned = day.ms;
+    submission->commissioned_local =
+        submission->zone ? zone_instant(submission->zone, day.ms) : day.ms;
+    if (reading_place_moments(rq, submission))
+        return bb_failed(rq);
     for (size_t i = 1; i < submission->count; i++)
-        if (by_end(&items[i - 1], &items[i]) > 0) {
-            qsort(items, submission->count, sizeof(*items), by_end);
-            return;
-        }
+        sorted = sorted && by_end(&items[i - 1], &items[i]) < 0;
+    if (!sorted)
+        qsort(items, submission->count, sizeof(*items), by_end);
+    return 0;
 }
+
+/* ---- starts ---- */
 
 /* $1 devices, $2 ends */
 static const struct bb_sql previous = {
-    "SELECT " READING_MS("r.previous") " FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY"
-                                       " AS p (device, ends, number) CROSS JOIN LATERAL"
-                                       " reading_previous(p.device, ARRAY[p.ends]) r"
-                                       " ORDER BY p.number",
+    "SELECT " BB_SQL_MS("r.previous") " FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY"
+                                      " AS p (device, ends, number) CROSS JOIN LATERAL"
+                                      " reading_previous(p.device, ARRAY[p.ends]) r"
+                                      " ORDER BY p.number",
     0};
 
-/* Returns where the first reading of a device begins if it does not say so. */
-static int64_t earliest(const struct reading_submission *submission, int64_t end)
-{
-    int64_t bound = end - READING_PERIOD_DAYS * MOMENT_DAY_MS;
-
-    return bound > submission->commissioned_local ? bound : submission->commissioned_local;
-}
-
-/* Returns false if an end is unknown, because then nothing can be concluded about the starts. */
+/*
+ * Returns whether starts must be found. If an end is unknown, nothing can be concluded about them.
+ */
 static bool has_open(const struct reading_submission *submission)
 {
-    for (size_t i = 0; i < submission->count; i++)
-        if (!submission->items[i].ends)
-            return false;
-    return submission->open && submission->dated;
+    bool known = submission->open && submission->dated;
+
+    for (size_t i = 0; i < submission->count && known; i++)
+        known = submission->items[i].ends;
+    return known;
 }
 
 /*
  * A Delta reading without a start begins at the end of the previous reading, stored or sent, of any
- * type. The ends of stored readings are in the rows from `row` on.
+ * type; the first one at the commissioning, or as early as a reading may. The ends of stored
+ * readings are in the rows from `row` on.
  */
 static void fill_starts(struct bb_request *rq, struct reading_submission *submission,
                         const struct bb_rows *rows, size_t row)
 {
-    struct reading_item *items = submission->items;
-
     for (size_t i = 0; i < submission->count; i++, row++) {
-        if (!items[i].open)
-            continue;
+        struct reading_item *item = &submission->items[i];
         bool stored = bb_cell(rq, rows, row, 0) != NULL;
 
-        items[i].start =
-            stored ? bb_cell_int(rq, rows, row, 0) : earliest(submission, items[i].end);
-        if (i && (!stored || items[i - 1].end > items[i].start))
-            items[i].start = items[i - 1].end;
-        items[i].begins = true;
+        if (!item->open)
+            continue;
+        item->start = item->end - READING_PERIOD_DAYS * MOMENT_DAY_MS;
+        if (item->start < submission->commissioned_local)
+            item->start = submission->commissioned_local;
+        if (stored)
+            item->start = bb_cell_int(rq, rows, row, 0);
+        if (i && (!stored || item[-1].end > item->start))
+            item->start = item[-1].end;
+        item->begins = true;
     }
 }
 
 static int find_starts(struct bb_request *rq, struct reading_submission *const *list, size_t count)
 {
-    size_t all = 0, row = 0;
+    struct reading_submission **open = bb_alloc(rq, count * sizeof(struct reading_submission *));
+    size_t opens = 0, all = 0, found = 0, row = 0;
 
     for (size_t i = 0; i < count; i++)
-        all += has_open(list[i]) ? list[i]->count : 0;
+        if (has_open(list[i])) {
+            open[opens++] = list[i];
+            all += list[i]->count;
+        }
     if (!all)
         return 0;
     int64_t *devices = bb_alloc(rq, all * sizeof(*devices));
     int64_t *ends = bb_alloc(rq, all * sizeof(*ends));
 
-    all = 0;
-    for (size_t i = 0; i < count; i++)
-        for (size_t j = 0; has_open(list[i]) && j < list[i]->count; j++) {
-            devices[all] = list[i]->device.id;
-            ends[all++] = list[i]->items[j].end;
+    for (size_t i = 0; i < opens; i++)
+        for (size_t j = 0; j < open[i]->count; j++) {
+            devices[found] = open[i]->device.id;
+            ends[found++] = open[i]->items[j].end;
         }
     const struct bb_rows *rows =
         bb_query(rq, &previous, BB_ARGS(bb_ints(devices, all), bb_ints(ends, all)));
 
     if (!rows)
         return bb_failed(rq);
-    for (size_t i = 0; i < count; i++)
-        if (has_open(list[i])) {
-            fill_starts(rq, list[i], rows, row);
-            row += list[i]->count;
-        }
+    for (size_t i = 0; i < opens; row += open[i++]->count)
+        fill_starts(rq, open[i], rows, row);
     return 0;
 }
+
+/* ---- checks ---- */
 
 /*
  * Returns the length in ms: the elapsed time, or the difference on the zone's clock if that is
@@ -205,20 +200,7 @@ static void check_period(struct bb_request *rq, struct reading_submission *submi
                         READING_PERIOD_DAYS);
 }
 
-int reading_date(struct bb_request *rq, struct reading_submission *submission)
-{
-    int refused = find_zone(rq, submission);
-
-    if (refused)
-        return refused;
-    read_commissioning(rq, submission);
-    if (reading_place_moments(rq, submission))
-        return bb_failed(rq);
-    sort(submission);
-    return 0;
-}
-
-int reading_place_dated(struct bb_request *rq, struct reading_submission *const *list, size_t count)
+int reading_place(struct bb_request *rq, struct reading_submission *const *list, size_t count)
 {
     int refused = find_starts(rq, list, count);
     int64_t now = bb_wall_ms(rq->host);
@@ -227,11 +209,4 @@ int reading_place_dated(struct bb_request *rq, struct reading_submission *const 
         for (size_t j = 0; j < list[i]->count; j++)
             check_period(rq, list[i], &list[i]->items[j], now);
     return refused;
-}
-
-int reading_place(struct bb_request *rq, struct reading_submission *submission)
-{
-    int refused = reading_date(rq, submission);
-
-    return refused ? refused : reading_place_dated(rq, &submission, 1);
 }

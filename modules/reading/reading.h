@@ -2,9 +2,13 @@
  * reading: meter readings of devices, in Wh, each checked against the energy that the device could
  * have generated in its period.
  *
- * A request is parsed into a submission (read.c), its times become instants (period.c), it is
- * checked (check.c) and stored in one unit (store.c), either completely or not at all. Everything
- * runs on the fiber of its request. Only the cache of time zones is shared; it has its own mutex.
+ * A request is parsed into a submission (submission.c), its times become instants (period.c,
+ * local.c), it is checked (check.c) and stored in one unit (store.c), either completely or not at
+ * all. Rows of a bulk upload are submissions, too (rows.c). Everything runs on the fiber of its
+ * request. Only the cache of time zones is shared; it has its own mutex.
+ *
+ * Functions that return int return 0, or the status of the response sent, unless described
+ * otherwise.
  */
 #ifndef READING_H
 #define READING_H
@@ -13,17 +17,22 @@
 
 #include "modules/reading/rules/ceiling.h"
 #include "modules/reading/rules/moment.h"
+#include "modules/reading/rules/unit.h"
 #include "modules/reading/rules/zone.h"
 
 #define READING_MOST 10000        /* per request */
 #define READING_PERIOD_DAYS 366   /* maximum period of a reading */
 #define READING_POOL "zone files" /* the pool that reads zone data */
 
+/* Limits of the database and the API, in ms since 1970: 0001-01-01 to 9999-12-31. */
+#define READING_EARLIEST INT64_C(-62135596800000)
+#define READING_LATEST INT64_C(253402300799999)
+
 /* Indexes of the metrics in module.c. */
 enum reading_metric { READING_ACCEPTED, READING_OVER_CEILING };
 
-struct zones;
 struct slots;
+struct zones;
 
 struct reading_settings {
     struct ceiling_rule rule;
@@ -53,18 +62,19 @@ struct reading_item {
     double wh;          /* a whole number; may exceed int64_t */
 };
 
+/* Whether the period of a reading is known and valid. */
+static inline bool reading_placed(const struct reading_item *item)
+{
+    return item->begins && item->ends && item->start < item->end;
+}
+
 /* A mistake of a reading or of the whole request. */
 enum reading_mistake { READING_INVALID, READING_OVER, READING_OVERLAP, READING_MISTAKES };
 
 struct reading_note {
-    struct reading_note *next;
+    struct reading_note *next; /* in the order in which the mistakes were found */
     enum reading_mistake kind;
     const char *field, *problem;
-};
-
-/* The mistakes of a reading, in the order in which they were found. */
-struct reading_notes {
-    struct reading_note *first, *last;
 };
 
 #define READING_WHOLE SIZE_MAX /* used instead of an index */
@@ -83,109 +93,77 @@ struct reading_submission {
     int64_t commissioned_local; /* 00:00 of that day in `zone` */
     struct reading_item *items; /* sorted by end, once the ends are known */
     size_t count;
-    struct reading_notes *notes;       /* by index; the last element is for the whole request */
-    size_t mistakes[READING_MISTAKES]; /* how many of each kind */
+    struct reading_note **notes; /* by index; the last element is for the whole request */
+    size_t wrong, mistakes[READING_MISTAKES]; /* how many mistakes, and of each kind */
     const int64_t *numbers; /* numbers of a bulk upload's rows, by index; NULL: a request */
 };
-
-/*
- * totals.c: returns the highest whole number of Wh that a device can plausibly generate in a
- * period; 0 if it has no capacity or commissioning date. A function of struct bb_readings.
- */
-int64_t reading_ceiling(void *state, const struct bb_device *device, int64_t start, int64_t end);
 
 /* zones.c: any thread. A zone lives as long as the generation. */
 struct zones *zones_new(void);
 void zones_free(struct zones *zones);
 /*
- * Returns 0 with *zone (NULL: no zone has that name), or -1: `return bb_failed(rq)`. Parks the
- * fiber.
+ * Returns 0 with *zone (NULL: no zone has that name), or -1: `bb_failed(rq)`. Parks the fiber.
  */
 int zones_get(struct bb_request *rq, const char *name, const struct zone **zone);
 
-/* problem.c: notes that a member of a reading is invalid; with member NULL, that the reading is. */
-BB_PRINTF(5, 6)
-void reading_problem(struct bb_request *rq, struct reading_submission *submission, size_t index,
-                     const char *member, const char *format, ...);
-/* Notes that a reading is valid but cannot be stored, for example because it overlaps another. */
-BB_PRINTF(5, 6)
-void reading_clash(struct bb_request *rq, struct reading_submission *submission,
-                   enum reading_mistake kind, size_t index, const char *format, ...);
-/* Returns whether any mistake was noted. */
-bool reading_wrong(const struct reading_submission *submission);
+/* submission.c: notes a mistake of a member of a reading; with member NULL, of the reading. */
+BB_PRINTF(6, 7)
+void reading_note(struct bb_request *rq, struct reading_submission *submission,
+                  enum reading_mistake kind, size_t index, const char *member, const char *format,
+                  ...);
+/* Notes that a member is invalid. */
+#define reading_problem(rq, submission, index, member, ...)                                        \
+    reading_note(rq, submission, READING_INVALID, index, member, __VA_ARGS__)
+/* Parses one reading of the body. */
+void reading_read_item(struct bb_request *rq, struct reading_submission *submission,
+                       const json_t *object, struct reading_item *item);
+/* Sends a response that names all mistakes: 400, or 409 if all of them are conflicts. */
+int reading_refuse(struct bb_request *rq, struct reading_submission *submission);
+/* Finds the device named in the path. `organization` is the request's organizationId, or 0. */
+int reading_device(struct bb_request *rq, int64_t organization, struct bb_device *device);
+
 /*
- * Keep refused readings of several submissions of an organization. reading_refused_add() adds the
- * refused readings of one to an array and returns 0, or -1 if out of memory.
- * reading_refused_store() stores the array in the transaction `tx` and returns 0, or -1:
- * `bb_failed(rq)`.
+ * refused.c: keeps refused readings of an organization. reading_refused_add() adds those of a
+ * submission to an array and returns 0, or -1 if out of memory. reading_refused_store() stores the
+ * array, in the transaction `tx` unless it is NULL, and returns 0, or -1: `bb_failed(rq)`.
  */
 int reading_refused_add(struct bb_request *rq, const struct reading_submission *submission,
                         json_t *list);
 int reading_refused_store(struct bb_request *rq, struct bb_tx *tx, int64_t organization,
                           const json_t *list);
-/* Sends a response that names all mistakes: 400, or 409 if all of them are conflicts. */
-int reading_refuse(struct bb_request *rq, struct reading_submission *submission);
 
-/*
- * Functions that return int return 0, or the status of the response sent, unless described
- * otherwise.
- */
-
-/* read.c: parses the body and notes mistakes. */
-void reading_read(struct bb_request *rq, struct reading_submission *submission);
-/* Parses one reading of the body. */
-void reading_read_item(struct bb_request *rq, struct reading_submission *submission,
-                       const json_t *object, struct reading_item *item);
 /*
  * local.c: computes the instants of the dates; Delta readings without a start have no start yet.
  * Returns 0, or -1: `bb_failed(rq)`.
  */
 int reading_place_moments(struct bb_request *rq, struct reading_submission *submission);
-/* period.c: computes the instants, sorts by end and notes mistakes. */
-int reading_place(struct bb_request *rq, struct reading_submission *submission);
-/* The same in two steps; the second handles the submissions of several devices at once. */
+/*
+ * period.c: computes the instants, sorts by end and notes mistakes, in two steps; the second one
+ * handles the submissions of several devices.
+ */
 int reading_date(struct bb_request *rq, struct reading_submission *submission);
-int reading_place_dated(struct bb_request *rq, struct reading_submission *const *list,
-                        size_t count);
+int reading_place(struct bb_request *rq, struct reading_submission *const *list, size_t count);
+
 /* check.c: checks the ceiling and overlaps within a request, and notes mistakes. */
 void reading_check(struct bb_request *rq, struct reading_submission *submission);
+/* Notes the readings of several devices that overlap stored ones. */
+int reading_find_overlaps(struct bb_request *rq, struct reading_submission *const *list,
+                          size_t count);
 /*
- * Notes overlaps among the rows of a bulk upload, after all other mistakes are
- * noted. A row with a mistake does not conflict with others, and of two rows that overlap the
- * earlier one is stored, as if each row had been a separate request.
+ * Notes overlaps among the rows of a bulk upload, after all other mistakes are noted. A row with a
+ * mistake does not conflict with others, and of two rows that overlap the earlier one is stored, as
+ * if each row had been a separate request.
  */
 void reading_check_rows(struct bb_request *rq, struct reading_submission *submission);
-/* Returns whether the period of a reading is known and valid. */
-bool reading_placed(const struct reading_item *item);
-/* Notes the readings that overlap stored ones. */
-int reading_find_overlaps(struct bb_request *rq, struct reading_submission *submission);
-/* The same for the readings of several devices. */
-int reading_find_all_overlaps(struct bb_request *rq, struct reading_submission *const *list,
-                              size_t count);
+
 /* store.c: stores the readings and sends the response. Returns the response's status. */
 int reading_store(struct bb_request *rq, struct reading_submission *submission);
 /*
- * Adds all readings and the events to a unit or transaction. Returns -1 on failure:
- * `bb_failed(rq)`.
+ * Adds the readings and events of one device to a unit or transaction, or of several to a
+ * transaction. Each device occurs once, sorted by id. Returns -1 on failure: `bb_failed(rq)`.
  */
-int reading_add(struct bb_request *rq, struct bb_tx *tx, struct reading_submission *submission,
-                int64_t now);
-/*
- * Adds the readings of several devices. Each device occurs once, sorted by id.
- * Returns -1 on failure: `bb_failed(rq)`.
- */
-int reading_add_many(struct bb_request *rq, struct bb_tx *tx,
-                     struct reading_submission *const *list, size_t count, int64_t now);
-
-/* shape.c: the JSON of a reading, owned by the caller; NULL: out of memory. */
-json_t *reading_json(struct bb_request *rq, char type, int64_t start, int64_t end, int64_t wh,
-                     int64_t created);
-/* Returns the id of a reading, which is computed from its type and its end. */
-int64_t reading_id(char type, int64_t end);
-
-/* Limits of the database and the API, in ms since 1970: 0001-01-01 to 9999-12-31. */
-#define READING_EARLIEST INT64_C(-62135596800000)
-#define READING_LATEST INT64_C(253402300799999)
+int reading_add(struct bb_request *rq, struct bb_tx *tx, struct reading_submission *const *list,
+                size_t count, int64_t now);
 
 /* The readings of a list or sum: those that end after `start` and at or before `end`. */
 struct reading_range {
@@ -193,41 +171,17 @@ struct reading_range {
     int64_t start, end; /* ms since 1970 */
 };
 
-/* The position from which a page continues. */
-struct reading_cursor {
-    int64_t end;      /* of the last reading seen */
-    const char *type; /* "H" or "D"; "": none seen yet */
-};
-
-/* A stored reading; times in ms since 1970. */
-struct reading_row {
-    char type;
-    int64_t start, end, wh, created;
-};
-
 /* list.c: reads the range from the query. */
 int reading_range(struct bb_request *rq, struct reading_range *range);
-/*
- * Reads the next readings of a device after the cursor, by end, with the statement for long lists.
- * NULL: failed.
- */
-const struct bb_rows *reading_fetch_long(struct bb_request *rq, int64_t device,
-                                         const struct reading_range *range,
-                                         const struct reading_cursor *cursor, int64_t limit);
-struct reading_row reading_row_of(struct bb_request *rq, const struct bb_rows *rows, size_t row);
+/* The JSON of a reading, owned by the caller; NULL: out of memory. */
+json_t *reading_json(struct bb_request *rq, char type, int64_t start, int64_t end, int64_t wh,
+                     int64_t created);
 
 /*
- * submit.c: finds the device named in the path. `organization` is the request's organizationId, or
- * 0.
+ * totals.c: returns the highest whole number of Wh that a device can plausibly generate in a
+ * period; 0 if it has no capacity or commissioning date. A function of struct bb_readings.
  */
-int reading_device(struct bb_request *rq, int64_t organization, struct bb_device *device);
-
-/* A time column in ms since 1970. */
-#define READING_MS(column) "floor(extract(epoch FROM " column ") * 1000)::bigint"
-
-/* void.c: the voided readings of a device. */
-int reading_list_voided(struct bb_request *rq, const struct bb_device *device,
-                        const struct reading_range *range, int64_t limit);
+int64_t reading_ceiling(void *state, const struct bb_device *device, int64_t start, int64_t end);
 
 /* rows.c: the service "bulk rows:Reads". */
 extern const struct bb_bulk_rows reading_rows;

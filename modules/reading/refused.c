@@ -1,19 +1,79 @@
 /*
- * Readings that were refused, with the reason, kept for 90 days: GET /api/meter-reads/refused,
- * newest first, and the job reading.refused, which deletes old ones.
- *
- * check/problem.c stores them. A cursor is the id of the last one seen.
+ * Readings that were refused, with the reason, so that people can find out later what went wrong.
+ * They are kept for 90 days, up to 100 of a request; of an organization the newest 10,000 are kept.
+ * GET /api/meter-reads/refused lists them, newest first; a cursor is the id of the last one seen.
+ * The job reading.refused deletes old ones.
  */
-#include "modules/reading/base/reading.h"
+#include "modules/reading/reading.h"
 
-#include "modules/reading/rules/unit.h"
+enum { KEPT_OF_REQUEST = 100, PAGE = 1000, TURN_MS = 500 };
 
-enum { PAGE = 1000, TURN_MS = 500 };
+#define WH_MOST 9e15 /* more cannot be a plant's energy, and is not exact */
 
-static const struct bb_sql sweep = {
-    "DELETE FROM reading_refused WHERE id IN (SELECT id FROM reading_refused"
-    " WHERE refused_at < now() - interval '90 days' ORDER BY refused_at LIMIT 1000)",
+/* $1 organization, $2 now, $3 JSON */
+static const struct bb_sql keep = {
+    "WITH kept AS (INSERT INTO reading_refused (organisation, device, type, start_at, end_at, wh,"
+    " problem, refused_at) SELECT $1::bigint, r.device, r.type::\"char\", reading_time(r.first),"
+    " reading_time(r.last), r.wh, r.problem, reading_time($2::bigint)"
+    " FROM jsonb_to_recordset($3::jsonb)"
+    " AS r (device bigint, type text, first bigint, last bigint, wh bigint, problem text))"
+    " DELETE FROM reading_refused WHERE organisation = $1::bigint AND id <= (SELECT id"
+    " FROM reading_refused WHERE organisation = $1::bigint ORDER BY id DESC"
+    " OFFSET greatest(10000 - jsonb_array_length($3::jsonb), 0) LIMIT 1)",
     BB_SQL_WRITE};
+
+static json_t *refused_time(bool known, int64_t ms)
+{
+    bool shown = known && ms >= READING_EARLIEST && ms <= READING_LATEST;
+
+    return shown ? json_integer(ms) : json_null();
+}
+
+int reading_refused_add(struct bb_request *rq, const struct reading_submission *submission,
+                        json_t *list)
+{
+    size_t most = json_array_size(list) + KEPT_OF_REQUEST;
+
+    for (size_t i = 0; i < submission->count && json_array_size(list) < most; i++) {
+        const struct reading_item *item = &submission->items[i];
+        const struct reading_note *note = submission->notes[item->index];
+        const char *problem = "";
+        bool exact = item->measured && item->wh <= WH_MOST;
+
+        if (!note)
+            continue;
+        for (; note; note = note->next)
+            problem = bb_format(rq, "%s%s%s: %s", problem, *problem ? "; " : "", note->field,
+                                note->problem);
+        if (json_array_append_new(
+                list, json_pack("{s:I, s:o, s:o, s:o, s:o, s:s}", "device",
+                                (json_int_t)submission->device.id, "type",
+                                item->type ? json_stringn(&item->type, 1) : json_null(), "first",
+                                refused_time(item->begins, item->start), "last",
+                                refused_time(item->ends, item->end), "wh",
+                                exact ? json_integer((json_int_t)item->wh) : json_null(), "problem",
+                                problem)))
+            return -1;
+    }
+    return 0;
+}
+
+int reading_refused_store(struct bb_request *rq, struct bb_tx *tx, int64_t organization,
+                          const json_t *list)
+{
+    if (!json_array_size(list))
+        return 0;
+    const char *text = bb_json(rq, list, NULL);
+    const struct bb_value values[] = {bb_i(organization), bb_i(bb_wall_ms(rq->host)), bb_t(text)};
+
+    if (!text)
+        return -1;
+    return (tx ? bb_tx_query(rq, tx, &keep, values, 3) : bb_query(rq, &keep, values, 3)) ? 0 : -1;
+}
+
+/* ---- GET /api/meter-reads/refused ---- */
+
+/* clang-format off */
 
 /* $1 device or organizations, $2 start, $3 end, $4 upper bound of the ids, $5 number of readings */
 #define WANTED                                                                                     \
@@ -21,90 +81,77 @@ static const struct bb_sql sweep = {
     " AND r.refused_at <= reading_time($3::bigint) AND r.id < $4::bigint"
 #define NEWEST " ORDER BY r.id DESC LIMIT $5::bigint"
 #define LISTED(from)                                                                               \
-    "SELECT r.id, r.device, r.type, " READING_MS("r.start_at") ", " READING_MS(                    \
-        "r.end_at") ", r.wh, r.problem, " READING_MS("r.refused_at") " FROM (" from ") r" NEWEST
+    "SELECT r.id, r.device, " BB_SQL_MS("r.start_at") ", " BB_SQL_MS("r.end_at") ", r.wh,"         \
+    " CASE r.type WHEN 'H' THEN 'History' WHEN 'D' THEN 'Delta' END, r.problem, "                  \
+    BB_SQL_MS("r.refused_at") ", 'Wh' FROM (" from ") r" NEWEST
 
-static const struct bb_sql of_device = {LISTED(WANTED " AND r.device = $1::bigint" NEWEST),
-                                        BB_SQL_LONG};
+static const struct bb_sql of_device = {
+    LISTED(WANTED " AND r.device = $1::bigint" NEWEST), BB_SQL_LONG};
 static const struct bb_sql of_organizations = {
     LISTED("SELECT r.* FROM unnest($1::bigint[]) o CROSS JOIN LATERAL (" WANTED
            " AND r.organisation = o" NEWEST ") r"),
     BB_SQL_LONG};
-static const struct bb_sql of_all = {LISTED(WANTED " AND $1::bigint IS NULL" NEWEST), BB_SQL_LONG};
+static const struct bb_sql of_all = {
+    LISTED(WANTED " AND $1::bigint IS NULL" NEWEST), BB_SQL_LONG};
 
-enum column { ID, DEVICE, TYPE, START, END, WH, PROBLEM, REFUSED };
+/* clang-format on */
 
-static json_t *row_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+static json_t *refused_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
     static const struct bb_column columns[] = {
-        {"id", BB_COLUMN_INT, ID},
-        {"deviceId", BB_COLUMN_INT, DEVICE},
-        {"startDate", BB_COLUMN_TIME, START},
-        {"endDate", BB_COLUMN_TIME, END},
-        {"value", BB_COLUMN_INT, WH},
-        {"type", BB_COLUMN_TEXT, TYPE},
-        {"problem", BB_COLUMN_TEXT, PROBLEM},
-        {"refusedAt", BB_COLUMN_TIME, REFUSED},
+        {"id", BB_COLUMN_INT, 0},         {"deviceId", BB_COLUMN_INT, 1},
+        {"startDate", BB_COLUMN_TIME, 2}, {"endDate", BB_COLUMN_TIME, 3},
+        {"value", BB_COLUMN_INT, 4},      {"unit", BB_COLUMN_TEXT, 8},
+        {"type", BB_COLUMN_TEXT, 5},      {"problem", BB_COLUMN_TEXT, 6},
+        {"refusedAt", BB_COLUMN_TIME, 7},
     };
-    const char *type = bb_cell(rq, rows, row, TYPE);
-    json_t *json = BB_ROW_JSON(rq, rows, row, columns);
-    json_t *unit = json_string("Wh");
-    json_t *name = type ? json_string(unit_type_name(type[0])) : json_null();
 
-    if (json_object_set_new(json, "unit", unit) | json_object_set_new(json, "type", name)) {
-        json_decref(json);
-        return NULL;
-    }
-    return json;
+    return BB_ROW_JSON(rq, rows, row, columns);
 }
 
-/*
- * Selects one device, the named organization, or everything that the caller may see. Returns 0, or
- * the status of the response sent.
- */
-static int whose(struct bb_request *rq, const struct bb_sql **sql, struct bb_value *value)
+/* Selects one device, the named organization, or everything that the caller may see. */
+int reading_refused(struct bb_request *rq)
 {
     const struct reading *reading = rq->state;
     const struct bb_principal *who = rq->principal;
     const char *key = bb_arg(rq, "externalId");
-    int64_t asked = bb_arg_int(rq, "organizationId", 0);
+    int64_t limit = bb_arg_int(rq, "limit", PAGE), asked = bb_arg_int(rq, "organizationId", 0);
+    int64_t organization = 0;
     struct bb_device device = {.size = sizeof(device)};
-    int64_t *one = bb_alloc(rq, sizeof(*one));
-    int refused = key ? reading->devices->find(reading->devices_state, rq, key, asked, &device)
-                      : bb_organization(rq, asked, one);
-
-    *sql = key ? &of_device : &of_organizations;
-    *value = key    ? bb_i(device.id)
-             : *one ? bb_ints(one, 1)
-                    : bb_ints(who->organizations, who->organization_count);
-    if (key || *one || who->role != BB_ROLE_ADMIN)
-        return refused;
-    *sql = &of_all;
-    *value = bb_null();
-    return refused;
-}
-
-int reading_refused(struct bb_request *rq)
-{
-    int64_t limit = bb_arg_int(rq, "limit", PAGE);
     struct reading_range range;
-    const struct bb_sql *sql;
-    struct bb_value value;
+    const struct bb_sql *sql = &of_organizations;
+    struct bb_value whose = bb_ints(who->organizations, who->organization_count);
     int refused = reading_range(rq, &range);
 
-    if (!refused)
-        refused = whose(rq, &sql, &value);
+    if (!refused && key)
+        refused = reading->devices->find(reading->devices_state, rq, key, asked, &device);
+    else if (!refused)
+        refused = bb_organization(rq, asked, &organization);
     if (refused)
         return refused;
+    if (key) {
+        sql = &of_device;
+        whose = bb_i(device.id);
+    } else if (organization) {
+        whose = bb_ints(&organization, 1);
+    } else if (who->role == BB_ROLE_ADMIN) {
+        sql = &of_all;
+        whose = bb_null();
+    }
     const struct bb_rows *rows =
         bb_query(rq, sql,
-                 BB_ARGS(value, bb_i(range.start), bb_i(range.end),
+                 BB_ARGS(whose, bb_i(range.start), bb_i(range.end),
                          bb_i(bb_arg_int(rq, "after", INT64_MAX)), bb_i(limit + 1)));
 
-    return rows ? bb_reply_rows(rq, rows, (size_t)limit, ID, row_json) : bb_failed(rq);
+    return rows ? bb_reply_rows(rq, rows, (size_t)limit, 0, refused_json) : bb_failed(rq);
 }
 
 /* ---- the job ---- */
+
+static const struct bb_sql sweep = {
+    "DELETE FROM reading_refused WHERE id IN (SELECT id FROM reading_refused"
+    " WHERE refused_at < now() - interval '90 days' ORDER BY refused_at LIMIT 1000)",
+    BB_SQL_WRITE};
 
 static int sweep_some(struct bb_request *rq, void *arg)
 {

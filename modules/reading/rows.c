@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "modules/reading/base/reading.h"
+#include "modules/reading/reading.h"
 
 enum column { DEVICE, START, END, VALUE, UNIT, TYPE, ZONE, COLUMNS };
 
@@ -16,8 +16,7 @@ struct one {
     const struct bb_device *device;
     const char *zone; /* NULL: none */
     size_t key;       /* index of its key in the list of keys */
-    bool two_keys; /* the previous key also belongs to the row and takes precedence: the name as it
-                      was sent */
+    bool two_keys;    /* the key before it, the name as it was sent, takes precedence */
 };
 
 struct call {
@@ -54,10 +53,9 @@ static const struct bb_field rows_columns[COLUMNS] = {
 static json_t *keys_of(struct bb_request *rq, struct call *call, struct bb_bulk_row *const *rows,
                        size_t count)
 {
-    json_t *keys = json_array();
+    json_t *keys = bb_json_hold(rq, json_array());
     const char *last = NULL;
 
-    bb_defer(rq, bb_json_drop, keys);
     for (size_t i = 0; i < count; i++) {
         const char *cell = rows[i]->cells[DEVICE], *zone = rows[i]->cells[ZONE];
         const char *key = cell ? bb_trimmed(rq, cell) : "", *sent = rows[i]->name_as_sent;
@@ -88,139 +86,94 @@ static int by_number(const void *left, const void *right)
     return (*a > *b) - (*a < *b);
 }
 
-/* Returns the devices in `ids` that accept readings, sorted by id. NULL: failed. */
-static int64_t *active_of(struct bb_request *rq, const int64_t *ids, size_t count, size_t *active)
+static int by_zone(const struct one *a, const struct one *b)
 {
-    static const struct bb_sql look = {"SELECT * FROM device_active($1::bigint[])", 0};
-    const struct bb_rows *rows = bb_query(rq, &look, BB_ARGS(bb_ints(ids, count)));
-
-    if (!rows)
-        return NULL;
-    *active = bb_count(rq, rows);
-    int64_t *list = bb_alloc(rq, (*active + 1) * sizeof(*list));
-
-    for (size_t row = 0; row < *active; row++)
-        list[row] = bb_cell_int(rq, rows, row, 0);
-    qsort(list, *active, sizeof(*list), by_number);
-    return list;
-}
-
-/* Returns NULL if the row's device exists and is Active. */
-static const char *unfit(const struct bb_device *device, const char *problem, const int64_t *active,
-                         size_t count)
-{
-    if (!device->size) /* no problem, but not found: deleted just now */
-        return problem ? problem : "Device not found";
-    return bsearch(&device->id, active, count, sizeof(*active), by_number)
-               ? NULL
-               : "the device is Inactive";
-}
-
-/* Removes the rows of devices that are unknown or Inactive. Returns 0, or -1. */
-static int look_up(struct bb_request *rq, struct call *call, const json_t *keys)
-{
-    const struct reading *reading = rq->state;
-    size_t count = 0, active_count;
-    int64_t *ids, *active;
-    const char **problems;
-    struct bb_device *devices;
-
-    if (!call->count)
-        return 0;
-    if (reading->devices->identify(reading->devices_state, rq, keys, call->job->organization, &ids,
-                                   &problems) ||
-        reading->devices->get(reading->devices_state, rq, ids, json_array_size(keys), &devices))
-        return -1;
-    active = active_of(rq, ids, json_array_size(keys), &active_count);
-    if (!active)
-        return -1;
-    for (size_t i = 0; i < call->count; i++) {
-        struct one one = call->list[i];
-        const char *problem;
-
-        if (one.two_keys && ids[one.key - 1])
-            one.key--;
-        one.device = &devices[one.key];
-        problem = unfit(one.device, problems[one.key], active, active_count);
-        if (problem)
-            bb_bulk_problem(rq, one.row, "externalId", problem);
-        else
-            call->list[count++] = one;
-    }
-    call->count = count;
-    return 0;
+    return strcmp(a->zone ? a->zone : "", b->zone ? b->zone : "");
 }
 
 static int by_device(const void *left, const void *right)
 {
     const struct one *a = left, *b = right;
+    int zones = by_zone(a, b);
 
     if (a->device->id != b->device->id)
         return a->device->id < b->device->id ? -1 : 1;
-    int zones = strcmp(a->zone ? a->zone : "", b->zone ? b->zone : "");
-
     return zones ? zones : a->row->number < b->row->number ? -1 : 1;
 }
 
-/* Returns whether two rows belong to the same submission. */
-static bool rows_together(const struct one *a, const struct one *b)
-{
-    return a->device->id == b->device->id &&
-           strcmp(a->zone ? a->zone : "", b->zone ? b->zone : "") == 0;
-}
-
 /*
- * Fills call->list with the rows whose devices are known and Active, grouped by device, and reports
- * the problems of the other rows. Returns 0, or -1: `bb_failed(rq)`.
+ * Fills call->list with the rows whose devices are known and Active, grouped by device and time
+ * zone, and reports the problems of the other rows. Returns 0, or -1: `bb_failed(rq)`.
  */
-static int rows_find_devices(struct bb_request *rq, struct call *call,
-                             struct bb_bulk_row *const *rows, size_t count)
+static int find_devices(struct bb_request *rq, struct call *call, struct bb_bulk_row *const *rows,
+                        size_t count)
 {
+    static const struct bb_sql look = {"SELECT d FROM device_active($1::bigint[]) d ORDER BY d", 0};
+    const struct reading *reading = rq->state;
+    int64_t *ids;
+    const char **problems;
+    struct bb_device *devices;
+
     call->list = bb_alloc(rq, count * sizeof(*call->list));
     const json_t *keys = keys_of(rq, call, rows, count);
+    size_t key_count = json_array_size(keys), found = 0;
 
     if (!keys) {
         bb_no_memory(rq);
         return -1;
     }
-    if (look_up(rq, call, keys))
+    if (!call->count)
+        return 0;
+    if (reading->devices->identify(reading->devices_state, rq, keys, call->job->organization, &ids,
+                                   &problems) ||
+        reading->devices->get(reading->devices_state, rq, ids, key_count, &devices))
         return -1;
-    if (call->count)
-        qsort(call->list, call->count, sizeof(*call->list), by_device);
+    const struct bb_rows *active = bb_query(rq, &look, BB_ARGS(bb_ints(ids, key_count)));
+
+    if (!active)
+        return -1;
+    size_t active_count = bb_count(rq, active);
+    int64_t *sorted = bb_alloc(rq, active_count * sizeof(*sorted));
+
+    for (size_t i = 0; i < active_count; i++)
+        sorted[i] = bb_cell_int(rq, active, i, 0);
+    for (size_t i = 0; i < call->count; i++) {
+        struct one one = call->list[i];
+        size_t key = one.key - (one.two_keys && ids[one.key - 1]);
+        const char *problem = NULL;
+
+        one.device = &devices[key];
+        if (!one.device->size) /* without a problem: it was deleted just now */
+            problem = problems[key] ? problems[key] : "Device not found";
+        else if (!bsearch(&one.device->id, sorted, active_count, sizeof(*sorted), by_number))
+            problem = "the device is Inactive";
+        if (problem)
+            bb_bulk_problem(rq, one.row, "externalId", problem);
+        else
+            call->list[found++] = one;
+    }
+    call->count = found;
+    if (found)
+        qsort(call->list, found, sizeof(*call->list), by_device);
     return 0;
 }
 
 /* ---- the rows of one device ---- */
 
 static void take_notes(struct bb_request *rq, struct call *call, struct bb_bulk_row *row,
-                       const struct reading_notes *notes)
+                       const struct reading_note *note)
 {
-    for (const struct reading_note *note = notes->first; note; note = note->next) {
+    for (; note; note = note->next) {
         bb_bulk_problem(rq, row, note->field, note->problem);
         call->over += note->kind == READING_OVER;
     }
-}
-
-static json_t *object_of(struct bb_request *rq, const struct bb_bulk_row *row)
-{
-    json_t *object = json_object();
-
-    for (enum column i = START; i < ZONE; i++)
-        if (row->cells[i] && object &&
-            json_object_set_new(object, rows_columns[i].name, json_string(row->cells[i]))) {
-            json_decref(object);
-            object = NULL;
-        }
-    if (object)
-        bb_defer(rq, bb_json_drop, object);
-    return object;
 }
 
 /*
  * Parses the rows of one submission, `count` entries of `ones`. Rows that cannot be parsed are
  * removed from the submission and from `ones`. Returns 0, or -1: `bb_failed(rq)`.
  */
-static int rows_read(struct bb_request *rq, struct call *call,
+static int read_rows(struct bb_request *rq, struct call *call,
                      struct reading_submission *submission, struct one *ones, size_t count)
 {
     int64_t *numbers = bb_alloc(rq, count * sizeof(*numbers));
@@ -235,23 +188,27 @@ static int rows_read(struct bb_request *rq, struct call *call,
     for (size_t i = 0; i < count; i++) {
         size_t at = submission->count;
         struct reading_item *item = &submission->items[at];
-        const json_t *object = object_of(rq, ones[i].row);
+        json_t *object = bb_json_hold(rq, json_object());
 
-        if (!object) {
-            bb_no_memory(rq);
-            return -1;
-        }
+        for (enum column c = START; c < ZONE; c++)
+            if (!object || (ones[i].row->cells[c] &&
+                            json_object_set_new(object, rows_columns[c].name,
+                                                json_string(ones[i].row->cells[c])))) {
+                bb_no_memory(rq);
+                return -1;
+            }
         *item = (struct reading_item){.index = at};
         reading_read_item(rq, submission, object, item);
-        take_notes(rq, call, ones[i].row, &submission->notes[at]);
-        if (submission->notes[at].first) {
-            submission->notes[at] = (struct reading_notes){NULL, NULL};
+        take_notes(rq, call, ones[i].row, submission->notes[at]);
+        if (submission->notes[at]) {
+            submission->notes[at] = NULL;
             continue;
         }
         numbers[at] = ones[i].row->number;
         ones[submission->count++] = ones[i];
     }
     memset(submission->mistakes, 0, sizeof(submission->mistakes));
+    submission->wrong = 0;
     submission->open = false;
     for (size_t i = 0; i < submission->count; i++)
         submission->open = submission->open || submission->items[i].open;
@@ -268,43 +225,53 @@ static int keep_refused(struct bb_request *rq, struct call *call,
     return -1;
 }
 
-/* Removes the readings with mistakes from the submission. */
-static void sort_out(struct bb_request *rq, struct call *call,
-                     struct reading_submission *submission, const struct one *ones)
+/* Finds the mistakes and leaves them in the notes. Returns 0, or -1: `bb_failed(rq)`. */
+static int judge(struct bb_request *rq, struct reading_submission *const *list, size_t count)
 {
-    const struct reading_notes *whole = &submission->notes[submission->count];
-    size_t count = 0, all = submission->count;
-
-    for (size_t i = 0; i < all; i++) {
-        take_notes(rq, call, ones[i].row, whole);
-        take_notes(rq, call, ones[i].row, &submission->notes[i]);
-    }
-    for (size_t i = 0; i < all; i++)
-        if (!ones[submission->items[i].index].row->problems)
-            submission->items[count++] = submission->items[i];
-    submission->count = count;
+    if (reading_place(rq, list, count))
+        return -1;
+    for (size_t i = 0; i < count; i++)
+        reading_check(rq, list[i]);
+    if (reading_find_overlaps(rq, list, count))
+        return -1;
+    for (size_t i = 0; i < count; i++)
+        reading_check_rows(rq, list[i]);
+    return 0;
 }
 
 /*
- * A Delta reading without a start begins at the end of the previous reading, which may be in
- * another part of the file; so it claims only its end.
+ * Delta readings without a start begin at the end of a stored reading. Other readings that have
+ * mistakes are not stored, so they are removed, and the rest is judged again, until it has none.
+ * Mistakes of readings without a start are about assumed starts until then. Returns 0, or -1:
+ * `bb_failed(rq)`.
  */
-static void claim(struct bb_request *rq, const struct reading_submission *submission,
-                  const struct one *ones)
+static int judge_open(struct bb_request *rq, struct call *call,
+                      struct reading_submission *submission, struct one *ones)
 {
-    const char *name = bb_format(rq, "%lld", (long long)submission->device.id);
+    while (submission->open && submission->wrong && !submission->notes[submission->count]) {
+        size_t all = submission->count, count = 0;
+        bool some = false;
 
-    for (size_t i = 0; i < submission->count; i++) {
-        const struct reading_item *item = &submission->items[i];
-
-        if (item->unsure)
-            continue;
-        ones[item->index].row->claim =
-            (struct bb_bulk_claim){.name = name,
-                                   .field = "value",
-                                   .from = item->open ? item->end - 1 : item->start,
-                                   .until = item->end};
+        for (size_t i = 0; i < all; i++)
+            some = some ||
+                   (!submission->items[i].open && submission->notes[submission->items[i].index]);
+        if (!some)
+            return 0;
+        for (size_t i = 0; i < all; i++)
+            if (submission->items[i].open)
+                submission->notes[submission->items[i].index] = NULL;
+        if (keep_refused(rq, call, submission))
+            return -1;
+        for (size_t i = 0; i < all; i++) {
+            take_notes(rq, call, ones[i].row, submission->notes[i]);
+            if (!submission->notes[i])
+                ones[count++] = ones[i];
+        }
+        if (read_rows(rq, call, submission, ones, count) || reading_date(rq, submission) ||
+            judge(rq, &submission, 1))
+            return -1;
     }
+    return 0;
 }
 
 static void count_stored(struct bb_request *rq, struct bb_tx *tx, void *arg)
@@ -315,110 +282,46 @@ static void count_stored(struct bb_request *rq, struct bb_tx *tx, void *arg)
     bb_metric_add(rq->host, READING_ACCEPTED, 0, submission->count);
 }
 
-/* Drops the notes of Delta readings without a start, because they are about assumed starts. */
-static bool *forget_open(struct bb_request *rq, struct reading_submission *submission)
+/*
+ * Reports the mistakes of the rows and removes these; the other rows claim their periods, unless
+ * they are stored. A Delta reading without a start begins at the end of the previous reading, which
+ * may be in another part of the file; so it claims only its end. Returns 0 or -1: `bb_failed(rq)`.
+ */
+static int conclude(struct bb_request *rq, struct call *call, struct reading_submission *submission,
+                    const struct one *ones)
 {
-    bool *open = bb_alloc(rq, submission->count);
+    const struct reading_note *whole = submission->notes[submission->count];
+    const char *name = bb_format(rq, "%lld", (long long)submission->device.id);
+    size_t count = 0;
 
+    if (submission->wrong && keep_refused(rq, call, submission))
+        return -1;
+    for (size_t i = 0; i < submission->count; i++) {
+        take_notes(rq, call, ones[i].row, whole);
+        take_notes(rq, call, ones[i].row, submission->notes[i]);
+    }
     for (size_t i = 0; i < submission->count; i++) {
         const struct reading_item *item = &submission->items[i];
+        struct bb_bulk_row *row = ones[item->index].row;
 
-        open[item->index] = item->open;
-        if (item->open)
-            submission->notes[item->index] = (struct reading_notes){NULL, NULL};
-    }
-    return open;
-}
-
-/*
- * Delta readings without a start begin at the end of a stored reading. Readings with mistakes are
- * not stored, so they are removed first. Returns 1 if there were any, 0 if not, -1 on failure.
- */
-static int take_out_closed(struct bb_request *rq, struct call *call,
-                           struct reading_submission *submission, struct one *ones)
-{
-    const bool *open;
-    size_t count = 0, all = submission->count;
-    bool some = false;
-
-    for (size_t i = 0; i < all; i++)
-        some = some ||
-               (!submission->items[i].open && submission->notes[submission->items[i].index].first);
-    if (!some)
-        return 0;
-    open = forget_open(rq, submission);
-    if (keep_refused(rq, call, submission))
-        return -1;
-    for (size_t i = 0; i < all; i++) {
-        if (open[i] || !submission->notes[i].first)
-            ones[count++] = ones[i];
-        else
-            take_notes(rq, call, ones[i].row, &submission->notes[i]);
+        if (row->problems)
+            continue;
+        if (!call->tx && !item->unsure)
+            row->claim = (struct bb_bulk_claim){.name = name,
+                                                .field = "value",
+                                                .from = item->open ? item->end - 1 : item->start,
+                                                .until = item->end};
+        submission->items[count++] = *item;
     }
     submission->count = count;
-    return 1;
-}
-
-/* Finds the mistakes and leaves them in the notes. Returns 0, or -1: `bb_failed(rq)`. */
-static int judge(struct bb_request *rq, struct call *call, struct reading_submission *submission,
-                 struct one *ones, size_t count)
-{
-    for (;;) {
-        if (rows_read(rq, call, submission, ones, count))
-            return -1;
-        if (!submission->count)
-            return 0;
-        if (reading_place(rq, submission))
-            return -1;
-        reading_check(rq, submission);
-        if (reading_find_overlaps(rq, submission))
-            return -1;
-        reading_check_rows(rq, submission);
-        if (!submission->open || submission->notes[submission->count].first)
-            return 0;
-        int taken = take_out_closed(rq, call, submission, ones);
-
-        if (taken <= 0)
-            return taken;
-        count = submission->count;
-    }
-}
-
-/*
- * Reports the mistakes of the rows; the other rows are stored, or claim their periods. Returns 0 or
- * -1: `bb_failed(rq)`.
- */
-static int rows_conclude(struct bb_request *rq, struct call *call,
-                         struct reading_submission *submission, const struct one *ones)
-{
-    if (reading_wrong(submission) && keep_refused(rq, call, submission))
-        return -1;
-    sort_out(rq, call, submission, ones);
-    if (!call->tx)
-        claim(rq, submission, ones);
-    else if (submission->count)
+    if (call->tx && count)
         bb_after(rq, call->tx, count_stored, submission);
     return 0;
 }
 
-/*
- * Does all steps for the rows of one device. If others store readings between the search for
- * overlaps and the commit, the commit fails. Returns 0 or -1.
- */
-static int rows_of_device(struct bb_request *rq, struct call *call, struct one *ones, size_t count)
-{
-    struct reading_submission *submission = bb_alloc(rq, sizeof(*submission));
-
-    if (judge(rq, call, submission, ones, count) || rows_conclude(rq, call, submission, ones))
-        return -1;
-    return call->tx && submission->count
-               ? reading_add(rq, call->tx, submission, bb_wall_ms(rq->host))
-               : 0;
-}
-
 /* ---- rows of many devices share their statements ---- */
 
-/* Submissions of different devices that share their statements, sorted by device id. */
+/* Submissions of different devices, sorted by device id. */
 struct crowd {
     struct reading_submission **list;
     struct one **ones;
@@ -426,93 +329,60 @@ struct crowd {
 };
 
 /*
- * Concludes the submissions from index `first` up to one that must be checked again, and stores
- * them. *count is the number of submissions concluded.
+ * Does all steps for a crowd and empties it. If others store readings between the search for
+ * overlaps and the commit, the commit fails. Returns 0 or -1.
  */
-static int conclude_some(struct bb_request *rq, struct call *call, struct crowd *crowd,
-                         size_t first, size_t *count)
+static int finish_crowd(struct bb_request *rq, struct call *call, struct crowd *crowd)
 {
     size_t stored = 0;
 
-    for (*count = 0; first + *count < crowd->count; ++*count) {
-        struct reading_submission *one = crowd->list[first + *count];
+    if (crowd->count && judge(rq, crowd->list, crowd->count))
+        return -1;
+    for (size_t i = 0; i < crowd->count; i++) {
+        struct reading_submission *one = crowd->list[i];
 
-        if (one->open && reading_wrong(one))
-            break;
-        if (rows_conclude(rq, call, one, crowd->ones[first + *count]))
+        if (judge_open(rq, call, one, crowd->ones[i]) || conclude(rq, call, one, crowd->ones[i]))
             return -1;
         if (one->count)
-            crowd->list[first + stored++] = one;
-    }
-    return call->tx && stored
-               ? reading_add_many(rq, call->tx, crowd->list + first, stored, bb_wall_ms(rq->host))
-               : 0;
-}
-
-static int finish_crowd(struct bb_request *rq, struct call *call, struct crowd *crowd)
-{
-    if (!crowd->count)
-        return 0;
-    if (reading_place_dated(rq, crowd->list, crowd->count))
-        return -1;
-    for (size_t i = 0; i < crowd->count; i++)
-        reading_check(rq, crowd->list[i]);
-    if (reading_find_all_overlaps(rq, crowd->list, crowd->count))
-        return -1;
-    for (size_t i = 0; i < crowd->count; i++)
-        reading_check_rows(rq, crowd->list[i]);
-    /*
-     * If a mistake may change where Delta readings without a start begin, the rows of the device
-     * are checked separately, in their turn, because locks are taken in the order of ids.
-     */
-    for (size_t at = 0, count; at < crowd->count; at += count + 1) {
-        if (conclude_some(rq, call, crowd, at, &count))
-            return -1;
-        if (at + count < crowd->count &&
-            rows_of_device(rq, call, crowd->ones[at + count], crowd->list[at + count]->count))
-            return -1;
+            crowd->list[stored++] = one;
     }
     crowd->count = 0;
-    return 0;
+    return call->tx && stored ? reading_add(rq, call->tx, crowd->list, stored, bb_wall_ms(rq->host))
+                              : 0;
 }
 
 /*
- * Adds the rows of a device and time zone. If the crowd already has the device, they are handled
- * separately.
+ * Does all steps for the rows of a call. Rows of a device that name different time zones are
+ * separate submissions; each is judged when the one before it is stored. Returns 0 or -1.
  */
-static int take_group(struct bb_request *rq, struct call *call, struct crowd *crowd,
-                      struct one *ones, size_t count)
+static int process(struct bb_request *rq, struct call *call, struct bb_bulk_row *const *rows,
+                   size_t count)
 {
-    struct reading_submission *submission = bb_alloc(rq, sizeof(*submission));
-    int64_t last = crowd->count ? crowd->list[crowd->count - 1]->device.id : -1;
-
-    if (rows_read(rq, call, submission, ones, count))
+    if (find_devices(rq, call, rows, count))
         return -1;
-    if (!submission->count)
-        return 0;
-    if (last == submission->device.id)
-        return finish_crowd(rq, call, crowd) ? -1
-                                             : rows_of_device(rq, call, ones, submission->count);
-    if (reading_date(rq, submission))
-        return -1;
-    crowd->list[crowd->count] = submission;
-    crowd->ones[crowd->count++] = ones;
-    return 0;
-}
-
-/* Does all steps for a call whose devices were found. Returns 0 or -1. */
-static int rows_of_devices(struct bb_request *rq, struct call *call)
-{
     struct crowd crowd = {
         .list = bb_alloc(rq, (call->count + 1) * sizeof(struct reading_submission *)),
         .ones = bb_alloc(rq, (call->count + 1) * sizeof(struct one *)),
     };
+    int64_t last = -1; /* device of the crowd */
 
     for (size_t from = 0, to; from < call->count; from = to) {
-        for (to = from + 1; to < call->count && rows_together(&call->list[from], &call->list[to]);)
-            to++;
-        if (take_group(rq, call, &crowd, &call->list[from], to - from))
+        struct reading_submission *submission = bb_alloc(rq, sizeof(*submission));
+        struct one *ones = &call->list[from];
+
+        for (to = from + 1; to < call->count; to++)
+            if (call->list[to].device->id != ones->device->id || by_zone(&call->list[to], ones))
+                break;
+        if (read_rows(rq, call, submission, ones, to - from))
             return -1;
+        if (!submission->count)
+            continue;
+        if ((last == submission->device.id && finish_crowd(rq, call, &crowd)) ||
+            reading_date(rq, submission))
+            return -1;
+        last = submission->device.id;
+        crowd.list[crowd.count] = submission;
+        crowd.ones[crowd.count++] = ones;
     }
     return finish_crowd(rq, call, &crowd);
 }
@@ -524,7 +394,7 @@ static int check(struct bb_request *rq, const struct bb_bulk_job *job,
 {
     struct call call = {.job = job};
 
-    return rows_find_devices(rq, &call, rows, count) || rows_of_devices(rq, &call) ? -1 : 0;
+    return process(rq, &call, rows, count);
 }
 
 static void count_over(struct bb_request *rq, struct bb_tx *tx, void *arg)
@@ -540,13 +410,12 @@ static int store(struct bb_request *rq, struct bb_tx *tx, const struct bb_bulk_j
 {
     struct call *call = bb_alloc(rq, sizeof(*call));
 
-    *call = (struct call){.job = job, .tx = tx};
-    call->refused = bb_json_hold(rq, json_array());
+    *call = (struct call){.job = job, .tx = tx, .refused = bb_json_hold(rq, json_array())};
     if (!call->refused) {
         bb_no_memory(rq);
         return -1;
     }
-    if (rows_find_devices(rq, call, rows, count) || rows_of_devices(rq, call) ||
+    if (process(rq, call, rows, count) ||
         reading_refused_store(rq, tx, job->organization, call->refused))
         return -1;
     if (call->over)

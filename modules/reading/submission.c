@@ -1,24 +1,87 @@
-/* Parses the body of a submission: readings with a common type and unit, or one reading. */
+/*
+ * POST /api/meter-reads/new/:externalId: parses the body, readings with a common type and unit or
+ * one reading. All mistakes of all readings are collected before the response is sent.
+ */
 #include <math.h>
 #include <string.h>
 
-#include "modules/reading/base/reading.h"
-#include "modules/reading/rules/unit.h"
+#include "modules/reading/reading.h"
+
+/* ---- mistakes ---- */
+
+void reading_note(struct bb_request *rq, struct reading_submission *submission,
+                  enum reading_mistake kind, size_t index, const char *member, const char *format,
+                  ...)
+{
+    bool whole = index == READING_WHOLE;
+    struct reading_note **at = &submission->notes[whole ? submission->count : index];
+    struct reading_note *note = bb_alloc(rq, sizeof(*note));
+    va_list args;
+
+    note->kind = kind;
+    if (whole || submission->flat)
+        note->field = member ? member : "value";
+    else
+        note->field =
+            bb_format(rq, "reads[%zu]%s%s", index, member ? "." : "", member ? member : "");
+    va_start(args, format);
+    note->problem = rq->api->vformat(rq, format, args);
+    va_end(args);
+    while (*at)
+        at = &(*at)->next;
+    *at = note;
+    submission->wrong++;
+    submission->mistakes[kind]++;
+}
+
+static int refuse_conflict(struct bb_request *rq, const struct reading_submission *submission,
+                           json_t *list)
+{
+    static const char over[] =
+        "Check the capacity of the device, which is in kW, the dates, and the unit of the value";
+    static const char overlap[] = "Periods of a device may touch, but not overlap";
+    const json_t *first = json_array_get(list, 0);
+    const char *field = json_string_value(json_object_get(first, "field"));
+    size_t others = submission->wrong - 1;
+    bool both = submission->mistakes[READING_OVER] && submission->mistakes[READING_OVERLAP];
+
+    return bb_fail_listed(
+        rq, 409, list, "Conflict: %s%s%s%s. %s%s%s", submission->flat ? "" : field,
+        submission->flat ? "" : ": ", json_string_value(json_object_get(first, "problem")),
+        others ? bb_format(rq, "; and %zu other%s", others, others == 1 ? "" : "s") : "",
+        submission->mistakes[READING_OVER] ? over : "", both ? ". " : "",
+        submission->mistakes[READING_OVERLAP] ? overlap : "");
+}
+
+int reading_refuse(struct bb_request *rq, struct reading_submission *submission)
+{
+    const struct bb_device *device = &submission->device;
+    json_t *list = json_array(), *refused = bb_json_hold(rq, json_array());
+
+    for (size_t i = 0; i <= submission->count; i++) { /* those of the whole request come first */
+        const struct reading_note *note = submission->notes[i ? i - 1 : submission->count];
+
+        for (; note && list; note = note->next)
+            list = bb_append(
+                list, json_pack("{s:s, s:s}", "field", note->field, "problem", note->problem));
+    }
+    if (!list)
+        return bb_no_memory(rq);
+    if (!refused || reading_refused_add(rq, submission, refused) ||
+        reading_refused_store(rq, NULL, device->organization, refused))
+        bb_log(rq, BB_WARN, "cannot store refused readings of device %lld: %s",
+               (long long)device->id, bb_sqlstate(rq));
+    return submission->mistakes[READING_INVALID] ? bb_refuse(rq, list)
+                                                 : refuse_conflict(rq, submission, list);
+}
+
+/* ---- parsing ---- */
 
 /* Maximum relative difference between a double and the decimal fraction that was written. */
 #define BESIDE 1.2e-16L
 
-/*
- * Rounds to whole Wh, based on the decimal text: 0.5005 kWh are 501 Wh, though the double is a bit
- * less.
- */
-static double whole_wh(double value, double factor)
-{
-    return (double)roundl((long double)value * factor * (1 + BESIDE));
-}
-
 /* Returns whether the value is absent, null, or a text of blanks. */
-static bool absent(const json_t *value)
+static bool is_absent(const json_t *value)
 {
     const char *text = json_string_value(value);
 
@@ -26,21 +89,21 @@ static bool absent(const json_t *value)
 }
 
 /* Returns a member by its name or alias; NULL: absent. */
-static const json_t *member(struct bb_request *rq, const json_t *object, const char *name,
-                            const char *alias)
+static const json_t *read_member(struct bb_request *rq, const json_t *object, const char *name,
+                                 const char *alias)
 {
     const json_t *value = json_object_get(object, name);
     const json_t *other = alias ? json_object_get(object, alias) : NULL;
 
-    if (absent(value))
+    if (is_absent(value))
         value = other;
-    else if (!absent(other) && !json_equal(value, other))
+    else if (!is_absent(other) && !json_equal(value, other))
         bb_warn(rq, "%s: is ignored, because %s was sent, too", alias, name);
-    return absent(value) ? NULL : value;
+    return is_absent(value) ? NULL : value;
 }
 
 /* Returns a text without the blanks around it; NULL: not a text, or it has a NUL. */
-static const char *trimmed(struct bb_request *rq, const json_t *value)
+static const char *read_trimmed(struct bb_request *rq, const json_t *value)
 {
     const char *text = json_string_value(value);
 
@@ -50,120 +113,125 @@ static const char *trimmed(struct bb_request *rq, const json_t *value)
 }
 
 /* Returns a text member of the reading, else of the whole request; NULL with a problem noted. */
-static const char *word(struct bb_request *rq, struct reading_submission *submission,
-                        const json_t *object, const char *name, size_t index)
+static const char *read_word(struct bb_request *rq, struct reading_submission *submission,
+                             const json_t *object, const char *name, size_t index)
 {
-    const json_t *value = member(rq, object, name, NULL);
+    const json_t *value = read_member(rq, object, name, NULL);
 
     if (!value)
-        value = member(rq, bb_body(rq), name, NULL);
-    const char *text = trimmed(rq, value);
+        value = read_member(rq, bb_body(rq), name, NULL);
+    const char *text = read_trimmed(rq, value);
 
     if (!text)
         reading_problem(rq, submission, index, name, value ? "must be a string" : "is required");
     return text;
 }
 
-static void read_type(struct bb_request *rq, struct reading_submission *submission,
-                      const json_t *object, struct reading_item *item)
-{
-    const char *type = word(rq, submission, object, "type", item->index);
-
-    if (!type)
-        return;
-    item->type = unit_type(type);
-    if (!item->type)
-        reading_problem(rq, submission, item->index, "type", "must be History or Delta");
-}
-
-/* Reads a number, or a text that is a decimal number. */
-static bool read_number(struct bb_request *rq, const json_t *value, double *number)
-{
-    const char *text = trimmed(rq, value);
-
-    *number = json_number_value(value);
-    if (json_is_number(value))
-        return isfinite(*number);
-    return text && unit_decimal(text, number);
-}
-
+/*
+ * Reads a number, or a text that is a decimal number, in the unit. It is rounded to whole Wh, based
+ * on the decimal text: 0.5005 kWh are 501 Wh, though the double is a bit less.
+ */
 static void read_value(struct bb_request *rq, struct reading_submission *submission,
                        const json_t *object, struct reading_item *item)
 {
-    const char *unit = word(rq, submission, object, "unit", item->index);
-    const json_t *value = member(rq, object, "value", NULL);
-    double factor = unit ? unit_wh(unit) : 0, number;
+    const char *unit = read_word(rq, submission, object, "unit", item->index), *problem = NULL;
+    const json_t *value = read_member(rq, object, "value", NULL);
+    const char *text = read_trimmed(rq, value);
+    double factor = unit ? unit_wh(unit) : 0, number = json_number_value(value);
 
     if (unit && !(factor > 0))
         reading_problem(rq, submission, item->index, "unit", "must be Wh, kWh, MWh or GWh");
-    if (!value) {
-        reading_problem(rq, submission, item->index, "value", "is required");
-    } else if (!read_number(rq, value, &number)) {
-        reading_problem(rq, submission, item->index, "value", "must be a number, such as 48.2");
-    } else if (number < 0) {
-        reading_problem(rq, submission, item->index, "value", "must not be negative");
-    } else if (factor > 0) {
-        item->wh = whole_wh(number, factor);
+    if (!value)
+        problem = "is required";
+    else if (json_is_number(value) ? !isfinite(number) : !text || !unit_decimal(text, &number))
+        problem = "must be a number, such as 48.2";
+    else if (number < 0)
+        problem = "must not be negative";
+    else if (factor > 0) {
+        item->wh = (double)roundl((long double)number * factor * (1 + BESIDE));
         item->measured = isfinite(item->wh);
-        if (!item->measured)
-            reading_problem(rq, submission, item->index, "value", "is too large");
+        problem = item->measured ? NULL : "is too large";
     }
+    if (problem)
+        reading_problem(rq, submission, item->index, "value", "%s", problem);
 }
 
 /* Returns false if it is absent, or with a problem noted. */
 static bool read_moment(struct bb_request *rq, struct reading_submission *submission,
                         const json_t *value, const char *name, size_t index, struct moment *moment)
 {
-    const char *text = trimmed(rq, value);
+    const char *text = read_trimmed(rq, value);
+    bool good = text && moment_parse(text, moment) == 0;
 
-    if (!value)
-        return false;
-    if (text && moment_parse(text, moment) == 0)
-        return true;
-    reading_problem(rq, submission, index, name, MOMENT_FORM);
-    return false;
-}
-
-static void read_period(struct bb_request *rq, struct reading_submission *submission,
-                        const json_t *object, struct reading_item *item)
-{
-    const json_t *start = member(rq, object, "startDate", "starttimestamp");
-    const json_t *end = member(rq, object, "endDate", "endtimestamp");
-
-    item->has_start =
-        read_moment(rq, submission, start, "startDate", item->index, &item->sent_start);
-    if (!start && item->type == 'H')
-        reading_problem(rq, submission, item->index, "startDate", "is required for History");
-    item->open = !start && item->type == 'D';
-    submission->open = submission->open || item->open;
-    if (!end)
-        reading_problem(rq, submission, item->index, "endDate", "is required");
-    item->has_end = read_moment(rq, submission, end, "endDate", item->index, &item->sent_end);
+    if (value && !good)
+        reading_problem(rq, submission, index, name, MOMENT_FORM);
+    return good;
 }
 
 void reading_read_item(struct bb_request *rq, struct reading_submission *submission,
                        const json_t *object, struct reading_item *item)
 {
+    size_t index = item->index;
+
     if (!json_is_object(object)) {
-        reading_problem(rq, submission, item->index, NULL, "must be an object");
+        reading_problem(rq, submission, index, NULL, "must be an object");
         return;
     }
-    read_type(rq, submission, object, item);
+    const json_t *start = read_member(rq, object, "startDate", "starttimestamp");
+    const json_t *end = read_member(rq, object, "endDate", "endtimestamp");
+    const char *type = read_word(rq, submission, object, "type", index);
+
+    item->type = type ? unit_type(type) : '\0';
+    if (type && !item->type)
+        reading_problem(rq, submission, index, "type", "must be History or Delta");
     read_value(rq, submission, object, item);
-    read_period(rq, submission, object, item);
+    item->has_start = read_moment(rq, submission, start, "startDate", index, &item->sent_start);
+    if (!start && item->type == 'H')
+        reading_problem(rq, submission, index, "startDate", "is required for History");
+    item->open = !start && item->type == 'D';
+    submission->open = submission->open || item->open;
+    if (!end)
+        reading_problem(rq, submission, index, "endDate", "is required");
+    item->has_end = read_moment(rq, submission, end, "endDate", index, &item->sent_end);
 }
 
-void reading_read(struct bb_request *rq, struct reading_submission *submission)
+/* ---- the handler ---- */
+
+int reading_device(struct bb_request *rq, int64_t organization, struct bb_device *device)
+{
+    const struct reading *reading = rq->state;
+
+    *device = (struct bb_device){.size = sizeof(*device)};
+    return reading->devices->find(reading->devices_state, rq, bb_segment(rq, "externalId"),
+                                  organization, device);
+}
+
+int reading_submit(struct bb_request *rq)
 {
     const json_t *body = bb_body(rq), *reads = json_object_get(body, "reads");
+    struct reading_submission submission = {.flat = !reads, .named = bb_text(rq, "timezone")};
+    struct reading_submission *const list[] = {&submission};
 
-    *submission = (struct reading_submission){.flat = !reads, .named = bb_text(rq, "timezone")};
-    submission->count = reads ? json_array_size(reads) : 1;
-    submission->items = bb_alloc(rq, submission->count * sizeof(*submission->items));
-    submission->notes = bb_alloc(rq, (submission->count + 1) * sizeof(*submission->notes));
-    for (size_t i = 0; i < submission->count; i++) {
-        submission->items[i].index = i;
-        reading_read_item(rq, submission, reads ? json_array_get(reads, i) : body,
-                          &submission->items[i]);
+    submission.count = reads ? json_array_size(reads) : 1;
+    submission.items = bb_alloc(rq, submission.count * sizeof(*submission.items));
+    submission.notes = bb_alloc(rq, (submission.count + 1) * sizeof(*submission.notes));
+    for (size_t i = 0; i < submission.count; i++) {
+        submission.items[i].index = i;
+        reading_read_item(rq, &submission, reads ? json_array_get(reads, i) : body,
+                          &submission.items[i]);
     }
+    int refused = reading_device(rq, bb_given_int(rq, "organizationId", 0), &submission.device);
+
+    if (!refused)
+        refused = reading_date(rq, &submission);
+    if (!refused)
+        refused = reading_place(rq, list, 1);
+    if (refused)
+        return refused;
+    reading_check(rq, &submission);
+    if (!submission.wrong)
+        return reading_store(rq, &submission);
+    /* Overlaps with stored readings are usually found while storing. Nothing is stored now. */
+    refused = reading_find_overlaps(rq, list, 1);
+    return refused ? refused : reading_refuse(rq, &submission);
 }

@@ -18,10 +18,10 @@ int64_t moment_days(int year, int month, int day)
 
 int moment_year(int64_t days)
 {
-    int year = (int)(1970 + days / 366); /* at most a few years too early */
+    int year = (int)(1970 + days * 400 / 146097); /* or the year before or after */
 
-    if (days < 0)
-        year = (int)(1969 + days / 365 - 1);
+    while (moment_days(year, 1, 1) > days)
+        year--;
     while (moment_days(year + 1, 1, 1) <= days)
         year++;
     return year;
@@ -47,22 +47,15 @@ static bool skip(const char **at, char c)
     return there;
 }
 
-static int month_days(int year, int month)
-{
-    return (int)(moment_days(year + month / 12, month % 12 + 1, 1) - moment_days(year, month, 1));
-}
-
 static bool take_date(const char **at, int64_t *days)
 {
     int year, month, day;
 
     if (!take(at, 4, &year) || !skip(at, '-') || !take(at, 2, &month) || !skip(at, '-') ||
-        !take(at, 2, &day))
-        return false;
-    if (!year || month < 1 || month > 12 || day < 1 || day > month_days(year, month))
+        !take(at, 2, &day) || !year || month < 1 || month > 12 || day < 1)
         return false;
     *days = moment_days(year, month, day);
-    return true;
+    return *days < moment_days(year + month / 12, month % 12 + 1, 1);
 }
 
 /* Digits after the third are dropped. */

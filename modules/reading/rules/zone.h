@@ -11,6 +11,31 @@
 
 #define ZONE_NAME_MAX 64
 
+/* ---- rules, in the format of POSIX TZ, for the times after the table of a file ---- */
+
+/* The time of a change: a day of the year, and the seconds of local time into that day. */
+struct zone_change {
+    /* 'M': month, week, weekday; 'J': day 1 to 365, never 29 February; 'D': day 0 to 365 */
+    char kind;
+    int month, week, day;
+    int32_t seconds;
+};
+
+struct zone_rule {
+    int32_t standard; /* seconds east of UTC */
+    int32_t summer;
+    bool changes; /* there is summer time, between the two changes */
+    struct zone_change begin, end;
+};
+
+/* Returns 0, or -1 if it is not a valid rule. */
+int zone_rule_parse(const char *text, struct zone_rule *rule);
+
+/* Returns the seconds east of UTC at an instant (seconds since 1970). */
+int32_t zone_rule_offset(const struct zone_rule *rule, int64_t at);
+
+/* ---- files ---- */
+
 struct zone;
 
 /* Returns whether a text may be a zone's name. Only zone_read() shows whether the zone exists. */

@@ -12,7 +12,6 @@
 #include "modules/reading/rules/moment.h"
 #include "modules/reading/rules/unit.h"
 #include "modules/reading/rules/zone.h"
-#include "modules/reading/rules/zone_rule.h"
 #include "unit_suites.h"
 
 #define HOUR INT64_C(3600000)
