@@ -16,7 +16,7 @@
  */
 #include <string.h>
 
-#include "modules/certificate/base/certificate.h"
+#include "modules/certificate/certificate.h"
 
 #define BATCH 200
 #define FEWER 7     /* divisor for the number of devices if a chunk takes too long */
@@ -26,24 +26,18 @@ struct cycle {
     int64_t group, certificate; /* the certificate's id, taken whether it is issued or not */
     const char *start, *end;    /* in PostgreSQL's format */
     int64_t start_ms, end_ms;
-    const char *frequency;
-    int64_t organization, carry;
-    int64_t devices; /* upper limit: all devices that ever were members */
-    int64_t most;    /* devices per chunk; 0: unknown yet */
+    int64_t most; /* devices per chunk; 0: unknown yet */
 };
 
-/* The formatter breaks texts that are joined with macros. */
 /* clang-format off */
 
 /* Cycles that failed stay at the head. $1 number of cycles, $2 failed cycles to skip */
 static const struct bb_sql due = {
     "SELECT d.group_id, d.cycle_start, d.cycle_end,"
-    " " CERTIFICATE_MS("d.cycle_start") ", " CERTIFICATE_MS("d.cycle_end")
+    " " BB_SQL_MS("d.cycle_start") ", " BB_SQL_MS("d.cycle_end")
     " FROM certificate_due d WHERE d.cycle_end <= now()"
     " ORDER BY d.cycle_end, d.group_id LIMIT $1::int OFFSET $2::int",
     BB_SQL_LONG};
-
-/* clang-format on */
 
 static const struct bb_sql steady = {"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", 0};
 
@@ -64,13 +58,11 @@ static const struct bb_sql take = {
     "(SELECT device FROM " table " WHERE group_id = $1::bigint AND device > $2::bigint"            \
     " AND since_at < $5::timestamptz AND " until                                                   \
     " > $4::timestamptz ORDER BY device LIMIT $3::int)"
-/* clang-format off */
 static const struct bb_sql chunk = {
     "SELECT array_agg(device)::text, max(device) FROM ("
     MEMBERS("certificate_member", "'infinity'") " UNION " MEMBERS("certificate_former", "until_at")
     " ORDER BY device LIMIT $3::int) m",
     0};
-/* clang-format on */
 
 /*
  * $1 group, $2 and $3 the cycle, $4 devices. Returns the devices whose stored readings differ from
@@ -134,8 +126,8 @@ static const struct bb_sql issue = {
     " UNION ALL SELECT most.device, unlisted.wh, issued.wh = 0 FROM most, unlisted, issued"
     " WHERE unlisted.wh <> 0"
     " UNION ALL SELECT most.device, c.sign * (issued.of - issued.wh), c.sign > 0"
-    " FROM most, issued, (VALUES (-1), (1)) c (sign) WHERE issued.wh > 0 AND issued.of > "
-    "issued.wh),"
+    " FROM most, issued, (VALUES (-1), (1)) c (sign)"
+    " WHERE issued.wh > 0 AND issued.of > issued.wh),"
     " made AS (INSERT INTO certificate (id, uid, organisation, group_id, start_at, end_at,"
     " issued_wh, settled, created_at) SELECT $4::bigint, $5::uuid, $8::bigint, $1::bigint,"
     " $2::timestamptz, $3::timestamptz, wh, $10::boolean, now() FROM issued WHERE wh > 0"
@@ -158,42 +150,13 @@ static const struct bb_sql issue = {
     " + (SELECT count(*) FROM moved)",
     BB_SQL_WRITE};
 
-/* With these numbers of devices a chunk has at most about 200,000 hourly readings of a cycle. */
-static int64_t chunk_size(const struct cycle *cycle)
-{
-    static const struct {
-        char initial;
-        int64_t most;
-    } sizes[] = {{'w', 1200}, {'m', 300}, {'q', 100}, {'y', 24}};
-    int64_t most = 8000;
-
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
-        if (cycle->frequency[0] == sizes[i].initial)
-            most = sizes[i].most;
-    return most < cycle->devices ? most : cycle->devices;
-}
+/* clang-format on */
 
 /*
- * Returns the part of a device's energy that counts: at most its ceiling for the time that its
- * readings cover, at its age when the cycle begins, and at least the energy that counted before.
+ * Accounts for the devices of a chunk, an array. The part of a device's energy that counts is at
+ * most its ceiling for the time that its readings cover, at its age when the cycle begins, and at
+ * least the energy that counted before.
  */
-static int64_t counted(const struct bb_request *rq, const struct cycle *cycle,
-                       const struct bb_device *device, int64_t length, int64_t measured,
-                       int64_t known)
-{
-    const struct certificate *certificate = rq->state;
-
-    if (measured <= known || !device->size)
-        return measured;
-    int64_t most = certificate->readings->ceiling_wh(certificate->readings_state, device,
-                                                     cycle->start_ms - length, cycle->start_ms);
-
-    if (most < known)
-        most = known;
-    return measured < most ? measured : most;
-}
-
-/* Accounts for the devices of a chunk, an array. */
 static int account_chunk(struct bb_request *rq, struct bb_tx *tx, const struct cycle *cycle,
                          const char *members)
 {
@@ -205,21 +168,26 @@ static int account_chunk(struct bb_request *rq, struct bb_tx *tx, const struct c
 
     if (!count)
         return rows ? 0 : -1;
-    int64_t *ids = bb_alloc(rq, count * sizeof(*ids));
+    int64_t *ids = certificate_ids(rq, rows, count, DEVICE);
     int64_t *late = bb_alloc(rq, count * sizeof(*late));
     int64_t *over = bb_alloc(rq, count * sizeof(*over));
     struct bb_device *devices;
 
-    for (size_t i = 0; i < count; i++)
-        ids[i] = bb_cell_int(rq, rows, i, DEVICE);
     if (certificate->devices->get(certificate->devices_state, rq, ids, count, &devices))
         return -1;
     for (size_t i = 0; i < count; i++) {
         int64_t measured = bb_cell_int(rq, rows, i, MEASURED);
-        int64_t known = bb_cell_int(rq, rows, i, KNOWN);
-        int64_t counts =
-            counted(rq, cycle, &devices[i], bb_cell_int(rq, rows, i, LENGTH), measured, known);
+        int64_t known = bb_cell_int(rq, rows, i, KNOWN), counts = measured;
 
+        if (measured > known && devices[i].size) {
+            int64_t begin = cycle->start_ms - bb_cell_int(rq, rows, i, LENGTH);
+            int64_t most = certificate->readings->ceiling_wh(certificate->readings_state,
+                                                             &devices[i], begin, cycle->start_ms);
+
+            if (most < known)
+                most = known;
+            counts = measured < most ? measured : most;
+        }
         late[i] = counts - known;
         over[i] = measured - counts;
     }
@@ -230,42 +198,53 @@ static int account_chunk(struct bb_request *rq, struct bb_tx *tx, const struct c
                : -1;
 }
 
-static int account_chunks(struct bb_request *rq, struct bb_tx *tx, const struct cycle *cycle)
-{
-    int64_t last = 0;
-
-    for (int64_t done = 0; done < cycle->devices; done += cycle->most) {
-        const struct bb_rows *rows =
-            bb_tx_query(rq, tx, &chunk,
-                        BB_ARGS(bb_i(cycle->group), bb_i(last), bb_i(cycle->most),
-                                bb_t(cycle->start), bb_t(cycle->end)));
-
-        if (!rows)
-            return -1;
-        if (!bb_cell(rq, rows, 0, 0))
-            return 0;
-        last = bb_cell_int(rq, rows, 0, 1);
-        if (account_chunk(rq, tx, cycle, bb_cell(rq, rows, 0, 0)))
-            return -1;
-    }
-    return 0;
-}
-
-static int issue_total(struct bb_request *rq, struct bb_tx *tx, const struct cycle *cycle)
+/* Takes the cycle, accounts for its devices and issues the total. Returns 0, or -1. */
+static int issue_taken(struct bb_request *rq, struct bb_tx *tx, struct cycle *cycle)
 {
     const struct certificate *certificate = rq->state;
+    const struct bb_rows *rows =
+        bb_tx_query(rq, tx, &steady, BB_NO_ARGS)
+            ? bb_tx_query(rq, tx, &take, BB_ARGS(bb_i(cycle->group), bb_t(cycle->start)))
+            : NULL;
+    int64_t last = 0;
+
+    if (!rows || !bb_count(rq, rows))
+        return rows ? 0 : -1;
+    int64_t devices = bb_cell_int(rq, rows, 0, 3); /* all that ever were members */
     struct certificate_issued issued = {.uid = bb_new_uuid(rq),
-                                        .organization = cycle->organization,
+                                        .organization = bb_cell_int(rq, rows, 0, 0),
                                         .group = cycle->group,
                                         .start = bb_time_text(rq, cycle->start_ms),
                                         .end = bb_time_text(rq, cycle->end_ms)};
-    const struct bb_rows *rows = bb_tx_query(
-        rq, tx, &issue,
-        BB_ARGS(bb_i(cycle->group), bb_t(cycle->start), bb_t(cycle->end), bb_i(cycle->certificate),
-                bb_t(issued.uid), bb_i(certificate->settings->threshold), bb_i(cycle->carry),
-                bb_i(cycle->organization), bb_t(certificate_first_status(certificate)),
-                bb_b(certificate->internal)));
+    int64_t carry = bb_cell_int(rq, rows, 0, 1);
 
+    if (!cycle->most) {
+        /* So a chunk has at most about 200,000 hourly readings of a cycle. */
+        static const char initials[] = "wmqy";
+        static const int64_t sizes[] = {1200, 300, 100, 24, 8000};
+        size_t size = strcspn(initials, bb_format(rq, "%.1s", bb_cell(rq, rows, 0, 2)));
+
+        cycle->most = sizes[size] < devices ? sizes[size] : devices;
+    }
+    for (int64_t done = 0; done < devices; done += cycle->most) {
+        const struct bb_rows *members =
+            bb_tx_query(rq, tx, &chunk,
+                        BB_ARGS(bb_i(cycle->group), bb_i(last), bb_i(cycle->most),
+                                bb_t(cycle->start), bb_t(cycle->end)));
+        const char *ids = members ? bb_cell(rq, members, 0, 0) : NULL;
+
+        if (!members || (ids && account_chunk(rq, tx, cycle, ids)))
+            return -1;
+        if (!ids)
+            break;
+        last = bb_cell_int(rq, members, 0, 1);
+    }
+    rows = bb_tx_query(rq, tx, &issue,
+                       BB_ARGS(bb_i(cycle->group), bb_t(cycle->start), bb_t(cycle->end),
+                               bb_i(cycle->certificate), bb_t(issued.uid),
+                               bb_i(certificate->settings->threshold), bb_i(carry),
+                               bb_i(issued.organization), bb_t(certificate->first_status),
+                               bb_b(certificate->internal)));
     if (!rows)
         return -1;
     issued.wh = bb_cell_int(rq, rows, 0, 0);
@@ -287,49 +266,18 @@ static bool too_many(struct bb_request *rq, const struct cycle *cycle)
     return cycle->most > 1 && !strcmp(bb_sqlstate(rq), "57014");
 }
 
-/*
- * Sends an error response only for real failures; run() and issue_cycle() handle the other cases.
- */
-static int stop_cycle(struct bb_request *rq, const struct cycle *cycle)
+/* Sends an error response only for real failures; issue_cycle() handles the other cases. */
+static int issue_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
+    struct cycle *cycle = arg;
+
+    if (issue_taken(rq, tx, cycle) == 0)
+        return 200;
     return left_to_other(rq) || too_many(rq, cycle) ? 503 : bb_failed(rq);
 }
 
-static int one_cycle(struct bb_request *rq, struct bb_tx *tx, void *arg)
-{
-    struct cycle *cycle = arg;
-    const struct bb_rows *rows = NULL;
-
-    if (bb_tx_query(rq, tx, &steady, BB_NO_ARGS))
-        rows = bb_tx_query(rq, tx, &take, BB_ARGS(bb_i(cycle->group), bb_t(cycle->start)));
-    if (!rows)
-        return stop_cycle(rq, cycle);
-    if (bb_count(rq, rows) == 0)
-        return 200;
-    cycle->organization = bb_cell_int(rq, rows, 0, 0);
-    cycle->carry = bb_cell_int(rq, rows, 0, 1);
-    cycle->frequency = bb_cell(rq, rows, 0, 2);
-    cycle->devices = bb_cell_int(rq, rows, 0, 3);
-    if (!cycle->most)
-        cycle->most = chunk_size(cycle);
-    if (account_chunks(rq, tx, cycle) || issue_total(rq, tx, cycle))
-        return stop_cycle(rq, cycle);
-    return 200;
-}
-
 /* Tries again with fewer devices per chunk while a statement takes too long. */
-static int issue_cycle(struct bb_request *rq, struct cycle *cycle)
-{
-    int status = bb_transaction(rq, one_cycle, cycle);
-
-    while (status >= 400 && too_many(rq, cycle)) {
-        cycle->most = cycle->most > FEWER ? cycle->most / FEWER : 1;
-        status = bb_transaction(rq, one_cycle, cycle);
-    }
-    return status;
-}
-
-static int run(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+static int issue_cycle(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
     struct cycle cycle = {.group = bb_cell_int(rq, rows, row, 0),
                           .certificate = bb_next_id(rq, "certificate_id"),
@@ -340,54 +288,57 @@ static int run(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 
     if (cycle.certificate < 0)
         return -1;
-    return issue_cycle(rq, &cycle) < 400 || left_to_other(rq) ? 0 : -1;
+    while (bb_transaction(rq, issue_work, &cycle) >= 400) {
+        if (!too_many(rq, &cycle))
+            return left_to_other(rq) ? 0 : -1;
+        cycle.most = cycle.most > FEWER ? cycle.most / FEWER : 1;
+    }
+    return 0;
 }
 
 struct batch {
-    size_t count;   /* of the last batch */
     int64_t cycles; /* issued so far */
     int64_t passed; /* at the head: they failed in earlier runs */
     int64_t until;  /* the end of the run */
     int failures;   /* they have been logged */
+    bool over;      /* the run ended early */
 };
 
-static bool in_turn(struct bb_request *rq, const struct batch *batch)
-{
-    return batch->failures < FAILURES && bb_now_ms(rq->host) < batch->until;
-}
-
-static int run_batch(struct bb_request *rq, void *arg)
+/* Returns 0 if there may be more cycles. */
+static int issue_batch(struct bb_request *rq, void *arg)
 {
     struct batch *batch = arg;
     const struct bb_rows *rows =
         bb_query(rq, &due, BB_ARGS(bb_i(BATCH), bb_i(batch->passed + batch->failures)));
+    size_t count = rows ? bb_count(rq, rows) : 0;
 
-    batch->count = rows ? bb_count(rq, rows) : 0;
     if (!rows) {
         certificate_step_failed(rq, "looking for cycles that have ended");
         batch->failures++;
     }
-    for (size_t row = 0; row < batch->count && in_turn(rq, batch); row++) {
-        if (run(rq, rows, row) == 0) {
+    for (size_t row = 0; row < count; row++) {
+        batch->over = batch->failures >= FAILURES || bb_now_ms(rq->host) >= batch->until;
+        if (batch->over)
+            return -1;
+        if (issue_cycle(rq, rows, row)) {
+            certificate_step_failed(rq, "issuing a cycle");
+            batch->failures++;
+        } else {
             batch->cycles++;
-            continue;
         }
-        certificate_step_failed(rq, "issuing a cycle");
-        batch->failures++;
     }
-    return rows && in_turn(rq, batch) ? 0 : -1;
+    return count < BATCH ? -1 : 0;
 }
 
 int64_t certificate_cycles(struct bb_request *rq, bool *more)
 {
     struct certificate *certificate = rq->state;
-    struct batch batch = {.count = BATCH,
-                          .passed = atomic_load(&certificate->cycles_failed),
+    struct batch batch = {.passed = atomic_load(&certificate->cycles_failed),
                           .until = certificate_turn(rq)};
 
-    while (batch.count == BATCH && !bb_scratch(rq, run_batch, &batch))
+    while (!bb_scratch(rq, issue_batch, &batch))
         ;
-    *more = batch.count && !in_turn(rq, &batch);
+    *more = batch.over;
     atomic_store(&certificate->cycles_failed, *more ? batch.passed + batch.failures : 0);
     return batch.failures ? -1 : batch.cycles;
 }

@@ -1,5 +1,5 @@
 /*
- * Marks cycles as due when new readings arrive.
+ * Marks cycles as due when new readings arrive, and when the ceiling of a device changes.
  *
  * The service "readings" returns the devices whose readings were stored since the last call, and
  * the range of the readings' ends. This is noted first and processed by a later statement, because
@@ -14,12 +14,13 @@
  */
 #include <string.h>
 
-#include "modules/certificate/base/certificate.h"
+#include "modules/certificate/certificate.h"
 
 #define TAKEN 1000
 #define LOOKED 50     /* devices processed at a time */
 #define READINGS 5000 /* per device; the rest is processed after the other devices */
 #define FEWER 7       /* divisor for the number of devices */
+#define RECHECKED 200 /* devices per batch */
 
 /* $1 number of devices */
 static const struct bb_sql take = {
@@ -70,31 +71,11 @@ static const struct bb_sql look = {
     " SELECT count(*) FROM rest",
     BB_SQL_WRITE | BB_SQL_LONG};
 
-int64_t certificate_batches(struct bb_request *rq, const struct bb_sql *sql, int64_t size,
-                            const char *step, bool *any)
-{
-    int64_t devices = 0, count = size;
-
-    *any = false;
-    while (count == size) {
-        const struct bb_rows *rows = bb_query(rq, sql, BB_ARGS(bb_i(size)));
-
-        if (!rows)
-            return certificate_step_failed(rq, step);
-        count = bb_cell_int(rq, rows, 0, 0);
-        devices += count;
-        *any = *any || count || bb_cell_int(rq, rows, 0, 1);
-    }
-    return devices;
-}
-
 struct looked {
     int64_t size;  /* devices per batch */
     int64_t count; /* devices of the last batch */
     int64_t after; /* the last device processed; 0: start */
     bool rest;     /* a device had more readings left, since the start */
-    int64_t until; /* end of the run; the next run continues from there */
-    bool over;     /* the run ended early */
 };
 
 static int look_batch(struct bb_request *rq, struct bb_tx *tx, void *arg)
@@ -114,52 +95,122 @@ static int look_batch(struct bb_request *rq, struct bb_tx *tx, void *arg)
     return 200;
 }
 
-static int transact(struct bb_request *rq, void *arg)
+static int look_transaction(struct bb_request *rq, void *arg)
 {
     return bb_transaction(rq, look_batch, arg);
 }
 
-/* Processes batch after batch, and starts again at the first device while any has readings left. */
-static int64_t look_batches(struct bb_request *rq, struct looked *looked, const char *step)
-{
-    while (bb_now_ms(rq->host) < looked->until) {
-        if (bb_scratch(rq, transact, looked) >= 400)
-            return certificate_step_failed(rq, step);
-        if (looked->count == looked->size)
-            continue;
-        if (!looked->rest)
-            return 0;
-        looked->after = 0;
-        looked->rest = false;
-    }
-    looked->over = true;
-    return 0;
-}
-
-/* If a statement takes too long because devices have too many readings, uses fewer at a time. */
-static int64_t look_all(struct bb_request *rq, struct looked *looked, const char *step)
-{
-    int64_t failed = look_batches(rq, looked, step);
-
-    while (failed && looked->size > 1 && !strcmp(bb_sqlstate(rq), "57014")) {
-        looked->size = looked->size > FEWER ? looked->size / FEWER : 1;
-        failed = look_batches(rq, looked, step);
-    }
-    return failed;
-}
-
+/*
+ * Processes batch after batch, and starts again at the first device while any has readings left. If
+ * a statement takes too long because devices have too many readings, uses fewer at a time.
+ */
 int64_t certificate_mark_due(struct bb_request *rq, bool *more)
 {
     static const char step[] = "finding the cycles that are due";
     struct certificate *certificate = rq->state;
-    int64_t after = atomic_load(&certificate->looked);
+    int64_t after = atomic_load(&certificate->looked), until;
     struct looked looked = {.size = LOOKED, .after = after, .rest = after > 0};
-    bool any;
-    bool failed = certificate_batches(rq, &take, TAKEN, step, &any) < 0;
+    bool any, failed = certificate_batches(rq, &take, TAKEN, step, &any) < 0;
 
-    looked.until = certificate_turn(rq);
-    failed = failed || (any && look_all(rq, &looked, step) < 0);
-    *more = looked.over;
+    until = certificate_turn(rq);
+    *more = !failed && any;
+    while (*more && !failed && bb_now_ms(rq->host) < until) {
+        if (bb_scratch(rq, look_transaction, &looked) >= 400) {
+            certificate_step_failed(rq, step);
+            failed = looked.size == 1 || strcmp(bb_sqlstate(rq), "57014") != 0;
+            looked.size = looked.size > FEWER ? looked.size / FEWER : 1;
+        } else if (looked.count < looked.size) {
+            *more = looked.rest;
+            looked.after = 0;
+            looked.rest = false;
+        }
+    }
+    *more = *more && !failed;
     atomic_store(&certificate->looked, *more ? looked.after : 0);
     return failed ? -1 : 0;
+}
+
+/* ---- changed devices ---- */
+
+/*
+ * If the capacity of a device is corrected, energy above its ceiling may be certified after all, so
+ * its cycles become due again. The change only notes the device, and the job searches for its
+ * cycles, because a cycle that is being issued during the change has its account in the database
+ * only later.
+ *
+ * $1 device. If the job is about to take the note, the note is written again.
+ */
+static const struct bb_sql note = {"INSERT INTO certificate_changed (device) VALUES ($1::bigint)"
+                                   " ON CONFLICT (device) DO UPDATE SET device = excluded.device",
+                                   BB_SQL_WRITE};
+
+int certificate_device_changed(struct bb_request *rq, struct bb_tx *tx,
+                               const struct bb_event *event, void *state)
+{
+    static const char *const fields[] = {"capacity", "yieldValue", "countryCode",
+                                         "commissioningDate"};
+    const json_t *device = json_object_get(event->payload, "device"), *name;
+    struct bb_value id = bb_i(json_integer_value(json_object_get(device, "id")));
+    size_t i;
+
+    (void)state;
+    json_array_foreach(json_object_get(event->payload, "changed"), i, name)
+    {
+        for (size_t j = 0; j < sizeof(fields) / sizeof(*fields); j++)
+            if (!strcmp(json_string_value(name), fields[j]))
+                return bb_add(rq, tx, &note, &id, 1) < 0 ? -1 : 0;
+    }
+    return 0;
+}
+
+/* $1 last device of the previous batch, $2 number of devices */
+static const struct bb_sql changed = {"SELECT device FROM certificate_changed"
+                                      " WHERE device > $1::bigint ORDER BY device LIMIT $2::int",
+                                      0};
+
+/* $1 device */
+static const struct bb_sql recheck = {"SELECT certificate_recheck($1::bigint)",
+                                      BB_SQL_WRITE | BB_SQL_LONG};
+
+struct rechecked {
+    int64_t after; /* the last device handled */
+    int64_t until; /* the end of the run */
+    bool over;     /* the run ended early */
+    bool failed;
+};
+
+/* Returns 0 if there may be more devices. A device that fails ends the run. */
+static int recheck_batch(struct bb_request *rq, void *arg)
+{
+    struct rechecked *rechecked = arg;
+    const struct bb_rows *rows =
+        bb_query(rq, &changed, BB_ARGS(bb_i(rechecked->after), bb_i(RECHECKED)));
+    size_t count = rows ? bb_count(rq, rows) : 0;
+
+    rechecked->failed = !rows;
+    for (size_t row = 0; row < count && !rechecked->failed; row++) {
+        rechecked->over = bb_now_ms(rq->host) >= rechecked->until;
+        if (rechecked->over)
+            break;
+        rechecked->after = bb_cell_int(rq, rows, row, 0);
+        rechecked->failed = !bb_query(rq, &recheck, BB_ARGS(bb_i(rechecked->after)));
+    }
+    return rechecked->failed || rechecked->over || count < RECHECKED ? -1 : 0;
+}
+
+/* The next run starts after the last device, even if that one failed. */
+int64_t certificate_recheck(struct bb_request *rq, bool *more)
+{
+    struct certificate *certificate = rq->state;
+    int64_t after = atomic_load(&certificate->rechecked);
+    struct rechecked rechecked = {.after = after, .until = certificate_turn(rq)};
+
+    while (!bb_scratch(rq, recheck_batch, &rechecked))
+        ;
+    bool end = !rechecked.over && !rechecked.failed;
+
+    atomic_store(&certificate->rechecked, end ? 0 : rechecked.after);
+    *more = rechecked.over || (end && after > 0);
+    return rechecked.failed ? certificate_step_failed(rq, "looking at devices that were changed")
+                            : 0;
 }

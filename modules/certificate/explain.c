@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "modules/certificate/base/certificate.h"
+#include "modules/certificate/certificate.h"
 
 #define LISTED 1000       /* readings or gaps in a response */
 #define DISCARDED 20      /* readings in a response that were refused or voided */
 #define COVERAGE_DAYS 366 /* maximum */
 
-/* The sentence that explains a reason. */
+/* The sentences that explain reasons. */
 static const struct {
     const char *reason, *text;
 } reasons[] = {
@@ -39,13 +39,11 @@ static const struct {
     {"voided", "The reading for this time was voided: see discarded."},
 };
 
-static const char *explanation(const char *reason)
-{
-    for (size_t i = 0; i < sizeof(reasons) / sizeof(*reasons); i++)
-        if (!strcmp(reasons[i].reason, reason))
-            return reasons[i].text;
-    return "";
-}
+/* ---- a moment ---- */
+
+/* clang-format off */
+
+#define TYPE_NAME(type) "CASE " type " WHEN 'H' THEN 'History' WHEN 'D' THEN 'Delta' END"
 
 /* The cycle of the Delta reading that covers a moment, else the cycle of the moment. */
 #define CYCLE                                                                                      \
@@ -70,39 +68,28 @@ static const char *explanation(const char *reason)
     " OR (x.type = 'D' AND x.end_at > c.first AND x.end_at <= c.last)"                             \
     " ORDER BY covers DESC, x.end_at LIMIT $4::int)"
 
-/* The formatter breaks texts that are joined with macros. */
-/* clang-format off */
-
 /*
  * $1 device, $2 moment, $3 threshold, $4 number of readings. Returns the readings that cover the
  * moment or end in the cycle. There is always at least one row, because the cycle is in it.
  */
 static const struct bb_sql explain = {
     CYCLE " SELECT c.id, c.name, c.frequency,"
-    " " CERTIFICATE_MS("c.start_at") ", " CERTIFICATE_MS("c.end_at") ","
-    " " CERTIFICATE_MS("c.first") ", " CERTIFICATE_MS("c.last") ", (c.last <= now())::int,"
-    " j.type, " CERTIFICATE_MS("j.start_at") ", " CERTIFICATE_MS("j.end_at") ", j.wh, j.reason,"
+    " " BB_SQL_MS("c.start_at") ", " BB_SQL_MS("c.end_at") ","
+    " " BB_SQL_MS("c.first") ", " BB_SQL_MS("c.last") ", (c.last <= now())::int,"
+    " " TYPE_NAME("j.type") ", 'Wh', " BB_SQL_MS("j.start_at") ", " BB_SQL_MS("j.end_at") ", j.wh, j.reason,"
     " j.entries::text, j.covers::int FROM moment m LEFT JOIN cycle c ON true"
     " LEFT JOIN LATERAL " JUDGED_OF_CYCLE " j ON true",
     BB_SQL_LONG};
-enum explained { GROUP, NAME, FREQUENCY, BEGIN, STOP, FIRST, LAST, ENDED, READING, COVERS = 14 };
+enum explained { GROUP, NAME, FREQUENCY, BEGIN, STOP, FIRST, LAST, ENDED, READING, COVERS = 15 };
 
-/* $1 device, $2 and $3 the period, $4 number of readings */
+/* $1 device, $2 moment, $3 number of readings */
 static const struct bb_sql discarded = {
-    "SELECT what, type, " CERTIFICATE_MS("start_at") ", " CERTIFICATE_MS("end_at") ", wh,"
-    " " CERTIFICATE_MS("at") ", reason FROM reading_discarded($1::bigint, $2::timestamptz,"
-    " $3::timestamptz + interval '1 millisecond', $4::int)",
+    "SELECT what, " TYPE_NAME("type") ", " BB_SQL_MS("start_at") ", " BB_SQL_MS("end_at") ", wh,"
+    " " BB_SQL_MS("at") ", reason, 'Wh' FROM reading_discarded($1::bigint, $2::timestamptz,"
+    " $2::timestamptz + interval '1 millisecond', $3::int)",
     BB_SQL_LONG};
 
 /* clang-format on */
-
-static const char *type_name(struct bb_request *rq, const struct bb_rows *rows, size_t row,
-                             size_t column)
-{
-    const char *type = bb_cell(rq, rows, row, column);
-
-    return !type ? NULL : *type == 'H' ? "History" : "Delta";
-}
 
 /*
  * Returns a reading and its outcome; `from` is the column of its type. The caller owns it; NULL:
@@ -112,38 +99,13 @@ static json_t *reading_json(struct bb_request *rq, const struct bb_rows *rows, s
                             size_t from)
 {
     const struct bb_column columns[] = {
-        {"startDate", BB_COLUMN_TIME, from + 1}, {"endDate", BB_COLUMN_TIME, from + 2},
-        {"value", BB_COLUMN_INT, from + 3},      {"reason", BB_COLUMN_TEXT, from + 4},
-        {"entries", BB_COLUMN_JSON, from + 5},
+        {"type", BB_COLUMN_TEXT, from},          {"unit", BB_COLUMN_TEXT, from + 1},
+        {"startDate", BB_COLUMN_TIME, from + 2}, {"endDate", BB_COLUMN_TIME, from + 3},
+        {"value", BB_COLUMN_INT, from + 4},      {"reason", BB_COLUMN_TEXT, from + 5},
+        {"entries", BB_COLUMN_JSON, from + 6},
     };
 
-    return BB_ROW_ADD(
-        rq, rows, row, columns,
-        json_pack("{s:s, s:s}", "type", type_name(rq, rows, row, from), "unit", "Wh"));
-}
-
-static json_t *discarded_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
-{
-    static const struct bb_column columns[] = {
-        {"what", BB_COLUMN_TEXT, 0},    {"startDate", BB_COLUMN_TIME, 2},
-        {"endDate", BB_COLUMN_TIME, 3}, {"value", BB_COLUMN_INT, 4},
-        {"at", BB_COLUMN_TIME, 5},      {"problem", BB_COLUMN_TEXT, 6},
-    };
-
-    return BB_ROW_ADD(rq, rows, row, columns,
-                      json_pack("{s:s?, s:s}", "type", type_name(rq, rows, row, 1), "unit", "Wh"));
-}
-
-/*
- * Appends a value to an array. Takes ownership of the value, and on failure of the array. Returns
- * NULL if out of memory.
- */
-static json_t *append(json_t *array, json_t *value)
-{
-    if (array && !json_array_append_new(array, value))
-        return array;
-    json_decref(array);
-    return NULL;
+    return BB_ROW_JSON(rq, rows, row, columns);
 }
 
 /*
@@ -160,7 +122,7 @@ static int find_device(struct bb_request *rq, const char *key, struct bb_device 
 
     if (key[strspn(key, "0123456789")] || !*key)
         return certificate->devices->find(certificate->devices_state, rq, key, asked, device);
-    int refused = certificate_scope(rq, asked, &scope);
+    int refused = certificate_scope(rq, &scope);
 
     if (refused)
         return refused;
@@ -174,34 +136,28 @@ static int find_device(struct bb_request *rq, const char *key, struct bb_device 
     return 0;
 }
 
-static json_t *group_json(struct bb_request *rq, const struct bb_rows *rows)
+int certificate_explain(struct bb_request *rq)
 {
-    static const struct bb_column columns[] = {
+    static const struct bb_column group[] = {
         {"id", BB_COLUMN_INT, GROUP},
         {"name", BB_COLUMN_TEXT, NAME},
         {"frequency", BB_COLUMN_TEXT, FREQUENCY},
         {"start", BB_COLUMN_TIME, BEGIN},
         {"end", BB_COLUMN_TIME, STOP},
     };
-
-    return bb_cell(rq, rows, 0, GROUP) ? BB_ROW_JSON(rq, rows, 0, columns) : json_null();
-}
-
-static json_t *cycle_json(struct bb_request *rq, const struct bb_rows *rows)
-{
-    static const struct bb_column columns[] = {
+    static const struct bb_column cycle[] = {
         {"start", BB_COLUMN_TIME, FIRST},
         {"end", BB_COLUMN_TIME, LAST},
         {"ended", BB_COLUMN_BOOL, ENDED},
     };
-
-    return bb_cell(rq, rows, 0, GROUP) ? BB_ROW_JSON(rq, rows, 0, columns) : json_null();
-}
-
-int certificate_explain(struct bb_request *rq)
-{
+    static const struct bb_column left[] = {
+        {"type", BB_COLUMN_TEXT, 1},    {"unit", BB_COLUMN_TEXT, 7},
+        {"what", BB_COLUMN_TEXT, 0},    {"startDate", BB_COLUMN_TIME, 2},
+        {"endDate", BB_COLUMN_TIME, 3}, {"value", BB_COLUMN_INT, 4},
+        {"at", BB_COLUMN_TIME, 5},      {"problem", BB_COLUMN_TEXT, 6},
+    };
     const struct certificate *certificate = rq->state;
-    const char *at = bb_arg(rq, "at"), *reason = "noReading";
+    const char *at = bb_arg(rq, "at"), *reason = "noReading", *explanation = "";
     struct bb_device device;
     int refused = find_device(rq, bb_arg(rq, "deviceId"), &device);
 
@@ -211,61 +167,65 @@ int certificate_explain(struct bb_request *rq)
         rq, &explain,
         BB_ARGS(bb_i(device.id), bb_t(at), bb_i(certificate->settings->threshold), bb_i(LISTED)));
     const struct bb_rows *others =
-        rows ? bb_query(rq, &discarded,
-                        BB_ARGS(bb_i(device.id), bb_t(at), bb_t(at), bb_i(DISCARDED)))
-             : NULL;
+        rows ? bb_query(rq, &discarded, BB_ARGS(bb_i(device.id), bb_t(at), bb_i(DISCARDED))) : NULL;
 
     if (!others)
         return bb_failed(rq);
     json_t *readings = json_array(), *list = json_array();
+    bool grouped = bb_cell(rq, rows, 0, GROUP) != NULL;
 
     for (size_t i = 0; i < bb_count(rq, rows) && bb_cell(rq, rows, i, READING); i++) {
-        bool covers = bb_cell_int(rq, rows, i, COVERS);
         json_t *one = reading_json(rq, rows, i, READING);
+        bool covers = bb_cell_int(rq, rows, i, COVERS);
 
         if (covers)
-            reason = bb_cell(rq, rows, i, READING + 4);
-        if (one)
-            json_object_set_new(one, "covers", json_boolean(covers));
-        readings = append(readings, one);
+            reason = bb_cell(rq, rows, i, READING + 5);
+        json_object_set_new(one, "covers", json_boolean(covers));
+        readings = bb_append(readings, one);
     }
     for (size_t i = 0; i < bb_count(rq, others); i++)
-        list = append(list, discarded_json(rq, others, i));
+        list = bb_append(list, BB_ROW_JSON(rq, others, i, left));
     if (!strcmp(reason, "noReading") && bb_count(rq, others))
         reason = bb_cell(rq, others, 0, 0);
-    return certificate_reply(rq, 200,
-                             json_pack("{s:I, s:s?, s:s, s:s, s:o, s:o, s:o, s:o}", "deviceId",
-                                       (json_int_t)device.id, "externalId", device.external_id,
-                                       "reason", reason, "explanation", explanation(reason),
-                                       "group", group_json(rq, rows), "cycle", cycle_json(rq, rows),
-                                       "readings", readings, "discarded", list));
+    for (size_t i = 0; i < sizeof(reasons) / sizeof(*reasons); i++)
+        if (!strcmp(reasons[i].reason, reason))
+            explanation = reasons[i].text;
+    return bb_reply(rq, 200,
+                    json_pack("{s:I, s:s?, s:s, s:s, s:o, s:o, s:o, s:o}", "deviceId",
+                              (json_int_t)device.id, "externalId", device.external_id, "reason",
+                              reason, "explanation", explanation, "group",
+                              grouped ? BB_ROW_JSON(rq, rows, 0, group) : json_null(), "cycle",
+                              grouped ? BB_ROW_JSON(rq, rows, 0, cycle) : json_null(), "readings",
+                              readings, "discarded", list));
 }
+
+/* ---- a period ---- */
 
 /* clang-format off */
 
 /* $1 and $2 the period, each may be null, $3 commissioning or null, $4 maximum number of days */
 static const struct bb_sql period = {
-    "SELECT " CERTIFICATE_MS("p.first") ", " CERTIFICATE_MS("p.last") ", (p.first < p.last)::int,"
+    "SELECT " BB_SQL_MS("p.first") ", " BB_SQL_MS("p.last") ", (p.first < p.last)::int,"
     " (p.last - p.first <= make_interval(hours => $4::int * 24 + 1))::int FROM (SELECT"
     " coalesce($1::timestamptz, greatest($3::timestamptz,"
     " coalesce($2::timestamptz, now()) - make_interval(days => $4::int))) AS first,"
     " coalesce($2::timestamptz, now()) AS last) p",
     0};
 
-/* $1 device, $2 and $3 the period in ms, $4 threshold */
+/* $1 device, $2 and $3 the period in ms, $4 number of readings, $5 threshold */
 #define JUDGED                                                                                     \
     "certificate_judge($1::bigint, to_timestamp($2::bigint / 1000.0),"                             \
-    " to_timestamp($3::bigint / 1000.0), $4::bigint)"
+    " to_timestamp($3::bigint / 1000.0), $5::bigint)"
 static const struct bb_sql sums = {
-    "SELECT reason, count(*), sum(wh)::bigint FROM " JUDGED " GROUP BY reason ORDER BY reason",
+    "SELECT reason, count(*), sum(wh)::bigint, 'Wh' FROM " JUDGED
+    " GROUP BY reason ORDER BY reason LIMIT $4::int",
     BB_SQL_LONG};
 
-/* $5 number of readings */
 static const struct bb_sql left_out = {
-    "SELECT type, " CERTIFICATE_MS("start_at") ", " CERTIFICATE_MS("end_at") ", wh, reason,"
-    " entries::text FROM " JUDGED
+    "SELECT " TYPE_NAME("type") ", 'Wh', " BB_SQL_MS("start_at") ", " BB_SQL_MS("end_at") ", wh,"
+    " reason, entries::text FROM " JUDGED
     " WHERE reason IN ('beforeGroup', 'longerThanCycle', 'aboveCeiling', 'inNoGroup')"
-    " ORDER BY end_at LIMIT $5::int",
+    " ORDER BY end_at LIMIT $4::int",
     BB_SQL_LONG};
 
 /* $1 device, $2 and $3 the period in ms, $4 number of gaps */
@@ -274,7 +234,7 @@ static const struct bb_sql gaps = {
     " to_timestamp($3::bigint / 1000.0) AS last),"
     " b AS (SELECT b.start_at, b.end_at FROM p, reading_between($1::bigint, p.first, p.last) b"
     " UNION ALL SELECT last, last FROM p)"
-    " SELECT " CERTIFICATE_MS("g.since") ", " CERTIFICATE_MS("g.start_at") " FROM (SELECT"
+    " SELECT " BB_SQL_MS("g.since") ", " BB_SQL_MS("g.start_at") " FROM (SELECT"
     " greatest(p.first, coalesce(lag(b.end_at) OVER (ORDER BY b.start_at, b.end_at), p.first))"
     " AS since, b.start_at FROM p, b) g"
     " WHERE g.since < g.start_at ORDER BY g.since LIMIT $4::int",
@@ -285,12 +245,13 @@ static const struct bb_sql gaps = {
 static json_t *sum_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
     static const struct bb_column columns[] = {
+        {"unit", BB_COLUMN_TEXT, 3},
         {"reason", BB_COLUMN_TEXT, 0},
         {"reads", BB_COLUMN_INT, 1},
         {"value", BB_COLUMN_INT, 2},
     };
 
-    return BB_ROW_ADD(rq, rows, row, columns, json_pack("{s:s}", "unit", "Wh"));
+    return BB_ROW_JSON(rq, rows, row, columns);
 }
 
 static json_t *gap_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
@@ -308,17 +269,15 @@ static json_t *left_out_json(struct bb_request *rq, const struct bb_rows *rows, 
     return reading_json(rq, rows, row, 0);
 }
 
-/* Runs a statement and makes a list of its rows. Returns NULL if it failed or out of memory. */
+/* Runs a statement and makes a list of its rows. Returns NULL if it failed. */
 static json_t *list_of(struct bb_request *rq, const struct bb_sql *sql,
-                       const struct bb_value *values, size_t count,
-                       json_t *(*make)(struct bb_request *rq, const struct bb_rows *rows,
-                                       size_t row))
+                       const struct bb_value *values, size_t count, bb_item *item)
 {
     const struct bb_rows *rows = bb_query(rq, sql, values, count);
     json_t *list = rows ? json_array() : NULL;
 
-    for (size_t i = 0; rows && i < bb_count(rq, rows) && list; i++)
-        list = append(list, make(rq, rows, i));
+    for (size_t i = 0; list && i < bb_count(rq, rows); i++)
+        list = bb_append(list, item(rq, rows, i));
     return list;
 }
 
@@ -344,24 +303,20 @@ int certificate_coverage(struct bb_request *rq)
         return bb_invalid(rq, "to", "must be later than from");
     if (!bb_cell_int(rq, rows, 0, 3))
         return bb_invalid(rq, "to", "must be at most 366 days after from");
-    const struct bb_value values[] = {bb_i(device.id), bb_i(first), bb_i(last),
-                                      bb_i(certificate->settings->threshold), bb_i(LISTED)};
-    const struct bb_value some[] = {bb_i(device.id), bb_i(first), bb_i(last), bb_i(LISTED)};
-    json_t *lists[] = {list_of(rq, &sums, values, 4, sum_json), NULL, NULL};
+    const struct bb_value values[] = {bb_i(device.id), bb_i(first), bb_i(last), bb_i(LISTED),
+                                      bb_i(certificate->settings->threshold)};
+    json_t *sum = list_of(rq, &sums, values, 5, sum_json);
+    json_t *gap = sum ? list_of(rq, &gaps, values, 4, gap_json) : NULL;
+    json_t *others = gap ? list_of(rq, &left_out, values, 5, left_out_json) : NULL;
 
-    if (lists[0])
-        lists[1] = list_of(rq, &gaps, some, 4, gap_json);
-    if (lists[1])
-        lists[2] = list_of(rq, &left_out, values, 5, left_out_json);
-    if (!lists[2]) {
-        json_decref(lists[0]);
-        json_decref(lists[1]);
+    if (!others) {
+        json_decref(sum);
+        json_decref(gap);
         return bb_failed(rq);
     }
-    return certificate_reply(rq, 200,
-                             json_pack("{s:I, s:s?, s:s, s:s, s:o, s:o, s:o}", "deviceId",
-                                       (json_int_t)device.id, "externalId", device.external_id,
-                                       "from", bb_time_text(rq, first), "to",
-                                       bb_time_text(rq, last), "sums", lists[0], "gaps", lists[1],
-                                       "notCertified", lists[2]));
+    return bb_reply(rq, 200,
+                    json_pack("{s:I, s:s?, s:s, s:s, s:o, s:o, s:o}", "deviceId",
+                              (json_int_t)device.id, "externalId", device.external_id, "from",
+                              bb_time_text(rq, first), "to", bb_time_text(rq, last), "sums", sum,
+                              "gaps", gap, "notCertified", others));
 }

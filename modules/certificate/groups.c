@@ -1,107 +1,475 @@
 /*
- * POST /api/device-group: a group of devices whose Delta readings are issued together, with its
- * frequency. The next run of the job processes the readings that the devices already have.
+ * /api/device-group: groups of devices whose Delta readings are issued together, their members, and
+ * the organizations with which they are shared.
+ *
+ * Joining and leaving take effect with the next cycle. They are functions in schema.sql, in which
+ * every statement sees the changes that earlier statements waited for. The energy of a device in a
+ * running or ended cycle stays with the group that the device was in at that time. The job
+ * processes the readings that the devices of a new group already have.
+ *
+ * Accounts of an organization with which a group is shared can read the group's certificates by its
+ * groupId, and no other data of the owner.
  */
-#include "modules/certificate/base/certificate.h"
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
 
-struct group {
-    int64_t id, organization;
-    int64_t start, end, created; /* ms since 1970 */
-    bool ends;
-    int64_t *devices;
-    size_t count;
-};
+#include "modules/certificate/certificate.h"
+
+#define PAGE 100
+#define PAGE_BYTES (1024 * 1024)   /* of device ids: large groups make a page shorter */
+#define ID_MOST 9007199254740992.0 /* 2^53: doubles are exact up to this number */
+
+/* clang-format off */
+
+#define COLUMNS                                                                                    \
+    "e.id, e.name, e.frequency, " BB_SQL_MS("e.start_at") " AS start,"                             \
+    " " BB_SQL_MS("e.end_at") " AS stop, (SELECT coalesce(json_agg(m.device ORDER BY m.device),"   \
+    " '[]') FROM certificate_member m WHERE m.group_id = e.id)::text AS devices,"                  \
+    " e.organisation, e.carry_wh, " BB_SQL_MS("e.created_at") " AS made"
+
+/*
+ * $1 $2 scope, $3 id of the last group seen, $4 number of groups, $5 bytes, which only the first
+ * group may exceed
+ */
+static const struct bb_sql list = {
+    "SELECT * FROM (SELECT q.*, count(*) OVER () AS found,"
+    " sum(octet_length(q.devices)) OVER (ORDER BY q.id) AS upto FROM ("
+    "SELECT " COLUMNS " FROM certificate_group e WHERE " CERTIFICATE_SEES
+    " AND e.id > $3::bigint ORDER BY e.id LIMIT $4::bigint"
+    ") q) p WHERE upto - octet_length(devices) < $5::bigint ORDER BY id",
+    BB_SQL_LONG};
+
+/* $1 group. It may have thousands of devices. */
+static const struct bb_sql get = {
+    "SELECT " COLUMNS " FROM certificate_group e WHERE e.id = $1::bigint", BB_SQL_LONG};
+
+/* $1 $2 scope, $3 group. Returns the group's organization. */
+static const struct bb_sql find = {
+    "SELECT e.organisation FROM certificate_group e WHERE " CERTIFICATE_SEES
+    " AND e.id = $3::bigint",
+    0};
 
 /* $1 $2 start and end, as sent */
 static const struct bb_sql times = {
-    "SELECT " CERTIFICATE_MS("$1::timestamptz") ", " CERTIFICATE_MS("$2::timestamptz"), 0};
+    "SELECT " BB_SQL_MS("$1::timestamptz") ", " BB_SQL_MS("$2::timestamptz"), 0};
 
 static const struct bb_sql make = {
-    "INSERT INTO certificate_group (id, organisation, name, frequency, start_at, end_at, "
-    "created_at)"
+    "INSERT INTO certificate_group (id, organisation, name, frequency, start_at, end_at,"
+    " created_at)"
     " VALUES ($1::bigint, $2::bigint, $3, $4, $5::timestamptz, $6::timestamptz, $7::timestamptz)",
     BB_SQL_WRITE};
-static const struct bb_sql join = {"SELECT certificate_join($1::bigint, $2::bigint[], true)",
-                                   BB_SQL_WRITE};
 
-static int read_times(struct bb_request *rq, struct group *group)
+/* $1 group, $2 devices, $3 whether they take part in cycles that have begun */
+static const struct bb_sql join = {
+    "SELECT certificate_join($1::bigint, $2::bigint[], $3::boolean)", BB_SQL_WRITE};
+
+/* $1 device, $2 group */
+static const struct bb_sql leave = {
+    "SELECT certificate_leave($1::bigint, $2::bigint)::int", BB_SQL_WRITE};
+
+/* $1 devices. Returns the indexes of those that are in a group which has not ended. */
+static const struct bb_sql taken = {
+    "SELECT t.place - 1 FROM unnest($1::bigint[]) WITH ORDINALITY AS t (device, place)"
+    " JOIN certificate_member m ON m.device = t.device JOIN certificate_group g"
+    " ON g.id = m.group_id WHERE g.end_at IS NULL OR g.end_at > now() ORDER BY t.place",
+    0};
+
+/* $1 group, $2 name or null, $3 end or null; infinity: no end */
+static const struct bb_sql change = {
+    "SELECT certificate_change($1::bigint, $2, $3::timestamptz)", BB_SQL_WRITE};
+
+static const struct bb_sql forget = {
+    "SELECT busbar_require(certificate_group_forget($1::bigint), 409,"
+    " 'Conflict: energy of the group was certified or is carried. Set its end instead')",
+    BB_SQL_WRITE};
+
+static const struct bb_sql shares = {
+    "SELECT s.organisation, " BB_SQL_MS("s.created_at") " FROM certificate_share s"
+    " WHERE s.group_id = $1::bigint ORDER BY s.organisation",
+    0};
+
+/* $1 group, $2 organization */
+static const struct bb_sql share = {
+    "INSERT INTO certificate_share (group_id, organisation, created_at)"
+    " SELECT g.id, $2::bigint, now() FROM certificate_group g WHERE g.id = $1::bigint"
+    " AND g.organisation <> $2::bigint ON CONFLICT DO NOTHING",
+    BB_SQL_WRITE};
+static const struct bb_sql unshare = {
+    "DELETE FROM certificate_share WHERE group_id = $1::bigint AND organisation = $2::bigint",
+    BB_SQL_WRITE};
+
+/* $1 group, $2 organizations */
+static const struct bb_sql owner = {
+    "SELECT g.organisation FROM certificate_group g JOIN certificate_share s ON s.group_id = g.id"
+    " WHERE g.id = $1::bigint AND s.organisation = ANY ($2::bigint[]) LIMIT 1",
+    0};
+
+/* clang-format on */
+
+/* ---- reading ---- */
+
+enum column { ID, NAME, FREQUENCY, START, END, DEVICES, ORGANIZATION, CARRY, CREATED, FOUND };
+
+static json_t *group_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
+    static const struct bb_column columns[] = {
+        {"id", BB_COLUMN_INT, ID},
+        {"name", BB_COLUMN_TEXT, NAME},
+        {"frequency", BB_COLUMN_TEXT, FREQUENCY},
+        {"start", BB_COLUMN_TIME, START},
+        {"end", BB_COLUMN_TIME, END},
+        {"deviceIds", BB_COLUMN_JSON, DEVICES},
+        {"organizationId", BB_COLUMN_INT, ORGANIZATION},
+        {"carriedWatthour", BB_COLUMN_INT, CARRY},
+        {"createdAt", BB_COLUMN_TIME, CREATED},
+    };
+
+    return BB_ROW_JSON(rq, rows, row, columns);
+}
+
+/*
+ * Finds the group in the path, if the caller sees it, and its organization unless that is NULL.
+ * Returns 0, or the status of the response sent.
+ */
+static int group_find(struct bb_request *rq, int64_t *organization)
+{
+    struct certificate_scope scope;
+    int refused = certificate_scope(rq, &scope);
+
+    if (refused)
+        return refused;
+    const struct bb_rows *rows = bb_query(
+        rq, &find, BB_ARGS(CERTIFICATE_SCOPE_ARGS(&scope), bb_i(bb_segment_int(rq, "id"))));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (!bb_count(rq, rows))
+        return bb_fail(rq, 404, "Device group not found");
+    if (organization)
+        *organization = bb_cell_int(rq, rows, 0, 0);
+    return 0;
+}
+
+/* Responds with the group in the path. */
+static int group_reply(struct bb_request *rq)
+{
+    const struct bb_rows *rows = bb_query(rq, &get, BB_ARGS(bb_i(bb_segment_int(rq, "id"))));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (!bb_count(rq, rows))
+        return bb_fail(rq, 404, "Device group not found");
+    return bb_reply(rq, 200, group_json(rq, rows, 0));
+}
+
+int certificate_group_list(struct bb_request *rq)
+{
+    size_t limit = (size_t)bb_arg_int(rq, "limit", PAGE);
+    struct certificate_scope scope;
+    int refused = certificate_scope(rq, &scope);
+
+    if (refused)
+        return refused;
+    const struct bb_rows *rows =
+        bb_query(rq, &list,
+                 BB_ARGS(CERTIFICATE_SCOPE_ARGS(&scope), bb_i(bb_arg_int(rq, "after", 0)),
+                         bb_i((int64_t)limit + 1), bb_i(PAGE_BYTES)));
+
+    if (!rows)
+        return bb_failed(rq);
+    size_t count = bb_count(rq, rows) > limit ? limit : bb_count(rq, rows);
+    bool more = count && count < (size_t)bb_cell_int(rq, rows, 0, FOUND);
+
+    return bb_reply_page(rq, rows, count, more ? bb_cell(rq, rows, count - 1, ID) : NULL,
+                         group_json);
+}
+
+int certificate_group_get(struct bb_request *rq)
+{
+    int refused = group_find(rq, NULL);
+
+    return refused ? refused : group_reply(rq);
+}
+
+/* ---- members ---- */
+
+static json_t *problem(struct bb_request *rq, json_t *errors, size_t index, const char *text)
+{
+    return bb_append(errors, json_pack("{s:s, s:s}", "field",
+                                       bb_format(rq, "deviceIds[%zu]", index), "problem", text));
+}
+
+/* Takes the errors and responds with them, if there are any. Returns 0, or the status. */
+static int refuse(struct bb_request *rq, json_t *errors)
+{
+    if (!errors)
+        return bb_no_memory(rq);
+    if (json_array_size(errors))
+        return bb_refuse(rq, errors);
+    json_decref(errors);
+    return 0;
+}
+
+/*
+ * Finds the devices of an organization that deviceIds names: a number is an id (5.0 is 5, as in
+ * other fields), a text an externalId, uuid or id. Devices of other organizations get the same
+ * error as devices that do not exist. Returns 0, or the status of the response sent.
+ */
+static int group_devices(struct bb_request *rq, int64_t organization, int64_t **ids, size_t *count)
+{
+    const struct certificate *certificate = rq->state;
+    const json_t *sent = json_object_get(bb_body(rq), "deviceIds");
+    json_t *keys = bb_json_hold(rq, json_array()), *errors = json_array();
+    int64_t *found = NULL;
+    struct bb_device *devices;
+    int refused;
+
+    *count = json_array_size(sent);
+    *ids = bb_alloc(rq, *count * sizeof(**ids));
+    size_t *places = bb_alloc(rq, (*count + 1) * sizeof(*places)); /* of the keys */
+
+    for (size_t i = 0; i < *count; i++) {
+        json_t *item = json_array_get(sent, i);
+        double real = json_real_value(item);
+        bool whole = real >= 1 && real <= ID_MOST && real == trunc(real);
+
+        (*ids)[i] = whole ? (int64_t)real : json_integer_value(item);
+        places[json_array_size(keys)] = i;
+        if (json_is_string(item))
+            json_array_append(keys, item);
+        else if ((*ids)[i] < 1)
+            errors = problem(rq, errors, i, "must be an id, a uuid or an externalId");
+    }
+    refused = refuse(rq, errors);
+    if (refused)
+        return refused;
+    if (json_array_size(keys) &&
+        certificate->devices->resolve(certificate->devices_state, rq, keys, organization, &found))
+        return bb_failed(rq);
+    for (size_t i = 0; i < json_array_size(keys); i++)
+        (*ids)[places[i]] = found[i];
+    if (certificate->devices->get(certificate->devices_state, rq, *ids, *count, &devices))
+        return bb_failed(rq);
+    errors = json_array();
+    for (size_t i = 0; i < *count; i++)
+        if (!devices[i].size || devices[i].organization != organization)
+            errors = problem(rq, errors, i, "is not a device of the organization");
+    return refuse(rq, errors);
+}
+
+/* Responds if the devices could not be added to a group. A device is free if its group has ended.
+ */
+static int group_taken(struct bb_request *rq, const int64_t *devices, size_t count)
+{
+    if (strcmp(bb_constraint(rq), "certificate_member_once") != 0)
+        return bb_failed(rq);
+    const struct bb_rows *rows = bb_query(rq, &taken, BB_ARGS(bb_ints(devices, count)));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (!bb_count(rq, rows))
+        return bb_invalid(rq, "deviceIds", "must not have a device twice");
+    json_t *errors = json_array();
+
+    for (size_t i = 0; i < bb_count(rq, rows); i++)
+        errors = problem(rq, errors, (size_t)bb_cell_int(rq, rows, i, 0), "is in a group already");
+    return errors ? bb_fail_listed(rq, 409, errors, "A device can be in one group only")
+                  : bb_no_memory(rq);
+}
+
+int certificate_group_join(struct bb_request *rq)
+{
+    int64_t organization, *devices;
+    size_t count;
+    int refused = group_find(rq, &organization);
+
+    if (!refused)
+        refused = group_devices(rq, organization, &devices, &count);
+    if (refused)
+        return refused;
+    if (!bb_query(rq, &join,
+                  BB_ARGS(bb_i(bb_segment_int(rq, "id")), bb_ints(devices, count), bb_b(false))))
+        return group_taken(rq, devices, count);
+    return group_reply(rq);
+}
+
+/* In the path digits are an id, like a number in deviceIds; another text is an externalId or uuid.
+ */
+int certificate_group_leave(struct bb_request *rq)
+{
+    const struct certificate *certificate = rq->state;
+    const char *key = bb_segment(rq, "deviceId");
+    int64_t organization, id, *found = &id;
+    int refused = group_find(rq, &organization);
+
+    if (refused)
+        return refused;
+    if (strspn(key, "0123456789") == strlen(key) && strlen(key) < 19) {
+        id = strtoimax(key, NULL, 10);
+    } else {
+        const json_t *keys = bb_json_hold(rq, json_pack("[s]", key));
+
+        if (!keys)
+            return bb_no_memory(rq);
+        if (certificate->devices->resolve(certificate->devices_state, rq, keys, organization,
+                                          &found))
+            return bb_failed(rq);
+    }
+    const struct bb_rows *rows =
+        bb_query(rq, &leave, BB_ARGS(bb_i(*found), bb_i(bb_segment_int(rq, "id"))));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (!bb_cell_int(rq, rows, 0, 0))
+        return bb_fail(rq, 404, "The device is not in the group");
+    return group_reply(rq);
+}
+
+/* ---- creating, changing and deleting ---- */
+
+int certificate_group_create(struct bb_request *rq)
+{
+    const struct certificate *certificate = rq->state;
+    const char *name = bb_text(rq, "name"), *frequency = bb_text(rq, "frequency");
+    const char *now = bb_time_text(rq, bb_wall_ms(rq->host));
+    int64_t organization, *devices;
+    size_t count;
+    int refused = bb_home(rq, bb_given_int(rq, "organizationId", 0), &organization);
+
+    if (refused)
+        return refused;
+    if (rq->principal->role == BB_ROLE_ADMIN) { /* others can only name existing ones */
+        int known = certificate->accounts->organization_known(certificate->accounts_state, rq,
+                                                              organization);
+
+        if (known <= 0)
+            return known ? bb_failed(rq) : bb_fail(rq, 404, "Organization not found");
+    }
     const struct bb_rows *rows =
         bb_query(rq, &times, BB_ARGS(bb_t(bb_text(rq, "start")), bb_t(bb_text(rq, "end"))));
 
     if (!rows)
         return bb_failed(rq);
-    group->start = bb_cell_int(rq, rows, 0, 0);
-    group->end = bb_cell_int(rq, rows, 0, 1);
-    group->ends = bb_text(rq, "end") != NULL;
-    if (group->ends && group->end <= group->start)
+    const char *start = bb_cell_time(rq, rows, 0, 0), *end = bb_cell_time(rq, rows, 0, 1);
+
+    if (end && bb_cell_int(rq, rows, 0, 1) <= bb_cell_int(rq, rows, 0, 0))
         return bb_invalid(rq, "end", "must be later than start");
-    return 0;
-}
-
-static int read_group(struct bb_request *rq, struct group *group)
-{
-    json_t *body = bb_body(rq), *ids = json_object_get(body, "deviceIds");
-    int refused = certificate_home(rq, bb_given_int(rq, "organizationId", 0), &group->organization);
-
-    if (!refused)
-        refused = read_times(rq, group);
+    refused = group_devices(rq, organization, &devices, &count);
     if (refused)
         return refused;
-    return certificate_group_devices(rq, group->organization, ids, &group->devices, &group->count);
-}
+    int64_t id = bb_next_id(rq, "certificate_group_id");
+    struct bb_tx *unit = id < 0 ? NULL : bb_unit(rq, (uint64_t)organization);
 
-static json_t *answer(struct bb_request *rq, const struct group *group)
-{
-    json_t *end = group->ends ? json_string(bb_time_text(rq, group->end)) : json_null();
+    if (!unit ||
+        bb_add(rq, unit, &make,
+               BB_ARGS(bb_i(id), bb_i(organization), bb_t(name), bb_t(frequency), bb_t(start),
+                       bb_t(end), bb_t(now))) < 0 ||
+        bb_add(rq, unit, &join, BB_ARGS(bb_i(id), bb_ints(devices, count), bb_b(true))) < 0)
+        return bb_failed(rq);
     json_t *ids = json_array();
 
-    for (size_t i = 0; i < group->count; i++)
-        if (json_array_append_new(ids, json_integer(group->devices[i]))) {
-            json_decref(end);
-            json_decref(ids);
-            return NULL;
-        }
-    return json_pack("{s:I, s:s, s:s, s:s, s:o, s:o, s:I, s:i, s:s}", "id", (json_int_t)group->id,
-                     "name", bb_text(rq, "name"), "frequency", bb_text(rq, "frequency"), "start",
-                     bb_time_text(rq, group->start), "end", end, "deviceIds", ids, "organizationId",
-                     (json_int_t)group->organization, "carriedWatthour", 0, "createdAt",
-                     bb_time_text(rq, group->created));
-}
-
-static int add(struct bb_request *rq, struct bb_tx *unit, const struct group *group)
-{
-    const char *end = group->ends ? bb_time_text(rq, group->end) : NULL;
-    struct bb_value devices = bb_ints(group->devices, group->count);
-
-    if (bb_add(rq, unit, &make,
-               BB_ARGS(bb_i(group->id), bb_i(group->organization), bb_t(bb_text(rq, "name")),
-                       bb_t(bb_text(rq, "frequency")), bb_t(bb_time_text(rq, group->start)),
-                       bb_t(end), bb_t(bb_time_text(rq, group->created)))) < 0)
-        return -1;
-    return bb_add(rq, unit, &join, BB_ARGS(bb_i(group->id), devices)) < 0 ? -1 : 0;
-}
-
-int certificate_group_create(struct bb_request *rq)
-{
-    struct group group = {.created = bb_wall_ms(rq->host)};
-    int answered = read_group(rq, &group);
-
-    if (answered)
-        return answered;
-    group.id = bb_next_id(rq, "certificate_group_id");
-    if (group.id < 0)
-        return bb_failed(rq);
-    struct bb_tx *unit = bb_unit(rq, (uint64_t)group.organization);
-    json_t *json = answer(rq, &group);
+    for (size_t i = 0; i < count && ids; i++)
+        ids = bb_append(ids, json_integer(devices[i]));
+    json_t *json = json_pack("{s:I, s:s, s:s, s:s, s:s?, s:o, s:I, s:i, s:s}", "id", (json_int_t)id,
+                             "name", name, "frequency", frequency, "start", start, "end", end,
+                             "deviceIds", ids, "organizationId", (json_int_t)organization,
+                             "carriedWatthour", 0, "createdAt", now);
 
     if (!json)
-        return certificate_reply(rq, 503, NULL);
-    if (!unit || add(rq, unit, &group)) {
-        json_decref(json);
-        return bb_failed(rq);
-    }
+        return bb_no_memory(rq);
     int status = bb_commit(rq, unit, 201, json);
 
-    return status ? status : certificate_group_taken(rq, group.devices, group.count);
+    return status ? status : group_taken(rq, devices, count);
+}
+
+int certificate_group_change(struct bb_request *rq)
+{
+    const char *name = bb_text(rq, "name"), *end = bb_text(rq, "end");
+    int refused = group_find(rq, NULL);
+
+    if (refused)
+        return refused;
+    if (json_is_null(json_object_get(bb_body(rq), "end")))
+        end = "infinity";
+    if (!name && !end)
+        return bb_invalid(rq, "name", "is required, or end");
+    if (!bb_query(rq, &change, BB_ARGS(bb_i(bb_segment_int(rq, "id")), bb_t(name), bb_t(end))))
+        return bb_failed(rq);
+    return group_reply(rq);
+}
+
+int certificate_group_delete(struct bb_request *rq)
+{
+    int refused = group_find(rq, NULL);
+
+    if (refused)
+        return refused;
+    if (!bb_query(rq, &forget, BB_ARGS(bb_i(bb_segment_int(rq, "id")))))
+        return bb_failed(rq);
+    return bb_reply(rq, 200, json_pack("{s:b}", "success", 1));
+}
+
+/* ---- sharing ---- */
+
+static json_t *share_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    static const struct bb_column columns[] = {
+        {"organizationId", BB_COLUMN_INT, 0},
+        {"sharedAt", BB_COLUMN_TIME, 1},
+    };
+
+    return BB_ROW_JSON(rq, rows, row, columns);
+}
+
+/* Runs a statement, unless it is NULL, and responds with the organizations. */
+static int share_with(struct bb_request *rq, const struct bb_sql *sql, int64_t organization)
+{
+    struct bb_value group = bb_i(bb_segment_int(rq, "id"));
+    int refused = group_find(rq, NULL);
+
+    if (refused)
+        return refused;
+    if (sql && !bb_query(rq, sql, BB_ARGS(group, bb_i(organization))))
+        return bb_failed(rq);
+    const struct bb_rows *rows = bb_query(rq, &shares, &group, 1);
+
+    return rows ? bb_reply_page(rq, rows, bb_count(rq, rows), NULL, share_json) : bb_failed(rq);
+}
+
+int certificate_group_shares(struct bb_request *rq)
+{
+    return share_with(rq, NULL, 0);
+}
+
+int certificate_group_share(struct bb_request *rq)
+{
+    const struct certificate *certificate = rq->state;
+    int64_t with = json_integer_value(json_object_get(bb_body(rq), "organizationId"));
+    int known = certificate->accounts->organization_known(certificate->accounts_state, rq, with);
+
+    if (known < 0)
+        return bb_failed(rq);
+    return known ? share_with(rq, &share, with) : bb_fail(rq, 404, "Organization not found");
+}
+
+int certificate_group_unshare(struct bb_request *rq)
+{
+    return share_with(rq, &unshare, bb_segment_int(rq, "organizationId"));
+}
+
+int certificate_shared(struct bb_request *rq, int64_t group, struct certificate_scope *scope)
+{
+    if (!group || scope->all)
+        return 0;
+    const struct bb_rows *rows =
+        bb_query(rq, &owner, BB_ARGS(bb_i(group), bb_ints(scope->organizations, scope->count)));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows)) {
+        scope->organizations = certificate_ids(rq, rows, 1, 0);
+        scope->count = 1;
+    }
+    return 0;
 }

@@ -2,7 +2,7 @@
  * The historical-issuance job: each History reading that reaches the threshold makes a certificate
  * whose single entry covers the reading's period.
  *
- * First the devices with new readings are noted, as in mark_due.c, so that a request that posts
+ * First the devices with new readings are noted, as in due.c, so that a request that posts
  * readings for one of them waits only for the note. Readings are then issued in chunks, each in a
  * transaction that also updates the notes. A chunk has a limited number of readings, taken from the
  * first devices. So thousands of devices with an hour each cost a few statements, and one device
@@ -10,15 +10,15 @@
  * by the key of their entry. A run has a time limit, so that one device's years do not delay
  * cycles; the job runs again until nothing is left.
  */
-#include "modules/certificate/base/certificate.h"
+#include "modules/certificate/certificate.h"
 
 #define NOTED 500     /* devices per statement */
 #define READINGS 1000 /* per chunk */
-#define MOST                                                                                       \
-    1024         /* devices per chunk; halved on failure, to find the one that causes the failure  \
-                  */
-#define FIRST 64 /* in the first chunk */
-#define FAILURES 20 /* per run; the next one skips them, so they delay no others */
+#define MOST 1024     /* devices per chunk */
+#define FIRST 64      /* in the first chunk */
+#define FAILURES 20   /* per run; the next one skips them, so they delay no others */
+
+/* clang-format off */
 
 /* $1 number of devices */
 static const struct bb_sql note = {
@@ -75,10 +75,12 @@ static const struct bb_sql issue = {
     " WHERE n.device = (SELECT device FROM rest)),"
     " ended AS (DELETE FROM certificate_history n WHERE n.device = ANY ($1::bigint[])"
     " AND n.device < coalesce((SELECT device FROM rest), 9223372036854775807))"
-    " SELECT l.n, l.devices, m.uid, " CERTIFICATE_MS("m.start_at") ", " CERTIFICATE_MS(
-        "m.end_at") ", m.issued_wh, m.organisation FROM looked l LEFT JOIN made m ON true",
+    " SELECT l.n, l.devices, m.uid, " BB_SQL_MS("m.start_at") ", " BB_SQL_MS("m.end_at") ","
+    " m.issued_wh, m.organisation FROM looked l LEFT JOIN made m ON true",
     BB_SQL_WRITE};
 enum column { READ, READ_OF, UID, START, END, WH, ORGANIZATION };
+
+/* clang-format on */
 
 struct chunk {
     int64_t after;  /* the last device that failed; 0: none */
@@ -88,145 +90,106 @@ struct chunk {
     int64_t issued; /* certificates, in all chunks so far */
 };
 
-static int emit_all(struct bb_request *rq, struct bb_tx *tx, const struct bb_rows *rows)
+/* Issues for the devices that still exist; the notes of others are deleted. */
+static int issue_chunk(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
-    for (size_t i = 0; i < bb_count(rq, rows); i++) {
+    const struct certificate *certificate = rq->state;
+    struct chunk *chunk = arg;
+    const struct bb_rows *rows =
+        bb_tx_query(rq, tx, &next, BB_ARGS(bb_i(chunk->after), bb_i(chunk->most)));
+    size_t count = rows ? bb_count(rq, rows) : 0, there = 0, missing = 0;
+    struct bb_device *devices;
+
+    if (!rows)
+        return bb_failed(rq);
+    chunk->count = count;
+    if (!count)
+        return 200;
+    int64_t *ids = certificate_ids(rq, rows, count, 0);
+    int64_t *gone = bb_alloc(rq, count * sizeof(*gone));
+    int64_t *organizations = bb_alloc(rq, count * sizeof(*organizations));
+
+    chunk->device = ids[count - 1];
+    if (certificate->devices->get(certificate->devices_state, rq, ids, count, &devices))
+        return bb_failed(rq);
+    for (size_t i = 0; i < count; i++) {
+        if (devices[i].size) {
+            organizations[there] = devices[i].organization;
+            ids[there++] = ids[i];
+        } else {
+            gone[missing++] = ids[i];
+        }
+    }
+    if (missing && !bb_tx_query(rq, tx, &forget, BB_ARGS(bb_ints(gone, missing))))
+        return bb_failed(rq);
+    if (!there)
+        return 200;
+    rows = bb_tx_query(rq, tx, &issue,
+                       BB_ARGS(bb_ints(ids, there), bb_ints(organizations, there),
+                               bb_i(certificate->settings->threshold), bb_i(READINGS),
+                               bb_t(certificate->first_status), bb_b(certificate->internal)));
+    if (!rows)
+        return bb_failed(rq);
+    for (size_t i = 0; i < bb_count(rq, rows) && bb_cell(rq, rows, i, UID); i++) {
         struct certificate_issued issued = {
             .uid = bb_cell(rq, rows, i, UID),
             .organization = bb_cell_int(rq, rows, i, ORGANIZATION),
-            .start = bb_time_text(rq, bb_cell_int(rq, rows, i, START)),
-            .end = bb_time_text(rq, bb_cell_int(rq, rows, i, END)),
+            .start = bb_cell_time(rq, rows, i, START),
+            .end = bb_cell_time(rq, rows, i, END),
             .wh = bb_cell_int(rq, rows, i, WH),
             .entries = 1,
         };
 
         if (certificate_emit(rq, tx, &issued))
-            return -1;
+            return bb_failed(rq);
+        chunk->issued++;
     }
-    return 0;
-}
-
-/*
- * Computes the number of devices of the next chunk from the readings of this one, so that it has
- * about as many readings as a chunk may have.
- */
-static void fit(struct bb_request *rq, struct chunk *chunk, const struct bb_rows *rows)
-{
-    int64_t read = bb_cell_int(rq, rows, 0, READ), devices = bb_cell_int(rq, rows, 0, READ_OF);
-
-    if (read == READINGS)
-        chunk->most = devices;
-    else if (read <= READINGS / 2 && chunk->most < MOST)
+    /* The next chunk shall have about as many readings as a chunk may have. */
+    if (bb_cell_int(rq, rows, 0, READ) == READINGS)
+        chunk->most = bb_cell_int(rq, rows, 0, READ_OF);
+    else if (bb_cell_int(rq, rows, 0, READ) <= READINGS / 2 && chunk->most < MOST)
         chunk->most *= 2;
-}
-
-static int issue_chunk(struct bb_request *rq, struct bb_tx *tx, const int64_t *ids,
-                       const int64_t *organizations, size_t count, struct chunk *chunk)
-{
-    const struct certificate *certificate = rq->state;
-    bool internal = certificate->internal;
-    const struct bb_rows *rows =
-        bb_tx_query(rq, tx, &issue,
-                    BB_ARGS(bb_ints(ids, count), bb_ints(organizations, count),
-                            bb_i(certificate->settings->threshold), bb_i(READINGS),
-                            bb_t(certificate_first_status(certificate)), bb_b(internal)));
-
-    if (!rows)
-        return bb_failed(rq);
-    bool none = !bb_cell(rq, rows, 0, UID);
-
-    if (!none && emit_all(rq, tx, rows))
-        return bb_failed(rq);
-    chunk->issued += none ? 0 : (int64_t)bb_count(rq, rows);
-    fit(rq, chunk, rows);
     return 200;
 }
 
-/* Issues for the devices that still exist; the notes of others are deleted. */
-static int issue_devices(struct bb_request *rq, struct bb_tx *tx, int64_t *ids, size_t count,
-                         struct chunk *chunk)
-{
-    const struct certificate *certificate = rq->state;
-    int64_t *gone = bb_alloc(rq, count * sizeof(*gone));
-    int64_t *organizations = bb_alloc(rq, count * sizeof(*organizations));
-    size_t there = 0, missing = 0;
-    struct bb_device *devices;
-
-    if (certificate->devices->get(certificate->devices_state, rq, ids, count, &devices))
-        return bb_failed(rq);
-    for (size_t i = 0; i < count; i++) {
-        if (!devices[i].size) {
-            gone[missing++] = ids[i];
-            continue;
-        }
-        organizations[there] = devices[i].organization;
-        ids[there++] = ids[i];
-    }
-    if (missing && !bb_tx_query(rq, tx, &forget, BB_ARGS(bb_ints(gone, missing))))
-        return bb_failed(rq);
-    return there ? issue_chunk(rq, tx, ids, organizations, there, chunk) : 200;
-}
-
-static int one_chunk(struct bb_request *rq, struct bb_tx *tx, void *arg)
-{
-    struct chunk *chunk = arg;
-    const struct bb_rows *rows =
-        bb_tx_query(rq, tx, &next, BB_ARGS(bb_i(chunk->after), bb_i(chunk->most)));
-
-    if (!rows)
-        return bb_failed(rq);
-    chunk->count = bb_count(rq, rows);
-    if (!chunk->count)
-        return 200;
-    int64_t *ids = bb_alloc(rq, chunk->count * sizeof(*ids));
-
-    for (size_t i = 0; i < chunk->count; i++)
-        ids[i] = bb_cell_int(rq, rows, i, 0);
-    chunk->device = ids[chunk->count - 1];
-    return issue_devices(rq, tx, ids, chunk->count, chunk);
-}
-
 /* A transaction that fails before it has its chunk leaves it empty. */
-static int transact(struct bb_request *rq, void *arg)
+static int issue_transaction(struct bb_request *rq, void *arg)
 {
     struct chunk *chunk = arg;
 
     chunk->count = 0;
     chunk->device = chunk->after;
-    return bb_transaction(rq, one_chunk, chunk);
+    return bb_transaction(rq, issue_chunk, chunk);
 }
 
 /*
- * Finds the device that causes a failure, by halving the chunk; if no device causes it, the run
- * ends.
+ * A chunk that fails is halved, to find the device that causes the failure; if no device causes it,
+ * the run ends.
  */
-static void pass_by(struct bb_request *rq, struct chunk *chunk, int *failures)
-{
-    if (chunk->count > 1) {
-        chunk->most = (int64_t)chunk->count / 2;
-        return;
-    }
-    certificate_step_failed(rq, "issuing History readings");
-    ++*failures;
-    chunk->after = chunk->device;
-}
-
 int64_t certificate_history(struct bb_request *rq, bool *more)
 {
     struct certificate *certificate = rq->state;
-    int64_t passed = atomic_load(&certificate->history_failed);
-    int64_t until = certificate_turn(rq);
+    int64_t passed = atomic_load(&certificate->history_failed), until = certificate_turn(rq);
     struct chunk chunk = {.after = passed, .most = FIRST, .device = passed};
     int failures = 0;
     bool any;
 
-    *more = false;
     if (certificate_batches(rq, &note, NOTED, "noting History readings", &any) < 0)
         return -1;
     chunk.count = any;
     while (chunk.count && failures < FAILURES && bb_now_ms(rq->host) < until) {
-        if (bb_scratch(rq, transact, &chunk) >= 400)
-            pass_by(rq, &chunk, &failures);
+        int64_t issued = chunk.issued;
+
+        if (bb_scratch(rq, issue_transaction, &chunk) < 400)
+            continue;
+        chunk.issued = issued;
+        if (chunk.count > 1) {
+            chunk.most = (int64_t)chunk.count / 2;
+        } else {
+            certificate_step_failed(rq, "issuing History readings");
+            failures++;
+            chunk.after = chunk.device;
+        }
     }
     *more = chunk.count > 0;
     atomic_store(&certificate->history_failed, *more ? chunk.after : 0);

@@ -2,44 +2,133 @@
  * The job certificate.issue, and the command that runs it at once. Failed steps are logged, and are
  * tried again by the next run.
  */
-#include "modules/certificate/base/certificate.h"
+#include "modules/certificate/certificate.h"
 
-enum { FAILED = 1, INTERRUPTED = 130 }; /* exit statuses; 130 is what shells report for SIGINT */
+enum { TURN_MS = 500 };                    /* the time limit of a step */
+enum { FAILED = 1, INTERRUPTED = 130 };    /* exit statuses; 130 is what shells report for SIGINT */
+enum { FINALIZED = 500, ENTRIES = 10000 }; /* certificates and entries per statement */
+
+int64_t certificate_step_failed(struct bb_request *rq, const char *step)
+{
+    bb_log(rq, BB_WARN, "%s failed and is retried: %s", step, bb_sqlstate(rq));
+    return -1;
+}
+
+int64_t certificate_turn(struct bb_request *rq)
+{
+    return bb_now_ms(rq->host) + TURN_MS;
+}
+
+int64_t certificate_batches(struct bb_request *rq, const struct bb_sql *sql, int64_t size,
+                            const char *step, bool *any)
+{
+    *any = false;
+    for (int64_t count = size; count == size;) {
+        const struct bb_rows *rows = bb_query(rq, sql, BB_ARGS(bb_i(size)));
+
+        if (!rows)
+            return certificate_step_failed(rq, step);
+        count = bb_cell_int(rq, rows, 0, 0);
+        *any = *any || count || bb_cell_int(rq, rows, 0, 1);
+    }
+    return 0;
+}
+
+int certificate_emit(struct bb_request *rq, struct bb_tx *tx,
+                     const struct certificate_issued *issued)
+{
+    struct bb_audience audience = {.size = sizeof(audience), .organization = issued->organization};
+    json_t *payload = json_pack(
+        "{s:s, s:I, s:o, s:s, s:s, s:I, s:I}", "certificateTransactionUID", issued->uid,
+        "organizationId", (json_int_t)issued->organization, "groupId",
+        issued->group ? json_integer(issued->group) : json_null(), "certificate_issuance_start",
+        issued->start, "certificate_issuance_end", issued->end, "issued_watthour",
+        (json_int_t)issued->wh, "entries", (json_int_t)issued->entries);
+
+    return payload ? bb_emit(rq, tx, "certificate.issued", payload, &audience) : -1;
+}
+
+/*
+ * With certificate.issuer `internal` there is no external issuer to wait for: entries that were
+ * requested while the issuer was external, or by an earlier version, become Succeeded.
+ *
+ * $1 number of certificates, $2 number of entries. Certificates locked by another run are skipped:
+ * waiting for its locks would mean following it from batch to batch. The ids are passed as an
+ * array, because a join would be planned with statistics that may be older than the rows, and would
+ * then compare each entry with each certificate. Entries are counted one certificate after the
+ * other, and only as far as needed, because all of them may have millions.
+ */
+static const struct bb_sql finalize = {
+    "WITH RECURSIVE c AS (SELECT id FROM certificate WHERE NOT settled ORDER BY id LIMIT $1::int"
+    " FOR UPDATE SKIP LOCKED),"
+    " held AS (SELECT array_agg(id ORDER BY id) AS ids FROM c),"
+    " weighed (place, entries) AS (SELECT 0, 0::bigint UNION ALL SELECT w.place + 1, w.entries +"
+    " (SELECT count(*) FROM certificate_entry e WHERE e.certificate = held.ids[w.place + 1])"
+    " FROM weighed w, held WHERE w.entries < $2::bigint AND w.place < cardinality(held.ids)),"
+    " chosen AS (SELECT held.ids[1:(SELECT max(place) FROM weighed)] AS ids FROM held),"
+    " moved AS (UPDATE certificate_entry SET status = 'Succeeded'"
+    " WHERE certificate = ANY ((SELECT ids FROM chosen)::bigint[]) AND status = 'Requested'),"
+    " settled AS (UPDATE certificate SET settled = true"
+    " WHERE id = ANY ((SELECT ids FROM chosen)::bigint[]))"
+    " SELECT coalesce(cardinality(ids), 0) FROM chosen",
+    BB_SQL_WRITE | BB_SQL_LONG};
+
+static int64_t issue_finalize(struct bb_request *rq, bool *more)
+{
+    const struct certificate *certificate = rq->state;
+    int64_t done = 0, count = certificate->internal, until = certificate_turn(rq);
+
+    while (count > 0 && bb_now_ms(rq->host) < until) {
+        const struct bb_rows *rows =
+            bb_query(rq, &finalize, BB_ARGS(bb_i(FINALIZED), bb_i(ENTRIES)));
+
+        if (!rows)
+            return certificate_step_failed(rq, "finalizing certificates");
+        count = bb_cell_int(rq, rows, 0, 0);
+        done += count;
+    }
+    *more = count > 0;
+    return done;
+}
+
+enum { HISTORIES, DUE, CHANGED, CYCLES, OLDER, STEPS };
 
 struct work {
-    int64_t histories, cycles, finalized; /* of a run; -1: that step failed */
-    bool more;                            /* work is left that was not tried */
+    int64_t done[STEPS]; /* of a run; -1: that step failed */
+    bool failed;         /* a step */
+    bool more;           /* work is left that was not tried */
 };
 
 /* Each step has a time limit, so that none waits until another has nothing left to do. */
-static int run(struct bb_request *rq, struct work *work)
+static void run(struct bb_request *rq, struct work *work)
 {
-    bool histories, devices, changed, cycles, certificates;
+    static int64_t (*const steps[STEPS])(struct bb_request *, bool *) = {
+        [HISTORIES] = certificate_history, [DUE] = certificate_mark_due,
+        [CHANGED] = certificate_recheck,   [CYCLES] = certificate_cycles,
+        [OLDER] = issue_finalize,
+    };
 
-    work->histories = certificate_history(rq, &histories);
-    int64_t marked = certificate_mark_due(rq, &devices);
-    int64_t rechecked = certificate_recheck(rq, &changed);
+    *work = (struct work){.failed = false};
+    for (int i = 0; i < STEPS; i++) {
+        bool more = false;
 
-    work->cycles = certificate_cycles(rq, &cycles);
-    work->finalized = certificate_finalize(rq, &certificates);
-    work->more = histories || devices || changed || cycles || certificates;
-    return work->histories < 0 || marked < 0 || rechecked < 0 || work->cycles < 0 ||
-                   work->finalized < 0
-               ? -1
-               : 0;
+        work->done[i] = steps[i](rq, &more);
+        work->more = work->more || more;
+        work->failed = work->failed || work->done[i] < 0;
+    }
 }
 
 /* Between two runs others may use the connection, and a stop or a reload can take effect. */
 void certificate_issue(struct bb_request *rq)
 {
     struct work work;
-    int failed = run(rq, &work);
 
+    run(rq, &work);
     if (work.more)
         bb_again(rq);
-    if (!failed && (work.histories || work.cycles))
+    if (!work.failed && (work.done[HISTORIES] || work.done[CYCLES]))
         bb_log(rq, BB_INFO, "%lld cycles and %lld History readings were issued",
-               (long long)work.cycles, (long long)work.histories);
+               (long long)work.done[CYCLES], (long long)work.done[HISTORIES]);
 }
 
 /* An interrupt ends it between two runs; the job does the rest. */
@@ -47,18 +136,18 @@ int certificate_command_issue(struct bb_request *rq)
 {
     struct work work = {.more = true};
     int64_t cycles = 0, histories = 0;
-    int failed = 0;
+    bool failed = false;
 
     while (work.more && !bb_superseded(rq->host)) {
-        failed |= run(rq, &work);
-        cycles += work.cycles > 0 ? work.cycles : 0;
-        histories += work.histories > 0 ? work.histories : 0;
+        run(rq, &work);
+        failed = failed || work.failed;
+        cycles += work.done[CYCLES] > 0 ? work.done[CYCLES] : 0;
+        histories += work.done[HISTORIES] > 0 ? work.done[HISTORIES] : 0;
     }
     bb_print(rq, "cycles looked at: %lld; History readings issued: %lld\n", (long long)cycles,
              (long long)histories);
-    if (work.more)
-        bb_print(rq, "interrupted: the job issues the rest\n");
-    if (work.more)
-        return INTERRUPTED;
-    return failed ? FAILED : 0;
+    if (!work.more)
+        return failed ? FAILED : 0;
+    bb_print(rq, "interrupted: the job issues the rest\n");
+    return INTERRUPTED;
 }

@@ -1,50 +1,228 @@
-/* GET /api/certificate-log: single entries, newest first; and one entry. */
+/*
+ * /api/certificate-log: the entries of the log, newest first, sorted by the start of the certified
+ * period: lists, one entry and its outcome, sums, the export. A cursor of the list is "<start in
+ * ms>-<id>" of the last entry seen.
+ *
+ * Devices are selected by properties that the module device stores. If few devices match, their ids
+ * are kept and their entries are searched device by device; otherwise the statement checks the
+ * devices, and skips the entries of others.
+ */
+#include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
-#include "modules/certificate/log/filter.h"
+#include "modules/certificate/certificate.h"
+#include "modules/common/export.h"
 
 #define PAGE 100
+#define EXPORT_PAGE 1000
+#define FEW_DEVICES 64       /* up to this many, entries are searched device by device */
+#define FEW_ORGANIZATIONS 16 /* more use a long statement: each of them costs a page */
+#define FEW_ENTRIES 50       /* larger pages use a long statement */
 
-static int name_next(struct bb_request *rq, struct certificate_filter *filter,
-                     const struct bb_rows *rows, size_t count)
+/* The calendar of responses: the years 1 to 9999. */
+#define EARLIEST INT64_C(-62135596800000)
+#define LATEST INT64_C(253402300800000)
+
+/* ---- filters ---- */
+
+enum text {
+    FROM_TIME,
+    BEFORE_TIME,
+    IN_STATUS,
+    OF_KEY, /* from here on: properties of devices; externalId or uuid */
+    OF_COUNTRY,
+    OF_OTHER, /* the country's other code */
+    OF_FUEL,
+    OF_TYPE,
+    CHOSEN, /* the ids, as an array; NULL: any device, or too many to keep */
+    TEXTS
+};
+
+struct filter {
+    struct certificate_scope scope;
+    int64_t device, group;      /* 0: any */
+    int64_t least_wh, most_wh;  /* INT64_MIN and INT64_MAX: any */
+    const char *text[TEXTS];    /* NULL: any */
+    int64_t after_ms, after_id; /* the list's cursor */
+};
+
+/* $1 $2 scope, $3 to $7 the properties, $8 number of devices */
+static const struct bb_sql choose = {
+    "SELECT coalesce(array_agg(c.id), '{}')::text, count(*) FROM (SELECT d.id FROM device_chosen("
+    "CASE WHEN $1::boolean THEN NULL ELSE $2::bigint[] END, $3::text, $4::text, $5::text, $6::text,"
+    " $7::text) d (id) LIMIT $8::bigint) c",
+    BB_SQL_LONG};
+
+/* Returns whether the statement must check the properties of devices. */
+static bool filter_chooses(const struct filter *filter)
 {
-    certificate_move(rq, filter, rows, count - 1);
-    return bb_reply_next(rq,
-                         bb_format(rq, "%" PRId64 "-%" PRId64, filter->after_ms, filter->after_id));
+    bool any = false;
+
+    for (size_t i = OF_KEY; i < CHOSEN; i++)
+        any = any || filter->text[i];
+    return any && !filter->text[CHOSEN];
 }
 
-static int answer(struct bb_request *rq, struct certificate_filter *filter,
-                  const struct bb_rows *rows, size_t limit)
+/* Reads the filter from the query. Returns 0, or the status of the response sent. */
+static int filter_read(struct bb_request *rq, struct filter *filter)
 {
-    size_t count = bb_count(rq, rows) > limit ? limit : bb_count(rq, rows);
-    const struct bb_device *devices = certificate_devices(rq, rows, count);
+    static const char *const names[TEXTS] = {
+        [FROM_TIME] = "start",   [BEFORE_TIME] = "end",  [IN_STATUS] = "status",
+        [OF_KEY] = "externalId", [OF_FUEL] = "fuelCode", [OF_TYPE] = "deviceTypeCode",
+    };
+    const struct certificate *certificate = rq->state;
+    const char *country = bb_arg(rq, "countryCode"), **text = filter->text;
 
-    if (!devices || (count < bb_count(rq, rows) && name_next(rq, filter, rows, count) < 0))
-        return bb_failed(rq);
-    json_t *array = json_array();
-
-    for (size_t i = 0; i < count; i++)
-        if (json_array_append_new(array, certificate_entry(rq, rows, i, &devices[i]))) {
-            json_decref(array);
-            return certificate_reply(rq, 503, NULL);
-        }
-    return certificate_reply(rq, 200, array);
-}
-
-int certificate_log(struct bb_request *rq)
-{
-    int64_t limit = bb_arg_int(rq, "limit", PAGE);
-    struct certificate_filter filter;
-    int refused = certificate_filter(rq, &filter);
+    *filter = (struct filter){
+        .device = bb_arg_int(rq, "deviceId", 0),
+        .group = bb_arg_int(rq, "groupId", 0),
+        .least_wh = bb_arg_int(rq, "minWatthour", INT64_MIN),
+        .most_wh = bb_arg_int(rq, "maxWatthour", INT64_MAX),
+        .after_ms = LATEST,
+        .after_id = INT64_MAX,
+    };
+    for (size_t i = 0; i < TEXTS; i++)
+        text[i] = names[i] ? bb_arg(rq, names[i]) : NULL;
+    if (country)
+        certificate->devices->country_codes(certificate->devices_state, rq, country,
+                                            &text[OF_COUNTRY]);
+    int refused = certificate_scope(rq, &filter->scope);
 
     if (!refused)
-        refused = certificate_cursor(rq, &filter);
-    if (refused)
+        refused = certificate_shared(rq, filter->group, &filter->scope);
+    if (refused || !filter_chooses(filter))
         return refused;
-    const struct bb_rows *rows = certificate_fetch(rq, &filter, limit + 1);
+    const struct bb_rows *rows =
+        bb_query(rq, &choose,
+                 BB_ARGS(CERTIFICATE_SCOPE_ARGS(&filter->scope), bb_t(text[OF_KEY]),
+                         bb_t(text[OF_COUNTRY]), bb_t(text[OF_OTHER]), bb_t(text[OF_FUEL]),
+                         bb_t(text[OF_TYPE]), bb_i(FEW_DEVICES + 1)));
 
-    return rows ? answer(rq, &filter, rows, (size_t)limit) : bb_failed(rq);
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_cell_int(rq, rows, 0, 1) <= FEW_DEVICES)
+        text[CHOSEN] = bb_cell(rq, rows, 0, 0);
+    return 0;
 }
+
+/* The key by which entries are searched: the first of these that is given. */
+enum way { BY_DEVICE, BY_CHOSEN, BY_GROUP, BY_ORGANIZATION, BY_TIME, WAYS };
+
+static enum way filter_way(const struct filter *filter)
+{
+    if (filter->device)
+        return BY_DEVICE;
+    if (filter->text[CHOSEN])
+        return BY_CHOSEN;
+    if (filter->group)
+        return BY_GROUP;
+    return filter->scope.all ? BY_TIME : BY_ORGANIZATION;
+}
+
+/*
+ * Runs a statement with the parameters $1 $2 scope, $3 device, $4 from, $5 before; $9 group, $10
+ * status, $11 lowest and $12 highest Wh, $13 whether any device matches, $14 to $18 the properties
+ * of devices, $19 the selected devices. Each statement defines $6 to $8 itself.
+ */
+static const struct bb_rows *filter_query(struct bb_request *rq, const struct filter *filter,
+                                          const struct bb_sql *sql, struct bb_value sixth,
+                                          int64_t seventh, int64_t limit)
+{
+    const char *const *text = filter->text;
+
+    return bb_query(rq, sql,
+                    BB_ARGS(CERTIFICATE_SCOPE_ARGS(&filter->scope),
+                            filter->device ? bb_i(filter->device) : bb_null(),
+                            bb_t(text[FROM_TIME]), bb_t(text[BEFORE_TIME]), sixth, bb_i(seventh),
+                            bb_i(limit), filter->group ? bb_i(filter->group) : bb_null(),
+                            bb_t(text[IN_STATUS]), bb_i(filter->least_wh), bb_i(filter->most_wh),
+                            bb_b(!filter_chooses(filter)), bb_t(text[OF_KEY]),
+                            bb_t(text[OF_COUNTRY]), bb_t(text[OF_OTHER]), bb_t(text[OF_FUEL]),
+                            bb_t(text[OF_TYPE]), bb_t(text[CHOSEN])));
+}
+
+/* clang-format off */
+
+/*
+ * The condition on entries `e` that are searched by the selected devices. Because of the OR, the
+ * devices are looked up once, and only if needed.
+ */
+#define NARROW_CHOSEN                                                                              \
+    " AND ($9::bigint IS NULL OR e.group_id = $9::bigint)"                                         \
+    " AND ($10::text IS NULL OR e.status = $10::text)"                                             \
+    " AND e.wh BETWEEN $11::bigint AND $12::bigint"                                                \
+    " AND ($13::boolean OR e.device IN (SELECT device_chosen(CASE WHEN $1::boolean THEN NULL"      \
+    " ELSE $2::bigint[] END, $14::text, $15::text, $16::text, $17::text, $18::text)))"
+/* The condition on entries that are searched in another way. */
+#define NARROW NARROW_CHOSEN " AND ($19::bigint[] IS NULL OR e.device = ANY ($19::bigint[]))"
+
+/* Evaluated once, because all entries of a device or group belong to one organization. */
+#define SEES_DEVICE                                                                                \
+    "($1::boolean OR (SELECT o.organisation FROM certificate_entry o WHERE o.device = $3::bigint"  \
+    " LIMIT 1) = ANY($2::bigint[]))"
+#define SEES_GROUP                                                                                 \
+    "($1::boolean OR (SELECT g.organisation FROM certificate_group g WHERE g.id = $9::bigint)"     \
+    " = ANY($2::bigint[])) AND $3::bigint IS NULL AND e.group_id > 0"
+
+/* ---- lists ---- */
+
+/*
+ * $6 $7 cursor, $8 number of entries. There is a statement for each way to find entries, so that
+ * each uses its index and reads little more than it returns, whatever the data; without a filter
+ * that has no index it counts as a short read.
+ *
+ * If an index begins with a device, a group or an organization, the range has row values that begin
+ * with it: with equality the planner might choose the index of times and skip the entries of
+ * everybody else.
+ */
+#define CURSOR_AT "to_timestamp($6::bigint / 1000.0)"
+#define NEWEST "e.start_at DESC, e.id DESC"
+#define WITHIN(columns, values, order, condition)                                                  \
+    "(" columns "e.start_at, e.id) < (" values "least($5::timestamptz, " CURSOR_AT "),"            \
+    " CASE WHEN $5::timestamptz <= " CURSOR_AT " THEN 0 ELSE $7::bigint END)"                      \
+    " AND (" columns "e.start_at, e.id) >= (" values "coalesce($4::timestamptz, '-infinity'), 0)"  \
+    condition " ORDER BY " order NEWEST " LIMIT $8::bigint"
+#define FETCH(from)                                                                                \
+    "SELECT " CERTIFICATE_COLUMNS " FROM (" from ") e" CERTIFICATE_OF_ENTRY " ORDER BY " NEWEST
+#define OF_ALL(condition) FETCH("SELECT * FROM certificate_entry e WHERE " condition)
+/* The newest entries of each id, and of these the newest. */
+#define OF_EACH(ids, condition)                                                                    \
+    FETCH("SELECT e.* FROM (SELECT DISTINCT unnest(" ids ") AS id) o CROSS JOIN LATERAL"           \
+          " (SELECT * FROM certificate_entry e WHERE " condition ") e"                             \
+          " WHERE $3::bigint IS NULL ORDER BY " NEWEST " LIMIT $8::bigint")
+
+#define FETCHES(flags)                                                                             \
+    {                                                                                              \
+        [BY_DEVICE] = {OF_ALL(SEES_DEVICE " AND " CERTIFICATE_SEES " AND "                         \
+            WITHIN("e.device, ", "$3::bigint, ", "e.device DESC, ", NARROW)), flags},              \
+        [BY_CHOSEN] = {OF_EACH("$19::bigint[]",                                                    \
+            WITHIN("e.device, ", "o.id, ", "e.device DESC, ",                                      \
+                   " AND " CERTIFICATE_SEES NARROW_CHOSEN)), flags},                               \
+        [BY_GROUP] = {OF_ALL(SEES_GROUP " AND "                                                    \
+            WITHIN("e.group_id, ", "$9::bigint, ", "e.group_id DESC, ", NARROW)), flags},          \
+        [BY_ORGANIZATION] = {OF_EACH("$2::bigint[]",                                               \
+            WITHIN("e.organisation, ", "o.id, ", "e.organisation DESC, ",                          \
+                   " AND NOT $1::boolean" NARROW)), flags},                                        \
+        [BY_TIME] = {OF_ALL("$3::bigint IS NULL AND " CERTIFICATE_SEES " AND "                     \
+            WITHIN("", "", "", NARROW)), flags},                                                   \
+    }
+static const struct bb_sql fetch_few[WAYS] = FETCHES(0), fetch_many[WAYS] = FETCHES(BB_SQL_LONG);
+
+/* The same for a rare status; the indexes of those leave out entries that succeeded. */
+#define RARE "e.status <> 'Succeeded' AND "
+static const struct bb_sql fetch_rare[WAYS] = {
+    [BY_GROUP] = {OF_ALL(SEES_GROUP " AND " RARE
+        WITHIN("e.group_id, e.status, ", "$9::bigint, $10::text, ",
+               "e.group_id DESC, e.status DESC, ", NARROW)), BB_SQL_LONG},
+    [BY_ORGANIZATION] = {OF_EACH("$2::bigint[]", RARE
+        WITHIN("e.organisation, e.status, ", "o.id, $10::text, ",
+               "e.organisation DESC, e.status DESC, ", " AND NOT $1::boolean" NARROW)),
+        BB_SQL_LONG},
+    [BY_TIME] = {OF_ALL("$3::bigint IS NULL AND " CERTIFICATE_SEES " AND " RARE
+        WITHIN("e.status, ", "$10::text, ", "e.status DESC, ", NARROW)), BB_SQL_LONG},
+};
 
 /* $1 $2 scope, $3 entry. The entry is also visible if its group is shared with the scope. */
 static const struct bb_sql get = {
@@ -53,24 +231,325 @@ static const struct bb_sql get = {
     " e.group_id AND s.organisation = ANY ($2::bigint[]))) AND e.id = $3::bigint",
     0};
 
-/* An entry of others gets the same response as one that does not exist. */
-int certificate_one(struct bb_request *rq)
-{
-    struct certificate_scope scope;
-    int refused = certificate_scope(rq, bb_arg_int(rq, "organizationId", 0), &scope);
+/* clang-format on */
 
+/* Returns the next rows after the cursor; NULL: failed. */
+static const struct bb_rows *fetch(struct bb_request *rq, const struct filter *filter,
+                                   int64_t limit)
+{
+    enum way way = filter_way(filter);
+    const char *status = filter->text[IN_STATUS];
+    bool narrow = status || filter->least_wh != INT64_MIN || filter->most_wh != INT64_MAX ||
+                  filter_chooses(filter) || filter->text[CHOSEN] ||
+                  (filter->group && filter->device);
+    const struct bb_sql *sql =
+        narrow || limit > FEW_ENTRIES || filter->scope.count > FEW_ORGANIZATIONS ? &fetch_many[way]
+                                                                                 : &fetch_few[way];
+
+    if (status && strcmp(status, "Succeeded") != 0 && fetch_rare[way].text)
+        sql = &fetch_rare[way];
+    return filter_query(rq, filter, sql, bb_i(filter->after_ms), filter->after_id, limit);
+}
+
+/* Moves the cursor to a row. */
+static void move(struct bb_request *rq, struct filter *filter, const struct bb_rows *rows,
+                 size_t row)
+{
+    filter->after_ms = bb_cell_int(rq, rows, row, CERTIFICATE_START);
+    filter->after_id = bb_cell_int(rq, rows, row, CERTIFICATE_ID);
+}
+
+/* Reads the list's `after`. Returns 0, or the status of the response sent. */
+static int read_cursor(struct bb_request *rq, struct filter *filter)
+{
+    const char *after = bb_arg(rq, "after"), *id = NULL;
+    char *end = NULL;
+
+    if (!after)
+        return 0;
+    errno = 0;
+    filter->after_ms = strtoll(after, &end, 10);
+    if (end != after && *end == '-') {
+        id = end + 1;
+        filter->after_id = strtoll(id, &end, 10);
+    }
+    return id && end != id && !*end && !errno && filter->after_id > 0 &&
+                   filter->after_ms >= EARLIEST && filter->after_ms < LATEST
+               ? 0
+               : bb_invalid(rq, "after", "must be a cursor that a Link header gave");
+}
+
+int certificate_log(struct bb_request *rq)
+{
+    size_t limit = (size_t)bb_arg_int(rq, "limit", PAGE);
+    struct filter filter;
+    int refused = filter_read(rq, &filter);
+
+    if (!refused)
+        refused = read_cursor(rq, &filter);
     if (refused)
         return refused;
+    const struct bb_rows *rows = fetch(rq, &filter, (int64_t)limit + 1);
+    size_t count = rows ? bb_count(rq, rows) : 0;
+
+    if (count > limit) {
+        count = limit;
+        move(rq, &filter, rows, count - 1);
+        if (bb_reply_next(
+                rq, bb_format(rq, "%" PRId64 "-%" PRId64, filter.after_ms, filter.after_id)) < 0)
+            return bb_failed(rq);
+    }
+    const struct bb_device *devices =
+        rows ? certificate_devices(rq, rows, count, CERTIFICATE_DEVICE) : NULL;
+
+    if (!devices)
+        return bb_failed(rq);
+    json_t *array = json_array();
+
+    for (size_t i = 0; i < count && array; i++)
+        array = bb_append(array, certificate_entry(rq, rows, i, &devices[i]));
+    return bb_reply(rq, 200, array);
+}
+
+/* Responds with the entry in the path. One of others gets the same response as one that is not. */
+static int reply_entry(struct bb_request *rq, const struct certificate_scope *scope)
+{
     const struct bb_rows *rows =
-        bb_query(rq, &get, BB_ARGS(CERTIFICATE_SCOPE_ARGS(&scope), bb_i(bb_segment_int(rq, "id"))));
+        bb_query(rq, &get, BB_ARGS(CERTIFICATE_SCOPE_ARGS(scope), bb_i(bb_segment_int(rq, "id"))));
 
     if (!rows)
         return bb_failed(rq);
     if (!bb_count(rq, rows))
         return bb_fail(rq, 404, "Certificate log entry not found");
-    const struct bb_device *devices = certificate_devices(rq, rows, 1);
+    const struct bb_device *devices = certificate_devices(rq, rows, 1, CERTIFICATE_DEVICE);
 
-    if (!devices)
+    return devices ? bb_reply(rq, 200, certificate_entry(rq, rows, 0, devices)) : bb_failed(rq);
+}
+
+int certificate_one(struct bb_request *rq)
+{
+    struct certificate_scope scope;
+    int refused = certificate_scope(rq, &scope);
+
+    return refused ? refused : reply_entry(rq, &scope);
+}
+
+/* ---- the outcome at an external issuer ---- */
+
+/*
+ * $1 entry, $2 status, $3 whether it may be changed. Succeeded and Cancelled are final, but may be
+ * set again. A carried entry is not issued yet.
+ */
+static const struct bb_sql change = {
+    "WITH e AS (SELECT id, status FROM certificate_entry WHERE id = $1::bigint FOR UPDATE),"
+    " changed AS (UPDATE certificate_entry c SET status = $2::text FROM e WHERE c.id = e.id"
+    " AND e.status NOT IN ('Succeeded', 'Cancelled', 'Carried') AND $3::boolean RETURNING c.id)"
+    " SELECT e.status, EXISTS (SELECT FROM changed) OR e.status = $2::text FROM e",
+    BB_SQL_WRITE};
+
+/* PATCH /api/certificate-log/:id, for Admins and the accounts in certificate.issuers. */
+int certificate_change(struct bb_request *rq)
+{
+    static const struct certificate_scope all = {.all = true};
+    const struct certificate *certificate = rq->state;
+    bool may = rq->principal->role == BB_ROLE_ADMIN;
+    size_t i;
+    json_t *email;
+
+    json_array_foreach(certificate->settings->issuers, i, email)
+    {
+        may = may || !strcmp(json_string_value(email), rq->principal->email);
+    }
+    if (!may)
+        return bb_fail(rq, 403, "Forbidden");
+    const struct bb_rows *rows =
+        bb_query(rq, &change,
+                 BB_ARGS(bb_i(bb_segment_int(rq, "id")), bb_t(bb_text(rq, "status")),
+                         bb_b(!certificate->internal)));
+
+    if (!rows)
         return bb_failed(rq);
-    return certificate_reply(rq, 200, certificate_entry(rq, rows, 0, devices));
+    if (!bb_count(rq, rows))
+        return bb_fail(rq, 404, "Certificate log entry not found");
+    if (certificate->internal)
+        return bb_fail(rq, 409, "Certificates are issued internally: certificate.issuer");
+    const char *status = bb_cell(rq, rows, 0, 0);
+
+    if (!bb_cell_int(rq, rows, 0, 1))
+        return bb_fail(rq, 409, "The entry is %s, which %s", status,
+                       strcmp(status, "Carried") != 0 ? "is final" : "is not issued yet");
+    return reply_entry(rq, &all);
+}
+
+/* ---- sums ---- */
+
+/* clang-format off */
+
+/* $6 device, group or month, $7 last key seen, $8 number of rows. Sums of bigint are numeric. */
+#define KEY                                                                                        \
+    "CASE $6::text WHEN 'device' THEN e.device WHEN 'group' THEN coalesce(e.group_id, 0)"          \
+    " ELSE (extract(epoch FROM date_trunc('month', e.start_at, 'UTC')) * 1000)::bigint END"
+#define SUM(condition) "coalesce(sum(t.wh) FILTER (WHERE " condition "), 0)::bigint"
+#define TOTALS(from)                                                                               \
+    {"SELECT t.key, count(*), sum(t.wh)::bigint, " SUM("t.status = 'Succeeded'") ", "              \
+     SUM("t.status = 'Carried'") " FROM (SELECT " KEY " AS key, e.wh, e.status"                    \
+     " FROM certificate_entry e WHERE " from NARROW                                                \
+     " AND e.start_at >= coalesce($4::timestamptz, '-infinity')"                                   \
+     " AND e.start_at < coalesce($5::timestamptz, 'infinity')) t"                                  \
+     " WHERE t.key > $7::bigint GROUP BY t.key ORDER BY t.key LIMIT $8::bigint", BB_SQL_LONG}
+
+static const struct bb_sql totals[WAYS] = {
+    [BY_DEVICE] = TOTALS("e.device = $3::bigint AND " CERTIFICATE_SEES),
+    [BY_CHOSEN] = TOTALS("$3::bigint IS NULL AND " CERTIFICATE_SEES
+                         " AND e.device = ANY ($19::bigint[])"),
+    [BY_GROUP] = TOTALS(SEES_GROUP " AND e.group_id = $9::bigint"),
+    [BY_ORGANIZATION] = TOTALS("NOT $1::boolean AND $3::bigint IS NULL"
+                               " AND e.organisation = ANY ($2::bigint[])"),
+    [BY_TIME] = TOTALS("$3::bigint IS NULL AND " CERTIFICATE_SEES),
+};
+
+/* clang-format on */
+
+/*
+ * GET /api/certificate-log/totals: entries summed by device, group or month (UTC, by the start of
+ * the certified period), in this order. A cursor is the id of the last device or group seen, 0 for
+ * entries without a group, or the start of the last month in ms since 1970.
+ */
+int certificate_totals(struct bb_request *rq)
+{
+    static const struct bb_column sums[] = {
+        {"entries", BB_COLUMN_INT, 1},
+        {"readvalue_watthour", BB_COLUMN_INT, 2},
+        {"succeeded_watthour", BB_COLUMN_INT, 3},
+        {"carried_watthour", BB_COLUMN_INT, 4},
+    };
+    size_t limit = (size_t)bb_arg_int(rq, "limit", PAGE), count;
+    const char *by = bb_arg(rq, "by") ? bb_arg(rq, "by") : "month";
+    const struct bb_device *devices = NULL;
+    struct filter filter;
+    int refused = filter_read(rq, &filter);
+
+    if (refused)
+        return refused;
+    const struct bb_rows *rows =
+        filter_query(rq, &filter, &totals[filter_way(&filter)], bb_t(by),
+                     bb_arg_int(rq, "after", INT64_MIN), (int64_t)limit + 1);
+
+    if (!rows || bb_page(rq, rows, limit, 0, &count) < 0)
+        return bb_failed(rq);
+    if (!strcmp(by, "device")) {
+        devices = certificate_devices(rq, rows, count, 0);
+        if (!devices)
+            return bb_failed(rq);
+    }
+    json_t *array = json_array();
+
+    for (size_t row = 0; row < count && array; row++) {
+        json_t *key;
+
+        if (devices)
+            key = json_pack("{s:I, s:s?, s:s?, s:s?}", "deviceId",
+                            (json_int_t)bb_cell_int(rq, rows, row, 0), "externalId",
+                            devices[row].uuid, "developerId", devices[row].external_id,
+                            "serialNumber", devices[row].serial_number);
+        else if (!strcmp(by, "group"))
+            key = json_pack("{s:o}", "groupId", bb_cell_json(rq, rows, row, 0, BB_COLUMN_ID));
+        else
+            key = json_pack("{s:o}", "month", bb_cell_json(rq, rows, row, 0, BB_COLUMN_TIME));
+        array = bb_append(array, BB_ROW_ADD(rq, rows, row, sums, key));
+    }
+    return bb_reply(rq, 200, array);
+}
+
+/* ---- the export ---- */
+
+static int export_write(struct bb_request *rq, struct csv *csv, void *state)
+{
+    const struct certificate *certificate = rq->state;
+    struct filter *filter = state;
+    const struct bb_rows *rows = fetch(rq, filter, EXPORT_PAGE);
+    size_t count = rows ? bb_count(rq, rows) : 0;
+    const struct bb_device *devices;
+    const char **sites;
+
+    if (!count)
+        return rows ? 0 : -1;
+    devices = certificate_devices(rq, rows, count, CERTIFICATE_DEVICE);
+    if (!devices || certificate->devices->sites(
+                        certificate->devices_state, rq,
+                        certificate_ids(rq, rows, count, CERTIFICATE_DEVICE), count, &sites))
+        return -1;
+    for (size_t i = 0; i < count; i++) {
+        const char *group = bb_cell(rq, rows, i, CERTIFICATE_GROUP);
+        const char *start = bb_cell_time(rq, rows, i, CERTIFICATE_START);
+        const char *end = bb_cell_time(rq, rows, i, CERTIFICATE_END);
+
+        csv_plain(csv, bb_cell(rq, rows, i, CERTIFICATE_ID));
+        csv_plain(csv, start);
+        csv_plain(csv, end);
+        csv_plain(csv, bb_cell(rq, rows, i, CERTIFICATE_WH));
+        csv_plain(csv, bb_cell(rq, rows, i, CERTIFICATE_STATUS));
+        csv_plain(csv, devices[i].uuid);
+        csv_text(csv, devices[i].external_id);
+        csv_text(csv, devices[i].serial_number);
+        csv_plain(csv, bb_cell(rq, rows, i, CERTIFICATE_DEVICE));
+        csv_plain(csv, group);
+        csv_plain(csv, bb_cell(rq, rows, i, CERTIFICATE_UID));
+        csv_text(csv, devices[i].timezone);
+        csv_plain(csv, group ? start : NULL);
+        csv_plain(csv, group ? end : NULL);
+        csv_text(csv, sites[i]);
+        csv_plain(csv, bb_cell(rq, rows, i, CERTIFICATE_ORGANIZATION));
+        csv_plain(csv, bb_cell_time(rq, rows, i, CERTIFICATE_FROM));
+        csv_plain(csv, bb_cell_time(rq, rows, i, CERTIFICATE_UNTIL));
+        csv_plain(csv, bb_cell(rq, rows, i, CERTIFICATE_ISSUED));
+        csv_end_row(csv);
+    }
+    move(rq, filter, rows, count - 1);
+    return count == EXPORT_PAGE;
+}
+
+/* Copies the filter with its organizations and texts into one block. NULL: out of memory. */
+static struct filter *filter_copy(const struct filter *filter)
+{
+    size_t ids = filter->scope.count * sizeof(int64_t), room = sizeof(*filter) + ids;
+
+    for (size_t i = 0; i < TEXTS; i++)
+        room += filter->text[i] ? strlen(filter->text[i]) + 1 : 0;
+    struct filter *copy = malloc(room);
+
+    if (!copy)
+        return NULL;
+    int64_t *organizations = (int64_t *)(copy + 1);
+    char *at = (char *)organizations + ids;
+
+    *copy = *filter;
+    memcpy(organizations, filter->scope.organizations, ids);
+    copy->scope.organizations = organizations;
+    for (size_t i = 0; i < TEXTS; i++)
+        if (filter->text[i]) {
+            copy->text[i] = at;
+            at = stpcpy(at, filter->text[i]) + 1;
+        }
+    return copy;
+}
+
+int certificate_export(struct bb_request *rq)
+{
+    /* clang-format off */
+    static const char *const columns[] = {
+        "id", "certificate_issuance_start", "certificate_issuance_end", "readvalue_watthour",
+        "status", "externalId", "developerId", "serialNumber", "deviceId", "groupId",
+        "certificateTransactionUID", "timezone", "ongoing_start_date", "ongoing_end_date",
+        "siteName", "organizationId", "certificate_start", "certificate_end", "issued_watthour",
+        NULL};
+    /* clang-format on */
+    static const struct export_source source = {
+        .name = "certificate-log.csv", .columns = columns, .write = export_write};
+    const struct certificate *certificate = rq->state;
+    struct filter filter;
+    int refused = filter_read(rq, &filter);
+
+    return refused ? refused
+                   : export_begin(rq, certificate->exports, &source, filter_copy(&filter));
 }

@@ -1,10 +1,46 @@
 /*
- * The tables of the certificate module. They are hand-formatted, because clang-format would spread
- * a row over six lines.
+ * The tables of the certificate module, and the state of one generation. The tables are
+ * hand-formatted, because clang-format would spread a row over six lines.
  */
-#include "modules/certificate/base/certificate.h"
+#include <string.h>
 
+#include "modules/certificate/certificate.h"
 #include "modules/certificate/schema.h"
+#include "modules/common/slots.h"
+
+static int certificate_open(struct bb_host *host, void **state)
+{
+    struct certificate *certificate = bb_host_alloc(host, sizeof(*certificate));
+    const struct certificate_settings *settings = bb_settings(host);
+    struct bb_service devices = bb_service(host, "devices");
+    struct bb_service accounts = bb_service(host, "accounts");
+    struct bb_service readings = bb_service(host, "readings");
+    struct slots *exports =
+        slots_new(host, settings->exports, settings->exports_per_account, "exports");
+
+    if (!certificate || !exports)
+        return bb_open_fail(host, "out of memory");
+    certificate->settings = settings;
+    certificate->internal = strcmp(settings->issuer, "internal") == 0;
+    certificate->first_status = certificate->internal ? "Succeeded" : "Requested";
+    certificate->exports = exports;
+    certificate->devices = devices.interface;
+    certificate->devices_state = devices.state;
+    certificate->accounts = accounts.interface;
+    certificate->accounts_state = accounts.state;
+    certificate->readings = readings.interface;
+    certificate->readings_state = readings.state;
+    *state = certificate;
+    return 0;
+}
+
+static void certificate_close(struct bb_host *host, void *state)
+{
+    const struct certificate *certificate = state;
+
+    (void)host;
+    slots_free(certificate->exports);
+}
 
 // clang-format off
 
@@ -31,13 +67,9 @@ static const struct bb_field settings[] = {
      .help = "Exports of the log in progress on each host; more are answered 503."},
 };
 
-static const struct bb_field id_segment[] = {
-    {.name = "id", .type = BB_INT, .min = 1, .max = INT64_MAX, .help = "The log entry."},
-};
-
-static const struct bb_field group_segment[] = {
-    {.name = "id", .type = BB_INT, .min = 1, .max = INT64_MAX, .help = "The group."},
-};
+#define ID(field, text) {.name = (field), .type = BB_INT, .min = 1, .max = INT64_MAX, .help = (text)}
+static const struct bb_field id_segment[] = {ID("id", "The log entry.")};
+static const struct bb_field group_segment[] = {ID("id", "The group.")};
 
 static const char *const statuses[] = {"Requested", "Succeeded", "Failed", "Retry",
                                        "Cancelled", "Carried",   NULL};
@@ -50,10 +82,8 @@ static const char *const frequencies[] = {"hourly",  "daily",     "weekly",
      .help = "Only this organization. Default: all of yours."}
 
 #define FILTER                                                                                     \
-    {.name = "deviceId", .type = BB_INT, .min = 1, .max = INT64_MAX,                               \
-     .help = "Only entries of this device."},                                                      \
-    {.name = "groupId", .type = BB_INT, .min = 1, .max = INT64_MAX,                                \
-     .help = "Only entries of this group."},                                                       \
+    ID("deviceId", "Only entries of this device."),                                                \
+    ID("groupId", "Only entries of this group."),                                                  \
     {.name = "start", .type = BB_TIME, .help = "Only periods that start at or after this time."},  \
     {.name = "end", .type = BB_TIME, .help = "Only periods that start before this time."},         \
     {.name = "status", .type = BB_CHOICE, .choices = statuses,                                     \
@@ -72,12 +102,15 @@ static const char *const frequencies[] = {"hourly",  "daily",     "weekly",
      .help = "Only devices with this deviceTypeCode."},                                            \
     ORGANIZATION
 
+#define LIMIT(what)                                                                                \
+    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000,                                       \
+     .help = what " per page (default 100)."}
+#define CURSOR .help = "Cursor. Take it from the `Link` header of the previous page."
+
 static const struct bb_field log_query[] = {
     FILTER,
-    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000,
-     .help = "Entries per page (default 100)."},
-    {.name = "after", .type = BB_TEXT, .max = 64,
-     .help = "Cursor. Take it from the `Link` header of the previous page."},
+    LIMIT("Entries"),
+    {.name = "after", .type = BB_TEXT, .max = 64, CURSOR},
 };
 static const struct bb_field export_query[] = {FILTER};
 static const char *const sums[] = {"device", "group", "month", NULL};
@@ -85,16 +118,13 @@ static const struct bb_field totals_query[] = {
     {.name = "by", .type = BB_CHOICE, .choices = sums,
      .help = "Sum by month (in UTC, the default), device or group."},
     FILTER,
-    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000,
-     .help = "Sums per page (default 100)."},
-    {.name = "after", .type = BB_INT, .min = INT64_MIN, .max = INT64_MAX,
-     .help = "Cursor. Take it from the `Link` header of the previous page."},
+    LIMIT("Sums"),
+    {.name = "after", .type = BB_INT, .min = INT64_MIN, .max = INT64_MAX, CURSOR},
 };
 static const struct bb_field pages_query[] = {
     {.name = "pageNumber", .type = BB_INT, .min = 1, .max = 1000000000,
      .help = "Number of the page, from 1."},
-    {.name = "groupId", .type = BB_INT, .min = 1, .max = INT64_MAX,
-     .help = "Only entries of this group."},
+    ID("groupId", "Only entries of this group."),
     {.name = "start_date", .type = BB_TIME,
      .help = "Only periods that start on this day (UTC) or later."},
     {.name = "end_date", .type = BB_TIME,
@@ -102,12 +132,9 @@ static const struct bb_field pages_query[] = {
     ORGANIZATION,
 };
 static const struct bb_field one_query[] = {ORGANIZATION};
-static const struct bb_field group_query[] = {ORGANIZATION};
 static const struct bb_field groups_query[] = {
-    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000,
-     .help = "Groups per page (default 100)."},
-    {.name = "after", .type = BB_INT, .min = 0, .max = INT64_MAX,
-     .help = "Cursor. Take it from the `Link` header of the previous page."},
+    LIMIT("Groups"),
+    {.name = "after", .type = BB_INT, .min = 0, .max = INT64_MAX, CURSOR},
     ORGANIZATION,
 };
 
@@ -122,13 +149,15 @@ static const struct bb_field device_item[] = {
 static const struct bb_field device_key[] = {
     {.name = "item", .type = BB_ANY, .help = "A number: the id. A text: externalId, uuid or id."},
 };
+#define DEVICES                                                                                    \
+    {.name = "deviceIds", .type = BB_LIST, .flags = BB_REQUIRED, .min = 1,                         \
+     .max = CERTIFICATE_GROUP_MOST, .fields = BB_TABLE(device_key),                                \
+     .help = "Devices of the organization by id, uuid or externalId. None of them may be in a "    \
+             "group yet."}
 static const struct bb_field group_body[] = {
     {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NOT_BLANK | BB_NAME, .min = 1,
      .max = 255, .help = "Name of the group.", .example = "Rooftops"},
-    {.name = "deviceIds", .type = BB_LIST, .flags = BB_REQUIRED, .min = 1,
-     .max = CERTIFICATE_GROUP_MOST, .fields = BB_TABLE(device_key),
-     .help = "Devices of the organization by id, uuid or externalId. None of them may be in a "
-             "group yet."},
+    DEVICES,
     {.name = "frequency", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = frequencies,
      .help = "Length of an issuance cycle."},
     {.name = "start", .type = BB_TIME, .flags = BB_REQUIRED,
@@ -145,14 +174,9 @@ static const struct bb_field group_change_body[] = {
     {.name = "end", .type = BB_TIME, .flags = BB_CLEARS,
      .help = "When the group ends. Must be after the start of the current cycle. null: never."},
 };
-static const struct bb_field join_body[] = {
-    {.name = "deviceIds", .type = BB_LIST, .flags = BB_REQUIRED, .min = 1,
-     .max = CERTIFICATE_GROUP_MOST, .fields = BB_TABLE(device_key),
-     .help = "Devices of the organization by id, uuid or externalId. None of them may be in a "
-             "group yet."},
-};
+static const struct bb_field join_body[] = {DEVICES};
 static const struct bb_field member_segments[] = {
-    {.name = "id", .type = BB_INT, .min = 1, .max = INT64_MAX, .help = "The group."},
+    ID("id", "The group."),
     {.name = "deviceId", .type = BB_TEXT, .min = 1, .max = 255,
      .help = "The device: its id (digits), externalId or uuid."},
 };
@@ -161,30 +185,25 @@ static const struct bb_field share_body[] = {
      .help = "The organization that may read the group's certificates."},
 };
 static const struct bb_field share_segments[] = {
-    {.name = "id", .type = BB_INT, .min = 1, .max = INT64_MAX, .help = "The group."},
-    {.name = "organizationId", .type = BB_INT, .min = 1, .max = INT64_MAX,
-     .help = "The organization."},
+    ID("id", "The group."),
+    ID("organizationId", "The organization."),
 };
 static const struct bb_field share[] = {
     {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "sharedAt", .type = BB_TIME, .flags = BB_REQUIRED},
 };
-static const struct bb_field share_item[] = {
-    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(share)},
-};
-static const struct bb_field shares_reply[] = {
-    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(share_item)},
-};
 static const struct bb_field group_deleted[] = {
     {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED},
 };
 
+#define GROUP                                                                                      \
+    {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},                                          \
+    {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED},                                       \
+    {.name = "frequency", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = frequencies},        \
+    {.name = "start", .type = BB_TIME, .flags = BB_REQUIRED},                                      \
+    {.name = "end", .type = BB_TIME, .flags = BB_REQUIRED | BB_NULLABLE}
 static const struct bb_field group[] = {
-    {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED},
-    {.name = "frequency", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = frequencies},
-    {.name = "start", .type = BB_TIME, .flags = BB_REQUIRED},
-    {.name = "end", .type = BB_TIME, .flags = BB_REQUIRED | BB_NULLABLE},
+    GROUP,
     {.name = "deviceIds", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(device_item)},
     {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "carriedWatthour", .type = BB_INT, .flags = BB_REQUIRED,
@@ -193,10 +212,12 @@ static const struct bb_field group[] = {
 };
 
 #define NULLABLE (BB_REQUIRED | BB_NULLABLE)
+#define PERIOD                                                                                     \
+    {.name = "certificate_issuance_start", .type = BB_TIME, .flags = BB_REQUIRED},                 \
+    {.name = "certificate_issuance_end", .type = BB_TIME, .flags = BB_REQUIRED}
 static const struct bb_field entry[] = {
     {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "certificate_issuance_start", .type = BB_TIME, .flags = BB_REQUIRED},
-    {.name = "certificate_issuance_end", .type = BB_TIME, .flags = BB_REQUIRED},
+    PERIOD,
     {.name = "readvalue_watthour", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = statuses},
     {.name = "externalId", .type = BB_UUID, .flags = NULLABLE, .help = "The uuid of the device."},
@@ -212,12 +233,6 @@ static const struct bb_field entry[] = {
      .help = "Start of the issuance cycle; null for History."},
     {.name = "ongoing_end_date", .type = BB_TIME, .flags = NULLABLE,
      .help = "End of the issuance cycle; null for History."},
-};
-static const struct bb_field entry_item[] = {
-    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(entry)},
-};
-static const struct bb_field log_reply[] = {
-    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(entry_item)},
 };
 static const struct bb_field total[] = {
     {.name = "month", .type = BB_TIME, .help = "Only when summed by month: its start."},
@@ -238,39 +253,23 @@ static const struct bb_field total[] = {
     {.name = "carried_watthour", .type = BB_INT, .flags = BB_REQUIRED,
      .help = "Wh of the entries that are Carried."},
 };
-static const struct bb_field total_item[] = {
-    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(total)},
-};
-static const struct bb_field totals_reply[] = {
-    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(total_item)},
-};
 static const struct bb_field issued[] = {
     {.name = "certificateTransactionUID", .type = BB_UUID, .flags = BB_REQUIRED},
     {.name = "groupId", .type = BB_INT, .flags = NULLABLE},
     {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "certificate_issuance_start", .type = BB_TIME, .flags = BB_REQUIRED},
-    {.name = "certificate_issuance_end", .type = BB_TIME, .flags = BB_REQUIRED},
+    PERIOD,
     {.name = "issued_watthour", .type = BB_INT, .flags = BB_REQUIRED,
      .help = "Energy of the certificate in Wh; whole kWh for a group."},
     {.name = "perDeviceCertificateLog", .type = BB_LIST, .flags = BB_REQUIRED,
-     .fields = BB_TABLE(entry_item), .help = "The entries of the certificate on this page."},
-};
-static const struct bb_field issued_item[] = {
-    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(issued)},
+     .fields = BB_ITEMS(entry), .help = "The entries of the certificate on this page."},
 };
 static const struct bb_field pages_reply[] = {
     {.name = "certificatelog", .type = BB_LIST, .flags = BB_REQUIRED,
-     .fields = BB_TABLE(issued_item)},
+     .fields = BB_ITEMS(issued)},
     {.name = "currentPage", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "totalPages", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "totalCount", .type = BB_INT, .flags = BB_REQUIRED,
      .help = "Number of entries on all pages."},
-};
-static const struct bb_field group_item[] = {
-    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(group)},
-};
-static const struct bb_field groups_reply[] = {
-    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(group_item)},
 };
 
 static const char *const reasons[] = {
@@ -300,18 +299,17 @@ static const struct bb_field account_entry[] = {
     {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = statuses},
     {.name = "readvalue_watthour", .type = BB_INT, .flags = BB_REQUIRED},
 };
-static const struct bb_field account_item[] = {
-    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(account_entry)},
-};
+#define READING(required)                                                                          \
+    {.name = "type", .type = BB_CHOICE, .flags = (required), .choices = reading_types},            \
+    {.name = "startDate", .type = BB_TIME, .flags = (required)},                                   \
+    {.name = "endDate", .type = BB_TIME, .flags = (required)},                                     \
+    {.name = "value", .type = BB_INT, .flags = (required)},                                        \
+    {.name = "unit", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Wh"}
 #define JUDGED                                                                                     \
-    {.name = "type", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = reading_types},           \
-    {.name = "startDate", .type = BB_TIME, .flags = BB_REQUIRED},                                  \
-    {.name = "endDate", .type = BB_TIME, .flags = BB_REQUIRED},                                    \
-    {.name = "value", .type = BB_INT, .flags = BB_REQUIRED},                                       \
-    {.name = "unit", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Wh"},                         \
+    READING(BB_REQUIRED),                                                                          \
     {.name = "reason", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = reasons,                \
      .help = "Why the reading is certified, or not."},                                                       \
-    {.name = "entries", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(account_item),   \
+    {.name = "entries", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(account_entry),   \
      .help = "Log entries of the device for the reading's cycle, or for the History reading."}
 static const struct bb_field explained_reading[] = {
     JUDGED,
@@ -319,32 +317,13 @@ static const struct bb_field explained_reading[] = {
      .help = "Whether the moment lies in the reading's period."},
 };
 static const struct bb_field judged_reading[] = {JUDGED};
-static const struct bb_field explained_item[] = {
-    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(explained_reading)},
-};
-static const struct bb_field judged_item[] = {
-    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(judged_reading)},
-};
 static const struct bb_field discarded_reading[] = {
     {.name = "what", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = discards},
-    {.name = "type", .type = BB_CHOICE, .flags = NULLABLE, .choices = reading_types},
-    {.name = "startDate", .type = BB_TIME, .flags = NULLABLE},
-    {.name = "endDate", .type = BB_TIME, .flags = NULLABLE},
-    {.name = "value", .type = BB_INT, .flags = NULLABLE},
-    {.name = "unit", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Wh"},
+    READING(NULLABLE),
     {.name = "at", .type = BB_TIME, .flags = BB_REQUIRED, .help = "When it was refused or voided."},
     {.name = "problem", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Why."},
 };
-static const struct bb_field discarded_item[] = {
-    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(discarded_reading)},
-};
-static const struct bb_field explained_group[] = {
-    {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED},
-    {.name = "frequency", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = frequencies},
-    {.name = "start", .type = BB_TIME, .flags = BB_REQUIRED},
-    {.name = "end", .type = BB_TIME, .flags = NULLABLE},
-};
+static const struct bb_field explained_group[] = {GROUP};
 static const struct bb_field explained_cycle[] = {
     {.name = "start", .type = BB_TIME, .flags = BB_REQUIRED},
     {.name = "end", .type = BB_TIME, .flags = BB_REQUIRED},
@@ -358,9 +337,9 @@ static const struct bb_field explain_reply[] = {
     {.name = "group", .type = BB_OBJECT, .flags = NULLABLE, .fields = BB_TABLE(explained_group)},
     {.name = "cycle", .type = BB_OBJECT, .flags = NULLABLE, .fields = BB_TABLE(explained_cycle),
      .help = "The issuance cycle of the moment, or of the Delta reading that covers it."},
-    {.name = "readings", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(explained_item),
+    {.name = "readings", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(explained_reading),
      .help = "The reading that covers the moment, and the readings of the cycle; up to 1,000."},
-    {.name = "discarded", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(discarded_item),
+    {.name = "discarded", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(discarded_reading),
      .help = "Refused and voided readings for the moment, the newest 20."},
 };
 static const struct bb_field coverage_sum[] = {
@@ -369,26 +348,20 @@ static const struct bb_field coverage_sum[] = {
     {.name = "value", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "unit", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Wh"},
 };
-static const struct bb_field coverage_sum_item[] = {
-    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(coverage_sum)},
-};
 static const struct bb_field gap[] = {
     {.name = "startDate", .type = BB_TIME, .flags = BB_REQUIRED},
     {.name = "endDate", .type = BB_TIME, .flags = BB_REQUIRED},
-};
-static const struct bb_field gap_item[] = {
-    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(gap)},
 };
 static const struct bb_field coverage_reply[] = {
     {.name = "deviceId", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "externalId", .type = BB_TEXT, .flags = NULLABLE},
     {.name = "from", .type = BB_TIME, .flags = BB_REQUIRED},
     {.name = "to", .type = BB_TIME, .flags = BB_REQUIRED},
-    {.name = "sums", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(coverage_sum_item),
+    {.name = "sums", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(coverage_sum),
      .help = "The readings of the period, by their outcome."},
-    {.name = "gaps", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(gap_item),
+    {.name = "gaps", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(gap),
      .help = "Times without a reading; up to 1,000."},
-    {.name = "notCertified", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(judged_item),
+    {.name = "notCertified", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(judged_reading),
      .help = "Delta readings that no group certifies, or not whole; up to 1,000."},
 };
 
@@ -403,13 +376,13 @@ static const int conflict_or_absent[] = {404, 409, 0}; /* the organization */
 
 static const struct bb_route routes[] = {
     {.method = "POST", .path = GROUPS, .roles = MANAGERS, .handler = certificate_group_create,
-     .errors = conflict_or_absent, .flags = BB_CREATES, .query = BB_TABLE(group_query),
+     .errors = conflict_or_absent, .flags = BB_CREATES, .query = BB_TABLE(one_query),
      .body = BB_TABLE(group_body),
      .success = 201, .reply = BB_TABLE(group),
      .help = "Create a device group. The Delta readings of its devices are issued together, cycle "
              "by cycle."},
     {.method = "GET", .path = GROUPS, .roles = MANAGERS, .handler = certificate_group_list,
-     .query = BB_TABLE(groups_query), .reply = BB_TABLE(groups_reply),
+     .query = BB_TABLE(groups_query), .reply = BB_ARRAY_OF(group),
      .help = "List device groups, oldest first."},
     {.method = "GET", .path = GROUPS "/:id", .roles = MANAGERS, .handler = certificate_group_get,
      .segments = BB_TABLE(group_segment), .query = BB_TABLE(one_query), .reply = BB_TABLE(group),
@@ -432,19 +405,19 @@ static const struct bb_route routes[] = {
      .help = "Remove a device from a group at the end of the current cycle."},
     {.method = "GET", .path = GROUPS "/:id/share", .roles = MANAGERS,
      .handler = certificate_group_shares, .segments = BB_TABLE(group_segment),
-     .query = BB_TABLE(one_query), .reply = BB_TABLE(shares_reply),
+     .query = BB_TABLE(one_query), .reply = BB_ARRAY_OF(share),
      .help = "List the organizations that a group is shared with."},
     {.method = "POST", .path = GROUPS "/:id/share", .roles = MANAGERS,
      .handler = certificate_group_share, .segments = BB_TABLE(group_segment),
-     .query = BB_TABLE(one_query), .body = BB_TABLE(share_body), .reply = BB_TABLE(shares_reply),
+     .query = BB_TABLE(one_query), .body = BB_TABLE(share_body), .reply = BB_ARRAY_OF(share),
      .help = "Share a group with an organization. It may then read the group's certificates, and "
              "nothing else."},
     {.method = "DELETE", .path = GROUPS "/:id/share/:organizationId", .roles = MANAGERS,
      .handler = certificate_group_unshare, .segments = BB_TABLE(share_segments),
-     .query = BB_TABLE(one_query), .reply = BB_TABLE(shares_reply),
+     .query = BB_TABLE(one_query), .reply = BB_ARRAY_OF(share),
      .help = "Stop sharing a group with an organization."},
     {.method = "GET", .path = LOG, .roles = READERS, .handler = certificate_log,
-     .query = BB_TABLE(log_query), .reply = BB_TABLE(log_reply),
+     .query = BB_TABLE(log_query), .reply = BB_ARRAY_OF(entry),
      .help = "List entries of the certificate log, newest period first."},
     {.method = "GET", .path = LOG "/issuer/certifiedlogOfdevices", .roles = READERS,
      .handler = certificate_pages, .query = BB_TABLE(pages_query), .reply = BB_TABLE(pages_reply),
@@ -452,7 +425,7 @@ static const struct bb_route routes[] = {
     {.method = "GET", .path = LOG "/export.csv", .roles = READERS, .handler = certificate_export, .reply_type = "text/csv",
      .query = BB_TABLE(export_query), .help = "Download the certificate log as CSV."},
     {.method = "GET", .path = LOG "/totals", .roles = READERS, .handler = certificate_totals,
-     .query = BB_TABLE(totals_query), .reply = BB_TABLE(totals_reply),
+     .query = BB_TABLE(totals_query), .reply = BB_ARRAY_OF(total),
      .help = "Sum the certificate log by month, device or group."},
     {.method = "GET", .path = LOG "/explain", .roles = MANAGERS, .handler = certificate_explain,
      .errors = conflict_or_absent, .query = BB_TABLE(explain_query), .reply = BB_TABLE(explain_reply),
@@ -476,8 +449,7 @@ static const struct bb_field issued_payload[] = {
     {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "groupId", .type = BB_INT, .flags = NULLABLE,
      .help = "null for certificates of History readings."},
-    {.name = "certificate_issuance_start", .type = BB_TIME, .flags = BB_REQUIRED},
-    {.name = "certificate_issuance_end", .type = BB_TIME, .flags = BB_REQUIRED},
+    PERIOD,
     {.name = "issued_watthour", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "entries", .type = BB_INT, .flags = BB_REQUIRED, .help = "In the log."},
 };

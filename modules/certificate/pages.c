@@ -8,9 +8,11 @@
  */
 #include <string.h>
 
-#include "modules/certificate/base/certificate.h"
+#include "modules/certificate/certificate.h"
 
 #define PAGE 20
+
+/* clang-format off */
 
 /*
  * $1 $2 scope, $3 and $4 first and last day, $5 number of entries before the page. Returns the
@@ -39,29 +41,28 @@ static const struct bb_sql place_of_many = {
 /*
  * $1 $2 scope, $3 before this day, $4 from this day, $5 entries to skip, $6 number of entries.
  * Entries are skipped in the index. The conditions on an organization are row comparisons, as in
- * fetch.c.
+ * log.c.
  */
 #define BEFORE "($3::date)::timestamp AT TIME ZONE 'UTC'"
 #define FROM "($4::date)::timestamp AT TIME ZONE 'UTC'"
 #define NEWEST "e.start_at DESC, e.id DESC"
-#define ENTRIES(keys) IN_ORDER(keys, NEWEST)
 #define IN_ORDER(keys, order)                                                                      \
     "SELECT " CERTIFICATE_COLUMNS " FROM (" keys " ORDER BY " order                                \
     " OFFSET $5::bigint LIMIT $6::bigint) k CROSS JOIN LATERAL"                                    \
     " (SELECT * FROM certificate_entry e WHERE e.id = k.id LIMIT 1) e" CERTIFICATE_OF_ENTRY        \
     " ORDER BY " NEWEST
 static const struct bb_sql of_some = {
-    ENTRIES("SELECT e.id FROM (SELECT DISTINCT unnest($2::bigint[]) AS id) o CROSS JOIN LATERAL"
+    IN_ORDER("SELECT e.id FROM (SELECT DISTINCT unnest($2::bigint[]) AS id) o CROSS JOIN LATERAL"
             " (SELECT e.start_at, e.id FROM certificate_entry e"
             " WHERE (e.organisation, e.start_at) < (o.id, " BEFORE ")"
             " AND (e.organisation, e.start_at) >= (o.id, " FROM ")"
             " ORDER BY e.organisation DESC, " NEWEST " LIMIT $5::bigint + $6::bigint) e"
-            " WHERE NOT $1::boolean"),
+            " WHERE NOT $1::boolean", NEWEST),
     BB_SQL_LONG};
 static const struct bb_sql of_all = {
-    ENTRIES("SELECT e.id FROM certificate_entry e WHERE $1::boolean"
-            " AND cardinality($2::bigint[]) >= 0"
-            " AND e.start_at < " BEFORE " AND e.start_at >= " FROM),
+    IN_ORDER("SELECT e.id FROM certificate_entry e WHERE $1::boolean"
+             " AND cardinality($2::bigint[]) >= 0"
+             " AND e.start_at < " BEFORE " AND e.start_at >= " FROM, NEWEST),
     BB_SQL_LONG};
 
 /*
@@ -82,7 +83,13 @@ static const struct bb_sql of_group = {
     IN_ORDER("SELECT e.id FROM certificate_entry e WHERE " OF_GROUP, "e.group_id DESC, " NEWEST),
     BB_SQL_LONG};
 
-static json_t *head(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+/* clang-format on */
+
+/*
+ * Responds with the entries of the rows, grouped by their certificates. Rows of other certificates
+ * may come in between.
+ */
+static int answer(struct bb_request *rq, const struct bb_rows *rows, int64_t page, int64_t total)
 {
     static const struct bb_column columns[] = {
         {"certificateTransactionUID", BB_COLUMN_TEXT, CERTIFICATE_UID},
@@ -92,59 +99,44 @@ static json_t *head(struct bb_request *rq, const struct bb_rows *rows, size_t ro
         {"certificate_issuance_end", BB_COLUMN_TIME, CERTIFICATE_UNTIL},
         {"issued_watthour", BB_COLUMN_INT, CERTIFICATE_ISSUED},
     };
-    json_t *json = BB_ROW_JSON(rq, rows, row, columns);
-
-    if (json_object_set_new(json, "perDeviceCertificateLog", json_array()) == 0)
-        return json;
-    json_decref(json);
-    return NULL;
-}
-
-/* Returns the entries of a row's certificate. Rows of other certificates may come in between. */
-static json_t *entries_of(struct bb_request *rq, json_t *list, const struct bb_rows *rows,
-                          size_t row)
-{
-    const char *uid = bb_cell(rq, rows, row, CERTIFICATE_UID);
-    size_t i;
-    json_t *object;
-
-    json_array_foreach(list, i, object)
-    {
-        if (!strcmp(json_string_value(json_object_get(object, "certificateTransactionUID")), uid))
-            return json_object_get(object, "perDeviceCertificateLog");
-    }
-    object = head(rq, rows, row);
-    json_array_append_new(list, object);
-    return json_object_get(object, "perDeviceCertificateLog");
-}
-
-/* Groups entries by their certificates. Returns NULL if it failed; then a response was sent. */
-static json_t *grouped(struct bb_request *rq, const struct bb_rows *rows)
-{
-    size_t count = bb_count(rq, rows);
-    const struct bb_device *devices = certificate_devices(rq, rows, count);
+    size_t count = rows ? bb_count(rq, rows) : 0;
+    const struct bb_device *devices = certificate_devices(rq, rows, count, CERTIFICATE_DEVICE);
+    json_t **entries = bb_alloc(rq, (count + 1) * sizeof(json_t *)); /* of each row's certificate */
     json_t *list = json_array();
 
-    for (size_t i = 0; devices && i < count; i++)
-        if (json_array_append_new(entries_of(rq, list, rows, i),
-                                  certificate_entry(rq, rows, i, &devices[i])))
-            devices = NULL;
-    if (devices)
-        return list;
-    json_decref(list);
-    return NULL;
+    for (size_t i = 0; i < count && devices && list; i++) {
+        const char *uid = bb_cell(rq, rows, i, CERTIFICATE_UID);
+
+        for (size_t j = 0; j < i && !entries[i]; j++)
+            if (!strcmp(bb_cell(rq, rows, j, CERTIFICATE_UID), uid))
+                entries[i] = entries[j];
+        if (!entries[i]) {
+            json_t *head = BB_ROW_JSON(rq, rows, i, columns);
+
+            if (json_object_set_new(head, "perDeviceCertificateLog", json_array()) < 0) {
+                json_decref(head);
+                head = NULL;
+            }
+            entries[i] = json_object_get(head, "perDeviceCertificateLog");
+            list = bb_append(list, head);
+        }
+        if (list &&
+            json_array_append_new(entries[i], certificate_entry(rq, rows, i, &devices[i]))) {
+            json_decref(list);
+            list = NULL;
+        }
+    }
+    if (!devices) {
+        json_decref(list);
+        return bb_failed(rq);
+    }
+    return bb_reply(rq, 200,
+                    json_pack("{s:o, s:I, s:I, s:I}", "certificatelog", list, "currentPage",
+                              (json_int_t)page, "totalPages",
+                              (json_int_t)((total + PAGE - 1) / PAGE), "totalCount",
+                              (json_int_t)total));
 }
 
-static int answer(struct bb_request *rq, json_t *list, int64_t page, int64_t total)
-{
-    return certificate_reply(rq, 200,
-                             json_pack("{s:o, s:I, s:I, s:I}", "certificatelog", list,
-                                       "currentPage", (json_int_t)page, "totalPages",
-                                       (json_int_t)((total + PAGE - 1) / PAGE), "totalCount",
-                                       (json_int_t)total));
-}
-
-/* Returns the pages of a group. */
 static int pages_of_group(struct bb_request *rq, const struct certificate_scope *scope,
                           int64_t group, int64_t page)
 {
@@ -157,9 +149,8 @@ static int pages_of_group(struct bb_request *rq, const struct certificate_scope 
     const size_t count = sizeof(values) / sizeof(values[0]);
     const struct bb_rows *found = bb_query(rq, &count_of_group, values, count);
     const struct bb_rows *rows = found ? bb_query(rq, &of_group, values, count) : NULL;
-    json_t *list = rows ? grouped(rq, rows) : NULL;
 
-    return list ? answer(rq, list, page, bb_cell_int(rq, found, 0, 0)) : bb_failed(rq);
+    return rows ? answer(rq, rows, page, bb_cell_int(rq, found, 0, 0)) : bb_failed(rq);
 }
 
 static int pages_of_days(struct bb_request *rq, const struct certificate_scope *scope, int64_t page)
@@ -175,21 +166,20 @@ static int pages_of_days(struct bb_request *rq, const struct certificate_scope *
     const char *day = bb_cell(rq, found, 0, 1);
 
     if (!day)
-        return answer(rq, json_array(), page, total);
+        return answer(rq, NULL, page, total);
     const struct bb_rows *rows =
         bb_query(rq, scope->all ? &of_all : &of_some,
                  BB_ARGS(CERTIFICATE_SCOPE_ARGS(scope), bb_t(day), bb_t(bb_cell(rq, found, 0, 3)),
                          bb_i(bb_cell_int(rq, found, 0, 2)), bb_i(PAGE)));
-    json_t *list = rows ? grouped(rq, rows) : NULL;
 
-    return list ? answer(rq, list, page, total) : bb_failed(rq);
+    return rows ? answer(rq, rows, page, total) : bb_failed(rq);
 }
 
 int certificate_pages(struct bb_request *rq)
 {
     int64_t page = bb_arg_int(rq, "pageNumber", 1), group = bb_arg_int(rq, "groupId", 0);
     struct certificate_scope scope;
-    int refused = certificate_scope(rq, bb_arg_int(rq, "organizationId", 0), &scope);
+    int refused = certificate_scope(rq, &scope);
 
     if (!refused)
         refused = certificate_shared(rq, group, &scope);
