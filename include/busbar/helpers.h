@@ -211,6 +211,37 @@ static inline json_t *bb_row_json(struct bb_request *rq, const struct bb_rows *r
 #define BB_ROW_JSON(rq, rows, row, columns) BB_ROW_ADD(rq, rows, row, columns, json_object())
 
 /*
+ * Converts the cells of a row from `column` on to the members that fields describe, one after the
+ * other. A statement whose columns have the order of a route's reply needs no other table.
+ */
+static inline json_t *bb_row_fields(struct bb_request *rq, const struct bb_rows *rows, size_t row,
+                                    size_t column, const struct bb_field *fields, size_t count)
+{
+    json_t *object = json_object();
+
+    for (size_t i = 0; i < count; i++) {
+        struct bb_column member = {fields[i].name, BB_COLUMN_TEXT, column + i};
+
+        if (fields[i].type == BB_INT)
+            member.type = BB_COLUMN_INT;
+        else if (fields[i].type == BB_NUMBER)
+            member.type = BB_COLUMN_NUMBER;
+        else if (fields[i].type == BB_BOOL)
+            member.type = BB_COLUMN_BOOL;
+        else if (fields[i].type == BB_TIME)
+            member.type = BB_COLUMN_TIME;
+        else if (fields[i].type >= BB_OBJECT)
+            member.type = BB_COLUMN_JSON;
+        object = bb_row_add(rq, rows, row, &member, 1, object);
+    }
+    return object;
+}
+
+/* bb_row_fields() for an array of fields. */
+#define BB_ROW_FIELDS(rq, rows, row, column, fields)                                               \
+    bb_row_fields(rq, rows, row, column, fields, sizeof(fields) / sizeof((fields)[0]))
+
+/*
  * Notifies a channel: with the transaction, so that all hosts get the notification on commit; or
  * immediately if `tx` is NULL (parks). Returns 0, or -1 (then `return bb_failed(rq)`).
  */

@@ -45,6 +45,12 @@ struct certificate {
     _Atomic int64_t rechecked;      /* changed devices were processed up to this id */
 };
 
+/* module.c: fields of replies, in the order of the columns of statements. */
+extern const struct bb_field certificate_group_fields[9], certificate_share_fields[2];
+extern const struct bb_field certificate_cycle_fields[3], certificate_reading_fields[8];
+extern const struct bb_field certificate_discarded_fields[8], certificate_sum_fields[4];
+extern const struct bb_field certificate_gap_fields[2], certificate_fields[7];
+
 /* ---- entries ---- */
 
 /* The entries that a caller sees: of the organizations in which it acts; an Admin sees all. */
@@ -64,8 +70,8 @@ struct certificate_scope {
 /* The columns of an entry `e` and its certificate `c`, in the order of the enum. */
 #define CERTIFICATE_COLUMNS                                                                        \
     "e.id, " BB_SQL_MS("e.start_at") ", " BB_SQL_MS("e.end_at") ", e.wh, e.status, e.device,"      \
-    " nullif(e.group_id, 0), c.uid, e.organisation, c.issued_wh, "                                 \
-    BB_SQL_MS("c.start_at") ", " BB_SQL_MS("c.end_at")
+    " c.uid, nullif(e.group_id, 0), e.organisation, " BB_SQL_MS("c.start_at") ", "                 \
+    BB_SQL_MS("c.end_at") ", c.issued_wh"
 
 /* clang-format on */
 
@@ -76,12 +82,12 @@ enum certificate_column {
     CERTIFICATE_WH,
     CERTIFICATE_STATUS,
     CERTIFICATE_DEVICE,
-    CERTIFICATE_GROUP,
     CERTIFICATE_UID,
+    CERTIFICATE_GROUP,
     CERTIFICATE_ORGANIZATION,
-    CERTIFICATE_ISSUED,
     CERTIFICATE_FROM,
-    CERTIFICATE_UNTIL
+    CERTIFICATE_UNTIL,
+    CERTIFICATE_ISSUED
 };
 
 /*
@@ -133,12 +139,21 @@ int64_t certificate_turn(struct bb_request *rq);
 /* Logs that a step failed, and returns -1. */
 int64_t certificate_step_failed(struct bb_request *rq, const char *step);
 /*
- * Runs a statement with $1 = `size` again and again, until it processes fewer rows. Returns 0, or
- * -1 if it failed. Sets *any if it processed a row, or if its second column says that there already
- * was one.
+ * Takes new readings of a type from the service "readings", and notes their devices in a table. $1
+ * number of devices
  */
-int64_t certificate_batches(struct bb_request *rq, const struct bb_sql *sql, int64_t size,
-                            const char *step, bool *any);
+#define CERTIFICATE_NOTE(table, type)                                                              \
+    "WITH noted AS (INSERT INTO " table " AS n (device, first_at, last_at)"                        \
+    " SELECT device, first, last FROM reading_take_fresh('" type "', $1::int) ORDER BY device"     \
+    " ON CONFLICT (device) DO UPDATE SET first_at = least(n.first_at, excluded.first_at),"         \
+    " last_at = greatest(n.last_at, excluded.last_at) RETURNING 1)"                                \
+    " SELECT count(*), EXISTS (SELECT FROM " table ")::int FROM noted"
+/*
+ * issue.c: runs that statement for `size` devices at a time, until there are fewer. Returns 0, or
+ * -1 if it failed. Sets *any if a device is noted, now or before.
+ */
+int certificate_note(struct bb_request *rq, const struct bb_sql *sql, int64_t size,
+                     const char *step, bool *any);
 
 struct certificate_issued {
     const char *uid;

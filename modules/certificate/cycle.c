@@ -301,7 +301,7 @@ struct batch {
     int64_t passed; /* at the head: they failed in earlier runs */
     int64_t until;  /* the end of the run */
     int failures;   /* they have been logged */
-    bool over;      /* the run ended early */
+    bool over;      /* the run ended, maybe early */
 };
 
 /* Returns 0 if there may be more cycles. */
@@ -316,18 +316,16 @@ static int issue_batch(struct bb_request *rq, void *arg)
         certificate_step_failed(rq, "looking for cycles that have ended");
         batch->failures++;
     }
-    for (size_t row = 0; row < count; row++) {
-        batch->over = batch->failures >= FAILURES || bb_now_ms(rq->host) >= batch->until;
-        if (batch->over)
-            return -1;
+    for (size_t row = 0; row < count && !batch->over; row++) {
         if (issue_cycle(rq, rows, row)) {
             certificate_step_failed(rq, "issuing a cycle");
             batch->failures++;
         } else {
             batch->cycles++;
         }
+        batch->over = batch->failures >= FAILURES || bb_now_ms(rq->host) >= batch->until;
     }
-    return count < BATCH ? -1 : 0;
+    return batch->over || count < BATCH ? -1 : 0;
 }
 
 int64_t certificate_cycles(struct bb_request *rq, bool *more)

@@ -22,14 +22,8 @@
 #define FEWER 7       /* divisor for the number of devices */
 #define RECHECKED 200 /* devices per batch */
 
-/* $1 number of devices */
-static const struct bb_sql take = {
-    "WITH noted AS (INSERT INTO certificate_look AS l (device, first_at, last_at)"
-    " SELECT device, first, last FROM reading_take_fresh('D', $1::int) ORDER BY device"
-    " ON CONFLICT (device) DO UPDATE SET first_at = least(l.first_at, excluded.first_at),"
-    " last_at = greatest(l.last_at, excluded.last_at) RETURNING 1)"
-    " SELECT count(*), EXISTS (SELECT FROM certificate_look)::int FROM noted",
-    BB_SQL_WRITE | BB_SQL_LONG};
+static const struct bb_sql take = {CERTIFICATE_NOTE("certificate_look", "D"),
+                                   BB_SQL_WRITE | BB_SQL_LONG};
 
 /*
  * $1 number of devices, $2 last device handled. Locks the notes before a separate statement
@@ -110,7 +104,7 @@ int64_t certificate_mark_due(struct bb_request *rq, bool *more)
     struct certificate *certificate = rq->state;
     int64_t after = atomic_load(&certificate->looked), until;
     struct looked looked = {.size = LOOKED, .after = after, .rest = after > 0};
-    bool any, failed = certificate_batches(rq, &take, TAKEN, step, &any) < 0;
+    bool any, failed = certificate_note(rq, &take, TAKEN, step, &any) < 0;
 
     until = certificate_turn(rq);
     *more = !failed && any;

@@ -75,38 +75,21 @@ static const struct {
 static const struct bb_sql explain = {
     CYCLE " SELECT c.id, c.name, c.frequency,"
     " " BB_SQL_MS("c.start_at") ", " BB_SQL_MS("c.end_at") ","
-    " " BB_SQL_MS("c.first") ", " BB_SQL_MS("c.last") ", (c.last <= now())::int,"
-    " " TYPE_NAME("j.type") ", 'Wh', " BB_SQL_MS("j.start_at") ", " BB_SQL_MS("j.end_at") ", j.wh, j.reason,"
-    " j.entries::text, j.covers::int FROM moment m LEFT JOIN cycle c ON true"
+    " " BB_SQL_MS("c.first") ", " BB_SQL_MS("c.last") ", c.last <= now(),"
+    " " TYPE_NAME("j.type") ", " BB_SQL_MS("j.start_at") ", " BB_SQL_MS("j.end_at") ", j.wh, 'Wh',"
+    " j.reason, j.entries::text, j.covers FROM moment m LEFT JOIN cycle c ON true"
     " LEFT JOIN LATERAL " JUDGED_OF_CYCLE " j ON true",
     BB_SQL_LONG};
-enum explained { GROUP, NAME, FREQUENCY, BEGIN, STOP, FIRST, LAST, ENDED, READING, COVERS = 15 };
+enum explained { GROUP, CYCLE_OF = 5, READING = 8, REASON = 13, COVERS = 15 };
 
 /* $1 device, $2 moment, $3 number of readings */
 static const struct bb_sql discarded = {
     "SELECT what, " TYPE_NAME("type") ", " BB_SQL_MS("start_at") ", " BB_SQL_MS("end_at") ", wh,"
-    " " BB_SQL_MS("at") ", reason, 'Wh' FROM reading_discarded($1::bigint, $2::timestamptz,"
+    " 'Wh', " BB_SQL_MS("at") ", reason FROM reading_discarded($1::bigint, $2::timestamptz,"
     " $2::timestamptz + interval '1 millisecond', $3::int)",
     BB_SQL_LONG};
 
 /* clang-format on */
-
-/*
- * Returns a reading and its outcome; `from` is the column of its type. The caller owns it; NULL:
- * out of memory.
- */
-static json_t *reading_json(struct bb_request *rq, const struct bb_rows *rows, size_t row,
-                            size_t from)
-{
-    const struct bb_column columns[] = {
-        {"type", BB_COLUMN_TEXT, from},          {"unit", BB_COLUMN_TEXT, from + 1},
-        {"startDate", BB_COLUMN_TIME, from + 2}, {"endDate", BB_COLUMN_TIME, from + 3},
-        {"value", BB_COLUMN_INT, from + 4},      {"reason", BB_COLUMN_TEXT, from + 5},
-        {"entries", BB_COLUMN_JSON, from + 6},
-    };
-
-    return BB_ROW_JSON(rq, rows, row, columns);
-}
 
 /*
  * Finds a device: digits are its id, another text its externalId, uuid or serialNumber. Returns 0,
@@ -138,24 +121,6 @@ static int find_device(struct bb_request *rq, const char *key, struct bb_device 
 
 int certificate_explain(struct bb_request *rq)
 {
-    static const struct bb_column group[] = {
-        {"id", BB_COLUMN_INT, GROUP},
-        {"name", BB_COLUMN_TEXT, NAME},
-        {"frequency", BB_COLUMN_TEXT, FREQUENCY},
-        {"start", BB_COLUMN_TIME, BEGIN},
-        {"end", BB_COLUMN_TIME, STOP},
-    };
-    static const struct bb_column cycle[] = {
-        {"start", BB_COLUMN_TIME, FIRST},
-        {"end", BB_COLUMN_TIME, LAST},
-        {"ended", BB_COLUMN_BOOL, ENDED},
-    };
-    static const struct bb_column left[] = {
-        {"type", BB_COLUMN_TEXT, 1},    {"unit", BB_COLUMN_TEXT, 7},
-        {"what", BB_COLUMN_TEXT, 0},    {"startDate", BB_COLUMN_TIME, 2},
-        {"endDate", BB_COLUMN_TIME, 3}, {"value", BB_COLUMN_INT, 4},
-        {"at", BB_COLUMN_TIME, 5},      {"problem", BB_COLUMN_TEXT, 6},
-    };
     const struct certificate *certificate = rq->state;
     const char *at = bb_arg(rq, "at"), *reason = "noReading", *explanation = "";
     struct bb_device device;
@@ -172,19 +137,21 @@ int certificate_explain(struct bb_request *rq)
     if (!others)
         return bb_failed(rq);
     json_t *readings = json_array(), *list = json_array();
-    bool grouped = bb_cell(rq, rows, 0, GROUP) != NULL;
+    json_t *group = json_null(), *cycle = json_null();
+
+    if (bb_cell(rq, rows, 0, GROUP)) {
+        group = bb_row_fields(rq, rows, 0, GROUP, certificate_group_fields, 5);
+        cycle = BB_ROW_FIELDS(rq, rows, 0, CYCLE_OF, certificate_cycle_fields);
+    }
 
     for (size_t i = 0; i < bb_count(rq, rows) && bb_cell(rq, rows, i, READING); i++) {
-        json_t *one = reading_json(rq, rows, i, READING);
-        bool covers = bb_cell_int(rq, rows, i, COVERS);
-
-        if (covers)
-            reason = bb_cell(rq, rows, i, READING + 5);
-        json_object_set_new(one, "covers", json_boolean(covers));
-        readings = bb_append(readings, one);
+        if (bb_cell_int(rq, rows, i, COVERS))
+            reason = bb_cell(rq, rows, i, REASON);
+        readings =
+            bb_append(readings, BB_ROW_FIELDS(rq, rows, i, READING, certificate_reading_fields));
     }
     for (size_t i = 0; i < bb_count(rq, others); i++)
-        list = bb_append(list, BB_ROW_JSON(rq, others, i, left));
+        list = bb_append(list, BB_ROW_FIELDS(rq, others, i, 0, certificate_discarded_fields));
     if (!strcmp(reason, "noReading") && bb_count(rq, others))
         reason = bb_cell(rq, others, 0, 0);
     for (size_t i = 0; i < sizeof(reasons) / sizeof(*reasons); i++)
@@ -193,10 +160,8 @@ int certificate_explain(struct bb_request *rq)
     return bb_reply(rq, 200,
                     json_pack("{s:I, s:s?, s:s, s:s, s:o, s:o, s:o, s:o}", "deviceId",
                               (json_int_t)device.id, "externalId", device.external_id, "reason",
-                              reason, "explanation", explanation, "group",
-                              grouped ? BB_ROW_JSON(rq, rows, 0, group) : json_null(), "cycle",
-                              grouped ? BB_ROW_JSON(rq, rows, 0, cycle) : json_null(), "readings",
-                              readings, "discarded", list));
+                              reason, "explanation", explanation, "group", group, "cycle", cycle,
+                              "readings", readings, "discarded", list));
 }
 
 /* ---- a period ---- */
@@ -212,7 +177,7 @@ static const struct bb_sql period = {
     " coalesce($2::timestamptz, now()) AS last) p",
     0};
 
-/* $1 device, $2 and $3 the period in ms, $4 number of readings, $5 threshold */
+/* $1 device, $2 and $3 the period in ms, $4 number of rows, $5 threshold */
 #define JUDGED                                                                                     \
     "certificate_judge($1::bigint, to_timestamp($2::bigint / 1000.0),"                             \
     " to_timestamp($3::bigint / 1000.0), $5::bigint)"
@@ -222,13 +187,12 @@ static const struct bb_sql sums = {
     BB_SQL_LONG};
 
 static const struct bb_sql left_out = {
-    "SELECT " TYPE_NAME("type") ", 'Wh', " BB_SQL_MS("start_at") ", " BB_SQL_MS("end_at") ", wh,"
-    " reason, entries::text FROM " JUDGED
+    "SELECT " TYPE_NAME("type") ", " BB_SQL_MS("start_at") ", " BB_SQL_MS("end_at") ", wh,"
+    " 'Wh', reason, entries::text FROM " JUDGED
     " WHERE reason IN ('beforeGroup', 'longerThanCycle', 'aboveCeiling', 'inNoGroup')"
     " ORDER BY end_at LIMIT $4::int",
     BB_SQL_LONG};
 
-/* $1 device, $2 and $3 the period in ms, $4 number of gaps */
 static const struct bb_sql gaps = {
     "WITH p AS (SELECT to_timestamp($2::bigint / 1000.0) AS first,"
     " to_timestamp($3::bigint / 1000.0) AS last),"
@@ -237,47 +201,20 @@ static const struct bb_sql gaps = {
     " SELECT " BB_SQL_MS("g.since") ", " BB_SQL_MS("g.start_at") " FROM (SELECT"
     " greatest(p.first, coalesce(lag(b.end_at) OVER (ORDER BY b.start_at, b.end_at), p.first))"
     " AS since, b.start_at FROM p, b) g"
-    " WHERE g.since < g.start_at ORDER BY g.since LIMIT $4::int",
+    " WHERE g.since < g.start_at AND $5::bigint > 0 ORDER BY g.since LIMIT $4::int",
     BB_SQL_LONG};
 
 /* clang-format on */
 
-static json_t *sum_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
-{
-    static const struct bb_column columns[] = {
-        {"unit", BB_COLUMN_TEXT, 3},
-        {"reason", BB_COLUMN_TEXT, 0},
-        {"reads", BB_COLUMN_INT, 1},
-        {"value", BB_COLUMN_INT, 2},
-    };
-
-    return BB_ROW_JSON(rq, rows, row, columns);
-}
-
-static json_t *gap_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
-{
-    static const struct bb_column columns[] = {
-        {"startDate", BB_COLUMN_TIME, 0},
-        {"endDate", BB_COLUMN_TIME, 1},
-    };
-
-    return BB_ROW_JSON(rq, rows, row, columns);
-}
-
-static json_t *left_out_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
-{
-    return reading_json(rq, rows, row, 0);
-}
-
 /* Runs a statement and makes a list of its rows. Returns NULL if it failed. */
 static json_t *list_of(struct bb_request *rq, const struct bb_sql *sql,
-                       const struct bb_value *values, size_t count, bb_item *item)
+                       const struct bb_value *values, const struct bb_field *fields, size_t count)
 {
-    const struct bb_rows *rows = bb_query(rq, sql, values, count);
+    const struct bb_rows *rows = bb_query(rq, sql, values, 5);
     json_t *list = rows ? json_array() : NULL;
 
     for (size_t i = 0; list && i < bb_count(rq, rows); i++)
-        list = bb_append(list, item(rq, rows, i));
+        list = bb_append(list, bb_row_fields(rq, rows, i, 0, fields, count));
     return list;
 }
 
@@ -305,9 +242,9 @@ int certificate_coverage(struct bb_request *rq)
         return bb_invalid(rq, "to", "must be at most 366 days after from");
     const struct bb_value values[] = {bb_i(device.id), bb_i(first), bb_i(last), bb_i(LISTED),
                                       bb_i(certificate->settings->threshold)};
-    json_t *sum = list_of(rq, &sums, values, 5, sum_json);
-    json_t *gap = sum ? list_of(rq, &gaps, values, 4, gap_json) : NULL;
-    json_t *others = gap ? list_of(rq, &left_out, values, 5, left_out_json) : NULL;
+    json_t *sum = list_of(rq, &sums, values, certificate_sum_fields, 4);
+    json_t *gap = sum ? list_of(rq, &gaps, values, certificate_gap_fields, 2) : NULL;
+    json_t *others = gap ? list_of(rq, &left_out, values, certificate_reading_fields, 7) : NULL;
 
     if (!others) {
         json_decref(sum);

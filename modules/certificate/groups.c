@@ -109,23 +109,9 @@ static const struct bb_sql owner = {
 
 /* ---- reading ---- */
 
-enum column { ID, NAME, FREQUENCY, START, END, DEVICES, ORGANIZATION, CARRY, CREATED, FOUND };
-
 static json_t *group_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
-    static const struct bb_column columns[] = {
-        {"id", BB_COLUMN_INT, ID},
-        {"name", BB_COLUMN_TEXT, NAME},
-        {"frequency", BB_COLUMN_TEXT, FREQUENCY},
-        {"start", BB_COLUMN_TIME, START},
-        {"end", BB_COLUMN_TIME, END},
-        {"deviceIds", BB_COLUMN_JSON, DEVICES},
-        {"organizationId", BB_COLUMN_INT, ORGANIZATION},
-        {"carriedWatthour", BB_COLUMN_INT, CARRY},
-        {"createdAt", BB_COLUMN_TIME, CREATED},
-    };
-
-    return BB_ROW_JSON(rq, rows, row, columns);
+    return BB_ROW_FIELDS(rq, rows, row, 0, certificate_group_fields);
 }
 
 /*
@@ -179,9 +165,9 @@ int certificate_group_list(struct bb_request *rq)
     if (!rows)
         return bb_failed(rq);
     size_t count = bb_count(rq, rows) > limit ? limit : bb_count(rq, rows);
-    bool more = count && count < (size_t)bb_cell_int(rq, rows, 0, FOUND);
+    bool more = count && count < (size_t)bb_cell_int(rq, rows, 0, 9);
 
-    return bb_reply_page(rq, rows, count, more ? bb_cell(rq, rows, count - 1, ID) : NULL,
+    return bb_reply_page(rq, rows, count, more ? bb_cell(rq, rows, count - 1, 0) : NULL,
                          group_json);
 }
 
@@ -414,12 +400,7 @@ int certificate_group_delete(struct bb_request *rq)
 
 static json_t *share_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
-    static const struct bb_column columns[] = {
-        {"organizationId", BB_COLUMN_INT, 0},
-        {"sharedAt", BB_COLUMN_TIME, 1},
-    };
-
-    return BB_ROW_JSON(rq, rows, row, columns);
+    return BB_ROW_FIELDS(rq, rows, row, 0, certificate_share_fields);
 }
 
 /* Runs a statement, unless it is NULL, and responds with the organizations. */

@@ -20,13 +20,7 @@
 
 /* clang-format off */
 
-/* $1 number of devices */
-static const struct bb_sql note = {
-    "WITH noted AS (INSERT INTO certificate_history AS h (device, first_at, last_at)"
-    " SELECT device, first, last FROM reading_take_fresh('H', $1::int) ORDER BY device"
-    " ON CONFLICT (device) DO UPDATE SET first_at = least(h.first_at, excluded.first_at),"
-    " last_at = greatest(h.last_at, excluded.last_at) RETURNING 1)"
-    " SELECT count(*), EXISTS (SELECT FROM certificate_history)::int FROM noted",
+static const struct bb_sql note = {CERTIFICATE_NOTE("certificate_history", "H"),
     BB_SQL_WRITE | BB_SQL_LONG};
 
 /* $1 last device handled, $2 number of devices */
@@ -174,7 +168,7 @@ int64_t certificate_history(struct bb_request *rq, bool *more)
     int failures = 0;
     bool any;
 
-    if (certificate_batches(rq, &note, NOTED, "noting History readings", &any) < 0)
+    if (certificate_note(rq, &note, NOTED, "noting History readings", &any) < 0)
         return -1;
     chunk.count = any;
     while (chunk.count && failures < FAILURES && bb_now_ms(rq->host) < until) {

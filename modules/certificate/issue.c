@@ -19,15 +19,15 @@ int64_t certificate_turn(struct bb_request *rq)
     return bb_now_ms(rq->host) + TURN_MS;
 }
 
-int64_t certificate_batches(struct bb_request *rq, const struct bb_sql *sql, int64_t size,
-                            const char *step, bool *any)
+int certificate_note(struct bb_request *rq, const struct bb_sql *sql, int64_t size,
+                     const char *step, bool *any)
 {
     *any = false;
     for (int64_t count = size; count == size;) {
         const struct bb_rows *rows = bb_query(rq, sql, BB_ARGS(bb_i(size)));
 
         if (!rows)
-            return certificate_step_failed(rq, step);
+            return (int)certificate_step_failed(rq, step);
         count = bb_cell_int(rq, rows, 0, 0);
         *any = *any || count || bb_cell_int(rq, rows, 0, 1);
     }

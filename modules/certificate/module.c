@@ -1,6 +1,7 @@
 /*
  * The tables of the certificate module, and the state of one generation. The tables are
- * hand-formatted, because clang-format would spread a row over six lines.
+ * hand-formatted, because clang-format would spread a row over six lines. Those in certificate.h
+ * have the order of the columns of statements.
  */
 #include <string.h>
 
@@ -188,7 +189,7 @@ static const struct bb_field share_segments[] = {
     ID("id", "The group."),
     ID("organizationId", "The organization."),
 };
-static const struct bb_field share[] = {
+const struct bb_field certificate_share_fields[] = {
     {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "sharedAt", .type = BB_TIME, .flags = BB_REQUIRED},
 };
@@ -202,7 +203,7 @@ static const struct bb_field group_deleted[] = {
     {.name = "frequency", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = frequencies},        \
     {.name = "start", .type = BB_TIME, .flags = BB_REQUIRED},                                      \
     {.name = "end", .type = BB_TIME, .flags = BB_REQUIRED | BB_NULLABLE}
-static const struct bb_field group[] = {
+const struct bb_field certificate_group_fields[] = {
     GROUP,
     {.name = "deviceIds", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(device_item)},
     {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED},
@@ -253,7 +254,7 @@ static const struct bb_field total[] = {
     {.name = "carried_watthour", .type = BB_INT, .flags = BB_REQUIRED,
      .help = "Wh of the entries that are Carried."},
 };
-static const struct bb_field issued[] = {
+const struct bb_field certificate_fields[] = {
     {.name = "certificateTransactionUID", .type = BB_UUID, .flags = BB_REQUIRED},
     {.name = "groupId", .type = BB_INT, .flags = NULLABLE},
     {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED},
@@ -265,7 +266,7 @@ static const struct bb_field issued[] = {
 };
 static const struct bb_field pages_reply[] = {
     {.name = "certificatelog", .type = BB_LIST, .flags = BB_REQUIRED,
-     .fields = BB_ITEMS(issued)},
+     .fields = BB_ITEMS(certificate_fields)},
     {.name = "currentPage", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "totalPages", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "totalCount", .type = BB_INT, .flags = BB_REQUIRED,
@@ -311,20 +312,20 @@ static const struct bb_field account_entry[] = {
      .help = "Why the reading is certified, or not."},                                                       \
     {.name = "entries", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(account_entry),   \
      .help = "Log entries of the device for the reading's cycle, or for the History reading."}
-static const struct bb_field explained_reading[] = {
+const struct bb_field certificate_reading_fields[] = {
     JUDGED,
     {.name = "covers", .type = BB_BOOL, .flags = BB_REQUIRED,
      .help = "Whether the moment lies in the reading's period."},
 };
 static const struct bb_field judged_reading[] = {JUDGED};
-static const struct bb_field discarded_reading[] = {
+const struct bb_field certificate_discarded_fields[] = {
     {.name = "what", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = discards},
     READING(NULLABLE),
     {.name = "at", .type = BB_TIME, .flags = BB_REQUIRED, .help = "When it was refused or voided."},
     {.name = "problem", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Why."},
 };
 static const struct bb_field explained_group[] = {GROUP};
-static const struct bb_field explained_cycle[] = {
+const struct bb_field certificate_cycle_fields[] = {
     {.name = "start", .type = BB_TIME, .flags = BB_REQUIRED},
     {.name = "end", .type = BB_TIME, .flags = BB_REQUIRED},
     {.name = "ended", .type = BB_BOOL, .flags = BB_REQUIRED},
@@ -335,20 +336,20 @@ static const struct bb_field explain_reply[] = {
     {.name = "reason", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = reasons},
     {.name = "explanation", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "The reason in a sentence."},
     {.name = "group", .type = BB_OBJECT, .flags = NULLABLE, .fields = BB_TABLE(explained_group)},
-    {.name = "cycle", .type = BB_OBJECT, .flags = NULLABLE, .fields = BB_TABLE(explained_cycle),
+    {.name = "cycle", .type = BB_OBJECT, .flags = NULLABLE, .fields = BB_TABLE(certificate_cycle_fields),
      .help = "The issuance cycle of the moment, or of the Delta reading that covers it."},
-    {.name = "readings", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(explained_reading),
+    {.name = "readings", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(certificate_reading_fields),
      .help = "The reading that covers the moment, and the readings of the cycle; up to 1,000."},
-    {.name = "discarded", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(discarded_reading),
+    {.name = "discarded", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(certificate_discarded_fields),
      .help = "Refused and voided readings for the moment, the newest 20."},
 };
-static const struct bb_field coverage_sum[] = {
+const struct bb_field certificate_sum_fields[] = {
     {.name = "reason", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = reasons},
     {.name = "reads", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "value", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "unit", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Wh"},
 };
-static const struct bb_field gap[] = {
+const struct bb_field certificate_gap_fields[] = {
     {.name = "startDate", .type = BB_TIME, .flags = BB_REQUIRED},
     {.name = "endDate", .type = BB_TIME, .flags = BB_REQUIRED},
 };
@@ -357,9 +358,9 @@ static const struct bb_field coverage_reply[] = {
     {.name = "externalId", .type = BB_TEXT, .flags = NULLABLE},
     {.name = "from", .type = BB_TIME, .flags = BB_REQUIRED},
     {.name = "to", .type = BB_TIME, .flags = BB_REQUIRED},
-    {.name = "sums", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(coverage_sum),
+    {.name = "sums", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(certificate_sum_fields),
      .help = "The readings of the period, by their outcome."},
-    {.name = "gaps", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(gap),
+    {.name = "gaps", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(certificate_gap_fields),
      .help = "Times without a reading; up to 1,000."},
     {.name = "notCertified", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(judged_reading),
      .help = "Delta readings that no group certifies, or not whole; up to 1,000."},
@@ -378,18 +379,18 @@ static const struct bb_route routes[] = {
     {.method = "POST", .path = GROUPS, .roles = MANAGERS, .handler = certificate_group_create,
      .errors = conflict_or_absent, .flags = BB_CREATES, .query = BB_TABLE(one_query),
      .body = BB_TABLE(group_body),
-     .success = 201, .reply = BB_TABLE(group),
+     .success = 201, .reply = BB_TABLE(certificate_group_fields),
      .help = "Create a device group. The Delta readings of its devices are issued together, cycle "
              "by cycle."},
     {.method = "GET", .path = GROUPS, .roles = MANAGERS, .handler = certificate_group_list,
-     .query = BB_TABLE(groups_query), .reply = BB_ARRAY_OF(group),
+     .query = BB_TABLE(groups_query), .reply = BB_ARRAY_OF(certificate_group_fields),
      .help = "List device groups, oldest first."},
     {.method = "GET", .path = GROUPS "/:id", .roles = MANAGERS, .handler = certificate_group_get,
-     .segments = BB_TABLE(group_segment), .query = BB_TABLE(one_query), .reply = BB_TABLE(group),
+     .segments = BB_TABLE(group_segment), .query = BB_TABLE(one_query), .reply = BB_TABLE(certificate_group_fields),
      .help = "Get a device group."},
     {.method = "PATCH", .path = GROUPS "/:id", .roles = MANAGERS,
      .handler = certificate_group_change, .errors = conflict, .segments = BB_TABLE(group_segment),
-     .query = BB_TABLE(one_query), .body = BB_TABLE(group_change_body), .reply = BB_TABLE(group),
+     .query = BB_TABLE(one_query), .body = BB_TABLE(group_change_body), .reply = BB_TABLE(certificate_group_fields),
      .help = "Rename a device group, or set its end."},
     {.method = "DELETE", .path = GROUPS "/:id", .roles = MANAGERS,
      .handler = certificate_group_delete, .errors = conflict, .segments = BB_TABLE(group_segment),
@@ -397,24 +398,24 @@ static const struct bb_route routes[] = {
      .help = "Delete a device group. 409 when anything was certified: set its `end` instead."},
     {.method = "POST", .path = GROUPS "/:id/devices", .roles = MANAGERS,
      .handler = certificate_group_join, .errors = conflict, .segments = BB_TABLE(group_segment),
-     .query = BB_TABLE(one_query), .body = BB_TABLE(join_body), .reply = BB_TABLE(group),
+     .query = BB_TABLE(one_query), .body = BB_TABLE(join_body), .reply = BB_TABLE(certificate_group_fields),
      .help = "Add devices to a group, from its next cycle on."},
     {.method = "DELETE", .path = GROUPS "/:id/devices/:deviceId", .roles = MANAGERS,
      .handler = certificate_group_leave, .segments = BB_TABLE(member_segments),
-     .query = BB_TABLE(one_query), .reply = BB_TABLE(group),
+     .query = BB_TABLE(one_query), .reply = BB_TABLE(certificate_group_fields),
      .help = "Remove a device from a group at the end of the current cycle."},
     {.method = "GET", .path = GROUPS "/:id/share", .roles = MANAGERS,
      .handler = certificate_group_shares, .segments = BB_TABLE(group_segment),
-     .query = BB_TABLE(one_query), .reply = BB_ARRAY_OF(share),
+     .query = BB_TABLE(one_query), .reply = BB_ARRAY_OF(certificate_share_fields),
      .help = "List the organizations that a group is shared with."},
     {.method = "POST", .path = GROUPS "/:id/share", .roles = MANAGERS,
      .handler = certificate_group_share, .segments = BB_TABLE(group_segment),
-     .query = BB_TABLE(one_query), .body = BB_TABLE(share_body), .reply = BB_ARRAY_OF(share),
+     .query = BB_TABLE(one_query), .body = BB_TABLE(share_body), .reply = BB_ARRAY_OF(certificate_share_fields),
      .help = "Share a group with an organization. It may then read the group's certificates, and "
              "nothing else."},
     {.method = "DELETE", .path = GROUPS "/:id/share/:organizationId", .roles = MANAGERS,
      .handler = certificate_group_unshare, .segments = BB_TABLE(share_segments),
-     .query = BB_TABLE(one_query), .reply = BB_ARRAY_OF(share),
+     .query = BB_TABLE(one_query), .reply = BB_ARRAY_OF(certificate_share_fields),
      .help = "Stop sharing a group with an organization."},
     {.method = "GET", .path = LOG, .roles = READERS, .handler = certificate_log,
      .query = BB_TABLE(log_query), .reply = BB_ARRAY_OF(entry),

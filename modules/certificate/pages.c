@@ -91,14 +91,6 @@ static const struct bb_sql of_group = {
  */
 static int answer(struct bb_request *rq, const struct bb_rows *rows, int64_t page, int64_t total)
 {
-    static const struct bb_column columns[] = {
-        {"certificateTransactionUID", BB_COLUMN_TEXT, CERTIFICATE_UID},
-        {"groupId", BB_COLUMN_INT, CERTIFICATE_GROUP},
-        {"organizationId", BB_COLUMN_INT, CERTIFICATE_ORGANIZATION},
-        {"certificate_issuance_start", BB_COLUMN_TIME, CERTIFICATE_FROM},
-        {"certificate_issuance_end", BB_COLUMN_TIME, CERTIFICATE_UNTIL},
-        {"issued_watthour", BB_COLUMN_INT, CERTIFICATE_ISSUED},
-    };
     size_t count = rows ? bb_count(rq, rows) : 0;
     const struct bb_device *devices = certificate_devices(rq, rows, count, CERTIFICATE_DEVICE);
     json_t **entries = bb_alloc(rq, (count + 1) * sizeof(json_t *)); /* of each row's certificate */
@@ -111,7 +103,7 @@ static int answer(struct bb_request *rq, const struct bb_rows *rows, int64_t pag
             if (!strcmp(bb_cell(rq, rows, j, CERTIFICATE_UID), uid))
                 entries[i] = entries[j];
         if (!entries[i]) {
-            json_t *head = BB_ROW_JSON(rq, rows, i, columns);
+            json_t *head = bb_row_fields(rq, rows, i, CERTIFICATE_UID, certificate_fields, 6);
 
             if (json_object_set_new(head, "perDeviceCertificateLog", json_array()) < 0) {
                 json_decref(head);
@@ -137,44 +129,6 @@ static int answer(struct bb_request *rq, const struct bb_rows *rows, int64_t pag
                               (json_int_t)total));
 }
 
-static int pages_of_group(struct bb_request *rq, const struct certificate_scope *scope,
-                          int64_t group, int64_t page)
-{
-    const struct bb_value values[] = {CERTIFICATE_SCOPE_ARGS(scope),
-                                      bb_t(bb_arg(rq, "start_date")),
-                                      bb_t(bb_arg(rq, "end_date")),
-                                      bb_i((page - 1) * PAGE),
-                                      bb_i(PAGE),
-                                      bb_i(group)};
-    const size_t count = sizeof(values) / sizeof(values[0]);
-    const struct bb_rows *found = bb_query(rq, &count_of_group, values, count);
-    const struct bb_rows *rows = found ? bb_query(rq, &of_group, values, count) : NULL;
-
-    return rows ? answer(rq, rows, page, bb_cell_int(rq, found, 0, 0)) : bb_failed(rq);
-}
-
-static int pages_of_days(struct bb_request *rq, const struct certificate_scope *scope, int64_t page)
-{
-    const struct bb_rows *found =
-        bb_query(rq, scope->all || scope->count <= 1 ? &place_of_one : &place_of_many,
-                 BB_ARGS(CERTIFICATE_SCOPE_ARGS(scope), bb_t(bb_arg(rq, "start_date")),
-                         bb_t(bb_arg(rq, "end_date")), bb_i((page - 1) * PAGE)));
-
-    if (!found)
-        return bb_failed(rq);
-    int64_t total = bb_cell_int(rq, found, 0, 0);
-    const char *day = bb_cell(rq, found, 0, 1);
-
-    if (!day)
-        return answer(rq, NULL, page, total);
-    const struct bb_rows *rows =
-        bb_query(rq, scope->all ? &of_all : &of_some,
-                 BB_ARGS(CERTIFICATE_SCOPE_ARGS(scope), bb_t(day), bb_t(bb_cell(rq, found, 0, 3)),
-                         bb_i(bb_cell_int(rq, found, 0, 2)), bb_i(PAGE)));
-
-    return rows ? answer(rq, rows, page, total) : bb_failed(rq);
-}
-
 int certificate_pages(struct bb_request *rq)
 {
     int64_t page = bb_arg_int(rq, "pageNumber", 1), group = bb_arg_int(rq, "groupId", 0);
@@ -185,5 +139,27 @@ int certificate_pages(struct bb_request *rq)
         refused = certificate_shared(rq, group, &scope);
     if (refused)
         return refused;
-    return group ? pages_of_group(rq, &scope, group, page) : pages_of_days(rq, &scope, page);
+    const struct bb_value values[] = {CERTIFICATE_SCOPE_ARGS(&scope),
+                                      bb_t(bb_arg(rq, "start_date")),
+                                      bb_t(bb_arg(rq, "end_date")),
+                                      bb_i((page - 1) * PAGE),
+                                      bb_i(PAGE),
+                                      bb_i(group)};
+    const struct bb_sql *place = scope.all || scope.count <= 1 ? &place_of_one : &place_of_many;
+    const struct bb_rows *found =
+        group ? bb_query(rq, &count_of_group, values, 7) : bb_query(rq, place, values, 5);
+    const struct bb_rows *rows = NULL;
+
+    if (!found)
+        return bb_failed(rq);
+    if (group)
+        rows = bb_query(rq, &of_group, values, 7);
+    else if (bb_cell(rq, found, 0, 1))
+        rows = bb_query(rq, scope.all ? &of_all : &of_some,
+                        BB_ARGS(CERTIFICATE_SCOPE_ARGS(&scope), bb_t(bb_cell(rq, found, 0, 1)),
+                                bb_t(bb_cell(rq, found, 0, 3)), bb_i(bb_cell_int(rq, found, 0, 2)),
+                                bb_i(PAGE)));
+    if (!rows && (group || bb_cell(rq, found, 0, 1)))
+        return bb_failed(rq);
+    return answer(rq, rows, page, bb_cell_int(rq, found, 0, 0));
 }

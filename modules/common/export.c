@@ -40,15 +40,15 @@ static enum pieces_next export_page(struct bb_request *rq, struct pieces *pieces
 int export_begin(struct bb_request *rq, struct slots *slots, const struct export_source *source,
                  void *state)
 {
-    struct download *download = state ? malloc(sizeof(*download)) : NULL;
     struct csv csv = {.failed = false};
+    int status = slot_take(rq, slots);
 
     for (const char *const *column = source->columns; *column; column++)
         csv_plain(&csv, *column);
     csv_end_row(&csv);
-    int status = !download || csv.failed ? bb_no_memory(rq) : slot_take(rq, slots);
+    struct download *download = status || !state || csv.failed ? NULL : malloc(sizeof(*download));
 
-    if (!status) {
+    if (download) {
         *download = (struct download){
             .slots = slots,
             .account = rq->principal->account,
@@ -62,7 +62,10 @@ int export_begin(struct bb_request *rq, struct slots *slots, const struct export
         };
         status = pieces_begin(rq, &download->pieces, download, csv.bytes, csv.length);
     } else {
-        free(download);
+        if (!status) {
+            slot_release(slots, rq->principal->account);
+            status = bb_no_memory(rq);
+        }
         free(state);
     }
     csv_drop(&csv);

@@ -37,15 +37,18 @@
     " AND r.end_at <= reading_time($4::bigint) AND r.end_at >= reading_time($5::bigint)"           \
     " AND (r.end_at > reading_time($5::bigint) OR '" letter "' > $6::text)"                        \
     " ORDER BY r.end_at LIMIT $7::bigint)"
-#define COLUMNS                                                                                    \
-    "r.type, " BB_SQL_MS("r.start_at") ", " BB_SQL_MS("r.end_at") ", r.wh, "                       \
-    BB_SQL_MS("r.created_at")
+/* Columns in the order of reading_fields. */
+#define COLUMNS(type, start, end, wh, created)                                                     \
+    "(" BB_SQL_MS(end) " + 62135596800000) * 2 + (" type " = 'H')::int, " BB_SQL_MS(start) ", "    \
+    BB_SQL_MS(end) ", " wh ", 'Wh', CASE " type " WHEN 'H' THEN 'History' ELSE 'Delta' END, "      \
+    BB_SQL_MS(created)
+#define READING COLUMNS("r.type", "r.start_at", "r.end_at", "r.wh", "r.created_at")
+enum column { ID, START, END, WH, UNIT, TYPE, CREATED, STORED };
+
 #define LIST                                                                                       \
-    "SELECT " COLUMNS ", " BB_SQL_MS("r.end_at") " || '-' || r.type::text"                               \
+    "SELECT " READING ", " BB_SQL_MS("r.end_at") " || '-' || r.type::text"                         \
     " FROM (" BRANCH("D") " UNION ALL " BRANCH("H") ") r ORDER BY r.end_at, r.type"                \
     " LIMIT $7::bigint"
-enum column { TYPE, START, END, WH, CREATED, CURSOR };
-
 static const struct bb_sql list_few = {LIST, 0}, list_many = {LIST, BB_SQL_LONG};
 
 /*
@@ -53,17 +56,15 @@ static const struct bb_sql list_few = {LIST, 0}, list_many = {LIST, BB_SQL_LONG}
  * readings
  */
 static const struct bb_sql list_voided = {
-    "SELECT " COLUMNS ", " BB_SQL_MS("r.voided_at") ", r.email, r.reason, r.id FROM reading_void r"
+    "SELECT " READING ", " BB_SQL_MS("r.voided_at") ", r.email, r.reason, r.id FROM reading_void r"
     " WHERE r.device = $1::bigint AND ($2::text IS NULL OR r.type = $2::text::\"char\")"
     " AND r.end_at > reading_time($3::bigint) AND r.end_at <= reading_time($4::bigint)"
     " AND r.id < $5::bigint ORDER BY r.id DESC LIMIT $6::bigint",
     BB_SQL_LONG};
-enum voided_column { VOIDED = CREATED + 1, EMAIL, REASON, NUMBER };
 
 /* One row, however many readings there are. */
 #define LATEST(id)                                                                                 \
-    "SELECT d.type, " BB_SQL_MS("d.latest_start") " AS starts, "                                   \
-    BB_SQL_MS("d.latest_end") " AS ends, d.latest_wh, " BB_SQL_MS("d.latest_at") " AS at"          \
+    "SELECT " COLUMNS("d.type", "d.latest_start", "d.latest_end", "d.latest_wh", "d.latest_at")    \
     " FROM reading_device d WHERE d.device = " id " ORDER BY d.latest_end DESC, d.type LIMIT 1"
 static const struct bb_keyed latest = {
     {LATEST("$1::bigint"), BB_SQL_KEYED},
@@ -73,7 +74,7 @@ static const struct bb_keyed latest = {
 
 /* $1 device, $2 type, $3 end, $4 account, $5 its e-mail, $6 reason */
 static const struct bb_sql make_void = {
-    "SELECT " COLUMNS " FROM reading_make_void($1::bigint, $2::text::\"char\","
+    "SELECT " READING " FROM reading_make_void($1::bigint, $2::text::\"char\","
     " reading_time($3::bigint), $4::bigint, $5::text, $6::text) r",
     BB_SQL_WRITE};
 
@@ -85,36 +86,25 @@ static const struct bb_sql take_back = {
 
 /* clang-format on */
 
-static int64_t reading_id(char type, int64_t end)
-{
-    return (end - READING_EARLIEST) * 2 + (type == 'H');
-}
-
 json_t *reading_json(struct bb_request *rq, char type, int64_t start, int64_t end, int64_t wh,
                      int64_t created)
 {
-    return json_pack("{s:I, s:s, s:s, s:I, s:s, s:s, s:s}", "id", (json_int_t)reading_id(type, end),
-                     "startDate", bb_time_text(rq, start), "endDate", bb_time_text(rq, end),
-                     "value", (json_int_t)wh, "unit", "Wh", "type", unit_type_name(type),
-                     "createdAt", bb_time_text(rq, created));
+    json_int_t id = (end - READING_EARLIEST) * 2 + (type == 'H');
+
+    return json_pack("{s:I, s:s, s:s, s:I, s:s, s:s, s:s}", "id", id, "startDate",
+                     bb_time_text(rq, start), "endDate", bb_time_text(rq, end), "value",
+                     (json_int_t)wh, "unit", "Wh", "type", unit_type_name(type), "createdAt",
+                     bb_time_text(rq, created));
 }
 
 static json_t *row_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
-    return reading_json(rq, bb_cell(rq, rows, row, TYPE)[0], bb_cell_int(rq, rows, row, START),
-                        bb_cell_int(rq, rows, row, END), bb_cell_int(rq, rows, row, WH),
-                        bb_cell_int(rq, rows, row, CREATED));
+    return bb_row_fields(rq, rows, row, 0, reading_fields, STORED);
 }
 
 static json_t *voided_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
-    static const struct bb_column more[] = {
-        {"voidedAt", BB_COLUMN_TIME, VOIDED},
-        {"voidedBy", BB_COLUMN_TEXT, EMAIL},
-        {"reason", BB_COLUMN_TEXT, REASON},
-    };
-
-    return BB_ROW_ADD(rq, rows, row, more, row_json(rq, rows, row));
+    return BB_ROW_FIELDS(rq, rows, row, 0, reading_fields);
 }
 
 static int64_t range_time(struct bb_request *rq, const char *name, int64_t absent)
@@ -130,10 +120,10 @@ int reading_range(struct bb_request *rq, struct reading_range *range)
     const char *type = bb_arg(rq, "type");
     char letter = type ? unit_type(type) : '\0';
 
-    if (type && !letter)
-        return bb_invalid(rq, "type", "must be History or Delta");
     *range = (struct reading_range){.start = range_time(rq, "start", READING_EARLIEST),
                                     .end = range_time(rq, "end", READING_LATEST)};
+    if (type && !letter)
+        return bb_invalid(rq, "type", "must be History or Delta");
     if (letter)
         range->type = letter == 'H' ? "H" : "D";
     return 0;
@@ -178,10 +168,11 @@ int reading_list(struct bb_request *rq)
     if (voided) {
         rows = bb_query(rq, &list_voided,
                         BB_ARGS(values[0], values[1], values[2], values[3], values[4], values[6]));
-        return rows ? bb_reply_rows(rq, rows, (size_t)limit, NUMBER, voided_json) : bb_failed(rq);
+        return rows ? bb_reply_rows(rq, rows, (size_t)limit, STORED + 3, voided_json)
+                    : bb_failed(rq);
     }
     rows = bb_query(rq, limit > MANY ? &list_many : &list_few, values, 7);
-    return rows ? bb_reply_rows(rq, rows, (size_t)limit, CURSOR, row_json) : bb_failed(rq);
+    return rows ? bb_reply_rows(rq, rows, (size_t)limit, STORED, row_json) : bb_failed(rq);
 }
 
 int reading_latest(struct bb_request *rq)
@@ -206,19 +197,20 @@ static int void_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     const struct bb_device *device = arg;
     int64_t id = bb_segment_int(rq, "readingId");
+    const char *type = id % 2 ? "H" : "D";
     const struct bb_rows *rows =
         bb_tx_query(rq, tx, &make_void,
-                    BB_ARGS(bb_i(device->id), bb_t(id % 2 ? "H" : "D"),
-                            bb_i(id / 2 + READING_EARLIEST), bb_i(rq->principal->account),
-                            bb_t(rq->principal->email), bb_t(bb_text(rq, "reason"))));
+                    BB_ARGS(bb_i(device->id), bb_t(type), bb_i(id / 2 + READING_EARLIEST),
+                            bb_i(rq->principal->account), bb_t(rq->principal->email),
+                            bb_t(bb_text(rq, "reason"))));
 
     if (!rows)
         return bb_failed(rq);
     if (bb_service(rq->host, "certificates").interface) {
-        const struct bb_rows *used = bb_tx_query(
-            rq, tx, &take_back,
-            BB_ARGS(bb_i(device->id), bb_t(bb_cell(rq, rows, 0, TYPE)),
-                    bb_i(bb_cell_int(rq, rows, 0, START)), bb_i(bb_cell_int(rq, rows, 0, END))));
+        const struct bb_rows *used =
+            bb_tx_query(rq, tx, &take_back,
+                        BB_ARGS(bb_i(device->id), bb_t(type), bb_i(bb_cell_int(rq, rows, 0, START)),
+                                bb_i(bb_cell_int(rq, rows, 0, END))));
 
         if (!used)
             return bb_failed(rq);
@@ -263,21 +255,20 @@ static int export_write(struct bb_request *rq, struct csv *csv, void *arg)
     if (!rows)
         return -1;
     for (size_t row = 0; row < bb_count(rq, rows); row++) {
-        int64_t end = bb_cell_int(rq, rows, row, END);
-        char type = bb_cell(rq, rows, row, TYPE)[0];
+        int64_t id = bb_cell_int(rq, rows, row, ID);
 
-        csv_plain(csv, bb_format(rq, "%" PRId64, reading_id(type, end)));
+        csv_plain(csv, bb_cell(rq, rows, row, ID));
         csv_plain(csv, device);
         csv_text(csv, state->name);
         csv_plain(csv, bb_cell_time(rq, rows, row, START));
-        csv_plain(csv, bb_time_text(rq, end));
+        csv_plain(csv, bb_cell_time(rq, rows, row, END));
         csv_plain(csv, bb_cell(rq, rows, row, WH));
-        csv_plain(csv, "Wh");
-        csv_plain(csv, unit_type_name(type));
+        csv_plain(csv, bb_cell(rq, rows, row, UNIT));
+        csv_plain(csv, bb_cell(rq, rows, row, TYPE));
         csv_plain(csv, bb_cell_time(rq, rows, row, CREATED));
         csv_end_row(csv);
-        state->after_end = end;
-        state->after_type[0] = type;
+        state->after_end = id / 2 + READING_EARLIEST;
+        state->after_type[0] = id % 2 ? 'H' : 'D';
     }
     return bb_count(rq, rows) == EXPORT_PAGE;
 }

@@ -1,6 +1,7 @@
 /*
  * The tables of the reading module, the state of one generation, and the job reading.partitions.
- * The tables are hand-formatted, because clang-format would spread a row over six lines.
+ * The tables are hand-formatted, because clang-format would spread a row over six lines. Those in
+ * reading.h have the order of the columns of statements.
  */
 #include "modules/common/slots.h"
 #include "modules/reading/reading.h"
@@ -183,7 +184,7 @@ static const struct bb_field submit_reply[] = {
     {.name = "reads", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(stored),
      .help = "The stored readings, in the order sent."},
 };
-static const struct bb_field refused[] = {
+const struct bb_field reading_refused_fields[] = {
     {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "deviceId", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "startDate", .type = BB_TIME, .flags = BB_REQUIRED | BB_NULLABLE,
@@ -207,7 +208,7 @@ static const struct bb_field total[] = {
      .help = "Plausible ceiling of a reading over this span, in Wh; null while the device lacks "
              "capacity or commissioningDate."},
 };
-static const struct bb_field listed[] = {
+const struct bb_field reading_fields[] = {
     STORED,
     {.name = "voidedAt", .type = BB_TIME,
      .help = "When it was voided. Only for voided readings, like voidedBy and reason."},
@@ -239,7 +240,7 @@ static const struct bb_route routes[] = {
     SUBMIT(BASE "/:externalId", OLDER),
     {.method = "GET", .path = BASE "/new/:externalId", .roles = ROLES, .handler = reading_list, .errors = conflict,
      .segments = BB_TABLE(device_segment), .query = BB_TABLE(list_query),
-     .reply = BB_ARRAY_OF(listed),
+     .reply = BB_ARRAY_OF(reading_fields),
      .help = "List the readings of a device, ordered by their end."},
     {.method = "GET", .path = BASE "/new/:externalId/export.csv", .roles = ROLES,
      .handler = reading_export, .reply_type = "text/csv", .errors = conflict, .segments = BB_TABLE(device_segment),
@@ -259,7 +260,7 @@ static const struct bb_route routes[] = {
      .help = "Get the latest reading of a device."},
     {.method = "GET", .path = BASE "/refused", .roles = ROLES, .handler = reading_refused,
      .errors = conflict_or_absent,
-     .query = BB_TABLE(refused_query), .reply = BB_ARRAY_OF(refused),
+     .query = BB_TABLE(refused_query), .reply = BB_ARRAY_OF(reading_refused_fields),
      .help = "List refused readings of the last 90 days with the reason, newest first."},
 };
 

@@ -152,52 +152,45 @@ static int64_t length(const struct reading_submission *submission, const struct 
 }
 
 /*
- * Notes that a reading without a start ends where it begins, or earlier: at the commissioning, or
- * where the reading before it ends. A logger with a local clock may write a row for the hour that a
- * clock change skips.
+ * A reading without a start may end where it begins, or earlier: at the commissioning, or where the
+ * reading before it ends. A logger with a local clock may write a row for the hour that a clock
+ * change skips.
  */
-static void note_end(struct bb_request *rq, struct reading_submission *submission,
-                     const struct reading_item *item)
-{
-    static const char problem[] =
-        "must be later than the end of the reading before it, with which it begins";
-    bool forward =
-        submission->zone && submission->named && item->sent_end.local &&
-        zone_local(submission->zone, item->end) - zone_local(submission->zone, item->end - 1) > 1;
-
-    if (item->end <= submission->commissioned_local)
-        reading_problem(rq, submission, item->index, "endDate",
-                        "must be later than the device's commissioning on %s",
-                        submission->device.commissioned);
-    else if (forward)
-        reading_problem(rq, submission, item->index, "endDate",
-                        "%s; the clocks of %s are put forward then", problem, submission->named);
-    else
-        reading_problem(rq, submission, item->index, "endDate", "%s", problem);
-}
-
 static void check_period(struct bb_request *rq, struct reading_submission *submission,
                          const struct reading_item *item, int64_t now)
 {
+    static const char before[] =
+        "must be later than the end of the reading before it, with which it begins";
+    const struct zone *zone = submission->zone;
+    const char *commissioned = submission->device.commissioned;
     int64_t first = submission->commissioned < submission->commissioned_local
                         ? submission->commissioned
                         : submission->commissioned_local;
+    size_t index = item->index;
 
     if (item->ends && item->end > now + AHEAD_MS)
-        reading_problem(rq, submission, item->index, "endDate", "must not be in the future");
+        reading_problem(rq, submission, index, "endDate", "must not be in the future");
     if (item->begins && submission->dated && item->start < first)
-        reading_problem(rq, submission, item->index, "startDate",
-                        "must not be before the device's commissioning on %s",
-                        submission->device.commissioned);
+        reading_problem(rq, submission, index, "startDate",
+                        "must not be before the device's commissioning on %s", commissioned);
     if (!item->begins || !item->ends)
         return;
-    if (item->start >= item->end && item->open)
-        note_end(rq, submission, item);
-    else if (item->start >= item->end)
-        reading_problem(rq, submission, item->index, "endDate", "must be later than startDate");
-    else if (length(submission, item) > READING_PERIOD_DAYS * MOMENT_DAY_MS)
-        reading_problem(rq, submission, item->index, "endDate", "must be at most %d days later",
-                        READING_PERIOD_DAYS);
+    if (item->start < item->end) {
+        if (length(submission, item) > READING_PERIOD_DAYS * MOMENT_DAY_MS)
+            reading_problem(rq, submission, index, "endDate", "must be at most %d days later",
+                            READING_PERIOD_DAYS);
+    } else if (!item->open) {
+        reading_problem(rq, submission, index, "endDate", "must be later than startDate");
+    } else if (item->end <= submission->commissioned_local) {
+        reading_problem(rq, submission, index, "endDate",
+                        "must be later than the device's commissioning on %s", commissioned);
+    } else if (zone && submission->named && item->sent_end.local &&
+               zone_local(zone, item->end) - zone_local(zone, item->end - 1) > 1) {
+        reading_problem(rq, submission, index, "endDate",
+                        "%s; the clocks of %s are put forward then", before, submission->named);
+    } else {
+        reading_problem(rq, submission, index, "endDate", "%s", before);
+    }
 }
 
 int reading_place(struct bb_request *rq, struct reading_submission *const *list, size_t count)

@@ -31,6 +31,9 @@
 /* Indexes of the metrics in module.c. */
 enum reading_metric { READING_ACCEPTED, READING_OVER_CEILING };
 
+/* module.c: fields of replies, in the order of the columns of statements. */
+extern const struct bb_field reading_fields[10], reading_refused_fields[9];
+
 struct slots;
 struct zones;
 
@@ -123,9 +126,10 @@ int reading_refuse(struct bb_request *rq, struct reading_submission *submission)
 int reading_device(struct bb_request *rq, int64_t organization, struct bb_device *device);
 
 /*
- * refused.c: keeps refused readings of an organization. reading_refused_add() adds those of a
- * submission to an array and returns 0, or -1 if out of memory. reading_refused_store() stores the
- * array, in the transaction `tx` unless it is NULL, and returns 0, or -1: `bb_failed(rq)`.
+ * refused.c: keeps refused readings of an organization. reading_refused_add() adds the refused
+ * readings of a submission to an array and returns 0, or -1 if out of memory.
+ * reading_refused_store() stores the array, in the transaction `tx` unless it is NULL, and returns
+ * 0, or -1: `bb_failed(rq)`.
  */
 int reading_refused_add(struct bb_request *rq, const struct reading_submission *submission,
                         json_t *list);
@@ -160,7 +164,8 @@ void reading_check_rows(struct bb_request *rq, struct reading_submission *submis
 int reading_store(struct bb_request *rq, struct reading_submission *submission);
 /*
  * Adds the readings and events of one device to a unit or transaction, or of several to a
- * transaction. Each device occurs once, sorted by id. Returns -1 on failure: `bb_failed(rq)`.
+ * transaction. Each device occurs once, sorted by id. After the commit they are counted in the
+ * metrics. Returns -1 on failure: `bb_failed(rq)`.
  */
 int reading_add(struct bb_request *rq, struct bb_tx *tx, struct reading_submission *const *list,
                 size_t count, int64_t now);

@@ -81,9 +81,9 @@ int reading_refused_store(struct bb_request *rq, struct bb_tx *tx, int64_t organ
     " AND r.refused_at <= reading_time($3::bigint) AND r.id < $4::bigint"
 #define NEWEST " ORDER BY r.id DESC LIMIT $5::bigint"
 #define LISTED(from)                                                                               \
-    "SELECT r.id, r.device, " BB_SQL_MS("r.start_at") ", " BB_SQL_MS("r.end_at") ", r.wh,"         \
+    "SELECT r.id, r.device, " BB_SQL_MS("r.start_at") ", " BB_SQL_MS("r.end_at") ", r.wh, 'Wh',"   \
     " CASE r.type WHEN 'H' THEN 'History' WHEN 'D' THEN 'Delta' END, r.problem, "                  \
-    BB_SQL_MS("r.refused_at") ", 'Wh' FROM (" from ") r" NEWEST
+    BB_SQL_MS("r.refused_at") " FROM (" from ") r" NEWEST
 
 static const struct bb_sql of_device = {
     LISTED(WANTED " AND r.device = $1::bigint" NEWEST), BB_SQL_LONG};
@@ -98,15 +98,7 @@ static const struct bb_sql of_all = {
 
 static json_t *refused_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
-    static const struct bb_column columns[] = {
-        {"id", BB_COLUMN_INT, 0},         {"deviceId", BB_COLUMN_INT, 1},
-        {"startDate", BB_COLUMN_TIME, 2}, {"endDate", BB_COLUMN_TIME, 3},
-        {"value", BB_COLUMN_INT, 4},      {"unit", BB_COLUMN_TEXT, 8},
-        {"type", BB_COLUMN_TEXT, 5},      {"problem", BB_COLUMN_TEXT, 6},
-        {"refusedAt", BB_COLUMN_TIME, 7},
-    };
-
-    return BB_ROW_JSON(rq, rows, row, columns);
+    return BB_ROW_FIELDS(rq, rows, row, 0, reading_refused_fields);
 }
 
 /* Selects one device, the named organization, or everything that the caller may see. */

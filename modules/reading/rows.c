@@ -274,14 +274,6 @@ static int judge_open(struct bb_request *rq, struct call *call,
     return 0;
 }
 
-static void count_stored(struct bb_request *rq, struct bb_tx *tx, void *arg)
-{
-    const struct reading_submission *submission = arg;
-
-    (void)tx;
-    bb_metric_add(rq->host, READING_ACCEPTED, 0, submission->count);
-}
-
 /*
  * Reports the mistakes of the rows and removes these; the other rows claim their periods, unless
  * they are stored. A Delta reading without a start begins at the end of the previous reading, which
@@ -314,8 +306,6 @@ static int conclude(struct bb_request *rq, struct call *call, struct reading_sub
         submission->items[count++] = *item;
     }
     submission->count = count;
-    if (call->tx && count)
-        bb_after(rq, call->tx, count_stored, submission);
     return 0;
 }
 

@@ -204,6 +204,15 @@ static int emit(struct bb_request *rq, struct bb_tx *tx, const struct bb_device 
     return payload ? bb_emit(rq, tx, "reading.accepted", payload, &audience) : -1;
 }
 
+/* Not called for a replay, which is the stored response of another request. */
+static void count_stored(struct bb_request *rq, struct bb_tx *unit, void *arg)
+{
+    const struct reading_submission *submission = arg;
+
+    (void)unit;
+    bb_metric_add(rq->host, READING_ACCEPTED, 0, submission->count);
+}
+
 int reading_add(struct bb_request *rq, struct bb_tx *tx, struct reading_submission *const *list,
                 size_t count, int64_t now)
 {
@@ -244,6 +253,7 @@ int reading_add(struct bb_request *rq, struct bb_tx *tx, struct reading_submissi
             reading->devices->name_timezone(reading->devices_state, rq, tx, device->id,
                                             one->named) < 0)
             return -1;
+        bb_after(rq, tx, count_stored, list[i]);
     }
     return 0;
 }
@@ -293,15 +303,6 @@ static int refused(struct bb_request *rq, struct reading_submission *submission)
     return reading_refuse(rq, submission);
 }
 
-/* Not called for a replay, which is the stored response of another request. */
-static void count_stored(struct bb_request *rq, struct bb_tx *unit, void *arg)
-{
-    const struct reading_submission *submission = arg;
-
-    (void)unit;
-    bb_metric_add(rq->host, READING_ACCEPTED, 0, submission->count);
-}
-
 int reading_store(struct bb_request *rq, struct reading_submission *submission)
 {
     int64_t now = bb_wall_ms(rq->host);
@@ -313,7 +314,6 @@ int reading_store(struct bb_request *rq, struct reading_submission *submission)
 
     if (!json)
         return bb_no_memory(rq);
-    bb_after(rq, unit, count_stored, submission);
     int status = bb_commit(rq, unit, 201, json);
 
     return status ? status : refused(rq, submission);

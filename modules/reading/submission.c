@@ -58,7 +58,7 @@ int reading_refuse(struct bb_request *rq, struct reading_submission *submission)
     const struct bb_device *device = &submission->device;
     json_t *list = json_array(), *refused = bb_json_hold(rq, json_array());
 
-    for (size_t i = 0; i <= submission->count; i++) { /* those of the whole request come first */
+    for (size_t i = 0; i <= submission->count; i++) { /* the whole request comes first */
         const struct reading_note *note = submission->notes[i ? i - 1 : submission->count];
 
         for (; note && list; note = note->next)

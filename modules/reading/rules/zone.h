@@ -11,7 +11,7 @@
 
 #define ZONE_NAME_MAX 64
 
-/* ---- rules, in the format of POSIX TZ, for the times after the table of a file ---- */
+/* ---- the end of a file, in the format of POSIX TZ, which applies to all later times ---- */
 
 /* The time of a change: a day of the year, and the seconds of local time into that day. */
 struct zone_change {
