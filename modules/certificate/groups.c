@@ -233,7 +233,7 @@ static int group_devices(struct bb_request *rq, int64_t organization, int64_t **
     if (json_array_size(keys) &&
         certificate->devices->resolve(certificate->devices_state, rq, keys, organization, &found))
         return bb_failed(rq);
-    for (size_t i = 0; i < json_array_size(keys); i++)
+    for (size_t i = 0; found && i < json_array_size(keys); i++)
         (*ids)[places[i]] = found[i];
     if (certificate->devices->get(certificate->devices_state, rq, *ids, *count, &devices))
         return bb_failed(rq);
@@ -266,8 +266,8 @@ static int group_taken(struct bb_request *rq, const int64_t *devices, size_t cou
 
 int certificate_group_join(struct bb_request *rq)
 {
-    int64_t organization, *devices;
-    size_t count;
+    int64_t organization = 0, *devices = NULL;
+    size_t count = 0;
     int refused = group_find(rq, &organization);
 
     if (!refused)
@@ -286,7 +286,7 @@ int certificate_group_leave(struct bb_request *rq)
 {
     const struct certificate *certificate = rq->state;
     const char *key = bb_segment(rq, "deviceId");
-    int64_t organization, id, *found = &id;
+    int64_t organization = 0, id, *found = &id;
     int refused = group_find(rq, &organization);
 
     if (refused)
@@ -319,8 +319,8 @@ int certificate_group_create(struct bb_request *rq)
     const struct certificate *certificate = rq->state;
     const char *name = bb_text(rq, "name"), *frequency = bb_text(rq, "frequency");
     const char *now = bb_time_text(rq, bb_wall_ms(rq->host));
-    int64_t organization, *devices;
-    size_t count;
+    int64_t organization = 0, *devices = NULL;
+    size_t count = 0;
     int refused = bb_home(rq, bb_given_int(rq, "organizationId", 0), &organization);
 
     if (refused)
