@@ -95,11 +95,8 @@ static void find_activity(struct report *of)
     struct signal_text what = {.fd = -1};
 
     of->guard = of->address && activity_guards((const void *)of->address); // NOLINT
-    signal_text_text(&what, now.name);
-    signal_text_text(&what, now.name && now.method ? ", " : NULL);
-    signal_text_text(&what, now.method);
-    signal_text_text(&what, now.method ? " " : NULL);
-    signal_text_text(&what, now.path);
+    signal_text_add(&what, "%s%s%s%s%s", now.name, now.name && now.method ? ", " : "", now.method,
+                    now.method ? " " : "", now.path);
     keep(who->module, sizeof who->module, now.module);
     keep(who->kind, sizeof who->kind, now.kind);
     keep(who->what, sizeof who->what, signal_text_end(&what));
@@ -205,22 +202,19 @@ static const char *signal_name(int number)
 /* Appends "function+0x12 (module)". */
 static void frame_text(struct signal_text *out, const struct frame *frame)
 {
-    if (*frame->symbol) {
-        signal_text_text(out, frame->symbol);
-        signal_text_text(out, "+");
-        signal_text_hex(out, frame->into);
-    } else {
-        signal_text_hex(out, frame->address - (frame->object ? frame->object->base : 0));
-    }
-    signal_text_text(out, " (");
-    signal_text_text(out, frame->object ? frame->object->name : "unknown");
-    signal_text_text(out, ")");
+    const char *name = frame->object ? frame->object->name : "unknown";
+    uintptr_t base = frame->object ? frame->object->base : 0;
+
+    if (*frame->symbol)
+        signal_text_add(out, "%s+%#lx (%s)", frame->symbol, (unsigned long)frame->into, name);
+    else
+        signal_text_add(out, "%#lx (%s)", frame->address - base, name);
 }
 
 static const char *stack_text(struct signal_text *out, const struct report *of)
 {
     for (size_t i = 0; i < of->frame_count && i < LINE_FRAMES; i++) {
-        signal_text_text(out, i ? " < " : NULL);
+        signal_text_add(out, "%s", i ? " < " : "");
         frame_text(out, &of->frames[i]);
     }
     return signal_text_end(out);
@@ -231,12 +225,7 @@ static int open_file(struct report *of, const char *time)
 {
     struct signal_text path = {.fd = -1};
 
-    signal_text_text(&path, of->directory);
-    signal_text_text(&path, "/crash-");
-    signal_text_text(&path, time);
-    signal_text_text(&path, "-");
-    signal_text_number(&path, getpid());
-    signal_text_text(&path, ".txt");
+    signal_text_add(&path, "%s/crash-%s-%lld.txt", of->directory, time, (long long)getpid());
     keep(of->path, sizeof of->path, signal_text_end(&path));
     for (char *at = of->path + strlen(of->directory); *at; at++)
         if (*at == ':')
@@ -248,12 +237,9 @@ static int open_file(struct report *of, const char *time)
     return fd;
 }
 
-static void pair(struct signal_text *out, const char *key, const char *value)
+static const char *or_none(const char *text)
 {
-    signal_text_text(out, key);
-    signal_text_text(out, ": ");
-    signal_text_text(out, value && *value ? value : "none");
-    signal_text_text(out, "\n");
+    return *text ? text : "none";
 }
 
 static void write_head(struct signal_text *out, const struct report *of, const char *time)
@@ -262,74 +248,43 @@ static void write_head(struct signal_text *out, const struct report *of, const c
     char thread[16] = "";
 
     prctl(PR_GET_NAME, thread, 0, 0, 0);
-    pair(out, "busbar", PACKAGE_VERSION);
-    pair(out, "time", time);
-    signal_text_text(out, "process: ");
-    signal_text_number(out, getpid());
-    signal_text_text(out, ", thread ");
-    signal_text_number(out, syscall(SYS_gettid));
-    pair(out, " called", thread);
+    signal_text_add(out, "busbar: %s\ntime: %s\nprocess: %lld, thread %lld called: %s\n",
+                    PACKAGE_VERSION, time, (long long)getpid(), (long long)syscall(SYS_gettid),
+                    or_none(thread));
     if (of->exit)
-        pair(out, "exit", of->exit);
-    signal_text_text(out, "signal: ");
-    signal_text_number(out, of->signal);
-    signal_text_text(out, " ");
-    signal_text_text(out, signal_name(of->signal));
-    signal_text_text(out, of->sent ? ", sent\n" : ", address ");
-    if (!of->sent) {
-        signal_text_hex(out, of->address);
-        signal_text_text(out, "\n");
-    }
-    pair(out, "guard of a fiber", of->guard ? "yes: its stack overflowed" : "no");
+        signal_text_add(out, "exit: %s\n", of->exit);
+    signal_text_add(out, "signal: %lld %s", (long long)of->signal, signal_name(of->signal));
+    if (of->sent)
+        signal_text_add(out, ", sent\n");
+    else
+        signal_text_add(out, ", address %#lx\n", of->address);
+    signal_text_add(out, "guard of a fiber: %s\n", of->guard ? "yes: its stack overflowed" : "no");
     if (of->reason)
-        pair(out, "reason", of->reason);
-    pair(out, "module", module_of(of));
-    signal_text_text(out, "ran: ");
-    signal_text_text(out, *who->kind ? who->kind : "nothing of a module");
-    signal_text_text(out, " ");
-    signal_text_text(out, who->what);
-    pair(out, ", of module", who->module);
-    pair(out, "request", who->request);
+        signal_text_add(out, "reason: %s\n", of->reason);
+    signal_text_add(out, "module: %s\nran: %s %s, of module: %s\nrequest: %s\n",
+                    or_none(module_of(of)), *who->kind ? who->kind : "nothing of a module",
+                    who->what, or_none(who->module), or_none(who->request));
 }
 
-static void write_stack(struct signal_text *out, const struct report *of)
-{
-    signal_text_text(out, "\nbacktrace:\n");
-    for (size_t i = 0; i < of->frame_count; i++) {
-        const struct frame *frame = &of->frames[i];
-
-        signal_text_text(out, i < 10 ? "   " : "  ");
-        signal_text_number(out, (int64_t)i);
-        signal_text_text(out, "  ");
-        signal_text_hex(out, frame->address);
-        signal_text_text(out, "  ");
-        frame_text(out, frame);
-        if (frame->object) {
-            signal_text_text(out, "  ");
-            signal_text_text(out, frame->object->file);
-            signal_text_text(out, "+");
-            signal_text_hex(out, frame->address - frame->object->base);
-        }
-        signal_text_text(out, "\n");
-    }
-}
-
-static void write_objects(struct signal_text *out)
+static void write_places(struct signal_text *out, const struct report *of)
 {
     const struct object *object;
 
-    signal_text_text(out, "\nbuild ids:\n");
-    for (size_t i = 0; (object = mapped_files_at(i)); i++) {
-        signal_text_text(out, "  ");
-        signal_text_text(out, object->name);
-        signal_text_text(out, "  ");
-        signal_text_text(out, *object->build ? object->build : "none");
-        signal_text_text(out, "  ");
-        signal_text_text(out, object->file);
-        signal_text_text(out, "  at ");
-        signal_text_hex(out, object->base);
-        signal_text_text(out, "\n");
+    signal_text_add(out, "\nbacktrace:\n");
+    for (size_t i = 0; i < of->frame_count; i++) {
+        const struct frame *frame = &of->frames[i];
+
+        signal_text_add(out, "%s%lld  %#lx  ", i < 10 ? "   " : "  ", (long long)i, frame->address);
+        frame_text(out, frame);
+        if (frame->object)
+            signal_text_add(out, "  %s+%#lx", frame->object->file,
+                            frame->address - frame->object->base);
+        signal_text_add(out, "\n");
     }
+    signal_text_add(out, "\nbuild ids:\n");
+    for (size_t i = 0; (object = mapped_files_at(i)); i++)
+        signal_text_add(out, "  %s  %s  %s  at %#lx\n", object->name, or_none(object->build),
+                        object->file, object->base);
 }
 
 static void write_file(struct report *of)
@@ -343,8 +298,7 @@ static void write_file(struct report *of)
     if (out.fd < 0)
         return;
     write_head(&out, of, time);
-    write_stack(&out, of);
-    write_objects(&out);
+    write_places(&out, of);
     signal_text_flush(&out);
     if (out.cut && !lseek(out.fd, 0, SEEK_CUR)) { /* nothing could be written */
         unlink(of->path);
@@ -358,7 +312,7 @@ static void write_line(struct report *of)
     struct signal_text stack = {.fd = -1}, address = {.fd = -1};
     const struct crash_snapshot *who = &of->who;
 
-    signal_text_hex(&address, of->address);
+    signal_text_add(&address, "%#lx", of->address);
     const struct log_pair pairs[] = {
         {"signal", of->exit ? NULL : signal_name(of->signal)},
         {"exit", of->exit},

@@ -1,41 +1,42 @@
 #include "core/lib/signal_text.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <unistd.h>
 
-void signal_text_flush(struct signal_text *words)
+void signal_text_flush(struct signal_text *text)
 {
     size_t done = 0;
 
-    while (words->fd >= 0 && done < words->used) {
-        ssize_t wrote = write(words->fd, words->bytes + done, words->used - done);
+    while (text->fd >= 0 && done < text->used) {
+        ssize_t wrote = write(text->fd, text->bytes + done, text->used - done);
 
         if (wrote < 0 && errno == EINTR)
             continue;
         if (wrote <= 0) {
-            words->cut = true;
+            text->cut = true;
             break;
         }
         done += (size_t)wrote;
     }
-    words->used = 0;
+    text->used = 0;
 }
 
-static void put(struct signal_text *words, char c)
+static void put(struct signal_text *text, char c)
 {
-    if (words->used + 1 == sizeof words->bytes && words->fd >= 0)
-        signal_text_flush(words);
-    if (words->used + 1 < sizeof words->bytes)
-        words->bytes[words->used++] = c;
+    if (text->used + 1 == sizeof text->bytes && text->fd >= 0)
+        signal_text_flush(text);
+    if (text->used + 1 < sizeof text->bytes)
+        text->bytes[text->used++] = c;
 }
 
-void signal_text_text(struct signal_text *words, const char *text)
+static void put_text(struct signal_text *text, const char *from)
 {
-    for (; text && *text; text++)
-        put(words, *text);
+    for (; from && *from; from++)
+        put(text, *from);
 }
 
-static void put_digits(struct signal_text *words, uint64_t number, unsigned base)
+static void put_digits(struct signal_text *text, unsigned long long number, unsigned base)
 {
     char digits[24];
     size_t count = 0;
@@ -44,24 +45,37 @@ static void put_digits(struct signal_text *words, uint64_t number, unsigned base
         digits[count++] = "0123456789abcdef"[number % base];
     while (number /= base);
     while (count)
-        put(words, digits[--count]);
+        put(text, digits[--count]);
 }
 
-void signal_text_number(struct signal_text *words, int64_t number)
+void signal_text_add(struct signal_text *text, const char *format, ...)
 {
-    if (number < 0)
-        put(words, '-');
-    put_digits(words, number < 0 ? -(uint64_t)number : (uint64_t)number, 10);
+    va_list args;
+
+    va_start(args, format);
+    for (; *format; format++) {
+        if (*format != '%') {
+            put(text, *format);
+        } else if (*++format == 's') {
+            put_text(text, va_arg(args, const char *));
+        } else if (*format == '#') {
+            put_text(text, "0x");
+            put_digits(text, va_arg(args, unsigned long), 16);
+            format += 2;
+        } else {
+            long long number = va_arg(args, long long);
+
+            put_text(text, number < 0 ? "-" : NULL);
+            put_digits(text, number < 0 ? -(unsigned long long)number : (unsigned long long)number,
+                       10);
+            format += 2;
+        }
+    }
+    va_end(args);
 }
 
-void signal_text_hex(struct signal_text *words, uintptr_t number)
+const char *signal_text_end(struct signal_text *text)
 {
-    signal_text_text(words, "0x");
-    put_digits(words, number, 16);
-}
-
-const char *signal_text_end(struct signal_text *words)
-{
-    words->bytes[words->used] = '\0';
-    return words->bytes;
+    text->bytes[text->used] = '\0';
+    return text->bytes;
 }

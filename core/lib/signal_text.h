@@ -7,7 +7,8 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
+
+#include <busbar/abi.h>
 
 struct signal_text {
     int fd; /* -1: keep the text, cut to the size of `bytes` */
@@ -16,14 +17,13 @@ struct signal_text {
     char bytes[1024];
 };
 
-void signal_text_text(struct signal_text *words, const char *text); /* NULL: nothing */
-void signal_text_number(struct signal_text *words, int64_t number);
-void signal_text_hex(struct signal_text *words, uintptr_t number); /* with 0x */
+/* Appends a text. The format may have only %s (NULL: nothing), %lld and %#lx. */
+BB_PRINTF(2, 3) void signal_text_add(struct signal_text *text, const char *format, ...);
 
 /* Writes the buffered text. */
-void signal_text_flush(struct signal_text *words);
+void signal_text_flush(struct signal_text *text);
 
 /* Returns the text if fd is -1. */
-const char *signal_text_end(struct signal_text *words);
+const char *signal_text_end(struct signal_text *text);
 
 #endif

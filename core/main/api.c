@@ -13,7 +13,6 @@
 #include "core/lib/meter.h"
 #include "core/lib/shared_clock.h"
 #include "core/lib/text.h"
-#include "core/main/api_text.h"
 #include "core/main/job.h"
 #include "core/main/metrics.h"
 #include "core/main/readiness.h"
@@ -203,6 +202,48 @@ static json_t *api_json_read(struct bb_request *rq, const char *text)
     if (!memory)
         module_error_log(request_of(rq), "module passed invalid JSON", NULL);
     return NULL;
+}
+
+/* ---- with a text, for modules in languages without va_list ---- */
+
+static int api_open_fail_text(struct bb_host *host, const char *text)
+{
+    return bb_open_fail(host, "%s", text);
+}
+
+static void api_host_log_text(struct bb_host *host, enum bb_level level, const char *text)
+{
+    bb_host_log(host, level, "%s", text);
+}
+
+static int api_fail_text(struct bb_request *rq, int status, const char *text)
+{
+    return bb_fail(rq, status, text ? "%s" : NULL, text);
+}
+
+static int api_invalid_text(struct bb_request *rq, const char *field, const char *problem)
+{
+    return bb_invalid(rq, field, "%s", problem);
+}
+
+static int api_fail_listed_text(struct bb_request *rq, int status, json_t *errors, const char *text)
+{
+    return bb_fail_listed(rq, status, errors, "%s", text);
+}
+
+static void api_warn_text(struct bb_request *rq, const char *text)
+{
+    bb_warn(rq, "%s", text);
+}
+
+static void api_log_text(struct bb_request *rq, enum bb_level level, const char *text)
+{
+    bb_log(rq, level, "%s", text);
+}
+
+static void api_print_text(struct bb_request *rq, const char *text)
+{
+    bb_print(rq, "%s", text);
 }
 
 const struct bb_api core_api = {

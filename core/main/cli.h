@@ -95,10 +95,4 @@ void cli_option_name(const char *field, char *out, size_t size);
 /* Writes "BUSBAR_CLIENT_SECRET" for "clientSecret", the variable for a secret option. */
 void cli_variable_name(const char *field, char *out, size_t size);
 
-/*
- * Returns the value of a secret option, in the arena; NULL: none. Prompts only for required
- * options.
- */
-const char *cli_secret(const struct bb_field *field, struct arena *arena);
-
 #endif

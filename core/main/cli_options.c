@@ -3,11 +3,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <termios.h>
+#include <unistd.h>
 
 #include "core/lib/field.h"
 #include "core/main/cli.h"
 
 #define NAME_SIZE 64
+#define SECRET_MAX 4096 /* bytes */
 
 struct reader {
     const struct bb_table *fields;
@@ -93,6 +96,59 @@ static int take_option(struct reader *reader, int argc, char **argv, int *at)
     return 0;
 }
 
+void cli_variable_name(const char *field, char *out, size_t size)
+{
+    char option[64];
+
+    cli_option_name(field, option, sizeof option);
+    snprintf(out, size, "BUSBAR_%s", option);
+    for (; *out; out++) {
+        *out = (char)toupper((unsigned char)*out);
+        if (*out == '-')
+            *out = '_';
+    }
+}
+
+/* Secret options are never in argv, which every user of the machine can read. */
+static const char *secret_line(const char *option, struct arena *arena)
+{
+    struct termios kept, quiet;
+    char line[SECRET_MAX];
+    bool terminal = isatty(STDIN_FILENO);
+    bool hidden = terminal && !tcgetattr(STDIN_FILENO, &kept);
+
+    if (hidden) { /* no echo while the user types */
+        quiet = kept;
+        quiet.c_lflag &= ~(tcflag_t)ECHO;
+        hidden = !tcsetattr(STDIN_FILENO, TCSAFLUSH, &quiet);
+    }
+    if (terminal)
+        fprintf(stderr, "%s: ", option);
+    bool got = fgets(line, sizeof line, stdin);
+
+    if (hidden) {
+        tcsetattr(STDIN_FILENO, TCSAFLUSH, &kept);
+        fputc('\n', stderr);
+    }
+    const char *text = got ? arena_text(arena, line, strcspn(line, "\r\n")) : NULL;
+
+    explicit_bzero(line, sizeof line);
+    return text;
+}
+
+static const char *secret_of(const struct bb_field *field, struct arena *arena)
+{
+    char option[64], variable[80];
+
+    cli_option_name(field->name, option, sizeof option);
+    cli_variable_name(field->name, variable, sizeof variable);
+    const char *value = getenv(variable);
+
+    if (value)
+        return value;
+    return field->flags & BB_REQUIRED ? secret_line(option, arena) : NULL;
+}
+
 /* Converts text that field_check_text() has accepted to JSON. */
 static json_t *typed(const struct bb_field *field, const char *text)
 {
@@ -121,7 +177,7 @@ static int set_option(struct reader *reader, const struct bb_field *field, const
 
     cli_option_name(field->name, option + 2, NAME_SIZE);
     if (!text && field->flags & BB_SECRET)
-        text = cli_secret(field, reader->arena);
+        text = secret_of(field, reader->arena);
     if (!text)
         text = field->fallback;
     const char *normal = field_check_text(field, text, reader->arena, &found);

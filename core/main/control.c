@@ -16,6 +16,7 @@
 #include "core/lib/text.h"
 #include "core/lib/thread.h"
 #include "core/main/reload.h"
+#include "core/main/status.h"
 
 char *control_path(const struct settings *settings)
 {

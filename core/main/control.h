@@ -36,10 +36,4 @@ void control_answer(int fd, const char *text);
  */
 char *control_path(const struct settings *settings);
 
-/*
- * status.c: returns the output of `busbar status`, or of `busbar status --json`, for
- * control_answer(). The caller frees it; NULL: out of memory.
- */
-char *status_text(struct engine *engine, bool json);
-
 #endif

@@ -16,7 +16,6 @@
 #include "core/main/job.h"
 #include "core/main/reclaim.h"
 #include "core/main/reload.h"
-#include "core/main/reload_swap.h"
 #include "core/main/sd_notify.h"
 #include "core/main/serve.h"
 #include "core/main/stop.h"

@@ -10,6 +10,7 @@
 #include "core/lib/log.h"
 #include "core/lib/meter.h"
 #include "core/lib/shared_clock.h"
+#include "core/lib/supervised.h"
 #include "core/lib/text.h"
 #include "core/lib/version.h"
 #include "core/main/readiness.h"
@@ -17,25 +18,39 @@
 #include "core/module/job_log.h"
 #include "core/module/module_validate.h"
 #include "core/module/pool.h"
+#include "core/module/quota.h"
+#include "core/server/http.h"
 #include "core/server/stream.h"
 #include "core/store/pg.h"
 #include "core/store/pg_listener.h"
 #include "core/store/redis.h"
 #include "core/store/sql.h"
 
+/* The context of the functions that write metrics. */
+struct metrics {
+    FILE *out;
+    const char *name; /* full name of the metric */
+    size_t place;     /* of its row, see struct host_metric */
+    struct core_request *rq;
+    struct engine *engine;
+    struct generation *generations[GENERATIONS_MAX]; /* with references */
+    size_t generation_count;
+};
+
 /* Fifteen digits are sufficient for counters below 2^53, and are the precision of a double. */
-void metric_end(struct metrics *metrics, double number)
+static void metric_end(struct metrics *metrics, double number)
 {
     fprintf(metrics->out, " %.15g\n", number);
 }
 
-void metric_number(struct metrics *metrics, double number)
+static void metric_number(struct metrics *metrics, double number)
 {
     fputs(metrics->name, metrics->out);
     metric_end(metrics, number);
 }
 
-void metric_labelled(struct metrics *metrics, const char *label, const char *value, double number)
+static void metric_labelled(struct metrics *metrics, const char *label, const char *value,
+                            double number)
 {
     fprintf(metrics->out, "%s{%s=\"%s\"}", metrics->name, label, value);
     metric_end(metrics, number);
@@ -356,6 +371,125 @@ static void log_lost(struct metrics *metrics)
     metric_number(metrics, (double)log_dropped());
 }
 
+/* ---- shared resources: the amount in use, the limit, and the number of refusals ---- */
+
+struct amount {
+    size_t taken, all, each;
+};
+
+static struct amount pools_amount(const struct metrics *metrics)
+{
+    struct amount amount = {0};
+    struct work_pool_status pool;
+
+    for (size_t i = 0; work_pool_snapshot(metrics->rq->generation->pools, i, &pool); i++) {
+        amount.taken += pool.busy + pool.waiting;
+        amount.all += pool.threads + pool.most;
+        amount.each += pool.each;
+    }
+    return amount;
+}
+
+/* All pools of all loops, each of which has a separate queue. */
+static struct amount database_amount(const struct metrics *metrics)
+{
+    const struct generation *g = metrics->rq->generation;
+    size_t queue = (size_t)host_settings(g->settings)->database.queue, pools = 0;
+    struct amount amount = {0};
+
+    for (unsigned i = 0; i < metrics->engine->loop_count; i++) {
+        const struct loop *loop = &metrics->engine->loops[i];
+
+        for (int kind = 0; loop->pg && kind < PG_POOLS; kind++, pools++)
+            amount.taken += atomic_load_explicit(&loop->stats.waiting[kind], memory_order_relaxed);
+    }
+    amount.all = queue * pools;
+    amount.each = quota_part(g->request.share, queue) * pools;
+    return amount;
+}
+
+static struct amount amount_of(const struct metrics *metrics, enum quota quota)
+{
+    if (quota == QUOTA_POOLS)
+        return pools_amount(metrics);
+    if (quota == QUOTA_DATABASE)
+        return database_amount(metrics);
+    size_t taken = quota_taken(&quota_tables[quota]);
+
+    if (quota == QUOTA_CONNECTIONS) {
+        struct http_settings settings =
+            http_settings_of(metrics->rq->generation, &metrics->engine->listeners);
+
+        return (struct amount){taken, settings.max_connections, settings.per_address};
+    }
+    struct quota_limits bounds = quota_bounds(metrics->rq->generation, quota);
+
+    return (struct amount){taken, bounds.all, bounds.each};
+}
+
+static void share_line(struct metrics *metrics, enum quota quota, const char *whose, double number)
+{
+    fprintf(metrics->out, "%s{resource=\"%s\",whose=\"%s\"}", metrics->name, quota_names[quota],
+            whose);
+    metric_end(metrics, number);
+}
+
+static void shares_taken(struct metrics *metrics)
+{
+    for (enum quota quota = 0; quota < QUOTAS; quota++)
+        metric_labelled(metrics, "resource", quota_names[quota],
+                        (double)amount_of(metrics, quota).taken);
+}
+
+static void shares_limit(struct metrics *metrics)
+{
+    for (enum quota quota = 0; quota < QUOTAS; quota++) {
+        struct amount amount = amount_of(metrics, quota);
+
+        share_line(metrics, quota, "all", (double)amount.all);
+        share_line(metrics, quota, "owner", (double)amount.each);
+    }
+}
+
+static void shares_refused(struct metrics *metrics)
+{
+    for (enum quota quota = 0; quota < QUOTAS; quota++) {
+        share_line(metrics, quota, "all", (double)quota_refused(quota, false));
+        share_line(metrics, quota, "owner", (double)quota_refused(quota, true));
+    }
+}
+
+/* ---- crashes, as the supervisor counts them ---- */
+
+static void crashes(struct metrics *metrics)
+{
+    const struct crash_history *history = supervised_history();
+
+    for (size_t i = 0; i < history->row_count; i++) {
+        const char *module = history->rows[i].module;
+
+        metric_labelled(metrics, "module", *module ? module : "unknown", history->rows[i].count);
+    }
+}
+
+static void restarts(struct metrics *metrics)
+{
+    metric_number(metrics, supervised_history()->restarts);
+}
+
+static void left_out(struct metrics *metrics)
+{
+    const struct generation *g = metrics->rq->generation;
+
+    for (size_t i = 0; i < g->left_out_count; i++)
+        metric_labelled(metrics, "module", g->left_out[i].name, 1);
+}
+
+static void stalls(struct metrics *metrics)
+{
+    metric_number(metrics, (double)atomic_load(&metrics->engine->stalls));
+}
+
 /* ---- the table of all metrics, and the page ---- */
 
 // clang-format off
@@ -385,15 +519,15 @@ const struct host_metric host_metrics[] = {
      "Use of what all share: connections, requests in progress, requests without a token "
      "(`anonymous`), bytes of bodies, answers and unfinished uploads, calls in pools, statements "
      "that wait for the database.",
-     metrics_shares_taken, 0},
+     shares_taken, 0},
     {"busbar_share_limit", "gauge", "resource, whose",
      "Limit of each resource: for all together, and for one owner (an account, or an address "
      "without one).",
-     metrics_shares_limit, 0},
+     shares_limit, 0},
     {"busbar_share_refused_total", "counter", "resource, whose",
      "Refusals; whose all: the limit for all was reached; whose owner: the owner had used its "
      "share.",
-     metrics_shares_refused, 0},
+     shares_refused, 0},
     {"busbar_streams", "gauge", NULL, "Streams open.", streams, 0},
     {"busbar_ready", "gauge", NULL, "Whether GET /api/health/ready answers 200.", ready, 0},
     {"busbar_paused", "gauge", NULL,
@@ -450,17 +584,17 @@ const struct host_metric host_metrics[] = {
                                                      "room for them.",
      log_lost, 0},
     {"busbar_worker_restarts_total", "counter", NULL,
-     "Restarts of the worker by the supervisor.", metrics_restarts, 0},
+     "Restarts of the worker by the supervisor.", restarts, 0},
     {"busbar_crashes_total", "counter", "module",
      "Unexpected ends of workers, by the module at fault; unknown: no module.",
-     metrics_crashes, 0},
+     crashes, 0},
     {"busbar_module_left_out", "gauge", "module",
      "Always 1: a module that is disabled until the next reload, because it or a module that it "
      "needs crashed repeatedly.",
-     metrics_left_out, 0},
+     left_out, 0},
     {"busbar_loop_stalls_total", "counter", NULL, "Times that an event loop was blocked for a "
                                                   "second or longer.",
-     metrics_stalls, 0},
+     stalls, 0},
     {"process_resident_memory_bytes", "gauge", NULL, "Memory in use.", process_memory, 0},
     {"process_cpu_seconds_total", "counter", NULL, "Processor time of all threads.",
      process_cpu, 0},

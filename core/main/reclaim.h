@@ -22,9 +22,6 @@ struct reclaimer *reclaimer_new(struct engine *engine);
  */
 void reclaimer_free(struct reclaimer *reclaimer);
 
-/* Allocates everything needed for reclaiming, in the generation's arena. Returns 0 or -1. */
-int reclaim_prepare(struct generation *generation);
-
 /*
  * Quiesces a superseded generation, asks its workers to return, and takes over the engine's
  * reference. Any thread except a loop's.

@@ -5,16 +5,23 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/lib/lifecycle_call.h"
 #include "core/lib/log.h"
 #include "core/lib/supervised.h"
 #include "core/lib/text.h"
 #include "core/lib/thread.h"
 #include "core/main/control.h"
+#include "core/main/job.h"
 #include "core/main/migrator.h"
-#include "core/main/reload_swap.h"
+#include "core/main/reclaim.h"
 #include "core/main/sd_notify.h"
-#include "core/module/generation.h"
+#include "core/main/serve.h"
+#include "core/module/pool.h"
+#include "core/module/worker.h"
+#include "core/server/http.h"
 #include "core/store/migrate.h"
+#include "core/store/pg.h"
+#include "core/store/pg_listener.h"
 
 enum { ASKERS_MAX = 32 };
 
@@ -31,23 +38,151 @@ struct reloader {
 };
 
 /*
- * ---- building: each function returns 0, or -1 with problems added -----------------------------
+ * ---- the swap: the new generation becomes the live one ----
+ *
+ * Everything that can fail is created before, so the swap itself cannot fail. The order is:
+ * - the listener subscribes to the channels of the new modules;
+ * - their `start` is called;
+ * - a pointer is changed under the engine's lock: requests that begin from now on use the new
+ *   generation;
+ * - the loops take over settings and jobs, and notify long-lived requests;
+ * - the workers of the new generation start, the old ones are asked to return;
+ * - `quiesce` of the old generation is called;
+ * - the reclaimer gets the old generation.
  */
 
-static const char *schema_of(const struct generation *g, const char *module)
+int swap_pools(struct generation *g)
 {
-    const struct core_module *found = generation_module(g, module);
-
-    return found ? found->descriptor->schema : NULL;
+    g->pools = work_pools_new(g, g->engine ? g->engine->loop_count : 1);
+    return g->pools ? 0 : -1;
 }
+
+int swap_start_threads(struct engine *engine, struct generation *g)
+{
+    g->engine = engine;
+    if (swap_pools(g))
+        return -1;
+    g->workers = workers_new(g);
+    g->jobs = g->workers ? jobs_new(engine, g) : NULL;
+    return g->jobs ? 0 : -1;
+}
+
+void swap_discard(struct generation *g)
+{
+    if (g->workers)
+        workers_free(g->workers);
+    if (g->jobs)
+        jobs_free(g->jobs);
+    if (g->pools)
+        work_pools_free(g->pools);
+    generation_destroy(g);
+}
+
+static void add_alive(struct engine *engine, struct generation *g)
+{
+    g->live_ms = clock_mono_ms();
+    pthread_mutex_lock(&engine->lock);
+    g->next_alive = engine->alive;
+    engine->alive = g;
+    engine->alive_count++;
+    pthread_mutex_unlock(&engine->lock);
+}
+
+void swap_first(struct engine *engine)
+{
+    struct generation *g = engine->generation;
+
+    add_alive(engine, g);
+    generation_start(g);
+    for (unsigned i = 0; i < engine->loop_count; i++)
+        jobs_begin(g->jobs, NULL, &engine->loops[i]);
+    workers_go(g->workers);
+}
+
+struct change {
+    struct engine *engine;
+    struct generation *from, *to;
+};
+
+/* On each loop: requests that begin after this use nothing of the old generation. */
+static void change_loop(struct loop *loop, void *arg)
+{
+    const struct change *change = arg;
+    struct pg_settings pg = engine_pg_settings(change->engine, change->to);
+    struct http_settings http = http_settings_of(change->to, &change->engine->listeners);
+
+    http_apply(loop->http, &http);
+    if (loop->pg)
+        pg_set_limits(loop->pg, &pg);
+    if (!engine_stopping(change->engine))
+        jobs_begin(change->to->jobs, change->from->jobs, loop);
+    jobs_end(change->from->jobs, loop);
+    requests_tell_superseded(loop, change->from);
+}
+
+/* Called after the last loop, which may have been blocked. */
+static void changed(void *arg)
+{
+    struct change *change = arg;
+
+    generation_release(change->from);
+    generation_release(change->to);
+    free(change);
+}
+
+/* If memory runs out, waits for every loop. */
+static void change_loops(const struct change *change)
+{
+    struct change *kept = malloc(sizeof *kept);
+
+    if (kept) {
+        *kept = *change;
+        generation_acquire(kept->from);
+        generation_acquire(kept->to);
+        int left = engine_tell_loops(change->engine, change_loop, changed, kept);
+
+        if (left > 0)
+            log_line(BB_WARN, "event loop blocked: it takes the new configuration when it resumes",
+                     NULL);
+        if (left >= 0)
+            return;
+        changed(kept);
+    }
+    engine_each_loop(change->engine, change_loop, (void *)(uintptr_t)change);
+}
+
+static void swap_generation(struct engine *engine, struct generation *g)
+{
+    struct change change = {.engine = engine, .to = g};
+
+    add_alive(engine, g);
+    if (engine->pg_listener)
+        pg_listener_subscribe(engine->pg_listener);
+    generation_start(g);
+    pthread_mutex_lock(&engine->lock);
+    struct generation *before = change.from = engine->generation;
+
+    engine->generation = g;
+    before->superseded_ms = clock_mono_ms();
+    before->cut_ms = before->superseded_ms + host_settings(before->settings)->reload.drain * 1000;
+    atomic_store_explicit(&before->superseded, true, memory_order_release);
+    pthread_mutex_unlock(&engine->lock);
+    lifecycle_calls_set_limit(host_settings(g->settings)->host.stall_timeout * 1000);
+    change_loops(&change);
+    workers_go(g->workers);
+    reclaim(engine->reclaimer, change.from);
+}
+
+/* ---- building: each function returns 0, or -1 with problems added ---- */
 
 static bool new_schema(const struct generation *from, const struct generation *to)
 {
     for (size_t i = 0; i < to->module_count; i++) {
-        const struct bb_module *descriptor = to->modules[i].descriptor;
-        const char *before = schema_of(from, descriptor->name);
+        const struct bb_module *module = to->modules[i].descriptor;
+        const struct core_module *before = generation_module(from, module->name);
 
-        if (descriptor->schema && (!before || strcmp(before, descriptor->schema) != 0))
+        if (module->schema && (!before || !before->descriptor->schema ||
+                               strcmp(before->descriptor->schema, module->schema) != 0))
             return true;
     }
     return false;
@@ -59,9 +194,8 @@ static int migrate(const struct generation *from, const struct generation *to,
     bool apply = host_settings(to->settings)->database.migrate;
     struct migrate_report report = {0};
 
-    if (!new_schema(from, to))
-        return 0;
-    if (migrate_run(to, apply, migrator_say, NULL, &report) == MIGRATE_DONE)
+    if (!new_schema(from, to) ||
+        migrate_run(to, apply, migrator_say, NULL, &report) == MIGRATE_DONE)
         return 0;
     setting_problem(problems, "the database cannot be migrated: %s", report.problem);
     return -1;
@@ -76,23 +210,18 @@ static int start_threads(struct engine *engine, struct generation *to,
     return -1;
 }
 
-static bool too_many(struct engine *engine, struct setting_problems *problems)
-{
-    pthread_mutex_lock(&engine->lock);
-    bool full = engine->alive_count >= GENERATIONS_MAX;
-    pthread_mutex_unlock(&engine->lock);
-    if (full)
-        setting_problem(problems, "%d generations are alive, the old ones still drain: try later",
-                        GENERATIONS_MAX);
-    return full;
-}
-
 /* Builds a generation that can take over; NULL with problems. */
 static struct generation *build(struct engine *engine, const struct generation *live,
                                 struct setting_problems *problems)
 {
-    if (too_many(engine, problems))
+    pthread_mutex_lock(&engine->lock);
+    bool full = engine->alive_count >= GENERATIONS_MAX;
+    pthread_mutex_unlock(&engine->lock);
+    if (full) {
+        setting_problem(problems, "%d generations are alive, the old ones still drain: try later",
+                        GENERATIONS_MAX);
         return NULL;
+    }
     struct generation *g = generation_check(engine->conf, live->number + 1, problems);
 
     if (g && !problems->count)
@@ -104,16 +233,6 @@ static struct generation *build(struct engine *engine, const struct generation *
     if (g)
         swap_discard(g);
     return NULL;
-}
-
-static void apply_log(const struct generation *g)
-{
-    const char *format = host_settings(g->settings)->log.format;
-
-    bool json = !strcmp(format, "json");
-
-    log_level(log_level_of(host_settings(g->settings)->log.level), json);
-    supervised_log(json);
 }
 
 static bool has_database(const struct generation *g)
@@ -130,21 +249,7 @@ static void hand_migration_on(struct reloader *reloader, struct generation *to)
     reloader->migrator = pending && has_database(to) ? migrator_start(to) : NULL;
 }
 
-/*
- * ---- reporting ----------------------------------------------------------------------------------
- */
-
-static void tell_log(const struct reload_history *now, const struct setting_problems *problems)
-{
-    char more[24];
-
-    snprintf(more, sizeof more, "%zu", problems->count > 1 ? problems->count - 1 : 0);
-    if (now->last_done)
-        log_line(BB_INFO, "reloaded", "outcome", now->last, NULL);
-    else
-        log_line(BB_ERROR, "reload refused, the previous configuration stays in use", "reason",
-                 now->last, "more", problems->count > 1 ? more : NULL, NULL);
-}
+/* ---- reporting ---- */
 
 /* NULL: out of memory for the lines. */
 static const char *line_of(char *const *lines, size_t i)
@@ -193,8 +298,7 @@ static void note(struct reloader *reloader, const struct reload_history *now)
     pthread_mutex_unlock(&reloader->lock);
 }
 
-/* ---- the thread ---------------------------------------------------------------------------------
- */
+/* ---- the thread ---- */
 
 /* Returns 0 with the message in `now`, or -1 with problems. */
 static int reload(struct reloader *reloader, struct reload_history *now,
@@ -214,10 +318,14 @@ static int reload(struct reloader *reloader, struct reload_history *now,
     }
     if (!next)
         return -1;
-    apply_log(next);
-    generation_place_reports(next, problems);
+    const struct host_settings *host = host_settings(next->settings);
+    bool json = !strcmp(host->log.format, "json");
     unsigned number = next->number;
     size_t modules = next->module_count;
+
+    log_level(log_level_of(host->log.level), json);
+    supervised_log(json);
+    generation_place_reports(next, problems);
 
     swap_generation(engine, next);
     supervised_forgive(); /* try disabled modules again */
@@ -232,6 +340,7 @@ static void run(struct reloader *reloader, const int *fds, size_t count)
 {
     struct setting_problems problems = {0};
     struct reload_history now = {.last_wall_ms = clock_wall_ms()};
+    char more[24];
 
     sd_notify_reloading();
     now.last_done = !reload(reloader, &now, &problems);
@@ -239,7 +348,12 @@ static void run(struct reloader *reloader, const int *fds, size_t count)
     if (!now.last_done)
         snprintf(now.last, sizeof now.last, "%s", line_of(problems.lines, 0));
     note(reloader, &now);
-    tell_log(&now, &problems);
+    snprintf(more, sizeof more, "%zu", problems.count ? problems.count - 1 : 0);
+    if (now.last_done)
+        log_line(BB_INFO, "reloaded", "outcome", now.last, NULL);
+    else
+        log_line(BB_ERROR, "reload refused, the previous configuration stays in use", "reason",
+                 now.last, "more", problems.count > 1 ? more : NULL, NULL);
     tell_askers(fds, count, &now, &problems);
     setting_problems_free(&problems);
 }

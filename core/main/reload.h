@@ -29,6 +29,21 @@ void reloader_free(struct reloader *reloader);
  */
 void reloader_ask(struct reloader *reloader, int fd);
 
+/* Creates the threads of a generation. Returns 0, or -1 (logged): then call swap_discard(). */
+int swap_start_threads(struct engine *engine, struct generation *generation);
+
+/* Creates only the pools, as a command needs them. Returns 0, or -1 (logged). */
+int swap_pools(struct generation *generation);
+
+/*
+ * Ends and frees the result of swap_start_threads(), then the generation. The caller has the only
+ * reference, apart from the workers.
+ */
+void swap_discard(struct generation *generation);
+
+/* Makes the first generation live, before the loops run. */
+void swap_first(struct engine *engine);
+
 struct reload_history {
     unsigned done, refused;
     int64_t last_wall_ms; /* 0: never */

@@ -11,13 +11,6 @@
  */
 int engine_serve(struct generation *generation);
 
-/*
- * Runs a module's command on a loop without a listener. Takes the generation and `options`
- * (checked). Returns the exit status; an error answer of the command was printed to standard error.
- */
-int engine_command(struct generation *generation, struct core_module *module,
-                   const struct bb_command *command, json_t *options);
-
 /* Creates pools and loops with their parts. Returns 0, or -1 (logged): then call engine_free(). */
 int engine_init(struct engine *engine, unsigned loop_count);
 

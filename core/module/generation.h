@@ -39,8 +39,6 @@ struct core_event {
     size_t within_count, committed_count;
 };
 
-struct reclaiming;
-
 /* A disabled module of the list, which is not loaded; see generation_load.c. */
 struct left_out {
     const char *name, *why;
@@ -64,13 +62,13 @@ struct generation {
     const struct bb_api *api;              /* functions for its modules; NULL until they are
                                             * opened */
     atomic_bool superseded;                /* another generation is live */
-    struct work_pools *pools;              /* this and the next two: reload_swap.c; NULL in
+    struct work_pools *pools;              /* this and the next two: reload.c; NULL in
                                             * checks */
     struct workers *workers;
     struct jobs *jobs;
     struct generation *next_alive; /* under the engine's lock */
-    struct reclaiming
-        *reclaiming; /* reclaim.c's; allocated in advance, because reclaiming must not fail */
+    struct generation *reclaim_next; /* this and the next two: reclaim.c, under its lock */
+    bool reclaim_gone, reclaim_cut;
     int64_t live_ms; /* monotonic time at which it went live */
     int64_t superseded_ms, cut_ms; /* valid once superseded: since when, and until when it may
                                     * drain */

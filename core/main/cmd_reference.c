@@ -1,9 +1,11 @@
-/* `busbar settings`: the reference of all settings, generated from the tables that check them. */
+/* `busbar settings` and `busbar metrics`: references, generated from the tables of the sources. */
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "core/lib/host_settings.h"
 #include "core/main/cli.h"
+#include "core/main/metrics.h"
+#include "core/module/module_validate.h"
 
 static const char *type_text(const struct bb_field *field)
 {
@@ -85,32 +87,77 @@ static void print_section(const char *title, const char *help, const struct bb_t
     putchar('\n');
 }
 
-static void print_modules(const struct generation *g)
+static void print_head(const char *title)
 {
-    for (size_t i = 0; i < g->module_count; i++) {
-        const struct bb_module *descriptor = g->modules[i].descriptor;
-        char title[128];
-
-        snprintf(title, sizeof title, "%s: module %s %s", descriptor->name, descriptor->name,
-                 descriptor->version);
-        print_section(title, NULL, &descriptor->settings);
-    }
+    printf("## %s\n\n| Metric | Type | Labels | Meaning |\n|---|---|---|---|\n", title);
 }
 
-/* Invalid values do not matter here, because only the tables are used. */
-int cmd_settings(const struct cli *cli)
+static void print_metric(const struct bb_module *descriptor, const struct bb_metric *metric)
+{
+    char name[METRIC_NAME_MAX];
+
+    metric_full_name(descriptor, metric, name);
+    printf("| `%s` | %s | ", name, metric->kind == BB_COUNTER ? "counter" : "gauge");
+    if (metric->label)
+        printf("%s: ", metric->label);
+    for (size_t i = 0; metric->label && metric->values[i]; i++)
+        printf("%s`%s`", i ? ", " : "", metric->values[i]);
+    printf(" | %s |\n", metric->help);
+}
+
+/* Loads the modules for their tables only, so invalid values do not matter. */
+static struct generation *load(const struct cli *cli)
 {
     struct setting_problems problems = {0};
     struct generation *g = generation_check(cli->conf, 0, &problems);
 
+    setting_problems_print(&problems, stderr);
+    setting_problems_free(&problems);
+    return g;
+}
+
+int cmd_settings(const struct cli *cli)
+{
+    struct generation *g = load(cli);
+    char title[128];
+
     for (size_t i = 0; i < host_section_count; i++)
         print_section(*host_sections[i].name ? host_sections[i].name : "Top of the file",
                       host_sections[i].help, &host_sections[i].fields);
-    if (g) {
-        print_modules(g);
-        generation_destroy(g);
+    for (size_t i = 0; g && i < g->module_count; i++) {
+        const struct bb_module *module = g->modules[i].descriptor;
+
+        snprintf(title, sizeof title, "%s: module %s %s", module->name, module->name,
+                 module->version);
+        print_section(title, NULL, &module->settings);
     }
-    setting_problems_print(&problems, stderr);
-    setting_problems_free(&problems);
+    if (g)
+        generation_destroy(g);
+    return CLI_DONE;
+}
+
+int cmd_metrics(const struct cli *cli)
+{
+    struct generation *g = load(cli);
+    char title[128];
+
+    print_head("The host");
+    for (size_t i = 0; i < host_metric_count; i++)
+        printf("| `%s` | %s | %s | %s |\n", host_metrics[i].name, host_metrics[i].type,
+               host_metrics[i].labels ? host_metrics[i].labels : "", host_metrics[i].help);
+    putchar('\n');
+    for (size_t i = 0; g && i < g->module_count; i++) {
+        const struct bb_module *module = g->modules[i].descriptor;
+
+        if (!module->metrics.count)
+            continue;
+        snprintf(title, sizeof title, "Module %s %s", module->name, module->version);
+        print_head(title);
+        for (size_t k = 0; k < module->metrics.count; k++)
+            print_metric(module, &MODULE_ROWS(bb_metric, module->metrics)[k]);
+        putchar('\n');
+    }
+    if (g)
+        generation_destroy(g);
     return CLI_DONE;
 }
