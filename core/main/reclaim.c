@@ -72,7 +72,7 @@ static void cut(struct engine *engine, struct generation *g)
 
 /*
  * Returns a generation without references, removed from the list, or one that must be cut; NULL:
- * none, and *until is when the next one must be cut.
+ * none, and *until is when the next generation must be cut.
  */
 static struct generation *next_due(struct reclaimer *reclaimer, int64_t *until)
 {

@@ -66,10 +66,10 @@ struct generation {
                                             * checks */
     struct workers *workers;
     struct jobs *jobs;
-    struct generation *next_alive; /* under the engine's lock */
+    struct generation *next_alive;   /* under the engine's lock */
     struct generation *reclaim_next; /* this and the next two: reclaim.c, under its lock */
     bool reclaim_gone, reclaim_cut;
-    int64_t live_ms; /* monotonic time at which it went live */
+    int64_t live_ms;               /* monotonic time at which it went live */
     int64_t superseded_ms, cut_ms; /* valid once superseded: since when, and until when it may
                                     * drain */
     const char **event_names;      /* of all modules, NULL-terminated */
