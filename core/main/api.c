@@ -11,7 +11,6 @@
 #include "core/lib/json_out.h"
 #include "core/lib/log.h"
 #include "core/lib/meter.h"
-#include "core/lib/shared_clock.h"
 #include "core/lib/text.h"
 #include "core/main/job.h"
 #include "core/main/metrics.h"

@@ -9,7 +9,6 @@
 
 #include "core/lib/log.h"
 #include "core/lib/meter.h"
-#include "core/lib/shared_clock.h"
 #include "core/lib/supervised.h"
 #include "core/lib/text.h"
 #include "core/lib/version.h"

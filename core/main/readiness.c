@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/lib/shared_clock.h"
+#include "core/lib/text.h"
 #include "core/store/pg_listener.h"
 
 void readiness_set_schema(struct engine *engine, enum schema_state state, const char *problem)

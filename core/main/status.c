@@ -6,7 +6,6 @@
 
 #include "core/lib/json_out.h"
 #include "core/lib/log.h"
-#include "core/lib/shared_clock.h"
 #include "core/lib/supervised.h"
 #include "core/lib/text.h"
 #include "core/lib/version.h"

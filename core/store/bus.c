@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "core/lib/log.h"
-#include "core/lib/shared_clock.h"
 #include "core/lib/text.h"
 #include "core/module/module_error.h"
 #include "core/module/reply.h"

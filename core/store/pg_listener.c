@@ -10,7 +10,6 @@
 #include "core/lib/activity.h"
 #include "core/lib/condition.h"
 #include "core/lib/log.h"
-#include "core/lib/shared_clock.h"
 #include "core/lib/sqlstate.h"
 #include "core/lib/text.h"
 #include "core/module/engine.h"

@@ -2,7 +2,6 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "core/lib/shared_clock.h"
 #include "core/lib/text.h"
 #include "unit_suites.h"
 
