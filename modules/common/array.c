@@ -6,7 +6,10 @@
 
 #include "modules/common/pieces.h"
 
-enum { READY_BYTES = 64 * 1024 }; /* that may wait for the client before a page is read */
+enum {
+    READY_BYTES = 64 * 1024, /* that may wait for the client before a page is read */
+    FIRST_ROOM = 4096
+};
 
 struct sending {
     struct slots *slots;
@@ -17,21 +20,25 @@ struct sending {
 
 /* ---- text ---- */
 
-static bool grow(struct array_text *text, size_t more)
+static void put(struct array_text *text, const char *before, const char *bytes, size_t length)
 {
-    size_t room = text->room ? text->room : 4096;
+    size_t begin = strlen(before), all = text->length + begin + length;
+    size_t room = text->room ? text->room : FIRST_ROOM;
 
-    while (room < text->length + more)
+    while (room < all)
         room *= 2;
-    if (room == text->room)
-        return true;
-    char *bytes = realloc(text->bytes, room);
+    char *longer = room > text->room ? realloc(text->bytes, room) : text->bytes;
 
-    if (!bytes)
-        return false;
-    text->bytes = bytes;
+    if (!longer) {
+        text->failed = true;
+        return;
+    }
+    text->bytes = longer;
     text->room = room;
-    return true;
+    memcpy(longer + text->length, before, begin);
+    memcpy(longer + text->length + begin, bytes, length);
+    text->length = all;
+    text->begun = true;
 }
 
 void array_text_add(struct bb_request *rq, struct array_text *text, json_t *item)
@@ -40,14 +47,10 @@ void array_text_add(struct bb_request *rq, struct array_text *text, json_t *item
     const char *json = item ? bb_json(rq, item, &length) : NULL;
 
     json_decref(item);
-    if (!json || !grow(text, length + 1)) {
+    if (json)
+        put(text, text->begun ? "," : "[", json, length);
+    else
         text->failed = true;
-        return;
-    }
-    text->bytes[text->length] = text->begun ? ',' : '[';
-    memcpy(text->bytes + text->length + 1, json, length);
-    text->length += length + 1;
-    text->begun = true;
 }
 
 /* ---- pages ---- */
@@ -69,16 +72,6 @@ static void drop_text(void *arg)
     free(text->bytes);
 }
 
-static void close_array(struct array_text *text)
-{
-    if (text->failed || !grow(text, 2)) {
-        text->failed = true;
-        return;
-    }
-    memcpy(text->bytes + text->length, text->begun ? "]" : "[]", 2);
-    text->length += text->begun ? 1 : 2;
-}
-
 static enum pieces_next send_page(struct bb_request *rq, struct pieces *pieces, void *arg)
 {
     struct sending *sending = arg;
@@ -89,7 +82,7 @@ static enum pieces_next send_page(struct bb_request *rq, struct pieces *pieces, 
     int more = sending->source.read(rq, text, sending->source.arg);
 
     if (more == 0)
-        close_array(text);
+        put(text, text->begun ? "]" : "[]", "", 0);
     if (more < 0 || text->failed || pieces_send(pieces, text->bytes, text->length))
         return PIECES_CUT;
     sending->begun = text->begun;

@@ -42,38 +42,26 @@ static bool ends_in(const char *name, const char *end)
     return length > own && !strcmp(name + length - own, end);
 }
 
-static int read_all(int fd, struct asset_bytes *bytes)
-{
-    size_t done = 0;
-
-    while (done < bytes->length) {
-        ssize_t got = read(fd, bytes->data + done, bytes->length - done);
-
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return -1;
-        done += (size_t)got;
-    }
-    return 0;
-}
-
 /* Returns 0; 1 if the file does not exist; -1 if it cannot be read. */
 static int read_file(int directory, const char *name, struct asset_bytes *bytes)
 {
     int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
     struct stat found;
 
-    if (fd < 0)
-        return errno == ENOENT ? 1 : -1;
+    if (!file) {
+        if (fd >= 0)
+            close(fd);
+        return fd < 0 && errno == ENOENT ? 1 : -1;
+    }
     int failed = fstat(fd, &found) || !S_ISREG(found.st_mode) || found.st_size > ASSET_MAX;
 
     if (!failed) {
         bytes->length = (size_t)found.st_size;
         bytes->data = malloc(bytes->length + 1);
-        failed = !bytes->data || read_all(fd, bytes);
+        failed = !bytes->data || fread(bytes->data, 1, bytes->length, file) != bytes->length;
     }
-    close(fd);
+    (void)fclose(file); /* only read */
     return failed ? -1 : 0;
 }
 
@@ -112,18 +100,14 @@ static int add(struct assets *assets, int directory, const char *name, bool hash
     return read_forms(directory, name, asset);
 }
 
-/* Takes ownership of the descriptor. */
-static int add_all(struct assets *assets, int directory, bool hashed)
+static int add_all(struct assets *assets, const char *directory, bool hashed)
 {
-    DIR *list = directory < 0 ? NULL : fdopendir(directory);
+    DIR *list = opendir(directory);
     struct dirent *entry;
     int failed = 0;
 
-    if (!list) {
-        if (directory >= 0)
-            close(directory);
+    if (!list)
         return -1;
-    }
     while (!failed && (errno = 0, entry = readdir(list)) != NULL)
         if (entry->d_type == DT_REG && !ends_in(entry->d_name, ".br") &&
             !ends_in(entry->d_name, ".gz"))
@@ -136,24 +120,14 @@ static int add_all(struct assets *assets, int directory, bool hashed)
 struct assets *assets_read(const char *directory, bool *missing, char *why, size_t size)
 {
     struct assets *assets = calloc(1, sizeof(*assets));
-    int top = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    char inner[PATH_MAX];
 
-    *missing = top < 0 && errno == ENOENT;
-    int inner = top < 0 ? -1 : openat(top, "assets", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-    if (assets && top >= 0 && inner >= 0) {
-        int failed = add_all(assets, inner, true);
-
-        if (!add_all(assets, top, false) && !failed)
-            return assets;
-        snprintf(why, size, "%s cannot be read", directory);
-    } else {
-        snprintf(why, size, "%s: %s", directory, strerror(errno));
-        if (top >= 0)
-            close(top);
-        if (inner >= 0)
-            close(inner);
-    }
+    *missing = access(directory, F_OK) && errno == ENOENT;
+    snprintf(inner, sizeof(inner), "%s/assets", directory);
+    if (assets && !add_all(assets, directory, false) && !add_all(assets, inner, true))
+        return assets;
+    snprintf(why, size, "%s cannot be read: %s", directory,
+             errno ? strerror(errno) : "too many files, or a file is too large");
     assets_free(assets);
     return NULL;
 }

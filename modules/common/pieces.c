@@ -55,15 +55,6 @@ static void finish(struct pieces *pieces, bool whole)
         free_pieces(pieces);
 }
 
-/* Returns the bytes that wait for the client; -1 if the client has gone. */
-static int64_t waiting(struct pieces *pieces)
-{
-    pthread_mutex_lock(&pieces->lock);
-    int64_t bytes = pieces->stream ? (int64_t)bb_stream_waiting(pieces->host, pieces->stream) : -1;
-    pthread_mutex_unlock(&pieces->lock);
-    return bytes;
-}
-
 int pieces_send(struct pieces *pieces, const char *bytes, size_t length)
 {
     int lost = -1;
@@ -90,10 +81,12 @@ int pieces_send(struct pieces *pieces, const char *bytes, size_t length)
 static int client_ready(struct bb_request *rq, struct pieces *pieces)
 {
     for (int pauses = 0; pauses < PAUSES; pauses++) {
-        int64_t bytes = waiting(pieces);
-
-        if (bytes <= (int64_t)pieces->source->ready)
-            return bytes < 0 ? -1 : 1;
+        pthread_mutex_lock(&pieces->lock);
+        bool gone = !pieces->stream;
+        size_t bytes = gone ? 0 : bb_stream_waiting(pieces->host, pieces->stream);
+        pthread_mutex_unlock(&pieces->lock);
+        if (bytes <= pieces->source->ready)
+            return gone ? -1 : 1;
         if (bb_sleep(rq, PAUSE_MS))
             return -1;
     }
@@ -130,36 +123,10 @@ static int go_on(struct pieces *pieces)
     return bb_run_then(pieces->host, work, worked, pieces);
 }
 
-static struct pieces *new_pieces(struct bb_request *rq, const struct pieces_source *source,
-                                 void *arg)
-{
-    struct pieces *pieces = calloc(1, sizeof(*pieces));
-
-    if (!pieces || pthread_mutex_init(&pieces->lock, NULL) != 0) {
-        free(pieces);
-        source->drop(rq->host, arg);
-        return NULL;
-    }
-    pieces->host = rq->host;
-    pieces->source = source;
-    pieces->arg = arg;
-    return pieces;
-}
-
-/* Returns 0, or -1 if out of memory. */
-static int name_file(struct bb_request *rq, const char *name)
-{
-    if (!name)
-        return 0;
-    const char *disposition = bb_format(rq, "attachment; filename=\"%s\"", name);
-
-    return bb_reply_header(rq, "Content-Disposition", disposition) < 0 ? -1 : 0;
-}
-
 int pieces_begin(struct bb_request *rq, const struct pieces_source *source, void *arg,
                  const char *bytes, size_t length)
 {
-    struct pieces *pieces = new_pieces(rq, source, arg);
+    struct pieces *pieces = calloc(1, sizeof(*pieces));
     struct bb_stream_options options = {
         .size = sizeof(options),
         .type = source->type,
@@ -169,8 +136,14 @@ int pieces_begin(struct bb_request *rq, const struct pieces_source *source, void
         .whole = true,
     };
 
-    if (!pieces)
+    if (!pieces || pthread_mutex_init(&pieces->lock, NULL) != 0) {
+        free(pieces);
+        source->drop(rq->host, arg);
         return bb_no_memory(rq);
+    }
+    pieces->host = rq->host;
+    pieces->source = source;
+    pieces->arg = arg;
     int status = bb_stream_open(rq, &options, &pieces->stream);
 
     if (status != 200) {
@@ -178,8 +151,10 @@ int pieces_begin(struct bb_request *rq, const struct pieces_source *source, void
         return status;
     }
     pieces->working = true;
-    if (name_file(rq, source->name) || !bytes || pieces_send(pieces, bytes, length) ||
-        go_on(pieces))
+    if ((source->name &&
+         bb_reply_header(rq, "Content-Disposition",
+                         bb_format(rq, "attachment; filename=\"%s\"", source->name)) < 0) ||
+        !bytes || pieces_send(pieces, bytes, length) || go_on(pieces))
         finish(pieces, false);
     return status;
 }
