@@ -15,18 +15,6 @@ enum { OBJECTS_MAX = 256 };
 static struct object objects[OBJECTS_MAX];
 static atomic_size_t object_count;
 
-static void hexadecimal(char *out, const unsigned char *bytes, size_t length)
-{
-    static const char digits[] = "0123456789abcdef";
-    size_t used = 0;
-
-    for (size_t i = 0; i < length && used + 2 < OBJECT_BUILD; i++) {
-        out[used++] = digits[bytes[i] >> 4];
-        out[used++] = digits[bytes[i] & 15];
-    }
-    out[used] = '\0';
-}
-
 /* Notes in memory are aligned to four bytes. */
 static void find_build(struct object *object, const char *notes, size_t size)
 {
@@ -40,7 +28,8 @@ static void find_build(struct object *object, const char *notes, size_t size)
             return;
         const char *owner = notes + at + sizeof *note;
         if (note->n_type == NT_GNU_BUILD_ID && name == 4 && !memcmp(owner, "GNU", 4))
-            hexadecimal(object->build, (const unsigned char *)owner + name, note->n_descsz);
+            for (size_t i = 0; i < note->n_descsz && 2 * i + 2 < OBJECT_BUILD; i++)
+                snprintf(object->build + 2 * i, 3, "%02x", (unsigned char)owner[name + i]);
         at += sizeof *note + name + text;
     }
 }
@@ -77,21 +66,16 @@ static void name_it(struct object *object, const char *path)
     snprintf(object->name, sizeof object->name, "%.63s", slash ? slash + 1 : file);
 }
 
-static bool is_known(uintptr_t base, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (objects[i].base == base)
-            return true;
-    return false;
-}
-
 static int add(struct dl_phdr_info *info, size_t size, void *arg)
 {
     size_t count = atomic_load(&object_count);
 
     (void)size;
     (void)arg;
-    if (count == OBJECTS_MAX || is_known(info->dlpi_addr, count))
+    for (size_t i = 0; i < count; i++)
+        if (objects[i].base == info->dlpi_addr)
+            return 0;
+    if (count == OBJECTS_MAX)
         return 0;
     struct object *object = &objects[count];
 

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "core/lib/host_settings.h"
@@ -33,24 +32,6 @@ static char *find_path(const struct cli *cli, struct setting_problems *why)
     return path;
 }
 
-static int connect_to(const char *path)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int fd = -1;
-
-    if (strlen(path) >= sizeof address.sun_path)
-        errno = ENAMETOOLONG;
-    else
-        fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return -1;
-    memcpy(address.sun_path, path, strlen(path) + 1);
-    if (!connect(fd, (struct sockaddr *)&address, sizeof address))
-        return fd;
-    close(fd);
-    return -1;
-}
-
 /* Prints everything after the first line, which contains the exit status. */
 static int print_answer(int fd)
 {
@@ -76,12 +57,12 @@ static int ask(const struct cli *cli, const char *line)
 {
     struct setting_problems why = {0};
     char *path = find_path(cli, &why);
-    int fd = path ? connect_to(path) : -1;
+    int fd = path ? control_connect(path) : -1;
     int status = CLI_FAILED;
 
     for (int i = 0; path && fd < 0 && errno == ECONNREFUSED && i < TRIES; i++) {
         usleep(TRY_US); /* the worker may be about to be restarted */
-        fd = connect_to(path);
+        fd = control_connect(path);
     }
 
     if (fd < 0)

@@ -83,17 +83,35 @@ static int address_of(const char *path, struct sockaddr_un *address)
     return 0;
 }
 
+static int connect_to(const char *path, int flags)
+{
+    struct sockaddr_un address;
+    int fd =
+        address_of(path, &address) ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
+
+    if (fd < 0 || !connect(fd, (struct sockaddr *)&address, sizeof address))
+        return fd;
+    int reason = errno;
+
+    close(fd);
+    errno = reason;
+    return -1;
+}
+
+int control_connect(const char *path)
+{
+    return connect_to(path, 0);
+}
+
 /* Whether a process listens there. */
 static bool taken(const char *path)
 {
-    struct sockaddr_un address;
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    bool answered = fd >= 0 && !address_of(path, &address) &&
-                    (!connect(fd, (struct sockaddr *)&address, sizeof address) || errno == EAGAIN);
+    int fd = connect_to(path, SOCK_NONBLOCK);
 
-    if (fd >= 0)
-        close(fd);
-    return answered;
+    if (fd < 0)
+        return errno == EAGAIN;
+    close(fd);
+    return true;
 }
 
 static int bind_at(const char *path)

@@ -27,6 +27,9 @@ struct control *control_new(struct engine *engine);
 /* Removes the socket. NULL is allowed. */
 void control_free(struct control *control);
 
+/* Returns a connection to the socket at this path; -1 with errno. */
+int control_connect(const char *path);
+
 /* Sends the text (NULL: out of memory) to a client and closes `fd`. Any thread. */
 void control_answer(int fd, const char *text);
 

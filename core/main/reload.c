@@ -251,16 +251,10 @@ static void hand_migration_on(struct reloader *reloader, struct generation *to)
 
 /* ---- reporting ---- */
 
-/* NULL: out of memory for the lines. */
-static const char *line_of(char *const *lines, size_t i)
-{
-    return lines && lines[i] ? lines[i] : "out of memory";
-}
-
 static void say_lines(FILE *out, char *const *lines, size_t count, const char *before)
 {
     for (size_t i = 0; i < count; i++)
-        fprintf(out, "%s%s\n", before, line_of(lines, i));
+        fprintf(out, "%s%s\n", before, lines && lines[i] ? lines[i] : "out of memory");
 }
 
 static void tell_askers(const int *fds, size_t count, const struct reload_history *now,
@@ -346,7 +340,8 @@ static void run(struct reloader *reloader, const int *fds, size_t count)
     now.last_done = !reload(reloader, &now, &problems);
     sd_notify_ready();
     if (!now.last_done)
-        snprintf(now.last, sizeof now.last, "%s", line_of(problems.lines, 0));
+        snprintf(now.last, sizeof now.last, "%s",
+                 problems.lines && problems.lines[0] ? problems.lines[0] : "out of memory");
     note(reloader, &now);
     snprintf(more, sizeof more, "%zu", problems.count ? problems.count - 1 : 0);
     if (now.last_done)
