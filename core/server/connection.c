@@ -312,7 +312,6 @@ static struct connection *connection_new(struct http *http, int fd,
         free(connection);
         return NULL;
     }
-    reader_init(&connection->reader, &http->buffers);
     address_client(NULL, (const struct sockaddr *)peer, NULL, connection->address);
     connection->next = http->connections;
     if (connection->next)

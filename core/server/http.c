@@ -163,7 +163,6 @@ void http_free(struct http *http)
     while (http->connections) /* libmicrohttpd 1.0 has not started them yet */
         connection_free(http->connections);
     lingers_free(&http->lingers);
-    reader_pool_free(&http->buffers);
     free(http->by_fd);
     free(http);
 }

@@ -47,7 +47,6 @@ struct http {
     unsigned idle_runs; /* runs since the last progress */
     size_t writing;     /* connections in STAGE_WRITE */
     struct connection *waiting; /* connections with input after the request that was answered */
-    struct reader_pool buffers;
     struct lingers lingers;
     struct connection **by_fd; /* array with `room` elements */
     size_t room;

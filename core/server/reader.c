@@ -9,7 +9,6 @@
 
 enum {
     SMALL = 4 * 1024,      /* size of a buffer, sufficient for nearly every head */
-    POOL_MAX = 32,         /* maximum number of unused buffers */
     PIECE = 64 * 1024,     /* maximum size of the chunks that libmicrohttpd gets */
     LINE_MAX_BYTES = 1024, /* maximum for the size of a chunk with its extensions, or a trailer */
     SPENT_MAX = 16 * 1024, /* maximum for extensions and trailers of one body */
@@ -17,51 +16,23 @@ enum {
 };
 
 struct reader_buffer {
-    struct reader_buffer *next;
     struct head_reading reading; /* for the head that begins at `start` */
     size_t room;
     char bytes[];
 };
 
-void reader_init(struct reader *reader, struct reader_pool *pool)
-{
-    *reader = (struct reader){.pool = pool};
-}
-
 /* ---- the socket, and bytes that wait in the buffer ---- */
 
 static void reader_drop_buffer(struct reader *reader)
 {
-    struct reader_buffer *buffer = reader->buffer;
-    struct reader_pool *pool = reader->pool;
-
+    free(reader->buffer);
     reader->buffer = NULL;
     reader->start = reader->end = 0;
-    if (!buffer)
-        return;
-    if (buffer->room > SMALL || pool->count == POOL_MAX) {
-        free(buffer);
-        return;
-    }
-    buffer->next = pool->free;
-    pool->free = buffer;
-    pool->count++;
 }
 
 void reader_free(struct reader *reader)
 {
     reader_drop_buffer(reader);
-}
-
-void reader_pool_free(struct reader_pool *pool)
-{
-    while (pool->free) {
-        struct reader_buffer *buffer = pool->free;
-
-        pool->free = buffer->next;
-        free(buffer);
-    }
-    pool->count = 0;
 }
 
 static ssize_t reader_nothing_yet(void)
@@ -82,14 +53,9 @@ static ssize_t reader_ask(struct reader *reader, int fd, char *into, size_t size
 static ssize_t reader_fill(struct reader *reader, int fd)
 {
     struct reader_buffer *buffer = reader->buffer;
-    struct reader_pool *pool = reader->pool;
 
     if (!buffer) {
-        buffer = pool->free ? pool->free : malloc(sizeof *buffer + SMALL);
-        if (buffer && buffer == pool->free) {
-            pool->free = buffer->next;
-            pool->count--;
-        }
+        buffer = malloc(sizeof *buffer + SMALL);
         if (buffer) {
             buffer->room = SMALL;
             head_begin(&buffer->reading);

@@ -40,14 +40,8 @@ enum reader_state {
 
 struct reader_buffer;
 
-/* Unused buffers of a loop. */
-struct reader_pool {
-    struct reader_buffer *free;
-    size_t count;
-};
-
+/* Zero at the beginning. */
 struct reader {
-    struct reader_pool *pool;
     struct reader_buffer *buffer; /* NULL: no bytes are stored */
     size_t start, end;            /* range of waiting bytes in the buffer */
     size_t taken_at;              /* start of the head that the host has not taken yet */
@@ -67,9 +61,7 @@ struct reader {
     char out[READER_OUT_MAX]; /* out[out_at..out_end) is passed to libmicrohttpd next */
 };
 
-void reader_init(struct reader *reader, struct reader_pool *pool);
 void reader_free(struct reader *reader);
-void reader_pool_free(struct reader_pool *pool);
 
 /* Replaces recv(fd, into, size, 0). */
 ssize_t reader_recv(struct reader *reader, int fd, char *into, size_t size);

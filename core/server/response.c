@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <strings.h>
 
 #include "core/lib/log.h"
 #include "core/lib/meter.h"
@@ -59,18 +58,11 @@ int response_take_json(struct http_txn *txn, size_t bytes, struct quota_charge *
 void response_take_budget(struct http_txn *txn)
 {
     struct response *response = &txn->rq.response;
-    struct response_header **at = &response->headers;
     enum quota_result why;
 
     if (!response->body || response->length < BODY_LARGE || txn->response_counted.bytes ||
         !response_count(txn, QUOTA_ANSWERS, response->length, &txn->response_counted, &why))
         return;
-    while (*at) { /* removes the Content-Type of the answer that an error replaces */
-        if (!strcasecmp((*at)->name, "Content-Type"))
-            *at = (*at)->next;
-        else
-            at = &(*at)->next;
-    }
     body_refuse_room(&txn->rq, QUOTA_ANSWERS, why);
 }
 
@@ -106,26 +98,14 @@ static bool add_header(struct MHD_Response *mhd, const char *name, const char *v
     return MHD_add_response_header(mhd, name, value) == MHD_YES || errno != ENOMEM;
 }
 
-static struct MHD_Response *response_of_stream(struct http_txn *txn)
-{
-    bool head = !strcmp(txn->method, "HEAD");
-
-    txn->close = true;
-    struct MHD_Response *mhd = head ? headers_only() : stream_response(txn->stream);
-
-    if (!mhd || (add_header(mhd, "Content-Type", stream_type(txn->stream)) &&
-                 add_header(mhd, "X-Accel-Buffering", "no")))
-        return mhd;
-    MHD_destroy_response(mhd);
-    return NULL;
-}
-
 static struct MHD_Response *response_of(struct http_txn *txn)
 {
     struct response *response = &txn->rq.response;
 
-    if (txn->stream && response->status == 200)
-        return response_of_stream(txn);
+    if (txn->stream && response->status == 200) {
+        txn->close = true;
+        return strcmp(txn->method, "HEAD") ? stream_response(txn->stream) : headers_only();
+    }
     if (response->file) {
         struct MHD_Response *file = MHD_create_response_from_fd64(response->length, response->file);
 
@@ -173,7 +153,10 @@ static bool add_headers(struct http_txn *txn, struct MHD_Response *mhd)
         own_type = own_type || !strcmp(h->name, "Content-Type");
         kept = kept || !strcmp(h->name, "Cache-Control");
     }
-    if (response->length && !own_type)
+    if (txn->stream && response->status == 200)
+        added = added && add_header(mhd, "Content-Type", stream_type(txn->stream)) &&
+                add_header(mhd, "X-Accel-Buffering", "no");
+    else if (response->length && !own_type)
         added = added && add_header(mhd, "Content-Type", "application/json; charset=utf-8");
     added = added && add_header(mhd, "X-Request-Id", txn->id) &&
             add_header(mhd, "X-Content-Type-Options", "nosniff") &&

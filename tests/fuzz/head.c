@@ -17,7 +17,6 @@ enum { SENT_MAX = 16 * 1024, GIVEN_MAX = 16 * SENT_MAX + 64 * 1024 };
 
 struct client {
     struct reader reader;
-    struct reader_pool pool;
     int ends[2]; /* the reader's end, the client's end */
     size_t room; /* bytes that libmicrohttpd reads at a time */
     bool over;   /* nothing after this request is read */
@@ -98,7 +97,6 @@ static struct client *converse(const uint8_t *bytes, size_t size, size_t piece, 
     must(client && (client->given = malloc(GIVEN_MAX)) &&
          !socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, client->ends));
     client->room = room;
-    reader_init(&client->reader, &client->pool);
     for (size_t at = 0; at < size && !client->over; at += piece) {
         size_t length = size - at < piece ? size - at : piece;
 
@@ -114,7 +112,6 @@ static struct client *converse(const uint8_t *bytes, size_t size, size_t piece, 
 static void forget(struct client *client)
 {
     reader_free(&client->reader);
-    reader_pool_free(&client->pool);
     close(client->ends[0]);
     close(client->ends[1]);
     free(client->given);
