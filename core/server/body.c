@@ -287,11 +287,11 @@ size_t body_take(struct http_txn *txn, const char *data, size_t size)
     }
     /* the answer is decided: discards the rest, up to a limit */
     if (!txn->drop_body && txn->head.chunked)
-        connection_drops_body(txn->connection, txn->mhd, txn->rq.response.status);
+        connection_drops_body(txn->connection, txn->rq.response.status);
     txn->drop_body = true;
     txn->dropped += size;
     if (txn->dropped > most)
-        connection_stop_body(txn->connection, txn->mhd, txn->rq.response.status);
+        connection_stop_body(txn->connection, txn->rq.response.status);
     return 0;
 }
 

@@ -90,13 +90,16 @@ static int ask_for_events(struct connection *connection, int how)
     return ask_kernel(connection->http->daemon_watch.fd, how, connection->fd, &ours);
 }
 
-/* libmicrohttpd reads once per edge, so it must be made to read once more. */
-static void report_end_again(struct connection *connection)
+/*
+ * Makes libmicrohttpd read once more. It reads once per edge, but there is no further edge for data
+ * that is already in the reader, and for the end of a client. If the connection is not in the set,
+ * this happens when libmicrohttpd adds it.
+ */
+static void connection_read_again(struct connection *connection)
 {
-    if (connection->in_set == SET_IN && connection->has_ended) {
+    if (connection->in_set == SET_IN)
         ask_for_events(connection, EPOLL_CTL_MOD);
-        connection->http->again = true;
-    }
+    connection->http->again = true;
 }
 
 ssize_t connection_recv(int fd, void *into, size_t size, int flags)
@@ -107,8 +110,8 @@ ssize_t connection_recv(int fd, void *into, size_t size, int flags)
         return recvfrom(fd, into, size, flags, NULL, NULL);
     ssize_t got = reader_recv(&connection->reader, fd, into, size);
 
-    if (got > 0)
-        report_end_again(connection);
+    if (got > 0 && connection->has_ended)
+        connection_read_again(connection);
     if (connection->stage == STAGE_IDLE && connection->reader.began)
         connection_stage(connection, STAGE_HEADER, 0);
     return got;
@@ -122,8 +125,6 @@ void connection_forget(struct connection *connection)
         ask_kernel(connection->http->daemon_watch.fd, EPOLL_CTL_DEL, connection->fd, NULL);
     connection->in_set = SET_OUT;
 }
-
-#if UINTPTR_MAX == UINT64_MAX /* otherwise libmicrohttpd calls the kernel directly */
 
 int connection_epoll_ctl(int epoll, int how, int fd, struct epoll_event *event)
 {
@@ -139,8 +140,8 @@ int connection_epoll_ctl(int epoll, int how, int fd, struct epoll_event *event)
         if (was == SET_OUT && ask_for_events(connection, EPOLL_CTL_ADD))
             return -1;
         connection->in_set = SET_IN;
-        if (was == SET_KEPT)
-            report_end_again(connection);
+        if (was == SET_KEPT && (connection->has_ended || reader_waits(&connection->reader)))
+            connection_read_again(connection);
         return 0;
     }
     if (how != EPOLL_CTL_DEL || connection->in_set == SET_OUT)
@@ -162,8 +163,12 @@ static bool translate(struct epoll_event *event)
             connection_forget(connection);
         return false;
     }
+    const struct reader *reader = &connection->reader;
+
     connection->has_ended = event->events & EPOLLRDHUP;
     event->events &= ~(uint32_t)EPOLLRDHUP; /* libmicrohttpd did not request it */
+    if (reader_gives(reader) || reader->start < reader->end)
+        event->events |= EPOLLIN; /* input that the kernel does not have any more */
     event->data.ptr = connection->set_data;
     return true;
 }
@@ -180,8 +185,6 @@ int connection_epoll_wait(int epoll, struct epoll_event *events, int most, int t
     }
     return left;
 }
-
-#endif
 
 /* ---- limits: in total, and for each address ---- */
 
@@ -325,7 +328,6 @@ static struct connection *connection_new(struct http *http, int fd,
 void connection_free(struct connection *connection)
 {
     struct http *http = connection->http;
-    struct connection **waiting = &http->waiting;
 
     if (connection->next)
         connection->next->before = connection->before;
@@ -337,10 +339,6 @@ void connection_free(struct connection *connection)
     http->writing -= connection->stage == STAGE_WRITE;
     quota_release_all(&quota_tables[QUOTA_CONNECTIONS], &connection->counted);
     connection_map(http, connection->fd, NULL);
-    while (connection->waits && *waiting != connection)
-        waiting = &(*waiting)->next_waiting;
-    if (connection->waits)
-        *waiting = connection->next_waiting;
     reader_free(&connection->reader);
     free(connection);
 }
@@ -400,65 +398,28 @@ void connection_notify(void *cls, struct MHD_Connection *mhd, void **context,
 
 /* ---- the next request, and bodies that are not read ---- */
 
-/*
- * Data that is already in the reader causes no edge in libmicrohttpd's epoll set, so libmicrohttpd
- * is made to read once more after its run.
- */
-static void make_read(struct connection *connection, struct MHD_Connection *mhd)
+void connection_answered(struct connection *connection)
 {
-    struct http *http = connection->http;
-
-    if (connection->waits)
-        return;
-    connection->waits = mhd;
-    connection->next_waiting = http->waiting;
-    http->waiting = connection;
-}
-
-void connections_read_again(struct http *http)
-{
-    while (http->waiting) {
-        struct connection *connection = http->waiting;
-        struct MHD_Connection *mhd = connection->waits;
-
-        http->waiting = connection->next_waiting;
-        connection->waits = NULL;
-        /* only between requests, or in a body that the reader has ended */
-        if (connection->stage != STAGE_IDLE &&
-            (connection->stage != STAGE_BODY || !reader_gives(&connection->reader)))
-            continue;
-        MHD_suspend_connection(mhd);
-        MHD_resume_connection(mhd); /* makes libmicrohttpd read */
-        http->again = true;
-    }
-}
-
-void connection_answered(struct connection *connection, struct MHD_Connection *mhd)
-{
-    bool waits = reader_waits(&connection->reader);
+    bool waits = reader_waits(&connection->reader) || connection->has_ended;
 
     reader_next(&connection->reader);
-    report_end_again(connection);
     if (waits)
-        make_read(connection, mhd);
+        connection_read_again(connection);
 }
 
-void connection_drops_body(struct connection *connection, struct MHD_Connection *mhd, int status)
+void connection_drops_body(struct connection *connection, int status)
 {
-    if (connection->drops)
+    if (connection->drops_status)
         return;
-    connection->drops = mhd;
     connection->drops_status = status;
     connection->drops_ms = connection->http->loop->now_ms + DROPS_MS;
 }
 
-void connection_stop_body(struct connection *connection, struct MHD_Connection *mhd, int status)
+void connection_stop_body(struct connection *connection, int status)
 {
-    connection->drops = NULL;
-    if (!reader_stop(&connection->reader, status, NULL))
-        return;
-    make_read(connection, mhd);
-    connection->http->again = true;
+    connection->drops_status = 0;
+    if (reader_stop(&connection->reader, status, NULL))
+        connection_read_again(connection);
 }
 
 /* ---- timeouts ---- */
@@ -477,7 +438,7 @@ void connection_stage(struct connection *connection, enum connection_stage stage
     http->writing += stage == STAGE_WRITE;
     connection->stage = stage;
     connection->looked = connection->ended = false;
-    connection->drops = NULL;
+    connection->drops_status = 0;
     connection->limit_ms = 0;
     if (stage != STAGE_HANDLER) /* the request has a deadline */
         connection->limit_ms = http->loop->now_ms + times[stage] + (int64_t)bytes / BYTES_PER_MS;
@@ -533,8 +494,8 @@ void connections_sweep(struct http *http)
             shutdown(at->fd, SHUT_RD);
         } else if (over || (!at->cut && has_left(at))) {
             connection_cut(at);
-        } else if (at->drops && at->drops_ms <= now) {
-            connection_stop_body(at, at->drops, at->drops_status);
+        } else if (at->drops_status && at->drops_ms <= now) {
+            connection_stop_body(at, at->drops_status);
         }
     }
 }

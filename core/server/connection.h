@@ -68,19 +68,16 @@ struct connection {
     bool cut;
     bool lingers; /* the host closes it, and the client may already have sent more data */
     struct quota_charge
-        counted; /* 1 while it counts against the limits; its owner is the address */
-    bool looked; /* the sweep has checked in this stage whether the client closed it */
-    bool ended;  /* the sweep found that the rest of the body will not come */
-    struct MHD_Connection *drops; /* see connection_drops_body(); otherwise NULL */
-    int drops_status;
+        counted;      /* 1 while it counts against the limits; its owner is the address */
+    bool looked;      /* the sweep has checked in this stage whether the client closed it */
+    bool ended;       /* the sweep found that the rest of the body will not come */
+    int drops_status; /* see connection_drops_body(); otherwise 0 */
     int64_t drops_ms; /* monotonic time at which the sweep closes it */
     struct reader reader;
     enum connection_set in_set;
-    uint32_t set_events;             /* the events that libmicrohttpd expects, */
-    void *set_data;                  /* and its pointer with an event */
-    bool has_ended;                  /* the last event reported that the client has shut down */
-    struct MHD_Connection *waits;    /* has input that libmicrohttpd must be made to read */
-    struct connection *next_waiting; /* in the list of such connections */
+    uint32_t set_events; /* the events that libmicrohttpd expects, */
+    void *set_data;      /* and its pointer with an event */
+    bool has_ended;      /* the last event reported that the client has shut down */
     struct sockaddr_storage peer;
     char address[INET6_ADDRSTRLEN]; /* the peer's, as address_client() writes it */
 };
@@ -110,20 +107,17 @@ void connections_sweep(struct http *http);
 void connection_cut(struct connection *connection);
 
 /* Called when a request was answered or ended otherwise, so that the next request may follow. */
-void connection_answered(struct connection *connection, struct MHD_Connection *mhd);
+void connection_answered(struct connection *connection);
 /*
  * The request will be answered with this status, whatever else arrives of its chunked body. Data
  * that arrives soon is discarded, so that the connection can be reused; after that the sweep closes
  * it.
  */
-void connection_drops_body(struct connection *connection, struct MHD_Connection *mhd, int status);
+void connection_drops_body(struct connection *connection, int status);
 /*
  * Stops reading the body; the request is answered with this status, and the connection is closed.
  */
-void connection_stop_body(struct connection *connection, struct MHD_Connection *mhd, int status);
-
-/* Makes libmicrohttpd read from the connections that have input in their reader. */
-void connections_read_again(struct http *http);
+void connection_stop_body(struct connection *connection, int status);
 
 /* Sets the loop whose sockets the calling thread reads from now on; NULL: none. */
 void connections_run(struct http *http);

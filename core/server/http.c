@@ -183,7 +183,6 @@ void http_run(struct http *http)
     do {
         http->again = false;
         MHD_run(http->daemon);
-        connections_read_again(http);
     } while (http->again && ++runs < RUNS_MAX);
     connections_run(NULL);
     http->idle_runs = http->progressed ? 0 : http->idle_runs + 1;

@@ -41,12 +41,11 @@ struct http {
     size_t rejected;    /* total number of connections closed at once: over a limit, or out of
                          * memory */
     bool refusing;      /* out of descriptors: the listener is not watched for a while */
-    bool again;         /* in this run, a piece of an upload was read or a connection resumed */
+    bool again;         /* in this run, a piece of an upload was read, or there is more to read */
     bool draining;      /* shutdown: every answer closes its connection */
     bool progressed;    /* a connection made progress in this run */
     unsigned idle_runs; /* runs since the last progress */
     size_t writing;     /* connections in STAGE_WRITE */
-    struct connection *waiting; /* connections with input after the request that was answered */
     struct lingers lingers;
     struct connection **by_fd; /* array with `room` elements */
     size_t room;

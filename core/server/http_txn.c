@@ -514,7 +514,7 @@ static enum MHD_Result txn_answer_early(struct http_txn *txn)
     if (follows)
         connection_stage(txn->connection, STAGE_BODY, 0);
     if (txn->head.chunked) /* it has no known length, so it cannot be drained */
-        connection_drops_body(txn->connection, txn->mhd, txn->rq.response.status);
+        connection_drops_body(txn->connection, txn->rq.response.status);
     return MHD_YES;
 }
 
@@ -631,6 +631,7 @@ void http_txn_completed(void *cls, struct MHD_Connection *mhd, void **context,
     struct http_txn *txn = txn_owner(*context);
 
     (void)cls;
+    (void)mhd;
     *context = NULL;
     if (!txn)
         return;
@@ -638,6 +639,6 @@ void http_txn_completed(void *cls, struct MHD_Connection *mhd, void **context,
         stream_closed(txn->stream);
     response_log(txn, why);
     connection_stage(txn->connection, STAGE_IDLE, 0);
-    connection_answered(txn->connection, mhd);
+    connection_answered(txn->connection);
     txn_end(txn);
 }

@@ -481,7 +481,7 @@ void reader_next(struct reader *reader)
 
 bool reader_waits(const struct reader *reader)
 {
-    return reader->state == READER_DONE && (reader->start < reader->end || !reader->drained);
+    return reader_gives(reader) || reader->start < reader->end || !reader->drained;
 }
 
 bool reader_in_body(const struct reader *reader)

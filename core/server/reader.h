@@ -90,8 +90,8 @@ bool reader_gives(const struct reader *reader);
 void reader_next(struct reader *reader);
 
 /*
- * Whether libmicrohttpd would wait for an event although data is already there. Call this when the
- * request has been read completely.
+ * Whether libmicrohttpd would wait for an event although data is already there, or may be. Call
+ * this when the request has been read completely, or when libmicrohttpd begins to wait.
  */
 bool reader_waits(const struct reader *reader);
 
