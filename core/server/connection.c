@@ -437,7 +437,6 @@ void connection_stage(struct connection *connection, enum connection_stage stage
     http->writing -= connection->stage == STAGE_WRITE;
     http->writing += stage == STAGE_WRITE;
     connection->stage = stage;
-    connection->looked = connection->ended = false;
     connection->drops_status = 0;
     connection->limit_ms = 0;
     if (stage != STAGE_HANDLER) /* the request has a deadline */
@@ -450,28 +449,6 @@ void connection_cut(struct connection *connection)
         return;
     connection->cut = true;
     shutdown(connection->fd, SHUT_RDWR);
-}
-
-/*
- * Whether the client sent its last bytes and closed at the same time: both cause a single edge,
- * after which libmicrohttpd reads the bytes and waits for more. So the timeout sweep checks idle
- * connections once, and connections with an incomplete body always.
- */
-static bool has_left(struct connection *connection)
-{
-    char next;
-
-    if (connection->stage != STAGE_BODY && (connection->stage != STAGE_IDLE || connection->looked))
-        return false;
-    if (connection->stage == STAGE_BODY && !reader_lacks(&connection->reader))
-        return false;
-    connection->looked = true;
-    if (recvfrom(connection->fd, &next, sizeof next, MSG_PEEK | MSG_DONTWAIT, NULL, NULL))
-        return false;
-    if (connection->stage != STAGE_BODY || connection->ended)
-        return true;
-    connection->ended = true; /* libmicrohttpd reads once more, and the body is refused */
-    return shutdown(connection->fd, SHUT_RD) != 0;
 }
 
 void connections_sweep(struct http *http)
@@ -492,7 +469,7 @@ void connections_sweep(struct http *http)
             at->reader.late = true;
             connection_stage(at, STAGE_WRITE, 0);
             shutdown(at->fd, SHUT_RD);
-        } else if (over || (!at->cut && has_left(at))) {
+        } else if (over) {
             connection_cut(at);
         } else if (at->drops_status && at->drops_ms <= now) {
             connection_stop_body(at, at->drops_status);

@@ -69,8 +69,6 @@ struct connection {
     bool lingers; /* the host closes it, and the client may already have sent more data */
     struct quota_charge
         counted;      /* 1 while it counts against the limits; its owner is the address */
-    bool looked;      /* the sweep has checked in this stage whether the client closed it */
-    bool ended;       /* the sweep found that the rest of the body will not come */
     int drops_status; /* see connection_drops_body(); otherwise 0 */
     int64_t drops_ms; /* monotonic time at which the sweep closes it */
     struct reader reader;

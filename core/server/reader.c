@@ -490,11 +490,6 @@ bool reader_in_body(const struct reader *reader)
            reader->state != READER_PAD;
 }
 
-bool reader_lacks(const struct reader *reader)
-{
-    return reader_in_body(reader) && reader->start == reader->end;
-}
-
 bool reader_gives(const struct reader *reader)
 {
     return reader->out_at < reader->out_end || reader->state == READER_PAD;

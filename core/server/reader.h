@@ -98,9 +98,6 @@ bool reader_waits(const struct reader *reader);
 /* Whether a part of a body has not been passed on. */
 bool reader_in_body(const struct reader *reader);
 
-/* Whether, in addition, everything received was passed on: the rest must come from the socket. */
-bool reader_lacks(const struct reader *reader);
-
 /*
  * Whether some data from the client is not read, now or later: the connection must be closed with
  * linger(), or the client may lose the answer.
