@@ -271,7 +271,6 @@ size_t body_take(struct http_txn *txn, const char *data, size_t size)
      * suspended, so they are left in its buffer */
     if (txn->upload && upload_is_stalled(txn->upload))
         return size;
-    txn->connection->http->progressed = true;
     if (txn->phase != PHASE_ANSWER) {
         int problem = reader_problem(&txn->connection->reader, &reason);
 

@@ -336,7 +336,6 @@ void connection_free(struct connection *connection)
     else
         http->connections = connection->next;
     http->connection_count--;
-    http->writing -= connection->stage == STAGE_WRITE;
     quota_release_all(&quota_tables[QUOTA_CONNECTIONS], &connection->counted);
     connection_map(http, connection->fd, NULL);
     reader_free(&connection->reader);
@@ -433,9 +432,6 @@ void connection_stage(struct connection *connection, enum connection_stage stage
                              [STAGE_BODY] = settings->body_ms,
                              [STAGE_WRITE] = settings->write_ms};
 
-    http->progressed = true;
-    http->writing -= connection->stage == STAGE_WRITE;
-    http->writing += stage == STAGE_WRITE;
     connection->stage = stage;
     connection->drops_status = 0;
     connection->limit_ms = 0;

@@ -15,11 +15,7 @@ enum {
     SWEEP_MS = 500,
     POOL_BYTES = 8 * 1024, /* memory per connection: request line, headers, small answers */
     REFUSE_MS = 200,
-    RUNS_MAX = 32,
-    IDLE_RUNS_MAX = 32, /* runs without progress that libmicrohttpd may request, */
-    IDLE_RUNS_WRITING_MAX =
-        1024, /* or while large answers are sent, whose progress the host does not see */
-    REST_MS = 2
+    RUNS_MAX = 32
 };
 
 struct http_settings http_settings_of(const struct generation *g, const struct listeners *listeners)
@@ -185,24 +181,16 @@ void http_run(struct http *http)
         MHD_run(http->daemon);
     } while (http->again && ++runs < RUNS_MAX);
     connections_run(NULL);
-    http->idle_runs = http->progressed ? 0 : http->idle_runs + 1;
-    http->progressed = false;
 }
 
 int64_t http_timeout_ms(struct http *http)
 {
-    unsigned idle_max = http->writing ? IDLE_RUNS_WRITING_MAX : IDLE_RUNS_MAX;
     MHD_UNSIGNED_LONG_LONG ms;
 
     if (http->again)
         return 0;
     if (MHD_get_timeout(http->daemon, &ms) != MHD_YES)
         return -1;
-    /* if the memory of a connection is full of an endless line before a chunk, libmicrohttpd is run
-     * again and again without effect until the body times out: then the loop pauses; any event of
-     * another connection ends the pause */
-    if (!ms && http->idle_runs > idle_max)
-        return REST_MS;
     return ms > INT32_MAX ? INT32_MAX : (int64_t)ms;
 }
 

@@ -189,7 +189,7 @@ START_TEST(a_refused_body_that_comes_too_slowly_is_cut_as_well)
     wire_close(wire, false);
 }
 
-/* While such a connection exists, libmicrohttpd asks to be run again at once. */
+/* libmicrohttpd would ask to be run again at once, as long as such a connection exists. */
 static const char *const endless[] = {"2;", ""}; /* an extension of a chunk, a size */
 
 START_TEST(the_line_of_a_chunk_that_never_ends_keeps_nobody_busy)

@@ -194,7 +194,6 @@ static void expect_nothing_left(void)
     http_stage_expect_connections(0);
     http_stage_expect_no_requests();
     ck_assert_uint_eq(streams_open(), 0);
-    ck_assert_uint_eq(http_stage_loop.http->writing, 0);
     ck_assert_uint_eq(atomic_load(&http_stage_generation.holders), 1);
     for (enum quota quota = 0; quota < QUOTA_POOLS; quota++)
         ck_assert_msg(!http_stage_taken(quota), "quota %d is still taken", (int)quota);
