@@ -118,17 +118,16 @@ void sign_key_free(struct sign_key *key)
     free(key);
 }
 
-/* Computes the HMAC of head (may be empty) and body. */
-static int mac(const EVP_MAC_CTX *key, const char *head, size_t head_length, const void *body,
+/* Computes the HMAC of head (may be empty) and body. Without a key, EVP_MAC_init() begins again. */
+static int mac(EVP_MAC_CTX *context, const char *head, size_t head_length, const void *body,
                size_t length, unsigned char out[MAC])
 {
-    EVP_MAC_CTX *context = EVP_MAC_CTX_dup(key);
     size_t written = 0;
-    int made = context && EVP_MAC_update(context, (const unsigned char *)head, head_length) &&
+    int made = EVP_MAC_init(context, NULL, 0, NULL) &&
+               EVP_MAC_update(context, (const unsigned char *)head, head_length) &&
                EVP_MAC_update(context, body, length) &&
                EVP_MAC_final(context, out, &written, MAC) && written == MAC;
 
-    EVP_MAC_CTX_free(context);
     return made ? 0 : -1;
 }
 

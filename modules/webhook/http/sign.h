@@ -7,8 +7,8 @@
  * other secret. The base64 is the standard alphabet, padded or not. While a secret is being
  * replaced, both secrets sign, the new one first.
  *
- * The OpenSSL algorithm is looked up once, and a context is keyed once per secret; each signature
- * duplicates that context. Both are read-only after creation: any thread.
+ * The OpenSSL algorithm is looked up once, and a context is keyed once per secret, which is begun
+ * again for each signature: a key belongs to one thread at a time.
  */
 #ifndef WEBHOOK_SIGN_H
 #define WEBHOOK_SIGN_H
