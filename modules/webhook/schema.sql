@@ -328,9 +328,10 @@ CREATE VIEW webhook_deliveries AS
 CREATE VIEW webhook_queued AS
     SELECT w.id, w.webhook, w.next_at FROM webhook_waiting w
     UNION ALL
-    SELECT d.id, d.webhook, d.created_at FROM webhook_shard s CROSS JOIN LATERAL (
-        SELECT * FROM webhook_delivery d WHERE d.id > s.cursor AND webhook_shard_of(d.webhook) = s.shard OFFSET 0) d
-        WHERE (SELECT o.id FROM webhook_outcome o WHERE o.id = d.id) IS NULL
+    SELECT d.id, d.webhook, d.created_at FROM webhook_delivery d
+        JOIN webhook_shard s ON s.shard = webhook_shard_of(d.webhook) AND d.id > s.cursor
+        WHERE d.id > (SELECT min(cursor) FROM webhook_shard)
+        AND (SELECT o.id FROM webhook_outcome o WHERE o.id = d.id) IS NULL
         AND (SELECT w.id FROM webhook_waiting w WHERE w.id = d.id) IS NULL
     UNION ALL
     SELECT d.id, d.webhook, d.created_at FROM webhook_backlog b

@@ -130,33 +130,22 @@ START_TEST(a_delivery_that_fails_three_times_is_abandoned_and_can_be_sent_again)
 
 enum { RECEIVERS = 4, LARGE = 200000 };
 
-static int64_t number_of(const char *sql)
-{
-    PGresult *result = PQexec(db, sql);
-
-    ck_assert_msg(PQresultStatus(result) == PGRES_TUPLES_OK, "%s", PQerrorMessage(db));
-    int64_t number = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
-
-    PQclear(result);
-    return number;
-}
-
 /* When a delivery is sent again, its body is read from the database. */
 START_TEST(a_large_body_is_stored_once_however_many_webhooks_get_it)
 {
     static const char stored[] = "SELECT count(*) FROM webhook_body";
     struct catcher *catcher = catcher_start(NULL);
     struct webhook_made made[RECEIVERS];
-    int64_t before = number_of(stored);
+    int64_t before = sql_number(db, stored);
 
     for (int i = 0; i < RECEIVERS; i++)
         made[i] = webhook_make(host, admin, catcher_url(catcher, "large"), "message.new");
     say(text("%0*d", LARGE, 7));
     for (int i = 0; i < RECEIVERS; i++)
         expect_signed(catcher_wait(catcher, (size_t)i + 1, 10000), TEST_SECRET);
-    ck_assert_int_eq(number_of(stored), before + 1);
-    ck_assert_int_eq(number_of("SELECT count(*) FROM webhook_delivery WHERE"
-                               " octet_length(body) > 2048"),
+    ck_assert_int_eq(sql_number(db, stored), before + 1);
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM webhook_delivery WHERE"
+                                    " octet_length(body) > 2048"),
                      0);
     json_t *delivery = webhook_wait(host, admin, &made[0], "delivered", 10000);
     intmax_t id = json_integer_value(json_object_get(delivery, "id"));
