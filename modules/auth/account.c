@@ -88,8 +88,8 @@ int auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
 {
     static const struct bb_sql insert = {
         "INSERT INTO auth_account AS a (email, first_name, last_name, password, role, status, "
-        "organisation, approved) VALUES ($1, $2, $3, $4, $5, $6, nullif($7::bigint, 0), "
-        "CASE WHEN $6 <> 'Pending' THEN now() END) "
+        "organisation, approved) VALUES ($1, coalesce($2, ''), coalesce($3, ''), $4, $5, $6, "
+        "nullif($7::bigint, 0), CASE WHEN $6 <> 'Pending' THEN now() END) "
         "ON CONFLICT (email) DO NOTHING RETURNING " ACCOUNT_COLUMNS,
         0};
     int64_t organization = 0;

@@ -86,7 +86,8 @@ struct auth_new_account {
     const char *email, *first_name, *last_name, *password; /* password: an encoded hash */
     const char *role, *status;
     const char *organization, *organization_type; /* the organization's name, or NULL */
-    bool join; /* an organization with that name may exist already */
+    bool join;   /* an organization with that name may exist already */
+    bool silent; /* the response does not reveal whether the e-mail existed */
 };
 
 /*
@@ -161,19 +162,15 @@ int auth_throttle_register(struct bb_request *rq, struct auth *auth);
 /* ---- cache.c: principals by token ---- */
 
 /*
- * The known facts about a token. One block of `size` bytes without pointers, so that it can be
- * copied: the e-mail with its NUL follows the organizations.
+ * The known facts about a token. One block of `size` bytes that can be copied: the principal's
+ * pointers are only set when it is used, and the e-mail with its NUL follows the organizations.
  */
 struct auth_identity {
     size_t size;
+    struct bb_principal who;
     char status[16]; /* of the account; "": the token is revoked */
-    unsigned role;
-    bool client;
     char session[37];
-    int64_t account, organization;
     int64_t expires_s;
-    int64_t approved_ms;
-    size_t organization_count;
     int64_t organizations[];
 };
 

@@ -160,7 +160,7 @@ void auth_cache_put(struct auth_cache *cache, const char *token, size_t length,
 
         clear(cache, at);
         cache->places[at] = (struct place){.hash = hash, .length = length, .identity = copy};
-        cache->accounts[at] = identity->account;
+        cache->accounts[at] = identity->who.account;
         cache->sessions[at] = session;
         copy = NULL;
     }

@@ -62,16 +62,19 @@ static struct auth_identity *identity_of(struct bb_request *rq, const struct bb_
     struct auth_identity *identity = bb_alloc(rq, size);
 
     identity->size = size;
+    identity->who = (struct bb_principal){
+        .size = sizeof(identity->who),
+        .account = bb_cell_int(rq, rows, 0, 1),
+        .role = auth_role_bit(bb_cell(rq, rows, 0, 3)),
+        .organization = bb_cell_int(rq, rows, 0, 5),
+        .client = bb_cell_int(rq, rows, 0, 6) != 0,
+        .organization_count = bb_cell_ints(list, identity->organizations),
+        .approved_ms = bb_cell_int(rq, rows, 0, 8),
+    };
     snprintf(identity->status, sizeof(identity->status), "%s",
              ended ? "" : bb_cell(rq, rows, 0, 2));
-    identity->account = bb_cell_int(rq, rows, 0, 1);
-    identity->role = auth_role_bit(bb_cell(rq, rows, 0, 3));
-    identity->organization = bb_cell_int(rq, rows, 0, 5);
-    identity->client = bb_cell_int(rq, rows, 0, 6) != 0;
-    identity->approved_ms = bb_cell_int(rq, rows, 0, 8);
     memcpy(identity->session, claims->jti, sizeof(identity->session));
     identity->expires_s = claims->expires_s;
-    identity->organization_count = bb_cell_ints(list, identity->organizations);
     memcpy(identity->organizations + count, email, strlen(email) + 1);
     return identity;
 }
@@ -130,18 +133,10 @@ static int authenticate(void *state, struct bb_request *rq, const char *text,
     status = auth_account_may_act(rq, identity->status);
     if (status)
         return status;
-    *who = (struct bb_principal){
-        .size = sizeof(*who),
-        .account = identity->account,
-        .email = (const char *)(identity->organizations + identity->organization_count),
-        .role = identity->role,
-        .client = identity->client,
-        .organization = identity->organization,
-        .organizations = identity->organizations,
-        .organization_count = identity->organization_count,
-        .session = identity->session,
-        .approved_ms = identity->approved_ms,
-    };
+    *who = identity->who;
+    who->email = (const char *)(identity->organizations + who->organization_count);
+    who->organizations = identity->organizations;
+    who->session = identity->session;
     return 0;
 }
 

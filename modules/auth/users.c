@@ -138,18 +138,13 @@ static int received(struct bb_request *rq)
 
 static int store_account(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
+    const struct auth_new_account *account = arg;
     struct bb_rows *rows = NULL;
-    int status = auth_account_insert(rq, tx, arg, &rows);
+    int status = auth_account_insert(rq, tx, account, &rows);
 
-    return status ? status : bb_reply(rq, 201, auth_account_json(rq, rows, 0));
-}
-
-static int store_silently(struct bb_request *rq, struct bb_tx *tx, void *arg)
-{
-    struct bb_rows *rows = NULL;
-    int status = auth_account_insert(rq, tx, arg, &rows);
-
-    return status ? status : received(rq);
+    if (status)
+        return status;
+    return account->silent ? received(rq) : bb_reply(rq, 201, auth_account_json(rq, rows, 0));
 }
 
 int auth_register(struct bb_request *rq)
@@ -164,38 +159,31 @@ int auth_register(struct bb_request *rq)
         .organization_type = type ? type : "Developer",
         .role = type && strcmp(type, "Developer") ? type : "OrganizationAdmin",
         .status = "Pending",
+        .silent = auth->settings->register_silent,
     };
-    bool silent = auth->settings->register_silent;
     int status = auth_throttle_register(rq, auth);
 
     /* silent: the same work, including the hash, whether the account exists or not */
-    if (!status && !silent)
+    if (!status && !account.silent)
         status = refuse_duplicates(rq, &account);
     if (!status)
         status =
             auth_password_hash(rq, auth, "register", bb_text(rq, "password"), &account.password);
     if (status)
         return status;
-    status = bb_transaction(rq, silent ? store_silently : store_account, &account);
-    return silent && status == 409 ? received(rq) : status;
+    status = bb_transaction(rq, store_account, &account);
+    return account.silent && status == 409 ? received(rq) : status;
 }
 
 /* ---- `busbar user add`: the first Admin, and other accounts from the machine itself ---- */
-
-static const char *text_or(struct bb_request *rq, const char *name, const char *absent)
-{
-    const char *text = bb_text(rq, name);
-
-    return text ? text : absent;
-}
 
 int auth_command_user_add(struct bb_request *rq)
 {
     struct auth_new_account account = {
         .email = bb_text(rq, "email"),
-        .first_name = text_or(rq, "first-name", ""),
-        .last_name = text_or(rq, "last-name", ""),
-        .role = text_or(rq, "role", "Admin"),
+        .first_name = bb_text(rq, "first-name"),
+        .last_name = bb_text(rq, "last-name"),
+        .role = bb_text(rq, "role"),
         .status = "Active",
         .organization = bb_text(rq, "organization"),
         .organization_type = "Developer",

@@ -35,6 +35,7 @@ struct input {
     const char *from; /* path, or "-" for standard input */
     FILE *copy;       /* an unnamed file */
     bool piped;       /* the input was not a named file */
+    bool yes;         /* the answer to a question begins with y */
     char path[32];    /* of the copy, valid while it is open */
     char why[300];    /* why it could not be read; empty: no error */
 };
@@ -211,22 +212,17 @@ static void input_free(void *arg)
         fclose(input->copy);
 }
 
-/* Reads a line of standard input and sets `yes` if it begins with y. */
-struct answer {
-    struct bb_host *host;
-    bool yes;
-};
-
+/* Reads a line of standard input, the answer to a question. */
 static void input_ask(void *arg)
 {
-    struct answer *answer = arg;
+    struct input *input = arg;
     char byte;
     bool first = true;
     int from = input_open("-");
 
-    while (from >= 0 && input_some(answer->host, from, &byte, 1) == 1 && byte != '\n') {
+    while (from >= 0 && input_some(input->host, from, &byte, 1) == 1 && byte != '\n') {
         if (first)
-            answer->yes = byte == 'y' || byte == 'Y';
+            input->yes = byte == 'y' || byte == 'Y';
         first = false;
     }
     if (from >= 0)
@@ -488,16 +484,16 @@ static bool wanted(struct bb_request *rq, const char *option)
 /* Asks the operator if there is a terminal. */
 static bool goes_on(struct bb_request *rq, struct import *import)
 {
-    struct answer answer = {.host = rq->host};
+    struct input *input = &import->input;
 
     if (bb_superseded(rq->host) || wanted(rq, "dry-run"))
         return false;
     if (!import->job.doubtful || wanted(rq, "yes") || !import->bars || !isatty(STDIN_FILENO) ||
-        import->input.piped)
+        input->piped)
         return true;
     show(import, "Store the others? [y/N] ");
     import->shown[0] = '\0'; /* the newline of the answer has ended that line */
-    return !bb_offload(rq, BULK_POOL, input_ask, &answer) && answer.yes && !bb_superseded(rq->host);
+    return !bb_offload(rq, BULK_POOL, input_ask, input) && input->yes && !bb_superseded(rq->host);
 }
 
 /* Deletes the job, of which nothing was stored. Returns the exit status. */

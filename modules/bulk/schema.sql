@@ -1,8 +1,9 @@
 -- step 1: jobs, the parts of their files, problems and warnings of rows, usage
 
--- A file is read by its rows' numbers. Those up to `cursor` are done; how many, and with what outcome,
--- is counted in the same transaction. Whoever stores rows of a job has its row locked: so there is one
--- run of it, whatever races, and none to be taken over when a host dies.
+-- Rows are processed in the order of their numbers. Rows up to `cursor` are done; the transaction that
+-- moves the cursor also counts their outcomes. A host that stores rows of a job has locked the job's
+-- row, so two hosts never process a job at the same time, and nothing has to be taken over when a host
+-- dies.
 CREATE TABLE bulk_job (
     id           uuid PRIMARY KEY,
     account      bigint NOT NULL,
@@ -10,12 +11,12 @@ CREATE TABLE bulk_job (
     role         integer NOT NULL,
     organisation bigint NOT NULL,
     type         text NOT NULL,
-    file         text NOT NULL,        -- name, as the client has it
-    status       text NOT NULL,        -- arriving, created, confirmed, finished, cancelled
+    file         text NOT NULL,        -- its name at the client
+    status       text NOT NULL,        -- arriving, created, confirmed, finished, cancelled, removed
     separator    text NOT NULL,
     header       text NOT NULL,        -- JSON array: the names of the columns, as sent
     rows         integer NOT NULL DEFAULT 0,
-    doubtful     integer NOT NULL DEFAULT 0, -- rows that the check at the upload found fault with
+    doubtful     integer NOT NULL DEFAULT 0, -- rows that failed the check at the upload
     cursor       bigint NOT NULL DEFAULT 0,
     single       bigint NOT NULL DEFAULT 0,  -- rows up to this number are stored one by one
     succeeded    integer NOT NULL DEFAULT 0,
@@ -23,9 +24,9 @@ CREATE TABLE bulk_job (
     created_at   timestamptz NOT NULL,
     confirmed_at timestamptz,
     ended_at     timestamptz,
-    served_at    timestamptz, -- when a batch of it was stored last
-    retry_at     timestamptz, -- not before this: a batch could not be stored
-    bytes        bigint NOT NULL DEFAULT 0,  -- of its parts, problems and warnings, and some for itself
+    served_at    timestamptz, -- when its last batch was stored
+    retry_at     timestamptz, -- a batch could not be stored: the next attempt is not earlier
+    bytes        bigint NOT NULL DEFAULT 0,  -- of its parts, problems and warnings, and 4 KiB
     warned       integer NOT NULL DEFAULT 0, -- rows with warnings
     reason       text         -- why the service cancelled it
 );
@@ -35,18 +36,18 @@ CREATE INDEX bulk_job_waiting ON bulk_job (organisation, confirmed_at, id)
     WHERE status = 'confirmed';
 CREATE INDEX bulk_job_since ON bulk_job (coalesce(ended_at, confirmed_at, created_at)); -- the sweep
 
--- Whole rows of the file, as they were sent.
+-- Parts of the file: whole rows, as they were sent.
 CREATE TABLE bulk_part (
     job       uuid NOT NULL,
     last_row  bigint NOT NULL,
     first_row bigint NOT NULL,
-    rows      integer NOT NULL, -- that are not blank
-    failed    integer NOT NULL, -- rows of it in bulk_finding
+    rows      integer NOT NULL, -- without blank rows
+    failed    integer NOT NULL, -- its rows in bulk_finding
     bytes     text NOT NULL,
     PRIMARY KEY (job, last_row)
 );
 
--- Rows with problems: until they are stored those of the check, then those of storing.
+-- Rows with problems: at first those that the check found, then those that storing found.
 CREATE TABLE bulk_finding (
     job      uuid NOT NULL,
     number   bigint NOT NULL,
@@ -55,7 +56,7 @@ CREATE TABLE bulk_finding (
     PRIMARY KEY (job, number)
 );
 
--- Rows that can be stored, and that their sender should look at again.
+-- Rows that can be stored, but that their sender should check.
 CREATE TABLE bulk_warning (
     job      uuid NOT NULL,
     number   bigint NOT NULL,
@@ -63,7 +64,7 @@ CREATE TABLE bulk_warning (
     PRIMARY KEY (job, number)
 );
 
--- Changed in the transaction that changes a job. The row is locked by the first that changes it, so
+-- Changed in the transaction that changes a job. Each transaction locks the organization's row, so
 -- parallel uploads are counted one after the other.
 CREATE TABLE bulk_usage (
     organisation bigint PRIMARY KEY,

@@ -117,19 +117,26 @@ static int add_all(struct assets *assets, const char *directory, bool hashed)
     return failed ? -1 : 0;
 }
 
-struct assets *assets_read(const char *directory, bool *missing, char *why, size_t size)
+int assets_open(struct bb_host *host, const char *own, const char *installed, const char *where,
+                struct assets **assets)
 {
-    struct assets *assets = calloc(1, sizeof(*assets));
+    const char *directory = *own ? own : installed;
     char inner[PATH_MAX];
 
-    *missing = access(directory, F_OK) && errno == ENOENT;
+    if (access(directory, F_OK) && errno == ENOENT) {
+        bb_host_log(host, BB_WARN, "%s has no pages: %s: %s", where, directory, strerror(errno));
+        return 0;
+    }
     snprintf(inner, sizeof(inner), "%s/assets", directory);
-    if (assets && !add_all(assets, directory, false) && !add_all(assets, inner, true))
-        return assets;
-    snprintf(why, size, "%s cannot be read: %s", directory,
-             errno ? strerror(errno) : "too many files, or a file is too large");
-    assets_free(assets);
-    return NULL;
+    *assets = calloc(1, sizeof(**assets));
+    if (*assets && !add_all(*assets, directory, false) && !add_all(*assets, inner, true))
+        return 0;
+    int failed = bb_open_fail(host, "%s cannot be read: %s", directory,
+                              errno ? strerror(errno) : "too many files, or a file is too large");
+
+    assets_free(*assets);
+    *assets = NULL;
+    return failed;
 }
 
 void assets_free(struct assets *assets)

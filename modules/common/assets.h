@@ -12,10 +12,12 @@
 struct assets;
 
 /*
- * Reads all files of a directory and of its assets/. Returns NULL with a reason in why[0..size);
- * sets *missing if the directory does not exist.
+ * For `open`: reads all files of a directory and of its assets/. `own` is a setting; "" stands for
+ * the installed directory. Returns 0, or -1 after bb_open_fail(). If the directory does not exist,
+ * logs that `where` has no pages, and *assets is unchanged.
  */
-struct assets *assets_read(const char *directory, bool *missing, char *why, size_t size);
+int assets_open(struct bb_host *host, const char *own, const char *installed, const char *where,
+                struct assets **assets);
 void assets_free(struct assets *assets);
 
 /*

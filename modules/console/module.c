@@ -61,20 +61,12 @@ static const struct bb_route routes[] = {
 static int console_open(struct bb_host *host, void **state)
 {
     struct console *console = bb_host_alloc(host, sizeof(*console));
-    const char *own = bb_setting_text(host, "pages");
-    char why[512];
-    bool missing;
 
     if (!console)
         return bb_open_fail(host, "out of memory");
     *state = console;
-    console->pages = assets_read(*own ? own : CONSOLE_PAGES, &missing, why, sizeof(why));
-    if (console->pages)
-        return 0;
-    if (!missing)
-        return bb_open_fail(host, "%s", why);
-    bb_host_log(host, BB_WARN, "the console has no pages: %s", why);
-    return 0;
+    return assets_open(host, bb_setting_text(host, "pages"), CONSOLE_PAGES, "the console",
+                       &console->pages);
 }
 
 static void console_close(struct bb_host *host, void *state)

@@ -146,19 +146,11 @@ static int docs_open(struct bb_host *host, void **state)
 {
     struct docs *docs = bb_host_alloc(host, sizeof(*docs));
     const struct docs_settings *own = bb_settings(host);
-    char why[512];
-    bool missing;
 
     if (!docs)
         return bb_open_fail(host, "out of memory");
     *state = docs;
-    docs->pages = assets_read(*own->pages ? own->pages : DOCS_PAGES, &missing, why, sizeof(why));
-    if (docs->pages)
-        return 0;
-    if (!missing)
-        return bb_open_fail(host, "%s", why);
-    bb_host_log(host, BB_WARN, "/swagger has no pages: %s", why);
-    return 0;
+    return assets_open(host, own->pages, DOCS_PAGES, "/swagger", &docs->pages);
 }
 
 static void docs_start(struct bb_host *host, void *state)

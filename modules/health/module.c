@@ -22,69 +22,49 @@ struct dependency {
     const char *name;
 };
 
-static const struct dependency database = {BB_DATABASE, "database"};
-static const struct dependency schema = {BB_SCHEMA, "schema"};
-static const struct dependency clocks = {BB_CLOCK, "clock"};
-static const struct dependency redis = {BB_REDIS, "redis"};
-static const struct dependency host = {BB_HOST, "host"};
-
-static const struct dependency *const of_status[] = {&database, &clocks, &schema, &redis, NULL};
-static const struct dependency *const of_ready[] = {&host, &database, &clocks, &schema, NULL};
+static const struct dependency of_status[] = {
+    {BB_DATABASE, "database"}, {BB_CLOCK, "clock"}, {BB_SCHEMA, "schema"}, {BB_REDIS, "redis"}};
+static const struct dependency of_ready[] = {
+    {BB_HOST, "host"}, {BB_DATABASE, "database"}, {BB_CLOCK, "clock"}, {BB_SCHEMA, "schema"}};
 
 /* Every dependency is in `details`, and also in `info` if it is up, in `error` if not. */
 struct report {
     json_t *info, *error, *details;
 };
 
-/* Returns 0, or -1 if out of memory. */
-static int ask(struct bb_request *rq, const struct dependency *dependency, struct report *report)
+/* Takes `state`. Returns 0, or -1 if out of memory. */
+static int report_add(struct report *report, bool up, const char *name, json_t *state)
 {
-    bool timed = dependency->which == BB_DATABASE || dependency->which == BB_REDIS;
-    int64_t latency = 0;
-    int asked = bb_probe(rq, dependency->which, &latency);
-    bool up = asked == 0;
-
-    if (asked > 0)
-        return 0;
-    const char *reason = dependency->which == BB_HOST ? bb_standstill(rq) : NULL;
-    json_t *state = json_pack("{s:s, s:o*, s:o*, s:s*}", "status", up ? "up" : "down", "latencyMs",
-                              up && timed ? json_integer(latency) : NULL, "offsetMs",
-                              dependency->which == BB_CLOCK ? json_integer(latency) : NULL,
-                              "reason", up ? NULL : reason);
-    json_t *list = up ? report->info : report->error;
-
-    if (json_object_set(list, dependency->name, state) < 0) {
+    if (json_object_set(up ? report->info : report->error, name, state) < 0) {
         json_decref(state);
         return -1;
     }
-    return json_object_set_new(report->details, dependency->name, state);
+    return json_object_set_new(report->details, name, state);
 }
 
-/* A paused host serves requests, so it is up. Returns 0, or -1 if out of memory. */
-static int tell_pause(struct bb_request *rq, struct report *report)
-{
-    const char *reason = bb_pause_reason(rq);
-
-    if (!reason)
-        return 0;
-    json_t *state = json_pack("{s:s, s:s}", "status", "paused", "reason", reason);
-
-    if (json_object_set(report->info, "background", state) < 0) {
-        json_decref(state);
-        return -1;
-    }
-    return json_object_set_new(report->details, "background", state);
-}
-
-static int reply_report(struct bb_request *rq, const struct dependency *const *list)
+static int reply_report(struct bb_request *rq, const struct dependency list[4])
 {
     struct report report = {json_object(), json_object(), json_object()};
+    const char *paused = bb_pause_reason(rq);
     int failed = 0;
 
-    for (; *list; list++)
-        failed |= ask(rq, *list, &report);
+    for (size_t i = 0; i < 4; i++) {
+        enum bb_dependency which = list[i].which;
+        int64_t latency = 0;
+        int asked = bb_probe(rq, which, &latency);
+        bool up = asked == 0, timed = which == BB_DATABASE || which == BB_REDIS;
 
-    failed |= tell_pause(rq, &report);
+        if (asked <= 0)
+            failed |=
+                report_add(&report, up, list[i].name,
+                           json_pack("{s:s, s:o*, s:o*, s:s*}", "status", up ? "up" : "down",
+                                     "latencyMs", up && timed ? json_integer(latency) : NULL,
+                                     "offsetMs", which == BB_CLOCK ? json_integer(latency) : NULL,
+                                     "reason", !up && which == BB_HOST ? bb_standstill(rq) : NULL));
+    }
+    if (paused) /* a paused host serves requests, so it is up */
+        failed |= report_add(&report, true, "background",
+                             json_pack("{s:s, s:s}", "status", "paused", "reason", paused));
     bool well = json_object_size(report.error) == 0;
     json_t *json = json_pack("{s:s, s:o, s:o, s:o}", "status", well ? "ok" : "error", "info",
                              report.info, "error", report.error, "details", report.details);
@@ -114,10 +94,14 @@ static const struct bb_field alive_reply[] = {
 
 static const char *const states[] = {"ok", "error", NULL};
 
+#define STATES                                                                                     \
+    {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = states},                \
+    {.name = "info", .type = BB_OBJECT, .flags = BB_REQUIRED, .help = "The services that are up."}, \
+    {.name = "error", .type = BB_OBJECT, .flags = BB_REQUIRED,                                     \
+     .help = "The services that are down."}
+
 static const struct bb_field status_reply[] = {
-    {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = states},
-    {.name = "info", .type = BB_OBJECT, .flags = BB_REQUIRED, .help = "The services that are up."},
-    {.name = "error", .type = BB_OBJECT, .flags = BB_REQUIRED, .help = "The services that are down."},
+    STATES,
     {.name = "details", .type = BB_OBJECT, .flags = BB_REQUIRED,
      .help = "database, clock, schema (whether the tables fit the modules) and redis: status up or down; "
              "database and redis with latencyMs when up, clock with offsetMs, by which PostgreSQL's "
@@ -125,9 +109,7 @@ static const struct bb_field status_reply[] = {
 };
 
 static const struct bb_field ready_reply[] = {
-    {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = states},
-    {.name = "info", .type = BB_OBJECT, .flags = BB_REQUIRED, .help = "The services that are up."},
-    {.name = "error", .type = BB_OBJECT, .flags = BB_REQUIRED, .help = "The services that are down."},
+    STATES,
     {.name = "details", .type = BB_OBJECT, .flags = BB_REQUIRED,
      .help = "host (down while it stops, and while one of its event loops is blocked: then with "
              "the reason), database, clock (down while it differs from PostgreSQL's by more than "

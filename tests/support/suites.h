@@ -34,7 +34,6 @@
     X(missing)                                                                                     \
     X(operating)                                                                                   \
     X(pause)                                                                                       \
-    X(accounts)                                                                                    \
     X(access)                                                                                      \
     X(admin)                                                                                       \
     X(sessions)                                                                                    \

@@ -77,6 +77,23 @@ START_TEST(a_type_of_organization_gives_the_role)
                      "OrganizationAdmin");
 }
 
+START_TEST(a_registered_account_waits_for_approval)
+{
+    struct person *person = person_register(host, "pending", NULL);
+
+    ck_error(http(host, "POST", "/api/auth/login", NULL,
+                  json_pack("{ss ss}", "username", person->email, "password", person->password)),
+             403, "Your account is pending approval");
+    ck_status(person_change(host, admin, person, "status", "Active"), 200);
+    person_login(host, person);
+    struct answer *me = ck_status(person_me(other, person), 200);
+
+    ck_assert_str_eq(answer_text(me, "email"), person->email);
+    ck_assert_str_eq(answer_text(me, "role"), "OrganizationAdmin");
+    ck_assert_int_eq(answer_int(me, "organizationId"), person->organization);
+    ck_assert_ptr_null(strstr(me->body, "argon2"));
+}
+
 START_TEST(registration_takes_no_more_than_it_asks_for)
 {
     json_t *form = form_of("greedy");
@@ -113,6 +130,12 @@ START_TEST(registration_names_every_field_that_is_wrong)
         ck_assert_str_eq(json_string_value(json_object_get(json_array_get(errors, 0), "field")),
                          wrong[i][0]);
     }
+    struct answer *all =
+        ck_error(register_form(json_pack("{ss ss ss ss}", "firstName", "A", "email", "no address",
+                                         "password", "short", "orgName", "Org")),
+                 400, "");
+
+    ck_assert_uint_eq(json_array_size(json_object_get(all->json, "errors")), 3);
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM auth_account WHERE email LIKE 'wrong@%'"),
                      0);
 }
@@ -533,6 +556,7 @@ Suite *admin_suite(void)
     tcase_add_unchecked_fixture(tests, set_up, tear_down);
     tcase_add_checked_fixture(tests, connect_database, disconnect_database);
     tcase_add_test(tests, a_type_of_organization_gives_the_role);
+    tcase_add_test(tests, a_registered_account_waits_for_approval);
     tcase_add_test(tests, registration_takes_no_more_than_it_asks_for);
     tcase_add_test(tests, registration_names_every_field_that_is_wrong);
     tcase_add_test(tests, a_known_organization_is_409_and_makes_no_account);

@@ -39,6 +39,9 @@ START_TEST(a_retired_key_is_told_from_a_key_that_never_was)
     }
     ck_status(http(two, "GET", "/api/auth/me", person_login(two, person), NULL), 200);
     ck_status(http(one, "GET", "/api/auth/me", person->token, NULL), 200);
+    ck_assert_int_eq(host_command(one, NULL, (const char *const[]){"rotate-secret", NULL}), 0);
+    me_soon(one, person->token, 401, REVOKED);
+    me_soon(two, person->token, 401, REVOKED);
 }
 
 struct logger {

@@ -20,6 +20,12 @@ static void set_up(void)
     pair_open("sessions");
 }
 
+static struct answer *login_of(const struct person *person)
+{
+    return http(one, "POST", "/api/auth/login", NULL,
+                json_pack("{ss ss}", "username", person->email, "password", person->password));
+}
+
 /* ---- J18: a race with logout ---- */
 
 struct racer {
@@ -126,7 +132,8 @@ START_TEST(a_logout_is_final_and_ends_only_its_own_session)
 
     ck_assert_str_ne(first, second);
     me_soon(two, first, 200, "");
-    ck_status(http(one, "POST", "/api/auth/logout", first, NULL), 200);
+    ck_assert_str_eq(ck_status(http(one, "POST", "/api/auth/logout", first, NULL), 200)->body,
+                     "{\"message\":\"Logout successful\"}");
     ck_error(http(one, "GET", "/api/auth/me", first, NULL), 401, REVOKED);
     ck_error(http(one, "POST", "/api/auth/logout", first, NULL), 401, REVOKED);
     me_soon(two, first, 401, REVOKED);
@@ -160,9 +167,7 @@ START_TEST(a_deleted_account_is_gone_everywhere)
     ck_status(person_change(one, admin, person, "status", "Deleted"), 200);
     ck_error(http(one, "GET", "/api/auth/me", person->token, NULL), 401, "Unauthorized");
     me_soon(two, person->token, 401, "Unauthorized");
-    ck_error(http(one, "POST", "/api/auth/login", NULL,
-                  json_pack("{ss ss}", "username", person->email, "password", person->password)),
-             401, "Unauthorized");
+    ck_error(login_of(person), 401, "Unauthorized");
 }
 
 /* Ends the connections on which the hosts receive changes; returns false unless both are
@@ -189,6 +194,7 @@ START_TEST(a_change_is_seen_within_a_second_though_signals_are_lost)
         ck_status(person_change(one, admin, person, "status", "Suspended"), 200);
         ck_error(http(one, "GET", "/api/auth/me", person->token, NULL), 403, SUSPENDED);
         me_soon(two, person->token, 403, SUSPENDED);
+        ck_error(login_of(person), 403, SUSPENDED);
         ck_status(person_change(one, admin, person, "status", "Active"), 200);
     }
     PQfinish(db);
@@ -226,6 +232,9 @@ START_TEST(a_new_password_needs_the_old_one_and_leaves_clients_their_tokens)
     me_soon(two, other, 401, REVOKED);
     ck_status(http(two, "GET", "/api/auth/me", mine, NULL), 200);
     ck_status(http(two, "GET", "/api/auth/me", program, NULL), 200);
+    ck_error(login_of(user), 401, "Unauthorized");
+    user->password = text("a new password");
+    ck_status(login_of(user), 200);
 }
 
 struct entrant {
@@ -236,12 +245,6 @@ struct entrant {
     const char *tokens[10000]; /* all tokens it received */
     size_t count;
 };
-
-static struct answer *login_of(const struct person *person)
-{
-    return http(one, "POST", "/api/auth/login", NULL,
-                json_pack("{ss ss}", "username", person->email, "password", person->password));
-}
 
 static void *enter_once(void *arg)
 {

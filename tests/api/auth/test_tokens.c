@@ -119,33 +119,50 @@ START_TEST(two_authorization_headers_are_400)
     ck_error(me_with(good, good), 400, "");
 }
 
-/* J05 */
-START_TEST(algorithm_none_is_401_with_and_without_a_signature)
+/*
+ * J05, J06, J10 to J12, J14, as far as possible without the secret: members of the header and of
+ * the payload, with the old signature, with none, and with a MAC of a common secret.
+ */
+START_TEST(a_changed_token_is_401)
 {
-    static const char *const names[] = {"\"none\"", "\"None\"", "\"nOnE\"", "\"\"", "null"};
+    static const struct {
+        bool in_header;
+        const char *name, *value, *digest;
+    } changes[] = {
+        {true, "alg", "\"none\"", "SHA256"},
+        {true, "alg", "\"nOnE\"", "SHA256"},
+        {true, "alg", "\"\"", "SHA256"},
+        {true, "alg", "null", "SHA256"},
+        {true, "alg", "\"HS384\"", "SHA384"},
+        {true, "alg", "\"HS512\"", "SHA512"},
+        {true, "alg", "\"RS256\"", "SHA256"},
+        {true, "alg", "\"ES256\"", "SHA256"},
+        {true, "alg", "\"hs256\"", "SHA256"},
+        {true, "alg", "256", "SHA256"},
+        {true, "jwk", "{\"kty\":\"oct\",\"k\":\"c2VjcmV0\"}", "SHA256"},
+        {true, "crit", "[\"x\"]", "SHA256"},
+        {true, "b64", "false", "SHA256"},
+        {false, "role", "\"Admin\"", "SHA256"},
+        {false, "sub", "\"1\"", "SHA256"},
+        {false, "exp", "99999999999", "SHA256"},
+        {false, "exp", "-1", "SHA256"},
+        {false, "nbf", "99999999999", "SHA256"},
+        {false, "iat", "99999999999", "SHA256"},
+        {false, "kind", "\"client\"", "SHA256"},
+    };
 
-    for (size_t i = 0; i < COUNT(names); i++) {
-        const char *bare = with_member(header, "alg", names[i]);
+    for (size_t i = 0; i < COUNT(changes); i++) {
+        const char *name = changes[i].name, *value = changes[i].value;
+        const char *first = changes[i].in_header ? with_member(header, name, value) : header;
+        const char *second = changes[i].in_header ? payload : with_member(payload, name, value);
 
-        refused(assembled(bare, payload, ""));
-        refused(assembled(bare, payload, signature));
+        refused(assembled(first, second, signature));
+        refused(assembled(first, second, ""));
+        refused(forged(first, second, changes[i].digest, "secret"));
     }
     refused(assembled(header, payload, ""));
-}
-
-/* J06: the MAC uses the named algorithm, with a common secret. */
-START_TEST(another_algorithm_is_401)
-{
-    static const char *const named[][2] = {{"\"HS384\"", "SHA384"}, {"\"HS512\"", "SHA512"},
-                                           {"\"RS256\"", "SHA256"}, {"\"ES256\"", "SHA256"},
-                                           {"\"hs256\"", "SHA256"}, {"256", "SHA256"}};
-
-    for (size_t i = 0; i < COUNT(named); i++) {
-        const char *other = with_member(header, "alg", named[i][0]);
-
-        refused(forged(other, payload, named[i][1], "secret"));
-        refused(assembled(other, payload, signature));
-    }
+    refused(assembled(header, text("{\"sub\":\"1\",%s", payload + 1), signature));
+    refused(assembled(header, text("%s ", payload), signature));
 }
 
 /* J07 */
@@ -199,62 +216,19 @@ START_TEST(keys_named_in_the_header_are_neither_used_nor_fetched)
 {
     int port, fd = listener(&port);
     const char *url = text("\"http://127.0.0.1:%d/keys.json\"", port);
-    const char *const members[][2] = {{"jku", url},
-                                      {"x5u", url},
-                                      {"jwk", "{\"kty\":\"oct\",\"k\":\"c2VjcmV0\"}"},
-                                      {"crit", "[\"x\"]"},
-                                      {"b64", "false"}};
+    static const char *const members[] = {"jku", "x5u"};
     struct pollfd waiting = {.fd = fd, .events = POLLIN};
 
     for (size_t i = 0; i < COUNT(members); i++) {
-        refused(
-            forged(with_member(header, members[i][0], members[i][1]), payload, "SHA256", "secret"));
-        refused(assembled(with_member(header, members[i][0], members[i][1]), payload, signature));
+        refused(forged(with_member(header, members[i], url), payload, "SHA256", "secret"));
+        refused(assembled(with_member(header, members[i], url), payload, signature));
     }
     ck_assert_msg(poll(&waiting, 1, 0) == 0, "the host fetched a key from outside");
     close(fd);
 }
 
-/* J10, J11, J12, J14, as far as possible without the secret */
-START_TEST(a_changed_payload_is_401)
-{
-    static const char *const changes[][2] = {
-        {"role", "\"Admin\""},  {"sub", "\"1\""},           {"exp", "99999999999"},
-        {"exp", "1"},           {"exp", "\"99999999999\""}, {"exp", "-1"},
-        {"nbf", "99999999999"}, {"iat", "99999999999"},     {"kind", "\"client\""}};
-
-    for (size_t i = 0; i < COUNT(changes); i++)
-        refused(assembled(header, with_member(payload, changes[i][0], changes[i][1]), signature));
-    refused(assembled(header, text("{\"sub\":\"1\",%s", payload + 1), signature));
-    refused(assembled(header, text("%s ", payload), signature));
-}
-
-/* J10 */
-START_TEST(a_signature_has_one_spelling)
-{
-    static const char letters[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_+/=";
-    const char *token = person->token;
-    size_t length = strlen(token);
-    char *other = text("%s", token);
-
-    for (const char *c = letters; *c; c++) {
-        other[length - 1] = *c;
-        if (*c != token[length - 1])
-            refused(other);
-    }
-    for (size_t cut = 1; cut <= strlen(signature); cut += 6)
-        refused(text("%.*s", (int)(length - cut), token));
-    refused(text("%s=", token));
-    refused(text("%s%%3D", token));
-    refused(text("%sA", token));
-    other = text("%s", token);
-    other[0] = '+';
-    refused(other);
-}
-
-/* J13 */
-START_TEST(segments_are_three_and_of_reasonable_length)
+/* J10, J13; every changed character and every cut have a unit test. */
+START_TEST(segments_are_three_whole_and_of_reasonable_length)
 {
     struct parts parts = token_parts(person->token);
     char *long_one = kept(malloc(65537));
@@ -265,7 +239,9 @@ START_TEST(segments_are_three_and_of_reasonable_length)
     refused(text(".%s.%s", parts.payload, signature));
     refused(text("%s..%s", parts.header, signature));
     refused("..");
-    refused(".");
+    refused(text("%s=", person->token));
+    refused(text("%s%%3D", person->token));
+    refused(text("%.*s", (int)strlen(person->token) - 1, person->token));
     memset(long_one, 'a', 65536);
     long_one[65536] = '\0';
     struct answer *answer = me(long_one);
@@ -327,13 +303,10 @@ Suite *tokens_suite(void)
     tcase_add_test(tests, other_schemes_and_crooked_headers_are_401);
     tcase_add_test(tests, the_scheme_is_written_in_any_case);
     tcase_add_test(tests, two_authorization_headers_are_400);
-    tcase_add_test(tests, algorithm_none_is_401_with_and_without_a_signature);
-    tcase_add_test(tests, another_algorithm_is_401);
     tcase_add_test(tests, a_strange_kid_is_401);
     tcase_add_test(tests, keys_named_in_the_header_are_neither_used_nor_fetched);
-    tcase_add_test(tests, a_changed_payload_is_401);
-    tcase_add_test(tests, a_signature_has_one_spelling);
-    tcase_add_test(tests, segments_are_three_and_of_reasonable_length);
+    tcase_add_test(tests, a_changed_token_is_401);
+    tcase_add_test(tests, segments_are_three_whole_and_of_reasonable_length);
     tcase_add_test(tests, common_secrets_and_random_ones_do_not_sign_for_us);
     tcase_add_test(tests, a_token_in_the_query_or_a_cookie_is_401_and_not_logged);
     suite_add_tcase(suite, tests);

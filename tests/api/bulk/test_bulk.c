@@ -195,8 +195,7 @@ START_TEST(the_log_of_a_status_that_no_row_has_reads_no_row)
     ck_assert_uint_eq(rows_in(ck_status(bulk_log_of(m, ended, "status=success"), 200)), 0);
 }
 
-/* Contradictions between rows are found without the cells, so the log must read the cells from the
- * parts. */
+/* Contradictions are found across parts; their rows have the names of their cells. */
 START_TEST(failed_rows_of_many_parts_have_their_names)
 {
     enum { PAIRS = 1200 };
@@ -298,7 +297,6 @@ START_TEST(a_foreign_or_unknown_job_is_not_found)
 {
     const char *id = bulk_id(bulk_things(m, "name,amount\ng1,1\n"));
     const char *unknown = "0195f3a0-1111-7222-8333-444455556666";
-    static const char *const malformed[] = {"1", "0", "-1", "2147483648", "1e3", "0x1", "%D9%A3"};
 
     ck_error(bulk_post(other, id, "confirm"), 404, "");
     ck_error(bulk_post(other, id, "cancel"), 404, "");
@@ -307,8 +305,6 @@ START_TEST(a_foreign_or_unknown_job_is_not_found)
     ck_error(http(host, "DELETE", text(BULK "/%s", id), other->token, NULL), 404, "");
     ck_error(bulk_post(m, unknown, "confirm"), 404, "");
     ck_error(bulk_log_of(m, unknown, ""), 404, "");
-    for (size_t i = 0; i < sizeof malformed / sizeof malformed[0]; i++)
-        ck_error(bulk_post(m, malformed[i], "confirm"), 400, "");
     ck_status(bulk_log_of(admin, id, ""), 200);
     ck_assert_uint_eq(
         json_array_size(ck_status(http(host, "GET", BULK, other->token, NULL), 200)->json), 0);

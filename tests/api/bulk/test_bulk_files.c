@@ -87,19 +87,6 @@ START_TEST(names_of_files_have_a_limit)
     nothing_is_left();
 }
 
-START_TEST(a_request_without_a_file_is_refused)
-{
-    struct upload_body body = {NULL, 0};
-
-    upload_field(&body, "note", "no file");
-    ck_status(upload_send(host, "POST", BULK "?type=Things", m, &body), 400);
-    ck_status(http(host, "POST", BULK "?type=Things", m->token, NULL), 400);
-    upload_file(&body, "one", "x.csv", BYTES(HEAD "a,1\n"));
-    upload_file(&body, "two", "y.csv", BYTES(HEAD "a,1\n"));
-    ck_status(upload_send(host, "POST", BULK "?type=Things", m, &body), 400);
-    nothing_is_left();
-}
-
 /* Returns `head` and `count` times `unit`. */
 static char *repeated(const char *head, const char *unit, size_t count, size_t *length)
 {
@@ -195,10 +182,11 @@ START_TEST(cells_that_look_like_formulas_run_nowhere_and_come_back)
     nothing_is_left();
 }
 
-START_TEST(a_text_beside_the_file_is_passed_over)
+START_TEST(a_request_has_one_file_and_texts_are_passed_over)
 {
     struct upload_body body = {NULL, 0};
 
+    ck_status(http(host, "POST", BULK "?type=Things", m->token, NULL), 400);
     upload_field(&body, "note", "from a form");
     upload_file(&body, "plants", "x.csv", BYTES(HEAD "a,1\n"));
     upload_field(&body, "more", "");
@@ -227,12 +215,11 @@ Suite *bulk_files_suite(void)
     const TTest *const tests[] = {
         what_is_no_csv_is_refused_with_the_reason,
         names_of_files_have_a_limit,
-        a_request_without_a_file_is_refused,
         absurd_cells_and_columns_are_refused,
         more_rows_or_bytes_than_fit_are_413,
         all_ends_of_lines_are_known,
         cells_that_look_like_formulas_run_nowhere_and_come_back,
-        a_text_beside_the_file_is_passed_over,
+        a_request_has_one_file_and_texts_are_passed_over,
     };
 
     return stage_suite("bulk_files", set_up, 180, TESTS(tests));

@@ -1,9 +1,8 @@
 /*
- * Running confirmed bulk uploads: once, whatever requests race on two hosts; completely, whatever
- * is killed; in parallel for several organizations.
+ * Running confirmed bulk uploads: once, whatever requests race on two hosts; in parallel for
+ * several organizations. test_bulk_kills.c has kills and lost databases.
  */
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,18 +14,17 @@ enum { ROWS = 10000, BUSY_ROWS = 30000, CONFIRMS = 50, SOON_MS = 30000 };
 static struct host *second; /* on the same database */
 static struct person *other;
 
-/* Starts a separate host on a separate database, to be killed. */
-static void own_host(const char *name, struct postgres *pg)
+/* Starts a separate host on a separate database. */
+static void own_host(const char *name)
 {
     struct host_spec spec = bulk_spec(name, true);
 
-    the_postgres = pg;
-    spec.database = database_make(pg, name);
+    spec.database = database_make(the_postgres, name);
     spec.keep_port = true;
     host = host_start(&spec);
     bulk_settle(name);
     PQfinish(db);
-    db = database_connect(pg, name);
+    db = database_connect(the_postgres, name);
     admin = admin_of(host);
     m = person_make(host, admin, text("%s.m", name), NULL);
 }
@@ -99,51 +97,6 @@ static void await(const char *sql, int64_t least)
 static int64_t cursor_of(const char *id)
 {
     return sql_number(db, text("SELECT cursor FROM bulk_job WHERE id = '%s'", id));
-}
-
-/* Acceptance 4 */
-START_TEST(a_run_that_is_killed_goes_on_and_does_every_row_once)
-{
-    own_host("bulk_killed", the_postgres);
-    int kills = repetitions(2, 10), rows = kills * 4000;
-    const char *id = upload_of(m, "kill", rows);
-    unsigned seed = 7;
-
-    ck_status(bulk_post(m, id, "confirm"), 200);
-    for (int i = 0; i < kills; i++) {
-        int64_t cursor = cursor_of(id);
-
-        await(text("SELECT cursor FROM bulk_job WHERE id = '%s'", id),
-              cursor + 1 + rand_r(&seed) % 500);
-        host_kill(host);
-        ck_assert(host_run(host));
-    }
-    bulk_await(m, id, "finished");
-    is_whole(id, "kill", rows);
-    host_stop(host);
-}
-
-START_TEST(a_run_goes_on_when_the_database_is_there_again)
-{
-    struct postgres *pg = postgres_make("bulk", true);
-
-    own_host("bulk_stopped", pg);
-    int rows = repetitions(8000, 40000);
-    const char *id = upload_of(m, "stop", rows);
-
-    ck_status(bulk_post(m, id, "confirm"), 200);
-    await(text("SELECT cursor FROM bulk_job WHERE id = '%s'", id), 1000);
-    PQfinish(db);
-    postgres_stop(pg, SIGQUIT);
-    ck_status(bulk_log_of(m, id, ""), 503);
-    postgres_start(pg);
-    db = database_connect(pg, "bulk_stopped");
-    await(text("SELECT count(*) FROM bulk_job WHERE id = '%s' AND status = 'finished'", id), 1);
-    is_whole(id, "stop", rows);
-    host_stop(host);
-    PQfinish(db);
-    db = NULL;
-    postgres_stop(pg, SIGINT);
 }
 
 struct confirm {
@@ -359,7 +312,7 @@ START_TEST(a_run_is_told_in_the_log)
  * days ago, and an upload that died; keeps jobs that finished recently or wait to run. */
 START_TEST(what_is_old_is_swept_away)
 {
-    own_host("bulk_swept", the_postgres);
+    own_host("bulk_swept");
     const char *old = upload_of(m, "old", 20), *young = upload_of(m, "young", 20);
     const char *late = upload_of(m, "late", 20), *never = upload_of(m, "never", 20);
     const char *waiting = upload_of(m, "waiting", 20), *dropped = upload_of(m, "dropped", 20);
@@ -460,8 +413,6 @@ static void disconnect_db(void)
 Suite *bulk_run_suite(void)
 {
     const TTest *const tests[] = {
-        a_run_that_is_killed_goes_on_and_does_every_row_once,
-        a_run_goes_on_when_the_database_is_there_again,
         fifty_confirms_at_once_on_two_hosts_are_one_run,
         cancel_and_confirm_at_once_have_one_outcome,
         a_run_is_cancelled_in_the_middle,

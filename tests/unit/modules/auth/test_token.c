@@ -99,7 +99,6 @@ START_TEST(what_is_made_is_read_again)
     ck_assert_int_eq(claims.expires_s, NOW + 3600);
     ck_assert(!claims.client);
 }
-END_TEST
 
 START_TEST(a_client_is_told_from_a_session)
 {
@@ -110,7 +109,6 @@ START_TEST(a_client_is_told_from_a_session)
     ck_assert(claims.client);
     ck_assert(!good(forge(GOOD_HEADER, CLAIMS("\"7\"", "1775044800", "1775048400", "other"))));
 }
-END_TEST
 
 /* PostgreSQL would report an error in these, which would look like the service's fault. */
 START_TEST(a_session_is_a_uuid)
@@ -132,14 +130,12 @@ START_TEST(a_session_is_a_uuid)
         ck_assert_msg(!good(forge(GOOD_HEADER, payload)), "%s", bad[i]);
     }
 }
-END_TEST
 
 START_TEST(the_signature_is_hmac_sha256)
 {
     /* printf e30.e30 | openssl dgst -sha256 -mac HMAC -macopt "key:…" -binary | base64 */
     ck_assert_str_eq(forge("{}", "{}"), "e30.e30.avoQTMx5TKTLZv5wG4AtPCe5xM6XNvgRCMXyd6Zge64");
 }
-END_TEST
 
 START_TEST(another_key_does_not_verify)
 {
@@ -153,7 +149,6 @@ START_TEST(another_key_does_not_verify)
     ck_assert_int_eq(token_verify(&token, wrong), 1);
     EVP_MAC_CTX_free(wrong);
 }
-END_TEST
 
 START_TEST(every_changed_character_is_refused)
 {
@@ -171,7 +166,6 @@ START_TEST(every_changed_character_is_refused)
     }
     ck_assert(good(text));
 }
-END_TEST
 
 START_TEST(segments_are_three_and_whole)
 {
@@ -192,7 +186,6 @@ START_TEST(segments_are_three_and_whole)
         ck_assert(!good(text));
     }
 }
-END_TEST
 
 START_TEST(the_header_is_exactly_ours)
 {
@@ -223,7 +216,6 @@ START_TEST(the_header_is_exactly_ours)
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         ck_assert_msg(!good(forge(bad[i], GOOD_CLAIMS)), "%s", bad[i]);
 }
-END_TEST
 
 /* The right secret, but the MAC of the algorithm that the header names. */
 START_TEST(another_algorithm_is_refused_with_its_own_signature)
@@ -246,7 +238,6 @@ START_TEST(another_algorithm_is_refused_with_its_own_signature)
         EVP_MAC_CTX_free(keyed);
     }
 }
-END_TEST
 
 START_TEST(claims_are_exactly_ours)
 {
@@ -277,7 +268,6 @@ START_TEST(claims_are_exactly_ours)
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         ck_assert_msg(!good(forge(GOOD_HEADER, bad[i])), "%s", bad[i]);
 }
-END_TEST
 
 START_TEST(times_are_whole_and_sane)
 {
@@ -300,7 +290,6 @@ START_TEST(times_are_whole_and_sane)
     ck_assert(good(forge(GOOD_HEADER, CLAIMS("\"42\"", "1775044860", "1775048400", "session"))));
     ck_assert(good(forge(GOOD_HEADER, CLAIMS("\"42\"", "1775044700", "1775044801", "session"))));
 }
-END_TEST
 
 START_TEST(deep_and_long_ones_cost_nothing)
 {
@@ -316,7 +305,6 @@ START_TEST(deep_and_long_ones_cost_nothing)
     text[10] = text[20] = '.';
     ck_assert(!good(text));
 }
-END_TEST
 
 START_TEST(base64_has_one_spelling)
 {
@@ -336,7 +324,6 @@ START_TEST(base64_has_one_spelling)
     ck_assert_int_eq(base64_decode(BASE64_URL, "AAAA", 4, bytes, 2), -1);
     ck_assert_int_eq(base64_decode(BASE64_URL, "", 0, bytes, sizeof(bytes)), 0);
 }
-END_TEST
 
 Suite *token_suite(void)
 {
