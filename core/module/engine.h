@@ -48,7 +48,7 @@ struct engine {
     atomic_uint migrations_pending;  /* missing steps, as last seen */
     atomic_uint reloads_done, reloads_refused;
     struct job_log *job_log;               /* NULL: a command */
-    atomic_uint stalls;                    /* number of stalls, see stall.h */
+    atomic_uint stalls;                    /* number of stalls, see hang.h */
     char *conf, *database_url, *redis_url; /* from the start; reloads do not change them */
     int64_t started_ms;
     struct pg_listener *pg_listener; /* on loops[0]; NULL in a command or without a database */
