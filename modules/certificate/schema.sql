@@ -26,15 +26,15 @@ CREATE TABLE certificate_member (
 );
 CREATE INDEX certificate_member_group ON certificate_member (group_id, device);
 
--- Devices whose readings are to be looked through, and where the ends of these lie: what is fresh,
--- and all of a device that has joined a group.
+-- Devices whose readings must be examined, and the range of the ends of these readings: new readings,
+-- and all readings of a device that has joined a group.
 CREATE TABLE certificate_look (
     device   bigint PRIMARY KEY,
     first_at timestamptz NOT NULL,
     last_at  timestamptz NOT NULL
 );
 
--- Cycles with readings that are not accounted for. They are looked at once they have ended.
+-- Cycles with readings that are not accounted for. They are issued once they have ended.
 CREATE TABLE certificate_due (
     group_id    bigint NOT NULL REFERENCES certificate_group,
     cycle_start timestamptz NOT NULL,
@@ -43,11 +43,11 @@ CREATE TABLE certificate_due (
 );
 CREATE INDEX certificate_due_end ON certificate_due (cycle_end);
 
--- What is accounted for of a device in a cycle, issued or carried. A reading that comes late shows
--- as the difference to what is stored. `late_wh` is what the last account of the device added, and
--- `certificate` the one that it was meant for. `over_wh` is not accounted for because it is above the
--- ceiling of the device: a row of a device of which nothing was accounted for yet has wh = 0 and
--- certificate = 0.
+-- The energy of a device in a cycle that is accounted for, issued or carried. Late readings are the
+-- difference between the stored readings and this energy. `late_wh` is the energy that the last account
+-- of the device added, and `certificate` is the certificate that this energy was for. `over_wh` is not
+-- accounted for because it is above the ceiling of the device; if the device has no other energy in the
+-- cycle, wh and certificate are 0.
 CREATE TABLE certificate_account (
     group_id    bigint NOT NULL,
     cycle_start timestamptz NOT NULL,
@@ -98,8 +98,8 @@ CREATE INDEX certificate_entry_start ON certificate_entry (start_at, id);
 CREATE UNIQUE INDEX certificate_entry_history ON certificate_entry (device, start_at)
     WHERE group_id IS NULL;
 
--- How many entries of an organisation begin on a day (UTC); organisation 0: of all. Counts of pages
--- are sums of these.
+-- The number of entries of an organisation that begin on a day (UTC); organisation 0 counts all entries.
+-- Numbers of pages are computed from sums of these.
 CREATE TABLE certificate_day (
     organisation bigint NOT NULL,
     day          date NOT NULL,
@@ -107,15 +107,15 @@ CREATE TABLE certificate_day (
     PRIMARY KEY (organisation, day)
 ) WITH (fillfactor = 70);
 
--- Devices whose History readings are to be issued, and where the ends of these lie. A chunk moves
--- the first one on.
+-- Devices whose History readings must be issued, and the range of the ends of these readings. Each chunk
+-- moves the beginning of the range.
 CREATE TABLE certificate_history (
     device   bigint PRIMARY KEY,
     first_at timestamptz NOT NULL,
     last_at  timestamptz NOT NULL
 );
 
--- How many months a cycle has; null: it has an even length.
+-- The number of months in a cycle; null: all cycles have the same length.
 CREATE FUNCTION certificate_months(frequency text) RETURNS integer LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE frequency WHEN 'monthly' THEN 1 WHEN 'quarterly' THEN 3 WHEN 'yearly' THEN 12 END
 $$;
@@ -142,7 +142,8 @@ BEGIN
 END
 $$;
 
--- When a cycle begins; months are counted from the start, so that the 31st comes back.
+-- The begin of a cycle; months are counted from the start, so that a group that starts on the 31st uses
+-- the 31st again after a shorter month.
 CREATE FUNCTION certificate_cycle_at(frequency text, start_at timestamptz, number integer)
     RETURNS timestamptz LANGUAGE sql IMMUTABLE SET timezone = 'UTC' AS $$
     SELECT start_at + number * (CASE frequency WHEN 'hourly' THEN interval '1 hour'
@@ -151,8 +152,8 @@ CREATE FUNCTION certificate_cycle_at(frequency text, start_at timestamptz, numbe
                                 ELSE make_interval(months => certificate_months(frequency)) END)
 $$;
 
--- Devices that have left a group: readings that come late for a cycle go to the group in which the device was
--- then. Both times are ends of cycles, and the spans of a device never overlap.
+-- Devices that have left a group. Late readings of a cycle belong to the group in which the device was at
+-- that time. Both times are ends of cycles, and the spans of a device never overlap.
 CREATE TABLE certificate_former (
     device   bigint NOT NULL,
     group_id bigint NOT NULL REFERENCES certificate_group,
@@ -173,8 +174,8 @@ CREATE FUNCTION certificate_boundary(frequency text, start_at timestamptz, at ti
         certificate_cycle(frequency, start_at, at) + 1) END
 $$;
 
--- Whoever changes in which group a device is does this first. It keeps out all others who do, the
--- device's deletion, and those who look through its readings; they are looked through afterwards.
+-- Every change of a device's group calls this first. It blocks other such changes, the deletion of the
+-- device, and the examination of its readings, which takes place afterwards.
 CREATE FUNCTION certificate_hold(devices bigint[], since timestamptz) RETURNS void LANGUAGE sql AS $$
     INSERT INTO certificate_look AS l (device, first_at, last_at)
         SELECT DISTINCT d, $2, 'infinity'::timestamptz FROM unnest($1) d ORDER BY d
@@ -182,7 +183,7 @@ CREATE FUNCTION certificate_hold(devices bigint[], since timestamptz) RETURNS vo
             last_at = 'infinity'
 $$;
 
--- Organisations that read the certificates of a group which is another's.
+-- Organisations that may read the certificates of another organisation's group.
 CREATE TABLE certificate_share (
     group_id     bigint NOT NULL REFERENCES certificate_group ON DELETE CASCADE,
     organisation bigint NOT NULL,
@@ -190,8 +191,8 @@ CREATE TABLE certificate_share (
     PRIMARY KEY (group_id, organisation)
 );
 
--- The devices that are in a group which has not ended. It is written so that the planner takes it as
--- a part of the statement that asks.
+-- The devices in groups that have not ended. The form of the function lets the planner inline it into
+-- the calling statement.
 CREATE FUNCTION certificate_members() RETURNS SETOF bigint LANGUAGE sql STABLE AS $$
     SELECT m.device FROM certificate_member m JOIN certificate_group g ON g.id = m.group_id
     WHERE coalesce(g.end_at > now(), true)
@@ -200,9 +201,10 @@ $$;
 CREATE INDEX certificate_entry_group ON certificate_entry (group_id, start_at, id)
     WHERE group_id > 0;
 
--- Puts devices into a group: with all of its cycles in which they were in no other, or from the next
--- one on. Groups that devices are taken out of are locked, too. Of two at a time one meets the key of
--- certificate_member. Statements after that see until when a device is in the group that it has left.
+-- Adds devices to a group: for all of its cycles in which they were in no other group, or from the next
+-- cycle on. The groups that the devices leave are locked, too. If two calls add the same device at the
+-- same time, one of them violates the key of certificate_member. Later statements see how long a device
+-- stays in the group that it has left.
 CREATE FUNCTION certificate_join(group_id bigint, devices bigint[], past boolean) RETURNS void
     LANGUAGE plpgsql AS $$
 DECLARE
@@ -234,8 +236,8 @@ BEGIN
 END
 $$;
 
--- Takes a device out of a group, null: of whichever, once the cycle that runs now has ended: whether
--- it was in.
+-- Removes a device from a group (null: from the group in which it is) at the end of the current cycle.
+-- Returns whether the device was in the group.
 CREATE FUNCTION certificate_leave(device bigint, group_id bigint) RETURNS boolean
     LANGUAGE plpgsql AS $$
 DECLARE
@@ -259,7 +261,7 @@ BEGIN
 END
 $$;
 
--- Most entries have. Those that have not are few, and found among them without passing over the others.
+-- Most entries have succeeded. These indexes find the few others without reading the rest.
 CREATE INDEX certificate_entry_status ON certificate_entry (status, start_at, id)
     WHERE status <> 'Succeeded';
 CREATE INDEX certificate_entry_organisation_status
@@ -267,7 +269,7 @@ CREATE INDEX certificate_entry_organisation_status
 CREATE INDEX certificate_entry_group_status ON certificate_entry (group_id, status, start_at, id)
     WHERE status <> 'Succeeded' AND group_id > 0;
 
--- How long a Delta reading of a group may be: its longest cycle, and an hour for clock changes.
+-- The maximum length of a Delta reading of a group: its longest cycle and an hour for clock changes.
 CREATE FUNCTION certificate_longest(frequency text) RETURNS interval LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE frequency WHEN 'hourly' THEN interval '1 hour' WHEN 'daily' THEN interval '1 day'
                WHEN 'weekly' THEN interval '7 days' WHEN 'monthly' THEN interval '31 days'
@@ -285,11 +287,11 @@ CREATE FUNCTION certificate_counts(group_id bigint, device bigint, start_at time
             AND $4 - $3 <= certificate_longest(g.frequency))
 $$;
 
--- Accounts for a reading that was voided before in the same transaction: whether it was used. That of
--- a History reading is Cancelled, and gives its key away (group 0 does not exist), so that a
--- corrected reading gets its own entry. The cycle of a Delta reading becomes due and is accounted for again; the
--- row that says so is written first, which waits for whoever issues it. Only readings count that the
--- group certifies.
+-- Takes back the energy of a reading that was voided earlier in the same transaction. Returns whether a
+-- certificate has used it. The entry of a History reading becomes Cancelled and leaves its unique key to
+-- the corrected reading (group 0 does not exist). The cycle of a Delta reading becomes due and is accounted
+-- for again; its row in certificate_due is written first, which waits for a run that is issuing the cycle.
+-- Only readings that the group certifies count.
 CREATE FUNCTION certificate_void(device bigint, type "char", start_at timestamptz,
                                  end_at timestamptz) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
@@ -337,7 +339,8 @@ BEGIN
 END
 $$;
 
--- Makes the cycles of a device due again that have energy above its ceiling, once that may have changed.
+-- Makes the cycles due again in which the device has energy above its ceiling, because the ceiling may
+-- have changed.
 CREATE FUNCTION certificate_recheck(device bigint) RETURNS void LANGUAGE sql AS $$
     INSERT INTO certificate_due AS d (group_id, cycle_start, cycle_end)
         SELECT a.group_id, a.cycle_start, least(certificate_cycle_at(g.frequency, g.start_at,
@@ -347,10 +350,10 @@ CREATE FUNCTION certificate_recheck(device bigint) RETURNS void LANGUAGE sql AS 
         ON CONFLICT (group_id, cycle_start) DO UPDATE SET cycle_end = excluded.cycle_end
 $$;
 
--- Forgets a device, unless something of it was certified or accounted for: whether it did. The locks
--- keep those out who account for it and who issue. All groups that it was ever in are written, so that
--- who issues with an older view of them meets that and begins again. Rows of energy above the ceiling
--- alone are forgotten.
+-- Deletes the rows of a device, unless energy of it was certified or accounted for. Returns whether it
+-- did. The locks block accounting and issuing. All groups that the device was ever in are updated, so that
+-- a run that issues with an older snapshot of them gets a conflict and starts again. Rows that only have
+-- energy above the ceiling are deleted.
 CREATE FUNCTION certificate_forget(device bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM certificate_hold(ARRAY[device], clock_timestamp());
@@ -375,7 +378,7 @@ BEGIN
 END
 $$;
 
--- Deletes a group of which nothing was accounted for: whether it was that.
+-- Deletes a group, unless energy of it was accounted for. Returns whether it did.
 CREATE FUNCTION certificate_group_forget(group_id bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM certificate_due d WHERE d.group_id = certificate_group_forget.group_id;
@@ -393,9 +396,9 @@ BEGIN
 END
 $$;
 
--- The readings of a device that overlap a period, and what became of each. `entries` is what was
--- certified or carried of its cycle, or of a History reading: a list of certificateTransactionUID, status
--- and readvalue_watthour.
+-- The readings of a device that overlap a period, and the outcome of each. `entries` has the certified and
+-- carried energy of the cycle, or of the History reading: a list of certificateTransactionUID, status and
+-- readvalue_watthour.
 CREATE FUNCTION certificate_judge(device bigint, first timestamptz, last timestamptz, threshold bigint)
     RETURNS TABLE (type "char", start_at timestamptz, end_at timestamptz, wh bigint, group_id bigint,
                    cycle_start timestamptz, cycle_end timestamptz, reason text, entries jsonb)
@@ -451,9 +454,8 @@ CREATE FUNCTION certificate_judge(device bigint, first timestamptz, last timesta
         ORDER BY r.end_at
 $$;
 
--- Gives a group another name, and ends it at a time, unless a cycle that has ended would change; what
--- is null stays, and infinity means no end. The cycle that is cut short is issued once that time has
--- come.
+-- Renames a group and sets its end, unless a cycle that has ended would change. Null changes nothing, and
+-- infinity means no end. A cycle that becomes shorter is issued after its new end.
 CREATE FUNCTION certificate_change(group_id bigint, new_name text, at timestamptz)
     RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -486,14 +488,14 @@ $$;
 
 -- step 2: devices are changed while their cycles are issued
 
--- Devices whose ceiling may have changed. A cycle that is being issued at that moment may have read the
--- device before the change, and commits its account after it; so the job looks at the accounts later.
+-- Devices whose ceiling may have changed. A run that is issuing a cycle at that moment may have read the
+-- device before the change and commit its account after it, so the job examines the accounts later.
 CREATE TABLE certificate_changed (
     device bigint PRIMARY KEY
 );
 
--- As before, once the cycles of the device that are being issued are committed. Their rows are locked in
--- the order in which those who issue lock them.
+-- As in step 1, after waiting for runs that are issuing cycles of the device. Rows are locked in the same
+-- order as by these runs.
 CREATE OR REPLACE FUNCTION certificate_recheck(device bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM certificate_changed c WHERE c.device = certificate_recheck.device;

@@ -12,11 +12,11 @@ CREATE TABLE reading (
     PRIMARY KEY (device, type, end_at)
 ) PARTITION BY RANGE (end_at);
 
--- What is older than the partitions of years.
+-- Readings that are older than the partitions of years.
 CREATE TABLE reading_old PARTITION OF reading
     FOR VALUES FROM (MINVALUE) TO ('2000-01-01T00:00:00Z');
 
--- Makes the partition of a year, unless it is there.
+-- Creates the partition of a year, unless it exists.
 CREATE FUNCTION reading_partition_make(year integer) RETURNS boolean
     LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
 DECLARE
@@ -50,7 +50,7 @@ CREATE TABLE reading_device (
     latest_wh    bigint NOT NULL,
     latest_at    timestamptz NOT NULL, -- its created_at
     known_end    timestamptz NOT NULL, -- latest_end before the last request
-    fresh_from   timestamptz,          -- the ends of what nobody has taken for issuing yet
+    fresh_from   timestamptz,          -- range of the ends of readings not taken for issuing yet
     fresh_to     timestamptz,
     PRIMARY KEY (device, type)
 ) WITH (fillfactor = 70);
@@ -62,23 +62,23 @@ CREATE FUNCTION reading_time(ms bigint) RETURNS timestamptz LANGUAGE sql IMMUTAB
 
 -- The service "readings" for statements of other modules (services.h).
 
--- Of some devices, the Delta readings that end in a period (start exclusive, end inclusive).
+-- The Delta readings of devices that end in a period (start exclusive, end inclusive).
 CREATE FUNCTION reading_deltas(devices bigint[], after timestamptz, until timestamptz)
     RETURNS TABLE (device bigint, end_at timestamptz, wh bigint) LANGUAGE sql STABLE AS $$
     SELECT r.device, r.end_at, r.wh FROM reading r
     WHERE r.device = ANY ($1) AND r.type = 'D' AND r.end_at > $2 AND r.end_at <= $3
 $$;
 
--- Of a device, the History readings whose ends lie in a period (both inclusive).
+-- The History readings of a device that end in a period (both inclusive).
 CREATE FUNCTION reading_histories(device bigint, first timestamptz, last timestamptz)
     RETURNS TABLE (start_at timestamptz, end_at timestamptz, wh bigint) LANGUAGE sql STABLE AS $$
     SELECT r.start_at, r.end_at, r.wh FROM reading r
     WHERE r.device = $1 AND r.type = 'H' AND r.end_at >= $2 AND r.end_at <= $3
 $$;
 
--- Of a device, the ends of the first so many Delta readings in a period (start exclusive, end
--- inclusive), in their order. Without a sort there is one way to do it: a walk along the key, which
--- ends with the last of them, however many a device has.
+-- The ends of the first `most` Delta readings of a device in a period (start exclusive, end inclusive), in
+-- their order. With sorting disabled the only plan is a scan of the key, which stops after the last of
+-- them, however many readings the device has.
 CREATE FUNCTION reading_delta_ends(device bigint, after timestamptz, until timestamptz,
                                    most integer)
     RETURNS TABLE (end_at timestamptz) LANGUAGE plpgsql STABLE SET enable_sort = off AS $$
@@ -91,9 +91,9 @@ BEGIN
 END
 $$;
 
--- Takes the fresh readings of up to `most` devices: where the ends of new readings lie. It is fresh again
--- when the transaction fails. By ids: a join would be planned by statistics that may be older than the
--- rows, and then compares each with each.
+-- Takes the new readings of up to `most` devices: returns the range of their ends. If the transaction
+-- fails, they are new again. Rows are found by an array of ids, because a join would be planned with
+-- statistics that may be older than the rows, and would then compare each row with each.
 CREATE FUNCTION reading_take_fresh(type "char", most integer)
     RETURNS TABLE (device bigint, first timestamptz, last timestamptz) LANGUAGE sql VOLATILE AS $$
     WITH fresh AS (SELECT f.device, f.fresh_from, f.fresh_to FROM reading_device f
@@ -103,8 +103,8 @@ CREATE FUNCTION reading_take_fresh(type "char", most integer)
     SELECT f.device, f.fresh_from, f.fresh_to FROM fresh f
 $$;
 
--- Which of some periods overlap stored readings, by their number from 1, and of these the first. STABLE:
--- it sees what was there before the statement that calls it, and not that statement's own rows.
+-- The periods that overlap stored readings, by their number from 1, each with the first such reading.
+-- STABLE: it sees the rows from before the calling statement, and not the rows of that statement.
 CREATE FUNCTION reading_overlapping(device bigint, starts bigint[], ends bigint[])
     RETURNS TABLE (number bigint, type "char", start_at timestamptz, end_at timestamptz, wh bigint)
     LANGUAGE plpgsql STABLE ROWS 10 AS $$
@@ -149,7 +149,7 @@ BEGIN
 END
 $$;
 
--- The start of its first one, of either type; null: it has none.
+-- The start of a device's first reading of either type; null: it has none.
 CREATE FUNCTION reading_first_start(device bigint) RETURNS timestamptz LANGUAGE sql STABLE AS $$
     SELECT min(f.start_at) FROM (VALUES ('D'::"char"), ('H'::"char")) t (type)
     CROSS JOIN LATERAL (
@@ -172,8 +172,8 @@ CREATE INDEX reading_refused_organisation ON reading_refused (organisation, id);
 CREATE INDEX reading_refused_device ON reading_refused (device, id);
 CREATE INDEX reading_refused_at ON reading_refused (refused_at);
 
--- What was stored and is not counted any more: who has voided it, and why. It is in no sum, and its
--- period is free.
+-- Readings that were voided, by whom, and why. They are not part of any sum, and other readings may cover
+-- their periods.
 CREATE TABLE reading_void (
     id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     device     bigint NOT NULL,
@@ -189,7 +189,7 @@ CREATE TABLE reading_void (
 );
 CREATE INDEX reading_void_device ON reading_void (device, id);
 
--- Voids the reading that ends at a time. The lock of the device's rows keeps out those who store.
+-- Voids the reading that ends at a time. The lock of the device's rows blocks storing.
 CREATE FUNCTION reading_make_void(device bigint, type "char", at timestamptz, account bigint,
                                   email text, reason text)
     RETURNS reading LANGUAGE plpgsql AS $$
@@ -236,8 +236,8 @@ BEGIN
 END
 $$;
 
--- Keeps out those who store, void and take readings of a device, until the commit. Whoever locks more
--- does it afterwards, as these do.
+-- Blocks storing, voiding and taking readings of a device until the commit. Callers must lock other rows
+-- after this call.
 CREATE FUNCTION reading_hold(device bigint) RETURNS void LANGUAGE sql AS $$
     INSERT INTO reading_device AS d (device, type, latest_start, latest_end, latest_wh, latest_at,
                                      known_end)
@@ -246,7 +246,7 @@ CREATE FUNCTION reading_hold(device bigint) RETURNS void LANGUAGE sql AS $$
         ON CONFLICT (device, type) DO UPDATE SET known_end = d.known_end
 $$;
 
--- The service "readings": of some devices, the Delta readings that end in a period (start exclusive, end
+-- The service "readings": the Delta readings of devices that end in a period (start exclusive, end
 -- inclusive), with their starts.
 CREATE FUNCTION reading_delta_periods(devices bigint[], after timestamptz, until timestamptz)
     RETURNS TABLE (device bigint, start_at timestamptz, end_at timestamptz, wh bigint)
@@ -255,7 +255,7 @@ CREATE FUNCTION reading_delta_periods(devices bigint[], after timestamptz, until
     WHERE r.device = ANY ($1) AND r.type = 'D' AND r.end_at > $2 AND r.end_at <= $3
 $$;
 
--- The service "readings": of a device, the readings of both types that overlap a period.
+-- The service "readings": the readings of both types of a device that overlap a period.
 CREATE FUNCTION reading_between(device bigint, first timestamptz, last timestamptz)
     RETURNS TABLE (type "char", start_at timestamptz, end_at timestamptz, wh bigint)
     LANGUAGE sql STABLE AS $$
@@ -267,8 +267,8 @@ CREATE FUNCTION reading_between(device bigint, first timestamptz, last timestamp
             WHERE n.start_at < $3) o
 $$;
 
--- The service "readings": of a device, the newest readings that were refused or voided and overlap a
--- period, and why. A refused one without a start is taken for its end.
+-- The service "readings": the newest refused and voided readings of a device that overlap a period, and
+-- why. A refused reading without a start counts if its end is in the period.
 CREATE FUNCTION reading_discarded(device bigint, first timestamptz, last timestamptz, most integer)
     RETURNS TABLE (what text, type "char", start_at timestamptz, end_at timestamptz, wh bigint,
                    at timestamptz, reason text) LANGUAGE sql STABLE AS $$
