@@ -136,69 +136,59 @@ START_TEST(a_corrected_capacity_lets_the_reading_pass)
     ck_status(meter_read(host, m, key, "Delta", days_ago(20), days_ago(19), 70000), 201);
 }
 
-struct bad {
-    const char *field;
-    const char *body; /* %1$s: 20 days ago, %2$s: 19 days ago, %3$s tomorrow, %4$s: 101 days ago */
-};
-
-/* R01 */
-static const struct bad bad[] = {
-    {"endDate", "{\"type\":\"Delta\",\"unit\":\"Wh\",\"startDate\":\"%1$s\",\"endDate\":\"%1$s\","
-                "\"value\":1}"},
-    {"endDate", "{\"type\":\"Delta\",\"unit\":\"Wh\",\"startDate\":\"%2$s\",\"endDate\":\"%1$s\","
-                "\"value\":1}"},
-    {"endDate", "{\"type\":\"Delta\",\"unit\":\"Wh\",\"startDate\":\"%2$s\",\"endDate\":\"%3$s\","
-                "\"value\":1}"},
-    {"startDate", "{\"type\":\"Delta\",\"unit\":\"Wh\",\"startDate\":\"%4$s\",\"endDate\":\"%2$s\","
-                  "\"value\":1}"},
-    {"startDate", "{\"type\":\"History\",\"unit\":\"Wh\",\"endDate\":\"%2$s\",\"value\":1}"},
-    {"endDate", "{\"type\":\"Delta\",\"unit\":\"Wh\",\"startDate\":\"%2$s\",\"value\":1}"},
-    {"startDate", "{\"type\":\"Delta\",\"unit\":\"Wh\",\"startDate\":\"2026-02-30\","
-                  "\"endDate\":\"%2$s\",\"value\":1}"},
-    {"startDate", "{\"type\":\"Delta\",\"unit\":\"Wh\",\"startDate\":1700000000,"
-                  "\"endDate\":\"%2$s\",\"value\":1}"},
-    {"unit", "{\"type\":\"Delta\",\"startDate\":\"%1$s\",\"endDate\":\"%2$s\",\"value\":1}"},
-    {"unit", "{\"type\":\"Delta\",\"unit\":\"W\",\"startDate\":\"%1$s\",\"endDate\":\"%2$s\","
-             "\"value\":1}"},
-    {"type", "{\"unit\":\"Wh\",\"startDate\":\"%1$s\",\"endDate\":\"%2$s\",\"value\":1}"},
-    {"type", "{\"type\":\"Sum\",\"unit\":\"Wh\",\"startDate\":\"%1$s\",\"endDate\":\"%2$s\","
-             "\"value\":1}"},
-    {"type", "{\"type\":7,\"unit\":\"Wh\",\"startDate\":\"%1$s\",\"endDate\":\"%2$s\","
-             "\"value\":1}"},
-    {"value", "{\"type\":\"Delta\",\"unit\":\"Wh\",\"startDate\":\"%1$s\",\"endDate\":\"%2$s\"}"},
-    {"value", "{\"type\":\"Delta\",\"unit\":\"Wh\",\"startDate\":\"%1$s\",\"endDate\":\"%2$s\","
-              "\"value\":null}"},
-    {"value", "{\"type\":\"Delta\",\"unit\":\"Wh\",\"startDate\":\"%1$s\",\"endDate\":\"%2$s\","
-              "\"value\":\"5 kWh\"}"},
-    {"value", "{\"type\":\"Delta\",\"unit\":\"Wh\",\"startDate\":\"%1$s\",\"endDate\":\"%2$s\","
-              "\"value\":\"-0.1\"}"},
-    {"value", "{\"type\":\"Delta\",\"unit\":\"Wh\",\"startDate\":\"%1$s\",\"endDate\":\"%2$s\","
-              "\"value\":-1}"},
-    {"value", "{\"type\":\"Delta\",\"unit\":\"GWh\",\"startDate\":\"%1$s\",\"endDate\":\"%2$s\","
-              "\"value\":1e290}"},
-    {"reads", "{\"type\":\"Delta\",\"unit\":\"Wh\",\"reads\":[]}"},
-    {"reads[0]", "{\"type\":\"Delta\",\"unit\":\"Wh\",\"reads\":[7]}"},
-    {"timezone", "{\"type\":\"Delta\",\"unit\":\"Wh\",\"timezone\":\"Europe/Nowhere\","
-                 "\"startDate\":\"%1$s\",\"endDate\":\"%2$s\",\"value\":1}"},
-    {"timezone", "{\"type\":\"Delta\",\"unit\":\"Wh\",\"timezone\":\"../Europe/Berlin\","
-                 "\"startDate\":\"%1$s\",\"endDate\":\"%2$s\",\"value\":1}"},
+/* R01: changes of a valid reading; "-" removes a member. %1$s: 20 days ago, %2$s: 19 days ago, %3$s
+ * tomorrow, %4$s: 101 days ago */
+static const struct {
+    const char *field, *changes;
+} bad[] = {
+    {"endDate", "'endDate':'%1$s'"},
+    {"endDate", "'startDate':'%2$s','endDate':'%1$s'"},
+    {"endDate", "'startDate':'%2$s','endDate':'%3$s'"},
+    {"startDate", "'startDate':'%4$s'"},
+    {"startDate", "'type':'History','startDate':'-'"},
+    {"endDate", "'startDate':'%2$s','endDate':'-'"},
+    {"startDate", "'startDate':'2026-02-30'"},
+    {"startDate", "'startDate':1700000000"},
+    {"unit", "'unit':'-'"},
+    {"unit", "'unit':'W'"},
+    {"type", "'type':'-'"},
+    {"type", "'type':'Sum'"},
+    {"type", "'type':7"},
+    {"value", "'value':'-'"},
+    {"value", "'value':null"},
+    {"value", "'value':'5 kWh'"},
+    {"value", "'value':'-0.1'"},
+    {"value", "'value':-1"},
+    {"value", "'unit':'GWh','value':1e290"}, /* a number, and more than any ceiling: 409 */
+    {"reads", "'reads':[]"},
+    {"reads[0]", "'reads':[7]"},
+    {"timezone", "'timezone':'Europe/Nowhere'"},
+    {"timezone", "'timezone':'../Europe/Berlin'"},
 };
 
 START_TEST(what_is_not_valid_is_refused_with_the_field_and_never_stored)
 {
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        char body[512];
+        char changes[256];
+        json_t *value, *body = json_pack("{ss ss ss ss si}", "type", "Delta", "unit", "Wh",
+                                         "startDate", time_text(days_ago(20)), "endDate",
+                                         time_text(days_ago(19)), "value", 1);
+        const char *member;
+        void *next;
 
-        snprintf(body, sizeof(body), bad[i].body, time_text(days_ago(20)), time_text(days_ago(19)),
-                 time_text(days_ago(-2)), time_text(days_ago(101)));
-        struct call call = {.method = "POST",
-                            .path = "/api/meter-reads/new/" PLANT,
-                            .token = m->token,
-                            .body = body};
-        /* 1e290 GWh is a number, and more than any ceiling. */
-        bool conflict = strstr(body, "1e290") != NULL;
-
-        expect_field(http_send(host, &call), conflict ? 409 : 400, bad[i].field);
+        snprintf(changes, sizeof(changes), bad[i].changes, time_text(days_ago(20)),
+                 time_text(days_ago(19)), time_text(days_ago(-2)), time_text(days_ago(101)));
+        for (char *quote = changes; (quote = strchr(quote, '\''));)
+            *quote = '"';
+        ck_assert_int_eq(json_object_update_new(body, json_loads(text("{%s}", changes), 0, NULL)),
+                         0);
+        json_object_foreach_safe(body, next, member, value)
+        {
+            if (json_is_string(value) && !strcmp(json_string_value(value), "-"))
+                json_object_del(body, member);
+        }
+        expect_field(meter_post(host, m, PLANT, body), strstr(changes, "1e290") ? 409 : 400,
+                     bad[i].field);
     }
     ck_assert_int_eq(stored(PLANT), 0);
 }
