@@ -1,9 +1,9 @@
 /*
- * The supervisor (core/main/supervisor.c) and its worker share a file in memory and some sockets.
+ * The supervisor (core/main/supervisor.c) and its worker share an anonymous file and some sockets.
  * The supervisor makes both, and each worker inherits them. A socket that a worker has made to
  * listen stays open when the worker dies, so connections wait for the next worker, and none is
- * refused. A worker writes into the file what the supervisor needs to know after its end; it is not
- * mapped, so that stray writes of a module cannot change it.
+ * refused. A worker records in the file when it serves, and why it ends. It writes with pwrite()
+ * instead of mapping the file, so that stray writes of a module cannot change it.
  *
  * Without a supervisor the functions for workers have no effect, unless noted.
  */
@@ -51,9 +51,9 @@ void supervised_log(bool json);
 void supervised_crashed(const struct crash_note *note);
 
 /*
- * Returns how many sockets listen at this address since a previous worker, and their descriptors,
- * which the caller owns. Sockets that listen at another one are shut down for all processes,
- * because the setting has changed.
+ * Stores the descriptors of the sockets that a previous worker made to listen at this address, and
+ * returns their number. The caller owns them. If the sockets listen at another address, because
+ * the setting has changed, they are shut down for all processes instead.
  */
 size_t supervised_listening(const char *address, int fds[SUPERVISED_SOCKETS]);
 

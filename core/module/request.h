@@ -1,6 +1,8 @@
 /*
- * The host's side of a request: a unit of work on a fiber of one loop. `struct http_txn` (http.h)
- * is a request that arrived over HTTP; jobs, commands and committed hooks use the plain struct.
+ * The host's side of a request: a unit of work on a fiber of one loop. Each kind of request has a
+ * struct that begins with this one: http_txn (http_txn.h) for HTTP, job_run, hook_run and
+ * command_run for jobs, committed hooks and commands. Tasks of bb_run() and the checks of a
+ * stream's token count as jobs.
  *
  * To wait, a function starts an operation and calls request_wait() with a flag; the code that
  * completes the operation sets the flag and calls request_wake(). The wait also ends at the
@@ -29,7 +31,8 @@ enum failure_kind {
     FAILED_DEADLINE,
     FAILED_MEMORY,
     FAILED_REFUSED, /* a call that the host refuses; logged */
-    FAILED_ANSWERED /* the request was answered already (by a hook's veto) */
+    FAILED_ANSWERED /* the request was answered already: by a hook's veto, by a function of
+                     * bb_before(), or by module_error() */
 };
 
 struct failure {
@@ -80,10 +83,10 @@ struct core_request {
     void (*ended)(struct core_request *rq); /* after the fiber, on the loop's stack */
     void (*cut)(struct core_request *rq);   /* called if the time is over and there is no fiber;
                                              * may be NULL */
-    /* Answers that the time is over while a thread still uses the request's memory. NULL, or false:
-     * not possible. */
+    /* Called if the deadline passes while a pool thread still uses the request's memory: answers
+     * the client at once. Returns false if it cannot. NULL if nobody waits for an answer. */
     bool (*leave)(struct core_request *rq);
-    struct fiber *fiber;                         /* while parked */
+    struct fiber *fiber;                         /* from the first time it parks to its end */
     struct task task;                            /* continues the fiber when it is ready */
     struct core_request *next, *before;          /* in the list of all requests of the loop */
     void (*superseded)(struct core_request *rq); /* see request_on_superseded() */
@@ -164,8 +167,9 @@ struct core_request *request_running(void);
 void requests_report(void);
 
 /*
- * Starts it in this iteration. Use this on a fiber, because request_start() must not be called
- * there.
+ * Starts it when the loop next runs its tasks: later in this iteration, or in the next one if the
+ * caller's fiber was started by http_run(), which runs after the tasks. A job may have to wait
+ * longer. Use this on a fiber, because request_start() must not be called there.
  */
 void request_schedule(struct core_request *rq);
 
@@ -192,11 +196,10 @@ void request_wake(struct core_request *rq);
  */
 void request_on_superseded(struct core_request *rq, void (*superseded)(struct core_request *rq));
 
-/*
- * Both for all requests of this generation on the loop: calls superseded(); or ends them by
- * deadline. Loop's thread.
- */
+/* Calls superseded() for this loop's requests of the generation. Loop's thread. */
 void requests_tell_superseded(struct loop *loop, const struct generation *generation);
+
+/* Ends this loop's requests of the generation, as if their deadline had passed. Loop's thread. */
 void requests_cut(struct loop *loop, const struct generation *generation);
 
 /* bb_scratch(). Fiber only. */

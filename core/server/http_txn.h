@@ -8,9 +8,10 @@
  *  http_txn_access()               txn_new(): takes the head, and the        loop      HEADERS
  *  when it has read the head       generation, which stays loaded
  *                                  txn_check_access(): id, address, CORS,    loop
- *                                  route
- *                                  txn_admit(): token and role, limits,      fiber     ADMISSION
- *                                  type and size of the body
+ *                                  route; for a public route also txn_enter():
+ *                                  limits, type and size of the body
+ *                                  for others txn_admit(): token and role,   fiber     ADMISSION
+ *                                  then txn_enter()
  *  http_txn_access()               body_take(): keeps a piece of the body,   loop      BODY
  *  with each piece of the body     or gives it to an upload
  *  http_txn_access()               txn_handle(): body_check() parses the     fiber     HANDLER
@@ -36,7 +37,7 @@
 #include "core/server/http.h"
 
 enum http_txn_phase {
-    PHASE_HEADERS,   /* before the first call of http_txn_access() */
+    PHASE_HEADERS,   /* until the first call of http_txn_access() has checked the head */
     PHASE_ADMISSION, /* the token is being checked */
     PHASE_BODY,
     PHASE_HANDLER, /* the handler is running */
@@ -63,7 +64,8 @@ struct http_txn {
     bool drop_body;   /* the answer is decided; the rest of the body is discarded */
     bool slowed;      /* its 429 was delayed */
     struct head head;
-    const char *target;       /* raw: path, and query after '?'; "" if the head was refused */
+    const char *target;       /* raw: path, and query after '?'; "" if the request line could not
+                               * be split; NULL if memory ran out */
     const char *path;         /* raw; part of the target */
     const char *query;        /* raw; NULL if absent */
     const char *method;       /* raw */
@@ -114,7 +116,8 @@ const char *http_txn_header(const struct http_txn *txn, const char *name);
 
 /*
  * Returns the values of all headers with this name, joined by commas, because a list may be sent in
- * several lines (RFC 9110, 5.3). NULL if absent; "-" if memory ran out.
+ * several lines (RFC 9110, 5.3). NULL if absent. If memory runs out, returns "-", which is not a
+ * valid address, so that the header is not taken for absent.
  */
 const char *http_txn_list(const struct http_txn *txn, const char *name);
 

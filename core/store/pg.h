@@ -3,25 +3,24 @@
  *
  * The unit of work is a struct pg_request, here called an *entry*: one or more statements that
  * belong together (a query is an entry with one statement, a unit an entry with several). Entries
- * wait in a *pool* of connections and are sent in *batches*: a batch contains all entries that a
- * connection gets in one loop iteration.
- * It ends with one Sync, and is therefore one transaction. The pools:
+ * wait in a *pool* of connections and are sent in *batches*: at the end of a loop iteration, a
+ * connection takes up to 64 of its waiting entries, with up to 64 KiB of values. A batch ends with
+ * one Sync, and is therefore one transaction. A connection of the first three pools has at most two
+ * batches in progress; entries that arrive meanwhile share the next one. The pools:
  *
- *   read   queries; a connection may have several batches in progress; after a lost connection they
- *          are sent again
- *   write  single statements that write; like read, but never sent again once sent
- *   unit   transactions known in advance; one batch at a time per connection, so that entries that
- *          arrive meanwhile share the next commit; never sent again once the Sync was sent
- *   long   statements that may take long, and units with more than 64 KiB of values: one entry at a
- *          time per connection, so that no batch waits for them
+ *   read   queries; after a lost connection they are sent again
+ *   write  single statements that write; after a lost connection, never sent again once sent
+ *   unit   transactions known in advance, which share a commit; after a lost connection like write
+ *   long   statements that may take long, entries with more than 64 KiB of values, and units with
+ *          the key of such a unit: one at a time per connection, so that no batch waits for them
  *   tx     interactive transactions: a connection is checked out by one request (pg_tx.c)
  *
- * When an entry of a batch fails, PostgreSQL skips the rest of the batch; in the unit pool the
- * whole batch is undone. Entries that did not fail themselves are sent again, in the unit pool one
- * by one.
+ * When an entry of a batch fails, PostgreSQL skips the rest and undoes the whole batch. Entries
+ * that did not fail themselves are sent again, those that write one by one; reads that have their
+ * result keep it.
  *
- * Waiting entries are served round robin by owner, and each owner has a share of a
- * pool (quota.h): of the queue, of the long statements in progress, and of the checked out
+ * Waiting entries are served round robin by owner, and each owner has a share of a pool (quota.h):
+ * of the queue, of each batch, of the long statements in progress, and of the checked out
  * connections.
  *
  * An entry can outlive its request: a request that gives up calls pg_request_abandon(), and the
@@ -126,7 +125,7 @@ struct pg_pool_status {
 
 void pg_pool_snapshot(const struct pg *pg, enum pg_pool_kind kind, struct pg_pool_status *status);
 
-/* Sends the entries collected in this iteration. Called once per iteration. */
+/* Sends the entries that wait and fit into the next batches. Called once per iteration. */
 void pg_flush(struct pg *pg);
 
 /* Creates an entry for a request; NULL: out of memory. */
@@ -138,7 +137,7 @@ struct pg_op *pg_request_add(struct pg_request *entry, const struct bb_sql *sql,
 
 /*
  * Puts an entry into a pool (pg NULL: no database is configured). Returns 0, or -1 with the
- * request's failure set (busy, unavailable).
+ * request's failure set: FAILED_UNAVAILABLE, FAILED_BUSY, FAILED_SHARE or FAILED_MEMORY.
  */
 int pg_submit(struct pg *pg, enum pg_pool_kind pool, struct pg_request *entry);
 

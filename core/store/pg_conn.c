@@ -2,8 +2,8 @@
  * One connection: connecting, collecting a batch, sending it, and reading its results, from which
  * it follows what may be sent next.
  *
- * At the end of a loop iteration, the entries that wait for a connection are sent to PostgreSQL as
- * one pipeline with one Sync, so that a batch costs one round trip.
+ * At the end of a loop iteration, entries that wait for a connection are sent to PostgreSQL as one
+ * pipeline with one Sync, so that a batch costs one round trip.
  */
 #include "core/store/pg_pool.h"
 

@@ -1,6 +1,6 @@
 /*
- * The public functions of <busbar/sql.h> and <busbar/event.h>: queries, units, interactive
- * transactions, ids, events. All run on the request's fiber.
+ * The public functions of <busbar/sql.h> and <busbar/event.h>: queries and ids (sql.c), units and
+ * interactive transactions (tx.c), events (bus.c). All run on the request's fiber, unless noted.
  */
 #ifndef CORE_SQL_H
 #define CORE_SQL_H
@@ -70,7 +70,7 @@ struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
 /* Returns all rows of a result that the request's arena already owns. */
 struct bb_rows *sql_rows(struct core_request *rq, const PGresult *result);
 
-/* Frees the blocks of ids that the loop holds. */
+/* Frees the blocks of ids that the loop holds. Loop's thread, or after it has ended. */
 void sql_ids_free(struct loop *loop);
 
 /* Starts the committed hooks of a transaction (bus.c). */

@@ -57,16 +57,17 @@ enum {
 
 /*
  * A part of multipart/form-data, identified by its name, as an alternative to a JSON body. The name
- * "*" accepts files under any name, and "NAME[]" is the same as NAME. A file without a file name
- * gets the name of its part. Files of undeclared parts are refused; other undeclared parts are
- * ignored with a warning. A part with neither content nor a file name is ignored, because forms
- * send one for each field that was left empty.
+ * "*" accepts files under any name, but no text fields: parts without a file name whose type is
+ * absent or text/plain. "NAME[]" is the same as NAME. A file without a file name gets the name of
+ * its part. Files of undeclared parts are refused; other undeclared parts are ignored with a
+ * warning. A part with neither content nor a file name is ignored, because forms send one for each
+ * field that was left empty. A route has at most one part of kind BB_PART_FIELDS.
  */
 struct bb_part {
     const char *name;
     enum bb_part_kind kind;
     unsigned flags;     /* BB_REQUIRED: at least one is required */
-    unsigned count_max; /* maximum number of files; a route has at most one part of fields */
+    unsigned count_max; /* BB_PART_FILES: maximum number of files */
     size_t bytes_max;   /* maximum size of one file */
     const char *help;
 };
