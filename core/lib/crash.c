@@ -173,7 +173,7 @@ static void find_names(struct report *of)
     }
 }
 
-/* The module to be named: of the innermost code, or else the recorded one; "": none. */
+/* Returns the module of the innermost code, or else the recorded one; "": none. */
 static const char *module_of(const struct report *of)
 {
     return of->blamed ? of->blamed->name : of->who.module;

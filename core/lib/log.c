@@ -310,7 +310,7 @@ static uint64_t write_part(struct writer *writer, size_t start, size_t length, b
     return lines_in(bytes + done, length - done);
 }
 
-/* Called with the lock held; releases it while writing. */
+/* Writes all waiting lines. The caller holds the lock, which is released during the write. */
 static void write_run(struct writer *writer)
 {
     size_t start = writer->tail % RING_SIZE;

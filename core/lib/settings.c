@@ -199,7 +199,7 @@ const char *node_kind(const yaml_node_t *node)
     return node->type == YAML_MAPPING_NODE ? "a mapping" : "text";
 }
 
-/* Settings need no tags, which are another type system. */
+/* Refuses a tag of YAML (such as !!str), because the settings have their own types. */
 static void refuse_tag(struct reader *reader, const yaml_node_t *node, const char *where,
                        unsigned line)
 {

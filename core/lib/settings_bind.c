@@ -18,7 +18,7 @@ struct binder {
 
 /* ---- durations with units: "5s", "2m", "1h" or "500ms" ---- */
 
-enum { DIGITS_MAX = 9 }; /* of a number with a unit: in milliseconds it fits into 64 bits */
+enum { DIGITS_MAX = 9 }; /* of a number with a unit: few enough for 64 bits in ms */
 
 struct unit {
     unsigned flag;

@@ -13,7 +13,7 @@ enum sqlstate_flag {
     SQLSTATE_PASSING = 1 << 0,
     /* A table, a column or the like is not there: while a migration runs, this is passing, too. */
     SQLSTATE_UNDEFINED = 1 << 1,
-    /* A module may have expected it, or it is tried again: it is not logged as an error. */
+    /* Not logged as an error: a module may expect it, or the statement is sent again. */
     SQLSTATE_EXPECTED = 1 << 2,
     /* Transactions were in each other's way: the host tries the statement again at once. */
     SQLSTATE_AGAIN = 1 << 3,

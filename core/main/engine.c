@@ -169,7 +169,10 @@ int engine_init(struct engine *engine, unsigned loop_count)
     return 0;
 }
 
-/* Not for a command, which ends before a notification could matter. Returns 0, or -1 (logged). */
+/*
+ * Starts the listener, except in a command, which ends before a notification could matter. Returns
+ * 0, or -1 (logged).
+ */
 static int grow_listener(struct engine *engine)
 {
     struct pg_settings pg = engine_pg_settings(engine, engine->generation);

@@ -128,7 +128,7 @@ static void job_entry(struct core_request *rq)
     }
 }
 
-/* A run that was refused the database before it began is one that failed, too. */
+/* Counts the run. A run that got no database connection before it began has failed, too. */
 static void note_run(const struct job_run *run)
 {
     const struct core_request *rq = &run->rq;

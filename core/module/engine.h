@@ -1,7 +1,7 @@
 /*
  * The engine: the loops with their parts, the live generation and those that drain, and the
- * connection for PostgreSQL's notifications. There is one per process, created by engine_serve() or
- * engine_command() (serve.h).
+ * connection for PostgreSQL's notifications. There is one per process, created by engine_serve() in
+ * engine.c or engine_command() in cmd_module.c.
  */
 #ifndef CORE_ENGINE_H
 #define CORE_ENGINE_H

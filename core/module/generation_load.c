@@ -249,8 +249,8 @@ static const char *generation_missing_service(const struct generation *g,
 }
 
 /*
- * Once all others are loaded, disables modules that need a service of a disabled one: from the
- * start again after each, because others may have needed its services.
+ * Disables loaded modules that need a service of a disabled one. Begins again after each, because
+ * other modules may need its services.
  */
 static void generation_leave_needy_out(struct generation *g)
 {
@@ -497,7 +497,7 @@ int generation_load(struct generation *g, const char *conf_path, struct setting_
 
     g->request = generation_request_settings_of(host);
     /* Before modules are loaded, because their constructors may crash or hang. A reload may still
-     * be refused: swap_generation() does this later. */
+     * be refused, so reload() in reload.c does this later. */
     if (g->number == 1) {
         generation_place_reports(g, problems);
         lifecycle_calls_set_limit(host->host.stall_timeout * 1000);

@@ -449,8 +449,8 @@ static size_t metrics_named(const struct bb_module *descriptor, size_t end, cons
 }
 
 /*
- * If a name occurs twice, readers of GET /metrics reject all metrics. busbar_a_b_c may be the
- * metric b_c of module a, or c of module a_b.
+ * Refuses equal names, because with them readers of GET /metrics reject all metrics. busbar_a_b_c
+ * may be the metric b_c of module a, or c of module a_b.
  */
 static void check_metric_names(const struct core_module *modules, size_t index,
                                struct setting_problems *problems)

@@ -18,15 +18,16 @@ struct sandbox_output {
 };
 
 /*
- * Calls work(out, arg) in a child. Returns its result, which must not be negative, and its output
- * to `out`; the caller frees the bytes. Or -1 with the reason in `why`, which begins with the file
- * that sandbox_file() named last. The child's standard output and standard error appear on the
- * caller's standard error. The process must have one thread only.
+ * Calls work(out, arg) in a child. Returns its result, which must not be negative, and the output
+ * that it wrote to `out`; the caller frees the bytes. If the child fails, returns -1 with the
+ * reason in `why`, which begins with the file that sandbox_file() named last. The child's standard
+ * output and standard error appear on the caller's standard error. The process must have one thread
+ * only.
  */
 int sandbox_run(int (*work)(FILE *out, void *arg), void *arg, int limit_ms,
                 struct sandbox_output *output, char *why, size_t why_size);
 
-/* In the child: this file's code or tables are used from now on. Elsewhere without effect. */
+/* Names the file whose code or tables the child uses next. Has no effect outside of a child. */
 void sandbox_file(const char *path);
 
 #endif

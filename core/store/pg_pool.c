@@ -179,7 +179,7 @@ void pg_conn_fail_waiting(struct pg_conn *conn)
 
 /* ---- the choice of a connection ---- */
 
-/* Connected connections are preferred to connecting ones, which may take long or fail. */
+/* Ranks connected connections before connecting ones, which may take long or fail. */
 static int pool_rank(const struct pg_conn *conn)
 {
     if (!pg_conn_usable(conn))

@@ -62,7 +62,7 @@ enum bb_field_flags {
 
     /*
      * Bodies: JSON null is passed as null instead of absent, so that a PATCH can clear the field
-     * (RFC 7396). bb_text() and bb_int() treat it as absent.
+     * (RFC 7396). bb_text() and bb_given_int() treat it as absent.
      */
     BB_CLEARS = 65536
 };

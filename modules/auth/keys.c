@@ -218,7 +218,10 @@ static int make_key(struct bb_request *rq, char kid[TOKEN_KID + 1], unsigned cha
     return 0;
 }
 
-/* Gets the active key's name from memory. `sure`: only if no change is known since the last load */
+/*
+ * Copies the name of the active key in memory; returns whether there is one. With `sure`, only if
+ * no change was received since the keys were loaded.
+ */
 static bool active(struct auth *auth, bool sure, char kid[TOKEN_KID + 1])
 {
     struct auth_keys *keys = auth->keys;

@@ -169,10 +169,7 @@ int token_verify(const struct token *token, const EVP_MAC_CTX *key)
     return CRYPTO_memcmp(mac, token->signature, TOKEN_MAC) ? 1 : 0;
 }
 
-/*
- * The uuid must be valid for PostgreSQL; otherwise a signed token without a uuid would cause a
- * database error.
- */
+/* Returns whether PostgreSQL accepts the text as a uuid, so that no token causes an error of it. */
 static bool is_uuid(const char *text)
 {
     static const char form[] = "hhhhhhhh-hhhh-hhhh-hhhh-hhhhhhhhhhhh";
@@ -192,7 +189,7 @@ int token_claims(const struct token *token, int64_t now_s, struct token_claims *
 
     if (decode(token->text + token->payload_at, token->signed_length - token->payload_at, payload))
         return -1;
-    /* The claims are read loosely, and the payload must be the one that is made of them. */
+    /* Reads the claims loosely; then the payload must equal the one that is made from them. */
     if (sscanf(payload,
                "{\"sub\":\"%18" SCNd64 "\",\"jti\":\"%36[0-9a-f-]\",\"iat\":%18" SCNd64
                ",\"exp\":%18" SCNd64 ",\"role\":\"%23[A-Za-z]\",\"kind\":\"%7[a-z]",

@@ -1,5 +1,5 @@
 /*
- * The late-ongoing engine: issues cycles that are due and have ended, each in a transaction.
+ * Issues cycles that are due and have ended, each in a transaction.
  *
  * A reading counts unless it began before the group, or before its device joined it, or is longer
  * than a cycle (certificate_counts() in schema.sql). The energy accounted for a device is at most

@@ -169,9 +169,8 @@ static const struct bb_rows *filter_query(struct bb_request *rq, const struct fi
 /* ---- lists ---- */
 
 /*
- * $6 $7 cursor, $8 number of entries. There is a statement for each way to find entries, so that
- * each uses its index and reads little more than it returns, whatever the data; without a filter
- * that has no index it counts as a short read.
+ * $6 $7 cursor, $8 number of entries. Each way to find entries has its own statement and index, and
+ * reads little more than it returns. It is a short read, except with a filter that has no index.
  *
  * If an index begins with a device, a group or an organization, the range has row values that begin
  * with it: with equality the planner might choose the index of times and skip the entries of

@@ -7,7 +7,7 @@
  * page.
  *
  * A caller that names another e-mail sees only a part of that e-mail's conversations, maybe a few
- * out of very many. Those are searched in the directory, by the property that makes them visible.
+ * out of very many. Those are searched in chat_directory, by organization or by both participants.
  *
  * With `unread` each conversation has the number of messages that each participant has not read.
  */

@@ -47,10 +47,7 @@ static int directory_sync(const char *path)
     return error ? -1 : 0;
 }
 
-/*
- * Syncs after all the renames: the first sync makes the file system commit what the others need,
- * too.
- */
+/* Syncs after all renames, because the first sync commits most of the data of the others, too. */
 static void directory_keep(void *arg)
 {
     struct store_keep *keep = arg;

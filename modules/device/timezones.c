@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* "right/…" counts leap seconds, which nothing else does; "localtime" differs between hosts. */
+/* Excludes "right/…", which counts leap seconds, and "localtime", which differs between hosts. */
 static bool is_public(const char *name)
 {
     return name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

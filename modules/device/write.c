@@ -221,7 +221,7 @@ static int update_refuse(struct bb_request *rq, struct bb_tx *tx,
     return 0;
 }
 
-/* An Inactive device leaves its group; the next cycle is the first without it. */
+/* Removes an Inactive device from its group; the next cycle is the first without it. */
 static int leave_group(struct bb_request *rq, struct bb_tx *tx, const struct device_record *record)
 {
     static const struct bb_sql leave = {"SELECT certificate_leave($1::bigint, NULL)", BB_SQL_WRITE};

@@ -8,7 +8,7 @@
 #define DECIMALS 1e9L
 #define EXACT 1e-17L
 
-/* Returns the decimal fraction that was written, more exact than the double. */
+/* Returns the decimal number that was sent, which a double holds less exactly. */
 static long double decimal(double number)
 {
     long double near = roundl(number * DECIMALS) / DECIMALS;

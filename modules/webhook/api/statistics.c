@@ -70,7 +70,7 @@ static const struct bb_sql hosts = {
     0,
 };
 
-/* lag: of the oldest due delivery whose webhook is active, in milliseconds. */
+/* The last column is the lag of the oldest due delivery of an active webhook, in milliseconds. */
 static const struct bb_sql queue = {
     "SELECT count(*), count(*) FILTER (WHERE s.owner IS NULL),"
     " coalesce(floor(extract(epoch FROM now() - min(d.next_at)"

@@ -133,7 +133,7 @@ void delivery_drop(struct sender *sender, struct delivery *delivery)
         delivery_end(sender, delivery);
 }
 
-/* A webhook may be off for a day, and others need the memory. */
+/* Removes waiting deliveries from memory: a webhook may be disabled for days. */
 void delivery_put_back(struct sender *sender, struct subscription *subscription)
 {
     /* delivery_end() removes it from the flow, which the analyzer does not see. */

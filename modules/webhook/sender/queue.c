@@ -51,7 +51,7 @@ static void ring_add(struct queue_flow **ring, struct queue_flow *flow)
     flow->next->prev = flow;
 }
 
-/* The rest of its turn is lost; a debt from sending more than its turn stays. */
+/* Removes a flow from its ring. It loses the rest of its turn, but keeps a debt of bytes. */
 static void ring_remove(struct queue_flow *flow)
 {
     struct queue_flow **ring = flow->ring;

@@ -144,7 +144,7 @@ bool sender_ready(struct sender *sender)
     return ready;
 }
 
-/* Passes a handoff to the worker; returns -1 if the worker does not run. Frees it then. */
+/* Passes a handoff to the worker. If the worker does not run, frees it and returns -1. */
 static int sender_hand_off(struct sender *sender, struct handoff *handoff)
 {
     bool first = false;
@@ -176,7 +176,7 @@ static struct handoff *sender_handoff(const struct sender_event *event, size_t c
     return NULL;
 }
 
-/* Notes pairs for this worker, or for other hosts. */
+/* Notes each delivery for this worker, or for the other host that owns its shard. */
 static void sender_note(struct sender *sender, const struct sender_item *items, size_t count)
 {
     bool news = false;
