@@ -294,7 +294,7 @@ build() {
     sum=$(source_sum "$targets" "$@")
     is_current "$dir" "$sum" && return
     case $top in
-    *[!A-Za-z0-9_./+@-]*) die "cannot build in '$top': make wants a path without spaces
+    *[!A-Za-z0-9_./+@-]*) die "cannot build in '$top': make needs a path without spaces
 or special characters; move the sources" ;;
     esac
     mkdir -p "$dir"

@@ -88,7 +88,7 @@ start_postgres() {
     write_cluster_settings
     clear_stale_locks
     if [ -e "$data/cluster/postmaster.pid" ]; then
-        say "stopping a PostgreSQL that an earlier start left"
+        say "stopping a PostgreSQL that an earlier start left running"
         as_service "$pg/pg_ctl" -D "$data/cluster" -m fast -w -t 30 stop >/dev/null || true
     fi
     trim_log "$var/log/postgres.log"

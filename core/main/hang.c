@@ -276,7 +276,7 @@ int hang_watch_begin(void)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     watch.runs = !failed;
     if (failed)
-        log_line(BB_ERROR, "cannot start the thread that finds what hangs", NULL);
+        log_line(BB_ERROR, "cannot start the stall watchdog thread", NULL);
     return failed ? -1 : 0;
 }
 

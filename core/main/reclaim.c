@@ -134,7 +134,7 @@ struct reclaimer *reclaimer_new(struct engine *engine)
     condition_init(&reclaimer->news);
     if (!pthread_create(&reclaimer->thread, NULL, reclaimer_main, reclaimer))
         return reclaimer;
-    log_line(BB_ERROR, "the thread that closes generations cannot be started", NULL);
+    log_line(BB_ERROR, "cannot start the thread that closes generations", NULL);
     pthread_cond_destroy(&reclaimer->news);
     pthread_mutex_destroy(&reclaimer->lock);
     free(reclaimer);

@@ -416,7 +416,7 @@ struct reloader *reloader_new(struct engine *engine)
             reloader->migrator = migrator_start(engine->generation);
         return reloader;
     }
-    log_line(BB_ERROR, "the thread that reloads cannot be started", NULL);
+    log_line(BB_ERROR, "cannot start the reload thread", NULL);
     pthread_cond_destroy(&reloader->news);
     pthread_mutex_destroy(&reloader->lock);
     free(reloader);

@@ -218,7 +218,7 @@ int signals_go(struct signals *signals)
     int failed = pthread_create(&signals->thread, NULL, signals_main, signals);
 
     if (failed)
-        log_line(BB_ERROR, "the thread that takes signals cannot be started", NULL);
+        log_line(BB_ERROR, "cannot start the signal thread", NULL);
     signals->runs = !failed;
     return failed ? -1 : 0;
 }

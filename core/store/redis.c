@@ -314,7 +314,7 @@ static void redis_judge(struct redis *redis, const redisReply *reply, int64_t se
         return;
     redis->told = !good;
     if (good)
-        log_line(BB_WARN, "Redis is back", NULL);
+        log_line(BB_WARN, "Redis answers again", NULL);
     else
         log_line(BB_WARN, "Redis takes no writes", "reason", reply->str, NULL);
 }

@@ -65,7 +65,7 @@ int auth_client_create(struct bb_request *rq)
     made->client_id = bb_random_hex(rq, 16);
     made->secret = bb_random_hex(rq, 32);
     if (!made->client_id || !made->secret)
-        return bb_fail(rq, 503, "No random bytes");
+        return bb_fail(rq, 503, "The service has no random numbers now. Please try again.");
     made->name = name ? name : "";
     SHA256((const unsigned char *)made->secret, strlen(made->secret), made->digest);
     return bb_transaction(rq, store_client, made);
@@ -106,7 +106,7 @@ int auth_client_delete(struct bb_request *rq)
     if (!rows)
         return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
-        return bb_fail(rq, 404, "No such client");
+        return bb_fail(rq, 404, "Client not found");
     auth_changed(rq->state, payload);
     return bb_reply(rq, 200, json_pack("{sb}", "success", 1));
 }

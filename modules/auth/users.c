@@ -243,7 +243,7 @@ int auth_user_get(struct bb_request *rq)
     if (!rows)
         return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
-        return bb_fail(rq, 404, "No such user");
+        return bb_fail(rq, 404, "Account not found");
     return bb_reply(rq, 200, auth_account_json(rq, rows, 0));
 }
 
@@ -377,7 +377,7 @@ static int change(struct bb_request *rq, struct bb_tx *tx, void *arg)
     if (!rows)
         return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
-        return bb_fail(rq, 404, "No such user");
+        return bb_fail(rq, 404, "Account not found");
     if (bb_notify(rq, tx, AUTH_CHANNEL, arg))
         return bb_failed(rq);
 

@@ -255,7 +255,7 @@ static int group_taken(struct bb_request *rq, const int64_t *devices, size_t cou
     if (!rows)
         return bb_failed(rq);
     if (!bb_count(rq, rows))
-        return bb_invalid(rq, "deviceIds", "must not have a device twice");
+        return bb_invalid(rq, "deviceIds", "must not contain a device twice");
     json_t *errors = json_array();
 
     for (size_t i = 0; i < bb_count(rq, rows); i++)

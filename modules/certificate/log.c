@@ -275,7 +275,7 @@ static int read_cursor(struct bb_request *rq, struct filter *filter)
     return id && end != id && !*end && !errno && filter->after_id > 0 &&
                    filter->after_ms >= EARLIEST && filter->after_ms < LATEST
                ? 0
-               : bb_invalid(rq, "after", "must be a cursor that a Link header gave");
+               : bb_invalid(rq, "after", "must be a cursor from a Link header");
 }
 
 int certificate_log(struct bb_request *rq)

@@ -100,7 +100,7 @@ static int position_after(struct bb_request *rq, struct position *position)
         position->id = strtoll(id, &end, 10);
         good = end != id && *end == '\0' && position->id > 0 && errno == 0;
     }
-    return good ? 0 : bb_invalid(rq, "after", "must be a cursor that a Link header gave");
+    return good ? 0 : bb_invalid(rq, "after", "must be a cursor from a Link header");
 }
 
 static const struct bb_rows *fetch(struct bb_request *rq, const struct bb_sql *sql,

@@ -155,7 +155,7 @@ int reading_list(struct bb_request *rq)
         type = good && !voided ? rest + 1 : "";
     }
     if (!good)
-        return bb_invalid(rq, "after", "must be a cursor that a Link header gave");
+        return bb_invalid(rq, "after", "must be a cursor from a Link header");
     refused = reading_device(rq, bb_arg_int(rq, "organizationId", 0), &device);
     if (refused)
         return refused;

@@ -164,7 +164,7 @@ static void lease_set(struct sender *sender, uint64_t mine)
 static void lease_lost(struct sender *sender)
 {
     bb_host_log(sender->host, BB_WARN,
-                "this host lost its lease: other hosts took its shards over");
+                "this host lost its lease: other hosts took over its shards");
     sender->me = 0;
     sender->to_give = 0;
     sender->look = LOOK_NONE;
