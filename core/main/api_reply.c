@@ -134,7 +134,7 @@ int api_reply_header(struct bb_request *rq, const char *name, const char *value)
     return reply_header(request_of(rq), name, value);
 }
 
-/* The request's own query without `after`, and then the cursor. Only HTTP requests have a query. */
+/* Adds a Link: the request's query with this cursor as `after`. Only HTTP requests have a query. */
 int api_reply_next(struct bb_request *rq, const char *cursor)
 {
     const struct http_txn *txn = http_txn_of(rq);

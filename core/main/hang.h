@@ -1,5 +1,5 @@
 /*
- * The thread that finds what hangs. It checks every second whether lifecycle functions of modules
+ * The stall watchdog, a thread. It checks every second whether lifecycle functions of modules
  * return (lifecycle_call.h), from before the modules are loaded, and then also whether the loops
  * run. A loop that is blocked for a second is logged, with the running code and its backtrace.
  * After `host.stall_timeout` the process ends with a crash report about the loop's thread, and the

@@ -50,7 +50,7 @@ static bool migrate_steps_is_word_part(char c)
     return isalnum((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;
 }
 
-/* The byte after the comment that begins at `at`, or `at` if none does. Comments can be nested. */
+/* Returns the end of the comment that begins at `at`, or `at` if none does. Comments can nest. */
 static const char *migrate_steps_after_comment(const char *at)
 {
     int depth = 0;

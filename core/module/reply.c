@@ -167,8 +167,8 @@ void api_vwarn(struct bb_request *pub, const char *format, va_list args)
 }
 
 /*
- * The object's own warnings, if any, followed by the request's. Modifies a copy, because the module
- * may have kept a reference to the object.
+ * Adds the request's warnings, if any, after the object's own. Takes the object and returns a copy,
+ * because the module may have kept a reference to the object.
  */
 json_t *reply_with_warnings(struct core_request *rq, int status, json_t *json)
 {

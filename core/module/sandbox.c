@@ -61,8 +61,8 @@ static void sandbox_restrict_child(pid_t parent)
     setrlimit(RLIMIT_FSIZE, &(struct rlimit){0, 0});
     if (!THREAD_SANITIZED) /* sanitizers reserve terabytes of addresses */
         setrlimit(RLIMIT_AS, &(struct rlimit){MEMORY_MAX, MEMORY_MAX});
-    /* A private copy of a file is a file in memory, which the limit prohibits, too: modules are
-     * loaded from their place here, and the warning about that would mislead. */
+    /* The limit of files also prohibits private copies in memory, so modules are loaded from their
+     * files here, and the warning about that would mislead. */
     log_level(BB_ERROR, false);
 }
 

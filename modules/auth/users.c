@@ -47,9 +47,9 @@ struct change {
 };
 
 /*
- * Stores the new hash if the old one is still there, and ends the account's other sessions. Two
- * statements, so that the second sees the session of a login that held the account's lock until
- * now.
+ * Stores the new hash if the old one is still there, and ends the account's other sessions. These
+ * are two statements, so that the second sees the session of a login that held the account's lock
+ * until now.
  */
 static int store_password(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {

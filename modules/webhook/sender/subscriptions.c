@@ -32,7 +32,7 @@ struct reading {
 
 /* ---- state ---------------------------------------------------------------------------------- */
 
-/* Opens and closes its flows, and adds it to the list of webhooks to be read, or removes it. */
+/* Opens or closes the flows of a webhook, and adds it to the webhooks to read, or removes it. */
 void subscription_update(struct sender *sender, struct subscription *subscription)
 {
     bool mine = sender->mine & ~sender->to_give & sender_shard(subscription->node.id);
