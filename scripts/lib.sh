@@ -60,7 +60,7 @@ choose_host_user() {
     host_user=busbar
     id busbar >/dev/null 2>&1 ||
         useradd --system --home-dir /var/lib/busbar --shell /usr/sbin/nologin busbar ||
-        die "the system user busbar, whom the host runs as, cannot be made"
+        die "cannot create the system user busbar, as which the host runs"
 }
 
 as_host() {
@@ -175,7 +175,7 @@ need_packages() {
     local -a missing
 
     command -v dpkg-query >/dev/null || {
-        say "no Debian here: the build needs what these packages hold: $* libboost-context"
+        say "this is not Debian: the build needs the contents of these packages: $* libboost-context"
         return 0
     }
     installed_packages=" $(dpkg-query -W -f '${Package} ${db:Status-Status} ' 2>/dev/null)"
@@ -348,7 +348,7 @@ make_web() {
     ! "$top/scripts/make-web" --check || return 0
     take_build_lock
     need_node
-    "$top/scripts/make-web" || say "go on without these pages"
+    "$top/scripts/make-web" || say "continuing without these pages"
     exec 8>&-
 }
 

@@ -243,7 +243,7 @@ void text_ms(int64_t us, char out[TEXT_MS_SIZE])
 
 /* ---- random bytes and UUIDs ---- */
 
-/* Without randomness there are no ids; a server that cannot make them must not go on. */
+/* Ends the process if there are no random bytes, because ids cannot be made without them. */
 void text_random(unsigned char *out, size_t length)
 {
     static _Thread_local unsigned char buffer[TEXT_RANDOM_MAX * 32];

@@ -141,7 +141,7 @@ static void take(struct signals *signals)
     }
 }
 
-/* Loops end in time unless one is blocked, which does not check the time. */
+/* Returns the time left for the loops to end. When it is over, ends the process: one is blocked. */
 static int wait_ms(const struct signals *signals)
 {
     int64_t left = signals->until_ms - clock_mono_ms();

@@ -4,9 +4,8 @@
  *
  * Admins see all. An OrganizationAdmin or ApiUser sees the conversations of its organizations and
  * speaks in them for any e-mail, except for accounts registered elsewhere. Participants see the
- * conversation unless it is withheld: an account does not see messages that its e-mail wrote before
- * the account existed. A conversation that the caller may not see gets the same response as one
- * that does not exist.
+ * conversation unless it is withheld, because their account was approved after it began. A
+ * conversation that the caller may not see gets the same response as one that does not exist.
  */
 #include "modules/chat/chat.h"
 

@@ -170,9 +170,10 @@ int chat_read(struct bb_request *rq)
 /*
  * ---- POST /api/chat/conversations/:id/share ----
  *
- * A conversation that began when no account had a participant's e-mail is withheld from the account
- * that has the e-mail later. The owner of the conversation may share it with that account, which
- * cannot be undone. Hosts cache the facts of conversations, so they are notified on a channel.
+ * A conversation that began when no approved account had a participant's e-mail is withheld from
+ * the account that has the e-mail later. The owner of the conversation may share it with that
+ * account, which cannot be undone. Hosts cache the facts of conversations, so they are notified on
+ * a channel.
  */
 
 static const struct bb_sql show = {

@@ -315,7 +315,7 @@ static const struct bb_field ping_payload[] = {
      .help = "When the test was called.", .example = "2026-04-01T12:00:00.000Z"},
 };
 
-/* It is never raised on the bus: webhook_test() sends it without a subscription. */
+/* A ping is never raised on the bus: webhook_test() sends it without a subscription. */
 static const struct bb_event_descriptor events[] = {
     {.name = WEBHOOK_PING, .version = 1, .payload = BB_TABLE(ping_payload),
      .help = "A test of the webhook, sent only by `POST /api/chat/webhooks/{id}/test`."},
