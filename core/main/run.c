@@ -55,7 +55,7 @@ static void run_begin(struct message *message)
 }
 
 /*
- * Loops are used in turn. If the host is stopping the first loop gets all work, because it ends
+ * Loops are used in turn. If the host is stopping, the first loop gets all work, because it ends
  * last.
  */
 static void hand_over(struct engine *engine, struct run *run)

@@ -187,8 +187,8 @@ static bool call_append(struct call *call, const char *line)
 }
 
 /*
- * libcurl reads "Name:" as removing a header that it would write, and "Name;" as a header without a
- * value.
+ * Adds the headers of the request. A header without a value is "Name;", because "Name:" removes a
+ * header that libcurl would write.
  */
 static bool call_add_headers(struct bb_request *rq, struct call *call,
                              const struct bb_upstream_request *request)

@@ -64,7 +64,7 @@ static void look_work(struct bb_request *rq, struct db_task *db_task)
     db_task->ok = rows != NULL;
 }
 
-/* Out of memory: what was found is found again by another look. No cursor moves beyond it. */
+/* Called if memory runs out: another look finds the same again, as no cursor moves beyond it. */
 static void look_fail(struct sender *sender)
 {
     sender->look_wanted = true;
