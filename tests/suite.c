@@ -16,14 +16,47 @@ static struct {
     const char *suite; /* the suite that is being made */
 } selected;
 
-Suite *suite_of(const char *name, const TTest *const *tests, size_t count, TCase **cases)
+enum { TESTS_MAX = 4096 };
+
+static struct registered {
+    const TTest *test;
+    int count;
+} registered[TESTS_MAX];
+static size_t registered_count;
+
+void suite_register(const TTest *test, int count)
+{
+    if (registered_count == TESTS_MAX)
+        abort();
+    registered[registered_count++] = (struct registered){test, count};
+}
+
+static int registered_compare(const void *a, const void *b)
+{
+    const TTest *one = ((const struct registered *)a)->test;
+    const TTest *two = ((const struct registered *)b)->test;
+    int files = strcmp(one->file, two->file);
+
+    return files ? files : one->line - two->line;
+}
+
+Suite *suite_of_file(const char *name, const char *file, const struct suite_case *kind)
 {
     Suite *suite = suite_create(name);
+    TCase *cases = tcase_create(name);
 
-    *cases = tcase_create(name);
-    for (size_t i = 0; i < count; i++)
-        tcase_add_test(*cases, tests[i]);
-    suite_add_tcase(suite, *cases);
+    if (kind->timeout_s)
+        tcase_set_timeout(cases, kind->timeout_s);
+    if (kind->before_all || kind->after_all)
+        tcase_add_unchecked_fixture(cases, kind->before_all, kind->after_all);
+    if (kind->before_each || kind->after_each)
+        tcase_add_checked_fixture(cases, kind->before_each, kind->after_each);
+    qsort(registered, registered_count, sizeof *registered, registered_compare);
+    for (size_t i = 0; i < registered_count; i++) {
+        if (!strcmp(registered[i].test->file, file))
+            tcase_add_loop_test(cases, registered[i].test, 0, registered[i].count);
+    }
+    suite_add_tcase(suite, cases);
     return suite;
 }
 

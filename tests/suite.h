@@ -10,12 +10,36 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* A table of tests and its length: two arguments. */
-#define TESTS(table) (table), sizeof(table) / sizeof((table)[0])
+/*
+ * TEST(name) { ... } defines a test of its file's suite, TEST_EACH(name, count) one that runs for
+ * each _i from 0 to count - 1. SUITE() at the end of the file makes the suite of all of them, in
+ * their order: SUITE(csv, .timeout_s = 60, .before_each = set_up).
+ */
+#define TEST_EACH(name, count)                                                                     \
+    static void name(int _i);                                                                      \
+    __attribute__((constructor)) static void name##_register(void)                                 \
+    {                                                                                              \
+        static const TTest test = {#name, name, __FILE__, __LINE__};                               \
+        suite_register(&test, (int)(count));                                                       \
+    }                                                                                              \
+    static void name(int _i __attribute__((unused)))
+#define TEST(name) TEST_EACH(name, 1)
 
-/* Makes a suite with one case that has these tests. Sets *cases to that case, for fixtures and the
- * time limit. */
-Suite *suite_of(const char *name, const TTest *const *tests, size_t count, TCase **cases);
+#define SUITE(name, ...)                                                                           \
+    Suite *name##_suite(void)                                                                      \
+    {                                                                                              \
+        return suite_of_file(#name, __FILE__, &(struct suite_case){__VA_ARGS__});                  \
+    }
+
+/* The time limit of each test, and functions that run around all tests or around each. */
+struct suite_case {
+    int timeout_s; /* 0: check's own, of 4 seconds */
+    void (*before_all)(void), (*after_all)(void);
+    void (*before_each)(void), (*after_each)(void);
+};
+
+void suite_register(const TTest *test, int count);
+Suite *suite_of_file(const char *name, const char *file, const struct suite_case *kind);
 
 /* The sums of checks, failures and errors of one or several suites. Processes may share it. */
 struct suite_sums {

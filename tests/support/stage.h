@@ -15,9 +15,13 @@ extern PGconn *db;
 /* Starts the suite's host on a new database of the host's name; call it in the set-up. */
 void stage_open(const struct host_spec *spec);
 
-/* Makes a suite of tests that run between `set_up`, which calls stage_open(), and the stop of the
- * host. */
-Suite *stage_suite(const char *name, void (*set_up)(void), int seconds_each,
-                   const TTest *const *tests, size_t count);
+/* Makes the suite of a file whose tests run between `set_up`, which calls stage_open(), and the
+ * stop of the host. */
+#define STAGE_SUITE(name, set_up, seconds_each)                                                    \
+    SUITE(name, .timeout_s = (seconds_each), .before_all = (set_up), .after_all = stage_close,     \
+          .before_each = stage_connect, .after_each = stage_disconnect)
+void stage_close(void);
+void stage_connect(void);
+void stage_disconnect(void);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "forge.h"
 #include "people.h"
+#include "suite.h"
 #include "suites.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -99,7 +100,7 @@ static void refused(struct answer *answer, long status, const char *error)
     ck_assert_ptr_null(answer_header(answer, "X-OAuth-Error"));
 }
 
-START_TEST(client_credentials_come_as_form_json_or_basic)
+TEST(client_credentials_come_as_form_json_or_basic)
 {
     struct client client = client_make(user);
     const char *json = text("{\"grant_type\":\"client_credentials\",\"client_id\":\"%s\","
@@ -119,7 +120,7 @@ START_TEST(client_credentials_come_as_form_json_or_basic)
             3600);
 }
 
-START_TEST(a_client_says_by_itself_which_grant_it_wants)
+TEST(a_client_says_by_itself_which_grant_it_wants)
 {
     struct client client = client_make(user);
     const char *basic = basic_of(client.name, client.secret);
@@ -142,7 +143,7 @@ START_TEST(a_client_says_by_itself_which_grant_it_wants)
 }
 
 /* As at login, an unknown pair gets a 401 whatever its form. */
-START_TEST(an_empty_username_is_as_wrong_as_any_other)
+TEST(an_empty_username_is_as_wrong_as_any_other)
 {
     struct client client = client_make(user);
     const char *form = form_of(client.name, client.secret);
@@ -157,7 +158,7 @@ START_TEST(an_empty_username_is_as_wrong_as_any_other)
 }
 
 /* Clients send an existing token with every request. */
-START_TEST(a_bearer_token_beside_is_passed_over)
+TEST(a_bearer_token_beside_is_passed_over)
 {
     struct client client = client_make(user);
     const char *form = form_of(client.name, client.secret);
@@ -171,7 +172,7 @@ START_TEST(a_bearer_token_beside_is_passed_over)
     }
 }
 
-START_TEST(what_is_no_known_pair_is_invalid_client)
+TEST(what_is_no_known_pair_is_invalid_client)
 {
     refused(ask(NULL, "{\"username\":\"a\",\"password\":\"x\"}", NULL), 401, "invalid_client");
     refused(ask(NULL, text("{\"username\":\"%s\",\"password\":\"\"}", user->email), NULL), 401,
@@ -180,7 +181,7 @@ START_TEST(what_is_no_known_pair_is_invalid_client)
     refused(ask(FORM, "username=a&password=", NULL), 401, "invalid_client");
 }
 
-START_TEST(an_api_users_password_gives_a_session)
+TEST(an_api_users_password_gives_a_session)
 {
     const char *json =
         text("{\"username\":\"%s\",\"password\":\"%s\"}", user->email, user->password);
@@ -194,7 +195,7 @@ START_TEST(an_api_users_password_gives_a_session)
             7 * 86400);
 }
 
-START_TEST(only_api_users_get_access)
+TEST(only_api_users_get_access)
 {
     static const char *const roles[] = {"User", "Buyer", "DeviceOwner", "OrganizationAdmin"};
 
@@ -214,7 +215,7 @@ START_TEST(only_api_users_get_access)
 }
 
 /* L09 among them */
-START_TEST(wrong_clients_are_invalid_client)
+TEST(wrong_clients_are_invalid_client)
 {
     struct client own = client_make(user), foreign = client_make(stranger);
     char *shorter = text("%s", own.secret);
@@ -237,7 +238,7 @@ START_TEST(wrong_clients_are_invalid_client)
             401, "invalid_client");
 }
 
-START_TEST(malformed_requests_are_invalid_request)
+TEST(malformed_requests_are_invalid_request)
 {
     struct client client = client_make(user);
     const char *basic = basic_of(client.name, client.secret);
@@ -266,7 +267,7 @@ START_TEST(malformed_requests_are_invalid_request)
 }
 
 /* Tests bytes that are not UTF-8 in each way to send credentials. */
-START_TEST(credentials_that_are_no_text_are_refused_as_others_are)
+TEST(credentials_that_are_no_text_are_refused_as_others_are)
 {
     const char *grant = "grant_type=client_credentials";
 
@@ -278,7 +279,7 @@ START_TEST(credentials_that_are_no_text_are_refused_as_others_are)
 }
 
 /* The host finds these errors before it calls the handler. */
-START_TEST(what_the_host_refuses_has_the_form_of_oauth_too)
+TEST(what_the_host_refuses_has_the_form_of_oauth_too)
 {
     char *large = kept(malloc(70000));
 
@@ -289,7 +290,7 @@ START_TEST(what_the_host_refuses_has_the_form_of_oauth_too)
     refused(ask("application/xml", "<a/>", NULL), 415, "invalid_request");
 }
 
-START_TEST(other_grants_are_unsupported)
+TEST(other_grants_are_unsupported)
 {
     static const char *const grants[] = {"password", "authorization_code", "refresh_token",
                                          "CLIENT_CREDENTIALS"};
@@ -303,7 +304,7 @@ START_TEST(other_grants_are_unsupported)
 
 /* ---- clients ---- */
 
-START_TEST(a_clients_secret_is_shown_once_and_never_stored)
+TEST(a_clients_secret_is_shown_once_and_never_stored)
 {
     struct answer *made = ck_status(
         http(host, "POST", "/api/auth/clients", user->token, json_pack("{ss}", "name", "metering")),
@@ -337,7 +338,7 @@ static bool is_revoked(void *arg)
     return http(other, "GET", "/api/auth/me", revoked->token, NULL)->status == 401;
 }
 
-START_TEST(a_client_belongs_to_its_user_and_its_end_ends_its_tokens)
+TEST(a_client_belongs_to_its_user_and_its_end_ends_its_tokens)
 {
     struct client client = client_make(user), second = client_make(user);
     const char *path = text("/api/auth/clients/%jd", (intmax_t)client.id);
@@ -362,7 +363,7 @@ START_TEST(a_client_belongs_to_its_user_and_its_end_ends_its_tokens)
 }
 
 /* J21 */
-START_TEST(a_clients_token_makes_no_clients)
+TEST(a_clients_token_makes_no_clients)
 {
     struct client client = client_make(user);
     const char *token = granted(ask(FORM, form_of(client.name, client.secret), NULL), 3600);
@@ -380,7 +381,7 @@ START_TEST(a_clients_token_makes_no_clients)
 }
 
 /* A client's tokens stop working when its user loses the rights. */
-START_TEST(a_client_of_a_suspended_user_gets_nothing)
+TEST(a_client_of_a_suspended_user_gets_nothing)
 {
     struct person *person = person_make(host, admin, "suspended-owner", "ApiUser");
     struct client client = client_make(person);
@@ -398,7 +399,7 @@ START_TEST(a_client_of_a_suspended_user_gets_nothing)
 /* ---- a token that no host has in memory yet ---- */
 
 /* The host looks up the token in the database between the headers and the body. */
-START_TEST(the_first_request_of_a_token_may_have_a_body)
+TEST(the_first_request_of_a_token_may_have_a_body)
 {
     static const char *const chunked[] = {"Transfer-Encoding: chunked", NULL};
     static const char *const expecting[] = {"Expect: 100-continue", NULL};
@@ -430,7 +431,7 @@ START_TEST(the_first_request_of_a_token_may_have_a_body)
 
 /* A request is refused while its body is being sent. The connection then continues at the next
  * request or is closed, and never confuses the two. */
-START_TEST(a_refused_request_with_a_body_leaves_the_connection_in_step)
+TEST(a_refused_request_with_a_body_leaves_the_connection_in_step)
 {
     static const char *const chunked[] = {"Transfer-Encoding: chunked", NULL};
     CURL *connection = client_open();
@@ -456,31 +457,4 @@ START_TEST(a_refused_request_with_a_body_leaves_the_connection_in_step)
     curl_easy_cleanup(connection);
 }
 
-Suite *access_suite(void)
-{
-    Suite *suite = suite_create("access");
-    TCase *tests = tcase_create("access");
-
-    tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, client_credentials_come_as_form_json_or_basic);
-    tcase_add_test(tests, a_client_says_by_itself_which_grant_it_wants);
-    tcase_add_test(tests, an_empty_username_is_as_wrong_as_any_other);
-    tcase_add_test(tests, a_bearer_token_beside_is_passed_over);
-    tcase_add_test(tests, what_is_no_known_pair_is_invalid_client);
-    tcase_add_test(tests, an_api_users_password_gives_a_session);
-    tcase_add_test(tests, only_api_users_get_access);
-    tcase_add_test(tests, wrong_clients_are_invalid_client);
-    tcase_add_test(tests, malformed_requests_are_invalid_request);
-    tcase_add_test(tests, credentials_that_are_no_text_are_refused_as_others_are);
-    tcase_add_test(tests, what_the_host_refuses_has_the_form_of_oauth_too);
-    tcase_add_test(tests, other_grants_are_unsupported);
-    tcase_add_test(tests, a_clients_secret_is_shown_once_and_never_stored);
-    tcase_add_test(tests, a_client_belongs_to_its_user_and_its_end_ends_its_tokens);
-    tcase_add_test(tests, a_clients_token_makes_no_clients);
-    tcase_add_test(tests, a_client_of_a_suspended_user_gets_nothing);
-    tcase_add_test(tests, the_first_request_of_a_token_may_have_a_body);
-    tcase_add_test(tests, a_refused_request_with_a_body_leaves_the_connection_in_step);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(access, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "people.h"
+#include "suite.h"
 #include "suites.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -56,7 +57,7 @@ static struct answer *register_form(json_t *form)
     return http(host, "POST", "/api/user/register", NULL, form);
 }
 
-START_TEST(a_type_of_organization_gives_the_role)
+TEST(a_type_of_organization_gives_the_role)
 {
     static const char *const types[][2] = {
         {"Developer", "OrganizationAdmin"}, {"Buyer", "Buyer"}, {"ApiUser", "ApiUser"}};
@@ -77,7 +78,7 @@ START_TEST(a_type_of_organization_gives_the_role)
                      "OrganizationAdmin");
 }
 
-START_TEST(a_registered_account_waits_for_approval)
+TEST(a_registered_account_waits_for_approval)
 {
     struct person *person = person_register(host, "pending", NULL);
 
@@ -94,7 +95,7 @@ START_TEST(a_registered_account_waits_for_approval)
     ck_assert_ptr_null(strstr(me->body, "argon2"));
 }
 
-START_TEST(registration_takes_no_more_than_it_asks_for)
+TEST(registration_takes_no_more_than_it_asks_for)
 {
     json_t *form = form_of("greedy");
 
@@ -110,7 +111,7 @@ START_TEST(registration_takes_no_more_than_it_asks_for)
     ck_assert_int_gt(answer_int(made, "organizationId"), 1);
 }
 
-START_TEST(registration_names_every_field_that_is_wrong)
+TEST(registration_names_every_field_that_is_wrong)
 {
     static const char *const wrong[][2] = {{"firstName", "\"\""},    {"firstName", "\"  \""},
                                            {"lastName", "7.5"},      {"email", "\"a\""},
@@ -140,7 +141,7 @@ START_TEST(registration_names_every_field_that_is_wrong)
                      0);
 }
 
-START_TEST(a_known_organization_is_409_and_makes_no_account)
+TEST(a_known_organization_is_409_and_makes_no_account)
 {
     ck_status(register_form(form_of("first")), 201);
     json_t *form = form_of("second");
@@ -166,7 +167,7 @@ static void *register_twin(void *arg)
     return NULL;
 }
 
-START_TEST(of_equal_registrations_at_once_one_wins)
+TEST(of_equal_registrations_at_once_one_wins)
 {
     struct twin twins[TWINS];
     int made = 0, known = 0;
@@ -193,7 +194,7 @@ static const char *user_path(const struct person *person)
     return text("/api/admin/users/%jd", (intmax_t)person->id);
 }
 
-START_TEST(an_account_has_no_field_that_null_clears)
+TEST(an_account_has_no_field_that_null_clears)
 {
     static const char *const fields[] = {"firstName", "lastName", "email", "status", "role"};
     struct person *person = person_make(host, admin, "not-cleared", NULL);
@@ -213,7 +214,7 @@ START_TEST(an_account_has_no_field_that_null_clears)
                          ck_status(http(host, "GET", path, admin->token, NULL), 200)->json));
 }
 
-START_TEST(an_admin_changes_what_he_names_and_nothing_else)
+TEST(an_admin_changes_what_he_names_and_nothing_else)
 {
     struct person *person = person_make(host, admin, "changed", NULL);
     const char *path = user_path(person);
@@ -238,7 +239,7 @@ START_TEST(an_admin_changes_what_he_names_and_nothing_else)
     person_login(host, person);
 }
 
-START_TEST(an_admin_is_told_what_does_not_fit)
+TEST(an_admin_is_told_what_does_not_fit)
 {
     struct person *person = person_register(host, "unfit", NULL);
     static const char *const wrong[][2] = {
@@ -255,7 +256,7 @@ START_TEST(an_admin_is_told_what_does_not_fit)
              "");
 }
 
-START_TEST(a_silent_registration_tells_nobody_who_is_there)
+TEST(a_silent_registration_tells_nobody_who_is_there)
 {
     const char *database = database_make(the_postgres, "admin_silent");
     struct host *silent = host_start(&(struct host_spec){
@@ -282,7 +283,7 @@ static bool are_swept(void *arg)
 }
 
 /* The job runs when a host has started; it keeps accounts that were approved once, and new ones. */
-START_TEST(accounts_that_nobody_approves_are_swept)
+TEST(accounts_that_nobody_approves_are_swept)
 {
     const char *database = database_make(the_postgres, "admin_swept");
     struct host_spec spec = {.name = "admin-swept", .database = database};
@@ -317,7 +318,7 @@ static bool is_swept_or_waits(void *arg)
     return are_swept(arg) || sql_number(arg, "SELECT count(*) FROM pg_locks WHERE NOT granted");
 }
 
-START_TEST(an_account_that_is_approved_while_the_sweep_runs_stays)
+TEST(an_account_that_is_approved_while_the_sweep_runs_stays)
 {
     const char *database = database_make(the_postgres, "admin_race");
     struct host_spec spec = {.name = "admin-race", .database = database};
@@ -357,7 +358,7 @@ static struct answer *start_for(const struct person *by, const char *email)
                           "partner@shop.example", "username", email, "chatEntry", "hello"));
 }
 
-START_TEST(an_email_is_protected_from_its_accounts_approval_on)
+TEST(an_email_is_protected_from_its_accounts_approval_on)
 {
     struct person *platform = person_make(host, admin, "approval.platform", "ApiUser");
     struct person *user = person_register(host, "approval.user", NULL);
@@ -376,7 +377,7 @@ START_TEST(an_email_is_protected_from_its_accounts_approval_on)
     answer_warns(again, NULL);
 }
 
-START_TEST(another_email_counts_as_approved_from_then_on)
+TEST(another_email_counts_as_approved_from_then_on)
 {
     struct person *platform = person_make(host, admin, "renamed.platform", "ApiUser");
     struct person *user = person_make(host, admin, "renamed.user", NULL);
@@ -396,7 +397,7 @@ START_TEST(another_email_counts_as_approved_from_then_on)
     ck_assert_int_gt(sql_number(db, of_user), before);
 }
 
-START_TEST(the_last_admin_stays)
+TEST(the_last_admin_stays)
 {
     struct person first = {.id =
                                sql_number(db, "SELECT id FROM auth_account WHERE role = 'Admin'")};
@@ -412,7 +413,7 @@ START_TEST(the_last_admin_stays)
 }
 
 /* Follows the header Link to the end; returns the number of accounts. Their ids must increase. */
-START_TEST(accounts_are_listed_page_by_page)
+TEST(accounts_are_listed_page_by_page)
 {
     for (int i = 0; i < 3; i++)
         person_register(host, text("listed-%d", i), NULL);
@@ -476,7 +477,7 @@ static void expect_acting(const struct person *person, int64_t organization, boo
                   person->email);
 }
 
-START_TEST(an_api_user_makes_organizations_to_act_for)
+TEST(an_api_user_makes_organizations_to_act_for)
 {
     struct person *user = person_make(host, admin, "maker", "ApiUser");
 
@@ -498,7 +499,7 @@ START_TEST(an_api_user_makes_organizations_to_act_for)
              400, "");
 }
 
-START_TEST(an_admin_links_and_unlinks_an_organization)
+TEST(an_admin_links_and_unlinks_an_organization)
 {
     struct person *first = person_make(host, admin, "linked-1", "ApiUser");
     struct person *second = person_make(host, admin, "linked-2", "ApiUser");
@@ -533,7 +534,7 @@ START_TEST(an_admin_links_and_unlinks_an_organization)
 }
 
 /* An account that is not an ApiUser any more acts for nobody else. */
-START_TEST(another_role_takes_the_organizations_along)
+TEST(another_role_takes_the_organizations_along)
 {
     struct person *user = person_make(host, admin, "fallen", "ApiUser");
     struct answer *made = ck_status(http(host, "POST", "/api/organization", user->token,
@@ -547,33 +548,5 @@ START_TEST(another_role_takes_the_organizations_along)
     expect_acting(user, user->organization, true);
 }
 
-Suite *admin_suite(void)
-{
-    Suite *suite = suite_create("admin");
-    TCase *tests = tcase_create("admin");
-
-    tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_checked_fixture(tests, connect_database, disconnect_database);
-    tcase_add_test(tests, a_type_of_organization_gives_the_role);
-    tcase_add_test(tests, a_registered_account_waits_for_approval);
-    tcase_add_test(tests, registration_takes_no_more_than_it_asks_for);
-    tcase_add_test(tests, registration_names_every_field_that_is_wrong);
-    tcase_add_test(tests, a_known_organization_is_409_and_makes_no_account);
-    tcase_add_test(tests, of_equal_registrations_at_once_one_wins);
-    tcase_add_test(tests, an_account_has_no_field_that_null_clears);
-    tcase_add_test(tests, an_admin_changes_what_he_names_and_nothing_else);
-    tcase_add_test(tests, an_admin_is_told_what_does_not_fit);
-    tcase_add_test(tests, a_silent_registration_tells_nobody_who_is_there);
-    tcase_add_test(tests, accounts_that_nobody_approves_are_swept);
-    tcase_add_test(tests, an_account_that_is_approved_while_the_sweep_runs_stays);
-    tcase_add_test(tests, an_email_is_protected_from_its_accounts_approval_on);
-    tcase_add_test(tests, another_email_counts_as_approved_from_then_on);
-    tcase_add_test(tests, the_last_admin_stays);
-    tcase_add_test(tests, accounts_are_listed_page_by_page);
-    tcase_add_test(tests, an_api_user_makes_organizations_to_act_for);
-    tcase_add_test(tests, an_admin_links_and_unlinks_an_organization);
-    tcase_add_test(tests, another_role_takes_the_organizations_along);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(admin, .timeout_s = 60, .before_all = set_up, .after_all = tear_down,
+      .before_each = connect_database, .after_each = disconnect_database)

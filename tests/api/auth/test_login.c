@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "people.h"
+#include "suite.h"
 #include "suites.h"
 #include "wire.h"
 
@@ -92,7 +93,7 @@ static unsigned long long refused_ns(const char *username)
  * is almost zero, and with a cheaper one less than half; CPU time does not depend on other
  * processes.
  */
-START_TEST(unknown_accounts_and_wrong_passwords_cost_the_same_hash)
+TEST(unknown_accounts_and_wrong_passwords_cost_the_same_hash)
 {
     unsigned long long wrong = refused_ns("known@example.com");
     unsigned long long unknown = refused_ns("nobody@example.com"), odd = refused_ns("nobody");
@@ -104,7 +105,7 @@ START_TEST(unknown_accounts_and_wrong_passwords_cost_the_same_hash)
                   wrong);
 }
 
-START_TEST(an_unknown_account_and_a_wrong_password_get_the_same_answer)
+TEST(an_unknown_account_and_a_wrong_password_get_the_same_answer)
 {
     struct answer *unknown = ck_error(login("nobody@example.com", "a guess"), 401, "");
     struct answer *wrong = ck_error(login(person->email, "a guess"), 401, "");
@@ -122,7 +123,7 @@ START_TEST(an_unknown_account_and_a_wrong_password_get_the_same_answer)
 
 /* ---- L02 ---- */
 
-START_TEST(a_state_is_told_only_to_who_has_the_password)
+TEST(a_state_is_told_only_to_who_has_the_password)
 {
     static const char *const states[][2] = {{"Pending", "Your account is pending approval"},
                                             {"Suspended", "Your account has been suspended"}};
@@ -192,7 +193,7 @@ static const char *receive(int fd)
  * Correct passwords are never throttled, but if the hashing pool has no room for more logins of one
  * address, they are refused at once; another address has its own share and turn.
  */
-START_TEST(a_storm_of_logins_is_bounded_and_delays_nobody_else)
+TEST(a_storm_of_logins_is_bounded_and_delays_nobody_else)
 {
     int sockets[LOGINS], good = 0, busy = 0;
 
@@ -236,13 +237,13 @@ static void crowd_gets_in(const struct host *to, bool many)
     }
 }
 
-START_TEST(sixty_four_right_logins_at_once_all_get_in)
+TEST(sixty_four_right_logins_at_once_all_get_in)
 {
     crowd_gets_in(host, false);
 }
 
 /* Logins have a longer deadline than other requests, whose deadline is short here. */
-START_TEST(sixty_four_right_logins_at_once_wait_for_slow_hashes)
+TEST(sixty_four_right_logins_at_once_wait_for_slow_hashes)
 {
     struct host *slow = host_start(&(struct host_spec){
         .name = "login-slow", .database = "login", .auth = COSTLY, .http = "  deadline: 100\n"});
@@ -277,7 +278,7 @@ static int send_registration(int number)
 }
 
 /* Registrations use another pool, and no more of them wait than one address may have. */
-START_TEST(a_crowd_of_registrations_keeps_nobody_from_logging_in)
+TEST(a_crowd_of_registrations_keeps_nobody_from_logging_in)
 {
     int sockets[64], made = 0, refused = 0;
 
@@ -319,7 +320,7 @@ static struct answer *register_with(const char *name, const char *password)
                           text("Org of %s", name)));
 }
 
-START_TEST(passwords_of_any_form_are_whole_or_refused)
+TEST(passwords_of_any_form_are_whole_or_refused)
 {
     const char *long_one = repeated("x", 256), *ring = repeated("\xc3\xa5ngstr\xc3\xb6m ", 10);
     struct answer *made = ck_status(register_with("long", long_one), 201);
@@ -348,7 +349,7 @@ START_TEST(passwords_of_any_form_are_whole_or_refused)
 
 /* ---- L07 ---- */
 
-START_TEST(an_email_is_one_account_however_it_is_written)
+TEST(an_email_is_one_account_however_it_is_written)
 {
     static const char *const spellings[] = {"KNOWN@EXAMPLE.COM", "Known@example.com",
                                             " known@example.com", "known@example.com\t"};
@@ -376,7 +377,7 @@ START_TEST(an_email_is_one_account_however_it_is_written)
 
 /* ---- L08 ---- */
 
-START_TEST(what_is_no_text_is_400)
+TEST(what_is_no_text_is_400)
 {
     static const char *const bodies[] = {
         "{\"email\":{\"$gt\":\"\"},\"password\":\"12345678\"}",
@@ -399,7 +400,7 @@ START_TEST(what_is_no_text_is_400)
         ck_error(login_json(bodies[i]), 400, "");
 }
 
-START_TEST(what_is_no_known_pair_is_401)
+TEST(what_is_no_known_pair_is_401)
 {
     static const char *const pairs[][2] = {
         {"known", "12345678"},
@@ -424,7 +425,7 @@ START_TEST(what_is_no_known_pair_is_401)
 
 /* ---- L10 ---- */
 
-START_TEST(a_login_answers_the_token_and_nothing_to_keep)
+TEST(a_login_answers_the_token_and_nothing_to_keep)
 {
     struct answer *answer = ck_status(login(person->email, person->password), 200);
 
@@ -481,7 +482,7 @@ static bool is_nice(void *pid)
            threads_of(host_pid, NULL, own) > 1;
 }
 
-START_TEST(threads_that_hash_are_nicer_than_the_host)
+TEST(threads_that_hash_are_nicer_than_the_host)
 {
     static const char *const wrapper[] = {"nice", "-n", "5", NULL};
     struct host *nice =
@@ -494,26 +495,4 @@ START_TEST(threads_that_hash_are_nicer_than_the_host)
     host_stop(nice);
 }
 
-Suite *login_suite(void)
-{
-    Suite *suite = suite_create("login");
-    TCase *tests = tcase_create("login");
-
-    tcase_set_timeout(tests, 120);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, unknown_accounts_and_wrong_passwords_cost_the_same_hash);
-    tcase_add_test(tests, an_unknown_account_and_a_wrong_password_get_the_same_answer);
-    tcase_add_test(tests, a_state_is_told_only_to_who_has_the_password);
-    tcase_add_test(tests, a_storm_of_logins_is_bounded_and_delays_nobody_else);
-    tcase_add_test(tests, sixty_four_right_logins_at_once_all_get_in);
-    tcase_add_test(tests, sixty_four_right_logins_at_once_wait_for_slow_hashes);
-    tcase_add_test(tests, a_crowd_of_registrations_keeps_nobody_from_logging_in);
-    tcase_add_test(tests, passwords_of_any_form_are_whole_or_refused);
-    tcase_add_test(tests, an_email_is_one_account_however_it_is_written);
-    tcase_add_test(tests, what_is_no_text_is_400);
-    tcase_add_test(tests, what_is_no_known_pair_is_401);
-    tcase_add_test(tests, a_login_answers_the_token_and_nothing_to_keep);
-    tcase_add_test(tests, threads_that_hash_are_nicer_than_the_host);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(login, .timeout_s = 120, .before_all = set_up, .after_all = tear_down)

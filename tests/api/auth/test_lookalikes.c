@@ -6,6 +6,7 @@
 #include <utf8proc.h>
 
 #include "pair.h"
+#include "suite.h"
 #include "suites.h"
 
 #define NFC "Caf\xC3\xA9"
@@ -62,7 +63,7 @@ static void refused(const struct answer *answer, const char *field, const char *
     ck_assert_str_eq(json_string_value(json_object_get(error, "problem")), problem);
 }
 
-START_TEST(an_email_is_one_in_any_case)
+TEST(an_email_is_one_in_any_case)
 {
     static const char *const same[][2] = {
         {"\xC3\x89lan@Example.com", "\xC3\xA9lan@example.COM"},
@@ -78,7 +79,7 @@ START_TEST(an_email_is_one_in_any_case)
     ck_status(enrol_as("izmir@example.com"), 201);
 }
 
-START_TEST(an_account_logs_in_with_its_email_in_any_case)
+TEST(an_account_logs_in_with_its_email_in_any_case)
 {
     json_t *words = json_pack("{ss ss}", "username", " STRA" SHARP_S "ENBAU@example.com ",
                               "password", "long enough");
@@ -93,7 +94,7 @@ START_TEST(an_account_logs_in_with_its_email_in_any_case)
 #define INVISIBLE "must not have invisible characters or marks of direction"
 #define OWN "must not have characters for private use"
 
-START_TEST(an_email_that_looks_like_another_is_refused)
+TEST(an_email_that_looks_like_another_is_refused)
 {
     static const char *const emails[][2] = {
         {"cafe\u0301@example.com", "must be in Unicode's form NFC"},
@@ -115,7 +116,7 @@ START_TEST(an_email_that_looks_like_another_is_refused)
         refused(enrol_as(emails[i][0]), "email", emails[i][1]);
 }
 
-START_TEST(an_email_is_one_in_either_spelling_of_its_domain)
+TEST(an_email_is_one_in_either_spelling_of_its_domain)
 {
     struct answer *made = ck_status(enrol_as("ida@b\u00FCcher.example"), 201);
     struct person person = {.id = answer_int(made, "id")};
@@ -150,7 +151,7 @@ START_TEST(an_email_is_one_in_either_spelling_of_its_domain)
             "participant2", "must be another e-mail address than participant1");
 }
 
-START_TEST(an_admin_is_warned_of_letters_that_look_like_latin_ones)
+TEST(an_admin_is_warned_of_letters_that_look_like_latin_ones)
 {
     static const struct {
         const char *email, *warning;
@@ -172,7 +173,7 @@ START_TEST(an_admin_is_warned_of_letters_that_look_like_latin_ones)
 }
 
 /* Unicode itself defines these as other forms of ordinary characters. */
-START_TEST(a_new_account_has_no_email_of_compatibility_characters)
+TEST(a_new_account_has_no_email_of_compatibility_characters)
 {
     static const char *const alike[] = {
         "full\uFF416@x.example", "FULL\uFF216@x.example", "full@x\uFF0Eexample", "\uFB01@x.example",
@@ -199,7 +200,7 @@ static struct person *made_before(const char *email)
     return person;
 }
 
-START_TEST(an_account_with_such_an_email_works_as_before)
+TEST(an_account_with_such_an_email_works_as_before)
 {
     struct person *person = made_before("before\uFF41@x.example");
     json_t *words =
@@ -218,7 +219,7 @@ START_TEST(an_account_with_such_an_email_works_as_before)
     ck_status(person_change(one, admin_of(one), person, "firstName", "Same"), 200);
 }
 
-START_TEST(a_name_that_looks_like_another_is_refused)
+TEST(a_name_that_looks_like_another_is_refused)
 {
     refused(enrol("Ren" NFD, "B", "rene@example.com", "Name 1"), "firstName",
             "must be in Unicode's form NFC");
@@ -228,7 +229,7 @@ START_TEST(a_name_that_looks_like_another_is_refused)
             "must not have control characters");
 }
 
-START_TEST(an_organization_is_one_in_any_case)
+TEST(an_organization_is_one_in_any_case)
 {
     static const char *const same[][2] = {
         {NFC " " SHARP_S, "CAF\xC3\x89 SS"},
@@ -243,7 +244,7 @@ START_TEST(an_organization_is_one_in_any_case)
     }
 }
 
-START_TEST(what_an_api_user_or_an_admin_names_is_looked_at_too)
+TEST(what_an_api_user_or_an_admin_names_is_looked_at_too)
 {
     struct person *admin = admin_of(one);
     struct person *platform = person_make(one, admin, "namer", "ApiUser");
@@ -264,7 +265,7 @@ START_TEST(what_an_api_user_or_an_admin_names_is_looked_at_too)
             "name", INVISIBLE);
 }
 
-START_TEST(participants_of_a_conversation_are_looked_at_too)
+TEST(participants_of_a_conversation_are_looked_at_too)
 {
     struct person *platform = person_make(one, admin_of(one), "talker", "ApiUser");
     json_t *start = json_pack("{ss ss ss ss ss}", "participant1", "\xC3\x84@example.com",
@@ -321,7 +322,7 @@ static void put_characters(FILE *given, FILE *wanted)
     }
 }
 
-START_TEST(the_database_folds_as_the_host_does)
+TEST(the_database_folds_as_the_host_does)
 {
     char *given = NULL, *wanted = NULL;
     size_t sizes[2];
@@ -347,7 +348,7 @@ START_TEST(the_database_folds_as_the_host_does)
     free(wanted);
 }
 
-START_TEST(domains_of_emails_are_stored_as_a_labels)
+TEST(domains_of_emails_are_stored_as_a_labels)
 {
     static const char *const domains[][2] = {
         {"b\u00FCcher.example", "xn--bcher-kva.example"},
@@ -375,26 +376,4 @@ START_TEST(domains_of_emails_are_stored_as_a_labels)
     }
 }
 
-Suite *lookalikes_suite(void)
-{
-    Suite *suite = suite_create("lookalikes");
-    TCase *tests = tcase_create("lookalikes");
-
-    tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, set_up, pair_close);
-    tcase_add_test(tests, an_email_is_one_in_any_case);
-    tcase_add_test(tests, an_account_logs_in_with_its_email_in_any_case);
-    tcase_add_test(tests, an_email_that_looks_like_another_is_refused);
-    tcase_add_test(tests, a_new_account_has_no_email_of_compatibility_characters);
-    tcase_add_test(tests, an_account_with_such_an_email_works_as_before);
-    tcase_add_test(tests, a_name_that_looks_like_another_is_refused);
-    tcase_add_test(tests, an_organization_is_one_in_any_case);
-    tcase_add_test(tests, what_an_api_user_or_an_admin_names_is_looked_at_too);
-    tcase_add_test(tests, participants_of_a_conversation_are_looked_at_too);
-    tcase_add_test(tests, the_database_folds_as_the_host_does);
-    tcase_add_test(tests, an_email_is_one_in_either_spelling_of_its_domain);
-    tcase_add_test(tests, an_admin_is_warned_of_letters_that_look_like_latin_ones);
-    tcase_add_test(tests, domains_of_emails_are_stored_as_a_labels);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(lookalikes, .timeout_s = 60, .before_all = set_up, .after_all = pair_close)

@@ -5,6 +5,7 @@
 
 #include "forge.h"
 #include "pair.h"
+#include "suite.h"
 #include "suites.h"
 
 #define ROTATIONS 8
@@ -16,7 +17,7 @@ static void set_up(void)
 }
 
 /* J17 */
-START_TEST(a_retired_key_is_told_from_a_key_that_never_was)
+TEST(a_retired_key_is_told_from_a_key_that_never_was)
 {
     struct person *admin = admin_of(one);
     struct person *person = person_make(one, admin, "before", NULL);
@@ -72,7 +73,7 @@ static void *log_in(void *arg)
     return NULL;
 }
 
-START_TEST(logins_go_on_while_keys_are_rotated)
+TEST(logins_go_on_while_keys_are_rotated)
 {
     struct person *admin = admin_of(one);
     struct person *person = person_make(one, admin, "logger", NULL);
@@ -96,15 +97,4 @@ START_TEST(logins_go_on_while_keys_are_rotated)
     }
 }
 
-Suite *rotation_suite(void)
-{
-    Suite *suite = suite_create("rotation");
-    TCase *tests = tcase_create("rotation");
-
-    tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, set_up, pair_close);
-    tcase_add_test(tests, a_retired_key_is_told_from_a_key_that_never_was);
-    tcase_add_test(tests, logins_go_on_while_keys_are_rotated);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(rotation, .timeout_s = 60, .before_all = set_up, .after_all = pair_close)

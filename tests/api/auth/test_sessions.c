@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "pair.h"
+#include "suite.h"
 #include "suites.h"
 
 #define SUSPENDED "Your account has been suspended"
@@ -76,7 +77,7 @@ static bool all_raced(void *arg)
     return started == RACERS;
 }
 
-START_TEST(no_request_that_starts_after_a_logout_passes)
+TEST(no_request_that_starts_after_a_logout_passes)
 {
     struct person *person = person_make(one, admin_of(one), "racer", NULL);
     static struct racer racers[RACERS];
@@ -103,7 +104,7 @@ START_TEST(no_request_that_starts_after_a_logout_passes)
 
 /* Without a race, as fast as a single client can: the next request follows the logout's response
  * directly. */
-START_TEST(the_next_request_after_a_logout_is_refused)
+TEST(the_next_request_after_a_logout_is_refused)
 {
     struct person *person = person_make(one, admin_of(one), "next", NULL);
     CURL *first = client_open(), *second = client_open();
@@ -125,7 +126,7 @@ START_TEST(the_next_request_after_a_logout_is_refused)
 
 /* ---- J16, J19 ---- */
 
-START_TEST(a_logout_is_final_and_ends_only_its_own_session)
+TEST(a_logout_is_final_and_ends_only_its_own_session)
 {
     struct person *person = person_make(one, admin_of(one), "quitter", NULL);
     const char *first = person->token, *second = person_login(one, person);
@@ -143,7 +144,7 @@ START_TEST(a_logout_is_final_and_ends_only_its_own_session)
 
 /* ---- J20 ---- */
 
-START_TEST(a_role_counts_on_the_other_host_within_a_second)
+TEST(a_role_counts_on_the_other_host_within_a_second)
 {
     struct person *admin = admin_of(one);
     struct person *person = person_make(one, admin, "climber", NULL);
@@ -158,7 +159,7 @@ START_TEST(a_role_counts_on_the_other_host_within_a_second)
     answers_soon(two, users, person->token, 403, "Forbidden");
 }
 
-START_TEST(a_deleted_account_is_gone_everywhere)
+TEST(a_deleted_account_is_gone_everywhere)
 {
     struct person *admin = admin_of(one);
     struct person *person = person_make(one, admin, "deleted", NULL);
@@ -182,7 +183,7 @@ static bool ears_cut(void *db)
 }
 
 /* Both hosts lose these connections just before the change. */
-START_TEST(a_change_is_seen_within_a_second_though_signals_are_lost)
+TEST(a_change_is_seen_within_a_second_though_signals_are_lost)
 {
     struct person *admin = admin_of(one);
     struct person *person = person_make(one, admin, "unheard", NULL);
@@ -202,7 +203,7 @@ START_TEST(a_change_is_seen_within_a_second_though_signals_are_lost)
 
 /* ---- passwords ---- */
 
-START_TEST(a_new_password_needs_the_old_one_and_leaves_clients_their_tokens)
+TEST(a_new_password_needs_the_old_one_and_leaves_clients_their_tokens)
 {
     struct person *user = person_make(one, admin_of(one), "keeper", "ApiUser");
     struct answer *client =
@@ -261,7 +262,7 @@ static bool waits_for_sessions(void *arg)
 }
 
 /* The password is changed after it was checked and before the session is made. */
-START_TEST(a_login_under_way_does_not_survive_another_password)
+TEST(a_login_under_way_does_not_survive_another_password)
 {
     static struct entrant entrant;
     struct person *person = person_make(one, admin_of(one), "overtaken", NULL);
@@ -297,7 +298,7 @@ static void *enter_often(void *arg)
 }
 
 /* All sessions made with the old password have ended when the change is answered. */
-START_TEST(no_login_with_the_old_password_is_left)
+TEST(no_login_with_the_old_password_is_left)
 {
     static struct entrant entrants[8];
     static atomic_bool stop;
@@ -340,7 +341,7 @@ static void redis_flush(const char *socket)
         0);
 }
 
-START_TEST(a_revoked_token_stays_revoked_whatever_happens_to_redis)
+TEST(a_revoked_token_stays_revoked_whatever_happens_to_redis)
 {
     pid_t pid;
     const char *redis = redis_make("redis-sessions", &pid);
@@ -366,7 +367,7 @@ START_TEST(a_revoked_token_stays_revoked_whatever_happens_to_redis)
 }
 
 /* A host that starts later, with nothing in memory, gives the same responses. */
-START_TEST(a_restarted_host_knows_what_was_revoked)
+TEST(a_restarted_host_knows_what_was_revoked)
 {
     struct person *person = person_make(one, admin_of(one), "restart", NULL);
     const char *gone = person->token, *good = person_login(one, person);
@@ -380,24 +381,4 @@ START_TEST(a_restarted_host_knows_what_was_revoked)
     host_stop(late);
 }
 
-Suite *sessions_suite(void)
-{
-    Suite *suite = suite_create("sessions");
-    TCase *tests = tcase_create("sessions");
-
-    tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, set_up, pair_close);
-    tcase_add_test(tests, no_request_that_starts_after_a_logout_passes);
-    tcase_add_test(tests, the_next_request_after_a_logout_is_refused);
-    tcase_add_test(tests, a_logout_is_final_and_ends_only_its_own_session);
-    tcase_add_test(tests, a_role_counts_on_the_other_host_within_a_second);
-    tcase_add_test(tests, a_deleted_account_is_gone_everywhere);
-    tcase_add_test(tests, a_change_is_seen_within_a_second_though_signals_are_lost);
-    tcase_add_test(tests, a_new_password_needs_the_old_one_and_leaves_clients_their_tokens);
-    tcase_add_test(tests, a_login_under_way_does_not_survive_another_password);
-    tcase_add_test(tests, no_login_with_the_old_password_is_left);
-    tcase_add_test(tests, a_revoked_token_stays_revoked_whatever_happens_to_redis);
-    tcase_add_test(tests, a_restarted_host_knows_what_was_revoked);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(sessions, .timeout_s = 60, .before_all = set_up, .after_all = pair_close)

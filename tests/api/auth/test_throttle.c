@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "people.h"
+#include "suite.h"
 #include "suites.h"
 #include "talk.h"
 
@@ -117,7 +118,7 @@ static void a_guesser_in_the_office(const struct host *host, const struct host *
     right(other, "203.0.113.77", 200);
 }
 
-START_TEST(hosts_count_failed_logins_together_in_redis)
+TEST(hosts_count_failed_logins_together_in_redis)
 {
     pid_t pid;
     const char *redis = redis_make("redis-throttle", &pid);
@@ -133,7 +134,7 @@ START_TEST(hosts_count_failed_logins_together_in_redis)
     process_stop(pid, SIGTERM, 5000);
 }
 
-START_TEST(a_host_counts_alone_without_redis)
+TEST(a_host_counts_alone_without_redis)
 {
     struct host *host = start("throttle-alone", "", STRICT);
 
@@ -144,7 +145,7 @@ START_TEST(a_host_counts_alone_without_redis)
 }
 
 /* The password is correct, but each login costs a hash for nothing. */
-START_TEST(logins_of_who_may_not_act_are_failures)
+TEST(logins_of_who_may_not_act_are_failures)
 {
     struct host *host = start("throttle-pending", "", STRICT);
     struct person *pending = person_register(host, "throttle.pending", NULL);
@@ -181,7 +182,7 @@ static void few_registrations(const struct host *host, const struct host *other,
     right(host, "2001:db8:9:9::1", 200);
 }
 
-START_TEST(registrations_are_counted_by_address)
+TEST(registrations_are_counted_by_address)
 {
     static const char few[] = STRICT "  registrations_per_address: 3\n";
     pid_t pid;
@@ -199,7 +200,7 @@ START_TEST(registrations_are_counted_by_address)
 }
 
 /* Failures counted before Redis became unavailable still count. */
-START_TEST(a_host_goes_on_counting_when_redis_dies)
+TEST(a_host_goes_on_counting_when_redis_dies)
 {
     pid_t pid;
     const char *redis = redis_make("redis-dying", &pid);
@@ -238,7 +239,7 @@ static void guess_while_redis_refuses_writes(const char *name, const char *break
     process_stop(pid, SIGTERM, 5000);
 }
 
-START_TEST(a_host_counts_alone_while_redis_refuses_writes)
+TEST(a_host_counts_alone_while_redis_refuses_writes)
 {
     guess_while_redis_refuses_writes("redis-replica", "replicaof 127.0.0.1 1", "replicaof no one");
     guess_while_redis_refuses_writes("redis-full", "config set maxmemory 1",
@@ -247,7 +248,7 @@ START_TEST(a_host_counts_alone_while_redis_refuses_writes)
                                      "config set min-replicas-to-write 0");
 }
 
-START_TEST(a_success_forgives_the_failures_before_it)
+TEST(a_success_forgives_the_failures_before_it)
 {
     struct host *host = start("throttle-forgive", "", STRICT);
 
@@ -258,7 +259,7 @@ START_TEST(a_success_forgives_the_failures_before_it)
     host_stop(host);
 }
 
-START_TEST(an_ipv6_network_is_one_address)
+TEST(an_ipv6_network_is_one_address)
 {
     struct host *host = start("throttle-six", "", STRICT);
 
@@ -271,7 +272,7 @@ START_TEST(an_ipv6_network_is_one_address)
 
 /* X-Forwarded-For counts only from a trusted proxy, because otherwise every client could pretend to
  * be another. */
-START_TEST(a_forged_address_does_not_escape)
+TEST(a_forged_address_does_not_escape)
 {
     struct host *host = host_start(&(struct host_spec){
         .name = "throttle-forged", .database = database, .redis = "", .auth = STRICT});
@@ -328,7 +329,7 @@ static int refused_guesses(const struct host *host, const char *email)
 
 /* D2: the throttle would accept hundreds of guesses; the pool limits how many of them try one
  * account. */
-START_TEST(an_account_that_many_addresses_try_has_its_share_of_hashing)
+TEST(an_account_that_many_addresses_try_has_its_share_of_hashing)
 {
     struct host *host = host_start(
         &(struct host_spec){.name = "throttle-target",
@@ -347,7 +348,7 @@ START_TEST(an_account_that_many_addresses_try_has_its_share_of_hashing)
     host_stop(host);
 }
 
-START_TEST(the_window_ends)
+TEST(the_window_ends)
 {
     struct host *host = start("throttle-window", "", SHORT);
     struct waiting waiting = {host};
@@ -359,7 +360,7 @@ START_TEST(the_window_ends)
 }
 
 /* getAccess and changing the password also check passwords. */
-START_TEST(every_way_to_try_a_password_is_counted)
+TEST(every_way_to_try_a_password_is_counted)
 {
     struct host *host = start("throttle-ways", "", STRICT);
     struct person own = *person;
@@ -383,25 +384,4 @@ START_TEST(every_way_to_try_a_password_is_counted)
     host_stop(host);
 }
 
-Suite *throttle_suite(void)
-{
-    Suite *suite = suite_create("throttle");
-    TCase *tests = tcase_create("throttle");
-
-    tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, set_up, NULL);
-    tcase_add_test(tests, hosts_count_failed_logins_together_in_redis);
-    tcase_add_test(tests, a_host_counts_alone_without_redis);
-    tcase_add_test(tests, logins_of_who_may_not_act_are_failures);
-    tcase_add_test(tests, registrations_are_counted_by_address);
-    tcase_add_test(tests, a_host_goes_on_counting_when_redis_dies);
-    tcase_add_test(tests, a_host_counts_alone_while_redis_refuses_writes);
-    tcase_add_test(tests, a_success_forgives_the_failures_before_it);
-    tcase_add_test(tests, an_ipv6_network_is_one_address);
-    tcase_add_test(tests, a_forged_address_does_not_escape);
-    tcase_add_test(tests, the_window_ends);
-    tcase_add_test(tests, an_account_that_many_addresses_try_has_its_share_of_hashing);
-    tcase_add_test(tests, every_way_to_try_a_password_is_counted);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(throttle, .timeout_s = 60, .before_all = set_up)

@@ -13,6 +13,7 @@
 
 #include "forge.h"
 #include "people.h"
+#include "suite.h"
 #include "suites.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -63,13 +64,13 @@ static void refused(const char *token)
 }
 
 /* Otherwise the refusals below would prove nothing. */
-START_TEST(the_token_put_together_again_is_good)
+TEST(the_token_put_together_again_is_good)
 {
     ck_status(me(assembled(header, payload, signature)), 200);
 }
 
 /* J01; the access matrix (L03) covers every route. */
-START_TEST(without_a_token_there_is_only_401_and_a_challenge)
+TEST(without_a_token_there_is_only_401_and_a_challenge)
 {
     static const char *const paths[] = {"/api/chat/conversations/user/a@example.com",
                                         "/api/chat/unread-count/a@example.com",
@@ -84,7 +85,7 @@ START_TEST(without_a_token_there_is_only_401_and_a_challenge)
 }
 
 /* J02 */
-START_TEST(other_schemes_and_crooked_headers_are_401)
+TEST(other_schemes_and_crooked_headers_are_401)
 {
     const char *const values[] = {"Basic dXNlcjpwYXNzd29yZA==",
                                   "Bearer",
@@ -103,14 +104,14 @@ START_TEST(other_schemes_and_crooked_headers_are_401)
 }
 
 /* J03 */
-START_TEST(the_scheme_is_written_in_any_case)
+TEST(the_scheme_is_written_in_any_case)
 {
     ck_status(me_with(text("authorization: bearer %s", person->token), NULL), 200);
     ck_status(me_with(text("AUTHORIZATION: BEARER %s", person->token), NULL), 200);
 }
 
 /* J04 */
-START_TEST(two_authorization_headers_are_400)
+TEST(two_authorization_headers_are_400)
 {
     const char *good = text("Authorization: Bearer %s", person->token);
 
@@ -123,7 +124,7 @@ START_TEST(two_authorization_headers_are_400)
  * J05, J06, J10 to J12, J14, as far as possible without the secret: members of the header and of
  * the payload, with the old signature, with none, and with a MAC of a common secret.
  */
-START_TEST(a_changed_token_is_401)
+TEST(a_changed_token_is_401)
 {
     static const struct {
         bool in_header;
@@ -166,7 +167,7 @@ START_TEST(a_changed_token_is_401)
 }
 
 /* J07 */
-START_TEST(a_strange_kid_is_401)
+TEST(a_strange_kid_is_401)
 {
     char *longest = kept(malloc(10241));
     const char *const kids[] = {"\"../../../../../../dev/null\"",
@@ -212,7 +213,7 @@ static int listener(int *port)
 }
 
 /* J08, J09 */
-START_TEST(keys_named_in_the_header_are_neither_used_nor_fetched)
+TEST(keys_named_in_the_header_are_neither_used_nor_fetched)
 {
     int port, fd = listener(&port);
     const char *url = text("\"http://127.0.0.1:%d/keys.json\"", port);
@@ -228,7 +229,7 @@ START_TEST(keys_named_in_the_header_are_neither_used_nor_fetched)
 }
 
 /* J10, J13; every changed character and every cut have a unit test. */
-START_TEST(segments_are_three_whole_and_of_reasonable_length)
+TEST(segments_are_three_whole_and_of_reasonable_length)
 {
     struct parts parts = token_parts(person->token);
     char *long_one = kept(malloc(65537));
@@ -253,7 +254,7 @@ START_TEST(segments_are_three_whole_and_of_reasonable_length)
 }
 
 /* J15, and the second half of J17 */
-START_TEST(common_secrets_and_random_ones_do_not_sign_for_us)
+TEST(common_secrets_and_random_ones_do_not_sign_for_us)
 {
     static const char *const words[] = {"secret",  "password", "changeme", "jwt",     "key",
                                         "test",    "admin",    "busbar",   "123456",  "qwerty",
@@ -275,7 +276,7 @@ START_TEST(common_secrets_and_random_ones_do_not_sign_for_us)
 }
 
 /* J22 */
-START_TEST(a_token_in_the_query_or_a_cookie_is_401_and_not_logged)
+TEST(a_token_in_the_query_or_a_cookie_is_401_and_not_logged)
 {
     const char *query = text("/api/auth/me?access_token=%s", person->token);
     const char *cookie = text("Cookie: access_token=%s; token=%s", person->token, person->token);
@@ -291,24 +292,4 @@ START_TEST(a_token_in_the_query_or_a_cookie_is_401_and_not_logged)
     ck_assert_ptr_null(strstr(log, signature));
 }
 
-Suite *tokens_suite(void)
-{
-    Suite *suite = suite_create("tokens");
-    TCase *tests = tcase_create("tokens");
-
-    tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, the_token_put_together_again_is_good);
-    tcase_add_test(tests, without_a_token_there_is_only_401_and_a_challenge);
-    tcase_add_test(tests, other_schemes_and_crooked_headers_are_401);
-    tcase_add_test(tests, the_scheme_is_written_in_any_case);
-    tcase_add_test(tests, two_authorization_headers_are_400);
-    tcase_add_test(tests, a_strange_kid_is_401);
-    tcase_add_test(tests, keys_named_in_the_header_are_neither_used_nor_fetched);
-    tcase_add_test(tests, a_changed_token_is_401);
-    tcase_add_test(tests, segments_are_three_whole_and_of_reasonable_length);
-    tcase_add_test(tests, common_secrets_and_random_ones_do_not_sign_for_us);
-    tcase_add_test(tests, a_token_in_the_query_or_a_cookie_is_401_and_not_logged);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(tokens, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)

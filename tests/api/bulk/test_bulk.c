@@ -4,6 +4,7 @@
 
 #include "bulk.h"
 #include "exposition.h"
+#include "suite.h"
 #include "suites.h"
 
 static struct person *other;
@@ -14,7 +15,7 @@ static void set_up(void)
     other = person_make(host, admin, "bulk.other", NULL);
 }
 
-START_TEST(a_file_is_checked_then_confirmed_then_stored)
+TEST(a_file_is_checked_then_confirmed_then_stored)
 {
     struct answer *made = ck_status(bulk_things(m, "name,amount\r\na1,1\r\na2,2\r\na3,3\r\n"), 201);
     const char *id = bulk_id(made);
@@ -39,7 +40,7 @@ START_TEST(a_file_is_checked_then_confirmed_then_stored)
 }
 
 /* Acceptance 2 */
-START_TEST(bad_rows_are_told_before_and_after_and_the_good_ones_are_in)
+TEST(bad_rows_are_told_before_and_after_and_the_good_ones_are_in)
 {
     const char *id = bulk_id(bulk_things(m, "name;amount;colour\nb1;1;red\n;2;\nb3;-1;\nb4;x;blue\n"
                                             ";;\nb6;6,5\n;;;;\nb1;8\nb9;9;;surplus\n"));
@@ -74,7 +75,7 @@ START_TEST(bad_rows_are_told_before_and_after_and_the_good_ones_are_in)
 }
 
 /* After a correction, the failed rows can be uploaded with their column of errors. */
-START_TEST(failed_rows_are_corrected_and_sent_again)
+TEST(failed_rows_are_corrected_and_sent_again)
 {
     const char *csv = "\xef\xbb\xbfname,amount,errors\r\nc1,1,\"amount: must be\"\r\n";
     struct answer *made = ck_status(bulk_things(m, csv), 201);
@@ -89,7 +90,7 @@ START_TEST(failed_rows_are_corrected_and_sent_again)
                      "\xef\xbb\xbfname,amount,errors\r\nc1,1,name: is taken\r\n");
 }
 
-START_TEST(columns_are_found_by_name_in_any_order_and_case)
+TEST(columns_are_found_by_name_in_any_order_and_case)
 {
     struct answer *made =
         ck_status(bulk_things(m, "Colour\t AMOUNT \tTitle\nred\t7\t\"d \"\"1\"\"\n\"\n"), 201);
@@ -100,7 +101,7 @@ START_TEST(columns_are_found_by_name_in_any_order_and_case)
 }
 
 /* A row that passes the check but is refused by the database affects no other row. */
-START_TEST(a_row_that_the_database_refuses_disturbs_no_other)
+TEST(a_row_that_the_database_refuses_disturbs_no_other)
 {
     char *csv = text("name,amount\n");
 
@@ -120,7 +121,7 @@ START_TEST(a_row_that_the_database_refuses_disturbs_no_other)
 }
 
 /* If the commit is refused, the bad row is also found by storing rows one by one. */
-START_TEST(a_row_that_is_refused_at_the_commit_disturbs_no_other)
+TEST(a_row_that_is_refused_at_the_commit_disturbs_no_other)
 {
     char *csv = text("name,amount\n");
 
@@ -142,7 +143,7 @@ static size_t rows_in(const struct answer *log)
     return json_array_size(json_object_get(log->json, "rows"));
 }
 
-START_TEST(the_log_comes_in_pages_and_by_status)
+TEST(the_log_comes_in_pages_and_by_status)
 {
     char *csv = text("name,amount\n");
 
@@ -180,7 +181,7 @@ START_TEST(the_log_comes_in_pages_and_by_status)
 
 /* The parts are corrupted, so reading them fails; they are not read if the totals show that no row
  * has the status. */
-START_TEST(the_log_of_a_status_that_no_row_has_reads_no_row)
+TEST(the_log_of_a_status_that_no_row_has_reads_no_row)
 {
     const char *created = bulk_id(bulk_things(m, "name,amount\nt1,1\n"));
     const char *ended = bulk_id(bulk_things(m, "name,amount\nt2,1\n"));
@@ -196,7 +197,7 @@ START_TEST(the_log_of_a_status_that_no_row_has_reads_no_row)
 }
 
 /* Contradictions are found across parts; their rows have the names of their cells. */
-START_TEST(failed_rows_of_many_parts_have_their_names)
+TEST(failed_rows_of_many_parts_have_their_names)
 {
     enum { PAIRS = 1200 };
     char *csv = kept(malloc(PAIRS * 40)), *at = csv;
@@ -231,7 +232,7 @@ static bool is_counted(void *finished)
            counted("rows_waiting", NULL) <= 0;
 }
 
-START_TEST(jobs_and_rows_are_counted_by_their_outcome)
+TEST(jobs_and_rows_are_counted_by_their_outcome)
 {
     double finished = counted("jobs_total", "finished") + 1;
     double cancelled = counted("jobs_total", "cancelled");
@@ -248,7 +249,7 @@ START_TEST(jobs_and_rows_are_counted_by_their_outcome)
 }
 
 /* Each row has the problem: decisions.md. */
-START_TEST(a_column_that_is_required_and_missing_fails_every_row)
+TEST(a_column_that_is_required_and_missing_fails_every_row)
 {
     struct answer *made = ck_status(bulk_things(m, "amount,colour\n1,red\n2,blue\n"), 201);
     struct answer *log = bulk_log_of(m, bulk_id(made), "");
@@ -260,7 +261,7 @@ START_TEST(a_column_that_is_required_and_missing_fails_every_row)
     ck_assert_int_eq(bulk_number(log, "progress", "failed"), 2);
 }
 
-START_TEST(malformed_ids_are_client_errors_on_every_route)
+TEST(malformed_ids_are_client_errors_on_every_route)
 {
     static const char *const routes[][2] = {
         {"POST", "%s/confirm"},   {"POST", "%s/cancel"},         {"DELETE", "%s"},
@@ -293,7 +294,7 @@ START_TEST(malformed_ids_are_client_errors_on_every_route)
 }
 
 /* O25, C06 */
-START_TEST(a_foreign_or_unknown_job_is_not_found)
+TEST(a_foreign_or_unknown_job_is_not_found)
 {
     const char *id = bulk_id(bulk_things(m, "name,amount\ng1,1\n"));
     const char *unknown = "0195f3a0-1111-7222-8333-444455556666";
@@ -311,7 +312,7 @@ START_TEST(a_foreign_or_unknown_job_is_not_found)
     ck_assert_str_eq(bulk_row(bulk_log_of(m, id, ""), 0), "1 g1 pending");
 }
 
-START_TEST(a_created_job_is_deleted_or_cancelled)
+TEST(a_created_job_is_deleted_or_cancelled)
 {
     const char *gone = bulk_id(bulk_things(m, "name,amount\nh1,1\nh2,-1\n"));
     const char *ended = bulk_id(bulk_things(m, "name,amount\nh3,1\n"));
@@ -332,7 +333,7 @@ START_TEST(a_created_job_is_deleted_or_cancelled)
 }
 
 /* Rows that failed the check stay failed, the others are canceled, and both can be sent again. */
-START_TEST(what_was_cancelled_before_it_was_confirmed_can_be_sent_again)
+TEST(what_was_cancelled_before_it_was_confirmed_can_be_sent_again)
 {
     const char *id = bulk_id(bulk_things(m, "name,amount\nk1,1\nk2,-1\nk3,3\n"));
     struct answer *ended = ck_status(bulk_post(m, id, "cancel"), 200);
@@ -356,7 +357,7 @@ START_TEST(what_was_cancelled_before_it_was_confirmed_can_be_sent_again)
     ck_assert_int_eq(bulk_number(log, "progress", "succeeded"), 2);
 }
 
-START_TEST(jobs_are_listed_and_the_template_can_be_sent)
+TEST(jobs_are_listed_and_the_template_can_be_sent)
 {
     struct answer *template =
         ck_status(http(host, "GET", BULK "/template.csv?type=Things", m->token, NULL), 200);
@@ -381,7 +382,7 @@ START_TEST(jobs_are_listed_and_the_template_can_be_sent)
     }
 }
 
-START_TEST(a_role_that_may_not_send_such_rows_is_forbidden)
+TEST(a_role_that_may_not_send_such_rows_is_forbidden)
 {
     struct person *buyer = person_with_role(host, admin, "bulk.buyer", "Buyer");
 
@@ -398,7 +399,7 @@ START_TEST(a_role_that_may_not_send_such_rows_is_forbidden)
 }
 
 /* The role is checked at each change of an upload, not only when the file is sent. */
-START_TEST(an_account_that_lost_its_role_changes_no_upload)
+TEST(an_account_that_lost_its_role_changes_no_upload)
 {
     struct person *lost = person_make(host, admin, "bulk.lost", NULL);
     const char *id = bulk_id(bulk_things(lost, "name,amount\nr1,1\n"));
@@ -412,7 +413,7 @@ START_TEST(an_account_that_lost_its_role_changes_no_upload)
     ck_status(bulk_post(admin, id, "cancel"), 200);
 }
 
-START_TEST(rows_of_a_type_that_is_not_loaded_are_not_confirmed)
+TEST(rows_of_a_type_that_is_not_loaded_are_not_confirmed)
 {
     const char *id = bulk_id(bulk_things(m, "name,amount\ns1,1\n"));
 
@@ -423,7 +424,7 @@ START_TEST(rows_of_a_type_that_is_not_loaded_are_not_confirmed)
 
 /* This happens after a module was removed from the configuration; jobs of other types do not
  * wait. */
-START_TEST(a_job_of_a_type_that_is_not_loaded_delays_no_other)
+TEST(a_job_of_a_type_that_is_not_loaded_delays_no_other)
 {
     const char *gone = bulk_id(bulk_things(m, "name,amount\nq1,1\n"));
 
@@ -437,7 +438,7 @@ START_TEST(a_job_of_a_type_that_is_not_loaded_delays_no_other)
     ck_status(bulk_post(m, gone, "cancel"), 200);
 }
 
-START_TEST(an_idempotency_key_creates_one_job)
+TEST(an_idempotency_key_creates_one_job)
 {
     struct upload_body body = {NULL, 0};
     const char *const headers[] = {"Idempotency-Key: bulk-once", NULL};
@@ -458,31 +459,4 @@ START_TEST(an_idempotency_key_creates_one_job)
     ck_assert_str_eq(answers[0]->body, answers[1]->body);
 }
 
-Suite *bulk_suite(void)
-{
-    const TTest *const tests[] = {
-        a_file_is_checked_then_confirmed_then_stored,
-        bad_rows_are_told_before_and_after_and_the_good_ones_are_in,
-        failed_rows_are_corrected_and_sent_again,
-        columns_are_found_by_name_in_any_order_and_case,
-        a_row_that_the_database_refuses_disturbs_no_other,
-        a_row_that_is_refused_at_the_commit_disturbs_no_other,
-        the_log_comes_in_pages_and_by_status,
-        the_log_of_a_status_that_no_row_has_reads_no_row,
-        failed_rows_of_many_parts_have_their_names,
-        jobs_and_rows_are_counted_by_their_outcome,
-        a_column_that_is_required_and_missing_fails_every_row,
-        malformed_ids_are_client_errors_on_every_route,
-        a_foreign_or_unknown_job_is_not_found,
-        a_created_job_is_deleted_or_cancelled,
-        what_was_cancelled_before_it_was_confirmed_can_be_sent_again,
-        jobs_are_listed_and_the_template_can_be_sent,
-        a_role_that_may_not_send_such_rows_is_forbidden,
-        an_account_that_lost_its_role_changes_no_upload,
-        rows_of_a_type_that_is_not_loaded_are_not_confirmed,
-        a_job_of_a_type_that_is_not_loaded_delays_no_other,
-        an_idempotency_key_creates_one_job,
-    };
-
-    return stage_suite("bulk", set_up, 120, TESTS(tests));
-}
+STAGE_SUITE(bulk, set_up, 120)

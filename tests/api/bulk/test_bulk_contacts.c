@@ -6,6 +6,7 @@
 
 #include "bulk.h"
 #include "hello.h"
+#include "suite.h"
 #include "suites.h"
 
 #define HEAD "name,email,telephone\n"
@@ -45,7 +46,7 @@ static struct answer *contacts(const struct person *who, const char *query)
     return ck_status(http(host, "GET", text("/api/contacts?%s", query), who->token, NULL), 200);
 }
 
-START_TEST(a_third_partys_rows_are_checked_stored_and_corrected)
+TEST(a_third_partys_rows_are_checked_stored_and_corrected)
 {
     const char *id =
         upload_contacts(m, HEAD "Ada,Ada@Solar.example,\nBo,bo.solar.example,\n"
@@ -75,7 +76,7 @@ START_TEST(a_third_partys_rows_are_checked_stored_and_corrected)
     ck_assert_uint_eq(json_array_size(contacts(m, "after=ada@solar.example")->json), 1);
 }
 
-START_TEST(what_organizations_have_is_their_own)
+TEST(what_organizations_have_is_their_own)
 {
     const char *id = upload_contacts(other, HEAD "Dee,dee@solar.example,\n");
 
@@ -85,7 +86,7 @@ START_TEST(what_organizations_have_is_their_own)
     ck_assert_uint_eq(json_array_size(contacts(other, "")->json), 1);
 }
 
-START_TEST(the_template_and_the_roles_are_those_of_its_table)
+TEST(the_template_and_the_roles_are_those_of_its_table)
 {
     static const char csv[] = HEAD "Eve,eve@solar.example,\n";
     struct answer *answer = http(host, "GET", BULK "/template.csv?type=Contacts", m->token, NULL);
@@ -97,13 +98,4 @@ START_TEST(the_template_and_the_roles_are_those_of_its_table)
              403, "Forbidden");
 }
 
-Suite *bulk_contacts_suite(void)
-{
-    const TTest *const tests[] = {
-        a_third_partys_rows_are_checked_stored_and_corrected,
-        what_organizations_have_is_their_own,
-        the_template_and_the_roles_are_those_of_its_table,
-    };
-
-    return stage_suite("bulk_contacts", set_up, 60, TESTS(tests));
-}
+STAGE_SUITE(bulk_contacts, set_up, 60)

@@ -7,6 +7,7 @@
 
 #include "bulk.h"
 #include "meter.h"
+#include "suite.h"
 #include "suites.h"
 
 static void set_up(void)
@@ -51,7 +52,7 @@ static void all_succeed(struct answer *log, int64_t rows)
     " an example"
 
 /* Real export formats of SMA, Fluvius, Enphase, DSMR-reader, WRI and OPSD, unchanged. */
-START_TEST(a_real_export_gets_one_message_that_says_what_to_change)
+TEST(a_real_export_gets_one_message_that_says_what_to_change)
 {
     static const struct {
         const char *type, *csv, *message;
@@ -94,7 +95,7 @@ START_TEST(a_real_export_gets_one_message_that_says_what_to_change)
 }
 
 /* The same files with the column names that the message asks for. */
-START_TEST(real_exports_with_renamed_columns_go_in)
+TEST(real_exports_with_renamed_columns_go_in)
 {
     all_succeed(store_text("Devices", "externalId,siteName,countryCode,commissioningDate,capacity\n"
                                       "=\"541448820000000001\",Fluvius,Belgium,2018-01-01,50\n"
@@ -117,7 +118,7 @@ START_TEST(real_exports_with_renamed_columns_go_in)
                 1);
 }
 
-START_TEST(a_country_that_is_none_is_told_what_it_may_be)
+TEST(a_country_that_is_none_is_told_what_it_may_be)
 {
     struct answer *log = bulk_log_of(
         m, bulk_id(send_text("Devices", "externalId,countryCode\nc1,Atlantis\nc2,XX\n")), "");
@@ -141,7 +142,7 @@ static const char *warning_of(const struct answer *log, size_t row, size_t index
                    : "";
 }
 
-START_TEST(what_a_request_warns_about_is_in_the_log_and_counted)
+TEST(what_a_request_warns_about_is_in_the_log_and_counted)
 {
     struct answer *made =
         send_text("Devices", "externalId,capacity,fuelCode,deviceTypeCode,countryCode\n"
@@ -175,7 +176,7 @@ START_TEST(what_a_request_warns_about_is_in_the_log_and_counted)
                      0);
 }
 
-START_TEST(a_value_in_a_column_without_a_name_is_warned_about)
+TEST(a_value_in_a_column_without_a_name_is_warned_about)
 {
     struct answer *made =
         ck_status(send_text("Devices", "externalId,capacity,\nn0,5,\nn1,5,60\n"), 201);
@@ -184,7 +185,7 @@ START_TEST(a_value_in_a_column_without_a_name_is_warned_about)
     answer_warns(ck_status(send_text("Devices", "externalId,capacity,\nn2,5,\n"), 201), NULL);
 }
 
-START_TEST(headers_are_found_whatever_nobody_sees_in_them)
+TEST(headers_are_found_whatever_nobody_sees_in_them)
 {
     struct answer *made =
         ck_status(send_text("Devices", "\xef\xbb\xbf\ufeffexternalId\u00a0;\u200bCapacity ;"
@@ -203,7 +204,7 @@ static const char *csv_of(const char *path)
     return ck_status(http(host, "GET", path, m->token, NULL), 200)->body;
 }
 
-START_TEST(failed_rows_come_back_as_they_were_whatever_they_begin_with)
+TEST(failed_rows_come_back_as_they_were_whatever_they_begin_with)
 {
     const char *id = bulk_id(send_text("Devices", "externalId,siteName,latitude,address,capacity\n"
                                                   "=f1,+Site,-33.9,\"Road 5, - 2; =x\",x\n"
@@ -222,7 +223,7 @@ START_TEST(failed_rows_come_back_as_they_were_whatever_they_begin_with)
 }
 
 /* If a device with the apostrophe exists, the row means that device. */
-START_TEST(an_apostrophe_is_that_of_an_export_unless_it_is_the_ids)
+TEST(an_apostrophe_is_that_of_an_export_unless_it_is_the_ids)
 {
     json_t *device = json_pack("{ss, sf, ss}", "externalId", "'=g1", "capacity", 100.0,
                                "commissioningDate", "2018-01-01");
@@ -247,7 +248,7 @@ START_TEST(an_apostrophe_is_that_of_an_export_unless_it_is_the_ids)
                      2000);
 }
 
-START_TEST(an_export_of_readings_goes_in_again)
+TEST(an_export_of_readings_goes_in_again)
 {
     static const char *const names[] = {"=e1", "+e2", "-e3", "@e4", "\uff1de5", "e;-6", "\"=e7"};
 
@@ -269,19 +270,4 @@ START_TEST(an_export_of_readings_goes_in_again)
     }
 }
 
-Suite *bulk_csv_suite(void)
-{
-    const TTest *const tests[] = {
-        a_real_export_gets_one_message_that_says_what_to_change,
-        real_exports_with_renamed_columns_go_in,
-        a_country_that_is_none_is_told_what_it_may_be,
-        what_a_request_warns_about_is_in_the_log_and_counted,
-        a_value_in_a_column_without_a_name_is_warned_about,
-        headers_are_found_whatever_nobody_sees_in_them,
-        failed_rows_come_back_as_they_were_whatever_they_begin_with,
-        an_apostrophe_is_that_of_an_export_unless_it_is_the_ids,
-        an_export_of_readings_goes_in_again,
-    };
-
-    return stage_suite("bulk_csv", set_up, 180, TESTS(tests));
-}
+STAGE_SUITE(bulk_csv, set_up, 180)

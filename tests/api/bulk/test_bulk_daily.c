@@ -6,6 +6,7 @@
 #include "bulk.h"
 #include "devices.h"
 #include "shared.h"
+#include "suite.h"
 #include "suites.h"
 
 enum { ROWS = 411, FIELD = 64 };
@@ -136,7 +137,7 @@ static bool post_and_compare(const struct daily *row, const json_t *bulk)
 }
 
 /* In the second round all rows are sent again, so stored ones conflict with themselves. */
-START_TEST(real_rows_have_the_outcomes_of_single_posts)
+TEST(real_rows_have_the_outcomes_of_single_posts)
 {
     const char *path = shared_cases("readings/daily.csv");
 
@@ -161,9 +162,4 @@ START_TEST(real_rows_have_the_outcomes_of_single_posts)
                      1);
 }
 
-Suite *bulk_daily_suite(void)
-{
-    const TTest *const tests[] = {real_rows_have_the_outcomes_of_single_posts};
-
-    return stage_suite("bulk_daily", set_up, 180, TESTS(tests));
-}
+STAGE_SUITE(bulk_daily, set_up, 180)

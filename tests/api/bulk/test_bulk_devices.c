@@ -3,6 +3,7 @@
 
 #include "bulk.h"
 #include "devices.h"
+#include "suite.h"
 #include "suites.h"
 
 static void set_up(void)
@@ -20,7 +21,7 @@ static const char *upload_devices(const struct person *who, const char *csv)
     return bulk_id(bulk_send(host, who, "", "plants.csv", csv, strlen(csv)));
 }
 
-START_TEST(a_row_becomes_the_device_that_a_request_makes)
+TEST(a_row_becomes_the_device_that_a_request_makes)
 {
     struct answer *single = ck_status(
         device_post(m, json_pack("{ss ss ss ss sf ss ss ss ss ss}", "externalId", "single",
@@ -46,7 +47,7 @@ START_TEST(a_row_becomes_the_device_that_a_request_makes)
 }
 
 /* If commas separate cells they are not decimal signs; in texts they are kept. */
-START_TEST(commas_are_decimal_signs_of_numbers_alone)
+TEST(commas_are_decimal_signs_of_numbers_alone)
 {
     struct answer *log = bulk_log_of(
         m, upload_devices(m, "externalId,capacity,latitude\nq1,\"9,9\",\"48,2\"\n"), "");
@@ -59,7 +60,7 @@ START_TEST(commas_are_decimal_signs_of_numbers_alone)
 
 /* Every kind of bad row, with the messages of a single request. This is C07 with another
  * organization. */
-START_TEST(bad_rows_have_the_problems_of_single_requests)
+TEST(bad_rows_have_the_problems_of_single_requests)
 {
     ck_status(device_post(m, device_named("There")), 201);
     ck_status(device_post(k, device_named("Elsewhere")), 201);
@@ -107,7 +108,7 @@ START_TEST(bad_rows_have_the_problems_of_single_requests)
 
 /* The rules are those for requests: an account with one organization acts there whatever a row
  * names, and gets a warning; other accounts may only name the upload's organization. */
-START_TEST(a_row_names_another_organization_as_a_request_may)
+TEST(a_row_names_another_organization_as_a_request_may)
 {
     struct person *both = person_with_role(host, admin, "bulk_devices.both", "ApiUser");
     const char *csv = text("externalId,organizationId\nf1,%lld\n", (long long)k->organization);
@@ -130,7 +131,7 @@ START_TEST(a_row_names_another_organization_as_a_request_may)
                           (long long)both->organization));
 }
 
-START_TEST(the_template_goes_in)
+TEST(the_template_goes_in)
 {
     struct answer *template =
         ck_status(http(host, "GET", BULK "/template.csv", m->token, NULL), 200);
@@ -141,7 +142,7 @@ START_TEST(the_template_goes_in)
     bulk_shown(ck_status(http(host, "GET", BULK "/template.csv?type=Reads", m->token, NULL), 200));
 }
 
-START_TEST(roles_are_those_of_a_registration)
+TEST(roles_are_those_of_a_registration)
 {
     static const char csv[] = "externalId\nrole\n";
     struct person *owner = person_with_role(host, admin, "bulk_devices.o", "DeviceOwner");
@@ -152,16 +153,4 @@ START_TEST(roles_are_those_of_a_registration)
              "Forbidden");
 }
 
-Suite *bulk_devices_suite(void)
-{
-    const TTest *const tests[] = {
-        a_row_becomes_the_device_that_a_request_makes,
-        commas_are_decimal_signs_of_numbers_alone,
-        bad_rows_have_the_problems_of_single_requests,
-        a_row_names_another_organization_as_a_request_may,
-        the_template_goes_in,
-        roles_are_those_of_a_registration,
-    };
-
-    return stage_suite("bulk_devices", set_up, 120, TESTS(tests));
-}
+STAGE_SUITE(bulk_devices, set_up, 120)

@@ -6,6 +6,7 @@
 #include "bulk.h"
 #include "devices.h"
 #include "receive.h"
+#include "suite.h"
 #include "suites.h"
 
 enum { PLANTS = 250, HOURS = 3, SOON_MS = 30000 };
@@ -65,7 +66,7 @@ static void ids_differ(struct catcher *catcher, size_t count, size_t webhooks)
     ck_assert_uint_eq(same, count * webhooks);
 }
 
-START_TEST(each_device_is_told_once_to_each_webhook)
+TEST(each_device_is_told_once_to_each_webhook)
 {
     struct catcher *catcher = catcher_start(well);
 
@@ -101,7 +102,7 @@ static const char *reads_csv(const char *name)
     return csv;
 }
 
-START_TEST(readings_of_many_devices_are_stored_and_told)
+TEST(readings_of_many_devices_are_stored_and_told)
 {
     struct catcher *catcher = catcher_start(well);
     const char *last = "SELECT count(*) FROM reading_device d JOIN device v ON v.id = d.device"
@@ -143,7 +144,7 @@ static void ended_as(struct catcher *catcher, size_t index, const char *status, 
 }
 
 /* The totals equal the number of rows and the totals in the log. */
-START_TEST(the_end_of_an_upload_is_told_with_its_totals)
+TEST(the_end_of_an_upload_is_told_with_its_totals)
 {
     struct catcher *catcher = catcher_start(well);
     const char *csv = "externalId,capacity\nend1,1\nend2,-1\nend3,1\n";
@@ -165,7 +166,7 @@ START_TEST(the_end_of_an_upload_is_told_with_its_totals)
 
 /* Some rows overlap stored readings, or belong to an inactive device; other rows are not
  * affected. */
-START_TEST(rows_of_many_devices_fail_each_by_itself)
+TEST(rows_of_many_devices_fail_each_by_itself)
 {
     const char *head = "externalId,type,startDate,endDate,value,unit,timezone\n";
     const char *first = "few0,History,2025-07-01T00:00:00Z,2025-07-01T04:00:00Z,1,kWh,\n"
@@ -197,14 +198,4 @@ START_TEST(rows_of_many_devices_fail_each_by_itself)
     ck_assert_ptr_nonnull(strstr(bulk_row(log, 7), "8 few4 failed value: 9000000000 Wh is more"));
 }
 
-Suite *bulk_events_suite(void)
-{
-    const TTest *const tests[] = {
-        each_device_is_told_once_to_each_webhook,
-        readings_of_many_devices_are_stored_and_told,
-        the_end_of_an_upload_is_told_with_its_totals,
-        rows_of_many_devices_fail_each_by_itself,
-    };
-
-    return stage_suite("bulk_events", set_up, 120, TESTS(tests));
-}
+STAGE_SUITE(bulk_events, set_up, 120)

@@ -7,6 +7,7 @@
 
 #include "bulk.h"
 #include "files.h"
+#include "suite.h"
 #include "suites.h"
 
 #define HEAD "name,amount\n"
@@ -33,7 +34,7 @@ struct bad {
 };
 #define BYTES(text) (text), sizeof(text) - 1
 
-START_TEST(what_is_no_csv_is_refused_with_the_reason)
+TEST(what_is_no_csv_is_refused_with_the_reason)
 {
     static const struct bad bad[] = {
         {"x.csv", BYTES(""), "The file is empty"},
@@ -70,7 +71,7 @@ START_TEST(what_is_no_csv_is_refused_with_the_reason)
 }
 
 /* The host cuts longer names, including their extension. */
-START_TEST(names_of_files_have_a_limit)
+TEST(names_of_files_have_a_limit)
 {
     char name[301] = "";
 
@@ -112,7 +113,7 @@ static void is_refused_fast(const char *head, const char *unit, size_t count, lo
     nothing_is_left();
 }
 
-START_TEST(absurd_cells_and_columns_are_refused)
+TEST(absurd_cells_and_columns_are_refused)
 {
     is_refused_fast(HEAD, "a", 10485760, 400, "The file is not CSV: row 1 has a cell of more");
     is_refused_fast(HEAD "\"", "a\n", 5242880, 400,
@@ -122,7 +123,7 @@ START_TEST(absurd_cells_and_columns_are_refused)
     is_refused_fast(HEAD, "\"", 10485761, 400, "The file is not CSV: row 1 has ");
 }
 
-START_TEST(more_rows_or_bytes_than_fit_are_413)
+TEST(more_rows_or_bytes_than_fit_are_413)
 {
     is_refused_fast(HEAD, "a,1\n", 200001, 413, "The file has more than 200000 rows");
     is_refused_fast(HEAD, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n",
@@ -130,7 +131,7 @@ START_TEST(more_rows_or_bytes_than_fit_are_413)
 }
 
 /* All kinds of line ends; blank lines are counted; the last line needs no line end. */
-START_TEST(all_ends_of_lines_are_known)
+TEST(all_ends_of_lines_are_known)
 {
     static const char *const files[] = {
         "name,amount\nk1,1\nk2,1",
@@ -156,7 +157,7 @@ START_TEST(all_ends_of_lines_are_known)
 }
 
 /* C02: no spreadsheet runs such cells, and they are returned as they were sent. */
-START_TEST(cells_that_look_like_formulas_run_nowhere_and_come_back)
+TEST(cells_that_look_like_formulas_run_nowhere_and_come_back)
 {
     const char *ids[2];
 
@@ -182,7 +183,7 @@ START_TEST(cells_that_look_like_formulas_run_nowhere_and_come_back)
     nothing_is_left();
 }
 
-START_TEST(a_request_has_one_file_and_texts_are_passed_over)
+TEST(a_request_has_one_file_and_texts_are_passed_over)
 {
     struct upload_body body = {NULL, 0};
 
@@ -210,17 +211,4 @@ START_TEST(a_request_has_one_file_and_texts_are_passed_over)
     nothing_is_left();
 }
 
-Suite *bulk_files_suite(void)
-{
-    const TTest *const tests[] = {
-        what_is_no_csv_is_refused_with_the_reason,
-        names_of_files_have_a_limit,
-        absurd_cells_and_columns_are_refused,
-        more_rows_or_bytes_than_fit_are_413,
-        all_ends_of_lines_are_known,
-        cells_that_look_like_formulas_run_nowhere_and_come_back,
-        a_request_has_one_file_and_texts_are_passed_over,
-    };
-
-    return stage_suite("bulk_files", set_up, 180, TESTS(tests));
-}
+STAGE_SUITE(bulk_files, set_up, 180)

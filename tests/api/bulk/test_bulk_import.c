@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "bulk.h"
+#include "suite.h"
 #include "suites.h"
 
 enum { END_MS = 30000, WORDS = 16, SEEN = 65536 };
@@ -81,7 +82,7 @@ static int64_t jobs_of(const char *file)
     return sql_number(db, text("SELECT count(*) FROM bulk_job WHERE file = '%s'", file));
 }
 
-START_TEST(a_file_goes_in_without_a_word_on_standard_output)
+TEST(a_file_goes_in_without_a_word_on_standard_output)
 {
     const char *file = file_of("good.csv", HEAD "ga,1\ngb,2\ngc,3\n");
     struct said said = IMPORT(file, home(), "--type", "Things");
@@ -101,7 +102,7 @@ START_TEST(a_file_goes_in_without_a_word_on_standard_output)
         strstr(ck_status(http(host, "GET", BULK, m->token, NULL), 200)->body, "good.csv"));
 }
 
-START_TEST(failed_rows_are_printed_and_go_in_when_they_are_corrected)
+TEST(failed_rows_are_printed_and_go_in_when_they_are_corrected)
 {
     const char *file = file_of("bad.csv", "name;amount;colour\nba;1;red\nbb;-1;\nba;2;\nbd;6,5;\n");
     struct said said = IMPORT("--type", "Things", file, home(), "--yes");
@@ -120,7 +121,7 @@ START_TEST(failed_rows_are_printed_and_go_in_when_they_are_corrected)
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM heap_thing WHERE name LIKE 'b_'"), 4);
 }
 
-START_TEST(a_dry_run_checks_and_leaves_nothing)
+TEST(a_dry_run_checks_and_leaves_nothing)
 {
     const char *file = file_of("dry.csv", HEAD "da,1\ndb,x\n");
     struct said said = IMPORT(file, home(), "--type", "Things", "--dry-run");
@@ -149,7 +150,7 @@ static void refuses(const char *file, const char *type, const char *organization
     ck_assert_str_eq(said.out, "");
 }
 
-START_TEST(what_is_misused_or_no_csv_is_refused_with_the_reason)
+TEST(what_is_misused_or_no_csv_is_refused_with_the_reason)
 {
     const char *good = file_of("fine.csv", HEAD "fa,1\n");
     const char *id = text("%lld", (long long)m->organization);
@@ -177,7 +178,7 @@ START_TEST(what_is_misused_or_no_csv_is_refused_with_the_reason)
                      0);
 }
 
-START_TEST(a_file_over_the_limit_is_refused)
+TEST(a_file_over_the_limit_is_refused)
 {
     const char *path = harness_path("large.csv");
 
@@ -278,7 +279,7 @@ static const char *many_of(const char *name, const char *prefix, int count)
     return file_of(name, csv);
 }
 
-START_TEST(a_terminal_has_a_bar_and_standard_output_has_the_rows)
+TEST(a_terminal_has_a_bar_and_standard_output_has_the_rows)
 {
     const char *file = file_of("bar.csv", HEAD "xa,1\nxb,-1\n");
     struct screen *screen = SCREEN(file, home(), "--type", "Things", "--yes");
@@ -292,7 +293,7 @@ START_TEST(a_terminal_has_a_bar_and_standard_output_has_the_rows)
                                              "xb,-1,amount: must be a number above 0\r\n");
 }
 
-START_TEST(what_was_sent_is_no_order_to_a_terminal)
+TEST(what_was_sent_is_no_order_to_a_terminal)
 {
     const char *file = file_of("tame.csv", HEAD "wa\x1b[2J\xc2\x9bx\xc3\xa4\x7f,-1\n");
     struct screen *screen =
@@ -303,7 +304,7 @@ START_TEST(what_was_sent_is_no_order_to_a_terminal)
     ck_assert_ptr_null(strchr(screen->seen, '\x1b'));
 }
 
-START_TEST(it_asks_before_it_leaves_bad_rows_out)
+TEST(it_asks_before_it_leaves_bad_rows_out)
 {
     const char *file = file_of("ask.csv", HEAD "ya,1\nyb,-1\n");
     struct screen *screen = SCREEN(file, home(), "--type", "Things");
@@ -327,7 +328,7 @@ START_TEST(it_asks_before_it_leaves_bad_rows_out)
 }
 
 /* The user interrupts the command before the file has ended. */
-START_TEST(an_interrupt_while_the_file_comes_leaves_nothing)
+TEST(an_interrupt_while_the_file_comes_leaves_nothing)
 {
     int64_t before = sql_number(db, "SELECT count(*) FROM bulk_job WHERE status <> 'finished'");
     struct screen *screen = SCREEN("-", home(), "--type", "Things");
@@ -377,7 +378,7 @@ static void let_go(PGconn *holder)
 }
 
 /* The interrupt comes between the parts of the file. */
-START_TEST(an_interrupt_while_the_rows_are_checked_leaves_nothing)
+TEST(an_interrupt_while_the_rows_are_checked_leaves_nothing)
 {
     PGconn *holder = database_connect(the_postgres, "bulk_import");
     struct screen *screen;
@@ -400,7 +401,7 @@ START_TEST(an_interrupt_while_the_rows_are_checked_leaves_nothing)
 }
 
 /* Stored rows stay, the rest is canceled, and all reports agree. */
-START_TEST(an_interrupt_cancels_what_is_not_stored)
+TEST(an_interrupt_cancels_what_is_not_stored)
 {
     enum { COUNT = 20000 };
     PGconn *holder = hold_things();
@@ -432,7 +433,7 @@ static bool is_finished(void *file)
     return !strcmp(state_of(file), "finished");
 }
 
-START_TEST(a_killed_command_does_not_stop_the_hosts)
+TEST(a_killed_command_does_not_stop_the_hosts)
 {
     PGconn *holder = hold_things();
     struct screen *screen = SCREEN(many_of("kill.csv", "kill", 3000), home(), "--type", "Things");
@@ -454,7 +455,7 @@ START_TEST(a_killed_command_does_not_stop_the_hosts)
 #define READS "externalId,type,startDate,endDate,value,unit\n"
 
 /* Makes a database that no host uses, for Devices and Reads. */
-START_TEST(without_a_host_the_command_stores_the_rows_itself)
+TEST(without_a_host_the_command_stores_the_rows_itself)
 {
     struct host_spec spec = bulk_spec("bulk_import_alone", false);
 
@@ -487,23 +488,4 @@ START_TEST(without_a_host_the_command_stores_the_rows_itself)
     PQfinish(its);
 }
 
-Suite *bulk_import_suite(void)
-{
-    const TTest *const tests[] = {
-        a_file_goes_in_without_a_word_on_standard_output,
-        failed_rows_are_printed_and_go_in_when_they_are_corrected,
-        a_dry_run_checks_and_leaves_nothing,
-        what_is_misused_or_no_csv_is_refused_with_the_reason,
-        a_file_over_the_limit_is_refused,
-        a_terminal_has_a_bar_and_standard_output_has_the_rows,
-        what_was_sent_is_no_order_to_a_terminal,
-        it_asks_before_it_leaves_bad_rows_out,
-        an_interrupt_while_the_file_comes_leaves_nothing,
-        an_interrupt_while_the_rows_are_checked_leaves_nothing,
-        an_interrupt_cancels_what_is_not_stored,
-        a_killed_command_does_not_stop_the_hosts,
-        without_a_host_the_command_stores_the_rows_itself,
-    };
-
-    return stage_suite("bulk_import", set_up, 120, TESTS(tests));
-}
+STAGE_SUITE(bulk_import, set_up, 120)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "bulk.h"
+#include "suite.h"
 #include "suites.h"
 
 enum { PLANTS = 100, SOON_MS = 60000, NAME = 120 };
@@ -192,7 +193,7 @@ static void are_same(const char *disturbed, const char *undisturbed, const char 
     ck_assert_str_eq(outcome(disturbed, query), wanted);
 }
 
-START_TEST(devices_are_stored_once_whatever_happens)
+TEST(devices_are_stored_once_whatever_happens)
 {
     begin("bulk_kills_devices");
     const char *csv = file_of("externalId,commissioningDate,capacity", rows, device_line);
@@ -208,7 +209,7 @@ START_TEST(devices_are_stored_once_whatever_happens)
     end();
 }
 
-START_TEST(readings_are_stored_once_whatever_happens)
+TEST(readings_are_stored_once_whatever_happens)
 {
     begin("bulk_kills_reads");
     const char *plants = file_of("externalId,commissioningDate,capacity", PLANTS, plant_line);
@@ -229,16 +230,4 @@ START_TEST(readings_are_stored_once_whatever_happens)
     end();
 }
 
-Suite *bulk_kills_suite(void)
-{
-    const TTest *const tests[] = {
-        devices_are_stored_once_whatever_happens,
-        readings_are_stored_once_whatever_happens,
-    };
-
-    TCase *cases;
-    Suite *suite = suite_of("bulk_kills", TESTS(tests), &cases);
-
-    tcase_set_timeout(cases, 240);
-    return suite;
-}
+SUITE(bulk_kills, .timeout_s = 240)

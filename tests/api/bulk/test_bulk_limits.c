@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "bulk.h"
+#include "suite.h"
 #include "suites.h"
 
 enum { TWINS = 20, SOON_MS = 30000, QUOTA = 300000, LONG_MS = 700 };
@@ -62,7 +63,7 @@ static void *send_twin(void *arg)
     return NULL;
 }
 
-START_TEST(retries_with_one_key_leave_nothing_behind)
+TEST(retries_with_one_key_leave_nothing_behind)
 {
     struct person *who = person_make(host, admin, "bulk_limits.twins", NULL);
     const char *csv = rows_of("t", 200, "1");
@@ -96,7 +97,7 @@ START_TEST(retries_with_one_key_leave_nothing_behind)
 }
 
 /* A host that is killed during uploads leaves such jobs. */
-START_TEST(uploads_that_a_crash_cut_off_take_no_place)
+TEST(uploads_that_a_crash_cut_off_take_no_place)
 {
     struct person *who = person_make(host, admin, "bulk_limits.crash", NULL);
 
@@ -110,7 +111,7 @@ START_TEST(uploads_that_a_crash_cut_off_take_no_place)
 
 /* ---- the quota of an organization ---- */
 
-START_TEST(an_organization_has_a_quota_of_bytes)
+TEST(an_organization_has_a_quota_of_bytes)
 {
     struct person *who = person_make(host, admin, "bulk_limits.quota", NULL);
     const char *csv = rows_of("q", 15000, "1"); /* 140 KB */
@@ -134,7 +135,7 @@ START_TEST(an_organization_has_a_quota_of_bytes)
     ck_status(http(host, "DELETE", text(BULK "/%s", second), who->token, NULL), 200);
 }
 
-START_TEST(what_is_found_about_rows_counts)
+TEST(what_is_found_about_rows_counts)
 {
     struct person *who = person_make(host, admin, "bulk_limits.found", NULL);
     const char *csv = rows_of("w", 4000, "-1"); /* 35 KB, with far more bytes of problems */
@@ -147,7 +148,7 @@ START_TEST(what_is_found_about_rows_counts)
 }
 
 /* The usage always equals the sum over all jobs. */
-START_TEST(usage_follows_a_job_to_its_end)
+TEST(usage_follows_a_job_to_its_end)
 {
     struct person *who = person_make(host, admin, "bulk_limits.usage", NULL);
     const char *id = bulk_id(bulk_things(who, "name,amount\nu1,1\nu2,-1\nu3,666\nu4,2\n"));
@@ -164,7 +165,7 @@ START_TEST(usage_follows_a_job_to_its_end)
                      2);
 }
 
-START_TEST(a_job_that_runs_is_not_deleted)
+TEST(a_job_that_runs_is_not_deleted)
 {
     const char *id = bulk_id(bulk_things(m, "name,amount\nd1,1\n"));
 
@@ -236,7 +237,7 @@ static void take_away(const struct person *who)
               200);
 }
 
-START_TEST(a_job_ends_with_the_right_of_its_sender)
+TEST(a_job_ends_with_the_right_of_its_sender)
 {
     static const struct {
         const char *name;
@@ -257,7 +258,7 @@ START_TEST(a_job_ends_with_the_right_of_its_sender)
     }
 }
 
-START_TEST(a_job_ends_when_its_organization_is_taken_from_its_sender)
+TEST(a_job_ends_when_its_organization_is_taken_from_its_sender)
 {
     struct person *agent = person_make(host, admin, "bulk_limits.agent", "ApiUser");
     struct person *owner = person_make(host, admin, "bulk_limits.owner", NULL);
@@ -277,7 +278,7 @@ START_TEST(a_job_ends_when_its_organization_is_taken_from_its_sender)
 
 /* ---- pages and streams without the header line ---- */
 
-START_TEST(a_page_of_large_rows_ends_early)
+TEST(a_page_of_large_rows_ends_early)
 {
     char *csv = kept(malloc(2200000));
     size_t length = (size_t)sprintf(csv, "name,amount,note\n");
@@ -311,7 +312,7 @@ START_TEST(a_page_of_large_rows_ends_early)
     ck_assert_int_gt(pages, 1);
 }
 
-START_TEST(long_names_are_cut_in_the_log)
+TEST(long_names_are_cut_in_the_log)
 {
     char *csv = kept(malloc(32000));
     size_t length = (size_t)sprintf(csv, "name,amount\n");
@@ -326,20 +327,4 @@ START_TEST(long_names_are_cut_in_the_log)
     ck_assert_uint_eq(strlen(name), 1020 + strlen("…"));
 }
 
-Suite *bulk_limits_suite(void)
-{
-    const TTest *const tests[] = {
-        retries_with_one_key_leave_nothing_behind,
-        uploads_that_a_crash_cut_off_take_no_place,
-        an_organization_has_a_quota_of_bytes,
-        what_is_found_about_rows_counts,
-        usage_follows_a_job_to_its_end,
-        a_job_that_runs_is_not_deleted,
-        a_job_ends_with_the_right_of_its_sender,
-        a_job_ends_when_its_organization_is_taken_from_its_sender,
-        a_page_of_large_rows_ends_early,
-        long_names_are_cut_in_the_log,
-    };
-
-    return stage_suite("bulk_limits", set_up, 180, TESTS(tests));
-}
+STAGE_SUITE(bulk_limits, set_up, 180)

@@ -5,6 +5,7 @@
 #include "bulk.h"
 #include "devices.h"
 #include "meter.h"
+#include "suite.h"
 #include "suites.h"
 
 #define HEAD "externalId,type,startDate,endDate,value,unit,timezone\n"
@@ -46,7 +47,7 @@ static int64_t over_ceiling(void)
     return strtoll(strrchr(strtok(kept(strdup(at + 1)), "\n"), ' ') + 1, NULL, 10);
 }
 
-START_TEST(what_is_refused_is_kept_and_counted_once_when_it_is_to_be_stored)
+TEST(what_is_refused_is_kept_and_counted_once_when_it_is_to_be_stored)
 {
     plant(m, "above");
     int64_t before = over_ceiling();
@@ -67,7 +68,7 @@ START_TEST(what_is_refused_is_kept_and_counted_once_when_it_is_to_be_stored)
     ck_assert_int_eq(over_ceiling(), before + 1);
 }
 
-START_TEST(rows_become_the_readings_that_requests_make)
+TEST(rows_become_the_readings_that_requests_make)
 {
     plant(m, "r1");
     plant(m, "r2");
@@ -96,7 +97,7 @@ START_TEST(rows_become_the_readings_that_requests_make)
 }
 
 /* Other rows lie between the two hours, so they are in different parts of the file. */
-START_TEST(rows_resolve_a_repeated_hour_by_what_came_before_them)
+TEST(rows_resolve_a_repeated_hour_by_what_came_before_them)
 {
     enum { BETWEEN = 2100 };
     char *csv = NULL;
@@ -135,7 +136,7 @@ START_TEST(rows_resolve_a_repeated_hour_by_what_came_before_them)
 }
 
 /* Every kind of bad row among good ones; C07: another account's device. */
-START_TEST(bad_rows_have_the_problems_of_single_requests)
+TEST(bad_rows_have_the_problems_of_single_requests)
 {
     plant(m, "s1");
     plant(k, "theirs");
@@ -203,7 +204,7 @@ static const char *start_of(const char *name, size_t index)
 
 /* Each row begins where the last reading of its device ends, stored or in an earlier row. The row
  * of w2 that exceeds the ceiling does not count. */
-START_TEST(delta_rows_of_many_devices_begin_where_the_ones_before_them_end)
+TEST(delta_rows_of_many_devices_begin_where_the_ones_before_them_end)
 {
     const char *csv = HEAD;
 
@@ -227,7 +228,7 @@ START_TEST(delta_rows_of_many_devices_begin_where_the_ones_before_them_end)
 }
 
 /* A row finds a device by every key that a single request accepts, and reports the same. */
-START_TEST(rows_find_devices_by_every_key_that_requests_know)
+TEST(rows_find_devices_by_every_key_that_requests_know)
 {
     ck_status(device_post(m, with_serial("key-1", "SN-1")), 201);
     ck_status(device_post(m, with_serial("SN-2", "SN-3")), 201);
@@ -269,7 +270,7 @@ START_TEST(rows_find_devices_by_every_key_that_requests_know)
 
 /* A row conflicts with one in another part of the file; the check compares the periods that rows
  * claim. */
-START_TEST(rows_far_apart_that_overlap_are_found_by_the_check)
+TEST(rows_far_apart_that_overlap_are_found_by_the_check)
 {
     char *csv = text("%s", HEAD);
 
@@ -291,7 +292,7 @@ START_TEST(rows_far_apart_that_overlap_are_found_by_the_check)
 
 /* The result is the same as if each row had been sent separately: a failed row blocks no other, and
  * the first valid one is stored. */
-START_TEST(of_rows_that_overlap_the_first_valid_one_goes_in)
+TEST(of_rows_that_overlap_the_first_valid_one_goes_in)
 {
     plant(m, "order");
     const char *id = upload_reads(m, HEAD "order,History,2025-01-02,2025-01-03,66,kWh,\n"
@@ -312,7 +313,7 @@ START_TEST(of_rows_that_overlap_the_first_valid_one_goes_in)
     }
 }
 
-START_TEST(rows_of_a_device_that_is_inactive_say_so_before_they_are_stored)
+TEST(rows_of_a_device_that_is_inactive_say_so_before_they_are_stored)
 {
     plant(m, "idle");
     ck_status(
@@ -325,7 +326,7 @@ START_TEST(rows_of_a_device_that_is_inactive_say_so_before_they_are_stored)
                          "1 idle failed externalId: the device is Inactive");
 }
 
-START_TEST(roles_are_those_of_a_request)
+TEST(roles_are_those_of_a_request)
 {
     static const char csv[] = HEAD "x,History,2025-01-01,2025-01-02,1,kWh,\n";
     struct person *owner = person_with_role(host, admin, "bulk_reads.o", "DeviceOwner");
@@ -351,7 +352,7 @@ static const char *open_rows(const char *device, int rows, bool back)
 }
 
 /* Each row begins where the previous one ends, which may be in an earlier part of the file. */
-START_TEST(rows_without_a_start_go_over_parts_without_a_fault)
+TEST(rows_without_a_start_go_over_parts_without_a_fault)
 {
     plant(m, "open");
     const char *id = upload_reads(m, open_rows("open", 700, false));
@@ -363,7 +364,7 @@ START_TEST(rows_without_a_start_go_over_parts_without_a_fault)
 
 /* During the second run the host is busy, because the test keeps requesting the status of the
  * first. */
-START_TEST(what_is_stored_does_not_depend_on_who_else_asks)
+TEST(what_is_stored_does_not_depend_on_who_else_asks)
 {
     static const char *const names[] = {"back1", "back2"};
 
@@ -375,7 +376,7 @@ START_TEST(what_is_stored_does_not_depend_on_who_else_asks)
     }
 }
 
-START_TEST(what_came_before_is_refused_and_kept_for_every_device)
+TEST(what_came_before_is_refused_and_kept_for_every_device)
 {
     enum { PLANTS = 300 };
     char *csv = kept(malloc(sizeof HEAD + PLANTS * 100));
@@ -398,23 +399,4 @@ START_TEST(what_came_before_is_refused_and_kept_for_every_device)
             1);
 }
 
-Suite *bulk_reads_suite(void)
-{
-    const TTest *const tests[] = {
-        what_is_refused_is_kept_and_counted_once_when_it_is_to_be_stored,
-        rows_become_the_readings_that_requests_make,
-        rows_resolve_a_repeated_hour_by_what_came_before_them,
-        bad_rows_have_the_problems_of_single_requests,
-        delta_rows_of_many_devices_begin_where_the_ones_before_them_end,
-        rows_find_devices_by_every_key_that_requests_know,
-        rows_far_apart_that_overlap_are_found_by_the_check,
-        of_rows_that_overlap_the_first_valid_one_goes_in,
-        rows_of_a_device_that_is_inactive_say_so_before_they_are_stored,
-        roles_are_those_of_a_request,
-        rows_without_a_start_go_over_parts_without_a_fault,
-        what_is_stored_does_not_depend_on_who_else_asks,
-        what_came_before_is_refused_and_kept_for_every_device,
-    };
-
-    return stage_suite("bulk_reads", set_up, 120, TESTS(tests));
-}
+STAGE_SUITE(bulk_reads, set_up, 120)

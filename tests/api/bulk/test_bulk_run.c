@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "bulk.h"
+#include "suite.h"
 #include "suites.h"
 
 enum { ROWS = 10000, BUSY_ROWS = 30000, CONFIRMS = 50, SOON_MS = 30000 };
@@ -133,7 +134,7 @@ static size_t at_once(const struct confirm *given, size_t count, long status)
 }
 
 /* C05, acceptance 3 */
-START_TEST(fifty_confirms_at_once_on_two_hosts_are_one_run)
+TEST(fifty_confirms_at_once_on_two_hosts_are_one_run)
 {
     const char *id = upload_of(m, "race", 2000);
     struct confirm all[CONFIRMS];
@@ -145,7 +146,7 @@ START_TEST(fifty_confirms_at_once_on_two_hosts_are_one_run)
     is_whole(id, "race", 2000);
 }
 
-START_TEST(cancel_and_confirm_at_once_have_one_outcome)
+TEST(cancel_and_confirm_at_once_have_one_outcome)
 {
     for (int i = 0; i < 10; i++) {
         const char *name = text("cancel%c", 'a' + i), *id = upload_of(m, name, 300);
@@ -200,7 +201,7 @@ static size_t lines_of(const char *body)
 
 /* If a run is canceled in the middle, stored rows stay, no more are stored, and the rest is
  * canceled except for the rows that failed the check. */
-START_TEST(a_run_is_cancelled_in_the_middle)
+TEST(a_run_is_cancelled_in_the_middle)
 {
     const char *id = upload_of(m, "middle", ROWS);
 
@@ -232,7 +233,7 @@ START_TEST(a_run_is_cancelled_in_the_middle)
 }
 
 /* The job confirmed later does not wait for the other's end. */
-START_TEST(jobs_of_two_organizations_run_side_by_side)
+TEST(jobs_of_two_organizations_run_side_by_side)
 {
     const char *large = upload_of(m, "large", ROWS), *small = upload_of(other, "small", 200);
 
@@ -284,7 +285,7 @@ static bool is_in_large_batches(void *arg)
     return transactions(name) == 2;
 }
 
-START_TEST(batches_are_small_while_others_ask_and_large_once_they_have_left)
+TEST(batches_are_small_while_others_ask_and_large_once_they_have_left)
 {
     static char name[] = "busy";
     const char *id = upload_of(m, name, BUSY_ROWS);
@@ -296,7 +297,7 @@ START_TEST(batches_are_small_while_others_ask_and_large_once_they_have_left)
     ck_assert(wait_until(is_in_large_batches, &tries, SOON_MS / 2));
 }
 
-START_TEST(a_run_is_told_in_the_log)
+TEST(a_run_is_told_in_the_log)
 {
     const char *id = upload_of(m, "told", 20);
 
@@ -310,7 +311,7 @@ START_TEST(a_run_is_told_in_the_log)
 
 /* Sweeps jobs that finished 91 days ago, jobs that were canceled or sent without a confirmation 8
  * days ago, and an upload that died; keeps jobs that finished recently or wait to run. */
-START_TEST(what_is_old_is_swept_away)
+TEST(what_is_old_is_swept_away)
 {
     own_host("bulk_swept");
     const char *old = upload_of(m, "old", 20), *young = upload_of(m, "young", 20);
@@ -375,7 +376,7 @@ static bool check_waits(void *arg)
 }
 
 /* As the sweep does it with one that arrives for longer than an hour. */
-START_TEST(an_upload_that_was_swept_away_is_not_said_to_be_there)
+TEST(an_upload_that_was_swept_away_is_not_said_to_be_there)
 {
     PGconn *holder = database_connect(the_postgres, "bulk_run");
     struct sending sending;
@@ -410,24 +411,5 @@ static void disconnect_db(void)
     PQfinish(db);
 }
 
-Suite *bulk_run_suite(void)
-{
-    const TTest *const tests[] = {
-        fifty_confirms_at_once_on_two_hosts_are_one_run,
-        cancel_and_confirm_at_once_have_one_outcome,
-        a_run_is_cancelled_in_the_middle,
-        jobs_of_two_organizations_run_side_by_side,
-        batches_are_small_while_others_ask_and_large_once_they_have_left,
-        a_run_is_told_in_the_log,
-        what_is_old_is_swept_away,
-        an_upload_that_was_swept_away_is_not_said_to_be_there,
-    };
-
-    TCase *cases;
-    Suite *suite = suite_of("bulk_run", TESTS(tests), &cases);
-
-    tcase_add_unchecked_fixture(cases, set_up, tear_down);
-    tcase_add_checked_fixture(cases, connect_db, disconnect_db);
-    tcase_set_timeout(cases, 240);
-    return suite;
-}
+SUITE(bulk_run, .before_all = set_up, .after_all = tear_down, .before_each = connect_db,
+      .after_each = disconnect_db, .timeout_s = 240)

@@ -8,6 +8,7 @@
 
 #include "bulk.h"
 #include "sse.h"
+#include "suite.h"
 #include "suites.h"
 
 enum { ROWS = 4000, SOON_MS = 20000, STREAMS = 64 };
@@ -76,7 +77,7 @@ static struct sse_event *to_the_end(struct sse *sse)
     return NULL;
 }
 
-START_TEST(progress_comes_from_either_host_and_ends)
+TEST(progress_comes_from_either_host_and_ends)
 {
     const char *id = upload_of("either", ROWS);
     struct sse *one = listen_to(host, m, id), *two = listen_to(second, m, id);
@@ -100,7 +101,7 @@ START_TEST(progress_comes_from_either_host_and_ends)
     sse_close(two);
 }
 
-START_TEST(who_comes_late_hears_of_the_end_at_once)
+TEST(who_comes_late_hears_of_the_end_at_once)
 {
     const char *id = upload_of("late", 10);
 
@@ -112,7 +113,7 @@ START_TEST(who_comes_late_hears_of_the_end_at_once)
     sse_close(sse);
 }
 
-START_TEST(a_cancelled_one_ends_the_stream_and_a_deleted_one_too)
+TEST(a_cancelled_one_ends_the_stream_and_a_deleted_one_too)
 {
     const char *cancelled = upload_of("cancelled", 10), *deleted = upload_of("deleted", 10);
     struct sse *one = listen_to(second, m, cancelled), *two = listen_to(second, m, deleted);
@@ -125,7 +126,7 @@ START_TEST(a_cancelled_one_ends_the_stream_and_a_deleted_one_too)
     sse_close(two);
 }
 
-START_TEST(others_have_no_stream_of_it)
+TEST(others_have_no_stream_of_it)
 {
     const char *id = upload_of("own", 10);
     const char *path = text(BULK "/%s/stream", id);
@@ -138,7 +139,7 @@ START_TEST(others_have_no_stream_of_it)
     sse_close(sse);
 }
 
-START_TEST(an_account_has_so_many_streams_and_no_more)
+TEST(an_account_has_so_many_streams_and_no_more)
 {
     const char *id = upload_of("many", 10);
     struct sse *all[STREAMS];
@@ -164,26 +165,11 @@ static bool has_room(void *id)
     return open;
 }
 
-START_TEST(who_has_left_makes_room)
+TEST(who_has_left_makes_room)
 {
     const char *id = upload_of("room", 10);
 
     ck_assert(wait_until(has_room, (void *)(uintptr_t)id, SOON_MS));
 }
 
-Suite *bulk_stream_suite(void)
-{
-    Suite *suite = suite_create("bulk_stream");
-    TCase *tests = tcase_create("bulk_stream");
-
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_set_timeout(tests, 120);
-    tcase_add_test(tests, progress_comes_from_either_host_and_ends);
-    tcase_add_test(tests, who_comes_late_hears_of_the_end_at_once);
-    tcase_add_test(tests, a_cancelled_one_ends_the_stream_and_a_deleted_one_too);
-    tcase_add_test(tests, others_have_no_stream_of_it);
-    tcase_add_test(tests, an_account_has_so_many_streams_and_no_more);
-    tcase_add_test(tests, who_has_left_makes_room);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(bulk_stream, .before_all = set_up, .after_all = tear_down, .timeout_s = 120)

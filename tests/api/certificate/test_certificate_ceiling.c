@@ -1,5 +1,6 @@
 /* No certificate exceeds the energy that its devices can have generated in its cycle. */
 #include "certificates.h"
+#include "suite.h"
 #include "suites.h"
 #include "talk.h"
 
@@ -32,7 +33,7 @@ static struct answer *void_last(const struct person *by, const char *key, struct
                 by->token, json_pack("{ss}", "reason", "not certified by the group"));
 }
 
-START_TEST(a_reading_that_begins_before_its_group_is_not_certified_and_may_be_sent_as_history)
+TEST(a_reading_that_begins_before_its_group_is_not_certified_and_may_be_sent_as_history)
 {
     struct person *m = certificate_person("ceiling.before");
     int64_t start = days_ago(10), device = meter_make(host, m, "cb", 100, days_ago(500));
@@ -54,7 +55,7 @@ START_TEST(a_reading_that_begins_before_its_group_is_not_certified_and_may_be_se
     certificates_expect_sums(db);
 }
 
-START_TEST(a_reading_that_begins_before_its_device_joined_is_not_certified)
+TEST(a_reading_that_begins_before_its_device_joined_is_not_certified)
 {
     struct person *m = certificate_person("ceiling.joined");
     int64_t start = days_ago(20);
@@ -76,7 +77,7 @@ START_TEST(a_reading_that_begins_before_its_device_joined_is_not_certified)
     ck_assert_int_eq(issued_of(group), 7000);
 }
 
-START_TEST(a_reading_may_be_as_long_as_the_longest_cycle_and_an_hour)
+TEST(a_reading_may_be_as_long_as_the_longest_cycle_and_an_hour)
 {
     static const struct {
         const char *frequency;
@@ -107,7 +108,7 @@ START_TEST(a_reading_may_be_as_long_as_the_longest_cycle_and_an_hour)
     certificates_expect_sums(db);
 }
 
-START_TEST(energy_above_the_ceiling_of_a_device_waits_until_its_capacity_is_corrected)
+TEST(energy_above_the_ceiling_of_a_device_waits_until_its_capacity_is_corrected)
 {
     struct person *m = certificate_person("ceiling.rate");
     int64_t start = days_ago(10), device = meter_make(host, m, "cr", 1000, days_ago(100));
@@ -143,7 +144,7 @@ static bool waits_at_the_gate(void *arg)
 }
 
 /* By then the job has read the device, and has not committed its account. */
-START_TEST(a_capacity_that_is_corrected_while_its_cycle_is_issued_counts)
+TEST(a_capacity_that_is_corrected_while_its_cycle_is_issued_counts)
 {
     struct person *m = certificate_person("ceiling.race");
     int64_t start = days_ago(10), device = meter_make(host, m, "cw", 1000, days_ago(100));
@@ -170,7 +171,7 @@ START_TEST(a_capacity_that_is_corrected_while_its_cycle_is_issued_counts)
     certificates_expect_sums(db);
 }
 
-START_TEST(a_device_and_a_group_with_nothing_but_energy_above_the_ceiling_can_be_deleted)
+TEST(a_device_and_a_group_with_nothing_but_energy_above_the_ceiling_can_be_deleted)
 {
     struct person *m = certificate_person("ceiling.gone");
     int64_t start = days_ago(10);
@@ -200,16 +201,4 @@ START_TEST(a_device_and_a_group_with_nothing_but_energy_above_the_ceiling_can_be
                      0);
 }
 
-Suite *certificate_ceiling_suite(void)
-{
-    const TTest *const tests[] = {
-        a_reading_that_begins_before_its_group_is_not_certified_and_may_be_sent_as_history,
-        a_reading_that_begins_before_its_device_joined_is_not_certified,
-        a_reading_may_be_as_long_as_the_longest_cycle_and_an_hour,
-        energy_above_the_ceiling_of_a_device_waits_until_its_capacity_is_corrected,
-        a_capacity_that_is_corrected_while_its_cycle_is_issued_counts,
-        a_device_and_a_group_with_nothing_but_energy_above_the_ceiling_can_be_deleted,
-    };
-
-    return stage_suite("certificate_ceiling", set_up, 120, TESTS(tests));
-}
+STAGE_SUITE(certificate_ceiling, set_up, 120)

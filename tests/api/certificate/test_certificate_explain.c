@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "certificates.h"
+#include "suite.h"
 #include "suites.h"
 #include "talk.h"
 
@@ -46,7 +47,7 @@ static void post(const struct person *by, const char *key, const char *type, int
     ck_status(meter_read(host, by, key, type, start, end, wh), 201);
 }
 
-START_TEST(each_reason_is_found)
+TEST(each_reason_is_found)
 {
     struct person *m = certificate_person("explain.all"), *b = certificate_person("explain.other");
     int64_t start = days_ago(10), half = DAY_MS / 2, device, rated;
@@ -140,7 +141,7 @@ static int64_t sum_of(const struct answer *answer, const char *reason)
     return 0;
 }
 
-START_TEST(coverage_lists_gaps_sums_and_readings_that_no_group_certifies)
+TEST(coverage_lists_gaps_sums_and_readings_that_no_group_certifies)
 {
     struct person *m = certificate_person("coverage"), *b = certificate_person("coverage.other");
     int64_t start = days_ago(20), device = meter_make(host, m, "co", 10, days_ago(100));
@@ -175,12 +176,4 @@ START_TEST(coverage_lists_gaps_sums_and_readings_that_no_group_certifies)
     ck_error(coverage(m, "co", start - 400 * DAY_MS, start), 400, "");
 }
 
-Suite *certificate_explain_suite(void)
-{
-    const TTest *const tests[] = {
-        each_reason_is_found,
-        coverage_lists_gaps_sums_and_readings_that_no_group_certifies,
-    };
-
-    return stage_suite("certificate_explain", set_up, 120, TESTS(tests));
-}
+STAGE_SUITE(certificate_explain, set_up, 120)

@@ -11,6 +11,7 @@
 
 #include "meter.h"
 #include "stage.h"
+#include "suite.h"
 #include "suites.h"
 #include "talk.h"
 #include "wire.h"
@@ -121,7 +122,7 @@ static int64_t of_m(const char *what)
                                (intmax_t)m->organization));
 }
 
-START_TEST(an_export_of_a_large_log_is_whole_and_memory_does_not_grow_with_it)
+TEST(an_export_of_a_large_log_is_whole_and_memory_does_not_grow_with_it)
 {
     ck_status(export_of(m, "?start=2016-01-05&end=2016-01-20"), 200); /* warms up */
     forget_peak();
@@ -195,7 +196,7 @@ static bool read_on(int fd, size_t *total)
     return tail == sizeof last_chunk - 1 && !memcmp(bytes, last_chunk, tail);
 }
 
-START_TEST(exports_that_nobody_reads_hold_no_connection_and_delay_no_list)
+TEST(exports_that_nobody_reads_hold_no_connection_and_delay_no_list)
 {
     int fds[STALLED];
     size_t bytes;
@@ -217,7 +218,7 @@ START_TEST(exports_that_nobody_reads_hold_no_connection_and_delay_no_list)
     ck_assert(wait_until(export_is_let_in, m, 10000));
 }
 
-START_TEST(an_export_under_way_at_a_reload_comes_whole)
+TEST(an_export_under_way_at_a_reload_comes_whole)
 {
     const char *const reload[] = {"reload", NULL};
     int fd = stalled_export(m);
@@ -228,7 +229,7 @@ START_TEST(an_export_under_way_at_a_reload_comes_whole)
     ck_assert_uint_gt(bytes, (size_t)entries * 100);
 }
 
-START_TEST(an_account_has_four_exports_and_all_together_five)
+TEST(an_account_has_four_exports_and_all_together_five)
 {
     int fds[STALLED];
 
@@ -250,14 +251,4 @@ START_TEST(an_account_has_four_exports_and_all_together_five)
     ck_assert(wait_until(export_is_let_in, m, 10000));
 }
 
-Suite *certificate_exports_suite(void)
-{
-    const TTest *const tests[] = {
-        an_export_of_a_large_log_is_whole_and_memory_does_not_grow_with_it,
-        exports_that_nobody_reads_hold_no_connection_and_delay_no_list,
-        an_export_under_way_at_a_reload_comes_whole,
-        an_account_has_four_exports_and_all_together_five,
-    };
-
-    return stage_suite("certificate_exports", set_up, 120, TESTS(tests));
-}
+STAGE_SUITE(certificate_exports, set_up, 120)

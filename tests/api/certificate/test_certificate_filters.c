@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "certificates.h"
+#include "suite.h"
 #include "suites.h"
 #include "talk.h"
 
@@ -43,7 +44,7 @@ static struct person *three_devices(const char *name)
     return m;
 }
 
-START_TEST(the_log_is_narrowed_by_what_devices_are)
+TEST(the_log_is_narrowed_by_what_devices_are)
 {
     struct person *m = three_devices("filters.what"), *b = certificate_person("filters.none");
     const char *uuid =
@@ -73,7 +74,7 @@ START_TEST(the_log_is_narrowed_by_what_devices_are)
 }
 
 /* Like the test above, with more devices than are looked up one by one. */
-START_TEST(many_devices_are_narrowed_as_few_are)
+TEST(many_devices_are_narrowed_as_few_are)
 {
     struct person *m = three_devices("filters.many");
 
@@ -119,7 +120,7 @@ static size_t in_status(const struct person *by, const char *query, const char *
 }
 
 /* Rare statuses are found by indexes that omit successful entries. */
-START_TEST(each_status_is_found_by_organizations_groups_and_admins)
+TEST(each_status_is_found_by_organizations_groups_and_admins)
 {
     struct person *m = certificate_person("filters.status"), *b = certificate_person("status.b");
     int64_t start = days_ago(30), device = meter_make(host, m, "status-g", 10, days_ago(100));
@@ -149,7 +150,7 @@ START_TEST(each_status_is_found_by_organizations_groups_and_admins)
     ck_assert_uint_eq(in_status(admin, text("&deviceId=%jd", (intmax_t)device), "Failed"), failed);
 }
 
-START_TEST(the_export_has_the_certificate_and_the_site)
+TEST(the_export_has_the_certificate_and_the_site)
 {
     struct person *m = three_devices("filters.csv");
     struct answer *csv =
@@ -177,7 +178,7 @@ static int64_t add_up(const struct answer *totals, const char *key)
     return sum;
 }
 
-START_TEST(the_log_is_summed_by_devices_groups_and_months)
+TEST(the_log_is_summed_by_devices_groups_and_months)
 {
     struct person *m = three_devices("sums"), *b = certificate_person("sums.none");
     int64_t start = days_ago(10), device = meter_make(host, m, "sums-g", 10, days_ago(100));
@@ -226,7 +227,7 @@ START_TEST(the_log_is_summed_by_devices_groups_and_months)
     ck_error(http(host, "GET", LOG "/totals?by=year", m->token, NULL), 400, "");
 }
 
-START_TEST(a_buyer_reads_numbered_pages_and_sums_of_a_shared_group)
+TEST(a_buyer_reads_numbered_pages_and_sums_of_a_shared_group)
 {
     struct person *m = certificate_person("pages.share"), *b = certificate_person("pages.buyer");
     int64_t start = days_ago(60), device = meter_make(host, m, "ps1", 10, days_ago(100));
@@ -260,16 +261,4 @@ START_TEST(a_buyer_reads_numbered_pages_and_sums_of_a_shared_group)
     ck_assert_uint_eq(found(b, text("?groupId=%jd&externalId=ps1&limit=50", (intmax_t)group)), 45);
 }
 
-Suite *certificate_filters_suite(void)
-{
-    const TTest *const tests[] = {
-        the_log_is_narrowed_by_what_devices_are,
-        many_devices_are_narrowed_as_few_are,
-        each_status_is_found_by_organizations_groups_and_admins,
-        the_export_has_the_certificate_and_the_site,
-        the_log_is_summed_by_devices_groups_and_months,
-        a_buyer_reads_numbered_pages_and_sums_of_a_shared_group,
-    };
-
-    return stage_suite("certificate_filters", set_up, 600, TESTS(tests));
-}
+STAGE_SUITE(certificate_filters, set_up, 600)

@@ -50,7 +50,7 @@ static void settle_rest(int certificates)
     PQfinish(db);
 }
 
-START_TEST(what_another_run_settles_is_left_to_it)
+TEST(what_another_run_settles_is_left_to_it)
 {
     begin("settle_two", BATCH_MS);
     request(1200);
@@ -64,11 +64,10 @@ START_TEST(what_another_run_settles_is_left_to_it)
     PQfinish(other);
     settle_rest(1200);
 }
-END_TEST
 
 /* PostgreSQL analyzed the tables after their first rows were rolled back, so its statistics say
  * that they are empty. A plan made with them takes seconds for a batch. */
-START_TEST(statistics_from_before_the_rows_make_no_batch_slow)
+TEST(statistics_from_before_the_rows_make_no_batch_slow)
 {
     int many = repetitions(5000, 30000);
 
@@ -82,10 +81,9 @@ START_TEST(statistics_from_before_the_rows_make_no_batch_slow)
     request(many);
     settle_rest(many);
 }
-END_TEST
 
 /* Large requests are settled in parts, and the entries are not counted again for each part. */
-START_TEST(entries_of_large_certificates_are_counted_once)
+TEST(entries_of_large_certificates_are_counted_once)
 {
     int entries = repetitions(2000, 25000);
 
@@ -104,7 +102,6 @@ START_TEST(entries_of_large_certificates_are_counted_once)
                      LARGE * entries * 6);
     PQfinish(db);
 }
-END_TEST
 
 static void read_meters(int devices)
 {
@@ -114,7 +111,7 @@ static void read_meters(int devices)
                  devices));
 }
 
-START_TEST(statistics_from_before_the_readings_make_no_batch_slow)
+TEST(statistics_from_before_the_readings_make_no_batch_slow)
 {
     int many = repetitions(10000, 50000);
 
@@ -130,19 +127,5 @@ START_TEST(statistics_from_before_the_readings_make_no_batch_slow)
         sql_number(db, "SELECT count(*) FROM reading_device WHERE fresh_from IS NOT NULL"), 0);
     PQfinish(db);
 }
-END_TEST
 
-Suite *certificate_finalize_suite(void)
-{
-    const TTest *const tests[] = {
-        what_another_run_settles_is_left_to_it,
-        statistics_from_before_the_rows_make_no_batch_slow,
-        entries_of_large_certificates_are_counted_once,
-        statistics_from_before_the_readings_make_no_batch_slow,
-    };
-    TCase *cases;
-    Suite *suite = suite_of("certificate_finalize", TESTS(tests), &cases);
-
-    tcase_set_timeout(cases, 120);
-    return suite;
-}
+SUITE(certificate_finalize, .timeout_s = 120)

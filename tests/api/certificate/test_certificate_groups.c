@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "certificates.h"
+#include "suite.h"
 #include "suites.h"
 #include "talk.h"
 
@@ -57,7 +58,7 @@ static int64_t time_of(const char *column, const char *table, int64_t device)
                                column, table, (intmax_t)device));
 }
 
-START_TEST(a_device_joins_from_the_next_cycle_on)
+TEST(a_device_joins_from_the_next_cycle_on)
 {
     struct person *m = certificate_person("groups.join");
     int64_t first = meter_make(host, m, "gj1", 10, days_ago(100));
@@ -78,7 +79,7 @@ START_TEST(a_device_joins_from_the_next_cycle_on)
     ck_assert_int_eq(issued_of(group), 4 * 2000); /* the last four days */
 }
 
-START_TEST(late_readings_go_to_the_group_in_which_the_device_was)
+TEST(late_readings_go_to_the_group_in_which_the_device_was)
 {
     struct person *m = certificate_person("groups.move");
     int64_t device = meter_make(host, m, "gm1", 10, days_ago(100));
@@ -104,7 +105,7 @@ START_TEST(late_readings_go_to_the_group_in_which_the_device_was)
     ck_error(http(host, "DELETE", "/api/device/gm1", m->token, NULL), 409, "Conflict");
 }
 
-START_TEST(a_group_made_for_the_past_leaves_out_the_time_in_another_group)
+TEST(a_group_made_for_the_past_leaves_out_the_time_in_another_group)
 {
     struct person *m = certificate_person("groups.past");
     int64_t device = meter_make(host, m, "gp1", 10, days_ago(100));
@@ -121,7 +122,7 @@ START_TEST(a_group_made_for_the_past_leaves_out_the_time_in_another_group)
     ck_assert_int_eq(time_of("since_at", "certificate_member", device), days_ago(-1));
 }
 
-START_TEST(a_group_ends_and_its_devices_are_free)
+TEST(a_group_ends_and_its_devices_are_free)
 {
     struct person *m = certificate_person("groups.end");
     int64_t device = meter_make(host, m, "ge1", 10, days_ago(100));
@@ -146,7 +147,7 @@ START_TEST(a_group_ends_and_its_devices_are_free)
     ck_assert_int_eq(certificate_group_carried(m, group), 18 * 301 + 500 - 5000);
 }
 
-START_TEST(a_groups_end_is_taken_away)
+TEST(a_groups_end_is_taken_away)
 {
     struct person *m = certificate_person("groups.endless");
     int64_t device = meter_make(host, m, "gu1", 10, days_ago(100));
@@ -170,7 +171,7 @@ START_TEST(a_groups_end_is_taken_away)
     ck_error(change(m, group, NULL), 409, "Conflict: the group has ended");
 }
 
-START_TEST(a_groups_name_has_no_invisible_characters)
+TEST(a_groups_name_has_no_invisible_characters)
 {
     static const char *const names[] = {"roof\u200Btops", "\u202Eroof", "roof\u00AD",
                                         "roo\u0301f\tx",  "e\u0301",    "\u2800"};
@@ -195,7 +196,7 @@ START_TEST(a_groups_name_has_no_invisible_characters)
     }
 }
 
-START_TEST(a_group_of_which_nothing_was_certified_is_deleted)
+TEST(a_group_of_which_nothing_was_certified_is_deleted)
 {
     struct person *m = certificate_person("groups.delete"), *b = certificate_person("groups.del.b");
     int64_t device = meter_make(host, m, "gd1", 10, days_ago(100));
@@ -214,7 +215,7 @@ START_TEST(a_group_of_which_nothing_was_certified_is_deleted)
     ck_error(http(host, "DELETE", path, m->token, NULL), 409, "Conflict: energy of the group");
 }
 
-START_TEST(an_inactive_device_leaves_its_group_and_joins_none)
+TEST(an_inactive_device_leaves_its_group_and_joins_none)
 {
     struct person *m = certificate_person("groups.idle");
     int64_t device = meter_make(host, m, "gi1", 10, days_ago(100));
@@ -241,7 +242,7 @@ static struct call join_call(const struct person *by, int64_t group, int64_t dev
                          .body = text("{\"deviceIds\":[%jd]}", (intmax_t)device)};
 }
 
-START_TEST(of_two_groups_at_a_time_a_device_joins_one)
+TEST(of_two_groups_at_a_time_a_device_joins_one)
 {
     struct person *m = certificate_person("groups.race");
     int64_t groups[2];
@@ -270,7 +271,7 @@ START_TEST(of_two_groups_at_a_time_a_device_joins_one)
 }
 
 /* Whichever comes first, no membership is left without its device. */
-START_TEST(joining_while_the_device_is_deleted_leaves_no_member_behind)
+TEST(joining_while_the_device_is_deleted_leaves_no_member_behind)
 {
     struct person *m = certificate_person("groups.race.delete");
     int64_t seed = meter_make(host, m, "grd-seed", 10, days_ago(100));
@@ -294,7 +295,7 @@ START_TEST(joining_while_the_device_is_deleted_leaves_no_member_behind)
 }
 
 /* Devices leave and come back while the job runs: every Wh is certified once. */
-START_TEST(leaving_while_cycles_are_issued_loses_nothing_and_issues_nothing_twice)
+TEST(leaving_while_cycles_are_issued_loses_nothing_and_issues_nothing_twice)
 {
     enum { DAYS = 30 };
     int rounds = repetitions(5, 15);
@@ -333,7 +334,7 @@ static struct answer *get(const struct person *by, const char *path)
     return http(host, "GET", path, by->token, NULL);
 }
 
-START_TEST(an_organization_reads_the_certificates_of_a_group_that_is_shared_with_it)
+TEST(an_organization_reads_the_certificates_of_a_group_that_is_shared_with_it)
 {
     struct person *m = certificate_person("groups.share"), *b = certificate_person("groups.buyer");
     int64_t device = meter_make(host, m, "gs1", 10, days_ago(100));
@@ -383,22 +384,4 @@ START_TEST(an_organization_reads_the_certificates_of_a_group_that_is_shared_with
     ck_error(get(b, one), 404, "");
 }
 
-Suite *certificate_groups_suite(void)
-{
-    const TTest *const tests[] = {
-        a_device_joins_from_the_next_cycle_on,
-        an_organization_reads_the_certificates_of_a_group_that_is_shared_with_it,
-        late_readings_go_to_the_group_in_which_the_device_was,
-        a_group_made_for_the_past_leaves_out_the_time_in_another_group,
-        a_group_ends_and_its_devices_are_free,
-        a_groups_end_is_taken_away,
-        a_groups_name_has_no_invisible_characters,
-        a_group_of_which_nothing_was_certified_is_deleted,
-        an_inactive_device_leaves_its_group_and_joins_none,
-        of_two_groups_at_a_time_a_device_joins_one,
-        joining_while_the_device_is_deleted_leaves_no_member_behind,
-        leaving_while_cycles_are_issued_loses_nothing_and_issues_nothing_twice,
-    };
-
-    return stage_suite("certificate_groups", set_up, 600, TESTS(tests));
-}
+STAGE_SUITE(certificate_groups, set_up, 600)

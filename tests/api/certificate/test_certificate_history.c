@@ -124,7 +124,7 @@ static void speed_up(void)
     sql_run(db, "DROP TRIGGER dawdle ON certificate_entry");
 }
 
-START_TEST(who_submits_during_a_long_backfill_waits_for_a_few_chunks_at_most)
+TEST(who_submits_during_a_long_backfill_waits_for_a_few_chunks_at_most)
 {
     begin("history_long");
     slow_down();
@@ -171,7 +171,7 @@ static bool issues_or_ended(void *arg)
     return issuing->ended || entries() > issuing->seen;
 }
 
-START_TEST(a_backfill_killed_between_and_within_chunks_leaves_the_log_of_one_run)
+TEST(a_backfill_killed_between_and_within_chunks_leaves_the_log_of_one_run)
 {
     int64_t seen = 0, steps = 0;
 
@@ -204,7 +204,7 @@ START_TEST(a_backfill_killed_between_and_within_chunks_leaves_the_log_of_one_run
 }
 
 /* A reading that arrives late, before the position that a chunk has reached, is issued too. */
-START_TEST(a_reading_that_comes_behind_the_chunk_under_way_is_issued_as_well)
+TEST(a_reading_that_comes_behind_the_chunk_under_way_is_issued_as_well)
 {
     begin("history_late");
     host_kill(host);
@@ -240,7 +240,7 @@ static void crowd(int devices)
 }
 
 /* Tests the job; the command has always continued to the end. */
-START_TEST(history_is_issued_until_nothing_is_left)
+TEST(history_is_issued_until_nothing_is_left)
 {
     enum { DEVICES = 400 };
 
@@ -266,7 +266,7 @@ static void read_hours(int device, int hours)
 }
 
 /* The rows of a chunk share its transaction's id. */
-START_TEST(a_chunk_has_the_readings_of_as_many_devices_as_fit_in)
+TEST(a_chunk_has_the_readings_of_as_many_devices_as_fit_in)
 {
     enum { DEVICES = 3000, HOURS = 2500, BAD = 1700, MOST = DEVICES / 10 };
     const char *words[] = {"certificate", "issue", NULL};
@@ -293,7 +293,7 @@ START_TEST(a_chunk_has_the_readings_of_as_many_devices_as_fit_in)
     PQfinish(db);
 }
 
-START_TEST(a_stop_or_a_change_of_a_device_waits_for_no_more_than_a_turn_of_a_backfill)
+TEST(a_stop_or_a_change_of_a_device_waits_for_no_more_than_a_turn_of_a_backfill)
 {
     begin("history_turns");
     host_stop(host);
@@ -316,7 +316,7 @@ START_TEST(a_stop_or_a_change_of_a_device_waits_for_no_more_than_a_turn_of_a_bac
     end();
 }
 
-START_TEST(one_connection_for_transactions_is_enough_for_the_job_and_for_changes)
+TEST(one_connection_for_transactions_is_enough_for_the_job_and_for_changes)
 {
     struct call call;
 
@@ -352,7 +352,7 @@ static bool ended_or_waits(void *arg)
 }
 
 /* Does the same as POST of a group, by hand, so that the job runs before the commit. */
-START_TEST(a_device_that_joins_a_group_while_its_readings_are_looked_through_is_not_forgotten)
+TEST(a_device_that_joins_a_group_while_its_readings_are_looked_through_is_not_forgotten)
 {
     begin("history_join");
     struct call call = reading_call("other", "Delta", days_ago(30));
@@ -387,7 +387,7 @@ START_TEST(a_device_that_joins_a_group_while_its_readings_are_looked_through_is_
 }
 
 /* Each event uses some 4 KiB for its payload and its hooks until its chunk is committed. */
-START_TEST(a_backfill_needs_the_memory_of_a_chunk)
+TEST(a_backfill_needs_the_memory_of_a_chunk)
 {
     int64_t first = 0, most = 0;
     int status;
@@ -412,22 +412,4 @@ START_TEST(a_backfill_needs_the_memory_of_a_chunk)
     PQfinish(db);
 }
 
-Suite *certificate_history_suite(void)
-{
-    const TTest *const tests[] = {
-        who_submits_during_a_long_backfill_waits_for_a_few_chunks_at_most,
-        a_backfill_killed_between_and_within_chunks_leaves_the_log_of_one_run,
-        a_reading_that_comes_behind_the_chunk_under_way_is_issued_as_well,
-        history_is_issued_until_nothing_is_left,
-        a_chunk_has_the_readings_of_as_many_devices_as_fit_in,
-        a_stop_or_a_change_of_a_device_waits_for_no_more_than_a_turn_of_a_backfill,
-        one_connection_for_transactions_is_enough_for_the_job_and_for_changes,
-        a_device_that_joins_a_group_while_its_readings_are_looked_through_is_not_forgotten,
-        a_backfill_needs_the_memory_of_a_chunk,
-    };
-    TCase *cases;
-    Suite *suite = suite_of("certificate_history", TESTS(tests), &cases);
-
-    tcase_set_timeout(cases, 300);
-    return suite;
-}
+SUITE(certificate_history, .timeout_s = 300)

@@ -3,6 +3,7 @@
  * issued anyway and delay nobody.
  */
 #include "meter.h"
+#include "suite.h"
 #include "suites.h"
 
 static struct host *host;
@@ -58,7 +59,7 @@ static int64_t measured(int id)
                                id, id));
 }
 
-START_TEST(devices_with_years_of_readings_become_due_though_one_statement_cannot_look_through_them)
+TEST(devices_with_years_of_readings_become_due_though_one_statement_cannot_look_through_them)
 {
     int devices = repetitions(20, 50);
 
@@ -68,7 +69,7 @@ START_TEST(devices_with_years_of_readings_become_due_though_one_statement_cannot
     ck_assert_int_eq(measured(1), devices * 6000 * INT64_C(1001));
 }
 
-START_TEST(a_device_with_readings_of_minutes_holds_up_no_others)
+TEST(a_device_with_readings_of_minutes_holds_up_no_others)
 {
     begin("loads_minutes");
     group(1, 1001, 1, "daily", 200000, 2);
@@ -79,7 +80,7 @@ START_TEST(a_device_with_readings_of_minutes_holds_up_no_others)
 }
 
 /* Summing takes 30 ms for each device, too long for all of them in one statement. */
-START_TEST(a_cycle_whose_devices_take_too_long_together_is_issued_in_smaller_parts)
+TEST(a_cycle_whose_devices_take_too_long_together_is_issued_in_smaller_parts)
 {
     begin("loads_slow");
     group(1, 1001, 20, "daily", 24, 60);
@@ -100,18 +101,4 @@ static void end(void)
     PQfinish(db);
 }
 
-Suite *certificate_loads_suite(void)
-{
-    Suite *suite = suite_create("certificate_loads");
-    TCase *cases = tcase_create("certificate_loads");
-
-    tcase_set_timeout(cases, 300);
-    tcase_add_checked_fixture(cases, NULL, end);
-    tcase_add_test(
-        cases,
-        devices_with_years_of_readings_become_due_though_one_statement_cannot_look_through_them);
-    tcase_add_test(cases, a_device_with_readings_of_minutes_holds_up_no_others);
-    tcase_add_test(cases, a_cycle_whose_devices_take_too_long_together_is_issued_in_smaller_parts);
-    suite_add_tcase(suite, cases);
-    return suite;
-}
+SUITE(certificate_loads, .timeout_s = 300, .after_each = end)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "certificates.h"
+#include "suite.h"
 #include "suites.h"
 #include "talk.h"
 
@@ -11,7 +12,7 @@ static void set_up(void)
     certificates_open("certificate_log");
 }
 
-START_TEST(each_sees_the_log_of_its_organizations)
+TEST(each_sees_the_log_of_its_organizations)
 {
     struct person *m = certificate_person("cert.scope"), *b = certificate_person("cert.scope.b");
 
@@ -36,7 +37,7 @@ START_TEST(each_sees_the_log_of_its_organizations)
     ck_assert_ptr_null(strchr(strchr(ck_status(csv, 200)->body, '\n'), ','));
 }
 
-START_TEST(numbered_pages_count_all_entries_and_days_narrow_them)
+TEST(numbered_pages_count_all_entries_and_days_narrow_them)
 {
     struct person *m = certificate_person("cert.pages");
 
@@ -67,7 +68,7 @@ START_TEST(numbered_pages_count_all_entries_and_days_narrow_them)
     ck_error(http(host, "GET", PAGES "?pageNumber=0", m->token, NULL), 400, "");
 }
 
-START_TEST(the_log_is_filtered_and_paged_by_cursor)
+TEST(the_log_is_filtered_and_paged_by_cursor)
 {
     struct person *m = certificate_person("cert.log");
     int64_t device = meter_make(host, m, "f1", 10, days_ago(100));
@@ -106,7 +107,7 @@ START_TEST(the_log_is_filtered_and_paged_by_cursor)
     ck_error(http(host, "GET", LOG "?status=Done", m->token, NULL), 400, "");
 }
 
-START_TEST(one_entry_is_read_by_those_who_see_it_in_the_list)
+TEST(one_entry_is_read_by_those_who_see_it_in_the_list)
 {
     struct person *m = certificate_person("cert.one"), *b = certificate_person("cert.one.b");
 
@@ -131,7 +132,7 @@ START_TEST(one_entry_is_read_by_those_who_see_it_in_the_list)
         ck_error(http(host, "GET", text(LOG "/%s", bad[i]), m->token, NULL), 400, "");
 }
 
-START_TEST(amounts_narrow_the_list_and_the_export)
+TEST(amounts_narrow_the_list_and_the_export)
 {
     struct person *m = certificate_person("cert.amount");
     static const int wh[] = {1000, 1999, 2000, 2001, 3000};
@@ -165,7 +166,7 @@ START_TEST(amounts_narrow_the_list_and_the_export)
 }
 
 /* C02 */
-START_TEST(the_export_has_every_entry_and_no_cell_that_a_spreadsheet_would_run)
+TEST(the_export_has_every_entry_and_no_cell_that_a_spreadsheet_would_run)
 {
     struct person *m = certificate_person("cert.csv");
     static const char *const names[] = {"=cmd|' /C calc'!A0", "+1,5",    "-2",        "@SUM(A1)",
@@ -209,16 +210,4 @@ START_TEST(the_export_has_every_entry_and_no_cell_that_a_spreadsheet_would_run)
     ck_assert_int_eq(lines, 1 + 7);
 }
 
-Suite *certificate_log_suite(void)
-{
-    const TTest *const tests[] = {
-        each_sees_the_log_of_its_organizations,
-        numbered_pages_count_all_entries_and_days_narrow_them,
-        the_log_is_filtered_and_paged_by_cursor,
-        one_entry_is_read_by_those_who_see_it_in_the_list,
-        amounts_narrow_the_list_and_the_export,
-        the_export_has_every_entry_and_no_cell_that_a_spreadsheet_would_run,
-    };
-
-    return stage_suite("certificate_log", set_up, 600, TESTS(tests));
-}
+STAGE_SUITE(certificate_log, set_up, 600)

@@ -145,20 +145,26 @@ START_TEST(a_year_of_a_platform_with_kills_adds_up)
     host_stop(host);
 }
 
+static Suite *model_suite(const char *name, void (*before)(void), const TTest *test)
+{
+    Suite *suite = suite_create(name);
+    TCase *cases = tcase_create(name);
+
+    tcase_add_unchecked_fixture(cases, before, stage_close);
+    tcase_add_checked_fixture(cases, stage_connect, stage_disconnect);
+    tcase_set_timeout(cases, 7200);
+    tcase_add_test(cases, test);
+    suite_add_tcase(suite, cases);
+    return suite;
+}
+
 Suite *certificate_model_suite(void)
 {
-    const TTest *const tests[] = {
-        certificates_entries_and_what_is_carried_are_those_of_the_model,
-    };
-
-    return stage_suite("certificate_model", set_up, 7200, TESTS(tests));
+    return model_suite("certificate_model", set_up,
+                       certificates_entries_and_what_is_carried_are_those_of_the_model);
 }
 
 Suite *certificate_year_suite(void)
 {
-    const TTest *const tests[] = {
-        a_year_of_a_platform_with_kills_adds_up,
-    };
-
-    return stage_suite("certificate_year", set_up_year, 7200, TESTS(tests));
+    return model_suite("certificate_year", set_up_year, a_year_of_a_platform_with_kills_adds_up);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "certificates.h"
+#include "suite.h"
 #include "suites.h"
 #include "talk.h"
 
@@ -102,7 +103,7 @@ static void expect_month(PGconn *database, const struct month *month)
     }
 }
 
-START_TEST(a_month_of_hourly_readings_adds_up_and_running_again_adds_nothing)
+TEST(a_month_of_hourly_readings_adds_up_and_running_again_adds_nothing)
 {
     struct month month = month_make("cert-month", device_count());
 
@@ -139,7 +140,7 @@ static void run_killed(int ms)
     process_stop(pid, SIGKILL, 5000);
 }
 
-START_TEST(a_job_killed_at_any_moment_loses_nothing_and_issues_nothing_twice)
+TEST(a_job_killed_at_any_moment_loses_nothing_and_issues_nothing_twice)
 {
     host = meter_host("certificates_kill", NULL); /* in this test's process */
     admin = admin_of(host);
@@ -167,12 +168,4 @@ START_TEST(a_job_killed_at_any_moment_loses_nothing_and_issues_nothing_twice)
     host_stop(host);
 }
 
-Suite *certificate_month_suite(void)
-{
-    const TTest *const tests[] = {
-        a_month_of_hourly_readings_adds_up_and_running_again_adds_nothing,
-        a_job_killed_at_any_moment_loses_nothing_and_issues_nothing_twice,
-    };
-
-    return stage_suite("certificate_month", set_up, 600, TESTS(tests));
-}
+STAGE_SUITE(certificate_month, set_up, 600)

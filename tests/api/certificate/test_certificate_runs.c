@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "meter.h"
+#include "suite.h"
 #include "suites.h"
 
 enum { GATE = 4711, READINGS = 3, WH = 2000, TURN_US = 700000 /* longer than a turn of a run */ };
@@ -112,7 +113,7 @@ static void meet(const char *name, const char *when)
 }
 
 /* The interrupted run finishes; the next command issues the rest. */
-START_TEST(an_interrupt_ends_the_command_between_two_runs)
+TEST(an_interrupt_ends_the_command_between_two_runs)
 {
     int status;
 
@@ -134,25 +135,14 @@ START_TEST(an_interrupt_ends_the_command_between_two_runs)
     PQfinish(db);
 }
 
-START_TEST(a_reading_that_comes_before_its_cycle_is_taken_off_the_list_is_issued)
+TEST(a_reading_that_comes_before_its_cycle_is_taken_off_the_list_is_issued)
 {
     meet("runs_before", "BEFORE");
 }
 
-START_TEST(a_reading_that_comes_while_its_cycle_is_being_issued_is_issued_as_well)
+TEST(a_reading_that_comes_while_its_cycle_is_being_issued_is_issued_as_well)
 {
     meet("runs_after", "AFTER");
 }
 
-Suite *certificate_runs_suite(void)
-{
-    Suite *suite = suite_create("certificate_runs");
-    TCase *cases = tcase_create("certificate_runs");
-
-    tcase_set_timeout(cases, 120);
-    tcase_add_test(cases, a_reading_that_comes_before_its_cycle_is_taken_off_the_list_is_issued);
-    tcase_add_test(cases, a_reading_that_comes_while_its_cycle_is_being_issued_is_issued_as_well);
-    tcase_add_test(cases, an_interrupt_ends_the_command_between_two_runs);
-    suite_add_tcase(suite, cases);
-    return suite;
-}
+SUITE(certificate_runs, .timeout_s = 120)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "certificates.h"
+#include "suite.h"
 #include "suites.h"
 #include "talk.h"
 
@@ -14,7 +15,7 @@ static void set_up(void)
     certificates_open("certificates");
 }
 
-START_TEST(a_history_reading_of_a_kilowatt_hour_makes_one_entry_and_a_smaller_one_none)
+TEST(a_history_reading_of_a_kilowatt_hour_makes_one_entry_and_a_smaller_one_none)
 {
     struct person *m = certificate_person("cert.history");
     int64_t device = meter_make(host, m, "h1", 10, days_ago(100));
@@ -45,7 +46,7 @@ START_TEST(a_history_reading_of_a_kilowatt_hour_makes_one_entry_and_a_smaller_on
     ck_assert_uint_eq(log_entries(m), 2);
 }
 
-START_TEST(readings_of_0_are_stored_and_issue_nothing)
+TEST(readings_of_0_are_stored_and_issue_nothing)
 {
     struct person *m = certificate_person("cert.night");
     int64_t start = days_ago(10), devices[] = {meter_make(host, m, "n1", 10, days_ago(100)),
@@ -63,7 +64,7 @@ START_TEST(readings_of_0_are_stored_and_issue_nothing)
     ck_assert_str_eq(text_in(item_of(log, NULL, 0), "developerId"), "n1");
 }
 
-START_TEST(whole_kilowatt_hours_are_issued_and_the_rest_is_carried_over_cycles_below_the_threshold)
+TEST(whole_kilowatt_hours_are_issued_and_the_rest_is_carried_over_cycles_below_the_threshold)
 {
     struct person *m = certificate_person("cert.carry");
     int64_t start = days_ago(10), device = meter_make(host, m, "c1", 10, days_ago(100));
@@ -115,7 +116,7 @@ START_TEST(whole_kilowatt_hours_are_issued_and_the_rest_is_carried_over_cycles_b
     ck_assert_uint_eq(json_array_size(log_of(m, "?minWatthour=-200&maxWatthour=200")->json), 2);
 }
 
-START_TEST(a_reading_that_comes_late_makes_a_further_entry_of_its_own_energy)
+TEST(a_reading_that_comes_late_makes_a_further_entry_of_its_own_energy)
 {
     struct person *m = certificate_person("cert.late");
     int64_t start = days_ago(10);
@@ -142,7 +143,7 @@ START_TEST(a_reading_that_comes_late_makes_a_further_entry_of_its_own_energy)
     ck_assert_int_eq(pages_of(m, "").issued, 6000);
 }
 
-START_TEST(a_cycle_has_what_ends_after_its_start_and_up_to_its_end_and_nothing_without_a_cycle)
+TEST(a_cycle_has_what_ends_after_its_start_and_up_to_its_end_and_nothing_without_a_cycle)
 {
     struct person *m = certificate_person("cert.window");
     int64_t start = days_ago(10), device = meter_make(host, m, "w1", 10, days_ago(100));
@@ -164,7 +165,7 @@ START_TEST(a_cycle_has_what_ends_after_its_start_and_up_to_its_end_and_nothing_w
                      time_text(start + 2 * DAY_MS));
 }
 
-START_TEST(a_device_is_in_one_group_of_its_own_organization)
+TEST(a_device_is_in_one_group_of_its_own_organization)
 {
     struct person *m = certificate_person("cert.groups"), *b = certificate_person("cert.groups.b");
     int64_t devices[] = {meter_make(host, m, "g1", 10, days_ago(100)),
@@ -208,7 +209,7 @@ static struct answer *group_of(const struct person *by, json_t *keys)
                           time_text(days_ago(3)), "deviceIds", keys));
 }
 
-START_TEST(devices_of_a_group_are_named_by_any_of_their_keys)
+TEST(devices_of_a_group_are_named_by_any_of_their_keys)
 {
     struct person *m = certificate_person("cert.keys"), *b = certificate_person("cert.keys.b");
     int64_t devices[] = {
@@ -240,7 +241,7 @@ START_TEST(devices_of_a_group_are_named_by_any_of_their_keys)
     json_decref(wanted);
 }
 
-START_TEST(a_group_is_read_and_renamed_by_its_organization)
+TEST(a_group_is_read_and_renamed_by_its_organization)
 {
     struct person *m = certificate_person("cert.rename"), *b = certificate_person("cert.rename.b");
     int64_t device = meter_make(host, m, "rn1", 10, days_ago(100));
@@ -271,7 +272,7 @@ START_TEST(a_group_is_read_and_renamed_by_its_organization)
 }
 
 /* Groups start at ends of months and on a leap day; tests every half day of six years. */
-START_TEST(every_time_lies_in_exactly_one_cycle_whatever_its_frequency)
+TEST(every_time_lies_in_exactly_one_cycle_whatever_its_frequency)
 {
     static const char *const frequencies[] = {"hourly",  "daily",     "weekly",
                                               "monthly", "quarterly", "yearly"};
@@ -303,7 +304,7 @@ static int64_t utc_ms(const char *date)
         db, text("SELECT extract(epoch FROM '%sT00:00:00Z'::timestamptz)::bigint * 1000", date));
 }
 
-START_TEST(quarters_and_years_are_cycles_that_keep_the_end_of_the_month)
+TEST(quarters_and_years_are_cycles_that_keep_the_end_of_the_month)
 {
     static const struct {
         const char *frequency, *start, *end;
@@ -335,7 +336,7 @@ START_TEST(quarters_and_years_are_cycles_that_keep_the_end_of_the_month)
     }
 }
 
-START_TEST(an_external_issuer_moves_entries_and_final_states_stay)
+TEST(an_external_issuer_moves_entries_and_final_states_stay)
 {
     struct host *external =
         meter_host("certificates_ext",
@@ -388,7 +389,7 @@ static bool is_issued(void *group)
                                (intmax_t) * (const int64_t *)group)) == 1;
 }
 
-START_TEST(a_cycle_that_cannot_be_issued_holds_up_no_others)
+TEST(a_cycle_that_cannot_be_issued_holds_up_no_others)
 {
     struct person *m = certificate_person("cert.stuck");
     int64_t start = days_ago(3), groups[2];
@@ -414,7 +415,7 @@ START_TEST(a_cycle_that_cannot_be_issued_holds_up_no_others)
 }
 
 /* More failing cycles than a run tolerates, all before the cycle of another group. */
-START_TEST(many_cycles_that_cannot_be_issued_hold_up_no_others)
+TEST(many_cycles_that_cannot_be_issued_hold_up_no_others)
 {
     enum { STUCK = 25 };
     struct person *m = certificate_person("cert.many.stuck");
@@ -452,7 +453,7 @@ static bool has_entry(void *device)
 }
 
 /* More failing devices than a run tolerates, all before another device. */
-START_TEST(devices_whose_history_cannot_be_issued_hold_up_no_others)
+TEST(devices_whose_history_cannot_be_issued_hold_up_no_others)
 {
     enum { STUCK = 25 };
     struct person *m = certificate_person("cert.stuck.history");
@@ -478,24 +479,4 @@ START_TEST(devices_whose_history_cannot_be_issued_hold_up_no_others)
         ck_assert(has_entry(&devices[i]));
 }
 
-Suite *certificates_suite(void)
-{
-    const TTest *const tests[] = {
-        a_cycle_that_cannot_be_issued_holds_up_no_others,
-        many_cycles_that_cannot_be_issued_hold_up_no_others,
-        devices_whose_history_cannot_be_issued_hold_up_no_others,
-        a_history_reading_of_a_kilowatt_hour_makes_one_entry_and_a_smaller_one_none,
-        readings_of_0_are_stored_and_issue_nothing,
-        whole_kilowatt_hours_are_issued_and_the_rest_is_carried_over_cycles_below_the_threshold,
-        a_reading_that_comes_late_makes_a_further_entry_of_its_own_energy,
-        a_cycle_has_what_ends_after_its_start_and_up_to_its_end_and_nothing_without_a_cycle,
-        a_device_is_in_one_group_of_its_own_organization,
-        devices_of_a_group_are_named_by_any_of_their_keys,
-        a_group_is_read_and_renamed_by_its_organization,
-        every_time_lies_in_exactly_one_cycle_whatever_its_frequency,
-        quarters_and_years_are_cycles_that_keep_the_end_of_the_month,
-        an_external_issuer_moves_entries_and_final_states_stay,
-    };
-
-    return stage_suite("certificates", set_up, 600, TESTS(tests));
-}
+STAGE_SUITE(certificates, set_up, 600)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "people.h"
+#include "suite.h"
 #include "suites.h"
 
 static struct host *host;
@@ -74,7 +75,7 @@ static void expect_keys(const json_t *object, const char *keys)
     ck_assert_str_eq(found, keys);
 }
 
-START_TEST(a_started_conversation_has_its_first_message)
+TEST(a_started_conversation_has_its_first_message)
 {
     struct answer *answer =
         ck_status(start("starter@shop.example", ADMIN_EMAIL, "Rooftop 1", "the very first"), 201);
@@ -91,7 +92,7 @@ START_TEST(a_started_conversation_has_its_first_message)
     ck_assert_str_eq(json_string_value(json_object_get(message, "chatEntry")), "the very first");
 }
 
-START_TEST(messages_of_both_sides_form_one_chain)
+TEST(messages_of_both_sides_form_one_chain)
 {
     const char *user = "chain@shop.example";
     struct conversation talk = begin(user, "Rooftop 2", "chain entry 0");
@@ -123,7 +124,7 @@ START_TEST(messages_of_both_sides_form_one_chain)
 }
 
 /* The messages are too large for a loop to write them itself. */
-START_TEST(a_chain_of_large_messages_is_whole)
+TEST(a_chain_of_large_messages_is_whole)
 {
     const char *user = "large@shop.example", *piece = "\xc3\xa4\"\n\\x";
     char *entry = kept(calloc(100000, strlen(piece) + 1));
@@ -144,7 +145,7 @@ START_TEST(a_chain_of_large_messages_is_whole)
             json_string_value(json_object_get(json_array_get(chain->json, i), "chatEntry")), entry);
 }
 
-START_TEST(unread_messages_are_counted_until_they_are_read)
+TEST(unread_messages_are_counted_until_they_are_read)
 {
     const char *user = "unread@shop.example";
     struct conversation talk = begin(user, "Rooftop 3", "unread entry 1");
@@ -165,7 +166,7 @@ START_TEST(unread_messages_are_counted_until_they_are_read)
     ck_assert_int_eq(unread(ADMIN_EMAIL, admin), before + 1);
 }
 
-START_TEST(devices_with_unread_messages_are_named_once_newest_first)
+TEST(devices_with_unread_messages_are_named_once_newest_first)
 {
     const char *user = "devices@shop.example";
     const char *path = text("/api/chat/unread-devices/%s", encoded(user));
@@ -181,7 +182,7 @@ START_TEST(devices_with_unread_messages_are_named_once_newest_first)
                      "[\"Device B\",\"Device A\"]");
 }
 
-START_TEST(conversations_are_listed_by_latest_activity)
+TEST(conversations_are_listed_by_latest_activity)
 {
     const char *user = "lister@shop.example";
     const char *path = text("/api/chat/conversations/user/%s", encoded(user));
@@ -200,7 +201,7 @@ START_TEST(conversations_are_listed_by_latest_activity)
 }
 
 /* The order is kept however close two activities are in time. */
-START_TEST(activities_of_one_moment_keep_their_order)
+TEST(activities_of_one_moment_keep_their_order)
 {
     const char *user = "moment@shop.example", *other = "moment.other@shop.example";
     const char *list = text("/api/chat/conversations/user/%s", encoded(user));
@@ -228,7 +229,7 @@ START_TEST(activities_of_one_moment_keep_their_order)
     }
 }
 
-START_TEST(find_gives_the_newest_match_or_null)
+TEST(find_gives_the_newest_match_or_null)
 {
     const char *user = "finder@shop.example", *path = "/api/chat/conversations/find";
 
@@ -244,7 +245,7 @@ START_TEST(find_gives_the_newest_match_or_null)
     ck_assert_str_eq(ck_status(found, 200)->body, "null");
 }
 
-START_TEST(what_does_not_fit_is_refused)
+TEST(what_does_not_fit_is_refused)
 {
     struct conversation talk = begin("refused@shop.example", "Device E", "refused entry 1");
     struct conversation unknown = {INT64_C(987654321), NULL};
@@ -259,7 +260,7 @@ START_TEST(what_does_not_fit_is_refused)
     ck_error(http(host, "GET", "/api/chat/chain/no-uuid", platform->token, NULL), 400, "");
 }
 
-START_TEST(a_foreign_conversation_looks_like_an_unknown_one)
+TEST(a_foreign_conversation_looks_like_an_unknown_one)
 {
     struct conversation talk = begin("owned@shop.example", "Device F", "owned entry 1");
     struct person *stranger = person_make(host, admin, "stranger", NULL);
@@ -274,7 +275,7 @@ START_TEST(a_foreign_conversation_looks_like_an_unknown_one)
     ck_assert_int_eq(unread("owned@shop.example", stranger), 0);
 }
 
-START_TEST(a_repeated_key_creates_nothing_twice)
+TEST(a_repeated_key_creates_nothing_twice)
 {
     struct conversation talk = begin("retry@shop.example", "Device G", "retry entry 1");
     static const char *const headers[] = {"Idempotency-Key: retry-1", NULL};
@@ -296,24 +297,4 @@ START_TEST(a_repeated_key_creates_nothing_twice)
     ck_assert_uint_eq(json_array_size(ck_status(chain, 200)->json), 2);
 }
 
-Suite *chat_suite(void)
-{
-    Suite *suite = suite_create("chat");
-    TCase *tests = tcase_create("chat");
-
-    tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, a_started_conversation_has_its_first_message);
-    tcase_add_test(tests, messages_of_both_sides_form_one_chain);
-    tcase_add_test(tests, a_chain_of_large_messages_is_whole);
-    tcase_add_test(tests, unread_messages_are_counted_until_they_are_read);
-    tcase_add_test(tests, devices_with_unread_messages_are_named_once_newest_first);
-    tcase_add_test(tests, conversations_are_listed_by_latest_activity);
-    tcase_add_test(tests, activities_of_one_moment_keep_their_order);
-    tcase_add_test(tests, find_gives_the_newest_match_or_null);
-    tcase_add_test(tests, what_does_not_fit_is_refused);
-    tcase_add_test(tests, a_foreign_conversation_looks_like_an_unknown_one);
-    tcase_add_test(tests, a_repeated_key_creates_nothing_twice);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(chat, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)

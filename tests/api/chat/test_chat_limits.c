@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "suite.h"
 #include "suites.h"
 #include "talk.h"
 
@@ -56,7 +57,7 @@ static void expect_entry_refused(const struct answer *answer)
 }
 
 /* N07 */
-START_TEST(a_mebibyte_of_emoji_fits_and_one_byte_more_does_not)
+TEST(a_mebibyte_of_emoji_fits_and_one_byte_more_does_not)
 {
     const char *user = "emoji@shop.example", *fits = repeated(EMOJI, MIB / 4, "");
     struct talk talk = talk_start(host, platform, user, ADMIN_EMAIL, NULL);
@@ -71,7 +72,7 @@ START_TEST(a_mebibyte_of_emoji_fits_and_one_byte_more_does_not)
         !strcmp(json_string_value(json_object_get(json_array_get(chain, 1), "chatEntry")), fits));
 }
 
-START_TEST(a_mebibyte_in_escapes_fits_and_one_byte_more_does_not)
+TEST(a_mebibyte_in_escapes_fits_and_one_byte_more_does_not)
 {
     const char *user = "escapes@shop.example";
     struct talk talk = talk_start(host, platform, user, ADMIN_EMAIL, NULL);
@@ -85,7 +86,7 @@ START_TEST(a_mebibyte_in_escapes_fits_and_one_byte_more_does_not)
     ck_assert_uint_eq(talk_length(host, platform, &talk), 3);
 }
 
-START_TEST(a_start_has_the_same_limit)
+TEST(a_start_has_the_same_limit)
 {
     const char *user = "big.start@shop.example";
 
@@ -94,7 +95,7 @@ START_TEST(a_start_has_the_same_limit)
         talk_try(host, platform, user, ADMIN_EMAIL, NULL, repeated(EMOJI, MIB / 4, "x")), 400, ""));
 }
 
-START_TEST(blank_and_missing_texts_are_refused)
+TEST(blank_and_missing_texts_are_refused)
 {
     const char *user = "blank@shop.example";
     struct talk talk = talk_start(host, platform, user, ADMIN_EMAIL, NULL);
@@ -125,13 +126,13 @@ static void expect_null_name(const char *name_member, const char *user)
     ck_assert(json_equal(started, found->json));
 }
 
-START_TEST(an_absent_and_a_null_name_are_both_null)
+TEST(an_absent_and_a_null_name_are_both_null)
 {
     expect_null_name("", "absent@shop.example");
     expect_null_name(",\"deviceProjectName\":null", "null@shop.example");
 }
 
-START_TEST(names_have_up_to_255_characters)
+TEST(names_have_up_to_255_characters)
 {
     const char *user = "names@shop.example";
 
@@ -140,7 +141,7 @@ START_TEST(names_have_up_to_255_characters)
              "");
 }
 
-START_TEST(participants_match_in_either_order_and_any_case)
+TEST(participants_match_in_either_order_and_any_case)
 {
     const char *user = "order@shop.example";
     struct talk talk = talk_start(host, platform, user, ADMIN_EMAIL, "order");
@@ -179,7 +180,7 @@ static json_t *all_pages(const char *path, size_t limit, size_t *pages)
     return all;
 }
 
-START_TEST(the_pages_of_a_chain_are_the_whole_chain)
+TEST(the_pages_of_a_chain_are_the_whole_chain)
 {
     const char *user = "chain.pages@shop.example";
     struct talk talk = talk_start(host, platform, user, ADMIN_EMAIL, NULL);
@@ -204,7 +205,7 @@ START_TEST(the_pages_of_a_chain_are_the_whole_chain)
 }
 
 /* They are longer than one statement's result. */
-START_TEST(a_long_chain_and_a_long_list_come_whole)
+TEST(a_long_chain_and_a_long_list_come_whole)
 {
     const char *user = "long@shop.example";
     struct talk talk = talk_start(host, platform, user, ADMIN_EMAIL, NULL);
@@ -228,7 +229,7 @@ START_TEST(a_long_chain_and_a_long_list_come_whole)
     ck_error(talk_of(host, platform, "conversations/user", user, "?after=junk"), 400, "");
 }
 
-START_TEST(marking_twice_is_fine_and_touches_one_side_alone)
+TEST(marking_twice_is_fine_and_touches_one_side_alone)
 {
     const char *user = "marks@shop.example";
     struct talk talk = talk_start(host, platform, user, ADMIN_EMAIL, "marks");
@@ -250,23 +251,4 @@ START_TEST(marking_twice_is_fine_and_touches_one_side_alone)
     ck_assert_int_eq(answer_int(talk_of(host, platform, "unread-count", user, ""), "count"), 1);
 }
 
-Suite *chat_limits_suite(void)
-{
-    Suite *suite = suite_create("chat_limits");
-    TCase *tests = tcase_create("chat_limits");
-
-    tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, a_mebibyte_of_emoji_fits_and_one_byte_more_does_not);
-    tcase_add_test(tests, a_mebibyte_in_escapes_fits_and_one_byte_more_does_not);
-    tcase_add_test(tests, a_start_has_the_same_limit);
-    tcase_add_test(tests, blank_and_missing_texts_are_refused);
-    tcase_add_test(tests, an_absent_and_a_null_name_are_both_null);
-    tcase_add_test(tests, names_have_up_to_255_characters);
-    tcase_add_test(tests, participants_match_in_either_order_and_any_case);
-    tcase_add_test(tests, the_pages_of_a_chain_are_the_whole_chain);
-    tcase_add_test(tests, a_long_chain_and_a_long_list_come_whole);
-    tcase_add_test(tests, marking_twice_is_fine_and_touches_one_side_alone);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(chat_limits, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)

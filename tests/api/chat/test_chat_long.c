@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "suite.h"
 #include "suites.h"
 #include "talk.h"
 
@@ -90,7 +91,7 @@ static void expect_chain(const json_t *chain, size_t from, size_t count)
     }
 }
 
-START_TEST(a_huge_chain_comes_whole_and_takes_no_memory)
+TEST(a_huge_chain_comes_whole_and_takes_no_memory)
 {
     int entries = repetitions(60, 200), stalled = repetitions(3, STALLED_MAX);
     int64_t allowed = entries * 900; /* less than the chain, more than AddressSanitizer adds */
@@ -121,7 +122,7 @@ START_TEST(a_huge_chain_comes_whole_and_takes_no_memory)
     PQfinish(db);
 }
 
-START_TEST(the_pages_of_a_huge_chain_have_as_many_messages_as_asked_for)
+TEST(the_pages_of_a_huge_chain_have_as_many_messages_as_asked_for)
 {
     connect_database();
     struct talk talk = huge_talk("pages@shop.example", 11);
@@ -140,7 +141,7 @@ START_TEST(the_pages_of_a_huge_chain_have_as_many_messages_as_asked_for)
 }
 
 /* The reader is so slow that bytes of a page remain when the next page is sent. */
-START_TEST(a_slow_reader_gets_a_huge_chain_whole)
+TEST(a_slow_reader_gets_a_huge_chain_whole)
 {
     connect_database();
     struct talk talk = huge_talk("slow@shop.example", LARGE);
@@ -163,7 +164,7 @@ START_TEST(a_slow_reader_gets_a_huge_chain_whole)
 }
 
 /* A chain that cannot be read to its end must not look complete. */
-START_TEST(a_chain_that_fails_on_the_way_is_cut)
+TEST(a_chain_that_fails_on_the_way_is_cut)
 {
     connect_database();
     struct talk talk = huge_talk("cut@shop.example", 20);
@@ -189,7 +190,7 @@ START_TEST(a_chain_that_fails_on_the_way_is_cut)
     PQfinish(db);
 }
 
-START_TEST(a_list_of_thousands_comes_whole_in_its_order)
+TEST(a_list_of_thousands_comes_whole_in_its_order)
 {
     const char *user = "thousands@shop.example";
 
@@ -230,18 +231,4 @@ START_TEST(a_list_of_thousands_comes_whole_in_its_order)
     PQfinish(db);
 }
 
-Suite *chat_long_suite(void)
-{
-    Suite *suite = suite_create("chat_long");
-    TCase *tests = tcase_create("chat_long");
-
-    tcase_set_timeout(tests, 600);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, a_huge_chain_comes_whole_and_takes_no_memory);
-    tcase_add_test(tests, the_pages_of_a_huge_chain_have_as_many_messages_as_asked_for);
-    tcase_add_test(tests, a_slow_reader_gets_a_huge_chain_whole);
-    tcase_add_test(tests, a_chain_that_fails_on_the_way_is_cut);
-    tcase_add_test(tests, a_list_of_thousands_comes_whole_in_its_order);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(chat_long, .timeout_s = 600, .before_all = set_up, .after_all = tear_down)

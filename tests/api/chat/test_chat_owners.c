@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "live.h"
+#include "suite.h"
 #include "suites.h"
 
 static struct host *host, *other;
@@ -63,7 +64,7 @@ static void approve(struct person *person, const char *role)
     person_login(host, person);
 }
 
-START_TEST(an_account_takes_no_conversations_from_a_platform)
+TEST(an_account_takes_no_conversations_from_a_platform)
 {
     const char *email = "alice@example.com";
     struct talk before = talk_start(host, k, email, ADMIN_EMAIL, "before");
@@ -85,7 +86,7 @@ START_TEST(an_account_takes_no_conversations_from_a_platform)
     ck_assert_str_eq(talk_of(host, alice, "unread-devices", email, "")->body, "[\"since\"]");
 }
 
-START_TEST(a_shared_conversation_is_seen_by_the_account)
+TEST(a_shared_conversation_is_seen_by_the_account)
 {
     const char *email = "shared.to@example.com";
     struct talk talk = talk_start(host, k, email, ADMIN_EMAIL, "shared");
@@ -117,7 +118,7 @@ START_TEST(a_shared_conversation_is_seen_by_the_account)
 }
 
 /* A participant of another organization sees the conversation but may not share it. */
-START_TEST(only_whom_it_belongs_to_shares_a_conversation)
+TEST(only_whom_it_belongs_to_shares_a_conversation)
 {
     struct talk talk = talk_start(host, k, "third.party@shop.example", m->email, "not yours");
 
@@ -135,7 +136,7 @@ static struct talk start_by_admin(const char *email, const char *name)
     return talk_start(host, admin, ADMIN_EMAIL, email, name);
 }
 
-START_TEST(what_an_admin_starts_with_an_account_belongs_to_its_organization)
+TEST(what_an_admin_starts_with_an_account_belongs_to_its_organization)
 {
     struct talk talk = start_by_admin(k->email, NULL);
     struct person *colleague = person_make(host, admin, "owners.k2", "ApiUser");
@@ -145,7 +146,7 @@ START_TEST(what_an_admin_starts_with_an_account_belongs_to_its_organization)
     ck_status(share(host, k, &talk), 200);
 }
 
-START_TEST(what_an_admin_starts_with_a_platforms_user_reaches_the_platform)
+TEST(what_an_admin_starts_with_a_platforms_user_reaches_the_platform)
 {
     const char *user = "reached@shop.example";
 
@@ -159,7 +160,7 @@ START_TEST(what_an_admin_starts_with_a_platforms_user_reaches_the_platform)
     ck_status(talk_post(host, k, &talk, user, "a word in reply"), 201);
 }
 
-START_TEST(what_an_admin_starts_about_a_device_reaches_its_owner)
+TEST(what_an_admin_starts_about_a_device_reaches_its_owner)
 {
     struct answer *device =
         http(host, "POST", "/api/device", m->token,
@@ -180,19 +181,4 @@ START_TEST(what_an_admin_starts_about_a_device_reaches_its_owner)
     ck_error(talk_chain(other, m, &elsewhere, ""), 404, "");
 }
 
-Suite *chat_owners_suite(void)
-{
-    Suite *suite = suite_create("chat_owners");
-    TCase *tests = tcase_create("chat_owners");
-
-    tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, an_account_takes_no_conversations_from_a_platform);
-    tcase_add_test(tests, a_shared_conversation_is_seen_by_the_account);
-    tcase_add_test(tests, only_whom_it_belongs_to_shares_a_conversation);
-    tcase_add_test(tests, what_an_admin_starts_with_an_account_belongs_to_its_organization);
-    tcase_add_test(tests, what_an_admin_starts_with_a_platforms_user_reaches_the_platform);
-    tcase_add_test(tests, what_an_admin_starts_about_a_device_reaches_its_owner);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(chat_owners, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)

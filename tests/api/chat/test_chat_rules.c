@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "suite.h"
 #include "suites.h"
 #include "talk.h"
 
@@ -38,7 +39,7 @@ static struct talk talk_of_a(const char *device)
 
 /* O01 and O02: requests about another person's e-mail are never refused, but return only the
  * conversations that the caller may see. */
-START_TEST(lists_and_counts_of_others_have_what_the_caller_sees)
+TEST(lists_and_counts_of_others_have_what_the_caller_sees)
 {
     struct talk talk = talk_of_a("O01"), shared = talk_start(host, a, a->email, b->email, "O02");
 
@@ -59,7 +60,7 @@ START_TEST(lists_and_counts_of_others_have_what_the_caller_sees)
     ck_assert_int_eq(answer_int(count, "count"), 0);
 }
 
-START_TEST(who_has_no_part_gets_nothing_of_others)
+TEST(who_has_no_part_gets_nothing_of_others)
 {
     static const char *const whats[] = {"conversations/user", "unread-devices"};
     const struct person *all[] = {b, m, k};
@@ -79,7 +80,7 @@ START_TEST(who_has_no_part_gets_nothing_of_others)
 
 /* The Admin uses its own e-mail without being a participant; the message is unread for both
  * participants. */
-START_TEST(an_admin_writes_in_any_conversation)
+TEST(an_admin_writes_in_any_conversation)
 {
     const char *user = "helped@shop.example", *other = "helper@shop.example";
     struct talk talk = talk_start(host, k, user, other, "helped");
@@ -96,7 +97,7 @@ START_TEST(an_admin_writes_in_any_conversation)
 
 /* O03, O05 and O06: other people's conversations look as if they did not exist, and are not
  * changed. */
-START_TEST(a_conversation_of_others_is_unknown)
+TEST(a_conversation_of_others_is_unknown)
 {
     struct talk talk = talk_of_a("O03"), none = {INT64_C(987654321), NULL};
 
@@ -112,7 +113,7 @@ START_TEST(a_conversation_of_others_is_unknown)
 }
 
 /* O04 */
-START_TEST(a_chain_is_found_by_its_head_alone)
+TEST(a_chain_is_found_by_its_head_alone)
 {
     struct talk talk = talk_of_a("O04");
     struct answer *second = ck_status(talk_post(host, a, &talk, a->email, "O04 entry"), 201);
@@ -123,7 +124,7 @@ START_TEST(a_chain_is_found_by_its_head_alone)
 }
 
 /* O07 */
-START_TEST(nobody_writes_as_somebody_else)
+TEST(nobody_writes_as_somebody_else)
 {
     struct talk talk = talk_start(host, a, a->email, b->email, "O07");
 
@@ -133,7 +134,7 @@ START_TEST(nobody_writes_as_somebody_else)
 }
 
 /* O08 */
-START_TEST(a_user_starts_only_what_it_takes_part_in)
+TEST(a_user_starts_only_what_it_takes_part_in)
 {
     ck_error(talk_try(host, a, "one@shop.example", "two@shop.example", NULL, "O08 entry"), 403, "");
     ck_error(talk_try(host, a, b->email, "two@shop.example", NULL, "O08 entry"), 403, "");
@@ -141,7 +142,7 @@ START_TEST(a_user_starts_only_what_it_takes_part_in)
 }
 
 /* O09 */
-START_TEST(participants_differ_and_need_no_account)
+TEST(participants_differ_and_need_no_account)
 {
     ck_error(talk_try(host, a, a->email, text("  %s ", a->email), NULL, "O09 entry"), 400, "");
     ck_status(talk_try(host, a, a->email, "nobody.knows@shop.example", NULL, "O09 entry"), 201);
@@ -149,7 +150,7 @@ START_TEST(participants_differ_and_need_no_account)
 }
 
 /* O10 */
-START_TEST(find_without_filters_finds_only_ones_own)
+TEST(find_without_filters_finds_only_ones_own)
 {
     struct talk mine = talk_of_a("O10");
 
@@ -168,7 +169,7 @@ START_TEST(find_without_filters_finds_only_ones_own)
 }
 
 /* O11 */
-START_TEST(names_are_found_literally)
+TEST(names_are_found_literally)
 {
     static const char *const patterns[] = {"%", "_", "*", "O11_name", "O11%", "' OR 1=1 --"};
 
@@ -186,7 +187,7 @@ START_TEST(names_are_found_literally)
 }
 
 /* An external platform speaks for its end users, but never for accounts of other organizations. */
-START_TEST(platforms_speak_for_end_users_of_their_own)
+TEST(platforms_speak_for_end_users_of_their_own)
 {
     struct talk talk = talk_start(host, k, "end.user@shop.example", ADMIN_EMAIL, "platform");
 
@@ -200,7 +201,7 @@ START_TEST(platforms_speak_for_end_users_of_their_own)
 }
 
 /* The same e-mail may talk to two platforms: each sees its own part, an Admin sees both. */
-START_TEST(counts_and_lists_cover_what_the_caller_sees)
+TEST(counts_and_lists_cover_what_the_caller_sees)
 {
     const char *shared = "shared.user@shop.example";
     struct talk of_k = talk_start(host, k, shared, ADMIN_EMAIL, "seen by K");
@@ -220,7 +221,7 @@ START_TEST(counts_and_lists_cover_what_the_caller_sees)
                       2);
 }
 
-START_TEST(open_ownership_turns_the_scoping_off)
+TEST(open_ownership_turns_the_scoping_off)
 {
     struct talk talk = talk_of_a("open");
 
@@ -245,7 +246,7 @@ static struct answer *start_in(const struct person *by, int64_t organization)
     return start_by(by, "", json_integer(organization));
 }
 
-START_TEST(an_organization_is_named_by_who_may_act_in_it_and_must_exist)
+TEST(an_organization_is_named_by_who_may_act_in_it_and_must_exist)
 {
     ck_status(start_in(m, m->organization), 201);
     answer_warns(ck_status(start_in(m, k->organization), 201), "organizationId: ");
@@ -253,7 +254,7 @@ START_TEST(an_organization_is_named_by_who_may_act_in_it_and_must_exist)
     ck_error(start_in(admin, 987654321), 404, "Organization not found");
 }
 
-START_TEST(the_query_names_an_organization_where_the_body_does_not)
+TEST(the_query_names_an_organization_where_the_body_does_not)
 {
     const char *foreign = text("?organizationId=%jd", (intmax_t)k->organization);
 
@@ -263,7 +264,7 @@ START_TEST(the_query_names_an_organization_where_the_body_does_not)
 }
 
 /* Without the parameter, the organization of the conversation would have to be guessed. */
-START_TEST(an_api_user_of_several_organizations_says_in_which)
+TEST(an_api_user_of_several_organizations_says_in_which)
 {
     struct person *platform = person_make(host, admin, "rules.several", "ApiUser");
 
@@ -282,29 +283,4 @@ START_TEST(an_api_user_of_several_organizations_says_in_which)
     ck_status(start_in(admin, answer_int(made, "id")), 201);
 }
 
-Suite *chat_rules_suite(void)
-{
-    Suite *suite = suite_create("chat_rules");
-    TCase *tests = tcase_create("chat_rules");
-
-    tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, lists_and_counts_of_others_have_what_the_caller_sees);
-    tcase_add_test(tests, who_has_no_part_gets_nothing_of_others);
-    tcase_add_test(tests, an_admin_writes_in_any_conversation);
-    tcase_add_test(tests, a_conversation_of_others_is_unknown);
-    tcase_add_test(tests, a_chain_is_found_by_its_head_alone);
-    tcase_add_test(tests, nobody_writes_as_somebody_else);
-    tcase_add_test(tests, a_user_starts_only_what_it_takes_part_in);
-    tcase_add_test(tests, participants_differ_and_need_no_account);
-    tcase_add_test(tests, find_without_filters_finds_only_ones_own);
-    tcase_add_test(tests, names_are_found_literally);
-    tcase_add_test(tests, platforms_speak_for_end_users_of_their_own);
-    tcase_add_test(tests, counts_and_lists_cover_what_the_caller_sees);
-    tcase_add_test(tests, open_ownership_turns_the_scoping_off);
-    tcase_add_test(tests, an_organization_is_named_by_who_may_act_in_it_and_must_exist);
-    tcase_add_test(tests, an_api_user_of_several_organizations_says_in_which);
-    tcase_add_test(tests, the_query_names_an_organization_where_the_body_does_not);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(chat_rules, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "exposition.h"
+#include "suite.h"
 #include "suites.h"
 #include "talk.h"
 
@@ -93,7 +94,7 @@ static bool asked_for(void *email)
     return rows_read("chat_unread") >= totals_read_before + ASKED;
 }
 
-START_TEST(a_count_looks_at_no_conversation_however_many_there_are)
+TEST(a_count_looks_at_no_conversation_however_many_there_are)
 {
     char *email = text("many@shop.example");
     int many = repetitions(2000, 30000); /* more than are listed */
@@ -159,7 +160,7 @@ static void *write_some(void *arg)
     return NULL;
 }
 
-START_TEST(totals_are_exact_whatever_happens_at_once)
+TEST(totals_are_exact_whatever_happens_at_once)
 {
     const char *hot = "hot@shop.example";
     struct talk talks[WRITERS];
@@ -194,7 +195,7 @@ static const char *listed(const char *query)
     return talk_of(host, platform, "conversations/user", "reader@shop.example", query)->body;
 }
 
-START_TEST(a_list_tells_what_each_participant_has_not_read_where_it_is_asked)
+TEST(a_list_tells_what_each_participant_has_not_read_where_it_is_asked)
 {
     const char *reader = "reader@shop.example", *other = "writer@shop.example";
     struct talk talk = talk_start(host, platform, reader, other, "Listed");
@@ -244,7 +245,7 @@ static bool two_wait_or_one_goes_on(void *arg)
     return waiting() > 1 || runs_of(two) > two->runs + 2;
 }
 
-START_TEST(of_two_hosts_one_adds_up_at_a_time)
+TEST(of_two_hosts_one_adds_up_at_a_time)
 {
     static const char modules[] = "[auth, chat, health, metrics]";
     const char *name = database_make(the_postgres, "chat_unread_two");
@@ -275,17 +276,4 @@ START_TEST(of_two_hosts_one_adds_up_at_a_time)
     host_stop(two.host[1]);
 }
 
-Suite *chat_unread_suite(void)
-{
-    Suite *suite = suite_create("chat_unread");
-    TCase *tests = tcase_create("chat_unread");
-
-    tcase_set_timeout(tests, 300);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, a_count_looks_at_no_conversation_however_many_there_are);
-    tcase_add_test(tests, a_list_tells_what_each_participant_has_not_read_where_it_is_asked);
-    tcase_add_test(tests, of_two_hosts_one_adds_up_at_a_time);
-    tcase_add_test(tests, totals_are_exact_whatever_happens_at_once);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(chat_unread, .timeout_s = 300, .before_all = set_up, .after_all = tear_down)

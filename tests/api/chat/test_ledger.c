@@ -2,9 +2,10 @@
  * two loops, on two hosts. BUSBAR_TEST_MESSAGES sets the number of messages (10,000 for the
  * published figure). */
 #include "scene.h"
+#include "suite.h"
 #include "suites.h"
 
-START_TEST(twenty_writers_make_one_chain)
+TEST(twenty_writers_make_one_chain)
 {
     struct scene *scene = scene_make("ledger_writers", NULL, 1, scene_messages());
 
@@ -18,7 +19,7 @@ START_TEST(twenty_writers_make_one_chain)
 }
 
 /* F14: unacknowledged messages may be stored once; the host is back within 2 s. */
-START_TEST(a_kill_of_the_host_loses_nothing)
+TEST(a_kill_of_the_host_loses_nothing)
 {
     long messages = scene_messages();
     struct scene *scene = scene_make("ledger_kill", NULL, 1, messages);
@@ -34,7 +35,7 @@ START_TEST(a_kill_of_the_host_loses_nothing)
     scene_end(scene);
 }
 
-START_TEST(two_loops_of_a_host_make_one_chain)
+TEST(two_loops_of_a_host_make_one_chain)
 {
     struct scene *scene = scene_make("ledger_loops", &(struct host_spec){.http = "  loops: 2\n"}, 1,
                                      scene_messages());
@@ -47,7 +48,7 @@ START_TEST(two_loops_of_a_host_make_one_chain)
 }
 
 /* F32 */
-START_TEST(two_hosts_make_one_chain)
+TEST(two_hosts_make_one_chain)
 {
     struct scene *scene = scene_make("ledger_hosts", NULL, 2, scene_messages());
 
@@ -58,7 +59,7 @@ START_TEST(two_hosts_make_one_chain)
     scene_end(scene);
 }
 
-START_TEST(a_kill_of_one_of_two_hosts_loses_nothing)
+TEST(a_kill_of_one_of_two_hosts_loses_nothing)
 {
     long messages = scene_messages();
     struct scene *scene = scene_make("ledger_hosts_kill", NULL, 2, messages);
@@ -73,17 +74,4 @@ START_TEST(a_kill_of_one_of_two_hosts_loses_nothing)
     scene_end(scene);
 }
 
-Suite *ledger_suite(void)
-{
-    Suite *suite = suite_create("ledger");
-    TCase *tests = tcase_create("ledger");
-
-    tcase_set_timeout(tests, SCENE_SECONDS + 60);
-    tcase_add_test(tests, twenty_writers_make_one_chain);
-    tcase_add_test(tests, a_kill_of_the_host_loses_nothing);
-    tcase_add_test(tests, two_loops_of_a_host_make_one_chain);
-    tcase_add_test(tests, two_hosts_make_one_chain);
-    tcase_add_test(tests, a_kill_of_one_of_two_hosts_loses_nothing);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(ledger, .timeout_s = SCENE_SECONDS + 60)

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "live.h"
+#include "suite.h"
 #include "suites.h"
 
 static struct live live;
@@ -16,7 +17,7 @@ static void tear_down(void)
     live_stop(&live);
 }
 
-START_TEST(events_reach_streams_on_both_hosts_with_the_keys_of_the_specification)
+TEST(events_reach_streams_on_both_hosts_with_the_keys_of_the_specification)
 {
     struct sse *here = live_listen(live.host, live.platform, NULL),
                *there = live_listen(live.other, live.platform, NULL);
@@ -48,7 +49,7 @@ START_TEST(events_reach_streams_on_both_hosts_with_the_keys_of_the_specification
     }
 }
 
-START_TEST(a_stream_has_the_conversations_that_its_caller_may_see)
+TEST(a_stream_has_the_conversations_that_its_caller_may_see)
 {
     struct person *user = person_with_role(live.host, live.admin, "stream-user", "User");
     struct person *stranger = person_make(live.host, live.admin, "stream-stranger", NULL);
@@ -80,7 +81,7 @@ START_TEST(a_stream_has_the_conversations_that_its_caller_may_see)
     sse_close(nothing);
 }
 
-START_TEST(a_silent_stream_says_that_it_is_there)
+TEST(a_silent_stream_says_that_it_is_there)
 {
     struct sse *sse = live_listen(live.host, live.platform, NULL);
     int64_t until = now_ms() + 20000;
@@ -93,7 +94,7 @@ START_TEST(a_silent_stream_says_that_it_is_there)
     sse_close(sse);
 }
 
-START_TEST(what_is_no_stream_is_answered_as_everywhere)
+TEST(what_is_no_stream_is_answered_as_everywhere)
 {
     ck_status(http(live.host, "GET", "/api/chat/stream", NULL, NULL), 401);
     ck_status(http(live.host, "POST", "/api/chat/stream", live.platform->token, NULL), 405);
@@ -102,17 +103,4 @@ START_TEST(what_is_no_stream_is_answered_as_everywhere)
     ck_status(http_send(live.host, &head), 200);
 }
 
-Suite *stream_suite(void)
-{
-    Suite *suite = suite_create("stream");
-    TCase *tcase = tcase_create("stream");
-
-    tcase_add_unchecked_fixture(tcase, set_up, tear_down);
-    tcase_set_timeout(tcase, 120);
-    tcase_add_test(tcase, events_reach_streams_on_both_hosts_with_the_keys_of_the_specification);
-    tcase_add_test(tcase, a_stream_has_the_conversations_that_its_caller_may_see);
-    tcase_add_test(tcase, a_silent_stream_says_that_it_is_there);
-    tcase_add_test(tcase, what_is_no_stream_is_answered_as_everywhere);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
+SUITE(stream, .before_all = set_up, .after_all = tear_down, .timeout_s = 120)

@@ -6,6 +6,7 @@
 
 #include "exposition.h"
 #include "live.h"
+#include "suite.h"
 #include "suites.h"
 
 enum {
@@ -77,7 +78,7 @@ static void expect_stored(struct sse *sse, int from, int count)
     }
 }
 
-START_TEST(a_burst_larger_than_the_buffer_reaches_who_reads)
+TEST(a_burst_larger_than_the_buffer_reaches_who_reads)
 {
     start("stream-burst", "stream_burst");
     struct sse *sse = live_listen(host, platform, NULL);
@@ -92,7 +93,7 @@ START_TEST(a_burst_larger_than_the_buffer_reaches_who_reads)
     stop();
 }
 
-START_TEST(who_pauses_for_longer_than_memory_lasts_goes_on_without_a_gap)
+TEST(who_pauses_for_longer_than_memory_lasts_goes_on_without_a_gap)
 {
     start("stream-pause", "stream_pause");
     struct sse *sse = sse_open(host, platform->token, NULL, 4096);
@@ -180,7 +181,7 @@ static bool all_served(void *many)
     return served(many) == MANY;
 }
 
-START_TEST(the_streams_of_one_account_do_not_hold_up_another)
+TEST(the_streams_of_one_account_do_not_hold_up_another)
 {
     struct sse *many[MANY];
 
@@ -206,7 +207,7 @@ START_TEST(the_streams_of_one_account_do_not_hold_up_another)
     stop();
 }
 
-START_TEST(those_at_one_place_share_what_is_read_for_them)
+TEST(those_at_one_place_share_what_is_read_for_them)
 {
     struct sse *many[MANY];
 
@@ -224,16 +225,4 @@ START_TEST(those_at_one_place_share_what_is_read_for_them)
     stop();
 }
 
-Suite *stream_behind_suite(void)
-{
-    Suite *suite = suite_create("stream_behind");
-    TCase *tcase = tcase_create("stream_behind");
-
-    tcase_set_timeout(tcase, 120);
-    tcase_add_test(tcase, a_burst_larger_than_the_buffer_reaches_who_reads);
-    tcase_add_test(tcase, who_pauses_for_longer_than_memory_lasts_goes_on_without_a_gap);
-    tcase_add_test(tcase, the_streams_of_one_account_do_not_hold_up_another);
-    tcase_add_test(tcase, those_at_one_place_share_what_is_read_for_them);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
+SUITE(stream_behind, .timeout_s = 120)

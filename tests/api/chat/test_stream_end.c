@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include "live.h"
+#include "suite.h"
 #include "suites.h"
 #include "wire.h"
 
@@ -26,7 +27,7 @@ static void expect_end(struct sse *sse)
     ck_assert(sse->complete);
 }
 
-START_TEST(a_suspension_ends_the_streams_of_the_account_on_every_host)
+TEST(a_suspension_ends_the_streams_of_the_account_on_every_host)
 {
     struct person *suspended = person_make(live.host, live.admin, "stream-suspended", NULL);
     struct sse *here = live_listen(live.host, suspended, NULL),
@@ -41,7 +42,7 @@ START_TEST(a_suspension_ends_the_streams_of_the_account_on_every_host)
     sse_close(untouched);
 }
 
-START_TEST(a_logout_ends_the_streams_of_the_session_only)
+TEST(a_logout_ends_the_streams_of_the_session_only)
 {
     struct person *leaving = person_make(live.host, live.admin, "stream-leaving", NULL);
     const char *first = leaving->token, *second = person_login(live.host, leaving);
@@ -54,7 +55,7 @@ START_TEST(a_logout_ends_the_streams_of_the_session_only)
     sse_close(stays);
 }
 
-START_TEST(another_role_ends_a_stream_that_then_resumes_with_its_rights)
+TEST(another_role_ends_a_stream_that_then_resumes_with_its_rights)
 {
     struct person *moving = person_make(live.host, live.admin, "stream-moving", NULL);
     struct talk talk = talk_start(live.host, moving, "moving@shop.example", ADMIN_EMAIL, NULL);
@@ -79,7 +80,7 @@ static bool takes_a_stream(void *arg)
     return sse->status == 200;
 }
 
-START_TEST(streams_have_a_limit_and_a_client_that_left_makes_room)
+TEST(streams_have_a_limit_and_a_client_that_left_makes_room)
 {
     struct host_spec spec = live_spec;
     struct sse *open[3];
@@ -106,7 +107,7 @@ START_TEST(streams_have_a_limit_and_a_client_that_left_makes_room)
     ck_assert(open[2]->complete);
 }
 
-START_TEST(an_account_has_a_limit_of_its_own)
+TEST(an_account_has_a_limit_of_its_own)
 {
     struct host_spec spec = live_spec;
 
@@ -125,7 +126,7 @@ START_TEST(an_account_has_a_limit_of_its_own)
 }
 
 /* The response has only headers, no body, and no stream stays open after it. */
-START_TEST(who_asks_for_the_head_of_a_stream_gets_no_stream)
+TEST(who_asks_for_the_head_of_a_stream_gets_no_stream)
 {
     struct host_spec spec = live_spec;
 
@@ -168,7 +169,7 @@ static bool begins_with_200(const struct wire *wire)
     return line[9] == '2';
 }
 
-START_TEST(an_account_has_its_limit_when_all_come_at_once)
+TEST(an_account_has_its_limit_when_all_come_at_once)
 {
     struct host_spec spec = live_spec;
     struct wire *wires[AT_ONCE];
@@ -194,7 +195,7 @@ START_TEST(an_account_has_its_limit_when_all_come_at_once)
     host_stop(few);
 }
 
-START_TEST(many_streams_are_served_and_end_at_once_when_the_host_stops)
+TEST(many_streams_are_served_and_end_at_once_when_the_host_stops)
 {
     struct host_spec spec = live_spec;
     struct sse *open[MANY];
@@ -221,7 +222,7 @@ START_TEST(many_streams_are_served_and_end_at_once_when_the_host_stops)
     }
 }
 
-START_TEST(a_reload_ends_streams_that_then_resume_without_a_gap)
+TEST(a_reload_ends_streams_that_then_resume_without_a_gap)
 {
     struct host *reloaded = live_host("stream-reload", "stream_end");
     struct talk talk =
@@ -247,7 +248,7 @@ START_TEST(a_reload_ends_streams_that_then_resume_without_a_gap)
     host_stop(reloaded);
 }
 
-START_TEST(a_stop_does_not_wait_for_a_reader_that_does_not_read)
+TEST(a_stop_does_not_wait_for_a_reader_that_does_not_read)
 {
     struct host *stopped = live_host("stream-stuck", "stream_end");
     struct sse *stuck = sse_open(stopped, live.platform->token, NULL, 4096);
@@ -261,7 +262,7 @@ START_TEST(a_stop_does_not_wait_for_a_reader_that_does_not_read)
     sse_close(stuck);
 }
 
-START_TEST(a_stream_outlives_an_outage_of_the_database)
+TEST(a_stream_outlives_an_outage_of_the_database)
 {
     struct postgres *own = postgres_make("stream-outage", false);
     struct host_spec spec = live_spec;
@@ -295,24 +296,4 @@ START_TEST(a_stream_outlives_an_outage_of_the_database)
     postgres_stop(own, SIGINT);
 }
 
-Suite *stream_end_suite(void)
-{
-    Suite *suite = suite_create("stream_end");
-    TCase *tcase = tcase_create("stream_end");
-
-    tcase_add_unchecked_fixture(tcase, set_up, tear_down);
-    tcase_set_timeout(tcase, 120);
-    tcase_add_test(tcase, a_suspension_ends_the_streams_of_the_account_on_every_host);
-    tcase_add_test(tcase, a_logout_ends_the_streams_of_the_session_only);
-    tcase_add_test(tcase, another_role_ends_a_stream_that_then_resumes_with_its_rights);
-    tcase_add_test(tcase, streams_have_a_limit_and_a_client_that_left_makes_room);
-    tcase_add_test(tcase, an_account_has_a_limit_of_its_own);
-    tcase_add_test(tcase, an_account_has_its_limit_when_all_come_at_once);
-    tcase_add_test(tcase, who_asks_for_the_head_of_a_stream_gets_no_stream);
-    tcase_add_test(tcase, many_streams_are_served_and_end_at_once_when_the_host_stops);
-    tcase_add_test(tcase, a_reload_ends_streams_that_then_resume_without_a_gap);
-    tcase_add_test(tcase, a_stop_does_not_wait_for_a_reader_that_does_not_read);
-    tcase_add_test(tcase, a_stream_outlives_an_outage_of_the_database);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
+SUITE(stream_end, .before_all = set_up, .after_all = tear_down, .timeout_s = 120)

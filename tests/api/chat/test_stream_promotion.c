@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "live.h"
+#include "suite.h"
 #include "suites.h"
 
 enum { LOST = 60, KEPT = 5, SERVING_MS = 60000 };
@@ -80,7 +81,7 @@ static void expect_reset(struct sse *sse)
     ck_assert_msg(event->name && !strcmp(event->name, "reset"), "%s", event->data);
 }
 
-START_TEST(a_client_that_resumes_after_a_promotion_begins_anew_once)
+TEST(a_client_that_resumes_after_a_promotion_begins_anew_once)
 {
     struct postgres *primary = postgres_make("promotion", false), at = *primary;
     const char *database = database_make(primary, "promotion");
@@ -133,13 +134,4 @@ START_TEST(a_client_that_resumes_after_a_promotion_begins_anew_once)
     postgres_stop(standby, SIGINT);
 }
 
-Suite *stream_promotion_suite(void)
-{
-    Suite *suite = suite_create("stream_promotion");
-    TCase *tcase = tcase_create("stream_promotion");
-
-    tcase_set_timeout(tcase, 180);
-    tcase_add_test(tcase, a_client_that_resumes_after_a_promotion_begins_anew_once);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
+SUITE(stream_promotion, .timeout_s = 180)

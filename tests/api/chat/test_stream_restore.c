@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "live.h"
+#include "suite.h"
 #include "suites.h"
 
 enum { BURNT = 5000, OLD = 40 };
@@ -98,7 +99,7 @@ static void expect_reset(struct sse *sse)
     ck_assert(event && event->name && !strcmp(event->name, "reset"));
 }
 
-START_TEST(after_a_restore_new_messages_come_and_old_ones_do_not)
+TEST(after_a_restore_new_messages_come_and_old_ones_do_not)
 {
     struct scene_of_restore s = make("restored");
 
@@ -146,7 +147,7 @@ START_TEST(after_a_restore_new_messages_come_and_old_ones_do_not)
 }
 
 /* The host keeps running while another server takes over its socket. */
-START_TEST(a_host_that_runs_across_a_restore_begins_its_streams_anew)
+TEST(a_host_that_runs_across_a_restore_begins_its_streams_anew)
 {
     struct scene_of_restore s = make("swapped");
     struct sse *sse = live_listen(s.host, s.platform, s.last_id);
@@ -168,14 +169,4 @@ START_TEST(a_host_that_runs_across_a_restore_begins_its_streams_anew)
     postgres_stop(s.after, SIGINT);
 }
 
-Suite *stream_restore_suite(void)
-{
-    Suite *suite = suite_create("stream_restore");
-    TCase *tcase = tcase_create("stream_restore");
-
-    tcase_set_timeout(tcase, 180);
-    tcase_add_test(tcase, after_a_restore_new_messages_come_and_old_ones_do_not);
-    tcase_add_test(tcase, a_host_that_runs_across_a_restore_begins_its_streams_anew);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
+SUITE(stream_restore, .timeout_s = 180)

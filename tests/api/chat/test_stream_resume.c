@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "live.h"
+#include "suite.h"
 #include "suites.h"
 
 static struct live live;
@@ -21,7 +22,7 @@ static void tear_down(void)
 
 enum { RESUMED = 12, LARGE = 1400 };
 
-START_TEST(a_stream_resumes_behind_any_event_on_any_host)
+TEST(a_stream_resumes_behind_any_event_on_any_host)
 {
     struct sse *sse = live_listen(live.host, live.platform, NULL);
     struct talk talk =
@@ -77,7 +78,7 @@ static void note(int *seen, const struct sse_event *event)
     seen[writer]++;
 }
 
-START_TEST(cuts_under_load_lose_nothing_and_double_nothing)
+TEST(cuts_under_load_lose_nothing_and_double_nothing)
 {
     struct talk talks[2] = {
         talk_start(live.host, live.platform, "w0@shop.example", "w1@shop.example", NULL),
@@ -109,7 +110,7 @@ START_TEST(cuts_under_load_lose_nothing_and_double_nothing)
     sse_close(sse);
 }
 
-START_TEST(who_was_away_for_long_is_read_for_from_the_database)
+TEST(who_was_away_for_long_is_read_for_from_the_database)
 {
     const char *database = database_make(the_postgres, "stream_long");
     struct host *first = live_host("stream-long", database);
@@ -138,7 +139,7 @@ START_TEST(who_was_away_for_long_is_read_for_from_the_database)
     host_stop(first);
 }
 
-START_TEST(ids_that_are_none_are_refused_and_foreign_ones_begin_anew)
+TEST(ids_that_are_none_are_refused_and_foreign_ones_begin_anew)
 {
     static const char *const malformed[] = {
         "x", "1", "1:2", "5:6:9", "1:2:3:4", "-1:1:", "0:0:", "0:5:0", "99999999999999999999:1:"};
@@ -164,7 +165,7 @@ START_TEST(ids_that_are_none_are_refused_and_foreign_ones_begin_anew)
     sse_close(sse);
 }
 
-START_TEST(a_slow_reader_is_cut_and_delays_nobody)
+TEST(a_slow_reader_is_cut_and_delays_nobody)
 {
     struct sse *slow = sse_open(live.host, live.platform->token, NULL, 4096);
     struct sse *quick = live_listen(live.host, live.platform, NULL);
@@ -204,7 +205,7 @@ static void commit(PGconn *db)
 
 /* Both hosts read two transactions of many pages, in opposite orders, and a client changes from one
  * host to the other in the middle. */
-START_TEST(a_place_in_one_large_transaction_holds_beside_another)
+TEST(a_place_in_one_large_transaction_holds_beside_another)
 {
     struct talk first =
         talk_start(live.host, live.platform, "large@shop.example", "b@b.example", NULL);
@@ -250,7 +251,7 @@ static void store_one(PGconn *db, const struct talk *talk, int seq, const char *
 }
 
 /* The transaction with the lower number stores the later message, and a host reads both at once. */
-START_TEST(a_chain_comes_in_order_though_its_transactions_are_not)
+TEST(a_chain_comes_in_order_though_its_transactions_are_not)
 {
     struct talk talk =
         talk_start(live.host, live.platform, "turned@shop.example", "b@b.example", NULL);
@@ -282,20 +283,4 @@ START_TEST(a_chain_comes_in_order_though_its_transactions_are_not)
     PQfinish(higher);
 }
 
-Suite *stream_resume_suite(void)
-{
-    Suite *suite = suite_create("stream_resume");
-    TCase *tcase = tcase_create("stream_resume");
-
-    tcase_add_unchecked_fixture(tcase, set_up, tear_down);
-    tcase_set_timeout(tcase, 120);
-    tcase_add_test(tcase, a_stream_resumes_behind_any_event_on_any_host);
-    tcase_add_test(tcase, cuts_under_load_lose_nothing_and_double_nothing);
-    tcase_add_test(tcase, who_was_away_for_long_is_read_for_from_the_database);
-    tcase_add_test(tcase, ids_that_are_none_are_refused_and_foreign_ones_begin_anew);
-    tcase_add_test(tcase, a_slow_reader_is_cut_and_delays_nobody);
-    tcase_add_test(tcase, a_place_in_one_large_transaction_holds_beside_another);
-    tcase_add_test(tcase, a_chain_comes_in_order_though_its_transactions_are_not);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
+SUITE(stream_resume, .before_all = set_up, .after_all = tear_down, .timeout_s = 120)

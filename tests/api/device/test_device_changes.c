@@ -7,6 +7,7 @@
 
 #include "spy.h"
 #include "stage.h"
+#include "suite.h"
 #include "suites.h"
 #include "talk.h"
 
@@ -45,7 +46,7 @@ static json_t *whole(const char *key)
                      "longitude", "13.4", "timezone", "Europe/Berlin", "attributes", "roof", 1);
 }
 
-START_TEST(an_empty_patch_and_one_of_the_same_values_change_nothing_and_raise_nothing)
+TEST(an_empty_patch_and_one_of_the_same_values_change_nothing_and_raise_nothing)
 {
     struct answer *made = ck_status(http(host, "POST", DEVICE, m->token, whole("same")), 201);
     json_t *const same[] = {json_object(),
@@ -66,7 +67,7 @@ START_TEST(an_empty_patch_and_one_of_the_same_values_change_nothing_and_raise_no
                      1);
 }
 
-START_TEST(one_value_that_is_another_is_a_change_whatever_else_is_the_same)
+TEST(one_value_that_is_another_is_a_change_whatever_else_is_the_same)
 {
     struct answer *made = ck_status(http(host, "POST", DEVICE, m->token, whole("other")), 201);
     json_t *device = whole("other");
@@ -110,7 +111,7 @@ static json_t *everything(const char *key)
     return device;
 }
 
-START_TEST(null_clears_a_field_and_an_attribute)
+TEST(null_clears_a_field_and_an_attribute)
 {
     ck_status(http(host, "POST", DEVICE, m->token, everything("cleared")), 201);
     ck_status(http(host, "POST", DEVICE, m->token, json_pack("{ss}", "externalId", "bare")), 201);
@@ -158,7 +159,7 @@ static void refused(struct answer *answer, const char *field)
                      field);
 }
 
-START_TEST(what_a_device_must_have_is_not_cleared)
+TEST(what_a_device_must_have_is_not_cleared)
 {
     ck_status(http(host, "POST", DEVICE, m->token, everything("named")), 201);
     ck_status(
@@ -180,7 +181,7 @@ START_TEST(what_a_device_must_have_is_not_cleared)
 }
 
 /* An empty text counts as absent, and the response warns about it. */
-START_TEST(an_empty_text_clears_nothing_and_warns)
+TEST(an_empty_text_clears_nothing_and_warns)
 {
     ck_status(http(host, "POST", DEVICE, m->token, everything("emptied")), 201);
     struct answer *answer = patch("emptied", json_pack("{ss}", "address", ""));
@@ -200,7 +201,7 @@ static json_t *attributes_of(char letter, int count)
     return json_pack("{so}", "attributes", attributes);
 }
 
-START_TEST(attributes_that_grow_by_changes_keep_their_bound)
+TEST(attributes_that_grow_by_changes_keep_their_bound)
 {
     ck_status(http(host, "POST", DEVICE, m->token, json_pack("{ss}", "externalId", "grown")), 201);
     patch("grown", attributes_of('a', 150));
@@ -217,16 +218,4 @@ START_TEST(attributes_that_grow_by_changes_keep_their_bound)
     patch("grown", attributes_of('b', 1));
 }
 
-Suite *device_changes_suite(void)
-{
-    const TTest *const tests[] = {
-        an_empty_patch_and_one_of_the_same_values_change_nothing_and_raise_nothing,
-        one_value_that_is_another_is_a_change_whatever_else_is_the_same,
-        null_clears_a_field_and_an_attribute,
-        what_a_device_must_have_is_not_cleared,
-        an_empty_text_clears_nothing_and_warns,
-        attributes_that_grow_by_changes_keep_their_bound,
-    };
-
-    return stage_suite("device_changes", set_up, 60, TESTS(tests));
-}
+STAGE_SUITE(device_changes, set_up, 60)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "certificates.h"
+#include "suite.h"
 #include "suites.h"
 #include "talk.h"
 
@@ -31,7 +32,7 @@ static int64_t rows_of(const char *table, int64_t device)
                       text("SELECT count(*) FROM %s WHERE device = %jd", table, (intmax_t)device));
 }
 
-START_TEST(a_device_goes_with_its_readings)
+TEST(a_device_goes_with_its_readings)
 {
     struct person *m = certificate_person("delete.whole");
     int64_t device = meter_make(host, m, "gone", 10, days_ago(100));
@@ -53,7 +54,7 @@ START_TEST(a_device_goes_with_its_readings)
     ck_assert_int_eq(meter_total(host, m, "gone"), 0);
 }
 
-START_TEST(only_who_may_change_a_device_deletes_it)
+TEST(only_who_may_change_a_device_deletes_it)
 {
     struct person *m = certificate_person("delete.own"), *b = certificate_person("delete.other");
 
@@ -63,7 +64,7 @@ START_TEST(only_who_may_change_a_device_deletes_it)
     ck_status(delete_device(admin, "kept"), 200);
 }
 
-START_TEST(what_was_certified_keeps_its_device)
+TEST(what_was_certified_keeps_its_device)
 {
     struct person *m = certificate_person("delete.certified");
     int64_t history = meter_make(host, m, "history", 10, days_ago(100));
@@ -79,7 +80,7 @@ START_TEST(what_was_certified_keeps_its_device)
     ck_assert_int_eq(certificate_group_carried(m, group), 300);
 }
 
-START_TEST(a_member_of_which_nothing_is_accounted_for_leaves_its_group)
+TEST(a_member_of_which_nothing_is_accounted_for_leaves_its_group)
 {
     struct person *m = certificate_person("delete.member");
     int64_t devices[2] = {meter_make(host, m, "first", 10, days_ago(100)),
@@ -92,7 +93,7 @@ START_TEST(a_member_of_which_nothing_is_accounted_for_leaves_its_group)
     ck_status(http(host, "GET", GROUPS, m->token, NULL), 200);
 }
 
-START_TEST(an_inactive_device_is_passed_by_and_takes_no_readings)
+TEST(an_inactive_device_is_passed_by_and_takes_no_readings)
 {
     struct person *m = certificate_person("delete.inactive");
 
@@ -118,7 +119,7 @@ START_TEST(an_inactive_device_is_passed_by_and_takes_no_readings)
 }
 
 /* Whichever comes first, no reading is left without its device. */
-START_TEST(a_deletion_among_readings_leaves_none_behind)
+TEST(a_deletion_among_readings_leaves_none_behind)
 {
     struct person *m = certificate_person("delete.race");
 
@@ -194,7 +195,7 @@ static void expect_both(PGconn *holder, struct waiting both[2])
 
 /* If they take locks in different orders, each would wait for the other's. The requests go to two
  * hosts, because one host would run the transactions one after the other. */
-START_TEST(voiding_a_reading_and_deleting_its_device_never_wait_for_each_other)
+TEST(voiding_a_reading_and_deleting_its_device_never_wait_for_each_other)
 {
     struct person *m = certificate_person("delete.void");
     PGconn *holder = database_connect(the_postgres, PQdb(db));
@@ -224,7 +225,7 @@ START_TEST(voiding_a_reading_and_deleting_its_device_never_wait_for_each_other)
     host_stop(other);
 }
 
-START_TEST(leaving_a_group_and_deleting_it_never_wait_for_each_other)
+TEST(leaving_a_group_and_deleting_it_never_wait_for_each_other)
 {
     struct person *m = certificate_person("delete.group");
     PGconn *holder = database_connect(the_postgres, PQdb(db));
@@ -247,18 +248,4 @@ START_TEST(leaving_a_group_and_deleting_it_never_wait_for_each_other)
     ck_assert_int_eq(rows_of("certificate_former", device), 0);
 }
 
-Suite *device_delete_suite(void)
-{
-    const TTest *const tests[] = {
-        a_device_goes_with_its_readings,
-        only_who_may_change_a_device_deletes_it,
-        what_was_certified_keeps_its_device,
-        a_member_of_which_nothing_is_accounted_for_leaves_its_group,
-        an_inactive_device_is_passed_by_and_takes_no_readings,
-        a_deletion_among_readings_leaves_none_behind,
-        voiding_a_reading_and_deleting_its_device_never_wait_for_each_other,
-        leaving_a_group_and_deleting_it_never_wait_for_each_other,
-    };
-
-    return stage_suite("device_delete", set_up, 60, TESTS(tests));
-}
+STAGE_SUITE(device_delete, set_up, 60)

@@ -8,6 +8,7 @@
 #include "bulk.h"
 #include "devices.h"
 #include "meter.h"
+#include "suite.h"
 #include "suites.h"
 #include "talk.h"
 
@@ -66,7 +67,7 @@ static void ck_pair(const char *name, bool serial, bool place)
     ck_assert_int_eq(json_is_true(json_object_get(pair, "samePlace")), place);
 }
 
-START_TEST(the_same_meter_in_two_organizations_is_taken_with_a_warning_and_listed)
+TEST(the_same_meter_in_two_organizations_is_taken_with_a_warning_and_listed)
 {
     json_t *const same = json_pack("{ss ss}", "externalId", "meter one", "serialNumber", "SN 1");
 
@@ -84,7 +85,7 @@ START_TEST(the_same_meter_in_two_organizations_is_taken_with_a_warning_and_liste
     ck_error(http(host, "GET", DUPLICATES, m->token, NULL), 403, "Forbidden");
 }
 
-START_TEST(the_same_organization_may_use_a_serial_number_twice)
+TEST(the_same_organization_may_use_a_serial_number_twice)
 {
     ck_status(device_post(m, json_pack("{ss ss}", "externalId", "own 1", "serialNumber", "SN 2")),
               201);
@@ -109,7 +110,7 @@ static const struct {
     {"too far over it", "60.00000", "-179.9994", 7.5, false},
 };
 
-START_TEST(the_same_place_with_the_same_capacity_is_within_50_metres)
+TEST(the_same_place_with_the_same_capacity_is_within_50_metres)
 {
     ck_status(device_post(m, placed("place", 5.5, "+52.5", "13.40")), 201);
     ck_status(device_post(m, placed("date line", 7.5, "60", "179.9996")), 201);
@@ -126,7 +127,7 @@ START_TEST(the_same_place_with_the_same_capacity_is_within_50_metres)
     }
 }
 
-START_TEST(a_change_makes_a_pair_and_ends_one)
+TEST(a_change_makes_a_pair_and_ends_one)
 {
     ck_status(device_post(m, json_pack("{ss ss}", "externalId", "old", "serialNumber", "SN 3")),
               201);
@@ -146,7 +147,7 @@ START_TEST(a_change_makes_a_pair_and_ends_one)
     ck_assert_ptr_null(pair_of("later"));
 }
 
-START_TEST(rows_of_bulk_uploads_are_found_too)
+TEST(rows_of_bulk_uploads_are_found_too)
 {
     static const char rows[] = "externalId,serialNumber\nfrom a file,SN 5\n";
 
@@ -172,7 +173,7 @@ static bool has_forgotten(void *arg)
 /* Simulates two devices that were changed in the same instant, long after they were registered, so
  * that neither change saw the other; before them are more devices than the job reads in one
  * statement. */
-START_TEST(the_job_finds_what_was_changed_in_the_same_instant)
+TEST(the_job_finds_what_was_changed_in_the_same_instant)
 {
     ck_status(device_post(m, json_pack("{ss ss}", "externalId", "twin m", "serialNumber", "SN 6")),
               201);
@@ -198,7 +199,7 @@ START_TEST(the_job_finds_what_was_changed_in_the_same_instant)
     sql_run(db, "DELETE FROM device WHERE id < 0");
 }
 
-START_TEST(pairs_come_in_pages_newest_first)
+TEST(pairs_come_in_pages_newest_first)
 {
     int pages = 0, seen = 0;
     int64_t last = INT64_MAX;
@@ -227,17 +228,4 @@ START_TEST(pairs_come_in_pages_newest_first)
     ck_assert_int_eq(pages, (seen + 1) / 2);
 }
 
-Suite *device_duplicates_suite(void)
-{
-    const TTest *const tests[] = {
-        the_same_meter_in_two_organizations_is_taken_with_a_warning_and_listed,
-        the_same_organization_may_use_a_serial_number_twice,
-        the_same_place_with_the_same_capacity_is_within_50_metres,
-        a_change_makes_a_pair_and_ends_one,
-        rows_of_bulk_uploads_are_found_too,
-        the_job_finds_what_was_changed_in_the_same_instant,
-        pairs_come_in_pages_newest_first,
-    };
-
-    return stage_suite("device_duplicates", set_up, 60, TESTS(tests));
-}
+STAGE_SUITE(device_duplicates, set_up, 60)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "files.h"
+#include "suite.h"
 #include "suites.h"
 #include "talk.h"
 
@@ -26,7 +27,7 @@ static void tear_down(void)
 }
 
 /* D01 */
-START_TEST(ten_files_in_each_field_are_kept_and_eleven_are_not)
+TEST(ten_files_in_each_field_are_kept_and_eleven_are_not)
 {
     struct upload_body body = files_named("Sixty");
     unsigned seed = 0;
@@ -56,7 +57,7 @@ START_TEST(ten_files_in_each_field_are_kept_and_eleven_are_not)
         files_refused(host, m, store, files_post(host, m, &body), 400, "Eleven", before), "SF_02C");
 }
 
-START_TEST(json_and_multipart_give_the_same_record)
+TEST(json_and_multipart_give_the_same_record)
 {
     static const char device[] =
         "{\"externalId\":\"Same\",\"siteName\":\"S\",\"countryCode\":\"de\",\"capacity\":9.5,"
@@ -83,7 +84,7 @@ START_TEST(json_and_multipart_give_the_same_record)
 }
 
 /* D02 */
-START_TEST(parts_must_be_those_that_there_are)
+TEST(parts_must_be_those_that_there_are)
 {
     int before = files_now(store);
     struct upload_body body = files_named("Parts");
@@ -108,7 +109,7 @@ START_TEST(parts_must_be_those_that_there_are)
 }
 
 /* These are forms as browsers and older clients send them. */
-START_TEST(unknown_texts_lists_and_files_without_a_name_are_taken)
+TEST(unknown_texts_lists_and_files_without_a_name_are_taken)
 {
     struct upload_body body = files_named("Liberal");
 
@@ -162,7 +163,7 @@ static void expect_swept(void)
     PQfinish(db);
 }
 
-START_TEST(a_document_is_removed_and_its_file_with_it)
+TEST(a_document_is_removed_and_its_file_with_it)
 {
     struct upload_body body = files_named("Removes");
 
@@ -188,7 +189,7 @@ START_TEST(a_document_is_removed_and_its_file_with_it)
 }
 
 /* Uses a host without the modules reading and certificate. */
-START_TEST(a_deleted_device_takes_its_documents_along)
+TEST(a_deleted_device_takes_its_documents_along)
 {
     struct upload_body body = files_named("Taken along");
 
@@ -201,7 +202,7 @@ START_TEST(a_deleted_device_takes_its_documents_along)
     expect_swept();
 }
 
-START_TEST(fields_of_a_form_that_were_left_empty_are_passed_over)
+TEST(fields_of_a_form_that_were_left_empty_are_passed_over)
 {
     struct upload_body body = files_named("Empty fields");
 
@@ -249,7 +250,7 @@ static const struct name names[] = {
      "attachment; filename=\"y\"; filename*=UTF-8''y"},
 };
 
-START_TEST(names_of_files_are_data)
+TEST(names_of_files_are_data)
 {
     struct upload_body body = files_named("Names");
     size_t count = sizeof names / sizeof *names;
@@ -270,7 +271,7 @@ START_TEST(names_of_files_are_data)
 }
 
 /* The name in the row may have any value. */
-START_TEST(no_stored_name_makes_a_header_of_its_own)
+TEST(no_stored_name_makes_a_header_of_its_own)
 {
     PGconn *db = database_connect(the_postgres, database);
     struct upload_body body = files_named("Stored name");
@@ -292,7 +293,7 @@ START_TEST(no_stored_name_makes_a_header_of_its_own)
     PQfinish(db);
 }
 
-START_TEST(a_very_long_name_is_cut)
+TEST(a_very_long_name_is_cut)
 {
     struct upload_body body = files_named("Long name");
     char *name = kept(calloc(1, 5001));
@@ -309,7 +310,7 @@ START_TEST(a_very_long_name_is_cut)
 }
 
 /* D05 */
-START_TEST(content_decides_the_type_and_is_never_shown)
+TEST(content_decides_the_type_and_is_never_shown)
 {
     static const char html[] = "<!DOCTYPE html><html><script>alert(1)</script></html>";
     struct upload_body body = files_named("Typed");
@@ -327,7 +328,7 @@ START_TEST(content_decides_the_type_and_is_never_shown)
     ck_assert_int_eq(strncmp(answer_header(file, "Content-Disposition"), "attachment", 10), 0);
 }
 
-START_TEST(a_change_adds_files_with_or_without_fields)
+TEST(a_change_adds_files_with_or_without_fields)
 {
     struct upload_body body = files_named("Adds");
 
@@ -358,7 +359,7 @@ START_TEST(a_change_adds_files_with_or_without_fields)
 }
 
 /* O28 */
-START_TEST(documents_of_others_are_unknown)
+TEST(documents_of_others_are_unknown)
 {
     struct upload_body body = files_named("Private");
 
@@ -375,7 +376,7 @@ START_TEST(documents_of_others_are_unknown)
              "Document not found");
 }
 
-START_TEST(types_may_be_restricted)
+TEST(types_may_be_restricted)
 {
     char *directory = harness_path("restricted");
     struct host *strict = host_start(
@@ -445,7 +446,7 @@ static void at_once(const struct host *bounded, const struct person *who)
 }
 
 /* D10 */
-START_TEST(documents_of_an_organization_have_a_quota)
+TEST(documents_of_an_organization_have_a_quota)
 {
     const char *directory = harness_path("quota");
     struct host *bounded = host_start(&(struct host_spec){
@@ -474,28 +475,4 @@ START_TEST(documents_of_an_organization_have_a_quota)
     host_stop(bounded);
 }
 
-Suite *device_files_suite(void)
-{
-    Suite *suite = suite_create("device_files");
-    TCase *tests = tcase_create("device_files");
-
-    tcase_set_timeout(tests, 120);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, ten_files_in_each_field_are_kept_and_eleven_are_not);
-    tcase_add_test(tests, json_and_multipart_give_the_same_record);
-    tcase_add_test(tests, parts_must_be_those_that_there_are);
-    tcase_add_test(tests, unknown_texts_lists_and_files_without_a_name_are_taken);
-    tcase_add_test(tests, a_document_is_removed_and_its_file_with_it);
-    tcase_add_test(tests, a_deleted_device_takes_its_documents_along);
-    tcase_add_test(tests, fields_of_a_form_that_were_left_empty_are_passed_over);
-    tcase_add_test(tests, names_of_files_are_data);
-    tcase_add_test(tests, no_stored_name_makes_a_header_of_its_own);
-    tcase_add_test(tests, a_very_long_name_is_cut);
-    tcase_add_test(tests, content_decides_the_type_and_is_never_shown);
-    tcase_add_test(tests, a_change_adds_files_with_or_without_fields);
-    tcase_add_test(tests, documents_of_others_are_unknown);
-    tcase_add_test(tests, types_may_be_restricted);
-    tcase_add_test(tests, documents_of_an_organization_have_a_quota);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(device_files, .timeout_s = 120, .before_all = set_up, .after_all = tear_down)

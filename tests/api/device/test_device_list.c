@@ -7,6 +7,7 @@
 
 #include "devices.h"
 #include "meter.h"
+#include "suite.h"
 #include "suites.h"
 #include "talk.h"
 
@@ -85,7 +86,7 @@ static const struct {
     {"sort=updatedAt&order=desc&capacityFrom=1.5", "b d a C"},
 };
 
-START_TEST(lists_are_in_the_order_that_is_asked_for_whatever_the_page)
+TEST(lists_are_in_the_order_that_is_asked_for_whatever_the_page)
 {
     struct person *lister = person_make(host, admin, "lists.orders", NULL);
 
@@ -100,7 +101,7 @@ START_TEST(lists_are_in_the_order_that_is_asked_for_whatever_the_page)
             ck_assert_str_eq(names_of_pages(lister, orders[i].query, limit), orders[i].names);
 }
 
-START_TEST(a_cursor_holds_when_its_device_has_gone)
+TEST(a_cursor_holds_when_its_device_has_gone)
 {
     struct person *lister = person_make(host, admin, "lists.cursor", NULL);
 
@@ -113,7 +114,7 @@ START_TEST(a_cursor_holds_when_its_device_has_gone)
     ck_assert_str_eq(names_in(get(lister, next_page(page))), "n4 n1");
 }
 
-START_TEST(a_cursor_of_another_order_is_refused)
+TEST(a_cursor_of_another_order_is_refused)
 {
     static const char *const bad[] = {
         "after=x",       "after=1-5",
@@ -131,7 +132,7 @@ START_TEST(a_cursor_of_another_order_is_refused)
 }
 
 /* In every list, a filter that is not applied is reported. */
-START_TEST(every_list_names_the_parameters_that_it_does_not_know)
+TEST(every_list_names_the_parameters_that_it_does_not_know)
 {
     static const char *const paths[] = {DEVICE,
                                         DEVICE "/my",
@@ -168,7 +169,7 @@ static int64_t group_of(const struct person *who, const char *device)
     return answer_int(ck_status(http(host, "POST", GROUP, who->token, group), 201), "id");
 }
 
-START_TEST(devices_are_listed_by_whether_they_are_in_a_group)
+TEST(devices_are_listed_by_whether_they_are_in_a_group)
 {
     struct person *lister = person_make(host, admin, "lists.groups", NULL);
 
@@ -212,7 +213,7 @@ static const json_t *item_with(const struct answer *list, const char *key, const
     return NULL;
 }
 
-START_TEST(forms_get_countries_codes_and_time_zones)
+TEST(forms_get_countries_codes_and_time_zones)
 {
     struct person *user = person_with_role(host, admin, "lists.user", "User");
     struct answer *countries = get(user, "/api/reference/countries");
@@ -234,7 +235,7 @@ START_TEST(forms_get_countries_codes_and_time_zones)
 
 /* Every country and zone offered has a code that a device accepts, and the codes cause no
  * warning. */
-START_TEST(what_forms_offer_is_taken)
+TEST(what_forms_offer_is_taken)
 {
     static const struct {
         const char *list, *key, *field;
@@ -258,17 +259,4 @@ START_TEST(what_forms_offer_is_taken)
     }
 }
 
-Suite *device_list_suite(void)
-{
-    const TTest *const tests[] = {
-        lists_are_in_the_order_that_is_asked_for_whatever_the_page,
-        a_cursor_holds_when_its_device_has_gone,
-        a_cursor_of_another_order_is_refused,
-        every_list_names_the_parameters_that_it_does_not_know,
-        devices_are_listed_by_whether_they_are_in_a_group,
-        forms_get_countries_codes_and_time_zones,
-        what_forms_offer_is_taken,
-    };
-
-    return stage_suite("device_list", set_up, 60, TESTS(tests));
-}
+STAGE_SUITE(device_list, set_up, 60)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "devices.h"
+#include "suite.h"
 #include "suites.h"
 #include "talk.h"
 
@@ -15,7 +16,7 @@ static void set_up(void)
 }
 
 /* O20 */
-START_TEST(a_device_is_registered_where_one_may_act)
+TEST(a_device_is_registered_where_one_may_act)
 {
     json_t *foreign = json_pack("{ss sI}", "externalId", "Foreign", "organizationId",
                                 (json_int_t)m->organization);
@@ -30,7 +31,7 @@ START_TEST(a_device_is_registered_where_one_may_act)
     answer_warns(elsewhere, text("organizationId: %jd is ignored", (intmax_t)m->organization));
 }
 
-START_TEST(an_api_user_of_several_organizations_says_in_which)
+TEST(an_api_user_of_several_organizations_says_in_which)
 {
     struct person *many = person_make(host, admin, "devices.many", "ApiUser");
     struct answer *second = ck_status(http(host, "POST", "/api/organization", many->token,
@@ -68,7 +69,7 @@ static struct answer *in(const struct person *who, const char *method, const cha
 }
 
 /* A PATCH that only has files has no JSON body for the organization. */
-START_TEST(an_organization_in_the_query_of_a_write_counts_too)
+TEST(an_organization_in_the_query_of_a_write_counts_too)
 {
     struct person *two = person_make(host, admin, "devices.two", "ApiUser");
     struct answer *second = ck_status(http(host, "POST", "/api/organization", two->token,
@@ -104,7 +105,7 @@ START_TEST(an_organization_in_the_query_of_a_write_counts_too)
 }
 
 /* O21, O22 */
-START_TEST(devices_of_others_are_unknown)
+TEST(devices_of_others_are_unknown)
 {
     ck_status(device_post(m, json_pack("{ss ss}", "externalId", "Of M", "siteName", "Shared site")),
               201);
@@ -123,7 +124,7 @@ START_TEST(devices_of_others_are_unknown)
     ck_status(device_get(admin, "Of M"), 200);
 }
 
-START_TEST(a_site_with_none_or_several_devices_is_not_changed)
+TEST(a_site_with_none_or_several_devices_is_not_changed)
 {
     for (int i = 0; i < 2; i++)
         ck_status(device_post(m, json_pack("{ss ss}", "externalId", text("Twin %d", i), "siteName",
@@ -137,7 +138,7 @@ START_TEST(a_site_with_none_or_several_devices_is_not_changed)
     ck_assert_ptr_nonnull(strstr(answer_text(several, "message"), "Twin 0, Twin 1"));
 }
 
-START_TEST(a_serial_number_that_several_have_is_ambiguous)
+TEST(a_serial_number_that_several_have_is_ambiguous)
 {
     for (int i = 0; i < 2; i++)
         ck_status(device_post(m, json_pack("{ss ss}", "externalId", text("Serial %d", i),
@@ -189,7 +190,7 @@ static void expect_few_rows(const char *method, const char *path, const char *in
 
 /* The devices are old and no pairs are recorded, so the job device.duplicates reads none of
  * them. */
-START_TEST(of_a_name_that_very_many_share_a_few_are_read)
+TEST(of_a_name_that_very_many_share_a_few_are_read)
 {
     sql_run(db, "SET session_replication_role = replica"); /* no triggers: they read devices */
     sql_run(db, "INSERT INTO device (id, uuid, organisation, serial_number, site_name, attributes,"
@@ -205,7 +206,7 @@ START_TEST(of_a_name_that_very_many_share_a_few_are_read)
 }
 
 /* O23 */
-START_TEST(what_the_host_gives_is_not_written)
+TEST(what_the_host_gives_is_not_written)
 {
     struct answer *made = ck_status(device_post(m, device_named("Assigned")), 201);
     struct answer *changed = ck_status(
@@ -221,7 +222,7 @@ START_TEST(what_the_host_gives_is_not_written)
 }
 
 /* O24 */
-START_TEST(other_roles_register_nothing)
+TEST(other_roles_register_nothing)
 {
     struct person *owner = person_with_role(host, admin, "devices.owner", "DeviceOwner");
 
@@ -247,7 +248,7 @@ static void *patch_often(void *arg)
     return NULL;
 }
 
-START_TEST(parallel_changes_of_different_fields_all_survive)
+TEST(parallel_changes_of_different_fields_all_survive)
 {
     struct patcher patchers[] = {{"capacity", 0}, {"yieldValue", 0}, {"latitude", 0}, {"note", 0}};
     pthread_t threads[4];
@@ -267,7 +268,7 @@ START_TEST(parallel_changes_of_different_fields_all_survive)
     ck_assert_str_eq(device_field(device, "attributes"), "{\"note\":50}");
 }
 
-START_TEST(lists_are_filtered_and_paged)
+TEST(lists_are_filtered_and_paged)
 {
     struct person *lister = person_make(host, admin, "devices.lister", NULL);
 
@@ -339,7 +340,7 @@ static const struct {
     {"commissionedFrom=2022-01-02&countryCode=FRA", "Fc"},
 };
 
-START_TEST(lists_are_filtered_by_what_one_looks_for)
+TEST(lists_are_filtered_by_what_one_looks_for)
 {
     struct person *lister = person_make(host, admin, "devices.filters", NULL);
 
@@ -357,7 +358,7 @@ START_TEST(lists_are_filtered_by_what_one_looks_for)
     ck_error(http(host, "GET", DEVICE "?capacityFrom=-1", lister->token, NULL), 400, "");
 }
 
-START_TEST(a_device_is_found_by_its_id_and_by_the_older_path)
+TEST(a_device_is_found_by_its_id_and_by_the_older_path)
 {
     struct answer *made = ck_status(device_post(m, device_named("By id")), 201);
     const char *id = text("%jd", (intmax_t)json_integer_value(json_object_get(made->json, "id")));
@@ -375,23 +376,4 @@ START_TEST(a_device_is_found_by_its_id_and_by_the_older_path)
     ck_assert_str_eq(answer_text(ck_status(device_get(m, id), 200), "externalId"), id);
 }
 
-Suite *device_owners_suite(void)
-{
-    const TTest *const tests[] = {
-        a_device_is_registered_where_one_may_act,
-        an_api_user_of_several_organizations_says_in_which,
-        an_organization_in_the_query_of_a_write_counts_too,
-        devices_of_others_are_unknown,
-        a_site_with_none_or_several_devices_is_not_changed,
-        a_serial_number_that_several_have_is_ambiguous,
-        of_a_name_that_very_many_share_a_few_are_read,
-        what_the_host_gives_is_not_written,
-        other_roles_register_nothing,
-        parallel_changes_of_different_fields_all_survive,
-        lists_are_filtered_and_paged,
-        lists_are_filtered_by_what_one_looks_for,
-        a_device_is_found_by_its_id_and_by_the_older_path,
-    };
-
-    return stage_suite("device_owners", set_up, 60, TESTS(tests));
-}
+STAGE_SUITE(device_owners, set_up, 60)

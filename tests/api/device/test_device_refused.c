@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "files.h"
+#include "suite.h"
 #include "suites.h"
 
 static struct host *host;
@@ -34,7 +35,7 @@ static struct answer *post_as(const char *type, const char *bytes, size_t length
 }
 
 /* D06, D07 */
-START_TEST(malformed_bodies_are_refused_whole)
+TEST(malformed_bodies_are_refused_whole)
 {
     int before = files_now(store);
     struct upload_body body = files_named("Malformed");
@@ -70,7 +71,7 @@ START_TEST(malformed_bodies_are_refused_whole)
 }
 
 /* D09 */
-START_TEST(files_are_bounded)
+TEST(files_are_bounded)
 {
     int before = files_now(store);
     char *large = upload_noise(7, 10 * MIB + 1);
@@ -90,7 +91,7 @@ START_TEST(files_are_bounded)
 }
 
 /* D11 */
-START_TEST(fields_that_are_not_valid_keep_no_file)
+TEST(fields_that_are_not_valid_keep_no_file)
 {
     int before = files_now(store);
     struct upload_body body = {NULL, 0};
@@ -128,7 +129,7 @@ static void add_wrong_parts(struct upload_body *body)
 }
 
 /* The host reports mistakes in parts, the module mistakes in fields; one response has both. */
-START_TEST(mistakes_of_parts_and_fields_are_named_together)
+TEST(mistakes_of_parts_and_fields_are_named_together)
 {
     int before = files_now(store);
     struct upload_body body = {NULL, 0};
@@ -160,7 +161,7 @@ START_TEST(mistakes_of_parts_and_fields_are_named_together)
 
 /* A refused upload does not use up its Idempotency-Key either, so the corrected upload may have the
  * same key. */
-START_TEST(a_refused_upload_does_not_take_its_key)
+TEST(a_refused_upload_does_not_take_its_key)
 {
     const char *const headers[] = {"Idempotency-Key: parts", NULL};
     struct call call = {.method = "POST",
@@ -185,7 +186,7 @@ START_TEST(a_refused_upload_does_not_take_its_key)
 }
 
 /* D12, D13 */
-START_TEST(other_types_of_bodies_are_not_taken)
+TEST(other_types_of_bodies_are_not_taken)
 {
     static const char json[] = "{\"externalId\":\"Type\"}";
     const char *const zipped[] = {"Content-Encoding: gzip", NULL};
@@ -201,7 +202,7 @@ START_TEST(other_types_of_bodies_are_not_taken)
     ck_error(files_get(host, m, "Type"), 404, "");
 }
 
-START_TEST(a_refused_request_leaves_no_file_and_takes_no_other)
+TEST(a_refused_request_leaves_no_file_and_takes_no_other)
 {
     struct upload_body body = files_named("Refused");
 
@@ -237,7 +238,7 @@ static void *race(void *arg)
     return NULL;
 }
 
-START_TEST(refused_requests_do_not_hurt_one_that_brings_the_same)
+TEST(refused_requests_do_not_hurt_one_that_brings_the_same)
 {
     enum { ROUNDS = 20, RACERS = 6 };
     struct racer racers[RACERS];
@@ -266,7 +267,7 @@ START_TEST(refused_requests_do_not_hurt_one_that_brings_the_same)
     }
 }
 
-START_TEST(a_repeated_upload_is_answered_again_whatever_its_boundary)
+TEST(a_repeated_upload_is_answered_again_whatever_its_boundary)
 {
     const char *const headers[] = {"Idempotency-Key: upload-1", NULL};
     static const char pattern[] =
@@ -305,7 +306,7 @@ static void *post_with_key(void *arg)
 }
 
 /* All get the first one's response; the files of the others are removed at once. */
-START_TEST(twin_uploads_with_one_key_keep_one_file)
+TEST(twin_uploads_with_one_key_keep_one_file)
 {
     enum { TWINS = 8 };
     PGconn *db = database_connect(the_postgres, database);
@@ -325,23 +326,4 @@ START_TEST(twin_uploads_with_one_key_keep_one_file)
     PQfinish(db);
 }
 
-Suite *device_refused_suite(void)
-{
-    Suite *suite = suite_create("device_refused");
-    TCase *tests = tcase_create("device_refused");
-
-    tcase_set_timeout(tests, 120);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, malformed_bodies_are_refused_whole);
-    tcase_add_test(tests, files_are_bounded);
-    tcase_add_test(tests, fields_that_are_not_valid_keep_no_file);
-    tcase_add_test(tests, mistakes_of_parts_and_fields_are_named_together);
-    tcase_add_test(tests, a_refused_upload_does_not_take_its_key);
-    tcase_add_test(tests, other_types_of_bodies_are_not_taken);
-    tcase_add_test(tests, a_refused_request_leaves_no_file_and_takes_no_other);
-    tcase_add_test(tests, refused_requests_do_not_hurt_one_that_brings_the_same);
-    tcase_add_test(tests, a_repeated_upload_is_answered_again_whatever_its_boundary);
-    tcase_add_test(tests, twin_uploads_with_one_key_keep_one_file);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(device_refused, .timeout_s = 120, .before_all = set_up, .after_all = tear_down)

@@ -8,6 +8,7 @@
 
 #include "s3.h"
 #include "secrets.h"
+#include "suite.h"
 #include "suites.h"
 
 #define WRONG_KEY "a-key-that-the-server-does-not-know"
@@ -20,7 +21,7 @@ static void set_up(void)
     s3_open("device_s3");
 }
 
-START_TEST(documents_are_the_same_from_every_host)
+TEST(documents_are_the_same_from_every_host)
 {
     static const size_t lengths[] = {0, 1, 4095, 65536, 1000003, 10 * MIB};
     struct upload_body body = files_named("Same");
@@ -45,7 +46,7 @@ START_TEST(documents_are_the_same_from_every_host)
     ck_assert(store_settles(s3_spool(two->name)));
 }
 
-START_TEST(the_same_content_is_there_once)
+TEST(the_same_content_is_there_once)
 {
     struct upload_body body = files_named("Twice in one");
     int before = bucket_objects(bucket);
@@ -59,7 +60,7 @@ START_TEST(the_same_content_is_there_once)
     ck_assert_str_eq(ck_status(s3_get(one, s3_path(made, 0)), 200)->body, "the same");
 }
 
-START_TEST(a_refused_request_leaves_nothing_and_takes_nothing)
+TEST(a_refused_request_leaves_nothing_and_takes_nothing)
 {
     struct answer *made = ck_status(s3_post(one, "Refused", "of another", 10), 201);
     int before = bucket_objects(bucket);
@@ -74,14 +75,14 @@ START_TEST(a_refused_request_leaves_nothing_and_takes_nothing)
 
 /* ---- a store that cannot be used ---- */
 
-START_TEST(a_wrong_key_is_told_and_shown_to_nobody)
+TEST(a_wrong_key_is_told_and_shown_to_nobody)
 {
     secrets_add(WRONG_KEY);
     s3_refuses_uploads(s3_host("s3-wrong-key", bucket, "  s3_secret_key: " WRONG_KEY "\n"),
                        "SignatureDoesNotMatch");
 }
 
-START_TEST(a_bucket_that_is_missing_is_told)
+TEST(a_bucket_that_is_missing_is_told)
 {
     struct bucket *none = bucket_make("s3-none", false);
 
@@ -90,7 +91,7 @@ START_TEST(a_bucket_that_is_missing_is_told)
     bucket_stop(none);
 }
 
-START_TEST(a_start_needs_no_store)
+TEST(a_start_needs_no_store)
 {
     struct bucket *late = bucket_make("s3-late", true);
     struct host *host = s3_host("s3-late", late, NULL);
@@ -104,7 +105,7 @@ START_TEST(a_start_needs_no_store)
 }
 
 /* A wrong configuration is reported before anything is served. */
-START_TEST(settings_of_a_store_are_judged_at_the_start)
+TEST(settings_of_a_store_are_judged_at_the_start)
 {
     static const char *const wrong[][2] = {
         {"  s3_endpoint: \"ftp://127.0.0.1/\"\n", "s3_endpoint"},
@@ -136,7 +137,7 @@ START_TEST(settings_of_a_store_are_judged_at_the_start)
 /* ---- memory ---- */
 
 /* A sanitizer would keep freed memory. */
-START_TEST(many_mebibytes_pass_through_little_memory)
+TEST(many_mebibytes_pass_through_little_memory)
 {
     const char *const environment[] = {
         "ASAN_OPTIONS=quarantine_size_mb=1:detect_stack_use_after_return=0:exitcode=99", NULL};
@@ -167,21 +168,4 @@ START_TEST(many_mebibytes_pass_through_little_memory)
     host_stop(flat);
 }
 
-Suite *device_s3_suite(void)
-{
-    Suite *suite = suite_create("device_s3");
-    TCase *tests = tcase_create("device_s3");
-
-    tcase_set_timeout(tests, 120);
-    tcase_add_unchecked_fixture(tests, set_up, s3_close);
-    tcase_add_test(tests, documents_are_the_same_from_every_host);
-    tcase_add_test(tests, the_same_content_is_there_once);
-    tcase_add_test(tests, a_refused_request_leaves_nothing_and_takes_nothing);
-    tcase_add_test(tests, a_wrong_key_is_told_and_shown_to_nobody);
-    tcase_add_test(tests, a_bucket_that_is_missing_is_told);
-    tcase_add_test(tests, a_start_needs_no_store);
-    tcase_add_test(tests, settings_of_a_store_are_judged_at_the_start);
-    tcase_add_test(tests, many_mebibytes_pass_through_little_memory);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(device_s3, .timeout_s = 120, .before_all = set_up, .after_all = s3_close)

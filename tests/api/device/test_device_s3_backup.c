@@ -4,6 +4,7 @@
 
 #include "harness.h"
 #include "s3.h"
+#include "suite.h"
 #include "suites.h"
 
 enum { LENGTH = 300000 };
@@ -59,7 +60,7 @@ static void empty_bucket(void)
     ck_assert_int_eq(bucket_objects(bucket), 0);
 }
 
-START_TEST(the_commands_of_the_page_bring_documents_back)
+TEST(the_commands_of_the_page_bring_documents_back)
 {
     struct answer *first = ck_status(s3_post(one, "First", upload_noise(1, LENGTH), LENGTH), 201);
 
@@ -78,14 +79,4 @@ START_TEST(the_commands_of_the_page_bring_documents_back)
     ck_status(s3_post(two, "Again", "again", 5), 201);
 }
 
-Suite *device_s3_backup_suite(void)
-{
-    Suite *suite = suite_create("device_s3_backup");
-    TCase *tests = tcase_create("device_s3_backup");
-
-    tcase_set_timeout(tests, 120);
-    tcase_add_unchecked_fixture(tests, set_up, s3_close);
-    tcase_add_test(tests, the_commands_of_the_page_bring_documents_back);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(device_s3_backup, .timeout_s = 120, .before_all = set_up, .after_all = s3_close)

@@ -3,6 +3,7 @@
  * without its document, no wrong content, and a clear response.
  */
 #include "s3.h"
+#include "suite.h"
 #include "suites.h"
 
 static void set_up(void)
@@ -10,7 +11,7 @@ static void set_up(void)
     s3_open("device_s3_faults");
 }
 
-START_TEST(an_upload_that_fails_keeps_nothing)
+TEST(an_upload_that_fails_keeps_nothing)
 {
     static const char *const modes[] = {"refuse", "cut", "hang"};
     int before = bucket_objects(bucket);
@@ -32,7 +33,7 @@ START_TEST(an_upload_that_fails_keeps_nothing)
     ck_assert_int_eq(bucket_objects(bucket), before + 1);
 }
 
-START_TEST(a_download_that_fails_is_never_a_wrong_one)
+TEST(a_download_that_fails_is_never_a_wrong_one)
 {
     static const char *const modes[] = {"refuse", "cut", "hang", "corrupt"};
     char *bytes = upload_noise(78, 2 * MIB);
@@ -48,7 +49,7 @@ START_TEST(a_download_that_fails_is_never_a_wrong_one)
     ck_assert(store_settles(s3_spool(two->name)));
 }
 
-START_TEST(downloads_come_back_with_the_server)
+TEST(downloads_come_back_with_the_server)
 {
     s3_own_bucket("s3-restarts");
     const char *path = s3_path(ck_status(s3_post(one, "Restarts", "content", 7), 201), 0);
@@ -61,16 +62,4 @@ START_TEST(downloads_come_back_with_the_server)
     s3_own_bucket_end();
 }
 
-Suite *device_s3_faults_suite(void)
-{
-    Suite *suite = suite_create("device_s3_faults");
-    TCase *tests = tcase_create("device_s3_faults");
-
-    tcase_set_timeout(tests, 120);
-    tcase_add_unchecked_fixture(tests, set_up, s3_close);
-    tcase_add_test(tests, an_upload_that_fails_keeps_nothing);
-    tcase_add_test(tests, a_download_that_fails_is_never_a_wrong_one);
-    tcase_add_test(tests, downloads_come_back_with_the_server);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(device_s3_faults, .timeout_s = 120, .before_all = set_up, .after_all = s3_close)

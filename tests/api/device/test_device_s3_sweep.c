@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "s3.h"
+#include "suite.h"
 #include "suites.h"
 
 static void set_up(void)
@@ -26,7 +27,7 @@ static void expect_swept(int objects)
     ck_assert_int_eq(bucket_objects(bucket), objects);
 }
 
-START_TEST(a_server_that_dies_in_an_upload_leaves_nothing_to_stay)
+TEST(a_server_that_dies_in_an_upload_leaves_nothing_to_stay)
 {
     s3_own_bucket("s3-dies");
     bucket_mode(bucket, "die");
@@ -40,7 +41,7 @@ START_TEST(a_server_that_dies_in_an_upload_leaves_nothing_to_stay)
     s3_own_bucket_end();
 }
 
-START_TEST(a_kill_of_the_host_in_an_upload_leaves_nothing_to_stay)
+TEST(a_kill_of_the_host_in_an_upload_leaves_nothing_to_stay)
 {
     struct host *killed = s3_host("s3-killed", bucket, NULL);
     struct upload_body body = files_named("Killed");
@@ -78,7 +79,7 @@ static void *post_slowly(void *arg)
 
 /* If the sweep has ended an upload, its documents are never stored, however late the upload
  * finishes. */
-START_TEST(an_upload_that_the_sweep_has_ended_is_refused)
+TEST(an_upload_that_the_sweep_has_ended_is_refused)
 {
     PGconn *db = database_connect(the_postgres, s3_database);
     int before = bucket_objects(bucket);
@@ -99,7 +100,7 @@ START_TEST(an_upload_that_the_sweep_has_ended_is_refused)
     PQfinish(db);
 }
 
-START_TEST(the_sweep_takes_what_has_no_document_and_nothing_else)
+TEST(the_sweep_takes_what_has_no_document_and_nothing_else)
 {
     enum { ORPHANS = 1100 };
     static const char pattern[] = "%064x-01a1fde7-316c-754a-8708-f6719680%04x";
@@ -116,7 +117,7 @@ START_TEST(the_sweep_takes_what_has_no_document_and_nothing_else)
     ck_assert_str_eq(ck_status(s3_get(two, s3_path(made, 0)), 200)->body, "kept");
 }
 
-START_TEST(a_sweep_without_a_store_says_so)
+TEST(a_sweep_without_a_store_says_so)
 {
     static const char *const sweep[] = {"device", "sweep", NULL};
 
@@ -132,18 +133,4 @@ START_TEST(a_sweep_without_a_store_says_so)
     ck_assert_int_eq(host_command(one, NULL, sweep), 0);
 }
 
-Suite *device_s3_sweep_suite(void)
-{
-    Suite *suite = suite_create("device_s3_sweep");
-    TCase *tests = tcase_create("device_s3_sweep");
-
-    tcase_set_timeout(tests, 120);
-    tcase_add_unchecked_fixture(tests, set_up, s3_close);
-    tcase_add_test(tests, a_server_that_dies_in_an_upload_leaves_nothing_to_stay);
-    tcase_add_test(tests, a_kill_of_the_host_in_an_upload_leaves_nothing_to_stay);
-    tcase_add_test(tests, an_upload_that_the_sweep_has_ended_is_refused);
-    tcase_add_test(tests, the_sweep_takes_what_has_no_document_and_nothing_else);
-    tcase_add_test(tests, a_sweep_without_a_store_says_so);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(device_s3_sweep, .timeout_s = 120, .before_all = set_up, .after_all = s3_close)

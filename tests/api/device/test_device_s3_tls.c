@@ -34,7 +34,7 @@ static void set_up(void)
     s3_open_on("device_s3_tls", behind_tls, settings(&ours));
 }
 
-START_TEST(documents_go_and_come_where_the_authority_is_known)
+TEST(documents_go_and_come_where_the_authority_is_known)
 {
     char *bytes = upload_noise(90, 3 * MIB);
     struct answer *made = ck_status(s3_post(one, "Known", bytes, 3 * MIB), 201);
@@ -48,13 +48,13 @@ START_TEST(documents_go_and_come_where_the_authority_is_known)
     }
 }
 
-START_TEST(an_authority_that_nobody_named_is_refused)
+TEST(an_authority_that_nobody_named_is_refused)
 {
     s3_refuses_uploads(s3_host("s3-system", bucket, settings(NULL)), "SSL certificate problem");
     s3_refuses_uploads(s3_host("s3-others", bucket, settings(&others)), "SSL certificate problem");
 }
 
-START_TEST(a_certificate_for_another_host_is_refused)
+TEST(a_certificate_for_another_host_is_refused)
 {
     struct bucket elsewhere = *bucket;
 
@@ -98,7 +98,7 @@ static struct host *trusting(const char *name, const char *more)
                                           .more = bucket_section(bucket, s3_spool(name), more)});
 }
 
-START_TEST(without_a_file_the_systems_authorities_count)
+TEST(without_a_file_the_systems_authorities_count)
 {
     struct host *host = trusting("s3-trusting", settings(NULL));
 
@@ -108,7 +108,7 @@ START_TEST(without_a_file_the_systems_authorities_count)
     host_stop(host);
 }
 
-START_TEST(with_a_file_the_systems_authorities_count_no_more)
+TEST(with_a_file_the_systems_authorities_count_no_more)
 {
     struct host *host = trusting("s3-choosy", settings(&others));
 
@@ -117,7 +117,7 @@ START_TEST(with_a_file_the_systems_authorities_count_no_more)
 }
 
 /* If the host followed, the server would store and return the documents over plain HTTP. */
-START_TEST(a_redirect_is_not_followed)
+TEST(a_redirect_is_not_followed)
 {
     const char *path = s3_path(ck_status(s3_post(one, "Stays", "content", 7), 201), 0);
     int before = bucket_objects(bucket);
@@ -132,20 +132,4 @@ START_TEST(a_redirect_is_not_followed)
     ck_assert_ptr_nonnull(strstr(file_text(two->log), "PUT: answered 307"));
 }
 
-Suite *device_s3_tls_suite(void)
-{
-    const TTest *const tests[] = {
-        documents_go_and_come_where_the_authority_is_known,
-        an_authority_that_nobody_named_is_refused,
-        a_certificate_for_another_host_is_refused,
-        without_a_file_the_systems_authorities_count,
-        with_a_file_the_systems_authorities_count_no_more,
-        a_redirect_is_not_followed,
-    };
-    TCase *cases;
-    Suite *suite = suite_of("device_s3_tls", TESTS(tests), &cases);
-
-    tcase_set_timeout(cases, 120);
-    tcase_add_unchecked_fixture(cases, set_up, s3_close);
-    return suite;
-}
+SUITE(device_s3_tls, .timeout_s = 120, .before_all = set_up, .after_all = s3_close)

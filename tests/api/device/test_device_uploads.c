@@ -8,6 +8,7 @@
 
 #include "exposition.h"
 #include "files.h"
+#include "suite.h"
 #include "suites.h"
 #include "wire.h"
 
@@ -74,7 +75,7 @@ static void expect_head(int fd, const char *begin)
     ck_assert_msg(!strncmp(heard, begin, strlen(begin)), "%s", heard);
 }
 
-START_TEST(an_upload_may_wait_until_it_is_asked_for)
+TEST(an_upload_may_wait_until_it_is_asked_for)
 {
     struct upload_body body = files_named("Expected");
     int fd = raw_open(host);
@@ -99,7 +100,7 @@ static void die(int fd)
     close(fd);
 }
 
-START_TEST(a_body_that_is_declared_too_large_is_not_awaited)
+TEST(a_body_that_is_declared_too_large_is_not_awaited)
 {
     int fd = raw_open(host);
 
@@ -119,7 +120,7 @@ static bool few_descriptors(void *arg)
 }
 
 /* D10 */
-START_TEST(clients_that_die_leave_nothing)
+TEST(clients_that_die_leave_nothing)
 {
     int files = files_now(store), before = descriptors() + 2;
 
@@ -172,7 +173,7 @@ static bool has_none(void *arg)
     return !has_buffers(arg);
 }
 
-START_TEST(uploads_share_the_bound_of_large_bodies)
+TEST(uploads_share_the_bound_of_large_bodies)
 {
     struct host *tight = host_start(
         &(struct host_spec){.name = "device-tight",
@@ -206,7 +207,7 @@ static bool swept(void *arg)
     return !host_command(swept, NULL, sweep) && store_files(harness_path("killed")) == 0;
 }
 
-START_TEST(a_kill_in_the_middle_leaves_neither_file_nor_row)
+TEST(a_kill_in_the_middle_leaves_neither_file_nor_row)
 {
     char *directory = harness_path("killed");
     struct host *killed = victim("device-killed", directory);
@@ -221,7 +222,7 @@ START_TEST(a_kill_in_the_middle_leaves_neither_file_nor_row)
     host_stop(killed);
 }
 
-START_TEST(the_sweep_takes_what_has_no_document_and_nothing_else)
+TEST(the_sweep_takes_what_has_no_document_and_nothing_else)
 {
     static const char *const sweep[] = {"device", "sweep", NULL};
     static const char orphan[] = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b8ff";
@@ -250,7 +251,7 @@ START_TEST(the_sweep_takes_what_has_no_document_and_nothing_else)
 }
 
 /* F24 */
-START_TEST(a_full_store_refuses_and_recovers)
+TEST(a_full_store_refuses_and_recovers)
 {
     char *directory = harness_path("full");
     char *ballast = text("%s/ballast", directory);
@@ -283,7 +284,7 @@ START_TEST(a_full_store_refuses_and_recovers)
 }
 
 /* F25 */
-START_TEST(a_store_that_cannot_be_written_refuses)
+TEST(a_store_that_cannot_be_written_refuses)
 {
     char *directory = harness_path("no-directory");
     struct upload_body body = files_named("Unwritable");
@@ -333,7 +334,7 @@ static bool has_half(void *of)
 
 /* D10: bytes of unfinished uploads are counted per account and in total, and released when the
  * upload ends. */
-START_TEST(uploads_that_do_not_end_share_a_bound)
+TEST(uploads_that_do_not_end_share_a_bound)
 {
     struct host *tight = host_start(
         &(struct host_spec){.name = "device-uploads-share",
@@ -357,7 +358,7 @@ START_TEST(uploads_that_do_not_end_share_a_bound)
 
 /* Bytes that libmicrohttpd has buffered are still delivered while the connection waits for the
  * disk. */
-START_TEST(an_upload_in_many_small_chunks_comes_whole)
+TEST(an_upload_in_many_small_chunks_comes_whole)
 {
     enum { CHUNK = 700, LARGE = 5000000, UPLOADS = 4 };
 
@@ -388,23 +389,4 @@ START_TEST(an_upload_in_many_small_chunks_comes_whole)
     ck_status(http(host, "GET", DEVICE, m->token, NULL), 200);
 }
 
-Suite *device_uploads_suite(void)
-{
-    Suite *suite = suite_create("device_uploads");
-    TCase *tests = tcase_create("device_uploads");
-
-    tcase_set_timeout(tests, 120);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, an_upload_may_wait_until_it_is_asked_for);
-    tcase_add_test(tests, a_body_that_is_declared_too_large_is_not_awaited);
-    tcase_add_test(tests, clients_that_die_leave_nothing);
-    tcase_add_test(tests, uploads_share_the_bound_of_large_bodies);
-    tcase_add_test(tests, a_kill_in_the_middle_leaves_neither_file_nor_row);
-    tcase_add_test(tests, the_sweep_takes_what_has_no_document_and_nothing_else);
-    tcase_add_test(tests, a_full_store_refuses_and_recovers);
-    tcase_add_test(tests, a_store_that_cannot_be_written_refuses);
-    tcase_add_test(tests, uploads_that_do_not_end_share_a_bound);
-    tcase_add_test(tests, an_upload_in_many_small_chunks_comes_whole);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(device_uploads, .timeout_s = 120, .before_all = set_up, .after_all = tear_down)

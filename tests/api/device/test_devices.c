@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "devices.h"
+#include "suite.h"
 #include "suites.h"
 #include "talk.h"
 
@@ -11,7 +12,7 @@ static void set_up(void)
     devices_open("devices");
 }
 
-START_TEST(a_device_is_registered_and_read_back_as_it_was_answered)
+TEST(a_device_is_registered_and_read_back_as_it_was_answered)
 {
     struct answer *made = ck_status(
         device_post(m, json_pack("{ss ss ss ss sf ss ss ss ss ss ss ss si ss s{sb}}", "externalId",
@@ -38,7 +39,7 @@ START_TEST(a_device_is_registered_and_read_back_as_it_was_answered)
     ck_assert_str_eq(device_get(m, "SN-1")->body, read->body);
 }
 
-START_TEST(one_name_is_enough_and_none_is_not)
+TEST(one_name_is_enough_and_none_is_not)
 {
     ck_status(device_post(m, json_pack("{ss}", "siteName", "Only a site")), 201);
     ck_status(device_post(m, json_pack("{ss}", "serialNumber", "Only a number")), 201);
@@ -55,7 +56,7 @@ START_TEST(one_name_is_enough_and_none_is_not)
     device_problem(device_post(m, json_pack("{sn sn}", "externalId", "siteName")), "externalId");
 }
 
-START_TEST(an_external_id_is_unique_in_its_organization_whatever_the_case)
+TEST(an_external_id_is_unique_in_its_organization_whatever_the_case)
 {
     ck_status(device_post(m, device_named("Unique")), 201);
     struct answer *twice = ck_error(device_post(m, device_named("uNIQUE")), 409, "");
@@ -67,7 +68,7 @@ START_TEST(an_external_id_is_unique_in_its_organization_whatever_the_case)
 }
 
 /* A plant cannot be registered again under an id that is equivalent or looks the same. */
-START_TEST(an_external_id_that_looks_like_another_is_that_one)
+TEST(an_external_id_that_looks_like_another_is_that_one)
 {
     static const char *const same[][2] = {{"look\u00E9", "looke\u0301"},
                                           {"look1", "\uFF4C\uFF4F\uFF4F\uFF4B\uFF11"},
@@ -91,7 +92,7 @@ START_TEST(an_external_id_that_looks_like_another_is_that_one)
     ck_assert_str_eq(answer_text(composed, "externalId"), "kept \u00E9");
 }
 
-START_TEST(an_external_id_of_invisible_characters_or_another_path_is_refused)
+TEST(an_external_id_of_invisible_characters_or_another_path_is_refused)
 {
     static const char *const refused[] = {
         "see\u200Bn", "see\u00ADn", "see\u2060n", "see\u202En", "see\u3164n", "see\u2800n",
@@ -105,7 +106,7 @@ START_TEST(an_external_id_of_invisible_characters_or_another_path_is_refused)
     }
 }
 
-START_TEST(a_site_name_of_invisible_characters_is_refused)
+TEST(a_site_name_of_invisible_characters_is_refused)
 {
     static const char *const refused[] = {"si\u200Bte", "\u202Esite", "si\u00ADte", "e\u0301"};
 
@@ -171,7 +172,7 @@ static const struct bad bad[] = {
     {"attributes", "[]"},
 };
 
-START_TEST(what_is_not_valid_is_named)
+TEST(what_is_not_valid_is_named)
 {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         const char *body =
@@ -187,7 +188,7 @@ START_TEST(what_is_not_valid_is_named)
     ck_error(device_get(m, "Bad"), 404, "");
 }
 
-START_TEST(every_mistake_of_every_kind_is_named_in_one_answer)
+TEST(every_mistake_of_every_kind_is_named_in_one_answer)
 {
     static const char *const fields[] = {"siteName",          "countryCode", "capacity",
                                          "commissioningDate", "latitude",    "timezone",
@@ -225,7 +226,7 @@ START_TEST(every_mistake_of_every_kind_is_named_in_one_answer)
                       3);
 }
 
-START_TEST(pages_of_devices_with_large_attributes_are_short)
+TEST(pages_of_devices_with_large_attributes_are_short)
 {
     enum { DEVICES = 60, MIB = 1024 * 1024 };
     struct person *large = person_make(host, admin, "devices.large", NULL);
@@ -252,7 +253,7 @@ START_TEST(pages_of_devices_with_large_attributes_are_short)
     ck_assert_int_ge(pages, 2);
 }
 
-START_TEST(numbers_that_are_none_are_malformed)
+TEST(numbers_that_are_none_are_malformed)
 {
     static const char *const numbers[] = {"1e400", "NaN", "9223372036854775808999", "Infinity"};
 
@@ -266,7 +267,7 @@ START_TEST(numbers_that_are_none_are_malformed)
             400, "");
 }
 
-START_TEST(what_is_unlikely_is_taken_with_a_warning)
+TEST(what_is_unlikely_is_taken_with_a_warning)
 {
     struct answer *made =
         ck_status(device_post(m, json_pack("{ss si ss ss}", "externalId", "Warned", "capacity",
@@ -284,7 +285,7 @@ START_TEST(what_is_unlikely_is_taken_with_a_warning)
     ck_assert_ptr_null(json_object_get(mended->json, "warnings"));
 }
 
-START_TEST(attributes_are_bounded)
+TEST(attributes_are_bounded)
 {
     char *large = kept(calloc(1, 33000));
 
@@ -294,7 +295,7 @@ START_TEST(attributes_are_bounded)
 }
 
 /* The database writes all digits of such numbers, which do not fit into a JSON integer. */
-START_TEST(attributes_with_huge_numbers_are_read_back_and_keep_the_digits_of_others)
+TEST(attributes_with_huge_numbers_are_read_back_and_keep_the_digits_of_others)
 {
     static const char body[] =
         "{\"externalId\":\"Huge\",\"a\":1e30,\"b\":[1.5e300,5,-1e19,9223372036854775807],"
@@ -327,7 +328,7 @@ START_TEST(attributes_with_huge_numbers_are_read_back_and_keep_the_digits_of_oth
     ck_assert_ptr_nonnull(strstr(changed->body, "9007199254740993"));
 }
 
-START_TEST(a_repeated_registration_is_answered_again)
+TEST(a_repeated_registration_is_answered_again)
 {
     const char *const headers[] = {"Idempotency-Key: device-1", NULL};
     struct call call = {.method = "POST",
@@ -341,7 +342,7 @@ START_TEST(a_repeated_registration_is_answered_again)
 }
 
 /* A concurrent request fails on the first one's name before it finds the key. */
-START_TEST(twenty_registrations_at_once_with_one_key_are_one)
+TEST(twenty_registrations_at_once_with_one_key_are_one)
 {
     static const char *const headers[] = {"Idempotency-Key: device-20", NULL};
     struct call calls[20];
@@ -359,7 +360,7 @@ START_TEST(twenty_registrations_at_once_with_one_key_are_one)
 }
 
 /* JSON numbers are never returned with an exponent, nor as another number. */
-START_TEST(a_small_number_as_external_id_keeps_its_digits)
+TEST(a_small_number_as_external_id_keeps_its_digits)
 {
     struct answer *made = ck_status(device_post(m, json_pack("{sf}", "externalId", 0.00002)), 201);
 
@@ -367,7 +368,7 @@ START_TEST(a_small_number_as_external_id_keeps_its_digits)
 }
 
 /* Numbers near the equator or Greenwich keep exactly the digits that were sent. */
-START_TEST(a_number_as_latitude_or_longitude_keeps_its_digits)
+TEST(a_number_as_latitude_or_longitude_keeps_its_digits)
 {
     static const struct {
         double degrees;
@@ -386,7 +387,7 @@ START_TEST(a_number_as_latitude_or_longitude_keeps_its_digits)
 }
 
 /* A client that registers an id with spaces around it may also request it with them. */
-START_TEST(a_device_is_found_by_the_name_that_was_sent)
+TEST(a_device_is_found_by_the_name_that_was_sent)
 {
     ck_status(device_post(m, json_pack("{ss ss ss}", "externalId", " Padded ", "siteName",
                                        " Padded site ", "serialNumber", " SN-padded ")),
@@ -410,28 +411,4 @@ START_TEST(a_device_is_found_by_the_name_that_was_sent)
     ck_assert_uint_eq(json_array_size(listed->json), 1);
 }
 
-Suite *devices_suite(void)
-{
-    const TTest *const tests[] = {
-        a_device_is_registered_and_read_back_as_it_was_answered,
-        one_name_is_enough_and_none_is_not,
-        an_external_id_is_unique_in_its_organization_whatever_the_case,
-        an_external_id_that_looks_like_another_is_that_one,
-        an_external_id_of_invisible_characters_or_another_path_is_refused,
-        a_site_name_of_invisible_characters_is_refused,
-        what_is_not_valid_is_named,
-        every_mistake_of_every_kind_is_named_in_one_answer,
-        pages_of_devices_with_large_attributes_are_short,
-        numbers_that_are_none_are_malformed,
-        what_is_unlikely_is_taken_with_a_warning,
-        attributes_are_bounded,
-        attributes_with_huge_numbers_are_read_back_and_keep_the_digits_of_others,
-        a_repeated_registration_is_answered_again,
-        twenty_registrations_at_once_with_one_key_are_one,
-        a_small_number_as_external_id_keeps_its_digits,
-        a_number_as_latitude_or_longitude_keeps_its_digits,
-        a_device_is_found_by_the_name_that_was_sent,
-    };
-
-    return stage_suite("devices", set_up, 60, TESTS(tests));
-}
+STAGE_SUITE(devices, set_up, 60)

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "stage.h"
+#include "suite.h"
 #include "suites.h"
 #include "talk.h"
 
@@ -66,7 +67,7 @@ static void run_tool(const char *name, const char *const *argv)
                   file_text(log)); /* check accepts no longer message */
 }
 
-START_TEST(redocly_finds_nothing)
+TEST(redocly_finds_nothing)
 {
     const char *config = text("--config=%s/redocly.yaml", tools);
     const char *argv[] = {text("%s/node_modules/.bin/redocly", tools),
@@ -82,7 +83,7 @@ START_TEST(redocly_finds_nothing)
     ck_assert_msg(!strstr(said, "Warning was generated"), "%s", said);
 }
 
-START_TEST(spectral_finds_nothing)
+TEST(spectral_finds_nothing)
 {
     const char *argv[] = {text("%s/node_modules/.bin/spectral", tools),
                           "lint",
@@ -138,7 +139,7 @@ static void talk_by(const char *name, const char *const prefix[2])
     run_tool(name, argv);
 }
 
-START_TEST(a_typescript_client_made_of_it_talks)
+TEST(a_typescript_client_made_of_it_talks)
 {
     const char *make[] = {text("%s/node_modules/.bin/openapi-typescript", tools), document,
                           "--output", text("%s/busbar.d.ts", tools), NULL};
@@ -149,7 +150,7 @@ START_TEST(a_typescript_client_made_of_it_talks)
     talk_by("typescript", (const char *[]){"node", text("%s/made/talk.js", tools)});
 }
 
-START_TEST(a_python_client_made_of_it_talks)
+TEST(a_python_client_made_of_it_talks)
 {
     const char *make[] = {text("%s/venv/bin/openapi-python-client", tools),
                           "generate",
@@ -166,32 +167,19 @@ START_TEST(a_python_client_made_of_it_talks)
             (const char *[]){text("%s/venv/bin/python", tools), text("%s/talk.py", tools)});
 }
 
-START_TEST(what_an_admin_is_answered_is_told)
+TEST(what_an_admin_is_answered_is_told)
 {
     keep_to_it("Admin", admin->token);
 }
 
-START_TEST(what_an_api_user_is_answered_is_told)
+TEST(what_an_api_user_is_answered_is_told)
 {
     keep_to_it("ApiUser", api_user->token);
 }
 
-START_TEST(what_nobody_is_answered_is_told)
+TEST(what_nobody_is_answered_is_told)
 {
     keep_to_it("nobody", NULL);
 }
 
-Suite *contract_suite(void)
-{
-    const TTest *const tests[] = {
-        a_typescript_client_made_of_it_talks,
-        a_python_client_made_of_it_talks,
-        redocly_finds_nothing,
-        spectral_finds_nothing,
-        what_nobody_is_answered_is_told,
-        what_an_api_user_is_answered_is_told,
-        what_an_admin_is_answered_is_told,
-    };
-
-    return stage_suite("contract", set_up, TOOL_MS / 1000 + 10, TESTS(tests));
-}
+STAGE_SUITE(contract, set_up, TOOL_MS / 1000 + 10)

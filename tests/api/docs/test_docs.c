@@ -121,7 +121,7 @@ static size_t operations(const json_t *document)
 }
 
 /* W14: every served route is documented, and every open route is documented as open. */
-START_TEST(every_route_is_an_operation_and_no_other)
+TEST(every_route_is_an_operation_and_no_other)
 {
     const json_t *document = ck_status(get("/swagger-json"), 200)->json;
 
@@ -136,7 +136,7 @@ START_TEST(every_route_is_an_operation_and_no_other)
     ck_assert_uint_eq(operations(document), COUNT(matrix));
 }
 
-START_TEST(the_document_has_one_content_under_its_names)
+TEST(the_document_has_one_content_under_its_names)
 {
     struct answer *first = ck_status(get("/swagger-json"), 200);
     struct answer *second = ck_status(get("/openapi.json"), 200);
@@ -155,7 +155,7 @@ START_TEST(the_document_has_one_content_under_its_names)
     ck_assert_uint_eq(ck_status(get_as("/swagger-json", known), 304)->length, 0);
 }
 
-START_TEST(what_has_a_tag_is_not_sent_again)
+TEST(what_has_a_tag_is_not_sent_again)
 {
     static const char *const paths[] = {
         "/swagger-json", "/openapi.json",           "/openapi.yaml",          "/swagger",
@@ -207,14 +207,14 @@ static void follow(const json_t *document, json_t *value)
     }
 }
 
-START_TEST(every_reference_leads_somewhere)
+TEST(every_reference_leads_somewhere)
 {
     json_t *document = ck_status(get("/swagger-json"), 200)->json;
 
     follow(document, document);
 }
 
-START_TEST(what_a_request_may_bring_is_told)
+TEST(what_a_request_may_bring_is_told)
 {
     const json_t *document = ck_status(get("/swagger-json"), 200)->json;
     const json_t *start = operation(document, "POST", "/api/chat/conversations/start");
@@ -244,7 +244,7 @@ static void ck_says(const json_t *document, const char *method, const char *path
 }
 
 /* The operation that receives files of rows, and the one that returns their templates. */
-START_TEST(the_columns_of_rows_are_told)
+TEST(the_columns_of_rows_are_told)
 {
     const json_t *document = ck_status(get("/swagger-json"), 200)->json;
     static const char *const routes[][2] = {{"POST", "/api/bulk-upload"},
@@ -275,7 +275,7 @@ static bool has_header(const json_t *document, const json_t *answers, const char
     return json_object_get(json_object_get(answer, "headers"), name) != NULL;
 }
 
-START_TEST(headers_are_told_where_they_come)
+TEST(headers_are_told_where_they_come)
 {
     static const struct {
         const char *method, *path, *status, *header;
@@ -302,7 +302,7 @@ START_TEST(headers_are_told_where_they_come)
     ck_assert_ptr_null(json_object_get(answers_of(document, "GET", "/api/auth/me"), "304"));
 }
 
-START_TEST(the_command_prints_what_is_served)
+TEST(the_command_prints_what_is_served)
 {
     const char *document = harness_path("reference.json");
     const char *const argv[] = {harness_program(false), "-c", host->conf, "reference", NULL};
@@ -315,7 +315,7 @@ START_TEST(the_command_prints_what_is_served)
 
 /* ---- the page ---- */
 
-START_TEST(the_page_keeps_others_out)
+TEST(the_page_keeps_others_out)
 {
     static const char *const headers[][2] = {
         {"Content-Type", "text/html; charset=utf-8"},
@@ -337,7 +337,7 @@ START_TEST(the_page_keeps_others_out)
     ck_assert_ptr_null(strstr(page->body, "elsewhere"));
 }
 
-START_TEST(files_come_as_the_client_takes_them)
+TEST(files_come_as_the_client_takes_them)
 {
     static const char *const rows[][3] = {
         {"Accept-Encoding: gzip, br", "br", "a script, by brotli"},
@@ -366,7 +366,7 @@ START_TEST(files_come_as_the_client_takes_them)
 }
 
 /* W10 */
-START_TEST(no_path_leads_to_other_files)
+TEST(no_path_leads_to_other_files)
 {
     static const char *const paths[] = {
         "/swagger/assets/..%2findex.html",
@@ -399,7 +399,7 @@ START_TEST(no_path_leads_to_other_files)
 
 /* ---- with and without modules ---- */
 
-START_TEST(a_module_that_is_removed_is_not_told_of)
+TEST(a_module_that_is_removed_is_not_told_of)
 {
     struct host_spec own = spec;
     int status;
@@ -426,7 +426,7 @@ START_TEST(a_module_that_is_removed_is_not_told_of)
 }
 
 /* A host without docs or console behaves like one with them, except for their paths. */
-START_TEST(without_a_module_its_paths_are_not_there)
+TEST(without_a_module_its_paths_are_not_there)
 {
     static const char *const paths[2][5] = {
         {"/swagger", "/swagger-json", "/openapi.json", "/openapi.yaml", "/swagger/assets/" SCRIPT},
@@ -451,7 +451,7 @@ START_TEST(without_a_module_its_paths_are_not_there)
     }
 }
 
-START_TEST(without_its_pages_the_document_is_there)
+TEST(without_its_pages_the_document_is_there)
 {
     struct host *bare = host_start(&(struct host_spec){
         .name = "docs-bare",
@@ -464,27 +464,4 @@ START_TEST(without_its_pages_the_document_is_there)
     host_stop(bare);
 }
 
-Suite *docs_suite(void)
-{
-    Suite *suite = suite_create("docs");
-    TCase *tests = tcase_create("docs");
-
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_set_timeout(tests, 120);
-    tcase_add_test(tests, every_route_is_an_operation_and_no_other);
-    tcase_add_test(tests, the_document_has_one_content_under_its_names);
-    tcase_add_test(tests, what_has_a_tag_is_not_sent_again);
-    tcase_add_test(tests, every_reference_leads_somewhere);
-    tcase_add_test(tests, what_a_request_may_bring_is_told);
-    tcase_add_test(tests, the_columns_of_rows_are_told);
-    tcase_add_test(tests, headers_are_told_where_they_come);
-    tcase_add_test(tests, the_command_prints_what_is_served);
-    tcase_add_test(tests, the_page_keeps_others_out);
-    tcase_add_test(tests, files_come_as_the_client_takes_them);
-    tcase_add_test(tests, no_path_leads_to_other_files);
-    tcase_add_test(tests, a_module_that_is_removed_is_not_told_of);
-    tcase_add_test(tests, without_a_module_its_paths_are_not_there);
-    tcase_add_test(tests, without_its_pages_the_document_is_there);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(docs, .before_all = set_up, .after_all = tear_down, .timeout_s = 120)

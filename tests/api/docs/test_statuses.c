@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "stage.h"
+#include "suite.h"
 #include "suites.h"
 #include "wire.h"
 
@@ -134,13 +135,13 @@ static void expect(const struct operation *operation, long got, long wanted)
                   operation->path, got, wanted);
 }
 
-START_TEST(a_malformed_query_is_refused_everywhere)
+TEST(a_malformed_query_is_refused_everywhere)
 {
     for (size_t i = 0; i < count; i++)
         expect(&operations[i], ask(host, &operations[i], "?limit=%00", NULL)->status, 400);
 }
 
-START_TEST(a_body_of_another_type_is_refused_where_one_is_taken)
+TEST(a_body_of_another_type_is_refused_where_one_is_taken)
 {
     for (size_t i = 0; i < count; i++) {
         if (has(&operations[i], "415"))
@@ -158,7 +159,7 @@ static char *head_of(const struct operation *operation, const char *length)
                 operation->token ? operation->token : "", operation->token ? "\r\n" : "");
 }
 
-START_TEST(a_body_that_is_too_large_is_refused_where_one_is_taken)
+TEST(a_body_that_is_too_large_is_refused_where_one_is_taken)
 {
     for (size_t i = 0; i < count; i++) {
         if (has(&operations[i], "413"))
@@ -167,7 +168,7 @@ START_TEST(a_body_that_is_too_large_is_refused_where_one_is_taken)
     }
 }
 
-START_TEST(a_target_that_is_too_long_is_refused_where_one_may_be)
+TEST(a_target_that_is_too_long_is_refused_where_one_may_be)
 {
     size_t told = 0;
 
@@ -185,7 +186,7 @@ START_TEST(a_target_that_is_too_long_is_refused_where_one_may_be)
 }
 
 /* All requests are sent at once, because each waits as long as the host does. */
-START_TEST(a_body_that_does_not_come_is_refused_where_one_is_taken)
+TEST(a_body_that_does_not_come_is_refused_where_one_is_taken)
 {
     struct wire *wires[OPERATIONS_MAX] = {NULL};
 
@@ -270,7 +271,7 @@ static char *path_of(const struct made *row)
     return text("/api/chat/conversations/%jd/messages", (intmax_t)id);
 }
 
-START_TEST(a_key_of_another_request_is_refused_where_something_is_made)
+TEST(a_key_of_another_request_is_refused_where_something_is_made)
 {
     enum { MADE = sizeof(made) / sizeof(made[0]) };
     size_t told = 0;
@@ -320,7 +321,7 @@ static const char *twin_body(const struct operation *operation)
 }
 
 /* Two organizations have a device of this name, and the Admin must say which one it means. */
-START_TEST(a_name_that_two_devices_have_is_refused_wherever_one_is_meant)
+TEST(a_name_that_two_devices_have_is_refused_wherever_one_is_meant)
 {
     const struct person *other = person_make(host, admin, "statuses.twin", NULL);
     size_t told = 0;
@@ -347,7 +348,7 @@ START_TEST(a_name_that_two_devices_have_is_refused_wherever_one_is_meant)
     ck_assert_uint_ge(told, 12);
 }
 
-START_TEST(more_bulk_uploads_at_a_time_than_there_may_be_are_refused)
+TEST(more_bulk_uploads_at_a_time_than_there_may_be_are_refused)
 {
     const struct person *one = person_make(host, admin, "statuses.bulk", NULL);
     long status = 201;
@@ -365,7 +366,7 @@ START_TEST(more_bulk_uploads_at_a_time_than_there_may_be_are_refused)
 }
 
 /* Both requests have the correct old password; the second one to be stored finds it changed. */
-START_TEST(of_two_changes_of_a_password_at_once_one_is_refused)
+TEST(of_two_changes_of_a_password_at_once_one_is_refused)
 {
     long seen = 0;
 
@@ -391,7 +392,7 @@ START_TEST(of_two_changes_of_a_password_at_once_one_is_refused)
 }
 
 /* An Admin may act for any existing organization. */
-START_TEST(a_group_of_an_organization_that_is_not_there_is_refused)
+TEST(a_group_of_an_organization_that_is_not_there_is_refused)
 {
     ck_status(http(host, "POST", "/api/device-group?organizationId=999999999", admin->token,
                    json_pack("{ss s[s] ss ss}", "name", "a", "deviceIds", "K-0", "frequency",
@@ -414,7 +415,7 @@ static bool asks_database(const struct operation *operation)
 }
 
 /* Without the database, no caller can be authenticated. */
-START_TEST(without_its_database_all_that_asks_it_is_unavailable)
+TEST(without_its_database_all_that_asks_it_is_unavailable)
 {
     struct host_spec spec = spec_of("statuses_without");
 
@@ -437,21 +438,4 @@ START_TEST(without_its_database_all_that_asks_it_is_unavailable)
     host_stop(without);
 }
 
-Suite *statuses_suite(void)
-{
-    const TTest *const tests[] = {
-        a_malformed_query_is_refused_everywhere,
-        a_body_of_another_type_is_refused_where_one_is_taken,
-        a_body_that_is_too_large_is_refused_where_one_is_taken,
-        a_target_that_is_too_long_is_refused_where_one_may_be,
-        a_body_that_does_not_come_is_refused_where_one_is_taken,
-        a_key_of_another_request_is_refused_where_something_is_made,
-        a_name_that_two_devices_have_is_refused_wherever_one_is_meant,
-        more_bulk_uploads_at_a_time_than_there_may_be_are_refused,
-        of_two_changes_of_a_password_at_once_one_is_refused,
-        a_group_of_an_organization_that_is_not_there_is_refused,
-        without_its_database_all_that_asks_it_is_unavailable,
-    };
-
-    return stage_suite("statuses", set_up, 60, TESTS(tests));
-}
+STAGE_SUITE(statuses, set_up, 60)

@@ -1,5 +1,6 @@
 /* Liveness and state of the dependencies. */
 #include "client.h"
+#include "suite.h"
 #include "suites.h"
 
 static struct host *host;
@@ -20,7 +21,7 @@ static bool is_ok(void *path)
     return http(host, "GET", path, NULL, NULL)->status == 200;
 }
 
-START_TEST(health_answers_ok_without_a_token)
+TEST(health_answers_ok_without_a_token)
 {
     struct answer *answer = ck_status(http(host, "GET", "/api/health", NULL, NULL), 200);
 
@@ -28,7 +29,7 @@ START_TEST(health_answers_ok_without_a_token)
     ck_assert_str_eq(answer_header(answer, "Content-Type"), "application/json; charset=utf-8");
 }
 
-START_TEST(status_names_the_dependencies_as_up)
+TEST(status_names_the_dependencies_as_up)
 {
     ck_assert(wait_until(is_ok, "/api/health/status", 5000));
     struct answer *answer = ck_status(http(host, "GET", "/api/health/status", NULL, NULL), 200);
@@ -43,7 +44,7 @@ START_TEST(status_names_the_dependencies_as_up)
     ck_assert_ptr_nonnull(json_object_get(details, "schema"));
 }
 
-START_TEST(a_host_starts_without_postgresql_and_redis)
+TEST(a_host_starts_without_postgresql_and_redis)
 {
     struct postgres none = {.sockets = harness_path("nowhere")};
     struct host *alone = host_start(&(struct host_spec){
@@ -62,7 +63,7 @@ START_TEST(a_host_starts_without_postgresql_and_redis)
     host_stop(alone);
 }
 
-START_TEST(unknown_paths_and_methods_are_told_apart)
+TEST(unknown_paths_and_methods_are_told_apart)
 {
     ck_error(http(host, "GET", "/api/nothing", NULL, NULL), 404, "");
     struct answer *answer = ck_error(http(host, "DELETE", "/api/health", NULL, NULL), 405, "");
@@ -70,17 +71,4 @@ START_TEST(unknown_paths_and_methods_are_told_apart)
     ck_assert_ptr_nonnull(answer_header(answer, "Allow"));
 }
 
-Suite *health_suite(void)
-{
-    Suite *suite = suite_create("health");
-    TCase *tests = tcase_create("health");
-
-    tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, health_answers_ok_without_a_token);
-    tcase_add_test(tests, status_names_the_dependencies_as_up);
-    tcase_add_test(tests, a_host_starts_without_postgresql_and_redis);
-    tcase_add_test(tests, unknown_paths_and_methods_are_told_apart);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(health, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)

@@ -6,6 +6,7 @@
 #include "client.h"
 #include "exposition.h"
 #include "people.h"
+#include "suite.h"
 #include "suites.h"
 #include "wire.h"
 
@@ -91,7 +92,7 @@ static const struct {
      "install the version of the module"},
 };
 
-START_TEST(a_host_whose_tables_do_not_fit_is_alive_and_not_ready)
+TEST_EACH(a_host_whose_tables_do_not_fit_is_alive_and_not_ready, sizeof unfit / sizeof *unfit)
 {
     const char *name = text("readiness_%s", unfit[_i].name);
     PGconn *db = database_connect(the_postgres, database_make(the_postgres, name));
@@ -120,7 +121,7 @@ static void empty_database(const char *name)
 }
 
 /* The module's table already exists and was not made by it. */
-START_TEST(a_migration_that_fails_is_told)
+TEST(a_migration_that_fails_is_told)
 {
     empty_database("readiness_failing");
     PGconn *db = database_connect(the_postgres, "readiness_failing");
@@ -133,7 +134,7 @@ START_TEST(a_migration_that_fails_is_told)
     PQfinish(db);
 }
 
-START_TEST(a_host_that_may_not_migrate_waits_for_who_may)
+TEST(a_host_that_may_not_migrate_waits_for_who_may)
 {
     empty_database("readiness_unmigrated");
     struct host *host = host_start(&(struct host_spec){.name = "readiness_unmigrated",
@@ -147,7 +148,7 @@ START_TEST(a_host_that_may_not_migrate_waits_for_who_may)
     host_stop(host);
 }
 
-START_TEST(redis_has_no_part_in_it)
+TEST(redis_has_no_part_in_it)
 {
     struct host *host =
         host_start(&(struct host_spec){.name = "readiness_no_redis",
@@ -169,7 +170,7 @@ static bool is_stopping(void *host)
 }
 
 /* A request on an open connection gets this status while it is still served. */
-START_TEST(a_host_that_stops_is_not_ready)
+TEST(a_host_that_stops_is_not_ready)
 {
     struct host *host = host_start(&(struct host_spec){
         .name = "readiness_stop", .database = database_make(the_postgres, "readiness_stop")});
@@ -191,18 +192,4 @@ START_TEST(a_host_that_stops_is_not_ready)
     host_stop(host);
 }
 
-Suite *readiness_suite(void)
-{
-    Suite *suite = suite_create("readiness");
-    TCase *tests = tcase_create("readiness");
-
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, a_host_whose_tables_do_not_fit_is_alive_and_not_ready, 0,
-                        sizeof unfit / sizeof *unfit);
-    tcase_add_test(tests, a_migration_that_fails_is_told);
-    tcase_add_test(tests, a_host_that_may_not_migrate_waits_for_who_may);
-    tcase_add_test(tests, redis_has_no_part_in_it);
-    tcase_add_test(tests, a_host_that_stops_is_not_ready);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(readiness, .timeout_s = 60)

@@ -8,6 +8,7 @@
 #include "hook.h"
 #include "people.h"
 #include "sse.h"
+#include "suite.h"
 #include "suites.h"
 #include "talk.h"
 #include "wire.h"
@@ -54,7 +55,7 @@ static double answered(const struct exposition *from, const char *method, const 
     return number < 0 ? 0 : number;
 }
 
-START_TEST(an_admin_may_look_and_nobody_else)
+TEST(an_admin_may_look_and_nobody_else)
 {
     ck_error(http(host, "GET", "/metrics", NULL, NULL), 401, "Unauthorized");
     ck_error(http(host, "GET", "/metrics", platform->token, NULL), 403, "Forbidden");
@@ -69,7 +70,7 @@ static long status_from(const struct host *of, const char *forwarded)
     return http_send(of, &call)->status;
 }
 
-START_TEST(a_network_may_look_without_a_token_but_not_through_any_proxy)
+TEST(a_network_may_look_without_a_token_but_not_through_any_proxy)
 {
     struct host_spec spec = {.name = "metrics-inside",
                              .database = database,
@@ -107,7 +108,7 @@ static bool all_are_counted(void *arg)
                  "loop=\"0\"") == CROWD - PLACES;
 }
 
-START_TEST(connections_that_are_turned_away_are_counted)
+TEST(connections_that_are_turned_away_are_counted)
 {
     struct host *few = host_start(&(struct host_spec){
         .name = "metrics-few",
@@ -125,7 +126,7 @@ START_TEST(connections_that_are_turned_away_are_counted)
     host_stop(few);
 }
 
-START_TEST(requests_are_counted_by_pattern_and_status)
+TEST(requests_are_counted_by_pattern_and_status)
 {
     static const char route[] = "/api/chat/conversations/:id/messages";
     struct talk talk = talk_start(host, platform, "m@shop.example", ADMIN_EMAIL, NULL);
@@ -162,7 +163,7 @@ static double all_answered(const struct exposition *from)
 }
 
 /* The body's framing breaks off after the response was decided, or before. */
-START_TEST(a_request_whose_body_is_refused_is_counted_once)
+TEST(a_request_whose_body_is_refused_is_counted_once)
 {
     static const char route[] = "/api/chat/conversations/find";
     const char *const tokens[] = {"nobody", platform->token};
@@ -184,7 +185,7 @@ START_TEST(a_request_whose_body_is_refused_is_counted_once)
                   answered(before, "POST", route, statuses[i]) + 1);
 }
 
-START_TEST(paths_of_clients_make_no_series)
+TEST(paths_of_clients_make_no_series)
 {
     size_t before = 0;
 
@@ -203,7 +204,7 @@ START_TEST(paths_of_clients_make_no_series)
         ck_assert_ptr_null(strstr(after->samples[i].labels, "shop.example"));
 }
 
-START_TEST(logins_are_counted_by_outcome)
+TEST(logins_are_counted_by_outcome)
 {
     static const char name[] = "busbar_auth_logins_total";
     struct exposition *before = exposition_get(host, admin->token);
@@ -233,7 +234,7 @@ static bool shows_a_stream(void *arg)
            value(now, "busbar_chat_listeners", "state=\"joined\"") == 1;
 }
 
-START_TEST(the_state_of_the_host_and_its_dependencies_is_there)
+TEST(the_state_of_the_host_and_its_dependencies_is_there)
 {
     struct sse *sse = sse_open(host, platform->token, NULL, 0);
 
@@ -268,7 +269,7 @@ static bool second_generation(void *arg)
     return value(now, "busbar_generation", "") == 2 && value(now, "busbar_generations", "") == 1;
 }
 
-START_TEST(counters_outlive_a_reload)
+TEST(counters_outlive_a_reload)
 {
     struct exposition *before = exposition_get(host, admin->token);
 
@@ -314,7 +315,7 @@ static bool has_slow_line(void *arg)
     return slow_line() != NULL;
 }
 
-START_TEST(a_slow_request_says_where_its_time_went)
+TEST(a_slow_request_says_where_its_time_went)
 {
     PGconn *db = database_connect(the_postgres, database);
     pthread_t asking;
@@ -348,7 +349,7 @@ static bool shows_the_lag(void *arg)
            value(now, "busbar_webhook_lag_seconds", "") > 0;
 }
 
-START_TEST(webhooks_are_counted_by_state_and_what_is_paused_lags)
+TEST(webhooks_are_counted_by_state_and_what_is_paused_lags)
 {
     const char *argv[] = {harness_program(false), "-c", host->conf, "pause", NULL};
 
@@ -364,24 +365,4 @@ START_TEST(webhooks_are_counted_by_state_and_what_is_paused_lags)
     ck_assert(wait_until(shows_the_lag, NULL, 15000));
 }
 
-Suite *metrics_suite(void)
-{
-    Suite *suite = suite_create("metrics");
-    TCase *tcase = tcase_create("metrics");
-
-    tcase_add_unchecked_fixture(tcase, set_up, tear_down);
-    tcase_set_timeout(tcase, 60);
-    tcase_add_test(tcase, an_admin_may_look_and_nobody_else);
-    tcase_add_test(tcase, a_network_may_look_without_a_token_but_not_through_any_proxy);
-    tcase_add_test(tcase, connections_that_are_turned_away_are_counted);
-    tcase_add_test(tcase, requests_are_counted_by_pattern_and_status);
-    tcase_add_test(tcase, a_request_whose_body_is_refused_is_counted_once);
-    tcase_add_test(tcase, paths_of_clients_make_no_series);
-    tcase_add_test(tcase, logins_are_counted_by_outcome);
-    tcase_add_test(tcase, the_state_of_the_host_and_its_dependencies_is_there);
-    tcase_add_test(tcase, counters_outlive_a_reload);
-    tcase_add_test(tcase, a_slow_request_says_where_its_time_went);
-    tcase_add_test(tcase, webhooks_are_counted_by_state_and_what_is_paused_lags);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
+SUITE(metrics, .before_all = set_up, .after_all = tear_down, .timeout_s = 60)

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "readings.h"
+#include "suite.h"
 #include "suites.h"
 #include "talk.h"
 
@@ -98,7 +99,7 @@ static const char *device(const char *kind, int number)
     return key;
 }
 
-START_TEST(each_period_of_a_repeated_hour_is_stored_once_and_has_its_own_length)
+TEST(each_period_of_a_repeated_hour_is_stored_once_and_has_its_own_length)
 {
     for (int s = 0; s < AUTUMNS; s++) {
         const struct series *series = &autumn[s];
@@ -121,7 +122,7 @@ START_TEST(each_period_of_a_repeated_hour_is_stored_once_and_has_its_own_length)
     }
 }
 
-START_TEST(rows_of_a_request_resolve_a_repeated_hour_by_their_order)
+TEST(rows_of_a_request_resolve_a_repeated_hour_by_their_order)
 {
     for (int s = 0; s < AUTUMNS; s++) {
         const struct series *series = &autumn[s];
@@ -141,7 +142,7 @@ START_TEST(rows_of_a_request_resolve_a_repeated_hour_by_their_order)
 }
 
 /* Both hours from 1 to 2, as in an inverter's file. */
-START_TEST(an_hour_that_is_written_twice_in_a_request_is_two_hours)
+TEST(an_hour_that_is_written_twice_in_a_request_is_two_hours)
 {
     const char *key = device("labels", 0);
     json_t *reads = json_array();
@@ -169,7 +170,7 @@ static struct answer *one(const char *key, const char *zone, const char *start, 
                 json_pack("[{ss ss si}]", "startDate", start, "endDate", end, "value", 300));
 }
 
-START_TEST(a_local_time_that_stays_ambiguous_is_refused_and_the_offset_decides)
+TEST(a_local_time_that_stays_ambiguous_is_refused_and_the_offset_decides)
 {
     const char *key = device("either", 0);
 
@@ -194,7 +195,7 @@ START_TEST(a_local_time_that_stays_ambiguous_is_refused_and_the_offset_decides)
                    "occurs twice when the clocks of Europe/London are set back");
 }
 
-START_TEST(a_local_time_that_is_skipped_is_refused_with_the_clock_change)
+TEST(a_local_time_that_is_skipped_is_refused_with_the_clock_change)
 {
     static const struct {
         const char *zone, *day, *hours[4];
@@ -245,7 +246,7 @@ START_TEST(a_local_time_that_is_skipped_is_refused_with_the_clock_change)
     ck_status(one(device("cairo", 0), "Africa/Cairo", "2025-04-25", "2025-04-26"), 201);
 }
 
-START_TEST(dates_and_numbers_are_taken_as_loggers_write_them)
+TEST(dates_and_numbers_are_taken_as_loggers_write_them)
 {
     static const char *const starts[] = {"2025-06-01t00:00:00z", "2025-06-01T00:00:00,000Z",
                                          "2025-06-01 00:00:00 +0000", "2025-06-01 0:00"};
@@ -286,7 +287,7 @@ static size_t count_in(const char *text, const char *part)
 }
 
 /* Their gaps lie in an hour that occurs twice, so each asks what is stored around it. */
-START_TEST(the_repeated_times_of_a_request_are_looked_up_by_one_statement)
+TEST(the_repeated_times_of_a_request_are_looked_up_by_one_statement)
 {
     static const char statement[] = "WITH ORDINALITY AS x (at, number) LEFT JOIN LATERAL";
     static const char *const times[][2] = {{"2025-10-26T02:00", "2025-10-26T02:05"},
@@ -313,17 +314,4 @@ START_TEST(the_repeated_times_of_a_request_are_looked_up_by_one_statement)
     host_stop(own);
 }
 
-Suite *clock_changes_suite(void)
-{
-    const TTest *const tests[] = {
-        each_period_of_a_repeated_hour_is_stored_once_and_has_its_own_length,
-        rows_of_a_request_resolve_a_repeated_hour_by_their_order,
-        an_hour_that_is_written_twice_in_a_request_is_two_hours,
-        a_local_time_that_stays_ambiguous_is_refused_and_the_offset_decides,
-        a_local_time_that_is_skipped_is_refused_with_the_clock_change,
-        dates_and_numbers_are_taken_as_loggers_write_them,
-        the_repeated_times_of_a_request_are_looked_up_by_one_statement,
-    };
-
-    return stage_suite("clock_changes", set_up, 120, TESTS(tests));
-}
+STAGE_SUITE(clock_changes, set_up, 120)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "certificates.h"
+#include "suite.h"
 #include "suites.h"
 #include "talk.h"
 
@@ -19,7 +20,7 @@ static struct answer *void_reading(const struct person *by, const char *key, int
                 json_pack("{ss}", "reason", "meter swapped"));
 }
 
-START_TEST(a_reason_has_no_invisible_characters)
+TEST(a_reason_has_no_invisible_characters)
 {
     struct person *m = certificate_person("void.reason");
 
@@ -34,7 +35,7 @@ static int64_t id_of(struct answer *stored)
     return int_in(item_of(ck_status(stored, 201), "reads", 0), "id");
 }
 
-START_TEST(a_reading_that_no_certificate_used_is_voided_and_kept)
+TEST(a_reading_that_no_certificate_used_is_voided_and_kept)
 {
     struct person *m = certificate_person("void.free"), *b = certificate_person("void.other");
     int64_t ids[3];
@@ -81,7 +82,7 @@ START_TEST(a_reading_that_no_certificate_used_is_voided_and_kept)
     ck_status(meter_read(host, m, "vf", "Delta", days_ago(10), days_ago(9), 5), 201);
 }
 
-START_TEST(an_admin_cancels_a_history_certificate_and_a_corrected_reading_makes_another)
+TEST(an_admin_cancels_a_history_certificate_and_a_corrected_reading_makes_another)
 {
     struct person *m = certificate_person("void.history");
 
@@ -115,7 +116,7 @@ static int64_t issued_of(int64_t group)
                                (intmax_t)group));
 }
 
-START_TEST(energy_that_was_certified_is_taken_back_by_the_next_certificate)
+TEST(energy_that_was_certified_is_taken_back_by_the_next_certificate)
 {
     struct person *m = certificate_person("void.delta");
     int64_t start = days_ago(10), device = meter_make(host, m, "vd", 10, days_ago(100));
@@ -141,7 +142,7 @@ START_TEST(energy_that_was_certified_is_taken_back_by_the_next_certificate)
     certificates_expect_sums(db);
 }
 
-START_TEST(what_came_late_and_is_not_issued_yet_needs_no_admin)
+TEST(what_came_late_and_is_not_issued_yet_needs_no_admin)
 {
     struct person *m = certificate_person("void.late");
     int64_t now = sql_number(db, "SELECT (extract(epoch FROM date_trunc('hour', now()))"
@@ -156,7 +157,7 @@ START_TEST(what_came_late_and_is_not_issued_yet_needs_no_admin)
 }
 
 /* Whichever comes first, the certified readings are the stored ones. */
-START_TEST(voiding_while_cycles_are_issued_loses_nothing)
+TEST(voiding_while_cycles_are_issued_loses_nothing)
 {
     struct person *m = certificate_person("void.race");
     int64_t start = days_ago(20), device = meter_make(host, m, "vr", 10, days_ago(100));
@@ -178,16 +179,4 @@ START_TEST(voiding_while_cycles_are_issued_loses_nothing)
     ck_assert_int_eq(issued_of(group) + certificate_group_carried(m, group), 12 * 900);
 }
 
-Suite *corrections_suite(void)
-{
-    const TTest *const tests[] = {
-        a_reason_has_no_invisible_characters,
-        a_reading_that_no_certificate_used_is_voided_and_kept,
-        an_admin_cancels_a_history_certificate_and_a_corrected_reading_makes_another,
-        energy_that_was_certified_is_taken_back_by_the_next_certificate,
-        what_came_late_and_is_not_issued_yet_needs_no_admin,
-        voiding_while_cycles_are_issued_loses_nothing,
-    };
-
-    return stage_suite("corrections", set_up, 600, TESTS(tests));
-}
+STAGE_SUITE(corrections, set_up, 600)

@@ -6,6 +6,7 @@
 
 #include "exposition.h"
 #include "readings.h"
+#include "suite.h"
 #include "suites.h"
 #include "together.h"
 
@@ -14,7 +15,7 @@ static void set_up(void)
     readings_open("reading_batches");
 }
 
-START_TEST(periods_of_a_device_may_touch_but_not_overlap_whatever_their_types)
+TEST(periods_of_a_device_may_touch_but_not_overlap_whatever_their_types)
 {
     const char *key = plant("overlaps");
     int64_t start = days_ago(30);
@@ -39,7 +40,7 @@ START_TEST(periods_of_a_device_may_touch_but_not_overlap_whatever_their_types)
 }
 
 /* Many concurrent requests with both types: their rows lock the device. */
-START_TEST(of_one_period_in_both_types_in_parallel_one_is_stored)
+TEST(of_one_period_in_both_types_in_parallel_one_is_stored)
 {
     enum { TOGETHER = 16 };
     struct answer *answers[TOGETHER];
@@ -71,7 +72,7 @@ static const char *problem_of(const struct answer *answer, size_t index)
     return text_in(item_of(answer, "errors", index), "problem");
 }
 
-START_TEST(an_overlap_names_the_stored_reading_and_says_whether_it_came_again)
+TEST(an_overlap_names_the_stored_reading_and_says_whether_it_came_again)
 {
     const char *key = plant("names"), *start = time_text(days_ago(9)),
                *end = time_text(days_ago(8));
@@ -103,7 +104,7 @@ static void expect_mistake(const struct answer *answer, size_t index, const char
     ck_assert_msg(strstr(problem_of(answer, index), problem), "%zu: %s", index, answer->body);
 }
 
-START_TEST(every_mistake_of_every_kind_is_named_in_one_answer)
+TEST(every_mistake_of_every_kind_is_named_in_one_answer)
 {
     const char *key = plant("mistakes");
     int64_t at = days_ago(50);
@@ -150,7 +151,7 @@ START_TEST(every_mistake_of_every_kind_is_named_in_one_answer)
     ck_assert_int_eq(stored(key), 1);
 }
 
-START_TEST(ceilings_and_overlaps_are_one_conflict)
+TEST(ceilings_and_overlaps_are_one_conflict)
 {
     const char *key = plant("conflicts");
 
@@ -166,7 +167,7 @@ START_TEST(ceilings_and_overlaps_are_one_conflict)
 }
 
 /* R02 */
-START_TEST(of_the_same_reading_in_parallel_one_is_stored_and_the_others_conflict)
+TEST(of_the_same_reading_in_parallel_one_is_stored_and_the_others_conflict)
 {
     enum { TOGETHER = 16 };
     const char *key = plant("parallel");
@@ -199,7 +200,7 @@ static double accepted(void)
 }
 
 /* One request stores the reading; the others find its key, early or late, and get its response. */
-START_TEST(a_reading_that_is_sent_many_times_with_one_key_is_counted_once)
+TEST(a_reading_that_is_sent_many_times_with_one_key_is_counted_once)
 {
     enum { TOGETHER = 16 };
     struct answer *answers[TOGETHER];
@@ -227,7 +228,7 @@ START_TEST(a_reading_that_is_sent_many_times_with_one_key_is_counted_once)
     }
 }
 
-START_TEST(a_batch_is_stored_whole_or_not_at_all_and_each_bad_reading_is_named)
+TEST(a_batch_is_stored_whole_or_not_at_all_and_each_bad_reading_is_named)
 {
     const char *key = plant("batch");
     json_t *reads = json_array();
@@ -261,7 +262,7 @@ START_TEST(a_batch_is_stored_whole_or_not_at_all_and_each_bad_reading_is_named)
     ck_assert_int_eq(stored(key), 2);
 }
 
-START_TEST(a_batch_in_any_order_of_both_types_is_answered_in_the_order_of_the_request)
+TEST(a_batch_in_any_order_of_both_types_is_answered_in_the_order_of_the_request)
 {
     const char *key = plant("mixed");
     json_t *reads = json_array();
@@ -286,7 +287,7 @@ START_TEST(a_batch_in_any_order_of_both_types_is_answered_in_the_order_of_the_re
     ck_assert_int_eq(stored(key), 6);
 }
 
-START_TEST(ten_thousand_readings_in_a_request_are_fine_and_one_more_is_not)
+TEST(ten_thousand_readings_in_a_request_are_fine_and_one_more_is_not)
 {
     meter_make(host, m, "crowd", 10, days_ago(450));
     struct answer *made =
@@ -297,7 +298,7 @@ START_TEST(ten_thousand_readings_in_a_request_are_fine_and_one_more_is_not)
     ck_error(meter_series(host, m, "crowd", "Delta", days_ago(440), 60000, 10001, 1), 400, "");
 }
 
-START_TEST(a_delta_without_a_start_begins_where_the_one_before_it_ends)
+TEST(a_delta_without_a_start_begins_where_the_one_before_it_ends)
 {
     const char *key = plant("chained");
     json_t *reads = json_pack("[{ss si} {ss si}]", "endDate", time_text(days_ago(40)), "value", 2,
@@ -324,7 +325,7 @@ START_TEST(a_delta_without_a_start_begins_where_the_one_before_it_ends)
 }
 
 /* Its period is at most 366 days, and a reading of the other type counts as the previous one. */
-START_TEST(the_first_delta_without_a_start_begins_at_most_366_days_before_its_end)
+TEST(the_first_delta_without_a_start_begins_at_most_366_days_before_its_end)
 {
     meter_make(host, m, "old", 10, days_ago(1000));
     static const char *const types[] = {"History", "Delta"};
@@ -354,7 +355,7 @@ static const char *berlin(const char *field)
                        field);
 }
 
-START_TEST(local_dates_are_those_of_the_time_zone_and_the_device_keeps_it)
+TEST(local_dates_are_those_of_the_time_zone_and_the_device_keeps_it)
 {
     meter_make(host, m, "berlin", 10, 1735689600000); /* 2025-01-01 */
     struct answer *made = ck_status(
@@ -390,7 +391,7 @@ START_TEST(local_dates_are_those_of_the_time_zone_and_the_device_keeps_it)
     ck_assert_str_eq(berlin("updatedAt"), named);
 }
 
-START_TEST(an_organization_in_the_query_counts_as_one_in_the_body)
+TEST(an_organization_in_the_query_counts_as_one_in_the_body)
 {
     meter_make(host, m, "query", 10, days_ago(100));
     const char *body = "{\"type\":\"Delta\",\"unit\":\"Wh\",\"value\":5,\"endDate\":\"%s\"}";
@@ -428,7 +429,7 @@ static const char *reading_of(int meter, int round, int day, long *status)
 
 /* Readings that wait together are stored by one statement, and each gets its own response. The host
  * has no spy, which would add a statement to each unit. */
-START_TEST(readings_of_many_meters_at_once_are_each_judged_by_themselves)
+TEST(readings_of_many_meters_at_once_are_each_judged_by_themselves)
 {
     int days[METERS] = {0};
     struct host *of = host_start(&(struct host_spec){.name = "reading_together",
@@ -466,25 +467,4 @@ START_TEST(readings_of_many_meters_at_once_are_each_judged_by_themselves)
     host_stop(of);
 }
 
-Suite *reading_batches_suite(void)
-{
-    const TTest *const tests[] = {
-        periods_of_a_device_may_touch_but_not_overlap_whatever_their_types,
-        of_one_period_in_both_types_in_parallel_one_is_stored,
-        an_overlap_names_the_stored_reading_and_says_whether_it_came_again,
-        every_mistake_of_every_kind_is_named_in_one_answer,
-        ceilings_and_overlaps_are_one_conflict,
-        of_the_same_reading_in_parallel_one_is_stored_and_the_others_conflict,
-        a_reading_that_is_sent_many_times_with_one_key_is_counted_once,
-        a_batch_is_stored_whole_or_not_at_all_and_each_bad_reading_is_named,
-        a_batch_in_any_order_of_both_types_is_answered_in_the_order_of_the_request,
-        ten_thousand_readings_in_a_request_are_fine_and_one_more_is_not,
-        a_delta_without_a_start_begins_where_the_one_before_it_ends,
-        the_first_delta_without_a_start_begins_at_most_366_days_before_its_end,
-        local_dates_are_those_of_the_time_zone_and_the_device_keeps_it,
-        an_organization_in_the_query_counts_as_one_in_the_body,
-        readings_of_many_meters_at_once_are_each_judged_by_themselves,
-    };
-
-    return stage_suite("reading_batches", set_up, 120, TESTS(tests));
-}
+STAGE_SUITE(reading_batches, set_up, 120)

@@ -9,6 +9,7 @@
 
 #include "bulk.h"
 #include "readings.h"
+#include "suite.h"
 #include "suites.h"
 #include "talk.h"
 
@@ -50,7 +51,7 @@ static size_t lines_of(const char *csv)
     return lines;
 }
 
-START_TEST(an_export_has_the_readings_that_the_list_has)
+TEST(an_export_has_the_readings_that_the_list_has)
 {
     int64_t start = days_ago(40);
 
@@ -90,7 +91,7 @@ START_TEST(an_export_has_the_readings_that_the_list_has)
 }
 
 /* All requests for readings accept the device's id. */
-START_TEST(a_numeric_device_id_is_a_key_of_all_that_readings_have)
+TEST(a_numeric_device_id_is_a_key_of_all_that_readings_have)
 {
     const char *id = text("%jd", (intmax_t)meter_make(host, m, "numbered", 10, days_ago(100)));
 
@@ -110,7 +111,7 @@ START_TEST(a_numeric_device_id_is_a_key_of_all_that_readings_have)
     }
 }
 
-START_TEST(a_name_that_a_spreadsheet_would_run_is_defused)
+TEST(a_name_that_a_spreadsheet_would_run_is_defused)
 {
     meter_make(host, m, "=1+1,\"x\"", 10, days_ago(100));
     ck_status(meter_series(host, m, "=1+1,\"x\"", "Delta", days_ago(4), DAY_MS, 1, 7), 201);
@@ -120,7 +121,7 @@ START_TEST(a_name_that_a_spreadsheet_would_run_is_defused)
 }
 
 /* The readings are stored for another plant of the same name. */
-START_TEST(an_export_is_taken_by_a_bulk_upload)
+TEST(an_export_is_taken_by_a_bulk_upload)
 {
     meter_make(host, m, "moved", 10, days_ago(100));
     meter_make(host, b, "moved", 10, days_ago(100));
@@ -133,7 +134,7 @@ START_TEST(an_export_is_taken_by_a_bulk_upload)
     ck_assert_int_eq(meter_total(host, b, "moved"), 35);
 }
 
-START_TEST(an_export_of_many_readings_is_whole_and_memory_does_not_grow_with_it)
+TEST(an_export_of_many_readings_is_whole_and_memory_does_not_grow_with_it)
 {
     int64_t device = meter_make(host, m, "large", 10, days_ago(100));
 
@@ -184,7 +185,7 @@ static bool has_place(void *arg)
     return export_of(m, "stalled", "?type=Delta")->status == 200;
 }
 
-START_TEST(an_account_has_so_many_exports_under_way_and_gets_them_back)
+TEST(an_account_has_so_many_exports_under_way_and_gets_them_back)
 {
     int64_t device = meter_make(host, m, "stalled", 10, days_ago(100));
 
@@ -205,16 +206,4 @@ START_TEST(an_account_has_so_many_exports_under_way_and_gets_them_back)
     ck_assert(wait_until(has_place, NULL, 20000));
 }
 
-Suite *reading_export_suite(void)
-{
-    const TTest *const tests[] = {
-        an_export_has_the_readings_that_the_list_has,
-        a_numeric_device_id_is_a_key_of_all_that_readings_have,
-        a_name_that_a_spreadsheet_would_run_is_defused,
-        an_export_is_taken_by_a_bulk_upload,
-        an_export_of_many_readings_is_whole_and_memory_does_not_grow_with_it,
-        an_account_has_so_many_exports_under_way_and_gets_them_back,
-    };
-
-    return stage_suite("reading_export", set_up, 120, TESTS(tests));
-}
+STAGE_SUITE(reading_export, set_up, 120)

@@ -8,6 +8,7 @@
 
 #include "readings.h"
 #include "shared.h"
+#include "suite.h"
 #include "suites.h"
 #include "talk.h"
 
@@ -17,7 +18,7 @@ static void set_up(void)
 }
 
 /* O26 */
-START_TEST(another_organizations_device_is_unknown)
+TEST(another_organizations_device_is_unknown)
 {
     ck_error(meter_read(host, b, PLANT, "Delta", days_ago(3), days_ago(2), 1), 404, "Device");
     ck_error(meter_list(host, b, PLANT, ""), 404, "Device");
@@ -32,7 +33,7 @@ START_TEST(another_organizations_device_is_unknown)
     ck_assert_int_eq(stored(PLANT), 0);
 }
 
-START_TEST(readings_are_listed_by_their_end_in_pages_and_by_period_and_type)
+TEST(readings_are_listed_by_their_end_in_pages_and_by_period_and_type)
 {
     const char *key = plant("listed");
     int64_t start = days_ago(40);
@@ -76,7 +77,7 @@ static const char *sums(const char *key, const char *query)
     return sums;
 }
 
-START_TEST(readings_are_summed_by_days_of_a_zone)
+TEST(readings_are_summed_by_days_of_a_zone)
 {
     meter_make(host, m, "summed", 10, CLOCK_PUT_FORWARD - 400 * DAY_MS);
     ck_status(meter_series(host, m, "summed", "Delta", CLOCK_PUT_FORWARD, 3600000, 48, 10), 201);
@@ -98,7 +99,7 @@ START_TEST(readings_are_summed_by_days_of_a_zone)
     ck_assert_str_eq(text_in(day, "endDate"), "2026-03-29T22:00:00.000Z");
 }
 
-START_TEST(a_sum_has_the_ceiling_of_a_reading_of_its_span)
+TEST(a_sum_has_the_ceiling_of_a_reading_of_its_span)
 {
     int64_t start = days_ago(9);
 
@@ -113,7 +114,7 @@ START_TEST(a_sum_has_the_ceiling_of_a_reading_of_its_span)
     ck_status(meter_read(host, m, "ceiled", "Delta", start - DAY_MS, start, (double)ceiling), 201);
 }
 
-START_TEST(sums_come_in_pages_and_bad_questions_are_refused)
+TEST(sums_come_in_pages_and_bad_questions_are_refused)
 {
     meter_make(host, m, "paged sums", 10, CLOCK_PUT_FORWARD - 400 * DAY_MS);
     ck_status(meter_series(host, m, "paged sums", "Delta", CLOCK_PUT_FORWARD, DAY_MS / 2, 9, 10),
@@ -135,7 +136,7 @@ START_TEST(sums_come_in_pages_and_bad_questions_are_refused)
     ck_error(http(host, "GET", "/api/meter-reads/new/summed/totals", b->token, NULL), 404, "");
 }
 
-START_TEST(the_latest_reading_is_the_one_that_ends_last_whenever_it_came)
+TEST(the_latest_reading_is_the_one_that_ends_last_whenever_it_came)
 {
     const char *key = plant("latest");
     const char *path = "/api/meter-reads/latestread/latest";
@@ -151,7 +152,7 @@ START_TEST(the_latest_reading_is_the_one_that_ends_last_whenever_it_came)
     ck_assert_int_eq(answer_int(http(host, "GET", path, m->token, NULL), "value"), 30);
 }
 
-START_TEST(each_type_of_a_request_raises_one_event_with_what_was_stored)
+TEST(each_type_of_a_request_raises_one_event_with_what_was_stored)
 {
     int64_t id = meter_make(host, m, "raised", 10, days_ago(100));
 
@@ -174,7 +175,7 @@ START_TEST(each_type_of_a_request_raises_one_event_with_what_was_stored)
     ck_assert_str_eq(text_in(event, "endDate"), time_text(days_ago(6)));
 }
 
-START_TEST(an_idempotency_key_gives_the_first_answer_again)
+TEST(an_idempotency_key_gives_the_first_answer_again)
 {
     const char *key = plant("again");
     const char *headers[] = {"Idempotency-Key: reading-1", NULL};
@@ -200,7 +201,7 @@ static bool there(void *key)
 
 /* F36 */
 
-START_TEST(a_client_that_leaves_before_the_answer_has_its_reading_stored_once)
+TEST(a_client_that_leaves_before_the_answer_has_its_reading_stored_once)
 {
     char *key = text("%s", plant("leaver"));
     const char *body = text("{\"type\":\"Delta\",\"unit\":\"Wh\",\"startDate\":\"%s\","
@@ -280,7 +281,7 @@ static int64_t expected_total(const struct row *rows, int count, const char *id)
     return total;
 }
 
-START_TEST(the_real_daily_readings_add_up_by_device_and_what_is_refused_is_told_why)
+TEST(the_real_daily_readings_add_up_by_device_and_what_is_refused_is_told_why)
 {
     static struct row rows[ROWS_MAX];
     const char *path = shared_cases("readings/daily.csv");
@@ -315,7 +316,7 @@ static struct answer *refused(const struct person *by, const char *query)
     return http(host, "GET", text("/api/meter-reads/refused%s", query), by->token, NULL);
 }
 
-START_TEST(what_was_refused_is_kept_with_the_reason_and_is_no_reading)
+TEST(what_was_refused_is_kept_with_the_reason_and_is_no_reading)
 {
     const char *key = plant("refusing");
     int64_t start = days_ago(5);
@@ -345,7 +346,7 @@ START_TEST(what_was_refused_is_kept_with_the_reason_and_is_no_reading)
     ck_assert_uint_eq(json_array_size(refused(m, "?start=2100-01-01")->json), 0);
 }
 
-START_TEST(of_a_request_and_of_an_organization_only_so_many_refused_ones_are_kept)
+TEST(of_a_request_and_of_an_organization_only_so_many_refused_ones_are_kept)
 {
     const char *key = plant("flooding");
 
@@ -374,7 +375,7 @@ static bool is_swept(void *arg)
     return old_refused() == 0;
 }
 
-START_TEST(what_was_refused_90_days_ago_is_swept_away)
+TEST(what_was_refused_90_days_ago_is_swept_away)
 {
     const char *key = plant("forgetting");
     ck_status(meter_read(host, m, key, "Delta", days_ago(5), days_ago(4), 70000), 409);
@@ -388,23 +389,4 @@ START_TEST(what_was_refused_90_days_ago_is_swept_away)
     ck_assert_uint_eq(json_array_size(refused(m, text("?externalId=%s", key))->json), 2);
 }
 
-Suite *reading_list_suite(void)
-{
-    const TTest *const tests[] = {
-        another_organizations_device_is_unknown,
-        readings_are_listed_by_their_end_in_pages_and_by_period_and_type,
-        readings_are_summed_by_days_of_a_zone,
-        a_sum_has_the_ceiling_of_a_reading_of_its_span,
-        sums_come_in_pages_and_bad_questions_are_refused,
-        the_latest_reading_is_the_one_that_ends_last_whenever_it_came,
-        each_type_of_a_request_raises_one_event_with_what_was_stored,
-        an_idempotency_key_gives_the_first_answer_again,
-        a_client_that_leaves_before_the_answer_has_its_reading_stored_once,
-        the_real_daily_readings_add_up_by_device_and_what_is_refused_is_told_why,
-        what_was_refused_is_kept_with_the_reason_and_is_no_reading,
-        of_a_request_and_of_an_organization_only_so_many_refused_ones_are_kept,
-        what_was_refused_90_days_ago_is_swept_away,
-    };
-
-    return stage_suite("reading_list", set_up, 120, TESTS(tests));
-}
+STAGE_SUITE(reading_list, set_up, 120)

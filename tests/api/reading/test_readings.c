@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "readings.h"
+#include "suite.h"
 #include "suites.h"
 #include "talk.h"
 
@@ -11,7 +12,7 @@ static void set_up(void)
     readings_open("readings");
 }
 
-START_TEST(a_reading_is_answered_and_read_back_in_watt_hours)
+TEST(a_reading_is_answered_and_read_back_in_watt_hours)
 {
     const char *key = plant("answered");
     struct answer *made =
@@ -37,7 +38,7 @@ START_TEST(a_reading_is_answered_and_read_back_in_watt_hours)
     ck_assert(json_equal(latest->json, read));
 }
 
-START_TEST(a_second_name_with_another_date_is_ignored_and_told)
+TEST(a_second_name_with_another_date_is_ignored_and_told)
 {
     const char *key = plant("twice");
 
@@ -61,7 +62,7 @@ START_TEST(a_second_name_with_another_date_is_ignored_and_told)
     }
 }
 
-START_TEST(older_clients_use_other_paths)
+TEST(older_clients_use_other_paths)
 {
     static const char *const paths[] = {"/api/meter-reads/", "/api/meter-reads/addByAdmin/new/"};
     const char *key = plant("older");
@@ -76,7 +77,7 @@ START_TEST(older_clients_use_other_paths)
     ck_assert_uint_eq(json_array_size(ck_status(meter_list(host, m, key, ""), 200)->json), 2);
 }
 
-START_TEST(every_unit_is_rounded_to_a_watt_hour)
+TEST(every_unit_is_rounded_to_a_watt_hour)
 {
     static const struct {
         const char *unit;
@@ -106,7 +107,7 @@ START_TEST(every_unit_is_rounded_to_a_watt_hour)
 }
 
 /* R01 */
-START_TEST(a_reading_at_the_ceiling_is_stored_and_one_watt_hour_more_is_a_conflict)
+TEST(a_reading_at_the_ceiling_is_stored_and_one_watt_hour_more_is_a_conflict)
 {
     const char *key = plant("ceiling");
     struct answer *over = meter_read(host, m, key, "Delta", days_ago(20), days_ago(19), 65754);
@@ -125,7 +126,7 @@ START_TEST(a_reading_at_the_ceiling_is_stored_and_one_watt_hour_more_is_a_confli
     ck_assert_int_eq(stored(key), 1);
 }
 
-START_TEST(a_corrected_capacity_lets_the_reading_pass)
+TEST(a_corrected_capacity_lets_the_reading_pass)
 {
     const char *key = plant("corrected");
 
@@ -166,7 +167,7 @@ static const struct {
     {"timezone", "'timezone':'../Europe/Berlin'"},
 };
 
-START_TEST(what_is_not_valid_is_refused_with_the_field_and_never_stored)
+TEST(what_is_not_valid_is_refused_with_the_field_and_never_stored)
 {
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         char changes[256];
@@ -194,7 +195,7 @@ START_TEST(what_is_not_valid_is_refused_with_the_field_and_never_stored)
 }
 
 /* At night a photovoltaic plant generates nothing. */
-START_TEST(a_reading_of_0_is_stored_and_one_below_is_not)
+TEST(a_reading_of_0_is_stored_and_one_below_is_not)
 {
     static const double values[] = {0, 0.4, -0.0};
     const char *key = plant("night");
@@ -210,7 +211,7 @@ START_TEST(a_reading_of_0_is_stored_and_one_below_is_not)
     ck_assert_int_eq(stored(key), 3);
 }
 
-START_TEST(an_end_may_be_five_minutes_ahead)
+TEST(an_end_may_be_five_minutes_ahead)
 {
     enum { MINUTE_MS = 60000 };
     const char *key = plant("ahead");
@@ -221,7 +222,7 @@ START_TEST(an_end_may_be_five_minutes_ahead)
     ck_status(meter_read(host, m, key, "Delta", now - HOUR_MS, now + 4 * MINUTE_MS, 1), 201);
 }
 
-START_TEST(decimal_texts_blanks_and_empty_texts_are_taken)
+TEST(decimal_texts_blanks_and_empty_texts_are_taken)
 {
     const char *key = plant("texts");
     struct answer *made = ck_status(
@@ -241,7 +242,7 @@ START_TEST(decimal_texts_blanks_and_empty_texts_are_taken)
                  400, "value");
 }
 
-START_TEST(dates_without_an_offset_and_without_a_time_zone_are_utc)
+TEST(dates_without_an_offset_and_without_a_time_zone_are_utc)
 {
     const char *key = plant("utc");
     char *start = time_text(days_ago(20) + 10 * HOUR_MS), *end = time_text(days_ago(19));
@@ -259,7 +260,7 @@ START_TEST(dates_without_an_offset_and_without_a_time_zone_are_utc)
     ck_assert_str_eq(text_in(item_of(made, "reads", 0), "endDate"), time_text(days_ago(19)));
 }
 
-START_TEST(a_period_of_more_than_366_days_is_refused)
+TEST(a_period_of_more_than_366_days_is_refused)
 {
     meter_make(host, m, "years", 10, days_ago(1000));
     expect_field(meter_read(host, m, "years", "History", days_ago(900), days_ago(533), 1000), 400,
@@ -276,7 +277,7 @@ static struct answer *berlin_read(const char *start, const char *end)
 
 /* A period of 366 days is an hour longer if the clock was set back in it, and an hour shorter if it
  * was set forward. */
-START_TEST(the_days_of_a_period_are_those_of_its_time_zone)
+TEST(the_days_of_a_period_are_those_of_its_time_zone)
 {
     meter_make(host, m, "berlin years", 10, INT64_C(1420070400000)); /* 2015-01-01 */
     expect_field(berlin_read("2016-10-28", "2017-10-30"), 400, "endDate");
@@ -296,7 +297,7 @@ static struct answer *change(const char *key, const char *field, const char *val
                 json_pack("{ss?}", field, value));
 }
 
-START_TEST(a_device_is_not_commissioned_after_a_stored_reading)
+TEST(a_device_is_not_commissioned_after_a_stored_reading)
 {
     const char *key = plant("commissioned");
 
@@ -324,7 +325,7 @@ START_TEST(a_device_is_not_commissioned_after_a_stored_reading)
     ck_error(change(key, "capacity", NULL), 409, "Conflict: capacity cannot be cleared");
 }
 
-START_TEST(a_device_without_capacity_or_commissioning_is_told_so)
+TEST(a_device_without_capacity_or_commissioning_is_told_so)
 {
     ck_status(http(host, "POST", "/api/device", m->token,
                    json_pack("{ss ss}", "externalId", "bare", "commissioningDate", "2020-01-01")),
@@ -338,25 +339,4 @@ START_TEST(a_device_without_capacity_or_commissioning_is_told_so)
                  "commissioningDate");
 }
 
-Suite *readings_suite(void)
-{
-    const TTest *const tests[] = {
-        a_reading_is_answered_and_read_back_in_watt_hours,
-        a_second_name_with_another_date_is_ignored_and_told,
-        older_clients_use_other_paths,
-        every_unit_is_rounded_to_a_watt_hour,
-        a_reading_at_the_ceiling_is_stored_and_one_watt_hour_more_is_a_conflict,
-        a_corrected_capacity_lets_the_reading_pass,
-        what_is_not_valid_is_refused_with_the_field_and_never_stored,
-        a_reading_of_0_is_stored_and_one_below_is_not,
-        an_end_may_be_five_minutes_ahead,
-        decimal_texts_blanks_and_empty_texts_are_taken,
-        dates_without_an_offset_and_without_a_time_zone_are_utc,
-        a_period_of_more_than_366_days_is_refused,
-        the_days_of_a_period_are_those_of_its_time_zone,
-        a_device_is_not_commissioned_after_a_stored_reading,
-        a_device_without_capacity_or_commissioning_is_told_so,
-    };
-
-    return stage_suite("readings", set_up, 120, TESTS(tests));
-}
+STAGE_SUITE(readings, set_up, 120)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "relay.h"
+#include "suite.h"
 #include "suites.h"
 
 #define SAYS(head, body) "HTTP/1.1 " head "\r\nContent-Length: " body
@@ -30,7 +31,7 @@ static void tear_down(void)
 
 /* ---- requests ---- */
 
-START_TEST(a_request_goes_out_as_it_was_made)
+TEST(a_request_goes_out_as_it_was_made)
 {
     struct catcher *catcher = catcher_start((const char *const[]){ANSWER_OK, NULL});
     struct answer *answer = relay(open_host, "{ss ss ss s{ss ss ss}}", "method", "POST", "url",
@@ -58,7 +59,7 @@ static const struct {
 } bodiless[] = {{"GET", NULL}, {"HEAD", NULL}, {"OPTIONS", NULL}, {"DELETE", NULL},
                 {"POST", "0"}, {"PUT", "0"},   {"PATCH", "0"},    {"PROPFIND", NULL}};
 
-START_TEST(each_method_is_sent_as_itself)
+TEST_EACH(each_method_is_sent_as_itself, sizeof(bodiless) / sizeof(bodiless[0]))
 {
     struct catcher *catcher = catcher_start((const char *const[]){ANSWER_OK, NULL});
     const char *length = bodiless[_i].length;
@@ -77,7 +78,7 @@ START_TEST(each_method_is_sent_as_itself)
     ck_assert_ptr_null(caught_header(caught, "Transfer-Encoding"));
 }
 
-START_TEST(connections_are_kept)
+TEST(connections_are_kept)
 {
     struct catcher *catcher = catcher_start((const char *const[]){ANSWER_OK, NULL});
 
@@ -88,7 +89,7 @@ START_TEST(connections_are_kept)
 
 /* ---- responses ---- */
 
-START_TEST(an_answer_comes_back_whole)
+TEST(an_answer_comes_back_whole)
 {
     static const char continued[] =
         "HTTP/1.1 103 Early Hints\r\nLink: </early>\r\nX-Early: 1\r\n\r\n"
@@ -108,7 +109,7 @@ START_TEST(an_answer_comes_back_whole)
     ck_assert_ptr_null(relay_header(answer, "x-late"));
 }
 
-START_TEST(a_redirect_is_an_answer)
+TEST(a_redirect_is_an_answer)
 {
     struct catcher *other = catcher_start((const char *const[]){ANSWER_OK, NULL});
     struct catcher *catcher = catcher_start((const char *const[]){
@@ -146,7 +147,7 @@ static const struct {
              {0, 65536, true},   {0, 1048575, true},      {0, 1048576, true}, {0, 1048577, false},
              {1, 100000, false}, {2097152, 1048577, true}};
 
-START_TEST(a_body_may_have_so_many_bytes)
+TEST_EACH(a_body_may_have_so_many_bytes, sizeof(sizes) / sizeof(sizes[0]))
 {
     struct catcher *catcher = catcher_start((const char *const[]){sized(sizes[_i].length), NULL});
     struct answer *answer =
@@ -158,7 +159,7 @@ START_TEST(a_body_may_have_so_many_bytes)
         ck_assert_str_eq(answer_text(answer, "error"), "The response is too large");
 }
 
-START_TEST(heads_are_bounded)
+TEST(heads_are_bounded)
 {
     char *padding = kept(calloc(1, 40000));
     static const int lengths[] = {1000, 30000, 33000};
@@ -186,7 +187,7 @@ static const char *const garbage[] = {
     "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
 };
 
-START_TEST(what_is_no_answer_is_told)
+TEST_EACH(what_is_no_answer_is_told, sizeof(garbage) / sizeof(garbage[0]))
 {
     struct catcher *catcher = catcher_start((const char *const[]){garbage[_i], NULL});
     struct answer *answer =
@@ -211,7 +212,7 @@ static void *answer_and_close(void *arg)
 }
 
 /* The body ends with the connection, so a response is complete once its head is. */
-START_TEST(a_head_that_is_cut_is_no_answer)
+TEST(a_head_that_is_cut_is_no_answer)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof(address);
@@ -232,7 +233,7 @@ START_TEST(a_head_that_is_cut_is_no_answer)
     }
 }
 
-START_TEST(what_is_no_header_is_left_out)
+TEST(what_is_no_header_is_left_out)
 {
     struct catcher *catcher = catcher_start((const char *const[]){
         "HTTP/1.1 200 OK\r\nX-Good: 1\r\n: none\r\nX Bad: 2\r\nX-Worse: \x01\r\n"
@@ -266,12 +267,12 @@ static const char *const bad_urls[] = {
     "",
 };
 
-START_TEST(a_url_is_looked_at)
+TEST_EACH(a_url_is_looked_at, sizeof(bad_urls) / sizeof(bad_urls[0]))
 {
     ck_error(relay(closed_host, "{ss}", "url", bad_urls[_i]), 502, "The URL of the request must");
 }
 
-START_TEST(an_address_is_looked_at)
+TEST(an_address_is_looked_at)
 {
     struct catcher *catcher = catcher_start((const char *const[]){ANSWER_OK, NULL});
     struct host_spec spec =
@@ -287,7 +288,7 @@ START_TEST(an_address_is_looked_at)
 
 #define URL "url", "http://127.0.0.1:9/"
 
-START_TEST(a_request_is_looked_at)
+TEST(a_request_is_looked_at)
 {
     static const char *const methods[] = {
         "get", "", "GE T", "GET\r\nX: y", "CONNECT", "TRACE", "MMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMM"};
@@ -308,7 +309,7 @@ START_TEST(a_request_is_looked_at)
              "A header of the request");
 }
 
-START_TEST(a_request_has_so_much)
+TEST(a_request_has_so_much)
 {
     struct catcher *catcher = catcher_start((const char *const[]){ANSWER_OK, NULL});
     const char *url = catcher_url(catcher, "");
@@ -335,28 +336,4 @@ START_TEST(a_request_has_so_much)
              502, "The body of the request");
 }
 
-Suite *upstream_suite(void)
-{
-    Suite *suite = suite_create("upstream");
-    TCase *tests = tcase_create("upstream");
-
-    tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, a_request_goes_out_as_it_was_made);
-    tcase_add_loop_test(tests, each_method_is_sent_as_itself, 0,
-                        sizeof(bodiless) / sizeof(bodiless[0]));
-    tcase_add_test(tests, connections_are_kept);
-    tcase_add_test(tests, an_answer_comes_back_whole);
-    tcase_add_test(tests, a_redirect_is_an_answer);
-    tcase_add_loop_test(tests, a_body_may_have_so_many_bytes, 0, sizeof(sizes) / sizeof(sizes[0]));
-    tcase_add_test(tests, heads_are_bounded);
-    tcase_add_test(tests, a_head_that_is_cut_is_no_answer);
-    tcase_add_test(tests, what_is_no_header_is_left_out);
-    tcase_add_loop_test(tests, what_is_no_answer_is_told, 0, sizeof(garbage) / sizeof(garbage[0]));
-    tcase_add_loop_test(tests, a_url_is_looked_at, 0, sizeof(bad_urls) / sizeof(bad_urls[0]));
-    tcase_add_test(tests, an_address_is_looked_at);
-    tcase_add_test(tests, a_request_is_looked_at);
-    tcase_add_test(tests, a_request_has_so_much);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(upstream, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)

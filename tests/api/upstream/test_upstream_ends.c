@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "relay.h"
+#include "suite.h"
 #include "suites.h"
 #include "talk.h"
 
@@ -40,7 +41,7 @@ static bool none_under_way(void *arg)
     return relay_under_way(arg) == 0;
 }
 
-START_TEST(a_silent_server_is_left_in_time)
+TEST(a_silent_server_is_left_in_time)
 {
     struct catcher *catcher = catcher_of(ANSWER_NONE, NULL, NULL);
     struct answer *answer =
@@ -54,7 +55,7 @@ START_TEST(a_silent_server_is_left_in_time)
 }
 
 /* The client has gone, so the call is given up. */
-START_TEST(the_deadline_of_the_route_is_kept)
+TEST(the_deadline_of_the_route_is_kept)
 {
     struct catcher *catcher = catcher_of(ANSWER_NONE, NULL, NULL);
     struct answer *answer =
@@ -65,7 +66,7 @@ START_TEST(the_deadline_of_the_route_is_kept)
     ck_assert(wait_until(none_under_way, host, SOON_MS));
 }
 
-START_TEST(where_nobody_listens_nothing_was_sent)
+TEST(where_nobody_listens_nothing_was_sent)
 {
     struct answer *answer = relay_tells(host, "{ss}", "url", receiver_url(receiver_none(), "/"));
 
@@ -73,7 +74,7 @@ START_TEST(where_nobody_listens_nothing_was_sent)
     ck_assert(json_is_false(json_object_get(answer->json, "sent")));
 }
 
-START_TEST(a_time_without_bound_is_no_time_of_its_own)
+TEST(a_time_without_bound_is_no_time_of_its_own)
 {
     struct catcher *catcher = catcher_of(ANSWER_OK, NULL, NULL);
 
@@ -92,7 +93,7 @@ static bool none_connected(void *arg)
            !strstr(all, text(" 0100007F:%04X 08 ", catcher->port));
 }
 
-START_TEST(connections_that_nobody_uses_are_closed)
+TEST(connections_that_nobody_uses_are_closed)
 {
     struct host_spec spec = relay_spec("upstream_idle", RELAY_LOCAL "  connection_idle: 2\n");
     struct host *own = relay_start(&spec);
@@ -107,7 +108,7 @@ START_TEST(connections_that_nobody_uses_are_closed)
 
 /* ---- broken connections ---- */
 
-START_TEST(what_may_not_be_done_twice_is_sent_once)
+TEST(what_may_not_be_done_twice_is_sent_once)
 {
     struct catcher *catcher = catcher_of(ANSWER_OK, ANSWER_CUT, ANSWER_OK);
     struct answer *answer = relay_tells(host, "{ss ss si}", "method", "POST", "url",
@@ -118,7 +119,7 @@ START_TEST(what_may_not_be_done_twice_is_sent_once)
     ck_assert_int_eq((int)catcher_count(catcher), 2);
 }
 
-START_TEST(what_may_be_done_twice_is_sent_again)
+TEST(what_may_be_done_twice_is_sent_again)
 {
     struct catcher *catcher = catcher_of(ANSWER_OK, ANSWER_CUT, ANSWER_OK);
     struct answer *answer =
@@ -128,7 +129,7 @@ START_TEST(what_may_be_done_twice_is_sent_again)
     ck_assert_int_eq((int)catcher_count(catcher), 3);
 }
 
-START_TEST(a_server_that_always_cuts_is_not_asked_for_ever)
+TEST(a_server_that_always_cuts_is_not_asked_for_ever)
 {
     struct catcher *catcher = catcher_of(ANSWER_OK, ANSWER_CUT, NULL);
     struct answer *answer =
@@ -140,7 +141,7 @@ START_TEST(a_server_that_always_cuts_is_not_asked_for_ever)
 
 /* ---- certificates ---- */
 
-START_TEST(a_certificate_must_be_signed_by_an_authority)
+TEST(a_certificate_must_be_signed_by_an_authority)
 {
     struct tls_pair authority = tls_make("upstream-ca", "DNS:ca", NULL);
     struct receiver *receiver = receiver_start_tls("upstream-tls", &authority);
@@ -161,7 +162,7 @@ START_TEST(a_certificate_must_be_signed_by_an_authority)
 
 /* ---- many ---- */
 
-START_TEST(many_wait_together)
+TEST(many_wait_together)
 {
     struct catcher *catcher = catcher_of(ANSWER_OK, NULL, NULL);
     const char *body = text("{\"url\":\"%s\",\"times\":4}", catcher_url(catcher, ""));
@@ -206,7 +207,7 @@ static struct answer *end(struct waiting *waiting)
 }
 
 /* Anonymous callers of public routes count as one account. */
-START_TEST(an_account_has_so_many_under_way)
+TEST(an_account_has_so_many_under_way)
 {
     struct host_spec spec =
         relay_spec("upstream_few", RELAY_LOCAL "  calls: 4\n  calls_per_account: 2\n");
@@ -230,7 +231,7 @@ START_TEST(an_account_has_so_many_under_way)
 }
 
 /* A response may have 1 MiB, which the setting makes the whole budget. */
-START_TEST(memory_for_answers_is_bounded)
+TEST(memory_for_answers_is_bounded)
 {
     struct host_spec spec = relay_spec("upstream_memory", RELAY_LOCAL "  memory: 1\n");
     struct host *own = relay_start(&spec);
@@ -247,7 +248,7 @@ START_TEST(memory_for_answers_is_bounded)
 }
 
 /* Memory of earlier requests and responses of the same request is released. */
-START_TEST(a_request_that_sends_much_holds_little)
+TEST(a_request_that_sends_much_holds_little)
 {
     enum { TIMES = 30, BYTES = 900000, MOST_KB = 15000 };
     static const char *const environment[] = {/* a sanitizer would keep freed memory */
@@ -273,7 +274,7 @@ START_TEST(a_request_that_sends_much_holds_little)
     host_stop(own);
 }
 
-START_TEST(authorities_that_cannot_be_read_are_told)
+TEST(authorities_that_cannot_be_read_are_told)
 {
     struct host_spec spec = relay_spec("upstream_none", "upstream:\n  authorities: /none/there\n");
     struct host *own = host_prepare(&spec);
@@ -293,7 +294,7 @@ static bool one_generation(void *arg)
 }
 
 /* Its last calls begin when its generation has long been superseded. */
-START_TEST(a_request_that_a_reload_finds_under_way_goes_on)
+TEST(a_request_that_a_reload_finds_under_way_goes_on)
 {
     struct host_spec spec = relay_spec("upstream_reload", RELAY_LOCAL);
     struct host *own = relay_start(&spec);
@@ -315,7 +316,7 @@ START_TEST(a_request_that_a_reload_finds_under_way_goes_on)
     host_stop(own);
 }
 
-START_TEST(a_request_that_a_stop_finds_under_way_goes_on)
+TEST(a_request_that_a_stop_finds_under_way_goes_on)
 {
     struct host_spec spec = relay_spec("upstream_stop", RELAY_LOCAL);
     struct host *own = relay_start(&spec);
@@ -332,7 +333,7 @@ START_TEST(a_request_that_a_stop_finds_under_way_goes_on)
     ck_assert_int_eq((int)receiver_count(receiver, "/slow/stop"), 20);
 }
 
-START_TEST(a_command_sends_nothing)
+TEST(a_command_sends_nothing)
 {
     int status;
     const char *said =
@@ -342,30 +343,4 @@ START_TEST(a_command_sends_nothing)
     ck_assert_msg(strstr(said, "Requests to other servers are not sent"), "%s", said);
 }
 
-Suite *upstream_ends_suite(void)
-{
-    Suite *suite = suite_create("upstream_ends");
-    TCase *tests = tcase_create("upstream_ends");
-
-    tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, a_silent_server_is_left_in_time);
-    tcase_add_test(tests, the_deadline_of_the_route_is_kept);
-    tcase_add_test(tests, where_nobody_listens_nothing_was_sent);
-    tcase_add_test(tests, a_time_without_bound_is_no_time_of_its_own);
-    tcase_add_test(tests, connections_that_nobody_uses_are_closed);
-    tcase_add_test(tests, what_may_not_be_done_twice_is_sent_once);
-    tcase_add_test(tests, what_may_be_done_twice_is_sent_again);
-    tcase_add_test(tests, a_server_that_always_cuts_is_not_asked_for_ever);
-    tcase_add_test(tests, a_certificate_must_be_signed_by_an_authority);
-    tcase_add_test(tests, many_wait_together);
-    tcase_add_test(tests, an_account_has_so_many_under_way);
-    tcase_add_test(tests, memory_for_answers_is_bounded);
-    tcase_add_test(tests, a_request_that_sends_much_holds_little);
-    tcase_add_test(tests, authorities_that_cannot_be_read_are_told);
-    tcase_add_test(tests, a_request_that_a_reload_finds_under_way_goes_on);
-    tcase_add_test(tests, a_request_that_a_stop_finds_under_way_goes_on);
-    tcase_add_test(tests, a_command_sends_nothing);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(upstream_ends, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)

@@ -92,7 +92,7 @@ static void hook_addresses(const struct host *host, const char *scheme, int port
     }
 }
 
-START_TEST(connections_are_kept_for_each_of_many_receivers)
+TEST(connections_are_kept_for_each_of_many_receivers)
 {
     struct host *host = begin(webhook_host("hookkept", ""));
     const struct receiver *receiver = receiver_start("kept");
@@ -111,7 +111,7 @@ START_TEST(connections_are_kept_for_each_of_many_receivers)
     process_stop(receiver->pid, SIGKILL, 1000);
 }
 
-START_TEST(a_connection_that_nobody_uses_is_closed_by_its_age)
+TEST(a_connection_that_nobody_uses_is_closed_by_its_age)
 {
     struct host *host = begin(webhook_host("hookidle", "  connection_idle: 1\n"));
     const struct receiver *receiver = receiver_start("idle");
@@ -126,7 +126,7 @@ START_TEST(a_connection_that_nobody_uses_is_closed_by_its_age)
     process_stop(receiver->pid, SIGKILL, 1000);
 }
 
-START_TEST(so_many_idle_connections_are_kept_to_one_receiver)
+TEST(so_many_idle_connections_are_kept_to_one_receiver)
 {
     struct host *host = begin(webhook_host("hookfew", "  connections_per_receiver: 2\n"
                                                       "  connection_idle: 9\n"));
@@ -142,7 +142,7 @@ START_TEST(so_many_idle_connections_are_kept_to_one_receiver)
     process_stop(receiver->pid, SIGKILL, 1000);
 }
 
-START_TEST(so_many_connections_are_open_in_all)
+TEST(so_many_connections_are_open_in_all)
 {
     struct host *host = begin(webhook_host("hookall", "  connections: 4\n"));
     const struct receiver *receiver = receiver_start("all");
@@ -195,7 +195,7 @@ static struct host *trusting(const char *name, const struct tls_pair *authority,
     return begin(host);
 }
 
-START_TEST(sessions_of_tls_are_resumed_at_each_of_many_receivers)
+TEST(sessions_of_tls_are_resumed_at_each_of_many_receivers)
 {
     struct tls_pair authority = tls_make("hooktls-ca", "DNS:ca.example", NULL);
     struct host *host = trusting("hooktls", &authority, "  connection_idle: 1\n");
@@ -219,7 +219,7 @@ START_TEST(sessions_of_tls_are_resumed_at_each_of_many_receivers)
 
 /* Trust in one receiver does not extend to another, whose certificate is from a different
  * authority. */
-START_TEST(a_receiver_that_nobody_vouches_for_is_refused_beside_one_that_is_trusted)
+TEST(a_receiver_that_nobody_vouches_for_is_refused_beside_one_that_is_trusted)
 {
     struct tls_pair authority = tls_make("hookvouch-ca", "DNS:ca.example", NULL);
     struct tls_pair theirs = tls_make("hookvouch-theirs", "DNS:theirs.example", NULL);
@@ -287,7 +287,7 @@ static int64_t status_of(const json_t *delivery, size_t index)
 
 /* The connection carries as many requests at a time as the webhook's budget permits, and no request
  * waits for another. */
-START_TEST(requests_share_a_connection_where_the_receiver_speaks_http2)
+TEST(requests_share_a_connection_where_the_receiver_speaks_http2)
 {
     static const struct http2_answer answers[] = {
         {200, NULL, 0}, {200, NULL, 300}, {0, NULL, STOP}};
@@ -306,7 +306,7 @@ START_TEST(requests_share_a_connection_where_the_receiver_speaks_http2)
     host_stop(place.host);
 }
 
-START_TEST(http2_is_not_spoken_where_it_is_switched_off)
+TEST(http2_is_not_spoken_where_it_is_switched_off)
 {
     static const struct http2_answer answers[] = {{200, NULL, 0}, {0, NULL, STOP}};
     struct http2_place place =
@@ -320,7 +320,7 @@ START_TEST(http2_is_not_spoken_where_it_is_switched_off)
     host_stop(place.host);
 }
 
-START_TEST(retry_after_and_410_count_over_http2_too)
+TEST(retry_after_and_410_count_over_http2_too)
 {
     static const struct http2_answer answers[] = {
         {429, "2", 0}, {410, NULL, 0}, {200, NULL, 0}, {0, NULL, STOP}};
@@ -340,7 +340,7 @@ START_TEST(retry_after_and_410_count_over_http2_too)
 
 /* The stream is canceled and other requests on the connection continue; the retry uses a new
  * connection. */
-START_TEST(one_request_that_is_not_answered_ends_by_itself)
+TEST(one_request_that_is_not_answered_ends_by_itself)
 {
     static const struct http2_answer answers[] = {
         {200, NULL, 0}, {0, NULL, 0}, {200, NULL, 1500}, {200, NULL, 0}, {0, NULL, STOP}};
@@ -363,7 +363,7 @@ START_TEST(one_request_that_is_not_answered_ends_by_itself)
 }
 
 /* A receiver that stops responding on a connection is not sent another request on it. */
-START_TEST(a_silent_connection_is_given_up_with_the_first_request_whose_time_is_up)
+TEST(a_silent_connection_is_given_up_with_the_first_request_whose_time_is_up)
 {
     static const struct http2_answer answers[] = {
         {200, NULL, 0}, {HTTP2_STUCK, NULL, 0}, {200, NULL, 0}, {0, NULL, STOP}};
@@ -382,23 +382,4 @@ START_TEST(a_silent_connection_is_given_up_with_the_first_request_whose_time_is_
     host_stop(place.host);
 }
 
-Suite *webhook_connections_suite(void)
-{
-    Suite *suite = suite_create("webhook_connections");
-    TCase *tests = tcase_create("webhook_connections");
-
-    tcase_set_timeout(tests, 90);
-    tcase_add_test(tests, connections_are_kept_for_each_of_many_receivers);
-    tcase_add_test(tests, a_connection_that_nobody_uses_is_closed_by_its_age);
-    tcase_add_test(tests, so_many_idle_connections_are_kept_to_one_receiver);
-    tcase_add_test(tests, so_many_connections_are_open_in_all);
-    tcase_add_test(tests, sessions_of_tls_are_resumed_at_each_of_many_receivers);
-    tcase_add_test(tests, a_receiver_that_nobody_vouches_for_is_refused_beside_one_that_is_trusted);
-    tcase_add_test(tests, requests_share_a_connection_where_the_receiver_speaks_http2);
-    tcase_add_test(tests, http2_is_not_spoken_where_it_is_switched_off);
-    tcase_add_test(tests, retry_after_and_410_count_over_http2_too);
-    tcase_add_test(tests, one_request_that_is_not_answered_ends_by_itself);
-    tcase_add_test(tests, a_silent_connection_is_given_up_with_the_first_request_whose_time_is_up);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(webhook_connections, .timeout_s = 90)

@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include "receive.h"
+#include "suite.h"
 #include "suites.h"
 
 enum {
@@ -76,7 +77,7 @@ static void expect_soon(const struct receiver *receiver)
             (intmax_t)(now_ms() - since));
 }
 
-START_TEST(a_new_webhook_is_not_held_up_by_more_that_hang_than_there_are_slots)
+TEST(a_new_webhook_is_not_held_up_by_more_that_hang_than_there_are_slots)
 {
     const struct receiver *dead = receiver_start("dead"), *alive = receiver_start("alive");
     struct crowd crowd = {dead, "/hang/", HANGING};
@@ -91,7 +92,7 @@ START_TEST(a_new_webhook_is_not_held_up_by_more_that_hang_than_there_are_slots)
     process_stop(alive->pid, SIGKILL, 1000);
 }
 
-START_TEST(a_new_webhook_is_not_held_up_by_many_that_begin_to_hang)
+TEST(a_new_webhook_is_not_held_up_by_many_that_begin_to_hang)
 {
     const struct receiver *turning = receiver_start("turning"), *alive = receiver_start("well");
     struct crowd crowd = {turning, "/fast/", TURNING};
@@ -110,7 +111,7 @@ START_TEST(a_new_webhook_is_not_held_up_by_many_that_begin_to_hang)
 
 /* PostgreSQL has no statistics of the tables. A plan made without them compares all rows with each
  * other. */
-START_TEST(many_are_queued_again_whatever_the_statistics)
+TEST(many_are_queued_again_whatever_the_statistics)
 {
     int many = repetitions(6000, 60000);
     const struct receiver *dead = receiver_start("late");
@@ -139,16 +140,4 @@ START_TEST(many_are_queued_again_whatever_the_statistics)
     process_stop(dead->pid, SIGKILL, 1000);
 }
 
-Suite *webhook_crowd_suite(void)
-{
-    Suite *suite = suite_create("webhook_crowd");
-    TCase *tests = tcase_create("webhook_crowd");
-
-    tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, a_new_webhook_is_not_held_up_by_more_that_hang_than_there_are_slots);
-    tcase_add_test(tests, a_new_webhook_is_not_held_up_by_many_that_begin_to_hang);
-    tcase_add_test(tests, many_are_queued_again_whatever_the_statistics);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(webhook_crowd, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)

@@ -8,6 +8,7 @@
 #include "files.h"
 #include "receive.h"
 #include "stage.h"
+#include "suite.h"
 #include "suites.h"
 
 #define MODULES "[auth, chat, health, webhook]"
@@ -71,7 +72,7 @@ static int64_t seed_event(int days)
 }
 
 /* Its deliveries have the time of the event, and a copy of its body of today. */
-START_TEST(an_event_that_waited_longer_than_max_age_is_not_sent)
+TEST(an_event_that_waited_longer_than_max_age_is_not_sent)
 {
     int64_t hooks = HOOKS;
 
@@ -94,7 +95,7 @@ static int64_t drop_day(int64_t day)
         db, text("SELECT webhook_partition_drop(DATE '1970-01-01' + %jd)::int", (intmax_t)day));
 }
 
-START_TEST(a_day_is_kept_while_an_event_of_it_is_to_be_expanded)
+TEST(a_day_is_kept_while_an_event_of_it_is_to_be_expanded)
 {
     sql_run(db, "BEGIN");
     sql_run(db, "SELECT webhook_partition_make((now() AT TIME ZONE 'UTC')::date - 40)");
@@ -154,7 +155,7 @@ static void make_outcome(const char *id)
 }
 
 /* The resend is answered after its transaction is committed. */
-START_TEST(a_delivery_that_is_queued_again_while_its_day_is_dropped_stays)
+TEST(a_delivery_that_is_queued_again_while_its_day_is_dropped_stays)
 {
     PGconn *other = database_connect(the_postgres, PQdb(db));
 
@@ -172,7 +173,7 @@ START_TEST(a_delivery_that_is_queued_again_while_its_day_is_dropped_stays)
 }
 
 /* Rows that came before their day's partition was made are moved into it. */
-START_TEST(a_delivery_that_is_queued_again_while_its_day_is_made_is_queued)
+TEST(a_delivery_that_is_queued_again_while_its_day_is_made_is_queued)
 {
     static const char id[] = "webhook_day_floor((now() AT TIME ZONE 'UTC')::date + 50)";
     PGconn *other = database_connect(the_postgres, PQdb(db));
@@ -208,7 +209,7 @@ static bool is_buried(void *arg)
 }
 
 /* Its process does not exist, and is not looked for. */
-START_TEST(a_host_is_dead_only_when_its_heartbeat_is_old)
+TEST(a_host_is_dead_only_when_its_heartbeat_is_old)
 {
     sql_run(db, "INSERT INTO webhook_host (id, heartbeat_at) OVERRIDING SYSTEM VALUE"
                 " VALUES (1000000, now() + interval '1 hour')");
@@ -239,7 +240,7 @@ static bool is_delivered_to(void *arg)
 
 /* One webhook has a backlog in memory and in the log; another one's delivery is committed by a
  * transaction that got its id before, and nobody is notified of it. */
-START_TEST(a_backlog_hides_no_delivery_that_nobody_has_and_no_late_commit_is_lost)
+TEST(a_backlog_hides_no_delivery_that_nobody_has_and_no_late_commit_is_lost)
 {
     struct webhook_count silent = {
         webhook_make(host, admin, receiver_url(receiver, "/hang/x"), "message.new").id, 1000};
@@ -298,7 +299,7 @@ static bool none_wait(void *arg)
            number("state = 'queued'") == 0;
 }
 
-START_TEST(what_waits_in_a_database_of_0_9_0_is_sent_once_after_the_migration)
+TEST(what_waits_in_a_database_of_0_9_0_is_sent_once_after_the_migration)
 {
     static const char name[] = "hookold";
     struct host *old = host_start(&(struct host_spec){.name = name,
@@ -329,17 +330,4 @@ START_TEST(what_waits_in_a_database_of_0_9_0_is_sent_once_after_the_migration)
     host_stop(old);
 }
 
-Suite *webhook_days_suite(void)
-{
-    const TTest *const tests[] = {
-        an_event_that_waited_longer_than_max_age_is_not_sent,
-        a_day_is_kept_while_an_event_of_it_is_to_be_expanded,
-        a_delivery_that_is_queued_again_while_its_day_is_dropped_stays,
-        a_delivery_that_is_queued_again_while_its_day_is_made_is_queued,
-        a_host_is_dead_only_when_its_heartbeat_is_old,
-        a_backlog_hides_no_delivery_that_nobody_has_and_no_late_commit_is_lost,
-        what_waits_in_a_database_of_0_9_0_is_sent_once_after_the_migration,
-    };
-
-    return stage_suite("webhook_days", set_up, 180, TESTS(tests));
-}
+STAGE_SUITE(webhook_days, set_up, 180)

@@ -10,6 +10,7 @@
 
 #include "deliver.h"
 #include "fault/common.h"
+#include "suite.h"
 #include "suites.h"
 
 static void set_up(void)
@@ -17,7 +18,7 @@ static void set_up(void)
     deliver_open("hookdeliver");
 }
 
-START_TEST(two_failures_and_a_success_are_three_attempts_at_0_1_and_5_seconds)
+TEST(two_failures_and_a_success_are_three_attempts_at_0_1_and_5_seconds)
 {
     static const char *const answers[] = {ANSWER_500, ANSWER_500, ANSWER_OK, NULL};
     struct catcher *catcher = catcher_start(answers);
@@ -82,7 +83,7 @@ static int64_t in_statistics(const struct webhook_made *made, const char *key)
 
 /* Later deliveries are sent, the webhook stays active, and resend and recover send the abandoned
  * one again. */
-START_TEST(a_delivery_that_fails_three_times_is_abandoned_and_can_be_sent_again)
+TEST(a_delivery_that_fails_three_times_is_abandoned_and_can_be_sent_again)
 {
     static const char *const answers[] = {ANSWER_500, ANSWER_500, ANSWER_500, ANSWER_OK, NULL};
     struct catcher *catcher = catcher_start(answers);
@@ -131,7 +132,7 @@ START_TEST(a_delivery_that_fails_three_times_is_abandoned_and_can_be_sent_again)
 enum { RECEIVERS = 4, LARGE = 200000 };
 
 /* When a delivery is sent again, its body is read from the database. */
-START_TEST(a_large_body_is_stored_once_however_many_webhooks_get_it)
+TEST(a_large_body_is_stored_once_however_many_webhooks_get_it)
 {
     static const char stored[] = "SELECT count(*) FROM webhook_body";
     struct catcher *catcher = catcher_start(NULL);
@@ -169,7 +170,7 @@ static size_t count_in(const char *text, const char *part)
     return count;
 }
 
-START_TEST(the_log_has_a_line_a_minute_about_a_webhook_whose_deliveries_are_abandoned)
+TEST(the_log_has_a_line_a_minute_about_a_webhook_whose_deliveries_are_abandoned)
 {
     static const char *const gone[] = {"HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n", NULL};
     struct catcher *catcher = catcher_start(gone);
@@ -186,7 +187,7 @@ START_TEST(the_log_has_a_line_a_minute_about_a_webhook_whose_deliveries_are_aban
     forget(&made);
 }
 
-START_TEST(retry_after_lengthens_the_gap)
+TEST(retry_after_lengthens_the_gap)
 {
     static const char *const answers[] = {
         "HTTP/1.1 503 Later\r\nRetry-After: 2\r\nContent-Length: 0\r\n\r\n", ANSWER_OK, NULL};
@@ -201,7 +202,7 @@ START_TEST(retry_after_lengthens_the_gap)
     forget(&made);
 }
 
-START_TEST(a_receiver_that_is_gone_is_not_asked_again)
+TEST(a_receiver_that_is_gone_is_not_asked_again)
 {
     static const char *const answers[] = {"HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n", NULL};
     struct catcher *catcher = catcher_start(answers);
@@ -216,7 +217,7 @@ START_TEST(a_receiver_that_is_gone_is_not_asked_again)
     forget(&made);
 }
 
-START_TEST(switched_off_nothing_is_sent_and_what_waits_goes_out_when_it_is_on_again)
+TEST(switched_off_nothing_is_sent_and_what_waits_goes_out_when_it_is_on_again)
 {
     static const char *const answers[] = {ANSWER_500, ANSWER_OK, NULL};
     struct catcher *catcher = catcher_start(answers);
@@ -248,7 +249,7 @@ START_TEST(switched_off_nothing_is_sent_and_what_waits_goes_out_when_it_is_on_ag
     forget(&later);
 }
 
-START_TEST(a_change_of_the_url_takes_effect_with_the_next_attempt)
+TEST(a_change_of_the_url_takes_effect_with_the_next_attempt)
 {
     static const char *const answers[] = {ANSWER_500, NULL};
     struct catcher *before = catcher_start(answers), *after = catcher_start(NULL);
@@ -265,7 +266,7 @@ START_TEST(a_change_of_the_url_takes_effect_with_the_next_attempt)
 }
 
 /* Nine receivers get their deliveries at once while one never responds. */
-START_TEST(a_hanging_receiver_delays_nobody_else)
+TEST(a_hanging_receiver_delays_nobody_else)
 {
     enum { MESSAGES = 200 };
     static const char *const silent[] = {ANSWER_NONE, NULL};
@@ -321,7 +322,7 @@ static void make_gate(int64_t webhook)
 
 /* The second result comes while the statement for the first one is blocked, and is recorded after
  * it. */
-START_TEST(a_result_that_comes_while_another_is_recorded_is_recorded_after_it)
+TEST(a_result_that_comes_while_another_is_recorded_is_recorded_after_it)
 {
     enum { ROUNDS = 5 };
     struct catcher *catcher = catcher_start(NULL);
@@ -343,7 +344,7 @@ START_TEST(a_result_that_comes_while_another_is_recorded_is_recorded_after_it)
 }
 
 /* Recording is retried four times a second; the host sleeps in between. */
-START_TEST(a_result_that_cannot_be_recorded_keeps_no_processor_busy)
+TEST(a_result_that_cannot_be_recorded_keeps_no_processor_busy)
 {
     enum { MEASURED_MS = 1000 };
     struct catcher *catcher = catcher_start(NULL);
@@ -370,7 +371,7 @@ START_TEST(a_result_that_cannot_be_recorded_keeps_no_processor_busy)
     forget(&made);
 }
 
-START_TEST(what_waits_for_a_deleted_webhook_is_dropped)
+TEST(what_waits_for_a_deleted_webhook_is_dropped)
 {
     static const char *const answers[] = {ANSWER_500, NULL};
     struct catcher *catcher = catcher_start(answers), *other = catcher_start(NULL);
@@ -389,22 +390,4 @@ START_TEST(what_waits_for_a_deleted_webhook_is_dropped)
     forget(&witness);
 }
 
-Suite *webhook_delivery_suite(void)
-{
-    const TTest *const tests[] = {
-        two_failures_and_a_success_are_three_attempts_at_0_1_and_5_seconds,
-        a_delivery_that_fails_three_times_is_abandoned_and_can_be_sent_again,
-        a_large_body_is_stored_once_however_many_webhooks_get_it,
-        the_log_has_a_line_a_minute_about_a_webhook_whose_deliveries_are_abandoned,
-        retry_after_lengthens_the_gap,
-        a_receiver_that_is_gone_is_not_asked_again,
-        switched_off_nothing_is_sent_and_what_waits_goes_out_when_it_is_on_again,
-        a_change_of_the_url_takes_effect_with_the_next_attempt,
-        a_hanging_receiver_delays_nobody_else,
-        a_result_that_comes_while_another_is_recorded_is_recorded_after_it,
-        a_result_that_cannot_be_recorded_keeps_no_processor_busy,
-        what_waits_for_a_deleted_webhook_is_dropped,
-    };
-
-    return stage_suite("webhook_delivery", set_up, 60, TESTS(tests));
-}
+STAGE_SUITE(webhook_delivery, set_up, 60)

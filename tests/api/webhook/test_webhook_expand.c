@@ -5,6 +5,7 @@
 #include "exposition.h"
 #include "receive.h"
 #include "stage.h"
+#include "suite.h"
 #include "suites.h"
 
 #define MODULES "[auth, chat, health, metrics, webhook]"
@@ -98,7 +99,7 @@ static void note_transactions(void)
                 " EXECUTE FUNCTION note()");
 }
 
-START_TEST(each_gets_the_event_once_and_no_transaction_makes_many)
+TEST(each_gets_the_event_once_and_no_transaction_makes_many)
 {
     begin();
     note_transactions();
@@ -149,7 +150,7 @@ static void stop_in_the_middle(void)
 }
 
 /* Uses a separate host, so that other tests can use theirs. */
-START_TEST(a_host_that_is_killed_in_the_middle_goes_on_where_it_was)
+TEST(a_host_that_is_killed_in_the_middle_goes_on_where_it_was)
 {
     set_up_as("hookexpandkill");
     PQfinish(db);
@@ -166,7 +167,7 @@ START_TEST(a_host_that_is_killed_in_the_middle_goes_on_where_it_was)
 }
 
 /* The recipients of an event are determined when it is committed. */
-START_TEST(who_comes_goes_or_rests_meanwhile_gets_what_it_was_to_get)
+TEST(who_comes_goes_or_rests_meanwhile_gets_what_it_was_to_get)
 {
     begin();
     stop_in_the_middle();
@@ -199,7 +200,7 @@ static int64_t last_delivery_of(const char *entry)
                                entry));
 }
 
-START_TEST(accounts_take_turns)
+TEST(accounts_take_turns)
 {
     begin();
     shut_gate(0);
@@ -220,7 +221,7 @@ static bool are_of_another(void *arg)
 
 /* Simulates an event whose body PostgreSQL cannot read: it waits, and so do later events of its
  * account. */
-START_TEST(an_event_that_cannot_be_expanded_holds_up_no_other_account)
+TEST(an_event_that_cannot_be_expanded_holds_up_no_other_account)
 {
     begin();
     sql_run(db, "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN"
@@ -239,7 +240,7 @@ START_TEST(an_event_that_cannot_be_expanded_holds_up_no_other_account)
     expect_sent(3 * HOOKS);
 }
 
-START_TEST(two_hosts_send_each_delivery_once)
+TEST(two_hosts_send_each_delivery_once)
 {
     struct host *second = host_start(&(struct host_spec){.name = "hookexpand2",
                                                          .database = "hookexpand",
@@ -258,7 +259,7 @@ START_TEST(two_hosts_send_each_delivery_once)
 }
 
 /* Checks the last delivery, which is made after the commit. */
-START_TEST(what_is_made_behind_the_commit_is_in_the_trace_of_the_event)
+TEST(what_is_made_behind_the_commit_is_in_the_trace_of_the_event)
 {
     struct catcher *catcher = catcher_start(NULL);
 
@@ -274,17 +275,4 @@ START_TEST(what_is_made_behind_the_commit_is_in_the_trace_of_the_event)
                      sql_text(db, "SELECT min(traceparent) FROM webhook_delivery", 0, NULL));
 }
 
-Suite *webhook_expand_suite(void)
-{
-    const TTest *const tests[] = {
-        each_gets_the_event_once_and_no_transaction_makes_many,
-        a_host_that_is_killed_in_the_middle_goes_on_where_it_was,
-        who_comes_goes_or_rests_meanwhile_gets_what_it_was_to_get,
-        accounts_take_turns,
-        an_event_that_cannot_be_expanded_holds_up_no_other_account,
-        two_hosts_send_each_delivery_once,
-        what_is_made_behind_the_commit_is_in_the_trace_of_the_event,
-    };
-
-    return stage_suite("webhook_expand", set_up, 90, TESTS(tests));
-}
+STAGE_SUITE(webhook_expand, set_up, 90)

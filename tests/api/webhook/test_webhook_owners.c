@@ -3,6 +3,7 @@
 
 #include "hook_owners.h"
 #include "receive.h"
+#include "suite.h"
 #include "suites.h"
 
 static void set_up(void)
@@ -11,7 +12,7 @@ static void set_up(void)
 }
 
 /* O12: another account's webhook looks as if it did not exist, and nothing is sent or changed. */
-START_TEST(another_account_gets_404_for_everything_and_causes_nothing)
+TEST(another_account_gets_404_for_everything_and_causes_nothing)
 {
     static const char *const calls[][3] = {
         {"GET", "", NULL},
@@ -45,7 +46,7 @@ START_TEST(another_account_gets_404_for_everything_and_causes_nothing)
 }
 
 /* O16 */
-START_TEST(fields_that_are_not_the_callers_to_set_are_ignored_at_creation)
+TEST(fields_that_are_not_the_callers_to_set_are_ignored_at_creation)
 {
     json_t *body =
         json_pack("{ss s[s] si si sb ss}", "url", PUBLIC_URL, "events", "message.new", "userId", 1,
@@ -59,7 +60,7 @@ START_TEST(fields_that_are_not_the_callers_to_set_are_ignored_at_creation)
 }
 
 /* O17 */
-START_TEST(a_change_moves_neither_owner_nor_secret)
+TEST(a_change_moves_neither_owner_nor_secret)
 {
     struct webhook_made made = webhook_make(host, anna, PUBLIC_URL, "message.new");
 
@@ -75,7 +76,7 @@ START_TEST(a_change_moves_neither_owner_nor_secret)
 }
 
 /* O19 */
-START_TEST(webhooks_get_only_the_events_of_conversations_that_their_owner_may_see)
+TEST(webhooks_get_only_the_events_of_conversations_that_their_owner_may_see)
 {
     struct catcher *of_anna = catcher_start(NULL), *of_ben = catcher_start(NULL);
     struct catcher *of_admin = catcher_start(NULL);
@@ -107,7 +108,7 @@ static bool admitted(void *arg)
     return !barred(arg);
 }
 
-START_TEST(a_suspended_owner_gets_no_further_event_and_a_return_brings_new_ones)
+TEST(a_suspended_owner_gets_no_further_event_and_a_return_brings_new_ones)
 {
     struct person *guest = person_with_role(host, admin, "hook-guest", "User");
     struct catcher *catcher = catcher_start(NULL);
@@ -123,15 +124,4 @@ START_TEST(a_suspended_owner_gets_no_further_event_and_a_return_brings_new_ones)
     ck_assert_ptr_nonnull(strstr(catcher_wait(catcher, 1, 5000)->body, "once back"));
 }
 
-Suite *webhook_owners_suite(void)
-{
-    const TTest *const tests[] = {
-        another_account_gets_404_for_everything_and_causes_nothing,
-        fields_that_are_not_the_callers_to_set_are_ignored_at_creation,
-        a_change_moves_neither_owner_nor_secret,
-        webhooks_get_only_the_events_of_conversations_that_their_owner_may_see,
-        a_suspended_owner_gets_no_further_event_and_a_return_brings_new_ones,
-    };
-
-    return stage_suite("webhook_owners", set_up, 60, TESTS(tests));
-}
+STAGE_SUITE(webhook_owners, set_up, 60)

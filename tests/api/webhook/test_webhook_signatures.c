@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "deliver.h"
+#include "suite.h"
 #include "suites.h"
 
 static void set_up(void)
@@ -23,7 +24,7 @@ static char *odd_characters(void)
                 controls);
 }
 
-START_TEST(a_message_arrives_signed_twice_with_the_headers_that_are_promised)
+TEST(a_message_arrives_signed_twice_with_the_headers_that_are_promised)
 {
     struct catcher *catcher = catcher_start(NULL);
     struct webhook_made made =
@@ -50,7 +51,7 @@ START_TEST(a_message_arrives_signed_twice_with_the_headers_that_are_promised)
 }
 
 /* S15 */
-START_TEST(bodies_survive_a_javascript_round_trip_and_are_signed_over_their_bytes)
+TEST(bodies_survive_a_javascript_round_trip_and_are_signed_over_their_bytes)
 {
     static const char script[] =
         "const b=require('fs').readFileSync(0);"
@@ -85,7 +86,7 @@ START_TEST(bodies_survive_a_javascript_round_trip_and_are_signed_over_their_byte
     forget(&made);
 }
 
-START_TEST(after_a_rotation_both_secrets_sign)
+TEST(after_a_rotation_both_secrets_sign)
 {
     struct catcher *catcher = catcher_start(NULL);
     struct webhook_made made =
@@ -116,7 +117,7 @@ static bool says_ready(void *log)
 }
 
 /* The examples that users start from accept genuine requests and refuse a wrong secret. */
-START_TEST(the_receivers_of_the_examples_verify_both_signatures)
+TEST(the_receivers_of_the_examples_verify_both_signatures)
 {
     static const char *const programs[][2] = {{"node", TEST_EXAMPLES "/receiver.js"},
                                               {"python3", TEST_EXAMPLES "/receiver.py"}};
@@ -142,14 +143,4 @@ START_TEST(the_receivers_of_the_examples_verify_both_signatures)
     }
 }
 
-Suite *webhook_signatures_suite(void)
-{
-    const TTest *const tests[] = {
-        a_message_arrives_signed_twice_with_the_headers_that_are_promised,
-        bodies_survive_a_javascript_round_trip_and_are_signed_over_their_bytes,
-        after_a_rotation_both_secrets_sign,
-        the_receivers_of_the_examples_verify_both_signatures,
-    };
-
-    return stage_suite("webhook_signatures", set_up, 60, TESTS(tests));
-}
+STAGE_SUITE(webhook_signatures, set_up, 60)

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "receive.h"
+#include "suite.h"
 #include "suites.h"
 #include "tls.h"
 
@@ -127,7 +128,7 @@ static const char *const bad_urls[] = {
     NULL,
 };
 
-START_TEST(urls_that_may_not_be_called_are_refused_at_registration_and_at_a_change)
+TEST(urls_that_may_not_be_called_are_refused_at_registration_and_at_a_change)
 {
     struct webhook_made made =
         webhook_make(closed, closed_admin, "http://a.example/", "message.new");
@@ -145,7 +146,7 @@ START_TEST(urls_that_may_not_be_called_are_refused_at_registration_and_at_a_chan
 }
 
 /* S10: also on a permitted network. */
-START_TEST(ports_of_other_services_are_refused_on_allowed_hosts_too)
+TEST(ports_of_other_services_are_refused_on_allowed_hosts_too)
 {
     expect_refused(lenient, admin, "http://127.0.0.1:22/");
     expect_refused(lenient, admin, "http://127.0.0.1:25/");
@@ -154,7 +155,7 @@ START_TEST(ports_of_other_services_are_refused_on_allowed_hosts_too)
 }
 
 /* S11, and the effect of S05 and S06: the address is checked when the socket is opened. */
-START_TEST(an_address_that_came_into_the_table_another_way_is_refused_at_connect)
+TEST(an_address_that_came_into_the_table_another_way_is_refused_at_connect)
 {
     struct catcher *catcher = catcher_start(NULL);
     struct webhook_made made =
@@ -181,7 +182,7 @@ START_TEST(an_address_that_came_into_the_table_another_way_is_refused_at_connect
 }
 
 /* S08 */
-START_TEST(redirects_are_failures_and_nobody_goes_there)
+TEST(redirects_are_failures_and_nobody_goes_there)
 {
     static const int statuses[] = {301, 302, 303, 307, 308};
     struct catcher *inner = catcher_start(NULL);
@@ -204,7 +205,7 @@ START_TEST(redirects_are_failures_and_nobody_goes_there)
 }
 
 /* S09 */
-START_TEST(proxies_of_the_environment_and_netrc_are_ignored)
+TEST(proxies_of_the_environment_and_netrc_are_ignored)
 {
     struct catcher *catcher = catcher_start(NULL);
     struct webhook_made made =
@@ -219,7 +220,7 @@ START_TEST(proxies_of_the_environment_and_netrc_are_ignored)
 }
 
 /* S12: a long response is cut; its status decides, and only the first KiB is kept. */
-START_TEST(huge_answers_are_cut)
+TEST(huge_answers_are_cut)
 {
     size_t head = 64, size = 8 << 20;
     char *huge = kept(malloc(head + size + 1));
@@ -241,7 +242,7 @@ START_TEST(huge_answers_are_cut)
     ck_error(webhook_call(lenient, user, "GET", &made, "/deliveries"), 404, "Webhook not found");
 }
 
-START_TEST(huge_headers_of_an_answer_end_the_attempt)
+TEST(huge_headers_of_an_answer_end_the_attempt)
 {
     char *head = text("HTTP/1.1 200 OK\r\nX-Long: %070000d\r\nContent-Length: 0\r\n\r\n", 1);
     const char *answers[] = {head, NULL};
@@ -256,7 +257,7 @@ START_TEST(huge_headers_of_an_answer_end_the_attempt)
 
 /* A response that is not HTTP, not UTF-8, or incomplete is a failed attempt, and the log stays
  * readable. */
-START_TEST(broken_answers_are_failures_that_can_be_looked_at)
+TEST(broken_answers_are_failures_that_can_be_looked_at)
 {
     static const char *const broken[] = {
         "HTTP/1.1 500 No\r\nContent-Length: 6\r\n\r\n\xff\xfe\x01\x02\xc3\xc3",
@@ -293,7 +294,7 @@ static bool listens(void *arg)
 }
 
 /* S13: openssl's own server, with a self-signed certificate. */
-START_TEST(a_self_signed_certificate_is_a_failed_attempt)
+TEST(a_self_signed_certificate_is_a_failed_attempt)
 {
     struct tls_pair self = tls_make("tls", "IP:127.0.0.1", NULL);
     struct catcher *port = catcher_start(NULL);
@@ -319,7 +320,7 @@ START_TEST(a_self_signed_certificate_is_a_failed_attempt)
 }
 
 /* S14 */
-START_TEST(a_flood_of_tests_is_bounded_and_does_not_touch_others)
+TEST(a_flood_of_tests_is_bounded_and_does_not_touch_others)
 {
     static const char *const silent[] = {ANSWER_NONE, NULL};
     struct catcher *deaf = catcher_start(silent), *quick = catcher_start(NULL);
@@ -350,30 +351,10 @@ START_TEST(a_flood_of_tests_is_bounded_and_does_not_touch_others)
 }
 
 /* S17 */
-START_TEST(a_host_that_opens_networks_warns_at_its_start_and_another_does_not)
+TEST(a_host_that_opens_networks_warns_at_its_start_and_another_does_not)
 {
     ck_assert_ptr_nonnull(strstr(file_text(lenient->log), "allow_networks"));
     ck_assert_ptr_null(strstr(file_text(closed->log), "allow_networks"));
 }
 
-Suite *webhook_targets_suite(void)
-{
-    Suite *suite = suite_create("webhook_targets");
-    TCase *tests = tcase_create("webhook_targets");
-
-    tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, urls_that_may_not_be_called_are_refused_at_registration_and_at_a_change);
-    tcase_add_test(tests, ports_of_other_services_are_refused_on_allowed_hosts_too);
-    tcase_add_test(tests, an_address_that_came_into_the_table_another_way_is_refused_at_connect);
-    tcase_add_test(tests, redirects_are_failures_and_nobody_goes_there);
-    tcase_add_test(tests, proxies_of_the_environment_and_netrc_are_ignored);
-    tcase_add_test(tests, huge_answers_are_cut);
-    tcase_add_test(tests, huge_headers_of_an_answer_end_the_attempt);
-    tcase_add_test(tests, broken_answers_are_failures_that_can_be_looked_at);
-    tcase_add_test(tests, a_self_signed_certificate_is_a_failed_attempt);
-    tcase_add_test(tests, a_flood_of_tests_is_bounded_and_does_not_touch_others);
-    tcase_add_test(tests, a_host_that_opens_networks_warns_at_its_start_and_another_does_not);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(webhook_targets, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)

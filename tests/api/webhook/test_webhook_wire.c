@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "receive.h"
+#include "suite.h"
 #include "suites.h"
 
 static struct host *host;
@@ -42,7 +43,7 @@ static void forget(const struct webhook_made *made)
 }
 
 /* libcurl itself would send the request again, at once and unlogged. */
-START_TEST(a_kept_alive_connection_that_dies_is_one_attempt)
+TEST(a_kept_alive_connection_that_dies_is_one_attempt)
 {
     static const char *const answers[] = {ANSWER_OK, ANSWER_CUT, ANSWER_OK, NULL};
     struct catcher *catcher = catcher_start(answers);
@@ -60,7 +61,7 @@ START_TEST(a_kept_alive_connection_that_dies_is_one_attempt)
     forget(&made);
 }
 
-START_TEST(only_the_final_answers_retry_after_counts)
+TEST(only_the_final_answers_retry_after_counts)
 {
     static const char *const answers[] = {
         "HTTP/1.1 103 Early Hints\r\nRetry-After: 30\r\n\r\n" ANSWER_500, ANSWER_OK, NULL};
@@ -73,7 +74,7 @@ START_TEST(only_the_final_answers_retry_after_counts)
     forget(&made);
 }
 
-START_TEST(headers_without_end_are_a_failure_that_says_so)
+TEST(headers_without_end_are_a_failure_that_says_so)
 {
     static char flood[200 * 1024] = "HTTP/1.1 200 OK\r\nX-Long: ";
     static const char *answers[] = {flood, NULL};
@@ -90,7 +91,7 @@ START_TEST(headers_without_end_are_a_failure_that_says_so)
 }
 
 /* The receiver is a server without TLS: this host. */
-START_TEST(a_failed_handshake_is_told_without_the_version_of_the_library)
+TEST(a_failed_handshake_is_told_without_the_version_of_the_library)
 {
     struct webhook_made made =
         webhook_make(host, admin, text("https://127.0.0.1:%d/hook", host->port), "message.new");
@@ -102,7 +103,7 @@ START_TEST(a_failed_handshake_is_told_without_the_version_of_the_library)
 }
 
 /* "whsec_" and the base64 of 32 bytes, padded or not, as libraries of receivers decode it. */
-START_TEST(secrets_in_base64_sign_alike_with_and_without_padding)
+TEST(secrets_in_base64_sign_alike_with_and_without_padding)
 {
     static const char *const secrets[] = {"whsec_YSBzZWNyZXQgb2YgdGhpcnR5LXR3byBjaGFycyEhISE=",
                                           "whsec_YSBzZWNyZXQgb2YgdGhpcnR5LXR3byBjaGFycyEhISE"};
@@ -129,7 +130,7 @@ START_TEST(secrets_in_base64_sign_alike_with_and_without_padding)
     }
 }
 
-START_TEST(a_secret_that_only_looks_like_base64_is_refused)
+TEST(a_secret_that_only_looks_like_base64_is_refused)
 {
     static const char *const secrets[] = {"whsec_", "whsec_a", "whsec_not base64!",
                                           "whsec_YWJj=", "whsec_YWJjZA-_"};
@@ -145,7 +146,7 @@ START_TEST(a_secret_that_only_looks_like_base64_is_refused)
 }
 
 /* Repeated resends must not let a delivery's log grow forever. */
-START_TEST(the_log_of_a_delivery_keeps_the_last_100_attempts)
+TEST(the_log_of_a_delivery_keeps_the_last_100_attempts)
 {
     struct catcher *catcher = catcher_start(NULL);
     struct webhook_made made = hook_at(catcher);
@@ -202,7 +203,7 @@ static const char *traceparent_of(const struct caught *caught)
 
 /* Tests each attempt, a delivery that was read from the table, and a large body, which is stored in
  * another table. */
-START_TEST(a_delivery_is_in_the_trace_of_the_request_that_raised_its_event)
+TEST(a_delivery_is_in_the_trace_of_the_request_that_raised_its_event)
 {
     static const char *const answers[] = {ANSWER_500, ANSWER_OK, NULL};
     struct catcher *catcher = catcher_start(answers);
@@ -229,7 +230,7 @@ START_TEST(a_delivery_is_in_the_trace_of_the_request_that_raised_its_event)
     forget(&made);
 }
 
-START_TEST(without_a_trace_of_the_client_a_delivery_is_in_a_new_one)
+TEST(without_a_trace_of_the_client_a_delivery_is_in_a_new_one)
 {
     struct catcher *catcher = catcher_start(NULL);
     struct webhook_made made = hook_at(catcher);
@@ -248,7 +249,7 @@ START_TEST(without_a_trace_of_the_client_a_delivery_is_in_a_new_one)
 }
 
 /* Servers refuse unencoded bytes of this kind. */
-START_TEST(an_address_is_stored_and_called_percent_encoded)
+TEST(an_address_is_stored_and_called_percent_encoded)
 {
     static const char *const answers[] = {ANSWER_OK, NULL};
     struct catcher *catcher = catcher_start(answers);
@@ -274,23 +275,4 @@ START_TEST(an_address_is_stored_and_called_percent_encoded)
     forget(&made);
 }
 
-Suite *webhook_wire_suite(void)
-{
-    Suite *suite = suite_create("webhook_wire");
-    TCase *tests = tcase_create("webhook_wire");
-
-    tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, a_kept_alive_connection_that_dies_is_one_attempt);
-    tcase_add_test(tests, only_the_final_answers_retry_after_counts);
-    tcase_add_test(tests, headers_without_end_are_a_failure_that_says_so);
-    tcase_add_test(tests, a_failed_handshake_is_told_without_the_version_of_the_library);
-    tcase_add_test(tests, secrets_in_base64_sign_alike_with_and_without_padding);
-    tcase_add_test(tests, the_log_of_a_delivery_keeps_the_last_100_attempts);
-    tcase_add_test(tests, a_secret_that_only_looks_like_base64_is_refused);
-    tcase_add_test(tests, a_delivery_is_in_the_trace_of_the_request_that_raised_its_event);
-    tcase_add_test(tests, without_a_trace_of_the_client_a_delivery_is_in_a_new_one);
-    tcase_add_test(tests, an_address_is_stored_and_called_percent_encoded);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(webhook_wire, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)

@@ -6,6 +6,7 @@
 
 #include "hook_owners.h"
 #include "receive.h"
+#include "suite.h"
 #include "suites.h"
 
 enum { MANY = 2500 };
@@ -15,7 +16,7 @@ static void set_up(void)
     hook_owners_open("webhooks", "  timeout: 2\n  per_account: 20\n");
 }
 
-START_TEST(the_answer_to_a_creation_has_exactly_the_fields_of_the_specification)
+TEST(the_answer_to_a_creation_has_exactly_the_fields_of_the_specification)
 {
     struct answer *answer = ck_status(webhook_try(host, anna, PUBLIC_URL, "message.new"), 201);
 
@@ -26,7 +27,7 @@ START_TEST(the_answer_to_a_creation_has_exactly_the_fields_of_the_specification)
     ck_assert(json_is_true(json_object_get(answer->json, "active")));
 }
 
-START_TEST(without_a_secret_one_of_64_hexadecimal_digits_is_made_and_each_is_another)
+TEST(without_a_secret_one_of_64_hexadecimal_digits_is_made_and_each_is_another)
 {
     const char *last = "";
 
@@ -43,7 +44,7 @@ START_TEST(without_a_secret_one_of_64_hexadecimal_digits_is_made_and_each_is_ano
 }
 
 /* O13, O14: a secret is shown only in the response to the creation. */
-START_TEST(every_later_answer_masks_the_secret_and_the_table_has_it_encrypted)
+TEST(every_later_answer_masks_the_secret_and_the_table_has_it_encrypted)
 {
     struct webhook_made made = webhook_make(host, anna, PUBLIC_URL, "message.new");
     struct answer *answers[] = {
@@ -65,7 +66,7 @@ START_TEST(every_later_answer_masks_the_secret_and_the_table_has_it_encrypted)
 }
 
 /* O15 */
-START_TEST(a_secret_of_up_to_four_characters_is_masked_whole_and_a_short_one_is_warned_of)
+TEST(a_secret_of_up_to_four_characters_is_masked_whole_and_a_short_one_is_warned_of)
 {
     static const char *const secrets[] = {"ab", "äöüß", "abcde", "sixteen letters!", NULL};
     static const char *const masks[] = {"****", "****", "****bcde", "****ers!"};
@@ -85,7 +86,7 @@ START_TEST(a_secret_of_up_to_four_characters_is_masked_whole_and_a_short_one_is_
     }
 }
 
-START_TEST(a_change_sets_what_it_names_and_leaves_the_rest)
+TEST(a_change_sets_what_it_names_and_leaves_the_rest)
 {
     struct webhook_made made = webhook_make(host, anna, PUBLIC_URL, "message.new");
     struct answer *answer = ck_status(
@@ -104,7 +105,7 @@ START_TEST(a_change_sets_what_it_names_and_leaves_the_rest)
     ck_assert(json_is_false(json_object_get(answer->json, "active")));
 }
 
-START_TEST(an_inactive_webhook_can_be_tested)
+TEST(an_inactive_webhook_can_be_tested)
 {
     struct catcher *catcher = catcher_start(NULL);
     struct webhook_made made = webhook_make(host, anna, catcher_url(catcher, "off"), "message.new");
@@ -117,7 +118,7 @@ START_TEST(an_inactive_webhook_can_be_tested)
 }
 
 /* O18, S16 */
-START_TEST(events_must_be_a_list_of_names_that_exist_and_repetitions_count_once)
+TEST(events_must_be_a_list_of_names_that_exist_and_repetitions_count_once)
 {
     static const char *const bad[] = {
         "[\"message.new\",\"x\"]",
@@ -160,7 +161,7 @@ static void subscribes(const char *given, const char *shown)
                      shown);
 }
 
-START_TEST(an_empty_list_and_an_asterisk_stand_for_all_events_and_ping_is_passed_over)
+TEST(an_empty_list_and_an_asterisk_stand_for_all_events_and_ping_is_passed_over)
 {
     subscribes("[]", "[\"*\"]");
     subscribes("[\"*\"]", "[\"*\"]");
@@ -171,7 +172,7 @@ START_TEST(an_empty_list_and_an_asterisk_stand_for_all_events_and_ping_is_passed
     subscribes("[\"*\",\"ping\"]", "[\"*\"]");
 }
 
-START_TEST(an_empty_secret_is_none)
+TEST(an_empty_secret_is_none)
 {
     struct answer *answer =
         ck_status(webhook_create(host, anna,
@@ -182,7 +183,7 @@ START_TEST(an_empty_secret_is_none)
     ck_assert_uint_eq(strlen(answer_text(answer, "secret")), 64);
 }
 
-START_TEST(required_fields_and_types_are_checked)
+TEST(required_fields_and_types_are_checked)
 {
     static const char *const bad[] = {
         "{\"events\":[\"message.new\"]}",
@@ -212,7 +213,7 @@ START_TEST(required_fields_and_types_are_checked)
     ck_error(http(host, "GET", WEBHOOKS "/99999999", anna->token, NULL), 404, "Webhook not found");
 }
 
-START_TEST(the_list_of_events_names_those_of_the_loaded_modules)
+TEST(the_list_of_events_names_those_of_the_loaded_modules)
 {
     struct answer *answer =
         ck_status(http(host, "GET", WEBHOOKS "/events", anna->token, NULL), 200);
@@ -229,7 +230,7 @@ START_TEST(the_list_of_events_names_those_of_the_loaded_modules)
     ck_assert(found[0] && found[1]);
 }
 
-START_TEST(a_creation_repeated_with_its_idempotency_key_creates_one_and_shows_the_secret_again)
+TEST(a_creation_repeated_with_its_idempotency_key_creates_one_and_shows_the_secret_again)
 {
     static const char *const headers[] = {"Idempotency-Key: hook-once", NULL};
     struct call call = {.method = "POST",
@@ -251,7 +252,7 @@ START_TEST(a_creation_repeated_with_its_idempotency_key_creates_one_and_shows_th
                      0);
 }
 
-START_TEST(a_deleted_webhook_is_gone_for_everybody)
+TEST(a_deleted_webhook_is_gone_for_everybody)
 {
     struct webhook_made made = webhook_make(host, anna, PUBLIC_URL, "message.new");
     struct answer *answer = ck_status(webhook_call(host, anna, "DELETE", &made, ""), 200);
@@ -263,7 +264,7 @@ START_TEST(a_deleted_webhook_is_gone_for_everybody)
     ck_assert_ptr_null(webhook_listed(host, admin, made.id));
 }
 
-START_TEST(long_lists_come_in_pages)
+TEST(long_lists_come_in_pages)
 {
     struct person *many = person_make(host, admin, "hook-many", NULL);
     const char *path = WEBHOOKS "?limit=2";
@@ -283,7 +284,7 @@ START_TEST(long_lists_come_in_pages)
 }
 
 /* More webhooks than the maximum of a page. */
-START_TEST(without_a_limit_all_webhooks_are_listed)
+TEST(without_a_limit_all_webhooks_are_listed)
 {
     struct webhook_made made = webhook_make(host, anna, PUBLIC_URL, "message.new");
 
@@ -325,7 +326,7 @@ START_TEST(without_a_limit_all_webhooks_are_listed)
     sql_run(db, "DELETE FROM webhook_hook WHERE url LIKE 'https://example.com/%'");
 }
 
-START_TEST(an_account_may_have_so_many_webhooks_and_no_more)
+TEST(an_account_may_have_so_many_webhooks_and_no_more)
 {
     struct person *many = person_make(host, admin, "hook-full", NULL);
 
@@ -334,7 +335,7 @@ START_TEST(an_account_may_have_so_many_webhooks_and_no_more)
     ck_error(webhook_try(host, many, PUBLIC_URL, "message.new"), 409, "An account may have 20");
 }
 
-START_TEST(the_test_endpoint_sends_a_signed_ping_and_tells_what_came_of_it)
+TEST(the_test_endpoint_sends_a_signed_ping_and_tells_what_came_of_it)
 {
     static const char *const answers[] = {ANSWER_OK, ANSWER_500, NULL};
     struct catcher *catcher = catcher_start(answers);
@@ -356,7 +357,7 @@ START_TEST(the_test_endpoint_sends_a_signed_ping_and_tells_what_came_of_it)
     ck_assert_int_eq(answer_int(answer, "status"), 500);
 }
 
-START_TEST(a_test_of_a_silent_receiver_answers_after_four_seconds)
+TEST(a_test_of_a_silent_receiver_answers_after_four_seconds)
 {
     static const char *const silent[] = {ANSWER_NONE, NULL};
     struct host *slow = webhook_host("webhook_patient", "  timeout: 20\n");
@@ -375,7 +376,7 @@ START_TEST(a_test_of_a_silent_receiver_answers_after_four_seconds)
     host_stop(slow);
 }
 
-START_TEST(a_test_of_a_silent_receiver_answers_when_the_attempt_has_timed_out)
+TEST(a_test_of_a_silent_receiver_answers_when_the_attempt_has_timed_out)
 {
     static const char *const silent[] = {ANSWER_NONE, NULL};
     struct catcher *catcher = catcher_start(silent);
@@ -389,29 +390,4 @@ START_TEST(a_test_of_a_silent_receiver_answers_when_the_attempt_has_timed_out)
     ck_assert_double_lt(answer->seconds, 4);
 }
 
-Suite *webhooks_suite(void)
-{
-    const TTest *const tests[] = {
-        the_answer_to_a_creation_has_exactly_the_fields_of_the_specification,
-        without_a_secret_one_of_64_hexadecimal_digits_is_made_and_each_is_another,
-        every_later_answer_masks_the_secret_and_the_table_has_it_encrypted,
-        a_secret_of_up_to_four_characters_is_masked_whole_and_a_short_one_is_warned_of,
-        a_change_sets_what_it_names_and_leaves_the_rest,
-        events_must_be_a_list_of_names_that_exist_and_repetitions_count_once,
-        an_empty_list_and_an_asterisk_stand_for_all_events_and_ping_is_passed_over,
-        an_empty_secret_is_none,
-        an_inactive_webhook_can_be_tested,
-        required_fields_and_types_are_checked,
-        the_list_of_events_names_those_of_the_loaded_modules,
-        a_creation_repeated_with_its_idempotency_key_creates_one_and_shows_the_secret_again,
-        a_deleted_webhook_is_gone_for_everybody,
-        long_lists_come_in_pages,
-        without_a_limit_all_webhooks_are_listed,
-        an_account_may_have_so_many_webhooks_and_no_more,
-        the_test_endpoint_sends_a_signed_ping_and_tells_what_came_of_it,
-        a_test_of_a_silent_receiver_answers_after_four_seconds,
-        a_test_of_a_silent_receiver_answers_when_the_attempt_has_timed_out,
-    };
-
-    return stage_suite("webhooks", set_up, 60, TESTS(tests));
-}
+STAGE_SUITE(webhooks, set_up, 60)

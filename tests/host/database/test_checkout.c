@@ -7,6 +7,7 @@
 #include "exposition.h"
 #include "fault/proxy.h"
 #include "poke.h"
+#include "suite.h"
 #include "suites.h"
 
 enum { WAITERS = 3, MANY = 12, AWAY_MS = 1200 };
@@ -36,27 +37,27 @@ static void disconnect_db(void)
     PQfinish(db);
 }
 
-START_TEST(after_a_rollback)
+TEST(after_a_rollback)
 {
     poke(host, "POST", "transaction/one?refuse=1", 409);
     poke_lends(host);
 }
 
-START_TEST(after_an_error)
+TEST(after_an_error)
 {
     poke(host, "POST", "transaction/divide", 500);
     poke(host, "POST", "transaction/divide?refuse=1", 409);
     poke_lends(host);
 }
 
-START_TEST(after_a_statement_that_does_not_parse)
+TEST(after_a_statement_that_does_not_parse)
 {
     poke(host, "POST", "transaction/broken", 500);
     poke(host, "POST", "transaction/missing?refuse=1", 409);
     poke_lends(host);
 }
 
-START_TEST(after_a_statement_that_is_not_allowed)
+TEST(after_a_statement_that_is_not_allowed)
 {
     poke(host, "POST", "transaction/commit", 500);
     poke(host, "POST", "transaction/commit?refuse=1", 409);
@@ -64,7 +65,7 @@ START_TEST(after_a_statement_that_is_not_allowed)
 }
 
 /* The statements prepared on the connection are stale. */
-START_TEST(after_another_host_changed_a_table)
+TEST_EACH(after_another_host_changed_a_table, 2)
 {
     poke(host, "POST", "transaction/shape", 201);
     sql_run(db, text("ALTER TABLE poke_shape ADD COLUMN b%d int", _i));
@@ -74,7 +75,7 @@ START_TEST(after_another_host_changed_a_table)
 }
 
 /* Like the test above, with requests that wait for the connection meanwhile. */
-START_TEST(after_a_change_with_others_waiting)
+TEST(after_a_change_with_others_waiting)
 {
     struct wire *waiters[WAITERS];
 
@@ -92,7 +93,7 @@ START_TEST(after_a_change_with_others_waiting)
     }
 }
 
-START_TEST(after_the_deadline)
+TEST(after_the_deadline)
 {
     const struct wire_answer *answer = wire_read(poke_begin(host, "transaction/sleep"), 10000);
 
@@ -100,7 +101,7 @@ START_TEST(after_the_deadline)
     poke_lends(host);
 }
 
-START_TEST(after_a_request_that_was_abandoned)
+TEST(after_a_request_that_was_abandoned)
 {
     poke(host, "POST", "abandon", 503);
     poke_lends(host);
@@ -114,7 +115,7 @@ static bool sleeps(void *connection)
                                   " AND pid <> pg_backend_pid()") > 0;
 }
 
-START_TEST(after_its_connection_was_ended)
+TEST(after_its_connection_was_ended)
 {
     struct wire *wire = poke_begin(host, "transaction/sleep");
 
@@ -143,7 +144,7 @@ static bool many_wait(void *on)
     return waiting(on) >= MANY - 1; /* fewer by one if the first has ended */
 }
 
-START_TEST(those_who_wait_are_counted_once)
+TEST(those_who_wait_are_counted_once)
 {
     struct wire *wires[MANY + 1];
 
@@ -157,7 +158,7 @@ START_TEST(those_who_wait_are_counted_once)
         wire_read(wires[i], 10000);
 }
 
-START_TEST(a_stop_waits_for_nothing_of_it)
+TEST(a_stop_waits_for_nothing_of_it)
 {
     struct host *own = poke_start(&(struct host_spec){.name = "lent_stop", .db = ONE_CONNECTION});
 
@@ -190,7 +191,7 @@ static void expect_turned_away(struct wire *wires[], int count)
     }
 }
 
-START_TEST(those_who_wait_hear_when_postgresql_goes)
+TEST(those_who_wait_hear_when_postgresql_goes)
 {
     struct postgres *pg = postgres_make("pg-lent", false);
     struct host *own = poke_start(&(struct host_spec){
@@ -222,7 +223,7 @@ static bool lends(void *on)
 }
 
 /* Each connection has its own time for the next attempt; earlier requests wait for it. */
-START_TEST(once_health_says_that_postgresql_is_back_nobody_is_turned_away)
+TEST(once_health_says_that_postgresql_is_back_nobody_is_turned_away)
 {
     struct postgres *pg = postgres_make("pg-back-lent", false);
     const char *database = database_make(pg, "lent_back");
@@ -249,7 +250,7 @@ START_TEST(once_health_says_that_postgresql_is_back_nobody_is_turned_away)
 }
 
 /* Once the probe knows of the fault, requests on all connections fail at once. */
-START_TEST(a_frozen_postgresql_is_a_503_at_once)
+TEST(a_frozen_postgresql_is_a_503_at_once)
 {
     struct postgres *pg = postgres_make("pg-frozen-lent", false), at = *pg;
     struct proxy *proxy = proxy_start(NULL, text("%s/.s.PGSQL.5432", pg->sockets));
@@ -280,7 +281,7 @@ START_TEST(a_frozen_postgresql_is_a_503_at_once)
 
 /* The proxy makes a batch look as if it had left its transaction open. Later statements must not
  * become part of that transaction. */
-START_TEST(a_connection_that_is_left_in_a_transaction_is_dropped)
+TEST(a_connection_that_is_left_in_a_transaction_is_dropped)
 {
     struct postgres at = *the_postgres;
     struct proxy *proxy = proxy_start(NULL, text("%s/.s.PGSQL.5432", the_postgres->sockets));
@@ -301,29 +302,5 @@ START_TEST(a_connection_that_is_left_in_a_transaction_is_dropped)
     host_stop(own);
 }
 
-Suite *checkout_suite(void)
-{
-    Suite *suite = suite_create("checkout");
-    TCase *cases = tcase_create("checkout");
-
-    tcase_add_unchecked_fixture(cases, set_up, tear_down);
-    tcase_add_checked_fixture(cases, connect_db, disconnect_db);
-    tcase_set_timeout(cases, 90);
-    tcase_add_test(cases, after_a_rollback);
-    tcase_add_test(cases, after_an_error);
-    tcase_add_test(cases, after_a_statement_that_does_not_parse);
-    tcase_add_test(cases, after_a_statement_that_is_not_allowed);
-    tcase_add_loop_test(cases, after_another_host_changed_a_table, 0, 2);
-    tcase_add_test(cases, after_a_change_with_others_waiting);
-    tcase_add_test(cases, after_the_deadline);
-    tcase_add_test(cases, after_a_request_that_was_abandoned);
-    tcase_add_test(cases, after_its_connection_was_ended);
-    tcase_add_test(cases, those_who_wait_are_counted_once);
-    tcase_add_test(cases, a_stop_waits_for_nothing_of_it);
-    tcase_add_test(cases, those_who_wait_hear_when_postgresql_goes);
-    tcase_add_test(cases, once_health_says_that_postgresql_is_back_nobody_is_turned_away);
-    tcase_add_test(cases, a_frozen_postgresql_is_a_503_at_once);
-    tcase_add_test(cases, a_connection_that_is_left_in_a_transaction_is_dropped);
-    suite_add_tcase(suite, cases);
-    return suite;
-}
+SUITE(checkout, .before_all = set_up, .after_all = tear_down, .before_each = connect_db,
+      .after_each = disconnect_db, .timeout_s = 90)

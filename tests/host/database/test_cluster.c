@@ -9,6 +9,7 @@
 
 #include "receive.h"
 #include "scene.h"
+#include "suite.h"
 #include "suites.h"
 
 enum { SEEN_MS = 10000, ENOUGH = 1000000, BACK_MS = 5000, BUSY_MS = 700, CHECK_MS = 2000 };
@@ -120,7 +121,7 @@ static void load_stop(struct scene *scene)
     scene_finish(scene);
 }
 
-START_TEST(a_rolling_restart_fails_no_request)
+TEST(a_rolling_restart_fails_no_request)
 {
     struct cluster *cluster = cluster_make("cluster_roll");
     struct scene *scene = cluster->scene;
@@ -141,7 +142,7 @@ START_TEST(a_rolling_restart_fails_no_request)
     cluster_end(cluster);
 }
 
-START_TEST(a_host_that_dies_loses_nothing_and_the_other_goes_on)
+TEST(a_host_that_dies_loses_nothing_and_the_other_goes_on)
 {
     struct cluster *cluster = cluster_make("cluster_kill");
     struct scene *scene = cluster->scene;
@@ -189,7 +190,7 @@ static long given_up_after(const struct cluster *cluster)
  * Simulates a machine that is too busy to answer a check within the interval. If this test itself
  * has to wait for 2 s, HAProxy may give up a check, but not earlier.
  */
-START_TEST(hosts_that_answer_late_are_not_taken_away)
+TEST(hosts_that_answer_late_are_not_taken_away)
 {
     struct cluster *cluster = cluster_make("cluster_busy");
     struct scene *scene = cluster->scene;
@@ -211,7 +212,7 @@ START_TEST(hosts_that_answer_late_are_not_taken_away)
 }
 
 /* First one host has no database, then neither. */
-START_TEST(requests_go_to_hosts_that_are_ready_and_else_to_those_that_are_alive)
+TEST(requests_go_to_hosts_that_are_ready_and_else_to_those_that_are_alive)
 {
     struct postgres *pg = postgres_make("cluster-ready", false);
     struct cluster *cluster = cluster_make_on("cluster_ready", pg);
@@ -248,7 +249,7 @@ static int check(const char *const *environment)
     return status;
 }
 
-START_TEST(the_sample_of_a_host_is_good)
+TEST(the_sample_of_a_host_is_good)
 {
     static const char *const environment[] = {
         "BUSBAR_LISTEN=127.0.0.1:8081",
@@ -265,17 +266,4 @@ START_TEST(the_sample_of_a_host_is_good)
     ck_assert_int_eq(check(environment), 0);
 }
 
-Suite *cluster_suite(void)
-{
-    Suite *suite = suite_create("cluster");
-    TCase *tests = tcase_create("cluster");
-
-    tcase_set_timeout(tests, 120);
-    tcase_add_test(tests, a_rolling_restart_fails_no_request);
-    tcase_add_test(tests, a_host_that_dies_loses_nothing_and_the_other_goes_on);
-    tcase_add_test(tests, hosts_that_answer_late_are_not_taken_away);
-    tcase_add_test(tests, requests_go_to_hosts_that_are_ready_and_else_to_those_that_are_alive);
-    tcase_add_test(tests, the_sample_of_a_host_is_good);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(cluster, .timeout_s = 120)

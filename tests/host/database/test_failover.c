@@ -8,6 +8,7 @@
 
 #include "fault/proxy.h"
 #include "poke.h"
+#include "suite.h"
 #include "suites.h"
 
 enum { LONG_MS = 20000, SHORT_MS = 1500, SERVERS = 3 };
@@ -95,7 +96,7 @@ static bool serves(void *host)
 
 /* Servers that refuse or are standbys are skipped at once, long before connect_timeout. A silent
  * one costs one connect_timeout, at any position. */
-START_TEST(servers_that_do_not_serve_are_passed_by)
+TEST_EACH(servers_that_do_not_serve_are_passed_by, sizeof orders / sizeof orders[0])
 {
     const char *order = orders[_i], *name = text("failover_%s", order);
     bool silent = strchr(order, 'q') != NULL;
@@ -127,15 +128,4 @@ START_TEST(servers_that_do_not_serve_are_passed_by)
     host_stop(host);
 }
 
-Suite *failover_suite(void)
-{
-    Suite *suite = suite_create("failover");
-    TCase *cases = tcase_create("failover");
-
-    tcase_add_unchecked_fixture(cases, make_standby, end_standby);
-    tcase_set_timeout(cases, 120);
-    tcase_add_loop_test(cases, servers_that_do_not_serve_are_passed_by, 0,
-                        sizeof orders / sizeof orders[0]);
-    suite_add_tcase(suite, cases);
-    return suite;
-}
+SUITE(failover, .before_all = make_standby, .after_all = end_standby, .timeout_s = 120)

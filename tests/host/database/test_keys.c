@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "suite.h"
 #include "suites.h"
 
 enum { CLIENTS = 24, CROWD = 64, COUNTERS = 40, NAMES = 1000, UNLUCKY = 13 };
@@ -240,7 +241,7 @@ static bool have_shared(void *arg)
            metric("busbar_database_sharing_requests_total", "unit") > asks_of_all() / 8;
 }
 
-START_TEST(each_request_gets_what_it_would_get_alone)
+TEST(each_request_gets_what_it_would_get_alone)
 {
     static const int counts[] = {1, 2, CLIENTS, CROWD};
 
@@ -252,7 +253,7 @@ START_TEST(each_request_gets_what_it_would_get_alone)
     stop();
 }
 
-START_TEST(nothing_is_put_together_where_that_is_off)
+TEST(nothing_is_put_together_where_that_is_off)
 {
     start("keys_alone", alone);
     ck_assert(wait_until(is_migrated, NULL, 10000));
@@ -262,7 +263,7 @@ START_TEST(nothing_is_put_together_where_that_is_off)
     stop();
 }
 
-START_TEST(lost_connections_and_changed_tables_mix_nothing_up)
+TEST(lost_connections_and_changed_tables_mix_nothing_up)
 {
     char name[] = "keys_rough";
     pthread_t disturber;
@@ -280,7 +281,7 @@ START_TEST(lost_connections_and_changed_tables_mix_nothing_up)
 }
 
 /* Uses a separate cluster with fsync. */
-START_TEST(a_postgresql_that_is_killed_mixes_nothing_up)
+TEST(a_postgresql_that_is_killed_mixes_nothing_up)
 {
     pg = postgres_make("keys_pg", true);
     start("keys_killed", together);
@@ -302,7 +303,7 @@ static void *ask_half(void *arg)
 }
 
 /* A transaction locks the table during the requests, so that they wait together. */
-START_TEST(a_text_that_fails_for_several_is_told_and_each_is_answered)
+TEST(a_text_that_fails_for_several_is_told_and_each_is_answered)
 {
     pthread_t threads[CLIENTS];
     bool right[CLIENTS];
@@ -332,7 +333,7 @@ static bool both_can_be_asked(void *arg)
 /* No new connections are possible meanwhile, so keyed statements use the other connection. The
  * connection that is closed is the one with the latest query; the other may have been used before
  * the first existed. */
-START_TEST(a_connection_that_is_lost_holds_up_nobody)
+TEST(a_connection_that_is_lost_holds_up_nobody)
 {
     start("keys_lost", "  read_connections: 2\n");
     PGconn *other = database_connect(pg, "postgres");
@@ -354,18 +355,4 @@ START_TEST(a_connection_that_is_lost_holds_up_nobody)
     stop();
 }
 
-Suite *keys_suite(void)
-{
-    Suite *suite = suite_create("keys");
-    TCase *cases = tcase_create("keys");
-
-    tcase_set_timeout(cases, 120);
-    tcase_add_test(cases, each_request_gets_what_it_would_get_alone);
-    tcase_add_test(cases, nothing_is_put_together_where_that_is_off);
-    tcase_add_test(cases, lost_connections_and_changed_tables_mix_nothing_up);
-    tcase_add_test(cases, a_postgresql_that_is_killed_mixes_nothing_up);
-    tcase_add_test(cases, a_text_that_fails_for_several_is_told_and_each_is_answered);
-    tcase_add_test(cases, a_connection_that_is_lost_holds_up_nobody);
-    suite_add_tcase(suite, cases);
-    return suite;
-}
+SUITE(keys, .timeout_s = 120)

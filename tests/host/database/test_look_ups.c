@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "hook.h"
+#include "suite.h"
 #include "suites.h"
 #include "together.h"
 
@@ -125,7 +126,7 @@ static struct together held(const char *tables, const char *pool, int least)
                              .least = least};
 }
 
-START_TEST(look_ups_that_wait_together_each_get_their_own)
+TEST(look_ups_that_wait_together_each_get_their_own)
 {
     struct answer *alone[CALLS], *together[CALLS];
 
@@ -175,7 +176,7 @@ static void log_in_together(struct together *lock)
     ask_together(lock, logins, answers, LOGINS);
 }
 
-START_TEST(logins_that_wait_together_each_get_a_session)
+TEST(logins_that_wait_together_each_get_a_session)
 {
     start("look_ups_logins");
     struct together lock = held("auth_session IN SHARE MODE", "write", LOGINS / 2);
@@ -195,7 +196,7 @@ START_TEST(logins_that_wait_together_each_get_a_session)
  * Passwords are changed while an execution waits for their rows. Only those logins fail: both
  * logins of one account, and the one login of another.
  */
-START_TEST(a_login_under_way_does_not_survive_a_new_password_and_others_do)
+TEST(a_login_under_way_does_not_survive_a_new_password_and_others_do)
 {
     start("look_ups_changed");
     struct together lock = held("auth_session IN SHARE MODE", "write", LOGINS / 2);
@@ -209,15 +210,4 @@ START_TEST(a_login_under_way_does_not_survive_a_new_password_and_others_do)
     stop();
 }
 
-Suite *look_ups_suite(void)
-{
-    Suite *suite = suite_create("look_ups");
-    TCase *cases = tcase_create("look_ups");
-
-    tcase_set_timeout(cases, 120);
-    tcase_add_test(cases, look_ups_that_wait_together_each_get_their_own);
-    tcase_add_test(cases, logins_that_wait_together_each_get_a_session);
-    tcase_add_test(cases, a_login_under_way_does_not_survive_a_new_password_and_others_do);
-    suite_add_tcase(suite, cases);
-    return suite;
-}
+SUITE(look_ups, .timeout_s = 120)

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "harness.h"
+#include "suite.h"
 #include "suites.h"
 
 #define RECORDS                                                                                    \
@@ -29,7 +30,7 @@ static int migrate(const char *database, const char *modules, char **printed)
     return status;
 }
 
-START_TEST(all_modules_are_compared_before_a_step_is_applied)
+TEST(all_modules_are_compared_before_a_step_is_applied)
 {
     PGconn *db = empty_database("migrate_compare");
     char *printed;
@@ -51,7 +52,7 @@ START_TEST(all_modules_are_compared_before_a_step_is_applied)
 }
 
 /* A table of the last module already exists. */
-START_TEST(a_step_that_fails_undoes_those_before_it)
+TEST(a_step_that_fails_undoes_those_before_it)
 {
     PGconn *db = empty_database("migrate_fail");
     char *printed;
@@ -68,7 +69,7 @@ START_TEST(a_step_that_fails_undoes_those_before_it)
     PQfinish(db);
 }
 
-START_TEST(steps_that_cannot_share_a_transaction_are_applied_one_by_one)
+TEST(steps_that_cannot_share_a_transaction_are_applied_one_by_one)
 {
     PGconn *db = empty_database("migrate_alone");
     const char *modules = text("[\"%s\"]", harness_test_module("module_steps"));
@@ -86,7 +87,7 @@ START_TEST(steps_that_cannot_share_a_transaction_are_applied_one_by_one)
 }
 
 /* As databases were before 0.9.0, when the first step of the host's own schema was another one. */
-START_TEST(a_database_of_a_development_version_is_refused_and_left_alone)
+TEST(a_database_of_a_development_version_is_refused_and_left_alone)
 {
     PGconn *db = empty_database("migrate_development");
     const char *refusal = "the database was made by a development version before 0.9.0; it cannot"
@@ -106,16 +107,4 @@ START_TEST(a_database_of_a_development_version_is_refused_and_left_alone)
     PQfinish(db);
 }
 
-Suite *migrations_suite(void)
-{
-    Suite *suite = suite_create("migrations");
-    TCase *tests = tcase_create("migrations");
-
-    tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, all_modules_are_compared_before_a_step_is_applied);
-    tcase_add_test(tests, a_step_that_fails_undoes_those_before_it);
-    tcase_add_test(tests, steps_that_cannot_share_a_transaction_are_applied_one_by_one);
-    tcase_add_test(tests, a_database_of_a_development_version_is_refused_and_left_alone);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(migrations, .timeout_s = 60)

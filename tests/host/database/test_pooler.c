@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "poke.h"
+#include "suite.h"
 #include "suites.h"
 
 enum { PATIENCE_MS = 30000, STATEMENT_MS = 4000 };
@@ -110,7 +111,7 @@ static const struct {
     {"session", "options", true, NULL},
 };
 
-START_TEST(what_a_pooler_does_to_sessions_is_found_at_the_start)
+TEST_EACH(what_a_pooler_does_to_sessions_is_found_at_the_start, sizeof poolers / sizeof poolers[0])
 {
     const char *name = text("pooler_%d", _i), *words = poolers[_i].words;
 
@@ -136,7 +137,6 @@ START_TEST(what_a_pooler_does_to_sessions_is_found_at_the_start)
     host_stop(host);
     process_stop(pooler->pid, SIGINT, PATIENCE_MS);
 }
-END_TEST
 
 static void set_up(void)
 {
@@ -147,15 +147,4 @@ static void tear_down(void)
 {
 }
 
-Suite *pooler_suite(void)
-{
-    Suite *suite = suite_create("pooler");
-    TCase *cases = tcase_create("pooler");
-
-    tcase_add_unchecked_fixture(cases, set_up, tear_down);
-    tcase_set_timeout(cases, 120);
-    tcase_add_loop_test(cases, what_a_pooler_does_to_sessions_is_found_at_the_start, 0,
-                        sizeof poolers / sizeof poolers[0]);
-    suite_add_tcase(suite, cases);
-    return suite;
-}
+SUITE(pooler, .before_all = set_up, .after_all = tear_down, .timeout_s = 120)

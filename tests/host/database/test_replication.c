@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "poke.h"
+#include "suite.h"
 #include "suites.h"
 
 enum { PATIENCE_MS = 20000 };
@@ -100,7 +101,7 @@ static bool writes(void *unused)
     return http(host, "POST", "/api/poke/write/after", NULL, NULL)->status == 201;
 }
 
-START_TEST(a_commit_that_no_standby_confirms_is_no_success)
+TEST_EACH(a_commit_that_no_standby_confirms_is_no_success, WAYS *ENDS)
 {
     const char *way = ways[_i % WAYS], *end = ends[_i / WAYS];
 
@@ -122,7 +123,6 @@ START_TEST(a_commit_that_no_standby_confirms_is_no_success)
     /* the hook would have run by now, because hooks start before the response is sent */
     ck_assert(!is_logged((void *)(uintptr_t) "hook=poke.poked"));
 }
-END_TEST
 
 static struct wire *post_with_key(void)
 {
@@ -134,7 +134,7 @@ static struct wire *post_with_key(void)
 }
 
 /* The first response is stored on the primary, but counts only when the standby has it, too. */
-START_TEST(a_repeated_request_waits_for_the_standby_as_the_first_one)
+TEST(a_repeated_request_waits_for_the_standby_as_the_first_one)
 {
     require_standby();
     for (int i = 0; i < 2; i++) {
@@ -156,10 +156,9 @@ START_TEST(a_repeated_request_waits_for_the_standby_as_the_first_one)
     ck_assert_str_eq(wire_header(answer, "Idempotency-Replayed"), "true");
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM poke WHERE what = 'keyed'"), 2);
 }
-END_TEST
 
 /* The step is applied and recorded, but the command fails and has to be repeated. */
-START_TEST(a_migration_that_no_standby_confirms_is_no_success)
+TEST_EACH(a_migration_that_no_standby_confirms_is_no_success, ENDS)
 {
     const char *name = text("replication_%s", ends[_i]);
     struct host *fresh = host_prepare(&(struct host_spec){
@@ -186,18 +185,5 @@ START_TEST(a_migration_that_no_standby_confirms_is_no_success)
     ck_assert_msg(strstr(log, "not confirmed by the synchronous standby"), "%s", log);
     ck_assert_int_eq(host_command(fresh, NULL, (const char *const[]){"migrate", NULL}), 0);
 }
-END_TEST
 
-Suite *replication_suite(void)
-{
-    Suite *suite = suite_create("replication");
-    TCase *cases = tcase_create("replication");
-
-    tcase_add_unchecked_fixture(cases, set_up, tear_down);
-    tcase_set_timeout(cases, 120);
-    tcase_add_loop_test(cases, a_commit_that_no_standby_confirms_is_no_success, 0, WAYS * ENDS);
-    tcase_add_test(cases, a_repeated_request_waits_for_the_standby_as_the_first_one);
-    tcase_add_loop_test(cases, a_migration_that_no_standby_confirms_is_no_success, 0, ENDS);
-    suite_add_tcase(suite, cases);
-    return suite;
-}
+SUITE(replication, .before_all = set_up, .after_all = tear_down, .timeout_s = 120)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "poke.h"
+#include "suite.h"
 #include "suites.h"
 
 #define ONE_OF_EACH "  read_connections: 1\n  unit_connections: 1\n  transaction_connections: 1\n"
@@ -79,7 +80,8 @@ static const struct {
     {"commit", "25000", 3}, {"rollback", "25000", 1},
 };
 
-START_TEST(a_statement_that_is_the_hosts_is_an_error_and_its_connection_is_dropped)
+TEST_EACH(a_statement_that_is_the_hosts_is_an_error_and_its_connection_is_dropped,
+          sizeof not_allowed / sizeof not_allowed[0])
 {
     const char *name = not_allowed[_i].name;
     const char *state = text("sqlstate=%s", not_allowed[_i].sqlstate);
@@ -104,7 +106,7 @@ START_TEST(a_statement_that_is_the_hosts_is_an_error_and_its_connection_is_dropp
                            "route=\"POST /api/poke/transaction/:name\"", state));
 }
 
-START_TEST(set_is_an_error_outside_an_interactive_transaction)
+TEST(set_is_an_error_outside_an_interactive_transaction)
 {
     struct host *own = poke_start(&(struct host_spec){.name = "statements_set", .db = ONE_OF_EACH});
 
@@ -121,7 +123,7 @@ START_TEST(set_is_an_error_outside_an_interactive_transaction)
     host_stop(own);
 }
 
-START_TEST(statements_that_look_like_them_are_sent)
+TEST(statements_that_look_like_them_are_sent)
 {
     poke(host, "GET", "query/with", 200);
     poke(host, "POST", "unit/with", 201);
@@ -130,7 +132,7 @@ START_TEST(statements_that_look_like_them_are_sent)
     ck_assert_int_eq(rows("with"), 4);
 }
 
-START_TEST(a_failed_statement_is_named)
+TEST(a_failed_statement_is_named)
 {
     poke(host, "GET", "query/divide", 500);
     expect_line(host,
@@ -153,7 +155,7 @@ static const struct {
                 {"missing-function", "42883"}, {"missing-type", "42704"},
                 {"missing-schema", "3F000"},   {"unsupported", "0A000"}};
 
-START_TEST(a_mistake_in_a_statement_is_not_the_databases)
+TEST_EACH(a_mistake_in_a_statement_is_not_the_databases, sizeof mistakes / sizeof mistakes[0])
 {
     const char *name = mistakes[_i].name;
     const char *before = answer_text(poke(host, "GET", "query/pid", 200), "cell");
@@ -169,7 +171,7 @@ START_TEST(a_mistake_in_a_statement_is_not_the_databases)
 }
 
 /* Another host holds the lock of migrations, so the table may exist soon. */
-START_TEST(what_is_undefined_while_a_migration_runs_passes)
+TEST(what_is_undefined_while_a_migration_runs_passes)
 {
     PGconn *db = database_connect(the_postgres, "statements");
 
@@ -185,7 +187,7 @@ START_TEST(what_is_undefined_while_a_migration_runs_passes)
 }
 
 /* Running together, they would need all connections for transactions at once. */
-START_TEST(jobs_that_run_once_fall_due_one_after_another)
+TEST(jobs_that_run_once_fall_due_one_after_another)
 {
     PGconn *db = database_connect(the_postgres, "statements");
 
@@ -199,7 +201,7 @@ START_TEST(jobs_that_run_once_fall_due_one_after_another)
 }
 
 /* A statement that PostgreSQL cannot prepare is not a reason to drop the connection. */
-START_TEST(a_statement_that_does_not_parse_costs_no_connection)
+TEST(a_statement_that_does_not_parse_costs_no_connection)
 {
     const char *before = answer_text(poke(host, "GET", "query/pid", 200), "cell");
 
@@ -209,7 +211,7 @@ START_TEST(a_statement_that_does_not_parse_costs_no_connection)
     ck_assert_str_eq(answer_text(poke(host, "GET", "query/pid", 200), "cell"), before);
 }
 
-START_TEST(a_failed_statement_of_a_job_or_a_command_is_named)
+TEST(a_failed_statement_of_a_job_or_a_command_is_named)
 {
     struct host *own =
         poke_start(&(struct host_spec){.name = "statements_job", .more = "poke:\n  work: true\n"});
@@ -234,7 +236,7 @@ static const char *printed(const struct host *on)
 }
 
 /* Settings of the database, the role and the environment. */
-START_TEST(a_foreign_style_of_the_database_is_not_taken)
+TEST(a_foreign_style_of_the_database_is_not_taken)
 {
     static const char *const environment[] = {"PGTZ=Europe/Berlin", "PGDATESTYLE=German", NULL};
     const char *database = database_make(the_postgres, "statements_german");
@@ -256,7 +258,7 @@ START_TEST(a_foreign_style_of_the_database_is_not_taken)
 }
 
 /* migrate must create its tables in the schema in which serve looks for them. */
-START_TEST(options_of_the_url_hold_for_all)
+TEST(options_of_the_url_hold_for_all)
 {
     const char *database = database_make(the_postgres, "statements_options");
     PGconn *db = database_connect(the_postgres, database);
@@ -280,7 +282,7 @@ START_TEST(options_of_the_url_hold_for_all)
 }
 
 /* On a unix socket PostgreSQL stores keepalive settings without using them. */
-START_TEST(the_server_is_asked_for_keepalives_unless_the_url_has_its_own)
+TEST(the_server_is_asked_for_keepalives_unless_the_url_has_its_own)
 {
     struct postgres at = *the_postgres;
 
@@ -324,7 +326,7 @@ static bool is_not_skipped(void *arg)
 
 #define SKIPPED_SINCE "busbar_job_skipped_since_timestamp_seconds{job=\"poke.a\"}"
 
-START_TEST(a_job_whose_lock_is_held_elsewhere_is_reported)
+TEST(a_job_whose_lock_is_held_elsewhere_is_reported)
 {
     PGconn *db = database_connect(the_postgres, "statements");
     struct skipping skipping = {host, sql_text(db, "SELECT pg_backend_pid()", 0, NULL)};
@@ -367,7 +369,7 @@ static const char *const reported[] = {"TimeZone",
                                        "session_authorization",
                                        "is_superuser"};
 
-START_TEST(a_connection_whose_settings_a_function_changes_is_not_used_again)
+TEST(a_connection_whose_settings_a_function_changes_is_not_used_again)
 {
     struct host *own =
         poke_start(&(struct host_spec){.name = "statements_settings", .db = ONE_OF_EACH});
@@ -407,7 +409,7 @@ static struct wire *ask(const struct host *on, const char *name)
 
 /* The second statement was already sent when the settings changed, so it is sent again on another
  * connection. */
-START_TEST(what_was_on_its_way_behind_a_changed_setting_is_not_answered_with_it)
+TEST(what_was_on_its_way_behind_a_changed_setting_is_not_answered_with_it)
 {
     struct host *own = poke_start(&(struct host_spec){
         .name = "statements_behind", .db = ONE_OF_EACH "  statement_timeout: 60000\n"});
@@ -428,7 +430,7 @@ START_TEST(what_was_on_its_way_behind_a_changed_setting_is_not_answered_with_it)
     host_stop(own);
 }
 
-START_TEST(a_setting_that_ends_with_its_transaction_costs_no_connection)
+TEST(a_setting_that_ends_with_its_transaction_costs_no_connection)
 {
     struct host *own =
         poke_start(&(struct host_spec){.name = "statements_passing", .db = ONE_OF_EACH});
@@ -457,32 +459,4 @@ START_TEST(a_setting_that_ends_with_its_transaction_costs_no_connection)
     host_stop(own);
 }
 
-Suite *statements_suite(void)
-{
-    Suite *suite = suite_create("statements");
-    TCase *cases = tcase_create("statements");
-
-    tcase_add_unchecked_fixture(cases, set_up, tear_down);
-    tcase_set_timeout(cases, 120);
-    tcase_add_loop_test(cases,
-                        a_statement_that_is_the_hosts_is_an_error_and_its_connection_is_dropped, 0,
-                        sizeof not_allowed / sizeof not_allowed[0]);
-    tcase_add_test(cases, set_is_an_error_outside_an_interactive_transaction);
-    tcase_add_test(cases, statements_that_look_like_them_are_sent);
-    tcase_add_test(cases, a_failed_statement_is_named);
-    tcase_add_loop_test(cases, a_mistake_in_a_statement_is_not_the_databases, 0,
-                        sizeof mistakes / sizeof mistakes[0]);
-    tcase_add_test(cases, what_is_undefined_while_a_migration_runs_passes);
-    tcase_add_test(cases, jobs_that_run_once_fall_due_one_after_another);
-    tcase_add_test(cases, a_statement_that_does_not_parse_costs_no_connection);
-    tcase_add_test(cases, a_failed_statement_of_a_job_or_a_command_is_named);
-    tcase_add_test(cases, a_foreign_style_of_the_database_is_not_taken);
-    tcase_add_test(cases, options_of_the_url_hold_for_all);
-    tcase_add_test(cases, the_server_is_asked_for_keepalives_unless_the_url_has_its_own);
-    tcase_add_test(cases, a_job_whose_lock_is_held_elsewhere_is_reported);
-    tcase_add_test(cases, a_connection_whose_settings_a_function_changes_is_not_used_again);
-    tcase_add_test(cases, what_was_on_its_way_behind_a_changed_setting_is_not_answered_with_it);
-    tcase_add_test(cases, a_setting_that_ends_with_its_transaction_costs_no_connection);
-    suite_add_tcase(suite, cases);
-    return suite;
-}
+SUITE(statements, .before_all = set_up, .after_all = tear_down, .timeout_s = 120)

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "files.h"
+#include "suite.h"
 #include "suites.h"
 #include "talk.h"
 #include "wire.h"
@@ -246,7 +247,7 @@ static void expect_service(const struct talk *talk)
     ck_status(talk_of(host, other, "unread-count", other->email, ""), 200);
 }
 
-START_TEST(all_attacks_at_once_leave_room_for_others)
+TEST(all_attacks_at_once_leave_room_for_others)
 {
     struct talk talk = talk_start(host, other, other->email, "friend@x.example", NULL);
     PGconn *db = database_connect(the_postgres, database);
@@ -276,14 +277,4 @@ START_TEST(all_attacks_at_once_leave_room_for_others)
         wire_close(wires[i], true);
 }
 
-Suite *attacks_suite(void)
-{
-    Suite *suite = suite_create("attacks");
-    TCase *tests = tcase_create("attacks");
-
-    tcase_set_timeout(tests, 120);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, all_attacks_at_once_leave_room_for_others);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(attacks, .timeout_s = 120, .before_all = set_up, .after_all = tear_down)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "people.h"
+#include "suite.h"
 #include "suites.h"
 #include "wire.h"
 
@@ -126,7 +127,7 @@ static void let_end(int pieces)
 
 /* D2, in any pool: accounts take turns, so only one piece of the crowd's work goes before the other
  * client's. */
-START_TEST(a_crowd_in_a_pool_delays_another_by_one_piece)
+TEST(a_crowd_in_a_pool_delays_another_by_one_piece)
 {
     enum { OTHERS = 3, PIECES = 2 /* the running one, and the one whose turn it is */ };
 
@@ -145,7 +146,7 @@ START_TEST(a_crowd_in_a_pool_delays_another_by_one_piece)
 }
 
 /* D5: other clients are served while all the statements that the crowd may have at a time wait. */
-START_TEST(a_crowd_of_long_statements_delays_nobody)
+TEST(a_crowd_of_long_statements_delays_nobody)
 {
     PGconn *db = database_connect(the_postgres, "fair");
 
@@ -183,7 +184,7 @@ static bool one_is_closed(void *arg)
 }
 
 /* D9: four addresses hold all places; a fifth one and a local health check still find a place. */
-START_TEST(idle_connections_shut_nobody_out)
+TEST(idle_connections_shut_nobody_out)
 {
     struct host *few = host_start(
         &(struct host_spec){.name = "fair-places",
@@ -216,7 +217,7 @@ enum { MANY = 128, KEPT = MANY / 64 };
 
 /* D9: addresses that hold nearly all connections, and would reconnect at once, must leave some to
  * addresses with few. */
-START_TEST(the_last_connections_are_for_those_who_have_few)
+TEST(the_last_connections_are_for_those_who_have_few)
 {
     struct host *few =
         host_start(&(struct host_spec){.name = "fair-kept",
@@ -239,17 +240,4 @@ START_TEST(the_last_connections_are_for_those_who_have_few)
     host_stop(few);
 }
 
-Suite *fair_suite(void)
-{
-    Suite *suite = suite_create("fair");
-    TCase *tests = tcase_create("fair");
-
-    tcase_set_timeout(tests, 120);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, a_crowd_in_a_pool_delays_another_by_one_piece);
-    tcase_add_test(tests, a_crowd_of_long_statements_delays_nobody);
-    tcase_add_test(tests, idle_connections_shut_nobody_out);
-    tcase_add_test(tests, the_last_connections_are_for_those_who_have_few);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(fair, .timeout_s = 120, .before_all = set_up, .after_all = tear_down)

@@ -71,7 +71,7 @@ static const struct {
     {"POST", FIND, "Content-Type: application/json\r\n", 4, 400},
 };
 
-START_TEST(a_stranger_learns_nothing_before_the_token)
+TEST_EACH(a_stranger_learns_nothing_before_the_token, COUNT(refused))
 {
     const char *body = text("%0*d", (int)refused[_i].length, 0);
     const char *const strangers[] = {ANONYMOUS, STRANGE};
@@ -89,7 +89,7 @@ START_TEST(a_stranger_learns_nothing_before_the_token)
                   refused[_i].status);
 }
 
-START_TEST(a_method_that_a_path_has_not_is_told_with_the_others)
+TEST(a_method_that_a_path_has_not_is_told_with_the_others)
 {
     struct wire_answer *answer = ck_wire_error(ask("PUT", FIND, user->token, "", ""), 405);
 
@@ -100,7 +100,7 @@ START_TEST(a_method_that_a_path_has_not_is_told_with_the_others)
     ck_wire_error(ask("PUT", "/metrics", ANONYMOUS, "", ""), 405); /* open to this address */
 }
 
-START_TEST(a_wrong_role_is_told_before_the_body)
+TEST(a_wrong_role_is_told_before_the_body)
 {
     struct person *buyer = person_with_role(host, admin, "admission-buyer", "Buyer");
 
@@ -108,7 +108,7 @@ START_TEST(a_wrong_role_is_told_before_the_body)
                   403);
 }
 
-START_TEST(what_everybody_may_know_needs_no_token)
+TEST(what_everybody_may_know_needs_no_token)
 {
     ck_wire_error(ask("GET", "/api/nothing", ANONYMOUS, "", ""), 404);
     ck_wire_error(ask("POST", "/api/auth/login", ANONYMOUS, "Content-Type: text/xml\r\n", "<x/>"),
@@ -141,7 +141,7 @@ static const struct {
     {"Content-Type: text/plainly\r\n", 415, 415},
 };
 
-START_TEST(a_token_vouches_for_a_body_of_another_type)
+TEST_EACH(a_token_vouches_for_a_body_of_another_type, COUNT(types))
 {
     struct wire_answer *answer = ask("POST", FIND, user->token, types[_i].headers, "{}");
 
@@ -152,7 +152,7 @@ START_TEST(a_token_vouches_for_a_body_of_another_type)
                   types[_i].headers, answer ? answer->status : 0);
 }
 
-START_TEST(such_a_body_is_read_as_json)
+TEST(such_a_body_is_read_as_json)
 {
     ck_assert_ptr_nonnull(strstr(ck_wire_error(ask("POST", FIND, user->token, "", "{"), 400)->body,
                                  "Malformed JSON in line "));
@@ -164,7 +164,7 @@ START_TEST(such_a_body_is_read_as_json)
 }
 
 /* A chunked body may turn out to be empty. */
-START_TEST(an_empty_body_has_no_type)
+TEST(an_empty_body_has_no_type)
 {
     struct wire_answer *answer = wire_ask(host,
                                           "POST " FIND " HTTP/1.1\r\nHost: x\r\n%s"
@@ -221,7 +221,7 @@ static void expect_no_device(const char *external_id)
     ck_error(http(host, "GET", text("/api/device/%s", external_id), admin->token, NULL), 404, "");
 }
 
-START_TEST(a_logout_holds_for_a_body_that_still_comes)
+TEST(a_logout_holds_for_a_body_that_still_comes)
 {
     struct person *gone = person_make(host, admin, "admission-logout", NULL);
     const char *body = device_of("Logout");
@@ -234,7 +234,7 @@ START_TEST(a_logout_holds_for_a_body_that_still_comes)
     expect_no_device("Logout");
 }
 
-START_TEST(a_role_that_was_taken_holds_for_a_body_that_still_comes)
+TEST(a_role_that_was_taken_holds_for_a_body_that_still_comes)
 {
     struct person *changed = person_make(host, admin, "admission-role", NULL);
     const char *body = device_of("Role");
@@ -247,7 +247,7 @@ START_TEST(a_role_that_was_taken_holds_for_a_body_that_still_comes)
     expect_no_device("Role");
 }
 
-START_TEST(a_suspension_holds_for_an_upload_that_still_comes)
+TEST(a_suspension_holds_for_an_upload_that_still_comes)
 {
     struct person *gone = person_make(host, admin, "admission-suspended", NULL);
     struct upload_body body = files_named("Suspended");
@@ -266,7 +266,7 @@ START_TEST(a_suspension_holds_for_an_upload_that_still_comes)
     ck_assert_int_eq(files_now(store), 0);
 }
 
-START_TEST(who_stays_may_take_his_time)
+TEST(who_stays_may_take_his_time)
 {
     const char *body = device_of("Late");
     struct wire *wire = begin(user, DEVICE, "application/json", body, strlen(body));
@@ -275,25 +275,4 @@ START_TEST(who_stays_may_take_his_time)
     ck_assert_int_eq(finish(wire, "}")->status, 201);
 }
 
-Suite *access_order_suite(void)
-{
-    const TTest *const tests[] = {
-        a_method_that_a_path_has_not_is_told_with_the_others,
-        a_wrong_role_is_told_before_the_body,
-        what_everybody_may_know_needs_no_token,
-        such_a_body_is_read_as_json,
-        an_empty_body_has_no_type,
-        a_logout_holds_for_a_body_that_still_comes,
-        a_role_that_was_taken_holds_for_a_body_that_still_comes,
-        a_suspension_holds_for_an_upload_that_still_comes,
-        who_stays_may_take_his_time,
-    };
-    TCase *cases;
-    Suite *suite = suite_of("access_order", TESTS(tests), &cases);
-
-    tcase_set_timeout(cases, 60);
-    tcase_add_unchecked_fixture(cases, set_up, tear_down);
-    tcase_add_loop_test(cases, a_stranger_learns_nothing_before_the_token, 0, COUNT(refused));
-    tcase_add_loop_test(cases, a_token_vouches_for_a_body_of_another_type, 0, COUNT(types));
-    return suite;
-}
+SUITE(access_order, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)

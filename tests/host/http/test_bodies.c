@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "people.h"
+#include "suite.h"
 #include "suites.h"
 #include "wire.h"
 
@@ -73,7 +74,7 @@ static const struct {
     {"Content-Type: application/json;charset=\"UTF-8\"\r\n", 200},
 };
 
-START_TEST(what_is_json_or_may_be_is_a_body)
+TEST_EACH(what_is_json_or_may_be_is_a_body, COUNT(types))
 {
     struct wire_answer *answer = post(FIND, types[_i].headers, "{}", 2);
 
@@ -84,7 +85,7 @@ START_TEST(what_is_json_or_may_be_is_a_body)
         ck_wire_error(answer, types[_i].status);
 }
 
-START_TEST(no_body_needs_no_type_where_no_field_is_required)
+TEST(no_body_needs_no_type_where_no_field_is_required)
 {
     struct wire_answer *answer = post(FIND, "Content-Type: text/plain\r\n", "", 0);
 
@@ -113,7 +114,7 @@ static void expect_refusal(const char *body)
 }
 
 /* N01 */
-START_TEST(nesting_without_end_is_refused)
+TEST(nesting_without_end_is_refused)
 {
     expect_refusal(repeated("[", 1000));
     expect_refusal(repeated("[", 100000));
@@ -121,7 +122,7 @@ START_TEST(nesting_without_end_is_refused)
     expect_refusal(text("{\"x\":%s1%s}", repeated("[", 100), repeated("]", 100)));
 }
 
-START_TEST(too_many_or_too_large_values_are_refused)
+TEST(too_many_or_too_large_values_are_refused)
 {
     expect_refusal(text("[%s1]", repeated("1,", MIB / 2)));
     expect_refusal(text("{%s\"z\":1}", repeated("\"a\":1,", 300000)));
@@ -131,7 +132,7 @@ START_TEST(too_many_or_too_large_values_are_refused)
     ck_assert(answer && answer->status == 200); /* an unknown key is ignored */
 }
 
-START_TEST(thousands_of_keys_are_read)
+TEST(thousands_of_keys_are_read)
 {
     char *keys = kept(calloc(10000, 24));
     char *at = keys;
@@ -174,7 +175,7 @@ static const struct {
     {"{", 0},
 };
 
-START_TEST(malformed_json_is_refused_with_its_place)
+TEST_EACH(malformed_json_is_refused_with_its_place, COUNT(malformed))
 {
     size_t length = malformed[_i].length ? malformed[_i].length : strlen(malformed[_i].body);
     struct wire_answer *answer = ck_wire_error(find(malformed[_i].body, length), 400);
@@ -183,7 +184,7 @@ START_TEST(malformed_json_is_refused_with_its_place)
                   malformed[_i].body, answer->body);
 }
 
-START_TEST(a_malformed_form_is_not_called_json)
+TEST(a_malformed_form_is_not_called_json)
 {
     static const int counts[] = {1, 10000};
 
@@ -200,7 +201,7 @@ START_TEST(a_malformed_form_is_not_called_json)
 }
 
 /* Large bodies are accepted only from clients that have authenticated. */
-START_TEST(who_needs_no_token_may_send_little)
+TEST(who_needs_no_token_may_send_little)
 {
     static const char *const paths[] = {"/api/auth/login", "/api/auth/getAccess",
                                         "/api/user/register"};
@@ -220,7 +221,7 @@ START_TEST(who_needs_no_token_may_send_little)
 static const char *const no_objects[] = {"1",    "\"x\"", "true", "null", "[]",
                                          "[{}]", "-0",    "1.5",  "\"\"", "[[]]"};
 
-START_TEST(what_is_no_object_is_refused)
+TEST_EACH(what_is_no_object_is_refused, COUNT(no_objects))
 {
     ck_wire_error(find(no_objects[_i], strlen(no_objects[_i])), 400);
 }
@@ -243,7 +244,7 @@ static bool names_field(const struct wire_answer *answer, const char *field)
     return strstr(answer->body, text("{\"field\":\"%s\",\"problem\":", field)) != NULL;
 }
 
-START_TEST(a_wrong_type_is_refused_and_the_field_is_named)
+TEST_EACH(a_wrong_type_is_refused_and_the_field_is_named, COUNT(routes))
 {
     for (const char *const *field = routes[_i].fields; *field; field++) {
         for (size_t i = 0; i < COUNT(wrong_values); i++) {
@@ -273,7 +274,7 @@ static struct wire_answer *start_with(const char *entry, size_t length)
 }
 
 /* N07 */
-START_TEST(a_message_may_have_up_to_a_mebibyte_and_must_say_something)
+TEST(a_message_may_have_up_to_a_mebibyte_and_must_say_something)
 {
     static const char *const blank[] = {"", " ", "\\t\\n", "\xc2\xa0", "\xe3\x80\x80"};
     char *large = repeated("x", MIB + 1);
@@ -286,24 +287,4 @@ START_TEST(a_message_may_have_up_to_a_mebibyte_and_must_say_something)
     ck_wire_error(start_with(large, MIB + 1), 400);
 }
 
-Suite *bodies_suite(void)
-{
-    Suite *suite = suite_create("bodies");
-    TCase *tests = tcase_create("bodies");
-
-    tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_loop_test(tests, what_is_json_or_may_be_is_a_body, 0, COUNT(types));
-    tcase_add_test(tests, no_body_needs_no_type_where_no_field_is_required);
-    tcase_add_test(tests, nesting_without_end_is_refused);
-    tcase_add_test(tests, too_many_or_too_large_values_are_refused);
-    tcase_add_test(tests, thousands_of_keys_are_read);
-    tcase_add_loop_test(tests, malformed_json_is_refused_with_its_place, 0, COUNT(malformed));
-    tcase_add_test(tests, a_malformed_form_is_not_called_json);
-    tcase_add_test(tests, who_needs_no_token_may_send_little);
-    tcase_add_loop_test(tests, what_is_no_object_is_refused, 0, COUNT(no_objects));
-    tcase_add_loop_test(tests, a_wrong_type_is_refused_and_the_field_is_named, 0, COUNT(routes));
-    tcase_add_test(tests, a_message_may_have_up_to_a_mebibyte_and_must_say_something);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(bodies, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)

@@ -52,13 +52,13 @@ static void expect_413(const char *head, bool chunked, size_t size)
     wire_close(wire, false);
 }
 
-START_TEST(a_client_sees_the_413_to_a_declared_body)
+TEST(a_client_sees_the_413_to_a_declared_body)
 {
     expect_413(text(POST_LOGIN "Content-Length: %d\r\n\r\n", 2 * MIB + 1), false, 2 * MIB + 1);
     expect_413(text(POST_LOGIN "Content-Length: %d\r\n\r\n", 16 * MIB), false, 16 * MIB);
 }
 
-START_TEST(a_client_sees_the_413_to_a_chunked_body)
+TEST(a_client_sees_the_413_to_a_chunked_body)
 {
     expect_413(POST_LOGIN "Transfer-Encoding: chunked\r\n\r\n", true, 2 * MIB + 1);
     expect_413(POST_LOGIN "Transfer-Encoding: chunked\r\n\r\n", true, 16 * MIB);
@@ -73,7 +73,7 @@ static struct wire_answer *find_of(int bytes)
                     user->token, bytes, bytes - 2, "");
 }
 
-START_TEST(a_body_of_exactly_the_limit_is_read)
+TEST(a_body_of_exactly_the_limit_is_read)
 {
     struct wire_answer *answer =
         wire_ask(host, POST_LOGIN "Content-Length: %d\r\n\r\n{%*s}", LOGIN_MAX, LOGIN_MAX - 2, "");
@@ -130,7 +130,7 @@ static bool is_kept(void *of)
     return strstr(host_metrics(kept->host), text("\nbusbar_body_bytes %d\n", kept->bytes)) != NULL;
 }
 
-START_TEST(large_bodies_share_a_bound_and_small_ones_have_none)
+TEST(large_bodies_share_a_bound_and_small_ones_have_none)
 {
     struct host *tight = host_start(
         &(struct host_spec){.name = "limits-bodies",
@@ -156,7 +156,7 @@ START_TEST(large_bodies_share_a_bound_and_small_ones_have_none)
 }
 
 /* The share is a quarter of the limit, unless a setting changes it. */
-START_TEST(an_account_has_a_part_of_the_bound_and_leaves_the_rest_to_others)
+TEST(an_account_has_a_part_of_the_bound_and_leaves_the_rest_to_others)
 {
     struct host *tight = host_start(
         &(struct host_spec){.name = "limits-parts",
@@ -189,7 +189,7 @@ static struct wire *begin_shout(const struct host *at, const char *from, size_t 
     return wire;
 }
 
-START_TEST(who_has_no_token_has_a_part_by_the_address)
+TEST(who_has_no_token_has_a_part_by_the_address)
 {
     struct host *tight = host_start(&(struct host_spec){
         .name = "limits-addresses",
@@ -213,7 +213,7 @@ START_TEST(who_has_no_token_has_a_part_by_the_address)
 #define GET_HEALTH "GET /api/health HTTP/1.1\r\nHost: x\r\n"
 
 /* The health endpoint needs neither a body nor a token. */
-START_TEST(a_body_that_nobody_reads_takes_no_memory)
+TEST(a_body_that_nobody_reads_takes_no_memory)
 {
     struct host *tight =
         host_start(&(struct host_spec){.name = "limits-unread",
@@ -260,7 +260,7 @@ static struct wire *leave_unread(const struct host *at, const struct person *by,
 
 /* Long chains are sent in pieces and do not count as large responses, so clients that do not read
  * them do not block others. */
-START_TEST(long_chains_that_are_not_read_shut_nobody_out)
+TEST(long_chains_that_are_not_read_shut_nobody_out)
 {
     struct host *tight =
         host_start(&(struct host_spec){.name = "limits-answers",
@@ -323,7 +323,7 @@ static bool has_none_unread(void *of)
     return strstr(host_metrics(of), "\nbusbar_answer_bytes 0\n") != NULL;
 }
 
-START_TEST(large_answers_that_are_not_read_share_a_bound)
+TEST(large_answers_that_are_not_read_share_a_bound)
 {
     struct host *tight =
         host_start(&(struct host_spec){.name = "limits-readings",
@@ -371,7 +371,7 @@ static bool is_served(void *of)
 }
 
 /* One thread reads the bodies, so most wait beyond their deadline and are never read. */
-START_TEST(large_bodies_that_wait_too_long_for_a_reader_are_503)
+TEST(large_bodies_that_wait_too_long_for_a_reader_are_503)
 {
     struct host_spec spec = {.name = "limits-hasty",
                              .database = database_make(the_postgres, "limits_hasty"),
@@ -398,7 +398,7 @@ START_TEST(large_bodies_that_wait_too_long_for_a_reader_are_503)
     host_stop(hasty);
 }
 
-START_TEST(a_hopeless_length_is_refused_without_reading)
+TEST(a_hopeless_length_is_refused_without_reading)
 {
     struct wire *wire = wire_open(host);
 
@@ -409,7 +409,7 @@ START_TEST(a_hopeless_length_is_refused_without_reading)
 }
 
 /* H05 */
-START_TEST(who_asks_first_with_ten_gigabytes_is_refused_before_sending_them)
+TEST(who_asks_first_with_ten_gigabytes_is_refused_before_sending_them)
 {
     struct wire *wire = wire_open(host);
 
@@ -421,7 +421,7 @@ START_TEST(who_asks_first_with_ten_gigabytes_is_refused_before_sending_them)
     wire_close(wire, false);
 }
 
-START_TEST(who_asks_first_is_refused_without_a_token_and_else_told_to_go_on)
+TEST(who_asks_first_is_refused_without_a_token_and_else_told_to_go_on)
 {
     struct wire *wire = wire_open(host);
 
@@ -439,27 +439,4 @@ START_TEST(who_asks_first_is_refused_without_a_token_and_else_told_to_go_on)
     wire_close(wire, false);
 }
 
-Suite *body_limits_suite(void)
-{
-    const TTest *const tests[] = {
-        a_client_sees_the_413_to_a_declared_body,
-        a_client_sees_the_413_to_a_chunked_body,
-        a_body_of_exactly_the_limit_is_read,
-        large_bodies_share_a_bound_and_small_ones_have_none,
-        an_account_has_a_part_of_the_bound_and_leaves_the_rest_to_others,
-        who_has_no_token_has_a_part_by_the_address,
-        a_body_that_nobody_reads_takes_no_memory,
-        long_chains_that_are_not_read_shut_nobody_out,
-        large_answers_that_are_not_read_share_a_bound,
-        large_bodies_that_wait_too_long_for_a_reader_are_503,
-        a_hopeless_length_is_refused_without_reading,
-        who_asks_first_with_ten_gigabytes_is_refused_before_sending_them,
-        who_asks_first_is_refused_without_a_token_and_else_told_to_go_on,
-    };
-    TCase *cases;
-    Suite *suite = suite_of("body_limits", TESTS(tests), &cases);
-
-    tcase_set_timeout(cases, 60);
-    tcase_add_unchecked_fixture(cases, set_up, tear_down);
-    return suite;
-}
+SUITE(body_limits, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)

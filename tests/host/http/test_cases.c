@@ -9,6 +9,7 @@
 
 #include "people.h"
 #include "shared.h"
+#include "suite.h"
 #include "suites.h"
 
 static struct host *host;
@@ -81,7 +82,7 @@ static int try_folder(const char *folder, CURL *connection)
     return count;
 }
 
-START_TEST(json_that_is_not_valid_is_refused_and_none_of_it_does_harm)
+TEST(json_that_is_not_valid_is_refused_and_none_of_it_does_harm)
 {
     const char *parsing = shared_cases("jsontestsuite/test_parsing");
     const char *transform = parsing ? shared_cases("jsontestsuite/test_transform") : NULL;
@@ -205,7 +206,7 @@ static void refused_as_it_is(CURL *connection, const char *bytes)
     ck_error(find(connection, body, strlen(body)), 400, "Malformed JSON");
 }
 
-START_TEST(naughty_strings_come_back_byte_for_byte)
+TEST(naughty_strings_come_back_byte_for_byte)
 {
     const char *path = shared_cases("blns/blns.base64.json");
     json_t *list = path ? json_load_file(path, 0, NULL) : NULL;
@@ -232,7 +233,7 @@ START_TEST(naughty_strings_come_back_byte_for_byte)
 }
 
 /* W13: the same strings are used to search conversations. */
-START_TEST(naughty_strings_find_only_their_own_name)
+TEST(naughty_strings_find_only_their_own_name)
 {
     const char *path = shared_cases("blns/blns.base64.json");
     json_t *list = path ? json_load_file(path, 0, NULL) : NULL;
@@ -261,16 +262,4 @@ START_TEST(naughty_strings_find_only_their_own_name)
     ck_assert(host_alive(host));
 }
 
-Suite *cases_suite(void)
-{
-    Suite *suite = suite_create("cases");
-    TCase *tests = tcase_create("cases");
-
-    tcase_set_timeout(tests, 90);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, json_that_is_not_valid_is_refused_and_none_of_it_does_harm);
-    tcase_add_test(tests, naughty_strings_come_back_byte_for_byte);
-    tcase_add_test(tests, naughty_strings_find_only_their_own_name);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(cases, .timeout_s = 90, .before_all = set_up, .after_all = tear_down)

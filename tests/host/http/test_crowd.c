@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "people.h"
+#include "suite.h"
 #include "suites.h"
 #include "wire.h"
 
@@ -80,7 +81,7 @@ static void ask_many(struct wire *wire, int count)
 }
 
 /* Pitfall 14 */
-START_TEST(a_waiting_request_does_not_starve_another_connection)
+TEST(a_waiting_request_does_not_starve_another_connection)
 {
     PGconn *db = lock_conversations("crowd");
     struct wire *waiting = wire_open(host), *busy = wire_open(host);
@@ -101,7 +102,7 @@ START_TEST(a_waiting_request_does_not_starve_another_connection)
 
 /* Pitfalls 11, 12: connections of clients that left while waiting are released when the response is
  * ready. */
-START_TEST(clients_that_leave_while_they_wait_do_no_harm)
+TEST(clients_that_leave_while_they_wait_do_no_harm)
 {
     PGconn *db = lock_conversations("crowd");
 
@@ -124,7 +125,7 @@ START_TEST(clients_that_leave_while_they_wait_do_no_harm)
 }
 
 /* H09 */
-START_TEST(two_thousand_idle_connections_do_not_keep_a_new_client_out)
+TEST(two_thousand_idle_connections_do_not_keep_a_new_client_out)
 {
     struct wire *idle[IDLE_ONES];
 
@@ -145,7 +146,7 @@ START_TEST(two_thousand_idle_connections_do_not_keep_a_new_client_out)
 }
 
 /* H09: above the limit a connection is closed cleanly; it is served again when there is room. */
-START_TEST(beyond_the_limit_of_connections_a_client_is_refused_until_one_leaves)
+TEST(beyond_the_limit_of_connections_a_client_is_refused_until_one_leaves)
 {
     struct host *small =
         host_start(&(struct host_spec){.name = "crowd-small",
@@ -178,7 +179,7 @@ START_TEST(beyond_the_limit_of_connections_a_client_is_refused_until_one_leaves)
 }
 
 /* H14 */
-START_TEST(statements_that_take_too_long_answer_503_and_the_pool_recovers)
+TEST(statements_that_take_too_long_answer_503_and_the_pool_recovers)
 {
     struct host *quick = host_start(&(struct host_spec){
         .name = "crowd-quick", .database = "crowd", .db = "  statement_timeout: 500\n"});
@@ -207,18 +208,4 @@ START_TEST(statements_that_take_too_long_answer_503_and_the_pool_recovers)
     host_stop(quick);
 }
 
-Suite *crowd_suite(void)
-{
-    Suite *suite = suite_create("crowd");
-    TCase *tests = tcase_create("crowd");
-
-    tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, a_waiting_request_does_not_starve_another_connection);
-    tcase_add_test(tests, clients_that_leave_while_they_wait_do_no_harm);
-    tcase_add_test(tests, two_thousand_idle_connections_do_not_keep_a_new_client_out);
-    tcase_add_test(tests, beyond_the_limit_of_connections_a_client_is_refused_until_one_leaves);
-    tcase_add_test(tests, statements_that_take_too_long_answer_503_and_the_pool_recovers);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(crowd, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "files.h"
+#include "suite.h"
 #include "suites.h"
 #include "wire.h"
 
@@ -116,7 +117,7 @@ static void ck_answered(const struct cut *cut)
 
 /* Tests all combinations of one size at once: the end of a body may be noticed only by the timeout
  * sweep. */
-START_TEST(a_body_that_is_cut_off_is_answered_whatever_its_size)
+TEST_EACH(a_body_that_is_cut_off_is_answered_whatever_its_size, COUNT(routes))
 {
     for (size_t i = 0; i < COUNT(sizes); i++) {
         const char *length = text("Content-Length: %zu\r\n\r\n", sizes[i]);
@@ -136,15 +137,4 @@ START_TEST(a_body_that_is_cut_off_is_answered_whatever_its_size)
     ck_assert(wire_is_served(host));
 }
 
-Suite *cut_off_suite(void)
-{
-    Suite *suite = suite_create("cut_off");
-    TCase *tests = tcase_create("cut_off");
-
-    tcase_set_timeout(tests, 90);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_loop_test(tests, a_body_that_is_cut_off_is_answered_whatever_its_size, 0,
-                        COUNT(routes));
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(cut_off, .timeout_s = 90, .before_all = set_up, .after_all = tear_down)

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include "people.h"
+#include "suite.h"
 #include "suites.h"
 #include "wire.h"
 
@@ -65,7 +66,7 @@ static const char *const smuggled[] = {
     "Transfer-Encoding:\r\n\r\n0\r\n\r\n",
 };
 
-START_TEST(a_second_reading_of_the_body_length_is_refused_and_ends_the_connection)
+TEST_EACH(a_second_reading_of_the_body_length_is_refused_and_ends_the_connection, COUNT(smuggled))
 {
     expect_end(text(POST_LOGIN "%s", smuggled[_i]));
 }
@@ -86,7 +87,7 @@ static const char *const bent_names[] = {
     "Idempotency-Key: a\r\n\tb\r\n\r\n",
 };
 
-START_TEST(a_header_that_is_bent_or_folded_is_refused_and_ends_the_connection)
+TEST_EACH(a_header_that_is_bent_or_folded_is_refused_and_ends_the_connection, COUNT(bent_names))
 {
     expect_end(text(POST_LOGIN "%s", bent_names[_i]));
 }
@@ -122,7 +123,7 @@ static const char *const bad_heads[] = {
     "get /api/health HTTP/1.1\r\nHost: x\r\n\r\n",
 };
 
-START_TEST(a_bad_head_of_a_request_is_refused)
+TEST_EACH(a_bad_head_of_a_request_is_refused, COUNT(bad_heads))
 {
     struct wire_answer *answer = wire_ask(host, "%s", bad_heads[_i]);
 
@@ -131,7 +132,7 @@ START_TEST(a_bad_head_of_a_request_is_refused)
     ck_wire_error(answer, answer->status);
 }
 
-START_TEST(a_request_that_names_no_host_is_answered)
+TEST(a_request_that_names_no_host_is_answered)
 {
     ck_assert_int_eq(wire_ask(host, "GET /api/health HTTP/1.1\r\nHost:\r\n\r\n")->status, 200);
     ck_assert_int_eq(wire_ask(host, "OPTIONS * HTTP/1.1\r\nHost: \r\n\r\n")->status,
@@ -171,7 +172,7 @@ static const struct {
     {"GET /api/health\r\n\r\n", 400},
 };
 
-START_TEST(what_is_malformed_ends_the_connection_and_reaches_nothing)
+TEST_EACH(what_is_malformed_ends_the_connection_and_reaches_nothing, COUNT(malformed))
 {
     struct wire *wire = wire_open(host);
 
@@ -185,7 +186,7 @@ START_TEST(what_is_malformed_ends_the_connection_and_reaches_nothing)
     wire_close(wire, false);
 }
 
-START_TEST(extensions_and_trailers_of_chunks_do_not_lose_the_next_request)
+TEST(extensions_and_trailers_of_chunks_do_not_lose_the_next_request)
 {
     static const char *const bodies[] = {
         "2;a=b\r\n{}\r\n0\r\n\r\n", "2 ; a ;\tb = \"\\\"x; y\"\r\n{}\r\n0;c\r\n\r\n",
@@ -242,14 +243,14 @@ static const struct {
     {"/api/chat/unread-count/..%2f..%2fhealth", 401},
 };
 
-START_TEST(a_path_leads_to_its_own_route_or_to_none)
+TEST_EACH(a_path_leads_to_its_own_route_or_to_none, COUNT(paths))
 {
     ck_wire_error(wire_ask(host, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", paths[_i].path),
                   paths[_i].status);
 }
 
 /* Pitfall 6 */
-START_TEST(a_raw_nul_is_refused)
+TEST(a_raw_nul_is_refused)
 {
     static const char in_path[] = "GET /api/chat/unread-count/x\0/../../health HTTP/1.1\r\n"
                                   "Host: x\r\n\r\n";
@@ -280,7 +281,7 @@ static const struct {
     {"HEAD", "/api/auth/login", "POST"},
 };
 
-START_TEST(another_method_answers_405_with_the_right_ones)
+TEST_EACH(another_method_answers_405_with_the_right_ones, COUNT(methods))
 {
     struct wire *wire = wire_open(host);
     bool head = !strcmp(methods[_i].method, "HEAD");
@@ -303,7 +304,7 @@ static bool is_logged(void *words)
 }
 
 /* H04 */
-START_TEST(a_head_that_is_too_large_is_refused)
+TEST(a_head_that_is_too_large_is_refused)
 {
     char *many = text("%s", "");
     char *a = text("%033000d", 0);
@@ -341,7 +342,7 @@ static const char *const ignored[] = {
     "Accept-Encoding: gzip, br",
 };
 
-START_TEST(headers_that_mean_nothing_here_are_ignored)
+TEST_EACH(headers_that_mean_nothing_here_are_ignored, COUNT(ignored))
 {
     struct wire_answer *answer = wire_ask(host, GET_HEALTH "%s\r\n\r\n", ignored[_i]);
 
@@ -350,7 +351,7 @@ START_TEST(headers_that_mean_nothing_here_are_ignored)
     ck_assert_ptr_null(strstr(answer->headers, "evil"));
 }
 
-START_TEST(a_strange_host_is_not_reflected)
+TEST(a_strange_host_is_not_reflected)
 {
     static const char *const at[] = {"/api/auth/login", "/swagger", "/api/nope"};
 
@@ -363,7 +364,7 @@ START_TEST(a_strange_host_is_not_reflected)
     }
 }
 
-START_TEST(blanks_behind_a_value_are_none_of_it)
+TEST(blanks_behind_a_value_are_none_of_it)
 {
     const struct person *admin = admin_of(host);
     struct wire *wire = wire_open(host);
@@ -379,7 +380,7 @@ START_TEST(blanks_behind_a_value_are_none_of_it)
 
 /* Requests of a client that is configured to use a proxy, and requests that proxies and browsers
  * send first. */
-START_TEST(an_absolute_target_a_slash_at_the_end_and_an_asterisk_are_taken)
+TEST(an_absolute_target_a_slash_at_the_end_and_an_asterisk_are_taken)
 {
     static const char *const same[] = {
         "GET http://x/api/health HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -422,7 +423,7 @@ static const struct {
     {POST_LOGIN "Content-Length: 30000\r\n\r\n{", 0, true, 400},
 };
 
-START_TEST(a_body_that_does_not_end_is_answered)
+TEST_EACH(a_body_that_does_not_end_is_answered, COUNT(unfinished))
 {
     struct wire *wire = wire_open(host);
     bool taken = wire_say(wire, "%s", unfinished[_i].request);
@@ -439,32 +440,4 @@ START_TEST(a_body_that_does_not_end_is_answered)
     wire_close(wire, false);
 }
 
-Suite *framing_suite(void)
-{
-    Suite *suite = suite_create("framing");
-    TCase *tests = tcase_create("framing");
-
-    tcase_set_timeout(tests, 30);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_loop_test(tests,
-                        a_second_reading_of_the_body_length_is_refused_and_ends_the_connection, 0,
-                        COUNT(smuggled));
-    tcase_add_loop_test(tests, a_header_that_is_bent_or_folded_is_refused_and_ends_the_connection,
-                        0, COUNT(bent_names));
-    tcase_add_loop_test(tests, a_bad_head_of_a_request_is_refused, 0, COUNT(bad_heads));
-    tcase_add_test(tests, a_request_that_names_no_host_is_answered);
-    tcase_add_loop_test(tests, what_is_malformed_ends_the_connection_and_reaches_nothing, 0,
-                        COUNT(malformed));
-    tcase_add_test(tests, extensions_and_trailers_of_chunks_do_not_lose_the_next_request);
-    tcase_add_loop_test(tests, a_path_leads_to_its_own_route_or_to_none, 0, COUNT(paths));
-    tcase_add_test(tests, a_raw_nul_is_refused);
-    tcase_add_loop_test(tests, another_method_answers_405_with_the_right_ones, 0, COUNT(methods));
-    tcase_add_test(tests, a_head_that_is_too_large_is_refused);
-    tcase_add_loop_test(tests, headers_that_mean_nothing_here_are_ignored, 0, COUNT(ignored));
-    tcase_add_test(tests, a_strange_host_is_not_reflected);
-    tcase_add_test(tests, blanks_behind_a_value_are_none_of_it);
-    tcase_add_test(tests, an_absolute_target_a_slash_at_the_end_and_an_asterisk_are_taken);
-    tcase_add_loop_test(tests, a_body_that_does_not_end_is_answered, 0, COUNT(unfinished));
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(framing, .timeout_s = 30, .before_all = set_up, .after_all = tear_down)

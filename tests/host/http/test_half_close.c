@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "suite.h"
 #include "suites.h"
 #include "talk.h"
 
@@ -95,7 +96,7 @@ static void start(const char *name)
     free(large);
 }
 
-START_TEST(a_connection_ends_with_the_answer_when_the_client_has_ended_its_side)
+TEST(a_connection_ends_with_the_answer_when_the_client_has_ended_its_side)
 {
     start("half_close");
     expect_soon(request("GET", "/api/health", "\r\n"));
@@ -107,7 +108,7 @@ START_TEST(a_connection_ends_with_the_answer_when_the_client_has_ended_its_side)
     host_stop(host);
 }
 
-START_TEST(a_body_that_ends_too_early_is_answered_at_once)
+TEST(a_body_that_ends_too_early_is_answered_at_once)
 {
     int late = 0;
 
@@ -128,7 +129,7 @@ START_TEST(a_body_that_ends_too_early_is_answered_at_once)
     host_stop(host);
 }
 
-START_TEST(a_large_answer_is_whole_for_who_has_ended_its_side)
+TEST(a_large_answer_is_whole_for_who_has_ended_its_side)
 {
     start("half_close_large");
     for (int i = 0; i < TRIES; i++) {
@@ -143,7 +144,7 @@ START_TEST(a_large_answer_is_whole_for_who_has_ended_its_side)
  * The response ends its connection, so the bytes after the request are never read. The client is
  * slow: it reads only after the host has closed or the response has filled the sockets.
  */
-START_TEST(a_large_answer_is_whole_whatever_was_sent_behind_its_request)
+TEST(a_large_answer_is_whole_whatever_was_sent_behind_its_request)
 {
     start("half_close_behind");
     const char *behind[] = {"\r\n", request("GET", "/api/auth/me", "\r\n"), "GARBAGE"};
@@ -162,16 +163,4 @@ START_TEST(a_large_answer_is_whole_whatever_was_sent_behind_its_request)
     host_stop(host);
 }
 
-Suite *half_close_suite(void)
-{
-    Suite *suite = suite_create("half_close");
-    TCase *cases = tcase_create("half_close");
-
-    tcase_set_timeout(cases, 60);
-    tcase_add_test(cases, a_connection_ends_with_the_answer_when_the_client_has_ended_its_side);
-    tcase_add_test(cases, a_body_that_ends_too_early_is_answered_at_once);
-    tcase_add_test(cases, a_large_answer_is_whole_for_who_has_ended_its_side);
-    tcase_add_test(cases, a_large_answer_is_whole_whatever_was_sent_behind_its_request);
-    suite_add_tcase(suite, cases);
-    return suite;
-}
+SUITE(half_close, .timeout_s = 60)

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include "people.h"
+#include "suite.h"
 #include "suites.h"
 #include "wire.h"
 
@@ -158,7 +159,7 @@ static size_t choose(const struct kind *kind, size_t sizes[2 * SIZES])
     return count;
 }
 
-START_TEST(a_head_of_any_size_gets_its_answer)
+TEST_EACH(a_head_of_any_size_gets_its_answer, COUNT(kinds))
 {
     static size_t sizes[2 * SIZES];
     size_t count = choose(&kinds[_i], sizes);
@@ -171,7 +172,7 @@ START_TEST(a_head_of_any_size_gets_its_answer)
 /* ---- pieces ---- */
 
 /* Two requests with bodies, of each kind, in pieces of any length. */
-START_TEST(requests_are_the_same_in_whatever_pieces_they_come)
+TEST(requests_are_the_same_in_whatever_pieces_they_come)
 {
     static const char requests[] =
         "POST /api/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
@@ -209,7 +210,7 @@ static char *zeros(size_t length)
 }
 
 /* Lengths close to the sizes of the buffers of libmicrohttpd and the reader. */
-START_TEST(what_follows_a_body_of_any_length_is_served)
+TEST(what_follows_a_body_of_any_length_is_served)
 {
     static const size_t lengths[] = {1,    100,  3900, 3990, 4000, 4001,  4090,  4095,  4096,
                                      4097, 4200, 8191, 8192, 8193, 16384, 65536, 200000};
@@ -239,7 +240,7 @@ START_TEST(what_follows_a_body_of_any_length_is_served)
 
 /* ---- chunks ---- */
 
-START_TEST(extensions_and_trailers_without_end_are_refused_at_once)
+TEST(extensions_and_trailers_without_end_are_refused_at_once)
 {
     static const char *const before[] = {"2;a=", "1\r\n{\r\n1;b=", "2\r\n{}\r\n0\r\nA: ", ""};
     char *many = zeros(20000);
@@ -256,7 +257,7 @@ START_TEST(extensions_and_trailers_without_end_are_refused_at_once)
 }
 
 /* Each is small enough, but all together exceed the limit. */
-START_TEST(extensions_of_many_chunks_are_bounded_together)
+TEST(extensions_of_many_chunks_are_bounded_together)
 {
     struct wire *wire = wire_open(host);
 
@@ -269,7 +270,7 @@ START_TEST(extensions_of_many_chunks_are_bounded_together)
 
 /* ---- connections ---- */
 
-START_TEST(expect_of_a_request_without_a_body_means_nothing)
+TEST(expect_of_a_request_without_a_body_means_nothing)
 {
     struct wire *wire = wire_open(host);
 
@@ -284,7 +285,7 @@ START_TEST(expect_of_a_request_without_a_body_means_nothing)
     wire_close(wire, false);
 }
 
-START_TEST(a_body_that_waits_for_leave_gets_it)
+TEST(a_body_that_waits_for_leave_gets_it)
 {
     static const char leave[] = "HTTP/1.1 100 Continue\r\n\r\n";
     char got[sizeof leave] = "";
@@ -301,7 +302,7 @@ START_TEST(a_body_that_waits_for_leave_gets_it)
     wire_close(wire, false);
 }
 
-START_TEST(a_client_that_closes_its_side_gets_its_answers)
+TEST(a_client_that_closes_its_side_gets_its_answers)
 {
     static const char *const sent[] = {GET_HEALTH "\r\n", "GET /api/health HTTP/1.0\r\n\r\n",
                                        GET_HEALTH "X: y"};
@@ -322,7 +323,7 @@ START_TEST(a_client_that_closes_its_side_gets_its_answers)
 }
 
 /* H07: the response gives the reason. */
-START_TEST(a_head_that_never_ends_gets_an_answer)
+TEST(a_head_that_never_ends_gets_an_answer)
 {
     struct wire *wire = wire_open(host);
 
@@ -333,7 +334,7 @@ START_TEST(a_head_that_never_ends_gets_an_answer)
 }
 
 /* Much more than the kernel buffers is still being sent when the response is given. */
-START_TEST(an_answer_reaches_a_client_that_goes_on_sending)
+TEST(an_answer_reaches_a_client_that_goes_on_sending)
 {
     char *many = zeros(1000000);
 
@@ -350,7 +351,7 @@ START_TEST(an_answer_reaches_a_client_that_goes_on_sending)
 }
 
 /* C4 */
-START_TEST(an_answer_says_how_long_the_connection_is_kept)
+TEST(an_answer_says_how_long_the_connection_is_kept)
 {
     static const struct {
         const char *request, *kept;
@@ -373,7 +374,7 @@ START_TEST(an_answer_says_how_long_the_connection_is_kept)
     }
 }
 
-START_TEST(a_connection_is_kept_for_75_seconds_by_default)
+TEST(a_connection_is_kept_for_75_seconds_by_default)
 {
     struct host *plain = host_start(&(struct host_spec){
         .name = "heads-plain", .database = database_make(the_postgres, "heads_plain")});
@@ -383,7 +384,7 @@ START_TEST(a_connection_is_kept_for_75_seconds_by_default)
 }
 
 /* The part of the target that a response repeats must fit into a head of libmicrohttpd. */
-START_TEST(a_list_with_a_long_query_gets_an_answer)
+TEST(a_list_with_a_long_query_gets_an_answer)
 {
     const struct person *admin = admin_of(host);
 
@@ -399,26 +400,5 @@ START_TEST(a_list_with_a_long_query_gets_an_answer)
     }
 }
 
-Suite *heads_suite(void)
-{
-    Suite *suite = suite_create("heads");
-    TCase *tests = tcase_create("heads");
-
-    tcase_set_timeout(tests, getenv("BUSBAR_TEST_SIZES") ? 900 : 60);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_loop_test(tests, a_head_of_any_size_gets_its_answer, 0, COUNT(kinds));
-    tcase_add_test(tests, requests_are_the_same_in_whatever_pieces_they_come);
-    tcase_add_test(tests, what_follows_a_body_of_any_length_is_served);
-    tcase_add_test(tests, extensions_and_trailers_without_end_are_refused_at_once);
-    tcase_add_test(tests, extensions_of_many_chunks_are_bounded_together);
-    tcase_add_test(tests, expect_of_a_request_without_a_body_means_nothing);
-    tcase_add_test(tests, a_body_that_waits_for_leave_gets_it);
-    tcase_add_test(tests, a_client_that_closes_its_side_gets_its_answers);
-    tcase_add_test(tests, a_head_that_never_ends_gets_an_answer);
-    tcase_add_test(tests, an_answer_reaches_a_client_that_goes_on_sending);
-    tcase_add_test(tests, an_answer_says_how_long_the_connection_is_kept);
-    tcase_add_test(tests, a_connection_is_kept_for_75_seconds_by_default);
-    tcase_add_test(tests, a_list_with_a_long_query_gets_an_answer);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(heads, .timeout_s = getenv("BUSBAR_TEST_SIZES") ? 900 : 60, .before_all = set_up,
+      .after_all = tear_down)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "suite.h"
 #include "suites.h"
 #include "talk.h"
 
@@ -69,7 +70,7 @@ static size_t conversations_of(const char *user)
         ck_status(talk_of(host, admin, "conversations/user", user, ""), 200)->json);
 }
 
-START_TEST(a_repeated_start_answers_the_same_and_starts_nothing)
+TEST(a_repeated_start_answers_the_same_and_starts_nothing)
 {
     struct call call = start_call(platform, "start-1", "idem.start@shop.example", "idem start");
     struct answer *first = ck_status(http_send(host, &call), 201);
@@ -81,7 +82,7 @@ START_TEST(a_repeated_start_answers_the_same_and_starts_nothing)
     ck_assert_uint_eq(conversations_of("idem.start@shop.example"), 1);
 }
 
-START_TEST(a_repeated_message_answers_the_same_and_adds_nothing)
+TEST(a_repeated_message_answers_the_same_and_adds_nothing)
 {
     const char *user = "idem.post@shop.example";
     struct talk talk = talk_start(host, platform, user, ADMIN_EMAIL, NULL);
@@ -95,7 +96,7 @@ START_TEST(a_repeated_message_answers_the_same_and_adds_nothing)
     ck_assert_uint_eq(talk_length(host, platform, &talk), 2);
 }
 
-START_TEST(the_same_key_for_another_request_is_refused)
+TEST(the_same_key_for_another_request_is_refused)
 {
     const char *user = "idem.body@shop.example";
     struct talk talk = talk_start(host, platform, user, ADMIN_EMAIL, NULL);
@@ -126,7 +127,7 @@ static struct call register_call(const char *key, const char *name)
 }
 
 /* Two clients with the same address chose the same key, for example "1". */
-START_TEST(strangers_of_one_address_do_not_share_their_keys)
+TEST(strangers_of_one_address_do_not_share_their_keys)
 {
     struct call one = register_call("1", "idem.one"), two = register_call("1", "idem.two");
     struct answer *first = ck_status(http_send(host, &one), 201);
@@ -138,7 +139,7 @@ START_TEST(strangers_of_one_address_do_not_share_their_keys)
     ck_assert_str_eq(first->body, again->body);
 }
 
-START_TEST(twenty_at_once_with_one_key_make_one_message)
+TEST(twenty_at_once_with_one_key_make_one_message)
 {
     const char *user = "idem.parallel@shop.example";
     struct talk talk = talk_start(host, platform, user, ADMIN_EMAIL, NULL);
@@ -158,7 +159,7 @@ START_TEST(twenty_at_once_with_one_key_make_one_message)
     ck_assert_uint_eq(talk_length(host, platform, &talk), 2);
 }
 
-START_TEST(twenty_starts_at_once_with_one_key_make_one_conversation)
+TEST(twenty_starts_at_once_with_one_key_make_one_conversation)
 {
     struct call calls[TOGETHER];
     struct answer *answers[TOGETHER];
@@ -171,7 +172,7 @@ START_TEST(twenty_starts_at_once_with_one_key_make_one_conversation)
     ck_assert_uint_eq(conversations_of("idem.starts@shop.example"), 1);
 }
 
-START_TEST(another_account_may_use_the_same_key)
+TEST(another_account_may_use_the_same_key)
 {
     struct call mine = start_call(platform, "shared-key", "idem.mine@shop.example", "idem mine");
     struct call theirs = start_call(other, "shared-key", "idem.theirs@shop.example", "idem theirs");
@@ -183,7 +184,7 @@ START_TEST(another_account_may_use_the_same_key)
     ck_assert_uint_eq(conversations_of("idem.theirs@shop.example"), 1);
 }
 
-START_TEST(a_refused_request_does_not_use_up_its_key)
+TEST(a_refused_request_does_not_use_up_its_key)
 {
     const char *user = "idem.refused@shop.example";
     struct talk talk = talk_start(host, platform, user, ADMIN_EMAIL, NULL);
@@ -194,7 +195,7 @@ START_TEST(a_refused_request_does_not_use_up_its_key)
     ck_status(http_send(host, &good), 201);
 }
 
-START_TEST(stored_answers_are_sealed)
+TEST(stored_answers_are_sealed)
 {
     const char *user = "idem.sealed@shop.example", *entry = "a text that must not lie open";
     struct call call = start_call(platform, "sealed-1", user, entry);
@@ -215,7 +216,7 @@ START_TEST(stored_answers_are_sealed)
     PQfinish(db);
 }
 
-START_TEST(keys_that_do_not_fit_are_refused)
+TEST(keys_that_do_not_fit_are_refused)
 {
     char *longest = kept(calloc(1, 257));
 
@@ -228,23 +229,4 @@ START_TEST(keys_that_do_not_fit_are_refused)
     ck_assert_uint_eq(conversations_of("idem.key@shop.example"), 1);
 }
 
-Suite *idempotency_suite(void)
-{
-    Suite *suite = suite_create("idempotency");
-    TCase *tests = tcase_create("idempotency");
-
-    tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, a_repeated_start_answers_the_same_and_starts_nothing);
-    tcase_add_test(tests, a_repeated_message_answers_the_same_and_adds_nothing);
-    tcase_add_test(tests, the_same_key_for_another_request_is_refused);
-    tcase_add_test(tests, strangers_of_one_address_do_not_share_their_keys);
-    tcase_add_test(tests, twenty_at_once_with_one_key_make_one_message);
-    tcase_add_test(tests, twenty_starts_at_once_with_one_key_make_one_conversation);
-    tcase_add_test(tests, another_account_may_use_the_same_key);
-    tcase_add_test(tests, a_refused_request_does_not_use_up_its_key);
-    tcase_add_test(tests, stored_answers_are_sealed);
-    tcase_add_test(tests, keys_that_do_not_fit_are_refused);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(idempotency, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)

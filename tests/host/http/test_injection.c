@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "people.h"
+#include "suite.h"
 #include "suites.h"
 #include "wire.h"
 
@@ -127,7 +128,7 @@ static void expect_harmless(const struct answer *answer, const char *where, cons
 }
 
 /* W13 */
-START_TEST(sql_in_a_field_is_only_text)
+TEST_EACH(sql_in_a_field_is_only_text, COUNT(routes))
 {
     CURL *connection = client_open();
     int64_t before = everything();
@@ -151,7 +152,7 @@ START_TEST(sql_in_a_field_is_only_text)
     curl_easy_cleanup(connection);
 }
 
-START_TEST(sql_in_a_path_or_query_is_only_text)
+TEST_EACH(sql_in_a_path_or_query_is_only_text, COUNT(paths))
 {
     CURL *connection = client_open();
     int64_t before = everything();
@@ -172,7 +173,7 @@ START_TEST(sql_in_a_path_or_query_is_only_text)
 }
 
 /* Text is stored unchanged: complete requests that contain SQL work. */
-START_TEST(sql_is_stored_and_found_as_text)
+TEST(sql_is_stored_and_found_as_text)
 {
     for (size_t i = 0; i < COUNT(statements); i++) {
         struct answer *started = ck_status(
@@ -219,7 +220,7 @@ static void expect_plain_lines(void)
 }
 
 /* W11 */
-START_TEST(nothing_of_a_request_makes_a_line_of_the_log_or_moves_a_terminal)
+TEST(nothing_of_a_request_makes_a_line_of_the_log_or_moves_a_terminal)
 {
     static const char *const users[] = {"a\nts=2026-01-01T00:00:00.000Z level=error msg=forged",
                                         "a\r\nforged",
@@ -262,17 +263,4 @@ START_TEST(nothing_of_a_request_makes_a_line_of_the_log_or_moves_a_terminal)
     expect_plain_lines();
 }
 
-Suite *injection_suite(void)
-{
-    Suite *suite = suite_create("injection");
-    TCase *tests = tcase_create("injection");
-
-    tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_loop_test(tests, sql_in_a_field_is_only_text, 0, COUNT(routes));
-    tcase_add_loop_test(tests, sql_in_a_path_or_query_is_only_text, 0, COUNT(paths));
-    tcase_add_test(tests, sql_is_stored_and_found_as_text);
-    tcase_add_test(tests, nothing_of_a_request_makes_a_line_of_the_log_or_moves_a_terminal);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(injection, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)

@@ -12,6 +12,7 @@
 #include "fault/common.h"
 #include "health_watch.h"
 #include "people.h"
+#include "suite.h"
 #include "suites.h"
 #include "wire.h"
 
@@ -74,7 +75,7 @@ static bool has_room(void *of)
 }
 
 /* The limit holds whichever loops accepted the connections. */
-START_TEST(an_address_has_so_many_connections_and_leaves_the_rest_to_others)
+TEST(an_address_has_so_many_connections_and_leaves_the_rest_to_others)
 {
     struct host *few =
         host_start(&(struct host_spec){.name = "limits-address",
@@ -98,7 +99,7 @@ START_TEST(an_address_has_so_many_connections_and_leaves_the_rest_to_others)
 }
 
 /* H09: waiting connections belong to no loop, because one loop may have accepted them all. */
-START_TEST(all_connections_that_there_may_be_are_served_and_no_more)
+TEST(all_connections_that_there_may_be_are_served_and_no_more)
 {
     struct host *few = host_start(
         &(struct host_spec){.name = "limits-connections",
@@ -122,7 +123,7 @@ START_TEST(all_connections_that_there_may_be_are_served_and_no_more)
 }
 
 /* H07 */
-START_TEST(a_head_that_comes_too_slowly_is_cut)
+TEST(a_head_that_comes_too_slowly_is_cut)
 {
     struct wire *wire = wire_open(host);
 
@@ -133,7 +134,7 @@ START_TEST(a_head_that_comes_too_slowly_is_cut)
     wire_close(wire, false);
 }
 
-START_TEST(a_connection_that_says_nothing_is_cut)
+TEST(a_connection_that_says_nothing_is_cut)
 {
     struct wire *wire = wire_open(host);
 
@@ -142,7 +143,7 @@ START_TEST(a_connection_that_says_nothing_is_cut)
 }
 
 /* H08 */
-START_TEST(a_body_that_comes_too_slowly_is_cut)
+TEST(a_body_that_comes_too_slowly_is_cut)
 {
     struct wire *wire = wire_open(host);
 
@@ -167,7 +168,7 @@ static const struct {
     {"POST /api/nope HTTP/1.1\r\nHost: x\r\nContent-Length: 3000000\r\n\r\n{", 404},
 };
 
-START_TEST(a_body_that_never_ends_gets_an_answer)
+TEST_EACH(a_body_that_never_ends_gets_an_answer, sizeof slow_bodies / sizeof *slow_bodies)
 {
     struct wire *wire = wire_open(host);
 
@@ -180,7 +181,7 @@ START_TEST(a_body_that_never_ends_gets_an_answer)
     wire_close(wire, false);
 }
 
-START_TEST(a_refused_body_that_comes_too_slowly_is_cut_as_well)
+TEST(a_refused_body_that_comes_too_slowly_is_cut_as_well)
 {
     struct wire *wire = wire_open(host);
 
@@ -192,7 +193,7 @@ START_TEST(a_refused_body_that_comes_too_slowly_is_cut_as_well)
 /* libmicrohttpd would ask to be run again at once, as long as such a connection exists. */
 static const char *const endless[] = {"2;", ""}; /* an extension of a chunk, a size */
 
-START_TEST(the_line_of_a_chunk_that_never_ends_keeps_nobody_busy)
+TEST_EACH(the_line_of_a_chunk_that_never_ends_keeps_nobody_busy, 2)
 {
     struct wire *wire = wire_open(host);
 
@@ -210,7 +211,7 @@ START_TEST(the_line_of_a_chunk_that_never_ends_keeps_nobody_busy)
     wire_close(wire, false);
 }
 
-START_TEST(a_connection_kept_alive_for_nothing_is_closed)
+TEST(a_connection_kept_alive_for_nothing_is_closed)
 {
     struct wire *wire = wire_open(host);
 
@@ -246,7 +247,7 @@ static const struct {
 
 /* H07, H08: five hundred slow clients at once, while health is requested continuously. bench/run
  * load compares this with slowhttptest. */
-START_TEST(five_hundred_slow_ones_are_cut_and_leave_the_others_alone)
+TEST_EACH(five_hundred_slow_ones_are_cut_and_leave_the_others_alone, sizeof crowds / sizeof *crowds)
 {
     static struct wire *slow[SLOW_ONES];
     struct watch *watch = watch_begin(host);
@@ -284,7 +285,7 @@ static json_t *start_body(const char *entry)
 }
 
 /* H08: a response that is too large for the kernel's buffers, and a client that does not read. */
-START_TEST(a_reader_that_does_not_read_is_cut)
+TEST(a_reader_that_does_not_read_is_cut)
 {
     char *entry = text("%0*d", MIB, 0);
     struct answer *started = ck_status(
@@ -349,7 +350,7 @@ static bool all_places_are_free(void *left)
 
 /* One wake-up reports a part of a head and the end after it; libmicrohttpd notices only the
  * part. */
-START_TEST(who_leaves_in_the_middle_of_a_head_keeps_no_place)
+TEST(who_leaves_in_the_middle_of_a_head_keeps_no_place)
 {
     struct host *left =
         host_start(&(struct host_spec){.name = "limits-left",
@@ -372,7 +373,7 @@ START_TEST(who_leaves_in_the_middle_of_a_head_keeps_no_place)
 
 /* Pitfall 11: the limits for a head and for idling do not apply while a request is being
  * handled. */
-START_TEST(a_request_may_wait_longer_than_a_head_may_take)
+TEST(a_request_may_wait_longer_than_a_head_may_take)
 {
     PGconn *db = lock_conversations();
     struct wire *wire = wire_open(host);
@@ -398,7 +399,7 @@ START_TEST(a_request_may_wait_longer_than_a_head_may_take)
 }
 
 /* H10; pitfall 19 */
-START_TEST(a_thousand_pipelined_requests_are_answered_in_order)
+TEST(a_thousand_pipelined_requests_are_answered_in_order)
 {
     struct wire *wire = wire_open(host);
 
@@ -417,7 +418,7 @@ START_TEST(a_thousand_pipelined_requests_are_answered_in_order)
 
 /* H10: refusals of every kind, with and without a body, and the requests that follow on the
  * connection. */
-START_TEST(requests_behind_an_early_refusal_are_answered_in_order)
+TEST(requests_behind_an_early_refusal_are_answered_in_order)
 {
     static const int expected[] = {404, 404, 401, 405, 415, 413, 401, 400};
     struct wire *wire = wire_open(host);
@@ -440,30 +441,4 @@ START_TEST(requests_behind_an_early_refusal_are_answered_in_order)
     wire_close(wire, false);
 }
 
-Suite *limits_suite(void)
-{
-    Suite *suite = suite_create("limits");
-    TCase *tests = tcase_create("limits");
-
-    tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, an_address_has_so_many_connections_and_leaves_the_rest_to_others);
-    tcase_add_test(tests, all_connections_that_there_may_be_are_served_and_no_more);
-    tcase_add_test(tests, who_leaves_in_the_middle_of_a_head_keeps_no_place);
-    tcase_add_test(tests, a_head_that_comes_too_slowly_is_cut);
-    tcase_add_test(tests, a_connection_that_says_nothing_is_cut);
-    tcase_add_test(tests, a_body_that_comes_too_slowly_is_cut);
-    tcase_add_loop_test(tests, a_body_that_never_ends_gets_an_answer, 0,
-                        sizeof slow_bodies / sizeof *slow_bodies);
-    tcase_add_test(tests, a_refused_body_that_comes_too_slowly_is_cut_as_well);
-    tcase_add_loop_test(tests, the_line_of_a_chunk_that_never_ends_keeps_nobody_busy, 0, 2);
-    tcase_add_test(tests, a_connection_kept_alive_for_nothing_is_closed);
-    tcase_add_loop_test(tests, five_hundred_slow_ones_are_cut_and_leave_the_others_alone, 0,
-                        sizeof crowds / sizeof *crowds);
-    tcase_add_test(tests, a_reader_that_does_not_read_is_cut);
-    tcase_add_test(tests, a_request_may_wait_longer_than_a_head_may_take);
-    tcase_add_test(tests, a_thousand_pipelined_requests_are_answered_in_order);
-    tcase_add_test(tests, requests_behind_an_early_refusal_are_answered_in_order);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(limits, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)

@@ -11,6 +11,7 @@
 #include "hook.h"
 #include "readings.h"
 #include "sse.h"
+#include "suite.h"
 #include "suites.h"
 #include "talk.h"
 
@@ -109,7 +110,7 @@ static void reads_what_it_shows(const struct person *who, const char *path)
                   "%s read %lld bytes for an answer of %zu", path, bytes, answer->length);
 }
 
-START_TEST(lists_read_from_postgresql_what_they_show)
+TEST(lists_read_from_postgresql_what_they_show)
 {
     static const char *const paths[] = {
         BULK "?limit=1000",
@@ -159,7 +160,7 @@ static bool has_looked(void *since)
 }
 
 /* Each watched job is read once a second. */
-START_TEST(streams_read_from_postgresql_what_they_show)
+TEST(streams_read_from_postgresql_what_they_show)
 {
     int64_t since;
 
@@ -183,15 +184,4 @@ START_TEST(streams_read_from_postgresql_what_they_show)
     host_kill(host);
 }
 
-Suite *list_bytes_suite(void)
-{
-    const TTest *const tests[] = {
-        lists_read_from_postgresql_what_they_show,
-        streams_read_from_postgresql_what_they_show,
-    };
-    TCase *cases;
-    Suite *suite = suite_of("list_bytes", TESTS(tests), &cases);
-
-    tcase_set_timeout(cases, 240);
-    return suite;
-}
+SUITE(list_bytes, .timeout_s = 240)

@@ -14,6 +14,7 @@
 
 #include "matrix.h"
 #include "people.h"
+#include "suite.h"
 #include "suites.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -67,7 +68,7 @@ static const struct bb_module *module_descriptor(const char *name)
     return descriptor;
 }
 
-START_TEST(the_table_has_every_route_and_no_other)
+TEST(the_table_has_every_route_and_no_other)
 {
     size_t routes = 0;
 
@@ -206,7 +207,7 @@ static void try_row(const struct matrix_row *row)
     }
 }
 
-START_TEST(every_route_answers_every_caller_as_the_table_says)
+TEST(every_route_answers_every_caller_as_the_table_says)
 {
     db = database_connect(the_postgres, "matrix");
     make_people();
@@ -216,15 +217,4 @@ START_TEST(every_route_answers_every_caller_as_the_table_says)
     PQfinish(db);
 }
 
-Suite *matrix_suite(void)
-{
-    Suite *suite = suite_create("matrix");
-    TCase *tests = tcase_create("matrix");
-
-    tcase_set_timeout(tests, 120);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, the_table_has_every_route_and_no_other);
-    tcase_add_test(tests, every_route_answers_every_caller_as_the_table_says);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(matrix, .timeout_s = 120, .before_all = set_up, .after_all = tear_down)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "people.h"
+#include "suite.h"
 #include "suites.h"
 #include "wire.h"
 
@@ -41,7 +42,7 @@ static struct wire_answer *ask(const char *method, const char *path, const char 
 }
 
 /* H15 */
-START_TEST(every_error_has_the_same_body_and_the_same_safe_headers)
+TEST(every_error_has_the_same_body_and_the_same_safe_headers)
 {
     const char *login =
         text("{\"username\":\"%s\",\"password\":\"%s\"}", pending->email, pending->password);
@@ -69,7 +70,7 @@ START_TEST(every_error_has_the_same_body_and_the_same_safe_headers)
     ck_assert_ptr_nonnull(strstr(taken->body, "\"success\":false"));
 }
 
-START_TEST(an_error_tells_nothing_of_the_inside)
+TEST(an_error_tells_nothing_of_the_inside)
 {
     static const char *const inside[] = {"SQL",    "postgres", "pg_",     "microhttpd",
                                          "/core/", ".c:",      "select ", "auth_"};
@@ -88,7 +89,7 @@ START_TEST(an_error_tells_nothing_of_the_inside)
     }
 }
 
-START_TEST(a_401_says_which_scheme_and_a_wrong_role_is_plainly_forbidden)
+TEST(a_401_says_which_scheme_and_a_wrong_role_is_plainly_forbidden)
 {
     struct wire_answer *unknown = ask("GET", "/api/auth/me", NULL, "");
     struct wire_answer *role = ask("GET", "/api/admin/users", user->token, "");
@@ -98,7 +99,7 @@ START_TEST(a_401_says_which_scheme_and_a_wrong_role_is_plainly_forbidden)
     ck_assert_ptr_nonnull(strstr(role->body, "\"message\":\"Forbidden\""));
 }
 
-START_TEST(a_sane_request_id_is_taken_and_echoed)
+TEST(a_sane_request_id_is_taken_and_echoed)
 {
     static const char *const sane[] = {"a", "550e8400-e29b-41d4-a716-446655440000", "A.b_c-9"};
 
@@ -111,7 +112,7 @@ START_TEST(a_sane_request_id_is_taken_and_echoed)
     }
 }
 
-START_TEST(a_request_id_that_is_not_sane_is_replaced)
+TEST(a_request_id_that_is_not_sane_is_replaced)
 {
     const char *strange[] = {"",
                              "a b",
@@ -134,7 +135,7 @@ START_TEST(a_request_id_that_is_not_sane_is_replaced)
 }
 
 /* W05 */
-START_TEST(only_the_configured_origin_is_answered)
+TEST(only_the_configured_origin_is_answered)
 {
     static const char *const others[] = {"https://evil.example",
                                          "null",
@@ -164,7 +165,7 @@ START_TEST(only_the_configured_origin_is_answered)
     ck_assert_str_eq(wire_header(none, "Vary"), "Origin"); /* a cache may return it to an origin */
 }
 
-START_TEST(an_error_can_be_read_by_the_configured_origin)
+TEST(an_error_can_be_read_by_the_configured_origin)
 {
     struct wire_answer *answer =
         wire_ask(host, "GET /api/auth/me HTTP/1.1\r\nHost: x\r\nOrigin: " OURS "\r\n\r\n");
@@ -182,7 +183,7 @@ static struct wire_answer *preflight(const char *origin)
                     origin);
 }
 
-START_TEST(a_preflight_is_answered_to_the_configured_origin_only)
+TEST(a_preflight_is_answered_to_the_configured_origin_only)
 {
     struct wire_answer *ours = preflight(OURS), *evil = preflight("https://evil.example");
 
@@ -193,7 +194,7 @@ START_TEST(a_preflight_is_answered_to_the_configured_origin_only)
     ck_assert_ptr_null(strstr(evil->headers, "Access-Control"));
 }
 
-START_TEST(options_tells_the_methods_of_a_path_that_is_there)
+TEST(options_tells_the_methods_of_a_path_that_is_there)
 {
     struct wire_answer *there =
         wire_ask(host, "OPTIONS /api/auth/login HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -203,7 +204,7 @@ START_TEST(options_tells_the_methods_of_a_path_that_is_there)
     ck_wire_error(wire_ask(host, "OPTIONS /api/nope HTTP/1.1\r\nHost: x\r\n\r\n"), 404);
 }
 
-START_TEST(head_has_the_headers_of_get_and_no_body)
+TEST(head_has_the_headers_of_get_and_no_body)
 {
     struct wire *wire = wire_open(host);
 
@@ -241,7 +242,7 @@ static const struct {
     {"limit=+1", 200},        {"limit=%2B1", 400},
 };
 
-START_TEST(a_query_is_checked)
+TEST_EACH(a_query_is_checked, COUNT(queries))
 {
     struct wire_answer *answer =
         ask("GET", text("/api/chat/conversations/user/%s?%s", user->email, queries[_i].query),
@@ -271,7 +272,7 @@ static bool logged(void *arg)
     return strstr(file_text(host->log), arg) != NULL;
 }
 
-START_TEST(an_address_is_taken_from_trusted_proxies_only)
+TEST_EACH(an_address_is_taken_from_trusted_proxies_only, COUNT(forwards))
 {
     struct wire *wire = wire_open_from(host, forwards[_i].from, 0);
 
@@ -292,25 +293,4 @@ START_TEST(an_address_is_taken_from_trusted_proxies_only)
                   "%s", line);
 }
 
-Suite *responses_suite(void)
-{
-    Suite *suite = suite_create("responses");
-    TCase *tests = tcase_create("responses");
-
-    tcase_set_timeout(tests, 30);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, every_error_has_the_same_body_and_the_same_safe_headers);
-    tcase_add_test(tests, an_error_tells_nothing_of_the_inside);
-    tcase_add_test(tests, a_401_says_which_scheme_and_a_wrong_role_is_plainly_forbidden);
-    tcase_add_test(tests, a_sane_request_id_is_taken_and_echoed);
-    tcase_add_test(tests, a_request_id_that_is_not_sane_is_replaced);
-    tcase_add_test(tests, only_the_configured_origin_is_answered);
-    tcase_add_test(tests, an_error_can_be_read_by_the_configured_origin);
-    tcase_add_test(tests, a_preflight_is_answered_to_the_configured_origin_only);
-    tcase_add_test(tests, options_tells_the_methods_of_a_path_that_is_there);
-    tcase_add_test(tests, head_has_the_headers_of_get_and_no_body);
-    tcase_add_loop_test(tests, a_query_is_checked, 0, COUNT(queries));
-    tcase_add_loop_test(tests, an_address_is_taken_from_trusted_proxies_only, 0, COUNT(forwards));
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(responses, .timeout_s = 30, .before_all = set_up, .after_all = tear_down)

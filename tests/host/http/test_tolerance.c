@@ -67,7 +67,7 @@ static const char *start_of(const char *entry, const char *more)
                 user->email, user->email, entry, more);
 }
 
-START_TEST(numbers_and_digits_are_taken_for_each_other)
+TEST(numbers_and_digits_are_taken_for_each_other)
 {
     struct answer *made =
         ck_status(post("/api/device", "{\"externalId\":\" 4711 \",\"capacity\":\"10.5\","
@@ -86,7 +86,7 @@ START_TEST(numbers_and_digits_are_taken_for_each_other)
     ck_member(made, "chatEntry", "\"42\"");
 }
 
-START_TEST(a_fraction_is_no_text_and_a_word_no_number)
+TEST(a_fraction_is_no_text_and_a_word_no_number)
 {
     ck_error(post(START, start_of("1.5", "")), 400, "");
     ck_error(post("/api/device", "{\"externalId\":\"Word\",\"capacity\":\"ten\"}"), 400, "");
@@ -94,7 +94,7 @@ START_TEST(a_fraction_is_no_text_and_a_word_no_number)
     ck_error(post("/api/device", "{\"externalId\":\"Word\",\"capacity\":\"-1\"}"), 400, "");
 }
 
-START_TEST(an_empty_optional_field_is_absent_and_told)
+TEST(an_empty_optional_field_is_absent_and_told)
 {
     struct answer *made =
         ck_status(post("/api/device", "{\"externalId\":\"Empty\",\"capacity\":\"\","
@@ -114,13 +114,13 @@ START_TEST(an_empty_optional_field_is_absent_and_told)
     ck_error(post(START, start_of("\"\"", "")), 400, "");
 }
 
-START_TEST(an_exact_answer_has_no_key_more_unless_there_is_something_to_tell)
+TEST(an_exact_answer_has_no_key_more_unless_there_is_something_to_tell)
 {
     answer_warns(ck_status(post(START, start_of("\"x\"", ",\"unknown\":1")), 201), NULL);
     answer_warns(ck_status(post(FIND, "{}"), 200), NULL);
 }
 
-START_TEST(a_message_keeps_its_blanks)
+TEST(a_message_keeps_its_blanks)
 {
     struct answer *made = ck_status(
         post(START, start_of("\" \\n hi \\t\"", ",\"deviceProjectName\":\" Roof \"")), 201);
@@ -129,7 +129,7 @@ START_TEST(a_message_keeps_its_blanks)
     ck_member(made, "deviceProjectName", "\" Roof \"");
 }
 
-START_TEST(a_password_keeps_its_blanks_and_is_no_number)
+TEST(a_password_keeps_its_blanks_and_is_no_number)
 {
     const char *email = "blank-password@example.com";
     const char *body = text("{\"firstName\":\" A \",\"lastName\":\"B\",\"email\":\"%s\","
@@ -150,7 +150,7 @@ START_TEST(a_password_keeps_its_blanks_and_is_no_number)
         403); /* a known account, still pending */
 }
 
-START_TEST(of_a_parameter_the_last_counts_and_a_limit_is_clamped)
+TEST(of_a_parameter_the_last_counts_and_a_limit_is_clamped)
 {
     ck_status(post("/api/device", "{\"externalId\":\"First\"}"), 201);
     ck_status(post("/api/device", "{\"externalId\":\"Second\"}"), 201);
@@ -164,7 +164,7 @@ START_TEST(of_a_parameter_the_last_counts_and_a_limit_is_clamped)
     answer_warns(found, "organizationId: is given twice");
 }
 
-START_TEST(unknown_parameters_are_named)
+TEST(unknown_parameters_are_named)
 {
     struct answer *answer = get("/api/device?colour=blue&limit=1&na%2Cme=%01&colour=x");
 
@@ -176,7 +176,7 @@ START_TEST(unknown_parameters_are_named)
     ck_assert_str_eq(answer_header(ck_status(answer, 400), IGNORED), "x");
 }
 
-START_TEST(a_page_of_another_origin_may_read_the_names)
+TEST(a_page_of_another_origin_may_read_the_names)
 {
     const char *const headers[] = {"Origin: " ORIGIN, NULL};
     struct answer *answer = http_send(host, &(struct call){.method = "GET",
@@ -188,7 +188,7 @@ START_TEST(a_page_of_another_origin_may_read_the_names)
         strstr(answer_header(ck_status(answer, 200), "Access-Control-Expose-Headers"), IGNORED));
 }
 
-START_TEST(warnings_are_stored_with_an_answer)
+TEST(warnings_are_stored_with_an_answer)
 {
     const char *const headers[] = {"Idempotency-Key: tolerance-1", NULL};
     const struct call call = {.method = "POST",
@@ -204,7 +204,7 @@ START_TEST(warnings_are_stored_with_an_answer)
 }
 
 /* A time without an offset is in UTC; an unencoded + arrives as a space. */
-START_TEST(a_time_without_an_offset_is_in_utc)
+TEST(a_time_without_an_offset_is_in_utc)
 {
     static const char *const times[] = {"2026-05-01T00:00:00", "2026-05-01 00:00",
                                         "2026-05-01T00:00:00 02:00", "2026-05-01"};
@@ -221,25 +221,4 @@ START_TEST(a_time_without_an_offset_is_in_utc)
               400);
 }
 
-Suite *tolerance_suite(void)
-{
-    const TTest *const tests[] = {
-        numbers_and_digits_are_taken_for_each_other,
-        a_fraction_is_no_text_and_a_word_no_number,
-        an_empty_optional_field_is_absent_and_told,
-        an_exact_answer_has_no_key_more_unless_there_is_something_to_tell,
-        a_message_keeps_its_blanks,
-        a_password_keeps_its_blanks_and_is_no_number,
-        of_a_parameter_the_last_counts_and_a_limit_is_clamped,
-        unknown_parameters_are_named,
-        a_page_of_another_origin_may_read_the_names,
-        warnings_are_stored_with_an_answer,
-        a_time_without_an_offset_is_in_utc,
-    };
-    TCase *cases;
-    Suite *suite = suite_of("tolerance", TESTS(tests), &cases);
-
-    tcase_set_timeout(cases, 60);
-    tcase_add_unchecked_fixture(cases, set_up, tear_down);
-    return suite;
-}
+SUITE(tolerance, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)

@@ -4,6 +4,7 @@
 #include "client.h"
 #include "exposition.h"
 #include "sse.h"
+#include "suite.h"
 #include "suites.h"
 #include "talk.h"
 
@@ -60,7 +61,7 @@ static void expect_none(struct sse *sse)
     ck_assert(!sse->ended);
 }
 
-START_TEST(each_stream_hears_its_topics)
+TEST(each_stream_hears_its_topics)
 {
     struct sse *a = listen_on(host, "/live/a"), *b = listen_on(host, "/live/b");
     struct sse *both = listen_on(host, "/live/a?also=b");
@@ -91,7 +92,7 @@ static bool is_count(void *arg)
     return tell(host, told->path, "anybody") == told->count;
 }
 
-START_TEST(who_has_left_is_not_counted)
+TEST(who_has_left_is_not_counted)
 {
     struct sse *stays = listen_on(host, "/live/leaving"),
                *leaves = listen_on(host, "/live/leaving");
@@ -103,7 +104,7 @@ START_TEST(who_has_left_is_not_counted)
     ck_assert(wait_until(is_count, &(struct told){"/live/leaving", 0}, SOON_MS));
 }
 
-START_TEST(a_crowd_on_all_loops_hears_everything_in_order)
+TEST(a_crowd_on_all_loops_hears_everything_in_order)
 {
     struct sse *crowd[CROWD];
 
@@ -119,7 +120,7 @@ START_TEST(a_crowd_on_all_loops_hears_everything_in_order)
 }
 
 /* The stream is closed once its queue is full, and no other stream waits for it. */
-START_TEST(who_does_not_read_is_left_behind)
+TEST(who_does_not_read_is_left_behind)
 {
     char *big = kept(calloc(1, BIG + 1));
     struct sse *reads = listen_on(host, "/live/slow");
@@ -139,7 +140,7 @@ START_TEST(who_does_not_read_is_left_behind)
     sse_close(reads);
 }
 
-START_TEST(who_is_in_several_topics_of_a_text_hears_it_once)
+TEST(who_is_in_several_topics_of_a_text_hears_it_once)
 {
     struct sse *a = listen_on(host, "/live/one"), *b = listen_on(host, "/live/two");
     struct sse *both = listen_on(host, "/live/one?also=two");
@@ -166,7 +167,7 @@ static bool has_caught_up(void *arg)
 }
 
 /* The module is notified that the queue is full, and the stream joins again later. */
-START_TEST(who_does_not_read_may_catch_up_later)
+TEST(who_does_not_read_may_catch_up_later)
 {
     char *big = kept(calloc(1, BIG + 1));
     struct sse *reads = listen_on(host, "/live/patient");
@@ -196,7 +197,7 @@ START_TEST(who_does_not_read_may_catch_up_later)
     sse_close(reads);
 }
 
-START_TEST(an_empty_chunk_is_nothing)
+TEST(an_empty_chunk_is_nothing)
 {
     struct sse *sse = listen_on(host, "/live/empty");
 
@@ -209,7 +210,7 @@ START_TEST(an_empty_chunk_is_nothing)
 }
 
 /* A worker of the module keeps joining all of its streams, under the module's own lock. */
-START_TEST(who_joins_while_a_client_leaves_joins_no_freed_stream)
+TEST(who_joins_while_a_client_leaves_joins_no_freed_stream)
 {
     enum { ROUNDS = 30, TOGETHER = 20 };
     struct sse *sse[TOGETHER];
@@ -223,7 +224,7 @@ START_TEST(who_joins_while_a_client_leaves_joins_no_freed_stream)
     ck_assert_int_eq(tell(host, "/live/none", "nobody"), 0);
 }
 
-START_TEST(a_silent_stream_has_its_heartbeats)
+TEST(a_silent_stream_has_its_heartbeats)
 {
     struct sse *sse = listen_on(host, "/live/heart");
     int64_t from = now_ms();
@@ -235,7 +236,7 @@ START_TEST(a_silent_stream_has_its_heartbeats)
     sse_close(sse);
 }
 
-START_TEST(a_channel_takes_it_to_all_hosts)
+TEST(a_channel_takes_it_to_all_hosts)
 {
     struct sse *here = listen_on(host, "/live/all"), *there = listen_on(other, "/live/all");
 
@@ -250,7 +251,7 @@ START_TEST(a_channel_takes_it_to_all_hosts)
     sse_close(there);
 }
 
-START_TEST(a_reload_lets_them_come_again)
+TEST(a_reload_lets_them_come_again)
 {
     struct sse *before = listen_on(other, "/live/reload");
     const struct sse_event *event;
@@ -269,24 +270,4 @@ START_TEST(a_reload_lets_them_come_again)
     sse_close(after);
 }
 
-Suite *topics_suite(void)
-{
-    Suite *suite = suite_create("topics");
-    TCase *tests = tcase_create("topics");
-
-    tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, each_stream_hears_its_topics);
-    tcase_add_test(tests, who_has_left_is_not_counted);
-    tcase_add_test(tests, a_crowd_on_all_loops_hears_everything_in_order);
-    tcase_add_test(tests, who_does_not_read_is_left_behind);
-    tcase_add_test(tests, who_is_in_several_topics_of_a_text_hears_it_once);
-    tcase_add_test(tests, who_does_not_read_may_catch_up_later);
-    tcase_add_test(tests, an_empty_chunk_is_nothing);
-    tcase_add_test(tests, who_joins_while_a_client_leaves_joins_no_freed_stream);
-    tcase_add_test(tests, a_silent_stream_has_its_heartbeats);
-    tcase_add_test(tests, a_channel_takes_it_to_all_hosts);
-    tcase_add_test(tests, a_reload_lets_them_come_again);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(topics, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)

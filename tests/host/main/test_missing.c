@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "harness.h"
+#include "suite.h"
 #include "suites.h"
 
 static const char *const password[] = {"BUSBAR_PASSWORD=" ADMIN_PASSWORD, NULL};
@@ -26,7 +27,7 @@ static void expect_lacking(const char *said)
     ck_assert_msg(strstr(said, "secrets.keys: is empty, but module auth encrypts"), "%s", said);
 }
 
-START_TEST(what_the_modules_need_and_do_not_have_is_named)
+TEST(what_the_modules_need_and_do_not_have_is_named)
 {
     static const char *const add[] = {"user", "add", "--email", "first@example.com", NULL};
     static const char *const commands[] = {"check", "serve"};
@@ -44,7 +45,7 @@ START_TEST(what_the_modules_need_and_do_not_have_is_named)
     expect_lacking(file_text(lacking->log));
 }
 
-START_TEST(check_tells_of_a_database_that_is_not_migrated)
+TEST(check_tells_of_a_database_that_is_not_migrated)
 {
     empty_database("missing_tables");
     struct host *free = on_database("missing_free", "missing_tables", NULL);
@@ -61,7 +62,7 @@ START_TEST(check_tells_of_a_database_that_is_not_migrated)
     ck_assert_int_eq(status, 0);
 }
 
-START_TEST(user_add_tells_of_a_database_that_is_not_migrated)
+TEST(user_add_tells_of_a_database_that_is_not_migrated)
 {
     static const char *const add[] = {"user", "add", "--email", "first@example.com", NULL};
 
@@ -75,15 +76,4 @@ START_TEST(user_add_tells_of_a_database_that_is_not_migrated)
     ck_assert_msg(!strstr(said, "does not answer"), "%s", said);
 }
 
-Suite *missing_suite(void)
-{
-    Suite *suite = suite_create("missing");
-    TCase *tests = tcase_create("missing");
-
-    tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, what_the_modules_need_and_do_not_have_is_named);
-    tcase_add_test(tests, check_tells_of_a_database_that_is_not_migrated);
-    tcase_add_test(tests, user_add_tells_of_a_database_that_is_not_migrated);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(missing, .timeout_s = 60)

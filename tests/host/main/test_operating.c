@@ -7,6 +7,7 @@
 
 #include "exposition.h"
 #include "people.h"
+#include "suite.h"
 #include "suites.h"
 
 static struct host *host;
@@ -31,7 +32,7 @@ static void expect(const char *said, const char *wanted)
     ck_assert_msg(strstr(said, wanted), "\"%s\" is not in:\n%s", wanted, said);
 }
 
-START_TEST(check_prints_the_settings_in_force)
+TEST(check_prints_the_settings_in_force)
 {
     static const char *const words[] = {"check", "--print", NULL}, *const odd[] = {"check", "-p",
                                                                                    NULL};
@@ -83,7 +84,7 @@ static const struct {
     {"OPERATING_A=\"a\\\nb\\c\"\nOPERATING_B=c\\", "ab\\\\c|c"},
 };
 
-START_TEST(variables_of_a_file_are_those_of_the_service)
+TEST_EACH(variables_of_a_file_are_those_of_the_service, sizeof variables / sizeof variables[0])
 {
     int status;
     const char *said = with_variables(variables[_i].lines, &status);
@@ -97,7 +98,7 @@ START_TEST(variables_of_a_file_are_those_of_the_service)
     }
 }
 
-START_TEST(a_file_of_variables_that_cannot_be_taken_is_told)
+TEST(a_file_of_variables_that_cannot_be_taken_is_told)
 {
     const char *const away[] = {harness_program(false), "check", "--env-file", "/nonexistent",
                                 NULL};
@@ -132,7 +133,7 @@ static double metric(const char *name, const char *labels)
     return exposition_value(exposition_get(host, admin->token), name, labels);
 }
 
-START_TEST(status_is_there_for_programs)
+TEST(status_is_there_for_programs)
 {
     static const char *const odd[] = {"status", "--yaml", NULL};
     json_t *json = status_of(host);
@@ -159,7 +160,7 @@ START_TEST(status_is_there_for_programs)
     ck_assert_int_eq(status, 2);
 }
 
-START_TEST(reloads_are_counted_by_outcome)
+TEST(reloads_are_counted_by_outcome)
 {
     double done = metric("busbar_reloads_total", "outcome=\"done\"");
     double refused = metric("busbar_reloads_total", "outcome=\"refused\"");
@@ -188,7 +189,7 @@ static bool a_job_has_run(void *arg)
     return metric("busbar_job_runs_total", "job=\"busbar.idempotency\",outcome=\"done\"") > 0;
 }
 
-START_TEST(jobs_tell_when_they_last_went_well)
+TEST(jobs_tell_when_they_last_went_well)
 {
     ck_assert(wait_until(a_job_has_run, NULL, 20000));
     double now = (double)time(NULL);
@@ -234,7 +235,7 @@ static size_t lines_of(const char *text)
     return lines;
 }
 
-START_TEST(a_dry_run_names_the_steps_that_would_run)
+TEST(a_dry_run_names_the_steps_that_would_run)
 {
     static const char *const dry[] = {"migrate", "--dry-run", NULL};
     PGconn *db = database_connect(the_postgres, "postgres");
@@ -294,7 +295,7 @@ static void ask_health(struct host *of, int times)
 
 #define HEALTH_LINE "route=/api/health path"
 
-START_TEST(requests_are_logged_as_the_setting_says)
+TEST_EACH(requests_are_logged_as_the_setting_says, 5)
 {
     static const struct {
         const char *settings;
@@ -337,7 +338,7 @@ static void rotate(const char *name, bool supervised)
     ck_assert_uint_ge(count_of(file_text(log), HEALTH_LINE), 4);
 }
 
-START_TEST(a_log_file_can_be_rotated)
+TEST(a_log_file_can_be_rotated)
 {
     rotate("operating_rotate", false);
     rotate("operating_rotate_supervised", true);
@@ -347,7 +348,7 @@ START_TEST(a_log_file_can_be_rotated)
 
 #define TRACE "0af7651916cd43dd8448eb211c80319c"
 
-START_TEST(a_request_is_logged_with_its_trace)
+TEST(a_request_is_logged_with_its_trace)
 {
     static const char *const given[] = {"traceparent: 00-" TRACE "-b7ad6b7169203331-01", NULL};
     static const char *const bad[] = {"traceparent: 00-" TRACE "-b7ad6b7169203331-zz", NULL};
@@ -370,24 +371,4 @@ START_TEST(a_request_is_logged_with_its_trace)
     ck_assert_uint_eq(count_of(log, " trace=" TRACE " "), 1);
 }
 
-Suite *operating_suite(void)
-{
-    Suite *suite = suite_create("operating");
-    TCase *tests = tcase_create("operating");
-
-    tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, check_prints_the_settings_in_force);
-    tcase_add_loop_test(tests, variables_of_a_file_are_those_of_the_service, 0,
-                        sizeof variables / sizeof variables[0]);
-    tcase_add_test(tests, a_file_of_variables_that_cannot_be_taken_is_told);
-    tcase_add_test(tests, status_is_there_for_programs);
-    tcase_add_test(tests, reloads_are_counted_by_outcome);
-    tcase_add_test(tests, jobs_tell_when_they_last_went_well);
-    tcase_add_test(tests, a_dry_run_names_the_steps_that_would_run);
-    tcase_add_loop_test(tests, requests_are_logged_as_the_setting_says, 0, 5);
-    tcase_add_test(tests, a_log_file_can_be_rotated);
-    tcase_add_test(tests, a_request_is_logged_with_its_trace);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(operating, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)

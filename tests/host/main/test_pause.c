@@ -8,6 +8,7 @@
 #include "exposition.h"
 #include "receive.h"
 #include "relay.h"
+#include "suite.h"
 #include "suites.h"
 
 enum { LONG_MS = 30000, BEATS = 3 /* of 3 s: jobs are due after 5 s */ };
@@ -174,7 +175,7 @@ static void expect_resumed(struct host *host, char *path)
 
 /* ---- tests ---- */
 
-START_TEST(a_restored_database_acts_when_it_is_told_to)
+TEST(a_restored_database_acts_when_it_is_told_to)
 {
     static char path[] = "/fast/restored";
     struct postgres *after = postgres_make_apart("pg-restored");
@@ -201,7 +202,7 @@ START_TEST(a_restored_database_acts_when_it_is_told_to)
 }
 
 /* The copy looks like a standby that takes over, which must not be paused. */
-START_TEST(a_physical_copy_is_paused_before_its_first_serve)
+TEST(a_physical_copy_is_paused_before_its_first_serve)
 {
     static char path[] = "/fast/physical";
     struct postgres *pg = postgres_make("pg-physical", false), copy = *pg;
@@ -229,7 +230,7 @@ START_TEST(a_physical_copy_is_paused_before_its_first_serve)
     postgres_stop(&copy, SIGINT);
 }
 
-START_TEST(a_clone_in_the_same_cluster_is_paused_and_a_new_database_is_not)
+TEST(a_clone_in_the_same_cluster_is_paused_and_a_new_database_is_not)
 {
     PGconn *db = database_connect(the_postgres, "postgres");
 
@@ -248,7 +249,7 @@ static bool is_paused(void *host)
     return paused_metric(host) == 1;
 }
 
-START_TEST(a_running_host_is_paused_and_resumed)
+TEST(a_running_host_is_paused_and_resumed)
 {
     static char path[] = "/fast/running";
     struct host_spec spec = spec_of("running", NULL, database_make(the_postgres, "pause_running"));
@@ -273,7 +274,7 @@ START_TEST(a_running_host_is_paused_and_resumed)
     PQfinish(db);
 }
 
-START_TEST(a_database_without_the_switch_says_what_to_do)
+TEST(a_database_without_the_switch_says_what_to_do)
 {
     PGconn *db = database_connect(the_postgres, "postgres");
     int status;
@@ -287,17 +288,4 @@ START_TEST(a_database_without_the_switch_says_what_to_do)
     ck_assert_ptr_nonnull(strstr(said, "run `busbar migrate`"));
 }
 
-Suite *pause_suite(void)
-{
-    Suite *suite = suite_create("pause");
-    TCase *tests = tcase_create("pause");
-
-    tcase_set_timeout(tests, 600);
-    tcase_add_test(tests, a_restored_database_acts_when_it_is_told_to);
-    tcase_add_test(tests, a_physical_copy_is_paused_before_its_first_serve);
-    tcase_add_test(tests, a_clone_in_the_same_cluster_is_paused_and_a_new_database_is_not);
-    tcase_add_test(tests, a_running_host_is_paused_and_resumed);
-    tcase_add_test(tests, a_database_without_the_switch_says_what_to_do);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(pause, .timeout_s = 600)

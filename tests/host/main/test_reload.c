@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "suite.h"
 #include "suites.h"
 #include "wave.h"
 
@@ -17,7 +18,7 @@ static void start_wave(const char *name, const char *more)
 
 /* ---- what a reload changes ---- */
 
-START_TEST(a_setting_changes_and_the_old_generation_closes)
+TEST(a_setting_changes_and_the_old_generation_closes)
 {
     start_wave("reload-set", NULL);
     wave_write(wave, NULL, "wave:\n  greeting: moin\n");
@@ -36,7 +37,7 @@ START_TEST(a_setting_changes_and_the_old_generation_closes)
     ck_assert_int_eq(wave_logged(wave, "wave 1 closes (moin)"), 1);
 }
 
-START_TEST(sighup_reloads)
+TEST(sighup_reloads)
 {
     start_wave("reload-hup", NULL);
     wave_write(wave, NULL, "wave:\n  greeting: moin\n");
@@ -47,7 +48,7 @@ START_TEST(sighup_reloads)
 }
 
 /* Opening modules may take long; a SIGHUP meanwhile must not end the host. */
-START_TEST(sighup_while_the_host_starts_reloads_later)
+TEST(sighup_while_the_host_starts_reloads_later)
 {
     static const char *wrapper[] = {"/bin/sh", "-c", NULL, NULL};
 
@@ -61,7 +62,7 @@ START_TEST(sighup_while_the_host_starts_reloads_later)
     host_stop(wave->host);
 }
 
-START_TEST(a_module_is_upgraded_removed_and_added_again)
+TEST(a_module_is_upgraded_removed_and_added_again)
 {
     start_wave("reload-mod", NULL);
     PGconn *db = database_connect(the_postgres, wave->spec.database);
@@ -90,7 +91,7 @@ static bool waits_for_a_lock(void *db)
 }
 
 /* A backup locks all tables for a long time. */
-START_TEST(a_migration_that_waits_for_a_lock_holds_nobody_up)
+TEST(a_migration_that_waits_for_a_lock_holds_nobody_up)
 {
     start_wave("reload-lock", NULL);
     wave_log_soon(wave, "wave, step 1");
@@ -123,7 +124,7 @@ static bool is_vacuumed(void *db)
 }
 
 /* PostgreSQL's autovacuum is canceled when another session waits longer than deadlock_timeout. */
-START_TEST(a_migration_has_a_vacuum_give_way)
+TEST(a_migration_has_a_vacuum_give_way)
 {
     start_wave("reload-vacuum", NULL);
     wave_log_soon(wave, "wave, step 1");
@@ -146,7 +147,7 @@ START_TEST(a_migration_has_a_vacuum_give_way)
     host_stop(wave->host);
 }
 
-START_TEST(jobs_and_channels_follow)
+TEST(jobs_and_channels_follow)
 {
     start_wave("reload-jobs", NULL);
     PGconn *db = database_connect(the_postgres, wave->spec.database);
@@ -167,7 +168,7 @@ START_TEST(jobs_and_channels_follow)
 }
 
 /* No notification may be missed after the reload's response. */
-START_TEST(a_module_that_comes_hears_at_once)
+TEST(a_module_that_comes_hears_at_once)
 {
     wave = wave_prepare("reload-hear", NULL);
     wave_write(wave, "chat", NULL);
@@ -183,7 +184,7 @@ START_TEST(a_module_that_comes_hears_at_once)
     host_stop(wave->host);
 }
 
-START_TEST(a_setting_changes_while_the_database_is_away)
+TEST(a_setting_changes_while_the_database_is_away)
 {
     struct postgres *pg = postgres_make("reload-pg", false);
 
@@ -232,7 +233,7 @@ static void begin(struct background *background)
     wave_status_soon(wave, ", 1 requests");
 }
 
-START_TEST(a_request_ends_in_the_generation_that_it_began_in)
+TEST(a_request_ends_in_the_generation_that_it_began_in)
 {
     struct background background = {.path = "/api/wave/nap?ms=4000"};
 
@@ -252,7 +253,7 @@ START_TEST(a_request_ends_in_the_generation_that_it_began_in)
     host_stop(wave->host);
 }
 
-START_TEST(what_outlives_the_drain_is_cut)
+TEST(what_outlives_the_drain_is_cut)
 {
     struct background background = {.path = "/api/wave/doze?ms=4500"};
     static const char half[] = "GET /api/wave HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n1";
@@ -277,7 +278,7 @@ START_TEST(what_outlives_the_drain_is_cut)
     host_stop(wave->host);
 }
 
-START_TEST(a_host_stops_while_an_old_generation_drains)
+TEST(a_host_stops_while_an_old_generation_drains)
 {
     struct background background = {.path = "/api/wave/nap?ms=1500"};
 
@@ -290,24 +291,4 @@ START_TEST(a_host_stops_while_an_old_generation_drains)
     ck_assert_int_eq(wave_logged(wave, "wave 1 closes"), 2);
 }
 
-Suite *reload_suite(void)
-{
-    Suite *suite = suite_create("reload");
-    TCase *tests = tcase_create("reload");
-
-    tcase_set_timeout(tests, 90);
-    tcase_add_test(tests, a_setting_changes_and_the_old_generation_closes);
-    tcase_add_test(tests, sighup_reloads);
-    tcase_add_test(tests, sighup_while_the_host_starts_reloads_later);
-    tcase_add_test(tests, a_module_is_upgraded_removed_and_added_again);
-    tcase_add_test(tests, a_migration_that_waits_for_a_lock_holds_nobody_up);
-    tcase_add_test(tests, a_migration_has_a_vacuum_give_way);
-    tcase_add_test(tests, jobs_and_channels_follow);
-    tcase_add_test(tests, a_module_that_comes_hears_at_once);
-    tcase_add_test(tests, a_setting_changes_while_the_database_is_away);
-    tcase_add_test(tests, a_request_ends_in_the_generation_that_it_began_in);
-    tcase_add_test(tests, what_outlives_the_drain_is_cut);
-    tcase_add_test(tests, a_host_stops_while_an_old_generation_drains);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(reload, .timeout_s = 90)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "receive.h"
+#include "suite.h"
 #include "suites.h"
 #include "wave.h"
 
@@ -151,7 +152,7 @@ static void begin(const char *name)
     talk = talk_start(wave->host, admin, ADMIN_EMAIL, "other@shop.example", NULL);
 }
 
-START_TEST(reloads_under_load_fail_no_request)
+TEST(reloads_under_load_fail_no_request)
 {
     int reloads = repetitions(FEW, MANY);
     struct receiver *receiver = receiver_start("reload-receiver");
@@ -212,7 +213,7 @@ static void expect_each_attempt_once(PGconn *db, const struct receiver *receiver
 
 /* One receiver takes 4 s to respond, so deliveries are in flight and more are waiting; another one
  * fails. */
-START_TEST(what_flies_waits_or_is_retried_is_handed_over)
+TEST(what_flies_waits_or_is_retried_is_handed_over)
 {
     struct receiver *receiver = receiver_start("reload-slow");
 
@@ -265,7 +266,7 @@ static bool has_two_pings(void *receiver)
     return receiver_count(receiver, "/late/ping") >= 2;
 }
 
-START_TEST(a_test_that_waits_gets_its_answer_across_a_reload)
+TEST(a_test_that_waits_gets_its_answer_across_a_reload)
 {
     struct receiver *receiver = receiver_start("reload-test");
 
@@ -286,15 +287,4 @@ START_TEST(a_test_that_waits_gets_its_answer_across_a_reload)
     host_stop(wave->host);
 }
 
-Suite *reload_load_suite(void)
-{
-    Suite *suite = suite_create("reload_load");
-    TCase *tests = tcase_create("reload_load");
-
-    tcase_set_timeout(tests, 300);
-    tcase_add_test(tests, reloads_under_load_fail_no_request);
-    tcase_add_test(tests, what_flies_waits_or_is_retried_is_handed_over);
-    tcase_add_test(tests, a_test_that_waits_gets_its_answer_across_a_reload);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(reload_load, .timeout_s = 300)

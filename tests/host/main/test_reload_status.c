@@ -2,6 +2,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "suite.h"
 #include "suites.h"
 #include "wave.h"
 
@@ -13,7 +14,7 @@ static void start_wave(const char *name, const char *more)
     wave_expect(wave, 1, "hello");
 }
 
-START_TEST(the_socket_is_its_owners_and_survives_a_crash)
+TEST(the_socket_is_its_owners_and_survives_a_crash)
 {
     const char *path = harness_path("reload-sock.control");
     struct stat about;
@@ -32,7 +33,7 @@ START_TEST(the_socket_is_its_owners_and_survives_a_crash)
     ck_assert_int_ne(stat(path, &about), 0);
 }
 
-START_TEST(two_hosts_do_not_take_each_others_socket)
+TEST(two_hosts_do_not_take_each_others_socket)
 {
     start_wave("reload-two", NULL);
     struct host second = *wave->host;
@@ -45,7 +46,7 @@ START_TEST(two_hosts_do_not_take_each_others_socket)
     host_stop(wave->host);
 }
 
-START_TEST(status_shows_modules_pools_and_queues)
+TEST(status_shows_modules_pools_and_queues)
 {
     start_wave("reload-show", NULL);
     const char *said = wave_status(wave);
@@ -59,7 +60,7 @@ START_TEST(status_shows_modules_pools_and_queues)
     host_stop(wave->host);
 }
 
-START_TEST(a_rotation_holds_on_both_hosts_across_reloads)
+TEST(a_rotation_holds_on_both_hosts_across_reloads)
 {
     const char *name = "reload-rotate";
 
@@ -88,16 +89,4 @@ START_TEST(a_rotation_holds_on_both_hosts_across_reloads)
     host_stop(wave->host);
 }
 
-Suite *reload_status_suite(void)
-{
-    Suite *suite = suite_create("reload_status");
-    TCase *tests = tcase_create("reload_status");
-
-    tcase_set_timeout(tests, 90);
-    tcase_add_test(tests, the_socket_is_its_owners_and_survives_a_crash);
-    tcase_add_test(tests, two_hosts_do_not_take_each_others_socket);
-    tcase_add_test(tests, status_shows_modules_pools_and_queues);
-    tcase_add_test(tests, a_rotation_holds_on_both_hosts_across_reloads);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(reload_status, .timeout_s = 90)

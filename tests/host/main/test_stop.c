@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "suite.h"
 #include "suites.h"
 #include "wave.h"
 #include "wire.h"
@@ -19,7 +20,7 @@ enum {
 static const char *const get_health = "GET /api/health HTTP/1.1\r\nHost: x\r\n\r\n";
 
 /* The host is paused, so the kernel has accepted the connections and the host has not. */
-START_TEST(who_has_connected_before_a_stop_is_answered)
+TEST(who_has_connected_before_a_stop_is_answered)
 {
     struct host *host = host_start(&(struct host_spec){
         .name = "stop-queue", .database = database_make(the_postgres, "stop_queue")});
@@ -58,7 +59,7 @@ static bool is_live(void *host)
 static const char *const unfinished[] = {"TSAN_OPTIONS=report_thread_leaks=0", NULL};
 
 /* Another host runs a long migration, and a reload waits for it. */
-START_TEST(a_reload_that_waits_for_a_migration_holds_up_no_stop)
+TEST(a_reload_that_waits_for_a_migration_holds_up_no_stop)
 {
     const char *database = database_make(the_postgres, "stop_migrate");
     PGconn *db = database_connect(the_postgres, database);
@@ -77,7 +78,7 @@ START_TEST(a_reload_that_waits_for_a_migration_holds_up_no_stop)
 }
 
 /* The first loop ends last, so functions that a request schedules run, on whichever loop. */
-START_TEST(what_a_request_hands_on_while_the_host_stops_is_done)
+TEST(what_a_request_hands_on_while_the_host_stops_is_done)
 {
     struct wave *wave = wave_prepare("stop-run", NULL);
 
@@ -104,7 +105,7 @@ static pid_t worker_of(const struct host *host)
 }
 
 /* Tests a host with a supervisor and one without. */
-START_TEST(signals_without_a_use_end_nothing_and_secrets_are_not_shown)
+TEST_EACH(signals_without_a_use_end_nothing_and_secrets_are_not_shown, 2)
 {
     static const int unused[] = {SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGPWR};
     static const char *const environment[] = {"BUSBAR_TEST_SECRET=swordfish",
@@ -143,16 +144,4 @@ START_TEST(signals_without_a_use_end_nothing_and_secrets_are_not_shown)
     host_stop(host);
 }
 
-Suite *stop_suite(void)
-{
-    Suite *suite = suite_create("stop");
-    TCase *tests = tcase_create("stop");
-
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, signals_without_a_use_end_nothing_and_secrets_are_not_shown, 0, 2);
-    tcase_add_test(tests, who_has_connected_before_a_stop_is_answered);
-    tcase_add_test(tests, a_reload_that_waits_for_a_migration_holds_up_no_stop);
-    tcase_add_test(tests, what_a_request_hands_on_while_the_host_stops_is_done);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(stop, .timeout_s = 60)

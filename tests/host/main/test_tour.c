@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "hello.h"
+#include "suite.h"
 #include "suites.h"
 #include "talk.h"
 #include "wave.h"
@@ -179,7 +180,7 @@ static void set_out(void)
     talk = talk_start(tour.host, admin, ADMIN_EMAIL, "other@shop.example", NULL);
 }
 
-START_TEST(an_operators_tour_under_load_fails_no_request)
+TEST(an_operators_tour_under_load_fails_no_request)
 {
     static const char *const edits[][2] = {{"\"1.0.0\"", "\"1.1.0\""},
                                            {".fallback = \"hello\"", ".fallback = \"ahoy\""}};
@@ -206,13 +207,4 @@ START_TEST(an_operators_tour_under_load_fails_no_request)
     host_stop(tour.host);
 }
 
-Suite *tour_suite(void)
-{
-    Suite *suite = suite_create("tour");
-    TCase *tests = tcase_create("tour");
-
-    tcase_set_timeout(tests, 120);
-    tcase_add_test(tests, an_operators_tour_under_load_fails_no_request);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(tour, .timeout_s = 120)

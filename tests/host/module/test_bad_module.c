@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "stage.h"
+#include "suite.h"
 #include "suites.h"
 
 enum { MIGRATED_MS = 10000, LOGGED_MS = 5000 };
@@ -93,7 +94,7 @@ static bool has_table(void *connection)
     return sql_number(connection, "SELECT count(to_regclass('bad_row'))") == 1;
 }
 
-START_TEST(a_bad_module_is_named_and_borne)
+TEST(a_bad_module_is_named_and_borne)
 {
     ck_assert(wait_until(has_table, db, MIGRATED_MS));
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
@@ -111,7 +112,7 @@ START_TEST(a_bad_module_is_named_and_borne)
     }
 }
 
-START_TEST(a_hook_has_no_next_page)
+TEST(a_hook_has_no_next_page)
 {
     ck_assert(wait_until(has_table, db, MIGRATED_MS));
     ck_status(http(host, "POST", "/bad/next", NULL, NULL), 201);
@@ -119,9 +120,4 @@ START_TEST(a_hook_has_no_next_page)
     ck_assert(wait_until(is_named, &naming, LOGGED_MS));
 }
 
-Suite *bad_module_suite(void)
-{
-    const TTest *const tests[] = {a_bad_module_is_named_and_borne, a_hook_has_no_next_page};
-
-    return stage_suite("bad_module", open_suite, 60, tests, sizeof tests / sizeof *tests);
-}
+STAGE_SUITE(bad_module, open_suite, 60)

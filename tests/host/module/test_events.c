@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "spy.h"
+#include "suite.h"
 #include "suites.h"
 #include "talk.h"
 
@@ -87,7 +88,7 @@ static int64_t messages_with(const char *part)
                    NULL, 10);
 }
 
-START_TEST(a_start_raises_conversation_created_with_exactly_its_keys)
+TEST(a_start_raises_conversation_created_with_exactly_its_keys)
 {
     struct answer *answer = ck_status(
         talk_try(host, platform, "created@shop.example", ADMIN_EMAIL, "Roof 1", "created entry"),
@@ -108,7 +109,7 @@ START_TEST(a_start_raises_conversation_created_with_exactly_its_keys)
     ck_assert_int_eq(events_with(uuid), 1);
 }
 
-START_TEST(a_message_raises_message_new_with_exactly_its_keys)
+TEST(a_message_raises_message_new_with_exactly_its_keys)
 {
     struct talk talk = talk_start(host, platform, "new@shop.example", ADMIN_EMAIL, NULL);
     struct answer *answer =
@@ -126,7 +127,7 @@ START_TEST(a_message_raises_message_new_with_exactly_its_keys)
 }
 
 /* An e-mail without an approved account gives nobody access. */
-START_TEST(the_audience_is_the_organization_and_who_takes_part_with_an_account)
+TEST(the_audience_is_the_organization_and_who_takes_part_with_an_account)
 {
     struct answer *answer = ck_status(
         talk_try(host, platform, "audience@shop.example", ADMIN_EMAIL, NULL, "audience entry"),
@@ -148,7 +149,7 @@ static bool copies_are_complete(void *arg)
                           " WHERE e.id IS NULL OR c.id IS NULL") == 0;
 }
 
-START_TEST(committed_hooks_get_an_equal_copy_after_the_commit)
+TEST(committed_hooks_get_an_equal_copy_after_the_commit)
 {
     struct talk talk = talk_start(host, platform, "copy@shop.example", ADMIN_EMAIL, "Roof 2");
 
@@ -163,7 +164,7 @@ START_TEST(committed_hooks_get_an_equal_copy_after_the_commit)
 }
 
 /* Reads and writes of bb_query() share round trips; a failing read does not undo a write. */
-START_TEST(a_failing_read_undoes_no_write_beside_it)
+TEST(a_failing_read_undoes_no_write_beside_it)
 {
     struct talk talk = talk_start(host, platform, "sour@shop.example", ADMIN_EMAIL, NULL);
     struct call calls[TOGETHER];
@@ -210,24 +211,24 @@ static void expect_only_it_undone(const char *user, const char *word, long statu
                      TOGETHER);
 }
 
-START_TEST(a_veto_undoes_the_message_alone)
+TEST(a_veto_undoes_the_message_alone)
 {
     expect_only_it_undone("vetoer@shop.example", "veto-me", 409);
 }
 
-START_TEST(a_condition_raised_in_a_hook_undoes_the_message_alone)
+TEST(a_condition_raised_in_a_hook_undoes_the_message_alone)
 {
     expect_only_it_undone("raiser@shop.example", "raise-me", 422);
 }
 
-START_TEST(a_failing_statement_of_a_hook_undoes_the_message_alone)
+TEST(a_failing_statement_of_a_hook_undoes_the_message_alone)
 {
     expect_only_it_undone("breaker@shop.example", "break-me", 500);
 }
 
 /* The commit fails after every statement has succeeded; no request may then wait for its
  * deadline. */
-START_TEST(a_failing_commit_undoes_the_message_alone)
+TEST(a_failing_commit_undoes_the_message_alone)
 {
     struct talk talk = talk_start(host, platform, "late@shop.example", ADMIN_EMAIL, NULL);
     struct answer *answer = talk_post(host, platform, &talk, "late@shop.example", "late-me alone");
@@ -237,7 +238,7 @@ START_TEST(a_failing_commit_undoes_the_message_alone)
     expect_only_it_undone("latecomer@shop.example", "late-me", 500);
 }
 
-START_TEST(a_veto_undoes_a_start_with_its_conversation)
+TEST(a_veto_undoes_a_start_with_its_conversation)
 {
     ck_error(talk_try(host, platform, "vetoed@shop.example", ADMIN_EMAIL, NULL, "veto-me at once"),
              409, "The spy does not like this message");
@@ -248,7 +249,7 @@ START_TEST(a_veto_undoes_a_start_with_its_conversation)
 }
 
 /* Runs last, over the messages of all other tests. */
-START_TEST(every_message_has_its_event_and_every_event_its_message)
+TEST(every_message_has_its_event_and_every_event_its_message)
 {
     ck_assert_int_eq(
         sql_number(db, "SELECT count(*) FROM chat_entry m FULL JOIN (SELECT"
@@ -275,7 +276,7 @@ static bool job_is_free(void *arg)
 }
 
 /* A lock left on the connection would prevent every other host from running the job. */
-START_TEST(a_job_that_runs_out_of_memory_leaves_its_lock_to_others)
+TEST(a_job_that_runs_out_of_memory_leaves_its_lock_to_others)
 {
     struct host *greedy = host_start(
         &(struct host_spec){.name = "events-greedy",
@@ -293,26 +294,5 @@ START_TEST(a_job_that_runs_out_of_memory_leaves_its_lock_to_others)
     host_stop(greedy);
 }
 
-Suite *events_suite(void)
-{
-    Suite *suite = suite_create("events");
-    TCase *tests = tcase_create("events");
-
-    tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_checked_fixture(tests, connect_db, disconnect_db);
-    tcase_add_test(tests, a_start_raises_conversation_created_with_exactly_its_keys);
-    tcase_add_test(tests, a_message_raises_message_new_with_exactly_its_keys);
-    tcase_add_test(tests, the_audience_is_the_organization_and_who_takes_part_with_an_account);
-    tcase_add_test(tests, committed_hooks_get_an_equal_copy_after_the_commit);
-    tcase_add_test(tests, a_failing_read_undoes_no_write_beside_it);
-    tcase_add_test(tests, a_veto_undoes_the_message_alone);
-    tcase_add_test(tests, a_condition_raised_in_a_hook_undoes_the_message_alone);
-    tcase_add_test(tests, a_failing_statement_of_a_hook_undoes_the_message_alone);
-    tcase_add_test(tests, a_failing_commit_undoes_the_message_alone);
-    tcase_add_test(tests, a_veto_undoes_a_start_with_its_conversation);
-    tcase_add_test(tests, a_job_that_runs_out_of_memory_leaves_its_lock_to_others);
-    tcase_add_test(tests, every_message_has_its_event_and_every_event_its_message);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(events, .timeout_s = 60, .before_all = set_up, .after_all = tear_down,
+      .before_each = connect_db, .after_each = disconnect_db)

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "poke.h"
+#include "suite.h"
 #include "suites.h"
 
 #define TEXT "100 %s of %n"
@@ -18,7 +19,7 @@ static void tear_down(void)
     host_stop(host);
 }
 
-START_TEST(a_cell_with_json_is_read_and_one_without_is_a_500)
+TEST(a_cell_with_json_is_read_and_one_without_is_a_500)
 {
     ck_assert_str_eq(poke(host, "GET", "json/list", 200)->body, "[1,\"two\"]");
     ck_assert_str_eq(poke(host, "GET", "json/object", 200)->body, "{}");
@@ -29,7 +30,7 @@ START_TEST(a_cell_with_json_is_read_and_one_without_is_a_500)
     poke(host, "GET", "json/null", 500);
 }
 
-START_TEST(rows_become_objects_with_a_member_for_each_column)
+TEST(rows_become_objects_with_a_member_for_each_column)
 {
     ck_assert_str_eq(poke(host, "GET", "rows/two-rows", 200)->body,
                      "[{\"id\":9,\"name\":\"Rooftop\",\"group\":3,\"size\":1.5,"
@@ -38,12 +39,12 @@ START_TEST(rows_become_objects_with_a_member_for_each_column)
                      "\"made\":null,\"big\":false,\"tags\":null}]");
 }
 
-START_TEST(a_row_with_invalid_json_is_a_500)
+TEST(a_row_with_invalid_json_is_a_500)
 {
     poke(host, "GET", "rows/bad-row", 500);
 }
 
-START_TEST(texts_of_errors_are_not_formats)
+TEST(texts_of_errors_are_not_formats)
 {
     struct answer *answer;
 
@@ -56,7 +57,7 @@ START_TEST(texts_of_errors_are_not_formats)
     ck_assert_ptr_nonnull(strstr(answer->body, "[{\"field\":\"share\",\"problem\":\"is taken\"}]"));
 }
 
-START_TEST(texts_of_warnings_the_log_and_commands_are_not_formats)
+TEST(texts_of_warnings_the_log_and_commands_are_not_formats)
 {
     answer_warns(poke(host, "GET", "text/warn", 200), TEXT);
     ck_assert_ptr_nonnull(strstr(file_text(host->log), "logged " TEXT));
@@ -65,7 +66,7 @@ START_TEST(texts_of_warnings_the_log_and_commands_are_not_formats)
     ck_assert_ptr_nonnull(strstr(file_text(host->log), "printed " TEXT "\n"));
 }
 
-START_TEST(a_module_that_does_not_open_gives_the_reason)
+TEST(a_module_that_does_not_open_gives_the_reason)
 {
     struct host *own = host_prepare(
         &(struct host_spec){.name = "helpers_closed",
@@ -77,19 +78,4 @@ START_TEST(a_module_that_does_not_open_gives_the_reason)
     ck_assert_ptr_nonnull(strstr(file_text(own->log), TEXT));
 }
 
-Suite *helpers_suite(void)
-{
-    Suite *suite = suite_create("helpers");
-    TCase *cases = tcase_create("helpers");
-
-    tcase_add_unchecked_fixture(cases, set_up, tear_down);
-    tcase_set_timeout(cases, 60);
-    tcase_add_test(cases, a_cell_with_json_is_read_and_one_without_is_a_500);
-    tcase_add_test(cases, rows_become_objects_with_a_member_for_each_column);
-    tcase_add_test(cases, a_row_with_invalid_json_is_a_500);
-    tcase_add_test(cases, texts_of_errors_are_not_formats);
-    tcase_add_test(cases, texts_of_warnings_the_log_and_commands_are_not_formats);
-    tcase_add_test(cases, a_module_that_does_not_open_gives_the_reason);
-    suite_add_tcase(suite, cases);
-    return suite;
-}
+SUITE(helpers, .before_all = set_up, .after_all = tear_down, .timeout_s = 60)

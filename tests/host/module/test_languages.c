@@ -8,6 +8,7 @@
 #include "client.h"
 #include "hello.h"
 #include "people.h"
+#include "suite.h"
 #include "suites.h"
 
 #define GREETINGS(greeting)                                                                        \
@@ -65,7 +66,7 @@ static void reload(const char *more, int expected, const char *says)
     ck_assert_msg(status == expected && strstr(said, says), "%d: %s", status, said);
 }
 
-START_TEST(a_visit_is_greeted_and_counted)
+TEST(a_visit_is_greeted_and_counted)
 {
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
         for (int n = 2; n <= 6; n += 2) {
@@ -79,14 +80,14 @@ START_TEST(a_visit_is_greeted_and_counted)
     }
 }
 
-START_TEST(settings_have_their_types)
+TEST(settings_have_their_types)
 {
     reload("visits_cpp:\n  step: 11\n", 1, "visits_cpp.step");
     reload("visits_rust:\n  step: two\n", 1, "visits_rust.step");
 }
 
 /* Repeats the test in several generations, which share the module's code. */
-START_TEST(what_is_thrown_is_an_answer_and_serving_goes_on)
+TEST(what_is_thrown_is_an_answer_and_serving_goes_on)
 {
     for (int turn = 0; turn < 2; turn++) {
         reload(GREETINGS("no place"), 0, "is live");
@@ -102,16 +103,4 @@ START_TEST(what_is_thrown_is_an_answer_and_serving_goes_on)
     ck_assert_ptr_nonnull(strstr(file_text(host->log), "a handler panicked"));
 }
 
-Suite *languages_suite(void)
-{
-    Suite *suite = suite_create("languages");
-    TCase *tests = tcase_create("languages");
-
-    tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, a_visit_is_greeted_and_counted);
-    tcase_add_test(tests, settings_have_their_types);
-    tcase_add_test(tests, what_is_thrown_is_an_answer_and_serving_goes_on);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(languages, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "suite.h"
 #include "suites.h"
 #include "wire.h"
 
@@ -64,7 +65,7 @@ static void let_calls_end(struct host *host, int calls)
     host_stop(host);
 }
 
-START_TEST(a_call_that_lasts_is_answered_503_at_the_deadline)
+TEST(a_call_that_lasts_is_answered_503_at_the_deadline)
 {
     struct host *host = start("late_answer");
     struct wire *wire = wire_open(host);
@@ -88,7 +89,7 @@ START_TEST(a_call_that_lasts_is_answered_503_at_the_deadline)
 }
 
 /* Some clients leave before the deadline, the others get a response. */
-START_TEST(a_client_may_leave_while_its_call_lasts)
+TEST(a_client_may_leave_while_its_call_lasts)
 {
     struct host *host = start("late_gone");
     struct wire *wires[CALLS];
@@ -110,7 +111,7 @@ START_TEST(a_client_may_leave_while_its_call_lasts)
     let_calls_end(host, CALLS);
 }
 
-START_TEST(a_call_that_ends_in_time_is_answered)
+TEST(a_call_that_ends_in_time_is_answered)
 {
     struct host *host = start("late_in_time");
 
@@ -120,15 +121,4 @@ START_TEST(a_call_that_ends_in_time_is_answered)
     host_stop(host);
 }
 
-Suite *late_suite(void)
-{
-    Suite *suite = suite_create("late");
-    TCase *tests = tcase_create("late");
-
-    tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, a_call_that_lasts_is_answered_503_at_the_deadline);
-    tcase_add_test(tests, a_client_may_leave_while_its_call_lasts);
-    tcase_add_test(tests, a_call_that_ends_in_time_is_answered);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(late, .timeout_s = 60)

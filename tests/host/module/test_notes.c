@@ -5,6 +5,7 @@
 #include "hello.h"
 #include "spy.h"
 #include "stage.h"
+#include "suite.h"
 #include "suites.h"
 
 static struct person *ada, *bo;
@@ -38,7 +39,7 @@ static struct answer *note(const struct person *who, const char *body)
     return http(host, "POST", "/api/notes", who->token, json_pack("{s:s}", "text", body));
 }
 
-START_TEST(a_note_is_stored_and_its_event_is_for_its_author)
+TEST(a_note_is_stored_and_its_event_is_for_its_author)
 {
     struct answer *answer = ck_status(note(bo, "buy a meter"), 201);
     const char *values[] = {text("%lld", (long long)answer_int(answer, "id"))};
@@ -51,7 +52,7 @@ START_TEST(a_note_is_stored_and_its_event_is_for_its_author)
                      bo->email);
 }
 
-START_TEST(a_blank_note_and_one_too_many_are_refused)
+TEST(a_blank_note_and_one_too_many_are_refused)
 {
     struct person *cy = person_make(host, admin, "notes.cy", NULL);
 
@@ -65,7 +66,7 @@ START_TEST(a_blank_note_and_one_too_many_are_refused)
                      0);
 }
 
-START_TEST(notes_are_listed_page_by_page)
+TEST(notes_are_listed_page_by_page)
 {
     struct answer *answer;
 
@@ -85,13 +86,4 @@ START_TEST(notes_are_listed_page_by_page)
     ck_assert_ptr_null(answer_header(answer, "Link"));
 }
 
-Suite *notes_suite(void)
-{
-    const TTest *const tests[] = {
-        a_note_is_stored_and_its_event_is_for_its_author,
-        a_blank_note_and_one_too_many_are_refused,
-        notes_are_listed_page_by_page,
-    };
-
-    return stage_suite("notes", set_up, 60, TESTS(tests));
-}
+STAGE_SUITE(notes, set_up, 60)

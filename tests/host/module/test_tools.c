@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "hello.h"
+#include "suite.h"
 #include "suites.h"
 #include "talk.h"
 
@@ -93,7 +94,7 @@ static bool hello_counts_two(void *arg)
     return answer_int(http(host, "GET", "/api/hello", platform->token, NULL), "messages") == 2;
 }
 
-START_TEST(hello_greets_and_counts_messages)
+TEST(hello_greets_and_counts_messages)
 {
     struct answer *answer = ck_status(http(host, "GET", "/api/hello", platform->token, NULL), 200);
 
@@ -114,7 +115,7 @@ static struct answer *witness_post(const char *entry, long status)
         http(host, "POST", "/witness", platform->token, json_pack("{ss}", "text", entry)), status);
 }
 
-START_TEST(a_module_of_the_first_headers_serves)
+TEST(a_module_of_the_first_headers_serves)
 {
     for (int i = 0; i < 3; i++)
         witness_post(text("row %d", i), 201);
@@ -135,7 +136,7 @@ static bool three_were_heard(void *arg)
     return sql_number(arg, "SELECT count(*) FROM witness_heard") >= 3;
 }
 
-START_TEST(its_hooks_and_its_command_run)
+TEST(its_hooks_and_its_command_run)
 {
     PGconn *db = database_connect(the_postgres, database);
     const char *const words[] = {"witness", "count", NULL};
@@ -147,7 +148,7 @@ START_TEST(its_hooks_and_its_command_run)
 }
 
 /* Waits until the host has received the signal. `busbar reload` returns when the reload is over. */
-START_TEST(a_reload_is_told_to_the_service_manager)
+TEST(a_reload_is_told_to_the_service_manager)
 {
     const char *const words[] = {"reload", NULL};
 
@@ -172,7 +173,7 @@ static const char *output_of(const char *const *words, int *status)
     "secrets:\n"                                                                                   \
     "  keys: [\"0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0\"]\n"
 
-START_TEST(check_judges_without_a_server)
+TEST(check_judges_without_a_server)
 {
     const char *conf = harness_path("tools-check.yaml");
     const char *const words[] = {"check", "-c", conf, NULL};
@@ -195,7 +196,7 @@ START_TEST(check_judges_without_a_server)
 }
 
 /* Only the variable is wrong; an implementation could easily blame the modules' sections. */
-START_TEST(a_module_path_that_is_not_set_blames_no_section)
+TEST(a_module_path_that_is_not_set_blames_no_section)
 {
     const char *conf = harness_path("tools-check.yaml");
     const char *const words[] = {"check", "-c", conf, NULL};
@@ -210,7 +211,7 @@ START_TEST(a_module_path_that_is_not_set_blames_no_section)
     ck_assert_msg(!strstr(said, "unknown section"), "%s", said);
 }
 
-START_TEST(sections_of_modules_that_are_not_loaded_are_one_line_and_only_of_check)
+TEST(sections_of_modules_that_are_not_loaded_are_one_line_and_only_of_check)
 {
     const char *conf = harness_path("tools-check.yaml");
     const char *const check[] = {"check", "-c", conf, NULL};
@@ -251,7 +252,7 @@ static void assert_named(const char *const *words, const char *file, const char 
     ck_assert_msg(status == 1 && at, "%d: %s", status, said);
 }
 
-START_TEST(a_constructor_that_crashes_or_exits_is_an_error_that_names_the_file)
+TEST_EACH(a_constructor_that_crashes_or_exits_is_an_error_that_names_the_file, 2)
 {
     static const struct {
         const char *name, *code, *reason;
@@ -274,7 +275,7 @@ START_TEST(a_constructor_that_crashes_or_exits_is_an_error_that_names_the_file)
     assert_named(modcheck, file, "has a constructor: early");
 }
 
-START_TEST(check_tells_what_the_linker_would_not_find)
+TEST(check_tells_what_the_linker_would_not_find)
 {
     static const char *const edits[][2] = {
         {"static const struct bb_sql add", "void nowhere(void);\n\nstatic const struct bb_sql add"},
@@ -291,7 +292,7 @@ START_TEST(check_tells_what_the_linker_would_not_find)
 
 /* The linker gives each module its own libraries, whatever other modules in the list have
  * loaded. */
-START_TEST(check_takes_no_symbol_from_the_libraries_of_another_module)
+TEST(check_takes_no_symbol_from_the_libraries_of_another_module)
 {
     static const char *const edits[][2] = {
         {"static const struct bb_sql add",
@@ -311,7 +312,7 @@ START_TEST(check_takes_no_symbol_from_the_libraries_of_another_module)
     ck_assert_msg(!strstr(said, "device"), "%s", said);
 }
 
-START_TEST(inspect_shows_a_module_that_is_not_loaded)
+TEST(inspect_shows_a_module_that_is_not_loaded)
 {
     const char *const words[] = {"inspect", hello, NULL};
     const char *const as_json[] = {"inspect", "--json", TEST_WITNESS, NULL};
@@ -334,7 +335,7 @@ START_TEST(inspect_shows_a_module_that_is_not_loaded)
     ck_assert_int_eq(status, 1);
 }
 
-START_TEST(modcheck_passes_hello)
+TEST(modcheck_passes_hello)
 {
     const char *const words[] = {"modcheck", hello, NULL};
     const char *const bad[] = {"modcheck", hello, harness_program(false), NULL};
@@ -346,26 +347,4 @@ START_TEST(modcheck_passes_hello)
     ck_assert_int_eq(status, 1);
 }
 
-Suite *tools_suite(void)
-{
-    Suite *suite = suite_create("tools");
-    TCase *tests = tcase_create("tools");
-
-    tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, hello_greets_and_counts_messages);
-    tcase_add_test(tests, a_module_of_the_first_headers_serves);
-    tcase_add_test(tests, its_hooks_and_its_command_run);
-    tcase_add_test(tests, a_reload_is_told_to_the_service_manager);
-    tcase_add_test(tests, check_judges_without_a_server);
-    tcase_add_test(tests, a_module_path_that_is_not_set_blames_no_section);
-    tcase_add_test(tests, sections_of_modules_that_are_not_loaded_are_one_line_and_only_of_check);
-    tcase_add_loop_test(tests, a_constructor_that_crashes_or_exits_is_an_error_that_names_the_file,
-                        0, 2);
-    tcase_add_test(tests, check_tells_what_the_linker_would_not_find);
-    tcase_add_test(tests, check_takes_no_symbol_from_the_libraries_of_another_module);
-    tcase_add_test(tests, inspect_shows_a_module_that_is_not_loaded);
-    tcase_add_test(tests, modcheck_passes_hello);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(tools, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "harness.h"
+#include "suite.h"
 #include "suites.h"
 
 enum { ALLOCATED = 98, SOON_MS = 20000 };
@@ -42,7 +43,7 @@ static const char **many_pairs(void)
  * Another thread may hold the allocator's lock when the child is made, and no thread of the child
  * releases it, so a child that allocates may wait forever.
  */
-START_TEST(a_child_does_not_allocate)
+TEST_EACH(a_child_does_not_allocate, 2)
 {
     const char *const argv[] = {"true", NULL};
     struct process_spec spec = {.argv = argv,
@@ -61,7 +62,7 @@ START_TEST(a_child_does_not_allocate)
     ck_assert_int_eq(status, 0);
 }
 
-START_TEST(a_child_has_the_environment_that_is_named)
+TEST(a_child_has_the_environment_that_is_named)
 {
     const char *const argv[] = {"sh", "-c", "echo \"$PATH:$HOME:$MORE\"", NULL};
     const char *const environment[] = {"HOME=/nowhere", "MORE=1", NULL};
@@ -73,7 +74,7 @@ START_TEST(a_child_has_the_environment_that_is_named)
     ck_assert_str_eq(file_text(log), text("%s:/nowhere:1\n", getenv("PATH")));
 }
 
-START_TEST(a_program_that_is_missing_is_told)
+TEST(a_program_that_is_missing_is_told)
 {
     const char *const argv[] = {"/nonexistent/program", NULL};
     const char *log = harness_path("missing.out");
@@ -82,14 +83,4 @@ START_TEST(a_program_that_is_missing_is_told)
     ck_assert_str_eq(file_text(log), "/nonexistent/program cannot be executed\n");
 }
 
-Suite *processes_suite(void)
-{
-    Suite *suite = suite_create("processes");
-    TCase *tests = tcase_create("processes");
-
-    tcase_add_loop_test(tests, a_child_does_not_allocate, 0, 2); /* also as the service user */
-    tcase_add_test(tests, a_child_has_the_environment_that_is_named);
-    tcase_add_test(tests, a_program_that_is_missing_is_told);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(processes)

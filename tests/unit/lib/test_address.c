@@ -5,6 +5,7 @@
 
 #include "core/lib/address.h"
 #include "fixture.h"
+#include "suite.h"
 #include "unit_suites.h"
 
 static char why[160];
@@ -33,7 +34,7 @@ static const struct sockaddr *peer(const char *text)
     return (const struct sockaddr *)&storage;
 }
 
-START_TEST(networks_hold_their_addresses)
+TEST(networks_hold_their_addresses)
 {
     struct cidr_list *list =
         list_of("[\"10.0.0.0/8\",\"192.168.1.128/25\",\"::1\",\"2001:db8::/33\",\"1.2.3.4\"]");
@@ -52,9 +53,8 @@ START_TEST(networks_hold_their_addresses)
     ck_assert(cidr_list_has(list_of("[\"::/0\"]"), peer("::1")));
     ck_assert(!cidr_list_has(list_of("[]"), peer("::1")));
 }
-END_TEST
 
-START_TEST(bad_networks_are_refused)
+TEST(bad_networks_are_refused)
 {
     static const char *const bad[] = {
         "[\"\"]",          "[\"x\"]",           "[\"10.0.0.0/33\"]", "[\"10.0.0.1/8\"]",
@@ -67,9 +67,8 @@ START_TEST(bad_networks_are_refused)
     ck_assert_ptr_null(list_of("[\"::1\",\"nonsense\"]"));
     ck_assert_str_eq(why, "entry 2 is not an IP network");
 }
-END_TEST
 
-START_TEST(the_client_is_the_rightmost_untrusted_hop)
+TEST(the_client_is_the_rightmost_untrusted_hop)
 {
     static const struct {
         const char *peer, *forwarded, *client;
@@ -105,7 +104,6 @@ START_TEST(the_client_is_the_rightmost_untrusted_hop)
                          rows[i].client);
     ck_assert_str_eq(address_client(NULL, peer("::1"), "1.1.1.1", out), "::1");
 }
-END_TEST
 
 static bool one_network(const char *a, const char *b)
 {
@@ -114,7 +112,7 @@ static bool one_network(const char *a, const char *b)
     return !memcmp(&first, &second, sizeof(first));
 }
 
-START_TEST(clients_are_of_one_network_by_their_first_64_bits)
+TEST(clients_are_of_one_network_by_their_first_64_bits)
 {
     ck_assert(one_network("2001:db8:1:2::1", "2001:db8:1:2:ffff::7"));
     ck_assert(!one_network("2001:db8:1:2::1", "2001:db8:1:3::1"));
@@ -123,9 +121,8 @@ START_TEST(clients_are_of_one_network_by_their_first_64_bits)
     ck_assert(!one_network("10.0.0.1", "unknown"));
     ck_assert(one_network("unknown", ""));
 }
-END_TEST
 
-START_TEST(a_peer_is_of_the_network_that_its_address_says)
+TEST(a_peer_is_of_the_network_that_its_address_says)
 {
     static const char *const texts[] = {"10.0.0.1", "::ffff:10.0.0.1", "2001:db8:1:2::1"};
 
@@ -136,9 +133,8 @@ START_TEST(a_peer_is_of_the_network_that_its_address_says)
         ck_assert_mem_eq(&by_text, &by_peer, sizeof(by_text));
     }
 }
-END_TEST
 
-START_TEST(peers_without_ip_are_unknown)
+TEST(peers_without_ip_are_unknown)
 {
     const struct sockaddr_un local = {.sun_family = AF_UNIX};
     char out[INET6_ADDRSTRLEN];
@@ -147,9 +143,8 @@ START_TEST(peers_without_ip_are_unknown)
                      "unknown");
     ck_assert_str_eq(address_client(NULL, NULL, NULL, out), "unknown");
 }
-END_TEST
 
-START_TEST(origins_are_compared_exactly)
+TEST(origins_are_compared_exactly)
 {
     json_t *origins = json_pack("[s,s,s,i]", "https://app.example.org", "null", "*", 5);
 
@@ -165,21 +160,5 @@ START_TEST(origins_are_compared_exactly)
     ck_assert(!origin_allowed(NULL, "https://app.example.org"));
     json_decref(origins);
 }
-END_TEST
 
-Suite *address_suite(void)
-{
-    Suite *suite = suite_create("address");
-    TCase *all = tcase_create("all");
-
-    tcase_add_checked_fixture(all, arena_setup, arena_teardown);
-    tcase_add_test(all, networks_hold_their_addresses);
-    tcase_add_test(all, bad_networks_are_refused);
-    tcase_add_test(all, the_client_is_the_rightmost_untrusted_hop);
-    tcase_add_test(all, clients_are_of_one_network_by_their_first_64_bits);
-    tcase_add_test(all, a_peer_is_of_the_network_that_its_address_says);
-    tcase_add_test(all, peers_without_ip_are_unknown);
-    tcase_add_test(all, origins_are_compared_exactly);
-    suite_add_tcase(suite, all);
-    return suite;
-}
+SUITE(address, .before_each = arena_setup, .after_each = arena_teardown)

@@ -4,6 +4,7 @@
 
 #include "core/lib/aead.h"
 #include "fixture.h"
+#include "suite.h"
 #include "unit_suites.h"
 
 #define KEY_A "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
@@ -18,7 +19,7 @@ static struct aead_keys *keys_of(const char *first, const char *second)
     return aead_keys_new(arena, hex, (size_t)(first != NULL) + (second != NULL), why, sizeof(why));
 }
 
-START_TEST(what_is_sealed_opens)
+TEST(what_is_sealed_opens)
 {
     struct aead_keys *keys = keys_of(KEY_A, NULL);
     unsigned char *sealed, *again, *plain;
@@ -41,9 +42,8 @@ START_TEST(what_is_sealed_opens)
         free(sealed);
     }
 }
-END_TEST
 
-START_TEST(old_keys_open_and_the_first_one_seals)
+TEST(old_keys_open_and_the_first_one_seals)
 {
     struct aead_keys *old = keys_of(KEY_A, NULL), *both = keys_of(KEY_B, KEY_A),
                      *new = keys_of(KEY_B, NULL);
@@ -62,9 +62,8 @@ START_TEST(old_keys_open_and_the_first_one_seals)
     free(plain);
     free(sealed);
 }
-END_TEST
 
-START_TEST(nothing_changed_opens)
+TEST(nothing_changed_opens)
 {
     struct aead_keys *keys = keys_of(KEY_A, KEY_B);
     unsigned char *sealed, *plain;
@@ -85,9 +84,8 @@ START_TEST(nothing_changed_opens)
     free(plain);
     free(sealed);
 }
-END_TEST
 
-START_TEST(bad_keys_are_refused_without_being_shown)
+TEST(bad_keys_are_refused_without_being_shown)
 {
     static const char *const bad[] = {
         "", "00", KEY_A "0", "zz0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"};
@@ -97,9 +95,8 @@ START_TEST(bad_keys_are_refused_without_being_shown)
         ck_assert_str_eq(why, "key 2 is not 64 hexadecimal digits");
     }
 }
-END_TEST
 
-START_TEST(without_keys_nothing_works)
+TEST(without_keys_nothing_works)
 {
     struct aead_keys *none = keys_of(NULL, NULL);
     unsigned char *out, bytes[AEAD_OVERHEAD] = {1};
@@ -109,19 +106,5 @@ START_TEST(without_keys_nothing_works)
     ck_assert_int_eq(aead_close(none, "a", 1, "p", &out, &length), -1);
     ck_assert_int_eq(aead_open(none, bytes, sizeof(bytes), "p", &out, &length), -1);
 }
-END_TEST
 
-Suite *aead_suite(void)
-{
-    Suite *suite = suite_create("aead");
-    TCase *all = tcase_create("all");
-
-    tcase_add_checked_fixture(all, arena_setup, arena_teardown);
-    tcase_add_test(all, what_is_sealed_opens);
-    tcase_add_test(all, old_keys_open_and_the_first_one_seals);
-    tcase_add_test(all, nothing_changed_opens);
-    tcase_add_test(all, bad_keys_are_refused_without_being_shown);
-    tcase_add_test(all, without_keys_nothing_works);
-    suite_add_tcase(suite, all);
-    return suite;
-}
+SUITE(aead, .before_each = arena_setup, .after_each = arena_teardown)

@@ -4,9 +4,10 @@
 
 #include "core/lib/arena.h"
 #include "fixture.h"
+#include "suite.h"
 #include "unit_suites.h"
 
-START_TEST(memory_is_zeroed_aligned_and_apart)
+TEST(memory_is_zeroed_aligned_and_apart)
 {
     static const size_t sizes[] = {0, 1, 15, 16, 17, 100, 2047, 2048, 2049, 5000, 70000, 1000000};
     static const char zeroes[1000000];
@@ -25,27 +26,24 @@ START_TEST(memory_is_zeroed_aligned_and_apart)
         }
     }
 }
-END_TEST
 
-START_TEST(absurd_sizes_are_refused)
+TEST(absurd_sizes_are_refused)
 {
     ck_assert_ptr_null(arena_alloc(arena, SIZE_MAX));
     ck_assert_ptr_null(arena_alloc(arena, SIZE_MAX - 8));
     ck_assert_ptr_null(arena_alloc(arena, SIZE_MAX / 2));
     ck_assert_ptr_null(arena_text(arena, "", SIZE_MAX));
 }
-END_TEST
 
-START_TEST(texts_are_copied_with_their_length)
+TEST(texts_are_copied_with_their_length)
 {
     char *text = arena_text(arena, "a\0bc", 3);
 
     ck_assert_mem_eq(text, "a\0b", 4);
     ck_assert_str_eq(arena_text(arena, NULL, 0), "");
 }
-END_TEST
 
-START_TEST(formats_of_any_length_fit)
+TEST(formats_of_any_length_fit)
 {
     for (int width = 1; width < 5000; width += 7) {
         char *text = arena_format(arena, "%*d", width, 7);
@@ -54,7 +52,6 @@ START_TEST(formats_of_any_length_fit)
         ck_assert_int_eq(text[width - 1], '7');
     }
 }
-END_TEST
 
 static char order[8];
 
@@ -63,7 +60,7 @@ static void note(void *arg)
     strcat(order, arg);
 }
 
-START_TEST(undos_run_last_first)
+TEST(undos_run_last_first)
 {
     struct arena *own = arena_new();
 
@@ -76,7 +73,6 @@ START_TEST(undos_run_last_first)
     ck_assert_str_eq(order, "cba");
     arena_free(NULL);
 }
-END_TEST
 
 static void note_loudly(void *arg)
 {
@@ -84,7 +80,7 @@ static void note_loudly(void *arg)
     note("!");
 }
 
-START_TEST(undos_of_one_function_can_run_early)
+TEST(undos_of_one_function_can_run_early)
 {
     struct arena *own = arena_new();
 
@@ -98,20 +94,5 @@ START_TEST(undos_of_one_function_can_run_early)
     arena_free(own);
     ck_assert_str_eq(order, "c!a!b");
 }
-END_TEST
 
-Suite *arena_suite(void)
-{
-    Suite *suite = suite_create("arena");
-    TCase *all = tcase_create("all");
-
-    tcase_add_checked_fixture(all, arena_setup, arena_teardown);
-    tcase_add_test(all, memory_is_zeroed_aligned_and_apart);
-    tcase_add_test(all, absurd_sizes_are_refused);
-    tcase_add_test(all, texts_are_copied_with_their_length);
-    tcase_add_test(all, formats_of_any_length_fit);
-    tcase_add_test(all, undos_run_last_first);
-    tcase_add_test(all, undos_of_one_function_can_run_early);
-    suite_add_tcase(suite, all);
-    return suite;
-}
+SUITE(arena, .before_each = arena_setup, .after_each = arena_teardown)

@@ -3,6 +3,7 @@
 #include <busbar/helpers.h>
 #include <stdlib.h>
 
+#include "suite.h"
 #include "unit_suites.h"
 
 static const struct {
@@ -14,7 +15,7 @@ static const struct {
     {"\\y00", -1}, {"\\x00 0", -1}, {NULL, -1},
 };
 
-START_TEST(bytes_of_a_cell_are_those_of_its_digits)
+TEST_EACH(bytes_of_a_cell_are_those_of_its_digits, (int)(sizeof byte_cells / sizeof *byte_cells))
 {
     unsigned char bytes[4] = {0xAA, 0xAA, 0xAA, 0xAA};
     int64_t count = bb_cell_bytes(byte_cells[_i].cell, bytes, sizeof bytes);
@@ -28,9 +29,8 @@ START_TEST(bytes_of_a_cell_are_those_of_its_digits)
     if (count >= 0 && count < 4)
         ck_assert_uint_eq(bytes[count], 0xAA);
 }
-END_TEST
 
-START_TEST(numbers_of_a_cell_are_counted_and_read)
+TEST(numbers_of_a_cell_are_counted_and_read)
 {
     int64_t numbers[3] = {0};
 
@@ -42,16 +42,5 @@ START_TEST(numbers_of_a_cell_are_counted_and_read)
     ck_assert_int_eq(numbers[1], -2);
     ck_assert_int_eq(numbers[2], INT64_MAX);
 }
-END_TEST
 
-Suite *cells_suite(void)
-{
-    Suite *suite = suite_create("cells");
-    TCase *tests = tcase_create("all");
-
-    tcase_add_loop_test(tests, bytes_of_a_cell_are_those_of_its_digits, 0,
-                        (int)(sizeof byte_cells / sizeof *byte_cells));
-    tcase_add_test(tests, numbers_of_a_cell_are_counted_and_read);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(cells)

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "core/lib/fiber.h"
+#include "suite.h"
 #include "unit_suites.h"
 
 enum { FIBERS = 32, FRAME = 1 << 20, FAULTED = 42, OVERWRITTEN = 43, ALTERNATE = 1 << 16 };
@@ -52,7 +53,7 @@ static _Noreturn void overflow(void)
     _exit(OVERWRITTEN);
 }
 
-START_TEST(a_frame_larger_than_the_stack_faults)
+TEST(a_frame_larger_than_the_stack_faults)
 {
     int status;
     pid_t child = fork();
@@ -65,12 +66,4 @@ START_TEST(a_frame_larger_than_the_stack_faults)
     ck_assert_int_eq(WEXITSTATUS(status), FAULTED);
 }
 
-Suite *fiber_suite(void)
-{
-    Suite *suite = suite_create("fiber");
-    TCase *tests = tcase_create("all");
-
-    tcase_add_test(tests, a_frame_larger_than_the_stack_faults);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(fiber)

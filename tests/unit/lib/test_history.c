@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/lib/history.h"
+#include "suite.h"
 #include "unit_suites.h"
 
 static struct crash_history history;
@@ -26,7 +27,7 @@ static void begin(void)
     memset(&history, 0, sizeof history);
 }
 
-START_TEST(three_crashes_within_a_minute_are_too_many)
+TEST(three_crashes_within_a_minute_are_too_many)
 {
     begin();
     crash("bad", 1000);
@@ -38,7 +39,7 @@ START_TEST(three_crashes_within_a_minute_are_too_many)
     ck_assert_ptr_null(history_out(&history, "good"));
 }
 
-START_TEST(crashes_far_apart_or_of_several_modules_are_borne)
+TEST(crashes_far_apart_or_of_several_modules_are_borne)
 {
     begin();
     for (int i = 0; i < 9; i++)
@@ -53,7 +54,7 @@ START_TEST(crashes_far_apart_or_of_several_modules_are_borne)
 }
 
 /* A module that hangs in `open` takes half a minute each time. */
-START_TEST(three_starts_in_vain_are_too_many_however_long_they_take)
+TEST(three_starts_in_vain_are_too_many_however_long_they_take)
 {
     begin();
     end_worker("slow", false, 31000);
@@ -66,7 +67,7 @@ START_TEST(three_starts_in_vain_are_too_many_however_long_they_take)
     ck_assert_ptr_null(history_out(&history, "slow"));
 }
 
-START_TEST(a_worker_that_served_is_no_start_in_vain)
+TEST(a_worker_that_served_is_no_start_in_vain)
 {
     begin();
     end_worker("slow", false, 31000);
@@ -78,7 +79,7 @@ START_TEST(a_worker_that_served_is_no_start_in_vain)
 }
 
 /* A worker that was killed from outside names no module that could be disabled. */
-START_TEST(what_has_no_module_is_counted_and_not_left_out)
+TEST(what_has_no_module_is_counted_and_not_left_out)
 {
     begin();
     for (int i = 0; i < 5; i++)
@@ -88,7 +89,7 @@ START_TEST(what_has_no_module_is_counted_and_not_left_out)
     ck_assert(!history.rows[0].out);
 }
 
-START_TEST(a_reload_forgives)
+TEST(a_reload_forgives)
 {
     begin();
     for (int i = 0; i < 3; i++)
@@ -100,7 +101,7 @@ START_TEST(a_reload_forgives)
     ck_assert_uint_eq(history.rows[0].count, 4);
 }
 
-START_TEST(there_is_an_end_to_what_is_remembered)
+TEST(there_is_an_end_to_what_is_remembered)
 {
     char name[16];
 
@@ -113,18 +114,4 @@ START_TEST(there_is_an_end_to_what_is_remembered)
     ck_assert_uint_eq(history.restarts, 2 * HISTORY_ROWS);
 }
 
-Suite *history_suite(void)
-{
-    Suite *suite = suite_create("history");
-    TCase *tests = tcase_create("all");
-
-    tcase_add_test(tests, three_crashes_within_a_minute_are_too_many);
-    tcase_add_test(tests, crashes_far_apart_or_of_several_modules_are_borne);
-    tcase_add_test(tests, three_starts_in_vain_are_too_many_however_long_they_take);
-    tcase_add_test(tests, a_worker_that_served_is_no_start_in_vain);
-    tcase_add_test(tests, what_has_no_module_is_counted_and_not_left_out);
-    tcase_add_test(tests, a_reload_forgives);
-    tcase_add_test(tests, there_is_an_end_to_what_is_remembered);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(history)

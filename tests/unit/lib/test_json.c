@@ -9,6 +9,7 @@
 
 #include "core/lib/json_in.h"
 #include "core/lib/json_out.h"
+#include "suite.h"
 #include "unit_suites.h"
 
 static json_t *read_text(const char *text, struct json_problem *problem)
@@ -25,7 +26,7 @@ static void check_refused(const char *bytes, size_t length, const char *why)
     ck_assert_msg(!strcmp(problem.text, why), "%s: %s", bytes, problem.text);
 }
 
-START_TEST(bad_json_is_refused_with_a_reason)
+TEST(bad_json_is_refused_with_a_reason)
 {
     static const struct {
         const char *text, *why;
@@ -61,9 +62,8 @@ START_TEST(bad_json_is_refused_with_a_reason)
     check_refused("[123\0]", 6, "the character NUL is not allowed");
     check_refused("[123]\0", 6, "the character NUL is not allowed");
 }
-END_TEST
 
-START_TEST(problems_tell_the_place_but_not_the_input)
+TEST(problems_tell_the_place_but_not_the_input)
 {
     struct json_problem problem;
 
@@ -75,9 +75,8 @@ START_TEST(problems_tell_the_place_but_not_the_input)
     ck_assert_int_eq(problem.line, 2);
     ck_assert_int_eq(problem.column, 3);
 }
-END_TEST
 
-START_TEST(depth_is_64_and_brackets_in_strings_do_not_count)
+TEST(depth_is_64_and_brackets_in_strings_do_not_count)
 {
     char text[200000];
     struct json_problem problem;
@@ -100,7 +99,6 @@ START_TEST(depth_is_64_and_brackets_in_strings_do_not_count)
     ck_assert_ptr_nonnull(value);
     json_decref(value);
 }
-END_TEST
 
 /* Returns the CPU time, in milliseconds, to parse an object of this many keys; *value is the
  * result. */
@@ -121,7 +119,7 @@ static long time_keys(int count, json_t **value, struct json_problem *problem)
     return took;
 }
 
-START_TEST(many_keys_are_quick_or_refused)
+TEST(many_keys_are_quick_or_refused)
 {
     struct json_problem problem;
     json_t *value;
@@ -136,7 +134,6 @@ START_TEST(many_keys_are_quick_or_refused)
     ck_assert_ptr_null(value);
     ck_assert_str_eq(problem.text, "too many values");
 }
-END_TEST
 
 static const char *shared_folder(void)
 {
@@ -199,7 +196,7 @@ static void check_case(const char *folder, const char *name)
     json_decref(value);
 }
 
-START_TEST(the_json_test_suite_passes)
+TEST(the_json_test_suite_passes)
 {
     const char *shared = shared_folder();
     char folder[512];
@@ -222,7 +219,6 @@ START_TEST(the_json_test_suite_passes)
     closedir(open);
     ck_assert_int_gt(count, 300);
 }
-END_TEST
 
 static long allowed;
 
@@ -231,7 +227,7 @@ static void *scarce(size_t size)
     return allowed-- > 0 ? malloc(size) : NULL;
 }
 
-START_TEST(no_memory_is_a_problem_like_others)
+TEST(no_memory_is_a_problem_like_others)
 {
     static const char text[] = "{\"a\":[1,2.5,\"text\",{\"b\":null}],\"c\":\"\\u00e4\"}";
     struct json_problem problem;
@@ -248,20 +244,5 @@ START_TEST(no_memory_is_a_problem_like_others)
     ck_assert_ptr_nonnull(value);
     json_decref(value);
 }
-END_TEST
 
-Suite *json_suite(void)
-{
-    Suite *suite = suite_create("json");
-    TCase *all = tcase_create("all");
-
-    tcase_set_timeout(all, 120);
-    tcase_add_test(all, bad_json_is_refused_with_a_reason);
-    tcase_add_test(all, problems_tell_the_place_but_not_the_input);
-    tcase_add_test(all, depth_is_64_and_brackets_in_strings_do_not_count);
-    tcase_add_test(all, many_keys_are_quick_or_refused);
-    tcase_add_test(all, the_json_test_suite_passes);
-    tcase_add_test(all, no_memory_is_a_problem_like_others);
-    suite_add_tcase(suite, all);
-    return suite;
-}
+SUITE(json, .timeout_s = 120)

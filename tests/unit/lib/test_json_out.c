@@ -8,6 +8,7 @@
 
 #include "core/lib/json_in.h"
 #include "core/lib/json_out.h"
+#include "suite.h"
 #include "unit_suites.h"
 
 static void check_round(const char *in, const char *out)
@@ -25,7 +26,7 @@ static void check_round(const char *in, const char *out)
     json_decref(value);
 }
 
-START_TEST(numbers_look_as_in_javascript)
+TEST(numbers_look_as_in_javascript)
 {
     static const char *const rows[][2] = {{"[1.0]", "[1]"},
                                           {"[100.0,-0.0,0.0,-0]", "[100,0,0,0]"},
@@ -45,9 +46,8 @@ START_TEST(numbers_look_as_in_javascript)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         check_round(rows[i][0], rows[i][1]);
 }
-END_TEST
 
-START_TEST(text_is_compact_and_in_order)
+TEST(text_is_compact_and_in_order)
 {
     check_round(" { \"z\" : [ ] , \"a\" : { } , \"b\" : [ true , false , null ] } ",
                 "{\"z\":[],\"a\":{},\"b\":[true,false,null]}");
@@ -56,10 +56,9 @@ START_TEST(text_is_compact_and_in_order)
     check_round("[\"\\b\\f\\n\\r\\t\\\"\\\\\\u001B\\u0001\"]",
                 "[\"\\b\\f\\n\\r\\t\\\"\\\\\\u001b\\u0001\"]");
 }
-END_TEST
 
 /* Texts are scanned eight bytes at a time, so each byte is tested at each place of such a group. */
-START_TEST(every_byte_is_escaped_wherever_it_stands)
+TEST(every_byte_is_escaped_wherever_it_stands)
 {
     for (int byte = 1; byte < 0x80; byte++) {
         for (size_t at = 0; at < 24; at++) {
@@ -83,9 +82,8 @@ START_TEST(every_byte_is_escaped_wherever_it_stands)
         }
     }
 }
-END_TEST
 
-START_TEST(what_is_no_json_is_not_written)
+TEST(what_is_no_json_is_not_written)
 {
     json_t *broken = json_stringn_nocheck("\xFF", 1), *deep = json_array();
 
@@ -101,7 +99,6 @@ START_TEST(what_is_no_json_is_not_written)
     json_decref(deep);
     json_decref(broken);
 }
-END_TEST
 
 static uint64_t random_bits(void)
 {
@@ -188,7 +185,7 @@ static void write_strings(FILE *file)
 }
 
 /* node must print every line unchanged. */
-START_TEST(node_agrees)
+TEST(node_agrees)
 {
     static const char script[] =
         "node -e 'let n=0;for(const l of require(\"fs\").readFileSync(process.argv[1],\"utf8\")"
@@ -213,9 +210,8 @@ START_TEST(node_agrees)
     unlink(name);
     ck_assert_int_eq(status, 0);
 }
-END_TEST
 
-START_TEST(a_text_of_any_bytes_is_taken)
+TEST(a_text_of_any_bytes_is_taken)
 {
     static const char *const rows[][2] = {{"", ""},
                                           {"a\xc3\xa4", "a\xc3\xa4"},
@@ -230,20 +226,5 @@ START_TEST(a_text_of_any_bytes_is_taken)
         json_decref(json);
     }
 }
-END_TEST
 
-Suite *json_out_suite(void)
-{
-    Suite *suite = suite_create("json_out");
-    TCase *all = tcase_create("all");
-
-    tcase_set_timeout(all, 120);
-    tcase_add_test(all, numbers_look_as_in_javascript);
-    tcase_add_test(all, text_is_compact_and_in_order);
-    tcase_add_test(all, every_byte_is_escaped_wherever_it_stands);
-    tcase_add_test(all, what_is_no_json_is_not_written);
-    tcase_add_test(all, a_text_of_any_bytes_is_taken);
-    tcase_add_test(all, node_agrees);
-    suite_add_tcase(suite, all);
-    return suite;
-}
+SUITE(json_out, .timeout_s = 120)

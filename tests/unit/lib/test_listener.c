@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "core/lib/listener.h"
+#include "suite.h"
 #include "unit_suites.h"
 
 static struct listeners listeners;
@@ -31,7 +32,7 @@ static bool connects(const struct sockaddr *address, socklen_t length)
 }
 
 /* localhost, for example, is ::1 for one client and 127.0.0.1 for the next. */
-START_TEST(each_address_of_a_host_is_listened_on)
+TEST(each_address_of_a_host_is_listened_on)
 {
     ck_assert_int_eq(listeners_open(&listeners, ":0", 1), 0);
     in_port_t port = port_of(listeners.fds[0]);
@@ -46,9 +47,8 @@ START_TEST(each_address_of_a_host_is_listened_on)
     ck_assert(!connects((struct sockaddr *)&four, sizeof four));
     ck_assert(!connects((struct sockaddr *)&six, sizeof six));
 }
-END_TEST
 
-START_TEST(a_port_that_is_taken_is_refused)
+TEST(a_port_that_is_taken_is_refused)
 {
     struct listeners other;
     char address[32];
@@ -60,15 +60,5 @@ START_TEST(a_port_that_is_taken_is_refused)
     ck_assert_uint_eq(other.count, 0);
     listeners_close(&listeners);
 }
-END_TEST
 
-Suite *listener_suite(void)
-{
-    Suite *suite = suite_create("listener");
-    TCase *cases = tcase_create("listener");
-
-    tcase_add_test(cases, each_address_of_a_host_is_listened_on);
-    tcase_add_test(cases, a_port_that_is_taken_is_refused);
-    suite_add_tcase(suite, cases);
-    return suite;
-}
+SUITE(listener)

@@ -8,6 +8,7 @@
 
 #include "core/lib/log.h"
 #include "core/lib/text.h"
+#include "suite.h"
 #include "unit_suites.h"
 
 #define NASTY                                                                                      \
@@ -51,7 +52,7 @@ static size_t lines(void)
     return count;
 }
 
-START_TEST(lines_are_logfmt)
+TEST(lines_are_logfmt)
 {
     int ends[2];
 
@@ -67,9 +68,8 @@ START_TEST(lines_are_logfmt)
     ck_assert_ptr_nonnull(strstr(got, "Z level=error msg=\"pairs\" a=1 c=\"=\"\n"));
     ck_assert_uint_eq(lines(), 2);
 }
-END_TEST
 
-START_TEST(nasty_values_stay_in_their_quotes)
+TEST(nasty_values_stay_in_their_quotes)
 {
     int ends[2];
 
@@ -83,9 +83,8 @@ START_TEST(nasty_values_stay_in_their_quotes)
     for (char *at = got; *at && *at != '\n'; at++)
         ck_assert_int_ge((unsigned char)*at, 0x20);
 }
-END_TEST
 
-START_TEST(numbers_in_json_are_numbers_where_they_count)
+TEST(numbers_in_json_are_numbers_where_they_count)
 {
     int ends[2];
 
@@ -102,9 +101,8 @@ START_TEST(numbers_in_json_are_numbers_where_they_count)
     ck_assert_str_eq(json_string_value(json_object_get(line, "more")), "1e5");
     json_decref(line);
 }
-END_TEST
 
-START_TEST(json_lines_are_json)
+TEST(json_lines_are_json)
 {
     int ends[2];
 
@@ -119,7 +117,6 @@ START_TEST(json_lines_are_json)
     ck_assert_ptr_nonnull(strstr(json_string_value(json_object_get(line, "v")), "\r\nts=fake"));
     json_decref(line);
 }
-END_TEST
 
 static void write_long(bool json, size_t length)
 {
@@ -137,7 +134,7 @@ static void write_long(bool json, size_t length)
     free(text);
 }
 
-START_TEST(long_lines_are_cut_and_stay_whole)
+TEST(long_lines_are_cut_and_stay_whole)
 {
     for (size_t length = 600; length<5000; length += length> 640 && length < 4000 ? 1000 : 1) {
         write_long(true, length);
@@ -155,9 +152,8 @@ START_TEST(long_lines_are_cut_and_stay_whole)
     ck_assert_ptr_nonnull(strstr(got, "\\u0001\" cut=true\n"));
     ck_assert_ptr_null(strstr(got, "after"));
 }
-END_TEST
 
-START_TEST(long_plain_values_are_left_out)
+TEST(long_plain_values_are_left_out)
 {
     char text[4200];
     int ends[2];
@@ -169,9 +165,8 @@ START_TEST(long_plain_values_are_left_out)
     close_and_read(ends);
     ck_assert_ptr_nonnull(strstr(got, "msg=\"m\" cut=true\n"));
 }
-END_TEST
 
-START_TEST(a_blocked_pipe_holds_nobody)
+TEST(a_blocked_pipe_holds_nobody)
 {
     int ends[2];
 
@@ -190,7 +185,6 @@ START_TEST(a_blocked_pipe_holds_nobody)
         ends[0]); /* the writer fails and frees itself; its end stays open until the test's exit */
     usleep(300000);
 }
-END_TEST
 
 static void *read_all(void *arg)
 {
@@ -201,7 +195,7 @@ static void *read_all(void *arg)
 #define TOLD "level=warn msg=\"log lines dropped\" count="
 
 /* The writer pauses after each line, so the second one would still be waiting. */
-START_TEST(what_is_flushed_is_written)
+TEST(what_is_flushed_is_written)
 {
     int ends[2];
 
@@ -219,7 +213,7 @@ START_TEST(what_is_flushed_is_written)
     close_and_read(ends);
 }
 
-START_TEST(losses_are_told_once_writing_works_again)
+TEST(losses_are_told_once_writing_works_again)
 {
     pthread_t reader;
     int ends[2];
@@ -249,9 +243,8 @@ START_TEST(losses_are_told_once_writing_works_again)
     ck_assert_uint_eq(told, dropped);
     ck_assert_uint_eq(lines(), 20000 - dropped + 1 + tellings);
 }
-END_TEST
 
-START_TEST(a_full_disk_is_counted)
+TEST(a_full_disk_is_counted)
 {
     int fd = open("/dev/full", O_WRONLY);
 
@@ -263,7 +256,6 @@ START_TEST(a_full_disk_is_counted)
     ck_assert_uint_eq(log_dropped(), 2);
     close(fd);
 }
-END_TEST
 
 static void *chatter(void *arg)
 {
@@ -272,7 +264,7 @@ static void *chatter(void *arg)
     return NULL;
 }
 
-START_TEST(lines_of_many_threads_do_not_mix)
+TEST(lines_of_many_threads_do_not_mix)
 {
     pthread_t threads[8];
     int ends[2];
@@ -293,9 +285,8 @@ START_TEST(lines_of_many_threads_do_not_mix)
     for (char *at = got, *end; (end = strchr(at, '\n')); at = end + 1)
         ck_assert_int_eq(strncmp(at, "ts=", 3), 0);
 }
-END_TEST
 
-START_TEST(the_level_can_change)
+TEST(the_level_can_change)
 {
     int ends[2];
 
@@ -311,7 +302,6 @@ START_TEST(the_level_can_change)
     ck_assert_int_eq(got[0], '{');
     ck_assert_uint_eq(lines(), 1);
 }
-END_TEST
 
 /* ---- files ---- */
 
@@ -351,7 +341,7 @@ static void wait_for_file(const char *path)
     ck_assert_int_eq(access(path, F_OK), 0);
 }
 
-START_TEST(a_rotation_loses_no_line)
+TEST(a_rotation_loses_no_line)
 {
     char directory[] = "/tmp/busbar-log-XXXXXX", path[64], old[128];
     pthread_t threads[WRITERS];
@@ -382,9 +372,8 @@ START_TEST(a_rotation_loses_no_line)
     unlink(path);
     rmdir(directory);
 }
-END_TEST
 
-START_TEST(a_log_that_cannot_be_opened_again_stays)
+TEST(a_log_that_cannot_be_opened_again_stays)
 {
     char directory[] = "/tmp/busbar-log-XXXXXX", path[128], moved[64];
 
@@ -406,28 +395,5 @@ START_TEST(a_log_that_cannot_be_opened_again_stays)
     rmdir(moved);
     ck_assert_int_ne(log_open_file("/nonexistent/log", BB_INFO, false), 0);
 }
-END_TEST
 
-Suite *log_suite(void)
-{
-    Suite *suite = suite_create("log");
-    TCase *all = tcase_create("all");
-
-    tcase_set_timeout(all, 60);
-    tcase_add_test(all, lines_are_logfmt);
-    tcase_add_test(all, nasty_values_stay_in_their_quotes);
-    tcase_add_test(all, numbers_in_json_are_numbers_where_they_count);
-    tcase_add_test(all, json_lines_are_json);
-    tcase_add_test(all, long_lines_are_cut_and_stay_whole);
-    tcase_add_test(all, what_is_flushed_is_written);
-    tcase_add_test(all, long_plain_values_are_left_out);
-    tcase_add_test(all, a_blocked_pipe_holds_nobody);
-    tcase_add_test(all, losses_are_told_once_writing_works_again);
-    tcase_add_test(all, a_full_disk_is_counted);
-    tcase_add_test(all, lines_of_many_threads_do_not_mix);
-    tcase_add_test(all, the_level_can_change);
-    tcase_add_test(all, a_rotation_loses_no_line);
-    tcase_add_test(all, a_log_that_cannot_be_opened_again_stays);
-    suite_add_tcase(suite, all);
-    return suite;
-}
+SUITE(log, .timeout_s = 60)

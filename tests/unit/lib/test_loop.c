@@ -3,6 +3,7 @@
 
 #include "core/lib/loop.h"
 #include "core/lib/text.h"
+#include "suite.h"
 #include "unit_suites.h"
 
 enum { DUE_MS = 400, BUSY_MS = 390, LATE_MS = 200 };
@@ -31,7 +32,7 @@ static void be_busy(struct message *message)
     usleep(BUSY_MS * 1000);
 }
 
-START_TEST(a_long_turn_makes_no_timer_late)
+TEST(a_long_turn_makes_no_timer_late)
 {
     struct timer timer = {.fire = stop};
     struct message message = {.run = be_busy};
@@ -44,7 +45,6 @@ START_TEST(a_long_turn_makes_no_timer_late)
 
     ck_assert_msg(late >= 0 && late < LATE_MS, "late by %jd ms", (intmax_t)late);
 }
-END_TEST
 
 enum { PAGES = 8, PAGE_US = 2000 };
 
@@ -75,7 +75,7 @@ static void count_turn(void *of)
 }
 
 /* Pages of long responses, and then a response that a client waits for. */
-START_TEST(one_page_of_a_long_answer_is_made_in_a_turn_after_all_who_wait)
+TEST(one_page_of_a_long_answer_is_made_in_a_turn_after_all_who_wait)
 {
     loop_add_part(&loop, &(struct loop_part){.run = count_turn});
     for (int i = 0; i < PAGES; i++) {
@@ -90,16 +90,5 @@ START_TEST(one_page_of_a_long_answer_is_made_in_a_turn_after_all_who_wait)
         ck_assert_int_eq(pages[i].rank, i + 1);
     ck_assert_int_eq(most_in_turn, 2);
 }
-END_TEST
 
-Suite *loop_suite(void)
-{
-    Suite *suite = suite_create("loop");
-    TCase *cases = tcase_create("loop");
-
-    tcase_add_checked_fixture(cases, set_up, tear_down);
-    tcase_add_test(cases, a_long_turn_makes_no_timer_late);
-    tcase_add_test(cases, one_page_of_a_long_answer_is_made_in_a_turn_after_all_who_wait);
-    suite_add_tcase(suite, cases);
-    return suite;
-}
+SUITE(loop, .before_each = set_up, .after_each = tear_down)

@@ -3,6 +3,7 @@
 #include "core/lib/meter.h"
 #include "core/module/generation.h"
 #include "fixture.h"
+#include "suite.h"
 #include "unit_suites.h"
 
 static const char *const two[] = {"done", "refused", NULL};
@@ -31,7 +32,7 @@ static uint64_t first_of(const struct version *version)
     return meter_sum(version->module.handle.meters[0], 0);
 }
 
-START_TEST(a_number_goes_on_in_the_next_generation_under_the_same_label)
+TEST(a_number_goes_on_in_the_next_generation_under_the_same_label)
 {
     struct version before, same, turned;
 
@@ -43,13 +44,4 @@ START_TEST(a_number_goes_on_in_the_next_generation_under_the_same_label)
     ck_assert_uint_eq(first_of(&turned), 0);
 }
 
-Suite *meter_suite(void)
-{
-    Suite *suite = suite_create("meter");
-    TCase *cases = tcase_create("meter");
-
-    tcase_add_checked_fixture(cases, arena_setup, arena_teardown);
-    tcase_add_test(cases, a_number_goes_on_in_the_next_generation_under_the_same_label);
-    suite_add_tcase(suite, cases);
-    return suite;
-}
+SUITE(meter, .before_each = arena_setup, .after_each = arena_teardown)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/lib/multipart.h"
+#include "suite.h"
 #include "unit_suites.h"
 
 struct heard {
@@ -179,7 +180,7 @@ static void expect(const struct sample *sample, size_t length, size_t cut, size_
         "cut at %zu: %.*s instead of %s", cut, (int)heard.length, heard.text, sample->heard);
 }
 
-START_TEST(parts_are_the_same_however_the_input_is_cut)
+TEST_EACH(parts_are_the_same_however_the_input_is_cut, (int)(sizeof samples / sizeof *samples))
 {
     const struct sample *sample = &samples[_i];
     size_t length = strlen(sample->bytes);
@@ -190,7 +191,7 @@ START_TEST(parts_are_the_same_however_the_input_is_cut)
         expect(sample, length, cut, length + 1);
 }
 
-START_TEST(data_may_be_any_bytes)
+TEST(data_may_be_any_bytes)
 {
     char body[1024];
     struct heard heard;
@@ -206,7 +207,7 @@ START_TEST(data_may_be_any_bytes)
     }
 }
 
-START_TEST(a_nul_in_headers_is_malformed)
+TEST(a_nul_in_headers_is_malformed)
 {
     static const char body[] = HEAD("name=\"a\0b\"") "1" LAST;
     struct heard heard;
@@ -214,7 +215,7 @@ START_TEST(a_nul_in_headers_is_malformed)
     ck_assert_int_eq(feed(body, sizeof body - 1, 10, 10, &heard), -1);
 }
 
-START_TEST(headers_are_bounded)
+TEST(headers_are_bounded)
 {
     struct multipart multipart;
     struct heard heard = {.length = 0};
@@ -237,7 +238,7 @@ static int refuse(void *arg, const struct multipart_part *part)
     return -1;
 }
 
-START_TEST(a_callback_ends_the_parsing)
+TEST(a_callback_ends_the_parsing)
 {
     static const struct multipart_calls refusing = {refuse, data, end};
     static const char body[] = HEAD("name=a") "1" LAST;
@@ -277,7 +278,7 @@ static const struct {
     {"application/json", ""},
 };
 
-START_TEST(the_boundary_is_found_in_the_content_type)
+TEST(the_boundary_is_found_in_the_content_type)
 {
     char boundary[MULTIPART_BOUNDARY_MAX + 1];
 
@@ -293,18 +294,4 @@ START_TEST(the_boundary_is_found_in_the_content_type)
     }
 }
 
-Suite *multipart_suite(void)
-{
-    Suite *suite = suite_create("multipart");
-    TCase *tests = tcase_create("multipart");
-
-    tcase_add_loop_test(tests, parts_are_the_same_however_the_input_is_cut, 0,
-                        (int)(sizeof samples / sizeof *samples));
-    tcase_add_test(tests, data_may_be_any_bytes);
-    tcase_add_test(tests, a_nul_in_headers_is_malformed);
-    tcase_add_test(tests, headers_are_bounded);
-    tcase_add_test(tests, a_callback_ends_the_parsing);
-    tcase_add_test(tests, the_boundary_is_found_in_the_content_type);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(multipart)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/lib/query.h"
+#include "suite.h"
 #include "unit_suites.h"
 
 static struct arena *arena;
@@ -28,7 +29,7 @@ static void teardown(void)
     arena_free(arena);
 }
 
-START_TEST(declared_parameters_are_decoded_and_checked)
+TEST(declared_parameters_are_decoded_and_checked)
 {
     ck_assert_int_eq(query_check(&table, "x=%zz&limit=05&&curs%6Fr=a+b%26c&email=A%40b.cd&y", arena,
                                  &values, &problems),
@@ -39,9 +40,8 @@ START_TEST(declared_parameters_are_decoded_and_checked)
     ck_assert_ptr_null(query_get(&values, "x"));
     ck_assert_uint_eq(values.count, 3);
 }
-END_TEST
 
-START_TEST(an_absent_parameter_has_its_default)
+TEST(an_absent_parameter_has_its_default)
 {
     static const struct bb_field rows[] = {
         {.name = "by", .type = BB_TEXT, .fallback = "month"},
@@ -55,22 +55,19 @@ START_TEST(an_absent_parameter_has_its_default)
     ck_assert_int_eq(query_check(&defaults, "limit=0", arena, &values, &problems), -1);
     ck_assert_uint_eq(problems.count, 1);
 }
-END_TEST
 
-START_TEST(the_name_wins_over_the_alias)
+TEST(the_name_wins_over_the_alias)
 {
     ck_assert_int_eq(
         query_check(&table, "after=1&cursor=2&email=a@b.cd", arena, &values, &problems), 0);
     ck_assert_str_eq(query_get(&values, "after"), "1");
 }
-END_TEST
 
-START_TEST(empty_values_are_values)
+TEST(empty_values_are_values)
 {
     ck_assert_int_eq(query_check(&table, "after&email=a@b.cd", arena, &values, &problems), 0);
     ck_assert_str_eq(query_get(&values, "after"), "");
 }
-END_TEST
 
 static void fails(const char *raw, const char *field, const char *text)
 {
@@ -81,7 +78,7 @@ static void fails(const char *raw, const char *field, const char *text)
     ck_assert_str_eq(problems.list[0].text, text);
 }
 
-START_TEST(problems_name_the_parameter)
+TEST(problems_name_the_parameter)
 {
     fails("limit=0&email=a@b.cd", "limit", "must be at least 1");
     fails("limit=1e9&email=a@b.cd", "limit", "must be a whole number");
@@ -91,7 +88,6 @@ START_TEST(problems_name_the_parameter)
     fails(NULL, "email", "is required");
     fails("", "email", "is required");
 }
-END_TEST
 
 static json_t *take(const char *raw)
 {
@@ -111,7 +107,7 @@ static void warns(const char *raw, const char *text)
     json_decref(warnings);
 }
 
-START_TEST(the_last_of_several_counts)
+TEST(the_last_of_several_counts)
 {
     warns("limit=1&limit=2&email=a@b.cd", "limit: is given twice, and the last one was taken");
     ck_assert_str_eq(query_get(&values, "limit"), "2");
@@ -119,9 +115,8 @@ START_TEST(the_last_of_several_counts)
     ck_assert_str_eq(query_get(&values, "limit"), "3");
     warns("limit=5&email=x&email=a@b.cd", "email: is given twice, and the last one was taken");
 }
-END_TEST
 
-START_TEST(a_limit_is_clamped_and_an_empty_value_absent)
+TEST(a_limit_is_clamped_and_an_empty_value_absent)
 {
     warns("limit=5000&email=a@b.cd", "limit: is at most 100, which was taken");
     ck_assert_str_eq(query_get(&values, "limit"), "100");
@@ -129,7 +124,6 @@ START_TEST(a_limit_is_clamped_and_an_empty_value_absent)
     ck_assert_ptr_null(query_get(&values, "limit"));
     ck_assert_str_eq(query_get(&values, "email"), "a@b.cd");
 }
-END_TEST
 
 static void ignores(const char *raw, const char *names)
 {
@@ -140,7 +134,7 @@ static void ignores(const char *raw, const char *names)
         ck_assert_str_eq(values.ignored, names);
 }
 
-START_TEST(names_that_nothing_declares_are_told_safely)
+TEST(names_that_nothing_declares_are_told_safely)
 {
     char *many = malloc(9000), *at = many;
 
@@ -162,9 +156,8 @@ START_TEST(names_that_nothing_declares_are_told_safely)
     ck_assert_str_eq(values.ignored, "...");
     free(many);
 }
-END_TEST
 
-START_TEST(forms_become_objects)
+TEST(forms_become_objects)
 {
     static const char text[] = "grant_type=client_credentials&client_id=a%20b+c&empty=&&none";
     struct json_problem problem;
@@ -180,9 +173,8 @@ START_TEST(forms_become_objects)
     ck_assert(json_is_object(form));
     json_decref(form);
 }
-END_TEST
 
-START_TEST(bad_forms_are_refused)
+TEST(bad_forms_are_refused)
 {
     static const char *const bad[] = {"a=1&a=2", "a=%", "%zz=1", "a=\xFF", "a=%00", "a=1&%61=2"};
     struct json_problem problem;
@@ -198,24 +190,5 @@ START_TEST(bad_forms_are_refused)
     ck_assert_str_eq(problem.text, "too many fields");
     free(many);
 }
-END_TEST
 
-Suite *query_suite(void)
-{
-    Suite *suite = suite_create("query");
-    TCase *all = tcase_create("all");
-
-    tcase_add_checked_fixture(all, setup, teardown);
-    tcase_add_test(all, declared_parameters_are_decoded_and_checked);
-    tcase_add_test(all, an_absent_parameter_has_its_default);
-    tcase_add_test(all, the_name_wins_over_the_alias);
-    tcase_add_test(all, empty_values_are_values);
-    tcase_add_test(all, problems_name_the_parameter);
-    tcase_add_test(all, the_last_of_several_counts);
-    tcase_add_test(all, a_limit_is_clamped_and_an_empty_value_absent);
-    tcase_add_test(all, names_that_nothing_declares_are_told_safely);
-    tcase_add_test(all, forms_become_objects);
-    tcase_add_test(all, bad_forms_are_refused);
-    suite_add_tcase(suite, all);
-    return suite;
-}
+SUITE(query, .before_each = setup, .after_each = teardown)

@@ -8,6 +8,7 @@
 #include "core/lib/settings.h"
 #include "fixture.h"
 #include "setting_rows.h"
+#include "suite.h"
 #include "unit_suites.h"
 
 #define SEALING_KEY "0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0"
@@ -48,7 +49,7 @@ static void assert_problem(const char *text)
     ck_assert_str_eq(problems.lines[0] + strlen(conf), text);
 }
 
-START_TEST(values_are_typed)
+TEST(values_are_typed)
 {
     struct settings *s = load("s:\n  text: '7'\n  whole: 7\n  number: 1.5\n  yes: on\n"
                               "  colour: blue\n  list: [1, \"b\"]\n  pairs: [{x: 1, y: 2}]\n"
@@ -72,9 +73,8 @@ START_TEST(values_are_typed)
     free(pairs);
     free(any);
 }
-END_TEST
 
-START_TEST(what_is_absent_has_its_default)
+TEST(what_is_absent_has_its_default)
 {
     struct settings *s = load("");
 
@@ -86,9 +86,8 @@ START_TEST(what_is_absent_has_its_default)
     ck_assert_ptr_null(value(s, "any", 'j')->json);
     ck_assert_uint_eq(json_array_size(value(s, "list", 'j')->json), 1);
 }
-END_TEST
 
-START_TEST(all_problems_are_told_with_their_lines)
+TEST(all_problems_are_told_with_their_lines)
 {
     load("s:\n  text: toolong\n  whole: 10\n  number: 1e999\n  yes: maybe\n  colour: green\n"
          "  list: x\n  pairs: [{x: a}]\n  more: 1\n");
@@ -108,7 +107,6 @@ START_TEST(all_problems_are_told_with_their_lines)
     for (size_t i = 0; i < problems.count; i++)
         ck_assert_str_eq(problems.lines[i] + strlen(conf), expected[i]);
 }
-END_TEST
 
 static const struct {
     const char *yaml, *problem;
@@ -142,22 +140,20 @@ static const struct {
     {"s: {}\n\na: \xff\n", ":3: invalid leading UTF-8 octet"},
 };
 
-START_TEST(what_settings_do_not_need_is_refused)
+TEST_EACH(what_settings_do_not_need_is_refused, sizeof refused / sizeof refused[0])
 {
     load(refused[_i].yaml);
     assert_problem(refused[_i].problem);
 }
-END_TEST
 
-START_TEST(broken_yaml_has_a_line)
+TEST(broken_yaml_has_a_line)
 {
     ck_assert_ptr_null(load("s:\n  text: [a\n"));
     ck_assert_uint_eq(problems.count, 1);
     ck_assert_ptr_nonnull(strstr(problems.lines[0], ":3: "));
 }
-END_TEST
 
-START_TEST(the_environment_is_put_in)
+TEST(the_environment_is_put_in)
 {
     setenv("BUSBAR_TEST_A", "a", 1);
     setenv("BUSBAR_TEST_7", "7", 1);
@@ -173,9 +169,8 @@ START_TEST(the_environment_is_put_in)
     ck_assert_str_eq(json_string_value(json_array_get(list, 1)), "aa");
     ck_assert_str_eq(json_string_value(json_array_get(list, 2)), "$A");
 }
-END_TEST
 
-START_TEST(what_the_environment_does_not_have_may_have_a_default)
+TEST(what_the_environment_does_not_have_may_have_a_default)
 {
     setenv("BUSBAR_TEST_A", "a", 1);
     setenv("BUSBAR_TEST_EMPTY", "", 1);
@@ -191,14 +186,13 @@ START_TEST(what_the_environment_does_not_have_may_have_a_default)
     ck_assert_str_eq(json_string_value(json_array_get(list, 0)), "c d");
     ck_assert_str_eq(json_string_value(json_array_get(list, 1)), "e");
 }
-END_TEST
 
 static const struct {
     const char *text;
     int64_t seconds;
 } times[] = {{"90", 90}, {"5s", 5}, {"2m", 120}, {"1h", 3600}, {"3000ms", 3}, {"\"2m\"", 120}};
 
-START_TEST(a_time_may_have_a_unit)
+TEST_EACH(a_time_may_have_a_unit, sizeof times / sizeof times[0])
 {
     char yaml[64];
 
@@ -208,9 +202,8 @@ START_TEST(a_time_may_have_a_unit)
     ck_assert_uint_eq(problems.count, 0);
     ck_assert_int_eq(value(s, "wait", 'i')->integer, times[_i].seconds);
 }
-END_TEST
 
-START_TEST(times_of_a_list_may_have_units)
+TEST(times_of_a_list_may_have_units)
 {
     struct settings *s = load("s:\n  waits: [1, 500ms, 2m, 0.5]\n");
     char *waits = s ? json_dumps(value(s, "waits", 'j')->json, JSON_COMPACT) : NULL;
@@ -219,7 +212,6 @@ START_TEST(times_of_a_list_may_have_units)
     ck_assert_str_eq(waits, "[1,0.5,120,0.5]");
     free(waits);
 }
-END_TEST
 
 /* Returns the output of settings_print(); the caller frees it. */
 static char *printed(const struct settings *settings)
@@ -234,7 +226,7 @@ static char *printed(const struct settings *settings)
     return text;
 }
 
-START_TEST(what_is_printed_reads_as_it_was)
+TEST(what_is_printed_reads_as_it_was)
 {
     struct settings *s =
         load("s:\n  text: \"a: #\"\n  list: [\"$${A}\", \"\\\"\\\\\\u00e9\\n\", '~']\n"
@@ -255,9 +247,8 @@ START_TEST(what_is_printed_reads_as_it_was)
     free(text);
     free(twice);
 }
-END_TEST
 
-START_TEST(secrets_are_not_printed)
+TEST(secrets_are_not_printed)
 {
     static const char yaml[] =
         "database:\n  url: geheim\nsecrets:\n  keys: [\"" SEALING_KEY "\"]\n";
@@ -273,9 +264,8 @@ START_TEST(secrets_are_not_printed)
     ck_assert_ptr_null(strstr(text, SEALING_KEY));
     free(text);
 }
-END_TEST
 
-START_TEST(secrets_that_are_no_texts_are_not_printed_either)
+TEST(secrets_that_are_no_texts_are_not_printed_either)
 {
     static const struct bb_field secret[] = {
         {.name = "pin", .type = BB_INT, .flags = BB_SECRET, .max = 99999},
@@ -295,9 +285,8 @@ START_TEST(secrets_that_are_no_texts_are_not_printed_either)
                      "  # none:  # not set\n"));
     free(text);
 }
-END_TEST
 
-START_TEST(a_problem_never_holds_the_value)
+TEST(a_problem_never_holds_the_value)
 {
     load("s:\n  text: geheim\n  whole: geheim\n  colour: geheim\n  list: geheim\n"
          "  pairs: [geheim]\n");
@@ -305,9 +294,8 @@ START_TEST(a_problem_never_holds_the_value)
     for (size_t i = 0; i < problems.count; i++)
         ck_assert_ptr_null(strstr(problems.lines[i], "geheim"));
 }
-END_TEST
 
-START_TEST(sections_of_nobody_are_told)
+TEST(sections_of_nobody_are_told)
 {
     struct settings *s = load("s: {}\nother: {}\nclaimed: {}\n");
 
@@ -316,14 +304,13 @@ START_TEST(sections_of_nobody_are_told)
     ck_assert_uint_eq(problems.count, 1);
     ck_assert_ptr_nonnull(strstr(problems.lines[0], ":2: unknown section \"other\""));
 }
-END_TEST
 
 static bool is_installed(const void *name, const char *section)
 {
     return strstr(name, section) != NULL;
 }
 
-START_TEST(sections_of_modules_that_are_not_loaded_are_warned_of)
+TEST(sections_of_modules_that_are_not_loaded_are_warned_of)
 {
     struct settings *s = load("chat:\n  key: 1\nother: {}\nbulk: {}\n");
 
@@ -334,9 +321,8 @@ START_TEST(sections_of_modules_that_are_not_loaded_are_warned_of)
     ck_assert_ptr_nonnull(strstr(problems.warnings[0], "without effect"));
     ck_assert_ptr_nonnull(strstr(problems.warnings[0], ": chat (line 1), bulk (line 4)"));
 }
-END_TEST
 
-START_TEST(files_that_cannot_be_read_are_told)
+TEST(files_that_cannot_be_read_are_told)
 {
     static char large[SETTINGS_SIZE_MAX + 2];
 
@@ -350,9 +336,8 @@ START_TEST(files_that_cannot_be_read_are_told)
     ck_assert_str_eq(problems.lines[1], "/: is not a regular file");
     ck_assert_ptr_nonnull(strstr(problems.lines[2], "is larger than 1048576 bytes"));
 }
-END_TEST
 
-START_TEST(a_pipe_or_a_device_is_refused_at_once)
+TEST(a_pipe_or_a_device_is_refused_at_once)
 {
     ck_assert_int_eq(unlink(conf), 0);
     ck_assert_int_eq(mkfifo(conf, 0600), 0);
@@ -361,10 +346,9 @@ START_TEST(a_pipe_or_a_device_is_refused_at_once)
     ck_assert_ptr_null(settings_load(arena, "/dev/zero", &problems));
     ck_assert_str_eq(problems.lines[1], "/dev/zero: is not a regular file");
 }
-END_TEST
 
 /* A problem found in reading is not reported again, and the value does not count as set. */
-START_TEST(a_value_that_cannot_be_read_refuses_its_section)
+TEST_EACH(a_value_that_cannot_be_read_refuses_its_section, 3)
 {
     static const char *const bad[] = {"whole: ${BUSBAR_TEST_", "list: [a, \"${BUSBAR_TEST_\"]",
                                       "whole: \"7\\0\""};
@@ -378,9 +362,8 @@ START_TEST(a_value_that_cannot_be_read_refuses_its_section)
     ck_assert_ptr_null(settings_bind(s, "s", &table, &problems));
     ck_assert_uint_eq(problems.count, 1);
 }
-END_TEST
 
-START_TEST(any_prefix_of_a_file_is_read_or_refused)
+TEST(any_prefix_of_a_file_is_read_or_refused)
 {
     static const char yaml[] = "s: # c\n  text: \"a\\u00e9\"\n  list:\n  - |\n    b\n  - 'c'\n"
                                "  any: {x: [1, 2], y: >-\n   z }\n";
@@ -392,9 +375,8 @@ START_TEST(any_prefix_of_a_file_is_read_or_refused)
             settings_bind(s, "s", &table, &problems);
     }
 }
-END_TEST
 
-START_TEST(a_setting_is_found_by_its_name_and_type)
+TEST(a_setting_is_found_by_its_name_and_type)
 {
     const struct setting_section *section = settings_section(load(""), "s");
 
@@ -404,9 +386,8 @@ START_TEST(a_setting_is_found_by_its_name_and_type)
     ck_assert_ptr_null(section_value(section, "text", 'i'));
     ck_assert_ptr_null(section_value(section, "undeclared", 't'));
 }
-END_TEST
 
-START_TEST(the_defaults_of_the_host_are_valid)
+TEST(the_defaults_of_the_host_are_valid)
 {
     struct settings *s = load_bytes("", 0);
 
@@ -417,36 +398,5 @@ START_TEST(the_defaults_of_the_host_are_valid)
     ck_assert(host_settings_own("modules"));
     ck_assert(!host_settings_own("chat"));
 }
-END_TEST
 
-Suite *settings_suite(void)
-{
-    Suite *suite = suite_create("settings");
-    TCase *tests = tcase_create("all");
-
-    tcase_add_checked_fixture(tests, conf_setup, conf_teardown);
-    tcase_add_test(tests, values_are_typed);
-    tcase_add_test(tests, what_is_absent_has_its_default);
-    tcase_add_test(tests, all_problems_are_told_with_their_lines);
-    tcase_add_loop_test(tests, what_settings_do_not_need_is_refused, 0,
-                        sizeof refused / sizeof refused[0]);
-    tcase_add_test(tests, broken_yaml_has_a_line);
-    tcase_add_test(tests, the_environment_is_put_in);
-    tcase_add_test(tests, what_the_environment_does_not_have_may_have_a_default);
-    tcase_add_loop_test(tests, a_time_may_have_a_unit, 0, sizeof times / sizeof times[0]);
-    tcase_add_test(tests, times_of_a_list_may_have_units);
-    tcase_add_test(tests, what_is_printed_reads_as_it_was);
-    tcase_add_test(tests, secrets_are_not_printed);
-    tcase_add_test(tests, secrets_that_are_no_texts_are_not_printed_either);
-    tcase_add_test(tests, a_problem_never_holds_the_value);
-    tcase_add_test(tests, sections_of_nobody_are_told);
-    tcase_add_test(tests, sections_of_modules_that_are_not_loaded_are_warned_of);
-    tcase_add_test(tests, files_that_cannot_be_read_are_told);
-    tcase_add_test(tests, a_pipe_or_a_device_is_refused_at_once);
-    tcase_add_loop_test(tests, a_value_that_cannot_be_read_refuses_its_section, 0, 3);
-    tcase_add_test(tests, any_prefix_of_a_file_is_read_or_refused);
-    tcase_add_test(tests, a_setting_is_found_by_its_name_and_type);
-    tcase_add_test(tests, the_defaults_of_the_host_are_valid);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(settings, .before_each = conf_setup, .after_each = conf_teardown)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "core/lib/text.h"
+#include "suite.h"
 #include "unit_suites.h"
 
 enum { SECOND = 1000 * 1000, SLACK_MS = 10000 };
@@ -18,7 +19,7 @@ static void expect_offset(int64_t seconds)
     ck_assert_int_le(llabs((long long)(shared_clock_offset_ms() - seconds * 1000)), SLACK_MS);
 }
 
-START_TEST(it_is_the_hosts_until_it_is_measured_and_then_the_other)
+TEST(it_is_the_hosts_until_it_is_measured_and_then_the_other)
 {
     int64_t now = clock_mono_us();
 
@@ -34,7 +35,7 @@ START_TEST(it_is_the_hosts_until_it_is_measured_and_then_the_other)
 
 /* The measurement may be from any moment between request and response, so it contradicts
  * nothing. */
-START_TEST(a_slow_answer_does_not_move_it)
+TEST(a_slow_answer_does_not_move_it)
 {
     int64_t now = clock_mono_us();
 
@@ -49,13 +50,4 @@ START_TEST(a_slow_answer_does_not_move_it)
     expect_offset(40); /* no more than needed */
 }
 
-Suite *shared_clock_suite(void)
-{
-    Suite *suite = suite_create("shared_clock");
-    TCase *cases = tcase_create("shared_clock");
-
-    tcase_add_test(cases, it_is_the_hosts_until_it_is_measured_and_then_the_other);
-    tcase_add_test(cases, a_slow_answer_does_not_move_it);
-    suite_add_tcase(suite, cases);
-    return suite;
-}
+SUITE(shared_clock)

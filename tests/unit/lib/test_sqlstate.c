@@ -4,10 +4,11 @@
 
 #include "core/lib/sqlstate.h"
 #include "core/module/reply.h"
+#include "suite.h"
 #include "unit_suites.h"
 
 /* A line after its class would never count. */
-START_TEST(no_line_hides_a_later_one)
+TEST(no_line_hides_a_later_one)
 {
     size_t count;
     const struct sqlstate *table = sqlstate_table(&count);
@@ -18,7 +19,7 @@ START_TEST(no_line_hides_a_later_one)
     }
 }
 
-START_TEST(a_code_without_a_line_has_the_meaning_of_its_class_or_none)
+TEST(a_code_without_a_line_has_the_meaning_of_its_class_or_none)
 {
     ck_assert_str_eq(sqlstate_of("40002")->code, "40");
     ck_assert_str_eq(sqlstate_of("BB404")->code, "BB");
@@ -45,7 +46,7 @@ static const struct {
     {"BB404", false, false, true, false},  {"XX000", false, false, false, false},
 };
 
-START_TEST(the_host_takes_each_for_what_it_is)
+TEST(the_host_takes_each_for_what_it_is)
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *code = cases[i].code;
@@ -59,7 +60,7 @@ START_TEST(the_host_takes_each_for_what_it_is)
     }
 }
 
-START_TEST(a_migration_that_may_go_well_later_is_told_from_one_that_cannot)
+TEST(a_migration_that_may_go_well_later_is_told_from_one_that_cannot)
 {
     static const char *const later[] = {"08001", "40P01", "53100", "55P03", "57014", "57P03"};
     static const char *const never[] = {"42601", "55000", "57000", "58030", "23505"};
@@ -70,15 +71,4 @@ START_TEST(a_migration_that_may_go_well_later_is_told_from_one_that_cannot)
         ck_assert_msg(!sqlstate_has(never[i], SQLSTATE_MIGRATION_LATER), "%s", never[i]);
 }
 
-Suite *sqlstate_suite(void)
-{
-    Suite *suite = suite_create("sqlstate");
-    TCase *tests = tcase_create("sqlstate");
-
-    tcase_add_test(tests, no_line_hides_a_later_one);
-    tcase_add_test(tests, a_code_without_a_line_has_the_meaning_of_its_class_or_none);
-    tcase_add_test(tests, the_host_takes_each_for_what_it_is);
-    tcase_add_test(tests, a_migration_that_may_go_well_later_is_told_from_one_that_cannot);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(sqlstate)

@@ -6,9 +6,10 @@
 #include "core/lib/text.h"
 #include "core/lib/trace.h"
 #include "fixture.h"
+#include "suite.h"
 #include "unit_suites.h"
 
-START_TEST(every_code_point_is_utf8_and_nothing_else)
+TEST(every_code_point_is_utf8_and_nothing_else)
 {
     static const char *const bad[] = {"\x80",
                                       "\xBF",
@@ -54,17 +55,15 @@ START_TEST(every_code_point_is_utf8_and_nothing_else)
     ck_assert(text_utf8("", 0));
     ck_assert(text_utf8("plain text that is longer than a word", 37));
 }
-END_TEST
 
-START_TEST(characters_are_code_points)
+TEST(characters_are_code_points)
 {
     ck_assert_uint_eq(text_characters(""), 0);
     ck_assert_uint_eq(text_characters("abc"), 3);
     ck_assert_uint_eq(text_characters("a\xC3\xA4\xE2\x82\xAC\xF0\x9F\x98\x80"), 4);
 }
-END_TEST
 
-START_TEST(blank_knows_unicode)
+TEST(blank_knows_unicode)
 {
     ck_assert(text_blank(""));
     ck_assert(text_blank(" \t\r\n\v\f"));
@@ -72,9 +71,8 @@ START_TEST(blank_knows_unicode)
     ck_assert(!text_blank(" a "));
     ck_assert(!text_blank("\xC3\xA4"));
 }
-END_TEST
 
-START_TEST(percent_is_decoded_once)
+TEST(percent_is_decoded_once)
 {
     char *out;
     size_t length;
@@ -89,9 +87,8 @@ START_TEST(percent_is_decoded_once)
     ck_assert_int_eq(text_percent("", 0, false, arena, &out, &length), 0);
     ck_assert_str_eq(out, "");
 }
-END_TEST
 
-START_TEST(bad_percent_is_refused)
+TEST(bad_percent_is_refused)
 {
     static const char *const bad[] = {"%",   "%4",  "a%",    "%zz",   "%4g",    "%%41",
                                       "%00", "%0a", "a%7Fb", "a\tb",  "%C3%28", "\xC3",
@@ -104,9 +101,8 @@ START_TEST(bad_percent_is_refused)
     ck_assert_int_eq(text_percent("a%41", 3, false, arena, &out, NULL), -1);
     ck_assert_int_eq(text_percent("a\0b", 3, false, arena, &out, NULL), -1);
 }
-END_TEST
 
-START_TEST(uuids_are_of_version_7_and_differ)
+TEST(uuids_are_of_version_7_and_differ)
 {
     char before[TEXT_UUID_SIZE] = "", uuid[TEXT_UUID_SIZE], stamp[14];
 
@@ -121,9 +117,8 @@ START_TEST(uuids_are_of_version_7_and_differ)
     snprintf(stamp, sizeof(stamp), "%08llx", (unsigned long long)clock_wall_ms() >> 16);
     ck_assert_int_eq(strncmp(uuid, stamp, 8), 0);
 }
-END_TEST
 
-START_TEST(uuids_are_told_from_others)
+TEST(uuids_are_told_from_others)
 {
     ck_assert(text_is_uuid("0190A0b0-0000-7000-8000-00000000000F"));
     ck_assert(!text_is_uuid(""));
@@ -132,10 +127,9 @@ START_TEST(uuids_are_told_from_others)
     ck_assert(!text_is_uuid("0190a0b0x0000-7000-8000-000000000000"));
     ck_assert(!text_is_uuid("0190a0g0-0000-7000-8000-000000000000"));
 }
-END_TEST
 
 /* Compares with the C library over all days of the range. */
-START_TEST(times_agree_with_the_c_library)
+TEST(times_agree_with_the_c_library)
 {
     for (int64_t day = -719528; day < 2932897; day += 1) {
         time_t seconds = (time_t)(day * 86400 + (day * 7919 % 86400 + 86400) % 86400);
@@ -156,9 +150,8 @@ START_TEST(times_agree_with_the_c_library)
             ck_abort_msg("%s is not read back", ours);
     }
 }
-END_TEST
 
-START_TEST(times_beyond_four_digits_are_clamped)
+TEST(times_beyond_four_digits_are_clamped)
 {
     char out[TEXT_TIME_SIZE];
 
@@ -169,9 +162,8 @@ START_TEST(times_beyond_four_digits_are_clamped)
     text_time(-1, out);
     ck_assert_str_eq(out, "1969-12-31T23:59:59.999Z");
 }
-END_TEST
 
-START_TEST(iso_8601_is_read)
+TEST(iso_8601_is_read)
 {
     static const struct {
         const char *text;
@@ -232,9 +224,8 @@ START_TEST(iso_8601_is_read)
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         ck_assert_msg(text_time_parse(bad[i], &ms) == -1, "%s", bad[i]);
 }
-END_TEST
 
-START_TEST(integers_are_written_as_by_the_c_library)
+TEST(integers_are_written_as_by_the_c_library)
 {
     static const int64_t numbers[] = {0, 7, 10, -1, 999, -1000, INT32_MIN, INT64_MAX, INT64_MIN};
 
@@ -246,9 +237,8 @@ START_TEST(integers_are_written_as_by_the_c_library)
         ck_assert_str_eq(ours, theirs);
     }
 }
-END_TEST
 
-START_TEST(milliseconds_have_three_decimals)
+TEST(milliseconds_have_three_decimals)
 {
     static const int64_t numbers[] = {0, 1, 12, 123, 1000, 12345, 999999, INT64_MAX};
 
@@ -261,9 +251,8 @@ START_TEST(milliseconds_have_three_decimals)
         ck_assert_str_eq(ours, theirs);
     }
 }
-END_TEST
 
-START_TEST(hexadecimal_goes_there_and_back)
+TEST(hexadecimal_goes_there_and_back)
 {
     unsigned char bytes[3];
     char out[7];
@@ -276,7 +265,6 @@ START_TEST(hexadecimal_goes_there_and_back)
     ck_assert_int_eq(text_hex_decode("00ffa9a", bytes, 3), -1);
     ck_assert_int_eq(text_hex_decode("00ffx9", bytes, 3), -1);
 }
-END_TEST
 
 #define TRACE "0af7651916cd43dd8448eb211c80319c"
 #define SPAN "b7ad6b7169203331"
@@ -306,7 +294,7 @@ static const struct {
     {"00-" TRACE "-" SPAN "-0g", NULL},
 };
 
-START_TEST(a_trace_is_taken_or_begun)
+TEST_EACH(a_trace_is_taken_or_begun, sizeof parents / sizeof *parents)
 {
     char own[TRACE_PARENT_SIZE], trace[TRACE_ID_SIZE], again[TRACE_PARENT_SIZE];
 
@@ -320,29 +308,5 @@ START_TEST(a_trace_is_taken_or_begun)
     ck_assert_mem_eq(again, own, 36);
     ck_assert_str_ne(again, own);
 }
-END_TEST
 
-Suite *text_suite(void)
-{
-    Suite *suite = suite_create("text");
-    TCase *all = tcase_create("all");
-
-    tcase_set_timeout(all, 60);
-    tcase_add_checked_fixture(all, arena_setup, arena_teardown);
-    tcase_add_test(all, every_code_point_is_utf8_and_nothing_else);
-    tcase_add_test(all, characters_are_code_points);
-    tcase_add_test(all, blank_knows_unicode);
-    tcase_add_test(all, percent_is_decoded_once);
-    tcase_add_test(all, bad_percent_is_refused);
-    tcase_add_test(all, uuids_are_of_version_7_and_differ);
-    tcase_add_test(all, uuids_are_told_from_others);
-    tcase_add_test(all, times_agree_with_the_c_library);
-    tcase_add_test(all, times_beyond_four_digits_are_clamped);
-    tcase_add_test(all, iso_8601_is_read);
-    tcase_add_test(all, integers_are_written_as_by_the_c_library);
-    tcase_add_test(all, milliseconds_have_three_decimals);
-    tcase_add_test(all, hexadecimal_goes_there_and_back);
-    tcase_add_loop_test(all, a_trace_is_taken_or_begun, 0, sizeof parents / sizeof *parents);
-    suite_add_tcase(suite, all);
-    return suite;
-}
+SUITE(text, .timeout_s = 60, .before_each = arena_setup, .after_each = arena_teardown)

@@ -36,14 +36,14 @@ static void leave(void)
     timers = (struct timers){0};
 }
 
-START_TEST(timers_fire_in_the_order_of_their_times)
+TEST(timers_fire_in_the_order_of_their_times)
 {
     fill();
     ck_assert_int_eq(timers_run(&timers, MANY), -1);
     ck_assert_int_eq(fired, MANY);
 }
 
-START_TEST(what_is_moved_fires_once_and_what_is_cleared_never)
+TEST(what_is_moved_fires_once_and_what_is_cleared_never)
 {
     fill();
     for (int i = 0; i < MANY; i += 2)
@@ -56,7 +56,7 @@ START_TEST(what_is_moved_fires_once_and_what_is_cleared_never)
     ck_assert_int_eq(fired, MANY / 4 + MANY / 2);
 }
 
-START_TEST(the_hosts_own_need_no_memory_however_many_others_there_are)
+TEST(the_hosts_own_need_no_memory_however_many_others_there_are)
 {
     static struct timer own[TIMERS_SPARE], others[2 * MANY];
 
@@ -72,16 +72,4 @@ START_TEST(the_hosts_own_need_no_memory_however_many_others_there_are)
     ck_assert_uint_eq(timers.room, room);
 }
 
-Suite *timer_suite(void)
-{
-    const TTest *const tests[] = {
-        timers_fire_in_the_order_of_their_times,
-        what_is_moved_fires_once_and_what_is_cleared_never,
-        the_hosts_own_need_no_memory_however_many_others_there_are,
-    };
-    TCase *cases;
-    Suite *suite = suite_of("timer", TESTS(tests), &cases);
-
-    tcase_add_checked_fixture(cases, NULL, leave);
-    return suite;
-}
+SUITE(timer, .after_each = leave)

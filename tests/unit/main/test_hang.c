@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/main/hang.h"
+#include "suite.h"
 #include "unit_suites.h"
 
 enum { WAIT_MS = 20000 };
@@ -59,7 +60,7 @@ static const char *body_of(const char *answer)
     return end + 4;
 }
 
-START_TEST(a_reason_of_any_bytes_is_json)
+TEST_EACH(a_reason_of_any_bytes_is_json, sizeof reasons / sizeof *reasons)
 {
     json_t *json = json_loads(body_of(answer_to_client(reasons[_i].reason)), 0, NULL);
 
@@ -69,7 +70,7 @@ START_TEST(a_reason_of_any_bytes_is_json)
 }
 
 /* The reason is cut, and the body is still JSON. */
-START_TEST(a_long_reason_is_cut)
+TEST(a_long_reason_is_cut)
 {
     char reason[2000];
 
@@ -81,14 +82,4 @@ START_TEST(a_long_reason_is_cut)
     json_decref(json);
 }
 
-Suite *hang_suite(void)
-{
-    Suite *suite = suite_create("hang");
-    TCase *cases = tcase_create("hang");
-
-    tcase_set_timeout(cases, 60);
-    tcase_add_loop_test(cases, a_reason_of_any_bytes_is_json, 0, sizeof reasons / sizeof *reasons);
-    tcase_add_test(cases, a_long_reason_is_cut);
-    suite_add_tcase(suite, cases);
-    return suite;
-}
+SUITE(hang, .timeout_s = 60)

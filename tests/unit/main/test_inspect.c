@@ -4,6 +4,7 @@
 
 #include "core/main/inspect.h"
 #include "core/module/module_load.h"
+#include "suite.h"
 #include "unit_suites.h"
 
 #define PROBE TEST_MODULES "/probe.so"
@@ -35,7 +36,7 @@ static json_t *loaded_json(void)
     return json;
 }
 
-START_TEST(a_loaded_module_shows_its_tables)
+TEST(a_loaded_module_shows_its_tables)
 {
     json_t *json = loaded_json();
     const json_t *setting = json_array_get(json_object_get(json, "settings"), 0);
@@ -46,9 +47,8 @@ START_TEST(a_loaded_module_shows_its_tables)
     ck_assert_uint_eq(json_array_size(json_object_get(json, "hooks")), 2);
     json_decref(json);
 }
-END_TEST
 
-START_TEST(the_text_names_what_the_json_has)
+TEST(the_text_names_what_the_json_has)
 {
     json_t *json = loaded_json();
     char *text = NULL;
@@ -69,7 +69,6 @@ START_TEST(the_text_names_what_the_json_has)
     free(text);
     json_decref(json);
 }
-END_TEST
 
 static void assert_printed(const json_t *json, const char *expected)
 {
@@ -84,7 +83,7 @@ static void assert_printed(const json_t *json, const char *expected)
     free(text);
 }
 
-START_TEST(a_route_shows_its_parts)
+TEST(a_route_shows_its_parts)
 {
     static const struct bb_part parts[] = {
         {.name = "fields", .kind = BB_PART_FIELDS, .flags = BB_REQUIRED},
@@ -106,9 +105,8 @@ START_TEST(a_route_shows_its_parts)
     assert_printed(json, "  POST /p  (anyone)\n      parts: fields!, PHOTOS*10\n");
     json_decref(json);
 }
-END_TEST
 
-START_TEST(texts_are_no_lines_and_no_orders_to_a_terminal)
+TEST(texts_are_no_lines_and_no_orders_to_a_terminal)
 {
     static const struct bb_event_descriptor events[] = {{"e",
                                                          1,
@@ -123,18 +121,5 @@ START_TEST(texts_are_no_lines_and_no_orders_to_a_terminal)
     assert_printed(json, "      h?hooks:?  ?]0;owned? ??2J \xC3\xA4?\n");
     json_decref(json);
 }
-END_TEST
 
-Suite *inspect_suite(void)
-{
-    Suite *suite = suite_create("inspect");
-    TCase *tests = tcase_create("all");
-
-    tcase_add_checked_fixture(tests, setup, teardown);
-    tcase_add_test(tests, a_loaded_module_shows_its_tables);
-    tcase_add_test(tests, the_text_names_what_the_json_has);
-    tcase_add_test(tests, a_route_shows_its_parts);
-    tcase_add_test(tests, texts_are_no_lines_and_no_orders_to_a_terminal);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(inspect, .before_each = setup, .after_each = teardown)

@@ -6,6 +6,7 @@
 #include "core/main/job.h"
 #include "core/module/engine.h"
 #include "core/module/request.h"
+#include "suite.h"
 #include "unit_suites.h"
 
 enum { JOBS = 5, PERIOD_S = 3600, STEP_MS = 500, PAUSE_MS = 20000, SPREAD_MS = 5000 };
@@ -68,13 +69,13 @@ static size_t pass(int64_t ms)
     return loop.requests;
 }
 
-START_TEST(after_a_start_they_run_one_after_another)
+TEST(after_a_start_they_run_one_after_another)
 {
     pause_note(&engine, NULL);
     ck_assert_uint_eq(pass(2 * SPREAD_MS), JOBS + 1); /* with the host's own */
 }
 
-START_TEST(after_a_pause_they_run_one_after_another)
+TEST(after_a_pause_they_run_one_after_another)
 {
     pause_note(&engine, "the test");
     ck_assert_uint_eq(pass(PAUSE_MS), 0);
@@ -82,7 +83,7 @@ START_TEST(after_a_pause_they_run_one_after_another)
     ck_assert_uint_eq(pass(SPREAD_MS), JOBS + 1);
 }
 
-START_TEST(after_a_pause_with_a_reload_they_run_one_after_another)
+TEST(after_a_pause_with_a_reload_they_run_one_after_another)
 {
     struct jobs *before = jobs;
 
@@ -97,15 +98,4 @@ START_TEST(after_a_pause_with_a_reload_they_run_one_after_another)
     ck_assert_uint_eq(pass(SPREAD_MS), JOBS + 1);
 }
 
-Suite *jobs_suite(void)
-{
-    Suite *suite = suite_create("jobs");
-    TCase *tests = tcase_create("jobs");
-
-    tcase_add_checked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, after_a_start_they_run_one_after_another);
-    tcase_add_test(tests, after_a_pause_they_run_one_after_another);
-    tcase_add_test(tests, after_a_pause_with_a_reload_they_run_one_after_another);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(jobs, .before_each = set_up, .after_each = tear_down)

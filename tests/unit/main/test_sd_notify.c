@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/main/sd_notify.h"
+#include "suite.h"
 #include "unit_suites.h"
 
 static struct sockaddr_un address;
@@ -63,7 +64,7 @@ static void hears_all(void)
     close(manager);
 }
 
-START_TEST(a_manager_at_a_path_hears)
+TEST(a_manager_at_a_path_hears)
 {
     char directory[] = "/tmp/busbar-notify-XXXXXX", path[64];
 
@@ -76,9 +77,8 @@ START_TEST(a_manager_at_a_path_hears)
     sd_notify_ready(); /* the socket does not exist any more */
     rmdir(directory);
 }
-END_TEST
 
-START_TEST(a_manager_in_the_abstract_space_hears)
+TEST(a_manager_in_the_abstract_space_hears)
 {
     char name[64];
 
@@ -86,9 +86,8 @@ START_TEST(a_manager_in_the_abstract_space_hears)
     listen_at(name);
     hears_all();
 }
-END_TEST
 
-START_TEST(out_of_descriptors_it_is_heard)
+TEST(out_of_descriptors_it_is_heard)
 {
     struct rlimit before, none;
     char name[64];
@@ -107,9 +106,8 @@ START_TEST(out_of_descriptors_it_is_heard)
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
     close(manager);
 }
-END_TEST
 
-START_TEST(without_a_manager_nothing_is_sent)
+TEST(without_a_manager_nothing_is_sent)
 {
     static const char *const names[] = {"", "@", "relative/socket", "vsock:2:1"};
     char name[64];
@@ -125,17 +123,5 @@ START_TEST(without_a_manager_nothing_is_sent)
     ck_assert_str_eq(heard(), "");
     close(manager);
 }
-END_TEST
 
-Suite *sd_notify_suite(void)
-{
-    Suite *suite = suite_create("sd_notify");
-    TCase *tests = tcase_create("all");
-
-    tcase_add_test(tests, a_manager_at_a_path_hears);
-    tcase_add_test(tests, a_manager_in_the_abstract_space_hears);
-    tcase_add_test(tests, out_of_descriptors_it_is_heard);
-    tcase_add_test(tests, without_a_manager_nothing_is_sent);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(sd_notify)

@@ -5,6 +5,7 @@
 #include "core/module/generation.h"
 #include "core/module/module_validate.h"
 #include "fixture.h"
+#include "suite.h"
 #include "unit/probe/probe.h"
 #include "unit_suites.h"
 
@@ -66,16 +67,15 @@ static void check_values(struct bb_host *host)
     ck_assert(json_is_true(settings->any));
 }
 
-START_TEST(the_struct_has_the_defaults)
+TEST(the_struct_has_the_defaults)
 {
     struct generation *g = build("");
 
     check_defaults(&g->modules[0].handle.host);
     generation_release(g);
 }
-END_TEST
 
-START_TEST(the_struct_has_what_the_file_says)
+TEST(the_struct_has_what_the_file_says)
 {
     struct generation *g =
         build("probe: {greeting: ahoy, colour: green, nothing: something, loud: no,\n"
@@ -85,7 +85,6 @@ START_TEST(the_struct_has_what_the_file_says)
     check_values(&g->modules[0].handle.host);
     generation_release(g);
 }
-END_TEST
 
 struct small {
     int64_t first, second;
@@ -103,7 +102,7 @@ static void refused(const struct bb_module *descriptor, const char *const *expec
         ck_assert_str_eq(problems.lines[i], expected[i]);
 }
 
-START_TEST(places_that_cannot_be_are_told)
+TEST(places_that_cannot_be_are_told)
 {
     static const struct bb_field settings[] = {
         {.name = "a", .type = BB_INT, .bind = BB_BIND(struct small, first)},
@@ -129,9 +128,8 @@ START_TEST(places_that_cannot_be_are_told)
 
     refused(&descriptor, expected, sizeof expected / sizeof expected[0]);
 }
-END_TEST
 
-START_TEST(a_struct_that_is_not_there_or_too_large_is_told)
+TEST(a_struct_that_is_not_there_or_too_large_is_told)
 {
     static const struct bb_field settings[] = {
         {.name = "a", .type = BB_INT, .bind = BB_BIND(struct small, first)}};
@@ -145,7 +143,6 @@ START_TEST(a_struct_that_is_not_there_or_too_large_is_told)
     descriptor.settings_size = SIZE_MAX;
     refused(&descriptor, expected, 2);
 }
-END_TEST
 
 static int run(struct bb_request *rq)
 {
@@ -153,7 +150,7 @@ static int run(struct bb_request *rq)
     return 0;
 }
 
-START_TEST(what_is_no_setting_cannot_be_bound)
+TEST(what_is_no_setting_cannot_be_bound)
 {
     static const struct bb_field fields[] = {
         {.name = "a", .type = BB_INT, .bind = BB_BIND(struct small, first)}};
@@ -171,19 +168,5 @@ START_TEST(what_is_no_setting_cannot_be_bound)
 
     refused(&descriptor, expected, 2);
 }
-END_TEST
 
-Suite *bind_suite(void)
-{
-    Suite *suite = suite_create("bind");
-    TCase *tests = tcase_create("all");
-
-    tcase_add_checked_fixture(tests, conf_setup, conf_teardown);
-    tcase_add_test(tests, the_struct_has_the_defaults);
-    tcase_add_test(tests, the_struct_has_what_the_file_says);
-    tcase_add_test(tests, places_that_cannot_be_are_told);
-    tcase_add_test(tests, a_struct_that_is_not_there_or_too_large_is_told);
-    tcase_add_test(tests, what_is_no_setting_cannot_be_bound);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(bind, .before_each = conf_setup, .after_each = conf_teardown)

@@ -6,6 +6,7 @@
 
 #include "core/lib/text.h"
 #include "core/module/migrate_steps.h"
+#include "suite.h"
 #include "unit_suites.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -59,7 +60,7 @@ static const char *const other[] = {
     "",
 };
 
-START_TEST(comments_and_white_space_do_not_count)
+TEST(comments_and_white_space_do_not_count)
 {
     struct migrate_step step = step_of(plain);
 
@@ -70,7 +71,7 @@ START_TEST(comments_and_white_space_do_not_count)
 }
 
 /* An end of a quotation or comment that is missing ends with the text. */
-START_TEST(text_between_quotes_counts)
+TEST(text_between_quotes_counts)
 {
     ck_assert_str_ne(step_of("SELECT 'a b'").checksum, step_of("SELECT 'a  b'").checksum);
     ck_assert_str_ne(step_of("SELECT '--', 1").checksum, step_of("SELECT '--', 2").checksum);
@@ -95,7 +96,7 @@ static const char *const schemas[][2] = {
  * A database records the checksum of each step that it was given, so a released step must never
  * change. schema_steps.txt has a line for each; lines are only ever added to it.
  */
-START_TEST(published_steps_stay_as_they_are)
+TEST(published_steps_stay_as_they_are)
 {
     char *published = file_text(TEST_TOP "/tests/unit/schema_steps.txt");
     size_t lines = 0, steps = 0;
@@ -120,14 +121,4 @@ START_TEST(published_steps_stay_as_they_are)
     free(published);
 }
 
-Suite *migrate_steps_suite(void)
-{
-    Suite *suite = suite_create("migrate_steps");
-    TCase *cases = tcase_create("migrate_steps");
-
-    tcase_add_test(cases, comments_and_white_space_do_not_count);
-    tcase_add_test(cases, text_between_quotes_counts);
-    tcase_add_test(cases, published_steps_stay_as_they_are);
-    suite_add_tcase(suite, cases);
-    return suite;
-}
+SUITE(migrate_steps)

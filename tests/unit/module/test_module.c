@@ -7,6 +7,7 @@
 #include "core/module/generation.h"
 #include "core/module/module_validate.h"
 #include "fixture.h"
+#include "suite.h"
 #include "unit_suites.h"
 
 #define PROBE TEST_MODULES "/probe.so"
@@ -17,7 +18,7 @@ struct old_field {
     enum bb_type type;
 };
 
-START_TEST(shorter_rows_are_filled_with_zeros)
+TEST(shorter_rows_are_filled_with_zeros)
 {
     static const struct old_field settings[] = {{"a", BB_INT}, {"b", BB_TEXT}};
     struct bb_module descriptor = {BB_MODULE_HEAD("old", "1"), .settings = BB_TABLE(settings)};
@@ -39,9 +40,8 @@ START_TEST(shorter_rows_are_filled_with_zeros)
     ck_assert_uint_eq(fields[1].bind.size, 0);
     ck_assert_uint_eq(copy->settings_size, 0);
 }
-END_TEST
 
-START_TEST(impossible_tables_are_refused)
+TEST_EACH(impossible_tables_are_refused, 4)
 {
     static const struct bb_field one = {.name = "a", .type = BB_INT};
     static const struct {
@@ -60,9 +60,8 @@ START_TEST(impossible_tables_are_refused)
         module_descriptor_copy(arena, &descriptor, sizeof descriptor, why, sizeof why));
     ck_assert_ptr_nonnull(strstr(why, cases[_i].why));
 }
-END_TEST
 
-START_TEST(fields_in_a_circle_are_refused)
+TEST(fields_in_a_circle_are_refused)
 {
     static struct bb_field circle = {.name = "a", .type = BB_OBJECT};
     struct bb_module descriptor = {BB_MODULE_HEAD("bad", "1"),
@@ -73,10 +72,9 @@ START_TEST(fields_in_a_circle_are_refused)
     ck_assert_ptr_null(module_descriptor_copy(arena, &descriptor, 0, why, sizeof why));
     ck_assert_ptr_nonnull(strstr(why, "is nested too deeply"));
 }
-END_TEST
 
 /* Each row of a table contains the whole next table: 16 to the power of 16 rows in total. */
-START_TEST(fields_that_multiply_are_refused)
+TEST(fields_that_multiply_are_refused)
 {
     static struct bb_field tables[16][16];
     struct bb_module descriptor = {BB_MODULE_HEAD("bad", "1"), .settings = BB_TABLE(tables[0])};
@@ -91,9 +89,8 @@ START_TEST(fields_that_multiply_are_refused)
     ck_assert_ptr_null(module_descriptor_copy(arena, &descriptor, 0, why, sizeof why));
     ck_assert_ptr_nonnull(strstr(why, "has too many rows to be true"));
 }
-END_TEST
 
-START_TEST(senseless_tables_are_told)
+TEST(senseless_tables_are_told)
 {
     static const struct bb_field settings[] = {
         {.name = "a", .type = BB_INT, .min = 1, .max = 5, .fallback = "9"},
@@ -121,7 +118,6 @@ START_TEST(senseless_tables_are_told)
         ck_assert_msg(strstr(problems.lines[i], expected[i]), "%s: no \"%s\"", problems.lines[i],
                       expected[i]);
 }
-END_TEST
 
 static double one(void *state, size_t value)
 {
@@ -137,7 +133,7 @@ static int run(struct bb_request *rq)
 }
 
 /* If GET /metrics has a name twice, Prometheus rejects all of it. */
-START_TEST(metrics_given_twice_are_told)
+TEST(metrics_given_twice_are_told)
 {
     static const char *const values[] = {"a", "b", "a", NULL};
     static const struct bb_metric first[] = {
@@ -166,9 +162,8 @@ START_TEST(metrics_given_twice_are_told)
     for (size_t i = 0; i < problems.count; i++)
         ck_assert_str_eq(problems.lines[i], expected[i]);
 }
-END_TEST
 
-START_TEST(commands_that_the_host_has_are_told)
+TEST(commands_that_the_host_has_are_told)
 {
     static const struct bb_command commands[] = {{.name = "check all", .run = run},
                                                  {.name = "checks", .run = run}};
@@ -180,7 +175,6 @@ START_TEST(commands_that_the_host_has_are_told)
     ck_assert_str_eq(problems.lines[0],
                      "x.so: module m: command \"check all\" begins like a command of the host");
 }
-END_TEST
 
 static const struct bb_api api = {.size = sizeof api,
                                   .host_alloc = api_host_alloc,
@@ -198,7 +192,7 @@ static struct generation *build(const char *others, const char *sections)
     return conf_generation(&api);
 }
 
-START_TEST(a_generation_has_what_its_modules_bring)
+TEST(a_generation_has_what_its_modules_bring)
 {
     struct generation *g = build("", "probe: {greeting: hi}\n");
     struct route_match match;
@@ -217,17 +211,15 @@ START_TEST(a_generation_has_what_its_modules_bring)
     generation_release(g);
     generation_release(g);
 }
-END_TEST
 
-START_TEST(open_says_why_it_fails)
+TEST(open_says_why_it_fails)
 {
     ck_assert_ptr_null(build("", "probe: {greeting: rude}\n"));
     ck_assert_uint_eq(problems.count, 1);
     ck_assert_str_eq(problems.lines[0], "module probe: the greeting \"rude\" is not nice");
 }
-END_TEST
 
-START_TEST(all_problems_come_at_once)
+TEST(all_problems_come_at_once)
 {
     ck_assert_ptr_null(build(", !a gone", "gone: {}\nprobe: {greeting: [1]}\n"));
     ck_assert_uint_eq(problems.count, 3);
@@ -235,43 +227,20 @@ START_TEST(all_problems_come_at_once)
     ck_assert_ptr_nonnull(strstr(problems.lines[1], "gone.so: cannot be read"));
     ck_assert_ptr_nonnull(strstr(problems.lines[2], ":3: probe.greeting: must be one value"));
 }
-END_TEST
 
-START_TEST(an_address_of_the_web_is_no_place_of_redis)
+TEST(an_address_of_the_web_is_no_place_of_redis)
 {
     ck_assert_ptr_null(build("", "redis: {url: \"redis://:secret@cache:6379\"}\n"));
     ck_assert_uint_eq(problems.count, 1);
     ck_assert_ptr_nonnull(strstr(problems.lines[0], ":2: redis.url: must be host:port"));
     ck_assert_ptr_null(strstr(problems.lines[0], "secret"));
 }
-END_TEST
 
-START_TEST(a_wrong_directory_of_modules_is_one_problem)
+TEST(a_wrong_directory_of_modules_is_one_problem)
 {
     ck_assert_ptr_null(build(", auth", "module_path: \"\"\nauth: {}\n"));
     ck_assert_uint_eq(problems.count, 1);
     ck_assert_ptr_nonnull(strstr(problems.lines[0], ":2: module_path: must not be blank"));
 }
-END_TEST
 
-Suite *module_suite(void)
-{
-    Suite *suite = suite_create("module");
-    TCase *tests = tcase_create("all");
-
-    tcase_add_checked_fixture(tests, conf_setup, conf_teardown);
-    tcase_add_test(tests, shorter_rows_are_filled_with_zeros);
-    tcase_add_loop_test(tests, impossible_tables_are_refused, 0, 4);
-    tcase_add_test(tests, fields_in_a_circle_are_refused);
-    tcase_add_test(tests, fields_that_multiply_are_refused);
-    tcase_add_test(tests, senseless_tables_are_told);
-    tcase_add_test(tests, metrics_given_twice_are_told);
-    tcase_add_test(tests, commands_that_the_host_has_are_told);
-    tcase_add_test(tests, a_generation_has_what_its_modules_bring);
-    tcase_add_test(tests, open_says_why_it_fails);
-    tcase_add_test(tests, all_problems_come_at_once);
-    tcase_add_test(tests, an_address_of_the_web_is_no_place_of_redis);
-    tcase_add_test(tests, a_wrong_directory_of_modules_is_one_problem);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(module, .before_each = conf_setup, .after_each = conf_teardown)

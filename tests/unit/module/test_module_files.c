@@ -10,6 +10,7 @@
 
 #include "core/module/module_file.h"
 #include "core/module/module_load.h"
+#include "suite.h"
 #include "unit_suites.h"
 
 #define PROBE TEST_MODULES "/probe.so"
@@ -85,7 +86,7 @@ static void patch(size_t size, unsigned major, unsigned minor)
     free(bytes);
 }
 
-START_TEST(files_that_are_no_modules_are_refused)
+TEST_EACH(files_that_are_no_modules_are_refused, 4)
 {
     static const struct {
         const char *bytes, *reason;
@@ -100,19 +101,16 @@ START_TEST(files_that_are_no_modules_are_refused)
     write_file(file, cases[_i].bytes, strlen(cases[_i].bytes));
     assert_refused(file, cases[_i].reason);
 }
-END_TEST
 
-START_TEST(a_missing_file_is_refused)
+TEST(a_missing_file_is_refused)
 {
     assert_refused(file, "No such file or directory; is it installed");
 }
-END_TEST
 
-START_TEST(a_directory_is_refused)
+TEST(a_directory_is_refused)
 {
     assert_refused(directory, "is not a regular file");
 }
-END_TEST
 
 /* Returns the C library, which exists on every system. */
 static const char *foreign_library(void)
@@ -123,19 +121,17 @@ static const char *foreign_library(void)
     return info.dli_fname;
 }
 
-START_TEST(a_foreign_library_is_refused)
+TEST(a_foreign_library_is_refused)
 {
     assert_refused(foreign_library(), "is not a busbar module: it exports no busbar_module");
 }
-END_TEST
 
-START_TEST(a_program_is_refused)
+TEST(a_program_is_refused)
 {
     assert_refused("/proc/self/exe", "/proc/self/exe: ");
 }
-END_TEST
 
-START_TEST(truncated_files_are_refused)
+TEST(truncated_files_are_refused)
 {
     size_t length;
     char *bytes = read_probe(&length), why[256];
@@ -151,9 +147,8 @@ START_TEST(truncated_files_are_refused)
     ck_assert_int_eq(module_file_check(file, why, sizeof why), 0);
     free(bytes);
 }
-END_TEST
 
-START_TEST(another_major_version_is_refused)
+TEST(another_major_version_is_refused)
 {
     char reason[96];
 
@@ -162,9 +157,8 @@ START_TEST(another_major_version_is_refused)
     patch(sizeof(struct bb_module), BB_ABI_MAJOR + 1, 7);
     assert_refused(file, reason);
 }
-END_TEST
 
-START_TEST(a_newer_minor_version_is_refused)
+TEST(a_newer_minor_version_is_refused)
 {
     char reason[96];
 
@@ -173,14 +167,12 @@ START_TEST(a_newer_minor_version_is_refused)
     patch(sizeof(struct bb_module), BB_ABI_MAJOR, BB_ABI_MINOR + 1);
     assert_refused(file, reason);
 }
-END_TEST
 
-START_TEST(an_impossible_size_is_refused)
+TEST(an_impossible_size_is_refused)
 {
     patch(sizeof(struct bb_module) + 8, BB_ABI_MAJOR, BB_ABI_MINOR);
     assert_refused(file, "declares a descriptor of");
 }
-END_TEST
 
 /* Replaces the file by the probe plus `more` bytes, by rename. */
 static void upgrade(size_t more)
@@ -206,7 +198,7 @@ static const struct bb_module *load_file(void)
 }
 
 /* The linker knows the file by its name and must be made to load it again. */
-START_TEST(an_upgraded_file_is_loaded_anew)
+TEST(an_upgraded_file_is_loaded_anew)
 {
     patch(sizeof(struct bb_module), BB_ABI_MAJOR, BB_ABI_MINOR);
     const struct bb_module *first = load_file(), *second = load_file();
@@ -215,10 +207,9 @@ START_TEST(an_upgraded_file_is_loaded_anew)
     upgrade(1);
     ck_assert(load_file()->open != first->open);
 }
-END_TEST
 
 /* Code is never unloaded, so a file that comes back must not be loaded again. */
-START_TEST(an_equal_file_gets_the_code_that_is_there)
+TEST(an_equal_file_gets_the_code_that_is_there)
 {
     upgrade(2);
     const struct bb_module *first = load_file();
@@ -234,10 +225,9 @@ START_TEST(an_equal_file_gets_the_code_that_is_there)
         ck_assert(load_file()->open == second->open);
     }
 }
-END_TEST
 
 /* cp on a loaded file truncates it, writes other bytes, and may be interrupted. */
-START_TEST(a_loaded_file_may_be_written_over)
+TEST(a_loaded_file_may_be_written_over)
 {
     patch(sizeof(struct bb_module), BB_ABI_MAJOR, BB_ABI_MINOR);
     const struct bb_module *descriptor = load_file();
@@ -255,7 +245,6 @@ START_TEST(a_loaded_file_may_be_written_over)
     ck_assert_str_eq(descriptor->version, "1.0.0");
     free(bytes);
 }
-END_TEST
 
 /* Loads the file while no file may grow, so that the host cannot copy it. */
 static void load_in_place(void)
@@ -272,7 +261,7 @@ static void load_in_place(void)
 }
 
 /* The test only appends to the file: overwriting the code in use would crash this process. */
-START_TEST(a_file_loaded_in_its_place_must_not_be_written_over)
+TEST(a_file_loaded_in_its_place_must_not_be_written_over)
 {
     upgrade(6);
     load_in_place();
@@ -285,27 +274,5 @@ START_TEST(a_file_loaded_in_its_place_must_not_be_written_over)
     upgrade(6);
     load_file();
 }
-END_TEST
 
-Suite *module_files_suite(void)
-{
-    Suite *suite = suite_create("module_files");
-    TCase *tests = tcase_create("all");
-
-    tcase_add_checked_fixture(tests, setup, teardown);
-    tcase_add_loop_test(tests, files_that_are_no_modules_are_refused, 0, 4);
-    tcase_add_test(tests, a_missing_file_is_refused);
-    tcase_add_test(tests, a_directory_is_refused);
-    tcase_add_test(tests, a_foreign_library_is_refused);
-    tcase_add_test(tests, a_program_is_refused);
-    tcase_add_test(tests, truncated_files_are_refused);
-    tcase_add_test(tests, another_major_version_is_refused);
-    tcase_add_test(tests, a_newer_minor_version_is_refused);
-    tcase_add_test(tests, an_impossible_size_is_refused);
-    tcase_add_test(tests, an_upgraded_file_is_loaded_anew);
-    tcase_add_test(tests, an_equal_file_gets_the_code_that_is_there);
-    tcase_add_test(tests, a_loaded_file_may_be_written_over);
-    tcase_add_test(tests, a_file_loaded_in_its_place_must_not_be_written_over);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(module_files, .before_each = setup, .after_each = teardown)

@@ -5,6 +5,7 @@
 #include "core/module/pool.h"
 #include "core/module/quota.h"
 #include "core/module/reply.h"
+#include "suite.h"
 #include "unit_suites.h"
 
 enum { QUEUE = 4096, BEYOND = 2, CALLS = 1 + QUEUE + BEYOND };
@@ -92,7 +93,7 @@ static void fill(void)
         ck_assert_int_eq(submit(i, run, true), 0);
 }
 
-START_TEST(a_full_queue_takes_no_more_until_there_is_room)
+TEST(a_full_queue_takes_no_more_until_there_is_room)
 {
     struct work_pool_status status;
 
@@ -110,7 +111,7 @@ START_TEST(a_full_queue_takes_no_more_until_there_is_room)
 }
 
 /* Such calls are for callers that have only one call in progress and cannot do without it. */
-START_TEST(a_call_that_is_not_bounded_goes_beyond)
+TEST(a_call_that_is_not_bounded_goes_beyond)
 {
     fill();
     ck_assert_int_eq(submit(QUEUE + 1, run, false), 0);
@@ -144,7 +145,7 @@ static struct core_request *request_new(void)
     return rq;
 }
 
-START_TEST(a_request_that_meets_a_full_queue_is_503_at_once)
+TEST(a_request_that_meets_a_full_queue_is_503_at_once)
 {
     struct core_request *rq = request_new();
 
@@ -165,7 +166,7 @@ START_TEST(a_request_that_meets_a_full_queue_is_503_at_once)
 }
 
 /* The call has not begun, so it is removed from the queue and never runs. */
-START_TEST(a_request_whose_time_is_over_takes_its_call_back)
+TEST(a_request_whose_time_is_over_takes_its_call_back)
 {
     struct core_request *rq = request_new();
 
@@ -193,7 +194,7 @@ static void note(void *arg)
 }
 
 /* However many calls an owner has waiting, another owner waits for only one of them. */
-START_TEST(owners_take_turns)
+TEST(owners_take_turns)
 {
     atomic_store(&ordered, 0);
     for (int i = 1; i <= 20; i++)
@@ -233,7 +234,7 @@ static int status_of(enum request_kind kind, int64_t account)
     return status;
 }
 
-START_TEST(an_owner_has_its_share_of_a_pool_and_no_more)
+TEST(an_owner_has_its_share_of_a_pool_and_no_more)
 {
     unsigned long long before = quota_refused(QUOTA_POOLS, true);
     struct work_pool_status status;
@@ -254,7 +255,7 @@ START_TEST(an_owner_has_its_share_of_a_pool_and_no_more)
 }
 
 /* A running call counts in the share until it returns. */
-START_TEST(what_was_taken_back_leaves_the_share)
+TEST(what_was_taken_back_leaves_the_share)
 {
     for (int i = 1; i < SHARE; i++)
         ck_assert_int_eq(submit_of(ANNA, i, run, true), 0);
@@ -280,7 +281,7 @@ static int submit_for(int64_t account, uint64_t subject, int number)
 }
 
 /* Many callers for one subject: another caller waits for two of them, not for all. */
-START_TEST(calls_for_a_subject_wait_in_one_line)
+TEST(calls_for_a_subject_wait_in_one_line)
 {
     atomic_store(&ordered, 0);
     for (int i = 1; i <= 20; i++)
@@ -292,7 +293,7 @@ START_TEST(calls_for_a_subject_wait_in_one_line)
 }
 
 /* A caller for many subjects still counts as one. */
-START_TEST(a_caller_for_many_subjects_waits_in_one_line)
+TEST(a_caller_for_many_subjects_waits_in_one_line)
 {
     atomic_store(&ordered, 0);
     for (int i = 1; i <= 20; i++)
@@ -303,7 +304,7 @@ START_TEST(a_caller_for_many_subjects_waits_in_one_line)
     ck_assert_int_eq(order[1], BERT);
 }
 
-START_TEST(a_subject_has_its_share_of_a_pool_and_no_more)
+TEST(a_subject_has_its_share_of_a_pool_and_no_more)
 {
     for (int i = 1; i <= SHARE; i++)
         ck_assert_int_eq(submit_for(100 + i, TARGET, i), 0);
@@ -335,7 +336,7 @@ static void submit_wide(struct work_pools *pools, const struct bb_host *host, in
     ck_assert_int_eq(pool_submit(pools, host, "wide", &calls[number], true), 0);
 }
 
-START_TEST(a_pool_makes_a_thread_when_all_that_it_has_are_taken)
+TEST(a_pool_makes_a_thread_when_all_that_it_has_are_taken)
 {
     struct core_module module = {.descriptor = &wide_module};
     struct generation wide = {.modules = &module, .module_count = 1};
@@ -361,23 +362,4 @@ START_TEST(a_pool_makes_a_thread_when_all_that_it_has_are_taken)
     work_pools_free(pools);
 }
 
-Suite *pool_suite(void)
-{
-    Suite *suite = suite_create("pool");
-    TCase *cases = tcase_create("pool");
-
-    tcase_add_checked_fixture(cases, set_up, tear_down);
-    tcase_add_test(cases, a_full_queue_takes_no_more_until_there_is_room);
-    tcase_add_test(cases, a_call_that_is_not_bounded_goes_beyond);
-    tcase_add_test(cases, a_request_that_meets_a_full_queue_is_503_at_once);
-    tcase_add_test(cases, a_request_whose_time_is_over_takes_its_call_back);
-    tcase_add_test(cases, owners_take_turns);
-    tcase_add_test(cases, an_owner_has_its_share_of_a_pool_and_no_more);
-    tcase_add_test(cases, what_was_taken_back_leaves_the_share);
-    tcase_add_test(cases, calls_for_a_subject_wait_in_one_line);
-    tcase_add_test(cases, a_caller_for_many_subjects_waits_in_one_line);
-    tcase_add_test(cases, a_subject_has_its_share_of_a_pool_and_no_more);
-    tcase_add_test(cases, a_pool_makes_a_thread_when_all_that_it_has_are_taken);
-    suite_add_tcase(suite, cases);
-    return suite;
-}
+SUITE(pool, .before_each = set_up, .after_each = tear_down)

@@ -2,6 +2,7 @@
 
 #include "core/lib/address.h"
 #include "core/module/quota.h"
+#include "suite.h"
 #include "unit_suites.h"
 
 enum { ALL = 1000, EACH = 500, MANY = 2000 };
@@ -21,7 +22,7 @@ static enum quota_result take(const struct quota_owner *owner, size_t more)
     return quota_take(table, &(struct quota_charge){0}, owner, more, &bounds);
 }
 
-START_TEST(an_owner_takes_its_part_and_no_more)
+TEST(an_owner_takes_its_part_and_no_more)
 {
     struct quota_charge charge = {0};
 
@@ -37,7 +38,7 @@ START_TEST(an_owner_takes_its_part_and_no_more)
     ck_assert_int_eq(take(&anna, 1), QUOTA_ALL_FULL);
 }
 
-START_TEST(what_is_alone_may_be_larger_than_a_bound)
+TEST(what_is_alone_may_be_larger_than_a_bound)
 {
     struct quota_charge large = {0}, small = {0};
 
@@ -51,7 +52,7 @@ START_TEST(what_is_alone_may_be_larger_than_a_bound)
     ck_assert_int_eq(take(&bert, 1), QUOTA_ALL_FULL);
 }
 
-START_TEST(who_has_its_part_is_full)
+TEST(who_has_its_part_is_full)
 {
     const struct quota_limits none = {SIZE_MAX, SIZE_MAX};
     struct quota_charge charge = {0};
@@ -69,7 +70,7 @@ START_TEST(who_has_its_part_is_full)
 }
 
 /* For example, a request begins as an address and continues as an account. */
-START_TEST(a_charge_remembers_whom_it_charged)
+TEST(a_charge_remembers_whom_it_charged)
 {
     struct quota_charge charge = {0};
 
@@ -85,7 +86,7 @@ START_TEST(a_charge_remembers_whom_it_charged)
     ck_assert_uint_eq(quota_entry_of(table, &bert), 1);
 }
 
-START_TEST(what_was_not_charged_is_not_released)
+TEST(what_was_not_charged_is_not_released)
 {
     struct quota_charge charge = {0}, made_up = {.owner = bert, .bytes = 300};
 
@@ -104,7 +105,7 @@ START_TEST(what_was_not_charged_is_not_released)
     ck_assert_uint_eq(quota_taken(table), 0);
 }
 
-START_TEST(without_an_account_a_network_is_the_owner)
+TEST(without_an_account_a_network_is_the_owner)
 {
     const struct quota_owner here = {.network = address_network("10.0.0.1")},
                              there = {.network = address_network("10.0.0.2")};
@@ -115,7 +116,7 @@ START_TEST(without_an_account_a_network_is_the_owner)
 }
 
 /* More owners than the table has rows; each is found again, and nothing is left afterwards. */
-START_TEST(many_owners_are_told_apart)
+TEST(many_owners_are_told_apart)
 {
     static struct quota_charge charges[MANY];
     const struct quota_limits wide = {MANY, 1};
@@ -136,19 +137,4 @@ START_TEST(many_owners_are_told_apart)
     ck_assert_int_eq(take(&anna, EACH), QUOTA_TAKEN);
 }
 
-Suite *quota_suite(void)
-{
-    Suite *suite = suite_create("quota");
-    TCase *cases = tcase_create("share");
-
-    tcase_add_checked_fixture(cases, NULL, tear_down);
-    tcase_add_test(cases, an_owner_takes_its_part_and_no_more);
-    tcase_add_test(cases, what_is_alone_may_be_larger_than_a_bound);
-    tcase_add_test(cases, who_has_its_part_is_full);
-    tcase_add_test(cases, a_charge_remembers_whom_it_charged);
-    tcase_add_test(cases, what_was_not_charged_is_not_released);
-    tcase_add_test(cases, without_an_account_a_network_is_the_owner);
-    tcase_add_test(cases, many_owners_are_told_apart);
-    suite_add_tcase(suite, cases);
-    return suite;
-}
+SUITE(quota, .after_each = tear_down)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/module/reply.h"
+#include "suite.h"
 #include "unit_suites.h"
 
 static struct generation generation;
@@ -35,7 +36,7 @@ static json_t *body(void)
 }
 
 /* A message of any length is cut to the space available, between characters. */
-START_TEST(a_message_that_is_too_long_is_cut_between_characters)
+TEST(a_message_that_is_too_long_is_cut_between_characters)
 {
     char text[2000];
 
@@ -55,7 +56,7 @@ START_TEST(a_message_that_is_too_long_is_cut_between_characters)
     }
 }
 
-START_TEST(a_message_that_is_no_text_leaves_an_error_of_the_usual_shape)
+TEST(a_message_that_is_no_text_leaves_an_error_of_the_usual_shape)
 {
     ck_assert_int_eq(reply_error(rq, 404, "%s", "no \xFF text"), 404);
     json_t *said = body();
@@ -67,7 +68,7 @@ START_TEST(a_message_that_is_no_text_leaves_an_error_of_the_usual_shape)
 }
 
 /* After a failed allocation, a request may report a problem that does not exist. */
-START_TEST(a_request_that_got_no_memory_is_503_whatever_it_finds)
+TEST(a_request_that_got_no_memory_is_503_whatever_it_finds)
 {
     rq->starved = true;
     ck_assert_int_eq(reply_error(rq, 400, "wrong"), 503);
@@ -84,7 +85,7 @@ static void *scarce(size_t size)
 }
 
 /* Allocations fail once, or always: the first one is for the body. */
-START_TEST(an_error_that_cannot_be_written_is_503_with_a_body)
+TEST_EACH(an_error_that_cannot_be_written_is_503_with_a_body, 2)
 {
     static const int failing[] = {1, 1000};
 
@@ -103,7 +104,7 @@ START_TEST(an_error_that_cannot_be_written_is_503_with_a_body)
 }
 
 /* A handler had set headers of a response that it could not finish. */
-START_TEST(an_error_has_no_headers_of_the_answer_that_it_replaces)
+TEST(an_error_has_no_headers_of_the_answer_that_it_replaces)
 {
     ck_assert_int_eq(reply_header(rq, "WWW-Authenticate", "Bearer error=\"invalid_token\""), 0);
     ck_assert_int_eq(reply_header(rq, "Link", "<?after=2>; rel=\"next\""), 0);
@@ -116,17 +117,4 @@ START_TEST(an_error_has_no_headers_of_the_answer_that_it_replaces)
     ck_assert_str_eq(reply_header_get(rq, "Retry-After"), "1");
 }
 
-Suite *reply_suite(void)
-{
-    Suite *suite = suite_create("reply");
-    TCase *cases = tcase_create("reply");
-
-    tcase_add_checked_fixture(cases, set_up, tear_down);
-    tcase_add_test(cases, a_message_that_is_too_long_is_cut_between_characters);
-    tcase_add_test(cases, a_message_that_is_no_text_leaves_an_error_of_the_usual_shape);
-    tcase_add_test(cases, a_request_that_got_no_memory_is_503_whatever_it_finds);
-    tcase_add_loop_test(cases, an_error_that_cannot_be_written_is_503_with_a_body, 0, 2);
-    tcase_add_test(cases, an_error_has_no_headers_of_the_answer_that_it_replaces);
-    suite_add_tcase(suite, cases);
-    return suite;
-}
+SUITE(reply, .before_each = set_up, .after_each = tear_down)

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "core/module/route.h"
+#include "suite.h"
 #include "unit_suites.h"
 
 static struct arena *arena;
@@ -68,7 +69,7 @@ static void finds(const char *method, const char *path, enum route_found found)
     ck_assert_ptr_null(match.route);
 }
 
-START_TEST(paths_lead_to_their_routes)
+TEST(paths_lead_to_their_routes)
 {
     leads("GET", "/", 0);
     leads("GET", "/api/health", 1);
@@ -79,9 +80,8 @@ START_TEST(paths_lead_to_their_routes)
     leads("PATCH", "/api/device/7", 5);
     leads("GET", "/api/device/7/documents/x", 7);
 }
-END_TEST
 
-START_TEST(static_segments_win_but_do_not_shadow)
+TEST(static_segments_win_but_do_not_shadow)
 {
     leads("GET", "/api/device/by-site", 6);
     leads("PATCH", "/api/device/by-site", 5);
@@ -89,9 +89,8 @@ START_TEST(static_segments_win_but_do_not_shadow)
     leads("DELETE", "/api/device/by-site/documents", 8);
     leads("GET", "/api/device/by-sit%65", 4);
 }
-END_TEST
 
-START_TEST(segments_come_raw_with_their_rows)
+TEST(segments_come_raw_with_their_rows)
 {
     struct route_match match;
 
@@ -104,9 +103,8 @@ START_TEST(segments_come_raw_with_their_rows)
     ck_assert_int_eq(strncmp(match.segment[1].start, "%3a", 3), 0);
     ck_assert_str_eq(match.segment[1].field->name, "file");
 }
-END_TEST
 
-START_TEST(unknown_paths_are_not_found)
+TEST(unknown_paths_are_not_found)
 {
     static const char *const paths[] = {"/x",
                                         "/api",
@@ -127,9 +125,8 @@ START_TEST(unknown_paths_are_not_found)
         finds("GET", paths[i], ROUTE_NO_PATH);
     finds("BREW", "/nothing", ROUTE_NO_PATH);
 }
-END_TEST
 
-START_TEST(ambiguous_paths_are_bad)
+TEST(ambiguous_paths_are_bad)
 {
     static const char *const paths[] = {"//",
                                         "//api/health",
@@ -154,9 +151,8 @@ START_TEST(ambiguous_paths_are_bad)
     leads("GET", "/api/device/...", 4);
     leads("GET", "/api/device/%252e", 4);
 }
-END_TEST
 
-START_TEST(other_methods_are_told_what_is_allowed)
+TEST(other_methods_are_told_what_is_allowed)
 {
     struct route_match match;
 
@@ -170,9 +166,8 @@ START_TEST(other_methods_are_told_what_is_allowed)
                      ROUTE_NO_METHOD);
     ck_assert_str_eq(match.allow, "DELETE");
 }
-END_TEST
 
-START_TEST(bad_routes_are_refused_with_the_reason)
+TEST(bad_routes_are_refused_with_the_reason)
 {
     static const struct {
         struct bb_route route;
@@ -203,21 +198,5 @@ START_TEST(bad_routes_are_refused_with_the_reason)
     }
     finds("GET", "/n", ROUTE_NO_PATH);
 }
-END_TEST
 
-Suite *route_suite(void)
-{
-    Suite *suite = suite_create("route");
-    TCase *all = tcase_create("all");
-
-    tcase_add_checked_fixture(all, setup, teardown);
-    tcase_add_test(all, paths_lead_to_their_routes);
-    tcase_add_test(all, static_segments_win_but_do_not_shadow);
-    tcase_add_test(all, segments_come_raw_with_their_rows);
-    tcase_add_test(all, unknown_paths_are_not_found);
-    tcase_add_test(all, ambiguous_paths_are_bad);
-    tcase_add_test(all, other_methods_are_told_what_is_allowed);
-    tcase_add_test(all, bad_routes_are_refused_with_the_reason);
-    suite_add_tcase(suite, all);
-    return suite;
-}
+SUITE(route, .before_each = setup, .after_each = teardown)

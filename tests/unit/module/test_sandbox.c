@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "core/module/sandbox.h"
+#include "suite.h"
 #include "unit_suites.h"
 
 enum { LONG_MS = 60000, SHORT_MS = 100 };
@@ -33,7 +34,7 @@ static int write_and_return_one(FILE *out, void *arg)
     return 1;
 }
 
-START_TEST(output_and_status_are_returned)
+TEST(output_and_status_are_returned)
 {
     char name[] = "the child";
 
@@ -42,7 +43,6 @@ START_TEST(output_and_status_are_returned)
     ck_assert_uint_eq(output.length, strlen(output.bytes));
     free(output.bytes);
 }
-END_TEST
 
 static int crash(FILE *out, void *arg)
 {
@@ -92,7 +92,7 @@ static int print_forever(FILE *out, void *arg)
     return 0;
 }
 
-START_TEST(what_does_not_return_is_an_error_that_names_the_file)
+TEST_EACH(what_does_not_return_is_an_error_that_names_the_file, 5)
 {
     static const struct {
         int (*work)(FILE *out, void *arg);
@@ -110,7 +110,6 @@ START_TEST(what_does_not_return_is_an_error_that_names_the_file)
     ck_assert_int_eq(run(cases[_i].work, NULL, cases[_i].limit_ms), -1);
     ck_assert_msg(!strncmp(why, cases[_i].reason, strlen(cases[_i].reason)), "%s", why);
 }
-END_TEST
 
 static int leave_process(FILE *out, void *arg)
 {
@@ -124,7 +123,7 @@ static int leave_process(FILE *out, void *arg)
     return 0;
 }
 
-START_TEST(processes_that_it_leaves_are_killed)
+TEST(processes_that_it_leaves_are_killed)
 {
     ck_assert_int_eq(run(leave_process, NULL, LONG_MS), 0);
     pid_t pid = (pid_t)strtol(output.bytes, NULL, 10);
@@ -148,7 +147,6 @@ START_TEST(processes_that_it_leaves_are_killed)
     }
     ck_assert_int_eq(kill(pid, 0), -1);
 }
-END_TEST
 
 static int write_file(FILE *out, void *arg)
 {
@@ -158,7 +156,7 @@ static int write_file(FILE *out, void *arg)
     return write(fd, "x", 1) == 1 ? 1 : 0;
 }
 
-START_TEST(it_writes_to_no_file)
+TEST(it_writes_to_no_file)
 {
     char path[] = "/tmp/busbar-sandbox-XXXXXX";
     int fd = mkstemp(path);
@@ -172,7 +170,6 @@ START_TEST(it_writes_to_no_file)
     close(fd);
     unlink(path);
 }
-END_TEST
 
 /* Whether this machine lets the user have a private network. */
 static bool network_can_be_private(void)
@@ -194,7 +191,7 @@ static int connect_to(FILE *out, void *arg)
     return connect(fd, arg, sizeof(struct sockaddr_in)) ? 0 : 1;
 }
 
-START_TEST(it_has_no_network)
+TEST(it_has_no_network)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof address;
@@ -207,7 +204,6 @@ START_TEST(it_has_no_network)
     free(output.bytes);
     close(fd);
 }
-END_TEST
 
 static int count_descriptors(FILE *out, void *arg)
 {
@@ -220,7 +216,7 @@ static int count_descriptors(FILE *out, void *arg)
     return count;
 }
 
-START_TEST(it_inherits_no_descriptor)
+TEST(it_inherits_no_descriptor)
 {
     int fd = open("/dev/null", O_RDONLY);
 
@@ -229,20 +225,5 @@ START_TEST(it_inherits_no_descriptor)
     free(output.bytes);
     close(fd);
 }
-END_TEST
 
-Suite *sandbox_suite(void)
-{
-    Suite *suite = suite_create("sandbox");
-    TCase *tests = tcase_create("all");
-
-    tcase_set_timeout(tests, 120);
-    tcase_add_test(tests, output_and_status_are_returned);
-    tcase_add_loop_test(tests, what_does_not_return_is_an_error_that_names_the_file, 0, 5);
-    tcase_add_test(tests, processes_that_it_leaves_are_killed);
-    tcase_add_test(tests, it_writes_to_no_file);
-    tcase_add_test(tests, it_has_no_network);
-    tcase_add_test(tests, it_inherits_no_descriptor);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(sandbox, .timeout_s = 120)

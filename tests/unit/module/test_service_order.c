@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "core/module/service_order.h"
+#include "suite.h"
 #include "unit_suites.h"
 
 #define MODULES_MAX 8
@@ -54,16 +55,15 @@ static const char *ordered(void)
     return text;
 }
 
-START_TEST(modules_without_needs_stay_as_they_are_named)
+TEST(modules_without_needs_stay_as_they_are_named)
 {
     add("b", NULL, NULL, 1);
     add("a", NULL, NULL, 1);
     ck_assert_int_eq(service_order(modules, count, order, &problems), 0);
     ck_assert_str_eq(ordered(), "b a");
 }
-END_TEST
 
-START_TEST(who_gives_comes_before_who_needs)
+TEST(who_gives_comes_before_who_needs)
 {
     add("d", "b", "c", 1);
     add("b", "a", NULL, 2);
@@ -72,9 +72,8 @@ START_TEST(who_gives_comes_before_who_needs)
     ck_assert_int_eq(service_order(modules, count, order, &problems), 0);
     ck_assert_str_eq(ordered(), "a b c d");
 }
-END_TEST
 
-START_TEST(every_gap_is_told)
+TEST(every_gap_is_told)
 {
     add("a", "x", "y", 1);
     add("b", "a", NULL, 3);
@@ -85,9 +84,8 @@ START_TEST(every_gap_is_told)
     ck_assert_str_eq(problems.lines[2], "module b needs the service \"a\" in version 3; module a "
                                         "gives version 2: upgrade it");
 }
-END_TEST
 
-START_TEST(a_circle_is_told_by_name)
+TEST(a_circle_is_told_by_name)
 {
     add("z", "a", NULL, 1);
     add("a", "b", NULL, 1);
@@ -97,27 +95,12 @@ START_TEST(a_circle_is_told_by_name)
     ck_assert_uint_eq(problems.count, 1);
     ck_assert_str_eq(problems.lines[0], "modules need each other in a circle: a → b → c → a");
 }
-END_TEST
 
-START_TEST(a_module_that_needs_itself_is_a_circle)
+TEST(a_module_that_needs_itself_is_a_circle)
 {
     add("a", "a", NULL, 1);
     ck_assert_int_eq(service_order(modules, count, order, &problems), -1);
     ck_assert_str_eq(problems.lines[0], "modules need each other in a circle: a → a");
 }
-END_TEST
 
-Suite *service_order_suite(void)
-{
-    Suite *suite = suite_create("service_order");
-    TCase *tests = tcase_create("all");
-
-    tcase_add_checked_fixture(tests, setup, teardown);
-    tcase_add_test(tests, modules_without_needs_stay_as_they_are_named);
-    tcase_add_test(tests, who_gives_comes_before_who_needs);
-    tcase_add_test(tests, every_gap_is_told);
-    tcase_add_test(tests, a_circle_is_told_by_name);
-    tcase_add_test(tests, a_module_that_needs_itself_is_a_circle);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(service_order, .before_each = setup, .after_each = teardown)

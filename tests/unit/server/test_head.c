@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "suite.h"
 #include "unit_suites.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
@@ -58,7 +59,7 @@ static const char *value(const char *name)
     return head_value(&head, name);
 }
 
-START_TEST(a_common_head_is_taken_apart)
+TEST(a_common_head_is_taken_apart)
 {
     passes(START "Content-Length: 17\r\nX-Empty:\r\nUser-Agent: \t M\xC3\xBC\tx \t \r\n\r\n");
     ck_assert_str_eq(bytes + reading.head.method, "POST");
@@ -73,9 +74,8 @@ START_TEST(a_common_head_is_taken_apart)
     ck_assert_int_eq(reading.head.minor, 0);
     ck_assert_int_eq(reading.head.length, -1);
 }
-END_TEST
 
-START_TEST(known_methods_pass_and_others_are_refused)
+TEST(known_methods_pass_and_others_are_refused)
 {
     static const char *const methods[] = {"GET",    "HEAD",    "POST",  "PUT",    "PATCH",
                                           "DELETE", "OPTIONS", "TRACE", "CONNECT"};
@@ -86,9 +86,8 @@ START_TEST(known_methods_pass_and_others_are_refused)
     refused("get / HTTP/1.1\r\n", 501);
     refused("CONNECT evil:443 HTTP/1.1\r\n", 501);
 }
-END_TEST
 
-START_TEST(request_lines_have_three_parts_and_a_known_version)
+TEST(request_lines_have_three_parts_and_a_known_version)
 {
     static const char *const bad[] = {
         "GET /\r\n",           "GET  / HTTP/1.1\r\n",    "GET / HTTP/1.1 \r\n",
@@ -105,9 +104,8 @@ START_TEST(request_lines_have_three_parts_and_a_known_version)
     refused("GET / HTTP/1.2\r\n", 505);
     refused("GET / HTTP/0.9\r\n", 505);
 }
-END_TEST
 
-START_TEST(lines_end_with_both_characters_and_have_no_others)
+TEST(lines_end_with_both_characters_and_have_no_others)
 {
     static const char *const bad[] = {"GET / HTTP/1.1\n",
                                       LINE "Host: h\n",
@@ -131,9 +129,8 @@ START_TEST(lines_end_with_both_characters_and_have_no_others)
     ck_assert_int_eq(read_bytes(nul_value, sizeof nul_value - 1), HEAD_REFUSED);
     ck_assert_int_eq(read_bytes(nul_name, sizeof nul_name - 1), HEAD_REFUSED);
 }
-END_TEST
 
-START_TEST(names_are_tokens_and_no_line_is_folded)
+TEST(names_are_tokens_and_no_line_is_folded)
 {
     static const char *const bad[] = {":",
                                       ": x",
@@ -156,9 +153,8 @@ START_TEST(names_are_tokens_and_no_line_is_folded)
     refused(START "X-A: 1\r\n Authorization: z\r\n\r\n", 400);
     passes(START "X-A: 1:2\r\n!#$%&'*+-.^_`|~9: 1\r\n\r\n");
 }
-END_TEST
 
-START_TEST(framing_that_can_be_read_two_ways_is_refused)
+TEST(framing_that_can_be_read_two_ways_is_refused)
 {
     static const char *const bad[] = {"Content-Length: 5\r\nTransfer-Encoding: chunked",
                                       "Content-Length: 5\r\ncontent-length: 5",
@@ -188,9 +184,8 @@ START_TEST(framing_that_can_be_read_two_ways_is_refused)
     passes(START "Transfer-Encoding: Chunked\r\n\r\n");
     ck_assert(reading.head.chunked);
 }
-END_TEST
 
-START_TEST(transfer_encodings_are_chunked_or_unknown)
+TEST(transfer_encodings_are_chunked_or_unknown)
 {
     static const char *const bad[] = {
         "identity", "x", "", "gzip, chunked", "chunked, chunked", "chunked;q=1", "\"chunked\""};
@@ -198,9 +193,8 @@ START_TEST(transfer_encodings_are_chunked_or_unknown)
     for (size_t i = 0; i < COUNT(bad); i++)
         refused(format(START "Transfer-Encoding: %s\r\n", bad[i]), 501);
 }
-END_TEST
 
-START_TEST(a_host_is_needed_and_valid)
+TEST(a_host_is_needed_and_valid)
 {
     static const char *const good[] = {"h",       "a.b-c_d:80", "[::1]:8080", "[2001:db8::7]",
                                        "1.2.3.4", "x:",         "%41b"};
@@ -215,10 +209,9 @@ START_TEST(a_host_is_needed_and_valid)
     refused("GET / HTTP/1.1\r\n\r\n", 400);
     refused("GET / HTTP/1.1\r\nHostb: a\r\n\r\n", 400);
 }
-END_TEST
 
 /* RFC 9112, 3.2 and 3.3: a client that has no host name sends an empty Host. */
-START_TEST(an_empty_host_is_one_where_the_target_has_none)
+TEST(an_empty_host_is_one_where_the_target_has_none)
 {
     passes("GET / HTTP/1.1\r\nHost:\r\n\r\n");
     passes("GET / HTTP/1.0\r\nHost: \t \r\n\r\n");
@@ -229,9 +222,8 @@ START_TEST(an_empty_host_is_one_where_the_target_has_none)
     refused("GET / HTTP/1.1\r\nHost: h\r\nHost:\r\n\r\n", 400);
     refused("GET / HTTP/1.1\r\nHost:\r\n h\r\n\r\n", 400);
 }
-END_TEST
 
-START_TEST(targets_are_clean_paths)
+TEST(targets_are_clean_paths)
 {
     static const char *const bad[] = {"*",        "evil:443",  "?x",         "/a\\b",   "/a%00b",
                                       "/a?b=%00", "/\xC3\xA4", "/a#b",       "http:/x", "ftp://h/",
@@ -242,21 +234,19 @@ START_TEST(targets_are_clean_paths)
     passes("GET /%0 HTTP/1.1\r\nHost: h\r\n\r\n");
     passes("OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n");
 }
-END_TEST
 
 static const struct {
     const char *target, *path;
 } absolute[] = {{"http://h/a?b", "/a?b"}, {"HTTP://h:80/", "/"},       {"https://[::1]:1/x", "/x"},
                 {"http://h", "/"},        {"http://h?x=/y", "/?x=/y"}, {"http://h//e", "//e"}};
 
-START_TEST(of_an_absolute_target_the_path_is_taken)
+TEST_EACH(of_an_absolute_target_the_path_is_taken, COUNT(absolute))
 {
     passes(format("GET %s HTTP/1.1\r\nHost: h\r\n\r\n", absolute[_i].target));
     ck_assert_str_eq(bytes + reading.head.target, absolute[_i].path);
 }
-END_TEST
 
-START_TEST(connection_and_expect_say_what_is_asked)
+TEST(connection_and_expect_say_what_is_asked)
 {
     passes(START "Connection: Upgrade , CLOSE\r\nExpect: 100-Continue\r\n\r\n");
     ck_assert(reading.head.closes && !reading.head.keeps && !reading.head.expects);
@@ -265,7 +255,6 @@ START_TEST(connection_and_expect_say_what_is_asked)
     passes(START "Content-Length: 1\r\nExpect: what\r\nConnection: closed\r\n\r\n");
     ck_assert(!reading.head.closes && !reading.head.expects);
 }
-END_TEST
 
 /* Makes a head of this many bytes, most of them in one field. */
 static size_t make(char *text, size_t length)
@@ -278,7 +267,7 @@ static size_t make(char *text, size_t length)
     return length;
 }
 
-START_TEST(so_many_bytes_and_fields_are_taken)
+TEST(so_many_bytes_and_fields_are_taken)
 {
     static char text[HEAD_BYTES_MAX * 2], *at = text;
 
@@ -299,7 +288,6 @@ START_TEST(so_many_bytes_and_fields_are_taken)
     strcpy(at, "c: d\r\n\r\n");
     refused(text, 431);
 }
-END_TEST
 
 static const char *const split[] = {
     START "Content-Length: 17\r\nX-Empty:\r\nUser-Agent: \t x\r\n\r\n",
@@ -310,7 +298,7 @@ static const char *const split[] = {
 
 /* Each byte is added to a copy of exactly the bytes so far, so that a sanitizer detects reads
  * beyond them. */
-START_TEST(a_head_is_the_same_however_it_comes)
+TEST_EACH(a_head_is_the_same_however_it_comes, COUNT(split))
 {
     const char *text = split[_i];
     enum head_state whole = read_text(text), state = HEAD_PARTIAL;
@@ -331,27 +319,5 @@ START_TEST(a_head_is_the_same_however_it_comes)
     ck_assert_mem_eq(reading.fields, all.fields, all.head.count * sizeof *all.fields);
     free(copy);
 }
-END_TEST
 
-Suite *head_suite(void)
-{
-    Suite *suite = suite_create("head");
-    TCase *all = tcase_create("all");
-
-    tcase_add_test(all, a_common_head_is_taken_apart);
-    tcase_add_test(all, known_methods_pass_and_others_are_refused);
-    tcase_add_test(all, request_lines_have_three_parts_and_a_known_version);
-    tcase_add_test(all, lines_end_with_both_characters_and_have_no_others);
-    tcase_add_test(all, names_are_tokens_and_no_line_is_folded);
-    tcase_add_test(all, framing_that_can_be_read_two_ways_is_refused);
-    tcase_add_test(all, transfer_encodings_are_chunked_or_unknown);
-    tcase_add_test(all, a_host_is_needed_and_valid);
-    tcase_add_test(all, an_empty_host_is_one_where_the_target_has_none);
-    tcase_add_test(all, targets_are_clean_paths);
-    tcase_add_loop_test(all, of_an_absolute_target_the_path_is_taken, 0, COUNT(absolute));
-    tcase_add_test(all, connection_and_expect_say_what_is_asked);
-    tcase_add_test(all, so_many_bytes_and_fields_are_taken);
-    tcase_add_loop_test(all, a_head_is_the_same_however_it_comes, 0, COUNT(split));
-    suite_add_tcase(suite, all);
-    return suite;
-}
+SUITE(head)

@@ -40,16 +40,15 @@ static bool is_drained(const void *of)
     return drain();
 }
 
-START_TEST(a_host_without_connections_is_drained_at_once)
+TEST(a_host_without_connections_is_drained_at_once)
 {
     client_ask(client, GET_A, "\"a\"");
     client_leave(client);
     http_stage_expect_connections(0);
     ck_assert(drain());
 }
-END_TEST
 
-START_TEST(an_idle_connection_has_a_moment_for_a_request_that_is_on_its_way)
+TEST(an_idle_connection_has_a_moment_for_a_request_that_is_on_its_way)
 {
     struct client *silent = client_new();
 
@@ -67,9 +66,8 @@ START_TEST(an_idle_connection_has_a_moment_for_a_request_that_is_on_its_way)
     client_expect_end(silent);
     ck_assert_uint_eq(silent->in_length, 0);
 }
-END_TEST
 
-START_TEST(a_request_that_is_being_sent_or_waits_is_answered_and_ends_its_connection)
+TEST(a_request_that_is_being_sent_or_waits_is_answered_and_ends_its_connection)
 {
     struct client *sends = client_new();
 
@@ -90,9 +88,8 @@ START_TEST(a_request_that_is_being_sent_or_waits_is_answered_and_ends_its_connec
     ck_assert_uint_eq(client_times(client, "Connection: close"), 1);
     ck_assert_uint_eq(http_routes.begun, 2); /* not the second one on its connection */
 }
-END_TEST
 
-START_TEST(a_large_answer_is_written_to_its_end)
+TEST(a_large_answer_is_written_to_its_end)
 {
     struct client *deaf = client_deaf("127.0.0.1");
 
@@ -109,10 +106,9 @@ START_TEST(a_large_answer_is_written_to_its_end)
     client_expect_end(deaf);
     ck_assert_uint_gt(deaf->in_length, LARGE_ANSWER);
 }
-END_TEST
 
 /* The kernel has accepted the connection, but the host has not; the client cannot know that. */
-START_TEST(who_was_connected_is_served_and_who_comes_later_is_refused)
+TEST(who_was_connected_is_served_and_who_comes_later_is_refused)
 {
     struct sockaddr_in host = {.sin_family = AF_INET,
                                .sin_port = htons((uint16_t)http_stage_port())};
@@ -129,10 +125,9 @@ START_TEST(who_was_connected_is_served_and_who_comes_later_is_refused)
     client_expect_end(client);
     http_stage_until(is_drained, NULL);
 }
-END_TEST
 
 /* The same happens when reload.drain expires. */
-START_TEST(a_cut_ends_a_handler_that_waits_and_a_body_that_does_not_come)
+TEST(a_cut_ends_a_handler_that_waits_and_a_body_that_does_not_come)
 {
     struct client *other = client_new();
 
@@ -147,22 +142,6 @@ START_TEST(a_cut_ends_a_handler_that_waits_and_a_body_that_does_not_come)
     ck_assert_uint_eq(http_routes.failed, 1);
     http_stage_expect_no_requests();
 }
-END_TEST
 
-Suite *http_drain_suite(void)
-{
-    const TTest *const tests[] = {
-        a_host_without_connections_is_drained_at_once,
-        an_idle_connection_has_a_moment_for_a_request_that_is_on_its_way,
-        a_request_that_is_being_sent_or_waits_is_answered_and_ends_its_connection,
-        a_large_answer_is_written_to_its_end,
-        who_was_connected_is_served_and_who_comes_later_is_refused,
-        a_cut_ends_a_handler_that_waits_and_a_body_that_does_not_come,
-    };
-    TCase *cases;
-    Suite *suite = suite_of("http_drain", TESTS(tests), &cases);
-
-    tcase_add_checked_fixture(cases, set_up, http_stage_tear_down);
-    tcase_set_timeout(cases, HTTP_STAGE_SECONDS);
-    return suite;
-}
+SUITE(http_drain, .before_each = set_up, .after_each = http_stage_tear_down,
+      .timeout_s = HTTP_STAGE_SECONDS)

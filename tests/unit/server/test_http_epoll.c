@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/server/http.h"
+#include "suite.h"
 #include "unit_suites.h"
 
 static struct http http;
@@ -83,7 +84,7 @@ static bool kernel_has(void)
     return true;
 }
 
-START_TEST(what_is_taken_out_stays_in_while_nothing_comes)
+TEST(what_is_taken_out_stays_in_while_nothing_comes)
 {
     begin_taken_out();
     ck_assert(kernel_has());
@@ -94,7 +95,7 @@ START_TEST(what_is_taken_out_stays_in_while_nothing_comes)
     end();
 }
 
-START_TEST(what_comes_meanwhile_is_reported_when_it_is_put_back)
+TEST(what_comes_meanwhile_is_reported_when_it_is_put_back)
 {
     begin_taken_out();
     ck_assert_int_eq(write(theirs, "x", 1), 1);
@@ -105,7 +106,7 @@ START_TEST(what_comes_meanwhile_is_reported_when_it_is_put_back)
     end();
 }
 
-START_TEST(who_sends_more_and_more_meanwhile_wakes_nobody)
+TEST(who_sends_more_and_more_meanwhile_wakes_nobody)
 {
     begin_taken_out();
     for (int i = 0; i < 3; i++) {
@@ -119,7 +120,7 @@ START_TEST(who_sends_more_and_more_meanwhile_wakes_nobody)
 }
 
 /* The event is there when the socket is added again, although nobody called epoll_wait() before. */
-START_TEST(what_came_and_was_not_asked_for_is_reported)
+TEST(what_came_and_was_not_asked_for_is_reported)
 {
     begin_taken_out();
     ck_assert_int_eq(write(theirs, "x", 1), 1);
@@ -128,7 +129,7 @@ START_TEST(what_came_and_was_not_asked_for_is_reported)
     end();
 }
 
-START_TEST(a_client_that_leaves_meanwhile_is_reported_when_it_is_put_back)
+TEST(a_client_that_leaves_meanwhile_is_reported_when_it_is_put_back)
 {
     begin_taken_out();
     ck_assert_int_eq(shutdown(theirs, SHUT_RDWR), 0);
@@ -140,7 +141,7 @@ START_TEST(a_client_that_leaves_meanwhile_is_reported_when_it_is_put_back)
 }
 
 /* One edge reported both the data and the end, before the socket was removed. */
-START_TEST(a_client_that_has_ended_its_side_is_reported_each_time_it_is_put_back)
+TEST(a_client_that_has_ended_its_side_is_reported_each_time_it_is_put_back)
 {
     begin();
     ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
@@ -157,7 +158,7 @@ START_TEST(a_client_that_has_ended_its_side_is_reported_each_time_it_is_put_back
     end();
 }
 
-START_TEST(what_is_taken_out_again_before_it_was_told_is_told_later)
+TEST(what_is_taken_out_again_before_it_was_told_is_told_later)
 {
     begin_taken_out();
     ck_assert_int_eq(write(theirs, "x", 1), 1);
@@ -171,7 +172,7 @@ START_TEST(what_is_taken_out_again_before_it_was_told_is_told_later)
 }
 
 /* Five sockets, of which two are reported at a time; the third is closed meanwhile. */
-START_TEST(all_that_was_missed_is_told_however_little_is_taken_at_a_time)
+TEST(all_that_was_missed_is_told_however_little_is_taken_at_a_time)
 {
     enum { COUNT = 5, GONE = 2 };
     struct connection several[COUNT];
@@ -213,7 +214,7 @@ START_TEST(all_that_was_missed_is_told_however_little_is_taken_at_a_time)
 
 /* Its descriptor may live on, because the host keeps a copy until the client has read
  * everything. */
-START_TEST(nothing_is_reported_of_a_connection_that_has_ended)
+TEST(nothing_is_reported_of_a_connection_that_has_ended)
 {
     begin();
     ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
@@ -228,7 +229,7 @@ START_TEST(nothing_is_reported_of_a_connection_that_has_ended)
     end();
 }
 
-START_TEST(other_sets_and_sockets_are_the_kernels)
+TEST(other_sets_and_sockets_are_the_kernels)
 {
     begin();
     int other = epoll_create1(EPOLL_CLOEXEC);
@@ -247,21 +248,4 @@ START_TEST(other_sets_and_sockets_are_the_kernels)
     end();
 }
 
-Suite *http_epoll_suite(void)
-{
-    Suite *suite = suite_create("http_epoll");
-    TCase *tests = tcase_create("http_epoll");
-
-    tcase_add_test(tests, what_is_taken_out_stays_in_while_nothing_comes);
-    tcase_add_test(tests, what_comes_meanwhile_is_reported_when_it_is_put_back);
-    tcase_add_test(tests, who_sends_more_and_more_meanwhile_wakes_nobody);
-    tcase_add_test(tests, what_came_and_was_not_asked_for_is_reported);
-    tcase_add_test(tests, a_client_that_leaves_meanwhile_is_reported_when_it_is_put_back);
-    tcase_add_test(tests, a_client_that_has_ended_its_side_is_reported_each_time_it_is_put_back);
-    tcase_add_test(tests, what_is_taken_out_again_before_it_was_told_is_told_later);
-    tcase_add_test(tests, all_that_was_missed_is_told_however_little_is_taken_at_a_time);
-    tcase_add_test(tests, nothing_is_reported_of_a_connection_that_has_ended);
-    tcase_add_test(tests, other_sets_and_sockets_are_the_kernels);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(http_epoll)

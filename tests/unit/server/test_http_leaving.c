@@ -41,7 +41,7 @@ static const char *const parts[] = {
 };
 
 /* The host has read the part before the client leaves. */
-START_TEST(who_leaves_within_a_request_leaves_nothing)
+TEST_EACH(who_leaves_within_a_request_leaves_nothing, COUNT(parts) * WAYS)
 {
     client_say(client, parts[_i / WAYS]);
     client_expect_read(client);
@@ -50,10 +50,9 @@ START_TEST(who_leaves_within_a_request_leaves_nothing)
     ck_assert_uint_eq(http_stage_loop.requests, 0);
     ck_assert_uint_eq(http_routes.begun, 0);
 }
-END_TEST
 
 /* The host gets one event for both the part and the end of the connection. */
-START_TEST(who_leaves_with_its_last_bytes_leaves_nothing)
+TEST_EACH(who_leaves_with_its_last_bytes_leaves_nothing, COUNT(parts) * WAYS)
 {
     client_expect_stage(client, STAGE_HEADER);
     client_say(client, parts[_i / WAYS]);
@@ -62,9 +61,8 @@ START_TEST(who_leaves_with_its_last_bytes_leaves_nothing)
     http_stage_expect_connections(1);
     ck_assert_uint_eq(http_routes.begun, 1);
 }
-END_TEST
 
-START_TEST(who_ends_its_side_within_a_request_is_told_so)
+TEST_EACH(who_ends_its_side_within_a_request_is_told_so, COUNT(parts) * 2)
 {
     const char *part = parts[_i / 2];
     const char *status = !*part ? "" : strstr(part, "nothing") ? "HTTP/1.1 404" : "HTTP/1.1 400";
@@ -81,11 +79,10 @@ START_TEST(who_ends_its_side_within_a_request_is_told_so)
     ck_assert_msg(!strncmp(client_heard(client), status, 12), "%s", client_heard(client));
     ck_assert_uint_eq(http_routes.begun, 1);
 }
-END_TEST
 
 /* The handler may already have changed data, so it runs to its end although nobody receives its
  * response. */
-START_TEST(who_leaves_a_handler_that_waits_does_not_end_it)
+TEST_EACH(who_leaves_a_handler_that_waits_does_not_end_it, WAYS)
 {
     client_say(client, PARK);
     http_routes_expect_parked(1);
@@ -100,9 +97,8 @@ START_TEST(who_leaves_a_handler_that_waits_does_not_end_it)
     ck_assert_uint_eq(http_routes.failed, 0);
     ck_assert_uint_eq(http_stage_loop.requests, 0);
 }
-END_TEST
 
-START_TEST(who_leaves_with_requests_behind_the_one_that_waits_has_none_of_them_served)
+TEST(who_leaves_with_requests_behind_the_one_that_waits_has_none_of_them_served)
 {
     client_say(client, PARK PARK);
     http_routes_expect_parked(1);
@@ -111,9 +107,8 @@ START_TEST(who_leaves_with_requests_behind_the_one_that_waits_has_none_of_them_s
     http_stage_expect_connections(0);
     ck_assert_uint_eq(http_routes.begun, 1);
 }
-END_TEST
 
-START_TEST(who_leaves_while_its_token_is_looked_at_is_not_served)
+TEST(who_leaves_while_its_token_is_looked_at_is_not_served)
 {
     http_routes.token_parks = true;
     client_say(client, "GET /own HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer t\r\n\r\n");
@@ -123,9 +118,8 @@ START_TEST(who_leaves_while_its_token_is_looked_at_is_not_served)
     http_stage_expect_connections(0);
     ck_assert_uint_eq(http_routes.ended, 1);
 }
-END_TEST
 
-START_TEST(who_ends_its_side_gets_its_answer_and_then_the_end)
+TEST_EACH(who_ends_its_side_gets_its_answer_and_then_the_end, 2)
 {
     client_say(client, PARK);
     if (_i)
@@ -138,7 +132,6 @@ START_TEST(who_ends_its_side_gets_its_answer_and_then_the_end)
     ck_assert_uint_eq(client_times(client, "HTTP/1.1 200"), 1);
     ck_assert_uint_eq(client_times(client, "\"parked\""), 1);
 }
-END_TEST
 
 /* The client does not read, so the response fills the sockets. */
 static void begin_large(void)
@@ -149,16 +142,15 @@ static void begin_large(void)
     ck_assert_uint_eq(http_stage_taken(QUOTA_ANSWERS), LARGE_ANSWER);
 }
 
-START_TEST(who_leaves_a_large_answer_leaves_nothing)
+TEST_EACH(who_leaves_a_large_answer_leaves_nothing, WAYS)
 {
     begin_large();
     ways[_i](client);
     http_stage_expect_connections(1);
     ck_assert_uint_eq(http_stage_taken(QUOTA_ANSWERS), 0);
 }
-END_TEST
 
-START_TEST(who_ends_its_side_gets_the_whole_of_a_large_answer)
+TEST(who_ends_its_side_gets_the_whole_of_a_large_answer)
 {
     begin_large();
     client_shut(client);
@@ -170,11 +162,10 @@ START_TEST(who_ends_its_side_gets_the_whole_of_a_large_answer)
     ck_assert_ptr_nonnull(body);
     ck_assert_uint_eq(strlen(body + 4), LARGE_ANSWER);
 }
-END_TEST
 
 /* The host must read the bytes after the request, because the kernel would reset the connection if
  * they were left unread. */
-START_TEST(who_sends_on_behind_its_last_request_gets_the_whole_answer)
+TEST(who_sends_on_behind_its_last_request_gets_the_whole_answer)
 {
     client = client_deaf("127.0.0.1");
     client_say(client, "GET /large HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
@@ -185,18 +176,16 @@ START_TEST(who_sends_on_behind_its_last_request_gets_the_whole_answer)
     ck_assert(!client->reset);
     ck_assert_uint_eq(strlen(strstr(client_heard(client), "\r\n\r\n") + 4), LARGE_ANSWER);
 }
-END_TEST
 
-START_TEST(who_comes_too_late_with_its_answer_has_it_from_the_host)
+TEST(who_comes_too_late_with_its_answer_has_it_from_the_host)
 {
     client_ask(client, "GET /brief HTTP/1.1\r\nHost: h\r\n\r\n", "\"statusCode\":503");
     ck_assert_uint_eq(http_routes.failed, 1);
     client_ask(client, "GET /named/a HTTP/1.1\r\nHost: h\r\n\r\n", "\"a\"");
 }
-END_TEST
 
 /* A thread still uses the memory of the request, so the handler cannot end. */
-START_TEST(a_handler_that_cannot_end_in_time_does_not_keep_its_client)
+TEST_EACH(a_handler_that_cannot_end_in_time_does_not_keep_its_client, 2)
 {
     client_ask(client, "GET /late HTTP/1.1\r\nHost: h\r\nX-Request-Id: mine\r\n\r\n",
                "\"statusCode\":503");
@@ -212,11 +201,10 @@ START_TEST(a_handler_that_cannot_end_in_time_does_not_keep_its_client)
     http_routes_go_on();
     http_stage_expect_no_requests();
 }
-END_TEST
 
 /* The handler ends before libmicrohttpd knows of the successor; libmicrohttpd still refers to the
  * request. */
-START_TEST(a_handler_may_end_as_soon_as_its_client_is_answered)
+TEST(a_handler_may_end_as_soon_as_its_client_is_answered)
 {
     http_routes.late_ends = true;
     client_ask(client, "GET /late HTTP/1.1\r\nHost: h\r\n\r\n", "\"statusCode\":503");
@@ -224,10 +212,9 @@ START_TEST(a_handler_may_end_as_soon_as_its_client_is_answered)
     http_stage_expect_no_requests();
     client_ask(client, "GET /named/a HTTP/1.1\r\nHost: h\r\n\r\n", "\"a\"");
 }
-END_TEST
 
 /* The connection ends before libmicrohttpd knows of the successor. */
-START_TEST(who_left_before_its_time_was_over_leaves_nothing)
+TEST(who_left_before_its_time_was_over_leaves_nothing)
 {
     client_say(client, "GET /late HTTP/1.1\r\nHost: h\r\n\r\n");
     client_expect_stage(client, STAGE_HANDLER);
@@ -237,7 +224,6 @@ START_TEST(who_left_before_its_time_was_over_leaves_nothing)
     http_stage_expect_connections(0);
     http_stage_expect_no_requests();
 }
-END_TEST
 
 /* The host's calloc() fails once for a block of this size; 0: it does not fail. */
 static size_t lacking;
@@ -255,7 +241,7 @@ void *wrapped_calloc(size_t count, size_t size)
 }
 
 /* Another connection or file may soon get the same descriptor. */
-START_TEST(a_connection_without_memory_leaves_its_descriptor)
+TEST(a_connection_without_memory_leaves_its_descriptor)
 {
     const struct http *http = http_stage_loop.http;
     size_t mapped = 0;
@@ -271,32 +257,6 @@ START_TEST(a_connection_without_memory_leaves_its_descriptor)
     ck_assert_uint_eq(mapped, 1);
     client_ask(client, "GET /named/a HTTP/1.1\r\nHost: h\r\n\r\n", "\"a\"");
 }
-END_TEST
 
-Suite *http_leaving_suite(void)
-{
-    const TTest *const tests[] = {
-        who_leaves_with_requests_behind_the_one_that_waits_has_none_of_them_served,
-        who_leaves_while_its_token_is_looked_at_is_not_served,
-        who_ends_its_side_gets_the_whole_of_a_large_answer,
-        who_sends_on_behind_its_last_request_gets_the_whole_answer,
-        who_comes_too_late_with_its_answer_has_it_from_the_host,
-        a_handler_may_end_as_soon_as_its_client_is_answered,
-        who_left_before_its_time_was_over_leaves_nothing,
-        a_connection_without_memory_leaves_its_descriptor,
-    };
-    TCase *cases;
-    Suite *suite = suite_of("http_leaving", TESTS(tests), &cases);
-    int each = COUNT(parts);
-
-    tcase_add_loop_test(cases, who_leaves_within_a_request_leaves_nothing, 0, each * WAYS);
-    tcase_add_loop_test(cases, who_leaves_with_its_last_bytes_leaves_nothing, 0, each * WAYS);
-    tcase_add_loop_test(cases, who_ends_its_side_within_a_request_is_told_so, 0, each * 2);
-    tcase_add_loop_test(cases, who_leaves_a_handler_that_waits_does_not_end_it, 0, WAYS);
-    tcase_add_loop_test(cases, who_ends_its_side_gets_its_answer_and_then_the_end, 0, 2);
-    tcase_add_loop_test(cases, who_leaves_a_large_answer_leaves_nothing, 0, WAYS);
-    tcase_add_loop_test(cases, a_handler_that_cannot_end_in_time_does_not_keep_its_client, 0, 2);
-    tcase_add_checked_fixture(cases, set_up, http_stage_tear_down);
-    tcase_set_timeout(cases, HTTP_STAGE_SECONDS);
-    return suite;
-}
+SUITE(http_leaving, .before_each = set_up, .after_each = http_stage_tear_down,
+      .timeout_s = HTTP_STAGE_SECONDS)

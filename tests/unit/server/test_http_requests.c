@@ -48,16 +48,15 @@ static bool comes_before(const char *one, const char *other)
     return first && strstr(client_heard(client), other) > first;
 }
 
-START_TEST(a_request_may_come_byte_by_byte)
+TEST(a_request_may_come_byte_by_byte)
 {
     client_spell(client, "POST /echo HTTP/1.1\r\nHost: h\r\n" JSON
                          "Content-Length: 16\r\n\r\n{\"text\":\"spelt\"}");
     client_expect(client, "\"spelt\"");
     is_served();
 }
-END_TEST
 
-START_TEST(chunks_may_come_byte_by_byte)
+TEST(chunks_may_come_byte_by_byte)
 {
     client_spell(client,
                  "POST /echo HTTP/1.1\r\nHost: h\r\n" JSON "Transfer-Encoding: chunked\r\n\r\n"
@@ -65,9 +64,8 @@ START_TEST(chunks_may_come_byte_by_byte)
     client_expect(client, "\"spelt\"");
     is_served();
 }
-END_TEST
 
-START_TEST(requests_in_one_segment_are_answered_in_order)
+TEST(requests_in_one_segment_are_answered_in_order)
 {
     client_say(client, "GET /named/one HTTP/1.1\r\nHost: h\r\n\r\n"
                        "GET /park HTTP/1.1\r\nHost: h\r\n\r\n"
@@ -82,10 +80,9 @@ START_TEST(requests_in_one_segment_are_answered_in_order)
     ck_assert(comes_before("two", "three"));
     is_served();
 }
-END_TEST
 
 /* The second request is still incomplete when the first one is answered. */
-START_TEST(a_request_that_is_cut_by_a_segment_is_answered_when_it_is_whole)
+TEST(a_request_that_is_cut_by_a_segment_is_answered_when_it_is_whole)
 {
     client_say(client, "GET /named/one HTTP/1.1\r\nHost: h\r\n\r\nGET /named/two HT");
     client_expect(client, "one");
@@ -93,9 +90,8 @@ START_TEST(a_request_that_is_cut_by_a_segment_is_answered_when_it_is_whole)
     client_ask(client, "TP/1.1\r\nHost: h\r\n\r\n", "{\"name\":\"two\"}");
     ck_assert_uint_eq(client_times(client, "HTTP/1.1 "), 1);
 }
-END_TEST
 
-START_TEST(what_comes_while_a_handler_waits_is_answered_behind_it)
+TEST(what_comes_while_a_handler_waits_is_answered_behind_it)
 {
     client_say(client, "POST /park HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc");
     http_routes_expect_parked(1);
@@ -104,9 +100,8 @@ START_TEST(what_comes_while_a_handler_waits_is_answered_behind_it)
     client_expect(client, "two");
     ck_assert(comes_before("parked", "two"));
 }
-END_TEST
 
-START_TEST(an_answer_to_head_has_no_body)
+TEST(an_answer_to_head_has_no_body)
 {
     client_say(client, "HEAD /named/one HTTP/1.1\r\nHost: h\r\n\r\n"
                        "HEAD /nothing HTTP/1.1\r\nHost: h\r\n\r\n"
@@ -117,9 +112,8 @@ START_TEST(an_answer_to_head_has_no_body)
     ck_assert_uint_eq(client_times(client, "Content-Length: 14\r\n"), 2);
     ck_assert_uint_eq(client_times(client, "{"), 1);
 }
-END_TEST
 
-START_TEST(what_the_routes_do_not_have_is_refused_and_the_connection_goes_on)
+TEST(what_the_routes_do_not_have_is_refused_and_the_connection_goes_on)
 {
     client_ask(client, "GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n", "\"statusCode\":404");
     client_ask(client, "POST /named/x HTTP/1.1\r\nHost: h\r\n\r\n", "\"statusCode\":405");
@@ -131,7 +125,6 @@ START_TEST(what_the_routes_do_not_have_is_refused_and_the_connection_goes_on)
                "\"statusCode\":400");
     is_served();
 }
-END_TEST
 
 static const struct {
     const char *head, *status;
@@ -150,16 +143,15 @@ static const struct {
 };
 
 /* The bytes after it may be part of it, so they are never served as a request. */
-START_TEST(a_broken_head_is_refused_and_ends_the_connection)
+TEST_EACH(a_broken_head_is_refused_and_ends_the_connection, COUNT(broken))
 {
     client_say(client, broken[_i].head);
     client_say(client, "GET /named/after HTTP/1.1\r\nHost: h\r\n\r\n");
     ends_with(broken[_i].status);
     ck_assert_uint_eq(http_routes.begun, 0);
 }
-END_TEST
 
-START_TEST(a_body_is_asked_for_only_where_it_is_wanted)
+TEST(a_body_is_asked_for_only_where_it_is_wanted)
 {
     client_ask(client,
                "POST /echo HTTP/1.1\r\nHost: h\r\n" JSON
@@ -171,10 +163,9 @@ START_TEST(a_body_is_asked_for_only_where_it_is_wanted)
                        "Expect: 100-continue\r\nContent-Length: 14\r\n\r\n");
     ends_with("HTTP/1.1 404");
 }
-END_TEST
 
 /* The response is sent only after the body, because the client could not stop sending it. */
-START_TEST(a_body_that_nobody_wants_is_read_and_the_connection_goes_on)
+TEST(a_body_that_nobody_wants_is_read_and_the_connection_goes_on)
 {
     client_say(client, "POST /nothing HTTP/1.1\r\nHost: h\r\nContent-Length: 60000\r\n\r\n");
     client_expect_stage(client, STAGE_BODY);
@@ -184,9 +175,8 @@ START_TEST(a_body_that_nobody_wants_is_read_and_the_connection_goes_on)
     client_ask(client, "x", "\"statusCode\":404");
     is_served();
 }
-END_TEST
 
-START_TEST(chunks_that_nobody_wants_are_read_if_they_end_in_time)
+TEST(chunks_that_nobody_wants_are_read_if_they_end_in_time)
 {
     client_say(client, "POST /nothing HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
                        "4\r\nwxyz\r\n");
@@ -194,9 +184,8 @@ START_TEST(chunks_that_nobody_wants_are_read_if_they_end_in_time)
     client_ask(client, "3\r\nabc\r\n0\r\n\r\n", "\"statusCode\":404");
     is_served();
 }
-END_TEST
 
-START_TEST(a_body_is_too_large_by_what_it_says_or_by_what_comes)
+TEST_EACH(a_body_is_too_large_by_what_it_says_or_by_what_comes, 2)
 {
     client_say(client, "POST /echo HTTP/1.1\r\nHost: h\r\n" JSON "Content-Length: 4097\r\n\r\n");
     client_say_many(client, ' ', HTTP_STAGE_MAX_BODY + 1);
@@ -212,9 +201,8 @@ START_TEST(a_body_is_too_large_by_what_it_says_or_by_what_comes)
     ck_assert_uint_eq(http_routes.begun, 0);
     is_served();
 }
-END_TEST
 
-START_TEST(a_broken_chunk_is_refused_and_ends_the_connection)
+TEST_EACH(a_broken_chunk_is_refused_and_ends_the_connection, 5)
 {
     static const char *const chunks[] = {"4\r\nwxyzz\r\n0\r\n\r\n", "x\r\n", "-1\r\n",
                                          "fffffffffffffffff\r\n", "4 4\r\nwxyz\r\n0\r\n\r\n"};
@@ -226,9 +214,8 @@ START_TEST(a_broken_chunk_is_refused_and_ends_the_connection)
     ends_with("HTTP/1.1 4"); /* 400, or 413 if the number is too long */
     ck_assert_uint_eq(http_routes.begun, 0);
 }
-END_TEST
 
-START_TEST(the_client_says_whether_the_connection_goes_on)
+TEST_EACH(the_client_says_whether_the_connection_goes_on, 2)
 {
     client_ask(client, "GET /named/a HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", "\"a\"");
     ck_assert_uint_eq(client_times(client, "Keep-Alive: timeout=60"), 1);
@@ -240,9 +227,8 @@ START_TEST(the_client_says_whether_the_connection_goes_on)
     ends_with("HTTP/1.1 200");
     ck_assert_uint_eq(http_routes.begun, 3);
 }
-END_TEST
 
-START_TEST(a_body_waits_for_the_look_at_the_token)
+TEST(a_body_waits_for_the_look_at_the_token)
 {
     http_routes.token_parks = true;
     client_say(client, "POST /own HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer t\r\n" JSON
@@ -255,9 +241,8 @@ START_TEST(a_body_waits_for_the_look_at_the_token)
     ck_assert_ptr_nonnull(strstr(client_heard(client), "\"my\""));
     ck_assert_uint_eq(http_routes.asked, 1);
 }
-END_TEST
 
-START_TEST(who_is_refused_by_the_token_sends_its_body_for_nothing)
+TEST_EACH(who_is_refused_by_the_token_sends_its_body_for_nothing, 2)
 {
     http_routes.token = 401;
     http_routes.token_parks = _i;
@@ -273,32 +258,6 @@ START_TEST(who_is_refused_by_the_token_sends_its_body_for_nothing)
     ck_assert_uint_eq(http_routes.begun, 0);
     is_served();
 }
-END_TEST
 
-Suite *http_requests_suite(void)
-{
-    const TTest *const tests[] = {
-        a_request_may_come_byte_by_byte,
-        chunks_may_come_byte_by_byte,
-        requests_in_one_segment_are_answered_in_order,
-        a_request_that_is_cut_by_a_segment_is_answered_when_it_is_whole,
-        what_comes_while_a_handler_waits_is_answered_behind_it,
-        an_answer_to_head_has_no_body,
-        what_the_routes_do_not_have_is_refused_and_the_connection_goes_on,
-        a_body_is_asked_for_only_where_it_is_wanted,
-        a_body_that_nobody_wants_is_read_and_the_connection_goes_on,
-        chunks_that_nobody_wants_are_read_if_they_end_in_time,
-        a_body_waits_for_the_look_at_the_token,
-    };
-    TCase *cases;
-    Suite *suite = suite_of("http_requests", TESTS(tests), &cases);
-
-    tcase_add_loop_test(cases, a_broken_head_is_refused_and_ends_the_connection, 0, COUNT(broken));
-    tcase_add_loop_test(cases, a_body_is_too_large_by_what_it_says_or_by_what_comes, 0, 2);
-    tcase_add_loop_test(cases, a_broken_chunk_is_refused_and_ends_the_connection, 0, 5);
-    tcase_add_loop_test(cases, the_client_says_whether_the_connection_goes_on, 0, 2);
-    tcase_add_loop_test(cases, who_is_refused_by_the_token_sends_its_body_for_nothing, 0, 2);
-    tcase_add_checked_fixture(cases, set_up, http_stage_tear_down);
-    tcase_set_timeout(cases, HTTP_STAGE_SECONDS);
-    return suite;
-}
+SUITE(http_requests, .before_each = set_up, .after_each = http_stage_tear_down,
+      .timeout_s = HTTP_STAGE_SECONDS)

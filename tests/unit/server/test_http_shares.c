@@ -41,7 +41,7 @@ static void is_refused(struct client *one)
     ck_assert_uint_eq(one->in_length, 0);
 }
 
-START_TEST(an_address_has_its_places_and_no_more)
+TEST(an_address_has_its_places_and_no_more)
 {
     struct client *some[3];
 
@@ -55,10 +55,9 @@ START_TEST(an_address_has_its_places_and_no_more)
     client_ask(client_from(CLIENT_STRANGER), GET_A, "\"a\"");
     client_ask(some[0], GET_A, "\"a\"");
 }
-END_TEST
 
 /* Local connections always find a place: idle ones must not keep out health checks. */
-START_TEST(the_machine_itself_makes_room_by_its_oldest_idle_connection)
+TEST(the_machine_itself_makes_room_by_its_oldest_idle_connection)
 {
     struct client *some[3];
 
@@ -74,9 +73,8 @@ START_TEST(the_machine_itself_makes_room_by_its_oldest_idle_connection)
     ck_assert(!some[2]->ended);
     ck_assert_uint_eq(http_stage_loop.http->rejected, 0);
 }
-END_TEST
 
-START_TEST(the_address_with_most_connections_makes_room)
+TEST(the_address_with_most_connections_makes_room)
 {
     struct client *most[5], *few[3];
 
@@ -94,9 +92,8 @@ START_TEST(the_address_with_most_connections_makes_room)
         ck_assert(!few[i]->ended);
     ck_assert(!most[0]->ended && !most[1]->ended && !most[2]->ended && !most[4]->ended);
 }
-END_TEST
 
-START_TEST(who_works_makes_no_room)
+TEST(who_works_makes_no_room)
 {
     struct client *some[4];
 
@@ -112,10 +109,9 @@ START_TEST(who_works_makes_no_room)
     for (unsigned i = 0; i < 4; i++)
         client_expect(some[i], "\"parked\"");
 }
-END_TEST
 
 /* Requests sent before the refusal are not served. */
-START_TEST(who_is_refused_is_not_served)
+TEST(who_is_refused_is_not_served)
 {
     struct client *some[2];
 
@@ -127,7 +123,6 @@ START_TEST(who_is_refused_is_not_served)
     client_expect_end(late);
     ck_assert_uint_eq(http_routes.begun, 2);
 }
-END_TEST
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
@@ -143,7 +138,7 @@ static void begin_kept(struct client *one, size_t bytes)
     client_say_many(one, ' ', bytes);
 }
 
-START_TEST(large_bodies_share_their_memory)
+TEST(large_bodies_share_their_memory)
 {
     struct client *first, *second, *third;
 
@@ -165,9 +160,8 @@ START_TEST(large_bodies_share_their_memory)
     client_ask(second, GET_A, "\"a\"");
     ck_assert_uint_eq(http_routes.begun, 1);
 }
-END_TEST
 
-START_TEST(large_answers_share_their_memory)
+TEST(large_answers_share_their_memory)
 {
     http_stage_open(BUDGET, NULL);
     /* A response may exceed the limit if it is the only one. */
@@ -185,23 +179,6 @@ START_TEST(large_answers_share_their_memory)
     ck_assert_uint_eq(http_stage_taken(QUOTA_ANSWERS), 0);
     client_ask(same, "POST /pass HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx", "\"passed\"");
 }
-END_TEST
 
-Suite *http_shares_suite(void)
-{
-    const TTest *const tests[] = {
-        an_address_has_its_places_and_no_more,
-        the_machine_itself_makes_room_by_its_oldest_idle_connection,
-        the_address_with_most_connections_makes_room,
-        who_works_makes_no_room,
-        who_is_refused_is_not_served,
-        large_bodies_share_their_memory,
-        large_answers_share_their_memory,
-    };
-    TCase *cases;
-    Suite *suite = suite_of("http_shares", TESTS(tests), &cases);
-
-    tcase_add_checked_fixture(cases, http_stage_set_up, http_stage_tear_down);
-    tcase_set_timeout(cases, HTTP_STAGE_SECONDS);
-    return suite;
-}
+SUITE(http_shares, .before_each = http_stage_set_up, .after_each = http_stage_tear_down,
+      .timeout_s = HTTP_STAGE_SECONDS)

@@ -20,7 +20,7 @@ static void set_up(void)
     client = client_new();
 }
 
-START_TEST(what_is_sent_comes_in_order_and_then_the_end)
+TEST(what_is_sent_comes_in_order_and_then_the_end)
 {
     struct bb_stream *stream = http_routes_open(client, STREAM);
 
@@ -40,9 +40,8 @@ START_TEST(what_is_sent_comes_in_order_and_then_the_end)
     ck_assert_uint_eq(client_times(client, "four"), 0);
     http_routes_expect_closed(1);
 }
-END_TEST
 
-START_TEST(a_stream_that_is_cut_does_not_look_whole)
+TEST(a_stream_that_is_cut_does_not_look_whole)
 {
     struct bb_stream *stream = http_routes_open(client, STREAM);
 
@@ -55,9 +54,8 @@ START_TEST(a_stream_that_is_cut_does_not_look_whole)
     ck_assert_uint_eq(client_times(client, "two"), 0);
     http_routes_expect_closed(1);
 }
-END_TEST
 
-START_TEST(a_stream_ends_when_its_client_leaves)
+TEST_EACH(a_stream_ends_when_its_client_leaves, 3)
 {
     static void (*const ways[])(struct client *) = {client_leave, client_reset, client_shut};
 
@@ -68,10 +66,9 @@ START_TEST(a_stream_ends_when_its_client_leaves)
     http_stage_expect_connections(0);
     ck_assert_uint_eq(http_routes.closed, 1);
 }
-END_TEST
 
 /* One event reports both the request and the end of the client's side, before the stream exists. */
-START_TEST(a_stream_ends_whose_client_has_left_before_it_began)
+TEST(a_stream_ends_whose_client_has_left_before_it_began)
 {
     client_expect_stage(client, STAGE_HEADER);
     client_say(client, STREAM);
@@ -79,9 +76,8 @@ START_TEST(a_stream_ends_whose_client_has_left_before_it_began)
     http_stage_expect_connections(0);
     ck_assert_uint_eq(http_routes.closed, http_routes.opened);
 }
-END_TEST
 
-START_TEST(an_answer_that_is_to_be_whole_goes_to_who_has_only_ended_its_side)
+TEST(an_answer_that_is_to_be_whole_goes_to_who_has_only_ended_its_side)
 {
     struct bb_stream *stream = http_routes_open(client, WHOLE);
 
@@ -93,9 +89,8 @@ START_TEST(an_answer_that_is_to_be_whole_goes_to_who_has_only_ended_its_side)
     client_expect_end(client);
     ck_assert(http_routes_is_whole(client));
 }
-END_TEST
 
-START_TEST(a_silent_stream_has_heartbeats)
+TEST(a_silent_stream_has_heartbeats)
 {
     http_routes.heartbeat_ms = 1;
     struct bb_stream *stream = http_routes_open(client, STREAM);
@@ -114,9 +109,8 @@ START_TEST(a_silent_stream_has_heartbeats)
     client_expect(other, "one\n");
     ck_assert_uint_eq(client_times(other, HEARTBEAT), 0);
 }
-END_TEST
 
-START_TEST(the_headers_of_a_stream_open_none_that_stays)
+TEST(the_headers_of_a_stream_open_none_that_stays)
 {
     client_say(client, "HEAD /stream/news HTTP/1.1\r\nHost: h\r\n\r\n");
     client_expect(client, "text/event-stream");
@@ -124,23 +118,6 @@ START_TEST(the_headers_of_a_stream_open_none_that_stays)
     http_routes_expect_closed(1);
     ck_assert_uint_eq(client_times(client, "\r\n\r\n0"), 0);
 }
-END_TEST
 
-Suite *http_stream_suite(void)
-{
-    const TTest *const tests[] = {
-        what_is_sent_comes_in_order_and_then_the_end,
-        a_stream_that_is_cut_does_not_look_whole,
-        a_stream_ends_whose_client_has_left_before_it_began,
-        an_answer_that_is_to_be_whole_goes_to_who_has_only_ended_its_side,
-        a_silent_stream_has_heartbeats,
-        the_headers_of_a_stream_open_none_that_stays,
-    };
-    TCase *cases;
-    Suite *suite = suite_of("http_stream", TESTS(tests), &cases);
-
-    tcase_add_loop_test(cases, a_stream_ends_when_its_client_leaves, 0, 3);
-    tcase_add_checked_fixture(cases, set_up, http_stage_tear_down);
-    tcase_set_timeout(cases, HTTP_STAGE_SECONDS);
-    return suite;
-}
+SUITE(http_stream, .before_each = set_up, .after_each = http_stage_tear_down,
+      .timeout_s = HTTP_STAGE_SECONDS)

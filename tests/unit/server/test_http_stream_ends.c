@@ -129,25 +129,27 @@ START_TEST(a_look_at_a_token_outlives_its_stream)
 }
 END_TEST
 
+static TCase *case_of(const char *name, void (*before)(void))
+{
+    TCase *cases = tcase_create(name);
+
+    tcase_add_checked_fixture(cases, before, http_stage_tear_down);
+    tcase_set_timeout(cases, HTTP_STAGE_SECONDS);
+    return cases;
+}
+
 Suite *http_stream_ends_suite(void)
 {
-    const TTest *const tests[] = {
-        a_stop_ends_streams_and_lets_nobody_open_one,
-        a_new_generation_ends_streams_but_those_that_are_to_be_whole,
-        a_look_at_a_token_outlives_its_stream,
-    };
-    TCase *cases;
-    Suite *suite = suite_of("http_stream_ends", TESTS(tests), &cases);
+    Suite *suite = suite_create("http_stream_ends");
+    TCase *cases = case_of("streams", set_up), *one = case_of("one_stream", set_up_for_one);
 
+    tcase_add_test(cases, a_stop_ends_streams_and_lets_nobody_open_one);
+    tcase_add_test(cases, a_new_generation_ends_streams_but_those_that_are_to_be_whole);
+    tcase_add_test(cases, a_look_at_a_token_outlives_its_stream);
     tcase_add_loop_test(cases, a_stream_goes_on_while_its_token_is_good_or_cannot_be_looked_at, 0,
                         2);
-    tcase_add_checked_fixture(cases, set_up, http_stage_tear_down);
-    tcase_set_timeout(cases, HTTP_STAGE_SECONDS);
-
-    cases = tcase_create("one_stream");
-    tcase_add_test(cases, there_are_no_more_streams_than_the_settings_say);
-    tcase_add_checked_fixture(cases, set_up_for_one, http_stage_tear_down);
-    tcase_set_timeout(cases, HTTP_STAGE_SECONDS);
+    tcase_add_test(one, there_are_no_more_streams_than_the_settings_say);
     suite_add_tcase(suite, cases);
+    suite_add_tcase(suite, one);
     return suite;
 }

@@ -44,7 +44,7 @@ static void ends_with(const char *status)
     ck_assert_uint_eq(client_times(client, "HTTP/1.1"), *status ? 1 : 0);
 }
 
-START_TEST(a_head_has_its_time)
+TEST(a_head_has_its_time)
 {
     begin();
     client_say(client, "GET /named/a HTTP/1.1\r\nHost");
@@ -52,18 +52,16 @@ START_TEST(a_head_has_its_time)
     pass(HTTP_STAGE_HEADER_MS);
     ends_with("HTTP/1.1 408");
 }
-END_TEST
 
-START_TEST(who_says_nothing_hears_nothing)
+TEST(who_says_nothing_hears_nothing)
 {
     begin();
     client_expect_stage(client, STAGE_HEADER);
     pass(HTTP_STAGE_HEADER_MS);
     ends_with("");
 }
-END_TEST
 
-START_TEST(a_connection_may_be_idle_for_its_time)
+TEST(a_connection_may_be_idle_for_its_time)
 {
     begin();
     client_ask(client, GET_A, "\"a\"");
@@ -72,10 +70,9 @@ START_TEST(a_connection_may_be_idle_for_its_time)
     pass(HTTP_STAGE_IDLE_MS + HTTP_STAGE_HEADER_MS);
     ends_with("");
 }
-END_TEST
 
 /* The first byte of the next head ends the idle time. */
-START_TEST(the_next_head_has_its_time_from_its_first_byte)
+TEST(the_next_head_has_its_time_from_its_first_byte)
 {
     begin();
     client_ask(client, GET_A, "\"a\"");
@@ -86,9 +83,8 @@ START_TEST(the_next_head_has_its_time_from_its_first_byte)
     pass(HTTP_STAGE_HEADER_MS);
     ends_with("HTTP/1.1 408");
 }
-END_TEST
 
-START_TEST(a_body_has_its_time)
+TEST_EACH(a_body_has_its_time, 4)
 {
     static const char *const framings[] = {
         "Content-Length: 9\r\n\r\n1234", "Transfer-Encoding: chunked\r\n\r\n4\r\n12",
@@ -103,10 +99,9 @@ START_TEST(a_body_has_its_time)
     ends_with("HTTP/1.1 408");
     ck_assert_uint_eq(http_routes.begun, 1); /* by the other client in pass() */
 }
-END_TEST
 
 /* The response is decided before the body comes and does not change. */
-START_TEST(a_body_that_nobody_wants_has_the_same_time)
+TEST(a_body_that_nobody_wants_has_the_same_time)
 {
     begin();
     client_say(client, "POST /nothing HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n1234");
@@ -115,9 +110,8 @@ START_TEST(a_body_that_nobody_wants_has_the_same_time)
     pass(HTTP_STAGE_BODY_MS);
     ends_with("HTTP/1.1 404");
 }
-END_TEST
 
-START_TEST(chunks_that_nobody_wants_are_waited_for_no_longer_than_a_moment)
+TEST(chunks_that_nobody_wants_are_waited_for_no_longer_than_a_moment)
 {
     begin();
     client_say(client, CHUNKED "4\r\nwxyz\r\n");
@@ -127,10 +121,9 @@ START_TEST(chunks_that_nobody_wants_are_waited_for_no_longer_than_a_moment)
     http_stage_pass(DROPS_MS);
     ends_with("HTTP/1.1 404");
 }
-END_TEST
 
 /* A handler is limited by the request's own deadline. */
-START_TEST(a_handler_has_more_time_than_a_connection)
+TEST(a_handler_has_more_time_than_a_connection)
 {
     begin();
     client_say(client, PARK);
@@ -140,9 +133,8 @@ START_TEST(a_handler_has_more_time_than_a_connection)
     http_routes_go_on();
     client_expect(client, "\"parked\"");
 }
-END_TEST
 
-START_TEST(an_answer_has_its_time_by_its_size)
+TEST(an_answer_has_its_time_by_its_size)
 {
     http_stage_open(NULL, NULL);
     client = http_routes_begin_large("127.0.0.1");
@@ -153,25 +145,6 @@ START_TEST(an_answer_has_its_time_by_its_size)
     client_expect_end(client);
     ck_assert_uint_lt(client->in_length, LARGE_ANSWER);
 }
-END_TEST
 
-Suite *http_times_suite(void)
-{
-    const TTest *const tests[] = {
-        a_head_has_its_time,
-        who_says_nothing_hears_nothing,
-        a_connection_may_be_idle_for_its_time,
-        the_next_head_has_its_time_from_its_first_byte,
-        a_body_that_nobody_wants_has_the_same_time,
-        chunks_that_nobody_wants_are_waited_for_no_longer_than_a_moment,
-        a_handler_has_more_time_than_a_connection,
-        an_answer_has_its_time_by_its_size,
-    };
-    TCase *cases;
-    Suite *suite = suite_of("http_times", TESTS(tests), &cases);
-
-    tcase_add_loop_test(cases, a_body_has_its_time, 0, 4);
-    tcase_add_checked_fixture(cases, http_stage_set_up, http_stage_tear_down);
-    tcase_set_timeout(cases, HTTP_STAGE_SECONDS);
-    return suite;
-}
+SUITE(http_times, .before_each = http_stage_set_up, .after_each = http_stage_tear_down,
+      .timeout_s = HTTP_STAGE_SECONDS)

@@ -21,7 +21,7 @@ static void set_up(void)
     client = client_new();
 }
 
-START_TEST(who_has_joined_a_topic_hears_what_is_published_there)
+TEST(who_has_joined_a_topic_hears_what_is_published_there)
 {
     struct client *other = client_new(), *elsewhere = client_new();
     struct bb_stream *stream = http_routes_open(client, STREAM);
@@ -39,10 +39,9 @@ START_TEST(who_has_joined_a_topic_hears_what_is_published_there)
     ck_assert_uint_eq(client_times(client, "once"), 1);
     ck_assert_uint_eq(client_times(client, "rain") + client_times(elsewhere, "once"), 0);
 }
-END_TEST
 
 /* The host does not know yet that the client has left. */
-START_TEST(who_has_left_keeps_nobody_from_hearing_what_is_published)
+TEST_EACH(who_has_left_keeps_nobody_from_hearing_what_is_published, 2)
 {
     struct client *other = client_new();
 
@@ -62,10 +61,9 @@ START_TEST(who_has_left_keeps_nobody_from_hearing_what_is_published)
     http_routes_expect_closed(2);
     ck_assert_uint_eq(http_routes_publish("news", "three\n"), 0);
 }
-END_TEST
 
 /* The closing stream is still in the topic, and a message to its loop is in transit. */
-START_TEST(a_module_may_publish_that_a_stream_has_closed)
+TEST(a_module_may_publish_that_a_stream_has_closed)
 {
     struct client *other = client_new();
 
@@ -79,7 +77,6 @@ START_TEST(a_module_may_publish_that_a_stream_has_closed)
     ck_assert_uint_eq(http_routes_publish("news", "one\n"), 1);
     client_expect(other, "one\n");
 }
-END_TEST
 
 /* ---- clients that do not read ---------------------------------------------------------------- */
 
@@ -126,7 +123,7 @@ static void fill(struct bb_stream *stream)
     client_leave(other);
 }
 
-START_TEST(who_does_not_read_is_cut_and_nobody_else_is)
+TEST(who_does_not_read_is_cut_and_nobody_else_is)
 {
     http_routes_open(client, STREAM);
     struct client *deaf = open_deaf();
@@ -141,9 +138,8 @@ START_TEST(who_does_not_read_is_cut_and_nobody_else_is)
     ck_assert_uint_eq(client_times(deaf, "still"), 0);
     ck_assert(!http_routes_is_whole(deaf));
 }
-END_TEST
 
-START_TEST(a_stream_that_is_written_has_the_time_of_an_answer)
+TEST(a_stream_that_is_written_has_the_time_of_an_answer)
 {
     http_routes_open(client, STREAM);
     struct client *deaf = open_deaf();
@@ -155,9 +151,8 @@ START_TEST(a_stream_that_is_written_has_the_time_of_an_answer)
     http_routes_send(http_routes.streams[0], "still\n");
     client_expect(client, "still\n");
 }
-END_TEST
 
-START_TEST(a_stop_does_not_wait_for_who_does_not_read)
+TEST(a_stop_does_not_wait_for_who_does_not_read)
 {
     http_routes_open(client, STREAM);
     struct client *deaf = open_deaf();
@@ -172,22 +167,6 @@ START_TEST(a_stop_does_not_wait_for_who_does_not_read)
     client_expect_end(deaf);
     ck_assert(!http_routes_is_whole(deaf));
 }
-END_TEST
 
-Suite *http_topics_suite(void)
-{
-    const TTest *const tests[] = {
-        who_has_joined_a_topic_hears_what_is_published_there,
-        a_module_may_publish_that_a_stream_has_closed,
-        who_does_not_read_is_cut_and_nobody_else_is,
-        a_stream_that_is_written_has_the_time_of_an_answer,
-        a_stop_does_not_wait_for_who_does_not_read,
-    };
-    TCase *cases;
-    Suite *suite = suite_of("http_topics", TESTS(tests), &cases);
-
-    tcase_add_loop_test(cases, who_has_left_keeps_nobody_from_hearing_what_is_published, 0, 2);
-    tcase_add_checked_fixture(cases, set_up, http_stage_tear_down);
-    tcase_set_timeout(cases, HTTP_STAGE_SECONDS);
-    return suite;
-}
+SUITE(http_topics, .before_each = set_up, .after_each = http_stage_tear_down,
+      .timeout_s = HTTP_STAGE_SECONDS)

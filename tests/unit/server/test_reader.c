@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "suite.h"
 #include "unit/support/fixture.h"
 #include "unit_suites.h"
 
@@ -79,7 +80,7 @@ static const struct {
 };
 
 /* The result is the same for all sizes of pieces and reads; another request follows. */
-START_TEST(a_request_becomes_one_of_the_hosts_own)
+TEST_EACH(a_request_becomes_one_of_the_hosts_own, COUNT(requests))
 {
     const char *sent = requests[_i].sent;
 
@@ -98,9 +99,8 @@ START_TEST(a_request_becomes_one_of_the_hosts_own)
         ck_assert_ptr_null(reader.buffer);
     }
 }
-END_TEST
 
-START_TEST(what_comes_behind_a_request_waits_for_its_end)
+TEST(what_comes_behind_a_request_waits_for_its_end)
 {
     static const char two[] = POST "Content-Length: 2\r\n\r\n{}GET /b HTTP/1.1\r\n" HOST "\r\n";
 
@@ -124,9 +124,8 @@ START_TEST(what_comes_behind_a_request_waits_for_its_end)
     take();
     ck_assert(!reader_waits(&reader));
 }
-END_TEST
 
-START_TEST(leave_is_asked_for_only_where_the_client_waits)
+TEST(leave_is_asked_for_only_where_the_client_waits)
 {
     static const char waits[] = POST "Content-Length: 2\r\nExpect: 100-continue\r\n\r\n";
 
@@ -143,9 +142,8 @@ START_TEST(leave_is_asked_for_only_where_the_client_waits)
     read_all(4096);
     ck_assert_ptr_null(strstr(given, "Expect"));
 }
-END_TEST
 
-START_TEST(a_refused_head_becomes_a_request_that_ends_the_connection)
+TEST(a_refused_head_becomes_a_request_that_ends_the_connection)
 {
     static const char bad[] = "HEAD /a HTTP/1.1\r\n" HOST ":\r\nGET / HTTP/1.1\r\n\r\n";
 
@@ -163,7 +161,6 @@ START_TEST(a_refused_head_becomes_a_request_that_ends_the_connection)
     read_all(4096);
     ck_assert_int_eq(reader_take(&reader, arena, &head), -1);
 }
-END_TEST
 
 static const struct {
     const char *body, *given;
@@ -185,7 +182,7 @@ static const struct {
 };
 
 /* libmicrohttpd only sees the end of the body. */
-START_TEST(a_body_whose_framing_is_malformed_ends_there)
+TEST_EACH(a_body_whose_framing_is_malformed_ends_there, COUNT(bad_bodies))
 {
     static const char start[] = POST "Transfer-Encoding: chunked\r\n\r\n";
     static const char head[] = "POST / HTTP/1.1\r\nHost:h\r\nTransfer-Encoding:chunked\r\n\r\n";
@@ -207,9 +204,8 @@ START_TEST(a_body_whose_framing_is_malformed_ends_there)
     ck_assert_int_eq(reader_problem(&reader, &reason), 400);
     ck_assert_ptr_nonnull(reason);
 }
-END_TEST
 
-START_TEST(the_end_is_told_and_a_part_of_a_head_is_refused_then)
+TEST(the_end_is_told_and_a_part_of_a_head_is_refused_then)
 {
     shutdown(ends[1], SHUT_WR);
     ck_assert_int_eq(reader_recv(&reader, ends[0], given, 100), 0);
@@ -224,7 +220,6 @@ START_TEST(the_end_is_told_and_a_part_of_a_head_is_refused_then)
     read_all(4096);
     ck_assert_int_eq(take().status, 400);
 }
-END_TEST
 
 static const struct {
     const char *sent, *given;
@@ -256,7 +251,7 @@ static void ck_stopped(int at)
     ck_assert(reader_unread(&reader));
 }
 
-START_TEST(a_body_that_ends_too_early_is_a_problem)
+TEST_EACH(a_body_that_ends_too_early_is_a_problem, COUNT(stopped))
 {
     const char *reason;
 
@@ -267,9 +262,8 @@ START_TEST(a_body_that_ends_too_early_is_a_problem)
     ck_assert_int_eq(reader_problem(&reader, &reason), 400);
     ck_assert_ptr_nonnull(reason);
 }
-END_TEST
 
-START_TEST(a_body_that_the_host_refuses_ends_there)
+TEST_EACH(a_body_that_the_host_refuses_ends_there, COUNT(stopped))
 {
     const char *reason;
 
@@ -283,10 +277,9 @@ START_TEST(a_body_that_the_host_refuses_ends_there)
     ck_stopped(_i);
     ck_assert_int_eq(reader_problem(&reader, &reason), 413);
 }
-END_TEST
 
 /* Bytes that came late and were not read do not count. */
-START_TEST(a_body_that_is_late_ends_there)
+TEST_EACH(a_body_that_is_late_ends_there, COUNT(stopped))
 {
     const char *reason;
 
@@ -299,7 +292,6 @@ START_TEST(a_body_that_is_late_ends_there)
     ck_assert_int_eq(reader_problem(&reader, &reason), 408);
     ck_assert_ptr_nonnull(reason);
 }
-END_TEST
 
 /* Decodes the chunks of a body into `body`; returns the number of bytes. The last chunk must be
  * there. */
@@ -357,7 +349,7 @@ static void come_large(int at, size_t declared)
     take();
 }
 
-START_TEST(a_large_body_is_handed_on_in_pieces)
+TEST_EACH(a_large_body_is_handed_on_in_pieces, COUNT(large_heads))
 {
     static char body[LARGE], whole[LARGE];
 
@@ -378,10 +370,9 @@ START_TEST(a_large_body_is_handed_on_in_pieces)
         set_up();
     }
 }
-END_TEST
 
 /* The reader never makes up more bytes than the rest of a piece. */
-START_TEST(a_large_body_that_ends_too_early_is_a_problem)
+TEST_EACH(a_large_body_that_ends_too_early_is_a_problem, COUNT(large_heads))
 {
     static const size_t sent[] = {0, 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE};
     static char body[LARGE], whole[LARGE];
@@ -407,9 +398,8 @@ START_TEST(a_large_body_that_ends_too_early_is_a_problem)
         set_up();
     }
 }
-END_TEST
 
-START_TEST(buffers_are_kept_only_where_something_waits)
+TEST(buffers_are_kept_only_where_something_waits)
 {
     struct reader many[100];
 
@@ -428,26 +418,5 @@ START_TEST(buffers_are_kept_only_where_something_waits)
         ck_assert_ptr_null(many[i].buffer);
     }
 }
-END_TEST
 
-Suite *reader_suite(void)
-{
-    Suite *suite = suite_create("reader");
-    TCase *all = tcase_create("all");
-
-    tcase_add_checked_fixture(all, set_up, tear_down);
-    tcase_add_loop_test(all, a_request_becomes_one_of_the_hosts_own, 0, COUNT(requests));
-    tcase_add_test(all, what_comes_behind_a_request_waits_for_its_end);
-    tcase_add_test(all, leave_is_asked_for_only_where_the_client_waits);
-    tcase_add_test(all, a_refused_head_becomes_a_request_that_ends_the_connection);
-    tcase_add_loop_test(all, a_body_whose_framing_is_malformed_ends_there, 0, COUNT(bad_bodies));
-    tcase_add_test(all, the_end_is_told_and_a_part_of_a_head_is_refused_then);
-    tcase_add_loop_test(all, a_body_that_ends_too_early_is_a_problem, 0, COUNT(stopped));
-    tcase_add_loop_test(all, a_body_that_the_host_refuses_ends_there, 0, COUNT(stopped));
-    tcase_add_loop_test(all, a_body_that_is_late_ends_there, 0, COUNT(stopped));
-    tcase_add_loop_test(all, a_large_body_is_handed_on_in_pieces, 0, COUNT(large_heads));
-    tcase_add_loop_test(all, a_large_body_that_ends_too_early_is_a_problem, 0, COUNT(large_heads));
-    tcase_add_test(all, buffers_are_kept_only_where_something_waits);
-    suite_add_tcase(suite, all);
-    return suite;
-}
+SUITE(reader, .before_each = set_up, .after_each = tear_down)

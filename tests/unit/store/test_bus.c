@@ -128,7 +128,7 @@ static unsigned times(const char *text)
 
 /* ---- the tests ------------------------------------------------------------------------------- */
 
-START_TEST(who_hears_of_commits_hears_of_a_unit_once)
+TEST(who_hears_of_commits_hears_of_a_unit_once)
 {
     run(PG_UNIT);
     ck_assert_int_eq(call.status, 201);
@@ -137,18 +137,16 @@ START_TEST(who_hears_of_commits_hears_of_a_unit_once)
     ck_assert_uint_eq(times(trail.text), 1);
     ck_assert_uint_eq(stage_server.syncs, 1);
 }
-END_TEST
 
-START_TEST(of_a_unit_whose_commit_is_cut_nobody_hears)
+TEST_EACH(of_a_unit_whose_commit_is_cut_nobody_hears, SYNCED)
 {
     stage_play_cut(SCRIPT_SYNC, NULL, (size_t)_i);
     run(PG_UNIT);
     ck_assert_int_eq(call.status, 503);
     ck_assert_uint_eq(heard, 0);
 }
-END_TEST
 
-START_TEST(a_statement_of_a_hook_undoes_the_unit_where_it_fails)
+TEST(a_statement_of_a_hook_undoes_the_unit_where_it_fails)
 {
     stage_play(SCRIPT_EXECUTE, trail.text, SCRIPT_ERROR, "BB422");
     run(PG_UNIT);
@@ -156,9 +154,8 @@ START_TEST(a_statement_of_a_hook_undoes_the_unit_where_it_fails)
     ck_assert_uint_eq(heard, 0);
     ck_assert_uint_eq(stage_server.syncs, 1);
 }
-END_TEST
 
-START_TEST(a_unit_that_is_vetoed_is_never_sent)
+TEST(a_unit_that_is_vetoed_is_never_sent)
 {
     vetoes = true;
     run(PG_UNIT);
@@ -166,11 +163,10 @@ START_TEST(a_unit_that_is_vetoed_is_never_sent)
     ck_assert_uint_eq(heard, 0);
     ck_assert_uint_eq(stage_server.heard_count, 0);
 }
-END_TEST
 
 /* BEGIN, the transaction's own statement, the ones added by two hooks and by the function,
  * COMMIT. */
-START_TEST(what_hooks_add_to_a_transaction_travels_together)
+TEST(what_hooks_add_to_a_transaction_travels_together)
 {
     run(PG_TX);
     ck_assert_int_eq(call.status, 201);
@@ -180,18 +176,16 @@ START_TEST(what_hooks_add_to_a_transaction_travels_together)
     ck_assert_uint_eq(last_runs, 1);
     ck_assert_uint_eq(stage_server.syncs, 4);
 }
-END_TEST
 
-START_TEST(of_a_transaction_whose_commit_is_cut_nobody_hears)
+TEST_EACH(of_a_transaction_whose_commit_is_cut_nobody_hears, TAGGED)
 {
     stage_play_cut(SCRIPT_EXECUTE, "COMMIT", (size_t)_i);
     run(PG_TX);
     ck_assert_int_eq(call.status, 503);
     ck_assert_uint_eq(heard, 0);
 }
-END_TEST
 
-START_TEST(a_statement_of_a_hook_undoes_the_transaction_where_it_fails)
+TEST_EACH(a_statement_of_a_hook_undoes_the_transaction_where_it_fails, 2)
 {
     stage_play(SCRIPT_EXECUTE, _i ? trail.text : count.text, SCRIPT_ERROR, "BB422");
     run(PG_TX);
@@ -200,9 +194,8 @@ START_TEST(a_statement_of_a_hook_undoes_the_transaction_where_it_fails)
     ck_assert_uint_eq(times("COMMIT"), 0);
     ck_assert_uint_eq(times("ROLLBACK"), 1);
 }
-END_TEST
 
-START_TEST(what_is_done_before_a_commit_can_veto_it)
+TEST(what_is_done_before_a_commit_can_veto_it)
 {
     vetoes = true;
     run(PG_TX);
@@ -211,24 +204,5 @@ START_TEST(what_is_done_before_a_commit_can_veto_it)
     ck_assert_uint_eq(times("COMMIT"), 0);
     ck_assert_uint_eq(times("ROLLBACK"), 1);
 }
-END_TEST
 
-Suite *bus_suite(void)
-{
-    const TTest *const tests[] = {
-        who_hears_of_commits_hears_of_a_unit_once,
-        a_statement_of_a_hook_undoes_the_unit_where_it_fails,
-        a_unit_that_is_vetoed_is_never_sent,
-        what_hooks_add_to_a_transaction_travels_together,
-        what_is_done_before_a_commit_can_veto_it,
-    };
-    TCase *cases;
-    Suite *suite = suite_of("bus", TESTS(tests), &cases);
-
-    tcase_add_loop_test(cases, of_a_unit_whose_commit_is_cut_nobody_hears, 0, SYNCED);
-    tcase_add_loop_test(cases, of_a_transaction_whose_commit_is_cut_nobody_hears, 0, TAGGED);
-    tcase_add_loop_test(cases, a_statement_of_a_hook_undoes_the_transaction_where_it_fails, 0, 2);
-    tcase_add_checked_fixture(cases, set_up, stage_tear_down);
-    tcase_set_timeout(cases, STAGE_SECONDS);
-    return suite;
-}
+SUITE(bus, .before_each = set_up, .after_each = stage_tear_down, .timeout_s = STAGE_SECONDS)

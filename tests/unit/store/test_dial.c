@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "core/store/dial.h"
+#include "suite.h"
 #include "unit_suites.h"
 
 enum { MANY = 300, PATIENCE_MS = 20000 };
@@ -62,7 +63,7 @@ static void *result_of(struct dial *dial, char problem[DIAL_PROBLEM])
     return dial_end(dial, problem);
 }
 
-START_TEST(a_connection_is_handed_over)
+TEST(a_connection_is_handed_over)
 {
     char problem[DIAL_PROBLEM];
     struct dial *one = dial((struct plan){.fails = {false}});
@@ -70,9 +71,8 @@ START_TEST(a_connection_is_handed_over)
     ck_assert_ptr_nonnull(one);
     ck_assert_ptr_eq(result_of(one, problem), &connections[0]);
 }
-END_TEST
 
-START_TEST(a_failure_has_its_reason)
+TEST(a_failure_has_its_reason)
 {
     char problem[DIAL_PROBLEM];
     struct dial *one = dial((struct plan){.fails = {true}});
@@ -81,9 +81,8 @@ START_TEST(a_failure_has_its_reason)
     ck_assert_ptr_null(result_of(one, problem));
     ck_assert_str_eq(problem, "the first failed");
 }
-END_TEST
 
-START_TEST(who_gives_up_does_not_wait)
+TEST(who_gives_up_does_not_wait)
 {
     struct dial *one = dial((struct plan){.waits = {true}});
 
@@ -93,9 +92,8 @@ START_TEST(who_gives_up_does_not_wait)
     ck_assert_int_eq(sem_wait(&closed), 0);
     ck_assert_ptr_eq(closed_connection, &connections[0]);
 }
-END_TEST
 
-START_TEST(the_first_connection_counts)
+TEST(the_first_connection_counts)
 {
     char problem[DIAL_PROBLEM];
     struct dial *one = dial((struct plan){.waits = {true}});
@@ -107,9 +105,8 @@ START_TEST(the_first_connection_counts)
     ck_assert_int_eq(sem_wait(&closed), 0);
     ck_assert_ptr_eq(closed_connection, &connections[0]);
 }
-END_TEST
 
-START_TEST(a_failure_waits_for_the_other_attempt)
+TEST_EACH(a_failure_waits_for_the_other_attempt, 2)
 {
     char problem[DIAL_PROBLEM];
     struct dial *one = dial((struct plan){.waits = {true}, .fails = {_i, true}});
@@ -119,10 +116,9 @@ START_TEST(a_failure_waits_for_the_other_attempt)
     sem_post(&go);
     ck_assert_ptr_eq(result_of(one, problem), _i ? NULL : &connections[0]);
 }
-END_TEST
 
 /* A name server may be silent for a long time. */
-START_TEST(threads_that_wait_are_limited)
+TEST(threads_that_wait_are_limited)
 {
     struct dial *list[MANY];
     int count = 0;
@@ -138,21 +134,5 @@ START_TEST(threads_that_wait_are_limited)
     for (int i = 0; i < count; i++)
         ck_assert_int_eq(sem_wait(&closed), 0);
 }
-END_TEST
 
-Suite *dial_suite(void)
-{
-    Suite *suite = suite_create("dial");
-    TCase *cases = tcase_create("dial");
-
-    tcase_set_timeout(cases, 30);
-    tcase_add_checked_fixture(cases, set_up, NULL);
-    tcase_add_test(cases, a_connection_is_handed_over);
-    tcase_add_test(cases, a_failure_has_its_reason);
-    tcase_add_test(cases, who_gives_up_does_not_wait);
-    tcase_add_test(cases, the_first_connection_counts);
-    tcase_add_loop_test(cases, a_failure_waits_for_the_other_attempt, 0, 2);
-    tcase_add_test(cases, threads_that_wait_are_limited);
-    suite_add_tcase(suite, cases);
-    return suite;
-}
+SUITE(dial, .timeout_s = 30, .before_each = set_up)

@@ -46,16 +46,15 @@ static void expect_all_but(int failing, const char *sqlstate)
     }
 }
 
-START_TEST(five_that_wait_travel_under_one_sync)
+TEST(five_that_wait_travel_under_one_sync)
 {
     stage_open(PG_READ, 1);
     ask_together(CALLS);
     expect_all_but(-1, "");
     ck_assert_uint_eq(stage_server.syncs, 1);
 }
-END_TEST
 
-START_TEST(a_read_that_fails_fails_alone)
+TEST(a_read_that_fails_fails_alone)
 {
     stage_play(SCRIPT_EXECUTE, "three", SCRIPT_ERROR, "22012");
     stage_open(PG_READ, 1);
@@ -65,11 +64,10 @@ START_TEST(a_read_that_fails_fails_alone)
         ck_assert_uint_eq(pg_script_times(&stage_server, calls[i].sql.text), 1);
     ck_assert_uint_eq(stage_server.accepted, 1);
 }
-END_TEST
 
 /* A statement that was not parsed is parsed at its next use; the server complains if a statement is
  * parsed twice. */
-START_TEST(a_read_that_does_not_parse_fails_alone)
+TEST(a_read_that_does_not_parse_fails_alone)
 {
     stage_play(SCRIPT_PARSE, "three", SCRIPT_ERROR, "42601");
     stage_open(PG_READ, 1);
@@ -79,11 +77,10 @@ START_TEST(a_read_that_does_not_parse_fails_alone)
     expect_all_but(-1, "");
     ck_assert_uint_eq(stage_server.accepted, 1);
 }
-END_TEST
 
 /* The whole batch is rolled back, so each unit is sent once more in its own transaction; the
  * failing one fails again. */
-START_TEST(a_unit_that_fails_fails_alone)
+TEST(a_unit_that_fails_fails_alone)
 {
     stage_play(SCRIPT_EXECUTE, "three", SCRIPT_ERROR, "23505");
     stage_play(SCRIPT_EXECUTE, "three", SCRIPT_ERROR, "23505");
@@ -95,10 +92,9 @@ START_TEST(a_unit_that_fails_fails_alone)
         ck_assert_uint_eq(calls[i].told, i != FAILING);
     ck_assert_uint_eq(stage_server.syncs, 1 + CALLS);
 }
-END_TEST
 
 /* Which unit violates the constraint shows only when each commits separately. */
-START_TEST(a_commit_that_fails_is_that_of_one_unit_alone)
+TEST(a_commit_that_fails_is_that_of_one_unit_alone)
 {
     stage_play(SCRIPT_SYNC, NULL, SCRIPT_ERROR, "23505");
     stage_play(SCRIPT_SYNC, NULL, SCRIPT_ERROR, "23505");
@@ -109,9 +105,8 @@ START_TEST(a_commit_that_fails_is_that_of_one_unit_alone)
     for (int i = 0; i < CALLS; i++)
         ck_assert_uint_eq(calls[i].told, i != 0);
 }
-END_TEST
 
-START_TEST(a_conflict_is_tried_again)
+TEST(a_conflict_is_tried_again)
 {
     stage_play(SCRIPT_EXECUTE, "one", SCRIPT_ERROR, "40001");
     make_units();
@@ -121,9 +116,8 @@ START_TEST(a_conflict_is_tried_again)
     ck_assert_uint_eq(calls[0].told, 1);
     ck_assert_uint_eq(pg_script_times(&stage_server, "one"), 2);
 }
-END_TEST
 
-START_TEST(a_conflict_that_does_not_end_is_told)
+TEST(a_conflict_that_does_not_end_is_told)
 {
     for (int i = 0; i < TRIES; i++)
         stage_play(SCRIPT_EXECUTE, "one", SCRIPT_ERROR, "40001");
@@ -134,10 +128,9 @@ START_TEST(a_conflict_that_does_not_end_is_told)
     ck_assert_str_eq(calls[0].failure.sqlstate, "40001");
     ck_assert_uint_eq(pg_script_times(&stage_server, "one"), TRIES);
 }
-END_TEST
 
 /* This happens after another host has changed a table, or with a connection pooler. */
-START_TEST(a_stale_statement_is_asked_again_on_a_new_connection)
+TEST_EACH(a_stale_statement_is_asked_again_on_a_new_connection, 2)
 {
     stage_open(PG_READ, 1);
     ask_together(2);
@@ -146,10 +139,9 @@ START_TEST(a_stale_statement_is_asked_again_on_a_new_connection)
     stage_expect_row(&calls[0]);
     ck_assert_uint_eq(pg_script_conn_of(&stage_server, "one"), 2);
 }
-END_TEST
 
 /* A feature that PostgreSQL does not have will be missing the next time, too. */
-START_TEST(a_statement_that_is_not_supported_fails_at_once)
+TEST(a_statement_that_is_not_supported_fails_at_once)
 {
     stage_open(PG_READ, 1);
     ask_together(2);
@@ -159,7 +151,6 @@ START_TEST(a_statement_that_is_not_supported_fails_at_once)
     ck_assert_uint_eq(pg_script_times(&stage_server, "one"), 2);
     ck_assert_uint_eq(pg_script_conn_of(&stage_server, "one"), 1);
 }
-END_TEST
 
 /* The statement has values of many requests. Which request made it fail shows only when each is
  * sent separately. */
@@ -172,7 +163,7 @@ static void ask_by_key(struct core_request *rq, struct stage_call *call)
     snprintf(call->text, sizeof call->text, "%s", rows ? api_rows_text(rows, 0, 0) : "");
 }
 
-START_TEST(of_those_who_share_an_execution_one_fails_alone)
+TEST(of_those_who_share_an_execution_one_fails_alone)
 {
     stage_play(SCRIPT_EXECUTE, keyed.many.text, SCRIPT_ERROR, "22P02");
     stage_play(SCRIPT_EXECUTE, keyed.one.text, SCRIPT_ERROR, "22P02");
@@ -184,26 +175,5 @@ START_TEST(of_those_who_share_an_execution_one_fails_alone)
     ck_assert_uint_eq(pg_script_times(&stage_server, keyed.many.text), 1);
     ck_assert_uint_eq(pg_script_times(&stage_server, keyed.one.text), CALLS);
 }
-END_TEST
 
-Suite *pg_batch_suite(void)
-{
-    const TTest *const tests[] = {
-        five_that_wait_travel_under_one_sync,
-        a_read_that_fails_fails_alone,
-        a_read_that_does_not_parse_fails_alone,
-        a_unit_that_fails_fails_alone,
-        a_commit_that_fails_is_that_of_one_unit_alone,
-        a_conflict_is_tried_again,
-        a_statement_that_is_not_supported_fails_at_once,
-        a_conflict_that_does_not_end_is_told,
-        of_those_who_share_an_execution_one_fails_alone,
-    };
-    TCase *cases;
-    Suite *suite = suite_of("pg_batch", TESTS(tests), &cases);
-
-    tcase_add_loop_test(cases, a_stale_statement_is_asked_again_on_a_new_connection, 0, 2);
-    tcase_add_checked_fixture(cases, set_up, stage_tear_down);
-    tcase_set_timeout(cases, STAGE_SECONDS);
-    return suite;
-}
+SUITE(pg_batch, .before_each = set_up, .after_each = stage_tear_down, .timeout_s = STAGE_SECONDS)

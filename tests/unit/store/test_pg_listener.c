@@ -67,7 +67,7 @@ static bool is_to_come_again(void)
 }
 
 /* A server that has just started refuses connections if other clients have taken them all. */
-START_TEST(who_asks_while_the_server_is_there_waits_for_the_next_attempt)
+TEST(who_asks_while_the_server_is_there_waits_for_the_next_attempt)
 {
     listen_to_other();
     stage_until(is_answered);
@@ -80,7 +80,6 @@ START_TEST(who_asks_while_the_server_is_there_waits_for_the_next_attempt)
     stage_expect_row(&last);
     ck_assert_uint_eq(pg_script_conn_of(&stage_server, "last"), REFUSALS + 1);
 }
-END_TEST
 
 static bool is_under_way(void)
 {
@@ -100,7 +99,7 @@ static void fill_the_connection(void)
 
 /* The server accepts connections and then sends nothing. Statements that were already sent may
  * still be answered. */
-START_TEST(nobody_waits_for_a_server_that_says_nothing)
+TEST(nobody_waits_for_a_server_that_says_nothing)
 {
     other.mute = true;
     listen_to_other();
@@ -116,18 +115,5 @@ START_TEST(nobody_waits_for_a_server_that_says_nothing)
     stage_expect_failure(&calls[0], FAILED_UNAVAILABLE); /* at once */
     ck_assert_uint_eq(pg_script_times(&stage_server, "last"), 0);
 }
-END_TEST
 
-Suite *pg_listener_suite(void)
-{
-    const TTest *const tests[] = {
-        who_asks_while_the_server_is_there_waits_for_the_next_attempt,
-        nobody_waits_for_a_server_that_says_nothing,
-    };
-    TCase *cases;
-    Suite *suite = suite_of("pg_listener", TESTS(tests), &cases);
-
-    tcase_add_checked_fixture(cases, set_up, tear_down);
-    tcase_set_timeout(cases, STAGE_SECONDS);
-    return suite;
-}
+SUITE(pg_listener, .before_each = set_up, .after_each = tear_down, .timeout_s = STAGE_SECONDS)

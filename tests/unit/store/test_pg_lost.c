@@ -28,7 +28,7 @@ static void ask_both(void)
 }
 
 /* Cut in the message before the row, in its head, its columns and its value, and after it. */
-START_TEST(a_row_that_is_cut_is_asked_for_again)
+TEST_EACH(a_row_that_is_cut_is_asked_for_again, 6)
 {
     static const size_t bytes[] = {0, 1, 4, 6, 12, 20};
 
@@ -40,9 +40,8 @@ START_TEST(a_row_that_is_cut_is_asked_for_again)
     ck_assert_uint_eq(pg_script_times(&stage_server, "first"), 2);
     ck_assert_uint_eq(pg_script_conn_of(&stage_server, "first"), 2);
 }
-END_TEST
 
-START_TEST(a_read_is_sent_so_many_times_and_no_more)
+TEST(a_read_is_sent_so_many_times_and_no_more)
 {
     for (int i = 0; i < TRIES; i++)
         stage_play_cut(SCRIPT_EXECUTE, "first", 0);
@@ -53,19 +52,17 @@ START_TEST(a_read_is_sent_so_many_times_and_no_more)
     stage_do(&second);
     stage_expect_row(&second);
 }
-END_TEST
 
-START_TEST(a_read_is_asked_again_when_the_server_is_shut_down)
+TEST(a_read_is_asked_again_when_the_server_is_shut_down)
 {
     stage_play(SCRIPT_EXECUTE, "first", SCRIPT_FATAL, "57P01");
     stage_open(PG_READ, 1);
     stage_do(&first);
     stage_expect_row(&first);
 }
-END_TEST
 
 /* Other responses may be missing on such a connection, too. */
-START_TEST(an_answer_that_makes_no_sense_is_asked_for_again)
+TEST(an_answer_that_makes_no_sense_is_asked_for_again)
 {
     stage_play(SCRIPT_EXECUTE, "second", SCRIPT_JUNK, NULL);
     stage_open(PG_READ, 1);
@@ -74,7 +71,6 @@ START_TEST(an_answer_that_makes_no_sense_is_asked_for_again)
     stage_expect_row(&second);
     ck_assert_uint_eq(pg_script_conn_of(&stage_server, "second"), 2);
 }
-END_TEST
 
 static void make_writes(void)
 {
@@ -94,7 +90,7 @@ static void is_unknown_and_sent_once(void)
     ck_assert_uint_eq(pg_script_conn_of(&stage_server, "second"), 2);
 }
 
-START_TEST(a_write_is_never_sent_twice)
+TEST(a_write_is_never_sent_twice)
 {
     make_writes();
     stage_play_cut(SCRIPT_EXECUTE, "first", 0);
@@ -102,9 +98,8 @@ START_TEST(a_write_is_never_sent_twice)
     stage_do(&first);
     is_unknown_and_sent_once();
 }
-END_TEST
 
-START_TEST(a_write_is_never_sent_twice_by_a_server_that_is_shut_down)
+TEST(a_write_is_never_sent_twice_by_a_server_that_is_shut_down)
 {
     make_writes();
     stage_play(SCRIPT_EXECUTE, "first", SCRIPT_FATAL, "57P01");
@@ -112,9 +107,8 @@ START_TEST(a_write_is_never_sent_twice_by_a_server_that_is_shut_down)
     stage_do(&first);
     is_unknown_and_sent_once();
 }
-END_TEST
 
-START_TEST(a_write_whose_answer_makes_no_sense_is_never_sent_twice)
+TEST_EACH(a_write_whose_answer_makes_no_sense_is_never_sent_twice, 2)
 {
     make_writes();
     stage_play(SCRIPT_EXECUTE, "first", _i ? SCRIPT_NOTHING : SCRIPT_JUNK, NULL);
@@ -122,10 +116,9 @@ START_TEST(a_write_whose_answer_makes_no_sense_is_never_sent_twice)
     stage_do(&first);
     is_unknown_and_sent_once();
 }
-END_TEST
 
 /* The response to the Sync is cut at each byte except after its end. */
-START_TEST(a_commit_that_is_cut_is_unknown_and_never_sent_twice)
+TEST_EACH(a_commit_that_is_cut_is_unknown_and_never_sent_twice, SYNCED)
 {
     stage_play_cut(SCRIPT_SYNC, NULL, (size_t)_i);
     first.work = stage_unit;
@@ -134,11 +127,10 @@ START_TEST(a_commit_that_is_cut_is_unknown_and_never_sent_twice)
     ck_assert_int_eq(first.status, 503);
     is_unknown_and_sent_once();
 }
-END_TEST
 
 /* Only one server has the commit, and a failover may lose it. Tested for a batch, a unit and a
  * write. */
-START_TEST(a_commit_that_no_standby_confirms_is_unknown_and_never_sent_twice)
+TEST_EACH(a_commit_that_no_standby_confirms_is_unknown_and_never_sent_twice, 2)
 {
     make_writes();
     stage_play(SCRIPT_SYNC, NULL, SCRIPT_ALONE, NULL);
@@ -149,10 +141,9 @@ START_TEST(a_commit_that_no_standby_confirms_is_unknown_and_never_sent_twice)
         ck_assert_int_eq(first.status, 503);
     is_unknown_and_sent_once();
 }
-END_TEST
 
 /* A unit of the batch has failed, so each was sent again separately. */
-START_TEST(a_single_retry_that_no_standby_confirms_is_unknown)
+TEST(a_single_retry_that_no_standby_confirms_is_unknown)
 {
     make_writes();
     first.work = second.work = stage_unit;
@@ -165,10 +156,9 @@ START_TEST(a_single_retry_that_no_standby_confirms_is_unknown)
     ck_assert_int_eq(first.status, 503);
     ck_assert_int_eq(second.status, 503);
 }
-END_TEST
 
 /* Memory for the rows and the response was allocated before the commit. */
-START_TEST(a_commit_is_told_when_memory_runs_out_with_it)
+TEST_EACH(a_commit_is_told_when_memory_runs_out_with_it, 2)
 {
     first.sql = (struct bb_sql){"SELECT first", BB_SQL_WRITE};
     first.work = _i ? stage_unit : NULL;
@@ -179,7 +169,6 @@ START_TEST(a_commit_is_told_when_memory_runs_out_with_it)
     ck_assert_uint_eq(first.told, (unsigned)_i);
     ck_assert_int_eq(first.status, _i ? 200 : 0);
 }
-END_TEST
 
 static void run_out(struct bb_request *pub, struct bb_tx *tx, void *arg)
 {
@@ -197,7 +186,7 @@ static void unit_that_runs_out(struct core_request *rq, struct stage_call *call)
     api_commit(&rq->pub, unit, 201, json_object());
 }
 
-START_TEST(memory_that_runs_out_after_a_commit_does_not_change_the_answer)
+TEST(memory_that_runs_out_after_a_commit_does_not_change_the_answer)
 {
     make_writes();
     first.work = unit_that_runs_out;
@@ -205,9 +194,8 @@ START_TEST(memory_that_runs_out_after_a_commit_does_not_change_the_answer)
     stage_do(&first);
     ck_assert_int_eq(first.status, 201);
 }
-END_TEST
 
-START_TEST(a_commit_whose_answer_came_is_one_though_nothing_else_comes)
+TEST(a_commit_whose_answer_came_is_one_though_nothing_else_comes)
 {
     stage_play_cut(SCRIPT_SYNC, NULL, SYNCED);
     first.work = stage_unit;
@@ -217,9 +205,8 @@ START_TEST(a_commit_whose_answer_came_is_one_though_nothing_else_comes)
     ck_assert_uint_eq(first.told, 1);
     ck_assert_int_eq(first.status, 200);
 }
-END_TEST
 
-START_TEST(a_write_in_a_transaction_that_was_left_open_is_no_success)
+TEST_EACH(a_write_in_a_transaction_that_was_left_open_is_no_success, 2)
 {
     make_writes();
     stage_play(SCRIPT_SYNC, NULL, SCRIPT_STATUS, _i ? "T" : "E");
@@ -227,9 +214,8 @@ START_TEST(a_write_in_a_transaction_that_was_left_open_is_no_success)
     stage_do(&first);
     is_unknown_and_sent_once();
 }
-END_TEST
 
-START_TEST(a_read_in_a_transaction_that_was_left_open_is_asked_again)
+TEST(a_read_in_a_transaction_that_was_left_open_is_asked_again)
 {
     stage_play(SCRIPT_SYNC, NULL, SCRIPT_STATUS, "T");
     stage_open(PG_READ, 1);
@@ -239,11 +225,10 @@ START_TEST(a_read_in_a_transaction_that_was_left_open_is_asked_again)
     ck_assert_uint_eq(pg_script_conn_of(&stage_server, "first"), 2);
     ck_assert_uint_eq(pg_script_conn_of(&stage_server, "second"), 2);
 }
-END_TEST
 
 /* The other connection continues to serve; the abandoned statement may or may not get a
  * response. */
-START_TEST(half_an_answer_costs_nobody_else_the_time)
+TEST(half_an_answer_costs_nobody_else_the_time)
 {
     pg_script_add(&stage_server,
                   (struct script_line){SCRIPT_EXECUTE, "first", SCRIPT_STALL, NULL, 12});
@@ -258,33 +243,5 @@ START_TEST(half_an_answer_costs_nobody_else_the_time)
     ck_assert_uint_ne(pg_script_conn_of(&stage_server, "second"),
                       pg_script_conn_of(&stage_server, "first"));
 }
-END_TEST
 
-Suite *pg_lost_suite(void)
-{
-    const TTest *const tests[] = {
-        a_read_is_sent_so_many_times_and_no_more,
-        a_read_is_asked_again_when_the_server_is_shut_down,
-        an_answer_that_makes_no_sense_is_asked_for_again,
-        a_write_is_never_sent_twice,
-        memory_that_runs_out_after_a_commit_does_not_change_the_answer,
-        a_single_retry_that_no_standby_confirms_is_unknown,
-        a_write_is_never_sent_twice_by_a_server_that_is_shut_down,
-        a_commit_whose_answer_came_is_one_though_nothing_else_comes,
-        a_read_in_a_transaction_that_was_left_open_is_asked_again,
-        half_an_answer_costs_nobody_else_the_time,
-    };
-    TCase *cases;
-    Suite *suite = suite_of("pg_lost", TESTS(tests), &cases);
-
-    tcase_add_loop_test(cases, a_row_that_is_cut_is_asked_for_again, 0, 6);
-    tcase_add_loop_test(cases, a_write_whose_answer_makes_no_sense_is_never_sent_twice, 0, 2);
-    tcase_add_loop_test(cases, a_commit_that_is_cut_is_unknown_and_never_sent_twice, 0, SYNCED);
-    tcase_add_loop_test(cases, a_write_in_a_transaction_that_was_left_open_is_no_success, 0, 2);
-    tcase_add_loop_test(cases, a_commit_is_told_when_memory_runs_out_with_it, 0, 2);
-    tcase_add_loop_test(cases, a_commit_that_no_standby_confirms_is_unknown_and_never_sent_twice, 0,
-                        2);
-    tcase_add_checked_fixture(cases, set_up, stage_tear_down);
-    tcase_set_timeout(cases, STAGE_SECONDS);
-    return suite;
-}
+SUITE(pg_lost, .before_each = set_up, .after_each = stage_tear_down, .timeout_s = STAGE_SECONDS)

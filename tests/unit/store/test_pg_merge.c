@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "core/store/pg_pool.h"
+#include "suite.h"
 #include "unit_suites.h"
 
 enum { ENTRIES = 8 };
@@ -54,7 +55,7 @@ static struct pg_request *unit(const struct bb_sql *sql, uint64_t key)
     return entry;
 }
 
-START_TEST(entries_that_ask_the_same_share_an_execution)
+TEST(entries_that_ask_the_same_share_an_execution)
 {
     struct pg_request *first = asks(&by_name.one, bb_t("a"), bb_null());
     struct pg_request *other = asks(&by_number.one, bb_i(1), bb_null());
@@ -71,7 +72,7 @@ START_TEST(entries_that_ask_the_same_share_an_execution)
     ck_assert_uint_eq(pg.pools[PG_READ].sharers, 2);
 }
 
-START_TEST(who_failed_with_others_or_gave_up_shares_with_nobody)
+TEST(who_failed_with_others_or_gave_up_shares_with_nobody)
 {
     struct pg_request *first = asks(&by_name.one, bb_t("a"), bb_null());
     struct pg_request *again = asks(&by_name.one, bb_t("b"), bb_null());
@@ -84,7 +85,7 @@ START_TEST(who_failed_with_others_or_gave_up_shares_with_nobody)
     ck_assert(!again->follows && !gone->follows);
 }
 
-START_TEST(an_execution_has_only_so_many)
+TEST(an_execution_has_only_so_many)
 {
     for (int i = 0; i < 5; i++)
         asks(&by_name.one, bb_i(i), bb_null());
@@ -102,7 +103,7 @@ START_TEST(an_execution_has_only_so_many)
 }
 
 /* The second unit with the same key must see the changes of the first. */
-START_TEST(of_units_only_the_first_of_a_key_shares)
+TEST(of_units_only_the_first_of_a_key_shares)
 {
     struct pg_request *first = unit(&by_number.one, 1), *twin = unit(&by_number.one, 1);
     struct pg_request *other = unit(&by_number.one, 2), *third = unit(&by_number.one, 3);
@@ -113,7 +114,7 @@ START_TEST(of_units_only_the_first_of_a_key_shares)
     ck_assert(other->follows && third->follows);
 }
 
-START_TEST(values_become_arrays_of_the_members)
+TEST(values_become_arrays_of_the_members)
 {
     static const unsigned char bytes[] = {0, 0xfe};
     struct pg_request *first = asks(&by_name.one, bb_t("a\"b\\c,{}"), bb_i(-7));
@@ -163,7 +164,7 @@ static const char *told(const struct pg_request *entry)
     return text;
 }
 
-START_TEST(each_member_gets_its_rows_in_their_order)
+TEST(each_member_gets_its_rows_in_their_order)
 {
     static const char *const rows[][2] = {{"c1", "3"}, {"a1", "1"}, {"c2", "3"}, {"a2", "1"}};
     struct pg_request *first = asks(&by_name.one, bb_t("a"), bb_null());
@@ -182,7 +183,7 @@ START_TEST(each_member_gets_its_rows_in_their_order)
     ck_assert_str_eq(told(entries[2]), "c1;c2;");
 }
 
-START_TEST(rows_of_nobody_are_nobodys)
+TEST(rows_of_nobody_are_nobodys)
 {
     static const char *const rows[][2] = {
         {"x", "0"}, {"y", "3"}, {"z", ""}, {"b", "2"}, {"n", "-1"}};
@@ -195,7 +196,7 @@ START_TEST(rows_of_nobody_are_nobodys)
     ck_assert_str_eq(told(entries[1]), "b;");
 }
 
-START_TEST(an_execution_that_fails_is_asked_again_one_by_one)
+TEST(an_execution_that_fails_is_asked_again_one_by_one)
 {
     struct pg_request *first = asks(&by_name.one, bb_t("a"), bb_null());
     struct pg_request *second = asks(&by_name.one, bb_t("b"), bb_null());
@@ -210,20 +211,4 @@ START_TEST(an_execution_that_fails_is_asked_again_one_by_one)
     ck_assert(!first->members && !second->follows);
 }
 
-Suite *pg_merge_suite(void)
-{
-    Suite *suite = suite_create("pg_merge");
-    TCase *cases = tcase_create("gather");
-
-    tcase_add_checked_fixture(cases, set_up, tear_down);
-    tcase_add_test(cases, entries_that_ask_the_same_share_an_execution);
-    tcase_add_test(cases, who_failed_with_others_or_gave_up_shares_with_nobody);
-    tcase_add_test(cases, an_execution_has_only_so_many);
-    tcase_add_test(cases, of_units_only_the_first_of_a_key_shares);
-    tcase_add_test(cases, values_become_arrays_of_the_members);
-    tcase_add_test(cases, each_member_gets_its_rows_in_their_order);
-    tcase_add_test(cases, rows_of_nobody_are_nobodys);
-    tcase_add_test(cases, an_execution_that_fails_is_asked_again_one_by_one);
-    suite_add_tcase(suite, cases);
-    return suite;
-}
+SUITE(pg_merge, .before_each = set_up, .after_each = tear_down)

@@ -4,6 +4,7 @@
 
 #include "core/module/quota.h"
 #include "core/store/pg_pool.h"
+#include "suite.h"
 #include "unit_suites.h"
 
 enum {
@@ -85,7 +86,7 @@ static void crowd(int from, int to, int64_t account)
         wait_for(i, account);
 }
 
-START_TEST(owners_take_turns_in_a_batch)
+TEST(owners_take_turns_in_a_batch)
 {
     crowd(0, 20, ANNA);
     crowd(20, 22, BERT);
@@ -114,12 +115,12 @@ static void expect_places(size_t places)
     ck_assert_ptr_null(pg_conn_next(&conns[0], places));
 }
 
-START_TEST(an_owner_has_few_places_in_a_batch_of_reads)
+TEST(an_owner_has_few_places_in_a_batch_of_reads)
 {
     expect_places(OWNER_READS);
 }
 
-START_TEST(an_owner_has_a_quarter_of_a_batch_of_units)
+TEST(an_owner_has_a_quarter_of_a_batch_of_units)
 {
     tear_down();
     set_up_pool(PG_UNIT);
@@ -130,7 +131,7 @@ START_TEST(an_owner_has_a_quarter_of_a_batch_of_units)
 }
 
 /* An entry that does not fit is first in the next batch, so small ones cannot pass it forever. */
-START_TEST(a_batch_holds_only_so_many_bytes_or_one_item)
+TEST(a_batch_holds_only_so_many_bytes_or_one_item)
 {
     crowd(0, 2, ANNA);
     crowd(2, 5, BERT);
@@ -147,7 +148,7 @@ START_TEST(a_batch_holds_only_so_many_bytes_or_one_item)
     ck_assert_ptr_eq(pg_conn_next(&conns[0], 1), entries[4]);
 }
 
-START_TEST(an_owner_has_its_share_of_the_queue_and_no_more)
+TEST(an_owner_has_its_share_of_the_queue_and_no_more)
 {
     unsigned long long before = quota_refused(QUOTA_DATABASE, true);
     struct core_request *rq = request_of_account(ENTRIES - 1, ANNA);
@@ -168,7 +169,7 @@ START_TEST(an_owner_has_its_share_of_the_queue_and_no_more)
     ck_assert_int_eq(rq->failure.kind, FAILED_BUSY);
 }
 
-START_TEST(what_is_over_leaves_the_share)
+TEST(what_is_over_leaves_the_share)
 {
     crowd(0, EACH, ANNA);
     pg_request_free(pg_conn_next(&conns[0], 0));
@@ -177,7 +178,7 @@ START_TEST(what_is_over_leaves_the_share)
     ck_assert_ptr_null(pg_enter(pool, request_of_account(ENTRIES - 1, ANNA)));
 }
 
-START_TEST(what_is_sent_again_goes_first_and_alone_where_it_must)
+TEST(what_is_sent_again_goes_first_and_alone_where_it_must)
 {
     crowd(0, 3, ANNA);
     struct pg_request *first = pg_conn_next(&conns[0], 0), *second = pg_conn_next(&conns[0], 1);
@@ -193,7 +194,7 @@ START_TEST(what_is_sent_again_goes_first_and_alone_where_it_must)
 
 /* The share is a quarter of eight connections; other owners do not wait for the entries that
  * must. */
-START_TEST(an_owner_has_its_share_of_the_long_pool)
+TEST(an_owner_has_its_share_of_the_long_pool)
 {
     tear_down();
     set_up_pool(PG_LONG);
@@ -213,7 +214,7 @@ START_TEST(an_owner_has_its_share_of_the_long_pool)
 }
 
 /* The first free connection takes the next long statement. */
-START_TEST(long_statements_wait_for_any_connection)
+TEST(long_statements_wait_for_any_connection)
 {
     tear_down();
     set_up_pool(PG_LONG);
@@ -238,7 +239,7 @@ static void submit_unit(int number, int64_t account, uint64_t key, size_t bytes)
 
 /* No other unit waits in a batch with a large unit, or with a unit that waits for the locks of a
  * large one. */
-START_TEST(large_units_travel_by_the_long_pool)
+TEST(large_units_travel_by_the_long_pool)
 {
     struct pg_pool *other = &pg.pools[PG_LONG];
     struct pg_conn conn = {.pool = other, .state = PG_READY};
@@ -266,22 +267,4 @@ START_TEST(large_units_travel_by_the_long_pool)
     quota_table_free(&other->owners);
 }
 
-Suite *pg_pool_suite(void)
-{
-    Suite *suite = suite_create("pg_pool");
-    TCase *cases = tcase_create("pg_pool");
-
-    tcase_add_checked_fixture(cases, set_up, tear_down);
-    tcase_add_test(cases, owners_take_turns_in_a_batch);
-    tcase_add_test(cases, an_owner_has_few_places_in_a_batch_of_reads);
-    tcase_add_test(cases, an_owner_has_a_quarter_of_a_batch_of_units);
-    tcase_add_test(cases, a_batch_holds_only_so_many_bytes_or_one_item);
-    tcase_add_test(cases, an_owner_has_its_share_of_the_queue_and_no_more);
-    tcase_add_test(cases, what_is_over_leaves_the_share);
-    tcase_add_test(cases, what_is_sent_again_goes_first_and_alone_where_it_must);
-    tcase_add_test(cases, an_owner_has_its_share_of_the_long_pool);
-    tcase_add_test(cases, long_statements_wait_for_any_connection);
-    tcase_add_test(cases, large_units_travel_by_the_long_pool);
-    suite_add_tcase(suite, cases);
-    return suite;
-}
+SUITE(pg_pool, .before_each = set_up, .after_each = tear_down)

@@ -41,7 +41,7 @@ static void begins(struct script_line line)
     pg_script_add(&stage_server, line);
 }
 
-START_TEST(a_server_that_refuses_is_passed_by_at_once)
+TEST(a_server_that_refuses_is_passed_by_at_once)
 {
     unsigned port = other.port;
 
@@ -53,9 +53,8 @@ START_TEST(a_server_that_refuses_is_passed_by_at_once)
     stage_expect_row(&first);
     ck_assert_uint_eq(stage_server.accepted, 1);
 }
-END_TEST
 
-START_TEST(a_standby_is_passed_by_where_a_primary_is_wanted)
+TEST(a_standby_is_passed_by_where_a_primary_is_wanted)
 {
     struct stage_place place = behind(other.port);
 
@@ -67,9 +66,8 @@ START_TEST(a_standby_is_passed_by_where_a_primary_is_wanted)
     ck_assert_uint_eq(other.started, 1);
     ck_assert_uint_eq(pg_script_times(&stage_server, "first"), 1);
 }
-END_TEST
 
-START_TEST(a_server_that_starts_is_passed_by)
+TEST(a_server_that_starts_is_passed_by)
 {
     struct stage_place place = behind(other.port);
 
@@ -80,9 +78,8 @@ START_TEST(a_server_that_starts_is_passed_by)
     ck_assert_uint_eq(other.started, 0);
     ck_assert_uint_eq(pg_script_times(&stage_server, "first"), 1);
 }
-END_TEST
 
-START_TEST(a_silent_server_is_passed_by_after_the_limit_for_connecting)
+TEST(a_silent_server_is_passed_by_after_the_limit_for_connecting)
 {
     struct stage_place place = behind(other.port);
 
@@ -94,9 +91,8 @@ START_TEST(a_silent_server_is_passed_by_after_the_limit_for_connecting)
     ck_assert_uint_eq(other.accepted, 1);
     ck_assert_uint_eq(pg_script_conn_of(&stage_server, "first"), 1);
 }
-END_TEST
 
-START_TEST(who_waits_for_a_silent_server_does_so_to_the_limit_for_connecting)
+TEST(who_waits_for_a_silent_server_does_so_to_the_limit_for_connecting)
 {
     begins((struct script_line){.act = SCRIPT_STALL});
     stage_open_at(PG_READ, 1, &(struct stage_place){.connect_ms = STAGE_SHORT_MS});
@@ -106,9 +102,8 @@ START_TEST(who_waits_for_a_silent_server_does_so_to_the_limit_for_connecting)
     stage_expect_row(&second);
     ck_assert_uint_eq(pg_script_conn_of(&stage_server, "second"), 2);
 }
-END_TEST
 
-START_TEST(who_has_less_time_than_that_waits_to_its_deadline)
+TEST(who_has_less_time_than_that_waits_to_its_deadline)
 {
     begins((struct script_line){.act = SCRIPT_STALL});
     first.deadline_ms = STAGE_SHORT_MS;
@@ -118,7 +113,6 @@ START_TEST(who_has_less_time_than_that_waits_to_its_deadline)
     ck_assert_int_eq(stage_conn(PG_READ, 0)->state, PG_CONNECTING);
     ck_assert_uint_eq(stage_server.accepted, 1);
 }
-END_TEST
 
 /* Fails the test unless the request fails at once and the next one succeeds on a second attempt. */
 static void fails_and_comes_again(struct script_line line)
@@ -132,21 +126,19 @@ static void fails_and_comes_again(struct script_line line)
     ck_assert_uint_eq(stage_server.accepted, 2);
 }
 
-START_TEST(who_is_not_let_in_says_so_and_comes_again)
+TEST(who_is_not_let_in_says_so_and_comes_again)
 {
     fails_and_comes_again((struct script_line){.act = SCRIPT_FATAL, .say = "53300"});
 }
-END_TEST
 
 /* Cut before the greeting, in the message that accepts the client, after it, and in the
  * settings. */
-START_TEST(a_greeting_that_is_cut_is_none)
+TEST_EACH(a_greeting_that_is_cut_is_none, 6)
 {
     static const size_t bytes[] = {0, 1, 8, 9, 40, 150};
 
     fails_and_comes_again((struct script_line){.act = SCRIPT_CLOSE, .bytes = bytes[_i]});
 }
-END_TEST
 
 static struct stage_call waiters[WAITERS];
 
@@ -156,7 +148,7 @@ static bool one_waits(void)
 }
 
 /* Two batches are in progress on the connection, the third request waits for it. */
-START_TEST(who_waits_when_the_server_goes_is_told_at_once)
+TEST(who_waits_when_the_server_goes_is_told_at_once)
 {
     static const char *const texts[WAITERS] = {"SELECT 'a'", "SELECT 'b'", "SELECT 'c'"};
 
@@ -176,14 +168,13 @@ START_TEST(who_waits_when_the_server_goes_is_told_at_once)
         stage_expect_failure(&waiters[i], FAILED_UNAVAILABLE);
     ck_assert_uint_eq(stage_loop.pg->pools[PG_READ].queued, 0);
 }
-END_TEST
 
 static bool is_away(void)
 {
     return !pg_conn_usable(stage_conn(PG_READ, 0));
 }
 
-START_TEST(nobody_waits_for_a_server_that_is_gone)
+TEST(nobody_waits_for_a_server_that_is_gone)
 {
     stage_open(PG_READ, 1);
     stage_do(&first);
@@ -192,13 +183,12 @@ START_TEST(nobody_waits_for_a_server_that_is_gone)
     stage_ask(&second);
     stage_expect_failure(&second, FAILED_UNAVAILABLE);
 }
-END_TEST
 
 /* Ended with a message, as by an administrator, and without one. The write is sent only after the
  * end was noticed, so it waits for the next connection. */
 static const char *const endings[] = {NULL, "57P01", "57P02"};
 
-START_TEST(a_connection_that_was_ended_while_nobody_used_it_is_made_anew)
+TEST_EACH(a_connection_that_was_ended_while_nobody_used_it_is_made_anew, 3)
 {
     stage_open(PG_WRITE, 1);
     first.sql = (struct bb_sql){"INSERT first", BB_SQL_WRITE};
@@ -210,9 +200,8 @@ START_TEST(a_connection_that_was_ended_while_nobody_used_it_is_made_anew)
     ck_assert_uint_eq(pg_script_times(&stage_server, "second"), 1);
     ck_assert_uint_eq(pg_script_conn_of(&stage_server, "second"), 2);
 }
-END_TEST
 
-START_TEST(a_connection_that_says_nothing_for_too_long_is_dropped)
+TEST(a_connection_that_says_nothing_for_too_long_is_dropped)
 {
     stage_play(SCRIPT_EXECUTE, "first", SCRIPT_STALL, NULL);
     stage_open(PG_READ, 1);
@@ -223,9 +212,8 @@ START_TEST(a_connection_that_says_nothing_for_too_long_is_dropped)
     stage_expect_row(&first);
     ck_assert_uint_eq(pg_script_conn_of(&stage_server, "first"), 2);
 }
-END_TEST
 
-START_TEST(a_connection_whose_settings_were_changed_serves_nobody_else)
+TEST(a_connection_whose_settings_were_changed_serves_nobody_else)
 {
     stage_play(SCRIPT_EXECUTE, "first", SCRIPT_SETTING, "Asia/Tokyo");
     stage_open(PG_READ, 1);
@@ -236,29 +224,5 @@ START_TEST(a_connection_whose_settings_were_changed_serves_nobody_else)
     ck_assert_uint_eq(pg_script_times(&stage_server, "first"), 1);
     ck_assert_uint_eq(pg_script_conn_of(&stage_server, "second"), 2);
 }
-END_TEST
 
-Suite *postgres_suite(void)
-{
-    const TTest *const tests[] = {
-        a_server_that_refuses_is_passed_by_at_once,
-        a_standby_is_passed_by_where_a_primary_is_wanted,
-        a_server_that_starts_is_passed_by,
-        a_silent_server_is_passed_by_after_the_limit_for_connecting,
-        who_waits_for_a_silent_server_does_so_to_the_limit_for_connecting,
-        who_has_less_time_than_that_waits_to_its_deadline,
-        who_is_not_let_in_says_so_and_comes_again,
-        who_waits_when_the_server_goes_is_told_at_once,
-        nobody_waits_for_a_server_that_is_gone,
-        a_connection_that_says_nothing_for_too_long_is_dropped,
-        a_connection_whose_settings_were_changed_serves_nobody_else,
-    };
-    TCase *cases;
-    Suite *suite = suite_of("postgres", TESTS(tests), &cases);
-
-    tcase_add_loop_test(cases, a_greeting_that_is_cut_is_none, 0, 6);
-    tcase_add_loop_test(cases, a_connection_that_was_ended_while_nobody_used_it_is_made_anew, 0, 3);
-    tcase_add_checked_fixture(cases, set_up, tear_down);
-    tcase_set_timeout(cases, STAGE_SECONDS);
-    return suite;
-}
+SUITE(postgres, .before_each = set_up, .after_each = tear_down, .timeout_s = STAGE_SECONDS)

@@ -91,7 +91,7 @@ static const char *const silent[] = {
     "{\"format\": \"password\"}",   "{\"format\": \"int64\"}",
 };
 
-START_TEST(what_fits_is_taken_and_what_does_not_is_refused)
+TEST(what_fits_is_taken_and_what_does_not_is_refused)
 {
     for (size_t i = 0; i < COUNT(rules); i++) {
         const char *problem = problem_of(rules[i].schema, rules[i].good);
@@ -106,7 +106,7 @@ START_TEST(what_fits_is_taken_and_what_does_not_is_refused)
         ck_assert_ptr_null(problem_of(silent[i], "7"));
 }
 
-START_TEST(a_problem_says_where_it_is)
+TEST(a_problem_says_where_it_is)
 {
     const char *said = problem_of("{\"properties\": {\"list\": {\"items\": {\"properties\": {"
                                   "\"n\": {\"maximum\": 3}}}}}}",
@@ -115,7 +115,7 @@ START_TEST(a_problem_says_where_it_is)
     ck_assert_str_eq(said, ".list[1].n is 4, which is more than 3");
 }
 
-START_TEST(what_is_unknown_is_no_consent)
+TEST(what_is_unknown_is_no_consent)
 {
     static const char *const unknown[] = {
         "{\"pattern\": \"^a\"}",
@@ -136,7 +136,7 @@ START_TEST(what_is_unknown_is_no_consent)
     }
 }
 
-START_TEST(rules_of_a_wrong_form_are_flaws)
+TEST(rules_of_a_wrong_form_are_flaws)
 {
     static const char *const flawed[] = {
         "[]",
@@ -170,7 +170,7 @@ START_TEST(rules_of_a_wrong_form_are_flaws)
     ck_assert_ptr_null(flaw_of("{\"type\": \"integer\", \"default\": 100, \"examples\": [1]}"));
 }
 
-START_TEST(schemas_are_found_wherever_they_are)
+TEST(schemas_are_found_wherever_they_are)
 {
     json_t *document = read(document_text);
     json_t *part = read("{\"200\": {\"content\": [{\"schema\": {\"type\": \"null\"}}, {\"schema\": "
@@ -184,16 +184,4 @@ START_TEST(schemas_are_found_wherever_they_are)
     json_decref(document);
 }
 
-Suite *schema_suite(void)
-{
-    const TTest *const tests[] = {
-        what_fits_is_taken_and_what_does_not_is_refused,
-        a_problem_says_where_it_is,
-        what_is_unknown_is_no_consent,
-        rules_of_a_wrong_form_are_flaws,
-        schemas_are_found_wherever_they_are,
-    };
-    TCase *cases;
-
-    return suite_of("schema", TESTS(tests), &cases);
-}
+SUITE(schema)

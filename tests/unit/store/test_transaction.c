@@ -84,7 +84,7 @@ static unsigned times(const char *text)
     return pg_script_times(&stage_server, text);
 }
 
-START_TEST(who_waits_has_the_connection_behind_the_commit)
+TEST(who_waits_has_the_connection_behind_the_commit)
 {
     run_both();
     has_committed(&anna, 1);
@@ -92,9 +92,8 @@ START_TEST(who_waits_has_the_connection_behind_the_commit)
     ck_assert_uint_eq(times("COMMIT"), 2);
     ck_assert_uint_eq(times("ROLLBACK"), 0);
 }
-END_TEST
 
-START_TEST(a_statement_that_fails_has_its_transaction_undone)
+TEST(a_statement_that_fails_has_its_transaction_undone)
 {
     stage_play(SCRIPT_EXECUTE, "anna", SCRIPT_ERROR, "23505");
     run_both();
@@ -103,11 +102,10 @@ START_TEST(a_statement_that_fails_has_its_transaction_undone)
     ck_assert_uint_eq(times("ROLLBACK"), 1);
     ck_assert_uint_eq(times("COMMIT"), 1);
 }
-END_TEST
 
 /* The connection is dropped after the transaction, because its statements are stale, but not
  * before. */
-START_TEST(a_stale_statement_has_its_transaction_undone_at_once)
+TEST_EACH(a_stale_statement_has_its_transaction_undone_at_once, 4)
 {
     slow = _i > 1;
     stage_play(_i % 2 ? SCRIPT_BIND : SCRIPT_EXECUTE, "anna", SCRIPT_ERROR,
@@ -118,9 +116,8 @@ START_TEST(a_stale_statement_has_its_transaction_undone_at_once)
     ck_assert_uint_eq(pg_script_conn_of(&stage_server, "ROLLBACK"), 1);
     has_committed(&bert, 2);
 }
-END_TEST
 
-START_TEST(a_statement_that_does_not_parse_has_its_transaction_undone)
+TEST(a_statement_that_does_not_parse_has_its_transaction_undone)
 {
     stage_play(SCRIPT_PARSE, "anna", SCRIPT_ERROR, "42P01");
     run_both();
@@ -128,10 +125,9 @@ START_TEST(a_statement_that_does_not_parse_has_its_transaction_undone)
     ck_assert_uint_eq(times("ROLLBACK"), 1);
     has_committed(&bert, 1);
 }
-END_TEST
 
 /* PostgreSQL responds to such a COMMIT without an error. */
-START_TEST(a_commit_that_was_a_rollback_is_no_success)
+TEST(a_commit_that_was_a_rollback_is_no_success)
 {
     heedless = true;
     stage_play(SCRIPT_EXECUTE, "anna", SCRIPT_ERROR, "23505");
@@ -139,9 +135,8 @@ START_TEST(a_commit_that_was_a_rollback_is_no_success)
     has_failed(&anna, FAILED_SQL, 409);
     has_committed(&bert, 1);
 }
-END_TEST
 
-START_TEST(a_commit_that_fails_is_told)
+TEST(a_commit_that_fails_is_told)
 {
     stage_play(SCRIPT_EXECUTE, "COMMIT", SCRIPT_ERROR, "23505");
     run_both();
@@ -149,10 +144,9 @@ START_TEST(a_commit_that_fails_is_told)
     ck_assert_uint_eq(times("ROLLBACK"), 1);
     has_committed(&bert, 1);
 }
-END_TEST
 
 /* The outcome is unknown: the request fails, and nothing is retried. */
-START_TEST(a_commit_that_is_cut_is_not_sent_again)
+TEST_EACH(a_commit_that_is_cut_is_not_sent_again, COMMIT_BYTES)
 {
     pg_script_add(&stage_server,
                   (struct script_line){SCRIPT_EXECUTE, "COMMIT", SCRIPT_CLOSE, NULL, (size_t)_i});
@@ -162,9 +156,8 @@ START_TEST(a_commit_that_is_cut_is_not_sent_again)
     ck_assert_uint_eq(times("COMMIT"), 2); /* one by each request */
     ck_assert_uint_eq(times("anna"), 1);
 }
-END_TEST
 
-START_TEST(a_server_that_is_shut_down_ends_the_transaction_and_no_other)
+TEST_EACH(a_server_that_is_shut_down_ends_the_transaction_and_no_other, 3)
 {
     static const char *const texts[] = {"BEGIN", "anna", "COMMIT"};
 
@@ -174,10 +167,9 @@ START_TEST(a_server_that_is_shut_down_ends_the_transaction_and_no_other)
     has_committed(&bert, 2);
     ck_assert_uint_eq(times("ROLLBACK"), 0);
 }
-END_TEST
 
 /* A statement in progress at the deadline ends with the connection. */
-START_TEST(who_waits_goes_on_when_a_deadline_ends_a_transaction)
+TEST_EACH(who_waits_goes_on_when_a_deadline_ends_a_transaction, 3)
 {
     static const char *const texts[] = {"BEGIN", "anna", "COMMIT"};
 
@@ -187,9 +179,8 @@ START_TEST(who_waits_goes_on_when_a_deadline_ends_a_transaction)
     has_failed(&anna, FAILED_DEADLINE, 503);
     has_committed(&bert, 2);
 }
-END_TEST
 
-START_TEST(a_commit_that_no_standby_confirms_is_unknown)
+TEST(a_commit_that_no_standby_confirms_is_unknown)
 {
     stage_play(SCRIPT_EXECUTE, "COMMIT", SCRIPT_ALONE, NULL);
     run_both();
@@ -197,19 +188,17 @@ START_TEST(a_commit_that_no_standby_confirms_is_unknown)
     has_committed(&bert, 2);
     ck_assert_uint_eq(times("anna"), 1);
 }
-END_TEST
 
 /* The response, the calls registered with bb_after() and the statement's rows are all complete. */
-START_TEST(a_commit_is_told_when_memory_runs_out_with_it)
+TEST(a_commit_is_told_when_memory_runs_out_with_it)
 {
     stage_play(SCRIPT_EXECUTE, "COMMIT", SCRIPT_STARVE, NULL);
     stage_open(PG_TX, 1);
     stage_do(&anna);
     has_committed(&anna, 1);
 }
-END_TEST
 
-START_TEST(who_waits_is_told_at_once_when_the_server_goes)
+TEST(who_waits_is_told_at_once_when_the_server_goes)
 {
     stage_play(SCRIPT_EXECUTE, "anna", SCRIPT_STALL, NULL);
     stage_open(PG_TX, 1);
@@ -223,7 +212,6 @@ START_TEST(who_waits_is_told_at_once_when_the_server_goes)
     has_failed(&bert, FAILED_UNAVAILABLE, 503);
     ck_assert_uint_eq(times("bert"), 0);
 }
-END_TEST
 
 /* Takes a job's lock and drops the connection, which alone can release it. */
 static void hold(struct core_request *rq, struct stage_call *call)
@@ -235,46 +223,20 @@ static void hold(struct core_request *rq, struct stage_call *call)
     pg_tx_drop(tx);
 }
 
-START_TEST(what_a_connection_holds_goes_with_it)
+TEST(what_a_connection_holds_goes_with_it)
 {
     anna.work = hold;
     run_both();
     ck_assert_uint_eq(times("anna"), 1);
     has_committed(&bert, 2);
 }
-END_TEST
 
-START_TEST(a_connection_whose_settings_were_changed_is_nobody_elses)
+TEST(a_connection_whose_settings_were_changed_is_nobody_elses)
 {
     stage_play(SCRIPT_EXECUTE, "anna", SCRIPT_SETTING, "Asia/Tokyo");
     run_both();
     has_committed(&anna, 1);
     has_committed(&bert, 2);
 }
-END_TEST
 
-Suite *transaction_suite(void)
-{
-    const TTest *const tests[] = {
-        who_waits_has_the_connection_behind_the_commit,
-        a_statement_that_fails_has_its_transaction_undone,
-        a_statement_that_does_not_parse_has_its_transaction_undone,
-        a_commit_that_was_a_rollback_is_no_success,
-        a_commit_that_fails_is_told,
-        a_commit_that_no_standby_confirms_is_unknown,
-        a_commit_is_told_when_memory_runs_out_with_it,
-        who_waits_is_told_at_once_when_the_server_goes,
-        what_a_connection_holds_goes_with_it,
-        a_connection_whose_settings_were_changed_is_nobody_elses,
-    };
-    TCase *cases;
-    Suite *suite = suite_of("transaction", TESTS(tests), &cases);
-
-    tcase_add_loop_test(cases, a_stale_statement_has_its_transaction_undone_at_once, 0, 4);
-    tcase_add_loop_test(cases, a_commit_that_is_cut_is_not_sent_again, 0, COMMIT_BYTES);
-    tcase_add_loop_test(cases, a_server_that_is_shut_down_ends_the_transaction_and_no_other, 0, 3);
-    tcase_add_loop_test(cases, who_waits_goes_on_when_a_deadline_ends_a_transaction, 0, 3);
-    tcase_add_checked_fixture(cases, set_up, stage_tear_down);
-    tcase_set_timeout(cases, STAGE_SECONDS);
-    return suite;
-}
+SUITE(transaction, .before_each = set_up, .after_each = stage_tear_down, .timeout_s = STAGE_SECONDS)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "modules/auth/token.h"
+#include "suite.h"
 #include "unit_suites.h"
 
 #define KID "00112233445566aa"
@@ -87,7 +88,7 @@ static const char *make(void)
     return text;
 }
 
-START_TEST(what_is_made_is_read_again)
+TEST(what_is_made_is_read_again)
 {
     struct token_claims claims;
 
@@ -100,7 +101,7 @@ START_TEST(what_is_made_is_read_again)
     ck_assert(!claims.client);
 }
 
-START_TEST(a_client_is_told_from_a_session)
+TEST(a_client_is_told_from_a_session)
 {
     struct token_claims claims;
 
@@ -111,7 +112,7 @@ START_TEST(a_client_is_told_from_a_session)
 }
 
 /* PostgreSQL would report an error in these, which would look like the service's fault. */
-START_TEST(a_session_is_a_uuid)
+TEST(a_session_is_a_uuid)
 {
     static const char *const bad[] = {
         "------------------------------------",  "0195f3a0-1111-7222-8333-44445555666-",
@@ -131,13 +132,13 @@ START_TEST(a_session_is_a_uuid)
     }
 }
 
-START_TEST(the_signature_is_hmac_sha256)
+TEST(the_signature_is_hmac_sha256)
 {
     /* printf e30.e30 | openssl dgst -sha256 -mac HMAC -macopt "key:…" -binary | base64 */
     ck_assert_str_eq(forge("{}", "{}"), "e30.e30.avoQTMx5TKTLZv5wG4AtPCe5xM6XNvgRCMXyd6Zge64");
 }
 
-START_TEST(another_key_does_not_verify)
+TEST(another_key_does_not_verify)
 {
     static const unsigned char other[TOKEN_MAC] = "secret";
     EVP_MAC_CTX *wrong = token_key(hmac, other);
@@ -150,7 +151,7 @@ START_TEST(another_key_does_not_verify)
     EVP_MAC_CTX_free(wrong);
 }
 
-START_TEST(every_changed_character_is_refused)
+TEST(every_changed_character_is_refused)
 {
     char text[TOKEN_MADE_MAX];
 
@@ -167,7 +168,7 @@ START_TEST(every_changed_character_is_refused)
     ck_assert(good(text));
 }
 
-START_TEST(segments_are_three_and_whole)
+TEST(segments_are_three_and_whole)
 {
     char text[TOKEN_MADE_MAX + 64];
     const char *token = make();
@@ -187,7 +188,7 @@ START_TEST(segments_are_three_and_whole)
     }
 }
 
-START_TEST(the_header_is_exactly_ours)
+TEST(the_header_is_exactly_ours)
 {
     static const char *const bad[] = {
         "{\"alg\":\"none\",\"typ\":\"JWT\",\"kid\":\"" KID "\"}",
@@ -218,7 +219,7 @@ START_TEST(the_header_is_exactly_ours)
 }
 
 /* The right secret, but the MAC of the algorithm that the header names. */
-START_TEST(another_algorithm_is_refused_with_its_own_signature)
+TEST(another_algorithm_is_refused_with_its_own_signature)
 {
     static char digests[][8] = {"SHA384", "SHA512"};
     static const char *const headers[] = {"{\"alg\":\"HS384\",\"typ\":\"JWT\",\"kid\":\"" KID "\"}",
@@ -239,7 +240,7 @@ START_TEST(another_algorithm_is_refused_with_its_own_signature)
     }
 }
 
-START_TEST(claims_are_exactly_ours)
+TEST(claims_are_exactly_ours)
 {
     static const char *const bad[] = {
         "{\"sub\":\"1\",\"sub\":\"42\",\"jti\":\"" JTI
@@ -269,7 +270,7 @@ START_TEST(claims_are_exactly_ours)
         ck_assert_msg(!good(forge(GOOD_HEADER, bad[i])), "%s", bad[i]);
 }
 
-START_TEST(times_are_whole_and_sane)
+TEST(times_are_whole_and_sane)
 {
     static const char *const bad[] = {
         CLAIMS("\"42\"", "1775044700", "1775044800", "session"), /* expired this second */
@@ -291,7 +292,7 @@ START_TEST(times_are_whole_and_sane)
     ck_assert(good(forge(GOOD_HEADER, CLAIMS("\"42\"", "1775044700", "1775044801", "session"))));
 }
 
-START_TEST(deep_and_long_ones_cost_nothing)
+TEST(deep_and_long_ones_cost_nothing)
 {
     static char deep[400], text[TOKEN_MAX + 2];
 
@@ -306,7 +307,7 @@ START_TEST(deep_and_long_ones_cost_nothing)
     ck_assert(!good(text));
 }
 
-START_TEST(base64_has_one_spelling)
+TEST(base64_has_one_spelling)
 {
     unsigned char bytes[8];
     char text[BASE64_ROOM(5)];
@@ -325,25 +326,4 @@ START_TEST(base64_has_one_spelling)
     ck_assert_int_eq(base64_decode(BASE64_URL, "", 0, bytes, sizeof(bytes)), 0);
 }
 
-Suite *token_suite(void)
-{
-    Suite *suite = suite_create("token");
-    TCase *group = tcase_create("token");
-
-    tcase_add_checked_fixture(group, setup, teardown);
-    tcase_add_test(group, what_is_made_is_read_again);
-    tcase_add_test(group, a_client_is_told_from_a_session);
-    tcase_add_test(group, a_session_is_a_uuid);
-    tcase_add_test(group, the_signature_is_hmac_sha256);
-    tcase_add_test(group, another_key_does_not_verify);
-    tcase_add_test(group, every_changed_character_is_refused);
-    tcase_add_test(group, segments_are_three_and_whole);
-    tcase_add_test(group, the_header_is_exactly_ours);
-    tcase_add_test(group, another_algorithm_is_refused_with_its_own_signature);
-    tcase_add_test(group, claims_are_exactly_ours);
-    tcase_add_test(group, times_are_whole_and_sane);
-    tcase_add_test(group, deep_and_long_ones_cost_nothing);
-    tcase_add_test(group, base64_has_one_spelling);
-    suite_add_tcase(suite, group);
-    return suite;
-}
+SUITE(token, .before_each = setup, .after_each = teardown)

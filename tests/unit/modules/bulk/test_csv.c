@@ -165,7 +165,7 @@ static void expect_case(const char *folder, const char *name)
 }
 
 /* Acceptance 1 */
-START_TEST(csv_spectrum_is_read_as_its_json_says)
+TEST(csv_spectrum_is_read_as_its_json_says)
 {
     const char *root = getenv("BUSBAR_SHARED");
     char folder[256], csvs[300];
@@ -204,7 +204,7 @@ static void expect_dump(const char *bytes, size_t length, char separator, const 
     json_decref(seen.rows);
 }
 
-START_TEST(cells_are_what_stands_between_separators)
+TEST(cells_are_what_stands_between_separators)
 {
     READS("a,b\n1,2", ',', "[[\"a\",\"b\"],[\"1\",\"2\"]]");
     READS(" a , b \n", ',', "[[\" a \",\" b \"]]");
@@ -215,7 +215,7 @@ START_TEST(cells_are_what_stands_between_separators)
     READS("\n\na\n,\n\"\"\nb\n", ',', "[[\"a\"],[\"b\"]]");
 }
 
-START_TEST(rows_have_the_numbers_and_places_of_their_lines)
+TEST(rows_have_the_numbers_and_places_of_their_lines)
 {
     static const char bytes[] = "h\r\n\r\na\r\n\"x\r\ny\"\r\n,\r\nlast";
     struct seen seen;
@@ -227,7 +227,7 @@ START_TEST(rows_have_the_numbers_and_places_of_their_lines)
     json_decref(seen.rows);
 }
 
-START_TEST(a_quote_that_is_not_closed_is_told_with_its_row)
+TEST(a_quote_that_is_not_closed_is_told_with_its_row)
 {
     struct seen seen;
     static const char bytes[] = "h\na\n\"b\nc\n";
@@ -238,7 +238,7 @@ START_TEST(a_quote_that_is_not_closed_is_told_with_its_row)
 }
 
 /* Which of two rows contradicts the other depends on their order in the file, not in time. */
-START_TEST(the_later_row_of_a_contradiction_is_told)
+TEST(the_later_row_of_a_contradiction_is_told)
 {
     struct scan_claim given[] = {
         {.from = INT64_MIN, .until = INT64_MAX, .number = 1, .name = 9},
@@ -262,7 +262,7 @@ START_TEST(the_later_row_of_a_contradiction_is_told)
 }
 
 /* Each text with the cell it is written as. */
-START_TEST(formulas_are_defused_on_the_way_out_and_back_on_the_way_in)
+TEST(formulas_are_defused_on_the_way_out_and_back_on_the_way_in)
 {
     static const char *const cells[][2] = {
         {"=1+1", "\"'=1+1\""},
@@ -335,7 +335,7 @@ struct head {
     char separator;
 };
 
-START_TEST(the_separator_is_the_one_that_yields_known_columns)
+TEST(the_separator_is_the_one_that_yields_known_columns)
 {
     static const struct head heads[] = {
         {"externalId,siteName,capacity\nz,S,5\n", "externalId siteName capacity ", ','},
@@ -373,7 +373,7 @@ START_TEST(the_separator_is_the_one_that_yields_known_columns)
 
 #define COLUMNS_ARE "The columns are externalId, siteName, capacity; template.csv is an example"
 
-START_TEST(a_header_without_known_columns_is_refused_with_what_to_change)
+TEST(a_header_without_known_columns_is_refused_with_what_to_change)
 {
     static const char *const files[][2] = {
         {"Plant;Power\nA;5\nB;6\n",
@@ -397,7 +397,7 @@ START_TEST(a_header_without_known_columns_is_refused_with_what_to_change)
     }
 }
 
-START_TEST(the_header_line_has_16_kib_at_most)
+TEST(the_header_line_has_16_kib_at_most)
 {
     char *file = malloc(40000);
     size_t length = (size_t)sprintf(file, "externalId,");
@@ -420,7 +420,7 @@ START_TEST(the_header_line_has_16_kib_at_most)
 }
 
 /* Files are read in pieces of 64 KiB, which may cut a character. */
-START_TEST(text_is_utf8_wherever_a_piece_ends)
+TEST(text_is_utf8_wherever_a_piece_ends)
 {
     static const char *const wrong[] = {"\x80",         "\xc0\x80",         "\xc3(", "\xe0\x80\x80",
                                         "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xff"};
@@ -450,7 +450,7 @@ START_TEST(text_is_utf8_wherever_a_piece_ends)
     free(scan);
 }
 
-START_TEST(values_in_columns_without_a_name_are_noticed)
+TEST(values_in_columns_without_a_name_are_noticed)
 {
     static const char file[] = "externalId,capacity,,\nn0,5,,\nn1,5, ,60\nn2,5,,70\n";
     struct scan *scan = scanned(file, sizeof file - 1);
@@ -462,7 +462,7 @@ START_TEST(values_in_columns_without_a_name_are_noticed)
     free(scan);
 }
 
-START_TEST(rows_of_what_nobody_sees_are_blank)
+TEST(rows_of_what_nobody_sees_are_blank)
 {
     static const char file[] =
         "externalId,capacity\na,1\n \u00a0,\n\u200b,\u2060\ufeff\nb,2\n,\u3000\t\n";
@@ -475,7 +475,7 @@ START_TEST(rows_of_what_nobody_sees_are_blank)
     free(scan);
 }
 
-START_TEST(texts_are_cut_between_characters)
+TEST(texts_are_cut_between_characters)
 {
     ck_assert_uint_eq(blank_cut("abc", 3), 3);
     ck_assert_uint_eq(blank_cut("abcd", 3), 3);
@@ -483,24 +483,4 @@ START_TEST(texts_are_cut_between_characters)
     ck_assert_uint_eq(blank_cut("\U0001f600", 3), 0);
 }
 
-Suite *csv_suite(void)
-{
-    const TTest *const tests[] = {
-        csv_spectrum_is_read_as_its_json_says,
-        cells_are_what_stands_between_separators,
-        rows_have_the_numbers_and_places_of_their_lines,
-        a_quote_that_is_not_closed_is_told_with_its_row,
-        text_is_utf8_wherever_a_piece_ends,
-        the_later_row_of_a_contradiction_is_told,
-        formulas_are_defused_on_the_way_out_and_back_on_the_way_in,
-        the_separator_is_the_one_that_yields_known_columns,
-        a_header_without_known_columns_is_refused_with_what_to_change,
-        the_header_line_has_16_kib_at_most,
-        values_in_columns_without_a_name_are_noticed,
-        rows_of_what_nobody_sees_are_blank,
-        texts_are_cut_between_characters,
-    };
-    TCase *cases;
-
-    return suite_of("csv", TESTS(tests), &cases);
-}
+SUITE(csv)

@@ -4,9 +4,10 @@
 #include <string.h>
 
 #include "modules/chat/cursor.h"
+#include "suite.h"
 #include "unit_suites.h"
 
-START_TEST(a_snapshot_has_what_was_committed)
+TEST(a_snapshot_has_what_was_committed)
 {
     const char *snapshot = "10:20:10,14,19";
 
@@ -19,9 +20,8 @@ START_TEST(a_snapshot_has_what_was_committed)
     ck_assert(chat_snapshot_has("20:20:", 19));
     ck_assert(!chat_snapshot_has("20:20:", 20));
 }
-END_TEST
 
-START_TEST(the_later_snapshot_has_a_higher_xmax_or_less_in_progress)
+TEST(the_later_snapshot_has_a_higher_xmax_or_less_in_progress)
 {
     static const char *const in_order[] = {
         "10:20:10,14,19", "10:20:10,14", "14:20:14", "20:20:", "20:21:20", "21:21:", "9:100:9"};
@@ -34,9 +34,8 @@ START_TEST(the_later_snapshot_has_a_higher_xmax_or_less_in_progress)
                           in_order[j]);
         }
 }
-END_TEST
 
-START_TEST(keys_are_ordered_by_transaction_conversation_and_number)
+TEST(keys_are_ordered_by_transaction_conversation_and_number)
 {
     static const struct chat_key in_order[] = {{0, 0, 0}, {1, 1, 1}, {1, 1, 2},
                                                {1, 2, 1}, {2, 1, 1}, {10, 1, 1}};
@@ -45,9 +44,8 @@ START_TEST(keys_are_ordered_by_transaction_conversation_and_number)
         for (size_t j = 0; j < sizeof in_order / sizeof *in_order; j++)
             ck_assert_int_eq(chat_key_compare(&in_order[i], &in_order[j]), (i > j) - (i < j));
 }
-END_TEST
 
-START_TEST(an_id_says_where_its_reader_is)
+TEST(an_id_says_where_its_reader_is)
 {
     static const char text[] = "d77-100:120:100,110-105:130:105-101.7.3-120.9.11";
     struct chat_cursor *cursor = chat_cursor_parse(text);
@@ -71,9 +69,8 @@ START_TEST(an_id_says_where_its_reader_is)
     ck_assert_str_eq(id, text);
     free(copy);
 }
-END_TEST
 
-START_TEST(an_id_between_two_reads_is_a_snapshot)
+TEST(an_id_between_two_reads_is_a_snapshot)
 {
     struct chat_cursor *cursor = chat_cursor_parse("100:120:");
     char id[CHAT_ID_SIZE];
@@ -86,9 +83,8 @@ START_TEST(an_id_between_two_reads_is_a_snapshot)
     ck_assert_str_eq(id, "d5-100:120:");
     free(cursor);
 }
-END_TEST
 
-START_TEST(texts_that_are_no_id_are_refused)
+TEST(texts_that_are_no_id_are_refused)
 {
     static const char *const ids[] = {
         "",
@@ -120,9 +116,8 @@ START_TEST(texts_that_are_no_id_are_refused)
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
         ck_assert_msg(!chat_cursor_parse(ids[i]), "%s", ids[i]);
 }
-END_TEST
 
-START_TEST(an_id_of_too_many_transactions_is_none)
+TEST(an_id_of_too_many_transactions_is_none)
 {
     char seen[2 * CHAT_ID_SIZE], id[CHAT_ID_SIZE];
     size_t used = (size_t)sprintf(seen, "1000:99999:1000");
@@ -135,20 +130,5 @@ START_TEST(an_id_of_too_many_transactions_is_none)
     ck_assert_int_eq(chat_cursor_text(cursor, id), -1);
     free(cursor);
 }
-END_TEST
 
-Suite *chat_cursor_suite(void)
-{
-    Suite *suite = suite_create("chat_cursor");
-    TCase *tcase = tcase_create("chat_cursor");
-
-    tcase_add_test(tcase, a_snapshot_has_what_was_committed);
-    tcase_add_test(tcase, the_later_snapshot_has_a_higher_xmax_or_less_in_progress);
-    tcase_add_test(tcase, keys_are_ordered_by_transaction_conversation_and_number);
-    tcase_add_test(tcase, an_id_says_where_its_reader_is);
-    tcase_add_test(tcase, an_id_between_two_reads_is_a_snapshot);
-    tcase_add_test(tcase, texts_that_are_no_id_are_refused);
-    tcase_add_test(tcase, an_id_of_too_many_transactions_is_none);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
+SUITE(chat_cursor)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "modules/common/http_client.h"
+#include "suite.h"
 #include "unit_suites.h"
 
 enum { CONNECTIONS_MAX = 8, TURN_MS = 5, TIMEOUT_MS = 20000 };
@@ -78,7 +79,7 @@ static struct http_request get(void)
         .method = "GET", .url = url, .timeout_ms = TIMEOUT_MS, .body_max = 64, .done = on_end};
 }
 
-START_TEST(requests_wait_for_a_connection_to_their_host)
+TEST(requests_wait_for_a_connection_to_their_host)
 {
     struct http_request requests[] = {get(), get(), get()};
 
@@ -99,9 +100,8 @@ START_TEST(requests_wait_for_a_connection_to_their_host)
         ck_assert(requests[i].outcome == HTTP_ANSWERED && requests[i].received == 2);
     close_all();
 }
-END_TEST
 
-START_TEST(a_request_that_nobody_waits_for_is_ended)
+TEST(a_request_that_nobody_waits_for_is_ended)
 {
     atomic_bool left = false;
     struct http_request waiting = get(), late = get();
@@ -121,9 +121,8 @@ START_TEST(a_request_that_nobody_waits_for_is_ended)
     ck_assert_int_eq(late.sendings, 0);
     close_all();
 }
-END_TEST
 
-START_TEST(an_end_ends_every_request)
+TEST(an_end_ends_every_request)
 {
     struct http_request requests[] = {get(), get()};
 
@@ -138,16 +137,5 @@ START_TEST(an_end_ends_every_request)
     ck_assert(requests[0].outcome == HTTP_LATE && requests[1].outcome == HTTP_LATE);
     close_all();
 }
-END_TEST
 
-Suite *http_client_suite(void)
-{
-    Suite *suite = suite_create("http_client");
-    TCase *tests = tcase_create("http_client");
-
-    tcase_add_test(tests, requests_wait_for_a_connection_to_their_host);
-    tcase_add_test(tests, a_request_that_nobody_waits_for_is_ended);
-    tcase_add_test(tests, an_end_ends_every_request);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(http_client)

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "modules/device/timezones.h"
+#include "suite.h"
 #include "unit_suites.h"
 
 static const char *const directories[] = {"Europe", "America", "America/Indiana", "posix", "right"};
@@ -49,7 +50,7 @@ static void remove_zones(const char *root)
     ck_assert_int_eq(rmdir(root), 0);
 }
 
-START_TEST(a_zone_is_known_without_a_look_at_the_disk)
+TEST(a_zone_is_known_without_a_look_at_the_disk)
 {
     static const char *const others[] = {"posix/UTC",   "right/UTC", "posixrules", "localtime",
                                          "Factory",     "Europe",    "Europe/",    "Europe/List",
@@ -68,9 +69,8 @@ START_TEST(a_zone_is_known_without_a_look_at_the_disk)
         ck_assert_msg(!json_object_get(known, others[i]), "%s", others[i]);
     json_decref(known);
 }
-END_TEST
 
-START_TEST(without_zone_data_no_zone_is_known)
+TEST(without_zone_data_no_zone_is_known)
 {
     json_t *known = timezones_read("/nonexistent");
 
@@ -78,15 +78,5 @@ START_TEST(without_zone_data_no_zone_is_known)
     ck_assert_uint_eq(json_object_size(known), 0);
     json_decref(known);
 }
-END_TEST
 
-Suite *timezones_suite(void)
-{
-    Suite *suite = suite_create("timezones");
-    TCase *cases = tcase_create("timezones");
-
-    tcase_add_test(cases, a_zone_is_known_without_a_look_at_the_disk);
-    tcase_add_test(cases, without_zone_data_no_zone_is_known);
-    suite_add_tcase(suite, cases);
-    return suite;
-}
+SUITE(timezones)

@@ -12,6 +12,7 @@
 #include "modules/reading/rules/moment.h"
 #include "modules/reading/rules/unit.h"
 #include "modules/reading/rules/zone.h"
+#include "suite.h"
 #include "unit_suites.h"
 
 #define HOUR INT64_C(3600000)
@@ -48,14 +49,14 @@ static struct zone *zone_of(const char *name)
     return zone;
 }
 
-START_TEST(ten_kilowatts_for_a_day_pass_with_65753_wh_and_not_with_65754)
+TEST(ten_kilowatts_for_a_day_pass_with_65753_wh_and_not_with_65754)
 {
     struct ceiling_device device = {.capacity_kw = 10, .yield = 2000};
 
     ck_assert_double_eq(ceiling_wh(&usual, &device, 0, DAY), 65753);
 }
 
-START_TEST(a_ceiling_that_is_a_whole_number_passes_though_binary_fractions_fall_short_of_it)
+TEST(a_ceiling_that_is_a_whole_number_passes_though_binary_fractions_fall_short_of_it)
 {
     struct ceiling_device device = {.capacity_kw = 8.76, .yield = 2000};
 
@@ -64,7 +65,7 @@ START_TEST(a_ceiling_that_is_a_whole_number_passes_though_binary_fractions_fall_
     ck_assert_double_eq(ceiling_wh(&usual, &device, 0, HOUR), 24);
 }
 
-START_TEST(the_ceiling_of_a_large_plant_holds_to_the_watt_hour)
+TEST(the_ceiling_of_a_large_plant_holds_to_the_watt_hour)
 {
     struct ceiling_device device = {.capacity_kw = 8760000, .yield = 1000};
 
@@ -75,7 +76,7 @@ START_TEST(the_ceiling_of_a_large_plant_holds_to_the_watt_hour)
     ck_assert_double_eq(ceiling_wh(&usual, &device, 0, 365 * DAY), 22413456720000);
 }
 
-START_TEST(the_first_year_costs_nothing_and_each_further_one_half_a_percent)
+TEST(the_first_year_costs_nothing_and_each_further_one_half_a_percent)
 {
     struct ceiling_device device = {.capacity_kw = 8760, .yield = 1000};
 
@@ -167,7 +168,7 @@ static int compare(const struct zone *zone, unsigned *seed)
     return 1;
 }
 
-START_TEST(random_readings_in_many_zones_have_the_ceiling_of_an_independent_computation)
+TEST(random_readings_in_many_zones_have_the_ceiling_of_an_independent_computation)
 {
     unsigned seed = 20260401;
     int compared = 0;
@@ -183,7 +184,7 @@ START_TEST(random_readings_in_many_zones_have_the_ceiling_of_an_independent_comp
     ck_assert_int_gt(compared, (int)ZONES * 1500);
 }
 
-START_TEST(offsets_are_those_of_the_c_library_from_1920_to_2200)
+TEST(offsets_are_those_of_the_c_library_from_1920_to_2200)
 {
     unsigned seed = 7;
 
@@ -203,7 +204,7 @@ START_TEST(offsets_are_those_of_the_c_library_from_1920_to_2200)
     }
 }
 
-START_TEST(a_day_of_a_clock_change_has_23_or_25_hours)
+TEST(a_day_of_a_clock_change_has_23_or_25_hours)
 {
     struct zone *zone = zone_of("Europe/Berlin");
     int64_t spring = moment_days(2026, 3, 29) * DAY, autumn = moment_days(2026, 10, 25) * DAY;
@@ -216,7 +217,7 @@ START_TEST(a_day_of_a_clock_change_has_23_or_25_hours)
     free(zone);
 }
 
-START_TEST(a_file_that_is_cut_off_is_no_zone_and_names_stay_below_the_zone_data)
+TEST(a_file_that_is_cut_off_is_no_zone_and_names_stay_below_the_zone_data)
 {
     static const char *const bad[] = {
         "",          "../../etc/passwd", "/etc/localtime", ".",   "Nowhere/X",
@@ -237,7 +238,7 @@ START_TEST(a_file_that_is_cut_off_is_no_zone_and_names_stay_below_the_zone_data)
         ck_assert_msg(!zone_read(bad[i], &failed) && !failed, "%s", bad[i]);
 }
 
-START_TEST(rules_of_every_form_are_read_and_others_are_not)
+TEST(rules_of_every_form_are_read_and_others_are_not)
 {
     static const char *const good[] = {"EST5EDT,M3.2.0,M11.1.0",
                                        "<-03>3<-02>,M3.5.0/-2,M10.5.0/-1",
@@ -271,7 +272,7 @@ START_TEST(rules_of_every_form_are_read_and_others_are_not)
     ck_assert_int_eq(zone_rule_offset(&rule, moment_days(2024, 3, 1) * 86400 + 43200), -2 * 3600);
 }
 
-START_TEST(dates_are_read_as_iso_8601_and_only_if_the_calendar_has_them)
+TEST(dates_are_read_as_iso_8601_and_only_if_the_calendar_has_them)
 {
     static const struct {
         const char *text;
@@ -326,7 +327,7 @@ START_TEST(dates_are_read_as_iso_8601_and_only_if_the_calendar_has_them)
         ck_assert_msg(moment_parse(bad[i], &moment) == -1, "%s", bad[i]);
 }
 
-START_TEST(every_day_of_four_centuries_has_its_year)
+TEST(every_day_of_four_centuries_has_its_year)
 {
     int64_t day = moment_days(1800, 1, 1);
 
@@ -336,7 +337,7 @@ START_TEST(every_day_of_four_centuries_has_its_year)
     ck_assert_int_eq(moment_days(2200, 1, 1) - day, 146097);
 }
 
-START_TEST(units_and_types_are_known_in_any_case_and_power_is_none)
+TEST(units_and_types_are_known_in_any_case_and_power_is_none)
 {
     ck_assert_double_eq(unit_wh("wh"), 1);
     ck_assert_double_eq(unit_wh("KWH"), 1e3);
@@ -350,7 +351,7 @@ START_TEST(units_and_types_are_known_in_any_case_and_power_is_none)
     ck_assert_int_eq(unit_type("Aggregate"), 0);
 }
 
-START_TEST(decimal_numbers_are_those_of_json_and_of_loggers)
+TEST(decimal_numbers_are_those_of_json_and_of_loggers)
 {
     static const char *const bad[] = {"",    "-",   ".",   "+.",  "1e",  "1e400", "0x10",
                                       "nan", "1,5", "1 2", "--1", "inf", "5kWh",  NULL};
@@ -366,27 +367,4 @@ START_TEST(decimal_numbers_are_those_of_json_and_of_loggers)
     ck_assert(unit_decimal("+5", &number) && number == 5);
 }
 
-Suite *ceiling_suite(void)
-{
-    Suite *suite = suite_create("ceiling");
-    TCase *tests = tcase_create("ceiling");
-
-    tcase_add_test(tests, ten_kilowatts_for_a_day_pass_with_65753_wh_and_not_with_65754);
-    tcase_add_test(tests, the_ceiling_of_a_large_plant_holds_to_the_watt_hour);
-    tcase_add_test(
-        tests, a_ceiling_that_is_a_whole_number_passes_though_binary_fractions_fall_short_of_it);
-    tcase_add_test(tests, the_first_year_costs_nothing_and_each_further_one_half_a_percent);
-    tcase_add_test(tests,
-                   random_readings_in_many_zones_have_the_ceiling_of_an_independent_computation);
-    tcase_add_test(tests, offsets_are_those_of_the_c_library_from_1920_to_2200);
-    tcase_add_test(tests, a_day_of_a_clock_change_has_23_or_25_hours);
-    tcase_add_test(tests, a_file_that_is_cut_off_is_no_zone_and_names_stay_below_the_zone_data);
-    tcase_add_test(tests, rules_of_every_form_are_read_and_others_are_not);
-    tcase_add_test(tests, dates_are_read_as_iso_8601_and_only_if_the_calendar_has_them);
-    tcase_add_test(tests, every_day_of_four_centuries_has_its_year);
-    tcase_add_test(tests, units_and_types_are_known_in_any_case_and_power_is_none);
-    tcase_add_test(tests, decimal_numbers_are_those_of_json_and_of_loggers);
-    tcase_set_timeout(tests, 60);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(ceiling, .timeout_s = 60)

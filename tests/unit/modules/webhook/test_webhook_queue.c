@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "modules/webhook/sender/queue.h"
+#include "suite.h"
 #include "unit_suites.h"
 
 #define SLOTS 64
@@ -75,7 +76,7 @@ static size_t take_all(int64_t now, size_t *of, struct queue_flow *flow)
     return taken;
 }
 
-START_TEST(items_go_out_in_their_order)
+TEST(items_go_out_in_their_order)
 {
     fill(&flows[0], 3, 100);
     for (size_t i = 0; i < 3; i++) {
@@ -89,9 +90,8 @@ START_TEST(items_go_out_in_their_order)
     ck_assert_uint_eq(queue.held_bytes, 0);
     ck_assert_uint_eq(queue_flying(&queue), 0);
 }
-END_TEST
 
-START_TEST(a_fresh_flow_sends_one_and_a_fast_one_far_away_more_and_more)
+TEST(a_fresh_flow_sends_one_and_a_fast_one_far_away_more_and_more)
 {
     fill(&flows[0], 1, 100);
     ck_assert_uint_eq(take_all(0, NULL, NULL), 1);
@@ -108,11 +108,10 @@ START_TEST(a_fresh_flow_sends_one_and_a_fast_one_far_away_more_and_more)
     }
     ck_assert_uint_eq(flows[0].flying, SLOTS / 2);
 }
-END_TEST
 
 /* Otherwise every flow would use a connection for each of its slots, and the others would need as
  * many. */
-START_TEST(a_flow_whose_receiver_answers_at_once_has_few_in_flight)
+TEST(a_flow_whose_receiver_answers_at_once_has_few_in_flight)
 {
     prove(&flows[0], 0);
     fill(&flows[0], 1000, 100);
@@ -125,7 +124,6 @@ START_TEST(a_flow_whose_receiver_answers_at_once_has_few_in_flight)
     }
     ck_assert_uint_eq(flows[0].cap, 8);
 }
-END_TEST
 
 /* Adds one item every `every` milliseconds until `until`; took() returns how long each one takes.
  * Returns how many wait at the end. */
@@ -160,30 +158,27 @@ static int64_t always_100(size_t index)
 }
 
 /* By Little's law, 90 a second with a mean of 90 ms means 8 in flight. */
-START_TEST(what_answers_at_once_now_and_then_starves_nothing_else)
+TEST(what_answers_at_once_now_and_then_starves_nothing_else)
 {
     ck_assert_uint_le(run_flow(&flows[0], 11, 20000, one_in_ten_at_once), 20);
     ck_assert_uint_le(flows[0].cap, 32);
 }
-END_TEST
 
-START_TEST(a_flow_has_in_flight_what_its_rate_needs)
+TEST(a_flow_has_in_flight_what_its_rate_needs)
 {
     ck_assert_uint_le(run_flow(&flows[0], 11, 20000, always_100), 20);
     ck_assert_uint_ge(flows[0].cap, 9);
     ck_assert_uint_le(flows[0].cap, 32);
 }
-END_TEST
 
 /* The response time does not matter: a thousand receivers that share a processor all seem slow. */
-START_TEST(a_flow_with_little_to_send_has_few_in_flight)
+TEST(a_flow_with_little_to_send_has_few_in_flight)
 {
     ck_assert_uint_le(run_flow(&flows[0], 200, 20000, always_100), 1);
     ck_assert_uint_le(flows[0].cap, 6);
 }
-END_TEST
 
-START_TEST(failures_halve_a_budget)
+TEST(failures_halve_a_budget)
 {
     prove(&flows[0], 0);
     flows[0].cap = 32;
@@ -196,9 +191,8 @@ START_TEST(failures_halve_a_budget)
     queue_again(&queue, item);
     ck_assert_ptr_eq(queue_take(&queue, 7), item);
 }
-END_TEST
 
-START_TEST(two_hundred_hanging_receivers_leave_room_for_the_fast)
+TEST(two_hundred_hanging_receivers_leave_room_for_the_fast)
 {
     for (size_t i = 250; i < 260; i++)
         prove(&flows[i], 0);
@@ -221,9 +215,8 @@ START_TEST(two_hundred_hanging_receivers_leave_room_for_the_fast)
         ck_assert_int_eq(item->flow->class, QUEUE_FAST);
     ck_assert_uint_eq(fast, 30);
 }
-END_TEST
 
-START_TEST(a_receiver_that_begins_to_hang_is_demoted)
+TEST(a_receiver_that_begins_to_hang_is_demoted)
 {
     prove(&flows[0], 0);
     prove(&flows[1], 0);
@@ -245,11 +238,10 @@ START_TEST(a_receiver_that_begins_to_hang_is_demoted)
     queue_tick(&queue, 12 + QUEUE_SLOW_MS);
     ck_assert_int_eq(flows[0].class, QUEUE_SLOW);
 }
-END_TEST
 
 /* 640 fast receivers begin to hang, and 300 new ones hang from the start; receivers that respond
  * wait only briefly. */
-START_TEST(a_crowd_that_hangs_holds_up_nobody_for_long)
+TEST(a_crowd_that_hangs_holds_up_nobody_for_long)
 {
     static struct queue_flow crowd[640];
     struct queue_flow *fast = &flows[290], *fresh = &flows[291];
@@ -281,10 +273,9 @@ START_TEST(a_crowd_that_hangs_holds_up_nobody_for_long)
     ck_assert_int_gt(fresh_at, 0);
     ck_assert_int_le(fresh_at, 650);
 }
-END_TEST
 
 /* A slow flow is served, too, although many others hang. */
-START_TEST(a_slow_flow_has_one_in_flight_beside_many_that_hang)
+TEST(a_slow_flow_has_one_in_flight_beside_many_that_hang)
 {
     for (size_t i = 0; i < 200; i++)
         fill(&flows[i], 2, 100);
@@ -299,9 +290,8 @@ START_TEST(a_slow_flow_has_one_in_flight_beside_many_that_hang)
     answer(item, 3000); /* after three seconds: slow but alive */
     ck_assert_ptr_eq(queue_take(&queue, 3000), &items[15]);
 }
-END_TEST
 
-START_TEST(a_slow_receiver_that_recovers_is_fast_again)
+TEST(a_slow_receiver_that_recovers_is_fast_again)
 {
     fill(&flows[0], 2, 100);
     struct queue_item *item = queue_take(&queue, 0);
@@ -315,9 +305,8 @@ START_TEST(a_slow_receiver_that_recovers_is_fast_again)
     ck_assert_int_eq(flows[0].class, QUEUE_FAST);
     ck_assert_uint_eq(queue_flying(&queue), 0);
 }
-END_TEST
 
-START_TEST(fair_are_by_bytes)
+TEST(fair_are_by_bytes)
 {
     prove(&flows[0], 0);
     prove(&flows[1], 0);
@@ -339,9 +328,8 @@ START_TEST(fair_are_by_bytes)
     ck_assert_uint_gt(sent[0] * 10, sent[1] * 7);
     ck_assert_uint_lt(sent[0] * 7, sent[1] * 10);
 }
-END_TEST
 
-START_TEST(a_flow_holds_only_so_much)
+TEST(a_flow_holds_only_so_much)
 {
     prove(&flows[0], 0);
     prove(&flows[1], 0);
@@ -353,11 +341,10 @@ START_TEST(a_flow_holds_only_so_much)
     ck_assert_uint_eq(fill(&flows[2], 1, 30U << 20), 1); /* alone in its flow */
     ck_assert_uint_eq(fill(&flows[3], 100, 100), QUEUE_FLOW_SURE);
 }
-END_TEST
 
 /* A hundred deliveries of one body of a MiB use the memory of one body, and all of it is
  * released. */
-START_TEST(what_items_share_is_held_once)
+TEST(what_items_share_is_held_once)
 {
     const uint32_t body = 1U << 20, own = 100;
 
@@ -374,9 +361,8 @@ START_TEST(what_items_share_is_held_once)
     ck_assert_uint_eq(queue.held_bytes, 0);
     ck_assert_uint_eq(flows[0].held_bytes, 0);
 }
-END_TEST
 
-START_TEST(a_flow_that_fails_holds_an_eighth)
+TEST(a_flow_that_fails_holds_an_eighth)
 {
     prove(&flows[0], 0);
     fill(&flows[0], FLOW_ITEMS / 4, 100);
@@ -386,9 +372,8 @@ START_TEST(a_flow_that_fails_holds_an_eighth)
     ck_assert_uint_eq(flows[0].cap, 1);
     ck_assert(!queue_room(&queue, &flows[0], 100));
 }
-END_TEST
 
-START_TEST(a_closed_flow_sends_nothing)
+TEST(a_closed_flow_sends_nothing)
 {
     fill(&flows[0], 3, 100);
     queue_close(&queue, &flows[0], true);
@@ -396,9 +381,8 @@ START_TEST(a_closed_flow_sends_nothing)
     queue_close(&queue, &flows[0], false);
     ck_assert_ptr_nonnull(queue_take(&queue, 0));
 }
-END_TEST
 
-START_TEST(waiting_items_can_be_let_go)
+TEST(waiting_items_can_be_let_go)
 {
     fill(&flows[0], 3, 100);
     queue_release(&queue, &items[1]);
@@ -406,10 +390,9 @@ START_TEST(waiting_items_can_be_let_go)
     ck_assert_ptr_eq(queue_take(&queue, 0), &items[2]);
     ck_assert_uint_eq(flows[0].held, 1);
 }
-END_TEST
 
 /* The delivery is again the first of its flow, and its receiver's budget is unchanged. */
-START_TEST(what_does_not_go_out_after_all_is_put_back)
+TEST(what_does_not_go_out_after_all_is_put_back)
 {
     prove(&flows[0], 0);
     size_t cap = flows[0].cap;
@@ -422,10 +405,9 @@ START_TEST(what_does_not_go_out_after_all_is_put_back)
     ck_assert_uint_eq(flows[0].cap, cap);
     ck_assert_ptr_eq(queue_take(&queue, 2), first);
 }
-END_TEST
 
 /* After any events in any order, the totals are consistent. */
-START_TEST(a_random_run_keeps_its_sums)
+TEST(a_random_run_keeps_its_sums)
 {
     unsigned seed = 1;
     size_t flying = 0;
@@ -455,34 +437,5 @@ START_TEST(a_random_run_keeps_its_sums)
         ck_assert_uint_eq(queue_flying(&queue), flying);
     }
 }
-END_TEST
 
-Suite *webhook_queue_suite(void)
-{
-    Suite *suite = suite_create("webhook_queue");
-    TCase *tests = tcase_create("queue");
-
-    tcase_add_checked_fixture(tests, setup, NULL);
-    tcase_add_test(tests, items_go_out_in_their_order);
-    tcase_add_test(tests, a_fresh_flow_sends_one_and_a_fast_one_far_away_more_and_more);
-    tcase_add_test(tests, a_flow_whose_receiver_answers_at_once_has_few_in_flight);
-    tcase_add_test(tests, what_answers_at_once_now_and_then_starves_nothing_else);
-    tcase_add_test(tests, a_flow_has_in_flight_what_its_rate_needs);
-    tcase_add_test(tests, a_flow_with_little_to_send_has_few_in_flight);
-    tcase_add_test(tests, failures_halve_a_budget);
-    tcase_add_test(tests, two_hundred_hanging_receivers_leave_room_for_the_fast);
-    tcase_add_test(tests, a_receiver_that_begins_to_hang_is_demoted);
-    tcase_add_test(tests, a_crowd_that_hangs_holds_up_nobody_for_long);
-    tcase_add_test(tests, a_slow_flow_has_one_in_flight_beside_many_that_hang);
-    tcase_add_test(tests, a_slow_receiver_that_recovers_is_fast_again);
-    tcase_add_test(tests, fair_are_by_bytes);
-    tcase_add_test(tests, a_flow_holds_only_so_much);
-    tcase_add_test(tests, what_items_share_is_held_once);
-    tcase_add_test(tests, a_flow_that_fails_holds_an_eighth);
-    tcase_add_test(tests, a_closed_flow_sends_nothing);
-    tcase_add_test(tests, waiting_items_can_be_let_go);
-    tcase_add_test(tests, what_does_not_go_out_after_all_is_put_back);
-    tcase_add_test(tests, a_random_run_keeps_its_sums);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(webhook_queue, .before_each = setup)

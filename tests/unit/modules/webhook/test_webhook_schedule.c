@@ -3,6 +3,7 @@
 
 #include "modules/webhook/http/retry_time.h"
 #include "modules/webhook/sender/retry_heap.h"
+#include "suite.h"
 #include "unit_suites.h"
 
 static const struct schedule usual = {.delays_ms = {1000, 4000}, .delays = 2};
@@ -18,29 +19,26 @@ static int64_t gap(int attempt, int status, int64_t retry_after_s)
 #define DELIVERED (-(int64_t)SCHEDULE_DELIVERED - 1)
 #define ABANDON (-(int64_t)SCHEDULE_ABANDON - 1)
 
-START_TEST(three_attempts_with_gaps_of_one_and_four_seconds)
+TEST(three_attempts_with_gaps_of_one_and_four_seconds)
 {
     ck_assert_int_eq(gap(1, 500, 0), 1000);
     ck_assert_int_eq(gap(2, 0, 0), 4000);
     ck_assert_int_eq(gap(3, 503, 0), ABANDON);
     ck_assert_int_eq(gap(4, 503, 0), ABANDON);
 }
-END_TEST
 
-START_TEST(only_2xx_is_delivered)
+TEST(only_2xx_is_delivered)
 {
     for (int status = 100; status < 600; status++)
         ck_assert_int_eq(gap(3, status, 0), status / 100 == 2 ? DELIVERED : ABANDON);
 }
-END_TEST
 
-START_TEST(gone_ends_the_attempts)
+TEST(gone_ends_the_attempts)
 {
     ck_assert_int_eq(gap(1, 410, 30), ABANDON);
 }
-END_TEST
 
-START_TEST(retry_after_only_lengthens_and_up_to_a_minute)
+TEST(retry_after_only_lengthens_and_up_to_a_minute)
 {
     ck_assert_int_eq(gap(1, 429, 3), 3000);
     ck_assert_int_eq(gap(2, 429, 3), 4000);
@@ -48,14 +46,13 @@ START_TEST(retry_after_only_lengthens_and_up_to_a_minute)
     ck_assert_int_eq(gap(1, 503, -5), 1000);
     ck_assert_int_eq(gap(3, 503, 5), ABANDON);
 }
-END_TEST
 
 static int64_t read_text(const char *text)
 {
     return schedule_retry_after(text, strlen(text), 784111777); /* 1994-11-06T08:49:37Z */
 }
 
-START_TEST(retry_after_is_seconds_or_a_date)
+TEST(retry_after_is_seconds_or_a_date)
 {
     ck_assert_int_eq(read_text("120"), 120);
     ck_assert_int_eq(read_text(" 7 \r\n"), 7);
@@ -68,9 +65,8 @@ START_TEST(retry_after_is_seconds_or_a_date)
     ck_assert_int_eq(read_text("                                                              1  "),
                      0);
 }
-END_TEST
 
-START_TEST(the_heap_gives_the_earliest_first)
+TEST(the_heap_gives_the_earliest_first)
 {
     static struct retry_entry entries[1000];
     struct retry_heap heap = {0};
@@ -96,19 +92,5 @@ START_TEST(the_heap_gives_the_earliest_first)
     }
     retry_free(&heap);
 }
-END_TEST
 
-Suite *webhook_schedule_suite(void)
-{
-    Suite *suite = suite_create("webhook_schedule");
-    TCase *tests = tcase_create("schedule");
-
-    tcase_add_test(tests, three_attempts_with_gaps_of_one_and_four_seconds);
-    tcase_add_test(tests, only_2xx_is_delivered);
-    tcase_add_test(tests, gone_ends_the_attempts);
-    tcase_add_test(tests, retry_after_only_lengthens_and_up_to_a_minute);
-    tcase_add_test(tests, retry_after_is_seconds_or_a_date);
-    tcase_add_test(tests, the_heap_gives_the_earliest_first);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(webhook_schedule)

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "modules/webhook/http/sign.h"
+#include "suite.h"
 #include "unit_suites.h"
 #include "webhook_cases.h"
 
@@ -64,7 +65,7 @@ static void check(const json_t *row)
     free(payload);
 }
 
-START_TEST(published_vectors_are_met)
+TEST(published_vectors_are_met)
 {
     json_t *cases = webhook_cases("webhook-signature-vectors/vectors.json");
 
@@ -72,9 +73,8 @@ START_TEST(published_vectors_are_met)
         check(json_array_get(cases, i));
     json_decref(cases);
 }
-END_TEST
 
-START_TEST(a_key_signs_many_times)
+TEST(a_key_signs_many_times)
 {
     struct sign_key *key = sign_key_new(algorithm, "It's a Secret to Everybody");
     char first[SIGN_HEX], again[SIGN_HEX];
@@ -86,9 +86,8 @@ START_TEST(a_key_signs_many_times)
     ck_assert_str_eq(first, again);
     sign_key_free(key);
 }
-END_TEST
 
-START_TEST(two_keys_sign_in_order)
+TEST(two_keys_sign_in_order)
 {
     struct sign_key *newer = sign_key_new(algorithm, "newer");
     struct sign_key *older = sign_key_new(algorithm, "older");
@@ -104,10 +103,9 @@ START_TEST(two_keys_sign_in_order)
     sign_key_free(newer);
     sign_key_free(older);
 }
-END_TEST
 
 /* "whsec_" without valid base64 after it is a secret like any other. */
-START_TEST(a_secret_that_only_looks_encoded_is_text)
+TEST(a_secret_that_only_looks_encoded_is_text)
 {
     static const char *const secrets[] = {"whsec_", "whsec_a", "whsec_!!!!", "whsec_====", "x"};
 
@@ -118,18 +116,5 @@ START_TEST(a_secret_that_only_looks_encoded_is_text)
         sign_key_free(key);
     }
 }
-END_TEST
 
-Suite *webhook_sign_suite(void)
-{
-    Suite *suite = suite_create("webhook_sign");
-    TCase *tests = tcase_create("sign");
-
-    tcase_add_checked_fixture(tests, setup, teardown);
-    tcase_add_test(tests, published_vectors_are_met);
-    tcase_add_test(tests, a_key_signs_many_times);
-    tcase_add_test(tests, two_keys_sign_in_order);
-    tcase_add_test(tests, a_secret_that_only_looks_encoded_is_text);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(webhook_sign, .before_each = setup, .after_each = teardown)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "modules/common/target.h"
+#include "suite.h"
 #include "unit_suites.h"
 #include "webhook_cases.h"
 
@@ -32,7 +33,7 @@ static void teardown(void)
     ck_assert_msg(!target_problem((rules), (url)), "%s: %s", (url), target_problem((rules), (url)))
 #define REFUSES(rules, url) ck_assert_msg(target_problem((rules), (url)) != NULL, "%s", (url))
 
-START_TEST(public_names_and_addresses_are_taken)
+TEST(public_names_and_addresses_are_taken)
 {
     static const char *const urls[] = {
         "http://example.com",
@@ -50,9 +51,8 @@ START_TEST(public_names_and_addresses_are_taken)
     for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++)
         TAKES(&strict, urls[i]);
 }
-END_TEST
 
-START_TEST(local_addresses_are_refused_in_every_spelling)
+TEST(local_addresses_are_refused_in_every_spelling)
 {
     static const char *const urls[] = {
         "http://127.0.0.1/",
@@ -106,9 +106,8 @@ START_TEST(local_addresses_are_refused_in_every_spelling)
     for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++)
         REFUSES(&strict, urls[i]);
 }
-END_TEST
 
-START_TEST(other_schemes_and_forms_are_refused)
+TEST(other_schemes_and_forms_are_refused)
 {
     static const char *const urls[] = {
         "",
@@ -149,9 +148,8 @@ START_TEST(other_schemes_and_forms_are_refused)
     for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++)
         REFUSES(&strict, urls[i]);
 }
-END_TEST
 
-START_TEST(a_url_has_at_most_2048_characters)
+TEST(a_url_has_at_most_2048_characters)
 {
     char url[2 * TARGET_URL_MAX + 64] = "http://example.com/";
     size_t length = strlen(url);
@@ -165,9 +163,8 @@ START_TEST(a_url_has_at_most_2048_characters)
     url[2 * TARGET_URL_MAX - length] = '\0';
     TAKES(&strict, url);
 }
-END_TEST
 
-START_TEST(ports_of_other_services_are_refused_unless_allowed)
+TEST(ports_of_other_services_are_refused_unless_allowed)
 {
     REFUSES(&strict, "http://example.com:22/");
     REFUSES(&strict, "http://example.com:25/");
@@ -177,9 +174,8 @@ START_TEST(ports_of_other_services_are_refused_unless_allowed)
     TAKES(&loopback, "http://example.com:6379/");
     REFUSES(&loopback, "http://example.com:5432/");
 }
-END_TEST
 
-START_TEST(allowed_networks_are_taken)
+TEST(allowed_networks_are_taken)
 {
     TAKES(&loopback, "http://127.0.0.1:9000/");
     TAKES(&loopback, "http://127.1:9000/");
@@ -188,9 +184,8 @@ START_TEST(allowed_networks_are_taken)
     TAKES(&loopback, "http://[::ffff:127.0.0.1]:9000/");
     REFUSES(&loopback, "http://10.0.0.1/");
 }
-END_TEST
 
-START_TEST(an_entry_may_name_several_networks_and_open_ones_have_all_ports)
+TEST(an_entry_may_name_several_networks_and_open_ones_have_all_ports)
 {
     json_t *networks = json_pack("[s]", "10.0.0.0/8, 192.168.0.0/16");
     json_t *open = json_pack("[s]", "127.0.0.0/8");
@@ -213,9 +208,8 @@ START_TEST(an_entry_may_name_several_networks_and_open_ones_have_all_ports)
     json_decref(networks);
     json_decref(open);
 }
-END_TEST
 
-START_TEST(bad_lists_are_refused)
+TEST(bad_lists_are_refused)
 {
     static const char *const networks[] = {
         "10.0.0.1/8",  "10.0.0.0/33", "x",     "::1/129", "1.2.3",       "10.0.0.0/",
@@ -235,7 +229,6 @@ START_TEST(bad_lists_are_refused)
     ck_assert_int_eq(target_rules_read(&rules, NULL, ports, NULL, why, sizeof(why)), -1);
     json_decref(ports);
 }
-END_TEST
 
 /* Returns whether the guard permits a socket to connect to the address. */
 static bool connects(const struct target_rules *rules, const char *text, int port)
@@ -250,7 +243,7 @@ static bool connects(const struct target_rules *rules, const char *text, int por
     return target_allowed(&guard, (const struct sockaddr *)(const void *)&six);
 }
 
-START_TEST(connections_follow_the_published_verdicts)
+TEST(connections_follow_the_published_verdicts)
 {
     json_t *cases = webhook_cases("ssrf-ip-vectors/ip_vectors.json");
 
@@ -263,9 +256,8 @@ START_TEST(connections_follow_the_published_verdicts)
     }
     json_decref(cases);
 }
-END_TEST
 
-START_TEST(connections_obey_the_settings)
+TEST(connections_obey_the_settings)
 {
     struct target_guard guard = {.rules = &loopback};
     struct sockaddr local = {.sa_family = AF_UNIX};
@@ -278,9 +270,8 @@ START_TEST(connections_obey_the_settings)
     ck_assert(!connects(&strict, "1.1.1.1", 22));
     ck_assert(!target_allowed(&guard, &local));
 }
-END_TEST
 
-START_TEST(a_refused_address_gets_no_socket)
+TEST(a_refused_address_gets_no_socket)
 {
     struct target_guard guard = {.rules = &strict};
     struct target_socket state = {.guard = &guard};
@@ -293,9 +284,8 @@ START_TEST(a_refused_address_gets_no_socket)
     ck_assert_int_eq(target_open_socket(&state, CURLSOCKTYPE_IPCXN, &address), CURL_SOCKET_BAD);
     ck_assert(state.refused);
 }
-END_TEST
 
-START_TEST(urls_are_encoded_as_browsers_do)
+TEST(urls_are_encoded_as_browsers_do)
 {
     static const char *const pairs[][2] = {
         {"http://a.example", "http://a.example"},
@@ -322,26 +312,5 @@ START_TEST(urls_are_encoded_as_browsers_do)
         free(encoded);
     }
 }
-END_TEST
 
-Suite *webhook_target_suite(void)
-{
-    Suite *suite = suite_create("webhook_target");
-    TCase *tests = tcase_create("target");
-
-    tcase_add_checked_fixture(tests, setup, teardown);
-    tcase_add_test(tests, public_names_and_addresses_are_taken);
-    tcase_add_test(tests, local_addresses_are_refused_in_every_spelling);
-    tcase_add_test(tests, other_schemes_and_forms_are_refused);
-    tcase_add_test(tests, a_url_has_at_most_2048_characters);
-    tcase_add_test(tests, urls_are_encoded_as_browsers_do);
-    tcase_add_test(tests, ports_of_other_services_are_refused_unless_allowed);
-    tcase_add_test(tests, allowed_networks_are_taken);
-    tcase_add_test(tests, an_entry_may_name_several_networks_and_open_ones_have_all_ports);
-    tcase_add_test(tests, bad_lists_are_refused);
-    tcase_add_test(tests, connections_follow_the_published_verdicts);
-    tcase_add_test(tests, connections_obey_the_settings);
-    tcase_add_test(tests, a_refused_address_gets_no_socket);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(webhook_target, .before_each = setup, .after_each = teardown)
