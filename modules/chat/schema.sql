@@ -1,12 +1,13 @@
 -- step 1: conversations and messages, the live stream, how much is unread
 
--- The host takes ids from here in blocks, so ids do not follow time: "newest" is created_at.
+-- Hosts take ids from here in blocks, so ids are not in the order of time. The newest conversation is the one
+-- with the latest created_at.
 CREATE SEQUENCE chat_conversation_id AS bigint;
 
--- What changes with each message, beside what never does. A post changes counters, last_entry_uuid
--- and last_at, none of which an index knows, so its UPDATE is heap-only; the fill factor leaves the
--- room. With the first post of an hour (last_hour) PostgreSQL writes a new entry into every index of
--- the table: there are few here, those for finding a conversation are chat_directory's.
+-- Conversations, with the columns that each message changes. A post changes counters, last_entry_uuid and
+-- last_at. No index contains these columns, so the UPDATE is heap-only; the fill factor leaves space for it. At the
+-- first post of an hour (last_hour) PostgreSQL writes a new entry into every index of the table. So the table has
+-- few indexes, and chat_directory has those for finding conversations.
 CREATE TABLE chat_conversation (
     id bigint PRIMARY KEY,
     organisation bigint,
@@ -26,14 +27,13 @@ CREATE TABLE chat_conversation (
     counted bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05);
 
--- Lists, latest activity first: sorted by hour here, inside the hour by an incremental sort.
+-- For lists, latest activity first: the indexes sort by hour, and an incremental sort within the hour.
 CREATE INDEX chat_conversation_active1 ON chat_conversation (participant1, last_hour);
 CREATE INDEX chat_conversation_active2 ON chat_conversation (participant2, last_hour);
 
--- Columns to find a conversation by. They are written once, with the conversation; only withheldN
--- changes: true while the account of that participant's e-mail does not see the conversation because of
--- the e-mail. It is set if no approved account had the e-mail when the conversation began, until the
--- platform shares the conversation.
+-- The columns by which conversations are found. They are written once, with the conversation; only withheldN
+-- changes. It is true while the account with that participant's e-mail does not see the conversation as the
+-- participant: from the start, if no approved account had the e-mail then, until the platform shares it.
 CREATE TABLE chat_directory (
     id bigint PRIMARY KEY,
     organisation bigint,
@@ -47,7 +47,7 @@ CREATE TABLE chat_directory (
     CONSTRAINT chat_directory_head UNIQUE (head_uuid)
 );
 
--- The newest by each set of filters.
+-- For finding the newest conversation by each set of filters.
 CREATE INDEX chat_directory_newest ON chat_directory (created_at, id);
 CREATE INDEX chat_directory_newest_of ON chat_directory (organisation, created_at, id)
     WHERE organisation IS NOT NULL;
@@ -58,16 +58,16 @@ CREATE INDEX chat_directory_name
     ON chat_directory (device_project_name, participant1, participant2, created_at)
     WHERE device_project_name IS NOT NULL;
 
--- For a platform that asks for the conversations of an e-mail in its organisations.
+-- For platforms that list the conversations of an e-mail in their organizations.
 CREATE INDEX chat_directory_organisation1 ON chat_directory (organisation, participant1)
     WHERE organisation IS NOT NULL;
 CREATE INDEX chat_directory_organisation2 ON chat_directory (organisation, participant2)
     WHERE organisation IS NOT NULL;
 
--- The order of a chain is seq. It comes from the conversation's row, which the post's UPDATE holds
--- locked, so it has no gap and no fork; nobody stores "next". xid is the transaction that stored the
--- message: a reader who knows a snapshot finds what has become visible since, though transactions do
--- not commit in the order of their numbers.
+-- Messages. A chain is in the order of seq. The number comes from the conversation's row, which the post's UPDATE
+-- locks, so a chain has no gap and no fork, and no message stores its successor. xid is the transaction that stored
+-- the message. With it a reader finds the messages that have become visible since its snapshot, although
+-- transactions do not commit in the order of their numbers.
 CREATE TABLE chat_entry (
     conversation_id bigint NOT NULL,
     seq bigint NOT NULL,
@@ -109,11 +109,10 @@ BEGIN
 END
 $$;
 
--- Totals of what is unread for an e-mail, so that a count costs the same however many conversations
--- there are: in an organisation (0: none), and whether it is withheld. One post after the other would
--- wait for such a row, so a change is a row of its own, which the job `unread` adds up later;
-
--- whoever counts adds both.
+-- Totals of unread messages for an e-mail in an organization (0: none), separately for withheld conversations. A
+-- count takes the same time however many conversations there are. Posts do not update these rows, because they
+-- would wait for each other: each change is a separate row of chat_unread_change, which the job `unread` adds to
+-- the totals later. A count adds both.
 CREATE TABLE chat_unread (
     email text NOT NULL,
     organisation bigint NOT NULL,
@@ -122,7 +121,7 @@ CREATE TABLE chat_unread (
     PRIMARY KEY (email, organisation, withheld)
 ) WITH (fillfactor = 70);
 
--- The same for each name, with the time of its latest message.
+-- The same totals for each name, with the time of its latest message.
 CREATE TABLE chat_unread_name (
     email text NOT NULL,
     organisation bigint NOT NULL,
@@ -146,13 +145,13 @@ CREATE TABLE chat_unread_change (
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,
         autovacuum_analyze_threshold = 2147483647);
 
--- What is in it changes faster than statistics: it is always looked up by e-mail.
+-- The rows change faster than statistics are made. The planner must always choose the index on the e-mail.
 ALTER TABLE chat_unread_change ALTER COLUMN email SET (n_distinct = -0.5);
 CREATE INDEX chat_unread_change_email ON chat_unread_change (email);
 
--- Triggers, so that whatever changes a conversation is counted. A statement that itself inserts what it
--- changes counts up `counted`; for all other updates the trigger inserts it. It is one trigger, because
--- PostgreSQL reads the condition of each with every statement.
+-- Triggers count every change of a conversation. A statement that inserts its changes itself increases `counted`; for
+-- all other updates the trigger inserts them. There is one trigger for them, because PostgreSQL reads the condition
+-- of every trigger with every statement.
 CREATE FUNCTION chat_unread_begins() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO chat_unread_change

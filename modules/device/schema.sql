@@ -19,18 +19,18 @@ CREATE TABLE device (
     serial_number text,
     timezone text,
     yield_value double precision,
-    -- what was sent and is no field
+    -- members of the request that are not fields
     attributes jsonb NOT NULL
         CONSTRAINT device_attributes_size CHECK (octet_length(attributes::text) <= 65536),
     created_at timestamptz NOT NULL,
     updated_at timestamptz NOT NULL,
-    -- how long the attributes are as text, so that a page is bounded without reading them
+    -- the length of the attributes as text, so that pages are limited without reading them
     attributes_bytes integer NOT NULL GENERATED ALWAYS AS (octet_length(attributes::text)) STORED,
     status text NOT NULL DEFAULT 'Active'
         CONSTRAINT device_status_known CHECK (status IN ('Active', 'Inactive'))
 );
 
--- Compared by NFKC and folded by busbar_fold(), not by lower(), which depends on the database's locale.
+-- External ids are compared in NFKC and folded by busbar_fold(), because lower() depends on the database's locale.
 CREATE UNIQUE INDEX device_external_key
     ON device (busbar_fold(normalize(external_id, NFKC)), organisation)
     WHERE external_id IS NOT NULL;
@@ -38,7 +38,7 @@ CREATE INDEX device_serial ON device (serial_number, organisation) WHERE serial_
 CREATE INDEX device_site ON device (site_name, organisation) WHERE site_name IS NOT NULL;
 CREATE INDEX device_organisation ON device (organisation, id);
 
--- A document's content lies in the store under its SHA-256, once for however many rows.
+-- Documents. The store has each content once, under its SHA-256, however many rows name it.
 CREATE TABLE device_document (
     id uuid PRIMARY KEY,
     device bigint NOT NULL REFERENCES device,
@@ -48,7 +48,7 @@ CREATE TABLE device_document (
     size bigint NOT NULL,
     sha256 bytea NOT NULL,
     created_at timestamptz NOT NULL,
-    place integer NOT NULL, -- in the request that brought it
+    place integer NOT NULL, -- in the request that contained it
     object text, -- the content's name in the store; null: the SHA-256 alone
     organisation bigint NOT NULL
 );
@@ -58,14 +58,15 @@ CREATE INDEX device_document_content ON device_document (sha256);
 CREATE INDEX device_document_object
     ON device_document ((coalesce(object, encode(sha256, 'hex'))));
 
--- A content that is being put, from before it is there until its documents are, in the same commit.
+-- Contents that are being stored. A row is committed before its content is stored, and deleted in the transaction
+-- that adds the documents.
 CREATE TABLE device_upload (
     object text PRIMARY KEY,
     begun_at timestamptz NOT NULL
 );
 
--- In the transaction that adds or deletes documents, whichever statement does it. The row is locked
--- by the first that changes it, so parallel ones are counted one after the other.
+-- The bytes of an organization's documents. Triggers count them in the transaction that adds or deletes documents.
+-- The first transaction that changes a row locks it, so parallel ones are counted one after the other.
 CREATE TABLE device_usage (
     organisation bigint PRIMARY KEY,
     bytes bigint NOT NULL
@@ -94,12 +95,12 @@ CREATE TRIGGER device_document_added AFTER INSERT ON device_document
 CREATE TRIGGER device_document_deleted AFTER DELETE ON device_document
     REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION device_usage_less();
 
--- null: there is no such device
+-- Returns the status of a device; null: there is no such device.
 CREATE FUNCTION device_status(device bigint) RETURNS text LANGUAGE sql STABLE
     AS 'SELECT status FROM device WHERE id = $1';
 
--- Pairs that looked like one plant when the later of the two was registered or changed. Whoever reads
--- them looks whether they still do.
+-- Pairs of devices that looked like one plant when the later one was registered or changed. Readers check whether
+-- they still do.
 CREATE TABLE device_duplicate (
     id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     device   bigint NOT NULL, -- the one with the larger id
@@ -108,7 +109,7 @@ CREATE TABLE device_duplicate (
     CONSTRAINT device_duplicate_once UNIQUE (device, other)
 );
 
--- Between two places on Earth; null where one is not known.
+-- Returns the distance between two places on Earth; null if one is unknown.
 CREATE FUNCTION device_metres(latitude1 text, longitude1 text, latitude2 text, longitude2 text)
     RETURNS double precision LANGUAGE sql IMMUTABLE AS $$
     SELECT 12742000 * asin(least(1, sqrt(
@@ -117,11 +118,9 @@ CREATE FUNCTION device_metres(latitude1 text, longitude1 text, latitude2 text, l
           * sind(($4::double precision - $2::double precision) / 2) ^ 2)))
 $$;
 
--- The devices of other organisations that look like a plant: by the number of its meter, or with its
--- capacity within 50 m of its place. A few each, for some numbers are those of very many (0, none);
-
--- of at most 100 of the same capacity and latitude: where there are more, the plant is not found by
--- its place.
+-- Returns devices of other organizations that look like the same plant: with the same serial number, or with the
+-- same capacity within 50 m. At most four of each kind, because very many devices have some numbers (0, none). Of
+-- devices with the same capacity and latitude at most 100 are examined, so a plant may not be found by its place.
 CREATE FUNCTION device_like(organisation bigint, serial_number text, capacity double precision,
                             latitude text, longitude text)
     RETURNS TABLE (id bigint) LANGUAGE sql STABLE AS $$
@@ -137,8 +136,8 @@ CREATE FUNCTION device_like(organisation bigint, serial_number text, capacity do
         WHERE n.organisation <> $1 AND device_metres(n.latitude, n.longitude, $4, $5) <= 50 LIMIT 4)
 $$;
 
--- Notes the pairs of some devices. Plans are kept, and were perhaps made when there were few: they
--- take the indexes.
+-- Stores the pairs of some devices. Plans are kept, perhaps from a time with few devices, so they must use the
+-- indexes.
 CREATE FUNCTION device_find_duplicates(devices bigint[]) RETURNS void LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 BEGIN
@@ -171,7 +170,7 @@ CREATE TRIGGER device_changed AFTER UPDATE ON device
 CREATE INDEX device_place ON device (capacity, (latitude::double precision))
     WHERE latitude IS NOT NULL AND longitude IS NOT NULL;
 
--- What is not known comes first. Of few devices an order is sorted; of many the first ones are read.
+-- For pages in other orders. Unknown values come first. Few devices are sorted; of many, an index returns the first.
 CREATE INDEX device_by_external_id ON device ((coalesce(lower(external_id), '')), id);
 CREATE INDEX device_by_site_name ON device ((coalesce(site_name, '')), id);
 CREATE INDEX device_by_capacity ON device ((coalesce(capacity, -1e18)), id);
@@ -179,8 +178,8 @@ CREATE INDEX device_by_commissioning
     ON device ((coalesce((commissioning_date - DATE '2000-01-01')::double precision, -1e18)), id);
 CREATE INDEX device_updated ON device (updated_at, id);
 
--- The devices behind $3 `key` and $4 `behind`, which are those of the page's last one, or null: from
--- the first one on. `k` is what a device is ordered by.
+-- Returns the devices after `key` and `behind`, which are the key and the id of the previous page's last device; null:
+-- from the first device on. `k` is the key by which a device is ordered.
 CREATE FUNCTION device_page(organisations bigint[], wanted jsonb, grouped boolean, ordered text,
                             down boolean, key text, behind bigint, most bigint)
     RETURNS TABLE (id bigint, k text) LANGUAGE plpgsql STABLE ROWS 100 AS $$
@@ -221,18 +220,18 @@ BEGIN
 END
 $$;
 
--- What many have is found by the order of ids instead.
+-- For filters. Values that many devices have are found in the order of ids instead.
 CREATE INDEX device_by_country ON device (country_code);
 CREATE INDEX device_by_fuel ON device (fuel_code);
 CREATE INDEX device_by_type ON device (device_type_code);
 
--- It is written so that the planner takes it as a part of the statement that asks.
+-- Returns the active devices. The planner inlines this function into the calling statement.
 CREATE FUNCTION device_active(devices bigint[]) RETURNS SETOF bigint LANGUAGE sql STABLE AS $$
     SELECT d.id FROM device d WHERE d.id = ANY (devices) AND d.status = 'Active'
 $$;
 
--- The devices of some organisations, null: of all, that have an external id or uuid, a country in either
--- of two spellings, a fuel, and a type; what is null does not matter.
+-- Returns the devices of some organizations (null: all) with this external id or uuid, country in either of two
+-- spellings, fuel and type. Parameters that are null do not filter.
 CREATE FUNCTION device_chosen(organisations bigint[], key text, country text, other text, fuel text,
                               kind text)
     RETURNS SETOF bigint LANGUAGE plpgsql STABLE AS $$
@@ -251,9 +250,9 @@ BEGIN
 END
 $$;
 
--- A condition on a device `d` for each filter that is sent, and none for the others, so that the
--- statement is planned for those: $1 organisations, null: all, $2 the filters by their names in the
--- API, except `country` and `other`, which are the two spellings of a country's code.
+-- Returns the conditions on a device `d` for the filters that were sent, so that the statement is planned for these.
+-- $1 is the organizations (null: all), $2 the filters by their names in the API, except `country` and `other`, which
+-- are the two spellings of a country's code.
 CREATE FUNCTION device_conditions(organisations bigint[], wanted jsonb, grouped boolean)
     RETURNS text LANGUAGE sql STABLE AS $$
     SELECT concat_ws(' AND ', 'true',
