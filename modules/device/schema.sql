@@ -178,8 +178,8 @@ CREATE INDEX device_by_commissioning
     ON device ((coalesce((commissioning_date - DATE '2000-01-01')::double precision, -1e18)), id);
 CREATE INDEX device_updated ON device (updated_at, id);
 
--- Returns the devices after `key` and `behind`, which are the key and the id of the previous page's last device; null:
--- from the first device on. `k` is the key by which a device is ordered.
+-- Returns the devices after the previous page's last device, whose key and id are the parameters 6 and 7;
+-- null: from the first device on. `k` is the key by which a device is ordered.
 CREATE FUNCTION device_page(organisations bigint[], wanted jsonb, grouped boolean, ordered text,
                             down boolean, key text, behind bigint, most bigint)
     RETURNS TABLE (id bigint, k text) LANGUAGE plpgsql STABLE ROWS 100 AS $$
