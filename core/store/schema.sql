@@ -1,7 +1,7 @@
 -- step 1: conditions in statements, stored answers, folded texts, the pause of a restored database
 
--- For units: a statement that finds nothing to do raises, and the whole unit is undone. SQLSTATE
--- BBnnn carries the HTTP status, the message goes to the client.
+-- For units: a statement that finds nothing to do raises an error, and the whole unit is undone. SQLSTATE BBnnn
+-- contains the HTTP status; the client gets the message.
 CREATE FUNCTION busbar_require(ok boolean, status integer, message text) RETURNS void
     LANGUAGE plpgsql AS $$
 BEGIN
@@ -23,8 +23,8 @@ CREATE TABLE busbar_idempotency (
 );
 CREATE INDEX busbar_idempotency_created_at ON busbar_idempotency (created_at);
 
--- Full case folding of Unicode 15, then NFC: as the host folds e-mails (core/lib/unicode.c), which a test
--- compares. Names of functions outside pg_catalog must not stand in it: a restore has no search path.
+-- Full case folding of Unicode 15, then NFC. A test compares it with the host's folding of e-mails
+-- (core/lib/unicode.c). It must not call functions outside of pg_catalog, because a restore has no search path.
 CREATE FUNCTION busbar_fold(given text) RETURNS text
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
 BEGIN
@@ -96,7 +96,7 @@ BEGIN
     ) ranges (first, last, step, distance)
         ON own.code BETWEEN ranges.first AND ranges.last
         AND (own.code - ranges.first) % ranges.step = 0
-    LEFT JOIN (VALUES -- what becomes several characters
+    LEFT JOIN (VALUES -- characters that become several
         (223, '115 115'), (304, '105 775'), (329, '700 110'), (496, '106 780'),
         (912, '953 776 769'), (944, '965 776 769'), (1415, '1381 1410'), (7830, '104 817'),
         (7831, '116 776'), (7832, '119 778'), (7833, '121 778'), (7834, '97 702'),
@@ -127,13 +127,13 @@ BEGIN
 END
 $$;
 
--- One row. `place` is where the database was when it was last allowed to act by itself: the identifier of
--- its cluster, and its own. A failover keeps both; a database that was restored from a dump or cloned has
--- another place, and is paused until `busbar resume` records the new one.
+-- One row. `place` is the identifier of the cluster and of the database for which background work was last allowed. A
+-- failover changes neither. A database that was restored from a dump or cloned has another place, and is paused until
+-- `busbar resume` records the new place.
 CREATE TABLE busbar_pause (
     id        boolean PRIMARY KEY DEFAULT true CHECK (id),
     place     text NOT NULL,
-    paused_at timestamptz -- by `busbar pause`; NULL: it is not
+    paused_at timestamptz -- by `busbar pause`; NULL: it is not paused
 );
 
 CREATE FUNCTION busbar_place() RETURNS text
@@ -143,7 +143,7 @@ CREATE FUNCTION busbar_place() RETURNS text
 
 INSERT INTO busbar_pause (place) SELECT busbar_place();
 
--- Why sending, jobs and calls to other servers are paused; NULL: they are not.
+-- Returns why sending, jobs and calls to other servers are paused; NULL: they are not.
 CREATE FUNCTION busbar_pause_reason() RETURNS text
     LANGUAGE sql STABLE
     RETURN (SELECT CASE

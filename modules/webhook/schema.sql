@@ -1,9 +1,9 @@
 -- step 1: webhooks, deliveries, bodies, events for many webhooks, hosts
 
--- What the owner may see lies beside each webhook, so that the statement that enqueues needs no
--- other table. scope.c keeps it: sees_all for an Admin, organisations for those who act for some,
--- the e-mail for everybody; admitted is false while the account is not active.
--- Ids come from the host, since the secret is sealed under the id before the row is written.
+-- Each webhook has the rights of its owner, so that the statement that stores deliveries needs no other table.
+-- scope.c updates them: sees_all for an Admin, the organizations for which the account acts, and its e-mail;
+-- admitted is false while the account is not active.
+-- Hosts generate the ids, because a secret is sealed under the id before the row is written.
 CREATE SEQUENCE webhook_hook_id AS bigint;
 
 CREATE TABLE webhook_hook (
@@ -12,8 +12,8 @@ CREATE TABLE webhook_hook (
     url            text NOT NULL,
     events         text[] NOT NULL CHECK (cardinality(events) > 0),
     secret         bytea NOT NULL, -- sealed, purpose "webhook:<id>"
-    previous       bytea,          -- the secret before it, sealed likewise
-    previous_until timestamptz,    -- until when that one signs too
+    previous       bytea,          -- the previous secret, sealed in the same way
+    previous_until timestamptz,    -- until when the previous secret signs, too
     active         boolean NOT NULL DEFAULT true,
     created_at     timestamptz NOT NULL DEFAULT now(),
     admitted       boolean NOT NULL,
@@ -23,42 +23,42 @@ CREATE TABLE webhook_hook (
 );
 CREATE INDEX webhook_hook_account ON webhook_hook (account, id);
 
--- The three ways to see an event; a message scans in each, and reads only webhooks that match.
+-- For the three reasons to see an event. An event scans all three indexes, and reads only webhooks that match.
 CREATE INDEX webhook_hook_all ON webhook_hook (id) WHERE sees_all;
 CREATE INDEX webhook_hook_organisations ON webhook_hook USING gin (organisations)
     WITH (fastupdate = off);
 CREATE INDEX webhook_hook_email ON webhook_hook (email);
 
--- A process that sends. An id is never used again, so it is lease and epoch in one: whoever takes
--- deliveries over writes its own id into them, and a late completion finds no row.
+-- Processes that send. An id is never used again, so it is both lease and epoch: a process that takes deliveries over
+-- writes its own id into them, and a late completion finds no row. Step 2 changes this.
 CREATE TABLE webhook_host (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    machine      text NOT NULL, -- boot and process namespace: who can see whether `process` lives
+    machine      text NOT NULL, -- boot and process namespace, in which `process` can be looked up
     process      text NOT NULL, -- number and start time
     heartbeat_at timestamptz NOT NULL DEFAULT now(),
     counters     jsonb NOT NULL DEFAULT '{}' -- struct sender_counters, for `busbar webhook status`
 );
 
--- Webhooks deleted of late, until what waited for them is gone as well.
+-- Recently deleted webhooks, until their waiting deliveries are deleted, too.
 CREATE TABLE webhook_gone (
     webhook bigint PRIMARY KEY,
     at      timestamptz NOT NULL DEFAULT now()
 );
 
--- An id carries its day: days since 1970 (UTC, of the database) times 2^32, and a number. Ranges of
--- ids are thus ranges of days, one key column serves both, and an id is exact in JavaScript.
+-- An id contains its day: days since 1970 (UTC, by the database's clock) times 2^32, plus a number. So ranges of ids
+-- are ranges of days, partitions need no second key column, and JavaScript represents an id exactly.
 CREATE SEQUENCE webhook_delivery_number AS bigint MINVALUE 0 MAXVALUE 4294967295 CYCLE CACHE 1;
 
 CREATE FUNCTION webhook_day_floor(day date) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN (day - DATE '1970-01-01')::bigint << 32;
 
--- owner: the host (webhook_host) that has the delivery in memory or is about to; NULL: nobody has,
--- any host may take it. queued_at is later than created_at for one that was sent again.
--- state: 'queued', 'delivered' or 'abandoned'. There is no CHECK: PostgreSQL parses the expression
--- anew for each statement that inserts or updates, a tenth of what a delivery costs.
--- log: an array of attempts {"at","number","status","durationMs","error","answer"}; a row of its own
--- for each attempt would double what a delivery costs.
+-- owner: the host (webhook_host) that has the delivery in memory or will have it; NULL: any host may take it.
+-- queued_at is later than created_at if the delivery was sent again.
+-- state: 'queued', 'delivered' or 'abandoned'. It has no CHECK, because PostgreSQL parses the expression for each
+-- statement that inserts or updates, which is a tenth of the cost of a delivery.
+-- log: an array of attempts {"at","number","status","durationMs","error","answer"}. A separate row for each attempt
+-- would double the cost of a delivery.
 CREATE TABLE webhook_delivery (
     id         bigint NOT NULL
         DEFAULT webhook_day_floor((now() AT TIME ZONE 'UTC')::date)
@@ -79,14 +79,14 @@ CREATE TABLE webhook_delivery (
     PRIMARY KEY (webhook, id)
 ) PARTITION BY RANGE (id);
 
--- What waits: by owner for a take-over, by webhook for whoever has room (owner IS NULL).
+-- Waiting deliveries: by owner for a take-over, by webhook for a host with free memory (owner IS NULL).
 CREATE INDEX webhook_delivery_queue ON webhook_delivery (owner, webhook, id)
     WHERE state = 'queued';
 
 CREATE TABLE webhook_delivery_rest PARTITION OF webhook_delivery DEFAULT;
 
--- Of a body of some size a delivery has the id, and `body` is null. The id carries the day, as that of a
--- delivery does, so that the two are kept, and dropped, together.
+-- Large bodies. A delivery has the id of its large body, and its own `body` is null. The id contains the day, like the
+-- id of a delivery, so that both are dropped at about the same time.
 CREATE TABLE webhook_body (
     id   bigint PRIMARY KEY
         DEFAULT webhook_day_floor((now() AT TIME ZONE 'UTC')::date)
@@ -96,9 +96,9 @@ CREATE TABLE webhook_body (
 
 CREATE TABLE webhook_body_rest PARTITION OF webhook_body DEFAULT;
 
--- An event that more webhooks get than the publisher's transaction inserts deliveries for. `webhooks` are
--- those that were to get it when it was committed; the first `done` of them have their delivery. The body
--- is in webhook_body. account: who raised it (0: nobody), for accounts take turns.
+-- Events for more webhooks than the publisher's transaction inserts deliveries for. `webhooks` are the webhooks that
+-- should get the event when it is committed; the first `done` of them have their delivery. The body is in
+-- webhook_body. account: the account that raised the event (0: none), because accounts take turns.
 CREATE TABLE webhook_expansion (
     id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     account   bigint NOT NULL,
@@ -112,7 +112,7 @@ CREATE TABLE webhook_expansion (
 );
 CREATE INDEX webhook_expansion_turn ON webhook_expansion (account, id);
 
--- The days of a table's partitions.
+-- Returns the days for which a table has partitions.
 CREATE FUNCTION webhook_partition_days(parent text) RETURNS SETOF date
     LANGUAGE sql STABLE AS $$
     SELECT to_date(right(c.relname, 8), 'YYYYMMDD') FROM pg_inherits i
@@ -120,11 +120,11 @@ CREATE FUNCTION webhook_partition_days(parent text) RETURNS SETOF date
     WHERE i.inhparent = parent::regclass AND c.relname ~ '_[0-9]{8}$'
 $$;
 
--- Drops the partition of a day, unless something in it still waits (was queued again), or an event of it,
--- or of a day before, is still to be expanded; and the bodies that no delivery refers to any more. A
--- delivery may be a day younger than its body. The first look costs no lock. A transaction that queues a delivery
--- of the day again may commit after it, so the function locks both tables, the parent first as every
--- statement does, and looks again; from then on nothing of the day can be queued.
+-- Drops the partition of a day, and the bodies to which no delivery refers any more. It does nothing if a delivery of
+-- the day waits again, or if an event of the day or of an earlier one is not completely expanded. A delivery may be a
+-- day younger than its body. The first check needs no lock. A transaction that queues a delivery of the day again may
+-- commit after this check. So the function locks both tables, the parent first, as every statement does, and checks
+-- again; from then on no delivery of the day can be queued.
 CREATE FUNCTION webhook_partition_drop(day date) RETURNS boolean
     LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
 DECLARE
@@ -155,9 +155,9 @@ BEGIN
 END
 $$;
 
--- Makes a table's partition of a day, and moves there what the default one took in for want of it. The
--- CHECK spares ATTACH a scan, and goes. The table is locked before rows are moved out of the default
--- partition: a statement that waited for such a row would find it gone, and change nothing.
+-- Makes a table's partition of a day, and moves the rows of the day to it from the default partition. With the CHECK,
+-- which is then dropped, ATTACH needs no scan. The table is locked before rows are moved out of the default partition,
+-- because a statement that waits for such a row would not find it afterwards, and change nothing.
 CREATE FUNCTION webhook_partition_make_of(parent text, day date) RETURNS boolean
     LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
 DECLARE
