@@ -40,7 +40,7 @@ struct pg_settings engine_pg_settings(const struct engine *engine, const struct 
                         [PG_LONG] = (unsigned)host->database.long_connections,
                         [PG_TX] = (unsigned)host->database.transaction_connections},
         .queue = (size_t)host->database.queue,
-        .gather = (unsigned)host->database.gather,
+        .merge_max = (unsigned)host->database.gather,
         .share = (unsigned)host->http.client_percent,
         .statement_ms = (unsigned)host->database.statement_timeout,
         .connect_ms = (unsigned)host->database.connect_timeout,

@@ -72,7 +72,7 @@ bool module_error_waits(struct core_request *rq, const char *what)
 {
     if (module_error_is_refused(rq))
         return true;
-    if (!rq->within)
+    if (!rq->hook_depth)
         return false;
     rq->within_failed = true;
     module_error(rq, "a hook within a transaction calls a function that waits", what);
@@ -180,8 +180,8 @@ void module_error_statement(struct core_request *rq, enum bb_level level)
         {"request", rq->id},
     };
 
-    if (failure->told)
+    if (failure->logged)
         return;
-    failure->told = true;
+    failure->logged = true;
     log_pairs(level, "a statement failed", pairs, sizeof pairs / sizeof *pairs);
 }

@@ -264,18 +264,18 @@ static int pool_offload(struct core_request *rq, struct work_pool *pool, uint64_
         return quota_fail(rq, QUOTA_POOLS, answer);
     if (!request_wait_in_time(rq, &work.done)) {
         if (pool_take_back(pool, &work.call)) {
-            rq->spent.queue_us += clock_mono_us() - asked_us;
+            rq->time_spent.queue_us += clock_mono_us() - asked_us;
             return request_fail(rq, FAILED_DEADLINE);
         }
         /* a thread uses memory of the request: the client is answered that the time is over, and
          * the fiber waits */
-        bool late = pool->host && rq->leave && rq->leave(rq);
+        bool late = pool->host && rq->answer_timeout && rq->answer_timeout(rq);
 
         request_wait_always(rq, &work.done);
         if (late)
             return request_fail(rq, FAILED_DEADLINE);
     }
-    rq->spent.queue_us += work.call.begun_us - asked_us;
+    rq->time_spent.queue_us += work.call.begun_us - asked_us;
     return 0;
 }
 

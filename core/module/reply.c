@@ -368,7 +368,8 @@ int reply_error(struct core_request *rq, int status, const char *format, ...)
 
 bool failure_is_passing(const struct failure *failure)
 {
-    return failure->stale || failure->passing || sqlstate_has(failure->sqlstate, SQLSTATE_PASSING);
+    return failure->stale || failure->migration_running ||
+           sqlstate_has(failure->sqlstate, SQLSTATE_PASSING);
 }
 
 static int reply_sql(struct core_request *rq)

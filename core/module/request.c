@@ -73,9 +73,9 @@ void request_free(struct core_request *rq)
     json_decref(rq->warnings);
     json_decref(rq->errors);
     reply_drop(rq);
-    struct arena *own = rq->outer ? rq->outer : rq->arena;
+    struct arena *own = rq->saved_arena ? rq->saved_arena : rq->arena;
 
-    if (rq->outer) /* it ended within request_scratch(), because memory ran out */
+    if (rq->saved_arena) /* it ended within request_scratch(), because memory ran out */
         arena_free(rq->arena);
     arena_free(own);
     loop->requests--;
@@ -104,18 +104,18 @@ int api_call_as(struct bb_request *pub, struct bb_host *giver,
 int request_scratch(struct core_request *rq, int (*work)(struct bb_request *, void *), void *arg)
 {
     struct response_header *headers = rq->response.headers;
-    struct arena *arena = rq->outer ? NULL : arena_new();
+    struct arena *arena = rq->saved_arena ? NULL : arena_new();
 
-    if (rq->outer)
+    if (rq->saved_arena)
         return work(&rq->pub, arg);
     if (!arena)
         request_out_of_memory(rq);
-    rq->outer = rq->arena;
+    rq->saved_arena = rq->arena;
     rq->arena = arena;
     int status = work(&rq->pub, arg);
 
-    rq->arena = rq->outer;
-    rq->outer = NULL;
+    rq->arena = rq->saved_arena;
+    rq->saved_arena = NULL;
     rq->response.headers = headers;
     arena_free(arena);
     return status;

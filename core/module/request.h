@@ -42,9 +42,9 @@ struct failure {
     char text[160];             /* PostgreSQL's primary message; shown to clients for BBnnn only */
     const struct bb_sql *sql;   /* the failed statement; NULL: the commit */
     const struct bb_host *host; /* the module that sent it; NULL: the host */
-    bool stale;   /* its prepared statement is gone, or no longer matches the tables */
-    bool passing; /* a migration is running: undefined objects may exist soon */
-    bool told;    /* was logged */
+    bool stale;             /* its prepared statement is gone, or no longer matches the tables */
+    bool migration_running; /* undefined objects may exist soon */
+    bool logged;            /* already, so it is not logged again */
 };
 
 struct response_header {
@@ -77,15 +77,15 @@ struct core_request {
     struct generation *generation; /* has a reference */
     struct quota_owner owner;      /* see quota.h */
     struct arena *arena;
-    struct arena *outer; /* the request's own arena while `arena` is request_scratch()'s;
-                          * otherwise NULL */
+    struct arena *saved_arena; /* the request's own arena while `arena` is request_scratch()'s;
+                                * otherwise NULL */
     void (*entry)(struct core_request *rq); /* runs on the fiber */
     void (*ended)(struct core_request *rq); /* after the fiber, on the loop's stack */
     void (*cut)(struct core_request *rq);   /* called if the time is over and there is no fiber;
                                              * may be NULL */
     /* Called if the deadline passes while a pool thread still uses the request's memory: answers
      * the client at once. Returns false if it cannot. NULL if nobody waits for an answer. */
-    bool (*leave)(struct core_request *rq);
+    bool (*answer_timeout)(struct core_request *rq);
     struct fiber *fiber;                         /* from the first time it parks to its end */
     struct task task;                            /* continues the fiber when it is ready */
     struct core_request *next, *before;          /* in the list of all requests of the loop */
@@ -96,7 +96,7 @@ struct core_request {
     int64_t deadline_ms; /* monotonic; 0: none */
     bool timed_out;
     bool starved; /* memory ran out for JSON of this request; see json_starves() */
-    struct request_spent spent;
+    struct request_spent time_spent;
     struct failure failure;
     struct response response;
     json_t *body;                    /* checked; owned */
@@ -107,7 +107,7 @@ struct core_request {
     const char *id;                  /* request id, for logs and error bodies */
     char trace[TRACE_PARENT_SIZE];   /* traceparent for calls made by the request; "": see
                                       * request_trace() */
-    unsigned within;                 /* number of nested hooks within a transaction */
+    unsigned hook_depth;             /* number of nested hooks within a transaction */
     const char *hooked;              /* the event of the innermost hook, or NULL */
     bool within_failed;              /* a hook violated the rules, so its event is vetoed */
     bool committed;                  /* a transaction was committed, and the answer belongs to it */

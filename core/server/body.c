@@ -107,7 +107,7 @@ static int body_check_type(struct http_txn *txn)
 
     if (encoding && *encoding && strcasecmp(encoding, "identity") != 0)
         return reply_error(&txn->rq, 415, "Content-Encoding is not supported");
-    if ((route->body.count || route->parts.count) && txn->other)
+    if ((route->body.count || route->parts.count) && txn->unsupported_type)
         return reply_error(&txn->rq, 415, "The body must be %s", types);
     return 0;
 }
@@ -126,7 +126,7 @@ int body_expect(struct http_txn *txn)
 
     txn->form = kind == BODY_FORM;
     txn->multipart = kind == BODY_PARTS;
-    txn->other = kind == BODY_OTHER;
+    txn->unsupported_type = kind == BODY_OTHER;
     txn->chunked = follows && declared < 0;
     txn->limit = route->body_max ? route->body_max : txn->rq.generation->request.max_body;
     if (txn->multipart)
@@ -152,7 +152,8 @@ static enum quota_result body_count(struct http_txn *txn, size_t bytes)
 {
     struct quota_limits bounds = quota_bounds(txn->rq.generation, QUOTA_BODIES);
 
-    return quota_take(&quota_tables[QUOTA_BODIES], &txn->counted, &txn->rq.owner, bytes, &bounds);
+    return quota_take(&quota_tables[QUOTA_BODIES], &txn->body_charge, &txn->rq.owner, bytes,
+                      &bounds);
 }
 
 bool body_try_room(struct http_txn *txn, size_t bytes)
@@ -177,7 +178,7 @@ static size_t counted_of(size_t length)
 void body_drop(struct http_txn *txn)
 {
     if (counted_of(txn->length))
-        quota_release(&quota_tables[QUOTA_BODIES], &txn->counted, counted_of(txn->length));
+        quota_release(&quota_tables[QUOTA_BODIES], &txn->body_charge, counted_of(txn->length));
     free(txn->bytes);
     txn->bytes = NULL;
     txn->length = txn->room = 0;
@@ -186,7 +187,7 @@ void body_drop(struct http_txn *txn)
 void body_free(struct http_txn *txn)
 {
     body_drop(txn);
-    quota_release_all(&quota_tables[QUOTA_BODIES], &txn->counted);
+    quota_release_all(&quota_tables[QUOTA_BODIES], &txn->body_charge);
 }
 
 static int body_no_memory(struct http_txn *txn)

@@ -61,7 +61,7 @@ const char *http_txn_token(const struct http_txn *txn)
 
 void http_txn_uncount(struct http_txn *txn)
 {
-    quota_release_all(&quota_tables[QUOTA_REQUESTS], &txn->under_way);
+    quota_release_all(&quota_tables[QUOTA_REQUESTS], &txn->request_charge);
     quota_release_all(&quota_tables[QUOTA_ANONYMOUS], &txn->anonymous);
 }
 
@@ -94,7 +94,7 @@ static int txn_count(struct http_txn *txn)
         if (answer != QUOTA_TAKEN)
             return quota_fail(rq, QUOTA_ANONYMOUS, answer);
     }
-    if (!quota_charge(rq, QUOTA_REQUESTS, &txn->under_way, 1, &requests))
+    if (!quota_charge(rq, QUOTA_REQUESTS, &txn->request_charge, 1, &requests))
         return 0;
     quota_release_all(table, &txn->anonymous);
     return -1;
@@ -273,7 +273,7 @@ static void txn_admit(struct core_request *rq)
     } else {
         struct bb_host *provider = &generation->authenticator_host->host;
 
-        txn->asked_us = clock_mono_us();
+        txn->token_checked_us = clock_mono_us();
         request_enter(rq, provider);
         refused =
             generation->authenticator->authenticate(provider->state, &rq->pub, token, &principal);
@@ -329,7 +329,7 @@ static void txn_handle(struct core_request *rq)
         reply_failed(rq);
     if (rq->response.status || (txn->upload && upload_wait(txn->upload)))
         return;
-    if (rq->pub.principal && clock_mono_us() - txn->asked_us >= ASKED_FOR_US)
+    if (rq->pub.principal && clock_mono_us() - txn->token_checked_us >= ASKED_FOR_US)
         txn_admit(rq);
     if (rq->response.status)
         return;
@@ -345,7 +345,7 @@ static void txn_handle(struct core_request *rq)
 void http_txn_free(struct http_txn *txn)
 {
     body_free(txn);
-    quota_release_all(&quota_tables[QUOTA_ANSWERS], &txn->response_counted);
+    quota_release_all(&quota_tables[QUOTA_ANSWERS], &txn->response_charge);
     http_txn_uncount(txn);
     request_free(&txn->rq);
 }
@@ -373,7 +373,7 @@ static const char *copied(struct arena *arena, const char *text, bool *failed)
  * old one until its next callback, so the old one ends when both the fiber and libmicrohttpd have
  * finished with it.
  */
-bool http_txn_leave(struct core_request *rq)
+bool http_txn_answer_timeout(struct core_request *rq)
 {
     struct http_txn *txn = http_txn_of(&rq->pub);
     bool failed = false;
@@ -401,7 +401,7 @@ bool http_txn_leave(struct core_request *rq)
     heir->rq.id = heir->id;
     heir->rq.owner = rq->owner;
     heir->rq.route = rq->route;
-    heir->rq.spent = rq->spent;
+    heir->rq.time_spent = rq->time_spent;
     heir->rq.cut = rq->cut;
     heir->rq.ended = rq->ended;
     heir->principal.account = txn->principal.account;
@@ -412,12 +412,12 @@ bool http_txn_leave(struct core_request *rq)
         http_txn_free(heir);
         return false;
     }
-    heir->rq.spent.work_us += clock_mono_us() - txn->phase_us;
+    heir->rq.time_spent.work_us += clock_mono_us() - txn->phase_us;
     request_fail(&heir->rq, FAILED_DEADLINE);
     reply_failed(&heir->rq);
     heir->phase = PHASE_ANSWER;
     txn->successor = heir;
-    txn->late = true;
+    txn->handed_over = true;
     txn->suspended = false;
     rq->cut = NULL;
     MHD_resume_connection(txn->mhd);
@@ -434,7 +434,7 @@ static struct http_txn *txn_owner(struct http_txn *txn)
     if (!successor)
         return txn;
     txn->successor = NULL;
-    if (txn->over)
+    if (txn->fiber_ended)
         txn_end(txn);
     return successor;
 }
@@ -447,13 +447,13 @@ static void txn_fiber_ended(struct core_request *rq)
     struct http_txn *txn = http_txn_of(&rq->pub);
 
     timer_clear(&rq->loop->timers, &rq->deadline);
-    if (txn->late) {
-        txn->over = true;
+    if (txn->handed_over) {
+        txn->fiber_ended = true;
         if (!txn->successor)
             txn_end(txn);
         return;
     }
-    rq->spent.work_us += clock_mono_us() - txn->phase_us;
+    rq->time_spent.work_us += clock_mono_us() - txn->phase_us;
     txn->phase = rq->response.status ? PHASE_ANSWER : PHASE_BODY;
     if (!txn->suspended)
         return;
@@ -485,7 +485,7 @@ static void txn_run(struct http_txn *txn, enum http_txn_phase phase,
 static enum MHD_Result txn_answer(struct http_txn *txn)
 {
     if (!txn->stream) /* a client may take long to read the answer, and its handler has ended */
-        pg_kept_release(txn->rq.arena);
+        pg_owned_rows_release(txn->rq.arena);
     response_take_budget(txn);
     if (is_hasty(txn)) {
         connection_stage(txn->connection, STAGE_HANDLER, 0);
@@ -549,7 +549,7 @@ static struct http_txn *txn_new(struct http *http, struct MHD_Connection *mhd)
     txn->connection = connection;
     txn->rq.ended = txn_fiber_ended;
     txn->rq.cut = txn_cut;
-    txn->rq.leave = http_txn_leave;
+    txn->rq.answer_timeout = http_txn_answer_timeout;
     txn->started_us = clock_mono_us();
     txn->rq.id = txn->id;
     if (reader_take(&connection->reader, txn->rq.arena, &txn->head)) {

@@ -77,24 +77,25 @@ struct http_txn {
     char address[INET6_ADDRSTRLEN];
     char *bytes; /* the body */
     size_t length, room, limit;
-    struct quota_charge under_way;        /* 1 while it counts among its owner's requests in
-                                           * progress */
-    struct quota_charge anonymous;        /* 1 while it counts among requests without a token */
-    struct quota_charge counted;          /* bytes in memory, including the buffers of an upload */
-    struct quota_charge response_counted; /* bytes of the answer in memory */
-    size_t taken, dropped;                /* bytes of a multipart or unread body; bytes discarded */
-    bool form;                            /* the body is a form instead of JSON */
-    bool multipart;                       /* the body is multipart; `bytes` contains its fields */
-    bool other;                           /* the body has a type that is not read */
+    struct quota_charge request_charge;  /* 1 while it counts among its owner's requests in
+                                          * progress */
+    struct quota_charge anonymous;       /* 1 while it counts among requests without a token */
+    struct quota_charge body_charge;     /* bytes in memory, including the buffers of an upload */
+    struct quota_charge response_charge; /* bytes of the answer in memory */
+    size_t taken, dropped;               /* bytes of a multipart or unread body; bytes discarded */
+    bool form;                           /* the body is a form instead of JSON */
+    bool multipart;                      /* the body is multipart; `bytes` contains its fields */
+    bool unsupported_type;               /* the body has a type that is not read */
     bool chunked;          /* the body may turn out to be empty, so its type is checked later */
     struct upload *upload; /* the multipart body, after its first bytes */
     int64_t started_us, phase_us, answered_us; /* monotonic; phase_us is the start of the current
                                                 * phase */
-    int64_t asked_us;                          /* when the token was last checked */
+    int64_t token_checked_us;                  /* when the token was last checked */
     struct bb_stream *stream;                  /* the answer if it is a stream, otherwise NULL */
-    struct http_txn *successor; /* see http_txn_leave(); NULL: none, or it has taken over */
-    bool late;                  /* has or had a successor, which owns the connection */
-    bool over;                  /* the fiber of a late transaction has ended */
+    /* see http_txn_answer_timeout(); NULL: none, or it has taken over */
+    struct http_txn *successor;
+    bool handed_over; /* has or had a successor, which owns the connection */
+    bool fiber_ended; /* the fiber of a transaction that was handed over has ended */
 };
 
 static inline struct http_txn *http_txn_of(struct bb_request *rq)
@@ -132,6 +133,6 @@ void http_txn_uncount(struct http_txn *txn);
  * and gives up the connection. Returns false if that is not possible, so that the answer has to
  * wait. Runs on the fiber.
  */
-bool http_txn_leave(struct core_request *rq);
+bool http_txn_answer_timeout(struct core_request *rq);
 
 #endif

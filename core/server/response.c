@@ -60,8 +60,8 @@ void response_take_budget(struct http_txn *txn)
     struct response *response = &txn->rq.response;
     enum quota_result why;
 
-    if (!response->body || response->length < BODY_LARGE || txn->response_counted.bytes ||
-        !response_count(txn, QUOTA_ANSWERS, response->length, &txn->response_counted, &why))
+    if (!response->body || response->length < BODY_LARGE || txn->response_charge.bytes ||
+        !response_count(txn, QUOTA_ANSWERS, response->length, &txn->response_charge, &why))
         return;
     body_refuse_room(&txn->rq, QUOTA_ANSWERS, why);
 }
@@ -205,7 +205,7 @@ enum MHD_Result response_send(struct http_txn *txn)
 static void log_slow(const struct http_txn *txn, const char *trace, const char *status,
                      const char *ms)
 {
-    const struct request_spent *spent = &txn->rq.spent;
+    const struct request_spent *spent = &txn->rq.time_spent;
     const int64_t us[] = {spent->work_us, spent->queue_us, spent->database_us,
                           spent->work_us - spent->queue_us - spent->database_us};
     char parts[4][TEXT_MS_SIZE];
@@ -234,7 +234,7 @@ void response_log(const struct http_txn *txn, enum MHD_RequestTerminationCode wh
     char trace[TRACE_ID_SIZE];
     int64_t us = clock_mono_us() - txn->started_us;
     int answered = rq->response.status;
-    bool slow = !txn->stream && settings->slow_us && rq->spent.work_us >= settings->slow_us;
+    bool slow = !txn->stream && settings->slow_us && rq->time_spent.work_us >= settings->slow_us;
     bool cut = why != MHD_REQUEST_TERMINATED_COMPLETED_OK;
     bool problem = answered >= 400 || slow || (cut && !txn->stream);
     bool logged = log_wants(BB_INFO) && settings->logged != LOGGED_NONE &&

@@ -77,9 +77,9 @@ static int bus_run_within(struct bb_tx *tx, const struct core_hook *hook,
 
     request_enter(rq, own);
     rq->hooked = event->name;
-    rq->within++;
+    rq->hook_depth++;
     int vetoed = hook->hook->within(&rq->pub, tx, event, own->state);
-    rq->within--;
+    rq->hook_depth--;
     rq->hooked = outer;
     request_enter(rq, publisher);
     return vetoed || rq->within_failed ? -1 : 0;
@@ -106,7 +106,7 @@ int api_emit(struct bb_tx *tx, const char *name, json_t *payload,
         wrong = "a module raises an event that it does not declare";
     else if (audience && audience->size < sizeof *audience)
         wrong = "a module raises an event for an audience without its size";
-    else if (rq->within >= DEPTH_MAX)
+    else if (rq->hook_depth >= DEPTH_MAX)
         wrong = "hooks raise events in a circle";
     if (wrong) {
         json_decref(payload);

@@ -74,20 +74,20 @@ struct pg_request {
     struct pg_pool *pool;     /* set while it has an owner */
     struct core_request *rq;  /* NULL: abandoned */
     struct pg_op *ops, *last;
-    size_t bytes;              /* size of its values */
-    uint64_t key;              /* unit pool: determines the connection */
-    unsigned tries;            /* number of times it was sent */
-    int64_t asked_us, sent_us; /* monotonic; sent_us 0: not yet */
-    bool write;                /* must not be sent again after a lost connection */
-    bool alone;                /* must be in a separate batch */
-    bool single;               /* must not share executions with other entries */
-    bool follows;              /* shares the executions of an earlier entry of its batch */
-    unsigned members;          /* number of entries in its executions; 0: not shared, or it
-                                * follows another entry */
-    struct pg_request *mate;   /* the next of these entries */
-    bool sent;                 /* is part of a batch in progress */
-    bool running;              /* counts as in progress for its owner */
-    bool large;                /* a unit in the long pool, in this list: */
+    size_t bytes;                   /* size of its values */
+    uint64_t key;                   /* unit pool: determines the connection */
+    unsigned tries;                 /* number of times it was sent */
+    int64_t asked_us, sent_us;      /* monotonic; sent_us 0: not yet */
+    bool write;                     /* must not be sent again after a lost connection */
+    bool alone;                     /* must be in a separate batch */
+    bool single;                    /* must not share executions with other entries */
+    bool uses_earlier_result;       /* shares the executions of an earlier entry of its batch */
+    unsigned members;               /* number of entries in its executions; 0: not shared, or it
+                                     * follows another entry */
+    struct pg_request *next_member; /* the next of these entries */
+    bool sent;                      /* is part of a batch in progress */
+    bool running;                   /* counts as in progress for its owner */
+    bool large;                     /* a unit in the long pool, in this list: */
     struct pg_request *large_next;
     bool done; /* the request may take the results */
     struct failure failure;
@@ -98,7 +98,7 @@ struct pg_settings {
     const char *url;
     unsigned connections[PG_POOLS];
     size_t queue;          /* maximum number of entries that wait in a pool */
-    unsigned gather;       /* maximum number of entries in one execution of a keyed statement; 1: no
+    unsigned merge_max;    /* maximum number of entries in one execution of a keyed statement; 1: no
                             * sharing */
     unsigned share;        /* percentage of the queue, and of long or checked out connections, per
                             * owner */
@@ -112,7 +112,7 @@ struct pg_tx; /* a checked out connection */
 struct pg *pg_new(struct loop *loop, const struct pg_settings *settings);
 void pg_free(struct pg *pg);
 
-/* Changes the settings that a reload can change: queue, share and gather. */
+/* Changes the settings that a reload can change: queue, share and merge_max. */
 void pg_set_limits(struct pg *pg, const struct pg_settings *to);
 
 /* State of a pool for monitoring. */
@@ -154,20 +154,20 @@ bool pg_op_answered(const struct pg_op *op);
 struct bb_rows pg_op_rows(const struct pg_op *op);
 
 /* Rows of a statement, and the result that contains them, owned by a request. */
-struct pg_kept {
+struct pg_owned_rows {
     struct bb_rows rows;
     PGresult *result;
     struct pg_shared *shared;
 };
 
 /* Allocates it in the arena, which frees the result later. NULL: out of memory. */
-struct pg_kept *pg_kept_new(struct arena *arena);
+struct pg_owned_rows *pg_owned_rows_new(struct arena *arena);
 
 /* Takes the result of the statement; NULL if it has none. */
-struct bb_rows *pg_keep(struct pg_kept *kept, struct pg_op *op);
+struct bb_rows *pg_owned_rows_take(struct pg_owned_rows *owned, struct pg_op *op);
 
 /* Frees all rows that the arena has kept. */
-void pg_kept_release(struct arena *arena);
+void pg_owned_rows_release(struct arena *arena);
 
 /*
  * Checks out a connection of the tx pool for the request; waits for one if necessary. NULL with the

@@ -357,7 +357,7 @@ static int send_entries(struct pg_conn *conn, struct pg_batch *batch)
         entry->sent = true;
         entry->sent_us = sent_us;
         entry->tries++;
-        for (struct pg_op *op = entry->follows ? NULL : entry->ops; op; op = op->next) {
+        for (struct pg_op *op = entry->uses_earlier_result ? NULL : entry->ops; op; op = op->next) {
             if (send_op(conn, batch, entry, op))
                 return -1;
         }

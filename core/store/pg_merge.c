@@ -57,12 +57,12 @@ static bool merge_asks_the_same(const struct pg_request *one, const struct pg_re
 static void merge_into(struct pg_pool *pool, struct pg_request *first, unsigned most)
 {
     bool units = pool->kind == PG_UNIT;
-    struct pg_request **end = &first->mate;
+    struct pg_request **end = &first->next_member;
     unsigned members = 1;
 
     for (struct pg_request *before = first, *entry = first->next; entry && members < most;
          before = entry, entry = entry->next) {
-        if (entry->follows || (units && entry->key == before->key))
+        if (entry->uses_earlier_result || (units && entry->key == before->key))
             continue;
         if (!merge_may_share(entry) || !merge_asks_the_same(first, entry)) {
             if (units)
@@ -70,7 +70,7 @@ static void merge_into(struct pg_pool *pool, struct pg_request *first, unsigned 
             continue;
         }
         *end = entry;
-        end = &entry->mate;
+        end = &entry->next_member;
         members++;
     }
     *end = NULL;
@@ -79,36 +79,36 @@ static void merge_into(struct pg_pool *pool, struct pg_request *first, unsigned 
     first->members = members;
     pool->shared++;
     pool->sharers += members;
-    for (struct pg_request *mate = first->mate; mate; mate = mate->mate)
-        mate->follows = true;
+    for (struct pg_request *member = first->next_member; member; member = member->next_member)
+        member->uses_earlier_result = true;
 }
 
 void pg_merge(struct pg_pool *pool, struct pg_request *entries)
 {
-    unsigned most = pool->pg->settings.gather;
+    unsigned most = pool->pg->settings.merge_max;
 
     if (most > MEMBERS_MAX)
         most = MEMBERS_MAX;
     for (struct pg_request *entry = entries; most > 1 && entry; entry = entry->next) {
-        if (!entry->follows && merge_may_share(entry))
+        if (!entry->uses_earlier_result && merge_may_share(entry))
             merge_into(pool, entry, most);
     }
 }
 
 void pg_merge_forget(struct pg_request *entry)
 {
-    entry->follows = false;
+    entry->uses_earlier_result = false;
     entry->members = 0;
-    entry->mate = NULL;
+    entry->next_member = NULL;
 }
 
 /* ---- sending ---- */
 
-/* Returns the statement of `mate` that corresponds to `op` in `first`. */
+/* Returns the statement of `member` that corresponds to `op` in `first`. */
 static struct pg_op *merge_same_op(const struct pg_request *first, const struct pg_op *op,
-                                   struct pg_request *mate)
+                                   struct pg_request *member)
 {
-    struct pg_op *same = mate->ops;
+    struct pg_op *same = member->ops;
 
     for (const struct pg_op *at = first->ops; at != op; at = at->next)
         same = same->next;
@@ -152,15 +152,15 @@ static const char *merge_write_array(struct pg_request *first, const struct pg_o
 {
     size_t room = sizeof "{}";
 
-    for (struct pg_request *mate = first; mate; mate = mate->mate)
-        room += merge_element_room(merge_same_op(first, op, mate), param);
+    for (struct pg_request *member = first; member; member = member->next_member)
+        room += merge_element_room(merge_same_op(first, op, member), param);
     char *text = arena_alloc(first->memory, room), *at = text;
 
     if (!text)
         return NULL;
-    for (struct pg_request *mate = first; mate; mate = mate->mate) {
-        *at++ = mate == first ? '{' : ',';
-        at = merge_write_element(at, merge_same_op(first, op, mate), param);
+    for (struct pg_request *member = first; member; member = member->next_member) {
+        *at++ = member == first ? '{' : ',';
+        at = merge_write_element(at, merge_same_op(first, op, member), param);
     }
     *at = '}';
     return text;
@@ -246,8 +246,8 @@ int pg_merge_distribute(struct pg_request *first, const struct pg_op *op, PGresu
     if (!merge_sort_rows(shared, first->members, where))
         log_line(BB_ERROR, "keyed statement returned rows for unknown keys", "statement",
                  pg_many(op->sql)->text, NULL);
-    for (struct pg_request *mate = first; mate; mate = mate->mate, at++) {
-        struct pg_op *own = merge_same_op(first, op, mate);
+    for (struct pg_request *member = first; member; member = member->next_member, at++) {
+        struct pg_op *own = merge_same_op(first, op, member);
 
         pg_op_clear(own);
         own->shared = shared;
@@ -266,6 +266,6 @@ void pg_merge_failed(struct pg_request *first, const PGresult *result)
     if (sqlstate_has(sqlstate, SQLSTATE_TEXT))
         log_line(BB_ERROR, "keyed statement failed for several keys", "statement",
                  pg_many(first->ops->sql)->text, "sqlstate", sqlstate, NULL);
-    for (struct pg_request *mate = first; mate; mate = mate->mate)
-        mate->single = true;
+    for (struct pg_request *member = first; member; member = member->next_member)
+        member->single = true;
 }

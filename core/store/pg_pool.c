@@ -355,7 +355,7 @@ struct pg *pg_new(struct loop *loop, const struct pg_settings *settings)
 void pg_set_limits(struct pg *pg, const struct pg_settings *to)
 {
     pg->settings.queue = to->queue;
-    pg->settings.gather = to->gather;
+    pg->settings.merge_max = to->merge_max;
     pg->settings.share = to->share;
 }
 

@@ -115,37 +115,37 @@ struct bb_rows pg_op_rows(const struct pg_op *op)
     return (struct bb_rows){.result = op->result, .count = PQntuples(op->result)};
 }
 
-static void pg_request_kept_drop(void *arg)
+static void pg_request_rows_drop(void *arg)
 {
-    struct pg_kept *kept = arg;
+    struct pg_owned_rows *owned = arg;
 
-    PQclear(kept->result);
-    if (kept->shared)
-        pg_shared_release(kept->shared);
+    PQclear(owned->result);
+    if (owned->shared)
+        pg_shared_release(owned->shared);
 }
 
-struct pg_kept *pg_kept_new(struct arena *arena)
+struct pg_owned_rows *pg_owned_rows_new(struct arena *arena)
 {
-    struct pg_kept *kept = arena_alloc(arena, sizeof *kept);
+    struct pg_owned_rows *owned = arena_alloc(arena, sizeof *owned);
 
-    return kept && !arena_defer(arena, pg_request_kept_drop, kept) ? kept : NULL;
+    return owned && !arena_defer(arena, pg_request_rows_drop, owned) ? owned : NULL;
 }
 
-void pg_kept_release(struct arena *arena)
+void pg_owned_rows_release(struct arena *arena)
 {
-    arena_undo(arena, pg_request_kept_drop);
+    arena_undo(arena, pg_request_rows_drop);
 }
 
-struct bb_rows *pg_keep(struct pg_kept *kept, struct pg_op *op)
+struct bb_rows *pg_owned_rows_take(struct pg_owned_rows *owned, struct pg_op *op)
 {
     if (!pg_op_answered(op))
         return NULL;
-    kept->rows = pg_op_rows(op);
-    kept->result = op->result;
-    kept->shared = op->shared;
+    owned->rows = pg_op_rows(op);
+    owned->result = op->result;
+    owned->shared = op->shared;
     op->result = NULL;
     op->shared = NULL;
-    return &kept->rows;
+    return &owned->rows;
 }
 
 void pg_request_free(struct pg_request *entry)
@@ -164,8 +164,8 @@ static void pg_request_account(const struct pg_request *entry)
     int64_t now = clock_mono_us();
     int64_t sent = entry->sent_us ? entry->sent_us : now;
 
-    entry->rq->spent.queue_us += sent - entry->asked_us;
-    entry->rq->spent.database_us += now - sent;
+    entry->rq->time_spent.queue_us += sent - entry->asked_us;
+    entry->rq->time_spent.database_us += now - sent;
 }
 
 void pg_request_abandon(struct pg_request *entry)

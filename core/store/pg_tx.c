@@ -109,7 +109,7 @@ static int pg_tx_wait_for_conn(struct pg_pool *pool, struct pg_tx *tx, bool usab
     *end = tx;
     pool->queued++;
     int failed = request_wait(tx->rq, &tx->checked_out);
-    tx->rq->spent.queue_us += clock_mono_us() - asked_us;
+    tx->rq->time_spent.queue_us += clock_mono_us() - asked_us;
     if (failed) {
         pg_tx_waiter_remove(pool, tx);
         return -1;

@@ -57,7 +57,7 @@ void sql_failed(struct core_request *rq, const struct failure *failure)
     if (!strcmp(why.sqlstate, "25P02") && rq->failure.kind == FAILED_SQL)
         return;
     if (why.kind == FAILED_SQL && sqlstate_has(why.sqlstate, SQLSTATE_UNDEFINED))
-        why.passing = sql_is_migrated(rq);
+        why.migration_running = sql_is_migrated(rq);
     rq->failure = why;
     /* there is no answer in which anybody would see it */
     if (rq->kind != REQUEST_HTTP && why.kind == FAILED_SQL &&
@@ -73,9 +73,9 @@ struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
     enum pg_pool_kind pool = sql->flags & BB_SQL_LONG    ? PG_LONG
                              : sql->flags & BB_SQL_WRITE ? PG_WRITE
                                                          : PG_READ;
-    struct pg_kept *kept = pg_kept_new(rq->arena); /* allocated now, because writes cannot be
-                                                    * taken back later */
-    struct pg_request *entry = kept ? pg_request_new(rq) : NULL;
+    /* allocated now, because writes cannot be taken back later */
+    struct pg_owned_rows *owned = pg_owned_rows_new(rq->arena);
+    struct pg_request *entry = owned ? pg_request_new(rq) : NULL;
     struct bb_rows *rows = NULL;
 
     if (!entry || !pg_request_add(entry, sql, values, count)) {
@@ -94,7 +94,7 @@ struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
     if (entry->failure.kind)
         sql_failed(rq, &entry->failure);
     else
-        rows = pg_keep(kept, entry->ops);
+        rows = pg_owned_rows_take(owned, entry->ops);
     pg_request_free(entry);
     if (!rows && !rq->failure.kind)
         request_out_of_memory(rq);

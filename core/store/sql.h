@@ -41,7 +41,7 @@ struct bb_tx {
     struct pg_tx *checked_out; /* interactive: the connection */
     struct pg_request *entry;  /* a unit's statements; interactive: statements that hooks have
                                 * added */
-    int gathered_from;         /* interactive: the index of the first statement of `entry` */
+    int first_hook_statement;  /* interactive: the index of the first statement of `entry` */
     bool over;                 /* unit: committed, or the commit failed */
     int count;                 /* number of statements */
     struct bb_rows **results;  /* by statement; a unit's after its commit */

@@ -162,7 +162,7 @@ static int tx_send_gathered(struct bb_tx *tx)
 
     if (!entry)
         return 0;
-    struct bb_rows *rows = tx_rows_reserve(tx, tx->gathered_from, entry);
+    struct bb_rows *rows = tx_rows_reserve(tx, tx->first_hook_statement, entry);
 
     tx->entry = NULL;
     if (pg_tx_run_item(tx->checked_out, entry))
@@ -171,7 +171,7 @@ static int tx_send_gathered(struct bb_tx *tx)
         pg_request_free(entry);
         request_out_of_memory(rq);
     }
-    tx_keep_results(tx, tx->gathered_from, entry, rows);
+    tx_keep_results(tx, tx->first_hook_statement, entry, rows);
     return 0;
 }
 
@@ -192,7 +192,7 @@ static int tx_gather(struct bb_tx *tx, const struct bb_sql *sql, const struct bb
         tx->entry = pg_request_new(rq);
         if (!tx->entry)
             request_out_of_memory(rq);
-        tx->gathered_from = tx->count;
+        tx->first_hook_statement = tx->count;
     }
     if (!pg_request_add(tx->entry, sql, values, count))
         request_out_of_memory(rq);
@@ -203,7 +203,7 @@ int api_add(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *v
 {
     if (!tx_usable(request_running(), tx, "bb_add()"))
         return -1;
-    if (tx->checked_out && tx->rq->within)
+    if (tx->checked_out && tx->rq->hook_depth)
         return tx_gather(tx, sql, values, count);
     if (tx->checked_out) {
         PGresult *result =
@@ -275,9 +275,9 @@ static int before_run(struct bb_tx *tx, const struct tx_before *block)
 
     rq->response.status = 0;
     request_enter(rq, block->host);
-    rq->within++;
+    rq->hook_depth++;
     int failed = block->last(&rq->pub, tx, block->state);
-    rq->within--;
+    rq->hook_depth--;
     request_enter(rq, publisher);
     failed = failed || rq->within_failed ? -1 : 0;
     if (failed && rq->response.status)

@@ -21,7 +21,7 @@ static const struct bb_field port_item[] = {
 };
 
 static const struct bb_field settings[] = {
-    {.name = "retry_delays", .type = BB_LIST, .max = SCHEDULE_DELAYS_MAX, .fallback = "[1, 4]",
+    {.name = "retry_delays", .type = BB_LIST, .max = RETRY_DELAYS_MAX, .fallback = "[1, 4]",
      .fields = BB_TABLE(delay_item),
      .bind = BB_BIND(struct webhook_section, retry_delays),
      .help = "Seconds between an attempt that failed and the next one; one attempt more than these."},

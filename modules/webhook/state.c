@@ -28,10 +28,11 @@ static int read_settings(struct bb_host *host, struct webhook_settings *settings
         .tests = (size_t)section->tests,
     };
     /* The table in module.c limits the numbers and the number of delays. */
-    for (size_t i = 0; i < json_array_size(section->retry_delays) && i < SCHEDULE_DELAYS_MAX; i++) {
+    for (size_t i = 0; i < json_array_size(section->retry_delays) && i < RETRY_DELAYS_MAX; i++) {
         double seconds = json_number_value(json_array_get(section->retry_delays, i));
 
-        settings->schedule.delays_ms[settings->schedule.delays++] = (int64_t)(seconds * 1000);
+        settings->retry_delays.delays_ms[settings->retry_delays.count++] =
+            (int64_t)(seconds * 1000);
     }
     if (target_rules_read(&settings->targets, section->allow_networks, section->allow_ports,
                           section->open_networks, why, sizeof(why)))

@@ -51,7 +51,7 @@ struct webhook_section {
 };
 
 struct webhook_settings {
-    struct schedule schedule; /* webhook.retry_delays */
+    struct retry_delays retry_delays; /* webhook.retry_delays */
     struct transfers_settings transfers;
     struct target_rules targets; /* webhook.allow_networks, webhook.allow_ports */
     int64_t max_age_ms;          /* how long a delivery may wait */

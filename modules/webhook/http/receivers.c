@@ -158,7 +158,7 @@ struct receiver *receivers_take(struct receivers *receivers, const char *url)
     return receiver;
 }
 
-void receiver_landed(struct receiver *receiver)
+void receiver_finished(struct receiver *receiver)
 {
     receiver->flying--;
 }

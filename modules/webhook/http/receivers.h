@@ -50,11 +50,11 @@ int receivers_init(struct receivers *receivers, size_t most);
 void receivers_free(struct receivers *receivers);
 
 /*
- * Returns the receiver of a URL and counts one more attempt in flight, until receiver_landed().
+ * Returns the receiver of a URL and counts one more attempt in flight, until receiver_finished().
  * NULL: out of memory.
  */
 struct receiver *receivers_take(struct receivers *receivers, const char *url);
-void receiver_landed(struct receiver *receiver);
+void receiver_finished(struct receiver *receiver);
 
 /*
  * Returns the sessions for one attempt, referenced until receiver_sessions_let_go(); NULL: out of

@@ -4,22 +4,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum schedule_verdict schedule_next(const struct schedule *schedule, int attempt, int status,
-                                    int64_t retry_after_s, int64_t *delay_ms)
+enum retry_verdict retry_time_next(const struct retry_delays *delays, int attempt, int status,
+                                   int64_t retry_after_s, int64_t *delay_ms)
 {
     if (status >= 200 && status <= 299)
-        return SCHEDULE_DELIVERED;
-    if (status == 410 || attempt < 1 || (size_t)attempt > schedule->delays)
-        return SCHEDULE_ABANDON;
-    if (retry_after_s > SCHEDULE_RETRY_AFTER_MAX_S)
-        retry_after_s = SCHEDULE_RETRY_AFTER_MAX_S;
-    *delay_ms = schedule->delays_ms[attempt - 1];
+        return RETRY_DELIVERED;
+    if (status == 410 || attempt < 1 || (size_t)attempt > delays->count)
+        return RETRY_ABANDON;
+    if (retry_after_s > RETRY_AFTER_MAX_S)
+        retry_after_s = RETRY_AFTER_MAX_S;
+    *delay_ms = delays->delays_ms[attempt - 1];
     if (*delay_ms < retry_after_s * 1000)
         *delay_ms = retry_after_s * 1000;
-    return SCHEDULE_RETRY;
+    return RETRY_LATER;
 }
 
-int64_t schedule_retry_after(const char *value, size_t length, int64_t now_s)
+int64_t retry_time_after(const char *value, size_t length, int64_t now_s)
 {
     char text[64];
 
@@ -35,7 +35,7 @@ int64_t schedule_retry_after(const char *value, size_t length, int64_t now_s)
     if (!*start)
         return 0;
     if (strspn(start, "0123456789") == strlen(start))
-        return strlen(start) > 9 ? SCHEDULE_RETRY_AFTER_MAX_S : strtoll(start, NULL, 10);
+        return strlen(start) > 9 ? RETRY_AFTER_MAX_S : strtoll(start, NULL, 10);
     int64_t date = curl_getdate(start, NULL);
 
     return date > now_s ? date - now_s : 0;

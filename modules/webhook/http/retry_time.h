@@ -12,28 +12,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SCHEDULE_DELAYS_MAX 16
-#define SCHEDULE_RETRY_AFTER_MAX_S 60
+#define RETRY_DELAYS_MAX 16
+#define RETRY_AFTER_MAX_S 60
 
-struct schedule {
-    int64_t delays_ms[SCHEDULE_DELAYS_MAX];
-    size_t delays;
+struct retry_delays {
+    int64_t delays_ms[RETRY_DELAYS_MAX];
+    size_t count;
 };
 
-enum schedule_verdict { SCHEDULE_DELIVERED, SCHEDULE_RETRY, SCHEDULE_ABANDON };
+enum retry_verdict { RETRY_DELIVERED, RETRY_LATER, RETRY_ABANDON };
 
 /*
  * Returns what to do after an attempt. `attempt` counts from 1, `status` is the response's (0: no
- * complete response), `retry_after_s` is from the response (0 or less: none). With SCHEDULE_RETRY
+ * complete response), `retry_after_s` is from the response (0 or less: none). With RETRY_LATER
  * *delay_ms is the gap from now.
  */
-enum schedule_verdict schedule_next(const struct schedule *schedule, int attempt, int status,
-                                    int64_t retry_after_s, int64_t *delay_ms);
+enum retry_verdict retry_time_next(const struct retry_delays *delays, int attempt, int status,
+                                   int64_t retry_after_s, int64_t *delay_ms);
 
 /*
  * Parses Retry-After: seconds, or an HTTP date. `now_s` is seconds since 1970. Returns seconds from
  * now, or 0.
  */
-int64_t schedule_retry_after(const char *value, size_t length, int64_t now_s);
+int64_t retry_time_after(const char *value, size_t length, int64_t now_s);
 
 #endif

@@ -55,7 +55,7 @@ static void heed_header(struct transfer *transfer, const char *line, size_t leng
         transfer->headed = !transfer->informational;
     } else if (begins(line, length, name)) {
         transfer->retry_after_s =
-            schedule_retry_after(line + strlen(name), length - strlen(name), (int64_t)time(NULL));
+            retry_time_after(line + strlen(name), length - strlen(name), (int64_t)time(NULL));
     }
 }
 
@@ -86,7 +86,7 @@ static int on_sending(void *arg, char *remote, char *local, int remote_port, int
     (void)remote_port;
     (void)local_port;
     if (!transfer->sendings)
-        transfer->unsent = !transfer->all->may_send(transfer->all->landed_arg);
+        transfer->unsent = !transfer->all->may_send(transfer->all->finished_arg);
     return ++transfer->sendings == 1 && !transfer->unsent ? CURL_PREREQFUNC_OK
                                                           : CURL_PREREQFUNC_ABORT;
 }
@@ -160,7 +160,7 @@ static struct transfer *make(struct transfers *all)
 static void let_go(struct transfer *transfer)
 {
     if (transfer->receiver)
-        receiver_landed(transfer->receiver);
+        receiver_finished(transfer->receiver);
     transfer->receiver = NULL;
     if (transfer->sessions) {
         curl_easy_setopt(transfer->easy, CURLOPT_SHARE, NULL);
@@ -353,7 +353,7 @@ static void land(struct transfer *transfer, CURLcode code)
     result.answer = transfer->answer;
     result.answer_length =
         transfer->body_bytes < TRANSFER_KEPT ? transfer->body_bytes : TRANSFER_KEPT;
-    transfer->all->landed(transfer->all->landed_arg, &result);
+    transfer->all->finished(transfer->all->finished_arg, &result);
 }
 
 /* Returns true if a transfer ended. */
@@ -486,7 +486,7 @@ void transfers_free(struct transfers *all)
 
 struct transfers *transfers_new(const struct target_rules *rules,
                                 const struct transfers_settings *settings,
-                                void (*landed)(void *, struct transfer_result *),
+                                void (*finished)(void *, struct transfer_result *),
                                 bool (*may_send)(const void *), void *arg)
 {
     struct transfers *all = calloc(1, sizeof(*all));
@@ -496,9 +496,9 @@ struct transfers *transfers_new(const struct target_rules *rules,
     all->guard.rules = rules;
     all->settings = *settings;
     all->authorities = target_authorities_in_a_file();
-    all->landed = landed;
+    all->finished = finished;
     all->may_send = may_send;
-    all->landed_arg = arg;
+    all->finished_arg = arg;
     all->timer_at = all->wake_fd = -1;
     all->epoll = epoll_create1(EPOLL_CLOEXEC);
     make_multi(all);

@@ -62,12 +62,12 @@ struct transfers_settings {
 };
 
 /*
- * `landed` is called on the same thread, from transfers_turn(). `may_send` is called right before a
- * request is sent. `arg` is passed to both, and borrowed.
+ * `finished` is called on the same thread, from transfers_turn(). `may_send` is called right before
+ * a request is sent. `arg` is passed to both, and borrowed.
  */
 struct transfers *transfers_new(const struct target_rules *rules,
                                 const struct transfers_settings *settings,
-                                void (*landed)(void *, struct transfer_result *),
+                                void (*finished)(void *, struct transfer_result *),
                                 bool (*may_send)(const void *), void *arg);
 /* Ends the transfers in flight without a result. */
 void transfers_free(struct transfers *transfers);

@@ -55,9 +55,9 @@ struct transfers {
     int epoll;
     int wake_fd; /* in the epoll, or -1 */
     struct target_guard guard;
-    void (*landed)(void *, struct transfer_result *);
+    void (*finished)(void *, struct transfer_result *);
     bool (*may_send)(const void *);
-    void *landed_arg;
+    void *finished_arg;
     int64_t timer_at;             /* -1: none */
     int64_t check_at;             /* next check for late transfers */
     struct socket_state *sockets; /* indexed by descriptor */

@@ -38,12 +38,12 @@ static struct transfer *attempt_prepare(struct sender *sender, struct delivery *
     return transfer_prepare(sender->transfers, &request, delivery);
 }
 
-static void attempt_count(struct sender *sender, enum schedule_verdict verdict)
+static void attempt_count(struct sender *sender, enum retry_verdict verdict)
 {
     pthread_mutex_lock(&sender->lock);
-    sender->counters.delivered += verdict == SCHEDULE_DELIVERED;
-    sender->counters.retried += verdict == SCHEDULE_RETRY;
-    sender->counters.abandoned += verdict == SCHEDULE_ABANDON;
+    sender->counters.delivered += verdict == RETRY_DELIVERED;
+    sender->counters.retried += verdict == RETRY_LATER;
+    sender->counters.abandoned += verdict == RETRY_ABANDON;
     pthread_mutex_unlock(&sender->lock);
 }
 
@@ -52,7 +52,7 @@ static void attempt_put_off(struct sender *sender, struct delivery *delivery)
 {
     bool old = sender->now_ms - delivery->queued_ms > sender->settings->max_age_ms;
 
-    queue_landed(&sender->queue, &delivery->item, false, sender->now_ms);
+    queue_finished(&sender->queue, &delivery->item, false, sender->now_ms);
     if (!old) {
         delivery_rest(sender, delivery, PUT_OFF_MS);
         return;
@@ -61,7 +61,7 @@ static void attempt_put_off(struct sender *sender, struct delivery *delivery)
     delivery->took_ms = delivery->status = 0;
     delivery->kind = "it waited too long";
     delivery->error = strdup("\"given up without an attempt: it waited too long\"");
-    delivery->verdict = SCHEDULE_ABANDON;
+    delivery->verdict = RETRY_ABANDON;
     attempt_count(sender, delivery->verdict);
     record_add(sender, delivery);
 }
@@ -194,7 +194,7 @@ static void note_failure(struct delivery *delivery, const struct transfer_result
         delivery->answer = json_text(result->answer, result->answer_length);
 }
 
-void attempt_landed(void *arg, struct transfer_result *result)
+void attempt_finished(void *arg, struct transfer_result *result)
 {
     struct sender *sender = arg;
     struct delivery *delivery = result->arg;
@@ -210,9 +210,9 @@ void attempt_landed(void *arg, struct transfer_result *result)
     delivery->status = result->status;
     delivery->kind = result->kind;
     delivery->retry.at_ms = sender->now_ms;
-    delivery->verdict = schedule_next(&sender->settings->schedule, delivery->tries, result->status,
-                                      result->retry_after_s, &delivery->delay_ms);
-    queue_landed(&sender->queue, &delivery->item, delivered, sender->now_ms);
+    delivery->verdict = retry_time_next(&sender->settings->retry_delays, delivery->tries,
+                                        result->status, result->retry_after_s, &delivery->delay_ms);
+    queue_finished(&sender->queue, &delivery->item, delivered, sender->now_ms);
     if (delivery->outcome) {
         webhook_outcome_say(delivery->outcome, delivered, result->status, delivery->took_ms,
                             result->error);

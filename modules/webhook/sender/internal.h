@@ -55,10 +55,10 @@ struct delivery {
     int tries;         /* attempts begun since it was queued */
     bool kept;         /* it has a row in webhook_waiting */
     bool test;         /* sent by this host whoever owns its shard */
-    bool fenced;       /* the lease under which it was sent is lost: nothing is recorded */
+    bool lease_lost;   /* the lease under which it was sent is lost: nothing is recorded */
     bool dropped;      /* to be removed once its attempt has ended or is recorded */
     /* The last attempt, until it is recorded. */
-    enum schedule_verdict verdict;
+    enum retry_verdict verdict;
     int64_t at_wall_ms, took_ms, delay_ms;
     int status;
     const char *kind;     /* kind of error to log; static, or NULL */
@@ -86,7 +86,7 @@ struct subscription {
     struct idmap_node node;
     enum subscription_state state;
     unsigned version; /* of the row: counts the changes received */
-    bool bad;         /* off because it could not be read completely; read again every 30 s */
+    bool unreadable;  /* off because it could not be read completely; read again every 30 s */
     char *url;
     struct sign_key *keys[SIGN_KEYS_MAX];
     int64_t previous_until; /* wall clock, in milliseconds */
@@ -177,7 +177,7 @@ struct sender {
     bool successor; /* another sender of this host continues */
     bool leaving;   /* gives up its id */
     unsigned tends;
-    size_t away; /* database tasks in progress */
+    size_t tasks_pending; /* database tasks in progress */
     size_t recording, subscribing;
     uint64_t mine, to_give; /* shards: `owned` without a lock; those that others shall have */
     int64_t cursors[SENDER_SHARDS];
@@ -191,7 +191,7 @@ struct sender {
     uint64_t look_shards; /* those that have been owned since the look began */
     struct queue queue;
     struct idmap subscriptions, deliveries, bodies;
-    struct retry_heap retries, dues;
+    struct retry_heap retries, due_times;
     struct transfers *transfers;
     struct subscription *unread;
     struct subscription_list to_read;
@@ -271,7 +271,7 @@ static inline struct subscription *subscription_of(struct idmap_node *node)
 /* attempt.c */
 bool attempt_allowed(const void *sender); /* the lease holds */
 void attempts_start(struct sender *sender);
-void attempt_landed(void *sender, struct transfer_result *result);
+void attempt_finished(void *sender, struct transfer_result *result);
 
 /* record.c */
 void record_add(struct sender *sender, struct delivery *delivery); /* its attempt has ended */

@@ -140,7 +140,7 @@ static void lease_drop_delivery(struct idmap_node *node, void *arg)
     struct sender *sender = arg;
     struct delivery *delivery = delivery_of(node);
 
-    delivery->fenced |= !sender->me;
+    delivery->lease_lost |= !sender->me;
     if (!sender->me || !(delivery->test || sender->mine & sender_shard(delivery->webhook)))
         delivery_drop(sender, delivery);
 }

@@ -362,7 +362,7 @@ static void grow_old(struct queue *queue, struct queue_item *item)
     item->age = QUEUE_OLD;
 }
 
-void queue_landed(struct queue *queue, struct queue_item *item, bool delivered, int64_t now_ms)
+void queue_finished(struct queue *queue, struct queue_item *item, bool delivered, int64_t now_ms)
 {
     struct queue_flow *flow = item->flow;
 

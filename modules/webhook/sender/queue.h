@@ -122,11 +122,11 @@ void queue_let_go(struct queue *queue, size_t bytes);
 /* Appends a new item to the flow. Returns false, with the item unchanged, if the flow is full. */
 bool queue_admit(struct queue *queue, struct queue_flow *flow, struct queue_item *item);
 
-/* Returns the item to send now, or NULL. It is in flight until queue_landed(). */
+/* Returns the item to send now, or NULL. It is in flight until queue_finished(). */
 struct queue_item *queue_take(struct queue *queue, int64_t now_ms);
 
 /* The item's attempt has ended; the item rests until queue_again() or queue_release(). */
-void queue_landed(struct queue *queue, struct queue_item *item, bool delivered, int64_t now_ms);
+void queue_finished(struct queue *queue, struct queue_item *item, bool delivered, int64_t now_ms);
 
 /* The item is not sent after all: it becomes the first waiting item again, as if never taken. */
 void queue_put_back(struct queue *queue, struct queue_item *item);

@@ -60,7 +60,7 @@
                               "CONFLICT DO NOTHING)"                                               \
                               " SELECT count(*) FROM me"
 
-_Static_assert(SCHEDULE_DELIVERED == 0 && SCHEDULE_RETRY == 1, "RECORD_OTHERS knows the verdicts");
+_Static_assert(RETRY_DELIVERED == 0 && RETRY_LATER == 1, "RECORD_OTHERS knows the verdicts");
 
 /*
  * Few results cost as much as a short read; many use a long statement, so that no short read waits
@@ -147,11 +147,11 @@ static void record_tell_abandoned(const struct sender *sender, const struct deli
 static void record_settle(struct sender *sender, struct delivery *delivery)
 {
     struct subscription *subscription = delivery->subscription;
-    bool retries = delivery->verdict == SCHEDULE_RETRY;
+    bool retries = delivery->verdict == RETRY_LATER;
     bool owner = sender->mine & sender_shard(delivery->webhook);
     int64_t left_ms = delivery->delay_ms - (sender->now_ms - delivery->retry.at_ms);
 
-    if (delivery->verdict == SCHEDULE_ABANDON)
+    if (delivery->verdict == RETRY_ABANDON)
         record_tell_abandoned(sender, delivery);
     free(delivery->error);
     free(delivery->answer);
@@ -271,7 +271,7 @@ static int record_write_attempts(struct recording *recording)
 /* A first attempt that delivered needs no look at webhook_waiting. */
 static bool record_is_plain(const struct delivery *delivery)
 {
-    return delivery->verdict == SCHEDULE_DELIVERED && !delivery->kept;
+    return delivery->verdict == RETRY_DELIVERED && !delivery->kept;
 }
 
 static void record_take(struct sender *sender, struct recording *recording, bool plain)
@@ -281,7 +281,7 @@ static void record_take(struct sender *sender, struct recording *recording, bool
 
     while ((delivery = STAILQ_FIRST(&sender->results)) && recording->count < SENDER_RECORD_MAX) {
         STAILQ_REMOVE_HEAD(&sender->results, next);
-        if (delivery->fenced) {
+        if (delivery->lease_lost) {
             sender->result_count--;
             delivery_end(sender, delivery);
             continue;
@@ -340,7 +340,7 @@ static int record_send(struct sender *sender)
 /* A result waits for others, but the result of a retry no longer than until the next attempt. */
 void record_add(struct sender *sender, struct delivery *delivery)
 {
-    bool soon = delivery->verdict == SCHEDULE_RETRY && delivery->delay_ms < GATHER_MS;
+    bool soon = delivery->verdict == RETRY_LATER && delivery->delay_ms < GATHER_MS;
     int64_t at_ms = sender->now_ms + (soon ? delivery->delay_ms : GATHER_MS);
 
     if (STAILQ_EMPTY(&sender->results) || at_ms < sender->record_ms)

@@ -63,7 +63,7 @@ void db_task_send(struct sender *sender, struct db_task *db_task)
 {
     db_task->sender = sender;
     db_task->ok = false;
-    sender->away++;
+    sender->tasks_pending++;
     if (bb_run_then(sender->host, db_task_run, db_task_ended, db_task))
         db_task_return(db_task);
 }
@@ -441,7 +441,7 @@ static void sender_take_inbox(struct sender *sender)
         struct db_task *db_task = db_tasks;
 
         db_tasks = db_task->next;
-        sender->away--;
+        sender->tasks_pending--;
         db_task->back(sender, db_task);
         db_task_free(db_task);
     }
@@ -461,7 +461,7 @@ static int64_t sooner(int64_t wait, int64_t at, int64_t now)
 static int64_t sender_idle_ms(struct sender *sender, int64_t tick)
 {
     const struct retry_entry *first = retry_first(&sender->retries),
-                             *due = retry_first(&sender->dues);
+                             *due = retry_first(&sender->due_times);
     int64_t most = sender->stopping ? IDLE_LEAVING_MS : IDLE_MS, now = sender->now_ms;
     int64_t wait = tick >= 0 && tick < most ? tick : most;
 
@@ -535,7 +535,7 @@ static void sender_finish(struct sender *sender)
 
     do {
         sender_turn(sender);
-        left = !sender->deliveries.count && !sender->mine && !sender->away &&
+        left = !sender->deliveries.count && !sender->mine && !sender->tasks_pending &&
                !sender->signals.count && sender->now_ms >= linger_until;
     } while (!left && bb_leave_ms(sender->context) > last);
     sender_set_running(sender, false);
@@ -543,7 +543,7 @@ static void sender_finish(struct sender *sender)
 
     sender->leaving = true;
     lease_end(sender);
-    while (sender->away && sender->now_ms < until)
+    while (sender->tasks_pending && sender->now_ms < until)
         sender_turn(sender);
 }
 
@@ -567,7 +567,7 @@ static void sender_free_all(struct sender *sender)
     idmap_free(&sender->bodies);
     subscriptions_free(sender);
     retry_free(&sender->retries);
-    retry_free(&sender->dues);
+    retry_free(&sender->due_times);
     pairs_free(&sender->ended);
 }
 
@@ -586,7 +586,7 @@ static bool sender_begin(struct sender *sender, struct bb_worker_context *contex
     sender->expand_at = INT64_MAX;
     sender->clean_at = sender->now_ms + CLEAN_MS;
     queue_init(&sender->queue, &limits);
-    sender->transfers = transfers_new(&settings->targets, &settings->transfers, attempt_landed,
+    sender->transfers = transfers_new(&settings->targets, &settings->transfers, attempt_finished,
                                       attempt_allowed, sender);
     return sender->transfers != NULL;
 }

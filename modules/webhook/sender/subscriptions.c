@@ -16,7 +16,7 @@ struct fresh {
     struct subscription *subscription;
     unsigned version;
     struct sender *sender;
-    bool found, bad, active;
+    bool found, unreadable, active;
     bool starved; /* out of memory: it is read again */
     char *url;
     struct sign_key *keys[SIGN_KEYS_MAX];
@@ -44,7 +44,7 @@ void subscription_update(struct sender *sender, struct subscription *subscriptio
 
     if (open == subscription->flow.closed)
         queue_close(&sender->queue, &subscription->flow, !open);
-    if ((known && !subscription->bad) == subscription->tests.closed)
+    if ((known && !subscription->unreadable) == subscription->tests.closed)
         queue_close(&sender->queue, &subscription->tests, !subscription->tests.closed);
     if (listed && !subscription->listed)
         TAILQ_INSERT_TAIL(&sender->to_read, subscription, read_next);
@@ -117,9 +117,10 @@ void subscription_due(struct sender *sender, struct subscription *subscription, 
     if (subscription->state == SUBSCRIPTION_GONE || subscription->due ||
         (subscription->due_at.place && subscription->due_at.at_ms <= at_ms))
         return;
-    retry_remove(&sender->dues, &subscription->due_at);
+    retry_remove(&sender->due_times, &subscription->due_at);
     subscription->due_at.at_ms = at_ms;
-    subscription->due = at_ms <= sender->now_ms || retry_add(&sender->dues, &subscription->due_at);
+    subscription->due =
+        at_ms <= sender->now_ms || retry_add(&sender->due_times, &subscription->due_at);
     subscription_update(sender, subscription);
 }
 
@@ -127,10 +128,10 @@ void subscriptions_due(struct sender *sender)
 {
     struct retry_entry *first;
 
-    while ((first = retry_first(&sender->dues)) && first->at_ms <= sender->now_ms) {
+    while ((first = retry_first(&sender->due_times)) && first->at_ms <= sender->now_ms) {
         struct subscription *subscription = BB_CONTAINER_OF(first, struct subscription, due_at);
 
-        retry_remove(&sender->dues, first);
+        retry_remove(&sender->due_times, first);
         subscription->due = true;
         subscription_update(sender, subscription);
     }
@@ -189,10 +190,10 @@ static void read_row(struct bb_request *rq, struct fresh *fresh, const struct bb
         fresh->keys[1] = open_key(fresh, id, previous);
     fresh->previous_until = bb_cell_int(rq, rows, row, 4);
     fresh->active = bb_cell_int(rq, rows, row, 5);
-    fresh->bad = !fresh->keys[0];
+    fresh->unreadable = !fresh->keys[0];
     if (fresh->starved)
         return;
-    if (fresh->bad)
+    if (fresh->unreadable)
         bb_log(rq, BB_ERROR, "webhook %lld cannot send: its secret cannot be opened",
                (long long)id);
     else if (previous && !fresh->keys[1])
@@ -241,16 +242,16 @@ static void subscription_apply(struct sender *sender, struct fresh *fresh)
     subscription->url = fresh->url;
     memcpy(subscription->keys, fresh->keys, sizeof(subscription->keys));
     subscription->previous_until = fresh->previous_until;
-    subscription->bad = fresh->bad;
+    subscription->unreadable = fresh->unreadable;
     fresh->url = NULL;
     memset(fresh->keys, 0, sizeof(fresh->keys));
     if (!fresh->found) {
         subscription->state = SUBSCRIPTION_GONE;
         subscription->backlog = subscription->due = false;
-        retry_remove(&sender->dues, &subscription->due_at);
+        retry_remove(&sender->due_times, &subscription->due_at);
         subscription_drop_waiting(sender, &subscription->flow);
     } else {
-        bool ready = fresh->active && !fresh->bad;
+        bool ready = fresh->active && !fresh->unreadable;
 
         if (ready)
             subscription->checked = sender->newest; /* the sweep may have abandoned some */
@@ -258,7 +259,7 @@ static void subscription_apply(struct sender *sender, struct fresh *fresh)
         if (!ready)
             delivery_put_back(sender, subscription);
     }
-    if (!fresh->found || fresh->bad)
+    if (!fresh->found || fresh->unreadable)
         subscription_drop_waiting(sender, &subscription->tests);
     subscription_update(sender, subscription);
 }
@@ -326,7 +327,7 @@ static void subscription_free(struct sender *sender, struct subscription *subscr
                     (long long)subscription->node.id, subscription->abandoned);
     if (subscription->listed)
         TAILQ_REMOVE(&sender->to_read, subscription, read_next);
-    retry_remove(&sender->dues, &subscription->due_at);
+    retry_remove(&sender->due_times, &subscription->due_at);
     idmap_remove(&sender->subscriptions, &subscription->node);
     subscription_forget(subscription);
     free(subscription);
@@ -346,7 +347,8 @@ static void subscription_clean(struct idmap_node *node, void *arg)
     struct sender *sender = arg;
     struct subscription *subscription = subscription_of(node);
 
-    if (subscription->bad && subscription->state == SUBSCRIPTION_OFF) /* a key may exist again */
+    if (subscription->unreadable &&
+        subscription->state == SUBSCRIPTION_OFF) /* a key may exist again */
         subscription_want(sender, subscription);
     if (!subscription_is_free(sender, subscription) || subscription->backlog || subscription->due ||
         sender->now_ms - subscription->used_ms <= KEEP_MS)
@@ -379,7 +381,7 @@ static void subscription_drop(struct idmap_node *node, void *arg)
         return;
     subscription->backlog = subscription->due = false;
     subscription->saved = 0;
-    retry_remove(&dropping->sender->dues, &subscription->due_at);
+    retry_remove(&dropping->sender->due_times, &subscription->due_at);
     subscription->read_to = dropping->sender->cursors[node->id % SENDER_SHARDS];
     subscription->checked = dropping->sender->newest;
     subscription_update(dropping->sender, subscription);

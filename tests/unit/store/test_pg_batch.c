@@ -169,7 +169,7 @@ TEST(of_those_who_share_an_execution_one_fails_alone)
     stage_play(SCRIPT_EXECUTE, keyed.one.text, SCRIPT_ERROR, "22P02");
     for (int i = 0; i < CALLS; i++)
         calls[i].work = ask_by_key, calls[i].sql.text = keyed.one.text;
-    stage_open_at(PG_READ, 1, &(struct stage_place){.gather = CALLS});
+    stage_open_at(PG_READ, 1, &(struct stage_place){.merge_max = CALLS});
     ask_together(CALLS);
     expect_all_but(0, "22P02");
     ck_assert_uint_eq(pg_script_times(&stage_server, keyed.many.text), 1);

@@ -21,7 +21,7 @@ static int made;
 
 static void set_up(void)
 {
-    pg = (struct pg){.loop = &loop, .settings.gather = 64};
+    pg = (struct pg){.loop = &loop, .settings.merge_max = 64};
     pg.pools[PG_READ] = (struct pg_pool){.pg = &pg, .kind = PG_READ};
     pg.pools[PG_UNIT] = (struct pg_pool){.pg = &pg, .kind = PG_UNIT};
     made = 0;
@@ -64,10 +64,10 @@ TEST(entries_that_ask_the_same_share_an_execution)
 
     pg_merge(&pg.pools[PG_READ], entries[0]);
     ck_assert_uint_eq(first->members, 2);
-    ck_assert_ptr_eq(first->mate, second);
-    ck_assert(second->follows);
+    ck_assert_ptr_eq(first->next_member, second);
+    ck_assert(second->uses_earlier_result);
     ck_assert_uint_eq(other->members, 0);
-    ck_assert(!other->follows && !unkeyed->follows);
+    ck_assert(!other->uses_earlier_result && !unkeyed->uses_earlier_result);
     ck_assert_uint_eq(pg.pools[PG_READ].shared, 1);
     ck_assert_uint_eq(pg.pools[PG_READ].sharers, 2);
 }
@@ -82,24 +82,24 @@ TEST(who_failed_with_others_or_gave_up_shares_with_nobody)
     gone->rq = NULL;
     pg_merge(&pg.pools[PG_READ], entries[0]);
     ck_assert_uint_eq(first->members, 0);
-    ck_assert(!again->follows && !gone->follows);
+    ck_assert(!again->uses_earlier_result && !gone->uses_earlier_result);
 }
 
 TEST(an_execution_has_only_so_many)
 {
     for (int i = 0; i < 5; i++)
         asks(&by_name.one, bb_i(i), bb_null());
-    pg.settings.gather = 2;
+    pg.settings.merge_max = 2;
     pg_merge(&pg.pools[PG_READ], entries[0]);
     ck_assert_uint_eq(entries[0]->members, 2);
     ck_assert_uint_eq(entries[2]->members, 2);
     ck_assert_uint_eq(entries[4]->members, 0);
     for (int i = 0; i < 5; i++)
         pg_merge_forget(entries[i]);
-    pg.settings.gather = 1;
+    pg.settings.merge_max = 1;
     pg_merge(&pg.pools[PG_READ], entries[0]);
     for (int i = 0; i < 5; i++)
-        ck_assert(!entries[i]->follows && !entries[i]->members);
+        ck_assert(!entries[i]->uses_earlier_result && !entries[i]->members);
 }
 
 /* The second unit with the same key must see the changes of the first. */
@@ -110,8 +110,8 @@ TEST(of_units_only_the_first_of_a_key_shares)
 
     pg_merge(&pg.pools[PG_UNIT], entries[0]);
     ck_assert_uint_eq(first->members, 3);
-    ck_assert(!twin->follows && !twin->members);
-    ck_assert(other->follows && third->follows);
+    ck_assert(!twin->uses_earlier_result && !twin->members);
+    ck_assert(other->uses_earlier_result && third->uses_earlier_result);
 }
 
 TEST(values_become_arrays_of_the_members)
@@ -208,7 +208,7 @@ TEST(an_execution_that_fails_is_asked_again_one_by_one)
     for (int i = 0; i < made; i++)
         pg_merge_forget(entries[i]);
     pg_merge(&pg.pools[PG_READ], entries[0]);
-    ck_assert(!first->members && !second->follows);
+    ck_assert(!first->members && !second->uses_earlier_result);
 }
 
 SUITE(pg_merge, .before_each = set_up, .after_each = tear_down)

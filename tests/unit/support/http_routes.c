@@ -66,7 +66,7 @@ static int be_late(struct bb_request *pub)
 
     http_routes.begun++;
     request_wait_in_time(here.rq, &never);
-    http_routes.failed += here.rq->leave(here.rq);
+    http_routes.failed += here.rq->answer_timeout(here.rq);
     enter(&here);
     here.goes_on = http_routes.late_ends;
     request_wait_always(here.rq, &here.goes_on);

@@ -87,7 +87,7 @@ void stage_open_at(enum pg_pool_kind kind, unsigned count, const struct stage_pl
     settings =
         (struct pg_settings){.url = url,
                              .queue = QUEUE,
-                             .gather = place->gather ? place->gather : 1,
+                             .merge_max = place->merge_max ? place->merge_max : 1,
                              .share = 100,
                              .statement_ms = STATEMENT_MS,
                              .connect_ms = place->connect_ms ? place->connect_ms : CONNECT_MS};

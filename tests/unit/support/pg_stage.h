@@ -45,7 +45,7 @@ void stage_tear_down(void);
 /* Connect this many connections of the pool to stage_server, or to `hosts` and `ports`. */
 struct stage_place {
     const char *hosts, *ports, *more; /* NULL: of stage_server; no more settings */
-    unsigned connect_ms, gather;      /* 0: a very long timeout; executions are not shared */
+    unsigned connect_ms, merge_max;   /* 0: a very long timeout; executions are not shared */
 };
 void stage_open(enum pg_pool_kind kind, unsigned count);
 void stage_open_at(enum pg_pool_kind kind, unsigned count, const struct stage_place *place);

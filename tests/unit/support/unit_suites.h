@@ -71,7 +71,7 @@
     X(token)                                                                                       \
     X(transaction)                                                                                 \
     X(webhook_queue)                                                                               \
-    X(webhook_schedule)                                                                            \
+    X(webhook_retry_time)                                                                          \
     X(webhook_sign)                                                                                \
     X(webhook_target)
 

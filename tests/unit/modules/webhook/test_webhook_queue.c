@@ -47,7 +47,7 @@ static size_t fill(struct queue_flow *flow, size_t count, uint32_t size)
 
 static void answer(struct queue_item *item, int64_t now)
 {
-    queue_landed(&queue, item, true, now);
+    queue_finished(&queue, item, true, now);
     queue_release(&queue, item);
 }
 
@@ -185,7 +185,7 @@ TEST(failures_halve_a_budget)
     fill(&flows[0], 1, 100);
     struct queue_item *item = queue_take(&queue, 5);
 
-    queue_landed(&queue, item, false, 6);
+    queue_finished(&queue, item, false, 6);
     ck_assert_uint_eq(flows[0].cap, 16);
     ck_assert_int_eq(item->place, QUEUE_RESTING);
     queue_again(&queue, item);
@@ -368,7 +368,7 @@ TEST(a_flow_that_fails_holds_an_eighth)
     fill(&flows[0], FLOW_ITEMS / 4, 100);
     flows[0].cap = 2;
     ck_assert(queue_room(&queue, &flows[0], 100));
-    queue_landed(&queue, queue_take(&queue, 1), false, 2);
+    queue_finished(&queue, queue_take(&queue, 1), false, 2);
     ck_assert_uint_eq(flows[0].cap, 1);
     ck_assert(!queue_room(&queue, &flows[0], 100));
 }
@@ -424,7 +424,7 @@ TEST(a_random_run_keeps_its_sums)
             if (seed & 32)
                 queue_put_back(&queue, item);
             else
-                queue_landed(&queue, item, seed & 64, now);
+                queue_finished(&queue, item, seed & 64, now);
             flying--;
         } else if (item->place == QUEUE_RESTING && (seed & 128)) {
             queue_again(&queue, item);

@@ -6,18 +6,18 @@
 #include "suite.h"
 #include "unit_suites.h"
 
-static const struct schedule usual = {.delays_ms = {1000, 4000}, .delays = 2};
+static const struct retry_delays usual = {.delays_ms = {1000, 4000}, .count = 2};
 
 static int64_t gap(int attempt, int status, int64_t retry_after_s)
 {
     int64_t delay = -1;
-    enum schedule_verdict verdict = schedule_next(&usual, attempt, status, retry_after_s, &delay);
+    enum retry_verdict verdict = retry_time_next(&usual, attempt, status, retry_after_s, &delay);
 
-    return verdict == SCHEDULE_RETRY ? delay : -(int64_t)verdict - 1;
+    return verdict == RETRY_LATER ? delay : -(int64_t)verdict - 1;
 }
 
-#define DELIVERED (-(int64_t)SCHEDULE_DELIVERED - 1)
-#define ABANDON (-(int64_t)SCHEDULE_ABANDON - 1)
+#define DELIVERED (-(int64_t)RETRY_DELIVERED - 1)
+#define ABANDON (-(int64_t)RETRY_ABANDON - 1)
 
 TEST(three_attempts_with_gaps_of_one_and_four_seconds)
 {
@@ -49,7 +49,7 @@ TEST(retry_after_only_lengthens_and_up_to_a_minute)
 
 static int64_t read_text(const char *text)
 {
-    return schedule_retry_after(text, strlen(text), 784111777); /* 1994-11-06T08:49:37Z */
+    return retry_time_after(text, strlen(text), 784111777); /* 1994-11-06T08:49:37Z */
 }
 
 TEST(retry_after_is_seconds_or_a_date)
@@ -93,4 +93,4 @@ TEST(the_heap_gives_the_earliest_first)
     retry_free(&heap);
 }
 
-SUITE(webhook_schedule)
+SUITE(webhook_retry_time)
