@@ -225,10 +225,16 @@ static const struct bb_field change_reply[] = {
              "conversations have that e-mail."},
 };
 static const struct bb_field number_item[] = {NUMBER("id")};
+static const struct bb_field organization_name[] = {NUMBER("id"), TEXT("name", 0, 0, BB_REQUIRED)};
+static const struct bb_field organization_item[] = {
+    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(organization_name)}};
 static const struct bb_field me_reply[] = {
     ACCOUNT,
     {.name = "organizationIds", .type = BB_LIST, .flags = BB_REQUIRED,
      .fields = BB_TABLE(number_item)},
+    {.name = "organizations", .type = BB_LIST, .flags = BB_REQUIRED,
+     .fields = BB_TABLE(organization_item),
+     .help = "The same organizations, with their names."},
 };
 static const struct bb_field message_reply[] = {TEXT("message", 0, 0, BB_REQUIRED)};
 static const struct bb_field rotate_reply[] = {TEXT("message", 0, 0, BB_REQUIRED),

@@ -20,6 +20,11 @@ static struct bb_rows *account_row(struct bb_request *rq, int64_t id)
 
 int auth_me(struct bb_request *rq)
 {
+    static const struct bb_sql find = {"SELECT o.id, o.name FROM auth_organisation o "
+                                       "WHERE o.id = ANY($1::bigint[]) ORDER BY o.id",
+                                       0};
+    static const struct bb_column columns[] = {{"id", BB_COLUMN_INT, 0},
+                                               {"name", BB_COLUMN_TEXT, 1}};
     const struct bb_principal *who = rq->principal;
     struct bb_rows *rows = account_row(rq, who->account);
 
@@ -28,12 +33,21 @@ int auth_me(struct bb_request *rq)
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 401, "Unauthorized");
 
-    json_t *me = auth_account_json(rq, rows, 0), *list = json_array();
+    const struct bb_rows *named =
+        bb_query(rq, &find, BB_ARGS(bb_ints(who->organizations, who->organization_count)));
+
+    if (!named)
+        return bb_failed(rq);
+
+    json_t *me = auth_account_json(rq, rows, 0), *list = json_array(), *names = json_array();
     bool lost = false;
 
     for (size_t i = 0; i < who->organization_count; i++)
         lost |= json_array_append_new(list, json_integer(who->organizations[i])) != 0;
+    for (size_t i = 0; i < bb_count(rq, named); i++)
+        lost |= json_array_append_new(names, BB_ROW_JSON(rq, named, i, columns)) != 0;
     lost |= json_object_set_new(me, "organizationIds", list) != 0;
+    lost |= json_object_set_new(me, "organizations", names) != 0;
     if (lost) {
         json_decref(me);
         me = NULL;

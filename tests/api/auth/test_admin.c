@@ -492,6 +492,9 @@ TEST(an_api_user_makes_organizations_to_act_for)
     ck_assert_int_eq(answer_int(made, "apiUserId"), user->id);
     expect_acting(user, answer_int(made, "id"), true);
     expect_acting(user, user->organization, true);
+    json_t *named = json_object_get(ck_status(person_me(other, user), 200)->json, "organizations");
+    ck_assert_str_eq(json_string_value(json_object_get(json_array_get(named, 1), "name")),
+                     "Solar Farm");
     ck_error(http(host, "POST", "/api/organization", user->token,
                   json_pack("{ss}", "name", "solar farm ")),
              409, "");

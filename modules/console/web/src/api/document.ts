@@ -33,6 +33,10 @@ export interface paths {
                             organizationId: number | null;
                             createdAt: string;
                             organizationIds: number[];
+                            organizations: {
+                                id: number;
+                                name: string;
+                            }[];
                         };
                     };
                 };
