@@ -2,16 +2,14 @@
  * No input is lost. */
 'use strict'
 const assert = require('node:assert/strict')
-const { scene, enter, go, to, look } = require('./stage')
+const { scene, enter, go, to, button, chain, look } = require('./stage')
 const { base, admin, login, member, converse, say, call } = require('./service')
 const { another } = require('./host')
 
 const SLOW_MS = 700
 const TOO_LARGE = 11 * 1048576
 const LONG = 'Longname'.repeat(31) // has no place for a line break
-const chain = (page) => page.getByRole('log')
 const live = (page) => page.getByText('Live', { exact: true })
-const button = (page, name) => page.getByRole('button', { name, exact: true })
 
 async function again (page, person) {
   await page.getByText('Your session has ended').waitFor()
@@ -110,11 +108,15 @@ scene('breaks: a host that is restarted under the page is found again, and nothi
     await live(page).waitFor({ timeout: 20000 })
     await button(page, 'Send').click()
     await chain(page).getByText('typed while there was no host').waitFor()
+    await page.context().setOffline(true)
+    await page.getByText('Reconnecting…').waitFor()
+    await go(page, 'Devices')
+    await button(page, 'Try again').waitFor({ timeout: 20000 })
   } finally {
     await page.close()
     await host.end()
   }
-}, ['Failed to fetch', 'ERR_CONNECTION', 'ERR_SOCKET_NOT_CONNECTED', 'ERR_INCOMPLETE', 'status of 503', 'ERR_EMPTY_RESPONSE'])
+}, ['Failed to fetch', 'ERR_CONNECTION', 'ERR_SOCKET_NOT_CONNECTED', 'ERR_INCOMPLETE', 'status of 503', 'ERR_EMPTY_RESPONSE', 'ERR_INTERNET_DISCONNECTED'])
 
 scene('breaks: whoever logs in next on the same page does not find what another one has written', async ({ open }) => {
   const ann = await member('Ann')

@@ -3,7 +3,7 @@
 'use strict'
 const assert = require('node:assert/strict')
 const { execFileSync } = require('node:child_process')
-const { scene, enter, look, figure } = require('./stage')
+const { scene, enter, chain, look, figure } = require('./stage')
 const { admin, login, member, converse, say, call } = require('./service')
 const payloads = require('./payloads')
 
@@ -23,7 +23,6 @@ function longestTask (events) {
 }
 
 const send = (page) => page.getByRole('button', { name: 'Send', exact: true }).click()
-const chain = (page) => page.getByRole('log')
 
 scene('chat: two people write to each other, live, and unread ones are marked', async ({ open }) => {
   const ada = await member('Ada')
@@ -40,7 +39,10 @@ scene('chat: two people write to each other, live, and unread ones are marked', 
   await row.click()
   await chain(his).getByText('The feed-in meter of bay 3').waitFor()
   await his.getByLabel('Write a message').fill('Two phases were swapped last week; send me the photo of the plate.')
-  await his.keyboard.press('Control+Enter')
+  const { height } = await his.getByLabel('Write a message').boundingBox()
+  for (let lines = 0; lines < 5; lines++) await his.keyboard.press('Shift+Enter')
+  assert.ok((await his.getByLabel('Write a message').boundingBox()).height > height, 'the box grows')
+  await his.keyboard.press('Enter')
   await chain(hers).getByText('Two phases were swapped').waitFor()
   await hers.getByLabel('Write a message').fill('Here it comes.')
   await send(hers)

@@ -1,11 +1,10 @@
 /* The webhooks panel, with a receiver that verifies its requests. */
 'use strict'
 const assert = require('node:assert/strict')
-const { scene, enter, go, look } = require('./stage')
+const { scene, enter, go, look, button } = require('./stage')
 const { receiver } = require('./receiver')
 const { admin, login, member, converse, say, call, request } = require('./service')
 
-const button = (page, name) => page.getByRole('button', { name, exact: true })
 
 /* Makes a webhook on the page; returns the secret shown. */
 async function make (page, url) {
@@ -37,6 +36,11 @@ scene('webhooks: made, tried, failing, sent again, replaced, switched off, delet
     await button(page, 'Close').click()
     await look(page, 'webhooks')
     await page.getByRole('link', { name: hook.url }).click()
+    await button(page, 'Edit').click()
+    await page.getByLabel('all events').uncheck()
+    assert.ok(await button(page, 'Save').isDisabled(), 'without an event it would get all of them')
+    await look(page, 'webhook-no-event')
+    await button(page, 'Cancel').click()
     assert.equal(await page.getByText(hook.secret).count(), 0, 'the secret is shown once')
     await button(page, 'Send a test').click()
     await page.getByText(/Answered 200 in/).waitFor()
@@ -72,7 +76,7 @@ scene('webhooks: made, tried, failing, sent again, replaced, switched off, delet
     await page.getByRole('row', { name: /Abandoned/ }).getByText('Attempts: 6').waitFor({ timeout: 20000 }) // it fails once more
     assert.equal(hook.got.length, sent + 3)
     hook.status = 200
-    await call('POST', `/api/chat/webhooks/${new URL(page.url()).hash.split('/').pop()}/recover`, wim.token, { since: new Date(Date.now() - 3600000).toISOString() })
+    await call('POST', `/api/chat/webhooks/${/webhooks\/(\d+)/.exec(page.url())[1]}/recover`, wim.token, { since: new Date(Date.now() - 3600000).toISOString() })
     await page.getByText('No delivery in this state').waitFor({ timeout: 20000 }) // updated without a click
     await page.getByRole('combobox', { name: 'State' }).selectOption('')
     await page.getByRole('row', { name: /Delivered/ }).nth(1).waitFor()

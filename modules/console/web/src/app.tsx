@@ -1,14 +1,15 @@
 /* The frame: the logged-in user, the navigation, and the view for the address. */
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
-import { lazy, Suspense, useEffect, useState, type ComponentType, type ReactNode } from 'react'
+import { lazy, Suspense, useEffect, useLayoutEffect, useState, type ComponentType, type ReactNode } from 'react'
 
 import { ApiError, call, session } from './api/client'
-import type { Account, Role } from './api/types'
+import type { Own, Role } from './api/types'
 import { drafts } from './chat/drafts'
 import { Login } from './login/login'
-import { to, useRoute } from './router'
+import { Switcher } from './organization'
+import { goHome, restore, to, useEntry, useRoute } from './router'
 import { Me, isOne } from './session'
-import { t } from './texts/texts'
+import { t, useLanguage } from './texts/texts'
 import type { Key } from './texts/en'
 import { Boundary } from './ui/boundary'
 import { Button, Loading, useModal } from './ui/ui'
@@ -21,7 +22,8 @@ const AHEAD_MS = 1000
 const all: Role[] = ['Admin', 'OrganizationAdmin', 'DeviceOwner', 'Buyer', 'User', 'ApiUser']
 const owners: Role[] = ['Admin', 'OrganizationAdmin', 'DeviceOwner', 'ApiUser']
 
-const views: { name: string, text: Key, roles: Role[], load: () => Promise<{ default: View }> }[] = [
+/* A view that is `apart` has no link in the navigation. */
+const views: { name: string, text: Key, roles: Role[], apart?: boolean, load: () => Promise<{ default: View }> }[] = [
   { name: 'chat', text: 'nav.chat', roles: all, load: () => import('./chat/chat') },
   { name: 'webhooks', text: 'nav.webhooks', roles: all, load: () => import('./webhooks/webhooks') },
   { name: 'devices', text: 'nav.devices', roles: owners, load: () => import('./devices/devices') },
@@ -29,7 +31,8 @@ const views: { name: string, text: Key, roles: Role[], load: () => Promise<{ def
   { name: 'certificates', text: 'nav.certificates', roles: [...owners, 'Buyer'], load: () => import('./certificates/certificates') },
   { name: 'clients', text: 'nav.clients', roles: ['ApiUser'], load: () => import('./clients/clients') },
   { name: 'accounts', text: 'nav.accounts', roles: ['Admin'], load: () => import('./accounts/accounts') },
-  { name: 'status', text: 'nav.status', roles: ['Admin'], load: () => import('./status/status') }
+  { name: 'status', text: 'nav.status', roles: ['Admin'], load: () => import('./status/status') },
+  { name: 'account', text: 'nav.account', roles: all, apart: true, load: () => import('./account/account') }
 ]
 
 /*
@@ -59,7 +62,7 @@ function viewOf ({ name, load }: typeof views[number]): View {
  * Loads the files of all views early, so that no view fails later because the host is down or has newer
  * files.
  */
-function useAhead (me: Account | null) {
+function useAhead (me: Own | null) {
   useEffect(() => {
     if (!me) return
     const timer = setTimeout(() => { for (const { load, roles } of views) if (isOne(me, ...roles)) load().catch(() => {}) }, AHEAD_MS)
@@ -71,22 +74,26 @@ const client = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 5000,
+      networkMode: 'always', // a request without a network fails, and the view says so
+      refetchOnReconnect: true,
       retry: (count, error) => count < 2 && error instanceof ApiError && (error.status === 0 || error.status === 503)
-    }
+    },
+    mutations: { networkMode: 'always' }
   }
 })
 
-function Navigation ({ me, current, leave }: { me: Account, current: string, leave: () => void }) {
+function Navigation ({ me, current, leave }: { me: Own, current: string, leave: () => void }) {
   return (
     <header className='bar'>
       <a className='skip' href='#content' onClick={(e) => { e.preventDefault(); document.getElementById('content')?.focus() }}>{t('app.skip')}</a>
       <strong>busbar</strong>
       <nav aria-label={t('nav.label')}>
-        {views.filter(({ roles }) => isOne(me, ...roles)).map(({ name, text }) =>
+        {views.filter(({ roles, apart }) => !apart && isOne(me, ...roles)).map(({ name, text }) =>
           <a key={name} href={to(name)} aria-current={name === current ? 'page' : undefined}>{t(text)}</a>)}
         <a href='/swagger' target='_blank' rel='noreferrer'>{t('nav.reference')}</a>
       </nav>
-      <span className='who' title={me.email}><span>{me.email}</span><small>{t(`role.${me.role}`)}</small></span>
+      <Switcher />
+      <a className='who' href={to('account')} title={me.email} aria-current={current === 'account' ? 'page' : undefined}><span>{me.email}</span> <small>{t(`role.${me.role}`)}</small></a>
       <Button onClick={leave}>{t('login.out')}</Button>
     </header>
   )
@@ -100,18 +107,32 @@ function Gate ({ children }: { children: ReactNode }) {
   return <dialog ref={ref} className='gate over' aria-label={t('login.title')} onCancel={(event) => event.preventDefault()} onClose={show}>{children}</dialog>
 }
 
+/* Shown under an address that has no view, or none for the role. */
+function Missing ({ me, known }: { me: Own, known: boolean }) {
+  return (
+    <div className='page'>
+      <header><h1>{t(known ? 'app.notYours' : 'app.noSuch')}</h1></header>
+      <p>{known ? t('app.role', { role: t(`role.${me.role}`) }) : t('app.address')}</p>
+      <a href={to('chat')}>{t('app.home')}</a>
+    </div>
+  )
+}
+
 /* When a session ends, the current view stays under the login, so that nothing typed is lost. */
 export function App () {
-  const [me, setMe] = useState<Account | null>(null)
+  const [me, setMe] = useState<Own | null>(null)
   const [over, setOver] = useState(false)
   const [tries, setTries] = useState(0)
   const [name = 'chat', ...rest] = useRoute()
+  const entry = useEntry()
+  const language = useLanguage()
 
   useEffect(() => session.onEnd(() => setOver(true)), [])
   useAhead(me)
+  useLayoutEffect(() => restore(entry), [entry, me?.id])
   const forget = () => { client.clear(); drafts.clear() }
-  const enter = (account: Account) => {
-    if (me && me.id !== account.id) forget()
+  const enter = (account: Own) => {
+    if (me && me.id !== account.id) { forget(); goHome() }
     setMe(account)
     setOver(false)
     void client.invalidateQueries()
@@ -122,22 +143,26 @@ export function App () {
     forget()
     setMe(null)
     setOver(false)
+    goHome()
   }
-  const found = me && (views.find((view) => view.name === name && isOne(me, ...view.roles)) ?? views[0])
+  const known = views.find((view) => view.name === name)
+  const found = me && known && isOne(me, ...known.roles) ? known : null
   const View = found && viewOf(found)
 
-  useEffect(() => { document.title = found ? `${t(found.text)} – ${t('app.name')}` : t('app.name') }, [found])
+  useEffect(() => { document.title = found ? `${t(found.text)} – ${t('app.name')}` : t('app.name') }, [found, language])
   return (
     <QueryClientProvider client={client}>
-      {me && found && View && (
+      {me && (
         <Me.Provider value={me}>
           <div className='frame' inert={over}>
-            <Navigation me={me} current={found.name} leave={leave} />
+            <Navigation me={me} current={found?.name ?? ''} leave={leave} />
             <Warnings key={me.id} />
             <main id='content' tabIndex={0}>
-              <Boundary key={`${found.name} ${me.id}`} title={t(found.text)} again={() => { made.delete(found.name); retries++; setTries(tries + 1) }}>
-                <Suspense fallback={<Loading />}><View rest={name === found.name ? rest : []} /></Suspense>
-              </Boundary>
+              {!found || !View ? <Missing me={me} known={known !== undefined} /> : (
+                <Boundary key={`${found.name} ${me.id}`} title={t(found.text)} again={() => { made.delete(found.name); retries++; setTries(tries + 1) }}>
+                  <Suspense fallback={<Loading />}><View rest={rest} /></Suspense>
+                </Boundary>
+              )}
             </main>
           </div>
         </Me.Provider>

@@ -1,14 +1,14 @@
 /* The logged-in account, which all views can access. */
 import { createContext, useContext } from 'react'
 
-import type { Account, Role } from './api/types'
+import type { Own, Role } from './api/types'
 
-export const Me = createContext<Account | null>(null)
+export const Me = createContext<Own | null>(null)
 
-export function useMe (): Account {
+export function useMe (): Own {
   const me = useContext(Me)
   if (!me) throw new Error('a view is shown without an account')
   return me
 }
 
-export const isOne = (me: Account, ...roles: Role[]) => roles.includes(me.role)
+export const isOne = (me: Own, ...roles: Role[]) => roles.includes(me.role)

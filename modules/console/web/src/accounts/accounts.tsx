@@ -4,7 +4,7 @@ import { useState } from 'react'
 
 import { call, page, query, session } from '../api/client'
 import type { Account, Role } from '../api/types'
-import { to } from '../router'
+import { to, useValues } from '../router'
 import { useMe } from '../session'
 import { t } from '../texts/texts'
 import type { Key } from '../texts/en'
@@ -82,8 +82,7 @@ const itemsOf = ({ data }: ReturnType<typeof useAccounts>) => data?.pages.flatMa
  * however many there are.
  */
 function List ({ ask }: { ask: Ask }) {
-  const [status, setStatus] = useState<string>('')
-  const [search, setSearch] = useState('')
+  const [{ status, search }, change] = useValues('status', 'search')
   const names = useNames()
   const list = useAccounts(status)
   const pending = useAccounts('Pending')
@@ -98,10 +97,10 @@ function List ({ ask }: { ask: Ask }) {
   return (
     <>
       <div className='filters'>
-        <Field label={t('accounts.search')}>{(props) => <input {...props} type='search' value={search} onChange={(e) => setSearch(e.target.value)} />}</Field>
+        <Field label={t('accounts.search')}>{(props) => <input {...props} type='search' value={search} onChange={(e) => change({ search: e.target.value })} />}</Field>
         <Field label={t('accounts.status')}>
           {(props) => (
-            <select {...props} value={status} onChange={(e) => setStatus(e.target.value)}>
+            <select {...props} value={status} onChange={(e) => change({ status: e.target.value })}>
               <option value=''>{t('accounts.all')}</option>
               {states.map((name) => <option key={name} value={name}>{t(`account.${name}`)}</option>)}
             </select>

@@ -77,13 +77,15 @@ async function ask (path: string, request: RequestInit): Promise<Response> {
   }
 }
 
+export const PASSWORD = '/api/user/password' // its 401 may be about the current password
+
 export async function send (method: string, path: string, body?: unknown, more: Record<string, string> = {}): Promise<Response> {
   const form = body instanceof FormData
   const headers: Record<string, string> = { ...session.header(), ...more }
   if (body !== undefined && !form) headers['Content-Type'] = 'application/json'
   const answer = await ask(path, { method, headers, body: form ? body : body === undefined ? undefined : JSON.stringify(body) })
   if (answer.ok) return answer
-  if (answer.status === 401) session.refused(headers.Authorization)
+  if (answer.status === 401 && path !== PASSWORD) session.refused(headers.Authorization)
   throw failed(answer.status, answer.statusText, await answer.json().catch(() => null))
 }
 

@@ -50,14 +50,17 @@ class Parser {
   }
 }
 
-/* Aborts a connection on which nothing arrives any more; it may have been dropped silently. */
+/* Aborts a connection on which nothing arrives any more, or whose network is gone: neither is reported to fetch(). */
 function watched (signal: AbortSignal) {
   const silence = new AbortController()
   let timer = 0
   const heard = () => { clearTimeout(timer); timer = window.setTimeout(() => silence.abort(), SILENT_MS) }
 
+  const offline = () => silence.abort()
+
   heard()
-  return { heard, stop: () => clearTimeout(timer), signal: AbortSignal.any([signal, silence.signal]) }
+  addEventListener('offline', offline)
+  return { heard, stop: () => { clearTimeout(timer); removeEventListener('offline', offline) }, signal: AbortSignal.any([signal, silence.signal]) }
 }
 
 /*

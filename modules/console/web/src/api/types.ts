@@ -14,6 +14,7 @@ type Answer<Path extends keyof paths, Method extends keyof paths[Path]> =
 type ItemOf<List> = List extends (infer Item)[] ? Item : never
 
 export type Account = Required<ItemOf<Answer<'/api/admin/users', 'get'>>>
+export type Own = Required<Answer<'/api/auth/me', 'get'>>
 export type Role = Account['role']
 export type Organization = Required<ItemOf<Answer<'/api/admin/organizations', 'get'>>>
 export type Client = Required<ItemOf<Answer<'/api/auth/clients', 'get'>>>

@@ -4,14 +4,18 @@ import { useEffect, useState } from 'react'
 
 import { call, download, get } from '../api/client'
 import { follow } from '../api/stream'
-import type { BulkLog } from '../api/types'
+import type { BulkLog, BulkUpload } from '../api/types'
 import { to } from '../router'
 import { t } from '../texts/texts'
 import { useAction } from '../ui/action'
 import { Badge, Button, Failed, Loading } from '../ui/ui'
 import { Rows } from './rows'
 
-export const tones = { created: 'wait', confirmed: 'wait', finished: 'good', cancelled: 'off' } as const
+const tones = { created: 'wait', confirmed: 'wait', finished: 'good', cancelled: 'off' } as const
+
+/* An upload that has ended is good only if all its rows are stored. */
+export const toneOf = ({ status, progress }: Pick<BulkUpload, 'status' | 'progress'>) =>
+  status === 'finished' && progress.failed > 0 ? progress.succeeded > 0 ? 'wait' : 'bad' : tones[status]
 
 const log = (id: string) => `/api/bulk-upload/bulk-upload-log/${id}`
 
@@ -63,7 +67,7 @@ export function Job ({ id }: { id: string }) {
     <div className='page'>
       <header>
         <div><a href={to('bulk')}>{t('bulk.back')}</a><h1>{data?.fileName ?? t('bulk.title')}</h1></div>
-        {data && <Badge tone={tones[data.status]}>{t(`job.${data.status}`)}</Badge>}
+        {data && <Badge tone={toneOf(data)}>{t(`job.${data.status}`)}</Badge>}
       </header>
       {job.isPending && <Loading />}
       {job.isError && <Failed error={job.error} again={() => void job.refetch()} />}
@@ -72,7 +76,7 @@ export function Job ({ id }: { id: string }) {
       {data && (
         <>
           <section className='panel'>
-            <p>{t('bulk.checked', { passed: data.check.passed, failed: data.check.failed })}</p>
+            {data.status === 'created' && <p>{t('bulk.checked', { passed: data.check.passed, failed: data.check.failed })}</p>}
             {data.reason !== null && <p>{data.reason}</p>}
             {data.status !== 'created' && (
               <div role='status'>

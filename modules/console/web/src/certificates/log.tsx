@@ -9,7 +9,7 @@ import { named, t } from '../texts/texts'
 import { asEnergy } from '../ui/format'
 import { Badge, Empty, Failed, Loading, More, Table, Time } from '../ui/ui'
 
-export type Filter = { status?: string, start?: string, end?: string, deviceId?: number, externalId?: string }
+export type Filter = { status?: string, start?: string, end?: string, deviceId?: number, externalId?: string, organizationId?: number }
 
 export const states = ['Requested', 'Succeeded', 'Failed', 'Retry', 'Cancelled', 'Carried']
 
@@ -31,13 +31,15 @@ function Whose ({ entry }: { entry: Certificate }) {
   return isOne(useMe(), 'Buyer') ? <>{name}</> : <a href={to('devices', entry.externalId ?? name)}>{name}</a>
 }
 
-/* `ofOne`: all entries are of one device, so its name is not repeated. */
-export function Entries ({ list, all, ofOne }: ReturnType<typeof useLog> & { ofOne?: boolean }) {
+/*
+ * `ofOne`: all entries are of one device, so its name is not repeated. `filtered`: there may be others.
+ */
+export function Entries ({ list, all, ofOne, filtered }: ReturnType<typeof useLog> & { ofOne?: boolean, filtered?: boolean }) {
   const head = [t('certs.period'), ...(ofOne ? [] : [t('certs.device')]), { text: t('certs.energy'), number: true }, t('certs.status'), t('certs.id')]
 
   if (list.isPending) return <Loading />
   if (list.isError) return <Failed error={list.error} again={() => void list.refetch()} />
-  if (all.length === 0) return <Empty>{ofOne ? t('certs.none') : t('certs.empty')}</Empty>
+  if (all.length === 0) return <Empty>{t(filtered ? 'certs.empty' : 'certs.none')}</Empty>
   return (
     <>
       <Table label={t('certs.title')} head={head} busy={list.isPlaceholderData}>

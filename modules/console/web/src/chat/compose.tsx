@@ -12,6 +12,8 @@ import { useAction } from '../ui/action'
 import { Button, problemOf } from '../ui/ui'
 import { drafts } from './drafts'
 
+const ROWS = 12
+
 /* 128 random bits; crypto.randomUUID() is not available on pages loaded without TLS. */
 const makeKey = () => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('')
 
@@ -23,6 +25,8 @@ function useKey () {
     return last.current.key
   }
 }
+
+const touch = matchMedia('(hover: none) and (pointer: coarse)') // its keyboard has no Shift+Enter
 
 export function Compose ({ id, sending, sent }: { id: number, sending: (texts: string[]) => void, sent: (entry: Entry) => void }) {
   const me = useMe()
@@ -38,14 +42,19 @@ export function Compose ({ id, sending, sent }: { id: number, sending: (texts: s
     onSettled: () => sending([])
   })
   const send = () => { if (text.trim() && !post.isPending) post.mutate(text) }
-  const keyed = (event: KeyboardEvent) => { if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) { event.preventDefault(); send() } }
+  const keyed = (event: KeyboardEvent) => {
+    if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return
+    if (touch.matches && !event.ctrlKey && !event.metaKey) return
+    event.preventDefault()
+    send()
+  }
 
   return (
     <form className='compose' onSubmit={(event) => { event.preventDefault(); send() }}>
       {post.isError && <p className='problem' role='alert'>{t('chat.notSent', { problem: problemOf(post.error) })}</p>}
       <label className='hidden' htmlFor='entry'>{t('chat.write')}</label>
-      <textarea id='entry' rows={2} placeholder={t('chat.write')} value={text} onChange={(e) => write(e.target.value)} onKeyDown={keyed} aria-describedby='keys' />
-      <span id='keys' className='hint'>{t('chat.keys')}</span>
+      <textarea id='entry' rows={Math.min(ROWS, Math.max(2, text.split('\n').length))} placeholder={t('chat.write')} value={text} onChange={(e) => write(e.target.value)} onKeyDown={keyed} aria-describedby='keys' />
+      <span id='keys' className='hint'>{!touch.matches && t('chat.keys')}</span>
       <Button kind='main' type='submit' disabled={post.isPending || !text.trim()}>{t('chat.send')}</Button>
     </form>
   )

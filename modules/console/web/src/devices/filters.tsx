@@ -1,18 +1,23 @@
-/* The filters of a list of devices. */
+/* The filters of a list of devices, which are in the address. */
+import { useState } from 'react'
+
 import { t } from '../texts/texts'
 import { Field } from '../ui/ui'
 
-export interface Filter { search: string, countryCode: string, status: string, fuelCode: string, capacityFrom: string, capacityTo: string, commissionedFrom: string, commissionedTo: string }
+const more = ['fuelCode', 'capacityFrom', 'capacityTo', 'commissionedFrom', 'commissionedTo'] as const
 
-export const noFilter: Filter = { search: '', countryCode: '', status: '', fuelCode: '', capacityFrom: '', capacityTo: '', commissionedFrom: '', commissionedTo: '' }
+export const filters = ['search', 'countryCode', 'status', ...more] as const
+
+export type Filter = Record<typeof filters[number], string>
 
 /* Filters in the API's form; a country that is not fully typed is left out. */
 export const queryOf = (filter: Filter) =>
   ({ ...filter, search: filter.search.trim(), fuelCode: filter.fuelCode.trim(), countryCode: /^[A-Za-z]{2,3}$/.test(filter.countryCode) ? filter.countryCode : '' })
 
-export function Filters ({ filter, change }: { filter: Filter, change: (filter: Filter) => void }) {
-  const input = (name: keyof Filter, label: string, more: Record<string, unknown> = {}) => (
-    <Field label={label}>{(props) => <input {...props} {...more} value={filter[name]} onChange={(e) => change({ ...filter, [name]: e.target.value })} />}</Field>
+export function Filters ({ filter, change }: { filter: Filter, change: (some: Partial<Filter>) => void }) {
+  const [open] = useState(() => more.some((name) => filter[name] !== ''))
+  const input = (name: keyof Filter, label: string, extra: Record<string, unknown> = {}) => (
+    <Field label={label}>{(props) => <input {...props} {...extra} value={filter[name]} onChange={(e) => change({ [name]: e.target.value })} />}</Field>
   )
 
   return (
@@ -22,7 +27,7 @@ export function Filters ({ filter, change }: { filter: Filter, change: (filter: 
         {input('countryCode', t('devices.country'), { maxLength: 3 })}
         <Field label={t('devices.status')}>
           {(props) => (
-            <select {...props} value={filter.status} onChange={(e) => change({ ...filter, status: e.target.value })}>
+            <select {...props} value={filter.status} onChange={(e) => change({ status: e.target.value })}>
               <option value=''>{t('devices.active')}</option>
               <option value='Inactive'>{t('devices.inactive')}</option>
               <option value='All'>{t('devices.allStates')}</option>
@@ -30,7 +35,7 @@ export function Filters ({ filter, change }: { filter: Filter, change: (filter: 
           )}
         </Field>
       </div>
-      <details className='more'>
+      <details className='more' open={open}>
         <summary>{t('devices.filters')}</summary>
         <div className='filters'>
           {input('fuelCode', t('devices.fuel'), { maxLength: 64 })}

@@ -6,13 +6,14 @@ import { get } from '../api/client'
 import type { Device } from '../api/types'
 import { Entries, useLog } from '../certificates/log'
 import { Start } from '../chat/start'
+import { useOrganizations } from '../organization'
 import { goInstead, to } from '../router'
 import { t } from '../texts/texts'
 import { asDate, asNumber } from '../ui/format'
 import { Button, Failed, Loading } from '../ui/ui'
 import { Coverage } from './coverage'
 import { Documents } from './documents'
-import { nameOf, State } from './list'
+import { State, titleOf } from './list'
 import { Readings } from './readings'
 import { Register } from './register'
 
@@ -27,6 +28,7 @@ function Log ({ device }: { device: Device }) {
 
 export function One ({ name }: { name: string }) {
   const client = useQueryClient()
+  const { several, nameOf } = useOrganizations()
   const [editing, setEditing] = useState(false)
   const [writing, setWriting] = useState(false)
   const device = useQuery({ queryKey: ['devices', 'one', name], queryFn: () => get<Device>(`/api/device/${encodeURIComponent(name)}`) })
@@ -41,12 +43,13 @@ export function One ({ name }: { name: string }) {
   const facts: [string, string | null][] = [
     [t('devices.id'), data.externalId], [t('devices.country'), data.countryCode],
     [t('devices.capacity'), data.capacity === null ? null : `${asNumber(Number(data.capacity))} kW`], [t('devices.since'), data.commissioningDate && asDate(data.commissioningDate)],
-    [t('devices.serial'), data.serialNumber], [t('devices.fuel'), data.fuelCode], [t('devices.type'), data.deviceTypeCode], [t('devices.zone'), data.timezone]
+    [t('devices.serial'), data.serialNumber], [t('devices.fuel'), data.fuelCode], [t('devices.type'), data.deviceTypeCode], [t('devices.zone'), data.timezone],
+    ...(several ? [[t('accounts.organization'), nameOf(data.organizationId)] as [string, string]] : [])
   ]
   return (
     <div className='page'>
       <header>
-        <div><a href={to('devices')}>{t('devices.back')}</a><h1>{nameOf(data)}</h1></div>
+        <div><a href={to('devices')}>{t('devices.back')}</a><h1>{titleOf(data)}</h1></div>
         <div className='row'>
           <State of={data} />
           <Button onClick={() => setWriting(true)}>{t('devices.write')}</Button>
@@ -59,7 +62,7 @@ export function One ({ name }: { name: string }) {
       <Coverage name={data.uuid} device={data.id} />
       <Documents name={data.uuid} />
       <Log device={data} />
-      {writing && <Start about={nameOf(data)} close={() => setWriting(false)} />}
+      {writing && <Start about={titleOf(data)} organization={data.organizationId} close={() => setWriting(false)} />}
       {editing && <Register device={data} close={() => setEditing(false)} done={() => setEditing(false)} />}
     </div>
   )

@@ -37,7 +37,7 @@ function after (date: Date, by: Span) {
 
 /* Makes a bar for each span, because the list has no entries for spans without readings. */
 function bars (list: Total[], by: Span): Bar[] {
-  const format = new Intl.DateTimeFormat(way, written[by])
+  const format = new Intl.DateTimeFormat(way(), written[by])
   const known = new Map(list.map((total) => [Date.parse(total.startDate), total]))
   const last = Math.max(...known.keys())
   const all: Bar[] = []

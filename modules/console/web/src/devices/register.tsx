@@ -4,6 +4,7 @@ import { useState } from 'react'
 
 import { ApiError, call } from '../api/client'
 import type { Device } from '../api/types'
+import { Target, useTarget } from '../organization'
 import { t } from '../texts/texts'
 import type { Key } from '../texts/en'
 import { useAction } from '../ui/action'
@@ -19,23 +20,26 @@ const fields: { name: keyof Device & string, text: Key, type?: string, example?:
 
 export function Register ({ device, close, done }: { device?: Device, close: () => void, done: (device: Device) => void }) {
   const client = useQueryClient()
+  const target = useTarget()
   const [values, setValues] = useState<Record<string, string>>(() => Object.fromEntries(fields.map(({ name }) => [name, String(device?.[name] ?? '')])))
   const save = useAction({
     mutationFn: () => {
       const changed = fields.map(({ name }) => name).filter((name) => values[name] !== String(device?.[name] ?? ''))
       const body = Object.fromEntries(changed.map((name) => [name, values[name]?.trim() ? values[name] : null])) // null clears a field
-      return device ? call<Device>('PATCH', `/api/device/${device.uuid}`, body) : call<Device>('POST', '/api/device', body)
+      return device ? call<Device>('PATCH', `/api/device/${device.uuid}`, body) : call<Device>('POST', '/api/device', { ...body, organizationId: target.id })
     },
     onSuccess: async (saved) => { await client.invalidateQueries({ queryKey: ['devices'] }); done(saved) },
     onError: () => client.invalidateQueries({ queryKey: ['devices', 'one'] }) // it may have been changed or deleted meanwhile
   })
   const errors = save.error instanceof ApiError ? save.error.errors : []
-  const others = errors.length === 0 || errors.some(({ field }) => !fields.some(({ name }) => name === field))
+  const shown = [...fields.map(({ name }) => name as string), ...(!device && target.several ? ['organizationId'] : [])]
+  const others = errors.length === 0 || errors.some(({ field }) => !shown.includes(field))
 
   return (
     <Dialog title={t(device ? 'devices.editOne' : 'devices.new')} close={close}>
       <form noValidate onSubmit={(event) => { event.preventDefault(); save.mutate() }}>
         {save.isError && others && <Failed error={save.error} />}
+        {!device && <Target of={target} problem={errors.find(({ field }) => field === 'organizationId')?.problem} />}
         <div className='pairs'>
         {fields.map(({ name, text, type = 'text', example }) => (
           <Field key={name} label={name === 'capacity' ? `${t(text)} (kW)` : t(text)} problem={errors.find(({ field }) => field === name)?.problem}>

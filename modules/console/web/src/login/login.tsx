@@ -1,7 +1,7 @@
 import { useState, type FormEvent } from 'react'
 
 import { ApiError, call, get, session } from '../api/client'
-import type { Account } from '../api/types'
+import type { Own } from '../api/types'
 import { language, languages, t } from '../texts/texts'
 import { Button, Failed, Field } from '../ui/ui'
 import { Register } from './register'
@@ -12,7 +12,7 @@ function Refused ({ error }: { error: unknown }) {
   return <div className='failed' role='alert'><p>{t('login.wrong')}</p></div>
 }
 
-export function Login ({ again, done }: { again: boolean, done: (me: Account) => void }) {
+export function Login ({ again, done }: { again: boolean, done: (me: Own) => void }) {
   const [email, setEmail] = useState('')
   const [password, setPassword] = useState('')
   const [error, setError] = useState<unknown>(null)
@@ -27,7 +27,7 @@ export function Login ({ again, done }: { again: boolean, done: (me: Account) =>
       const { accessToken } = await call<{ accessToken: string }>('POST', '/api/auth/login', { username: email, password })
       session.begin(accessToken)
       setPassword('')
-      done(await get<Account>('/api/auth/me'))
+      done(await get<Own>('/api/auth/me'))
     } catch (problem) {
       setError(problem)
     }

@@ -1,4 +1,6 @@
 /* The language in the address (?lang=de), else the browser's, if there is a catalog for it. */
+import { useSyncExternalStore } from 'react'
+
 import { de } from './de'
 import { en, type Key } from './en'
 
@@ -9,11 +11,28 @@ export const languages = [{ code: 'en', name: 'English' }, { code: 'de', name: '
 
 const wanted = [new URLSearchParams(location.search).get('lang') ?? '', ...navigator.languages]
 
-export const language = wanted.map((name) => name.slice(0, 2).toLowerCase()).find((code) => Object.hasOwn(catalogues, code)) ?? 'en'
+export let language = wanted.map((name) => name.slice(0, 2).toLowerCase()).find((code) => Object.hasOwn(catalogues, code)) ?? 'en'
 
-const catalogue = catalogues[language]!
+let catalogue = catalogues[language]!
+let rules = new Intl.PluralRules(language)
+const listeners = new Set<() => void>()
 
-const rules = new Intl.PluralRules(language)
+function listen (changed: () => void) {
+  listeners.add(changed)
+  return () => { listeners.delete(changed) }
+}
+
+export const useLanguage = () => useSyncExternalStore(listen, () => language)
+
+/* Changes the language of the page without loading it again, which would end the session. */
+export function speak (code: string) {
+  language = code
+  catalogue = catalogues[code]!
+  rules = new Intl.PluralRules(code)
+  document.documentElement.lang = code
+  history.replaceState(history.state, '', `?lang=${code}${location.hash}`)
+  for (const changed of [...listeners]) changed()
+}
 
 /* {n} is the value n; {n|device|devices} is the singular or plural that matches it. */
 export function t (key: Key, values: Record<string, string | number> = {}): string {

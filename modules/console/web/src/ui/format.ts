@@ -2,20 +2,29 @@
 import { language } from '../texts/texts'
 
 /* The viewer's regional format: en-GB and de-AT differ from the plain languages of the catalog. */
-export const way = navigator.languages.find((name) => name.startsWith(language)) ?? language
+export const way = () => navigator.languages.find((name) => name.startsWith(language)) ?? language
 
-const day = new Intl.DateTimeFormat(way, { dateStyle: 'medium' })
-const date = new Intl.DateTimeFormat(way, { dateStyle: 'medium', timeZone: 'UTC' })
-const minute = new Intl.DateTimeFormat(way, { dateStyle: 'medium', timeStyle: 'short' })
-const clock = new Intl.DateTimeFormat(way, { timeStyle: 'short' })
-const number = new Intl.NumberFormat(way, { maximumFractionDigits: 2 })
+const make = () => ({
+  language,
+  day: new Intl.DateTimeFormat(way(), { dateStyle: 'medium' }),
+  date: new Intl.DateTimeFormat(way(), { dateStyle: 'medium', timeZone: 'UTC' }),
+  minute: new Intl.DateTimeFormat(way(), { dateStyle: 'medium', timeStyle: 'short' }),
+  clock: new Intl.DateTimeFormat(way(), { timeStyle: 'short' }),
+  number: new Intl.NumberFormat(way(), { maximumFractionDigits: 2 })
+})
+let made = make()
 
-export const asDay = (iso: string) => day.format(new Date(iso))
-export const asDate = (calendar: string) => date.format(new Date(calendar)) // a calendar day, the same in all zones
-export const asTime = (iso: string) => minute.format(new Date(iso))
-export const asClock = (iso: string) => clock.format(new Date(iso))
+function formats () {
+  if (made.language !== language) made = make()
+  return made
+}
+
+export const asDay = (iso: string) => formats().day.format(new Date(iso))
+export const asDate = (calendar: string) => formats().date.format(new Date(calendar)) // a calendar day, the same in all zones
+export const asTime = (iso: string) => formats().minute.format(new Date(iso))
+export const asClock = (iso: string) => formats().clock.format(new Date(iso))
 export const asUtc = (iso: string) => new Date(iso).toISOString().replace('T', ' ').replace(/\.\d+Z$/, ' UTC')
-export const asNumber = (value: number) => number.format(value)
+export const asNumber = (value: number) => formats().number.format(value)
 export const asBytes = (value: number) =>
   value < 1024 ? `${value} B` : value < 1048576 ? `${asNumber(value / 1024)} KiB` : `${asNumber(value / 1048576)} MiB`
 

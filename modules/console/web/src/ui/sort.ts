@@ -1,20 +1,20 @@
 /*
  * The order of a table that the host sorts: by one column, up or down; the host's default until the user
- * chooses one.
+ * chooses one. It is kept in the address.
  */
-import { useState } from 'react'
-
+import { useValues } from '../router'
 import type { Head } from './ui'
 
 /* `head` makes a column from a text and the API's name of its order; `query` is sent to the API. */
 export function useOrder () {
-  const [by, setBy] = useState<{ sort: string, down: boolean } | null>(null)
+  const [{ sort: by, order }, change] = useValues('sort', 'order')
+  const down = order === 'desc'
 
   const head = (text: string, sort: string, number = false): Head => ({
     text,
     number,
-    sorted: by?.sort !== sort ? 'none' : by.down ? 'descending' : 'ascending',
-    sort: () => setBy((before) => ({ sort, down: before?.sort === sort && !before.down }))
+    sorted: by !== sort ? 'none' : down ? 'descending' : 'ascending',
+    sort: () => change({ sort, order: by === sort && !down ? 'desc' : '' })
   })
-  return { head, query: by ? { sort: by.sort, order: by.down ? 'desc' : 'asc' } : {} }
+  return { head, query: by ? { sort: by, order: down ? 'desc' : 'asc' } : {} }
 }

@@ -4,6 +4,7 @@ import { useState } from 'react'
 
 import { call, get, page, query, type Page } from '../api/client'
 import type { Attempt, Delivery, Sent, Tested, Webhook } from '../api/types'
+import { useValues } from '../router'
 import { t } from '../texts/texts'
 import { useAction } from '../ui/action'
 import { asNumber } from '../ui/format'
@@ -106,7 +107,7 @@ const states: Delivery['status'][] = ['queued', 'delivered', 'abandoned']
 export function Deliveries ({ hook }: { hook: Webhook }) {
   const client = useQueryClient()
   const [told, tell] = useState<{ text: string, bad?: boolean } | null>(null)
-  const [status, setStatus] = useState('')
+  const [{ status }, change] = useValues('status')
   const [recovering, setRecovering] = useState(false)
   const refresh = () => {
     void client.invalidateQueries({ queryKey: ['statistics'] })
@@ -134,7 +135,7 @@ export function Deliveries ({ hook }: { hook: Webhook }) {
       <div className='row between'>
         <h2>{t('hooks.deliveries')}</h2>
         <div className='row'>
-          <select aria-label={t('hooks.state')} value={status} onChange={(e) => setStatus(e.target.value)}>
+          <select aria-label={t('hooks.state')} value={status} onChange={(e) => change({ status: e.target.value })}>
             <option value=''>{t('accounts.all')}</option>
             {states.map((name) => <option key={name} value={name}>{t(`delivery.${name}`)}</option>)}
           </select>

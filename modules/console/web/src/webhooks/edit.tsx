@@ -14,12 +14,14 @@ const problemWith = (error: unknown, field: string) =>
 export function Edit ({ hook, close, done }: { hook?: Webhook, close: () => void, done: (hook: Webhook) => void }) {
   const [url, setUrl] = useState(hook?.url ?? 'https://')
   const [events, setEvents] = useState(hook?.events.filter((name) => name !== '*') ?? [])
+  const [all, setAll] = useState(!hook || hook.events.length === 0 || hook.events.includes('*'))
   const [secret, setSecret] = useState('')
+  const chosen = all ? [] : events
   const names = useQuery({ queryKey: ['events'], queryFn: () => get<string[]>('/api/chat/webhooks/events') })
   const save = useAction({
     mutationFn: () => hook
-      ? call<Webhook>('PATCH', `/api/chat/webhooks/${hook.id}`, { url, events })
-      : call<Webhook>('POST', '/api/chat/webhooks', { url, events, ...(secret && { secret }) }),
+      ? call<Webhook>('PATCH', `/api/chat/webhooks/${hook.id}`, { url, events: chosen })
+      : call<Webhook>('POST', '/api/chat/webhooks', { url, events: chosen, ...(secret && { secret }) }),
     onSuccess: done
   })
   const toggle = (name: string) => setEvents((before) => before.includes(name) ? before.filter((other) => other !== name) : [...before, name])
@@ -33,10 +35,11 @@ export function Edit ({ hook, close, done }: { hook?: Webhook, close: () => void
         </Field>
         <fieldset className='field choices'>
           <legend>{t('hooks.events')}</legend>
-          {names.data?.filter((name) => name !== 'ping').map((name) => (
+          <label className='check'><input type='checkbox' checked={all} onChange={() => setAll(!all)} />{t('hooks.all')}</label>
+          {!all && names.data?.filter((name) => name !== 'ping').map((name) => (
             <label key={name} className='check'><input type='checkbox' checked={events.includes(name)} onChange={() => toggle(name)} />{name}</label>
           ))}
-          <small>{t('hooks.choose')}</small>
+          {!all && events.length === 0 && <p className='problem'>{t('hooks.choose')}</p>}
         </fieldset>
         {!hook && (
           <Field label={t('hooks.ownSecret')} problem={problemWith(save.error, 'secret')}>
@@ -45,7 +48,7 @@ export function Edit ({ hook, close, done }: { hook?: Webhook, close: () => void
         )}
         <div className='actions'>
           <Button onClick={close}>{t('do.cancel')}</Button>
-          <Button kind='main' type='submit' disabled={save.isPending}>{t('do.save')}</Button>
+          <Button kind='main' type='submit' disabled={save.isPending || (!all && events.length === 0)}>{t('do.save')}</Button>
         </div>
       </form>
     </Dialog>

@@ -68,11 +68,12 @@ function Rate ({ of }: { of: Statistics | undefined }) {
   const ended = of ? of.delivered + of.abandoned : 0
 
   if (!of) return <>…</>
-  if (ended === 0) return <small>{t(of.queued > 0 ? 'hooks.waiting' : 'hooks.quiet', { n: of.queued })}</small>
+  if (ended === 0) return <small>{t(of.queued > 0 ? 'hooks.waiting' : 'hooks.quiet', { n: asNumber(of.queued) })}</small>
   return (
     <>
       <Badge tone={of.abandoned === 0 ? 'good' : of.delivered === 0 ? 'bad' : 'wait'}>{asNumber(Math.floor(of.delivered / ended * 1000) / 10)} %</Badge>
       <br /><small>{t('hooks.rate', { ok: asNumber(of.delivered), all: asNumber(ended) })}</small>
+      {of.queued > 0 && <><br /><small>{t('hooks.waiting', { n: asNumber(of.queued) })}</small></>}
     </>
   )
 }
