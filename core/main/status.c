@@ -363,10 +363,14 @@ static void print_events(FILE *out, const json_t *host)
                 *word(last, "module") ? ", module " : "", word(last, "module"),
                 *word(last, "report") ? ", report " : "", word(last, "report"));
     json_array_foreach(part(crashes, "modules"), i, row)
+    {
         fprintf(out, "  crashes of module %s: %ld\n", word(row, "name"), whole(row, "count"));
+    }
     json_array_foreach(part(crashes, "leftOut"), i, row)
+    {
         fprintf(out, "DISABLED: module %s, until the next reload: %s\n", word(row, "name"),
                 word(row, "why"));
+    }
 }
 
 static void print_generation(FILE *out, const json_t *g)
@@ -384,12 +388,17 @@ static void print_generation(FILE *out, const json_t *g)
         fprintf(out, ", is cut in %.1f s", number(g, "cutInSeconds"));
     fprintf(out, "%s, %ld holders\n", *state == 'c' ? ", was cut" : "", whole(g, "holders"));
     json_array_foreach(part(g, "modules"), i, row)
+    {
         fprintf(out, "  module %s %s, build %s, %s\n", word(row, "name"), word(row, "version"),
                 *word(row, "build") ? word(row, "build") : "unknown", word(row, "path"));
-    json_array_foreach(part(g, "pools"), i, row) fprintf(
-        out, "  pool %s.%s: %ld of %ld threads, %ld busy, %ld of %ld waiting\n",
-        word(row, "module"), word(row, "name"), whole(row, "started"), whole(row, "threads"),
-        whole(row, "busy"), whole(row, "waiting"), whole(row, "queue"));
+    }
+    json_array_foreach(part(g, "pools"), i, row)
+    {
+        fprintf(out, "  pool %s.%s: %ld of %ld threads, %ld busy, %ld of %ld waiting\n",
+                word(row, "module"), word(row, "name"), whole(row, "started"),
+                whole(row, "threads"), whole(row, "busy"), whole(row, "waiting"),
+                whole(row, "queue"));
+    }
     if (whole(g, "workers"))
         fprintf(out, "  %ld workers run\n", whole(g, "workers"));
 }
@@ -425,8 +434,14 @@ static void print_state(FILE *out, const json_t *host, const struct engine *engi
 
     print_host(out, host, engine);
     print_events(out, host);
-    json_array_foreach(part(host, "generations"), i, row) print_generation(out, row);
-    json_array_foreach(part(host, "loops"), i, row) print_loop(out, i, row);
+    json_array_foreach(part(host, "generations"), i, row)
+    {
+        print_generation(out, row);
+    }
+    json_array_foreach(part(host, "loops"), i, row)
+    {
+        print_loop(out, i, row);
+    }
 }
 
 char *status_text(struct engine *engine, bool json)

@@ -286,7 +286,7 @@ int certificate_group_leave(struct bb_request *rq)
 {
     const struct certificate *certificate = rq->state;
     const char *key = bb_segment(rq, "deviceId");
-    int64_t organization = 0, id, *found = &id;
+    int64_t organization = 0, id = 0, *found = &id;
     int refused = group_find(rq, &organization);
 
     if (refused)

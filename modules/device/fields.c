@@ -354,7 +354,7 @@ static json_t *check_fields(struct bb_request *rq, json_t *object, json_t *error
     json_t *checked = bb_check(rq, &table, object, errors);
 
     if (checked || json_array_size(errors) == 0)
-        return checked;
+        return checked; /* cppcheck-suppress returnDanglingLifetime; a new object */
     json_t *valid = json_copy(object);
 
     json_array_foreach(errors, i, error)

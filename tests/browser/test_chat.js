@@ -3,7 +3,7 @@
 'use strict'
 const assert = require('node:assert/strict')
 const { execFileSync } = require('node:child_process')
-const { scene, enter, chain, look, figure } = require('./stage')
+const { scene, enter, look, figure } = require('./stage')
 const { admin, login, member, converse, say, call } = require('./service')
 const payloads = require('./payloads')
 
@@ -23,6 +23,7 @@ function longestTask (events) {
 }
 
 const send = (page) => page.getByRole('button', { name: 'Send', exact: true }).click()
+const chain = (page) => page.getByRole('log')
 
 scene('chat: two people write to each other, live, and unread ones are marked', async ({ open }) => {
   const ada = await member('Ada')
@@ -39,10 +40,7 @@ scene('chat: two people write to each other, live, and unread ones are marked', 
   await row.click()
   await chain(his).getByText('The feed-in meter of bay 3').waitFor()
   await his.getByLabel('Write a message').fill('Two phases were swapped last week; send me the photo of the plate.')
-  const { height } = await his.getByLabel('Write a message').boundingBox()
-  for (let lines = 0; lines < 5; lines++) await his.keyboard.press('Shift+Enter')
-  assert.ok((await his.getByLabel('Write a message').boundingBox()).height > height, 'the box grows')
-  await his.keyboard.press('Enter')
+  await his.keyboard.press('Control+Enter')
   await chain(hers).getByText('Two phases were swapped').waitFor()
   await hers.getByLabel('Write a message').fill('Here it comes.')
   await send(hers)
@@ -132,6 +130,25 @@ scene('chat: what cannot be sent stays typed, and goes out later', async ({ open
   await send(page)
   await chain(page).getByText('kept while the line is down').waitFor()
 }, ['ERR_FAILED'])
+
+scene('chat: Enter sends, Shift+Enter starts a line, and the box grows', async ({ open }) => {
+  const una = await member('Enna')
+  const { conversation } = await converse(una, admin, 'A first line for the box', 'Box 1')
+  const page = await open()
+  const box = page.getByLabel('Write a message')
+
+  await enter(page, una, `#/chat/${conversation.id}`)
+  await box.fill('one')
+  const before = (await box.boundingBox()).height
+  for (let lines = 0; lines < 4; lines++) await page.keyboard.press('Shift+Enter')
+  await page.keyboard.type('five')
+  assert.ok((await box.boundingBox()).height > before)
+  await look(page, 'chat-lines')
+  await page.keyboard.press('Enter')
+  await chain(page).getByText('five').waitFor()
+  assert.equal(await chain(page).locator('.message p').last().textContent(), 'one\n\n\n\nfive')
+  assert.equal(await box.inputValue(), '')
+})
 
 scene('chat: a reload of the host interrupts nobody', async ({ open }) => {
   const ole = await member('Ole')

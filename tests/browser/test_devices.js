@@ -2,13 +2,14 @@
 'use strict'
 const assert = require('node:assert/strict')
 const fs = require('node:fs')
-const { scene, enter, go, button, look } = require('./stage')
+const { scene, enter, go, look } = require('./stage')
 const { admin, login, member, call } = require('./service')
 const { png } = require('./png')
 const payloads = require('./payloads')
 
 const DAY_MS = 86400000
 const MANY = 120 // devices: more than one page
+const button = (page, name) => page.getByRole('button', { name, exact: true })
 const day = (back) => new Date(Date.now() - back * DAY_MS).toISOString().slice(0, 10)
 
 scene('devices: registered with mistakes told at their fields, documented, changed', async ({ open }) => {
@@ -144,12 +145,7 @@ scene('devices: found among others, with the energy of their days', async ({ ope
   await look(page, 'certificates')
   const [saved] = await Promise.all([page.waitForEvent('download'), button(page, 'Export as CSV').click()])
   assert.ok(fs.readFileSync(await saved.path(), 'utf8').split('\r\n').length >= 40)
-  const asked = page.waitForRequest((request) => /certificate-log\?.*start=.*end=/.test(request.url()))
-  await page.getByLabel('From').fill('2026-10-01')
-  await page.getByLabel('To', { exact: true }).fill('2026-10-03')
-  assert.match((await asked).url(), /start=2026-09-30T22%3A00%3A00.000Z&end=2026-10-03T22%3A00/) // days in Berlin, the last one included
-  await page.getByLabel('To', { exact: true }).fill('2026-09-03')
-  await page.getByText('From is later than To.').waitFor()
+  await page.getByLabel('From').fill(day(-2))
   await page.getByText('Nothing has been issued').waitFor()
   await look(page, 'certificates-empty')
 })
@@ -172,18 +168,6 @@ scene('devices: the host sorts and pages: the least of many is first, though it 
   await button(page, 'Show more').click()
   await page.waitForFunction((count) => document.querySelectorAll('tbody tr').length === count, MANY)
   assert.match(await rows.nth(MANY).innerText(), /Field 0/)
-  await page.getByLabel('Search by name or number').pressSequentially('field 1')
-  await page.getByRole('link', { name: 'Field 2', exact: true }).waitFor({ state: 'detached' })
-  const last = rows.last().getByRole('link')
-  await last.scrollIntoViewIfNeeded()
-  const top = await page.locator('#content').evaluate((box) => box.scrollTop)
-  await last.click()
-  await page.getByText('No documents').waitFor()
-  assert.equal(await page.locator('#content').evaluate((box) => box.scrollTop), 0)
-  await page.goBack()
-  await page.waitForFunction((before) => before > 0 && Math.abs(document.getElementById('content').scrollTop - before) < 2, top)
-  assert.equal(await page.getByLabel('Search by name or number').inputValue(), 'field 1')
-  assert.match(page.url(), /search=field\+1&sort=|sort=capacity&search=field\+1/)
 })
 
 scene('devices: one that is not there is told, with a way back', async ({ open }) => {

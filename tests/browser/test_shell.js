@@ -126,6 +126,19 @@ scene('shell: whoever registers waits for an approval, and is told so', async ({
   await page.getByRole('alert').getByText('pending approval').waitFor()
 }, ['status of 400', 'status of 403'])
 
+scene('shell: nobody frames it', async ({ open }) => {
+  const page = await open()
+  const other = http.createServer((_, response) =>
+    response.writeHead(200, { 'Content-Type': 'text/html' }).end(`<iframe src="${base}/console"></iframe>`))
+
+  await new Promise((resolve) => other.listen(0, '127.0.0.1', resolve))
+  await page.goto(`http://127.0.0.1:${other.address().port}/`)
+  await page.waitForLoadState('load')
+  assert.equal(await page.frameLocator('iframe').locator('#root').count(), 0)
+  other.closeAllConnections()
+  other.close()
+}, ['frame', 'favicon', '404'])
+
 const VIEWS = ['Chat', 'Webhooks', 'Devices', 'Bulk upload', 'Certificates', 'API clients', 'Accounts', 'Status']
 const OF_OWNERS = ['Chat', 'Webhooks', 'Devices', 'Bulk upload', 'Certificates']
 const OF_ROLE = {
@@ -158,6 +171,7 @@ for (const [role, views] of Object.entries(OF_ROLE)) {
     }
     await to(page, '/nonsense')
     await page.getByRole('heading', { name: 'No such page' }).waitFor()
+    await look(page, 'no-such-page')
   })
 }
 

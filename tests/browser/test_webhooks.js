@@ -1,10 +1,11 @@
 /* The webhooks panel, with a receiver that verifies its requests. */
 'use strict'
 const assert = require('node:assert/strict')
-const { scene, enter, go, look, button } = require('./stage')
+const { scene, enter, go, look } = require('./stage')
 const { receiver } = require('./receiver')
 const { admin, login, member, converse, say, call, request } = require('./service')
 
+const button = (page, name) => page.getByRole('button', { name, exact: true })
 
 /* Makes a webhook on the page; returns the secret shown. */
 async function make (page, url) {

@@ -119,7 +119,9 @@ static void lease_work(struct bb_request *rq, struct db_task *db_task)
     tending->frontier = bb_cell_int(rq, rows, 0, FRONTIER);
     tending->low_xact = bb_cell_int(rq, rows, 0, LOW_XACT);
     tending->next_xact = bb_cell_int(rq, rows, 0, NEXT_XACT);
-    for (const char *at = bb_cell(rq, rows, 0, OWNED); at && *at;) {
+    const char *owned = bb_cell(rq, rows, 0, OWNED);
+
+    for (const char *at = owned ? owned : ""; *at;) {
         char *end;
         int64_t shard = strtoll(at, &end, 10);
 

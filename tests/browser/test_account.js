@@ -1,0 +1,65 @@
+/* The page of the own account. */
+'use strict'
+const assert = require('node:assert/strict')
+const { scene, enter, go, look } = require('./stage')
+const { domain, member, request } = require('./service')
+
+const button = (page, name) => page.getByRole('button', { name, exact: true })
+const change = async (page, current, next, again = next) => {
+  const all = { 'Current password': current, 'New password (8 characters or more)': next, 'New password again': again }
+  for (const [name, text] of Object.entries(all)) await page.getByLabel(name, { exact: true }).fill(text)
+  await button(page, 'Change the password').click()
+}
+const status = async (email, password) => (await request('POST', '/api/auth/login', null, { username: email, password })).status
+
+scene('account: the password is changed, and the new one logs in', async ({ open }) => {
+  const person = await member('Accanna')
+  const page = await open()
+
+  await enter(page, person)
+  await page.getByRole('banner').getByRole('link', { name: person.email }).click()
+  await page.getByRole('heading', { name: 'Account' }).waitFor()
+  await page.locator('dl.facts').getByText('Accanna Example').waitFor()
+  await page.locator('dl.facts').getByText(`Accanna at ${domain}`).waitFor()
+  await look(page, 'account')
+  await change(page, person.password, 'a wording that is new', 'a wording that differs')
+  await page.getByText('The two new passwords differ.').waitFor()
+  await change(page, 'certainly another one', 'a wording that is new')
+  await page.getByText('The current password is wrong.').waitFor()
+  await look(page, 'account-wrong')
+  await change(page, person.password, 'tiny')
+  await page.locator('[aria-invalid=true]').waitFor()
+  assert.equal(await status(person.email, person.password), 200)
+  await change(page, person.password, 'a wording that is new')
+  await page.getByText('The password is changed.').waitFor()
+  assert.notEqual(await status(person.email, person.password), 200)
+  await go(page, 'Devices') // the session goes on
+  await page.getByText('No devices here').waitFor()
+  await button(page, 'Log out').click()
+  await enter(page, { ...person, password: 'a wording that is new' })
+}, ['status of 401', 'status of 400'])
+
+scene('account: a session that has ended asks for the login when the password is changed', async ({ open }) => {
+  const person = await member('Accend')
+  const page = await open()
+
+  await enter(page, person, '#/account')
+  await request('PUT', '/api/user/password', person.token, { current: person.password, new: 'another wording entirely' })
+  await change(page, person.password, 'a wording that is new')
+  await page.getByText('Your session has ended').waitFor()
+}, ['status of 401'])
+
+scene('account: the language changes without another login', async ({ open }) => {
+  const person = await member('Acclang')
+  const page = await open()
+
+  await enter(page, person, '#/account')
+  await page.getByLabel('Language').selectOption('Deutsch')
+  await page.getByRole('heading', { name: 'Konto' }).waitFor()
+  assert.equal(await page.evaluate(() => document.documentElement.lang), 'de')
+  await look(page, 'account-german')
+  await go(page, 'Anlagen')
+  await page.getByRole('heading', { name: 'Anlagen' }).waitFor()
+  await page.reload()
+  await page.getByRole('heading', { name: 'Anmelden' }).waitFor()
+})

@@ -1,0 +1,91 @@
+/* Accounts that act for several organizations choose one, and see the names of all. */
+'use strict'
+const assert = require('node:assert/strict')
+const { scene, enter, go, look } = require('./stage')
+const { domain, admin, login, member, call } = require('./service')
+
+const button = (page, name) => page.getByRole('button', { name, exact: true })
+const nameOf = (person) => `${person.name} at ${domain}`
+const sentTo = (page, path) => page.waitForRequest((request) => request.method() === 'POST' && request.url().includes(path))
+
+/* Returns an ApiUser that acts for its own organization and for another one. */
+async function actor (name, other) {
+  const api = await member(name, 'ApiUser')
+
+  await call('PUT', `/api/admin/organizations/${other.organization}`, admin.token, { apiUserId: api.id })
+  return api
+}
+
+scene('organizations: an ApiUser of two chooses for which one a device is, and which ones are listed', async ({ open }) => {
+  const other = await member('Orgother')
+  const api = await actor('Orgapi', other)
+  const page = await open()
+  const header = page.getByRole('banner').getByLabel('Organization')
+  const form = page.getByRole('dialog')
+
+  await enter(page, api, '#/devices')
+  await button(page, 'Register a device').click()
+  await form.getByLabel('Site').fill('Roof of the other')
+  await button(form, 'Save').click()
+  await form.locator('select[aria-invalid=true]').waitFor()
+  await look(page, 'organizations-device')
+  await form.getByLabel('Organization').selectOption(nameOf(other))
+  await button(form, 'Save').click()
+  await page.getByRole('heading', { name: 'Roof of the other' }).waitFor()
+  await page.locator('dl.facts').getByText(nameOf(other)).waitFor()
+  await header.selectOption(nameOf(api))
+  await go(page, 'Devices')
+  await page.getByText('No devices here').waitFor()
+  assert.match(page.url(), new RegExp(`#/devices\\?org=${api.organization}$`))
+  await button(page, 'Register a device').click()
+  await form.getByLabel('Site').fill('Roof of my own')
+  await button(form, 'Save').click()
+  await page.getByRole('heading', { name: 'Roof of my own' }).waitFor()
+  await go(page, 'Devices')
+  await page.getByRole('row', { name: new RegExp(`Roof of my own.*${nameOf(api)}`) }).waitFor()
+  assert.equal(await page.getByText('Roof of the other').count(), 0)
+  await header.selectOption('All organizations')
+  await page.getByRole('row', { name: new RegExp(`Roof of the other.*${nameOf(other)}`) }).waitFor()
+  await page.getByRole('row', { name: /Roof of my own/ }).waitFor()
+  await look(page, 'organizations-devices')
+  await page.goBack()
+  await page.getByText('Roof of the other').waitFor({ state: 'detached' })
+  assert.equal(await header.inputValue(), String(api.organization))
+  assert.deepEqual((await call('GET', '/api/device', other.token)).map(({ siteName }) => siteName), ['Roof of the other'])
+}, ['status of 400'])
+
+scene('organizations: a conversation and a bulk upload belong to the one that is chosen', async ({ open }) => {
+  const other = await member('Orgbulk')
+  const api = await actor('Orgtalk', other)
+  const page = await open()
+  const form = page.getByRole('dialog')
+
+  await enter(page, api, `#/chat?org=${other.organization}`)
+  await button(page, 'New conversation').click()
+  await form.getByLabel('With').fill(admin.email)
+  await form.getByLabel('First message').fill('For the other one')
+  const [started] = await Promise.all([sentTo(page, '/conversations/start'), button(form, 'Send').click()])
+  assert.equal(started.postDataJSON().organizationId, other.organization)
+  await page.getByRole('log').getByText('For the other one').waitFor()
+  await go(page, 'Bulk upload')
+  await page.getByLabel('Drop a CSV file here').setInputFiles({ name: 'plants.csv', mimeType: 'text/csv', buffer: Buffer.from('externalId\nO-1\n') })
+  await button(page, 'Upload and check').click()
+  await page.getByText('1 row can be stored, 0 cannot.').waitFor()
+  await page.getByRole('link', { name: 'All uploads' }).click()
+  await page.getByRole('row', { name: new RegExp(`plants.csv.*${nameOf(other)}`) }).waitFor()
+})
+
+scene('organizations: the bulk upload of an Admin is for one that the Admin chooses', async ({ open }) => {
+  const owner = await member('Orgowner')
+  const page = await open()
+
+  await login(admin)
+  await call('POST', '/api/device', owner.token, { externalId: 'OWN-1', siteName: 'Owned roof' })
+  await enter(page, admin, '#/bulk')
+  await page.getByRole('main').getByLabel('Organization').selectOption(nameOf(owner))
+  await page.getByLabel('Drop a CSV file here').setInputFiles({ name: 'reads.csv', mimeType: 'text/csv', buffer: Buffer.from('externalId,startDate,endDate,value,unit,type\nOWN-1,2026-01-01T00:00:00Z,2026-01-02T00:00:00Z,5,kWh,History\n') })
+  const [sent] = await Promise.all([sentTo(page, '/api/bulk-upload'), button(page, 'Upload and check').click()])
+  assert.equal(new URL(sent.url()).searchParams.get('organizationId'), String(owner.organization))
+  await page.getByText(/row can be stored|rows can be stored/).waitFor()
+  await look(page, 'organizations-admin')
+})
