@@ -289,7 +289,7 @@ dist_made='^(MANIFEST|Makefile\.in|aclocal\.m4|config\.h\.in|configure|build-aux
 
 # Prints the files that git tracks, and the built pages.
 dist_wanted() {
-    (cd "$top" && git ls-files && find modules -path 'modules/*/web/dist/*' -type f)
+    (cd "$top" && git ls-files ':!debian' && find modules -path 'modules/*/web/dist/*' -type f)
 }
 
 # Checks that the tarball has exactly the files that git tracks and the built pages, builds, passes the unit tests
