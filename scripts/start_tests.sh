@@ -152,6 +152,10 @@ start_idle() {
         ended 20
         return 1
     }
+    for ((round = 0; round < 300; round++)); do # connections are made on threads that end afterwards
+        cat /proc/"$host"/task/*/comm | grep -qx connector || break
+        sleep 0.1
+    done
     twice=$(cat /proc/"$host"/task/*/comm | sort | uniq -cd | grep -v ' loop$')
     [ -z "$twice" ] || {
         say "the idle host has threads that do the same: $twice"
