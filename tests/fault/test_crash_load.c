@@ -13,7 +13,9 @@
 #include "fault/gaps.h"
 #include "hook.h"
 
-enum { AGAIN_MS = 300, CALM_MS = 1100 /* a worker that ran this long is restarted at once */ };
+/* A worker that ran for CALM_MS is restarted at once; AGAIN_MS is generous, for a busy
+ * machine. */
+enum { AGAIN_MS = 5000, CALM_MS = 1100 };
 
 /* Text that the log line must contain, and how to make the module crash there. */
 static const struct fall {
