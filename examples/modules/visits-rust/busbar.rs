@@ -402,6 +402,7 @@ pub struct bb_stream_options {
     pub whole: bool,
     pub heartbeat: *const c_char,
     pub heartbeat_ms: i64,
+    pub full: Option<extern "C" fn(*mut bb_stream, *mut c_void)>,
 }
 
 pub const BB_SQL_WRITE: c_uint = 1;
@@ -568,4 +569,6 @@ pub struct bb_api {
     pub stream_cut: unsafe extern "C" fn(*mut bb_stream),
     pub chunk_new: unsafe extern "C" fn(usize) -> *mut bb_chunk,
     pub chunk_release: unsafe extern "C" fn(*mut bb_chunk),
+    pub stream_publish_to: unsafe extern "C" fn(*mut bb_host, *const *const c_char, usize,
+        *mut bb_chunk) -> usize,
 }
