@@ -319,7 +319,7 @@ or special characters; move the sources" ;;
     exec 8>&-
 }
 
-# build_targets DIRECTORY: makes and installs; the variables are those of build().
+# build_targets DIRECTORY: makes and installs the targets that build() describes.
 build_targets() {
     local dir=$1
 

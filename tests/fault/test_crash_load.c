@@ -13,8 +13,7 @@
 #include "fault/gaps.h"
 #include "hook.h"
 
-/* A worker that ran for CALM_MS is restarted at once; AGAIN_MS is generous, for a busy
- * machine. */
+/* A worker that ran for CALM_MS is restarted without a delay. A busy machine may take AGAIN_MS. */
 enum { AGAIN_MS = 5000, CALM_MS = 1100 };
 
 /* Text that the log line must contain, and how to make the module crash there. */
@@ -104,6 +103,7 @@ static void fall_and_return(const struct stand *stand, const struct fall *fall)
     go(stand, fall, worker);
     worker_of(host, worker);
     expect_log(host, before, "msg=\"crashed\"");
+    expect_log(host, before, "delay_ms=0");
     expect_soon(host, "/api/health", NULL, 200);
     scene_recovery(stand->scene, BACK_MS);
     int64_t ms = gaps_longest(stand->gaps);

@@ -47,6 +47,34 @@ static void post(const struct person *by, const char *key, const char *type, int
     ck_status(meter_read(host, by, key, type, start, end, wh), 201);
 }
 
+static void post_readings(const struct person *m, int64_t start)
+{
+    post(m, "ea", "Delta", start - DAY_MS, start + HOUR_MS, 900);
+    post(m, "ea", "Delta", start + HOUR_MS, start + DAY_MS, 5300);
+    post(m, "ea", "Delta", start + DAY_MS, start + 2 * DAY_MS + 2 * HOUR_MS, 900);
+    post(m, "ea", "Delta", start + 3 * DAY_MS, start + 4 * DAY_MS, 0);
+    post(m, "ea", "Delta", start + 5 * DAY_MS, start + 6 * DAY_MS, 600);
+    post(m, "ea", "History", start - 5 * DAY_MS, start - 4 * DAY_MS, 999);
+    post(m, "ea", "History", start - 4 * DAY_MS, start - 3 * DAY_MS, 1000);
+    post(m, "en", "Delta", start, start + DAY_MS, 5000);
+    post(m, "er", "Delta", start, start + DAY_MS, 900000);
+}
+
+/* The reasons that say everything by their names. */
+static void expect_reasons(const struct person *m, int64_t start, int64_t now)
+{
+    int64_t half = DAY_MS / 2;
+
+    expect(m, "ea", start - half, "beforeGroup");
+    expect(m, "ea", start + DAY_MS + half, "longerThanCycle");
+    expect(m, "ea", start + 3 * DAY_MS + half, "belowThreshold");
+    expect(m, "ea", start - 4 * DAY_MS - half, "belowThreshold");
+    expect(m, "ea", start + 4 * DAY_MS + half, "noReading");
+    expect(m, "ea", now - 30000, "cycleNotEnded");
+    expect(m, "en", start + half, "inNoGroup");
+    expect(m, "er", start + half, "aboveCeiling");
+}
+
 TEST(each_reason_is_found)
 {
     struct person *m = certificate_person("explain.all"), *b = certificate_person("explain.other");
@@ -58,15 +86,7 @@ TEST(each_reason_is_found)
 
     certificate_group_make(m, "daily", start, &rated, 1);
     meter_make(host, m, "en", 10, days_ago(100));
-    post(m, "ea", "Delta", start - DAY_MS, start + HOUR_MS, 900);
-    post(m, "ea", "Delta", start + HOUR_MS, start + DAY_MS, 5300);
-    post(m, "ea", "Delta", start + DAY_MS, start + 2 * DAY_MS + 2 * HOUR_MS, 900);
-    post(m, "ea", "Delta", start + 3 * DAY_MS, start + 4 * DAY_MS, 0);
-    post(m, "ea", "Delta", start + 5 * DAY_MS, start + 6 * DAY_MS, 600);
-    post(m, "ea", "History", start - 5 * DAY_MS, start - 4 * DAY_MS, 999);
-    post(m, "ea", "History", start - 4 * DAY_MS, start - 3 * DAY_MS, 1000);
-    post(m, "en", "Delta", start, start + DAY_MS, 5000);
-    post(m, "er", "Delta", start, start + DAY_MS, 900000);
+    post_readings(m, start);
     ck_status(http(host, "PATCH", "/api/device/er", m->token, json_pack("{si}", "capacity", 100)),
               200);
     int64_t now = sql_number(db, "SELECT (extract(epoch FROM date_trunc('minute', now()))"
@@ -84,14 +104,7 @@ TEST(each_reason_is_found)
     ck_status(http(host, "DELETE", text("/api/meter-reads/new/ea/%jd", (intmax_t)id), m->token,
                    json_pack("{ss}", "reason", "meter swapped")),
               200);
-    expect(m, "ea", start - half, "beforeGroup");
-    expect(m, "ea", start + DAY_MS + half, "longerThanCycle");
-    expect(m, "ea", start + 3 * DAY_MS + half, "belowThreshold");
-    expect(m, "ea", start - 4 * DAY_MS - half, "belowThreshold");
-    expect(m, "ea", start + 4 * DAY_MS + half, "noReading");
-    expect(m, "ea", now - 30000, "cycleNotEnded");
-    expect(m, "en", start + half, "inNoGroup");
-    expect(m, "er", start + half, "aboveCeiling");
+    expect_reasons(m, start, now);
 
     struct answer *carried = expect(m, "ea", start + 5 * DAY_MS + half, "carried");
 
