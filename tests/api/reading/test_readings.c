@@ -2,6 +2,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "exchange.h"
 #include "readings.h"
 #include "suite.h"
 #include "suites.h"
@@ -137,60 +138,43 @@ TEST(a_corrected_capacity_lets_the_reading_pass)
     ck_status(meter_read(host, m, key, "Delta", days_ago(20), days_ago(19), 70000), 201);
 }
 
-/* R01: changes of a valid reading; "-" removes a member. %1$s: 20 days ago, %2$s: 19 days ago, %3$s
- * tomorrow, %4$s: 101 days ago */
-static const struct {
-    const char *field, *changes;
-} bad[] = {
-    {"endDate", "'endDate':'%1$s'"},
-    {"endDate", "'startDate':'%2$s','endDate':'%1$s'"},
-    {"endDate", "'startDate':'%2$s','endDate':'%3$s'"},
-    {"startDate", "'startDate':'%4$s'"},
-    {"startDate", "'type':'History','startDate':'-'"},
-    {"endDate", "'startDate':'%2$s','endDate':'-'"},
-    {"startDate", "'startDate':'2026-02-30'"},
-    {"startDate", "'startDate':1700000000"},
-    {"unit", "'unit':'-'"},
-    {"unit", "'unit':'W'"},
-    {"type", "'type':'-'"},
-    {"type", "'type':'Sum'"},
-    {"type", "'type':7"},
-    {"value", "'value':'-'"},
-    {"value", "'value':null"},
-    {"value", "'value':'5 kWh'"},
-    {"value", "'value':'-0.1'"},
-    {"value", "'value':-1"},
-    {"value", "'unit':'GWh','value':1e290"}, /* a number, and more than any ceiling: 409 */
-    {"reads", "'reads':[]"},
-    {"reads[0]", "'reads':[7]"},
-    {"timezone", "'timezone':'Europe/Nowhere'"},
-    {"timezone", "'timezone':'../Europe/Berlin'"},
-};
-
+/* R01: changes of a valid reading. */
 TEST(what_is_not_valid_is_refused_with_the_field_and_never_stored)
 {
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        char changes[256];
-        json_t *value, *body = json_pack("{ss ss ss ss si}", "type", "Delta", "unit", "Wh",
-                                         "startDate", time_text(days_ago(20)), "endDate",
-                                         time_text(days_ago(19)), "value", 1);
-        const char *member;
-        void *next;
+    const char *first = time_text(days_ago(20)), *second = time_text(days_ago(19));
+    const char *base = text(
+        "{'type':'Delta','unit':'Wh','startDate':'%s','endDate':'%s','value':1}", first, second);
+    const char *const rows[][2] = {
+        {"endDate", text("{'endDate':'%s'}", first)},
+        {"endDate", text("{'startDate':'%s','endDate':'%s'}", second, first)},
+        {"endDate", text("{'startDate':'%s','endDate':'%s'}", second, time_text(days_ago(-2)))},
+        {"startDate", text("{'startDate':'%s'}", time_text(days_ago(101)))},
+        {"startDate", "{'type':'History','startDate':'(absent)'}"},
+        {"endDate", text("{'startDate':'%s','endDate':'(absent)'}", second)},
+        {"startDate", "{'startDate':'2026-02-30'}"},
+        {"startDate", "{'startDate':1700000000}"},
+        {"unit", "{'unit':'(absent)'}"},
+        {"unit", "{'unit':'W'}"},
+        {"type", "{'type':'(absent)'}"},
+        {"type", "{'type':'Sum'}"},
+        {"type", "{'type':7}"},
+        {"value", "{'value':'(absent)'}"},
+        {"value", "{'value':null}"},
+        {"value", "{'value':'5 kWh'}"},
+        {"value", "{'value':'-0.1'}"},
+        {"value", "{'value':-1}"},
+        {"reads", "{'reads':[]}"},
+        {"reads[0]", "{'reads':[7]}"},
+        {"timezone", "{'timezone':'Europe/Nowhere'}"},
+        {"timezone", "{'timezone':'../Europe/Berlin'}"},
+    };
+    const char *request = "POST /api/meter-reads/new/" PLANT;
 
-        snprintf(changes, sizeof(changes), bad[i].changes, time_text(days_ago(20)),
-                 time_text(days_ago(19)), time_text(days_ago(-2)), time_text(days_ago(101)));
-        for (char *quote = changes; (quote = strchr(quote, '\''));)
-            *quote = '"';
-        ck_assert_int_eq(json_object_update_new(body, json_loads(text("{%s}", changes), 0, NULL)),
-                         0);
-        json_object_foreach_safe(body, next, member, value)
-        {
-            if (json_is_string(value) && !strcmp(json_string_value(value), "-"))
-                json_object_del(body, member);
-        }
-        expect_field(meter_post(host, m, PLANT, body), strstr(changes, "1e290") ? 409 : 400,
-                     bad[i].field);
-    }
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        expect_field(exchange(host, request, m, json_with(base, rows[i][1]), 400), 400, rows[i][0]);
+    /* a number, and more than any ceiling */
+    exchange(host, request, m, json_with(base, "{'unit':'GWh','value':1e290}"), 409,
+             "{'errors':[{'field':'value'}]}");
     ck_assert_int_eq(stored(PLANT), 0);
 }
 
