@@ -1,6 +1,8 @@
 #include "exchange.h"
 
 #include <fnmatch.h>
+#include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "secrets.h"
@@ -93,42 +95,69 @@ void json_expect(const json_t *value, const char *expected, const char *file, in
     json_decref(pattern);
 }
 
-struct answer *exchange_one(const struct host *host, struct exchange row, const char *file,
+struct answer *exchange_one(const struct host *host, const struct exchange *row, const char *file,
                             int line)
 {
-    const char *path = strchr(row.request, ' ') + 1, *body = quoted(row.body);
-    const char *headers[] = {row.header, NULL};
-    const char *where = text("%s %s in %s", row.request, row.body ? row.body : "", file);
+    const char *path = strchr(row->request, ' ') + 1, *end = strchrnul(path, ' ');
+    const char *body = *end ? quoted(end + 1) : NULL, *headers[] = {row->header, NULL};
+    const char *where = text("%s in %s", row->request, file), *expected = row->expected;
+    bool is_pattern = expected && *expected && strchr("{[", *expected);
     json_t *sent = body ? json_loads(body, 0, NULL) : NULL;
 
     secrets_add_json(sent);
     json_decref(sent);
     struct answer *answer =
         http_send(host, &(struct call){
-                            .method = text("%.*s", (int)(path - 1 - row.request), row.request),
-                            .path = path,
-                            .token = row.who ? row.who->token : NULL,
+                            .method = text("%.*s", (int)(path - 1 - row->request), row->request),
+                            .path = text("%.*s", (int)(end - path), path),
+                            .token = row->who ? row->who->token : NULL,
                             .body = body,
-                            .type = row.type,
+                            .type = row->type,
                             .headers = headers,
                         });
-    bool is_pattern = row.expected && *row.expected && strchr("{[", *row.expected);
 
-    answer_expect(answer, row.status, where, line);
-    if (row.status >= 400)
-        answer_expect_error(answer, row.status, row.expected && !is_pattern ? row.expected : "",
-                            where, line);
-    else if (row.expected && !is_pattern)
-        ck_assert_msg(strstr(answer->body, row.expected) != NULL, "%s: %s not in %s", where,
-                      row.expected, answer->body);
+    answer_expect(answer, row->status, where, line);
+    if (row->status >= 400)
+        answer_expect_error(answer, row->status, expected && !is_pattern ? expected : "", where,
+                            line);
+    else if (expected && !is_pattern)
+        ck_assert_msg(strstr(answer->body, expected) != NULL, "%s:%d: %s not in %s", where, line,
+                      expected, answer->body);
     if (is_pattern)
-        json_expect(answer->json, row.expected, where, line);
+        json_expect(answer->json, expected, where, line);
     return answer;
+}
+
+/* Apostrophes of the format are quotation marks; apostrophes of arguments stay. */
+struct answer *ask_of(const char *file, int line, const struct host *host, const struct person *who,
+                      long status, const char *expected, const char *format, ...)
+{
+    struct exchange row = {.who = who, .status = status, .expected = expected};
+    const char *path = strchr(format, ' ') + 1, *body = strchrnul(path, ' ');
+    char *request;
+    va_list arguments;
+
+    va_start(arguments, format);
+    int length = vasprintf(
+        &request, *body ? text("%.*s %s", (int)(body - format), format, quoted(body + 1)) : format,
+        arguments);
+    va_end(arguments);
+    ck_assert_int_ge(length, 0);
+    row.request = kept(request);
+    return exchange_one(host, &row, file, line);
 }
 
 void exchange_all(const struct host *host, const struct exchange *rows, size_t count,
                   const char *file, int line)
 {
     for (size_t i = 0; i < count; i++)
-        exchange_one(host, rows[i], file, line);
+        exchange_one(host, &rows[i], file, line);
+}
+
+const struct person *bearer(const char *token)
+{
+    struct person *person = kept(calloc(1, sizeof *person));
+
+    person->token = text("%s", token);
+    return person;
 }

@@ -2,15 +2,21 @@
  * Requests with the responses that they must get, as a table or one at a time:
  *
  *     const struct exchange rows[] = {
- *         {"GET /api/device/none", m, NULL, 404, "No such device"},
- *         {"POST /api/device", m, "{'externalId':7}", 400, "{'errors':[{'field':'externalId'}]}"},
- *         {"DELETE /api/device/d1", NULL, NULL, 401},
+ *         {"GET /api/device/none", m, 404, "No such device"},
+ *         {"POST /api/device {'externalId':7}", m, 400, "{'errors':[{'field':'externalId'}]}"},
+ *         {"DELETE /api/device/d1", NULL, 401},
  *     };
  *
  *     exchange_rows(host, rows);
- *     made = exchange(host, "POST /api/device", m, "{'externalId':'d1'}", 201, "{'id':'*'}");
+ *     made = ask(m, 201, "{'id':'*'}", "POST /api/device {'externalId':'%s'}", name);
  *
- * In JSON that a test writes, apostrophes stand for quotation marks if it contains none.
+ * A request is the method, the path and, after another space, the body. In JSON that a test writes,
+ * apostrophes stand for quotation marks if it contains none. If the response is not as expected,
+ * the test fails.
+ *
+ * Expected are: JSON as expect_json() takes it, if it begins with a brace or a bracket; else the
+ * beginning of an error's message, or any part of another body. NULL: anything. The status 400 and
+ * above also require the service's error body.
  */
 #ifndef TESTS_EXCHANGE_H
 #define TESTS_EXCHANGE_H
@@ -21,29 +27,34 @@
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
 struct exchange {
-    const char *request; /* method and path */
-    const struct person *who;
-    const char *body; /* NULL: none */
+    const char *request;
+    const struct person *who; /* NULL: nobody */
     long status;
-    /*
-     * Content of the response. JSON as expect_json() takes it, if it begins with a brace or a
-     * bracket; else the beginning of an error's message, or any part of another body. NULL: any.
-     * The status 400 and above also require the service's error body.
-     */
     const char *expected;
     const char *type, *header; /* Content-Type (NULL: JSON), and a further header (NULL: none) */
 };
 
-/* Sends each request and fails the test at the first other response. */
+/* Sends the request of each row. */
 #define exchange_rows(host, rows)                                                                  \
     exchange_all((host), (rows), sizeof(rows) / sizeof((rows)[0]), __FILE__, __LINE__)
 void exchange_all(const struct host *host, const struct exchange *rows, size_t count,
                   const char *file, int line);
 
-/* Sends the request of one row; returns its response. */
-#define exchange(host, ...) exchange_one((host), (struct exchange){__VA_ARGS__}, __FILE__, __LINE__)
-struct answer *exchange_one(const struct host *host, struct exchange row, const char *file,
+/*
+ * ask(who, status, expected, format, ...) sends one request to the `host` in scope and returns the
+ * response. ask_on(host, who, ...) sends it to another host, ask_with(&row) sends that of a row.
+ */
+#define ask(...) ask_on(host, __VA_ARGS__)
+#define ask_on(host, ...) ask_of(__FILE__, __LINE__, (host), __VA_ARGS__)
+#define ask_with(row) exchange_one(host, (row), __FILE__, __LINE__)
+__attribute__((format(printf, 7, 8))) struct answer *
+ask_of(const char *file, int line, const struct host *host, const struct person *who, long status,
+       const char *expected, const char *format, ...);
+struct answer *exchange_one(const struct host *host, const struct exchange *row, const char *file,
                             int line);
+
+/* Returns somebody who sends this token. */
+const struct person *bearer(const char *token);
 
 /*
  * Fails the test unless the value matches the JSON of `expected`: objects have these members and

@@ -168,13 +168,14 @@ TEST(what_is_not_valid_is_refused_with_the_field_and_never_stored)
         {"timezone", "{'timezone':'Europe/Nowhere'}"},
         {"timezone", "{'timezone':'../Europe/Berlin'}"},
     };
-    const char *request = "POST /api/meter-reads/new/" PLANT;
+    const char *path = "/api/meter-reads/new/" PLANT;
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        expect_field(exchange(host, request, m, json_with(base, rows[i][1]), 400), 400, rows[i][0]);
+        ask(m, 400, text("{'errors':[{'field':'%s'}]}", rows[i][0]), "POST %s %s", path,
+            json_with(base, rows[i][1]));
     /* a number, and more than any ceiling */
-    exchange(host, request, m, json_with(base, "{'unit':'GWh','value':1e290}"), 409,
-             "{'errors':[{'field':'value'}]}");
+    ask(m, 409, "{'errors':[{'field':'value'}]}", "POST %s %s", path,
+        json_with(base, "{'unit':'GWh','value':1e290}"));
     ck_assert_int_eq(stored(PLANT), 0);
 }
 
