@@ -8,30 +8,35 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TOLD_MS = 20 };
+enum { TOLD_MS = 20, TESTS_MAX = 4096, SUITES_MAX = 512 };
 
 static struct {
     int count;
     char **words;
-    const char *suite; /* the suite that is being made */
 } selected;
-
-enum { TESTS_MAX = 4096 };
 
 static struct registered {
     const TTest *test;
     int count;
-} registered[TESTS_MAX];
-static size_t registered_count;
+} tests[TESTS_MAX];
+static const struct suite *suites[SUITES_MAX];
+static size_t test_count, suite_count;
 
-void suite_register(const TTest *test, int count)
+void suite_register_test(const TTest *test, int count)
 {
-    if (registered_count == TESTS_MAX)
+    if (test_count == TESTS_MAX)
         abort();
-    registered[registered_count++] = (struct registered){test, count};
+    tests[test_count++] = (struct registered){test, count};
 }
 
-static int registered_compare(const void *a, const void *b)
+void suite_register(const struct suite *suite)
+{
+    if (suite_count == SUITES_MAX)
+        abort();
+    suites[suite_count++] = suite;
+}
+
+static int compare_tests(const void *a, const void *b)
 {
     const TTest *one = ((const struct registered *)a)->test;
     const TTest *two = ((const struct registered *)b)->test;
@@ -40,83 +45,124 @@ static int registered_compare(const void *a, const void *b)
     return files ? files : one->line - two->line;
 }
 
-Suite *suite_of_file(const char *name, const char *file, const struct suite_case *kind)
+static int compare_suites(const void *a, const void *b)
 {
-    Suite *suite = suite_create(name);
-    TCase *cases = tcase_create(name);
+    const struct suite *one = *(const struct suite *const *)a;
+    const struct suite *two = *(const struct suite *const *)b;
+    int files = strcmp(one->file, two->file);
 
-    if (kind->timeout_s)
-        tcase_set_timeout(cases, kind->timeout_s);
-    if (kind->before_all || kind->after_all)
-        tcase_add_unchecked_fixture(cases, kind->before_all, kind->after_all);
-    if (kind->before_each || kind->after_each)
-        tcase_add_checked_fixture(cases, kind->before_each, kind->after_each);
-    qsort(registered, registered_count, sizeof *registered, registered_compare);
-    for (size_t i = 0; i < registered_count; i++) {
-        if (!strcmp(registered[i].test->file, file))
-            tcase_add_loop_test(cases, registered[i].test, 0, registered[i].count);
-    }
-    suite_add_tcase(suite, cases);
-    return suite;
+    return files ? files : one->line - two->line;
 }
 
-void suite_select(int count, char **words)
+const struct suite *const *suite_list(size_t *count)
+{
+    *count = suite_count;
+    return suites;
+}
+
+const struct suite *suite_named(const char *name)
+{
+    size_t i = 0;
+
+    while (i < suite_count && strcmp(suites[i]->name, name) != 0)
+        i++;
+    return i < suite_count ? suites[i] : NULL;
+}
+
+/* Returns the name of a test in the word, "" for all of them; NULL: it names another suite. */
+static const char *test_in(const char *word, const struct suite *suite)
+{
+    size_t length = strlen(suite->name);
+
+    if (strncmp(word, suite->name, length) != 0 || (word[length] && word[length] != ':'))
+        return NULL;
+    return word[length] ? word + length + 1 : "";
+}
+
+const char *suite_select(int count, char **words)
 {
     selected.count = count;
     selected.words = words;
     setenv("CK_TIMEOUT_MULTIPLIER", "10", 0);
     setenv("CK_MAX_MSG_SIZE", "65536", 0);
+    qsort(tests, test_count, sizeof *tests, compare_tests);
+    qsort(suites, suite_count, sizeof *suites, compare_suites);
+    for (int i = 0; i < count; i++) {
+        size_t at = 0;
+
+        while (at < suite_count && !test_in(words[i], suites[at]))
+            at++;
+        if (at == suite_count)
+            return words[i];
+    }
+    return NULL;
 }
 
-bool suite_is_selected(const char *name)
+bool suite_is_selected(const struct suite *suite)
 {
-    size_t length = strlen(name);
-
     for (int i = 0; i < selected.count; i++) {
-        const char *word = selected.words[i];
-
-        if (!strncmp(word, name, length) && (!word[length] || word[length] == ':'))
+        if (test_in(selected.words[i], suite))
             return true;
     }
-    return false;
+    return !selected.count && (suite->runs == SUITE_RUNS || (suite->runs == SUITE_RUNS_FULL &&
+                                                             getenv("BUSBAR_TEST_FULL") != NULL));
 }
 
 /* A test is selected if a word names it, or if no word names another test of its suite. */
-static bool is_test_selected(const char *test)
+static bool is_test_selected(const struct suite *suite, const char *test)
 {
-    size_t length = selected.suite ? strlen(selected.suite) : 0;
     bool named_others = false;
 
-    for (int i = 0; length && i < selected.count; i++) {
-        const char *word = selected.words[i];
+    for (int i = 0; i < selected.count; i++) {
+        const char *named = test_in(selected.words[i], suite);
 
-        if (strncmp(word, selected.suite, length) != 0 || word[length] != ':')
-            continue;
-        if (!strcmp(word + length + 1, test))
+        if (named && !strcmp(named, test))
             return true;
-        named_others = true;
+        named_others = named_others || (named && *named);
     }
     return !named_others;
 }
 
-/* The linker redirects check's function here (-Wl,--wrap=_tcase_add_test in tests/Makefile.inc), so
- * that single tests can be selected without a list of them in each suite. */
-/* NOLINTBEGIN(bugprone-reserved-identifier): the linker fixes these names */
-void __real__tcase_add_test(TCase *, const TTest *, int, int, int, int);
-void __wrap__tcase_add_test(TCase *, const TTest *, int, int, int, int);
-
-void __wrap__tcase_add_test(TCase *cases, const TTest *test, int signal, int exit_value, int start,
-                            int end)
+/* Returns the line of the previous suite in the file, 0: it is the first one. */
+static int line_before(const struct suite *suite)
 {
-    if (is_test_selected(test->name))
-        __real__tcase_add_test(cases, test, signal, exit_value, start, end);
+    int line = 0;
+
+    for (size_t i = 0; i < suite_count; i++) {
+        if (!strcmp(suites[i]->file, suite->file) && suites[i]->line < suite->line)
+            line = suites[i]->line;
+    }
+    return line;
+}
+
+static Suite *suite_make(const struct suite *suite)
+{
+    Suite *made = suite_create(suite->name);
+    TCase *cases = tcase_create(suite->name);
+    int after = line_before(suite);
+
+    if (suite->timeout_s)
+        tcase_set_timeout(cases, suite->timeout_s);
+    tcase_add_unchecked_fixture(cases, suite->before_all, suite->after_all);
+    tcase_add_checked_fixture(cases, suite->before_each, suite->after_each);
+    for (size_t i = 0; i < test_count; i++) {
+        const TTest *test = tests[i].test;
+
+        if (!strcmp(test->file, suite->file) && test->line > after && test->line < suite->line &&
+            is_test_selected(suite, test->name))
+            tcase_add_loop_test(cases, test, 0, tests[i].count);
+    }
+    suite_add_tcase(made, cases);
+    return made;
 }
 
 /*
  * check reports each successful assertion to its parent, which can then name the last one before a
  * test died. That takes a tenth of a millisecond, and some tests have thousands of assertions, so a
- * report is sent only if the previous one is older than TOLD_MS.
+ * report is sent only if the previous one is older than TOLD_MS. (-Wl,--wrap=_mark_point in
+ * tests/Makefile.inc makes the linker redirect check's function.)
  */
+/* NOLINTBEGIN(bugprone-reserved-identifier): the linker fixes these names */
 void __real__mark_point(const char *, int);
 void __wrap__mark_point(const char *, int);
 
@@ -184,31 +230,29 @@ static void print_failures(SRunner *runner, const char *name, FILE *failed)
         close(saved);
 }
 
-bool suite_run(const char *name, Suite *(*make)(void), double (*processor)(void),
-               struct suite_sums *sums, FILE *failed)
+bool suite_run(const struct suite *suite, double (*processor)(void), struct suite_sums *sums,
+               FILE *failed)
 {
     double began = elapsed_seconds(), used = processor();
-
-    selected.suite = name;
-    SRunner *runner = srunner_create(make());
+    SRunner *runner = srunner_create(suite_make(suite));
 
     srunner_run_all(runner, CK_SILENT);
     atomic_fetch_add(&sums->checks, srunner_ntests_run(runner));
     if (srunner_ntests_run(runner) == 0) {
-        fprintf(failed, "Failed in suite %s:\nthere is no such test\n", name);
+        fprintf(failed, "Failed in suite %s:\nthere is no such test\n", suite->name);
         fflush(failed);
         atomic_fetch_add(&sums->checks, 1);
         atomic_fetch_add(&sums->errors, 1);
     }
     if (srunner_ntests_failed(runner)) {
         count_failures(runner, sums);
-        print_failures(runner, name, failed);
+        print_failures(runner, suite->name, failed);
     }
     int bad = srunner_ntests_failed(runner);
 
     srunner_free(runner);
-    printf("%s %-24s %6.1f s elapsed, %6.1f s of processor time\n", bad ? "FAILED" : "    ok", name,
-           elapsed_seconds() - began, processor() - used);
+    printf("%s %-24s %6.1f s elapsed, %6.1f s of processor time\n", bad ? "FAILED" : "    ok",
+           suite->name, elapsed_seconds() - began, processor() - used);
     fflush(stdout);
     return !bad;
 }

@@ -11,61 +11,76 @@
 #include <stdio.h>
 
 /*
- * TEST(name) { ... } defines a test of its file's suite, TEST_EACH(name, count) one that runs for
- * each _i from 0 to count - 1. SUITE() at the end of the file makes the suite of all of them, in
- * their order: SUITE(csv, .timeout_s = 60, .before_each = set_up).
+ * TEST(name) { ... } defines a test, TEST_EACH(name, count) one that runs for each _i from 0 to
+ * count - 1. SUITE() makes a suite of the tests between the previous SUITE() of the file and it, in
+ * their order: SUITE(csv, .timeout_s = 60, .before_each = set_up). All of them register themselves.
  */
 #define TEST_EACH(name, count)                                                                     \
     static void name(int _i);                                                                      \
     __attribute__((constructor)) static void name##_register(void)                                 \
     {                                                                                              \
         static const TTest test = {#name, name, __FILE__, __LINE__};                               \
-        suite_register(&test, (int)(count));                                                       \
+        suite_register_test(&test, (int)(count));                                                  \
     }                                                                                              \
     static void name(int _i __attribute__((unused)))
 #define TEST(name) TEST_EACH(name, 1)
 
-#define SUITE(name, ...)                                                                           \
-    Suite *name##_suite(void)                                                                      \
+#define SUITE(suite_name, ...)                                                                     \
+    __attribute__((constructor)) static void suite_name##_register_suite(void)                     \
     {                                                                                              \
-        return suite_of_file(#name, __FILE__, &(struct suite_case){__VA_ARGS__});                  \
+        static struct suite suite;                                                                 \
+        suite =                                                                                    \
+            (struct suite){.name = #suite_name, .file = __FILE__, .line = __LINE__, __VA_ARGS__};  \
+        suite_register(&suite);                                                                    \
     }
 
-/* The time limit of each test, and functions that run around all tests or around each. */
-struct suite_case {
-    int timeout_s; /* 0: check's own, of 4 seconds */
+struct suite {
+    const char *name, *file;
+    int line;
+    enum {
+        SUITE_RUNS,       /* unless words choose other suites */
+        SUITE_RUNS_FULL,  /* also in a full run (BUSBAR_TEST_FULL) */
+        SUITE_RUNS_NAMED, /* only if a word names it */
+        SUITE_FAULT,      /* the same; it is one of `./test fault` */
+    } runs;
+    int timeout_s; /* of each test; 0: check's own, of 4 seconds */
     void (*before_all)(void), (*after_all)(void);
     void (*before_each)(void), (*after_each)(void);
 };
 
-void suite_register(const TTest *test, int count);
-Suite *suite_of_file(const char *name, const char *file, const struct suite_case *kind);
+void suite_register_test(const TTest *test, int count);
+void suite_register(const struct suite *suite);
+
+/*
+ * Remembers the words of the command line, each SUITE or SUITE:TEST; they must live as long as the
+ * process. Also prepares check: time limits ten times as long as the tests state them, because
+ * they only end tests that hang, and messages of up to 64 KiB. Returns a word that names no suite,
+ * or NULL.
+ */
+const char *suite_select(int count, char **words);
+
+/* Returns the suites, sorted by their files. */
+const struct suite *const *suite_list(size_t *count);
+const struct suite *suite_named(const char *name);
+
+/* Returns whether the words choose the suite; without words, whether it runs then. */
+bool suite_is_selected(const struct suite *suite);
 
 /* The sums of checks, failures and errors of one or several suites. Processes may share it. */
 struct suite_sums {
     atomic_int checks, failures, errors;
 };
 
-/*
- * Remembers the words of the command line, each SUITE or SUITE:TEST; they must live as long as the
- * process. Also prepares check: time limits ten times as long as the tests state them, because
- * they only end tests that hang, and messages of up to 64 KiB.
- */
-void suite_select(int count, char **words);
-
-/* True if a word names this suite. */
-bool suite_is_selected(const char *name);
-
 /* Processor time of this process and the children that it has waited for. Seconds. */
 double suite_processor_seconds(void);
 
 /*
- * Makes a suite with the tests that were selected, runs it, adds its results to *sums, prints its
- * failures to `failed`, and prints one line with the elapsed time and the processor time, which
- * processor() returns in seconds. Returns true if all passed.
+ * Runs the selected tests of a suite, adds the results to *sums, prints the failures to `failed`,
+ * and prints one line with the elapsed time and the processor time, which processor() returns in
+ * seconds. Returns true if all passed.
  */
-bool suite_run(const char *name, Suite *(*make)(void), double (*processor)(void),
-               struct suite_sums *sums, FILE *failed);
+bool suite_run(const struct suite *suite, double (*processor)(void), struct suite_sums *sums,
+               FILE *failed);
 
 /* Prints check's summary line and what suite_run() wrote to the files. Returns the number of failed
  * tests. */

@@ -1,11 +1,12 @@
 #include "fault/common.h"
 
 #include <dirent.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "suites.h"
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum {
     TIMEOUT_S = 180,
@@ -25,35 +26,6 @@ int fault_kills(void)
 int fault_seconds(void)
 {
     return TIMEOUT_S + KILL_S * fault_kills();
-}
-
-Suite *fault_suite(const char *id, const TTest *const *tests)
-{
-    Suite *suite = suite_create(id);
-    TCase *cases = tcase_create(id);
-
-    tcase_set_timeout(cases, fault_seconds());
-    for (; *tests; tests++)
-        tcase_add_test(cases, *tests);
-    suite_add_tcase(suite, cases);
-    return suite;
-}
-
-/* Reloads under load, refused configurations, and both on two hosts: these suites are integration
- * tests. */
-Suite *F30_suite(void)
-{
-    return reload_load_suite();
-}
-
-Suite *F31_suite(void)
-{
-    return reload_refused_suite();
-}
-
-Suite *F38_suite(void)
-{
-    return reload_status_suite();
 }
 
 /* ---- responses ---- */
@@ -250,10 +222,15 @@ int open_descriptors(pid_t pid)
     return count - 2;
 }
 
-bool fault_as_root(const char *fault)
+bool fault_may(const char *fault, int namespaces)
 {
-    if (!geteuid())
-        return true;
-    test_skipped(text("%s needs root, because it mounts or unshares", fault));
-    return false;
+    int status = 0;
+    pid_t child = fork();
+
+    if (!child)
+        _exit(unshare(namespaces) ? 1 : 0);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    if (status)
+        test_skipped(text("%s needs namespaces, which this user may not make", fault));
+    return !status;
 }

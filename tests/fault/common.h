@@ -3,9 +3,9 @@
 #ifndef TESTS_FAULT_COMMON_H
 #define TESTS_FAULT_COMMON_H
 
-#include "fault/faults.h"
 #include "health_watch.h"
 #include "scene.h"
+#include "suite.h"
 
 enum { ENOUGH = 1000000, DEADLINE_MS = 5000, BACK_MS = 5000 };
 
@@ -20,6 +20,9 @@ void expect_soon(const struct host *host, const char *path, const char *token, l
  * load after the messages sent so far. */
 struct scene *scene_on(struct postgres *pg, const char *name);
 void load_stop(struct scene *scene);
+
+/* Makes the suite of a file. `./test fault` runs it, `./test integration` does not. */
+#define FAULT_SUITE(name) SUITE(name, .timeout_s = fault_seconds(), .runs = SUITE_FAULT)
 
 /* fault_kills() returns how often to kill a worker: BUSBAR_TEST_KILLS, default 8. fault_seconds()
  * returns how long a test of faults may then take. */
@@ -59,8 +62,8 @@ unsigned long cpu_ticks(pid_t pid);
 /* Returns the number of entries in /proc/<pid>/fd. */
 int open_descriptors(pid_t pid);
 
-/* Returns whether this process runs as root, for faults that make their own mounts or networks. If
- * not, the test is reported as skipped. */
-bool fault_as_root(const char *fault);
+/* Returns whether this process may make its own namespaces of this kind (CLONE_NEW…). If not, the
+ * test is reported as skipped. */
+bool fault_may(const char *fault, int namespaces);
 
 #endif

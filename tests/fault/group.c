@@ -84,8 +84,10 @@ struct group *group_make(const char *controller)
     const char *parent = parent_of(controller, &group->first);
 
     group->path = text("%s/busbar-%s-%d", parent, controller, (int)getpid());
-    ck_assert_msg(!mkdir(group->path, 0755), "%s cannot be made, and this fault needs it",
-                  group->path);
+    if (mkdir(group->path, 0755)) {
+        test_skipped(text("the control group %s cannot be made", group->path));
+        return NULL;
+    }
     group->wrapper = wrapper_of(group->path);
     return group;
 }

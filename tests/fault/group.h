@@ -1,7 +1,6 @@
 /*
  * Control groups of the kernel (version 1 or 2, whichever has the controller), for hosts with
- * little memory or few threads. A group is made below the test's own group, which needs root; a
- * test that cannot make one fails.
+ * little memory or few threads. A group is made below the test's own group, which needs root.
  */
 #ifndef TESTS_FAULT_GROUP_H
 #define TESTS_FAULT_GROUP_H
@@ -15,7 +14,8 @@ struct group {
                                  * any memory */
 };
 
-/* `controller`: "memory" or "pids". */
+/* `controller`: "memory" or "pids". Returns NULL after reporting the test as skipped if the group
+ * cannot be made. */
 struct group *group_make(const char *controller);
 
 /* Bytes of memory, or number of threads; -1: no limit. */

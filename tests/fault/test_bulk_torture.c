@@ -1,5 +1,5 @@
 /*
- * F45: bulk uploads when memory is short. While a file is checked and confirmed and its rows are
+ * Bulk uploads when memory is short. While a file is checked and confirmed and its rows are
  * stored, the nth allocation fails; n runs from 1 up. The request may fail and the batch may be
  * late, but no row may be lost or stored twice.
  */
@@ -233,15 +233,14 @@ static void torture(const struct kind *kind)
     works_over(&works);
 }
 
-START_TEST(an_allocation_that_fails_costs_no_row_of_devices)
+TEST(an_allocation_that_fails_costs_no_row_of_devices)
 {
     torture(&devices);
 }
 
-START_TEST(an_allocation_that_fails_costs_no_row_of_readings)
+TEST(an_allocation_that_fails_costs_no_row_of_readings)
 {
     torture(&reads);
 }
 
-FAULT(F45, an_allocation_that_fails_costs_no_row_of_devices,
-      an_allocation_that_fails_costs_no_row_of_readings)
+FAULT_SUITE(bulk_torture)

@@ -1,5 +1,5 @@
 /*
- * F37: bulk uploads on a full disk: the host's disk while a file arrives, the database's disk while
+ * Bulk uploads on a full disk: the host's disk while a file arrives, the database's disk while
  * the file is checked or its rows are stored.
  */
 #include <sched.h>
@@ -97,10 +97,10 @@ static void desk_close(void)
     host_stop(host);
 }
 
-/* ---- F37: the host's disk ---- */
+/* ---- the host's disk ---- */
 
 /* The first write fails, then the second, until an upload needs fewer writes. */
-START_TEST(a_disk_that_is_full_refuses_an_upload_and_keeps_nothing)
+TEST(a_disk_that_is_full_refuses_an_upload_and_keeps_nothing)
 {
     struct rack rack = rack_make("bulk-full");
     const char *directory = harness_path("bulk-full.files");
@@ -134,7 +134,7 @@ static void mount_small(const char *directory, const char *options)
     ck_assert_msg(unshare(CLONE_NEWNS) == 0 &&
                       mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
                       mount("tmpfs", directory, "tmpfs", 0, options) == 0,
-                  "F37 needs a tmpfs, and root for it");
+                  "this fault needs a tmpfs, and root for it");
 }
 
 /* Fills a disk to the last byte, as another program might; returns the file's path. */
@@ -151,9 +151,9 @@ static const char *fill(const char *directory)
     return path;
 }
 
-START_TEST(a_directory_without_room_refuses_uploads_until_there_is_some)
+TEST(a_directory_without_room_refuses_uploads_until_there_is_some)
 {
-    if (!fault_as_root("F37"))
+    if (!fault_may("a disk without room", CLONE_NEWNS))
         return;
     const char *directory = harness_path("bulk-tmpfs"), *csv = things_csv("small", FILE_ROWS);
 
@@ -172,7 +172,7 @@ START_TEST(a_directory_without_room_refuses_uploads_until_there_is_some)
     desk_close();
 }
 
-/* ---- F37: the database's ---- */
+/* ---- the database's disk ---- */
 
 /* New databases are on a tmpfs, which disappears with the test. */
 static void move_template(struct postgres *pg, const char *directory)
@@ -202,9 +202,9 @@ static bool has_begun(void *id)
     return sql_number(db, text("SELECT cursor FROM bulk_job WHERE id = '%s'", (char *)id)) > 0;
 }
 
-START_TEST(a_database_without_room_lets_a_run_wait_and_refuses_uploads)
+TEST(a_database_without_room_lets_a_run_wait_and_refuses_uploads)
 {
-    if (!fault_as_root("F37"))
+    if (!fault_may("a disk without room", CLONE_NEWNS))
         return;
     struct postgres *pg = postgres_make("pg-bulk", true);
     const char *directory = harness_path("pg-bulk.small"), *files = harness_path("pg-bulk.files");
@@ -238,6 +238,4 @@ START_TEST(a_database_without_room_lets_a_run_wait_and_refuses_uploads)
     postgres_end(pg, SIGINT);
 }
 
-FAULT(F37, a_disk_that_is_full_refuses_an_upload_and_keeps_nothing,
-      a_directory_without_room_refuses_uploads_until_there_is_some,
-      a_database_without_room_lets_a_run_wait_and_refuses_uploads)
+FAULT_SUITE(bulk_uploads)

@@ -1,5 +1,5 @@
 /*
- * F46: a module crashes in every possible place while messages are written and webhooks are sent,
+ * A module crashes in every possible place while messages are written and webhooks are sent,
  * also during reloads. Each time the service responds again within 300 ms, no acknowledged message
  * is lost, and everything is delivered.
  */
@@ -116,7 +116,7 @@ static void fall_and_return(const struct stand *stand, const struct fall *fall)
     ck_assert_msg(ms <= AGAIN_MS, "%s %s: %jd ms", fall->place, fall->way, (intmax_t)ms);
 }
 
-START_TEST(a_crash_anywhere_under_load_loses_no_message_and_no_delivery)
+TEST(a_crash_anywhere_under_load_loses_no_message_and_no_delivery)
 {
     struct stand stand = stand_make();
     size_t count = sizeof falls / sizeof *falls;
@@ -133,4 +133,4 @@ START_TEST(a_crash_anywhere_under_load_loses_no_message_and_no_delivery)
     process_stop(stand.receiver->pid, SIGKILL, 1000);
 }
 
-FAULT(F46, a_crash_anywhere_under_load_loses_no_message_and_no_delivery)
+FAULT_SUITE(crash_load)

@@ -1,5 +1,5 @@
 /*
- * F14, F32: killed hosts, and two hosts on one database: every stored delivery is sent. The ledger
+ * Killed hosts, and two hosts on one database: every stored delivery is sent. The ledger
  * compares the webhook-ids in the table with the ones that a real receiver counted.
  */
 #include <poll.h>
@@ -24,7 +24,7 @@ enum {
 
 static const struct host_spec both = {.modules = WEBHOOK_MODULES, .more = WEBHOOK_LOCAL};
 
-START_TEST(a_host_killed_at_20_moments_under_load_loses_nothing)
+TEST(a_host_killed_at_20_moments_under_load_loses_nothing)
 {
     struct scene *scene = scene_make("hook_kill", &both, 1, MESSAGES);
     struct receiver *receiver = receiver_start("kill");
@@ -48,7 +48,7 @@ START_TEST(a_host_killed_at_20_moments_under_load_loses_nothing)
     process_stop(receiver->pid, SIGKILL, 1000);
 }
 
-START_TEST(of_two_hosts_under_load_one_is_killed_and_the_other_delivers_everything)
+TEST(of_two_hosts_under_load_one_is_killed_and_the_other_delivers_everything)
 {
     struct scene *scene = scene_make("hook_two", &both, 2, MESSAGES);
     struct receiver *receiver = receiver_start("two");
@@ -86,7 +86,7 @@ static bool one_has_all(void *db)
 }
 
 /* Only its heartbeat shows that it is dead, on whatever machine it was. */
-START_TEST(two_hosts_share_the_shards_and_a_killed_ones_deliveries_are_made_soon)
+TEST(two_hosts_share_the_shards_and_a_killed_ones_deliveries_are_made_soon)
 {
     static const char *const answers[] = {ANSWER_NONE, ANSWER_OK, NULL};
     struct scene *scene = scene_make("hook_far", &both, 2, 0);
@@ -121,7 +121,7 @@ START_TEST(two_hosts_share_the_shards_and_a_killed_ones_deliveries_are_made_soon
     scene_end(scene);
 }
 
-START_TEST(two_hosts_deliver_nothing_twice)
+TEST(two_hosts_deliver_nothing_twice)
 {
     struct scene *scene = scene_make("hook_pair", &both, 2, MESSAGES);
     struct receiver *receiver = receiver_start("pair");
@@ -145,7 +145,7 @@ static bool migrated(void *db)
 }
 
 /* Both hosts find an empty database, and one of them migrates it. */
-START_TEST(two_hosts_that_start_at_once_migrate_once)
+TEST(two_hosts_that_start_at_once_migrate_once)
 {
     PGconn *db = database_connect(the_postgres, "postgres");
     struct host_spec spec = both;
@@ -169,7 +169,7 @@ START_TEST(two_hosts_that_start_at_once_migrate_once)
 }
 
 /* Clients that keep connecting are never refused, because the supervisor holds the listener. */
-START_TEST(a_worker_killed_again_and_again_loses_nothing_and_refuses_nobody)
+TEST(a_worker_killed_again_and_again_loses_nothing_and_refuses_nobody)
 {
     struct host_spec spec = both;
 
@@ -207,8 +207,4 @@ START_TEST(a_worker_killed_again_and_again_loses_nothing_and_refuses_nobody)
     ck_assert_int_le(longest, LONGEST_MS);
 }
 
-FAULT(F44, a_worker_killed_again_and_again_loses_nothing_and_refuses_nobody)
-FAULT(F14, a_host_killed_at_20_moments_under_load_loses_nothing)
-FAULT(F32, two_hosts_deliver_nothing_twice, two_hosts_that_start_at_once_migrate_once,
-      of_two_hosts_under_load_one_is_killed_and_the_other_delivers_everything,
-      two_hosts_share_the_shards_and_a_killed_ones_deliveries_are_made_soon)
+FAULT_SUITE(deliveries)

@@ -1,4 +1,4 @@
-/* F25: the disk for documents fails, is full or is slow; each call fails in turn. */
+/* The disk for documents fails, is full or is slow; each call fails in turn. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,7 +96,7 @@ static int fail_in_turn(const struct desk *desk, const char *name, atomic_long *
     ck_abort_msg("%s: %d failures, and no end", name, CALLS_MAX);
 }
 
-START_TEST(a_flush_that_fails_refuses_and_keeps_nothing)
+TEST(a_flush_that_fails_refuses_and_keeps_nothing)
 {
     struct desk desk = desk_make("fault_flush");
     int failures = fail_in_turn(&desk, "flush", &desk.rack.numbers->syncs);
@@ -106,7 +106,7 @@ START_TEST(a_flush_that_fails_refuses_and_keeps_nothing)
     host_stop(desk.host);
 }
 
-START_TEST(a_disk_that_is_full_refuses_and_keeps_nothing)
+TEST(a_disk_that_is_full_refuses_and_keeps_nothing)
 {
     struct desk desk = desk_make("fault_full");
     int failures = fail_in_turn(&desk, "full", &desk.rack.numbers->writes);
@@ -131,7 +131,7 @@ static void *post_slowly(void *arg)
     return NULL;
 }
 
-START_TEST(a_slow_disk_holds_up_nobody_else)
+TEST(a_slow_disk_holds_up_nobody_else)
 {
     struct desk desk = desk_make("fault_slow");
     struct slow_post slow = {.desk = &desk};
@@ -184,7 +184,7 @@ static struct upload_body small_and_large(const char *name)
 }
 
 /* There is no memory for the other buffer. */
-START_TEST(an_upload_to_a_slow_disk_goes_on_with_one_buffer)
+TEST(an_upload_to_a_slow_disk_goes_on_with_one_buffer)
 {
     struct desk desk = desk_with("fault_one_buffer", "  max_bodies: 1048576\n");
     struct upload_body body = small_and_large("one buffer");
@@ -221,7 +221,7 @@ static void say_in_chunks(struct wire *wire, const struct upload_body *body)
 }
 
 /* A body with a Content-Length would get more time. */
-START_TEST(an_upload_that_stalls_beyond_its_time_is_answered)
+TEST(an_upload_that_stalls_beyond_its_time_is_answered)
 {
     struct desk desk = desk_with("fault_stalls", "  body_timeout: 1\n");
     struct upload_body body = small_and_large("stalls");
@@ -245,7 +245,4 @@ START_TEST(an_upload_that_stalls_beyond_its_time_is_answered)
     host_stop(desk.host);
 }
 
-FAULT(F25, a_flush_that_fails_refuses_and_keeps_nothing,
-      a_disk_that_is_full_refuses_and_keeps_nothing, a_slow_disk_holds_up_nobody_else,
-      an_upload_to_a_slow_disk_goes_on_with_one_buffer,
-      an_upload_that_stalls_beyond_its_time_is_answered)
+FAULT_SUITE(documents)

@@ -1,5 +1,5 @@
 /*
- * F47: operational problems: an address that is in use, a disk for reports that is full, missing or
+ * Operational problems: an address that is in use, a disk for reports that is full, missing or
  * a file, hundreds of reports, kill -9 of the supervisor and during a reload, a stop while a worker
  * is about to be restarted, many SIGHUPs at once, silent clients of the control socket.
  */
@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,7 +87,7 @@ static void expect_healthy(struct host *host)
 }
 
 /* A reload does not use the new address, the next worker does; the change can be undone. */
-START_TEST(a_worker_listens_where_the_file_says_and_nowhere_else)
+TEST(a_worker_listens_where_the_file_says_and_nowhere_else)
 {
     int first = free_port(), second = free_port(), status;
     struct host_spec spec = {.name = "moved",
@@ -112,7 +113,7 @@ START_TEST(a_worker_listens_where_the_file_says_and_nowhere_else)
 /* ---- a file that is refused when a worker crashes ---- */
 
 /* The socket in use conflicts with the wider address, so it must be closed first. */
-START_TEST(a_worker_takes_a_wider_address_of_the_same_port)
+TEST(a_worker_takes_a_wider_address_of_the_same_port)
 {
     struct host_spec spec = {.name = "widened",
                              .database = database_make(the_postgres, "widened"),
@@ -131,7 +132,7 @@ START_TEST(a_worker_takes_a_wider_address_of_the_same_port)
 }
 
 /* Another program uses the new address, until it stops. */
-START_TEST(a_worker_that_cannot_have_the_new_address_tries_again)
+TEST(a_worker_that_cannot_have_the_new_address_tries_again)
 {
     int first = free_port(), second = free_port();
     struct host_spec other = {.name = "moved-other",
@@ -157,7 +158,7 @@ START_TEST(a_worker_that_cannot_have_the_new_address_tries_again)
 
 /* The file is edited, a reload refuses it, and then the worker dies: connections wait until the
  * file is mended. */
-START_TEST(a_worker_that_dies_over_a_broken_file_is_followed_by_one_with_the_mended_file)
+TEST(a_worker_that_dies_over_a_broken_file_is_followed_by_one_with_the_mended_file)
 {
     struct host_spec spec = {.name = "edited",
                              .database = database_make(the_postgres, "edited"),
@@ -185,7 +186,7 @@ START_TEST(a_worker_that_dies_over_a_broken_file_is_followed_by_one_with_the_men
 }
 
 /* The same with the file of a module: everything that does not need the module continues. */
-START_TEST(a_worker_that_dies_over_a_broken_module_is_followed_by_one_without_it)
+TEST(a_worker_that_dies_over_a_broken_module_is_followed_by_one_without_it)
 {
     struct crash_bench bench = crash_bench("broken_module", "", "");
     struct host *host = bench.host;
@@ -251,7 +252,7 @@ static void crash_once(const struct crash_bench *bench)
     expect_soon(bench->host, "/api/health", NULL, 200);
 }
 
-START_TEST(the_newest_hundred_reports_are_kept)
+TEST(the_newest_hundred_reports_are_kept)
 {
     struct crash_bench bench = crash_bench("many_reports", "", "");
     const char *other = text("%s/crash-notes.md", bench.state);
@@ -286,7 +287,7 @@ static void expect_line_alone(const struct crash_bench *bench)
     PQfinish(bench->db);
 }
 
-START_TEST(a_directory_of_reports_that_cannot_be_written_to_is_told_and_borne)
+TEST(a_directory_of_reports_that_cannot_be_written_to_is_told_and_borne)
 {
     struct crash_bench bench = crash_bench("no_reports", "", "");
 
@@ -299,8 +300,10 @@ START_TEST(a_directory_of_reports_that_cannot_be_written_to_is_told_and_borne)
 }
 
 /* The disk has 4 KiB, all of them used. */
-START_TEST(a_full_disk_costs_the_file_of_a_report_alone)
+TEST(a_full_disk_costs_the_file_of_a_report_alone)
 {
+    if (!fault_may("a full disk for reports", CLONE_NEWNS))
+        return;
     struct crash_bench bench = crash_bench("full_reports", "", "");
     const char *script = text("mount -t tmpfs -o size=4k,mode=777 tmpfs %s && "
                               "head -c 4096 /dev/zero >%s/all && exec \"$@\"",
@@ -317,7 +320,7 @@ START_TEST(a_full_disk_costs_the_file_of_a_report_alone)
 }
 
 /* A refused reload changes nothing, not even the directory for reports; a successful one does. */
-START_TEST(reports_go_where_the_live_settings_say)
+TEST(reports_go_where_the_live_settings_say)
 {
     struct crash_bench bench = crash_bench("report_place", "", "");
     struct host *host = bench.host;
@@ -346,7 +349,7 @@ START_TEST(reports_go_where_the_live_settings_say)
 }
 
 /* The supervisor logs in the same format as the worker, also after a reload. */
-START_TEST(a_reload_gives_the_supervisor_its_format_of_the_log)
+TEST(a_reload_gives_the_supervisor_its_format_of_the_log)
 {
     struct host_spec spec = {.name = "reload_format",
                              .database = database_make(the_postgres, "reload_format"),
@@ -377,7 +380,7 @@ static int kib_of_its_own(pid_t pid)
     return (int)(strtol(clean + 14, NULL, 10) + strtol(dirty + 14, NULL, 10));
 }
 
-START_TEST(a_supervisor_is_small_and_takes_its_worker_with_it)
+TEST(a_supervisor_is_small_and_takes_its_worker_with_it)
 {
     struct host *host =
         host_start(&(struct host_spec){.name = "top_killed",
@@ -399,7 +402,7 @@ START_TEST(a_supervisor_is_small_and_takes_its_worker_with_it)
 }
 
 /* The module's `open` hangs in the reload when the worker is killed. */
-START_TEST(a_worker_killed_in_a_reload_is_followed_by_one_with_the_new_file)
+TEST(a_worker_killed_in_a_reload_is_followed_by_one_with_the_new_file)
 {
     struct crash_bench bench = crash_bench("reload_killed", "", "");
     struct host *host = bench.host;
@@ -431,7 +434,7 @@ START_TEST(a_worker_killed_in_a_reload_is_followed_by_one_with_the_new_file)
 }
 
 /* The worker crashes at once each time; between two workers no process can receive the signal. */
-START_TEST(a_stop_between_two_workers_is_a_stop)
+TEST(a_stop_between_two_workers_is_a_stop)
 {
     struct crash_bench bench = crash_bench("stop_between", "", "  quarantine: false\n");
     struct host *host = bench.host;
@@ -451,7 +454,7 @@ START_TEST(a_stop_between_two_workers_is_a_stop)
     PQfinish(bench.db);
 }
 
-START_TEST(a_storm_of_reloads_stops_nobody)
+TEST(a_storm_of_reloads_stops_nobody)
 {
     struct host *host =
         host_start(&(struct host_spec){.name = "hups",
@@ -488,7 +491,7 @@ static int control_open(const char *path)
 }
 
 /* The clients send nothing, or part of a word, and stay connected. */
-START_TEST(clients_that_say_nothing_keep_nobody_from_the_control_socket)
+TEST(clients_that_say_nothing_keep_nobody_from_the_control_socket)
 {
     struct host *host = host_start(&(struct host_spec){
         .name = "silent", .database = database_make(the_postgres, "silent"), .plain = true});
@@ -509,16 +512,4 @@ START_TEST(clients_that_say_nothing_keep_nobody_from_the_control_socket)
     host_stop(host);
 }
 
-FAULT(F47, a_worker_listens_where_the_file_says_and_nowhere_else,
-      a_worker_takes_a_wider_address_of_the_same_port,
-      a_worker_that_cannot_have_the_new_address_tries_again,
-      a_worker_that_dies_over_a_broken_file_is_followed_by_one_with_the_mended_file,
-      a_worker_that_dies_over_a_broken_module_is_followed_by_one_without_it,
-      the_newest_hundred_reports_are_kept,
-      a_directory_of_reports_that_cannot_be_written_to_is_told_and_borne,
-      a_full_disk_costs_the_file_of_a_report_alone, reports_go_where_the_live_settings_say,
-      a_reload_gives_the_supervisor_its_format_of_the_log,
-      a_supervisor_is_small_and_takes_its_worker_with_it,
-      a_worker_killed_in_a_reload_is_followed_by_one_with_the_new_file,
-      a_stop_between_two_workers_is_a_stop, a_storm_of_reloads_stops_nobody,
-      clients_that_say_nothing_keep_nobody_from_the_control_socket)
+FAULT_SUITE(operator)

@@ -1,4 +1,4 @@
-/* F07 to F10: PostgreSQL responds, but has no free connections, holds locks, has a full disk, is
+/* PostgreSQL responds, but has no free connections, holds locks, has a full disk, is
  * read-only, or has the wrong schema. */
 #include <sched.h>
 #include <signal.h>
@@ -30,7 +30,7 @@ static int lines_with(const struct host *host, const char *words)
     return count;
 }
 
-/* ---- F07 ---- */
+/* ---- no free connection ---- */
 
 struct sleepers {
     struct postgres *pg;
@@ -70,7 +70,7 @@ static bool have_all_places(void *arg)
     return sleepers->count == sql_number(db, "SELECT current_setting('max_connections')");
 }
 
-START_TEST(no_place_at_postgresql_is_a_503_and_no_storm)
+TEST(no_place_at_postgresql_is_a_503_and_no_storm)
 {
     struct sleepers sleepers = {.pg = postgres_make("pg-places", true)};
     struct scene *scene = scene_on(sleepers.pg, "fault_places");
@@ -94,7 +94,7 @@ START_TEST(no_place_at_postgresql_is_a_503_and_no_storm)
     expect_only_503(scene);
 }
 
-/* ---- F08 ---- */
+/* ---- locks ---- */
 
 /* A trigger makes the host's posts lock the conversation and then this lock. cross_locks() takes
  * them in the opposite order and makes the host's backend the one that detects the deadlock and
@@ -138,7 +138,7 @@ static bool deadlocked(void *arg)
     return enough;
 }
 
-START_TEST(deadlocks_cost_a_503_at_most)
+TEST(deadlocks_cost_a_503_at_most)
 {
     struct postgres *pg = postgres_make("pg-deadlock", true);
     struct scene *scene = scene_on(pg, "fault_deadlock");
@@ -156,7 +156,7 @@ START_TEST(deadlocks_cost_a_503_at_most)
 }
 
 /* One entry in twenty fails with a serialization failure. */
-START_TEST(serialization_failures_are_tried_again)
+TEST(serialization_failures_are_tried_again)
 {
     struct postgres *pg = postgres_make("pg-serial", true);
     struct scene *scene = scene_on(pg, "fault_serial");
@@ -176,7 +176,7 @@ START_TEST(serialization_failures_are_tried_again)
     expect_only_503(scene);
 }
 
-START_TEST(a_table_locked_for_20_seconds_is_a_503_at_the_deadline)
+TEST(a_table_locked_for_20_seconds_is_a_503_at_the_deadline)
 {
     struct postgres *pg = postgres_make("pg-locked", true);
     struct scene *scene = scene_on(pg, "fault_locked");
@@ -198,7 +198,7 @@ START_TEST(a_table_locked_for_20_seconds_is_a_503_at_the_deadline)
     expect_only_503(scene);
 }
 
-/* ---- F09 ---- */
+/* ---- no writes ---- */
 
 /* New databases are on a tmpfs, which disappears with the test. */
 static void move_template(struct postgres *pg, const char *directory)
@@ -207,7 +207,7 @@ static void move_template(struct postgres *pg, const char *directory)
     ck_assert_msg(unshare(CLONE_NEWNS) == 0 &&
                       mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
                       mount("tmpfs", directory, "tmpfs", 0, text("size=%dm", SMALL_MIB)) == 0,
-                  "F09 needs a tmpfs, and root for it");
+                  "this fault needs a tmpfs, and root for it");
     struct stat about;
 
     ck_assert_int_eq(stat(pg->data, &about), 0);
@@ -242,9 +242,9 @@ static bool refuses(void *arg)
     return atomic_load(&scene->load.refused) > 100;
 }
 
-START_TEST(a_full_disk_refuses_writes_and_lets_reads_go_on)
+TEST(a_full_disk_refuses_writes_and_lets_reads_go_on)
 {
-    if (!fault_as_root("F09"))
+    if (!fault_may("a full disk", CLONE_NEWNS))
         return;
     struct postgres *pg = postgres_make("pg-full", true);
     const char *directory = harness_path("pg-full.small");
@@ -279,7 +279,7 @@ static void set_read_only(struct scene *scene, const char *on)
     PQfinish(db);
 }
 
-START_TEST(a_read_only_database_refuses_writes_and_lets_reads_go_on)
+TEST(a_read_only_database_refuses_writes_and_lets_reads_go_on)
 {
     struct postgres *pg = postgres_make("pg-only", true);
     struct scene *scene = scene_on(pg, "fault_only");
@@ -299,7 +299,7 @@ START_TEST(a_read_only_database_refuses_writes_and_lets_reads_go_on)
     expect_only_503(scene);
 }
 
-/* ---- F10 ---- */
+/* ---- a wrong schema ---- */
 
 static bool fails(void *arg)
 {
@@ -309,7 +309,7 @@ static bool fails(void *arg)
 }
 
 /* No migration is running, so the column is really missing and a retry would not help. */
-START_TEST(a_missing_column_is_a_500_and_a_line_in_the_log)
+TEST(a_missing_column_is_a_500_and_a_line_in_the_log)
 {
     struct postgres *pg = postgres_make("pg-column", true);
     struct scene *scene = scene_on(pg, "fault_column");
@@ -330,9 +330,4 @@ START_TEST(a_missing_column_is_a_500_and_a_line_in_the_log)
     ck_assert_int_eq(atomic_load(&scene->load.cut), 0);
 }
 
-FAULT(F07, no_place_at_postgresql_is_a_503_and_no_storm)
-FAULT(F08, deadlocks_cost_a_503_at_most, serialization_failures_are_tried_again,
-      a_table_locked_for_20_seconds_is_a_503_at_the_deadline)
-FAULT(F09, a_full_disk_refuses_writes_and_lets_reads_go_on,
-      a_read_only_database_refuses_writes_and_lets_reads_go_on)
-FAULT(F10, a_missing_column_is_a_500_and_a_line_in_the_log)
+FAULT_SUITE(postgres_state)

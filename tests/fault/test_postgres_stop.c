@@ -1,4 +1,4 @@
-/* F01 to F03: PostgreSQL is stopped, restarted, killed, and its backends are terminated. Each test
+/* PostgreSQL is stopped, restarted, killed, and its backends are terminated. Each test
  * has a separate server with fsync. The health endpoint is requested continuously. */
 #include <signal.h>
 
@@ -7,7 +7,7 @@
 enum { TERMINATIONS = 30, EACH_MS = 1000 };
 
 /* Acceptance 4 of the host */
-START_TEST(a_host_outlives_a_stop_of_postgresql)
+TEST(a_host_outlives_a_stop_of_postgresql)
 {
     struct postgres *pg = postgres_make("pg-stop", true);
     struct scene *scene = scene_on(pg, "fault_stop");
@@ -44,23 +44,23 @@ static void restart_under_load(const char *name, int signal)
     expect_only_503(scene);
 }
 
-START_TEST(a_fast_restart_of_postgresql_loses_nothing)
+TEST(a_fast_restart_of_postgresql_loses_nothing)
 {
     restart_under_load("fast", SIGINT);
 }
 
-START_TEST(an_immediate_stop_of_postgresql_loses_nothing)
+TEST(an_immediate_stop_of_postgresql_loses_nothing)
 {
     restart_under_load("immediate", SIGQUIT);
 }
 
-START_TEST(a_crash_of_postgresql_loses_nothing)
+TEST(a_crash_of_postgresql_loses_nothing)
 {
     restart_under_load("crash", SIGKILL);
 }
 
 /* Backends are terminated once a second for half a minute, each time while messages are written. */
-START_TEST(terminated_backends_lose_nothing)
+TEST(terminated_backends_lose_nothing)
 {
     struct postgres *pg = postgres_make("pg-terminate", true);
     struct scene *scene = scene_on(pg, "fault_terminate");
@@ -88,6 +88,4 @@ START_TEST(terminated_backends_lose_nothing)
     expect_only_503(scene);
 }
 
-FAULT(F01, a_host_outlives_a_stop_of_postgresql, a_fast_restart_of_postgresql_loses_nothing)
-FAULT(F02, an_immediate_stop_of_postgresql_loses_nothing, a_crash_of_postgresql_loses_nothing)
-FAULT(F03, terminated_backends_lose_nothing)
+FAULT_SUITE(postgres_stop)

@@ -1,4 +1,4 @@
-/* F04 to F06: faults in the network to PostgreSQL: a connection cut in the response to a COMMIT,
+/* Faults in the network to PostgreSQL: a connection cut in the response to a COMMIT,
  * silent, slow and half-closed connections, dropped packets, and a name that does not resolve. */
 #include <sched.h>
 #include <signal.h>
@@ -33,8 +33,8 @@ static bool was_hit(void *proxy)
     return proxy_hits(proxy) > 0;
 }
 
-/* F04: a message that was committed but not acknowledged is there at most once. */
-START_TEST(an_answer_cut_at_the_commit_is_neither_lost_nor_repeated)
+/* A message that was committed but not acknowledged is there at most once. */
+TEST(an_answer_cut_at_the_commit_is_neither_lost_nor_repeated)
 {
     struct proxy *proxy;
     struct postgres *pg = behind_proxy("pg-cut", &proxy);
@@ -55,8 +55,8 @@ START_TEST(an_answer_cut_at_the_commit_is_neither_lost_nor_repeated)
     ck_assert_msg(report.unsure > 0, "no COMMIT was hit");
 }
 
-/* F04, F05: slow and half-closed connections. */
-START_TEST(a_slow_or_half_closed_wire_loses_nothing)
+/* Slow and half-closed connections. */
+TEST(a_slow_or_half_closed_wire_loses_nothing)
 {
     struct proxy *proxy;
     struct postgres *pg = behind_proxy("pg-slow", &proxy);
@@ -107,8 +107,8 @@ static void stop_processes(void *pg, bool on)
     postgres_signal_all(pg, on ? SIGSTOP : SIGCONT);
 }
 
-/* F05: the database accepts connections and never responds. */
-START_TEST(a_frozen_postgresql_holds_nobody_beyond_the_deadline)
+/* The database accepts connections and never responds. */
+TEST(a_frozen_postgresql_holds_nobody_beyond_the_deadline)
 {
     struct postgres *pg = postgres_make("pg-frozen", true);
 
@@ -120,7 +120,7 @@ static void freeze_proxy(void *proxy, bool on)
     proxy_set(proxy, on ? PROXY_FREEZE : PROXY_PASS, 0);
 }
 
-START_TEST(a_silent_wire_holds_nobody_beyond_the_deadline)
+TEST(a_silent_wire_holds_nobody_beyond_the_deadline)
 {
     struct proxy *proxy;
     struct postgres *pg = behind_proxy("pg-silent", &proxy);
@@ -128,8 +128,8 @@ START_TEST(a_silent_wire_holds_nobody_beyond_the_deadline)
     freeze_and_thaw(scene_on(pg, "fault_silent"), "fault_silent", freeze_proxy, proxy);
 }
 
-/* F05: the first of two listed servers stops responding. */
-START_TEST(a_silent_server_is_passed_by)
+/* The first of two listed servers stops responding. */
+TEST(a_silent_server_is_passed_by)
 {
     struct postgres *pg = postgres_make("pg-listed", true);
     const char *socket = postgres_socket(pg);
@@ -151,7 +151,7 @@ START_TEST(a_silent_server_is_passed_by)
     expect_only_503(scene);
 }
 
-/* ---- F06: in a network namespace that ends with the test ---- */
+/* ---- in a network namespace that ends with the test ---- */
 
 static void tool(const char *command)
 {
@@ -159,7 +159,7 @@ static void tool(const char *command)
     const char *argv[] = {"sh", "-c", command, NULL};
 
     ck_assert_msg(process_run(&(struct process_spec){.argv = argv, .log = log}) == 0,
-                  "F06 needs root, iproute2 and iptables; failed: %s\n%s", command, file_text(log));
+                  "this fault needs root, iproute2 and iptables; failed: %s\n%s", command, file_text(log));
 }
 
 static bool let_go(const struct host *host)
@@ -167,11 +167,11 @@ static bool let_go(const struct host *host)
     return strstr(file_text(host->log), "connection to PostgreSQL lost") != NULL;
 }
 
-START_TEST(dropped_packets_hold_no_connection_for_long)
+TEST(dropped_packets_hold_no_connection_for_long)
 {
-    if (!fault_as_root("F06"))
+    if (!fault_may("a network that drops packets", CLONE_NEWNET))
         return;
-    ck_assert_msg(unshare(CLONE_NEWNET) == 0, "F06 needs a network namespace, and root for it");
+    ck_assert_msg(unshare(CLONE_NEWNET) == 0, "this fault needs a network namespace, and root for it");
     tool("ip link set lo up");
     struct postgres *pg = postgres_make("pg-drop", true);
     struct proxy *proxy = proxy_start(NULL, postgres_socket(pg));
@@ -197,7 +197,7 @@ START_TEST(dropped_packets_hold_no_connection_for_long)
 }
 
 /* Names are resolved for each connection, so a silent name server may be the first problem. */
-START_TEST(a_silent_name_server_delays_nobody)
+TEST(a_silent_name_server_delays_nobody)
 {
     struct rack rack = rack_make("names");
     struct postgres *pg = postgres_make("pg-names", true);
@@ -223,7 +223,7 @@ START_TEST(a_silent_name_server_delays_nobody)
 }
 
 /* A command has only one chance, so it waits where a request would be refused. */
-START_TEST(a_slow_name_server_is_waited_for_by_commands)
+TEST(a_slow_name_server_is_waited_for_by_commands)
 {
     struct rack rack = rack_make("slow-names");
     struct postgres *pg = postgres_make("pg-slow-names", true);
@@ -243,9 +243,4 @@ START_TEST(a_slow_name_server_is_waited_for_by_commands)
     ck_assert_msg(!host_command(host, environment, add), "%s", file_text(host->log));
 }
 
-FAULT(F04, an_answer_cut_at_the_commit_is_neither_lost_nor_repeated,
-      a_slow_or_half_closed_wire_loses_nothing)
-FAULT(F05, a_frozen_postgresql_holds_nobody_beyond_the_deadline,
-      a_silent_wire_holds_nobody_beyond_the_deadline, a_silent_server_is_passed_by)
-FAULT(F06, dropped_packets_hold_no_connection_for_long, a_silent_name_server_delays_nobody,
-      a_slow_name_server_is_waited_for_by_commands)
+FAULT_SUITE(postgres_wire)

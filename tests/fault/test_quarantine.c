@@ -1,4 +1,4 @@
-/* F48: modules that are disabled together with the module they need, and a module that prevents a
+/* Modules that are disabled together with the module they need, and a module that prevents a
  * worker from starting or a reload from finishing. */
 #include <signal.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static const char *const outs[] = {
     "DISABLED: module webhook, until the next reload: it needs the service ",
     "DISABLED: module metrics, until the next reload: it needs the service authenticator"};
 
-START_TEST(modules_that_need_auth_are_left_out_with_it_and_come_back_with_it)
+TEST(modules_that_need_auth_are_left_out_with_it_and_come_back_with_it)
 {
     struct rack rack = rack_make("needed");
     struct host *host = host_start(
@@ -105,17 +105,17 @@ static void hangs_at_the_start(const char *place, const char *way)
     PQfinish(bench.db);
 }
 
-START_TEST(a_module_whose_open_never_returns_is_left_out)
+TEST(a_module_whose_open_never_returns_is_left_out)
 {
     hangs_at_the_start("open", "sleep");
 }
 
-START_TEST(a_module_whose_start_never_returns_is_left_out)
+TEST(a_module_whose_start_never_returns_is_left_out)
 {
     hangs_at_the_start("start", "loop");
 }
 
-START_TEST(a_module_whose_constructor_never_returns_is_left_out)
+TEST(a_module_whose_constructor_never_returns_is_left_out)
 {
     hangs_at_the_start("constructor", "loop");
 }
@@ -151,7 +151,7 @@ static void hangs_in_a_reload(const char *place)
     PQfinish(bench.db);
 }
 
-START_TEST(a_module_whose_verb_never_returns_in_a_reload_is_named_and_ended)
+TEST(a_module_whose_verb_never_returns_in_a_reload_is_named_and_ended)
 {
     static const char *const verbs[] = {"open", "start", "quiesce", "close"};
 
@@ -194,14 +194,10 @@ static void hangs_when_added(const char *place)
     PQfinish(bench.db);
 }
 
-START_TEST(a_module_that_ends_each_worker_since_a_reload_is_left_out)
+TEST(a_module_that_ends_each_worker_since_a_reload_is_left_out)
 {
     hangs_when_added("open");
     hangs_when_added("constructor");
 }
 
-FAULT(F48, modules_that_need_auth_are_left_out_with_it_and_come_back_with_it,
-      a_module_whose_open_never_returns_is_left_out, a_module_whose_start_never_returns_is_left_out,
-      a_module_whose_constructor_never_returns_is_left_out,
-      a_module_whose_verb_never_returns_in_a_reload_is_named_and_ended,
-      a_module_that_ends_each_worker_since_a_reload_is_left_out)
+FAULT_SUITE(quarantine)

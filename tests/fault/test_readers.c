@@ -1,5 +1,5 @@
 /*
- * F40: many clients that request the largest responses and read them slowly or not at all. The
+ * Many clients that request the largest responses and read them slowly or not at all. The
  * memory that the host uses for all of them is limited.
  */
 #include <string.h>
@@ -150,7 +150,7 @@ static void forget_peak(void)
     file_write(text("/proc/%d/clear_refs", (int)host->pid), "5");
 }
 
-START_TEST(crowds_that_read_nothing_take_a_bounded_memory)
+TEST(crowds_that_read_nothing_take_a_bounded_memory)
 {
     open_all();
     int64_t before = process_status(host->pid, "VmRSS:");
@@ -170,4 +170,4 @@ START_TEST(crowds_that_read_nothing_take_a_bounded_memory)
     PQfinish(db);
 }
 
-FAULT(F40, crowds_that_read_nothing_take_a_bounded_memory)
+FAULT_SUITE(readers)

@@ -1,4 +1,4 @@
-/* F41 to F43: a module crashes in every possible place, hangs, or crashes repeatedly. Uses the
+/* A module crashes in every possible place, hangs, or crashes repeatedly. Uses the
  * plain build, because sanitizers have their own signal handlers. */
 #include <signal.h>
 #include <stdlib.h>
@@ -74,7 +74,7 @@ static void crash(struct crash_bench *bench, const struct place *place)
     expect_report(bench, place, file_text(host->log) + before);
 }
 
-START_TEST(a_crash_says_what_ran_and_ends_by_its_signal)
+TEST(a_crash_says_what_ran_and_ends_by_its_signal)
 {
     struct crash_bench bench = crash_bench("crash_report", "", "");
 
@@ -137,7 +137,7 @@ static void crash_and_return(struct crash_bench *bench, const struct place *plac
     host_stop(host);
 }
 
-START_TEST(a_worker_that_crashes_is_started_again_at_once)
+TEST(a_worker_that_crashes_is_started_again_at_once)
 {
     struct crash_bench bench = crash_bench("crash_again", "", "");
 
@@ -218,7 +218,7 @@ static void stand_and_return(const struct standstill *still)
     PQfinish(bench.db);
 }
 
-START_TEST(a_loop_that_stands_is_named_and_ended)
+TEST(a_loop_that_stands_is_named_and_ended)
 {
     for (size_t i = 0; i < sizeof standstills / sizeof *standstills; i++)
         stand_and_return(&standstills[i]);
@@ -242,7 +242,7 @@ static void expect_metric(struct host *host, const struct person *who, const cha
 }
 
 /* The other loop continues to serve, and reports the blocked one. */
-START_TEST(one_loop_of_two_that_stands_is_told_by_the_other)
+TEST(one_loop_of_two_that_stands_is_told_by_the_other)
 {
     struct crash_bench bench = crash_bench("stall_one", "  loops: 2\n", "  stall_timeout: 5\n");
     const char *reason = "An event loop is blocked in module crash, POST /crash";
@@ -286,7 +286,7 @@ static const char *const *both_environments(const char *order, const struct rack
 }
 
 /* The disk for reports hangs while a pool's thread writes one; then a loop is blocked. */
-START_TEST(a_report_that_hangs_keeps_no_worker_alive)
+TEST(a_report_that_hangs_keeps_no_worker_alive)
 {
     struct crash_bench bench = crash_bench("stuck_report", "  loops: 1\n", "  stall_timeout: 2\n");
     struct rack rack = rack_make("stuck_report");
@@ -313,7 +313,7 @@ START_TEST(a_report_that_hangs_keeps_no_worker_alive)
     PQfinish(bench.db);
 }
 
-START_TEST(a_host_whose_loop_stands_reloads_and_stops)
+TEST(a_host_whose_loop_stands_reloads_and_stops)
 {
     struct crash_bench bench = crash_bench("stall_stop", "  loops: 1\n", "  stall_timeout: 0\n");
     int status = 0;
@@ -351,7 +351,7 @@ static void ck_crashes_in_json(const struct host *of)
     json_decref(json);
 }
 
-START_TEST(a_module_that_crashes_at_each_start_is_left_out_until_a_reload)
+TEST(a_module_that_crashes_at_each_start_is_left_out_until_a_reload)
 {
     struct crash_bench bench = crash_bench("crash_out", "", "");
     struct host *host = bench.host;
@@ -382,8 +382,4 @@ START_TEST(a_module_that_crashes_at_each_start_is_left_out_until_a_reload)
     PQfinish(bench.db);
 }
 
-FAULT(F41, a_crash_says_what_ran_and_ends_by_its_signal,
-      a_worker_that_crashes_is_started_again_at_once)
-FAULT(F42, a_loop_that_stands_is_named_and_ended, one_loop_of_two_that_stands_is_told_by_the_other,
-      a_report_that_hangs_keeps_no_worker_alive, a_host_whose_loop_stands_reloads_and_stops)
-FAULT(F43, a_module_that_crashes_at_each_start_is_left_out_until_a_reload)
+FAULT_SUITE(recovery)

@@ -1,4 +1,4 @@
-/* F11 to F13: Redis dies, comes back empty, hangs, responds late, or refuses writes. Its data may
+/* Redis dies, comes back empty, hangs, responds late, or refuses writes. Its data may
  * be lost, but no valid request is refused and no invalid one is accepted. */
 #include <signal.h>
 #include <stdlib.h>
@@ -69,7 +69,7 @@ static void redis_over(struct redis_scene *at, const char *name)
     process_stop(at->redis, SIGKILL, 1000);
 }
 
-START_TEST(a_death_of_redis_refuses_nothing)
+TEST(a_death_of_redis_refuses_nothing)
 {
     struct redis_scene at = redis_scene("redis-dead", NULL);
 
@@ -85,7 +85,7 @@ START_TEST(a_death_of_redis_refuses_nothing)
     redis_over(&at, "fault_redis_dead");
 }
 
-START_TEST(a_host_starts_without_redis)
+TEST(a_host_starts_without_redis)
 {
     pid_t redis;
     const char *socket = redis_make("redis-late", &redis);
@@ -106,7 +106,7 @@ START_TEST(a_host_starts_without_redis)
     process_stop(redis, SIGKILL, 1000);
 }
 
-START_TEST(a_frozen_redis_refuses_nothing)
+TEST(a_frozen_redis_refuses_nothing)
 {
     struct redis_scene at = redis_scene("redis-frozen", NULL);
 
@@ -121,7 +121,7 @@ START_TEST(a_frozen_redis_refuses_nothing)
 
 /* Every response comes after its timeout and must not be taken for the response to the next
  * command. */
-START_TEST(late_answers_of_redis_belong_to_nobody)
+TEST(late_answers_of_redis_belong_to_nobody)
 {
     const char *directory = harness_path("redis-slow.proxy");
 
@@ -141,7 +141,7 @@ START_TEST(late_answers_of_redis_belong_to_nobody)
     redis_over(&at, "fault_redis_slow");
 }
 
-/* F13: Redis has no memory left, or is a disconnected replica, which responds to reads with
+/* Redis has no memory left, or is a disconnected replica, which responds to reads with
  * READONLY or MASTERDOWN. */
 static void refuse_writes(const char *name, const char *break_it, const char *mend_it)
 {
@@ -158,16 +158,14 @@ static void refuse_writes(const char *name, const char *break_it, const char *me
     redis_over(&at, scene_name(name));
 }
 
-START_TEST(a_redis_without_room_is_as_a_dead_one)
+TEST(a_redis_without_room_is_as_a_dead_one)
 {
     refuse_writes("redis-full", "config set maxmemory 1", "config set maxmemory 64mb");
 }
 
-START_TEST(a_redis_that_takes_no_writes_is_as_a_dead_one)
+TEST(a_redis_that_takes_no_writes_is_as_a_dead_one)
 {
     refuse_writes("redis-replica", "replicaof 127.0.0.1 1", "replicaof no one");
 }
 
-FAULT(F11, a_death_of_redis_refuses_nothing, a_host_starts_without_redis)
-FAULT(F12, a_frozen_redis_refuses_nothing, late_answers_of_redis_belong_to_nobody)
-FAULT(F13, a_redis_without_room_is_as_a_dead_one, a_redis_that_takes_no_writes_is_as_a_dead_one)
+FAULT_SUITE(redis)

@@ -1,4 +1,4 @@
-/* F26, F27: a log that cannot be written, and too few file descriptors. */
+/* A log that cannot be written, and too few file descriptors. */
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -19,7 +19,7 @@ enum { ENOUGH_LINES = 6000, DESCRIPTORS = 128, CLIENTS = 500, IDLE_MS = 2000 };
 
 #define GET_HEALTH "GET /api/health HTTP/1.1\r\nHost: x\r\n\r\n"
 
-/* ---- F26 ---- */
+/* ---- the log ---- */
 
 /* Copies the bytes from the pipe to the host's log until `stop` is set. */
 struct reader {
@@ -81,7 +81,7 @@ static bool has_told(void *log)
     return strstr(file_text(log), "log lines dropped") != NULL;
 }
 
-START_TEST(a_log_that_nobody_reads_stops_nobody_and_is_told)
+TEST(a_log_that_nobody_reads_stops_nobody_and_is_told)
 {
     struct reader *reader = reader_start("fault_unread");
     struct scene *scene = scene_with_pipe("fault_unread", reader);
@@ -99,7 +99,7 @@ START_TEST(a_log_that_nobody_reads_stops_nobody_and_is_told)
     pthread_join(reader->thread, NULL);
 }
 
-START_TEST(a_log_whose_reader_has_gone_stops_nobody)
+TEST(a_log_whose_reader_has_gone_stops_nobody)
 {
     struct reader *reader = reader_start("fault_gone");
     struct scene *scene = scene_with_pipe("fault_gone", reader);
@@ -116,7 +116,7 @@ START_TEST(a_log_whose_reader_has_gone_stops_nobody)
 }
 
 /* The host cannot log its port, so the test chooses one. */
-START_TEST(a_log_on_a_full_disk_stops_nobody)
+TEST(a_log_on_a_full_disk_stops_nobody)
 {
     int port = receiver_none()->at.port;
     struct host *host =
@@ -141,7 +141,7 @@ START_TEST(a_log_on_a_full_disk_stops_nobody)
     host_stop(host);
 }
 
-/* ---- F27 ---- */
+/* ---- descriptors ---- */
 
 static bool lacks_descriptors(void *host)
 {
@@ -163,7 +163,7 @@ static int wait_at_the_control_socket(const struct host *host)
     return fd;
 }
 
-START_TEST(out_of_descriptors_a_host_neither_spins_nor_stays_deaf)
+TEST(out_of_descriptors_a_host_neither_spins_nor_stays_deaf)
 {
     struct scene *scene = scene_make("fault_descriptors", NULL, 1, ENOUGH);
     struct host *host = scene->hosts[0];
@@ -201,6 +201,4 @@ START_TEST(out_of_descriptors_a_host_neither_spins_nor_stays_deaf)
     ck_assert_int_eq(atomic_load(&scene->load.wrong), 0);
 }
 
-FAULT(F26, a_log_that_nobody_reads_stops_nobody_and_is_told,
-      a_log_whose_reader_has_gone_stops_nobody, a_log_on_a_full_disk_stops_nobody)
-FAULT(F27, out_of_descriptors_a_host_neither_spins_nor_stays_deaf)
+FAULT_SUITE(resources)

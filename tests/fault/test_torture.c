@@ -1,5 +1,5 @@
 /*
- * F28: allocations that fail. Uses the build without sanitizers, because these have their own
+ * Allocations that fail. Uses the build without sanitizers, because these have their own
  * allocator. A failed allocation may end the request that needed it, or the start of the host,
  * which then reports it and exits; it must affect nothing else.
  */
@@ -64,7 +64,7 @@ static void keep_alive(struct scene *scene, int *ends)
     scene_restart(scene, 0);
 }
 
-START_TEST(an_allocation_that_fails_costs_one_request_at_most)
+TEST(an_allocation_that_fails_costs_one_request_at_most)
 {
     struct rack rack = rack_make("torture");
     struct scene *scene = scene_on_rack("fault_torture", &rack);
@@ -88,7 +88,7 @@ START_TEST(an_allocation_that_fails_costs_one_request_at_most)
 }
 
 /* A library that makes a connection allocates often, and must check each result. */
-START_TEST(an_allocation_that_fails_while_redis_connects_ends_nothing)
+TEST(an_allocation_that_fails_while_redis_connects_ends_nothing)
 {
     const char *directory = harness_path("redis-torture.proxy");
 
@@ -116,7 +116,7 @@ START_TEST(an_allocation_that_fails_while_redis_connects_ends_nothing)
     host_stop(host);
 }
 
-START_TEST(an_allocation_that_fails_at_the_start_is_told_or_borne)
+TEST(an_allocation_that_fails_at_the_start_is_told_or_borne)
 {
     struct rack rack = rack_make("torture-start");
     struct host *host =
@@ -160,7 +160,7 @@ static int ask_long(const struct host *host, struct torture *numbers, size_t len
 }
 
 /* The target and the path fill a request's first block completely, or leave a few bytes. */
-START_TEST(a_request_whose_first_memory_is_full_ends_no_host)
+TEST(a_request_whose_first_memory_is_full_ends_no_host)
 {
     struct rack rack = rack_make("torture-full");
     struct host *host =
@@ -200,7 +200,7 @@ static int ask_tortured(const struct host *host, struct torture *numbers, long n
 }
 
 /* The 503 belongs to that request; later requests are checked as usual. */
-START_TEST(a_request_without_memory_is_not_held_against_the_next)
+TEST(a_request_without_memory_is_not_held_against_the_next)
 {
     struct rack rack = rack_make("torture-next");
     struct host *host =
@@ -248,7 +248,7 @@ static void load_keys_tortured(const struct host *one, const struct host *other,
     ck_assert_msg(atomic_load(&numbers->failed) > failed, "no allocation of %s failed", library);
 }
 
-START_TEST(signing_keys_that_find_no_memory_refuse_no_token)
+TEST(signing_keys_that_find_no_memory_refuse_no_token)
 {
     const char *database = database_make(the_postgres, "torture_keys");
     struct rack rack = rack_make("torture-keys");
@@ -352,7 +352,7 @@ static void crowd_end(struct crowd *crowd)
 }
 
 /* The limit leaves a few megabytes for all of them. */
-START_TEST(a_limit_of_memory_refuses_what_does_not_fit)
+TEST(a_limit_of_memory_refuses_what_does_not_fit)
 {
     struct scene *scene = scene_make("fault_memory", &(struct host_spec){.plain = true}, 1, ENOUGH);
     struct host *host = scene->hosts[0];
@@ -395,10 +395,12 @@ static struct scene *scene_in_group(const char *name, const struct group *group)
     return scene;
 }
 
-START_TEST(memory_of_128_mib_is_enough_for_a_crowd)
+TEST(memory_of_128_mib_is_enough_for_a_crowd)
 {
     struct group *group = group_make("memory");
 
+    if (!group)
+        return;
     group_limit(group, GROUP_BYTES);
     struct scene *scene = scene_in_group("fault_group", group);
     struct watch *watch = watch_begin(scene->hosts[0]);
@@ -432,10 +434,12 @@ static bool is_killed(void *arg)
 }
 
 /* If memory is overcommitted and runs out, the kernel kills the host. */
-START_TEST(a_host_that_the_kernel_kills_for_its_memory_loses_nothing)
+TEST(a_host_that_the_kernel_kills_for_its_memory_loses_nothing)
 {
     struct group *group = group_make("memory");
 
+    if (!group)
+        return;
     group_limit(group, GROUP_BYTES);
     struct scene *scene = scene_in_group("fault_killed", group);
     struct crowd *crowd = crowd_begin(scene);
@@ -456,11 +460,4 @@ START_TEST(a_host_that_the_kernel_kills_for_its_memory_loses_nothing)
     group_end(group);
 }
 
-FAULT(F28, a_limit_of_memory_refuses_what_does_not_fit, memory_of_128_mib_is_enough_for_a_crowd,
-      a_host_that_the_kernel_kills_for_its_memory_loses_nothing,
-      an_allocation_that_fails_costs_one_request_at_most,
-      an_allocation_that_fails_while_redis_connects_ends_nothing,
-      an_allocation_that_fails_at_the_start_is_told_or_borne,
-      a_request_whose_first_memory_is_full_ends_no_host,
-      a_request_without_memory_is_not_held_against_the_next,
-      signing_keys_that_find_no_memory_refuse_no_token)
+FAULT_SUITE(torture)

@@ -1,5 +1,5 @@
 /*
- * F39: background work that gets no memory. A request, a job or a database task may then end
+ * Background work that gets no memory. A request, a job or a database task may then end
  * halfway. Its waiters must be notified, or the module hangs forever.
  */
 #include <signal.h>
@@ -197,7 +197,7 @@ static void expect_failed(struct works *works, long least)
  * it ends anywhere. All of them together take longer than a lease lasts. */
 static const long refused_from[] = {3000, 1000, 300, 100};
 
-START_TEST(memory_that_is_short_for_seconds_stops_no_module)
+TEST(memory_that_is_short_for_seconds_stops_no_module)
 {
     struct works works = {.turn = 0};
 
@@ -238,7 +238,7 @@ static void refuse_each(struct works *works, const char *library, int rounds, in
     }
 }
 
-START_TEST(an_allocation_that_fails_stops_no_module)
+TEST(an_allocation_that_fails_stops_no_module)
 {
     struct works works = {.turn = 0};
 
@@ -249,7 +249,7 @@ START_TEST(an_allocation_that_fails_stops_no_module)
 }
 
 /* A connection that waits for a result which libpq has dropped would block all later statements. */
-START_TEST(an_allocation_of_libpq_that_fails_stops_no_connection)
+TEST(an_allocation_of_libpq_that_fails_stops_no_connection)
 {
     struct works works = {.turn = 0};
 
@@ -260,7 +260,7 @@ START_TEST(an_allocation_of_libpq_that_fails_stops_no_connection)
 }
 
 /* A delivery that libcurl has dropped would block the webhook's other deliveries. */
-START_TEST(an_allocation_of_libcurl_that_fails_holds_no_delivery)
+TEST(an_allocation_of_libcurl_that_fails_holds_no_delivery)
 {
     struct works works = {.turn = 0};
 
@@ -320,7 +320,7 @@ static void expect_next(struct works *works, const char *path, const char *token
     ck_assert_int_gt(whole, 0);
 }
 
-START_TEST(a_page_that_lacks_memory_is_not_the_last)
+TEST(a_page_that_lacks_memory_is_not_the_last)
 {
     struct works works = {.turn = 0};
 
@@ -338,7 +338,7 @@ START_TEST(a_page_that_lacks_memory_is_not_the_last)
 }
 
 /* Both secrets sign for a day, however often the sender reads the webhook again. */
-START_TEST(a_secret_that_lacks_memory_is_left_out_of_no_signature)
+TEST(a_secret_that_lacks_memory_is_left_out_of_no_signature)
 {
     struct works works = {.turn = 0};
     struct catcher *catcher = catcher_start((const char *const[]){ANSWER_OK, NULL});
@@ -370,9 +370,4 @@ START_TEST(a_secret_that_lacks_memory_is_left_out_of_no_signature)
     works_over(&works);
 }
 
-FAULT(F39, memory_that_is_short_for_seconds_stops_no_module,
-      an_allocation_that_fails_stops_no_module,
-      an_allocation_of_libpq_that_fails_stops_no_connection,
-      an_allocation_of_libcurl_that_fails_holds_no_delivery,
-      a_page_that_lacks_memory_is_not_the_last,
-      a_secret_that_lacks_memory_is_left_out_of_no_signature)
+FAULT_SUITE(torture_modules)

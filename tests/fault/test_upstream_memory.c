@@ -1,5 +1,5 @@
 /*
- * F49: requests to other servers when allocations of libcurl or of the module fail. Each request
+ * Requests to other servers when allocations of libcurl or of the module fail. Each request
  * gets a response in time, none keeps its place in the pool, and the host stops as fast as usual.
  */
 #include <stdio.h>
@@ -81,15 +81,14 @@ static void torture(const char *name, const char *library, int rounds, int deepe
     ck_assert_int_lt(now_ms() - from, STOPPED_MS);
 }
 
-START_TEST(an_allocation_of_libcurl_that_fails_holds_no_request)
+TEST(an_allocation_of_libcurl_that_fails_holds_no_request)
 {
     torture("torture_relay_curl", "/libcurl.so", CURL_ROUNDS, CURL_DEEPEST);
 }
 
-START_TEST(an_allocation_that_fails_holds_no_request)
+TEST(an_allocation_that_fails_holds_no_request)
 {
     torture("torture_relay", "", ROUNDS, DEEPEST);
 }
 
-FAULT(F49, an_allocation_of_libcurl_that_fails_holds_no_request,
-      an_allocation_that_fails_holds_no_request)
+FAULT_SUITE(upstream_memory)

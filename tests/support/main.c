@@ -21,9 +21,7 @@
 #include <sys/resource.h>
 
 #include "client.h"
-#include "fault/faults.h"
 #include "suite.h"
-#include "suites.h"
 #include "workers.h"
 
 /*
@@ -37,48 +35,35 @@ int without_leaks(void)
     return 1;
 }
 
-static const struct suite_row rows[] = {
-#define SUITE_ROW(name) {#name, name##_suite},
-    FAULTS(SUITE_ROW) APART_SUITES(SUITE_ROW) SUITES(SUITE_ROW)
-#undef SUITE_ROW
+/* These take the longest. They begin first, so that no suite runs alone at the end. */
+static const char *const longest[] = {
+    "bulk_kills",     "certificate_history",
+    "device_s3",      "chat_unread",
+    "reload_refused", "bulk_limits",
+    "list_bytes",     "bulk_csv",
+    "bulk_run",       "checkout",
+    "chat_long",      "bodies",
+    "stream_behind",  "certificate_exports",
+    "framing",        "reading_list",
+    "reload",         "device_refused",
 };
 
-#define ONE_BYTE(id) 0,
-enum {
-    SUITE_COUNT = sizeof(rows) / sizeof(rows[0]),
-    FAULT_COUNT = sizeof((const char[]){FAULTS(ONE_BYTE)}),
-    FIRST_SUITE = FAULT_COUNT + sizeof((const char[]){APART_SUITES(ONE_BYTE)})
-};
-#undef ONE_BYTE
-
-/* Whether it is left to full runs. */
-static bool is_left(const char *name)
+static bool is_long(const struct suite *suite)
 {
-#define NAME(name) #name,
-    static const char *const full[] = {FULL_SUITES(NAME)};
-#undef NAME
-    bool found = false;
+    size_t i = 0;
 
-    for (size_t i = 0; i < sizeof full / sizeof *full; i++)
-        found = found || !strcmp(full[i], name);
-    return found && !getenv("BUSBAR_TEST_FULL");
+    while (i < sizeof longest / sizeof *longest && strcmp(longest[i], suite->name) != 0)
+        i++;
+    return i < sizeof longest / sizeof *longest;
 }
 
-/* Whether to skip a suite because its S3 server is not installed. */
-static bool lacks_s3(int row)
+/* Returns whether a suite that was selected cannot run because its S3 server is not installed. */
+static bool lacks_s3(const struct suite *suite)
 {
-    return getenv("BUSBAR_TEST_NO_S3") && !strncmp(rows[row].name, "device_s3", 9);
-}
-
-static bool known(const char *name)
-{
-    for (int i = 0; i < SUITE_COUNT; i++) {
-        size_t length = strlen(rows[i].name);
-
-        if (!strncmp(rows[i].name, name, length) && (!name[length] || name[length] == ':'))
-            return true;
-    }
-    return false;
+    if (!getenv("BUSBAR_TEST_NO_S3") || strncmp(suite->name, "device_s3", 9) != 0)
+        return false;
+    fprintf(stderr, "integration: SKIPPED SUITE: %s has no S3 server\n", suite->name);
+    return true;
 }
 
 /* Returns BUSBAR_TEST_JOBS, default 1, at most one worker for each suite. */
@@ -92,10 +77,14 @@ static int worker_count(size_t suites)
     return workers < 1 ? 1 : (int)workers;
 }
 
-static int list(int from, int to)
+static int list(bool faults)
 {
-    for (int i = from; i < to; i++)
-        puts(rows[i].name);
+    size_t count;
+    const struct suite *const *suites = suite_list(&count);
+
+    for (size_t i = 0; i < count; i++)
+        if (faults ? suites[i]->runs == SUITE_FAULT : suites[i]->runs < SUITE_RUNS_NAMED)
+            puts(suites[i]->name);
     return 0;
 }
 
@@ -114,32 +103,33 @@ static void raise_descriptors(void)
 
 int main(int argc, char **argv)
 {
-    if (argc == 2 && !strcmp(argv[1], "--faults"))
-        return list(0, FAULT_COUNT);
-    if (argc == 2 && !strcmp(argv[1], "--suites"))
-        return list(FIRST_SUITE, SUITE_COUNT);
-    for (int i = 1; i < argc; i++) {
-        if (!known(argv[i])) {
-            fprintf(stderr, "integration: there is no suite %s\n", argv[i]);
-            return 2;
-        }
+    bool faults = argc == 2 && !strcmp(argv[1], "--faults");
+    bool lists = faults || (argc == 2 && !strcmp(argv[1], "--suites"));
+    const char *unknown = suite_select(lists ? 0 : argc - 1, argv + 1);
+
+    if (lists)
+        return list(faults);
+    if (unknown) {
+        fprintf(stderr, "integration: there is no suite %s\n", unknown);
+        return 2;
     }
-    suite_select(argc - 1, argv + 1);
     signal(SIGPIPE, SIG_IGN);
     raise_descriptors();
     client_open_library();
-    const struct suite_row *chosen[SUITE_COUNT];
-    size_t count = 0;
+    /* logs is the last suite, because it checks the logs of all others */
+    const struct suite *last = suite_named("logs"), **chosen;
+    size_t all, count = 0;
+    const struct suite *const *suites = suite_list(&all);
 
-    for (int i = 0; i < SUITE_COUNT - 1; i++) {
-        if (argc > 1 ? !suite_is_selected(rows[i].name) : i < FIRST_SUITE || is_left(rows[i].name))
-            continue;
-        if (lacks_s3(i))
-            fprintf(stderr, "integration: SKIPPED SUITE: %s has no S3 server\n", rows[i].name);
-        else
-            chosen[count++] = &rows[i];
+    chosen = kept(calloc(all, sizeof *chosen));
+    for (int rest = 0; rest < 2; rest++) {
+        for (size_t i = 0; i < all; i++) {
+            if (suites[i] != last && is_long(suites[i]) != rest && suite_is_selected(suites[i]) &&
+                !lacks_s3(suites[i]))
+                chosen[count++] = suites[i];
+        }
     }
-    int failed = workers_run(chosen, count, &rows[SUITE_COUNT - 1], worker_count(count));
+    int failed = workers_run(chosen, count, last, worker_count(count));
 
     curl_global_cleanup();
     return failed ? 1 : 0;

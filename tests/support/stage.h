@@ -17,9 +17,9 @@ void stage_open(const struct host_spec *spec);
 
 /* Makes the suite of a file whose tests run between `set_up`, which calls stage_open(), and the
  * stop of the host. */
-#define STAGE_SUITE(name, set_up, seconds_each)                                                    \
+#define STAGE_SUITE(name, set_up, seconds_each, ...)                                               \
     SUITE(name, .timeout_s = (seconds_each), .before_all = (set_up), .after_all = stage_close,     \
-          .before_each = stage_connect, .after_each = stage_disconnect)
+          .before_each = stage_connect, .after_each = stage_disconnect, __VA_ARGS__)
 void stage_close(void);
 void stage_connect(void);
 void stage_disconnect(void);

@@ -30,20 +30,11 @@ struct worker {
 };
 
 struct workers {
-    const struct suite_row *const *rows;
+    const struct suite *const *suites;
     size_t count;
     struct board *board;
     struct worker workers[WORKERS_MAX];
 };
-
-/* Starts the servers inside a suite, so that failures are counted and reported, too. */
-START_TEST(the_servers_start)
-{
-    const char *root = getenv("BUSBAR_ROOT");
-
-    ck_assert_msg(root != NULL, "BUSBAR_ROOT is not set");
-    ck_assert_ptr_nonnull(the_postgres);
-}
 
 static void set_up(void)
 {
@@ -53,18 +44,14 @@ static void set_up(void)
         harness_open(root);
 }
 
-static Suite *servers_suite(void)
+/* Starts the servers inside a suite, so that failures are counted and reported, too. */
+TEST(the_servers_start)
 {
-    Suite *suite = suite_create("servers");
-    TCase *tests = tcase_create("servers");
-
-    tcase_add_unchecked_fixture(tests, set_up, NULL);
-    tcase_add_test(tests, the_servers_start);
-    suite_add_tcase(suite, tests);
-    return suite;
+    ck_assert_msg(getenv("BUSBAR_ROOT") != NULL, "BUSBAR_ROOT is not set");
+    ck_assert_ptr_nonnull(the_postgres);
 }
 
-static const struct suite_row servers = {"servers", servers_suite};
+SUITE(servers, .before_all = set_up, .runs = SUITE_RUNS_NAMED)
 
 /* Returns PostgreSQL's CPU time so far, including ended backends: fields 14 to 17 of proc(5). */
 static double postgres_seconds(void)
@@ -86,11 +73,11 @@ static double processor_seconds(void)
     return suite_processor_seconds() + postgres_seconds();
 }
 
-static void run_suite(struct workers *all, const struct worker *worker, const struct suite_row *row)
+static void run_suite(struct workers *all, const struct worker *worker, const struct suite *suite)
 {
-    all->board->running[worker - all->workers] = row->name;
-    if (suite_run(row->name, row->make, processor_seconds, &all->board->sums, worker->failed) &&
-        the_postgres && the_postgres->pid)
+    all->board->running[worker - all->workers] = suite->name;
+    if (suite_run(suite, processor_seconds, &all->board->sums, worker->failed) && the_postgres &&
+        the_postgres->pid)
         databases_drop(the_postgres);
 }
 
@@ -111,17 +98,16 @@ static void run_next(struct workers *all, const struct worker *worker)
     size_t next;
 
     while (goes_on(all) && (next = atomic_fetch_add(&all->board->next, 1)) < all->count)
-        run_suite(all, worker, all->rows[next]);
+        run_suite(all, worker, all->suites[next]);
 }
 
-static void worker_close(struct workers *all, const struct worker *worker,
-                         const struct suite_row *last)
+static void worker_close(struct workers *all, const struct worker *worker, const struct suite *last)
 {
     run_suite(all, worker, last);
     harness_close(bad(all) > 0 || getenv("BUSBAR_TEST_KEEP") != NULL);
 }
 
-static void worker_start(struct workers *all, struct worker *worker, const struct suite_row *last)
+static void worker_start(struct workers *all, struct worker *worker, const struct suite *last)
 {
     worker->pid = fork();
     if (worker->pid < 0) {
@@ -130,7 +116,7 @@ static void worker_start(struct workers *all, struct worker *worker, const struc
     } else if (worker->pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGTERM);
         setpgid(0, 0); /* check forwards a SIGTERM to its whole group */
-        run_suite(all, worker, &servers);
+        run_suite(all, worker, suite_named("servers"));
         run_next(all, worker);
         worker_close(all, worker, last);
         exit(0);
@@ -176,17 +162,17 @@ static void open_all(struct workers *all, int workers)
     }
 }
 
-int workers_run(const struct suite_row *const *rows, size_t count, const struct suite_row *last,
+int workers_run(const struct suite *const *suites, size_t count, const struct suite *last,
                 int workers)
 {
-    struct workers all = {.rows = rows, .count = count};
+    struct workers all = {.suites = suites, .count = count};
 
     if (workers > WORKERS_MAX)
         workers = WORKERS_MAX;
     open_all(&all, workers);
     for (int i = 1; i < workers; i++)
         worker_start(&all, &all.workers[i], last);
-    run_suite(&all, &all.workers[0], &servers);
+    run_suite(&all, &all.workers[0], suite_named("servers"));
     run_next(&all, &all.workers[0]);
     for (int i = 1; i < workers; i++)
         worker_wait(&all, &all.workers[i]);

@@ -5,19 +5,14 @@
 #ifndef TESTS_WORKERS_H
 #define TESTS_WORKERS_H
 
-#include <check.h>
-#include <stdbool.h>
 #include <stddef.h>
 
-struct suite_row {
-    const char *name;
-    Suite *(*make)(void);
-};
+struct suite;
 
 /* Prints the time of every suite, and at the end a summary like check's, with all failures. Each
  * worker also runs `last`. Returns the number of failed tests; tests of workers that ended early
  * count as failed. */
-int workers_run(const struct suite_row *const *rows, size_t count, const struct suite_row *last,
+int workers_run(const struct suite *const *suites, size_t count, const struct suite *last,
                 int workers);
 
 #endif

@@ -96,7 +96,7 @@ static void set_up_year(void)
     certificates_open("certificate_year_stage");
 }
 
-START_TEST(certificates_entries_and_what_is_carried_are_those_of_the_model)
+TEST(certificates_entries_and_what_is_carried_are_those_of_the_model)
 {
     struct model model = {.mode = "exact",
                           .name = "certificate_model",
@@ -117,8 +117,10 @@ START_TEST(certificates_entries_and_what_is_carried_are_those_of_the_model)
     certificates_expect_sums(db);
 }
 
+STAGE_SUITE(certificate_model, set_up, 7200)
+
 /* The host is killed while it issues the readings of the previous steps. */
-START_TEST(a_year_of_a_platform_with_kills_adds_up)
+TEST(a_year_of_a_platform_with_kills_adds_up)
 {
     host = meter_host("certificate_year", NULL); /* in this test's process */
     admin = admin_of(host);
@@ -145,26 +147,4 @@ START_TEST(a_year_of_a_platform_with_kills_adds_up)
     host_stop(host);
 }
 
-static Suite *model_suite(const char *name, void (*before)(void), const TTest *test)
-{
-    Suite *suite = suite_create(name);
-    TCase *cases = tcase_create(name);
-
-    tcase_add_unchecked_fixture(cases, before, stage_close);
-    tcase_add_checked_fixture(cases, stage_connect, stage_disconnect);
-    tcase_set_timeout(cases, 7200);
-    tcase_add_test(cases, test);
-    suite_add_tcase(suite, cases);
-    return suite;
-}
-
-Suite *certificate_model_suite(void)
-{
-    return model_suite("certificate_model", set_up,
-                       certificates_entries_and_what_is_carried_are_those_of_the_model);
-}
-
-Suite *certificate_year_suite(void)
-{
-    return model_suite("certificate_year", set_up_year, a_year_of_a_platform_with_kills_adds_up);
-}
+STAGE_SUITE(certificate_year, set_up_year, 7200, .runs = SUITE_RUNS_FULL)

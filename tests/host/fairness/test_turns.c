@@ -188,7 +188,7 @@ static int before(struct wire *const *crowd, int count, const struct wire *other
 
 /* 200 of Ada's requests wait when Bob sends his; when the connection is free, his is in the next
  * batch. */
-START_TEST(a_crowd_goes_before_another_by_its_places_in_a_batch)
+TEST(a_crowd_goes_before_another_by_its_places_in_a_batch)
 {
     struct wire *crowd[CROWD + PLUGS], *other;
     start("turns_crowd", "");
@@ -209,7 +209,7 @@ START_TEST(a_crowd_goes_before_another_by_its_places_in_a_batch)
 }
 
 /* Ada's connections send a new request after each response. No request of Bob's is refused. */
-START_TEST(a_flood_of_cheap_reads_gets_nobody_else_refused)
+TEST(a_flood_of_cheap_reads_gets_nobody_else_refused)
 {
     struct wire *crowd[CROWD], *other;
     const char *path, *other_path;
@@ -237,7 +237,7 @@ START_TEST(a_flood_of_cheap_reads_gets_nobody_else_refused)
 }
 
 /* Requests that wait for a connection count, too. */
-START_TEST(an_account_has_a_quarter_of_the_requests_under_way)
+TEST(an_account_has_a_quarter_of_the_requests_under_way)
 {
     struct wire *under_way[REQUESTS_MAX / 4];
 
@@ -285,7 +285,7 @@ static struct wire *log_in(const char *address, const struct person *who)
     return wire;
 }
 
-START_TEST(slow_bodies_without_a_token_leave_room_for_others)
+TEST(slow_bodies_without_a_token_leave_room_for_others)
 {
     struct wire *slow[STRANGERS * SLOW_BODIES];
 
@@ -309,7 +309,7 @@ START_TEST(slow_bodies_without_a_token_leave_room_for_others)
 }
 
 /* A batch is one transaction, so a read in a batch with a write would wait for the commit. */
-START_TEST(a_read_does_not_wait_for_a_write)
+TEST(a_read_does_not_wait_for_a_write)
 {
     start("turns_write", "");
     lock();
@@ -325,22 +325,4 @@ START_TEST(a_read_does_not_wait_for_a_write)
     expect_ok(next);
 }
 
-Suite *turns_suite(void)
-{
-    const TTest *const tests[] = {
-        a_crowd_goes_before_another_by_its_places_in_a_batch,
-        a_flood_of_cheap_reads_gets_nobody_else_refused,
-        an_account_has_a_quarter_of_the_requests_under_way,
-        slow_bodies_without_a_token_leave_room_for_others,
-        a_read_does_not_wait_for_a_write,
-    };
-    Suite *suite = suite_create("turns");
-    TCase *cases = tcase_create("turns");
-
-    tcase_add_checked_fixture(cases, NULL, tear_down);
-    tcase_set_timeout(cases, 180);
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
-        tcase_add_test(cases, tests[i]);
-    suite_add_tcase(suite, cases);
-    return suite;
-}
+SUITE(turns, .timeout_s = 180, .after_each = tear_down)

@@ -1,6 +1,6 @@
 /*
  * Many connections, idle and waiting: threats H09, H14 and pitfalls 11 to 14 of libmicrohttpd.
- * There is one loop, which all of them share. Fault F27 covers too few descriptors.
+ * There is one loop, which all of them share. tests/fault/test_resources.c has too few descriptors.
  */
 #include <poll.h>
 #include <stdio.h>

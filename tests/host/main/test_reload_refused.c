@@ -1,5 +1,4 @@
-/* Reloads and starts that are refused with a precise message: nothing changes. Faults F30 and
- * F31. */
+/* Reloads and starts that are refused with a precise message: nothing changes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,8 +155,9 @@ static const struct mistake {
     {"threads", add_loops, "http.loops: cannot be changed by a reload", BY_RELOAD},
     {"depth", change_depth, "wave.depth: cannot be changed by a reload", BY_RELOAD},
 };
+enum { MISTAKES = sizeof mistakes / sizeof *mistakes };
 
-START_TEST(a_mistake_is_named_and_changes_nothing)
+TEST_EACH(a_mistake_is_named_and_changes_nothing, MISTAKES)
 {
     const struct mistake *mistake = &mistakes[_i];
 
@@ -178,7 +178,7 @@ START_TEST(a_mistake_is_named_and_changes_nothing)
     host_stop(wave->host);
 }
 
-START_TEST(a_host_does_not_start_with_a_mistake)
+TEST_EACH(a_host_does_not_start_with_a_mistake, MISTAKES)
 {
     const struct mistake *mistake = &mistakes[_i];
 
@@ -193,7 +193,7 @@ START_TEST(a_host_does_not_start_with_a_mistake)
     host_log_clean(wave->host);
 }
 
-START_TEST(check_names_a_mistake)
+TEST_EACH(check_names_a_mistake, MISTAKES)
 {
     const struct mistake *mistake = &mistakes[_i];
     int status;
@@ -208,16 +208,4 @@ START_TEST(check_names_a_mistake)
     ck_assert_msg(strstr(said, mistake->reason), "no \"%s\" in %s", mistake->reason, said);
 }
 
-Suite *reload_refused_suite(void)
-{
-    Suite *suite = suite_create("reload_refused");
-    TCase *tests = tcase_create("reload_refused");
-    int count = (int)(sizeof mistakes / sizeof *mistakes);
-
-    tcase_set_timeout(tests, 90);
-    tcase_add_loop_test(tests, a_mistake_is_named_and_changes_nothing, 0, count);
-    tcase_add_loop_test(tests, a_host_does_not_start_with_a_mistake, 0, count);
-    tcase_add_loop_test(tests, check_names_a_mistake, 0, count);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
+SUITE(reload_refused, .timeout_s = 90)

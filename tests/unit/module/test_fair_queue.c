@@ -40,7 +40,7 @@ static void expect(int queue, int thing)
     fair_leave(&table, entry->owner);
 }
 
-START_TEST(each_owner_is_served_in_turn_and_in_its_order)
+TEST(each_owner_is_served_in_turn_and_in_its_order)
 {
     for (int i = 0; i < 4; i++)
         wait_in(0, i, &anna);
@@ -56,7 +56,7 @@ START_TEST(each_owner_is_served_in_turn_and_in_its_order)
     ck_assert_uint_eq(queues[0].flows, 0);
 }
 
-START_TEST(rings_of_one_table_keep_apart_and_count_together)
+TEST(rings_of_one_table_keep_apart_and_count_together)
 {
     enum quota_result why;
 
@@ -73,7 +73,7 @@ START_TEST(rings_of_one_table_keep_apart_and_count_together)
     expect(0, 0);
 }
 
-START_TEST(what_is_cancelled_is_not_served)
+TEST(what_is_cancelled_is_not_served)
 {
     for (int i = 0; i < 3; i++)
         wait_in(0, i, &anna);
@@ -91,7 +91,7 @@ START_TEST(what_is_cancelled_is_not_served)
     ck_assert_ptr_null(fair_take(&queues[0]));
 }
 
-START_TEST(who_is_skipped_comes_behind_the_others)
+TEST(who_is_skipped_comes_behind_the_others)
 {
     wait_in(0, 0, &anna);
     fair_skip(&queues[0]);
@@ -101,7 +101,7 @@ START_TEST(who_is_skipped_comes_behind_the_others)
     expect(0, 0);
 }
 
-START_TEST(many_owners_are_told_apart_and_forgotten)
+TEST(many_owners_are_told_apart_and_forgotten)
 {
     static struct quota_entry *owners[MANY];
     enum quota_result why;
@@ -119,17 +119,4 @@ START_TEST(many_owners_are_told_apart_and_forgotten)
     }
 }
 
-Suite *fair_queue_suite(void)
-{
-    Suite *suite = suite_create("owners");
-    TCase *cases = tcase_create("owners");
-
-    tcase_add_checked_fixture(cases, set_up, tear_down);
-    tcase_add_test(cases, each_owner_is_served_in_turn_and_in_its_order);
-    tcase_add_test(cases, rings_of_one_table_keep_apart_and_count_together);
-    tcase_add_test(cases, what_is_cancelled_is_not_served);
-    tcase_add_test(cases, who_is_skipped_comes_behind_the_others);
-    tcase_add_test(cases, many_owners_are_told_apart_and_forgotten);
-    suite_add_tcase(suite, cases);
-    return suite;
-}
+SUITE(fair_queue, .before_each = set_up, .after_each = tear_down)

@@ -21,7 +21,7 @@ static void set_up(void)
     client = client_new();
 }
 
-START_TEST(a_stop_ends_streams_and_lets_nobody_open_one)
+TEST(a_stop_ends_streams_and_lets_nobody_open_one)
 {
     struct client *whole = client_new(), *late = client_new();
 
@@ -37,9 +37,8 @@ START_TEST(a_stop_ends_streams_and_lets_nobody_open_one)
     client_ask(late, STREAM, "\"statusCode\":503");
     ck_assert_uint_eq(http_routes.opened, 2);
 }
-END_TEST
 
-START_TEST(a_new_generation_ends_streams_but_those_that_are_to_be_whole)
+TEST(a_new_generation_ends_streams_but_those_that_are_to_be_whole)
 {
     struct client *whole = client_new(), *late = client_new();
 
@@ -58,26 +57,6 @@ START_TEST(a_new_generation_ends_streams_but_those_that_are_to_be_whole)
     client_expect_end(whole);
     ck_assert(!http_routes_is_whole(whole));
 }
-END_TEST
-
-static void set_up_for_one(void)
-{
-    http_stage_set_up();
-    http_stage_open("  max_streams: 1\n", NULL);
-    client = client_new();
-}
-
-START_TEST(there_are_no_more_streams_than_the_settings_say)
-{
-    http_routes_open(client, STREAM);
-    struct client *other = client_new();
-
-    client_ask(other, STREAM, "\"statusCode\":503");
-    client_leave(client);
-    http_routes_expect_closed(1);
-    http_routes_open(other, STREAM);
-}
-END_TEST
 
 /* ---- token checks ---------------------------------------------------------------------------- */
 
@@ -92,7 +71,7 @@ static void wait_for_look(unsigned asked)
     http_stage_until(was_asked, &asked);
 }
 
-START_TEST(a_stream_goes_on_while_its_token_is_good_or_cannot_be_looked_at)
+TEST_EACH(a_stream_goes_on_while_its_token_is_good_or_cannot_be_looked_at, 2)
 {
     struct bb_stream *stream = http_routes_open(client, WATCHED);
 
@@ -107,10 +86,9 @@ START_TEST(a_stream_goes_on_while_its_token_is_good_or_cannot_be_looked_at)
     client_expect_end(client);
     ck_assert(http_routes_is_whole(client));
 }
-END_TEST
 
 /* The stream is freed while its token check waits. */
-START_TEST(a_look_at_a_token_outlives_its_stream)
+TEST(a_look_at_a_token_outlives_its_stream)
 {
     struct client *other = client_new();
 
@@ -127,29 +105,27 @@ START_TEST(a_look_at_a_token_outlives_its_stream)
     http_stage_expect_no_requests();
     ck_assert_uint_eq(http_routes.closed, 2);
 }
-END_TEST
 
-static TCase *case_of(const char *name, void (*before)(void))
+SUITE(http_stream_ends, .before_each = set_up, .after_each = http_stage_tear_down,
+      .timeout_s = HTTP_STAGE_SECONDS)
+
+static void set_up_for_one(void)
 {
-    TCase *cases = tcase_create(name);
-
-    tcase_add_checked_fixture(cases, before, http_stage_tear_down);
-    tcase_set_timeout(cases, HTTP_STAGE_SECONDS);
-    return cases;
+    http_stage_set_up();
+    http_stage_open("  max_streams: 1\n", NULL);
+    client = client_new();
 }
 
-Suite *http_stream_ends_suite(void)
+TEST(there_are_no_more_streams_than_the_settings_say)
 {
-    Suite *suite = suite_create("http_stream_ends");
-    TCase *cases = case_of("streams", set_up), *one = case_of("one_stream", set_up_for_one);
+    http_routes_open(client, STREAM);
+    struct client *other = client_new();
 
-    tcase_add_test(cases, a_stop_ends_streams_and_lets_nobody_open_one);
-    tcase_add_test(cases, a_new_generation_ends_streams_but_those_that_are_to_be_whole);
-    tcase_add_test(cases, a_look_at_a_token_outlives_its_stream);
-    tcase_add_loop_test(cases, a_stream_goes_on_while_its_token_is_good_or_cannot_be_looked_at, 0,
-                        2);
-    tcase_add_test(one, there_are_no_more_streams_than_the_settings_say);
-    suite_add_tcase(suite, cases);
-    suite_add_tcase(suite, one);
-    return suite;
+    client_ask(other, STREAM, "\"statusCode\":503");
+    client_leave(client);
+    http_routes_expect_closed(1);
+    http_routes_open(other, STREAM);
 }
+
+SUITE(http_stream_limit, .before_each = set_up_for_one, .after_each = http_stage_tear_down,
+      .timeout_s = HTTP_STAGE_SECONDS)

@@ -14,18 +14,6 @@
 #include "core/main/metrics.h"
 #include "core/module/module_validate.h"
 #include "suite.h"
-#include "unit_suites.h"
-
-struct suite_row {
-    const char *name;
-    Suite *(*make)(void);
-};
-
-static const struct suite_row rows[] = {
-#define SUITE_ROW(name) {#name, name##_suite},
-    SUITES(SUITE_ROW)
-#undef SUITE_ROW
-};
 
 static bool is_command(const char *name)
 {
@@ -36,29 +24,23 @@ int main(int argc, char **argv)
 {
     struct suite_sums sums = {0};
     FILE *failed = tmpfile();
-    int suites = 0;
+    const char *unknown = suite_select(argc - 1, argv + 1);
+    size_t count;
+    const struct suite *const *suites = suite_list(&count);
 
-    if (!failed) {
-        perror("unit: no file for failures");
+    if (!failed || unknown) {
+        fprintf(stderr, "unit: no file for failures, or no suite %s\n", unknown ? unknown : "");
         return 2;
     }
     fcntl(fileno(failed), F_SETFD, FD_CLOEXEC);
     signal(SIGPIPE, SIG_IGN); /* as the program itself does */
     json_object_seed(0);
     module_names_reserve(is_command, host_metric_named);
-    suite_select(argc - 1, argv + 1);
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        if (argc > 1 && !suite_is_selected(rows[i].name))
-            continue;
-        bool passed = suite_run(rows[i].name, rows[i].make, suite_processor_seconds, &sums, failed);
-
-        suites++;
-        if (!passed && getenv("BUSBAR_TEST_FIRST"))
+    for (size_t i = 0; i < count; i++) {
+        if (suite_is_selected(suites[i]) &&
+            !suite_run(suites[i], suite_processor_seconds, &sums, failed) &&
+            getenv("BUSBAR_TEST_FIRST"))
             break;
-    }
-    if (!suites) {
-        fprintf(stderr, "unit: there is no such suite\n");
-        return 2;
     }
     int bad = suite_summary(&sums, &failed, 1);
 

@@ -1,4 +1,4 @@
-/* F15, F36: the host is stopped while messages are written, and clients leave while their messages
+/* The host is stopped while messages are written, and clients leave while their messages
  * wait. */
 #include <signal.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ enum {
     LEFT_BYTES = 300000
 };
 
-START_TEST(a_stop_of_the_host_cuts_no_request)
+TEST(a_stop_of_the_host_cuts_no_request)
 {
     struct scene *scene = scene_make("fault_term", NULL, 1, ENOUGH);
 
@@ -51,7 +51,7 @@ static int stop_of(const struct host *host, int64_t *ms)
 }
 
 /* Another session locks a table for longer than a stop waits. */
-START_TEST(a_stop_that_must_cut_a_request_says_so_by_its_status)
+TEST(a_stop_that_must_cut_a_request_says_so_by_its_status)
 {
     struct host *host =
         host_start(&(struct host_spec){.name = "fault-stopped",
@@ -84,7 +84,7 @@ START_TEST(a_stop_that_must_cut_a_request_says_so_by_its_status)
 
 /* A thread waits for another host's long migration, and the thread that would limit the wait cannot
  * be created. */
-START_TEST(a_stop_ends_without_a_thread_that_would_end_it)
+TEST(a_stop_ends_without_a_thread_that_would_end_it)
 {
     struct rack rack = rack_make("stopped-alone");
     const char *database = database_make(the_postgres, "stopped_alone");
@@ -134,7 +134,7 @@ static bool connections_are_freed(void *arg)
 }
 
 /* Requests that the host had accepted run once, and the connections are released. */
-START_TEST(clients_that_leave_while_they_wait_have_their_message_once_at_most)
+TEST(clients_that_leave_while_they_wait_have_their_message_once_at_most)
 {
     struct scene *scene = scene_make("fault_leave", NULL, 1, ENOUGH);
     const struct host *host = scene->hosts[0];
@@ -206,7 +206,7 @@ static bool no_upload(void *db)
 
 /* There is a file for each document and a document for each file, and the connections are
  * released. */
-START_TEST(clients_that_leave_while_their_documents_are_stored_leave_both_or_neither)
+TEST(clients_that_leave_while_their_documents_are_stored_leave_both_or_neither)
 {
     const char *database = database_make(the_postgres, "fault_upload"), *store;
     PGconn *db = database_connect(the_postgres, database);
@@ -242,7 +242,4 @@ START_TEST(clients_that_leave_while_their_documents_are_stored_leave_both_or_nei
     host_stop(host);
 }
 
-FAULT(F15, a_stop_of_the_host_cuts_no_request, a_stop_that_must_cut_a_request_says_so_by_its_status,
-      a_stop_ends_without_a_thread_that_would_end_it)
-FAULT(F36, clients_that_leave_while_they_wait_have_their_message_once_at_most,
-      clients_that_leave_while_their_documents_are_stored_leave_both_or_neither)
+FAULT_SUITE(host_stop)

@@ -1,4 +1,4 @@
-/* F29: threads that cannot be created, at the start and at a reload, or whose priority cannot be
+/* Threads that cannot be created, at the start and at a reload, or whose priority cannot be
  * lowered. */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ enum { THREADS_MAX = 12, TASKS_MAX = 96 };
 
 #define ALL_MODULES "[auth, chat, health, webhook]"
 
-START_TEST(a_thread_that_cannot_be_had_ends_the_start_or_is_done_without)
+TEST(a_thread_that_cannot_be_had_ends_the_start_or_is_done_without)
 {
     struct rack rack = rack_make("threads");
     struct host *host =
@@ -40,7 +40,7 @@ static bool has_told(void *host)
 }
 
 /* The pool that hashes passwords runs at a lower priority if the system permits it. */
-START_TEST(a_thread_that_keeps_its_priority_says_so_and_works)
+TEST(a_thread_that_keeps_its_priority_says_so_and_works)
 {
     struct rack rack = rack_make("priority");
 
@@ -75,9 +75,12 @@ static bool starts_with(struct host *host, const struct group *group, int tasks)
     return true;
 }
 
-START_TEST(a_limit_of_threads_ends_the_start_or_is_enough)
+TEST(a_limit_of_threads_ends_the_start_or_is_enough)
 {
     struct group *group = group_make("pids");
+
+    if (!group)
+        return;
     struct host *host =
         host_prepare(&(struct host_spec){.name = "few-tasks",
                                          .database = database_make(the_postgres, "fault_tasks"),
@@ -96,9 +99,12 @@ START_TEST(a_limit_of_threads_ends_the_start_or_is_enough)
 }
 
 /* Loops and pools of the live generation continue; a new generation gets none. */
-START_TEST(a_reload_without_threads_to_be_had_is_refused_and_harms_nobody)
+TEST(a_reload_without_threads_to_be_had_is_refused_and_harms_nobody)
 {
     struct group *group = group_make("pids");
+
+    if (!group)
+        return;
     struct scene *scene = scene_make(
         "fault_reload", &(struct host_spec){.plain = true, .wrapper = group->wrapper}, 1, ENOUGH);
     struct watch *watch = watch_begin(scene->hosts[0]);
@@ -123,7 +129,4 @@ START_TEST(a_reload_without_threads_to_be_had_is_refused_and_harms_nobody)
     group_end(group);
 }
 
-FAULT(F29, a_thread_that_cannot_be_had_ends_the_start_or_is_done_without,
-      a_thread_that_keeps_its_priority_says_so_and_works,
-      a_limit_of_threads_ends_the_start_or_is_enough,
-      a_reload_without_threads_to_be_had_is_refused_and_harms_nobody)
+FAULT_SUITE(threads)
