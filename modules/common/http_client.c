@@ -1,16 +1,23 @@
 #include "modules/common/http_client.h"
 
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "config.h"
+
+#define LIFETIME_S 600L    /* of a connection: a new address of a name is used after this time */
+#define AUTHORITIES_S 600L /* how long authorities are cached */
+
 enum {
     LATE_MS = 250,  /* after libcurl's own limit */
     CHECK_MS = 250, /* between two checks for requests that are late or abandoned */
     WAIT_MS = 60000,
     WITHOUT_MEMORY_MS = 100,
+    TICK_MS = 20, /* precision of the kernel's times, with a margin */
     FIRST_ROOM = 4096,
     EVENTS = 64
 };
@@ -41,16 +48,21 @@ int64_t http_clock_ms(void)
 static size_t http_on_body(char *data, size_t size, size_t count, void *arg)
 {
     struct http_request *request = arg;
-    size_t length = size * count, all = request->received + length, room = request->room;
+    size_t length = size * count, room = request->room, kept = length;
     long status = 0;
 
     if (request->take)
         curl_easy_getinfo(request->easy, CURLINFO_RESPONSE_CODE, &status);
     if (status == 200)
         return request->take(request->arg, data, length) ? 0 : length;
-    request->too_large = all > request->body_max;
+    request->body_bytes += length;
+    request->too_large = request->body_bytes > request->body_max;
     if (request->too_large)
         return 0;
+    if (request->bytes_max && kept > request->bytes_max - request->received)
+        kept = request->bytes_max - request->received;
+    size_t all = request->received + kept;
+
     while (room <= all) /* a NUL follows */
         room = room ? room * 2 : FIRST_ROOM;
     char *bytes = room > request->room ? realloc(request->bytes, room) : request->bytes;
@@ -59,7 +71,7 @@ static size_t http_on_body(char *data, size_t size, size_t count, void *arg)
         return 0;
     request->bytes = bytes;
     request->room = room;
-    memcpy(bytes + request->received, data, length);
+    memcpy(bytes + request->received, data, kept);
     bytes[all] = '\0';
     request->received = all;
     return length;
@@ -73,8 +85,11 @@ static size_t http_on_head(char *data, size_t size, size_t count, void *arg)
 
     if (length >= 5 && !strncmp(data, "HTTP/", 5))
         request->head_ended = false;
-    else if (length > 0 && (data[0] == '\r' || data[0] == '\n'))
+    if (length > 0 && (data[0] == '\r' || data[0] == '\n')) {
         request->head_ended = true;
+        if (request->headed)
+            request->headed(request);
+    }
     request->head_bytes += length;
     request->too_large = request->head_bytes > HTTP_HEAD_MAX;
     return request->too_large ? 0 : length;
@@ -94,6 +109,8 @@ static int http_on_sending(void *arg, char *remote, char *local, int remote_port
     struct http_request *request = arg;
 
     (void)remote, (void)local, (void)remote_port, (void)local_port;
+    if (!request->sendings && request->may_send && !request->may_send(request))
+        return CURL_PREREQFUNC_ABORT;
     request->sendings++;
     return request->sendings == 1 ||
                    (request->sendings == 2 && http_is_one_of(request->method, idempotent))
@@ -101,36 +118,66 @@ static int http_on_sending(void *arg, char *remote, char *local, int remote_port
                : CURL_PREREQFUNC_ABORT;
 }
 
-/* Any method may have a body; POST, PUT and PATCH always have one, even if it is empty. */
-int http_request_prepare(struct http_client *client, struct http_request *request)
-{
-    static const char *const bodied[] = {"POST", "PUT", "PATCH", NULL};
-    const struct http_client_options *options = &client->options;
-    const struct target_options target = {
-        .timeout_ms = request->timeout_ms, .idle_s = options->idle_s, .http2 = options->http2};
-    CURL *easy = request->easy = curl_easy_init();
-    CURLcode bad = easy ? target_set_options(easy, &target) : CURLE_OUT_OF_MEMORY;
-
 #define SET(option, value) (bad = bad ? bad : curl_easy_setopt(easy, (option), (value)))
+
+/* The options of all requests of a client. */
+static CURLcode http_set_common(struct http_client *client, CURL *easy)
+{
+    const struct http_client_options *options = &client->options;
+    CURLcode bad = CURLE_OK;
+
+    SET(CURLOPT_NOSIGNAL, 1L);
+    SET(CURLOPT_QUICK_EXIT, 1L);
+    SET(CURLOPT_PROTOCOLS_STR, "http,https");
+    SET(CURLOPT_FOLLOWLOCATION, 0L);
+    SET(CURLOPT_PROXY, "");
+    SET(CURLOPT_NOPROXY, "*");
+    SET(CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
+    SET(CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
+    SET(CURLOPT_PATH_AS_IS, 1L);
+    SET(CURLOPT_SSL_VERIFYPEER, 1L);
+    SET(CURLOPT_SSL_VERIFYHOST, 2L);
     if (*options->authorities)
         SET(CURLOPT_CAINFO, options->authorities);
     if (client->authorities_in_a_file)
         SET(CURLOPT_CAPATH, NULL);
-    if (options->rules) {
-        request->socket = (struct target_socket){.guard = &client->guard};
+    SET(CURLOPT_CA_CACHE_TIMEOUT, AUTHORITIES_S);
+    SET(CURLOPT_HTTP_VERSION,
+        (long)(options->http2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1));
+    SET(CURLOPT_HTTP09_ALLOWED, 0L);
+    SET(CURLOPT_DNS_CACHE_TIMEOUT, 10L);
+    SET(CURLOPT_MAXAGE_CONN, (long)options->idle_s);
+    SET(CURLOPT_MAXLIFETIME_CONN, LIFETIME_S);
+    SET(CURLOPT_TCP_KEEPALIVE, 1L);
+    SET(CURLOPT_USERAGENT, "busbar/" PACKAGE_VERSION);
+    SET(CURLOPT_WRITEFUNCTION, http_on_body);
+    SET(CURLOPT_HEADERFUNCTION, http_on_head);
+    SET(CURLOPT_PREREQFUNCTION, http_on_sending);
+    if (options->rules)
         SET(CURLOPT_OPENSOCKETFUNCTION, target_open_socket);
-        SET(CURLOPT_OPENSOCKETDATA, &request->socket);
-    }
+    return bad;
+}
+
+/* Any method may have a body; POST, PUT and PATCH always have one, even if it is empty. */
+int http_request_prepare(struct http_client *client, struct http_request *request)
+{
+    static const char *const bodied[] = {"POST", "PUT", "PATCH", NULL};
+    CURL *easy = request->easy ? request->easy : curl_easy_init();
+    CURLcode bad = easy ? CURLE_OK : CURLE_OUT_OF_MEMORY;
+
+    if (easy && !request->easy)
+        bad = http_set_common(client, easy);
+    request->easy = easy;
+    request->socket = (struct target_socket){.guard = &client->guard};
+    SET(CURLOPT_OPENSOCKETDATA, &request->socket);
     SET(CURLOPT_URL, request->url);
-    SET(CURLOPT_PATH_AS_IS, 1L);
     SET(CURLOPT_HTTPHEADER, request->headers);
+    SET(CURLOPT_TIMEOUT_MS, (long)request->timeout_ms);
+    SET(CURLOPT_CONNECTTIMEOUT_MS, (long)request->timeout_ms);
     SET(CURLOPT_PRIVATE, request);
     SET(CURLOPT_ERRORBUFFER, request->detail);
-    SET(CURLOPT_WRITEFUNCTION, http_on_body);
     SET(CURLOPT_WRITEDATA, request);
-    SET(CURLOPT_HEADERFUNCTION, http_on_head);
     SET(CURLOPT_HEADERDATA, request);
-    SET(CURLOPT_PREREQFUNCTION, http_on_sending);
     SET(CURLOPT_PREREQDATA, request);
     if (request->file) { /* libcurl reads it with fread(), and rewinds it to send it again */
         SET(CURLOPT_UPLOAD, 1L);
@@ -144,9 +191,9 @@ int http_request_prepare(struct http_client *client, struct http_request *reques
         SET(CURLOPT_CUSTOMREQUEST, request->method);
     else
         SET(CURLOPT_NOBODY, 1L);
-#undef SET
     return bad ? -1 : 0;
 }
+#undef SET
 
 void http_request_close(struct http_request *request)
 {
@@ -176,6 +223,7 @@ static void http_judge(struct http_request *request, CURLcode code)
     bool lacking = code == CURLE_OUT_OF_MEMORY || (int)code == TOO_LARGE;
     long status = 0;
 
+    request->too_large |= lacking && request->sendings && !request->head_ended;
     if (request->easy)
         curl_easy_getinfo(request->easy, CURLINFO_RESPONSE_CODE, &status);
     request->status = (int)status;
@@ -190,13 +238,29 @@ static void http_judge(struct http_request *request, CURLcode code)
     } else if (request->socket.refused && !request->sendings) {
         request->outcome = HTTP_REFUSED;
         request->error = "The address or port is not allowed";
-    } else if (request->too_large || (lacking && request->sendings && !request->head_ended)) {
+    } else if (request->too_large) {
         request->error = "The response is too large";
     } else if (code == CURLE_ABORTED_BY_CALLBACK) {
         request->error = "The connection was closed without a response";
     } else {
         request->error = curl_easy_strerror(code);
     }
+}
+
+/*
+ * A connection that other requests share outlives a request that timed out. If nothing arrived on
+ * it meanwhile, it is shut down, because they would have to time out, too.
+ */
+static void http_give_up(const struct http_request *request)
+{
+    curl_socket_t fd = CURL_SOCKET_BAD;
+    struct tcp_info info;
+    socklen_t size = sizeof(info);
+
+    if (request->sendings && !curl_easy_getinfo(request->easy, CURLINFO_ACTIVESOCKET, &fd) &&
+        fd != CURL_SOCKET_BAD && !getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) &&
+        (int64_t)info.tcpi_last_data_recv + TICK_MS >= request->timeout_ms)
+        shutdown(fd, SHUT_RDWR);
 }
 
 /* After done() the request may not exist any more. */
@@ -207,6 +271,8 @@ static void http_finish(struct http_client *client, struct http_request *request
         if (request->next)
             request->next->link = request->link;
     }
+    if (code == CURLE_OPERATION_TIMEDOUT)
+        http_give_up(request);
     curl_multi_remove_handle(client->multi, request->easy); /* does nothing if it is not in it */
     http_judge(request, code);
     request->ended = true;
@@ -253,9 +319,7 @@ static int http_open_multi(struct http_client *client)
         !curl_multi_setopt(multi, CURLMOPT_TIMERDATA, client) &&
         !curl_multi_setopt(multi, CURLMOPT_PIPELINING,
                            (long)(options->http2 ? CURLPIPE_MULTIPLEX : CURLPIPE_NOTHING)) &&
-        !curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, (long)options->connections) &&
-        !curl_multi_setopt(multi, CURLMOPT_MAX_HOST_CONNECTIONS,
-                           (long)options->connections_per_host)) {
+        !curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, (long)options->connections)) {
         client->multi = multi;
         return 0;
     }
@@ -416,6 +480,22 @@ void http_client_free(struct http_client *client)
     free(client);
 }
 
+/*
+ * Returns whether the system's authorities are in a file. libcurl caches authorities read from a
+ * file for the next connections, but not authorities read from the directory that Debian has in
+ * addition: reading that takes ten times as long as a handshake.
+ */
+static bool http_is_system_in_a_file(void)
+{
+    CURL *easy = curl_easy_init();
+    char *file = NULL;
+    bool good =
+        easy && !curl_easy_getinfo(easy, CURLINFO_CAINFO, &file) && file && access(file, R_OK) == 0;
+
+    curl_easy_cleanup(easy);
+    return good;
+}
+
 struct http_client *http_client_new(const struct http_client_options *options)
 {
     struct http_client *client = calloc(1, sizeof(*client));
@@ -423,7 +503,7 @@ struct http_client *http_client_new(const struct http_client_options *options)
     if (!client)
         return NULL;
     client->options = *options;
-    client->authorities_in_a_file = *options->authorities || target_authorities_in_a_file();
+    client->authorities_in_a_file = *options->authorities || http_is_system_in_a_file();
     client->guard.rules = options->rules;
     client->timer_at_ms = NEVER;
     client->wake_fd = -1;

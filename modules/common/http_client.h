@@ -32,8 +32,7 @@ struct http_client_options {
         *authorities;   /* file of certificates (PEM), used instead of the system's; "": none */
     int64_t idle_s;     /* how long an unused connection is kept */
     size_t connections; /* idle connections kept, in total */
-    size_t connections_per_host; /* further requests wait for one of them; 0: no limit */
-    bool http2;                  /* if a server offers it over TLS */
+    bool http2;         /* if a server offers it over TLS */
 };
 
 enum http_outcome {
@@ -56,8 +55,13 @@ struct http_request {
     /* Takes the body of a 200 piece by piece; returns 0, or -1 to end the request. NULL: it is
      * kept in `bytes`, like the body of every other response. */
     int (*take)(void *arg, const char *bytes, size_t length);
-    size_t body_max;   /* of `bytes`; a response with a longer body is broken */
+    size_t body_max;   /* a response with a longer body is broken */
+    size_t bytes_max;  /* the part of a body that `bytes` keeps; 0: all of it */
     atomic_bool *left; /* set by any thread: nobody waits any more; NULL: never */
+    /* Called before the request is sent; false ends it unsent. NULL: it is sent. */
+    bool (*may_send)(struct http_request *request);
+    /* Called when all headers of a response, also of a 1xx response, were received; or NULL. */
+    void (*headed)(struct http_request *request);
     /* Called once when the request has ended; may start other requests. NULL: not called. */
     void (*done)(struct http_request *request);
     void *arg;
@@ -71,15 +75,15 @@ struct http_request {
     char *bytes;                  /* free() it; a NUL follows; NULL: empty */
     size_t received;              /* of `bytes` */
     int sendings;                 /* times that libcurl began to send the request */
+    bool head_ended;              /* the empty line after the last header was received */
+    bool too_large;               /* headers or body are longer than their limit */
 
     /* Used by the client. */
     CURL *easy;
     struct http_request *next, **link; /* in the list of requests in flight */
     struct target_socket socket;
     int64_t late_at_ms; /* when libcurl should have ended it long before */
-    size_t room, head_bytes;
-    bool head_ended; /* the empty line after the last header was received */
-    bool too_large;
+    size_t room, head_bytes, body_bytes;
 };
 
 /* Returns NULL if out of memory or descriptors. */
@@ -92,9 +96,10 @@ void http_client_end(struct http_client *client);
 void http_client_free(struct http_client *client);
 
 /*
- * Creates request->easy with the options of all requests, so that the caller can set others
- * (CURLOPT_AWS_SIGV4, CURLOPT_SHARE, CURLOPT_FRESH_CONNECT) before http_client_start(). Optional.
- * Returns 0, or -1 if out of memory.
+ * Creates request->easy, so that the caller can set further options (CURLOPT_AWS_SIGV4,
+ * CURLOPT_SHARE, CURLOPT_FRESH_CONNECT) before http_client_start(). Optional. A handle that is set
+ * already, of a request that was answered and had the same method, is used again. Returns 0, or -1
+ * if out of memory.
  */
 int http_request_prepare(struct http_client *client, struct http_request *request);
 

@@ -74,25 +74,4 @@ struct target_socket {
 /* For CURLOPT_OPENSOCKETFUNCTION. */
 curl_socket_t target_open_socket(void *data, curlsocktype purpose, struct curl_sockaddr *address);
 
-/* ---- target_options.c ---- */
-
-struct target_options {
-    int64_t timeout_ms; /* for a whole request */
-    int64_t idle_s;     /* how long an unused connection is kept */
-    bool http2;         /* if the server offers it over TLS */
-};
-
-/*
- * Sets the options of all guarded requests: only http and https, no redirects, proxies, .netrc or
- * users in URLs, certificates are verified. Returns CURLE_OK, or libcurl's error.
- */
-CURLcode target_set_options(CURL *easy, const struct target_options *options);
-
-/*
- * Returns whether the system's authorities are in a file. libcurl caches authorities read from a
- * file for the next connections, but not authorities read from the directory that Debian has in
- * addition: reading that takes ten times as long as a handshake.
- */
-bool target_authorities_in_a_file(void);
-
 #endif

@@ -113,13 +113,12 @@ static bool sweep_gone(struct bb_request *rq, int64_t *last)
 void webhook_sweep(struct bb_request *rq)
 {
     const struct webhook *webhook = rq->state;
-    int64_t last = 0;
+    int64_t last = 0, max_age_s = webhook_max_age_ms(webhook->settings) / 1000;
 
     while (sweep_gone(rq, &last))
         ;
-    if (!batches(rq, &expire_waiting, webhook->settings.max_age_ms / 1000) &&
-        !batches(rq, &expire_log, webhook->settings.max_age_ms / 1000))
-        batches(rq, &expire_cursors, webhook->settings.max_age_ms / 1000);
+    if (!batches(rq, &expire_waiting, max_age_s) && !batches(rq, &expire_log, max_age_s))
+        batches(rq, &expire_cursors, max_age_s);
 }
 
 /*
@@ -154,7 +153,7 @@ void webhook_partitions(struct bb_request *rq)
         if (!bb_query(rq, &make, BB_ARGS(bb_i(day))))
             warn(rq, "made");
     const struct bb_rows *rows =
-        bb_query(rq, &old, BB_ARGS(bb_i(webhook->settings.retention_days)));
+        bb_query(rq, &old, BB_ARGS(bb_i(webhook->settings->retention_days)));
 
     for (size_t i = 0; rows && i < bb_count(rq, rows); i++)
         if (!bb_query(rq, &drop, BB_ARGS(bb_t(bb_cell(rq, rows, i, 0)))))

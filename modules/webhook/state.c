@@ -5,73 +5,42 @@
 /* Limit of lists with more than a page that are in progress, in total and per account. */
 enum { LONG_LISTS = 16, LONG_LISTS_EACH = 4 };
 
-/* The settings, converted to the units that the code uses. Returns 0, or -1 after bb_open_fail().
- */
-static int read_settings(struct bb_host *host, struct webhook_settings *settings)
-{
-    const struct webhook_section *section = bb_settings(host);
-    char why[256];
-
-    *settings = (struct webhook_settings){
-        .transfers = {.timeout_ms = section->timeout * 1000,
-                      .idle_ms = section->connection_idle * 1000,
-                      .connections = (size_t)section->connections,
-                      .connections_per_receiver = (size_t)section->connections_per_receiver,
-                      .http2 = section->http2},
-        .max_age_ms = section->max_age * 3600 * 1000,
-        .retention_days = section->retention_days,
-        .slots = (size_t)section->slots,
-        .slots_per_webhook = (size_t)section->slots_per_webhook,
-        .memory = (size_t)section->memory * 1024 * 1024,
-        .queue_per_webhook = (size_t)section->queue_per_webhook,
-        .per_account = (size_t)section->per_account,
-        .tests = (size_t)section->tests,
-    };
-    /* The table in module.c limits the numbers and the number of delays. */
-    for (size_t i = 0; i < json_array_size(section->retry_delays) && i < RETRY_DELAYS_MAX; i++) {
-        double seconds = json_number_value(json_array_get(section->retry_delays, i));
-
-        settings->retry_delays.delays_ms[settings->retry_delays.count++] =
-            (int64_t)(seconds * 1000);
-    }
-    if (target_rules_read(&settings->targets, section->allow_networks, section->allow_ports,
-                          section->open_networks, why, sizeof(why)))
-        return bb_open_fail(host, "%s", why);
-    return 0;
-}
-
 void webhook_close(struct bb_host *host, void *state)
 {
     struct webhook *webhook = state;
 
     (void)host;
     sender_free(webhook->sender);
-    target_rules_free(&webhook->settings.targets);
-    slots_free(webhook->long_answers);
+    target_rules_free(&webhook->targets);
+    if (webhook->long_answers)
+        slots_free(webhook->long_answers);
 }
 
 int webhook_open(struct bb_host *host, void **state)
 {
+    const struct webhook_settings *settings = bb_settings(host);
     struct webhook *webhook = bb_host_alloc(host, sizeof(*webhook));
+    struct bb_service accounts = bb_service(host, "accounts");
+    char why[256];
 
     if (!webhook)
         return bb_open_fail(host, "out of memory");
-    if (read_settings(host, &webhook->settings))
-        return -1;
     webhook->host = host;
-    webhook->long_answers = slots_new(host, LONG_LISTS, LONG_LISTS_EACH, "long answers");
-    webhook->testers = bb_host_alloc(host, webhook->settings.tests * sizeof(*webhook->testers));
-
-    struct bb_service accounts = bb_service(host, "accounts");
-
+    webhook->settings = settings;
     webhook->accounts = accounts.interface;
     webhook->accounts_state = accounts.state;
-    webhook->sender = sender_new(host, &webhook->settings);
+    /* The table in module.c limits the numbers and the number of delays. */
+    for (size_t i = 0; i < json_array_size(settings->retry_delays) && i < RETRY_DELAYS_MAX; i++)
+        webhook->retry_delays.delays_ms[webhook->retry_delays.count++] =
+            (int64_t)(json_number_value(json_array_get(settings->retry_delays, i)) * 1000);
+    if (target_rules_read(&webhook->targets, settings->allow_networks, settings->allow_ports,
+                          settings->open_networks, why, sizeof(why)))
+        return bb_open_fail(host, "%s", why);
+    webhook->long_answers = slots_new(host, LONG_LISTS, LONG_LISTS_EACH, "long answers");
+    webhook->testers = bb_host_alloc(host, (size_t)settings->tests * sizeof(*webhook->testers));
+    webhook->sender = sender_new(webhook);
     if (!webhook->sender || !webhook->testers || !webhook->long_answers) {
-        sender_free(webhook->sender);
-        target_rules_free(&webhook->settings.targets);
-        if (webhook->long_answers)
-            slots_free(webhook->long_answers);
+        webhook_close(host, webhook);
         return bb_open_fail(host, "out of memory");
     }
     *state = webhook;
@@ -80,7 +49,7 @@ int webhook_open(struct bb_host *host, void **state)
 
 void webhook_start(struct bb_host *host, void *state)
 {
-    const struct target_rules *targets = &((struct webhook *)state)->settings.targets;
+    const struct target_rules *targets = &((struct webhook *)state)->targets;
 
     if (targets->network_count + targets->open_count > 0)
         bb_host_log(host, BB_INFO,

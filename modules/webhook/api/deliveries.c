@@ -207,12 +207,13 @@ static void leave(void *place)
 /* Reserves one of the waiting tests. */
 static int enter(struct bb_request *rq, struct webhook *webhook)
 {
-    size_t own = 0, share = (webhook->settings.tests + SHARES - 1) / SHARES;
+    size_t own = 0, tests = (size_t)webhook->settings->tests;
+    size_t share = (tests + SHARES - 1) / SHARES;
     int64_t account = rq->principal->account;
 
-    for (size_t i = 0; i < webhook->settings.tests; i++)
+    for (size_t i = 0; i < tests; i++)
         own += atomic_load(&webhook->testers[i]) == account;
-    for (size_t i = 0; own < share && i < webhook->settings.tests; i++) {
+    for (size_t i = 0; own < share && i < tests; i++) {
         int64_t nobody = 0;
 
         if (atomic_compare_exchange_strong(&webhook->testers[i], &nobody, account)) {
@@ -233,11 +234,10 @@ static int store(struct bb_request *rq, const struct webhook *webhook, struct pi
         " RETURNING id, webhook), held AS (INSERT INTO webhook_waiting (id, webhook, next_at)"
         " SELECT id, webhook, now() + $7::bigint * interval '1 ms' FROM made) SELECT id FROM made",
         BB_SQL_WRITE};
-    int64_t hold_ms = webhook->settings.transfers.timeout_ms + 1000 * SENDER_HOLD_S;
     const struct bb_rows *rows =
         bb_query(rq, &insert,
                  BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_t(ping->event.id), bb_t(ping->event.body),
-                         bb_t(ping->event.trace), bb_i(hold_ms)));
+                         bb_t(ping->event.trace), bb_i(sender_hold_ms(webhook))));
 
     if (!rows)
         return bb_failed(rq);

@@ -128,7 +128,7 @@ static int check_url(struct bb_request *rq, const char **url)
         return bb_no_memory(rq);
     bb_defer(rq, free, encoded);
     *url = encoded;
-    const char *problem = target_problem(&webhook->settings.targets, encoded);
+    const char *problem = target_problem(&webhook->targets, encoded);
 
     return problem ? bb_invalid(rq, "url", "%s", problem) : 0;
 }
@@ -243,17 +243,17 @@ static int create(struct bb_request *rq, struct bb_tx *tx, void *arg)
 
     if (!bb_tx_query(rq, tx, &lock, BB_ARGS(bb_i(account))))
         return bb_failed(rq);
-    const struct bb_rows *rows = bb_tx_query(
-        rq, tx, &insert,
-        BB_ARGS(bb_i(new->id), bb_i(account), bb_t(new->url), bb_t(new->events),
-                bb_bytes(new->secret.sealed, new->secret.length), WEBHOOK_SCOPE_ARGS(&scope),
-                bb_i((int64_t)webhook->settings.per_account)));
+    const struct bb_rows *rows =
+        bb_tx_query(rq, tx, &insert,
+                    BB_ARGS(bb_i(new->id), bb_i(account), bb_t(new->url), bb_t(new->events),
+                            bb_bytes(new->secret.sealed, new->secret.length),
+                            WEBHOOK_SCOPE_ARGS(&scope), bb_i(webhook->settings->per_account)));
 
     if (!rows)
         return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
-        return bb_fail(rq, 409, "An account may have %zu webhooks at most",
-                       webhook->settings.per_account);
+        return bb_fail(rq, 409, "An account may have %lld webhooks at most",
+                       (long long)webhook->settings->per_account);
     json_t *json = webhook_json(rq, rows, 0, new->secret.text);
 
     return bb_reply(rq, 201, webhook_warn(json, new->secret.text));

@@ -21,7 +21,6 @@
 
 #include "modules/common/target.h"
 #include "modules/webhook/http/retry_time.h"
-#include "modules/webhook/http/transfer.h"
 
 #define WEBHOOK_CHANNEL "webhook"
 #define WEBHOOK_AUTH_CHANNEL "busbar_auth"
@@ -41,7 +40,7 @@ struct sender;
 struct slots;
 
 /* The settings in the file, in the units of the table in module.c. */
-struct webhook_section {
+struct webhook_settings {
     json_t *retry_delays, *allow_networks, *allow_ports, *open_networks;
     int64_t timeout, max_age, retention_days;
     int64_t slots, slots_per_webhook;
@@ -50,23 +49,16 @@ struct webhook_section {
     int64_t memory, queue_per_webhook, per_account, tests;
 };
 
-struct webhook_settings {
-    struct retry_delays retry_delays; /* webhook.retry_delays */
-    struct transfers_settings transfers;
-    struct target_rules targets; /* webhook.allow_networks, webhook.allow_ports */
-    int64_t max_age_ms;          /* how long a delivery may wait */
-    int64_t retention_days;
-    size_t slots;             /* attempts in flight at a time */
-    size_t slots_per_webhook; /* of one webhook */
-    size_t memory;            /* bytes of deliveries kept in memory */
-    size_t queue_per_webhook; /* deliveries of one webhook kept in memory */
-    size_t per_account;       /* webhooks of one account */
-    size_t tests;             /* tests that may wait at a time */
-};
+static inline int64_t webhook_max_age_ms(const struct webhook_settings *settings)
+{
+    return settings->max_age * 3600 * 1000;
+}
 
 struct webhook {
     struct bb_host *host;
-    struct webhook_settings settings;
+    const struct webhook_settings *settings;
+    struct retry_delays retry_delays; /* webhook.retry_delays */
+    struct target_rules targets;      /* webhook.allow_networks, .allow_ports and .open_networks */
     const struct bb_accounts *accounts;
     void *accounts_state;
     struct sender *sender;

@@ -19,24 +19,13 @@ enum retry_verdict retry_time_next(const struct retry_delays *delays, int attemp
     return RETRY_LATER;
 }
 
-int64_t retry_time_after(const char *value, size_t length, int64_t now_s)
+int64_t retry_time_after(const char *value, int64_t now_s)
 {
-    char text[64];
+    size_t length = strlen(value);
 
-    if (length >= sizeof(text))
-        return 0;
-    memcpy(text, value, length);
-    text[length] = '\0';
-    while (length && strchr(" \t\r\n", text[length - 1]))
-        text[--length] = '\0';
-
-    const char *start = text + strspn(text, " \t");
-
-    if (!*start)
-        return 0;
-    if (strspn(start, "0123456789") == strlen(start))
-        return strlen(start) > 9 ? RETRY_AFTER_MAX_S : strtoll(start, NULL, 10);
-    int64_t date = curl_getdate(start, NULL);
+    if (length && strspn(value, "0123456789") == length)
+        return length > 9 ? RETRY_AFTER_MAX_S : strtoll(value, NULL, 10);
+    int64_t date = curl_getdate(value, NULL);
 
     return date > now_s ? date - now_s : 0;
 }

@@ -31,9 +31,9 @@ enum retry_verdict retry_time_next(const struct retry_delays *delays, int attemp
                                    int64_t retry_after_s, int64_t *delay_ms);
 
 /*
- * Parses Retry-After: seconds, or an HTTP date. `now_s` is seconds since 1970. Returns seconds from
- * now, or 0.
+ * Parses Retry-After without blanks around it: seconds, or an HTTP date. `now_s` is seconds since
+ * 1970. Returns seconds from now, or 0.
  */
-int64_t retry_time_after(const char *value, size_t length, int64_t now_s);
+int64_t retry_time_after(const char *value, int64_t now_s);
 
 #endif

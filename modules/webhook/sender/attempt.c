@@ -1,42 +1,262 @@
-/* Attempts: selects the next delivery, prepares its request, and handles the response. */
+/* Attempts: selects the next delivery, sends its request, and handles the response. */
+#include <inttypes.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
 #include "modules/webhook/sender/internal.h"
 
-#define PUT_OFF_MS 500
+enum {
+    PUT_OFF_MS = 500,
+    BODY_MAX = 65536, /* of a response */
+    KEPT = 1024,      /* the part of it that the log has */
+    HEADERS = 9,
+    HEADER_ROOM = 192
+};
 
-bool attempt_allowed(const void *arg)
+/*
+ * A request to a receiver. Attempts are used again, with their libcurl handles unless the request
+ * failed: libcurl 8.14, which Debian 13 has, leaks the name of a failed look-up when its handle
+ * looks up another name (curl issue 17602).
+ */
+struct attempt {
+    SLIST_ENTRY(attempt) next; /* in sender->attempts */
+    struct sender *sender;
+    struct delivery *delivery;
+    struct receiver *receiver;
+    struct receiver_sessions *sessions;
+    struct http_request http;
+    struct curl_slist headers[HEADERS];
+    char lines[HEADERS][HEADER_ROOM];
+    size_t header_count;
+    bool waiting; /* counted by the receiver */
+    bool unsent;  /* the lease ended before libcurl could send the request */
+};
+
+/* ---- requests ------------------------------------------------------------------------------- */
+
+bool attempt_is_allowed(const struct sender *sender)
 {
-    const struct sender *sender = arg;
-
     return sender->me && lease_clock_ms() < sender->lease_until;
+}
+
+static bool attempt_may_send(struct http_request *http)
+{
+    struct attempt *attempt = http->arg;
+
+    attempt->unsent = !attempt_is_allowed(attempt->sender);
+    return !attempt->unsent;
+}
+
+/*
+ * The connection will be idle: it is closed after the response if the receiver has enough of them.
+ * Connections that are not needed at the end of a crowd are closed by this, too.
+ */
+static void attempt_headed(struct http_request *http)
+{
+    struct attempt *attempt = http->arg;
+    struct receiver *receiver = attempt->receiver;
+    size_t most = (size_t)attempt->sender->settings->connections_per_receiver;
+
+    if (!attempt->waiting)
+        return;
+    attempt->waiting = false;
+    receiver->waiting--;
+    if (receiver->open > receiver->waiting + most)
+        curl_easy_setopt(http->easy, CURLOPT_FORBID_REUSE, 1L);
+}
+
+/*
+ * A connection on which nothing is acknowledged any more ends with the first request that times
+ * out. Many requests may share it (HTTP/2), and TCP alone would retry for a quarter of an hour.
+ */
+static curl_socket_t attempt_open_socket(void *arg, curlsocktype purpose,
+                                         struct curl_sockaddr *address)
+{
+    struct attempt *attempt = arg;
+    unsigned timeout_ms = (unsigned)attempt->http.timeout_ms;
+    curl_socket_t fd = target_open_socket(&attempt->http.socket, purpose, address);
+
+    if (fd == CURL_SOCKET_BAD)
+        return fd;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
+    attempt->receiver->open++;
+    return fd;
+}
+
+static int attempt_close_socket(void *receiver, curl_socket_t fd)
+{
+    ((struct receiver *)receiver)->open--;
+    return close(fd);
+}
+
+BB_PRINTF(2, 3)
+static int attempt_header(struct attempt *attempt, const char *format, ...)
+{
+    struct curl_slist *node = &attempt->headers[attempt->header_count];
+    va_list args;
+
+    node->data = attempt->lines[attempt->header_count];
+    node->next = NULL;
+    if (attempt->header_count++)
+        node[-1].next = node;
+    va_start(args, format);
+    int length = vsnprintf(node->data, HEADER_ROOM, format, args);
+    va_end(args);
+    return length < 0 || length >= HEADER_ROOM ? -1 : 0;
+}
+
+/* libcurl only reads a list of headers, so its nodes can be members of the attempt. */
+static int attempt_sign(struct attempt *attempt)
+{
+    const struct delivery *delivery = attempt->delivery;
+    const struct subscription *subscription = delivery->subscription;
+    const struct body *body = delivery->body;
+    const struct sign_key *const *keys = (const struct sign_key *const *)subscription->keys;
+    bool both = keys[1] && delivery->at_wall_ms < subscription->previous_until;
+    int64_t timestamp = delivery->at_wall_ms / 1000;
+    char hex[SIGN_HEX], standard[SIGN_STANDARD];
+
+    if (sign_body(keys[0], body->bytes, body->length, hex) ||
+        sign_standard(keys, both ? 2 : 1, body->id, timestamp, body->bytes, body->length, standard))
+        return -1;
+    attempt->header_count = 0;
+    return attempt_header(attempt, "Content-Type: application/json") |
+           attempt_header(attempt, "Expect:") |
+           attempt_header(attempt, "X-Webhook-Event: %s", body->event) |
+           attempt_header(attempt, "X-Webhook-Signature: %s", hex) |
+           attempt_header(attempt, "X-Webhook-Attempt: %d", delivery->tries + 1) |
+           attempt_header(attempt, "webhook-id: %s", body->id) |
+           attempt_header(attempt, "webhook-timestamp: %" PRId64, timestamp) |
+           attempt_header(attempt, "webhook-signature: %s", standard) |
+           (*body->trace ? attempt_header(attempt, "traceparent: %s", body->trace) : 0);
+}
+
+/* The attempt is over, or was not started. */
+static void attempt_drop(struct attempt *attempt)
+{
+    struct http_request *http = &attempt->http;
+
+    if (attempt->receiver) {
+        attempt->receiver->flying--;
+        attempt->receiver->waiting -= attempt->waiting;
+    }
+    if (http->easy && http->ended && http->outcome == HTTP_ANSWERED)
+        curl_easy_setopt(http->easy, CURLOPT_SHARE, NULL);
+    else
+        http_request_close(http);
+    receiver_sessions_release(attempt->sessions);
+    free(http->bytes);
+    SLIST_INSERT_HEAD(&attempt->sender->attempts, attempt, next);
+}
+
+static void attempt_done(struct http_request *http);
+
+/*
+ * A retry uses a new connection, because the old connection may be the reason why the previous
+ * attempt failed. Returns 0, or -1 if out of memory.
+ */
+static int attempt_set(struct attempt *attempt)
+{
+    struct sender *sender = attempt->sender;
+    const struct delivery *delivery = attempt->delivery;
+    const char *url = delivery->subscription->url;
+    CURL *easy = attempt->http.easy;
+
+    attempt->http = (struct http_request){
+        .method = "POST",
+        .url = url,
+        .headers = attempt->headers,
+        .body = delivery->body->bytes,
+        .length = (int64_t)delivery->body->length,
+        .timeout_ms = 1000 * sender->settings->timeout,
+        .body_max = BODY_MAX,
+        .bytes_max = KEPT,
+        .may_send = attempt_may_send,
+        .headed = attempt_headed,
+        .arg = attempt,
+        .easy = easy,
+    };
+    attempt->sessions = NULL;
+    attempt->unsent = false;
+    attempt->receiver = receivers_take(&sender->receivers, url);
+    attempt->waiting = attempt->receiver != NULL;
+    if (!attempt->receiver)
+        return -1;
+    attempt->receiver->waiting++;
+    attempt->sessions =
+        receiver_sessions(&sender->receivers, attempt->receiver, url, http_clock_ms());
+    if (!attempt->sessions || attempt_sign(attempt) ||
+        http_request_prepare(sender->client, &attempt->http))
+        return -1;
+    easy = attempt->http.easy;
+    return curl_easy_setopt(easy, CURLOPT_SHARE, attempt->sessions->share) ||
+                   curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, delivery->tries ? 1L : 0L) ||
+                   curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 0L) ||
+                   curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, attempt_open_socket) ||
+                   curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, attempt) ||
+                   curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, attempt_close_socket) ||
+                   curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, attempt->receiver)
+               ? -1
+               : 0;
 }
 
 /*
  * Prepares and signs the request; signing a large body takes a while. Returns NULL if the attempt
  * cannot start.
  */
-static struct transfer *attempt_prepare(struct sender *sender, struct delivery *delivery)
+static struct attempt *attempt_prepare(struct sender *sender, struct delivery *delivery)
 {
-    const struct subscription *subscription = delivery->subscription;
-    int64_t wall = bb_wall_ms(sender->host);
-    bool both = subscription->keys[1] && wall < subscription->previous_until;
-    struct transfer_request request = {
-        .url = subscription->url,
-        .keys = (const struct sign_key *const *)subscription->keys,
-        .key_count = both ? 2 : 1,
-        .event = delivery->body->event,
-        .event_id = delivery->body->id,
-        .traceparent = delivery->body->trace,
-        .attempt = delivery->tries + 1,
-        .body = delivery->body->bytes,
-        .length = delivery->body->length,
-        .wall_ms = wall,
-    };
+    struct attempt *attempt = SLIST_FIRST(&sender->attempts);
 
-    if (sender->now_ms - delivery->queued_ms > sender->settings->max_age_ms)
+    if (delivery_is_old(sender, delivery))
         return NULL;
-    delivery->at_wall_ms = wall;
-    return transfer_prepare(sender->transfers, &request, delivery);
+    delivery->at_wall_ms = bb_wall_ms(sender->host);
+    if (attempt)
+        SLIST_REMOVE_HEAD(&sender->attempts, next);
+    else if (!(attempt = calloc(1, sizeof(*attempt))))
+        return NULL;
+    attempt->sender = sender;
+    attempt->delivery = delivery;
+    if (!attempt_set(attempt))
+        return attempt;
+    attempt_drop(attempt);
+    return NULL;
 }
+
+int attempts_init(struct sender *sender)
+{
+    const struct webhook_settings *settings = sender->settings;
+
+    SLIST_INIT(&sender->attempts);
+    sender->client =
+        http_client_new(&(struct http_client_options){.rules = &sender->webhook->targets,
+                                                      .authorities = "",
+                                                      .idle_s = settings->connection_idle,
+                                                      .connections = (size_t)settings->connections,
+                                                      .http2 = settings->http2});
+    return receivers_init(&sender->receivers, (size_t)settings->connections) || !sender->client ? -1
+                                                                                                : 0;
+}
+
+/* Ends the attempts in flight without a result. */
+void attempts_free(struct sender *sender)
+{
+    struct attempt *attempt;
+
+    sender->ended_attempts = true;
+    http_client_free(sender->client);
+    while ((attempt = SLIST_FIRST(&sender->attempts))) {
+        SLIST_REMOVE_HEAD(&sender->attempts, next);
+        http_request_close(&attempt->http);
+        free(attempt);
+    }
+    receivers_free(&sender->receivers);
+}
+
+/* ---- starting ------------------------------------------------------------------------------- */
 
 static void attempt_count(struct sender *sender, enum retry_verdict verdict)
 {
@@ -50,10 +270,8 @@ static void attempt_count(struct sender *sender, enum retry_verdict verdict)
 /* The attempt could not start: the delivery waits, or is abandoned if it is too old. */
 static void attempt_put_off(struct sender *sender, struct delivery *delivery)
 {
-    bool old = sender->now_ms - delivery->queued_ms > sender->settings->max_age_ms;
-
     queue_finished(&sender->queue, &delivery->item, false, sender->now_ms);
-    if (!old) {
+    if (!delivery_is_old(sender, delivery)) {
         delivery_rest(sender, delivery, PUT_OFF_MS);
         return;
     }
@@ -66,7 +284,7 @@ static void attempt_put_off(struct sender *sender, struct delivery *delivery)
     record_add(sender, delivery);
 }
 
-static bool is_paused(struct sender *sender)
+static bool attempts_are_paused(struct sender *sender)
 {
     pthread_mutex_lock(&sender->lock);
     bool paused = sender->paused;
@@ -97,18 +315,23 @@ enum start { STARTED, FAILED, PAUSED, CHANGED };
  * is respected; one that is reported now waits until this attempt is in flight. Threads of requests
  * wait for the lock, so nothing else is done under it.
  */
-static enum start attempt_start(struct sender *sender, struct transfer *transfer)
+static enum start attempt_start(struct sender *sender, struct attempt *attempt)
 {
     enum start result = STARTED;
 
     pthread_mutex_lock(&sender->lock);
-    if (sender->paused)
+    if (sender->paused) {
         result = PAUSED;
-    else if (sender->changed_count)
+    } else if (sender->changed_count) {
         result = CHANGED;
-    else if (transfer_start(transfer))
-        result = FAILED;
+    } else {
+        http_client_start(sender->client, &attempt->http);
+        result = attempt->http.ended ? FAILED : STARTED;
+        attempt->http.done = attempt_done; /* not called under the lock */
+    }
     pthread_mutex_unlock(&sender->lock);
+    if (result != STARTED)
+        attempt_drop(attempt);
     return result;
 }
 
@@ -120,15 +343,14 @@ static bool attempt_start_next(struct sender *sender)
 
     if (!item)
         return false;
-    struct transfer *transfer = attempt_prepare(sender, delivery);
-    enum start result = transfer ? attempt_start(sender, transfer) : FAILED;
+    struct attempt *attempt = attempt_prepare(sender, delivery);
+    enum start result = attempt ? attempt_start(sender, attempt) : FAILED;
 
     if (result == STARTED) {
         delivery->tries++;
     } else if (result == FAILED) {
         attempt_put_off(sender, delivery);
     } else {
-        transfer_drop(transfer);
         queue_put_back(&sender->queue, item);
         attempt_heed(sender);
     }
@@ -140,16 +362,16 @@ void attempts_start(struct sender *sender)
     bool starts = !sender->stopping || (sender->successor && !sender->leaving);
 
     attempt_heed(sender);
-    if (!starts || is_paused(sender))
+    if (!starts || attempts_are_paused(sender))
         return;
-    while (attempt_allowed(sender) && attempt_start_next(sender))
+    while (attempt_is_allowed(sender) && attempt_start_next(sender))
         ;
 }
 
 /* ---- responses ------------------------------------------------------------------------------ */
 
 /* Replaces control characters and bytes above `most` by '?'. */
-static void scrub(char *text, size_t length, unsigned char most)
+static void attempt_scrub(char *text, size_t length, unsigned char most)
 {
     for (size_t i = 0; i < length; i++) {
         unsigned char byte = (unsigned char)text[i];
@@ -164,7 +386,7 @@ static void scrub(char *text, size_t length, unsigned char most)
  * Converts external text to JSON; if it is not UTF-8, all non-ASCII bytes are replaced. The caller
  * owns the result; NULL: out of memory.
  */
-static char *json_text(const char *text, size_t length)
+static char *attempt_text(const char *text, size_t length)
 {
     char *clean = calloc(1, length + 1);
     json_t *json = NULL;
@@ -172,11 +394,11 @@ static char *json_text(const char *text, size_t length)
     if (!clean)
         return NULL;
     memcpy(clean, text, length);
-    scrub(clean, length, 0xFF);
+    attempt_scrub(clean, length, 0xFF);
     for (size_t cut = 0; !json && cut < 4 && cut <= length; cut++) /* may end within a character */
         json = json_stringn(clean, length - cut);
     if (!json) {
-        scrub(clean, length, '~');
+        attempt_scrub(clean, length, '~');
         json = json_stringn(clean, length);
     }
     free(clean);
@@ -186,40 +408,72 @@ static char *json_text(const char *text, size_t length)
     return dumped;
 }
 
-static void note_failure(struct delivery *delivery, const struct transfer_result *result)
+/*
+ * Sets the kind of the failure, which is logged and says nothing of the receiver. Returns the error
+ * for the webhook's owner.
+ */
+static const char *attempt_error(const struct http_request *http, const char **kind)
 {
-    if (result->error)
-        delivery->error = json_text(result->error, strlen(result->error));
-    if (result->answer_length)
-        delivery->answer = json_text(result->answer, result->answer_length);
+    *kind = NULL;
+    if (http->outcome == HTTP_REFUSED)
+        *kind = "the address or port is not allowed";
+    else if (http->too_large)
+        *kind = "the response's headers are too large";
+    else if (http->sendings > 1)
+        *kind = "the connection was closed without a response";
+    if (*kind)
+        return *kind;
+    *kind = http->error;
+    const char *error = *http->detail ? http->detail : http->error;
+    /* libcurl's "OpenSSL/3.0.19: error:…" names the exact version. */
+    const char *reason = strncmp(error, "OpenSSL/", 8) ? NULL : strstr(error, ": ");
+
+    return reason ? reason + 2 : error;
 }
 
-void attempt_finished(void *arg, struct transfer_result *result)
+/* If the body exceeds the limit, the status still decides, as with a complete body. */
+static void attempt_judge(struct sender *sender, struct delivery *delivery,
+                          const struct http_request *http)
 {
-    struct sender *sender = arg;
-    struct delivery *delivery = result->arg;
-    bool delivered = result->status / 100 == 2;
+    bool answered = http->outcome == HTTP_ANSWERED || (http->too_large && http->head_ended);
+    const char *error = answered ? NULL : attempt_error(http, &delivery->kind);
+    struct curl_header *after;
+    int64_t after_s = 0;
 
-    sender->now_ms = bb_now_ms(sender->host);
-    if (result->unsent) { /* the lease ended before libcurl could send the request */
-        delivery->tries--;
-        attempt_put_off(sender, delivery);
-        return;
-    }
+    delivery->status = answered ? http->status : 0;
+    bool delivered = delivery->status / 100 == 2;
+
+    if (answered && !curl_easy_header(http->easy, "Retry-After", 0, CURLH_HEADER, -1, &after))
+        after_s = retry_time_after(after->value, (int64_t)time(NULL));
     delivery->took_ms = sender->now_ms - delivery->item.started_ms;
-    delivery->status = result->status;
-    delivery->kind = result->kind;
     delivery->retry.at_ms = sender->now_ms;
-    delivery->verdict = retry_time_next(&sender->settings->retry_delays, delivery->tries,
-                                        result->status, result->retry_after_s, &delivery->delay_ms);
+    delivery->verdict = retry_time_next(&sender->webhook->retry_delays, delivery->tries,
+                                        delivery->status, after_s, &delivery->delay_ms);
     queue_finished(&sender->queue, &delivery->item, delivered, sender->now_ms);
-    if (delivery->outcome) {
-        webhook_outcome_say(delivery->outcome, delivered, result->status, delivery->took_ms,
-                            result->error);
-        delivery->outcome = NULL;
-    }
-    if (!delivered)
-        note_failure(delivery, result);
+    if (delivery->outcome)
+        webhook_outcome_say(delivery->outcome, delivered, delivery->status, delivery->took_ms,
+                            error);
+    delivery->outcome = NULL;
+    if (error)
+        delivery->error = attempt_text(error, strlen(error));
+    if (!delivered && http->received)
+        delivery->answer = attempt_text(http->bytes, http->received);
     attempt_count(sender, delivery->verdict);
     record_add(sender, delivery);
+}
+
+static void attempt_done(struct http_request *http)
+{
+    struct attempt *attempt = http->arg;
+    struct sender *sender = attempt->sender;
+    struct delivery *delivery = attempt->delivery;
+
+    sender->now_ms = bb_now_ms(sender->host);
+    if (attempt->unsent && !sender->ended_attempts) {
+        delivery->tries--;
+        attempt_put_off(sender, delivery);
+    } else if (!sender->ended_attempts) {
+        attempt_judge(sender, delivery, http);
+    }
+    attempt_drop(attempt);
 }

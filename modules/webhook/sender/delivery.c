@@ -125,6 +125,11 @@ bool delivery_is_busy(const struct delivery *delivery)
            (delivery->item.place == QUEUE_RESTING && !delivery->retry.place);
 }
 
+bool delivery_is_old(const struct sender *sender, const struct delivery *delivery)
+{
+    return sender->now_ms - delivery->queued_ms > webhook_max_age_ms(sender->settings);
+}
+
 void delivery_drop(struct sender *sender, struct delivery *delivery)
 {
     if (delivery_is_busy(delivery))

@@ -103,9 +103,9 @@ static void expand_pass_over(struct bb_request *rq, struct expansion *expansion)
 static void expand_work(struct bb_request *rq, struct db_task *db_task)
 {
     struct expansion *expansion = (struct expansion *)db_task;
-    const struct bb_rows *rows =
-        bb_query(rq, &expand,
-                 BB_ARGS(bb_i(expansion->account), bb_i(db_task->sender->settings->max_age_ms)));
+    const struct bb_rows *rows = bb_query(
+        rq, &expand,
+        BB_ARGS(bb_i(expansion->account), bb_i(webhook_max_age_ms(db_task->sender->settings))));
 
     if (!rows) {
         expand_pass_over(rq, expansion);
@@ -153,7 +153,7 @@ void expand_events(struct sender *sender)
 {
     if (sender->expanding || !sender->me || sender->stopping ||
         sender->now_ms < sender->expand_at || sender->now_ms < sender->retry_db_at ||
-        !attempt_allowed(sender))
+        !attempt_is_allowed(sender))
         return;
     struct expansion *expansion = calloc(1, sizeof(*expansion));
 

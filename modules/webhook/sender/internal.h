@@ -4,7 +4,7 @@
  * accesses the database; database tasks do that, which run as requests on the host's loops and
  * return through the inbox.
  *
- * A delivery in memory is in exactly one place: its flow (waiting), a transfer (flying), the list
+ * A delivery in memory is in exactly one place: its flow (waiting), an attempt (flying), the list
  * of results or a database task (recording), or the heap of retries (resting). The next attempt
  * starts only after the previous one is recorded.
  */
@@ -15,10 +15,11 @@
 #include <string.h>
 #include <sys/queue.h>
 
+#include "modules/common/http_client.h"
 #include "modules/webhook/http/sign.h"
-#include "modules/webhook/http/transfer.h"
 #include "modules/webhook/sender/idmap.h"
 #include "modules/webhook/sender/queue.h"
+#include "modules/webhook/sender/receivers.h"
 #include "modules/webhook/sender/retry_heap.h"
 #include "modules/webhook/sender/sender.h"
 
@@ -144,6 +145,7 @@ enum look { LOOK_NONE, LOOK_BACKLOG, LOOK_WAITING, LOOK_LOG };
 
 struct sender {
     struct bb_host *host;
+    const struct webhook *webhook;
     const struct webhook_settings *settings;
     EVP_MAC *hmac;
 
@@ -192,7 +194,10 @@ struct sender {
     struct queue queue;
     struct idmap subscriptions, deliveries, bodies;
     struct retry_heap retries, due_times;
-    struct transfers *transfers;
+    struct http_client *client;
+    struct receivers receivers;
+    SLIST_HEAD(, attempt) attempts; /* free ones */
+    bool ended_attempts;            /* their results are not wanted any more */
     struct subscription *unread;
     struct subscription_list to_read;
     struct delivery_list results;
@@ -209,12 +214,6 @@ struct sender {
 static inline int64_t sender_beat(int64_t now_ms, int64_t period_ms)
 {
     return now_ms - now_ms % period_ms + period_ms;
-}
-
-/* How long the row of a delivery in flight in webhook_waiting keeps others from sending it. */
-static inline int64_t sender_hold_ms(const struct sender *sender)
-{
-    return sender->settings->transfers.timeout_ms + 1000 * SENDER_HOLD_S;
 }
 
 static inline uint64_t sender_shard(int64_t webhook)
@@ -237,6 +236,7 @@ bool delivery_admit(struct sender *sender, struct subscription *subscription,
 void delivery_end(struct sender *sender, struct delivery *delivery); /* if resting or waiting */
 void delivery_drop(struct sender *sender, struct delivery *delivery);
 bool delivery_is_busy(const struct delivery *delivery); /* flying, or being recorded */
+bool delivery_is_old(const struct sender *sender, const struct delivery *delivery);
 void delivery_put_back(struct sender *sender, struct subscription *subscription); /* to the log */
 void delivery_rest(struct sender *sender, struct delivery *delivery, int64_t delay_ms);
 void delivery_retries_due(struct sender *sender);
@@ -269,9 +269,10 @@ static inline struct subscription *subscription_of(struct idmap_node *node)
 }
 
 /* attempt.c */
-bool attempt_allowed(const void *sender); /* the lease holds */
+int attempts_init(struct sender *sender); /* 0, or -1 if out of memory */
+void attempts_free(struct sender *sender);
+bool attempt_is_allowed(const struct sender *sender); /* the lease holds */
 void attempts_start(struct sender *sender);
-void attempt_finished(void *sender, struct transfer_result *result);
 
 /* record.c */
 void record_add(struct sender *sender, struct delivery *delivery); /* its attempt has ended */

@@ -422,7 +422,7 @@ static void lease_send_save(struct sender *sender, uint64_t shards, bool gives)
     saving->db_task =
         (struct db_task){.work = lease_save_work, .back = lease_save_back, .drop = lease_save_drop};
     saving->me = sender->me;
-    saving->hold_ms = sender_hold_ms(sender);
+    saving->hold_ms = sender_hold_ms(sender->webhook);
     saving->shards = shards;
     saving->gives = gives;
     for (int64_t i = 0; i < SENDER_SHARDS; i++) {

@@ -390,7 +390,7 @@ static void read_note_body(struct idmap_node *node, void *arg)
 void read_deliveries(struct sender *sender)
 {
     if (sender->reading || sender->giving || TAILQ_EMPTY(&sender->to_read) || sender->stopping ||
-        sender->now_ms < sender->retry_db_at || !attempt_allowed(sender))
+        sender->now_ms < sender->retry_db_at || !attempt_is_allowed(sender))
         return;
     struct reading *reading = calloc(1, sizeof(*reading));
 

@@ -301,7 +301,7 @@ static void record_take(struct sender *sender, struct recording *recording, bool
         recording->columns[VERDICT][i] = delivery->verdict;
         recording->columns[TRIES][i] = delivery->tries;
         recording->columns[GAP][i] =
-            delivery->delay_ms + (delivery->test ? sender_hold_ms(sender) : 0);
+            delivery->delay_ms + (delivery->test ? sender_hold_ms(sender->webhook) : 0);
         recording->columns[AGE][i] = sender->now_ms - delivery->queued_ms;
         sender->result_count--;
     }

@@ -97,14 +97,15 @@ void pairs_free(struct pairs *pairs)
 
 /* ---- functions for other threads ------------------------------------------------------------- */
 
-struct sender *sender_new(struct bb_host *host, const struct webhook_settings *settings)
+struct sender *sender_new(const struct webhook *webhook)
 {
     struct sender *sender = calloc(1, sizeof(*sender));
 
     if (!sender)
         return NULL;
-    sender->host = host;
-    sender->settings = settings;
+    sender->host = webhook->host;
+    sender->webhook = webhook;
+    sender->settings = webhook->settings;
     sender->hmac = sign_algorithm();
     sender->recent = calloc(SENDER_RECENT, sizeof(*sender->recent));
     STAILQ_INIT(&sender->handoffs);
@@ -503,7 +504,7 @@ static void sender_turn(struct sender *sender)
         sender->clean_at = sender->now_ms + CLEAN_MS;
         subscriptions_clean(sender);
     }
-    transfers_turn(sender->transfers, sender->context->wake_fd, sender_idle_ms(sender, tick));
+    http_client_turn(sender->client, sender->context->wake_fd, sender_idle_ms(sender, tick));
     sender->now_ms = bb_now_ms(sender->host);
     record_results(sender);
 }
@@ -560,8 +561,7 @@ static void sender_free_all(struct sender *sender)
         STAILQ_REMOVE_HEAD(&sender->handoffs, next);
         delivery_handoff_free(NULL, handoff);
     }
-    transfers_free(sender->transfers);
-    sender->transfers = NULL;
+    attempts_free(sender);
     idmap_each(&sender->deliveries, sender_free_delivery, sender);
     idmap_free(&sender->deliveries);
     idmap_free(&sender->bodies);
@@ -574,11 +574,12 @@ static void sender_free_all(struct sender *sender)
 static bool sender_begin(struct sender *sender, struct bb_worker_context *context)
 {
     const struct webhook_settings *settings = sender->settings;
-    struct queue_limits limits = {.slots = settings->slots,
-                                  .flow_flying = settings->slots_per_webhook,
-                                  .flow_items = settings->queue_per_webhook,
-                                  .flow_bytes = settings->memory / 4,
-                                  .bytes = settings->memory};
+    size_t memory = (size_t)settings->memory * 1024 * 1024;
+    struct queue_limits limits = {.slots = (size_t)settings->slots,
+                                  .flow_flying = (size_t)settings->slots_per_webhook,
+                                  .flow_items = (size_t)settings->queue_per_webhook,
+                                  .flow_bytes = memory / 4,
+                                  .bytes = memory};
 
     sender->context = context;
     sender->now_ms = bb_now_ms(sender->host);
@@ -586,9 +587,10 @@ static bool sender_begin(struct sender *sender, struct bb_worker_context *contex
     sender->expand_at = INT64_MAX;
     sender->clean_at = sender->now_ms + CLEAN_MS;
     queue_init(&sender->queue, &limits);
-    sender->transfers = transfers_new(&settings->targets, &settings->transfers, attempt_finished,
-                                      attempt_allowed, sender);
-    return sender->transfers != NULL;
+    if (!attempts_init(sender))
+        return true;
+    attempts_free(sender);
+    return false;
 }
 
 /*

@@ -12,8 +12,8 @@
 
 #include "modules/webhook/base/webhook.h"
 
-/* Borrows the settings, which live as long as the generation. NULL: out of memory. */
-struct sender *sender_new(struct bb_host *host, const struct webhook_settings *settings);
+/* Borrows the state of the generation. NULL: out of memory. */
+struct sender *sender_new(const struct webhook *webhook);
 void sender_free(struct sender *sender);
 
 /* The worker's function (struct bb_worker). */
@@ -43,13 +43,17 @@ void sender_committed(struct sender *sender, const struct sender_event *event,
 
 /*
  * Sends a committed ping from this host, whoever owns its shard. Its row in webhook_waiting keeps
- * the owner from sending it for SENDER_HOLD_S after the longest attempt. Takes ownership of
- * `outcome`, which is reported exactly once in any case.
+ * the owner from sending it for sender_hold_ms(). Takes ownership of `outcome`, which is reported
+ * exactly once in any case.
  */
 void sender_test(struct sender *sender, const struct sender_event *event, struct sender_item item,
                  struct webhook_outcome *outcome);
 
-#define SENDER_HOLD_S 5
+/* How long a row in webhook_waiting keeps others from sending a delivery in flight. */
+static inline int64_t sender_hold_ms(const struct webhook *webhook)
+{
+    return 1000 * (webhook->settings->timeout + 5);
+}
 
 /* Returns whether the sender runs and has its lease. */
 bool sender_ready(struct sender *sender);

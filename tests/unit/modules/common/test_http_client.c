@@ -16,7 +16,7 @@ enum { CONNECTIONS_MAX = 8, TURN_MS = 5, TIMEOUT_MS = 20000 };
 #define ANSWER "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 static struct http_client *client;
-static int listener, connections[CONNECTIONS_MAX], accepted, received, ended;
+static int listener, connections[CONNECTIONS_MAX], accepted, received, ended, heads;
 static char url[64];
 
 static void serve_none(void)
@@ -24,20 +24,17 @@ static void serve_none(void)
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof(address);
 
-    accepted = received = ended = 0;
+    accepted = received = ended = heads = 0;
     listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     ck_assert(!bind(listener, (struct sockaddr *)&address, size) && !listen(listener, 8) &&
               !getsockname(listener, (struct sockaddr *)&address, &size));
     snprintf(url, sizeof(url), "http://127.0.0.1:%d/", ntohs(address.sin_port));
 }
 
-static void open_client(size_t connections_per_host)
+static void open_client(void)
 {
-    client = http_client_new(
-        &(struct http_client_options){.authorities = "",
-                                      .idle_s = 60,
-                                      .connections = CONNECTIONS_MAX,
-                                      .connections_per_host = connections_per_host});
+    client = http_client_new(&(struct http_client_options){
+        .authorities = "", .idle_s = 60, .connections = CONNECTIONS_MAX});
     ck_assert_ptr_nonnull(client);
 }
 
@@ -79,25 +76,70 @@ static struct http_request get(void)
         .method = "GET", .url = url, .timeout_ms = TIMEOUT_MS, .body_max = 64, .done = on_end};
 }
 
-TEST(requests_wait_for_a_connection_to_their_host)
+static bool never(struct http_request *request)
 {
-    struct http_request requests[] = {get(), get(), get()};
+    (void)request;
+    return false;
+}
+
+static void on_head(struct http_request *request)
+{
+    (void)request;
+    heads++;
+}
+
+static void exchange(struct http_request *request)
+{
+    int before = received;
+
+    http_client_start(client, request);
+    while (received == before)
+        turn(NULL);
+    turn(ANSWER);
+    while (!request->ended)
+        turn(NULL);
+}
+
+/* The second request uses the handle and the connection of the first one. */
+TEST(a_body_is_kept_in_part_and_has_a_limit)
+{
+    struct http_request request = get();
 
     serve_none();
-    open_client(1);
-    for (size_t i = 0; i < 3; i++)
-        http_client_start(client, &requests[i]);
-    for (int i = 1; i <= 3; i++) {
-        while (received < i)
-            turn(NULL);
-        ck_assert_int_eq(ended, i - 1);
-        turn(ANSWER);
-        while (ended < i)
-            turn(NULL);
-    }
+    open_client();
+    request.bytes_max = 1;
+    request.headed = on_head;
+    request.done = NULL;
+    exchange(&request);
+    ck_assert(request.outcome == HTTP_ANSWERED && request.status == 200 && heads == 1);
+    ck_assert_str_eq(request.bytes, "o");
+    free(request.bytes);
+    CURL *easy = request.easy;
+
+    request = get();
+    request.easy = easy;
+    request.body_max = 1;
+    request.done = NULL;
+    ck_assert_int_eq(http_request_prepare(client, &request), 0);
+    exchange(&request);
+    ck_assert(request.outcome == HTTP_BROKEN && request.too_large && request.head_ended);
+    ck_assert_ptr_eq(request.easy, easy);
     ck_assert_int_eq(accepted, 1);
-    for (size_t i = 0; i < 3; i++)
-        ck_assert(requests[i].outcome == HTTP_ANSWERED && requests[i].received == 2);
+    on_end(&request);
+    close_all();
+}
+
+TEST(a_request_that_may_not_be_sent_ends)
+{
+    struct http_request request = get();
+
+    serve_none();
+    open_client();
+    request.may_send = never;
+    http_client_start(client, &request);
+    while (!ended)
+        turn(NULL);
+    ck_assert(request.outcome == HTTP_UNREACHABLE && !request.sendings && !received);
     close_all();
 }
 
@@ -107,7 +149,7 @@ TEST(a_request_that_nobody_waits_for_is_ended)
     struct http_request waiting = get(), late = get();
 
     serve_none();
-    open_client(0);
+    open_client();
     waiting.left = late.left = &left;
     http_client_start(client, &waiting);
     while (received < 1)
@@ -127,7 +169,7 @@ TEST(an_end_ends_every_request)
     struct http_request requests[] = {get(), get()};
 
     serve_none();
-    open_client(0);
+    open_client();
     for (size_t i = 0; i < 2; i++)
         http_client_start(client, &requests[i]);
     while (received < 2)

@@ -1,0 +1,127 @@
+#include "modules/webhook/sender/receivers.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "modules/common/hash.h"
+
+enum {
+    SESSIONS_MS = 3600000,
+    CHECKED = 8 /* receivers checked for one that can be forgotten */
+};
+
+/* ---- TLS sessions --------------------------------------------------------------------------- */
+
+static struct receiver_sessions *receiver_sessions_new(int64_t now_ms)
+{
+    struct receiver_sessions *sessions = calloc(1, sizeof(*sessions));
+
+    if (!sessions)
+        return NULL;
+    sessions->share = curl_share_init();
+    sessions->made_ms = now_ms;
+    sessions->holders = 1;
+    if (sessions->share &&
+        !curl_share_setopt(sessions->share, CURLSHOPT_SHARE, CURL_LOCK_DATA_SSL_SESSION))
+        return sessions;
+    receiver_sessions_release(sessions);
+    return NULL;
+}
+
+void receiver_sessions_release(struct receiver_sessions *sessions)
+{
+    if (!sessions || --sessions->holders)
+        return;
+    if (sessions->share)
+        curl_share_cleanup(sessions->share);
+    free(sessions);
+}
+
+struct receiver_sessions *receiver_sessions(struct receivers *receivers, struct receiver *receiver,
+                                            const char *url, int64_t now_ms)
+{
+    struct receiver_sessions *sessions = receivers->plain;
+
+    if (!strncasecmp(url, "https", 5)) {
+        if (receiver->sessions && now_ms - receiver->sessions->made_ms >= SESSIONS_MS) {
+            receiver_sessions_release(receiver->sessions);
+            receiver->sessions = NULL;
+        }
+        if (!receiver->sessions)
+            receiver->sessions = receiver_sessions_new(now_ms);
+        sessions = receiver->sessions;
+    }
+    if (sessions)
+        sessions->holders++;
+    return sessions;
+}
+
+/* ---- the table ------------------------------------------------------------------------------ */
+
+static void receiver_forget(struct receivers *receivers, struct receiver *receiver)
+{
+    idmap_remove(&receivers->map, &receiver->node);
+    TAILQ_REMOVE(&receivers->by_use, receiver, by_use);
+    receiver_sessions_release(receiver->sessions);
+    free(receiver);
+}
+
+/*
+ * Forgets receivers that were not used for long. Only a few are checked, because such a receiver is
+ * usually not in use.
+ */
+static void receivers_make_room(struct receivers *receivers)
+{
+    struct receiver *receiver = TAILQ_FIRST(&receivers->by_use);
+
+    for (int i = 0; receiver && i < CHECKED && receivers->map.count >= receivers->most; i++) {
+        struct receiver *next = TAILQ_NEXT(receiver, by_use);
+
+        if (!receiver->flying && !receiver->open)
+            receiver_forget(receivers, receiver);
+        receiver = next;
+    }
+}
+
+struct receiver *receivers_take(struct receivers *receivers, const char *url)
+{
+    const char *host = strstr(url, "://");
+    size_t before = host ? (size_t)(host - url) + 3 : 0;
+    int64_t id = (int64_t)hash_bytes(HASH_SEED, url, before + strcspn(url + before, "/?#"));
+    struct idmap_node *node = idmap_find(&receivers->map, id);
+    struct receiver *receiver = (struct receiver *)(void *)node;
+
+    if (receiver) {
+        TAILQ_REMOVE(&receivers->by_use, receiver, by_use);
+    } else {
+        receivers_make_room(receivers);
+        receiver = calloc(1, sizeof(*receiver));
+        if (!receiver)
+            return NULL;
+        receiver->node.id = id;
+        if (idmap_add(&receivers->map, &receiver->node)) {
+            free(receiver);
+            return NULL;
+        }
+    }
+    TAILQ_INSERT_TAIL(&receivers->by_use, receiver, by_use);
+    receiver->flying++;
+    return receiver;
+}
+
+int receivers_init(struct receivers *receivers, size_t most)
+{
+    *receivers = (struct receivers){.most = most};
+    TAILQ_INIT(&receivers->by_use);
+    receivers->plain = receiver_sessions_new(0);
+    return receivers->plain ? 0 : -1;
+}
+
+void receivers_free(struct receivers *receivers)
+{
+    while (!TAILQ_EMPTY(&receivers->by_use))
+        receiver_forget(receivers, TAILQ_FIRST(&receivers->by_use));
+    idmap_free(&receivers->map);
+    receiver_sessions_release(receivers->plain);
+}

@@ -1,0 +1,62 @@
+/*
+ * Receivers: scheme, host and port of a URL, whichever webhooks use it. A receiver has the numbers
+ * of its attempts and connections, and its TLS sessions. libcurl keeps the sessions of one request,
+ * or of only eight hosts if they are shared, so each receiver has a separate share here. A session
+ * is used for at most an hour: then the certificate is checked again, however often the receiver
+ * was called meanwhile.
+ *
+ * A receiver without attempts in flight and open connections is forgotten if its memory is needed.
+ * One thread.
+ */
+#ifndef WEBHOOK_RECEIVERS_H
+#define WEBHOOK_RECEIVERS_H
+
+#include <curl/curl.h>
+#include <sys/queue.h>
+
+#include "modules/webhook/sender/idmap.h"
+
+/* libcurl does not free a share while a request uses it. */
+struct receiver_sessions {
+    CURLSH *share;
+    size_t holders;
+    int64_t made_ms;
+};
+
+struct receiver {
+    struct idmap_node node; /* a hash of the origin: see receivers_take() */
+    TAILQ_ENTRY(receiver) by_use;
+    struct receiver_sessions *sessions;
+    size_t flying;  /* attempts */
+    size_t waiting; /* attempts without the headers of a response */
+    size_t open;    /* connections */
+};
+
+struct receivers {
+    struct idmap map;
+    TAILQ_HEAD(receiver_list, receiver) by_use; /* the oldest first */
+    size_t most;
+    struct receiver_sessions *plain; /* an empty share for all receivers without TLS */
+};
+
+/* Remembers up to `most` receivers, and more only while they are in use. Returns 0, or -1. */
+int receivers_init(struct receivers *receivers, size_t most);
+void receivers_free(struct receivers *receivers);
+
+/*
+ * Returns the receiver of a URL and counts one more attempt in flight; NULL: out of memory. Two
+ * spellings of a receiver count as two. Two receivers with the same hash count as one, which does
+ * not mix their sessions, because libcurl compares hosts and ports.
+ */
+struct receiver *receivers_take(struct receivers *receivers, const char *url);
+
+/*
+ * Returns the sessions for one attempt, referenced until receiver_sessions_release(); NULL: out of
+ * memory. Every attempt gets a share, even if it does not need one: a handle used without a share
+ * allocates its own session storage, which libcurl 7.88 leaks when the handle gets a share.
+ */
+struct receiver_sessions *receiver_sessions(struct receivers *receivers, struct receiver *receiver,
+                                            const char *url, int64_t now_ms);
+void receiver_sessions_release(struct receiver_sessions *sessions); /* NULL is allowed */
+
+#endif
