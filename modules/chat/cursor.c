@@ -5,49 +5,57 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Parses a decimal number and advances *at past it. Returns 0 or -1. */
-static int number(const char **at, int64_t *value)
-{
-    const char *from = *at;
+#define XID_MAX (INT64_MAX / 1000)
 
-    *value = 0;
-    for (; **at >= '0' && **at <= '9'; (*at)++) {
-        if (*value > INT64_MAX / 1000)
-            return -1;
-        *value = *value * 10 + (**at - '0');
-    }
-    return *at > from ? 0 : -1;
-}
-
-static bool passed(const char **at, char sign)
+/* Returns whether PostgreSQL accepts these digits, ':' and ',' as a snapshot: xmin:xmax:xip,… */
+static bool is_snapshot(const char *text)
 {
-    if (**at != sign)
+    char *at;
+    int64_t xmin = strtoll(text, &at, 10), xmax = *at == ':' ? strtoll(at + 1, &at, 10) : 0;
+    int64_t last = 0;
+
+    if (!xmin || xmax < xmin || xmax > XID_MAX || *at++ != ':')
         return false;
-    (*at)++;
+    while (*at) {
+        int64_t xid = strtoll(at, &at, 10);
+
+        if (xid < xmin || xid >= xmax || xid <= last || (*at && (*at++ != ',' || !*at)))
+            return false;
+        last = xid;
+    }
     return true;
 }
 
-int chat_key_compare(const struct chat_key *one, const struct chat_key *other)
+static bool is_key(const char *text, int64_t key[3])
 {
-    if (one->xid != other->xid)
-        return one->xid < other->xid ? -1 : 1;
-    if (one->conversation != other->conversation)
-        return one->conversation < other->conversation ? -1 : 1;
-    return one->number < other->number ? -1 : one->number > other->number;
+    int length = 0;
+
+    return sscanf(text, "%18" SCNd64 ".%18" SCNd64 ".%18" SCNd64 "%n", key, key + 1, key + 2,
+                  &length) == 3 &&
+           !text[length];
 }
 
-/*
- * ---- snapshots: xmin:xmax:xip,xip,… ----
- *
- * A snapshot shows the transactions below xmax except those in progress (xip).
- */
-
-static const char *after_colon(const char *snapshot)
+int chat_cursor_split(char *text, struct chat_cursor *cursor)
 {
-    return strchr(snapshot, ':') + 1;
+    char *parts[5], *home = *text == 'd' ? text + 1 : NULL;
+    size_t count = 0;
+
+    *cursor = (struct chat_cursor){.home = home ? strtoull(home, &text, 10) : 0};
+    if (home && (*home < '1' || *home > '9' || *text++ != '-'))
+        return -1;
+    if (text[strspn(text, "0123456789:,.-")])
+        return -1;
+    while (text && count < sizeof(parts) / sizeof(parts[0]))
+        parts[count++] = strsep(&text, "-");
+    cursor->seen = parts[0];
+    cursor->target = count > 1 ? parts[1] : NULL;
+    if (count == 4 && is_snapshot(parts[1]) && is_key(parts[2], cursor->block) &&
+        is_key(parts[3], cursor->event))
+        count = 1;
+    return count == 1 && is_snapshot(parts[0]) ? 0 : -1;
 }
 
-/* With the same xmax, the later snapshot has fewer transactions in progress. */
+/* A snapshot shows the transactions below xmax except those in progress (xip). */
 int chat_snapshot_compare(const char *one, const char *other)
 {
     const char *snapshots[] = {one, other};
@@ -55,132 +63,26 @@ int chat_snapshot_compare(const char *one, const char *other)
     size_t in_progress[2] = {0};
 
     for (int i = 0; i < 2; i++) {
-        const char *list = after_colon(after_colon(snapshots[i]));
+        char *list;
 
-        xmax[i] = strtoull(after_colon(snapshots[i]), NULL, 10);
-        for (in_progress[i] = *list != '\0'; *list; list++)
-            in_progress[i] += *list == ',';
+        xmax[i] = strtoull(strchr(snapshots[i], ':') + 1, &list, 10);
+        while (*list && *list != '-')
+            in_progress[i] += *list++ == ',';
+        in_progress[i] += list[-1] != ':';
     }
     if (xmax[0] != xmax[1])
         return xmax[0] < xmax[1] ? -1 : 1;
-    if (in_progress[0] != in_progress[1])
-        return in_progress[0] > in_progress[1] ? -1 : 1;
-    return 0;
+    /* with the same xmax, the later snapshot has fewer transactions in progress */
+    return (in_progress[0] < in_progress[1]) - (in_progress[0] > in_progress[1]);
 }
 
-bool chat_snapshot_has(const char *snapshot, int64_t xid)
+bool chat_cursor_has(const char *here, const char *there)
 {
-    const char *at = after_colon(snapshot);
-    int64_t listed;
+    size_t home = strcspn(here, "-") + 1;
+    const char *seen = there + home, *target = NULL;
 
-    if (number(&at, &listed) || xid >= listed)
+    if (strncmp(here, there, home) != 0)
         return false;
-    while (*at++)
-        if (!number(&at, &listed) && listed == xid)
-            return false;
-    return true;
-}
-
-/* Advances *at past a snapshot that PostgreSQL accepts. Returns 0 or -1. */
-static int snapshot_parse(const char **at)
-{
-    int64_t xmin, xmax, xid, last = 0;
-
-    if (number(at, &xmin) || !xmin || !passed(at, ':') || number(at, &xmax) || xmax < xmin ||
-        !passed(at, ':'))
-        return -1;
-    if (**at < '0' || **at > '9')
-        return 0;
-    do {
-        if (number(at, &xid) || xid < xmin || xid >= xmax || xid <= last)
-            return -1;
-        last = xid;
-    } while (passed(at, ','));
-    return 0;
-}
-
-/* ---- cursors ---- */
-
-static struct chat_cursor *cursor_new(uint64_t home, const char *seen, size_t seen_length,
-                                      const char *target, size_t target_length)
-{
-    struct chat_cursor *cursor = calloc(1, sizeof(*cursor) + seen_length + target_length + 2);
-
-    if (!cursor)
-        return NULL;
-    cursor->home = home;
-    cursor->seen = memcpy(cursor->text, seen, seen_length);
-    if (target)
-        cursor->target = memcpy(cursor->text + seen_length + 1, target, target_length);
-    return cursor;
-}
-
-struct chat_cursor *chat_cursor_new(uint64_t home, const char *seen, const char *target)
-{
-    return cursor_new(home, seen, strlen(seen), target, target ? strlen(target) : 0);
-}
-
-struct chat_cursor *chat_cursor_copy(const struct chat_cursor *cursor)
-{
-    struct chat_cursor *copy = chat_cursor_new(cursor->home, cursor->seen, cursor->target);
-
-    if (!copy)
-        return NULL;
-    copy->block = cursor->block;
-    copy->event = cursor->event;
-    return copy;
-}
-
-static int key_parse(const char **at, struct chat_key *key)
-{
-    return passed(at, '-') && !number(at, &key->xid) && passed(at, '.') &&
-                   !number(at, &key->conversation) && passed(at, '.') && !number(at, &key->number)
-               ? 0
-               : -1;
-}
-
-/* The format is [dhome-]seen[-target-block-event]. */
-struct chat_cursor *chat_cursor_parse(const char *text)
-{
-    struct chat_key block = {0}, event = {0};
-    const char *seen, *target = NULL;
-    size_t target_length = 0;
-    int64_t home = 0;
-
-    if (passed(&text, 'd') && (number(&text, &home) || !home || !passed(&text, '-')))
-        return NULL;
-    seen = text;
-    if (snapshot_parse(&text))
-        return NULL;
-    size_t seen_length = (size_t)(text - seen);
-
-    if (passed(&text, '-')) {
-        target = text;
-        if (snapshot_parse(&text))
-            return NULL;
-        target_length = (size_t)(text - target);
-        if (key_parse(&text, &block) || key_parse(&text, &event))
-            return NULL;
-    }
-    struct chat_cursor *cursor =
-        *text ? NULL : cursor_new((uint64_t)home, seen, seen_length, target, target_length);
-
-    if (!cursor)
-        return NULL;
-    cursor->block = block;
-    cursor->event = event;
-    return cursor;
-}
-
-int chat_cursor_text(const struct chat_cursor *cursor, char text[CHAT_ID_SIZE])
-{
-    const struct chat_key *block = &cursor->block, *event = &cursor->event;
-    int used = snprintf(text, CHAT_ID_SIZE, "d%" PRIu64 "-%s", cursor->home, cursor->seen);
-
-    if (cursor->target && used < CHAT_ID_SIZE)
-        used += snprintf(text + used, (size_t)(CHAT_ID_SIZE - used),
-                         "-%s-%" PRId64 ".%" PRId64 ".%" PRId64 "-%" PRId64 ".%" PRId64 ".%" PRId64,
-                         cursor->target, block->xid, block->conversation, block->number, event->xid,
-                         event->conversation, event->number);
-    return used < CHAT_ID_SIZE ? 0 : -1;
+    target = strchr(seen, '-');
+    return chat_snapshot_compare(target ? target + 1 : seen, here + home) <= 0;
 }

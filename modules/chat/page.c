@@ -7,7 +7,13 @@
 
 #include "modules/chat/chat.h"
 
-enum { ROWS = 512 }; /* of a block: the LIMIT of read_page */
+enum {
+    ROWS = 512, /* of a block: the LIMIT of read_page */
+    ID_SIZE = 3000
+};
+
+#define KEY_FORMAT "%" PRId64 ".%" PRId64 ".%" PRId64
+#define KEY_ARGS(key) (key)[0], (key)[1], (key)[2]
 
 #define CREATED_AT BB_SQL_TIME("r.created_at")
 
@@ -71,47 +77,41 @@ enum column {
 struct reading {
     struct bb_request *rq;
     const struct bb_rows *rows;
-    struct chat_cursor *at; /* after the event being created */
+    struct chat_cursor from;
+    const char *block; /* the position without the event */
     struct chat_page *page;
 };
 
 /* ---- events ---- */
 
-/*
- * Formats an event; its id is the cursor after it. If too many transactions are in progress for an
- * id, none is sent and the client keeps the previous id. Returns NULL if out of memory.
- */
-static struct bb_chunk *event_chunk(struct bb_request *rq, const struct chat_cursor *at,
-                                    const char *name, const json_t *payload)
+const char *chat_id_line(struct bb_request *rq, const char *position)
 {
-    char *id = bb_alloc(rq, CHAT_ID_SIZE);
-    const char *line = chat_cursor_text(at, id) ? "" : bb_format(rq, "id: %s\n", id);
-    const char *head = bb_format(rq, "event: %s\n%sdata: ", name, line);
-    size_t length, head_length = strlen(head);
-    const char *json = bb_json(rq, payload, &length);
-    struct bb_chunk *chunk = bb_chunk_new(rq->host, head_length + length + 2);
+    return strlen(position) < ID_SIZE ? bb_format(rq, "id: %s\n", position) : "";
+}
 
-    if (!chunk)
-        return NULL;
-    memcpy(chunk->bytes, head, head_length);
-    memcpy(chunk->bytes + head_length, json, length);
-    memcpy(chunk->bytes + head_length + length, "\n\n", 2);
+struct bb_chunk *chat_chunk(struct bb_host *host, const char *text)
+{
+    struct bb_chunk *chunk = bb_chunk_new(host, strlen(text));
+
+    if (chunk)
+        memcpy(chunk->bytes, text, chunk->length);
     return chunk;
 }
 
 /* Every listener that may see the event is in one of its topics. Returns NULL if out of memory. */
-static struct chat_event *event_new(const struct chat_facts *facts)
+static struct chat_event *event_new(const struct chat_facts *facts, const char *id)
 {
     const char *emails[] = {facts->withheld1 ? NULL : facts->participant1,
                             facts->withheld2 ? NULL : facts->participant2};
-    size_t room = CHAT_TOPIC_NUMBER_SIZE + strlen(facts->participant1) +
+    size_t room = strlen(id) + 1 + CHAT_TOPIC_NUMBER_SIZE + strlen(facts->participant1) +
                   strlen(facts->participant2) + 2 * sizeof(CHAT_TOPIC_EMAIL);
     struct chat_event *event = calloc(1, sizeof(*event) + room);
 
     if (!event)
         return NULL;
-    char *text = event->text, *end = event->text + room;
+    char *text = stpcpy(event->text, id) + 1, *end = event->text + room;
 
+    event->id = event->text;
     event->topics[event->topic_count++] = CHAT_TOPIC_ALL;
     for (size_t i = 0; i < 2; i++)
         if (emails[i]) {
@@ -125,48 +125,38 @@ static struct chat_event *event_new(const struct chat_facts *facts)
     return event;
 }
 
-/*
- * Adds an event unless it was seen. Takes ownership of the payload, also if it is NULL. Returns 0,
- * or -1 if out of memory.
- */
-static int add_event(struct reading *reading, const struct chat_facts *facts, int64_t xid,
-                     const struct chat_key *key, const char *name, json_t *payload)
+/* Takes ownership of the payload, also if it is NULL. Returns 0, or -1 if out of memory. */
+static int page_add(struct reading *reading, const struct chat_facts *facts, const int64_t key[3],
+                    const char *name, json_t *payload)
 {
+    struct bb_request *rq = reading->rq;
     struct chat_page *page = reading->page;
-    struct chat_event *event;
+    const char *id = bb_format(rq, "%s-" KEY_FORMAT, reading->block, KEY_ARGS(key));
+    const char *line = chat_id_line(rq, id), *json = payload ? bb_json(rq, payload, NULL) : NULL;
+    struct chat_event *event = json ? event_new(facts, id) : NULL;
 
-    if (chat_key_compare(key, &reading->at->event) <= 0) {
-        json_decref(payload);
-        return 0;
-    }
-    reading->at->event = *key;
-    event = payload ? event_new(facts) : NULL;
-    if (event)
-        event->chunk = event_chunk(reading->rq, reading->at, name, payload);
     json_decref(payload);
-    if (!event || !event->chunk) {
-        free(event);
+    if (!event)
         return -1;
-    }
-    event->key = *key;
-    event->xid = xid;
     page->events[page->count++] = event;
-    return 0;
+    event->chunk =
+        chat_chunk(rq->host, bb_format(rq, "event: %s\n%sdata: %s\n\n", name, line, json));
+    return event->chunk ? 0 : -1;
 }
 
 /*
  * Adds the events of a message: two for the first one of its conversation, numbered 2 * seq and
  * 2 * seq + 1.
  */
-static int add_row(struct reading *reading, size_t row)
+static int page_add_row(struct reading *reading, size_t row)
 {
     struct bb_request *rq = reading->rq;
     const struct bb_rows *rows = reading->rows;
     const struct chat *chat = rq->state;
-    int64_t id = bb_cell_int(rq, rows, row, CONVERSATION);
+    int64_t id = bb_cell_int(rq, rows, row, CONVERSATION), seq = bb_cell_int(rq, rows, row, SEQ);
     struct chat_facts facts = chat_facts_of(rq, rows, row, FACTS, id);
-    int64_t xid = bb_cell_int(rq, rows, row, XID), seq = bb_cell_int(rq, rows, row, SEQ);
-    struct chat_key key = {bb_cell_int(rq, rows, row, KEY), id, seq * 2};
+    int64_t key[3] = {bb_cell_int(rq, rows, row, KEY), id, seq * 2};
+    bool begun = !memcmp(key, reading->from.event, sizeof(key)); /* the first event was seen */
     int failed = 0;
 
     /* seen; or the conversation was deleted by hand */
@@ -176,22 +166,34 @@ static int add_row(struct reading *reading, size_t row)
         .uuid = bb_cell(rq, rows, row, UUID),
         .username = bb_cell(rq, rows, row, USERNAME),
         /* the database ensures UTF-8 */
-        .entry_json = json_string_nocheck(bb_cell(rq, rows, row, ENTRY)),
+        .entry_json = bb_json_hold(rq, json_string_nocheck(bb_cell(rq, rows, row, ENTRY))),
         .created_at = bb_cell(rq, rows, row, CREATED),
     };
 
-    if (seq == 1)
-        failed = add_event(reading, &facts, xid, &key, "conversation.created",
-                           chat_created_payload(&facts, &message));
-    key.number++;
+    if (seq == 1 && !begun)
+        failed = page_add(reading, &facts, key, "conversation.created",
+                          chat_created_payload(&facts, &message));
+    key[2]++;
     if (!failed && (seq > 1 || chat->settings->message_new_on_start))
-        failed = add_event(reading, &facts, xid, &key, "message.new",
-                           chat_new_payload(&facts, &message));
-    json_decref(message.entry_json);
+        failed = page_add(reading, &facts, key, "message.new", chat_new_payload(&facts, &message));
     return failed;
 }
 
 /* ---- pages ---- */
+
+struct chat_page *chat_page_new(const char *start, size_t room)
+{
+    struct chat_page *page = calloc(1, sizeof(*page) + room * sizeof(page->events[0]));
+
+    if (!page)
+        return NULL;
+    page->start = strdup(start);
+    page->end = strdup(start);
+    if (page->start && page->end)
+        return page;
+    chat_page_free(NULL, page);
+    return NULL;
+}
 
 void chat_page_free(struct bb_host *host, struct chat_page *page)
 {
@@ -206,74 +208,72 @@ void chat_page_free(struct bb_host *host, struct chat_page *page)
     free(page);
 }
 
-/* Frees what was not completed. */
-static void drop_reading(void *arg)
+/* Frees a page that was not completed. */
+static void page_drop(void *arg)
 {
     const struct reading *reading = arg;
 
-    free(reading->at);
     chat_page_free(reading->rq->host, reading->page);
 }
 
-/* Sets the end of a page: after the last row of the snapshot, of the block, or that was read. */
-static void page_finish(struct reading *reading, size_t rows)
+/* Returns the end of a page: after the last row of the snapshot, of the block, or that was read. */
+static const char *page_end(struct reading *reading, size_t rows)
 {
     struct bb_request *rq = reading->rq;
-    struct chat_page *page = reading->page;
-    struct chat_cursor *at = reading->at;
-    size_t total = rows ? (size_t)bb_cell_int(rq, reading->rows, 0, TOTAL) : 0;
+    const struct chat_cursor *from = &reading->from;
+    int64_t last[3];
 
-    if (total < ROWS && rows == total) {
-        page->end = chat_cursor_new(at->home, at->target, NULL);
-        page->whole = !page->start->block.xid && !page->start->event.xid;
-    } else if (rows == total) {
-        at->block = (struct chat_key){bb_cell_int(rq, reading->rows, 0, LAST_XID),
-                                      bb_cell_int(rq, reading->rows, 0, LAST_CONVERSATION),
-                                      bb_cell_int(rq, reading->rows, 0, LAST_SEQ)};
-        at->event = (struct chat_key){0};
-        page->end = chat_cursor_copy(at);
-    } else {
-        at->event = (struct chat_key){bb_cell_int(rq, reading->rows, rows - 1, KEY),
-                                      bb_cell_int(rq, reading->rows, rows - 1, CONVERSATION),
-                                      bb_cell_int(rq, reading->rows, rows - 1, SEQ) * 2 + 1};
-        page->end = chat_cursor_copy(at);
-    }
+    reading->page->more = true;
+    for (size_t i = 0; i < 3; i++)
+        last[i] = rows ? bb_cell_int(rq, reading->rows, 0, LAST_XID + i) : 0;
+    if (rows && rows < (size_t)bb_cell_int(rq, reading->rows, 0, TOTAL))
+        return bb_format(rq, "%s-" KEY_FORMAT, reading->block,
+                         bb_cell_int(rq, reading->rows, rows - 1, KEY),
+                         bb_cell_int(rq, reading->rows, rows - 1, CONVERSATION),
+                         bb_cell_int(rq, reading->rows, rows - 1, SEQ) * 2 + 1);
+    if (rows == ROWS)
+        return bb_format(rq, "d%" PRIu64 "-%s-%s-" KEY_FORMAT "-0.0.0", from->home, from->seen,
+                         from->target, KEY_ARGS(last));
+    reading->page->more = false;
+    return bb_format(rq, "d%" PRIu64 "-%s", from->home, from->target);
 }
 
-struct chat_page *chat_page_read(struct bb_request *rq, const struct chat_cursor *from,
-                                 const char *target, size_t bytes, bool *moved)
+struct chat_page *chat_page_read(struct bb_request *rq, const char *position, const char *target,
+                                 size_t bytes, bool *moved)
 {
-    const struct chat_key *block = &from->block, *event = &from->event;
     struct reading *reading = bb_alloc(rq, sizeof(*reading));
+    struct chat_cursor *from = &reading->from;
+
+    chat_cursor_split(bb_format(rq, "%s", position),
+                      from); /* cannot fail: it was checked, or made here */
     const struct bb_rows *rows = bb_query(
         rq, &read_page,
-        BB_ARGS(bb_t(from->seen), bb_t(from->target ? from->target : target), bb_i(block->xid),
-                bb_i(block->conversation), bb_i(block->number), bb_i(event->xid),
-                bb_i(event->conversation), bb_i(event->number), bb_i((int64_t)bytes)));
+        BB_ARGS(bb_t(from->seen), bb_t(from->target ? from->target : target), bb_i(from->block[0]),
+                bb_i(from->block[1]), bb_i(from->block[2]), bb_i(from->event[0]),
+                bb_i(from->event[1]), bb_i(from->event[2]), bb_i((int64_t)bytes)));
 
     *moved = rows && (uint64_t)bb_cell_int(rq, rows, 0, HOME) != from->home;
     if (!rows || *moved)
         return NULL;
     size_t count = bb_cell(rq, rows, 0, TOTAL) ? bb_count(rq, rows) : 0;
 
+    from->target = bb_cell(rq, rows, 0, SNAPSHOT);
     reading->rq = rq;
     reading->rows = rows;
-    bb_defer(rq, drop_reading, reading);
-    reading->at = chat_cursor_new(from->home, from->seen, bb_cell(rq, rows, 0, SNAPSHOT));
-    reading->page = calloc(1, sizeof(*reading->page) + 2 * count * sizeof(struct chat_event *));
-    if (!reading->at || !reading->page)
-        return NULL;
-    reading->at->block = *block;
-    reading->at->event = *event;
-    reading->page->start = chat_cursor_copy(reading->at);
-    for (size_t row = 0; row < count && reading->page->start; row++)
-        if (add_row(reading, row))
+    reading->block = bb_format(rq, "d%" PRIu64 "-%s-%s-" KEY_FORMAT, from->home, from->seen,
+                               from->target, KEY_ARGS(from->block));
+    bb_defer(rq, page_drop, reading);
+    reading->page = chat_page_new(position, 2 * count);
+    for (size_t row = 0; row < count && reading->page; row++)
+        if (page_add_row(reading, row))
             return NULL;
-    if (reading->page->start)
-        page_finish(reading, count);
-    struct chat_page *page = reading->page->end ? reading->page : NULL;
+    char *end = reading->page ? strdup(page_end(reading, count)) : NULL;
+    struct chat_page *page = reading->page;
 
-    if (page)
-        reading->page = NULL;
+    if (!end)
+        return NULL;
+    free(page->end);
+    page->end = end;
+    reading->page = NULL;
     return page;
 }

@@ -43,29 +43,40 @@ enum { CHAT_TOPICS = 4, CHAT_TOPIC_NUMBER_SIZE = 24 /* of an organization's topi
 
 /* An event, ready to be sent. */
 struct chat_event {
-    struct chat_key key;    /* as in a cursor */
-    int64_t xid;            /* its transaction; key.xid may be a later one */
     struct bb_chunk *chunk; /* holds a reference */
+    const char *id;         /* the position after it */
     size_t topic_count;
-    const char *topics[CHAT_TOPICS]; /* in `text` */
+    const char *topics[CHAT_TOPICS]; /* in `text`, as is the id */
     char text[];
 };
 
 /* The result of one read, in sending order. */
 struct chat_page {
-    struct chat_cursor *start, *end; /* owned; the start has a target */
-    bool whole; /* all events between two snapshots: the end has no target, the start no keys */
+    char *start, *end; /* positions; owned */
+    bool more;         /* there are events between the end and the target */
     size_t count;
     struct chat_event *events[];
 };
 
-/*
- * Reads the events after a cursor, up to about `bytes` of text. If the cursor has no target, it
- * goes to `target`; NULL: to the current snapshot. Returns NULL on failure, and also, with *moved
- * set, if the cursor belongs to another database. Parks the fiber.
- */
-struct chat_page *chat_page_read(struct bb_request *rq, const struct chat_cursor *from,
-                                 const char *target, size_t bytes, bool *moved);
+/* Creates a page without events, or with room for some. Returns NULL if out of memory. */
+struct chat_page *chat_page_new(const char *start, size_t room);
 void chat_page_free(struct bb_host *host, struct chat_page *page);
+
+/*
+ * Reads the events after a position, up to about `bytes` of text. If the position has no target,
+ * the reader goes to `target`; NULL: to the current snapshot. Returns NULL on failure, and also,
+ * with *moved set, if the position belongs to another database. Parks the fiber.
+ */
+struct chat_page *chat_page_read(struct bb_request *rq, const char *from, const char *target,
+                                 size_t bytes, bool *moved);
+
+/*
+ * Returns the line that makes a position the client's last id; "" if too many transactions are in
+ * progress for an id: the client keeps the previous one.
+ */
+const char *chat_id_line(struct bb_request *rq, const char *position);
+
+/* Creates a chunk of the text; NULL if out of memory. */
+struct bb_chunk *chat_chunk(struct bb_host *host, const char *text);
 
 #endif

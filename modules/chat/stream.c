@@ -7,9 +7,11 @@
  * or its queue was full: then pages are read for it until it has everything, and it joins its
  * topics again. Accounts take turns in this, and so do the listeners of an account.
  *
+ * Positions (cursor.h) are compared as texts: two readers are at the same place if these are equal.
+ *
  * The mutex guards the hub. Nothing blocks while holding it, and the sends while holding it are
- * limited (WORK). A fiber reads and sends; only it changes `at` and `page` while it runs. It runs
- * as long as there are listeners.
+ * limited (WORK). A fiber reads and sends; only it replaces `page` while it runs. It runs as long
+ * as there are listeners.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -20,6 +22,7 @@
 #include <sys/queue.h>
 
 #include "modules/chat/chat.h"
+#include "modules/chat/cursor.h"
 #include "modules/chat/page.h"
 
 #define RETRY "retry: 1000\n\n"
@@ -52,11 +55,9 @@ struct listener {
     struct bb_stream *stream;
     struct account *account;
     bool lagging;
-    bool ended;             /* nothing more is sent */
-    bool fresh;             /* it wants what comes after the snapshot `at`, and nothing else */
-    bool stuck;             /* an event did not fit, though nothing was sent before it */
-    size_t events;          /* since it began to lag */
-    struct chat_cursor *at; /* owned; if it lags */
+    bool ended;    /* nothing more is sent */
+    size_t events; /* since it began to lag */
+    char *at;      /* its position, owned; NULL: it does not lag, or memory ran out and it ends */
     size_t topic_count;
     const char *topics[];
 };
@@ -71,23 +72,12 @@ struct chat_hub {
     void *accounts; /* a tree */
     uint64_t turns;
     struct listeners lists[2]; /* by `lagging`; the second in the order of the last turns */
-    size_t counts[2];
-    bool running;           /* the fiber */
-    bool again;             /* it left work to be done */
-    struct chat_cursor *at; /* what was read and will have been published; NULL: not known */
-    struct chat_page *page; /* read last; NULL: none */
-    size_t published;       /* events of it */
-    int64_t ids_ms;         /* time of the last id without an event */
+    bool running;              /* the fiber */
+    bool again;                /* it left work to be done */
+    struct chat_page *page;    /* read last; its end is the hub's position; NULL: not known */
+    size_t published;          /* events of it */
+    int64_t ids_ms;            /* time of the last id without an event */
 };
-
-static struct bb_chunk *hub_chunk(struct chat_hub *hub, const char *text)
-{
-    struct bb_chunk *chunk = bb_chunk_new(hub->host, strlen(text));
-
-    if (chunk)
-        memcpy(chunk->bytes, text, chunk->length);
-    return chunk;
-}
 
 /* ---- accounts ---- */
 
@@ -137,7 +127,7 @@ static void account_leave(struct chat_hub *hub, struct account *account)
 
 /* Without an account and a stream, and in no list. Returns NULL if out of memory. */
 static struct listener *listener_new(struct chat_hub *hub, const struct chat_scope *scope,
-                                     const struct chat_cursor *at)
+                                     const char *at)
 {
     size_t most = scope->organization_count + 2;
     size_t room = strlen(scope->own) + sizeof(CHAT_TOPIC_EMAIL) + most * CHAT_TOPIC_NUMBER_SIZE;
@@ -149,7 +139,7 @@ static struct listener *listener_new(struct chat_hub *hub, const struct chat_sco
     char *text = (char *)(listener->topics + most), *end = text + room;
 
     listener->hub = hub;
-    listener->at = chat_cursor_copy(at);
+    listener->at = strdup(at);
     if (!listener->at) {
         free(listener);
         return NULL;
@@ -172,24 +162,12 @@ static void listener_free(struct listener *listener)
     free(listener);
 }
 
-static void listener_link(struct listener *listener, bool lagging)
-{
-    listener->lagging = lagging;
-    TAILQ_INSERT_TAIL(&listener->hub->lists[lagging], listener, link);
-    listener->hub->counts[lagging]++;
-}
-
-static void listener_unlink(struct listener *listener)
-{
-    TAILQ_REMOVE(&listener->hub->lists[listener->lagging], listener, link);
-    listener->hub->counts[listener->lagging]--;
-}
-
 /* To the end of a list. */
 static void listener_move(struct listener *listener, bool lagging)
 {
-    listener_unlink(listener);
-    listener_link(listener, lagging);
+    TAILQ_REMOVE(&listener->hub->lists[listener->lagging], listener, link);
+    listener->lagging = lagging;
+    TAILQ_INSERT_TAIL(&listener->hub->lists[lagging], listener, link);
 }
 
 /* The client reconnects with the last id that it received. */
@@ -199,53 +177,43 @@ static void listener_end(struct listener *listener)
     bb_stream_end(listener->hub->host, listener->stream);
 }
 
-/* Sets its position to a copy of a cursor, in which the event is the last one that was seen. */
-static void listener_place(struct listener *listener, const struct chat_cursor *at,
-                           const struct chat_key *event)
+/* Sets its position: after the first `seen` events of a page. */
+static void listener_place(struct listener *listener, const struct chat_page *page, size_t seen)
 {
-    struct chat_cursor *copy = chat_cursor_copy(at);
-
-    if (copy)
-        copy->event = *event;
-    else
-        listener_end(listener);
     free(listener->at);
-    listener->at = copy;
-    listener->fresh = false;
+    listener->at = strdup(seen == page->count ? page->end
+                          : seen              ? page->events[seen - 1]->id
+                                              : page->start);
+    if (!listener->at)
+        listener_end(listener);
 }
 
 /* Called while publishing: what is published now does not fit, so from here on it lags. */
 static void listener_full(struct bb_stream *stream, void *arg)
 {
     struct listener *listener = arg;
-    struct chat_hub *hub = listener->hub;
-    const struct chat_page *page = hub->page;
+    const struct chat_hub *hub = listener->hub;
 
     (void)stream;
     listener_move(listener, true);
     listener->events = 0;
-    if (!page || hub->published == page->count)
-        listener_place(listener, hub->at, &hub->at->event);
-    else
-        listener_place(listener, page->start,
-                       hub->published ? &page->events[hub->published - 1]->key
-                                      : &page->start->event);
+    listener_place(listener, hub->page, hub->published);
 }
 
-/* Lets the listener join if it has everything. Returns whether it did. */
-static bool listener_join(struct listener *listener)
+/* Lets the listener join if it has everything. Returns 0 if it did. */
+static int listener_join(struct listener *listener)
 {
     struct chat_hub *hub = listener->hub;
 
-    if (hub->at->target || listener->at->target || strcmp(listener->at->seen, hub->at->seen) != 0)
-        return false;
+    if (strcmp(listener->at, hub->page->end) != 0)
+        return -1;
     free(listener->at);
     listener->at = NULL;
     listener_move(listener, false);
     for (size_t i = 0; i < listener->topic_count; i++)
         if (bb_stream_join(hub->host, listener->stream, listener->topics[i]))
             listener_end(listener);
-    return true;
+    return 0;
 }
 
 static bool listener_sees(const struct listener *listener, const struct chat_event *event)
@@ -258,81 +226,53 @@ static bool listener_sees(const struct listener *listener, const struct chat_eve
 }
 
 /*
- * Returns whether a lagging listener can be sent a page: most of its queue is free, and this host
+ * Returns whether a lagging listener can be sent a page: nothing is queued for it, and this host
  * has read everything that it has seen.
  */
-static bool listener_ready(const struct listener *listener)
+static bool listener_is_ready(const struct listener *listener)
 {
     const struct chat_hub *hub = listener->hub;
-    const struct chat_cursor *at = listener->at;
 
-    return !listener->ended && at->home == hub->at->home &&
-           chat_snapshot_compare(at->target ? at->target : at->seen, hub->at->seen) <= 0 &&
-           bb_stream_waiting(hub->host, listener->stream) <= (listener->stuck ? 0 : hub->room / 2);
-}
-
-/* Returns whether the listener can continue in a page. */
-static bool listener_takes(const struct listener *listener, const struct chat_page *page)
-{
-    const struct chat_cursor *at = listener->at, *start = page->start, *end = page->end;
-
-    if (listener->fresh && page->whole && chat_snapshot_compare(start->seen, at->seen) <= 0 &&
-        chat_snapshot_compare(at->seen, start->target) <= 0)
-        return true;
-    if (strcmp(at->seen, start->seen) != 0 ||
-        (at->target && strcmp(at->target, start->target) != 0) ||
-        chat_key_compare(&at->block, &start->block) != 0 ||
-        chat_key_compare(&at->event, &start->event) < 0)
-        return false;
-    /* a page that ends within a block may end before what it has seen */
-    return !end->event.xid || chat_key_compare(&at->event, &end->event) <= 0;
+    return !listener->ended && chat_cursor_has(hub->page->end, listener->at) &&
+           !bb_stream_waiting(hub->host, listener->stream);
 }
 
 /* Too many events are between the listener and now: it starts over. */
 static void listener_reset(struct listener *listener)
 {
     struct chat_hub *hub = listener->hub;
-    struct bb_chunk *chunk = hub_chunk(hub, RESET);
+    struct bb_chunk *chunk = chat_chunk(hub->host, RESET);
 
     if (!chunk || bb_stream_send(hub->host, listener->stream, chunk))
         listener_end(listener);
     bb_chunk_release(hub->host, chunk);
-    listener_place(listener, hub->at, &hub->at->event);
+    listener_place(listener, hub->page, hub->page->count);
     listener->events = 0;
 }
 
 /* Sends a page, as far as there is room. Returns the number of events sent. */
 static size_t listener_send(struct listener *listener, const struct chat_page *page)
 {
-    const struct chat_key *seen = &listener->at->event;
     struct chat_hub *hub = listener->hub;
     size_t sent = 0;
 
     for (size_t i = 0; i < page->count; i++) {
-        const struct chat_event *event = page->events[i];
-        size_t waiting = bb_stream_waiting(hub->host, listener->stream);
+        struct bb_chunk *chunk = page->events[i]->chunk;
 
-        if (chat_key_compare(&event->key, seen) <= 0 || !listener_sees(listener, event) ||
-            (listener->fresh && chat_snapshot_has(listener->at->seen, event->xid)))
+        if (!listener_sees(listener, page->events[i]))
             continue;
-        if (waiting && waiting + event->chunk->length > hub->room) {
-            listener->stuck = !sent;
-            if (sent || !listener->fresh)
-                listener_place(listener, page->start,
-                               i && chat_key_compare(&page->events[i - 1]->key, seen) > 0
-                                   ? &page->events[i - 1]->key
-                                   : seen);
+        if (sent && bb_stream_waiting(hub->host, listener->stream) + chunk->length > hub->room) {
+            listener_place(listener, page, i);
             return sent;
         }
-        if (bb_stream_send(hub->host, listener->stream, event->chunk)) {
+        if (bb_stream_send(hub->host, listener->stream, chunk)) {
             listener->ended = true; /* the host ended the stream, or the client has left */
             return sent;
         }
         sent++;
     }
-    listener->stuck = false;
     listener->events += page->count;
-    listener_place(listener, page->end, &page->end->event);
+    listener_place(listener, page, page->count);
     if (listener->events > REPLAY_EVENTS)
         listener_reset(listener);
     if (listener->at)
@@ -355,16 +295,15 @@ static void hub_forget(struct chat_hub *hub)
 {
     chat_page_free(hub->host, hub->page);
     hub->page = NULL;
-    free(hub->at);
-    hub->at = NULL;
+    hub->published = 0;
 }
 
 /*
  * Reads a page. If the database was replaced by another one, ends all streams; clients start over.
  * Returns NULL then, and if the database does not answer.
  */
-static struct chat_page *hub_read(struct bb_request *rq, struct chat_hub *hub,
-                                  const struct chat_cursor *from, const char *target, size_t bytes)
+static struct chat_page *hub_read(struct bb_request *rq, struct chat_hub *hub, const char *from,
+                                  const char *target, size_t bytes)
 {
     bool moved;
     struct chat_page *page = chat_page_read(rq, from, target, bytes, &moved);
@@ -379,24 +318,19 @@ static struct chat_page *hub_read(struct bb_request *rq, struct chat_hub *hub,
     return NULL;
 }
 
-/* Reads the next events. Returns false if the database does not answer. */
-static bool read_new(struct bb_request *rq, struct chat_hub *hub)
+/* Reads the next events. Returns 0, or -1 if the database does not answer. */
+static int hub_read_next(struct bb_request *rq, struct chat_hub *hub)
 {
-    struct chat_page *page = hub_read(rq, hub, hub->at, NULL, PAGE_BYTES);
-    struct chat_cursor *at = page ? chat_cursor_copy(page->end) : NULL;
+    struct chat_page *page = hub_read(rq, hub, hub->page->end, NULL, PAGE_BYTES);
 
-    if (!at) {
-        chat_page_free(hub->host, page);
-        return false;
-    }
+    if (!page)
+        return -1;
     bb_metric_add(hub->host, CHAT_EVENTS_READ, 0, page->count);
     pthread_mutex_lock(&hub->lock);
     hub_forget(hub);
-    hub->at = at;
     hub->page = page;
-    hub->published = 0;
     pthread_mutex_unlock(&hub->lock);
-    return true;
+    return 0;
 }
 
 /* Sends a page to the lagging listeners that can continue with it. May park the fiber. */
@@ -410,15 +344,15 @@ static void hub_offer(struct bb_request *rq, struct chat_hub *hub, const struct 
         pthread_mutex_lock(&hub->lock);
         for (at = TAILQ_FIRST(&hub->lists[true]); at && work < WORK; at = next) {
             next = TAILQ_NEXT(at, link);
-            if (listener_ready(at) && listener_takes(at, page))
+            if (listener_is_ready(at) && strcmp(at->at, page->start) == 0)
                 work += 1 + listener_send(at, page);
         }
         pthread_mutex_unlock(&hub->lock);
     } while (at && !bb_sleep(rq, 1)); /* from the beginning: others may have left */
 }
 
-/* Publishes as much as the mutex may be held for. Returns whether that was everything. */
-static bool hub_publish(struct chat_hub *hub)
+/* Publishes as much as the mutex may be held for. Returns 0, or 1 if there is more. */
+static int hub_publish(struct chat_hub *hub)
 {
     size_t work = 0;
 
@@ -431,10 +365,10 @@ static bool hub_publish(struct chat_hub *hub)
         work +=
             1 + bb_stream_publish_to(hub->host, event->topics, event->topic_count, event->chunk);
     }
-    bool done = hub->published == page->count;
+    int rest = hub->published < page->count;
 
     pthread_mutex_unlock(&hub->lock);
-    return done;
+    return rest;
 }
 
 /*
@@ -446,7 +380,7 @@ static struct listener *hub_next(struct chat_hub *hub)
     struct listener *found = NULL, *at;
 
     for (at = TAILQ_FIRST(&hub->lists[true]); at; at = TAILQ_NEXT(at, link))
-        if ((!found || at->account->turn < found->account->turn) && listener_ready(at))
+        if ((!found || at->account->turn < found->account->turn) && listener_is_ready(at))
             found = at;
     if (found) {
         found->account->turn = ++hub->turns;
@@ -457,54 +391,54 @@ static struct listener *hub_next(struct chat_hub *hub)
 
 /*
  * Serves the lagging listeners in turns. A page is sent to all listeners that can continue with it.
- * The host has published everything up to its snapshot, to which the listeners go. Returns false if
- * the database does not answer.
+ * The host has published everything up to its snapshot, to which the listeners go. Returns 0, or -1
+ * if the database does not answer.
  */
-static bool serve_lagging(struct bb_request *rq, struct chat_hub *hub)
+static int hub_serve_lagging(struct bb_request *rq, struct chat_hub *hub)
 {
+    const char *target = strchr(hub->page->end, '-') + 1;
     size_t bytes = hub->room < PAGE_BYTES ? hub->room : PAGE_BYTES;
 
     for (int turns = 0, reads = 0; turns < TURNS && reads < READS; turns++) {
-        struct chat_cursor *from = NULL;
+        char *from = NULL;
 
         pthread_mutex_lock(&hub->lock);
         struct listener *listener = hub_next(hub);
 
-        if (listener && !listener_join(listener))
-            from = chat_cursor_copy(listener->at);
+        if (listener && listener_join(listener))
+            from = strdup(listener->at);
         pthread_mutex_unlock(&hub->lock);
         if (!listener)
-            return true;
+            return 0;
         if (!from)
             continue;
         bb_defer(rq, free, from);
-        struct chat_page *page = hub_read(rq, hub, from, hub->at->seen, bytes);
+        struct chat_page *page = hub_read(rq, hub, from, target, bytes);
 
         if (!page)
-            return false;
+            return -1;
         reads++;
         bb_metric_add(hub->host, CHAT_CATCH_UP_PAGES, 0, 1);
         hub_offer(rq, hub, page);
         chat_page_free(hub->host, page);
     }
     hub->again = true;
-    return true;
+    return 0;
 }
 
 /*
  * Sends an id without an event now and then. So when the client of a quiet stream reconnects after
  * a day, not that whole day must be searched for it.
  */
-static void send_ids(struct bb_request *rq, struct chat_hub *hub)
+static void hub_send_ids(struct bb_request *rq, struct chat_hub *hub)
 {
     static const char *const topic = TOPIC_JOINED;
-    char *id = bb_alloc(rq, CHAT_ID_SIZE);
+    const char *line = chat_id_line(rq, hub->page->end);
 
-    if (bb_now_ms(hub->host) < hub->ids_ms + hub->settings->stream_heartbeat * 1000 ||
-        chat_cursor_text(hub->at, id))
+    if (!*line || bb_now_ms(hub->host) < hub->ids_ms + hub->settings->stream_heartbeat * 1000)
         return;
     hub->ids_ms = bb_now_ms(hub->host);
-    struct bb_chunk *chunk = hub_chunk(hub, bb_format(rq, ":\nid: %s\n\n", id));
+    struct bb_chunk *chunk = chat_chunk(hub->host, bb_format(rq, ":\n%s\n", line));
 
     pthread_mutex_lock(&hub->lock);
     if (chunk)
@@ -522,19 +456,17 @@ static void hub_run(struct bb_request *rq, void *arg)
         bb_sleep(rq, hub->settings->stream_interval);
     hub->again = false;
     pthread_mutex_lock(&hub->lock);
-    bool known = hub->at != NULL, rest = hub->page && hub->published < hub->page->count;
+    const struct chat_page *page = hub->page;
     pthread_mutex_unlock(&hub->lock);
-    if (!known || (!rest && !read_new(rq, hub)))
+    if (!page || (hub->published == page->count && hub_read_next(rq, hub)))
         return;
-    if (!hub_publish(hub)) {
-        hub->again = true;
+    hub->again = hub_publish(hub);
+    if (hub->again)
         return;
-    }
     hub_offer(rq, hub, hub->page);
-    if (hub->at->target)
-        hub->again = true;
-    else if (serve_lagging(rq, hub))
-        send_ids(rq, hub);
+    hub->again = hub->page->more;
+    if (!hub->again && !hub_serve_lagging(rq, hub))
+        hub_send_ids(rq, hub);
 }
 
 static void hub_ran(void *arg, bool whole);
@@ -557,7 +489,7 @@ static void hub_ran(void *arg, bool whole)
 
     (void)whole; /* the next run does the rest */
     pthread_mutex_lock(&hub->lock);
-    bool runs = hub->counts[false] || hub->counts[true];
+    bool runs = !TAILQ_EMPTY(&hub->lists[false]) || !TAILQ_EMPTY(&hub->lists[true]);
 
     hub->running = runs;
     if (!runs)
@@ -576,20 +508,21 @@ static void stream_closed(struct bb_stream *stream, void *arg)
 
     (void)stream;
     pthread_mutex_lock(&hub->lock);
-    listener_unlink(listener);
+    TAILQ_REMOVE(&hub->lists[listener->lagging], listener, link);
     account_leave(hub, listener->account);
     pthread_mutex_unlock(&hub->lock);
     listener_free(listener);
 }
 
-/* Where a stream begins. The cursors live as long as the request. */
+/* Where a stream begins: positions that live as long as the request. */
 struct start {
-    struct chat_cursor *now; /* the current snapshot */
-    struct chat_cursor *at;  /* the client's position, or `now` if it has none */
-    bool anew;               /* its position cannot be used */
+    const char *now; /* the current snapshot */
+    const char *at;  /* the client's position, or `now` if it has none */
+    bool anew;       /* its position cannot be used */
 };
 
-static int find_start(struct bb_request *rq, struct start *start)
+/* Returns 0, or the status of the response sent. */
+static int start_find(struct bb_request *rq, struct start *start)
 {
     static const struct bb_sql snapshot = {
         "SELECT pg_current_snapshot(), " CHAT_HOME
@@ -599,40 +532,34 @@ static int find_start(struct bb_request *rq, struct start *start)
         " pg_snapshot_xmax(pg_current_snapshot())::text::bigint",
         0};
     const char *id = bb_header(rq, "Last-Event-ID");
-    struct chat_cursor *at = NULL;
+    struct chat_cursor at = {.seen = NULL};
 
-    if (id && *id) { /* an empty id counts as no id (WHATWG) */
-        at = chat_cursor_parse(id);
-        if (!at)
-            return bb_fail(rq, 400, "Last-Event-ID must be an id that this stream gave");
-        bb_defer(rq, free, at);
-    }
-    const struct bb_rows *rows = bb_query(
-        rq, &snapshot,
-        BB_ARGS(bb_t(at ? at->seen : NULL), bb_t(at ? at->target : NULL), bb_i(REPLAY_XIDS)));
+    /* an empty id counts as no id (WHATWG) */
+    if (id && *id && chat_cursor_split(bb_format(rq, "%s", id), &at))
+        return bb_fail(rq, 400, "Last-Event-ID must be an id that this stream gave");
+    const struct bb_rows *rows =
+        bb_query(rq, &snapshot, BB_ARGS(bb_t(at.seen), bb_t(at.target), bb_i(REPLAY_XIDS)));
 
     if (!rows)
         return bb_failed(rq);
     uint64_t home = (uint64_t)bb_cell_int(rq, rows, 0, 1);
 
-    start->now = chat_cursor_new(home, bb_cell(rq, rows, 0, 0), NULL);
-    if (!start->now)
-        return bb_no_memory(rq);
-    bb_defer(rq, free, start->now);
-    start->anew = at && ((at->home && at->home != home) || *bb_cell(rq, rows, 0, 2) == 't');
-    start->at = at && !start->anew ? at : start->now;
-    start->at->home = home;
+    start->now = start->at = bb_format(rq, "d%" PRIu64 "-%s", home, bb_cell(rq, rows, 0, 0));
+    start->anew = at.seen && ((at.home && at.home != home) || *bb_cell(rq, rows, 0, 2) == 't');
+    if (at.seen && !start->anew)
+        start->at = bb_format(rq, "d%" PRIu64 "-%s", home, at.home ? strchr(id, '-') + 1 : id);
     return 0;
 }
 
 /* Adds a listener, which lags, and starts the fiber if that is necessary. */
-static void hub_add(struct chat_hub *hub, struct listener *listener, const struct chat_cursor *now)
+static void hub_add(struct chat_hub *hub, struct listener *listener, const char *now)
 {
     pthread_mutex_lock(&hub->lock);
-    listener_link(listener, true);
-    if (!hub->at)
-        hub->at = chat_cursor_copy(now);
-    if (!hub->at)
+    listener->lagging = true;
+    TAILQ_INSERT_TAIL(&hub->lists[true], listener, link);
+    if (!hub->page)
+        hub->page = chat_page_new(now, 0);
+    if (!hub->page)
         listener_end(listener);
     bool starts = !hub->running;
 
@@ -646,15 +573,14 @@ int chat_stream(struct bb_request *rq)
 {
     struct chat_hub *hub = ((const struct chat *)rq->state)->hub;
     struct chat_scope scope = chat_scope(rq);
-    char *id = bb_alloc(rq, CHAT_ID_SIZE);
-    struct start start = {0};
-    int status = find_start(rq, &start);
+    struct start start = {.now = "", .at = ""};
+    int status = start_find(rq, &start);
 
     if (status)
         return status;
-    const char *line = chat_cursor_text(start.at, id) ? "" : bb_format(rq, "id: %s\n\n", id);
     struct bb_chunk *first =
-        hub_chunk(hub, bb_format(rq, RETRY "%s%s", line, start.anew ? RESET : ""));
+        chat_chunk(hub->host, bb_format(rq, RETRY "%s\n%s", chat_id_line(rq, start.at),
+                                        start.anew ? RESET : ""));
     struct listener *listener = listener_new(hub, &scope, start.at);
 
     status =
@@ -665,7 +591,6 @@ int chat_stream(struct bb_request *rq)
     } else if (status) {
         bb_no_memory(rq);
     } else {
-        listener->fresh = start.at == start.now;
         struct bb_stream_options options = {
             .size = sizeof(options),
             .type = "text/event-stream; charset=utf-8",
@@ -724,9 +649,12 @@ void chat_hub_free(struct chat_hub *hub)
 double chat_listeners(void *state, size_t value)
 {
     struct chat_hub *hub = ((struct chat *)state)->hub;
+    const struct listener *at;
+    size_t count = 0;
 
     pthread_mutex_lock(&hub->lock);
-    size_t count = hub->counts[value];
+    for (at = TAILQ_FIRST(&hub->lists[value]); at; at = TAILQ_NEXT(at, link))
+        count++;
     pthread_mutex_unlock(&hub->lock);
     return (double)count;
 }

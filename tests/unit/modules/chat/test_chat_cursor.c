@@ -1,25 +1,10 @@
-/* Cursors of the live stream: their text form, and the order of snapshots and of keys. */
-#include <stdio.h>
+/* Cursors of the live stream: their text form, and the order of snapshots. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "modules/chat/cursor.h"
 #include "suite.h"
 #include "unit_suites.h"
-
-TEST(a_snapshot_has_what_was_committed)
-{
-    const char *snapshot = "10:20:10,14,19";
-
-    ck_assert(chat_snapshot_has(snapshot, 9));
-    ck_assert(!chat_snapshot_has(snapshot, 10));
-    ck_assert(chat_snapshot_has(snapshot, 13));
-    ck_assert(!chat_snapshot_has(snapshot, 14));
-    ck_assert(!chat_snapshot_has(snapshot, 19));
-    ck_assert(!chat_snapshot_has(snapshot, 20));
-    ck_assert(chat_snapshot_has("20:20:", 19));
-    ck_assert(!chat_snapshot_has("20:20:", 20));
-}
 
 TEST(the_later_snapshot_has_a_higher_xmax_or_less_in_progress)
 {
@@ -35,53 +20,41 @@ TEST(the_later_snapshot_has_a_higher_xmax_or_less_in_progress)
         }
 }
 
-TEST(keys_are_ordered_by_transaction_conversation_and_number)
-{
-    static const struct chat_key in_order[] = {{0, 0, 0}, {1, 1, 1}, {1, 1, 2},
-                                               {1, 2, 1}, {2, 1, 1}, {10, 1, 1}};
-
-    for (size_t i = 0; i < sizeof in_order / sizeof *in_order; i++)
-        for (size_t j = 0; j < sizeof in_order / sizeof *in_order; j++)
-            ck_assert_int_eq(chat_key_compare(&in_order[i], &in_order[j]), (i > j) - (i < j));
-}
-
 TEST(an_id_says_where_its_reader_is)
 {
-    static const char text[] = "d77-100:120:100,110-105:130:105-101.7.3-120.9.11";
-    struct chat_cursor *cursor = chat_cursor_parse(text);
-    char id[CHAT_ID_SIZE];
+    char text[] = "d77-100:120:100,110-105:130:105-101.7.3-120.9.11";
+    static const int64_t block[3] = {101, 7, 3}, event[3] = {120, 9, 11};
+    struct chat_cursor cursor;
 
-    ck_assert_ptr_nonnull(cursor);
-    ck_assert_uint_eq(cursor->home, 77);
-    ck_assert_str_eq(cursor->seen, "100:120:100,110");
-    ck_assert_str_eq(cursor->target, "105:130:105");
-    ck_assert_int_eq(cursor->block.xid, 101);
-    ck_assert_int_eq(cursor->block.conversation, 7);
-    ck_assert_int_eq(cursor->block.number, 3);
-    ck_assert_int_eq(cursor->event.xid, 120);
-    ck_assert_int_eq(cursor->event.conversation, 9);
-    ck_assert_int_eq(cursor->event.number, 11);
-    struct chat_cursor *copy = chat_cursor_copy(cursor);
-
-    ck_assert_ptr_nonnull(copy);
-    free(cursor);
-    ck_assert_int_eq(chat_cursor_text(copy, id), 0);
-    ck_assert_str_eq(id, text);
-    free(copy);
+    ck_assert_int_eq(chat_cursor_split(text, &cursor), 0);
+    ck_assert_uint_eq(cursor.home, 77);
+    ck_assert_str_eq(cursor.seen, "100:120:100,110");
+    ck_assert_str_eq(cursor.target, "105:130:105");
+    ck_assert_mem_eq(cursor.block, block, sizeof block);
+    ck_assert_mem_eq(cursor.event, event, sizeof event);
 }
 
 TEST(an_id_between_two_reads_is_a_snapshot)
 {
-    struct chat_cursor *cursor = chat_cursor_parse("100:120:");
-    char id[CHAT_ID_SIZE];
+    char text[] = "100:120:";
+    struct chat_cursor cursor;
 
-    ck_assert_ptr_nonnull(cursor);
-    ck_assert_uint_eq(cursor->home, 0);
-    ck_assert_ptr_null(cursor->target);
-    cursor->home = 5;
-    ck_assert_int_eq(chat_cursor_text(cursor, id), 0);
-    ck_assert_str_eq(id, "d5-100:120:");
-    free(cursor);
+    ck_assert_int_eq(chat_cursor_split(text, &cursor), 0);
+    ck_assert_uint_eq(cursor.home, 0);
+    ck_assert_str_eq(cursor.seen, "100:120:");
+    ck_assert_ptr_null(cursor.target);
+}
+
+TEST(a_reader_has_seen_what_its_snapshot_shows)
+{
+    static const char here[] = "d5-100:120:110";
+
+    ck_assert(chat_cursor_has(here, here));
+    ck_assert(chat_cursor_has(here, "d5-100:119:"));
+    ck_assert(chat_cursor_has(here, "d5-90:100:-100:120:110-1.1.1-2.2.2"));
+    ck_assert(!chat_cursor_has(here, "d5-100:120:"));
+    ck_assert(!chat_cursor_has(here, "d5-90:100:-100:121:-1.1.1-2.2.2"));
+    ck_assert(!chat_cursor_has(here, "d6-100:119:"));
 }
 
 TEST(texts_that_are_no_id_are_refused)
@@ -103,6 +76,9 @@ TEST(texts_that_are_no_id_are_refused)
         "99999999999999999999:1:",
         "d0-1:5:",
         "d-1:5:",
+        "d 7-1:5:",
+        "1: 5:",
+        "1:99999999999999999999:",
         "d771:5:",
         "1:5:-",
         "1:5:-1:6:",
@@ -113,22 +89,13 @@ TEST(texts_that_are_no_id_are_refused)
         "1:5:-1:6:-1.1.1-1.1.99999999999999999999",
     };
 
-    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
-        ck_assert_msg(!chat_cursor_parse(ids[i]), "%s", ids[i]);
-}
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+        struct chat_cursor cursor;
+        char *text = strdup(ids[i]);
 
-TEST(an_id_of_too_many_transactions_is_none)
-{
-    char seen[2 * CHAT_ID_SIZE], id[CHAT_ID_SIZE];
-    size_t used = (size_t)sprintf(seen, "1000:99999:1000");
-
-    for (int xid = 1001; used < CHAT_ID_SIZE; xid++)
-        used += (size_t)sprintf(seen + used, ",%d", xid);
-    struct chat_cursor *cursor = chat_cursor_new(1, seen, NULL);
-
-    ck_assert_ptr_nonnull(cursor);
-    ck_assert_int_eq(chat_cursor_text(cursor, id), -1);
-    free(cursor);
+        ck_assert_msg(chat_cursor_split(text, &cursor), "%s", ids[i]);
+        free(text);
+    }
 }
 
 SUITE(chat_cursor)
