@@ -15,6 +15,7 @@
 #include <busbar/busbar.h>
 
 #include "modules/auth/token.h"
+#include "modules/common/cache.h"
 
 #define AUTH_CHANNEL "busbar_auth"
 #define AUTH_HASH_MAX 160 /* an encoded password hash, with its NUL */
@@ -39,7 +40,7 @@ struct auth_settings {
 struct auth {
     struct bb_host *host;
     const struct auth_settings *settings;
-    struct auth_cache *cache;
+    struct cache *cache; /* principals by token */
     struct auth_keys *keys;
     struct auth_throttle *throttle;
     struct auth_cost cost;
@@ -158,34 +159,6 @@ void auth_throttle_passed(struct bb_request *rq, struct auth *auth, const char *
 
 /* Counts a registration from this network, or sends a 429 if there were too many. */
 int auth_throttle_register(struct bb_request *rq, struct auth *auth);
-
-/* ---- cache.c: principals by token ---- */
-
-/*
- * The known facts about a token. One block of `size` bytes that can be copied: the principal's
- * pointers are only set when it is used, and the e-mail with its NUL follows the organizations.
- */
-struct auth_identity {
-    size_t size;
-    struct bb_principal who;
-    char status[16]; /* of the account; "": the token is revoked */
-    char session[37];
-    int64_t expires_s;
-    int64_t organizations[];
-};
-
-struct auth_cache *auth_cache_new(size_t entries, uint64_t seed);
-void auth_cache_free(struct auth_cache *cache);
-
-/*
- * Returns the size of the identity, which is copied to `into` if it fits in `room` bytes; 0: not
- * found. The epoch advances with every invalidation: auth_cache_put() keeps an identity that was
- * queried since only if nothing was invalidated meanwhile.
- */
-size_t auth_cache_get(struct auth_cache *cache, const char *token, size_t length, void *into,
-                      size_t room, uint64_t *epoch);
-void auth_cache_put(struct auth_cache *cache, const char *token, size_t length,
-                    const struct auth_identity *identity, uint64_t epoch);
 
 /*
  * A change calls bb_notify() on AUTH_CHANNEL in its transaction. After the commit and before the

@@ -12,7 +12,7 @@ static void auth_close(struct bb_host *host, void *state)
     (void)host;
     auth_throttle_free(auth->throttle);
     auth_keys_free(auth->keys);
-    auth_cache_free(auth->cache);
+    cache_free(auth->cache);
 }
 
 static int auth_open(struct bb_host *host, void **state)
@@ -34,7 +34,7 @@ static int auth_open(struct bb_host *host, void **state)
     };
     if (bb_random(host, &seed, sizeof(seed)) || auth_password_dummy(auth))
         return bb_open_fail(host, "no random bytes");
-    auth->cache = auth_cache_new((size_t)settings->cache_entries, seed);
+    auth->cache = cache_new((size_t)settings->cache_entries, seed);
     auth->keys = auth_keys_new();
     auth->throttle = auth_throttle_new(settings);
     if (auth->cache && auth->keys && auth->throttle) {

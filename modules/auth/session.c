@@ -10,26 +10,71 @@
 #include <string.h>
 
 #include "modules/auth/auth.h"
+#include "modules/common/hash.h"
 
 #define ROOM 512 /* for an identity with a dozen organizations */
 #define REVOKED "Token revoked. Please log in again."
 
-/* ---- reading ---- */
+/*
+ * ---- the cache of principals ----
+ *
+ * The known facts about a token are one block that can be copied: the principal's pointers are only
+ * set when it is used, and the e-mail with its NUL follows the organizations.
+ */
+
+struct identity {
+    struct bb_principal who;
+    char status[16]; /* of the account; "": the token is revoked */
+    char session[37];
+    int64_t expires_s;
+    int64_t organizations[];
+};
+
+enum { TAG_ACCOUNT, TAG_SESSION };
 
 /* Returns a copy of the cached identity in the request's memory, or NULL if it must be queried. */
-static struct auth_identity *cached(struct bb_request *rq, struct auth *auth, const char *token,
-                                    size_t length, uint64_t *epoch)
+static struct identity *cached(struct bb_request *rq, struct auth *auth, const char *token,
+                               size_t length, uint64_t *epoch)
 {
     bool fresh = bb_signals_fresh_ms(auth->host) > 0;
 
     for (size_t size, room = ROOM;; room = size) {
         void *block = bb_alloc(rq, room);
 
-        size = auth_cache_get(auth->cache, token, length, block, room, epoch);
+        size = cache_get(auth->cache, token, length, block, room, epoch);
         if (size <= room)
             return size && fresh ? block : NULL;
     }
 }
+
+const char *auth_account_payload(struct bb_request *rq, int64_t account)
+{
+    return bb_format(rq, "account:%lld", (long long)account);
+}
+
+/* Two sessions with the same hash are dropped together; the other one is queried again. */
+static uint64_t session_tag(const char *session)
+{
+    return hash_bytes(HASH_SEED, session, strlen(session));
+}
+
+/* An unknown payload drops everything, which is always safe. */
+void auth_changed(void *state, const char *payload)
+{
+    struct auth *auth = state;
+    const char *id = payload ? strchr(payload, ':') : NULL;
+
+    if (id && !strncmp(payload, "account:", 8)) {
+        cache_drop(auth->cache, TAG_ACCOUNT, strtoull(id + 1, NULL, 10));
+    } else if (id && !strncmp(payload, "session:", 8)) {
+        cache_drop(auth->cache, TAG_SESSION, session_tag(id + 1));
+    } else {
+        auth_keys_stale(auth->keys);
+        cache_drop(auth->cache, CACHE_ALL, 0);
+    }
+}
+
+/* ---- reading ---- */
 
 #define EVERYTHING(jti, kid, account)                                                              \
     "SELECT s.revoked IS NOT NULL OR s.expires <= now() OR k.kid IS NULL OR"                       \
@@ -49,22 +94,23 @@ static const struct bb_keyed everything = {
      0},
 };
 
-static struct auth_identity *identity_of(struct bb_request *rq, const struct bb_rows *rows,
-                                         const struct token_claims *claims)
+/* Returns the identity of a row, and caches it. */
+static struct identity *identity_of(struct bb_request *rq, const struct auth *auth,
+                                    const struct bb_rows *rows, const struct token *token,
+                                    size_t length, const struct token_claims *claims,
+                                    uint64_t epoch)
 {
     bool ended = bb_cell_int(rq, rows, 0, 0) != 0;
     const char *email = bb_cell(rq, rows, 0, 4), *list = bb_cell(rq, rows, 0, 7);
     size_t count = bb_cell_ints(list, NULL);
-    size_t size = sizeof(struct auth_identity) + count * sizeof(int64_t) + strlen(email) + 1;
+    size_t size = sizeof(struct identity) + count * sizeof(int64_t) + strlen(email) + 1;
+    struct identity *identity = bb_alloc(rq, size);
+    const uint64_t tags[CACHE_TAGS] = {
+        [TAG_ACCOUNT] = (uint64_t)claims->account, [TAG_SESSION] = session_tag(claims->jti)};
 
-    size = (size + 7) & ~(size_t)7;
-
-    struct auth_identity *identity = bb_alloc(rq, size);
-
-    identity->size = size;
     identity->who = (struct bb_principal){
         .size = sizeof(identity->who),
-        .account = bb_cell_int(rq, rows, 0, 1),
+        .account = claims->account,
         .role = auth_role_bit(bb_cell(rq, rows, 0, 3)),
         .organization = bb_cell_int(rq, rows, 0, 5),
         .client = bb_cell_int(rq, rows, 0, 6) != 0,
@@ -76,12 +122,13 @@ static struct auth_identity *identity_of(struct bb_request *rq, const struct bb_
     memcpy(identity->session, claims->jti, sizeof(identity->session));
     identity->expires_s = claims->expires_s;
     memcpy(identity->organizations + count, email, strlen(email) + 1);
+    cache_put(auth->cache, token->text, length, identity, size, tags, epoch);
     return identity;
 }
 
 /* The steps that a cache hit skips. */
 static int ask(struct bb_request *rq, struct auth *auth, const char *text, size_t length,
-               uint64_t epoch, struct auth_identity **found)
+               uint64_t epoch, struct identity **found)
 {
     struct token token;
     struct token_claims claims;
@@ -104,8 +151,7 @@ static int ask(struct bb_request *rq, struct auth *auth, const char *text, size_
     /* Signed by this service, but its session is gone: it was ended and cleaned up. */
     if (bb_count(rq, rows) == 0)
         return auth_unauthorized(rq, REVOKED);
-    *found = identity_of(rq, rows, &claims);
-    auth_cache_put(auth->cache, text, length, *found, epoch);
+    *found = identity_of(rq, auth, rows, &token, length, &claims, epoch);
     return 0;
 }
 
@@ -120,7 +166,7 @@ static int authenticate(void *state, struct bb_request *rq, const char *text,
         return auth_unauthorized(rq, "Unauthorized");
 
     uint64_t epoch;
-    struct auth_identity *identity = cached(rq, auth, text, length, &epoch);
+    struct identity *identity = cached(rq, auth, text, length, &epoch);
 
     if (identity && identity->expires_s <= bb_wall_ms(auth->host) / 1000)
         return auth_unauthorized(rq, "Unauthorized");

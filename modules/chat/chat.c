@@ -9,8 +9,6 @@
  */
 #include "modules/chat/chat.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,148 +17,42 @@
 /*
  * ---- the cache of facts ----
  *
- * It is shared by all loops. Facts change only when a conversation is shared (post.c); then they
- * are dropped. The low bits of the id select a set: ids come from a sequence, so they fill the sets
- * evenly. A set is in the order of use, latest first. Each record counts its holders, which are the
- * cache and every request that uses it, so that an eviction never frees a record in use. The epoch
- * advances with every change: facts that were read from the database before a change are not kept.
+ * Facts change only when a conversation is shared (post.c); then they are removed. A value is the
+ * struct followed by its texts; the pointers are set when it is used.
  */
 
-enum { WAYS = 8 };
+enum { FACTS_ROOM = 2048 }; /* for two e-mails and a name of 255 characters */
 
-struct record {
-    struct chat_facts facts; /* must be first: a pointer to the facts is also one to the record */
-    atomic_uint holders;
-    char text[]; /* the strings of the facts */
-};
-
-struct set {
-    struct record *ways[WAYS];
-};
-
-struct chat_cache {
-    pthread_mutex_t mutex;
-    uint64_t epoch;
-    size_t sets; /* a power of two */
-    struct set *table;
-};
-
-static struct chat_cache *cache_new(size_t entries)
+static struct chat_facts *cache_find(struct bb_request *rq, int64_t id, uint64_t *epoch)
 {
-    struct chat_cache *cache = calloc(1, sizeof(*cache));
+    const struct chat *chat = rq->state;
+    struct chat_facts *facts = bb_alloc(rq, FACTS_ROOM);
+    size_t size = cache_get(chat->cache, &id, sizeof(id), facts, FACTS_ROOM, epoch);
 
-    if (!cache)
+    if (!size || size > FACTS_ROOM)
         return NULL;
-    cache->sets = 1;
-    while (cache->sets * WAYS < entries)
-        cache->sets *= 2;
-    cache->table = calloc(cache->sets, sizeof(*cache->table));
-    if (!cache->table || pthread_mutex_init(&cache->mutex, NULL) != 0) {
-        free(cache->table);
-        free(cache);
-        return NULL;
+    facts->participant1 = (const char *)(facts + 1);
+    facts->participant2 = facts->participant1 + strlen(facts->participant1) + 1;
+    if (facts->device_project_name)
+        facts->device_project_name = facts->participant2 + strlen(facts->participant2) + 1;
+    return facts;
+}
+
+static void cache_keep(struct bb_request *rq, const struct chat_facts *facts, uint64_t epoch)
+{
+    const struct chat *chat = rq->state;
+    const char *texts[] = {facts->participant1, facts->participant2, facts->device_project_name};
+    struct chat_facts *block = bb_alloc(rq, FACTS_ROOM);
+    char *at = memcpy(block, facts, sizeof(*facts));
+
+    at += sizeof(*facts);
+    for (size_t i = 0; i < 3 && texts[i]; i++) {
+        if (at + strlen(texts[i]) + 1 > (char *)block + FACTS_ROOM)
+            return;
+        at = stpcpy(at, texts[i]) + 1;
     }
-    return cache;
-}
-
-static void cache_release(void *facts)
-{
-    struct record *record = facts;
-
-    if (atomic_fetch_sub_explicit(&record->holders, 1, memory_order_acq_rel) == 1)
-        free(record);
-}
-
-static struct set *cache_set(struct chat_cache *cache, int64_t id)
-{
-    return &cache->table[(uint64_t)id & (cache->sets - 1)];
-}
-
-void chat_forget(struct chat_cache *cache, int64_t id)
-{
-    pthread_mutex_lock(&cache->mutex);
-    cache->epoch++;
-    struct set *first = id ? cache_set(cache, id) : cache->table;
-    size_t sets = id ? 1 : cache->sets;
-
-    for (struct set *set = first; set < first + sets; set++)
-        for (size_t way = 0; way < WAYS; way++)
-            if (set->ways[way] && (!id || set->ways[way]->facts.id == id)) {
-                cache_release(set->ways[way]);
-                set->ways[way] = NULL;
-            }
-    pthread_mutex_unlock(&cache->mutex);
-}
-
-static void cache_free(struct chat_cache *cache)
-{
-    chat_forget(cache, 0);
-    pthread_mutex_destroy(&cache->mutex);
-    free(cache->table);
-    free(cache);
-}
-
-/* Puts a record first in its set; those before `way` move back by one. */
-static void cache_put_first(struct set *set, size_t way, struct record *record)
-{
-    memmove(set->ways + 1, set->ways, way * sizeof(set->ways[0]));
-    set->ways[0] = record;
-}
-
-/* Returns the facts with a reference for the caller, or NULL, and the epoch. */
-static const struct chat_facts *cache_find(struct chat_cache *cache, int64_t id, uint64_t *epoch)
-{
-    struct record *found = NULL;
-
-    pthread_mutex_lock(&cache->mutex);
-    struct set *set = cache_set(cache, id);
-
-    *epoch = cache->epoch;
-    for (size_t way = 0; way < WAYS && !found; way++) {
-        if (!set->ways[way] || set->ways[way]->facts.id != id)
-            continue;
-        found = set->ways[way];
-        atomic_fetch_add_explicit(&found->holders, 1, memory_order_relaxed);
-        cache_put_first(set, way, found);
-    }
-    pthread_mutex_unlock(&cache->mutex);
-    return found ? &found->facts : NULL;
-}
-
-/*
- * Caches a copy of the facts, unless there was a change since the epoch. Returns the copy with a
- * reference for the caller; NULL: out of memory.
- */
-static const struct chat_facts *cache_keep(struct chat_cache *cache, const struct chat_facts *facts,
-                                           uint64_t epoch)
-{
-    const char *name = facts->device_project_name;
-    size_t size1 = strlen(facts->participant1) + 1, size2 = strlen(facts->participant2) + 1;
-    size_t size3 = name ? strlen(name) + 1 : 0;
-    struct record *made = malloc(sizeof(*made) + size1 + size2 + size3), *dropped = NULL;
-
-    if (!made)
-        return NULL;
-    made->facts = *facts;
-    made->facts.participant1 = memcpy(made->text, facts->participant1, size1);
-    made->facts.participant2 = memcpy(made->text + size1, facts->participant2, size2);
-    if (name)
-        made->facts.device_project_name = memcpy(made->text + size1 + size2, name, size3);
-    atomic_init(&made->holders, 2); /* the cache and the caller */
-
-    pthread_mutex_lock(&cache->mutex);
-    if (epoch == cache->epoch) {
-        struct set *set = cache_set(cache, facts->id);
-
-        dropped = set->ways[WAYS - 1];
-        cache_put_first(set, WAYS - 1, made);
-    } else {
-        atomic_store_explicit(&made->holders, 1, memory_order_relaxed);
-    }
-    pthread_mutex_unlock(&cache->mutex);
-    if (dropped)
-        cache_release(dropped);
-    return &made->facts;
+    cache_put(chat->cache, &facts->id, sizeof(facts->id), block, (size_t)(at - (char *)block), NULL,
+              epoch);
 }
 
 /* ---- the state ---- */
@@ -170,6 +62,7 @@ int chat_open(struct bb_host *host, void **state)
     const struct chat_settings *settings = bb_settings(host);
     struct bb_service accounts = bb_service(host, "accounts");
     struct chat *chat = bb_host_alloc(host, sizeof(*chat));
+    uint64_t seed;
 
     if (!chat)
         return bb_open_fail(host, "out of memory");
@@ -177,17 +70,17 @@ int chat_open(struct bb_host *host, void **state)
     chat->open_to_all = strcmp(settings->ownership, "open") == 0;
     chat->accounts = accounts.interface;
     chat->accounts_state = accounts.state;
-    chat->cache = cache_new((size_t)settings->cached_conversations);
-    if (!chat->cache)
-        return bb_open_fail(host, "no memory for the cache of conversations");
-    chat->hub = chat_hub_new(host);
+    if (bb_random(host, &seed, sizeof(seed)))
+        return bb_open_fail(host, "no random bytes");
+    chat->cache = cache_new((size_t)settings->cached_conversations, seed);
+    chat->hub = chat->cache ? chat_hub_new(host) : NULL;
     if (chat->hub)
         chat->long_answers = slots_new(host, settings->long_answers,
                                        settings->long_answers_per_account, "long answers");
     if (!chat->long_answers) {
         chat_hub_free(chat->hub);
         cache_free(chat->cache);
-        return bb_open_fail(host, "no memory for the live stream and long answers");
+        return bb_open_fail(host, "out of memory");
     }
     *state = chat;
     return 0;
@@ -203,11 +96,19 @@ void chat_close(struct bb_host *host, void *state)
     cache_free(chat->cache);
 }
 
+void chat_forget(const struct chat *chat, int64_t id)
+{
+    if (id)
+        cache_remove(chat->cache, &id, sizeof(id));
+    else
+        cache_drop(chat->cache, CACHE_ALL, 0);
+}
+
 void chat_heard(void *state, const char *payload)
 {
     const struct chat *chat = state;
 
-    chat_forget(chat->cache, payload ? strtoll(payload, NULL, 10) : 0);
+    chat_forget(chat, payload ? strtoll(payload, NULL, 10) : 0);
 }
 
 static int count_of(void *state, struct bb_request *rq, const char *email, int64_t *count)
@@ -323,9 +224,8 @@ struct chat_facts chat_facts_of(struct bb_request *rq, const struct bb_rows *row
 int chat_visible(struct bb_request *rq, const struct chat_scope *scope, int64_t id,
                  const struct chat_facts **facts)
 {
-    struct chat_cache *cache = ((const struct chat *)rq->state)->cache;
     uint64_t epoch;
-    const struct chat_facts *found = cache_find(cache, id, &epoch);
+    struct chat_facts *found = cache_find(rq, id, &epoch);
 
     if (!found) {
         const struct bb_rows *rows = bb_query(rq, &facts_by_id.one, BB_ARGS(bb_i(id)));
@@ -334,13 +234,10 @@ int chat_visible(struct bb_request *rq, const struct chat_scope *scope, int64_t 
             return bb_failed(rq);
         if (bb_count(rq, rows) == 0)
             return bb_fail(rq, 404, "Conversation not found");
-        struct chat_facts read = chat_facts_of(rq, rows, 0, 0, id);
-
-        found = cache_keep(cache, &read, epoch);
-        if (!found)
-            return bb_no_memory(rq);
+        found = bb_alloc(rq, sizeof(*found));
+        *found = chat_facts_of(rq, rows, 0, 0, id);
+        cache_keep(rq, found, epoch);
     }
-    bb_defer(rq, cache_release, (void *)(uintptr_t)found);
     *facts = found;
     if (chat_owns(scope, found) ||
         (strcmp(found->participant1, scope->own) == 0 && !found->withheld1) ||

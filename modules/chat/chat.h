@@ -16,6 +16,8 @@
 
 #include <busbar/busbar.h>
 
+#include "modules/common/cache.h"
+
 /* The settings, in the units of the table in module.c. */
 struct chat_settings {
     const char *ownership;
@@ -32,7 +34,7 @@ struct chat {
     bool open_to_all; /* chat.ownership is `open` */
     const struct bb_accounts *accounts;
     void *accounts_state;
-    struct chat_cache *cache;
+    struct cache *cache;        /* facts by id */
     struct chat_hub *hub;       /* the live stream (stream.c) */
     struct slots *long_answers; /* in progress (modules/common/slots.h) */
 };
@@ -108,8 +110,8 @@ int chat_visible(struct bb_request *rq, const struct chat_scope *scope, int64_t 
 struct chat_facts chat_facts_of(struct bb_request *rq, const struct bb_rows *rows, size_t row,
                                 size_t column, int64_t id);
 
-/* Drops the facts of a conversation from the cache; id 0: of all. Any thread. */
-void chat_forget(struct chat_cache *cache, int64_t id);
+/* Removes the facts of a conversation from the cache; id 0: of all. Any thread. */
+void chat_forget(const struct chat *chat, int64_t id);
 
 /* Creates JSON that the caller owns; NULL if out of memory. */
 json_t *chat_conversation_json(struct bb_request *rq, const struct bb_rows *rows, size_t row);

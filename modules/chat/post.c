@@ -211,6 +211,6 @@ int chat_share(struct bb_request *rq)
         bb_add(rq, unit, &tell, BB_ARGS(bb_i(id))) < 0)
         return bb_failed(rq);
     status = chat_commit(rq, unit, 200, json_pack("{s:b}", "success", 1));
-    chat_forget(chat->cache, id);
+    chat_forget(chat, id);
     return status;
 }

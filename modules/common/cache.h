@@ -1,0 +1,41 @@
+/*
+ * Values by key in memory, shared by all loops. Keys and values are copied in and out, so that an
+ * eviction never frees a value in use. The table has sets of eight entries, of which a full set
+ * evicts the one that was not used for longest. Any thread. Each module that uses this has its own
+ * copy compiled in.
+ */
+#ifndef COMMON_CACHE_H
+#define COMMON_CACHE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    CACHE_TAGS = 2, /* numbers by which values are dropped */
+    CACHE_ALL = CACHE_TAGS
+};
+
+struct cache;
+
+/*
+ * Creates a cache with a number of entries; 0: it keeps nothing. The table's order depends on a
+ * random seed, so that no client can fill one set. Returns NULL if out of memory.
+ */
+struct cache *cache_new(size_t entries, uint64_t seed);
+void cache_free(struct cache *cache);
+
+/*
+ * Returns the size of a value, which is copied to `into` if it fits in `room` bytes; 0: not found.
+ * The epoch advances with every removal: cache_put() keeps a value that was queried since only if
+ * nothing was removed meanwhile. Without tags (NULL) cache_drop() finds it only with CACHE_ALL.
+ */
+size_t cache_get(struct cache *cache, const void *key, size_t length, void *into, size_t room,
+                 uint64_t *epoch);
+void cache_put(struct cache *cache, const void *key, size_t length, const void *value, size_t size,
+               const uint64_t *tags, uint64_t epoch);
+
+/* Removes the value of a key; or all values whose tag of this index is `value`; CACHE_ALL: all. */
+void cache_remove(struct cache *cache, const void *key, size_t length);
+void cache_drop(struct cache *cache, size_t tag, uint64_t value);
+
+#endif
