@@ -54,7 +54,7 @@ int64_t certificate_group_make(const struct person *by, const char *frequency, i
 
 int64_t certificate_group_carried(const struct person *by, int64_t group)
 {
-    struct answer *groups = ck_status(http(host, "GET", GROUPS, by->token, NULL), 200);
+    struct answer *groups = ask(by, 200, NULL, "GET " GROUPS);
     size_t i;
     const json_t *found;
 
@@ -69,7 +69,7 @@ int64_t certificate_group_carried(const struct person *by, int64_t group)
 
 struct answer *log_of(const struct person *by, const char *query)
 {
-    return ck_status(http(host, "GET", text(LOG "%s", query), by->token, NULL), 200);
+    return ask(by, 200, NULL, "GET " LOG "%s", query);
 }
 
 size_t log_entries(const struct person *by)
@@ -128,7 +128,7 @@ struct sums pages_of(const struct person *by, const char *query)
     while (sums.pages < sums.total_pages) {
         const char *path = text(PAGES "?pageNumber=%jd%s", (intmax_t)++sums.pages, query);
 
-        add_page(ck_status(http(host, "GET", path, by->token, NULL), 200), &sums, seen);
+        add_page(ask(by, 200, NULL, "GET %s", path), &sums, seen);
     }
     json_decref(seen);
     ck_assert_int_eq(sums.entries, sums.total_count);

@@ -42,7 +42,7 @@ void exchange_all(const struct host *host, const struct exchange *rows, size_t c
 
 /*
  * ask(who, status, expected, format, ...) sends one request to the `host` in scope and returns the
- * response. ask_on(host, who, ...) sends it to another host, ask_with(&row) sends that of a row.
+ * response. ask_on(host, who, ...) does so for another host, ask_with(&row) for a row.
  */
 #define ask(...) ask_on(host, __VA_ARGS__)
 #define ask_on(host, ...) ask_of(__FILE__, __LINE__, (host), __VA_ARGS__)

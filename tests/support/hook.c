@@ -1,4 +1,5 @@
 #include "hook.h"
+#include "exchange.h"
 
 #include <string.h>
 
@@ -118,7 +119,7 @@ struct answer *webhook_change(const struct host *host, const struct person *by,
 
 const json_t *webhook_listed(const struct host *host, const struct person *by, int64_t id)
 {
-    struct answer *answer = ck_status(http(host, "GET", WEBHOOKS, by->token, NULL), 200);
+    struct answer *answer = ask(by, 200, NULL, "GET " WEBHOOKS);
     size_t index;
     json_t *one;
 

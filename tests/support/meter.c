@@ -1,4 +1,5 @@
 #include "meter.h"
+#include "exchange.h"
 
 #include <string.h>
 #include <time.h>
@@ -101,7 +102,7 @@ int64_t meter_total(const struct host *host, const struct person *by, const char
 
         if (!next)
             return total;
-        page = ck_status(http(host, "GET", next, by->token, NULL), 200);
+        page = ask(by, 200, NULL, "GET %s", next);
     }
 }
 

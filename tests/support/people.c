@@ -1,4 +1,5 @@
 #include "people.h"
+#include "exchange.h"
 
 #include <stdlib.h>
 
@@ -100,7 +101,7 @@ void answers_soon(const struct host *host, const char *path, const char *token, 
     ck_assert_msg(wait_until(is_seen, &seen, 1000), "%s does not answer %ld in time", host->name,
                   status);
     if (status >= 400)
-        ck_error(http(host, "GET", path, token, NULL), status, message);
+        ask(bearer(token), status, message, "GET %s", path);
 }
 
 void me_soon(const struct host *host, const char *token, long status, const char *message)

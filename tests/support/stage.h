@@ -5,7 +5,7 @@
 #ifndef TESTS_STAGE_H
 #define TESTS_STAGE_H
 
-#include "people.h"
+#include "exchange.h"
 #include "suite.h"
 
 extern struct host *host;

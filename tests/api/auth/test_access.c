@@ -5,13 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exchange.h"
 #include "forge.h"
-#include "people.h"
 #include "suite.h"
 #include "suites.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define FORM "application/x-www-form-urlencoded"
+#define GRANT "grant_type=client_credentials"
+#define WEEK_S (7 * 86400)
 #define SOON_MS 1000
 
 static struct host *host, *other;
@@ -20,15 +22,34 @@ static struct person *admin, *user, *stranger; /* all are ApiUsers except the Ad
 struct client {
     int64_t id;
     const char *name, *secret;
+    const char *form, *basic; /* both ways to send them */
 };
+
+/* Encodes like base64, with padding. */
+static const char *basic_of(const char *name, const char *secret)
+{
+    const char *pair = text("%s:%s", name, secret);
+    char *coded = url64(pair, strlen(pair));
+    size_t length = strlen(coded);
+
+    for (char *c = coded; *c; c++)
+        *c = *c == '-' ? '+' : *c == '_' ? '/' : *c;
+    return text("Basic %s%s", coded, length % 4 == 2 ? "==" : length % 4 == 3 ? "=" : "");
+}
+
+static const char *form_of(const char *name, const char *secret)
+{
+    return text(GRANT "&client_id=%s&client_secret=%s", encoded(name), encoded(secret));
+}
 
 static struct client client_make(const struct person *owner)
 {
-    struct answer *answer =
-        ck_status(http(host, "POST", "/api/auth/clients", owner->token, NULL), 201);
+    struct answer *answer = ask(owner, 201, NULL, "POST /api/auth/clients");
+    const char *name = answer_text(answer, "client_id");
+    const char *secret = answer_text(answer, "client_secret");
 
-    return (struct client){answer_int(answer, "id"), answer_text(answer, "client_id"),
-                           answer_text(answer, "client_secret")};
+    return (struct client){answer_int(answer, "id"), name, secret, form_of(name, secret),
+                           basic_of(name, secret)};
 }
 
 static void set_up(void)
@@ -48,151 +69,105 @@ static void tear_down(void)
     host_stop(other);
 }
 
-static struct answer *ask(const char *type, const char *body, const char *basic)
+struct grant {
+    const char *type, *body, *authorization;
+    const char *error; /* NULL: granted */
+    int number;        /* status of the error, or seconds of the token; 0: the usual one */
+};
+
+/* Sends the request; checks the members of a granted token, and that the token works, or the form
+ * of OAuth in addition to the usual error body. Returns the response. */
+static struct answer *grant(const struct grant *row)
 {
-    const char *headers[] = {basic ? text("Authorization: %s", basic) : NULL, NULL};
+    const char *error = row->error, *body = row->body;
+    int usual = !error                                  ? 200
+                : !strcmp(error, "invalid_client")      ? 401
+                : !strcmp(error, "unauthorized_client") ? 403
+                                                        : 400;
+    struct answer *answer = ask_with((&(struct exchange){
+        .request = body ? text("POST /api/auth/getAccess %s", body) : "POST /api/auth/getAccess",
+        .status = error && row->number ? row->number : usual,
+        .type = row->type,
+        .header = row->authorization ? text("Authorization: %s", row->authorization) : NULL}));
 
-    return http_send(host, &(struct call){.method = "POST",
-                                          .path = "/api/auth/getAccess",
-                                          .type = type,
-                                          .body = body,
-                                          .headers = headers});
-}
-
-static const char *basic_of(const char *name, const char *secret)
-{
-    const char *pair = text("%s:%s", name, secret);
-    char *coded = url64(pair, strlen(pair));
-    size_t length = strlen(coded);
-
-    for (char *c = coded; *c; c++)
-        *c = *c == '-' ? '+' : *c == '_' ? '/' : *c;
-    return text("Basic %s%s", coded, length % 4 == 2 ? "==" : length % 4 == 3 ? "=" : "");
-}
-
-static const char *form_of(const char *name, const char *secret)
-{
-    return text("grant_type=client_credentials&client_id=%s&client_secret=%s", encoded(name),
-                encoded(secret));
-}
-
-/* Checks the five members of a granted token, and that the token works; returns it. */
-static const char *granted(struct answer *answer, int64_t life_s)
-{
-    ck_status(answer, 200);
-    ck_assert_str_eq(answer_text(answer, "accessToken"), answer_text(answer, "access_token"));
-    ck_assert_str_eq(answer_text(answer, "token_type"), "Bearer");
-    ck_assert_int_eq(answer_int(answer, "expires_in"), life_s);
-    ck_assert_str_eq(answer_header(answer, "Cache-Control"), "no-store");
-    ck_assert_str_eq(answer_header(answer, "Pragma"), "no-cache");
+    if (error) {
+        ck_assert_str_eq(answer_text(answer, "error"), error);
+        ck_assert_str_eq(answer_text(answer, "error_description"), answer_text(answer, "message"));
+        ck_assert_ptr_null(answer_header(answer, "X-OAuth-Error"));
+        return answer;
+    }
     const char *token = answer_text(answer, "access_token");
 
-    ck_status(http(other, "GET", "/api/auth/me", token, NULL), 200);
-    return token;
+    ck_assert_str_eq(answer_text(answer, "accessToken"), token);
+    expect_json(answer->json,
+                text("{'token_type':'Bearer','expires_in':%d}", row->number ? row->number : 3600));
+    ck_assert_str_eq(answer_header(answer, "Cache-Control"), "no-store");
+    ck_assert_str_eq(answer_header(answer, "Pragma"), "no-cache");
+    ask_on(other, bearer(token), 200, NULL, "GET /api/auth/me");
+    return answer;
 }
 
-/* Fails the test unless the error has the OAuth form in addition to the usual keys. */
-static void refused(struct answer *answer, long status, const char *error)
+#define GRANTS(rows)                                                                               \
+    for (size_t i_ = 0; i_ < COUNT(rows); i_++)                                                    \
+    grant(&(rows)[i_])
+
+static const char *token_of(const struct client *client)
 {
-    ck_error(answer, status, "");
-    ck_assert_str_eq(answer_text(answer, "error"), error);
-    ck_assert_str_eq(answer_text(answer, "error_description"), answer_text(answer, "message"));
-    ck_assert_ptr_null(answer_header(answer, "X-OAuth-Error"));
+    return answer_text(grant(&(struct grant){FORM, client->form}), "access_token");
+}
+
+static const char *password_of(const struct person *person)
+{
+    return text("{'username':'%s','password':'%s'}", person->email, person->password);
 }
 
 TEST(client_credentials_come_as_form_json_or_basic)
 {
     struct client client = client_make(user);
-    const char *json = text("{\"grant_type\":\"client_credentials\",\"client_id\":\"%s\","
-                            "\"client_secret\":\"%s\"}",
-                            client.name, client.secret);
-    const char *basic = basic_of(client.name, client.secret);
+    const char *name = client.name, *secret = client.secret, *basic = client.basic;
+    const struct grant rows[] = {
+        {FORM, client.form},
+        {FORM "; charset=UTF-8", client.form},
+        {FORM ";charset=ISO-8859-1", client.form},
+        {FORM "; x=y", client.form},
+        {FORM, GRANT, basic},
+        {FORM, "grant_type=client%5Fcredentials&scope=a+b", basic},
+        {FORM, text(GRANT "&client_id=%s", name), basic},
+        {FORM, text("clientId=%s&clientSecret=%s", name, secret)},
+        {FORM, text("%s&username=&password=", client.form)},
+        {NULL, text("{'grant_type':'client_credentials','client_id':'%s','client_secret':'%s'}",
+                    name, secret)},
+        {NULL, text("{'grantType':'client_credentials','clientId':'%s','clientSecret':'%s'}", name,
+                    secret)},
+        {NULL, text("{'client_id':'%s','client_secret':'%s'}", name, secret)},
+        {NULL, "{'grant_type':'client_credentials'}", basic},
+        {NULL, "{}", basic},
+        {NULL, NULL, basic},
+    };
 
-    granted(ask(FORM, form_of(client.name, client.secret), NULL), 3600);
-    granted(ask(FORM "; charset=UTF-8", form_of(client.name, client.secret), NULL), 3600);
-    granted(ask(FORM ";charset=ISO-8859-1", form_of(client.name, client.secret), NULL), 3600);
-    granted(ask(FORM "; x=y", form_of(client.name, client.secret), NULL), 3600);
-    granted(ask(NULL, json, NULL), 3600);
-    granted(ask(FORM, "grant_type=client_credentials", basic), 3600);
-    granted(ask(FORM, "grant_type=client%5Fcredentials&scope=a+b", basic), 3600);
-    granted(ask(NULL, "{\"grant_type\":\"client_credentials\"}", basic), 3600);
-    granted(ask(FORM, text("grant_type=client_credentials&client_id=%s", client.name), basic),
-            3600);
-}
-
-TEST(a_client_says_by_itself_which_grant_it_wants)
-{
-    struct client client = client_make(user);
-    const char *basic = basic_of(client.name, client.secret);
-
-    granted(ask(NULL,
-                text("{\"client_id\":\"%s\",\"client_secret\":\"%s\"}", client.name, client.secret),
-                NULL),
-            3600);
-    granted(ask(NULL,
-                text("{\"grantType\":\"client_credentials\",\"clientId\":\"%s\","
-                     "\"clientSecret\":\"%s\"}",
-                     client.name, client.secret),
-                NULL),
-            3600);
-    granted(ask(FORM, text("clientId=%s&clientSecret=%s", client.name, client.secret), NULL), 3600);
-    granted(ask(NULL, "{}", basic), 3600);
-    granted(ask(NULL, NULL, basic), 3600);
-    refused(ask(NULL, "{\"client_id\":\"a\",\"client_secret\":\"b\"}", NULL), 401,
-            "invalid_client");
-}
-
-/* As at login, an unknown pair gets a 401 whatever its form. */
-TEST(an_empty_username_is_as_wrong_as_any_other)
-{
-    struct client client = client_make(user);
-    const char *form = form_of(client.name, client.secret);
-
-    refused(ask(NULL, "{\"username\":\"\",\"password\":\"\"}", NULL), 401, "invalid_client");
-    refused(ask(NULL, "{\"username\":\" \",\"password\":\"x\"}", NULL), 401, "invalid_client");
-    refused(ask(NULL, "{\"email\":\"\",\"password\":\"\"}", NULL), 401, "invalid_client");
-    refused(ask(FORM, "username=&password=", NULL), 401, "invalid_client");
-    refused(ask(NULL, "{\"password\":\"x\"}", NULL), 400, "invalid_request");
-    refused(ask(NULL, "{}", NULL), 400, "invalid_request");
-    granted(ask(FORM, text("%s&username=&password=", form), NULL), 3600);
+    GRANTS(rows);
 }
 
 /* Clients send an existing token with every request. */
 TEST(a_bearer_token_beside_is_passed_over)
 {
-    struct client client = client_make(user);
-    const char *form = form_of(client.name, client.secret);
-    const char *json =
-        text("{\"username\":\"%s\",\"password\":\"%s\"}", user->email, user->password);
     const char *others[] = {text("Bearer %s", user->token), "Bearer", "Bearer gone", "Digest x=1"};
+    const char *form = client_make(user).form;
 
     for (size_t i = 0; i < COUNT(others); i++) {
-        granted(ask(FORM, form, others[i]), 3600);
-        granted(ask(NULL, json, others[i]), 7 * 86400);
+        grant(&(struct grant){FORM, form, others[i]});
+        grant(&(struct grant){NULL, password_of(user), others[i], NULL, WEEK_S});
     }
-}
-
-TEST(what_is_no_known_pair_is_invalid_client)
-{
-    refused(ask(NULL, "{\"username\":\"a\",\"password\":\"x\"}", NULL), 401, "invalid_client");
-    refused(ask(NULL, text("{\"username\":\"%s\",\"password\":\"\"}", user->email), NULL), 401,
-            "invalid_client");
-    refused(ask(NULL, text("{\"username\":\"%s\"}", user->email), NULL), 401, "invalid_client");
-    refused(ask(FORM, "username=a&password=", NULL), 401, "invalid_client");
 }
 
 TEST(an_api_users_password_gives_a_session)
 {
-    const char *json =
-        text("{\"username\":\"%s\",\"password\":\"%s\"}", user->email, user->password);
+    const char *form =
+        text("username=%s&password=%s", encoded(user->email), encoded(user->password));
+    struct answer *answer = grant(&(struct grant){NULL, password_of(user), .number = WEEK_S});
 
-    const char *token = granted(ask(NULL, json, NULL), 7 * 86400);
-
-    ck_status(http(host, "POST", "/api/auth/clients", token, NULL), 201);
-    granted(ask(FORM,
-                text("username=%s&password=%s", encoded(user->email), encoded(user->password)),
-                NULL),
-            7 * 86400);
+    ask(bearer(answer_text(answer, "access_token")), 201, NULL, "POST /api/auth/clients");
+    grant(&(struct grant){FORM, form, .number = WEEK_S});
 }
 
 TEST(only_api_users_get_access)
@@ -200,123 +175,109 @@ TEST(only_api_users_get_access)
     static const char *const roles[] = {"User", "Buyer", "DeviceOwner", "OrganizationAdmin"};
 
     for (size_t i = 0; i < COUNT(roles); i++) {
-        struct person *person =
-            person_with_role(host, admin, text("no-access-%s", roles[i]), roles[i]);
+        const char *name = text("no-access-%s", roles[i]);
+        struct person *person = person_with_role(host, admin, name, roles[i]);
 
-        refused(
-            ask(NULL,
-                text("{\"username\":\"%s\",\"password\":\"%s\"}", person->email, person->password),
-                NULL),
-            403, "unauthorized_client");
+        grant(&(struct grant){NULL, password_of(person), NULL, "unauthorized_client"});
     }
-    refused(
-        ask(NULL, "{\"username\":\"" ADMIN_EMAIL "\",\"password\":\"" ADMIN_PASSWORD "\"}", NULL),
-        403, "unauthorized_client");
+    grant(&(struct grant){NULL, password_of(admin), NULL, "unauthorized_client"});
 }
 
-/* L09 among them */
-TEST(wrong_clients_are_invalid_client)
+/* L09 among them. As at login, an unknown pair gets a 401 whatever its form. */
+TEST(wrong_credentials_are_invalid_client)
 {
+    static const char wrong[] = "invalid_client";
     struct client own = client_make(user), foreign = client_make(stranger);
-    char *shorter = text("%s", own.secret);
+    const char *shorter = text("%.*s", (int)strlen(own.secret) - 1, own.secret);
+    const struct grant rows[] = {
+        {FORM, form_of(foreign.name, own.secret), NULL, wrong},
+        {FORM, form_of(own.name, foreign.secret), NULL, wrong},
+        {FORM, form_of(own.name, shorter), NULL, wrong},
+        {FORM, form_of(own.name, text("%s0", own.secret)), NULL, wrong},
+        {FORM, form_of("nobody", own.secret), NULL, wrong},
+        {FORM, form_of("' OR '1'='1", own.secret), NULL, wrong},
+        {FORM, GRANT, "Basic !!!!", wrong},
+        {FORM, GRANT, "Basic YWJj", wrong},
+        {FORM, GRANT, basic_of("\xFF\xFE", "x"), wrong}, /* not UTF-8 */
+        {FORM, GRANT, basic_of("aa", "\xFF\xFE"), wrong},
+        {FORM, "username=&password=", NULL, wrong},
+        {FORM, "username=a&password=", NULL, wrong},
+        {NULL, "{'client_id':'a','client_secret':'b'}", NULL, wrong},
+        {NULL, "{'username':'','password':''}", NULL, wrong},
+        {NULL, "{'username':' ','password':'x'}", NULL, wrong},
+        {NULL, "{'email':'','password':''}", NULL, wrong},
+        {NULL, "{'username':'a','password':'x'}", NULL, wrong},
+        {NULL, text("{'username':'%s','password':''}", user->email), NULL, wrong},
+        {NULL, text("{'username':'%s','password':'a guess'}", user->email), NULL, wrong},
+        {NULL, text("{'username':'%s'}", user->email), NULL, wrong},
+        {FORM, GRANT, basic_of(own.name, foreign.secret), wrong},
+    };
 
-    shorter[strlen(shorter) - 1] = '\0';
-    refused(ask(FORM, form_of(foreign.name, own.secret), NULL), 401, "invalid_client");
-    refused(ask(FORM, form_of(own.name, foreign.secret), NULL), 401, "invalid_client");
-    refused(ask(FORM, form_of(own.name, shorter), NULL), 401, "invalid_client");
-    refused(ask(FORM, form_of(own.name, text("%s0", own.secret)), NULL), 401, "invalid_client");
-    refused(ask(FORM, form_of("nobody", own.secret), NULL), 401, "invalid_client");
-    refused(ask(FORM, form_of("' OR '1'='1", own.secret), NULL), 401, "invalid_client");
-    struct answer *answer =
-        ask(FORM, "grant_type=client_credentials", basic_of(own.name, foreign.secret));
+    GRANTS(rows);
+    struct answer *last = grant(&rows[COUNT(rows) - 1]);
 
-    refused(answer, 401, "invalid_client");
-    ck_assert(!strncmp(answer_header(answer, "WWW-Authenticate"), "Basic", 5));
-    refused(ask(FORM, "grant_type=client_credentials", "Basic !!!!"), 401, "invalid_client");
-    refused(ask(FORM, "grant_type=client_credentials", "Basic YWJj"), 401, "invalid_client");
-    refused(ask(NULL, text("{\"username\":\"%s\",\"password\":\"a guess\"}", user->email), NULL),
-            401, "invalid_client");
+    ck_assert(!strncmp(answer_header(last, "WWW-Authenticate"), "Basic", 5));
 }
 
 TEST(malformed_requests_are_invalid_request)
 {
+    static const char bad[] = "invalid_request";
     struct client client = client_make(user);
-    const char *basic = basic_of(client.name, client.secret);
-    static const char *const json[] = {
-        "{}",
-        "{",
-        "[]",
-        "{\"password\":\"x\"}",
-        "{\"username\":{\"$gt\":\"\"},\"password\":\"x\"}",
-        "{\"grant_type\":[]}",
-        "{\"grant_type\":\"client_credentials\"}",
-        "{\"grant_type\":\"client_credentials\",\"client_id\":\"a\"}",
-        "{\"grant_type\":\"client_credentials\",\"client_id\":[],\"client_secret\":\"x\"}",
-        "{\"client_id\":\"a\"}",
-        "{\"grant_type\":\"client_credentials\",\"grant_type\":\"client_credentials\"}"};
-
-    for (size_t i = 0; i < COUNT(json); i++)
-        refused(ask(NULL, json[i], NULL), 400, "invalid_request");
-    refused(ask(FORM, "grant_type=client_credentials&grant_type=client_credentials", NULL), 400,
-            "invalid_request");
-    refused(ask(FORM, "grant_type=%ZZ", NULL), 400, "invalid_request");
-    refused(ask(FORM, form_of(client.name, client.secret), basic), 400, "invalid_request");
-    refused(ask(FORM, "grant_type=client_credentials&client_id=another", basic), 400,
-            "invalid_request");
-    refused(ask(NULL, NULL, NULL), 400, "invalid_request");
-}
-
-/* Tests bytes that are not UTF-8 in each way to send credentials. */
-TEST(credentials_that_are_no_text_are_refused_as_others_are)
-{
-    const char *grant = "grant_type=client_credentials";
-
-    refused(ask(FORM, grant, basic_of("\xFF\xFE", "x")), 401, "invalid_client");
-    refused(ask(FORM, grant, basic_of("aa", "\xFF\xFE")), 401, "invalid_client");
-    refused(ask(FORM, "client_id=%FF&client_secret=%FE", NULL), 400, "invalid_request");
-    refused(ask(FORM "; charset=ISO-8859-1", "username=J\xFCrgen%40x.example&password=x", NULL),
-            400, "invalid_request");
-}
-
-/* The host finds these errors before it calls the handler. */
-TEST(what_the_host_refuses_has_the_form_of_oauth_too)
-{
     char *large = kept(malloc(70000));
+    const struct grant rows[] = {
+        {NULL, NULL, NULL, bad},
+        {NULL, "{}", NULL, bad},
+        {NULL, "{", NULL, bad},
+        {NULL, "[]", NULL, bad},
+        {NULL, "{'password':'x'}", NULL, bad},
+        {NULL, "{'username':{'$gt':''},'password':'x'}", NULL, bad},
+        {NULL, "{'grant_type':[]}", NULL, bad},
+        {NULL, "{'grant_type':'client_credentials'}", NULL, bad},
+        {NULL, "{'grant_type':'client_credentials','client_id':'a'}", NULL, bad},
+        {NULL, "{'grant_type':'client_credentials','client_id':[],'client_secret':'x'}", NULL, bad},
+        {NULL, "{'client_id':'a'}", NULL, bad},
+        {NULL, "{'grant_type':'client_credentials','grant_type':'client_credentials'}", NULL, bad},
+        {FORM, GRANT "&" GRANT, NULL, bad},
+        {FORM, "grant_type=%ZZ", NULL, bad},
+        {FORM, client.form, client.basic, bad},
+        {FORM, GRANT "&client_id=another", client.basic, bad},
+        {FORM, "client_id=%FF&client_secret=%FE", NULL, bad}, /* not UTF-8 */
+        {FORM "; charset=ISO-8859-1", "username=J\xFCrgen%40x.example&password=x", NULL, bad},
+        /* the host finds these errors before it calls the handler */
+        {FORM, large, NULL, bad, 413},
+        {"text/plain", GRANT, NULL, bad, 415},
+        {"application/xml", "<a/>", NULL, bad, 415},
+    };
 
     memset(large, 'a', 69999);
     large[69999] = '\0';
-    refused(ask(FORM, large, NULL), 413, "invalid_request");
-    refused(ask("text/plain", "grant_type=client_credentials", NULL), 415, "invalid_request");
-    refused(ask("application/xml", "<a/>", NULL), 415, "invalid_request");
+    GRANTS(rows);
 }
 
 TEST(other_grants_are_unsupported)
 {
-    static const char *const grants[] = {"password", "authorization_code", "refresh_token",
-                                         "CLIENT_CREDENTIALS"};
+    static const char *const bodies[] = {
+        "password&client_id=a&client_secret=b", "authorization_code&client_id=a&client_secret=b",
+        "refresh_token&client_id=a&client_secret=b",
+        "CLIENT_CREDENTIALS&client_id=a&client_secret=b", "password&username=a&password=b"};
 
-    for (size_t i = 0; i < COUNT(grants); i++)
-        refused(ask(FORM, text("grant_type=%s&client_id=a&client_secret=b", grants[i]), NULL), 400,
-                "unsupported_grant_type");
-    refused(ask(FORM, "grant_type=password&username=a&password=b", NULL), 400,
-            "unsupported_grant_type");
+    for (size_t i = 0; i < COUNT(bodies); i++)
+        grant(&(struct grant){FORM, text("grant_type=%s", bodies[i]), NULL,
+                              "unsupported_grant_type"});
 }
 
 /* ---- clients ---- */
 
 TEST(a_clients_secret_is_shown_once_and_never_stored)
 {
-    struct answer *made = ck_status(
-        http(host, "POST", "/api/auth/clients", user->token, json_pack("{ss}", "name", "metering")),
-        201);
+    struct answer *made =
+        ask(user, 201, "{'name':'metering'}", "POST /api/auth/clients {'name':'metering'}");
     const char *secret = answer_text(made, "client_secret");
-    struct answer *list = ck_status(http(host, "GET", "/api/auth/clients", user->token, NULL), 200);
+    struct answer *list = ask(user, 200, answer_text(made, "client_id"), "GET /api/auth/clients");
     PGconn *db = database_connect(the_postgres, "access");
 
     ck_assert_str_eq(answer_header(made, "Cache-Control"), "no-store");
     ck_assert_uint_ge(strlen(secret), 32);
-    ck_assert_str_eq(answer_text(made, "name"), "metering");
-    ck_assert_ptr_nonnull(strstr(list->body, answer_text(made, "client_id")));
     ck_assert_ptr_null(strstr(list->body, secret));
     ck_assert_ptr_null(strstr(list->body, "client_secret"));
     ck_assert_str_eq(sql_text(db,
@@ -327,57 +288,42 @@ TEST(a_clients_secret_is_shown_once_and_never_stored)
     PQfinish(db);
 }
 
-struct revoked {
-    const char *token;
-};
-
-static bool is_revoked(void *arg)
-{
-    const struct revoked *revoked = arg;
-
-    return http(other, "GET", "/api/auth/me", revoked->token, NULL)->status == 401;
-}
-
 TEST(a_client_belongs_to_its_user_and_its_end_ends_its_tokens)
 {
     struct client client = client_make(user), second = client_make(user);
-    const char *path = text("/api/auth/clients/%jd", (intmax_t)client.id);
-    const char *token = granted(ask(FORM, form_of(client.name, client.secret), NULL), 3600);
-    const char *kept_one = granted(ask(FORM, form_of(second.name, second.secret), NULL), 3600);
-    struct revoked revoked = {token};
+    const char *token = token_of(&client), *kept_one = token_of(&second);
 
-    ck_error(http(host, "DELETE", path, stranger->token, NULL), 404, "");
+    ask(stranger, 404, NULL, "DELETE /api/auth/clients/%jd", client.id);
     ck_assert_ptr_null(
-        strstr(ck_status(http(host, "GET", "/api/auth/clients", stranger->token, NULL), 200)->body,
-               client.name));
-    ck_status(http(other, "GET", "/api/auth/me", token, NULL), 200);
-    ck_assert_str_eq(ck_status(http(host, "DELETE", path, user->token, NULL), 200)->body,
+        strstr(ask(stranger, 200, NULL, "GET /api/auth/clients")->body, client.name));
+    ask_on(other, bearer(token), 200, NULL, "GET /api/auth/me");
+    ck_assert_str_eq(ask(user, 200, NULL, "DELETE /api/auth/clients/%jd", client.id)->body,
                      "{\"success\":true}");
-    ck_error(http(host, "GET", "/api/auth/me", token, NULL), 401, REVOKED);
-    ck_assert(wait_until(is_revoked, &revoked, SOON_MS));
-    ck_error(http(other, "GET", "/api/auth/me", token, NULL), 401, REVOKED);
-    refused(ask(FORM, form_of(client.name, client.secret), NULL), 401, "invalid_client");
-    ck_error(http(host, "DELETE", path, user->token, NULL), 404, "");
-    ck_status(http(host, "GET", "/api/auth/me", kept_one, NULL), 200);
-    ck_status(http(host, "GET", "/api/auth/me", user->token, NULL), 200);
+    ask(bearer(token), 401, REVOKED, "GET /api/auth/me");
+    me_soon(other, token, 401, REVOKED);
+    grant(&(struct grant){FORM, client.form, NULL, "invalid_client"});
+    ask(user, 404, NULL, "DELETE /api/auth/clients/%jd", client.id);
+    ask(bearer(kept_one), 200, NULL, "GET /api/auth/me");
+    ask(user, 200, NULL, "GET /api/auth/me");
 }
 
 /* J21 */
 TEST(a_clients_token_makes_no_clients)
 {
     struct client client = client_make(user);
-    const char *token = granted(ask(FORM, form_of(client.name, client.secret), NULL), 3600);
-    const char *path = text("/api/auth/clients/%jd", (intmax_t)client.id);
+    const struct person *program = bearer(token_of(&client));
+    const struct exchange rows[] = {
+        {"POST /api/auth/clients", program, 403, "Forbidden"},
+        {text("DELETE /api/auth/clients/%jd", client.id), program, 403, "Forbidden"},
+        {text("PUT /api/user/password {'current':'%s','new':'something new'}", user->password),
+         program, 403, "Forbidden"},
+        {"GET /api/auth/clients", program, 200},
+        {"POST /api/auth/logout", program, 200},
+        {"GET /api/auth/me", program, 401, REVOKED},
+        {"GET /api/auth/me", user, 200},
+    };
 
-    ck_error(http(host, "POST", "/api/auth/clients", token, NULL), 403, "Forbidden");
-    ck_error(http(host, "DELETE", path, token, NULL), 403, "Forbidden");
-    ck_error(http(host, "PUT", "/api/user/password", token,
-                  json_pack("{ss ss}", "current", user->password, "new", "something new")),
-             403, "Forbidden");
-    ck_status(http(host, "GET", "/api/auth/clients", token, NULL), 200);
-    ck_status(http(host, "POST", "/api/auth/logout", token, NULL), 200);
-    ck_error(http(host, "GET", "/api/auth/me", token, NULL), 401, REVOKED);
-    ck_status(http(host, "GET", "/api/auth/me", user->token, NULL), 200);
+    exchange_rows(host, rows);
 }
 
 /* A client's tokens stop working when its user loses the rights. */
@@ -385,15 +331,15 @@ TEST(a_client_of_a_suspended_user_gets_nothing)
 {
     struct person *person = person_make(host, admin, "suspended-owner", "ApiUser");
     struct client client = client_make(person);
-    const char *token = granted(ask(FORM, form_of(client.name, client.secret), NULL), 3600);
+    const struct grant refused = {FORM, client.form, NULL, "unauthorized_client"};
+    const char *token = token_of(&client);
 
     ck_status(person_change(host, admin, person, "status", "Suspended"), 200);
-    ck_error(http(host, "GET", "/api/auth/me", token, NULL), 403,
-             "Your account has been suspended");
-    refused(ask(FORM, form_of(client.name, client.secret), NULL), 403, "unauthorized_client");
+    ask(bearer(token), 403, "Your account has been suspended", "GET /api/auth/me");
+    grant(&refused);
     ck_status(person_change(host, admin, person, "status", "Active"), 200);
     ck_status(person_change(host, admin, person, "role", "User"), 200);
-    refused(ask(FORM, form_of(client.name, client.secret), NULL), 403, "unauthorized_client");
+    grant(&refused);
 }
 
 /* ---- a token that no host has in memory yet ---- */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exchange.h"
 #include "people.h"
 #include "suite.h"
 #include "suites.h"
@@ -82,9 +83,8 @@ TEST(a_registered_account_waits_for_approval)
 {
     struct person *person = person_register(host, "pending", NULL);
 
-    ck_error(http(host, "POST", "/api/auth/login", NULL,
-                  json_pack("{ss ss}", "username", person->email, "password", person->password)),
-             403, "Your account is pending approval");
+    ask(NULL, 403, "Your account is pending approval",
+        "POST /api/auth/login {'username':'%s','password':'%s'}", person->email, person->password);
     ck_status(person_change(host, admin, person, "status", "Active"), 200);
     person_login(host, person);
     struct answer *me = ck_status(person_me(other, person), 200);
@@ -199,19 +199,17 @@ TEST(an_account_has_no_field_that_null_clears)
     static const char *const fields[] = {"firstName", "lastName", "email", "status", "role"};
     struct person *person = person_make(host, admin, "not-cleared", NULL);
     const char *path = user_path(person);
-    struct answer *before = ck_status(http(host, "GET", path, admin->token, NULL), 200);
+    struct answer *before = ask(admin, 200, NULL, "GET %s", path);
 
     for (size_t i = 0; i < COUNT(fields); i++) {
-        struct answer *answer =
-            ck_error(http(host, "PUT", path, admin->token, json_pack("{sn}", fields[i])), 400, "");
+        struct answer *answer = ask(admin, 400, NULL, "PUT %s {'%s':null}", path, fields[i]);
         const json_t *errors = json_object_get(answer->json, "errors");
 
         ck_assert_uint_eq(json_array_size(errors), 1);
         ck_assert_str_eq(json_string_value(json_object_get(json_array_get(errors, 0), "field")),
                          fields[i]);
     }
-    ck_assert(json_equal(before->json,
-                         ck_status(http(host, "GET", path, admin->token, NULL), 200)->json));
+    ck_assert(json_equal(before->json, ask(admin, 200, NULL, "GET %s", path)->json));
 }
 
 TEST(an_admin_changes_what_he_names_and_nothing_else)
@@ -230,11 +228,9 @@ TEST(an_admin_changes_what_he_names_and_nothing_else)
     ck_assert_int_eq(answer_int(answer, "organizationId"), person->organization);
     ck_assert_int_eq(answer_int(answer, "conversations"), 0);
     json_object_del(answer->json, "conversations");
-    ck_assert(json_equal(answer->json,
-                         ck_status(http(other, "GET", path, admin->token, NULL), 200)->json));
-    ck_error(http(host, "POST", "/api/auth/login", NULL,
-                  json_pack("{ss ss}", "username", person->email, "password", person->password)),
-             401, "");
+    ck_assert(json_equal(answer->json, ask_on(other, admin, 200, NULL, "GET %s", path)->json));
+    ask(NULL, 401, NULL, "POST /api/auth/login {'username':'%s','password':'%s'}", person->email,
+        person->password);
     person->email = text("%s", "changed.later@example.com");
     person_login(host, person);
 }
@@ -250,10 +246,8 @@ TEST(an_admin_is_told_what_does_not_fit)
         ck_error(person_change(host, admin, person, wrong[i][0], wrong[i][1]), 400, "");
     ck_error(person_change(host, admin, person, "email", ADMIN_EMAIL), 409, "");
     for (size_t i = 0; i < COUNT(ids); i++)
-        ck_error(http(host, "GET", text("/api/admin/users/%s", ids[i]), admin->token, NULL), 400,
-                 "");
-    ck_error(http(host, "GET", "/api/admin/users/9223372036854775807", admin->token, NULL), 404,
-             "");
+        ask(admin, 400, NULL, "GET /api/admin/users/%s", ids[i]);
+    ask(admin, 404, NULL, "GET /api/admin/users/9223372036854775807");
 }
 
 TEST(a_silent_registration_tells_nobody_who_is_there)
@@ -272,7 +266,7 @@ TEST(a_silent_registration_tells_nobody_who_is_there)
     ck_assert_str_eq(first->body, again->body);
     ck_assert_int_eq(
         sql_number(own, "SELECT count(*) FROM auth_account WHERE email = 'quiet@example.com'"), 1);
-    ck_error(http(silent, "POST", path, NULL, json_object()), 400, "");
+    ask_on(silent, NULL, 400, NULL, "POST %s {}", path);
     PQfinish(own);
     host_stop(silent);
 }
@@ -408,8 +402,8 @@ TEST(the_last_admin_stays)
     struct person *second = person_with_role(host, admin, "second-admin", "Admin");
 
     ck_status(person_change(host, second, second, "role", "User"), 200);
-    ck_error(http(host, "GET", "/api/admin/users", second->token, NULL), 403, "Forbidden");
-    ck_status(http(host, "GET", "/api/admin/users", admin->token, NULL), 200);
+    ask(second, 403, "Forbidden", "GET /api/admin/users");
+    ask(admin, 200, NULL, "GET /api/admin/users");
 }
 
 /* Follows the header Link to the end; returns the number of accounts. Their ids must increase. */
@@ -421,7 +415,7 @@ TEST(accounts_are_listed_page_by_page)
     int64_t seen = 0, last = 0;
 
     while (path) {
-        struct answer *answer = ck_status(http(host, "GET", path, admin->token, NULL), 200);
+        struct answer *answer = ask(admin, 200, NULL, "GET %s", path);
         size_t index;
         const json_t *entry;
 
@@ -443,8 +437,8 @@ TEST(accounts_are_listed_page_by_page)
     ck_assert_int_ge(seen, 3);
     ck_assert_int_eq(seen,
                      sql_number(db, "SELECT count(*) FROM auth_account WHERE status = 'Pending'"));
-    ck_error(http(host, "GET", "/api/admin/users?limit=0", admin->token, NULL), 400, "");
-    ck_error(http(host, "GET", "/api/admin/users?limit=-1", admin->token, NULL), 400, "");
+    ask(admin, 400, NULL, "GET /api/admin/users?limit=0");
+    ask(admin, 400, NULL, "GET /api/admin/users?limit=-1");
 }
 
 /* ---- organizations ---- */
@@ -483,9 +477,7 @@ TEST(an_api_user_makes_organizations_to_act_for)
 
     expect_acting(user, user->organization, true);
     struct answer *made =
-        ck_status(http(host, "POST", "/api/organization", user->token,
-                       json_pack("{ss ss}", "name", "Solar Farm", "address", "Street 1")),
-                  201);
+        ask(user, 201, NULL, "POST /api/organization {'name':'Solar Farm','address':'Street 1'}");
 
     ck_assert_str_eq(answer_text(made, "name"), "Solar Farm");
     ck_assert_str_eq(answer_text(made, "address"), "Street 1");
@@ -495,11 +487,8 @@ TEST(an_api_user_makes_organizations_to_act_for)
     json_t *named = json_object_get(ck_status(person_me(other, user), 200)->json, "organizations");
     ck_assert_str_eq(json_string_value(json_object_get(json_array_get(named, 1), "name")),
                      "Solar Farm");
-    ck_error(http(host, "POST", "/api/organization", user->token,
-                  json_pack("{ss}", "name", "solar farm ")),
-             409, "");
-    ck_error(http(host, "POST", "/api/organization", user->token, json_pack("{ss}", "name", " ")),
-             400, "");
+    ask(user, 409, NULL, "POST /api/organization {'name':'solar farm '}");
+    ask(user, 400, NULL, "POST /api/organization {'name':' '}");
 }
 
 TEST(an_admin_links_and_unlinks_an_organization)
@@ -510,39 +499,29 @@ TEST(an_admin_links_and_unlinks_an_organization)
     const char *path = text("/api/admin/organizations/%jd", (intmax_t)owner->organization);
 
     expect_acting(first, owner->organization, false);
-    ck_status(http(host, "PUT", path, admin->token, json_pack("{sI}", "apiUserId", first->id)),
-              200);
+    ask(admin, 200, NULL, "PUT %s {'apiUserId':%jd}", path, first->id);
     expect_acting(first, owner->organization, true);
-    ck_status(http(host, "PUT", path, admin->token, json_pack("{sI}", "apiUserId", second->id)),
-              200);
+    ask(admin, 200, NULL, "PUT %s {'apiUserId':%jd}", path, second->id);
     expect_acting(second, owner->organization, true);
     expect_acting(first, owner->organization, false);
-    ck_status(http(host, "PUT", path, admin->token, json_pack("{si}", "apiUserId", 0)), 200);
+    ask(admin, 200, NULL, "PUT %s {'apiUserId':0}", path);
     expect_acting(second, owner->organization, false);
     expect_acting(owner, owner->organization, true);
-    ck_status(http(host, "PUT", path, admin->token, json_pack("{sI}", "apiUserId", second->id)),
-              200);
+    ask(admin, 200, NULL, "PUT %s {'apiUserId':%jd}", path, second->id);
     ck_assert(json_is_null(json_object_get(
-        ck_status(http(host, "PUT", path, admin->token, json_pack("{sn}", "apiUserId")), 200)->json,
-        "apiUserId")));
+        ask(admin, 200, NULL, "PUT %s {'apiUserId':null}", path)->json, "apiUserId")));
     expect_acting(second, owner->organization, false);
-    ck_error(http(host, "PUT", path, admin->token, json_pack("{sI}", "apiUserId", owner->id)), 400,
-             "");
-    ck_error(http(host, "PUT", path, admin->token, json_pack("{si}", "apiUserId", 999999999)), 400,
-             "");
-    ck_error(http(host, "PUT", path, admin->token, NULL), 400, "");
-    ck_error(http(host, "PUT", "/api/admin/organizations/999999999", admin->token,
-                  json_pack("{sI}", "apiUserId", first->id)),
-             404, "");
+    ask(admin, 400, NULL, "PUT %s {'apiUserId':%jd}", path, owner->id);
+    ask(admin, 400, NULL, "PUT %s {'apiUserId':999999999}", path);
+    ask(admin, 400, NULL, "PUT %s", path);
+    ask(admin, 404, NULL, "PUT /api/admin/organizations/999999999 {'apiUserId':%jd}", first->id);
 }
 
 /* An account that is not an ApiUser any more acts for nobody else. */
 TEST(another_role_takes_the_organizations_along)
 {
     struct person *user = person_make(host, admin, "fallen", "ApiUser");
-    struct answer *made = ck_status(http(host, "POST", "/api/organization", user->token,
-                                         json_pack("{ss}", "name", "Wind Farm")),
-                                    201);
+    struct answer *made = ask(user, 201, NULL, "POST /api/organization {'name':'Wind Farm'}");
     int64_t organization = answer_int(made, "id");
 
     expect_acting(user, organization, true);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include <utf8proc.h>
 
+#include "exchange.h"
 #include "pair.h"
 #include "suite.h"
 #include "suites.h"
@@ -127,23 +128,19 @@ TEST(an_email_is_one_in_either_spelling_of_its_domain)
     ck_status(person_change(one, admin_of(one), &person, "status", "Active"), 200);
     for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
         ck_error(enrol_as(same[i]), 409, "An account with this e-mail already exists");
-        ck_status(http(one, "POST", "/api/auth/login", NULL,
-                       json_pack("{ss ss}", "username", same[i], "password", "long enough")),
-                  200);
+        ask_on(one, NULL, 200, NULL,
+               "POST /api/auth/login {'username':'%s','password':'long enough'}", same[i]);
     }
     struct person *platform = person_make(one, admin_of(one), "idn", "ApiUser");
 
-    ck_status(
-        http(one, "POST", "/api/chat/conversations/start", platform->token,
-             json_pack("{ss ss ss ss}", "participant1", "eva@b\u00FCcher.example", "participant2",
-                       "b@example.com", "username", "b@example.com", "chatEntry", "hello")),
-        201);
-    ck_assert_int_eq(
-        answer_int(ck_status(http(one, "GET", "/api/chat/unread-count/eva@xn--bcher-kva.example",
-                                  platform->token, NULL),
-                             200),
-                   "count"),
-        1);
+    ask_on(one, platform, 201, NULL,
+           "POST /api/chat/conversations/start "
+           "{'participant1':'eva@b\u00FCcher.example','participant2':'b@example.com','username':'b@"
+           "example.com','chatEntry':'hello'}");
+    ck_assert_int_eq(answer_int(ask_on(one, platform, 200, NULL,
+                                       "GET /api/chat/unread-count/eva@xn--bcher-kva.example"),
+                                "count"),
+                     1);
     refused(http(one, "POST", "/api/chat/conversations/start", platform->token,
                  json_pack("{ss ss ss ss}", "participant1", "eva@b\u00FCcher.example",
                            "participant2", "eva@xn--bcher-kva.example", "username",
@@ -214,8 +211,8 @@ TEST(an_account_with_such_an_email_works_as_before)
         ck_status(http(two, "POST", "/api/auth/getAccess", NULL, words), 200), "accessToken");
 
     ck_status(http(one, "POST", "/api/chat/conversations/start", token, start), 201);
-    ck_status(http(one, "GET", "/api/chat/unread-count/before%EF%BD%81@x.example", token, NULL),
-              200);
+    ask_on(one, bearer(token), 200, NULL,
+           "GET /api/chat/unread-count/before%%EF%%BD%%81@x.example");
     ck_status(person_change(one, admin_of(one), person, "firstName", "Same"), 200);
 }
 
@@ -249,12 +246,9 @@ TEST(what_an_api_user_or_an_admin_names_is_looked_at_too)
     struct person *admin = admin_of(one);
     struct person *platform = person_make(one, admin, "namer", "ApiUser");
 
-    ck_status(http(one, "POST", "/api/organization", platform->token,
-                   json_pack("{ss}", "name", "Gro" SHARP_S)),
-              201);
-    ck_error(
-        http(one, "POST", "/api/organization", platform->token, json_pack("{ss}", "name", "GROSS")),
-        409, "An organization with this name already exists");
+    ask_on(one, platform, 201, NULL, "POST /api/organization {'name':'Gro" SHARP_S "'}");
+    ask_on(one, platform, 409, "An organization with this name already exists",
+           "POST /api/organization {'name':'GROSS'}");
     refused(http(one, "POST", "/api/organization", platform->token,
                  json_pack("{ss}", "name", "Gro" ZERO_WIDTH "ss")),
             "name", INVISIBLE);
@@ -275,11 +269,10 @@ TEST(participants_of_a_conversation_are_looked_at_too)
     ck_status(
         http(one, "POST", "/api/chat/conversations/start", platform->token, json_incref(start)),
         201);
-    ck_assert_int_eq(answer_int(ck_status(http(one, "GET", "/api/chat/unread-count/B@example.com",
-                                               platform->token, NULL),
-                                          200),
-                                "count"),
-                     1);
+    ck_assert_int_eq(
+        answer_int(ask_on(one, platform, 200, NULL, "GET /api/chat/unread-count/B@example.com"),
+                   "count"),
+        1);
     json_object_set_new(start, "participant2", json_string("b" ZERO_WIDTH "@example.com"));
     refused(http(one, "POST", "/api/chat/conversations/start", platform->token, start),
             "participant2", INVISIBLE);

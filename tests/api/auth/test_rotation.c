@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "exchange.h"
 #include "forge.h"
 #include "pair.h"
 #include "suite.h"
@@ -26,20 +27,20 @@ TEST(a_retired_key_is_told_from_a_key_that_never_was)
     const char *kid = with_member(header, "kid", "\"0123456789abcdef\"");
 
     me_soon(two, person->token, 200, "");
-    ck_status(http(one, "POST", "/api/admin/rotate-secret", admin->token, NULL), 200);
-    ck_error(http(one, "GET", "/api/auth/me", person->token, NULL), 401, REVOKED);
-    ck_error(http(one, "GET", "/api/auth/me", admin->token, NULL), 401, REVOKED);
+    ask_on(one, admin, 200, NULL, "POST /api/admin/rotate-secret");
+    ask_on(one, person, 401, REVOKED, "GET /api/auth/me");
+    ask_on(one, admin, 401, REVOKED, "GET /api/auth/me");
     me_soon(two, person->token, 401, REVOKED);
     const char *forgeries[] = {forged(header, payload, "SHA256", "another key"),
                                forged(kid, payload, "SHA256", "another key"),
                                assembled(kid, payload, parts.signature)};
 
     for (size_t i = 0; i < sizeof(forgeries) / sizeof(forgeries[0]); i++) {
-        ck_error(http(one, "GET", "/api/auth/me", forgeries[i], NULL), 401, "Unauthorized");
-        ck_error(http(two, "GET", "/api/auth/me", forgeries[i], NULL), 401, "Unauthorized");
+        ask_on(one, bearer(forgeries[i]), 401, "Unauthorized", "GET /api/auth/me");
+        ask_on(two, bearer(forgeries[i]), 401, "Unauthorized", "GET /api/auth/me");
     }
-    ck_status(http(two, "GET", "/api/auth/me", person_login(two, person), NULL), 200);
-    ck_status(http(one, "GET", "/api/auth/me", person->token, NULL), 200);
+    ask_on(two, bearer(person_login(two, person)), 200, NULL, "GET /api/auth/me");
+    ask_on(one, person, 200, NULL, "GET /api/auth/me");
     ck_assert_int_eq(host_command(one, NULL, (const char *const[]){"rotate-secret", NULL}), 0);
     me_soon(one, person->token, 401, REVOKED);
     me_soon(two, person->token, 401, REVOKED);
@@ -84,7 +85,7 @@ TEST(logins_go_on_while_keys_are_rotated)
         ck_assert_int_eq(pthread_create(&loggers[i].thread, NULL, log_in, &loggers[i]), 0);
     }
     for (int i = 0; i < ROTATIONS; i++) {
-        ck_status(http(one, "POST", "/api/admin/rotate-secret", admin->token, NULL), 200);
+        ask_on(one, admin, 200, NULL, "POST /api/admin/rotate-secret");
         person_login(two, admin);
         me_soon(one, admin->token, 200, "");
     }

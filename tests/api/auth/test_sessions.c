@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exchange.h"
 #include "pair.h"
 #include "suite.h"
 #include "suites.h"
@@ -88,7 +89,7 @@ TEST(no_request_that_starts_after_a_logout_passes)
     }
     bool raced = wait_until(all_raced, racers, 10000);
 
-    ck_status(http(one, "POST", "/api/auth/logout", person->token, NULL), 200);
+    ask_on(one, person, 200, NULL, "POST /api/auth/logout");
     atomic_store(&logged_out, true);
     for (int i = 0; i < RACERS; i++)
         pthread_join(racers[i].thread, NULL);
@@ -133,13 +134,13 @@ TEST(a_logout_is_final_and_ends_only_its_own_session)
 
     ck_assert_str_ne(first, second);
     me_soon(two, first, 200, "");
-    ck_assert_str_eq(ck_status(http(one, "POST", "/api/auth/logout", first, NULL), 200)->body,
+    ck_assert_str_eq(ask_on(one, bearer(first), 200, NULL, "POST /api/auth/logout")->body,
                      "{\"message\":\"Logout successful\"}");
-    ck_error(http(one, "GET", "/api/auth/me", first, NULL), 401, REVOKED);
-    ck_error(http(one, "POST", "/api/auth/logout", first, NULL), 401, REVOKED);
+    ask_on(one, bearer(first), 401, REVOKED, "GET /api/auth/me");
+    ask_on(one, bearer(first), 401, REVOKED, "POST /api/auth/logout");
     me_soon(two, first, 401, REVOKED);
-    ck_error(http(two, "POST", "/api/auth/logout", first, NULL), 401, REVOKED);
-    ck_status(http(two, "GET", "/api/auth/me", second, NULL), 200);
+    ask_on(two, bearer(first), 401, REVOKED, "POST /api/auth/logout");
+    ask_on(two, bearer(second), 200, NULL, "GET /api/auth/me");
 }
 
 /* ---- J20 ---- */
@@ -152,10 +153,10 @@ TEST(a_role_counts_on_the_other_host_within_a_second)
 
     answers_soon(two, users, person->token, 403, "Forbidden");
     ck_status(person_change(one, admin, person, "role", "Admin"), 200);
-    ck_status(http(one, "GET", users, person->token, NULL), 200);
+    ask_on(one, person, 200, NULL, "GET %s", users);
     answers_soon(two, users, person->token, 200, "");
     ck_status(person_change(one, admin, person, "role", "User"), 200);
-    ck_error(http(one, "GET", users, person->token, NULL), 403, "Forbidden");
+    ask_on(one, person, 403, "Forbidden", "GET %s", users);
     answers_soon(two, users, person->token, 403, "Forbidden");
 }
 
@@ -166,7 +167,7 @@ TEST(a_deleted_account_is_gone_everywhere)
 
     me_soon(two, person->token, 200, "");
     ck_status(person_change(one, admin, person, "status", "Deleted"), 200);
-    ck_error(http(one, "GET", "/api/auth/me", person->token, NULL), 401, "Unauthorized");
+    ask_on(one, person, 401, "Unauthorized", "GET /api/auth/me");
     me_soon(two, person->token, 401, "Unauthorized");
     ck_error(login_of(person), 401, "Unauthorized");
 }
@@ -193,7 +194,7 @@ TEST(a_change_is_seen_within_a_second_though_signals_are_lost)
         me_soon(two, person->token, 200, "");
         ck_assert(wait_until(ears_cut, db, 2000));
         ck_status(person_change(one, admin, person, "status", "Suspended"), 200);
-        ck_error(http(one, "GET", "/api/auth/me", person->token, NULL), 403, SUSPENDED);
+        ask_on(one, person, 403, SUSPENDED, "GET /api/auth/me");
         me_soon(two, person->token, 403, SUSPENDED);
         ck_error(login_of(person), 403, SUSPENDED);
         ck_status(person_change(one, admin, person, "status", "Active"), 200);
@@ -206,8 +207,7 @@ TEST(a_change_is_seen_within_a_second_though_signals_are_lost)
 TEST(a_new_password_needs_the_old_one_and_leaves_clients_their_tokens)
 {
     struct person *user = person_make(one, admin_of(one), "keeper", "ApiUser");
-    struct answer *client =
-        ck_status(http(one, "POST", "/api/auth/clients", user->token, NULL), 201);
+    struct answer *client = ask_on(one, user, 201, NULL, "POST /api/auth/clients");
     struct answer *access = http(one, "POST", "/api/auth/getAccess", NULL,
                                  json_pack("{ss ss ss}", "grant_type", "client_credentials",
                                            "client_id", answer_text(client, "client_id"),
@@ -216,23 +216,19 @@ TEST(a_new_password_needs_the_old_one_and_leaves_clients_their_tokens)
     const char *other = user->token, *mine = person_login(one, user);
     const char *path = "/api/user/password";
 
-    ck_error(http(one, "PUT", path, mine,
-                  json_pack("{ss ss}", "current", "not the password", "new", "a new password")),
-             401, "Unauthorized");
-    ck_error(http(one, "PUT", path, mine,
-                  json_pack("{ss ss}", "current", user->password, "new", "short")),
-             400, "");
-    ck_error(http(one, "PUT", path, program,
-                  json_pack("{ss ss}", "current", user->password, "new", "a new password")),
-             403, "Forbidden");
+    ask_on(one, bearer(mine), 401, "Unauthorized",
+           "PUT %s {'current':'not the password','new':'a new password'}", path);
+    ask_on(one, bearer(mine), 400, NULL, "PUT %s {'current':'%s','new':'short'}", path,
+           user->password);
+    ask_on(one, bearer(program), 403, "Forbidden", "PUT %s {'current':'%s','new':'a new password'}",
+           path, user->password);
     me_soon(two, other, 200, "");
-    ck_status(http(one, "PUT", path, mine,
-                   json_pack("{ss ss}", "current", user->password, "new", "a new password")),
-              200);
-    ck_error(http(one, "GET", "/api/auth/me", other, NULL), 401, REVOKED);
+    ask_on(one, bearer(mine), 200, NULL, "PUT %s {'current':'%s','new':'a new password'}", path,
+           user->password);
+    ask_on(one, bearer(other), 401, REVOKED, "GET /api/auth/me");
     me_soon(two, other, 401, REVOKED);
-    ck_status(http(two, "GET", "/api/auth/me", mine, NULL), 200);
-    ck_status(http(two, "GET", "/api/auth/me", program, NULL), 200);
+    ask_on(two, bearer(mine), 200, NULL, "GET /api/auth/me");
+    ask_on(two, bearer(program), 200, NULL, "GET /api/auth/me");
     ck_error(login_of(user), 401, "Unauthorized");
     user->password = text("a new password");
     ck_status(login_of(user), 200);
@@ -323,11 +319,10 @@ TEST(no_login_with_the_old_password_is_left)
         ck_status(changed, 200);
         for (size_t i = 0; i < 8; i++)
             for (size_t j = 0; j < entrants[i].count; j++)
-                ck_error(http(one, "GET", "/api/auth/me", entrants[i].tokens[j], NULL), 401,
-                         REVOKED);
+                ask_on(one, bearer(entrants[i].tokens[j]), 401, REVOKED, "GET /api/auth/me");
         person->password = text("%s", next);
     }
-    ck_status(http(one, "GET", "/api/auth/me", mine, NULL), 200);
+    ask_on(one, bearer(mine), 200, NULL, "GET /api/auth/me");
 }
 
 /* ---- J23 ---- */
@@ -350,18 +345,18 @@ TEST(a_revoked_token_stays_revoked_whatever_happens_to_redis)
     struct person *person = person_make(host, admin_of(host), "redis", NULL);
     const char *gone = person->token, *good = person_login(host, person);
 
-    ck_status(http(host, "POST", "/api/auth/logout", gone, NULL), 200);
+    ask(bearer(gone), 200, NULL, "POST /api/auth/logout");
     redis_flush(redis);
-    ck_error(http(host, "GET", "/api/auth/me", gone, NULL), 401, REVOKED);
-    ck_status(http(host, "GET", "/api/auth/me", good, NULL), 200);
+    ask(bearer(gone), 401, REVOKED, "GET /api/auth/me");
+    ask(bearer(good), 200, NULL, "GET /api/auth/me");
     process_stop(pid, SIGKILL, 5000);
-    ck_error(http(host, "GET", "/api/auth/me", gone, NULL), 401, REVOKED);
-    ck_status(http(host, "GET", "/api/auth/me", good, NULL), 200);
-    ck_status(http(host, "POST", "/api/auth/logout", good, NULL), 200);
+    ask(bearer(gone), 401, REVOKED, "GET /api/auth/me");
+    ask(bearer(good), 200, NULL, "GET /api/auth/me");
+    ask(bearer(good), 200, NULL, "POST /api/auth/logout");
     ck_assert_str_eq(redis_make("redis-sessions", &pid), redis);
-    ck_error(http(host, "GET", "/api/auth/me", gone, NULL), 401, REVOKED);
-    ck_error(http(host, "GET", "/api/auth/me", good, NULL), 401, REVOKED);
-    ck_status(http(host, "GET", "/api/auth/me", person_login(host, person), NULL), 200);
+    ask(bearer(gone), 401, REVOKED, "GET /api/auth/me");
+    ask(bearer(good), 401, REVOKED, "GET /api/auth/me");
+    ask(bearer(person_login(host, person)), 200, NULL, "GET /api/auth/me");
     host_stop(host);
     process_stop(pid, SIGTERM, 5000);
 }
@@ -372,12 +367,12 @@ TEST(a_restarted_host_knows_what_was_revoked)
     struct person *person = person_make(one, admin_of(one), "restart", NULL);
     const char *gone = person->token, *good = person_login(one, person);
 
-    ck_status(http(one, "POST", "/api/auth/logout", gone, NULL), 200);
+    ask_on(one, bearer(gone), 200, NULL, "POST /api/auth/logout");
     struct host *late =
         host_start(&(struct host_spec){.name = "sessions-late", .database = "sessions"});
 
-    ck_error(http(late, "GET", "/api/auth/me", gone, NULL), 401, REVOKED);
-    ck_status(http(late, "GET", "/api/auth/me", good, NULL), 200);
+    ask_on(late, bearer(gone), 401, REVOKED, "GET /api/auth/me");
+    ask_on(late, bearer(good), 200, NULL, "GET /api/auth/me");
     host_stop(late);
 }
 

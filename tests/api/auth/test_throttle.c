@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include "exchange.h"
 #include "people.h"
 #include "suite.h"
 #include "suites.h"
@@ -367,12 +368,10 @@ TEST(every_way_to_try_a_password_is_counted)
 
     person_login(host, &own);
     for (int i = 0; i < 2; i++) {
-        ck_error(http(host, "POST", "/api/auth/getAccess", NULL,
-                      json_pack("{ss ss}", "username", own.email, "password", "a wrong guess")),
-                 401, "Unauthorized");
-        ck_error(http(host, "PUT", "/api/user/password", own.token,
-                      json_pack("{ss ss}", "current", "a wrong guess", "new", "something new")),
-                 401, "Unauthorized");
+        ask(NULL, 401, "Unauthorized",
+            "POST /api/auth/getAccess {'username':'%s','password':'a wrong guess'}", own.email);
+        ask(&own, 401, "Unauthorized",
+            "PUT /api/user/password {'current':'a wrong guess','new':'something new'}");
     }
     expect_throttled(http(host, "POST", "/api/auth/getAccess", NULL,
                           json_pack("{ss ss}", "username", own.email, "password", own.password)));

@@ -11,6 +11,7 @@
 
 #include <arpa/inet.h>
 
+#include "exchange.h"
 #include "forge.h"
 #include "people.h"
 #include "suite.h"
@@ -77,7 +78,7 @@ TEST(without_a_token_there_is_only_401_and_a_challenge)
                                         "/api/chat/unread-devices/a@example.com", "/api/auth/me"};
 
     for (size_t i = 0; i < COUNT(paths); i++) {
-        struct answer *answer = ck_error(http(host, "GET", paths[i], NULL, NULL), 401, "");
+        struct answer *answer = ask(NULL, 401, NULL, "GET %s", paths[i]);
 
         ck_assert_str_eq(answer_text(answer, "message"), "Unauthorized");
         ck_assert_str_eq(answer_header(answer, "WWW-Authenticate"), "Bearer");
@@ -281,10 +282,10 @@ TEST(a_token_in_the_query_or_a_cookie_is_401_and_not_logged)
     const char *query = text("/api/auth/me?access_token=%s", person->token);
     const char *cookie = text("Cookie: access_token=%s; token=%s", person->token, person->token);
 
-    ck_error(http(host, "GET", query, NULL, NULL), 401, "Unauthorized");
+    ask(NULL, 401, "Unauthorized", "GET %s", query);
     ck_error(me_with(cookie, NULL), 401, "Unauthorized");
     ck_error(me_with(text("X-Access-Token: %s", person->token), NULL), 401, "Unauthorized");
-    ck_status(http(host, "GET", "/api/auth/me?after=log", NULL, NULL), 401);
+    ask(NULL, 401, NULL, "GET /api/auth/me?after=log");
     const char *log = file_text(host->log);
 
     ck_assert_ptr_nonnull(strstr(log, "/api/auth/me"));

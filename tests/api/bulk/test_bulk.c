@@ -63,8 +63,7 @@ TEST(bad_rows_are_told_before_and_after_and_the_good_ones_are_in)
     ck_assert_int_eq(bulk_number(log, "progress", "succeeded"), 2);
     ck_assert_int_eq(bulk_number(log, "progress", "failed"), 5);
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM heap_thing WHERE name LIKE 'b_'"), 2);
-    struct answer *failed =
-        ck_status(http(host, "GET", text(BULK "/%s/failed.csv", id), m->token, NULL), 200);
+    struct answer *failed = ask(m, 200, NULL, "GET " BULK "/%s/failed.csv", id);
 
     ck_assert_str_eq(failed->body, "\xef\xbb\xbfname;amount;colour;errors\r\n"
                                    ";2;;name: is required\r\n"
@@ -302,13 +301,12 @@ TEST(a_foreign_or_unknown_job_is_not_found)
     ck_error(bulk_post(other, id, "confirm"), 404, "");
     ck_error(bulk_post(other, id, "cancel"), 404, "");
     ck_error(bulk_log_of(other, id, ""), 404, "");
-    ck_error(http(host, "GET", text(BULK "/%s/failed.csv", id), other->token, NULL), 404, "");
-    ck_error(http(host, "DELETE", text(BULK "/%s", id), other->token, NULL), 404, "");
+    ask(other, 404, NULL, "GET " BULK "/%s/failed.csv", id);
+    ask(other, 404, NULL, "DELETE " BULK "/%s", id);
     ck_error(bulk_post(m, unknown, "confirm"), 404, "");
     ck_error(bulk_log_of(m, unknown, ""), 404, "");
     ck_status(bulk_log_of(admin, id, ""), 200);
-    ck_assert_uint_eq(
-        json_array_size(ck_status(http(host, "GET", BULK, other->token, NULL), 200)->json), 0);
+    ck_assert_uint_eq(json_array_size(ask(other, 200, NULL, "GET " BULK)->json), 0);
     ck_assert_str_eq(bulk_row(bulk_log_of(m, id, ""), 0), "1 g1 pending");
 }
 
@@ -317,7 +315,7 @@ TEST(a_created_job_is_deleted_or_cancelled)
     const char *gone = bulk_id(bulk_things(m, "name,amount\nh1,1\nh2,-1\n"));
     const char *ended = bulk_id(bulk_things(m, "name,amount\nh3,1\n"));
 
-    ck_status(http(host, "DELETE", text(BULK "/%s", gone), m->token, NULL), 200);
+    ask(m, 200, NULL, "DELETE " BULK "/%s", gone);
     ck_error(bulk_log_of(m, gone, ""), 404, "");
     ck_assert_int_eq(sql_number(db, text("SELECT (SELECT count(*) FROM bulk_part WHERE job = '%s')"
                                          " + (SELECT count(*) FROM bulk_finding WHERE job = '%s')",
@@ -327,7 +325,7 @@ TEST(a_created_job_is_deleted_or_cancelled)
                      "cancelled");
     ck_error(bulk_post(m, ended, "confirm"), 409, "The bulk upload is cancelled already");
     ck_assert_str_eq(bulk_row(bulk_log_of(m, ended, ""), 0), "1 h3 cancelled");
-    ck_status(http(host, "DELETE", text(BULK "/%s", ended), m->token, NULL), 200);
+    ask(m, 200, NULL, "DELETE " BULK "/%s", ended);
     ck_error(bulk_log_of(m, ended, ""), 404, "");
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM heap_thing WHERE name LIKE 'h_'"), 0);
 }
@@ -359,12 +357,11 @@ TEST(what_was_cancelled_before_it_was_confirmed_can_be_sent_again)
 
 TEST(jobs_are_listed_and_the_template_can_be_sent)
 {
-    struct answer *template =
-        ck_status(http(host, "GET", BULK "/template.csv?type=Things", m->token, NULL), 200);
+    struct answer *template = ask(m, 200, NULL, "GET " BULK "/template.csv?type=Things");
 
     ck_assert_str_eq(template->body, "name,amount\r\nthing-1,12.5\r\n");
     const char *id = bulk_id(bulk_things(m, template->body));
-    struct answer *list = ck_status(http(host, "GET", BULK "?limit=1", m->token, NULL), 200);
+    struct answer *list = ask(m, 200, NULL, "GET " BULK "?limit=1");
 
     ck_assert_str_eq(
         json_string_value(json_object_get(json_array_get(list->json, 0), "bulkUploadId")), id);
@@ -408,7 +405,7 @@ TEST(an_account_that_lost_its_role_changes_no_upload)
     person_login(host, lost);
     ck_error(bulk_post(lost, id, "confirm"), 403, "Forbidden");
     ck_error(bulk_post(lost, id, "cancel"), 403, "Forbidden");
-    ck_error(http(host, "DELETE", text(BULK "/%s", id), lost->token, NULL), 403, "Forbidden");
+    ask(lost, 403, "Forbidden", "DELETE " BULK "/%s", id);
     ck_assert_str_eq(bulk_row(ck_status(bulk_log_of(lost, id, ""), 200), 0), "1 r1 pending");
     ck_status(bulk_post(admin, id, "cancel"), 200);
 }
@@ -419,7 +416,7 @@ TEST(rows_of_a_type_that_is_not_loaded_are_not_confirmed)
 
     sql_run(db, text("UPDATE bulk_job SET type = 'Gone' WHERE id = '%s'", id));
     ck_error(bulk_post(m, id, "confirm"), 409, "No loaded module provides rows of type Gone");
-    ck_status(http(host, "DELETE", text(BULK "/%s", id), m->token, NULL), 200);
+    ask(m, 200, NULL, "DELETE " BULK "/%s", id);
 }
 
 /* This happens after a module was removed from the configuration; jobs of other types do not

@@ -43,7 +43,7 @@ static const char *upload_contacts(const struct person *who, const char *csv)
 
 static struct answer *contacts(const struct person *who, const char *query)
 {
-    return ck_status(http(host, "GET", text("/api/contacts?%s", query), who->token, NULL), 200);
+    return ask(who, 200, NULL, "GET /api/contacts?%s", query);
 }
 
 TEST(a_third_partys_rows_are_checked_stored_and_corrected)

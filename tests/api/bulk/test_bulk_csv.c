@@ -32,9 +32,7 @@ static struct answer *store_text(const char *type, const char *csv)
 
 static const char *device_text(const char *key, const char *field)
 {
-    return answer_text(
-        ck_status(http(host, "GET", text("/api/device/%s", encoded(key)), m->token, NULL), 200),
-        field);
+    return answer_text(ask(m, 200, NULL, "GET /api/device/%s", encoded(key)), field);
 }
 
 static void all_succeed(struct answer *log, int64_t rows)
@@ -171,7 +169,7 @@ TEST(what_a_request_warns_about_is_in_the_log_and_counted)
     log = bulk_store(m, id);
     ck_assert_int_eq(bulk_number(log, "progress", "succeeded"), 3);
     ck_assert_str_eq(warning_of(log, 0, 1), "fuelCode: is not ES and three digits");
-    ck_status(http(host, "DELETE", text(BULK "/%s", id), m->token, NULL), 200);
+    ask(m, 200, NULL, "DELETE " BULK "/%s", id);
     ck_assert_int_eq(sql_number(db, text("SELECT count(*) FROM bulk_warning WHERE job = '%s'", id)),
                      0);
 }
@@ -201,7 +199,7 @@ TEST(headers_are_found_whatever_nobody_sees_in_them)
 
 static const char *csv_of(const char *path)
 {
-    return ck_status(http(host, "GET", path, m->token, NULL), 200)->body;
+    return ask(m, 200, NULL, "GET %s", path)->body;
 }
 
 TEST(failed_rows_come_back_as_they_were_whatever_they_begin_with)

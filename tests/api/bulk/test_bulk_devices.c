@@ -118,9 +118,7 @@ TEST(a_row_names_another_organization_as_a_request_may)
               201);
     ck_assert_str_eq(bulk_row(bulk_store(m, upload_devices(m, csv)), 0), "1 f1 success");
     ck_status(device_get(m, "f1"), 200);
-    ck_status(
-        http(host, "POST", "/api/organization", both->token, json_pack("{ss}", "name", "Second")),
-        201);
+    ask(both, 201, NULL, "POST /api/organization {'name':'Second'}");
     const char *id =
         bulk_id(bulk_send(host, both, text("organizationId=%lld", (long long)both->organization),
                           "x.csv", csv, strlen(csv)));
@@ -133,13 +131,12 @@ TEST(a_row_names_another_organization_as_a_request_may)
 
 TEST(the_template_goes_in)
 {
-    struct answer *template =
-        ck_status(http(host, "GET", BULK "/template.csv", m->token, NULL), 200);
+    struct answer *template = ask(m, 200, NULL, "GET " BULK "/template.csv");
     struct answer *log = bulk_store(m, upload_devices(m, template->body));
 
     ck_assert_str_eq(bulk_row(log, 0), "1 PLANT-7 success");
     bulk_shown(template);
-    bulk_shown(ck_status(http(host, "GET", BULK "/template.csv?type=Reads", m->token, NULL), 200));
+    bulk_shown(ask(m, 200, NULL, "GET " BULK "/template.csv?type=Reads"));
 }
 
 TEST(roles_are_those_of_a_registration)

@@ -80,7 +80,7 @@ TEST(names_of_files_have_a_limit)
     struct answer *made = bulk_send(host, m, "type=Things", name, BYTES(HEAD "a,1\n"));
 
     ck_assert_str_eq(answer_text(ck_status(made, 201), "fileName"), name);
-    ck_status(http(host, "DELETE", text(BULK "/%s", bulk_id(made)), m->token, NULL), 200);
+    ask(m, 200, NULL, "DELETE " BULK "/%s", bulk_id(made));
     memcpy(name + 251, "nnnn.csv", 9);
     made = ck_status(bulk_send(host, m, "type=Things", name, BYTES(HEAD "a,1\n")), 400);
     ck_assert_msg(strstr(made->body, "must be a .csv file, its name up to 255 characters long"),
@@ -145,14 +145,14 @@ TEST(all_ends_of_lines_are_known)
 
         ck_assert_str_eq(bulk_row(log, 0), "1 k1 pending");
         ck_assert_str_eq(bulk_row(log, 1), "2 k2 pending");
-        ck_status(http(host, "DELETE", text(BULK "/%s", id), m->token, NULL), 200);
+        ask(m, 200, NULL, "DELETE " BULK "/%s", id);
     }
     const char *id = bulk_id(bulk_send(host, m, "type=Things", "X.CSV",
                                        BYTES("name,amount\r\n\r\nk1,1\r\n,\r\n\r\nk2,1")));
 
     ck_assert_str_eq(bulk_row(bulk_log_of(m, id, ""), 0), "2 k1 pending");
     ck_assert_str_eq(bulk_row(bulk_log_of(m, id, ""), 1), "5 k2 pending");
-    ck_status(http(host, "DELETE", text(BULK "/%s", id), m->token, NULL), 200);
+    ask(m, 200, NULL, "DELETE " BULK "/%s", id);
     nothing_is_left();
 }
 
@@ -163,8 +163,7 @@ TEST(cells_that_look_like_formulas_run_nowhere_and_come_back)
 
     ids[0] = bulk_id(
         bulk_things(m, "name,amount\n=cmd|' /C calc'!A0,x\n+1,-\n@a,\"\t=1\"\n\uff1dx,-1\n"));
-    struct answer *failed =
-        ck_status(http(host, "GET", text(BULK "/%s/failed.csv", ids[0]), m->token, NULL), 200);
+    struct answer *failed = ask(m, 200, NULL, "GET " BULK "/%s/failed.csv", ids[0]);
 
     ck_assert_str_eq(failed->body, "\xef\xbb\xbfname,amount,errors\r\n"
                                    "\"'=cmd|' /C calc'!A0\",x,amount: must be a number above 0\r\n"
@@ -179,7 +178,7 @@ TEST(cells_that_look_like_formulas_run_nowhere_and_come_back)
     ck_assert_str_eq(bulk_row(log, 2), "3 @a failed amount: must be a number above 0");
     ck_assert_str_eq(bulk_row(log, 3), "4 \uff1dx failed amount: must be a number above 0");
     for (int i = 0; i < 2; i++)
-        ck_status(http(host, "DELETE", text(BULK "/%s", ids[i]), m->token, NULL), 200);
+        ask(m, 200, NULL, "DELETE " BULK "/%s", ids[i]);
     nothing_is_left();
 }
 
@@ -187,14 +186,14 @@ TEST(a_request_has_one_file_and_texts_are_passed_over)
 {
     struct upload_body body = {NULL, 0};
 
-    ck_status(http(host, "POST", BULK "?type=Things", m->token, NULL), 400);
+    ask(m, 400, NULL, "POST " BULK "?type=Things");
     upload_field(&body, "note", "from a form");
     upload_file(&body, "plants", "x.csv", BYTES(HEAD "a,1\n"));
     upload_field(&body, "more", "");
     struct answer *made = ck_status(upload_send(host, "POST", BULK "?type=Things", m, &body), 201);
 
     answer_warns(made, "note: is not a part of this request, and was ignored");
-    ck_status(http(host, "DELETE", text(BULK "/%s", bulk_id(made)), m->token, NULL), 200);
+    ask(m, 200, NULL, "DELETE " BULK "/%s", bulk_id(made));
     upload_field(&body, "note", "no file");
     made = ck_status(upload_send(host, "POST", BULK "?type=Things", m, &body), 400);
     ck_assert_msg(strstr(made->body, "{\"field\":\"file\",\"problem\":\"is required: a part of"),

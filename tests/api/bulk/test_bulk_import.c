@@ -95,11 +95,10 @@ TEST(a_file_goes_in_without_a_word_on_standard_output)
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM heap_thing WHERE name LIKE 'g_'"), 3);
     ck_assert_int_eq(sql_number(db, "SELECT organisation FROM bulk_job WHERE file = 'good.csv'"),
                      m->organization);
-    struct answer *list = ck_status(http(host, "GET", BULK "?limit=1", admin->token, NULL), 200);
+    struct answer *list = ask(admin, 200, NULL, "GET " BULK "?limit=1");
 
     ck_said(list->body, "\"fileName\":\"good.csv\"");
-    ck_assert_ptr_null(
-        strstr(ck_status(http(host, "GET", BULK, m->token, NULL), 200)->body, "good.csv"));
+    ck_assert_ptr_null(strstr(ask(m, 200, NULL, "GET " BULK)->body, "good.csv"));
 }
 
 TEST(failed_rows_are_printed_and_go_in_when_they_are_corrected)

@@ -129,10 +129,10 @@ TEST(an_organization_has_a_quota_of_bytes)
     ck_status(bulk_post(who, first, "cancel"), 200); /* canceled jobs are kept */
     ck_error(bulk_things(who, csv), 409, "The organization may have");
     ck_status(bulk_things(m, "name,amount\nz1,1\n"), 201); /* other organizations still may */
-    ck_status(http(host, "DELETE", text(BULK "/%s", first), who->token, NULL), 200);
+    ask(who, 200, NULL, "DELETE " BULK "/%s", first);
     ck_error(bulk_log_of(who, first, ""), 404, "");
     bulk_id(bulk_things(who, "name,amount\nz1,1\n"));
-    ck_status(http(host, "DELETE", text(BULK "/%s", second), who->token, NULL), 200);
+    ask(who, 200, NULL, "DELETE " BULK "/%s", second);
 }
 
 TEST(what_is_found_about_rows_counts)
@@ -159,7 +159,7 @@ TEST(usage_follows_a_job_to_its_end)
                                                         " organisation = %lld",
                                                         (long long)who->organization)));
     ck_assert_int_gt(usage_of(who), before); /* one more row failed */
-    ck_status(http(host, "DELETE", text(BULK "/%s", id), who->token, NULL), 200);
+    ask(who, 200, NULL, "DELETE " BULK "/%s", id);
     ck_assert_int_eq(usage_of(who), 0);
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM heap_thing WHERE name IN ('u1', 'u4')"),
                      2);
@@ -172,7 +172,7 @@ TEST(a_job_that_runs_is_not_deleted)
     sql_run(db, text("UPDATE bulk_job SET status = 'confirmed', confirmed_at = now(),"
                      " retry_at = now() + interval '1 hour' WHERE id = '%s'",
                      id));
-    ck_error(http(host, "DELETE", text(BULK "/%s", id), m->token, NULL), 409, "");
+    ask(m, 409, NULL, "DELETE " BULK "/%s", id);
     ck_status(bulk_post(m, id, "cancel"), 200);
 }
 
@@ -232,9 +232,7 @@ static int64_t lent; /* an organization */
 static void take_away(const struct person *who)
 {
     (void)who;
-    ck_status(http(host, "PUT", text("/api/admin/organizations/%lld", (long long)lent),
-                   admin->token, json_pack("{si}", "apiUserId", 0)),
-              200);
+    ask(admin, 200, NULL, "PUT /api/admin/organizations/%jd {'apiUserId':0}", lent);
 }
 
 TEST(a_job_ends_with_the_right_of_its_sender)
@@ -265,9 +263,7 @@ TEST(a_job_ends_when_its_organization_is_taken_from_its_sender)
     const char *csv = rows_of("taken", 3000, "1");
 
     lent = owner->organization;
-    ck_status(http(host, "PUT", text("/api/admin/organizations/%lld", (long long)lent),
-                   admin->token, json_pack("{sI}", "apiUserId", agent->id)),
-              200);
+    ask(admin, 200, NULL, "PUT /api/admin/organizations/%jd {'apiUserId':%jd}", lent, agent->id);
     const char *id =
         bulk_id(bulk_send(host, agent, text("type=Things&organizationId=%lld", (long long)lent),
                           "x.csv", csv, strlen(csv)));

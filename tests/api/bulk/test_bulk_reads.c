@@ -35,12 +35,12 @@ static const char *upload_reads(const struct person *who, const char *csv)
 
 static struct answer *stored(const char *name)
 {
-    return ck_status(http(host, "GET", text(READS "%s", name), m->token, NULL), 200);
+    return ask(m, 200, NULL, "GET " READS "%s", name);
 }
 
 static int64_t over_ceiling(void)
 {
-    const char *text = ck_status(http(host, "GET", "/metrics", admin->token, NULL), 200)->body;
+    const char *text = ask(admin, 200, NULL, "GET /metrics")->body;
     const char *at = strstr(text, "\nbusbar_reading_over_ceiling_total ");
 
     ck_assert_ptr_nonnull(at);
@@ -56,11 +56,10 @@ TEST(what_is_refused_is_kept_and_counted_once_when_it_is_to_be_stored)
                              "above,History,2025-06-02T00:00:00Z,2025-06-03T00:00:00Z,9,kWh,\n");
     const char *path = "/api/meter-reads/refused?externalId=above";
 
-    ck_assert_uint_eq(
-        json_array_size(ck_status(http(host, "GET", path, m->token, NULL), 200)->json), 0);
+    ck_assert_uint_eq(json_array_size(ask(m, 200, NULL, "GET %s", path)->json), 0);
     ck_assert_int_eq(over_ceiling(), before);
     ck_assert_int_eq(bulk_number(bulk_store(m, id), "progress", "failed"), 1);
-    const json_t *kept_ones = ck_status(http(host, "GET", path, m->token, NULL), 200)->json;
+    const json_t *kept_ones = ask(m, 200, NULL, "GET %s", path)->json;
     const json_t *one = json_array_get(kept_ones, 0);
 
     ck_assert_uint_eq(json_array_size(kept_ones), 1);
@@ -141,10 +140,10 @@ TEST(bad_rows_have_the_problems_of_single_requests)
     plant(m, "s1");
     plant(k, "theirs");
     ck_status(device_post(m, device_named("bare")), 201);
-    ck_status(http(host, "POST", READS "s1", m->token,
-                   json_pack("{ss ss ss ss si}", "type", "History", "unit", "kWh", "startDate",
-                             "2025-01-01", "endDate", "2025-01-02", "value", 10)),
-              201);
+    ask(m, 201, NULL,
+        "POST " READS "s1 "
+        "{'type':'History','unit':'kWh','startDate':'2025-01-01','endDate':'2025-01-"
+        "02','value':10}");
     const char *id =
         upload_reads(m, HEAD "s1,History,2025-01-02,2025-01-03,10,kWh,\n"
                              "s1,History,2025-01-03,2025-01-04,66,kWh,\n"
@@ -210,10 +209,10 @@ TEST(delta_rows_of_many_devices_begin_where_the_ones_before_them_end)
 
     for (int i = 0; i < 5; i++) {
         plant(m, text("w%d", i));
-        ck_status(http(host, "POST", text(READS "w%d", i), m->token,
-                       json_pack("{ss ss ss ss si}", "type", "Delta", "unit", "kWh", "startDate",
-                                 "2025-01-01", "endDate", text("2025-02-0%d", i + 1), "value", 1)),
-                  201);
+        ask(m, 201, NULL,
+            "POST " READS
+            "w%d {'type':'Delta','unit':'kWh','startDate':'2025-01-01','endDate':'%s','value':1}",
+            i, text("2025-02-0%d", i + 1));
         csv = text("%s%sw%d,Delta,,2025-03-01,1,kWh,\nw%d,Delta,,2025-03-02,1,kWh,\n", csv,
                    i == 2 ? "w2,History,2025-02-20,2025-02-21,66,kWh,\n" : "", i, i);
     }
@@ -264,8 +263,7 @@ TEST(rows_find_devices_by_every_key_that_requests_know)
     ck_assert_uint_eq(json_array_size(stored("SN-3")->json), 1);
     ck_assert_uint_eq(json_array_size(stored("key-3")->json), 0);
     ck_assert_uint_eq(json_array_size(stored("twin-2")->json), 1);
-    ck_error(http(host, "GET", READS "SN-T", m->token, NULL), 409,
-             "Several devices have this identifier: twin-1, twin-2");
+    ask(m, 409, "Several devices have this identifier: twin-1, twin-2", "GET " READS "SN-T");
 }
 
 /* A row conflicts with one in another part of the file; the check compares the periods that rows
@@ -316,9 +314,7 @@ TEST(of_rows_that_overlap_the_first_valid_one_goes_in)
 TEST(rows_of_a_device_that_is_inactive_say_so_before_they_are_stored)
 {
     plant(m, "idle");
-    ck_status(
-        http(host, "PATCH", "/api/device/idle", m->token, json_pack("{ss}", "status", "Inactive")),
-        200);
+    ask(m, 200, NULL, "PATCH /api/device/idle {'status':'Inactive'}");
     const char *id = upload_reads(m, HEAD "idle,History,2025-01-02,2025-01-03,10,kWh,\n");
 
     for (int round = 0; round < 2; round++)

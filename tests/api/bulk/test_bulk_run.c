@@ -222,8 +222,7 @@ TEST(a_run_is_cancelled_in_the_middle)
     ck_assert_str_eq(
         bulk_row(bulk_log_of(m, id, "status=cancelled"), 0),
         text("%lld middle%lld cancelled", (long long)cursor + 1, (long long)cursor + 1));
-    const struct answer *failed =
-        ck_status(http(host, "GET", text(BULK "/%s/failed.csv", id), m->token, NULL), 200);
+    const struct answer *failed = ask(m, 200, NULL, "GET " BULK "/%s/failed.csv", id);
 
     ck_assert_uint_eq(lines_of(failed->body), (size_t)(1 + ROWS / 10 + rest));
     ck_assert_ptr_nonnull(
@@ -265,7 +264,7 @@ static int64_t transactions(const char *name)
 /* The wait itself keeps sending requests; the traces of small transactions remain. */
 static bool is_in_small_batches(void *name)
 {
-    ck_status(http(host, "GET", BULK "?limit=1", m->token, NULL), 200);
+    ask(m, 200, NULL, "GET " BULK "?limit=1");
     return sql_number(db, text("SELECT count(*) FROM (SELECT FROM heap_thing"
                                " WHERE name ~ '^%s[0-9]+$' GROUP BY xmin::text"
                                " HAVING count(*) < 500) batch",

@@ -120,7 +120,7 @@ TEST(a_cancelled_one_ends_the_stream_and_a_deleted_one_too)
 
     ck_status(bulk_post(m, cancelled, "cancel"), 200);
     ck_assert_str_eq(status_of(to_the_end(one)), "cancelled");
-    ck_status(http(host, "DELETE", text(BULK "/%s", deleted), m->token, NULL), 200);
+    ask(m, 200, NULL, "DELETE " BULK "/%s", deleted);
     ck_assert(sse_ends(two, SOON_MS));
     sse_close(one);
     sse_close(two);
@@ -131,8 +131,8 @@ TEST(others_have_no_stream_of_it)
     const char *id = upload_of("own", 10);
     const char *path = text(BULK "/%s/stream", id);
 
-    ck_error(http(host, "GET", path, stranger->token, NULL), 404, "");
-    ck_error(http(host, "GET", path, NULL, NULL), 401, "");
+    ask(stranger, 404, NULL, "GET %s", path);
+    ask(NULL, 401, NULL, "GET %s", path);
     struct sse *sse = listen_to(host, admin, id);
 
     ck_assert_int_eq(sse->status, 200);

@@ -20,9 +20,7 @@ static int64_t issued_of(int64_t group)
 
 static void rate(const struct person *by, const char *key, double kw)
 {
-    ck_status(http(host, "PATCH", text("/api/device/%s", key), by->token,
-                   json_pack("{sf}", "capacity", kw)),
-              200);
+    ask(by, 200, NULL, "PATCH /api/device/%s {'capacity':%.17g}", key, kw);
 }
 
 static struct answer *void_last(const struct person *by, const char *key, struct answer *stored)
@@ -63,9 +61,7 @@ TEST(a_reading_that_begins_before_its_device_joined_is_not_certified)
                          meter_make(host, m, "ck", 1000, days_ago(100))};
     int64_t group = certificate_group_make(m, "weekly", start, devices, 1);
 
-    ck_status(http(host, "POST", text(GROUPS "/%jd/devices", (intmax_t)group), m->token,
-                   json_pack("{s[I]}", "deviceIds", (json_int_t)devices[1])),
-              200);
+    ask(m, 200, NULL, "POST " GROUPS "/%jd/devices {'deviceIds':[%jd]}", group, devices[1]);
     sql_run(db,
             text("UPDATE certificate_member SET since_at = reading_time(%jd) WHERE device = %jd",
                  (intmax_t)(start + 7 * DAY_MS), (intmax_t)devices[1]));
@@ -183,9 +179,7 @@ TEST(a_device_and_a_group_with_nothing_but_energy_above_the_ceiling_can_be_delet
         const char *key = i ? "ch" : "cg";
 
         ck_status(meter_read(host, m, key, "Delta", start, start + HOUR_MS, 130000), 201);
-        ck_status(http(host, "PATCH", text("/api/device/%s", key), m->token,
-                       json_pack("{sf}", "capacity", 0.001)),
-                  200);
+        ask(m, 200, NULL, "PATCH /api/device/%s {'capacity':0.001}", key);
     }
     sql_run(db, "UPDATE device SET capacity = NULL WHERE external_id IN ('cg', 'ch')");
     certificates_issue(db, host);
@@ -194,8 +188,8 @@ TEST(a_device_and_a_group_with_nothing_but_energy_above_the_ceiling_can_be_delet
                                          " WHERE group_id = %jd AND over_wh = 130000",
                                          (intmax_t)group)),
                      2);
-    ck_status(http(host, "DELETE", "/api/device/cg", m->token, NULL), 200);
-    ck_status(http(host, "DELETE", text(GROUPS "/%jd", (intmax_t)group), m->token, NULL), 200);
+    ask(m, 200, NULL, "DELETE /api/device/cg");
+    ask(m, 200, NULL, "DELETE " GROUPS "/%jd", group);
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM certificate_account"
                                     " WHERE over_wh = 130000"),
                      0);

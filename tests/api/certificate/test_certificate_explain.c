@@ -87,8 +87,7 @@ TEST(each_reason_is_found)
     certificate_group_make(m, "daily", start, &rated, 1);
     meter_make(host, m, "en", 10, days_ago(100));
     post_readings(m, start);
-    ck_status(http(host, "PATCH", "/api/device/er", m->token, json_pack("{si}", "capacity", 100)),
-              200);
+    ask(m, 200, NULL, "PATCH /api/device/er {'capacity':100}");
     int64_t now = sql_number(db, "SELECT (extract(epoch FROM date_trunc('minute', now()))"
                                  " * 1000)::bigint");
 
@@ -101,9 +100,7 @@ TEST(each_reason_is_found)
                                 "reads", 0),
                         "id");
 
-    ck_status(http(host, "DELETE", text("/api/meter-reads/new/ea/%jd", (intmax_t)id), m->token,
-                   json_pack("{ss}", "reason", "meter swapped")),
-              200);
+    ask(m, 200, NULL, "DELETE /api/meter-reads/new/ea/%jd {'reason':'meter swapped'}", id);
     expect_reasons(m, start, now);
 
     struct answer *carried = expect(m, "ea", start + 5 * DAY_MS + half, "carried");
@@ -130,7 +127,7 @@ TEST(each_reason_is_found)
     ck_assert_str_eq(text_in(item_of(voided, "discarded", 0), "problem"), "meter swapped");
     ck_error(explain(b, "ea", start), 404, "");
     ck_error(explain(b, text("%jd", (intmax_t)device), start), 404, "Device not found");
-    ck_error(http(host, "GET", LOG "/explain?deviceId=ea", m->token, NULL), 400, "");
+    ask(m, 400, NULL, "GET " LOG "/explain?deviceId=ea");
     expect(admin, text("%jd", (intmax_t)device), start + half, "certified");
 }
 
@@ -182,7 +179,7 @@ TEST(coverage_lists_gaps_sums_and_readings_that_no_group_certifies)
     ck_assert_int_eq(sum_of(answer, "certified"), 5300 + 1700 + 2000);
     ck_assert_uint_eq(json_array_size(json_object_get(answer->json, "notCertified")), 2);
     ck_assert_str_eq(text_in(item_of(answer, "notCertified", 1), "reason"), "beforeGroup");
-    answer = ck_status(http(host, "GET", "/api/device/co/coverage", m->token, NULL), 200);
+    answer = ask(m, 200, NULL, "GET /api/device/co/coverage");
     ck_assert_str_eq(answer_text(answer, "from"), time_text(days_ago(100)));
     ck_error(coverage(b, "co", start, start + DAY_MS), 404, "");
     ck_error(coverage(m, "co", start, start), 400, "");

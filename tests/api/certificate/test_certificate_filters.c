@@ -21,10 +21,10 @@ static int64_t device_of(const struct person *by, const char *key, const char *c
 {
     int64_t id = meter_make(host, by, key, 10, days_ago(100));
 
-    ck_status(http(host, "PATCH", text("/api/device/%s", key), by->token,
-                   json_pack("{ss ss ss ss}", "countryCode", country, "fuelCode", fuel,
-                             "deviceTypeCode", type, "siteName", text("Site \"%s\"", key))),
-              200);
+    ask(by, 200, NULL,
+        "PATCH /api/device/%s "
+        "{'countryCode':'%s','fuelCode':'%s','deviceTypeCode':'%s','siteName':'%s'}",
+        key, country, fuel, type, text("Site \\\"%s\\\"", key));
     return id;
 }
 
@@ -69,8 +69,7 @@ TEST(the_log_is_narrowed_by_what_devices_are)
 
     ck_assert_uint_eq(json_array_size(page->json), 3);
     ck_assert_ptr_nonnull(next);
-    ck_assert_uint_eq(
-        json_array_size(ck_status(http(host, "GET", next, m->token, NULL), 200)->json), 1);
+    ck_assert_uint_eq(json_array_size(ask(m, 200, NULL, "GET %s", next)->json), 1);
 }
 
 /* Like the test above, with more devices than are looked up one by one. */
@@ -86,8 +85,7 @@ TEST(many_devices_are_narrowed_as_few_are)
     ck_assert_uint_eq(found(m, "?countryCode=DE"), 4);
     ck_assert_uint_eq(found(m, "?fuelCode=ES100"), 4);
     ck_assert_uint_eq(found(m, "?fuelCode=ES100&deviceTypeCode=TC120"), 2);
-    struct answer *csv =
-        ck_status(http(host, "GET", LOG "/export.csv?countryCode=DE", m->token, NULL), 200);
+    struct answer *csv = ask(m, 200, NULL, "GET " LOG "/export.csv?countryCode=DE");
     int lines = 0;
 
     for (const char *at = csv->body; (at = strstr(at, "\r\n")); at += 2)
@@ -104,7 +102,7 @@ static size_t in_status(const struct person *by, const char *query, const char *
     size_t count = 0;
 
     while (next) {
-        struct answer *page = ck_status(http(host, "GET", next, by->token, NULL), 200);
+        struct answer *page = ask(by, 200, NULL, "GET %s", next);
 
         for (size_t i = 0; i < json_array_size(page->json); i++) {
             const json_t *entry = item_of(page, NULL, i);
@@ -166,7 +164,7 @@ TEST(the_export_has_the_certificate_and_the_site)
 
 static struct answer *totals_of(const struct person *by, const char *query)
 {
-    return ck_status(http(host, "GET", text(LOG "/totals%s", query), by->token, NULL), 200);
+    return ask(by, 200, NULL, "GET " LOG "/totals%s", query);
 }
 
 static int64_t add_up(const struct answer *totals, const char *key)
@@ -221,10 +219,10 @@ TEST(the_log_is_summed_by_devices_groups_and_months)
     const char *next = next_page(page);
 
     ck_assert_uint_eq(json_array_size(page->json), 3);
-    page = ck_status(http(host, "GET", next, m->token, NULL), 200);
+    page = ask(m, 200, NULL, "GET %s", next);
     ck_assert_uint_eq(json_array_size(page->json), 1);
     ck_assert_ptr_null(next_page(page));
-    ck_error(http(host, "GET", LOG "/totals?by=year", m->token, NULL), 400, "");
+    ask(m, 400, NULL, "GET " LOG "/totals?by=year");
 }
 
 TEST(a_buyer_reads_numbered_pages_and_sums_of_a_shared_group)
@@ -241,9 +239,7 @@ TEST(a_buyer_reads_numbered_pages_and_sums_of_a_shared_group)
     certificates_issue(db, host);
     ck_assert_int_eq(pages_of(m, "").total_count, 90);
     ck_assert_int_eq(pages_of(b, filter).total_count, 0);
-    ck_status(http(host, "POST", text(GROUPS "/%jd/share", (intmax_t)group), m->token,
-                   json_pack("{sI}", "organizationId", (json_int_t)b->organization)),
-              200);
+    ask(m, 200, NULL, "POST " GROUPS "/%jd/share {'organizationId':%jd}", group, b->organization);
     struct sums sums = pages_of(b, filter);
 
     ck_assert_int_eq(sums.total_count, 45);

@@ -102,7 +102,7 @@ TEST(late_readings_go_to_the_group_in_which_the_device_was)
     certificates_issue(db, host);
     ck_assert_int_eq(issued_of(old), 4 * 1500 + 3000);
     ck_assert_int_eq(issued_of(new), 4 * 1500);
-    ck_error(http(host, "DELETE", "/api/device/gm1", m->token, NULL), 409, "Conflict");
+    ask(m, 409, "Conflict", "DELETE /api/device/gm1");
 }
 
 TEST(a_group_made_for_the_past_leaves_out_the_time_in_another_group)
@@ -159,9 +159,7 @@ TEST(a_groups_end_is_taken_away)
 
     ck_assert(json_is_null(json_object_get(answer->json, "end")));
     ck_status(change(m, group, NULL), 200);
-    ck_error(http(host, "PATCH", text(GROUPS "/%jd", (intmax_t)group), m->token,
-                  json_pack("{sn}", "name")),
-             400, "");
+    ask(m, 400, NULL, "PATCH " GROUPS "/%jd {'name':null}", group);
     ck_status(meter_series(host, m, "gu1", "Delta", days_ago(3), DAY_MS, 2, 1500), 201);
     certificates_issue(db, host);
     ck_assert_int_eq(issued_of(group), 3000);
@@ -203,16 +201,16 @@ TEST(a_group_of_which_nothing_was_certified_is_deleted)
     int64_t group = certificate_group_make(m, "daily", days_ago(20), &device, 1);
     const char *path = text(GROUPS "/%jd", (intmax_t)group);
 
-    ck_error(http(host, "DELETE", path, b->token, NULL), 404, "Device group not found");
+    ask(b, 404, "Device group not found", "DELETE %s", path);
     ck_error(join(b, group, device), 404, "Device group not found");
     ck_error(leave(b, group, "gd1"), 404, "Device group not found");
-    ck_status(http(host, "DELETE", path, m->token, NULL), 200);
-    ck_error(http(host, "GET", path, m->token, NULL), 404, "");
+    ask(m, 200, NULL, "DELETE %s", path);
+    ask(m, 404, NULL, "GET %s", path);
     group = certificate_group_make(m, "daily", days_ago(20), &device, 1);
     ck_status(meter_read(host, m, "gd1", "Delta", days_ago(4), days_ago(3), 10), 201);
     certificates_issue(db, host);
     path = text(GROUPS "/%jd", (intmax_t)group);
-    ck_error(http(host, "DELETE", path, m->token, NULL), 409, "Conflict: energy of the group");
+    ask(m, 409, "Conflict: energy of the group", "DELETE %s", path);
 }
 
 TEST(an_inactive_device_leaves_its_group_and_joins_none)
@@ -224,9 +222,7 @@ TEST(an_inactive_device_leaves_its_group_and_joins_none)
 
     certificate_group_make(m, "daily", days_ago(20), &other, 1);
     ck_status(meter_read(host, m, "gi1", "Delta", days_ago(4), days_ago(3), 4000), 201);
-    ck_status(
-        http(host, "PATCH", "/api/device/gi1", m->token, json_pack("{ss}", "status", "Inactive")),
-        200);
+    ask(m, 200, NULL, "PATCH /api/device/gi1 {'status':'Inactive'}");
     ck_assert_int_eq(time_of("until_at", "certificate_former", device), days_ago(-1));
     ck_error(join(m, group, device), 409, "Conflict: device ");
     ck_error(certificate_group_try(m, "daily", days_ago(2), &device, 1), 409, "Conflict: device ");
@@ -370,16 +366,10 @@ TEST(an_organization_reads_the_certificates_of_a_group_that_is_shared_with_it)
     ck_error(get(b, base), 404, "");
     ck_error(get(b, shares), 404, "");
     ck_error(get(b, "/api/device/gs1"), 404, "");
-    ck_error(http(host, "POST", shares, m->token, json_pack("{si}", "organizationId", 999999)), 404,
-             "Organization not found");
+    ask(m, 404, "Organization not found", "POST %s {'organizationId':999999}", shares);
     ck_assert_uint_eq(json_array_size(ck_status(get(m, shares), 200)->json), 1);
     ck_assert_uint_eq(
-        json_array_size(
-            ck_status(http(host, "DELETE", text("%s/%jd", shares, (intmax_t)b->organization),
-                           m->token, NULL),
-                      200)
-                ->json),
-        0);
+        json_array_size(ask(m, 200, NULL, "DELETE %s/%jd", shares, b->organization)->json), 0);
     ck_assert_uint_eq(json_array_size(log_of(b, filter)->json), 0);
     ck_error(get(b, one), 404, "");
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exchange.h"
 #include "meter.h"
 #include "suite.h"
 #include "suites.h"
@@ -304,8 +305,7 @@ TEST(a_stop_or_a_change_of_a_device_waits_for_no_more_than_a_turn_of_a_backfill)
     slow_down();
     backfill(days_ago(1900), LONG_BACKFILL);
     ck_assert(wait_until(some_issued, NULL, 30000));
-    ck_status(http(host, "PATCH", "/api/device/other", m->token, json_pack("{ss}", "address", "x")),
-              200);
+    ask(m, 200, NULL, "PATCH /api/device/other {'address':'x'}");
     ck_assert_int_lt(entries(), LONG_BACKFILL * 4 / 5);
     host_stop(host);
     ck_assert_int_lt(entries(), LONG_BACKFILL * 4 / 5);
@@ -329,8 +329,7 @@ TEST(one_connection_for_transactions_is_enough_for_the_job_and_for_changes)
     call = reading_call("other", "History", days_ago(30));
     ck_status(http_send(host, &call), 201);
     ck_assert(wait_until(some_issued, NULL, 30000));
-    ck_status(http(host, "PATCH", "/api/device/other", m->token, json_pack("{ss}", "address", "x")),
-              200);
+    ask(m, 200, NULL, "PATCH /api/device/other {'address':'x'}");
     end();
 }
 

@@ -27,8 +27,7 @@ TEST(each_sees_the_log_of_its_organizations)
 
     ck_assert_uint_eq(json_array_size(log_of(admin, asked)->json), 1);
     ck_assert_uint_eq(json_array_size(log_of(b, asked)->json), 0);
-    struct answer *pages =
-        ck_status(http(host, "GET", text(PAGES "%s", asked), b->token, NULL), 200);
+    struct answer *pages = ask(b, 200, NULL, "GET " PAGES "%s", asked);
 
     ck_assert_int_eq(answer_int(pages, "totalCount"), 0);
     answer_warns(pages, "organizationId: ");
@@ -53,7 +52,7 @@ TEST(numbered_pages_count_all_entries_and_days_narrow_them)
 
     ck_assert_int_eq(some.total_count, 6);
     ck_assert_int_eq(pages_of(m, text("&start_date=%s", date_text(days_ago(10)))).total_count, 0);
-    struct answer *third = ck_status(http(host, "GET", PAGES "?pageNumber=3", m->token, NULL), 200);
+    struct answer *third = ask(m, 200, NULL, "GET " PAGES "?pageNumber=3");
     const json_t *head = item_of(third, "certificatelog", 0);
 
     ck_assert_str_eq(keys_of(third->json), "certificatelog currentPage totalPages totalCount");
@@ -65,7 +64,7 @@ TEST(numbered_pages_count_all_entries_and_days_narrow_them)
     ck_assert_uint_eq(
         json_array_size(json_object_get(ck_status(beyond, 200)->json, "certificatelog")), 0);
     ck_assert_int_eq(answer_int(beyond, "totalCount"), 90);
-    ck_error(http(host, "GET", PAGES "?pageNumber=0", m->token, NULL), 400, "");
+    ask(m, 400, NULL, "GET " PAGES "?pageNumber=0");
 }
 
 TEST(the_log_is_filtered_and_paged_by_cursor)
@@ -84,7 +83,7 @@ TEST(the_log_is_filtered_and_paged_by_cursor)
 
         if (!next)
             break;
-        page = ck_status(http(host, "GET", next, m->token, NULL), 200);
+        page = ask(m, 200, NULL, "GET %s", next);
     }
     ck_assert_uint_eq(seen, 25);
     ck_assert_uint_eq(json_array_size(log_of(m, text("?start=%s&end=%s", time_text(days_ago(90)),
@@ -101,10 +100,10 @@ TEST(the_log_is_filtered_and_paged_by_cursor)
                                       "end=0001-01-01T00:00:00-16:00"};
 
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        ck_error(http(host, "GET", text(LOG "?%s", bad[i]), m->token, NULL), 400, "");
-    ck_status(http(host, "GET", LOG "?after=-62135596800000-1", m->token, NULL), 200);
-    ck_status(http(host, "GET", LOG "?start=2024-01-01T00:00:00%2B15:59", m->token, NULL), 200);
-    ck_error(http(host, "GET", LOG "?status=Done", m->token, NULL), 400, "");
+        ask(m, 400, NULL, "GET " LOG "?%s", bad[i]);
+    ask(m, 200, NULL, "GET " LOG "?after=-62135596800000-1");
+    ask(m, 200, NULL, "GET " LOG "?start=2024-01-01T00:00:00%%2B15:59");
+    ask(m, 400, NULL, "GET " LOG "?status=Done");
 }
 
 TEST(one_entry_is_read_by_those_who_see_it_in_the_list)
@@ -116,20 +115,18 @@ TEST(one_entry_is_read_by_those_who_see_it_in_the_list)
     certificates_issue(db, host);
     const json_t *listed = item_of(log_of(m, ""), NULL, 0);
     const char *path = text(LOG "/%jd", (intmax_t)int_in(listed, "id"));
-    struct answer *one = ck_status(http(host, "GET", path, m->token, NULL), 200);
+    struct answer *one = ask(m, 200, NULL, "GET %s", path);
 
     ck_assert(json_equal(one->json, listed));
     ck_assert_str_eq(keys_of(one->json), ENTRY_KEYS);
-    ck_status(http(host, "GET", path, admin->token, NULL), 200);
-    ck_error(http(host, "GET", path, b->token, NULL), 404, "Certificate log entry not found");
-    ck_error(http(host, "GET", text("%s?organizationId=%jd", path, (intmax_t)b->organization),
-                  admin->token, NULL),
-             404, "");
-    ck_error(http(host, "GET", LOG "/9223372036854775807", m->token, NULL), 404, "");
+    ask(admin, 200, NULL, "GET %s", path);
+    ask(b, 404, "Certificate log entry not found", "GET %s", path);
+    ask(admin, 404, NULL, "GET %s?organizationId=%jd", path, b->organization);
+    ask(m, 404, NULL, "GET " LOG "/9223372036854775807");
     static const char *const bad[] = {"0", "-1", "x", "1.5", "9223372036854775808", "%00"};
 
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        ck_error(http(host, "GET", text(LOG "/%s", bad[i]), m->token, NULL), 400, "");
+        ask(m, 400, NULL, "GET " LOG "/%s", bad[i]);
 }
 
 TEST(amounts_narrow_the_list_and_the_export)
@@ -151,7 +148,7 @@ TEST(amounts_narrow_the_list_and_the_export)
 
     ck_assert_uint_eq(json_array_size(page->json), 3);
     ck_assert_ptr_nonnull(next);
-    page = ck_status(http(host, "GET", next, m->token, NULL), 200);
+    page = ask(m, 200, NULL, "GET %s", next);
     ck_assert_uint_eq(json_array_size(page->json), 1);
     ck_assert_int_eq(int_in(item_of(page, NULL, 0), "readvalue_watthour"), 1999);
     struct answer *csv = http(host, "GET", LOG "/export.csv?maxWatthour=1000", m->token, NULL);
@@ -162,7 +159,7 @@ TEST(amounts_narrow_the_list_and_the_export)
     static const char *const bad[] = {"minWatthour=--1", "maxWatthour=x", "minWatthour=1e99"};
 
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        ck_error(http(host, "GET", text(LOG "?%s", bad[i]), m->token, NULL), 400, "");
+        ask(m, 400, NULL, "GET " LOG "?%s", bad[i]);
 }
 
 /* C02 */
@@ -179,7 +176,7 @@ TEST(the_export_has_every_entry_and_no_cell_that_a_spreadsheet_would_run)
                   201);
     }
     certificates_issue(db, host);
-    struct answer *csv = ck_status(http(host, "GET", LOG "/export.csv", m->token, NULL), 200);
+    struct answer *csv = ask(m, 200, NULL, "GET " LOG "/export.csv");
 
     ck_assert_str_eq(answer_header(csv, "Content-Type"), "text/csv; charset=utf-8");
     ck_assert_str_eq(answer_header(csv, "Content-Disposition"),
@@ -198,11 +195,8 @@ TEST(the_export_has_every_entry_and_no_cell_that_a_spreadsheet_would_run)
         ck_assert_ptr_null(strstr(csv->body, text(",%c", *c)));
         ck_assert_ptr_null(strstr(csv->body, text("\"%c", *c)));
     }
-    struct answer *one = ck_status(http(host, "GET",
-                                        text(LOG "/export.csv?start=%s&end=%s",
-                                             time_text(days_ago(790)), time_text(days_ago(789))),
-                                        m->token, NULL),
-                                   200);
+    struct answer *one = ask(m, 200, NULL, "GET " LOG "/export.csv?start=%s&end=%s",
+                             time_text(days_ago(790)), time_text(days_ago(789)));
 
     lines = 0;
     for (const char *at = one->body; (at = strstr(at, "\r\n")); at += 2)

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "exchange.h"
 #include "meter.h"
 #include "suite.h"
 #include "suites.h"
@@ -28,10 +29,9 @@ static void begin(const char *name)
     int64_t device = meter_make(host, m, "one", 10, days_ago(100));
 
     start = days_ago(30);
-    ck_status(http(host, "POST", "/api/device-group", m->token,
-                   json_pack("{ss ss ss s[I]}", "name", "One", "frequency", "daily", "start",
-                             time_text(start), "deviceIds", (json_int_t)device)),
-              201);
+    ask(m, 201, NULL,
+        "POST /api/device-group {'name':'One','frequency':'daily','start':'%s','deviceIds':[%jd]}",
+        time_text(start), device);
     ck_status(meter_read(host, m, "one", "Delta", start, start + HOUR_MS, WH), 201);
     host_kill(host);
     const char *words[] = {"certificate", "issue", NULL};

@@ -149,11 +149,10 @@ TEST(a_cycle_has_what_ends_after_its_start_and_up_to_its_end_and_nothing_without
     int64_t start = days_ago(10), device = meter_make(host, m, "w1", 10, days_ago(100));
 
     ck_status(meter_series(host, m, "w1", "Delta", start - 2 * DAY_MS, DAY_MS, 6, 5000), 201);
-    ck_status(http(host, "POST", GROUPS, m->token,
-                   json_pack("{ss ss ss ss s[I]}", "name", "Window", "frequency", "daily", "start",
-                             time_text(start), "end", time_text(start + 2 * DAY_MS), "deviceIds",
-                             (json_int_t)device)),
-              201);
+    ask(m, 201, NULL,
+        "POST " GROUPS
+        " {'name':'Window','frequency':'daily','start':'%s','end':'%s','deviceIds':[%jd]}",
+        time_text(start), time_text(start + 2 * DAY_MS), device);
     /* the group's end is now, so its cycle has not ended */
     certificates_issue(db, host);
     struct answer *log = log_of(m, "");
@@ -193,11 +192,10 @@ TEST(a_device_is_in_one_group_of_its_own_organization)
 
     ck_assert_int_eq(answer_int(ck_status(elsewhere, 201), "organizationId"), m->organization);
     answer_warns(elsewhere, "organizationId: ");
-    ck_error(http(host, "POST", GROUPS, m->token,
-                  json_pack("{ss ss ss ss s[I]}", "name", "Back", "frequency", "daily", "start",
-                            time_text(days_ago(3)), "end", time_text(days_ago(3)), "deviceIds",
-                            (json_int_t)devices[1])),
-             400, "");
+    ask(m, 400, NULL,
+        "POST " GROUPS
+        " {'name':'Back','frequency':'daily','start':'%s','end':'%s','deviceIds':[%jd]}",
+        time_text(days_ago(3)), time_text(days_ago(3)), devices[1]);
     ck_assert_uint_eq(json_array_size(http(host, "GET", GROUPS, m->token, NULL)->json), 2);
     ck_assert_uint_eq(json_array_size(http(host, "GET", GROUPS, b->token, NULL)->json), 0);
 }
@@ -247,28 +245,24 @@ TEST(a_group_is_read_and_renamed_by_its_organization)
     int64_t device = meter_make(host, m, "rn1", 10, days_ago(100));
     int64_t group = certificate_group_make(m, "daily", days_ago(5), &device, 1);
     const char *path = text(GROUPS "/%jd", (intmax_t)group);
-    struct answer *all = ck_status(http(host, "GET", GROUPS, m->token, NULL), 200);
-    struct answer *one = ck_status(http(host, "GET", path, m->token, NULL), 200);
+    struct answer *all = ask(m, 200, NULL, "GET " GROUPS);
+    struct answer *one = ask(m, 200, NULL, "GET %s", path);
 
     ck_assert(json_equal(one->json, item_of(all, NULL, 0)));
-    ck_error(http(host, "GET", path, b->token, NULL), 404, "Device group not found");
-    ck_error(http(host, "PATCH", path, b->token, json_pack("{ss}", "name", "Taken")), 404, "");
-    struct answer *renamed = ck_status(
-        http(host, "PATCH", path, m->token,
-             json_pack("{ss si ss}", "name", "South \u2600", "id", 1, "frequency", "hourly")),
-        200);
+    ask(b, 404, "Device group not found", "GET %s", path);
+    ask(b, 404, NULL, "PATCH %s {'name':'Taken'}", path);
+    struct answer *renamed =
+        ask(m, 200, NULL, "PATCH %s {'name':'South \u2600','id':1,'frequency':'hourly'}", path);
 
     ck_assert_str_eq(answer_text(renamed, "name"), "South \u2600");
     json_object_set_new(one->json, "name", json_string("South \u2600"));
     ck_assert(json_equal(renamed->json, one->json)); /* nothing else has changed */
-    one = ck_status(http(host, "GET", path, admin->token, NULL), 200);
+    one = ask(admin, 200, NULL, "GET %s", path);
     ck_assert(json_equal(one->json, renamed->json));
-    ck_error(http(host, "PATCH", path, m->token, json_pack("{ss}", "name", "  ")), 400, "");
-    ck_error(http(host, "PATCH", path, m->token, json_object()), 400, "");
-    ck_error(http(host, "GET", GROUPS "/x", m->token, NULL), 400, "");
-    ck_error(http(host, "PATCH", GROUPS "/9223372036854775807", m->token,
-                  json_pack("{ss}", "name", "Nowhere")),
-             404, "");
+    ask(m, 400, NULL, "PATCH %s {'name':'  '}", path);
+    ask(m, 400, NULL, "PATCH %s {}", path);
+    ask(m, 400, NULL, "GET " GROUPS "/x");
+    ask(m, 404, NULL, "PATCH " GROUPS "/9223372036854775807 {'name':'Nowhere'}");
 }
 
 /* Groups start at ends of months and on a leap day; tests every half day of six years. */
@@ -349,36 +343,26 @@ TEST(an_external_issuer_moves_entries_and_final_states_stay)
     meter_make(external, m, "e1", 10, days_ago(100));
     ck_status(meter_series(external, m, "e1", "History", days_ago(90), DAY_MS, 2, 2000), 201);
     ck_assert_int_eq(host_command(external, NULL, words), 0);
-    struct answer *log = ck_status(http(external, "GET", LOG, m->token, NULL), 200);
+    struct answer *log = ask_on(external, m, 200, NULL, "GET " LOG);
     const json_t *entry = item_of(log, NULL, 0);
     const char *path = text(LOG "/%jd", (intmax_t)int_in(entry, "id"));
 
     ck_assert_str_eq(text_in(entry, "status"), "Requested");
-    ck_error(http(external, "PATCH", path, m->token, json_pack("{ss}", "status", "Succeeded")), 403,
-             "Forbidden");
-    ck_error(http(external, "PATCH", path, boss->token, json_pack("{ss}", "status", "Requested")),
-             400, "");
+    ask_on(external, m, 403, "Forbidden", "PATCH %s {'status':'Succeeded'}", path);
+    ask_on(external, boss, 400, NULL, "PATCH %s {'status':'Requested'}", path);
     static const char *const moves[] = {"Failed", "Retry", "Retry", "Succeeded", "Succeeded"};
 
     for (int i = 0; i < 5; i++) {
-        struct answer *moved =
-            ck_status(http(external, "PATCH", path, i % 2 ? boss->token : registry->token,
-                           json_pack("{ss}", "status", moves[i])),
-                      200);
+        struct answer *moved = ask_on(external, i % 2 ? boss : registry, 200, NULL,
+                                      "PATCH %s {'status':'%s'}", path, moves[i]);
 
         ck_assert_str_eq(answer_text(moved, "status"), moves[i]);
         ck_assert_str_eq(keys_of(moved->json), ENTRY_KEYS);
     }
-    ck_error(http(external, "PATCH", path, boss->token, json_pack("{ss}", "status", "Failed")), 409,
-             "The entry is Succeeded");
-    ck_error(http(external, "PATCH", LOG "/999999999", boss->token,
-                  json_pack("{ss}", "status", "Failed")),
-             404, "");
-    ck_error(http(host, "PATCH", LOG "/1", admin->token, json_pack("{ss}", "status", "Failed")),
-             409, "");
-    ck_error(
-        http(host, "PATCH", LOG "/999999999", admin->token, json_pack("{ss}", "status", "Failed")),
-        404, "");
+    ask_on(external, boss, 409, "The entry is Succeeded", "PATCH %s {'status':'Failed'}", path);
+    ask_on(external, boss, 404, NULL, "PATCH " LOG "/999999999 {'status':'Failed'}");
+    ask(admin, 409, NULL, "PATCH " LOG "/1 {'status':'Failed'}");
+    ask(admin, 404, NULL, "PATCH " LOG "/999999999 {'status':'Failed'}");
     PQfinish(database);
     host_stop(external);
 }

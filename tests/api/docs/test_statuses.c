@@ -119,8 +119,8 @@ static bool has(const struct operation *operation, const char *status)
     return json_object_get(operation->responses, status) != NULL;
 }
 
-static struct answer *ask(const struct host *at, const struct operation *operation,
-                          const char *suffix, const char *type)
+static struct answer *request(const struct host *at, const struct operation *operation,
+                              const char *suffix, const char *type)
 {
     return http_send(at, &(struct call){.method = operation->method,
                                         .path = text("%s%s", operation->path, suffix),
@@ -138,14 +138,14 @@ static void expect(const struct operation *operation, long got, long wanted)
 TEST(a_malformed_query_is_refused_everywhere)
 {
     for (size_t i = 0; i < count; i++)
-        expect(&operations[i], ask(host, &operations[i], "?limit=%00", NULL)->status, 400);
+        expect(&operations[i], request(host, &operations[i], "?limit=%00", NULL)->status, 400);
 }
 
 TEST(a_body_of_another_type_is_refused_where_one_is_taken)
 {
     for (size_t i = 0; i < count; i++) {
         if (has(&operations[i], "415"))
-            expect(&operations[i], ask(host, &operations[i], "", "image/png")->status, 415);
+            expect(&operations[i], request(host, &operations[i], "", "image/png")->status, 415);
         ck_assert_msg(!operations[i].body == !has(&operations[i], "415"), "%s", operations[i].path);
     }
 }

@@ -24,9 +24,8 @@ TEST(a_reason_has_no_invisible_characters)
 {
     struct person *m = certificate_person("void.reason");
 
-    ck_error(http(host, "DELETE", "/api/meter-reads/new/x/1", m->token,
-                  json_pack("{ss}", "reason", "me\u200Bter")),
-             400, "The request is not valid");
+    ask(m, 400, "The request is not valid",
+        "DELETE /api/meter-reads/new/x/1 {'reason':'me\u200Bter'}");
 }
 
 /* Returns the id of the reading that was just stored. */
@@ -45,9 +44,7 @@ TEST(a_reading_that_no_certificate_used_is_voided_and_kept)
         ids[i] =
             id_of(meter_read(host, m, "vf", "Delta", days_ago(10 - i), days_ago(9 - i), 100 + i));
     ck_error(void_reading(b, "vf", ids[2]), 404, "");
-    ck_error(http(host, "DELETE", text("/api/meter-reads/new/vf/%jd", (intmax_t)ids[2]), m->token,
-                  json_object()),
-             400, "");
+    ask(m, 400, NULL, "DELETE /api/meter-reads/new/vf/%jd {}", ids[2]);
     struct answer *voided = ck_status(void_reading(m, "vf", ids[2]), 200);
 
     ck_assert_int_eq(answer_int(voided, "id"), ids[2]);
@@ -78,7 +75,7 @@ TEST(a_reading_that_no_certificate_used_is_voided_and_kept)
     ck_assert_int_eq(int_in(item_of(page, NULL, 0), "id"), ids[0]);
     ck_status(void_reading(m, "vf", ids[1]), 200);
     ck_status(void_reading(m, "vf", ids[2]), 200);
-    ck_error(http(host, "GET", "/api/meter-reads/latestread/vf", m->token, NULL), 404, "");
+    ask(m, 404, NULL, "GET /api/meter-reads/latestread/vf");
     ck_status(meter_read(host, m, "vf", "Delta", days_ago(10), days_ago(9), 5), 201);
 }
 

@@ -351,8 +351,7 @@ TEST(the_first_delta_without_a_start_begins_at_most_366_days_before_its_end)
 
 static const char *berlin(const char *field)
 {
-    return answer_text(ck_status(http(host, "GET", "/api/device/berlin", m->token, NULL), 200),
-                       field);
+    return answer_text(ask(m, 200, NULL, "GET /api/device/berlin"), field);
 }
 
 TEST(local_dates_are_those_of_the_time_zone_and_the_device_keeps_it)

@@ -103,8 +103,7 @@ TEST(a_numeric_device_id_is_a_key_of_all_that_readings_have)
                                  text("refused?externalId=%s", id)};
 
     for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
-        struct answer *answer = ck_status(
-            http(host, "GET", text("/api/meter-reads/%s", paths[i]), m->token, NULL), 200);
+        struct answer *answer = ask(m, 200, NULL, "GET /api/meter-reads/%s", paths[i]);
 
         ck_assert_msg(json_array_size(answer->json) || json_object_size(answer->json), "%s: %s",
                       paths[i], answer->body);

@@ -22,8 +22,7 @@ TEST(another_organizations_device_is_unknown)
 {
     ck_error(meter_read(host, b, PLANT, "Delta", days_ago(3), days_ago(2), 1), 404, "Device");
     ck_error(meter_list(host, b, PLANT, ""), 404, "Device");
-    ck_error(http(host, "GET", "/api/meter-reads/latestread/" PLANT, b->token, NULL), 404,
-             "Device");
+    ask(b, 404, "Device", "GET /api/meter-reads/latestread/" PLANT);
     ck_status(meter_list(host, admin, PLANT, ""), 200);
     ck_error(meter_post(host, b, PLANT,
                         json_pack("{ss ss ss ss si sI}", "type", "Delta", "unit", "Wh", "startDate",
@@ -124,7 +123,7 @@ TEST(sums_come_in_pages_and_bad_questions_are_refused)
 
     ck_assert_uint_eq(count, 3);
     for (const char *next; (next = next_page(page)); pages++) {
-        page = ck_status(http(host, "GET", next, m->token, NULL), 200);
+        page = ask(m, 200, NULL, "GET %s", next);
         count += json_array_size(page->json);
     }
     ck_assert_uint_eq(pages, 2);
@@ -133,7 +132,7 @@ TEST(sums_come_in_pages_and_bad_questions_are_refused)
     ck_error(totals("summed", "timezone=Mars/Olympus"), 400, "");
     ck_error(totals("summed", "timezone=../../etc/passwd"), 400, "");
     ck_error(totals("summed", "after=9223372036854775807"), 400, "");
-    ck_error(http(host, "GET", "/api/meter-reads/new/summed/totals", b->token, NULL), 404, "");
+    ask(b, 404, NULL, "GET /api/meter-reads/new/summed/totals");
 }
 
 TEST(the_latest_reading_is_the_one_that_ends_last_whenever_it_came)
@@ -141,10 +140,10 @@ TEST(the_latest_reading_is_the_one_that_ends_last_whenever_it_came)
     const char *key = plant("latest");
     const char *path = "/api/meter-reads/latestread/latest";
 
-    ck_error(http(host, "GET", path, m->token, NULL), 404, "The device has no reading yet");
+    ask(m, 404, "The device has no reading yet", "GET %s", path);
     ck_status(meter_read(host, m, key, "Delta", days_ago(10), days_ago(9), 20), 201);
     ck_status(meter_read(host, m, key, "Delta", days_ago(15), days_ago(14), 10), 201);
-    struct answer *latest = ck_status(http(host, "GET", path, m->token, NULL), 200);
+    struct answer *latest = ask(m, 200, NULL, "GET %s", path);
 
     ck_assert_int_eq(answer_int(latest, "value"), 20);
     ck_assert_str_eq(answer_text(latest, "startDate"), time_text(days_ago(10)));
@@ -336,7 +335,7 @@ TEST(what_was_refused_is_kept_with_the_reason_and_is_no_reading)
     ck_status(meter_series(host, m, key, "Delta", start, DAY_MS, 3, 10), 201);
     struct answer *page = ck_status(refused(m, text("?externalId=%s&limit=3", key)), 200);
 
-    page = ck_status(http(host, "GET", next_page(page), m->token, NULL), 200);
+    page = ask(m, 200, NULL, "GET %s", next_page(page));
     ck_assert_uint_eq(json_array_size(page->json), 1);
     ck_assert_uint_eq(json_array_size(refused(b, "")->json), 0);
     ck_error(refused(b, text("?externalId=%s", key)), 404, "Device");
@@ -355,7 +354,7 @@ TEST(of_a_request_and_of_an_organization_only_so_many_refused_ones_are_kept)
     int64_t count = 0;
 
     for (const char *next = "/api/meter-reads/refused"; next;) {
-        struct answer *page = ck_status(http(host, "GET", next, m->token, NULL), 200);
+        struct answer *page = ask(m, 200, NULL, "GET %s", next);
 
         count += (int64_t)json_array_size(page->json);
         next = next_page(page);

@@ -33,8 +33,7 @@ TEST(a_reading_is_answered_and_read_back_in_watt_hours)
     ck_assert_str_eq(answer_text(made, "externalId"), key);
     ck_assert_uint_eq(json_array_size(list->json), 1);
     ck_assert(json_equal(item_of(list, NULL, 0), read));
-    struct answer *latest = ck_status(
-        http(host, "GET", text("/api/meter-reads/latestread/%s", key), m->token, NULL), 200);
+    struct answer *latest = ask(m, 200, NULL, "GET /api/meter-reads/latestread/%s", key);
 
     ck_assert(json_equal(latest->json, read));
 }
@@ -69,11 +68,9 @@ TEST(older_clients_use_other_paths)
     const char *key = plant("older");
 
     for (int i = 0; i < 2; i++) {
-        ck_status(http(host, "POST", text("%s%s", paths[i], key), m->token,
-                       json_pack("{ss ss ss ss sf}", "type", "Delta", "unit", "Wh", "startDate",
-                                 time_text(days_ago(9 - i)), "endDate", time_text(days_ago(8 - i)),
-                                 "value", 5.0)),
-                  201);
+        ask(m, 201, NULL,
+            "POST %s%s {'type':'Delta','unit':'Wh','startDate':'%s','endDate':'%s','value':5.0}",
+            paths[i], key, time_text(days_ago(9 - i)), time_text(days_ago(8 - i)));
     }
     ck_assert_uint_eq(json_array_size(ck_status(meter_list(host, m, key, ""), 200)->json), 2);
 }
@@ -132,9 +129,7 @@ TEST(a_corrected_capacity_lets_the_reading_pass)
     const char *key = plant("corrected");
 
     ck_status(meter_read(host, m, key, "Delta", days_ago(20), days_ago(19), 70000), 409);
-    ck_status(http(host, "PATCH", text("/api/device/%s", key), m->token,
-                   json_pack("{si}", "capacity", 11)),
-              200);
+    ask(m, 200, NULL, "PATCH /api/device/%s {'capacity':11}", key);
     ck_status(meter_read(host, m, key, "Delta", days_ago(20), days_ago(19), 70000), 201);
 }
 
@@ -295,8 +290,7 @@ TEST(a_device_is_not_commissioned_after_a_stored_reading)
         ck_error(change(key, "commissioningDate", date_text(days_ago(29))), 409, "Conflict");
 
     ck_assert_ptr_nonnull(strstr(answer_text(refused, "message"), time_text(first)));
-    struct answer *before =
-        ck_status(http(host, "GET", text("/api/device/%s", key), m->token, NULL), 200);
+    struct answer *before = ask(m, 200, NULL, "GET /api/device/%s", key);
 
     ck_assert_str_eq(answer_text(before, "commissioningDate"), date_text(days_ago(40)));
     ck_status(change(key, "capacity", "11"), 200);
@@ -312,14 +306,10 @@ TEST(a_device_is_not_commissioned_after_a_stored_reading)
 
 TEST(a_device_without_capacity_or_commissioning_is_told_so)
 {
-    ck_status(http(host, "POST", "/api/device", m->token,
-                   json_pack("{ss ss}", "externalId", "bare", "commissioningDate", "2020-01-01")),
-              201);
+    ask(m, 201, NULL, "POST /api/device {'externalId':'bare','commissioningDate':'2020-01-01'}");
     expect_field(meter_read(host, m, "bare", "Delta", days_ago(3), days_ago(2), 1), 400,
                  "capacity");
-    ck_status(http(host, "POST", "/api/device", m->token,
-                   json_pack("{ss si}", "externalId", "undated", "capacity", 5)),
-              201);
+    ask(m, 201, NULL, "POST /api/device {'externalId':'undated','capacity':5}");
     expect_field(meter_read(host, m, "undated", "Delta", days_ago(3), days_ago(2), 1), 400,
                  "commissioningDate");
 }
