@@ -16,7 +16,7 @@
     " to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"'), 'status', NULL,"     \
     " 'durationMs', 0, 'error', 'given up without an attempt: it waited too long', 'answer', "     \
     "NULL)"
-#define LATEST "now() - make_interval(secs => $1::bigint)"
+#define LATEST "(now() - make_interval(secs => $1::bigint))"
 #define LATEST_DAY "(" LATEST " AT TIME ZONE 'UTC')::date"
 
 /* Deliveries that wait for a retry, or to be sent again. */

@@ -164,6 +164,32 @@ struct host *host_start(const struct host_spec *spec)
     return host;
 }
 
+/*
+ * Fails if PostgreSQL refused a statement of a module in modules/ as wrong: unknown functions,
+ * columns, types. Nobody else may notice it in a job, which logs it and goes on.
+ */
+static void host_statements_right(const struct host *host, const char *log)
+{
+    static const char *const wrong[] = {"42601", "42703", "42725", "42804", "42883", "42P18"};
+
+    for (const char *line = strstr(log, "level=error"); line;
+         line = strstr(line + 1, "level=error")) {
+        const char *module = strstr(line, " module="), *end = strchrnul(line, '\n');
+
+        if (!module || module > end ||
+            access(text(TEST_SOURCES "/../modules/%.*s/module.c", (int)strcspn(module + 8, " "),
+                        module + 8),
+                   F_OK))
+            continue;
+        for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+            const char *at = strstr(line, text(" sqlstate=%s", wrong[i]));
+
+            ck_assert_msg(!at || at > end, "%s: a statement of a module is wrong: %.*s", host->name,
+                          (int)(end - line), line);
+        }
+    }
+}
+
 void host_log_clean(const struct host *host)
 {
     static const char *const reports[] = {"AddressSanitizer", "LeakSanitizer", "ThreadSanitizer",
@@ -177,6 +203,7 @@ void host_log_clean(const struct host *host)
             fprintf(stderr, "integration: %s: a sanitizer reports in %s\n", host->name, host->log);
         ck_assert_msg(!at, "%s: a sanitizer reports in %s:\n%.3000s", host->name, host->log, at);
     }
+    host_statements_right(host, log);
 }
 
 void host_stop(struct host *host)

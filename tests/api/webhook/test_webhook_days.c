@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "files.h"
+#include "hook.h"
 #include "receive.h"
 #include "stage.h"
 #include "suite.h"
@@ -263,6 +264,34 @@ TEST(a_backlog_hides_no_delivery_that_nobody_has_and_no_late_commit_is_lost)
     PQfinish(late);
     ck_assert(wait_until(is_delivered_to, &other, 3 * LONG_MS));
     ck_assert(wait_until(are_in_memory, &(int64_t){100}, LONG_MS));
+}
+
+static bool is_given_up(void *arg)
+{
+    (void)arg;
+    return number("event_id = '" OLD_EVENT "' AND state = 'abandoned'") == 1;
+}
+
+/* No sender looks at the deliveries of a webhook that is off: the job webhook.sweep gives them up.
+ */
+TEST(a_retry_that_waited_longer_than_max_age_is_given_up_while_the_webhook_is_off)
+{
+    struct webhook_made made =
+        webhook_make(host, admin, receiver_url(receiver, "/fast/off"), "message.new");
+
+    ck_status(webhook_change(host, admin, &made, json_pack("{s:b}", "active", 0)), 200);
+    sql_run(db, "DELETE FROM webhook_delivery WHERE event_id = '" OLD_EVENT "'");
+    sql_run(db, text("WITH d AS (INSERT INTO webhook_delivery (id, webhook, event_id, event, body,"
+                     " created_at) VALUES (webhook_day_floor((now() AT TIME ZONE 'UTC')::date - 1),"
+                     " %jd, '" OLD_EVENT "', 'message.new', '{}', now() - interval '2 days')"
+                     " RETURNING id, webhook)"
+                     " INSERT INTO webhook_waiting (id, webhook, next_at, queued_at, tries)"
+                     " SELECT id, webhook, now(), now() - interval '2 days', 1 FROM d",
+                     (intmax_t)made.id));
+    ck_assert(wait_until(is_given_up, NULL, LONG_MS)); /* the job runs each minute */
+    ck_assert_int_eq(sql_number(db, text("SELECT count(*) FROM webhook_waiting WHERE webhook = %jd",
+                                         (intmax_t)made.id)),
+                     0);
 }
 
 /* ---- a database of version 0.9.0, whose deliveries were rows with a state ---- */
