@@ -17,13 +17,9 @@
 json_t *inspect_json(const struct bb_module *descriptor);
 
 /*
- * Replaces control characters in all texts by ?: a file from an unknown source must not be able to
- * forge lines of the output or send escape sequences to a terminal. Returns 0, or -1 if memory ran
- * out.
+ * Prints the result of inspect_json() for people: a line for each row of a table, with the members
+ * that are set. Control characters in texts become ?.
  */
-int inspect_sanitize(json_t *json);
-
-/* Prints the result of inspect_json(), after inspect_sanitize(), for people. */
-void inspect_print(const json_t *descriptor, FILE *out);
+void inspect_print(json_t *descriptor, FILE *out);
 
 #endif

@@ -322,8 +322,8 @@ TEST(inspect_shows_a_module_that_is_not_loaded)
 
     ck_assert_int_eq(status, 0);
     ck_assert_ptr_nonnull(strstr(said, "hello 1.0.0: module ABI 1."));
-    ck_assert_ptr_nonnull(strstr(said, "  GET /api/hello  (every account)\n"));
-    ck_assert_ptr_nonnull(strstr(said, "  message.new, committed\n"));
+    ck_assert_ptr_nonnull(strstr(said, "  method GET, path /api/hello, roles "));
+    ck_assert_ptr_nonnull(strstr(said, "  event message.new, kind committed\n"));
     json_t *json = json_loads(output_of(as_json, &status), 0, NULL);
 
     ck_assert_int_eq(status, 0);
