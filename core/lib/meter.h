@@ -6,12 +6,10 @@
 #ifndef CORE_METER_H
 #define CORE_METER_H
 
-#include <busbar/module.h>
-
-#include "core/lib/arena.h"
+#include <stddef.h>
+#include <stdint.h>
 
 struct meter;
-struct route_meter;
 
 enum {
     METER_STATUSES = 24, /* the last one counts statuses without a separate counter */
@@ -28,16 +26,16 @@ void meter_thread(unsigned index);
  * Returns the meter of a route, identified by its pattern. Never NULL: if memory runs out, a shared
  * meter is returned.
  */
-struct route_meter *meter_route(const char *method, const char *path);
+struct meter *meter_route(const char *method, const char *path);
 
 /* Returns the meter of requests that match no route. */
-struct route_meter *meter_no_route(void);
+struct meter *meter_no_route(void);
 
-/* Counts a request. us: time until its answer; -1 if it must not be measured. */
-void meter_request(struct route_meter *meter, int status, int64_t us);
+/* Counts a request of a route. us: time until its answer; -1 if it must not be measured. */
+void meter_request(struct meter *route, int status, int64_t us);
 
 struct route_sums {
-    const char *method, *path;
+    const char *route; /* "GET /path" */
     uint64_t statuses[METER_STATUSES], buckets[METER_BUCKETS], sum_us;
 };
 

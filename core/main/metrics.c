@@ -1,7 +1,7 @@
 #include "core/main/metrics.h"
 
 #include <dirent.h>
-#include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -25,6 +25,14 @@
 #include "core/store/redis.h"
 #include "core/store/sql.h"
 
+/* Values of metrics with one value each; NAN: the metric has none now. */
+struct numbers {
+    double body_bytes, answer_bytes, streams, ready, paused, schema_up, migrations_pending;
+    double database_up, database_latency, clock_offset, redis_up, redis_latency, generations;
+    double generation, generation_age, hooks_lost, log_lost, restarts, stalls, memory, cpu, files;
+    double files_most, started;
+};
+
 /* The context of the functions that write metrics. */
 struct metrics {
     FILE *out;
@@ -32,320 +40,241 @@ struct metrics {
     size_t place;     /* of its row, see struct host_metric */
     struct core_request *rq;
     struct engine *engine;
-    struct generation *generations[GENERATIONS_MAX]; /* with references */
-    size_t generation_count;
+    struct numbers numbers;
 };
 
-/* Fifteen digits are sufficient for counters below 2^53, and are the precision of a double. */
-static void metric_end(struct metrics *metrics, double number)
+/*
+ * Writes a sample with these labels. Fifteen digits are sufficient for counters below 2^53, and are
+ * the precision of a double.
+ */
+BB_PRINTF(3, 4)
+static void metrics_put(const struct metrics *metrics, double number, const char *labels, ...)
 {
-    fprintf(metrics->out, " %.15g\n", number);
+    va_list args;
+
+    fprintf(metrics->out, "%s{", metrics->name);
+    va_start(args, labels);
+    vfprintf(metrics->out, labels, args);
+    va_end(args);
+    fprintf(metrics->out, "} %.15g\n", number);
 }
 
-static void metric_number(struct metrics *metrics, double number)
+static void metrics_put_number(const struct metrics *metrics, double number)
 {
-    fputs(metrics->name, metrics->out);
-    metric_end(metrics, number);
-}
-
-static void metric_labelled(struct metrics *metrics, const char *label, const char *value,
-                            double number)
-{
-    fprintf(metrics->out, "%s{%s=\"%s\"}", metrics->name, label, value);
-    metric_end(metrics, number);
+    fprintf(metrics->out, "%s %.15g\n", metrics->name, number);
 }
 
 /* ---- answered requests, by the pattern of their route ---- */
 
-/* Methods and patterns come from the modules' tables and contain no quotes. */
-static void write_statuses(const struct route_sums *sums, void *arg)
+/*
+ * Writes a sample of a route, with another label unless that is NULL. Methods and patterns come
+ * from the modules' tables and contain no quotes.
+ */
+static void metrics_put_route(const struct metrics *metrics, const char *suffix,
+                              const struct route_sums *sums, const char *label, const char *value,
+                              double number)
 {
-    struct metrics *metrics = arg;
+    size_t method = strcspn(sums->route, " ");
+
+    fprintf(metrics->out, "%s%s{method=\"%.*s\",route=\"%s\"", metrics->name, suffix, (int)method,
+            sums->route, sums->route + method + 1);
+    if (label)
+        fprintf(metrics->out, ",%s=\"%s\"", label, value);
+    fprintf(metrics->out, "} %.15g\n", number);
+}
+
+static void metrics_statuses(const struct route_sums *sums, void *metrics)
+{
+    char code[16];
 
     for (int i = 0; i < METER_STATUSES; i++) {
-        if (!sums->statuses[i])
-            continue;
-        fprintf(metrics->out, "%s{method=\"%s\",route=\"%s\",code=\"", metrics->name, sums->method,
-                sums->path);
-        if (meter_statuses[i])
-            fprintf(metrics->out, "%d", meter_statuses[i]);
-        else
-            fputs("other", metrics->out);
-        fprintf(metrics->out, "\"} %" PRIu64 "\n", sums->statuses[i]);
+        snprintf(code, sizeof code, "%d", meter_statuses[i]);
+        if (sums->statuses[i])
+            metrics_put_route(metrics, "", sums, "code", meter_statuses[i] ? code : "other",
+                              (double)sums->statuses[i]);
     }
 }
 
-static void http_requests(struct metrics *metrics)
+static void metrics_requests(struct metrics *metrics)
 {
-    meter_routes(write_statuses, metrics);
+    meter_routes(metrics_statuses, metrics);
 }
 
-static void write_histogram(const struct route_sums *sums, void *arg)
+static void metrics_histogram(const struct route_sums *sums, void *metrics)
 {
-    const struct metrics *metrics = arg;
-    const char *name = metrics->name;
-    uint64_t count = 0;
+    uint64_t count = 0, all = 0;
+    char bound[32];
 
     for (int i = 0; i < METER_BUCKETS; i++)
+        all += sums->buckets[i];
+    for (int i = 0; all && i < METER_BUCKETS; i++) {
+        bool last = i == METER_BUCKETS - 1;
+
         count += sums->buckets[i];
-    if (!count)
-        return;
-    count = 0;
-    for (int i = 0; i < METER_BUCKETS; i++) {
-        count += sums->buckets[i];
-        fprintf(metrics->out, "%s_bucket{method=\"%s\",route=\"%s\",le=\"", name, sums->method,
-                sums->path);
-        if (i < METER_BUCKETS - 1)
-            fprintf(metrics->out, "%.15g", (double)meter_bounds_us[i] / 1e6);
-        else
-            fputs("+Inf", metrics->out);
-        fprintf(metrics->out, "\"} %" PRIu64 "\n", count);
+        snprintf(bound, sizeof bound, "%.15g", last ? 0 : (double)meter_bounds_us[i] / 1e6);
+        metrics_put_route(metrics, "_bucket", sums, "le", last ? "+Inf" : bound, (double)count);
     }
-    fprintf(metrics->out, "%s_sum{method=\"%s\",route=\"%s\"} %.15g\n", name, sums->method,
-            sums->path, (double)sums->sum_us / 1e6);
-    fprintf(metrics->out, "%s_count{method=\"%s\",route=\"%s\"} %" PRIu64 "\n", name, sums->method,
-            sums->path, count);
+    if (!all)
+        return;
+    metrics_put_route(metrics, "_sum", sums, NULL, NULL, (double)sums->sum_us / 1e6);
+    metrics_put_route(metrics, "_count", sums, NULL, NULL, (double)all);
 }
 
-static void http_durations(struct metrics *metrics)
+static void metrics_durations(struct metrics *metrics)
 {
-    meter_routes(write_histogram, metrics);
+    meter_routes(metrics_histogram, metrics);
 }
 
 /* ---- the connections of each loop, to clients and to PostgreSQL ---- */
 
-static double stat_of(const atomic_size_t *number)
+/* Returns the numbers at the row's offset in the statistics of a loop. */
+static const atomic_size_t *metrics_of_loop(const struct metrics *metrics, const struct loop *loop)
 {
-    return (double)atomic_load_explicit(number, memory_order_relaxed);
+    return (const atomic_size_t *)(const void *)((const char *)&loop->stats + metrics->place);
 }
 
-/* Writes a line for each loop; `place` is the offset of the number in the statistics. */
-static void each_loop(struct metrics *metrics)
+static void metrics_each_loop(struct metrics *metrics)
 {
-    for (unsigned i = 0; i < metrics->engine->loop_count; i++) {
-        const char *told = (const char *)&metrics->engine->loops[i].stats;
-        char index[16];
-
-        snprintf(index, sizeof index, "%u", i);
-        metric_labelled(metrics, "loop", index,
-                        stat_of((const atomic_size_t *)(const void *)(told + metrics->place)));
-    }
+    for (unsigned i = 0; i < metrics->engine->loop_count; i++)
+        metrics_put(metrics,
+                    (double)atomic_load(metrics_of_loop(metrics, &metrics->engine->loops[i])),
+                    "loop=\"%u\"", i);
 }
 
-static void each_pg_pool(struct metrics *metrics)
+static void metrics_each_pg_pool(struct metrics *metrics)
 {
     for (unsigned i = 0; i < metrics->engine->loop_count; i++) {
         const struct loop *loop = &metrics->engine->loops[i];
-        const atomic_size_t *numbers =
-            (const atomic_size_t *)(const void *)((const char *)&loop->stats + metrics->place);
 
-        for (int kind = 0; loop->pg && kind < PG_POOLS; kind++) {
-            fprintf(metrics->out, "%s{loop=\"%u\",lane=\"%s\"}", metrics->name, i,
-                    pg_pool_names[kind]);
-            metric_end(metrics, stat_of(&numbers[kind]));
-        }
+        for (int kind = 0; loop->pg && kind < PG_POOLS; kind++)
+            metrics_put(metrics, (double)atomic_load(&metrics_of_loop(metrics, loop)[kind]),
+                        "loop=\"%u\",lane=\"%s\"", i, pg_pool_names[kind]);
     }
 }
 
-/* ---- the process, with the names that Prometheus's own clients use ---- */
+/* ---- metrics with one value ---- */
 
-static void process_memory(struct metrics *metrics)
+static double metrics_memory(void)
 {
     FILE *file = fopen("/proc/self/statm", "re");
-    char line[128];
-    char *at = line;
+    unsigned long pages;
+    bool known = file && fscanf(file, "%*u %lu", &pages) == 1; // NOLINT
 
-    if (!file)
-        return;
-    if (fgets(line, sizeof line, file)) {
-        strtoull(at, &at, 10);
-        metric_number(metrics, (double)strtoull(at, NULL, 10) * (double)sysconf(_SC_PAGESIZE));
-    }
-    fclose(file);
+    if (file)
+        fclose(file);
+    return known ? (double)pages * (double)sysconf(_SC_PAGESIZE) : NAN;
 }
 
-static void process_cpu(struct metrics *metrics)
-{
-    struct rusage used;
-
-    if (!getrusage(RUSAGE_SELF, &used))
-        metric_number(metrics, (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
-                                   (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6);
-}
-
-static void process_files(struct metrics *metrics)
+static double metrics_files(void)
 {
     DIR *files = opendir("/proc/self/fd");
     double count = -3; /* ".", ".." and the descriptor of the directory */
 
     if (!files)
-        return;
+        return NAN;
     while (readdir(files))
         count++;
     closedir(files);
-    metric_number(metrics, count);
+    return count;
 }
 
-static void process_files_most(struct metrics *metrics)
+static double metrics_seconds(struct timeval time)
 {
+    return (double)time.tv_sec + (double)time.tv_usec / 1e6;
+}
+
+/* Looks everything up once. */
+static struct numbers metrics_numbers(const struct metrics *metrics)
+{
+    struct engine *engine = metrics->engine;
+    const struct generation *g = metrics->rq->generation;
+    const struct redis *redis = metrics->rq->loop->redis;
+    int schema = readiness_of_schema(engine); /* 1: there is no database */
+    int64_t database_ms = engine->pg_listener ? pg_listener_latency_ms() : -1;
+    int64_t redis_ms = redis ? redis_latency_ms(redis) : -1, now = clock_mono_ms();
+    struct generation *generations[GENERATIONS_MAX];
+    size_t generation_count = engine_generations(engine, generations);
+    struct rusage used = {0};
     struct rlimit limit;
 
-    if (!getrlimit(RLIMIT_NOFILE, &limit))
-        metric_number(metrics, (double)limit.rlim_cur);
+    engine_generations_release(generations, generation_count);
+    getrusage(RUSAGE_SELF, &used);
+    return (struct numbers){
+        .body_bytes = (double)quota_taken(&quota_tables[QUOTA_BODIES]),
+        .answer_bytes = (double)quota_taken(&quota_tables[QUOTA_ANSWERS]),
+        .streams = (double)streams_open(),
+        .ready = readiness(engine),
+        .paused = engine->pg_listener ? pause_holds(engine) : NAN,
+        .schema_up = schema <= 0 ? schema == 0 : NAN,
+        .migrations_pending = schema <= 0 ? (double)atomic_load(&engine->migrations_pending) : NAN,
+        .database_up = engine->pg_listener ? pg_listener_fresh_ms() > 0 : NAN,
+        .database_latency = database_ms >= 0 ? (double)database_ms / 1000 : NAN,
+        .clock_offset = shared_clock_known() ? (double)shared_clock_offset_ms() / 1000 : NAN,
+        .redis_up = redis ? redis_ms >= 0 : NAN,
+        .redis_latency = redis_ms >= 0 ? (double)redis_ms / 1000 : NAN,
+        .generations = (double)generation_count,
+        .generation = g->number,
+        .generation_age = (double)(now - g->live_ms) / 1000,
+        .hooks_lost = (double)bus_hooks_lost(),
+        .log_lost = (double)log_dropped(),
+        .restarts = supervised_history()->restarts,
+        .stalls = atomic_load(&engine->stalls),
+        .memory = metrics_memory(),
+        .cpu = metrics_seconds(used.ru_utime) + metrics_seconds(used.ru_stime),
+        .files = metrics_files(),
+        .files_most = getrlimit(RLIMIT_NOFILE, &limit) ? NAN : (double)limit.rlim_cur,
+        .started = (double)(clock_wall_ms() - (now - engine->started_ms)) / 1000,
+    };
 }
 
-static void process_started(struct metrics *metrics)
+static void metrics_one(struct metrics *metrics)
 {
-    int64_t age_ms = clock_mono_ms() - metrics->engine->started_ms;
+    double number =
+        *(const double *)(const void *)((const char *)&metrics->numbers + metrics->place);
 
-    metric_number(metrics, (double)(clock_wall_ms() - age_ms) / 1000);
+    if (!isnan(number))
+        metrics_put_number(metrics, number);
 }
 
-/* ---- the host ---- */
+/* ---- the build, pools, reloads ---- */
 
-static void build_info(struct metrics *metrics)
+static void metrics_build(struct metrics *metrics)
 {
-    metric_labelled(metrics, "version", PACKAGE_VERSION, 1);
+    metrics_put(metrics, 1, "version=\"%s\"", PACKAGE_VERSION);
 }
-
-static void body_bytes(struct metrics *metrics)
-{
-    metric_number(metrics, (double)quota_taken(&quota_tables[QUOTA_BODIES]));
-}
-
-static void response_bytes(struct metrics *metrics)
-{
-    metric_number(metrics, (double)quota_taken(&quota_tables[QUOTA_ANSWERS]));
-}
-
-static void streams(struct metrics *metrics)
-{
-    metric_number(metrics, (double)streams_open());
-}
-
-/* ---- dependencies ---- */
-
-static void database_up(struct metrics *metrics)
-{
-    if (metrics->engine->pg_listener)
-        metric_number(metrics, pg_listener_fresh_ms() > 0);
-}
-
-static void schema_up(struct metrics *metrics)
-{
-    int asked = readiness_of_schema(metrics->engine);
-
-    if (asked <= 0)
-        metric_number(metrics, asked == 0);
-}
-
-static void paused(struct metrics *metrics)
-{
-    if (metrics->engine->pg_listener)
-        metric_number(metrics, pause_holds(metrics->engine));
-}
-
-static void ready(struct metrics *metrics)
-{
-    metric_number(metrics, readiness(metrics->engine));
-}
-
-static void database_latency(struct metrics *metrics)
-{
-    int64_t ms = pg_listener_latency_ms();
-
-    if (metrics->engine->pg_listener && ms >= 0)
-        metric_number(metrics, (double)ms / 1000);
-}
-
-static void clock_offset(struct metrics *metrics)
-{
-    if (shared_clock_known())
-        metric_number(metrics, (double)shared_clock_offset_ms() / 1000);
-}
-
-static void redis_up(struct metrics *metrics)
-{
-    const struct redis *redis = metrics->rq->loop->redis;
-
-    if (redis)
-        metric_number(metrics, redis_latency_ms(redis) >= 0);
-}
-
-static void redis_latency(struct metrics *metrics)
-{
-    const struct redis *redis = metrics->rq->loop->redis;
-
-    if (redis && redis_latency_ms(redis) >= 0)
-        metric_number(metrics, (double)redis_latency_ms(redis) / 1000);
-}
-
-/* ---- pools, generations, the log ---- */
 
 /* Of the generation that answers, because two generations may have a pool of the same name. */
-static void each_pool(struct metrics *metrics)
+static void metrics_each_pool(struct metrics *metrics)
 {
     struct work_pool_status pool;
 
-    for (size_t i = 0; work_pool_snapshot(metrics->rq->generation->pools, i, &pool); i++) {
-        const char *number = (const char *)&pool + metrics->place;
-
-        fprintf(metrics->out, "%s{module=\"%s\",pool=\"%s\"}", metrics->name, pool.module,
-                pool.name);
-        metric_end(metrics, *(const unsigned *)(const void *)number);
-    }
+    for (size_t i = 0; work_pool_snapshot(metrics->rq->generation->pools, i, &pool); i++)
+        metrics_put(metrics,
+                    *(const unsigned *)(const void *)((const char *)&pool + metrics->place),
+                    "module=\"%s\",pool=\"%s\"", pool.module, pool.name);
 }
 
-static void generations(struct metrics *metrics)
+static void metrics_reloads(struct metrics *metrics)
 {
-    metric_number(metrics, (double)metrics->generation_count);
-}
-
-static void generation_number(struct metrics *metrics)
-{
-    metric_number(metrics, metrics->rq->generation->number);
-}
-
-static void generation_age(struct metrics *metrics)
-{
-    metric_number(metrics, (double)(clock_mono_ms() - metrics->rq->generation->live_ms) / 1000);
-}
-
-static void reloads(struct metrics *metrics)
-{
-    metric_labelled(metrics, "outcome", "done", atomic_load(&metrics->engine->reloads_done));
-    metric_labelled(metrics, "outcome", "refused", atomic_load(&metrics->engine->reloads_refused));
-}
-
-static void migrations_pending(struct metrics *metrics)
-{
-    if (readiness_of_schema(metrics->engine) <= 0)
-        metric_number(metrics, atomic_load(&metrics->engine->migrations_pending));
-}
-
-static void hooks_lost(struct metrics *metrics)
-{
-    metric_number(metrics, (double)bus_hooks_lost());
+    metrics_put(metrics, atomic_load(&metrics->engine->reloads_done), "outcome=\"done\"");
+    metrics_put(metrics, atomic_load(&metrics->engine->reloads_refused), "outcome=\"refused\"");
 }
 
 /* ---- jobs ---- */
 
-static void job_runs(struct metrics *metrics)
+static void metrics_job_runs(struct metrics *metrics)
 {
     struct job_record job;
 
     for (size_t i = 0; job_log_snapshot(metrics->engine, i, &job); i++) {
-        fprintf(metrics->out, "%s{job=\"%s\",outcome=\"done\"}", metrics->name, job.name);
-        metric_end(metrics, (double)job.done);
-        fprintf(metrics->out, "%s{job=\"%s\",outcome=\"failed\"}", metrics->name, job.name);
-        metric_end(metrics, (double)job.failed);
-        fprintf(metrics->out, "%s{job=\"%s\",outcome=\"skipped\"}", metrics->name, job.name);
-        metric_end(metrics, (double)job.skipped);
+        metrics_put(metrics, (double)job.done, "job=\"%s\",outcome=\"done\"", job.name);
+        metrics_put(metrics, (double)job.failed, "job=\"%s\",outcome=\"failed\"", job.name);
+        metrics_put(metrics, (double)job.skipped, "job=\"%s\",outcome=\"skipped\"", job.name);
     }
 }
 
 /* Writes a time of each job whose record has it. */
-static void each_job_time(struct metrics *metrics)
+static void metrics_job_time(struct metrics *metrics)
 {
     struct job_record job;
 
@@ -353,21 +282,16 @@ static void each_job_time(struct metrics *metrics)
         int64_t ms = *(const int64_t *)(const void *)((const char *)&job + metrics->place);
 
         if (ms)
-            metric_labelled(metrics, "job", job.name, (double)ms / 1000);
+            metrics_put(metrics, (double)ms / 1000, "job=\"%s\"", job.name);
     }
 }
 
-static void job_duration(struct metrics *metrics)
+static void metrics_job_duration(struct metrics *metrics)
 {
     struct job_record job;
 
     for (size_t i = 0; job_log_snapshot(metrics->engine, i, &job); i++)
-        metric_labelled(metrics, "job", job.name, (double)job.last_us / 1000000);
-}
-
-static void log_lost(struct metrics *metrics)
-{
-    metric_number(metrics, (double)log_dropped());
+        metrics_put(metrics, (double)job.last_us / 1000000, "job=\"%s\"", job.name);
 }
 
 /* ---- shared resources: the amount in use, the limit, and the number of refusals ---- */
@@ -376,231 +300,224 @@ struct amount {
     size_t taken, all, each;
 };
 
-static struct amount pools_amount(const struct metrics *metrics)
-{
-    struct amount amount = {0};
-    struct work_pool_status pool;
-
-    for (size_t i = 0; work_pool_snapshot(metrics->rq->generation->pools, i, &pool); i++) {
-        amount.taken += pool.busy + pool.waiting;
-        amount.all += pool.threads + pool.most;
-        amount.each += pool.each;
-    }
-    return amount;
-}
-
-/* All pools of all loops, each of which has a separate queue. */
-static struct amount database_amount(const struct metrics *metrics)
+static struct amount metrics_amount(const struct metrics *metrics, enum quota quota)
 {
     const struct generation *g = metrics->rq->generation;
-    size_t queue = (size_t)host_settings(g->settings)->database.queue, pools = 0;
-    struct amount amount = {0};
+    struct amount amount = {.taken = 0};
 
-    for (unsigned i = 0; i < metrics->engine->loop_count; i++) {
-        const struct loop *loop = &metrics->engine->loops[i];
+    if (quota == QUOTA_POOLS) {
+        struct work_pool_status pool;
 
-        for (int kind = 0; loop->pg && kind < PG_POOLS; kind++, pools++)
-            amount.taken += atomic_load_explicit(&loop->stats.waiting[kind], memory_order_relaxed);
+        for (size_t i = 0; work_pool_snapshot(g->pools, i, &pool); i++) {
+            amount.taken += pool.busy + pool.waiting;
+            amount.all += pool.threads + pool.most;
+            amount.each += pool.each;
+        }
+    } else if (quota == QUOTA_DATABASE) { /* each pool of each loop has a separate queue */
+        size_t queue = (size_t)host_settings(g->settings)->database.queue, pools = 0;
+
+        for (unsigned i = 0; i < metrics->engine->loop_count; i++) {
+            const struct loop *loop = &metrics->engine->loops[i];
+
+            for (int kind = 0; loop->pg && kind < PG_POOLS; kind++, pools++)
+                amount.taken += atomic_load(&loop->stats.waiting[kind]);
+        }
+        amount.all = queue * pools;
+        amount.each = quota_part(g->request.share, queue) * pools;
+    } else if (quota == QUOTA_CONNECTIONS) {
+        struct http_settings settings = http_settings_of(g, &metrics->engine->listeners);
+
+        amount = (struct amount){quota_taken(&quota_tables[quota]), settings.max_connections,
+                                 settings.per_address};
+    } else {
+        struct quota_limits bounds = quota_bounds(g, quota);
+
+        amount = (struct amount){quota_taken(&quota_tables[quota]), bounds.all, bounds.each};
     }
-    amount.all = queue * pools;
-    amount.each = quota_part(g->request.share, queue) * pools;
     return amount;
 }
 
-static struct amount amount_of(const struct metrics *metrics, enum quota quota)
-{
-    if (quota == QUOTA_POOLS)
-        return pools_amount(metrics);
-    if (quota == QUOTA_DATABASE)
-        return database_amount(metrics);
-    size_t taken = quota_taken(&quota_tables[quota]);
-
-    if (quota == QUOTA_CONNECTIONS) {
-        struct http_settings settings =
-            http_settings_of(metrics->rq->generation, &metrics->engine->listeners);
-
-        return (struct amount){taken, settings.max_connections, settings.per_address};
-    }
-    struct quota_limits bounds = quota_bounds(metrics->rq->generation, quota);
-
-    return (struct amount){taken, bounds.all, bounds.each};
-}
-
-static void share_line(struct metrics *metrics, enum quota quota, const char *whose, double number)
-{
-    fprintf(metrics->out, "%s{resource=\"%s\",whose=\"%s\"}", metrics->name, quota_names[quota],
-            whose);
-    metric_end(metrics, number);
-}
-
-static void shares_taken(struct metrics *metrics)
+static void metrics_taken(struct metrics *metrics)
 {
     for (enum quota quota = 0; quota < QUOTAS; quota++)
-        metric_labelled(metrics, "resource", quota_names[quota],
-                        (double)amount_of(metrics, quota).taken);
+        metrics_put(metrics, (double)metrics_amount(metrics, quota).taken, "resource=\"%s\"",
+                    quota_names[quota]);
 }
 
-static void shares_limit(struct metrics *metrics)
+/* Writes a sample for all owners together, and one for each owner. */
+static void metrics_put_quota(const struct metrics *metrics, enum quota quota, double all,
+                              double owner)
+{
+    metrics_put(metrics, all, "resource=\"%s\",whose=\"all\"", quota_names[quota]);
+    metrics_put(metrics, owner, "resource=\"%s\",whose=\"owner\"", quota_names[quota]);
+}
+
+static void metrics_limits(struct metrics *metrics)
 {
     for (enum quota quota = 0; quota < QUOTAS; quota++) {
-        struct amount amount = amount_of(metrics, quota);
+        struct amount amount = metrics_amount(metrics, quota);
 
-        share_line(metrics, quota, "all", (double)amount.all);
-        share_line(metrics, quota, "owner", (double)amount.each);
+        metrics_put_quota(metrics, quota, (double)amount.all, (double)amount.each);
     }
 }
 
-static void shares_refused(struct metrics *metrics)
+static void metrics_refused(struct metrics *metrics)
 {
-    for (enum quota quota = 0; quota < QUOTAS; quota++) {
-        share_line(metrics, quota, "all", (double)quota_refused(quota, false));
-        share_line(metrics, quota, "owner", (double)quota_refused(quota, true));
-    }
+    for (enum quota quota = 0; quota < QUOTAS; quota++)
+        metrics_put_quota(metrics, quota, (double)quota_refused(quota, false),
+                          (double)quota_refused(quota, true));
 }
 
 /* ---- crashes, as the supervisor counts them ---- */
 
-static void crashes(struct metrics *metrics)
+static void metrics_crashes(struct metrics *metrics)
 {
     const struct crash_history *history = supervised_history();
 
     for (size_t i = 0; i < history->row_count; i++) {
         const char *module = history->rows[i].module;
 
-        metric_labelled(metrics, "module", *module ? module : "unknown", history->rows[i].count);
+        metrics_put(metrics, history->rows[i].count, "module=\"%s\"", *module ? module : "unknown");
     }
 }
 
-static void restarts(struct metrics *metrics)
-{
-    metric_number(metrics, supervised_history()->restarts);
-}
-
-static void left_out(struct metrics *metrics)
+static void metrics_left_out(struct metrics *metrics)
 {
     const struct generation *g = metrics->rq->generation;
 
     for (size_t i = 0; i < g->left_out_count; i++)
-        metric_labelled(metrics, "module", g->left_out[i].name, 1);
-}
-
-static void stalls(struct metrics *metrics)
-{
-    metric_number(metrics, (double)atomic_load(&metrics->engine->stalls));
+        metrics_put(metrics, 1, "module=\"%s\"", g->left_out[i].name);
 }
 
 /* ---- the table of all metrics, and the page ---- */
 
 // clang-format off
 
+#define ONE(member) offsetof(struct numbers, member)
 #define LOOP(member) offsetof(struct loop_stats, member)
 #define POOL(member) offsetof(struct work_pool_status, member)
 #define JOB(member) offsetof(struct job_record, member)
 
 const struct host_metric host_metrics[] = {
-    {"busbar_build_info", "gauge", "version", "Always 1.", build_info, 0},
+    {"busbar_build_info", "gauge", "version", "Always 1.", metrics_build, 0},
     {"busbar_http_requests_total", "counter", "method, route, code",
      "Requests answered, by the route's pattern; route none: there was no such path or method.",
-     http_requests, 0},
+     metrics_requests, 0},
     {"busbar_http_request_duration_seconds", "histogram", "method, route, le",
-     "From the request line to the response, before it is sent; streams are not counted.", http_durations, 0},
+     "From the request line to the response, before it is sent; streams are not counted.",
+     metrics_durations, 0},
     {"busbar_http_connections", "gauge", "loop", "Connections of clients.",
-     each_loop, LOOP(connections)},
+     metrics_each_loop, LOOP(connections)},
     {"busbar_http_connections_refused_total", "counter", "loop",
      "Connections closed at once: over max_connections or connections_per_address.",
-     each_loop, LOOP(rejected)},
+     metrics_each_loop, LOOP(rejected)},
     {"busbar_requests", "gauge", "loop", "Requests alive: of clients, hooks, jobs, modules.",
-     each_loop, LOOP(requests)},
-    {"busbar_body_bytes", "gauge", NULL, "Bodies of 64 KiB and more, in memory.", body_bytes, 0},
+     metrics_each_loop, LOOP(requests)},
+    {"busbar_body_bytes", "gauge", NULL, "Bodies of 64 KiB and more, in memory.",
+     metrics_one, ONE(body_bytes)},
     {"busbar_answer_bytes", "gauge", NULL, "Answers of 64 KiB and more, not yet read.",
-     response_bytes, 0},
+     metrics_one, ONE(answer_bytes)},
     {"busbar_share_taken", "gauge", "resource",
      "Use of what all share: connections, requests in progress, requests without a token "
      "(`anonymous`), bytes of bodies, answers and unfinished uploads, calls in pools, statements "
      "that wait for the database.",
-     shares_taken, 0},
+     metrics_taken, 0},
     {"busbar_share_limit", "gauge", "resource, whose",
      "Limit of each resource: for all together, and for one owner (an account, or an address "
      "without one).",
-     shares_limit, 0},
+     metrics_limits, 0},
     {"busbar_share_refused_total", "counter", "resource, whose",
      "Refusals; whose all: the limit for all was reached; whose owner: the owner had used its "
      "share.",
-     shares_refused, 0},
-    {"busbar_streams", "gauge", NULL, "Streams open.", streams, 0},
-    {"busbar_ready", "gauge", NULL, "Whether GET /api/health/ready answers 200.", ready, 0},
+     metrics_refused, 0},
+    {"busbar_streams", "gauge", NULL, "Streams open.", metrics_one, ONE(streams)},
+    {"busbar_ready", "gauge", NULL, "Whether GET /api/health/ready answers 200.",
+     metrics_one, ONE(ready)},
     {"busbar_paused", "gauge", NULL,
-     "Whether sending, jobs and calls to other servers are paused, or it is not known yet.", paused, 0},
-    {"busbar_schema_up", "gauge", NULL, "Whether the database's tables fit the modules.", schema_up, 0},
+     "Whether sending, jobs and calls to other servers are paused, or it is not known yet.",
+     metrics_one, ONE(paused)},
+    {"busbar_schema_up", "gauge", NULL, "Whether the database's tables fit the modules.",
+     metrics_one, ONE(schema_up)},
     {"busbar_database_up", "gauge", NULL, "Whether PostgreSQL answered within the last second.",
-     database_up, 0},
+     metrics_one, ONE(database_up)},
     {"busbar_database_latency_seconds", "gauge", NULL, "Round trip of its last sign of life.",
-     database_latency, 0},
+     metrics_one, ONE(database_latency)},
     {"busbar_clock_offset_seconds", "gauge", NULL,
-     "By how much PostgreSQL's clock is ahead of this host's.", clock_offset, 0},
+     "By how much PostgreSQL's clock is ahead of this host's.", metrics_one, ONE(clock_offset)},
     {"busbar_database_connections", "gauge", "loop, lane", "Connections that can be used.",
-     each_pg_pool, LOOP(ready)},
+     metrics_each_pg_pool, LOOP(ready)},
     {"busbar_database_waiting", "gauge", "loop, lane", "Statements and units waiting to be sent.",
-     each_pg_pool, LOOP(waiting)},
-    {"busbar_database_batches", "gauge", "loop, lane", "Batches in progress.", each_pg_pool, LOOP(batches)},
+     metrics_each_pg_pool, LOOP(waiting)},
+    {"busbar_database_batches", "gauge", "loop, lane", "Batches in progress.",
+     metrics_each_pg_pool, LOOP(batches)},
     {"busbar_database_shared_executions_total", "counter", "loop, lane",
      "Executions of statements that several requests ran with different keys.",
-     each_pg_pool, LOOP(shared)},
+     metrics_each_pg_pool, LOOP(shared)},
     {"busbar_database_sharing_requests_total", "counter", "loop, lane",
-     "Requests whose statements were executed together with others'.", each_pg_pool, LOOP(sharers)},
-    {"busbar_redis_up", "gauge", NULL, "Whether Redis answers.", redis_up, 0},
-    {"busbar_redis_latency_seconds", "gauge", NULL, "Round trip of its last sign of life.", redis_latency, 0},
-    {"busbar_pool_threads", "gauge", "module, pool", "Threads that a pool may have; module busbar: the host's.", each_pool, POOL(threads)},
-    {"busbar_pool_busy", "gauge", "module, pool", "Threads at work.", each_pool, POOL(busy)},
+     "Requests whose statements were executed together with others'.",
+     metrics_each_pg_pool, LOOP(sharers)},
+    {"busbar_redis_up", "gauge", NULL, "Whether Redis answers.", metrics_one, ONE(redis_up)},
+    {"busbar_redis_latency_seconds", "gauge", NULL, "Round trip of its last sign of life.",
+     metrics_one, ONE(redis_latency)},
+    {"busbar_pool_threads", "gauge", "module, pool",
+     "Threads that a pool may have; module busbar: the host's.",
+     metrics_each_pool, POOL(threads)},
+    {"busbar_pool_busy", "gauge", "module, pool", "Threads at work.",
+     metrics_each_pool, POOL(busy)},
     {"busbar_pool_waiting", "gauge", "module, pool", "Calls that wait for a thread.",
-     each_pool, POOL(waiting)},
+     metrics_each_pool, POOL(waiting)},
     {"busbar_generations", "gauge", NULL,
      "Configurations in use; more than 1 after a reload, until the previous configuration has "
      "drained.",
-     generations, 0},
-    {"busbar_generation", "gauge", NULL, "Number of the configuration in use.", generation_number, 0},
+     metrics_one, ONE(generations)},
+    {"busbar_generation", "gauge", NULL, "Number of the configuration in use.",
+     metrics_one, ONE(generation)},
     {"busbar_generation_age_seconds", "gauge", NULL, "Time since the configuration in use went "
-                                                     "live.", generation_age, 0},
-    {"busbar_reloads_total", "counter", "outcome", "Reloads that were requested.", reloads, 0},
+                                                     "live.", metrics_one, ONE(generation_age)},
+    {"busbar_reloads_total", "counter", "outcome", "Reloads that were requested.",
+     metrics_reloads, 0},
     {"busbar_migrations_pending", "gauge", NULL,
      "Schema steps that are missing in the database; `busbar migrate --dry-run` lists them.",
-     migrations_pending, 0},
+     metrics_one, ONE(migrations_pending)},
     {"busbar_hooks_lost_total", "counter", NULL,
-     "Committed hooks that could not be started, because of a lack of memory or room.", hooks_lost, 0},
+     "Committed hooks that could not be started, because of a lack of memory or room.",
+     metrics_one, ONE(hooks_lost)},
     {"busbar_job_runs_total", "counter", "job, outcome",
      "Runs of jobs on this host; outcome failed: a statement failed, or time or memory ran out; "
      "skipped: another session held the job's lock.",
-     job_runs, 0},
+     metrics_job_runs, 0},
     {"busbar_job_skipped_since_timestamp_seconds", "gauge", "job",
      "Since when each run on this host was skipped because another session held the job's lock, "
      "since 1970; absent if the last run was not.",
-     each_job_time, JOB(skipped_since_wall_ms)},
+     metrics_job_time, JOB(skipped_since_wall_ms)},
     {"busbar_job_last_done_timestamp_seconds", "gauge", "job",
-     "When the job last ended well on this host, since 1970.", each_job_time, JOB(last_done_wall_ms)},
+     "When the job last ended well on this host, since 1970.",
+     metrics_job_time, JOB(last_done_wall_ms)},
     {"busbar_job_last_duration_seconds", "gauge", "job", "How long its last run took.",
-     job_duration, 0},
+     metrics_job_duration, 0},
     {"busbar_log_lines_lost_total", "counter", NULL, "Log lines dropped because the log had no "
                                                      "room for them.",
-     log_lost, 0},
+     metrics_one, ONE(log_lost)},
     {"busbar_worker_restarts_total", "counter", NULL,
-     "Restarts of the worker by the supervisor.", restarts, 0},
+     "Restarts of the worker by the supervisor.", metrics_one, ONE(restarts)},
     {"busbar_crashes_total", "counter", "module",
      "Unexpected ends of workers, by the module at fault; unknown: no module.",
-     crashes, 0},
+     metrics_crashes, 0},
     {"busbar_module_left_out", "gauge", "module",
      "Always 1: a module that is disabled until the next reload, because it or a module that it "
      "needs crashed repeatedly.",
-     left_out, 0},
+     metrics_left_out, 0},
     {"busbar_loop_stalls_total", "counter", NULL, "Times that an event loop was blocked for a "
                                                   "second or longer.",
-     stalls, 0},
-    {"process_resident_memory_bytes", "gauge", NULL, "Memory in use.", process_memory, 0},
+     metrics_one, ONE(stalls)},
+    {"process_resident_memory_bytes", "gauge", NULL, "Memory in use.", metrics_one, ONE(memory)},
     {"process_cpu_seconds_total", "counter", NULL, "Processor time of all threads.",
-     process_cpu, 0},
-    {"process_open_fds", "gauge", NULL, "Descriptors open.", process_files, 0},
-    {"process_max_fds", "gauge", NULL, "Descriptors that may be open.", process_files_most, 0},
+     metrics_one, ONE(cpu)},
+    {"process_open_fds", "gauge", NULL, "Descriptors open.", metrics_one, ONE(files)},
+    {"process_max_fds", "gauge", NULL, "Descriptors that may be open.",
+     metrics_one, ONE(files_most)},
     {"process_start_time_seconds", "gauge", NULL, "When the host started, since 1970.",
-     process_started, 0},
+     metrics_one, ONE(started)},
 };
 
 // clang-format on
@@ -616,7 +533,7 @@ bool host_metric_named(const char *name)
     return i < host_metric_count;
 }
 
-static void write_head(struct metrics *metrics, const char *type, const char *help)
+static void metrics_head(const struct metrics *metrics, const char *type, const char *help)
 {
     fprintf(metrics->out, "# HELP %s ", metrics->name);
     for (; *help; help++) {
@@ -628,7 +545,7 @@ static void write_head(struct metrics *metrics, const char *type, const char *he
     fprintf(metrics->out, "\n# TYPE %s %s\n", metrics->name, type);
 }
 
-static double read_metric(const struct core_module *module, size_t row, size_t value)
+static double metrics_read(const struct core_module *module, size_t row, size_t value)
 {
     const struct bb_metric *metric = &MODULE_ROWS(bb_metric, module->descriptor->metrics)[row];
 
@@ -637,7 +554,7 @@ static double read_metric(const struct core_module *module, size_t row, size_t v
     return (double)meter_sum(module->handle.meters[row], value);
 }
 
-static void write_module(struct metrics *metrics, const struct core_module *module)
+static void metrics_module(struct metrics *metrics, const struct core_module *module)
 {
     const struct bb_metric *rows = MODULE_ROWS(bb_metric, module->descriptor->metrics);
     char name[METRIC_NAME_MAX];
@@ -645,42 +562,36 @@ static void write_module(struct metrics *metrics, const struct core_module *modu
     for (size_t i = 0; i < module->descriptor->metrics.count; i++) {
         metric_full_name(module->descriptor, &rows[i], name);
         metrics->name = name;
-        write_head(metrics, rows[i].kind == BB_COUNTER ? "counter" : "gauge", rows[i].help);
+        metrics_head(metrics, rows[i].kind == BB_COUNTER ? "counter" : "gauge", rows[i].help);
         if (!rows[i].label)
-            metric_number(metrics, read_metric(module, i, 0));
+            metrics_put_number(metrics, metrics_read(module, i, 0));
         for (size_t k = 0; rows[i].label && rows[i].values[k]; k++)
-            metric_labelled(metrics, rows[i].label, rows[i].values[k], read_metric(module, i, k));
+            metrics_put(metrics, metrics_read(module, i, k), "%s=\"%s\"", rows[i].label,
+                        rows[i].values[k]);
     }
     metrics->name = NULL; /* the name was allocated here */
-}
-
-static void write_all(struct metrics *metrics)
-{
-    const struct generation *g = metrics->rq->generation;
-
-    metrics->generation_count = engine_generations(metrics->engine, metrics->generations);
-    for (size_t i = 0; i < host_metric_count; i++) {
-        metrics->name = host_metrics[i].name;
-        metrics->place = host_metrics[i].place;
-        write_head(metrics, host_metrics[i].type, host_metrics[i].help);
-        host_metrics[i].write(metrics);
-    }
-    for (size_t i = 0; i < g->module_count; i++)
-        write_module(metrics, &g->modules[i]);
-    engine_generations_release(metrics->generations, metrics->generation_count);
 }
 
 char *api_metrics(struct bb_request *rq, size_t *length)
 {
     char *text = NULL;
     struct metrics metrics = {.rq = request_of(rq), .engine = request_of(rq)->loop->engine};
+    const struct generation *g = metrics.rq->generation;
 
     *length = 0;
     metrics.out = open_memstream(&text, length);
-    if (metrics.out)
-        write_all(&metrics);
-    int failed = metrics.out ? fclose(metrics.out) : -1;
-    if (!failed && !arena_defer(metrics.rq->arena, free, text))
+    if (!metrics.out)
+        request_out_of_memory(metrics.rq);
+    metrics.numbers = metrics_numbers(&metrics);
+    for (size_t i = 0; i < host_metric_count; i++) {
+        metrics.name = host_metrics[i].name;
+        metrics.place = host_metrics[i].place;
+        metrics_head(&metrics, host_metrics[i].type, host_metrics[i].help);
+        host_metrics[i].write(&metrics);
+    }
+    for (size_t i = 0; i < g->module_count; i++)
+        metrics_module(&metrics, &g->modules[i]);
+    if (!fclose(metrics.out) && !arena_defer(metrics.rq->arena, free, text))
         return text;
     free(text);
     request_out_of_memory(metrics.rq);

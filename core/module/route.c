@@ -16,7 +16,7 @@ static const char *const method_names[] = {"GET", "POST", "PUT", "PATCH", "DELET
 struct entry {
     const struct bb_route *route;
     void *owner;
-    struct route_meter *meter;
+    struct meter *meter;
     size_t count;
     const struct bb_field *fields[ROUTE_PARAMETERS_MAX];
 };

@@ -19,7 +19,7 @@
 #define ROUTE_SEGMENTS_MAX 16
 
 struct router;
-struct route_meter;
+struct meter;
 
 enum route_found {
     ROUTE_OK,
@@ -31,7 +31,7 @@ enum route_found {
 struct route_match {
     const struct bb_route *route;
     void *owner;
-    struct route_meter *meter;
+    struct meter *meter;
     size_t count; /* segments that match a :name, in the order of the path */
     struct {
         const char *start; /* raw, in the path; decode with text_percent() */
