@@ -4,7 +4,6 @@
 
 static _Thread_local struct activity noted;
 static bool (*of_request)(struct activity *);
-static bool (*of_fiber)(const void *);
 
 struct activity activity_enter(struct activity now)
 {
@@ -19,10 +18,9 @@ void activity_leave(struct activity before)
     noted = before;
 }
 
-void activity_sources(bool (*request)(struct activity *), bool (*guards)(const void *))
+void activity_source(bool (*request)(struct activity *))
 {
     of_request = request;
-    of_fiber = guards;
 }
 
 struct activity activity_now(void)
@@ -32,9 +30,4 @@ struct activity activity_now(void)
     if (of_request)
         of_request(&now);
     return now;
-}
-
-bool activity_guards(const void *address)
-{
-    return of_fiber && of_fiber(address);
 }

@@ -22,17 +22,13 @@ struct activity activity_enter(struct activity now);
 void activity_leave(struct activity before);
 
 /*
- * Sets two functions: `request` fills a record with the request that runs on the calling thread,
- * and returns whether there is one; `guards` returns whether an address is in a guard page of its
- * fiber. Both are called in signal handlers. Call once, before threads are created.
+ * Sets the function that fills a record with the request that runs on the calling thread, and
+ * returns whether there is one. It is called in signal handlers. Call once, before threads are
+ * created.
  */
-void activity_sources(bool (*request)(struct activity *running),
-                      bool (*guards)(const void *address));
+void activity_source(bool (*request)(struct activity *running));
 
 /* Returns the record of the calling thread. Async-signal-safe. */
 struct activity activity_now(void);
-
-/* Whether the address is in the guard of the running fiber. Async-signal-safe. */
-bool activity_guards(const void *address);
 
 #endif

@@ -7,6 +7,7 @@
 #include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,9 +21,9 @@
 
 #include "core/lib/activity.h"
 #include "core/lib/condition.h"
+#include "core/lib/fiber.h"
 #include "core/lib/log.h"
 #include "core/lib/mapped_files.h"
-#include "core/lib/signal_text.h"
 #include "core/lib/supervised.h"
 #include "core/lib/text.h"
 #include "core/lib/thread.h"
@@ -51,6 +52,7 @@ struct report {
     bool sent;         /* sent by a process, not raised by an instruction */
     bool foreign;      /* sent by another process: no module is at fault */
     const ucontext_t *context;
+    char name[16];                   /* "SIGSEGV"; "": no signal */
     const char *exit;                /* "exit()": called instead of a signal; or NULL */
     const char *reason;              /* why the host ended itself; NULL: it did not */
     struct crash_snapshot who;       /* without the stack */
@@ -70,7 +72,7 @@ static volatile sig_atomic_t staged;
 static atomic_bool installed, agreed;
 static pid_t owner; /* its child processes may end in any way */
 
-static void keep(char *out, size_t size, const char *text)
+static void crash_keep(char *out, size_t size, const char *text)
 {
     size_t length = 0;
 
@@ -81,30 +83,112 @@ static void keep(char *out, size_t size, const char *text)
     out[length] = '\0';
 }
 
-static const char *some(const char *text)
+/* ---- text, with async-signal-safe functions only ---- */
+
+struct crash_text {
+    int fd; /* -1: keep the text, cut to the size of `bytes` */
+    size_t used;
+    bool cut; /* not everything could be written */
+    char bytes[1024];
+};
+
+static void crash_text_flush(struct crash_text *text)
 {
-    return *text ? text : NULL;
+    size_t done = 0;
+
+    while (text->fd >= 0 && done < text->used) {
+        ssize_t wrote = write(text->fd, text->bytes + done, text->used - done);
+
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote <= 0) {
+            text->cut = true;
+            break;
+        }
+        done += (size_t)wrote;
+    }
+    text->used = 0;
+}
+
+static void crash_put(struct crash_text *text, char c)
+{
+    if (text->used + 1 == sizeof text->bytes && text->fd >= 0)
+        crash_text_flush(text);
+    if (text->used + 1 < sizeof text->bytes)
+        text->bytes[text->used++] = c;
+}
+
+static void crash_put_text(struct crash_text *text, const char *from)
+{
+    for (; from && *from; from++)
+        crash_put(text, *from);
+}
+
+static void crash_put_digits(struct crash_text *text, unsigned long long number, unsigned base)
+{
+    char digits[24];
+    size_t count = 0;
+
+    do
+        digits[count++] = "0123456789abcdef"[number % base];
+    while (number /= base);
+    while (count)
+        crash_put(text, digits[--count]);
+}
+
+/* Appends a text. The format may have only %s (NULL: nothing), %lld and %#lx. */
+BB_PRINTF(2, 3) static void crash_text_add(struct crash_text *text, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    for (; *format; format++) {
+        if (*format != '%') {
+            crash_put(text, *format);
+        } else if (*++format == 's') {
+            crash_put_text(text, va_arg(args, const char *));
+        } else if (*format == '#') {
+            crash_put_text(text, "0x");
+            crash_put_digits(text, va_arg(args, unsigned long), 16);
+            format += 2;
+        } else {
+            long long number = va_arg(args, long long);
+
+            crash_put_text(text, number < 0 ? "-" : NULL);
+            crash_put_digits(
+                text, number < 0 ? -(unsigned long long)number : (unsigned long long)number, 10);
+            format += 2;
+        }
+    }
+    va_end(args);
+}
+
+/* Returns the text if fd is -1. */
+static const char *crash_text_end(struct crash_text *text)
+{
+    text->bytes[text->used] = '\0';
+    return text->bytes;
 }
 
 /* ---- finding out what ran ---- */
 
-static void find_activity(struct report *of)
+static void crash_activity(struct report *of)
 {
     struct activity now = activity_now();
     struct crash_snapshot *who = &of->who;
-    struct signal_text what = {.fd = -1};
+    struct crash_text what = {.fd = -1};
 
-    of->guard = of->address && activity_guards((const void *)of->address); // NOLINT
-    signal_text_add(&what, "%s%s%s%s%s", now.name, now.name && now.method ? ", " : "", now.method,
-                    now.method ? " " : "", now.path);
-    keep(who->module, sizeof who->module, now.module);
-    keep(who->kind, sizeof who->kind, now.kind);
-    keep(who->what, sizeof who->what, signal_text_end(&what));
-    keep(who->request, sizeof who->request, now.request);
+    of->guard = of->address && fiber_guards((const void *)of->address); // NOLINT
+    crash_text_add(&what, "%s%s%s%s%s", now.name, now.name && now.method ? ", " : "", now.method,
+                   now.method ? " " : "", now.path);
+    crash_keep(who->module, sizeof who->module, now.module);
+    crash_keep(who->kind, sizeof who->kind, now.kind);
+    crash_keep(who->what, sizeof who->what, crash_text_end(&what));
+    crash_keep(who->request, sizeof who->request, now.request);
 }
 
 /* Where the thread was interrupted. */
-static uintptr_t interrupted_at(const ucontext_t *context)
+static uintptr_t crash_interrupted_at(const ucontext_t *context)
 {
 #if defined(__x86_64__)
     return (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
@@ -117,7 +201,7 @@ static uintptr_t interrupted_at(const ucontext_t *context)
 }
 
 /* If that address is not executable, the caller's address is where a call has stored it. */
-static uintptr_t caller_of_nothing(const ucontext_t *context)
+static uintptr_t crash_caller_of_nothing(const ucontext_t *context)
 {
 #if defined(__x86_64__)
     return *(const uintptr_t *)context->uc_mcontext.gregs[REG_RSP]; // NOLINT
@@ -129,7 +213,7 @@ static uintptr_t caller_of_nothing(const ucontext_t *context)
 #endif
 }
 
-static void add_frame(struct report *of, uintptr_t address)
+static void crash_add_frame(struct report *of, uintptr_t address)
 {
     const struct object *object = mapped_files_find(address);
 
@@ -141,27 +225,27 @@ static void add_frame(struct report *of, uintptr_t address)
 }
 
 /* At least one frame; may fault if the stack is damaged. */
-static void find_frames(struct report *of)
+static void crash_frames(struct report *of)
 {
     void *found[FRAMES_MAX + OWN_FRAMES];
-    uintptr_t place = interrupted_at(of->context);
+    uintptr_t place = crash_interrupted_at(of->context);
     int at = 0;
 
     of->frame_count = 0;
     of->blamed = NULL;
-    add_frame(of, place);
+    crash_add_frame(of, place);
     if (!mapped_files_find(place))
-        add_frame(of, caller_of_nothing(of->context));
+        crash_add_frame(of, crash_caller_of_nothing(of->context));
     int count = backtrace(found, FRAMES_MAX + OWN_FRAMES);
 
     while (at < count && (uintptr_t)found[at] != place)
         at++;
     for (at = at < count ? at + 1 : 1; at < count; at++) /* from here: no handler frame was found */
-        add_frame(of, (uintptr_t)found[at]);
+        crash_add_frame(of, (uintptr_t)found[at]);
 }
 
 /* A return address follows the call, which may have been the last instruction of the function. */
-static void find_names(struct report *of)
+static void crash_names(struct report *of)
 {
     for (size_t i = 0; i < of->frame_count; i++) {
         struct frame *frame = &of->frames[i];
@@ -174,59 +258,41 @@ static void find_names(struct report *of)
 }
 
 /* Returns the module of the innermost code, or else the recorded one; "": none. */
-static const char *module_of(const struct report *of)
+static const char *crash_module_of(const struct report *of)
 {
     return of->blamed ? of->blamed->name : of->who.module;
 }
 
 /* ---- the report, as a file, a line, and a note for the supervisor ---- */
 
-static const char *signal_name(int number)
-{
-    switch (number) {
-    case SIGSEGV:
-        return "SIGSEGV";
-    case SIGBUS:
-        return "SIGBUS";
-    case SIGABRT:
-        return "SIGABRT";
-    case SIGFPE:
-        return "SIGFPE";
-    case SIGILL:
-        return "SIGILL";
-    default:
-        return "none";
-    }
-}
-
 /* Appends "function+0x12 (module)". */
-static void frame_text(struct signal_text *out, const struct frame *frame)
+static void crash_frame_text(struct crash_text *out, const struct frame *frame)
 {
     const char *name = frame->object ? frame->object->name : "unknown";
     uintptr_t base = frame->object ? frame->object->base : 0;
 
     if (*frame->symbol)
-        signal_text_add(out, "%s+%#lx (%s)", frame->symbol, (unsigned long)frame->into, name);
+        crash_text_add(out, "%s+%#lx (%s)", frame->symbol, (unsigned long)frame->into, name);
     else
-        signal_text_add(out, "%#lx (%s)", frame->address - base, name);
+        crash_text_add(out, "%#lx (%s)", frame->address - base, name);
 }
 
-static const char *stack_text(struct signal_text *out, const struct report *of)
+static const char *crash_stack_text(struct crash_text *out, const struct report *of)
 {
     for (size_t i = 0; i < of->frame_count && i < LINE_FRAMES; i++) {
-        signal_text_add(out, "%s", i ? " < " : "");
-        frame_text(out, &of->frames[i]);
+        crash_text_add(out, "%s", i ? " < " : "");
+        crash_frame_text(out, &of->frames[i]);
     }
-    return signal_text_end(out);
+    return crash_text_end(out);
 }
 
 /* crash-2026-11-24T00-11-22.123Z-4711.txt, because some file systems do not allow colons. */
-static int open_file(struct report *of, const char *time)
+static int crash_open_file(struct report *of, const char *time)
 {
-    struct signal_text path = {.fd = -1};
+    struct crash_text path = {.fd = -1};
 
-    signal_text_add(&path, "%s/crash-%s-%lld.txt", of->directory, time, (long long)getpid());
-    keep(of->path, sizeof of->path, signal_text_end(&path));
+    crash_text_add(&path, "%s/crash-%s-%lld.txt", of->directory, time, (long long)getpid());
+    crash_keep(of->path, sizeof of->path, crash_text_end(&path));
     for (char *at = of->path + strlen(of->directory); *at; at++)
         if (*at == ':')
             *at = '-';
@@ -237,69 +303,70 @@ static int open_file(struct report *of, const char *time)
     return fd;
 }
 
-static const char *or_none(const char *text)
+static const char *crash_or_none(const char *text)
 {
     return *text ? text : "none";
 }
 
-static void write_head(struct signal_text *out, const struct report *of, const char *time)
+static void crash_write_head(struct crash_text *out, const struct report *of, const char *time)
 {
     const struct crash_snapshot *who = &of->who;
     char thread[16] = "";
 
     prctl(PR_GET_NAME, thread, 0, 0, 0);
-    signal_text_add(out, "busbar: %s\ntime: %s\nprocess: %lld, thread %lld called: %s\n",
-                    PACKAGE_VERSION, time, (long long)getpid(), (long long)syscall(SYS_gettid),
-                    or_none(thread));
+    crash_text_add(out, "busbar: %s\ntime: %s\nprocess: %lld, thread %lld called: %s\n",
+                   PACKAGE_VERSION, time, (long long)getpid(), (long long)syscall(SYS_gettid),
+                   crash_or_none(thread));
     if (of->exit)
-        signal_text_add(out, "exit: %s\n", of->exit);
-    signal_text_add(out, "signal: %lld %s", (long long)of->signal, signal_name(of->signal));
+        crash_text_add(out, "exit: %s\n", of->exit);
+    crash_text_add(out, "signal: %lld %s", (long long)of->signal, crash_or_none(of->name));
     if (of->sent)
-        signal_text_add(out, ", sent\n");
+        crash_text_add(out, ", sent\n");
     else
-        signal_text_add(out, ", address %#lx\n", of->address);
-    signal_text_add(out, "guard of a fiber: %s\n", of->guard ? "yes: its stack overflowed" : "no");
+        crash_text_add(out, ", address %#lx\n", of->address);
+    crash_text_add(out, "guard of a fiber: %s\n", of->guard ? "yes: its stack overflowed" : "no");
     if (of->reason)
-        signal_text_add(out, "reason: %s\n", of->reason);
-    signal_text_add(out, "module: %s\nran: %s %s, of module: %s\nrequest: %s\n",
-                    or_none(module_of(of)), *who->kind ? who->kind : "nothing of a module",
-                    who->what, or_none(who->module), or_none(who->request));
+        crash_text_add(out, "reason: %s\n", of->reason);
+    crash_text_add(out, "module: %s\nran: %s %s, of module: %s\nrequest: %s\n",
+                   crash_or_none(crash_module_of(of)),
+                   *who->kind ? who->kind : "nothing of a module", who->what,
+                   crash_or_none(who->module), crash_or_none(who->request));
 }
 
-static void write_places(struct signal_text *out, const struct report *of)
+static void crash_write_places(struct crash_text *out, const struct report *of)
 {
     const struct object *object;
 
-    signal_text_add(out, "\nbacktrace:\n");
+    crash_text_add(out, "\nbacktrace:\n");
     for (size_t i = 0; i < of->frame_count; i++) {
         const struct frame *frame = &of->frames[i];
 
-        signal_text_add(out, "%s%lld  %#lx  ", i < 10 ? "   " : "  ", (long long)i, frame->address);
-        frame_text(out, frame);
+        crash_text_add(out, "%s%lld  %#lx  ", i < 10 ? "   " : "  ", (long long)i, frame->address);
+        crash_frame_text(out, frame);
         if (frame->object)
-            signal_text_add(out, "  %s+%#lx", frame->object->file,
-                            frame->address - frame->object->base);
-        signal_text_add(out, "\n");
+            crash_text_add(out, "  %s+%#lx", frame->object->file,
+                           frame->address - frame->object->base);
+        crash_text_add(out, "\n");
     }
-    signal_text_add(out, "\nbuild ids:\n");
+    crash_text_add(out, "\nbuild ids:\n");
     for (size_t i = 0; (object = mapped_files_at(i)); i++)
-        signal_text_add(out, "  %s  %s  %s  at %#lx\n", object->name, or_none(object->build),
-                        object->file, object->base);
+        crash_text_add(out, "  %s  %s  %s  at %#lx\n", object->name, crash_or_none(object->build),
+                       object->file, object->base);
 }
 
-static void write_file(struct report *of)
+static void crash_write_file(struct report *of)
 {
-    struct signal_text out = {.fd = -1};
+    struct crash_text out = {.fd = -1};
     char time[TEXT_TIME_SIZE];
 
     text_time(clock_wall_ms(), time);
     if (*of->directory)
-        out.fd = open_file(of, time);
+        out.fd = crash_open_file(of, time);
     if (out.fd < 0)
         return;
-    write_head(&out, of, time);
-    write_places(&out, of);
-    signal_text_flush(&out);
+    crash_write_head(&out, of, time);
+    crash_write_places(&out, of);
+    crash_text_flush(&out);
     if (out.cut && !lseek(out.fd, 0, SEEK_CUR)) { /* nothing could be written */
         unlink(of->path);
         of->path[0] = '\0';
@@ -307,56 +374,57 @@ static void write_file(struct report *of)
     close(out.fd);
 }
 
-static void write_line(struct report *of)
+static void crash_write_line(struct report *of)
 {
-    struct signal_text stack = {.fd = -1}, address = {.fd = -1};
+    struct crash_text stack = {.fd = -1}, address = {.fd = -1};
     const struct crash_snapshot *who = &of->who;
 
-    signal_text_add(&address, "%#lx", of->address);
+    crash_text_add(&address, "%#lx", of->address);
     const struct log_pair pairs[] = {
-        {"signal", of->exit ? NULL : signal_name(of->signal)},
+        {"signal", text_some(of->name)},
         {"exit", of->exit},
-        {"address", of->sent ? NULL : signal_text_end(&address)},
+        {"address", of->sent ? NULL : crash_text_end(&address)},
         {"guard", of->guard ? "the stack of a fiber overflowed" : NULL},
         {"reason", of->reason},
-        {"module", some(module_of(of))},
-        {"ran", some(who->kind)},
-        {"what", some(who->what)},
-        {"request", some(who->request)},
-        {"report", some(of->path)},
-        {"stack", stack_text(&stack, of)},
+        {"module", text_some(crash_module_of(of))},
+        {"ran", text_some(who->kind)},
+        {"what", text_some(who->what)},
+        {"request", text_some(who->request)},
+        {"report", text_some(of->path)},
+        {"stack", crash_stack_text(&stack, of)},
     };
 
     log_now(BB_ERROR, "crashed", pairs, sizeof pairs / sizeof *pairs);
 }
 
 /* The file of the module is named as in the list of modules: "hello" for "/usr/lib/hello.so". */
-static void leave_note(struct report *of)
+static void crash_leave_note(struct report *of)
 {
     static struct crash_note note;
-    const char *how = of->exit ? of->exit : signal_name(of->signal);
+    const char *how = of->exit ? of->exit : of->name;
     const char *file = of->blamed ? of->blamed->file : of->who.module;
 
     if (!of->foreign) {
-        keep(note.module, sizeof note.module, module_of(of));
+        crash_keep(note.module, sizeof note.module, crash_module_of(of));
         for (const char *at = file; *at; at++)
             if (*at == '/')
                 file = at + 1;
-        keep(note.file, sizeof note.file, file);
+        crash_keep(note.file, sizeof note.file, file);
         for (char *at = note.file; *at; at++)
             if (*at == '.')
                 *at = '\0';
     }
-    keep(note.how, sizeof note.how, of->reason ? of->reason : how);
-    keep(note.report, sizeof note.report, of->path);
+    crash_keep(note.how, sizeof note.how, of->reason ? of->reason : how);
+    crash_keep(note.report, sizeof note.report, of->path);
     supervised_crashed(&note);
 }
 
 /* A stage that faults is omitted. */
-static void write_report(void)
+static void crash_write_report(void)
 {
-    static void (*const stages[])(struct report *) = {find_activity, find_frames, find_names,
-                                                      write_file,    write_line,  leave_note};
+    static void (*const stages[])(struct report *) = {crash_activity,   crash_frames,
+                                                      crash_names,      crash_write_file,
+                                                      crash_write_line, crash_leave_note};
 
     for (volatile size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
         staged = 1;
@@ -369,7 +437,7 @@ static void write_report(void)
 /* ---- the ends of the process ---- */
 
 /* Sleeps for `ms` milliseconds, regardless of signals. */
-static void rest(int ms)
+static void crash_rest(int ms)
 {
     struct timespec until;
 
@@ -386,38 +454,41 @@ static void rest(int ms)
  * Restores the default action. A signal that was sent is sent again; one that was raised will be
  * raised again.
  */
-static void die(int number, const siginfo_t *info)
+static void crash_die(int number, const siginfo_t *info)
 {
     signal(number, SIG_DFL);
     if (info->si_code <= 0)
         syscall(SYS_tgkill, getpid(), (pid_t)syscall(SYS_gettid), number);
 }
 
-static void on_crash(int number, siginfo_t *info, void *context)
+static void crash_on_signal(int number, siginfo_t *info, void *context)
 {
+    struct crash_text name = {.fd = -1};
     pid_t self = (pid_t)syscall(SYS_gettid);
     int nobody = 0;
 
     if (getpid() != owner) {
-        die(number, info);
+        crash_die(number, info);
         return;
     }
     if (!atomic_compare_exchange_strong(&reporter, &nobody, self)) {
         if (nobody != self)
-            rest(OTHERS_MS); /* the other thread's crash ends the process, unless its report
-                              * hangs */
+            crash_rest(OTHERS_MS); /* the other thread's crash ends the process, unless its report
+                                    * hangs */
         else if (staged)
             siglongjmp(behind, 1);
-        die(number, info);
+        crash_die(number, info);
         return;
     }
     report.signal = number;
+    crash_text_add(&name, "SIG%s", sigabbrev_np(number));
+    crash_keep(report.name, sizeof report.name, crash_text_end(&name));
     report.address = info->si_code > 0 ? (uintptr_t)info->si_addr : 0;
     report.sent = info->si_code <= 0;
     report.foreign = report.sent && (info->si_code != SI_TKILL || info->si_pid != owner);
     report.context = context;
-    write_report();
-    die(number, info);
+    crash_write_report();
+    crash_die(number, info);
 }
 
 void crash_exits(void)
@@ -426,7 +497,7 @@ void crash_exits(void)
 }
 
 /* Reports a call of exit() or _exit() like a crash, unless crash_exits() was called. */
-static void exited(const char *how)
+static void crash_exited(const char *how)
 {
     pid_t self = (pid_t)syscall(SYS_gettid);
     int nobody = 0;
@@ -438,17 +509,17 @@ static void exited(const char *how)
     report.sent = true;
     report.exit = how;
     report.context = &here;
-    write_report();
+    crash_write_report();
     report.context = NULL;
 }
 
 /* exit() runs this handler first, before anything is cleaned up; then nothing is cleaned up. */
-static void on_exit_of(int status, void *arg)
+static void crash_on_exit(int status, void *arg)
 {
     (void)arg;
     if (atomic_load(&agreed) || getpid() != owner)
         return;
-    exited("exit()");
+    crash_exited("exit()");
     syscall(SYS_exit_group, status);
 }
 
@@ -459,7 +530,7 @@ static void on_exit_of(int status, void *arg)
  */
 void _exit(int status)
 {
-    exited("_exit()");
+    crash_exited("_exit()");
     for (;;)
         syscall(SYS_exit_group, status);
 }
@@ -473,12 +544,12 @@ static struct report snapshot_report; /* filled by the inspected thread … */
 static _Atomic(pthread_t) wanted; /* … which is this one; 0: none, or the response came too late */
 static sem_t answered;
 
-static int snapshot_signal(void)
+static int crash_snapshot_signal(void)
 {
     return SIGRTMIN + 4;
 }
 
-static void on_snapshot_signal(int number, siginfo_t *info, void *context)
+static void crash_on_snapshot_signal(int number, siginfo_t *info, void *context)
 {
     int before = errno;
 
@@ -487,8 +558,8 @@ static void on_snapshot_signal(int number, siginfo_t *info, void *context)
     if (atomic_load(&wanted) != pthread_self())
         return;
     snapshot_report.context = context;
-    find_activity(&snapshot_report);
-    find_frames(&snapshot_report);
+    crash_activity(&snapshot_report);
+    crash_frames(&snapshot_report);
     sem_post(&answered);
     errno = before;
 }
@@ -496,7 +567,7 @@ static void on_snapshot_signal(int number, siginfo_t *info, void *context)
 bool crash_snapshot(pthread_t thread, struct crash_snapshot *snapshot)
 {
     struct report *of = &snapshot_report;
-    struct signal_text stack = {.fd = -1};
+    struct crash_text stack = {.fd = -1};
     int failed = -1;
 
     if (!atomic_load(&installed))
@@ -504,7 +575,7 @@ bool crash_snapshot(pthread_t thread, struct crash_snapshot *snapshot)
     while (!sem_trywait(&answered)) /* a response that came too late */
         ;
     atomic_store(&wanted, thread);
-    if (!pthread_kill(thread, snapshot_signal())) {
+    if (!pthread_kill(thread, crash_snapshot_signal())) {
         int64_t until = clock_mono_ms() + ANSWER_MS;
 
         do
@@ -514,10 +585,10 @@ bool crash_snapshot(pthread_t thread, struct crash_snapshot *snapshot)
     atomic_store(&wanted, 0);
     if (failed)
         return false;
-    find_names(of);
+    crash_names(of);
     *snapshot = of->who;
-    keep(snapshot->module, sizeof snapshot->module, module_of(of));
-    keep(snapshot->stack, sizeof snapshot->stack, stack_text(&stack, of));
+    crash_keep(snapshot->module, sizeof snapshot->module, crash_module_of(of));
+    crash_keep(snapshot->stack, sizeof snapshot->stack, crash_stack_text(&stack, of));
     return true;
 }
 
@@ -526,7 +597,7 @@ void crash_end(pthread_t thread, const char *reason)
     report.reason = reason;
     log_flush(); /* the lines that explain why */
     if (atomic_load(&installed) && !pthread_kill(thread, SIGABRT))
-        rest(REPORT_MS);
+        crash_rest(REPORT_MS);
     if (atomic_load(&reporter)) { /* a report hangs, so end without one */
         signal(SIGABRT, SIG_DFL);
         raise(SIGABRT);
@@ -537,7 +608,7 @@ void crash_end(pthread_t thread, const char *reason)
 
 /* ---- setup ---- */
 
-static void handle_by(int number, void (*handler)(int, siginfo_t *, void *), int flags)
+static void crash_handle_by(int number, void (*handler)(int, siginfo_t *, void *), int flags)
 {
     struct sigaction action = {.sa_sigaction = handler,
                                .sa_flags = flags | SA_SIGINFO | SA_ONSTACK};
@@ -556,15 +627,15 @@ void crash_install(void)
     backtrace(frames, 4); /* loads libgcc, which allocates what it needs */
     thread_alternate_stack();
     for (size_t i = 0; i < sizeof reported / sizeof *reported; i++)
-        handle_by(reported[i], on_crash, SA_NODEFER);
-    handle_by(snapshot_signal(), on_snapshot_signal, SA_RESTART);
+        crash_handle_by(reported[i], crash_on_signal, SA_NODEFER);
+    crash_handle_by(crash_snapshot_signal(), crash_on_snapshot_signal, SA_RESTART);
     owner = getpid();
-    on_exit(on_exit_of, NULL);
+    on_exit(crash_on_exit, NULL);
     atomic_store(&installed, true);
 }
 
 /* Sorted by name, the oldest report is first. */
-static int is_report(const struct dirent *entry)
+static int crash_is_report(const struct dirent *entry)
 {
     size_t length = strlen(entry->d_name);
 
@@ -584,7 +655,7 @@ int crash_directory(const char *path)
         return 0;
     if ((mkdir(report.directory, 0700) && errno != EEXIST) || access(report.directory, W_OK | X_OK))
         return -1;
-    int count = scandir(report.directory, &found, is_report, alphasort);
+    int count = scandir(report.directory, &found, crash_is_report, alphasort);
 
     for (int i = 0; i < count; i++) {
         if (i < count - REPORTS && snprintf(old, sizeof old, "%s/%s", report.directory,

@@ -51,7 +51,6 @@ static void check(struct lifecycle_call *call, int64_t passed_ms)
     static struct crash_snapshot snapshot;
     static char reason[160];
     int64_t limit = lifecycle_calls_limit();
-    char ms[24];
 
     call->taken_ms = call->taken_ms < 0 ? 0 : call->taken_ms + passed_ms;
     bool over = limit && call->taken_ms >= limit;
@@ -59,9 +58,9 @@ static void check(struct lifecycle_call *call, int64_t passed_ms)
     if (!call->told && (over || call->taken_ms >= TELL_MS)) {
         bool known = crash_snapshot(call->thread, &snapshot);
 
-        snprintf(ms, sizeof ms, "%" PRId64, call->taken_ms);
         log_line(BB_ERROR, "module does not return", "module", call->now.module, "ran",
-                 call->now.kind, "ms", ms, "stack", known ? snapshot.stack : NULL, NULL);
+                 call->now.kind, "ms", LOG_NUMBER(call->taken_ms), "stack",
+                 known ? snapshot.stack : NULL, NULL);
         call->told = true;
     }
     if (!over)

@@ -14,6 +14,8 @@
 
 #include <busbar/api.h>
 
+#include "core/lib/text.h"
+
 struct log_pair {
     const char *key;   /* chosen by the host, [a-z0-9_.] */
     const char *value; /* NULL: the pair is omitted */
@@ -56,6 +58,14 @@ bool log_wants(enum bb_level level);
 __attribute__((sentinel)) void log_line(enum bb_level level, const char *message, ...);
 void log_pairs(enum bb_level level, const char *message, const struct log_pair *pairs,
                size_t count);
+
+/* A number as the value of a pair, valid in the enclosing block. */
+#define LOG_NUMBER(number) log_number((int64_t)(number), (char[TEXT_INTEGER_SIZE]){0})
+static inline const char *log_number(int64_t number, char out[TEXT_INTEGER_SIZE])
+{
+    text_integer(number, out);
+    return out;
+}
 
 /*
  * Like log_pairs() for callers that cannot wait, such as signal handlers: writes directly to the

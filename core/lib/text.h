@@ -29,6 +29,12 @@ int32_t text_code_point(const char *text, size_t length, size_t *size);
 /* Number of code points of a UTF-8 text. */
 size_t text_characters(const char *text);
 
+/* Returns the text; NULL if it is empty. */
+static inline const char *text_some(const char *text)
+{
+    return *text ? text : NULL;
+}
+
 /* Whether it is Unicode white space or U+FEFF, which is white space in JavaScript. */
 bool text_space(int32_t code_point);
 

@@ -74,6 +74,11 @@ static char *api_vformat(struct bb_request *rq, const char *format, va_list args
     return text;
 }
 
+static char *api_text(struct bb_request *rq, const char *text)
+{
+    return strcpy(api_alloc(rq, strlen(text) + 1), text); // NOLINT
+}
+
 static void api_defer(struct bb_request *rq, void (*undo)(void *), void *arg)
 {
     if (!arena_defer(request_of(rq)->arena, undo, arg))
@@ -135,9 +140,7 @@ static const char *api_standstill(struct bb_request *rq)
 
     if (!engine_standstill(engine, reason, sizeof reason))
         return NULL;
-    char *kept = api_alloc(rq, strlen(reason) + 1);
-
-    return strcpy(kept, reason); // NOLINT
+    return api_text(rq, reason);
 }
 
 static const char *api_pause_reason(struct bb_request *rq)
@@ -146,9 +149,7 @@ static const char *api_pause_reason(struct bb_request *rq)
 
     if (!pause_why(request_of(rq)->loop->engine, reason, sizeof reason))
         return NULL;
-    char *kept = api_alloc(rq, strlen(reason) + 1);
-
-    return strcpy(kept, reason); // NOLINT
+    return api_text(rq, reason);
 }
 
 static uint64_t api_answered(struct bb_request *rq)

@@ -135,39 +135,23 @@ void hang_answer(const struct listeners *listeners, int ms, const char *reason)
 
 /* ---- checking the loops ---- */
 
-static const char *some(const char *text)
-{
-    return *text ? text : NULL;
-}
-
 static void loop_blocked(struct engine *engine, const struct loop *loop, int64_t blocked_ms)
 {
     static struct crash_snapshot snapshot;
-    char index[16], ms[24];
 
-    snprintf(index, sizeof index, "%u", loop->index);
-    snprintf(ms, sizeof ms, "%" PRId64, blocked_ms);
     memset(&snapshot, 0, sizeof snapshot);
     bool known = crash_snapshot(loop->thread, &snapshot);
 
-    log_line(BB_ERROR, "event loop blocked", "loop", index, "ms", ms, "module",
-             some(snapshot.module), "ran", some(snapshot.kind), "what", some(snapshot.what),
-             "request", some(snapshot.request), "stack", known ? snapshot.stack : NULL, NULL);
+    log_line(BB_ERROR, "event loop blocked", "loop", LOG_NUMBER(loop->index), "ms",
+             LOG_NUMBER(blocked_ms), "module", text_some(snapshot.module), "ran",
+             text_some(snapshot.kind), "what", text_some(snapshot.what), "request",
+             text_some(snapshot.request), "stack", known ? snapshot.stack : NULL, NULL);
     pthread_mutex_lock(&engine->lock);
     snprintf(engine->standstill, sizeof engine->standstill, "An event loop is blocked%s%s%s%s",
              *snapshot.module ? " in module " : "", snapshot.module, *snapshot.what ? ", " : "",
              snapshot.what);
     pthread_mutex_unlock(&engine->lock);
     atomic_fetch_add(&engine->stalls, 1);
-}
-
-static void loop_resumed(const struct loop *loop, int64_t blocked_ms)
-{
-    char index[16], ms[24];
-
-    snprintf(index, sizeof index, "%u", loop->index);
-    snprintf(ms, sizeof ms, "%" PRId64, blocked_ms);
-    log_line(BB_WARN, "event loop resumed", "loop", index, "ms", ms, NULL);
 }
 
 static void check_loop(struct engine *engine, struct loop *loop, struct seen *seen,
@@ -179,7 +163,8 @@ static void check_loop(struct engine *engine, struct loop *loop, struct seen *se
 
     if (!turn_ms || turn_ms != seen->turn_ms) {
         if (seen->told)
-            loop_resumed(loop, seen->blocked_ms);
+            log_line(BB_WARN, "event loop resumed", "loop", LOG_NUMBER(loop->index), "ms",
+                     LOG_NUMBER(seen->blocked_ms), NULL);
         *seen = (struct seen){.turn_ms = turn_ms};
         atomic_store(&loop->stands_ms, 0);
         return;

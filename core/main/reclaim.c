@@ -1,7 +1,6 @@
 #include "core/main/reclaim.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "core/lib/arena.h"
@@ -36,10 +35,9 @@ static void released(struct generation *g)
 static void close_it(struct engine *engine, struct generation *g)
 {
     struct generation **at = &engine->alive;
-    char number[16], ms[24];
+    unsigned number = g->number;
+    int64_t ms = clock_mono_ms() - g->superseded_ms;
 
-    snprintf(number, sizeof number, "%u", g->number);
-    snprintf(ms, sizeof ms, "%lld", (long long)(clock_mono_ms() - g->superseded_ms));
     pthread_mutex_lock(&engine->lock);
     while (*at != g)
         at = &(*at)->next_alive;
@@ -47,7 +45,8 @@ static void close_it(struct engine *engine, struct generation *g)
     engine->alive_count--;
     pthread_mutex_unlock(&engine->lock);
     swap_discard(g);
-    log_line(BB_INFO, "generation closed", "generation", number, "drained_ms", ms, NULL);
+    log_line(BB_INFO, "generation closed", "generation", LOG_NUMBER(number), "drained_ms",
+             LOG_NUMBER(ms), NULL);
 }
 
 static void cut_loop(struct loop *loop, void *arg)
@@ -58,12 +57,9 @@ static void cut_loop(struct loop *loop, void *arg)
 /* Cannot disappear meanwhile, because only this thread closes it. */
 static void cut(struct engine *engine, struct generation *g)
 {
-    char number[16], holders[24];
-
-    snprintf(number, sizeof number, "%u", g->number);
-    snprintf(holders, sizeof holders, "%zu", atomic_load(&g->holders));
     log_line(BB_WARN, "generation did not drain in time: its requests and streams are cut off",
-             "generation", number, "holders", holders, NULL);
+             "generation", LOG_NUMBER(g->number), "holders", LOG_NUMBER(atomic_load(&g->holders)),
+             NULL);
     if (engine_hold(engine))
         return;
     engine_each_loop(engine, cut_loop, g);

@@ -334,7 +334,6 @@ static void run(struct reloader *reloader, const int *fds, size_t count)
 {
     struct setting_problems problems = {0};
     struct reload_history now = {.last_wall_ms = clock_wall_ms()};
-    char more[24];
 
     sd_notify_reloading();
     now.last_done = !reload(reloader, &now, &problems);
@@ -343,12 +342,12 @@ static void run(struct reloader *reloader, const int *fds, size_t count)
         snprintf(now.last, sizeof now.last, "%s",
                  problems.lines && problems.lines[0] ? problems.lines[0] : "out of memory");
     note(reloader, &now);
-    snprintf(more, sizeof more, "%zu", problems.count ? problems.count - 1 : 0);
     if (now.last_done)
         log_line(BB_INFO, "reloaded", "outcome", now.last, NULL);
     else
         log_line(BB_ERROR, "reload refused, the previous configuration stays in use", "reason",
-                 now.last, "more", problems.count > 1 ? more : NULL, NULL);
+                 now.last, "more", problems.count > 1 ? LOG_NUMBER(problems.count - 1) : NULL,
+                 NULL);
     tell_askers(fds, count, &now, &problems);
     setting_problems_free(&problems);
 }

@@ -122,17 +122,11 @@ static int64_t delay_ms(unsigned failures)
     return delay < MOST_DELAY_MS ? delay : MOST_DELAY_MS;
 }
 
-static const char *some(const char *text)
-{
-    return *text ? text : NULL;
-}
-
 static void worker_ended(int status)
 {
     const struct worker_state *worker = read_worker(status);
     struct crash_note note = worker->note;
     int64_t now = clock_mono_ms();
-    char ms[24];
 
     supervisor.worker = 0;
     supervisor.served = supervisor.served || worker->served_ms;
@@ -155,11 +149,10 @@ static void worker_ended(int status)
     int64_t wait = delay_ms(supervisor.failures++);
 
     supervisor.next_ms = now + wait;
-    snprintf(ms, sizeof ms, "%lld", (long long)wait);
     const struct log_pair pairs[] = {{"how", note.how},
-                                     {"module", some(note.module)},
-                                     {"report", some(note.report)},
-                                     {"delay_ms", ms}};
+                                     {"module", text_some(note.module)},
+                                     {"report", text_some(note.report)},
+                                     {"delay_ms", LOG_NUMBER(wait)}};
 
     log_level(BB_INFO, worker->json);
     /* if the reader of the log hangs, the worker must be restarted anyway */

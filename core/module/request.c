@@ -157,7 +157,7 @@ static bool request_describe(struct activity *running)
 
 void requests_report(void)
 {
-    activity_sources(request_describe, fiber_guards);
+    activity_source(request_describe);
 }
 
 static void request_fiber_entry(void *arg)
