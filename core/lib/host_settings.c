@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-#include "core/lib/settings_tree.h"
-
 #ifndef BUSBAR_MODULES
 #define BUSBAR_MODULES "/usr/local/lib/busbar/modules"
 #endif
@@ -231,11 +229,6 @@ int host_settings_bind(struct settings *settings, struct setting_problems *probl
     }
     settings->host = host;
     return problems->count == before ? 0 : -1;
-}
-
-const struct host_settings *host_settings(const struct settings *settings)
-{
-    return settings->host;
 }
 
 bool host_settings_own(const char *section)

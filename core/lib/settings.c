@@ -3,13 +3,26 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdalign.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <yaml.h>
 
-#include "core/lib/settings_tree.h"
+#include "core/lib/field.h"
+#include "core/lib/text.h"
+
+struct setting_section {
+    const char *name;
+    const yaml_node_t *node; /* the mapping with its settings; NULL: not in the file */
+    struct setting_value *values;
+    size_t count;
+    struct setting_section *next;
+};
 
 /* ---- problems ---- */
 
@@ -18,7 +31,8 @@
  * reason.
  */
 BB_PRINTF(4, 0)
-static void add_line(char ***lines, size_t *count, size_t *room, const char *format, va_list args)
+static void settings_add_line(char ***lines, size_t *count, size_t *room, const char *format,
+                              va_list args)
 {
     char *line;
 
@@ -46,7 +60,7 @@ void setting_problem(struct setting_problems *problems, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    add_line(&problems->lines, &problems->count, &problems->room, format, args);
+    settings_add_line(&problems->lines, &problems->count, &problems->room, format, args);
     va_end(args);
 }
 
@@ -55,12 +69,13 @@ void setting_warning(struct setting_problems *problems, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    add_line(&problems->warnings, &problems->warning_count, &problems->warning_room, format, args);
+    settings_add_line(&problems->warnings, &problems->warning_count, &problems->warning_room,
+                      format, args);
     va_end(args);
 }
 
-static void print_lines(char *const *lines, size_t count, size_t room, const char *prefix,
-                        FILE *out)
+static void settings_print_lines(char *const *lines, size_t count, size_t room, const char *prefix,
+                                 FILE *out)
 {
     for (size_t i = 0; i < count; i++)
         fprintf(out, "%s%s\n", prefix, i < room && lines[i] ? lines[i] : "out of memory");
@@ -68,14 +83,14 @@ static void print_lines(char *const *lines, size_t count, size_t room, const cha
 
 void setting_errors_print(const struct setting_problems *problems, FILE *out)
 {
-    print_lines(problems->lines, problems->count, problems->room, "", out);
+    settings_print_lines(problems->lines, problems->count, problems->room, "", out);
 }
 
 void setting_problems_print(const struct setting_problems *problems, FILE *out)
 {
     setting_errors_print(problems, out);
-    print_lines(problems->warnings, problems->warning_count, problems->warning_room,
-                "warning: ", out);
+    settings_print_lines(problems->warnings, problems->warning_count, problems->warning_room,
+                         "warning: ", out);
 }
 
 void setting_problems_free(struct setting_problems *problems)
@@ -89,7 +104,7 @@ void setting_problems_free(struct setting_problems *problems)
     *problems = (struct setting_problems){0};
 }
 
-/* ---- the environment ---- */
+/* ---- reading the file: refuses what settings do not have, and replaces variables ---- */
 
 struct reader {
     struct settings *settings;
@@ -97,18 +112,20 @@ struct reader {
     bool *seen; /* by the index of a node */
 };
 
-static void complain(struct reader *reader, unsigned line, const char *where, const char *reason)
+static int settings_refuse(struct reader *reader, unsigned line, const char *where,
+                           const char *reason)
 {
     setting_problem(reader->problems, "%s:%u: %s%s%s", reader->settings->path, line, where,
                     *where ? ": " : "", reason);
+    return -1;
 }
 
 /*
  * Returns the value of the variable after "${"; *rest is the text after "}". NULL with a problem.
  * The name may be followed by ":-" and a default up to the next "}".
  */
-static const char *variable(struct reader *reader, const char *name, const char **rest,
-                            unsigned line, const char *where)
+static const char *settings_variable(struct reader *reader, const char *name, const char **rest,
+                                     unsigned line, const char *where)
 {
     struct arena *arena = reader->settings->arena;
     const char *end = name;
@@ -119,9 +136,9 @@ static const char *variable(struct reader *reader, const char *name, const char 
     const char *close = fallback ? fallback + strcspn(fallback, "{}") : end;
 
     if (end == name || *close != '}') {
-        complain(reader, line, where,
-                 "${ needs a name, perhaps :- and a default, and } at the end (write $${ for a "
-                 "plain ${)");
+        settings_refuse(reader, line, where,
+                        "${ needs a name, perhaps :- and a default, and } at the end (write $${ "
+                        "for a plain ${)");
         return NULL;
     }
     char *copy = arena_text(arena, name, (size_t)(end - name));
@@ -137,7 +154,8 @@ static const char *variable(struct reader *reader, const char *name, const char 
 }
 
 /* Replaces ${NAME} in the text; NULL with a problem added. */
-static const char *expand(struct reader *reader, const char *text, unsigned line, const char *where)
+static const char *settings_expand(struct reader *reader, const char *text, unsigned line,
+                                   const char *where)
 {
     struct arena *arena = reader->settings->arena;
     const char *done = "", *at;
@@ -145,7 +163,7 @@ static const char *expand(struct reader *reader, const char *text, unsigned line
     while (done && (at = strstr(text, "${"))) {
         bool escaped = at > text && at[-1] == '$';
         const char *rest = at + 2;
-        const char *value = escaped ? "{" : variable(reader, at + 2, &rest, line, where);
+        const char *value = escaped ? "{" : settings_variable(reader, at + 2, &rest, line, where);
 
         if (!value)
             return NULL;
@@ -154,212 +172,212 @@ static const char *expand(struct reader *reader, const char *text, unsigned line
     }
     if (done)
         done = arena_format(arena, "%s%s", done, text);
-    if (!done)
-        complain(reader, line, where, "out of memory");
-    return done;
+    if (done && text_utf8(done, strlen(done)))
+        return done;
+    settings_refuse(reader, line, where, done ? "must be UTF-8" : "out of memory");
+    return NULL;
 }
 
-/* ---- the tree ---- */
-
-static unsigned line_of(yaml_mark_t mark)
+static unsigned settings_line_of(yaml_mark_t mark)
 {
     return (unsigned)mark.line + 1;
 }
 
-const yaml_node_t *settings_node(const struct settings *settings, int index)
+static yaml_node_t *settings_node(const struct settings *settings, int index)
 {
-    return settings->document.nodes.start + index - 1;
+    return ((yaml_document_t *)settings->document)->nodes.start + index - 1;
 }
 
-struct member settings_member(const struct settings *settings, const yaml_node_t *map,
-                              const char *key)
+/* Returns the text of a scalar. */
+static const char *settings_text(const yaml_node_t *node)
 {
-    if (!map || map->type != YAML_MAPPING_NODE)
-        return (struct member){NULL, 0};
-    for (const yaml_node_pair_t *at = map->data.mapping.pairs.start;
-         at < map->data.mapping.pairs.top; at++) {
+    return (const char *)node->data.scalar.value;
+}
+
+/* The first pair of a mapping, the first item of a sequence; NULL: the node is something else. */
+static const yaml_node_pair_t *settings_pairs(const yaml_node_t *node)
+{
+    return node && node->type == YAML_MAPPING_NODE ? node->data.mapping.pairs.start : NULL;
+}
+
+static const int *settings_items(const yaml_node_t *node)
+{
+    return node->type == YAML_SEQUENCE_NODE ? node->data.sequence.items.start : NULL;
+}
+
+#define EACH_PAIR(at, node)                                                                        \
+    for (const yaml_node_pair_t *at = settings_pairs(node);                                        \
+         at && at < (node)->data.mapping.pairs.top; at++)
+#define EACH_ITEM(at, node)                                                                        \
+    for (const int *at = settings_items(node); at && at < (node)->data.sequence.items.top; at++)
+
+/* Finds a member of a mapping, and the line of its key; NULL: there is none. */
+static const yaml_node_t *settings_member(const struct settings *settings, const yaml_node_t *map,
+                                          const char *key, unsigned *line)
+{
+    EACH_PAIR(at, map)
+    {
         const yaml_node_t *name = settings_node(settings, at->key);
 
-        if (!strcmp(node_text(name), key))
-            return (struct member){settings_node(settings, at->value), line_of(name->start_mark)};
+        *line = settings_line_of(name->start_mark);
+        if (!strcmp(settings_text(name), key))
+            return settings_node(settings, at->value);
     }
-    return (struct member){NULL, 0};
+    *line = 0;
+    return NULL;
 }
 
-bool node_null(const yaml_node_t *node)
+/* Whether it is empty: null, ~ or no text at all, without quotes. */
+static bool settings_is_null(const yaml_node_t *node)
 {
-    return node->type == YAML_SCALAR_NODE && node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
-           (!*node_text(node) || !strcmp(node_text(node), "~") || !strcmp(node_text(node), "null"));
-}
+    const char *text = node->type == YAML_SCALAR_NODE ? settings_text(node) : NULL;
 
-const char *node_kind(const yaml_node_t *node)
-{
-    if (node->type == YAML_SEQUENCE_NODE)
-        return "a list";
-    return node->type == YAML_MAPPING_NODE ? "a mapping" : "text";
+    return text && node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
+           (!*text || !strcmp(text, "~") || !strcmp(text, "null"));
 }
 
 /* Refuses a tag of YAML (such as !!str), because the settings have their own types. */
-static void refuse_tag(struct reader *reader, const yaml_node_t *node, const char *where,
-                       unsigned line)
+static void settings_check_tag(struct reader *reader, const yaml_node_t *node, const char *where,
+                               unsigned line)
 {
     const char *usual = node->type == YAML_SCALAR_NODE     ? YAML_DEFAULT_SCALAR_TAG
                         : node->type == YAML_SEQUENCE_NODE ? YAML_DEFAULT_SEQUENCE_TAG
                                                            : YAML_DEFAULT_MAPPING_TAG;
 
     if (strcmp((const char *)node->tag, usual) != 0)
-        complain(reader, line, where, "tags (!name) are not taken");
+        settings_refuse(reader, line, where, "tags (!name) are not taken");
 }
 
-static void check_scalar(struct reader *reader, yaml_node_t *node, const char *where, unsigned line)
+/* A scalar that cannot be read has no text from then on. */
+static void settings_check_scalar(struct reader *reader, yaml_node_t *node, const char *where,
+                                  unsigned line)
 {
-    const char *text = node_text(node);
+    const char *text = settings_text(node);
 
     if (strlen(text) != node->data.scalar.length) {
-        complain(reader, line, where, "must not hold a NUL");
+        settings_refuse(reader, line, where, "must not hold a NUL");
         text = NULL;
     } else if (strstr(text, "${")) {
-        text = expand(reader, text, line, where);
+        text = settings_expand(reader, text, line, where);
     } else {
         return;
     }
     free(node->data.scalar.value); /* libyaml has allocated it, and will free the copy */
     node->data.scalar.value = text ? (yaml_char_t *)strdup(text) : NULL;
     if (text && !node->data.scalar.value)
-        complain(reader, line, where, "out of memory");
+        settings_refuse(reader, line, where, "out of memory");
 }
 
-static int check_node(struct reader *reader, int index, const char *where, unsigned line,
-                      unsigned depth);
-
 /* Returns the path of the member; NULL with a problem. libyaml does not find duplicate keys. */
-static const char *check_key(struct reader *reader, const yaml_node_t *map,
-                             const yaml_node_pair_t *pair, const char *where)
+static const char *settings_check_key(struct reader *reader, const yaml_node_t *map,
+                                      const yaml_node_pair_t *pair, const char *where)
 {
     const yaml_node_t *key = settings_node(reader->settings, pair->key);
-    unsigned line = line_of(key->start_mark);
+    unsigned line = settings_line_of(key->start_mark);
+    bool text = key->type == YAML_SCALAR_NODE && key->data.scalar.length &&
+                strlen(settings_text(key)) == key->data.scalar.length;
 
-    if (key->type != YAML_SCALAR_NODE || !key->data.scalar.length ||
-        strlen(node_text(key)) != key->data.scalar.length) {
-        complain(reader, line, where, "a key must be plain text");
-        return NULL;
-    }
-    if (reader->seen[pair->key]) {
-        complain(reader, line, where, "aliases (*name) are not taken");
+    if (!text || reader->seen[pair->key]) {
+        settings_refuse(reader, line, where,
+                        text ? "aliases (*name) are not taken" : "a key must be plain text");
         return NULL;
     }
     reader->seen[pair->key] = true;
-    refuse_tag(reader, key, where, line);
-    const char *path =
-        arena_format(reader->settings->arena, "%s%s%s", where, *where ? "." : "", node_text(key));
+    settings_check_tag(reader, key, where, line);
+    const char *path = arena_format(reader->settings->arena, "%s%s%s", where, *where ? "." : "",
+                                    settings_text(key));
 
     if (!path)
-        complain(reader, line, where, "out of memory");
-    for (const yaml_node_pair_t *at = map->data.mapping.pairs.start; path && at < pair; at++) {
+        settings_refuse(reader, line, where, "out of memory");
+    for (const yaml_node_pair_t *at = settings_pairs(map); path && at < pair; at++) {
         const yaml_node_t *twin = settings_node(reader->settings, at->key);
 
-        if (!strcmp(node_text(twin), node_text(key)))
+        if (!strcmp(settings_text(twin), settings_text(key)))
             setting_problem(reader->problems, "%s:%u: %s: was given on line %u already",
-                            reader->settings->path, line, path, line_of(twin->start_mark));
+                            reader->settings->path, line, path, settings_line_of(twin->start_mark));
     }
     return path;
 }
 
-static int check_map(struct reader *reader, const yaml_node_t *map, const char *where,
-                     unsigned depth)
-{
-    for (const yaml_node_pair_t *at = map->data.mapping.pairs.start;
-         at < map->data.mapping.pairs.top; at++) {
-        const yaml_node_t *key = settings_node(reader->settings, at->key);
-        const char *path = check_key(reader, map, at, where);
-
-        if (!path || check_node(reader, at->value, path, line_of(key->start_mark), depth + 1))
-            return -1;
-    }
-    return 0;
-}
-
 /*
- * Refuses what settings do not have, and replaces variables. Returns 0, or -1 with a problem if the
- * tree cannot be used. The document has an alias as another reference to its node.
+ * Returns 0, or -1 with a problem if the tree cannot be used. The document has an alias as another
+ * reference to its node.
  */
-static int check_node(struct reader *reader, int index, const char *where, unsigned line,
-                      unsigned depth)
+static int settings_check_node(struct reader *reader, int index, const char *where, unsigned line,
+                               unsigned depth)
 {
-    yaml_node_t *node = reader->settings->document.nodes.start + index - 1;
-    size_t count = node->type == YAML_SEQUENCE_NODE
-                       ? (size_t)(node->data.sequence.items.top - node->data.sequence.items.start)
-                   : node->type == YAML_MAPPING_NODE
-                       ? (size_t)(node->data.mapping.pairs.top - node->data.mapping.pairs.start)
-                       : 0;
-    const char *wrong = reader->seen[index]            ? "aliases (*name) are not taken"
-                        : depth > SETTINGS_DEPTH_MAX   ? "is nested too deeply"
-                        : count > SETTINGS_ENTRIES_MAX ? "has too many entries"
-                                                       : NULL;
+    yaml_node_t *node = settings_node(reader->settings, index);
+    size_t count = 0;
 
-    if (wrong) {
-        complain(reader, line, where, wrong);
-        return -1;
+    EACH_PAIR(at, node)
+    {
+        count++;
     }
+    EACH_ITEM(at, node)
+    {
+        count++;
+    }
+    if (reader->seen[index] || depth > SETTINGS_DEPTH_MAX || count > SETTINGS_ENTRIES_MAX)
+        return settings_refuse(reader, line, where,
+                               reader->seen[index]          ? "aliases (*name) are not taken"
+                               : depth > SETTINGS_DEPTH_MAX ? "is nested too deeply"
+                                                            : "has too many entries");
     reader->seen[index] = true;
-    refuse_tag(reader, node, where, line);
+    settings_check_tag(reader, node, where, line);
     if (node->type == YAML_SCALAR_NODE)
-        check_scalar(reader, node, where, line);
-    if (node->type == YAML_MAPPING_NODE)
-        return check_map(reader, node, where, depth);
-    for (size_t i = 0; node->type == YAML_SEQUENCE_NODE && i < count; i++) {
-        int item = node->data.sequence.items.start[i];
+        settings_check_scalar(reader, node, where, line);
+    EACH_PAIR(at, node)
+    {
+        const char *path = settings_check_key(reader, node, at, where);
 
-        if (check_node(reader, item, where,
-                       line_of(settings_node(reader->settings, item)->start_mark), depth + 1))
+        line = settings_line_of(settings_node(reader->settings, at->key)->start_mark);
+        if (!path || settings_check_node(reader, at->value, path, line, depth + 1))
+            return -1;
+    }
+    EACH_ITEM(at, node)
+    {
+        line = settings_line_of(settings_node(reader->settings, *at)->start_mark);
+        if (settings_check_node(reader, *at, where, line, depth + 1))
             return -1;
     }
     return 0;
 }
-
-/* ---- loading ---- */
 
 /*
  * Returns the bytes, which the caller frees; NULL with a problem. Without O_NONBLOCK a pipe that
  * nobody writes to would block the caller, and with it a reload and a later stop.
  */
-static char *read_file(const char *path, size_t *length, struct setting_problems *problems)
+static char *settings_read(const char *path, size_t *length, struct setting_problems *problems)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     char *bytes = malloc(SETTINGS_SIZE_MAX + 1);
     struct stat about;
-    ssize_t got = 1;
+    ssize_t got = -1;
 
     *length = 0;
-    if (fd < 0 || fstat(fd, &about)) {
-        setting_problem(problems, "%s: cannot be read: %s", path, strerror(errno));
-    } else if (!S_ISREG(about.st_mode)) {
+    if (fd >= 0 && !fstat(fd, &about) && !S_ISREG(about.st_mode)) {
         setting_problem(problems, "%s: is not a regular file", path);
-    } else if (!bytes) {
-        setting_problem(problems, "%s: out of memory", path);
     } else {
-        while (got > 0 && *length <= SETTINGS_SIZE_MAX) {
-            got = read(fd, bytes + *length, SETTINGS_SIZE_MAX + 1 - *length);
-            *length += got > 0 ? (size_t)got : 0;
-        }
+        while (fd >= 0 && bytes && *length <= SETTINGS_SIZE_MAX &&
+               (got = read(fd, bytes + *length, SETTINGS_SIZE_MAX + 1 - *length)) > 0)
+            *length += (size_t)got;
         if (got < 0)
-            setting_problem(problems, "%s: cannot be read: %s", path, strerror(errno));
-        else if (*length > SETTINGS_SIZE_MAX)
+            setting_problem(problems, "%s: cannot be read: %s", path,
+                            strerror(bytes ? errno : ENOMEM));
+        else if (got)
             setting_problem(problems, "%s: is larger than %zu bytes", path, SETTINGS_SIZE_MAX);
-        else
-            got = 0;
     }
     if (fd >= 0)
         close(fd);
-    if (!got && *length <= SETTINGS_SIZE_MAX)
+    if (!got)
         return bytes;
     free(bytes);
     return NULL;
 }
 
 /* Reads a document; -1 with a problem. */
-static int load_document(struct reader *reader, yaml_parser_t *parser, yaml_document_t *document,
-                         const char *bytes)
+static int settings_load_document(struct reader *reader, yaml_parser_t *parser,
+                                  yaml_document_t *document, const char *bytes)
 {
     unsigned line = 1;
 
@@ -367,77 +385,72 @@ static int load_document(struct reader *reader, yaml_parser_t *parser, yaml_docu
         return 0;
     /* errors of the lowest layer (bad UTF-8, control characters) have a byte offset, but no line */
     if (parser->error != YAML_READER_ERROR)
-        line = line_of(parser->problem_mark);
+        line = settings_line_of(parser->problem_mark);
     else
         for (size_t i = 0; i < parser->problem_offset; i++)
             line += bytes[i] == '\n';
-    complain(reader, line, "", parser->problem ? parser->problem : "out of memory");
-    return -1;
+    return settings_refuse(reader, line, "", parser->problem ? parser->problem : "out of memory");
 }
 
-static void delete_document(void *document)
+static void settings_delete_document(void *document)
 {
     yaml_document_delete(document);
 }
 
-static int parse(struct reader *reader, const char *bytes, size_t length)
+/* Parses the file into the document of the settings. Returns 0, or -1 with a problem. */
+static int settings_parse(struct reader *reader, const char *bytes, size_t length)
 {
     struct settings *settings = reader->settings;
-    yaml_document_t second;
+    yaml_document_t *document = arena_alloc(settings->arena, sizeof *document), second;
     yaml_parser_t parser;
 
-    if (!yaml_parser_initialize(&parser)) {
-        setting_problem(reader->problems, "%s: out of memory", settings->path);
-        return -1;
-    }
+    if (!document || !yaml_parser_initialize(&parser))
+        return settings_refuse(reader, 1, "", "out of memory");
+    settings->document = document;
     yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&parser, (const unsigned char *)bytes, length);
-    int failed = load_document(reader, &parser, &settings->document, bytes);
+    int failed = settings_load_document(reader, &parser, document, bytes);
 
-    if (!failed && arena_defer(settings->arena, delete_document, &settings->document)) {
-        yaml_document_delete(&settings->document);
-        complain(reader, 1, "", "out of memory");
-        failed = -1;
+    if (!failed && arena_defer(settings->arena, settings_delete_document, document)) {
+        yaml_document_delete(document);
+        failed = settings_refuse(reader, 1, "", "out of memory");
     }
-    settings->root = failed ? NULL : yaml_document_get_root_node(&settings->document);
+    settings->root = failed ? NULL : yaml_document_get_root_node(document);
     if (settings->root) { /* otherwise the stream has ended */
-        bool loaded = !load_document(reader, &parser, &second, bytes);
-
-        failed = !loaded || yaml_document_get_root_node(&second) ? -1 : 0;
-        if (loaded && failed)
-            complain(reader, line_of(second.start_mark), "",
-                     "a second document (---) is not taken");
-        if (loaded)
-            yaml_document_delete(&second);
+        failed = settings_load_document(reader, &parser, &second, bytes);
+        if (!failed && yaml_document_get_root_node(&second))
+            failed = settings_refuse(reader, settings_line_of(second.start_mark), "",
+                                     "a second document (---) is not taken");
+        yaml_document_delete(&second);
     }
     yaml_parser_delete(&parser);
     return failed;
 }
 
 /* An empty file has no settings; everything except a mapping is an error. */
-static int check_tree(struct reader *reader)
+static int settings_check_tree(struct reader *reader)
 {
     struct settings *settings = reader->settings;
-    size_t count = (size_t)(settings->document.nodes.top - settings->document.nodes.start);
+    const yaml_document_t *document = settings->document;
     int failed = -1;
 
     if (!settings->root)
         return 0;
-    reader->seen = calloc(count + 1, sizeof *reader->seen);
+    unsigned line = settings_line_of(settings->root->start_mark);
+
+    reader->seen = calloc((size_t)(document->nodes.top - document->nodes.start) + 1, sizeof(bool));
     if (!reader->seen)
-        complain(reader, 1, "", "out of memory");
+        settings_refuse(reader, 1, "", "out of memory");
     else
-        failed = check_node(reader, 1, "", line_of(settings->root->start_mark), 0);
+        failed = settings_check_node(reader, 1, "", line, 0);
     free(reader->seen);
     if (failed)
         return -1;
-    if (settings->root->type == YAML_SCALAR_NODE && node_text(settings->root) &&
-        node_null(settings->root))
+    if (settings_is_null(settings->root))
         settings->root = NULL;
-    if (!settings->root || settings->root->type == YAML_MAPPING_NODE)
-        return 0;
-    complain(reader, line_of(settings->root->start_mark), "", "must be a mapping of sections");
-    return -1;
+    if (settings->root && settings->root->type != YAML_MAPPING_NODE)
+        return settings_refuse(reader, line, "", "must be a mapping of sections");
+    return 0;
 }
 
 struct settings *settings_load(struct arena *arena, const char *path,
@@ -459,24 +472,14 @@ struct settings *settings_load(struct arena *arena, const char *path,
         setting_problem(problems, "%s: out of memory", path);
         return NULL;
     }
-    char *bytes = read_file(path, &length, problems);
-    int failed = !bytes || parse(&reader, bytes, length) || check_tree(&reader);
+    char *bytes = settings_read(path, &length, problems);
+    int failed = !bytes || settings_parse(&reader, bytes, length) || settings_check_tree(&reader);
 
     free(bytes);
     return failed ? NULL : settings;
 }
 
 /* ---- sections ---- */
-
-const char *settings_path(const struct settings *settings)
-{
-    return settings->path;
-}
-
-const char *settings_directory(const struct settings *settings)
-{
-    return settings->directory;
-}
 
 const struct setting_section *settings_section(const struct settings *settings, const char *section)
 {
@@ -486,7 +489,8 @@ const struct setting_section *settings_section(const struct settings *settings, 
     return NULL;
 }
 
-static const struct setting_value *find(const struct setting_section *section, const char *name)
+static const struct setting_value *section_find(const struct setting_section *section,
+                                                const char *name)
 {
     for (size_t i = 0; section && i < section->count; i++)
         if (!strcmp(section->values[i].field->name, name))
@@ -497,11 +501,13 @@ static const struct setting_value *find(const struct setting_section *section, c
 const struct setting_value *section_value(const struct setting_section *section, const char *name,
                                           char as)
 {
-    const struct setting_value *value = find(section, name);
+    const struct setting_value *value = section_find(section, name);
     enum bb_type type = value ? value->field->type : BB_ANY;
-    bool fits = as == 't'   ? type < BB_OBJECT
+    bool integer = type == BB_INT || type == BB_BOOL, number = type == BB_INT || type == BB_NUMBER;
+    bool fits = as == 'i'   ? integer
+                : as == 'n' ? number
                 : as == 'j' ? type >= BB_OBJECT
-                            : type == BB_INT || type == (as == 'i' ? BB_BOOL : BB_NUMBER);
+                            : type < BB_OBJECT && !integer && !number;
 
     return fits ? value : NULL;
 }
@@ -510,16 +516,15 @@ void settings_unknown(struct settings *settings, settings_is_module *is_module, 
                       struct setting_problems *problems)
 {
     const struct setting_section *top = settings_section(settings, SETTINGS_ROOT);
-    const yaml_node_t *root = settings->root;
     const char *idle = NULL; /* sections of installed modules that are not loaded */
 
-    for (const yaml_node_pair_t *at = root ? root->data.mapping.pairs.start : NULL;
-         root && at < root->data.mapping.pairs.top; at++) {
+    EACH_PAIR(at, settings->root)
+    {
         const yaml_node_t *node = settings_node(settings, at->key);
-        const char *key = node_text(node);
-        unsigned line = line_of(node->start_mark);
+        const char *key = settings_text(node);
+        unsigned line = settings_line_of(node->start_mark);
 
-        if (settings_section(settings, key) || find(top, key))
+        if (settings_section(settings, key) || section_find(top, key))
             continue;
         if (is_module && is_module(arg, key))
             idle = arena_format(settings->arena, "%s%s%s (line %u)", idle ? idle : "",
@@ -539,12 +544,13 @@ void settings_unknown(struct settings *settings, settings_is_module *is_module, 
 
 unsigned settings_line(const struct settings *settings, const char *section, const char *name)
 {
-    struct member parent = *section ? settings_member(settings, settings->root, section)
-                                    : (struct member){settings->root, 0};
-    struct member own =
-        name ? settings_member(settings, parent.node, name) : (struct member){NULL, 0};
+    unsigned line = 0, own = 0;
+    const yaml_node_t *map =
+        *section ? settings_member(settings, settings->root, section, &line) : settings->root;
 
-    return own.node ? own.line : parent.line;
+    if (name)
+        settings_member(settings, map, name, &own);
+    return own ? own : line;
 }
 
 void settings_complain(const struct settings *settings, struct setting_problems *problems,
@@ -566,13 +572,6 @@ void settings_complain(const struct settings *settings, struct setting_problems 
                     *section && name ? "." : "", name ? name : "", reason);
 }
 
-static bool is_same(const struct setting_value *a, const struct setting_value *b)
-{
-    if (a->field->type >= BB_OBJECT)
-        return json_equal(a->json, b->json) || a->json == b->json;
-    return a->text && b->text ? !strcmp(a->text, b->text) : a->text == b->text;
-}
-
 void settings_fit(const struct settings *settings, const struct settings *live,
                   struct setting_problems *problems)
 {
@@ -581,12 +580,483 @@ void settings_fit(const struct settings *settings, const struct settings *live,
 
         for (size_t i = 0; i < at->count; i++) {
             const struct setting_value *value = &at->values[i];
-            const struct setting_value *old = find(before, value->field->name);
+            const struct setting_value *old = section_find(before, value->field->name);
 
-            if (old && value->field->flags & BB_RESTART && !is_same(value, old))
+            if (old && value->field->flags & BB_RESTART && value->json != old->json &&
+                !json_equal(value->json, old->json))
                 settings_complain(
                     settings, problems, at->name, value->field->name,
                     "cannot be changed by a reload: restart the host, or set it back");
         }
     }
+}
+
+/* ---- durations with units: "5s", "2m", "1h" or "500ms" ---- */
+
+enum { DIGITS_MAX = 9 }; /* of a number with a unit: few enough for 64 bits in ms */
+
+struct unit {
+    unsigned flag;
+    int64_t ms;
+    const char *suffix, *name;
+};
+
+static const struct unit units[] = {
+    {BB_MILLISECONDS, 1, "ms", "milliseconds"}, {BB_SECONDS, 1000, "s", "seconds"},
+    {BB_MINUTES, 60000, "m", "minutes"},        {BB_HOURS, 3600000, "h", "hours"},
+    {BB_DAYS, 86400000, "d", "days"},
+};
+
+static const struct unit *settings_unit_of(const struct bb_field *field)
+{
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (field->flags & units[i].flag)
+            return &units[i];
+    return NULL;
+}
+
+const char *setting_unit(const struct bb_field *field)
+{
+    const struct unit *unit = settings_unit_of(field);
+
+    return unit ? unit->name : NULL;
+}
+
+/*
+ * Converts a number with another unit to a plain number in the setting's own unit, if it is one;
+ * otherwise returns the text itself. NULL if memory ran out.
+ */
+static const char *settings_plain_time(const struct bb_field *field, const char *text,
+                                       struct arena *arena)
+{
+    const struct unit *own = settings_unit_of(field), *given = NULL;
+    size_t digits = strspn(text, "0123456789");
+
+    for (size_t i = 0; own && digits && digits <= DIGITS_MAX && i < sizeof units / sizeof *units;
+         i++)
+        if (!strcmp(units[i].suffix, text + digits))
+            given = &units[i];
+    if (!given)
+        return text;
+    int64_t ms = strtoll(text, NULL, 10) * given->ms;
+
+    if (ms % own->ms == 0)
+        return arena_format(arena, "%" PRId64, ms / own->ms);
+    if (field->type == BB_NUMBER)
+        return arena_format(arena, "%.9g", (double)ms / (double)own->ms);
+    return text;
+}
+
+/* ---- values: the tree as JSON, which fields_check() checks ---- */
+
+struct binder {
+    struct settings *settings;
+    struct setting_section *section;
+    struct setting_problems *problems;
+    bool failed;
+};
+
+/* Returns "true" or "false" for a boolean as written in YAML, or else the text itself. */
+static const char *settings_plain_bool(const char *text)
+{
+    static const char *const yes[] = {"yes", "on"}, *const no[] = {"no", "off"};
+
+    for (size_t i = 0; i < 2; i++) {
+        if (!strcmp(text, yes[i]))
+            return "true";
+        if (!strcmp(text, no[i]))
+            return "false";
+    }
+    return text;
+}
+
+/* Parses a whole number or one with a fraction; NULL: not a number. */
+static json_t *settings_number_json(const char *text)
+{
+    char *end;
+
+    if (!*text || text[strspn(text, "0123456789.eE+-")])
+        return NULL;
+    errno = 0;
+    int64_t whole = strtoll(text, &end, 10);
+
+    if (!*end && !errno)
+        return json_integer(whole);
+    double real = strtod(text, &end);
+
+    return !*end && isfinite(real) ? json_real(real) : NULL;
+}
+
+/*
+ * Converts the text to the type of the field (NULL: by YAML's rules); if that is impossible it
+ * stays a string, which is then refused.
+ */
+static json_t *settings_scalar_json(const struct settings *settings, const yaml_node_t *node,
+                                    const struct bb_field *field)
+{
+    bool any = !field || field->type == BB_ANY;
+    bool plain = node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+    const char *text = settings_text(node), *truth = settings_plain_bool(text);
+    json_t *json = NULL;
+
+    if ((any || field->flags & BB_NULLABLE) && settings_is_null(node))
+        return json_null();
+    if ((any ? plain : field->type == BB_BOOL) &&
+        (!strcmp(truth, "true") || !strcmp(truth, "false")))
+        return json_boolean(*truth == 't');
+    if (!any)
+        text = settings_plain_time(field, text, settings->arena);
+    if (text && (any ? plain : field->type == BB_INT || field->type == BB_NUMBER))
+        json = settings_number_json(text);
+    return text && !json ? json_string(text) : json;
+}
+
+/*
+ * Converts the value to JSON with the type of `field` if possible; other values are left for
+ * fields_check(). Unknown members of declared objects are problems. The caller owns the result;
+ * NULL with a problem added, now or when the file was read, or if memory ran out.
+ */
+static json_t *settings_json(struct binder *binder, const yaml_node_t *node,
+                             const struct bb_field *field, const char *where)
+{
+    struct settings *settings = binder->settings;
+    bool typed = field && field->fields.count &&
+                 field->type == (node->type == YAML_SEQUENCE_NODE ? BB_LIST : BB_OBJECT);
+
+    if (node->type == YAML_SCALAR_NODE)
+        return settings_text(node) ? settings_scalar_json(settings, node, field) : NULL;
+    json_t *json = node->type == YAML_SEQUENCE_NODE ? json_array() : json_object();
+    bool failed = !json;
+
+    EACH_ITEM(at, node)
+    {
+        const struct bb_field *item = typed ? field_at(&field->fields, 0) : NULL;
+        json_t *value = settings_json(binder, settings_node(settings, *at), item, where);
+
+        failed = json_array_append_new(json, value) || failed;
+    }
+    EACH_PAIR(at, node)
+    {
+        const yaml_node_t *key = settings_node(settings, at->key);
+        const char *name = settings_text(key);
+        const char *path = arena_format(settings->arena, "%s.%s", where, name);
+        const struct bb_field *member = typed ? field_find(&field->fields, name) : NULL;
+
+        if (typed && !member) {
+            setting_problem(binder->problems, "%s:%u: %s: is not a setting", settings->path,
+                            settings_line_of(key->start_mark), path ? path : where);
+            failed = true;
+            continue;
+        }
+        json_t *value =
+            path ? settings_json(binder, settings_node(settings, at->value), member, path) : NULL;
+
+        failed = json_object_set_new(json, name, value) || failed;
+    }
+    if (!failed)
+        return json;
+    json_decref(json);
+    return NULL;
+}
+
+#define COMPLAIN(binder, which, ...)                                                               \
+    settings_complain((binder)->settings, (binder)->problems, (binder)->section->name, which,      \
+                      __VA_ARGS__)
+
+static void settings_json_undo(void *json)
+{
+    json_decref(json);
+}
+
+/*
+ * Checks a value (NULL: absent) like the only member of a body, and stores it, or its default,
+ * until the arena is freed. Takes `json`.
+ */
+static void settings_check(struct binder *binder, struct setting_value *value, json_t *json)
+{
+    const struct bb_field *field = value->field;
+    struct arena *arena = binder->settings->arena;
+    struct problems found = {.arena = arena};
+    struct bb_table table = {field, 1, sizeof *field};
+    const char *unit = setting_unit(field);
+    json_t *object = json_pack("{s:o*}", field->name, json);
+    json_t *checked = object ? fields_check(&table, object, &found) : NULL;
+
+    if (checked && arena_defer(arena, settings_json_undo, checked)) {
+        json_decref(checked);
+        checked = NULL;
+    }
+    for (size_t i = 0; i < found.count; i++)
+        COMPLAIN(binder, found.list[i].field, "%s%s%s", found.list[i].text, unit ? ", in " : "",
+                 unit ? unit : "");
+    binder->failed = binder->failed || !checked;
+    json_decref(object);
+    value->json = json_object_get(checked, field->name);
+    value->text = json_string_value(value->json);
+    value->number = json_number_value(value->json);
+    value->integer = json_is_true(value->json) ? 1 : json_integer_value(value->json);
+}
+
+/* Returns "text", "a list" or "a mapping", for messages. */
+static const char *settings_kind(const yaml_node_t *node)
+{
+    return node->type == YAML_SEQUENCE_NODE  ? "a list"
+           : node->type == YAML_MAPPING_NODE ? "a mapping"
+                                             : "text";
+}
+
+static void settings_bind_field(struct binder *binder, struct setting_value *value)
+{
+    const struct bb_field *field = value->field;
+    struct settings *settings = binder->settings;
+    const char *section = binder->section->name;
+    const yaml_node_t *map = *section ? binder->section->node : settings->root;
+    unsigned line;
+    const yaml_node_t *node = settings_member(settings, map, field->name, &line);
+    json_t *json = NULL;
+
+    if (!node && field->alias)
+        node = settings_member(settings, map, field->alias, &line);
+    if (node && settings_is_null(node) && field->type != BB_ANY && !(field->flags & BB_NULLABLE)) {
+        COMPLAIN(binder, field->name, "has no value (write \"\" for an empty text)");
+    } else if (node && node->type != YAML_SCALAR_NODE && field->type < BB_OBJECT) {
+        COMPLAIN(binder, field->name, "must be one value, not %s", settings_kind(node));
+    } else {
+        const char *where =
+            arena_format(settings->arena, "%s%s%s", section, *section ? "." : "", field->name);
+
+        if (node)
+            json = where ? settings_json(binder, node, field, where) : NULL;
+        if (json || !node)
+            settings_check(binder, value, json);
+        else
+            binder->failed = true;
+    }
+}
+
+/* NULL if memory ran out. The rows must live as long as the settings. */
+static struct setting_section *settings_section_new(struct settings *settings, const char *name,
+                                                    const struct bb_table *fields)
+{
+    struct setting_section *section = arena_alloc(settings->arena, sizeof *section);
+
+    if (section)
+        section->values =
+            arena_alloc(settings->arena, (fields->count + 1) * sizeof *section->values);
+    if (!section || !section->values)
+        return NULL;
+    for (size_t i = 0; i < fields->count; i++)
+        section->values[i].field = field_at(fields, i);
+    section->name = name;
+    section->count = fields->count;
+    section->next = settings->sections;
+    settings->sections = section;
+    return section;
+}
+
+const struct setting_section *settings_bind(struct settings *settings, const char *name,
+                                            const struct bb_table *fields,
+                                            struct setting_problems *problems)
+{
+    struct setting_section *section = settings_section_new(settings, name, fields);
+    struct binder binder = {.settings = settings, .section = section, .problems = problems};
+    size_t before = problems->count;
+    unsigned line;
+
+    if (!section) {
+        setting_problem(problems, "%s: %s: out of memory", settings->path, name);
+        return NULL;
+    }
+    const yaml_node_t *node = *name ? settings_member(settings, settings->root, name, &line) : NULL;
+
+    if (node && node->type == YAML_SCALAR_NODE && !settings_text(node))
+        return NULL; /* reported when the file was read */
+    if (node && node->type != YAML_MAPPING_NODE && !settings_is_null(node)) {
+        settings_complain(settings, problems, name, NULL, "must be a mapping of settings, not %s",
+                          settings_kind(node));
+        return NULL;
+    }
+    section->node = node;
+    for (size_t i = 0; i < section->count; i++)
+        settings_bind_field(&binder, &section->values[i]);
+    EACH_PAIR(at, node)
+    {
+        const char *key = settings_text(settings_node(settings, at->key));
+
+        if (!field_find(fields, key))
+            COMPLAIN(&binder, key, "is not a setting");
+    }
+    if (binder.failed && !problems->count)
+        COMPLAIN(&binder, NULL, "out of memory");
+    return problems->count == before && !binder.failed ? section : NULL;
+}
+
+void settings_claim(struct settings *settings, const char *section)
+{
+    static const struct bb_table none = {.count = 0};
+
+    (void)settings_section_new(settings, section, &none); /* if memory runs out, another line about
+                                                           * the section is reported */
+}
+
+/* ---- structs of settings ---- */
+
+/* Returns the size and alignment of the C type for a setting of this type. */
+static size_t settings_size_of(enum bb_type type, size_t *align)
+{
+    switch (type) {
+    case BB_INT:
+        *align = alignof(int64_t);
+        return sizeof(int64_t);
+    case BB_NUMBER:
+        *align = alignof(double);
+        return sizeof(double);
+    case BB_BOOL:
+        *align = alignof(bool);
+        return sizeof(bool);
+    default: /* texts; json_t * */
+        *align = alignof(void *);
+        return sizeof(void *);
+    }
+}
+
+const char *settings_bind_fault(const struct bb_table *settings, size_t row, size_t size)
+{
+    const struct bb_field *field = field_at(settings, row);
+    const struct bb_bind *bind = &field->bind;
+    size_t align, wanted = settings_size_of(field->type, &align);
+
+    if (!bind->size)
+        return NULL;
+    if (bind->size != wanted)
+        return "is bound to a member that is not of its type's size";
+    if (bind->offset % align)
+        return "is bound to a place that its type cannot have";
+    if (bind->offset > size || size - bind->offset < wanted)
+        return "is bound to a place outside of `settings_size`";
+    for (size_t i = 0; i < row; i++) {
+        const struct bb_bind *other = &field_at(settings, i)->bind;
+
+        if (other->size && other->offset < (size_t)bind->offset + bind->size &&
+            bind->offset < (size_t)other->offset + other->size)
+            return "is bound to a member that another setting is bound to";
+    }
+    return NULL;
+}
+
+void section_store(const struct setting_section *section, void *members)
+{
+    for (size_t i = 0; i < section->count; i++) {
+        const struct setting_value *value = &section->values[i];
+        void *member = (char *)members + value->field->bind.offset;
+
+        if (!value->field->bind.size)
+            continue;
+        if (value->field->type == BB_INT)
+            *(int64_t *)member = value->integer;
+        else if (value->field->type == BB_NUMBER)
+            *(double *)member = value->number;
+        else if (value->field->type == BB_BOOL)
+            *(bool *)member = json_is_true(value->json);
+        else if (value->field->type >= BB_OBJECT)
+            *(json_t **)member = value->json;
+        else
+            *(const char **)member = value->text;
+    }
+}
+
+/* ---- printing the settings in force as YAML, for operators to read and compare ---- */
+
+/* Returns the value without secrets, a new reference; NULL if memory ran out. */
+static json_t *settings_shown(json_t *value, const struct bb_field *field)
+{
+    struct bb_field row = {.flags = field->flags & BB_SECRET};
+    json_t *copy = NULL, *part;
+    const char *key;
+    size_t i;
+    int failed = 0;
+
+    if (json_is_array(value)) {
+        copy = json_array();
+        if (field->type == BB_LIST && field->fields.count)
+            row = *field_at(&field->fields, 0);
+        row.flags |= field->flags & BB_SECRET;
+        json_array_foreach(value, i, part) failed |=
+            json_array_append_new(copy, settings_shown(part, &row));
+    } else if (json_is_object(value)) {
+        copy = json_object();
+        json_object_foreach(value, key, part)
+        {
+            const struct bb_field *known =
+                field->type == BB_OBJECT ? field_find(&field->fields, key) : NULL;
+            struct bb_field member = known ? *known : (struct bb_field){.flags = 0};
+
+            member.flags |= field->flags & BB_SECRET;
+            failed |= json_object_set_new(copy, key, settings_shown(part, &member));
+        }
+    } else if (field->flags & BB_SECRET && !json_is_null(value) &&
+               !(json_is_string(value) && !json_string_length(value))) {
+        copy = json_string("(hidden)");
+    } else {
+        return json_incref(value);
+    }
+    if (!failed)
+        return copy;
+    json_decref(copy);
+    return NULL;
+}
+
+static int settings_print_value(const struct settings *settings,
+                                const struct setting_section *section,
+                                const struct setting_value *value, FILE *out)
+{
+    const struct bb_field *field = value->field;
+    const yaml_node_t *map = *section->name ? section->node : settings->root;
+    const char *unit = setting_unit(field), *indent = *section->name ? "  " : "";
+    unsigned line;
+    bool given = settings_member(settings, map, field->name, &line) ||
+                 (field->alias && settings_member(settings, map, field->alias, &line));
+    bool set = value->json != NULL;
+    json_t *shown = set ? settings_shown(value->json, field) : NULL;
+    char *text = shown ? json_dumps(shown, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15)) : NULL;
+
+    json_decref(shown);
+    if (set && !text)
+        return -1;
+    fprintf(out, "%s%s%s:%s", indent, set ? "" : "# ", field->name, set ? " " : "");
+    for (const char *at = text; at && *at; at++) {
+        if (at[0] == '$' && at[1] == '{') /* JSON is valid YAML, except that ${ would be expanded */
+            fputc('$', out);
+        fputc(*at, out);
+    }
+    free(text);
+    if (unit || !given)
+        fprintf(out, "  # %s%s%s", unit ? unit : "", unit && !given ? ", " : "",
+                given ? ""
+                : set ? "default"
+                      : "not set");
+    fputc('\n', out);
+    return 0;
+}
+
+/* The section that was bound last is first in the list. */
+static int settings_print_sections(const struct settings *settings,
+                                   const struct setting_section *section, FILE *out)
+{
+    if (!section)
+        return 0;
+    if (settings_print_sections(settings, section->next, out))
+        return -1;
+    if (*section->name)
+        fprintf(out, "%s:%s\n", section->name, section->count ? "" : " {}");
+    for (size_t i = 0; i < section->count; i++)
+        if (settings_print_value(settings, section, &section->values[i], out))
+            return -1;
+    return 0;
+}
+
+int settings_print(const struct settings *settings, FILE *out)
+{
+    fprintf(out, "# %s\n", settings->path);
+    return settings_print_sections(settings, settings->sections, out);
 }

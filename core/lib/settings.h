@@ -30,8 +30,20 @@
 /* Name of the section with the scalars at the top of the file. */
 #define SETTINGS_ROOT ""
 
-struct settings;
 struct setting_section;
+struct yaml_document_s;
+struct yaml_node_s;
+
+/* Scalars have their variables replaced; those that could not be read have no value (NULL). */
+struct settings {
+    const char *path;                 /* the file's name as given */
+    const char *directory;            /* its directory; "." for a name without one */
+    const struct host_settings *host; /* NULL before host_settings_bind() */
+    struct arena *arena;
+    struct yaml_document_s *document; /* this and the next two: private to settings.c */
+    const struct yaml_node_s *root;   /* a mapping; NULL: the file is empty */
+    struct setting_section *sections;
+};
 
 /* The problems of a configuration. Zero it before use; independent of any arena. */
 struct setting_problems {
@@ -103,10 +115,6 @@ BB_PRINTF(5, 6)
 void settings_complain(const struct settings *settings, struct setting_problems *problems,
                        const char *section, const char *name, const char *format, ...);
 
-/* Return the file's name as given, and its directory ("." for a name without one). Borrowed. */
-const char *settings_path(const struct settings *settings);
-const char *settings_directory(const struct settings *settings);
-
 /* Returns the section with that name once bound; NULL otherwise. */
 const struct setting_section *settings_section(const struct settings *settings,
                                                const char *section);
@@ -114,13 +122,13 @@ const struct setting_section *settings_section(const struct settings *settings,
 /* Returns the unit of a duration setting, such as "seconds"; NULL: none. */
 const char *setting_unit(const struct bb_field *field);
 
-/* A setting with its value in every form in which its type can be read; NULL or 0 in the others. */
+/* A setting with its normalized value, which is also in the members for its type. */
 struct setting_value {
     const struct bb_field *field;
-    const char *text; /* of all types except lists and objects, normalized; NULL: absent */
+    json_t *json; /* NULL: absent */
+    const char *text;
     int64_t integer;
     double number;
-    json_t *json; /* of lists and objects */
 };
 
 /*

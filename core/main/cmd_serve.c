@@ -6,6 +6,7 @@
 #include "core/lib/guard.h"
 #include "core/lib/log.h"
 #include "core/lib/supervised.h"
+#include "core/lib/text.h"
 #include "core/main/api.h"
 #include "core/main/cli.h"
 #include "core/main/hang.h"
@@ -22,9 +23,8 @@ static int open_log(const struct generation *g)
     supervised_log(json);
     if (!*file)
         return log_open(STDERR_FILENO, level, json);
-    const char *path = *file == '/'
-                           ? file
-                           : arena_format(g->arena, "%s/%s", settings_directory(g->settings), file);
+    const char *path =
+        *file == '/' ? file : arena_format(g->arena, "%s/%s", g->settings->directory, file);
 
     return path ? log_open_file(path, level, json) : -1;
 }
@@ -46,8 +46,7 @@ static void tell_of_crash(const struct generation *g)
 
     if (*last->how)
         log_line(BB_WARN, "the previous worker exited", "how", last->how, "module",
-                 *last->module ? last->module : NULL, "report", *last->report ? last->report : NULL,
-                 NULL);
+                 text_some(last->module), "report", text_some(last->report), NULL);
     for (size_t i = 0; i < g->left_out_count; i++)
         log_line(BB_ERROR, "module disabled until the next reload", "module", g->left_out[i].name,
                  "reason", g->left_out[i].why, NULL);

@@ -30,7 +30,7 @@ char *control_path(const struct settings *settings)
         return NULL;
     if (*path == '/' || !settings)
         return strdup(path);
-    return asprintf(&joined, "%s/%s", settings_directory(settings), path) < 0 ? NULL : joined;
+    return asprintf(&joined, "%s/%s", settings->directory, path) < 0 ? NULL : joined;
 }
 
 enum {

@@ -143,7 +143,7 @@ static int keep_texts(struct engine *engine)
     const char *database = host_settings(settings)->database.url;
     const char *redis = host_settings(settings)->redis.url;
 
-    engine->conf = strdup(settings_path(settings));
+    engine->conf = strdup(settings->path);
     engine->database_url = strdup(database ? database : "");
     engine->redis_url = strdup(redis ? redis : "");
     return engine->conf && engine->database_url && engine->redis_url ? 0 : -1;

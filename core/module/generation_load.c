@@ -101,7 +101,7 @@ void generation_place_reports(const struct generation *g, struct setting_problem
     const char *own = getenv("STATE_DIRECTORY"); /* may be a list */
 
     if (path && *path && *path != '/')
-        path = arena_format(g->arena, "%s/%s", settings_directory(g->settings), path);
+        path = arena_format(g->arena, "%s/%s", g->settings->directory, path);
     else if ((!path || !*path) && own)
         path = arena_text(g->arena, own, strcspn(own, ":"));
     if (crash_directory(path))
@@ -159,7 +159,7 @@ bool generation_lacks(const struct generation *g, struct setting_problems *probl
  */
 static const char *generation_from_directory(const struct generation *g, const char *path)
 {
-    const char *directory = settings_directory(g->settings);
+    const char *directory = g->settings->directory;
 
     if (*path == '/' || (!strcmp(directory, ".") && !strncmp(path, "./", 2)))
         return path;
@@ -275,7 +275,7 @@ static void generation_leave_needy_out(struct generation *g)
 
 static void load_entry(struct generation *g, const char *entry, struct setting_problems *problems)
 {
-    const char *where = arena_format(g->arena, "%s:%u: modules", settings_path(g->settings),
+    const char *where = arena_format(g->arena, "%s:%u: modules", g->settings->path,
                                      settings_line(g->settings, SETTINGS_ROOT, "modules"));
     const char *path = generation_module_path(g, entry), *file = generation_entry_file(g, entry);
     struct core_module *module = &g->modules[g->module_count];
@@ -283,7 +283,7 @@ static void load_entry(struct generation *g, const char *entry, struct setting_p
     bool no_directory = !strchr(entry, '/') && !host_settings(g->settings)->root.module_path;
 
     if (!where || !file || (!path && !no_directory)) {
-        setting_problem(problems, "%s: out of memory", settings_path(g->settings));
+        setting_problem(problems, "%s: out of memory", g->settings->path);
         return;
     }
     if (no_directory) { /* it is invalid, which was reported already */
@@ -312,7 +312,7 @@ static void generation_reorder(struct generation *g, struct setting_problems *pr
     struct core_module *copy = arena_alloc(g->arena, (g->module_count + 1) * sizeof *copy);
 
     if (!order || !copy)
-        setting_problem(problems, "%s: out of memory", settings_path(g->settings));
+        setting_problem(problems, "%s: out of memory", g->settings->path);
     else if (!service_order(g->modules, g->module_count, order, problems)) {
         for (size_t i = 0; i < g->module_count; i++)
             copy[i] = g->modules[order[i]];
@@ -332,7 +332,7 @@ static void load_modules(struct generation *g, struct setting_problems *problems
     g->modules = arena_alloc(g->arena, (count + 1) * sizeof *g->modules);
     g->left_out = arena_alloc(g->arena, (count + 1) * sizeof *g->left_out);
     if (!g->modules || !g->left_out) {
-        setting_problem(problems, "%s: out of memory", settings_path(g->settings));
+        setting_problem(problems, "%s: out of memory", g->settings->path);
         return;
     }
     for (size_t i = 0; i < count; i++) {
@@ -364,7 +364,7 @@ static void load_modules(struct generation *g, struct setting_problems *problems
 
 static void generation_out_of_memory(const struct generation *g, struct setting_problems *problems)
 {
-    setting_problem(problems, "%s: out of memory", settings_path(g->settings));
+    setting_problem(problems, "%s: out of memory", g->settings->path);
 }
 
 /* Counts the hooks on an event, and stores them in `out` unless it is NULL. */

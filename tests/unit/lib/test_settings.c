@@ -380,7 +380,8 @@ TEST(a_setting_is_found_by_its_name_and_type)
 {
     const struct setting_section *section = settings_section(load(""), "s");
 
-    ck_assert_ptr_nonnull(section_value(section, "whole", 't'));
+    ck_assert_ptr_nonnull(section_value(section, "whole", 'i'));
+    ck_assert_ptr_null(section_value(section, "whole", 't'));
     ck_assert_ptr_nonnull(section_value(section, "whole", 'n'));
     ck_assert_ptr_null(section_value(section, "whole", 'j'));
     ck_assert_ptr_null(section_value(section, "text", 'i'));
