@@ -11,7 +11,7 @@
 
 #define TOKEN_ENDS " \t\r\n;=\"(),/:<>?@[\\]{}"
 
-static char *skip_blank(char *at)
+static char *multipart_skip_blank(char *at)
 {
     return at + strspn(at, " \t");
 }
@@ -21,7 +21,7 @@ static char *skip_blank(char *at)
  * or a backslash and is literal otherwise, because old clients send paths. A backslash before the
  * last quote is literal, too. Returns NULL if there is no closing quote.
  */
-static char *quoted(char **at)
+static char *multipart_quoted(char **at)
 {
     char *from = *at, *start = from, *to = from;
 
@@ -39,13 +39,18 @@ static char *quoted(char **at)
     return start;
 }
 
-int multipart_parameter(char **at, char **name, char **value)
+/*
+ * Takes the next parameter of a header's value; *at is after the preceding ';'. Returns the name in
+ * lower case and the unquoted value, modified in place. Returns 1, 0 at the end, or -1 if
+ * malformed.
+ */
+static int multipart_parameter(char **at, char **name, char **value)
 {
     char *equals, *end;
 
-    *at = skip_blank(*at);
+    *at = multipart_skip_blank(*at);
     while (**at == ';')
-        *at = skip_blank(*at + 1);
+        *at = multipart_skip_blank(*at + 1);
     if (!**at)
         return 0;
     *name = *at;
@@ -58,13 +63,13 @@ int multipart_parameter(char **at, char **name, char **value)
     *at = equals + 1;
     if (**at == '"') {
         (*at)++;
-        *value = quoted(at);
-        *at = *value ? skip_blank(*at) : *at;
+        *value = multipart_quoted(at);
+        *at = *value ? multipart_skip_blank(*at) : *at;
         return *value && (!**at || **at == ';') ? 1 : -1;
     }
     *value = *at;
     end = *at + strcspn(*at, " \t;");
-    *at = skip_blank(end);
+    *at = multipart_skip_blank(end);
     if (end == *value || (**at && **at != ';'))
         return -1;
     if (*end) { /* the text after the terminator that is about to be overwritten */
@@ -74,7 +79,7 @@ int multipart_parameter(char **at, char **name, char **value)
     return 1;
 }
 
-static bool boundary_fits(const char *boundary)
+static bool multipart_boundary_fits(const char *boundary)
 {
     static const char more[] = "'()+_,-./:=? ";
     size_t length = strlen(boundary);
@@ -88,7 +93,7 @@ static bool boundary_fits(const char *boundary)
 }
 
 /* Returns 1, or -1 if the boundary is missing, duplicate or malformed. */
-static int find_boundary(char *at, char boundary[MULTIPART_BOUNDARY_MAX + 1])
+static int multipart_find_boundary(char *at, char boundary[MULTIPART_BOUNDARY_MAX + 1])
 {
     char *name, *value;
     int more, found = 0;
@@ -96,7 +101,7 @@ static int find_boundary(char *at, char boundary[MULTIPART_BOUNDARY_MAX + 1])
     while ((more = multipart_parameter(&at, &name, &value)) > 0) {
         if (strcmp(name, "boundary") != 0)
             continue;
-        if (found++ || !boundary_fits(value))
+        if (found++ || !multipart_boundary_fits(value))
             return -1;
         memcpy(boundary, value, strlen(value) + 1);
     }
@@ -113,19 +118,20 @@ int multipart_boundary(const char *content_type, char boundary[MULTIPART_BOUNDAR
     if (content_type[length] && !strchr("; \t", content_type[length]))
         return 0;
     char *copy = strdup(content_type + length);
-    int found = copy ? find_boundary(copy, boundary) : -2;
+    int found = copy ? multipart_find_boundary(copy, boundary) : -2;
 
     free(copy);
     return found;
 }
 
-/* Detects C0, DEL and C1 in UTF-8. */
-static bool has_control_characters(const char *text)
+/* Detects C0 and DEL, with `strict` also tabs and C1 in UTF-8. */
+static bool multipart_has_controls(const char *text, bool strict)
 {
     for (; *text; text++) {
         unsigned char byte = (unsigned char)*text, next = (unsigned char)text[1];
 
-        if (byte < 0x20 || byte == 0x7f || (byte == 0xc2 && next < 0xa0))
+        if ((byte < 0x20 && (strict || byte != '\t')) || byte == 0x7f ||
+            (strict && byte == 0xc2 && next < 0xa0))
             return true;
     }
     return false;
@@ -135,7 +141,7 @@ static bool has_control_characters(const char *text)
  * Decodes filename*=UTF-8''%41 in place. Returns NULL if it has another form, is not UTF-8, or
  * contains control characters; it is ignored then.
  */
-static char *extended(char *value)
+static char *multipart_extended(char *value)
 {
     char *language = strchr(value, '\'');
     char *text = language ? strchr(language + 1, '\'') : NULL, *to;
@@ -155,7 +161,7 @@ static char *extended(char *value)
         *to++ = (char)byte;
     }
     *to = '\0';
-    return text_utf8(text, strlen(text)) && !has_control_characters(text) ? text : NULL;
+    return text_utf8(text, strlen(text)) && !multipart_has_controls(text, true) ? text : NULL;
 }
 
 struct head {
@@ -164,7 +170,7 @@ struct head {
     int dispositions;
 };
 
-static const char *disposition(struct head *head, char *value)
+static const char *multipart_disposition(struct head *head, char *value)
 {
     size_t length = strcspn(value, " \t;");
     char *at = value + length, *name, *text;
@@ -180,17 +186,17 @@ static const char *disposition(struct head *head, char *value)
         else if (!strcmp(name, "filename") && !head->plain)
             head->plain = text;
         else if (!strcmp(name, "filename*") && !head->extended)
-            head->extended = extended(text);
+            head->extended = multipart_extended(text);
         else if (!strcmp(name, "name") || !strcmp(name, "filename"))
             return "the Content-Disposition of a part names something twice";
     }
     return more < 0 ? "the Content-Disposition of a part is malformed" : NULL;
 }
 
-static const char *header(struct head *head, const char *name, char *value)
+static const char *multipart_header(struct head *head, const char *name, char *value)
 {
     if (!strcasecmp(name, "Content-Disposition"))
-        return disposition(head, value);
+        return multipart_disposition(head, value);
     if (!strcasecmp(name, "Content-Type")) {
         if (!strncasecmp(value, "multipart/", 10))
             return "a part is multipart itself";
@@ -203,7 +209,7 @@ static const char *header(struct head *head, const char *name, char *value)
 }
 
 /* Takes the next line, unfolded. NULL: no more lines. */
-static char *next_line(char **lines)
+static char *multipart_next_line(char **lines)
 {
     char *line = *lines, *end = strstr(line, "\r\n");
 
@@ -218,14 +224,6 @@ static char *next_line(char **lines)
     return line;
 }
 
-static bool has_controls(const char *text)
-{
-    for (; *text; text++)
-        if (((unsigned char)*text < 0x20 && *text != '\t') || *text == 0x7f)
-            return true;
-    return false;
-}
-
 /* Parses the header lines of a part. Returns NULL, or the problem. */
 static const char *multipart_head(char *lines, struct multipart_part *part)
 {
@@ -234,19 +232,19 @@ static const char *multipart_head(char *lines, struct multipart_part *part)
     char *line;
 
     *part = (struct multipart_part){.name = NULL};
-    while (!problem && (line = next_line(&lines))) {
+    while (!problem && (line = multipart_next_line(&lines))) {
         char *colon = strchr(line, ':');
 
         if (!colon || colon == line || strcspn(line, TOKEN_ENDS) != (size_t)(colon - line))
             return "a header line of a part is malformed";
-        if (has_controls(line))
+        if (multipart_has_controls(line, false))
             return "a header line of a part has control characters";
         *colon = '\0';
-        char *value = skip_blank(colon + 1);
+        char *value = multipart_skip_blank(colon + 1);
 
         for (size_t end = strlen(value); end && strchr(" \t", value[end - 1]);)
             value[--end] = '\0';
-        problem = header(&head, line, value);
+        problem = multipart_header(&head, line, value);
     }
     part->filename = head.extended ? head.extended : head.plain;
     if (!problem && (!part->name || !*part->name))
@@ -256,27 +254,32 @@ static const char *multipart_head(char *lines, struct multipart_part *part)
 
 /* ---- the stream ---- */
 
-enum state {
-    DATA,      /* inside a part or the preamble */
-    DELIMITER, /* `matched` bytes of the delimiter were seen */
-    BEHIND,    /* the whole delimiter was seen */
-    DASH,      /* followed by a '-' */
-    PADDING,   /* followed by white space */
-    LINE_END,  /* followed by a CR */
-    HEADERS,
-    EPILOGUE
-};
+static int multipart_refuse(struct multipart *multipart, const char *problem)
+{
+    multipart->problem = problem;
+    return -1;
+}
 
-/* The first boundary can be at the very beginning, without a preceding CR LF. */
+/*
+ * A delimiter may follow at once: its CR LF belongs to the line before, which is empty or not
+ * there.
+ */
+static void multipart_expect(struct multipart *multipart)
+{
+    multipart->state = MULTIPART_DATA;
+    memcpy(multipart->held, "\r\n", 2);
+    multipart->held_length = multipart->implied = 2;
+}
+
 int multipart_init(struct multipart *multipart, const char *boundary,
                    const struct multipart_calls *calls, void *arg)
 {
     size_t length = strlen(boundary);
 
-    *multipart = (struct multipart){.calls = calls, .arg = arg, .state = DELIMITER};
-    multipart->matched = multipart->implied = 2;
+    *multipart = (struct multipart){.calls = calls, .arg = arg};
     if (length > MULTIPART_BOUNDARY_MAX)
         return -1;
+    multipart_expect(multipart);
     memcpy(multipart->delimiter, "\r\n--", 4);
     memcpy(multipart->delimiter + 4, boundary, length);
     multipart->delimiter_length = length + 4;
@@ -292,112 +295,70 @@ void multipart_free(struct multipart *multipart)
 
 bool multipart_complete(const struct multipart *multipart)
 {
-    return multipart->state == EPILOGUE;
+    return multipart->state == MULTIPART_EPILOGUE;
 }
 
-static int refuse(struct multipart *multipart, const char *problem)
-{
-    multipart->problem = problem;
-    return -1;
-}
-
-static int data(struct multipart *multipart, const char *bytes, size_t length)
+static int multipart_data(struct multipart *multipart, const char *bytes, size_t length)
 {
     if (!multipart->in_part || !length)
         return 0;
     return multipart->calls->data(multipart->arg, bytes, length);
 }
 
-/* The bytes that looked like a delimiter, and those after it, are data. */
-static int give_back(struct multipart *multipart)
-{
-    size_t implied = multipart->implied, matched = multipart->matched;
-    size_t held = multipart->held_length;
+enum verdict { PENDING, OTHER, NEXT_PART, LAST_PART };
 
-    multipart->state = DATA;
-    multipart->matched = multipart->implied = 0;
-    multipart->held_length = 0;
-    return data(multipart, multipart->delimiter + implied, matched - implied) ||
-                   data(multipart, multipart->held, held)
-               ? -1
-               : 0;
+/* Whether the held bytes are a delimiter: with the CR LF that ends its line, or with -- after it.
+ */
+static enum verdict multipart_judge(const struct multipart *multipart)
+{
+    size_t whole = multipart->delimiter_length, length = multipart->held_length;
+    const char *at = multipart->held + whole, *end = multipart->held + length;
+
+    if (memcmp(multipart->held, multipart->delimiter, length < whole ? length : whole) != 0)
+        return OTHER;
+    if (length <= whole)
+        return PENDING;
+    if (*at == '-')
+        return end - at == 1 ? PENDING : at[1] == '-' ? LAST_PART : OTHER;
+    while (at < end && (*at == ' ' || *at == '\t'))
+        at++;
+    if (at == end || (*at == '\r' && end - at == 1))
+        return PENDING;
+    return *at == '\r' && at[1] == '\n' ? NEXT_PART : OTHER;
 }
 
-/* A part ends only when its delimiter is confirmed. */
-static int end_part(struct multipart *multipart)
+/*
+ * Holds a byte that follows the beginning of a delimiter. If the bytes before it turn out to be
+ * data, they are passed on, and the byte is not taken: it may be the CR of another delimiter.
+ * Only the first byte of a delimiter is CR, so no other one begins in between. A part ends only
+ * when its delimiter is confirmed. Returns the number of bytes taken, or -1.
+ */
+static int multipart_hold(struct multipart *multipart, char byte)
 {
-    bool was = multipart->in_part;
+    size_t length = multipart->held_length, implied = multipart->implied;
+    bool was_in_part = multipart->in_part;
 
-    multipart->in_part = false;
-    multipart->matched = multipart->implied = 0;
-    multipart->held_length = 0;
-    return was ? multipart->calls->end(multipart->arg) : 0;
-}
-
-static int hold(struct multipart *multipart, char byte, enum state next)
-{
-    if (multipart->held_length == sizeof multipart->held)
-        return refuse(multipart, "a boundary is followed by too much white space");
+    if (length == multipart->delimiter_length + MULTIPART_PADDING_MAX &&
+        (byte == ' ' || byte == '\t'))
+        return multipart_refuse(multipart, "a boundary is followed by too much white space");
     multipart->held[multipart->held_length++] = byte;
-    multipart->state = (int)next;
-    return 0;
-}
+    enum verdict verdict = multipart_judge(multipart);
 
-/*
- * Handles a byte after the delimiter, or after '-', white space or CR. *taken: the byte was
- * consumed.
- */
-static int behind(struct multipart *multipart, char byte, bool *taken)
-{
-    bool blank = byte == ' ' || byte == '\t';
-
-    *taken = true;
-    if (multipart->state == LINE_END && byte == '\n') {
-        multipart->state = HEADERS;
-        multipart->headers_length = 0;
-        multipart->line_start = 0;
-        return end_part(multipart);
-    }
-    if (multipart->state == DASH && byte == '-') {
-        multipart->state = EPILOGUE;
-        return multipart->has_part ? end_part(multipart) : refuse(multipart, "there is no part");
-    }
-    if (multipart->state == BEHIND && byte == '-')
-        return hold(multipart, byte, DASH);
-    if ((multipart->state == BEHIND || multipart->state == PADDING) && blank)
-        return hold(multipart, byte, PADDING);
-    if ((multipart->state == BEHIND || multipart->state == PADDING) && byte == '\r') {
-        multipart->state = LINE_END;
-        return 0;
-    }
-    bool carriage_return = multipart->state == LINE_END;
-
-    *taken = false;
-    if (give_back(multipart))
-        return -1;
-    if (carriage_return) { /* it may begin the delimiter */
-        multipart->state = DELIMITER;
-        multipart->matched = 1;
-    }
-    return 0;
-}
-
-/*
- * Only the first byte of a delimiter is CR, so a partial match that fails cannot contain the start
- * of another one.
- */
-static int match(struct multipart *multipart, char byte, bool *taken)
-{
-    *taken = byte == multipart->delimiter[multipart->matched];
-    if (!*taken)
-        return give_back(multipart);
-    if (++multipart->matched == multipart->delimiter_length)
-        multipart->state = BEHIND;
-    return 0;
+    if (verdict == PENDING)
+        return 1;
+    multipart->held_length = multipart->implied = 0;
+    if (verdict == OTHER)
+        return multipart_data(multipart, multipart->held + implied, length - implied) ? -1 : 0;
+    multipart->in_part = false;
+    multipart->state = verdict == NEXT_PART ? MULTIPART_HEADERS : MULTIPART_EPILOGUE;
+    multipart->headers_length = multipart->line_start = 0;
+    if (verdict == LAST_PART && !multipart->has_part)
+        return multipart_refuse(multipart, "there is no part");
+    return was_in_part && multipart->calls->end(multipart->arg) ? -1 : 1;
 }
 
 /* Finds a possible delimiter; NULL if there is none. A CR alone is common in binary data. */
-static const char *find_delimiter(const struct multipart *multipart, const char *at,
+static const char *multipart_find(const struct multipart *multipart, const char *at,
                                   const char *end)
 {
     while (at < end && (at = memchr(at, '\r', (size_t)(end - at)))) {
@@ -411,77 +372,58 @@ static const char *find_delimiter(const struct multipart *multipart, const char 
     return NULL;
 }
 
-/* Passes data up to a possible delimiter. Returns the number of bytes consumed, or -1. */
-static ptrdiff_t scan(struct multipart *multipart, const char *bytes, size_t length)
+/* Passes data up to a possible delimiter. Returns the number of bytes taken, or -1. */
+static ptrdiff_t multipart_scan(struct multipart *multipart, const char *bytes, size_t length)
 {
-    const char *found = find_delimiter(multipart, bytes, bytes + length);
+    const char *found = multipart_find(multipart, bytes, bytes + length);
     size_t plain = found ? (size_t)(found - bytes) : length;
 
-    if (data(multipart, bytes, plain))
+    if (multipart_data(multipart, bytes, plain))
         return -1;
-    if (!found)
-        return (ptrdiff_t)plain;
-    multipart->state = DELIMITER;
-    multipart->matched = 1;
-    return (ptrdiff_t)plain + 1;
+    if (found)
+        multipart->held[multipart->held_length++] = '\r';
+    return (ptrdiff_t)(plain + multipart->held_length);
 }
 
-static int begin_part(struct multipart *multipart)
+/* Takes a byte of the headers, and begins the part after the empty line. Returns 1 or -1. */
+static int multipart_header_byte(struct multipart *multipart, char byte)
 {
     struct multipart_part part;
 
+    if (multipart->headers_length == MULTIPART_HEADERS_MAX)
+        return multipart_refuse(multipart, "the headers of a part are too long");
+    if (byte == '\0')
+        return multipart_refuse(multipart, "a part has a NUL in its headers");
+    multipart->headers[multipart->headers_length++] = byte;
+    if (byte != '\n')
+        return 1;
+    size_t length = multipart->headers_length - multipart->line_start;
+
+    if (length < 2 || multipart->headers[multipart->headers_length - 2] != '\r')
+        return multipart_refuse(multipart, "a header line of a part does not end with CR LF");
+    multipart->line_start = multipart->headers_length;
+    if (length > 2)
+        return 1;
     multipart->headers[multipart->headers_length - 2] = '\0';
     multipart->problem = multipart_head(multipart->headers, &part);
     if (multipart->problem || multipart->calls->part(multipart->arg, &part))
         return -1;
     multipart->in_part = multipart->has_part = true;
-    multipart->state = DELIMITER;
-    multipart->matched = multipart->implied = 2;
-    return 0;
-}
-
-/* The data of a part may be empty: its delimiter then begins with the CR LF of the empty line. */
-static int header_byte(struct multipart *multipart, char byte)
-{
-    if (multipart->headers_length == MULTIPART_HEADERS_MAX)
-        return refuse(multipart, "the headers of a part are too long");
-    if (byte == '\0')
-        return refuse(multipart, "a part has a NUL in its headers");
-    multipart->headers[multipart->headers_length++] = byte;
-    if (byte != '\n')
-        return 0;
-    size_t length = multipart->headers_length - multipart->line_start;
-
-    if (length < 2 || multipart->headers[multipart->headers_length - 2] != '\r')
-        return refuse(multipart, "a header line of a part does not end with CR LF");
-    multipart->line_start = multipart->headers_length;
-    return length == 2 ? begin_part(multipart) : 0;
+    multipart_expect(multipart); /* the data may be empty */
+    return 1;
 }
 
 int multipart_feed(struct multipart *multipart, const char *bytes, size_t length)
 {
-    size_t at = 0;
+    for (size_t at = 0; at < length && multipart->state != MULTIPART_EPILOGUE;) {
+        ptrdiff_t taken =
+            multipart->state == MULTIPART_HEADERS ? multipart_header_byte(multipart, bytes[at])
+            : multipart->held_length              ? multipart_hold(multipart, bytes[at])
+                                     : multipart_scan(multipart, bytes + at, length - at);
 
-    while (at < length) {
-        if (multipart->state == EPILOGUE)
-            return 0;
-        if (multipart->state == DATA) {
-            ptrdiff_t scanned = scan(multipart, bytes + at, length - at);
-
-            if (scanned < 0)
-                return -1;
-            at += (size_t)scanned;
-            continue;
-        }
-        /* the byte can change the state; if it is not taken, it must be processed again */
-        bool taken = true;
-        int failed = multipart->state == DELIMITER ? match(multipart, bytes[at], &taken)
-                     : multipart->state == HEADERS ? header_byte(multipart, bytes[at])
-                                                   : behind(multipart, bytes[at], &taken);
-
-        if (failed)
+        if (taken < 0)
             return -1;
-        at += taken;
+        at += (size_t)taken;
     }
     return 0;
 }

@@ -15,6 +15,7 @@
 #include <stddef.h>
 
 #define MULTIPART_BOUNDARY_MAX 70
+#define MULTIPART_PADDING_MAX 64 /* blanks after a boundary */
 #define MULTIPART_HEADERS_MAX 32768
 
 /*
@@ -37,16 +38,16 @@ struct multipart_calls {
 struct multipart {
     const struct multipart_calls *calls;
     void *arg;
-    int state;
-    bool in_part;   /* data belongs to a part, not the preamble */
-    bool has_part;  /* at least one part was seen */
-    size_t matched; /* number of delimiter bytes seen */
-    size_t implied; /* of these, the CR LF that was assumed before the input and is not data */
-    char delimiter[MULTIPART_BOUNDARY_MAX + 5]; /* CR LF - - boundary */
+    enum { MULTIPART_DATA, MULTIPART_HEADERS, MULTIPART_EPILOGUE } state;
+    bool in_part;                               /* data belongs to a part, not the preamble */
+    bool has_part;                              /* at least one part was seen */
+    char delimiter[MULTIPART_BOUNDARY_MAX + 4]; /* CR LF - - boundary */
     size_t delimiter_length;
-    char held[64]; /* bytes after the delimiter that may turn out to be data */
+    /* bytes that may be the line of a delimiter, or turn out to be data; with its CR LF */
+    char held[MULTIPART_BOUNDARY_MAX + 4 + MULTIPART_PADDING_MAX + 2];
     size_t held_length;
-    char *headers; /* MULTIPART_HEADERS_MAX bytes, from malloc() */
+    size_t implied; /* of these, the CR LF that was assumed before the input and is not data */
+    char *headers;  /* MULTIPART_HEADERS_MAX bytes, from malloc() */
     size_t headers_length, line_start;
     const char *problem; /* why parsing stopped; NULL: a callback stopped it */
 };
@@ -68,12 +69,5 @@ int multipart_feed(struct multipart *multipart, const char *bytes, size_t length
 
 /* Whether the final boundary has been seen: otherwise parts may be missing. */
 bool multipart_complete(const struct multipart *multipart);
-
-/*
- * Takes the next parameter of a header's value; *at is after the preceding ';'. Returns the name in
- * lower case and the unquoted value, modified in place. Returns 1, 0 at the end, or -1 if
- * malformed.
- */
-int multipart_parameter(char **at, char **name, char **value);
 
 #endif
