@@ -205,11 +205,13 @@ static const int *settings_items(const yaml_node_t *node)
     return node->type == YAML_SEQUENCE_NODE ? node->data.sequence.items.start : NULL;
 }
 
+// NOLINTBEGIN(bugprone-macro-parentheses)
 #define EACH_PAIR(at, node)                                                                        \
     for (const yaml_node_pair_t *at = settings_pairs(node);                                        \
          at && at < (node)->data.mapping.pairs.top; at++)
 #define EACH_ITEM(at, node)                                                                        \
     for (const int *at = settings_items(node); at && at < (node)->data.sequence.items.top; at++)
+// NOLINTEND(bugprone-macro-parentheses)
 
 /* Finds a member of a mapping, and the line of its key; NULL: there is none. */
 static const yaml_node_t *settings_member(const struct settings *settings, const yaml_node_t *map,
