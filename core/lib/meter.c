@@ -37,7 +37,7 @@ static pthread_mutex_t meter_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct meter_list meter_routes_made = {.last = &meter_routes_made.first};
 static struct meter_list meter_modules_made = {.last = &meter_modules_made.first};
 
-/* Requests without a route, and those of routes for which there is no memory. */
+/* For requests without a route, and if memory runs out for a route. */
 static _Alignas(LINE * sizeof(uint64_t)) atomic_uint_least64_t spare[2][PLACES * ROUTE_STRIDE];
 static struct meter no_route = {NULL, "other none", ROUTE_VALUES, ROUTE_STRIDE, spare[0]};
 static struct meter other_routes = {NULL, "other other", ROUTE_VALUES, ROUTE_STRIDE, spare[1]};
