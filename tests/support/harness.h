@@ -148,6 +148,9 @@ char *host_ask(const struct host *host, const char *word, int *status);
 /* Like host_ask() with several words; the list ends with NULL. */
 char *host_ask_words(const struct host *host, const char *const *words, int *status);
 
+/* Waits for a line of the log that contains the words, and returns it from them on. */
+char *host_log_wait(const struct host *host, const char *words);
+
 /* Fails if a sanitizer has reported something in the log. */
 void host_log_clean(const struct host *host);
 

@@ -12,6 +12,8 @@
 /* Any 64 hexadecimal digits work. */
 #define SEALING_KEY "0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0"
 
+enum { LOGGED_MS = 10000 };
+
 /* By default, password hashes are cheap and no test is throttled. */
 #define AUTH_DEFAULTS                                                                              \
     "  argon2_memory: 64\n"                                                                        \
@@ -188,6 +190,27 @@ static void host_statements_right(const struct host *host, const char *log)
                           (int)(end - line), line);
         }
     }
+}
+
+struct awaited_line {
+    const struct host *host;
+    const char *words, *line;
+};
+
+static bool is_logged(void *arg)
+{
+    struct awaited_line *awaited = arg;
+
+    awaited->line = strstr(file_text(awaited->host->log), awaited->words);
+    return awaited->line && strchr(awaited->line, '\n');
+}
+
+char *host_log_wait(const struct host *host, const char *words)
+{
+    struct awaited_line awaited = {host, words, NULL};
+
+    ck_assert_msg(wait_until(is_logged, &awaited, LOGGED_MS), "not in %s: %s", host->log, words);
+    return text("%.*s", (int)strcspn(awaited.line, "\n"), awaited.line);
 }
 
 void host_log_clean(const struct host *host)

@@ -297,6 +297,17 @@ char *text(const char *format, ...)
     return kept(out);
 }
 
+char *text_repeated(const char *part, size_t times)
+{
+    size_t length = strlen(part);
+    char *all = kept(malloc(length * times + 1));
+
+    for (size_t i = 0; i < times; i++)
+        memcpy(all + i * length, part, length);
+    all[length * times] = '\0';
+    return all;
+}
+
 int64_t process_status(pid_t pid, const char *key)
 {
     const char *line = strstr(file_text(text("/proc/%d/status", (int)pid)), key);

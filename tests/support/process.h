@@ -81,6 +81,9 @@ bool wait_until(bool (*condition)(void *), void *arg, int ms);
 /* Prints to memory that lives as long as the process, so tests need not free it. */
 __attribute__((format(printf, 1, 2))) char *text(const char *format, ...);
 
+/* Returns `part`, repeated, in memory that lives as long as the process. */
+char *text_repeated(const char *part, size_t times);
+
 /* Returns the whole file, in memory that lives as long as the process; "" if there is no file. */
 char *file_text(const char *path);
 

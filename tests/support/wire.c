@@ -14,7 +14,7 @@
 #include "client.h"
 #include "reference.h"
 
-enum { READ_BYTES = 65536, STUCK_S = 10, SEGMENT_BYTES = 1460 };
+enum { READ_BYTES = 65536, STUCK_S = 10, SEGMENT_BYTES = 1460, EXCHANGE_MS = 5000 };
 
 static struct sockaddr_in loopback(const char *address, int port)
 {
@@ -299,4 +299,27 @@ struct wire_answer *wire_expect_error(struct wire_answer *answer, int status, co
     ck_assert_str_eq(wire_header(answer, "Content-Type"), "application/json; charset=utf-8");
     json_decref(body);
     return answer;
+}
+
+struct wire_answer *wire_exchange(const struct host *host, const char *sent, const char *expected)
+{
+    struct wire *wire = wire_open(host);
+    struct wire_answer *last = NULL;
+    const char *got = "", *connection = NULL;
+
+    wire_send(wire, sent, strlen(sent));
+    for (const char *at = expected; *at && *at != 'e'; at += strcspn(at, " "), at += *at == ' ') {
+        last = last ? wire_read(wire, EXCHANGE_MS) : wire_read_for(wire, sent, EXCHANGE_MS);
+        ck_assert_msg(last != NULL, "%s, and no other answer to %.400s", got, sent);
+        if (last->status >= 400)
+            ck_wire_error(last, last->status);
+        connection = wire_header(last, "Connection");
+        got = text("%s%s%d%s", got, *got ? " " : "", last->status,
+                   connection && !strcmp(connection, "close") ? " end" : "");
+    }
+    ck_assert_msg(!strcmp(got, expected), "%s instead of %s to %.400s", got, expected, sent);
+    ck_assert_msg(!strstr(got, "end") || (wire_closes(wire, EXCHANGE_MS) && !wire->reset),
+                  "the connection does not end after %.400s", sent);
+    wire_close(wire, false);
+    return last;
 }

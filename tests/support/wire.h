@@ -62,6 +62,14 @@ const char *wire_header(const struct wire_answer *answer, const char *name);
 __attribute__((format(printf, 2, 3))) struct wire_answer *wire_ask(const struct host *host,
                                                                    const char *format, ...);
 
+/*
+ * Sends the bytes on a new connection and fails the test unless the responses have the statuses of
+ * `expected`, such as "404 200", and each error the service's body. "end" after them: the last
+ * response says that the connection ends, and the host ends it without a reset. Returns the last
+ * response.
+ */
+struct wire_answer *wire_exchange(const struct host *host, const char *sent, const char *expected);
+
 /* Returns whether the host (a struct host) answers a health request on a new connection within a
  * second. */
 bool wire_is_served(void *host);

@@ -138,13 +138,9 @@ static const char *credentials(const struct person *who)
 /* D1, D8, D9: heads full of cookies, bodies that never come, connections without a request. */
 static void connect_many(const struct attacker *at)
 {
-    char cookies[4096] = "a=b";
-
-    for (size_t used = 3; used + 32 < sizeof cookies; used = strlen(cookies))
-        strcpy(cookies + used, "; name=a value of a cookie");
     for (int i = 0; i < 8; i++)
-        wire_say(wire_from(at), "GET /api/health HTTP/1.1\r\nHost: x\r\nCookie: %s\r\n\r\n",
-                 cookies);
+        wire_say(wire_from(at), "GET /api/health HTTP/1.1\r\nHost: x\r\nCookie: a=b%s\r\n\r\n",
+                 text_repeated("; name=a value of a cookie", 155));
     for (int i = 0; i < 8; i++)
         wire_say(wire_from(at),
                  "POST /api/chat/conversations/start HTTP/1.1\r\nHost: x\r\n"
@@ -172,10 +168,8 @@ static void hash_many(const struct attacker *at)
 /* D4, D5, D6 */
 static void ask_much(const struct attacker *at)
 {
-    char *entry = kept(malloc(ENTRY + 1));
+    const char *entry = text_repeated("x", ENTRY);
 
-    memset(entry, 'x', ENTRY);
-    entry[ENTRY] = '\0';
     for (int i = 0; i < 4; i++)
         post(at, text("/api/chat/conversations/%jd/messages", (intmax_t)at->talk.id), false,
              text("{\"username\":\"%s\",\"chatEntry\":\"%s\"}", at->person->email, entry));

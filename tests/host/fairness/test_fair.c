@@ -1,7 +1,7 @@
 /*
  * One account or address never blocks the others: each has a share of all common resources, and
- * waiting work is served in turns. Attackers use 127.0.0.2 and higher addresses, other clients
- * 127.0.0.1.
+ * waiting work is served in turns. The unit test http_shares has the places of connections.
+ * Attackers use 127.0.0.2 and higher addresses, other clients 127.0.0.1.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -161,8 +161,6 @@ TEST(a_crowd_of_long_statements_delays_nobody)
     PQfinish(db);
 }
 
-enum { PLACES = 32, GREEDY = 4, EACH = PLACES / GREEDY };
-
 static void expect_health(struct wire *wire)
 {
     ask(wire, "/api/health");
@@ -172,48 +170,7 @@ static void expect_health(struct wire *wire)
     ck_assert_int_eq(answer->status, 200);
 }
 
-/* Checks the first connection of each address, which has been idle the longest. */
-static bool one_is_closed(void *arg)
-{
-    struct wire **idle = arg;
-    bool closed = false;
-
-    for (int i = 0; i < GREEDY; i++)
-        closed = closed || wire_closes(idle[i * EACH], 0);
-    return closed;
-}
-
-/* D9: four addresses hold all places; a fifth one and a local health check still find a place. */
-TEST(idle_connections_shut_nobody_out)
-{
-    struct host *few = host_start(
-        &(struct host_spec){.name = "fair-places",
-                            .database = database_make(the_postgres, "fair_places"),
-                            .http = text("  loops: 1\n  max_connections: %d\n", PLACES)});
-    struct wire *idle[PLACES];
-
-    for (int i = 0; i < PLACES; i++) {
-        idle[i] = wire_open_from(few, text("127.0.0.%d", 2 + i / EACH), 0);
-        expect_health(idle[i]);
-    }
-    struct wire *beyond = wire_open_from(few, "127.0.0.2", 0);
-
-    ask(beyond, "/api/health");
-    ck_assert(wire_closes(beyond, MS));
-    struct wire *late = wire_open_from(few, "127.0.0.9", 0);
-
-    expect_health(late);
-    ck_assert(wait_until(one_is_closed, idle, MS));
-    for (int i = 0; i < PLACES; i++) {
-        struct wire *own = wire_open(few);
-
-        expect_health(own);
-    }
-    expect_health(late);
-    host_stop(few);
-}
-
-enum { MANY = 128, KEPT = MANY / 64 };
+enum { MANY = 128, GREEDY = 4, KEPT = MANY / 64 };
 
 /* D9: addresses that hold nearly all connections, and would reconnect at once, must leave some to
  * addresses with few. */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "people.h"
+#include "suite.h"
 #include "suites.h"
 #include "wire.h"
 

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "files.h"
+#include "stage.h"
 #include "suite.h"
 #include "suites.h"
 #include "wire.h"
@@ -17,7 +18,6 @@
 
 enum { LOGIN_MAX = 32768, SENT_MOST = 4 * MIB, WAYS = 6 };
 
-static struct host *host;
 static struct person *person;
 static char *blanks, *parts; /* the bytes to send, at least SENT_MOST */
 
@@ -27,21 +27,12 @@ static void set_up(void)
     char *noise = upload_noise(1, SENT_MOST);
 
     upload_file(&body, "SF_02C", "x", noise, SENT_MOST);
-    parts = body.bytes;
-    blanks = noise;
-    memset(blanks, ' ', SENT_MOST);
-    host = host_start(&(struct host_spec){.name = "cut-off",
-                                          .database = database_make(the_postgres, "cut_off"),
-                                          .modules = "[auth, chat, device, health]",
-                                          .more = files_section(harness_path("documents-cut"))});
-    person = person_make(host, admin_of(host), "cut.off", NULL);
-}
-
-static void tear_down(void)
-{
-    host_stop(host);
-    free(parts);
-    free(blanks);
+    parts = kept(body.bytes);
+    blanks = text_repeated(" ", SENT_MOST);
+    stage_open(&(struct host_spec){.name = "cut_off",
+                                   .modules = "[auth, chat, device, health]",
+                                   .more = files_section(harness_path("documents-cut"))});
+    person = person_make(host, admin, "cut.off", NULL);
 }
 
 static const struct {
@@ -137,4 +128,4 @@ TEST_EACH(a_body_that_is_cut_off_is_answered_whatever_its_size, COUNT(routes))
     ck_assert(wire_is_served(host));
 }
 
-SUITE(cut_off, .timeout_s = 90, .before_all = set_up, .after_all = tear_down)
+STAGE_SUITE(cut_off, set_up, 90)

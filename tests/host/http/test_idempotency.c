@@ -1,67 +1,51 @@
-/* Idempotency-Key on the two POSTs of chat that create something: however often they are repeated,
- * one response and one row. */
+/*
+ * Idempotency-Key: however often a request is repeated, there is one response and one row. See
+ * statuses for the key on every operation that creates something.
+ */
 #include <stdlib.h>
 #include <string.h>
 
+#include "exchange.h"
+#include "stage.h"
 #include "suite.h"
 #include "suites.h"
 #include "talk.h"
 
 enum { TOGETHER = 20 };
 
-static struct host *host;
-static struct person *admin, *platform, *other;
-static const char *database;
+static struct person *platform, *other;
 
 static void set_up(void)
 {
-    database = database_make(the_postgres, "idempotency");
-    host = host_start(&(struct host_spec){.name = "idempotency", .database = database});
-    admin = admin_of(host);
+    stage_open(&(struct host_spec){.name = "idempotency"});
     platform = person_make(host, admin, "idem.platform", NULL);
     other = person_make(host, admin, "idem.other", NULL);
 }
 
-static void tear_down(void)
+/* Sends a request with this key; `replayed`: whether the response must be an earlier one. */
+static struct answer *keyed(const char *key, const struct person *by, const char *request,
+                            int status, bool replayed)
 {
-    host_stop(host);
+    const struct exchange row = {request, by, status, .header = text("Idempotency-Key: %s", key)};
+    struct answer *answer = ask_with(&row);
+
+    ck_assert_pstr_eq(answer_header(answer, "Idempotency-Replayed"), replayed ? "true" : NULL);
+    return answer;
 }
 
-static const char *const *key_header(const char *key)
+static const char *start_of(const char *user)
 {
-    const char **headers = kept(calloc(2, sizeof *headers));
-
-    headers[0] = text("Idempotency-Key: %s", key);
-    return headers;
+    return text(
+        "POST /api/chat/conversations/start {'participant1':'%s','participant2':'" ADMIN_EMAIL
+        "','username':'%s','chatEntry':'a text of idempotency'}",
+        user, user);
 }
 
-static struct call start_call(const struct person *by, const char *key, const char *user,
-                              const char *entry)
+static const char *post_of(const struct talk *talk, const char *query, const char *user,
+                           const char *entry)
 {
-    return (struct call){.method = "POST",
-                         .path = "/api/chat/conversations/start",
-                         .token = by->token,
-                         .headers = key_header(key),
-                         .body = text("{\"participant1\":\"%s\",\"participant2\":\"" ADMIN_EMAIL
-                                      "\",\"username\":\"%s\",\"chatEntry\":\"%s\"}",
-                                      user, user, entry)};
-}
-
-static struct call post_call(const struct person *by, const char *key, const struct talk *talk,
-                             const char *user, const char *entry)
-{
-    return (struct call){.method = "POST",
-                         .path = text("/api/chat/conversations/%jd/messages", (intmax_t)talk->id),
-                         .token = by->token,
-                         .headers = key_header(key),
-                         .body = text("{\"username\":\"%s\",\"chatEntry\":\"%s\"}", user, entry)};
-}
-
-static bool replayed(const struct answer *answer)
-{
-    const char *header = answer_header(answer, "Idempotency-Replayed");
-
-    return header && !strcmp(header, "true");
+    return text("POST /api/chat/conversations/%jd/messages%s {'username':'%s','chatEntry':'%s'}",
+                (intmax_t)talk->id, query, user, entry);
 }
 
 static size_t conversations_of(const char *user)
@@ -70,30 +54,21 @@ static size_t conversations_of(const char *user)
         ck_status(talk_of(host, admin, "conversations/user", user, ""), 200)->json);
 }
 
-TEST(a_repeated_start_answers_the_same_and_starts_nothing)
+TEST(a_repeated_request_answers_the_same_and_makes_nothing)
 {
-    struct call call = start_call(platform, "start-1", "idem.start@shop.example", "idem start");
-    struct answer *first = ck_status(http_send(host, &call), 201);
-    struct answer *again = ck_status(http_send(host, &call), 201);
+    const char *start = start_of("idem.start@shop.example");
+    struct talk talk = talk_start(host, platform, "idem.post@shop.example", ADMIN_EMAIL, NULL);
+    const char *post = post_of(&talk, "", "idem.post@shop.example", "idem message");
+    struct answer *started = keyed("start-1", platform, start, 201, false);
+    struct answer *posted = keyed("post-1", platform, post, 201, false);
 
-    ck_assert_str_eq(first->body, again->body);
-    ck_assert(!replayed(first));
-    ck_assert(replayed(again));
+    ck_assert_str_eq(keyed("start-1", platform, start, 201, true)->body, started->body);
+    ck_assert_str_eq(keyed("post-1", platform, post, 201, true)->body, posted->body);
     ck_assert_uint_eq(conversations_of("idem.start@shop.example"), 1);
-}
-
-TEST(a_repeated_message_answers_the_same_and_adds_nothing)
-{
-    const char *user = "idem.post@shop.example";
-    struct talk talk = talk_start(host, platform, user, ADMIN_EMAIL, NULL);
-    struct call call = post_call(platform, "post-1", &talk, user, "idem message");
-    struct answer *first = ck_status(http_send(host, &call), 201);
-    struct answer *again = ck_status(http_send(host, &call), 201);
-
-    ck_assert_str_eq(first->body, again->body);
-    ck_assert(!replayed(first));
-    ck_assert(replayed(again));
     ck_assert_uint_eq(talk_length(host, platform, &talk), 2);
+    /* another account may use the same key */
+    keyed("start-1", other, start_of("idem.theirs@shop.example"), 201, false);
+    ck_assert_uint_eq(conversations_of("idem.theirs@shop.example"), 1);
 }
 
 TEST(the_same_key_for_another_request_is_refused)
@@ -101,108 +76,75 @@ TEST(the_same_key_for_another_request_is_refused)
     const char *user = "idem.body@shop.example";
     struct talk talk = talk_start(host, platform, user, ADMIN_EMAIL, NULL);
     struct talk second = talk_start(host, platform, user, ADMIN_EMAIL, NULL);
-    struct call call = post_call(platform, "body-1", &talk, user, "idem body one");
-    struct call changed = post_call(platform, "body-1", &talk, user, "idem body two");
-    struct call moved = post_call(platform, "body-1", &second, user, "idem body one");
-    struct call asked = call;
 
-    ck_status(http_send(host, &call), 201);
-    ck_error(http_send(host, &changed), 422, "");
-    ck_error(http_send(host, &moved), 422, "");
-    asked.path = text("%s?mode=other", call.path);
-    ck_error(http_send(host, &asked), 422, "");
+    keyed("body-1", platform, post_of(&talk, "", user, "one"), 201, false);
+    keyed("body-1", platform, post_of(&talk, "", user, "two"), 422, false);
+    keyed("body-1", platform, post_of(&second, "", user, "one"), 422, false);
+    keyed("body-1", platform, post_of(&talk, "?mode=other", user, "one"), 422, false);
     ck_assert_uint_eq(talk_length(host, platform, &talk), 2);
     ck_assert_uint_eq(talk_length(host, platform, &second), 1);
-}
-
-static struct call register_call(const char *key, const char *name)
-{
-    return (struct call){.method = "POST",
-                         .path = "/api/user/register",
-                         .headers = key_header(key),
-                         .body = text("{\"firstName\":\"A\",\"lastName\":\"B\",\"email\":"
-                                      "\"%s@example.com\",\"password\":\"long enough\","
-                                      "\"orgName\":\"Of %s\"}",
-                                      name, name)};
 }
 
 /* Two clients with the same address chose the same key, for example "1". */
 TEST(strangers_of_one_address_do_not_share_their_keys)
 {
-    struct call one = register_call("1", "idem.one"), two = register_call("1", "idem.two");
-    struct answer *first = ck_status(http_send(host, &one), 201);
+    static const char form[] = "POST /api/user/register {'firstName':'A','lastName':'B',"
+                               "'password':'long enough','email':'%s@example.com','orgName':'%s'}";
+    const char *one = text(form, "idem.one", "Of one"), *two = text(form, "idem.two", "Of two");
+    struct answer *first = keyed("1", NULL, one, 201, false);
 
-    ck_assert(!replayed(ck_status(http_send(host, &two), 201)));
-    struct answer *again = ck_status(http_send(host, &one), 201);
-
-    ck_assert(replayed(again));
-    ck_assert_str_eq(first->body, again->body);
+    keyed("1", NULL, two, 201, false);
+    ck_assert_str_eq(keyed("1", NULL, one, 201, true)->body, first->body);
 }
 
-TEST(twenty_at_once_with_one_key_make_one_message)
+TEST(twenty_at_once_with_one_key_are_one)
 {
-    const char *user = "idem.parallel@shop.example";
-    struct talk talk = talk_start(host, platform, user, ADMIN_EMAIL, NULL);
-    struct call calls[TOGETHER];
-    struct answer *answers[TOGETHER];
+    static const char *const headers[] = {"Idempotency-Key: parallel", NULL};
+    struct talk talk = talk_start(host, platform, "idem.many@shop.example", ADMIN_EMAIL, NULL);
+    const struct call post = {.method = "POST",
+                              .path =
+                                  text("/api/chat/conversations/%jd/messages", (intmax_t)talk.id),
+                              .token = platform->token,
+                              .headers = headers,
+                              .body = "{\"username\":\"idem.many@shop.example\","
+                                      "\"chatEntry\":\"idem parallel\"}"};
+    const struct call start = {.method = "POST",
+                               .path = "/api/chat/conversations/start",
+                               .token = other->token,
+                               .headers = headers,
+                               .body = "{\"participant1\":\"idem.starts@shop.example\","
+                                       "\"participant2\":\"" ADMIN_EMAIL "\",\"username\":"
+                                       "\"idem.starts@shop.example\",\"chatEntry\":\"hello\"}"};
+    struct call calls[2 * TOGETHER];
+    struct answer *answers[2 * TOGETHER];
     int first_ones = 0;
 
-    for (int i = 0; i < TOGETHER; i++)
-        calls[i] = post_call(platform, "parallel-1", &talk, user, "idem parallel");
-    parallel(host, calls, answers, TOGETHER);
-    for (int i = 0; i < TOGETHER; i++) {
-        ck_status(answers[i], 201);
-        ck_assert_str_eq(answers[i]->body, answers[0]->body);
-        first_ones += !replayed(answers[i]);
+    for (int i = 0; i < 2 * TOGETHER; i++)
+        calls[i] = i % 2 ? post : start;
+    parallel(host, calls, answers, 2 * TOGETHER);
+    for (int i = 0; i < 2 * TOGETHER; i++) {
+        ck_assert_str_eq(ck_status(answers[i], 201)->body, answers[i % 2]->body);
+        first_ones += answer_header(answers[i], "Idempotency-Replayed") == NULL;
     }
-    ck_assert_int_eq(first_ones, 1);
+    ck_assert_int_eq(first_ones, 2);
     ck_assert_uint_eq(talk_length(host, platform, &talk), 2);
-}
-
-TEST(twenty_starts_at_once_with_one_key_make_one_conversation)
-{
-    struct call calls[TOGETHER];
-    struct answer *answers[TOGETHER];
-
-    for (int i = 0; i < TOGETHER; i++)
-        calls[i] = start_call(platform, "parallel-2", "idem.starts@shop.example", "idem starts");
-    parallel(host, calls, answers, TOGETHER);
-    for (int i = 0; i < TOGETHER; i++)
-        ck_assert_str_eq(ck_status(answers[i], 201)->body, answers[0]->body);
     ck_assert_uint_eq(conversations_of("idem.starts@shop.example"), 1);
-}
-
-TEST(another_account_may_use_the_same_key)
-{
-    struct call mine = start_call(platform, "shared-key", "idem.mine@shop.example", "idem mine");
-    struct call theirs = start_call(other, "shared-key", "idem.theirs@shop.example", "idem theirs");
-
-    ck_status(http_send(host, &mine), 201);
-    struct answer *answer = ck_status(http_send(host, &theirs), 201);
-
-    ck_assert(!replayed(answer));
-    ck_assert_uint_eq(conversations_of("idem.theirs@shop.example"), 1);
 }
 
 TEST(a_refused_request_does_not_use_up_its_key)
 {
     const char *user = "idem.refused@shop.example";
     struct talk talk = talk_start(host, platform, user, ADMIN_EMAIL, NULL);
-    struct call blank = post_call(platform, "refused-1", &talk, user, " ");
-    struct call good = post_call(platform, "refused-1", &talk, user, "idem good");
 
-    ck_error(http_send(host, &blank), 400, "");
-    ck_status(http_send(host, &good), 201);
+    keyed("refused-1", platform, post_of(&talk, "", user, " "), 400, false);
+    keyed("refused-1", platform, post_of(&talk, "", user, "idem good"), 201, false);
 }
 
 TEST(stored_answers_are_sealed)
 {
-    const char *user = "idem.sealed@shop.example", *entry = "a text that must not lie open";
-    struct call call = start_call(platform, "sealed-1", user, entry);
-    PGconn *db = database_connect(the_postgres, database);
-    const char *values[] = {entry, user};
+    const char *values[] = {"a text of idempotency", "idem.sealed@shop.example"};
 
-    ck_status(http_send(host, &call), 201);
+    keyed("sealed-1", platform, start_of(values[1]), 201, false);
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM busbar_idempotency WHERE key = 'sealed-1'"
                                     " AND length(reply) > 100"),
                      1);
@@ -213,20 +155,15 @@ TEST(stored_answers_are_sealed)
                               " OR request_hash LIKE '%' || $1 || '%'",
                               2, values),
                      "0");
-    PQfinish(db);
 }
 
 TEST(keys_that_do_not_fit_are_refused)
 {
-    char *longest = kept(calloc(1, 257));
+    const char *user = "idem.key@shop.example";
 
-    memset(longest, 'k', 256);
-    struct call call = start_call(platform, longest, "idem.key@shop.example", "idem key");
-
-    ck_error(http_send(host, &call), 400, "");
-    call.headers = key_header(longest + 1);
-    ck_status(http_send(host, &call), 201);
-    ck_assert_uint_eq(conversations_of("idem.key@shop.example"), 1);
+    keyed(text_repeated("k", 256), platform, start_of(user), 400, false);
+    keyed(text_repeated("k", 255), platform, start_of(user), 201, false);
+    ck_assert_uint_eq(conversations_of(user), 1);
 }
 
-SUITE(idempotency, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)
+STAGE_SUITE(idempotency, set_up, 60)

@@ -21,16 +21,6 @@ enum { ROWS = 20, HEADER = 16000, ROOM = 32768, LOOKS_MS = 3000 };
 
 static struct proxy *proxy;
 
-/* Returns a text of one repeated letter. */
-static const char *filled(size_t length)
-{
-    char *bytes = kept(malloc(length + 1));
-
-    memset(bytes, 'x', length);
-    bytes[length] = '\0';
-    return bytes;
-}
-
 static void host_behind_proxy(const char *name)
 {
     struct host_spec spec = {
@@ -56,7 +46,7 @@ static void make_bulk_uploads(void)
 {
     char *csv = kept(malloc(40000));
 
-    sprintf(csv, "externalId,%s\n%s,1\n", filled(HEADER), filled(16000));
+    sprintf(csv, "externalId,%s\n%s,1\n", text_repeated("x", HEADER), text_repeated("x", 16000));
     for (int i = 0; i < ROWS; i++)
         bulk_id(bulk_send(host, m, "type=Devices", "x.csv", csv, strlen(csv)));
 }
@@ -64,17 +54,20 @@ static void make_bulk_uploads(void)
 static void make_talks(void)
 {
     for (int i = 0; i < 3; i++)
-        ck_status(talk_try(host, m, m->email, "other@example.com", "roof", filled(900000)), 201);
+        ck_status(
+            talk_try(host, m, m->email, "other@example.com", "roof", text_repeated("x", 900000)),
+            201);
 }
 
 static void make_webhooks(void)
 {
     for (int i = 0; i < ROWS; i++)
-        ck_status(webhook_create(host, m,
-                                 json_pack("{ss, s[s], ss}", "url",
-                                           text("http://127.0.0.1:59999/%s", filled(1900)),
-                                           "events", "message.new", "secret", filled(256))),
-                  201);
+        ck_status(
+            webhook_create(host, m,
+                           json_pack("{ss, s[s], ss}", "url",
+                                     text("http://127.0.0.1:59999/%s", text_repeated("x", 1900)),
+                                     "events", "message.new", "secret", text_repeated("x", 256))),
+            201);
 }
 
 static void make_devices(void)
@@ -82,8 +75,8 @@ static void make_devices(void)
     for (int i = 0; i < ROWS; i++)
         ck_status(http(host, "POST", "/api/device", m->token,
                        json_pack("{ss, sf, ss, ss, ss}", "externalId", text("d%d", i), "capacity",
-                                 100.0, "commissioningDate", "2018-01-01", "address", filled(1000),
-                                 "more", filled(30000))),
+                                 100.0, "commissioningDate", "2018-01-01", "address",
+                                 text_repeated("x", 1000), "more", text_repeated("x", 30000))),
                   201);
     for (int i = 1; i <= ROWS; i++)
         ck_status(http(host, "POST", "/api/meter-reads/new/d0", m->token,

@@ -1,8 +1,8 @@
-/* Streams of any module: topics, heartbeats, several hosts, a slow reader, a reload. */
+/* Streams of any module on several loops and hosts, and through a reload. The unit tests
+ * http_stream and http_topics have one loop. */
 #include <string.h>
 
 #include "client.h"
-#include "exposition.h"
 #include "sse.h"
 #include "suite.h"
 #include "suites.h"
@@ -61,49 +61,6 @@ static void expect_none(struct sse *sse)
     ck_assert(!sse->ended);
 }
 
-TEST(each_stream_hears_its_topics)
-{
-    struct sse *a = listen_on(host, "/live/a"), *b = listen_on(host, "/live/b");
-    struct sse *both = listen_on(host, "/live/a?also=b");
-
-    ck_assert_int_eq(tell(host, "/live/none", "nobody"), 0);
-    ck_assert_int_eq(tell(host, "/live/a", "one"), 2);
-    ck_assert_int_eq(tell(host, "/live/b", "two"), 2);
-    expect_data(a, "one");
-    expect_data(b, "two");
-    expect_data(both, "one");
-    expect_data(both, "two");
-    expect_none(a);
-    expect_none(b);
-    sse_close(a);
-    sse_close(b);
-    sse_close(both);
-}
-
-struct told {
-    const char *path;
-    int64_t count;
-};
-
-static bool is_count(void *arg)
-{
-    const struct told *told = arg;
-
-    return tell(host, told->path, "anybody") == told->count;
-}
-
-TEST(who_has_left_is_not_counted)
-{
-    struct sse *stays = listen_on(host, "/live/leaving"),
-               *leaves = listen_on(host, "/live/leaving");
-
-    ck_assert_int_eq(tell(host, "/live/leaving", "both"), 2);
-    sse_close(leaves);
-    ck_assert(wait_until(is_count, &(struct told){"/live/leaving", 1}, SOON_MS));
-    sse_close(stays);
-    ck_assert(wait_until(is_count, &(struct told){"/live/leaving", 0}, SOON_MS));
-}
-
 TEST(a_crowd_on_all_loops_hears_everything_in_order)
 {
     struct sse *crowd[CROWD];
@@ -117,27 +74,6 @@ TEST(a_crowd_on_all_loops_hears_everything_in_order)
             expect_data(crowd[i], text("event %d", j));
         sse_close(crowd[i]);
     }
-}
-
-/* The stream is closed once its queue is full, and no other stream waits for it. */
-TEST(who_does_not_read_is_left_behind)
-{
-    char *big = kept(calloc(1, BIG + 1));
-    struct sse *reads = listen_on(host, "/live/slow");
-    struct sse *slow = sse_open_at(host, "/live/slow", "nobody's", NULL, 2048);
-    int64_t count = 2;
-
-    memset(big, 'x', BIG);
-    for (int i = 0; i < 200 && count == 2; i++) {
-        count = tell(host, "/live/slow", big);
-        expect_data(reads, big);
-    }
-    ck_assert_int_eq(count, 1);
-    ck_assert(sse_ends(slow, SOON_MS));
-    ck_assert(!slow->complete);
-    ck_assert_int_eq(tell(host, "/live/slow", "after"), 1);
-    expect_data(reads, "after");
-    sse_close(reads);
 }
 
 TEST(who_is_in_several_topics_of_a_text_hears_it_once)
@@ -169,13 +105,12 @@ static bool has_caught_up(void *arg)
 /* The module is notified that the queue is full, and the stream joins again later. */
 TEST(who_does_not_read_may_catch_up_later)
 {
-    char *big = kept(calloc(1, BIG + 1));
+    const char *big = text_repeated("x", BIG);
     struct sse *reads = listen_on(host, "/live/patient");
     struct sse *slow = sse_open_at(host, "/live-patient/patient", "nobody's", NULL, 2048);
     int64_t count = 2;
     int sent = 0;
 
-    memset(big, 'x', BIG);
     ck_assert_int_eq(slow->status, 200);
     while (count == 2 && sent < 200) {
         count = tell(host, "/live/patient", big);
@@ -197,18 +132,6 @@ TEST(who_does_not_read_may_catch_up_later)
     sse_close(reads);
 }
 
-TEST(an_empty_chunk_is_nothing)
-{
-    struct sse *sse = listen_on(host, "/live/empty");
-
-    ck_assert_int_eq(
-        answer_int(ck_status(http(host, "POST", "/live-empty/empty", NULL, NULL), 200), "count"),
-        1);
-    ck_assert_int_eq(tell(host, "/live/empty", "after"), 1);
-    expect_data(sse, "after");
-    sse_close(sse);
-}
-
 /* A worker of the module keeps joining all of its streams, under the module's own lock. */
 TEST(who_joins_while_a_client_leaves_joins_no_freed_stream)
 {
@@ -222,18 +145,6 @@ TEST(who_joins_while_a_client_leaves_joins_no_freed_stream)
             sse_close(sse[i]);
     }
     ck_assert_int_eq(tell(host, "/live/none", "nobody"), 0);
-}
-
-TEST(a_silent_stream_has_its_heartbeats)
-{
-    struct sse *sse = listen_on(host, "/live/heart");
-    int64_t from = now_ms();
-
-    while (sse->comments < 2 && now_ms() - from < 10000)
-        ck_assert_ptr_null(sse_next(sse, 200));
-    ck_assert_int_ge((int)sse->comments, 2);
-    ck_assert_int_ge((int)(now_ms() - from), 1900);
-    sse_close(sse);
 }
 
 TEST(a_channel_takes_it_to_all_hosts)
