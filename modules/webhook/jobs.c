@@ -12,10 +12,9 @@
 #define BATCH_TEXT "1000"
 
 #define EXPIRED                                                                                    \
-    " jsonb_build_object('number', coalesce((log -> -1 ->> 'number')::int, 0) + 1, 'at',"          \
-    " to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"'), 'status', NULL,"     \
-    " 'durationMs', 0, 'error', 'given up without an attempt: it waited too long', 'answer', "     \
-    "NULL)"
+    WEBHOOK_LOG("log",                                                                             \
+                WEBHOOK_ATTEMPT(WEBHOOK_NUMBER("log"), "now()", "NULL", "0",                       \
+                                "'given up without an attempt: it waited too long'", "NULL"))
 #define LATEST "(now() - make_interval(secs => $1::bigint))"
 #define LATEST_DAY "(" LATEST " AT TIME ZONE 'UTC')::date"
 
@@ -25,15 +24,14 @@ static const struct bb_sql expire_waiting = {
     " WHERE queued_at < " LATEST " AND id < webhook_day_floor(" LATEST_DAY " + 1)"
     " LIMIT " BATCH_TEXT " FOR UPDATE SKIP LOCKED)) RETURNING *)"
     " INSERT INTO webhook_outcome (id, webhook, at, duration_ms, delivered, log)"
-    " SELECT id, webhook, now(), 0, false, " WEBHOOK_LOG("log") " ||" EXPIRED " FROM old"
-                                                                " ON CONFLICT DO NOTHING",
+    " SELECT id, webhook, now(), 0, false, " EXPIRED " FROM old ON CONFLICT DO NOTHING",
     BB_SQL_WRITE | BB_SQL_LONG,
 };
 
 /* Deliveries in the log of webhooks that are off. Senders abandon other deliveries. */
 static const struct bb_sql expire_log = {
     "INSERT INTO webhook_outcome (id, webhook, at, duration_ms, delivered, log)"
-    " SELECT id, webhook, now(), 0, false, log || " EXPIRED " FROM (SELECT d.id, d.webhook,"
+    " SELECT id, webhook, now(), 0, false, " EXPIRED " FROM (SELECT d.id, d.webhook,"
     " '[]'::jsonb AS log FROM webhook_backlog b JOIN webhook_hook h ON h.id = b.webhook"
     " AND NOT (h.active AND h.admitted) CROSS JOIN LATERAL (SELECT * FROM webhook_delivery d"
     " WHERE d.webhook = b.webhook AND d.id > b.cursor"

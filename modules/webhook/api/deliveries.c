@@ -114,9 +114,8 @@ int webhook_delivery(struct bb_request *rq)
 #define QUEUE_AGAIN(ids)                                                                           \
     " old AS (DELETE FROM webhook_outcome WHERE id = ANY (" ids ") RETURNING *),"                  \
     " queued AS (INSERT INTO webhook_waiting (id, webhook, log) SELECT o.id, o.webhook,"           \
-    " coalesce(o.log, jsonb_build_array(jsonb_build_object('number', 1, 'at',"                     \
-    " to_char(o.at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"'), 'status', o.status,"  \
-    " 'durationMs', o.duration_ms, 'error', NULL, 'answer', NULL))) FROM old o RETURNING id)"
+    " coalesce(o.log, jsonb_build_array(" WEBHOOK_ATTEMPT(                                         \
+        "1", "o.at", "o.status", "o.duration_ms", "NULL", "NULL") ")) FROM old o RETURNING id)"
 
 int webhook_resend(struct bb_request *rq)
 {

@@ -26,11 +26,16 @@
 #define WEBHOOK_AUTH_CHANNEL "busbar_auth"
 
 /*
- * SQL: a log of attempts with room for one more. A log keeps the last 100 attempts, however often
- * its delivery is sent again.
+ * SQL: an attempt in a log of attempts; the log with a further attempt, and the number of this
+ * attempt. A log keeps the last 100 attempts, however often its delivery is sent again.
  */
-#define WEBHOOK_LOG(log)                                                                           \
-    "CASE WHEN jsonb_array_length(" log ") < 100 THEN " log " ELSE " log " - 0 END"
+#define WEBHOOK_ATTEMPT(number, at, status, took, error, answer)                                   \
+    "jsonb_build_object('number', " number                                                         \
+    ", 'at', " BB_SQL_TIME(at) ", 'status', " status ", 'durationMs', " took ", 'error', " error   \
+                               ", 'answer', " answer ")"
+#define WEBHOOK_LOG(log, attempt)                                                                  \
+    "CASE WHEN jsonb_array_length(" log ") < 100 THEN " log " ELSE " log " - 0 END || " attempt
+#define WEBHOOK_NUMBER(log) "coalesce((" log " -> -1 ->> 'number')::int, 0) + 1"
 
 /* Subscribes to all events, including events of modules that are loaded later. */
 #define WEBHOOK_ALL_EVENTS "*"

@@ -278,7 +278,7 @@ static void attempt_put_off(struct sender *sender, struct delivery *delivery)
     delivery->at_wall_ms = bb_wall_ms(sender->host);
     delivery->took_ms = delivery->status = 0;
     delivery->kind = "it waited too long";
-    delivery->error = strdup("\"given up without an attempt: it waited too long\"");
+    delivery->failure = json_pack("[s, n]", "given up without an attempt: it waited too long");
     delivery->verdict = RETRY_ABANDON;
     attempt_count(sender, delivery->verdict);
     record_add(sender, delivery);
@@ -383,29 +383,23 @@ static void attempt_scrub(char *text, size_t length, unsigned char most)
 }
 
 /*
- * Converts external text to JSON; if it is not UTF-8, all non-ASCII bytes are replaced. The caller
- * owns the result; NULL: out of memory.
+ * Returns external text, of up to KEPT bytes, as JSON; if it is not UTF-8, all non-ASCII bytes are
+ * replaced. NULL: out of memory.
  */
-static char *attempt_text(const char *text, size_t length)
+static json_t *attempt_text(const char *text, size_t length)
 {
-    char *clean = calloc(1, length + 1);
+    char clean[KEPT];
     json_t *json = NULL;
 
-    if (!clean)
-        return NULL;
+    length = length < KEPT ? length : KEPT;
     memcpy(clean, text, length);
     attempt_scrub(clean, length, 0xFF);
     for (size_t cut = 0; !json && cut < 4 && cut <= length; cut++) /* may end within a character */
         json = json_stringn(clean, length - cut);
-    if (!json) {
-        attempt_scrub(clean, length, '~');
-        json = json_stringn(clean, length);
-    }
-    free(clean);
-    char *dumped = json ? json_dumps(json, JSON_ENCODE_ANY) : NULL;
-
-    json_decref(json);
-    return dumped;
+    if (json)
+        return json;
+    attempt_scrub(clean, length, '~');
+    return json_stringn(clean, length);
 }
 
 /*
@@ -454,10 +448,10 @@ static void attempt_judge(struct sender *sender, struct delivery *delivery,
         webhook_outcome_say(delivery->outcome, delivered, delivery->status, delivery->took_ms,
                             error);
     delivery->outcome = NULL;
-    if (error)
-        delivery->error = attempt_text(error, strlen(error));
-    if (!delivered && http->received)
-        delivery->answer = attempt_text(http->bytes, http->received);
+    if (!delivered)
+        delivery->failure =
+            json_pack("[o?, o?]", error ? attempt_text(error, strlen(error)) : NULL,
+                      http->received ? attempt_text(http->bytes, http->received) : NULL);
     attempt_count(sender, delivery->verdict);
     record_add(sender, delivery);
 }

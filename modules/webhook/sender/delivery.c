@@ -10,7 +10,8 @@ struct body *body_new(const struct sender_event *event)
         free(body);
         return NULL;
     }
-    *body = (struct body){.node.id = event->body_id, .length = length, .missing = !event->body};
+    *body = (struct body){
+        .node.id = event->body_id, .holders = 1, .length = length, .missing = !event->body};
     body->bytes = (char *)(body + 1);
     body->event = body->bytes + length + 1;
     if (length)
@@ -23,26 +24,7 @@ struct body *body_new(const struct sender_event *event)
     return body;
 }
 
-struct body *body_share(struct sender *sender, struct body *body)
-{
-    struct idmap_node *node = body->node.id ? idmap_find(&sender->bodies, body->node.id) : NULL;
-
-    if (node && node != &body->node) {
-        free(body);
-        return BB_CONTAINER_OF(node, struct body, node);
-    }
-    if (body->missing) {
-        free(body);
-        return NULL;
-    }
-    if (!node && body->node.id && !idmap_add(&sender->bodies, &body->node)) {
-        body->shared = true;
-        queue_hold(&sender->queue, body->length);
-    }
-    return body;
-}
-
-static void body_let_go(struct sender *sender, struct body *body)
+void body_release(struct sender *sender, struct body *body)
 {
     if (--body->holders)
         return;
@@ -51,6 +33,25 @@ static void body_let_go(struct sender *sender, struct body *body)
         queue_let_go(&sender->queue, body->length);
     }
     free(body);
+}
+
+/* Deliveries share the bodies that have an id. Returns -1 if the body is missing and not known. */
+static int body_share(struct sender *sender, struct delivery *delivery)
+{
+    struct body *body = delivery->body;
+    struct idmap_node *node = body->node.id ? idmap_find(&sender->bodies, body->node.id) : NULL;
+
+    if (node && node != &body->node) {
+        delivery->body = BB_CONTAINER_OF(node, struct body, node);
+        delivery->body->holders++;
+        body_release(sender, body);
+    } else if (body->missing) {
+        return -1;
+    } else if (!node && body->node.id && !idmap_add(&sender->bodies, &body->node)) {
+        body->shared = true;
+        queue_hold(&sender->queue, body->length);
+    }
+    return 0;
 }
 
 struct delivery *delivery_new(int64_t webhook, int64_t id, struct body *body)
@@ -62,6 +63,7 @@ struct delivery *delivery_new(int64_t webhook, int64_t id, struct body *body)
     delivery->node.id = id;
     delivery->webhook = webhook;
     delivery->body = body;
+    body->holders++;
     return delivery;
 }
 
@@ -69,11 +71,19 @@ void delivery_free(struct sender *sender, struct delivery *delivery)
 {
     if (delivery->outcome)
         webhook_outcome_say(delivery->outcome, false, 0, 0, "the attempt was put off");
-    if (delivery->subscription)
-        body_let_go(sender, delivery->body);
-    free(delivery->error);
-    free(delivery->answer);
+    body_release(sender, delivery->body);
+    json_decref(delivery->failure);
     free(delivery);
+}
+
+void delivery_free_list(struct delivery_list *list)
+{
+    struct delivery *delivery;
+
+    while ((delivery = STAILQ_FIRST(list))) {
+        STAILQ_REMOVE_HEAD(list, next);
+        delivery_free(NULL, delivery);
+    }
 }
 
 void delivery_rest(struct sender *sender, struct delivery *delivery, int64_t delay_ms)
@@ -83,12 +93,15 @@ void delivery_rest(struct sender *sender, struct delivery *delivery, int64_t del
         queue_again(&sender->queue, &delivery->item); /* better too early than never */
 }
 
-/* Returns false, with the delivery unchanged, if there is no room or it may not be sent now. */
+/* Returns false if the delivery has no body or no room, or may not be sent now. */
 bool delivery_admit(struct sender *sender, struct subscription *subscription,
                     struct delivery *delivery)
 {
     struct queue_flow *flow = delivery->test ? &subscription->tests : &subscription->flow;
-    struct body *body = delivery->body;
+
+    if (body_share(sender, delivery))
+        return false;
+    const struct body *body = delivery->body;
 
     delivery->item.size = (uint32_t)(body->length + sizeof(*delivery));
     delivery->item.shared = body->shared ? (uint32_t)body->length : 0;
@@ -96,8 +109,8 @@ bool delivery_admit(struct sender *sender, struct subscription *subscription,
         !queue_room(&sender->queue, flow, delivery->item.size) ||
         idmap_add(&sender->deliveries, &delivery->node))
         return false;
-    body->holders++;
     delivery->subscription = subscription;
+    delivery->queued_ms = sender->now_ms - delivery->queued_ms;
     subscription->used_ms = sender->now_ms;
     queue_admit(&sender->queue, flow, &delivery->item);
     subscription_need(sender, subscription);
@@ -170,59 +183,28 @@ void delivery_retries_due(struct sender *sender)
     }
 }
 
-/* ---- hand-offs ---- */
-
-void delivery_handoff_free(struct sender *sender, struct handoff *handoff)
+/* Takes deliveries of committed events. Those that are not taken are found in the log. */
+void delivery_take_handoffs(struct sender *sender, struct delivery_list *handoffs)
 {
-    if (handoff->outcome)
-        webhook_outcome_say(handoff->outcome, false, 0, 0, "the attempt was put off");
-    if (handoff->body && sender)
-        body_let_go(sender, handoff->body);
-    else
-        free(handoff->body);
-    free(handoff);
-}
+    struct delivery *delivery;
 
-static void handoff_take(struct sender *sender, struct handoff *handoff,
-                         const struct sender_item *item)
-{
-    struct subscription *subscription = NULL;
-    struct delivery *delivery = NULL;
+    while ((delivery = STAILQ_FIRST(handoffs))) {
+        int64_t webhook = delivery->webhook, id = delivery->node.id;
+        bool test = delivery->test;
+        bool takes = test || (sender->mine & ~sender->to_give & sender_shard(webhook));
+        struct subscription *subscription = takes ? subscription_get(sender, webhook) : NULL;
 
-    if (!handoff->test && !(sender->mine & ~sender->to_give & sender_shard(item->webhook)))
-        return; /* the new owner looks for it */
-    if (item->id > sender->newest)
-        sender->newest = item->id;
-    subscription = subscription_get(sender, item->webhook);
-    if (subscription && (handoff->test || !subscription->backlog) &&
-        !idmap_find(&sender->deliveries, item->id))
-        delivery = delivery_new(item->webhook, item->id, handoff->body);
-    if (delivery) {
-        delivery->test = delivery->kept = handoff->test;
-        delivery->outcome = handoff->outcome;
-        delivery->queued_ms = sender->now_ms;
-        handoff->outcome = NULL;
-        if (delivery_admit(sender, subscription, delivery)) {
-            if (!handoff->test && item->id > subscription->read_to)
-                subscription->read_to = item->id;
-            return;
-        }
-        delivery_free(sender, delivery);
-    }
-    if (!handoff->test)
-        look_found(sender, item->webhook, item->id);
-}
-
-void delivery_take_handoffs(struct sender *sender, struct handoff_list *handoffs)
-{
-    struct handoff *handoff;
-
-    while ((handoff = STAILQ_FIRST(handoffs))) {
         STAILQ_REMOVE_HEAD(handoffs, next);
-        handoff->body = body_share(sender, handoff->body);
-        handoff->body->holders++;
-        for (size_t i = 0; i < handoff->count; i++)
-            handoff_take(sender, handoff, &handoff->items[i]);
-        delivery_handoff_free(sender, handoff);
+        if (takes && id > sender->newest)
+            sender->newest = id;
+        takes = subscription && (test || !subscription->backlog) &&
+                !idmap_find(&sender->deliveries, id) &&
+                delivery_admit(sender, subscription, delivery);
+        if (!takes)
+            delivery_free(sender, delivery);
+        if (!takes && !test)
+            look_found(sender, webhook, id);
+        else if (!test && id > subscription->read_to)
+            subscription->read_to = id;
     }
 }

@@ -98,6 +98,7 @@ static void expand_pass_over(struct bb_request *rq, struct expansion *expansion)
         return;
     expansion->account = bb_cell_int(rq, rows, 0, 0);
     memcpy(expansion->refused, state, sizeof(state));
+    expansion->db_task.ok = true; /* other tasks need not wait */
 }
 
 static void expand_work(struct bb_request *rq, struct db_task *db_task)
@@ -119,34 +120,25 @@ static void expand_work(struct bb_request *rq, struct db_task *db_task)
     db_task->ok = true;
 }
 
-static void expand_failed(struct sender *sender, const struct expansion *expansion)
-{
-    sender->expand_at = sender->now_ms + SENDER_AGAIN_MS;
-    if (!expansion->refused[0]) {
-        sender->retry_db_at = sender->expand_at;
-        return;
-    }
-    sender->expanded_last = expansion->account;
-    if (sender->expand_told_ms && sender->now_ms - sender->expand_told_ms < FAILED_MS)
-        return;
-    bb_host_log(sender->host, BB_WARN,
-                "an event for many webhooks was not expanded: account %" PRId64 ", SQLSTATE %s",
-                expansion->account, expansion->refused);
-    sender->expand_told_ms = sender->now_ms;
-}
-
 static void expand_back(struct sender *sender, struct db_task *db_task)
 {
     const struct expansion *expansion = (struct expansion *)db_task;
     int64_t rest = REST * (sender->now_ms - expansion->sent_ms);
 
-    sender->expanding = false;
-    if (!db_task->ok) {
-        expand_failed(sender, expansion);
-    } else if (expansion->found) {
+    if (!db_task->ok || *expansion->refused)
+        rest = SENDER_AGAIN_MS;
+    else if (!expansion->found)
+        return;
+    sender->expand_at = sender->now_ms + (rest < REST_MAX_MS ? rest : REST_MAX_MS);
+    if (db_task->ok)
         sender->expanded_last = expansion->account;
-        sender->expand_at = sender->now_ms + (rest < REST_MAX_MS ? rest : REST_MAX_MS);
-    }
+    if (!*expansion->refused ||
+        (sender->expand_told_ms && sender->now_ms - sender->expand_told_ms < FAILED_MS))
+        return;
+    bb_host_log(sender->host, BB_WARN,
+                "an event for many webhooks was not expanded: account %" PRId64 ", SQLSTATE %s",
+                expansion->account, expansion->refused);
+    sender->expand_told_ms = sender->now_ms;
 }
 
 void expand_events(struct sender *sender)
@@ -155,16 +147,13 @@ void expand_events(struct sender *sender)
         sender->now_ms < sender->expand_at || sender->now_ms < sender->retry_db_at ||
         !attempt_is_allowed(sender))
         return;
-    struct expansion *expansion = calloc(1, sizeof(*expansion));
+    struct expansion *expansion =
+        db_task_new(sender, sizeof(*expansion), expand_work, expand_back, NULL);
 
-    if (!expansion) {
-        sender->expand_at = sender->now_ms + SENDER_AGAIN_MS;
+    if (!expansion)
         return;
-    }
-    expansion->db_task = (struct db_task){.work = expand_work, .back = expand_back};
     expansion->account = sender->expanded_last;
     expansion->sent_ms = sender->now_ms;
-    sender->expanding = true;
     sender->expand_at = INT64_MAX;
-    db_task_send(sender, &expansion->db_task);
+    db_task_send(&expansion->db_task, &sender->expanding);
 }

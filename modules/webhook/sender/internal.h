@@ -30,7 +30,10 @@
 #define SENDER_RECENT (1 << 18) /* ids of deliveries that left memory; a power of two */
 #define SENDER_AGAIN_MS 250     /* after a failure of the database or of malloc() */
 
-/* The bytes of an event, shared by its deliveries. Only the worker counts its holders. */
+/*
+ * The bytes of an event, shared by its deliveries. The thread that makes it passes it on together
+ * with its deliveries, so only one thread at a time counts its holders.
+ */
 struct body {
     struct idmap_node node; /* the id in webhook_body; 0: stored in the delivery's row */
     size_t holders;
@@ -47,12 +50,12 @@ struct delivery {
     struct queue_item item; /* must be first */
     struct idmap_node node;
     struct retry_entry retry;
-    STAILQ_ENTRY(delivery) next; /* in the list of results, or of deliveries read */
-    struct subscription *subscription;
+    STAILQ_ENTRY(delivery) next;       /* in a list of results, or of deliveries to be taken */
+    struct subscription *subscription; /* NULL: not taken into memory yet */
     struct body *body;
     struct webhook_outcome *outcome; /* NULL: nobody waits, or it was reported */
     int64_t webhook;
-    int64_t queued_ms; /* on the monotonic clock; for its age */
+    int64_t queued_ms; /* on the monotonic clock; its age, until it is taken */
     int tries;         /* attempts begun since it was queued */
     bool kept;         /* it has a row in webhook_waiting */
     bool test;         /* sent by this host whoever owns its shard */
@@ -62,8 +65,8 @@ struct delivery {
     enum retry_verdict verdict;
     int64_t at_wall_ms, took_ms, delay_ms;
     int status;
-    const char *kind;     /* kind of error to log; static, or NULL */
-    char *error, *answer; /* JSON text, or NULL */
+    const char *kind; /* kind of error to log; static, or NULL */
+    json_t *failure;  /* [error, answer], or NULL */
 };
 
 STAILQ_HEAD(delivery_list, delivery);
@@ -111,28 +114,19 @@ TAILQ_HEAD(subscription_list, subscription);
 
 /*
  * A task on a loop of the host: `work` runs there, then `back` on the worker's thread, and then
- * `drop`, which frees it (NULL: free()). If the worker has ended, only `drop` is called. The struct
- * is the first member of the task's data.
+ * `drop`, which frees what the task owns; NULL: nothing. If the worker has ended, only `drop` is
+ * called. After a task that is not ok the sender waits before it uses the database again. The
+ * struct is the first member of the task's data.
  */
 struct db_task {
     struct db_task *next;
     struct sender *sender;
-    bool ok; /* set by `work`; false if it could not be run, or not to its end */
+    bool *busy; /* true until `back` is called */
+    bool ok;    /* set by `work`; false if it could not be run, or not to its end */
     void (*work)(struct bb_request *rq, struct db_task *db_task);
     void (*back)(struct sender *sender, struct db_task *db_task);
     void (*drop)(struct db_task *db_task);
 };
-
-struct handoff {
-    STAILQ_ENTRY(handoff) next;
-    struct body *body;
-    struct webhook_outcome *outcome; /* of a test */
-    bool test;
-    size_t count;
-    struct sender_item items[];
-};
-
-STAILQ_HEAD(handoff_list, handoff);
 
 /* Pairs of webhook and id. */
 struct pairs {
@@ -154,7 +148,7 @@ struct sender {
     bool paused;
     unsigned pauses; /* changes of the switch received */
     uint64_t owned;  /* a bit for each shard */
-    struct handoff_list handoffs;
+    struct delivery_list handoffs;
     struct db_task *db_tasks;
     int64_t changed[SENDER_CHANGES];
     size_t changed_count;            /* overflow means all */
@@ -222,15 +216,22 @@ static inline uint64_t sender_shard(int64_t webhook)
 }
 
 /* sender.c */
-void db_task_send(struct sender *sender, struct db_task *db_task);
+
+/* Returns a task of that size, zeroed otherwise; NULL: out of memory, try again later. */
+void *db_task_new(struct sender *sender, size_t size,
+                  void (*work)(struct bb_request *rq, struct db_task *db_task),
+                  void (*back)(struct sender *sender, struct db_task *db_task),
+                  void (*drop)(struct db_task *db_task));
+void db_task_send(struct db_task *db_task, bool *busy); /* `busy` may be NULL */
 int pairs_add(struct pairs *pairs, int64_t webhook, int64_t id);
 void pairs_free(struct pairs *pairs);
 
 /* delivery.c: bodies, and deliveries in memory */
-struct body *body_new(const struct sender_event *event);           /* any thread; no holders */
-struct body *body_share(struct sender *sender, struct body *body); /* NULL: missing and unknown */
+struct body *body_new(const struct sender_event *event); /* any thread; the caller holds it */
+void body_release(struct sender *sender, struct body *body);
 struct delivery *delivery_new(int64_t webhook, int64_t id, struct body *body); /* any thread */
-void delivery_free(struct sender *sender, struct delivery *delivery); /* NULL: was not admitted */
+void delivery_free(struct sender *sender, struct delivery *delivery); /* sender NULL: not taken */
+void delivery_free_list(struct delivery_list *list);
 bool delivery_admit(struct sender *sender, struct subscription *subscription,
                     struct delivery *delivery);
 void delivery_end(struct sender *sender, struct delivery *delivery); /* if resting or waiting */
@@ -240,8 +241,7 @@ bool delivery_is_old(const struct sender *sender, const struct delivery *deliver
 void delivery_put_back(struct sender *sender, struct subscription *subscription); /* to the log */
 void delivery_rest(struct sender *sender, struct delivery *delivery, int64_t delay_ms);
 void delivery_retries_due(struct sender *sender);
-void delivery_take_handoffs(struct sender *sender, struct handoff_list *handoffs);
-void delivery_handoff_free(struct sender *sender, struct handoff *handoff);
+void delivery_take_handoffs(struct sender *sender, struct delivery_list *handoffs);
 
 static inline struct delivery *delivery_of(struct idmap_node *node)
 {

@@ -236,7 +236,6 @@ static void lease_back(struct sender *sender, struct db_task *db_task)
     const struct tending *tending = (struct tending *)db_task;
     uint64_t gained = tending->owned & ~sender->mine;
 
-    sender->tending = false;
     sender->tend_at =
         db_task->ok ? sender_beat(sender->now_ms, TEND_MS) : sender->now_ms + SENDER_AGAIN_MS;
     if (!db_task->ok)
@@ -266,13 +265,11 @@ void lease_tend(struct sender *sender)
 {
     if (sender->tending || sender->giving || sender->leaving || sender->now_ms < sender->tend_at)
         return;
-    struct tending *tending = calloc(1, sizeof(*tending));
+    struct tending *tending = db_task_new(sender, sizeof(*tending), lease_work, lease_back, NULL);
 
-    if (!tending) {
-        sender->tend_at = sender->now_ms + SENDER_AGAIN_MS;
+    sender->tend_at = sender->now_ms + SENDER_AGAIN_MS;
+    if (!tending)
         return;
-    }
-    tending->db_task = (struct db_task){.work = lease_work, .back = lease_back};
     tending->me = sender->me;
     tending->leaving = sender->stopping;
     tending->sent_ms = lease_clock_ms();
@@ -291,8 +288,7 @@ void lease_tend(struct sender *sender)
              ",\"retried\":%" PRId64 ",\"abandoned\":%" PRId64 ",\"lostLeases\":%" PRId64 "}",
              counters.waiting, counters.in_flight, counters.delivered, counters.retried,
              counters.abandoned, counters.lost_leases);
-    sender->tending = true;
-    db_task_send(sender, &tending->db_task);
+    db_task_send(&tending->db_task, &sender->tending);
 }
 
 /* ---- cursors, and shards that are given away ------------------------------------------------- */
@@ -306,18 +302,12 @@ struct saving {
     int64_t numbers[SENDER_SHARDS], cursors[SENDER_SHARDS];
     struct pairs backlog, caught_up;
     struct pairs held, tries_ages;
-};
-
-struct collecting {
-    struct sender *sender;
-    struct saving *saving;
-    bool failed;
+    bool failed; /* out of memory */
 };
 
 static void lease_note_first(struct idmap_node *node, void *arg)
 {
-    struct collecting *collecting = arg;
-    struct saving *saving = collecting->saving;
+    struct saving *saving = arg;
     struct delivery *delivery = delivery_of(node);
     struct subscription *subscription = delivery->subscription;
 
@@ -325,9 +315,9 @@ static void lease_note_first(struct idmap_node *node, void *arg)
         return;
     if (saving->gives && delivery->item.place == QUEUE_FLYING) {
         delivery->kept = true;
-        collecting->failed |= pairs_add(&saving->held, delivery->webhook, node->id) ||
-                              pairs_add(&saving->tries_ages, delivery->tries - 1,
-                                        collecting->sender->now_ms - delivery->queued_ms);
+        saving->failed |= pairs_add(&saving->held, delivery->webhook, node->id) ||
+                          pairs_add(&saving->tries_ages, delivery->tries - 1,
+                                    saving->db_task.sender->now_ms - delivery->queued_ms);
     }
     if (!delivery->kept && (!subscription->first || node->id < subscription->first))
         subscription->first = node->id;
@@ -335,22 +325,21 @@ static void lease_note_first(struct idmap_node *node, void *arg)
 
 static void lease_note_cursor(struct idmap_node *node, void *arg)
 {
-    struct collecting *collecting = arg;
+    struct saving *saving = arg;
     struct subscription *subscription = subscription_of(node);
     int64_t cursor = subscription->backlog ? subscription->read_to : INT64_MAX;
 
-    if (!(collecting->saving->shards & sender_shard(node->id)))
+    if (!(saving->shards & sender_shard(node->id)))
         return;
     if (subscription->first && subscription->first - 1 < cursor)
         cursor = subscription->first - 1;
     subscription->first = 0;
-    if (cursor >= collecting->sender->cursors[(uint64_t)node->id % SENDER_SHARDS])
+    if (cursor >= saving->db_task.sender->cursors[(uint64_t)node->id % SENDER_SHARDS])
         cursor = 0;
     if (cursor == subscription->saved)
         return;
-    collecting->failed |=
-        pairs_add(cursor ? &collecting->saving->backlog : &collecting->saving->caught_up, node->id,
-                  cursor) != 0;
+    saving->failed |=
+        pairs_add(cursor ? &saving->backlog : &saving->caught_up, node->id, cursor) != 0;
     subscription->saved = cursor;
 }
 
@@ -359,6 +348,9 @@ static void lease_save_work(struct bb_request *rq, struct db_task *db_task)
     struct saving *saving = (struct saving *)db_task;
     const struct pairs *backlog = &saving->backlog, *gone = &saving->caught_up,
                        *held = &saving->held, *rest = &saving->tries_ages;
+
+    if (saving->failed)
+        return;
     const struct bb_rows *rows = bb_query(
         rq, &save,
         BB_ARGS(bb_i(saving->me), bb_ints(saving->numbers, saving->shard_count),
@@ -379,7 +371,7 @@ static void lease_save_back(struct sender *sender, struct db_task *db_task)
     struct saving *saving = (struct saving *)db_task;
     const struct pairs *lists[] = {&saving->backlog, &saving->caught_up};
 
-    sender->saving = sender->giving = false;
+    sender->giving = false;
     for (size_t list = 0; list < 2 && !db_task->ok; list++) {
         for (size_t i = 0; i < lists[list]->count; i++) {
             struct subscription *subscription = subscription_find(sender, lists[list]->webhooks[i]);
@@ -388,9 +380,7 @@ static void lease_save_back(struct sender *sender, struct db_task *db_task)
                 subscription->saved = -1; /* unknown */
         }
     }
-    if (!db_task->ok)
-        sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
-    else if (saving->lost)
+    if (saving->lost)
         sender->tend_at = sender->now_ms;
     if (!saving->gives || !db_task->ok)
         return;
@@ -406,21 +396,17 @@ static void lease_save_drop(struct db_task *db_task)
     pairs_free(&saving->caught_up);
     pairs_free(&saving->held);
     pairs_free(&saving->tries_ages);
-    free(saving);
 }
 
 /* Stores the cursors of shards, and of webhooks that have unfinished deliveries below them. */
 static void lease_send_save(struct sender *sender, uint64_t shards, bool gives)
 {
-    struct saving *saving = calloc(1, sizeof(*saving));
-    struct collecting collecting = {sender, saving, false};
+    struct saving *saving = sender->me ? db_task_new(sender, sizeof(*saving), lease_save_work,
+                                                     lease_save_back, lease_save_drop)
+                                       : NULL;
 
-    if (!saving || !sender->me) {
-        free(saving);
+    if (!saving)
         return;
-    }
-    saving->db_task =
-        (struct db_task){.work = lease_save_work, .back = lease_save_back, .drop = lease_save_drop};
     saving->me = sender->me;
     saving->hold_ms = sender_hold_ms(sender->webhook);
     saving->shards = shards;
@@ -431,17 +417,10 @@ static void lease_send_save(struct sender *sender, uint64_t shards, bool gives)
             saving->cursors[saving->shard_count++] = sender->cursors[i];
         }
     }
-    idmap_each(&sender->deliveries, lease_note_first, &collecting);
-    idmap_each(&sender->subscriptions, lease_note_cursor, &collecting);
-    if (collecting.failed) { /* out of memory: as if the database had failed */
-        saving->db_task.sender = sender;
-        lease_save_back(sender, &saving->db_task);
-        lease_save_drop(&saving->db_task);
-        return;
-    }
-    sender->saving = true;
+    idmap_each(&sender->deliveries, lease_note_first, saving);
+    idmap_each(&sender->subscriptions, lease_note_cursor, saving);
     sender->giving = gives;
-    db_task_send(sender, &saving->db_task);
+    db_task_send(&saving->db_task, &sender->saving);
 }
 
 void lease_save(struct sender *sender)
@@ -467,20 +446,13 @@ static void lease_leave_work(struct bb_request *rq, struct db_task *db_task)
         bb_log(rq, BB_DEBUG, "cannot notify other hosts of free shards");
 }
 
-static void lease_leave_back(struct sender *sender, struct db_task *db_task)
-{
-    (void)db_task;
-    sender->tending = false;
-}
-
 void lease_end(struct sender *sender)
 {
-    struct tending *tending = sender->me ? calloc(1, sizeof(*tending)) : NULL;
+    struct tending *tending =
+        sender->me ? db_task_new(sender, sizeof(*tending), lease_leave_work, NULL, NULL) : NULL;
 
     if (!tending)
         return;
-    tending->db_task = (struct db_task){.work = lease_leave_work, .back = lease_leave_back};
     tending->me = sender->me;
-    sender->tending = true;
-    db_task_send(sender, &tending->db_task);
+    db_task_send(&tending->db_task, &sender->tending);
 }

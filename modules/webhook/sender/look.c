@@ -133,13 +133,8 @@ static void look_back(struct sender *sender, struct db_task *db_task)
     struct looking *looking = (struct looking *)db_task;
     size_t count = looking->found.count;
 
-    sender->looking = false;
-    if (sender->look != looking->look)
-        return; /* the lease was lost */
-    if (!db_task->ok) {
-        sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
-        return;
-    }
+    if (!db_task->ok || sender->look != looking->look)
+        return; /* in the second case the lease was lost */
     for (size_t i = 0; i < count; i++)
         look_take(sender, looking, i);
     if (count == PAGE)
@@ -154,7 +149,6 @@ static void look_back(struct sender *sender, struct db_task *db_task)
 static void look_drop(struct db_task *db_task)
 {
     pairs_free(&((struct looking *)db_task)->found);
-    free(db_task);
 }
 
 static void look_begin(struct sender *sender)
@@ -178,13 +172,11 @@ void look_on(struct sender *sender)
             return;
         look_begin(sender);
     }
-    struct looking *looking = calloc(1, sizeof(*looking));
+    struct looking *looking =
+        db_task_new(sender, sizeof(*looking), look_work, look_back, look_drop);
 
-    if (!looking) {
-        sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
+    if (!looking)
         return;
-    }
-    looking->db_task = (struct db_task){.work = look_work, .back = look_back, .drop = look_drop};
     looking->look = sender->look;
     looking->shards = sender->look_shards;
     looking->to = sender->look_to;
@@ -195,6 +187,5 @@ void look_on(struct sender *sender)
             if (looking->shards & sender_shard(i) && sender->cursors[i] < looking->after)
                 looking->after = sender->cursors[i];
     }
-    sender->looking = true;
-    db_task_send(sender, &looking->db_task);
+    db_task_send(&looking->db_task, &sender->looking);
 }

@@ -133,10 +133,10 @@ static int read_row(struct bb_request *rq, struct reading *reading, const struct
                                                     bb_cell_int(rq, rows, row, ID), body)
                                      : NULL;
 
-    if (!delivery) {
-        free(body);
+    if (body)
+        body_release(NULL, body);
+    if (!delivery)
         return -1;
-    }
     delivery->kept = kept;
     delivery->tries = (int)bb_cell_int(rq, rows, row, TRIES);
     delivery->queued_ms = bb_cell_int(rq, rows, row, AGE_MS); /* age, until it is admitted */
@@ -220,35 +220,20 @@ static bool read_has_ended(const struct sender *sender, int64_t id)
     return false;
 }
 
-static void read_free(struct delivery *delivery)
-{
-    free(delivery->body);
-    free(delivery);
-}
-
-/* Takes a delivery into memory. Returns false if it has to be read again. */
+/* Takes a delivery into memory, or frees it. Returns false if it has to be read again. */
 static bool read_admit(struct sender *sender, struct delivery *delivery)
 {
     struct subscription *subscription = subscription_find(sender, delivery->webhook);
     bool mine = sender->mine & ~sender->to_give & sender_shard(delivery->webhook);
+    bool known = !subscription || !mine || idmap_find(&sender->deliveries, delivery->node.id) ||
+                 read_has_ended(sender, delivery->node.id);
 
-    if (!subscription || !mine || idmap_find(&sender->deliveries, delivery->node.id) ||
-        read_has_ended(sender, delivery->node.id)) {
-        read_free(delivery);
-        return mine;
-    }
-    if (delivery->node.id > sender->newest)
+    if (!known && delivery->node.id > sender->newest)
         sender->newest = delivery->node.id;
-    delivery->queued_ms = sender->now_ms - delivery->queued_ms;
-    delivery->body = body_share(sender, delivery->body);
-    if (delivery->body && delivery_admit(sender, subscription, delivery))
+    if (!known && delivery_admit(sender, subscription, delivery))
         return true;
-    if (delivery->body && !delivery->body->holders) { /* nobody else has it */
-        delivery->body->holders = 1;
-        delivery->subscription = subscription; /* so that delivery_free() lets it go */
-    }
     delivery_free(sender, delivery);
-    return false;
+    return known && mine;
 }
 
 /* The log of a stream was read up to its last row, unless some rows were not taken. */
@@ -275,9 +260,6 @@ static void read_back(struct sender *sender, struct db_task *db_task)
     int64_t last[STREAMS] = {0};
     struct delivery *delivery;
 
-    sender->reading = false;
-    if (!db_task->ok)
-        sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
     while (db_task->ok && (delivery = STAILQ_FIRST(&reading->list))) {
         struct streams *streams = delivery->kept ? due : log;
         int64_t id = delivery->node.id;
@@ -287,7 +269,7 @@ static void read_back(struct sender *sender, struct db_task *db_task)
         while (streams->webhooks[i] != delivery->webhook)
             i++;
         if (streams->cut[i]) { /* in the log the order would be lost */
-            read_free(delivery);
+            delivery_free(NULL, delivery);
         } else if (!read_admit(sender, delivery)) {
             streams->cut[i] = true;
         } else if (streams == log) {
@@ -311,14 +293,7 @@ static void read_back(struct sender *sender, struct db_task *db_task)
 
 static void read_drop(struct db_task *db_task)
 {
-    struct reading *reading = (struct reading *)db_task;
-    struct delivery *delivery;
-
-    while ((delivery = STAILQ_FIRST(&reading->list))) {
-        STAILQ_REMOVE_HEAD(&reading->list, next);
-        read_free(delivery);
-    }
-    free(reading);
+    delivery_free_list(&((struct reading *)db_task)->list);
 }
 
 /*
@@ -392,14 +367,12 @@ void read_deliveries(struct sender *sender)
     if (sender->reading || sender->giving || TAILQ_EMPTY(&sender->to_read) || sender->stopping ||
         sender->now_ms < sender->retry_db_at || !attempt_is_allowed(sender))
         return;
-    struct reading *reading = calloc(1, sizeof(*reading));
+    struct reading *reading =
+        db_task_new(sender, sizeof(*reading), read_work, read_back, read_drop);
 
-    if (!reading) {
-        sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
+    if (!reading)
         return;
-    }
     STAILQ_INIT(&reading->list);
-    reading->db_task = (struct db_task){.work = read_work, .back = read_back, .drop = read_drop};
     read_choose(sender, reading);
     if (!reading->log.count && !reading->due.count) {
         free(reading);
@@ -407,6 +380,5 @@ void read_deliveries(struct sender *sender)
     }
     idmap_each(&sender->bodies, read_note_body, reading);
     qsort(reading->bodies, reading->body_count, sizeof(int64_t), read_compare);
-    sender->reading = true;
-    db_task_send(sender, &reading->db_task);
+    db_task_send(&reading->db_task, &sender->reading);
 }

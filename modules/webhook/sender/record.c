@@ -7,12 +7,10 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <time.h>
 
 #define STATEMENTS 2       /* at a time */
 #define WORTHWHILE 256     /* results needed to send a second statement while one is running */
 #define ABANDONED_MS 60000 /* between two log lines about a webhook */
-#define ATTEMPT_ROOM 192   /* size of an attempt's JSON without error and answer */
 #define FEW 16             /* results that may be recorded by a short statement */
 #define GATHER_MS 100      /* how long a result waits for others */
 #define IN_MEMORY_MS 60000 /* retries that are due later leave memory */
@@ -28,37 +26,34 @@
     " SELECT count(*) FROM me"
 
 /*
- * All others. $2 to $6 as above, $7 verdicts, $8 tries, $9 gaps and $10 ages in ms, $11 attempts,
- * one per line: the inside of a JSON object without the number, which comes from the log. Ids are
- * passed to PostgreSQL as arrays, because a join would be planned with statistics that may be old.
+ * All others. $2 to $6 as above, $7 verdicts, $8 tries, $9 gaps and $10 ages in ms, $11 an array of
+ * [error, answer] or null. Ids are passed to PostgreSQL as arrays, because a join would be planned
+ * with statistics that may be old.
  */
-#define NUMBERED(log)                                                                              \
-    "('{\"number\":' || coalesce((" log " -> -1 ->> 'number')::int, 0) + 1"                        \
-    " || ',' || r.attempt || '}')::jsonb"
+#define LOGGED                                                                                     \
+    WEBHOOK_LOG("coalesce(o.log, '[]')",                                                           \
+                WEBHOOK_ATTEMPT(WEBHOOK_NUMBER("o.log"), "r.began", "r.status", "r.took",          \
+                                "r.failure -> 0", "r.failure -> 1"))
 #define RECORD_OTHERS                                                                              \
-    "WITH" ME                                                                                      \
-    ", r AS MATERIALIZED (SELECT * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[],"          \
-    " $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[],"        \
-    " string_to_array($11::text, chr(10))) AS r(id, webhook, at, took, status, verdict, tries,"    \
-    " gap, age, attempt) WHERE EXISTS (SELECT FROM me)),"                                          \
+    "WITH" ME ", r AS MATERIALIZED (SELECT id, webhook, to_timestamp(at / 1000.0) AS began, took," \
+    " nullif(status, 0) AS status, verdict, tries, gap, age, failure FROM ROWS FROM ("             \
+    "unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],"   \
+    " $8::bigint[], $9::bigint[], $10::bigint[]), jsonb_array_elements($11::jsonb))"               \
+    " AS r(id, webhook, at, took, status, verdict, tries, gap, age, failure)"                      \
+    " WHERE EXISTS (SELECT FROM me)),"                                                             \
     " old AS (DELETE FROM webhook_waiting WHERE id = ANY (ARRAY(SELECT id FROM r"                  \
     " WHERE verdict <> 1)) RETURNING id, log),"                                                    \
     " before AS (SELECT id, log FROM webhook_waiting WHERE id = ANY (ARRAY(SELECT id FROM r"       \
     " WHERE verdict = 1))),"                                                                       \
     " again AS (INSERT INTO webhook_waiting (id, webhook, next_at, queued_at, tries, log)"         \
     " SELECT r.id, r.webhook, now() + r.gap * interval '1 ms', now() - r.age * interval '1 ms',"   \
-    " r.tries, " WEBHOOK_LOG("coalesce(b.log, '[]')") " || " NUMBERED(                             \
-        "b.log") " FROM r LEFT JOIN before b ON b.id = r.id WHERE r.verdict = 1 ON CONFLICT (id) " \
-                 "DO UPDATE"                                                                       \
-                 " SET next_at = excluded.next_at, tries = excluded.tries, log = excluded.log),"   \
-                 " done AS (INSERT INTO webhook_outcome (id, webhook, at, duration_ms, status, "   \
-                 "delivered, log)"                                                                 \
-                 " SELECT r.id, r.webhook, to_timestamp(r.at / 1000.0), r.took, nullif(r.status, " \
-                 "0),"                                                                             \
-                 " r.verdict = 0, " WEBHOOK_LOG("coalesce(o.log, '[]')") " || " NUMBERED(          \
-                     "o.log") " FROM r LEFT JOIN old o ON o.id = r.id WHERE r.verdict <> 1 ON "    \
-                              "CONFLICT DO NOTHING)"                                               \
-                              " SELECT count(*) FROM me"
+    " r.tries, " LOGGED " FROM r LEFT JOIN before o ON o.id = r.id WHERE r.verdict = 1"            \
+    " ON CONFLICT (id) DO UPDATE"                                                                  \
+    " SET next_at = excluded.next_at, tries = excluded.tries, log = excluded.log),"                \
+    " done AS (INSERT INTO webhook_outcome (id, webhook, at, duration_ms, status, delivered, log)" \
+    " SELECT r.id, r.webhook, r.began, r.took, r.status, r.verdict = 0, " LOGGED                   \
+    " FROM r LEFT JOIN old o ON o.id = r.id WHERE r.verdict <> 1 ON CONFLICT DO NOTHING)"          \
+    " SELECT count(*) FROM me"
 
 _Static_assert(RETRY_DELIVERED == 0 && RETRY_LATER == 1, "RECORD_OTHERS knows the verdicts");
 
@@ -80,24 +75,25 @@ struct recording {
     size_t count, delivered;
     struct delivery *list[SENDER_RECORD_MAX];
     int64_t columns[COLUMNS][SENDER_RECORD_MAX];
-    char *attempts;   /* of all results */
-    size_t others_at; /* where the attempts of other results begin */
+    json_t *failures; /* of the other results */
 };
 
-/* Records the results from `from` on as others. */
+/* Records the results from `from` on, which is 0 or the first of the other results. */
 static const struct bb_rows *record_rest(struct bb_request *rq, const struct recording *recording,
                                          size_t from)
 {
     size_t count = recording->count - from;
     const int64_t(*c)[SENDER_RECORD_MAX] = recording->columns;
 
+    for (size_t i = from; i < recording->delivered; i++)
+        json_array_insert_new(recording->failures, 0, json_null());
     return bb_query(rq, &record_others,
                     BB_ARGS(bb_i(recording->owner), bb_ints(c[ID] + from, count),
                             bb_ints(c[WEBHOOK] + from, count), bb_ints(c[AT] + from, count),
                             bb_ints(c[TOOK] + from, count), bb_ints(c[STATUS] + from, count),
                             bb_ints(c[VERDICT] + from, count), bb_ints(c[TRIES] + from, count),
                             bb_ints(c[GAP] + from, count), bb_ints(c[AGE] + from, count),
-                            bb_t(recording->attempts + (from ? recording->others_at : 0))));
+                            bb_t(bb_json(rq, recording->failures, NULL))));
 }
 
 static void record_work(struct bb_request *rq, struct db_task *db_task)
@@ -153,9 +149,8 @@ static void record_settle(struct sender *sender, struct delivery *delivery)
 
     if (delivery->verdict == RETRY_ABANDON)
         record_tell_abandoned(sender, delivery);
-    free(delivery->error);
-    free(delivery->answer);
-    delivery->error = delivery->answer = NULL;
+    json_decref(delivery->failure);
+    delivery->failure = NULL;
     if (sender->recent)
         sender->recent[delivery->node.id % SENDER_RECENT] = delivery->node.id;
     delivery->kept = retries;
@@ -176,7 +171,6 @@ static void record_put_back(struct sender *sender, struct recording *recording)
     for (size_t i = recording->count; i > 0; i--)
         STAILQ_INSERT_HEAD(&sender->results, recording->list[i - 1], next);
     sender->result_count += recording->count;
-    sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
 }
 
 static void record_back(struct sender *sender, struct db_task *db_task)
@@ -200,73 +194,10 @@ static void record_back(struct sender *sender, struct db_task *db_task)
 
 static void record_drop(struct db_task *db_task)
 {
-    free(((struct recording *)db_task)->attempts);
-    free(db_task);
+    json_decref(((struct recording *)db_task)->failures);
 }
 
 /* ---- a batch -------------------------------------------------------------------------------- */
-
-/*
- * A second as text in the log's format, cached because most attempts of a batch are in the same
- * second.
- */
-struct stamp {
-    time_t second;
-    char text[32];
-};
-
-static const char *record_stamp(struct stamp *stamp, int64_t wall_ms)
-{
-    time_t second = (time_t)(wall_ms / 1000);
-    struct tm tm;
-
-    if (!*stamp->text || stamp->second != second) {
-        stamp->second = second;
-        strftime(stamp->text, sizeof(stamp->text), "%Y-%m-%dT%H:%M:%S", gmtime_r(&second, &tm));
-    }
-    return stamp->text;
-}
-
-/* Writes the inside of an attempt's JSON, without its number. JSON has no unescaped newline. */
-static size_t record_write_attempt(char *out, size_t room, const struct delivery *delivery,
-                                   struct stamp *stamp)
-{
-    char status[16] = "null";
-
-    if (delivery->status)
-        snprintf(status, sizeof(status), "%d", delivery->status);
-    return (size_t)snprintf(
-        out, room,
-        "\"at\":\"%s.%03dZ\",\"status\":%s,\"durationMs\":%" PRId64 ",\"error\":%s,\"answer\":%s\n",
-        record_stamp(stamp, delivery->at_wall_ms), (int)(delivery->at_wall_ms % 1000), status,
-        delivery->took_ms, delivery->error ? delivery->error : "null",
-        delivery->answer ? delivery->answer : "null");
-}
-
-static size_t attempt_room(const struct delivery *delivery)
-{
-    return ATTEMPT_ROOM + (delivery->error ? strlen(delivery->error) : 0) +
-           (delivery->answer ? strlen(delivery->answer) : 0);
-}
-
-static int record_write_attempts(struct recording *recording)
-{
-    struct stamp stamp = {0};
-    size_t room = 1, at = 0;
-
-    for (size_t i = 0; i < recording->count; i++)
-        room += attempt_room(recording->list[i]);
-    recording->attempts = malloc(room);
-    if (!recording->attempts)
-        return -1;
-    for (size_t i = 0; i < recording->count; i++) {
-        if (i == recording->delivered)
-            recording->others_at = at;
-        at += record_write_attempt(recording->attempts + at, room - at, recording->list[i], &stamp);
-    }
-    recording->attempts[at - 1] = '\0';
-    return 0;
-}
 
 /* A first attempt that delivered needs no look at webhook_waiting. */
 static bool record_is_plain(const struct delivery *delivery)
@@ -286,7 +217,10 @@ static void record_take(struct sender *sender, struct recording *recording, bool
             delivery_end(sender, delivery);
             continue;
         }
-        if (record_is_plain(delivery) != plain) {
+        if (record_is_plain(delivery) != plain ||
+            (!plain && json_array_append_new(recording->failures,
+                                             delivery->failure ? json_incref(delivery->failure)
+                                                               : json_null()))) {
             STAILQ_INSERT_TAIL(&rest, delivery, next);
             continue;
         }
@@ -311,30 +245,27 @@ static void record_take(struct sender *sender, struct recording *recording, bool
 
 static int record_send(struct sender *sender)
 {
-    struct recording *recording = calloc(1, sizeof(*recording));
+    struct recording *recording =
+        db_task_new(sender, sizeof(*recording), record_work, record_back, record_drop);
 
-    if (!recording) {
-        sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
+    if (!recording)
         return -1;
-    }
-    recording->db_task =
-        (struct db_task){.work = record_work, .back = record_back, .drop = record_drop};
     recording->owner = sender->me;
+    recording->failures = json_array();
     record_take(sender, recording, true);
     recording->delivered = recording->count;
     record_take(sender, recording, false);
-    if (!recording->count) {
-        record_drop(&recording->db_task);
+    if (recording->count) {
+        sender->recording++;
+        db_task_send(&recording->db_task, NULL);
         return 0;
     }
-    if (record_write_attempts(recording)) {
-        record_put_back(sender, recording);
-        record_drop(&recording->db_task);
-        return -1;
-    }
-    sender->recording++;
-    db_task_send(sender, &recording->db_task);
-    return 0;
+    record_drop(&recording->db_task);
+    free(recording);
+    if (STAILQ_EMPTY(&sender->results)) /* all of them had been sent under a lost lease */
+        return 0;
+    sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
+    return -1;
 }
 
 /* A result waits for others, but the result of a retry no longer than until the next attempt. */

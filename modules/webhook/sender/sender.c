@@ -14,9 +14,9 @@
 #define LINGER_MS 250      /* for signals of transactions that began before a reload */
 #define IDLE_MS 2000
 #define IDLE_LEAVING_MS 50
-#define SIGNAL_MS 20      /* between two signals to other hosts */
-#define SIGNALS_MAX 10000 /* noted; with more, the others look at everything */
-#define SIGNAL_BYTES 7000 /* PostgreSQL allows less than 8,000 */
+#define SIGNAL_MS 20       /* between two signals to other hosts */
+#define SIGNALS_MAX 10000  /* noted; with more, the others look at everything */
+#define SIGNAL_PAIRS "150" /* in a signal: PostgreSQL allows less than 8,000 bytes */
 
 /* ---- database tasks -------------------------------------------------------------------------- */
 
@@ -55,14 +55,30 @@ static void db_task_free(struct db_task *db_task)
 {
     if (db_task->drop)
         db_task->drop(db_task);
-    else
-        free(db_task);
+    free(db_task);
 }
 
-void db_task_send(struct sender *sender, struct db_task *db_task)
+void *db_task_new(struct sender *sender, size_t size,
+                  void (*work)(struct bb_request *rq, struct db_task *db_task),
+                  void (*back)(struct sender *sender, struct db_task *db_task),
+                  void (*drop)(struct db_task *db_task))
 {
-    db_task->sender = sender;
-    db_task->ok = false;
+    struct db_task *db_task = calloc(1, size);
+
+    if (db_task)
+        *db_task = (struct db_task){.sender = sender, .work = work, .back = back, .drop = drop};
+    else
+        sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
+    return db_task;
+}
+
+void db_task_send(struct db_task *db_task, bool *busy)
+{
+    struct sender *sender = db_task->sender;
+
+    db_task->busy = busy;
+    if (busy)
+        *busy = true;
     sender->tasks_pending++;
     if (bb_run_then(sender->host, db_task_run, db_task_ended, db_task))
         db_task_return(db_task);
@@ -145,56 +161,34 @@ bool sender_ready(struct sender *sender)
     return ready;
 }
 
-/* Passes a handoff to the worker. If the worker does not run, frees it and returns -1. */
-static int sender_hand_off(struct sender *sender, struct handoff *handoff)
+/* Passes deliveries to the worker. If it does not run, frees them. */
+static void sender_hand_off(struct sender *sender, struct delivery_list *list)
 {
-    bool first = false;
-
+    if (STAILQ_EMPTY(list))
+        return;
     pthread_mutex_lock(&sender->lock);
-    bool running = sender->running;
+    bool first = sender->running && STAILQ_EMPTY(&sender->handoffs);
 
-    if (running) {
-        first = STAILQ_EMPTY(&sender->handoffs);
-        STAILQ_INSERT_TAIL(&sender->handoffs, handoff, next);
-    }
+    if (sender->running)
+        STAILQ_CONCAT(&sender->handoffs, list);
     pthread_mutex_unlock(&sender->lock);
-    if (!running)
-        delivery_handoff_free(NULL, handoff);
+    delivery_free_list(list);
     if (first)
         bb_wake(sender->host, "sender");
-    return running ? 0 : -1;
 }
 
-static struct handoff *sender_handoff(const struct sender_event *event, size_t count)
+/* Notes a delivery for this worker, or for the other host that owns its shard. */
+static void sender_note(struct sender *sender, int64_t webhook, int64_t id)
 {
-    struct handoff *handoff = calloc(1, sizeof(*handoff) + count * sizeof(struct sender_item));
-
-    if (handoff)
-        handoff->body = body_new(event);
-    if (handoff && handoff->body)
-        return handoff;
-    free(handoff);
-    return NULL;
-}
-
-/* Notes each delivery for this worker, or for the other host that owns its shard. */
-static void sender_note(struct sender *sender, const struct sender_item *items, size_t count)
-{
-    bool news = false;
-
     pthread_mutex_lock(&sender->lock);
-    for (size_t i = 0; i < count; i++) {
-        bool mine = sender->owned & sender_shard(items[i].webhook);
-        struct pairs *pairs = mine ? &sender->heard : &sender->signals;
-        size_t last = pairs->count - 1;
+    struct pairs *pairs = sender->owned & sender_shard(webhook) ? &sender->heard : &sender->signals;
+    size_t last = pairs->count - 1;
+    /* the pair before has a lower id */
+    bool noted = pairs->count && pairs->webhooks[last] == webhook && pairs->ids[last] <= id && id;
+    bool news = !noted && !pairs->count;
 
-        if (pairs->count && pairs->webhooks[last] == items[i].webhook &&
-            pairs->ids[last] <= items[i].id && items[i].id)
-            continue; /* the pair before has a lower id */
-        news |= !pairs->count;
-        if (pairs->count >= SIGNALS_MAX || pairs_add(pairs, items[i].webhook, items[i].id))
-            sender->heard_all = news = true;
-    }
+    if (!noted && (pairs->count >= SIGNALS_MAX || pairs_add(pairs, webhook, id)))
+        sender->heard_all = news = true;
     pthread_mutex_unlock(&sender->lock);
     if (news)
         bb_wake(sender->host, "sender");
@@ -203,49 +197,49 @@ static void sender_note(struct sender *sender, const struct sender_item *items, 
 void sender_committed(struct sender *sender, const struct sender_event *event,
                       const struct sender_item *items, size_t count)
 {
-    struct handoff *handoff = sender_handoff(event, count);
-    size_t others = 0;
+    struct delivery_list list = STAILQ_HEAD_INITIALIZER(list);
+    struct body *body = body_new(event);
 
-    if (!handoff) { /* out of memory: they are found in the log */
-        sender_note(sender, items, count);
-        return;
-    }
     pthread_mutex_lock(&sender->lock);
-    uint64_t owned = sender->running ? sender->owned : 0;
+    uint64_t owned = sender->running && body ? sender->owned : 0;
     pthread_mutex_unlock(&sender->lock);
     for (size_t i = 0; i < count; i++) {
-        if (owned & sender_shard(items[i].webhook))
-            handoff->items[handoff->count++] = items[i];
-        else
-            others++;
+        struct delivery *delivery = owned & sender_shard(items[i].webhook)
+                                        ? delivery_new(items[i].webhook, items[i].id, body)
+                                        : NULL;
+
+        if (delivery)
+            STAILQ_INSERT_TAIL(&list, delivery, next);
+        else /* another host's, or out of memory: it is found in the log */
+            sender_note(sender, items[i].webhook, items[i].id);
     }
-    if (!handoff->count)
-        delivery_handoff_free(NULL, handoff);
-    else
-        sender_hand_off(sender, handoff);
-    for (size_t i = 0; i < count && others; i++)
-        if (!(owned & sender_shard(items[i].webhook)))
-            sender_note(sender, &items[i], 1);
+    if (body)
+        body_release(NULL, body);
+    sender_hand_off(sender, &list);
 }
 
 void sender_test(struct sender *sender, const struct sender_event *event, struct sender_item item,
                  struct webhook_outcome *outcome)
 {
-    struct handoff *handoff = sender_handoff(event, 1);
+    struct delivery_list list = STAILQ_HEAD_INITIALIZER(list);
+    struct body *body = body_new(event);
+    struct delivery *delivery = body ? delivery_new(item.webhook, item.id, body) : NULL;
 
-    if (!handoff) {
+    if (body)
+        body_release(NULL, body);
+    if (!delivery) {
         webhook_outcome_say(outcome, false, 0, 0, "out of memory");
         return;
     }
-    handoff->test = true;
-    handoff->outcome = outcome;
-    handoff->items[handoff->count++] = item;
-    sender_hand_off(sender, handoff);
+    delivery->test = delivery->kept = true;
+    delivery->outcome = outcome;
+    STAILQ_INSERT_TAIL(&list, delivery, next);
+    sender_hand_off(sender, &list);
 }
 
 void sender_queued(struct sender *sender, int64_t webhook)
 {
-    sender_note(sender, &(struct sender_item){.webhook = webhook}, 1);
+    sender_note(sender, webhook, 0);
 }
 
 void sender_heard(struct sender *sender, const char *payload)
@@ -255,16 +249,15 @@ void sender_heard(struct sender *sender, const char *payload)
 
     while (*at) {
         char *end;
-        struct sender_item item = {.webhook = strtoll(at, &end, 10)};
+        int64_t webhook = strtoll(at, &end, 10);
+        int64_t id = *end == ':' ? strtoll(end + 1, &end, 10) : 0;
 
-        if (*end == ':')
-            item.id = strtoll(end + 1, &end, 10);
         pthread_mutex_lock(&sender->lock);
-        bool mine = sender->owned & sender_shard(item.webhook);
+        bool mine = sender->owned & sender_shard(webhook);
         pthread_mutex_unlock(&sender->lock);
-        if (item.webhook > 0 && mine)
-            sender_note(sender, &item, 1);
-        pairs = pairs && item.webhook > 0;
+        if (webhook > 0 && mine)
+            sender_note(sender, webhook, id);
+        pairs = pairs && webhook > 0;
         at = *end == ',' ? end + 1 : "";
     }
     if (pairs)
@@ -339,32 +332,24 @@ struct signaling {
 /* NOTIFY is not part of the transaction of an event: it would serialize their commits. */
 static void signal_work(struct bb_request *rq, struct db_task *db_task)
 {
-    static const struct bb_sql notify = {"SELECT pg_notify('" WEBHOOK_CHANNEL
-                                         "', 'queued:' || p) FROM"
-                                         " unnest(string_to_array($1::text, ' ')) AS p",
-                                         BB_SQL_WRITE};
+    static const struct bb_sql notify = {
+        "SELECT pg_notify('" WEBHOOK_CHANNEL "', 'queued:' || string_agg(webhook || ':' || id, ','"
+        " ORDER BY n)) FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS p(webhook, id, n)"
+        " GROUP BY n / " SIGNAL_PAIRS,
+        BB_SQL_WRITE};
     const struct pairs *pairs = &((struct signaling *)db_task)->pairs;
-    size_t room = pairs->count * 44 + 1, at = 0, began = 0;
-    char *text = bb_alloc(rq, room);
 
-    for (size_t i = 0; i < pairs->count; i++) {
-        at += (size_t)snprintf(text + at, room - at, "%" PRId64 ":%" PRId64 ",", pairs->webhooks[i],
-                               pairs->ids[i]);
-        if (at - began > SIGNAL_BYTES || i + 1 == pairs->count) {
-            text[at - 1] = i + 1 == pairs->count ? '\0' : ' ';
-            began = at;
-        }
-    }
-    db_task->ok = bb_query(rq, &notify, BB_ARGS(bb_t(text))) != NULL;
+    db_task->ok = bb_query(rq, &notify,
+                           BB_ARGS(bb_ints(pairs->webhooks, pairs->count),
+                                   bb_ints(pairs->ids, pairs->count))) != NULL;
 }
 
 static void signal_back(struct sender *sender, struct db_task *db_task)
 {
     const struct pairs *pairs = &((struct signaling *)db_task)->pairs;
 
-    sender->signaling = false;
     for (size_t i = 0; i < pairs->count && !db_task->ok; i++)
-        sender_note(sender, &(struct sender_item){pairs->ids[i], pairs->webhooks[i]}, 1);
+        sender_note(sender, pairs->webhooks[i], pairs->ids[i]);
     if (!db_task->ok)
         sender->signal_at = sender->now_ms + SENDER_AGAIN_MS;
 }
@@ -372,7 +357,6 @@ static void signal_back(struct sender *sender, struct db_task *db_task)
 static void signal_drop(struct db_task *db_task)
 {
     pairs_free(&((struct signaling *)db_task)->pairs);
-    free(db_task);
 }
 
 static void signal_owners(struct sender *sender)
@@ -380,7 +364,10 @@ static void signal_owners(struct sender *sender)
     if (sender->signaling || sender->now_ms < sender->signal_at)
         return;
     pthread_mutex_lock(&sender->lock);
-    struct signaling *signaling = sender->signals.count ? calloc(1, sizeof(*signaling)) : NULL;
+    struct signaling *signaling =
+        sender->signals.count
+            ? db_task_new(sender, sizeof(*signaling), signal_work, signal_back, signal_drop)
+            : NULL;
 
     if (signaling) {
         signaling->pairs = sender->signals;
@@ -389,11 +376,8 @@ static void signal_owners(struct sender *sender)
     pthread_mutex_unlock(&sender->lock);
     if (!signaling)
         return;
-    signaling->db_task =
-        (struct db_task){.work = signal_work, .back = signal_back, .drop = signal_drop};
-    sender->signaling = true;
     sender->signal_at = sender->now_ms + SIGNAL_MS;
-    db_task_send(sender, &signaling->db_task);
+    db_task_send(&signaling->db_task, &sender->signaling);
 }
 
 /* ---- turns of the worker --------------------------------------------------------------------- */
@@ -416,7 +400,7 @@ static void sender_take_heard(struct sender *sender, const struct pairs *heard)
 /* Takes what other threads left, under one lock, and then does it. */
 static void sender_take_inbox(struct sender *sender)
 {
-    struct handoff_list handoffs = STAILQ_HEAD_INITIALIZER(handoffs);
+    struct delivery_list handoffs = STAILQ_HEAD_INITIALIZER(handoffs);
     struct pairs heard;
     struct db_task *db_tasks;
     bool retry_db = sender->now_ms < sender->retry_db_at;
@@ -443,7 +427,12 @@ static void sender_take_inbox(struct sender *sender)
 
         db_tasks = db_task->next;
         sender->tasks_pending--;
-        db_task->back(sender, db_task);
+        if (db_task->busy)
+            *db_task->busy = false;
+        if (!db_task->ok)
+            sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
+        if (db_task->back)
+            db_task->back(sender, db_task);
         db_task_free(db_task);
     }
     delivery_take_handoffs(sender, &handoffs);
@@ -555,12 +544,7 @@ static void sender_free_delivery(struct idmap_node *node, void *sender)
 
 static void sender_free_all(struct sender *sender)
 {
-    struct handoff *handoff;
-
-    while ((handoff = STAILQ_FIRST(&sender->handoffs))) {
-        STAILQ_REMOVE_HEAD(&sender->handoffs, next);
-        delivery_handoff_free(NULL, handoff);
-    }
+    delivery_free_list(&sender->handoffs);
     attempts_free(sender);
     idmap_each(&sender->deliveries, sender_free_delivery, sender);
     idmap_free(&sender->deliveries);

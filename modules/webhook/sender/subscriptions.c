@@ -15,7 +15,6 @@ static const struct bb_sql read_subscriptions = {
 struct fresh {
     struct subscription *subscription;
     unsigned version;
-    struct sender *sender;
     bool found, unreadable, active;
     bool starved; /* out of memory: it is read again */
     char *url;
@@ -162,9 +161,9 @@ void subscriptions_changed(struct sender *sender, int64_t webhook)
  * Returns the key of a secret, owned by the caller; NULL: no key in secrets.keys opens it, or out
  * of memory.
  */
-static struct sign_key *open_key(struct fresh *fresh, int64_t id, const char *cell)
+static struct sign_key *subscription_open_key(const struct sender *sender, struct fresh *fresh,
+                                              int64_t id, const char *cell)
 {
-    const struct sender *sender = fresh->sender;
     char *secret;
     int opened = webhook_secret_open(sender->host, id, cell, &secret);
     struct sign_key *key = secret ? sign_key_new(sender->hmac, secret) : NULL;
@@ -176,8 +175,8 @@ static struct sign_key *open_key(struct fresh *fresh, int64_t id, const char *ce
     return key;
 }
 
-static void read_row(struct bb_request *rq, struct fresh *fresh, const struct bb_rows *rows,
-                     size_t row)
+static void subscription_read_row(struct bb_request *rq, const struct sender *sender,
+                                  struct fresh *fresh, const struct bb_rows *rows, size_t row)
 {
     int64_t id = bb_cell_int(rq, rows, row, 0);
     const char *previous = bb_cell(rq, rows, row, 3);
@@ -185,9 +184,9 @@ static void read_row(struct bb_request *rq, struct fresh *fresh, const struct bb
     fresh->found = true;
     fresh->url = strdup(bb_cell(rq, rows, row, 1));
     fresh->starved = !fresh->url;
-    fresh->keys[0] = open_key(fresh, id, bb_cell(rq, rows, row, 2));
+    fresh->keys[0] = subscription_open_key(sender, fresh, id, bb_cell(rq, rows, row, 2));
     if (previous)
-        fresh->keys[1] = open_key(fresh, id, previous);
+        fresh->keys[1] = subscription_open_key(sender, fresh, id, previous);
     fresh->previous_until = bb_cell_int(rq, rows, row, 4);
     fresh->active = bb_cell_int(rq, rows, row, 5);
     fresh->unreadable = !fresh->keys[0];
@@ -202,7 +201,7 @@ static void read_row(struct bb_request *rq, struct fresh *fresh, const struct bb
                (long long)id);
 }
 
-static void read_work(struct bb_request *rq, struct db_task *db_task)
+static void subscription_read(struct bb_request *rq, struct db_task *db_task)
 {
     struct reading *reading = BB_CONTAINER_OF(db_task, struct reading, db_task);
     const struct bb_rows *rows =
@@ -213,7 +212,7 @@ static void read_work(struct bb_request *rq, struct db_task *db_task)
     for (size_t row = 0; row < bb_count(rq, rows); row++) {
         for (size_t i = 0; i < reading->count; i++)
             if (reading->ids[i] == bb_cell_int(rq, rows, row, 0))
-                read_row(rq, &reading->list[i], rows, row);
+                subscription_read_row(rq, db_task->sender, &reading->list[i], rows, row);
     }
     db_task->ok = true;
 }
@@ -264,13 +263,11 @@ static void subscription_apply(struct sender *sender, struct fresh *fresh)
     subscription_update(sender, subscription);
 }
 
-static void read_back(struct sender *sender, struct db_task *db_task)
+static void subscription_read_back(struct sender *sender, struct db_task *db_task)
 {
     struct reading *reading = BB_CONTAINER_OF(db_task, struct reading, db_task);
 
     sender->subscribing--;
-    if (!db_task->ok)
-        sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
     for (size_t i = 0; i < reading->count; i++) {
         struct fresh *fresh = &reading->list[i];
 
@@ -283,7 +280,7 @@ static void read_back(struct sender *sender, struct db_task *db_task)
     }
 }
 
-static void read_drop(struct db_task *db_task)
+static void subscription_read_drop(struct db_task *db_task)
 {
     struct reading *reading = BB_CONTAINER_OF(db_task, struct reading, db_task);
 
@@ -292,29 +289,27 @@ static void read_drop(struct db_task *db_task)
         for (size_t k = 0; k < SIGN_KEYS_MAX; k++)
             sign_key_free(reading->list[i].keys[k]);
     }
-    free(reading);
 }
 
 void subscriptions_read(struct sender *sender)
 {
     while (sender->unread && sender->subscribing < READS && sender->now_ms >= sender->retry_db_at) {
-        struct reading *reading = calloc(1, sizeof(*reading));
+        struct reading *reading = db_task_new(sender, sizeof(*reading), subscription_read,
+                                              subscription_read_back, subscription_read_drop);
 
         if (!reading)
             return;
-        reading->db_task =
-            (struct db_task){.work = read_work, .back = read_back, .drop = read_drop};
         while (sender->unread && reading->count < READ_MAX) {
             struct subscription *subscription = sender->unread;
 
             sender->unread = subscription->unread_next;
             subscription->state = SUBSCRIPTION_READING;
             reading->ids[reading->count] = subscription->node.id;
-            reading->list[reading->count++] = (struct fresh){
-                .subscription = subscription, .version = subscription->version, .sender = sender};
+            reading->list[reading->count++] =
+                (struct fresh){.subscription = subscription, .version = subscription->version};
         }
         sender->subscribing++;
-        db_task_send(sender, &reading->db_task);
+        db_task_send(&reading->db_task, NULL);
     }
 }
 
