@@ -2,8 +2,11 @@
 #include "modules/common/array.h"
 #include "modules/webhook/sender/sender.h"
 
-/* Limit of lists with more than a page that are in progress, in total and per account. */
-enum { LONG_LISTS = 16, LONG_LISTS_EACH = 4 };
+enum {
+    LONG_LISTS = 16,     /* lists with more than a page that are in progress */
+    LONG_LISTS_EACH = 4, /* of one account */
+    TEST_SHARES = 16     /* an account may have this fraction of the waiting tests */
+};
 
 void webhook_close(struct bb_host *host, void *state)
 {
@@ -14,6 +17,8 @@ void webhook_close(struct bb_host *host, void *state)
     target_rules_free(&webhook->targets);
     if (webhook->long_answers)
         slots_free(webhook->long_answers);
+    if (webhook->tests)
+        slots_free(webhook->tests);
 }
 
 int webhook_open(struct bb_host *host, void **state)
@@ -37,9 +42,10 @@ int webhook_open(struct bb_host *host, void **state)
                           settings->open_networks, why, sizeof(why)))
         return bb_open_fail(host, "%s", why);
     webhook->long_answers = slots_new(host, LONG_LISTS, LONG_LISTS_EACH, "long answers");
-    webhook->testers = bb_host_alloc(host, (size_t)settings->tests * sizeof(*webhook->testers));
+    webhook->tests = slots_new(host, settings->tests,
+                               (settings->tests + TEST_SHARES - 1) / TEST_SHARES, "tests");
     webhook->sender = sender_new(webhook);
-    if (!webhook->sender || !webhook->testers || !webhook->long_answers) {
+    if (!webhook->sender || !webhook->tests || !webhook->long_answers) {
         webhook_close(host, webhook);
         return bb_open_fail(host, "out of memory");
     }

@@ -2,6 +2,7 @@
  * The routes of deliveries: a webhook's deliveries, newest first, each with its attempts; one
  * delivery, with its body; sending again; and the test, which delivers a ping.
  */
+#include "modules/common/slots.h"
 #include "modules/webhook/api/api.h"
 
 #define PAGE 50
@@ -189,7 +190,6 @@ int webhook_recover(struct bb_request *rq)
  */
 
 #define WAIT_MS 4000
-#define SHARES 16    /* an account may have this fraction of the waiting tests */
 #define JOIN_MS 1000 /* for the sender to be ready */
 #define JOIN_TRIES 50
 
@@ -198,33 +198,32 @@ struct ping {
     struct sender_item item;
 };
 
-static void leave(void *place)
+struct place {
+    struct slots *slots;
+    int64_t account;
+};
+
+static void test_leave(void *arg)
 {
-    atomic_store((atomic_int_least64_t *)place, 0);
+    const struct place *place = arg;
+
+    slot_release(place->slots, place->account);
 }
 
 /* Reserves one of the waiting tests. */
-static int enter(struct bb_request *rq, struct webhook *webhook)
+static int test_enter(struct bb_request *rq, const struct webhook *webhook)
 {
-    size_t own = 0, tests = (size_t)webhook->settings->tests;
-    size_t share = (tests + SHARES - 1) / SHARES;
-    int64_t account = rq->principal->account;
+    struct place *place = bb_alloc(rq, sizeof(*place));
 
-    for (size_t i = 0; i < tests; i++)
-        own += atomic_load(&webhook->testers[i]) == account;
-    for (size_t i = 0; own < share && i < tests; i++) {
-        int64_t nobody = 0;
-
-        if (atomic_compare_exchange_strong(&webhook->testers[i], &nobody, account)) {
-            bb_defer(rq, leave, &webhook->testers[i]);
-            return 0;
-        }
-    }
-    return bb_fail(rq, 503, "Too many webhooks are being tested at the moment");
+    *place = (struct place){webhook->tests, rq->principal->account};
+    if (slot_try(place->slots, place->account))
+        return bb_fail(rq, 503, "Too many webhooks are being tested at the moment");
+    bb_defer(rq, test_leave, place);
+    return 0;
 }
 
 /* The row in webhook_waiting keeps the owner of the shard from sending it, too. */
-static int store(struct bb_request *rq, const struct webhook *webhook, struct ping *ping)
+static int test_store(struct bb_request *rq, const struct webhook *webhook, struct ping *ping)
 {
     static const struct bb_sql insert = {
         "WITH found AS (SELECT h.id FROM webhook_hook h WHERE " WEBHOOK_MINE "),"
@@ -252,7 +251,7 @@ int webhook_test(struct bb_request *rq)
     struct ping ping = {
         .event = {.name = WEBHOOK_PING, .id = bb_new_uuid(rq), .trace = bb_traceparent(rq)},
     };
-    int refused = enter(rq, webhook);
+    int refused = test_enter(rq, webhook);
 
     if (refused)
         return refused;
@@ -270,7 +269,7 @@ int webhook_test(struct bb_request *rq)
         refused = webhook_check_mine(rq);
         return refused ? refused : bb_fail(rq, 503, "The sender is not ready");
     }
-    refused = store(rq, webhook, &ping);
+    refused = test_store(rq, webhook, &ping);
     if (refused)
         return refused;
     struct webhook_outcome *outcome = webhook_outcome_new(rq);

@@ -6,8 +6,8 @@
  * runs on fibers of the host's loops. The sender (sender/) delivers, on a worker's thread. They are
  * connected by the tables of schema.sql and the few functions of sender/sender.h.
  *
- * `struct webhook` is the state of one generation. After `open` nothing in it changes except the
- * list of waiting tests; the sender is thread-safe.
+ * `struct webhook` is the state of one generation. After `open` nothing in it changes; the sender
+ * and the slots are thread-safe.
  *
  * Functions that take a request and return int return 0, or the status of the response sent, unless
  * described otherwise.
@@ -67,8 +67,8 @@ struct webhook {
     const struct bb_accounts *accounts;
     void *accounts_state;
     struct sender *sender;
-    atomic_int_least64_t *testers; /* webhook.tests entries: the waiting account, or 0 */
-    struct slots *long_answers;    /* in progress (modules/common/slots.h) */
+    struct slots *tests;        /* in progress (modules/common/slots.h) */
+    struct slots *long_answers; /* in progress */
 };
 
 /* ---- secrets: any thread ---- */

@@ -155,7 +155,7 @@ void delivery_drop(struct sender *sender, struct delivery *delivery)
 void delivery_put_back(struct sender *sender, struct subscription *subscription)
 {
     /* delivery_end() removes it from the flow, which the analyzer does not see. */
-    for (struct queue_item *item; (item = subscription->flow.waiting.first);) { // NOLINT
+    for (struct queue_item *item; (item = TAILQ_FIRST(&subscription->flow.waiting));) { // NOLINT
         struct delivery *delivery = (struct delivery *)(void *)item;
 
         if (delivery->kept)

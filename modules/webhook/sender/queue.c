@@ -12,77 +12,39 @@
 #define WHILE 64      /* attempts per mean */
 #define UNPROVED 8    /* fraction of the limits that an unproved flow may hold */
 
-static void list_push(struct queue_list *list, struct queue_item *item)
-{
-    item->next = NULL;
-    item->prev = list->last;
-    *(list->last ? &list->last->next : &list->first) = item;
-    list->last = item;
-}
-
-static void list_push_front(struct queue_list *list, struct queue_item *item)
-{
-    item->prev = NULL;
-    item->next = list->first;
-    *(list->first ? &list->first->prev : &list->last) = item;
-    list->first = item;
-}
-
-static void list_remove(struct queue_list *list, struct queue_item *item)
-{
-    *(item->prev ? &item->prev->next : &list->first) = item->next;
-    *(item->next ? &item->next->prev : &list->last) = item->prev;
-    item->next = item->prev = NULL;
-}
-
 /* ---- rings: the flows of a class that may send and have something to send ------------------- */
 
-static void ring_add(struct queue_flow **ring, struct queue_flow *flow)
-{
-    flow->ring = ring;
-    if (!*ring) {
-        flow->next = flow->prev = flow;
-        *ring = flow;
-        return;
-    }
-    flow->next = *ring; /* becomes the last to have its turn */
-    flow->prev = (*ring)->prev;
-    flow->prev->next = flow;
-    flow->next->prev = flow;
-}
-
 /* Removes a flow from its ring. It loses the rest of its turn, but keeps a debt of bytes. */
-static void ring_remove(struct queue_flow *flow)
+static void queue_leave_ring(struct queue_flow *flow)
 {
-    struct queue_flow **ring = flow->ring;
-
+    if (!flow->ring)
+        return;
+    TAILQ_REMOVE(flow->ring, flow, next);
     flow->ring = NULL;
     if (flow->deficit > 0)
         flow->deficit = 0;
-    if (*ring == flow)
-        *ring = flow->next == flow ? NULL : flow->next;
-    flow->prev->next = flow->next;
-    flow->next->prev = flow->prev;
 }
 
-/* Adds the flow to its ring or removes it, depending on its state. */
-static void ring_settle(struct queue *queue, struct queue_flow *flow)
+/* Adds the flow to its ring, as the last to have its turn, or removes it, depending on its state.
+ */
+static void queue_settle(struct queue *queue, struct queue_flow *flow)
 {
     bool ready = !flow->closed && flow->waiting_count && flow->flying < flow->cap;
     bool more = flow->class == QUEUE_SLOW && flow->flying;
-    struct queue_flow **ring = more ? &queue->more : &queue->ring[flow->class];
+    struct queue_ring *ring = more ? &queue->more : &queue->rings[flow->class];
 
-    if (flow->ring && (!ready || flow->ring != ring))
-        ring_remove(flow);
-    if (ready && !flow->ring)
-        ring_add(ring, flow);
+    if (!ready || flow->ring != ring)
+        queue_leave_ring(flow);
+    if (!ready || flow->ring)
+        return;
+    TAILQ_INSERT_TAIL(ring, flow, next);
+    flow->ring = ring;
 }
 
-static void move_class(struct queue *queue, struct queue_flow *flow, enum queue_class class,
-                       size_t cap)
+static void queue_move_class(struct queue *queue, struct queue_flow *flow, enum queue_class class,
+                             size_t cap)
 {
-    if (flow->ring)
-        ring_remove(flow);
+    queue_leave_ring(flow);
     queue->flying[flow->class] -= flow->flying;
     queue->flying[class] += flow->flying;
     queue->young[flow->class] -= flow->young;
@@ -98,15 +60,21 @@ void queue_init(struct queue *queue, const struct queue_limits *limits)
     *queue = (struct queue){.limits = *limits};
     if (queue->limits.slots < 4)
         queue->limits.slots = 4;
+    for (int i = 0; i < QUEUE_CLASSES; i++)
+        TAILQ_INIT(&queue->rings[i]);
+    TAILQ_INIT(&queue->more);
+    for (int i = 0; i < QUEUE_AGES; i++)
+        TAILQ_INIT(&queue->aging[i]);
 }
 
 void queue_flow_init(struct queue_flow *flow)
 {
     *flow = (struct queue_flow){.class = QUEUE_FRESH, .cap = 1};
+    TAILQ_INIT(&flow->waiting);
 }
 
 /* A flow that fails or is slow has one attempt in flight; holding more would only cause bursts. */
-static size_t part_of(const struct queue_flow *flow, size_t limit)
+static size_t queue_part(const struct queue_flow *flow, size_t limit)
 {
     bool in_stride = flow->class == QUEUE_FAST && flow->cap > 1;
 
@@ -115,12 +83,12 @@ static size_t part_of(const struct queue_flow *flow, size_t limit)
 
 size_t queue_flow_items(const struct queue *queue, const struct queue_flow *flow)
 {
-    return part_of(flow, queue->limits.flow_items);
+    return queue_part(flow, queue->limits.flow_items);
 }
 
 size_t queue_flow_bytes(const struct queue *queue, const struct queue_flow *flow)
 {
-    return part_of(flow, queue->limits.flow_bytes);
+    return queue_part(flow, queue->limits.flow_bytes);
 }
 
 bool queue_room(const struct queue *queue, const struct queue_flow *flow, uint32_t size)
@@ -145,9 +113,9 @@ bool queue_admit(struct queue *queue, struct queue_flow *flow, struct queue_item
     flow->held_bytes += item->size;
     queue->held++;
     queue->held_bytes += item->size - item->shared;
-    list_push(&flow->waiting, item);
+    TAILQ_INSERT_TAIL(&flow->waiting, item, next);
     flow->waiting_count++;
-    ring_settle(queue, flow);
+    queue_settle(queue, flow);
     return true;
 }
 
@@ -161,17 +129,10 @@ void queue_let_go(struct queue *queue, size_t bytes)
     queue->held_bytes -= bytes;
 }
 
-static void leave_flow(struct queue_flow *flow, struct queue_item *item)
+static void queue_leave_flow(struct queue_flow *flow, struct queue_item *item)
 {
-    list_remove(&flow->waiting, item);
+    TAILQ_REMOVE(&flow->waiting, item, next);
     flow->waiting_count--;
-}
-
-void queue_rest(struct queue *queue, struct queue_item *item)
-{
-    leave_flow(item->flow, item);
-    item->place = QUEUE_RESTING;
-    ring_settle(queue, item->flow);
 }
 
 void queue_again(struct queue *queue, struct queue_item *item)
@@ -179,9 +140,9 @@ void queue_again(struct queue *queue, struct queue_item *item)
     struct queue_flow *flow = item->flow;
 
     item->place = QUEUE_WAITING;
-    list_push_front(&flow->waiting, item);
+    TAILQ_INSERT_HEAD(&flow->waiting, item, next);
     flow->waiting_count++;
-    ring_settle(queue, flow);
+    queue_settle(queue, flow);
 }
 
 void queue_release(struct queue *queue, struct queue_item *item)
@@ -189,19 +150,19 @@ void queue_release(struct queue *queue, struct queue_item *item)
     struct queue_flow *flow = item->flow;
 
     if (item->place == QUEUE_WAITING)
-        leave_flow(flow, item);
+        queue_leave_flow(flow, item);
     item->place = QUEUE_OUT;
     flow->held--;
     flow->held_bytes -= item->size;
     queue->held--;
     queue->held_bytes -= item->size - item->shared;
-    ring_settle(queue, flow);
+    queue_settle(queue, flow);
 }
 
 void queue_close(struct queue *queue, struct queue_flow *flow, bool closed)
 {
     flow->closed = closed;
-    ring_settle(queue, flow);
+    queue_settle(queue, flow);
 }
 
 size_t queue_flying(const struct queue *queue)
@@ -212,7 +173,7 @@ size_t queue_flying(const struct queue *queue)
 /* ---- selecting the next item ---------------------------------------------------------------- */
 
 /* Returns whether the class may start one more attempt. */
-static bool share_left(const struct queue *queue, enum queue_class class)
+static bool queue_has_share(const struct queue *queue, enum queue_class class)
 {
     size_t slots = queue->limits.slots;
 
@@ -220,12 +181,12 @@ static bool share_left(const struct queue *queue, enum queue_class class)
            queue_flying(queue) < QUEUE_CROWD * slots;
 }
 
-static struct queue_item *take_first(struct queue *queue, struct queue_flow *flow, int64_t now_ms)
+static struct queue_item *queue_take_first(struct queue *queue, struct queue_flow *flow,
+                                           int64_t now_ms)
 {
-    struct queue_item *item = flow->waiting.first;
+    struct queue_item *item = TAILQ_FIRST(&flow->waiting);
 
-    list_remove(&flow->waiting, item);
-    flow->waiting_count--;
+    queue_leave_flow(flow, item);
     flow->deficit -= (int64_t)item->size + OVERHEAD;
     flow->flying++;
     flow->young++;
@@ -234,8 +195,8 @@ static struct queue_item *take_first(struct queue *queue, struct queue_flow *flo
     item->place = QUEUE_FLYING;
     item->started_ms = now_ms;
     item->age = QUEUE_YOUNG;
-    list_push(&queue->aging[QUEUE_YOUNG], item);
-    ring_settle(queue, flow);
+    TAILQ_INSERT_TAIL(&queue->aging[QUEUE_YOUNG], item, next);
+    queue_settle(queue, flow);
     return item;
 }
 
@@ -244,15 +205,17 @@ static struct queue_item *take_first(struct queue *queue, struct queue_flow *flo
  * flow becomes the head and gets a quantum. A large body takes several rounds, which this loop runs
  * at once.
  */
-static struct queue_item *take(struct queue *queue, struct queue_flow **ring, int64_t now_ms)
+static struct queue_item *queue_take_of(struct queue *queue, struct queue_ring *ring,
+                                        int64_t now_ms)
 {
     struct queue_flow *flow;
 
-    while ((flow = *ring)) {
+    while ((flow = TAILQ_FIRST(ring))) {
         if (flow->deficit > 0)
-            return take_first(queue, flow, now_ms);
+            return queue_take_first(queue, flow, now_ms);
         flow->deficit += QUANTUM;
-        *ring = flow->next;
+        TAILQ_REMOVE(ring, flow, next);
+        TAILQ_INSERT_TAIL(ring, flow, next);
     }
     return NULL;
 }
@@ -262,23 +225,23 @@ struct queue_item *queue_take(struct queue *queue, int64_t now_ms)
     struct queue_item *item = NULL;
 
     for (int class = 0; class < QUEUE_CLASSES && !item; class ++)
-        if (share_left(queue, (enum queue_class) class))
-            item = take(queue, &queue->ring[class], now_ms);
-    if (!item && share_left(queue, QUEUE_SLOW) &&
+        if (queue_has_share(queue, (enum queue_class) class))
+            item = queue_take_of(queue, &queue->rings[class], now_ms);
+    if (!item && queue_has_share(queue, QUEUE_SLOW) &&
         queue->flying[QUEUE_SLOW] < queue->limits.slots / 4)
-        item = take(queue, &queue->more, now_ms);
+        item = queue_take_of(queue, &queue->more, now_ms);
     return item;
 }
 
 /* ---- how a flow adapts ---------------------------------------------------------------------- */
 
 /* Returns the cap plus one, or the maximum if the cap has reached it. */
-static size_t more(size_t cap, size_t max)
+static size_t queue_more(size_t cap, size_t max)
 {
     return cap < max ? cap + 1 : max;
 }
 
-static void note_time(struct queue_flow *flow, int64_t took_ms, int64_t now_ms)
+static void queue_note_time(struct queue_flow *flow, int64_t took_ms, int64_t now_ms)
 {
     if (!flow->now.count)
         flow->now.since_ms = now_ms - took_ms;
@@ -289,7 +252,7 @@ static void note_time(struct queue_flow *flow, int64_t took_ms, int64_t now_ms)
     flow->now = (struct queue_pace){.since_ms = now_ms};
 }
 
-static double mean_ms(const struct queue_flow *flow)
+static double queue_mean_ms(const struct queue_flow *flow)
 {
     unsigned count = flow->now.count + flow->before.count;
 
@@ -297,7 +260,7 @@ static double mean_ms(const struct queue_flow *flow)
 }
 
 /* Returns the rate, per millisecond, that the flow needs. */
-static double rate(const struct queue_flow *flow, int64_t now_ms)
+static double queue_rate(const struct queue_flow *flow, int64_t now_ms)
 {
     const struct queue_pace *first = flow->before.count ? &flow->before : &flow->now;
     int64_t elapsed_ms = now_ms - first->since_ms;
@@ -310,51 +273,51 @@ static double rate(const struct queue_flow *flow, int64_t now_ms)
 }
 
 /* Returns the number in flight that the flow's traffic needs. */
-static size_t wanted(const struct queue *queue, const struct queue_flow *flow, int64_t now_ms)
+static size_t queue_wanted(const struct queue *queue, const struct queue_flow *flow, int64_t now_ms)
 {
-    size_t cap = NEAR_CAP + (size_t)(rate(flow, now_ms) * mean_ms(flow) + 0.5);
+    size_t cap = NEAR_CAP + (size_t)(queue_rate(flow, now_ms) * queue_mean_ms(flow) + 0.5);
     size_t most = queue->limits.flow_flying;
 
     return cap < most ? cap : most;
 }
 
 /* Call after a delivery in time. */
-static void grow(const struct queue *queue, struct queue_flow *flow, int64_t now_ms)
+static void queue_grow(const struct queue *queue, struct queue_flow *flow, int64_t now_ms)
 {
-    size_t most = wanted(queue, flow, now_ms);
+    size_t most = queue_wanted(queue, flow, now_ms);
 
-    if (flow->cap < most && mean_ms(flow) < FAR_MS && ++flow->grown_of < flow->cap)
+    if (flow->cap < most && queue_mean_ms(flow) < FAR_MS && ++flow->grown_of < flow->cap)
         return;
     flow->grown_of = 0;
-    flow->cap = more(flow->cap, most);
+    flow->cap = queue_more(flow->cap, most);
 }
 
-static void adapt(struct queue *queue, struct queue_flow *flow, bool delivered, int64_t took_ms,
-                  int64_t now_ms)
+static void queue_adapt(struct queue *queue, struct queue_flow *flow, bool delivered,
+                        int64_t took_ms, int64_t now_ms)
 {
     size_t half = flow->cap > 1 ? flow->cap / 2 : 1;
     size_t flying = queue->limits.flow_flying;
 
     if (delivered)
-        note_time(flow, took_ms, now_ms);
+        queue_note_time(flow, took_ms, now_ms);
     if (took_ms > QUEUE_SLOW_MS && flow->class != QUEUE_SLOW)
-        move_class(queue, flow, QUEUE_SLOW, 1);
+        queue_move_class(queue, flow, QUEUE_SLOW, 1);
     else if (took_ms > QUEUE_SLOW_MS)
-        flow->cap = delivered ? more(flow->cap, flying < SLOW_CAP ? flying : SLOW_CAP) : half;
+        flow->cap = delivered ? queue_more(flow->cap, flying < SLOW_CAP ? flying : SLOW_CAP) : half;
     else if (flow->class != QUEUE_FAST)
-        move_class(queue, flow, QUEUE_FAST, flying < FIRST_CAP ? flying : FIRST_CAP);
+        queue_move_class(queue, flow, QUEUE_FAST, flying < FIRST_CAP ? flying : FIRST_CAP);
     else if (delivered)
-        grow(queue, flow, now_ms);
+        queue_grow(queue, flow, now_ms);
     else
         flow->cap = half;
 }
 
 /* Stops counting the attempt as young, and stops checking its age. */
-static void grow_old(struct queue *queue, struct queue_item *item)
+static void queue_grow_old(struct queue *queue, struct queue_item *item)
 {
     if (item->age == QUEUE_OLD)
         return;
-    list_remove(&queue->aging[item->age], item);
+    TAILQ_REMOVE(&queue->aging[item->age], item, next);
     if (item->age == QUEUE_YOUNG) {
         item->flow->young--;
         queue->young[item->flow->class]--;
@@ -366,19 +329,19 @@ void queue_finished(struct queue *queue, struct queue_item *item, bool delivered
 {
     struct queue_flow *flow = item->flow;
 
-    grow_old(queue, item);
+    queue_grow_old(queue, item);
     item->place = QUEUE_RESTING;
     flow->flying--;
     queue->flying[flow->class]--;
-    adapt(queue, flow, delivered, now_ms - item->started_ms, now_ms);
-    ring_settle(queue, flow);
+    queue_adapt(queue, flow, delivered, now_ms - item->started_ms, now_ms);
+    queue_settle(queue, flow);
 }
 
 void queue_put_back(struct queue *queue, struct queue_item *item)
 {
     struct queue_flow *flow = item->flow;
 
-    grow_old(queue, item);
+    queue_grow_old(queue, item);
     flow->flying--;
     queue->flying[flow->class]--;
     flow->deficit += (int64_t)item->size + OVERHEAD;
@@ -386,10 +349,10 @@ void queue_put_back(struct queue *queue, struct queue_item *item)
 }
 
 /* Returns the oldest attempt of that age if older than `ms`; else NULL, with *wait shortened. */
-static struct queue_item *overdue(struct queue *queue, enum queue_age age, int64_t ms,
-                                  int64_t now_ms, int64_t *wait)
+static struct queue_item *queue_overdue(struct queue *queue, enum queue_age age, int64_t ms,
+                                        int64_t now_ms, int64_t *wait)
 {
-    struct queue_item *item = queue->aging[age].first;
+    struct queue_item *item = TAILQ_FIRST(&queue->aging[age]);
     int64_t left = item ? item->started_ms + ms + 1 - now_ms : 0;
 
     if (!item || left <= 0)
@@ -404,16 +367,16 @@ int64_t queue_tick(struct queue *queue, int64_t now_ms)
     struct queue_item *item;
     int64_t wait = -1;
 
-    while ((item = overdue(queue, QUEUE_YOUNG, QUEUE_YOUNG_MS, now_ms, &wait))) {
-        grow_old(queue, item);
+    while ((item = queue_overdue(queue, QUEUE_YOUNG, QUEUE_YOUNG_MS, now_ms, &wait))) {
+        queue_grow_old(queue, item);
         item->age = QUEUE_AGED;
-        list_push(&queue->aging[QUEUE_AGED], item);
+        TAILQ_INSERT_TAIL(&queue->aging[QUEUE_AGED], item, next);
     }
-    while ((item = overdue(queue, QUEUE_AGED, QUEUE_SLOW_MS, now_ms, &wait))) {
-        grow_old(queue, item);
+    while ((item = queue_overdue(queue, QUEUE_AGED, QUEUE_SLOW_MS, now_ms, &wait))) {
+        queue_grow_old(queue, item);
         if (item->flow->class != QUEUE_SLOW)
-            move_class(queue, item->flow, QUEUE_SLOW, 1);
-        ring_settle(queue, item->flow);
+            queue_move_class(queue, item->flow, QUEUE_SLOW, 1);
+        queue_settle(queue, item->flow);
     }
     return wait;
 }

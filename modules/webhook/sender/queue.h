@@ -35,6 +35,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #define QUEUE_YOUNG_MS 100
 #define QUEUE_SLOW_MS 500
@@ -46,7 +47,7 @@ enum queue_age { QUEUE_YOUNG, QUEUE_AGED, QUEUE_OLD, QUEUE_AGES = QUEUE_OLD };
 enum queue_place { QUEUE_OUT, QUEUE_WAITING, QUEUE_FLYING, QUEUE_RESTING };
 
 struct queue_item {
-    struct queue_item *next, *prev; /* waiting: in the flow; flying and not old: in the queue */
+    TAILQ_ENTRY(queue_item) next; /* waiting: in the flow; flying and not old: in the queue */
     struct queue_flow *flow;
     int64_t started_ms;
     uint32_t size;   /* bytes to send; set before queue_admit() */
@@ -55,9 +56,8 @@ struct queue_item {
     enum queue_age age; /* of the attempt in flight, at the last queue_tick() */
 };
 
-struct queue_list {
-    struct queue_item *first, *last;
-};
+TAILQ_HEAD(queue_list, queue_item);
+TAILQ_HEAD(queue_ring, queue_flow);
 
 struct queue_pace {
     int64_t since_ms;
@@ -66,7 +66,7 @@ struct queue_pace {
 };
 
 struct queue_flow {
-    struct queue_flow *next, *prev; /* in the ring of its class while it may send */
+    TAILQ_ENTRY(queue_flow) next; /* in the ring of its class while it may send */
     struct queue_list waiting;
     size_t waiting_count;
     size_t flying;
@@ -78,8 +78,8 @@ struct queue_flow {
     size_t grown_of;               /* delivered since the cap grew */
     int64_t deficit;
     enum queue_class class;
-    struct queue_flow **ring; /* the ring that it is in; NULL: none */
-    bool closed;              /* paused: nothing is sent */
+    struct queue_ring *ring; /* the ring that it is in; NULL: none */
+    bool closed;             /* paused: nothing is sent */
 };
 
 struct queue_limits {
@@ -96,8 +96,8 @@ struct queue {
     size_t young[QUEUE_CLASSES]; /* part of `flying` */
     size_t held;
     size_t held_bytes;                      /* shared bytes count once */
-    struct queue_flow *ring[QUEUE_CLASSES]; /* slow: flows with nothing in flight */
-    struct queue_flow *more;                /* slow flows that want a further attempt */
+    struct queue_ring rings[QUEUE_CLASSES]; /* slow: flows with nothing in flight */
+    struct queue_ring more;                 /* slow flows that want a further attempt */
     struct queue_list aging[QUEUE_AGES];    /* in flight, oldest first */
 };
 
@@ -130,9 +130,6 @@ void queue_finished(struct queue *queue, struct queue_item *item, bool delivered
 
 /* The item is not sent after all: it becomes the first waiting item again, as if never taken. */
 void queue_put_back(struct queue *queue, struct queue_item *item);
-
-/* Makes a waiting item rest, as if its attempt had ended. */
-void queue_rest(struct queue *queue, struct queue_item *item);
 
 /* A resting item is due: it becomes the first waiting item of its flow. */
 void queue_again(struct queue *queue, struct queue_item *item);

@@ -229,8 +229,8 @@ static void subscription_forget(struct subscription *subscription)
 
 static void subscription_drop_waiting(struct sender *sender, struct queue_flow *flow)
 {
-    while (flow->waiting.first) // NOLINT: delivery_end() removes it
-        delivery_end(sender, (struct delivery *)(void *)flow->waiting.first);
+    while (TAILQ_FIRST(&flow->waiting)) // NOLINT: delivery_end() removes it
+        delivery_end(sender, (struct delivery *)(void *)TAILQ_FIRST(&flow->waiting));
 }
 
 static void subscription_apply(struct sender *sender, struct fresh *fresh)
@@ -399,7 +399,7 @@ static void subscription_lag(struct idmap_node *node, void *arg)
     struct lag *lag = arg;
     const struct subscription *subscription = subscription_of(node);
     const struct delivery *first =
-        (const struct delivery *)(void *)subscription->flow.waiting.first;
+        (const struct delivery *)(void *)TAILQ_FIRST(&subscription->flow.waiting);
 
     if (!first || subscription->state != SUBSCRIPTION_READY)
         return;

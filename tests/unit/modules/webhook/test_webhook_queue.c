@@ -283,7 +283,7 @@ TEST(a_slow_flow_has_one_in_flight_beside_many_that_hang)
         queue_tick(&queue, now);
         take_all(now, NULL, NULL);
     }
-    struct queue_item *item = flows[7].waiting.first ? &items[14] : NULL;
+    struct queue_item *item = TAILQ_FIRST(&flows[7].waiting) ? &items[14] : NULL;
 
     ck_assert_ptr_nonnull(item);
     ck_assert_int_eq(flows[7].class, QUEUE_SLOW);
