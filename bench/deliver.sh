@@ -254,3 +254,50 @@ run_backlog() {
     delivered "$1" backlog "$2" 200 $((200 * seconds)) /fast/live 1
     note_value "$1" memory "$2" $(($(peak "$host_pid") - before)) kB
 }
+
+# switches PID: prints how often the threads of a process have waited so far.
+switches() {
+    cat "/proc/$1/task/"*/status 2>/dev/null | awk '/^voluntary_ctxt_switches/ { sum += $2 } END { print sum }'
+}
+
+# wakeups SECONDS: prints the host's wake-ups per second.
+wakeups() {
+    local before
+
+    before=$(switches "$host_pid")
+    sleep "$1"
+    echo $((($(switches "$host_pid") - before) / $1))
+}
+
+# run_waiting ROUND: measures the memory and the wake-ups of an idle host, and then those with deliveries of 1,000
+# webhooks that wait for a retry in two hours.
+run_waiting() {
+    local before none read="SELECT (SELECT min(cursor) FROM webhook_shard) >= (SELECT max(id) FROM webhook_delivery)"
+
+    clear_all
+    hooks same 1000 "http://127.0.0.1:$closed_port/waiting"
+    end_child "$host_pid" 11 || true
+    start_host
+    sleep 10 # until the host has shards and has found that nothing waits
+    before=$(resident "$host_pid")
+    none=$(wakeups 20)
+    say "making $waiting deliveries that wait"
+    sql busbar -v count=$((waiting / 1000)) -v hooks="{$(paste -sd, "$work/hooks")}" <<'END' || die "the deliveries could not be made"
+BEGIN;
+WITH made AS (INSERT INTO webhook_delivery (webhook, event, event_id, body)
+    SELECT hook, 'message.new', gen_random_uuid(), '{}'
+    FROM generate_series(1, :count), unnest(:'hooks'::bigint[]) AS hook RETURNING id, webhook)
+INSERT INTO webhook_waiting (id, webhook, next_at, tries)
+SELECT id, webhook, now() + interval '2 hours', 1 FROM made;
+COMMIT;
+ANALYZE webhook_delivery, webhook_waiting;
+END
+    checkpoint
+    until [ "$(sql busbar -Atc "$read")" = t ]; do # the host reads them once, to find none that is due
+        sleep 1
+    done
+    echo 5 >"/proc/$host_pid/clear_refs" # the peak counts from here
+    note_value "$1" wakeups none "$none" "per second"
+    note_value "$1" wakeups waiting "$(wakeups 20)" "per second"
+    note_value "$1" memory waiting $(($(peak "$host_pid") - before)) kB
+}

@@ -1,6 +1,6 @@
 # The benchmark of webhooks. Sourced by bench/run; deliver.sh has the runs.
 
-drain=100000 drain_hooks=100 open_rate=1000 fanout=1000 backlog=1000000
+drain=100000 drain_hooks=100 open_rate=1000 fanout=1000 backlog=1000000 waiting=10000000
 many=30000 hosts_of_drains=(1 10 100 1000) cost_seconds=20
 
 # The order within each compared pair changes with every round.
@@ -55,6 +55,8 @@ webhook_part() {
         webhook_cost "$1"
     elif [ -n "$only_hosts" ]; then
         webhook_hosts "$1"
+    elif [ -n "$only_waiting" ]; then
+        run_waiting "$1"
     else
         webhook_round "$1"
         webhook_cost "$1"
@@ -97,7 +99,7 @@ webhook_report() {
 webhook_bench() {
     local number
 
-    [ -z "$quick" ] || drain=10000 backlog=100000
+    [ -z "$quick" ] || drain=10000 backlog=100000 waiting=100000
     build_host
     conf=$top/bench/webhook.yaml
     open_stage
@@ -108,12 +110,12 @@ webhook_bench() {
     webhook_seed
     start_host
     start_receiver
-    [ -n "$only_hosts" ] || { say "warming up" && run_open 0 3; }
+    [ -n "$only_hosts$only_waiting" ] || { say "warming up" && run_open 0 3; }
     for ((number = 1; number <= rounds; number++)); do
         say "round $number of $rounds"
         webhook_part "$number"
     done
-    [ -z "$only_drain$only_cost" ] || return 0
+    [ -z "$only_drain$only_cost$only_waiting" ] || return 0
     [ -n "$only_hosts" ] || finish webhook webhook-notes.md
     finish webhook_hosts hosts-notes.md
 }
