@@ -182,4 +182,4 @@ TEST(what_nobody_is_answered_is_told)
     keep_to_it("nobody", NULL);
 }
 
-STAGE_SUITE(contract, set_up, TOOL_MS / 1000 + 10)
+STAGE_SUITE(contract, set_up, TOOL_MS / 1000 + 10, .runs = SUITE_RUNS_NAMED)
