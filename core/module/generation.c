@@ -15,7 +15,7 @@
  * Returns a line for the metric and each value; the caller frees it with free(). NULL: out of
  * memory.
  */
-static char *meter_name(const char *module, const struct bb_metric *metric)
+static char *meters_name(const char *module, const struct bb_metric *metric)
 {
     char *name = NULL;
     size_t size;
@@ -49,15 +49,15 @@ int meters_bind(struct core_module *module, struct arena *arena)
         while (rows[i].values && rows[i].values[values])
             values++;
         module->handle.meters[i] =
-            meter_named(meter_name(module->descriptor->name, &rows[i]), values ? values : 1);
+            meter_named(meters_name(module->descriptor->name, &rows[i]), values ? values : 1);
         if (!module->handle.meters[i])
             return -1;
     }
     return 0;
 }
 
-static int open_module(struct core_module *module, const struct generation *g,
-                       struct setting_problems *problems)
+static int generation_open_module(struct core_module *module, const struct generation *g,
+                                  struct setting_problems *problems)
 {
     const struct bb_module *descriptor = module->descriptor;
     struct host_handle *handle = &module->handle;
@@ -117,7 +117,7 @@ int generation_open(struct generation *g, const struct bb_api *api,
 {
     g->api = api;
     for (size_t i = 0; i < g->module_count; i++)
-        if (open_module(&g->modules[i], g, problems))
+        if (generation_open_module(&g->modules[i], g, problems))
             return -1;
     return 0;
 }
@@ -215,13 +215,10 @@ const struct bb_command *generation_command(const struct generation *g, const ch
                                             struct core_module **module)
 {
     for (size_t i = 0; i < g->module_count; i++) {
-        const struct bb_table *table = &g->modules[i].descriptor->commands;
-        const struct bb_command *rows = MODULE_ROWS(bb_command, *table);
-
         *module = &g->modules[i];
-        for (size_t k = 0; k < table->count; k++)
-            if (rows[k].name && !strcmp(rows[k].name, name))
-                return &rows[k];
+        MODULE_EACH (bb_command, command, g->modules[i].descriptor->commands)
+            if (command->name && !strcmp(command->name, name))
+                return command;
     }
     *module = NULL;
     return NULL;
@@ -241,7 +238,8 @@ void *api_host_alloc(struct bb_host *host, size_t size)
  * Returns a setting that the module has declared with this type; NULL: it has not. Then `open`
  * fails, or a later call is logged.
  */
-static const struct setting_value *setting_of(struct bb_host *host, const char *name, char as)
+static const struct setting_value *generation_setting(struct bb_host *host, const char *name,
+                                                      char as)
 {
     struct host_handle *handle = handle_of(host);
     const struct setting_value *value = section_value(handle->settings, name, as);
@@ -265,28 +263,28 @@ static const struct setting_value *setting_of(struct bb_host *host, const char *
 
 const char *api_setting_text(struct bb_host *host, const char *name)
 {
-    const struct setting_value *value = setting_of(host, name, 't');
+    const struct setting_value *value = generation_setting(host, name, 't');
 
     return value ? value->text : "";
 }
 
 int64_t api_setting_int(struct bb_host *host, const char *name)
 {
-    const struct setting_value *value = setting_of(host, name, 'i');
+    const struct setting_value *value = generation_setting(host, name, 'i');
 
     return value ? value->integer : 0;
 }
 
 double api_setting_number(struct bb_host *host, const char *name)
 {
-    const struct setting_value *value = setting_of(host, name, 'n');
+    const struct setting_value *value = generation_setting(host, name, 'n');
 
     return value ? value->number : 0;
 }
 
 json_t *api_setting_json(struct bb_host *host, const char *name)
 {
-    const struct setting_value *value = setting_of(host, name, 'j');
+    const struct setting_value *value = generation_setting(host, name, 'j');
 
     return value ? value->json : NULL;
 }
@@ -310,14 +308,13 @@ int api_open_fail(struct bb_host *host, const char *format, va_list args)
  * Returns the version in which a table of needs names the service, or with `more` "*" all services
  * of a kind; 0: it does not.
  */
-static unsigned version_needed(const struct bb_table *table, const char *name, const char *more)
+static unsigned generation_needs(const struct bb_table *table, const char *name, const char *more)
 {
-    const struct bb_need *needs = MODULE_ROWS(bb_need, *table);
     size_t length = strlen(name);
 
-    for (size_t i = 0; i < table->count; i++)
-        if (!strncmp(needs[i].service, name, length) && !strcmp(needs[i].service + length, more))
-            return needs[i].version;
+    MODULE_EACH (bb_need, need, *table)
+        if (!strncmp(need->service, name, length) && !strcmp(need->service + length, more))
+            return need->version;
     return 0;
 }
 
@@ -330,11 +327,11 @@ struct bb_service api_service(struct bb_host *host, const char *name)
     const struct host_handle *handle = handle_of(host);
     const struct generation *g = handle->generation;
     const struct bb_module *descriptor = handle->module->descriptor;
-    unsigned version = version_needed(&descriptor->needs, name, "");
+    unsigned version = generation_needs(&descriptor->needs, name, "");
     const struct bb_service_descriptor *given;
 
     if (!version && !handle->opening)
-        version = version_needed(&descriptor->wants, name, "");
+        version = generation_needs(&descriptor->wants, name, "");
     const struct core_module *giver =
         version ? service_provider(g->modules, g->module_count, name, version, &given) : NULL;
 
@@ -348,17 +345,11 @@ bool api_service_at(struct bb_host *host, const char *kind, size_t index, struct
     const struct host_handle *handle = handle_of(host);
     const struct generation *g = handle->generation;
     unsigned version =
-        handle->opening ? 0 : version_needed(&handle->module->descriptor->wants, kind, "*");
+        handle->opening ? 0 : generation_needs(&handle->module->descriptor->wants, kind, "*");
     size_t length = strlen(kind);
 
     for (size_t i = 0; i < g->module_count && version; i++) {
-        const struct bb_table *table = &g->modules[i].descriptor->services;
-        const struct bb_service_descriptor *descriptors =
-            MODULE_ROWS(bb_service_descriptor, *table);
-
-        for (size_t k = 0; k < table->count; k++) {
-            const struct bb_service_descriptor *found = &descriptors[k];
-
+        MODULE_EACH (bb_service_descriptor, found, g->modules[i].descriptor->services) {
             if (strncmp(found->name, kind, length) != 0 || found->version < version || index--)
                 continue;
             /* the caller's struct may be smaller or larger than the host's */

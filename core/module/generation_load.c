@@ -223,11 +223,9 @@ static bool is_left_out(struct generation *g, const char *entry)
 /* Returns the first route that requires a known account; NULL: all are public. */
 static const struct bb_route *generation_guarded_route(const struct core_module *module)
 {
-    const struct bb_route *routes = MODULE_ROWS(bb_route, module->descriptor->routes);
-
-    for (size_t i = 0; i < module->descriptor->routes.count; i++)
-        if (!(routes[i].roles & BB_ANYONE))
-            return &routes[i];
+    MODULE_EACH (bb_route, route, module->descriptor->routes)
+        if (!(route->roles & BB_ANYONE))
+            return route;
     return NULL;
 }
 
@@ -235,13 +233,12 @@ static const struct bb_route *generation_guarded_route(const struct core_module 
 static const char *generation_missing_service(const struct generation *g,
                                               const struct core_module *module)
 {
-    const struct bb_need *needs = MODULE_ROWS(bb_need, module->descriptor->needs);
     const struct bb_service_descriptor *descriptor;
 
-    for (size_t i = 0; i < module->descriptor->needs.count; i++)
-        if (needs[i].service && !service_provider(g->modules, g->module_count, needs[i].service,
-                                                  needs[i].version, &descriptor))
-            return needs[i].service;
+    MODULE_EACH (bb_need, need, module->descriptor->needs)
+        if (need->service && !service_provider(g->modules, g->module_count, need->service,
+                                               need->version, &descriptor))
+            return need->service;
     return generation_guarded_route(module) &&
                    !service_provider(g->modules, g->module_count, "authenticator", 1, &descriptor)
                ? "authenticator"
@@ -367,48 +364,32 @@ static void generation_out_of_memory(const struct generation *g, struct setting_
     setting_problem(problems, "%s: out of memory", g->settings->path);
 }
 
-/* Counts the hooks on an event, and stores them in `out` unless it is NULL. */
-static size_t generation_gather_hooks(struct generation *g, const char *event,
-                                      enum bb_hook_kind kind, struct core_hook *out)
-{
-    size_t found = 0;
-
-    for (size_t i = 0; i < g->module_count; i++) {
-        struct core_module *module = &g->modules[i];
-        const struct bb_hook *hooks = MODULE_ROWS(bb_hook, module->descriptor->hooks);
-
-        for (size_t k = 0; k < module->descriptor->hooks.count; k++) {
-            if (!hooks[k].event || hooks[k].kind != kind ||
-                (strcmp(hooks[k].event, "*") != 0 && strcmp(hooks[k].event, event) != 0))
-                continue;
-            if (out)
-                out[found] = (struct core_hook){&hooks[k], &module->handle};
-            found++;
-        }
-    }
-    return found;
-}
-
+/* Returns the hooks of a kind on an event, in an array with room for all hooks. */
 static const struct core_hook *generation_hooks_on(struct generation *g, const char *event,
-                                                   enum bb_hook_kind kind, size_t *count,
-                                                   struct setting_problems *problems)
+                                                   enum bb_hook_kind kind, size_t all,
+                                                   size_t *count, struct setting_problems *problems)
 {
-    *count = generation_gather_hooks(g, event, kind, NULL);
-    struct core_hook *hooks = arena_alloc(g->arena, (*count + 1) * sizeof *hooks);
+    struct core_hook *hooks = arena_alloc(g->arena, (all + 1) * sizeof *hooks);
 
-    if (hooks)
-        generation_gather_hooks(g, event, kind, hooks);
-    else
+    *count = 0;
+    if (!hooks)
         generation_out_of_memory(g, problems);
+    for (size_t i = 0; hooks && i < g->module_count; i++)
+        MODULE_EACH (bb_hook, hook, g->modules[i].descriptor->hooks)
+            if (hook->event && hook->kind == kind &&
+                (!strcmp(hook->event, "*") || !strcmp(hook->event, event)))
+                hooks[(*count)++] = (struct core_hook){hook, &g->modules[i].handle};
     return hooks;
 }
 
 static void link_events(struct generation *g, struct setting_problems *problems)
 {
-    size_t count = 0;
+    size_t count = 0, hooks = 0;
 
-    for (size_t i = 0; i < g->module_count; i++)
+    for (size_t i = 0; i < g->module_count; i++) {
         count += g->modules[i].descriptor->events.count;
+        hooks += g->modules[i].descriptor->hooks.count;
+    }
     struct core_event *events = arena_alloc(g->arena, (count + 1) * sizeof *events);
 
     g->event_names = arena_alloc(g->arena, (count + 1) * sizeof *g->event_names);
@@ -416,23 +397,20 @@ static void link_events(struct generation *g, struct setting_problems *problems)
         generation_out_of_memory(g, problems);
         return;
     }
-    for (size_t i = 0; i < g->module_count; i++) {
-        const struct bb_module *descriptor = g->modules[i].descriptor;
-
-        for (size_t k = 0; k < descriptor->events.count; k++) {
+    for (size_t i = 0; i < g->module_count; i++)
+        MODULE_EACH (bb_event_descriptor, row, g->modules[i].descriptor->events) {
             struct core_event *event = &events[g->event_count];
 
-            event->descriptor = &MODULE_ROWS(bb_event_descriptor, descriptor->events)[k];
-            if (!event->descriptor->name)
+            if (!row->name)
                 continue; /* reported by module_validate() */
+            event->descriptor = row;
             event->module = &g->modules[i];
-            event->within = generation_hooks_on(g, event->descriptor->name, BB_WITHIN,
-                                                &event->within_count, problems);
-            event->committed = generation_hooks_on(g, event->descriptor->name, BB_COMMITTED,
+            event->within =
+                generation_hooks_on(g, row->name, BB_WITHIN, hooks, &event->within_count, problems);
+            event->committed = generation_hooks_on(g, row->name, BB_COMMITTED, hooks,
                                                    &event->committed_count, problems);
-            g->event_names[g->event_count++] = event->descriptor->name;
+            g->event_names[g->event_count++] = row->name;
         }
-    }
     g->events = events;
 }
 
@@ -474,12 +452,11 @@ static void link_routes(struct generation *g, struct setting_problems *problems)
         generation_out_of_memory(g, problems);
     for (size_t i = 0; g->router && i < g->module_count; i++) {
         struct core_module *module = &g->modules[i];
-        const struct bb_route *routes = MODULE_ROWS(bb_route, module->descriptor->routes);
 
-        for (size_t k = 0; k < module->descriptor->routes.count; k++) {
-            if (!routes[k].method || !routes[k].path)
+        MODULE_EACH (bb_route, route, module->descriptor->routes) {
+            if (!route->method || !route->path)
                 continue; /* reported by module_validate() */
-            if (router_add(g->router, &routes[k], &module->handle, why, sizeof why))
+            if (router_add(g->router, route, &module->handle, why, sizeof why))
                 setting_problem(problems, "%s: module %s: %s", module->path,
                                 module->descriptor->name, why);
         }

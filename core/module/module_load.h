@@ -50,6 +50,11 @@ struct core_module {
 /* The rows of a copied table: MODULE_ROWS(bb_route, module->descriptor->routes)[i] */
 #define MODULE_ROWS(type, table) ((const struct type *)(table).rows)
 
+/* For each row of a copied table: MODULE_EACH (bb_route, route, module->descriptor->routes) */
+#define MODULE_EACH(type, row, table)                                                              \
+    for (const struct type *row = (table).rows;                                                    \
+         (size_t)((row) - (const struct type *)(table).rows) < (table).count; (row)++)
+
 /*
  * Loads `path` into the zeroed *module. Returns 0, or -1 after adding a problem "`where`: file:
  * reason"; `where` is the place in the settings that names the module. May run constructors of the

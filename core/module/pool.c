@@ -380,13 +380,10 @@ static int pool_pools_start(struct work_pools *pools, const struct generation *g
         return -1;
     for (size_t i = 0; i < generation->module_count; i++) {
         const struct core_module *module = &generation->modules[i];
-        const struct bb_table *rows = &module->descriptor->pools;
 
-        for (size_t j = 0; j < rows->count; j++) {
-            if (pool_start(pools, generation, &module->handle.host,
-                           &MODULE_ROWS(bb_pool, *rows)[j]))
+        MODULE_EACH (bb_pool, row, module->descriptor->pools)
+            if (pool_start(pools, generation, &module->handle.host, row))
                 return -1;
-        }
     }
     return 0;
 }

@@ -1,17 +1,18 @@
 #include "core/module/service_order.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-enum mark { MARK_NONE, MARK_OPEN, MARK_DONE };
-
-struct walk {
+struct service_walk {
     const struct core_module *modules;
     size_t count;
     size_t *order, placed;
-    enum mark *marks;
-    size_t *way, depth; /* modules on the path from the root, to describe a cycle */
     struct setting_problems *problems;
+};
+
+/* The modules between the root of a walk and the current one. */
+struct service_path {
+    const struct service_path *from;
+    size_t index;
 };
 
 /* Returns the provider of a service in any version; NULL: none. */
@@ -19,16 +20,12 @@ static const struct core_module *service_giver(const struct core_module *modules
                                                const char *service,
                                                const struct bb_service_descriptor **descriptor)
 {
-    for (size_t i = 0; i < count; i++) {
-        const struct bb_table *table = &modules[i].descriptor->services;
-        const struct bb_service_descriptor *rows = MODULE_ROWS(bb_service_descriptor, *table);
-
-        for (size_t k = 0; k < table->count; k++)
-            if (rows[k].name && !strcmp(rows[k].name, service)) {
-                *descriptor = &rows[k];
+    for (size_t i = 0; i < count; i++)
+        MODULE_EACH (bb_service_descriptor, row, modules[i].descriptor->services)
+            if (row->name && !strcmp(row->name, service)) {
+                *descriptor = row;
                 return &modules[i];
             }
-    }
     *descriptor = NULL;
     return NULL;
 }
@@ -43,21 +40,22 @@ const struct core_module *service_provider(const struct core_module *modules, si
 }
 
 /* "auth → log → auth", from the first module of the cycle. */
-static void service_report_cycle(struct walk *walk, size_t again)
+static void service_report_cycle(const struct service_walk *walk, const struct service_path *last,
+                                 size_t first)
 {
-    char text[512] = "";
-    size_t used = 0, start = 0;
+    const char *name = walk->modules[first].descriptor->name;
+    char text[512], longer[512];
 
-    while (walk->way[start] != again)
-        start++;
-    for (size_t i = start; i < walk->depth && used < sizeof text; i++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s → ",
-                                 walk->modules[walk->way[i]].descriptor->name);
-    setting_problem(walk->problems, "modules need each other in a circle: %s%s", text,
-                    walk->modules[again].descriptor->name);
+    snprintf(text, sizeof text, "%s", name);
+    for (const struct service_path *at = last; at; at = at->index == first ? NULL : at->from) {
+        snprintf(longer, sizeof longer, "%s → %.400s", walk->modules[at->index].descriptor->name,
+                 text);
+        memcpy(text, longer, sizeof text);
+    }
+    setting_problem(walk->problems, "modules need each other in a circle: %s", text);
 }
 
-static void service_report_gap(struct walk *walk, const struct core_module *module,
+static void service_report_gap(const struct service_walk *walk, const struct core_module *module,
                                const struct bb_need *need)
 {
     const struct bb_service_descriptor *descriptor;
@@ -78,50 +76,41 @@ static void service_report_gap(struct walk *walk, const struct core_module *modu
 }
 
 /* Depth first: providers are placed before the module that needs them. */
-static void service_visit(struct walk *walk, size_t index)
+static void service_visit(struct service_walk *walk, size_t index, const struct service_path *from)
 {
-    const struct bb_table *table = &walk->modules[index].descriptor->needs;
-    const struct bb_need *needs = MODULE_ROWS(bb_need, *table);
+    const struct core_module *module = &walk->modules[index];
+    const struct service_path here = {from, index};
 
-    if (walk->marks[index] == MARK_DONE)
-        return;
-    walk->marks[index] = MARK_OPEN;
-    walk->way[walk->depth++] = index;
-    for (size_t i = 0; i < table->count; i++) {
+    for (size_t i = 0; i < walk->placed; i++)
+        if (walk->order[i] == index)
+            return;
+    MODULE_EACH (bb_need, need, module->descriptor->needs) {
         const struct bb_service_descriptor *descriptor;
+        const struct core_module *giver =
+            need->service ? service_provider(walk->modules, walk->count, need->service,
+                                             need->version, &descriptor)
+                          : NULL;
+        const struct service_path *at = giver ? &here : NULL;
 
-        if (!needs[i].service)
-            continue;
-        const struct core_module *from = service_provider(
-            walk->modules, walk->count, needs[i].service, needs[i].version, &descriptor);
-        size_t provider = from ? (size_t)(from - walk->modules) : 0;
-
-        if (!from)
-            service_report_gap(walk, &walk->modules[index], &needs[i]);
-        else if (walk->marks[provider] == MARK_OPEN)
-            service_report_cycle(walk, provider);
-        else
-            service_visit(walk, provider);
+        while (at && giver != &walk->modules[at->index])
+            at = at->from;
+        if (at)
+            service_report_cycle(walk, &here, at->index);
+        else if (giver)
+            service_visit(walk, (size_t)(giver - walk->modules), &here);
+        else if (need->service)
+            service_report_gap(walk, module, need);
     }
-    walk->depth--;
-    walk->marks[index] = MARK_DONE;
     walk->order[walk->placed++] = index;
 }
 
 int service_order(const struct core_module *modules, size_t count, size_t *order,
                   struct setting_problems *problems)
 {
-    struct walk walk = {.modules = modules, .count = count, .order = order, .problems = problems};
+    struct service_walk walk = {modules, count, order, 0, problems};
     size_t before = problems->count;
 
-    walk.marks = calloc(count + 1, sizeof *walk.marks);
-    walk.way = calloc(count + 1, sizeof *walk.way);
-    if (walk.marks && walk.way)
-        for (size_t i = 0; i < count; i++)
-            service_visit(&walk, i);
-    else
-        setting_problem(problems, "out of memory");
-    free(walk.marks);
-    free(walk.way);
+    for (size_t i = 0; i < count; i++)
+        service_visit(&walk, i, NULL);
     return problems->count == before ? 0 : -1;
 }

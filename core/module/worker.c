@@ -142,10 +142,9 @@ struct workers *workers_new(struct generation *generation)
 
     for (size_t i = 0; i < generation->module_count; i++) {
         struct core_module *module = &generation->modules[i];
-        const struct bb_worker *rows = MODULE_ROWS(bb_worker, module->descriptor->workers);
 
-        for (size_t k = 0; k < module->descriptor->workers.count && !failed; k++)
-            failed = worker_start(workers, &rows[k], &module->handle.host);
+        MODULE_EACH (bb_worker, row, module->descriptor->workers)
+            failed = failed || worker_start(workers, row, &module->handle.host);
     }
     if (!failed)
         return workers;

@@ -1,5 +1,6 @@
 #include "core/server/http_txn.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -236,7 +237,7 @@ static int txn_check_access(struct http_txn *txn)
 
 static bool is_hasty(const struct http_txn *txn)
 {
-    return txn->rq.response.status == 429 && !txn->slowed;
+    return txn->answer->status == 429 && !txn->slowed;
 }
 
 /*
@@ -340,11 +341,12 @@ static void txn_handle(struct core_request *rq)
     txn_slow_down(rq);
 }
 
-/* ---- the end, which may come in two parts ---- */
+/* ---- the end ---- */
 
 void http_txn_free(struct http_txn *txn)
 {
     body_free(txn);
+    free(txn->late.body);
     quota_release_all(&quota_tables[QUOTA_ANSWERS], &txn->response_charge);
     http_txn_uncount(txn);
     request_free(&txn->rq);
@@ -358,85 +360,28 @@ static void txn_end(struct http_txn *txn)
         http_txn_free(txn);
 }
 
-static const char *copied(struct arena *arena, const char *text, bool *failed)
-{
-    char *copy = text ? arena_text(arena, text, strlen(text)) : NULL;
-
-    *failed = *failed || (text && !copy);
-    return copy;
-}
-
 /*
  * The pool call that is still in progress may use memory of the request, so the transaction stays
- * until the call has returned, but the client need not wait for that. A successor, which is a
- * transaction without a handler, takes over the connection and answers. libmicrohttpd refers to the
- * old one until its next callback, so the old one ends when both the fiber and libmicrohttpd have
- * finished with it.
+ * until the call has returned, but the client need not wait for that. Later answers of the handler
+ * are discarded.
  */
 bool http_txn_answer_timeout(struct core_request *rq)
 {
     struct http_txn *txn = http_txn_of(&rq->pub);
-    bool failed = false;
 
     /* an answer that has begun and a committed transaction cannot be taken back */
     if (txn->phase != PHASE_HANDLER || !txn->suspended || txn->stream || rq->committed)
         return false;
-    struct http_txn *heir = request_make(sizeof *heir, REQUEST_HTTP, rq->loop, rq->generation);
-    if (!heir)
-        return false;
-    /* what the answer and its log lines need */
-    heir->mhd = txn->mhd;
-    heir->connection = txn->connection;
-    heir->close = txn->close;
-    heir->head.minor = txn->head.minor;
-    heir->head.closes = txn->head.closes;
-    heir->head.keeps = txn->head.keeps;
-    heir->match = txn->match;
-    heir->method = copied(heir->rq.arena, txn->method, &failed);
-    heir->target = heir->path = copied(heir->rq.arena, txn->path, &failed);
-    memcpy(heir->id, txn->id, sizeof heir->id);
-    memcpy(heir->rq.trace, rq->trace, sizeof heir->rq.trace);
-    memcpy(heir->address, txn->address, sizeof heir->address);
-    heir->started_us = txn->started_us;
-    heir->rq.id = heir->id;
-    heir->rq.owner = rq->owner;
-    heir->rq.route = rq->route;
-    heir->rq.time_spent = rq->time_spent;
-    heir->rq.cut = rq->cut;
-    heir->rq.ended = rq->ended;
-    heir->principal.account = txn->principal.account;
-    heir->rq.pub.principal = rq->pub.principal ? &heir->principal : NULL;
-    for (const struct response_header *h = rq->response.headers; h; h = h->next)
-        failed = failed || reply_header(&heir->rq, h->name, h->value);
-    if (failed) {
-        http_txn_free(heir);
-        return false;
-    }
-    heir->rq.time_spent.work_us += clock_mono_us() - txn->phase_us;
-    request_fail(&heir->rq, FAILED_DEADLINE);
-    reply_failed(&heir->rq);
-    heir->phase = PHASE_ANSWER;
-    txn->successor = heir;
-    txn->handed_over = true;
+    rq->time_spent.work_us += clock_mono_us() - txn->phase_us;
+    request_fail(rq, FAILED_DEADLINE);
+    reply_failed(rq);
+    txn->late = rq->response;
+    txn->answer = &txn->late;
+    rq->response = (struct response){0};
+    txn->phase = PHASE_ANSWER;
     txn->suspended = false;
-    rq->cut = NULL;
     MHD_resume_connection(txn->mhd);
-    txn->mhd = NULL;
-    txn->connection = NULL;
     return true;
-}
-
-/* Returns the transaction that owns the connection: the successor, if it has one. */
-static struct http_txn *txn_owner(struct http_txn *txn)
-{
-    struct http_txn *successor = txn ? txn->successor : NULL;
-
-    if (!successor)
-        return txn;
-    txn->successor = NULL;
-    if (txn->fiber_ended)
-        txn_end(txn);
-    return successor;
 }
 
 /* ---- fibers ---- */
@@ -447,9 +392,8 @@ static void txn_fiber_ended(struct core_request *rq)
     struct http_txn *txn = http_txn_of(&rq->pub);
 
     timer_clear(&rq->loop->timers, &rq->deadline);
-    if (txn->handed_over) {
-        txn->fiber_ended = true;
-        if (!txn->successor)
+    if (http_txn_is_late(txn)) {
+        if (!txn->connection)
             txn_end(txn);
         return;
     }
@@ -484,7 +428,7 @@ static void txn_run(struct http_txn *txn, enum http_txn_phase phase,
 
 static enum MHD_Result txn_answer(struct http_txn *txn)
 {
-    if (!txn->stream) /* a client may take long to read the answer, and its handler has ended */
+    if (!txn->stream && !txn->rq.fiber) /* a client may take long to read the answer */
         pg_owned_rows_release(txn->rq.arena);
     response_take_budget(txn);
     if (is_hasty(txn)) {
@@ -547,6 +491,7 @@ static struct http_txn *txn_new(struct http *http, struct MHD_Connection *mhd)
         return NULL;
     txn->mhd = mhd;
     txn->connection = connection;
+    txn->answer = &txn->rq.response;
     txn->rq.ended = txn_fiber_ended;
     txn->rq.cut = txn_cut;
     txn->rq.answer_timeout = http_txn_answer_timeout;
@@ -573,7 +518,7 @@ enum MHD_Result http_txn_access(void *cls, struct MHD_Connection *mhd, const cha
                                 const char *method, const char *version, const char *data,
                                 size_t *size, void **context)
 {
-    struct http_txn *txn = *context ? txn_owner(*context) : txn_new(cls, mhd);
+    struct http_txn *txn = *context ? *context : txn_new(cls, mhd);
     enum MHD_Result result = MHD_YES;
     const char *reason;
 
@@ -628,7 +573,7 @@ enum MHD_Result http_txn_access(void *cls, struct MHD_Connection *mhd, const cha
 void http_txn_completed(void *cls, struct MHD_Connection *mhd, void **context,
                         enum MHD_RequestTerminationCode why)
 {
-    struct http_txn *txn = txn_owner(*context);
+    struct http_txn *txn = *context;
 
     (void)cls;
     (void)mhd;
@@ -640,5 +585,7 @@ void http_txn_completed(void *cls, struct MHD_Connection *mhd, void **context,
     response_log(txn, why);
     connection_stage(txn->connection, STAGE_IDLE, 0);
     connection_answered(txn->connection);
-    txn_end(txn);
+    txn->connection = NULL;
+    if (!txn->rq.fiber)
+        txn_end(txn);
 }

@@ -56,7 +56,7 @@ struct upload;
 struct http_txn {
     struct core_request rq; /* first */
     struct MHD_Connection *mhd;
-    struct connection *connection;
+    struct connection *connection; /* NULL: it is over, and only the handler is left */
     enum http_txn_phase phase;
     bool suspended;
     bool first_again; /* libmicrohttpd repeats a first call that suspended the connection */
@@ -92,10 +92,8 @@ struct http_txn {
                                                 * phase */
     int64_t token_checked_us;                  /* when the token was last checked */
     struct bb_stream *stream;                  /* the answer if it is a stream, otherwise NULL */
-    /* see http_txn_answer_timeout(); NULL: none, or it has taken over */
-    struct http_txn *successor;
-    bool handed_over; /* has or had a successor, which owns the connection */
-    bool fiber_ended; /* the fiber of a transaction that was handed over has ended */
+    struct response *answer; /* what the client gets: rq.response, or `late` */
+    struct response late;    /* of http_txn_answer_timeout() */
 };
 
 static inline struct http_txn *http_txn_of(struct bb_request *rq)
@@ -129,10 +127,15 @@ const char *http_txn_token(const struct http_txn *txn);
 void http_txn_uncount(struct http_txn *txn);
 
 /*
- * Called when the deadline of a request passes while a pool thread still works for it: answers 503
- * and gives up the connection. Returns false if that is not possible, so that the answer has to
- * wait. Runs on the fiber.
+ * Called when the deadline of a request passes while a pool thread still works for it: answers 503.
+ * Returns false if that is not possible, so that the answer has to wait. Runs on the fiber.
  */
 bool http_txn_answer_timeout(struct core_request *rq);
+
+/* Whether the client was answered in this way, so that the handler's answer is discarded. */
+static inline bool http_txn_is_late(const struct http_txn *txn)
+{
+    return txn->answer == &txn->late;
+}
 
 #endif

@@ -57,7 +57,7 @@ int response_take_json(struct http_txn *txn, size_t bytes, struct quota_charge *
 
 void response_take_budget(struct http_txn *txn)
 {
-    struct response *response = &txn->rq.response;
+    struct response *response = txn->answer;
     enum quota_result why;
 
     if (!response->body || response->length < BODY_LARGE || txn->response_charge.bytes ||
@@ -100,7 +100,7 @@ static bool add_header(struct MHD_Response *mhd, const char *name, const char *v
 
 static struct MHD_Response *response_of(struct http_txn *txn)
 {
-    struct response *response = &txn->rq.response;
+    struct response *response = txn->answer;
 
     if (txn->stream && response->status == 200) {
         txn->close = true;
@@ -130,18 +130,18 @@ static void bound_headers(struct http_txn *txn)
 {
     size_t bytes = 0;
 
-    for (const struct response_header *h = txn->rq.response.headers; h; h = h->next)
+    for (const struct response_header *h = txn->answer->headers; h; h = h->next)
         bytes += strlen(h->name) + strlen(h->value);
     if (bytes <= HEADERS_MAX)
         return;
-    txn->rq.response.headers = NULL;
+    txn->answer->headers = NULL;
     reply_error(&txn->rq, 414, "The request target is too long to be repeated in the response");
 }
 
 /* Returns false if memory ran out: an incomplete answer might be misleading, so it is not sent. */
 static bool add_headers(struct http_txn *txn, struct MHD_Response *mhd)
 {
-    const struct response *response = &txn->rq.response;
+    const struct response *response = txn->answer;
     const struct http *http = txn->connection->http;
     const struct head *head = &txn->head;
     bool stays = !txn->close && !http->draining && !head->closes && (head->minor || head->keeps);
@@ -172,7 +172,7 @@ static bool add_headers(struct http_txn *txn, struct MHD_Response *mhd)
 
 enum MHD_Result response_send(struct http_txn *txn)
 {
-    struct response *response = &txn->rq.response;
+    struct response *response = txn->answer;
     const char *reason;
 
     txn->phase = PHASE_ANSWER;
@@ -233,7 +233,7 @@ void response_log(const struct http_txn *txn, enum MHD_RequestTerminationCode wh
     char status[TEXT_INTEGER_SIZE], ms[TEXT_MS_SIZE], account[TEXT_INTEGER_SIZE];
     char trace[TRACE_ID_SIZE];
     int64_t us = clock_mono_us() - txn->started_us;
-    int answered = rq->response.status;
+    int answered = txn->answer->status;
     bool slow = !txn->stream && settings->slow_us && rq->time_spent.work_us >= settings->slow_us;
     bool cut = why != MHD_REQUEST_TERMINATED_COMPLETED_OK;
     bool problem = answered >= 400 || slow || (cut && !txn->stream);

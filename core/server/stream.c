@@ -303,7 +303,7 @@ int api_stream_open(struct bb_request *pub, const struct bb_stream_options *opti
 
     if (rq->kind != REQUEST_HTTP || txn->stream)
         return module_error(rq, "a module opens a stream in a request that cannot have one", NULL);
-    if (txn->handed_over)
+    if (http_txn_is_late(txn))
         return stream_refuse(rq, FAILED_DEADLINE);
     if (rq->loop->streams->refusing)
         return stream_refuse(rq, FAILED_BUSY);

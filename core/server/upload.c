@@ -331,17 +331,15 @@ static int upload_wrong(struct upload *upload, const char *field, const char *pr
 /* Finds a part by its name: "NAME[]", as forms write lists, matches NAME. */
 static const struct bb_part *find_part(const struct upload *upload, const char *name)
 {
-    const struct bb_table *table = &upload->txn->match.route->parts;
-    const struct bb_part *parts = MODULE_ROWS(bb_part, *table), *any = NULL;
+    const struct bb_part *any = NULL;
 
-    for (size_t i = 0; i < table->count; i++) {
-        size_t length = strlen(parts[i].name);
+    MODULE_EACH (bb_part, part, upload->txn->match.route->parts) {
+        size_t length = strlen(part->name);
 
-        if (!strncmp(name, parts[i].name, length) &&
-            (!name[length] || !strcmp(name + length, "[]")))
-            return &parts[i];
-        if (!strcmp(parts[i].name, "*"))
-            any = &parts[i];
+        if (!strncmp(name, part->name, length) && (!name[length] || !strcmp(name + length, "[]")))
+            return part;
+        if (!strcmp(part->name, "*"))
+            any = part;
     }
     return any;
 }
@@ -600,17 +598,13 @@ int upload_take(struct upload *upload, const char *data, size_t size)
 int upload_complete(struct upload *upload)
 {
     struct core_request *rq = &upload->txn->rq;
-    const struct bb_table *table = &upload->txn->match.route->parts;
-    const struct bb_part *parts = MODULE_ROWS(bb_part, *table);
-
     if (!multipart_complete(&upload->parser))
         return reply_error(rq, 400, "Malformed multipart body: the last boundary is missing");
-    for (size_t i = 0; i < table->count; i++) {
-        if (parts[i].flags & BB_REQUIRED && !upload->counts[i]) {
-            upload_wrong(upload, parts[i].name, "is required");
+    MODULE_EACH (bb_part, part, upload->txn->match.route->parts)
+        if (part->flags & BB_REQUIRED && !*count_of(upload, part)) {
+            upload_wrong(upload, part->name, "is required");
             return rq->response.status;
         }
-    }
     upload->finished = true;
     upload_flush(upload);
     return 0;

@@ -1,152 +1,182 @@
 #include "core/store/dial.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <busbar/abi.h>
+
 #include "core/lib/thread.h"
 
-enum {
-    THREADS_MAX = 256, /* of the process: a silent name server blocks each for several seconds */
-    ATTEMPTS_MAX = 2
-};
+enum { THREADS_MAX = 8, ATTEMPTS_MAX = 2 };
 
 struct dial_attempt {
+    struct dial_attempt *next;
     struct dial *dial;
-    bool again;
 };
 
 struct dial {
+    struct watch watch; /* first member: of the eventfd that reports the result */
+    struct timer timer; /* the second attempt */
+    struct loop *loop;
     const struct dial_kind *kind;
     void *to;
-    int fd; /* an eventfd */
+    dial_done *done;
+    void *owner; /* this and the next: protected by the lock; NULL: does not wait any more */
     struct dial_attempt attempts[ATTEMPTS_MAX];
-    pthread_mutex_t lock; /* protects the members below */
-    unsigned holders;     /* the owner and the threads */
-    unsigned running;     /* threads that have no result yet */
-    bool over;            /* there is a result, or the owner has given up */
-    void *connection;     /* NULL: `problem` */
+    unsigned left; /* attempts that have no result yet */
+    int fd;
+    void *connection; /* NULL: `problem` */
     char problem[DIAL_PROBLEM];
 };
 
-static atomic_uint dial_threads;
+/* First and second attempts that wait for a thread, of all loops. */
+static struct dial_line {
+    struct dial_attempt *first;
+    unsigned threads;
+} dial_lines[ATTEMPTS_MAX];
+static pthread_mutex_t dial_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void dial_release(struct dial *dial)
+/* Unlocks; frees the dial if neither its owner nor a thread needs it any more. */
+static void dial_unlock(struct dial *dial)
 {
-    pthread_mutex_lock(&dial->lock);
-    bool last = !--dial->holders;
+    bool last = !dial->owner && !dial->left;
 
-    pthread_mutex_unlock(&dial->lock);
+    pthread_mutex_unlock(&dial_lock);
     if (!last)
         return;
     if (dial->fd >= 0)
         close(dial->fd);
-    pthread_mutex_destroy(&dial->lock);
     free(dial->to);
     free(dial);
 }
 
 static void *dial_main(void *arg)
 {
-    const struct dial_attempt *attempt = arg;
-    struct dial *dial = attempt->dial;
-    char problem[DIAL_PROBLEM] = "";
+    struct dial_line *line = arg;
+    struct dial_attempt *attempt;
 
     thread_name("connector", NULL);
-    void *connection = dial->kind->connect(dial->to, attempt->again, problem);
+    pthread_mutex_lock(&dial_lock);
+    while ((attempt = line->first)) {
+        struct dial *dial = attempt->dial;
+        const struct dial_kind *kind = dial->kind;
+        bool wanted = dial->owner && !dial->connection;
+        char problem[DIAL_PROBLEM] = "";
+        void *connection = NULL;
 
-    pthread_mutex_lock(&dial->lock);
-    dial->running--;
-    bool counts = !dial->over && (connection || !dial->running);
-
-    if (counts) {
-        dial->over = true;
-        dial->connection = connection;
-        snprintf(dial->problem, sizeof dial->problem, "%s", problem);
-        eventfd_write(dial->fd, 1);
+        line->first = attempt->next;
+        pthread_mutex_unlock(&dial_lock);
+        if (wanted)
+            connection = kind->connect(dial->to, line == &dial_lines[1], problem);
+        pthread_mutex_lock(&dial_lock);
+        dial->left--;
+        if (dial->owner && !dial->connection && (connection || !dial->left)) {
+            dial->connection = connection;
+            connection = NULL;
+            snprintf(dial->problem, sizeof dial->problem, "%s", problem);
+            eventfd_write(dial->fd, 1);
+        }
+        dial_unlock(dial);
+        if (connection)
+            kind->close(connection);
+        pthread_mutex_lock(&dial_lock);
     }
-    pthread_mutex_unlock(&dial->lock);
-    if (connection && !counts)
-        dial->kind->close(connection);
-    dial_release(dial);
-    atomic_fetch_sub(&dial_threads, 1);
+    line->threads--;
+    pthread_mutex_unlock(&dial_lock);
     return NULL;
 }
 
+/* Lets a thread make an attempt. Returns 0, or -1 if there is no thread. */
 static int dial_start(struct dial *dial, bool again)
 {
-    struct dial_attempt *attempt = &dial->attempts[again];
+    struct dial_line *line = &dial_lines[again];
+    struct dial_attempt **end = &line->first;
     pthread_t thread;
 
-    if (atomic_fetch_add(&dial_threads, 1) >= THREADS_MAX) {
-        atomic_fetch_sub(&dial_threads, 1);
-        return -1;
-    }
-    *attempt = (struct dial_attempt){dial, again};
-    pthread_mutex_lock(&dial->lock);
-    int failed = dial->over ? -1 : pthread_create(&thread, NULL, dial_main, attempt);
-
-    if (!failed) {
+    pthread_mutex_lock(&dial_lock);
+    if (line->threads < THREADS_MAX && !pthread_create(&thread, NULL, dial_main, line)) {
         pthread_detach(thread);
-        dial->holders++;
-        dial->running++;
+        line->threads++;
     }
-    pthread_mutex_unlock(&dial->lock);
-    if (failed)
-        atomic_fetch_sub(&dial_threads, 1);
-    return failed ? -1 : 0;
+    bool started = line->threads > 0;
+
+    while (*end)
+        end = &(*end)->next;
+    if (started) {
+        dial->attempts[again].dial = dial;
+        *end = &dial->attempts[again];
+        dial->left++;
+    }
+    pthread_mutex_unlock(&dial_lock);
+    return started ? 0 : -1;
 }
 
-struct dial *dial_new(const struct dial_kind *kind, void *to)
+static void dial_timer(struct timer *timer)
+{
+    (void)dial_start(BB_CONTAINER_OF(timer, struct dial, timer), true);
+}
+
+/* The owner does not wait any more. Returns the connection, or NULL with the reason. */
+static void *dial_leave(struct dial *dial, char problem[DIAL_PROBLEM])
+{
+    loop_watch(dial->loop, &dial->watch, -1, 0);
+    timer_clear(&dial->loop->timers, &dial->timer);
+    pthread_mutex_lock(&dial_lock);
+    void *connection = dial->connection;
+
+    snprintf(problem, DIAL_PROBLEM, "%s", dial->problem);
+    dial->owner = NULL;
+    dial_unlock(dial);
+    return connection;
+}
+
+static void dial_ready(struct watch *watch, uint32_t events)
+{
+    struct dial *dial = (struct dial *)(void *)watch;
+    dial_done *done = dial->done;
+    void *owner = dial->owner;
+    char problem[DIAL_PROBLEM];
+
+    (void)events;
+    done(owner, dial_leave(dial, problem), problem);
+}
+
+struct dial *dial_new(struct loop *loop, const struct dial_kind *kind, void *to, dial_done *done,
+                      void *owner)
 {
     struct dial *dial = calloc(1, sizeof *dial);
+    char problem[DIAL_PROBLEM];
 
     if (!dial) {
         free(to);
         return NULL;
     }
-    pthread_mutex_init(&dial->lock, NULL);
-    dial->kind = kind;
-    dial->to = to;
-    dial->holders = 1;
-    dial->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (dial->fd >= 0 && !dial_start(dial, false))
-        return dial;
-    dial_release(dial);
-    return NULL;
-}
-
-int dial_fd(const struct dial *dial)
-{
-    return dial->fd;
-}
-
-void dial_again(struct dial *dial)
-{
-    (void)dial_start(dial, true);
-}
-
-void *dial_end(struct dial *dial, char problem[DIAL_PROBLEM])
-{
-    pthread_mutex_lock(&dial->lock);
-    void *connection = dial->connection;
-
-    dial->connection = NULL;
-    dial->over = true;
-    snprintf(problem, DIAL_PROBLEM, "%s", dial->problem);
-    pthread_mutex_unlock(&dial->lock);
-    dial_release(dial);
-    return connection;
+    *dial = (struct dial){.watch = {.fd = -1, .ready = dial_ready},
+                          .timer.fire = dial_timer,
+                          .loop = loop,
+                          .kind = kind,
+                          .to = to,
+                          .done = done,
+                          .owner = owner,
+                          .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    if (dial->fd < 0 || loop_watch(loop, &dial->watch, dial->fd, EPOLLIN) ||
+        dial_start(dial, false)) {
+        dial_leave(dial, problem);
+        return NULL;
+    }
+    if (kind->again_ms)
+        timer_set(&loop->timers, &dial->timer, loop->now_ms + kind->again_ms);
+    return dial;
 }
 
 void dial_free(struct dial *dial)
 {
     char problem[DIAL_PROBLEM];
     const struct dial_kind *kind = dial ? dial->kind : NULL;
-    void *connection = dial ? dial_end(dial, problem) : NULL;
+    void *connection = dial ? dial_leave(dial, problem) : NULL;
 
     if (connection)
         kind->close(connection);

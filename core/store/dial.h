@@ -1,13 +1,13 @@
 /*
- * Connects to a server on a helper thread: looking up a name, TLS and SCRAM would block a loop. The
- * loop watches dial_fd(), which becomes readable when there is a result, and takes it with
- * dial_end(). An owner that gives up does not wait: the thread frees the rest when its call
- * returns.
+ * Connects to servers on helper threads, because looking up a name, TLS and SCRAM would block a
+ * loop. Attempts wait in a queue for up to eight threads, which end when the queue is empty. A
+ * silent name server blocks such a thread for several seconds, so second attempts, which look up no
+ * name, have their own eight.
  */
 #ifndef CORE_DIAL_H
 #define CORE_DIAL_H
 
-#include <stdbool.h>
+#include "core/lib/loop.h"
 
 enum { DIAL_PROBLEM = 512 };
 
@@ -16,27 +16,27 @@ struct dial;
 struct dial_kind {
     /*
      * Connects to `to`; blocks. Returns the connection, or NULL with the reason in `problem`.
-     * `again`: dial_again() makes the call, while the first one is still blocked.
+     * `again`: the second attempt, while the first one is still blocked.
      */
     void *(*connect)(const void *to, bool again, char problem[DIAL_PROBLEM]);
     void (*close)(void *connection);
+    int64_t again_ms; /* time until the second attempt; 0: there is none */
 };
 
-/* Starts the thread. Takes `to`, which is from malloc(). NULL: no memory, descriptor or thread. */
-struct dial *dial_new(const struct dial_kind *kind, void *to);
-
-int dial_fd(const struct dial *dial);
+/* Gets the connection, or NULL with the reason. Loop's thread; the dial is freed already. */
+typedef void dial_done(void *owner, void *connection, const char *problem);
 
 /*
- * Makes a second attempt in parallel, at most once. The first connection counts; if there is none,
- * the reason of the attempt that failed last. No effect if no thread can be created.
+ * Begins to connect. Takes `to`, which is from malloc(). The first connection counts; if there is
+ * none, the reason of the attempt that failed last. NULL: no memory, descriptor or thread.
  */
-void dial_again(struct dial *dial);
+struct dial *dial_new(struct loop *loop, const struct dial_kind *kind, void *to, dial_done *done,
+                      void *owner);
 
-/* Returns the connection, or NULL with the reason, and frees the rest. */
-void *dial_end(struct dial *dial, char problem[DIAL_PROBLEM]);
-
-/* Gives up. NULL is allowed. */
+/*
+ * Gives up, without waiting: a thread frees the rest when its call returns. NULL is allowed. Not in
+ * a watch's `ready`.
+ */
 void dial_free(struct dial *dial);
 
 #endif

@@ -265,15 +265,12 @@ static void conn_notice(void *arg, const PGresult *result)
 }
 
 /* The attempt to connect has ended. */
-static void conn_dialled(struct pg_conn *conn)
+static void conn_dialled(void *arg, void *connection, const char *problem)
 {
-    struct loop *loop = conn->pool->pg->loop;
-    char problem[DIAL_PROBLEM];
+    struct pg_conn *conn = arg;
 
-    timer_clear(&loop->timers, &conn->timer);
-    loop_watch(loop, &conn->watch, -1, 0);
-    conn->pg = dial_end(conn->dial, problem);
     conn->dial = NULL;
+    conn->pg = connection;
     if (!conn->pg) {
         pg_conn_lost(conn, problem);
         return;
@@ -292,7 +289,7 @@ static void conn_dialled(struct pg_conn *conn)
     for (int i = 0; i < PG_REPORTED; i++)
         conn->reported[i] = conn_reported_hash(conn, i);
     conn->backoff_ms = 0;
-    conn->pool->pg->heard_ms = loop->now_ms;
+    conn->pool->pg->heard_ms = conn->pool->pg->loop->now_ms;
     if (conn->pool->kind == PG_TX)
         pg_tx_hand_over(conn);
 }
@@ -302,21 +299,14 @@ static void conn_attempt(struct pg_conn *conn)
     const struct pg *pg = conn->pool->pg;
 
     conn->state = PG_CONNECTING;
-    conn->dial = pg_dial(&pg->settings, "busbar");
-    if (!conn->dial || loop_watch(pg->loop, &conn->watch, dial_fd(conn->dial), EPOLLIN))
+    conn->dial = pg_dial(pg->loop, &pg->settings, "busbar", conn_dialled, conn);
+    if (!conn->dial)
         pg_conn_lost(conn, "no thread can be started");
-    else
-        timer_set(&pg->loop->timers, &conn->timer, pg->loop->now_ms + PG_DIAL_AGAIN_MS);
 }
 
 static void conn_timer(struct timer *timer)
 {
-    struct pg_conn *conn = BB_CONTAINER_OF(timer, struct pg_conn, timer);
-
-    if (conn->state == PG_CONNECTING)
-        dial_again(conn->dial);
-    else
-        conn_attempt(conn);
+    conn_attempt(BB_CONTAINER_OF(timer, struct pg_conn, timer));
 }
 
 /* ---- sending a batch ------------------------------------------------------------------------- */
@@ -759,10 +749,6 @@ static void conn_ready(struct watch *watch, uint32_t events)
 {
     struct pg_conn *conn = (struct pg_conn *)(void *)watch;
 
-    if (conn->state == PG_CONNECTING) {
-        conn_dialled(conn);
-        return;
-    }
     if (events & EPOLLOUT)
         conn_flush_output(conn);
     if (conn->state == PG_READY && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)))

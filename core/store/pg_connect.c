@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +30,7 @@
  */
 #define MARK "busbar.session"
 
-enum { DAY_MS = 86400000, HOUR_MS = 3600000, MINUTE_MS = 60000, SECOND_MS = 1000 };
+enum { SECOND_MS = 1000 };
 
 void pg_clean_environment(void)
 {
@@ -60,38 +59,19 @@ static void pg_drop_notice(void *arg, const PGresult *result)
 
 /* ---- the check of a session ------------------------------------------------------------------ */
 
-BB_PRINTF(3, 4)
-static void check_add(char text[], size_t size, const char *format, ...)
-{
-    size_t used = strlen(text);
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text + used, size - used, format, args);
-    va_end(args);
-}
-
-static void check_add_setting(char text[], size_t size, const char *name, const char *value)
-{
-    check_add(text, size, "CASE WHEN current_setting('%s') <> '%s' THEN '%s' END, ", name, value,
-              name);
-}
-
-/* PostgreSQL shows a duration in the largest unit of which it is a multiple. */
-static void check_add_limit(char text[], size_t size, const char *name, unsigned ms)
-{
-    static const struct {
-        unsigned ms;
-        const char *unit;
-    } units[] = {{DAY_MS, "d"}, {HOUR_MS, "h"}, {MINUTE_MS, "min"}, {SECOND_MS, "s"}, {1, "ms"}};
-    char value[24];
-    size_t i = 0;
-
-    while (ms % units[i].ms)
-        i++;
-    snprintf(value, sizeof value, "%u%s", ms / units[i].ms, units[i].unit);
-    check_add_setting(text, size, name, value);
-}
+/*
+ * Returns a list of the settings that differ from the requested ones (limits only if they are not
+ * 0), with MARK if the session has one; sets the mark.
+ */
+#define CHECK                                                                                      \
+    "SELECT concat_ws(', ', (SELECT string_agg(name, ', ') FROM pg_settings JOIN (VALUES"          \
+    " ('DateStyle', 'ISO, MDY'), ('IntervalStyle', 'iso_8601'), ('TimeZone', 'UTC'),"              \
+    " ('bytea_output', 'hex'), ('client_encoding', 'UTF8'), ('extra_float_digits', '1'),"          \
+    " ('standard_conforming_strings', 'on'), ('statement_timeout', '%u'),"                         \
+    " ('idle_in_transaction_session_timeout', '%u')) AS requested (name, value) USING (name)"      \
+    " WHERE setting <> value AND value <> '0'),"                                                   \
+    " CASE WHEN current_setting('" MARK "', true) <> '' THEN '" MARK "' END)"                      \
+    " || left(set_config('" MARK "', '%s', false), 0)"
 
 /* Runs a statement of one row. NULL: no result within the time. */
 static PGresult *pg_run_until(PGconn *conn, const char *text, int64_t until_ms)
@@ -119,28 +99,12 @@ static PGresult *pg_run_until(PGconn *conn, const char *text, int64_t until_ms)
     return last;
 }
 
-/* Returns 0, or -1 with the problem: settings that busbar requested are missing, or it is shared.
- */
-static int check_session(PGconn *conn, const struct pg_login *login, char problem[DIAL_PROBLEM])
+/* Returns 0, or -1 with the problem. */
+static int pg_check_session(PGconn *conn, const struct pg_login *login, char problem[DIAL_PROBLEM])
 {
-    static const char *const pinned[][2] = {
-        {"DateStyle", "ISO, MDY"},   {"IntervalStyle", "iso_8601"},
-        {"TimeZone", "UTC"},         {"bytea_output", "hex"},
-        {"client_encoding", "UTF8"}, {"standard_conforming_strings", "on"},
-        {"extra_float_digits", "1"}};
-    char text[2048] = "SELECT concat_ws(', ', ";
+    char text[1024];
 
-    for (size_t i = 0; i < sizeof pinned / sizeof *pinned; i++)
-        check_add_setting(text, sizeof text, pinned[i][0], pinned[i][1]);
-    if (login->statement_ms) {
-        check_add_limit(text, sizeof text, "statement_timeout", login->statement_ms);
-        check_add_limit(text, sizeof text, "idle_in_transaction_session_timeout",
-                        login->statement_ms * 2);
-    }
-    check_add(text, sizeof text,
-              "CASE WHEN current_setting('" MARK "', true) <> '' THEN '" MARK "' END)"
-              " || left(set_config('" MARK "', '%s', false), 0)",
-              login->mark);
+    snprintf(text, sizeof text, CHECK, login->statement_ms, login->statement_ms * 2, login->mark);
     PGresult *result = pg_run_until(conn, text, clock_mono_ms() + login->connect_ms);
     bool answered = PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1;
     const char *found = answered ? PQgetvalue(result, 0, 0) : NULL;
@@ -241,7 +205,7 @@ PGconn *pg_connect(const struct pg_login *login, bool known, char problem[DIAL_P
         snprintf(problem, DIAL_PROBLEM, "%s", PQerrorMessage(conn));
     } else if (conn) {
         PQsetNoticeReceiver(conn, pg_drop_notice, NULL);
-        if (!check_session(conn, login, problem)) {
+        if (!pg_check_session(conn, login, problem)) {
             pg_remember_server(login->url, conn);
             return conn;
         }
@@ -266,9 +230,10 @@ static void pg_dial_close(void *conn)
     PQfinish(conn);
 }
 
-struct dial *pg_dial(const struct pg_settings *settings, const char *mark)
+struct dial *pg_dial(struct loop *loop, const struct pg_settings *settings, const char *mark,
+                     dial_done *done, void *owner)
 {
-    static const struct dial_kind kind = {pg_dial_connect, pg_dial_close};
+    static const struct dial_kind kind = {pg_dial_connect, pg_dial_close, SECOND_MS};
     size_t size = strlen(settings->url) + 1;
     struct pg_dialled *to = malloc(sizeof *to + size);
     unsigned ms = settings->statement_ms;
@@ -286,5 +251,5 @@ struct dial *pg_dial(const struct pg_settings *settings, const char *mark)
     snprintf(to->options, sizeof to->options,
              "-c statement_timeout=%u -c idle_in_transaction_session_timeout=%u -c jit=off", ms,
              ms * 2);
-    return dial_new(&kind, to);
+    return dial_new(loop, &kind, to, done, owner);
 }

@@ -27,11 +27,13 @@ struct pg_login {
  */
 PGconn *pg_connect(const struct pg_login *login, bool known, char problem[DIAL_PROBLEM]);
 
-/* The same on a helper thread; dial_again() connects to the known server. See dial_new(). */
+/*
+ * The same on a helper thread, see dial_new(). After a second, the known server is tried, too,
+ * because the name server may be silent.
+ */
 struct pg_settings;
-struct dial *pg_dial(const struct pg_settings *settings, const char *mark);
-/* Time after which the known server is tried, too, because the name server may be silent. */
-enum { PG_DIAL_AGAIN_MS = 1000 };
+struct dial *pg_dial(struct loop *loop, const struct pg_settings *settings, const char *mark,
+                     dial_done *done, void *owner);
 
 /* The problem of a session that several connections share. */
 #define PG_SHARED                                                                                  \

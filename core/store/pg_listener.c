@@ -1,6 +1,5 @@
 #include "core/store/pg_listener.h"
 
-#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +15,6 @@
 #include "core/store/pg_connect.h"
 
 enum {
-    CHANNELS_MAX = 256,
     ASK_MS = 250,     /* interval between two queries while the result is in use */
     FRESH_MS = 900,   /* validity of a response, from the time its query was sent */
     SILENT_MS = 900,  /* reconnect after this time without a response */
@@ -45,10 +43,16 @@ struct pg_listener {
     int64_t theirs_us; /* PostgreSQL's clock in the last response; 0: none yet */
     int clock_level;   /* the last logged state of the clocks: see pg_listener_note_clock() */
     int64_t dialled_ms;
-    char mark[32];                  /* mark of its session, see pg_connect.h */
-    bool told;                      /* logged that PostgreSQL is unavailable */
-    bool asks_pause;                /* the last query also asked for the pause reason */
-    struct subscribing *subscriber; /* the caller that waits in pg_listener_subscribe() */
+    char mark[32];              /* mark of its session, see pg_connect.h */
+    bool told;                  /* logged that PostgreSQL is unavailable */
+    bool asks_pause;            /* the last query also asked for the pause reason */
+    uint64_t called, listening; /* the last call of pg_listener_subscribe() that is known, and
+                                 * that the last LISTEN is for */
+    pthread_mutex_t lock;       /* protects the members below */
+    pthread_cond_t more_served;
+    struct message subscribe;
+    bool posted;            /* the message is on its way */
+    uint64_t calls, served; /* of pg_listener_subscribe() */
 };
 
 /* Read by module code on any thread, so not in the struct: there is one listener per process. */
@@ -98,78 +102,55 @@ int64_t pg_listener_silent_ms(void)
 
 /* ---- channels: of the modules of all generations ---- */
 
-static void channels_tell_generation(const struct generation *generation, const char *name,
-                                     const char *payload)
+static void pg_listener_tell_generation(const struct generation *generation, const char *name,
+                                        const char *payload)
 {
     for (size_t i = 0; i < generation->module_count; i++) {
         const struct core_module *module = &generation->modules[i];
-        const struct bb_channel *channels = MODULE_ROWS(bb_channel, module->descriptor->channels);
 
-        for (size_t j = 0; j < module->descriptor->channels.count; j++) {
-            if (name && strcmp(channels[j].name, name) != 0)
+        MODULE_EACH (bb_channel, channel, module->descriptor->channels) {
+            if (name && strcmp(channel->name, name) != 0)
                 continue;
             struct activity before = activity_enter((struct activity){
-                .module = module->descriptor->name, .kind = "channel", .name = channels[j].name});
+                .module = module->descriptor->name, .kind = "channel", .name = channel->name});
 
-            channels[j].heard(module->handle.host.state, payload);
+            channel->heard(module->handle.host.state, payload);
             activity_leave(before);
         }
     }
 }
 
 /* Notifies every channel of that name (NULL: all channels) in all generations. */
-static void channels_tell(struct engine *engine, const char *name, const char *payload)
+static void pg_listener_tell(struct engine *engine, const char *name, const char *payload)
 {
     struct generation *list[GENERATIONS_MAX];
     size_t count = engine_generations(engine, list);
 
     for (size_t i = 0; i < count; i++)
-        channels_tell_generation(list[i], name, payload);
+        pg_listener_tell_generation(list[i], name, payload);
     engine_generations_release(list, count);
 }
 
-/* Adds LISTEN for a channel, unless it is known. Returns whether that failed. */
-static bool channel_listen(const char *channel, const char *names[CHANNELS_MAX], size_t *count,
-                           PGconn *pg, FILE *out)
-{
-    for (size_t i = 0; i < *count; i++)
-        if (!strcmp(names[i], channel))
-            return false;
-    if (*count == CHANNELS_MAX)
-        return true;
-    names[(*count)++] = channel;
-    char *name = PQescapeIdentifier(pg, channel, strlen(channel));
-
-    if (name)
-        fprintf(out, "; LISTEN %s", name);
-    PQfreemem(name);
-    return !name || ferror(out);
-}
-
 /*
- * Writes LISTEN for each channel of all generations. Names come from the modules' tables, not from
- * outside. NULL: memory ran out, or there are too many.
+ * Writes LISTEN for each channel of all generations; PostgreSQL ignores repetitions. Names come
+ * from the modules' tables, not from outside. NULL: memory ran out.
  */
-static char *channels_listen(struct engine *engine, PGconn *pg)
+static char *pg_listener_channels(struct engine *engine, PGconn *pg)
 {
     struct generation *list[GENERATIONS_MAX];
-    const char *names[CHANNELS_MAX];
-    size_t generations = engine_generations(engine, list), count = 0, length;
+    size_t generations = engine_generations(engine, list), length;
     char *text = NULL;
     FILE *out = open_memstream(&text, &length);
-    bool failed = !out;
+    bool failed = !out || fputs("SELECT 1", out) < 0;
 
-    if (out)
-        fputs("SELECT 1", out);
-    for (size_t i = 0; i < generations; i++) {
-        for (size_t m = 0; m < list[i]->module_count && !failed; m++) {
-            const struct bb_table *table = &list[i]->modules[m].descriptor->channels;
-            const struct bb_channel *channels = MODULE_ROWS(bb_channel, *table);
+    for (size_t i = 0; i < generations; i++)
+        for (size_t m = 0; m < list[i]->module_count; m++)
+            MODULE_EACH (bb_channel, channel, list[i]->modules[m].descriptor->channels) {
+                char *name = PQescapeIdentifier(pg, channel->name, strlen(channel->name));
 
-            for (size_t k = 0; k < table->count && !failed; k++)
-                failed = channel_listen(channels[k].name, names, &count, pg, out);
-        }
-    }
+                failed = failed || !name || fprintf(out, "; LISTEN %s", name) < 0;
+                PQfreemem(name);
+            }
     engine_generations_release(list, generations);
     if (out)
         failed = fclose(out) || failed;
@@ -179,38 +160,16 @@ static char *channels_listen(struct engine *engine, PGconn *pg)
     return NULL;
 }
 
-/* ---- the caller that waits in pg_listener_subscribe() ---- */
-
-/* Freed by the listener or the waiting caller, whichever finishes last. */
-struct subscribing {
-    struct message message; /* first */
-    struct pg_listener *listener;
-    atomic_uint holders;
-    sem_t done;
-    bool on_stack; /* out of memory: the caller must wait to the end */
-};
-
-static void subscribing_release(struct subscribing *subscribing)
-{
-    if (atomic_fetch_sub(&subscribing->holders, 1) != 1)
-        return;
-    sem_destroy(&subscribing->done);
-    free(subscribing);
-}
-
-static void subscribed(struct pg_listener *listener)
-{
-    struct subscribing *subscriber = listener->subscriber;
-    bool shared = subscriber && !subscriber->on_stack;
-
-    listener->subscriber = NULL;
-    if (subscriber)
-        sem_post(&subscriber->done);
-    if (shared)
-        subscribing_release(subscriber);
-}
-
 /* ---- the connection ---- */
+
+/* Wakes the callers of pg_listener_subscribe() up to this one. */
+static void pg_listener_serve(struct pg_listener *listener, uint64_t call)
+{
+    pthread_mutex_lock(&listener->lock);
+    listener->served = call;
+    pthread_cond_broadcast(&listener->more_served);
+    pthread_mutex_unlock(&listener->lock);
+}
 
 static void pg_listener_again(struct pg_listener *listener, int64_t in_ms)
 {
@@ -232,7 +191,7 @@ static void pg_listener_lost(struct pg_listener *listener, const char *reason)
     listener->state = LISTENER_OFF;
     atomic_store(&fresh_until_ms, 0);
     atomic_store(&latency, -1);
-    subscribed(listener);
+    pg_listener_serve(listener, listener->called);
     pg_listener_again(listener, ASK_MS);
 }
 
@@ -248,7 +207,8 @@ static void pg_listener_unanswered(struct pg_listener *listener, int64_t asked_m
 
 static void pg_listener_listen(struct pg_listener *listener, enum pg_listener_state state)
 {
-    char *text = channels_listen(listener->loop->engine, listener->pg);
+    listener->listening = listener->called;
+    char *text = pg_listener_channels(listener->loop->engine, listener->pg);
     bool sent = text && PQsendQuery(listener->pg, text);
 
     free(text);
@@ -323,7 +283,7 @@ static void pg_listener_vouch(struct pg_listener *listener)
     atomic_store(&latency, clock_mono_ms() - listener->asked_ms);
     atomic_store_explicit(&fresh_until_ms, listener->asked_ms + FRESH_MS, memory_order_release);
     listener->state = LISTENER_IDLE;
-    if (listener->subscriber)
+    if (listener->called != listener->served)
         pg_listener_listen(listener, LISTENER_SUBSCRIBING);
     else
         timer_set(&listener->loop->timers, &listener->timer,
@@ -339,10 +299,10 @@ static void pg_listener_answered(struct pg_listener *listener)
         return;
     }
     if (listener->state == LISTENER_LISTENING)
-        channels_tell(listener->loop->engine, NULL,
-                      NULL); /* notifications sent before the LISTEN were missed */
+        pg_listener_tell(listener->loop->engine, NULL,
+                         NULL); /* notifications sent before the LISTEN were missed */
     else
-        subscribed(listener);
+        pg_listener_serve(listener, listener->listening);
     listener->state = LISTENER_IDLE;
     pg_listener_ask(listener);
 }
@@ -394,32 +354,35 @@ static int pg_listener_drain_results(struct pg_listener *listener, bool *complet
     return status;
 }
 
-static void pg_listener_read(struct pg_listener *listener)
+static void pg_listener_ready(struct watch *watch, uint32_t events)
 {
+    struct pg_listener *listener = (struct pg_listener *)(void *)watch;
     bool complete = false, shared = false;
     PGnotify *notify;
 
+    (void)events;
     if (!PQconsumeInput(listener->pg) || pg_listener_drain_results(listener, &complete, &shared)) {
         pg_listener_lost(listener, shared ? PG_SHARED : PQerrorMessage(listener->pg));
         return;
     }
     while ((notify = PQnotifies(listener->pg))) {
-        channels_tell(listener->loop->engine, notify->relname, notify->extra);
+        pg_listener_tell(listener->loop->engine, notify->relname, notify->extra);
         PQfreemem(notify);
     }
     if (complete && listener->state != LISTENER_IDLE)
         pg_listener_answered(listener);
 }
 
-/* The attempt to connect has ended. The session was checked, because one that is shared would drop
- * notifications. */
-static void pg_listener_dialled(struct pg_listener *listener)
+/*
+ * The attempt to connect has ended. The session was checked, because one that is shared would drop
+ * notifications.
+ */
+static void pg_listener_dialled(void *arg, void *connection, const char *problem)
 {
-    char problem[DIAL_PROBLEM];
+    struct pg_listener *listener = arg;
 
-    loop_watch(listener->loop, &listener->watch, -1, 0);
-    listener->pg = dial_end(listener->dial, problem);
     listener->dial = NULL;
+    listener->pg = connection;
     if (!listener->pg && clock_mono_ms() - listener->dialled_ms > REFUSED_MS)
         pg_listener_unanswered(listener, listener->dialled_ms, problem);
     else if (!listener->pg)
@@ -430,17 +393,6 @@ static void pg_listener_dialled(struct pg_listener *listener)
         pg_listener_listen(listener, LISTENER_LISTENING);
 }
 
-static void pg_listener_ready(struct watch *watch, uint32_t events)
-{
-    struct pg_listener *listener = (struct pg_listener *)(void *)watch;
-
-    (void)events;
-    if (listener->state == LISTENER_CONNECTING)
-        pg_listener_dialled(listener);
-    else
-        pg_listener_read(listener);
-}
-
 static void pg_listener_connect(struct pg_listener *listener)
 {
     unsigned char random[8];
@@ -449,14 +401,12 @@ static void pg_listener_connect(struct pg_listener *listener)
     text_random(random, sizeof random);
     text_hex(random, sizeof random, hex);
     snprintf(listener->mark, sizeof listener->mark, "busbar %s", hex);
-    listener->dial = pg_dial(&listener->settings, listener->mark);
     listener->dialled_ms = clock_mono_ms();
     listener->state = LISTENER_CONNECTING;
-    if (!listener->dial ||
-        loop_watch(listener->loop, &listener->watch, dial_fd(listener->dial), EPOLLIN))
+    listener->dial =
+        pg_dial(listener->loop, &listener->settings, listener->mark, pg_listener_dialled, listener);
+    if (!listener->dial)
         pg_listener_lost(listener, "no thread can be started");
-    else
-        pg_listener_again(listener, PG_DIAL_AGAIN_MS);
 }
 
 static void pg_listener_timer(struct timer *timer)
@@ -467,45 +417,37 @@ static void pg_listener_timer(struct timer *timer)
         pg_listener_connect(listener);
     else if (listener->state == LISTENER_IDLE)
         pg_listener_ask(listener);
-    else if (listener->state == LISTENER_CONNECTING)
-        dial_again(listener->dial);
     else
         pg_listener_unanswered(listener, listener->asked_ms, "no answer within the time limit");
 }
 
 /* If the connection is not established yet, it will listen on all channels anyway. */
-static void subscribe(struct message *message)
+static void pg_listener_called(struct message *message)
 {
-    struct subscribing *subscribing = (struct subscribing *)(void *)message;
-    struct pg_listener *listener = subscribing->listener;
+    struct pg_listener *listener = BB_CONTAINER_OF(message, struct pg_listener, subscribe);
 
-    subscribed(listener); /* a previous caller that has stopped waiting */
-    listener->subscriber = subscribing;
+    pthread_mutex_lock(&listener->lock);
+    listener->posted = false;
+    listener->called = listener->calls;
+    pthread_mutex_unlock(&listener->lock);
     if (listener->state == LISTENER_OFF || listener->state == LISTENER_CONNECTING)
-        subscribed(listener);
+        pg_listener_serve(listener, listener->called);
     else if (listener->state == LISTENER_IDLE)
         pg_listener_listen(listener, LISTENER_SUBSCRIBING);
 }
 
 void pg_listener_subscribe(struct pg_listener *listener)
 {
-    struct subscribing own = {.on_stack = true}, *subscribing = calloc(1, sizeof *subscribing);
+    pthread_mutex_lock(&listener->lock);
+    uint64_t call = ++listener->calls;
 
-    if (!subscribing)
-        subscribing = &own;
-    subscribing->message.run = subscribe;
-    subscribing->listener = listener;
-    atomic_init(&subscribing->holders, 2);
-    sem_init(&subscribing->done, 0, 0);
-    loop_post(listener->loop, &subscribing->message);
+    if (!listener->posted)
+        loop_post(listener->loop, &listener->subscribe);
+    listener->posted = true;
     /* until it is done, or the loop is blocked: then the loop does it when it resumes */
-    while (semaphore_wait(&subscribing->done, clock_mono_ms() + LOOK_MS) &&
-           (subscribing->on_stack || !atomic_load(&listener->loop->stands_ms)))
-        ;
-    if (subscribing == &own)
-        sem_destroy(&own.done);
-    else
-        subscribing_release(subscribing);
+    while (listener->served < call && !atomic_load(&listener->loop->stands_ms))
+        condition_wait(&listener->more_served, &listener->lock, clock_mono_ms() + LOOK_MS);
+    pthread_mutex_unlock(&listener->lock);
 }
 
 struct pg_listener *pg_listener_new(struct loop *loop, const struct pg_settings *settings)
@@ -518,6 +460,9 @@ struct pg_listener *pg_listener_new(struct loop *loop, const struct pg_settings 
     listener->loop = loop;
     listener->settings = *settings;
     listener->timer.fire = pg_listener_timer;
+    listener->subscribe.run = pg_listener_called;
+    pthread_mutex_init(&listener->lock, NULL);
+    condition_init(&listener->more_served);
     pg_listener_connect(listener);
     return listener;
 }
@@ -527,5 +472,7 @@ void pg_listener_free(struct pg_listener *listener)
     listener->told = true; /* closed intentionally, so log nothing */
     pg_listener_lost(listener, NULL);
     timer_clear(&listener->loop->timers, &listener->timer);
+    pthread_cond_destroy(&listener->more_served);
+    pthread_mutex_destroy(&listener->lock);
     free(listener);
 }

@@ -40,7 +40,7 @@ struct pg_conn {
     PGconn *pg;        /* PG_READY */
     struct dial *dial; /* PG_CONNECTING */
     enum pg_state state;
-    struct timer timer; /* the next attempt; while connecting, for dial_again() */
+    struct timer timer; /* the next attempt */
     int64_t backoff_ms;
     bool recycle;      /* reconnect when nothing is in progress, because its prepared statements are
                         * stale, or a module used SET in its transaction */

@@ -1,16 +1,17 @@
 #include "core/store/redis.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <hiredis/hiredis.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -53,214 +54,6 @@ static void redis_wake_in_time(struct redis *redis)
     if (redis->calls && redis->calls->sent_ms + redis->settings.timeout_ms < at_ms)
         at_ms = redis->calls->sent_ms + redis->settings.timeout_ms + 1;
     timer_set(&redis->loop->timers, &redis->tick, at_ms);
-}
-
-static void redis_answer(struct redis *redis, const redisReply *reply);
-
-/* Closes the connection, or gives up connecting; waiting calls get no answer. */
-static void redis_drop(struct redis *redis, const char *reason)
-{
-    redisContext *context = redis->context;
-
-    loop_watch(redis->loop, &redis->watch, -1, 0);
-    dial_free(redis->dial);
-    redis->dial = NULL;
-    redis->context = NULL;
-    redis->latency_ms = -1;
-    redis->again_ms = redis->loop->now_ms + AGAIN_MS;
-    redis_wake_in_time(redis);
-    if (!redis->told)
-        log_line(BB_WARN, "Redis cannot be reached", "reason", reason, NULL);
-    redis->told = true;
-    if (context)
-        redisFree(context);
-    while (redis->calls)
-        redis_answer(redis, NULL);
-}
-
-/* ---- connecting, on a helper thread -----------------------------------------------------------
- */
-
-struct redis_target {
-    int timeout_ms;
-    char url[];
-};
-
-/* Returns the descriptor, or -1 with errno. hiredis would end the process if memory ran out. */
-static int redis_connect_address(const struct sockaddr *address, socklen_t length, int timeout_ms)
-{
-    int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    int error = 0, one = 1;
-    socklen_t size = sizeof error;
-
-    if (fd < 0)
-        return -1;
-    if (connect(fd, address, length)) {
-        error = errno;
-        if (error == EINPROGRESS && poll(&(struct pollfd){fd, POLLOUT, 0}, 1, timeout_ms) <= 0)
-            error = ETIMEDOUT;
-        else if (error == EINPROGRESS && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size))
-            error = errno;
-    }
-    if (address->sa_family != AF_UNIX)
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    if (!error)
-        return fd;
-    close(fd);
-    errno = error;
-    return -1;
-}
-
-/* To the first address of "host:port" or "[address]:port" that works. */
-static int redis_connect_host(const char *place, int timeout_ms)
-{
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-    const char *colon = strrchr(place, ':');
-    struct addrinfo *found = NULL;
-    char host[256];
-    int fd = -1;
-
-    errno = EADDRNOTAVAIL;
-    if (!colon || (size_t)(colon - place) >= sizeof host)
-        return -1;
-    bool bracketed = *place == '[' && colon[-1] == ']';
-
-    snprintf(host, sizeof host, "%.*s", (int)(colon - place) - 2 * bracketed, place + bracketed);
-    if (getaddrinfo(host, colon + 1, &hints, &found)) {
-        errno = EADDRNOTAVAIL;
-        return -1;
-    }
-    for (const struct addrinfo *at = found; at && fd < 0; at = at->ai_next)
-        fd = redis_connect_address(at->ai_addr, at->ai_addrlen, timeout_ms);
-    int error = errno;
-
-    freeaddrinfo(found);
-    errno = error;
-    return fd;
-}
-
-static void *redis_dial_connect(const void *to, bool again, char problem[DIAL_PROBLEM])
-{
-    const struct redis_target *target = to;
-    struct sockaddr_un local = {.sun_family = AF_UNIX};
-    const char *path = strncmp(target->url, "unix:", 5) ? NULL : target->url + 5;
-    int fd = -1;
-
-    (void)again;
-    if (!path)
-        fd = redis_connect_host(target->url, target->timeout_ms);
-    else if ((size_t)snprintf(local.sun_path, sizeof local.sun_path, "%s", path) >=
-             sizeof local.sun_path)
-        errno = ENAMETOOLONG;
-    else
-        fd = redis_connect_address((const struct sockaddr *)&local, sizeof local,
-                                   target->timeout_ms);
-    redisContext *context = fd < 0 ? NULL : redisConnectFd(fd);
-
-    if (!context) {
-        snprintf(problem, DIAL_PROBLEM, "%s", strerror(errno)); // NOLINT: glibc's has no race
-        if (fd >= 0)
-            close(fd);
-        return NULL;
-    }
-    context->flags &= ~REDIS_BLOCK;
-    context->reader->maxbuf = 0; /* otherwise it frees a large buffer, and asserts that it can
-                                  * allocate another */
-    return context;
-}
-
-static void redis_dial_close(void *context)
-{
-    redisFree(context);
-}
-
-static void redis_connect(struct redis *redis)
-{
-    static const struct dial_kind kind = {redis_dial_connect, redis_dial_close};
-    size_t size = strlen(redis->settings.url) + 1;
-    struct redis_target *to = malloc(sizeof *to + size);
-
-    if (to) {
-        to->timeout_ms = (int)redis->settings.timeout_ms;
-        memcpy(to->url, redis->settings.url, size);
-        redis->dial = dial_new(&kind, to);
-    }
-    if (!redis->dial) {
-        redis->again_ms = redis->loop->now_ms + AGAIN_MS;
-        redis_wake_in_time(redis);
-    } else if (loop_watch(redis->loop, &redis->watch, dial_fd(redis->dial), EPOLLIN)) {
-        redis_drop(redis, strerror(errno));
-    }
-}
-
-/* The attempt to connect has ended. */
-static void redis_connected(struct redis *redis)
-{
-    char problem[DIAL_PROBLEM];
-
-    loop_watch(redis->loop, &redis->watch, -1, 0);
-    redis->context = dial_end(redis->dial, problem);
-    redis->dial = NULL;
-    redis->probe_ms = 0;
-    if (!redis->context)
-        redis_drop(redis, problem);
-    else if (loop_watch(redis->loop, &redis->watch, redis->context->fd, EPOLLIN))
-        redis_drop(redis, strerror(errno));
-    else
-        redis_wake_in_time(redis);
-}
-
-/* ---- commands ---------------------------------------------------------------------------------
- */
-
-static void redis_receive(struct redis *redis)
-{
-    if (redisBufferRead(redis->context) != REDIS_OK) {
-        redis_drop(redis, redis->context->errstr);
-        return;
-    }
-    for (;;) {
-        void *reply = NULL;
-
-        if (redisGetReplyFromReader(redis->context, &reply) != REDIS_OK) {
-            redis_drop(redis, redis->context->errstr);
-            return;
-        }
-        if (!reply)
-            break;
-        if (redis->calls)
-            redis_answer(redis, reply);
-        freeReplyObject(reply);
-    }
-    redis_wake_in_time(redis);
-}
-
-/*
- * Sends the buffered commands; -1: the connection is unusable. If memory runs out for the next
- * buffer, hiredis has none, and would dereference it if it were asked for the remaining length.
- */
-static int redis_send_gathered(struct redis *redis)
-{
-    redisContext *context = redis->context;
-
-    if (redisBufferWrite(context, NULL) != REDIS_OK || !context->obuf)
-        return -1;
-    uint32_t events = sdslen(context->obuf) ? EPOLLIN | EPOLLOUT : EPOLLIN;
-    return loop_watch(redis->loop, &redis->watch, context->fd, events);
-}
-
-static void redis_ready(struct watch *watch, uint32_t events)
-{
-    struct redis *redis = (struct redis *)(void *)watch;
-
-    if (redis->dial) {
-        redis_connected(redis);
-        return;
-    }
-    if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
-        redis_receive(redis);
-    if (redis->context && events & EPOLLOUT && redis_send_gathered(redis))
-        redis_drop(redis, "cannot send command");
 }
 
 static enum bb_redis_type redis_type_of(const redisReply *reply)
@@ -337,6 +130,183 @@ static void redis_answer(struct redis *redis, const redisReply *reply)
     if (copy && !redis_copy_reply(call->rq->arena, reply, copy, 0) && copy->type != BB_REDIS_ERROR)
         call->reply = copy;
     request_wake(call->rq);
+}
+
+/* Closes the connection, or gives up connecting; waiting calls get no answer. */
+static void redis_drop(struct redis *redis, const char *reason)
+{
+    redisContext *context = redis->context;
+
+    loop_watch(redis->loop, &redis->watch, -1, 0);
+    dial_free(redis->dial);
+    redis->dial = NULL;
+    redis->context = NULL;
+    redis->latency_ms = -1;
+    redis->again_ms = redis->loop->now_ms + AGAIN_MS;
+    redis_wake_in_time(redis);
+    if (!redis->told)
+        log_line(BB_WARN, "Redis cannot be reached", "reason", reason, NULL);
+    redis->told = true;
+    if (context)
+        redisFree(context);
+    while (redis->calls)
+        redis_answer(redis, NULL);
+}
+
+/* ---- connecting, on a helper thread ------------------------------- */
+
+struct redis_target {
+    int timeout_ms;
+    char url[];
+};
+
+/*
+ * Connects to "unix:/path", or to the first address of "host:port" or "[address]:port" that works.
+ * Returns the descriptor, or -1 with errno. hiredis would end the process if memory ran out.
+ */
+static int redis_open(const struct redis_target *target)
+{
+    const struct timeval limit = {target->timeout_ms / 1000, target->timeout_ms % 1000 * 1000};
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    const char *url = target->url, *colon = strrchr(url, ':');
+    struct sockaddr_un path = {.sun_family = AF_UNIX};
+    struct addrinfo local = {
+        .ai_family = AF_UNIX, .ai_addr = (struct sockaddr *)&path, .ai_addrlen = sizeof path};
+    struct addrinfo *found = NULL;
+    bool is_path = !strncmp(url, "unix:", 5), bracketed = *url == '[' && colon && colon[-1] == ']';
+    char host[256];
+    int fd = -1, error = EADDRNOTAVAIL, one = 1;
+
+    if (is_path && strlen(url + 5) < sizeof path.sun_path)
+        memcpy(path.sun_path, url + 5, strlen(url + 5) + 1);
+    else if (is_path)
+        error = ENAMETOOLONG;
+    else if (colon &&
+             (size_t)snprintf(host, sizeof host, "%.*s", (int)(colon - url) - 2 * bracketed,
+                              url + bracketed) < sizeof host)
+        (void)getaddrinfo(host, colon + 1, &hints, &found);
+    for (const struct addrinfo *at = *path.sun_path ? &local : found; at && fd < 0;
+         at = at->ai_next) {
+        fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        /* the time limit for sending is also that of connect() */
+        if (fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) &&
+            !connect(fd, at->ai_addr, at->ai_addrlen) && !fcntl(fd, F_SETFL, O_NONBLOCK))
+            break;
+        error = errno == EINPROGRESS ? ETIMEDOUT : errno;
+        if (fd >= 0)
+            close(fd);
+        fd = -1;
+    }
+    if (fd >= 0 && !is_path)
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    if (found)
+        freeaddrinfo(found);
+    errno = error;
+    return fd;
+}
+
+static void *redis_dial_connect(const void *to, bool again, char problem[DIAL_PROBLEM])
+{
+    int fd = redis_open(to);
+    redisContext *context = fd < 0 ? NULL : redisConnectFd(fd);
+
+    (void)again;
+    if (!context) {
+        snprintf(problem, DIAL_PROBLEM, "%s", strerror(errno)); // NOLINT: glibc's has no race
+        if (fd >= 0)
+            close(fd);
+        return NULL;
+    }
+    context->flags &= ~REDIS_BLOCK;
+    context->reader->maxbuf = 0; /* otherwise it frees a large buffer, and asserts that it can
+                                  * allocate another */
+    return context;
+}
+
+static void redis_dial_close(void *context)
+{
+    redisFree(context);
+}
+
+/* The attempt to connect has ended. */
+static void redis_connected(void *arg, void *context, const char *problem)
+{
+    struct redis *redis = arg;
+
+    redis->dial = NULL;
+    redis->context = context;
+    redis->probe_ms = 0;
+    if (!context)
+        redis_drop(redis, problem);
+    else if (loop_watch(redis->loop, &redis->watch, redis->context->fd, EPOLLIN))
+        redis_drop(redis, strerror(errno));
+    else
+        redis_wake_in_time(redis);
+}
+
+static void redis_connect(struct redis *redis)
+{
+    static const struct dial_kind kind = {redis_dial_connect, redis_dial_close, 0};
+    size_t size = strlen(redis->settings.url) + 1;
+    struct redis_target *to = malloc(sizeof *to + size);
+
+    if (to) {
+        to->timeout_ms = (int)redis->settings.timeout_ms;
+        memcpy(to->url, redis->settings.url, size);
+        redis->dial = dial_new(redis->loop, &kind, to, redis_connected, redis);
+    }
+    if (redis->dial)
+        return;
+    redis->again_ms = redis->loop->now_ms + AGAIN_MS;
+    redis_wake_in_time(redis);
+}
+
+/* ---- commands ----------------------------------------------------- */
+
+static void redis_receive(struct redis *redis)
+{
+    if (redisBufferRead(redis->context) != REDIS_OK) {
+        redis_drop(redis, redis->context->errstr);
+        return;
+    }
+    for (;;) {
+        void *reply = NULL;
+
+        if (redisGetReplyFromReader(redis->context, &reply) != REDIS_OK) {
+            redis_drop(redis, redis->context->errstr);
+            return;
+        }
+        if (!reply)
+            break;
+        if (redis->calls)
+            redis_answer(redis, reply);
+        freeReplyObject(reply);
+    }
+    redis_wake_in_time(redis);
+}
+
+/*
+ * Sends the buffered commands; -1: the connection is unusable. If memory runs out for the next
+ * buffer, hiredis has none, and would dereference it if it were asked for the remaining length.
+ */
+static int redis_send_gathered(struct redis *redis)
+{
+    redisContext *context = redis->context;
+
+    if (redisBufferWrite(context, NULL) != REDIS_OK || !context->obuf)
+        return -1;
+    uint32_t events = sdslen(context->obuf) ? EPOLLIN | EPOLLOUT : EPOLLIN;
+    return loop_watch(redis->loop, &redis->watch, context->fd, events);
+}
+
+static void redis_ready(struct watch *watch, uint32_t events)
+{
+    struct redis *redis = (struct redis *)(void *)watch;
+
+    if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
+        redis_receive(redis);
+    if (redis->context && events & EPOLLOUT && redis_send_gathered(redis))
+        redis_drop(redis, "cannot send command");
 }
 
 static int redis_gather(redisContext *context, int argc, const char *const *argv,

@@ -202,8 +202,7 @@ TEST_EACH(a_handler_that_cannot_end_in_time_does_not_keep_its_client, 2)
     http_stage_expect_no_requests();
 }
 
-/* The handler ends before libmicrohttpd knows of the successor; libmicrohttpd still refers to the
- * request. */
+/* The handler ends before libmicrohttpd has taken the answer. */
 TEST(a_handler_may_end_as_soon_as_its_client_is_answered)
 {
     http_routes.late_ends = true;
@@ -213,7 +212,7 @@ TEST(a_handler_may_end_as_soon_as_its_client_is_answered)
     client_ask(client, "GET /named/a HTTP/1.1\r\nHost: h\r\n\r\n", "\"a\"");
 }
 
-/* The connection ends before libmicrohttpd knows of the successor. */
+/* The connection ends before libmicrohttpd has taken the answer. */
 TEST(who_left_before_its_time_was_over_leaves_nothing)
 {
     client_say(client, "GET /late HTTP/1.1\r\nHost: h\r\n\r\n");

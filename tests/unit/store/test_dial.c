@@ -1,6 +1,5 @@
-/* Connecting on a helper thread: which of two attempts counts, and an owner that does not wait. */
+/* Connecting on helper threads: which of two attempts counts, and an owner that does not wait. */
 #include <check.h>
-#include <poll.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +8,7 @@
 #include "suite.h"
 #include "unit_suites.h"
 
-enum { MANY = 300, PATIENCE_MS = 20000 };
+enum { MANY = 20, THREADS = 8, ATTEMPTS = 2 };
 
 /* The behavior of the two attempts. */
 struct plan {
@@ -17,14 +16,20 @@ struct plan {
     bool fails[2];
 };
 
-static sem_t go, closed;
-static char connections[2];
+static sem_t go, begun, closed;
+static char connections[ATTEMPTS];
 static void *closed_connection;
+static struct loop loop;
+
+/* The last result. */
+static void *got;
+static char reason[DIAL_PROBLEM];
 
 static void *plan_connect(const void *to, bool again, char problem[DIAL_PROBLEM])
 {
     const struct plan *plan = to;
 
+    sem_post(&begun);
     if (plan->waits[again])
         while (sem_wait(&go))
             ;
@@ -38,101 +43,125 @@ static void plan_close(void *connection)
     sem_post(&closed);
 }
 
-static const struct dial_kind kind = {plan_connect, plan_close};
+static const struct dial_kind once = {plan_connect, plan_close, 0},
+                              twice = {plan_connect, plan_close, 1};
 
 static void set_up(void)
 {
     ck_assert_int_eq(sem_init(&go, 0, 0), 0);
+    ck_assert_int_eq(sem_init(&begun, 0, 0), 0);
     ck_assert_int_eq(sem_init(&closed, 0, 0), 0);
+    ck_assert_int_eq(loop_init(&loop, NULL, 0), 0);
 }
 
-static struct dial *dial(struct plan plan)
+static void tear_down(void)
+{
+    loop_free(&loop);
+}
+
+static void expect_closed(const void *connection)
+{
+    ck_assert_int_eq(sem_wait(&closed), 0);
+    ck_assert_ptr_eq(closed_connection, connection);
+}
+
+static void take_result(void *owner, void *connection, const char *problem)
+{
+    ck_assert_ptr_eq(owner, &got);
+    got = connection;
+    snprintf(reason, sizeof reason, "%s", problem);
+    loop.stop = true;
+}
+
+static struct dial *dial(const struct dial_kind *kind, struct plan plan)
 {
     struct plan *to = malloc(sizeof *to);
 
     ck_assert_ptr_nonnull(to);
     *to = plan;
-    return dial_new(&kind, to);
+    struct dial *one = dial_new(&loop, kind, to, take_result, &got);
+
+    ck_assert_ptr_nonnull(one);
+    return one;
 }
 
-static void *result_of(struct dial *dial, char problem[DIAL_PROBLEM])
+static void run_until_result(void)
 {
-    struct pollfd ready = {dial_fd(dial), POLLIN, 0};
-
-    ck_assert_int_eq(poll(&ready, 1, PATIENCE_MS), 1);
-    return dial_end(dial, problem);
+    loop.stop = false;
+    got = NULL;
+    while (!loop.stop)
+        loop_run(&loop);
 }
 
 TEST(a_connection_is_handed_over)
 {
-    char problem[DIAL_PROBLEM];
-    struct dial *one = dial((struct plan){.fails = {false}});
-
-    ck_assert_ptr_nonnull(one);
-    ck_assert_ptr_eq(result_of(one, problem), &connections[0]);
+    dial(&once, (struct plan){.fails = {false}});
+    run_until_result();
+    ck_assert_ptr_eq(got, &connections[0]);
 }
 
 TEST(a_failure_has_its_reason)
 {
-    char problem[DIAL_PROBLEM];
-    struct dial *one = dial((struct plan){.fails = {true}});
-
-    ck_assert_ptr_nonnull(one);
-    ck_assert_ptr_null(result_of(one, problem));
-    ck_assert_str_eq(problem, "the first failed");
+    dial(&once, (struct plan){.fails = {true}});
+    run_until_result();
+    ck_assert_ptr_null(got);
+    ck_assert_str_eq(reason, "the first failed");
 }
 
 TEST(who_gives_up_does_not_wait)
 {
-    struct dial *one = dial((struct plan){.waits = {true}});
+    struct dial *one = dial(&once, (struct plan){.waits = {true}});
 
-    ck_assert_ptr_nonnull(one);
+    ck_assert_int_eq(sem_wait(&begun), 0);
     dial_free(one);
     sem_post(&go);
-    ck_assert_int_eq(sem_wait(&closed), 0);
-    ck_assert_ptr_eq(closed_connection, &connections[0]);
+    expect_closed(&connections[0]);
 }
 
 TEST(the_first_connection_counts)
 {
-    char problem[DIAL_PROBLEM];
-    struct dial *one = dial((struct plan){.waits = {true}});
-
-    ck_assert_ptr_nonnull(one);
-    dial_again(one);
-    ck_assert_ptr_eq(result_of(one, problem), &connections[1]);
+    dial(&twice, (struct plan){.waits = {true}});
+    run_until_result();
+    ck_assert_ptr_eq(got, &connections[1]);
     sem_post(&go);
-    ck_assert_int_eq(sem_wait(&closed), 0);
-    ck_assert_ptr_eq(closed_connection, &connections[0]);
+    expect_closed(&connections[0]);
 }
 
+/* The second attempt has failed when the first one ends. */
 TEST_EACH(a_failure_waits_for_the_other_attempt, 2)
 {
-    char problem[DIAL_PROBLEM];
-    struct dial *one = dial((struct plan){.waits = {true}, .fails = {_i, true}});
-
-    ck_assert_ptr_nonnull(one);
-    dial_again(one);
+    dial(&twice, (struct plan){.waits = {true, true}, .fails = {_i, true}});
+    for (int i = 0; i < ATTEMPTS; i++) {
+        while (sem_trywait(&begun))
+            timers_run(&loop.timers, INT64_MAX);
+    }
     sem_post(&go);
-    ck_assert_ptr_eq(result_of(one, problem), _i ? NULL : &connections[0]);
+    sem_post(&go);
+    run_until_result();
+    ck_assert_ptr_eq(got, _i ? NULL : &connections[0]);
 }
 
-/* A name server may be silent for a long time. */
+/* A silent name server blocks first attempts for a long time. The others wait for a thread, and
+ * second attempts have their own. */
 TEST(threads_that_wait_are_limited)
 {
     struct dial *list[MANY];
-    int count = 0;
 
-    while (count < MANY && (list[count] = dial((struct plan){.waits = {true}})))
-        count++;
-    ck_assert_int_ge(count, 100);
-    ck_assert_int_lt(count, MANY);
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < MANY; i++)
+        list[i] = dial(&once, (struct plan){.waits = {true}});
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(sem_wait(&begun), 0);
+    dial(&twice, (struct plan){.waits = {true}});
+    run_until_result();
+    ck_assert_ptr_eq(got, &connections[1]);
+    ck_assert_int_eq(sem_wait(&begun), 0); /* of the second attempt */
+    ck_assert_int_eq(sem_trywait(&begun), -1);
+    for (int i = 0; i < MANY; i++)
         dial_free(list[i]);
+    for (int i = 0; i < THREADS; i++)
         sem_post(&go);
-    }
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < THREADS; i++)
         ck_assert_int_eq(sem_wait(&closed), 0);
 }
 
-SUITE(dial, .timeout_s = 30, .before_each = set_up)
+SUITE(dial, .timeout_s = 30, .before_each = set_up, .after_each = tear_down)

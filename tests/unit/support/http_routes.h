@@ -5,7 +5,7 @@
  *   GET  /large         answers LARGE_ANSWER bytes
  *   GET  /park          waits for http_routes_go_on(), then answers "parked"; so does POST /park
  *   GET  /brief         like /park, with a short deadline
- *   GET  /late          like /park, but leaves its client to a successor before it waits
+ *   GET  /late          like /park, but has the host answer its client before it waits
  *   POST /echo          answers the text of its body
  *   POST /pass          reads no body, answers "passed"
  *   POST /keep          may have a body of KEPT_BODY bytes
