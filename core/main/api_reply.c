@@ -46,8 +46,7 @@ int api_reply(struct bb_request *rq, int status, json_t *json)
         return module_error_no_json(core, status);
     if (status < ERROR_LEAST && core->starved) { /* a string that was read may lack a byte */
         json_decref(json);
-        request_fail(core, FAILED_MEMORY);
-        return reply_failed(core);
+        return reply_failure(core, FAILED_MEMORY);
     }
     return write_json(core, status, reply_with_warnings(core, status, json));
 }
@@ -63,8 +62,7 @@ int api_reply_bytes(struct bb_request *rq, int status, const char *type, const v
 
     if (!copy || reply_header(request_of(rq), "Content-Type", type)) {
         free(copy);
-        request_fail(request_of(rq), FAILED_MEMORY);
-        return reply_failed(request_of(rq));
+        return reply_failure(request_of(rq), FAILED_MEMORY);
     }
     memcpy(copy, bytes, length);
     return reply_bytes(request_of(rq), status, copy, length);

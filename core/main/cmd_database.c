@@ -7,7 +7,6 @@
 
 #include "core/main/cli.h"
 #include "core/store/migrate.h"
-#include "core/store/migrate_db.h"
 
 #define TABLE "SELECT to_regclass('busbar_pause')"
 #define PAUSE                                                                                      \

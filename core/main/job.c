@@ -101,11 +101,11 @@ static void run_once(struct core_request *rq, const struct bb_job *job)
         pg_tx_end(tx);
         return;
     }
-    PGresult *got = pg_tx_run(tx, &lock, BB_ARGS(bb_t(job->name)));
-    bool taken = got && !strcmp(PQgetvalue(got, 0, 0), "t");
+    const struct bb_rows *got = pg_tx_run(tx, &lock, BB_ARGS(bb_t(job->name)));
+    bool taken = got && !strcmp(api_rows_text(got, 0, 0), "t");
 
-    if (got && !taken && !PQgetisnull(got, 0, 1))
-        skipped(rq, PQgetvalue(got, 0, 1));
+    if (got && !taken && api_rows_text(got, 0, 1))
+        skipped(rq, api_rows_text(got, 0, 1));
     if (taken) {
         began(rq);
         rq->checked_out = tx;

@@ -1,6 +1,7 @@
 #include "core/main/reclaim.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 
 #include "core/lib/arena.h"
@@ -11,6 +12,8 @@
 #include "core/main/reload.h"
 #include "core/module/request.h"
 #include "core/module/worker.h"
+
+enum { MEMORY_AGAIN_MS = 100 };
 
 struct reclaimer {
     struct engine *engine;
@@ -54,7 +57,11 @@ static void cut_loop(struct loop *loop, void *arg)
     requests_cut(loop, arg);
 }
 
-/* Cannot disappear meanwhile, because only this thread closes it. */
+static void cut_everywhere(void *g)
+{
+    generation_release(g);
+}
+
 static void cut(struct engine *engine, struct generation *g)
 {
     log_line(BB_WARN, "generation did not drain in time: its requests and streams are cut off",
@@ -62,7 +69,9 @@ static void cut(struct engine *engine, struct generation *g)
              NULL);
     if (engine_hold(engine))
         return;
-    engine_each_loop(engine, cut_loop, g);
+    if (generation_try_acquire(g))
+        while (engine_tell_loops(engine, cut_loop, cut_everywhere, g) < 0)
+            poll(NULL, 0, MEMORY_AGAIN_MS);
     engine_unhold(engine);
 }
 

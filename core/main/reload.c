@@ -1,5 +1,6 @@
 #include "core/main/reload.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,7 @@
 #include "core/store/pg.h"
 #include "core/store/pg_listener.h"
 
-enum { ASKERS_MAX = 32 };
+enum { ASKERS_MAX = 32, MEMORY_AGAIN_MS = 100 };
 
 struct reloader {
     struct engine *engine;
@@ -130,25 +131,22 @@ static void changed(void *arg)
     free(change);
 }
 
-/* If memory runs out, waits for every loop. */
+/* If memory runs out, waits for it: nothing can be refused any more. */
 static void change_loops(const struct change *change)
 {
-    struct change *kept = malloc(sizeof *kept);
+    struct change *kept = NULL;
+    int left = -1;
 
-    if (kept) {
-        *kept = *change;
-        generation_acquire(kept->from);
-        generation_acquire(kept->to);
-        int left = engine_tell_loops(change->engine, change_loop, changed, kept);
-
-        if (left > 0)
-            log_line(BB_WARN, "event loop blocked: it takes the new configuration when it resumes",
-                     NULL);
-        if (left >= 0)
-            return;
-        changed(kept);
-    }
-    engine_each_loop(change->engine, change_loop, (void *)(uintptr_t)change);
+    generation_acquire(change->from);
+    generation_acquire(change->to);
+    while (!kept && !(kept = malloc(sizeof *kept)))
+        poll(NULL, 0, MEMORY_AGAIN_MS);
+    *kept = *change;
+    while ((left = engine_tell_loops(change->engine, change_loop, changed, kept)) < 0)
+        poll(NULL, 0, MEMORY_AGAIN_MS);
+    if (left)
+        log_line(BB_WARN, "event loop blocked: it takes the new configuration when it resumes",
+                 NULL);
 }
 
 static void swap_generation(struct engine *engine, struct generation *g)

@@ -74,14 +74,11 @@ void engine_generations_release(struct generation **list, size_t count);
 int engine_hold(struct engine *engine);
 void engine_unhold(struct engine *engine);
 
-/* Runs call(loop, arg) on every loop and waits for all. Only while the engine is held. */
-void engine_each_loop(struct engine *engine, void (*call)(struct loop *loop, void *arg), void *arg);
-
 /*
- * Like engine_each_loop(), but does not wait for blocked loops, which make the call when they
- * resume, if ever. ended(arg) is called after the last one, possibly later and on a loop. Returns
- * the number of loops that have not made the call yet; -1 if memory ran out and nothing was called.
- * Only while the engine is held.
+ * Runs call(loop, arg) on every loop. Does not wait for blocked loops, which make the call when
+ * they resume, if ever. ended(arg) is called after the last one, possibly later and on a loop.
+ * Returns the number of loops that have not made the call yet; -1 if memory ran out and nothing was
+ * called. Only while the engine is held.
  */
 int engine_tell_loops(struct engine *engine, void (*call)(struct loop *loop, void *arg),
                       void (*ended)(void *arg), void *arg);

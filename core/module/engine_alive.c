@@ -84,41 +84,6 @@ bool engine_idle(struct engine *engine)
     return idle;
 }
 
-struct loop_call {
-    struct message message; /* first member */
-    struct loop *loop;
-    void (*call)(struct loop *, void *);
-    void *arg;
-    sem_t *done;
-};
-
-static void engine_loop_call(struct message *message)
-{
-    struct loop_call *call = (struct loop_call *)(void *)message;
-
-    call->call(call->loop, call->arg);
-    sem_post(call->done);
-}
-
-void engine_each_loop(struct engine *engine, void (*call)(struct loop *, void *), void *arg)
-{
-    sem_t done;
-
-    sem_init(&done, 0, 0);
-    for (unsigned i = 0; i < engine->loop_count; i++) {
-        struct loop_call each = {.message.run = engine_loop_call,
-                                 .loop = &engine->loops[i],
-                                 .call = call,
-                                 .arg = arg,
-                                 .done = &done};
-
-        loop_post(each.loop, &each.message);
-        while (sem_wait(&done)) /* interrupted */
-            ;
-    }
-    sem_destroy(&done);
-}
-
 enum { TURN_MS = 2000 }; /* time after which a loop is not waited for any more */
 
 /* Freed by the last loop or by the caller, whichever finishes last. */

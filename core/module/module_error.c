@@ -88,10 +88,8 @@ int module_error_no_json(struct core_request *rq, int status)
 {
     char text[16];
 
-    if (rq->starved || arena_starved(rq->arena)) {
-        request_fail(rq, FAILED_MEMORY);
-        return reply_failed(rq);
-    }
+    if (rq->starved || arena_starved(rq->arena))
+        return reply_failure(rq, FAILED_MEMORY);
     snprintf(text, sizeof text, "%d", status);
     return module_error(rq, "a module answers without JSON (did json_pack() fail?)", text);
 }

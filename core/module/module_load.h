@@ -52,7 +52,7 @@ struct core_module {
 
 /* For each row of a copied table: MODULE_EACH (bb_route, route, module->descriptor->routes) */
 #define MODULE_EACH(type, row, table)                                                              \
-    for (const struct type *row = (table).rows;                                                    \
+    for (const struct type *(row) = (table).rows;                                                  \
          (size_t)((row) - (const struct type *)(table).rows) < (table).count; (row)++)
 
 /*

@@ -221,7 +221,7 @@ struct work {
 };
 
 /* Runs on behalf of the request, like code on its fiber: the thread's activity names both. */
-static void work_run(void *arg)
+static void pool_work_run(void *arg)
 {
     struct work *work = arg;
     const struct core_request *rq = work->rq;
@@ -237,7 +237,7 @@ static void work_run(void *arg)
     json_starves(before);
 }
 
-static void work_done(struct message *message)
+static void pool_work_done(struct message *message)
 {
     struct work *work = (struct work *)(void *)message;
     struct core_request *rq = work->rq;
@@ -251,11 +251,11 @@ static int pool_offload(struct core_request *rq, struct work_pool *pool, uint64_
 {
     struct work work = {.rq = rq, .run = run, .arg = arg};
 
-    work.call = (struct pool_call){.message.run = work_done,
+    work.call = (struct pool_call){.message.run = pool_work_done,
                                    .loop = rq->loop,
                                    .owner = rq->owner,
                                    .subject = subject,
-                                   .run = work_run,
+                                   .run = pool_work_run,
                                    .arg = &work};
     int64_t asked_us = clock_mono_us();
     enum quota_result answer =
@@ -366,35 +366,27 @@ static int pool_start(struct work_pools *pools, const struct generation *generat
     return pool->own && pool->threads ? pool_add_thread(pool) : -1;
 }
 
-static int pool_pools_start(struct work_pools *pools, const struct generation *generation,
-                            unsigned loops)
+struct work_pools *work_pools_new(const struct generation *generation, unsigned loops)
 {
+    struct work_pools *pools = calloc(1, sizeof *pools);
     size_t count = 1;
 
+    if (!pools)
+        return NULL;
     for (size_t i = 0; i < generation->module_count; i++)
         count += generation->modules[i].descriptor->pools.count;
     pools->list = calloc(count, sizeof *pools->list);
     pools->own =
         (struct bb_pool){.name = "bodies", .threads = loops, .queue = OWN_QUEUE, .nice = 10};
-    if (!pools->list || pool_start(pools, generation, NULL, &pools->own))
-        return -1;
+    bool failed = !pools->list || pool_start(pools, generation, NULL, &pools->own);
+
     for (size_t i = 0; i < generation->module_count; i++) {
         const struct core_module *module = &generation->modules[i];
 
         MODULE_EACH (bb_pool, row, module->descriptor->pools)
-            if (pool_start(pools, generation, &module->handle.host, row))
-                return -1;
+            failed = failed || pool_start(pools, generation, &module->handle.host, row);
     }
-    return 0;
-}
-
-struct work_pools *work_pools_new(const struct generation *generation, unsigned loops)
-{
-    struct work_pools *pools = calloc(1, sizeof *pools);
-
-    if (!pools)
-        return NULL;
-    if (!pool_pools_start(pools, generation, loops))
+    if (!failed)
         return pools;
     log_line(BB_ERROR, "the threads of a pool cannot be started", NULL);
     work_pools_free(pools);

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/lib/address.h"
 #include "core/lib/log.h"
 #include "core/module/request.h"
 
@@ -30,21 +29,6 @@ bool quota_owner_same(const struct quota_owner *one, const struct quota_owner *o
 {
     return one->account == other->account &&
            !memcmp(&one->network, &other->network, sizeof one->network);
-}
-
-bool quota_owner_host(const struct quota_owner *owner)
-{
-    return quota_owner_same(owner, &(struct quota_owner){0});
-}
-
-void quota_own_address(struct core_request *rq, const char *address)
-{
-    rq->owner = (struct quota_owner){.network = address_network(address)};
-}
-
-void quota_own_account(struct core_request *rq, int64_t account)
-{
-    rq->owner = (struct quota_owner){.account = account};
 }
 
 bool quota_exempt(const struct core_request *rq)
@@ -146,7 +130,7 @@ struct quota_limits quota_bounds(const struct generation *generation, enum quota
 }
 
 /* Whether `now` is within the bound, or consists of one task's charge only. */
-static bool fits(size_t now, size_t bound, size_t own)
+static bool quota_fits(size_t now, size_t bound, size_t own)
 {
     return now <= bound || now == own;
 }
@@ -163,9 +147,9 @@ enum quota_result quota_take(struct quota_table *table, struct quota_charge *cha
     struct quota_entry **at = quota_find(table, &charge->owner);
     size_t own = *at ? (*at)->taken : 0;
 
-    if (!fits(own + more, bounds->each, charge->bytes + more))
+    if (!quota_fits(own + more, bounds->each, charge->bytes + more))
         answer = QUOTA_OWN_FULL;
-    else if (!fits(table->taken + more, bounds->all, charge->bytes + more))
+    else if (!quota_fits(table->taken + more, bounds->all, charge->bytes + more))
         answer = QUOTA_ALL_FULL;
     else if (more && !quota_add(table, at, &charge->owner, more))
         answer = QUOTA_NO_MEMORY;
@@ -265,7 +249,7 @@ struct fair_flow *fair_flow(const struct fair_queue *queue, const struct fair_en
 }
 
 /* Adds a flow to the end of the round. */
-static void flow_add(struct fair_queue *queue, struct fair_flow *flow)
+static void fair_add_flow(struct fair_queue *queue, struct fair_flow *flow)
 {
     flow->next = NULL;
     if (queue->last)
@@ -275,7 +259,7 @@ static void flow_add(struct fair_queue *queue, struct fair_flow *flow)
     queue->last = flow;
 }
 
-static struct fair_flow *flow_take(struct fair_queue *queue)
+static struct fair_flow *fair_take_flow(struct fair_queue *queue)
 {
     struct fair_flow *flow = queue->first;
 
@@ -294,7 +278,7 @@ void fair_wait(struct fair_queue *queue, struct fair_entry *entry)
         flow->last->next = entry;
     } else {
         flow->first = entry;
-        flow_add(queue, flow);
+        fair_add_flow(queue, flow);
         queue->flows++;
     }
     flow->last = entry;
@@ -311,11 +295,11 @@ struct fair_entry *fair_take(struct fair_queue *queue)
 
     if (!entry)
         return NULL;
-    struct fair_flow *flow = flow_take(queue);
+    struct fair_flow *flow = fair_take_flow(queue);
 
     flow->first = entry->next;
     if (flow->first)
-        flow_add(queue, flow);
+        fair_add_flow(queue, flow);
     else
         queue->flows--;
     return entry;
@@ -324,7 +308,7 @@ struct fair_entry *fair_take(struct fair_queue *queue)
 void fair_skip(struct fair_queue *queue)
 {
     if (queue->flows > 1)
-        flow_add(queue, flow_take(queue));
+        fair_add_flow(queue, fair_take_flow(queue));
 }
 
 void fair_cancel(struct fair_queue *queue, struct fair_entry *entry)

@@ -40,18 +40,13 @@ enum quota {
 };
 extern const char *const quota_names[QUOTAS];
 
+/* The host itself has neither account nor network. */
 struct quota_owner {
     int64_t account;         /* 0: none */
     struct in6_addr network; /* address_network(); zero if there is an account */
 };
 
-/* Whether this is the host itself, with neither account nor network. */
-bool quota_owner_host(const struct quota_owner *owner);
 bool quota_owner_same(const struct quota_owner *one, const struct quota_owner *other);
-
-/* From now on the request's owner is the address or the account; before, it is the host. */
-void quota_own_address(struct core_request *rq, const char *address); /* of address_client() */
-void quota_own_account(struct core_request *rq, int64_t account);
 
 /* Whether the request is exempt from its owner's limits. */
 bool quota_exempt(const struct core_request *rq);

@@ -103,8 +103,7 @@ static int reply_written(struct core_request *rq, int status, const struct writt
 {
     if (written->bytes)
         return reply_bytes(rq, status, written->bytes, written->length);
-    request_fail(rq, FAILED_MEMORY);
-    return reply_failed(rq);
+    return reply_failure(rq, FAILED_MEMORY);
 }
 
 int reply_json(struct core_request *rq, int status, json_t *json)
@@ -417,4 +416,10 @@ int reply_failed(struct core_request *rq)
             module_error_log(rq, "a module returned a failure without a cause", NULL);
         return rq->response.status;
     }
+}
+
+int reply_failure(struct core_request *rq, enum failure_kind kind)
+{
+    request_fail(rq, kind);
+    return reply_failed(rq);
 }

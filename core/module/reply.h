@@ -38,6 +38,8 @@ BB_PRINTF(3, 4) int reply_error(struct core_request *rq, int status, const char 
 BB_PRINTF(3, 0)
 int reply_verror(struct core_request *rq, int status, const char *format, va_list args);
 int reply_failed(struct core_request *rq);
+/* Records a failure, and answers for it. */
+int reply_failure(struct core_request *rq, enum failure_kind kind);
 /*
  * Whether a retry of a failed statement can help, or an operator can solve the problem, so that the
  * client should try again later.

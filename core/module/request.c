@@ -173,10 +173,8 @@ bool request_start(struct core_request *rq)
 
     rq->running = true;
     at_work = rq;
-    if (fiber_start(rq->loop->fibers, request_fiber_entry, rq, &rq->fiber)) {
-        request_fail(rq, FAILED_MEMORY);
-        reply_failed(rq);
-    }
+    if (fiber_start(rq->loop->fibers, request_fiber_entry, rq, &rq->fiber))
+        reply_failure(rq, FAILED_MEMORY);
     rq->running = false;
     at_work = NULL;
     json_starves(before);

@@ -190,12 +190,6 @@ void body_free(struct http_txn *txn)
     quota_release_all(&quota_tables[QUOTA_BODIES], &txn->body_charge);
 }
 
-static int body_no_memory(struct http_txn *txn)
-{
-    request_fail(&txn->rq, FAILED_MEMORY);
-    return reply_failed(&txn->rq);
-}
-
 int body_keep(struct http_txn *txn, const char *data, size_t size, size_t limit)
 {
     size_t needed = txn->length + size;
@@ -212,7 +206,7 @@ int body_keep(struct http_txn *txn, const char *data, size_t size, size_t limit)
         char *bytes = realloc(txn->bytes, room < needed ? needed : room);
 
         if (!bytes)
-            return body_no_memory(txn);
+            return reply_failure(&txn->rq, FAILED_MEMORY);
         txn->bytes = bytes;
         txn->room = room < needed ? needed : room;
     }
@@ -231,7 +225,7 @@ static int body_begin_upload(struct http_txn *txn)
     int found = multipart_boundary(http_txn_header(txn, "Content-Type"), boundary);
 
     if (found == -2)
-        return body_no_memory(txn);
+        return reply_failure(&txn->rq, FAILED_MEMORY);
     if (found < 0)
         return reply_error(&txn->rq, 400, "The boundary of the multipart body is not valid");
     connection_stage(txn->connection, STAGE_BODY, declared > 0 ? (size_t)declared : 0);
@@ -303,7 +297,7 @@ size_t body_take(struct http_txn *txn, const char *data, size_t size)
 static int body_refuse(struct http_txn *txn, const struct problems *problems)
 {
     if (!problems->count || arena_starved(problems->arena))
-        return body_no_memory(txn);
+        return reply_failure(&txn->rq, FAILED_MEMORY);
     json_t *errors = json_array();
 
     problems_list(problems, errors);
@@ -347,7 +341,7 @@ static int body_check_fields(struct http_txn *txn, struct problems *problems)
     json_t *object = body_parse(txn, &problem);
 
     if (!object && problem.memory)
-        return body_no_memory(txn);
+        return reply_failure(&txn->rq, FAILED_MEMORY);
     if (!object && problem.line && !txn->form)
         return reply_error(&txn->rq, 400, "Malformed JSON in line %d, column %d: %s", problem.line,
                            problem.column, problem.text);
@@ -365,7 +359,7 @@ static int body_check_fields(struct http_txn *txn, struct problems *problems)
     txn->rq.body = checked;
     json_decref(object);
     if (lost)
-        return body_no_memory(txn);
+        return reply_failure(&txn->rq, FAILED_MEMORY);
     return checked ? 0 : body_refuse(txn, problems);
 }
 

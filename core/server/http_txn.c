@@ -213,8 +213,7 @@ static int txn_check_access(struct http_txn *txn)
         text_uuid7(txn->id);
         trace_parent(NULL, rq->trace);
         txn->close = true;
-        request_fail(rq, FAILED_MEMORY);
-        return reply_failed(rq);
+        return reply_failure(rq, FAILED_MEMORY);
     }
     txn_take_id(txn);
     const char *hops = http_txn_list(txn, "X-Forwarded-For");
@@ -224,7 +223,7 @@ static int txn_check_access(struct http_txn *txn)
                        hops, txn->address);
     else
         memcpy(txn->address, connection->address, sizeof txn->address);
-    quota_own_address(rq, txn->address);
+    rq->owner = (struct quota_owner){.network = address_network(txn->address)};
     if (txn->head.status) { /* the reader found the head invalid */
         txn->close = true;
         return reply_error(rq, txn->head.status, "%s", txn->head.reason);
@@ -283,7 +282,7 @@ static void txn_admit(struct core_request *rq)
     if (!refused) {
         txn->principal = principal;
         rq->pub.principal = &txn->principal;
-        quota_own_account(rq, principal.account);
+        rq->owner = (struct quota_owner){.account = principal.account};
         if (!(txn->match.roles & principal.role))
             reply_error(rq, 403, "Forbidden");
         else if (txn->phase == PHASE_ADMISSION)
@@ -373,8 +372,7 @@ bool http_txn_answer_timeout(struct core_request *rq)
     if (txn->phase != PHASE_HANDLER || !txn->suspended || txn->stream || rq->committed)
         return false;
     rq->time_spent.work_us += clock_mono_us() - txn->phase_us;
-    request_fail(rq, FAILED_DEADLINE);
-    reply_failed(rq);
+    reply_failure(rq, FAILED_DEADLINE);
     txn->late = rq->response;
     txn->answer = &txn->late;
     rq->response = (struct response){0};

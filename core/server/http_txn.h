@@ -92,8 +92,8 @@ struct http_txn {
                                                 * phase */
     int64_t token_checked_us;                  /* when the token was last checked */
     struct bb_stream *stream;                  /* the answer if it is a stream, otherwise NULL */
-    struct response *answer; /* what the client gets: rq.response, or `late` */
-    struct response late;    /* of http_txn_answer_timeout() */
+    struct response *answer;                   /* what the client gets: rq.response, or `late` */
+    struct response late;                      /* of http_txn_answer_timeout() */
 };
 
 static inline struct http_txn *http_txn_of(struct bb_request *rq)

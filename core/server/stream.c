@@ -251,12 +251,6 @@ static void round_go_on(struct timer *timer)
 
 /* ---- opening ---- */
 
-static int stream_refuse(struct core_request *rq, enum failure_kind kind)
-{
-    request_fail(rq, kind);
-    return reply_failed(rq);
-}
-
 /* Creates a stream, and adds it to its loop. */
 static struct bb_stream *stream_new(struct core_request *rq,
                                     const struct bb_stream_options *options)
@@ -304,16 +298,16 @@ int api_stream_open(struct bb_request *pub, const struct bb_stream_options *opti
     if (rq->kind != REQUEST_HTTP || txn->stream)
         return module_error(rq, "a module opens a stream in a request that cannot have one", NULL);
     if (http_txn_is_late(txn))
-        return stream_refuse(rq, FAILED_DEADLINE);
+        return reply_failure(rq, FAILED_DEADLINE);
     if (rq->loop->streams->refusing)
-        return stream_refuse(rq, FAILED_BUSY);
+        return reply_failure(rq, FAILED_BUSY);
     size_t most = (size_t)host_settings(rq->generation->settings)->http.max_streams;
     bool room = atomic_fetch_add(&open_count, 1) < most;
     struct bb_stream *stream = room ? stream_new(rq, options) : NULL;
 
     if (!stream) {
         atomic_fetch_sub(&open_count, 1);
-        return stream_refuse(rq, room ? FAILED_MEMORY : FAILED_BUSY);
+        return reply_failure(rq, room ? FAILED_MEMORY : FAILED_BUSY);
     }
     txn->stream = stream;
     if (!stream->options.whole)

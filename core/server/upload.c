@@ -293,8 +293,7 @@ bool upload_stalls(struct upload *upload)
 
 static int upload_no_memory(struct upload *upload)
 {
-    request_fail(&upload->txn->rq, FAILED_MEMORY);
-    reply_failed(&upload->txn->rq);
+    reply_failure(&upload->txn->rq, FAILED_MEMORY);
     return -1;
 }
 
@@ -573,8 +572,7 @@ int upload_begin(struct http_txn *txn, const char *boundary)
     if (!upload || !upload->counts ||
         multipart_init(&upload->parser, boundary, &upload_calls, upload)) {
         free(upload);
-        request_fail(&txn->rq, FAILED_MEMORY);
-        return reply_failed(&txn->rq);
+        return reply_failure(&txn->rq, FAILED_MEMORY);
     }
     txn->upload = upload;
     return 0;

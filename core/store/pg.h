@@ -180,12 +180,10 @@ struct pg_tx *pg_tx_begin(struct core_request *rq);
  * Returns 0 or -1.
  */
 int pg_tx_run_item(struct pg_tx *tx, struct pg_request *entry);
-/*
- * Runs one statement on it. Returns the result (owned by the request's arena), or NULL with the
- * failure set.
+/* Runs one statement on it. Returns its rows, which the request owns, or NULL with the failure set.
  */
-PGresult *pg_tx_run(struct pg_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
-                    size_t count);
+struct bb_rows *pg_tx_run(struct pg_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
+                          size_t count);
 void pg_tx_end(struct pg_tx *tx);
 /* Like pg_tx_end(), but closes the connection, which releases its locks. */
 void pg_tx_drop(struct pg_tx *tx);

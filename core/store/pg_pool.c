@@ -44,7 +44,7 @@ struct quota_entry *pg_enter(struct pg_pool *pool, struct core_request *rq)
 
 bool pg_may_run(const struct pg_pool *pool, const struct quota_entry *owner)
 {
-    return quota_owner_host(&owner->owner) ||
+    return quota_owner_same(&owner->owner, &(struct quota_owner){0}) ||
            owner->running < quota_part(pool->pg->settings.share, pool->count);
 }
 

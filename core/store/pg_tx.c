@@ -166,11 +166,6 @@ struct pg_tx *pg_tx_begin(struct core_request *rq)
     return tx;
 }
 
-static void pg_tx_clear_result(void *result)
-{
-    PQclear(result);
-}
-
 int pg_tx_run_item(struct pg_tx *tx, struct pg_request *entry)
 {
     struct core_request *rq = tx->rq;
@@ -193,11 +188,13 @@ int pg_tx_run_item(struct pg_tx *tx, struct pg_request *entry)
     return -1;
 }
 
-PGresult *pg_tx_run(struct pg_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
-                    size_t count)
+struct bb_rows *pg_tx_run(struct pg_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
+                          size_t count)
 {
     struct core_request *rq = tx->rq;
-    struct pg_request *entry = pg_request_new(rq);
+    /* allocated now, because nothing may fail after a commit */
+    struct pg_owned_rows *owned = pg_owned_rows_new(rq->arena);
+    struct pg_request *entry = owned ? pg_request_new(rq) : NULL;
 
     if (!entry || !pg_request_add(entry, sql, values, count)) {
         pg_request_free(entry);
@@ -205,15 +202,10 @@ PGresult *pg_tx_run(struct pg_tx *tx, const struct bb_sql *sql, const struct bb_
     }
     if (pg_tx_run_item(tx, entry))
         return NULL;
-    PGresult *result = entry->ops->result;
+    struct bb_rows *rows = pg_owned_rows_take(owned, entry->ops);
 
-    entry->ops->result = NULL;
     pg_request_free(entry);
-    if (!arena_defer(rq->arena, pg_tx_clear_result, result))
-        return result;
-    PQclear(result);
-    request_fail(rq, FAILED_MEMORY);
-    return NULL;
+    return rows;
 }
 
 void pg_tx_lost(struct pg_tx *tx)

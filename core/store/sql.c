@@ -22,30 +22,14 @@ static const struct bb_sql migration_runs = {
  */
 static bool sql_is_migrated(struct core_request *rq)
 {
-    struct engine *engine = rq->loop->engine;
-    struct pg_request *entry = NULL;
-    bool runs = true;
+    const struct engine *engine = rq->loop->engine;
+    int schema = engine ? atomic_load(&engine->schema) : SCHEMA_READY;
 
-    if (engine) {
-        int schema = atomic_load(&engine->schema);
+    if (schema == SCHEMA_PENDING || schema == SCHEMA_UNFIT)
+        return true;
+    const struct bb_rows *rows = sql_query(rq, &migration_runs, NULL, 0);
 
-        if (schema == SCHEMA_PENDING || schema == SCHEMA_UNFIT)
-            return true;
-    }
-    entry = pg_request_new(rq);
-    if (!entry || !pg_request_add(entry, &migration_runs, NULL, 0) ||
-        pg_submit(rq->loop->pg, PG_READ, entry)) {
-        pg_request_free(entry);
-        return true;
-    }
-    if (request_wait(rq, &entry->done)) {
-        pg_request_abandon(entry);
-        return true;
-    }
-    if (!entry->failure.kind && PQntuples(entry->ops->result) == 1)
-        runs = strcmp(PQgetvalue(entry->ops->result, 0, 0), "f") != 0;
-    pg_request_free(entry);
-    return runs;
+    return !rows || strcmp(api_rows_text(rows, 0, 0), "f") != 0;
 }
 
 void sql_failed(struct core_request *rq, const struct failure *failure)
@@ -109,16 +93,6 @@ struct bb_rows *api_query(struct bb_request *rq, const struct bb_sql *sql,
     if (module_error_waits(core, "bb_query()"))
         return NULL;
     return sql_query(core, sql, values, count);
-}
-
-struct bb_rows *sql_rows(struct core_request *rq, const PGresult *result)
-{
-    struct bb_rows *rows = arena_alloc(rq->arena, sizeof *rows);
-
-    if (!rows)
-        request_out_of_memory(rq);
-    *rows = (struct bb_rows){.result = result, .count = PQntuples(result)};
-    return rows;
 }
 
 /*

@@ -67,9 +67,6 @@ void sql_failed(struct core_request *rq, const struct failure *failure);
 struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
                           const struct bb_value *values, size_t count);
 
-/* Returns all rows of a result that the request's arena already owns. */
-struct bb_rows *sql_rows(struct core_request *rq, const PGresult *result);
-
 /* Frees the blocks of ids that the loop holds. Loop's thread, or after it has ended. */
 void sql_ids_free(struct loop *loop);
 

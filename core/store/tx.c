@@ -206,14 +206,12 @@ int api_add(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *v
     if (tx->checked_out && tx->rq->hook_depth)
         return tx_gather(tx, sql, values, count);
     if (tx->checked_out) {
-        PGresult *result =
+        tx_results_reserve(tx, (size_t)tx->count + 1);
+        struct bb_rows *rows =
             tx_send_gathered(tx) ? NULL : pg_tx_run(tx->checked_out, sql, values, count);
 
-        if (!result)
-            return -1;
-        tx_results_reserve(tx, (size_t)tx->count + 1);
-        tx->results[tx->count] = sql_rows(tx->rq, result);
-        return tx->count++;
+        tx->results[tx->count] = rows;
+        return rows ? tx->count++ : -1;
     }
     if (!pg_request_add(tx->entry, sql, values, count))
         request_out_of_memory(tx->rq);
@@ -438,11 +436,7 @@ struct bb_rows *api_tx_query(struct bb_tx *tx, const struct bb_sql *sql,
         module_error(rq, "a unit is used as a transaction", "bb_tx_query()");
         return NULL;
     }
-    if (tx_send_gathered(tx))
-        return NULL;
-    PGresult *result = pg_tx_run(tx->checked_out, sql, values, count);
-
-    return result ? sql_rows(rq, result) : NULL;
+    return tx_send_gathered(tx) ? NULL : pg_tx_run(tx->checked_out, sql, values, count);
 }
 
 static void tx_end_checked_out(void *arg)
@@ -454,26 +448,15 @@ static void tx_end_checked_out(void *arg)
     tx->checked_out = NULL;
 }
 
-/*
- * COMMIT of a failed transaction reports ROLLBACK and no error. All memory is allocated before it
- * is sent.
- */
+/* COMMIT of a failed transaction reports ROLLBACK and no error. */
 static int tx_send_commit(struct bb_tx *tx)
 {
     struct core_request *rq = tx->rq;
-    struct pg_request *entry = pg_request_new(rq);
-    const struct pg_op *op = entry ? pg_request_add(entry, &commit, NULL, 0) : NULL;
+    const struct bb_rows *rows = pg_tx_run(tx->checked_out, &commit, NULL, 0);
 
-    if (!op) {
-        pg_request_free(entry);
-        request_out_of_memory(rq);
-    }
-    if (pg_tx_run_item(tx->checked_out, entry))
+    if (!rows)
         return -1;
-    bool done = !strcmp(PQcmdStatus(op->result), "COMMIT");
-
-    pg_request_free(entry);
-    if (done)
+    if (!strcmp(PQcmdStatus((PGresult *)(uintptr_t)rows->result), "COMMIT"))
         return 0;
     /* the failed statement is the reason, although the module continued */
     return rq->failure.kind == FAILED_SQL ? -1 : request_fail(rq, FAILED_UNAVAILABLE);
