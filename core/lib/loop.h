@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "core/lib/timer.h"
 
@@ -89,9 +90,9 @@ struct loop {
     struct watch inbox_watch; /* an eventfd */
     pthread_mutex_t inbox_lock;
     struct message *inbox, *inbox_last;
-    struct tasks ready, patient; /* tasks that are ready */
-    struct core_request *alive;  /* all requests of this loop, of any kind */
-    size_t requests;             /* number of requests */
+    struct tasks ready, patient;     /* tasks that are ready */
+    LIST_HEAD(, core_request) alive; /* all requests of this loop, of any kind */
+    size_t requests;                 /* number of requests */
     struct fiber_pool *fibers;
     struct loop_part parts[LOOP_PARTS]; /* in the order in which they run */
     size_t part_count;

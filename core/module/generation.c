@@ -15,7 +15,7 @@
  * Returns a line for the metric and each value; the caller frees it with free(). NULL: out of
  * memory.
  */
-static char *meters_name(const char *module, const struct bb_metric *metric)
+static char *generation_meter_name(const char *module, const struct bb_metric *metric)
 {
     char *name = NULL;
     size_t size;
@@ -48,8 +48,8 @@ int meters_bind(struct core_module *module, struct arena *arena)
             continue;
         while (rows[i].values && rows[i].values[values])
             values++;
-        module->handle.meters[i] =
-            meter_named(meters_name(module->descriptor->name, &rows[i]), values ? values : 1);
+        module->handle.meters[i] = meter_named(
+            generation_meter_name(module->descriptor->name, &rows[i]), values ? values : 1);
         if (!module->handle.meters[i])
             return -1;
     }

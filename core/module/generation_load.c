@@ -17,7 +17,7 @@
 
 /* ---- settings ---- */
 
-static void load_keys(struct generation *g, struct setting_problems *problems)
+static void generation_load_keys(struct generation *g, struct setting_problems *problems)
 {
     json_t *keys = host_settings(g->settings)->secrets.keys;
     const char *hex[AEAD_KEYS_MAX];
@@ -33,8 +33,9 @@ static void load_keys(struct generation *g, struct setting_problems *problems)
         settings_complain(g->settings, problems, "secrets", "keys", "%s", why);
 }
 
-static struct cidr_list *load_networks(struct generation *g, const char *name, json_t *networks,
-                                       struct setting_problems *problems)
+static struct cidr_list *generation_load_networks(struct generation *g, const char *name,
+                                                  json_t *networks,
+                                                  struct setting_problems *problems)
 {
     char why[128];
     struct cidr_list *list = cidr_list_new(g->arena, networks, why, sizeof why);
@@ -44,7 +45,7 @@ static struct cidr_list *load_networks(struct generation *g, const char *name, j
     return list;
 }
 
-static void load_origins(struct generation *g, struct setting_problems *problems)
+static void generation_load_origins(struct generation *g, struct setting_problems *problems)
 {
     json_t *origin;
     size_t i;
@@ -77,7 +78,7 @@ static bool generation_has_port(const char *text)
  * Checks the syntax of server addresses, without connecting. libpq's own message would contain the
  * password.
  */
-static void check_places(struct generation *g, struct setting_problems *problems)
+static void generation_check_places(struct generation *g, struct setting_problems *problems)
 {
     const char *listen = host_settings(g->settings)->http.listen;
     const char *database = host_settings(g->settings)->database.url;
@@ -177,7 +178,7 @@ static const char *generation_module_path(const struct generation *g, const char
 }
 
 /* Whether the module directory contains a module with this name; a settings_is_module. */
-static bool is_installed(const void *generation, const char *name)
+static bool generation_is_installed(const void *generation, const char *name)
 {
     const struct generation *g = generation;
     const char *path = strchr(name, '/') ? NULL : generation_module_path(g, name);
@@ -206,7 +207,7 @@ static bool generation_in_question(const struct generation *g)
 }
 
 /* Whether this entry is in quarantine, and therefore disabled, which is recorded. */
-static bool is_left_out(struct generation *g, const char *entry)
+static bool generation_is_left_out(struct generation *g, const char *entry)
 {
     const char *file = generation_entry_file(g, entry);
     const struct crash_row *row =
@@ -270,7 +271,8 @@ static void generation_leave_needy_out(struct generation *g)
     }
 }
 
-static void load_entry(struct generation *g, const char *entry, struct setting_problems *problems)
+static void generation_load_entry(struct generation *g, const char *entry,
+                                  struct setting_problems *problems)
 {
     const char *where = arena_format(g->arena, "%s:%u: modules", g->settings->path,
                                      settings_line(g->settings, SETTINGS_ROOT, "modules"));
@@ -321,7 +323,7 @@ static void generation_reorder(struct generation *g, struct setting_problems *pr
 /*
  * Fills generation->modules from the setting `modules`, in the order in which they must be opened.
  */
-static void load_modules(struct generation *g, struct setting_problems *problems)
+static void generation_load_modules(struct generation *g, struct setting_problems *problems)
 {
     json_t *entries = host_settings(g->settings)->root.modules;
     size_t count = json_array_size(entries);
@@ -335,8 +337,8 @@ static void load_modules(struct generation *g, struct setting_problems *problems
     for (size_t i = 0; i < count; i++) {
         const char *entry = json_string_value(json_array_get(entries, i));
 
-        if (!is_left_out(g, entry))
-            load_entry(g, entry, problems);
+        if (!generation_is_left_out(g, entry))
+            generation_load_entry(g, entry, problems);
     }
     generation_leave_needy_out(g);
     for (size_t i = 0; i < g->module_count; i++) {
@@ -382,7 +384,7 @@ static const struct core_hook *generation_hooks_on(struct generation *g, const c
     return hooks;
 }
 
-static void link_events(struct generation *g, struct setting_problems *problems)
+static void generation_link_events(struct generation *g, struct setting_problems *problems)
 {
     size_t count = 0, hooks = 0;
 
@@ -414,7 +416,7 @@ static void link_events(struct generation *g, struct setting_problems *problems)
     g->events = events;
 }
 
-static void link_authenticator(struct generation *g, struct setting_problems *problems)
+static void generation_link_authenticator(struct generation *g, struct setting_problems *problems)
 {
     const struct bb_service_descriptor *descriptor;
     const struct core_module *giver =
@@ -443,7 +445,7 @@ static void link_authenticator(struct generation *g, struct setting_problems *pr
     }
 }
 
-static void link_routes(struct generation *g, struct setting_problems *problems)
+static void generation_link_routes(struct generation *g, struct setting_problems *problems)
 {
     char why[256];
 
@@ -479,18 +481,20 @@ int generation_load(struct generation *g, const char *conf_path, struct setting_
         generation_place_reports(g, problems);
         lifecycle_calls_set_limit(host->host.stall_timeout * 1000);
     }
-    load_keys(g, problems);
-    g->trusted_proxies = load_networks(g, "trusted_proxies", host->http.trusted_proxies, problems);
-    g->inside = load_networks(g, "metrics_networks", host->http.metrics_networks, problems);
-    load_origins(g, problems);
-    check_places(g, problems);
-    load_modules(g, problems);
-    link_routes(g, problems);
-    link_events(g, problems);
-    link_authenticator(g, problems);
+    generation_load_keys(g, problems);
+    g->trusted_proxies =
+        generation_load_networks(g, "trusted_proxies", host->http.trusted_proxies, problems);
+    g->inside =
+        generation_load_networks(g, "metrics_networks", host->http.metrics_networks, problems);
+    generation_load_origins(g, problems);
+    generation_check_places(g, problems);
+    generation_load_modules(g, problems);
+    generation_link_routes(g, problems);
+    generation_link_events(g, problems);
+    generation_link_authenticator(g, problems);
     /* Without a valid module directory, sections of installed modules look like typing errors, and
      * the problem of the directory was reported already. */
     if (host->root.module_path)
-        settings_unknown(g->settings, is_installed, g, problems);
+        settings_unknown(g->settings, generation_is_installed, g, problems);
     return 0;
 }

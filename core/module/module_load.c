@@ -29,25 +29,25 @@ struct copier {
     size_t rows; /* number of rows copied */
 };
 
-static int copy_refuse(struct copier *copier, const char *table, const char *reason)
+static int module_copy_refuse(struct copier *copier, const char *table, const char *reason)
 {
     snprintf(copier->why, copier->why_size, "table `%s` %s", table, reason);
     return -1;
 }
 
-static int check_table(struct copier *copier, const struct bb_table *table, size_t row_size,
-                       const char *name)
+static int module_check_table(struct copier *copier, const struct bb_table *table, size_t row_size,
+                              const char *name)
 {
     if (!table->rows)
-        return copy_refuse(copier, name, "has a count but no rows");
+        return module_copy_refuse(copier, name, "has a count but no rows");
     if (table->count > ROWS_MAX || table->count > ROWS_ALL_MAX - copier->rows)
-        return copy_refuse(copier, name, "has too many rows to be true");
+        return module_copy_refuse(copier, name, "has too many rows to be true");
     if (table->stride < sizeof(void *) || table->stride % alignof(void *))
-        return copy_refuse(copier, name, "has rows of an impossible size");
+        return module_copy_refuse(copier, name, "has rows of an impossible size");
     if (table->stride > row_size)
-        return copy_refuse(copier, name,
-                           "has larger rows than the module's ABI version knows: build "
-                           "the module with the headers of this host");
+        return module_copy_refuse(copier, name,
+                                  "has larger rows than the module's ABI version knows: build "
+                                  "the module with the headers of this host");
     return 0;
 }
 
@@ -55,21 +55,21 @@ static int check_table(struct copier *copier, const struct bb_table *table, size
  * Replaces *table by a copy with rows of row_size. *rows points to the copy, so that it can be
  * changed.
  */
-static int copy_table(struct copier *copier, struct bb_table *table, size_t row_size,
-                      const char *name, void **rows)
+static int module_copy_table(struct copier *copier, struct bb_table *table, size_t row_size,
+                             const char *name, void **rows)
 {
     *rows = NULL;
     if (!table->count) {
         *table = (struct bb_table){NULL, 0, row_size};
         return 0;
     }
-    if (check_table(copier, table, row_size, name))
+    if (module_check_table(copier, table, row_size, name))
         return -1;
     char *copy = arena_alloc(copier->arena, table->count * row_size);
 
     copier->rows += table->count;
     if (!copy)
-        return copy_refuse(copier, name, "out of memory");
+        return module_copy_refuse(copier, name, "out of memory");
     for (size_t i = 0; i < table->count; i++)
         memcpy(copy + i * row_size, (const char *)table->rows + i * table->stride, table->stride);
     *table = (struct bb_table){copy, table->count, row_size};
@@ -77,24 +77,24 @@ static int copy_table(struct copier *copier, struct bb_table *table, size_t row_
     return 0;
 }
 
-static int copy_fields(struct copier *copier, struct bb_table *table, const char *name,
-                       unsigned depth)
+static int module_copy_fields(struct copier *copier, struct bb_table *table, const char *name,
+                              unsigned depth)
 {
     void *rows;
 
     if (depth > FIELDS_DEPTH_MAX)
-        return copy_refuse(copier, name, "is nested too deeply");
-    if (copy_table(copier, table, sizeof(struct bb_field), name, &rows))
+        return module_copy_refuse(copier, name, "is nested too deeply");
+    if (module_copy_table(copier, table, sizeof(struct bb_field), name, &rows))
         return -1;
     struct bb_field *fields = rows;
 
     for (size_t i = 0; i < table->count; i++)
-        if (copy_fields(copier, &fields[i].fields, name, depth + 1))
+        if (module_copy_fields(copier, &fields[i].fields, name, depth + 1))
             return -1;
     return 0;
 }
 
-static int copy_tables(struct copier *copier, struct bb_module *copy)
+static int module_copy_tables(struct copier *copier, struct bb_module *copy)
 {
     struct {
         struct bb_table *table;
@@ -114,30 +114,32 @@ static int copy_tables(struct copier *copier, struct bb_module *copy)
     void *rows, *parts;
 
     for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
-        if (copy_table(copier, plain[i].table, plain[i].row_size, plain[i].name, &rows))
+        if (module_copy_table(copier, plain[i].table, plain[i].row_size, plain[i].name, &rows))
             return -1;
-    if (copy_fields(copier, &copy->settings, "settings", 0) ||
-        copy_table(copier, &copy->routes, sizeof(struct bb_route), "routes", &rows))
+    if (module_copy_fields(copier, &copy->settings, "settings", 0) ||
+        module_copy_table(copier, &copy->routes, sizeof(struct bb_route), "routes", &rows))
         return -1;
     for (size_t i = 0; i < copy->routes.count; i++) {
         struct bb_route *route = &((struct bb_route *)rows)[i];
 
-        if (copy_table(copier, &route->parts, sizeof(struct bb_part), "parts", &parts) ||
-            copy_fields(copier, &route->segments, "segments", 0) ||
-            copy_fields(copier, &route->query, "query", 0) ||
-            copy_fields(copier, &route->body, "body", 0) ||
-            copy_fields(copier, &route->reply, "reply", 0))
+        if (module_copy_table(copier, &route->parts, sizeof(struct bb_part), "parts", &parts) ||
+            module_copy_fields(copier, &route->segments, "segments", 0) ||
+            module_copy_fields(copier, &route->query, "query", 0) ||
+            module_copy_fields(copier, &route->body, "body", 0) ||
+            module_copy_fields(copier, &route->reply, "reply", 0))
             return -1;
     }
-    if (copy_table(copier, &copy->events, sizeof(struct bb_event_descriptor), "events", &rows))
+    if (module_copy_table(copier, &copy->events, sizeof(struct bb_event_descriptor), "events",
+                          &rows))
         return -1;
     for (size_t i = 0; i < copy->events.count; i++)
-        if (copy_fields(copier, &((struct bb_event_descriptor *)rows)[i].payload, "payload", 0))
+        if (module_copy_fields(copier, &((struct bb_event_descriptor *)rows)[i].payload, "payload",
+                               0))
             return -1;
-    if (copy_table(copier, &copy->commands, sizeof(struct bb_command), "commands", &rows))
+    if (module_copy_table(copier, &copy->commands, sizeof(struct bb_command), "commands", &rows))
         return -1;
     for (size_t i = 0; i < copy->commands.count; i++)
-        if (copy_fields(copier, &((struct bb_command *)rows)[i].options, "options", 0))
+        if (module_copy_fields(copier, &((struct bb_command *)rows)[i].options, "options", 0))
             return -1;
     return 0;
 }
@@ -145,7 +147,8 @@ static int copy_tables(struct copier *copier, struct bb_module *copy)
 /*
  * The first members have the same position in every version, so they are checked before any others.
  */
-static int check_head(struct copier *copier, const struct bb_module *descriptor, size_t symbol_size)
+static int module_check_head(struct copier *copier, const struct bb_module *descriptor,
+                             size_t symbol_size)
 {
     if (symbol_size && symbol_size < DESCRIPTOR_MIN) {
         snprintf(copier->why, copier->why_size,
@@ -184,7 +187,7 @@ const struct bb_module *module_descriptor_copy(struct arena *arena,
 {
     struct copier copier = {arena, why, why_size, 0};
 
-    if (check_head(&copier, descriptor, symbol_size))
+    if (module_check_head(&copier, descriptor, symbol_size))
         return NULL;
     struct bb_module *copy = arena_alloc(arena, sizeof *copy);
 
@@ -198,7 +201,7 @@ const struct bb_module *module_descriptor_copy(struct arena *arena,
         snprintf(why, why_size, "has no name or no version in its descriptor");
         return NULL;
     }
-    return copy_tables(&copier, copy) ? NULL : copy;
+    return module_copy_tables(&copier, copy) ? NULL : copy;
 }
 
 /* ---- files ---- */
@@ -344,8 +347,8 @@ void module_set_handle(struct core_module *module)
 }
 
 /* Returns NULL, or the reason: `why` or another text. */
-static const char *load(struct core_module *module, struct arena *arena, const char *path,
-                        char *why, size_t why_size)
+static const char *module_load_file(struct core_module *module, struct arena *arena,
+                                    const char *path, char *why, size_t why_size)
 {
     size_t size;
 
@@ -376,7 +379,7 @@ int module_load(struct core_module *module, struct arena *arena, const char *pat
                 const char *where, struct setting_problems *problems)
 {
     char why[512];
-    const char *reason = load(module, arena, path, why, sizeof why);
+    const char *reason = module_load_file(module, arena, path, why, sizeof why);
 
     if (reason)
         setting_problem(problems, "%s: %s: %s", where, path, reason);

@@ -43,10 +43,7 @@ void request_join(struct core_request *rq, struct arena *arena, enum request_kin
     rq->generation = generation;
     rq->deadline.fire = request_deadline_fire;
     generation_acquire(generation);
-    rq->next = loop->alive;
-    if (rq->next)
-        rq->next->before = rq;
-    loop->alive = rq;
+    LIST_INSERT_HEAD(&loop->alive, rq, link);
     loop->requests++;
 }
 
@@ -63,12 +60,7 @@ void request_free(struct core_request *rq)
     struct loop *loop = rq->loop;
 
     timer_clear(&loop->timers, &rq->deadline);
-    if (rq->next)
-        rq->next->before = rq->before;
-    if (rq->before)
-        rq->before->next = rq->next;
-    else
-        loop->alive = rq->next;
+    LIST_REMOVE(rq, link);
     json_decref(rq->body);
     json_decref(rq->warnings);
     json_decref(rq->errors);
@@ -228,7 +220,7 @@ struct retry_timer {
     bool *over;
 };
 
-static void retry_timer_fire(struct timer *timer)
+static void request_retry_fire(struct timer *timer)
 {
     struct retry_timer *retry = BB_CONTAINER_OF(timer, struct retry_timer, timer);
 
@@ -239,7 +231,7 @@ static void retry_timer_fire(struct timer *timer)
 int request_sleep_unless(struct core_request *rq, int64_t ms, bool *over)
 {
     struct timers *timers = &rq->loop->timers;
-    struct retry_timer retry = {.timer.fire = retry_timer_fire, .rq = rq, .over = over};
+    struct retry_timer retry = {.timer.fire = request_retry_fire, .rq = rq, .over = over};
 
     if (timer_try(timers, &retry.timer, rq->loop->now_ms + ms))
         return -1;
@@ -286,7 +278,7 @@ void request_on_superseded(struct core_request *rq, void (*superseded)(struct co
 
 void requests_tell_superseded(struct loop *loop, const struct generation *generation)
 {
-    for (struct core_request *rq = loop->alive; rq; rq = rq->next) {
+    for (struct core_request *rq = LIST_FIRST(&loop->alive); rq; rq = LIST_NEXT(rq, link)) {
         void (*superseded)(struct core_request *) = rq->superseded;
 
         if (!superseded || rq->generation != generation)
@@ -299,7 +291,7 @@ void requests_tell_superseded(struct loop *loop, const struct generation *genera
 /* A parked fiber finds its time over. Reading from and writing to a client is cut instead. */
 void requests_cut(struct loop *loop, const struct generation *generation)
 {
-    for (struct core_request *rq = loop->alive; rq; rq = rq->next) {
+    for (struct core_request *rq = LIST_FIRST(&loop->alive); rq; rq = LIST_NEXT(rq, link)) {
         if (rq->generation != generation)
             continue;
         rq->timed_out = true;
@@ -342,7 +334,7 @@ struct bb_completion {
     bool done; /* open, or timed out */
 };
 
-static void completion_signalled(struct message *message)
+static void request_completion_signaled(struct message *message)
 {
     struct bb_completion *completion = (struct bb_completion *)(void *)message;
 
@@ -355,7 +347,7 @@ static void completion_signalled(struct message *message)
     request_wake(completion->rq);
 }
 
-static void completion_timer(struct timer *timer)
+static void request_completion_timer(struct timer *timer)
 {
     struct bb_completion *completion = BB_CONTAINER_OF(timer, struct bb_completion, timer);
 
@@ -364,7 +356,7 @@ static void completion_timer(struct timer *timer)
 }
 
 /* The request drops its reference; the signaling side frees the completion later. */
-static void completion_leave(void *arg)
+static void request_completion_leave(void *arg)
 {
     struct bb_completion *completion = arg;
 
@@ -381,11 +373,11 @@ struct bb_completion *api_completion(struct bb_request *pub)
 
     if (!completion)
         return NULL;
-    completion->message.run = completion_signalled;
-    completion->timer.fire = completion_timer;
+    completion->message.run = request_completion_signaled;
+    completion->timer.fire = request_completion_timer;
     completion->rq = rq;
     completion->loop = rq->loop;
-    if (!arena_defer(rq->arena, completion_leave, completion))
+    if (!arena_defer(rq->arena, request_completion_leave, completion))
         return completion;
     free(completion);
     return NULL;

@@ -88,7 +88,7 @@ struct core_request {
     bool (*answer_timeout)(struct core_request *rq);
     struct fiber *fiber;                         /* from the first time it parks to its end */
     struct task task;                            /* continues the fiber when it is ready */
-    struct core_request *next, *before;          /* in the list of all requests of the loop */
+    LIST_ENTRY(core_request) link;               /* in the list of all requests of the loop */
     void (*superseded)(struct core_request *rq); /* see request_on_superseded() */
     bool ready;                                  /* is in the loop's list of ready tasks */
     bool running;                                /* its fiber is running */

@@ -23,7 +23,7 @@ bool body_follows(const struct http_txn *txn)
 }
 
 /* Returns the text after this media type, without blanks; NULL if the type differs. */
-static const char *behind_type(const char *value, const char *type)
+static const char *body_after_type(const char *value, const char *type)
 {
     size_t length = strlen(type);
 
@@ -35,10 +35,10 @@ static const char *behind_type(const char *value, const char *type)
 }
 
 /* Whether the media type is `type`, with no parameter other than charset=utf-8. */
-static bool media_type_is(const char *value, const char *type)
+static bool body_type_is(const char *value, const char *type)
 {
     static const char *const utf8[] = {"utf-8", "utf8", "\"utf-8\"", "\"utf8\""};
-    const char *rest = behind_type(value, type);
+    const char *rest = body_after_type(value, type);
 
     if (!rest)
         return false;
@@ -56,7 +56,7 @@ static bool media_type_is(const char *value, const char *type)
 }
 
 /* "application/…+json" */
-static bool is_json_suffixed(const char *value)
+static bool body_is_json_suffixed(const char *value)
 {
     static const char suffix[] = "+json";
     size_t top = strlen("application/"), length = strcspn(value, "; \t"), own = strlen(suffix);
@@ -70,15 +70,15 @@ static bool is_json_suffixed(const char *value)
  * because a browser does not send a token for a page of another site, although it would send plain
  * text.
  */
-static bool is_vouched(const struct http_txn *txn, const char *type)
+static bool body_is_vouched(const struct http_txn *txn, const char *type)
 {
     if (!txn->rq.pub.principal || !txn->match.route->body.count)
         return false;
-    return !*type || behind_type(type, JSON_TYPE) || behind_type(type, "text/plain") ||
-           is_json_suffixed(type);
+    return !*type || body_after_type(type, JSON_TYPE) || body_after_type(type, "text/plain") ||
+           body_is_json_suffixed(type);
 }
 
-static enum body_kind kind_of(const struct http_txn *txn)
+static enum body_kind body_kind_of(const struct http_txn *txn)
 {
     const struct bb_route *route = txn->match.route;
     const char *type = http_txn_header(txn, "Content-Type");
@@ -86,14 +86,14 @@ static enum body_kind kind_of(const struct http_txn *txn)
 
     if (!type)
         type = "";
-    if (media_type_is(type, JSON_TYPE))
+    if (body_type_is(type, JSON_TYPE))
         return BODY_JSON;
-    if (route->flags & BB_FORM_TOO && behind_type(type, FORM_TYPE)) /* UTF-8, whatever the charset
-                                                                     * says */
+    if (route->flags & BB_FORM_TOO && body_after_type(type, FORM_TYPE)) /* UTF-8, whatever the
+                                                                         * charset says */
         return BODY_FORM;
     if (route->parts.count && multipart_boundary(type, boundary))
         return BODY_PARTS;
-    return is_vouched(txn, type) ? BODY_JSON : BODY_OTHER;
+    return body_is_vouched(txn, type) ? BODY_JSON : BODY_OTHER;
 }
 
 static int body_check_type(struct http_txn *txn)
@@ -122,7 +122,7 @@ int body_expect(struct http_txn *txn)
     const struct bb_route *route = txn->match.route;
     int64_t declared = txn->head.length;
     bool follows = body_follows(txn);
-    enum body_kind kind = follows ? kind_of(txn) : BODY_OTHER;
+    enum body_kind kind = follows ? body_kind_of(txn) : BODY_OTHER;
 
     txn->form = kind == BODY_FORM;
     txn->multipart = kind == BODY_PARTS;
@@ -170,15 +170,15 @@ int body_take_room(struct http_txn *txn, size_t bytes)
 }
 
 /* Returns the number of bytes to count: small bodies are limited by the number of connections. */
-static size_t counted_of(size_t length)
+static size_t body_counted(size_t length)
 {
     return length < BODY_LARGE ? 0 : length;
 }
 
 void body_drop(struct http_txn *txn)
 {
-    if (counted_of(txn->length))
-        quota_release(&quota_tables[QUOTA_BODIES], &txn->body_charge, counted_of(txn->length));
+    if (body_counted(txn->length))
+        quota_release(&quota_tables[QUOTA_BODIES], &txn->body_charge, body_counted(txn->length));
     free(txn->bytes);
     txn->bytes = NULL;
     txn->length = txn->room = 0;
@@ -196,7 +196,7 @@ int body_keep(struct http_txn *txn, const char *data, size_t size, size_t limit)
 
     if (needed > limit)
         return body_too_large(txn, limit);
-    int refused = body_take_room(txn, counted_of(needed) - counted_of(txn->length));
+    int refused = body_take_room(txn, body_counted(needed) - body_counted(txn->length));
 
     if (refused)
         return refused;
@@ -304,7 +304,7 @@ static int body_refuse(struct http_txn *txn, const struct problems *problems)
     return reply_problems(&txn->rq, 400, "The request is not valid", errors);
 }
 
-static void check_segments(struct http_txn *txn, struct problems *problems)
+static void body_check_segments(struct http_txn *txn, struct problems *problems)
 {
     const struct route_match *match = &txn->match;
     struct arena *arena = txn->rq.arena;
@@ -364,7 +364,7 @@ static int body_check_fields(struct http_txn *txn, struct problems *problems)
 }
 
 /* Whether the handler may find further errors, in addition to those found here. */
-static bool handler_checks(const struct bb_route *route)
+static bool body_handler_checks(const struct bb_route *route)
 {
     for (size_t i = 0; i < route->body.count; i++)
         if (field_at(&route->body, i)->flags & BB_AS_SENT)
@@ -379,7 +379,7 @@ int body_check(struct http_txn *txn)
     struct problems problems = {.arena = rq->arena, .warnings = &rq->warnings};
     int refused = 0;
 
-    check_segments(txn, &problems);
+    body_check_segments(txn, &problems);
     refused = query_check(&route->query, txn->query, rq->arena, &txn->args, &problems);
     if (txn->args.ignored && reply_header(rq, "X-Ignored-Parameters", txn->args.ignored))
         refused = -1;
@@ -391,7 +391,7 @@ int body_check(struct http_txn *txn)
         refused = upload_complete(txn->upload);
     if (!refused && route->body.count)
         refused = body_check_fields(txn, &problems);
-    if (!refused && rq->errors && !handler_checks(route))
+    if (!refused && rq->errors && !body_handler_checks(route))
         return reply_problems(rq, 400, "The request is not valid", NULL);
     return refused;
 }

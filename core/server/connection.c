@@ -67,12 +67,12 @@ int connection_map(struct http *http, int fd, struct connection *connection)
 
 /* Returns the connection of a socket of the calling thread; NULL if the thread has no such socket.
  */
-static struct connection *known(int fd)
+static struct connection *connection_known(int fd)
 {
     return running && fd >= 0 && (size_t)fd < running->room ? running->by_fd[fd] : NULL;
 }
 
-static int ask_kernel(int epoll, int how, int fd, struct epoll_event *event)
+static int connection_ask_kernel(int epoll, int how, int fd, struct epoll_event *event)
 {
     return (int)syscall(SYS_epoll_ctl, epoll, how, fd, event);
 }
@@ -81,14 +81,14 @@ static int ask_kernel(int epoll, int how, int fd, struct epoll_event *event)
 #define OURS (UINT64_C(1) << 63)
 
 /* Adds a connection to the kernel's set; or makes the kernel report again what is there. */
-static int ask_for_events(struct connection *connection, int how)
+static int connection_ask_events(struct connection *connection, int how)
 {
     /* EPOLLRDHUP: a client that has shut down its side causes no further edge, whether its end was
      * read or not */
     struct epoll_event ours = {.events = connection->set_events | EPOLLRDHUP,
                                .data.u64 = OURS | (unsigned)connection->fd};
 
-    return ask_kernel(connection->http->daemon_watch.fd, how, connection->fd, &ours);
+    return connection_ask_kernel(connection->http->daemon_watch.fd, how, connection->fd, &ours);
 }
 
 /*
@@ -99,13 +99,13 @@ static int ask_for_events(struct connection *connection, int how)
 static void connection_read_again(struct connection *connection)
 {
     if (connection->in_set == SET_IN)
-        ask_for_events(connection, EPOLL_CTL_MOD);
+        connection_ask_events(connection, EPOLL_CTL_MOD);
     connection->http->again = true;
 }
 
 ssize_t connection_recv(int fd, void *into, size_t size, int flags)
 {
-    struct connection *connection = flags ? NULL : known(fd);
+    struct connection *connection = flags ? NULL : connection_known(fd);
 
     if (!connection)
         return recvfrom(fd, into, size, flags, NULL, NULL);
@@ -123,22 +123,23 @@ ssize_t connection_recv(int fd, void *into, size_t size, int flags)
 void connection_forget(struct connection *connection)
 {
     if (connection->in_set == SET_KEPT)
-        ask_kernel(connection->http->daemon_watch.fd, EPOLL_CTL_DEL, connection->fd, NULL);
+        connection_ask_kernel(connection->http->daemon_watch.fd, EPOLL_CTL_DEL, connection->fd,
+                              NULL);
     connection->in_set = SET_OUT;
 }
 
 int connection_epoll_ctl(int epoll, int how, int fd, struct epoll_event *event)
 {
-    struct connection *connection = known(fd);
+    struct connection *connection = connection_known(fd);
 
     if (!connection || epoll != running->daemon_watch.fd)
-        return ask_kernel(epoll, how, fd, event);
+        return connection_ask_kernel(epoll, how, fd, event);
     if (how == EPOLL_CTL_ADD) {
         enum connection_set was = connection->in_set;
 
         connection->set_data = event->data.ptr;
         connection->set_events = event->events;
-        if (was == SET_OUT && ask_for_events(connection, EPOLL_CTL_ADD))
+        if (was == SET_OUT && connection_ask_events(connection, EPOLL_CTL_ADD))
             return -1;
         connection->in_set = SET_IN;
         if (was == SET_KEPT && (connection->has_ended || reader_waits(&connection->reader)))
@@ -146,7 +147,7 @@ int connection_epoll_ctl(int epoll, int how, int fd, struct epoll_event *event)
         return 0;
     }
     if (how != EPOLL_CTL_DEL || connection->in_set == SET_OUT)
-        return ask_kernel(epoll, how, fd, event);
+        return connection_ask_kernel(epoll, how, fd, event);
     connection->in_set = SET_KEPT;
     return 0;
 }
@@ -155,9 +156,9 @@ int connection_epoll_ctl(int epoll, int how, int fd, struct epoll_event *event)
  * Converts one of our events to the form that libmicrohttpd expects; false: it must not get the
  * event.
  */
-static bool translate(struct epoll_event *event)
+static bool connection_translate(struct epoll_event *event)
 {
-    struct connection *connection = known((int)(event->data.u64 & ~OURS));
+    struct connection *connection = connection_known((int)(event->data.u64 & ~OURS));
 
     if (!connection || connection->in_set != SET_IN) {
         if (connection)
@@ -181,7 +182,7 @@ int connection_epoll_wait(int epoll, struct epoll_event *events, int most, int t
     if (!running || running->daemon_watch.fd != epoll || count < 0)
         return count;
     for (int i = 0; i < count; i++) {
-        if (!(events[i].data.u64 & OURS) || translate(&events[i]))
+        if (!(events[i].data.u64 & OURS) || connection_translate(&events[i]))
             events[left++] = events[i];
     }
     return left;
@@ -189,7 +190,7 @@ int connection_epoll_wait(int epoll, struct epoll_event *events, int most, int t
 
 /* ---- limits: in total, and for each address ---- */
 
-static bool is_localhost(const struct sockaddr *peer)
+static bool connection_is_localhost(const struct sockaddr *peer)
 {
     const struct in6_addr *six = &((const struct sockaddr_in6 *)(const void *)peer)->sin6_addr;
     static const uint8_t mapped[16] = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1};
@@ -202,12 +203,12 @@ static bool is_localhost(const struct sockaddr *peer)
 }
 
 /* Whether the connection waits for a request or for the rest of a head, so that no work is lost. */
-static bool is_idle(const struct connection *connection)
+static bool connection_is_idle(const struct connection *connection)
 {
     return connection->counted.bytes && !connection->cut && connection->stage <= STAGE_HEADER;
 }
 
-static int64_t idle_since(const struct connection *connection)
+static int64_t connection_idle_since(const struct connection *connection)
 {
     int64_t times = connection->http->settings.header_ms;
 
@@ -217,13 +218,13 @@ static int64_t idle_since(const struct connection *connection)
 }
 
 /* Closes the oldest idle connection of this owner; false if there is none. */
-static bool end_oldest(struct http *http, const struct quota_owner *owner)
+static bool connection_end_oldest(struct http *http, const struct quota_owner *owner)
 {
     struct connection *oldest = NULL;
 
-    for (struct connection *at = http->connections; at; at = at->next) {
-        if (is_idle(at) && quota_owner_same(&at->counted.owner, owner) &&
-            (!oldest || idle_since(at) <= idle_since(oldest)))
+    for (struct connection *at = LIST_FIRST(&http->connections); at; at = LIST_NEXT(at, link)) {
+        if (connection_is_idle(at) && quota_owner_same(&at->counted.owner, owner) &&
+            (!oldest || connection_idle_since(at) <= connection_idle_since(oldest)))
             oldest = at;
     }
     if (!oldest)
@@ -238,7 +239,7 @@ static bool end_oldest(struct http *http, const struct quota_owner *owner)
  * Closes an idle connection of the address with the most connections, if that leaves it at least as
  * many as this address will have.
  */
-static bool make_room(const struct connection *connection)
+static bool connection_make_room(const struct connection *connection)
 {
     struct quota_table *table = &quota_tables[QUOTA_CONNECTIONS];
     const struct quota_owner *owner = NULL;
@@ -248,8 +249,9 @@ static bool make_room(const struct connection *connection)
 
     if (ago_ms < LOOK_AGAIN_MS || (ago_ms < KNOWN_MS && own >= http->most))
         return false;
-    for (const struct connection *at = http->connections; at; at = at->next) {
-        if (!is_idle(at) || (owner && quota_owner_same(owner, &at->counted.owner)))
+    for (const struct connection *at = LIST_FIRST(&http->connections); at;
+         at = LIST_NEXT(at, link)) {
+        if (!connection_is_idle(at) || (owner && quota_owner_same(owner, &at->counted.owner)))
             continue;
         size_t count = quota_entry_of(table, &at->counted.owner);
 
@@ -260,7 +262,7 @@ static bool make_room(const struct connection *connection)
     }
     http->looked_ms = http->loop->now_ms;
     http->most = most;
-    return owner && end_oldest(http, owner);
+    return owner && connection_end_oldest(http, owner);
 }
 
 /*
@@ -279,7 +281,7 @@ static bool connection_count(struct connection *connection)
     struct quota_owner owner = {.network = address_peer_network(peer)};
     struct quota_limits bounds = {http->settings.max_connections, http->settings.per_address};
     struct generation *generation = engine_generation(http->loop->engine);
-    bool localhost = is_localhost(peer);
+    bool localhost = connection_is_localhost(peer);
 
     if (cidr_list_has(generation->trusted_proxies, peer))
         bounds.each = SIZE_MAX;
@@ -290,8 +292,8 @@ static bool connection_count(struct connection *connection)
         bounds.all += CONNECTIONS_RESERVED;
     enum quota_result answer = quota_take(table, &connection->counted, &owner, 1, &bounds);
 
-    if ((answer == QUOTA_OWN_FULL && localhost && end_oldest(http, &owner)) ||
-        (answer == QUOTA_ALL_FULL && make_room(connection)))
+    if ((answer == QUOTA_OWN_FULL && localhost && connection_end_oldest(http, &owner)) ||
+        (answer == QUOTA_ALL_FULL && connection_make_room(connection)))
         answer = quota_take(table, &connection->counted, &owner, 1, &bounds);
     if (answer == QUOTA_OWN_FULL || answer == QUOTA_ALL_FULL)
         quota_count(QUOTA_CONNECTIONS, answer == QUOTA_OWN_FULL);
@@ -317,10 +319,7 @@ static struct connection *connection_new(struct http *http, int fd,
         return NULL;
     }
     address_client(NULL, (const struct sockaddr *)peer, NULL, connection->address);
-    connection->next = http->connections;
-    if (connection->next)
-        connection->next->before = connection;
-    http->connections = connection;
+    LIST_INSERT_HEAD(&http->connections, connection, link);
     http->connection_count++;
     connection_stage(connection, STAGE_HEADER, 0);
     return connection;
@@ -330,12 +329,7 @@ void connection_free(struct connection *connection)
 {
     struct http *http = connection->http;
 
-    if (connection->next)
-        connection->next->before = connection->before;
-    if (connection->before)
-        connection->before->next = connection->next;
-    else
-        http->connections = connection->next;
+    LIST_REMOVE(connection, link);
     http->connection_count--;
     quota_release_all(&quota_tables[QUOTA_CONNECTIONS], &connection->counted);
     connection_map(http, connection->fd, NULL);
@@ -452,7 +446,7 @@ void connections_sweep(struct http *http)
 {
     int64_t now = http->loop->now_ms;
 
-    for (struct connection *at = http->connections; at; at = at->next) {
+    for (struct connection *at = LIST_FIRST(&http->connections); at; at = LIST_NEXT(at, link)) {
         bool over = (at->limit_ms && at->limit_ms <= now) || (at->stop_ms && at->stop_ms <= now);
         bool arriving = at->stage == STAGE_HEADER
                             ? at->reader.began

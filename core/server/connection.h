@@ -59,7 +59,7 @@ enum connection_set {
 };
 
 struct connection {
-    struct connection *next, *before;
+    LIST_ENTRY(connection) link;
     struct http *http;
     int fd;
     enum connection_stage stage;

@@ -37,7 +37,7 @@ size_t head_token_run(const char *text, size_t length)
 }
 
 /* Whether none of eight bytes is less than a blank, or DEL. The result "false" may be wrong. */
-static bool is_plain(const char *text)
+static bool head_is_plain(const char *text)
 {
     const uint64_t ones = UINT64_MAX / 255, highest = ones << 7;
     uint64_t word, deletes;
@@ -52,7 +52,7 @@ size_t head_value_run(const char *text, size_t length)
     size_t at = 0;
 
     for (;;) {
-        while (length - at >= sizeof(uint64_t) && is_plain(text + at))
+        while (length - at >= sizeof(uint64_t) && head_is_plain(text + at))
             at += sizeof(uint64_t);
         if (at == length || !(classes[(unsigned char)text[at]] & VALUE))
             return at;
@@ -60,35 +60,35 @@ size_t head_value_run(const char *text, size_t length)
     }
 }
 
-static bool is_digit(char c)
+static bool head_is_digit(char c)
 {
     return c >= '0' && c <= '9';
 }
 
-static bool is_hex(char c)
+static bool head_is_hex(char c)
 {
     return isxdigit((unsigned char)c);
 }
 
-static bool is_blank(char c)
+static bool head_is_blank(char c)
 {
     return c == ' ' || c == '\t';
 }
 
 /* Whether it is a host with an optional port, as in Host and in absolute targets. */
-static bool host_valid(const char *host, size_t length)
+static bool head_is_host(const char *host, size_t length)
 {
     const char *at = host, *end = host + length;
     unsigned port = 0;
 
     if (length && *host == '[') { /* an IPv6 address */
-        for (at++; at < end && (is_hex(*at) || *at == ':' || *at == '.');)
+        for (at++; at < end && (head_is_hex(*at) || *at == ':' || *at == '.');)
             at++;
         if (at - host < 3 || at == end || *at++ != ']')
             return false;
     }
     for (; *host != '[' && at < end && *at != ':'; at++) {
-        if (*at == '%' && end - at > 2 && is_hex(at[1]) && is_hex(at[2]))
+        if (*at == '%' && end - at > 2 && head_is_hex(at[1]) && head_is_hex(at[2]))
             at += 2;
         else if (!(classes[(unsigned char)*at] & NAME))
             return false;
@@ -98,7 +98,7 @@ static bool host_valid(const char *host, size_t length)
     if (*at++ != ':' || end - at > 5)
         return false;
     for (; at < end; at++) {
-        if (!is_digit(*at))
+        if (!head_is_digit(*at))
             return false;
         port = port * 10 + (unsigned)(*at - '0');
     }
@@ -142,7 +142,7 @@ static int head_take_target(struct head_reading *reading, const char *method, ch
     size_t length = strcspn(host, "/?");
     char *path = host + length;
 
-    if (!host_valid(host, length))
+    if (!head_is_host(host, length))
         return head_fail(reading, 400, "The host in the target is not valid");
     reading->absolute = true;
     if (*path != '/')
@@ -168,8 +168,8 @@ static int head_take_request_line(struct head_reading *reading, char *text, size
     reading->head.split = true;
     const char *version = text + second + 1;
 
-    if (strncmp(version, "HTTP/", 5) != 0 || !is_digit(version[5]) || version[6] != '.' ||
-        !is_digit(version[7]) || version[8])
+    if (strncmp(version, "HTTP/", 5) != 0 || !head_is_digit(version[5]) || version[6] != '.' ||
+        !head_is_digit(version[7]) || version[8])
         return head_fail(reading, 400, "The request line is malformed");
     if (version[5] != '1' || version[7] > '1')
         return head_fail(reading, 505, "This version of HTTP is not supported");
@@ -211,7 +211,7 @@ static const struct {
 
 const char *head_field_split(const char *text, size_t from, size_t to, struct head_field *field)
 {
-    if (is_blank(text[from]))
+    if (head_is_blank(text[from]))
         return "A line of the head is folded";
     size_t colon = from + head_token_run(text + from, to - from);
 
@@ -219,9 +219,9 @@ const char *head_field_split(const char *text, size_t from, size_t to, struct he
         return "A field of the head has no valid name";
     size_t start = colon + 1, end = to;
 
-    while (start < end && is_blank(text[start]))
+    while (start < end && head_is_blank(text[start]))
         start++;
-    while (end > start && is_blank(text[end - 1]))
+    while (end > start && head_is_blank(text[end - 1]))
         end--;
     *field = (struct head_field){.name = (uint16_t)from,
                                  .name_length = (uint16_t)(colon - from),
@@ -250,7 +250,7 @@ static void head_take_connection(struct head *head, const char *value)
     while (*value) {
         size_t length = strcspn(value, ","), word = length;
 
-        while (word && is_blank(value[word - 1]))
+        while (word && head_is_blank(value[word - 1]))
             word--;
         head->closes = head->closes || (word == 5 && !strncasecmp(value, "close", word));
         head->keeps = head->keeps || (word == 10 && !strncasecmp(value, "keep-alive", word));
@@ -286,7 +286,8 @@ static int head_take_field(struct head_reading *reading, char *text, size_t end)
     case HOST:
         if (!*value && !reading->absolute)
             return 0; /* from a client that has no host name */
-        return host_valid(value, strlen(value)) ? 0 : head_fail(reading, 400, "Host is not valid");
+        return head_is_host(value, strlen(value)) ? 0
+                                                  : head_fail(reading, 400, "Host is not valid");
     case CONTENT_LENGTH:
         return head_take_length(reading, value);
     case TRANSFER_ENCODING:

@@ -35,7 +35,7 @@ struct http_settings http_settings_of(const struct generation *g, const struct l
     };
 }
 
-static void watch_listeners(struct http *http, bool on)
+static void http_watch_listeners(struct http *http, bool on)
 {
     on = on && !http->draining;
     for (size_t i = 0; i < http->settings.listeners->count; i++) {
@@ -46,7 +46,7 @@ static void watch_listeners(struct http *http, bool on)
     }
 }
 
-static void accept_ready(struct watch *watch, uint32_t events)
+static void http_accept_ready(struct watch *watch, uint32_t events)
 {
     const struct accept *accept = (struct accept *)(void *)watch;
 
@@ -60,12 +60,12 @@ void http_refuse_for_a_while(struct http *http)
 {
     log_line(BB_WARN, "connections cannot be accepted", "reason", strerror(errno), NULL);
     http->refusing = true;
-    watch_listeners(http, false);
+    http_watch_listeners(http, false);
     timer_set(&http->loop->timers, &http->sweep, http->loop->now_ms + REFUSE_MS);
 }
 
 /* Writes the loop's statistics for metrics, status and the watchdog. */
-static void publish_stats(const struct http *http)
+static void http_publish_stats(const struct http *http)
 {
     struct loop *loop = http->loop;
     struct loop_stats *stats = &loop->stats;
@@ -93,20 +93,20 @@ static void http_sweep(struct timer *timer)
     connections_sweep(http);
     if (http->refusing) {
         http->refusing = false;
-        watch_listeners(http, true);
+        http_watch_listeners(http, true);
     }
-    publish_stats(http);
+    http_publish_stats(http);
     timer_set(&http->loop->timers, timer,
               timer_beat(http->loop->now_ms, http->connection_count ? SWEEP_MS : TIMER_IDLE_MS));
 }
 
-static void daemon_ready(struct watch *watch, uint32_t events)
+static void http_daemon_ready(struct watch *watch, uint32_t events)
 {
     (void)watch; /* http_run() follows in this iteration */
     (void)events;
 }
 
-static void drop_log(void *cls, const char *format, va_list args)
+static void http_drop_log(void *cls, const char *format, va_list args)
 {
     (void)cls;
     (void)format;
@@ -122,14 +122,14 @@ struct http *http_new(struct loop *loop, const struct http_settings *settings)
     http->loop = loop;
     http->settings = *settings;
     for (size_t i = 0; i < settings->listeners->count; i++)
-        http->accepts[i] = (struct accept){.watch = {.fd = -1, .ready = accept_ready},
+        http->accepts[i] = (struct accept){.watch = {.fd = -1, .ready = http_accept_ready},
                                            .http = http,
                                            .fd = settings->listeners->fds[i]};
-    http->daemon_watch = (struct watch){.fd = -1, .ready = daemon_ready};
+    http->daemon_watch = (struct watch){.fd = -1, .ready = http_daemon_ready};
     http->sweep.fire = http_sweep;
     http->daemon = MHD_start_daemon(
         MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ERROR_LOG, 0,
-        NULL, NULL, http_txn_access, http, MHD_OPTION_EXTERNAL_LOGGER, drop_log, NULL,
+        NULL, NULL, http_txn_access, http, MHD_OPTION_EXTERNAL_LOGGER, http_drop_log, NULL,
         MHD_OPTION_NOTIFY_COMPLETED, http_txn_completed, http, MHD_OPTION_NOTIFY_CONNECTION,
         connection_notify, http, MHD_OPTION_CONNECTION_LIMIT,
         settings->max_connections + ACCEPT_MAX + CONNECTIONS_RESERVED,
@@ -145,7 +145,7 @@ struct http *http_new(struct loop *loop, const struct http_settings *settings)
         http_free(http);
         return NULL;
     }
-    watch_listeners(http, true);
+    http_watch_listeners(http, true);
     http_sweep(&http->sweep);
     return http;
 }
@@ -153,11 +153,11 @@ struct http *http_new(struct loop *loop, const struct http_settings *settings)
 void http_free(struct http *http)
 {
     timer_clear(&http->loop->timers, &http->sweep);
-    watch_listeners(http, false);
+    http_watch_listeners(http, false);
     loop_watch(http->loop, &http->daemon_watch, -1, 0);
     MHD_stop_daemon(http->daemon);
-    while (http->connections) /* libmicrohttpd 1.0 has not started them yet */
-        connection_free(http->connections);
+    while (!LIST_EMPTY(&http->connections)) /* libmicrohttpd 1.0 has not started them yet */
+        connection_free(LIST_FIRST(&http->connections));
     lingers_free(&http->lingers);
     free(http->by_fd);
     free(http);
@@ -204,7 +204,7 @@ bool http_drain(struct http *http)
                 ; /* connections in the backlog are served */
         }
         http->draining = true;
-        watch_listeners(http, false);
+        http_watch_listeners(http, false);
         /* refuse new clients now, because the kernel would queue them and reset them at the end */
         for (size_t k = 0; k < all->count; k++)
             shutdown(all->fds[k], SHUT_RD);

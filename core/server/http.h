@@ -34,7 +34,7 @@ struct http {
     } accepts[LISTENERS_MAX];
     struct watch daemon_watch; /* libmicrohttpd's epoll descriptor */
     struct timer sweep;
-    struct connection *connections;
+    LIST_HEAD(, connection) connections;
     int64_t looked_ms; /* time of the last search for connections to close */
     size_t most;       /* result of that search: the maximum number of connections of one address */
     size_t connection_count;

@@ -234,7 +234,7 @@ static int txn_check_access(struct http_txn *txn)
     return refused || !txn_is_public(txn) ? refused : txn_enter(txn);
 }
 
-static bool is_hasty(const struct http_txn *txn)
+static bool txn_is_hasty(const struct http_txn *txn)
 {
     return txn->answer->status == 429 && !txn->slowed;
 }
@@ -247,7 +247,7 @@ static void txn_slow_down(struct core_request *rq)
 {
     struct http_txn *txn = http_txn_of(&rq->pub);
 
-    if (!is_hasty(txn))
+    if (!txn_is_hasty(txn))
         return;
     txn->slowed = true;
     request_sleep(rq, REFUSED_MS);
@@ -293,7 +293,7 @@ static void txn_admit(struct core_request *rq)
 
 /* ---- the handler ---- */
 
-static void check_body(void *txn)
+static void txn_check_body(void *txn)
 {
     body_check(txn);
 }
@@ -325,7 +325,7 @@ static void txn_handle(struct core_request *rq)
 
     if (!large)
         body_check(txn);
-    else if (pool_run(rq, check_body, txn))
+    else if (pool_run(rq, txn_check_body, txn))
         reply_failed(rq);
     if (rq->response.status || (txn->upload && upload_wait(txn->upload)))
         return;
@@ -429,7 +429,7 @@ static enum MHD_Result txn_answer(struct http_txn *txn)
     if (!txn->stream && !txn->rq.fiber) /* a client may take long to read the answer */
         pg_owned_rows_release(txn->rq.arena);
     response_take_budget(txn);
-    if (is_hasty(txn)) {
+    if (txn_is_hasty(txn)) {
         connection_stage(txn->connection, STAGE_HANDLER, 0);
         txn_run(txn, PHASE_HANDLER, txn_slow_down);
         if (txn->phase != PHASE_ANSWER)
@@ -532,7 +532,7 @@ enum MHD_Result http_txn_access(void *cls, struct MHD_Connection *mhd, const cha
         bool refused = txn_check_access(txn) != 0;
 
         txn->phase = PHASE_BODY;
-        if (refused && !is_hasty(txn)) {
+        if (refused && !txn_is_hasty(txn)) {
             result = txn_answer_early(txn);
         } else {
             connection_stage(txn->connection, STAGE_BODY, 0);

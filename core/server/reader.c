@@ -257,7 +257,7 @@ bool reader_stop(struct reader *reader, int status, const char *reason)
 
 /* ---- the framing of a chunked body (RFC 9112, 7.1): sizes, extensions, trailers ---- */
 
-static const char *skip_blanks(const char *at, const char *end)
+static const char *reader_skip_blanks(const char *at, const char *end)
 {
     while (at < end && (*at == ' ' || *at == '\t'))
         at++;
@@ -268,22 +268,22 @@ static const char *skip_blanks(const char *at, const char *end)
  * *( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] ), in a line without control
  * characters
  */
-static bool extensions_valid(const char *at, const char *end)
+static bool reader_are_extensions(const char *at, const char *end)
 {
     while (at < end) {
-        at = skip_blanks(at, end);
+        at = reader_skip_blanks(at, end);
         if (at == end || *at++ != ';')
             return false;
-        at = skip_blanks(at, end);
+        at = reader_skip_blanks(at, end);
         size_t length = head_token_run(at, (size_t)(end - at));
-        const char *equals = skip_blanks(at + length, end);
+        const char *equals = reader_skip_blanks(at + length, end);
 
         if (!length)
             return false;
         at += length;
         if (equals == end || *equals != '=')
             continue;
-        at = skip_blanks(equals + 1, end);
+        at = reader_skip_blanks(equals + 1, end);
         if (at < end && *at == '"') {
             for (at++; at < end && *at != '"'; at++) {
                 if (*at == '\\' && ++at == end)
@@ -300,7 +300,7 @@ static bool extensions_valid(const char *at, const char *end)
     return true;
 }
 
-static int hex_value(char c)
+static int reader_hex_value(char c)
 {
     if (c >= '0' && c <= '9')
         return c - '0';
@@ -314,13 +314,13 @@ static int reader_take_size(struct reader *reader, const char *line, size_t leng
     const char *at = line, *end = line + length;
     int64_t size = 0;
 
-    for (; at < end && hex_value(*at) >= 0; at++) {
+    for (; at < end && reader_hex_value(*at) >= 0; at++) {
         if (size >> 4 * (DIGITS_MAX - 1))
             return reader_fail(reader, 413, "The body is too large");
-        size = size * 16 + hex_value(*at);
+        size = size * 16 + reader_hex_value(*at);
     }
     reader->spent += (size_t)(end - at);
-    if (at == line || !extensions_valid(at, end))
+    if (at == line || !reader_are_extensions(at, end))
         return reader_fail(reader, 400, "The size of a chunk of the body is malformed");
     if (reader->spent > SPENT_MAX)
         return reader_fail(reader, 400, "The chunks of the body have too many extensions");

@@ -14,7 +14,7 @@ enum { HEADERS_MAX = 6 * 1024 };
 
 /* ---- memory ---- */
 
-static bool reads_only(const struct http_txn *txn)
+static bool response_reads_only(const struct http_txn *txn)
 {
     return !strcmp(txn->method, "GET") || !strcmp(txn->method, "HEAD");
 }
@@ -23,7 +23,7 @@ int response_check_budget(struct http_txn *txn)
 {
     struct quota_table *table = &quota_tables[QUOTA_ANSWERS];
 
-    if (reads_only(txn) || !quota_taken(table) ||
+    if (response_reads_only(txn) || !quota_taken(table) ||
         quota_entry_of(table, &txn->rq.owner) <
             quota_bounds(txn->rq.generation, QUOTA_ANSWERS).each)
         return 0;
@@ -40,7 +40,7 @@ static bool response_count(struct http_txn *txn, enum quota quota, size_t bytes,
     const struct bb_route *route = txn->match.route;
     struct quota_limits bounds = {SIZE_MAX, SIZE_MAX};
 
-    if (reads_only(txn) && !(route && route->flags & BB_INSIDE))
+    if (response_reads_only(txn) && !(route && route->flags & BB_INSIDE))
         bounds = quota_bounds(txn->rq.generation, QUOTA_ANSWERS);
     *answer = quota_take(&quota_tables[quota], charge, &txn->rq.owner, bytes, &bounds);
     return *answer == QUOTA_OWN_FULL || *answer == QUOTA_ALL_FULL;
@@ -68,7 +68,7 @@ void response_take_budget(struct http_txn *txn)
 
 /* ---- sending ---- */
 
-static ssize_t no_body(void *cls, uint64_t position, char *into, size_t room)
+static ssize_t response_no_body(void *cls, uint64_t position, char *into, size_t room)
 {
     (void)cls;
     (void)position;
@@ -81,10 +81,10 @@ static ssize_t no_body(void *cls, uint64_t position, char *into, size_t room)
  * The answer to HEAD. With an empty body, libmicrohttpd would send its length; with a chunked one,
  * the last chunk of a body that does not exist. So the body is declared to end with the connection.
  */
-static struct MHD_Response *headers_only(void)
+static struct MHD_Response *response_headers_only(void)
 {
     struct MHD_Response *mhd =
-        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 1, no_body, NULL, NULL);
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 1, response_no_body, NULL, NULL);
 
     if (mhd)
         MHD_set_response_options(mhd, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT, MHD_RO_END);
@@ -92,7 +92,7 @@ static struct MHD_Response *headers_only(void)
 }
 
 /* Returns false if memory ran out. Headers that libmicrohttpd does not allow are omitted. */
-static bool add_header(struct MHD_Response *mhd, const char *name, const char *value)
+static bool response_add_header(struct MHD_Response *mhd, const char *name, const char *value)
 {
     errno = 0;
     return MHD_add_response_header(mhd, name, value) == MHD_YES || errno != ENOMEM;
@@ -104,7 +104,7 @@ static struct MHD_Response *response_of(struct http_txn *txn)
 
     if (txn->stream && response->status == 200) {
         txn->close = true;
-        return strcmp(txn->method, "HEAD") ? stream_response(txn->stream) : headers_only();
+        return strcmp(txn->method, "HEAD") ? stream_response(txn->stream) : response_headers_only();
     }
     if (response->file) {
         struct MHD_Response *file = MHD_create_response_from_fd64(response->length, response->file);
@@ -126,7 +126,7 @@ static struct MHD_Response *response_of(struct http_txn *txn)
  * The headers of an answer must fit into the connection's memory. Only a target that the answer
  * repeats can make them so large.
  */
-static void bound_headers(struct http_txn *txn)
+static void response_bound_headers(struct http_txn *txn)
 {
     size_t bytes = 0;
 
@@ -139,7 +139,7 @@ static void bound_headers(struct http_txn *txn)
 }
 
 /* Returns false if memory ran out: an incomplete answer might be misleading, so it is not sent. */
-static bool add_headers(struct http_txn *txn, struct MHD_Response *mhd)
+static bool response_add_headers(struct http_txn *txn, struct MHD_Response *mhd)
 {
     const struct response *response = txn->answer;
     const struct http *http = txn->connection->http;
@@ -149,25 +149,26 @@ static bool add_headers(struct http_txn *txn, struct MHD_Response *mhd)
     char idle[TEXT_INTEGER_SIZE + sizeof "timeout="] = "timeout=";
 
     for (const struct response_header *h = response->headers; h; h = h->next) {
-        added = added && add_header(mhd, h->name, h->value);
+        added = added && response_add_header(mhd, h->name, h->value);
         own_type = own_type || !strcmp(h->name, "Content-Type");
         kept = kept || !strcmp(h->name, "Cache-Control");
     }
     if (txn->stream && response->status == 200)
-        added = added && add_header(mhd, "Content-Type", stream_type(txn->stream)) &&
-                add_header(mhd, "X-Accel-Buffering", "no");
+        added = added && response_add_header(mhd, "Content-Type", stream_type(txn->stream)) &&
+                response_add_header(mhd, "X-Accel-Buffering", "no");
     else if (response->length && !own_type)
-        added = added && add_header(mhd, "Content-Type", "application/json; charset=utf-8");
-    added = added && add_header(mhd, "X-Request-Id", txn->id) &&
-            add_header(mhd, "X-Content-Type-Options", "nosniff") &&
-            (kept || add_header(mhd, "Cache-Control", "no-store"));
+        added =
+            added && response_add_header(mhd, "Content-Type", "application/json; charset=utf-8");
+    added = added && response_add_header(mhd, "X-Request-Id", txn->id) &&
+            response_add_header(mhd, "X-Content-Type-Options", "nosniff") &&
+            (kept || response_add_header(mhd, "Cache-Control", "no-store"));
     if (!stays)
-        return added && add_header(mhd, "Connection", "close");
+        return added && response_add_header(mhd, "Connection", "close");
     /* the client gets the idle timeout, so that it does not reuse the connection just when it is
      * closed */
     text_integer(http->settings.idle_ms / 1000, idle + strlen(idle));
     MHD_set_response_options(mhd, MHD_RF_SEND_KEEP_ALIVE_HEADER, MHD_RO_END);
-    return added && add_header(mhd, "Keep-Alive", idle);
+    return added && response_add_header(mhd, "Keep-Alive", idle);
 }
 
 enum MHD_Result response_send(struct http_txn *txn)
@@ -178,14 +179,14 @@ enum MHD_Result response_send(struct http_txn *txn)
     txn->phase = PHASE_ANSWER;
     if (reader_problem(&txn->connection->reader, &reason))
         txn->close = true;
-    bound_headers(txn);
+    response_bound_headers(txn);
     struct MHD_Response *mhd = response_of(txn);
 
     txn->answered_us = clock_mono_us();
     body_drop(txn);
     if (!mhd)
         return MHD_NO;
-    if (!add_headers(txn, mhd)) {
+    if (!response_add_headers(txn, mhd)) {
         MHD_destroy_response(mhd);
         return MHD_NO;
     }
@@ -202,8 +203,8 @@ enum MHD_Result response_send(struct http_txn *txn)
  * module's code, its pool calls, and Redis. Time that the client needs to send and to read does not
  * count.
  */
-static void log_slow(const struct http_txn *txn, const char *trace, const char *status,
-                     const char *ms)
+static void response_log_slow(const struct http_txn *txn, const char *trace, const char *status,
+                              const char *ms)
 {
     const struct request_spent *spent = &txn->rq.time_spent;
     const int64_t us[] = {spent->work_us, spent->queue_us, spent->database_us,
@@ -252,7 +253,7 @@ void response_log(const struct http_txn *txn, enum MHD_RequestTerminationCode wh
     text_integer(principal ? principal->account : 0, account);
     trace_id(rq->trace, trace);
     if (slow)
-        log_slow(txn, trace, status, ms);
+        response_log_slow(txn, trace, status, ms);
     if (!logged)
         return;
     const struct log_pair pairs[] = {

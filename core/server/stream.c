@@ -28,13 +28,13 @@ struct bb_stream {
     struct message message; /* posted to the loop when there is something to write */
     struct loop *loop;
     struct http_txn *txn;
-    struct bb_stream *next, *before; /* in the loop's list */
+    LIST_ENTRY(bb_stream) link; /* in the loop's list */
     struct bb_stream_options options;
-    bool suspended;             /* the connection is suspended; loop's thread only */
-    atomic_bool joined;         /* may have places */
-    atomic_bool closing;        /* gets no place any more */
-    struct topic_place *places; /* its topics; protected by topics_lock */
-    uint64_t publication;       /* the last one that reached it; protected by topics_lock */
+    bool suspended;                  /* the connection is suspended; loop's thread only */
+    atomic_bool joined;              /* may have places */
+    atomic_bool closing;             /* gets no place any more */
+    LIST_HEAD(, topic_place) places; /* its topics; protected by topics_lock */
+    uint64_t publication;            /* the last one that reached it; protected by topics_lock */
     pthread_mutex_t lock;
     /* protected by the lock: */
     struct chunks queue;
@@ -98,7 +98,7 @@ static void stream_post(struct bb_stream *stream)
 }
 
 /* The client closed the connection, or the sweep cut it. */
-static void client_left(struct watch *watch, uint32_t events)
+static void stream_client_left(struct watch *watch, uint32_t events)
 {
     struct bb_stream *stream = (struct bb_stream *)(void *)watch;
 
@@ -119,7 +119,7 @@ struct check {
     bool parked;
 };
 
-static bool same_rights(const struct bb_principal *a, const struct bb_principal *b)
+static bool stream_has_same_rights(const struct bb_principal *a, const struct bb_principal *b)
 {
     return a->account == b->account && a->role == b->role && a->organization == b->organization &&
            a->organization_count == b->organization_count && !strcmp(a->email, b->email) &&
@@ -127,7 +127,7 @@ static bool same_rights(const struct bb_principal *a, const struct bb_principal 
                                               a->organization_count * sizeof *a->organizations));
 }
 
-static void check_entry(struct core_request *rq)
+static void stream_check_entry(struct core_request *rq)
 {
     struct check *check = (struct check *)(void *)rq;
     const struct generation *generation = rq->generation;
@@ -140,30 +140,30 @@ static void check_entry(struct core_request *rq)
 
     if (!stream || refused == 503)
         return;
-    if (refused || !same_rights(&check->who, &stream->txn->principal))
+    if (refused || !stream_has_same_rights(&check->who, &stream->txn->principal))
         api_stream_end(stream);
 }
 
-static void check_again(struct loop *loop, int64_t in_ms)
+static void stream_check_again(struct loop *loop, int64_t in_ms)
 {
     timer_set(&loop->timers, &loop->streams->timer, loop->now_ms + in_ms);
 }
 
-static void check_soon(struct loop *loop)
+static void stream_check_soon(struct loop *loop)
 {
     const struct streams *all = loop->streams;
 
-    if (all->first && !all->in_round && !all->timer.slot)
-        check_again(loop, PAUSE_MS);
+    if (!LIST_EMPTY(&all->open) && !all->in_round && !all->timer.slot)
+        stream_check_again(loop, PAUSE_MS);
 }
 
-static void check_ended(struct core_request *rq)
+static void stream_check_ended(struct core_request *rq)
 {
     struct loop *loop = rq->loop;
 
     loop->streams->checked = NULL;
     if (((struct check *)(void *)rq)->parked)
-        check_again(loop, 0);
+        stream_check_again(loop, 0);
     request_free(rq);
 }
 
@@ -187,8 +187,8 @@ static bool stream_check(struct bb_stream *stream)
         request_free(&check->rq);
         return true;
     }
-    check->rq.entry = check_entry;
-    check->rq.ended = check_ended;
+    check->rq.entry = stream_check_entry;
+    check->rq.ended = stream_check_ended;
     check->rq.deadline_ms = loop->now_ms + CHECK_DEADLINE_MS;
     request_enter(&check->rq, &txn->rq.generation->authenticator_host->host);
     loop->streams->checked = stream;
@@ -226,27 +226,27 @@ static void stream_beat(struct bb_stream *stream, int64_t now_ms)
     api_chunk_release(chunk);
 }
 
-static void round_go_on(struct timer *timer)
+static void stream_round(struct timer *timer)
 {
     struct streams *all = BB_CONTAINER_OF(timer, struct streams, timer);
     struct loop *loop = all->loop;
 
     if (!all->in_round)
-        all->next = all->first;
+        all->next = LIST_FIRST(&all->open);
     all->in_round = true;
     for (int i = 0; all->next && i < PORTION; i++) {
         struct bb_stream *stream = all->next;
 
-        all->next = stream->next;
+        all->next = LIST_NEXT(stream, link);
         stream_beat(stream, loop->now_ms);
         if (!stream_check(stream))
             return;
     }
     all->in_round = all->next != NULL;
     if (all->in_round)
-        check_again(loop, 0);
+        stream_check_again(loop, 0);
     else
-        check_soon(loop);
+        stream_check_soon(loop);
 }
 
 /* ---- opening ---- */
@@ -264,16 +264,13 @@ static struct bb_stream *stream_new(struct core_request *rq,
     }
     memcpy(&stream->options, options,
            options->size < sizeof *options ? options->size : sizeof *options);
-    stream->watch = (struct watch){.fd = -1, .ready = client_left};
+    stream->watch = (struct watch){.fd = -1, .ready = stream_client_left};
     stream->message.run = stream_wake;
     stream->loop = rq->loop;
     stream->txn = (struct http_txn *)(void *)rq;
     stream->sent_ms = rq->loop->now_ms;
-    stream->next = all->first;
-    if (stream->next)
-        stream->next->before = stream;
-    all->first = stream;
-    check_soon(stream->loop);
+    LIST_INSERT_HEAD(&all->open, stream, link);
+    stream_check_soon(stream->loop);
     return stream;
 }
 
@@ -447,8 +444,7 @@ const char *stream_type(const struct bb_stream *stream)
 
 /* A stream's membership in a topic. */
 struct topic_place {
-    struct topic_place *next_of_stream;
-    struct topic_place *next, **at; /* in the topic's list */
+    LIST_ENTRY(topic_place) of_stream, of_topic; /* in the lists of both */
     struct bb_stream *stream;
     struct topic *topic;
 };
@@ -456,7 +452,7 @@ struct topic_place {
 struct topic {
     const struct bb_host *host; /* identifies the module and generation */
     const char *name;
-    struct topic_place *first;
+    LIST_HEAD(, topic_place) places;
     char copy[]; /* the name */
 };
 
@@ -468,7 +464,7 @@ static pthread_mutex_t topics_lock = PTHREAD_MUTEX_INITIALIZER;
 static void *topics;
 static uint64_t publications;
 
-static int topic_compare(const void *a, const void *b)
+static int stream_topic_compare(const void *a, const void *b)
 {
     const struct topic *one = a, *other = b;
 
@@ -478,16 +474,16 @@ static int topic_compare(const void *a, const void *b)
 }
 
 /* Under the lock. NULL: there is none. */
-static struct topic *topic_find(const struct bb_host *host, const char *name)
+static struct topic *stream_topic_find(const struct bb_host *host, const char *name)
 {
     const struct topic key = {.host = host, .name = name};
-    struct topic *const *found = tfind(&key, &topics, topic_compare);
+    struct topic *const *found = tfind(&key, &topics, stream_topic_compare);
 
     return found ? *found : NULL;
 }
 
 /* Under the lock. NULL: out of memory. */
-static struct topic *topic_new(const struct bb_host *host, const char *name)
+static struct topic *stream_topic_new(const struct bb_host *host, const char *name)
 {
     size_t size = strlen(name) + 1;
     struct topic *topic = malloc(sizeof *topic + size);
@@ -497,19 +493,19 @@ static struct topic *topic_new(const struct bb_host *host, const char *name)
     memcpy(topic->copy, name, size);
     topic->host = host;
     topic->name = topic->copy;
-    topic->first = NULL;
-    if (tsearch(topic, &topics, topic_compare))
+    LIST_INIT(&topic->places);
+    if (tsearch(topic, &topics, stream_topic_compare))
         return topic;
     free(topic);
     return NULL;
 }
 
 /* Under the lock. */
-static void topic_drop_empty(struct topic *topic)
+static void stream_topic_drop(struct topic *topic)
 {
-    if (topic->first)
+    if (!LIST_EMPTY(&topic->places))
         return;
-    tdelete(topic, &topics, topic_compare);
+    tdelete(topic, &topics, stream_topic_compare);
     free(topic);
 }
 
@@ -520,28 +516,23 @@ int api_stream_join(struct bb_host *host, struct bb_stream *stream, const char *
     if (!place)
         return -1;
     pthread_mutex_lock(&topics_lock);
-    atomic_store(&stream->joined, true); /* before `closing` is read: see topics_leave() */
-    struct topic *topic = topic_find(host, name);
-    const struct topic_place *known = stream->places;
+    atomic_store(&stream->joined, true); /* before `closing` is read: see stream_leave_topics() */
+    struct topic *topic = stream_topic_find(host, name);
+    const struct topic_place *known = LIST_FIRST(&stream->places);
 
     while (known && known->topic != topic)
-        known = known->next_of_stream;
+        known = LIST_NEXT(known, of_stream);
     if (!topic)
-        topic = topic_new(host, name);
+        topic = stream_topic_new(host, name);
     int status = topic ? 0 : -1;
 
     if (topic && !known && !atomic_load(&stream->closing)) {
-        *place = (struct topic_place){.next_of_stream = stream->places,
-                                      .next = topic->first,
-                                      .at = &topic->first,
-                                      .stream = stream,
-                                      .topic = topic};
-        if (place->next)
-            place->next->at = &place->next;
-        topic->first = stream->places = place;
+        *place = (struct topic_place){.stream = stream, .topic = topic};
+        LIST_INSERT_HEAD(&stream->places, place, of_stream);
+        LIST_INSERT_HEAD(&topic->places, place, of_topic);
         place = NULL;
     } else if (topic) {
-        topic_drop_empty(topic);
+        stream_topic_drop(topic);
     }
     pthread_mutex_unlock(&topics_lock);
     free(place);
@@ -551,15 +542,14 @@ int api_stream_join(struct bb_host *host, struct bb_stream *stream, const char *
 /* Under the lock. */
 static void stream_leave(struct bb_stream *stream)
 {
-    for (struct topic_place *place = stream->places, *next; place; place = next) {
-        next = place->next_of_stream;
-        *place->at = place->next;
-        if (place->next)
-            place->next->at = place->at;
-        topic_drop_empty(place->topic);
+    struct topic_place *place;
+
+    while ((place = LIST_FIRST(&stream->places))) {
+        LIST_REMOVE(place, of_stream);
+        LIST_REMOVE(place, of_topic);
+        stream_topic_drop(place->topic);
         free(place);
     }
-    stream->places = NULL;
 }
 
 /*
@@ -574,7 +564,8 @@ static bool stream_publish(struct bb_stream *stream, struct bb_chunk *chunk)
     int status = stream_send(stream, chunk, true);
 
     if (status > 0) {
-        /* before it leaves: until then topics_leave() waits for the lock, and so does `closed` */
+        /* before it leaves: until then stream_leave_topics() waits for the lock, and so does
+         * `closed` */
         stream->options.full(stream, stream->options.arg);
         stream_leave(stream);
     }
@@ -589,10 +580,13 @@ size_t api_stream_publish_to(struct bb_host *host, const char *const *names, siz
     pthread_mutex_lock(&topics_lock);
     publications++;
     for (size_t i = 0; i < name_count; i++) {
-        const struct topic *topic = topic_find(host, names[i]);
+        const struct topic *topic = stream_topic_find(host, names[i]);
 
-        for (struct topic_place *at = topic ? topic->first : NULL, *next; at; at = next) {
-            next = at->next; /* a stream that leaves frees its place, and the last one the topic */
+        for (struct topic_place *at = topic ? LIST_FIRST(&topic->places) : NULL, *next; at;
+             at = next) {
+            next = LIST_NEXT(
+                at,
+                of_topic); /* a stream that leaves frees its place, and the last one the topic */
             count += stream_publish(at->stream, chunk);
         }
     }
@@ -606,7 +600,7 @@ size_t api_stream_publish(struct bb_host *host, const char *name, struct bb_chun
 }
 
 /* The stream is closing. Most streams are in no topic, and must not wait for publishers. */
-static void topics_leave(struct bb_stream *stream)
+static void stream_leave_topics(struct bb_stream *stream)
 {
     atomic_store(&stream->closing, true);
     if (!atomic_load(&stream->joined))
@@ -624,16 +618,11 @@ void stream_closed(struct bb_stream *stream)
 
     loop_watch(stream->loop, &stream->watch, -1, 0);
     if (all->next == stream)
-        all->next = stream->next;
+        all->next = LIST_NEXT(stream, link);
     if (all->checked == stream)
         all->checked = NULL;
-    if (stream->next)
-        stream->next->before = stream->before;
-    if (stream->before)
-        stream->before->next = stream->next;
-    else
-        all->first = stream->next;
-    topics_leave(stream); /* from here on nobody calls `full` */
+    LIST_REMOVE(stream, link);
+    stream_leave_topics(stream); /* from here on nobody calls `full` */
     if (stream->options.closed)
         stream->options.closed(stream, stream->options.arg);
     atomic_fetch_sub(&open_count, 1);
@@ -651,7 +640,7 @@ void streams_stop(struct loop *loop)
     if (!loop->streams)
         return;
     loop->streams->refusing = true;
-    for (struct bb_stream *at = loop->streams->first; at; at = at->next) {
+    for (struct bb_stream *at = LIST_FIRST(&loop->streams->open); at; at = LIST_NEXT(at, link)) {
         if (at->options.whole)
             api_stream_cut(at);
         else
@@ -666,7 +655,7 @@ int streams_init(struct loop *loop)
     if (!loop->streams)
         return -1;
     loop->streams->loop = loop;
-    loop->streams->timer.fire = round_go_on;
+    loop->streams->timer.fire = stream_round;
     return 0;
 }
 

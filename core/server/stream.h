@@ -27,9 +27,9 @@ struct MHD_Response;
 /* The streams of one loop. */
 struct streams {
     struct loop *loop;
-    struct bb_stream *first; /* open ones */
-    bool refusing;           /* the host is stopping */
-    struct timer timer;      /* the next part of a round of checks */
+    LIST_HEAD(, bb_stream) open;
+    bool refusing;      /* the host is stopping */
+    struct timer timer; /* the next part of a round of checks */
     bool in_round;
     struct bb_stream *next;    /* the next one to be checked in this round */
     struct bb_stream *checked; /* its token is being checked; NULL: it was closed meanwhile */

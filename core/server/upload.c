@@ -87,18 +87,18 @@ struct upload {
 
 /* ---- in the pool: writing batches, and deleting files that were not kept ---- */
 
-static int open_new(const char *path)
+static int upload_open_new(const char *path)
 {
     return open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
 }
 
 /* Creates the file, and the directory on first use. Returns 0, or -1 with errno. */
-static int create_file(const struct upload *upload, struct upload_file *file)
+static int upload_create_file(const struct upload *upload, struct upload_file *file)
 {
     char path[4096];
 
     file->begun = true;
-    file->fd = open_new(file->pub.path);
+    file->fd = upload_open_new(file->pub.path);
     if (file->fd < 0 && errno == ENOENT) {
         if (snprintf(path, sizeof path, "%s/incoming", upload->directory) >= (int)sizeof path) {
             errno = ENAMETOOLONG;
@@ -107,7 +107,7 @@ static int create_file(const struct upload *upload, struct upload_file *file)
         if ((mkdir(upload->directory, DIRECTORY_MODE) && errno != EEXIST) ||
             (mkdir(path, DIRECTORY_MODE) && errno != EEXIST))
             return -1;
-        file->fd = open_new(file->pub.path);
+        file->fd = upload_open_new(file->pub.path);
     }
     if (file->fd < 0)
         return -1;
@@ -118,7 +118,7 @@ static int create_file(const struct upload *upload, struct upload_file *file)
     return -1;
 }
 
-static int write_all(int fd, const char *bytes, size_t length)
+static int upload_write_all(int fd, const char *bytes, size_t length)
 {
     while (length) {
         ssize_t wrote = write(fd, bytes, length);
@@ -134,19 +134,19 @@ static int write_all(int fd, const char *bytes, size_t length)
 }
 
 /* Returns 0, or -1 with errno. */
-static int write_segment(struct upload *upload, const struct upload_segment *segment,
-                         const char *bytes)
+static int upload_write_segment(struct upload *upload, const struct upload_segment *segment,
+                                const char *bytes)
 {
     struct upload_file *file = segment->file;
     unsigned char digest[32];
 
-    if (!file->begun && create_file(upload, file))
+    if (!file->begun && upload_create_file(upload, file))
         return -1;
     if (!EVP_DigestUpdate(file->digest, bytes, segment->length)) {
         errno = ENOMEM;
         return -1;
     }
-    if (write_all(file->fd, bytes, segment->length))
+    if (upload_write_all(file->fd, bytes, segment->length))
         return -1;
     /* start writing to disk now, so that fsync() at the end has little to wait for */
     (void)sync_file_range(file->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
@@ -164,7 +164,7 @@ static int write_segment(struct upload *upload, const struct upload_segment *seg
 }
 
 /* Syncing the first file makes the file system commit data of the others, too. */
-static int sync_files(struct upload *upload)
+static int upload_sync_files(struct upload *upload)
 {
     while (upload->written) {
         struct upload_file *file = upload->written;
@@ -188,11 +188,12 @@ static void upload_write(void *arg)
     const char *bytes = batch->bytes;
 
     for (size_t i = 0; i < batch->count && !upload->error; i++) {
-        if (write_segment(upload, &batch->segments[i], bytes))
+        if (upload_write_segment(upload, &batch->segments[i], bytes))
             upload->error = errno ? errno : EIO;
         bytes += batch->segments[i].length;
     }
-    if (!upload->error && (upload->last || upload->written_count >= OPEN_MAX) && sync_files(upload))
+    if (!upload->error && (upload->last || upload->written_count >= OPEN_MAX) &&
+        upload_sync_files(upload))
         upload->error = errno ? errno : EIO;
 }
 
@@ -224,7 +225,7 @@ static void upload_submit(struct upload *upload, void (*run)(void *),
                 &upload->call, false);
 }
 
-static bool is_full(const struct upload_batch *batch)
+static bool upload_is_full(const struct upload_batch *batch)
 {
     return batch->length >= CHUNK || batch->count >= SEGMENTS_MAX / 2;
 }
@@ -242,7 +243,7 @@ static void upload_flush(struct upload *upload)
         upload->idle = upload->finished;
         return;
     }
-    if (!upload->finished && !is_full(filling))
+    if (!upload->finished && !upload_is_full(filling))
         return;
     upload->last = upload->finished;
     upload->writing = filling;
@@ -283,9 +284,10 @@ bool upload_stalls(struct upload *upload)
     upload->stalled = false;
     if (!upload->writing)
         return false;
-    if (!is_full(filling) && !filling->counted && filling->length >= UNCOUNTED)
+    if (!upload_is_full(filling) && !filling->counted && filling->length >= UNCOUNTED)
         filling->counted = body_try_room(upload->txn, ROOM);
-    upload->stalled = is_full(filling) || (!filling->counted && filling->length >= UNCOUNTED);
+    upload->stalled =
+        upload_is_full(filling) || (!filling->counted && filling->length >= UNCOUNTED);
     return upload->stalled;
 }
 
@@ -328,7 +330,7 @@ static int upload_wrong(struct upload *upload, const char *field, const char *pr
 /* ---- parts: callbacks of the parser ---- */
 
 /* Finds a part by its name: "NAME[]", as forms write lists, matches NAME. */
-static const struct bb_part *find_part(const struct upload *upload, const char *name)
+static const struct bb_part *upload_find_part(const struct upload *upload, const char *name)
 {
     const struct bb_part *any = NULL;
 
@@ -343,13 +345,13 @@ static const struct bb_part *find_part(const struct upload *upload, const char *
     return any;
 }
 
-static unsigned *count_of(const struct upload *upload, const struct bb_part *part)
+static unsigned *upload_count_of(const struct upload *upload, const struct bb_part *part)
 {
     return &upload->counts[part - MODULE_ROWS(bb_part, upload->txn->match.route->parts)];
 }
 
 /* Returns valid UTF-8 of limited length without control characters, whatever the client sent. */
-static const char *clean_name(struct upload *upload, const char *name)
+static const char *upload_clean_name(struct upload *upload, const char *name)
 {
     char *clean = arena_text(upload->txn->rq.arena, name, strlen(name)), *to = clean;
     size_t left = strlen(name), size;
@@ -373,7 +375,7 @@ static const char *clean_name(struct upload *upload, const char *name)
 static int upload_begin_part(void *arg, const struct multipart_part *head)
 {
     struct upload *upload = arg;
-    const struct bb_part *part = find_part(upload, head->name);
+    const struct bb_part *part = upload_find_part(upload, head->name);
     bool any = part && !strcmp(part->name, "*");
 
     if (any && !head->filename && (!head->type || !strncasecmp(head->type, "text/plain", 10)))
@@ -392,14 +394,14 @@ static int upload_begin_part(void *arg, const struct multipart_part *head)
         return 0;
     }
     if (part->kind == BB_PART_FIELDS) {
-        if ((*count_of(upload, part))++)
+        if ((*upload_count_of(upload, part))++)
             return upload_note(upload, part->name, "must be given once");
         return 0;
     }
     /* the row's own text, so that a module can compare pointers */
-    upload->name = any ? clean_name(upload, head->name) : part->name;
+    upload->name = any ? upload_clean_name(upload, head->name) : part->name;
     if (head->filename)
-        upload->filename = clean_name(upload, head->filename);
+        upload->filename = upload_clean_name(upload, head->filename);
     return upload->name && (upload->filename || !head->filename) ? 0 : upload_no_memory(upload);
 }
 
@@ -410,9 +412,9 @@ static int upload_begin_file(struct upload *upload)
     struct upload_file *file;
     char uuid[TEXT_UUID_SIZE];
 
-    if (*count_of(upload, upload->part) == upload->part->count_max)
+    if (*upload_count_of(upload, upload->part) == upload->part->count_max)
         return upload_note(upload, upload->name, "has too many files");
-    (*count_of(upload, upload->part))++;
+    (*upload_count_of(upload, upload->part))++;
     text_uuid7(uuid);
     file = arena_alloc(arena, sizeof *file);
     if (!file)
@@ -599,7 +601,7 @@ int upload_complete(struct upload *upload)
     if (!multipart_complete(&upload->parser))
         return reply_error(rq, 400, "Malformed multipart body: the last boundary is missing");
     MODULE_EACH (bb_part, part, upload->txn->match.route->parts)
-        if (part->flags & BB_REQUIRED && !*count_of(upload, part)) {
+        if (part->flags & BB_REQUIRED && !*upload_count_of(upload, part)) {
             upload_wrong(upload, part->name, "is required");
             return rq->response.status;
         }

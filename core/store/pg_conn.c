@@ -32,7 +32,7 @@ static void conn_results_lost(struct pg_conn *conn);
 
 /* ---- prepared statements, by address: a hash table ------------------------------------------- */
 
-static size_t prepared_slot(const struct pg_conn *conn, const struct bb_sql *sql)
+static size_t conn_prepared_slot(const struct pg_conn *conn, const struct bb_sql *sql)
 {
     size_t mask = conn->prepared_room - 1;
     size_t slot = (size_t)((uintptr_t)sql >> 4) * 0x9e3779b1U & mask;
@@ -42,7 +42,7 @@ static size_t prepared_slot(const struct pg_conn *conn, const struct bb_sql *sql
     return slot;
 }
 
-static int prepared_add(struct pg_conn *conn, const struct bb_sql *sql)
+static int conn_prepared_add(struct pg_conn *conn, const struct bb_sql *sql)
 {
     if (conn->prepared_count * 2 >= conn->prepared_room) {
         const struct bb_sql **old = conn->prepared, **bigger;
@@ -55,11 +55,11 @@ static int prepared_add(struct pg_conn *conn, const struct bb_sql *sql)
         conn->prepared_room = old_room * 2;
         for (size_t i = 0; i < old_room; i++) {
             if (old[i])
-                conn->prepared[prepared_slot(conn, old[i])] = old[i];
+                conn->prepared[conn_prepared_slot(conn, old[i])] = old[i];
         }
         free(old);
     }
-    conn->prepared[prepared_slot(conn, sql)] = sql;
+    conn->prepared[conn_prepared_slot(conn, sql)] = sql;
     conn->prepared_count++;
     return 0;
 }
@@ -68,9 +68,9 @@ static int prepared_add(struct pg_conn *conn, const struct bb_sql *sql)
  * The server has not prepared the statement. Entries after it in the hash table move up if they are
  * not at their own position.
  */
-static void prepared_forget(struct pg_conn *conn, const struct bb_sql *sql)
+static void conn_prepared_forget(struct pg_conn *conn, const struct bb_sql *sql)
 {
-    size_t mask = conn->prepared_room - 1, slot = prepared_slot(conn, sql);
+    size_t mask = conn->prepared_room - 1, slot = conn_prepared_slot(conn, sql);
 
     if (!conn->prepared[slot])
         return;
@@ -80,18 +80,18 @@ static void prepared_forget(struct pg_conn *conn, const struct bb_sql *sql)
         const struct bb_sql *other = conn->prepared[slot];
 
         conn->prepared[slot] = NULL;
-        conn->prepared[prepared_slot(conn, other)] = other;
+        conn->prepared[conn_prepared_slot(conn, other)] = other;
     }
 }
 
 /* ---- expected results: a ring buffer, in the order of sending -------------------------------- */
 
-static struct pg_expect *expect_at(struct pg_conn *conn, size_t i)
+static struct pg_expect *conn_expect_at(struct pg_conn *conn, size_t i)
 {
     return &conn->expects[(conn->expect_first + i) % conn->expect_room];
 }
 
-static int expect_add(struct pg_conn *conn, struct pg_expect what)
+static int conn_expect(struct pg_conn *conn, struct pg_expect what)
 {
     if (conn->expect_count == conn->expect_room) {
         size_t room = conn->expect_room ? conn->expect_room * 2 : 128;
@@ -100,19 +100,19 @@ static int expect_add(struct pg_conn *conn, struct pg_expect what)
         if (!bigger)
             return -1;
         for (size_t i = 0; i < conn->expect_count; i++)
-            bigger[i] = *expect_at(conn, i);
+            bigger[i] = *conn_expect_at(conn, i);
         free(conn->expects);
         conn->expects = bigger;
         conn->expect_room = room;
         conn->expect_first = 0;
     }
-    *expect_at(conn, conn->expect_count) = what;
+    *conn_expect_at(conn, conn->expect_count) = what;
     conn->expect_count++;
     return 0;
 }
 
 /* The first result has arrived. */
-static void expect_next(struct pg_conn *conn)
+static void conn_expect_next(struct pg_conn *conn)
 {
     conn->expect_first = (conn->expect_first + 1) % conn->expect_room;
     conn->expect_count--;
@@ -311,8 +311,8 @@ static void conn_timer(struct timer *timer)
 
 /* ---- sending a batch ------------------------------------------------------------------------- */
 
-static int send_op(struct pg_conn *conn, struct pg_batch *batch, struct pg_request *entry,
-                   struct pg_op *op)
+static int conn_send_op(struct pg_conn *conn, struct pg_batch *batch, struct pg_request *entry,
+                        struct pg_op *op)
 {
     const struct bb_sql *sql = op->sql;
     const char *const *values = op->values;
@@ -329,16 +329,16 @@ static int send_op(struct pg_conn *conn, struct pg_batch *batch, struct pg_reque
     }
     name[0] = 's'; /* its name on the server: the address, which is unique */
     text_hex(&sql, sizeof sql, name + 1);
-    if (!conn->prepared[prepared_slot(conn, sql)] &&
-        (prepared_add(conn, sql) || !PQsendPrepare(conn->pg, name, sql->text, 0, NULL) ||
-         expect_add(conn, (struct pg_expect){PG_EXPECT_PREPARE, sql, batch, entry, op})))
+    if (!conn->prepared[conn_prepared_slot(conn, sql)] &&
+        (conn_prepared_add(conn, sql) || !PQsendPrepare(conn->pg, name, sql->text, 0, NULL) ||
+         conn_expect(conn, (struct pg_expect){PG_EXPECT_PREPARE, sql, batch, entry, op})))
         return -1;
     if (!PQsendQueryPrepared(conn->pg, name, op->count, values, lengths, formats, 0))
         return -1;
-    return expect_add(conn, (struct pg_expect){PG_EXPECT_ROWS, sql, batch, entry, op});
+    return conn_expect(conn, (struct pg_expect){PG_EXPECT_ROWS, sql, batch, entry, op});
 }
 
-static int send_entries(struct pg_conn *conn, struct pg_batch *batch)
+static int conn_send_entries(struct pg_conn *conn, struct pg_batch *batch)
 {
     int64_t sent_us = clock_mono_us();
 
@@ -348,13 +348,13 @@ static int send_entries(struct pg_conn *conn, struct pg_batch *batch)
         entry->sent_us = sent_us;
         entry->tries++;
         for (struct pg_op *op = entry->uses_earlier_result ? NULL : entry->ops; op; op = op->next) {
-            if (send_op(conn, batch, entry, op))
+            if (conn_send_op(conn, batch, entry, op))
                 return -1;
         }
     }
     if (!PQpipelineSync(conn->pg))
         return -1;
-    return expect_add(conn, (struct pg_expect){.kind = PG_EXPECT_SYNC, .batch = batch});
+    return conn_expect(conn, (struct pg_expect){.kind = PG_EXPECT_SYNC, .batch = batch});
 }
 
 static void conn_fail_list(struct pg_request *list)
@@ -368,7 +368,7 @@ static void conn_fail_list(struct pg_request *list)
 }
 
 /* Sends entries followed by one Sync. -1: the connection is unusable. */
-static int batch_send(struct pg_conn *conn, struct pg_request *entries, size_t count)
+static int conn_send_batch(struct pg_conn *conn, struct pg_request *entries, size_t count)
 {
     struct pg_batch *batch = calloc(1, sizeof *batch);
 
@@ -379,9 +379,9 @@ static int batch_send(struct pg_conn *conn, struct pg_request *entries, size_t c
     *batch = (struct pg_batch){.entries = entries, .count = count};
     if (!conn->batches++)
         conn->oldest_ms = conn->pool->pg->loop->now_ms;
-    if (send_entries(conn, batch)) {
+    if (conn_send_entries(conn, batch)) {
         /* Without its Sync nothing of it can be committed; conn_results_lost() frees it. */
-        if (expect_add(conn, (struct pg_expect){.kind = PG_EXPECT_SYNC, .batch = batch})) {
+        if (conn_expect(conn, (struct pg_expect){.kind = PG_EXPECT_SYNC, .batch = batch})) {
             conn_fail_list(entries);
             free(batch);
         }
@@ -395,7 +395,7 @@ static int batch_send(struct pg_conn *conn, struct pg_request *entries, size_t c
  * Takes the entries of a batch: at most batch_max, selected by pg_conn_next(). Units are ordered by
  * key, because locks are taken in this order, so that batches of several hosts cannot deadlock.
  */
-static struct pg_request *make_batch(struct pg_conn *conn, size_t *count)
+static struct pg_request *conn_make_batch(struct pg_conn *conn, size_t *count)
 {
     bool by_key = conn->pool->kind == PG_UNIT, alone = false;
     struct pg_request *list = NULL, **end = &list, *entry;
@@ -426,11 +426,11 @@ void pg_conn_flush(struct pg_conn *conn)
            (conn->waiting_count || (pool->kind == PG_LONG && pool->queued)) &&
            (!conn->recycle || conn->checked_out) && conn->batches < pool->depth) {
         size_t count;
-        struct pg_request *entries = make_batch(conn, &count);
+        struct pg_request *entries = conn_make_batch(conn, &count);
 
         if (!entries)
             return;
-        if (batch_send(conn, entries, count)) {
+        if (conn_send_batch(conn, entries, count)) {
             pg_conn_lost(conn, "sending failed");
             return;
         }
@@ -445,7 +445,7 @@ void pg_conn_flush(struct pg_conn *conn)
  * Sends an entry of a failed batch again: in a separate batch if the whole batch was undone, or if
  * the entry was in a failed batch twice.
  */
-static void entry_again(struct pg_conn *conn, struct pg_request *entry)
+static void conn_entry_again(struct pg_conn *conn, struct pg_request *entry)
 {
     if (!entry->rq) {
         pg_request_free(entry);
@@ -479,8 +479,8 @@ static struct pg_request *conn_reverse(struct pg_request *list)
 /*
  * Whether an entry's outcome is its own: if it was alone in its transaction, or nothing was undone.
  */
-static bool outcome_is_known(const struct pg_conn *conn, const struct pg_batch *batch,
-                             const struct pg_request *entry)
+static bool conn_is_outcome_known(const struct pg_conn *conn, const struct pg_batch *batch,
+                                  const struct pg_request *entry)
 {
     const struct failure *failure = &entry->failure;
     bool own_failure = failure->kind == FAILED_SQL;
@@ -496,7 +496,7 @@ static bool outcome_is_known(const struct pg_conn *conn, const struct pg_batch *
     return own_failure || (entry->last && pg_op_answered(entry->last));
 }
 
-static void batch_synced(struct pg_conn *conn, struct pg_batch *batch)
+static void conn_batch_synced(struct pg_conn *conn, struct pg_batch *batch)
 {
     struct pg_request *entry = batch->failed ? conn_reverse(batch->entries) : batch->entries;
 
@@ -505,10 +505,10 @@ static void batch_synced(struct pg_conn *conn, struct pg_batch *batch)
     while (entry) {
         struct pg_request *next = entry->next;
 
-        if (outcome_is_known(conn, batch, entry))
+        if (conn_is_outcome_known(conn, batch, entry))
             pg_request_done(entry);
         else
-            entry_again(conn, entry);
+            conn_entry_again(conn, entry);
         entry = next;
     }
     free(batch);
@@ -520,7 +520,7 @@ static void conn_results_lost(struct pg_conn *conn)
     bool reads = conn->pool->kind == PG_READ || conn->pool->kind == PG_LONG;
 
     while (conn->expect_count) {
-        struct pg_expect e = *expect_at(conn, --conn->expect_count);
+        struct pg_expect e = *conn_expect_at(conn, --conn->expect_count);
 
         if (e.kind != PG_EXPECT_SYNC)
             continue;
@@ -531,7 +531,7 @@ static void conn_results_lost(struct pg_conn *conn)
             if (!strcmp(entry->failure.sqlstate, PG_NOT_ALLOWED))
                 pg_request_done(entry);
             else if (reads && !entry->write)
-                entry_again(conn, entry);
+                conn_entry_again(conn, entry);
             else
                 pg_request_fail(entry, FAILED_UNAVAILABLE);
             entry = next;
@@ -544,18 +544,18 @@ static void conn_results_lost(struct pg_conn *conn)
 /* ---- reading results ------------------------------------------------------------------------- */
 
 /* Whether libpq created the result for lack of memory: then the server's result is unknown. */
-static bool is_lost_result(const PGresult *result)
+static bool conn_is_lost_result(const PGresult *result)
 {
     return PQresultStatus(result) != PGRES_PIPELINE_ABORTED &&
            !PQresultErrorField(result, PG_DIAG_SQLSTATE);
 }
 
-static void take_error(struct pg_conn *conn, const struct pg_expect *e, const PGresult *result)
+static void conn_take_error(struct pg_conn *conn, const struct pg_expect *e, const PGresult *result)
 {
     struct failure *failure = &e->entry->failure;
 
     e->batch->failed = true;
-    if (is_lost_result(result)) {
+    if (conn_is_lost_result(result)) {
         conn->fault = outcome_unknown;
     } else if (PQresultStatus(result) == PGRES_PIPELINE_ABORTED || failure->kind) {
         return;
@@ -572,7 +572,8 @@ static void take_error(struct pg_conn *conn, const struct pg_expect *e, const PG
  * Whether a module's statement began or ended a transaction, or changed the session that other
  * requests share. The first word of the result's command tag says what PostgreSQL has run.
  */
-static bool is_not_allowed(const struct pg_conn *conn, const struct pg_expect *e, PGresult *result)
+static bool conn_is_not_allowed(const struct pg_conn *conn, const struct pg_expect *e,
+                                PGresult *result)
 {
     static const char *const words[] = {"BEGIN",   "START",    "COMMIT",  "ROLLBACK",   "SAVEPOINT",
                                         "RELEASE", "LISTEN",   "PREPARE", "DEALLOCATE", "DISCARD",
@@ -592,7 +593,7 @@ static bool is_not_allowed(const struct pg_conn *conn, const struct pg_expect *e
  * The transaction is over or the session has changed, so the connection is closed, and other
  * statements of the batch may be lost.
  */
-static void take_not_allowed(struct pg_conn *conn, const struct pg_expect *e)
+static void conn_take_not_allowed(struct pg_conn *conn, const struct pg_expect *e)
 {
     struct failure *failure = &e->entry->failure;
 
@@ -607,13 +608,13 @@ static void take_not_allowed(struct pg_conn *conn, const struct pg_expect *e)
              "a module must not begin or end a transaction, or change the session");
 }
 
-static void take_result(struct pg_conn *conn, const struct pg_expect *e, PGresult *result)
+static void conn_take_result(struct pg_conn *conn, const struct pg_expect *e, PGresult *result)
 {
     ExecStatusType status = PQresultStatus(result);
     bool good =
         status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK || status == PGRES_EMPTY_QUERY;
 
-    if (good && e->kind == PG_EXPECT_ROWS && !is_not_allowed(conn, e, result)) {
+    if (good && e->kind == PG_EXPECT_ROWS && !conn_is_not_allowed(conn, e, result)) {
         const char *text = e->op->sql->text;
 
         /* PostgreSQL gives SET LOCAL and SET TRANSACTION the command tag of SET */
@@ -627,11 +628,11 @@ static void take_result(struct pg_conn *conn, const struct pg_expect *e, PGresul
         return;
     }
     if (good && e->kind == PG_EXPECT_ROWS) {
-        take_not_allowed(conn, e);
+        conn_take_not_allowed(conn, e);
     } else if (!good) {
-        take_error(conn, e, result);
+        conn_take_error(conn, e, result);
         if (e->kind == PG_EXPECT_PREPARE)
-            prepared_forget(conn, e->sql);
+            conn_prepared_forget(conn, e->sql);
     }
     PQclear(result);
 }
@@ -642,7 +643,7 @@ static void take_result(struct pg_conn *conn, const struct pg_expect *e, PGresul
  * progress.) If it has changed settings, later statements ran with these, so they count as lost.
  * Returns -1 if nothing more may be read.
  */
-static int take_sync(struct pg_conn *conn, struct pg_batch *batch)
+static int conn_take_sync(struct pg_conn *conn, struct pg_batch *batch)
 {
     PGTransactionStatusType status = PQtransactionStatus(conn->pg);
     bool own = conn->pool->kind == PG_TX;
@@ -651,12 +652,12 @@ static int take_sync(struct pg_conn *conn, struct pg_batch *batch)
         conn->fault = astray;
         return -1;
     }
-    expect_next(conn);
+    conn_expect_next(conn);
     bool spoilt = !own && pg_session_is_spoilt(conn, batch->count == 1 ? batch->entries->rq : NULL);
 
     if (spoilt)
         conn->end = "a setting was changed";
-    batch_synced(conn, batch);
+    conn_batch_synced(conn, batch);
     return spoilt ? -1 : 0;
 }
 
@@ -664,7 +665,7 @@ static int take_sync(struct pg_conn *conn, struct pg_batch *batch)
  * If libpq 15 runs out of memory for the result of a Sync, it creates none and reports that it is
  * busy forever. Only its message reveals that; a message of the server would begin with a severity.
  */
-static bool is_starved(const struct pg_conn *conn)
+static bool conn_is_starved(const struct pg_conn *conn)
 {
     static const char starved[] = "out of memory";
     const char *text = PQerrorMessage(conn->pg), *last = text;
@@ -676,10 +677,10 @@ static bool is_starved(const struct pg_conn *conn)
 }
 
 /* Reads one result: -1 if nothing more can be read now. */
-static int read_one(struct pg_conn *conn, bool *after_null)
+static int conn_read_one(struct pg_conn *conn, bool *after_null)
 {
     PGresult *result = PQgetResult(conn->pg);
-    const struct pg_expect now = *expect_at(conn, 0);
+    const struct pg_expect now = *conn_expect_at(conn, 0);
 
     if (!result) {
         /* NULL ends the results of a statement; a second NULL means that there are no more */
@@ -697,7 +698,7 @@ static int read_one(struct pg_conn *conn, bool *after_null)
 
     if (synced && now.kind == PG_EXPECT_SYNC) {
         PQclear(result);
-        return take_sync(conn, now.batch);
+        return conn_take_sync(conn, now.batch);
     }
     if (synced) { /* an earlier result was lost */
         PQclear(result);
@@ -709,14 +710,14 @@ static int read_one(struct pg_conn *conn, bool *after_null)
          * batch is stored; the Sync's own result follows. Sending each entry separately shows which
          * one failed. */
         now.batch->failed = true;
-        if (is_lost_result(result))
+        if (conn_is_lost_result(result))
             conn->fault = outcome_unknown;
         else if (now.batch->count == 1 && !now.batch->entries->failure.kind)
             pg_failure(&now.batch->entries->failure, NULL, result);
         PQclear(result);
     } else {
-        expect_next(conn);
-        take_result(conn, &now, result);
+        conn_expect_next(conn);
+        conn_take_result(conn, &now, result);
     }
     return 0;
 }
@@ -731,11 +732,11 @@ static void conn_read(struct pg_conn *conn)
         return;
     }
     while (conn->expect_count && !conn->fault && !PQisBusy(conn->pg)) {
-        if (read_one(conn, &after_null))
+        if (conn_read_one(conn, &after_null))
             break;
     }
     /* also if nothing is expected: this is how libpq processes unsolicited messages */
-    if (PQisBusy(conn->pg) && conn->expect_count && is_starved(conn))
+    if (PQisBusy(conn->pg) && conn->expect_count && conn_is_starved(conn))
         conn->fault = outcome_unknown;
     if (conn->fault)
         pg_conn_lost(conn, conn->fault);

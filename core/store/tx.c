@@ -265,7 +265,7 @@ void *api_before(struct bb_tx *tx, int (*last)(struct bb_request *, struct bb_tx
  * Runs like a `within` hook: its statements wait for no result. Its answer replaces the answer that
  * is withheld until the commit, and is kept if it failed.
  */
-static int before_run(struct bb_tx *tx, const struct tx_before *block)
+static int tx_run_before(struct bb_tx *tx, const struct tx_before *block)
 {
     struct core_request *rq = tx->rq;
     struct bb_host *publisher = rq->pub.host;
@@ -289,7 +289,7 @@ static int before_run(struct bb_tx *tx, const struct tx_before *block)
  * Makes the calls requested with bb_before(), including those requested meanwhile. Returns 0, or -1
  * like a failed statement; FAILED_ANSWERED: the module has answered itself.
  */
-static int before_run_all(struct bb_tx *tx)
+static int tx_run_all_before(struct bb_tx *tx)
 {
     for (int runs = 0; tx->before; runs++) {
         const struct tx_before *block = tx->before;
@@ -299,7 +299,7 @@ static int before_run_all(struct bb_tx *tx)
             return -1;
         }
         tx->before = block->next;
-        if (before_run(tx, block))
+        if (tx_run_before(tx, block))
             return -1;
     }
     return 0;
@@ -324,7 +324,7 @@ static void tx_committed(struct bb_tx *tx)
 }
 
 /* Returns 0 when the unit is committed. The results live as long as the request. */
-static int unit_run(struct bb_tx *tx)
+static int tx_run_unit(struct bb_tx *tx)
 {
     struct core_request *rq = tx->rq;
     struct pg_request *entry = tx->entry;
@@ -406,7 +406,7 @@ int api_commit(struct bb_request *pub, struct bb_tx *tx, int status, json_t *jso
         return 0;
     }
     tx->over = true;
-    if (unit_run(tx)) {
+    if (tx_run_unit(tx)) {
         free(bytes);
         return tx_replay_instead(rq);
     }
@@ -504,7 +504,7 @@ static int tx_finish(struct bb_tx *tx, int status, struct response_header *heade
         return status;
     }
     const struct response *answer = &rq->response;
-    int failed = before_run_all(tx) || tx_send_gathered(tx);
+    int failed = tx_run_all_before(tx) || tx_send_gathered(tx);
 
     if (!failed && rq->idempotency)
         failed = idempotency_store(tx, answer->status, answer->body, answer->length);

@@ -49,8 +49,8 @@ static void set_up(void)
 static void tear_down(void)
 {
     jobs_end(jobs, &loop);
-    while (loop.alive)
-        request_free(loop.alive);
+    while (!LIST_EMPTY(&loop.alive))
+        request_free(LIST_FIRST(&loop.alive));
     jobs_free(jobs);
     loop_free(&loop);
     pthread_mutex_destroy(&engine.lock);

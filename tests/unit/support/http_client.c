@@ -221,7 +221,8 @@ void client_forget(struct client *client)
 
 struct connection *client_connection(const struct client *client)
 {
-    for (struct connection *at = http_stage_loop.http->connections; at; at = at->next) {
+    for (struct connection *at = LIST_FIRST(&http_stage_loop.http->connections); at;
+         at = LIST_NEXT(at, link)) {
         const struct sockaddr_in *peer = (const struct sockaddr_in *)(const void *)&at->peer;
 
         if (ntohs(peer->sin_port) == client->port)

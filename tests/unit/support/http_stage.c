@@ -149,7 +149,7 @@ void http_stage_pass(int64_t ms)
 {
     struct http *http = http_stage_loop.http;
 
-    for (struct connection *at = http->connections; at; at = at->next) {
+    for (struct connection *at = LIST_FIRST(&http->connections); at; at = LIST_NEXT(at, link)) {
         make_earlier(&at->limit_ms, ms);
         make_earlier(&at->stop_ms, ms);
         make_earlier(&at->drops_ms, ms);
