@@ -57,11 +57,7 @@ static int api_random(void *bytes, size_t length)
 
 static void *api_alloc(struct bb_request *rq, size_t size)
 {
-    void *memory = arena_alloc(request_of(rq)->arena, size);
-
-    if (!memory)
-        request_out_of_memory(request_of(rq));
-    return memory;
+    return request_alloc(request_of(rq), size);
 }
 
 BB_PRINTF(2, 0)
@@ -81,10 +77,7 @@ static char *api_text(struct bb_request *rq, const char *text)
 
 static void api_defer(struct bb_request *rq, void (*undo)(void *), void *arg)
 {
-    if (!arena_defer(request_of(rq)->arena, undo, arg))
-        return;
-    undo(arg);
-    request_out_of_memory(request_of(rq));
+    request_defer(request_of(rq), undo, arg);
 }
 
 static int api_scratch(struct bb_request *rq, int (*work)(struct bb_request *, void *), void *arg)
@@ -200,7 +193,7 @@ static json_t *api_json_read(struct bb_request *rq, const char *text)
         return json;
     request_fail(request_of(rq), memory ? FAILED_MEMORY : FAILED_REFUSED);
     if (!memory)
-        module_error_log(request_of(rq), "module passed invalid JSON", NULL);
+        module_error_log(request_of(rq), BB_ERROR, "module passed invalid JSON", NULL);
     return NULL;
 }
 

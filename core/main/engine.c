@@ -1,5 +1,4 @@
 #include "core/module/engine.h"
-#include "core/module/job_log.h"
 
 #include <signal.h>
 #include <stdlib.h>

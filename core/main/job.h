@@ -27,4 +27,28 @@ void api_again(struct bb_request *rq);
 /* Call after jobs_end() on all loops and the last run. Any thread. */
 void jobs_free(struct jobs *jobs);
 
+/*
+ * Results of runs, by name. They outlive generations, so that a reload does not forget the last
+ * success of a job. Any thread.
+ */
+
+enum { JOB_NAME_SIZE = 64, JOB_HOLDER_SIZE = 128 };
+
+struct job_record {
+    char name[JOB_NAME_SIZE];
+    uint64_t done, failed;     /* runs on this host */
+    uint64_t skipped;          /* runs that did not start because another session had the lock */
+    int64_t last_done_wall_ms; /* 0: never */
+    int64_t skipped_since_wall_ms;     /* the first of consecutive skipped runs; 0: the last run was
+                                        * not skipped */
+    char lock_holder[JOB_HOLDER_SIZE]; /* the session that had the lock last; "": unknown */
+    int64_t last_us;                   /* duration of the last run */
+};
+
+/* Copies the record with this index; false: there are no more. */
+bool job_log_snapshot(struct engine *engine, size_t index, struct job_record *record);
+
+/* Frees all records. Call when no job runs any more. */
+void job_log_free(struct engine *engine);
+
 #endif

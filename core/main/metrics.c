@@ -12,9 +12,9 @@
 #include "core/lib/supervised.h"
 #include "core/lib/text.h"
 #include "core/lib/version.h"
+#include "core/main/job.h"
 #include "core/main/readiness.h"
 #include "core/module/engine.h"
-#include "core/module/job_log.h"
 #include "core/module/module_validate.h"
 #include "core/module/pool.h"
 #include "core/module/quota.h"
@@ -323,7 +323,7 @@ static struct amount metrics_amount(const struct metrics *metrics, enum quota qu
                 amount.taken += atomic_load(&loop->stats.waiting[kind]);
         }
         amount.all = queue * pools;
-        amount.each = quota_part(g->request.share, queue) * pools;
+        amount.each = quota_part((size_t)g->host->http.client_percent, queue) * pools;
     } else if (quota == QUOTA_CONNECTIONS) {
         struct http_settings settings = http_settings_of(g, &metrics->engine->listeners);
 

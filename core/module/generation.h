@@ -44,17 +44,6 @@ struct left_out {
     const char *name, *why;
 };
 
-enum request_logged { LOGGED_NONE, LOGGED_PROBLEMS, LOGGED_ALL };
-
-/* Settings that every request needs, looked up once because a lookup compares strings. */
-struct request_settings {
-    int64_t deadline_ms, slow_us; /* slow_us 0: none is logged as slow */
-    size_t max_body;              /* bytes */
-    size_t max_requests, share;   /* maximum in progress; percentage of it for one owner */
-    enum request_logged logged;   /* which requests are logged */
-    uint64_t sample;              /* of requests without a problem, if all are logged */
-};
-
 struct generation {
     atomic_size_t holders;
     void (*released)(struct generation *); /* the last reference is gone; NULL: destroy at once */
@@ -76,8 +65,8 @@ struct generation {
     unsigned number;
     struct arena *arena;
     struct settings *settings;
-    struct request_settings request; /* the part of `settings` that every request needs */
-    struct core_module *modules;     /* in the order in which they were opened */
+    const struct host_settings *host; /* host_settings(settings) */
+    struct core_module *modules;      /* in the order in which they were opened */
     size_t module_count;
     struct left_out *left_out; /* with room for all modules */
     size_t left_out_count;
@@ -149,35 +138,25 @@ const struct core_event *generation_event(const struct generation *generation, c
 const struct bb_command *generation_command(const struct generation *generation, const char *name,
                                             struct core_module **module);
 
-/* bb_superseded() */
-bool api_superseded(struct bb_host *host);
-
-/* bb_module_at() */
-const struct bb_module *api_module_at(struct bb_host *host, size_t index);
-
-/* bb_event_names() */
-size_t api_event_names(struct bb_host *host, const char *const **names);
-
-/* Host functions that need only the generation; see host.h. */
-void *api_host_alloc(struct bb_host *host, size_t size);
-const char *api_setting_text(struct bb_host *host, const char *name);
-int64_t api_setting_int(struct bb_host *host, const char *name);
-double api_setting_number(struct bb_host *host, const char *name);
-json_t *api_setting_json(struct bb_host *host, const char *name);
-const void *api_settings(struct bb_host *host);
-BB_PRINTF(2, 0) int api_open_fail(struct bb_host *host, const char *format, va_list args);
-struct bb_service api_service(struct bb_host *host, const char *name);
-bool api_service_at(struct bb_host *host, const char *kind, size_t index, struct bb_given *given);
-int api_seal(struct bb_host *host, const void *plain, size_t length, const char *purpose,
-             unsigned char **sealed, size_t *sealed_length);
-int api_unseal(struct bb_host *host, const void *sealed, size_t length, const char *purpose,
-               unsigned char **plain, size_t *plain_length);
+/* Functions that need only the generation. */
+API_FUNCTION(superseded);
+API_FUNCTION(module_at);
+API_FUNCTION(event_names);
+API_FUNCTION(host_alloc);
+API_FUNCTION(setting_text);
+API_FUNCTION(setting_int);
+API_FUNCTION(setting_number);
+API_FUNCTION(setting_json);
+API_FUNCTION(settings);
+BB_PRINTF(2, 0) API_FUNCTION(open_fail);
+API_FUNCTION(service);
+API_FUNCTION(service_at);
+API_FUNCTION(seal);
+API_FUNCTION(unseal);
+API_FUNCTION(metric_add);
 
 /* Creates handle.meters of a module; meters are kept across reloads. Returns 0 or -1. */
 int meters_bind(struct core_module *module, struct arena *arena);
-/* bb_metric_add() */
-void api_metric_add(struct bb_host *host, size_t metric, size_t value, uint64_t by);
-
 /*
  * generation_load.c, for generation_check(): fills generation->settings and everything derived from
  * it: modules loaded, checked, ordered, their settings bound, router, events, keys, lists. Adds

@@ -19,7 +19,7 @@
 
 static void generation_load_keys(struct generation *g, struct setting_problems *problems)
 {
-    json_t *keys = host_settings(g->settings)->secrets.keys;
+    json_t *keys = g->host->secrets.keys;
     const char *hex[AEAD_KEYS_MAX];
     size_t count = json_array_size(keys);
     char why[128];
@@ -50,7 +50,7 @@ static void generation_load_origins(struct generation *g, struct setting_problem
     json_t *origin;
     size_t i;
 
-    g->cors_origins = host_settings(g->settings)->http.cors_origins;
+    g->cors_origins = g->host->http.cors_origins;
     json_array_foreach(g->cors_origins, i, origin)
     {
         /* in the form that browsers send: scheme, host, port; compared byte for byte */
@@ -80,9 +80,9 @@ static bool generation_has_port(const char *text)
  */
 static void generation_check_places(struct generation *g, struct setting_problems *problems)
 {
-    const char *listen = host_settings(g->settings)->http.listen;
-    const char *database = host_settings(g->settings)->database.url;
-    const char *redis = host_settings(g->settings)->redis.url;
+    const char *listen = g->host->http.listen;
+    const char *database = g->host->database.url;
+    const char *redis = g->host->redis.url;
     PQconninfoOption *options = database ? PQconninfoParse(database, NULL) : NULL;
 
     if (listen && !generation_has_port(listen))
@@ -98,7 +98,7 @@ static void generation_check_places(struct generation *g, struct setting_problem
 
 void generation_place_reports(const struct generation *g, struct setting_problems *problems)
 {
-    const char *path = host_settings(g->settings)->host.state;
+    const char *path = g->host->host.state;
     const char *own = getenv("STATE_DIRECTORY"); /* may be a list */
 
     if (path && *path && *path != '/')
@@ -110,27 +110,9 @@ void generation_place_reports(const struct generation *g, struct setting_problem
                         strerror(errno));
 }
 
-static struct request_settings generation_request_settings_of(const struct host_settings *host)
-{
-    const char *which = host->log.requests;
-    bool none = !host->log.access || !which || *which == 'n';
-
-    return (struct request_settings){
-        .deadline_ms = host->http.deadline,
-        .slow_us = host->http.slow_request * 1000,
-        .max_body = (size_t)host->http.max_body,
-        .max_requests = (size_t)host->http.max_requests,
-        .share = (size_t)host->http.client_percent,
-        .logged = none            ? LOGGED_NONE
-                  : *which == 'a' ? LOGGED_ALL
-                                  : LOGGED_PROBLEMS,
-        .sample = (uint64_t)host->log.sample,
-    };
-}
-
 bool generation_lacks(const struct generation *g, struct setting_problems *problems)
 {
-    const char *url = host_settings(g->settings)->database.url, *tables = NULL, *seals = NULL;
+    const char *url = g->host->database.url, *tables = NULL, *seals = NULL;
     size_t before = problems->count;
 
     for (size_t i = g->module_count; i-- > 0;) {
@@ -143,7 +125,7 @@ bool generation_lacks(const struct generation *g, struct setting_problems *probl
         settings_complain(g->settings, problems, "database", "url",
                           "is empty, but module %s keeps tables: say how to reach PostgreSQL",
                           tables);
-    if (seals && !json_array_size(host_settings(g->settings)->secrets.keys))
+    if (seals && !json_array_size(g->host->secrets.keys))
         settings_complain(g->settings, problems, "secrets", "keys",
                           "is empty, but module %s encrypts with it: `openssl rand -hex 32` makes "
                           "a key",
@@ -169,7 +151,7 @@ static const char *generation_from_directory(const struct generation *g, const c
 
 static const char *generation_module_path(const struct generation *g, const char *entry)
 {
-    const char *directory = host_settings(g->settings)->root.module_path;
+    const char *directory = g->host->root.module_path;
 
     if (strchr(entry, '/'))
         return generation_from_directory(g, entry);
@@ -203,7 +185,7 @@ static const char *generation_entry_file(const struct generation *g, const char 
 /* Only when the supervisor restarts a worker: a reload tries all modules. */
 static bool generation_in_question(const struct generation *g)
 {
-    return g->number == 1 && host_settings(g->settings)->host.quarantine;
+    return g->number == 1 && g->host->host.quarantine;
 }
 
 /* Whether this entry is in quarantine, and therefore disabled, which is recorded. */
@@ -279,7 +261,7 @@ static void generation_load_entry(struct generation *g, const char *entry,
     const char *path = generation_module_path(g, entry), *file = generation_entry_file(g, entry);
     struct core_module *module = &g->modules[g->module_count];
     struct setting_problems own = {0};
-    bool no_directory = !strchr(entry, '/') && !host_settings(g->settings)->root.module_path;
+    bool no_directory = !strchr(entry, '/') && !g->host->root.module_path;
 
     if (!where || !file || (!path && !no_directory)) {
         setting_problem(problems, "%s: out of memory", g->settings->path);
@@ -325,7 +307,7 @@ static void generation_reorder(struct generation *g, struct setting_problems *pr
  */
 static void generation_load_modules(struct generation *g, struct setting_problems *problems)
 {
-    json_t *entries = host_settings(g->settings)->root.modules;
+    json_t *entries = g->host->root.modules;
     size_t count = json_array_size(entries);
 
     g->modules = arena_alloc(g->arena, (count + 1) * sizeof *g->modules);
@@ -472,9 +454,8 @@ int generation_load(struct generation *g, const char *conf_path, struct setting_
         host_settings_bind(g->settings, problems);
     if (!g->settings || !host_settings(g->settings))
         return -1;
-    const struct host_settings *host = host_settings(g->settings);
+    const struct host_settings *host = g->host = host_settings(g->settings);
 
-    g->request = generation_request_settings_of(host);
     /* Before modules are loaded, because their constructors may crash or hang. A reload may still
      * be refused, so reload() in reload.c does this later. */
     if (g->number == 1) {

@@ -26,8 +26,8 @@ struct log_pair module_error_place(const struct core_request *rq, char route[MOD
     return (struct log_pair){"route", rq->route ? route : NULL};
 }
 
-static void module_error_tell(const struct core_request *rq, enum bb_level level, const char *what,
-                              const char *detail)
+void module_error_log(const struct core_request *rq, enum bb_level level, const char *what,
+                      const char *detail)
 {
     char route[MODULE_ERROR_PLACE];
     const struct log_pair pairs[] = {
@@ -40,19 +40,9 @@ static void module_error_tell(const struct core_request *rq, enum bb_level level
     log_pairs(level, what, pairs, sizeof pairs / sizeof *pairs);
 }
 
-void module_error_log(const struct core_request *rq, const char *what, const char *detail)
-{
-    module_error_tell(rq, BB_ERROR, what, detail);
-}
-
-void module_error_warn(const struct core_request *rq, const char *what, const char *detail)
-{
-    module_error_tell(rq, BB_WARN, what, detail);
-}
-
 int module_error(struct core_request *rq, const char *what, const char *detail)
 {
-    module_error_log(rq, what, detail);
+    module_error_log(rq, BB_ERROR, what, detail);
     reply_error(rq, 500, "Internal server error");
     request_fail(rq, FAILED_ANSWERED);
     return 500;
@@ -104,9 +94,10 @@ void module_error_log_response(const struct core_request *rq, int status)
         return;
     snprintf(text, sizeof text, "%d, %d", first, status);
     if (late)
-        module_error_log(rq, "a module answers an error after its transaction was committed", text);
+        module_error_log(rq, BB_ERROR,
+                         "a module answers an error after its transaction was committed", text);
     else
-        module_error_warn(rq, "a module answers twice", text);
+        module_error_log(rq, BB_WARN, "a module answers twice", text);
 }
 
 bool module_error_free_response(struct core_request *rq, int status, int least, int *instead)
@@ -125,7 +116,8 @@ bool module_error_free_response(struct core_request *rq, int status, int least, 
     }
     snprintf(text, sizeof text, "%d", status);
     if (late) {
-        module_error_log(rq, "a module answers an error after its transaction was committed", text);
+        module_error_log(rq, BB_ERROR,
+                         "a module answers an error after its transaction was committed", text);
         *instead = rq->response.status;
         return false;
     }
@@ -144,7 +136,7 @@ void module_error_look_back(struct core_request *rq, int returned)
         module_error(rq, "a unit with statements was never committed", NULL);
     } else if (returned != status) {
         snprintf(text, sizeof text, "%d, %d", status, returned);
-        module_error_log(rq, "a handler returned another status than it answered", text);
+        module_error_log(rq, BB_ERROR, "a handler returned another status than it answered", text);
     }
 }
 

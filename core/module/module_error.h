@@ -21,10 +21,8 @@ const char *module_error_module(const struct bb_host *host);
 struct log_pair module_error_place(const struct core_request *rq, char route[MODULE_ERROR_PLACE]);
 
 /* Logs an error without answering; `detail` is a name or number that is logged with it, or NULL. */
-void module_error_log(const struct core_request *rq, const char *what, const char *detail);
-
-/* Like module_error_log(), for things that are only unusual: logs a warning. */
-void module_error_warn(const struct core_request *rq, const char *what, const char *detail);
+void module_error_log(const struct core_request *rq, enum bb_level level, const char *what,
+                      const char *detail);
 
 /* Logs the error, answers, and sets the failure for bb_failed() to "answered". Returns 500. */
 int module_error(struct core_request *rq, const char *what, const char *detail);

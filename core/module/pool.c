@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/lib/activity.h"
+#include "core/lib/fiber.h"
 #include "core/lib/json_in.h"
 #include "core/lib/log.h"
 #include "core/lib/text.h"
@@ -271,7 +272,8 @@ static int pool_offload(struct core_request *rq, struct work_pool *pool, uint64_
          * the fiber waits */
         bool late = pool->host && rq->answer_timeout && rq->answer_timeout(rq);
 
-        request_wait_always(rq, &work.done);
+        while (!work.done)
+            fiber_park();
         if (late)
             return request_fail(rq, FAILED_DEADLINE);
     }
@@ -358,8 +360,8 @@ static int pool_start(struct work_pools *pools, const struct generation *generat
         .lock = PTHREAD_MUTEX_INITIALIZER,
         .more = PTHREAD_COND_INITIALIZER,
         .owners = QUOTA_TABLE(1),
-        .each =
-            quota_part(generation->request.share, (size_t)descriptor->threads + descriptor->queue),
+        .each = quota_part((size_t)generation->host->http.client_percent,
+                           (size_t)descriptor->threads + descriptor->queue),
         .threads = calloc(descriptor->threads, sizeof(pthread_t)),
     };
     pool->own = fair_enter(&pool->owners, &(struct quota_owner){0}, 1, &answer);

@@ -63,11 +63,7 @@ bool work_pool_snapshot(struct work_pools *pools, size_t index, struct work_pool
  */
 int pool_run(struct core_request *rq, void (*run)(void *), void *arg);
 
-/* bb_offload() */
-int api_offload(struct bb_request *rq, const char *pool, void (*work)(void *), void *arg);
-
-/* bb_offload_for() */
-int api_offload_for(struct bb_request *rq, const char *pool, uint64_t subject, void (*work)(void *),
-                    void *arg);
+API_FUNCTION(offload);
+API_FUNCTION(offload_for);
 
 #endif

@@ -116,17 +116,19 @@ size_t quota_part(size_t percent, size_t all)
 
 struct quota_limits quota_bounds(const struct generation *generation, enum quota quota)
 {
-    const struct host_settings *host = host_settings(generation->settings);
+    const struct host_settings *host = generation->host;
+    size_t requests = (size_t)host->http.max_requests;
     size_t all = quota == QUOTA_BODIES      ? (size_t)host->http.max_bodies
                  : quota == QUOTA_ANSWERS   ? (size_t)host->http.max_answers
                  : quota == QUOTA_UPLOADS   ? (size_t)host->http.max_uploads
-                 : quota == QUOTA_ANONYMOUS ? generation->request.max_requests / 2
-                                            : generation->request.max_requests;
-    size_t percent =
-        quota == QUOTA_BODIES || quota == QUOTA_ANSWERS ? (size_t)host->http.bodies_per_account : 0;
+                 : quota == QUOTA_ANONYMOUS ? requests / 2
+                                            : requests;
+    int64_t percent =
+        quota == QUOTA_BODIES || quota == QUOTA_ANSWERS ? host->http.bodies_per_account : 0;
 
-    return (struct quota_limits){
-        .all = all, .each = quota_part(percent ? percent : generation->request.share, all)};
+    if (!percent)
+        percent = host->http.client_percent;
+    return (struct quota_limits){.all = all, .each = quota_part((size_t)percent, all)};
 }
 
 /* Whether `now` is within the bound, or consists of one task's charge only. */

@@ -66,7 +66,6 @@ int reply_header(struct core_request *rq, const char *name, const char *value);
 /* Returns a header of the answer; NULL if it has none. */
 const char *reply_header_get(const struct core_request *rq, const char *name);
 
-/* bb_warn() */
-BB_PRINTF(2, 0) void api_vwarn(struct bb_request *rq, const char *format, va_list args);
+BB_PRINTF(2, 0) API_FUNCTION(vwarn);
 
 #endif

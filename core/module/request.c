@@ -214,44 +214,29 @@ int request_wait(struct core_request *rq, const bool *done)
     return request_wait_in_time(rq, done) ? 0 : request_fail(rq, FAILED_DEADLINE);
 }
 
-struct retry_timer {
+struct request_sleep {
     struct timer timer;
     struct core_request *rq;
-    bool *over;
+    bool over;
 };
 
-static void request_retry_fire(struct timer *timer)
+static void request_sleep_over(struct timer *timer)
 {
-    struct retry_timer *retry = BB_CONTAINER_OF(timer, struct retry_timer, timer);
+    struct request_sleep *own = BB_CONTAINER_OF(timer, struct request_sleep, timer);
 
-    *retry->over = true;
-    request_wake(retry->rq);
-}
-
-int request_sleep_unless(struct core_request *rq, int64_t ms, bool *over)
-{
-    struct timers *timers = &rq->loop->timers;
-    struct retry_timer retry = {.timer.fire = request_retry_fire, .rq = rq, .over = over};
-
-    if (timer_try(timers, &retry.timer, rq->loop->now_ms + ms))
-        return -1;
-    request_wait_in_time(rq, over);
-    timer_clear(timers, &retry.timer);
-    return 0;
+    own->over = true;
+    request_wake(own->rq);
 }
 
 void request_sleep(struct core_request *rq, int64_t ms)
 {
-    bool over = false;
+    struct timers *timers = &rq->loop->timers;
+    struct request_sleep own = {.timer.fire = request_sleep_over, .rq = rq};
 
-    (void)request_sleep_unless(rq, ms, &over);
-}
-
-void request_wait_always(struct core_request *rq, const bool *done)
-{
-    (void)rq;
-    while (!*done)
-        fiber_park();
+    if (timer_try(timers, &own.timer, rq->loop->now_ms + ms))
+        return;
+    request_wait_in_time(rq, &own.over);
+    timer_clear(timers, &own.timer);
 }
 
 void request_wake(struct core_request *rq)
@@ -306,6 +291,23 @@ int request_fail(struct core_request *rq, enum failure_kind kind)
 {
     rq->failure = (struct failure){.kind = kind};
     return -1;
+}
+
+void *request_alloc(struct core_request *rq, size_t size)
+{
+    void *memory = arena_alloc(rq->arena, size);
+
+    if (!memory)
+        request_out_of_memory(rq);
+    return memory;
+}
+
+void request_defer(struct core_request *rq, void (*undo)(void *), void *arg)
+{
+    if (!arena_defer(rq->arena, undo, arg))
+        return;
+    undo(arg);
+    request_out_of_memory(rq);
 }
 
 void request_out_of_memory(struct core_request *rq)

@@ -145,20 +145,13 @@ const char *request_trace(struct core_request *rq);
 
 /* Sets host and state of the public part: from now on the code of this module runs. */
 void request_enter(struct core_request *rq, struct bb_host *host);
-/* bb_call_as() */
-int api_call_as(struct bb_request *rq, struct bb_host *giver,
-                int (*work)(struct bb_request *, void *), void *arg);
+API_FUNCTION(call_as);
 
 /* Starts entry(rq) on a fiber. Returns true if it has ended, and ended(rq) was called. */
 bool request_start(struct core_request *rq);
 
-/* Parks the fiber for `ms` milliseconds, or until its deadline. */
+/* Parks the fiber for `ms` milliseconds, or until its deadline. Does not wait if out of memory. */
 void request_sleep(struct core_request *rq, int64_t ms);
-/*
- * Like request_sleep(), or until *over is set and request_wake() called. Returns 0, or -1 at once
- * if out of memory.
- */
-int request_sleep_unless(struct core_request *rq, int64_t ms, bool *over);
 
 /* Returns the request whose fiber is running on this thread; NULL: none. */
 struct core_request *request_running(void);
@@ -182,9 +175,6 @@ int request_wait(struct core_request *rq, const bool *done);
  */
 bool request_wait_in_time(struct core_request *rq, const bool *done);
 
-/* Like request_wait() without a deadline: for operations that cannot be undone. Fiber only. */
-void request_wait_always(struct core_request *rq, const bool *done);
-
 /* Makes a waiting request check its flag. Loop's thread. */
 void request_wake(struct core_request *rq);
 
@@ -205,6 +195,13 @@ void requests_cut(struct loop *loop, const struct generation *generation);
 /* bb_scratch(). Fiber only. */
 int request_scratch(struct core_request *rq, int (*work)(struct bb_request *, void *), void *arg);
 
+/*
+ * Zeroed memory of the request; calls undo(arg) at its end. If memory runs out, both end the
+ * request (undo(arg) is called first). Fiber only.
+ */
+void *request_alloc(struct core_request *rq, size_t size);
+void request_defer(struct core_request *rq, void (*undo)(void *), void *arg);
+
 /* Records a failure for bb_failed(). Returns -1. */
 int request_fail(struct core_request *rq, enum failure_kind kind);
 
@@ -214,10 +211,8 @@ int request_fail(struct core_request *rq, enum failure_kind kind);
  */
 _Noreturn void request_out_of_memory(struct core_request *rq);
 
-/* bb_completion() and its companions */
-struct bb_completion *api_completion(struct bb_request *rq);
-int api_completion_wait(struct bb_request *rq, struct bb_completion *completion,
-                        int64_t timeout_ms);
-void api_completion_signal(struct bb_completion *completion);
+API_FUNCTION(completion);
+API_FUNCTION(completion_wait);
+API_FUNCTION(completion_signal);
 
 #endif

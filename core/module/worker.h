@@ -30,14 +30,13 @@ size_t workers_running(const struct workers *workers);
 /* Stops, joins and frees the workers. */
 void workers_free(struct workers *workers);
 
-bool api_stopping(struct bb_worker_context *context);
-int64_t api_leave_ms(struct bb_worker_context *context);
-bool api_drained(struct bb_worker_context *context);
-void api_wake(struct bb_host *host, const char *worker);
+API_FUNCTION(stopping);
+API_FUNCTION(leave_ms);
+API_FUNCTION(drained);
+API_FUNCTION(wake);
 
-/* bb_run(), bb_run_then(): create a request on another thread (run.c). */
-int api_run(struct bb_host *host, void (*work)(struct bb_request *, void *), void *arg);
-int api_run_then(struct bb_host *host, void (*work)(struct bb_request *, void *),
-                 void (*then)(void *, bool), void *arg);
+/* These create a request on another thread (run.c). */
+API_FUNCTION(run);
+API_FUNCTION(run_then);
 
 #endif

@@ -128,7 +128,8 @@ int body_expect(struct http_txn *txn)
     txn->multipart = kind == BODY_PARTS;
     txn->unsupported_type = kind == BODY_OTHER;
     txn->chunked = follows && declared < 0;
-    txn->limit = route->body_max ? route->body_max : txn->rq.generation->request.max_body;
+    txn->limit =
+        route->body_max ? route->body_max : (size_t)txn->rq.generation->host->http.max_body;
     if (txn->multipart)
         txn->limit += route->files_max + UPLOAD_HEADS;
     if (declared > (int64_t)txn->limit)
@@ -260,17 +261,15 @@ static int body_take_piece(struct http_txn *txn, const char *data, size_t size)
 size_t body_take(struct http_txn *txn, const char *data, size_t size)
 {
     size_t most = txn->upload && txn->limit > DRAIN_MAX ? txn->limit : DRAIN_MAX;
-    const char *reason;
+    const struct reader *reader = &txn->connection->reader;
 
     /* libmicrohttpd continues with chunks that it has already read even if the connection is
      * suspended, so they are left in its buffer */
     if (txn->upload && upload_is_stalled(txn->upload))
         return size;
     if (txn->phase != PHASE_ANSWER) {
-        int problem = reader_problem(&txn->connection->reader, &reason);
-
-        if (problem) {
-            reply_error(&txn->rq, problem, "%s", reason);
+        if (reader->status) {
+            reply_error(&txn->rq, reader->status, "%s", reader->reason);
         } else if (!body_take_piece(txn, data, size)) {
             if (txn->upload && upload_stalls(txn->upload))
                 MHD_suspend_connection(txn->mhd);

@@ -27,7 +27,8 @@ struct http_settings http_settings_of(const struct generation *g, const struct l
     return (struct http_settings){
         .listeners = listeners,
         .max_connections = (unsigned)all,
-        .per_address = own ? (unsigned)own : (unsigned)quota_part(g->request.share, all),
+        .per_address =
+            own ? (unsigned)own : (unsigned)quota_part((size_t)host->http.client_percent, all),
         .header_ms = host->http.header_timeout * 1000,
         .body_ms = host->http.body_timeout * 1000,
         .idle_ms = host->http.idle_timeout * 1000,

@@ -412,7 +412,7 @@ static void txn_run(struct http_txn *txn, enum http_txn_phase phase,
 
     rq->deadline_ms =
         rq->loop->now_ms +
-        (route && route->deadline_ms ? route->deadline_ms : rq->generation->request.deadline_ms);
+        (route && route->deadline_ms ? route->deadline_ms : rq->generation->host->http.deadline);
     txn->phase = phase;
     rq->entry = entry;
     txn->phase_us = clock_mono_us();
@@ -518,7 +518,6 @@ enum MHD_Result http_txn_access(void *cls, struct MHD_Connection *mhd, const cha
 {
     struct http_txn *txn = *context ? *context : txn_new(cls, mhd);
     enum MHD_Result result = MHD_YES;
-    const char *reason;
 
     *context = txn;
     (void)url; /* the reader's are used */
@@ -551,11 +550,11 @@ enum MHD_Result http_txn_access(void *cls, struct MHD_Connection *mhd, const cha
     } else if (txn->phase == PHASE_ANSWER) {
         result = txn_answer(txn);
     } else {
-        int problem = reader_problem(&txn->connection->reader, &reason);
+        const struct reader *reader = &txn->connection->reader;
 
-        if (problem)
-            reply_error(&txn->rq, problem, "%s", reason);
-        if (problem || response_check_budget(txn)) {
+        if (reader->status)
+            reply_error(&txn->rq, reader->status, "%s", reader->reason);
+        if (reader->status || response_check_budget(txn)) {
             txn->phase = PHASE_ANSWER;
         } else {
             connection_stage(txn->connection, STAGE_HANDLER, 0);

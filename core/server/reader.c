@@ -23,16 +23,11 @@ struct reader_buffer {
 
 /* ---- the socket, and bytes that wait in the buffer ---- */
 
-static void reader_drop_buffer(struct reader *reader)
+void reader_free(struct reader *reader)
 {
     free(reader->buffer);
     reader->buffer = NULL;
     reader->start = reader->end = 0;
-}
-
-void reader_free(struct reader *reader)
-{
-    reader_drop_buffer(reader);
 }
 
 static ssize_t reader_nothing_yet(void)
@@ -81,7 +76,7 @@ static ssize_t reader_fill(struct reader *reader, int fd)
     if (got > 0)
         reader->end += (size_t)got;
     else if (reader->start == reader->end && !reader->untaken)
-        reader_drop_buffer(reader);
+        reader_free(reader);
     return got;
 }
 
@@ -207,7 +202,7 @@ static ssize_t reader_read_piece(struct reader *reader, int fd, char *into, size
         if (reader->drained)
             return reader_nothing_yet();
         if (past && !reader->untaken)
-            reader_drop_buffer(reader);
+            reader_free(reader);
         got = past ? reader_ask(reader, fd, into, size) : reader_fill(reader, fd);
         if (got <= 0)
             return got;
@@ -458,14 +453,8 @@ int reader_take(struct reader *reader, struct arena *arena, struct head *into)
     int status = head_keep(&buffer->reading, buffer->bytes + reader->taken_at, arena, into);
 
     if (reader->start == reader->end)
-        reader_drop_buffer(reader);
+        reader_free(reader);
     return status;
-}
-
-int reader_problem(const struct reader *reader, const char **reason)
-{
-    *reason = reader->reason;
-    return reader->status;
 }
 
 void reader_next(struct reader *reader)
@@ -474,7 +463,7 @@ void reader_next(struct reader *reader)
         return; /* the connection is closed */
     reader->state = READER_HEAD;
     if (reader->start == reader->end)
-        reader_drop_buffer(reader);
+        reader_free(reader);
     else
         head_begin(&reader->buffer->reading);
 }

@@ -9,7 +9,7 @@
  *
  * A refused request becomes a request without a body whose head has a status (head.h); the host
  * answers it like any other, and reads nothing after it. A body with malformed framing ends early,
- * and reader_problem() returns the status that must be answered.
+ * and `status` must be answered.
  *
  * One request is processed at a time: bytes after it wait until reader_next(). libmicrohttpd's
  * epoll set is edge-triggered; if bytes wait, libmicrohttpd must be made to read once more, see
@@ -55,12 +55,13 @@ struct reader {
     int64_t left; /* bytes of the current piece of the body that libmicrohttpd still expects */
     int64_t rest; /* bytes after that piece */
     size_t spent; /* bytes used by extensions and trailers of this body */
-    int status;   /* see reader_problem() */
+    int status;   /* of the answer to a malformed body, with the reason; 0: the body is fine */
     const char *reason;
     uint8_t out_at, out_end;
     char out[READER_OUT_MAX]; /* out[out_at..out_end) is passed to libmicrohttpd next */
 };
 
+/* Frees the buffer. */
 void reader_free(struct reader *reader);
 
 /* Replaces recv(fd, into, size, 0). */
@@ -72,13 +73,10 @@ ssize_t reader_recv(struct reader *reader, int fd, char *into, size_t size);
  */
 int reader_take(struct reader *reader, struct arena *arena, struct head *into);
 
-/* Returns the status and reason for a request with a malformed body; 0: the body is fine. */
-int reader_problem(const struct reader *reader, const char **reason);
-
 /*
  * Ends the body for libmicrohttpd, because the rest will not be read or will not arrive; the
- * current piece is filled up with zeros. The request must be answered with `status`, see
- * reader_problem(), and the connection is closed after that. False: the body has ended already, or
+ * current piece is filled up with zeros. The request must be answered with `status`, and
+ * the connection is closed after that. False: the body has ended already, or
  * there is none.
  */
 bool reader_stop(struct reader *reader, int status, const char *reason);

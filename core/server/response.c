@@ -174,11 +174,9 @@ static bool response_add_headers(struct http_txn *txn, struct MHD_Response *mhd)
 enum MHD_Result response_send(struct http_txn *txn)
 {
     struct response *response = txn->answer;
-    const char *reason;
 
     txn->phase = PHASE_ANSWER;
-    if (reader_problem(&txn->connection->reader, &reason))
-        txn->close = true;
+    txn->close = txn->close || txn->connection->reader.status;
     response_bound_headers(txn);
     struct MHD_Response *mhd = response_of(txn);
 
@@ -228,18 +226,20 @@ void response_log(const struct http_txn *txn, enum MHD_RequestTerminationCode wh
 {
     static _Thread_local uint64_t count; /* of requests without a problem */
     const struct core_request *rq = &txn->rq;
-    const struct request_settings *settings = &rq->generation->request;
+    const struct host_settings *host = rq->generation->host;
     const struct bb_principal *principal = rq->pub.principal;
     const struct bb_route *route = txn->match.route;
     char status[TEXT_INTEGER_SIZE], ms[TEXT_MS_SIZE], account[TEXT_INTEGER_SIZE];
     char trace[TRACE_ID_SIZE];
     int64_t us = clock_mono_us() - txn->started_us;
     int answered = txn->answer->status;
-    bool slow = !txn->stream && settings->slow_us && rq->time_spent.work_us >= settings->slow_us;
+    int64_t slow_us = host->http.slow_request * 1000; /* 0: none */
+    bool slow = !txn->stream && slow_us && rq->time_spent.work_us >= slow_us;
     bool cut = why != MHD_REQUEST_TERMINATED_COMPLETED_OK;
     bool problem = answered >= 400 || slow || (cut && !txn->stream);
-    bool logged = log_wants(BB_INFO) && settings->logged != LOGGED_NONE &&
-                  (problem || (settings->logged == LOGGED_ALL && count++ % settings->sample == 0));
+    bool logged =
+        log_wants(BB_INFO) && host->log.access && *host->log.requests != 'n' &&
+        (problem || (*host->log.requests == 'a' && count++ % (uint64_t)host->log.sample == 0));
 
     if (answered) {
         atomic_fetch_add_explicit(&rq->loop->answered, 1, memory_order_relaxed);

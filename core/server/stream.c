@@ -298,7 +298,7 @@ int api_stream_open(struct bb_request *pub, const struct bb_stream_options *opti
         return reply_failure(rq, FAILED_DEADLINE);
     if (rq->loop->streams->refusing)
         return reply_failure(rq, FAILED_BUSY);
-    size_t most = (size_t)host_settings(rq->generation->settings)->http.max_streams;
+    size_t most = (size_t)rq->generation->host->http.max_streams;
     bool room = atomic_fetch_add(&open_count, 1) < most;
     struct bb_stream *stream = room ? stream_new(rq, options) : NULL;
 

@@ -53,16 +53,13 @@ struct MHD_Response *stream_response(struct bb_stream *stream);
 const char *stream_type(const struct bb_stream *stream);
 void stream_closed(struct bb_stream *stream);
 
-/* functions of stream.h */
-int api_stream_open(struct bb_request *rq, const struct bb_stream_options *options,
-                    struct bb_stream **stream);
-int api_stream_send(struct bb_stream *stream, struct bb_chunk *chunk);
-size_t api_stream_waiting(struct bb_stream *stream);
-void api_stream_end(struct bb_stream *stream);
-void api_stream_cut(struct bb_stream *stream);
-int api_stream_join(struct bb_host *host, struct bb_stream *stream, const char *topic);
-size_t api_stream_publish(struct bb_host *host, const char *topic, struct bb_chunk *chunk);
-size_t api_stream_publish_to(struct bb_host *host, const char *const *topics, size_t count,
-                             struct bb_chunk *chunk);
+API_FUNCTION(stream_open);
+API_FUNCTION(stream_send);
+API_FUNCTION(stream_waiting);
+API_FUNCTION(stream_end);
+API_FUNCTION(stream_cut);
+API_FUNCTION(stream_join);
+API_FUNCTION(stream_publish);
+API_FUNCTION(stream_publish_to);
 
 #endif

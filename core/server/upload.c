@@ -496,7 +496,7 @@ static int upload_take_part(void *arg, const char *bytes, size_t length)
     if (!part)
         return 0;
     if (part->kind != BB_PART_FILES)
-        return body_keep(txn, bytes, length, rq->generation->request.max_body) ? -1 : 0;
+        return body_keep(txn, bytes, length, (size_t)rq->generation->host->http.max_body) ? -1 : 0;
     if (!upload->file && upload_begin_file(upload))
         return -1;
     if (!upload->file)

@@ -49,6 +49,6 @@ const char *upload_identity(struct upload *upload, size_t *length);
 /* The HTTP transaction is over: frees it and the upload, now or when the pool has finished. */
 void upload_end(struct upload *upload);
 
-const struct bb_file *api_file(struct bb_request *rq, size_t index);
+API_FUNCTION(file);
 
 #endif

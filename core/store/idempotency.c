@@ -49,7 +49,7 @@ static const struct bb_sql expire = {
 
 static int64_t idempotency_hours(const struct core_request *rq)
 {
-    return host_settings(rq->generation->settings)->idempotency.hours;
+    return rq->generation->host->idempotency.hours;
 }
 
 static int64_t idempotency_account_of(const struct core_request *rq)
@@ -77,12 +77,8 @@ static int idempotency_hash_request(const char *target, const char *body, size_t
 static int idempotency_response_stored(struct core_request *rq, int status, const char *hex)
 {
     size_t length = strlen(hex + 2) / 2;
-    unsigned char *sealed = arena_alloc(rq->arena, length + 1);
-    unsigned char *plain;
+    unsigned char *sealed = request_alloc(rq, length + 1), *plain;
     size_t plain_length;
-
-    if (!sealed)
-        request_out_of_memory(rq);
     int failed =
         text_hex_decode(hex + 2, sealed, length)
             ? -1
@@ -124,7 +120,7 @@ int idempotency_look(struct core_request *rq)
 int idempotency_begin(struct core_request *rq, const struct bb_route *route, const char *target,
                       const char *key, const char *body, size_t body_length)
 {
-    struct idempotency *idem = arena_alloc(rq->arena, sizeof *idem);
+    struct idempotency *idem = request_alloc(rq, sizeof *idem);
     const struct bb_principal *principal = rq->pub.principal;
     size_t length = 0;
 
@@ -134,8 +130,6 @@ int idempotency_begin(struct core_request *rq, const struct bb_route *route, con
         return reply_error(rq, 400, "Idempotency-Key must be 1 to 255 visible characters");
     if (!rq->generation->seal)
         return reply_error(rq, 503, "Idempotency-Key needs the setting secrets.keys");
-    if (!idem)
-        request_out_of_memory(rq);
     /* API clients must not see answers given to sessions */
     idem->route =
         arena_format(rq->arena, "%s%s %s", principal && principal->client ? "client " : "",

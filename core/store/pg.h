@@ -128,8 +128,10 @@ void pg_pool_snapshot(const struct pg *pg, enum pg_pool_kind kind, struct pg_poo
 /* Sends the entries that wait and fit into the next batches. Called once per iteration. */
 void pg_flush(struct pg *pg);
 
-/* Creates an entry for a request; NULL: out of memory. */
+/* Creates an entry for a request, which ends if memory runs out; with one statement. Fiber only. */
 struct pg_request *pg_request_new(struct core_request *rq);
+struct pg_request *pg_request_one(struct core_request *rq, const struct bb_sql *sql,
+                                  const struct bb_value *values, size_t count);
 
 /* Adds a statement; copies the values. NULL: out of memory. */
 struct pg_op *pg_request_add(struct pg_request *entry, const struct bb_sql *sql,
@@ -160,8 +162,8 @@ struct pg_owned_rows {
     struct pg_shared *shared;
 };
 
-/* Allocates it in the arena, which frees the result later. NULL: out of memory. */
-struct pg_owned_rows *pg_owned_rows_new(struct arena *arena);
+/* Allocates it in the request's arena, which frees the result later. Fiber only. */
+struct pg_owned_rows *pg_owned_rows_new(struct core_request *rq);
 
 /* Takes the result of the statement; NULL if it has none. */
 struct bb_rows *pg_owned_rows_take(struct pg_owned_rows *owned, struct pg_op *op);

@@ -157,7 +157,7 @@ bool pg_session_is_spoilt(const struct pg_conn *conn, const struct core_request 
     if (i == PG_REPORTED)
         return false;
     if (rq)
-        module_error_warn(rq, what, reported[i]);
+        module_error_log(rq, BB_WARN, what, reported[i]);
     else
         log_line(BB_WARN, what, "detail", reported[i], NULL);
     return true;

@@ -14,12 +14,6 @@
 
 enum { MEMBERS_MAX = 64, LEAST = 2 /* fewer members save nothing */ };
 
-struct pg_shared {
-    PGresult *result;
-    unsigned holders;
-    int order[]; /* indexes of its rows, sorted by member */
-};
-
 const struct bb_sql *pg_many(const struct bb_sql *sql)
 {
     return &((const struct bb_keyed *)(const void *)sql)->many;
@@ -115,15 +109,6 @@ static struct pg_op *merge_same_op(const struct pg_request *first, const struct 
     return same;
 }
 
-/* Maximum size of a value as an array element: quoted, or hexadecimal. */
-static size_t merge_element_room(const struct pg_op *op, int param)
-{
-    if (!op->values[param])
-        return sizeof "NULL,";
-    return 2 * (op->formats[param] ? (size_t)op->lengths[param] : strlen(op->values[param])) +
-           sizeof "\"\\\\x\",";
-}
-
 static char *merge_write_element(char *to, const struct pg_op *op, int param)
 {
     const char *value = op->values[param];
@@ -152,8 +137,15 @@ static const char *merge_write_array(struct pg_request *first, const struct pg_o
 {
     size_t room = sizeof "{}";
 
-    for (struct pg_request *member = first; member; member = member->next_member)
-        room += merge_element_room(merge_same_op(first, op, member), param);
+    /* twice the length, because it may be quoted or hexadecimal */
+    for (struct pg_request *member = first; member; member = member->next_member) {
+        const struct pg_op *own = merge_same_op(first, op, member);
+        const char *value = own->values[param];
+
+        room += sizeof "\"\\\\x\",";
+        if (value)
+            room += 2 * (own->formats[param] ? (size_t)own->lengths[param] : strlen(value));
+    }
     char *text = arena_alloc(first->memory, room), *at = text;
 
     if (!text)
@@ -180,19 +172,12 @@ const char *const *pg_merge_values(struct pg_request *first, const struct pg_op 
 
 /* ---- distributing the rows ---- */
 
-void pg_shared_release(void *arg)
+void pg_shared_release(struct pg_shared *shared)
 {
-    struct pg_shared *shared = arg;
-
     if (--shared->holders)
         return;
     PQclear(shared->result);
     free(shared);
-}
-
-const PGresult *pg_shared_result(const struct pg_shared *shared)
-{
-    return shared->result;
 }
 
 /* Returns the member that the row belongs to, from 0; -1: unknown. */

@@ -129,9 +129,13 @@ const char *const *pg_merge_values(struct pg_request *first, const struct pg_op 
 int pg_merge_distribute(struct pg_request *first, const struct pg_op *op, PGresult *result);
 /* The execution failed: each member will be sent separately. */
 void pg_merge_failed(struct pg_request *first, const PGresult *result);
-/* Releases a result shared by several entries; the last release frees it. */
-void pg_shared_release(void *shared);
-const PGresult *pg_shared_result(const struct pg_shared *shared);
+/* A result shared by several entries; the last release frees it. */
+struct pg_shared {
+    PGresult *result;
+    unsigned holders;
+    int order[]; /* indexes of its rows, sorted by member */
+};
+void pg_shared_release(struct pg_shared *shared);
 /* Returns the variant of the statement with arrays. */
 const struct bb_sql *pg_many(const struct bb_sql *sql);
 

@@ -10,18 +10,27 @@
 struct pg_request *pg_request_new(struct core_request *rq)
 {
     struct arena *memory = arena_new();
+    struct pg_request *entry = memory ? arena_alloc(memory, sizeof *entry) : NULL;
 
-    if (!memory)
-        return NULL;
-    struct pg_request *entry = arena_alloc(memory, sizeof *entry);
     if (!entry) {
         arena_free(memory);
-        return NULL;
+        request_out_of_memory(rq);
     }
     entry->memory = memory;
     entry->rq = rq;
     entry->asked_us = clock_mono_us();
     return entry;
+}
+
+struct pg_request *pg_request_one(struct core_request *rq, const struct bb_sql *sql,
+                                  const struct bb_value *values, size_t count)
+{
+    struct pg_request *entry = pg_request_new(rq);
+
+    if (pg_request_add(entry, sql, values, count))
+        return entry;
+    pg_request_free(entry);
+    request_out_of_memory(rq);
 }
 
 /* Formats as {1,2,3}. */
@@ -111,7 +120,7 @@ void pg_op_clear(struct pg_op *op)
 struct bb_rows pg_op_rows(const struct pg_op *op)
 {
     if (op->shared)
-        return (struct bb_rows){pg_shared_result(op->shared), op->order, op->rows};
+        return (struct bb_rows){op->shared->result, op->order, op->rows};
     return (struct bb_rows){.result = op->result, .count = PQntuples(op->result)};
 }
 
@@ -124,11 +133,12 @@ static void pg_request_rows_drop(void *arg)
         pg_shared_release(owned->shared);
 }
 
-struct pg_owned_rows *pg_owned_rows_new(struct arena *arena)
+struct pg_owned_rows *pg_owned_rows_new(struct core_request *rq)
 {
-    struct pg_owned_rows *owned = arena_alloc(arena, sizeof *owned);
+    struct pg_owned_rows *owned = request_alloc(rq, sizeof *owned);
 
-    return owned && !arena_defer(arena, pg_request_rows_drop, owned) ? owned : NULL;
+    request_defer(rq, pg_request_rows_drop, owned);
+    return owned;
 }
 
 void pg_owned_rows_release(struct arena *arena)

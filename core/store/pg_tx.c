@@ -140,12 +140,10 @@ struct pg_tx *pg_tx_begin(struct core_request *rq)
         return NULL;
     }
     struct pg_pool *pool = &rq->loop->pg->pools[PG_TX];
-    struct pg_tx *tx = arena_alloc(rq->arena, sizeof *tx);
+    struct pg_tx *tx = request_alloc(rq, sizeof *tx);
     struct pg_conn *conn = NULL;
     bool usable = false;
 
-    if (!tx)
-        request_out_of_memory(rq);
     tx->rq = rq;
     tx->owner = pg_enter(pool, rq);
     if (!tx->owner)
@@ -193,13 +191,9 @@ struct bb_rows *pg_tx_run(struct pg_tx *tx, const struct bb_sql *sql, const stru
 {
     struct core_request *rq = tx->rq;
     /* allocated now, because nothing may fail after a commit */
-    struct pg_owned_rows *owned = pg_owned_rows_new(rq->arena);
-    struct pg_request *entry = owned ? pg_request_new(rq) : NULL;
+    struct pg_owned_rows *owned = pg_owned_rows_new(rq);
+    struct pg_request *entry = pg_request_one(rq, sql, values, count);
 
-    if (!entry || !pg_request_add(entry, sql, values, count)) {
-        pg_request_free(entry);
-        request_out_of_memory(rq);
-    }
     if (pg_tx_run_item(tx, entry))
         return NULL;
     struct bb_rows *rows = pg_owned_rows_take(owned, entry->ops);

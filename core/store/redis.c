@@ -188,7 +188,7 @@ static int redis_open(const struct redis_target *target)
     for (const struct addrinfo *at = *path.sun_path ? &local : found; at && fd < 0;
          at = at->ai_next) {
         fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        /* the time limit for sending is also that of connect() */
+        /* this limit applies to connect(), too */
         if (fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) &&
             !connect(fd, at->ai_addr, at->ai_addrlen) && !fcntl(fd, F_SETFL, O_NONBLOCK))
             break;

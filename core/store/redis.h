@@ -19,9 +19,7 @@ struct redis_settings {
 struct redis *redis_new(struct loop *loop, const struct redis_settings *settings);
 void redis_free(struct redis *redis);
 
-/* bb_redis() */
-const struct bb_redis_reply *api_redis(struct bb_request *rq, int argc, const char *const *argv,
-                                       const size_t *lengths);
+API_FUNCTION(redis);
 
 /* Latency of the last probe, a write; -1 while Redis does not accept it. Loop's thread. */
 int64_t redis_latency_ms(const struct redis *redis);

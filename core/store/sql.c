@@ -58,14 +58,10 @@ struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
                              : sql->flags & BB_SQL_WRITE ? PG_WRITE
                                                          : PG_READ;
     /* allocated now, because writes cannot be taken back later */
-    struct pg_owned_rows *owned = pg_owned_rows_new(rq->arena);
-    struct pg_request *entry = owned ? pg_request_new(rq) : NULL;
+    struct pg_owned_rows *owned = pg_owned_rows_new(rq);
+    struct pg_request *entry = pg_request_one(rq, sql, values, count);
     struct bb_rows *rows = NULL;
 
-    if (!entry || !pg_request_add(entry, sql, values, count)) {
-        pg_request_free(entry);
-        request_out_of_memory(rq);
-    }
     entry->write = sql->flags & BB_SQL_WRITE;
     if (pg_submit(rq->loop->pg, pool, entry)) {
         pg_request_free(entry);

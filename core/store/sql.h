@@ -76,29 +76,22 @@ void bus_committed(struct bb_tx *tx);
 /* Number of hooks that could not be started since the process began. Any thread. */
 uint64_t bus_hooks_lost(void);
 
-struct bb_rows *api_query(struct bb_request *rq, const struct bb_sql *sql,
-                          const struct bb_value *values, size_t count);
-size_t api_rows_count(const struct bb_rows *rows);
-size_t api_rows_affected(const struct bb_rows *rows);
-const char *api_rows_text(const struct bb_rows *rows, size_t row, size_t column);
-size_t api_rows_length(const struct bb_rows *rows, size_t row, size_t column);
-const char *api_sqlstate(struct bb_request *rq);
-const char *api_constraint(struct bb_request *rq);
-struct bb_tx *api_unit(struct bb_request *rq, uint64_t key);
-int api_add(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
-            size_t count);
-int api_commit(struct bb_request *rq, struct bb_tx *unit, int status, json_t *json);
-struct bb_rows *api_unit_rows(struct bb_tx *unit, int index);
-int api_transaction(struct bb_request *rq, int (*work)(struct bb_request *, struct bb_tx *, void *),
-                    void *arg);
-struct bb_rows *api_tx_query(struct bb_tx *tx, const struct bb_sql *sql,
-                             const struct bb_value *values, size_t count);
-void api_after(struct bb_tx *tx, void (*then)(struct bb_request *, struct bb_tx *, void *),
-               void *arg);
-void *api_before(struct bb_tx *tx, int (*last)(struct bb_request *, struct bb_tx *, void *),
-                 size_t size);
-int64_t api_next_id(struct bb_request *rq, const char *sequence);
-int api_emit(struct bb_tx *tx, const char *name, json_t *payload,
-             const struct bb_audience *audience);
+API_FUNCTION(query);
+API_FUNCTION(rows_count);
+API_FUNCTION(rows_affected);
+API_FUNCTION(rows_text);
+API_FUNCTION(rows_length);
+API_FUNCTION(sqlstate);
+API_FUNCTION(constraint);
+API_FUNCTION(unit);
+API_FUNCTION(add);
+API_FUNCTION(commit);
+API_FUNCTION(unit_rows);
+API_FUNCTION(transaction);
+API_FUNCTION(tx_query);
+API_FUNCTION(after);
+API_FUNCTION(before);
+API_FUNCTION(next_id);
+API_FUNCTION(emit);
 
 #endif

@@ -65,12 +65,10 @@ static void tx_leave(void *arg)
 
 static struct bb_tx *tx_new(struct core_request *rq)
 {
-    struct bb_tx *tx = arena_alloc(rq->arena, sizeof *tx);
+    struct bb_tx *tx = request_alloc(rq, sizeof *tx);
 
-    if (tx)
-        tx->rq = rq;
-    if (!tx || arena_defer(rq->arena, tx_leave, tx))
-        request_out_of_memory(rq);
+    tx->rq = rq;
+    request_defer(rq, tx_leave, tx);
     tx->next = rq->txs;
     rq->txs = tx;
     return tx;
@@ -90,11 +88,8 @@ struct bb_tx *api_unit(struct bb_request *rq, uint64_t key)
     struct core_request *core = request_of(rq);
     struct bb_tx *tx = tx_new(core);
 
-    if (arena_defer(core->arena, tx_drop_item, tx))
-        request_out_of_memory(core);
+    request_defer(core, tx_drop_item, tx);
     tx->entry = pg_request_new(core);
-    if (!tx->entry)
-        request_out_of_memory(core);
     tx->entry->key = key;
     tx->entry->write = true;
     return tx;
@@ -109,10 +104,8 @@ static void tx_results_reserve(struct bb_tx *tx, size_t count)
         return;
     while (room < count)
         room *= 2;
-    struct bb_rows **bigger = arena_alloc(tx->rq->arena, room * sizeof *bigger);
+    struct bb_rows **bigger = request_alloc(tx->rq, room * sizeof *bigger);
 
-    if (!bigger)
-        request_out_of_memory(tx->rq);
     if (tx->results)
         memcpy(bigger, tx->results, tx->results_room * sizeof *bigger);
     tx->results = bigger;
@@ -129,10 +122,8 @@ static struct bb_rows *tx_rows_reserve(struct bb_tx *tx, int first, const struct
 
     for (const struct pg_op *op = entry->ops; op; op = op->next)
         count++;
-    struct bb_rows *rows = arena_alloc(tx->rq->arena, count * sizeof *rows);
+    struct bb_rows *rows = request_alloc(tx->rq, count * sizeof *rows);
 
-    if (!rows)
-        request_out_of_memory(tx->rq);
     tx_results_reserve(tx, (size_t)first + count);
     return rows;
 }
@@ -167,10 +158,7 @@ static int tx_send_gathered(struct bb_tx *tx)
     tx->entry = NULL;
     if (pg_tx_run_item(tx->checked_out, entry))
         return -1;
-    if (arena_defer(rq->arena, tx_free_item, entry)) {
-        pg_request_free(entry);
-        request_out_of_memory(rq);
-    }
+    request_defer(rq, tx_free_item, entry);
     tx_keep_results(tx, tx->first_hook_statement, entry, rows);
     return 0;
 }
@@ -187,11 +175,8 @@ static int tx_gather(struct bb_tx *tx, const struct bb_sql *sql, const struct bb
     if (tx->entry && tx->entry->bytes > GATHERED_BYTES && tx_send_gathered(tx))
         return -1;
     if (!tx->entry) {
-        if (arena_defer(rq->arena, tx_drop_item, tx))
-            request_out_of_memory(rq);
+        request_defer(rq, tx_drop_item, tx);
         tx->entry = pg_request_new(rq);
-        if (!tx->entry)
-            request_out_of_memory(rq);
         tx->first_hook_statement = tx->count;
     }
     if (!pg_request_add(tx->entry, sql, values, count))
@@ -224,10 +209,8 @@ void api_after(struct bb_tx *tx, void (*then)(struct bb_request *, struct bb_tx 
 {
     if (!tx_usable(request_running(), tx, "bb_after()"))
         return;
-    struct tx_after *after = arena_alloc(tx->rq->arena, sizeof *after);
+    struct tx_after *after = request_alloc(tx->rq, sizeof *after);
 
-    if (!after)
-        request_out_of_memory(tx->rq);
     *after = (struct tx_after){.host = tx->rq->pub.host, .then = then, .arg = arg};
     if (tx->after_last)
         tx->after_last->next = after;
@@ -251,11 +234,9 @@ void *api_before(struct bb_tx *tx, int (*last)(struct bb_request *, struct bb_tx
         if ((*at)->last == last)
             return (*at)->state;
     }
-    struct tx_before *block = arena_alloc(tx->rq->arena, sizeof *block);
-    void *state = arena_alloc(tx->rq->arena, size);
+    struct tx_before *block = request_alloc(tx->rq, sizeof *block);
+    void *state = request_alloc(tx->rq, size);
 
-    if (!block || !state)
-        request_out_of_memory(tx->rq);
     *block = (struct tx_before){.host = tx->rq->pub.host, .last = last, .state = state};
     *at = block;
     return state;
@@ -535,8 +516,7 @@ int api_transaction(struct bb_request *pub,
         return rq->response.status;
     struct bb_tx *tx = tx_new(rq);
 
-    if (arena_defer(rq->arena, tx_end_checked_out, tx))
-        request_out_of_memory(rq);
+    request_defer(rq, tx_end_checked_out, tx);
     tx->checked_out = rq->checked_out ? rq->checked_out : pg_tx_begin(rq);
     if (!tx->checked_out || !pg_tx_run(tx->checked_out, &begin, NULL, 0))
         return reply_failed(rq);

@@ -38,11 +38,10 @@ static void end_request(struct client *client)
 {
     struct arena *arena = arena_new();
     struct head head = {0};
-    const char *reason = NULL;
 
     must(arena && !reader_take(&client->reader, arena, &head));
     must((head.status == 0) == (head.reason == NULL));
-    int problem = reader_problem(&client->reader, &reason);
+    int problem = client->reader.status;
 
     judge(client, &head.status, sizeof head.status);
     judge(client, &problem, sizeof problem);

@@ -14,7 +14,8 @@ enum { SHARE = (1 + QUEUE) / 4, ANNA = 1, BERT = 2, WIDE = 3 };
 /* The host's own pool. It has one thread, because no engine sets more. */
 #define OWN "bodies"
 
-static struct generation generation = {.request.share = 25};
+static const struct host_settings of_the_host = {.http.client_percent = 25};
+static struct generation generation = {.host = &of_the_host};
 static struct loop loop;
 static struct pool_call calls[CALLS];
 static sem_t begun, go;
@@ -339,7 +340,7 @@ static void submit_wide(struct work_pools *pools, const struct bb_host *host, in
 TEST(a_pool_makes_a_thread_when_all_that_it_has_are_taken)
 {
     struct core_module module = {.descriptor = &wide_module};
-    struct generation wide = {.modules = &module, .module_count = 1};
+    struct generation wide = {.host = &of_the_host, .modules = &module, .module_count = 1};
     struct work_pools *pools;
 
     module.handle.host.module = &wide_module;

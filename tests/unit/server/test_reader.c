@@ -186,7 +186,7 @@ TEST_EACH(a_body_whose_framing_is_malformed_ends_there, COUNT(bad_bodies))
 {
     static const char start[] = POST "Transfer-Encoding: chunked\r\n\r\n";
     static const char head[] = "POST / HTTP/1.1\r\nHost:h\r\nTransfer-Encoding:chunked\r\n\r\n";
-    const char *body = bad_bodies[_i].body, *reason;
+    const char *body = bad_bodies[_i].body;
 
     come(start, sizeof start - 1);
     for (; *body; body++) {
@@ -201,8 +201,8 @@ TEST_EACH(a_body_whose_framing_is_malformed_ends_there, COUNT(bad_bodies))
 
     ck_assert_int_eq(strncmp(rest, bad_bodies[_i].given, good), 0);
     ck_assert_str_eq(rest + good, "0\r\n\r\n");
-    ck_assert_int_eq(reader_problem(&reader, &reason), 400);
-    ck_assert_ptr_nonnull(reason);
+    ck_assert_int_eq(reader.status, 400);
+    ck_assert_ptr_nonnull(reader.reason);
 }
 
 TEST(the_end_is_told_and_a_part_of_a_head_is_refused_then)
@@ -253,20 +253,16 @@ static void ck_stopped(int at)
 
 TEST_EACH(a_body_that_ends_too_early_is_a_problem, COUNT(stopped))
 {
-    const char *reason;
-
     come(stopped[_i].sent, strlen(stopped[_i].sent));
     shutdown(ends[1], SHUT_WR);
     read_all(7);
     ck_stopped(_i);
-    ck_assert_int_eq(reader_problem(&reader, &reason), 400);
-    ck_assert_ptr_nonnull(reason);
+    ck_assert_int_eq(reader.status, 400);
+    ck_assert_ptr_nonnull(reader.reason);
 }
 
 TEST_EACH(a_body_that_the_host_refuses_ends_there, COUNT(stopped))
 {
-    const char *reason;
-
     come(stopped[_i].sent, strlen(stopped[_i].sent));
     read_all(4096);
     ck_assert(reader_stop(&reader, 413, NULL));
@@ -275,22 +271,20 @@ TEST_EACH(a_body_that_the_host_refuses_ends_there, COUNT(stopped))
     read_all(4096);
     ck_assert(!reader_gives(&reader));
     ck_stopped(_i);
-    ck_assert_int_eq(reader_problem(&reader, &reason), 413);
+    ck_assert_int_eq(reader.status, 413);
 }
 
 /* Bytes that came late and were not read do not count. */
 TEST_EACH(a_body_that_is_late_ends_there, COUNT(stopped))
 {
-    const char *reason;
-
     come(stopped[_i].sent, strlen(stopped[_i].sent));
     read_all(4096);
     come("a", 1);
     reader.late = true;
     read_all(4096);
     ck_stopped(_i);
-    ck_assert_int_eq(reader_problem(&reader, &reason), 408);
-    ck_assert_ptr_nonnull(reason);
+    ck_assert_int_eq(reader.status, 408);
+    ck_assert_ptr_nonnull(reader.reason);
 }
 
 /* Decodes the chunks of a body into `body`; returns the number of bytes. The last chunk must be
@@ -376,7 +370,6 @@ TEST_EACH(a_large_body_that_ends_too_early_is_a_problem, COUNT(large_heads))
 {
     static const size_t sent[] = {0, 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE};
     static char body[LARGE], whole[LARGE];
-    const char *reason;
 
     memset(body, 'x', LARGE);
     for (size_t i = 0; i < COUNT(sent); i++) {
@@ -391,7 +384,7 @@ TEST_EACH(a_large_body_that_ends_too_early_is_a_problem, COUNT(large_heads))
 
         ck_assert_int_eq(memcmp(whole, body, sent[i]), 0);
         ck_assert_uint_eq(all, (sent[i] + PIECE - 1) / PIECE * PIECE);
-        ck_assert_int_eq(reader_problem(&reader, &reason), 400);
+        ck_assert_int_eq(reader.status, 400);
         ck_assert(!reader_stop(&reader, 413, NULL));
         ck_assert(!reader_gives(&reader));
         tear_down();

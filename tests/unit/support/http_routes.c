@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/lib/chunk.h"
+#include "core/lib/fiber.h"
 #include "core/module/reply.h"
 #include "core/server/http_txn.h"
 #include "fixture.h"
@@ -69,7 +70,8 @@ static int be_late(struct bb_request *pub)
     http_routes.failed += here.rq->answer_timeout(here.rq);
     enter(&here);
     here.goes_on = http_routes.late_ends;
-    request_wait_always(here.rq, &here.goes_on);
+    while (!here.goes_on)
+        fiber_park();
     leave(&here);
     return reply_json(here.rq, 200, json_string("late"));
 }

@@ -54,11 +54,6 @@ static void make_generation(void)
         .holders = 1,
         .engine = &engine,
         .arena = arena,
-        .request = {.deadline_ms = DEADLINE_MS,
-                    .max_body = HTTP_STAGE_MAX_BODY,
-                    .max_requests = 2048,
-                    .share = 25,
-                    .sample = 1},
     };
     http_routes_add(&http_stage_generation);
 }
@@ -79,6 +74,7 @@ void http_stage_set_up(void)
 
 static void read_settings(const char *section)
 {
+    static struct host_settings host;
     FILE *file = fopen(conf, "w");
 
     ck_assert_ptr_nonnull(file);
@@ -89,6 +85,13 @@ static void read_settings(const char *section)
     host_settings_bind(http_stage_generation.settings, &problems);
     setting_problems_print(&problems, stderr);
     ck_assert_uint_eq(problems.count, 0);
+    host = *host_settings(http_stage_generation.settings);
+    host.http.deadline = DEADLINE_MS;
+    host.http.max_body = HTTP_STAGE_MAX_BODY;
+    host.http.max_requests = 2048;
+    host.http.client_percent = 25;
+    host.log.access = false;
+    http_stage_generation.host = &host;
 }
 
 static unsigned or_else(unsigned given, unsigned usual)
