@@ -1,7 +1,6 @@
 /*
- * The engine: the loops with their parts, the live generation and those that drain, and the
- * connection for PostgreSQL's notifications. There is one per process, created by engine_serve() in
- * engine.c or engine_command() in cmd_module.c.
+ * The engine of the process: the loops with their parts, the generations, and the listener. Created
+ * by engine_serve() in engine.c or engine_command() in cmd_module.c.
  */
 #ifndef CORE_ENGINE_H
 #define CORE_ENGINE_H
@@ -34,8 +33,7 @@ struct engine {
     unsigned loop_count;
     pthread_mutex_t lock;          /* protects the members from here … */
     struct generation *generation; /* the live one */
-    struct generation *alive;      /* the live one, those that drain, and one that is about to go
-                                    * live */
+    struct generation *alive;      /* the live one, draining ones, and one that goes live next */
     size_t alive_count;
     unsigned held;      /* see engine_hold() */
     unsigned next_loop; /* for bb_run(): the loops are used in turn */
@@ -61,8 +59,7 @@ struct engine {
 struct generation *engine_generation(struct engine *engine);
 
 /*
- * Returns the number of live generations, each with an additional reference. `list` has room for
- * GENERATIONS_MAX.
+ * Fills `list`, with room for GENERATIONS_MAX, and returns their number, with a reference to each.
  */
 size_t engine_generations(struct engine *engine, struct generation **list);
 void engine_generations_release(struct generation **list, size_t count);
@@ -75,10 +72,10 @@ int engine_hold(struct engine *engine);
 void engine_unhold(struct engine *engine);
 
 /*
- * Runs call(loop, arg) on every loop. Does not wait for blocked loops, which make the call when
- * they resume, if ever. ended(arg) is called after the last one, possibly later and on a loop.
- * Returns the number of loops that have not made the call yet; -1 if memory ran out and nothing was
- * called. Only while the engine is held.
+ * Runs call(loop, arg) on every loop. Blocked loops are not waited for, and make the call when they
+ * resume. ended(arg) follows the last call, possibly later and on a loop. Returns the number of
+ * loops that have not made the call yet; -1 if memory ran out and nothing was called. Only while
+ * the engine is held.
  */
 int engine_tell_loops(struct engine *engine, void (*call)(struct loop *loop, void *arg),
                       void (*ended)(void *arg), void *arg);
@@ -99,10 +96,9 @@ bool engine_idle(struct engine *engine);
 void engine_stop(struct engine *engine, int64_t until_ms);
 
 /*
- * Whether background work is paused: sending (webhook deliveries), jobs, and calls to other
- * servers. The database determines it (busbar_pause_reason() in core/store/schema.sql): an
- * operator paused it, or the database was restored or cloned. Until the database has been queried,
- * background work is paused. Requests are served in any case. Any thread.
+ * Whether background work (webhook deliveries, jobs, calls to other servers) is paused, which the
+ * database determines (busbar_pause_reason() in core/store/schema.sql): an operator paused it, or
+ * the database was restored or cloned. Until the database was queried, it is paused. Any thread.
  */
 #define PAUSE_QUESTION "SELECT busbar_pause_reason()" /* one row; NULL: not paused */
 

@@ -122,17 +122,24 @@ int generation_open(struct generation *g, const struct bb_api *api,
     return 0;
 }
 
+/* Calls `start`, `quiesce` or `close`; NULL: nothing. */
+static void generation_call(struct core_module *module, const char *name,
+                            void (*function)(struct bb_host *, void *))
+{
+    struct lifecycle_call call;
+
+    if (!function)
+        return;
+    lifecycle_call_begin(&call, module->descriptor->name, name);
+    function(&module->handle.host, module->handle.host.state);
+    lifecycle_call_end(&call);
+}
+
 void generation_start(struct generation *g)
 {
     for (size_t i = 0; i < g->module_count; i++) {
-        struct core_module *module = &g->modules[i];
-        struct lifecycle_call call;
-
-        lifecycle_call_begin(&call, module->descriptor->name, "start");
-        if (module->descriptor->start)
-            module->descriptor->start(&module->handle.host, module->handle.host.state);
-        lifecycle_call_end(&call);
-        module->started = true;
+        generation_call(&g->modules[i], "start", g->modules[i].descriptor->start);
+        g->modules[i].started = true;
     }
 }
 
@@ -140,12 +147,8 @@ void generation_quiesce(struct generation *g)
 {
     for (size_t i = g->module_count; i-- > 0;) {
         struct core_module *module = &g->modules[i];
-        struct lifecycle_call call;
 
-        lifecycle_call_begin(&call, module->descriptor->name, "quiesce");
-        if (module->started && module->descriptor->quiesce)
-            module->descriptor->quiesce(&module->handle.host, module->handle.host.state);
-        lifecycle_call_end(&call);
+        generation_call(module, "quiesce", module->started ? module->descriptor->quiesce : NULL);
         module->started = false;
     }
 }
@@ -183,12 +186,8 @@ void generation_destroy(struct generation *g)
     generation_quiesce(g);
     for (size_t i = g->module_count; i-- > 0;) {
         struct core_module *module = &g->modules[i];
-        struct lifecycle_call call;
 
-        lifecycle_call_begin(&call, module->descriptor->name, "close");
-        if (module->opened && module->descriptor->close)
-            module->descriptor->close(&module->handle.host, module->handle.host.state);
-        lifecycle_call_end(&call);
+        generation_call(module, "close", module->opened ? module->descriptor->close : NULL);
         free(module->handle.open_problem);
     }
     arena_free(g->arena);

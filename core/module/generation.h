@@ -48,19 +48,16 @@ struct generation {
     atomic_size_t holders;
     void (*released)(struct generation *); /* the last reference is gone; NULL: destroy at once */
     struct engine *engine;                 /* set before it serves; NULL in checks */
-    const struct bb_api *api;              /* functions for its modules; NULL until they are
-                                            * opened */
+    const struct bb_api *api;              /* NULL until its modules are opened */
     atomic_bool superseded;                /* another generation is live */
-    struct work_pools *pools;              /* this and the next two: reload.c; NULL in
-                                            * checks */
+    struct work_pools *pools;              /* this and the next two: NULL in checks */
     struct workers *workers;
     struct jobs *jobs;
     struct generation *next_alive;   /* under the engine's lock */
     struct generation *reclaim_next; /* this and the next two: reclaim.c, under its lock */
     bool reclaim_gone, reclaim_cut;
     int64_t live_ms;               /* monotonic time at which it went live */
-    int64_t superseded_ms, cut_ms; /* valid once superseded: since when, and until when it may
-                                    * drain */
+    int64_t superseded_ms, cut_ms; /* once superseded: since when, and when it is cut */
     const char **event_names;      /* of all modules, NULL-terminated */
     unsigned number;
     struct arena *arena;
@@ -70,8 +67,7 @@ struct generation {
     size_t module_count;
     struct left_out *left_out; /* with room for all modules */
     size_t left_out_count;
-    struct router *router; /* the owner in a match is the struct host_handle of the route's
-                            * module */
+    struct router *router; /* owners are the struct host_handle of the modules */
     struct aead_keys *seal;
     const struct bb_authenticator *authenticator; /* NULL: no module provides it */
     struct host_handle *authenticator_host;

@@ -23,13 +23,6 @@ static bool migrate_steps_is_mark(const char *line)
     return !strncmp(line, MARK, sizeof MARK - 1);
 }
 
-/* Whether the line contains no code: empty, or a comment. */
-static bool migrate_steps_is_idle(const char *line)
-{
-    line += strspn(line, " \t\r");
-    return !*line || *line == '\n' || !strncmp(line, "--", 2);
-}
-
 static int migrate_steps_read_mark(const char *line, struct migrate_step *step)
 {
     int used = 0;
@@ -127,7 +120,9 @@ int migrate_next(const char **cursor, unsigned expected, struct migrate_step *st
     const char *line = *cursor;
 
     while (*line && !migrate_steps_is_mark(line)) {
-        if (!migrate_steps_is_idle(line))
+        const char *code = line + strspn(line, " \t\r");
+
+        if (*code && *code != '\n' && strncmp(code, "--", 2) != 0)
             return migrate_steps_refuse(why, why_size, "has text before its first step", expected);
         line = migrate_steps_next_line(line);
     }

@@ -28,38 +28,29 @@ void module_error_log(const struct core_request *rq, enum bb_level level, const 
 int module_error(struct core_request *rq, const char *what, const char *detail);
 
 /*
- * Whether the request must not call a function that waits: a hook that must not wait (this is
- * logged, and its event is vetoed), or a handler whose request is already refused (it is answered).
- * `what` is the function's name.
+ * Whether the request must not wait: in a hook within a transaction (logged, and its event is
+ * vetoed), or if it is already refused (and answered). `what` is the function's name.
  */
 bool module_error_waits(struct core_request *rq, const char *what);
 
-/*
- * Answers if a body of JSON is missing: 503 if memory ran out in the request, otherwise as an error
- * of the module.
- */
+/* Answers for missing JSON: 503 if memory ran out, otherwise as an error of the module. */
 int module_error_no_json(struct core_request *rq, int status);
 
-/*
- * Checks an answer that the module gives now. Logs if it replaces another answer that was not an
- * error, or if it is an error although a transaction of the request was committed and cannot be
- * undone.
- */
+/* Logs if an answer replaces a success, or is an error after a commit. */
 void module_error_log_response(const struct core_request *rq, int status);
 
 /* Whether an answer with this status has a body. */
 bool module_error_wants_body(int status);
 
 /*
- * Whether an answer with this status may be given now: the status is in the range, and it does not
- * contradict a committed transaction of the request. Otherwise *instead is the status that was
- * answered.
+ * Whether an answer with this status may be given now: it is in range, and does not contradict a
+ * committed transaction. Otherwise *instead is the status that was answered.
  */
 bool module_error_free_response(struct core_request *rq, int status, int least, int *instead);
 
 /*
- * Checks the state after the handler has returned `returned`, and logs errors. Answers 500 if the
- * handler sent no response, or if a unit was never committed.
+ * Checks the state after the handler has returned `returned`; answers 500 if there is no answer, or
+ * a unit was never committed.
  */
 void module_error_look_back(struct core_request *rq, int returned);
 

@@ -300,21 +300,6 @@ static void *module_open_file(struct arena *arena, const char *path, char *why, 
     return dl ? dl : module_open_in_place(arena, path, why, why_size);
 }
 
-/* Constructors of the file may run. The module's name is not known yet. */
-static void *module_open_noted(struct arena *arena, const char *path, char *why, size_t why_size)
-{
-    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
-    const char *name = arena_text(arena, file, strcspn(file, "."));
-    struct lifecycle_call call;
-
-    lifecycle_call_begin(&call, name ? name : file, "constructor");
-    void *dl = module_open_file(arena, path, why, why_size);
-
-    lifecycle_call_end(&call);
-    mapped_files_snapshot();
-    return dl;
-}
-
 /* Returns the exported symbol with its size; NULL with the reason in `why`. */
 static const struct bb_module *module_find_descriptor(void *dl, size_t *size, char *why,
                                                       size_t why_size)
@@ -354,10 +339,18 @@ static const char *module_load_file(struct core_module *module, struct arena *ar
 
     if (module_file_check(path, why, why_size))
         return why;
+    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+    const char *name = arena_text(arena, file, strcspn(file, "."));
+    struct lifecycle_call call;
+
     module->path = arena_text(arena, path, strlen(path));
-    module->dl = module_open_noted(arena, path, why, why_size);
-    if (!module->path)
+    if (!module->path || !name)
         return "out of memory";
+    /* constructors of the file may run; the module's name is not known yet */
+    lifecycle_call_begin(&call, name, "constructor");
+    module->dl = module_open_file(arena, path, why, why_size);
+    lifecycle_call_end(&call);
+    mapped_files_snapshot();
     if (!module->dl)
         return why;
     const struct bb_module *descriptor = module_find_descriptor(module->dl, &size, why, why_size);

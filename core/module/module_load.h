@@ -30,8 +30,7 @@ struct host_handle {
     const struct setting_section *settings;
     const void *bound;     /* the module's settings struct; NULL: it has none */
     struct meter **meters; /* for the rows of `metrics`; NULL for rows that the module reads */
-    char *open_problem;    /* the text of bb_open_fail(), from malloc(); taken by the caller of
-                            * `open` */
+    char *open_problem;    /* of bb_open_fail(), from malloc(); the caller of `open` takes it */
     bool opening;          /* `open` is running: bb_host_alloc() is allowed */
     bool broken;           /* it used undeclared names, so it must not serve */
 };

@@ -188,19 +188,6 @@ static void validate_route(const struct core_module *module, const struct bb_rou
     validate_parts(module, route, problems);
 }
 
-static void validate_hook(const struct core_module *module, const struct bb_hook *hook,
-                          struct setting_problems *problems)
-{
-    bool within = hook->kind == BB_WITHIN && hook->within && !hook->committed;
-    bool committed = hook->kind == BB_COMMITTED && hook->committed && !hook->within;
-
-    if (!hook->event)
-        validate_complain(module, problems, "a hook names no event");
-    else if (!within && !committed)
-        validate_complain(module, problems,
-                          "the hook on %s must have exactly the function of its kind", hook->event);
-}
-
 /* Metrics that the text format cannot represent, or that would not be found under their names. */
 static const char *validate_metric(const struct bb_metric *metric)
 {
@@ -316,8 +303,17 @@ void module_validate(const struct core_module *module, struct setting_problems *
     validate_fields(&descriptor->settings, &descriptor->settings_size, place, problems);
     MODULE_EACH (bb_route, route, descriptor->routes)
         validate_route(module, route, problems);
-    MODULE_EACH (bb_hook, hook, descriptor->hooks)
-        validate_hook(module, hook, problems);
+    MODULE_EACH (bb_hook, hook, descriptor->hooks) {
+        bool within = hook->kind == BB_WITHIN && hook->within && !hook->committed;
+        bool committed = hook->kind == BB_COMMITTED && hook->committed && !hook->within;
+
+        if (!hook->event)
+            validate_complain(module, problems, "a hook names no event");
+        else if (!within && !committed)
+            validate_complain(module, problems,
+                              "the hook on %s must have exactly the function of its kind",
+                              hook->event);
+    }
     MODULE_EACH (bb_command, command, descriptor->commands)
         validate_command(module, command, problems);
     validate_rows(module, problems);
@@ -426,20 +422,6 @@ static void validate_metric_names(const struct core_module *modules, size_t inde
     }
 }
 
-static void validate_hook_events(const struct core_module *modules, size_t count, size_t index,
-                                 struct setting_problems *problems)
-{
-    MODULE_EACH (bb_hook, hook, modules[index].descriptor->hooks) {
-        size_t found = !hook->event || !strcmp(hook->event, "*");
-
-        for (size_t i = 0; i < count && !found; i++)
-            found = validate_named(&modules[i], &kinds[KIND_EVENT], SIZE_MAX, hook->event);
-        if (!found)
-            setting_warning(problems, "module %s has a hook on \"%s\", which no module declares",
-                            modules[index].descriptor->name, hook->event);
-    }
-}
-
 void module_validate_set(const struct core_module *modules, size_t count,
                          struct setting_problems *problems)
 {
@@ -451,6 +433,15 @@ void module_validate_set(const struct core_module *modules, size_t count,
         for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
             validate_unique(modules, i, &kinds[k], problems);
         validate_metric_names(modules, i, problems);
-        validate_hook_events(modules, count, i, problems);
+        MODULE_EACH (bb_hook, hook, modules[i].descriptor->hooks) {
+            size_t found = !hook->event || !strcmp(hook->event, "*");
+
+            for (size_t k = 0; k < count && !found; k++)
+                found = validate_named(&modules[k], &kinds[KIND_EVENT], SIZE_MAX, hook->event);
+            if (!found)
+                setting_warning(problems,
+                                "module %s has a hook on \"%s\", which no module declares",
+                                modules[i].descriptor->name, hook->event);
+        }
     }
 }

@@ -98,8 +98,7 @@ static void *pool_thread(void *arg)
         call->run(call->arg);
         pthread_mutex_lock(&pool->lock);
         pool->busy--;
-        pool_leave(pool, owner, call); /* before the caller is notified, so that its next call has
-                                        * room */
+        pool_leave(pool, owner, call); /* first, so that the caller's next call has room */
         pthread_mutex_unlock(&pool->lock);
         loop_post(loop, &call->message);
         pthread_mutex_lock(&pool->lock);
@@ -157,7 +156,7 @@ static enum quota_result pool_enqueue(struct work_pool *pool, struct pool_call *
         if (!call->queued.owner && !bounded) /* it must not be refused: it counts as the host's */
             call->queued.owner = fair_enter(&pool->owners, &pool->own->owner, SIZE_MAX, &answer);
     }
-    if (answer == QUOTA_TAKEN && (!call->subject || pool_enter_subject(pool, call, &answer))) {
+    if (call->queued.owner && (!call->subject || pool_enter_subject(pool, call, &answer))) {
         fair_wait(&pool->calls, &call->queued);
         pool->queued++;
         /* if all threads are busy or reserved by waiting calls, adds one; the others must do if
@@ -204,8 +203,7 @@ static struct work_pool *pool_find(struct work_pools *pools, const struct bb_hos
 int pool_submit(struct work_pools *pools, const struct bb_host *host, const char *name,
                 struct pool_call *call, bool bounded)
 {
-    struct work_pool *pool = pool_find(pools, host, name); /* a pool named by a route, which was
-                                                            * checked */
+    struct work_pool *pool = pool_find(pools, host, name); /* checked with the route */
 
     return pool && pool_enqueue(pool, call, SIZE_MAX, bounded) == QUOTA_TAKEN ? 0 : -1;
 }

@@ -1,12 +1,9 @@
 /*
- * Thread pools for calls that block or use much CPU time: bb_offload(). The pools declared by the
- * modules of a generation, and the host's own pool with a thread for each loop, are created before
- * the generation goes live, and end with it. Each starts with one thread, and creates more if all
- * are busy, up to its maximum; they are never removed. Each has a bounded queue, of which each
- * owner has a share (quota.h); owners are served in turn, so that many calls of one owner delay
- * another by only one call. A call can have a subject in addition to its owner, such as the account
- * whose password is checked: all calls for a subject share one share. The call waits in the queue
- * of the owner or of the subject, whichever is longer.
+ * Thread pools for calls that block or use much CPU time: bb_offload(). Each generation has the
+ * pools of its modules, and one of the host with a thread for each loop. A pool starts with one
+ * thread and adds more if all are busy. Its queue is bounded, each owner has a share of it
+ * (quota.h), and owners are served in turn. A call can also count for a subject, such as the
+ * account whose password is checked, and waits in the longer queue of the two.
  */
 #ifndef CORE_POOL_H
 #define CORE_POOL_H
@@ -27,8 +24,7 @@ void work_pools_free(struct work_pools *pools);
 
 /* A call for a pool, made by code that does not wait on a fiber. The caller owns the memory. */
 struct pool_call {
-    struct message message; /* first member; message.run is called on the loop after `run` has
-                             * returned */
+    struct message message; /* first member; runs on the loop after `run` has returned */
     struct fair_entry queued;
     struct quota_owner owner;  /* zero: the host */
     uint64_t subject;          /* the call also counts for this subject; 0: none */

@@ -136,8 +136,7 @@ struct fair_entry {
 struct fair_flow {
     struct fair_flow *next; /* of the queue */
     struct fair_entry *first, *last;
-    unsigned round, taken; /* for callers that limit entries per round: number taken from this
-                            * flow in its last round */
+    unsigned round, taken; /* for the caller: its last round, and the entries taken in it */
 };
 
 /* An owner in a table. */

@@ -16,8 +16,7 @@
 
 enum {
     EACH = 8,         /* approximate number of bytes of a value's text, without a string */
-    NODE = 240,       /* the same for its memory with the column that it was made from: measured for
-                       * arrays of objects with jansson 2.14 and libpq 15 */
+    NODE = 240,       /* its memory: measured with arrays of objects, jansson 2.14, libpq 15 */
     LARGE = 64 * 1024 /* larger answers are written by a pool thread */
 };
 
@@ -227,16 +226,6 @@ json_t *reply_text(const char *text)
     return json_stringn(text, text_valid(text));
 }
 
-/* Returns the error code of RFC 6749 for a status, if the handler sets none. */
-static const char *reply_oauth_error(int status)
-{
-    if (status == 401)
-        return "invalid_client";
-    if (status == 429 || status == 503)
-        return "temporarily_unavailable";
-    return status >= 500 ? "server_error" : "invalid_request";
-}
-
 /* All errors of the token endpoint have the form of RFC 6749, including those found by the host. */
 static void reply_set_oauth_error(struct core_request *rq, int status, json_t *body,
                                   const char *message)
@@ -247,7 +236,12 @@ static void reply_set_oauth_error(struct core_request *rq, int status, json_t *b
         at = &(*at)->next;
     if (!*at && !(rq->route && rq->route->flags & BB_OAUTH_ERRORS))
         return;
-    json_object_set_new(body, "error", json_string(*at ? (*at)->value : reply_oauth_error(status)));
+    const char *usual = status == 401                    ? "invalid_client"
+                        : status == 429 || status == 503 ? "temporarily_unavailable"
+                        : status >= 500                  ? "server_error"
+                                                         : "invalid_request";
+
+    json_object_set_new(body, "error", json_string(*at ? (*at)->value : usual));
     json_object_set_new(body, "error_description", reply_text(message));
     if (*at)
         *at = (*at)->next;
@@ -259,46 +253,27 @@ static bool reply_is_starved(const struct core_request *rq)
     return rq->starved || arena_starved(rq->arena);
 }
 
-/* Whether a header describes content that was then not sent (RFC 9110, section 8). */
-static bool reply_is_of_content(const char *name)
-{
-    static const char *const names[] = {"Cache-Control", "Content-Disposition", "Content-Type",
-                                        "ETag",          "Last-Modified",       "Link",
-                                        "Location",      "X-Total-Count"};
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (!strcasecmp(names[i], name))
-            return true;
-    }
-    return false;
-}
-
 /*
- * Drops headers of the answer that this one replaces. A challenge (RFC 9110, section 11.6.1)
- * belongs to a 401 only.
+ * Drops headers of the answer that this one replaces: those that describe its content (RFC 9110,
+ * section 8), and a challenge (11.6.1), which belongs to a 401 only.
  */
 static void reply_drop_headers_of_another(struct core_request *rq, int status)
 {
-    struct response_header **at = &rq->response.headers;
+    static const char *const names[] = {"Cache-Control", "Content-Disposition", "Content-Type",
+                                        "ETag",          "Last-Modified",       "Link",
+                                        "Location",      "X-Total-Count",       "WWW-Authenticate"};
+    size_t count = sizeof names / sizeof *names - (status == 401);
 
-    while (*at) {
-        if (reply_is_of_content((*at)->name) ||
-            (status != 401 && !strcasecmp((*at)->name, "WWW-Authenticate")))
+    for (struct response_header **at = &rq->response.headers; *at;) {
+        size_t i = 0;
+
+        while (i < count && strcasecmp(names[i], (*at)->name) != 0)
+            i++;
+        if (i < count)
             *at = (*at)->next;
         else
             at = &(*at)->next;
     }
-}
-
-/* Static body, if there is no memory for any other. */
-static int reply_fixed(struct core_request *rq)
-{
-    static const char body[] = "{\"statusCode\":503,\"message\":\"The service is out of memory\","
-                               "\"error\":\"Service Unavailable\"}";
-
-    reply_bytes(rq, 503, NULL, sizeof body - 1);
-    rq->response.fixed = body;
-    return 503;
 }
 
 int reply_problems(struct core_request *rq, int status, const char *message, json_t *errors)
@@ -341,8 +316,14 @@ int reply_problems(struct core_request *rq, int status, const char *message, jso
     json_decref(body);
     if (bytes)
         return reply_bytes(rq, status, bytes, length);
-    if (status == 503)
-        return reply_fixed(rq);
+    if (status == 503) {
+        static const char fixed[] = "{\"statusCode\":503,\"message\":\"The service is out of "
+                                    "memory\",\"error\":\"Service Unavailable\"}";
+
+        reply_bytes(rq, 503, NULL, sizeof fixed - 1);
+        rq->response.fixed = fixed;
+        return 503;
+    }
     rq->starved = true; /* try again: memory may be available by now */
     return reply_problems(rq, 503, "The service is out of memory", NULL);
 }

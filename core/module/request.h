@@ -31,8 +31,7 @@ enum failure_kind {
     FAILED_DEADLINE,
     FAILED_MEMORY,
     FAILED_REFUSED, /* a call that the host refuses; logged */
-    FAILED_ANSWERED /* the request was answered already: by a hook's veto, by a function of
-                     * bb_before(), or by module_error() */
+    FAILED_ANSWERED /* already: by a hook, a function of bb_before() or module_error() */
 };
 
 struct failure {
@@ -77,12 +76,10 @@ struct core_request {
     struct generation *generation; /* has a reference */
     struct quota_owner owner;      /* see quota.h */
     struct arena *arena;
-    struct arena *saved_arena; /* the request's own arena while `arena` is request_scratch()'s;
-                                * otherwise NULL */
+    struct arena *saved_arena; /* its own arena during request_scratch(), otherwise NULL */
     void (*entry)(struct core_request *rq); /* runs on the fiber */
     void (*ended)(struct core_request *rq); /* after the fiber, on the loop's stack */
-    void (*cut)(struct core_request *rq);   /* called if the time is over and there is no fiber;
-                                             * may be NULL */
+    void (*cut)(struct core_request *rq);   /* the time is over and there is no fiber; or NULL */
     /* Called if the deadline passes while a pool thread still uses the request's memory: answers
      * the client at once. Returns false if it cannot. NULL if nobody waits for an answer. */
     bool (*answer_timeout)(struct core_request *rq);
@@ -101,12 +98,10 @@ struct core_request {
     struct response response;
     json_t *body;                    /* checked; owned */
     json_t *warnings;                /* bb_warn(): array of texts, or NULL; owned */
-    json_t *errors;                  /* problems found in the parts: array of objects, or NULL;
-                                      * owned */
+    json_t *errors;                  /* problems in the parts: array of objects, or NULL; owned */
     bool only_names_problems;        /* the handler runs only to find further problems */
     const char *id;                  /* request id, for logs and error bodies */
-    char trace[TRACE_PARENT_SIZE];   /* traceparent for calls made by the request; "": see
-                                      * request_trace() */
+    char trace[TRACE_PARENT_SIZE];   /* see request_trace() */
     unsigned hook_depth;             /* number of nested hooks within a transaction */
     const char *hooked;              /* the event of the innermost hook, or NULL */
     bool within_failed;              /* a hook violated the rules, so its event is vetoed */
@@ -130,10 +125,7 @@ static inline struct core_request *request_of(struct bb_request *rq)
 void *request_make(size_t size, enum request_kind kind, struct loop *loop,
                    struct generation *generation);
 
-/*
- * The second half of request_make(), which cannot fail: rq is zeroed memory in the arena, which
- * another thread may have created. Loop's thread.
- */
+/* The second half of request_make(), which cannot fail: rq is zeroed memory in the arena. */
 void request_join(struct core_request *rq, struct arena *arena, enum request_kind kind,
                   struct loop *loop, struct generation *generation);
 
@@ -160,9 +152,8 @@ struct core_request *request_running(void);
 void requests_report(void);
 
 /*
- * Starts it when the loop next runs its tasks: later in this iteration, or in the next one if the
- * caller's fiber was started by http_run(), which runs after the tasks. A job may have to wait
- * longer. Use this on a fiber, because request_start() must not be called there.
+ * Starts it when the loop next runs its tasks; a job may wait longer. Use this on a fiber, because
+ * request_start() must not be called there.
  */
 void request_schedule(struct core_request *rq);
 
@@ -180,9 +171,8 @@ void request_wake(struct core_request *rq);
 
 /*
  * For requests that may last (streams): calls superseded(rq) once, on the loop's stack, when
- * another generation goes live, or at once if one is live. It must not free the request, but must
- * make it end soon, because the request keeps its generation loaded. Requests that still exist
- * after `reload.drain` seconds are cut.
+ * another generation is live. It must not free the request, but make it end soon, because the
+ * request keeps its generation loaded.
  */
 void request_on_superseded(struct core_request *rq, void (*superseded)(struct core_request *rq));
 

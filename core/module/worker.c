@@ -61,8 +61,7 @@ bool api_drained(struct bb_worker_context *context)
 {
     const struct worker *worker = (struct worker *)(void *)context;
     const struct generation *generation = handle_of(context->host)->generation;
-    size_t holders = atomic_load(&generation->holders); /* read first, because a worker may end
-                                                         * meanwhile */
+    size_t holders = atomic_load(&generation->holders); /* first: a worker may end */
 
     return holders <= workers_running(worker->all) + !generation_superseded(generation);
 }

@@ -1,8 +1,7 @@
 /*
- * Workers: threads for modules, one set for each generation. They are created before the generation
- * goes live, so that a failure makes the reload fail. They wait until workers_go(), and run until
- * they return after workers_stop(). Each has a reference to its generation. They end before the
- * loops do, so work that they pass on with bb_run() is still done.
+ * Workers: threads of modules, one set for each generation, which each holds. They are created
+ * before the generation goes live, wait until workers_go(), and run until workers_stop(). They end
+ * before the loops, so work that they pass on with bb_run() is still done.
  */
 #ifndef CORE_WORKER_H
 #define CORE_WORKER_H

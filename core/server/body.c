@@ -55,16 +55,6 @@ static bool body_type_is(const char *value, const char *type)
     return false;
 }
 
-/* "application/…+json" */
-static bool body_is_json_suffixed(const char *value)
-{
-    static const char suffix[] = "+json";
-    size_t top = strlen("application/"), length = strcspn(value, "; \t"), own = strlen(suffix);
-
-    return length > top + own && !strncasecmp(value, "application/", top) &&
-           !strncasecmp(value + length - own, suffix, own);
-}
-
 /*
  * Whether a body that is not declared as JSON is read as JSON: only with a token in the header,
  * because a browser does not send a token for a page of another site, although it would send plain
@@ -72,10 +62,14 @@ static bool body_is_json_suffixed(const char *value)
  */
 static bool body_is_vouched(const struct http_txn *txn, const char *type)
 {
+    static const char top[] = "application/", suffix[] = "+json"; /* application/…+json */
+    size_t length = strcspn(type, "; \t"), own = strlen(suffix);
+
     if (!txn->rq.pub.principal || !txn->match.route->body.count)
         return false;
     return !*type || body_after_type(type, JSON_TYPE) || body_after_type(type, "text/plain") ||
-           body_is_json_suffixed(type);
+           (length > strlen(top) + own && !strncasecmp(type, top, strlen(top)) &&
+            !strncasecmp(type + length - own, suffix, own));
 }
 
 static enum body_kind body_kind_of(const struct http_txn *txn)
@@ -234,9 +228,8 @@ static int body_begin_upload(struct http_txn *txn)
 }
 
 /*
- * With an Idempotency-Key the body is read even if the route ignores it, because a different body
- * makes a different request. Other bodies that the route ignores are not stored: otherwise anyone
- * could fill the memory through a public route.
+ * Bodies that the route ignores are not stored, or anyone could fill the memory through a public
+ * route; except with an Idempotency-Key, because another body makes another request.
  */
 static int body_take_piece(struct http_txn *txn, const char *data, size_t size)
 {
@@ -322,22 +315,14 @@ static void body_check_segments(struct http_txn *txn, struct problems *problems)
     }
 }
 
-static json_t *body_parse(struct http_txn *txn, struct json_problem *problem)
-{
-    size_t most = txn->match.route->values_max;
-
-    if (!txn->length)
-        return json_object();
-    if (txn->form)
-        return form_read(txn->bytes, txn->length, problem);
-    return json_read_most(txn->bytes, txn->length, most ? most : VALUES_MAX, problem);
-}
-
 static int body_check_fields(struct http_txn *txn, struct problems *problems)
 {
     const struct bb_route *route = txn->match.route;
     struct json_problem problem = {.text = ""};
-    json_t *object = body_parse(txn, &problem);
+    size_t most = route->values_max ? route->values_max : VALUES_MAX;
+    json_t *object = !txn->length ? json_object()
+                     : txn->form  ? form_read(txn->bytes, txn->length, &problem)
+                                  : json_read_most(txn->bytes, txn->length, most, &problem);
 
     if (!object && problem.memory)
         return reply_failure(&txn->rq, FAILED_MEMORY);
@@ -362,21 +347,13 @@ static int body_check_fields(struct http_txn *txn, struct problems *problems)
     return checked ? 0 : body_refuse(txn, problems);
 }
 
-/* Whether the handler may find further errors, in addition to those found here. */
-static bool body_handler_checks(const struct bb_route *route)
-{
-    for (size_t i = 0; i < route->body.count; i++)
-        if (field_at(&route->body, i)->flags & BB_AS_SENT)
-            return true;
-    return false;
-}
-
 int body_check(struct http_txn *txn)
 {
     const struct bb_route *route = txn->match.route;
     struct core_request *rq = &txn->rq;
     struct problems problems = {.arena = rq->arena, .warnings = &rq->warnings};
     int refused = 0;
+    bool handler_checks = false; /* it may find further errors, in addition to those found here */
 
     body_check_segments(txn, &problems);
     refused = query_check(&route->query, txn->query, rq->arena, &txn->args, &problems);
@@ -390,7 +367,9 @@ int body_check(struct http_txn *txn)
         refused = upload_complete(txn->upload);
     if (!refused && route->body.count)
         refused = body_check_fields(txn, &problems);
-    if (!refused && rq->errors && !body_handler_checks(route))
+    for (size_t i = 0; i < route->body.count; i++)
+        handler_checks = handler_checks || field_at(&route->body, i)->flags & BB_AS_SENT;
+    if (!refused && rq->errors && !handler_checks)
         return reply_problems(rq, 400, "The request is not valid", NULL);
     return refused;
 }

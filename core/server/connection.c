@@ -17,11 +17,9 @@
 
 enum {
     BYTES_PER_MS = 16, /* a client that reads or sends at less than 16 KiB/s is cut */
-    STOP_MS = 1000,    /* during shutdown: time for a request that is just arriving on an idle
-                        * connection */
+    STOP_MS = 1000,    /* during shutdown: for a request that is just arriving */
     DROPS_MS = 500,
-    LOOK_AGAIN_MS = 5, /* pause between two searches for idle connections, which each visit all
-                        * connections */
+    LOOK_AGAIN_MS = 5, /* between two searches, which each visit all connections */
     KNOWN_MS = 100,    /* how long the result of a search is used */
     FEW = 16,          /* up to this many connections of an address are few */
     KEPT_PART = 64     /* 1/64 of all connections is reserved for addresses with few */
@@ -266,12 +264,10 @@ static bool connection_make_room(const struct connection *connection)
 }
 
 /*
- * Counts the connection against the limits of all loops. If all connections are in use, idle ones
- * are closed to make room: the oldest connection of the address with the most, if the new client's
- * address has fewer. The last free connections are reserved for addresses with few connections, so
- * that addresses that hold all others, and reconnect as soon as they are closed, cannot take these,
- * too. Connections from localhost (health checks) are never refused. A proxy serves many clients,
- * so only the total limits it. Returns false if there is no room.
+ * Counts the connection against the limits of all loops. If all are in use, the oldest idle one of
+ * the address with the most is closed for an address with fewer. The last free ones are for
+ * addresses with few connections. Connections from localhost (health checks) are never refused. A
+ * proxy serves many clients, so only the total limits it. Returns false if there is no room.
  */
 static bool connection_count(struct connection *connection)
 {

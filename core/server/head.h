@@ -23,8 +23,7 @@ enum {
 };
 
 struct head_field {
-    uint16_t name, name_length, value, value_length; /* in the text; values without surrounding
-                                                      * blanks */
+    uint16_t name, name_length, value, value_length; /* in the text, without blanks */
 };
 
 struct head {

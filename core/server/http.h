@@ -38,8 +38,7 @@ struct http {
     int64_t looked_ms; /* time of the last search for connections to close */
     size_t most;       /* result of that search: the maximum number of connections of one address */
     size_t connection_count;
-    size_t rejected; /* total number of connections closed at once: over a limit, or out of
-                      * memory */
+    size_t rejected; /* connections closed at once: over a limit, or out of memory */
     bool refusing;   /* out of descriptors: the listener is not watched for a while */
     bool again;      /* in this run, a piece of an upload was read, or there is more to read */
     bool draining;   /* shutdown: every answer closes its connection */

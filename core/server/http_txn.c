@@ -67,12 +67,10 @@ void http_txn_uncount(struct http_txn *txn)
 }
 
 /*
- * Counts the request for its owner. Public reads (health, the reference) are not counted, so that
- * they are answered however many requests there are.
- *
- * Requests without a token have a part of all places together, so that they leave room for accounts
- * however slowly their bodies come. The last of these places are for addresses that have none, so
- * that a few addresses with slow bodies leave room for others, which may want to log in.
+ * Counts the request for its owner, except public reads (health, the reference). Requests without a
+ * token together have a part of all places, so that they leave room for accounts however slowly
+ * their bodies come; the last of these places are for addresses that have none, so that a few
+ * addresses with slow bodies leave room for others, which may want to log in.
  */
 static int txn_count(struct http_txn *txn)
 {

@@ -47,8 +47,7 @@ enum http_txn_phase {
 enum {
     REQUEST_ID_MAX = 64,
     BODY_LARGE = 64 * 1024,      /* larger bodies are parsed by a pool thread, and counted */
-    DRAIN_MAX = 32 * 1024 * 1024 /* an unwanted body is read up to this size, so that the client
-                                  * gets the answer */
+    DRAIN_MAX = 32 * 1024 * 1024 /* of an unwanted body, so that the client gets the answer */
 };
 
 struct upload;
@@ -64,8 +63,7 @@ struct http_txn {
     bool drop_body;   /* the answer is decided; the rest of the body is discarded */
     bool slowed;      /* its 429 was delayed */
     struct head head;
-    const char *target;       /* raw: path, and query after '?'; "" if the request line could not
-                               * be split; NULL if memory ran out */
+    const char *target;       /* raw, with the query; "": malformed; NULL: memory ran out */
     const char *path;         /* raw; part of the target */
     const char *query;        /* raw; NULL if absent */
     const char *method;       /* raw */
@@ -77,8 +75,7 @@ struct http_txn {
     char address[INET6_ADDRSTRLEN];
     char *bytes; /* the body */
     size_t length, room, limit;
-    struct quota_charge request_charge;  /* 1 while it counts among its owner's requests in
-                                          * progress */
+    struct quota_charge request_charge;  /* 1 while it counts among requests in progress */
     struct quota_charge anonymous;       /* 1 while it counts among requests without a token */
     struct quota_charge body_charge;     /* bytes in memory, including the buffers of an upload */
     struct quota_charge response_charge; /* bytes of the answer in memory */
@@ -88,8 +85,7 @@ struct http_txn {
     bool unsupported_type;               /* the body has a type that is not read */
     bool chunked;          /* the body may turn out to be empty, so its type is checked later */
     struct upload *upload; /* the multipart body, after its first bytes */
-    int64_t started_us, phase_us, answered_us; /* monotonic; phase_us is the start of the current
-                                                * phase */
+    int64_t started_us, phase_us, answered_us; /* monotonic; phase_us: start of the phase */
     int64_t token_checked_us;                  /* when the token was last checked */
     struct bb_stream *stream;                  /* the answer if it is a stream, otherwise NULL */
     struct response *answer;                   /* what the client gets: rq.response, or `late` */

@@ -218,9 +218,8 @@ static void response_log_slow(const struct http_txn *txn, const char *trace, con
 }
 
 /*
- * The log has one line per request: log.access, log.requests, log.sample. The query is omitted
- * because it may contain secrets. The duration of a stream depends on the client, so it is neither
- * counted nor slow, and a stream ends when its client closes it.
+ * One line per request: log.access, log.requests, log.sample. The query may contain secrets, so it
+ * is omitted. The duration of a stream depends on the client, so it is neither counted nor slow.
  */
 void response_log(const struct http_txn *txn, enum MHD_RequestTerminationCode why)
 {

@@ -15,8 +15,7 @@
 
 enum {
     SEND_BYTES = 64 * 1024, /* the kernel's send buffer per client, instead of several megabytes */
-    BLOCK_BYTES = 1024,     /* libmicrohttpd's buffer, unused: it writes from the connection's
-                             * memory */
+    BLOCK_BYTES = 1024,     /* libmicrohttpd's buffer, which is not used */
     STOP_MS = 1000,         /* time for a client to read the last bytes when the host stops */
     PAUSE_MS = 400,         /* pause between two rounds of checks */
     PORTION = 256,          /* streams checked per loop iteration */
@@ -39,8 +38,7 @@ struct bb_stream {
     /* protected by the lock: */
     struct chunks queue;
     int64_t sent_ms; /* when a chunk was last queued */
-    bool beating;    /* the queue contains only a heartbeat, which must not reduce the room for
-                      * data */
+    bool beating;    /* only a heartbeat waits, which must not reduce the room for data */
     bool posted;     /* the message is on its way */
     bool ending;     /* ends after the queued data */
     bool cut;        /* ends at once */
@@ -198,6 +196,17 @@ static bool stream_check(struct bb_stream *stream)
     return false;
 }
 
+/* NULL: no text, or out of memory. */
+static struct bb_chunk *stream_chunk(const char *text)
+{
+    size_t length = text ? strlen(text) : 0;
+    struct bb_chunk *chunk = length ? api_chunk_new(length) : NULL;
+
+    if (chunk)
+        memcpy(chunk->bytes, text, length);
+    return chunk;
+}
+
 /*
  * Queues a heartbeat if nothing waits and nothing was sent for its interval. If memory runs out,
  * the next round tries again.
@@ -205,22 +214,18 @@ static bool stream_check(struct bb_stream *stream)
 static void stream_beat(struct bb_stream *stream, int64_t now_ms)
 {
     const struct bb_stream_options *options = &stream->options;
-    size_t length = options->heartbeat ? strlen(options->heartbeat) : 0;
 
-    if (!length || options->heartbeat_ms <= 0)
+    if (!options->heartbeat || options->heartbeat_ms <= 0)
         return;
     pthread_mutex_lock(&stream->lock);
     bool silent = !stream->queue.bytes && !stream->ending && !stream->cut &&
                   now_ms - stream->sent_ms >= options->heartbeat_ms;
-    struct bb_chunk *chunk = silent ? api_chunk_new(length) : NULL;
+    struct bb_chunk *chunk = silent ? stream_chunk(options->heartbeat) : NULL;
 
-    if (chunk) {
-        memcpy(chunk->bytes, options->heartbeat, length);
-        if (!chunks_add(&stream->queue, chunk)) {
-            stream->beating = true;
-            stream->sent_ms = now_ms;
-            stream_post(stream);
-        }
+    if (chunk && !chunks_add(&stream->queue, chunk)) {
+        stream->beating = true;
+        stream->sent_ms = now_ms;
+        stream_post(stream);
     }
     pthread_mutex_unlock(&stream->lock);
     api_chunk_release(chunk);
@@ -373,12 +378,8 @@ void api_stream_cut(struct bb_stream *stream)
 
 void api_stream_end(struct bb_stream *stream)
 {
-    const char *goodbye = stream->options.goodbye;
-    size_t length = goodbye ? strlen(goodbye) : 0;
-    struct bb_chunk *chunk = length ? api_chunk_new(length) : NULL;
+    struct bb_chunk *chunk = stream_chunk(stream->options.goodbye);
 
-    if (chunk)
-        memcpy(chunk->bytes, goodbye, length);
     pthread_mutex_lock(&stream->lock);
     if (chunk && !stream->ending && chunks_add(&stream->queue, chunk))
         stream->cut = true;
@@ -516,7 +517,7 @@ int api_stream_join(struct bb_host *host, struct bb_stream *stream, const char *
     if (!place)
         return -1;
     pthread_mutex_lock(&topics_lock);
-    atomic_store(&stream->joined, true); /* before `closing` is read: see stream_leave_topics() */
+    atomic_store(&stream->joined, true); /* before `closing` is read: see stream_closed() */
     struct topic *topic = stream_topic_find(host, name);
     const struct topic_place *known = LIST_FIRST(&stream->places);
 
@@ -552,26 +553,6 @@ static void stream_leave(struct bb_stream *stream)
     }
 }
 
-/*
- * Under the lock. A stream that is in several topics of a publication gets it once. Returns whether
- * the stream queued it.
- */
-static bool stream_publish(struct bb_stream *stream, struct bb_chunk *chunk)
-{
-    if (stream->publication == publications)
-        return false;
-    stream->publication = publications;
-    int status = stream_send(stream, chunk, true);
-
-    if (status > 0) {
-        /* before it leaves: until then stream_leave_topics() waits for the lock, and so does
-         * `closed` */
-        stream->options.full(stream, stream->options.arg);
-        stream_leave(stream);
-    }
-    return status == 0;
-}
-
 size_t api_stream_publish_to(struct bb_host *host, const char *const *names, size_t name_count,
                              struct bb_chunk *chunk)
 {
@@ -584,10 +565,21 @@ size_t api_stream_publish_to(struct bb_host *host, const char *const *names, siz
 
         for (struct topic_place *at = topic ? LIST_FIRST(&topic->places) : NULL, *next; at;
              at = next) {
-            next = LIST_NEXT(
-                at,
-                of_topic); /* a stream that leaves frees its place, and the last one the topic */
-            count += stream_publish(at->stream, chunk);
+            struct bb_stream *stream = at->stream;
+
+            next = LIST_NEXT(at, of_topic); /* a stream that leaves frees its place, and the last
+                                             * one the topic */
+            if (stream->publication == publications)
+                continue; /* it is in several of the topics */
+            stream->publication = publications;
+            int status = stream_send(stream, chunk, true);
+
+            count += status == 0;
+            if (status > 0) {
+                /* before it leaves: until then stream_closed() waits for the lock */
+                stream->options.full(stream, stream->options.arg);
+                stream_leave(stream);
+            }
         }
     }
     pthread_mutex_unlock(&topics_lock);
@@ -597,17 +589,6 @@ size_t api_stream_publish_to(struct bb_host *host, const char *const *names, siz
 size_t api_stream_publish(struct bb_host *host, const char *name, struct bb_chunk *chunk)
 {
     return api_stream_publish_to(host, &name, 1, chunk);
-}
-
-/* The stream is closing. Most streams are in no topic, and must not wait for publishers. */
-static void stream_leave_topics(struct bb_stream *stream)
-{
-    atomic_store(&stream->closing, true);
-    if (!atomic_load(&stream->joined))
-        return;
-    pthread_mutex_lock(&topics_lock);
-    stream_leave(stream);
-    pthread_mutex_unlock(&topics_lock);
 }
 
 /* ---- the end ---- */
@@ -622,7 +603,12 @@ void stream_closed(struct bb_stream *stream)
     if (all->checked == stream)
         all->checked = NULL;
     LIST_REMOVE(stream, link);
-    stream_leave_topics(stream); /* from here on nobody calls `full` */
+    atomic_store(&stream->closing, true);
+    if (atomic_load(&stream->joined)) { /* others must not wait for publishers */
+        pthread_mutex_lock(&topics_lock);
+        stream_leave(stream); /* from here on nobody calls `full` */
+        pthread_mutex_unlock(&topics_lock);
+    }
     if (stream->options.closed)
         stream->options.closed(stream, stream->options.arg);
     atomic_fetch_sub(&open_count, 1);

@@ -21,8 +21,7 @@
 enum {
     CHUNK = 512 * 1024,                      /* a batch of this size goes to the pool */
     ROOM = 544 * 1024,                       /* size of a buffer: a chunk and a piece of a body */
-    UNCOUNTED = BODY_LARGE - (ROOM - CHUNK), /* buffer bytes that are not counted; leaves room for a
-                                              * piece */
+    UNCOUNTED = BODY_LARGE - (ROOM - CHUNK), /* bytes not counted, with room for a piece */
     SEGMENTS_MAX = 128,
     DISK_STEP = 256 * 1024, /* disk space is counted in steps of this size */
     OPEN_MAX = 16,          /* maximum number of files that wait for a common flush to disk */
@@ -74,8 +73,7 @@ struct upload {
     unsigned *counts;            /* for each part of the route */
     struct upload_batch batches[2];
     struct upload_batch *filling, *writing; /* writing NULL: the pool is idle */
-    int error;                              /* errno of the pool; read only while the pool is
-                                             * idle */
+    int error;                              /* errno of the pool; read only while it is idle */
     struct upload_file *written;            /* open files not yet synced to disk; read like error */
     unsigned written_count;
     bool last;     /* for the pool: this is the last batch */
@@ -436,8 +434,8 @@ static int upload_begin_file(struct upload *upload)
 }
 
 /*
- * Counts a buffer once it contains more than a little: until then the kernel has not allocated most
- * of its memory. If the other buffer is counted and was written, exchanges their memory instead.
+ * Counts a buffer once it contains more than a little: before, the kernel has not allocated most of
+ * it. If the other buffer is counted and was written, exchanges their memory instead.
  */
 static int upload_count_buffer(struct upload *upload, struct upload_batch *batch, size_t length)
 {

@@ -1,20 +1,14 @@
 /*
  * Uploads: the multipart body of an HTTP transaction. The loop parses arriving data and collects
- * file data in one of two buffers, while a thread of the module's pool writes the other buffer; if
- * both are full, the connection is suspended until the pool has written a buffer. So memory use is
- * independent of the size of the upload, and the disk never blocks the loop. The buffers count
- * among the large bodies in memory; if there is no room for a second buffer, the upload continues
- * with the first.
- *
- * Files are stored in `incoming/` of the route's directory under unique names. They are synced to
- * disk (fsync) before the handler sees them, and deleted at the end of the request if they still
- * have their names. Data is written to disk as it arrives, so that at the end a single commit of
- * the file system is left for all files.
- *
- * An upload belongs to its HTTP transaction. While the pool works on it the HTTP transaction cannot
- * be freed: upload_end() frees it after that. Everything runs on the loop except upload_write() and
- * upload_discard(), which run in the pool and use only the batch that was passed to them and the
- * files of the batch.
+ * file data in one of two buffers, while a thread of the module's pool writes the other; if both
+ * are full, the connection is suspended. So memory is independent of the size of the upload, and
+ * the disk never blocks the loop. The buffers count among the large bodies in memory; without room
+ * for a second one, the upload continues with the first. Files are stored in `incoming/` of the
+ * route's directory, and synced to disk (fsync) before the handler sees them; those that still have
+ * their names at the end of the request are deleted. Everything runs on the loop, except
+ * upload_write() and upload_discard(), which run in the pool and use only the batch that was passed
+ * to them and its files. While the pool works, the HTTP transaction cannot be freed: see
+ * upload_end().
  */
 #ifndef CORE_UPLOAD_H
 #define CORE_UPLOAD_H

@@ -58,11 +58,8 @@ static struct raised *bus_raised_new(struct bb_tx *tx, const struct core_event *
                                            .wall_ms = shared_clock_ms(),
                                            .payload = payload,
                                            .audience = kept};
-    if (tx->raised_last)
-        tx->raised_last->next = raised;
-    else
-        tx->raised = raised;
-    tx->raised_last = raised;
+    *tx->raised_end = raised;
+    tx->raised_end = &raised->next;
     return raised;
 }
 

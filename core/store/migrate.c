@@ -10,10 +10,7 @@
 #include "core/store/schema.h"
 #include "core/store/sql.h"
 
-/*
- * All hosts use one lock in the database; the timeout prevents a stuck host from blocking the
- * others.
- */
+/* One lock for all hosts; the timeout ends the wait for a stuck host. */
 #define LOCK                                                                                       \
     "SET lock_timeout = '60s'; SET statement_timeout = 0;"                                         \
     "SELECT pg_advisory_lock(" MIGRATION_LOCK ")"
@@ -175,10 +172,9 @@ static int migrate_prepare(struct migration *run)
 }
 
 /*
- * A step that waits for a lock makes all later requests for it wait, too, for instance while a
- * backup reads the table. So it gives up soon, pauses for a second, and tries again. The timeout is
- * longer than deadlock_timeout, a second, because after that PostgreSQL cancels an autovacuum that
- * has the lock.
+ * A step that waits for a lock (of a backup, say) makes all later requests for it wait, so it gives
+ * up soon and tries again. The timeout is longer than deadlock_timeout, after which PostgreSQL
+ * cancels an autovacuum that has the lock.
  */
 enum { LOCK_TRIES = 12, ASIDE_MS = 1000 };
 #define BEGIN_STEPS "BEGIN; SET LOCAL lock_timeout = '1500ms'"
@@ -257,10 +253,9 @@ static int migrate_apply_steps(struct migration *run, size_t first, size_t count
 }
 
 /*
- * All steps in one transaction, so that after a failure the database is unchanged. Steps that
- * cannot share a transaction may succeed in separate ones: a step uses an enum value that an
- * earlier step added, or changes a table with deferred triggers pending until the commit, or all
- * steps together lock more tables than PostgreSQL has room for.
+ * All steps in one transaction, so that a failure changes nothing. Some steps cannot share one: an
+ * enum value is added and used, triggers are pending, or too many tables are locked. Then each has
+ * its own.
  */
 static int migrate_apply_all(struct migration *run)
 {
@@ -355,8 +350,8 @@ static int migrate_compare_module(struct migration *run, const char *module, con
 }
 
 /*
- * The core's steps are named after the program, a name that modules cannot have. All modules are
- * compared before the first step is applied: if a module does not match, the database is unchanged.
+ * The core's steps have the name of the program, which no module can have. All modules are compared
+ * before the first step is applied.
  */
 static int migrate_all(struct migration *run, const struct generation *g)
 {

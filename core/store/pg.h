@@ -55,8 +55,7 @@ struct pg_op {
     int *lengths;
     int *formats;
     PGresult *result;         /* owned until taken */
-    struct pg_shared *shared; /* instead of `result`: the result of an execution shared with
-                               * others, see pg_merge.c */
+    struct pg_shared *shared; /* instead of `result`: shared with others, see pg_merge.c */
     const int *order;         /* the indexes of its rows in `shared` */
     int rows;                 /* and their number */
 };
@@ -82,8 +81,7 @@ struct pg_request {
     bool alone;                     /* must be in a separate batch */
     bool single;                    /* must not share executions with other entries */
     bool uses_earlier_result;       /* shares the executions of an earlier entry of its batch */
-    unsigned members;               /* number of entries in its executions; 0: not shared, or it
-                                     * follows another entry */
+    unsigned members;               /* entries in its executions; 0: not shared, or a follower */
     struct pg_request *next_member; /* the next of these entries */
     bool sent;                      /* is part of a batch in progress */
     bool running;                   /* counts as in progress for its owner */
@@ -98,10 +96,8 @@ struct pg_settings {
     const char *url;
     unsigned connections[PG_POOLS];
     size_t queue;          /* maximum number of entries that wait in a pool */
-    unsigned merge_max;    /* maximum number of entries in one execution of a keyed statement; 1: no
-                            * sharing */
-    unsigned share;        /* percentage of the queue, and of long or checked out connections, per
-                            * owner */
+    unsigned merge_max;    /* maximum number of entries in an execution of a keyed statement */
+    unsigned share;        /* percentage of queue and connections for one owner */
     unsigned statement_ms; /* statement_timeout */
     unsigned connect_ms;   /* see pg_connect.h */
 };

@@ -1,10 +1,4 @@
-/*
- * One connection: connecting, collecting a batch, sending it, and reading its results, from which
- * it follows what may be sent next.
- *
- * At the end of a loop iteration, entries that wait for a connection are sent to PostgreSQL as one
- * pipeline with one Sync, so that a batch costs one round trip.
- */
+/* One connection: connecting, sending batches, and reading their results. */
 #include "core/store/pg_pool.h"
 
 #include <stdio.h>
@@ -121,10 +115,9 @@ static void conn_expect_next(struct pg_conn *conn)
 /* ---- the settings of the session ------------------------------------------------------------- */
 
 /*
- * A function called by a statement may change settings without the host noticing, which affects
- * later users of the connection. PostgreSQL reports changes of these settings before the end of the
- * transaction; other changes go unnoticed. Without in_hot_standby, which is a state of the server.
- * PostgreSQL 18 and later report search_path.
+ * A function called by a statement may change settings, which affects later users of the
+ * connection. PostgreSQL reports changes of these before the end of the transaction, and version 18
+ * of search_path. in_hot_standby is a state of the server.
  */
 static const char *const reported[PG_REPORTED] = {"TimeZone",
                                                   "DateStyle",
@@ -392,8 +385,8 @@ static int conn_send_batch(struct pg_conn *conn, struct pg_request *entries, siz
 }
 
 /*
- * Takes the entries of a batch: at most batch_max, selected by pg_conn_next(). Units are ordered by
- * key, because locks are taken in this order, so that batches of several hosts cannot deadlock.
+ * Takes the entries of a batch. Units are ordered by key, the order in which locks are taken, so
+ * that batches of several hosts cannot deadlock.
  */
 static struct pg_request *conn_make_batch(struct pg_conn *conn, size_t *count)
 {
@@ -442,8 +435,8 @@ void pg_conn_flush(struct pg_conn *conn)
 /* ---- the outcome of batches, and which of their entries are sent again ----------------------- */
 
 /*
- * Sends an entry of a failed batch again: in a separate batch if the whole batch was undone, or if
- * the entry was in a failed batch twice.
+ * Sends an entry of a failed batch again: alone if the whole batch was undone, or if it was in a
+ * failed batch twice.
  */
 static void conn_entry_again(struct pg_conn *conn, struct pg_request *entry)
 {
@@ -589,10 +582,7 @@ static bool conn_is_not_allowed(const struct pg_conn *conn, const struct pg_expe
     return conn->pool->kind != PG_TX && !strcmp(tag, "SET");
 }
 
-/*
- * The transaction is over or the session has changed, so the connection is closed, and other
- * statements of the batch may be lost.
- */
+/* The connection is closed, and other statements of the batch may be lost. */
 static void conn_take_not_allowed(struct pg_conn *conn, const struct pg_expect *e)
 {
     struct failure *failure = &e->entry->failure;

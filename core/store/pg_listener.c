@@ -43,12 +43,12 @@ struct pg_listener {
     int64_t theirs_us; /* PostgreSQL's clock in the last response; 0: none yet */
     int clock_level;   /* the last logged state of the clocks: see pg_listener_note_clock() */
     int64_t dialled_ms;
-    char mark[32];              /* mark of its session, see pg_connect.h */
-    bool told;                  /* logged that PostgreSQL is unavailable */
-    bool asks_pause;            /* the last query also asked for the pause reason */
-    uint64_t called, listening; /* the last call of pg_listener_subscribe() that is known, and
-                                 * that the last LISTEN is for */
-    pthread_mutex_t lock;       /* protects the members below */
+    char mark[32];   /* mark of its session, see pg_connect.h */
+    bool told;       /* logged that PostgreSQL is unavailable */
+    bool asks_pause; /* the last query also asked for the pause reason */
+    uint64_t called,
+        listening;        /* calls of pg_listener_subscribe(): known, and in the last LISTEN */
+    pthread_mutex_t lock; /* protects the members below */
     pthread_cond_t more_served;
     struct message subscribe;
     bool posted;            /* the message is on its way */
@@ -102,24 +102,6 @@ int64_t pg_listener_silent_ms(void)
 
 /* ---- channels: of the modules of all generations ---- */
 
-static void pg_listener_tell_generation(const struct generation *generation, const char *name,
-                                        const char *payload)
-{
-    for (size_t i = 0; i < generation->module_count; i++) {
-        const struct core_module *module = &generation->modules[i];
-
-        MODULE_EACH (bb_channel, channel, module->descriptor->channels) {
-            if (name && strcmp(channel->name, name) != 0)
-                continue;
-            struct activity before = activity_enter((struct activity){
-                .module = module->descriptor->name, .kind = "channel", .name = channel->name});
-
-            channel->heard(module->handle.host.state, payload);
-            activity_leave(before);
-        }
-    }
-}
-
 /* Notifies every channel of that name (NULL: all channels) in all generations. */
 static void pg_listener_tell(struct engine *engine, const char *name, const char *payload)
 {
@@ -127,7 +109,19 @@ static void pg_listener_tell(struct engine *engine, const char *name, const char
     size_t count = engine_generations(engine, list);
 
     for (size_t i = 0; i < count; i++)
-        pg_listener_tell_generation(list[i], name, payload);
+        for (size_t m = 0; m < list[i]->module_count; m++) {
+            const struct core_module *module = &list[i]->modules[m];
+
+            MODULE_EACH (bb_channel, channel, module->descriptor->channels) {
+                if (name && strcmp(channel->name, name) != 0)
+                    continue;
+                struct activity before = activity_enter((struct activity){
+                    .module = module->descriptor->name, .kind = "channel", .name = channel->name});
+
+                channel->heard(module->handle.host.state, payload);
+                activity_leave(before);
+            }
+        }
     engine_generations_release(list, count);
 }
 

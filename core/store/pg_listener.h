@@ -1,13 +1,9 @@
 /*
  * The listener: one connection that LISTENs on the channels of all modules, and queries PostgreSQL
- * several times a second. All live generations get the notifications, including those that drain.
- * When the response to a query arrives, all notifications sent before the query have been received:
- * this is the basis of bb_signals_fresh_ms(). After the connection was lost, every channel gets
- * NULL ("anything may have changed") before it counts as fresh again.
- *
- * The listener is also the probe for health and status: it does not use the connections of
- * requests. Once the tables exist, the query also returns the reason why the host is paused
- * (pause_note()).
+ * several times a second. When a response arrives, all notifications sent before the query have
+ * been received: the basis of bb_signals_fresh_ms(). After the connection was lost, every channel
+ * gets NULL ("anything may have changed") before it counts as fresh again. It is also the probe for
+ * health and status, and reads the reason why the host is paused (pause_note()).
  */
 #ifndef CORE_PG_LISTENER_H
 #define CORE_PG_LISTENER_H
@@ -21,9 +17,8 @@ void pg_listener_free(struct pg_listener *listener);
 
 /*
  * Listens on the channels of generations that were added. Returns when that is done, or when the
- * listener has lost its connection (bb_signals_fresh_ms() reports that, and the channels get NULL
- * later). The caller holds a reference to the engine, and is not a loop's thread; one caller at a
- * time.
+ * connection is lost or the loop blocked (it is done later then). The caller holds the engine, and
+ * is not a loop's thread.
  */
 void pg_listener_subscribe(struct pg_listener *listener);
 
@@ -31,9 +26,8 @@ void pg_listener_subscribe(struct pg_listener *listener);
 int64_t pg_listener_fresh_ms(void);
 
 /*
- * For how many milliseconds PostgreSQL has not responded, measured from the first query or
- * connection attempt without a response in time; otherwise 0. A refused or closed connection does
- * not count as unresponsive. Any thread.
+ * For how many milliseconds PostgreSQL has not responded to a query or connection attempt;
+ * otherwise 0, also if it refuses or closes connections. Any thread.
  */
 int64_t pg_listener_silent_ms(void);
 

@@ -43,10 +43,8 @@ static bool merge_asks_the_same(const struct pg_request *one, const struct pg_re
 
 /*
  * Adds the entries after `first` with the same statements as followers. Units are in the order of
- * their keys, which is the order of locks (pg_conn.c). So only the first unit with a key may
- * follow, because the others have to see its effects; and no unit may overtake one with another key
- * that is executed separately, because that would reverse the order in which the two keys are
- * locked.
+ * their keys, which is the order of locks: only the first unit with a key may follow, and none may
+ * overtake one with another key that is executed separately.
  */
 static void merge_into(struct pg_pool *pool, struct pg_request *first, unsigned most)
 {

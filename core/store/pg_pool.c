@@ -8,8 +8,7 @@
 
 enum {
     PIPELINE_DEPTH = 2, /* batches in progress per connection: the next one waits in PostgreSQL */
-    BATCH_MAX = 64,     /* entries per batch: limits the number that is sent again after a
-                         * failure */
+    BATCH_MAX = 64,     /* entries per batch: after a failure, all are sent again */
     READS = 16,         /* places in a batch of reads, of which each owner has a share */
     PATROL_MS = 250,    /* interval while entries are waiting or in progress */
     SILENCE_MS = 2000,  /* after this time beyond statement_timeout the connection is dead */
@@ -121,8 +120,7 @@ static struct pg_request *pool_take_next(struct pg_conn *conn, size_t gathered)
         struct pg_request *entry = pool_entry_of(queued);
 
         if (entry->rq && gathered && conn->gathered_bytes + entry->bytes > PG_BATCH_BYTES)
-            return NULL; /* wait for the next batch: otherwise small entries could overtake this
-                          * one forever */
+            return NULL; /* wait: small entries could overtake this one forever */
         bool is_long = conn->pool->kind == PG_LONG; /* a batch has one entry */
         bool fits = is_long ? pg_may_run(conn->pool, entry->queued.owner)
                             : flow->round != conn->round || flow->taken < conn->places;
@@ -159,10 +157,10 @@ struct pg_request *pg_conn_next(struct pg_conn *conn, size_t gathered)
         return conn->again->alone && gathered ? NULL : pool_take_again(conn);
     if (pool->kind != PG_LONG)
         return pool_take_next(conn, gathered);
-    /* A long statement does not wait for a specific connection: the next free one takes it. New
-     * statements queue at one connection. The search begins with the connection's own queue, so
-     * that statements that queued there while the other connection was down do not wait until all
-     * newer ones are sent. */
+    /*
+     * The next free connection takes a long statement. Its own queue comes first: statements there
+     * may have waited longest, while the other connection was down.
+     */
     for (unsigned i = 0; !entry && i < pool->count; i++)
         entry = pool_take_next(&pool->conns[(conn->index + i) % pool->count], 0);
     return entry;
@@ -212,9 +210,8 @@ void pg_conn_leave(struct pg_conn *lost)
 }
 
 /*
- * Units use the connection of their key. Long statements wait in one queue for all connections of
- * their pool, and keyed ones in the first of the best connections, so that they can share
- * executions. Other entries go to the connection with the fewest entries.
+ * Units use the connection of their key, long statements and keyed ones the first of the best
+ * connections (so that they share executions), others the one with the fewest entries.
  */
 static struct pg_conn *pool_choose(struct pg_pool *pool, const struct pg_request *entry)
 {
@@ -224,18 +221,11 @@ static struct pg_conn *pool_choose(struct pg_pool *pool, const struct pg_request
 
     if (pool->kind == PG_UNIT)
         return &pool->conns[(entry->key * 0x9e3779b97f4a7c15U >> 32) % pool->count];
-    for (unsigned i = 0; meets && i < pool->count; i++) {
-        struct pg_conn *conn = &pool->conns[i];
-
-        if (pg_conn_usable(conn) && (!best || pool_rank(conn) > pool_rank(best)))
-            best = conn;
-    }
-    if (best)
-        return best;
     for (unsigned i = 0; i < pool->count; i++) {
         struct pg_conn *conn = &pool->conns[i];
 
-        if (pg_conn_expected(conn) && (!best || pool_better(conn, best)))
+        if (pg_conn_expected(conn) &&
+            (!best || pool_rank(conn) > pool_rank(best) || (!meets && pool_better(conn, best))))
             best = conn;
     }
     return best;
@@ -283,8 +273,7 @@ void pg_flush(struct pg *pg)
 }
 
 /*
- * Closes connections that are silent for too long. If PostgreSQL does not respond at all, fails the
- * entries that have not been sent yet, so that they need not wait for their deadline.
+ * Closes silent connections. If PostgreSQL does not respond at all, fails waiting entries at once.
  */
 static void pool_sweep(struct timer *timer)
 {

@@ -20,10 +20,7 @@ struct pg_expect {
     struct pg_op *op;         /* for PREPARE and ROWS */
 };
 
-/*
- * Maximum size of the values of a batch. A single entry may exceed it; no other entry is added
- * then.
- */
+/* Maximum size of the values of a batch with more than one entry. */
 enum { PG_BATCH_BYTES = 65536 };
 
 /* Entries that are followed by one Sync. */
@@ -42,13 +39,9 @@ struct pg_conn {
     enum pg_state state;
     struct timer timer; /* the next attempt */
     int64_t backoff_ms;
-    bool recycle;      /* reconnect when nothing is in progress, because its prepared statements are
-                        * stale, or a module used SET in its transaction */
-    const char *fault; /* why it is closed at once: the outcome of its batches is unknown, a commit
-                        * did not wait for the standby, a batch left a transaction open, or a
-                        * module's statement was one of PG_NOT_ALLOWED; NULL: none of these */
-    const char *end;   /* why it is closed after the results that have arrived: a batch changed its
-                        * settings, or the server announced that it closes it; NULL: neither */
+    bool recycle;      /* reconnect when nothing is in progress: statements or settings are stale */
+    const char *fault; /* why it is closed at once, see pg_conn.c; or NULL */
+    const char *end;   /* why it is closed after the results that have arrived; or NULL */
     uint64_t reported[PG_REPORTED]; /* hashes of the settings at the beginning of the session */
     struct pg_expect *expects;      /* a ring buffer */
     size_t expect_first, expect_count, expect_room;
@@ -74,8 +67,7 @@ struct pg_pool {
     size_t batch_max;
     size_t queued;             /* entries that wait for all connections */
     size_t shared, sharers;    /* see struct pg_pool_status */
-    struct quota_table owners; /* owners of waiting or running entries, and of checked out
-                                * connections */
+    struct quota_table owners; /* of waiting or running entries, and of checked out connections */
     struct pg_tx *waiters;     /* tx pool: requests that wait for a connection, oldest first */
 };
 
@@ -97,8 +89,7 @@ void pg_conn_lost(struct pg_conn *conn, const char *reason);
 bool pg_conn_usable(const struct pg_conn *conn);
 /*
  * Like pg_conn_usable(); also true if PostgreSQL responds to the listener, so that the next
- * connection attempt, within half a second, is likely to succeed. If it fails, the waiting entries
- * fail.
+ * attempt, within half a second, is likely to succeed.
  */
 bool pg_conn_expected(const struct pg_conn *conn);
 /* Sends the entries that wait for it, in batches. */
@@ -110,20 +101,14 @@ void pg_conn_flush(struct pg_conn *conn);
 bool pg_session_is_spoilt(const struct pg_conn *conn, const struct core_request *rq);
 
 /*
- * pg_merge.c: entries of a batch that use the same keyed statements with different keys share one
- * execution of each. The first of these entries is sent; the others follow it.
+ * pg_merge.c: entries of a batch with the same keyed statements share one execution of each. The
+ * first one is sent; the others follow it.
  */
-/*
- * Finds such entries in a batch. In the unit pool an entry shares only if it is the first with its
- * key.
- */
+/* Finds such entries in a batch; of units, only the first with its key. */
 void pg_merge(struct pg_pool *pool, struct pg_request *entries);
 /* The execution failed: each member will be sent separately. */
 void pg_merge_forget(struct pg_request *entry);
-/*
- * Returns the values of all members for a statement of the first one, as arrays; NULL: out of
- * memory.
- */
+/* Returns the values of all members for a statement, as arrays; NULL: out of memory. */
 const char *const *pg_merge_values(struct pg_request *first, const struct pg_op *op);
 /* Distributes the rows to the members; takes the result. -1: out of memory. */
 int pg_merge_distribute(struct pg_request *first, const struct pg_op *op, PGresult *result);
@@ -145,10 +130,7 @@ void pg_op_clear(struct pg_op *op);
 bool pg_is_stale(const PGresult *result);
 
 /* pg_pool.c */
-/*
- * Counts another entry or connection for the request's owner, if its share allows. NULL with the
- * failure set.
- */
+/* Counts an entry or connection for the owner, if its share allows; or NULL, failure set. */
 struct quota_entry *pg_enter(struct pg_pool *pool, struct core_request *rq);
 /* Whether the owner may have another long statement or transaction in progress. */
 bool pg_may_run(const struct pg_pool *pool, const struct quota_entry *owner);

@@ -189,8 +189,10 @@ void pg_request_abandon(struct pg_request *entry)
 
 void pg_request_done(struct pg_request *entry)
 {
-    /* Until the request has read the rows of a long statement, no other one of its owner runs:
-     * PostgreSQL can send large results faster than handlers turn them into answers. */
+    /*
+     * No other long statement of the owner runs until the request has read the rows, because
+     * PostgreSQL can send results faster than handlers turn them into answers
+     */
     bool unread = entry->rq && !entry->failure.kind && !entry->large && entry->pool &&
                   entry->pool->kind == PG_LONG;
 
@@ -219,9 +221,8 @@ static void pg_request_copy_field(char *to, size_t size, const PGresult *result,
 }
 
 /*
- * Whether the statement is not prepared, or a pooler that shares sessions has another statement
- * with this name, or a table was changed after it was prepared. SQLSTATE 0A000 has other causes,
- * too; the function that raises the error identifies this one.
+ * Whether the statement is not prepared, or is another one (a pooler), or a table has changed.
+ * SQLSTATE 0A000 has other causes, too; the function that raises it identifies this one.
  */
 bool pg_is_stale(const PGresult *result)
 {

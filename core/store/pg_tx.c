@@ -4,18 +4,14 @@
 #include "core/store/pg_pool.h"
 #include "core/store/sql.h"
 
-/*
- * A connection of the tx pool that is checked out by one request. Statements are sent one by one,
- * each with a Sync; BEGIN and COMMIT delimit the transaction.
- */
+/* A connection that is checked out by one request. Each statement is sent with its own Sync. */
 struct pg_tx {
     struct pg_tx *next; /* in the list of waiters */
     struct core_request *rq;
     struct pg_conn *conn;      /* NULL: waiting, or lost */
     struct pg_request *entry;  /* in progress */
     struct quota_entry *owner; /* NULL: ended */
-    bool checked_out;          /* no longer waits: got a connection, lost it again, or there is
-                                * none */
+    bool checked_out;          /* no longer waits, with or without a connection */
     bool running;              /* counted for its owner */
 };
 
@@ -50,10 +46,7 @@ static void pg_tx_check_out(struct pg_conn *conn, struct pg_tx *tx)
     tx->checked_out = true;
 }
 
-/*
- * Returns the first waiter of the owner with the fewest connections; NULL if none waits, or all
- * owners have used up their share.
- */
+/* Returns the first waiter of the owner with the fewest connections, within its share; or NULL. */
 static struct pg_tx *pg_tx_next_waiter(const struct pg_pool *pool)
 {
     struct pg_tx *next = NULL;

@@ -309,30 +309,23 @@ static void redis_ready(struct watch *watch, uint32_t events)
         redis_drop(redis, "cannot send command");
 }
 
-static int redis_gather(redisContext *context, int argc, const char *const *argv,
-                        const size_t *lengths)
-{
-    char *command = NULL;
-    long long length =
-        redisFormatCommandArgv(&command, argc, (const char **)(uintptr_t)argv, lengths);
-
-    if (length < 0)
-        return -1;
-    int status = redisAppendFormattedCommand(context, command, (size_t)length);
-    redisFreeCommand(command);
-    return status == REDIS_OK ? 0 : -1;
-}
-
 /* NULL: it was not sent; the connection may be gone. */
 static struct call *redis_send_call(struct redis *redis, struct core_request *rq, int argc,
                                     const char *const *argv, const size_t *lengths)
 {
     struct call *call = calloc(1, sizeof *call);
+    char *command = NULL;
 
     if (!call)
         return NULL;
     *call = (struct call){.rq = rq, .sent_ms = redis->loop->now_ms};
-    if (redis_gather(redis->context, argc, argv, lengths) || redis_send_gathered(redis)) {
+    long long length =
+        redisFormatCommandArgv(&command, argc, (const char **)(uintptr_t)argv, lengths);
+    bool failed = length < 0 ||
+                  redisAppendFormattedCommand(redis->context, command, (size_t)length) != REDIS_OK;
+
+    redisFreeCommand(command);
+    if (failed || redis_send_gathered(redis)) {
         free(call);
         redis_drop(redis, "cannot send command");
         return NULL;

@@ -170,22 +170,10 @@ static struct id_block *sql_block_of(struct loop *loop, const char *sequence)
     return block;
 }
 
-static int sql_block_fill(struct core_request *rq, struct id_block *block)
+int64_t api_next_id(struct bb_request *rq, const char *sequence)
 {
     static const struct bb_sql next_ids = {
         "SELECT nextval($1::regclass) FROM generate_series(1, 32)", BB_SQL_WRITE};
-    struct bb_rows *rows = sql_query(rq, &next_ids, BB_ARGS(bb_t(block->sequence)));
-
-    if (!rows)
-        return -1;
-    block->count = 0;
-    for (size_t i = api_rows_count(rows); i-- > 0;)
-        block->ids[block->count++] = strtoll(api_rows_text(rows, i, 0), NULL, 10);
-    return 0;
-}
-
-int64_t api_next_id(struct bb_request *rq, const char *sequence)
-{
     struct core_request *core = request_of(rq);
     struct id_block *block = sql_block_of(core->loop, sequence);
 
@@ -193,8 +181,15 @@ int64_t api_next_id(struct bb_request *rq, const char *sequence)
         return -1;
     if (!block)
         request_out_of_memory(core);
-    if (!block->count && sql_block_fill(core, block))
-        return -1;
+    if (!block->count) {
+        struct bb_rows *rows = sql_query(core, &next_ids, BB_ARGS(bb_t(block->sequence)));
+
+        if (!rows)
+            return -1;
+        block->count = 0; /* another request may have filled it meanwhile */
+        for (size_t i = api_rows_count(rows); i-- > 0;)
+            block->ids[block->count++] = strtoll(api_rows_text(rows, i, 0), NULL, 10);
+    }
     return block->ids[--block->count];
 }
 

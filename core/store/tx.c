@@ -68,6 +68,8 @@ static struct bb_tx *tx_new(struct core_request *rq)
     struct bb_tx *tx = request_alloc(rq, sizeof *tx);
 
     tx->rq = rq;
+    tx->after_end = &tx->after;
+    tx->raised_end = &tx->raised;
     request_defer(rq, tx_leave, tx);
     tx->next = rq->txs;
     rq->txs = tx;
@@ -112,10 +114,7 @@ static void tx_results_reserve(struct bb_tx *tx, size_t count)
     tx->results_room = room;
 }
 
-/*
- * Allocates memory for the rows of the entry's statements before it is sent, because nothing may
- * fail after a commit.
- */
+/* Allocates the rows of the entry before it is sent: nothing may fail after a commit. */
 static struct bb_rows *tx_rows_reserve(struct bb_tx *tx, int first, const struct pg_request *entry)
 {
     size_t count = 0;
@@ -142,10 +141,7 @@ static void tx_free_item(void *entry)
     pg_request_free(entry);
 }
 
-/*
- * Runs the statements that hooks have added to an interactive transaction, before its next
- * statement. Returns 0 or -1.
- */
+/* Sends the statements that hooks have added, before the next statement. Returns 0 or -1. */
 static int tx_send_gathered(struct bb_tx *tx)
 {
     struct core_request *rq = tx->rq;
@@ -163,10 +159,7 @@ static int tx_send_gathered(struct bb_tx *tx)
     return 0;
 }
 
-/*
- * Collects a hook's statement. Many events can be raised, and nobody waits for the results, so
- * their statements are sent together.
- */
+/* Collects a hook's statement. Nobody waits for its result, so it is sent with others. */
 static int tx_gather(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
                      size_t count)
 {
@@ -212,11 +205,8 @@ void api_after(struct bb_tx *tx, void (*then)(struct bb_request *, struct bb_tx 
     struct tx_after *after = request_alloc(tx->rq, sizeof *after);
 
     *after = (struct tx_after){.host = tx->rq->pub.host, .then = then, .arg = arg};
-    if (tx->after_last)
-        tx->after_last->next = after;
-    else
-        tx->after = after;
-    tx->after_last = after;
+    *tx->after_end = after;
+    tx->after_end = &after->next;
 }
 
 /*
@@ -266,10 +256,7 @@ static int tx_run_before(struct bb_tx *tx, const struct tx_before *block)
     return failed;
 }
 
-/*
- * Makes the calls requested with bb_before(), including those requested meanwhile. Returns 0, or -1
- * like a failed statement; FAILED_ANSWERED: the module has answered itself.
- */
+/* Makes the calls of bb_before(), including new ones. Returns 0, or -1 like a failed statement. */
 static int tx_run_all_before(struct bb_tx *tx)
 {
     for (int runs = 0; tx->before; runs++) {
@@ -287,9 +274,8 @@ static int tx_run_all_before(struct bb_tx *tx)
 }
 
 /*
- * The transaction is committed. The committed hooks run when this fiber waits or ends, so after the
- * functions of bb_after(). They are scheduled first, because those functions may end the request if
- * memory runs out.
+ * The committed hooks run when this fiber waits or ends. They are scheduled first, because a
+ * function of bb_after() may end the request if memory runs out.
  */
 static void tx_committed(struct bb_tx *tx)
 {
@@ -330,9 +316,8 @@ static int tx_run_unit(struct bb_tx *tx)
 }
 
 /*
- * If this request failed because another one with the same key was faster, sends that request's
- * answer. The cause of the failure can also be other rows that the first request wrote, before the
- * key itself.
+ * If this request failed because another one with the same key was faster, sends that answer. The
+ * cause can also be other rows that the first request wrote.
  */
 static int tx_replay_instead(struct core_request *rq)
 {
