@@ -1,12 +1,11 @@
 /*
  * Builds the whole document: the general parts, and the routes of all modules by their paths; and
- * writes it as JSON, and as YAML with libyaml.
+ * writes it as JSON and as YAML.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <yaml.h>
 
 #include "modules/common/hash.h"
 #include "modules/docs/docs.h"
@@ -183,81 +182,47 @@ static json_t *docs_document(struct bb_host *host)
     return NULL;
 }
 
-/* ---- YAML. These functions return 1, or 0 if out of memory, like libyaml ---- */
+/* ---- YAML ---- */
 
-/* Texts are quoted, so that none is read as a number, a date or a boolean. */
-static int emit_scalar(yaml_emitter_t *out, const char *text, bool quoted)
+/*
+ * Writes the value of a key or an item. Texts, numbers and empty lists are written as in JSON,
+ * which YAML includes, so no text is read as a number, a date or a boolean. The depth of the
+ * recursion is bounded by the modules' tables. Returns 0, or not 0 if out of memory.
+ */
+static int yaml_write(FILE *out, json_t *value, int depth)
 {
-    yaml_event_t event;
-    yaml_scalar_style_t style = quoted ? YAML_DOUBLE_QUOTED_SCALAR_STYLE : YAML_PLAIN_SCALAR_STYLE;
-
-    return text &&
-           yaml_scalar_event_initialize(&event, NULL, NULL, (const yaml_char_t *)text,
-                                        (int)strlen(text), !quoted, quoted, style) &&
-           yaml_emitter_emit(out, &event);
-}
-
-/* The depth of the recursion is bounded by the modules' tables. */
-static int emit_value(yaml_emitter_t *out, json_t *value)
-{
-    yaml_event_t event;
     const char *key;
     json_t *part;
     size_t i;
-    int good;
+    int failed = 0;
 
-    if (json_is_string(value))
-        return emit_scalar(out, json_string_value(value), true);
-    if (json_is_object(value)) {
-        good =
-            yaml_mapping_start_event_initialize(&event, NULL, NULL, 1, YAML_BLOCK_MAPPING_STYLE) &&
-            yaml_emitter_emit(out, &event);
-        json_object_foreach(value, key, part)
-        {
-            good = good && emit_scalar(out, key, true) && emit_value(out, part);
-        }
-        return good && yaml_mapping_end_event_initialize(&event) && yaml_emitter_emit(out, &event);
-    }
-    if (json_is_array(value)) {
-        good = yaml_sequence_start_event_initialize(&event, NULL, NULL, 1,
-                                                    YAML_BLOCK_SEQUENCE_STYLE) &&
-               yaml_emitter_emit(out, &event);
-        json_array_foreach(value, i, part)
-        {
-            good = good && emit_value(out, part);
-        }
-        return good && yaml_sequence_end_event_initialize(&event) && yaml_emitter_emit(out, &event);
-    }
-    char *text = json_dumps(value, JSON_ENCODE_ANY);
+    if (!json_object_size(value) && !json_array_size(value))
+        return fputc(' ', out) < 0 || json_dumpf(value, out, JSON_ENCODE_ANY) ||
+               fputc('\n', out) < 0;
+    if (depth)
+        fputc('\n', out);
+    json_object_foreach(value, key, part)
+    {
+        json_t *name = json_string(key);
 
-    good = emit_scalar(out, text, false);
-    free(text);
-    return good;
+        fprintf(out, "%*s", 2 * depth, "");
+        failed |= json_dumpf(name, out, JSON_ENCODE_ANY) || fputc(':', out) < 0;
+        failed |= yaml_write(out, part, depth + 1);
+        json_decref(name);
+    }
+    json_array_foreach(value, i, part)
+    {
+        failed |= fprintf(out, "%*s-", 2 * depth, "") < 0 || yaml_write(out, part, depth + 1);
+    }
+    return failed;
 }
 
-static int write_yaml(json_t *document, struct docs_text *text)
+static int yaml_make(json_t *document, struct docs_text *text)
 {
-    FILE *file = open_memstream(&text->bytes, &text->length);
-    yaml_emitter_t out;
-    yaml_event_t event;
+    FILE *out = open_memstream(&text->bytes, &text->length);
+    int failed = out ? yaml_write(out, document, 0) : 0;
 
-    if (!file)
-        return 0;
-    if (!yaml_emitter_initialize(&out)) {
-        fclose(file);
-        return 0;
-    }
-    yaml_emitter_set_output_file(&out, file);
-    yaml_emitter_set_unicode(&out, 1);
-    int good = yaml_stream_start_event_initialize(&event, YAML_UTF8_ENCODING) &&
-               yaml_emitter_emit(&out, &event) &&
-               yaml_document_start_event_initialize(&event, NULL, NULL, NULL, 1) &&
-               yaml_emitter_emit(&out, &event) && emit_value(&out, document) &&
-               yaml_document_end_event_initialize(&event, 1) && yaml_emitter_emit(&out, &event) &&
-               yaml_stream_end_event_initialize(&event) && yaml_emitter_emit(&out, &event);
-
-    yaml_emitter_delete(&out);
-    return !fclose(file) && good;
+    return !out || fclose(out) || failed ? -1 : 0;
 }
 
 /* ---- the texts that are sent, each with an entity tag ---- */
@@ -266,7 +231,7 @@ int docs_make(struct bb_host *host, struct docs *docs)
 {
     struct docs_text *const texts[] = {&docs->json, &docs->yaml};
     json_t *document = docs_document(host);
-    bool made = document && write_yaml(document, &docs->yaml);
+    bool made = document && !yaml_make(document, &docs->yaml);
 
     docs->json.bytes = made ? json_dumps(document, JSON_COMPACT) : NULL;
     docs->json.length = docs->json.bytes ? strlen(docs->json.bytes) : 0;
