@@ -296,47 +296,33 @@ static int issue_cycle(struct bb_request *rq, const struct bb_rows *rows, size_t
     return 0;
 }
 
-struct batch {
-    int64_t cycles; /* issued so far */
-    int64_t passed; /* at the head: they failed in earlier runs */
-    int64_t until;  /* the end of the run */
-    int failures;   /* they have been logged */
-    bool over;      /* the run ended, maybe early */
-};
-
-/* Returns 0 if there may be more cycles. */
-static int issue_batch(struct bb_request *rq, void *arg)
-{
-    struct batch *batch = arg;
-    const struct bb_rows *rows =
-        bb_query(rq, &due, BB_ARGS(bb_i(BATCH), bb_i(batch->passed + batch->failures)));
-    size_t count = rows ? bb_count(rq, rows) : 0;
-
-    if (!rows) {
-        certificate_step_failed(rq, "looking for cycles that have ended");
-        batch->failures++;
-    }
-    for (size_t row = 0; row < count && !batch->over; row++) {
-        if (issue_cycle(rq, rows, row)) {
-            certificate_step_failed(rq, "issuing a cycle");
-            batch->failures++;
-        } else {
-            batch->cycles++;
-        }
-        batch->over = batch->failures >= FAILURES || bb_now_ms(rq->host) >= batch->until;
-    }
-    return batch->over || count < BATCH ? -1 : 0;
-}
-
 int64_t certificate_cycles(struct bb_request *rq, bool *more)
 {
     struct certificate *certificate = rq->state;
-    struct batch batch = {.passed = atomic_load(&certificate->cycles_failed),
-                          .until = certificate_turn(rq)};
+    int64_t passed = atomic_load(&certificate->cycles_failed); /* they failed in earlier runs */
+    int64_t until = certificate_turn(rq), cycles = 0, failures = 0;
+    size_t count = BATCH;
 
-    while (!bb_scratch(rq, issue_batch, &batch))
-        ;
-    *more = batch.over;
-    atomic_store(&certificate->cycles_failed, *more ? batch.passed + batch.failures : 0);
-    return batch.failures ? -1 : batch.cycles;
+    *more = false;
+    while (count == BATCH && !*more) {
+        const struct bb_rows *rows =
+            bb_query(rq, &due, BB_ARGS(bb_i(BATCH), bb_i(passed + failures)));
+
+        count = rows ? bb_count(rq, rows) : 0;
+        if (!rows) {
+            certificate_step_failed(rq, "looking for cycles that have ended");
+            failures++;
+        }
+        for (size_t row = 0; row < count && !*more; row++) {
+            if (issue_cycle(rq, rows, row)) {
+                certificate_step_failed(rq, "issuing a cycle");
+                failures++;
+            } else {
+                cycles++;
+            }
+            *more = failures >= FAILURES || bb_now_ms(rq->host) >= until;
+        }
+    }
+    atomic_store(&certificate->cycles_failed, *more ? passed + failures : 0);
+    return failures ? -1 : cycles;
 }

@@ -20,7 +20,6 @@
 #define LOOKED 50     /* devices processed at a time */
 #define READINGS 5000 /* per device; the rest is processed after the other devices */
 #define FEWER 7       /* divisor for the number of devices */
-#define RECHECKED 200 /* devices per batch */
 
 static const struct bb_sql take = {CERTIFICATE_NOTE("certificate_look", "D"),
                                    BB_SQL_WRITE | BB_SQL_LONG};
@@ -89,11 +88,6 @@ static int look_batch(struct bb_request *rq, struct bb_tx *tx, void *arg)
     return 200;
 }
 
-static int look_transaction(struct bb_request *rq, void *arg)
-{
-    return bb_transaction(rq, look_batch, arg);
-}
-
 /*
  * Processes batch after batch, and starts again at the first device while any has readings left. If
  * a statement takes too long because devices have too many readings, uses fewer at a time.
@@ -109,7 +103,7 @@ int64_t certificate_mark_due(struct bb_request *rq, bool *more)
     until = certificate_turn(rq);
     *more = !failed && any;
     while (*more && !failed && bb_now_ms(rq->host) < until) {
-        if (bb_scratch(rq, look_transaction, &looked) >= 400) {
+        if (bb_transaction(rq, look_batch, &looked) >= 400) {
             certificate_step_failed(rq, step);
             failed = looked.size == 1 || strcmp(bb_sqlstate(rq), "57014") != 0;
             looked.size = looked.size > FEWER ? looked.size / FEWER : 1;
@@ -157,54 +151,31 @@ int certificate_device_changed(struct bb_request *rq, struct bb_tx *tx,
     return 0;
 }
 
-/* $1 last device of the previous batch, $2 number of devices */
-static const struct bb_sql changed = {"SELECT device FROM certificate_changed"
-                                      " WHERE device > $1::bigint ORDER BY device LIMIT $2::int",
-                                      0};
+/* $1 last device handled */
+static const struct bb_sql changed = {
+    "SELECT min(device) FROM certificate_changed WHERE device > $1::bigint", 0};
 
 /* $1 device */
 static const struct bb_sql recheck = {"SELECT certificate_recheck($1::bigint)",
                                       BB_SQL_WRITE | BB_SQL_LONG};
 
-struct rechecked {
-    int64_t after; /* the last device handled */
-    int64_t until; /* the end of the run */
-    bool over;     /* the run ended early */
-    bool failed;
-};
-
-/* Returns 0 if there may be more devices. A device that fails ends the run. */
-static int recheck_batch(struct bb_request *rq, void *arg)
-{
-    struct rechecked *rechecked = arg;
-    const struct bb_rows *rows =
-        bb_query(rq, &changed, BB_ARGS(bb_i(rechecked->after), bb_i(RECHECKED)));
-    size_t count = rows ? bb_count(rq, rows) : 0;
-
-    rechecked->failed = !rows;
-    for (size_t row = 0; row < count && !rechecked->failed; row++) {
-        rechecked->over = bb_now_ms(rq->host) >= rechecked->until;
-        if (rechecked->over)
-            break;
-        rechecked->after = bb_cell_int(rq, rows, row, 0);
-        rechecked->failed = !bb_query(rq, &recheck, BB_ARGS(bb_i(rechecked->after)));
-    }
-    return rechecked->failed || rechecked->over || count < RECHECKED ? -1 : 0;
-}
-
-/* The next run starts after the last device, even if that one failed. */
+/* A device that fails ends the run. The next run starts after the last device in any case. */
 int64_t certificate_recheck(struct bb_request *rq, bool *more)
 {
     struct certificate *certificate = rq->state;
-    int64_t after = atomic_load(&certificate->rechecked);
-    struct rechecked rechecked = {.after = after, .until = certificate_turn(rq)};
+    int64_t first = atomic_load(&certificate->rechecked), last = first;
+    int64_t until = certificate_turn(rq);
+    bool left = true, failed = false;
 
-    while (!bb_scratch(rq, recheck_batch, &rechecked))
-        ;
-    bool end = !rechecked.over && !rechecked.failed;
+    while (left && !failed && bb_now_ms(rq->host) < until) {
+        const struct bb_rows *rows = bb_query(rq, &changed, BB_ARGS(bb_i(last)));
 
-    atomic_store(&certificate->rechecked, end ? 0 : rechecked.after);
-    *more = rechecked.over || (end && after > 0);
-    return rechecked.failed ? certificate_step_failed(rq, "looking at devices that were changed")
-                            : 0;
+        left = rows && bb_cell(rq, rows, 0, 0);
+        if (left)
+            last = bb_cell_int(rq, rows, 0, 0);
+        failed = !rows || (left && !bb_query(rq, &recheck, BB_ARGS(bb_i(last))));
+    }
+    atomic_store(&certificate->rechecked, left || failed ? last : 0);
+    *more = !failed && (left || first > 0);
+    return failed ? certificate_step_failed(rq, "looking at devices that were changed") : 0;
 }

@@ -50,14 +50,12 @@ static const struct bb_sql find = {
     " AND e.id = $3::bigint",
     0};
 
-/* $1 $2 start and end, as sent */
-static const struct bb_sql times = {
-    "SELECT " BB_SQL_MS("$1::timestamptz") ", " BB_SQL_MS("$2::timestamptz"), 0};
-
+/* $1 organization, $2 name, $3 frequency, $4 start, $5 end or null */
 static const struct bb_sql make = {
     "INSERT INTO certificate_group (id, organisation, name, frequency, start_at, end_at,"
-    " created_at)"
-    " VALUES ($1::bigint, $2::bigint, $3, $4, $5::timestamptz, $6::timestamptz, $7::timestamptz)",
+    " created_at) VALUES (nextval('certificate_group_id'), $1::bigint, $2, $3,"
+    " date_trunc('milliseconds', $4::timestamptz), date_trunc('milliseconds', $5::timestamptz),"
+    " now()) RETURNING id",
     BB_SQL_WRITE};
 
 /* $1 group, $2 devices, $3 whether they take part in cycles that have begun */
@@ -314,59 +312,48 @@ int certificate_group_leave(struct bb_request *rq)
 
 /* ---- creating, changing and deleting ---- */
 
+struct group_new {
+    int64_t organization, *devices;
+    size_t count;
+};
+
+static int group_make(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    const struct group_new *made = arg;
+    const struct bb_rows *rows = bb_tx_query(
+        rq, tx, &make,
+        BB_ARGS(bb_i(made->organization), bb_t(bb_text(rq, "name")), bb_t(bb_text(rq, "frequency")),
+                bb_t(bb_text(rq, "start")), bb_t(bb_text(rq, "end"))));
+
+    if (!rows)
+        return strcmp(bb_constraint(rq), "certificate_group_end")
+                   ? bb_failed(rq)
+                   : bb_invalid(rq, "end", "must be later than start");
+    struct bb_value id = bb_i(bb_cell_int(rq, rows, 0, 0));
+
+    if (!bb_tx_query(rq, tx, &join, BB_ARGS(id, bb_ints(made->devices, made->count), bb_b(true))))
+        return group_taken(rq, made->devices, made->count);
+    rows = bb_tx_query(rq, tx, &get, &id, 1);
+    return rows ? bb_reply(rq, 201, group_json(rq, rows, 0)) : bb_failed(rq);
+}
+
 int certificate_group_create(struct bb_request *rq)
 {
     const struct certificate *certificate = rq->state;
-    const char *name = bb_text(rq, "name"), *frequency = bb_text(rq, "frequency");
-    const char *now = bb_time_text(rq, bb_wall_ms(rq->host));
-    int64_t organization = 0, *devices = NULL;
-    size_t count = 0;
-    int refused = bb_home(rq, bb_given_int(rq, "organizationId", 0), &organization);
+    struct group_new made = {.count = 0};
+    int refused = bb_home(rq, bb_given_int(rq, "organizationId", 0), &made.organization);
 
     if (refused)
         return refused;
     if (rq->principal->role == BB_ROLE_ADMIN) { /* others can only name existing ones */
         int known = certificate->accounts->organization_known(certificate->accounts_state, rq,
-                                                              organization);
+                                                              made.organization);
 
         if (known <= 0)
             return known ? bb_failed(rq) : bb_fail(rq, 404, "Organization not found");
     }
-    const struct bb_rows *rows =
-        bb_query(rq, &times, BB_ARGS(bb_t(bb_text(rq, "start")), bb_t(bb_text(rq, "end"))));
-
-    if (!rows)
-        return bb_failed(rq);
-    const char *start = bb_cell_time(rq, rows, 0, 0), *end = bb_cell_time(rq, rows, 0, 1);
-
-    if (end && bb_cell_int(rq, rows, 0, 1) <= bb_cell_int(rq, rows, 0, 0))
-        return bb_invalid(rq, "end", "must be later than start");
-    refused = group_devices(rq, organization, &devices, &count);
-    if (refused)
-        return refused;
-    int64_t id = bb_next_id(rq, "certificate_group_id");
-    struct bb_tx *unit = id < 0 ? NULL : bb_unit(rq, (uint64_t)organization);
-
-    if (!unit ||
-        bb_add(rq, unit, &make,
-               BB_ARGS(bb_i(id), bb_i(organization), bb_t(name), bb_t(frequency), bb_t(start),
-                       bb_t(end), bb_t(now))) < 0 ||
-        bb_add(rq, unit, &join, BB_ARGS(bb_i(id), bb_ints(devices, count), bb_b(true))) < 0)
-        return bb_failed(rq);
-    json_t *ids = json_array();
-
-    for (size_t i = 0; i < count && ids; i++)
-        ids = bb_append(ids, json_integer(devices[i]));
-    json_t *json = json_pack("{s:I, s:s, s:s, s:s, s:s?, s:o, s:I, s:i, s:s}", "id", (json_int_t)id,
-                             "name", name, "frequency", frequency, "start", start, "end", end,
-                             "deviceIds", ids, "organizationId", (json_int_t)organization,
-                             "carriedWatthour", 0, "createdAt", now);
-
-    if (!json)
-        return bb_no_memory(rq);
-    int status = bb_commit(rq, unit, 201, json);
-
-    return status ? status : group_taken(rq, devices, count);
+    refused = group_devices(rq, made.organization, &made.devices, &made.count);
+    return refused ? refused : bb_transaction(rq, group_make, &made);
 }
 
 int certificate_group_change(struct bb_request *rq)

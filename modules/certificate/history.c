@@ -29,11 +29,8 @@ static const struct bb_sql next = {
     " ORDER BY device LIMIT $2::int FOR UPDATE",
     BB_SQL_WRITE};
 
-static const struct bb_sql forget = {
-    "DELETE FROM certificate_history WHERE device = ANY ($1::bigint[])", BB_SQL_WRITE};
-
 /*
- * $1 devices, sorted, $2 their organizations, $3 threshold, $4 number of readings, $5 status of the
+ * $1 devices, sorted, $2 their organizations; -1: the device was deleted, $3 threshold, $4 number of readings, $5 status of the
  * entries, $6 whether that status is final. For a reading that was issued already the insert
  * conflicts with its entry. If there are more readings than $4, the last device with readings
  * continues after its last reading, and later devices stay unchanged. The first row always exists.
@@ -42,7 +39,8 @@ static const struct bb_sql issue = {
     "WITH h AS MATERIALIZED (SELECT n.device, n.organisation, h.start_at, h.end_at, h.wh"
     " FROM (SELECT o.device, o.organisation, c.first_at, c.last_at"
     " FROM unnest($1::bigint[], $2::bigint[]) o (device, organisation)"
-    " JOIN certificate_history c ON c.device = o.device ORDER BY o.device) n"
+    " JOIN certificate_history c ON c.device = o.device WHERE o.organisation >= 0"
+    " ORDER BY o.device) n"
     " CROSS JOIN LATERAL (SELECT r.start_at, r.end_at, r.wh"
     " FROM reading_histories(n.device, n.first_at, n.last_at) r"
     " ORDER BY r.end_at LIMIT $4::int) h ORDER BY n.device, h.end_at LIMIT $4::int),"
@@ -84,14 +82,14 @@ struct chunk {
     int64_t issued; /* certificates, in all chunks so far */
 };
 
-/* Issues for the devices that still exist; the notes of others are deleted. */
+/* Issues for the devices that still exist, and deletes the notes of the others. */
 static int issue_chunk(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     const struct certificate *certificate = rq->state;
     struct chunk *chunk = arg;
     const struct bb_rows *rows =
         bb_tx_query(rq, tx, &next, BB_ARGS(bb_i(chunk->after), bb_i(chunk->most)));
-    size_t count = rows ? bb_count(rq, rows) : 0, there = 0, missing = 0;
+    size_t count = rows ? bb_count(rq, rows) : 0;
     struct bb_device *devices;
 
     if (!rows)
@@ -100,26 +98,15 @@ static int issue_chunk(struct bb_request *rq, struct bb_tx *tx, void *arg)
     if (!count)
         return 200;
     int64_t *ids = certificate_ids(rq, rows, count, 0);
-    int64_t *gone = bb_alloc(rq, count * sizeof(*gone));
     int64_t *organizations = bb_alloc(rq, count * sizeof(*organizations));
 
     chunk->device = ids[count - 1];
     if (certificate->devices->get(certificate->devices_state, rq, ids, count, &devices))
         return bb_failed(rq);
-    for (size_t i = 0; i < count; i++) {
-        if (devices[i].size) {
-            organizations[there] = devices[i].organization;
-            ids[there++] = ids[i];
-        } else {
-            gone[missing++] = ids[i];
-        }
-    }
-    if (missing && !bb_tx_query(rq, tx, &forget, BB_ARGS(bb_ints(gone, missing))))
-        return bb_failed(rq);
-    if (!there)
-        return 200;
+    for (size_t i = 0; i < count; i++)
+        organizations[i] = devices[i].size ? devices[i].organization : -1;
     rows = bb_tx_query(rq, tx, &issue,
-                       BB_ARGS(bb_ints(ids, there), bb_ints(organizations, there),
+                       BB_ARGS(bb_ints(ids, count), bb_ints(organizations, count),
                                bb_i(certificate->settings->threshold), bb_i(READINGS),
                                bb_t(certificate->first_status), bb_b(certificate->internal)));
     if (!rows)

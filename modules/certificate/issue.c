@@ -94,28 +94,33 @@ static int64_t issue_finalize(struct bb_request *rq, bool *more)
 enum { HISTORIES, DUE, CHANGED, CYCLES, OLDER, STEPS };
 
 struct work {
+    int step;            /* the current one */
     int64_t done[STEPS]; /* of a run; -1: that step failed */
     bool failed;         /* a step */
     bool more;           /* work is left that was not tried */
 };
 
-/* Each step has a time limit, so that none waits until another has nothing left to do. */
-static void run(struct bb_request *rq, struct work *work)
+static int issue_step(struct bb_request *rq, void *arg)
 {
     static int64_t (*const steps[STEPS])(struct bb_request *, bool *) = {
         [HISTORIES] = certificate_history, [DUE] = certificate_mark_due,
         [CHANGED] = certificate_recheck,   [CYCLES] = certificate_cycles,
         [OLDER] = issue_finalize,
     };
+    struct work *work = arg;
+    bool more = false;
 
-    *work = (struct work){.failed = false};
-    for (int i = 0; i < STEPS; i++) {
-        bool more = false;
+    work->done[work->step] = steps[work->step](rq, &more);
+    work->more = work->more || more;
+    work->failed = work->failed || work->done[work->step] < 0;
+    return 0;
+}
 
-        work->done[i] = steps[i](rq, &more);
-        work->more = work->more || more;
-        work->failed = work->failed || work->done[i] < 0;
-    }
+/* Each step has a time limit, so that none waits until another has nothing left to do. */
+static void issue_run(struct bb_request *rq, struct work *work)
+{
+    for (*work = (struct work){.step = 0}; work->step < STEPS; work->step++)
+        bb_scratch(rq, issue_step, work);
 }
 
 /* Between two runs others may use the connection, and a stop or a reload can take effect. */
@@ -123,7 +128,7 @@ void certificate_issue(struct bb_request *rq)
 {
     struct work work;
 
-    run(rq, &work);
+    issue_run(rq, &work);
     if (work.more)
         bb_again(rq);
     if (!work.failed && (work.done[HISTORIES] || work.done[CYCLES]))
@@ -139,7 +144,7 @@ int certificate_command_issue(struct bb_request *rq)
     bool failed = false;
 
     while (work.more && !bb_superseded(rq->host)) {
-        run(rq, &work);
+        issue_run(rq, &work);
         failed = failed || work.failed;
         cycles += work.done[CYCLES] > 0 ? work.done[CYCLES] : 0;
         histories += work.done[HISTORIES] > 0 ? work.done[HISTORIES] : 0;
