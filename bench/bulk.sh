@@ -72,7 +72,7 @@ copy_devices() {
 
 empty_bulk() {
     sql busbar -c 'TRUNCATE device, device_document, reading, reading_device, reading_refused,
-        bulk_job, bulk_part, bulk_finding' || die "the tables could not be emptied"
+        bulk_job, bulk_part, bulk_finding, bulk_warning' || die "the tables could not be emptied"
     [ "${1:-}" != plants ] || sql_file busbar busbar devices
     checkpoint
 }

@@ -169,13 +169,35 @@ const char *bulk_findings_json(struct bb_request *rq, const struct bulk_batch *b
 int bulk_call(struct bb_request *rq, struct bb_tx *tx, const struct bulk_batch *batch,
               const struct bulk_job *job);
 
-/* Writes the header line of the failed rows; `mark`: with a byte order mark. */
-void bulk_failed_header(struct csv *csv, const json_t *header, bool mark);
+/* Which part is read next: the first one after a row that has certain rows. */
+struct bulk_sought {
+    int64_t after, until; /* the last row seen; the part begins at or before `until` */
+    enum { BULK_ALL_ROWS, BULK_GOOD_ROWS, BULK_LOST_ROWS } rows;
+    int64_t lost; /* with BULK_LOST_ROWS: rows after this one were cancelled */
+};
+
+/* A stored part, with its rows after `after`. */
+struct bulk_part {
+    int64_t last; /* its last row */
+    size_t bytes;
+    json_t *findings, *warnings; /* by the numbers of the rows */
+    struct bulk_batch *batch;    /* NULL: there is no such part */
+};
+
+int bulk_part_next(struct bb_request *rq, const struct bulk_columns *columns, const char *id,
+                   const struct bulk_sought *sought, struct bulk_part *part);
+/* Returns the findings or warnings of a row, borrowed; NULL: none. */
+json_t *bulk_found(const json_t *findings, const struct bb_bulk_row *row);
+
 /*
- * Writes the failed and the cancelled rows of the next part. The number of the last row already
- * handled is passed in and updated. Returns 1, 0 if no part is left, or -1 on failure.
+ * The rows of a job that are not stored, as CSV: as they were sent, with a column `errors`
+ * appended; of a cancelled job also the cancelled rows. The result of bulk_failed_new() is freed
+ * with free(); NULL: out of memory. `mark`: with a byte order mark. bulk_failed_write() writes the
+ * header line and the rows of the next part. It returns 1, 0 if no part is left, or -1 on failure.
  */
-int bulk_failed_part(struct bb_request *rq, const char *id, int64_t *behind, struct csv *csv);
+struct bulk_failed;
+struct bulk_failed *bulk_failed_new(const struct bulk_job *job, bool mark);
+int bulk_failed_write(struct bb_request *rq, struct csv *csv, void *failed);
 
 /* ---- upload.c: from a file to a job ---- */
 
@@ -187,24 +209,19 @@ struct bulk_source {
     int64_t organization;
     void (*warn)(struct bb_request *rq, void *arg, const char *text);
     void *warn_arg;
-    bool interruptible; /* bb_superseded() ends the check */
+    bool command; /* bb_superseded() ends the check, and success sends no response */
 };
 
 bool bulk_is_csv(const char *name); /* by its extension */
 /* Returns 1 if the organization exists (also if no module knows organizations), 0, or -1. */
 int bulk_organization_known(struct bb_request *rq, int64_t organization);
-extern const struct bb_sql bulk_create; /* makes the job visible; takes BULK_CREATE_ARGS */
-#define BULK_CREATE_ARGS(job)                                                                      \
-    bb_t((job)->id), bb_i((job)->doubtful), bb_i((job)->warned), bb_i((job)->bytes)
 /*
- * Scans a file, checks its rows and stores its parts as a job that is not visible yet. Then
- * finish() runs bulk_create, sets job->created, and returns the status of the response, or 0.
- * Returns the status of finish(), or of the response for a file that is refused. Unless
- * job->created is set, everything is deleted again, whatever the response: another request with the
- * same Idempotency-Key may have been faster.
+ * Scans a file, checks its rows and stores its parts as a job, which becomes visible at the end.
+ * Returns the status of the response, or 0 for the command. Unless job->created is set, everything
+ * is deleted again, whatever the response: another request with the same Idempotency-Key may have
+ * been faster.
  */
-int bulk_take(struct bb_request *rq, const struct bulk_source *source, struct bulk_job *job,
-              int (*finish)(struct bb_request *rq, struct bulk_job *job));
+int bulk_take(struct bb_request *rq, const struct bulk_source *source, struct bulk_job *job);
 
 /* ---- jobs, handlers and the command ---- */
 

@@ -7,13 +7,13 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -33,7 +33,7 @@ enum {
 struct input {
     struct bb_host *host;
     const char *from; /* path, or "-" for standard input */
-    FILE *copy;       /* an unnamed file */
+    int copy;         /* an unnamed file in memory; -1: none */
     bool piped;       /* the input was not a named file */
     bool yes;         /* the answer to a question begins with y */
     char path[32];    /* of the copy, valid while it is open */
@@ -44,21 +44,21 @@ struct import {
     struct bulk_source source;
     struct bb_principal who;
     struct input input;
-    bool bars;                  /* standard error is a terminal */
-    char shown[512];            /* shown there in place, without a newline */
-    struct bulk_job job;        /* as it was created */
-    int64_t succeeded, failed;  /* current counts of the job */
-    char status[16];            /* current status of the job; "": it was deleted */
-    int64_t moved_ms, heard_ms; /* last progress; last answer from the database */
-    bool alone;                 /* no host stores rows */
-    bool working;               /* this process is storing a batch */
-    int64_t printed;            /* the last failed row that was printed */
-    int found;                  /* whether there was a part to print; negative: failed */
+    bool bars;                    /* standard error is a terminal */
+    char shown[512];              /* shown there in place, without a newline */
+    struct bulk_job job;          /* as it was created; `cursor` is current */
+    int64_t succeeded, failed;    /* current counts of the job */
+    char status[16];              /* current status of the job; "": it was deleted */
+    int64_t moved_ms, heard_ms;   /* last progress; last answer from the database */
+    bool alone;                   /* no host stores rows */
+    bool working;                 /* this process is storing a batch */
+    struct bulk_failed *failures; /* its rows that are printed */
+    int found;                    /* whether there was a part to print; negative: failed */
 };
 
 /* ---- messages: lines on standard error, and on a terminal a text that is updated in place ---- */
 
-static void show(struct import *import, const char *text)
+static void import_show(struct import *import, const char *text)
 {
     size_t before = strlen(import->shown), now = strlen(text);
 
@@ -73,7 +73,7 @@ static void show(struct import *import, const char *text)
 }
 
 /* Shows "[####......]  40 %  4 of 10 rows, 1 failed", up to the width of the terminal. */
-static void show_bar(struct import *import)
+static void import_show_bar(struct import *import)
 {
     enum { WIDTH = 80, BAR_MAX = 40, BAR_MIN = 8 };
     int64_t done = import->succeeded + import->failed, total = import->job.rows;
@@ -94,15 +94,15 @@ static void show_bar(struct import *import)
         snprintf(text, width < sizeof(text) ? width + 1 : sizeof(text), "%s", words);
     else
         snprintf(text, sizeof(text), "[%s] %s", bar, words);
-    show(import, text);
+    import_show(import, text);
 }
 
-__attribute__((format(printf, 2, 3))) static void line(struct import *import, const char *format,
-                                                       ...)
+__attribute__((format(printf, 2, 3))) static void import_line(struct import *import,
+                                                              const char *format, ...)
 {
     va_list args;
 
-    show(import, "");
+    import_show(import, "");
     va_start(args, format);
     vfprintf(stderr, format, args);
     va_end(args);
@@ -110,10 +110,10 @@ __attribute__((format(printf, 2, 3))) static void line(struct import *import, co
     fflush(stderr);
 }
 
-static void warn(struct bb_request *rq, void *import, const char *text)
+static void import_warn(struct bb_request *rq, void *import, const char *text)
 {
     (void)rq;
-    line(import, "busbar: %s", text);
+    import_line(import, "busbar: %s", text);
 }
 
 /* ---- input. These functions run on a pool's thread; they end soon after an interrupt ---- */
@@ -165,8 +165,7 @@ static ssize_t input_some(struct bb_host *host, int fd, char *bytes, size_t room
 static void input_read(void *arg)
 {
     struct input *input = arg;
-    const char *directory = getenv("TMPDIR");
-    char name[PATH_MAX], piece[16384];
+    char piece[16384];
     struct stat found;
     size_t all = 0;
     ssize_t got = 1;
@@ -176,19 +175,10 @@ static void input_read(void *arg)
         input_fail(input, strerror(errno));
         return;
     }
-    snprintf(name, sizeof(name), "%s/busbar-XXXXXX", directory && *directory ? directory : "/tmp");
-    int fd = mkostemp(name, O_CLOEXEC);
-
-    if (fd >= 0) {
-        unlink(name);
-        input->copy = fdopen(fd, "w");
-        snprintf(input->path, sizeof(input->path), "/proc/self/fd/%d", fd);
-    }
-    if (!input->copy) {
-        input_fail(input, "a temporary copy cannot be made: see $TMPDIR");
-        if (fd >= 0)
-            close(fd);
-    }
+    input->copy = memfd_create("busbar bulk import", MFD_CLOEXEC);
+    if (input->copy < 0)
+        input_fail(input, strerror(errno));
+    snprintf(input->path, sizeof(input->path), "/proc/self/fd/%d", input->copy);
     while (!*input->why && got > 0) {
         got = input_some(input->host, from, piece, sizeof(piece));
         all += got > 0 ? (size_t)got : 0;
@@ -196,8 +186,7 @@ static void input_read(void *arg)
             input_fail(input, "is larger than 50 MiB: send it in parts");
         else if (got < 0 && bb_superseded(input->host))
             input_fail(input, "interrupted");
-        else if (got < 0 || fwrite(piece, 1, (size_t)got, input->copy) < (size_t)got ||
-                 (!got && fflush(input->copy)))
+        else if (got < 0 || write(input->copy, piece, (size_t)got) < got)
             input_fail(input, strerror(errno));
     }
     input->piped = !strcmp(input->from, "-") || fstat(from, &found) || !S_ISREG(found.st_mode);
@@ -208,8 +197,8 @@ static void input_free(void *arg)
 {
     struct input *input = arg;
 
-    if (input->copy)
-        fclose(input->copy);
+    if (input->copy >= 0)
+        close(input->copy);
 }
 
 /* Reads a line of standard input, the answer to a question. */
@@ -231,14 +220,14 @@ static void input_ask(void *arg)
 
 /* ---- the file becomes a job. These functions return 0, or the exit status ---- */
 
-static int refuse(struct bb_request *rq, int status, const char *text)
+static int import_refuse(struct bb_request *rq, int status, const char *text)
 {
     bb_fail_text(rq, 400, text);
     return status;
 }
 
 /* Fills in the sender, the type and the organization. */
-static int describe(struct bb_request *rq, struct import *import)
+static int import_describe(struct bb_request *rq, struct import *import)
 {
     struct bulk *bulk = rq->state;
     const char *type = bb_text(rq, "type");
@@ -251,56 +240,52 @@ static int describe(struct bb_request *rq, struct import *import)
         .type = bulk_type_named(bulk, type),
         .who = &import->who,
         .organization = json_integer_value(json_object_get(bb_body(rq), "organization")),
-        .warn = warn,
+        .warn = import_warn,
         .warn_arg = import,
-        .interruptible = true};
+        .command = true};
     if (!import->source.type)
-        return refuse(rq, IMPORT_USAGE,
-                      bb_format(rq, "--type: unknown type %.64s; known types: %s", type,
-                                bulk_type_names(rq)));
+        return import_refuse(rq, IMPORT_USAGE,
+                             bb_format(rq, "--type: unknown type %.64s; known types: %s", type,
+                                       bulk_type_names(rq)));
     int known = bulk_organization_known(rq, import->source.organization);
 
     if (known < 0) {
         bb_failed(rq);
         return IMPORT_FAILED;
     }
-    return known ? 0 : refuse(rq, IMPORT_USAGE, "--organization: no organization has this id");
+    return known ? 0
+                 : import_refuse(rq, IMPORT_USAGE, "--organization: no organization has this id");
 }
 
-static int created(struct bb_request *rq, struct bulk_job *job)
-{
-    job->created = bb_query(rq, &bulk_create, BB_ARGS(BULK_CREATE_ARGS(job))) != NULL;
-    return job->created ? 0 : bb_failed(rq);
-}
-
-static int take(struct bb_request *rq, struct import *import)
+static int import_take(struct bb_request *rq, struct import *import)
 {
     struct input *input = &import->input;
     const struct bulk_job *job = &import->job;
 
-    *input = (struct input){.host = rq->host, .from = bb_text(rq, "file")};
+    *input = (struct input){.host = rq->host, .from = bb_text(rq, "file"), .copy = -1};
     bb_defer(rq, input_free, input);
-    show(import, "reading");
+    import_show(import, "reading");
     if (bb_offload(rq, BULK_POOL, input_read, input)) {
         bb_failed(rq);
         return IMPORT_FAILED;
     }
     if (*input->why)
-        return refuse(rq, IMPORT_FAILED, input->why);
+        return import_refuse(rq, IMPORT_FAILED, input->why);
     const char *slash = strrchr(input->from, '/'), *name = slash ? slash + 1 : input->from;
 
     import->source.path = input->path;
     import->source.name = input->piped ? "standard-input.csv" : name;
     if (!bulk_is_csv(import->source.name))
-        return refuse(rq, IMPORT_FAILED, bb_format(rq, "%.200s: must be a .csv file", input->from));
-    show(import, "checking");
-    if (bulk_take(rq, &import->source, &import->job, created))
+        return import_refuse(rq, IMPORT_FAILED,
+                             bb_format(rq, "%.200s: must be a .csv file", input->from));
+    import_show(import, "checking");
+    if (bulk_take(rq, &import->source, &import->job))
         return IMPORT_FAILED;
     if (job->doubtful)
-        line(import, "%s: %lld rows, %lld of them fail the check", job->file, (long long)job->rows,
-             (long long)job->doubtful);
+        import_line(import, "%s: %lld rows, %lld of them fail the check", job->file,
+                    (long long)job->rows, (long long)job->doubtful);
     else
-        line(import, "%s: %lld rows, all pass the check", job->file, (long long)job->rows);
+        import_line(import, "%s: %lld rows, all pass the check", job->file, (long long)job->rows);
     return 0;
 }
 
@@ -310,7 +295,7 @@ static int take(struct bb_request *rq, struct import *import)
  * Replaces control characters, so that a file's content cannot control the terminal. A terminal
  * needs no CR at line ends.
  */
-static void tame(struct csv *csv)
+static void import_tame(struct csv *csv)
 {
     char *out = csv->bytes;
 
@@ -327,44 +312,47 @@ static void tame(struct csv *csv)
     csv->length = (size_t)(out - csv->bytes);
 }
 
-/* Prints one part; the header line precedes the first one. A terminal needs no byte order mark. */
-static int print_part(struct bb_request *rq, void *arg)
+/* Prints one part, unless no row has failed. */
+static int import_print_part(struct bb_request *rq, void *arg)
 {
     struct import *import = arg;
     struct csv *csv = bb_alloc(rq, sizeof(*csv));
-    bool terminal = isatty(STDOUT_FILENO);
 
     bb_defer(rq, csv_drop, csv);
-    csv->separator = import->job.separator[0];
-    if (!import->printed)
-        bulk_failed_header(csv, bb_json_hold(rq, bb_json_read(rq, import->job.header)), !terminal);
-    import->found = bulk_failed_part(rq, import->job.id, &import->printed, csv);
-    if (import->found > 0 && terminal)
-        tame(csv);
+    import->found = bulk_failed_write(rq, csv, import->failures);
+    if (import->found > 0 && isatty(STDOUT_FILENO))
+        import_tame(csv);
     if (import->found > 0)
         bb_print(rq, "%.*s", (int)csv->length, csv->bytes);
     return 0;
 }
 
-/* Prints the rows of the job that failed or were cancelled, as GET …/failed.csv has them. */
-static void print_failed(struct bb_request *rq, struct import *import)
+/*
+ * Prints the rows of the job that failed or were cancelled, as GET …/failed.csv has them. A
+ * terminal needs no byte order mark.
+ */
+static void import_print_failed(struct bb_request *rq, struct import *import)
 {
-    do
-        bb_scratch(rq, print_part, import);
-    while (import->found > 0);
+    import->job.status = import->status;
+    import->failures = bulk_failed_new(&import->job, !isatty(STDOUT_FILENO));
+    import->found = import->failures ? 1 : -1;
+    if (import->failures)
+        bb_defer(rq, free, import->failures);
+    while (import->found > 0)
+        bb_scratch(rq, import_print_part, import);
     if (import->found < 0)
-        line(import, "busbar: the failed rows could not be read");
+        import_line(import, "busbar: the failed rows could not be read");
 }
 
 /* ---- the run ---- */
 
-static void work(struct bb_request *rq, void *arg)
+static void import_work(struct bb_request *rq, void *arg)
 {
     (void)arg;
     bulk_run(rq);
 }
 
-static void worked(void *arg, bool whole)
+static void import_worked(void *arg, bool whole)
 {
     struct import *import = arg;
 
@@ -372,7 +360,7 @@ static void worked(void *arg, bool whole)
     import->working = false;
 }
 
-static int look(struct bb_request *rq, void *arg)
+static int import_look(struct bb_request *rq, void *arg)
 {
     struct import *import = arg;
     struct bulk_job job;
@@ -388,36 +376,39 @@ static int look(struct bb_request *rq, void *arg)
         import->moved_ms = import->heard_ms;
     import->succeeded = job.succeeded;
     import->failed = job.failed;
+    import->job.cursor = job.cursor;
     snprintf(import->status, sizeof(import->status), "%s", job.status);
     return 0;
 }
 
-static int rest(struct bb_request *rq, void *arg)
+static int import_rest(struct bb_request *rq, void *arg)
 {
     bb_sleep(rq, *(const int64_t *)arg);
     return 0;
 }
 
-static void pause_for(struct bb_request *rq, int64_t ms)
+static void import_pause(struct bb_request *rq, int64_t ms)
 {
-    bb_scratch(rq, rest, &ms);
+    bb_scratch(rq, import_rest, &ms);
 }
 
 /*
  * Returns the exit status. A job that has just ended cannot be cancelled; then its end is reported.
  * The remaining rows are written to a file, but not to the terminal of a person who wants to stop.
  */
-static int cancel(struct bb_request *rq, struct import *import)
+static int import_cancel(struct bb_request *rq, struct import *import)
 {
     struct bulk_job *job = bb_alloc(rq, sizeof(*job));
 
     if (bulk_job_cancel(rq, &import->who, import->job.id, job))
         return IMPORT_INTERRUPTED;
-    line(import, "cancelled: %lld rows were stored, %lld failed, %lld were cancelled",
-         (long long)job->succeeded, (long long)job->failed,
-         (long long)(job->rows - bulk_done(job)));
+    import->job.cursor = job->cursor;
+    snprintf(import->status, sizeof(import->status), "%s", job->status);
+    import_line(import, "cancelled: %lld rows were stored, %lld failed, %lld were cancelled",
+                (long long)job->succeeded, (long long)job->failed,
+                (long long)(job->rows - bulk_done(job)));
     if (!isatty(STDOUT_FILENO))
-        print_failed(rq, import);
+        import_print_failed(rq, import);
     return IMPORT_INTERRUPTED;
 }
 
@@ -426,22 +417,22 @@ static int cancel(struct bb_request *rq, struct import *import)
  * Progress is read from the database. Hosts store the rows, as of any job. If no host begins, this
  * process stores them with the same function, and hosts may still join. Returns the exit status.
  */
-static int follow(struct bb_request *rq, struct import *import)
+static int import_follow(struct bb_request *rq, struct import *import)
 {
     import->moved_ms = import->heard_ms = bb_now_ms(rq->host);
     while (!strcmp(import->status, "confirmed") && !bb_superseded(rq->host) &&
            bb_now_ms(rq->host) - import->heard_ms < SILENT_MS) {
-        show_bar(import);
+        import_show_bar(import);
         if (bb_now_ms(rq->host) - import->moved_ms > STILL_MS)
             import->alone = true;
         if (import->alone && !import->working)
-            import->working = !bb_run_then(rq->host, work, worked, import);
-        pause_for(rq, import->alone ? REST_MS : LOOK_MS);
-        bb_scratch(rq, look, import);
+            import->working = !bb_run_then(rq->host, import_work, import_worked, import);
+        import_pause(rq, import->alone ? REST_MS : LOOK_MS);
+        bb_scratch(rq, import_look, import);
     }
     if (!strcmp(import->status, "confirmed")) {
         if (bb_superseded(rq->host))
-            return cancel(rq, import);
+            return import_cancel(rq, import);
         bb_fail(rq, 503, "The database does not respond; bulk upload %s continues when it does",
                 import->job.id);
         return IMPORT_FAILED;
@@ -449,64 +440,64 @@ static int follow(struct bb_request *rq, struct import *import)
     /* It has finished, or somebody else cancelled or deleted it. */
     bool finished = !strcmp(import->status, "finished");
 
-    line(import, "bulk upload %s %s: %lld rows were stored, %lld failed", import->job.id,
-         finished          ? "has finished"
-         : *import->status ? "was cancelled"
-                           : "is gone",
-         (long long)import->succeeded, (long long)import->failed);
+    import_line(import, "bulk upload %s %s: %lld rows were stored, %lld failed", import->job.id,
+                finished          ? "has finished"
+                : *import->status ? "was cancelled"
+                                  : "is gone",
+                (long long)import->succeeded, (long long)import->failed);
     if (*import->status)
-        print_failed(rq, import);
+        import_print_failed(rq, import);
     return finished && !import->failed ? 0 : IMPORT_FAILED;
 }
 
 /* Confirms the job and watches it to its end. Returns the exit status. */
-static int run(struct bb_request *rq, struct import *import)
+static int import_run(struct bb_request *rq, struct import *import)
 {
     struct bulk_job job;
 
     if (bulk_job_confirm(rq, &import->who, import->job.id, &job))
         return IMPORT_FAILED;
     snprintf(import->status, sizeof(import->status), "%s", job.status);
-    int status = follow(rq, import);
+    int status = import_follow(rq, import);
 
     while (import->working) /* the batch in progress points to `import` */
-        pause_for(rq, REST_MS);
+        import_pause(rq, REST_MS);
     return status;
 }
 
 /* ---- whether to continue ---- */
 
-static bool wanted(struct bb_request *rq, const char *option)
+static bool import_wants(struct bb_request *rq, const char *option)
 {
     return json_is_true(json_object_get(bb_body(rq), option));
 }
 
 /* Asks the operator if there is a terminal. */
-static bool goes_on(struct bb_request *rq, struct import *import)
+static bool import_goes_on(struct bb_request *rq, struct import *import)
 {
     struct input *input = &import->input;
 
-    if (bb_superseded(rq->host) || wanted(rq, "dry-run"))
+    if (bb_superseded(rq->host) || import_wants(rq, "dry-run"))
         return false;
-    if (!import->job.doubtful || wanted(rq, "yes") || !import->bars || !isatty(STDIN_FILENO) ||
-        input->piped)
+    if (!import->job.doubtful || import_wants(rq, "yes") || !import->bars ||
+        !isatty(STDIN_FILENO) || input->piped)
         return true;
-    show(import, "Store the others? [y/N] ");
+    import_show(import, "Store the others? [y/N] ");
     import->shown[0] = '\0'; /* the newline of the answer has ended that line */
     return !bb_offload(rq, BULK_POOL, input_ask, input) && input->yes && !bb_superseded(rq->host);
 }
 
 /* Deletes the job, of which nothing was stored. Returns the exit status. */
-static int give_up(struct bb_request *rq, struct import *import)
+static int import_give_up(struct bb_request *rq, struct import *import)
 {
     bool interrupted = bb_superseded(rq->host);
 
     if (!interrupted && import->job.doubtful)
-        print_failed(rq, import);
+        import_print_failed(rq, import);
     if (bulk_job_delete(rq, &import->who, import->job.id))
         return IMPORT_FAILED;
     if (interrupted)
-        line(import, "interrupted: nothing was stored");
+        import_line(import, "interrupted: nothing was stored");
     return interrupted ? IMPORT_INTERRUPTED : import->job.doubtful ? IMPORT_FAILED : 0;
 }
 
@@ -515,12 +506,12 @@ int bulk_command_import(struct bb_request *rq)
     struct import *import = bb_alloc(rq, sizeof(*import));
 
     import->bars = isatty(STDERR_FILENO);
-    int status = describe(rq, import);
+    int status = import_describe(rq, import);
 
     if (!status)
-        status = take(rq, import);
+        status = import_take(rq, import);
     if (!status)
-        status = goes_on(rq, import) ? run(rq, import) : give_up(rq, import);
-    show(import, "");
+        status = import_goes_on(rq, import) ? import_run(rq, import) : import_give_up(rq, import);
+    import_show(import, "");
     return status == IMPORT_FAILED && bb_superseded(rq->host) ? IMPORT_INTERRUPTED : status;
 }

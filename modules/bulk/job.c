@@ -14,8 +14,7 @@
  * with the id.
  */
 #define MINE                                                                                       \
-    "j.id = $1::uuid AND j.status NOT IN ('arriving', 'removed') AND ($2::boolean OR (j.account "  \
-    "= $3::bigint"                                                                                 \
+    "j.id = $1::uuid AND j.status <> 'arriving' AND ($2::boolean OR (j.account = $3::bigint"       \
     " AND j.organisation = ANY($4::bigint[])))"
 #define MINE_ARGS(who, id)                                                                         \
     bb_t(id), bb_b((who)->role == BB_ROLE_ADMIN), bb_i((who)->account),                            \
@@ -123,7 +122,7 @@ int bulk_list(struct bb_request *rq)
      * job, $7 number of jobs
      */
     static const char text[] =
-        "SELECT " BULK_JOB " FROM bulk_job j WHERE j.status NOT IN ('arriving', 'removed')"
+        "SELECT " BULK_JOB " FROM bulk_job j WHERE j.status <> 'arriving'"
         " AND ($1::boolean OR (j.account = $2::bigint AND j.organisation = ANY($3::bigint[])))"
         " AND ($4::text IS NULL OR j.status = $4) AND ($5::text IS NULL OR j.type = $5)"
         " AND ($6::uuid IS NULL OR (j.created_at, j.id) <"
@@ -209,11 +208,7 @@ int bulk_confirm(struct bb_request *rq)
         return refused;
     if (!bb_pause_reason(rq)) /* else the job bulk.run stores the rows after `busbar resume` */
         (void)bb_run(rq->host, begin_run, NULL); /* if it fails, bulk.run starts within a second */
-    return bb_reply(rq, 200,
-                    json_pack("{s:s, s:s, s:{s:I, s:I, s:I, s:I}}", "bulkUploadId", job.id,
-                              "status", job.status, "progress", "done", (json_int_t)bulk_done(&job),
-                              "total", (json_int_t)job.rows, "succeeded", (json_int_t)job.succeeded,
-                              "failed", (json_int_t)job.failed));
+    return bb_reply(rq, 200, bulk_job_json(&job));
 }
 
 static void count_cancelled(struct bb_request *rq, struct bb_tx *tx, void *arg)
@@ -297,17 +292,14 @@ int bulk_cancel(struct bb_request *rq)
 int bulk_job_delete(struct bb_request *rq, const struct bb_principal *who, const char *id)
 {
     static const struct bb_sql delete = {
-        "WITH gone AS (DELETE FROM bulk_job j WHERE " MINE " AND j.status <> 'confirmed'"
-        " RETURNING j.id), f AS (DELETE FROM bulk_finding USING gone WHERE job = gone.id),"
-        " w AS (DELETE FROM bulk_warning USING gone WHERE job = gone.id),"
-        " p AS (DELETE FROM bulk_part USING gone WHERE job = gone.id) SELECT count(*) FROM gone",
+        "DELETE FROM bulk_job j WHERE " MINE " AND j.status <> 'confirmed'",
         BB_SQL_WRITE | BB_SQL_LONG,
     };
     const struct bb_rows *rows = bb_query(rq, &delete, BB_ARGS(MINE_ARGS(who, id)));
 
     if (!rows)
         return bb_failed(rq);
-    return bb_cell_int(rq, rows, 0, 0) ? 0 : wrong_state(rq, who, id);
+    return bb_affected(rq, rows) ? 0 : wrong_state(rq, who, id);
 }
 
 int bulk_delete(struct bb_request *rq)
@@ -326,74 +318,36 @@ int bulk_delete(struct bb_request *rq)
 
 #define SINCE "coalesce(ended_at, confirmed_at, created_at)" /* as in the index */
 
-/*
- * $1 days for jobs that were cancelled or never confirmed. Makes the jobs invisible, so that none
- * is created or confirmed while its parts are being deleted.
- */
-static const struct bb_sql hide = {
-    "UPDATE bulk_job SET status = 'removed' WHERE status IN ('arriving', 'created')"
-    " AND " SINCE " < now() - interval '1 hour' AND (status = 'arriving'"
-    " OR " SINCE " < now() - make_interval(days => $1::int))",
-    BB_SQL_WRITE,
-};
-
-/*
- * $1 days, $2 days for cancelled jobs. First the parts and findings of a job are deleted, in
- * batches; then the job.
- */
+/* $1 days for jobs that finished, $2 days for those that were cancelled or never confirmed */
 static const struct bb_sql sweep = {
-    "WITH old AS (SELECT id FROM bulk_job WHERE status IN ('removed', 'finished', 'cancelled')"
-    " AND " SINCE " < now() - CASE status WHEN 'removed' THEN interval '0'"
-    " WHEN 'cancelled' THEN make_interval(days => $2::int)"
-    " ELSE make_interval(days => $1::int) END ORDER BY " SINCE " LIMIT 1),"
-    " p AS (DELETE FROM bulk_part WHERE (job, last_row) IN (SELECT b.job, b.last_row FROM old"
-    " JOIN bulk_part b ON b.job = old.id ORDER BY b.last_row LIMIT 50) RETURNING 1),"
-    " f AS (DELETE FROM bulk_finding WHERE (job, number) IN (SELECT b.job, b.number FROM old"
-    " JOIN bulk_finding b ON b.job = old.id ORDER BY b.number LIMIT 1000) RETURNING 1),"
-    " w AS (DELETE FROM bulk_warning WHERE (job, number) IN (SELECT b.job, b.number FROM old"
-    " JOIN bulk_warning b ON b.job = old.id ORDER BY b.number LIMIT 1000) RETURNING 1),"
-    " n AS (SELECT (SELECT count(*) FROM p) + (SELECT count(*) FROM f)"
-    " + (SELECT count(*) FROM w) AS gone),"
-    " j AS (DELETE FROM bulk_job USING old, n WHERE bulk_job.id = old.id AND n.gone = 0"
-    " RETURNING 1) SELECT (SELECT count(*) FROM old), (SELECT count(*) FROM j)",
-    BB_SQL_WRITE,
+    "DELETE FROM bulk_job WHERE status <> 'confirmed' AND id = (SELECT id FROM bulk_job"
+    " WHERE status <> 'confirmed' AND " SINCE " < now() - CASE status"
+    " WHEN 'arriving' THEN interval '1 hour' WHEN 'finished' THEN make_interval(days => $1::int)"
+    " ELSE make_interval(days => $2::int) END ORDER BY " SINCE " LIMIT 1)",
+    BB_SQL_WRITE | BB_SQL_LONG,
 };
-
-struct swept {
-    bool more;
-    int64_t jobs;
-};
-
-static int sweep_some(struct bb_request *rq, void *arg)
-{
-    const struct bulk *bulk = rq->state;
-    struct swept *swept = arg;
-    const struct bb_rows *rows = bb_query(
-        rq, &sweep,
-        BB_ARGS(bb_i(bulk->settings->retention_days), bb_i(bulk->settings->unfinished_days)));
-
-    swept->more = rows && bb_cell_int(rq, rows, 0, 0);
-    swept->jobs += rows ? bb_cell_int(rq, rows, 0, 1) : 0;
-    return 0;
-}
 
 /*
- * The job bulk.sweep: deletes, in batches, bulk uploads that finished more than bulk.retention_days
- * ago, those that were cancelled or never confirmed for more than bulk.unfinished_days, and the
- * remains of those that were never created.
+ * The job bulk.sweep: deletes bulk uploads that finished more than bulk.retention_days ago, those
+ * that were cancelled or never confirmed for more than bulk.unfinished_days, and the remains of
+ * those that were never created.
  */
 void bulk_sweep(struct bb_request *rq)
 {
-    const struct bulk *bulk = rq->state;
-    int64_t until = bb_now_ms(rq->host) + TURN_MS;
-    struct swept swept = {
-        .more = bb_query(rq, &hide, BB_ARGS(bb_i(bulk->settings->unfinished_days))) != NULL};
+    const struct bulk_settings *settings = ((const struct bulk *)rq->state)->settings;
+    int64_t until = bb_now_ms(rq->host) + TURN_MS, jobs = 0;
+    bool more = true;
 
-    while (swept.more && bb_now_ms(rq->host) < until)
-        bb_scratch(rq, sweep_some, &swept);
-    if (swept.jobs)
-        bb_log(rq, BB_INFO, "%lld expired bulk uploads were deleted", (long long)swept.jobs);
-    if (swept.more)
+    while (more && bb_now_ms(rq->host) < until) {
+        const struct bb_rows *rows = bb_query(
+            rq, &sweep, BB_ARGS(bb_i(settings->retention_days), bb_i(settings->unfinished_days)));
+
+        more = rows && bb_affected(rq, rows);
+        jobs += more;
+    }
+    if (jobs)
+        bb_log(rq, BB_INFO, "%lld expired bulk uploads were deleted", (long long)jobs);
+    if (more)
         bb_again(rq);
 }
 

@@ -7,12 +7,10 @@
  * parts. A request holds the page and one part at a time in memory. A page ends early if its rows
  * are so large that more than PAGE_BYTES of parts were read for it.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "modules/bulk/bulk.h"
-#include "modules/common/pieces.h"
-#include "modules/common/slots.h"
+#include "modules/common/export.h"
 
 enum { PAGE = 100, PAGE_BYTES = 1 << 20 };
 
@@ -64,73 +62,42 @@ static int failed_rows(struct bb_request *rq, struct page *page)
     return 0;
 }
 
-/* Returns the errors or warnings of a row, or an empty list; the caller frees it. */
-static json_t *list_of(const json_t *all, const char *key)
-{
-    json_t *list = json_object_get(all, key);
-
-    return list ? json_incref(list) : json_array();
-}
-
 /* Adds the rows of the next part. Returns 0, or the status of the response sent. */
 static int part_rows(struct bb_request *rq, void *arg)
 {
-    /*
-     * $1 job, $2 last row seen, $3 and $4: the part must end after $3 and begin at or before $4,
-     * $5 whether it must have rows that have not failed
-     */
-    static const struct bb_sql find = {
-        "SELECT p.first_row, p.last_row, p.bytes, coalesce((SELECT json_object_agg(f.number,"
-        " f.problems::json) FROM bulk_finding f WHERE f.job = p.job AND f.number > $2::bigint"
-        " AND f.number BETWEEN p.first_row AND p.last_row), '{}'),"
-        " coalesce((SELECT json_object_agg(w.number, w.warnings::json)"
-        " FROM bulk_warning w WHERE w.job = p.job AND w.number > $2::bigint"
-        " AND w.number BETWEEN p.first_row AND p.last_row), '{}')"
-        " FROM bulk_part p WHERE p.job = $1::uuid AND p.last_row > greatest($2::bigint, $3::bigint)"
-        " AND p.first_row <= $4::bigint AND (NOT $5::boolean OR p.failed < p.rows)"
-        " ORDER BY p.last_row LIMIT 1",
-        BB_SQL_LONG,
-    };
     struct page *page = arg;
     int64_t cursor = page->job->cursor;
     const char *rest = strcmp(page->job->status, "cancelled") ? "pending" : "cancelled";
     bool success = page->status && !strcmp(page->status, "success");
-    const struct bb_rows *parts =
-        bb_query(rq, &find,
-                 BB_ARGS(bb_t(page->job->id), bb_i(page->behind),
-                         bb_i(page->status && !success ? cursor : 0),
-                         bb_i(success ? cursor : INT64_MAX), bb_b(page->status != NULL)));
+    struct bulk_sought sought = {.after = page->behind,
+                                 .until = success ? cursor : INT64_MAX,
+                                 .rows = page->status ? BULK_GOOD_ROWS : BULK_ALL_ROWS};
+    struct bulk_part part;
 
-    if (!parts)
-        return bb_failed(rq);
-    page->end = !bb_count(rq, parts);
-    if (page->end)
-        return 0;
-    const char *bytes = bb_cell(rq, parts, 0, 2);
-    json_t *findings = bb_json_hold(rq, bb_json_read(rq, bb_cell(rq, parts, 0, 3)));
-    json_t *warnings = bb_json_hold(rq, bb_json_read(rq, bb_cell(rq, parts, 0, 4)));
-    const struct bulk_batch *batch = bulk_batch_of(
-        rq, page->columns, bytes, bb_cell_int(rq, parts, 0, 0), page->behind, BB_BULK_ROWS_MAX);
+    if (page->status && !success && sought.after < cursor)
+        sought.after = cursor;
+    int refused = bulk_part_next(rq, page->columns, page->job->id, &sought, &part);
 
-    page->lost |= !findings || !warnings || !batch;
-    for (size_t i = 0; !page->lost && i < batch->count; i++) {
-        const struct bb_bulk_row *row = batch->rows[i];
-        const char *status = row->number <= cursor ? "success" : rest;
-        const char *name = bulk_name_of(rq, batch->type, row);
-        char key[24];
+    page->end = !part.batch;
+    if (refused || page->end)
+        return refused;
+    for (size_t i = 0; i < part.batch->count; i++) {
+        const struct bb_bulk_row *row = part.batch->rows[i];
+        json_t *errors = bulk_found(part.findings, row);
+        json_t *warnings = bulk_found(part.warnings, row);
+        const char *status = errors ? "failed" : row->number <= cursor ? "success" : rest;
+        const char *name = bulk_name_of(rq, part.batch->type, row);
 
-        snprintf(key, sizeof(key), "%lld", (long long)row->number);
-        if (json_object_get(findings, key))
-            status = "failed";
         if (page->status && strcmp(page->status, status) != 0)
             continue;
         page->more = json_array_size(page->rows) == page->limit;
         if (page->more)
             return 0;
-        add_row(page, row->number, name, status, list_of(findings, key), list_of(warnings, key));
+        add_row(page, row->number, name, status, errors ? json_incref(errors) : json_array(),
+                warnings ? json_incref(warnings) : json_array());
     }
-    page->behind = bb_cell_int(rq, parts, 0, 1);
-    page->bytes += strlen(bytes);
+    page->behind = part.last;
+    page->bytes += part.bytes;
     page->more = page->bytes > PAGE_BYTES && json_array_size(page->rows);
     return 0;
 }
@@ -191,68 +158,17 @@ int bulk_log(struct bb_request *rq)
     return bb_reply(rq, 200, json);
 }
 
-/* ---- failed.csv: a stream of one part's rows at a time, which holds a slot of its account ---- */
-
-struct failed {
-    int64_t account; /* holds a slot for this account */
-    int64_t behind;  /* the last row of the previous part */
-    char id[BULK_ID];
-};
-
-static void drop_failed(struct bb_host *host, void *arg)
-{
-    const struct bulk *bulk = host->state;
-    struct failed *failed = arg;
-
-    slot_release(bulk->exports, failed->account);
-    free(failed);
-}
-
-static enum pieces_next send_part(struct bb_request *rq, struct pieces *pieces, void *arg)
-{
-    struct failed *failed = arg;
-    struct csv *csv = bb_alloc(rq, sizeof(*csv));
-
-    bb_defer(rq, csv_drop, csv);
-    int found = bulk_failed_part(rq, failed->id, &failed->behind, csv);
-
-    if (found <= 0)
-        return found ? PIECES_CUT : PIECES_WHOLE;
-    return pieces_send(pieces, csv->bytes, csv->length) ? PIECES_CUT : PIECES_MORE;
-}
+/* ---- files ---- */
 
 int bulk_failed_csv(struct bb_request *rq)
 {
-    static const struct pieces_source source = {.type = "text/csv; charset=utf-8",
-                                                .name = "failed.csv",
-                                                .ready = 256 * 1024,
-                                                .work = send_part,
-                                                .drop = drop_failed};
+    static const struct export_source source = {.name = "failed.csv", .write = bulk_failed_write};
     const struct bulk *bulk = rq->state;
-    struct csv *csv = bb_alloc(rq, sizeof(*csv));
     struct bulk_job job;
     int refused = bulk_job_find(rq, &job);
 
-    if (refused)
-        return refused;
-    json_t *header = bb_json_hold(rq, bb_json_read(rq, job.header));
-
-    bb_defer(rq, csv_drop, csv);
-    csv->separator = job.separator[0];
-    bulk_failed_header(csv, header, true);
-    refused = slot_take(rq, bulk->exports);
-    if (refused)
-        return refused;
-    struct failed *failed = calloc(1, sizeof(*failed));
-
-    if (!failed) {
-        slot_release(bulk->exports, rq->principal->account);
-        return bb_no_memory(rq);
-    }
-    failed->account = rq->principal->account;
-    snprintf(failed->id, sizeof(failed->id), "%s", job.id);
-    return pieces_begin(rq, &source, failed, header && !csv->failed ? csv->bytes : NULL,
-                        csv->length);
+    return refused ? refused
+                   : export_begin(rq, bulk->exports, &source, bulk_failed_new(&job, true));
 }
 
 /* A header line with all columns of a type, and an example. */

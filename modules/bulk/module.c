@@ -156,14 +156,9 @@ static const struct bb_field progress[] = {
 static const struct bb_field warning_item[] = {{.name = "item", .type = BB_TEXT}};
 
 #define NULLABLE (BB_REQUIRED | BB_NULLABLE)
-#define IDENTITY                                                                                   \
-    {.name = "bulkUploadId", .type = BB_UUID, .flags = BB_REQUIRED},                               \
-    {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = states}
-#define PROGRESS                                                                                   \
-    {.name = "progress", .type = BB_OBJECT, .flags = BB_REQUIRED, .fields = BB_TABLE(progress),    \
-     .help = "How many rows are done."}
 #define JOB                                                                                        \
-    IDENTITY,                                                                                      \
+    {.name = "bulkUploadId", .type = BB_UUID, .flags = BB_REQUIRED},                               \
+    {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = states},                \
     {.name = "reason", .type = BB_TEXT, .flags = NULLABLE,                                         \
      .help = "Why the service cancelled it: its sender may not store these rows any more."},       \
     {.name = "type", .type = BB_TEXT, .flags = BB_REQUIRED},                                       \
@@ -171,48 +166,35 @@ static const struct bb_field warning_item[] = {{.name = "item", .type = BB_TEXT}
     {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED},                              \
     {.name = "check", .type = BB_OBJECT, .flags = BB_REQUIRED, .fields = BB_TABLE(check),          \
      .help = "Result of the check at upload: how many rows passed it."},                           \
-    PROGRESS,                                                                                      \
+    {.name = "progress", .type = BB_OBJECT, .flags = BB_REQUIRED, .fields = BB_TABLE(progress),    \
+     .help = "How many rows are done."},                                                           \
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},                                  \
     {.name = "confirmedAt", .type = BB_TIME, .flags = NULLABLE},                                   \
     {.name = "endedAt", .type = BB_TIME, .flags = NULLABLE}
-#define ROWS                                                                                       \
-    {.name = "rows", .type = BB_INT, .flags = BB_REQUIRED, .help = "The number of rows."}
 
 static const struct bb_field job[] = {
-    JOB, ROWS,
+    JOB,
+    {.name = "rows", .type = BB_INT, .flags = BB_REQUIRED, .help = "The number of rows."},
     {.name = "warnings", .type = BB_LIST, .fields = BB_TABLE(warning_item),
      .help = "Only in the response to POST: columns that are ignored."},
 };
-static const struct bb_field job_item[] = {
-    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(job)},
-};
-static const struct bb_field list_reply[] = {
-    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(job_item)},
-};
-static const struct bb_field confirm_reply[] = {IDENTITY, PROGRESS};
 static const struct bb_field error[] = {
     {.name = "field", .type = BB_TEXT, .flags = BB_REQUIRED,
      .help = "The column; empty when the row as a whole is wrong."},
     {.name = "problem", .type = BB_TEXT, .flags = BB_REQUIRED},
-};
-static const struct bb_field error_item[] = {
-    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(error)},
 };
 static const struct bb_field row[] = {
     {.name = "rowNumber", .type = BB_INT, .flags = BB_REQUIRED,
      .help = "1 is the first row below the header line."},
     {.name = "externalId", .type = BB_TEXT, .flags = NULLABLE, .help = "As you sent it."},
     {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = outcomes},
-    {.name = "errors", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(error_item)},
-    {.name = "warnings", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(error_item),
+    {.name = "errors", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(error)},
+    {.name = "warnings", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(error),
      .help = "Found by the check: valid, but unlikely."},
-};
-static const struct bb_field row_item[] = {
-    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(row)},
 };
 static const struct bb_field log_reply[] = {
     JOB,
-    {.name = "rows", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(row_item),
+    {.name = "rows", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(row),
      .help = "One page of rows."},
 };
 static const struct bb_field success_reply[] = {
@@ -238,13 +220,13 @@ static const struct bb_route routes[] = {
      .help = "Upload a CSV file and check its rows. Nothing is stored until you confirm it. 403 "
              "when your role may not upload rows of this type."},
     {.method = "GET", .path = BASE, .roles = BB_ANY_ROLE, .handler = bulk_list,
-     .query = BB_TABLE(list_query), .reply = BB_TABLE(list_reply),
+     .query = BB_TABLE(list_query), .reply = BB_ARRAY_OF(job),
      .help = "List your bulk uploads, newest first. An Admin sees everybody's."},
     {.method = "GET", .path = BASE "/template.csv", .roles = BB_ANY_ROLE, .handler = bulk_template, .reply_type = "text/csv",
      .query = BB_TABLE(template_query),
      .help = "Download a CSV template. It has all columns of the type and one example row."},
     {.method = "POST", .path = BASE "/:bulkUploadId/confirm", .roles = BB_ANY_ROLE,
-     .handler = bulk_confirm, .errors = conflict, .flags = BB_NO_BODY, ID, .reply = BB_TABLE(confirm_reply),
+     .handler = bulk_confirm, .errors = conflict, .flags = BB_NO_BODY, ID, .reply = BB_TABLE(job),
      .help = "Confirm a bulk upload. Its rows are then stored in the background, each on its own, "
              "so that a bad row does not stop the others. 409 when it was confirmed before."},
     {.method = "POST", .path = BASE "/:bulkUploadId/cancel", .roles = BB_ANY_ROLE,

@@ -1,4 +1,6 @@
 /* Rows of a part: parsed for the types' functions, and written as CSV. */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -282,31 +284,92 @@ int bulk_call(struct bb_request *rq, struct bb_tx *tx, const struct bulk_batch *
     return 0;
 }
 
+/* ---- stored parts ---- */
+
+int bulk_part_next(struct bb_request *rq, const struct bulk_columns *columns, const char *id,
+                   const struct bulk_sought *sought, struct bulk_part *part)
+{
+    /*
+     * $1 job, $2 last row seen, $3 the part begins at or before, $4 what it must have, $5 rows
+     * after it are lost
+     */
+    static const struct bb_sql find = {
+        "SELECT p.first_row, p.last_row, p.bytes, coalesce((SELECT json_object_agg(f.number,"
+        " f.problems::json) FROM bulk_finding f WHERE f.job = p.job AND f.number > $2::bigint"
+        " AND f.number BETWEEN p.first_row AND p.last_row), '{}'),"
+        " coalesce((SELECT json_object_agg(w.number, w.warnings::json)"
+        " FROM bulk_warning w WHERE w.job = p.job AND w.number > $2::bigint"
+        " AND w.number BETWEEN p.first_row AND p.last_row), '{}')"
+        " FROM bulk_part p WHERE p.job = $1::uuid AND p.last_row > $2::bigint"
+        " AND p.first_row <= $3::bigint AND CASE $4::int WHEN 1 THEN p.failed < p.rows"
+        " WHEN 2 THEN p.failed > 0 OR p.last_row > $5::bigint ELSE true END"
+        " ORDER BY p.last_row LIMIT 1",
+        BB_SQL_LONG,
+    };
+    const struct bb_rows *rows =
+        bb_query(rq, &find,
+                 BB_ARGS(bb_t(id), bb_i(sought->after), bb_i(sought->until), bb_i(sought->rows),
+                         bb_i(sought->lost)));
+
+    *part = (struct bulk_part){.batch = NULL};
+    if (!rows)
+        return bb_failed(rq);
+    if (!bb_count(rq, rows))
+        return 0;
+    const char *bytes = bb_cell(rq, rows, 0, 2);
+
+    part->last = bb_cell_int(rq, rows, 0, 1);
+    part->bytes = strlen(bytes);
+    part->findings = bb_json_hold(rq, bb_json_read(rq, bb_cell(rq, rows, 0, 3)));
+    part->warnings = bb_json_hold(rq, bb_json_read(rq, bb_cell(rq, rows, 0, 4)));
+    part->batch = bulk_batch_of(rq, columns, bytes, bb_cell_int(rq, rows, 0, 0), sought->after,
+                                BB_BULK_ROWS_MAX);
+    return part->findings && part->warnings && part->batch ? 0 : bb_no_memory(rq);
+}
+
+json_t *bulk_found(const json_t *findings, const struct bb_bulk_row *row)
+{
+    char key[24];
+
+    snprintf(key, sizeof(key), "%lld", (long long)row->number);
+    return json_object_get(findings, key);
+}
+
 /* ---- failed rows ---- */
 
-/*
- * They are written as they were sent, with a column `errors` appended; of a cancelled job also the
- * cancelled rows, so the file has every row that is not stored. A column `errors` in the file is
- * dropped, so that the result of a second upload has only one.
- */
+struct bulk_failed {
+    struct bulk_sought sought;
+    bool mark;  /* begin with a byte order mark */
+    bool begun; /* the header line was written */
+    char separator;
+    char id[BULK_ID];
+    char header[]; /* of the job */
+};
+
+struct bulk_failed *bulk_failed_new(const struct bulk_job *job, bool mark)
+{
+    bool cancelled = !strcmp(job->status, "cancelled");
+    struct bulk_failed *failed = calloc(1, sizeof(*failed) + strlen(job->header) + 1);
+
+    if (!failed)
+        return NULL;
+    failed->sought = (struct bulk_sought){
+        .until = INT64_MAX, .rows = BULK_LOST_ROWS, .lost = cancelled ? job->cursor : INT64_MAX};
+    failed->mark = mark;
+    failed->separator = job->separator[0];
+    snprintf(failed->id, sizeof(failed->id), "%s", job->id);
+    strcpy(failed->header, job->header);
+    return failed;
+}
+
+/* A column `errors` in the file is dropped, so that the result of a second upload has only one. */
 static bool is_errors(const json_t *header, size_t column)
 {
     return !strcasecmp(json_string_value(json_array_get(header, column)), "errors");
 }
 
-void bulk_failed_header(struct csv *csv, const json_t *header, bool mark)
-{
-    if (mark)
-        csv_bytes(csv, "\xef\xbb\xbf", 3); /* without it Excel assumes Windows-1252 */
-    for (size_t i = 0; i < json_array_size(header); i++)
-        if (!is_errors(header, i))
-            csv_text(csv, json_string_value(json_array_get(header, i)));
-    csv_text(csv, "errors");
-    csv_end_row(csv);
-}
-
-static void write_row(struct bb_request *rq, struct csv *csv, const char *const *cells,
-                      const json_t *header, const json_t *problems)
+static void failed_row(struct bb_request *rq, struct csv *csv, const char *const *cells,
+                       const json_t *header, const json_t *problems)
 {
     const char *text = problems ? "" : "not stored: the bulk upload was cancelled";
     const json_t *problem;
@@ -328,43 +391,32 @@ static void write_row(struct bb_request *rq, struct csv *csv, const char *const 
     csv_end_row(csv);
 }
 
-int bulk_failed_part(struct bb_request *rq, const char *id, int64_t *behind, struct csv *csv)
+int bulk_failed_write(struct bb_request *rq, struct csv *csv, void *arg)
 {
-    /* $1 job, $2 last row seen; the fifth column: without a problem, rows up to it are stored */
-    static const struct bb_sql find = {
-        "SELECT p.first_row, p.last_row, p.bytes, (SELECT json_object_agg(f.number,"
-        " f.problems::json) FROM bulk_finding f WHERE f.job = p.job AND f.number"
-        " BETWEEN p.first_row AND p.last_row), CASE j.status WHEN 'cancelled' THEN j.cursor"
-        " ELSE p.last_row END, j.separator, j.header FROM bulk_part p JOIN bulk_job j"
-        " ON j.id = p.job WHERE p.job = $1::uuid AND p.last_row > $2::bigint AND (p.failed > 0"
-        " OR (j.status = 'cancelled' AND p.last_row > j.cursor)) ORDER BY p.last_row LIMIT 1",
-        BB_SQL_LONG,
-    };
-    const struct bb_rows *parts = bb_query(rq, &find, BB_ARGS(bb_t(id), bb_i(*behind)));
+    struct bulk_failed *failed = arg;
+    const struct bulk_columns columns = {.separator = failed->separator};
+    json_t *header = bb_json_hold(rq, bb_json_read(rq, failed->header));
+    struct bulk_part part;
 
-    if (!parts)
+    if (bulk_part_next(rq, &columns, failed->id, &failed->sought, &part) || !header)
         return -1;
-    if (!bb_count(rq, parts))
-        return 0;
-    const char *found = bb_cell(rq, parts, 0, 3);
-    json_t *findings = bb_json_hold(rq, bb_json_read(rq, found ? found : "{}"));
-    json_t *header = bb_json_hold(rq, bb_json_read(rq, bb_cell(rq, parts, 0, 6)));
-    struct bulk_columns columns = {.separator = *bb_cell(rq, parts, 0, 5)};
-    const struct bulk_batch *batch = bulk_batch_of(
-        rq, &columns, bb_cell(rq, parts, 0, 2), bb_cell_int(rq, parts, 0, 0), 0, BB_BULK_ROWS_MAX);
-
-    if (!findings || !header || !batch)
-        return -1;
-    csv->separator = columns.separator;
-    for (size_t i = 0; i < batch->count; i++) {
-        char key[24];
-
-        snprintf(key, sizeof(key), "%lld", (long long)batch->rows[i]->number);
-        const json_t *problems = json_object_get(findings, key);
-
-        if (problems || batch->rows[i]->number > bb_cell_int(rq, parts, 0, 4))
-            write_row(rq, csv, batch->sent[i], header, problems);
+    csv->separator = failed->separator;
+    if (!failed->begun && failed->mark)
+        csv_bytes(csv, "\xef\xbb\xbf", 3); /* without it Excel assumes Windows-1252 */
+    for (size_t i = 0; i < json_array_size(header) && !failed->begun; i++)
+        if (!is_errors(header, i))
+            csv_text(csv, json_string_value(json_array_get(header, i)));
+    if (!failed->begun) {
+        csv_text(csv, "errors");
+        csv_end_row(csv);
     }
-    *behind = bb_cell_int(rq, parts, 0, 1);
-    return csv->failed ? -1 : 1;
+    failed->begun = true;
+    for (size_t i = 0; part.batch && i < part.batch->count; i++) {
+        const json_t *problems = bulk_found(part.findings, part.batch->rows[i]);
+
+        if (problems || part.batch->rows[i]->number > failed->sought.lost)
+            failed_row(rq, csv, part.batch->sent[i], header, problems);
+    }
+    failed->sought.after = part.last;
+    return csv->failed ? -1 : part.batch != NULL;
 }

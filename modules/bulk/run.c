@@ -16,25 +16,6 @@ enum {
     NARROWER = 4     /* a refused batch is split into this many */
 };
 
-/* One run of the job. */
-struct bulk_turn {
-    const char *types;     /* JSON array of the loaded types */
-    bool small;            /* small batches, because requests are waiting */
-    char refused[BULK_ID]; /* job of a row that the database refuses */
-    int64_t refused_row;
-    struct {
-        bool idle;        /* there was no job to run */
-        char id[BULK_ID]; /* job of the batch; empty: none */
-        size_t count;     /* rows of the batch */
-        int64_t last;     /* last row of the batch */
-        int64_t tried;    /* row of a batch with one row; 0: it had more */
-        bool narrowed;    /* the batch was smaller because a refused row is searched */
-        char sqlstate[8]; /* why the batch failed */
-        bool written;     /* the batch was written; a later failure is due to the commit */
-        bool lapsed;      /* the sender lost permission meanwhile: nothing of the batch is stored */
-    } done;               /* outcome of the last batch */
-};
-
 /* The rows of a batch that belong to one part. */
 struct part {
     int64_t last, cursor; /* the part's last row, and the row up to which this batch completes it */
@@ -43,8 +24,8 @@ struct part {
     struct bulk_batch rows;
 };
 
+/* One transaction. What pointers refer to is gone at its end. */
 struct batch {
-    struct bulk_turn *turn;
     struct bulk_job job;
     const struct bulk_type *type;
     int64_t checked_ms; /* when the sender's permission was checked */
@@ -52,17 +33,34 @@ struct batch {
     size_t part_count;
     struct bulk_batch all; /* the rows of all parts */
     int64_t succeeded, failed;
+    char id[BULK_ID]; /* of the job; empty: none */
+    bool idle;        /* there was no job to run */
+    int64_t last;     /* last row of the batch */
+    int64_t tried;    /* row of a batch with one row; 0: it had more */
+    bool narrowed;    /* the batch was smaller because a refused row is searched */
+    char sqlstate[8]; /* why the batch failed */
+    bool written;     /* a later failure is due to the commit */
+    bool lapsed;      /* the sender lost permission meanwhile: nothing of the batch is stored */
+};
+
+/* One run of the job. */
+struct bulk_turn {
+    const char *types;     /* JSON array of the loaded types */
+    bool small;            /* small batches, because requests are waiting */
+    char refused[BULK_ID]; /* job of a row that the database refuses */
+    int64_t refused_row;
+    struct batch batch; /* the last one */
 };
 
 /* Records why the last statement or commit failed. */
-static void note_why(struct bb_request *rq, struct bulk_turn *turn)
+static void run_note_why(struct bb_request *rq, struct batch *batch)
 {
-    snprintf(turn->done.sqlstate, sizeof(turn->done.sqlstate), "%s", bb_sqlstate(rq));
+    snprintf(batch->sqlstate, sizeof(batch->sqlstate), "%s", bb_sqlstate(rq));
 }
 
-static int batch_failed(struct bb_request *rq, const struct batch *batch)
+static int run_failed(struct bb_request *rq, struct batch *batch)
 {
-    note_why(rq, batch->turn);
+    run_note_why(rq, batch);
     return bb_failed(rq);
 }
 
@@ -71,7 +69,7 @@ static int batch_failed(struct bb_request *rq, const struct batch *batch)
  * or may have lost the role or organization. Returns 1; 0 with *reason; or -1: `bb_failed(rq)`.
  * The operator's command has no account and is always permitted.
  */
-static int is_permitted(struct bb_request *rq, struct batch *batch, const char **reason)
+static int run_is_permitted(struct bb_request *rq, struct batch *batch, const char **reason)
 {
     const struct bulk_job *job = &batch->job;
     struct bb_service found = bb_service(rq->host, "accounts");
@@ -104,7 +102,7 @@ static int is_permitted(struct bb_request *rq, struct batch *batch, const char *
  * Reads as many parts of the job as the type's rows per call allow, or one if only some rows are
  * used, and deletes the findings of the check. Returns 0, or the status of the response sent.
  */
-static int read_parts(struct bb_request *rq, struct bb_tx *tx, struct batch *batch)
+static int run_read(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *turn)
 {
     /* $1 job, $2 cursor, $3 number of parts */
     static const struct bb_sql find = {
@@ -120,23 +118,23 @@ static int read_parts(struct bb_request *rq, struct bb_tx *tx, struct batch *bat
         BB_SQL_WRITE,
     };
     const struct bulk *bulk = rq->state;
-    struct bulk_turn *turn = batch->turn;
+    struct batch *batch = &turn->batch;
     const struct bulk_job *job = &batch->job;
     const struct bulk_columns *columns = bulk_job_columns(rq, job);
     size_t narrow = atomic_load(&bulk->narrow), parts = batch->type->rows_max / BULK_PART_ROWS;
     size_t most = BULK_PART_ROWS;
 
-    if (turn->done.narrowed)
+    if (batch->narrowed)
         most = narrow ? narrow : 1;
     else if (turn->small && !batch->type->together)
         most = SMALL_ROWS;
-    if (turn->done.narrowed || most < BULK_PART_ROWS || !parts)
+    if (batch->narrowed || most < BULK_PART_ROWS || !parts)
         parts = 1;
     const struct bb_rows *rows =
         bb_tx_query(rq, tx, &find, BB_ARGS(bb_t(job->id), bb_i(job->cursor), bb_i((int64_t)parts)));
 
     if (!rows)
-        return batch_failed(rq, batch);
+        return run_failed(rq, batch);
     if (!columns)
         return bb_no_memory(rq);
     batch->part_count = bb_count(rq, rows);
@@ -160,20 +158,20 @@ static int read_parts(struct bb_request *rq, struct bb_tx *tx, struct batch *bat
                 rq, tx, &forget, BB_ARGS(bb_t(job->id), bb_i(job->cursor), bb_i(part->cursor)));
 
             if (!gone)
-                return batch_failed(rq, batch);
+                return run_failed(rq, batch);
             part->before = bb_cell_int(rq, gone, 0, 0);
             part->before_bytes = bb_cell_int(rq, gone, 0, 1);
         }
         for (size_t k = 0; k < read->count; k++)
             batch->all.rows[batch->all.count++] = read->rows[k];
-        turn->done.last = part->cursor;
+        batch->last = part->cursor;
     }
     return 0;
 }
 
 /* Counts the outcomes of a part's rows, and moves the cursor past them. */
-static int save_part(struct bb_request *rq, struct bb_tx *tx, struct batch *batch,
-                     const struct part *part)
+static int run_save_part(struct bb_request *rq, struct bb_tx *tx, struct batch *batch,
+                         const struct part *part)
 {
     /*
      * $1 job, $2 cursor, $3 succeeded, $4 failed, $5 findings, $6 last row of the part, $7 change
@@ -202,10 +200,10 @@ static int save_part(struct bb_request *rq, struct bb_tx *tx, struct batch *batc
                                bb_t(findings), bb_i(part->last), bb_i(bad - part->before),
                                bb_i(more)))
                ? 0
-               : batch_failed(rq, batch);
+               : run_failed(rq, batch);
 }
 
-static void count_batch(struct bb_request *rq, struct bb_tx *tx, void *arg)
+static void run_count(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     const struct batch *batch = arg;
     const struct bulk_job *job = &batch->job;
@@ -221,53 +219,51 @@ static void count_batch(struct bb_request *rq, struct bb_tx *tx, void *arg)
 }
 
 /* Stores the rows that were read, and their outcomes. */
-static int store_rows(struct bb_request *rq, struct bb_tx *tx, struct batch *batch)
+static int run_store(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *turn)
 {
     static const struct bb_sql end = {
         "UPDATE bulk_job SET status = 'finished', ended_at = now() WHERE id = $1::uuid",
         BB_SQL_WRITE,
     };
-    struct bulk_turn *turn = batch->turn;
+    struct batch *batch = &turn->batch;
     struct bulk_job *job = &batch->job;
     const struct bulk_batch *all = &batch->all;
     const char *reason;
     int status = 0;
 
-    turn->done.count = all->count;
-    turn->done.tried = all->count == 1 ? all->rows[0]->number : 0;
-    if (turn->done.tried && turn->done.tried == turn->refused_row &&
-        !strcmp(turn->refused, job->id))
+    batch->tried = all->count == 1 ? all->rows[0]->number : 0;
+    if (batch->tried && batch->tried == turn->refused_row && !strcmp(turn->refused, job->id))
         bb_bulk_problem(rq, all->rows[0], "", "cannot be stored: the database refuses it");
     else if (bulk_call(rq, tx, all, job))
-        return batch_failed(rq, batch);
+        return run_failed(rq, batch);
     if (bb_now_ms(rq->host) - batch->checked_ms > LAPSED_MS) {
-        int permitted = is_permitted(rq, batch, &reason);
+        int permitted = run_is_permitted(rq, batch, &reason);
 
         if (permitted < 0)
-            return batch_failed(rq, batch);
-        turn->done.lapsed = !permitted; /* the next batch ends the job */
-        if (turn->done.lapsed)
+            return run_failed(rq, batch);
+        batch->lapsed = !permitted; /* the next batch ends the job */
+        if (batch->lapsed)
             return bb_fail_text(rq, 409, reason);
     }
     for (size_t i = 0; i < batch->part_count && !status; i++)
-        status = save_part(rq, tx, batch, &batch->parts[i]);
+        status = run_save_part(rq, tx, batch, &batch->parts[i]);
     if (status)
         return status;
     job->succeeded += batch->succeeded;
     job->failed += batch->failed;
-    bb_after(rq, tx, count_batch, batch);
+    bb_after(rq, tx, run_count, batch);
     if (bulk_done(job) < job->rows && batch->part_count)
         return 200;
     job->status = "finished";
     return bb_tx_query(rq, tx, &end, BB_ARGS(bb_t(job->id))) && !bulk_emit_finished(rq, tx, job)
                ? 200
-               : batch_failed(rq, batch);
+               : run_failed(rq, batch);
 }
 
 /* Jobs of types that are not loaded wait, and no other job waits for them. */
 #define LOADED "IN (SELECT json_array_elements_text($1::json))"
 
-static int claim_and_store(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *turn)
+static int run_claim(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *turn)
 {
     /* $1 JSON array of the loaded types */
     static const struct bb_sql claim = {
@@ -285,61 +281,60 @@ static int claim_and_store(struct bb_request *rq, struct bb_tx *tx, struct bulk_
         " WHERE id = $1::uuid",
         BB_SQL_WRITE,
     };
-    struct batch *batch = bb_alloc(rq, sizeof(*batch));
+    struct batch *batch = &turn->batch;
     struct bulk_job *job = &batch->job;
     const struct bb_rows *jobs = bb_tx_query(rq, tx, &claim, BB_ARGS(bb_t(turn->types)));
     const char *reason;
 
-    batch->turn = turn;
-    turn->done.idle = jobs && !bb_count(rq, jobs);
     if (!jobs)
-        return batch_failed(rq, batch);
-    if (turn->done.idle)
+        return run_failed(rq, batch);
+    batch->idle = !bb_count(rq, jobs);
+    if (batch->idle)
         return 200;
     *job = bulk_job_of(rq, jobs, 0, true);
     batch->type = bulk_type_named(rq->state, job->type);
-    turn->done.narrowed = job->cursor < job->single;
-    snprintf(turn->done.id, sizeof(turn->done.id), "%s", job->id);
-    int permitted = is_permitted(rq, batch, &reason);
+    batch->narrowed = job->cursor < job->single;
+    snprintf(batch->id, sizeof(batch->id), "%s", job->id);
+    int permitted = run_is_permitted(rq, batch, &reason);
 
     if (permitted < 0)
-        return batch_failed(rq, batch);
+        return run_failed(rq, batch);
     if (!permitted)
         return bb_tx_query(rq, tx, &lapse, BB_ARGS(bb_t(job->id), bb_t(reason))) &&
                        !bulk_end_cancelled(rq, tx, job->id, job)
                    ? 200
-                   : batch_failed(rq, batch);
+                   : run_failed(rq, batch);
     if (!job->cursor)
         bb_log(rq, BB_INFO, "bulk upload %s begins: %lld rows of type %s", job->id,
                (long long)job->rows, job->type);
-    int status = read_parts(rq, tx, batch);
+    int status = run_read(rq, tx, turn);
 
-    return status ? status : store_rows(rq, tx, batch);
+    return status ? status : run_store(rq, tx, turn);
 }
 
-static int store_batch(struct bb_request *rq, struct bb_tx *tx, void *arg)
+static int run_batch(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     struct bulk_turn *turn = arg;
-    int status = claim_and_store(rq, tx, turn);
+    int status = run_claim(rq, tx, turn);
 
-    turn->done.written = status < 400;
+    turn->batch.written = status < 400;
     return status;
 }
 
-static int transact(struct bb_request *rq, void *arg)
+static int run_transaction(struct bb_request *rq, void *arg)
 {
     struct bulk_turn *turn = arg;
 
-    memset(&turn->done, 0, sizeof(turn->done));
-    int status = bb_transaction(rq, store_batch, turn);
+    memset(&turn->batch, 0, sizeof(turn->batch));
+    int status = bb_transaction(rq, run_batch, turn);
 
-    if (status >= 400 && turn->done.written)
-        note_why(rq, turn);
+    if (status >= 400 && turn->batch.written)
+        run_note_why(rq, &turn->batch);
     return status;
 }
 
 /* Decides what follows a batch that failed. Returns whether to continue at once. */
-static bool go_on_after(struct bb_request *rq, struct bulk_turn *turn)
+static bool run_can_go_on(struct bb_request *rq, struct bulk_turn *turn)
 {
     /* Searches for a refused row in the rows up to $2. */
     static const struct bb_sql narrow_down = {
@@ -352,31 +347,30 @@ static bool go_on_after(struct bb_request *rq, struct bulk_turn *turn)
         BB_SQL_WRITE,
     };
     struct bulk *bulk = rq->state;
-    const char *sqlstate = turn->done.sqlstate;
+    const struct batch *batch = &turn->batch;
+    const char *sqlstate = batch->sqlstate;
     /* Data that does not fit, a violated constraint, or an error raised by a statement itself. */
     bool blames_rows =
         !strncmp(sqlstate, "22", 2) || !strncmp(sqlstate, "23", 2) || !strncmp(sqlstate, "BB", 2);
 
-    if (!turn->done.id[0] || turn->done.lapsed)
-        return turn->done.lapsed;
-    if (blames_rows && turn->done.tried) {
-        memcpy(turn->refused, turn->done.id, sizeof(turn->refused));
-        turn->refused_row = turn->done.tried;
+    if (!batch->id[0] || batch->lapsed)
+        return batch->lapsed;
+    if (blames_rows && batch->tried) {
+        memcpy(turn->refused, batch->id, sizeof(turn->refused));
+        turn->refused_row = batch->tried;
         return true;
     }
     if (blames_rows) {
-        atomic_store(&bulk->narrow, turn->done.count / NARROWER);
-        return bb_query(rq, &narrow_down, BB_ARGS(bb_t(turn->done.id), bb_i(turn->done.last))) !=
-               NULL;
+        atomic_store(&bulk->narrow, batch->all.count / NARROWER);
+        return bb_query(rq, &narrow_down, BB_ARGS(bb_t(batch->id), bb_i(batch->last))) != NULL;
     }
-    bb_log(rq, BB_WARN, "a batch of bulk upload %s failed and is retried: %s", turn->done.id,
-           sqlstate);
-    (void)bb_query(rq, &wait_a_while, BB_ARGS(bb_t(turn->done.id)));
+    bb_log(rq, BB_WARN, "a batch of bulk upload %s failed and is retried: %s", batch->id, sqlstate);
+    (void)bb_query(rq, &wait_a_while, BB_ARGS(bb_t(batch->id)));
     return false;
 }
 
 /* Returns whether jobs wait; false also if the database is unavailable. */
-static bool jobs_wait(struct bb_request *rq)
+static bool run_has_jobs(struct bb_request *rq)
 {
     static const struct bb_sql count = {
         "SELECT coalesce(sum(rows - succeeded - failed), 0)::bigint, count(*)"
@@ -396,7 +390,7 @@ void bulk_run(struct bb_request *rq)
     struct bulk *bulk = rq->state;
     struct bulk_turn *turn = bb_alloc(rq, sizeof(*turn));
     int64_t until = bb_now_ms(rq->host) + TURN_MS;
-    bool more = jobs_wait(rq);
+    bool more = run_has_jobs(rq);
     int64_t busy_ms = atomic_load(&bulk->busy_ms);
     struct bb_pace pace = {.busy = busy_ms && bb_now_ms(rq->host) - busy_ms < BUSY_MS};
     json_t *types = bb_json_hold(rq, json_array());
@@ -409,15 +403,15 @@ void bulk_run(struct bb_request *rq)
     const int64_t window = pace.window_ms;
 
     while (more && bb_now_ms(rq->host) < until) {
-        more = bb_scratch(rq, transact, turn) < 400;
+        more = bb_scratch(rq, run_transaction, turn) < 400;
         if (!more)
-            more = go_on_after(rq, turn);
-        else if (turn->done.narrowed) { /* the next batch is larger, until the row is found */
-            size_t wider = 2 * turn->done.count;
+            more = run_can_go_on(rq, turn);
+        else if (turn->batch.narrowed) { /* the next batch is larger, until the row is found */
+            size_t wider = 2 * turn->batch.all.count;
 
             atomic_store(&bulk->narrow, wider < BULK_PART_ROWS ? wider : BULK_PART_ROWS);
         }
-        more = more && !turn->done.idle;
+        more = more && !turn->batch.idle;
         turn->small = bb_pace(rq, &pace, PAUSE_MS);
     }
     if (pace.busy && pace.window_ms != window) /* seen now, not carried over from earlier */

@@ -2,7 +2,7 @@
  * POST /api/bulk-upload, and turning a file into a job for the command, too. The file is scanned.
  * Part by part, its rows are parsed and checked by their type, and the part is stored with the
  * findings. Then rows that contradict each other are searched. If the file is refused, or the host
- * dies, the job stays invisible (arriving, then removed); it is deleted at once or by the sweep.
+ * dies, the job stays invisible (arriving); it is deleted at once or by the sweep.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +13,8 @@
 #include "modules/common/hash.h"
 
 enum { JOB_BYTES = 4096 }; /* counted for each job in addition to its file */
+
+#define REMOVED "The bulk upload took too long and was removed: send it again"
 
 struct upload {
     const struct bulk_source *source;
@@ -31,6 +33,12 @@ static void upload_drop(void *arg)
 
     scan_free(&upload->scan);
     free(upload->claims.list);
+}
+
+/* Responds when a part could not be stored, perhaps because the sweep has deleted the job. */
+static int put_failed(struct bb_request *rq)
+{
+    return strcmp(bb_sqlstate(rq), "23503") ? bb_failed(rq) : bb_fail(rq, 503, REMOVED);
 }
 
 static int over_quota(struct bb_request *rq)
@@ -128,7 +136,7 @@ static int check_part(struct bb_request *rq, void *arg)
                             bb_i((int64_t)part->rows), bb_i(found), bb_t(bytes), bb_t(findings),
                             bb_t(warnings)))
                ? 0
-               : bb_failed(rq);
+               : put_failed(rq);
 }
 
 /* Adds a problem to each row of the part that contradicts an earlier one, and stores them. */
@@ -178,7 +186,7 @@ static int contradict_part(struct bb_request *rq, void *arg)
                     BB_ARGS(bb_t(upload->job->id), bb_t(findings), bb_i(upload->part->last),
                             bb_i(found)))
                ? 0
-               : bb_failed(rq);
+               : put_failed(rq);
 }
 
 static int check_parts(struct bb_request *rq, struct upload *upload)
@@ -192,7 +200,7 @@ static int check_parts(struct bb_request *rq, struct upload *upload)
         return bb_no_memory(rq);
     for (size_t i = 0; i < scan->part_count && !refused; i++) {
         upload->part = &scan->parts[i];
-        refused = upload->source->interruptible && bb_superseded(rq->host)
+        refused = upload->source->command && bb_superseded(rq->host)
                       ? bb_fail(rq, 503, "Interrupted: nothing was stored")
                       : bb_scratch(rq, check_part, upload);
     }
@@ -324,23 +332,49 @@ static int arrive(struct bb_request *rq, struct upload *upload)
     return bytes > upload->left ? over_quota(rq) : 0;
 }
 
-int bulk_take(struct bb_request *rq, const struct bulk_source *source, struct bulk_job *job,
-              int (*finish)(struct bb_request *rq, struct bulk_job *job))
+static void upload_created(struct bb_request *rq, struct bb_tx *tx, void *job)
 {
-    /*
-     * Does not delete a job that was created, even if its response was lost. If the sweep deleted
-     * the job, deletes what was stored of it since.
-     */
-    static const struct bb_sql drop = {
-        "WITH dropped AS (DELETE FROM bulk_job WHERE id = $1::uuid"
-        " AND status IN ('arriving', 'removed') RETURNING id),"
-        " gone AS (SELECT id FROM dropped UNION ALL SELECT $1::uuid"
-        " WHERE NOT EXISTS (SELECT FROM bulk_job WHERE id = $1::uuid)),"
-        " f AS (DELETE FROM bulk_finding USING gone WHERE job = gone.id),"
-        " w AS (DELETE FROM bulk_warning USING gone WHERE job = gone.id),"
-        " p AS (DELETE FROM bulk_part USING gone WHERE job = gone.id) SELECT count(*) FROM gone",
+    (void)rq, (void)tx;
+    ((struct bulk_job *)job)->created = true;
+}
+
+/* Makes the job visible. Returns the status of the response, or 0 for the command. */
+static int upload_create(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    /* Fails for a job that the sweep has deleted. */
+    static const struct bb_sql create = {
+        "WITH made AS (UPDATE bulk_job SET status = 'created', doubtful = $2::int,"
+        " warned = $3::int, bytes = $4::bigint WHERE id = $1::uuid AND status = 'arriving'"
+        " RETURNING 1) SELECT busbar_require(EXISTS (SELECT FROM made), 503, '" REMOVED "')",
         BB_SQL_WRITE,
     };
+    /* $1 organization, $2 its quota in bytes */
+    static const struct bb_sql fit = {
+        "SELECT busbar_require((SELECT bytes FROM bulk_usage WHERE organisation = $1::bigint)"
+        " <= $2::bigint, 409, 'The organization may have ' || $2::bigint || ' bytes of bulk uploads"
+        " at most: delete some that have ended')",
+        0,
+    };
+    const struct bulk *bulk = rq->state;
+    const struct upload *upload = arg;
+    struct bulk_job *job = upload->job;
+
+    if (!bb_tx_query(
+            rq, tx, &create,
+            BB_ARGS(bb_t(job->id), bb_i(job->doubtful), bb_i(job->warned), bb_i(job->bytes))) ||
+        !bb_tx_query(
+            rq, tx, &fit,
+            BB_ARGS(bb_i(job->organization), bb_i(bulk->settings->bytes_per_organization))))
+        return bb_failed(rq);
+    bb_after(rq, tx, upload_created, job);
+    return upload->source->command ? 0 : bb_reply(rq, 201, bulk_job_json(job));
+}
+
+int bulk_take(struct bb_request *rq, const struct bulk_source *source, struct bulk_job *job)
+{
+    /* Does not delete a job that was created, even if its response was lost. */
+    static const struct bb_sql drop = {
+        "DELETE FROM bulk_job WHERE id = $1::uuid AND status = 'arriving'", BB_SQL_WRITE};
     struct upload *upload = bb_alloc(rq, sizeof(*upload));
 
     upload->source = source;
@@ -355,7 +389,7 @@ int bulk_take(struct bb_request *rq, const struct bulk_source *source, struct bu
         return status;
     status = check_parts(rq, upload);
     if (!status)
-        status = finish(rq, job);
+        status = bb_transaction(rq, upload_create, upload);
     if (!job->created && !bb_query(rq, &drop, BB_ARGS(bb_t(job->id))))
         bb_log(rq, BB_INFO, "the rest of a refused bulk upload is deleted by the next sweep");
     return status;
@@ -376,49 +410,7 @@ int bulk_organization_known(struct bb_request *rq, int64_t organization)
     return accounts ? accounts->organization_known(found.state, rq, organization) : 1;
 }
 
-/* Fails for a job that the sweep has deleted or is deleting. */
-const struct bb_sql bulk_create = {
-    "WITH made AS (UPDATE bulk_job SET status = 'created', doubtful = $2::int, warned = $3::int,"
-    " bytes = $4::bigint WHERE id = $1::uuid AND status = 'arriving' RETURNING 1)"
-    " SELECT busbar_require(EXISTS (SELECT FROM made), 503,"
-    " 'The bulk upload took too long and was removed: send it again')",
-    BB_SQL_WRITE,
-};
-
 /* ---- the route ---- */
-
-static void created(struct bb_request *rq, struct bb_tx *tx, void *job)
-{
-    (void)rq, (void)tx;
-    ((struct bulk_job *)job)->created = true;
-}
-
-/* Bulk uploads of an organization lock the row that counts its bytes, so they share a key. */
-static int finish(struct bb_request *rq, struct bulk_job *job)
-{
-    /* $1 organization, $2 its quota in bytes, $3 the error message */
-    static const struct bb_sql fit = {
-        "SELECT busbar_require((SELECT bytes FROM bulk_usage WHERE organisation = $1::bigint)"
-        " <= $2::bigint, 409, 'The organization may have ' || $2::bigint || ' bytes of bulk uploads"
-        " at most: delete some that have ended')",
-        0,
-    };
-    const struct bulk *bulk = rq->state;
-    struct bb_tx *unit = bb_unit(rq, (uint64_t)job->organization);
-
-    if (!unit || bb_add(rq, unit, &bulk_create, BB_ARGS(BULK_CREATE_ARGS(job))) < 0 ||
-        bb_add(rq, unit, &fit,
-               BB_ARGS(bb_i(job->organization), bb_i(bulk->settings->bytes_per_organization))) < 0)
-        return bb_failed(rq);
-    bb_after(rq, unit, created, job);
-    json_t *json = bulk_job_json(job);
-
-    if (!json)
-        return bb_no_memory(rq);
-    int status = bb_commit(rq, unit, 201, json);
-
-    return status ? status : bb_failed(rq);
-}
 
 static void warn(struct bb_request *rq, void *arg, const char *text)
 {
@@ -456,5 +448,5 @@ int bulk_upload(struct bb_request *rq)
                           "must be a .csv file, its name up to 255 characters long");
     source.path = file->path;
     source.name = file->name;
-    return bulk_take(rq, &source, bb_alloc(rq, sizeof(struct bulk_job)), finish);
+    return bulk_take(rq, &source, bb_alloc(rq, sizeof(struct bulk_job)));
 }

@@ -117,35 +117,28 @@ int bulk_stream(struct bb_request *rq)
     return status;
 }
 
-/* Returns the ids of all watched jobs as a PostgreSQL array; NULL: none. */
-static const char *watched(struct bb_request *rq, struct bulk *bulk)
+/* Returns the ids of all watched jobs, owned by the caller; NULL: out of memory. */
+static json_t *watched(struct bulk *bulk)
 {
-    size_t room = 0;
+    json_t *ids = json_array();
 
     pthread_mutex_lock(&bulk->watching);
     for (const struct watcher *watcher = bulk->watchers; watcher; watcher = watcher->next)
-        room += BULK_ID; /* with the comma before it */
+        ids = bb_append(ids, json_string(watcher->id));
     pthread_mutex_unlock(&bulk->watching);
-    char *list = bb_alloc(rq, room + 2), *to = list;
-
-    pthread_mutex_lock(&bulk->watching);
-    for (const struct watcher *watcher = bulk->watchers; watcher && room >= BULK_ID;
-         watcher = watcher->next, room -= BULK_ID)
-        to += snprintf(to, BULK_ID + 1, "%c%s", to == list ? '{' : ',', watcher->id);
-    pthread_mutex_unlock(&bulk->watching);
-    if (to == list)
-        return NULL;
-    *to = '}';
-    return list;
+    return ids;
 }
 
 /* Runs once per second, as a job of the module. */
 void bulk_watch(struct bb_request *rq)
 {
     static const struct bb_sql find = {
-        "SELECT " BULK_JOB " FROM bulk_job j WHERE j.id = ANY($1::uuid[])", 0};
+        "SELECT " BULK_JOB " FROM bulk_job j"
+        " WHERE j.id IN (SELECT json_array_elements_text($1::json)::uuid)",
+        0};
     struct bulk *bulk = rq->state;
-    const char *list = watched(rq, bulk);
+    json_t *ids = bb_json_hold(rq, watched(bulk));
+    const char *list = json_array_size(ids) ? bb_json(rq, ids, NULL) : NULL;
     const struct bb_rows *rows = list ? bb_query(rq, &find, BB_ARGS(bb_t(list))) : NULL;
 
     if (!rows)

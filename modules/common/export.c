@@ -43,9 +43,10 @@ int export_begin(struct bb_request *rq, struct slots *slots, const struct export
     struct csv csv = {.failed = false};
     int status = slot_take(rq, slots);
 
-    for (const char *const *column = source->columns; *column; column++)
+    for (const char *const *column = source->columns; column && *column; column++)
         csv_plain(&csv, *column);
-    csv_end_row(&csv);
+    if (source->columns)
+        csv_end_row(&csv);
     struct download *download = status || !state || csv.failed ? NULL : malloc(sizeof(*download));
 
     if (download) {
@@ -60,7 +61,8 @@ int export_begin(struct bb_request *rq, struct slots *slots, const struct export
                        .drop = export_free},
             .state = state,
         };
-        status = pieces_begin(rq, &download->pieces, download, csv.bytes, csv.length);
+        status =
+            pieces_begin(rq, &download->pieces, download, csv.bytes ? csv.bytes : "", csv.length);
     } else {
         if (!status) {
             slot_release(slots, rq->principal->account);

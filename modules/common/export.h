@@ -12,7 +12,7 @@
 
 struct export_source {
     const char *name;           /* of the file */
-    const char *const *columns; /* of the header line, NULL-terminated */
+    const char *const *columns; /* of the header line, NULL-terminated; NULL: `write` writes it */
     /*
      * Writes the next page of rows, and updates `state` for the page after it. Returns 1 if there
      * is more, 0 if that was the last page, -1 on failure. May park the fiber.
