@@ -106,7 +106,7 @@ int bulk_emit_finished(struct bb_request *rq, struct bb_tx *tx, const struct bul
     return bb_emit(rq, tx, "bulk.finished", payload, &audience);
 }
 
-static json_t *listed_job(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+static json_t *job_listed(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
     struct bulk_job job = bulk_job_of(rq, rows, row, false);
 
@@ -137,13 +137,13 @@ int bulk_list(struct bb_request *rq)
                 bb_ints(who->organizations, who->organization_count), bb_t(bb_arg(rq, "status")),
                 bb_t(bb_arg(rq, "type")), bb_t(bb_arg(rq, "after")), bb_i(limit + 1)));
 
-    return rows ? bb_reply_rows(rq, rows, (size_t)limit, 0, listed_job) : bb_failed(rq);
+    return rows ? bb_reply_rows(rq, rows, (size_t)limit, 0, job_listed) : bb_failed(rq);
 }
 
 /* ---- changes requested by the sender ---- */
 
 /* Answers a change that found no job in the state that it needs. */
-static int wrong_state(struct bb_request *rq, const struct bb_principal *who, const char *id)
+static int job_wrong_state(struct bb_request *rq, const struct bb_principal *who, const char *id)
 {
     struct bulk_job job;
     int found = bulk_job_look(rq, who, id, &job);
@@ -158,7 +158,7 @@ static int wrong_state(struct bb_request *rq, const struct bb_principal *who, co
  * Checks that the caller's role may still upload the type; an Admin may change every job. If the
  * type is not loaded, this cannot be checked; then nothing is stored either.
  */
-static int permitted(struct bb_request *rq, bool stores)
+static int job_check_role(struct bb_request *rq, bool stores)
 {
     struct bulk_job job = {.type = ""};
     int refused = bulk_job_find(rq, &job);
@@ -186,12 +186,12 @@ int bulk_job_confirm(struct bb_request *rq, const struct bb_principal *who, cons
     if (!rows)
         return bb_failed(rq);
     if (!bb_count(rq, rows))
-        return wrong_state(rq, who, id);
+        return job_wrong_state(rq, who, id);
     *job = bulk_job_of(rq, rows, 0, false);
     return 0;
 }
 
-static void begin_run(struct bb_request *rq, void *arg)
+static void job_begin_run(struct bb_request *rq, void *arg)
 {
     (void)arg;
     bulk_run(rq);
@@ -200,18 +200,19 @@ static void begin_run(struct bb_request *rq, void *arg)
 int bulk_confirm(struct bb_request *rq)
 {
     struct bulk_job job = {.id = NULL};
-    int refused = permitted(rq, true);
+    int refused = job_check_role(rq, true);
 
     if (!refused)
         refused = bulk_job_confirm(rq, CALLED(rq), &job);
     if (refused)
         return refused;
     if (!bb_pause_reason(rq)) /* else the job bulk.run stores the rows after `busbar resume` */
-        (void)bb_run(rq->host, begin_run, NULL); /* if it fails, bulk.run starts within a second */
+        (void)bb_run(rq->host, job_begin_run,
+                     NULL); /* if it fails, bulk.run starts within a second */
     return bb_reply(rq, 200, bulk_job_json(&job));
 }
 
-static void count_cancelled(struct bb_request *rq, struct bb_tx *tx, void *arg)
+static void job_count_cancelled(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     const struct bulk_job *job = arg;
 
@@ -242,7 +243,7 @@ int bulk_end_cancelled(struct bb_request *rq, struct bb_tx *tx, const char *id,
     *job = bulk_job_of(rq, rows, 0, false);
     if (bulk_emit_finished(rq, tx, job))
         return -1;
-    bb_after(rq, tx, count_cancelled, job);
+    bb_after(rq, tx, job_count_cancelled, job);
     return 0;
 }
 
@@ -252,7 +253,7 @@ struct ending {
     struct bulk_job *job;
 };
 
-static int cancel(struct bb_request *rq, struct bb_tx *tx, void *arg)
+static int job_cancel(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     /* Waits for a batch in progress, which has locked the row. */
     static const struct bb_sql end = {
@@ -267,7 +268,7 @@ static int cancel(struct bb_request *rq, struct bb_tx *tx, void *arg)
     if (!rows)
         return bb_failed(rq);
     if (!bb_affected(rq, rows))
-        return wrong_state(rq, ending->who, ending->id);
+        return job_wrong_state(rq, ending->who, ending->id);
     return bulk_end_cancelled(rq, tx, ending->id, ending->job) ? bb_failed(rq) : 0;
 }
 
@@ -276,13 +277,13 @@ int bulk_job_cancel(struct bb_request *rq, const struct bb_principal *who, const
 {
     struct ending ending = {who, id, job};
 
-    return bb_transaction(rq, cancel, &ending);
+    return bb_transaction(rq, job_cancel, &ending);
 }
 
 int bulk_cancel(struct bb_request *rq)
 {
     struct bulk_job *job = bb_alloc(rq, sizeof(*job));
-    int refused = permitted(rq, false);
+    int refused = job_check_role(rq, false);
 
     if (!refused)
         refused = bulk_job_cancel(rq, CALLED(rq), job);
@@ -299,12 +300,12 @@ int bulk_job_delete(struct bb_request *rq, const struct bb_principal *who, const
 
     if (!rows)
         return bb_failed(rq);
-    return bb_affected(rq, rows) ? 0 : wrong_state(rq, who, id);
+    return bb_affected(rq, rows) ? 0 : job_wrong_state(rq, who, id);
 }
 
 int bulk_delete(struct bb_request *rq)
 {
-    int refused = permitted(rq, false);
+    int refused = job_check_role(rq, false);
 
     if (!refused)
         refused = bulk_job_delete(rq, CALLED(rq));

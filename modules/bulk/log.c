@@ -29,8 +29,8 @@ struct page {
 };
 
 /* Takes ownership of errors and warnings; NULL means out of memory. */
-static void add_row(struct page *page, int64_t number, const char *name, const char *status,
-                    json_t *errors, json_t *warnings)
+static void log_add_row(struct page *page, int64_t number, const char *name, const char *status,
+                        json_t *errors, json_t *warnings)
 {
     json_t *row =
         json_pack("{s:I, s:s?, s:s, s:o, s:o}", "rowNumber", (json_int_t)number, "externalId", name,
@@ -40,7 +40,7 @@ static void add_row(struct page *page, int64_t number, const char *name, const c
     page->after = number;
 }
 
-static int failed_rows(struct bb_request *rq, struct page *page)
+static int log_failed_rows(struct bb_request *rq, struct page *page)
 {
     /* $1 job, $2 last row seen, $3 number of rows */
     static const struct bb_sql find = {
@@ -56,14 +56,14 @@ static int failed_rows(struct bb_request *rq, struct page *page)
         return bb_failed(rq);
     page->more = bb_count(rq, rows) > page->limit;
     for (size_t i = 0; i < bb_count(rq, rows) && i < page->limit; i++)
-        add_row(page, bb_cell_int(rq, rows, i, 0), bb_cell(rq, rows, i, 1), "failed",
-                bb_json_read(rq, bb_cell(rq, rows, i, 2)),
-                bb_json_read(rq, bb_cell(rq, rows, i, 3)));
+        log_add_row(page, bb_cell_int(rq, rows, i, 0), bb_cell(rq, rows, i, 1), "failed",
+                    bb_json_read(rq, bb_cell(rq, rows, i, 2)),
+                    bb_json_read(rq, bb_cell(rq, rows, i, 3)));
     return 0;
 }
 
 /* Adds the rows of the next part. Returns 0, or the status of the response sent. */
-static int part_rows(struct bb_request *rq, void *arg)
+static int log_part_rows(struct bb_request *rq, void *arg)
 {
     struct page *page = arg;
     int64_t cursor = page->job->cursor;
@@ -93,8 +93,8 @@ static int part_rows(struct bb_request *rq, void *arg)
         page->more = json_array_size(page->rows) == page->limit;
         if (page->more)
             return 0;
-        add_row(page, row->number, name, status, errors ? json_incref(errors) : json_array(),
-                warnings ? json_incref(warnings) : json_array());
+        log_add_row(page, row->number, name, status, errors ? json_incref(errors) : json_array(),
+                    warnings ? json_incref(warnings) : json_array());
     }
     page->behind = part.last;
     page->bytes += part.bytes;
@@ -103,7 +103,7 @@ static int part_rows(struct bb_request *rq, void *arg)
 }
 
 /* Returns whether a row with the requested status can exist, judging by the job's totals. */
-static bool can_match(const struct page *page)
+static bool log_can_match(const struct page *page)
 {
     const struct bulk_job *job = page->job;
     bool cancelled = !strcmp(job->status, "cancelled");
@@ -136,12 +136,12 @@ int bulk_log(struct bb_request *rq)
     page.lost = !page.rows || !page.columns;
     page.behind = page.after;
     if (page.status && !strcmp(page.status, "failed")) {
-        refused = failed_rows(rq, &page);
+        refused = log_failed_rows(rq, &page);
     } else {
         /* Each part that is read has rows to show, except those at the cursor and at the start. */
-        page.end = !can_match(&page);
+        page.end = !log_can_match(&page);
         while (!page.end && !page.more && !page.lost && !refused)
-            refused = bb_scratch(rq, part_rows, &page);
+            refused = bb_scratch(rq, log_part_rows, &page);
         if (refused == 503)
             bb_reply_header(rq, "Retry-After", "1"); /* the header was in the scratch memory */
     }

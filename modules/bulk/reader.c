@@ -18,7 +18,7 @@ enum kind { VISIBLE, SPACE, INVISIBLE };
  * Returns the kind of the character at `text`, which must not be at its end, and the character's
  * length in *size. Bytes that are not UTF-8 count as visible characters.
  */
-static enum kind kind_at(const char *text, size_t *size)
+static enum kind reader_kind_at(const char *text, size_t *size)
 {
     utf8proc_int32_t code;
     utf8proc_ssize_t length = utf8proc_iterate((const utf8proc_uint8_t *)text, -1, &code);
@@ -44,7 +44,7 @@ bool blank_is(const char *text)
     for (size_t size; *text; text += size) {
         bool plain = (unsigned char)*text > ' ' && (unsigned char)*text < 0x7f; /* fast path */
 
-        if (plain || kind_at(text, &size) == VISIBLE)
+        if (plain || reader_kind_at(text, &size) == VISIBLE)
             return false;
     }
     return true;
@@ -56,7 +56,7 @@ void blank_strip(char *text)
     size_t size;
 
     for (const char *at = text; *at; at += size) {
-        enum kind kind = kind_at(at, &size);
+        enum kind kind = reader_kind_at(at, &size);
 
         if (kind == INVISIBLE || (kind == SPACE && out == text))
             continue;
@@ -81,7 +81,7 @@ size_t blank_cut(const char *text, size_t most)
 
 /* ---- rows ---- */
 
-static int no_space(unsigned char byte)
+static int reader_no_space(unsigned char byte)
 {
     (void)byte;
     return 0;
@@ -146,7 +146,7 @@ int bulk_reader_begin(struct bulk_reader *reader, char separator, int64_t number
         return -1;
     }
     csv_set_delim(&reader->parser, (unsigned char)separator);
-    csv_set_space_func(&reader->parser, no_space);
+    csv_set_space_func(&reader->parser, reader_no_space);
     csv_set_blk_size(&reader->parser, PIECE);
     reader->number = number;
     reader->told = told;

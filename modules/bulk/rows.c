@@ -73,7 +73,7 @@ struct parse {
     size_t most;
 };
 
-static char *copied(struct bb_request *rq, const char *text)
+static char *rows_copy(struct bb_request *rq, const char *text)
 {
     size_t size = strlen(text) + 1;
     char *copy = bb_alloc(rq, size);
@@ -83,7 +83,7 @@ static char *copied(struct bb_request *rq, const char *text)
 }
 
 /* Converts a cell to the value that the type gets, which is often the cell itself. */
-static const char *cell_value(struct bb_request *rq, const struct bulk_columns *columns,
+static const char *rows_value(struct bb_request *rq, const struct bulk_columns *columns,
                               const struct bb_field *column, const char *sent)
 {
     bool guarded = sent[0] == '=' && sent[1] == '"', defused = csv_is_defused(sent);
@@ -94,7 +94,7 @@ static const char *cell_value(struct bb_request *rq, const struct bulk_columns *
 
     if (!guarded && !defused && !number)
         return sent;
-    char *value = copied(rq, sent);
+    char *value = rows_copy(rq, sent);
 
     if (defused)
         csv_take_back(value);
@@ -108,7 +108,7 @@ static const char *cell_value(struct bb_request *rq, const struct bulk_columns *
 }
 
 /* Recognizes 1.23E+12, which a spreadsheet makes of a long number. */
-static bool is_shortened(const char *name)
+static bool rows_is_shortened(const char *name)
 {
     static const char digits[] = "0123456789";
 
@@ -123,7 +123,7 @@ static bool is_shortened(const char *name)
     return *name && !name[strspn(name, digits)];
 }
 
-static int parse_row(void *arg, const struct reader_row *told)
+static int rows_parse(void *arg, const struct reader_row *told)
 {
     struct parse *parse = arg;
     struct bb_request *rq = parse->rq;
@@ -143,18 +143,18 @@ static int parse_row(void *arg, const struct reader_row *told)
     for (size_t i = 0; i < told->count; i++) {
         int place = i < columns->count ? columns->places[i] : -1;
 
-        sent[i] = copied(rq, told->cells[i]);
+        sent[i] = rows_copy(rq, told->cells[i]);
         more = more || (i >= columns->count && !blank_is(sent[i]));
         if (!type || place < 0 || !*sent[i])
             continue;
         const struct bb_field *column = bulk_column(type, (size_t)place);
 
-        cells[place] = cell_value(rq, columns, column, sent[i]);
+        cells[place] = rows_value(rq, columns, column, sent[i]);
         if ((size_t)place != type->rows->name_column)
             continue;
         if (csv_is_defused(sent[i]))
             row->name_as_sent = sent[i];
-        if (is_shortened(cells[place]))
+        if (rows_is_shortened(cells[place]))
             bb_bulk_warn(rq, row, column->name,
                          "looks like a long number that a spreadsheet has shortened; format the "
                          "column as text before you save the file");
@@ -171,7 +171,7 @@ static int parse_row(void *arg, const struct reader_row *told)
     return 0;
 }
 
-static void drop_reader(void *reader)
+static void rows_drop_reader(void *reader)
 {
     bulk_reader_free(reader);
 }
@@ -192,9 +192,9 @@ struct bulk_batch *bulk_batch_of(struct bb_request *rq, const struct bulk_column
     parse->batch = batch;
     parse->after = after;
     parse->most = most;
-    if (bulk_reader_begin(&parse->reader, columns->separator, first, parse_row, parse))
+    if (bulk_reader_begin(&parse->reader, columns->separator, first, rows_parse, parse))
         return NULL;
-    bb_defer(rq, drop_reader, &parse->reader);
+    bb_defer(rq, rows_drop_reader, &parse->reader);
     int status = bulk_reader_feed(&parse->reader, bytes, strlen(bytes));
 
     return status > 0 || (!status && bulk_reader_end(&parse->reader) >= 0) ? batch : NULL;
@@ -247,7 +247,7 @@ struct call {
     struct bb_tx *tx;
 };
 
-static int call(struct bb_request *rq, void *arg)
+static int rows_call(struct bb_request *rq, void *arg)
 {
     struct call *called = arg;
 
@@ -278,7 +278,7 @@ int bulk_call(struct bb_request *rq, struct bb_tx *tx, const struct bulk_batch *
                                       .file = job->file},
                               .tx = tx};
 
-        if (bb_call_as(rq, batch->type->host, call, &called))
+        if (bb_call_as(rq, batch->type->host, rows_call, &called))
             return -1;
     }
     return 0;
@@ -363,20 +363,20 @@ struct bulk_failed *bulk_failed_new(const struct bulk_job *job, bool mark)
 }
 
 /* A column `errors` in the file is dropped, so that the result of a second upload has only one. */
-static bool is_errors(const json_t *header, size_t column)
+static bool rows_is_errors(const json_t *header, size_t column)
 {
     return !strcasecmp(json_string_value(json_array_get(header, column)), "errors");
 }
 
-static void failed_row(struct bb_request *rq, struct csv *csv, const char *const *cells,
-                       const json_t *header, const json_t *problems)
+static void rows_write_failed(struct bb_request *rq, struct csv *csv, const char *const *cells,
+                              const json_t *header, const json_t *problems)
 {
     const char *text = problems ? "" : "not stored: the bulk upload was cancelled";
     const json_t *problem;
     size_t i;
 
     for (i = 0; i < json_array_size(header); i++) {
-        if (!is_errors(header, i))
+        if (!rows_is_errors(header, i))
             csv_text(csv, *cells);
         cells += *cells != NULL;
     }
@@ -404,7 +404,7 @@ int bulk_failed_write(struct bb_request *rq, struct csv *csv, void *arg)
     if (!failed->begun && failed->mark)
         csv_bytes(csv, "\xef\xbb\xbf", 3); /* without it Excel assumes Windows-1252 */
     for (size_t i = 0; i < json_array_size(header) && !failed->begun; i++)
-        if (!is_errors(header, i))
+        if (!rows_is_errors(header, i))
             csv_text(csv, json_string_value(json_array_get(header, i)));
     if (!failed->begun) {
         csv_text(csv, "errors");
@@ -415,7 +415,7 @@ int bulk_failed_write(struct bb_request *rq, struct csv *csv, void *arg)
         const json_t *problems = bulk_found(part.findings, part.batch->rows[i]);
 
         if (problems || part.batch->rows[i]->number > failed->sought.lost)
-            failed_row(rq, csv, part.batch->sent[i], header, problems);
+            rows_write_failed(rq, csv, part.batch->sent[i], header, problems);
     }
     failed->sought.after = part.last;
     return csv->failed ? -1 : part.batch != NULL;

@@ -16,26 +16,17 @@ enum {
     NARROWER = 4     /* a refused batch is split into this many */
 };
 
-/* The rows of a batch that belong to one part. */
-struct part {
-    int64_t last, cursor; /* the part's last row, and the row up to which this batch completes it */
-    int64_t before;       /* deleted findings of the check, */
-    int64_t before_bytes; /* and their bytes */
-    struct bulk_batch rows;
-};
-
-/* One transaction. What pointers refer to is gone at its end. */
+/* One transaction. Its pointers are invalid after its end. */
 struct batch {
     struct bulk_job job;
     const struct bulk_type *type;
-    int64_t checked_ms; /* when the sender's permission was checked */
-    struct part *parts;
-    size_t part_count;
-    struct bulk_batch all; /* the rows of all parts */
+    int64_t checked_ms;             /* when the sender's permission was checked */
+    struct bulk_batch all;          /* its rows */
+    int64_t cleared, cleared_bytes; /* deleted findings of the check, and their bytes */
     int64_t succeeded, failed;
     char id[BULK_ID]; /* of the job; empty: none */
     bool idle;        /* there was no job to run */
-    int64_t last;     /* last row of the batch */
+    int64_t last;     /* last row of the batch; 0: no part is left */
     int64_t tried;    /* row of a batch with one row; 0: it had more */
     bool narrowed;    /* the batch was smaller because a refused row is searched */
     char sqlstate[8]; /* why the batch failed */
@@ -123,6 +114,7 @@ static int run_read(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *t
     const struct bulk_columns *columns = bulk_job_columns(rq, job);
     size_t narrow = atomic_load(&bulk->narrow), parts = batch->type->rows_max / BULK_PART_ROWS;
     size_t most = BULK_PART_ROWS;
+    bool doubtful = false;
 
     if (batch->narrowed)
         most = narrow ? narrow : 1;
@@ -137,68 +129,67 @@ static int run_read(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *t
         return run_failed(rq, batch);
     if (!columns)
         return bb_no_memory(rq);
-    batch->part_count = bb_count(rq, rows);
-    batch->parts = bb_alloc(rq, batch->part_count * sizeof(*batch->parts));
     batch->all = (struct bulk_batch){
         .type = batch->type,
-        .rows = bb_alloc(rq, (batch->part_count * most + 1) * sizeof(struct bb_bulk_row *))};
-    for (size_t i = 0; i < batch->part_count; i++) {
-        struct part *part = &batch->parts[i];
+        .rows = bb_alloc(rq, (bb_count(rq, rows) * most + 1) * sizeof(struct bb_bulk_row *))};
+    for (size_t i = 0; i < bb_count(rq, rows); i++) {
         const struct bulk_batch *read = bulk_batch_of(
             rq, columns, bb_cell(rq, rows, i, 3), bb_cell_int(rq, rows, i, 0), job->cursor, most);
 
         if (!read)
             return bb_no_memory(rq);
-        part->rows = *read;
-        part->last = part->cursor = bb_cell_int(rq, rows, i, 1);
-        if (read->count == most)
-            part->cursor = read->rows[most - 1]->number;
-        if (bb_cell_int(rq, rows, i, 2)) {
-            const struct bb_rows *gone = bb_tx_query(
-                rq, tx, &forget, BB_ARGS(bb_t(job->id), bb_i(job->cursor), bb_i(part->cursor)));
-
-            if (!gone)
-                return run_failed(rq, batch);
-            part->before = bb_cell_int(rq, gone, 0, 0);
-            part->before_bytes = bb_cell_int(rq, gone, 0, 1);
-        }
         for (size_t k = 0; k < read->count; k++)
             batch->all.rows[batch->all.count++] = read->rows[k];
-        batch->last = part->cursor;
+        batch->last =
+            read->count == most ? read->rows[most - 1]->number : bb_cell_int(rq, rows, i, 1);
+        doubtful = doubtful || bb_cell_int(rq, rows, i, 2);
     }
+    if (!doubtful)
+        return 0;
+    const struct bb_rows *gone =
+        bb_tx_query(rq, tx, &forget, BB_ARGS(bb_t(job->id), bb_i(job->cursor), bb_i(batch->last)));
+
+    if (!gone)
+        return run_failed(rq, batch);
+    batch->cleared = bb_cell_int(rq, gone, 0, 0);
+    batch->cleared_bytes = bb_cell_int(rq, gone, 0, 1);
     return 0;
 }
 
-/* Counts the outcomes of a part's rows, and moves the cursor past them. */
-static int run_save_part(struct bb_request *rq, struct bb_tx *tx, struct batch *batch,
-                         const struct part *part)
+/* Counts the outcomes of the rows, and moves the cursor past them. */
+static int run_save(struct bb_request *rq, struct bb_tx *tx, struct batch *batch)
 {
-    /*
-     * $1 job, $2 cursor, $3 succeeded, $4 failed, $5 findings, $6 last row of the part, $7 change
-     * in the number of findings, $8 change in their bytes
-     */
+    /* $1 job, $2 cursor, $3 succeeded, $4 failed, $5 findings, $6 change in their bytes */
     static const struct bb_sql note = {
         "WITH found AS (INSERT INTO bulk_finding (job, number, name, problems)"
         " SELECT $1::uuid, f.number, f.name, f.problems"
-        " FROM json_to_recordset($5::json) AS f (number bigint, name text, problems text)),"
-        " part AS (UPDATE bulk_part SET failed = failed + $7::int WHERE job = $1::uuid"
-        " AND last_row = $6::bigint AND $7::int <> 0)"
+        " FROM json_to_recordset($5::json) AS f (number bigint, name text, problems text))"
         " UPDATE bulk_job SET cursor = $2::bigint, succeeded = succeeded + $3::int,"
-        " failed = failed + $4::int, bytes = bytes + $8::bigint, served_at = clock_timestamp(),"
+        " failed = failed + $4::int, bytes = bytes + $6::bigint, served_at = clock_timestamp(),"
         " retry_at = NULL WHERE id = $1::uuid",
         BB_SQL_WRITE,
     };
-    int64_t bad;
-    const char *findings = bulk_findings_json(rq, &part->rows, false, &bad);
-    int64_t good = (int64_t)part->rows.count - bad;
-    int64_t more = (bad ? (int64_t)strlen(findings) : 0) - part->before_bytes;
+    /* $1 job, parts that end after row $2 and begin up to row $3 */
+    static const struct bb_sql recount = {
+        "UPDATE bulk_part p SET failed = (SELECT count(*) FROM bulk_finding f WHERE f.job = p.job"
+        " AND f.number BETWEEN p.first_row AND p.last_row) WHERE p.job = $1::uuid"
+        " AND p.last_row > $2::bigint AND p.first_row <= $3::bigint",
+        BB_SQL_WRITE,
+    };
+    struct bulk_job *job = &batch->job;
+    const char *findings = bulk_findings_json(rq, &batch->all, false, &batch->failed);
+    int64_t more = (batch->failed ? (int64_t)strlen(findings) : 0) - batch->cleared_bytes;
 
-    batch->succeeded += good;
-    batch->failed += bad;
-    return bb_tx_query(rq, tx, &note,
-                       BB_ARGS(bb_t(batch->job.id), bb_i(part->cursor), bb_i(good), bb_i(bad),
-                               bb_t(findings), bb_i(part->last), bb_i(bad - part->before),
-                               bb_i(more)))
+    batch->succeeded = (int64_t)batch->all.count - batch->failed;
+    job->succeeded += batch->succeeded;
+    job->failed += batch->failed;
+    if (!bb_tx_query(rq, tx, &note,
+                     BB_ARGS(bb_t(job->id), bb_i(batch->last), bb_i(batch->succeeded),
+                             bb_i(batch->failed), bb_t(findings), bb_i(more))))
+        return run_failed(rq, batch);
+    return !(batch->failed || batch->cleared) ||
+                   bb_tx_query(rq, tx, &recount,
+                               BB_ARGS(bb_t(job->id), bb_i(job->cursor), bb_i(batch->last)))
                ? 0
                : run_failed(rq, batch);
 }
@@ -229,7 +220,6 @@ static int run_store(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *
     struct bulk_job *job = &batch->job;
     const struct bulk_batch *all = &batch->all;
     const char *reason;
-    int status = 0;
 
     batch->tried = all->count == 1 ? all->rows[0]->number : 0;
     if (batch->tried && batch->tried == turn->refused_row && !strcmp(turn->refused, job->id))
@@ -245,14 +235,12 @@ static int run_store(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *
         if (batch->lapsed)
             return bb_fail_text(rq, 409, reason);
     }
-    for (size_t i = 0; i < batch->part_count && !status; i++)
-        status = run_save_part(rq, tx, batch, &batch->parts[i]);
+    int status = batch->last ? run_save(rq, tx, batch) : 0;
+
     if (status)
         return status;
-    job->succeeded += batch->succeeded;
-    job->failed += batch->failed;
     bb_after(rq, tx, run_count, batch);
-    if (bulk_done(job) < job->rows && batch->part_count)
+    if (bulk_done(job) < job->rows && batch->last)
         return 200;
     job->status = "finished";
     return bb_tx_query(rq, tx, &end, BB_ARGS(bb_t(job->id))) && !bulk_emit_finished(rq, tx, job)

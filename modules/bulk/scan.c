@@ -110,7 +110,7 @@ void scan_unguard(char *text)
     text[length - 3] = '\0';
 }
 
-static int look_at_row(void *arg, const struct reader_row *row)
+static int scan_look(void *arg, const struct reader_row *row)
 {
     struct look *look = arg;
     size_t known = 0, used = 0, shown = 0;
@@ -145,7 +145,7 @@ static int look_at_row(void *arg, const struct reader_row *row)
  * first line sep=X sets it (`said`). Returns -1 if no separator yields a known column, or if out of
  * memory.
  */
-static int find_separator(struct pass *pass, char said, const char *bytes, size_t length)
+static int scan_find_separator(struct pass *pass, char said, const char *bytes, size_t length)
 {
     struct scan *scan = pass->scan;
     struct look *look = &pass->look;
@@ -162,7 +162,7 @@ static int find_separator(struct pass *pass, char said, const char *bytes, size_
         if (said && separator != said)
             continue;
         *look = (struct look){.scan = scan};
-        if (bulk_reader_begin(&look->reader, separator, 0, look_at_row, look))
+        if (bulk_reader_begin(&look->reader, separator, 0, scan_look, look))
             return scan_starved(scan);
         if (!bulk_reader_feed(&look->reader, bytes, length) && pass->whole)
             bulk_reader_end(&look->reader);
@@ -192,7 +192,7 @@ static int find_separator(struct pass *pass, char said, const char *bytes, size_
 }
 
 /* Returns the length of a first line sep=X, quoted or not, including its end; 0: there is none. */
-static size_t separator_line(const char *bytes, size_t length, char *separator)
+static size_t scan_separator_line(const char *bytes, size_t length, char *separator)
 {
     size_t at = length && bytes[0] == '"';
     bool quoted = at > 0;
@@ -214,7 +214,7 @@ static size_t separator_line(const char *bytes, size_t length, char *separator)
     return at < length ? at + 1 : at;
 }
 
-static int take_header(struct scan *scan, const struct reader_row *row)
+static int scan_header(struct scan *scan, const struct reader_row *row)
 {
     if (row->end - row->begin > SCAN_HEADER_BYTES)
         return scan_fail(
@@ -242,7 +242,7 @@ static int take_header(struct scan *scan, const struct reader_row *row)
 
 /* ---- rows ---- */
 
-static int take_row(void *arg, const struct reader_row *row)
+static int scan_row(void *arg, const struct reader_row *row)
 {
     struct pass *pass = arg;
     struct scan *scan = pass->scan;
@@ -250,7 +250,7 @@ static int take_row(void *arg, const struct reader_row *row)
 
     if (!scan->header) {
         pass->reader.number = 0; /* ignore blank lines before the header */
-        return take_header(scan, row);
+        return scan_header(scan, row);
     }
     if (scan->rows == scan->rows_max)
         return scan_fail(scan, 413, "The file has more than %zu rows: send it in parts",
@@ -280,7 +280,7 @@ static int take_row(void *arg, const struct reader_row *row)
  * Returns the length of the text without a character that is cut at the end of the buffer; -1 if it
  * is not UTF-8.
  */
-static ssize_t text_length(struct pass *pass, const char *bytes, size_t length)
+static ssize_t scan_text_length(struct pass *pass, const char *bytes, size_t length)
 {
     const utf8proc_uint8_t *text = (const utf8proc_uint8_t *)bytes;
     utf8proc_int32_t code;
@@ -316,15 +316,15 @@ static int scan_begin(struct pass *pass, size_t length)
         if (length >= kinds[i].length && !memcmp(bytes, kinds[i].begin, kinds[i].length))
             return scan_fail(scan, 400, "The file is %s and not CSV: " SAVE_AS, kinds[i].what);
     pass->base = length >= 3 && !memcmp(bytes, "\xef\xbb\xbf", 3) ? 3 : 0;
-    size_t line = separator_line(bytes + pass->base, length - pass->base, &said);
+    size_t line = scan_separator_line(bytes + pass->base, length - pass->base, &said);
 
     pass->base += line;
     pass->lines = line > 0;
-    ssize_t text = text_length(pass, bytes + pass->base, length - pass->base);
+    ssize_t text = scan_text_length(pass, bytes + pass->base, length - pass->base);
 
-    if (text < 0 || find_separator(pass, said, bytes + pass->base, (size_t)text))
+    if (text < 0 || scan_find_separator(pass, said, bytes + pass->base, (size_t)text))
         return -1;
-    return bulk_reader_begin(&pass->reader, scan->separator, 0, take_row, pass) ? scan_starved(scan)
+    return bulk_reader_begin(&pass->reader, scan->separator, 0, scan_row, pass) ? scan_starved(scan)
                                                                                 : 0;
 }
 
@@ -359,7 +359,7 @@ static int scan_file(struct pass *pass, int fd)
         const char *bytes = pass->buffer + (first ? pass->base : 0);
 
         length -= first ? pass->base : 0;
-        ssize_t text = text_length(pass, bytes, length);
+        ssize_t text = scan_text_length(pass, bytes, length);
 
         if (text < 0)
             return -1;
@@ -417,7 +417,7 @@ void scan_read(void *arg)
 
 /* ---- rows that contradict each other ---- */
 
-static int by_name(const void *left, const void *right)
+static int scan_by_name(const void *left, const void *right)
 {
     const struct scan_claim *a = left, *b = right;
 
@@ -428,7 +428,7 @@ static int by_name(const void *left, const void *right)
     return a->number < b->number ? -1 : a->number > b->number;
 }
 
-static int by_number(const void *left, const void *right)
+static int scan_by_number(const void *left, const void *right)
 {
     const struct scan_claim *a = left, *b = right;
 
@@ -448,7 +448,7 @@ void scan_contradictions(void *arg)
     claims->count = 0;
     if (!count)
         return;
-    qsort(claims->list, count, sizeof(*claims->list), by_name);
+    qsort(claims->list, count, sizeof(*claims->list), scan_by_name);
     for (size_t i = 0; i < count; i++) {
         struct scan_claim *claim = &claims->list[i];
 
@@ -464,5 +464,5 @@ void scan_contradictions(void *arg)
     for (size_t i = 0; i < count; i++)
         if (claims->list[i].against)
             claims->list[claims->count++] = claims->list[i];
-    qsort(claims->list, claims->count, sizeof(*claims->list), by_number);
+    qsort(claims->list, claims->count, sizeof(*claims->list), scan_by_number);
 }

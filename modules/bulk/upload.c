@@ -36,12 +36,12 @@ static void upload_drop(void *arg)
 }
 
 /* Responds when a part could not be stored, perhaps because the sweep has deleted the job. */
-static int put_failed(struct bb_request *rq)
+static int upload_put_failed(struct bb_request *rq)
 {
     return strcmp(bb_sqlstate(rq), "23503") ? bb_failed(rq) : bb_fail(rq, 503, REMOVED);
 }
 
-static int over_quota(struct bb_request *rq)
+static int upload_over_quota(struct bb_request *rq)
 {
     const struct bulk *bulk = rq->state;
 
@@ -54,8 +54,8 @@ static int over_quota(struct bb_request *rq)
 /* ---- the parts ---- */
 
 /* Reads the part and parses its rows. */
-static int read_part(struct bb_request *rq, const struct upload *upload, char **bytes,
-                     struct bulk_batch **batch)
+static int upload_read_part(struct bb_request *rq, const struct upload *upload, char **bytes,
+                            struct bulk_batch **batch)
 {
     const struct scan_part *part = upload->part;
     struct scan_read read = {.path = upload->scan.path,
@@ -73,13 +73,13 @@ static int read_part(struct bb_request *rq, const struct upload *upload, char **
 }
 
 /* Adds to the bytes of the job. */
-static int grow(struct bb_request *rq, struct upload *upload, size_t bytes)
+static int upload_grow(struct bb_request *rq, struct upload *upload, size_t bytes)
 {
     upload->job->bytes += (int64_t)bytes;
-    return upload->job->bytes > upload->left ? over_quota(rq) : 0;
+    return upload->job->bytes > upload->left ? upload_over_quota(rq) : 0;
 }
 
-static int check_part(struct bb_request *rq, void *arg)
+static int upload_check_part(struct bb_request *rq, void *arg)
 {
     /*
      * $1 job, $2 and $3 last and first row, $4 rows, $5 rows with problems, $6 bytes, $7 findings,
@@ -102,7 +102,7 @@ static int check_part(struct bb_request *rq, void *arg)
     struct bulk_batch *batch = NULL;
     char *bytes = NULL;
     int64_t found, warned;
-    int refused = read_part(rq, upload, &bytes, &batch);
+    int refused = upload_read_part(rq, upload, &bytes, &batch);
 
     if (refused || !batch)
         return refused;
@@ -128,7 +128,8 @@ static int check_part(struct bb_request *rq, void *arg)
 
     job->doubtful += found;
     job->warned += warned;
-    refused = grow(rq, upload, part->end - part->begin + strlen(findings) + strlen(warnings));
+    refused =
+        upload_grow(rq, upload, part->end - part->begin + strlen(findings) + strlen(warnings));
     if (refused)
         return refused;
     return bb_query(rq, &put,
@@ -136,11 +137,11 @@ static int check_part(struct bb_request *rq, void *arg)
                             bb_i((int64_t)part->rows), bb_i(found), bb_t(bytes), bb_t(findings),
                             bb_t(warnings)))
                ? 0
-               : put_failed(rq);
+               : upload_put_failed(rq);
 }
 
 /* Adds a problem to each row of the part that contradicts an earlier one, and stores them. */
-static int contradict_part(struct bb_request *rq, void *arg)
+static int upload_contradict_part(struct bb_request *rq, void *arg)
 {
     /* $1 job, $2 findings, $3 last row of the part, $4 their number. The rows have no other one. */
     static const struct bb_sql put = {
@@ -157,7 +158,7 @@ static int contradict_part(struct bb_request *rq, void *arg)
     char *bytes = NULL;
     size_t wrong = 0;
     int64_t found;
-    int refused = read_part(rq, upload, &bytes, &batch);
+    int refused = upload_read_part(rq, upload, &bytes, &batch);
 
     if (refused || !batch)
         return refused;
@@ -179,17 +180,17 @@ static int contradict_part(struct bb_request *rq, void *arg)
     const char *findings = bulk_findings_json(rq, batch, false, &found);
 
     upload->job->doubtful += found;
-    refused = grow(rq, upload, strlen(findings));
+    refused = upload_grow(rq, upload, strlen(findings));
     if (refused)
         return refused;
     return bb_query(rq, &put,
                     BB_ARGS(bb_t(upload->job->id), bb_t(findings), bb_i(upload->part->last),
                             bb_i(found)))
                ? 0
-               : put_failed(rq);
+               : upload_put_failed(rq);
 }
 
-static int check_parts(struct bb_request *rq, struct upload *upload)
+static int upload_check_parts(struct bb_request *rq, struct upload *upload)
 {
     const struct scan *scan = &upload->scan;
     struct scan_claims *claims = &upload->claims;
@@ -202,14 +203,14 @@ static int check_parts(struct bb_request *rq, struct upload *upload)
         upload->part = &scan->parts[i];
         refused = upload->source->command && bb_superseded(rq->host)
                       ? bb_fail(rq, 503, "Interrupted: nothing was stored")
-                      : bb_scratch(rq, check_part, upload);
+                      : bb_scratch(rq, upload_check_part, upload);
     }
     if (!refused && bb_offload(rq, BULK_POOL, scan_contradictions, claims))
         refused = bb_failed(rq);
     for (size_t i = 0; i < scan->part_count && !refused && upload->next < claims->count; i++) {
         upload->part = &scan->parts[i];
         if (claims->list[upload->next].number <= upload->part->last)
-            refused = bb_scratch(rq, contradict_part, upload);
+            refused = bb_scratch(rq, upload_contradict_part, upload);
     }
     if (refused == 503)
         bb_reply_header(rq, "Retry-After", "1"); /* the header was in the scratch memory */
@@ -218,12 +219,12 @@ static int check_parts(struct bb_request *rq, struct upload *upload)
 
 /* ---- the file ---- */
 
-static bool is_column(const void *type, const char *name)
+static bool upload_is_column(const void *type, const char *name)
 {
     return bulk_place_of(type, name) >= 0;
 }
 
-static int scan_upload(struct bb_request *rq, struct upload *upload)
+static int upload_scan(struct bb_request *rq, struct upload *upload)
 {
     const struct bulk_type *type = upload->source->type;
     struct scan *scan = &upload->scan;
@@ -231,7 +232,7 @@ static int scan_upload(struct bb_request *rq, struct upload *upload)
     *scan = (struct scan){.path = upload->source->path,
                           .part_rows = BULK_PART_ROWS,
                           .rows_max = 200000,
-                          .is_column = is_column,
+                          .is_column = upload_is_column,
                           .type = type,
                           .names = ""};
     for (size_t i = 0; i < type->columns; i++)
@@ -244,7 +245,7 @@ static int scan_upload(struct bb_request *rq, struct upload *upload)
 }
 
 /* Finds the columns, and warns of those that are ignored. */
-static int find_columns(struct bb_request *rq, struct upload *upload)
+static int upload_find_columns(struct bb_request *rq, struct upload *upload)
 {
     const struct bulk_source *source = upload->source;
     const struct scan *scan = &upload->scan;
@@ -271,7 +272,7 @@ static int find_columns(struct bb_request *rq, struct upload *upload)
 }
 
 /* Stores the job, invisibly, and reserves the bytes of the file. */
-static int arrive(struct bb_request *rq, struct upload *upload)
+static int upload_arrive(struct bb_request *rq, struct upload *upload)
 {
     /*
      * $12 limit of an account's jobs that have not ended, $13 bytes, $14 the organization's quota
@@ -329,7 +330,7 @@ static int arrive(struct bb_request *rq, struct upload *upload)
             "You have %lld bulk uploads that have not ended: confirm, cancel or delete some",
             (long long)settings->jobs_per_account);
     upload->left = quota - bb_cell_int(rq, rows, 0, 1);
-    return bytes > upload->left ? over_quota(rq) : 0;
+    return bytes > upload->left ? upload_over_quota(rq) : 0;
 }
 
 static void upload_created(struct bb_request *rq, struct bb_tx *tx, void *job)
@@ -379,15 +380,15 @@ int bulk_take(struct bb_request *rq, const struct bulk_source *source, struct bu
 
     upload->source = source;
     upload->job = job;
-    int status = scan_upload(rq, upload);
+    int status = upload_scan(rq, upload);
 
     if (!status)
-        status = find_columns(rq, upload);
+        status = upload_find_columns(rq, upload);
     if (!status)
-        status = arrive(rq, upload);
+        status = upload_arrive(rq, upload);
     if (status)
         return status;
-    status = check_parts(rq, upload);
+    status = upload_check_parts(rq, upload);
     if (!status)
         status = bb_transaction(rq, upload_create, upload);
     if (!job->created && !bb_query(rq, &drop, BB_ARGS(bb_t(job->id))))
@@ -412,7 +413,7 @@ int bulk_organization_known(struct bb_request *rq, int64_t organization)
 
 /* ---- the route ---- */
 
-static void warn(struct bb_request *rq, void *arg, const char *text)
+static void upload_warn(struct bb_request *rq, void *arg, const char *text)
 {
     (void)arg;
     bb_warn_text(rq, text);
@@ -424,7 +425,7 @@ int bulk_upload(struct bb_request *rq)
     const struct bb_file *file = bb_file(rq, 0);
     struct bulk_source source = {.type = bulk_type_named(rq->state, name ? name : "Devices"),
                                  .who = rq->principal,
-                                 .warn = warn};
+                                 .warn = upload_warn};
 
     if (!source.type)
         return bb_invalid(rq, "type", "must be one of: %s", bulk_type_names(rq));

@@ -22,7 +22,7 @@ struct watcher {
 };
 
 /* The stream has ended; nothing else refers to the watcher after this. */
-static void watcher_closed(struct bb_stream *stream, void *arg)
+static void watch_closed(struct bb_stream *stream, void *arg)
 {
     struct watcher *watcher = arg, **at;
     struct bulk *bulk = watcher->bulk;
@@ -41,7 +41,7 @@ static void watcher_closed(struct bb_stream *stream, void *arg)
  * Formats the job as an event, with the JSON that the log shows. Call without the lock, because
  * running out of memory ends the fiber.
  */
-static const char *event_of(struct bb_request *rq, const struct bulk_job *job)
+static const char *watch_event(struct bb_request *rq, const struct bulk_job *job)
 {
     json_t *json = bb_json_hold(rq, bulk_job_json(job));
 
@@ -50,7 +50,7 @@ static const char *event_of(struct bb_request *rq, const struct bulk_job *job)
 }
 
 /* Sends a text about the job. Call with the lock held. */
-static void send_event(struct bb_request *rq, struct watcher *watcher, const struct bulk_job *job,
+static void watch_send(struct bb_request *rq, struct watcher *watcher, const struct bulk_job *job,
                        const char *text)
 {
     size_t length = strlen(text);
@@ -78,7 +78,7 @@ int bulk_stream(struct bb_request *rq)
 
     if (status)
         return status;
-    const char *text = bb_format(rq, RETRY "%s", event_of(rq, &job));
+    const char *text = bb_format(rq, RETRY "%s", watch_event(rq, &job));
 
     pthread_mutex_lock(&bulk->watching);
     for (const struct watcher *at = bulk->watchers; at; at = at->next)
@@ -100,7 +100,7 @@ int bulk_stream(struct bb_request *rq)
                                                         .type = "text/event-stream; charset=utf-8",
                                                         .limit = 65536,
                                                         .goodbye = RETRY,
-                                                        .closed = watcher_closed,
+                                                        .closed = watch_closed,
                                                         .arg = watcher,
                                                         .heartbeat = ": still here\n\n",
                                                         .heartbeat_ms = 15000},
@@ -112,13 +112,13 @@ int bulk_stream(struct bb_request *rq)
     pthread_mutex_lock(&bulk->watching);
     watcher->next = bulk->watchers;
     bulk->watchers = watcher;
-    send_event(rq, watcher, &job, text);
+    watch_send(rq, watcher, &job, text);
     pthread_mutex_unlock(&bulk->watching);
     return status;
 }
 
 /* Returns the ids of all watched jobs, owned by the caller; NULL: out of memory. */
-static json_t *watched(struct bulk *bulk)
+static json_t *watch_ids(struct bulk *bulk)
 {
     json_t *ids = json_array();
 
@@ -137,7 +137,7 @@ void bulk_watch(struct bb_request *rq)
         " WHERE j.id IN (SELECT json_array_elements_text($1::json)::uuid)",
         0};
     struct bulk *bulk = rq->state;
-    json_t *ids = bb_json_hold(rq, watched(bulk));
+    json_t *ids = bb_json_hold(rq, watch_ids(bulk));
     const char *list = json_array_size(ids) ? bb_json(rq, ids, NULL) : NULL;
     const struct bb_rows *rows = list ? bb_query(rq, &find, BB_ARGS(bb_t(list))) : NULL;
 
@@ -149,7 +149,7 @@ void bulk_watch(struct bb_request *rq)
 
     for (size_t i = 0; i < count; i++) {
         jobs[i] = bulk_job_of(rq, rows, i, false);
-        texts[i] = event_of(rq, &jobs[i]);
+        texts[i] = watch_event(rq, &jobs[i]);
     }
     pthread_mutex_lock(&bulk->watching);
     for (struct watcher *watcher = bulk->watchers; watcher; watcher = watcher->next) {
@@ -161,7 +161,7 @@ void bulk_watch(struct bb_request *rq)
             bb_stream_end(rq->host, watcher->stream); /* the job was deleted */
         else if (i < count && (strcmp(watcher->status, jobs[i].status) != 0 ||
                                watcher->done != bulk_done(&jobs[i])))
-            send_event(rq, watcher, &jobs[i], texts[i]);
+            watch_send(rq, watcher, &jobs[i], texts[i]);
     }
     pthread_mutex_unlock(&bulk->watching);
 }
