@@ -3,7 +3,7 @@
 TRUNCATE certificate, certificate_entry, certificate_day;
 INSERT INTO certificate
 SELECT n, gen_random_uuid(), 1, 1, '2016-01-01T00:00Z'::timestamptz + n * interval '1 day',
-       '2016-01-02T00:00Z'::timestamptz + n * interval '1 day', 1000000, true, now()
+       '2016-01-02T00:00Z'::timestamptz + n * interval '1 day', 1000000, now()
   FROM generate_series(1, 1000) n;
 INSERT INTO certificate_entry (certificate, organisation, group_id, device, start_at, end_at, wh,
                                status)

@@ -103,13 +103,12 @@ static const struct bb_sql account = {
 
 /*
  * $1 group, $2 and $3 the cycle, $4 certificate, $5 uid, $6 threshold, $7 carry, $8 organization,
- * $9 status of its entries, $10 whether that status is final.
+ * $9 status of its entries.
  *
  * Carried entries belong to a certificate with no energy, whose id is the negative id of the group.
  * With the entries that this cycle adds, the entries of either certificate add up to its energy.
- * They are: the energy of each device; the energy carried over, which leaves the certificate and
- * enters the other one, as entries of the device with the most energy; and energy that an earlier
- * version carried without entries.
+ * They are: the energy of each device; and the energy carried over, which leaves the certificate
+ * and enters the other one, as entries of the device with the most energy.
  */
 static const struct bb_sql issue = {
     "WITH late AS (SELECT device, late_wh FROM certificate_account WHERE group_id = $1::bigint"
@@ -119,20 +118,16 @@ static const struct bb_sql issue = {
     " issued AS (SELECT CASE WHEN wh >= $6::bigint THEN wh / 1000 * 1000 ELSE 0 END AS wh,"
     " wh AS of FROM total WHERE n > 0),"
     " most AS (SELECT device FROM late ORDER BY late_wh DESC, device LIMIT 1),"
-    " unlisted AS (SELECT $7::bigint - coalesce(sum(wh), 0)::bigint AS wh FROM certificate_entry"
-    " WHERE certificate = -$1::bigint),"
     " line (device, wh, carried) AS ("
     "SELECT late.device, late.late_wh, issued.wh = 0 FROM late, issued"
-    " UNION ALL SELECT most.device, unlisted.wh, issued.wh = 0 FROM most, unlisted, issued"
-    " WHERE unlisted.wh <> 0"
     " UNION ALL SELECT most.device, c.sign * (issued.of - issued.wh), c.sign > 0"
     " FROM most, issued, (VALUES (-1), (1)) c (sign)"
     " WHERE issued.wh > 0 AND issued.of > issued.wh),"
     " made AS (INSERT INTO certificate (id, uid, organisation, group_id, start_at, end_at,"
-    " issued_wh, settled, created_at) SELECT $4::bigint, $5::uuid, $8::bigint, $1::bigint,"
-    " $2::timestamptz, $3::timestamptz, wh, $10::boolean, now() FROM issued WHERE wh > 0"
+    " issued_wh, created_at) SELECT $4::bigint, $5::uuid, $8::bigint, $1::bigint,"
+    " $2::timestamptz, $3::timestamptz, wh, now() FROM issued WHERE wh > 0"
     " UNION ALL SELECT -$1::bigint, gen_random_uuid(), $8::bigint, $1::bigint, $2::timestamptz,"
-    " $3::timestamptz, 0, true, now() FROM (SELECT FROM line WHERE carried LIMIT 1) l"
+    " $3::timestamptz, 0, now() FROM (SELECT FROM line WHERE carried LIMIT 1) l"
     " ON CONFLICT (id) DO NOTHING),"
     " moved AS (UPDATE certificate_entry e SET certificate = $4::bigint, status = $9::text"
     " FROM issued WHERE e.certificate = -$1::bigint AND issued.wh > 0 RETURNING 1),"
@@ -157,7 +152,7 @@ static const struct bb_sql issue = {
  * most its ceiling for the time that its readings cover, at its age when the cycle begins, and at
  * least the energy that counted before.
  */
-static int account_chunk(struct bb_request *rq, struct bb_tx *tx, const struct cycle *cycle,
+static int cycle_account(struct bb_request *rq, struct bb_tx *tx, const struct cycle *cycle,
                          const char *members)
 {
     const struct certificate *certificate = rq->state;
@@ -199,7 +194,7 @@ static int account_chunk(struct bb_request *rq, struct bb_tx *tx, const struct c
 }
 
 /* Takes the cycle, accounts for its devices and issues the total. Returns 0, or -1. */
-static int issue_taken(struct bb_request *rq, struct bb_tx *tx, struct cycle *cycle)
+static int cycle_issue_taken(struct bb_request *rq, struct bb_tx *tx, struct cycle *cycle)
 {
     const struct certificate *certificate = rq->state;
     const struct bb_rows *rows =
@@ -233,7 +228,7 @@ static int issue_taken(struct bb_request *rq, struct bb_tx *tx, struct cycle *cy
                                 bb_t(cycle->start), bb_t(cycle->end)));
         const char *ids = members ? bb_cell(rq, members, 0, 0) : NULL;
 
-        if (!members || (ids && account_chunk(rq, tx, cycle, ids)))
+        if (!members || (ids && cycle_account(rq, tx, cycle, ids)))
             return -1;
         if (!ids)
             break;
@@ -243,8 +238,7 @@ static int issue_taken(struct bb_request *rq, struct bb_tx *tx, struct cycle *cy
                        BB_ARGS(bb_i(cycle->group), bb_t(cycle->start), bb_t(cycle->end),
                                bb_i(cycle->certificate), bb_t(issued.uid),
                                bb_i(certificate->settings->threshold), bb_i(carry),
-                               bb_i(issued.organization), bb_t(certificate->first_status),
-                               bb_b(certificate->internal)));
+                               bb_i(issued.organization), bb_t(certificate->first_status)));
     if (!rows)
         return -1;
     issued.wh = bb_cell_int(rq, rows, 0, 0);
@@ -256,28 +250,28 @@ static int issue_taken(struct bb_request *rq, struct bb_tx *tx, struct cycle *cy
  * The command and the job ran at the same time: the other one was faster, or has found more
  * readings for the cycle.
  */
-static bool left_to_other(struct bb_request *rq)
+static bool cycle_is_left(struct bb_request *rq)
 {
     return !strcmp(bb_sqlstate(rq), "40001");
 }
 
-static bool too_many(struct bb_request *rq, const struct cycle *cycle)
+static bool cycle_is_too_large(struct bb_request *rq, const struct cycle *cycle)
 {
     return cycle->most > 1 && !strcmp(bb_sqlstate(rq), "57014");
 }
 
 /* Sends an error response only for real failures; issue_cycle() handles the other cases. */
-static int issue_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
+static int cycle_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     struct cycle *cycle = arg;
 
-    if (issue_taken(rq, tx, cycle) == 0)
+    if (cycle_issue_taken(rq, tx, cycle) == 0)
         return 200;
-    return left_to_other(rq) || too_many(rq, cycle) ? 503 : bb_failed(rq);
+    return cycle_is_left(rq) || cycle_is_too_large(rq, cycle) ? 503 : bb_failed(rq);
 }
 
 /* Tries again with fewer devices per chunk while a statement takes too long. */
-static int issue_cycle(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+static int cycle_issue(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
     struct cycle cycle = {.group = bb_cell_int(rq, rows, row, 0),
                           .certificate = bb_next_id(rq, "certificate_id"),
@@ -288,9 +282,9 @@ static int issue_cycle(struct bb_request *rq, const struct bb_rows *rows, size_t
 
     if (cycle.certificate < 0)
         return -1;
-    while (bb_transaction(rq, issue_work, &cycle) >= 400) {
-        if (!too_many(rq, &cycle))
-            return left_to_other(rq) ? 0 : -1;
+    while (bb_transaction(rq, cycle_work, &cycle) >= 400) {
+        if (!cycle_is_too_large(rq, &cycle))
+            return cycle_is_left(rq) ? 0 : -1;
         cycle.most = cycle.most > FEWER ? cycle.most / FEWER : 1;
     }
     return 0;
@@ -314,7 +308,7 @@ int64_t certificate_cycles(struct bb_request *rq, bool *more)
             failures++;
         }
         for (size_t row = 0; row < count && !*more; row++) {
-            if (issue_cycle(rq, rows, row)) {
+            if (cycle_issue(rq, rows, row)) {
                 certificate_step_failed(rq, "issuing a cycle");
                 failures++;
             } else {

@@ -71,7 +71,7 @@ struct looked {
     bool rest;     /* a device had more readings left, since the start */
 };
 
-static int look_batch(struct bb_request *rq, struct bb_tx *tx, void *arg)
+static int due_look(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     struct looked *looked = arg;
     const struct bb_rows *held =
@@ -103,7 +103,7 @@ int64_t certificate_mark_due(struct bb_request *rq, bool *more)
     until = certificate_turn(rq);
     *more = !failed && any;
     while (*more && !failed && bb_now_ms(rq->host) < until) {
-        if (bb_transaction(rq, look_batch, &looked) >= 400) {
+        if (bb_transaction(rq, due_look, &looked) >= 400) {
             certificate_step_failed(rq, step);
             failed = looked.size == 1 || strcmp(bb_sqlstate(rq), "57014") != 0;
             looked.size = looked.size > FEWER ? looked.size / FEWER : 1;

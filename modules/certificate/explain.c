@@ -95,7 +95,7 @@ static const struct bb_sql discarded = {
  * Finds a device: digits are its id, another text its externalId, uuid or serialNumber. Returns 0,
  * or the status of the response sent.
  */
-static int find_device(struct bb_request *rq, const char *key, struct bb_device *device)
+static int explain_find_device(struct bb_request *rq, const char *key, struct bb_device *device)
 {
     const struct certificate *certificate = rq->state;
     int64_t asked = bb_arg_int(rq, "organizationId", 0), id = strtoll(key, NULL, 10);
@@ -124,7 +124,7 @@ int certificate_explain(struct bb_request *rq)
     const struct certificate *certificate = rq->state;
     const char *at = bb_arg(rq, "at"), *reason = "noReading", *explanation = "";
     struct bb_device device;
-    int refused = find_device(rq, bb_arg(rq, "deviceId"), &device);
+    int refused = explain_find_device(rq, bb_arg(rq, "deviceId"), &device);
 
     if (refused)
         return refused;
@@ -207,8 +207,9 @@ static const struct bb_sql gaps = {
 /* clang-format on */
 
 /* Runs a statement and makes a list of its rows. Returns NULL if it failed. */
-static json_t *list_of(struct bb_request *rq, const struct bb_sql *sql,
-                       const struct bb_value *values, const struct bb_field *fields, size_t count)
+static json_t *explain_list(struct bb_request *rq, const struct bb_sql *sql,
+                            const struct bb_value *values, const struct bb_field *fields,
+                            size_t count)
 {
     const struct bb_rows *rows = bb_query(rq, sql, values, 5);
     json_t *list = rows ? json_array() : NULL;
@@ -242,9 +243,10 @@ int certificate_coverage(struct bb_request *rq)
         return bb_invalid(rq, "to", "must be at most 366 days after from");
     const struct bb_value values[] = {bb_i(device.id), bb_i(first), bb_i(last), bb_i(LISTED),
                                       bb_i(certificate->settings->threshold)};
-    json_t *sum = list_of(rq, &sums, values, certificate_sum_fields, 4);
-    json_t *gap = sum ? list_of(rq, &gaps, values, certificate_gap_fields, 2) : NULL;
-    json_t *others = gap ? list_of(rq, &left_out, values, certificate_reading_fields, 7) : NULL;
+    json_t *sum = explain_list(rq, &sums, values, certificate_sum_fields, 4);
+    json_t *gap = sum ? explain_list(rq, &gaps, values, certificate_gap_fields, 2) : NULL;
+    json_t *others =
+        gap ? explain_list(rq, &left_out, values, certificate_reading_fields, 7) : NULL;
 
     if (!others) {
         json_decref(sum);

@@ -178,14 +178,14 @@ int certificate_group_get(struct bb_request *rq)
 
 /* ---- members ---- */
 
-static json_t *problem(struct bb_request *rq, json_t *errors, size_t index, const char *text)
+static json_t *group_problem(struct bb_request *rq, json_t *errors, size_t index, const char *text)
 {
     return bb_append(errors, json_pack("{s:s, s:s}", "field",
                                        bb_format(rq, "deviceIds[%zu]", index), "problem", text));
 }
 
 /* Takes the errors and responds with them, if there are any. Returns 0, or the status. */
-static int refuse(struct bb_request *rq, json_t *errors)
+static int group_refuse(struct bb_request *rq, json_t *errors)
 {
     if (!errors)
         return bb_no_memory(rq);
@@ -223,9 +223,9 @@ static int group_devices(struct bb_request *rq, int64_t organization, int64_t **
         if (json_is_string(item))
             json_array_append(keys, item);
         else if ((*ids)[i] < 1)
-            errors = problem(rq, errors, i, "must be an id, a uuid or an externalId");
+            errors = group_problem(rq, errors, i, "must be an id, a uuid or an externalId");
     }
-    refused = refuse(rq, errors);
+    refused = group_refuse(rq, errors);
     if (refused)
         return refused;
     if (json_array_size(keys) &&
@@ -238,8 +238,8 @@ static int group_devices(struct bb_request *rq, int64_t organization, int64_t **
     errors = json_array();
     for (size_t i = 0; i < *count; i++)
         if (!devices[i].size || devices[i].organization != organization)
-            errors = problem(rq, errors, i, "is not a device of the organization");
-    return refuse(rq, errors);
+            errors = group_problem(rq, errors, i, "is not a device of the organization");
+    return group_refuse(rq, errors);
 }
 
 /* Responds if the devices could not be added to a group. A device is free if its group has ended.
@@ -257,7 +257,8 @@ static int group_taken(struct bb_request *rq, const int64_t *devices, size_t cou
     json_t *errors = json_array();
 
     for (size_t i = 0; i < bb_count(rq, rows); i++)
-        errors = problem(rq, errors, (size_t)bb_cell_int(rq, rows, i, 0), "is in a group already");
+        errors =
+            group_problem(rq, errors, (size_t)bb_cell_int(rq, rows, i, 0), "is in a group already");
     return errors ? bb_fail_listed(rq, 409, errors, "A device can be in one group only")
                   : bb_no_memory(rq);
 }
@@ -385,13 +386,13 @@ int certificate_group_delete(struct bb_request *rq)
 
 /* ---- sharing ---- */
 
-static json_t *share_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+static json_t *group_share_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
     return BB_ROW_FIELDS(rq, rows, row, 0, certificate_share_fields);
 }
 
 /* Runs a statement, unless it is NULL, and responds with the organizations. */
-static int share_with(struct bb_request *rq, const struct bb_sql *sql, int64_t organization)
+static int group_share_with(struct bb_request *rq, const struct bb_sql *sql, int64_t organization)
 {
     struct bb_value group = bb_i(bb_segment_int(rq, "id"));
     int refused = group_find(rq, NULL);
@@ -402,12 +403,13 @@ static int share_with(struct bb_request *rq, const struct bb_sql *sql, int64_t o
         return bb_failed(rq);
     const struct bb_rows *rows = bb_query(rq, &shares, &group, 1);
 
-    return rows ? bb_reply_page(rq, rows, bb_count(rq, rows), NULL, share_json) : bb_failed(rq);
+    return rows ? bb_reply_page(rq, rows, bb_count(rq, rows), NULL, group_share_json)
+                : bb_failed(rq);
 }
 
 int certificate_group_shares(struct bb_request *rq)
 {
-    return share_with(rq, NULL, 0);
+    return group_share_with(rq, NULL, 0);
 }
 
 int certificate_group_share(struct bb_request *rq)
@@ -418,12 +420,12 @@ int certificate_group_share(struct bb_request *rq)
 
     if (known < 0)
         return bb_failed(rq);
-    return known ? share_with(rq, &share, with) : bb_fail(rq, 404, "Organization not found");
+    return known ? group_share_with(rq, &share, with) : bb_fail(rq, 404, "Organization not found");
 }
 
 int certificate_group_unshare(struct bb_request *rq)
 {
-    return share_with(rq, &unshare, bb_segment_int(rq, "organizationId"));
+    return group_share_with(rq, &unshare, bb_segment_int(rq, "organizationId"));
 }
 
 int certificate_shared(struct bb_request *rq, int64_t group, struct certificate_scope *scope)

@@ -31,7 +31,7 @@ static const struct bb_sql next = {
 
 /*
  * $1 devices, sorted, $2 their organizations; -1: the device was deleted, $3 threshold, $4 number of readings, $5 status of the
- * entries, $6 whether that status is final. For a reading that was issued already the insert
+ * entries. For a reading that was issued already the insert
  * conflicts with its entry. If there are more readings than $4, the last device with readings
  * continues after its last reading, and later devices stay unchanged. The first row always exists.
  */
@@ -50,8 +50,8 @@ static const struct bb_sql issue = {
     " ON CONFLICT (device, start_at) WHERE group_id IS NULL"
     " DO NOTHING RETURNING certificate, organisation, start_at, end_at, wh),"
     " made AS (INSERT INTO certificate (id, uid, organisation, start_at, end_at, issued_wh,"
-    " settled, created_at) SELECT certificate, gen_random_uuid(), organisation, start_at, end_at,"
-    " wh, $6::boolean, now() FROM entries"
+    " created_at) SELECT certificate, gen_random_uuid(), organisation, start_at, end_at,"
+    " wh, now() FROM entries"
     " RETURNING uid, organisation, start_at, end_at, issued_wh),"
     " day AS (INSERT INTO certificate_day AS c (organisation, day, entries)"
     " SELECT o.id, d.day, sum(d.n) FROM (SELECT organisation,"
@@ -83,7 +83,7 @@ struct chunk {
 };
 
 /* Issues for the devices that still exist, and deletes the notes of the others. */
-static int issue_chunk(struct bb_request *rq, struct bb_tx *tx, void *arg)
+static int history_chunk(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     const struct certificate *certificate = rq->state;
     struct chunk *chunk = arg;
@@ -108,7 +108,7 @@ static int issue_chunk(struct bb_request *rq, struct bb_tx *tx, void *arg)
     rows = bb_tx_query(rq, tx, &issue,
                        BB_ARGS(bb_ints(ids, count), bb_ints(organizations, count),
                                bb_i(certificate->settings->threshold), bb_i(READINGS),
-                               bb_t(certificate->first_status), bb_b(certificate->internal)));
+                               bb_t(certificate->first_status)));
     if (!rows)
         return bb_failed(rq);
     for (size_t i = 0; i < bb_count(rq, rows) && bb_cell(rq, rows, i, UID); i++) {
@@ -134,13 +134,13 @@ static int issue_chunk(struct bb_request *rq, struct bb_tx *tx, void *arg)
 }
 
 /* A transaction that fails before it has its chunk leaves it empty. */
-static int issue_transaction(struct bb_request *rq, void *arg)
+static int history_transaction(struct bb_request *rq, void *arg)
 {
     struct chunk *chunk = arg;
 
     chunk->count = 0;
     chunk->device = chunk->after;
-    return bb_transaction(rq, issue_chunk, chunk);
+    return bb_transaction(rq, history_chunk, chunk);
 }
 
 /*
@@ -161,7 +161,7 @@ int64_t certificate_history(struct bb_request *rq, bool *more)
     while (chunk.count && failures < FAILURES && bb_now_ms(rq->host) < until) {
         int64_t issued = chunk.issued;
 
-        if (bb_scratch(rq, issue_transaction, &chunk) < 400)
+        if (bb_scratch(rq, history_transaction, &chunk) < 400)
             continue;
         chunk.issued = issued;
         if (chunk.count > 1) {

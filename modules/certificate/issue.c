@@ -4,9 +4,9 @@
  */
 #include "modules/certificate/certificate.h"
 
-enum { TURN_MS = 500 };                    /* the time limit of a step */
-enum { FAILED = 1, INTERRUPTED = 130 };    /* exit statuses; 130 is what shells report for SIGINT */
-enum { FINALIZED = 500, ENTRIES = 10000 }; /* certificates and entries per statement */
+enum { TURN_MS = 500 };                 /* the time limit of a step */
+enum { FAILED = 1, INTERRUPTED = 130 }; /* exit statuses; 130 is what shells report for SIGINT */
+enum { FINALIZED = 10000 };             /* entries per statement */
 
 int64_t certificate_step_failed(struct bb_request *rq, const char *step)
 {
@@ -50,27 +50,16 @@ int certificate_emit(struct bb_request *rq, struct bb_tx *tx,
 
 /*
  * With certificate.issuer `internal` there is no external issuer to wait for: entries that were
- * requested while the issuer was external, or by an earlier version, become Succeeded.
+ * requested while the issuer was external become Succeeded.
  *
- * $1 number of certificates, $2 number of entries. Certificates locked by another run are skipped:
- * waiting for its locks would mean following it from batch to batch. The ids are passed as an
- * array, because a join would be planned with statistics that may be older than the rows, and would
- * then compare each entry with each certificate. Entries are counted one certificate after the
- * other, and only as far as needed, because all of them may have millions.
+ * $1 number of entries. Entries locked by another run are skipped: waiting for its locks would mean
+ * following it from batch to batch. The ids are passed as an array, because a join would be planned
+ * with statistics that may be older than the rows.
  */
 static const struct bb_sql finalize = {
-    "WITH RECURSIVE c AS (SELECT id FROM certificate WHERE NOT settled ORDER BY id LIMIT $1::int"
-    " FOR UPDATE SKIP LOCKED),"
-    " held AS (SELECT array_agg(id ORDER BY id) AS ids FROM c),"
-    " weighed (place, entries) AS (SELECT 0, 0::bigint UNION ALL SELECT w.place + 1, w.entries +"
-    " (SELECT count(*) FROM certificate_entry e WHERE e.certificate = held.ids[w.place + 1])"
-    " FROM weighed w, held WHERE w.entries < $2::bigint AND w.place < cardinality(held.ids)),"
-    " chosen AS (SELECT held.ids[1:(SELECT max(place) FROM weighed)] AS ids FROM held),"
-    " moved AS (UPDATE certificate_entry SET status = 'Succeeded'"
-    " WHERE certificate = ANY ((SELECT ids FROM chosen)::bigint[]) AND status = 'Requested'),"
-    " settled AS (UPDATE certificate SET settled = true"
-    " WHERE id = ANY ((SELECT ids FROM chosen)::bigint[]))"
-    " SELECT coalesce(cardinality(ids), 0) FROM chosen",
+    "UPDATE certificate_entry SET status = 'Succeeded' WHERE id = ANY (ARRAY("
+    "SELECT id FROM certificate_entry WHERE status = 'Requested' ORDER BY start_at, id"
+    " LIMIT $1::int FOR UPDATE SKIP LOCKED))",
     BB_SQL_WRITE | BB_SQL_LONG};
 
 static int64_t issue_finalize(struct bb_request *rq, bool *more)
@@ -79,12 +68,11 @@ static int64_t issue_finalize(struct bb_request *rq, bool *more)
     int64_t done = 0, count = certificate->internal, until = certificate_turn(rq);
 
     while (count > 0 && bb_now_ms(rq->host) < until) {
-        const struct bb_rows *rows =
-            bb_query(rq, &finalize, BB_ARGS(bb_i(FINALIZED), bb_i(ENTRIES)));
+        const struct bb_rows *rows = bb_query(rq, &finalize, BB_ARGS(bb_i(FINALIZED)));
 
         if (!rows)
             return certificate_step_failed(rq, "finalizing certificates");
-        count = bb_cell_int(rq, rows, 0, 0);
+        count = (int64_t)bb_affected(rq, rows);
         done += count;
     }
     *more = count > 0;

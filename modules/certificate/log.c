@@ -56,7 +56,7 @@ static const struct bb_sql choose = {
     BB_SQL_LONG};
 
 /* Returns whether the statement must check the properties of devices. */
-static bool filter_chooses(const struct filter *filter)
+static bool log_filter_chooses(const struct filter *filter)
 {
     bool any = false;
 
@@ -66,7 +66,7 @@ static bool filter_chooses(const struct filter *filter)
 }
 
 /* Reads the filter from the query. Returns 0, or the status of the response sent. */
-static int filter_read(struct bb_request *rq, struct filter *filter)
+static int log_filter_read(struct bb_request *rq, struct filter *filter)
 {
     static const char *const names[TEXTS] = {
         [FROM_TIME] = "start",   [BEFORE_TIME] = "end",  [IN_STATUS] = "status",
@@ -92,7 +92,7 @@ static int filter_read(struct bb_request *rq, struct filter *filter)
 
     if (!refused)
         refused = certificate_shared(rq, filter->group, &filter->scope);
-    if (refused || !filter_chooses(filter))
+    if (refused || !log_filter_chooses(filter))
         return refused;
     const struct bb_rows *rows =
         bb_query(rq, &choose,
@@ -110,7 +110,7 @@ static int filter_read(struct bb_request *rq, struct filter *filter)
 /* The key by which entries are searched: the first of these that is given. */
 enum way { BY_DEVICE, BY_CHOSEN, BY_GROUP, BY_ORGANIZATION, BY_TIME, WAYS };
 
-static enum way filter_way(const struct filter *filter)
+static enum way log_filter_way(const struct filter *filter)
 {
     if (filter->device)
         return BY_DEVICE;
@@ -126,9 +126,9 @@ static enum way filter_way(const struct filter *filter)
  * status, $11 lowest and $12 highest Wh, $13 whether any device matches, $14 to $18 the properties
  * of devices, $19 the selected devices. Each statement defines $6 to $8 itself.
  */
-static const struct bb_rows *filter_query(struct bb_request *rq, const struct filter *filter,
-                                          const struct bb_sql *sql, struct bb_value sixth,
-                                          int64_t seventh, int64_t limit)
+static const struct bb_rows *log_filter_query(struct bb_request *rq, const struct filter *filter,
+                                              const struct bb_sql *sql, struct bb_value sixth,
+                                              int64_t seventh, int64_t limit)
 {
     const char *const *text = filter->text;
 
@@ -138,7 +138,7 @@ static const struct bb_rows *filter_query(struct bb_request *rq, const struct fi
                             bb_t(text[FROM_TIME]), bb_t(text[BEFORE_TIME]), sixth, bb_i(seventh),
                             bb_i(limit), filter->group ? bb_i(filter->group) : bb_null(),
                             bb_t(text[IN_STATUS]), bb_i(filter->least_wh), bb_i(filter->most_wh),
-                            bb_b(!filter_chooses(filter)), bb_t(text[OF_KEY]),
+                            bb_b(!log_filter_chooses(filter)), bb_t(text[OF_KEY]),
                             bb_t(text[OF_COUNTRY]), bb_t(text[OF_OTHER]), bb_t(text[OF_FUEL]),
                             bb_t(text[OF_TYPE]), bb_t(text[CHOSEN])));
 }
@@ -233,13 +233,13 @@ static const struct bb_sql get = {
 /* clang-format on */
 
 /* Returns the next rows after the cursor; NULL: failed. */
-static const struct bb_rows *fetch(struct bb_request *rq, const struct filter *filter,
-                                   int64_t limit)
+static const struct bb_rows *log_fetch(struct bb_request *rq, const struct filter *filter,
+                                       int64_t limit)
 {
-    enum way way = filter_way(filter);
+    enum way way = log_filter_way(filter);
     const char *status = filter->text[IN_STATUS];
     bool narrow = status || filter->least_wh != INT64_MIN || filter->most_wh != INT64_MAX ||
-                  filter_chooses(filter) || filter->text[CHOSEN] ||
+                  log_filter_chooses(filter) || filter->text[CHOSEN] ||
                   (filter->group && filter->device);
     const struct bb_sql *sql =
         narrow || limit > FEW_ENTRIES || filter->scope.count > FEW_ORGANIZATIONS ? &fetch_many[way]
@@ -247,19 +247,19 @@ static const struct bb_rows *fetch(struct bb_request *rq, const struct filter *f
 
     if (status && strcmp(status, "Succeeded") != 0 && fetch_rare[way].text)
         sql = &fetch_rare[way];
-    return filter_query(rq, filter, sql, bb_i(filter->after_ms), filter->after_id, limit);
+    return log_filter_query(rq, filter, sql, bb_i(filter->after_ms), filter->after_id, limit);
 }
 
 /* Moves the cursor to a row. */
-static void move(struct bb_request *rq, struct filter *filter, const struct bb_rows *rows,
-                 size_t row)
+static void log_move(struct bb_request *rq, struct filter *filter, const struct bb_rows *rows,
+                     size_t row)
 {
     filter->after_ms = bb_cell_int(rq, rows, row, CERTIFICATE_START);
     filter->after_id = bb_cell_int(rq, rows, row, CERTIFICATE_ID);
 }
 
 /* Reads the list's `after`. Returns 0, or the status of the response sent. */
-static int read_cursor(struct bb_request *rq, struct filter *filter)
+static int log_read_cursor(struct bb_request *rq, struct filter *filter)
 {
     const char *after = bb_arg(rq, "after"), *id = NULL;
     char *end = NULL;
@@ -282,18 +282,18 @@ int certificate_log(struct bb_request *rq)
 {
     size_t limit = (size_t)bb_arg_int(rq, "limit", PAGE);
     struct filter filter;
-    int refused = filter_read(rq, &filter);
+    int refused = log_filter_read(rq, &filter);
 
     if (!refused)
-        refused = read_cursor(rq, &filter);
+        refused = log_read_cursor(rq, &filter);
     if (refused)
         return refused;
-    const struct bb_rows *rows = fetch(rq, &filter, (int64_t)limit + 1);
+    const struct bb_rows *rows = log_fetch(rq, &filter, (int64_t)limit + 1);
     size_t count = rows ? bb_count(rq, rows) : 0;
 
     if (count > limit) {
         count = limit;
-        move(rq, &filter, rows, count - 1);
+        log_move(rq, &filter, rows, count - 1);
         if (bb_reply_next(
                 rq, bb_format(rq, "%" PRId64 "-%" PRId64, filter.after_ms, filter.after_id)) < 0)
             return bb_failed(rq);
@@ -311,7 +311,7 @@ int certificate_log(struct bb_request *rq)
 }
 
 /* Responds with the entry in the path. One of others gets the same response as one that is not. */
-static int reply_entry(struct bb_request *rq, const struct certificate_scope *scope)
+static int log_reply_entry(struct bb_request *rq, const struct certificate_scope *scope)
 {
     const struct bb_rows *rows =
         bb_query(rq, &get, BB_ARGS(CERTIFICATE_SCOPE_ARGS(scope), bb_i(bb_segment_int(rq, "id"))));
@@ -330,7 +330,7 @@ int certificate_one(struct bb_request *rq)
     struct certificate_scope scope;
     int refused = certificate_scope(rq, &scope);
 
-    return refused ? refused : reply_entry(rq, &scope);
+    return refused ? refused : log_reply_entry(rq, &scope);
 }
 
 /* ---- the outcome at an external issuer ---- */
@@ -377,7 +377,7 @@ int certificate_change(struct bb_request *rq)
     if (!bb_cell_int(rq, rows, 0, 1))
         return bb_fail(rq, 409, "The entry is %s, which %s", status,
                        strcmp(status, "Carried") != 0 ? "is final" : "is not issued yet");
-    return reply_entry(rq, &all);
+    return log_reply_entry(rq, &all);
 }
 
 /* ---- sums ---- */
@@ -426,13 +426,13 @@ int certificate_totals(struct bb_request *rq)
     const char *by = bb_arg(rq, "by") ? bb_arg(rq, "by") : "month";
     const struct bb_device *devices = NULL;
     struct filter filter;
-    int refused = filter_read(rq, &filter);
+    int refused = log_filter_read(rq, &filter);
 
     if (refused)
         return refused;
     const struct bb_rows *rows =
-        filter_query(rq, &filter, &totals[filter_way(&filter)], bb_t(by),
-                     bb_arg_int(rq, "after", INT64_MIN), (int64_t)limit + 1);
+        log_filter_query(rq, &filter, &totals[log_filter_way(&filter)], bb_t(by),
+                         bb_arg_int(rq, "after", INT64_MIN), (int64_t)limit + 1);
 
     if (!rows || bb_page(rq, rows, limit, 0, &count) < 0)
         return bb_failed(rq);
@@ -462,11 +462,11 @@ int certificate_totals(struct bb_request *rq)
 
 /* ---- the export ---- */
 
-static int export_write(struct bb_request *rq, struct csv *csv, void *state)
+static int log_export(struct bb_request *rq, struct csv *csv, void *state)
 {
     const struct certificate *certificate = rq->state;
     struct filter *filter = state;
-    const struct bb_rows *rows = fetch(rq, filter, EXPORT_PAGE);
+    const struct bb_rows *rows = log_fetch(rq, filter, EXPORT_PAGE);
     size_t count = rows ? bb_count(rq, rows) : 0;
     const struct bb_device *devices;
     const char **sites;
@@ -504,12 +504,12 @@ static int export_write(struct bb_request *rq, struct csv *csv, void *state)
         csv_plain(csv, bb_cell(rq, rows, i, CERTIFICATE_ISSUED));
         csv_end_row(csv);
     }
-    move(rq, filter, rows, count - 1);
+    log_move(rq, filter, rows, count - 1);
     return count == EXPORT_PAGE;
 }
 
 /* Copies the filter with its organizations and texts into one block. NULL: out of memory. */
-static struct filter *filter_copy(const struct filter *filter)
+static struct filter *log_filter_copy(const struct filter *filter)
 {
     size_t ids = filter->scope.count * sizeof(int64_t), room = sizeof(*filter) + ids;
 
@@ -544,11 +544,11 @@ int certificate_export(struct bb_request *rq)
         NULL};
     /* clang-format on */
     static const struct export_source source = {
-        .name = "certificate-log.csv", .columns = columns, .write = export_write};
+        .name = "certificate-log.csv", .columns = columns, .write = log_export};
     const struct certificate *certificate = rq->state;
     struct filter filter;
-    int refused = filter_read(rq, &filter);
+    int refused = log_filter_read(rq, &filter);
 
     return refused ? refused
-                   : export_begin(rq, certificate->exports, &source, filter_copy(&filter));
+                   : export_begin(rq, certificate->exports, &source, log_filter_copy(&filter));
 }

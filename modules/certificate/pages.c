@@ -20,23 +20,16 @@
  * day before the page, and the first day. Sums of bigint would be numeric, which is slow; these are
  * exact up to 2^53.
  */
-#define PLACE(days)                                                                                \
+#define PLACE                                                                                      \
     "SELECT coalesce(max(upto), 0)::bigint, max(day) FILTER (WHERE upto > $5::bigint) + 1,"        \
     " ($5::bigint - coalesce(max(upto) FILTER (WHERE upto <= $5::bigint), 0))::bigint, min(day)"   \
     " FROM (SELECT day, sum(n) OVER (ORDER BY day DESC ROWS UNBOUNDED PRECEDING) AS upto"          \
-    " FROM (" days ") d) u"
-#define DAYS(columns, condition)                                                                   \
-    "SELECT " columns " FROM certificate_day d WHERE " condition                                   \
+    " FROM (SELECT d.day, sum(d.entries::float8) AS n FROM certificate_day d WHERE d.organisation" \
+    " = ANY (CASE WHEN $1::boolean THEN ARRAY[0::bigint] ELSE $2::bigint[] END)"                   \
     " AND d.day >= coalesce(($3::timestamptz AT TIME ZONE 'UTC')::date, '-infinity')"              \
-    " AND d.day <= coalesce(($4::timestamptz AT TIME ZONE 'UTC')::date, 'infinity')"
-static const struct bb_sql place_of_one = {
-    PLACE(DAYS("d.day, d.entries::float8 AS n",
-               "d.organisation = CASE WHEN $1::boolean THEN 0 ELSE ($2::bigint[])[1] END")),
-    0};
-static const struct bb_sql place_of_many = {
-    PLACE(DAYS("d.day, sum(d.entries::float8) AS n",
-               "NOT $1::boolean AND d.organisation = ANY ($2::bigint[])") " GROUP BY d.day"),
-    BB_SQL_LONG};
+    " AND d.day <= coalesce(($4::timestamptz AT TIME ZONE 'UTC')::date, 'infinity')"               \
+    " GROUP BY d.day) d) u"
+static const struct bb_sql place_of_one = {PLACE, 0}, place_of_many = {PLACE, BB_SQL_LONG};
 
 /*
  * $1 $2 scope, $3 before this day, $4 from this day, $5 entries to skip, $6 number of entries.
@@ -89,7 +82,8 @@ static const struct bb_sql of_group = {
  * Responds with the entries of the rows, grouped by their certificates. Rows of other certificates
  * may come in between.
  */
-static int answer(struct bb_request *rq, const struct bb_rows *rows, int64_t page, int64_t total)
+static int pages_answer(struct bb_request *rq, const struct bb_rows *rows, int64_t page,
+                        int64_t total)
 {
     size_t count = rows ? bb_count(rq, rows) : 0;
     const struct bb_device *devices = certificate_devices(rq, rows, count, CERTIFICATE_DEVICE);
@@ -161,5 +155,5 @@ int certificate_pages(struct bb_request *rq)
                                 bb_i(PAGE)));
     if (!rows && (group || bb_cell(rq, found, 0, 1)))
         return bb_failed(rq);
-    return answer(rq, rows, page, bb_cell_int(rq, found, 0, 0));
+    return pages_answer(rq, rows, page, bb_cell_int(rq, found, 0, 0));
 }

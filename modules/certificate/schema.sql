@@ -70,10 +70,8 @@ CREATE TABLE certificate (
     start_at     timestamptz NOT NULL,
     end_at       timestamptz NOT NULL,
     issued_wh    bigint NOT NULL,
-    settled      boolean NOT NULL DEFAULT false, -- the job has moved its entries on
     created_at   timestamptz NOT NULL
 ) WITH (fillfactor = 85);
-CREATE INDEX certificate_unsettled ON certificate (id) WHERE NOT settled;
 
 -- The certificate log. No index has the status, so that a change of it stays on its page.
 CREATE SEQUENCE certificate_entry_id AS bigint;

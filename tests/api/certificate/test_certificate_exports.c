@@ -39,14 +39,14 @@ static void fill(void)
                  (intmax_t)m->organization));
     sql_run(db, text("INSERT INTO certificate SELECT n, gen_random_uuid(), %jd, 7, '2016-01-01Z'"
                      "::timestamptz + n * interval '1 day', '2016-01-02Z'::timestamptz"
-                     " + n * interval '1 day', 1000000, true, now() FROM generate_series(1, %d) n",
+                     " + n * interval '1 day', 1000000, now() FROM generate_series(1, %d) n",
                      (intmax_t)m->organization, entries / DEVICES));
     sql_run(db,
             "INSERT INTO certificate_entry (certificate, organisation, group_id, device, start_at,"
             " end_at, wh, status) SELECT c.id, c.organisation, 7, d.id, c.start_at, c.end_at,"
             " c.id * 7 + d.id, 'Succeeded' FROM certificate c, device d ORDER BY c.id, d.id");
     sql_run(db, text("INSERT INTO certificate VALUES (900000, gen_random_uuid(), %jd, NULL,"
-                     " '2020-01-01Z', '2020-01-02Z', 5000, true, now())",
+                     " '2020-01-01Z', '2020-01-02Z', 5000, now())",
                      (intmax_t)b->organization));
     sql_run(db,
             "INSERT INTO certificate_entry (certificate, organisation, device, start_at, end_at,"
