@@ -139,10 +139,9 @@ struct bb_devices {
  * same device and type never overlap and never change; a reading is removed when it is voided, and
  * all readings of a device when the device is deleted.
  *
- *   reading_deltas(devices bigint[], after timestamptz, until timestamptz)
- *       (device, end_at, wh) of the Delta readings that end in the period, `after` exclusive.
  *   reading_delta_periods(devices bigint[], after timestamptz, until timestamptz)
- *       (device, start_at, end_at, wh) of the same readings.
+ *       (device, start_at, end_at, wh) of the Delta readings that end in the period, `after`
+ *       exclusive.
  *   reading_delta_ends(device bigint, after timestamptz, until timestamptz, most integer)
  *       (end_at) of the first `most` of these readings of one device, in order.
  *   reading_histories(device bigint, first timestamptz, last timestamptz)

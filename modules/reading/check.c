@@ -68,8 +68,8 @@ void reading_check(struct bb_request *rq, struct reading_submission *submission)
  * Returns an accepted reading that overlaps the one at `place`, or NULL. Accepted readings do not
  * overlap, so only the nearest ones can overlap it. `end` is the place after the last of them.
  */
-static const struct reading_item *overlapped(const struct reading_item *items, const bool *taken,
-                                             size_t end, size_t place)
+static const struct reading_item *check_overlapped(const struct reading_item *items,
+                                                   const bool *taken, size_t end, size_t place)
 {
     const struct reading_item *item = &items[place];
     size_t at = place;
@@ -102,7 +102,7 @@ void reading_check_rows(struct bb_request *rq, struct reading_submission *submis
 
         if (!reading_placed(&items[place]) || submission->notes[index])
             continue;
-        const struct reading_item *other = overlapped(items, taken, end, place);
+        const struct reading_item *other = check_overlapped(items, taken, end, place);
 
         if (other)
             reading_note(rq, submission, READING_OVERLAP, index, NULL, "overlaps row %lld",
@@ -118,21 +118,15 @@ void reading_check_rows(struct bb_request *rq, struct reading_submission *submis
 /* clang-format off */
 
 /*
- * $1 devices, $2 and $3 starts and ends. Returns for each period the first stored reading that it
- * overlaps. Periods after all stored readings of their device, the usual case, are not searched.
+ * $1 devices, $2 and $3 starts and ends; the periods of a device follow each other. Returns for each
+ * period the first stored reading that it overlaps.
  */
-#define BEHIND(type)                                                                               \
-    "(SELECT r.type, r.start_at, r.end_at, r.wh FROM reading r WHERE r.device = p.device"          \
-    " AND r.type = '" type "' AND r.end_at > reading_time(p.first) ORDER BY r.end_at LIMIT 1)"
 static const struct bb_sql overlaps = {
-    "SELECT p.number, o.type, " BB_SQL_MS("o.start_at") ", " BB_SQL_MS("o.end_at") ", o.wh"
-    " FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) WITH ORDINALITY"
-    " AS p (device, first, last, number)"
-    " CROSS JOIN LATERAL (SELECT max(d.latest_end) AS latest FROM reading_device d"
-    " WHERE d.device = p.device) k"
-    " CROSS JOIN LATERAL (SELECT b.* FROM (" BEHIND("D") " UNION ALL " BEHIND("H") ") b"
-    " WHERE b.start_at < reading_time(p.last) AND k.latest > reading_time(p.first)"
-    " ORDER BY b.end_at LIMIT 1) o",
+    "SELECT p.before + o.number, o.type, " BB_SQL_MS("o.start_at") ", " BB_SQL_MS("o.end_at")
+    ", o.wh FROM (SELECT device, min(number) - 1 AS before, array_agg(first ORDER BY number) AS firsts,"
+    " array_agg(last ORDER BY number) AS lasts FROM unnest($1::bigint[], $2::bigint[], $3::bigint[])"
+    " WITH ORDINALITY AS u (device, first, last, number) GROUP BY device) p"
+    " CROSS JOIN LATERAL reading_overlapping(p.device, p.firsts, p.lasts) o",
     0};
 enum column { NUMBER, TYPE, START, END, WH };
 

@@ -97,17 +97,17 @@ json_t *reading_json(struct bb_request *rq, char type, int64_t start, int64_t en
                      bb_time_text(rq, created));
 }
 
-static json_t *row_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+static json_t *list_row(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
     return bb_row_fields(rq, rows, row, 0, reading_fields, STORED);
 }
 
-static json_t *voided_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+static json_t *list_voided_row(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
     return BB_ROW_FIELDS(rq, rows, row, 0, reading_fields);
 }
 
-static int64_t range_time(struct bb_request *rq, const char *name, int64_t absent)
+static int64_t list_range_time(struct bb_request *rq, const char *name, int64_t absent)
 {
     const char *text = bb_arg(rq, name);
     struct moment moment;
@@ -120,8 +120,8 @@ int reading_range(struct bb_request *rq, struct reading_range *range)
     const char *type = bb_arg(rq, "type");
     char letter = type ? unit_type(type) : '\0';
 
-    *range = (struct reading_range){.start = range_time(rq, "start", READING_EARLIEST),
-                                    .end = range_time(rq, "end", READING_LATEST)};
+    *range = (struct reading_range){.start = list_range_time(rq, "start", READING_EARLIEST),
+                                    .end = list_range_time(rq, "end", READING_LATEST)};
     if (type && !letter)
         return bb_invalid(rq, "type", "must be History or Delta");
     if (letter)
@@ -168,11 +168,11 @@ int reading_list(struct bb_request *rq)
     if (voided) {
         rows = bb_query(rq, &list_voided,
                         BB_ARGS(values[0], values[1], values[2], values[3], values[4], values[6]));
-        return rows ? bb_reply_rows(rq, rows, (size_t)limit, STORED + 3, voided_json)
+        return rows ? bb_reply_rows(rq, rows, (size_t)limit, STORED + 3, list_voided_row)
                     : bb_failed(rq);
     }
     rows = bb_query(rq, limit > MANY ? &list_many : &list_few, values, 7);
-    return rows ? bb_reply_rows(rq, rows, (size_t)limit, STORED, row_json) : bb_failed(rq);
+    return rows ? bb_reply_rows(rq, rows, (size_t)limit, STORED, list_row) : bb_failed(rq);
 }
 
 int reading_latest(struct bb_request *rq)
@@ -188,12 +188,12 @@ int reading_latest(struct bb_request *rq)
         return bb_failed(rq);
     if (!bb_count(rq, rows))
         return bb_fail(rq, 404, "The device has no reading yet");
-    return bb_reply(rq, 200, row_json(rq, rows, 0));
+    return bb_reply(rq, 200, list_row(rq, rows, 0));
 }
 
 /* ---- voiding ---- */
 
-static int void_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
+static int list_void(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     const struct bb_device *device = arg;
     int64_t id = bb_segment_int(rq, "readingId");
@@ -217,7 +217,7 @@ static int void_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
         if (bb_cell_int(rq, used, 0, 0) && rq->principal->role != BB_ROLE_ADMIN)
             return bb_fail(rq, 403, "Forbidden");
     }
-    return bb_reply(rq, 200, row_json(rq, rows, 0));
+    return bb_reply(rq, 200, list_row(rq, rows, 0));
 }
 
 int reading_void(struct bb_request *rq)
@@ -227,7 +227,7 @@ int reading_void(struct bb_request *rq)
 
     if (refused)
         return refused;
-    int status = bb_transaction(rq, void_work, &device);
+    int status = bb_transaction(rq, list_void, &device);
 
     return status ? status : bb_failed(rq);
 }
@@ -242,7 +242,7 @@ struct reading_exported {
     char after_type[2];
 };
 
-static int export_write(struct bb_request *rq, struct csv *csv, void *arg)
+static int list_export(struct bb_request *rq, struct csv *csv, void *arg)
 {
     struct reading_exported *state = arg;
     const struct reading_range *range = &state->range;
@@ -278,7 +278,7 @@ int reading_export(struct bb_request *rq)
     static const char *const columns[] = {"id",    "deviceId", "externalId", "startDate", "endDate",
                                           "value", "unit",     "type",       "createdAt", NULL};
     static const struct export_source source = {
-        .name = "readings.csv", .columns = columns, .write = export_write};
+        .name = "readings.csv", .columns = columns, .write = list_export};
     const struct reading *reading = rq->state;
     struct bb_device device;
     struct reading_range range;

@@ -61,7 +61,7 @@ static const struct bb_sql around_few = {AROUND, 0}, around_many = {AROUND, BB_S
 
 /* clang-format on */
 
-static const char *with_offset(struct bb_request *rq, int64_t local, int64_t at)
+static const char *local_with_offset(struct bb_request *rq, int64_t local, int64_t at)
 {
     long long minutes = (local - at) / 60000, size = llabs(minutes);
 
@@ -69,36 +69,36 @@ static const char *with_offset(struct bb_request *rq, int64_t local, int64_t at)
                      size / 60, size % 60);
 }
 
-static void note_skipped(struct bb_request *rq, const struct placing *p, const char *field,
-                         int64_t local)
+static void local_note_skipped(struct bb_request *rq, const struct placing *p, const char *field,
+                               int64_t local)
 {
     reading_problem(rq, p->submission, p->item->index, field,
                     "is skipped when the clocks of %s are put forward: send it with its offset, "
                     "such as %s",
                     p->submission->named,
-                    with_offset(rq, local, zone_instant(p->submission->zone, local)));
+                    local_with_offset(rq, local, zone_instant(p->submission->zone, local)));
 }
 
-static void note_repeated(struct bb_request *rq, const struct placing *p, const char *field,
-                          int64_t local, int64_t first, int64_t second)
+static void local_note_repeated(struct bb_request *rq, const struct placing *p, const char *field,
+                                int64_t local, int64_t first, int64_t second)
 {
     reading_problem(rq, p->submission, p->item->index, field,
                     "occurs twice when the clocks of %s are set back: send it with its offset, "
                     "%s or %s",
-                    p->submission->named, with_offset(rq, local, first),
-                    with_offset(rq, local, second));
+                    p->submission->named, local_with_offset(rq, local, first),
+                    local_with_offset(rq, local, second));
 }
 
 /* Returns whether a date was sent and its time zone is known. */
-static bool is_dated(const struct reading_submission *submission, bool sent,
-                     const struct moment *moment)
+static bool local_is_dated(const struct reading_submission *submission, bool sent,
+                           const struct moment *moment)
 {
     return sent && !(moment->local && submission->misnamed);
 }
 
 /* Returns the instants at which the clock shows the time. A date is the beginning of its day. */
-static struct zone_times times_of(const struct reading_submission *submission,
-                                  const struct moment *moment)
+static struct zone_times local_times(const struct reading_submission *submission,
+                                     const struct moment *moment)
 {
     bool local = moment->local && submission->named;
 
@@ -109,17 +109,17 @@ static struct zone_times times_of(const struct reading_submission *submission,
 }
 
 /* Finds the times of the reading as the clock of the zone shows them. */
-static void read_clock(struct placing *p)
+static void local_read_clock(struct placing *p)
 {
     const struct reading_submission *submission = p->submission;
     const struct reading_item *item = p->item;
 
-    if (is_dated(submission, item->has_start, &item->sent_start)) {
-        p->starts = times_of(submission, &item->sent_start);
+    if (local_is_dated(submission, item->has_start, &item->sent_start)) {
+        p->starts = local_times(submission, &item->sent_start);
         p->begins = p->starts.count > 0;
     }
-    if (is_dated(submission, item->has_end, &item->sent_end)) {
-        p->ends = times_of(submission, &item->sent_end);
+    if (local_is_dated(submission, item->has_end, &item->sent_end)) {
+        p->ends = local_times(submission, &item->sent_end);
         p->closes = p->ends.count || p->ends.closes;
     }
     if (p->begins && p->closes && p->starts.count == 2)
@@ -129,7 +129,7 @@ static void read_clock(struct placing *p)
 }
 
 /* Returns the stored readings around both passes of a repeated time; NULL: `bb_failed(rq)`. */
-static const struct around *look(struct bb_request *rq, const struct placing *p)
+static const struct around *local_look(struct bb_request *rq, const struct placing *p)
 {
     struct stored *stored = p->stored;
     const struct reading_submission *submission = p->submission;
@@ -143,7 +143,7 @@ static const struct around *look(struct bb_request *rq, const struct placing *p)
     for (size_t i = 0; i < submission->count; i++) {
         struct placing other = {.submission = p->submission, .item = &submission->items[i]};
 
-        read_clock(&other);
+        local_read_clock(&other);
         stored->places[i] = count / 2;
         for (size_t pass = 0; other.twice && pass < 2; pass++)
             at[count++] = other.twice->at[pass];
@@ -173,7 +173,7 @@ static const struct around *look(struct bb_request *rq, const struct placing *p)
  * Finds the first possible end after a start. Returns false if there is none; then *end is the last
  * one.
  */
-static bool end_after(const struct zone_times *ends, int64_t start, int64_t *end)
+static bool local_end_after(const struct zone_times *ends, int64_t start, int64_t *end)
 {
     if (!ends->count && ends->closes && ends->change > start) {
         *end = ends->change;
@@ -187,7 +187,7 @@ static bool end_after(const struct zone_times *ends, int64_t start, int64_t *end
     return false;
 }
 
-static bool is_free(const struct around *around, int64_t end)
+static bool local_is_free(const struct around *around, int64_t end)
 {
     return !around->next || around->next_start >= end;
 }
@@ -197,7 +197,7 @@ static bool is_free(const struct around *around, int64_t end)
  * pass that is adjacent to the previous row, else to a stored reading; if both passes are adjacent
  * to stored readings, the free one. Returns 0, or -1: `bb_failed(rq)`.
  */
-static int place_repeated_start(struct bb_request *rq, const struct placing *p)
+static int local_place_start(struct bb_request *rq, const struct placing *p)
 {
     struct reading_item *item = p->item;
     const struct zone_times *starts = &p->starts, *ends = &p->ends;
@@ -209,35 +209,35 @@ static int place_repeated_start(struct bb_request *rq, const struct placing *p)
     int pass;
 
     for (int i = 0; i < 2; i++)
-        fits[i] = end_after(ends, starts->at[i], &end[i]);
+        fits[i] = local_end_after(ends, starts->at[i], &end[i]);
     if (closes)
         end[0] = ends->change;
     pass = fits[0] ? 0 : 1;
     if (fits[0] && fits[1] && before && before->end == starts->at[1]) {
         pass = 1;
     } else if (fits[0] && fits[1] && !(before && before->end == starts->at[0])) {
-        const struct around *around = look(rq, p);
+        const struct around *around = local_look(rq, p);
 
         if (!around)
             return -1;
         item->unsure = p->submission->provisional;
         pass = around[1].touched;
-        if (around[0].touched && around[1].touched && is_free(&around[0], end[0])) {
+        if (around[0].touched && around[1].touched && local_is_free(&around[0], end[0])) {
             pass = 0;
-            either = is_free(&around[1], end[1]);
+            either = local_is_free(&around[1], end[1]);
         }
     }
     if (item->unsure) { /* rows of another part of the file decide: claim only the certain part */
         pass = 1;
     } else if (either) {
-        note_repeated(rq, p, "startDate", item->sent_start.ms, starts->at[0], starts->at[1]);
+        local_note_repeated(rq, p, "startDate", item->sent_start.ms, starts->at[0], starts->at[1]);
         return 0;
     }
     /* The last hour before the change ends at it only if the next row shows that it came. */
     if (pass == 0 && closes &&
         !(behind && behind->has_start && behind->sent_start.local &&
           behind->sent_start.ms < item->sent_end.ms)) {
-        note_repeated(rq, p, "endDate", item->sent_end.ms, ends->change, ends->at[0]);
+        local_note_repeated(rq, p, "endDate", item->sent_end.ms, ends->change, ends->at[0]);
         return 0;
     }
     item->start = starts->at[pass];
@@ -250,7 +250,7 @@ static int place_repeated_start(struct bb_request *rq, const struct placing *p)
  * Resolves the end of a Delta reading without a start, if the end occurs twice. Returns 0, or -1:
  * `bb_failed(rq)`.
  */
-static int place_repeated_end(struct bb_request *rq, const struct placing *p)
+static int local_place_end(struct bb_request *rq, const struct placing *p)
 {
     struct reading_item *item = p->item;
     const int64_t *at = p->ends.at;
@@ -259,7 +259,7 @@ static int place_repeated_end(struct bb_request *rq, const struct placing *p)
     if (p->before && p->before->ends && p->before->end < at[1]) {
         second = p->before->end >= at[0];
     } else {
-        const struct around *around = look(rq, p);
+        const struct around *around = local_look(rq, p);
 
         if (!around)
             return -1;
@@ -270,7 +270,7 @@ static int place_repeated_end(struct bb_request *rq, const struct placing *p)
         /* It may be the same reading again, or the reading of the next hour. */
         if (around[0].touched && !later && !around[1].touched && around[0].type == 'D' &&
             item->measured && item->wh > 0 && (int64_t)item->wh == around[0].wh) {
-            note_repeated(rq, p, "endDate", item->sent_end.ms, at[0], at[1]);
+            local_note_repeated(rq, p, "endDate", item->sent_end.ms, at[0], at[1]);
             return 0;
         }
     }
@@ -279,23 +279,23 @@ static int place_repeated_end(struct bb_request *rq, const struct placing *p)
     return 0;
 }
 
-static int place(struct bb_request *rq, struct placing *p)
+static int local_place(struct bb_request *rq, struct placing *p)
 {
     struct reading_item *item = p->item;
 
-    read_clock(p);
-    if (!p->begins && is_dated(p->submission, item->has_start, &item->sent_start))
-        note_skipped(rq, p, "startDate", item->sent_start.ms);
-    if (!p->closes && is_dated(p->submission, item->has_end, &item->sent_end))
-        note_skipped(rq, p, "endDate", item->sent_end.ms);
+    local_read_clock(p);
+    if (!p->begins && local_is_dated(p->submission, item->has_start, &item->sent_start))
+        local_note_skipped(rq, p, "startDate", item->sent_start.ms);
+    if (!p->closes && local_is_dated(p->submission, item->has_end, &item->sent_end))
+        local_note_skipped(rq, p, "endDate", item->sent_end.ms);
     if (p->twice)
-        return p->twice == &p->starts ? place_repeated_start(rq, p) : place_repeated_end(rq, p);
+        return p->twice == &p->starts ? local_place_start(rq, p) : local_place_end(rq, p);
     item->begins = p->begins;
     item->ends = p->closes;
     item->start = p->starts.at[0];
     item->end = p->ends.count ? p->ends.at[0] : p->ends.change;
     if (p->begins && p->closes)
-        (void)end_after(&p->ends, item->start, &item->end);
+        (void)local_end_after(&p->ends, item->start, &item->end);
     return 0;
 }
 
@@ -321,7 +321,7 @@ int reading_place_moments(struct bb_request *rq, struct reading_submission *subm
             .behind = i + 1 < count ? &items[turned ? at - 1 : at + 1] : NULL,
         };
 
-        if (place(rq, &placing))
+        if (local_place(rq, &placing))
             return -1;
     }
     return 0;

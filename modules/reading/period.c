@@ -10,7 +10,7 @@
 
 /* ---- each submission ---- */
 
-static int by_end(const void *left, const void *right)
+static int period_by_end(const void *left, const void *right)
 {
     const struct reading_item *a = left, *b = right;
 
@@ -50,9 +50,9 @@ int reading_date(struct bb_request *rq, struct reading_submission *submission)
     if (reading_place_moments(rq, submission))
         return bb_failed(rq);
     for (size_t i = 1; i < submission->count; i++)
-        sorted = sorted && by_end(&items[i - 1], &items[i]) < 0;
+        sorted = sorted && period_by_end(&items[i - 1], &items[i]) < 0;
     if (!sorted)
-        qsort(items, submission->count, sizeof(*items), by_end);
+        qsort(items, submission->count, sizeof(*items), period_by_end);
     return 0;
 }
 
@@ -69,7 +69,7 @@ static const struct bb_sql previous = {
 /*
  * Returns whether starts must be found. If an end is unknown, nothing can be concluded about them.
  */
-static bool has_open(const struct reading_submission *submission)
+static bool period_has_open(const struct reading_submission *submission)
 {
     bool known = submission->open && submission->dated;
 
@@ -83,8 +83,8 @@ static bool has_open(const struct reading_submission *submission)
  * type; the first one at the commissioning, or as early as a reading may. The ends of stored
  * readings are in the rows from `row` on.
  */
-static void fill_starts(struct bb_request *rq, struct reading_submission *submission,
-                        const struct bb_rows *rows, size_t row)
+static void period_fill_starts(struct bb_request *rq, struct reading_submission *submission,
+                               const struct bb_rows *rows, size_t row)
 {
     for (size_t i = 0; i < submission->count; i++, row++) {
         struct reading_item *item = &submission->items[i];
@@ -103,13 +103,14 @@ static void fill_starts(struct bb_request *rq, struct reading_submission *submis
     }
 }
 
-static int find_starts(struct bb_request *rq, struct reading_submission *const *list, size_t count)
+static int period_find_starts(struct bb_request *rq, struct reading_submission *const *list,
+                              size_t count)
 {
     struct reading_submission **open = bb_alloc(rq, count * sizeof(struct reading_submission *));
     size_t opens = 0, all = 0, found = 0, row = 0;
 
     for (size_t i = 0; i < count; i++)
-        if (has_open(list[i])) {
+        if (period_has_open(list[i])) {
             open[opens++] = list[i];
             all += list[i]->count;
         }
@@ -129,7 +130,7 @@ static int find_starts(struct bb_request *rq, struct reading_submission *const *
     if (!rows)
         return bb_failed(rq);
     for (size_t i = 0; i < opens; row += open[i++]->count)
-        fill_starts(rq, open[i], rows, row);
+        period_fill_starts(rq, open[i], rows, row);
     return 0;
 }
 
@@ -139,7 +140,8 @@ static int find_starts(struct bb_request *rq, struct reading_submission *const *
  * Returns the length in ms: the elapsed time, or the difference on the zone's clock if that is
  * less.
  */
-static int64_t length(const struct reading_submission *submission, const struct reading_item *item)
+static int64_t period_length(const struct reading_submission *submission,
+                             const struct reading_item *item)
 {
     int64_t passed = item->end - item->start;
 
@@ -156,7 +158,7 @@ static int64_t length(const struct reading_submission *submission, const struct 
  * reading before it ends. A logger with a local clock may write a row for the hour that a clock
  * change skips.
  */
-static void check_period(struct bb_request *rq, struct reading_submission *submission,
+static void period_check(struct bb_request *rq, struct reading_submission *submission,
                          const struct reading_item *item, int64_t now)
 {
     static const char before[] =
@@ -176,7 +178,7 @@ static void check_period(struct bb_request *rq, struct reading_submission *submi
     if (!item->begins || !item->ends)
         return;
     if (item->start < item->end) {
-        if (length(submission, item) > READING_PERIOD_DAYS * MOMENT_DAY_MS)
+        if (period_length(submission, item) > READING_PERIOD_DAYS * MOMENT_DAY_MS)
             reading_problem(rq, submission, index, "endDate", "must be at most %d days later",
                             READING_PERIOD_DAYS);
     } else if (!item->open) {
@@ -195,11 +197,11 @@ static void check_period(struct bb_request *rq, struct reading_submission *submi
 
 int reading_place(struct bb_request *rq, struct reading_submission *const *list, size_t count)
 {
-    int refused = find_starts(rq, list, count);
+    int refused = period_find_starts(rq, list, count);
     int64_t now = bb_wall_ms(rq->host);
 
     for (size_t i = 0; i < count && !refused; i++)
         for (size_t j = 0; j < list[i]->count; j++)
-            check_period(rq, list[i], &list[i]->items[j], now);
+            period_check(rq, list[i], &list[i]->items[j], now);
     return refused;
 }

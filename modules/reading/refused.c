@@ -145,22 +145,16 @@ static const struct bb_sql sweep = {
     " WHERE refused_at < now() - interval '90 days' ORDER BY refused_at LIMIT 1000)",
     BB_SQL_WRITE};
 
-static int sweep_some(struct bb_request *rq, void *arg)
-{
-    bool *more = arg;
-    const struct bb_rows *rows = bb_query(rq, &sweep, BB_NO_ARGS);
-
-    *more = rows && bb_affected(rq, rows) > 0;
-    return 0;
-}
-
 void reading_sweep_refused(struct bb_request *rq)
 {
     int64_t until = bb_now_ms(rq->host) + TURN_MS;
     bool more = true;
 
-    while (more && bb_now_ms(rq->host) < until)
-        bb_scratch(rq, sweep_some, &more);
+    while (more && bb_now_ms(rq->host) < until) {
+        const struct bb_rows *rows = bb_query(rq, &sweep, BB_NO_ARGS);
+
+        more = rows && bb_affected(rq, rows) > 0;
+    }
     if (more)
         bb_again(rq);
 }

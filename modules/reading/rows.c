@@ -50,8 +50,8 @@ static const struct bb_field rows_columns[COLUMNS] = {
 /* ---- the devices that the rows of a call name ---- */
 
 /* Rows of the same device are usually adjacent: each run of them is one key. */
-static json_t *keys_of(struct bb_request *rq, struct call *call, struct bb_bulk_row *const *rows,
-                       size_t count)
+static json_t *rows_keys(struct bb_request *rq, struct call *call, struct bb_bulk_row *const *rows,
+                         size_t count)
 {
     json_t *keys = bb_json_hold(rq, json_array());
     const char *last = NULL;
@@ -79,22 +79,15 @@ static json_t *keys_of(struct bb_request *rq, struct call *call, struct bb_bulk_
     return keys;
 }
 
-static int by_number(const void *left, const void *right)
-{
-    const int64_t *a = left, *b = right;
-
-    return (*a > *b) - (*a < *b);
-}
-
-static int by_zone(const struct one *a, const struct one *b)
+static int rows_by_zone(const struct one *a, const struct one *b)
 {
     return strcmp(a->zone ? a->zone : "", b->zone ? b->zone : "");
 }
 
-static int by_device(const void *left, const void *right)
+static int rows_by_device(const void *left, const void *right)
 {
     const struct one *a = left, *b = right;
-    int zones = by_zone(a, b);
+    int zones = rows_by_zone(a, b);
 
     if (a->device->id != b->device->id)
         return a->device->id < b->device->id ? -1 : 1;
@@ -105,17 +98,20 @@ static int by_device(const void *left, const void *right)
  * Fills call->list with the rows whose devices are known and Active, grouped by device and time
  * zone, and reports the problems of the other rows. Returns 0, or -1: `bb_failed(rq)`.
  */
-static int find_devices(struct bb_request *rq, struct call *call, struct bb_bulk_row *const *rows,
-                        size_t count)
+static int rows_find_devices(struct bb_request *rq, struct call *call,
+                             struct bb_bulk_row *const *rows, size_t count)
 {
-    static const struct bb_sql look = {"SELECT d FROM device_active($1::bigint[]) d ORDER BY d", 0};
+    static const struct bb_sql look = {
+        "SELECT d IS NOT NULL FROM unnest($1::bigint[]) WITH ORDINALITY AS k (id, number)"
+        " LEFT JOIN device_active($1::bigint[]) d ON d = k.id ORDER BY k.number",
+        0};
     const struct reading *reading = rq->state;
     int64_t *ids;
     const char **problems;
     struct bb_device *devices;
 
     call->list = bb_alloc(rq, count * sizeof(*call->list));
-    const json_t *keys = keys_of(rq, call, rows, count);
+    const json_t *keys = rows_keys(rq, call, rows, count);
     size_t key_count = json_array_size(keys), found = 0;
 
     if (!keys) {
@@ -132,11 +128,6 @@ static int find_devices(struct bb_request *rq, struct call *call, struct bb_bulk
 
     if (!active)
         return -1;
-    size_t active_count = bb_count(rq, active);
-    int64_t *sorted = bb_alloc(rq, active_count * sizeof(*sorted));
-
-    for (size_t i = 0; i < active_count; i++)
-        sorted[i] = bb_cell_int(rq, active, i, 0);
     for (size_t i = 0; i < call->count; i++) {
         struct one one = call->list[i];
         size_t key = one.key - (one.two_keys && ids[one.key - 1]);
@@ -145,7 +136,7 @@ static int find_devices(struct bb_request *rq, struct call *call, struct bb_bulk
         one.device = &devices[key];
         if (!one.device->size) /* without a problem: it was deleted just now */
             problem = problems[key] ? problems[key] : "Device not found";
-        else if (!bsearch(&one.device->id, sorted, active_count, sizeof(*sorted), by_number))
+        else if (!bb_cell_int(rq, active, key, 0))
             problem = "the device is Inactive";
         if (problem)
             bb_bulk_problem(rq, one.row, "externalId", problem);
@@ -154,14 +145,14 @@ static int find_devices(struct bb_request *rq, struct call *call, struct bb_bulk
     }
     call->count = found;
     if (found)
-        qsort(call->list, found, sizeof(*call->list), by_device);
+        qsort(call->list, found, sizeof(*call->list), rows_by_device);
     return 0;
 }
 
 /* ---- the rows of one device ---- */
 
-static void take_notes(struct bb_request *rq, struct call *call, struct bb_bulk_row *row,
-                       const struct reading_note *note)
+static void rows_take_notes(struct bb_request *rq, struct call *call, struct bb_bulk_row *row,
+                            const struct reading_note *note)
 {
     for (; note; note = note->next) {
         bb_bulk_problem(rq, row, note->field, note->problem);
@@ -173,7 +164,7 @@ static void take_notes(struct bb_request *rq, struct call *call, struct bb_bulk_
  * Parses the rows of one submission, `count` entries of `ones`. Rows that cannot be parsed are
  * removed from the submission and from `ones`. Returns 0, or -1: `bb_failed(rq)`.
  */
-static int read_rows(struct bb_request *rq, struct call *call,
+static int rows_read(struct bb_request *rq, struct call *call,
                      struct reading_submission *submission, struct one *ones, size_t count)
 {
     int64_t *numbers = bb_alloc(rq, count * sizeof(*numbers));
@@ -199,7 +190,7 @@ static int read_rows(struct bb_request *rq, struct call *call,
             }
         *item = (struct reading_item){.index = at};
         reading_read_item(rq, submission, object, item);
-        take_notes(rq, call, ones[i].row, submission->notes[at]);
+        rows_take_notes(rq, call, ones[i].row, submission->notes[at]);
         if (submission->notes[at]) {
             submission->notes[at] = NULL;
             continue;
@@ -216,8 +207,8 @@ static int read_rows(struct bb_request *rq, struct call *call,
 }
 
 /* If rows are being stored, adds the refused ones to the list of all devices. */
-static int keep_refused(struct bb_request *rq, struct call *call,
-                        const struct reading_submission *submission)
+static int rows_keep_refused(struct bb_request *rq, struct call *call,
+                             const struct reading_submission *submission)
 {
     if (!call->tx || !reading_refused_add(rq, submission, call->refused))
         return 0;
@@ -226,7 +217,7 @@ static int keep_refused(struct bb_request *rq, struct call *call,
 }
 
 /* Finds the mistakes and leaves them in the notes. Returns 0, or -1: `bb_failed(rq)`. */
-static int judge(struct bb_request *rq, struct reading_submission *const *list, size_t count)
+static int rows_judge(struct bb_request *rq, struct reading_submission *const *list, size_t count)
 {
     if (reading_place(rq, list, count))
         return -1;
@@ -245,8 +236,8 @@ static int judge(struct bb_request *rq, struct reading_submission *const *list, 
  * Mistakes of readings without a start are about assumed starts until then. Returns 0, or -1:
  * `bb_failed(rq)`.
  */
-static int judge_open(struct bb_request *rq, struct call *call,
-                      struct reading_submission *submission, struct one *ones)
+static int rows_judge_open(struct bb_request *rq, struct call *call,
+                           struct reading_submission *submission, struct one *ones)
 {
     while (submission->open && submission->wrong && !submission->notes[submission->count]) {
         size_t all = submission->count, count = 0;
@@ -260,15 +251,15 @@ static int judge_open(struct bb_request *rq, struct call *call,
         for (size_t i = 0; i < all; i++)
             if (submission->items[i].open)
                 submission->notes[submission->items[i].index] = NULL;
-        if (keep_refused(rq, call, submission))
+        if (rows_keep_refused(rq, call, submission))
             return -1;
         for (size_t i = 0; i < all; i++) {
-            take_notes(rq, call, ones[i].row, submission->notes[i]);
+            rows_take_notes(rq, call, ones[i].row, submission->notes[i]);
             if (!submission->notes[i])
                 ones[count++] = ones[i];
         }
-        if (read_rows(rq, call, submission, ones, count) || reading_date(rq, submission) ||
-            judge(rq, &submission, 1))
+        if (rows_read(rq, call, submission, ones, count) || reading_date(rq, submission) ||
+            rows_judge(rq, &submission, 1))
             return -1;
     }
     return 0;
@@ -279,18 +270,18 @@ static int judge_open(struct bb_request *rq, struct call *call,
  * they are stored. A Delta reading without a start begins at the end of the previous reading, which
  * may be in another part of the file; so it claims only its end. Returns 0 or -1: `bb_failed(rq)`.
  */
-static int conclude(struct bb_request *rq, struct call *call, struct reading_submission *submission,
-                    const struct one *ones)
+static int rows_conclude(struct bb_request *rq, struct call *call,
+                         struct reading_submission *submission, const struct one *ones)
 {
     const struct reading_note *whole = submission->notes[submission->count];
     const char *name = bb_format(rq, "%lld", (long long)submission->device.id);
     size_t count = 0;
 
-    if (submission->wrong && keep_refused(rq, call, submission))
+    if (submission->wrong && rows_keep_refused(rq, call, submission))
         return -1;
     for (size_t i = 0; i < submission->count; i++) {
-        take_notes(rq, call, ones[i].row, whole);
-        take_notes(rq, call, ones[i].row, submission->notes[i]);
+        rows_take_notes(rq, call, ones[i].row, whole);
+        rows_take_notes(rq, call, ones[i].row, submission->notes[i]);
     }
     for (size_t i = 0; i < submission->count; i++) {
         const struct reading_item *item = &submission->items[i];
@@ -322,16 +313,17 @@ struct crowd {
  * Does all steps for a crowd and empties it. If others store readings between the search for
  * overlaps and the commit, the commit fails. Returns 0 or -1.
  */
-static int finish_crowd(struct bb_request *rq, struct call *call, struct crowd *crowd)
+static int rows_finish(struct bb_request *rq, struct call *call, struct crowd *crowd)
 {
     size_t stored = 0;
 
-    if (crowd->count && judge(rq, crowd->list, crowd->count))
+    if (crowd->count && rows_judge(rq, crowd->list, crowd->count))
         return -1;
     for (size_t i = 0; i < crowd->count; i++) {
         struct reading_submission *one = crowd->list[i];
 
-        if (judge_open(rq, call, one, crowd->ones[i]) || conclude(rq, call, one, crowd->ones[i]))
+        if (rows_judge_open(rq, call, one, crowd->ones[i]) ||
+            rows_conclude(rq, call, one, crowd->ones[i]))
             return -1;
         if (one->count)
             crowd->list[stored++] = one;
@@ -345,10 +337,10 @@ static int finish_crowd(struct bb_request *rq, struct call *call, struct crowd *
  * Does all steps for the rows of a call. Rows of a device that name different time zones are
  * separate submissions; each is judged when the one before it is stored. Returns 0 or -1.
  */
-static int process(struct bb_request *rq, struct call *call, struct bb_bulk_row *const *rows,
-                   size_t count)
+static int rows_process(struct bb_request *rq, struct call *call, struct bb_bulk_row *const *rows,
+                        size_t count)
 {
-    if (find_devices(rq, call, rows, count))
+    if (rows_find_devices(rq, call, rows, count))
         return -1;
     struct crowd crowd = {
         .list = bb_alloc(rq, (call->count + 1) * sizeof(struct reading_submission *)),
@@ -361,33 +353,34 @@ static int process(struct bb_request *rq, struct call *call, struct bb_bulk_row 
         struct one *ones = &call->list[from];
 
         for (to = from + 1; to < call->count; to++)
-            if (call->list[to].device->id != ones->device->id || by_zone(&call->list[to], ones))
+            if (call->list[to].device->id != ones->device->id ||
+                rows_by_zone(&call->list[to], ones))
                 break;
-        if (read_rows(rq, call, submission, ones, to - from))
+        if (rows_read(rq, call, submission, ones, to - from))
             return -1;
         if (!submission->count)
             continue;
-        if ((last == submission->device.id && finish_crowd(rq, call, &crowd)) ||
+        if ((last == submission->device.id && rows_finish(rq, call, &crowd)) ||
             reading_date(rq, submission))
             return -1;
         last = submission->device.id;
         crowd.list[crowd.count] = submission;
         crowd.ones[crowd.count++] = ones;
     }
-    return finish_crowd(rq, call, &crowd);
+    return rows_finish(rq, call, &crowd);
 }
 
 /* ---- the service ---- */
 
-static int check(struct bb_request *rq, const struct bb_bulk_job *job,
-                 struct bb_bulk_row *const *rows, size_t count)
+static int rows_check(struct bb_request *rq, const struct bb_bulk_job *job,
+                      struct bb_bulk_row *const *rows, size_t count)
 {
     struct call call = {.job = job};
 
-    return process(rq, &call, rows, count);
+    return rows_process(rq, &call, rows, count);
 }
 
-static void count_over(struct bb_request *rq, struct bb_tx *tx, void *arg)
+static void rows_count_over(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     const struct call *call = arg;
 
@@ -395,8 +388,8 @@ static void count_over(struct bb_request *rq, struct bb_tx *tx, void *arg)
     bb_metric_add(rq->host, READING_OVER_CEILING, 0, call->over);
 }
 
-static int store(struct bb_request *rq, struct bb_tx *tx, const struct bb_bulk_job *job,
-                 struct bb_bulk_row *const *rows, size_t count)
+static int rows_store(struct bb_request *rq, struct bb_tx *tx, const struct bb_bulk_job *job,
+                      struct bb_bulk_row *const *rows, size_t count)
 {
     struct call *call = bb_alloc(rq, sizeof(*call));
 
@@ -405,11 +398,11 @@ static int store(struct bb_request *rq, struct bb_tx *tx, const struct bb_bulk_j
         bb_no_memory(rq);
         return -1;
     }
-    if (process(rq, call, rows, count) ||
+    if (rows_process(rq, call, rows, count) ||
         reading_refused_store(rq, tx, job->organization, call->refused))
         return -1;
     if (call->over)
-        bb_after(rq, tx, count_over, call);
+        bb_after(rq, tx, rows_count_over, call);
     return 0;
 }
 
@@ -420,7 +413,7 @@ const struct bb_bulk_rows reading_rows = {
     .rows_max = 2000,
     .columns = BB_TABLE(rows_columns),
     .name_column = DEVICE,
-    .check = check,
-    .store = store,
+    .check = rows_check,
+    .store = rows_store,
     .together = true,
 };

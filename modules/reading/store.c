@@ -85,8 +85,8 @@ static const struct bb_keyed store = {
 /* ---- adding ---- */
 
 /* Returns a column of a table of values as an array of PostgreSQL. NULL: out of memory. */
-static const char *array_of(struct bb_request *rq, const struct bb_value *value, size_t rows,
-                            size_t columns)
+static const char *store_array(struct bb_request *rq, const struct bb_value *value, size_t rows,
+                               size_t columns)
 {
     char *text = NULL;
     size_t length;
@@ -115,8 +115,8 @@ static const char *array_of(struct bb_request *rq, const struct bb_value *value,
 }
 
 /* Adds a statement for one submission, with each row of values; or once for all rows of several. */
-static int add_rows(struct bb_request *rq, struct bb_tx *tx, const struct bb_keyed *keyed,
-                    const struct bb_value *values, size_t rows, size_t columns, bool several)
+static int store_add_rows(struct bb_request *rq, struct bb_tx *tx, const struct bb_keyed *keyed,
+                          const struct bb_value *values, size_t rows, size_t columns, bool several)
 {
     struct bb_value arrays[TOUCH_VALUES];
 
@@ -124,7 +124,7 @@ static int add_rows(struct bb_request *rq, struct bb_tx *tx, const struct bb_key
         if (bb_add(rq, tx, &keyed->one, values + row * columns, columns) < 0)
             return -1;
     for (size_t i = 0; i < columns && several; i++) {
-        arrays[i] = bb_t(array_of(rq, values + i, rows, columns));
+        arrays[i] = bb_t(store_array(rq, values + i, rows, columns));
         if (!arrays[i].data) {
             bb_no_memory(rq);
             return -1;
@@ -133,7 +133,7 @@ static int add_rows(struct bb_request *rq, struct bb_tx *tx, const struct bb_key
     return !several || bb_tx_query(rq, tx, &keyed->many, arrays, columns) ? 0 : -1;
 }
 
-static int by_type_and_end(const void *left, const void *right)
+static int store_by_type_and_end(const void *left, const void *right)
 {
     const struct reading_item *a = left, *b = right;
 
@@ -143,7 +143,7 @@ static int by_type_and_end(const void *left, const void *right)
 }
 
 /* Returns how many of the readings from the first one on have its type. */
-static size_t same_type(const struct reading_item *items, size_t count)
+static size_t store_same_type(const struct reading_item *items, size_t count)
 {
     size_t same = 1;
 
@@ -153,8 +153,8 @@ static size_t same_type(const struct reading_item *items, size_t count)
 }
 
 /* Sets the values of both statements for readings of one type, sorted by end. */
-static void set_values(struct bb_request *rq, const struct reading_item *items, size_t count,
-                       struct bb_value *touched, struct bb_value *stored)
+static void store_set_values(struct bb_request *rq, const struct reading_item *items, size_t count,
+                             struct bb_value *touched, struct bb_value *stored)
 {
     const struct reading_item *last = &items[count - 1];
     size_t spans = 0;
@@ -183,8 +183,8 @@ static void set_values(struct bb_request *rq, const struct reading_item *items, 
 }
 
 /* Raises reading.accepted for readings of one type. Returns 0, or -1: `bb_failed(rq)`. */
-static int emit(struct bb_request *rq, struct bb_tx *tx, const struct bb_device *device,
-                const struct reading_item *items, size_t count)
+static int store_emit(struct bb_request *rq, struct bb_tx *tx, const struct bb_device *device,
+                      const struct reading_item *items, size_t count)
 {
     struct bb_audience audience = {.size = sizeof(audience), .organization = device->organization};
     int64_t first = items[0].start;
@@ -205,7 +205,7 @@ static int emit(struct bb_request *rq, struct bb_tx *tx, const struct bb_device 
 }
 
 /* Not called for a replay, which is the stored response of another request. */
-static void count_stored(struct bb_request *rq, struct bb_tx *unit, void *arg)
+static void store_count(struct bb_request *rq, struct bb_tx *unit, void *arg)
 {
     const struct reading_submission *submission = arg;
 
@@ -225,35 +225,35 @@ int reading_add(struct bb_request *rq, struct bb_tx *tx, struct reading_submissi
         const struct reading_submission *one = list[i];
         struct bb_value *row = touched + i * TOUCH_VALUES;
 
-        qsort(one->items, one->count, sizeof(*one->items), by_type_and_end);
+        qsort(one->items, one->count, sizeof(*one->items), store_by_type_and_end);
         row[TOUCH_DEVICE] = bb_i(one->device.id);
         row[TOUCH_NOW] = bb_i(now);
         for (size_t at = 0, same; at < one->count; at += same) {
             struct bb_value *values = stored + rows++ * STORE_VALUES;
 
-            same = same_type(one->items + at, one->count - at);
+            same = store_same_type(one->items + at, one->count - at);
             values[0] = bb_i(one->device.id);
             values[5] = bb_i(now);
-            set_values(rq, one->items + at, same, row, values);
+            store_set_values(rq, one->items + at, same, row, values);
         }
     }
-    if (add_rows(rq, tx, &touch, touched, count, TOUCH_VALUES, count > 1) ||
-        add_rows(rq, tx, &store, stored, rows, STORE_VALUES, count > 1))
+    if (store_add_rows(rq, tx, &touch, touched, count, TOUCH_VALUES, count > 1) ||
+        store_add_rows(rq, tx, &store, stored, rows, STORE_VALUES, count > 1))
         return -1;
     for (size_t i = 0; i < count; i++) {
         const struct reading_submission *one = list[i];
         const struct bb_device *device = &one->device;
 
         for (size_t at = 0, same; at < one->count; at += same) {
-            same = same_type(one->items + at, one->count - at);
-            if (emit(rq, tx, device, one->items + at, same))
+            same = store_same_type(one->items + at, one->count - at);
+            if (store_emit(rq, tx, device, one->items + at, same))
                 return -1;
         }
         if (one->named && !device->timezone &&
             reading->devices->name_timezone(reading->devices_state, rq, tx, device->id,
                                             one->named) < 0)
             return -1;
-        bb_after(rq, tx, count_stored, list[i]);
+        bb_after(rq, tx, store_count, list[i]);
     }
     return 0;
 }
@@ -261,8 +261,8 @@ int reading_add(struct bb_request *rq, struct bb_tx *tx, struct reading_submissi
 /* ---- a request ---- */
 
 /* Returns the readings in the order in which they were sent. NULL: out of memory. */
-static json_t *answer(struct bb_request *rq, const struct reading_submission *submission,
-                      int64_t now)
+static json_t *store_answer(struct bb_request *rq, const struct reading_submission *submission,
+                            int64_t now)
 {
     const struct bb_device *device = &submission->device;
     const struct reading_item **sent = bb_alloc(rq, submission->count * sizeof(*sent));
@@ -278,7 +278,7 @@ static json_t *answer(struct bb_request *rq, const struct reading_submission *su
 }
 
 /* The commit failed: finds out why. If an overlap is the reason, each reading is checked again. */
-static int refused(struct bb_request *rq, struct reading_submission *submission)
+static int store_refused(struct bb_request *rq, struct reading_submission *submission)
 {
     static const struct bb_sql look = {"SELECT device_status($1::bigint)", 0};
 
@@ -310,11 +310,11 @@ int reading_store(struct bb_request *rq, struct reading_submission *submission)
 
     if (!unit || reading_add(rq, unit, &submission, 1, now))
         return bb_failed(rq);
-    json_t *json = answer(rq, submission, now);
+    json_t *json = store_answer(rq, submission, now);
 
     if (!json)
         return bb_no_memory(rq);
     int status = bb_commit(rq, unit, 201, json);
 
-    return status ? status : refused(rq, submission);
+    return status ? status : store_refused(rq, submission);
 }

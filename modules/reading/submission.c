@@ -34,8 +34,8 @@ void reading_note(struct bb_request *rq, struct reading_submission *submission,
     submission->mistakes[kind]++;
 }
 
-static int refuse_conflict(struct bb_request *rq, const struct reading_submission *submission,
-                           json_t *list)
+static int submission_refuse_conflict(struct bb_request *rq,
+                                      const struct reading_submission *submission, json_t *list)
 {
     static const char over[] =
         "Check the capacity of the device, which is in kW, the dates, and the unit of the value";
@@ -72,7 +72,7 @@ int reading_refuse(struct bb_request *rq, struct reading_submission *submission)
         bb_log(rq, BB_WARN, "cannot store refused readings of device %lld: %s",
                (long long)device->id, bb_sqlstate(rq));
     return submission->mistakes[READING_INVALID] ? bb_refuse(rq, list)
-                                                 : refuse_conflict(rq, submission, list);
+                                                 : submission_refuse_conflict(rq, submission, list);
 }
 
 /* ---- parsing ---- */
@@ -81,7 +81,7 @@ int reading_refuse(struct bb_request *rq, struct reading_submission *submission)
 #define BESIDE 1.2e-16L
 
 /* Returns whether the value is absent, null, or a text of blanks. */
-static bool is_absent(const json_t *value)
+static bool submission_is_absent(const json_t *value)
 {
     const char *text = json_string_value(value);
 
@@ -89,21 +89,21 @@ static bool is_absent(const json_t *value)
 }
 
 /* Returns a member by its name or alias; NULL: absent. */
-static const json_t *read_member(struct bb_request *rq, const json_t *object, const char *name,
-                                 const char *alias)
+static const json_t *submission_member(struct bb_request *rq, const json_t *object,
+                                       const char *name, const char *alias)
 {
     const json_t *value = json_object_get(object, name);
     const json_t *other = alias ? json_object_get(object, alias) : NULL;
 
-    if (is_absent(value))
+    if (submission_is_absent(value))
         value = other;
-    else if (!is_absent(other) && !json_equal(value, other))
+    else if (!submission_is_absent(other) && !json_equal(value, other))
         bb_warn(rq, "%s: is ignored, because %s was sent, too", alias, name);
-    return is_absent(value) ? NULL : value;
+    return submission_is_absent(value) ? NULL : value;
 }
 
 /* Returns a text without the blanks around it; NULL: not a text, or it has a NUL. */
-static const char *read_trimmed(struct bb_request *rq, const json_t *value)
+static const char *submission_trimmed(struct bb_request *rq, const json_t *value)
 {
     const char *text = json_string_value(value);
 
@@ -113,14 +113,14 @@ static const char *read_trimmed(struct bb_request *rq, const json_t *value)
 }
 
 /* Returns a text member of the reading, else of the whole request; NULL with a problem noted. */
-static const char *read_word(struct bb_request *rq, struct reading_submission *submission,
-                             const json_t *object, const char *name, size_t index)
+static const char *submission_word(struct bb_request *rq, struct reading_submission *submission,
+                                   const json_t *object, const char *name, size_t index)
 {
-    const json_t *value = read_member(rq, object, name, NULL);
+    const json_t *value = submission_member(rq, object, name, NULL);
 
     if (!value)
-        value = read_member(rq, bb_body(rq), name, NULL);
-    const char *text = read_trimmed(rq, value);
+        value = submission_member(rq, bb_body(rq), name, NULL);
+    const char *text = submission_trimmed(rq, value);
 
     if (!text)
         reading_problem(rq, submission, index, name, value ? "must be a string" : "is required");
@@ -131,12 +131,13 @@ static const char *read_word(struct bb_request *rq, struct reading_submission *s
  * Reads a number, or a text that is a decimal number, in the unit. It is rounded to whole Wh, based
  * on the decimal text: 0.5005 kWh are 501 Wh, though the double is a bit less.
  */
-static void read_value(struct bb_request *rq, struct reading_submission *submission,
-                       const json_t *object, struct reading_item *item)
+static void submission_value(struct bb_request *rq, struct reading_submission *submission,
+                             const json_t *object, struct reading_item *item)
 {
-    const char *unit = read_word(rq, submission, object, "unit", item->index), *problem = NULL;
-    const json_t *value = read_member(rq, object, "value", NULL);
-    const char *text = read_trimmed(rq, value);
+    const char *unit = submission_word(rq, submission, object, "unit", item->index),
+               *problem = NULL;
+    const json_t *value = submission_member(rq, object, "value", NULL);
+    const char *text = submission_trimmed(rq, value);
     double factor = unit ? unit_wh(unit) : 0, number = json_number_value(value);
 
     if (unit && !(factor > 0))
@@ -157,10 +158,11 @@ static void read_value(struct bb_request *rq, struct reading_submission *submiss
 }
 
 /* Returns false if it is absent, or with a problem noted. */
-static bool read_moment(struct bb_request *rq, struct reading_submission *submission,
-                        const json_t *value, const char *name, size_t index, struct moment *moment)
+static bool submission_moment(struct bb_request *rq, struct reading_submission *submission,
+                              const json_t *value, const char *name, size_t index,
+                              struct moment *moment)
 {
-    const char *text = read_trimmed(rq, value);
+    const char *text = submission_trimmed(rq, value);
     bool good = text && moment_parse(text, moment) == 0;
 
     if (value && !good)
@@ -177,22 +179,23 @@ void reading_read_item(struct bb_request *rq, struct reading_submission *submiss
         reading_problem(rq, submission, index, NULL, "must be an object");
         return;
     }
-    const json_t *start = read_member(rq, object, "startDate", "starttimestamp");
-    const json_t *end = read_member(rq, object, "endDate", "endtimestamp");
-    const char *type = read_word(rq, submission, object, "type", index);
+    const json_t *start = submission_member(rq, object, "startDate", "starttimestamp");
+    const json_t *end = submission_member(rq, object, "endDate", "endtimestamp");
+    const char *type = submission_word(rq, submission, object, "type", index);
 
     item->type = type ? unit_type(type) : '\0';
     if (type && !item->type)
         reading_problem(rq, submission, index, "type", "must be History or Delta");
-    read_value(rq, submission, object, item);
-    item->has_start = read_moment(rq, submission, start, "startDate", index, &item->sent_start);
+    submission_value(rq, submission, object, item);
+    item->has_start =
+        submission_moment(rq, submission, start, "startDate", index, &item->sent_start);
     if (!start && item->type == 'H')
         reading_problem(rq, submission, index, "startDate", "is required for History");
     item->open = !start && item->type == 'D';
     submission->open = submission->open || item->open;
     if (!end)
         reading_problem(rq, submission, index, "endDate", "is required");
-    item->has_end = read_moment(rq, submission, end, "endDate", index, &item->sent_end);
+    item->has_end = submission_moment(rq, submission, end, "endDate", index, &item->sent_end);
 }
 
 /* ---- the handler ---- */

@@ -48,8 +48,8 @@ int64_t reading_ceiling(void *state, const struct bb_device *device, int64_t sta
     return wh < (double)(INT64_MAX / 2) ? (int64_t)wh : INT64_MAX / 2;
 }
 
-static json_t *total_json(struct bb_request *rq, const struct bb_device *device,
-                          const struct bb_rows *rows, size_t row)
+static json_t *totals_json(struct bb_request *rq, const struct bb_device *device,
+                           const struct bb_rows *rows, size_t row)
 {
     static const struct bb_column columns[] = {
         {"startDate", BB_COLUMN_TIME, 0}, {"endDate", BB_COLUMN_TIME, 1},
@@ -96,6 +96,6 @@ int reading_totals(struct bb_request *rq)
     json_t *list = json_array();
 
     for (size_t row = 0; row < count && list; row++)
-        list = bb_append(list, total_json(rq, &device, rows, row));
+        list = bb_append(list, totals_json(rq, &device, rows, row));
     return bb_reply(rq, 200, list);
 }

@@ -31,7 +31,7 @@ struct zones *zones_new(void)
     return zones;
 }
 
-static void known_free(struct known *known)
+static void zones_free_known(struct known *known)
 {
     if (known)
         free(known->zone);
@@ -42,7 +42,7 @@ void zones_free(struct zones *zones)
 {
     for (struct known *next; zones->first; zones->first = next) {
         next = zones->first->next;
-        known_free(zones->first);
+        zones_free_known(zones->first);
     }
     pthread_mutex_destroy(&zones->lock);
     free(zones);
@@ -62,7 +62,7 @@ static const struct zone *zones_find(struct zones *zones, const char *name, stru
         more = NULL;
     }
     pthread_mutex_unlock(&zones->lock);
-    known_free(more);
+    zones_free_known(more);
     return known ? known->zone : NULL;
 }
 
@@ -89,14 +89,14 @@ int zones_get(struct bb_request *rq, const char *name, const struct zone **zone)
     if (known) {
         strcpy(known->name, name); /* fits: see zone_name_good() */
         if (bb_offload(rq, READING_POOL, zones_read, known)) {
-            known_free(known);
+            zones_free_known(known);
             return -1;
         }
         failed = known->failed;
         if (known->zone)
             *zone = zones_find(reading->zones, name, known);
         else
-            known_free(known);
+            zones_free_known(known);
     }
     if (failed)
         bb_no_memory(rq);

@@ -9,7 +9,7 @@
 #define EXACT 1e-17L
 
 /* Returns the decimal number that was sent, which a double holds less exactly. */
-static long double decimal(double number)
+static long double ceiling_decimal(double number)
 {
     long double near = roundl(number * DECIMALS) / DECIMALS;
 
@@ -21,9 +21,10 @@ double ceiling_wh(const struct ceiling_rule *rule, const struct ceiling_device *
 {
     long double hours = (long double)(end - start) / HOUR_MS;
     long double age = (long double)(end - device->commissioned) / YEAR_MS;
-    long double left = age > 1 ? powl(1 - decimal(rule->degradation), age - 1) : 1;
-    long double wh = decimal(device->capacity_kw) * 1000 * hours * decimal(device->yield) /
-                     HOURS_OF_YEAR * left * decimal(rule->margin);
+    long double left = age > 1 ? powl(1 - ceiling_decimal(rule->degradation), age - 1) : 1;
+    long double wh = ceiling_decimal(device->capacity_kw) * 1000 * hours *
+                     ceiling_decimal(device->yield) / HOURS_OF_YEAR * left *
+                     ceiling_decimal(rule->margin);
 
     return (double)floorl(wh * (1 + EXACT));
 }

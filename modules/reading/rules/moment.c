@@ -28,7 +28,7 @@ int moment_year(int64_t days)
 }
 
 /* Parses exactly `digits` digits and advances. */
-static bool take(const char **at, int digits, int *number)
+static bool moment_take(const char **at, int digits, int *number)
 {
     *number = 0;
     for (; digits; digits--, (*at)++) {
@@ -39,7 +39,7 @@ static bool take(const char **at, int digits, int *number)
     return true;
 }
 
-static bool skip(const char **at, char c)
+static bool moment_skip(const char **at, char c)
 {
     bool there = **at == c;
 
@@ -47,19 +47,20 @@ static bool skip(const char **at, char c)
     return there;
 }
 
-static bool take_date(const char **at, int64_t *days)
+static bool moment_date(const char **at, int64_t *days)
 {
     int year, month, day;
 
-    if (!take(at, 4, &year) || !skip(at, '-') || !take(at, 2, &month) || !skip(at, '-') ||
-        !take(at, 2, &day) || !year || month < 1 || month > 12 || day < 1)
+    if (!moment_take(at, 4, &year) || !moment_skip(at, '-') || !moment_take(at, 2, &month) ||
+        !moment_skip(at, '-') || !moment_take(at, 2, &day) || !year || month < 1 || month > 12 ||
+        day < 1)
         return false;
     *days = moment_days(year, month, day);
     return *days < moment_days(year + month / 12, month % 12 + 1, 1);
 }
 
 /* Digits after the third are dropped. */
-static bool take_fraction(const char **at, int *ms)
+static bool moment_fraction(const char **at, int *ms)
 {
     size_t count = strspn(*at, "0123456789");
 
@@ -71,33 +72,33 @@ static bool take_fraction(const char **at, int *ms)
 }
 
 /* 24:00 is the end of a day. The hour may have one digit. */
-static bool take_clock(const char **at, int64_t *ms)
+static bool moment_clock(const char **at, int64_t *ms)
 {
     int hour, minute, second = 0, fraction = 0;
 
-    if (!take(at, **at && (*at)[1] == ':' ? 1 : 2, &hour) || !skip(at, ':') ||
-        !take(at, 2, &minute))
+    if (!moment_take(at, **at && (*at)[1] == ':' ? 1 : 2, &hour) || !moment_skip(at, ':') ||
+        !moment_take(at, 2, &minute))
         return false;
-    if (skip(at, ':')) {
-        if (!take(at, 2, &second))
+    if (moment_skip(at, ':')) {
+        if (!moment_take(at, 2, &second))
             return false;
-        if ((skip(at, '.') || skip(at, ',')) && !take_fraction(at, &fraction))
+        if ((moment_skip(at, '.') || moment_skip(at, ',')) && !moment_fraction(at, &fraction))
             return false;
     }
     *ms = ((hour * 60 + minute) * INT64_C(60) + second) * 1000 + fraction;
     return minute < 60 && second < 60 && *ms <= MOMENT_DAY_MS;
 }
 
-static bool take_offset(const char **at, int64_t *ms)
+static bool moment_offset(const char **at, int64_t *ms)
 {
     int hours, minutes = 0;
     char sign = **at;
 
-    if (!skip(at, '+') && !skip(at, '-'))
+    if (!moment_skip(at, '+') && !moment_skip(at, '-'))
         return false;
-    if (!take(at, 2, &hours))
+    if (!moment_take(at, 2, &hours))
         return false;
-    if ((skip(at, ':') || **at) && !take(at, 2, &minutes))
+    if ((moment_skip(at, ':') || **at) && !moment_take(at, 2, &minutes))
         return false;
     *ms = (hours * 60 + minutes) * (sign == '-' ? INT64_C(-60000) : INT64_C(60000));
     return hours < 16 && minutes < 60;
@@ -108,20 +109,21 @@ int moment_parse(const char *text, struct moment *moment)
     int64_t days, clock = 0, offset = 0;
     bool local = false;
 
-    if (!take_date(&text, &days))
+    if (!moment_date(&text, &days))
         return -1;
     bool date = !*text;
 
     if (date) {
         local = true;
     } else {
-        if (!skip(&text, 'T') && !skip(&text, 't') && !skip(&text, ' '))
+        if (!moment_skip(&text, 'T') && !moment_skip(&text, 't') && !moment_skip(&text, ' '))
             return -1;
-        if (!take_clock(&text, &clock))
+        if (!moment_clock(&text, &clock))
             return -1;
         local = !*text;
-        skip(&text, ' ');
-        if (!local && !skip(&text, 'Z') && !skip(&text, 'z') && !take_offset(&text, &offset))
+        moment_skip(&text, ' ');
+        if (!local && !moment_skip(&text, 'Z') && !moment_skip(&text, 'z') &&
+            !moment_offset(&text, &offset))
             return -1;
         if (*text)
             return -1;

@@ -31,7 +31,7 @@ const char *unit_type_name(char type)
     return type == 'H' ? "History" : "Delta";
 }
 
-static size_t digits(const char **at)
+static size_t unit_digits(const char **at)
 {
     size_t count = strspn(*at, "0123456789");
 
@@ -42,16 +42,16 @@ static size_t digits(const char **at)
 bool unit_decimal(const char *text, double *number)
 {
     const char *at = text + (*text == '-' || *text == '+');
-    size_t count = digits(&at);
+    size_t count = unit_digits(&at);
 
     if (*at == '.') {
         at++;
-        count += digits(&at);
+        count += unit_digits(&at);
     }
     if (count && (*at == 'e' || *at == 'E')) {
         at++;
         at += *at == '-' || *at == '+';
-        count = digits(&at);
+        count = unit_digits(&at);
     }
     *number = count && !*at ? strtod(text, NULL) : NAN;
     return isfinite(*number);

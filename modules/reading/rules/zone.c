@@ -31,7 +31,7 @@ struct counts {
 
 /* ---- rules ---- */
 
-static bool skip(const char **at, char c)
+static bool zone_skip(const char **at, char c)
 {
     bool there = **at == c;
 
@@ -39,7 +39,7 @@ static bool skip(const char **at, char c)
     return there;
 }
 
-static bool take_number(const char **at, int low, int high, int *number)
+static bool zone_number(const char **at, int low, int high, int *number)
 {
     *number = 0;
     if (!isdigit((unsigned char)**at))
@@ -50,13 +50,13 @@ static bool take_number(const char **at, int low, int high, int *number)
 }
 
 /* Skips "EST" or "<-03>": at least three characters. */
-static bool skip_name(const char **at)
+static bool zone_skip_name(const char **at)
 {
     const char *start = *at;
 
-    if (skip(at, '<')) {
+    if (zone_skip(at, '<')) {
         *at += strcspn(*at, ">");
-        return skip(at, '>');
+        return zone_skip(at, '>');
     }
     while (isalpha((unsigned char)**at))
         (*at)++;
@@ -64,7 +64,7 @@ static bool skip_name(const char **at)
 }
 
 /* Parses [+-]h[:mm[:ss]]. */
-static bool take_time(const char **at, int32_t *seconds)
+static bool zone_time(const char **at, int32_t *seconds)
 {
     int part[3] = {0, 0, 0};
     int sign = **at == '-' ? -1 : 1;
@@ -72,57 +72,57 @@ static bool take_time(const char **at, int32_t *seconds)
     if (**at == '-' || **at == '+')
         (*at)++;
     for (int i = 0; i < 3; i++) {
-        if (i && !skip(at, ':'))
+        if (i && !zone_skip(at, ':'))
             break;
-        if (!take_number(at, 0, i ? 59 : 167, &part[i]))
+        if (!zone_number(at, 0, i ? 59 : 167, &part[i]))
             return false;
     }
     *seconds = sign * (part[0] * 3600 + part[1] * 60 + part[2]);
     return true;
 }
 
-static bool take_change(const char **at, struct zone_change *change)
+static bool zone_take_change(const char **at, struct zone_change *change)
 {
     bool good;
 
     *change = (struct zone_change){.kind = 'D', .seconds = 7200};
-    if (skip(at, 'M')) {
+    if (zone_skip(at, 'M')) {
         change->kind = 'M';
-        good = take_number(at, 1, 12, &change->month) && skip(at, '.') &&
-               take_number(at, 1, 5, &change->week) && skip(at, '.') &&
-               take_number(at, 0, 6, &change->day);
+        good = zone_number(at, 1, 12, &change->month) && zone_skip(at, '.') &&
+               zone_number(at, 1, 5, &change->week) && zone_skip(at, '.') &&
+               zone_number(at, 0, 6, &change->day);
     } else {
-        change->kind = skip(at, 'J') ? 'J' : 'D';
-        good = take_number(at, change->kind == 'J', 365, &change->day);
+        change->kind = zone_skip(at, 'J') ? 'J' : 'D';
+        good = zone_number(at, change->kind == 'J', 365, &change->day);
     }
-    return good && (!skip(at, '/') || take_time(at, &change->seconds));
+    return good && (!zone_skip(at, '/') || zone_time(at, &change->seconds));
 }
 
 int zone_rule_parse(const char *text, struct zone_rule *rule)
 {
     *rule = (struct zone_rule){.changes = false};
-    if (!skip_name(&text) || !take_time(&text, &rule->standard))
+    if (!zone_skip_name(&text) || !zone_time(&text, &rule->standard))
         return -1;
     rule->standard = -rule->standard; /* POSIX counts to the west */
     if (!*text)
         return 0;
-    if (!skip_name(&text))
+    if (!zone_skip_name(&text))
         return -1;
     rule->summer = rule->standard + 3600;
     if (*text != ',') {
-        if (!take_time(&text, &rule->summer))
+        if (!zone_time(&text, &rule->summer))
             return -1;
         rule->summer = -rule->summer;
     }
     rule->changes = true;
-    if (!skip(&text, ',') || !take_change(&text, &rule->begin) || !skip(&text, ',') ||
-        !take_change(&text, &rule->end) || *text)
+    if (!zone_skip(&text, ',') || !zone_take_change(&text, &rule->begin) ||
+        !zone_skip(&text, ',') || !zone_take_change(&text, &rule->end) || *text)
         return -1;
     return 0;
 }
 
 /* Returns the day of the change, in days since 1970. */
-static int64_t change_day(const struct zone_change *change, int year)
+static int64_t zone_change_day(const struct zone_change *change, int year)
 {
     int64_t first = moment_days(year, 1, 1);
     bool leap = moment_days(year + 1, 1, 1) - first == 366;
@@ -145,8 +145,9 @@ int32_t zone_rule_offset(const struct zone_rule *rule, int64_t at)
         return rule->standard;
     int64_t local = at + rule->standard;
     int year = moment_year(local / DAY - (local % DAY < 0));
-    int64_t begin = change_day(&rule->begin, year) * DAY + rule->begin.seconds - rule->standard;
-    int64_t end = change_day(&rule->end, year) * DAY + rule->end.seconds - rule->summer;
+    int64_t begin =
+        zone_change_day(&rule->begin, year) * DAY + rule->begin.seconds - rule->standard;
+    int64_t end = zone_change_day(&rule->end, year) * DAY + rule->end.seconds - rule->summer;
     bool between = begin < end ? at >= begin && at < end : at >= begin || at < end;
 
     return between ? rule->summer : rule->standard;
@@ -167,7 +168,7 @@ bool zone_name_good(const char *name)
            strcmp(name, "localtime") != 0 && strcmp(name, "Factory") != 0;
 }
 
-static int64_t big_endian(const unsigned char *bytes, int size)
+static int64_t zone_big_endian(const unsigned char *bytes, int size)
 {
     uint64_t number = bytes[0] & 0x80 ? UINT64_MAX : 0;
 
@@ -176,7 +177,7 @@ static int64_t big_endian(const unsigned char *bytes, int size)
     return (int64_t)number;
 }
 
-static bool read_header(const unsigned char *at, size_t left, struct counts *counts)
+static bool zone_header(const unsigned char *at, size_t left, struct counts *counts)
 {
     if (left < HEADER || memcmp(at, "TZif", 4) != 0 || at[4] < '2')
         return false;
@@ -184,7 +185,7 @@ static bool read_header(const unsigned char *at, size_t left, struct counts *cou
                          &counts->changes, &counts->types,    &counts->characters};
 
     for (int i = 0; i < 6; i++) {
-        int64_t number = big_endian(at + 20 + 4 * i, 4);
+        int64_t number = zone_big_endian(at + 20 + 4 * i, 4);
 
         if (number < 0 || number > FILE_MAX)
             return false;
@@ -194,14 +195,15 @@ static bool read_header(const unsigned char *at, size_t left, struct counts *cou
 }
 
 /* Returns the size of a data block whose times have `size` bytes. */
-static size_t block_size(const struct counts *c, size_t size)
+static size_t zone_block_size(const struct counts *c, size_t size)
 {
     return c->changes * (size + 1) + c->types * 6 + c->characters + c->leaps * (size + 4) +
            c->standard + c->ut;
 }
 
 /* Reads the times, then the type number of each, then the types. */
-static bool read_changes(struct zone *zone, const unsigned char *at, const struct counts *counts)
+static bool zone_read_changes(struct zone *zone, const unsigned char *at,
+                              const struct counts *counts)
 {
     const unsigned char *numbers = at + counts->changes * 8;
     const unsigned char *types = numbers + counts->changes;
@@ -209,18 +211,18 @@ static bool read_changes(struct zone *zone, const unsigned char *at, const struc
     for (size_t i = 0; i < counts->changes; i++) {
         if (numbers[i] >= counts->types)
             return false;
-        zone->change[i].at = big_endian(at + i * 8, 8);
-        zone->change[i].offset = (int32_t)big_endian(types + (size_t)numbers[i] * 6, 4);
+        zone->change[i].at = zone_big_endian(at + i * 8, 8);
+        zone->change[i].offset = (int32_t)zone_big_endian(types + (size_t)numbers[i] * 6, 4);
         if (i && zone->change[i].at <= zone->change[i - 1].at)
             return false;
     }
     zone->count = counts->changes;
-    zone->before = (int32_t)big_endian(types, 4);
+    zone->before = (int32_t)zone_big_endian(types, 4);
     return true;
 }
 
 /* Reads the line between two line feeds; if it is empty, there is no rule. */
-static bool read_rule(struct zone *zone, const unsigned char *at, size_t left)
+static bool zone_read_rule(struct zone *zone, const unsigned char *at, size_t left)
 {
     char text[128];
     const unsigned char *end = left > 1 ? memchr(at + 1, '\n', left - 1) : NULL;
@@ -239,21 +241,21 @@ struct zone *zone_parse(const unsigned char *bytes, size_t length)
 {
     struct counts first, counts;
 
-    if (!read_header(bytes, length, &first))
+    if (!zone_header(bytes, length, &first))
         return NULL;
-    size_t start = HEADER + block_size(&first, 4); /* skip the block of version 1 */
+    size_t start = HEADER + zone_block_size(&first, 4); /* skip the block of version 1 */
 
-    if (start > length || !read_header(bytes + start, length - start, &counts))
+    if (start > length || !zone_header(bytes + start, length - start, &counts))
         return NULL;
     start += HEADER;
-    size_t size = block_size(&counts, 8);
+    size_t size = zone_block_size(&counts, 8);
 
     if (size > length - start || !counts.types)
         return NULL;
     struct zone *zone = calloc(1, sizeof(*zone) + counts.changes * sizeof(zone->change[0]));
 
-    if (zone && read_changes(zone, bytes + start, &counts) &&
-        read_rule(zone, bytes + start + size, length - start - size))
+    if (zone && zone_read_changes(zone, bytes + start, &counts) &&
+        zone_read_rule(zone, bytes + start + size, length - start - size))
         return zone;
     free(zone);
     return NULL;
@@ -298,45 +300,40 @@ int32_t zone_offset(const struct zone *zone, int64_t at)
     return low ? zone->change[low - 1].offset : zone->before;
 }
 
-static int64_t seconds(int64_t ms)
+static int64_t zone_seconds(int64_t ms)
 {
     return ms / 1000 - (ms % 1000 < 0);
 }
 
 int64_t zone_local(const struct zone *zone, int64_t at_ms)
 {
-    return at_ms + INT64_C(1000) * zone_offset(zone, seconds(at_ms));
+    return at_ms + INT64_C(1000) * zone_offset(zone, zone_seconds(at_ms));
 }
 
 /*
  * Offsets are less than a day. So only the offsets one day before and one day after are possible,
- * unless a zone changes twice within two days. If the earlier offset is valid at the instant it
- * yields, it is the right one; else the later offset, if it is valid; else the local time is
- * skipped.
+ * unless a zone changes twice within two days. An offset is right if it is valid at the instant it
+ * yields; if neither is, the local time is skipped.
  */
-int64_t zone_instant(const struct zone *zone, int64_t local_ms)
-{
-    int64_t local = seconds(local_ms);
-    int32_t before = zone_offset(zone, local - 86400), behind = zone_offset(zone, local + 86400);
-    bool later =
-        zone_offset(zone, local - before) != before && zone_offset(zone, local - behind) == behind;
-
-    return local_ms - INT64_C(1000) * (later ? behind : before);
-}
-
 struct zone_times zone_times(const struct zone *zone, int64_t local_ms)
 {
-    struct zone_times times = {.count = 0};
-    int64_t local = seconds(local_ms);
+    int64_t local = zone_seconds(local_ms);
     int32_t before = zone_offset(zone, local - 86400), behind = zone_offset(zone, local + 86400);
     int64_t change = local - before;
+    struct zone_times times = {.change = local_ms - INT64_C(1000) * before};
 
-    if (zone_offset(zone, local - before) == before)
-        times.at[times.count++] = local_ms - INT64_C(1000) * before;
+    if (zone_offset(zone, change) == before)
+        times.at[times.count++] = times.change;
     if (behind != before && zone_offset(zone, local - behind) == behind)
         times.at[times.count++] = local_ms - INT64_C(1000) * behind;
     times.closes = local_ms % 1000 == 0 && behind != before &&
                    zone_offset(zone, change - 1) == before && zone_offset(zone, change) != before;
-    times.change = change * 1000;
     return times;
+}
+
+int64_t zone_instant(const struct zone *zone, int64_t local_ms)
+{
+    struct zone_times times = zone_times(zone, local_ms);
+
+    return times.count ? times.at[0] : times.change;
 }
