@@ -12,25 +12,27 @@
 
 /* ---- the events of all modules, as webhooks ---- */
 
-static json_t *signature(const char *name, const char *help)
+static json_t *document_signature(const char *name, const char *help)
 {
     return json_pack("{s:s, s:s, s:b, s:s, s:{s:s}}", "name", name, "in", "header", "required",
                      true, "description", help, "schema", "type", "string");
 }
 
-static json_t *event_json(struct docs_maker *maker, const struct bb_module *module,
-                          const struct bb_event_descriptor *event)
+static json_t *document_event(struct docs_maker *maker, const struct bb_module *module,
+                              const struct bb_event_descriptor *event)
 {
     json_t *headers = json_pack(
-        "[o, o, o, o, o]", signature("X-Webhook-Event", "The name of the event."),
-        signature("X-Webhook-Signature",
-                  "HMAC-SHA256 of the raw body with the webhook's secret, in hexadecimal."),
-        signature("webhook-id",
-                  "Id of the event, the same in every attempt. Use it to drop duplicates."),
-        signature("webhook-timestamp", "Time of this attempt, in seconds since 1970."),
-        signature("webhook-signature",
-                  "Signature as Standard Webhooks defines it: `v1,` and base64; several, separated "
-                  "by spaces, while a secret is being rotated."));
+        "[o, o, o, o, o]", document_signature("X-Webhook-Event", "The name of the event."),
+        document_signature(
+            "X-Webhook-Signature",
+            "HMAC-SHA256 of the raw body with the webhook's secret, in hexadecimal."),
+        document_signature(
+            "webhook-id", "Id of the event, the same in every attempt. Use it to drop duplicates."),
+        document_signature("webhook-timestamp", "Time of this attempt, in seconds since 1970."),
+        document_signature(
+            "webhook-signature",
+            "Signature as Standard Webhooks defines it: `v1,` and base64; several, separated "
+            "by spaces, while a secret is being rotated."));
     json_t *body = json_pack("{s:b, s:{s:{s:o}}}", "required", true, "content", "application/json",
                              "schema", docs_object(maker, &event->payload, false, true));
     json_t *answers = json_pack(
@@ -44,7 +46,7 @@ static json_t *event_json(struct docs_maker *maker, const struct bb_module *modu
 }
 
 /* Adds the events of all modules as webhooks, if a module receives all events to send them. */
-static void put_webhooks(struct docs_maker *maker, json_t *document)
+static void document_webhooks(struct docs_maker *maker, json_t *document)
 {
     json_t *all = json_object();
     const struct bb_module *module;
@@ -57,7 +59,7 @@ static void put_webhooks(struct docs_maker *maker, json_t *document)
             const struct bb_event_descriptor *event =
                 DOCS_ROW(bb_event_descriptor, module->events, k);
 
-            docs_put(maker, all, event->name, event_json(maker, module, event));
+            docs_put(maker, all, event->name, document_event(maker, module, event));
         }
     }
     if (json_object_size(all) && sent)
@@ -83,7 +85,7 @@ static const char how[] =
     "A request whose head is malformed or too large is refused (400, 414, 431) before an "
     "operation is looked for.";
 
-static json_t *info_json(struct docs_maker *maker)
+static json_t *document_info(struct docs_maker *maker)
 {
     const struct docs_settings *about = bb_settings(maker->host);
     json_t *contact = json_pack("{s:s}", "name", "The operator of this service");
@@ -96,7 +98,7 @@ static json_t *info_json(struct docs_maker *maker)
         "contact", contact, "license", "name", "BSD-2-Clause", "identifier", "BSD-2-Clause");
 }
 
-static json_t *components(struct docs_maker *maker)
+static json_t *document_components(struct docs_maker *maker)
 {
     json_t *schemes = json_pack(
         "{s:{s:s, s:s, s:s, s:s}, s:{s:s, s:s, s:{s:{s:s, s:{}}}}}", "bearer", "type", "http",
@@ -122,8 +124,8 @@ static json_t *components(struct docs_maker *maker)
  * Adds a route below its path, in which each :name becomes {name}: one character longer, and a path
  * of colons would double in length.
  */
-static void add_route(struct docs_maker *maker, const struct bb_module *module,
-                      const struct bb_route *route, json_t *paths)
+static void document_add_route(struct docs_maker *maker, const struct bb_module *module,
+                               const struct bb_route *route, json_t *paths)
 {
     char *path = calloc(1, strlen(route->path) * 2 + 1), *to = path, method[16] = "";
     bool inside = false;
@@ -153,7 +155,7 @@ static void add_route(struct docs_maker *maker, const struct bb_module *module,
 }
 
 /* Returns the document, owned by the caller; NULL: out of memory. */
-static json_t *docs_document(struct bb_host *host)
+static json_t *document_make(struct bb_host *host)
 {
     struct docs_maker maker = {.host = host};
     json_t *paths = json_object(), *tags = json_array();
@@ -168,14 +170,14 @@ static json_t *docs_document(struct bb_host *host)
                                   json_sprintf("%s%sModule %s, version %s.", help, *help ? " " : "",
                                                module->name, module->version)));
         for (size_t k = 0; k < module->routes.count; k++)
-            add_route(&maker, module, DOCS_ROW(bb_route, module->routes, k), paths);
+            document_add_route(&maker, module, DOCS_ROW(bb_route, module->routes, k), paths);
     }
     json_t *document =
         json_pack("{s:s, s:o, s:[{s:s, s:s}], s:o, s:o, s:o}", "openapi", "3.1.0", "info",
-                  info_json(&maker), "servers", "url", "/", "description", "This service.", "tags",
-                  tags, "paths", paths, "components", components(&maker));
+                  document_info(&maker), "servers", "url", "/", "description", "This service.",
+                  "tags", tags, "paths", paths, "components", document_components(&maker));
 
-    put_webhooks(&maker, document);
+    document_webhooks(&maker, document);
     if (!maker.failed && document)
         return document;
     json_decref(document);
@@ -189,7 +191,7 @@ static json_t *docs_document(struct bb_host *host)
  * which YAML includes, so no text is read as a number, a date or a boolean. The depth of the
  * recursion is bounded by the modules' tables. Returns 0, or not 0 if out of memory.
  */
-static int yaml_write(FILE *out, json_t *value, int depth)
+static int document_write_yaml(FILE *out, json_t *value, int depth)
 {
     const char *key;
     json_t *part;
@@ -207,20 +209,21 @@ static int yaml_write(FILE *out, json_t *value, int depth)
 
         fprintf(out, "%*s", 2 * depth, "");
         failed |= json_dumpf(name, out, JSON_ENCODE_ANY) || fputc(':', out) < 0;
-        failed |= yaml_write(out, part, depth + 1);
+        failed |= document_write_yaml(out, part, depth + 1);
         json_decref(name);
     }
     json_array_foreach(value, i, part)
     {
-        failed |= fprintf(out, "%*s-", 2 * depth, "") < 0 || yaml_write(out, part, depth + 1);
+        failed |=
+            fprintf(out, "%*s-", 2 * depth, "") < 0 || document_write_yaml(out, part, depth + 1);
     }
     return failed;
 }
 
-static int yaml_make(json_t *document, struct docs_text *text)
+static int document_yaml(json_t *document, struct docs_text *text)
 {
     FILE *out = open_memstream(&text->bytes, &text->length);
-    int failed = out ? yaml_write(out, document, 0) : 0;
+    int failed = out ? document_write_yaml(out, document, 0) : 0;
 
     return !out || fclose(out) || failed ? -1 : 0;
 }
@@ -230,8 +233,8 @@ static int yaml_make(json_t *document, struct docs_text *text)
 int docs_make(struct bb_host *host, struct docs *docs)
 {
     struct docs_text *const texts[] = {&docs->json, &docs->yaml};
-    json_t *document = docs_document(host);
-    bool made = document && !yaml_make(document, &docs->yaml);
+    json_t *document = document_make(host);
+    bool made = document && !document_yaml(document, &docs->yaml);
 
     docs->json.bytes = made ? json_dumps(document, JSON_COMPACT) : NULL;
     docs->json.length = docs->json.bytes ? strlen(docs->json.bytes) : 0;

@@ -31,7 +31,7 @@ static int docs_command_reference(struct bb_request *rq)
 
 /* ---- the routes of the document and its page ---- */
 
-static int show(struct bb_request *rq, const struct docs_text *text, const char *type)
+static int docs_show(struct bb_request *rq, const struct docs_text *text, const char *type)
 {
     if (!text->bytes)
         return bb_fail(rq, 503, "Out of memory");
@@ -46,14 +46,14 @@ static int docs_show_json(struct bb_request *rq)
 {
     const struct docs *docs = rq->state;
 
-    return show(rq, &docs->json, "application/json");
+    return docs_show(rq, &docs->json, "application/json");
 }
 
 static int docs_show_yaml(struct bb_request *rq)
 {
     const struct docs *docs = rq->state;
 
-    return show(rq, &docs->yaml, "application/yaml");
+    return docs_show(rq, &docs->yaml, "application/yaml");
 }
 
 static int docs_show_page(struct bb_request *rq)

@@ -10,7 +10,7 @@
 
 /* ---- the body of a request: JSON, a form, or parts with files ---- */
 
-static json_t *parts_content(struct docs_maker *maker, const struct bb_route *route)
+static json_t *operation_parts(struct docs_maker *maker, const struct bb_route *route)
 {
     json_t *properties = json_object(), *required = json_array(), *encoding = json_object();
 
@@ -42,7 +42,8 @@ static json_t *parts_content(struct docs_maker *maker, const struct bb_route *ro
     return json_pack("{s:o, s:o}", "schema", schema, "encoding", encoding);
 }
 
-static void put_body(struct docs_maker *maker, json_t *operation, const struct bb_route *route)
+static void operation_body(struct docs_maker *maker, json_t *operation,
+                           const struct bb_route *route)
 {
     json_t *content = json_object();
     bool required = route->parts.count && !(route->flags & BB_NO_BODY) && !route->body.count;
@@ -58,7 +59,7 @@ static void put_body(struct docs_maker *maker, json_t *operation, const struct b
         docs_put(maker, content, "application/json", json_pack("{s:o}", "schema", schema));
     }
     if (route->parts.count)
-        docs_put(maker, content, "multipart/form-data", parts_content(maker, route));
+        docs_put(maker, content, "multipart/form-data", operation_parts(maker, route));
     if (json_object_size(content))
         docs_put(maker, operation, "requestBody",
                  json_pack("{s:b, s:o}", "required", required, "content", content));
@@ -72,7 +73,7 @@ static void put_body(struct docs_maker *maker, json_t *operation, const struct b
  * Returns whether a route, of a module that uses such types, accepts a file or returns one without
  * naming an object.
  */
-static bool is_about_rows(const struct bb_module *module, const struct bb_route *route)
+static bool operation_is_about_rows(const struct bb_module *module, const struct bb_route *route)
 {
     bool gives = route->reply_type && !strcmp(route->reply_type, "text/csv");
 
@@ -88,14 +89,14 @@ static bool is_about_rows(const struct bb_module *module, const struct bb_route 
  * Returns the columns of bulk rows in Markdown, for the routes that accept a file and that return
  * its template. Owned by the caller; NULL: another route, or maker->failed is set.
  */
-static char *row_columns(struct docs_maker *maker, const struct bb_module *module,
-                         const struct bb_route *route)
+static char *operation_columns(struct docs_maker *maker, const struct bb_module *module,
+                               const struct bb_route *route)
 {
     struct bb_given given = {.size = sizeof(given)};
     char *text = NULL;
     size_t length;
 
-    if (!is_about_rows(module, route))
+    if (!operation_is_about_rows(module, route))
         return NULL;
     FILE *out = open_memstream(&text, &length);
 
@@ -147,8 +148,8 @@ static json_t *operation_id(const struct bb_route *route)
     return json_stringn(id, length);
 }
 
-static void add_parameters(struct docs_maker *maker, json_t *list, const struct bb_table *fields,
-                           const char *in)
+static void operation_parameters(struct docs_maker *maker, json_t *list,
+                                 const struct bb_table *fields, const char *in)
 {
     for (size_t i = 0; i < fields->count; i++) {
         const struct bb_field *field = DOCS_ROW(bb_field, *fields, i);
@@ -168,8 +169,8 @@ static void add_parameters(struct docs_maker *maker, json_t *list, const struct 
  * Adds the first sentence of the route's help (without help, its path) as summary. The description
  * is the rest, the roles that may call it, and the columns of rows.
  */
-static void put_texts(struct docs_maker *maker, json_t *operation, const struct bb_route *route,
-                      const json_t *roles, const char *columns)
+static void operation_texts(struct docs_maker *maker, json_t *operation,
+                            const struct bb_route *route, const json_t *roles, const char *columns)
 {
     const char *help = route->help && *route->help ? route->help : route->path;
     const char *end = strstr(help, ". ");
@@ -201,19 +202,19 @@ json_t *docs_operation(struct docs_maker *maker, const struct bb_module *module,
     json_t *roles = json_array(), *parameters = json_array();
     json_t *operation =
         json_pack("{s:o, s:[s]}", "operationId", operation_id(route), "tags", module->name);
-    char *columns = row_columns(maker, module, route);
+    char *columns = operation_columns(maker, module, route);
 
     for (unsigned role = 1; role <= BB_ROLE_API_USER; role <<= 1)
         if (route->roles & role)
             docs_append(maker, roles, json_string(bb_role_name(role)));
-    put_texts(maker, operation, route, roles, columns);
+    operation_texts(maker, operation, route, roles, columns);
     free(columns);
-    add_parameters(maker, parameters, &route->segments, "path");
-    add_parameters(maker, parameters, &route->query, "query");
+    operation_parameters(maker, parameters, &route->segments, "path");
+    operation_parameters(maker, parameters, &route->query, "query");
     if (route->flags & BB_CREATES)
         docs_append(maker, parameters, docs_reference("parameters", "IdempotencyKey"));
     docs_put_list(maker, operation, "parameters", parameters);
-    put_body(maker, operation, route);
+    operation_body(maker, operation, route);
     docs_put(maker, operation, "responses", docs_answers(maker, route));
     docs_put(maker, operation, "security",
              route->roles & BB_ANYONE

@@ -57,9 +57,6 @@ static const struct bb_field error_problem[] = {
     {.name = "problem", .type = BB_TEXT, .flags = BB_REQUIRED,
      .example = "must be an e-mail address"},
 };
-static const struct bb_field error_item[] = {
-    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(error_problem)},
-};
 static const struct bb_field error_body[] = {
     {.name = "statusCode", .type = BB_INT, .flags = BB_REQUIRED, .min = 400, .max = 599,
      .help = "The HTTP status code.", .example = "400"},
@@ -71,7 +68,7 @@ static const struct bb_field error_body[] = {
     {.name = "requestId", .type = BB_TEXT, .flags = BB_REQUIRED,
      .help = "Id of the request, also in the log of the service.",
      .example = "01a1fdfd-a419-7423-8a51-0d2f3f1c6f11"},
-    {.name = "errors", .type = BB_LIST, .fields = BB_TABLE(error_item),
+    {.name = "errors", .type = BB_LIST, .fields = BB_ITEMS(error_problem),
      .help = "All wrong fields of the request."},
     {.name = "success", .type = BB_BOOL, .help = "Only with status 409: false."},
     {.name = "error_description", .type = BB_TEXT,
@@ -134,7 +131,7 @@ static const struct shared {
 enum { SHARED = sizeof(shared) / sizeof(shared[0]) };
 
 /* Returns the maximum length in a target of the texts among some fields, up to TARGET_MAX. */
-static size_t longest(const struct bb_table *fields)
+static size_t responses_longest(const struct bb_table *fields)
 {
     size_t bytes = 0;
 
@@ -149,7 +146,7 @@ static size_t longest(const struct bb_table *fields)
     return bytes;
 }
 
-static unsigned cases_of(const struct bb_route *route)
+static unsigned responses_cases(const struct bb_route *route)
 {
     unsigned cases = route->roles & BB_ANYONE ? 0 : WITH_TOKEN;
 
@@ -161,12 +158,12 @@ static unsigned cases_of(const struct bb_route *route)
     /* An anonymous caller's key applies to that request only, so it never conflicts. */
     if (route->flags & BB_CREATES && !(route->roles & BB_ANYONE))
         cases |= WITH_KEY;
-    if (longest(&route->segments) + longest(&route->query) >= TARGET_MAX)
+    if (responses_longest(&route->segments) + responses_longest(&route->query) >= TARGET_MAX)
         cases |= WITH_LONG_TARGET;
     return cases;
 }
 
-static bool names_status(const struct bb_route *route, int status)
+static bool responses_has_status(const struct bb_route *route, int status)
 {
     for (const int *own = route->errors; own && *own; own++)
         if (*own == status)
@@ -174,7 +171,7 @@ static bool names_status(const struct bb_route *route, int status)
     return false;
 }
 
-static bool has_query(const struct bb_route *route, const char *name)
+static bool responses_has_query(const struct bb_route *route, const char *name)
 {
     for (size_t i = 0; i < route->query.count; i++)
         if (!strcmp(DOCS_ROW(bb_field, route->query, i)->name, name))
@@ -183,7 +180,8 @@ static bool has_query(const struct bb_route *route, const char *name)
 }
 
 /* `warnings` has the parts of a request that the host ignored (docs/reference.md). */
-static void add_warnings(struct docs_maker *maker, const struct bb_route *route, json_t *schema)
+static void responses_warnings(struct docs_maker *maker, const struct bb_route *route,
+                               json_t *schema)
 {
     static const struct bb_field item[] = {{.name = "item", .type = BB_TEXT}};
     static const struct bb_field warnings = {.name = "warnings",
@@ -199,7 +197,7 @@ static void add_warnings(struct docs_maker *maker, const struct bb_route *route,
 }
 
 /* A row named "." is the response itself. */
-static json_t *reply_schema(struct docs_maker *maker, const struct bb_route *route)
+static json_t *responses_schema(struct docs_maker *maker, const struct bb_route *route)
 {
     const struct bb_field *first = DOCS_ROW(bb_field, route->reply, 0);
     json_t *schema;
@@ -207,45 +205,45 @@ static json_t *reply_schema(struct docs_maker *maker, const struct bb_route *rou
     schema = route->reply.count && !strcmp(first->name, ".")
                  ? docs_schema(maker, first, true)
                  : docs_object(maker, &route->reply, true, true);
-    add_warnings(maker, route, schema);
+    responses_warnings(maker, route, schema);
     return schema;
 }
 
 /* The headers of every response of a route. */
-static json_t *usual_headers(void)
+static json_t *responses_headers(void)
 {
     return json_pack("{s:o, s:o}", "X-Request-Id", docs_reference("headers", "RequestId"),
                      "X-Ignored-Parameters", docs_reference("headers", "IgnoredParameters"));
 }
 
-static void put_header(struct docs_maker *maker, json_t *headers, const char *name,
-                       const char *component)
+static void responses_put_header(struct docs_maker *maker, json_t *headers, const char *name,
+                                 const char *component)
 {
     docs_put(maker, headers, name, docs_reference("headers", component));
 }
 
-static json_t *success_of(struct docs_maker *maker, const struct bb_route *route)
+static json_t *responses_success(struct docs_maker *maker, const struct bb_route *route)
 {
     const char *type = route->reply_type;
-    json_t *headers = usual_headers();
+    json_t *headers = responses_headers();
     json_t *schema = type && !route->reply.count ? json_pack("{s:s}", "type", "string")
-                                                 : reply_schema(maker, route);
+                                                 : responses_schema(maker, route);
     /* Private content that is neither JSON nor read only by programs is sent as a file. */
     bool download = type && !(route->roles & BB_ANYONE) && strcmp(type, "text/event-stream") != 0 &&
                     strcmp(type, "text/plain") != 0;
 
-    if (has_query(route, "after"))
-        put_header(maker, headers, "Link", "Link");
-    if (has_query(route, "count"))
-        put_header(maker, headers, "X-Total-Count", "TotalCount");
-    if (names_status(route, 304))
-        put_header(maker, headers, "ETag", "EntityTag");
+    if (responses_has_query(route, "after"))
+        responses_put_header(maker, headers, "Link", "Link");
+    if (responses_has_query(route, "count"))
+        responses_put_header(maker, headers, "X-Total-Count", "TotalCount");
+    if (responses_has_status(route, 304))
+        responses_put_header(maker, headers, "ETag", "EntityTag");
     if (route->success == 302)
-        put_header(maker, headers, "Location", "Location");
+        responses_put_header(maker, headers, "Location", "Location");
     if (route->flags & BB_CREATES)
-        put_header(maker, headers, "Idempotency-Replayed", "Replayed");
+        responses_put_header(maker, headers, "Idempotency-Replayed", "Replayed");
     if (download)
-        put_header(maker, headers, "Content-Disposition", "Disposition");
+        responses_put_header(maker, headers, "Content-Disposition", "Disposition");
     return json_pack("{s:s, s:o, s:{s:{s:o}}}", "description",
                      route->success == 201   ? "Created."
                      : route->success == 302 ? "Go to `Location`."
@@ -255,11 +253,11 @@ static json_t *success_of(struct docs_maker *maker, const struct bb_route *route
 }
 
 /* Some routes report their state in the usual body, whatever the status. */
-static json_t *state_in_503(struct docs_maker *maker, const struct bb_route *route)
+static json_t *responses_state(struct docs_maker *maker, const struct bb_route *route)
 {
     json_t *either =
-        json_pack("[o, o]", reply_schema(maker, route), docs_reference("schemas", "Error"));
-    json_t *headers = usual_headers();
+        json_pack("[o, o]", responses_schema(maker, route), docs_reference("schemas", "Error"));
+    json_t *headers = responses_headers();
 
     /* Only an error has this header; a reported state does not. */
     docs_put(maker, headers, "Retry-After",
@@ -277,16 +275,16 @@ json_t *docs_answers(struct docs_maker *maker, const struct bb_route *route)
     char status[16];
 
     snprintf(status, sizeof(status), "%d", route->success ? route->success : 200);
-    docs_put(maker, answers, status, success_of(maker, route));
+    docs_put(maker, answers, status, responses_success(maker, route));
     for (size_t i = 0; i < SHARED; i++) {
         bool own = shared[i].status == 503 && route->flags & BB_REPLY_IN_503;
 
-        if (shared[i].when != ALWAYS && !(shared[i].when & cases_of(route)) &&
-            !names_status(route, shared[i].status))
+        if (shared[i].when != ALWAYS && !(shared[i].when & responses_cases(route)) &&
+            !responses_has_status(route, shared[i].status))
             continue;
         snprintf(status, sizeof(status), "%d", shared[i].status);
         docs_put(maker, answers, status,
-                 own ? state_in_503(maker, route) : docs_reference("responses", shared[i].name));
+                 own ? responses_state(maker, route) : docs_reference("responses", shared[i].name));
     }
     return answers;
 }
@@ -297,17 +295,17 @@ json_t *docs_shared_answers(struct docs_maker *maker)
 
     for (size_t i = 0; i < SHARED; i++) {
         int status = shared[i].status;
-        json_t *headers = usual_headers();
+        json_t *headers = responses_headers();
         json_t *schema = status == 202 ? json_pack("{s:s, s:{s:{s:s}}}", "type", "object",
                                                    "properties", "message", "type", "string")
                                        : docs_reference("schemas", "Error");
 
         if (status == 304)
-            put_header(maker, headers, "ETag", "EntityTag");
+            responses_put_header(maker, headers, "ETag", "EntityTag");
         else if (status == 401)
-            put_header(maker, headers, "WWW-Authenticate", "Authenticate");
+            responses_put_header(maker, headers, "WWW-Authenticate", "Authenticate");
         else if (status == 429 || status == 503)
-            put_header(maker, headers, "Retry-After", "RetryAfter");
+            responses_put_header(maker, headers, "Retry-After", "RetryAfter");
         json_t *answer = json_pack("{s:s, s:o}", "description", shared[i].help, "headers", headers);
 
         if (status != 304)

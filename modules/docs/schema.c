@@ -48,8 +48,8 @@ static const struct {
     [BB_ANY] = {NULL, NULL, NULL},
 };
 
-static void put_format(struct docs_maker *maker, json_t *schema, const struct bb_field *field,
-                       bool answer)
+static void schema_format(struct docs_maker *maker, json_t *schema, const struct bb_field *field,
+                          bool answer)
 {
     const char *format = NULL;
 
@@ -66,7 +66,7 @@ static void put_format(struct docs_maker *maker, json_t *schema, const struct bb
     docs_put_text(maker, schema, "format", format);
 }
 
-static void put_bounds(struct docs_maker *maker, json_t *schema, const struct bb_field *field)
+static void schema_bounds(struct docs_maker *maker, json_t *schema, const struct bb_field *field)
 {
     bool counts = field->type == BB_TEXT || field->type == BB_LIST;
     int64_t least = counts && !field->min && field->flags & BB_NOT_BLANK ? 1 : field->min;
@@ -82,7 +82,7 @@ static void put_bounds(struct docs_maker *maker, json_t *schema, const struct bb
 }
 
 /* An example or default is a text in the table, and a value of the field's type in the document. */
-static json_t *value_of(const struct bb_field *field, const char *text)
+static json_t *schema_value(const struct bb_field *field, const char *text)
 {
     json_t *value = NULL;
 
@@ -92,8 +92,8 @@ static json_t *value_of(const struct bb_field *field, const char *text)
     return value ? value : json_string(text);
 }
 
-static void put_members(struct docs_maker *maker, json_t *schema, const struct bb_table *fields,
-                        bool answer)
+static void schema_members(struct docs_maker *maker, json_t *schema, const struct bb_table *fields,
+                           bool answer)
 {
     json_t *properties = json_object(), *required = json_array();
 
@@ -117,8 +117,8 @@ json_t *docs_schema(struct docs_maker *maker, const struct bb_field *field, bool
     if (type)
         docs_put(maker, schema, "type",
                  null ? json_pack("[s, s]", type, "null") : json_string(type));
-    put_format(maker, schema, field, answer);
-    put_bounds(maker, schema, field);
+    schema_format(maker, schema, field, answer);
+    schema_bounds(maker, schema, field);
     for (size_t i = 0; field->type == BB_CHOICE && field->choices[i]; i++)
         docs_append(maker, choices, json_string(field->choices[i]));
     if (field->type == BB_CHOICE && null)
@@ -130,12 +130,12 @@ json_t *docs_schema(struct docs_maker *maker, const struct bb_field *field, bool
                      ? docs_schema(maker, DOCS_ROW(bb_field, field->fields, 0), answer)
                      : json_object());
     if (field->type == BB_OBJECT && field->fields.count)
-        put_members(maker, schema, &field->fields, answer);
+        schema_members(maker, schema, &field->fields, answer);
     docs_put_text(maker, schema, "description", field->help);
     if (field->fallback && *field->fallback)
-        docs_put(maker, schema, "default", value_of(field, field->fallback));
+        docs_put(maker, schema, "default", schema_value(field, field->fallback));
     if (field->example && *field->example)
-        docs_put(maker, schema, "examples", json_pack("[o]", value_of(field, field->example)));
+        docs_put(maker, schema, "examples", json_pack("[o]", schema_value(field, field->example)));
     return schema;
 }
 
@@ -144,7 +144,7 @@ json_t *docs_object(struct docs_maker *maker, const struct bb_table *fields, boo
 {
     json_t *schema = json_pack("{s:s}", "type", "object");
 
-    put_members(maker, schema, fields, answer);
+    schema_members(maker, schema, fields, answer);
     if (others)
         docs_put(maker, schema, "additionalProperties", json_true());
     return schema;

@@ -33,7 +33,7 @@ struct report {
 };
 
 /* Takes `state`. Returns 0, or -1 if out of memory. */
-static int report_add(struct report *report, bool up, const char *name, json_t *state)
+static int health_add(struct report *report, bool up, const char *name, json_t *state)
 {
     if (json_object_set(up ? report->info : report->error, name, state) < 0) {
         json_decref(state);
@@ -42,7 +42,7 @@ static int report_add(struct report *report, bool up, const char *name, json_t *
     return json_object_set_new(report->details, name, state);
 }
 
-static int reply_report(struct bb_request *rq, const struct dependency list[4])
+static int health_reply(struct bb_request *rq, const struct dependency list[4])
 {
     struct report report = {json_object(), json_object(), json_object()};
     const char *paused = bb_pause_reason(rq);
@@ -56,14 +56,14 @@ static int reply_report(struct bb_request *rq, const struct dependency list[4])
 
         if (asked <= 0)
             failed |=
-                report_add(&report, up, list[i].name,
+                health_add(&report, up, list[i].name,
                            json_pack("{s:s, s:o*, s:o*, s:s*}", "status", up ? "up" : "down",
                                      "latencyMs", up && timed ? json_integer(latency) : NULL,
                                      "offsetMs", which == BB_CLOCK ? json_integer(latency) : NULL,
                                      "reason", !up && which == BB_HOST ? bb_standstill(rq) : NULL));
     }
     if (paused) /* a paused host serves requests, so it is up */
-        failed |= report_add(&report, true, "background",
+        failed |= health_add(&report, true, "background",
                              json_pack("{s:s, s:s}", "status", "paused", "reason", paused));
     bool well = json_object_size(report.error) == 0;
     json_t *json = json_pack("{s:s, s:o, s:o, s:o}", "status", well ? "ok" : "error", "info",
@@ -78,12 +78,12 @@ static int reply_report(struct bb_request *rq, const struct dependency list[4])
 
 static int health_status(struct bb_request *rq)
 {
-    return reply_report(rq, of_status);
+    return health_reply(rq, of_status);
 }
 
 static int health_ready(struct bb_request *rq)
 {
-    return reply_report(rq, of_ready);
+    return health_reply(rq, of_ready);
 }
 
 // clang-format off
