@@ -33,18 +33,7 @@ int auth_account_may_act(struct bb_request *rq, const char *status)
 
 json_t *auth_account_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
-    static const struct bb_column columns[] = {
-        {"id", BB_COLUMN_INT, 0},
-        {"email", BB_COLUMN_TEXT, 1},
-        {"firstName", BB_COLUMN_TEXT, 2},
-        {"lastName", BB_COLUMN_TEXT, 3},
-        {"role", BB_COLUMN_TEXT, 4},
-        {"status", BB_COLUMN_TEXT, 5},
-        {"organizationId", BB_COLUMN_ID, 6},
-        {"createdAt", BB_COLUMN_TIME, 7},
-    };
-
-    return BB_ROW_JSON(rq, rows, row, columns);
+    return BB_ROW_FIELDS(rq, rows, row, 0, auth_account_fields);
 }
 
 int64_t auth_page_limit(struct bb_request *rq)

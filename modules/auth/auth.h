@@ -50,11 +50,13 @@ struct auth {
 
 /* ---- account.c: rows of accounts, and the service "accounts" ---- */
 
-/* The public columns of auth_account AS a; auth_account_json() reads them. */
+/* The public columns of auth_account AS a, and their fields in the API (module.c). */
 #define ACCOUNT_COLUMNS                                                                            \
     "a.id, a.email, a.first_name, a.last_name, a.role, a.status, a.organisation, " BB_SQL_MS(      \
         "a.created")
 #define ACCOUNT_COLUMN_COUNT 8
+extern const struct bb_field auth_account_fields[ACCOUNT_COLUMN_COUNT];
+extern const struct bb_field auth_client_fields[4], auth_organization_fields[6]; /* for clients.c */
 
 /* All organizations in which auth_account AS a may act, a bigint[] for bb_cell_ints(). */
 #define ACCOUNT_ORGANIZATIONS                                                                      \
@@ -138,7 +140,7 @@ int auth_credentials_settle(struct bb_request *rq, struct auth *auth, const char
 
 /* ---- throttle.c: a limit on failed attempts ---- */
 
-struct auth_throttle *auth_throttle_new(const struct auth_settings *settings);
+struct auth_throttle *auth_throttle_new(void);
 void auth_throttle_free(struct auth_throttle *throttle);
 
 /* Returns a number for an e-mail that somebody tries to log in with; never 0. */

@@ -19,14 +19,7 @@ struct made {
 
 static json_t *client_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
-    static const struct bb_column columns[] = {
-        {"id", BB_COLUMN_INT, 0},
-        {"client_id", BB_COLUMN_TEXT, 1},
-        {"name", BB_COLUMN_TEXT, 2},
-        {"createdAt", BB_COLUMN_TIME, 3},
-    };
-
-    return BB_ROW_JSON(rq, rows, row, columns);
+    return BB_ROW_FIELDS(rq, rows, row, 0, auth_client_fields);
 }
 
 #define CLIENT_COLUMNS "id, client_id, name, " BB_SQL_MS("created")
@@ -121,13 +114,7 @@ int auth_client_delete(struct bb_request *rq)
 
 static json_t *organization_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
-    static const struct bb_column columns[] = {
-        {"id", BB_COLUMN_INT, 0},       {"name", BB_COLUMN_TEXT, 1},
-        {"type", BB_COLUMN_TEXT, 2},    {"address", BB_COLUMN_TEXT, 3},
-        {"apiUserId", BB_COLUMN_ID, 4}, {"createdAt", BB_COLUMN_TIME, 5},
-    };
-
-    return BB_ROW_JSON(rq, rows, row, columns);
+    return BB_ROW_FIELDS(rq, rows, row, 0, auth_organization_fields);
 }
 
 static int store_organization(struct bb_request *rq, struct bb_tx *tx, void *arg)

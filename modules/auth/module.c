@@ -36,7 +36,7 @@ static int auth_open(struct bb_host *host, void **state)
         return bb_open_fail(host, "no random bytes");
     auth->cache = cache_new((size_t)settings->cache_entries, seed);
     auth->keys = auth_keys_new();
-    auth->throttle = auth_throttle_new(settings);
+    auth->throttle = auth_throttle_new();
     if (auth->cache && auth->keys && auth->throttle) {
         *state = auth;
         return 0;
@@ -217,7 +217,8 @@ static const struct bb_field user_body[] = {
         {.name = "organizationId", .type = BB_INT, .flags = BB_NULLABLE | BB_REQUIRED},            \
         TIME("createdAt")
 
-static const struct bb_field account_reply[] = {ACCOUNT};
+/* Fields of rows have the order of the columns that are selected. */
+const struct bb_field auth_account_fields[] = {ACCOUNT};
 static const struct bb_field change_reply[] = {
     ACCOUNT,
     {.name = "conversations", .type = BB_INT,
@@ -226,14 +227,12 @@ static const struct bb_field change_reply[] = {
 };
 static const struct bb_field number_item[] = {NUMBER("id")};
 static const struct bb_field organization_name[] = {NUMBER("id"), TEXT("name", 0, 0, BB_REQUIRED)};
-static const struct bb_field organization_item[] = {
-    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(organization_name)}};
 static const struct bb_field me_reply[] = {
     ACCOUNT,
     {.name = "organizationIds", .type = BB_LIST, .flags = BB_REQUIRED,
      .fields = BB_TABLE(number_item)},
     {.name = "organizations", .type = BB_LIST, .flags = BB_REQUIRED,
-     .fields = BB_TABLE(organization_item),
+     .fields = BB_ITEMS(organization_name),
      .help = "The same organizations, with their names."},
 };
 static const struct bb_field message_reply[] = {TEXT("message", 0, 0, BB_REQUIRED)};
@@ -255,7 +254,7 @@ static const struct bb_field client_reply[] = {
     TEXT("name", 0, 0, BB_REQUIRED),
     TIME("createdAt"),
 };
-static const struct bb_field organization_reply[] = {
+const struct bb_field auth_organization_fields[] = {
     NUMBER("id"),
     TEXT("name", 0, 0, BB_REQUIRED),
     TEXT("type", 0, 0, BB_REQUIRED),
@@ -264,23 +263,12 @@ static const struct bb_field organization_reply[] = {
     TIME("createdAt"),
 };
 
-/* The response is a list of such objects. */
-#define LIST_OF(list, row)                                                                         \
-    static const struct bb_field list##_item[] = {                                                 \
-        {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(row)}};                             \
-    static const struct bb_field list[] = {                                                        \
-        {.name = ".", .type = BB_LIST, .fields = BB_TABLE(list##_item)}}
-
-static const struct bb_field listed_client[] = {
+const struct bb_field auth_client_fields[] = {
     NUMBER("id"),
     TEXT("client_id", 0, 0, BB_REQUIRED),
     TEXT("name", 0, 0, BB_REQUIRED),
     TIME("createdAt"),
 };
-
-LIST_OF(accounts_reply, account_reply);
-LIST_OF(clients_reply, listed_client);
-LIST_OF(organizations_reply, organization_reply);
 
 static const int not_known[] = {401, 403, 0};  /* for login */
 static const int registered[] = {202, 409, 0}; /* 202: register_silent */
@@ -296,7 +284,7 @@ enum {
 static const struct bb_route routes[] = {
     {.method = "POST", .path = "/api/user/register", .roles = BB_ANYONE, .handler = auth_register,
      .errors = registered, .body = BB_TABLE(register_body), .body_max = PUBLIC_BODY_MAX,
-     .reply = BB_TABLE(account_reply), .flags = BB_CREATES, .success = 201,
+     .reply = BB_TABLE(auth_account_fields), .flags = BB_CREATES, .success = 201,
      .help = "Register an account. It stays Pending, and cannot log in, until an Admin approves "
              "it."},
     {.method = "PUT", .path = "/api/user/password", .roles = BB_ANY_ROLE,
@@ -324,29 +312,29 @@ static const struct bb_route routes[] = {
      .flags = BB_CREATES | BB_NO_BODY, .success = 201,
      .help = "Create an API client. The response is the only one that shows its secret."},
     {.method = "GET", .path = "/api/auth/clients", .roles = BB_ROLE_API_USER,
-     .handler = auth_client_list, .query = BB_TABLE(page_query), .reply = BB_TABLE(clients_reply),
-     .help = "List your API clients."},
+     .handler = auth_client_list, .query = BB_TABLE(page_query),
+     .reply = BB_ARRAY_OF(auth_client_fields), .help = "List your API clients."},
     {.method = "DELETE", .path = "/api/auth/clients/:id", .roles = BB_ROLE_API_USER,
      .handler = auth_client_delete, .segments = BB_TABLE(id_segment),
      .reply = BB_TABLE(success_reply), .flags = BB_NO_BODY,
      .help = "Delete an API client. Its tokens are revoked."},
     {.method = "POST", .path = "/api/organization", .roles = BB_ROLE_API_USER,
      .handler = auth_organization_create, .errors = conflict, .body = BB_TABLE(organization_body),
-     .reply = BB_TABLE(organization_reply), .flags = BB_CREATES, .success = 201,
+     .reply = BB_TABLE(auth_organization_fields), .flags = BB_CREATES, .success = 201,
      .help = "Create an organization that you act for."},
     {.method = "GET", .path = "/api/admin/organizations", .roles = BB_ROLE_ADMIN,
      .handler = auth_organization_list, .query = BB_TABLE(page_query),
-     .reply = BB_TABLE(organizations_reply), .help = "List all organizations."},
+     .reply = BB_ARRAY_OF(auth_organization_fields), .help = "List all organizations."},
     {.method = "PUT", .path = "/api/admin/organizations/:id", .roles = BB_ROLE_ADMIN,
      .handler = auth_organization_link, .segments = BB_TABLE(id_segment),
-     .body = BB_TABLE(link_body), .reply = BB_TABLE(organization_reply),
+     .body = BB_TABLE(link_body), .reply = BB_TABLE(auth_organization_fields),
      .help = "Set the ApiUser that acts for an organization."},
     {.method = "GET", .path = "/api/admin/users", .roles = BB_ROLE_ADMIN, .handler = auth_user_list,
-     .query = BB_TABLE(user_query), .reply = BB_TABLE(accounts_reply),
+     .query = BB_TABLE(user_query), .reply = BB_ARRAY_OF(auth_account_fields),
      .help = "List all accounts."},
     {.method = "GET", .path = "/api/admin/users/:id", .roles = BB_ROLE_ADMIN,
-     .handler = auth_user_get, .segments = BB_TABLE(id_segment), .reply = BB_TABLE(account_reply),
-     .help = "Get an account."},
+     .handler = auth_user_get, .segments = BB_TABLE(id_segment),
+     .reply = BB_TABLE(auth_account_fields), .help = "Get an account."},
     {.method = "PUT", .path = "/api/admin/users/:id", .roles = BB_ROLE_ADMIN,
      .handler = auth_user_change, .errors = conflict, .segments = BB_TABLE(id_segment),
      .body = BB_TABLE(user_body), .reply = BB_TABLE(change_reply),

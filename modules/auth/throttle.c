@@ -25,15 +25,11 @@
 
 #include "modules/auth/auth.h"
 
-#define KEY_MAX 64
 #define SETS 2048
 #define WAYS 4
 
-/*
- * Counters of logins: the account from this address, the account from anywhere, and the address.
- * Registrations use the last one only.
- */
-enum throttle_counter { THROTTLE_BOTH, THROTTLE_ACCOUNT, THROTTLE_ADDRESS, THROTTLE_COUNTERS };
+/* Counters of logins: the account from this address, the account from anywhere, the address. */
+enum { THROTTLE_BOTH, THROTTLE_ACCOUNT, THROTTLE_ADDRESS, THROTTLE_LOGINS };
 
 struct counter {
     uint64_t id;
@@ -42,32 +38,31 @@ struct counter {
     bool alone;      /* Redis refused to count some of it, so the counter in Redis is too low */
 };
 
+/*
+ * This host's own counters. A full set drops the counter that ends first, so memory is bounded
+ * however many clients there are.
+ */
 struct auth_throttle {
-    int64_t window_ms;
-    int64_t limits[THROTTLE_COUNTERS];
-    int64_t registrations;
-    /*
-     * This host's own counters; ids are SHA-256 prefixes. A full set drops the counter that ends
-     * first, so memory is bounded however many clients there are.
-     */
     pthread_mutex_t lock;
     struct counter counters[SETS][WAYS];
 };
 
-struct auth_throttle *auth_throttle_new(const struct auth_settings *settings)
+/* A counter that a request asks for. */
+struct asked {
+    char key[64]; /* in Redis */
+    uint64_t id;  /* in the table: a prefix of the same hash */
+    int64_t limit;
+    int64_t wait_ms; /* the result: until a counter at or above its limit ends; 0: below it */
+};
+
+struct auth_throttle *auth_throttle_new(void)
 {
     struct auth_throttle *throttle = calloc(1, sizeof(*throttle));
-    int64_t per_account = settings->login_failures_per_account;
 
     if (!throttle || pthread_mutex_init(&throttle->lock, NULL)) {
         free(throttle);
         return NULL;
     }
-    throttle->window_ms = settings->login_window * 1000;
-    throttle->limits[THROTTLE_BOTH] = per_account;
-    throttle->limits[THROTTLE_ACCOUNT] = per_account * 10;
-    throttle->limits[THROTTLE_ADDRESS] = settings->login_failures_per_address;
-    throttle->registrations = settings->registrations_per_address;
     return throttle;
 }
 
@@ -78,61 +73,6 @@ void auth_throttle_free(struct auth_throttle *throttle)
     pthread_mutex_destroy(&throttle->lock);
     free(throttle);
 }
-
-/* ---- the host's own counters ---- */
-
-/* Call with the lock held. */
-static struct counter *find(struct auth_throttle *throttle, uint64_t id, int64_t now_ms)
-{
-    struct counter *set = throttle->counters[id % SETS];
-
-    for (size_t i = 0; i < WAYS; i++)
-        if (set[i].id == id && set[i].ends_ms > now_ms)
-            return set + i;
-    return NULL;
-}
-
-/*
- * Returns the milliseconds until a counter at or above its limit ends; 0 below the limit. If Redis
- * answered, only counters marked by mark_alone() count, because the others are in Redis.
- */
-static int64_t wait_of(struct auth_throttle *throttle, uint64_t id, int64_t limit, int64_t now_ms,
-                       bool redis_answered)
-{
-    pthread_mutex_lock(&throttle->lock);
-    const struct counter *counter = find(throttle, id, now_ms);
-    bool holds = counter && counter->count >= limit && (counter->alone || !redis_answered);
-    int64_t wait = holds ? counter->ends_ms - now_ms : 0;
-    pthread_mutex_unlock(&throttle->lock);
-    return wait;
-}
-
-/* Marks a counter that Redis did not increment: from now on it counts whatever Redis answers. */
-static void mark_alone(struct auth_throttle *throttle, uint64_t id, int64_t now_ms)
-{
-    pthread_mutex_lock(&throttle->lock);
-    struct counter *counter = find(throttle, id, now_ms);
-    if (counter)
-        counter->alone = true;
-    pthread_mutex_unlock(&throttle->lock);
-}
-
-static void count(struct auth_throttle *throttle, uint64_t id, int64_t now_ms)
-{
-    pthread_mutex_lock(&throttle->lock);
-    struct counter *counter = find(throttle, id, now_ms), *set = throttle->counters[id % SETS];
-    if (!counter) {
-        counter = set;
-        for (size_t i = 1; i < WAYS; i++)
-            if (set[i].ends_ms < counter->ends_ms)
-                counter = set + i;
-        *counter = (struct counter){.id = id, .ends_ms = now_ms + throttle->window_ms};
-    }
-    counter->count++;
-    pthread_mutex_unlock(&throttle->lock);
-}
-
-/* ---- names ---- */
 
 /* A client that has one address of an IPv6 network has them all. */
 const char *auth_throttle_network(struct bb_request *rq)
@@ -148,158 +88,159 @@ const char *auth_throttle_network(struct bb_request *rq)
     return network;
 }
 
-/* Makes the key and id of a counter from a text; `kind` is the kind of counter. */
-static void name(char kind, const char *text, char key[KEY_MAX], uint64_t *id)
+/* Returns the counter of a text; `kind` is the kind of counter. */
+static struct asked throttle_asked(char kind, const char *text, int64_t limit)
 {
+    struct asked asked = {.limit = limit};
     unsigned char digest[SHA256_DIGEST_LENGTH];
-    int used = snprintf(key, KEY_MAX, "busbar:login:%c:", kind);
+    size_t used = (size_t)snprintf(asked.key, sizeof(asked.key), "busbar:login:%c:", kind);
 
     SHA256((const unsigned char *)text, strlen(text), digest);
-    for (size_t i = 0; i < 16; i++)
-        used += snprintf(key + used, KEY_MAX - (size_t)used, "%02x", digest[i]);
-    memcpy(id, digest, sizeof(*id));
-    *id ^= (uint64_t)(unsigned char)kind; /* an address and an e-mail with the same text differ */
+    for (size_t i = 0; i < 16; i++, used += 2)
+        snprintf(asked.key + used, sizeof(asked.key) - used, "%02x", digest[i]);
+    memcpy(&asked.id, digest, sizeof(asked.id));
+    asked.id ^=
+        (uint64_t)(unsigned char)kind; /* an address and an e-mail with the same text differ */
+    return asked;
+}
+
+static void throttle_logins(struct bb_request *rq, const struct auth *auth, const char *email,
+                            struct asked asked[THROTTLE_LOGINS])
+{
+    const char *network = auth_throttle_network(rq);
+    int64_t most = auth->settings->login_failures_per_account;
+
+    asked[THROTTLE_BOTH] = throttle_asked('b', bb_format(rq, "%s %s", email, network), most);
+    asked[THROTTLE_ACCOUNT] = throttle_asked('a', email, 10 * most);
+    asked[THROTTLE_ADDRESS] =
+        throttle_asked('i', network, auth->settings->login_failures_per_address);
 }
 
 uint64_t auth_throttle_target(const char *email)
 {
-    char key[KEY_MAX];
-    uint64_t id;
-
-    name('a', email, key, &id);
-    return id | 1;
+    return throttle_asked('a', email, 0).id | 1;
 }
 
-struct subject {
-    char key[THROTTLE_COUNTERS][KEY_MAX]; /* in Redis */
-    uint64_t id[THROTTLE_COUNTERS];       /* in the table */
-};
-
-static struct subject subject_of(struct bb_request *rq, const char *email)
+/* Returns the counter, or a free one with `make`, or NULL. Call with the lock held. */
+static struct counter *throttle_find(struct auth *auth, uint64_t id, bool make)
 {
-    static const char kinds[THROTTLE_COUNTERS] = {'b', 'a', 'i'};
-    const char *network = auth_throttle_network(rq);
-    const char *texts[THROTTLE_COUNTERS] = {bb_format(rq, "%s %s", email, network), email, network};
-    struct subject subject = {0};
+    int64_t now_ms = bb_now_ms(auth->host);
+    struct counter *set = auth->throttle->counters[id % SETS], *first = set;
 
-    for (size_t i = 0; i < THROTTLE_COUNTERS; i++)
-        name(kinds[i], texts[i], subject.key[i], &subject.id[i]);
-    return subject;
+    for (struct counter *at = set; at < set + WAYS; at++) {
+        if (at->id == id && at->ends_ms > now_ms)
+            return at;
+        if (at->ends_ms < first->ends_ms)
+            first = at;
+    }
+    if (!make)
+        return NULL;
+    *first = (struct counter){.id = id, .ends_ms = now_ms + auth->settings->login_window * 1000};
+    return first;
 }
 
-static const char *number(struct bb_request *rq, int64_t value)
+static const char *throttle_number(struct bb_request *rq, int64_t value)
 {
     return bb_format(rq, "%" PRId64, value);
 }
 
-/* ---- logins ---- */
+/*
+ * Sets the waits; if none is above 0, adds 1 to each counter if `adds` is true. If Redis answers,
+ * the table's counters matter only if they are `alone`.
+ */
+static void throttle_ask(struct bb_request *rq, struct auth *auth, struct asked *asked,
+                         size_t count, bool adds)
+{
+    static const char script[] =
+        "local waits, below = {}, true for i = 1, #KEYS do waits[i] = 0 "
+        "if tonumber(redis.call('GET', KEYS[i]) or 0) >= tonumber(ARGV[i + 1]) then "
+        "waits[i] = redis.call('PTTL', KEYS[i]) below = false end end "
+        "if below and ARGV[1] ~= '0' then for i = 1, #KEYS do "
+        "if redis.call('INCR', KEYS[i]) == 1 then redis.call('PEXPIRE', KEYS[i], ARGV[1]) end "
+        "end end return waits";
+    int64_t window_ms = adds ? auth->settings->login_window * 1000 : 0;
+    const char *argv[4 + 2 * THROTTLE_LOGINS] = {"EVAL", script,
+                                                 throttle_number(rq, (int64_t)count)};
+    bool below = true;
+
+    argv[3 + count] = throttle_number(rq, window_ms);
+    for (size_t i = 0; i < count; i++) {
+        argv[3 + i] = asked[i].key;
+        argv[4 + count + i] = throttle_number(rq, asked[i].limit);
+    }
+    const struct bb_redis_reply *reply = bb_redis(rq, 4 + 2 * (int)count, argv, NULL);
+    bool answered = reply && reply->type == BB_REDIS_LIST && reply->count == count;
+
+    pthread_mutex_lock(&auth->throttle->lock);
+    for (size_t i = 0; i < count; i++) {
+        const struct counter *counter = throttle_find(auth, asked[i].id, false);
+        bool holds = counter && counter->count >= asked[i].limit && (counter->alone || !answered);
+
+        asked[i].wait_ms = holds ? counter->ends_ms - bb_now_ms(auth->host) : 0;
+        if (answered && reply->items[i].integer > asked[i].wait_ms)
+            asked[i].wait_ms = reply->items[i].integer;
+        below = below && asked[i].wait_ms <= 0;
+    }
+    for (size_t i = 0; i < count && adds && below; i++) {
+        struct counter *counter = throttle_find(auth, asked[i].id, true);
+
+        counter->count++;
+        counter->alone = counter->alone || !answered;
+    }
+    pthread_mutex_unlock(&auth->throttle->lock);
+}
 
 int auth_throttle_refuse(struct bb_request *rq, int64_t wait_ms, const char *what)
 {
-    bb_reply_header(rq, "Retry-After", number(rq, (wait_ms + 999) / 1000));
+    bb_reply_header(rq, "Retry-After", throttle_number(rq, (wait_ms + 999) / 1000));
     return bb_fail(rq, 429, "Too many %s. Please try again later.", what);
 }
 
 int auth_throttle_check(struct bb_request *rq, struct auth *auth, const char *email,
                         int64_t *crowded_ms)
 {
-    static const char script[] =
-        "local waits = {} for i = 1, #KEYS do "
-        "if tonumber(redis.call('GET', KEYS[i]) or 0) >= tonumber(ARGV[i]) then "
-        "waits[i] = redis.call('PTTL', KEYS[i]) else waits[i] = 0 end end return waits";
-    struct auth_throttle *throttle = auth->throttle;
-    struct subject subject = subject_of(rq, email);
-    const char *argv[3 + 2 * THROTTLE_COUNTERS] = {"EVAL", script, "3"};
-    int64_t waits[THROTTLE_COUNTERS];
+    struct asked asked[THROTTLE_LOGINS];
 
-    for (size_t i = 0; i < THROTTLE_COUNTERS; i++) {
-        argv[3 + i] = subject.key[i];
-        argv[3 + THROTTLE_COUNTERS + i] = number(rq, throttle->limits[i]);
-    }
-    const struct bb_redis_reply *reply = bb_redis(rq, 3 + 2 * THROTTLE_COUNTERS, argv, NULL);
-    bool answered = reply && reply->type == BB_REDIS_LIST && reply->count == THROTTLE_COUNTERS;
+    throttle_logins(rq, auth, email, asked);
+    throttle_ask(rq, auth, asked, THROTTLE_LOGINS, false);
+    *crowded_ms = asked[THROTTLE_ADDRESS].wait_ms;
 
-    for (size_t i = 0; i < THROTTLE_COUNTERS; i++) {
-        waits[i] =
-            wait_of(throttle, subject.id[i], throttle->limits[i], bb_now_ms(auth->host), answered);
-        if (answered && reply->items[i].integer > waits[i])
-            waits[i] = reply->items[i].integer;
-    }
-    *crowded_ms = waits[THROTTLE_ADDRESS];
-
-    int64_t wait = waits[THROTTLE_BOTH] > waits[THROTTLE_ACCOUNT] ? waits[THROTTLE_BOTH]
-                                                                  : waits[THROTTLE_ACCOUNT];
+    int64_t both = asked[THROTTLE_BOTH].wait_ms, account = asked[THROTTLE_ACCOUNT].wait_ms;
+    int64_t wait = both > account ? both : account;
 
     return wait > 0 ? auth_throttle_refuse(rq, wait, "failed logins") : 0;
 }
 
 void auth_throttle_failed(struct bb_request *rq, struct auth *auth, const char *email)
 {
-    static const char script[] = "for i = 1, #KEYS do if redis.call('INCR', KEYS[i]) == 1 then "
-                                 "redis.call('PEXPIRE', KEYS[i], ARGV[1]) end end return 1";
-    struct auth_throttle *throttle = auth->throttle;
-    struct subject subject = subject_of(rq, email);
-    const char *argv[] = {"EVAL",
-                          script,
-                          "3",
-                          subject.key[0],
-                          subject.key[1],
-                          subject.key[2],
-                          number(rq, throttle->window_ms)};
+    struct asked asked[THROTTLE_LOGINS];
 
-    for (size_t i = 0; i < THROTTLE_COUNTERS; i++)
-        count(throttle, subject.id[i], bb_now_ms(auth->host));
-    if (bb_redis(rq, sizeof(argv) / sizeof(argv[0]), argv, NULL))
-        return;
-    for (size_t i = 0; i < THROTTLE_COUNTERS; i++)
-        mark_alone(throttle, subject.id[i], bb_now_ms(auth->host));
+    throttle_logins(rq, auth, email, asked);
+    for (size_t i = 0; i < THROTTLE_LOGINS; i++)
+        asked[i].limit = INT64_MAX; /* a failure counts whatever there was before */
+    throttle_ask(rq, auth, asked, THROTTLE_LOGINS, true);
 }
 
 void auth_throttle_passed(struct bb_request *rq, struct auth *auth, const char *email)
 {
-    struct auth_throttle *throttle = auth->throttle;
-    struct subject subject = subject_of(rq, email);
-    const char *argv[] = {"DEL", subject.key[THROTTLE_BOTH]};
+    struct asked asked[THROTTLE_LOGINS];
 
-    pthread_mutex_lock(&throttle->lock);
-    struct counter *counter = find(throttle, subject.id[THROTTLE_BOTH], bb_now_ms(auth->host));
+    throttle_logins(rq, auth, email, asked);
+    const char *argv[] = {"DEL", asked[THROTTLE_BOTH].key};
+
+    pthread_mutex_lock(&auth->throttle->lock);
+    struct counter *counter = throttle_find(auth, asked[THROTTLE_BOTH].id, false);
     if (counter)
         *counter = (struct counter){0};
-    pthread_mutex_unlock(&throttle->lock);
+    pthread_mutex_unlock(&auth->throttle->lock);
     bb_redis(rq, 2, argv, NULL);
 }
 
-/* ---- registrations ---- */
-
 int auth_throttle_register(struct bb_request *rq, struct auth *auth)
 {
-    static const char script[] =
-        "if tonumber(redis.call('GET', KEYS[1]) or 0) >= tonumber(ARGV[1]) then "
-        "return redis.call('PTTL', KEYS[1]) end if redis.call('INCR', KEYS[1]) == 1 then "
-        "redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0";
-    struct auth_throttle *throttle = auth->throttle;
-    int64_t now_ms = bb_now_ms(auth->host);
-    char key[KEY_MAX];
-    uint64_t id;
+    struct asked asked =
+        throttle_asked('r', auth_throttle_network(rq), auth->settings->registrations_per_address);
 
-    name('r', auth_throttle_network(rq), key, &id);
-
-    const char *argv[] = {"EVAL",
-                          script,
-                          "1",
-                          key,
-                          number(rq, throttle->registrations),
-                          number(rq, throttle->window_ms)};
-    const struct bb_redis_reply *reply = bb_redis(rq, 6, argv, NULL);
-    bool answered = reply && reply->type == BB_REDIS_INT;
-    int64_t wait = wait_of(throttle, id, throttle->registrations, now_ms, answered);
-
-    if (answered && reply->integer > wait)
-        wait = reply->integer;
-    if (wait > 0)
-        return auth_throttle_refuse(rq, wait, "registrations");
-    count(throttle, id, now_ms);
-    if (!answered)
-        mark_alone(throttle, id, now_ms);
-    return 0;
+    throttle_ask(rq, auth, &asked, 1, true);
+    return asked.wait_ms > 0 ? auth_throttle_refuse(rq, asked.wait_ms, "registrations") : 0;
 }

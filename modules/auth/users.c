@@ -7,52 +7,29 @@
 
 #include "modules/auth/auth.h"
 
-/* Returns the row of an account; NULL: bb_failed(). */
-static struct bb_rows *account_row(struct bb_request *rq, int64_t id)
-{
-    static const struct bb_sql find = {
-        "SELECT " ACCOUNT_COLUMNS " FROM auth_account a WHERE a.id = $1::bigint", 0};
-
-    return bb_query(rq, &find, BB_ARGS(bb_i(id)));
-}
-
 /* ---- GET /api/auth/me and PUT /api/user/password ---- */
 
 int auth_me(struct bb_request *rq)
 {
-    static const struct bb_sql find = {"SELECT o.id, o.name FROM auth_organisation o "
-                                       "WHERE o.id = ANY($1::bigint[]) ORDER BY o.id",
-                                       0};
-    static const struct bb_column columns[] = {{"id", BB_COLUMN_INT, 0},
-                                               {"name", BB_COLUMN_TEXT, 1}};
+    static const struct bb_sql find = {
+        "SELECT " ACCOUNT_COLUMNS ", to_json($2::bigint[]), (SELECT coalesce(json_agg("
+        "json_build_object('id', o.id, 'name', o.name) ORDER BY o.id), '[]') "
+        "FROM auth_organisation o WHERE o.id = ANY($2::bigint[])) "
+        "FROM auth_account a WHERE a.id = $1::bigint",
+        0};
+    static const struct bb_column columns[] = {
+        {"organizationIds", BB_COLUMN_JSON, ACCOUNT_COLUMN_COUNT},
+        {"organizations", BB_COLUMN_JSON, ACCOUNT_COLUMN_COUNT + 1}};
     const struct bb_principal *who = rq->principal;
-    struct bb_rows *rows = account_row(rq, who->account);
+    struct bb_rows *rows =
+        bb_query(rq, &find,
+                 BB_ARGS(bb_i(who->account), bb_ints(who->organizations, who->organization_count)));
 
     if (!rows)
         return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 401, "Unauthorized");
-
-    const struct bb_rows *named =
-        bb_query(rq, &find, BB_ARGS(bb_ints(who->organizations, who->organization_count)));
-
-    if (!named)
-        return bb_failed(rq);
-
-    json_t *me = auth_account_json(rq, rows, 0), *list = json_array(), *names = json_array();
-    bool lost = false;
-
-    for (size_t i = 0; i < who->organization_count; i++)
-        lost |= json_array_append_new(list, json_integer(who->organizations[i])) != 0;
-    for (size_t i = 0; i < bb_count(rq, named); i++)
-        lost |= json_array_append_new(names, BB_ROW_JSON(rq, named, i, columns)) != 0;
-    lost |= json_object_set_new(me, "organizationIds", list) != 0;
-    lost |= json_object_set_new(me, "organizations", names) != 0;
-    if (lost) {
-        json_decref(me);
-        me = NULL;
-    }
-    return bb_reply(rq, 200, me);
+    return bb_reply(rq, 200, BB_ROW_ADD(rq, rows, 0, columns, auth_account_json(rq, rows, 0)));
 }
 
 struct change {
@@ -240,19 +217,19 @@ int auth_user_list(struct bb_request *rq)
                                             " FROM auth_account a WHERE a.id > $1::bigint "
                                             "AND a.status = $3 ORDER BY a.id LIMIT $2::bigint",
                                             BB_SQL_LONG};
-    struct bb_value after = bb_i(bb_arg_int(rq, "after", 0));
-    struct bb_value limit = bb_i(auth_page_limit(rq) + 1);
     const char *status = bb_arg(rq, "status");
+    const struct bb_value values[] = {bb_i(bb_arg_int(rq, "after", 0)),
+                                      bb_i(auth_page_limit(rq) + 1), bb_t(status)};
 
-    return auth_reply_list(rq,
-                           status ? bb_query(rq, &of_status, BB_ARGS(after, limit, bb_t(status)))
-                                  : bb_query(rq, &all, BB_ARGS(after, limit)),
+    return auth_reply_list(rq, bb_query(rq, status ? &of_status : &all, values, status ? 3 : 2),
                            auth_account_json);
 }
 
 int auth_user_get(struct bb_request *rq)
 {
-    struct bb_rows *rows = account_row(rq, bb_segment_int(rq, "id"));
+    static const struct bb_sql find = {
+        "SELECT " ACCOUNT_COLUMNS " FROM auth_account a WHERE a.id = $1::bigint", 0};
+    struct bb_rows *rows = bb_query(rq, &find, BB_ARGS(bb_i(bb_segment_int(rq, "id"))));
 
     if (!rows)
         return bb_failed(rq);
