@@ -19,31 +19,22 @@
 #include "modules/chat/chat.h"
 #include "modules/common/array.h"
 
-/* k, the caller: the scope (as in CHAT_SEES), the e-mail, the cursor, and the number of rows. */
-#define ASKED "everything, organisations, own, email, micros, id, rows"
-#define ONE                                                                                        \
-    "SELECT a.* FROM (SELECT $1::boolean, $2::bigint[], $3::text, $4::text, $5::bigint,"           \
-    " $6::bigint, $7::bigint) k(" ASKED ") CROSS JOIN LATERAL ("
-
-#define SEES                                                                                       \
-    "(k.everything OR c.organisation = ANY(k.organisations)"                                       \
-    " OR (k.own = c.participant1 AND NOT c.withheld1)"                                             \
-    " OR (k.own = c.participant2 AND NOT c.withheld2))"
-#define SINCE "coalesce('epoch'::timestamptz + k.micros * interval '1 microsecond', 'infinity')"
-#define LATEST_FIRST " ORDER BY c.last_at DESC, c.id DESC LIMIT k.rows"
-#define BEHIND "(c.last_at, c.id) < (" SINCE ", k.id) AND " SEES
+/* $1 to $3 the scope, $4 the e-mail, $5 and $6 the cursor, $7 the number of rows. */
+#define SINCE "coalesce('epoch'::timestamptz + $5::bigint * interval '1 microsecond', 'infinity')"
+#define LATEST_FIRST " ORDER BY c.last_at DESC, c.id DESC LIMIT $7::bigint"
+#define BEHIND "(c.last_at, c.id) < (" SINCE ", $6::bigint) AND " CHAT_SEES
 #define BRANCH(side)                                                                               \
-    "(SELECT c.* FROM chat_conversation c WHERE c.participant" side " = k.email"                   \
+    "(SELECT c.* FROM chat_conversation c WHERE c.participant" side " = $4::text"                  \
     " AND c.last_hour <= date_trunc('hour', " SINCE " AT TIME ZONE 'UTC') AND " BEHIND             \
-    " ORDER BY c.last_hour DESC, c.last_at DESC, c.id DESC LIMIT k.rows)"
+    " ORDER BY c.last_hour DESC, c.last_at DESC, c.id DESC LIMIT $7::bigint)"
 #define OWN "(" BRANCH("1") " UNION ALL " BRANCH("2") ") c"
 
 #define OF_ORGANIZATION(side)                                                                      \
-    "SELECT d.id FROM chat_directory d WHERE d.organisation = ANY(k.organisations)"                \
-    " AND d.participant" side " = k.email"
+    "SELECT d.id FROM chat_directory d WHERE d.organisation = ANY($2::bigint[])"                   \
+    " AND d.participant" side " = $4::text"
 #define OF_PAIR(side, other)                                                                       \
-    "SELECT d.id FROM chat_directory d WHERE d.participant" side " = k.email"                      \
-    " AND d.participant" other " = k.own"
+    "SELECT d.id FROM chat_directory d WHERE d.participant" side " = $4::text"                     \
+    " AND d.participant" other " = $3::text"
 #define ANOTHERS                                                                                   \
     "chat_conversation c JOIN (" OF_ORGANIZATION("1") " UNION " OF_ORGANIZATION(                   \
         "2") " UNION " OF_PAIR("1", "2") " UNION " OF_PAIR("2",                                    \
@@ -51,20 +42,17 @@
 
 #define LISTED CHAT_COLUMNS ", c.unread1, c.unread2"
 #define PAGE(rows)                                                                                 \
-    "SELECT " LISTED ", (extract(epoch FROM c.last_at) * 1000000)::bigint FROM " rows LATEST_FIRST \
-    ") a"
+    "SELECT " LISTED ", (extract(epoch FROM c.last_at) * 1000000)::bigint FROM " rows LATEST_FIRST
 #define IDS(rows)                                                                                  \
-    "SELECT coalesce(array_agg(c.id), '{}') FROM (SELECT c.id FROM " rows LATEST_FIRST ") c) a"
+    "SELECT coalesce(array_agg(c.id), '{}') FROM (SELECT c.id FROM " rows LATEST_FIRST ") c"
 
 /*
  * Indexed by whether another e-mail is asked for. BB_SQL_LONG, because the cost depends on the
  * number of conversations: all conversations of an hour are sorted, and the caller may not see most
  * conversations of another e-mail.
  */
-static const struct bb_sql list_page[2] = {{ONE PAGE(OWN), BB_SQL_LONG},
-                                           {ONE PAGE(ANOTHERS), BB_SQL_LONG}};
-static const struct bb_sql list_ids[2] = {{ONE IDS(OWN), BB_SQL_LONG},
-                                          {ONE IDS(ANOTHERS), BB_SQL_LONG}};
+static const struct bb_sql list_page[2] = {{PAGE(OWN), BB_SQL_LONG}, {PAGE(ANOTHERS), BB_SQL_LONG}};
+static const struct bb_sql list_ids[2] = {{IDS(OWN), BB_SQL_LONG}, {IDS(ANOTHERS), BB_SQL_LONG}};
 
 static const struct bb_sql by_ids = {
     "SELECT " LISTED " FROM unnest($1::bigint[]) WITH ORDINALITY AS o (id, place)"
@@ -123,15 +111,10 @@ static bool with_unread(struct bb_request *rq)
 
 static json_t *with_unread_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
-    json_t *json = chat_conversation_json(rq, rows, row);
+    static const struct bb_column unread[] = {{"unread1", BB_COLUMN_INT, UNREAD1},
+                                              {"unread2", BB_COLUMN_INT, UNREAD2}};
 
-    if (json &&
-        (json_object_set_new(json, "unread1", json_integer(bb_cell_int(rq, rows, row, UNREAD1))) ||
-         json_object_set_new(json, "unread2", json_integer(bb_cell_int(rq, rows, row, UNREAD2))))) {
-        json_decref(json);
-        return NULL;
-    }
-    return json;
+    return BB_ROW_ADD(rq, rows, row, unread, chat_conversation_json(rq, rows, row));
 }
 
 /* ---- a long list ---- */

@@ -140,16 +140,7 @@ static const struct bb_field chained_message[] = {
 };
 
 /* A reply whose only field is named "." is not an object: that field is the whole body. */
-static const struct bb_field conversation_item[] = {
-    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(listed_conversation)},
-};
-static const struct bb_field message_item[] = {
-    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(chained_message)},
-};
 static const struct bb_field name_item[] = {{.name = "item", .type = BB_TEXT}};
-static const struct bb_field list_reply[] = {
-    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(conversation_item)},
-};
 static const struct bb_field find_reply[] = {
     {.name = ".", .type = BB_OBJECT, .flags = BB_NULLABLE, .fields = BB_TABLE(conversation)},
 };
@@ -157,9 +148,6 @@ static const struct bb_field start_reply[] = {
     {.name = "conversation", .type = BB_OBJECT, .flags = BB_REQUIRED,
      .fields = BB_TABLE(conversation)},
     {.name = "message", .type = BB_OBJECT, .flags = BB_REQUIRED, .fields = BB_TABLE(message)},
-};
-static const struct bb_field chain_reply[] = {
-    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(message_item)},
 };
 static const struct bb_field count_reply[] = {
     {.name = "count", .type = BB_INT, .flags = BB_REQUIRED,
@@ -177,7 +165,7 @@ static const int absent[] = {404, 0}; /* the organization */
 static const struct bb_route routes[] = {
     {.method = "GET", .path = "/api/chat/conversations/user/:email", .roles = BB_ANY_ROLE,
      .handler = chat_list, .segments = BB_TABLE(email_segment), .query = BB_TABLE(list_query),
-     .reply = BB_TABLE(list_reply),
+     .reply = BB_ARRAY_OF(listed_conversation),
      .help = "List the conversations of an e-mail, latest activity first."},
     {.method = "POST", .path = "/api/chat/conversations/find", .roles = BB_ANY_ROLE,
      .handler = chat_find, .flags = BB_NO_BODY, .body = BB_TABLE(find_body),
@@ -205,7 +193,7 @@ static const struct bb_route routes[] = {
              "after the conversation began sees it only then."},
     {.method = "GET", .path = "/api/chat/chain/:headUuid", .roles = BB_ANY_ROLE,
      .handler = chat_chain, .segments = BB_TABLE(head_segment), .query = BB_TABLE(chain_query),
-     .reply = BB_TABLE(chain_reply),
+     .reply = BB_ARRAY_OF(chained_message),
      .help = "List the messages of a conversation, oldest first."},
     {.method = "GET", .path = "/api/chat/unread-count/:email", .roles = BB_ANY_ROLE,
      .handler = chat_unread_count, .segments = BB_TABLE(email_segment),
@@ -269,7 +257,7 @@ static const struct bb_need wants[] = {{"devices", 1}};
 static const struct bb_channel channels[] = {{.name = CHAT_CHANNEL, .heard = chat_heard}};
 
 static const struct bb_job jobs[] = {
-    {.name = "unread", .every_s = 2, .run = chat_add_up},
+    {.name = "unread", .every_s = 2, .flags = BB_ONCE, .run = chat_add_up},
 };
 
 static const struct bb_service_descriptor services[] = {

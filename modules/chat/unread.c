@@ -163,52 +163,33 @@ static const struct bb_sql add_up = {
     " SET messages = u.messages + excluded.messages,"
     " last_at = greatest(u.last_at, excluded.last_at)"
     ") SELECT count(*) FROM gone",
-    BB_SQL_WRITE,
+    BB_SQL_WRITE | BB_SQL_LONG,
 };
 
 static const struct bb_sql drop_names = {
     "DELETE FROM chat_unread_name WHERE ctid = ANY(ARRAY("
     "SELECT ctid FROM chat_unread_name WHERE messages = 0 LIMIT $1::bigint))",
-    BB_SQL_WRITE,
+    BB_SQL_WRITE | BB_SQL_LONG,
 };
 
-static const struct bb_sql any_change = {"SELECT EXISTS (SELECT FROM chat_unread_change)", 0};
-
-/* Only one host at a time: the lock is held until the transaction ends. */
-static const struct bb_sql lock = {
-    "SELECT pg_try_advisory_xact_lock(hashtextextended('busbar.chat.unread', 0))", 0};
-
-/* Sets *arg, a bool, to whether there is more to add up. */
-static int add_piece(struct bb_request *rq, struct bb_tx *tx, void *arg)
+/* Returns 1 if there is more, 0, or -1 on failure. */
+static int add_piece(struct bb_request *rq, void *arg)
 {
-    const struct bb_rows *rows = bb_tx_query(rq, tx, &lock, BB_NO_ARGS);
-    bool *more = arg;
+    const struct bb_rows *rows = bb_query(rq, &add_up, BB_ARGS(bb_i(PIECE)));
 
-    *more = false;
-    if (rows && *bb_cell(rq, rows, 0, 0) != 't')
-        return 200;
-    if (rows)
-        rows = bb_tx_query(rq, tx, &add_up, BB_ARGS(bb_i(PIECE)));
-    if (!rows || !bb_tx_query(rq, tx, &drop_names, BB_ARGS(bb_i(PIECE))))
-        return bb_failed(rq);
-    *more = bb_cell_int(rq, rows, 0, 0) == PIECE;
-    return 200;
-}
-
-static int transact(struct bb_request *rq, void *more)
-{
-    return bb_transaction(rq, add_piece, more);
+    (void)arg;
+    if (!rows || !bb_query(rq, &drop_names, BB_ARGS(bb_i(PIECE))))
+        return -1;
+    return bb_cell_int(rq, rows, 0, 0) == PIECE;
 }
 
 void chat_add_up(struct bb_request *rq)
 {
-    const struct bb_rows *any = bb_query(rq, &any_change, BB_NO_ARGS);
-    bool more = any && *bb_cell(rq, any, 0, 0) == 't';
-    int status = any ? 200 : 503;
+    int more = 1;
 
-    for (int pieces = 0; pieces < PIECES && more && status == 200; pieces++)
-        status = bb_scratch(rq, transact, &more);
-    if (status != 200)
+    for (int pieces = 0; pieces < PIECES && more > 0; pieces++)
+        more = bb_scratch(rq, add_piece, NULL);
+    if (more < 0)
         bb_log(rq, BB_WARN, "cannot add up unread messages: %s",
                *bb_sqlstate(rq) ? bb_sqlstate(rq) : "PostgreSQL has not answered");
 }
