@@ -207,9 +207,9 @@ json_t *device_json(struct bb_request *rq, const struct device_record *record);
 json_t *device_facts_json(const struct device_record *record);
 
 /*
- * Returns the same JSON as device_json(), as text that lives as long as the request; NULL: out of
- * memory. Values that the database returns as JSON are copied unchanged, including blanks:
- * parsing and printing them again would block the loop for 10 ms on a page of large attributes.
+ * Returns the text of device_json(), which lives as long as the request; NULL: out of memory.
+ * Values that the database returns as JSON are copied unchanged, including blanks: parsing and
+ * printing them again would block the loop for 10 ms on a page of large attributes.
  */
 const char *device_text(struct bb_request *rq, const struct device_record *record);
 
@@ -226,7 +226,7 @@ int device_scope(struct bb_request *rq, int64_t asked, struct device_scope *scop
 #define DEVICE_NONE "Device not found"
 #define DEVICE_SEVERAL "Several devices have this %s: %s"
 
-/* Returns the text percent-encoded for a URL or a header. */
+/* Returns the text percent-encoded for a URL or a header; NULL if out of memory. */
 const char *device_url_encoded(struct bb_request *rq, const char *text);
 
 /* How a device is found, and how much of it is read. */

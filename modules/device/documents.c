@@ -3,6 +3,7 @@
  * downloads, deletions, and the sweep of files that no document names.
  */
 #include <ctype.h>
+#include <curl/curl.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <magic.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <utf8proc.h>
 
 #include "modules/common/incoming.h"
 #include "modules/device/device.h"
@@ -189,8 +191,8 @@ static int check_quota(struct bb_request *rq, struct bb_tx *tx, int64_t organiza
 static int begin_uploads(struct bb_request *rq, struct arrival *arrival)
 {
     static const struct bb_sql begin = {
-        "WITH r AS (SELECT DISTINCT ON (sha256) * FROM jsonb_to_recordset($1::jsonb)"
-        " AS (sha256 text, object text)),"
+        "WITH r AS MATERIALIZED (SELECT sha256, sha256 || '-' || gen_random_uuid() AS object"
+        " FROM (SELECT DISTINCT jsonb_array_elements_text($1::jsonb) AS sha256) n),"
         " known AS (SELECT DISTINCT ON (r.sha256) r.sha256, coalesce(d.object, r.sha256) AS object"
         " FROM r JOIN device_document d ON d.sha256 = decode(r.sha256, 'hex')),"
         " begun AS (INSERT INTO device_upload (object, begun_at) SELECT object, now() FROM r"
@@ -198,16 +200,11 @@ static int begin_uploads(struct bb_request *rq, struct arrival *arrival)
         " SELECT r.sha256, coalesce(k.object, r.object), k.object IS NULL"
         " FROM r LEFT JOIN known k USING (sha256)",
         BB_SQL_WRITE};
-    json_t *list = bb_json_hold(rq, json_array());
+    const char **hashes = bb_alloc(rq, arrival->count * sizeof(*hashes));
 
-    for (size_t i = 0; i < arrival->count; i++) {
-        const char *object = bb_format(rq, "%s-%s", arrival->files[i]->sha256, bb_new_uuid(rq));
-
-        if (json_array_append_new(list, json_pack("{s:s, s:s}", "sha256", arrival->files[i]->sha256,
-                                                  "object", object)))
-            return bb_no_memory(rq);
-    }
-    const char *names = bb_json(rq, list, NULL);
+    for (size_t i = 0; i < arrival->count; i++)
+        hashes[i] = arrival->files[i]->sha256;
+    const char *names = device_names_json(rq, hashes, arrival->count);
     const struct bb_rows *rows = names ? bb_query(rq, &begin, BB_ARGS(bb_t(names))) : NULL;
 
     if (!rows)
@@ -387,59 +384,38 @@ static const char *last_part(const char *name)
     return name;
 }
 
-/*
- * Returns the length of a character that is left out of names; 0: it stays. Control characters are
- * C0, DEL and C1; U+200E, U+200F, U+202A to U+202E and U+2066 to U+2069 change text direction.
- */
-static size_t left_out(const unsigned char *at)
+/* Whether a character is left out of names: control characters, and those that change direction. */
+static bool is_left_out(utf8proc_int32_t code)
 {
-    if (*at < 0x20 || *at == 0x7f)
-        return 1;
-    if (*at == 0xc2 && at[1] < 0xa0)
-        return 2;
-    if (*at != 0xe2)
-        return 0;
-    return (at[1] == 0x80 &&
-            (at[2] == 0x8e || at[2] == 0x8f || (at[2] >= 0xaa && at[2] <= 0xae))) ||
-                   (at[1] == 0x81 && at[2] >= 0xa6 && at[2] <= 0xa9)
-               ? 3
-               : 0;
+    return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x200e || code == 0x200f ||
+           (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
 }
 
 const char *device_url_encoded(struct bb_request *rq, const char *text)
 {
-    static const char digits[] = "0123456789ABCDEF";
-    char *encoded = bb_alloc(rq, 3 * strlen(text) + 1), *to = encoded;
+    char *encoded = curl_easy_escape(NULL, text, 0);
 
-    for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
-        if (*at < 0x80 && (isalnum(*at) || strchr("._-", *at))) {
-            *to++ = (char)*at;
-            continue;
-        }
-        *to++ = '%';
-        *to++ = digits[*at >> 4];
-        *to++ = digits[*at & 15];
-    }
+    if (encoded)
+        bb_defer(rq, curl_free, encoded);
     return encoded;
 }
 
 /* filename for old clients, filename* (RFC 8187) for others. */
 static const char *disposition(struct bb_request *rq, const char *name)
 {
-    const unsigned char *at = (const unsigned char *)last_part(name);
+    const char *at = last_part(name);
     char *plain = bb_alloc(rq, NAME_BYTES + 1), *to = plain;
+    utf8proc_int32_t code;
+    utf8proc_ssize_t size;
 
-    while (*at) {
-        size_t out = left_out(at);
+    for (; (size = utf8proc_iterate((const utf8proc_uint8_t *)at, -1, &code)) > 0 && code;
+         at += size)
+        if (!is_left_out(code) && (to > plain || !strchr(". ", *at))) /* no hidden names */
+            to = mempcpy(to, at, (size_t)size);
+    const char *encoded = to > plain ? device_url_encoded(rq, plain) : NULL;
 
-        if (!out && (to > plain || !strchr(". ", *at))) /* avoid hidden and misleading names */
-            *to++ = (char)*at;
-        at += out ? out : 1;
-    }
-    if (to == plain)
+    if (!encoded)
         return "attachment; filename=\"document\"";
-    const char *encoded = device_url_encoded(rq, plain);
-
     for (to = plain; *to; to++)
         if ((unsigned char)*to >= 0x80 || (!isalnum((unsigned char)*to) && !strchr("._- ", *to)))
             *to = '_';

@@ -96,11 +96,7 @@ char *device_trimmed(struct bb_request *rq, const char *text)
     utf8proc_ssize_t size;
 
     for (const char *at = text; *at; at += size) {
-        size = 1; /* most characters are plain */
-        if (*at > ' ' && *at < 0x7f)
-            code = (unsigned char)*at;
-        else
-            size = utf8proc_iterate((const utf8proc_uint8_t *)at, -1, &code);
+        size = utf8proc_iterate((const utf8proc_uint8_t *)at, -1, &code);
         if (size > 0 && is_blank(code))
             continue;
         if (size <= 0)
@@ -137,9 +133,9 @@ static char *decimal(struct bb_request *rq, const json_t *value)
     return text;
 }
 
-static const char *name_value(struct bb_request *rq, const char *text, const char **problem)
+/* Checks the length and the characters of a name without blanks around it. */
+static void name_check(const char *name, const char **problem)
 {
-    char *name = device_trimmed(rq, text);
     size_t characters = 0;
 
     for (const unsigned char *at = (const unsigned char *)name; *at; at++) {
@@ -149,7 +145,6 @@ static const char *name_value(struct bb_request *rq, const char *text, const cha
     }
     if (!characters || characters > NAME_MAX_CHARACTERS)
         *problem = "must be 1 to 255 characters";
-    return name;
 }
 
 static const char *character_problem(utf8proc_int32_t code)
@@ -202,7 +197,7 @@ static const char *external_id(struct bb_request *rq, const json_t *value, const
 
     if (*problem)
         return NULL;
-    id = name_value(rq, id, problem);
+    name_check(id, problem);
     /* browsers and proxies remove dots from a path, and `my` is the list of devices */
     if (!*problem && (!strcmp(id, ".") || !strcmp(id, "..") || !strcasecmp(id, "my")))
         *problem = "must not be \".\", \"..\" or \"my\", which a path cannot name";
@@ -310,7 +305,8 @@ static const char *field_value(struct bb_request *rq, enum device_field field, c
     case DEVICE_TIMEZONE:
         return zone(rq, text, problem);
     default:
-        return name_value(rq, text, problem);
+        name_check(text, problem);
+        return text;
     }
 }
 

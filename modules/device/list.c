@@ -158,13 +158,13 @@ static int list_answer(struct bb_request *rq, const struct list_order *order,
     size_t count = bb_count(rq, rows) > limit ? limit : bb_count(rq, rows);
 
     if (count && (size_t)bb_cell_int(rq, rows, 0, LIST_FOUND) > count) {
-        const char *cursor = bb_cell(rq, rows, count - 1, 0);
+        const char *cursor = bb_cell(rq, rows, count - 1, 0), *key = "";
 
-        if (order != list_orders)
-            cursor =
-                bb_format(rq, "%s-%s", cursor,
-                          device_url_encoded(rq, bb_cell(rq, rows, count - 1, LIST_ORDERED_BY)));
-        if (bb_reply_next(rq, cursor) < 0)
+        if (order != list_orders) {
+            key = device_url_encoded(rq, bb_cell(rq, rows, count - 1, LIST_ORDERED_BY));
+            cursor = bb_format(rq, "%s-%s", cursor, key);
+        }
+        if (!key || bb_reply_next(rq, cursor) < 0)
             return bb_failed(rq);
     }
     const char **texts = bb_alloc(rq, (count + 1) * sizeof(*texts));

@@ -129,13 +129,6 @@ static const struct bb_field list_query[] = {
      .help = "Cursor. Take it from the `Link` header of the previous page."},
 };
 
-/* The response is a list of such objects. */
-#define LIST_OF(list, row)                                                                         \
-    static const struct bb_field list##_item[] = {                                                 \
-        {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(row)}};                             \
-    static const struct bb_field list[] = {                                                        \
-        {.name = ".", .type = BB_LIST, .fields = BB_TABLE(list##_item)}}
-
 static const struct bb_field document[] = {
     {.name = "id", .type = BB_UUID, .flags = BB_REQUIRED},
     {.name = "field", .type = BB_TEXT, .flags = BB_REQUIRED,
@@ -147,7 +140,6 @@ static const struct bb_field document[] = {
     {.name = "size", .type = BB_INT, .flags = BB_REQUIRED, .help = "Bytes."},
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
 };
-LIST_OF(documents_reply, document);
 static const struct bb_field warning_item[] = {{.name = "item", .type = BB_TEXT}};
 
 #define NULLABLE (BB_REQUIRED | BB_NULLABLE)
@@ -172,22 +164,18 @@ static const struct bb_field device[] = {
     {.name = "attributes", .type = BB_OBJECT, .flags = BB_REQUIRED,
      .help = "Data that was sent in fields the service does not know."},
     {.name = "documents", .type = BB_LIST, .flags = BB_REQUIRED,
-     .fields = BB_TABLE(documents_reply_item)},
+     .fields = BB_ITEMS(document)},
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
     {.name = "updatedAt", .type = BB_TIME, .flags = BB_REQUIRED},
     {.name = "warnings", .type = BB_LIST, .fields = BB_TABLE(warning_item),
      .help = "Only in responses to POST and PATCH: what was accepted but looks wrong."},
 };
-LIST_OF(list_reply, device);
 
 static const struct bb_field success_reply[] = {
     {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED},
 };
 
 static const struct bb_field facts[] = {FACTS};
-static const struct bb_field facts_item[] = {
-    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(facts)},
-};
 static const struct bb_field duplicate[] = {
     {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "sameSerialNumber", .type = BB_BOOL, .flags = BB_REQUIRED},
@@ -196,10 +184,9 @@ static const struct bb_field duplicate[] = {
     {.name = "metres", .type = BB_INT, .flags = NULLABLE,
      .help = "Distance between the two; null when unknown."},
     {.name = "foundAt", .type = BB_TIME, .flags = BB_REQUIRED},
-    {.name = "devices", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(facts_item),
+    {.name = "devices", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(facts),
      .help = "The two devices."},
 };
-LIST_OF(duplicates_reply, duplicate);
 static const struct bb_field duplicates_query[] = {
     {.name = "limit", .type = BB_INT, .min = 1, .max = 1000,
      .help = "Pairs per page (default 100)."},
@@ -214,16 +201,13 @@ static const struct bb_field country[] = {
      .help = "ISO 3166-1 code of three letters."},
     {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "English name."},
 };
-LIST_OF(countries_reply, country);
 static const struct bb_field code[] = {
     {.name = "code", .type = BB_TEXT, .flags = BB_REQUIRED},
     {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "English name."},
 };
-LIST_OF(codes_reply, code);
 static const struct bb_field zone[] = {
     {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "IANA time zone."},
 };
-LIST_OF(zones_reply, zone);
 
 #define FILE_MAX 10485760
 #define DOCUMENT(part, text)                                                                       \
@@ -271,10 +255,10 @@ static const struct bb_route routes[] = {
      .reply = BB_TABLE(device),
      .help = "Register a device. Send JSON, or multipart/form-data to add documents."},
     {.method = "GET", .path = "/api/device", .roles = DEVICE_ROLES, .handler = device_list,
-     .query = BB_TABLE(list_query), .reply = BB_TABLE(list_reply),
+     .query = BB_TABLE(list_query), .reply = BB_ARRAY_OF(device),
      .help = "List the devices of your organizations, oldest first by default."},
     {.method = "GET", .path = "/api/device/my", .roles = DEVICE_ROLES, .handler = device_list,
-     .query = BB_TABLE(list_query), .reply = BB_TABLE(list_reply),
+     .query = BB_TABLE(list_query), .reply = BB_ARRAY_OF(device),
      .help = "List devices (older path of GET /api/device)."},
     {.method = "GET", .path = "/api/device/externalId/:externalId", ONE_DEVICE,
      .handler = device_get, .reply = BB_TABLE(device),
@@ -295,7 +279,7 @@ static const struct bb_route routes[] = {
      .body = BODY, TAKES(update_parts), .reply = BB_TABLE(device),
      .help = "Update the device at a site. 409 when several devices have this siteName."},
     {.method = "GET", .path = "/api/device/:externalId/documents", ONE_DEVICE,
-     .handler = device_documents_list, .reply = BB_TABLE(documents_reply),
+     .handler = device_documents_list, .reply = BB_ARRAY_OF(document),
      .help = "List the documents of a device."},
     {.method = "GET", .path = "/api/device/:externalId/documents/:documentId",
      FOUND_BY(document_segments), .handler = device_download, .reply_type = "*/*",
@@ -305,20 +289,20 @@ static const struct bb_route routes[] = {
      .reply = BB_TABLE(success_reply), .help = "Delete a document."},
     {.method = "GET", .path = "/api/admin/device-duplicates", .roles = BB_ROLE_ADMIN,
      .handler = device_duplicates, .query = BB_TABLE(duplicates_query),
-     .reply = BB_TABLE(duplicates_reply),
+     .reply = BB_ARRAY_OF(duplicate),
      .help = "List possible duplicates: pairs of devices of different organizations that look "
              "like the same plant. Newest first."},
     {.method = "GET", .path = REFERENCE "/countries", .roles = BB_ANY_ROLE,
-     .handler = device_countries, .reply = BB_TABLE(countries_reply),
+     .handler = device_countries, .reply = BB_ARRAY_OF(country),
      .help = "List the countries for `countryCode`, by name."},
     {.method = "GET", .path = REFERENCE "/fuel-codes", .roles = BB_ANY_ROLE,
-     .handler = device_fuel_codes, .reply = BB_TABLE(codes_reply),
+     .handler = device_fuel_codes, .reply = BB_ARRAY_OF(code),
      .help = "List known codes for `fuelCode`. Other codes are accepted, too."},
     {.method = "GET", .path = REFERENCE "/device-types", .roles = BB_ANY_ROLE,
-     .handler = device_types, .reply = BB_TABLE(codes_reply),
+     .handler = device_types, .reply = BB_ARRAY_OF(code),
      .help = "List known codes for `deviceTypeCode`. Other codes are accepted, too."},
     {.method = "GET", .path = REFERENCE "/time-zones", .roles = BB_ANY_ROLE,
-     .handler = device_time_zones, .reply = BB_TABLE(zones_reply),
+     .handler = device_time_zones, .reply = BB_ARRAY_OF(zone),
      .help = "List the time zones for `timezone`."},
 };
 

@@ -138,21 +138,6 @@ int device_attributes_check(struct bb_request *rq, const char *attributes)
 
 /* ---- the whole device ---- */
 
-json_t *device_json(struct bb_request *rq, const struct device_record *record)
-{
-    json_t *json = device_facts_json(record);
-    json_t *attributes = bb_json_read(rq, attributes_text(rq, record->attributes));
-    int failed = json_object_set_new(json, "attributes", attributes);
-
-    failed |= json_object_set_new(json, "documents", bb_json_read(rq, record->documents));
-    failed |= json_object_set_new(json, "createdAt", json_string(record->created_at));
-    failed |= json_object_set_new(json, "updatedAt", json_string(record->updated_at));
-    if (!failed)
-        return json;
-    json_decref(json);
-    return NULL;
-}
-
 const char *device_text(struct bb_request *rq, const struct device_record *record)
 {
     size_t length = 0;
@@ -166,6 +151,13 @@ const char *device_text(struct bb_request *rq, const struct device_record *recor
                              (int)length - 1, facts, attributes_text(rq, record->attributes),
                              record->documents, record->created_at, record->updated_at)
                  : NULL;
+}
+
+json_t *device_json(struct bb_request *rq, const struct device_record *record)
+{
+    const char *text = device_text(rq, record);
+
+    return text ? bb_json_read(rq, text) : NULL;
 }
 
 /*

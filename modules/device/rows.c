@@ -205,67 +205,23 @@ static int check(struct bb_request *rq, const struct bb_bulk_job *job,
 
 /* ---- storing: all rows of a call in one statement; rows whose name is taken are skipped ---- */
 
-/* $1 uuids, $2 organization, $3 time, $4 to $16 the fields; all are arrays except $2 and $3 */
+/* $1 devices as JSON, $2 organization, $3 time */
 static const struct bb_sql insert = {
     "INSERT INTO device (id, uuid, organisation, external_id, site_name, country_code,"
     " commissioning_date, capacity, address, latitude, longitude, fuel_code, device_type_code,"
     " serial_number, timezone, yield_value, attributes, created_at, updated_at)"
-    " SELECT nextval('device_id'), r.uuid, $2::bigint, r.f0, r.f1, r.f2, r.f3, r.f4, r.f5, r.f6,"
-    " r.f7, r.f8, r.f9, r.f10, r.f11, r.f12, '{}', $3::timestamptz, $3::timestamptz"
-    " FROM unnest($1::uuid[], $4::text[], $5::text[], $6::text[], $7::date[], $8::float8[],"
-    " $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[],"
-    " $16::float8[]) AS r (uuid, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12)"
+    " SELECT nextval('device_id'), r.uuid, $2::bigint, \"externalId\", \"siteName\","
+    " \"countryCode\", \"commissioningDate\", capacity, address, latitude, longitude, \"fuelCode\","
+    " \"deviceTypeCode\", \"serialNumber\", timezone, \"yieldValue\", '{}', $3::timestamptz,"
+    " $3::timestamptz FROM json_to_recordset($1::json) AS r (uuid uuid, \"externalId\" text,"
+    " \"siteName\" text, \"countryCode\" text, \"commissioningDate\" date, capacity float8,"
+    " address text, latitude text, longitude text, \"fuelCode\" text, \"deviceTypeCode\" text,"
+    " \"serialNumber\" text, timezone text, \"yieldValue\" float8)"
     " ON CONFLICT DO NOTHING RETURNING uuid, id",
     BB_SQL_WRITE,
 };
 
 _Static_assert(DEVICE_FIELDS == 13, "the statement names all fields");
-
-enum { FIXED = 3 }; /* parameters before the fields */
-
-/* Writes an element of a PostgreSQL array; NULL becomes null. Returns the end. */
-static char *put_text(char *at, const char *text)
-{
-    if (!text)
-        return stpcpy(at, "NULL");
-    *at++ = '"';
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\')
-            *at++ = '\\';
-        *at++ = *text;
-    }
-    *at++ = '"';
-    return at;
-}
-
-static const char *text_of(const struct device_row *read, size_t field)
-{
-    return field < DEVICE_FIELDS ? read->record.text[field] : read->record.uuid;
-}
-
-/* Formats one field of all valid rows as a PostgreSQL array; DEVICE_FIELDS means the uuids. */
-static const char *array_of(struct bb_request *rq, const struct device_row *read, size_t count,
-                            size_t field)
-{
-    size_t room = sizeof("{}");
-
-    for (size_t i = 0; i < count; i++) {
-        const char *text = text_of(&read[i], field);
-
-        room += 2 * strlen(text ? text : "") + sizeof("NULL,");
-    }
-    char *array = bb_alloc(rq, room), *at = stpcpy(array, "{");
-
-    for (size_t i = 0; i < count; i++) {
-        if (read[i].row->problems)
-            continue;
-        if (at > array + 1)
-            *at++ = ',';
-        at = put_text(at, text_of(&read[i], field));
-    }
-    strcpy(at, "}");
-    return array;
-}
 
 /* The rows come back in their original order, without the skipped ones. */
 static int take_outcome(struct bb_request *rq, struct bb_tx *tx, const struct bb_rows *stored,
@@ -295,20 +251,25 @@ static int store(struct bb_request *rq, struct bb_tx *tx, const struct bb_bulk_j
 {
     const char *now = bb_time_text(rq, bb_wall_ms(rq->host));
     struct device_row *read = bb_alloc(rq, count * sizeof(*read));
-    struct bb_value values[FIXED + DEVICE_FIELDS];
+    json_t *devices = bb_json_hold(rq, json_array());
 
     if (read_rows(rq, job, rows, count, read))
         return -1;
     for (size_t i = 0; i < count; i++) {
         read[i].record.uuid = bb_new_uuid(rq);
         read[i].record.created_at = now;
+        read[i].record.status = "Active";
+        if (!read[i].row->problems &&
+            json_array_append_new(devices, device_facts_json(&read[i].record))) {
+            bb_fail(rq, 503, "Out of memory");
+            return -1;
+        }
+        pause_after(rq, i + 1);
     }
-    values[0] = bb_t(array_of(rq, read, count, DEVICE_FIELDS));
-    values[1] = bb_i(job->organization);
-    values[2] = bb_t(now);
-    for (size_t i = 0; i < DEVICE_FIELDS; i++)
-        values[FIXED + i] = bb_t(array_of(rq, read, count, i));
-    const struct bb_rows *stored = bb_tx_query(rq, tx, &insert, values, FIXED + DEVICE_FIELDS);
+    const char *list = bb_json(rq, devices, NULL);
+    const struct bb_rows *stored =
+        list ? bb_tx_query(rq, tx, &insert, BB_ARGS(bb_t(list), bb_i(job->organization), bb_t(now)))
+             : NULL;
 
     return stored ? take_outcome(rq, tx, stored, read, count) : -1;
 }
