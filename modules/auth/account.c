@@ -50,8 +50,8 @@ int auth_reply_list(struct bb_request *rq, const struct bb_rows *rows, bb_item *
  * Finds or creates the organization of an account. Returns 1 with its id, 0 if it exists and may
  * not be joined, or -1: `bb_failed(rq)`.
  */
-static int organization_for(struct bb_request *rq, struct bb_tx *tx,
-                            const struct auth_new_account *account, int64_t *id)
+static int account_organization(struct bb_request *rq, struct bb_tx *tx,
+                                const struct auth_new_account *account, int64_t *id)
 {
     static const struct bb_sql insert = {
         "INSERT INTO auth_organisation (name, type) VALUES (btrim($1), $2) "
@@ -82,7 +82,7 @@ int auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
         "ON CONFLICT (email) DO NOTHING RETURNING " ACCOUNT_COLUMNS,
         0};
     int64_t organization = 0;
-    int found = account->organization ? organization_for(rq, tx, account, &organization) : 1;
+    int found = account->organization ? account_organization(rq, tx, account, &organization) : 1;
 
     if (found < 0)
         return bb_failed(rq);
@@ -101,8 +101,8 @@ int auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
 
 /* ---- the service "accounts": 1 if found, 0 if not, or -1 ---- */
 
-static int organization_of(void *state, struct bb_request *rq, const char *email,
-                           int64_t *organization)
+static int account_organization_of(void *state, struct bb_request *rq, const char *email,
+                                   int64_t *organization)
 {
     static const struct bb_sql find = {
         "SELECT organisation FROM auth_account WHERE email = $1 AND status <> 'Deleted' "
@@ -131,8 +131,8 @@ static const struct bb_keyed scope_by_id = {
      0},
 };
 
-static int scope_of(void *state, struct bb_request *rq, int64_t account,
-                    struct bb_account_scope *scope)
+static int account_scope_of(void *state, struct bb_request *rq, int64_t account,
+                            struct bb_account_scope *scope)
 {
     struct bb_rows *rows = bb_query(rq, &scope_by_id.one, BB_ARGS(bb_i(account)));
 
@@ -159,7 +159,7 @@ static int scope_of(void *state, struct bb_request *rq, int64_t account,
     return 1;
 }
 
-static int organization_known(void *state, struct bb_request *rq, int64_t organization)
+static int account_organization_known(void *state, struct bb_request *rq, int64_t organization)
 {
     static const struct bb_sql find = {"SELECT FROM auth_organisation WHERE id = $1::bigint", 0};
     const struct bb_rows *rows = bb_query(rq, &find, BB_ARGS(bb_i(organization)));
@@ -170,7 +170,7 @@ static int organization_known(void *state, struct bb_request *rq, int64_t organi
 
 const struct bb_accounts auth_accounts = {
     .size = sizeof(auth_accounts),
-    .organization_of = organization_of,
-    .scope_of = scope_of,
-    .organization_known = organization_known,
+    .organization_of = account_organization_of,
+    .scope_of = account_scope_of,
+    .organization_known = account_organization_known,
 };

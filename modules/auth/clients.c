@@ -17,14 +17,14 @@ struct made {
     const char *name;
 };
 
-static json_t *client_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+static json_t *clients_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
     return BB_ROW_FIELDS(rq, rows, row, 0, auth_client_fields);
 }
 
 #define CLIENT_COLUMNS "id, client_id, name, " BB_SQL_MS("created")
 
-static int store_client(struct bb_request *rq, struct bb_tx *tx, void *arg)
+static int clients_store(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql insert = {
         "INSERT INTO auth_client (client_id, account, name, secret) "
@@ -39,7 +39,7 @@ static int store_client(struct bb_request *rq, struct bb_tx *tx, void *arg)
     if (!rows)
         return bb_failed(rq);
 
-    json_t *client = client_json(rq, rows, 0);
+    json_t *client = clients_json(rq, rows, 0);
 
     if (client && json_object_set_new(client, "client_secret", json_string(made->secret))) {
         json_decref(client);
@@ -61,7 +61,7 @@ int auth_client_create(struct bb_request *rq)
         return bb_fail(rq, 503, "The service has no random numbers now. Please try again.");
     made->name = name ? name : "";
     SHA256((const unsigned char *)made->secret, strlen(made->secret), made->digest);
-    return bb_transaction(rq, store_client, made);
+    return bb_transaction(rq, clients_store, made);
 }
 
 int auth_client_list(struct bb_request *rq)
@@ -75,7 +75,7 @@ int auth_client_list(struct bb_request *rq)
                  BB_ARGS(bb_i(rq->principal->account), bb_i(bb_arg_int(rq, "after", 0)),
                          bb_i(auth_page_limit(rq) + 1)));
 
-    return auth_reply_list(rq, rows, client_json);
+    return auth_reply_list(rq, rows, clients_json);
 }
 
 int auth_client_delete(struct bb_request *rq)
@@ -112,12 +112,13 @@ int auth_client_delete(struct bb_request *rq)
 
 #define ORGANIZATION_COLUMNS "o.id, o.name, o.type, o.address, o.api_user, " BB_SQL_MS("o.created")
 
-static json_t *organization_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+static json_t *clients_organization_json(struct bb_request *rq, const struct bb_rows *rows,
+                                         size_t row)
 {
     return BB_ROW_FIELDS(rq, rows, row, 0, auth_organization_fields);
 }
 
-static int store_organization(struct bb_request *rq, struct bb_tx *tx, void *arg)
+static int clients_store_organization(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql insert = {
         "INSERT INTO auth_organisation AS o (name, type, address, api_user) "
@@ -135,13 +136,13 @@ static int store_organization(struct bb_request *rq, struct bb_tx *tx, void *arg
         return bb_fail(rq, 409, "An organization with this name already exists");
     if (bb_notify(rq, tx, AUTH_CHANNEL, arg))
         return bb_failed(rq);
-    return bb_reply(rq, 201, organization_json(rq, rows, 0));
+    return bb_reply(rq, 201, clients_organization_json(rq, rows, 0));
 }
 
 int auth_organization_create(struct bb_request *rq)
 {
     const char *payload = auth_account_payload(rq, rq->principal->account);
-    int status = bb_transaction(rq, store_organization, (void *)(uintptr_t)payload);
+    int status = bb_transaction(rq, clients_store_organization, (void *)(uintptr_t)payload);
 
     auth_changed(rq->state, payload);
     return status;
@@ -151,7 +152,7 @@ struct link {
     int64_t before, after; /* accounts; 0: none */
 };
 
-static int link_organization(struct bb_request *rq, struct bb_tx *tx, void *arg)
+static int clients_link_organization(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql find = {
         "SELECT FROM auth_account WHERE id = $1::bigint AND role = 'ApiUser' "
@@ -183,13 +184,13 @@ static int link_organization(struct bb_request *rq, struct bb_tx *tx, void *arg)
         (link->before && bb_notify(rq, tx, AUTH_CHANNEL, auth_account_payload(rq, link->before))) ||
         (link->after && bb_notify(rq, tx, AUTH_CHANNEL, auth_account_payload(rq, link->after))))
         return bb_failed(rq);
-    return bb_reply(rq, 200, organization_json(rq, rows, 0));
+    return bb_reply(rq, 200, clients_organization_json(rq, rows, 0));
 }
 
 int auth_organization_link(struct bb_request *rq)
 {
     struct link link = {.after = json_integer_value(json_object_get(bb_body(rq), "apiUserId"))};
-    int status = bb_transaction(rq, link_organization, &link);
+    int status = bb_transaction(rq, clients_link_organization, &link);
 
     if (link.before)
         auth_changed(rq->state, auth_account_payload(rq, link.before));
@@ -207,5 +208,5 @@ int auth_organization_list(struct bb_request *rq)
     struct bb_rows *rows = bb_query(
         rq, &list, BB_ARGS(bb_i(bb_arg_int(rq, "after", 0)), bb_i(auth_page_limit(rq) + 1)));
 
-    return auth_reply_list(rq, rows, organization_json);
+    return auth_reply_list(rq, rows, clients_organization_json);
 }

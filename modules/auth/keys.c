@@ -49,7 +49,7 @@ struct auth_keys *auth_keys_new(void)
     return NULL;
 }
 
-static void free_list(struct key *list, size_t count)
+static void keys_free_list(struct key *list, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         EVP_MAC_CTX_free(list[i].keyed);
@@ -60,7 +60,7 @@ void auth_keys_free(struct auth_keys *keys)
 {
     if (!keys)
         return;
-    free_list(keys->keys, keys->count);
+    keys_free_list(keys->keys, keys->count);
     EVP_MAC_free(keys->hmac);
     pthread_mutex_destroy(&keys->lock);
     free(keys);
@@ -74,7 +74,7 @@ void auth_keys_stale(struct auth_keys *keys)
 }
 
 /* Call with the lock held. */
-static const struct key *find(const struct auth_keys *keys, const char *kid)
+static const struct key *keys_find(const struct auth_keys *keys, const char *kid)
 {
     for (size_t i = 0; i < keys->count; i++)
         if (strcmp(keys->keys[i].kid, kid) == 0)
@@ -82,7 +82,7 @@ static const struct key *find(const struct auth_keys *keys, const char *kid)
     return NULL;
 }
 
-static void purpose_of(const char *kid, char purpose[TOKEN_KID + 16])
+static void keys_purpose(const char *kid, char purpose[TOKEN_KID + 16])
 {
     snprintf(purpose, TOKEN_KID + 16, "auth.key:%s", kid);
 }
@@ -91,7 +91,7 @@ static void purpose_of(const char *kid, char purpose[TOKEN_KID + 16])
  * Opens one key. Returns 1; 0 if it is sealed under a key that is not configured any more; -1 if
  * out of memory.
  */
-static int open_key(struct auth *auth, struct key *key, const char *kid, const char *cell)
+static int keys_open(struct auth *auth, struct key *key, const char *kid, const char *cell)
 {
     char purpose[TOKEN_KID + 16];
     unsigned char sealed[SEALED_MAX], *secret = NULL;
@@ -100,7 +100,7 @@ static int open_key(struct auth *auth, struct key *key, const char *kid, const c
 
     if (count < 0 || strlen(kid) != TOKEN_KID)
         return 0;
-    purpose_of(kid, purpose);
+    keys_purpose(kid, purpose);
     int failed = bb_unseal(auth->host, sealed, (size_t)count, purpose, &secret, &length);
 
     if (failed)
@@ -139,10 +139,10 @@ static int keys_load(struct bb_request *rq, struct auth *auth)
         return bb_no_memory(rq);
     for (size_t i = 0; i < bb_count(rq, rows); i++) {
         const char *kid = bb_cell(rq, rows, i, 0);
-        int opened = open_key(auth, list + count, kid, bb_cell(rq, rows, i, 1));
+        int opened = keys_open(auth, list + count, kid, bb_cell(rq, rows, i, 1));
 
         if (opened < 0) {
-            free_list(list, count);
+            keys_free_list(list, count);
             return bb_no_memory(rq);
         }
         list[count].active = bb_cell_int(rq, rows, i, 2) != 0;
@@ -159,7 +159,7 @@ static int keys_load(struct bb_request *rq, struct auth *auth)
     keys->count = count;
     keys->loaded = epoch;
     pthread_mutex_unlock(&keys->lock);
-    free_list(old, old_count);
+    keys_free_list(old, old_count);
     return 0;
 }
 
@@ -173,7 +173,7 @@ int auth_keys_verify(struct bb_request *rq, struct auth *auth, const struct toke
         bool look = false; /* an unknown name is looked up in the database */
 
         pthread_mutex_lock(&keys->lock);
-        const struct key *key = find(keys, token->kid);
+        const struct key *key = keys_find(keys, token->kid);
         if (keys->second != second) {
             keys->second = second;
             keys->lookups = 0;
@@ -197,8 +197,8 @@ int auth_keys_verify(struct bb_request *rq, struct auth *auth, const struct toke
 }
 
 /* Creates a new, sealed key, which is freed with the request. */
-static int make_key(struct bb_request *rq, char kid[TOKEN_KID + 1], unsigned char **sealed,
-                    size_t *length)
+static int keys_make(struct bb_request *rq, char kid[TOKEN_KID + 1], unsigned char **sealed,
+                     size_t *length)
 {
     unsigned char secret[TOKEN_MAC];
     const char *name = bb_random_hex(rq, TOKEN_KID / 2);
@@ -207,7 +207,7 @@ static int make_key(struct bb_request *rq, char kid[TOKEN_KID + 1], unsigned cha
     if (!name || bb_random(rq->host, secret, sizeof(secret)))
         return bb_fail(rq, 503, "Cannot create a signing key");
     memcpy(kid, name, TOKEN_KID + 1);
-    purpose_of(kid, purpose);
+    keys_purpose(kid, purpose);
 
     int failed = bb_seal(rq->host, secret, sizeof(secret), purpose, sealed, length);
 
@@ -222,7 +222,7 @@ static int make_key(struct bb_request *rq, char kid[TOKEN_KID + 1], unsigned cha
  * Copies the name of the active key in memory; returns whether there is one. With `sure`, only if
  * no change was received since the keys were loaded.
  */
-static bool active(struct auth *auth, bool sure, char kid[TOKEN_KID + 1])
+static bool keys_has_active(struct auth *auth, bool sure, char kid[TOKEN_KID + 1])
 {
     struct auth_keys *keys = auth->keys;
     bool found = false;
@@ -252,20 +252,20 @@ int auth_keys_active(struct bb_request *rq, struct auth *auth, char kid[TOKEN_KI
     unsigned char *sealed = NULL;
     size_t length = 0;
 
-    if (active(auth, true, kid))
+    if (keys_has_active(auth, true, kid))
         return 0;
     int status = keys_load(rq, auth);
 
-    if (status || active(auth, false, kid))
+    if (status || keys_has_active(auth, false, kid))
         return status;
-    status = make_key(rq, kid, &sealed, &length);
+    status = keys_make(rq, kid, &sealed, &length);
     if (status)
         return status;
     if (!bb_query(rq, &insert, BB_ARGS(bb_t(kid), bb_bytes(sealed, length))))
         return bb_failed(rq);
     auth_keys_stale(auth->keys);
     status = keys_load(rq, auth);
-    if (status || active(auth, false, kid))
+    if (status || keys_has_active(auth, false, kid))
         return status;
     return bb_fail(rq, 503, "The signing key cannot be opened");
 }
@@ -274,7 +274,7 @@ size_t auth_keys_sign(struct auth *auth, const char *kid, const struct token_cla
                       char text[TOKEN_MADE_MAX])
 {
     pthread_mutex_lock(&auth->keys->lock);
-    const struct key *key = find(auth->keys, kid);
+    const struct key *key = keys_find(auth->keys, kid);
     size_t length = key ? token_make(key->keyed, kid, claims, text) : 0;
     pthread_mutex_unlock(&auth->keys->lock);
     return length;
@@ -289,7 +289,7 @@ struct fresh {
 };
 
 /* The old key is kept as retired, so that its tokens are reported as revoked and not as forged. */
-static int replace(struct bb_request *rq, struct bb_tx *tx, void *arg)
+static int keys_replace(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     /* Serializes rotations; readers are not blocked. */
     static const struct bb_sql lock = {"LOCK TABLE auth_key IN SHARE ROW EXCLUSIVE MODE", 0};
@@ -310,11 +310,11 @@ static int replace(struct bb_request *rq, struct bb_tx *tx, void *arg)
 int auth_rotate(struct bb_request *rq)
 {
     struct fresh *fresh = bb_alloc(rq, sizeof(*fresh));
-    int status = make_key(rq, fresh->kid, &fresh->sealed, &fresh->length);
+    int status = keys_make(rq, fresh->kid, &fresh->sealed, &fresh->length);
 
     if (status)
         return status;
-    status = bb_transaction(rq, replace, fresh);
+    status = bb_transaction(rq, keys_replace, fresh);
     auth_changed(rq->state, "keys");
     return status;
 }

@@ -7,7 +7,7 @@
 #include "modules/auth/auth.h"
 
 /* Counts a login by the status of its response, and returns that status. */
-static int count_login(struct bb_request *rq, int status)
+static int login_count(struct bb_request *rq, int status)
 {
     enum auth_login_outcome outcome = AUTH_LOGIN_FAILED;
 
@@ -23,7 +23,7 @@ static int count_login(struct bb_request *rq, int status)
     return status;
 }
 
-static int reply_token(struct bb_request *rq, const struct auth_issued *issued)
+static int login_reply(struct bb_request *rq, const struct auth_issued *issued)
 {
     bb_reply_header(rq, "Pragma", "no-cache"); /* RFC 6749, 5.1; the host adds no-store */
     return bb_reply(rq, 200,
@@ -37,7 +37,7 @@ static int reply_token(struct bb_request *rq, const struct auth_issued *issued)
  * Returns the body's `username` in the stored form of e-mails; a username that is not an e-mail is
  * returned unchanged and matches no account.
  */
-static const char *username(struct bb_request *rq)
+static const char *login_username(struct bb_request *rq)
 {
     static const struct bb_field fields[] = {{.name = "username", .type = BB_EMAIL}};
     static const struct bb_table table = BB_TABLE(fields);
@@ -51,12 +51,12 @@ static const char *username(struct bb_request *rq)
     return email ? email : given;
 }
 
-static int login(struct bb_request *rq)
+static int login_here(struct bb_request *rq)
 {
     struct auth *auth = rq->state;
     struct auth_account account = {0};
     struct auth_issued *issued = bb_alloc(rq, sizeof(*issued));
-    const char *email = username(rq);
+    const char *email = login_username(rq);
     bool good = false;
     int status = auth_credentials(rq, auth, email, bb_text(rq, "password"), &account, &good);
 
@@ -66,13 +66,13 @@ static int login(struct bb_request *rq)
     if (!status)
         status = auth_session_issue(rq, auth, &account, 0, issued);
     if (!status)
-        status = reply_token(rq, issued);
+        status = login_reply(rq, issued);
     return auth_credentials_settle(rq, auth, email, &account, status);
 }
 
 int auth_login(struct bb_request *rq)
 {
-    return count_login(rq, login(rq));
+    return login_count(rq, login_here(rq));
 }
 
 int auth_logout(struct bb_request *rq)
@@ -102,21 +102,21 @@ int auth_logout(struct bb_request *rq)
  * header of another scheme than Basic, which many clients send with every request, is ignored.
  */
 
-static int invalid_client(struct bb_request *rq)
+static int login_invalid_client(struct bb_request *rq)
 {
     bb_reply_header(rq, "WWW-Authenticate", "Basic realm=\"busbar\"");
     bb_reply_header(rq, "X-OAuth-Error", "invalid_client");
     return bb_fail(rq, 401, "Unauthorized");
 }
 
-static int bad_request(struct bb_request *rq, const char *error, const char *text)
+static int login_bad_request(struct bb_request *rq, const char *error, const char *text)
 {
     bb_reply_header(rq, "X-OAuth-Error", error);
     return bb_fail(rq, 400, "%s", text);
 }
 
 /* Issues a token, only to an ApiUser that may act. */
-static int issue(struct bb_request *rq, const struct auth_account *account, int64_t client)
+static int login_issue(struct bb_request *rq, const struct auth_account *account, int64_t client)
 {
     struct auth_issued *issued = bb_alloc(rq, sizeof(*issued));
     bool fits = strcmp(account->role, "ApiUser") == 0;
@@ -132,12 +132,12 @@ static int issue(struct bb_request *rq, const struct auth_account *account, int6
         return bb_fail(rq, 403, "Forbidden");
     status = auth_session_issue(rq, rq->state, account, client, issued);
     if (status == 401)
-        return invalid_client(rq);
-    return status ? status : reply_token(rq, issued);
+        return login_invalid_client(rq);
+    return status ? status : login_reply(rq, issued);
 }
 
 /* Returns the HTTP Basic header, or NULL. */
-static const char *basic_header(struct bb_request *rq)
+static const char *login_basic_header(struct bb_request *rq)
 {
     const char *header = bb_header(rq, "Authorization");
 
@@ -148,8 +148,8 @@ static const char *basic_header(struct bb_request *rq)
  * Splits "Basic base64(id:secret)". Returns 0, or -1 if it is malformed or the id is not
  * hexadecimal like all ids; other bytes might not be text, which the database would refuse.
  */
-static int read_basic(struct bb_request *rq, const char *header, const char **id,
-                      const char **secret)
+static int login_read_basic(struct bb_request *rq, const char *header, const char **id,
+                            const char **secret)
 {
     enum { CREDENTIALS_MAX = 512 };
     char *text = bb_alloc(rq, CREDENTIALS_MAX + 1);
@@ -170,27 +170,29 @@ static int read_basic(struct bb_request *rq, const char *header, const char **id
     return strspn(text, "0123456789abcdef") == strlen(text) ? 0 : -1;
 }
 
-static int by_client(struct bb_request *rq)
+static int login_by_client(struct bb_request *rq)
 {
     static const struct bb_sql find = {
         "SELECT c.id, c.secret, a.id, a.role, a.status FROM auth_client c "
         "JOIN auth_account a ON a.id = c.account WHERE c.client_id = $1 AND c.deleted IS NULL",
         0};
-    const char *header = basic_header(rq);
+    const char *header = login_basic_header(rq);
     const char *id = bb_text(rq, "client_id");
     const char *secret = bb_text(rq, "client_secret");
     const char *named = id;
     unsigned char digest[SHA256_DIGEST_LENGTH], stored[SHA256_DIGEST_LENGTH];
 
     if (header && secret)
-        return bad_request(rq, "invalid_request", "The client authenticates in two ways at once");
-    if (header && read_basic(rq, header, &id, &secret))
-        return invalid_client(rq);
+        return login_bad_request(rq, "invalid_request",
+                                 "The client authenticates in two ways at once");
+    if (header && login_read_basic(rq, header, &id, &secret))
+        return login_invalid_client(rq);
     if (header && named && strcmp(named, id) != 0)
-        return bad_request(rq, "invalid_request",
-                           "client_id differs from the client id in the Authorization header");
+        return login_bad_request(
+            rq, "invalid_request",
+            "client_id differs from the client id in the Authorization header");
     if (!id || !secret)
-        return bad_request(rq, "invalid_request", "client_id and client_secret are required");
+        return login_bad_request(rq, "invalid_request", "client_id and client_secret are required");
 
     struct bb_rows *rows = bb_query(rq, &find, BB_ARGS(bb_t(id)));
 
@@ -200,7 +202,7 @@ static int by_client(struct bb_request *rq)
     if (bb_count(rq, rows) == 0 ||
         bb_cell_bytes(bb_cell(rq, rows, 0, 1), stored, sizeof(stored)) != sizeof(stored) ||
         CRYPTO_memcmp(digest, stored, sizeof(digest)) != 0)
-        return invalid_client(rq);
+        return login_invalid_client(rq);
 
     struct auth_account account = {
         .id = bb_cell_int(rq, rows, 0, 2),
@@ -208,20 +210,21 @@ static int by_client(struct bb_request *rq)
         .status = bb_cell(rq, rows, 0, 4),
     };
 
-    return issue(rq, &account, bb_cell_int(rq, rows, 0, 0));
+    return login_issue(rq, &account, bb_cell_int(rq, rows, 0, 0));
 }
 
-static int by_password(struct bb_request *rq)
+static int login_by_password(struct bb_request *rq)
 {
     struct auth *auth = rq->state;
-    const char *email = username(rq);
+    const char *email = login_username(rq);
     const char *password = bb_text(rq, "password");
     struct auth_account account = {0};
     bool good = false;
 
     if (!email)
-        return bad_request(rq, "invalid_request",
-                           "username and password, or client_id and client_secret, are required");
+        return login_bad_request(
+            rq, "invalid_request",
+            "username and password, or client_id and client_secret, are required");
     if (!password)
         password = ""; /* an empty password was parsed as absent, but is a wrong password */
 
@@ -229,23 +232,24 @@ static int by_password(struct bb_request *rq)
 
     if (status)
         return status;
-    status = good ? issue(rq, &account, 0) : invalid_client(rq);
+    status = good ? login_issue(rq, &account, 0) : login_invalid_client(rq);
     return auth_credentials_settle(rq, auth, email, &account, status);
 }
 
-static int get_access(struct bb_request *rq)
+static int login_get_access(struct bb_request *rq)
 {
     const char *grant = bb_text(rq, "grant_type");
-    bool client = basic_header(rq) || (bb_text(rq, "client_id") && bb_text(rq, "client_secret"));
+    bool client =
+        login_basic_header(rq) || (bb_text(rq, "client_id") && bb_text(rq, "client_secret"));
 
     if (!grant && !client)
-        return by_password(rq);
+        return login_by_password(rq);
     if (!grant || strcmp(grant, "client_credentials") == 0)
-        return by_client(rq);
-    return bad_request(rq, "unsupported_grant_type", "grant_type must be client_credentials");
+        return login_by_client(rq);
+    return login_bad_request(rq, "unsupported_grant_type", "grant_type must be client_credentials");
 }
 
 int auth_get_access(struct bb_request *rq)
 {
-    return count_login(rq, get_access(rq));
+    return login_count(rq, login_get_access(rq));
 }

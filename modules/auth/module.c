@@ -84,7 +84,8 @@ static const struct bb_sql never_approved = {
     "AND b.id NOT IN (SELECT id FROM gone))) SELECT id FROM gone",
     BB_SQL_WRITE | BB_SQL_LONG};
 
-static void sweep(struct bb_request *rq, const struct bb_sql *sql, int64_t age, const char *what)
+static void auth_sweep(struct bb_request *rq, const struct bb_sql *sql, int64_t age,
+                       const char *what)
 {
     const struct bb_rows *rows;
 
@@ -99,10 +100,11 @@ static void auth_cleanup(struct bb_request *rq)
 {
     const struct auth *auth = rq->state;
 
-    sweep(rq, &expired_sessions, 1, "expired sessions");
-    sweep(rq, &retired_keys, auth->session_s + auth->client_s, "retired signing keys");
-    sweep(rq, &old_origins, 90, "networks of logins");
-    sweep(rq, &never_approved, auth->settings->pending_days, "accounts that were never approved");
+    auth_sweep(rq, &expired_sessions, 1, "expired sessions");
+    auth_sweep(rq, &retired_keys, auth->session_s + auth->client_s, "retired signing keys");
+    auth_sweep(rq, &old_origins, 90, "networks of logins");
+    auth_sweep(rq, &never_approved, auth->settings->pending_days,
+               "accounts that were never approved");
 }
 
 // clang-format off

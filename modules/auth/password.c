@@ -1,11 +1,11 @@
 /*
  * Passwords: argon2id, in the usual encoded form $argon2id$v=19$m=…,t=…,p=…$salt$hash. Hashing runs
  * on pools of nice threads: "hash", with two threads, for existing accounts, so that many attempts
- * from one address delay another address by half a hash; and "register" for new ones. The pools'
- * queues are bounded, the host serves their callers in turn, and no loop waits.
+ * from one address delay another address by half a hash; and "register" for new ones. The
+ * pools' queues are bounded, the host serves their callers in turn, and no loop waits.
  *
- * The memory of a hash (19 MiB) is mapped and unmapped each time: memory from the heap would stay
- * with the process forever.
+ * The memory of a hash (19 MiB) is mapped and unmapped each time: memory from the heap
+ * would stay with the process forever.
  */
 #include <argon2.h>
 #include <openssl/crypto.h>
@@ -26,7 +26,7 @@ struct hashing {
     int problem; /* error of argon2 */
 };
 
-static int map(uint8_t **memory, size_t bytes)
+static int password_map(uint8_t **memory, size_t bytes)
 {
     void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -34,13 +34,13 @@ static int map(uint8_t **memory, size_t bytes)
     return *memory ? ARGON2_OK : ARGON2_MEMORY_ALLOCATION_ERROR;
 }
 
-static void unmap(uint8_t *memory, size_t bytes)
+static void password_unmap(uint8_t *memory, size_t bytes)
 {
     munmap(memory, bytes);
 }
 
 /* Runs on a thread of the pool. */
-static void hash(void *arg)
+static void password_work(void *arg)
 {
     struct hashing *job = arg;
     argon2_context context = {
@@ -55,15 +55,15 @@ static void hash(void *arg)
         .lanes = job->cost.lanes,
         .threads = 1,
         .version = ARGON2_VERSION_13,
-        .allocate_cbk = map,
-        .free_cbk = unmap,
+        .allocate_cbk = password_map,
+        .free_cbk = password_unmap,
         .flags = ARGON2_DEFAULT_FLAGS,
     };
 
     job->problem = argon2id_ctx(&context);
 }
 
-static void encode(const struct hashing *job, char encoded[AUTH_HASH_MAX])
+static void password_encode(const struct hashing *job, char encoded[AUTH_HASH_MAX])
 {
     char salt[BASE64_ROOM(SALT)], text[BASE64_ROOM(HASH)];
 
@@ -74,7 +74,7 @@ static void encode(const struct hashing *job, char encoded[AUTH_HASH_MAX])
 }
 
 /* Parses the cost, salt and hash of an encoded hash. Returns 0, or -1. */
-static int decode(const char *encoded, struct hashing *job)
+static int password_decode(const char *encoded, struct hashing *job)
 {
     char salt[BASE64_ROOM(SALT)], text[BASE64_ROOM(HASH)];
 
@@ -88,9 +88,11 @@ static int decode(const char *encoded, struct hashing *job)
 }
 
 /* All checks with the same target share one caller's part of the pool; target 0: no sharing. */
-static int run(struct bb_request *rq, const char *pool, uint64_t target, struct hashing *job)
+static int password_run(struct bb_request *rq, const char *pool, uint64_t target,
+                        struct hashing *job)
 {
-    if (target ? bb_offload_for(rq, pool, target, hash, job) : bb_offload(rq, pool, hash, job))
+    if (target ? bb_offload_for(rq, pool, target, password_work, job)
+               : bb_offload(rq, pool, password_work, job))
         return bb_failed(rq);
     if (job->problem == ARGON2_OK)
         return 0;
@@ -104,7 +106,7 @@ int auth_password_dummy(struct auth *auth)
 
     if (bb_random(auth->host, job.salt, SALT) || bb_random(auth->host, job.hash, HASH))
         return -1;
-    encode(&job, auth->dummy);
+    password_encode(&job, auth->dummy);
     return 0;
 }
 
@@ -117,11 +119,11 @@ int auth_password_hash(struct bb_request *rq, struct auth *auth, const char *poo
     if (bb_random(auth->host, job.salt, SALT))
         return bb_fail(rq, 503, "The service has no random numbers now. Please try again.");
 
-    int status = run(rq, pool, 0, &job);
+    int status = password_run(rq, pool, 0, &job);
 
     if (status)
         return status;
-    encode(&job, text);
+    password_encode(&job, text);
     OPENSSL_cleanse(job.hash, HASH);
     *encoded = text;
     return 0;
@@ -180,11 +182,11 @@ int auth_credentials(struct bb_request *rq, struct auth *auth, const char *email
     if (crowded_ms > 0 && !account->known_here)
         return auth_throttle_refuse(rq, crowded_ms, "failed logins");
     /* An unknown account takes the same time, with a hash that no password matches. */
-    if (decode(found ? account->password : auth->dummy, &job))
+    if (password_decode(found ? account->password : auth->dummy, &job))
         return bb_fail(rq, 500, "The stored password cannot be read");
     memcpy(expected, job.hash, HASH);
     /* If the account has logged in from here, attempts from elsewhere do not slow it down. */
-    status = run(rq, "hash", account->known_here ? 0 : auth_throttle_target(email), &job);
+    status = password_run(rq, "hash", account->known_here ? 0 : auth_throttle_target(email), &job);
     *good = status == 0 && CRYPTO_memcmp(expected, job.hash, HASH) == 0 && found;
     OPENSSL_cleanse(job.hash, HASH);
     return status;

@@ -33,8 +33,8 @@ struct identity {
 enum { TAG_ACCOUNT, TAG_SESSION };
 
 /* Returns a copy of the cached identity in the request's memory, or NULL if it must be queried. */
-static struct identity *cached(struct bb_request *rq, struct auth *auth, const char *token,
-                               size_t length, uint64_t *epoch)
+static struct identity *session_cached(struct bb_request *rq, struct auth *auth, const char *token,
+                                       size_t length, uint64_t *epoch)
 {
     bool fresh = bb_signals_fresh_ms(auth->host) > 0;
 
@@ -95,10 +95,10 @@ static const struct bb_keyed everything = {
 };
 
 /* Returns the identity of a row, and caches it. */
-static struct identity *identity_of(struct bb_request *rq, const struct auth *auth,
-                                    const struct bb_rows *rows, const struct token *token,
-                                    size_t length, const struct token_claims *claims,
-                                    uint64_t epoch)
+static struct identity *session_identity(struct bb_request *rq, const struct auth *auth,
+                                         const struct bb_rows *rows, const struct token *token,
+                                         size_t length, const struct token_claims *claims,
+                                         uint64_t epoch)
 {
     bool ended = bb_cell_int(rq, rows, 0, 0) != 0;
     const char *email = bb_cell(rq, rows, 0, 4), *list = bb_cell(rq, rows, 0, 7);
@@ -127,8 +127,8 @@ static struct identity *identity_of(struct bb_request *rq, const struct auth *au
 }
 
 /* The steps that a cache hit skips. */
-static int ask(struct bb_request *rq, struct auth *auth, const char *text, size_t length,
-               uint64_t epoch, struct identity **found)
+static int session_query(struct bb_request *rq, struct auth *auth, const char *text, size_t length,
+                         uint64_t epoch, struct identity **found)
 {
     struct token token;
     struct token_claims claims;
@@ -151,13 +151,13 @@ static int ask(struct bb_request *rq, struct auth *auth, const char *text, size_
     /* Signed by this service, but its session is gone: it was ended and cleaned up. */
     if (bb_count(rq, rows) == 0)
         return auth_unauthorized(rq, REVOKED);
-    *found = identity_of(rq, auth, rows, &token, length, &claims, epoch);
+    *found = session_identity(rq, auth, rows, &token, length, &claims, epoch);
     return 0;
 }
 
 /* *who points to the identity, which is in the request's memory. */
-static int authenticate(void *state, struct bb_request *rq, const char *text,
-                        struct bb_principal *who)
+static int session_authenticate(void *state, struct bb_request *rq, const char *text,
+                                struct bb_principal *who)
 {
     struct auth *auth = state;
     size_t length = strnlen(text, TOKEN_MAX + 1);
@@ -166,11 +166,11 @@ static int authenticate(void *state, struct bb_request *rq, const char *text,
         return auth_unauthorized(rq, "Unauthorized");
 
     uint64_t epoch;
-    struct identity *identity = cached(rq, auth, text, length, &epoch);
+    struct identity *identity = session_cached(rq, auth, text, length, &epoch);
 
     if (identity && identity->expires_s <= bb_wall_ms(auth->host) / 1000)
         return auth_unauthorized(rq, "Unauthorized");
-    int status = identity ? 0 : ask(rq, auth, text, length, epoch, &identity);
+    int status = identity ? 0 : session_query(rq, auth, text, length, epoch, &identity);
 
     if (status || !identity)
         return status;
@@ -188,7 +188,7 @@ static int authenticate(void *state, struct bb_request *rq, const char *text,
 
 const struct bb_authenticator auth_authenticator = {
     .size = sizeof(auth_authenticator),
-    .authenticate = authenticate,
+    .authenticate = session_authenticate,
 };
 
 /* ---- creating ---- */

@@ -70,8 +70,8 @@ EVP_MAC_CTX *token_key(EVP_MAC *hmac, const unsigned char secret[TOKEN_MAC])
  * The keyed context is copied for each use, because setting the key costs more than the HMAC
  * itself.
  */
-static int sign(const EVP_MAC_CTX *key, const char *text, size_t length,
-                unsigned char mac[TOKEN_MAC])
+static int token_sign(const EVP_MAC_CTX *key, const char *text, size_t length,
+                      unsigned char mac[TOKEN_MAC])
 {
     EVP_MAC_CTX *once = EVP_MAC_CTX_dup(key);
     size_t made = 0;
@@ -83,7 +83,7 @@ static int sign(const EVP_MAC_CTX *key, const char *text, size_t length,
 }
 
 /* The header and the payload of all tokens. Return their lengths; 0: too long. */
-static size_t header_of(const char *kid, char text[HEADER_MAX])
+static size_t token_header(const char *kid, char text[HEADER_MAX])
 {
     int length =
         snprintf(text, HEADER_MAX, "{\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":\"%s\"}", kid);
@@ -91,7 +91,7 @@ static size_t header_of(const char *kid, char text[HEADER_MAX])
     return length > 0 && length < HEADER_MAX ? (size_t)length : 0;
 }
 
-static size_t payload_of(const struct token_claims *claims, char text[PAYLOAD_MAX])
+static size_t token_payload(const struct token_claims *claims, char text[PAYLOAD_MAX])
 {
     int length = snprintf(text, PAYLOAD_MAX,
                           "{\"sub\":\"%" PRId64 "\",\"jti\":\"%s\",\"iat\":%" PRId64
@@ -107,7 +107,8 @@ size_t token_make(const EVP_MAC_CTX *key, const char *kid, const struct token_cl
 {
     char header[HEADER_MAX], payload[PAYLOAD_MAX];
     unsigned char mac[TOKEN_MAC];
-    size_t header_length = header_of(kid, header), payload_length = payload_of(claims, payload);
+    size_t header_length = token_header(kid, header),
+           payload_length = token_payload(claims, payload);
 
     if (!header_length || !payload_length)
         return 0;
@@ -115,7 +116,7 @@ size_t token_make(const EVP_MAC_CTX *key, const char *kid, const struct token_cl
 
     text[used++] = '.';
     used += base64_encode(BASE64_URL, payload, payload_length, text + used);
-    if (sign(key, text, used, mac))
+    if (token_sign(key, text, used, mac))
         return 0;
     text[used++] = '.';
     return used + base64_encode(BASE64_URL, mac, sizeof(mac), text + used);
@@ -124,7 +125,7 @@ size_t token_make(const EVP_MAC_CTX *key, const char *kid, const struct token_cl
 /* ---- reading tokens ---- */
 
 /* Decodes a part of a token, up to PAYLOAD_MAX - 1 bytes. Returns 0, or -1: not base64url. */
-static int decode(const char *text, size_t length, char into[PAYLOAD_MAX])
+static int token_decode(const char *text, size_t length, char into[PAYLOAD_MAX])
 {
     ptrdiff_t count = base64_decode(BASE64_URL, text, length, into, PAYLOAD_MAX - 1);
 
@@ -149,12 +150,12 @@ int token_open(struct token *token, const char *text, size_t length)
                             .payload_at = (size_t)(first - text) + 1};
     if (base64_decode(BASE64_URL, second + 1, (size_t)(end - second) - 1, token->signature,
                       TOKEN_MAC) != TOKEN_MAC ||
-        decode(text, (size_t)(first - text), header))
+        token_decode(text, (size_t)(first - text), header))
         return -1;
     /* The header is read loosely, and must be the one that is made of the name in it. */
     return sscanf(header, "{\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":\"%16[0-9a-f]", token->kid) ==
                        1 &&
-                   strlen(token->kid) == TOKEN_KID && header_of(token->kid, again) &&
+                   strlen(token->kid) == TOKEN_KID && token_header(token->kid, again) &&
                    !strcmp(header, again)
                ? 0
                : -1;
@@ -164,7 +165,7 @@ int token_verify(const struct token *token, const EVP_MAC_CTX *key)
 {
     unsigned char mac[TOKEN_MAC];
 
-    if (sign(key, token->text, token->signed_length, mac))
+    if (token_sign(key, token->text, token->signed_length, mac))
         return -1;
     return CRYPTO_memcmp(mac, token->signature, TOKEN_MAC) ? 1 : 0;
 }
@@ -187,7 +188,8 @@ int token_claims(const struct token *token, int64_t now_s, struct token_claims *
 {
     char payload[PAYLOAD_MAX], again[PAYLOAD_MAX], kind[8];
 
-    if (decode(token->text + token->payload_at, token->signed_length - token->payload_at, payload))
+    if (token_decode(token->text + token->payload_at, token->signed_length - token->payload_at,
+                     payload))
         return -1;
     /* Reads the claims loosely; then the payload must equal the one that is made from them. */
     if (sscanf(payload,
@@ -197,7 +199,7 @@ int token_claims(const struct token *token, int64_t now_s, struct token_claims *
                kind) != 6)
         return -1;
     claims->client = !strcmp(kind, "client");
-    bool good = payload_of(claims, again) && !strcmp(payload, again) && is_uuid(claims->jti) &&
+    bool good = token_payload(claims, again) && !strcmp(payload, again) && is_uuid(claims->jti) &&
                 claims->account > 0 && claims->issued_s >= 0 &&
                 claims->issued_s <= now_s + TOKEN_SKEW_S && claims->expires_s > now_s &&
                 claims->expires_s > claims->issued_s && claims->expires_s <= SECONDS_MAX;

@@ -42,7 +42,7 @@ struct change {
  * are two statements, so that the second sees the session of a login that held the account's lock
  * until now.
  */
-static int store_password(struct bb_request *rq, struct bb_tx *tx, void *arg)
+static int users_store_password(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql write = {"UPDATE auth_account SET password = $3, updated = now() "
                                         "WHERE id = $1::bigint AND password = $2 RETURNING id",
@@ -89,7 +89,7 @@ int auth_change_password(struct bb_request *rq)
     status = auth_password_hash(rq, auth, "hash", bb_text(rq, "new"), &change.encoded);
     if (status)
         return status;
-    status = bb_transaction(rq, store_password, &change);
+    status = bb_transaction(rq, users_store_password, &change);
     auth_changed(auth, change.payload);
     return status;
 }
@@ -97,7 +97,7 @@ int auth_change_password(struct bb_request *rq)
 /* ---- POST /api/user/register: requests an account and an organization; an Admin approves ---- */
 
 /* Refuses duplicates before anything is hashed; the unique indexes have the final say. */
-static int refuse_duplicates(struct bb_request *rq, const struct auth_new_account *account)
+static int users_refuse_duplicates(struct bb_request *rq, const struct auth_new_account *account)
 {
     static const struct bb_sql look = {
         "SELECT EXISTS (SELECT FROM auth_account WHERE email = $1), EXISTS (SELECT FROM "
@@ -119,7 +119,7 @@ static int refuse_duplicates(struct bb_request *rq, const struct auth_new_accoun
  * With register_silent every registration gets this response, so that it does not reveal which
  * e-mails exist.
  */
-static int received(struct bb_request *rq)
+static int users_received(struct bb_request *rq)
 {
     return bb_reply(rq, 202,
                     json_pack("{ss}", "message",
@@ -127,7 +127,7 @@ static int received(struct bb_request *rq)
                               "it."));
 }
 
-static int store_account(struct bb_request *rq, struct bb_tx *tx, void *arg)
+static int users_store(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     const struct auth_new_account *account = arg;
     struct bb_rows *rows = NULL;
@@ -135,7 +135,7 @@ static int store_account(struct bb_request *rq, struct bb_tx *tx, void *arg)
 
     if (status)
         return status;
-    return account->silent ? received(rq) : bb_reply(rq, 201, auth_account_json(rq, rows, 0));
+    return account->silent ? users_received(rq) : bb_reply(rq, 201, auth_account_json(rq, rows, 0));
 }
 
 int auth_register(struct bb_request *rq)
@@ -156,14 +156,14 @@ int auth_register(struct bb_request *rq)
 
     /* silent: the same work, including the hash, whether the account exists or not */
     if (!status && !account.silent)
-        status = refuse_duplicates(rq, &account);
+        status = users_refuse_duplicates(rq, &account);
     if (!status)
         status =
             auth_password_hash(rq, auth, "register", bb_text(rq, "password"), &account.password);
     if (status)
         return status;
-    status = bb_transaction(rq, store_account, &account);
-    return account.silent && status == 409 ? received(rq) : status;
+    status = bb_transaction(rq, users_store, &account);
+    return account.silent && status == 409 ? users_received(rq) : status;
 }
 
 /* ---- `busbar user add`: the first Admin, and other accounts from the machine itself ---- */
@@ -196,7 +196,7 @@ int auth_command_user_add(struct bb_request *rq)
         auth_password_hash(rq, rq->state, "hash", bb_text(rq, "password"), &account.password);
 
     if (!status)
-        status = bb_transaction(rq, store_account, &account);
+        status = bb_transaction(rq, users_store, &account);
     if (status >= 400) {
         bb_print(rq, "%s was not added (status %d)\n", account.email, status);
         return 1;
@@ -242,7 +242,7 @@ int auth_user_get(struct bb_request *rq)
  * Refuses to remove the last active Admin. All changes of role and status are serialized here, so
  * that two Admins cannot remove each other at the same time.
  */
-static int keep_an_admin(struct bb_request *rq, struct bb_tx *tx)
+static int users_keep_admin(struct bb_request *rq, struct bb_tx *tx)
 {
     static const struct bb_sql lock = {
         "SELECT pg_advisory_xact_lock(hashtextextended('busbar.auth.admin', 0))", 0};
@@ -274,7 +274,7 @@ static int keep_an_admin(struct bb_request *rq, struct bb_tx *tx)
  * If the module chat is loaded, adds the number of conversations with the account's e-mail, so that
  * the approving Admin sees that somebody else may have used this e-mail before.
  */
-static int add_conversations(struct bb_request *rq, const char *email, json_t *account)
+static int users_add_conversations(struct bb_request *rq, const char *email, json_t *account)
 {
     struct bb_service service = bb_service(rq->host, "conversations");
     const struct bb_conversations *conversations = service.interface;
@@ -320,7 +320,7 @@ static const struct {
  * letters of its local part, such as a Cyrillic "а". They are allowed, because people have such
  * names.
  */
-static void warn_lookalike(struct bb_request *rq, const char *email)
+static void users_warn_lookalike(struct bb_request *rq, const char *email)
 {
     const utf8proc_uint8_t *at = (const utf8proc_uint8_t *)email;
     bool latin = false;
@@ -342,7 +342,7 @@ static void warn_lookalike(struct bb_request *rq, const char *email)
         bb_warn(rq, "email: has %s; does it imitate another e-mail?", alike);
 }
 
-static int change(struct bb_request *rq, struct bb_tx *tx, void *arg)
+static int users_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql update = {
         "UPDATE auth_account a SET first_name = coalesce($2, first_name), "
@@ -352,7 +352,7 @@ static int change(struct bb_request *rq, struct bb_tx *tx, void *arg)
         "approved IS NOT NULL AND $4 <> email THEN now() ELSE approved END "
         "WHERE id = $1::bigint RETURNING " ACCOUNT_COLUMNS ", a.approved = now()",
         0};
-    int status = keep_an_admin(rq, tx);
+    int status = users_keep_admin(rq, tx);
 
     if (status)
         return status;
@@ -377,8 +377,8 @@ static int change(struct bb_request *rq, struct bb_tx *tx, void *arg)
     bool approved = bb_cell_int(rq, rows, 0, ACCOUNT_COLUMN_COUNT) != 0;
 
     if (approved)
-        warn_lookalike(rq, email);
-    if (approved && account && add_conversations(rq, email, account)) {
+        users_warn_lookalike(rq, email);
+    if (approved && account && users_add_conversations(rq, email, account)) {
         json_decref(account);
         return bb_failed(rq);
     }
@@ -388,7 +388,7 @@ static int change(struct bb_request *rq, struct bb_tx *tx, void *arg)
 int auth_user_change(struct bb_request *rq)
 {
     const char *payload = auth_account_payload(rq, bb_segment_int(rq, "id"));
-    int status = bb_transaction(rq, change, (void *)(uintptr_t)payload);
+    int status = bb_transaction(rq, users_change, (void *)(uintptr_t)payload);
 
     auth_changed(rq->state, payload);
     return status;

@@ -51,7 +51,7 @@ static const struct bb_sql next_page = {
 enum column { UUID, USERNAME, ENTRY, CREATED, NEXT, CONVERSATION, ENTRIES };
 
 /* The database ensures UTF-8; checking it again would take longer than everything else here. */
-static json_t *message_of(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+static json_t *chain_message(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
     return json_pack("{s:s, s:s, s:o, s:s?, s:s}", "uuid", bb_cell(rq, rows, row, UUID), "username",
                      bb_cell(rq, rows, row, USERNAME), "chatEntry",
@@ -66,7 +66,7 @@ struct chain {
     int64_t left; /* messages still to be sent */
 };
 
-static int read_page(struct bb_request *rq, struct array_text *text, void *arg)
+static int chain_read_page(struct bb_request *rq, struct array_text *text, void *arg)
 {
     struct chain *chain = arg;
     int64_t limit = chain->left < ARRAY_PAGE_ROWS ? chain->left : ARRAY_PAGE_ROWS;
@@ -78,7 +78,7 @@ static int read_page(struct bb_request *rq, struct array_text *text, void *arg)
     if (!count)
         return rows ? 0 : -1;
     for (size_t row = 0; row < count; row++)
-        array_text_add(rq, text, message_of(rq, rows, row));
+        array_text_add(rq, text, chain_message(rq, rows, row));
     chain->after += (int64_t)count;
     chain->left -= (int64_t)count;
     return chain->left > 0 && bb_cell(rq, rows, count - 1, NEXT) ? 1 : 0;
@@ -86,7 +86,7 @@ static int read_page(struct bb_request *rq, struct array_text *text, void *arg)
 
 /* ---- a short chain ---- */
 
-static const struct bb_rows *fetch(struct bb_request *rq, int64_t after, int64_t limit)
+static const struct bb_rows *chain_fetch(struct bb_request *rq, int64_t after, int64_t limit)
 {
     struct chat_scope scope = chat_scope(rq);
     bool few = limit && limit <= ARRAY_SHORT;
@@ -102,7 +102,7 @@ int chat_chain(struct bb_request *rq)
 {
     const struct chat *chat = rq->state;
     int64_t after = bb_arg_int(rq, "after", 0), limit = bb_arg_int(rq, "limit", 0);
-    const struct bb_rows *rows = fetch(rq, after, limit);
+    const struct bb_rows *rows = chain_fetch(rq, after, limit);
 
     if (!rows)
         return bb_failed(rq);
@@ -118,7 +118,7 @@ int chat_chain(struct bb_request *rq)
         struct chain chain = {bb_cell_int(rq, rows, 0, CONVERSATION), after,
                               limit ? limit : INT64_MAX};
 
-        return array_send_copy(rq, chat->long_answers, read_page, &chain, sizeof(chain));
+        return array_send_copy(rq, chat->long_answers, chain_read_page, &chain, sizeof(chain));
     }
-    return bb_reply_page(rq, rows, none ? 0 : bb_count(rq, rows), NULL, message_of);
+    return bb_reply_page(rq, rows, none ? 0 : bb_count(rq, rows), NULL, chain_message);
 }

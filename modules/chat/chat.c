@@ -23,7 +23,7 @@
 
 enum { FACTS_ROOM = 2048 }; /* for two e-mails and a name of 255 characters */
 
-static struct chat_facts *cache_find(struct bb_request *rq, int64_t id, uint64_t *epoch)
+static struct chat_facts *facts_find(struct bb_request *rq, int64_t id, uint64_t *epoch)
 {
     const struct chat *chat = rq->state;
     struct chat_facts *facts = bb_alloc(rq, FACTS_ROOM);
@@ -38,7 +38,7 @@ static struct chat_facts *cache_find(struct bb_request *rq, int64_t id, uint64_t
     return facts;
 }
 
-static void cache_keep(struct bb_request *rq, const struct chat_facts *facts, uint64_t epoch)
+static void facts_keep(struct bb_request *rq, const struct chat_facts *facts, uint64_t epoch)
 {
     const struct chat *chat = rq->state;
     const char *texts[] = {facts->participant1, facts->participant2, facts->device_project_name};
@@ -111,7 +111,7 @@ void chat_heard(void *state, const char *payload)
     chat_forget(chat, payload ? strtoll(payload, NULL, 10) : 0);
 }
 
-static int count_of(void *state, struct bb_request *rq, const char *email, int64_t *count)
+static int chat_count_of(void *state, struct bb_request *rq, const char *email, int64_t *count)
 {
     static const struct bb_sql sum = {
         "SELECT (SELECT count(*) FROM chat_directory WHERE participant1 = $1)"
@@ -128,7 +128,7 @@ static int count_of(void *state, struct bb_request *rq, const char *email, int64
 
 const struct bb_conversations chat_conversations = {
     .size = sizeof(chat_conversations),
-    .count_of = count_of,
+    .count_of = chat_count_of,
 };
 
 /* ---- who sees what ---- */
@@ -225,7 +225,7 @@ int chat_visible(struct bb_request *rq, const struct chat_scope *scope, int64_t 
                  const struct chat_facts **facts)
 {
     uint64_t epoch;
-    struct chat_facts *found = cache_find(rq, id, &epoch);
+    struct chat_facts *found = facts_find(rq, id, &epoch);
 
     if (!found) {
         const struct bb_rows *rows = bb_query(rq, &facts_by_id.one, BB_ARGS(bb_i(id)));
@@ -236,7 +236,7 @@ int chat_visible(struct bb_request *rq, const struct chat_scope *scope, int64_t 
             return bb_fail(rq, 404, "Conversation not found");
         found = bb_alloc(rq, sizeof(*found));
         *found = chat_facts_of(rq, rows, 0, 0, id);
-        cache_keep(rq, found, epoch);
+        facts_keep(rq, found, epoch);
     }
     *facts = found;
     if (chat_owns(scope, found) ||

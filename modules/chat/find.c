@@ -67,19 +67,16 @@ struct filters {
     const char *name;
 };
 
-/*
- * Adds an e-mail unless it is there already. Returns false if there is no room; then nothing can
- * match.
- */
-static bool add_email(struct filters *filters, const char *email)
+/* Adds an e-mail unless it is there already. Returns 0, or -1 without room: nothing can match. */
+static int find_add_email(struct filters *filters, const char *email)
 {
     for (size_t i = 0; i < filters->count; i++)
         if (strcmp(filters->emails[i], email) == 0)
-            return true;
+            return 0;
     if (filters->count == 2)
-        return false;
+        return -1;
     filters->emails[filters->count++] = email;
-    return true;
+    return 0;
 }
 
 int chat_find(struct bb_request *rq)
@@ -93,10 +90,10 @@ int chat_find(struct bb_request *rq)
     if (participant1 && participant2 && strcmp(participant1, participant2) == 0)
         return bb_reply(rq, 200, json_null());
     if (participant1)
-        add_email(&filters, participant1);
+        find_add_email(&filters, participant1);
     if (participant2)
-        add_email(&filters, participant2);
-    if (!scope.all && !scope.speaks && !add_email(&filters, scope.own))
+        find_add_email(&filters, participant2);
+    if (!scope.all && !scope.speaks && find_add_email(&filters, scope.own))
         return bb_reply(rq, 200, json_null());
     if (filters.count == 0 && !filters.name && !scope.all) {
         rows = bb_query(

@@ -68,7 +68,7 @@ struct position {
 };
 
 /* Returns 0, or the status of the 400 response sent. */
-static int position_after(struct bb_request *rq, struct position *position)
+static int list_position(struct bb_request *rq, struct position *position)
 {
     const char *after = bb_arg(rq, "after");
     char *end = NULL;
@@ -91,8 +91,8 @@ static int position_after(struct bb_request *rq, struct position *position)
     return good ? 0 : bb_invalid(rq, "after", "must be a cursor from a Link header");
 }
 
-static const struct bb_rows *fetch(struct bb_request *rq, const struct bb_sql *sql,
-                                   const struct position *position, struct bb_value limit)
+static const struct bb_rows *list_fetch(struct bb_request *rq, const struct bb_sql *sql,
+                                        const struct position *position, struct bb_value limit)
 {
     struct chat_scope scope = chat_scope(rq);
 
@@ -102,14 +102,14 @@ static const struct bb_rows *fetch(struct bb_request *rq, const struct bb_sql *s
                             limit));
 }
 
-static bool with_unread(struct bb_request *rq)
+static bool has_unread(struct bb_request *rq)
 {
     const char *unread = bb_arg(rq, "unread");
 
     return unread && strcmp(unread, "true") == 0;
 }
 
-static json_t *with_unread_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+static json_t *list_item_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
     static const struct bb_column unread[] = {{"unread1", BB_COLUMN_INT, UNREAD1},
                                               {"unread2", BB_COLUMN_INT, UNREAD2}};
@@ -128,7 +128,7 @@ struct list {
     int64_t ids[];
 };
 
-static int read_page(struct bb_request *rq, struct array_text *text, void *arg)
+static int list_read_page(struct bb_request *rq, struct array_text *text, void *arg)
 {
     struct list *list = arg;
     size_t left = list->count - list->sent;
@@ -151,10 +151,10 @@ struct order {
 };
 
 /* The rows of ids are freed when it returns. Returns 0, or the status of the response sent. */
-static int take_order(struct bb_request *rq, void *arg)
+static int list_take_order(struct bb_request *rq, void *arg)
 {
     struct order *order = arg;
-    const struct bb_rows *rows = fetch(rq, order->sql, order->position, bb_null());
+    const struct bb_rows *rows = list_fetch(rq, order->sql, order->position, bb_null());
 
     if (!rows)
         return bb_failed(rq);
@@ -169,8 +169,8 @@ static int take_order(struct bb_request *rq, void *arg)
     return 0;
 }
 
-static int answer_long(struct bb_request *rq, const struct bb_sql *sql,
-                       const struct position *position)
+static int list_send_long(struct bb_request *rq, const struct bb_sql *sql,
+                          const struct position *position)
 {
     const struct chat *chat = rq->state;
     struct order order = {sql, position, NULL};
@@ -178,13 +178,14 @@ static int answer_long(struct bb_request *rq, const struct bb_sql *sql,
 
     if (refused)
         return refused;
-    refused = bb_scratch(rq, take_order, &order);
+    refused = bb_scratch(rq, list_take_order, &order);
     if (refused) {
         slot_release(chat->long_answers, rq->principal->account);
         return refused;
     }
-    order.list->item = with_unread(rq) ? with_unread_json : chat_conversation_json;
-    return array_send(rq, chat->long_answers, &(struct array_source){read_page, free, order.list});
+    order.list->item = has_unread(rq) ? list_item_json : chat_conversation_json;
+    return array_send(rq, chat->long_answers,
+                      &(struct array_source){list_read_page, free, order.list});
 }
 
 /* ---- a page ---- */
@@ -196,20 +197,21 @@ int chat_list(struct bb_request *rq)
     int64_t limit = bb_arg_int(rq, "limit", 0);
     size_t page = limit ? (size_t)limit : ARRAY_SHORT;
     bool another = chat_asks_for_another(&scope, bb_segment(rq, "email"));
-    int refused = position_after(rq, &position);
+    int refused = list_position(rq, &position);
 
     if (refused)
         return refused;
 
     /* One more row than requested shows whether there is a next page. */
-    const struct bb_rows *rows = fetch(rq, &list_page[another], &position, bb_i((int64_t)page + 1));
+    const struct bb_rows *rows =
+        list_fetch(rq, &list_page[another], &position, bb_i((int64_t)page + 1));
 
     if (!rows)
         return bb_failed(rq);
     size_t count = bb_count(rq, rows);
 
     if (!limit && count > page)
-        return answer_long(rq, &list_ids[another], &position);
+        return list_send_long(rq, &list_ids[another], &position);
     const char *next = NULL;
 
     if (count > page) { /* the cursor is the time and id of the page's last conversation */
@@ -218,5 +220,5 @@ int chat_list(struct bb_request *rq)
                          bb_cell_int(rq, rows, count - 1, ID));
     }
     return bb_reply_page(rq, rows, count, next,
-                         with_unread(rq) ? with_unread_json : chat_conversation_json);
+                         has_unread(rq) ? list_item_json : chat_conversation_json);
 }

@@ -124,19 +124,19 @@ static const struct bb_field listed_conversation[] = {
     {.name = "unread1", .type = BB_INT, .help = "Messages that participant1 has not read."},
     {.name = "unread2", .type = BB_INT, .help = "Messages that participant2 has not read."},
 };
-static const struct bb_field message[] = {
-    {.name = "uuid", .type = BB_UUID, .flags = BB_REQUIRED},
-    {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED},
-    {.name = "chatEntry", .type = BB_TEXT, .flags = BB_REQUIRED},
-    {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
-};
+#define MESSAGE                                                                                    \
+    {.name = "uuid", .type = BB_UUID, .flags = BB_REQUIRED},                                       \
+    {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED},                                  \
+    {.name = "chatEntry", .type = BB_TEXT, .flags = BB_REQUIRED}
+#define CREATED_AT {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED}
+
+static const struct bb_field first_message[] = {MESSAGE};
+static const struct bb_field message[] = {MESSAGE, CREATED_AT};
 static const struct bb_field chained_message[] = {
-    {.name = "uuid", .type = BB_UUID, .flags = BB_REQUIRED},
-    {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED},
-    {.name = "chatEntry", .type = BB_TEXT, .flags = BB_REQUIRED},
+    MESSAGE,
     {.name = "nextEntryUuid", .type = BB_UUID, .flags = BB_REQUIRED | BB_NULLABLE,
      .help = "uuid of the next message; null on the last one."},
-    {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
+    CREATED_AT,
 };
 
 /* A reply whose only field is named "." is not an object: that field is the whole body. */
@@ -214,11 +214,6 @@ static const struct bb_field created_conversation[] = {
     {.name = "participant1", .type = BB_EMAIL, .flags = BB_REQUIRED},
     {.name = "participant2", .type = BB_EMAIL, .flags = BB_REQUIRED},
     {.name = "deviceProjectName", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE},
-};
-static const struct bb_field first_message[] = {
-    {.name = "uuid", .type = BB_UUID, .flags = BB_REQUIRED},
-    {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED},
-    {.name = "chatEntry", .type = BB_TEXT, .flags = BB_REQUIRED},
 };
 static const struct bb_field created_payload[] = {
     {.name = "conversation", .type = BB_OBJECT, .flags = BB_REQUIRED,

@@ -10,8 +10,8 @@
  * caller must be allowed to act. An Admin may post in any conversation, under its own e-mail.
  * Returns 0, or the status of the response sent.
  */
-static int refused_participant(struct bb_request *rq, const char *field, bool posts,
-                               const struct chat_facts **facts)
+static int post_refused(struct bb_request *rq, const char *field, bool posts,
+                        const struct chat_facts **facts)
 {
     struct chat_scope scope = chat_scope(rq);
     const struct bb_principal *who = rq->principal;
@@ -112,7 +112,7 @@ int chat_post(struct bb_request *rq)
 {
     const struct chat_facts *facts = NULL;
     struct chat_message message = {0};
-    int refused = refused_participant(rq, "username", true, &facts);
+    int refused = post_refused(rq, "username", true, &facts);
 
     if (!refused)
         refused = chat_entry_read(rq, &message);
@@ -155,7 +155,7 @@ static const struct bb_sql mark_read = {
 int chat_read(struct bb_request *rq)
 {
     const struct chat_facts *facts = NULL;
-    int refused = refused_participant(rq, "email", false, &facts);
+    int refused = post_refused(rq, "email", false, &facts);
 
     if (refused)
         return refused;

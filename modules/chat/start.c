@@ -32,8 +32,8 @@ static const struct bb_sql add_conversation = {
     BB_SQL_WRITE,
 };
 
-static int refused_parts(struct bb_request *rq, const struct chat_facts *facts,
-                         const char *username)
+static int start_refused_parts(struct bb_request *rq, const struct chat_facts *facts,
+                               const char *username)
 {
     struct chat_scope scope = chat_scope(rq);
 
@@ -58,50 +58,65 @@ static int refused_parts(struct bb_request *rq, const struct chat_facts *facts,
 static const struct bb_sql latest = {
     "SELECT organisation FROM (" LATEST ") d ORDER BY created_at DESC LIMIT 1", 0};
 
+/* A participant, and its approved account, if it is not the caller. */
+struct party {
+    const char *email;
+    bool caller, known;
+    int64_t organization; /* 0: none, or not known */
+};
+
+/* Sets what is known of both. Returns 0, or the status of the response sent. */
+static int start_look_up(struct bb_request *rq, struct party parties[2])
+{
+    const struct chat *chat = rq->state;
+
+    for (struct party *at = parties; at < parties + 2; at++) {
+        int known = 1;
+
+        at->caller = strcmp(at->email, rq->principal->email) == 0;
+        if (!at->caller)
+            known = chat->accounts->organization_of(chat->accounts_state, rq, at->email,
+                                                    &at->organization);
+        if (known < 0)
+            return bb_failed(rq);
+        at->known = known > 0;
+    }
+    return 0;
+}
+
 /*
  * Finds the organization that owns a conversation started by an Admin who names none, so that the
  * people it concerns can see it. It is the organization of the participant that has an account;
  * else the organization of the conversations in which the e-mail takes part; else the organization
  * whose device has the name; else none. Returns 0, or the status of the response sent.
  */
-static int find_owner(struct bb_request *rq, const struct chat_facts *facts, int64_t *organization)
+static int start_find_owner(struct bb_request *rq, const struct party parties[2],
+                            const char *device, int64_t *organization)
 {
-    const struct chat *chat = rq->state;
-    const char *others[2]; /* the participants except the Admin */
-    size_t count = 0;
-    int found = 0;
+    struct bb_service service = bb_service(rq->host, "devices");
+    const struct bb_devices *devices = service.interface;
 
-    if (strcmp(facts->participant1, rq->principal->email) != 0)
-        others[count++] = facts->participant1;
-    if (strcmp(facts->participant2, rq->principal->email) != 0)
-        others[count++] = facts->participant2;
-    for (size_t i = 0; i < count && !found; i++) {
-        found = chat->accounts->organization_of(chat->accounts_state, rq, others[i], organization);
-        if (found > 0)
-            found = *organization != 0;
-    }
-    for (size_t i = 0; i < count && !found; i++) {
-        const struct bb_rows *rows = bb_query(rq, &latest, BB_ARGS(bb_t(others[i])));
+    for (size_t i = 0; i < 2 && !*organization; i++)
+        *organization = parties[i].organization;
+    for (size_t i = 0; i < 2 && !*organization; i++) {
+        const struct bb_rows *rows =
+            parties[i].caller ? NULL : bb_query(rq, &latest, BB_ARGS(bb_t(parties[i].email)));
 
-        found = rows ? bb_count(rq, rows) > 0 : -1;
-        if (found > 0)
+        if (!rows && !parties[i].caller)
+            return bb_failed(rq);
+        if (rows && bb_count(rq, rows))
             *organization = bb_cell_int(rq, rows, 0, 0);
     }
-    if (!found && facts->device_project_name) {
-        struct bb_service service = bb_service(rq->host, "devices");
-        const struct bb_devices *devices = service.interface;
-
-        if (devices)
-            found = devices->organization_named(service.state, rq, facts->device_project_name,
-                                                organization);
-    }
-    if (!found)
+    if (!*organization && device && devices &&
+        devices->organization_named(service.state, rq, device, organization) < 0)
+        return bb_failed(rq);
+    if (!*organization)
         *organization = rq->principal->organization;
-    return found < 0 ? bb_failed(rq) : 0;
+    return 0;
 }
 
-static int refused_organization(struct bb_request *rq, const struct chat_facts *facts,
-                                int64_t *organization)
+static int start_refused_organization(struct bb_request *rq, const struct party parties[2],
+                                      int64_t *organization)
 {
     const struct chat *chat = rq->state;
     const struct bb_principal *who = rq->principal;
@@ -110,7 +125,7 @@ static int refused_organization(struct bb_request *rq, const struct chat_facts *
     if (refused)
         return refused;
     if (!*organization && who->role == BB_ROLE_ADMIN)
-        return find_owner(rq, facts, organization);
+        return start_find_owner(rq, parties, bb_text(rq, "deviceProjectName"), organization);
     if (who->role == BB_ROLE_ADMIN) { /* may act in any organization that exists */
         int known = chat->accounts->organization_known(chat->accounts_state, rq, *organization);
 
@@ -125,22 +140,6 @@ static int refused_organization(struct bb_request *rq, const struct chat_facts *
     return 0;
 }
 
-/*
- * Sets *withheld if there is no approved account with this e-mail. Returns 0, or the status of the
- * response sent.
- */
-static int look_at(struct bb_request *rq, const char *email, bool *withheld)
-{
-    const struct chat *chat = rq->state;
-    int64_t organization;
-    int known = 1;
-
-    if (strcmp(email, rq->principal->email) != 0)
-        known = chat->accounts->organization_of(chat->accounts_state, rq, email, &organization);
-    *withheld = known == 0;
-    return known < 0 ? bb_failed(rq) : 0;
-}
-
 int chat_start(struct bb_request *rq)
 {
     const struct chat *chat = rq->state;
@@ -150,18 +149,19 @@ int chat_start(struct bb_request *rq)
         .participant2 = bb_text(rq, "participant2"),
         .device_project_name = bb_text(rq, "deviceProjectName"),
     };
-    int refused = refused_parts(rq, &facts, bb_text(rq, "username"));
+    struct party parties[] = {{.email = facts.participant1}, {.email = facts.participant2}};
+    int refused = start_refused_parts(rq, &facts, bb_text(rq, "username"));
 
     if (!refused)
-        refused = refused_organization(rq, &facts, &facts.organization);
+        refused = start_look_up(rq, parties);
+    if (!refused)
+        refused = start_refused_organization(rq, parties, &facts.organization);
     if (!refused)
         refused = chat_entry_read(rq, &message);
-    if (!refused)
-        refused = look_at(rq, facts.participant1, &facts.withheld1);
-    if (!refused)
-        refused = look_at(rq, facts.participant2, &facts.withheld2);
     if (refused)
         return refused;
+    facts.withheld1 = !parties[0].known;
+    facts.withheld2 = !parties[1].known;
     facts.id = bb_next_id(rq, "chat_conversation_id");
     if (facts.id < 0)
         return bb_failed(rq);

@@ -118,7 +118,7 @@ int chat_unread_count(struct bb_request *rq)
     return bb_reply(rq, 200, json_pack("{s:I}", "count", (json_int_t)bb_cell_int(rq, rows, 0, 0)));
 }
 
-static json_t *name_of(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+static json_t *unread_name(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
     return json_string(bb_cell(rq, rows, row, 0));
 }
@@ -134,7 +134,7 @@ int chat_unread_devices(struct bb_request *rq)
     if (!rows)
         return bb_failed(rq);
 
-    return bb_reply_page(rq, rows, bb_count(rq, rows), NULL, name_of);
+    return bb_reply_page(rq, rows, bb_count(rq, rows), NULL, unread_name);
 }
 
 /* ---- the job `unread` ---- */
@@ -173,7 +173,7 @@ static const struct bb_sql drop_names = {
 };
 
 /* Returns 1 if there is more, 0, or -1 on failure. */
-static int add_piece(struct bb_request *rq, void *arg)
+static int unread_add_piece(struct bb_request *rq, void *arg)
 {
     const struct bb_rows *rows = bb_query(rq, &add_up, BB_ARGS(bb_i(PIECE)));
 
@@ -188,7 +188,7 @@ void chat_add_up(struct bb_request *rq)
     int more = 1;
 
     for (int pieces = 0; pieces < PIECES && more > 0; pieces++)
-        more = bb_scratch(rq, add_piece, NULL);
+        more = bb_scratch(rq, unread_add_piece, NULL);
     if (more < 0)
         bb_log(rq, BB_WARN, "cannot add up unread messages: %s",
                *bb_sqlstate(rq) ? bb_sqlstate(rq) : "PostgreSQL has not answered");

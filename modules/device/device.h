@@ -200,8 +200,12 @@ int device_warn_duplicates(struct bb_request *rq, struct bb_tx *tx,
  */
 struct device_record device_record_of(struct bb_request *rq, const struct bb_rows *rows,
                                       size_t row);
-/* Reads a row without attributes, documents and times, which cost more than everything else. */
-struct device_record device_facts_of(struct bb_request *rq, const struct bb_rows *rows, size_t row);
+/*
+ * Reads DEVICE_FACTS, the first column of which is given: without attributes, documents and times,
+ * which cost more than everything else.
+ */
+struct device_record device_facts_of(struct bb_request *rq, const struct bb_rows *rows, size_t row,
+                                     size_t column);
 json_t *device_json(struct bb_request *rq, const struct device_record *record);
 /* Without attributes, documents and times. */
 json_t *device_facts_json(const struct device_record *record);

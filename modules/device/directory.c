@@ -4,7 +4,7 @@
 #include "modules/device/device.h"
 
 /* Returns the device's yield, else its country's, else the default. */
-static double yield_of(const struct device *state, const char *own, const char *country)
+static double directory_yield(const struct device *state, const char *own, const char *country)
 {
     int index = country ? country_find(country) : -1;
 
@@ -15,7 +15,8 @@ static double yield_of(const struct device *state, const char *own, const char *
     return state->settings->default_yield;
 }
 
-static struct bb_device device_of(const struct device *state, const struct device_record *record)
+static struct bb_device directory_device(const struct device *state,
+                                         const struct device_record *record)
 {
     const char *const *text = record->text;
 
@@ -29,23 +30,23 @@ static struct bb_device device_of(const struct device *state, const struct devic
         .commissioned = text[DEVICE_COMMISSIONING_DATE],
         .timezone = text[DEVICE_TIMEZONE],
         .capacity_kw = text[DEVICE_CAPACITY] ? strtod(text[DEVICE_CAPACITY], NULL) : 0,
-        .yield = yield_of(state, text[DEVICE_YIELD_VALUE], text[DEVICE_COUNTRY_CODE]),
+        .yield = directory_yield(state, text[DEVICE_YIELD_VALUE], text[DEVICE_COUNTRY_CODE]),
     };
 }
 
-static int find(void *state, struct bb_request *rq, const char *key, int64_t organization,
-                struct bb_device *device)
+static int directory_find(void *state, struct bb_request *rq, const char *key, int64_t organization,
+                          struct bb_device *device)
 {
     struct device_record record;
     int refused = device_find(rq, DEVICE_ONLY_FACTS, key, organization, &record);
 
     if (!refused)
-        *device = device_of(state, &record);
+        *device = directory_device(state, &record);
     return refused;
 }
 
-static int get(void *state, struct bb_request *rq, const int64_t *ids, size_t count,
-               struct bb_device **devices)
+static int directory_get(void *state, struct bb_request *rq, const int64_t *ids, size_t count,
+                         struct bb_device **devices)
 {
     static const struct bb_sql by_ids = {"SELECT " DEVICE_FACTS
                                          ", w.place - 1 FROM unnest($1::bigint[]) WITH ORDINALITY"
@@ -57,15 +58,16 @@ static int get(void *state, struct bb_request *rq, const int64_t *ids, size_t co
         return -1;
     *devices = bb_alloc(rq, (count + 1) * sizeof(**devices));
     for (size_t row = 0; row < bb_count(rq, rows); row++) {
-        struct device_record record = device_facts_of(rq, rows, row);
+        struct device_record record = device_facts_of(rq, rows, row, 0);
 
-        (*devices)[bb_cell_int(rq, rows, row, DEVICE_FACT_COUNT)] = device_of(state, &record);
+        (*devices)[bb_cell_int(rq, rows, row, DEVICE_FACT_COUNT)] =
+            directory_device(state, &record);
     }
     return 0;
 }
 
-static int name_timezone(void *state, struct bb_request *rq, struct bb_tx *tx, int64_t device,
-                         const char *timezone)
+static int directory_name_timezone(void *state, struct bb_request *rq, struct bb_tx *tx,
+                                   int64_t device, const char *timezone)
 {
     static const struct bb_sql name = {
         "UPDATE device SET timezone = $2, updated_at = greatest($3::timestamptz, updated_at)"
@@ -77,8 +79,8 @@ static int name_timezone(void *state, struct bb_request *rq, struct bb_tx *tx, i
     return bb_add(rq, tx, &name, BB_ARGS(bb_i(device), bb_t(timezone), bb_t(now))) < 0 ? -1 : 0;
 }
 
-static int organization_named(void *state, struct bb_request *rq, const char *name,
-                              int64_t *organization)
+static int directory_organization_named(void *state, struct bb_request *rq, const char *name,
+                                        int64_t *organization)
 {
     static const struct bb_sql named = {
         "SELECT organisation FROM device WHERE site_name = $1"
@@ -110,21 +112,21 @@ static int organization_named(void *state, struct bb_request *rq, const char *na
     "(SELECT CASE count(*) WHEN 1 THEN min(s.id) WHEN 2 THEN -1 END FROM " OF_ITS                  \
     "d.serial_number = " KEY " LIMIT 2) s)"
 
-static const struct bb_rows *look_up(struct bb_request *rq, const struct bb_sql *sql,
-                                     const json_t *keys, int64_t organization)
+static const struct bb_rows *directory_look_up(struct bb_request *rq, const struct bb_sql *sql,
+                                               const json_t *keys, int64_t organization)
 {
     const char *list = bb_json(rq, keys, NULL);
 
     return list ? bb_query(rq, sql, BB_ARGS(bb_t(list), bb_i(organization))) : NULL;
 }
 
-static int resolve(void *state, struct bb_request *rq, const json_t *keys, int64_t organization,
-                   int64_t **ids)
+static int directory_resolve(void *state, struct bb_request *rq, const json_t *keys,
+                             int64_t organization, int64_t **ids)
 {
     static const struct bb_sql by_keys = {"SELECT k.place - 1, coalesce(" BY_EXTERNAL_ID
                                           ", " BY_UUID ", " BY_ID("^[0-9]{1,18}$") ", 0)" ALL_KEYS,
                                           0};
-    const struct bb_rows *rows = look_up(rq, &by_keys, keys, organization);
+    const struct bb_rows *rows = directory_look_up(rq, &by_keys, keys, organization);
 
     (void)state;
     if (!rows)
@@ -139,8 +141,8 @@ static int resolve(void *state, struct bb_request *rq, const json_t *keys, int64
  * If several devices match, the text names up to as many of them as record.c does. OFFSET keeps the
  * planner from computing `id` twice.
  */
-static int identify(void *state, struct bb_request *rq, const json_t *keys, int64_t organization,
-                    int64_t **ids, const char ***problems)
+static int directory_identify(void *state, struct bb_request *rq, const json_t *keys,
+                              int64_t organization, int64_t **ids, const char ***problems)
 {
     static const struct bb_sql by_keys = {
         "SELECT f.place, f.id, CASE f.id WHEN -1 THEN (SELECT left(string_agg("
@@ -150,7 +152,7 @@ static int identify(void *state, struct bb_request *rq, const json_t *keys, int6
         " FROM (SELECT k.place - 1 AS place, " KEY " AS key, coalesce(" BY_EXTERNAL_ID ", " BY_UUID
         ", " BY_SERIAL_NUMBER ", " BY_ID("^[1-9][0-9]{0,17}$") ", 0) AS id" ALL_KEYS " OFFSET 0) f",
         0};
-    const struct bb_rows *rows = look_up(rq, &by_keys, keys, organization);
+    const struct bb_rows *rows = directory_look_up(rq, &by_keys, keys, organization);
 
     (void)state;
     if (!rows)
@@ -170,8 +172,8 @@ static int identify(void *state, struct bb_request *rq, const json_t *keys, int6
     return 0;
 }
 
-static int sites(void *state, struct bb_request *rq, const int64_t *ids, size_t count,
-                 const char ***names)
+static int directory_sites(void *state, struct bb_request *rq, const int64_t *ids, size_t count,
+                           const char ***names)
 {
     static const struct bb_sql by_ids = {
         "SELECT w.place - 1, d.site_name FROM unnest($1::bigint[]) WITH ORDINALITY"
@@ -188,8 +190,8 @@ static int sites(void *state, struct bb_request *rq, const int64_t *ids, size_t 
     return 0;
 }
 
-static void country_codes(void *state, struct bb_request *rq, const char *sent,
-                          const char *codes[2])
+static void directory_country_codes(void *state, struct bb_request *rq, const char *sent,
+                                    const char *codes[2])
 {
     (void)state;
     device_country_codes(rq, sent, codes);
@@ -197,12 +199,12 @@ static void country_codes(void *state, struct bb_request *rq, const char *sent,
 
 const struct bb_devices device_directory = {
     .size = sizeof(struct bb_devices),
-    .find = find,
-    .get = get,
-    .name_timezone = name_timezone,
-    .organization_named = organization_named,
-    .resolve = resolve,
-    .identify = identify,
-    .sites = sites,
-    .country_codes = country_codes,
+    .find = directory_find,
+    .get = directory_get,
+    .name_timezone = directory_name_timezone,
+    .organization_named = directory_organization_named,
+    .resolve = directory_resolve,
+    .identify = directory_identify,
+    .sites = directory_sites,
+    .country_codes = directory_country_codes,
 };

@@ -134,7 +134,7 @@ struct arrival {
     char types[DOCUMENTS_MAX][TYPE];
 };
 
-static void find_types(void *arg)
+static void documents_find_types(void *arg)
 {
     struct arrival *arrival = arg;
 
@@ -167,7 +167,8 @@ static bool is_allowed(const struct device *state, const char *type)
  * Checks that the quota of the organization allows `bytes` more. Called before anything is stored,
  * and in the transaction, which sees what parallel requests have added. Returns 0, or -1.
  */
-static int check_quota(struct bb_request *rq, struct bb_tx *tx, int64_t organization, int64_t bytes)
+static int documents_check_quota(struct bb_request *rq, struct bb_tx *tx, int64_t organization,
+                                 int64_t bytes)
 {
     static const struct bb_sql fit = {
         "SELECT busbar_require(coalesce((SELECT bytes FROM device_usage WHERE organisation ="
@@ -188,7 +189,7 @@ static int check_quota(struct bb_request *rq, struct bb_tx *tx, int64_t organiza
  * content that documents already have keeps its existing name. Returns 0, or the status of the
  * response sent.
  */
-static int begin_uploads(struct bb_request *rq, struct arrival *arrival)
+static int documents_begin(struct bb_request *rq, struct arrival *arrival)
 {
     static const struct bb_sql begin = {
         "WITH r AS MATERIALIZED (SELECT sha256, sha256 || '-' || gen_random_uuid() AS object"
@@ -228,8 +229,8 @@ static int begin_uploads(struct bb_request *rq, struct arrival *arrival)
 }
 
 /* Writes the rows as the API shows them, and the same plus `sha256` and `object`. */
-static int take_rows(struct bb_request *rq, const struct arrival *arrival,
-                     struct device_documents *documents)
+static int documents_take_rows(struct bb_request *rq, const struct arrival *arrival,
+                               struct device_documents *documents)
 {
     json_t *list = bb_json_hold(rq, json_array()), *row;
     const char *now = bb_time_text(rq, bb_wall_ms(rq->host));
@@ -272,15 +273,15 @@ int device_documents_take(struct bb_request *rq, int64_t organization,
         arrival->bytes += file->length;
     }
     arrival->finder = state->finder;
-    if (bb_offload(rq, DEVICE_POOL, find_types, arrival))
+    if (bb_offload(rq, DEVICE_POOL, documents_find_types, arrival))
         return bb_failed(rq);
     for (size_t i = 0; i < arrival->count; i++)
         if (!is_allowed(state, arrival->types[i]))
             return bb_fail(rq, 415, "%s: files of type %s are not taken", arrival->files[i]->part,
                            arrival->types[i]);
-    if (check_quota(rq, NULL, organization, arrival->bytes))
+    if (documents_check_quota(rq, NULL, organization, arrival->bytes))
         return bb_failed(rq);
-    int refused = begin_uploads(rq, arrival);
+    int refused = documents_begin(rq, arrival);
 
     if (refused)
         return refused;
@@ -294,14 +295,14 @@ int device_documents_take(struct bb_request *rq, int64_t organization,
     }
     documents->until_ms = keep->until_ms;
     if (!refused)
-        refused = take_rows(rq, arrival, documents);
+        refused = documents_take_rows(rq, arrival, documents);
     if (refused)
         device_documents_drop(rq, documents);
     return refused;
 }
 
 /* The files are documents now, so none of them may be dropped. */
-static void added(struct bb_request *rq, struct bb_tx *tx, void *documents)
+static void documents_added(struct bb_request *rq, struct bb_tx *tx, void *documents)
 {
     (void)rq, (void)tx;
     ((struct device_documents *)documents)->begun = 0;
@@ -334,9 +335,9 @@ int device_documents_add(struct bb_request *rq, struct bb_tx *tx,
     if (bb_add(rq, tx, &add,
                BB_ARGS(bb_i(device->id), bb_t(documents->rows), bb_i((int64_t)documents->begun),
                        bb_i(device->organization))) < 0 ||
-        check_quota(rq, tx, device->organization, 0))
+        documents_check_quota(rq, tx, device->organization, 0))
         return -1;
-    bb_after(rq, tx, added, documents);
+    bb_after(rq, tx, documents_added, documents);
     return 0;
 }
 
@@ -370,7 +371,7 @@ void device_documents_drop(struct bb_request *rq, const struct device_documents 
 /* ---- GET ---- */
 
 /* Returns the name without a path. A long name keeps only its end, which has the extension. */
-static const char *last_part(const char *name)
+static const char *documents_last_part(const char *name)
 {
     for (const char *at = name; *at; at++)
         if (*at == '/' || *at == '\\')
@@ -401,9 +402,9 @@ const char *device_url_encoded(struct bb_request *rq, const char *text)
 }
 
 /* filename for old clients, filename* (RFC 8187) for others. */
-static const char *disposition(struct bb_request *rq, const char *name)
+static const char *documents_disposition(struct bb_request *rq, const char *name)
 {
-    const char *at = last_part(name);
+    const char *at = documents_last_part(name);
     char *plain = bb_alloc(rq, NAME_BYTES + 1), *to = plain;
     utf8proc_int32_t code;
     utf8proc_ssize_t size;
@@ -450,7 +451,8 @@ int device_download(struct bb_request *rq)
         return bb_fail(rq, 503, "The document cannot be read now");
     }
     if (bb_reply_header(rq, "Content-Type", bb_cell(rq, rows, 0, 1)) < 0 ||
-        bb_reply_header(rq, "Content-Disposition", disposition(rq, bb_cell(rq, rows, 0, 0))) < 0 ||
+        bb_reply_header(rq, "Content-Disposition",
+                        documents_disposition(rq, bb_cell(rq, rows, 0, 0))) < 0 ||
         bb_reply_header(rq, "Content-Security-Policy", "default-src 'none'; sandbox") < 0) {
         close(open.fd);
         return bb_failed(rq);
@@ -469,7 +471,7 @@ int device_documents_list(struct bb_request *rq)
 /* ---- DELETE ---- */
 
 /* The content stays in the store until the sweep finds that no document names it. */
-static int remove_one(struct bb_request *rq, struct bb_tx *tx, void *arg)
+static int documents_remove(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql lock = {"SELECT FROM device WHERE id = $1::bigint FOR UPDATE", 0};
     static const struct bb_sql remove = {
@@ -487,7 +489,7 @@ static int remove_one(struct bb_request *rq, struct bb_tx *tx, void *arg)
         return bb_failed(rq);
     if (!bb_count(rq, rows))
         return bb_fail(rq, 404, "Document not found");
-    struct device_record record = device_facts_of(rq, rows, 0);
+    struct device_record record = device_facts_of(rq, rows, 0, 0);
 
     if (device_emit(rq, tx, "device.updated", &record, json_pack("[s]", "documents")))
         return bb_failed(rq);
@@ -499,7 +501,7 @@ int device_document_delete(struct bb_request *rq)
     struct device_record record;
     int refused = device_in_path(rq, DEVICE_ONLY_FACTS, &record);
 
-    return refused ? refused : bb_transaction(rq, remove_one, &record.id);
+    return refused ? refused : bb_transaction(rq, documents_remove, &record.id);
 }
 
 /*
@@ -591,7 +593,7 @@ static int sweep_all(struct bb_request *rq, size_t *removed)
     return status;
 }
 
-static int tidy(struct bb_request *rq, size_t *removed)
+static int documents_tidy(struct bb_request *rq, size_t *removed)
 {
     const struct device *state = rq->state;
     struct incoming_sweep sweep = {.directory = state->settings->documents,
@@ -606,7 +608,7 @@ void device_tidy(struct bb_request *rq)
 {
     size_t removed = 0;
 
-    (void)tidy(rq, &removed); /* the next run does it */
+    (void)documents_tidy(rq, &removed); /* the next run does it */
     if (removed)
         bb_log(rq, BB_INFO, "%zu incomplete files were removed", removed);
 }
@@ -623,7 +625,7 @@ void device_sweep(struct bb_request *rq)
 int device_command_sweep(struct bb_request *rq)
 {
     size_t removed = 0;
-    int status = tidy(rq, &removed) | sweep_all(rq, &removed);
+    int status = documents_tidy(rq, &removed) | sweep_all(rq, &removed);
 
     bb_print(rq, "%zu files removed\n", removed);
     return status ? 1 : 0;

@@ -113,7 +113,7 @@ char *device_trimmed(struct bb_request *rq, const char *text)
 }
 
 /* Formats a JSON number as a decimal without an exponent. */
-static char *decimal(struct bb_request *rq, const json_t *value)
+static char *fields_decimal(struct bb_request *rq, const json_t *value)
 {
     if (json_is_integer(value))
         return bb_format(rq, "%lld", (long long)json_integer_value(value));
@@ -134,7 +134,7 @@ static char *decimal(struct bb_request *rq, const json_t *value)
 }
 
 /* Checks the length and the characters of a name without blanks around it. */
-static void name_check(const char *name, const char **problem)
+static void fields_name_check(const char *name, const char **problem)
 {
     size_t characters = 0;
 
@@ -147,7 +147,7 @@ static void name_check(const char *name, const char **problem)
         *problem = "must be 1 to 255 characters";
 }
 
-static const char *character_problem(utf8proc_int32_t code)
+static const char *fields_character_problem(utf8proc_int32_t code)
 {
     const utf8proc_property_t *property = utf8proc_get_property(code);
 
@@ -163,7 +163,7 @@ static const char *character_problem(utf8proc_int32_t code)
  * Returns the text in Unicode NFC, either `text` itself or a copy. Sets *problem if it has control
  * or invisible characters, so that no device is registered twice under ids that look the same.
  */
-static const char *normal_form(struct bb_request *rq, const char *text, const char **problem)
+static const char *fields_normal_form(struct bb_request *rq, const char *text, const char **problem)
 {
     static const utf8proc_option_t options = UTF8PROC_NULLTERM | UTF8PROC_STABLE | UTF8PROC_COMPOSE;
     const utf8proc_uint8_t *bytes = (const utf8proc_uint8_t *)text;
@@ -174,7 +174,7 @@ static const char *normal_form(struct bb_request *rq, const char *text, const ch
     for (const utf8proc_uint8_t *at = bytes; *at && !*problem; at += size) {
         ascii = ascii && *at < 0x80;
         size = utf8proc_iterate(at, -1, &code);
-        *problem = size <= 0 ? "must be UTF-8" : character_problem(code);
+        *problem = size <= 0 ? "must be UTF-8" : fields_character_problem(code);
     }
     if (*problem || ascii)
         return text;
@@ -186,18 +186,19 @@ static const char *normal_form(struct bb_request *rq, const char *text, const ch
     return (const char *)codes;
 }
 
-static const char *external_id(struct bb_request *rq, const json_t *value, const char **problem)
+static const char *fields_external_id(struct bb_request *rq, const json_t *value,
+                                      const char **problem)
 {
     if (!json_is_number(value) && !json_is_string(value)) {
         *problem = "must be a string";
         return NULL;
     }
-    const char *sent = json_is_string(value) ? json_string_value(value) : decimal(rq, value);
-    const char *id = normal_form(rq, device_trimmed(rq, sent), problem);
+    const char *sent = json_is_string(value) ? json_string_value(value) : fields_decimal(rq, value);
+    const char *id = fields_normal_form(rq, device_trimmed(rq, sent), problem);
 
     if (*problem)
         return NULL;
-    name_check(id, problem);
+    fields_name_check(id, problem);
     /* browsers and proxies remove dots from a path, and `my` is the list of devices */
     if (!*problem && (!strcmp(id, ".") || !strcmp(id, "..") || !strcasecmp(id, "my")))
         *problem = "must not be \".\", \"..\" or \"my\", which a path cannot name";
@@ -214,15 +215,15 @@ bool device_is_number(const char *text, const char *characters)
     return end != text && !*end && !errno && isfinite(number) && !text[strspn(text, characters)];
 }
 
-static const char *degrees(struct bb_request *rq, const json_t *value, double most,
-                           const char **problem)
+static const char *fields_degrees(struct bb_request *rq, const json_t *value, double most,
+                                  const char **problem)
 {
     const char *text = json_string_value(value);
 
     if (text)
         text = device_trimmed(rq, text);
     if (json_is_number(value))
-        text = decimal(rq, value);
+        text = fields_decimal(rq, value);
     if (!text || strlen(text) > DEGREES_MAX_LENGTH || !device_is_number(text, DIGITS "+-."))
         *problem = "must be decimal degrees, as in \"52.52\"";
     else if (fabs(strtod(text, NULL)) > most)
@@ -230,7 +231,7 @@ static const char *degrees(struct bb_request *rq, const json_t *value, double mo
     return text;
 }
 
-static const char *country(struct bb_request *rq, const char *text, const char **problem)
+static const char *fields_country(struct bb_request *rq, const char *text, const char **problem)
 {
     char *code = device_trimmed(rq, text);
     int named = country_find(code) < 0 ? country_find_name(code) : -1;
@@ -249,7 +250,7 @@ static const char *country(struct bb_request *rq, const char *text, const char *
  * Accepts a date, or an ISO 8601 date and time; a time without offset is local to the plant. A date
  * is in the future only if it has not begun anywhere on Earth.
  */
-static const char *date(struct bb_request *rq, const char *text, const char **problem)
+static const char *fields_date(struct bb_request *rq, const char *text, const char **problem)
 {
     static const struct bb_field time[] = {{.name = "time", .type = BB_TIME}};
     static const struct bb_table fields = BB_TABLE(time);
@@ -269,7 +270,7 @@ static const char *date(struct bb_request *rq, const char *text, const char **pr
     return day;
 }
 
-static const char *zone(struct bb_request *rq, const char *text, const char **problem)
+static const char *fields_zone(struct bb_request *rq, const char *text, const char **problem)
 {
     const struct device *device = rq->state;
     const char *name = device_trimmed(rq, text);
@@ -279,18 +280,18 @@ static const char *zone(struct bb_request *rq, const char *text, const char **pr
     return name;
 }
 
-static const char *field_value(struct bb_request *rq, enum device_field field, const json_t *value,
-                               const char **problem)
+static const char *fields_value(struct bb_request *rq, enum device_field field, const json_t *value,
+                                const char **problem)
 {
     const char *text = json_string_value(value);
 
     switch (field) {
     case DEVICE_EXTERNAL_ID:
-        return external_id(rq, value, problem);
+        return fields_external_id(rq, value, problem);
     case DEVICE_COUNTRY_CODE:
-        return country(rq, text, problem);
+        return fields_country(rq, text, problem);
     case DEVICE_COMMISSIONING_DATE:
-        return date(rq, text, problem);
+        return fields_date(rq, text, problem);
     case DEVICE_CAPACITY:
     case DEVICE_YIELD_VALUE:
         if (json_number_value(value) <= 0)
@@ -299,13 +300,13 @@ static const char *field_value(struct bb_request *rq, enum device_field field, c
     case DEVICE_ADDRESS:
         return text;
     case DEVICE_LATITUDE:
-        return degrees(rq, value, 90, problem);
+        return fields_degrees(rq, value, 90, problem);
     case DEVICE_LONGITUDE:
-        return degrees(rq, value, 180, problem);
+        return fields_degrees(rq, value, 180, problem);
     case DEVICE_TIMEZONE:
-        return zone(rq, text, problem);
+        return fields_zone(rq, text, problem);
     default:
-        name_check(text, problem);
+        fields_name_check(text, problem);
         return text;
     }
 }
@@ -327,7 +328,7 @@ static bool is_attribute(const char *name)
     return true;
 }
 
-static int problem(json_t *errors, const char *field, const char *text)
+static int fields_problem(json_t *errors, const char *field, const char *text)
 {
     return json_array_append_new(errors, json_pack("{s:s, s:s}", "field", field, "problem", text));
 }
@@ -336,7 +337,7 @@ static int problem(json_t *errors, const char *field, const char *text)
  * Checks the fields as the host checks a body. Returns a new object with the valid fields; NULL:
  * out of memory.
  */
-static json_t *check_fields(struct bb_request *rq, json_t *object, json_t *errors)
+static json_t *fields_check(struct bb_request *rq, json_t *object, json_t *errors)
 {
     struct bb_field fields[DEVICE_BODY_FIELDS];
     const struct bb_table table = {fields, DEVICE_BODY_FIELDS, sizeof(fields[0])};
@@ -362,8 +363,8 @@ static json_t *check_fields(struct bb_request *rq, json_t *object, json_t *error
     return checked;
 }
 
-static int read_attributes(struct bb_request *rq, json_t *object, const json_t *checked,
-                           struct device_values *values, json_t *errors)
+static int fields_read_attributes(struct bb_request *rq, json_t *object, const json_t *checked,
+                                  struct device_values *values, json_t *errors)
 {
     const json_t *given = json_object_get(checked, "attributes");
     json_t *others =
@@ -390,7 +391,7 @@ static int read_attributes(struct bb_request *rq, json_t *object, const json_t *
     values->attributes = json_object_size(others) ? bb_json(rq, others, &length) : NULL;
     if (length <= DEVICE_ATTRIBUTES_MAX)
         return 0;
-    return problem(errors, "attributes", DEVICE_ATTRIBUTES_LONG);
+    return fields_problem(errors, "attributes", DEVICE_ATTRIBUTES_LONG);
 }
 
 /* A name with an error counts too. */
@@ -412,7 +413,7 @@ int device_read(struct bb_request *rq, json_t *object, bool whole, struct device
                 json_t *errors)
 {
     /* held because the values point to its texts */
-    json_t *checked = bb_json_hold(rq, check_fields(rq, object, errors));
+    json_t *checked = bb_json_hold(rq, fields_check(rq, object, errors));
 
     if (!checked)
         return -1;
@@ -426,16 +427,16 @@ int device_read(struct bb_request *rq, json_t *object, bool whole, struct device
 
         values->cleared[field] = json_is_null(value);
         if (value && !json_is_null(value))
-            values->text[field] = field_value(rq, field, value, &wrong);
-        if (wrong && problem(errors, device_fields[field].name, wrong))
+            values->text[field] = fields_value(rq, field, value, &wrong);
+        if (wrong && fields_problem(errors, device_fields[field].name, wrong))
             return -1;
     }
     if (!whole && json_is_null(json_object_get(checked, "status")) &&
-        problem(errors, "status", "must not be null"))
+        fields_problem(errors, "status", "must not be null"))
         return -1;
-    if (whole && !is_named(object) && problem(errors, "externalId", DEVICE_UNNAMED))
+    if (whole && !is_named(object) && fields_problem(errors, "externalId", DEVICE_UNNAMED))
         return -1;
-    return read_attributes(rq, object, checked, values, errors);
+    return fields_read_attributes(rq, object, checked, values, errors);
 }
 
 /* Returns whether a code is the prefix followed by `least` to `most` digits. */

@@ -79,8 +79,8 @@ enum { PAGE_MAX = 1000, PAGE_BYTES = 1024 * 1024, FEW = 25 };
  * Sets the values of the scope and of the filters, which are a JSON object by their names. Returns
  * 0, or the status of the response sent; *any: there is at least one filter.
  */
-static int filter_values(struct bb_request *rq, const struct device_scope *scope,
-                         struct bb_value values[LIST_COUNTED], bool *any)
+static int list_filters(struct bb_request *rq, const struct device_scope *scope,
+                        struct bb_value values[LIST_COUNTED], bool *any)
 {
     static const char *const names[] = {
         "siteName", "serialNumber", "fuelCode",   "deviceTypeCode",   "externalId",
@@ -98,8 +98,7 @@ static int filter_values(struct bb_request *rq, const struct device_scope *scope
     }
     for (size_t i = 0; names[i]; i++)
         if (bb_arg(rq, names[i]))
-            lost |= json_object_set_new(wanted, names[i],
-                                        json_string(device_trimmed(rq, bb_arg(rq, names[i]))));
+            lost |= json_object_set_new(wanted, names[i], json_string(bb_arg(rq, names[i])));
     *any = json_object_size(wanted) > 0;
     if (!status)
         lost |= json_object_set_new(wanted, "status", json_string("Active"));
@@ -114,7 +113,7 @@ static int filter_values(struct bb_request *rq, const struct device_scope *scope
 
 /* ---- order and cursor ---- */
 
-static const struct list_order *order_of(struct bb_request *rq)
+static const struct list_order *list_order_of(struct bb_request *rq)
 {
     const struct list_order *order = list_orders;
     const char *sort = bb_arg(rq, "sort");
@@ -125,8 +124,8 @@ static const struct list_order *order_of(struct bb_request *rq)
 }
 
 /* Returns 0, or the status of the 400 response sent. */
-static int cursor_values(struct bb_request *rq, const struct list_order *order,
-                         struct bb_value values[LIST_VALUES])
+static int list_cursor(struct bb_request *rq, const struct list_order *order,
+                       struct bb_value values[LIST_VALUES])
 {
     const char *after = bb_arg(rq, "after");
     char *end = NULL;
@@ -187,7 +186,7 @@ static int list_answer(struct bb_request *rq, const struct list_order *order,
 }
 
 /* Returns 0, or the status of the response sent. */
-static int add_count(struct bb_request *rq, const struct bb_value *values)
+static int list_add_count(struct bb_request *rq, const struct bb_value *values)
 {
     const char *count = bb_arg(rq, "count");
 
@@ -204,18 +203,18 @@ int device_list(struct bb_request *rq)
 {
     struct device_scope scope;
     struct bb_value values[LIST_VALUES];
-    const struct list_order *order = order_of(rq);
+    const struct list_order *order = list_order_of(rq);
     const char *direction = bb_arg(rq, "order");
     bool down = direction && !strcmp(direction, "desc"), any = false;
     int64_t limit = bb_arg_int(rq, "limit", PAGE_MAX);
     int refused = device_scope(rq, bb_arg_int(rq, "organizationId", 0), &scope);
 
     if (!refused)
-        refused = cursor_values(rq, order, values);
+        refused = list_cursor(rq, order, values);
     if (!refused)
-        refused = filter_values(rq, &scope, values, &any);
+        refused = list_filters(rq, &scope, values, &any);
     if (!refused)
-        refused = add_count(rq, values);
+        refused = list_add_count(rq, values);
     if (refused)
         return refused;
     values[LIST_ORDER] = bb_t(order->name);
@@ -260,10 +259,10 @@ static const struct bb_sql find = {
     " EXISTS (SELECT FROM device_like($1::bigint, NULL, $3::float8, $4, $5))::int",
     0};
 
-/* Pairs before id $1, at most $2; two rows per pair. */
+/* Pairs before id $1, at most $2: the facts of both devices, then the columns below. */
 static const struct bb_sql pairs = {
-    "SELECT " DEVICE_FACTS ", p.id, " BB_SQL_TIME(
-        "p.found_at") ", p.same::int, p.near::int, round(p.metres)::bigint"
+    "SELECT one.*, two.*, p.id, " BB_SQL_TIME(
+        "p.found_at") ", p.same, p.near, round(p.metres)::bigint"
                       " FROM (SELECT p.id, p.found_at, a.id AS one, b.id AS two, coalesce(" SAME
                       ", false) AS same, coalesce(" NEAR ", false) AS near, m.metres"
                       " FROM device_duplicate p JOIN device a ON a.id = p.device"
@@ -271,10 +270,13 @@ static const struct bb_sql pairs = {
                       " device_metres(a.latitude, a.longitude, b.latitude, b.longitude) AS metres)"
                       " m WHERE p.id < $1::bigint AND a.organisation <> b.organisation"
                       " AND (" SAME " OR " NEAR ") ORDER BY p.id DESC LIMIT $2::bigint) p"
-                      " JOIN device d ON d.id = ANY (ARRAY[p.one, p.two]) ORDER BY p.id DESC, d.id",
+                      " CROSS JOIN LATERAL (SELECT " DEVICE_FACTS " FROM device d"
+                      " WHERE d.id = least(p.one, p.two)) one"
+                      " CROSS JOIN LATERAL (SELECT " DEVICE_FACTS " FROM device d"
+                      " WHERE d.id = greatest(p.one, p.two)) two ORDER BY p.id DESC",
     BB_SQL_LONG};
 
-enum { PAIR = DEVICE_FACT_COUNT, FOUND_AT, BY_SERIAL, BY_PLACE, METRES };
+enum { PAIR = 2 * DEVICE_FACT_COUNT, FOUND_AT, BY_SERIAL, BY_PLACE, METRES };
 
 /*
  * The next $3 devices after updated_at $1 and id $2. Returns one row if there are any: their
@@ -318,20 +320,24 @@ int device_warn_duplicates(struct bb_request *rq, struct bb_tx *tx,
     return 0;
 }
 
-/* JSON of the pair in row `row` and the next row. The caller owns it; NULL: out of memory. */
-static json_t *pair_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+static json_t *list_pair_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
-    struct device_record one = device_facts_of(rq, rows, row);
-    struct device_record two = device_facts_of(rq, rows, row + 1);
-    const char *metres = bb_cell(rq, rows, row, METRES);
-    json_t *distance = metres ? json_integer(bb_cell_int(rq, rows, row, METRES)) : json_null();
+    static const struct bb_column columns[] = {
+        {"id", BB_COLUMN_INT, PAIR},
+        {"sameSerialNumber", BB_COLUMN_BOOL, BY_SERIAL},
+        {"samePlace", BB_COLUMN_BOOL, BY_PLACE},
+        {"metres", BB_COLUMN_INT, METRES},
+        {"foundAt", BB_COLUMN_TEXT, FOUND_AT},
+    };
+    struct device_record one = device_facts_of(rq, rows, row, 0);
+    struct device_record two = device_facts_of(rq, rows, row, DEVICE_FACT_COUNT);
+    json_t *pair = BB_ROW_JSON(rq, rows, row, columns);
+    json_t *devices = json_pack("[o, o]", device_facts_json(&one), device_facts_json(&two));
 
-    return json_pack("{s:I, s:b, s:b, s:o, s:s, s:[o, o]}", "id",
-                     (json_int_t)bb_cell_int(rq, rows, row, PAIR), "sameSerialNumber",
-                     (int)bb_cell_int(rq, rows, row, BY_SERIAL), "samePlace",
-                     (int)bb_cell_int(rq, rows, row, BY_PLACE), "metres", distance, "foundAt",
-                     bb_cell(rq, rows, row, FOUND_AT), "devices", device_facts_json(&one),
-                     device_facts_json(&two));
+    if (json_object_set_new(pair, "devices", devices) == 0)
+        return pair;
+    json_decref(pair);
+    return NULL;
 }
 
 int device_duplicates(struct bb_request *rq)
@@ -339,23 +345,8 @@ int device_duplicates(struct bb_request *rq)
     int64_t limit = bb_arg_int(rq, "limit", PAIRS);
     const struct bb_rows *rows =
         bb_query(rq, &pairs, BB_ARGS(bb_i(bb_arg_int(rq, "after", INT64_MAX)), bb_i(limit + 1)));
-    json_t *list = rows ? json_array() : NULL;
 
-    if (!rows)
-        return bb_failed(rq);
-    for (size_t row = 0; row + 1 < bb_count(rq, rows) && list; row += 2) {
-        if (json_array_size(list) == (size_t)limit) {
-            if (bb_reply_next(rq, bb_cell(rq, rows, row - 1, PAIR)) == 0)
-                break;
-            json_decref(list);
-            return bb_failed(rq);
-        }
-        if (json_array_append_new(list, pair_json(rq, rows, row))) {
-            json_decref(list);
-            list = NULL;
-        }
-    }
-    return bb_reply(rq, 200, list);
+    return rows ? bb_reply_rows(rq, rows, (size_t)limit, PAIR, list_pair_json) : bb_failed(rq);
 }
 
 void device_sweep_duplicates(struct bb_request *rq)

@@ -363,7 +363,7 @@ static const struct bb_need wants[] = {{"readings", 1}, {"certificates", 1}};
 
 /* ---- the state of one generation ---- */
 
-static int read_yields(struct bb_host *host, struct device *own)
+static int device_read_yields(struct bb_host *host, struct device *own)
 {
     const char *name;
     json_t *yield;
@@ -383,7 +383,7 @@ static int read_yields(struct bb_host *host, struct device *own)
     return 0;
 }
 
-static void close_device(struct bb_host *host, void *state)
+static void device_close(struct bb_host *host, void *state)
 {
     struct device *own = state;
 
@@ -394,7 +394,7 @@ static void close_device(struct bb_host *host, void *state)
     json_decref(own->zones);
 }
 
-static int open_device(struct bb_host *host, void **state)
+static int device_open(struct bb_host *host, void **state)
 {
     char why[256] = "out of memory";
     struct device *own = bb_host_alloc(host, sizeof(*own));
@@ -405,7 +405,7 @@ static int open_device(struct bb_host *host, void **state)
     own->accounts = accounts.interface;
     own->accounts_state = accounts.state;
     own->settings = bb_settings(host);
-    if (read_yields(host, own))
+    if (device_read_yields(host, own))
         return -1;
     own->finder = type_finder_new(why, sizeof(why));
     if (!own->finder)
@@ -418,7 +418,7 @@ static int open_device(struct bb_host *host, void **state)
     else
         own->store = store_directory_new(own->settings->documents);
     if (!own->store) {
-        close_device(host, own);
+        device_close(host, own);
         return bb_open_fail(host, "%s", why);
     }
     *state = own;
@@ -439,7 +439,7 @@ BB_EXPORT const struct bb_module busbar_module = {
     .jobs = BB_TABLE(jobs),
     .pools = BB_TABLE(pools),
     .commands = BB_TABLE(commands),
-    .open = open_device,
-    .close = close_device,
+    .open = device_open,
+    .close = device_close,
     .metrics = BB_TABLE(metrics),
 };

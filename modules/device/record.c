@@ -22,23 +22,24 @@ int device_emit(struct bb_request *rq, struct bb_tx *tx, const char *name,
         &audience);
 }
 
-struct device_record device_facts_of(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+struct device_record device_facts_of(struct bb_request *rq, const struct bb_rows *rows, size_t row,
+                                     size_t column)
 {
     struct device_record record = {
-        .id = bb_cell_int(rq, rows, row, 0),
-        .uuid = bb_cell(rq, rows, row, 1),
-        .organization = bb_cell_int(rq, rows, row, 2),
+        .id = bb_cell_int(rq, rows, row, column),
+        .uuid = bb_cell(rq, rows, row, column + 1),
+        .organization = bb_cell_int(rq, rows, row, column + 2),
+        .status = bb_cell(rq, rows, row, column + 3 + DEVICE_FIELDS),
     };
 
     for (enum device_field field = 0; field < DEVICE_FIELDS; field++)
-        record.text[field] = bb_cell(rq, rows, row, 3 + field);
-    record.status = bb_cell(rq, rows, row, 3 + DEVICE_FIELDS);
+        record.text[field] = bb_cell(rq, rows, row, column + 3 + field);
     return record;
 }
 
 struct device_record device_record_of(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
-    struct device_record record = device_facts_of(rq, rows, row);
+    struct device_record record = device_facts_of(rq, rows, row, 0);
 
     record.attributes = bb_cell(rq, rows, row, DEVICE_FACT_COUNT);
     record.documents = bb_cell(rq, rows, row, DEVICE_FACT_COUNT + 1);
@@ -81,7 +82,7 @@ static bool is_huge(const char *number, size_t length)
 }
 
 /* Returns the length of a string with its quotes. */
-static size_t string_length(const char *text)
+static size_t record_string_length(const char *text)
 {
     const char *at = text + 1;
 
@@ -94,7 +95,7 @@ static size_t string_length(const char *text)
  * jsonb prints a number such as 1e30 with all its digits, which some readers refuse. Returns the
  * text itself, or a copy in which whole numbers that exceed 64 bits have an exponent.
  */
-static const char *attributes_text(struct bb_request *rq, const char *text)
+static const char *record_attributes(struct bb_request *rq, const char *text)
 {
     size_t digits = 0;
 
@@ -109,7 +110,7 @@ static const char *attributes_text(struct bb_request *rq, const char *text)
         bool huge = length && is_huge(text, length);
 
         if (!length)
-            length = *text == '"' ? string_length(text) : 1;
+            length = *text == '"' ? record_string_length(text) : 1;
         memcpy(out, text, length);
         out += length;
         text += length;
@@ -126,7 +127,7 @@ int device_attributes_check(struct bb_request *rq, const char *attributes)
 
     if (length <= DEVICE_ATTRIBUTES_MAX)
         return 0;
-    json_t *json = bb_json_read(rq, attributes_text(rq, attributes));
+    json_t *json = bb_json_read(rq, record_attributes(rq, attributes));
     const char *text = json ? bb_json(rq, json, &length) : NULL;
 
     json_decref(json);
@@ -148,7 +149,7 @@ const char *device_text(struct bb_request *rq, const struct device_record *recor
     return facts ? bb_format(rq,
                              "%.*s,\"attributes\":%s,\"documents\":%s,\"createdAt\":\"%s\","
                              "\"updatedAt\":\"%s\"}",
-                             (int)length - 1, facts, attributes_text(rq, record->attributes),
+                             (int)length - 1, facts, record_attributes(rq, record->attributes),
                              record->documents, record->created_at, record->updated_at)
                  : NULL;
 }
@@ -267,7 +268,7 @@ static bool is_uuid(const char *text)
 }
 
 /* Returns the key if it has as many digits as an id may have, else NULL. */
-static const char *id_of(const char *key)
+static const char *record_id(const char *key)
 {
     size_t digits = strspn(key, "0123456789");
 
@@ -275,7 +276,7 @@ static const char *id_of(const char *key)
 }
 
 /* Returns "A1, A2" and so on, up to the length of an error message. */
-static const char *names_of(struct bb_request *rq, const struct bb_rows *rows)
+static const char *record_names(struct bb_request *rq, const struct bb_rows *rows)
 {
     enum { THE_UUID = 1, ORGANIZATION, EXTERNAL_ID }; /* columns of DEVICE_FACTS */
     int64_t first = bb_cell_int(rq, rows, 0, ORGANIZATION);
@@ -309,10 +310,10 @@ int device_find(struct bb_request *rq, enum device_look_up how, const char *name
         return refused;
     const char *key = device_trimmed(rq, name);
     enum sight sight = scope.all ? OF_ALL : scope.count == 1 ? OF_ONE : OF_SOME;
-    const struct bb_rows *rows =
-        bb_query(rq, &look_ups[how][sight].one,
-                 BB_ARGS(DEVICE_SCOPE_ARGS(&scope), bb_t(key),
-                         bb_t(!site && is_uuid(key) ? key : NULL), bb_t(site ? NULL : id_of(key))));
+    const struct bb_rows *rows = bb_query(rq, &look_ups[how][sight].one,
+                                          BB_ARGS(DEVICE_SCOPE_ARGS(&scope), bb_t(key),
+                                                  bb_t(!site && is_uuid(key) ? key : NULL),
+                                                  bb_t(site ? NULL : record_id(key))));
 
     if (!rows)
         return bb_failed(rq);
@@ -320,9 +321,9 @@ int device_find(struct bb_request *rq, enum device_look_up how, const char *name
         return bb_fail_text(rq, 404, DEVICE_NONE);
     if (bb_count(rq, rows) > 1)
         return bb_fail(rq, 409, DEVICE_SEVERAL, site ? "siteName" : "identifier",
-                       names_of(rq, rows));
+                       record_names(rq, rows));
     *record =
-        how == DEVICE_ONLY_FACTS ? device_facts_of(rq, rows, 0) : device_record_of(rq, rows, 0);
+        how == DEVICE_ONLY_FACTS ? device_facts_of(rq, rows, 0, 0) : device_record_of(rq, rows, 0);
     return 0;
 }
 

@@ -165,15 +165,6 @@ void device_country_codes(struct bb_request *rq, const char *sent, const char *c
 
 /* ---- routes ---- */
 
-/* Takes ownership of the item. If out of memory, frees the list and returns NULL. */
-static json_t *append(json_t *list, json_t *item)
-{
-    if (!json_array_append_new(list, item))
-        return list;
-    json_decref(list);
-    return NULL;
-}
-
 int device_countries(struct bb_request *rq)
 {
     json_t *list = json_array();
@@ -183,8 +174,8 @@ int device_countries(struct bb_request *rq)
 
         country_code(i, 2, two);
         country_code(i, 3, three);
-        list = append(list, json_pack("{s:s, s:s, s:s}", "alpha2", two, "alpha3", three, "name",
-                                      countries[i].name));
+        list = bb_append(list, json_pack("{s:s, s:s, s:s}", "alpha2", two, "alpha3", three, "name",
+                                         countries[i].name));
     }
     return bb_reply(rq, 200, list);
 }
@@ -270,23 +261,23 @@ static const struct code device_type_codes[] = {
     {NULL, NULL},
 };
 
-static int reply_codes(struct bb_request *rq, const struct code *codes)
+static int reference_reply(struct bb_request *rq, const struct code *codes)
 {
     json_t *list = json_array();
 
     for (; codes->code && list; codes++)
-        list = append(list, json_pack("{s:s, s:s}", "code", codes->code, "name", codes->name));
+        list = bb_append(list, json_pack("{s:s, s:s}", "code", codes->code, "name", codes->name));
     return bb_reply(rq, 200, list);
 }
 
 int device_fuel_codes(struct bb_request *rq)
 {
-    return reply_codes(rq, fuel_codes);
+    return reference_reply(rq, fuel_codes);
 }
 
 int device_types(struct bb_request *rq)
 {
-    return reply_codes(rq, device_type_codes);
+    return reference_reply(rq, device_type_codes);
 }
 
 int device_time_zones(struct bb_request *rq)
@@ -297,7 +288,7 @@ int device_time_zones(struct bb_request *rq)
 
     json_object_foreach(state->zones, name, zone)
     {
-        list = append(list, json_pack("{s:s}", "name", name));
+        list = bb_append(list, json_pack("{s:s}", "name", name));
     }
     return bb_reply(rq, 200, list);
 }

@@ -19,7 +19,7 @@ struct device_row {
  * Converts a cell to JSON: a number if the column is numeric and the text is a JSON number, else a
  * string. NULL: out of memory.
  */
-static json_t *cell_json(size_t column, const char *text)
+static json_t *rows_cell_json(size_t column, const char *text)
 {
     const enum bb_type type = device_fields[column].type;
     bool numeric = (type == BB_NUMBER || type == BB_INT) && !text[strspn(text, "0123456789+-.eE")];
@@ -28,7 +28,7 @@ static json_t *cell_json(size_t column, const char *text)
     return number ? number : json_string(text);
 }
 
-static json_t *row_json(struct bb_request *rq, const struct bb_bulk_row *row)
+static json_t *rows_json(struct bb_request *rq, const struct bb_bulk_row *row)
 {
     json_t *object = json_object();
 
@@ -37,7 +37,7 @@ static json_t *row_json(struct bb_request *rq, const struct bb_bulk_row *row)
 
         if (!*text)
             continue;
-        if (json_object_set_new(object, device_fields[i].name, cell_json(i, text))) {
+        if (json_object_set_new(object, device_fields[i].name, rows_cell_json(i, text))) {
             json_decref(object);
             object = NULL;
         }
@@ -50,8 +50,8 @@ static json_t *row_json(struct bb_request *rq, const struct bb_bulk_row *row)
  * or the name is ignored with a warning if the account is not an Admin and acts in exactly one
  * organization. Returns 0, or -1.
  */
-static int check_homes(struct bb_request *rq, const struct bb_bulk_job *job,
-                       const struct device_row *read, size_t count)
+static int rows_check_homes(struct bb_request *rq, const struct bb_bulk_job *job,
+                            const struct device_row *read, size_t count)
 {
     const struct device *device = rq->state;
     struct bb_account_scope scope = {.size = sizeof(scope)};
@@ -75,12 +75,12 @@ static int check_homes(struct bb_request *rq, const struct bb_bulk_job *job,
     return 0;
 }
 
-static int read_row(struct bb_request *rq, const struct bb_bulk_job *job, struct bb_bulk_row *row,
-                    struct device_row *read)
+static int rows_read_one(struct bb_request *rq, const struct bb_bulk_job *job,
+                         struct bb_bulk_row *row, struct device_row *read)
 {
     struct device_values values;
     json_t *errors = bb_json_hold(rq, json_array());
-    json_t *object = bb_json_hold(rq, row_json(rq, row));
+    json_t *object = bb_json_hold(rq, rows_json(rq, row));
     const json_t *error;
     size_t i;
 
@@ -111,7 +111,7 @@ static int read_row(struct bb_request *rq, const struct bb_bulk_job *job, struct
  * for a completion that is signalled already parks until the loop's next turn. Without memory for
  * one, the other requests wait.
  */
-static void pause_after(struct bb_request *rq, size_t done)
+static void rows_pause(struct bb_request *rq, size_t done)
 {
     struct bb_completion *completion = done % IN_A_ROW ? NULL : bb_completion(rq);
 
@@ -125,8 +125,8 @@ static void pause_after(struct bb_request *rq, size_t done)
  * Returns a row for each name that is not NULL: the name as the database folds it, and whether a
  * device has it. NULL: `return bb_failed(rq)`.
  */
-static const struct bb_rows *find_names(struct bb_request *rq, const struct bb_bulk_job *job,
-                                        const char *const *names, size_t count)
+static const struct bb_rows *rows_find_names(struct bb_request *rq, const struct bb_bulk_job *job,
+                                             const char *const *names, size_t count)
 {
     static const struct bb_sql find = {
         "SELECT " DEVICE_KEY("e.name") ", EXISTS (SELECT FROM device d WHERE " DEVICE_HAS_KEY(
@@ -143,8 +143,8 @@ static const struct bb_rows *find_names(struct bb_request *rq, const struct bb_b
  * An export adds an apostrophe before = + - @. An externalId with such an apostrophe is used as it
  * is if a device has exactly that name; otherwise the apostrophe is removed. Returns 0, or -1.
  */
-static int take_names_as_sent(struct bb_request *rq, const struct bb_bulk_job *job,
-                              struct device_row *read, size_t count)
+static int rows_take_names(struct bb_request *rq, const struct bb_bulk_job *job,
+                           struct device_row *read, size_t count)
 {
     const char **names = bb_alloc(rq, count * sizeof(*names));
     size_t wanted = 0, at = 0;
@@ -154,7 +154,7 @@ static int take_names_as_sent(struct bb_request *rq, const struct bb_bulk_job *j
             names[i] = device_trimmed(rq, read[i].row->name_as_sent);
             wanted++;
         }
-    const struct bb_rows *found = wanted ? find_names(rq, job, names, count) : NULL;
+    const struct bb_rows *found = wanted ? rows_find_names(rq, job, names, count) : NULL;
 
     for (size_t i = 0; i < count && found; i++)
         if (names[i] && bb_cell_int(rq, found, at++, 1))
@@ -166,31 +166,31 @@ static int take_names_as_sent(struct bb_request *rq, const struct bb_bulk_job *j
  * Reads each row by the rules of a registration and adds errors to the row's problems. Returns -1
  * on failure: `return bb_failed(rq)`.
  */
-static int read_rows(struct bb_request *rq, const struct bb_bulk_job *job,
+static int rows_read(struct bb_request *rq, const struct bb_bulk_job *job,
                      struct bb_bulk_row *const *rows, size_t count, struct device_row *read)
 {
     for (size_t i = 0; i < count; i++) {
-        if (read_row(rq, job, rows[i], &read[i])) {
+        if (rows_read_one(rq, job, rows[i], &read[i])) {
             bb_fail(rq, 503, "Out of memory");
             return -1;
         }
-        pause_after(rq, i + 1);
+        rows_pause(rq, i + 1);
     }
-    return check_homes(rq, job, read, count) ? -1 : take_names_as_sent(rq, job, read, count);
+    return rows_check_homes(rq, job, read, count) ? -1 : rows_take_names(rq, job, read, count);
 }
 
-static int check(struct bb_request *rq, const struct bb_bulk_job *job,
-                 struct bb_bulk_row *const *rows, size_t count)
+static int rows_check(struct bb_request *rq, const struct bb_bulk_job *job,
+                      struct bb_bulk_row *const *rows, size_t count)
 {
     struct device_row *read = bb_alloc(rq, count * sizeof(*read));
     const char **names = bb_alloc(rq, count * sizeof(*names));
     size_t at = 0;
 
-    if (read_rows(rq, job, rows, count, read))
+    if (rows_read(rq, job, rows, count, read))
         return -1;
     for (size_t i = 0; i < count; i++)
         names[i] = rows[i]->problems ? NULL : read[i].record.text[DEVICE_EXTERNAL_ID];
-    const struct bb_rows *found = find_names(rq, job, names, count);
+    const struct bb_rows *found = rows_find_names(rq, job, names, count);
 
     for (size_t i = 0; i < count && found; i++) {
         if (!names[i])
@@ -224,8 +224,8 @@ static const struct bb_sql insert = {
 _Static_assert(DEVICE_FIELDS == 13, "the statement names all fields");
 
 /* The rows come back in their original order, without the skipped ones. */
-static int take_outcome(struct bb_request *rq, struct bb_tx *tx, const struct bb_rows *stored,
-                        struct device_row *read, size_t count)
+static int rows_take_outcome(struct bb_request *rq, struct bb_tx *tx, const struct bb_rows *stored,
+                             struct device_row *read, size_t count)
 {
     size_t at = 0, all = bb_count(rq, stored);
 
@@ -241,19 +241,19 @@ static int take_outcome(struct bb_request *rq, struct bb_tx *tx, const struct bb
         record->id = bb_cell_int(rq, stored, at++, 1);
         if (device_emit(rq, tx, "device.registered", record, NULL))
             return -1;
-        pause_after(rq, i + 1);
+        rows_pause(rq, i + 1);
     }
     return 0;
 }
 
-static int store(struct bb_request *rq, struct bb_tx *tx, const struct bb_bulk_job *job,
-                 struct bb_bulk_row *const *rows, size_t count)
+static int rows_store(struct bb_request *rq, struct bb_tx *tx, const struct bb_bulk_job *job,
+                      struct bb_bulk_row *const *rows, size_t count)
 {
     const char *now = bb_time_text(rq, bb_wall_ms(rq->host));
     struct device_row *read = bb_alloc(rq, count * sizeof(*read));
     json_t *devices = bb_json_hold(rq, json_array());
 
-    if (read_rows(rq, job, rows, count, read))
+    if (rows_read(rq, job, rows, count, read))
         return -1;
     for (size_t i = 0; i < count; i++) {
         read[i].record.uuid = bb_new_uuid(rq);
@@ -264,14 +264,14 @@ static int store(struct bb_request *rq, struct bb_tx *tx, const struct bb_bulk_j
             bb_fail(rq, 503, "Out of memory");
             return -1;
         }
-        pause_after(rq, i + 1);
+        rows_pause(rq, i + 1);
     }
     const char *list = bb_json(rq, devices, NULL);
     const struct bb_rows *stored =
         list ? bb_tx_query(rq, tx, &insert, BB_ARGS(bb_t(list), bb_i(job->organization), bb_t(now)))
              : NULL;
 
-    return stored ? take_outcome(rq, tx, stored, read, count) : -1;
+    return stored ? rows_take_outcome(rq, tx, stored, read, count) : -1;
 }
 
 const struct bb_bulk_rows device_rows = {
@@ -283,6 +283,6 @@ const struct bb_bulk_rows device_rows = {
     .rows_max = AT_A_TIME,
     .columns = {device_fields, ORGANIZATION + 1, sizeof(struct bb_field)},
     .name_column = DEVICE_EXTERNAL_ID,
-    .check = check,
-    .store = store,
+    .check = rows_check,
+    .store = rows_store,
 };

@@ -104,12 +104,12 @@ static int is_object(const struct dirent *entry)
     return store_is_name(entry->d_name);
 }
 
-static int by_name(const struct dirent **one, const struct dirent **other)
+static int directory_by_name(const struct dirent **one, const struct dirent **other)
 {
     return strcmp((*one)->d_name, (*other)->d_name);
 }
 
-static void list_shard(struct store_list *list, unsigned shard)
+static void directory_list_shard(struct store_list *list, unsigned shard)
 {
     char path[STORE_PATH];
     struct dirent **entries = NULL;
@@ -117,7 +117,8 @@ static void list_shard(struct store_list *list, unsigned shard)
 
     snprintf(path, sizeof(path), "%s/%02x", list->job.store->directory, shard);
     int directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int count = directory < 0 ? 0 : scandirat(directory, ".", &entries, is_object, by_name);
+    int count =
+        directory < 0 ? 0 : scandirat(directory, ".", &entries, is_object, directory_by_name);
 
     for (int i = 0; i < count; i++) {
         const char *name = entries[i]->d_name;
@@ -140,7 +141,7 @@ static void directory_list(void *arg)
 
     for (unsigned shard = (unsigned)strtoul(digits, NULL, 16);
          shard < SHARDS && list->count < STORE_BATCH; shard++)
-        list_shard(list, shard);
+        directory_list_shard(list, shard);
     list->more = list->count == STORE_BATCH;
     if (list->count)
         snprintf(list->after, sizeof(list->after), "%s", list->names[list->count - 1]);

@@ -66,9 +66,8 @@ struct s3_request {
     char code[CODE];      /* of an error, for example "NoSuchKey"; "": none, or not safe to log */
     bool truncated, seen; /* there are more names; there was at least one */
     bool old;             /* the object being read is older than list->before */
-    bool long_text;
     int depth;
-    size_t length; /* of the text of the open element */
+    size_t length; /* of the text of the open element, which may be longer than `text` */
     char text[STORE_AFTER], key[STORE_AFTER];
 };
 
@@ -105,7 +104,6 @@ static void s3_element_begins(void *arg, const XML_Char *name, const XML_Char **
 
     (void)attributes;
     request->length = 0;
-    request->long_text = false;
     if (++request->depth > DEPTH_MAX)
         s3_stop(request, "the list of objects is nested too deeply");
     if (!strcmp(name, "Contents")) {
@@ -118,10 +116,8 @@ static void s3_element_text(void *arg, const XML_Char *text, int length)
 {
     struct s3_request *request = arg;
 
-    request->long_text |= request->length + (size_t)length >= sizeof(request->text);
-    if (request->long_text)
-        return;
-    memcpy(request->text + request->length, text, (size_t)length);
+    if (request->length + (size_t)length < sizeof(request->text))
+        memcpy(request->text + request->length, text, (size_t)length);
     request->length += (size_t)length;
 }
 
@@ -151,14 +147,16 @@ static void s3_element_ends(void *arg, const XML_Char *name)
     struct s3_request *request = arg;
     struct tm at = {.tm_mday = 1};
 
+    bool whole = request->length < sizeof(request->text);
+
     request->depth--;
-    request->text[request->length] = '\0';
+    request->text[whole ? request->length : 0] = '\0';
     request->length = 0;
     if (!strcmp(name, "Code") && !*request->code && !request->text[strspn(request->text, safe)])
         snprintf(request->code, CODE, "%.63s", request->text);
     if (!request->list)
         return;
-    if (!strcmp(name, "Key") && request->long_text)
+    if (!strcmp(name, "Key") && !whole)
         s3_stop(request, "a name in the list of objects is too long");
     else if (!strcmp(name, "Key"))
         memcpy(request->key, request->text, sizeof(request->key));
@@ -324,21 +322,17 @@ static int s3_fetch_take(void *arg, const char *bytes, size_t length)
     return 0;
 }
 
-/* Opens an unnamed file in `incoming/`, creating the directory if it is missing; -1 on failure. */
+/* Opens an unnamed file in `incoming/`, which it creates if it is missing; -1 on failure. */
 static int s3_open_nameless(const struct store *store)
 {
-    char directory[STORE_PATH], path[STORE_PATH + sizeof("/fetch-XXXXXX")];
+    char path[STORE_PATH + sizeof("/incoming/fetch-XXXXXX")];
+    int end = snprintf(path, STORE_PATH, "%s/incoming", store->directory);
 
-    snprintf(directory, sizeof(directory), "%s/incoming", store->directory);
-    snprintf(path, sizeof(path), "%s/fetch-XXXXXX", directory);
+    (void)mkdir(store->directory, STORE_MODE);
+    (void)mkdir(path, STORE_MODE);
+    strcpy(path + end, "/fetch-XXXXXX");
     int fd = mkostemp(path, O_CLOEXEC);
 
-    if (fd < 0 && errno == ENOENT) {
-        (void)mkdir(store->directory, STORE_MODE);
-        (void)mkdir(directory, STORE_MODE);
-        snprintf(path, sizeof(path), "%s/fetch-XXXXXX", directory);
-        fd = mkostemp(path, O_CLOEXEC);
-    }
     if (fd >= 0)
         unlink(path);
     return fd;
@@ -488,7 +482,7 @@ static bool has_certificates(const char *path)
 }
 
 /* Returns a log text about what is wrong with the settings; NULL: nothing. */
-static const char *settings_problem(const struct device_settings *settings)
+static const char *s3_settings_problem(const struct device_settings *settings)
 {
     if (!is_endpoint(settings->s3_endpoint))
         return "s3_endpoint: must be an address without user and query, as https://s3.example.org; "
@@ -518,7 +512,7 @@ static void s3_free(struct store *store)
 
 struct store *store_s3_new(const struct device_settings *settings, char why[STORE_WHY])
 {
-    const char *problem = settings_problem(settings);
+    const char *problem = s3_settings_problem(settings);
     struct s3 *s3 = problem ? NULL : calloc(1, sizeof(*s3));
     size_t length = strlen(settings->s3_endpoint);
 

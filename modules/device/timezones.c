@@ -32,7 +32,7 @@ static int timezones_add(json_t *zones, const char *path, const char *name)
     return zone ? json_object_set_new(zones, name, json_true()) : 0;
 }
 
-static int by_name(const FTSENT **one, const FTSENT **other)
+static int timezones_by_name(const FTSENT **one, const FTSENT **other)
 {
     return strcmp((*one)->fts_name, (*other)->fts_name);
 }
@@ -42,7 +42,7 @@ json_t *timezones_read(const char *directory)
     char *const roots[] = {(char *)(uintptr_t)directory, NULL};
     size_t start = strlen(directory) + 1; /* of the names in the paths */
     json_t *zones = json_object();
-    FTS *tree = fts_open(roots, FTS_LOGICAL | FTS_NOCHDIR, by_name);
+    FTS *tree = fts_open(roots, FTS_LOGICAL | FTS_NOCHDIR, timezones_by_name);
     FTSENT *entry;
     int failed = zones && tree ? 0 : -1;
 
