@@ -425,7 +425,7 @@ static void txn_run(struct http_txn *txn, enum http_txn_phase phase,
 static enum MHD_Result txn_answer(struct http_txn *txn)
 {
     if (!txn->stream && !txn->rq.fiber) /* a client may take long to read the answer */
-        pg_owned_rows_release(txn->rq.arena);
+        pg_rows_release(txn->rq.arena);
     response_take_budget(txn);
     if (txn_is_hasty(txn)) {
         connection_stage(txn->connection, STAGE_HANDLER, 0);

@@ -45,6 +45,14 @@ extern const char *const pg_pool_names[PG_POOLS];
 /* The SQLSTATE of a module's statement that ended a transaction or changed the session. */
 #define PG_NOT_ALLOWED "25000"
 
+/* Rows of a statement as modules see them. */
+struct bb_rows {
+    PGresult *result;         /* owned, unless it is shared; NULL: none yet */
+    struct pg_shared *shared; /* the execution that it was shared in, see pg_merge.c; or NULL */
+    const int *order;         /* indexes of the rows; NULL: all rows of `result` */
+    int count;
+};
+
 /* A statement with its values in libpq's format. */
 struct pg_op {
     struct pg_op *next;
@@ -54,17 +62,7 @@ struct pg_op {
     const char **values;
     int *lengths;
     int *formats;
-    PGresult *result;         /* owned until taken */
-    struct pg_shared *shared; /* instead of `result`: shared with others, see pg_merge.c */
-    const int *order;         /* the indexes of its rows in `shared` */
-    int rows;                 /* and their number */
-};
-
-/* Rows of a statement as modules see them. */
-struct bb_rows {
-    const PGresult *result;
-    const int *order; /* indexes of the rows; NULL: all rows of `result` */
-    int count;
+    struct bb_rows rows; /* owned until taken */
 };
 
 struct pg_request {
@@ -145,27 +143,17 @@ void pg_request_abandon(struct pg_request *entry);
 /* NULL is allowed. */
 void pg_request_free(struct pg_request *entry);
 
-/* Whether the statement has a result. */
-bool pg_op_answered(const struct pg_op *op);
+/* Frees the result. */
+void pg_rows_drop(struct bb_rows *rows);
 
-/* Returns the rows of a statement that has a result; they live as long as the result it owns. */
-struct bb_rows pg_op_rows(const struct pg_op *op);
+/* Allocates rows in the request's arena, which drops them later. Fiber only. */
+struct bb_rows *pg_rows_new(struct core_request *rq);
 
-/* Rows of a statement, and the result that contains them, owned by a request. */
-struct pg_owned_rows {
-    struct bb_rows rows;
-    PGresult *result;
-    struct pg_shared *shared;
-};
+/* Moves the statement's rows. Returns `rows`, or NULL if the statement has no result. */
+struct bb_rows *pg_rows_take(struct bb_rows *rows, struct pg_op *op);
 
-/* Allocates it in the request's arena, which frees the result later. Fiber only. */
-struct pg_owned_rows *pg_owned_rows_new(struct core_request *rq);
-
-/* Takes the result of the statement; NULL if it has none. */
-struct bb_rows *pg_owned_rows_take(struct pg_owned_rows *owned, struct pg_op *op);
-
-/* Frees all rows that the arena has kept. */
-void pg_owned_rows_release(struct arena *arena);
+/* Drops all rows that the arena has kept. */
+void pg_rows_release(struct arena *arena);
 
 /*
  * Checks out a connection of the tx pool for the request; waits for one if necessary. NULL with the

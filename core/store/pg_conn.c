@@ -312,7 +312,7 @@ static int conn_send_op(struct pg_conn *conn, struct pg_batch *batch, struct pg_
     const int *lengths = op->lengths, *formats = op->formats;
     char name[NAME_SIZE];
 
-    pg_op_clear(op);
+    pg_rows_drop(&op->rows);
     if (entry->members) {
         sql = pg_many(sql);
         values = pg_merge_values(entry, op);
@@ -486,7 +486,7 @@ static bool conn_is_outcome_known(const struct pg_conn *conn, const struct pg_ba
     /* the batch was undone, and with it the writes of statements that had succeeded */
     if (conn->pool->kind == PG_UNIT || entry->write)
         return batch->count == 1 && own_failure;
-    return own_failure || (entry->last && pg_op_answered(entry->last));
+    return own_failure || (entry->last && entry->last->rows.result);
 }
 
 static void conn_batch_synced(struct pg_conn *conn, struct pg_batch *batch)
@@ -612,7 +612,7 @@ static void conn_take_result(struct pg_conn *conn, const struct pg_expect *e, PG
                          strncasecmp(text, "SET LOCAL ", 10) != 0 &&
                          strncasecmp(text, "SET TRANSACTION ", 16) != 0;
         if (!e->entry->members)
-            e->op->result = result;
+            e->op->rows = (struct bb_rows){.result = result, .count = PQntuples(result)};
         else if (pg_merge_distribute(e->entry, e->op, result))
             conn->fault = outcome_unknown;
         return;

@@ -232,10 +232,8 @@ int pg_merge_distribute(struct pg_request *first, const struct pg_op *op, PGresu
     for (struct pg_request *member = first; member; member = member->next_member, at++) {
         struct pg_op *own = merge_same_op(first, op, member);
 
-        pg_op_clear(own);
-        own->shared = shared;
-        own->order = shared->order + at[0];
-        own->rows = at[1] - at[0];
+        pg_rows_drop(&own->rows);
+        own->rows = (struct bb_rows){result, shared, shared->order + at[0], at[1] - at[0]};
         shared->holders++;
     }
     return 0;

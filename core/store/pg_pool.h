@@ -124,8 +124,6 @@ void pg_shared_release(struct pg_shared *shared);
 /* Returns the variant of the statement with arrays. */
 const struct bb_sql *pg_many(const struct bb_sql *sql);
 
-/* pg_request.c: drops the statement's result. */
-void pg_op_clear(struct pg_op *op);
 /* Whether an error means that the connection's prepared statements are stale. */
 bool pg_is_stale(const PGresult *result);
 

@@ -103,59 +103,38 @@ struct pg_op *pg_request_add(struct pg_request *entry, const struct bb_sql *sql,
     return op;
 }
 
-bool pg_op_answered(const struct pg_op *op)
+void pg_rows_drop(struct bb_rows *rows)
 {
-    return op->result || op->shared;
+    if (rows->shared)
+        pg_shared_release(rows->shared);
+    else
+        PQclear(rows->result);
+    *rows = (struct bb_rows){.result = NULL};
 }
 
-void pg_op_clear(struct pg_op *op)
+static void pg_request_drop_rows(void *rows)
 {
-    PQclear(op->result);
-    op->result = NULL;
-    if (op->shared)
-        pg_shared_release(op->shared);
-    op->shared = NULL;
+    pg_rows_drop(rows);
 }
 
-struct bb_rows pg_op_rows(const struct pg_op *op)
+struct bb_rows *pg_rows_new(struct core_request *rq)
 {
-    if (op->shared)
-        return (struct bb_rows){op->shared->result, op->order, op->rows};
-    return (struct bb_rows){.result = op->result, .count = PQntuples(op->result)};
+    struct bb_rows *rows = request_alloc(rq, sizeof *rows);
+
+    request_defer(rq, pg_request_drop_rows, rows);
+    return rows;
 }
 
-static void pg_request_rows_drop(void *arg)
+void pg_rows_release(struct arena *arena)
 {
-    struct pg_owned_rows *owned = arg;
-
-    PQclear(owned->result);
-    if (owned->shared)
-        pg_shared_release(owned->shared);
+    arena_undo(arena, pg_request_drop_rows);
 }
 
-struct pg_owned_rows *pg_owned_rows_new(struct core_request *rq)
+struct bb_rows *pg_rows_take(struct bb_rows *rows, struct pg_op *op)
 {
-    struct pg_owned_rows *owned = request_alloc(rq, sizeof *owned);
-
-    request_defer(rq, pg_request_rows_drop, owned);
-    return owned;
-}
-
-void pg_owned_rows_release(struct arena *arena)
-{
-    arena_undo(arena, pg_request_rows_drop);
-}
-
-struct bb_rows *pg_owned_rows_take(struct pg_owned_rows *owned, struct pg_op *op)
-{
-    if (!pg_op_answered(op))
-        return NULL;
-    owned->rows = pg_op_rows(op);
-    owned->result = op->result;
-    owned->shared = op->shared;
-    op->result = NULL;
-    op->shared = NULL;
-    return &owned->rows;
+    *rows = op->rows;
+    op->rows = (struct bb_rows){.result = NULL};
+    return rows->result ? rows : NULL;
 }
 
 void pg_request_free(struct pg_request *entry)
@@ -164,7 +143,7 @@ void pg_request_free(struct pg_request *entry)
         return;
     pg_request_leave(entry);
     for (struct pg_op *op = entry->ops; op; op = op->next)
-        pg_op_clear(op);
+        pg_rows_drop(&op->rows);
     arena_free(entry->memory);
 }
 

@@ -184,13 +184,12 @@ struct bb_rows *pg_tx_run(struct pg_tx *tx, const struct bb_sql *sql, const stru
 {
     struct core_request *rq = tx->rq;
     /* allocated now, because nothing may fail after a commit */
-    struct pg_owned_rows *owned = pg_owned_rows_new(rq);
+    struct bb_rows *rows = pg_rows_new(rq);
     struct pg_request *entry = pg_request_one(rq, sql, values, count);
 
     if (pg_tx_run_item(tx, entry))
         return NULL;
-    struct bb_rows *rows = pg_owned_rows_take(owned, entry->ops);
-
+    rows = pg_rows_take(rows, entry->ops);
     pg_request_free(entry);
     return rows;
 }

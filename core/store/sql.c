@@ -58,9 +58,8 @@ struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
                              : sql->flags & BB_SQL_WRITE ? PG_WRITE
                                                          : PG_READ;
     /* allocated now, because writes cannot be taken back later */
-    struct pg_owned_rows *owned = pg_owned_rows_new(rq);
+    struct bb_rows *kept = pg_rows_new(rq), *rows = NULL;
     struct pg_request *entry = pg_request_one(rq, sql, values, count);
-    struct bb_rows *rows = NULL;
 
     entry->write = sql->flags & BB_SQL_WRITE;
     if (pg_submit(rq->loop->pg, pool, entry)) {
@@ -74,7 +73,7 @@ struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
     if (entry->failure.kind)
         sql_failed(rq, &entry->failure);
     else
-        rows = pg_owned_rows_take(owned, entry->ops);
+        rows = pg_rows_take(kept, entry->ops);
     pg_request_free(entry);
     if (!rows && !rq->failure.kind)
         request_out_of_memory(rq);
@@ -109,11 +108,9 @@ size_t api_rows_count(const struct bb_rows *rows)
 
 size_t api_rows_affected(const struct bb_rows *rows)
 {
-    PGresult *result = (PGresult *)(uintptr_t)rows->result;
-
     if (rows->order)
         return (size_t)rows->count;
-    return (size_t)strtoull(PQcmdTuples(result), NULL, 10);
+    return (size_t)strtoull(PQcmdTuples(rows->result), NULL, 10);
 }
 
 const char *api_rows_text(const struct bb_rows *rows, size_t row, size_t column)

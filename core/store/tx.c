@@ -131,7 +131,7 @@ static void tx_keep_results(struct bb_tx *tx, int first, struct pg_request *entr
                             struct bb_rows *rows)
 {
     for (struct pg_op *op = entry->ops; op; op = op->next) {
-        *rows = pg_op_rows(op);
+        *rows = op->rows;
         tx->results[first++] = rows++;
     }
 }
@@ -422,7 +422,7 @@ static int tx_send_commit(struct bb_tx *tx)
 
     if (!rows)
         return -1;
-    if (!strcmp(PQcmdStatus((PGresult *)(uintptr_t)rows->result), "COMMIT"))
+    if (!strcmp(PQcmdStatus(rows->result), "COMMIT"))
         return 0;
     /* the failed statement is the reason, although the module continued */
     return rq->failure.kind == FAILED_SQL ? -1 : request_fail(rq, FAILED_UNAVAILABLE);
