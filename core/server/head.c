@@ -114,12 +114,6 @@ enum head_state head_refuse(struct head_reading *reading, int status, const char
     return HEAD_REFUSED;
 }
 
-static int head_fail(struct head_reading *reading, int status, const char *reason)
-{
-    head_refuse(reading, status, reason);
-    return -1;
-}
-
 /*
  * Accepts a path, "*" with OPTIONS, or "http://host:port/path", the form sent to proxies. Its host
  * is checked like a Host field; the target is the rest, preceded by '/', for which there is room.
@@ -128,22 +122,22 @@ static int head_take_target(struct head_reading *reading, const char *method, ch
 {
     for (const char *at = target; *at; at++) {
         if (!(classes[(unsigned char)*at] & TARGET))
-            return head_fail(reading, 400, "The target has a character that it may not have");
+            return head_refuse(reading, 400, "The target has a character that it may not have");
         if (*at == '%' && at[1] == '0' && at[2] == '0')
-            return head_fail(reading, 400, "The target has a NUL");
+            return head_refuse(reading, 400, "The target has a NUL");
     }
     if (*target == '/' || (!strcmp(target, "*") && !strcmp(method, "OPTIONS")))
         return 0;
     if (!strcmp(method, "CONNECT"))
-        return head_fail(reading, 501, "This server is not a proxy");
+        return head_refuse(reading, 501, "This server is not a proxy");
     if (strncasecmp(target, "http://", 7) != 0 && strncasecmp(target, "https://", 8) != 0)
-        return head_fail(reading, 400, "The target is not a path");
+        return head_refuse(reading, 400, "The target is not a path");
     char *host = strchr(target, '/') + 2;
     size_t length = strcspn(host, "/?");
     char *path = host + length;
 
     if (!head_is_host(host, length))
-        return head_fail(reading, 400, "The host in the target is not valid");
+        return head_refuse(reading, 400, "The host in the target is not valid");
     reading->absolute = true;
     if (*path != '/')
         *--path = '/';
@@ -161,7 +155,7 @@ static int head_take_request_line(struct head_reading *reading, char *text, size
     for (second = space + 1; second < to && text[second] != ' ';)
         second++;
     if (space == from || text[space] != ' ' || second >= to || second == space + 1)
-        return head_fail(reading, 400, "The request line is malformed");
+        return head_refuse(reading, 400, "The request line is malformed");
     text[space] = text[second] = '\0';
     reading->head.method = (uint16_t)from;
     reading->head.target = (uint16_t)(space + 1);
@@ -170,14 +164,14 @@ static int head_take_request_line(struct head_reading *reading, char *text, size
 
     if (strncmp(version, "HTTP/", 5) != 0 || !head_is_digit(version[5]) || version[6] != '.' ||
         !head_is_digit(version[7]) || version[8])
-        return head_fail(reading, 400, "The request line is malformed");
+        return head_refuse(reading, 400, "The request line is malformed");
     if (version[5] != '1' || version[7] > '1')
-        return head_fail(reading, 505, "This version of HTTP is not supported");
+        return head_refuse(reading, 505, "This version of HTTP is not supported");
     reading->head.minor = version[7] == '1';
     while (i < sizeof known / sizeof *known && strcmp(method, known[i]) != 0)
         i++;
     if (i == sizeof known / sizeof *known)
-        return head_fail(reading, 501, "This method is not known");
+        return head_refuse(reading, 501, "This method is not known");
     return head_take_target(reading, method, text + space + 1);
 }
 
@@ -235,10 +229,10 @@ static int head_take_length(struct head_reading *reading, const char *value)
     int64_t length = 0;
 
     if (!*value || value[strspn(value, "0123456789")])
-        return head_fail(reading, 400, "Content-Length is malformed");
+        return head_refuse(reading, 400, "Content-Length is malformed");
     for (; *value; value++) {
         if (length > (INT64_MAX - (*value - '0')) / 10)
-            return head_fail(reading, 413, "The body is too large");
+            return head_refuse(reading, 413, "The body is too large");
         length = length * 10 + (*value - '0');
     }
     reading->head.length = length;
@@ -268,9 +262,9 @@ static int head_take_field(struct head_reading *reading, char *text, size_t end)
     enum known known = HOST;
 
     if (reason)
-        return head_fail(reading, 400, reason);
+        return head_refuse(reading, 400, reason);
     if (head->count == HEAD_FIELDS_MAX)
-        return head_fail(reading, 431, "The head has too many fields");
+        return head_refuse(reading, 431, "The head has too many fields");
     const char *name = text + field.name, *value = text + field.value;
 
     text[field.name + field.name_length] = '\0';
@@ -280,19 +274,19 @@ static int head_take_field(struct head_reading *reading, char *text, size_t end)
                              strcasecmp(name, known_fields[known].name) != 0))
         known++;
     if (known <= IDEMPOTENCY_KEY && reading->seen & 1u << known)
-        return head_fail(reading, 400, "A field of the head is given twice");
+        return head_refuse(reading, 400, "A field of the head is given twice");
     reading->seen |= 1u << known;
     switch (known) {
     case HOST:
         if (!*value && !reading->absolute)
             return 0; /* from a client that has no host name */
         return head_is_host(value, strlen(value)) ? 0
-                                                  : head_fail(reading, 400, "Host is not valid");
+                                                  : head_refuse(reading, 400, "Host is not valid");
     case CONTENT_LENGTH:
         return head_take_length(reading, value);
     case TRANSFER_ENCODING:
         if (strcasecmp(value, "chunked") != 0)
-            return head_fail(reading, 501, "This Transfer-Encoding is not supported");
+            return head_refuse(reading, 501, "This Transfer-Encoding is not supported");
         head->chunked = true;
         return 0;
     case CONNECTION:
@@ -328,11 +322,11 @@ static int head_find_end(struct head_reading *reading, const char *text, size_t 
     if (at == length || (text[at] == '\r' && at + 1 == length))
         return 0;
     if (text[at] == '\n')
-        return head_fail(reading, 400, "A line of the head ends without a carriage return");
+        return head_refuse(reading, 400, "A line of the head ends without a carriage return");
     if (text[at] != '\r')
-        return head_fail(reading, 400, "A control character is in the head");
+        return head_refuse(reading, 400, "A control character is in the head");
     if (text[at + 1] != '\n')
-        return head_fail(reading, 400, "A carriage return in the head does not end a line");
+        return head_refuse(reading, 400, "A carriage return in the head does not end a line");
     *end = at;
     reading->at = at + 2;
     return 1;
@@ -344,11 +338,11 @@ static int head_finish(struct head_reading *reading)
     struct head *head = &reading->head;
 
     if (head->chunked && head->length >= 0)
-        return head_fail(reading, 400, "Both Content-Length and Transfer-Encoding are given");
+        return head_refuse(reading, 400, "Both Content-Length and Transfer-Encoding are given");
     if (head->chunked && !head->minor)
-        return head_fail(reading, 400, "Transfer-Encoding is given with HTTP/1.0");
+        return head_refuse(reading, 400, "Transfer-Encoding is given with HTTP/1.0");
     if (head->minor && !(reading->seen & 1u << HOST))
-        return head_fail(reading, 400, "Host is missing");
+        return head_refuse(reading, 400, "Host is missing");
     head->expects = head->expects && head->minor && (head->chunked || head->length > 0);
     return 1;
 }
@@ -371,10 +365,8 @@ enum head_state head_read(struct head_reading *reading, char *text, size_t lengt
             break;
         reading->line = reading->at;
     }
-    if (found < 0)
-        return HEAD_REFUSED;
     if (found)
-        return HEAD_WHOLE;
+        return (enum head_state)found;
     if (length < HEAD_BYTES_MAX)
         return HEAD_PARTIAL;
     return reading->head.split ? head_refuse(reading, 431, "The head is too large")

@@ -52,7 +52,7 @@ struct head_reading {
     struct head_field fields[HEAD_FIELDS_MAX];
 };
 
-enum head_state { HEAD_PARTIAL, HEAD_WHOLE, HEAD_REFUSED };
+enum head_state { HEAD_REFUSED = -1, HEAD_PARTIAL, HEAD_WHOLE };
 
 void head_begin(struct head_reading *reading);
 
