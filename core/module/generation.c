@@ -11,10 +11,7 @@
 #include "core/module/module_error.h"
 #include "core/module/service_order.h"
 
-/*
- * Returns a line for the metric and each value; the caller frees it with free(). NULL: out of
- * memory.
- */
+/* Returns a line for the metric and each value, from malloc(). NULL: out of memory. */
 static char *generation_meter_name(const char *module, const struct bb_metric *metric)
 {
     char *name = NULL;
@@ -167,10 +164,7 @@ bool generation_try_acquire(struct generation *g)
     return holders != 0;
 }
 
-/*
- * The destroying thread must see the effects of the last user: release here, acquire before the
- * end.
- */
+/* Release here, acquire before the end: the destroying thread must see the last effects. */
 void generation_release(struct generation *g)
 {
     if (atomic_fetch_sub_explicit(&g->holders, 1, memory_order_acq_rel) != 1)
@@ -233,10 +227,7 @@ void *api_host_alloc(struct bb_host *host, size_t size)
     return handle->opening ? arena_alloc(handle->generation->arena, size) : NULL;
 }
 
-/*
- * Returns a setting that the module has declared with this type; NULL: it has not. Then `open`
- * fails, or a later call is logged.
- */
+/* Returns a declared setting of this type. NULL: `open` fails, or a later call is logged. */
 static const struct setting_value *generation_setting(struct bb_host *host, const char *name,
                                                       char as)
 {
@@ -303,10 +294,7 @@ int api_open_fail(struct bb_host *host, const char *format, va_list args)
     return -1;
 }
 
-/*
- * Returns the version in which a table of needs names the service, or with `more` "*" all services
- * of a kind; 0: it does not.
- */
+/* Returns the version of a needed service (`more` "*": of all of a kind); 0: not needed. */
 static unsigned generation_needs(const struct bb_table *table, const char *name, const char *more)
 {
     size_t length = strlen(name);
@@ -317,10 +305,7 @@ static unsigned generation_needs(const struct bb_table *table, const char *name,
     return 0;
 }
 
-/*
- * Only declared services: otherwise the provider might not be open yet, or might be removed in the
- * next version.
- */
+/* Only declared services: another provider might not be open yet, or be removed later. */
 struct bb_service api_service(struct bb_host *host, const char *name)
 {
     const struct host_handle *handle = handle_of(host);

@@ -91,10 +91,7 @@ struct generation *generation_check(const char *conf_path, unsigned number,
 int generation_open(struct generation *generation, const struct bb_api *api,
                     struct setting_problems *problems);
 
-/*
- * Adds a problem for each empty setting that a module requires, because a host without it could
- * only refuse requests; returns whether there are any.
- */
+/* Adds a problem for each empty setting that a module requires; returns whether there are any. */
 bool generation_lacks(const struct generation *generation, struct setting_problems *problems);
 
 /* Sets the directory for crash reports from the settings. Adds a warning if none can be written. */
@@ -110,10 +107,7 @@ void generation_quiesce(struct generation *generation);
 void generation_acquire(struct generation *generation);
 void generation_release(struct generation *generation);
 
-/*
- * Call only while something else keeps its memory (the engine's list): false if there are no
- * references.
- */
+/* For callers that keep its memory (the engine's list): false if there are no references. */
 bool generation_try_acquire(struct generation *generation);
 
 /*

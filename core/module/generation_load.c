@@ -74,10 +74,7 @@ static bool generation_has_port(const char *text)
            strlen(colon + 1) <= 5 && strtol(colon + 1, NULL, 10) <= 65535;
 }
 
-/*
- * Checks the syntax of server addresses, without connecting. libpq's own message would contain the
- * password.
- */
+/* Checks addresses of servers. libpq's own message would contain the password. */
 static void generation_check_places(struct generation *g, struct setting_problems *problems)
 {
     const char *listen = g->host->http.listen;
@@ -136,10 +133,7 @@ bool generation_lacks(const struct generation *g, struct setting_problems *probl
 /* ---- modules; those that crashed repeatedly, or whose files have become invalid since the
  * previous worker was started, are disabled ---- */
 
-/*
- * Relative paths start at the file's directory. The result always contains a slash, as dlopen()
- * requires.
- */
+/* Relative to the file's directory. The result contains a slash, as dlopen() requires. */
 static const char *generation_from_directory(const struct generation *g, const char *path)
 {
     const char *directory = g->settings->directory;

@@ -8,7 +8,8 @@
 enum { WORDS = 80 /* characters of a statement in the log */ };
 enum { STATUS_MIN = 200, STATUS_ERROR = 400, STATUS_MAX = 599 };
 
-const char *module_error_module(const struct bb_host *host)
+/* Returns the module's name for a log line. */
+static const char *module_error_module(const struct bb_host *host)
 {
     return host && host->module ? host->module->name : "busbar";
 }

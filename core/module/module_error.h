@@ -11,13 +11,7 @@
 
 enum { MODULE_ERROR_PLACE = 256 };
 
-/* Returns the module's name for a log line; NULL: the host. */
-const char *module_error_module(const struct bb_host *host);
-
-/*
- * Returns where the request is, as a pair for the log: its route (written to `route`), job, hook or
- * command.
- */
+/* Returns a pair for the log: the request's route (in `route`), job, hook or command. */
 struct log_pair module_error_place(const struct core_request *rq, char route[MODULE_ERROR_PLACE]);
 
 /* Logs an error without answering; `detail` is a name or number that is logged with it, or NULL. */
@@ -48,10 +42,7 @@ bool module_error_wants_body(int status);
  */
 bool module_error_free_response(struct core_request *rq, int status, int least, int *instead);
 
-/*
- * Checks the state after the handler has returned `returned`; answers 500 if there is no answer, or
- * a unit was never committed.
- */
+/* Checks the state after the handler; answers 500 if there is no answer, or an open unit. */
 void module_error_look_back(struct core_request *rq, int returned);
 
 /* Logs the failure of the request's statement unless that was done before. */

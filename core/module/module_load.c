@@ -51,10 +51,7 @@ static int module_check_table(struct copier *copier, const struct bb_table *tabl
     return 0;
 }
 
-/*
- * Replaces *table by a copy with rows of row_size. *rows points to the copy, so that it can be
- * changed.
- */
+/* Replaces *table by a copy with rows of row_size; *rows is the copy, which can be changed. */
 static int module_copy_table(struct copier *copier, struct bb_table *table, size_t row_size,
                              const char *name, void **rows)
 {

@@ -115,10 +115,7 @@ static void validate_row(const struct core_module *module, struct setting_proble
         validate_complain(module, problems, "%s \"%s\" needs %s", kind, name ? name : "", needs);
 }
 
-/*
- * Whether the name begins with a lower-case letter, continues with these characters, and is short
- * enough.
- */
+/* Whether it is a lower-case letter, followed by these characters, and short enough. */
 static bool validate_is_name(const char *name, const char *more)
 {
     return name && *name && strchr(LOWER, *name) && !name[strspn(name, more)] &&

@@ -19,10 +19,7 @@ enum { METRIC_NAME_MAX = 128 };
 void metric_full_name(const struct bb_module *descriptor, const struct bb_metric *metric,
                       char name[METRIC_NAME_MAX]);
 
-/*
- * Sets the functions that recognize the host's own names, which modules must not use. Call once,
- * before any module is checked.
- */
+/* Sets the functions that recognize the host's own names. Call once, before any check. */
 void module_names_reserve(bool (*command)(const char *name), bool (*metric)(const char *name));
 
 #endif

@@ -72,10 +72,7 @@ static struct quota_entry *quota_add(struct quota_table *table, struct quota_ent
     return entry;
 }
 
-/*
- * Subtracts from the owner's amount. Returns by how much, which is less if it holds less. Under the
- * lock.
- */
+/* Subtracts at most what the owner holds. Returns by how much. Under the lock. */
 static size_t quota_remove(struct quota_table *table, const struct quota_owner *owner, size_t less)
 {
     struct quota_entry **at = quota_find(table, owner), *entry = *at;

@@ -103,10 +103,7 @@ enum quota_result quota_take(struct quota_table *table, struct quota_charge *cha
                              const struct quota_owner *owner, size_t more,
                              const struct quota_limits *bounds);
 
-/*
- * Takes for the request's owner. Returns 0, or -1 with the refusal counted and recorded as the
- * request's failure.
- */
+/* Takes for the request's owner. Returns 0, or -1 with the refusal counted and recorded. */
 int quota_charge(struct core_request *rq, enum quota quota, struct quota_charge *charge,
                  size_t more, const struct quota_limits *bounds);
 
@@ -158,10 +155,7 @@ struct fair_queue {
     struct fair_flow *first, *last;
 };
 
-/*
- * Counts another entry of this owner if it has fewer than `each`; otherwise returns NULL with the
- * reason.
- */
+/* Counts an entry of this owner if it has fewer than `each`; or NULL with the reason. */
 struct quota_entry *fair_enter(struct quota_table *table, const struct quota_owner *owner,
                                size_t each, enum quota_result *why);
 void fair_leave(struct quota_table *table, struct quota_entry *owner);

@@ -11,10 +11,7 @@
 /* Marks an error of the OAuth 2.0 token endpoint; set by its module or the host, never sent. */
 #define OAUTH_ERROR_HEADER "X-OAuth-Error"
 
-/*
- * Creates a string from the valid UTF-8 at the start of a text, whose last character may have been
- * cut. NULL: out of memory.
- */
+/* Creates a string of the valid UTF-8 at the start of a text. NULL: out of memory. */
 json_t *reply_text(const char *text);
 
 /* Returns the standard reason phrase of a status; "Error" if it has none here. */
@@ -29,10 +26,7 @@ size_t reply_large_memory(json_t *json);
  * 60 MB take half a second, during which the loop could not serve others.
  */
 int reply_json_aside(struct core_request *rq, int status, json_t *json);
-/*
- * Adds the texts of bb_warn() to `warnings` of `json` (taken) if it is the object of a success.
- * Fiber only.
- */
+/* Adds the texts of bb_warn() to `json` (taken) if it is the object of a success. Fiber only. */
 json_t *reply_with_warnings(struct core_request *rq, int status, json_t *json);
 BB_PRINTF(3, 4) int reply_error(struct core_request *rq, int status, const char *format, ...);
 BB_PRINTF(3, 0)
@@ -40,10 +34,7 @@ int reply_verror(struct core_request *rq, int status, const char *format, va_lis
 int reply_failed(struct core_request *rq);
 /* Records a failure, and answers for it. */
 int reply_failure(struct core_request *rq, enum failure_kind kind);
-/*
- * Whether a retry of a failed statement can help, or an operator can solve the problem, so that the
- * client should try again later.
- */
+/* Whether a retry or an operator can help, so that the client should try again later. */
 bool failure_is_passing(const struct failure *failure);
 
 /* Answers with an error that has a list of {"field","problem"}; `message` as for reply_error(). */

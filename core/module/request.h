@@ -160,10 +160,7 @@ void request_schedule(struct core_request *rq);
 /* Waits until *done; returns -1 with FAILED_DEADLINE if the deadline passes before. Fiber only. */
 int request_wait(struct core_request *rq, const bool *done);
 
-/*
- * Like request_wait(), but returns false at the deadline and records no failure, because another
- * thread may be recording one.
- */
+/* Like request_wait(), but records no failure, because another thread may be recording one. */
 bool request_wait_in_time(struct core_request *rq, const bool *done);
 
 /* Makes a waiting request check its flag. Loop's thread. */

@@ -16,10 +16,7 @@ struct workers *workers_new(struct generation *generation);
 /* Starts the workers. */
 void workers_go(struct workers *workers);
 
-/*
- * Asks all workers to return, by until_ms of the monotonic clock; does not wait. A second call can
- * only make the time earlier.
- */
+/* Asks all workers to return by until_ms (monotonic). A second call can only make it earlier. */
 void workers_stop(struct workers *workers, int64_t until_ms);
 
 /* Whether all have returned; the number of workers that have not. Any thread. */

@@ -13,10 +13,7 @@
 
 bool body_follows(const struct http_txn *txn);
 
-/*
- * Checks whether a body follows and whether its type and size are acceptable. Returns 0 or the
- * status of an answer.
- */
+/* Checks type and size of a body, if one follows. Returns 0 or the status of an answer. */
 int body_expect(struct http_txn *txn);
 
 /*
@@ -25,10 +22,7 @@ int body_expect(struct http_txn *txn);
  */
 size_t body_take(struct http_txn *txn, const char *data, size_t size);
 
-/*
- * Appends to the body in memory, up to `limit` bytes. Returns 0 or the status of an answer: 413, or
- * the status of body_take_room().
- */
+/* Appends to the body, up to `limit` bytes. Returns 0 or the status of an answer. */
 int body_keep(struct http_txn *txn, const char *data, size_t size, size_t limit);
 
 /*

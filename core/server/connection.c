@@ -150,10 +150,7 @@ int connection_epoll_ctl(int epoll, int how, int fd, struct epoll_event *event)
     return 0;
 }
 
-/*
- * Converts one of our events to the form that libmicrohttpd expects; false: it must not get the
- * event.
- */
+/* Converts one of our events for libmicrohttpd; false: it must not get the event. */
 static bool connection_translate(struct epoll_event *event)
 {
     struct connection *connection = connection_known((int)(event->data.u64 & ~OURS));
@@ -233,10 +230,7 @@ static bool connection_end_oldest(struct http *http, const struct quota_owner *o
     return true;
 }
 
-/*
- * Closes an idle connection of the address with the most connections, if that leaves it at least as
- * many as this address will have.
- */
+/* Closes an idle one of the address with the most, if it keeps as many as this one will have. */
 static bool connection_make_room(const struct connection *connection)
 {
     struct quota_table *table = &quota_tables[QUOTA_CONNECTIONS];

@@ -80,10 +80,7 @@ struct connection {
     char address[INET6_ADDRSTRLEN]; /* the peer's, as address_client() writes it */
 };
 
-/*
- * Accepts one connection, and closes it at once if a limit is reached. Returns false if there is
- * none, or if it cannot be accepted now.
- */
+/* Accepts one connection, or closes it over a limit. Returns false if there is none now. */
 bool connection_accept(struct http *http, int listener);
 
 void connection_free(struct connection *connection);
@@ -92,10 +89,7 @@ void connection_free(struct connection *connection);
 void connection_notify(void *cls, struct MHD_Connection *mhd, void **context,
                        enum MHD_ConnectionNotificationCode code);
 
-/*
- * Moves a connection to a stage and sets its timeout. `bytes`: size of the answer to write, or of
- * an upload to read.
- */
+/* Sets the stage and its timeout. `bytes`: size of the answer, or of an upload. */
 void connection_stage(struct connection *connection, enum connection_stage stage, size_t bytes);
 
 /* Cuts the connections that exceed the timeout of their stage. */

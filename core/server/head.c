@@ -310,10 +310,7 @@ void head_begin(struct head_reading *reading)
     reading->absolute = false;
 }
 
-/*
- * Finds the end of the line. Returns 1: found, *end is the position of its CR; 0: not yet; -1:
- * refused.
- */
+/* Returns 1 if the line has an end (*end is its CR); 0: not yet; -1: refused. */
 static int head_find_end(struct head_reading *reading, const char *text, size_t length, size_t *end)
 {
     size_t at = reading->at + head_value_run(text + reading->at, length - reading->at);

@@ -71,18 +71,12 @@ const char *head_value(const struct head *head, const char *name);
 /* Like head_value(), but NULL if there are several fields. */
 const char *head_sole_value(const struct head *head, const char *name);
 
-/*
- * Splits a field line without its end into name and value, and checks them. Returns NULL, or the
- * reason.
- */
+/* Splits a field line without its end, and checks both parts. Returns NULL, or the reason. */
 const char *head_field_split(const char *text, size_t from, size_t to, struct head_field *field);
 
 /* Number of bytes at the start of text[0..length) that are allowed in a token (RFC 9110, 5.6.2). */
 size_t head_token_run(const char *text, size_t length);
-/*
- * Number of bytes at the start that are allowed in the value of a field: no control character
- * except HTAB.
- */
+/* The same for the value of a field: no control character except HTAB. */
 size_t head_value_run(const char *text, size_t length);
 
 #endif

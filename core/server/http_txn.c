@@ -360,9 +360,9 @@ static void txn_end(struct http_txn *txn)
 /*
  * The pool call that is still in progress may use memory of the request, so the transaction stays
  * until the call has returned, but the client need not wait for that. Later answers of the handler
- * are discarded.
+ * are discarded. Returns false if the answer has to wait. On the fiber.
  */
-bool http_txn_answer_timeout(struct core_request *rq)
+static bool txn_answer_timeout(struct core_request *rq)
 {
     struct http_txn *txn = http_txn_of(&rq->pub);
 
@@ -490,7 +490,7 @@ static struct http_txn *txn_new(struct http *http, struct MHD_Connection *mhd)
     txn->answer = &txn->rq.response;
     txn->rq.ended = txn_fiber_ended;
     txn->rq.cut = txn_cut;
-    txn->rq.answer_timeout = http_txn_answer_timeout;
+    txn->rq.answer_timeout = txn_answer_timeout;
     txn->started_us = clock_mono_us();
     txn->rq.id = txn->id;
     if (reader_take(&connection->reader, txn->rq.arena, &txn->head)) {

@@ -89,7 +89,7 @@ struct http_txn {
     int64_t token_checked_us;                  /* when the token was last checked */
     struct bb_stream *stream;                  /* the answer if it is a stream, otherwise NULL */
     struct response *answer;                   /* what the client gets: rq.response, or `late` */
-    struct response late;                      /* of http_txn_answer_timeout() */
+    struct response late;                      /* at the deadline, while the handler still runs */
 };
 
 static inline struct http_txn *http_txn_of(struct bb_request *rq)
@@ -122,13 +122,7 @@ const char *http_txn_token(const struct http_txn *txn);
 /* Stops counting the request among its owner's: it is over, or its answer is a stream. */
 void http_txn_uncount(struct http_txn *txn);
 
-/*
- * Called when the deadline of a request passes while a pool thread still works for it: answers 503.
- * Returns false if that is not possible, so that the answer has to wait. Runs on the fiber.
- */
-bool http_txn_answer_timeout(struct core_request *rq);
-
-/* Whether the client was answered in this way, so that the handler's answer is discarded. */
+/* Whether the client was answered at the deadline, so that the handler's answer is discarded. */
 static inline bool http_txn_is_late(const struct http_txn *txn)
 {
     return txn->answer == &txn->late;

@@ -140,10 +140,7 @@ static void reader_begin_request(struct reader *reader)
     reader_out(reader, "\r\n");
 }
 
-/*
- * Reads the socket until it is empty: the end of a connection that arrives together with data
- * causes no further event.
- */
+/* Reads until the socket is empty: an end that arrives with data causes no further event. */
 static ssize_t reader_read_head(struct reader *reader, int fd)
 {
     enum head_state found = HEAD_PARTIAL;
@@ -189,10 +186,7 @@ static void reader_end_piece(struct reader *reader)
     reader->state = READER_DONE;
 }
 
-/*
- * Reads the bytes of a piece. The last ones are read through the buffer, with room for more, in
- * order to find out whether data follows.
- */
+/* Reads bytes of a piece; the last ones into the buffer, to find out whether data follows. */
 static ssize_t reader_read_piece(struct reader *reader, int fd, char *into, size_t size)
 {
     bool past = (int64_t)size < reader->left; /* past the buffer, which is not needed */

@@ -67,10 +67,7 @@ void reader_free(struct reader *reader);
 /* Replaces recv(fd, into, size, 0). */
 ssize_t reader_recv(struct reader *reader, int fd, char *into, size_t size);
 
-/*
- * Takes the last head that was passed to libmicrohttpd; once for each. Returns 0, or -1: no head,
- * or out of memory.
- */
+/* Takes the head that libmicrohttpd got. Returns 0, or -1: no new head, or out of memory. */
 int reader_take(struct reader *reader, struct arena *arena, struct head *into);
 
 /*

@@ -30,10 +30,7 @@ int response_check_budget(struct http_txn *txn)
     return body_refuse_room(&txn->rq, QUOTA_ANSWERS, QUOTA_OWN_FULL);
 }
 
-/*
- * Monitoring (GET /metrics) is never refused, so that it can report the lack of memory. Returns
- * whether the request must be refused.
- */
+/* Returns whether the request must be refused; never GET /metrics, which reports the lack. */
 static bool response_count(struct http_txn *txn, enum quota quota, size_t bytes,
                            struct quota_charge *charge, enum quota_result *answer)
 {
@@ -122,10 +119,7 @@ static struct MHD_Response *response_of(struct http_txn *txn)
     return mhd;
 }
 
-/*
- * The headers of an answer must fit into the connection's memory. Only a target that the answer
- * repeats can make them so large.
- */
+/* The headers must fit into the connection's memory. Only a repeated target can be too large. */
 static void response_bound_headers(struct http_txn *txn)
 {
     size_t bytes = 0;

@@ -207,10 +207,7 @@ static struct bb_chunk *stream_chunk(const char *text)
     return chunk;
 }
 
-/*
- * Queues a heartbeat if nothing waits and nothing was sent for its interval. If memory runs out,
- * the next round tries again.
- */
+/* Queues a heartbeat if nothing waits and nothing was sent for its interval. */
 static void stream_beat(struct bb_stream *stream, int64_t now_ms)
 {
     const struct bb_stream_options *options = &stream->options;
@@ -279,10 +276,7 @@ static struct bb_stream *stream_new(struct core_request *rq,
     return stream;
 }
 
-/*
- * Another generation is live: the client reconnects and reaches it. An answer that must be complete
- * continues for as long as requests may.
- */
+/* The client reconnects, to the new generation; an answer that must be complete continues. */
 static void stream_superseded(struct core_request *rq)
 {
     struct bb_stream *stream = http_txn_of(&rq->pub)->stream;
@@ -389,10 +383,7 @@ void api_stream_end(struct bb_stream *stream)
     api_chunk_release(chunk);
 }
 
-/*
- * Called by libmicrohttpd for more bytes; if there are none, the connection is suspended. Loop's
- * thread.
- */
+/* libmicrohttpd wants bytes; if there are none, the connection is suspended. Loop's thread. */
 static ssize_t stream_read(void *cls, uint64_t position, char *into, size_t room)
 {
     struct bb_stream *stream = cls;

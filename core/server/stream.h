@@ -45,10 +45,7 @@ void streams_stop(struct loop *loop);
 /* Number of open streams in the process. */
 size_t streams_open(void);
 
-/*
- * For response.c and http_txn.c: returns the response that reads from the stream, or its media
- * type; stream_closed() ends it. Loop's thread.
- */
+/* The response that reads from the stream; its media type; its end. Loop's thread. */
 struct MHD_Response *stream_response(struct bb_stream *stream);
 const char *stream_type(const struct bb_stream *stream);
 void stream_closed(struct bb_stream *stream);

@@ -297,10 +297,7 @@ static int upload_no_memory(struct upload *upload)
     return -1;
 }
 
-/*
- * Records an error, which is reported with all others when the request is complete; the rest of the
- * part is ignored.
- */
+/* Records an error, reported when the request is complete; the rest of the part is ignored. */
 static int upload_note(struct upload *upload, const char *field, const char *problem)
 {
     struct core_request *rq = &upload->txn->rq;

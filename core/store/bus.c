@@ -12,10 +12,7 @@
 /* Hooks within a transaction may raise events; the depth is limited because they share a stack. */
 enum { HOOKS_MAX = 4096, HOOK_DEADLINE_MS = 30000, DEPTH_MAX = 8 };
 
-/*
- * Copies the audience to the arena, because the publisher's may be on the stack. NULL: out of
- * memory.
- */
+/* Copies the publisher's audience, which may be on the stack. NULL: out of memory. */
 static const struct bb_audience *bus_audience_copy(struct arena *arena,
                                                    const struct bb_audience *from)
 {

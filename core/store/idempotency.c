@@ -25,10 +25,7 @@ static const struct bb_sql find = {
     " AND route = $2 AND key = $3 AND created_at > now() - make_interval(hours => $4::int)",
     0};
 
-/*
- * Changes nothing, but its commit waits for the standby, which then also has the first request's
- * commit.
- */
+/* Changes nothing; its commit waits for the standby, which then has the first commit, too. */
 static const struct bb_sql confirm = {
     "UPDATE busbar_idempotency SET status = status WHERE account = $1::bigint AND route = $2"
     " AND key = $3",

@@ -270,10 +270,7 @@ static int migrate_apply_all(struct migration *run)
     return 0;
 }
 
-/*
- * A step in the database must equal the step in the schema. Row `number - 1` of `applied` records
- * it.
- */
+/* Compares a step with row `number - 1` of `applied`, the step in the database. */
 static int migrate_compare_step(struct migration *run, const char *module,
                                 const struct migrate_step *step, const PGresult *applied)
 {

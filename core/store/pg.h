@@ -161,10 +161,7 @@ void pg_rows_release(struct arena *arena);
  * closed.
  */
 struct pg_tx *pg_tx_begin(struct core_request *rq);
-/*
- * Runs an entry's statements on it. Takes the entry, which the caller owns again if 0 is returned.
- * Returns 0 or -1.
- */
+/* Runs an entry's statements. Returns 0, or -1: then the entry is no longer the caller's. */
 int pg_tx_run_item(struct pg_tx *tx, struct pg_request *entry);
 /* Runs one statement on it. Returns its rows, which the request owns, or NULL with the failure set.
  */

@@ -434,10 +434,7 @@ void pg_conn_flush(struct pg_conn *conn)
 
 /* ---- the outcome of batches, and which of their entries are sent again ----------------------- */
 
-/*
- * Sends an entry of a failed batch again: alone if the whole batch was undone, or if it was in a
- * failed batch twice.
- */
+/* Sends an entry again: alone if its whole batch was undone, or if two batches failed. */
 static void conn_entry_again(struct pg_conn *conn, struct pg_request *entry)
 {
     if (!entry->rq) {

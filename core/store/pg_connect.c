@@ -24,10 +24,7 @@
     "-c datestyle=ISO,MDY -c intervalstyle=iso_8601 -c timezone=UTC -c bytea_output=hex "          \
     "-c standard_conforming_strings=on -c extra_float_digits=1"
 
-/*
- * Marks the session as in use. A pooler in session mode resets it before another connection gets
- * it.
- */
+/* Marks the session as in use. A pooler in session mode resets it for the next connection. */
 #define MARK "busbar.session"
 
 enum { SECOND_MS = 1000 };

@@ -44,10 +44,7 @@ struct dial *pg_dial(struct loop *loop, const struct pg_settings *settings, cons
  */
 #define PG_WITH_MARK " WHERE current_setting('busbar.session', true) = '%s'"
 
-/*
- * Removes environment variables that libpq would send after the options. Call once, before threads
- * are created.
- */
+/* Removes variables that libpq would send after the options. Call before threads are created. */
 void pg_clean_environment(void);
 
 /*

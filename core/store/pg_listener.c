@@ -239,10 +239,7 @@ static void pg_listener_ask(struct pg_listener *listener)
     pg_listener_again(listener, SILENT_MS);
 }
 
-/*
- * Logs once when the clocks begin to differ, when the host becomes unready for that reason, and
- * when they agree again.
- */
+/* Logs when the clocks begin to differ, when the host is unready for it, and when they agree. */
 static void pg_listener_note_clock(struct pg_listener *listener)
 {
     int64_t offset = shared_clock_offset_ms(), off = llabs(offset);
@@ -367,10 +364,7 @@ static void pg_listener_ready(struct watch *watch, uint32_t events)
         pg_listener_answered(listener);
 }
 
-/*
- * The attempt to connect has ended. The session was checked, because one that is shared would drop
- * notifications.
- */
+/* The attempt to connect has ended. A shared session, which drops notifications, is refused. */
 static void pg_listener_dialled(void *arg, void *connection, const char *problem)
 {
     struct pg_listener *listener = arg;

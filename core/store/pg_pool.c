@@ -23,11 +23,6 @@ const char *const pg_pool_names[PG_POOLS] = {"read", "write", "unit", "long", "t
 
 /* ---- queues ---- */
 
-static struct pg_request *pool_entry_of(struct fair_entry *queued)
-{
-    return BB_CONTAINER_OF(queued, struct pg_request, queued);
-}
-
 struct quota_entry *pg_enter(struct pg_pool *pool, struct core_request *rq)
 {
     size_t queue = pool->pg->settings.queue, each = quota_part(pool->pg->settings.share, queue);
@@ -105,7 +100,7 @@ static struct pg_request *pool_take_any(struct pg_conn *conn, bool *again)
     if (*again)
         return pool_take_again(conn);
     queued = fair_take(&conn->queue);
-    return queued ? pool_taken(conn, pool_entry_of(queued)) : NULL;
+    return queued ? pool_taken(conn, BB_CONTAINER_OF(queued, struct pg_request, queued)) : NULL;
 }
 
 /* Returns the next entry in the queue; skips owners that have used up their share. */
@@ -117,7 +112,7 @@ static struct pg_request *pool_take_next(struct pg_conn *conn, size_t gathered)
         if (!queued)
             return NULL;
         struct fair_flow *flow = fair_flow(&conn->queue, queued);
-        struct pg_request *entry = pool_entry_of(queued);
+        struct pg_request *entry = BB_CONTAINER_OF(queued, struct pg_request, queued);
 
         if (entry->rq && gathered && conn->gathered_bytes + entry->bytes > PG_BATCH_BYTES)
             return NULL; /* wait: small entries could overtake this one forever */

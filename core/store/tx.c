@@ -457,10 +457,7 @@ static int tx_run_work(struct bb_tx *tx, int (*work)(struct bb_request *, struct
     return module_error(rq, "a transaction returned another status than it answered", text);
 }
 
-/*
- * `headers`: the headers set before the transaction; an answer that replaces the withheld answer
- * has them.
- */
+/* `headers`: set before the transaction; an answer that replaces the withheld answer has them. */
 static int tx_finish(struct bb_tx *tx, int status, struct response_header *headers)
 {
     struct core_request *rq = tx->rq;

@@ -136,10 +136,7 @@ static inline void bb_bulk_problem(struct bb_request *rq, struct bb_bulk_row *ro
     bb_bulk_append(rq, &row->problems, field, problem);
 }
 
-/*
- * Adds a warning: the row can be stored, but the sender should check it. Both texts must live as
- * long as the call.
- */
+/* Adds a warning: the sender should check the row. Both texts must live as long as the call. */
 static inline void bb_bulk_warn(struct bb_request *rq, struct bb_bulk_row *row, const char *field,
                                 const char *warning)
 {

@@ -8,10 +8,7 @@
 
 #include <busbar/sql.h>
 
-/*
- * The accounts that may see an event, in addition to Admins. An event whose audience has no size is
- * refused.
- */
+/* The readers of an event, in addition to Admins. An audience without a size is refused. */
 struct bb_audience {
     size_t size;               /* sizeof(struct bb_audience) */
     int64_t organization;      /* accounts that act for this organization; 0: none */

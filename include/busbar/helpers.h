@@ -10,18 +10,12 @@
 
 #include <busbar/sql.h>
 
-/*
- * SQL expressions: a time column as milliseconds since 1970 (for bb_cell_time()), and as the API
- * writes it.
- */
+/* SQL expressions: a time as milliseconds since 1970 (for bb_cell_time()), and as API text. */
 #define BB_SQL_MS(column) "floor(extract(epoch FROM " column ") * 1000)::bigint"
 #define BB_SQL_TIME(column)                                                                        \
     "to_char(" column " AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"
 
-/*
- * Appends an item to an array. Takes both, and returns the array to the caller; NULL: one of them
- * was NULL, or memory ran out.
- */
+/* Appends an item to an array. Takes both, returns the array; NULL: one was NULL, or no memory. */
 static inline json_t *bb_append(json_t *array, json_t *item)
 {
     if (json_array_append_new(array, item) == 0)
@@ -113,10 +107,7 @@ static inline char *bb_cell_time(struct bb_request *rq, const struct bb_rows *ro
                                           : NULL;
 }
 
-/*
- * Stores the numbers of a bigint[] cell ("{1,2}"; NULL: null) in `into` (NULL: only counts them).
- * Returns the count.
- */
+/* Stores the numbers of a bigint[] cell (or NULL) in `into` (or NULL). Returns their number. */
 static inline size_t bb_cell_ints(const char *cell, int64_t *into)
 {
     size_t count = 0;
@@ -270,19 +261,13 @@ static inline json_t *bb_json_hold(struct bb_request *rq, json_t *json)
     return json;
 }
 
-/*
- * Answers 503. For memory other than JSON's, because bb_reply() itself answers if JSON ran out of
- * memory.
- */
+/* Answers 503 if memory other than JSON's ran out; for JSON, bb_reply() answers. */
 static inline int bb_no_memory(struct bb_request *rq)
 {
     return bb_fail_text(rq, 503, "Out of memory");
 }
 
-/*
- * Parks for `ms` milliseconds, or until the deadline if that is earlier. Returns 0, or -1 at once
- * if out of memory.
- */
+/* Parks for `ms` milliseconds, at most until the deadline. Returns 0, or -1: out of memory. */
 static inline int bb_sleep(struct bb_request *rq, int64_t ms)
 {
     struct bb_completion *completion = bb_completion(rq);

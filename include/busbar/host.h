@@ -232,10 +232,7 @@ static inline const struct bb_module *bb_module_at(struct bb_host *host, size_t 
     return host->api->module_at(host, index);
 }
 
-/*
- * Signals a completion (request.h), which must not be used afterwards. Any thread, exactly once for
- * each.
- */
+/* Signals a completion (request.h), exactly once; it must not be used afterwards. Any thread. */
 static inline void bb_completion_signal(struct bb_host *host, struct bb_completion *completion)
 {
     host->api->completion_signal(completion);

@@ -22,10 +22,7 @@ struct bb_metric {
     const char *help;          /* one sentence */
     const char *label;         /* "outcome"; NULL: a single number */
     const char *const *values; /* all values of the label (few), NULL-terminated */
-    /*
-     * Returns the number for the label's value with this index (0 without a label). Called on a
-     * host thread; must not wait.
-     */
+    /* Returns the number for a value of the label, by index, or 0. Host thread; must not wait. */
     double (*read)(void *state, size_t value);
 };
 

@@ -180,10 +180,7 @@ template <size_t count> char (&bb_values_counted(const bb_value (&&)[count]))[co
 }
 #endif
 
-/*
- * Runs a statement. Returns the rows, borrowed until the request ends; NULL on failure: `return
- * bb_failed(rq)`. Parks.
- */
+/* Runs a statement. Returns the request's rows; NULL on failure: `return bb_failed(rq)`. Parks. */
 static inline struct bb_rows *bb_query(struct bb_request *rq, const struct bb_sql *sql,
                                        const struct bb_value *values, size_t count)
 {
@@ -314,10 +311,7 @@ static inline struct bb_rows *bb_tx_query(struct bb_request *rq, struct bb_tx *t
     return rq->api->tx_query(tx, sql, values, count);
 }
 
-/*
- * Returns the next id of an SQL sequence, from a block that the host has reserved. -1:
- * bb_failed(rq).
- */
+/* Returns the next id of an SQL sequence, from a reserved block. -1: bb_failed(rq). */
 static inline int64_t bb_next_id(struct bb_request *rq, const char *sequence)
 {
     return rq->api->next_id(rq, sequence);

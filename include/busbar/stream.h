@@ -74,10 +74,7 @@ static inline int bb_stream_open(struct bb_request *rq, const struct bb_stream_o
     return rq->api->stream_open(rq, options, stream);
 }
 
-/*
- * Creates a chunk of `length` bytes, which the caller fills. The caller has the only reference.
- * NULL: out of memory.
- */
+/* Creates a chunk of `length` bytes to fill, with one reference. NULL: out of memory. */
 static inline struct bb_chunk *bb_chunk_new(struct bb_host *host, size_t length)
 {
     return host->api->chunk_new(length);
@@ -135,10 +132,7 @@ static inline size_t bb_stream_publish(struct bb_host *host, const char *topic,
     return host->api->stream_publish(host, topic, chunk);
 }
 
-/*
- * Like bb_stream_publish(), for several topics: a stream that is in more than one of them gets the
- * chunk once.
- */
+/* Like bb_stream_publish() for several topics: a stream in several of them gets the chunk once. */
 static inline size_t bb_stream_publish_to(struct bb_host *host, const char *const *topics,
                                           size_t count, struct bb_chunk *chunk)
 {

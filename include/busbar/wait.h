@@ -60,10 +60,7 @@ static inline struct bb_completion *bb_completion(struct bb_request *rq)
     return rq->api->completion(rq);
 }
 
-/*
- * Waits until the completion is signaled; at most once for each. Returns 0, or -1 after timeout_ms
- * or at the deadline.
- */
+/* Waits for the signal, at most once. Returns 0, or -1 after timeout_ms or at the deadline. */
 static inline int bb_completion_wait(struct bb_request *rq, struct bb_completion *completion,
                                      int64_t timeout_ms)
 {
