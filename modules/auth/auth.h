@@ -140,7 +140,8 @@ int auth_credentials_settle(struct bb_request *rq, struct auth *auth, const char
 
 /* ---- throttle.c: a limit on failed attempts ---- */
 
-struct auth_throttle *auth_throttle_new(void);
+/* The memory belongs to the host. */
+struct auth_throttle *auth_throttle_new(struct bb_host *host);
 void auth_throttle_free(struct auth_throttle *throttle);
 
 /* Returns a number for an e-mail that somebody tries to log in with; never 0. */

@@ -36,7 +36,7 @@ static int auth_open(struct bb_host *host, void **state)
         return bb_open_fail(host, "no random bytes");
     auth->cache = cache_new((size_t)settings->cache_entries, seed);
     auth->keys = auth_keys_new();
-    auth->throttle = auth_throttle_new();
+    auth->throttle = auth_throttle_new(host);
     if (auth->cache && auth->keys && auth->throttle) {
         *state = auth;
         return 0;

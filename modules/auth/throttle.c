@@ -55,23 +55,17 @@ struct asked {
     int64_t wait_ms; /* the result: until a counter at or above its limit ends; 0: below it */
 };
 
-struct auth_throttle *auth_throttle_new(void)
+struct auth_throttle *auth_throttle_new(struct bb_host *host)
 {
-    struct auth_throttle *throttle = calloc(1, sizeof(*throttle));
+    struct auth_throttle *throttle = bb_host_alloc(host, sizeof(*throttle));
 
-    if (!throttle || pthread_mutex_init(&throttle->lock, NULL)) {
-        free(throttle);
-        return NULL;
-    }
-    return throttle;
+    return throttle && !pthread_mutex_init(&throttle->lock, NULL) ? throttle : NULL;
 }
 
 void auth_throttle_free(struct auth_throttle *throttle)
 {
-    if (!throttle)
-        return;
-    pthread_mutex_destroy(&throttle->lock);
-    free(throttle);
+    if (throttle)
+        pthread_mutex_destroy(&throttle->lock);
 }
 
 /* A client that has one address of an IPv6 network has them all. */

@@ -84,25 +84,18 @@ static int chain_read_page(struct bb_request *rq, struct array_text *text, void 
     return chain->left > 0 && bb_cell(rq, rows, count - 1, NEXT) ? 1 : 0;
 }
 
-/* ---- a short chain ---- */
-
-static const struct bb_rows *chain_fetch(struct bb_request *rq, int64_t after, int64_t limit)
-{
-    struct chat_scope scope = chat_scope(rq);
-    bool few = limit && limit <= ARRAY_SHORT;
-    int64_t most = few ? limit + 1 : ARRAY_SHORT; /* one more shows the successor of the last one */
-
-    return bb_query(rq, &short_chain,
-                    BB_ARGS(CHAT_SCOPE_ARGS(&scope), bb_t(bb_segment(rq, "headUuid")), bb_i(after),
-                            bb_i(most + (few ? 0 : 1)), bb_i(few ? limit : most), bb_i(most),
-                            bb_i(ARRAY_PAGE_BYTES)));
-}
-
 int chat_chain(struct bb_request *rq)
 {
     const struct chat *chat = rq->state;
+    struct chat_scope scope = chat_scope(rq);
     int64_t after = bb_arg_int(rq, "after", 0), limit = bb_arg_int(rq, "limit", 0);
-    const struct bb_rows *rows = chain_fetch(rq, after, limit);
+    bool few = limit && limit <= ARRAY_SHORT;
+    int64_t wanted = few ? limit : ARRAY_SHORT; /* one more shows the successor of the last one */
+    const struct bb_rows *rows =
+        bb_query(rq, &short_chain,
+                 BB_ARGS(CHAT_SCOPE_ARGS(&scope), bb_t(bb_segment(rq, "headUuid")), bb_i(after),
+                         bb_i(wanted + 1), bb_i(wanted), bb_i(few ? limit + 1 : ARRAY_SHORT),
+                         bb_i(ARRAY_PAGE_BYTES)));
 
     if (!rows)
         return bb_failed(rq);

@@ -124,11 +124,10 @@ const char *device_names_json(struct bb_request *rq, const char *const *names, s
 struct arrival {
     struct store_keep keep;
     struct type_finder *finder;
-    size_t count;  /* files; equal contents are stored once */
+    size_t count;  /* files; equal contents have the same object */
     int64_t bytes; /* of all files */
     const struct bb_file *files[DOCUMENTS_MAX];
-    const char *objects[DOCUMENTS_MAX];
-    const char *kept_paths[DOCUMENTS_MAX], *kept_objects[DOCUMENTS_MAX];
+    const char *paths[DOCUMENTS_MAX], *objects[DOCUMENTS_MAX];
     const char *fresh[DOCUMENTS_MAX];
     size_t fresh_count;
     char types[DOCUMENTS_MAX][TYPE];
@@ -192,14 +191,15 @@ static int documents_check_quota(struct bb_request *rq, struct bb_tx *tx, int64_
 static int documents_begin(struct bb_request *rq, struct arrival *arrival)
 {
     static const struct bb_sql begin = {
-        "WITH r AS MATERIALIZED (SELECT sha256, sha256 || '-' || gen_random_uuid() AS object"
-        " FROM (SELECT DISTINCT jsonb_array_elements_text($1::jsonb) AS sha256) n),"
+        "WITH f AS (SELECT * FROM jsonb_array_elements_text($1::jsonb) WITH ORDINALITY"
+        " AS e (sha256, place)), r AS MATERIALIZED (SELECT sha256, min(place) AS first,"
+        " sha256 || '-' || gen_random_uuid() AS object FROM f GROUP BY sha256),"
         " known AS (SELECT DISTINCT ON (r.sha256) r.sha256, coalesce(d.object, r.sha256) AS object"
         " FROM r JOIN device_document d ON d.sha256 = decode(r.sha256, 'hex')),"
         " begun AS (INSERT INTO device_upload (object, begun_at) SELECT object, now() FROM r"
         " WHERE NOT EXISTS (SELECT FROM known k WHERE k.sha256 = r.sha256))"
-        " SELECT r.sha256, coalesce(k.object, r.object), k.object IS NULL"
-        " FROM r LEFT JOIN known k USING (sha256)",
+        " SELECT coalesce(k.object, r.object), k.object IS NULL AND f.place = r.first"
+        " FROM f JOIN r USING (sha256) LEFT JOIN known k USING (sha256) ORDER BY f.place",
         BB_SQL_WRITE};
     const char **hashes = bb_alloc(rq, arrival->count * sizeof(*hashes));
 
@@ -210,21 +210,15 @@ static int documents_begin(struct bb_request *rq, struct arrival *arrival)
 
     if (!rows)
         return bb_failed(rq);
-    arrival->keep.count = bb_count(rq, rows);
-    arrival->keep.paths = arrival->kept_paths;
-    arrival->keep.names = arrival->kept_objects;
-    for (size_t row = 0; row < arrival->keep.count; row++) {
-        const char *object = bb_cell(rq, rows, row, 1);
-
-        for (size_t i = 0; i < arrival->count; i++)
-            if (!strcmp(arrival->files[i]->sha256, bb_cell(rq, rows, row, 0))) {
-                arrival->objects[i] = object;
-                arrival->kept_paths[row] = arrival->files[i]->path;
-            }
-        arrival->kept_objects[row] = object;
-        if (bb_cell_int(rq, rows, row, 2))
-            arrival->fresh[arrival->fresh_count++] = object;
+    for (size_t i = 0; i < arrival->count; i++) {
+        arrival->paths[i] = arrival->files[i]->path;
+        arrival->objects[i] = bb_cell(rq, rows, i, 0);
+        if (bb_cell_int(rq, rows, i, 1))
+            arrival->fresh[arrival->fresh_count++] = arrival->objects[i];
     }
+    arrival->keep.count = arrival->count;
+    arrival->keep.paths = arrival->paths;
+    arrival->keep.names = arrival->objects;
     return 0;
 }
 

@@ -1,4 +1,5 @@
-#include "modules/device/timezones.h"
+/* The names of time zones, read once from the system's zone data, so no request reads a disk. */
+#include "modules/device/device.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "modules/device/timezones.h"
+#include "modules/device/device.h"
 #include "suite.h"
 #include "unit_suites.h"
 
