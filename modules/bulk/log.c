@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "modules/bulk/bulk.h"
-#include "modules/common/export.h"
+#include "modules/common/pieces.h"
 
 enum { PAGE = 100, PAGE_BYTES = 1 << 20 };
 
@@ -162,13 +162,13 @@ int bulk_log(struct bb_request *rq)
 
 int bulk_failed_csv(struct bb_request *rq)
 {
-    static const struct export_source source = {.name = "failed.csv", .write = bulk_failed_write};
+    static const struct pieces_source source = {.name = "failed.csv", .write = bulk_failed_write};
     const struct bulk *bulk = rq->state;
     struct bulk_job job;
     int refused = bulk_job_find(rq, &job);
 
     return refused ? refused
-                   : export_begin(rq, bulk->exports, &source, bulk_failed_new(&job, true));
+                   : pieces_export(rq, bulk->exports, &source, bulk_failed_new(&job, true));
 }
 
 /* A header line with all columns of a type, and an example. */

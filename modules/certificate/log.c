@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "modules/certificate/certificate.h"
-#include "modules/common/export.h"
+#include "modules/common/pieces.h"
 
 #define PAGE 100
 #define EXPORT_PAGE 1000
@@ -543,12 +543,12 @@ int certificate_export(struct bb_request *rq)
         "siteName", "organizationId", "certificate_start", "certificate_end", "issued_watthour",
         NULL};
     /* clang-format on */
-    static const struct export_source source = {
+    static const struct pieces_source source = {
         .name = "certificate-log.csv", .columns = columns, .write = log_export};
     const struct certificate *certificate = rq->state;
     struct filter filter;
     int refused = log_filter_read(rq, &filter);
 
     return refused ? refused
-                   : export_begin(rq, certificate->exports, &source, log_filter_copy(&filter));
+                   : pieces_export(rq, certificate->exports, &source, log_filter_copy(&filter));
 }

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "modules/chat/chat.h"
-#include "modules/common/array.h"
+#include "modules/common/pieces.h"
 
 #define MESSAGE "e.uuid, e.username, e.chat_entry, " BB_SQL_TIME("e.created_at") ", e.next"
 /*
@@ -66,7 +66,7 @@ struct chain {
     int64_t left; /* messages still to be sent */
 };
 
-static int chain_read_page(struct bb_request *rq, struct array_text *text, void *arg)
+static int chain_read_page(struct bb_request *rq, struct csv *text, void *arg)
 {
     struct chain *chain = arg;
     int64_t limit = chain->left < ARRAY_PAGE_ROWS ? chain->left : ARRAY_PAGE_ROWS;
@@ -78,7 +78,7 @@ static int chain_read_page(struct bb_request *rq, struct array_text *text, void 
     if (!count)
         return rows ? 0 : -1;
     for (size_t row = 0; row < count; row++)
-        array_text_add(rq, text, chain_message(rq, rows, row));
+        pieces_add(rq, text, chain_message(rq, rows, row));
     chain->after += (int64_t)count;
     chain->left -= (int64_t)count;
     return chain->left > 0 && bb_cell(rq, rows, count - 1, NEXT) ? 1 : 0;
@@ -86,6 +86,7 @@ static int chain_read_page(struct bb_request *rq, struct array_text *text, void 
 
 int chat_chain(struct bb_request *rq)
 {
+    static const struct pieces_source source = {.write = chain_read_page};
     const struct chat *chat = rq->state;
     struct chat_scope scope = chat_scope(rq);
     int64_t after = bb_arg_int(rq, "after", 0), limit = bb_arg_int(rq, "limit", 0);
@@ -111,7 +112,7 @@ int chat_chain(struct bb_request *rq)
         struct chain chain = {bb_cell_int(rq, rows, 0, CONVERSATION), after,
                               limit ? limit : INT64_MAX};
 
-        return array_send_copy(rq, chat->long_answers, chain_read_page, &chain, sizeof(chain));
+        return pieces_begin_copy(rq, chat->long_answers, &source, &chain, sizeof(chain));
     }
     return bb_reply_page(rq, rows, none ? 0 : bb_count(rq, rows), NULL, chain_message);
 }

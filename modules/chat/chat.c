@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "modules/common/array.h"
+#include "modules/common/pieces.h"
 
 /*
  * ---- the cache of facts ----

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "modules/chat/chat.h"
-#include "modules/common/array.h"
+#include "modules/common/pieces.h"
 
 /* $1 to $3 the scope, $4 the e-mail, $5 and $6 the cursor, $7 the number of rows. */
 #define SINCE "coalesce('epoch'::timestamptz + $5::bigint * interval '1 microsecond', 'infinity')"
@@ -128,7 +128,7 @@ struct list {
     int64_t ids[];
 };
 
-static int list_read_page(struct bb_request *rq, struct array_text *text, void *arg)
+static int list_read_page(struct bb_request *rq, struct csv *text, void *arg)
 {
     struct list *list = arg;
     size_t left = list->count - list->sent;
@@ -139,7 +139,7 @@ static int list_read_page(struct bb_request *rq, struct array_text *text, void *
     if (!rows)
         return -1;
     for (size_t row = 0; row < bb_count(rq, rows); row++)
-        array_text_add(rq, text, list->item(rq, rows, row));
+        pieces_add(rq, text, list->item(rq, rows, row));
     list->sent += count;
     return list->sent < list->count;
 }
@@ -172,6 +172,7 @@ static int list_take_order(struct bb_request *rq, void *arg)
 static int list_send_long(struct bb_request *rq, const struct bb_sql *sql,
                           const struct position *position)
 {
+    static const struct pieces_source source = {.write = list_read_page};
     const struct chat *chat = rq->state;
     struct order order = {sql, position, NULL};
     int refused = slot_await(rq, chat->long_answers);
@@ -184,8 +185,7 @@ static int list_send_long(struct bb_request *rq, const struct bb_sql *sql,
         return refused;
     }
     order.list->item = has_unread(rq) ? list_item_json : chat_conversation_json;
-    return array_send(rq, chat->long_answers,
-                      &(struct array_source){list_read_page, free, order.list});
+    return pieces_begin(rq, chat->long_answers, &source, order.list);
 }
 
 /* ---- a page ---- */

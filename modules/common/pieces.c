@@ -5,28 +5,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAUSE_MS 20
-#define PAUSES 500 /* per piece */
+enum {
+    PAUSE_MS = 20,
+    PAUSES = 500,            /* per piece */
+    ARRAY_READY = 64 * 1024, /* bytes that may wait for the client before a piece is written */
+    FILE_READY = 256 * 1024
+};
 
+/* A response in progress. It frees itself. */
 struct pieces {
     struct bb_host *host;
+    struct slots *slots;
+    int64_t account; /* holds a slot for this account */
     const struct pieces_source *source;
-    void *arg;
-    enum pieces_next next; /* result of the last piece */
+    void *state;
+    bool begun; /* items of the array have been sent */
+    int more;   /* result of the last piece: 1, 0 or -1 */
     pthread_mutex_t lock;
     /* Guarded by the lock. */
     struct bb_stream *stream; /* NULL: closed */
-    bool working;             /* a piece is being made, or was requested */
+    bool working;             /* a piece is being written, or was requested */
 };
 
-static void free_pieces(struct pieces *pieces)
+static void pieces_free(struct pieces *pieces)
 {
-    pieces->source->drop(pieces->host, pieces->arg);
+    slot_release(pieces->slots, pieces->account);
     pthread_mutex_destroy(&pieces->lock);
+    free(pieces->state);
     free(pieces);
 }
 
-static void closed(struct bb_stream *stream, void *arg)
+static void pieces_closed(struct bb_stream *stream, void *arg)
 {
     struct pieces *pieces = arg;
 
@@ -36,11 +45,11 @@ static void closed(struct bb_stream *stream, void *arg)
     bool working = pieces->working;
     pthread_mutex_unlock(&pieces->lock);
     if (!working)
-        free_pieces(pieces);
+        pieces_free(pieces);
 }
 
 /* Ends the stream; no more work follows. */
-static void finish(struct pieces *pieces, bool whole)
+static void pieces_finish(struct pieces *pieces, bool whole)
 {
     pthread_mutex_lock(&pieces->lock);
     struct bb_stream *stream = pieces->stream;
@@ -52,20 +61,21 @@ static void finish(struct pieces *pieces, bool whole)
     pieces->working = false;
     pthread_mutex_unlock(&pieces->lock);
     if (!stream)
-        free_pieces(pieces);
+        pieces_free(pieces);
 }
 
-int pieces_send(struct pieces *pieces, const char *bytes, size_t length)
+/* Returns 0, or -1 if the client has gone or memory ran out. */
+static int pieces_send(struct pieces *pieces, const struct csv *text)
 {
     int lost = -1;
 
-    if (!length)
-        return 0;
-    struct bb_chunk *chunk = bytes ? bb_chunk_new(pieces->host, length) : NULL;
+    if (text->failed || !text->length)
+        return text->failed ? -1 : 0;
+    struct bb_chunk *chunk = bb_chunk_new(pieces->host, text->length);
 
     if (!chunk)
         return -1;
-    memcpy(chunk->bytes, bytes, length);
+    memcpy(chunk->bytes, text->bytes, text->length);
     pthread_mutex_lock(&pieces->lock);
     if (pieces->stream)
         lost = bb_stream_send(pieces->host, pieces->stream, chunk);
@@ -78,14 +88,14 @@ int pieces_send(struct pieces *pieces, const char *bytes, size_t length)
  * Waits until the client has received most of the data. Returns 1, 0 if it has not yet, -1 if it
  * has gone.
  */
-static int client_ready(struct bb_request *rq, struct pieces *pieces)
+static int pieces_await_client(struct bb_request *rq, struct pieces *pieces)
 {
     for (int pauses = 0; pauses < PAUSES; pauses++) {
         pthread_mutex_lock(&pieces->lock);
         bool gone = !pieces->stream;
         size_t bytes = gone ? 0 : bb_stream_waiting(pieces->host, pieces->stream);
         pthread_mutex_unlock(&pieces->lock);
-        if (bytes <= pieces->source->ready)
+        if (bytes <= (pieces->source->name ? FILE_READY : ARRAY_READY))
             return gone ? -1 : 1;
         if (bb_sleep(rq, PAUSE_MS))
             return -1;
@@ -93,68 +103,113 @@ static int client_ready(struct bb_request *rq, struct pieces *pieces)
     return 0;
 }
 
-static void work(struct bb_request *rq, void *arg)
+static void pieces_work(struct bb_request *rq, void *arg)
 {
     struct pieces *pieces = arg;
-    int ready = client_ready(rq, pieces);
+    struct csv *text = bb_alloc(rq, sizeof(*text));
+    int ready = pieces_await_client(rq, pieces);
 
-    if (ready > 0)
-        pieces->next = pieces->source->work(rq, pieces, pieces->arg);
-    else
-        pieces->next = ready < 0 ? PIECES_CUT : PIECES_MORE;
+    pieces->more = ready < 0 ? -1 : 1;
+    if (ready <= 0)
+        return;
+    text->begun = pieces->begun;
+    bb_defer(rq, csv_drop, text);
+    int more = pieces->source->write(rq, text, pieces->state);
+
+    pieces->begun = text->begun;
+    if (!more && !pieces->source->name) /* the end of the array */
+        csv_bytes(text, text->begun ? "]" : "[]", text->begun ? 1 : 2);
+    pieces->more = more < 0 || pieces_send(pieces, text) ? -1 : more;
 }
-
-static int go_on(struct pieces *pieces);
 
 /* A work function that ended early, because memory ran out, has failed. */
-static void worked(void *arg, bool whole)
+static void pieces_worked(void *arg, bool whole)
 {
     struct pieces *pieces = arg;
-    enum pieces_next next = whole ? pieces->next : PIECES_CUT;
+    int more = whole ? pieces->more : -1;
 
-    if (next != PIECES_MORE)
-        finish(pieces, next == PIECES_WHOLE);
-    else if (go_on(pieces))
-        finish(pieces, false);
+    if (more <= 0)
+        pieces_finish(pieces, !more);
+    else if (bb_run_then(pieces->host, pieces_work, pieces_worked, pieces))
+        pieces_finish(pieces, false);
 }
 
-static int go_on(struct pieces *pieces)
+void pieces_add(struct bb_request *rq, struct csv *text, json_t *item)
 {
-    return bb_run_then(pieces->host, work, worked, pieces);
+    size_t length = 0;
+    const char *json = item ? bb_json(rq, item, &length) : NULL;
+
+    json_decref(item);
+    text->failed |= !json;
+    csv_bytes(text, text->begun ? "," : "[", 1);
+    csv_bytes(text, json, length);
+    text->begun = true;
 }
 
-int pieces_begin(struct bb_request *rq, const struct pieces_source *source, void *arg,
-                 const char *bytes, size_t length)
+int pieces_begin(struct bb_request *rq, struct slots *slots, const struct pieces_source *source,
+                 void *state)
 {
-    struct pieces *pieces = calloc(1, sizeof(*pieces));
+    struct pieces *pieces = state ? calloc(1, sizeof(*pieces)) : NULL;
+    struct csv header = {.failed = false};
     struct bb_stream_options options = {
         .size = sizeof(options),
-        .type = source->type,
-        .limit = SIZE_MAX, /* the stream never holds more than `ready` bytes and a piece */
-        .closed = closed,
+        .type = source->name ? "text/csv; charset=utf-8" : "application/json; charset=utf-8",
+        .limit = SIZE_MAX, /* the stream never holds more than two pieces */
+        .closed = pieces_closed,
         .arg = pieces,
         .whole = true,
     };
 
     if (!pieces || pthread_mutex_init(&pieces->lock, NULL) != 0) {
+        slot_release(slots, rq->principal->account);
+        free(state);
         free(pieces);
-        source->drop(rq->host, arg);
         return bb_no_memory(rq);
     }
     pieces->host = rq->host;
+    pieces->slots = slots;
+    pieces->account = rq->principal->account;
     pieces->source = source;
-    pieces->arg = arg;
+    pieces->state = state;
     int status = bb_stream_open(rq, &options, &pieces->stream);
 
     if (status != 200) {
-        free_pieces(pieces);
+        pieces_free(pieces);
         return status;
     }
     pieces->working = true;
+    for (const char *const *column = source->columns; column && *column; column++)
+        csv_plain(&header, *column);
+    if (source->columns)
+        csv_end_row(&header);
     if ((source->name &&
          bb_reply_header(rq, "Content-Disposition",
                          bb_format(rq, "attachment; filename=\"%s\"", source->name)) < 0) ||
-        !bytes || pieces_send(pieces, bytes, length) || go_on(pieces))
-        finish(pieces, false);
+        pieces_send(pieces, &header) ||
+        bb_run_then(pieces->host, pieces_work, pieces_worked, pieces))
+        pieces_finish(pieces, false);
+    csv_drop(&header);
     return status;
+}
+
+int pieces_begin_copy(struct bb_request *rq, struct slots *slots,
+                      const struct pieces_source *source, const void *from, size_t size)
+{
+    int refused = slot_await(rq, slots);
+    void *copy = refused ? NULL : malloc(size);
+
+    if (copy)
+        memcpy(copy, from, size);
+    return refused ? refused : pieces_begin(rq, slots, source, copy);
+}
+
+int pieces_export(struct bb_request *rq, struct slots *slots, const struct pieces_source *source,
+                  void *state)
+{
+    int refused = slot_take(rq, slots);
+
+    if (!refused)
+        return pieces_begin(rq, slots, source, state);
+    free(state);
+    return refused;
 }

@@ -1,43 +1,53 @@
 /*
- * Responses of any length as a stream of pieces, in bounded memory.
+ * Responses of any length in bounded memory: JSON arrays, and files of CSV.
  *
- * A work function makes and sends a piece, and is called again for the next one. Before it is
- * called, the stream waits until the client has received most of the earlier data. So there are one
- * or two pieces in memory, and no database connection is held while the client does not read. If an
- * error occurs, the stream is cut, so that the client can see that the response is incomplete. Each
- * module that uses this has its own copy compiled in.
+ * A source writes a piece, and is called again for the next one when the client has received most
+ * of the earlier data. So there are one or two pieces in memory, and no database connection is held
+ * while the client does not read. If an error occurs, the stream is cut, so that the client can see
+ * that the response is incomplete. Each response holds a slot of its account. Each module that uses
+ * this has its own copy compiled in.
  */
 #ifndef PIECES_H
 #define PIECES_H
 
 #include <busbar/busbar.h>
 
-/* A response in progress. It frees itself. */
-struct pieces;
+#include "modules/common/csv.h"
+#include "modules/common/slots.h"
 
-enum pieces_next { PIECES_MORE, PIECES_WHOLE, PIECES_CUT };
+/* Items of an array that is sent as a whole. */
+enum { ARRAY_SHORT = 200 };
+
+/* Bytes of text and items per read of an array; only the last item may exceed the bytes. */
+enum { ARRAY_PAGE_BYTES = 128 * 1024, ARRAY_PAGE_ROWS = 500 };
 
 struct pieces_source {
-    const char *type; /* Content-Type */
-    const char *name; /* of the file that browsers save; NULL: none */
-    size_t ready;     /* bytes that may wait for the client before a piece is made */
-    /* Sends the next piece, if any, and returns whether more follows. May park the fiber. */
-    enum pieces_next (*work)(struct bb_request *rq, struct pieces *pieces, void *arg);
-    void (*drop)(struct bb_host *host, void *arg); /* called at the end, on any thread */
+    const char *name;           /* of the file that browsers save; NULL: the response is an array */
+    const char *const *columns; /* of the file's header line, NULL-terminated; NULL: no such line */
+    /*
+     * Appends the next rows, or the next items (pieces_add()), and updates `state`. Returns 1 if
+     * there is more, 0 if that was the last, -1 on failure. May park the fiber.
+     */
+    int (*write)(struct bb_request *rq, struct csv *text, void *state);
 };
 
-/*
- * Responds with a stream that begins with these bytes; bytes NULL means that there was no memory
- * for them. `source` must live until `drop` is called. Takes ownership of `arg`, also on failure.
- * Returns the status of the response sent. May park the fiber.
- */
-int pieces_begin(struct bb_request *rq, const struct pieces_source *source, void *arg,
-                 const char *bytes, size_t length);
+/* Appends an item to an array and takes ownership of it; NULL means out of memory. */
+void pieces_add(struct bb_request *rq, struct csv *text, json_t *item);
 
 /*
- * For `work`: copies bytes into the stream, if there are any. Returns 0, or -1 if the client has
- * gone or memory ran out.
+ * Responds with a stream. Takes ownership of the slot that the caller took, and of `state`, which
+ * is freed with free() at the end; NULL: out of memory. `source` must live as long as the module.
+ * Returns the status of the response sent. May park the fiber.
  */
-int pieces_send(struct pieces *pieces, const char *bytes, size_t length);
+int pieces_begin(struct bb_request *rq, struct slots *slots, const struct pieces_source *source,
+                 void *state);
+
+/* The same for a state that is a copy of the `size` bytes at `from`. Waits for a slot itself. */
+int pieces_begin_copy(struct bb_request *rq, struct slots *slots,
+                      const struct pieces_source *source, const void *from, size_t size);
+
+/* The same, usually for a file. Takes a slot itself, or responds with 429 or 503. */
+int pieces_export(struct bb_request *rq, struct slots *slots, const struct pieces_source *source,
+                  void *state);
 
 #endif

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "modules/common/export.h"
+#include "modules/common/pieces.h"
 #include "modules/reading/reading.h"
 
 #define PAGE 1000
@@ -277,7 +277,7 @@ int reading_export(struct bb_request *rq)
 {
     static const char *const columns[] = {"id",    "deviceId", "externalId", "startDate", "endDate",
                                           "value", "unit",     "type",       "createdAt", NULL};
-    static const struct export_source source = {
+    static const struct pieces_source source = {
         .name = "readings.csv", .columns = columns, .write = list_export};
     const struct reading *reading = rq->state;
     struct bb_device device;
@@ -297,5 +297,5 @@ int reading_export(struct bb_request *rq)
         if (device.external_id && strlen(device.external_id) < sizeof(state->name))
             strcpy(state->name, device.external_id);
     }
-    return export_begin(rq, reading->exports, &source, state);
+    return pieces_export(rq, reading->exports, &source, state);
 }

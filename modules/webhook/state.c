@@ -1,5 +1,5 @@
 /* The state of one generation, created by `open` and freed by `close`, and its metrics. */
-#include "modules/common/array.h"
+#include "modules/common/slots.h"
 #include "modules/webhook/sender/sender.h"
 
 enum {

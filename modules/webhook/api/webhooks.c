@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "modules/common/array.h"
+#include "modules/common/pieces.h"
 #include "modules/webhook/api/api.h"
 #include "modules/webhook/http/sign.h"
 
@@ -326,14 +326,14 @@ static const struct bb_rows *fetch(struct bb_request *rq, const struct bb_sql *s
                     BB_ARGS(bb_i(list->after), bb_b(list->all), bb_i(list->account), bb_i(count)));
 }
 
-static int read_page(struct bb_request *rq, struct array_text *text, void *arg)
+static int read_page(struct bb_request *rq, struct csv *text, void *arg)
 {
     struct list *list = arg;
     const struct bb_rows *rows = fetch(rq, &list_long, list, ARRAY_SHORT);
     size_t count = rows ? bb_count(rq, rows) : 0;
 
     for (size_t row = 0; row < count; row++)
-        array_text_add(rq, text, webhook_json(rq, rows, row, NULL));
+        pieces_add(rq, text, webhook_json(rq, rows, row, NULL));
     if (count)
         list->after = bb_cell_int(rq, rows, count - 1, 0);
     return !rows ? -1 : count == ARRAY_SHORT;
@@ -346,6 +346,7 @@ static json_t *masked_json(struct bb_request *rq, const struct bb_rows *rows, si
 
 int webhook_list(struct bb_request *rq)
 {
+    static const struct pieces_source source = {.write = read_page};
     const struct webhook *webhook = rq->state;
     struct list list = {.account = rq->principal->account,
                         .all = rq->principal->role == BB_ROLE_ADMIN,
@@ -360,7 +361,7 @@ int webhook_list(struct bb_request *rq)
     if (!rows)
         return bb_failed(rq);
     if (!limit && bb_count(rq, rows) > ARRAY_SHORT)
-        return array_send_copy(rq, webhook->long_answers, read_page, &list, sizeof(list));
+        return pieces_begin_copy(rq, webhook->long_answers, &source, &list, sizeof(list));
     return bb_reply_rows(rq, rows, (size_t)most, 0, masked_json);
 }
 
