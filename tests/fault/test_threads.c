@@ -8,7 +8,7 @@
 #include "fault/group.h"
 #include "fault/torture.h"
 
-enum { THREADS_MAX = 12, TASKS_MAX = 96 };
+enum { THREADS_MAX = 12, TASKS_MAX = 32 };
 
 #define ALL_MODULES "[auth, chat, health, webhook]"
 
