@@ -3,12 +3,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct seen_line {
-    const struct host *host;
-    const char *line;
-    size_t from;
-};
+#include <unistd.h>
 
 char *crash_module(void)
 {
@@ -40,6 +35,16 @@ struct crash_bench crash_bench(const char *name, const char *lines, const char *
     return bench;
 }
 
+struct host *crash_run(const struct crash_bench *bench, const char *order)
+{
+    if (order)
+        file_write(bench->order, order);
+    bench->host->supervised = true;
+    ck_assert(host_run(bench->host));
+    status_soon(bench->host, "/api/health", NULL, 200);
+    return bench->host;
+}
+
 void crash_go(const struct crash_bench *bench, const char *place)
 {
     struct host *host = bench->host;
@@ -50,6 +55,11 @@ void crash_go(const struct crash_bench *bench, const char *place)
         sql_run(bench->db, "NOTIFY crash_told");
     else
         http(host, "POST", "/crash", NULL, NULL);
+}
+
+bool crash_is_under_way(void *order)
+{
+    return access(order, F_OK) != 0;
 }
 
 static bool ended(void *arg)
@@ -66,25 +76,16 @@ bool crash_ended(struct host *host)
     return wait_until(ended, host, ENDED_MS);
 }
 
+const char *crash_line(const struct host *host, size_t from)
+{
+    host_logs(host, from, "msg=\"crashed\"");
+    return strstr(file_text(host->log) + from, "msg=\"crashed\"");
+}
+
 const char *crash_report(const char *line)
 {
     const char *at = strstr(line, " report=");
 
     ck_assert_msg(at != NULL, "no report: %.300s", line);
     return file_text(text("%.*s", (int)strcspn(at + 8, " \n"), at + 8));
-}
-
-static bool is_written(void *arg)
-{
-    const struct seen_line *seen = arg;
-
-    return strstr(file_text(seen->host->log) + seen->from, seen->line) != NULL;
-}
-
-void expect_log(const struct host *host, size_t from, const char *line)
-{
-    struct seen_line seen = {host, line, from};
-
-    ck_assert_msg(wait_until(is_written, &seen, ENDED_MS), "no \"%s\":\n%.3000s", line,
-                  file_text(host->log) + from);
 }

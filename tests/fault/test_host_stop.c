@@ -21,24 +21,19 @@ enum {
 
 TEST(a_stop_of_the_host_cuts_no_request)
 {
-    struct scene *scene = scene_make("fault_term", NULL, 1, ENOUGH);
+    struct scene *scene = scene_make("fault_term", NULL, 1, SCENE_ENDLESS);
 
-    scene_begin(scene);
-    scene_wait(scene, 200);
+    load_begin(scene);
     host_stop(scene->hosts[0]);
     ck_assert_int_eq(atomic_load(&scene->load.cut), 0);
     scene_restart(scene, 0);
-    scene_recovery(scene, BACK_MS);
-    struct ledger_report report = fault_over(scene, NULL, NULL);
+    scene_recovery(scene);
+    struct ledger_report report = fault_over(scene);
 
     ck_assert_uint_eq(report.unsure, 0);
-    ck_assert_int_eq(atomic_load(&scene->load.wrong), 0);
 }
 
-static bool one_waits(void *db)
-{
-    return sql_number(db, "SELECT count(*) FROM pg_locks WHERE NOT granted") > 0;
-}
+#define ONE_WAITS "SELECT count(*) FROM pg_locks WHERE NOT granted"
 
 /* Sets *ms to the time the host takes to end after SIGTERM; returns its wait status. */
 static int stop_of(const struct host *host, int64_t *ms)
@@ -70,16 +65,15 @@ TEST(a_stop_that_must_cut_a_request_says_so_by_its_status)
              "GET /api/chat/unread-count/%s HTTP/1.1\r\nHost: x\r\n"
              "Authorization: Bearer %s\r\n\r\n",
              ADMIN_EMAIL, admin->token);
-    ck_assert(wait_until(one_waits, look, 3000));
+    sql_soon(look, ONE_WAITS);
     int status = stop_of(host, &ms);
 
     ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 1, "wait status %d", status);
     ck_assert_msg(ms >= CUT_MS, "it took %jd ms", (intmax_t)ms);
-    ck_assert_ptr_nonnull(strstr(file_text(host->log), "requests unfinished"));
+    ck_assert_uint_gt(host_logged(host, "requests unfinished"), 0);
     ck_assert(wire_closes(wire, 1000));
     wire_close(wire, false);
     PQfinish(db);
-    PQfinish(look);
 }
 
 /* A thread waits for another host's long migration, and the thread that would limit the wait cannot
@@ -97,13 +91,12 @@ TEST(a_stop_ends_without_a_thread_that_would_end_it)
                                                        .plain = true,
                                                        .environment = rack.environment});
 
-    ck_assert(wait_until(one_waits, db, 3000));
+    sql_soon(db, ONE_WAITS);
     atomic_store(&rack.numbers->threads, 1);
     int status = stop_of(host, &ms);
 
     ck_assert_int_eq(atomic_load(&rack.numbers->threads), 0);
     ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM, "wait status %d", status);
-    PQfinish(db);
 }
 
 static void post_and_leave(const struct scene *scene, int number)
@@ -136,9 +129,8 @@ static bool connections_are_freed(void *arg)
 /* Requests that the host had accepted run once, and the connections are released. */
 TEST(clients_that_leave_while_they_wait_have_their_message_once_at_most)
 {
-    struct scene *scene = scene_make("fault_leave", NULL, 1, ENOUGH);
+    struct scene *scene = fault_scene("fault_leave", NULL);
     const struct host *host = scene->hosts[0];
-    struct watch *watch = watch_begin(host);
     struct leaving leaving = {host, open_descriptors(host->pid) + 1};
     PGconn *db = database_connect(the_postgres, "fault_leave");
 
@@ -146,17 +138,13 @@ TEST(clients_that_leave_while_they_wait_have_their_message_once_at_most)
     sql_run(db, "LOCK TABLE chat_conversation IN ACCESS EXCLUSIVE MODE");
     for (int i = 0; i < LEAVERS; i++)
         post_and_leave(scene, i);
-    PGconn *look = database_connect(the_postgres, "fault_leave");
-
-    ck_assert(wait_until(one_waits, look, 3000));
+    sql_soon(database_connect(the_postgres, "fault_leave"), ONE_WAITS);
     sql_run(db, "COMMIT");
-    PQfinish(db);
-    PQfinish(look);
     ck_assert_msg(wait_until(connections_are_freed, &leaving, LEFT_MS), "%d descriptors, not %d",
                   open_descriptors(host->pid), leaving.descriptors);
     scene_begin(scene);
-    load_more(scene, 100);
-    struct ledger_report report = fault_over(scene, watch, "fault_leave");
+    scene_more(scene, 100);
+    struct ledger_report report = fault_over(scene);
 
     ck_assert_msg(report.unsure > 0, "no message was taken before its client left");
     ck_assert_int_eq(atomic_load(&scene->load.refused), 0);
@@ -199,11 +187,6 @@ static bool has_arrived(const struct host *host, const struct person *person, in
     return true;
 }
 
-static bool no_upload(void *db)
-{
-    return sql_number(db, "SELECT count(*) FROM device_upload") == 0;
-}
-
 /* There is a file for each document and a document for each file, and the connections are
  * released. */
 TEST(clients_that_leave_while_their_documents_are_stored_leave_both_or_neither)
@@ -226,11 +209,11 @@ TEST(clients_that_leave_while_their_documents_are_stored_leave_both_or_neither)
     sql_run(db, "LOCK TABLE device_document IN ACCESS EXCLUSIVE MODE");
     for (int i = 0; i < UPLOADERS; i++)
         upload_and_leave(host, person, i);
-    ck_assert(wait_until(one_waits, look, 3000));
+    sql_soon(look, ONE_WAITS);
     sql_run(db, "COMMIT");
     ck_assert_msg(wait_until(connections_are_freed, &leaving, LEFT_MS), "%d descriptors, not %d",
                   open_descriptors(host->pid), leaving.descriptors);
-    ck_assert(wait_until(no_upload, look, LEFT_MS));
+    sql_soon(look, "SELECT (count(*) = 0)::int FROM device_upload");
     ck_assert(store_settles(store));
     for (int i = 0; i < UPLOADERS; i++)
         arrived += has_arrived(host, person, i);
@@ -238,7 +221,6 @@ TEST(clients_that_leave_while_their_documents_are_stored_leave_both_or_neither)
     ck_assert_int_eq(store_files(store), arrived);
     ck_assert_int_eq(sql_number(look, "SELECT count(*) FROM device_document"), arrived);
     PQfinish(db);
-    PQfinish(look);
     host_stop(host);
 }
 

@@ -21,31 +21,11 @@
 #include "fault/common.h"
 #include "fault/crashes.h"
 #include "fault/gaps.h"
+#include "receive.h"
 
-enum {
-    OLD_REPORTS = 150,
-    KEPT_REPORTS = 100,
-    SUPERVISOR_KIB = 3 * 1024,
-    HUPS = 2000,
-    SILENT = 40,
-    STOPPED_MS = 60000,
-    AT_ONCE_MS = 60000,
-    TRIES_MS = 15000 /* the longest pause before a restart is 10 s */
-};
+enum { OLD_REPORTS = 150, KEPT_REPORTS = 100, SUPERVISOR_KIB = 3 * 1024, HUPS = 2000, SILENT = 40 };
 
 /* ---- sockets that are kept open ---- */
-
-static int free_port(void)
-{
-    struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    socklen_t length = sizeof any;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    ck_assert(!bind(fd, (struct sockaddr *)&any, length) &&
-              !getsockname(fd, (struct sockaddr *)&any, &length));
-    close(fd);
-    return ntohs(any.sin_port);
-}
 
 static bool reachable(int port)
 {
@@ -67,43 +47,29 @@ static void listen_at(struct host_spec *spec, struct host *host, int port)
     host->port = port;
 }
 
-static void kill_worker(const struct host *host)
+/* A host with a supervisor, which listens on an own port. */
+static struct host_spec own_port(const char *name, const char *database)
 {
-    pid_t worker = worker_of(host, 0);
-
-    kill(worker, SIGKILL);
-    worker_of(host, worker);
-}
-
-static bool is_healthy(void *host)
-{
-    return http(host, "GET", "/api/health", NULL, NULL)->status == 200;
-}
-
-static void expect_healthy(struct host *host)
-{
-    ck_assert_msg(wait_until(is_healthy, host, TRIES_MS), "port %d does not answer:\n%s",
-                  host->port, file_text(host->log));
+    return (struct host_spec){.name = name,
+                              .database = database,
+                              .port = receiver_none()->at.port,
+                              .plain = true,
+                              .supervised = true};
 }
 
 /* A reload does not use the new address, the next worker does; the change can be undone. */
 TEST(a_worker_listens_where_the_file_says_and_nowhere_else)
 {
-    int first = free_port(), second = free_port(), status;
-    struct host_spec spec = {.name = "moved",
-                             .database = database_make(the_postgres, "moved"),
-                             .port = first,
-                             .plain = true,
-                             .supervised = true};
+    struct host_spec spec = own_port("moved", database_make(the_postgres, "moved"));
+    int first = spec.port, second = receiver_none()->at.port;
     struct host *host = host_start(&spec);
 
     listen_at(&spec, host, second);
-    ck_assert_ptr_nonnull(strstr(host_ask(host, "reload", &status), "http.listen"));
-    ck_assert_int_eq(status, 1);
+    ck_assert_ptr_nonnull(strstr(host_says(host, 1, "reload"), "http.listen"));
     ck_assert(reachable(first) && !reachable(second));
     for (int i = 0; i < 4; i++) {
-        kill_worker(host);
-        expect_healthy(host);
+        worker_kill(host);
+        status_soon(host, "/api/health", NULL, 200);
         ck_assert(!reachable(i % 2 ? second : first));
         listen_at(&spec, host, i % 2 ? second : first);
     }
@@ -115,44 +81,33 @@ TEST(a_worker_listens_where_the_file_says_and_nowhere_else)
 /* The socket in use conflicts with the wider address, so it must be closed first. */
 TEST(a_worker_takes_a_wider_address_of_the_same_port)
 {
-    struct host_spec spec = {.name = "widened",
-                             .database = database_make(the_postgres, "widened"),
-                             .port = free_port(),
-                             .plain = true,
-                             .supervised = true};
+    struct host_spec spec = own_port("widened", database_make(the_postgres, "widened"));
     struct host *host = host_start(&spec);
     const char *good = text("%s", file_text(host->conf)), *at = strstr(good, "127.0.0.1:");
 
     ck_assert_ptr_nonnull(at);
     file_write(host->conf, text("%.*s0.0.0.0:%s", (int)(at - good), good, at + 10));
-    kill_worker(host);
-    expect_healthy(host);
-    ck_assert_ptr_nonnull(strstr(file_text(host->log), "address=0.0.0.0:"));
+    worker_kill(host);
+    status_soon(host, "/api/health", NULL, 200);
+    ck_assert_uint_gt(host_logged(host, "address=0.0.0.0:"), 0);
     host_stop(host);
 }
 
 /* Another program uses the new address, until it stops. */
 TEST(a_worker_that_cannot_have_the_new_address_tries_again)
 {
-    int first = free_port(), second = free_port();
-    struct host_spec other = {.name = "moved-other",
-                              .database = database_make(the_postgres, "moved_other"),
-                              .port = second,
-                              .plain = true};
-    struct host_spec spec = {.name = "moved-back",
-                             .database = other.database,
-                             .port = first,
-                             .plain = true,
-                             .supervised = true};
+    struct host_spec other = own_port("moved-other", database_make(the_postgres, "moved_other"));
+    struct host_spec spec = own_port("moved-back", other.database);
     struct host *occupant = host_start(&other), *host = host_start(&spec);
+    int first = spec.port;
 
-    listen_at(&spec, host, second);
+    listen_at(&spec, host, other.port);
     kill(worker_of(host, 0), SIGKILL);
-    expect_log(host, 0, "msg=\"cannot listen\"");
-    expect_log(host, 0, "how=\"exit status 1\"");
+    host_logs(host, 0, "msg=\"cannot listen\"");
+    host_logs(host, 0, "how=\"exit status 1\"");
     ck_assert(!reachable(first));
     host_stop(occupant);
-    expect_healthy(host);
+    status_soon(host, "/api/health", NULL, 200);
     host_stop(host);
 }
 
@@ -160,26 +115,20 @@ TEST(a_worker_that_cannot_have_the_new_address_tries_again)
  * file is mended. */
 TEST(a_worker_that_dies_over_a_broken_file_is_followed_by_one_with_the_mended_file)
 {
-    struct host_spec spec = {.name = "edited",
-                             .database = database_make(the_postgres, "edited"),
-                             .port = free_port(),
-                             .plain = true,
-                             .supervised = true};
+    struct host_spec spec = own_port("edited", database_make(the_postgres, "edited"));
     struct host *host = host_start(&spec);
-    const char *good = text("%s", file_text(host->conf));
-    int status;
+    const char *good = file_text(host->conf);
 
     for (int i = 0; i < 2; i++) {
         struct gaps *gaps = gaps_begin(host);
-        size_t before = strlen(file_text(host->log));
+        size_t before = host_log_size(host);
 
         file_write(host->conf, i ? "http: [\n" : text("%snothing: {}\n", good));
-        host_ask(host, "reload", &status);
-        ck_assert_int_eq(status, 1);
+        host_says(host, 1, "reload");
         kill(worker_of(host, 0), SIGKILL);
-        expect_log(host, before, "how=\"exit status 1\"");
+        host_logs(host, before, "how=\"exit status 1\"");
         file_write(host->conf, good);
-        expect_healthy(host);
+        status_soon(host, "/api/health", NULL, 200);
         gaps_end(gaps, "edited"); /* no connection was refused */
     }
     host_stop(host);
@@ -191,39 +140,29 @@ TEST(a_worker_that_dies_over_a_broken_module_is_followed_by_one_without_it)
     struct crash_bench bench = crash_bench("broken_module", "", "");
     struct host *host = bench.host;
     const char *file = harness_path("broken_module.so");
-    const char *conf = text("%s", file_text(host->conf));
-    const char *at = strstr(conf, crash_module());
+    const char *conf = file_text(host->conf), *at = strstr(conf, crash_module());
     const char *const copy[] = {"cp", crash_module(), file, NULL};
-    int status;
+    const struct process_spec copying = {.argv = copy, .log = harness_path("broken_module.out")};
 
     file_write(host->conf,
                text("%.*s%s%s", (int)(at - conf), conf, file, at + strlen(crash_module())));
-    ck_assert_int_eq(
-        process_run(&(struct process_spec){.argv = copy, .log = harness_path("broken_module.out")}),
-        0);
-    host->supervised = true;
-    ck_assert(host_run(host));
-    expect_soon(host, "/api/health", NULL, 200);
+    ck_assert_int_eq(process_run(&copying), 0);
+    crash_run(&bench, NULL);
     ck_assert_int_eq(truncate(file, 1000), 0);
-    host_ask(host, "reload", &status);
-    ck_assert_int_eq(status, 1);
-    kill_worker(host);
-    expect_soon(host, "/api/health", NULL, 200);
-    const char *told = host_ask(host, "status", &status);
+    host_says(host, 1, "reload");
+    worker_kill(host);
+    status_soon(host, "/api/health", NULL, 200);
+    const char *told = host_says(host, 0, "status");
 
     ck_assert_msg(strstr(told, "DISABLED: module broken_module, until the next reload: its file is "
                                "refused") != NULL,
                   "%s", told);
     ck_status(http(host, "POST", "/crash", NULL, NULL), 404);
     ck_status(http(host, "GET", A_READ, NULL, NULL), 401);
-    ck_assert_int_eq(
-        process_run(&(struct process_spec){.argv = copy, .log = harness_path("broken_module.out")}),
-        0);
-    host_ask(host, "reload", &status);
-    ck_assert_int_eq(status, 0);
+    ck_assert_int_eq(process_run(&copying), 0);
+    host_says(host, 0, "reload");
     ck_status(http(host, "POST", "/crash", NULL, NULL), 201);
     host_stop(host);
-    PQfinish(bench.db);
 }
 
 /* ---- reports ---- */
@@ -243,13 +182,13 @@ static int reports_in(const char *directory)
 static void crash_once(const struct crash_bench *bench)
 {
     pid_t worker = worker_of(bench->host, 0);
-    size_t before = strlen(file_text(bench->host->log));
+    size_t before = host_log_size(bench->host);
 
     file_write(bench->order, "handler segv\n");
     crash_go(bench, "handler");
     worker_of(bench->host, worker);
-    expect_log(bench->host, before, "msg=\"crashed\"");
-    expect_soon(bench->host, "/api/health", NULL, 200);
+    crash_line(bench->host, before);
+    status_soon(bench->host, "/api/health", NULL, 200);
 }
 
 TEST(the_newest_hundred_reports_are_kept)
@@ -261,30 +200,24 @@ TEST(the_newest_hundred_reports_are_kept)
     for (int i = 0; i < OLD_REPORTS; i++)
         file_write(text("%s/crash-2020-01-01T00-00-%02d.%03dZ-1.txt", bench.state, i % 60, i), "");
     file_write(other, "an operator's");
-    bench.host->supervised = true;
-    ck_assert(host_run(bench.host));
-    expect_soon(bench.host, "/api/health", NULL, 200);
+    crash_run(&bench, NULL);
     ck_assert_int_eq(reports_in(bench.state), KEPT_REPORTS + 1);
     crash_once(&bench);
     ck_assert_int_eq(reports_in(bench.state), KEPT_REPORTS + 1);
-    const char *line = strstr(file_text(bench.host->log), "msg=\"crashed\"");
-
-    ck_assert_ptr_nonnull(strstr(crash_report(line), "module: crash"));
+    ck_assert_ptr_nonnull(strstr(crash_report(crash_line(bench.host, 0)), "module: crash"));
     ck_assert_int_eq(access(other, F_OK), 0);
     host_stop(bench.host);
-    PQfinish(bench.db);
 }
 
 /* The log line is written even without a directory. */
 static void expect_line_alone(const struct crash_bench *bench)
 {
     crash_once(bench);
-    const char *line = strstr(file_text(bench->host->log), "msg=\"crashed\"");
+    const char *line = crash_line(bench->host, 0);
 
     ck_assert_msg(!strstr(line, " report=") && strstr(line, "module=crash ran=handler"), "%.600s",
                   line);
     host_stop(bench->host);
-    PQfinish(bench->db);
 }
 
 TEST(a_directory_of_reports_that_cannot_be_written_to_is_told_and_borne)
@@ -292,10 +225,9 @@ TEST(a_directory_of_reports_that_cannot_be_written_to_is_told_and_borne)
     struct crash_bench bench = crash_bench("no_reports", "", "");
 
     file_write(bench.state, "a file");
-    bench.host->supervised = true;
-    ck_assert(host_run(bench.host));
-    expect_log(bench.host, 0,
-               text("warning: reports of crashes cannot be written to %s", bench.state));
+    crash_run(&bench, NULL);
+    host_logs(bench.host, 0,
+              text("warning: reports of crashes cannot be written to %s", bench.state));
     expect_line_alone(&bench);
 }
 
@@ -314,8 +246,7 @@ TEST(a_full_disk_costs_the_file_of_a_report_alone)
            6 * sizeof *wrapper);
     ck_assert_int_eq(mkdir(bench.state, 0700), 0);
     bench.host->wrapper = wrapper;
-    bench.host->supervised = true;
-    ck_assert(host_run(bench.host));
+    crash_run(&bench, NULL);
     expect_line_alone(&bench);
 }
 
@@ -323,49 +254,36 @@ TEST(a_full_disk_costs_the_file_of_a_report_alone)
 TEST(reports_go_where_the_live_settings_say)
 {
     struct crash_bench bench = crash_bench("report_place", "", "");
-    struct host *host = bench.host;
-    const char *good = text("%s", file_text(host->conf)), *at = strstr(good, bench.state);
+    struct host *host = crash_run(&bench, NULL);
+    const char *good = file_text(host->conf), *at = strstr(good, bench.state);
     const char *other = text("%s.other", bench.state);
     const char *moved = text("%.*s%s%s", (int)(at - good), good, other, at + strlen(bench.state));
-    int status;
 
-    host->supervised = true;
-    ck_assert(host_run(host));
-    expect_soon(host, "/api/health", NULL, 200);
     file_write(host->conf, text("%snothing: {}\n", moved));
-    host_ask(host, "reload", &status);
-    ck_assert_int_eq(status, 1);
+    host_says(host, 1, "reload");
     ck_assert_int_ne(access(other, F_OK), 0);
     file_write(host->conf, good);
     crash_once(&bench);
     ck_assert_int_eq(reports_in(bench.state), 1);
     file_write(host->conf, moved);
-    host_ask(host, "reload", &status);
-    ck_assert_int_eq(status, 0);
+    host_says(host, 0, "reload");
     crash_once(&bench);
     ck_assert_int_eq(reports_in(other), 1);
     host_stop(host);
-    PQfinish(bench.db);
 }
 
 /* The supervisor logs in the same format as the worker, also after a reload. */
 TEST(a_reload_gives_the_supervisor_its_format_of_the_log)
 {
-    struct host_spec spec = {.name = "reload_format",
-                             .database = database_make(the_postgres, "reload_format"),
-                             .port = free_port(),
-                             .plain = true,
-                             .supervised = true};
+    struct host_spec spec = own_port("reload_format", database_make(the_postgres, "reload_format"));
     struct host *host = host_start(&spec);
-    int status;
 
     spec.log = "  format: json\n";
     listen_at(&spec, host, spec.port);
-    host_ask(host, "reload", &status);
-    ck_assert_int_eq(status, 0);
-    kill_worker(host);
-    expect_log(host, 0, "\"msg\":\"the worker exited and is restarted\"");
-    expect_healthy(host);
+    host_says(host, 0, "reload");
+    worker_kill(host);
+    host_logs(host, 0, "\"msg\":\"the worker exited and is restarted\"");
+    status_soon(host, "/api/health", NULL, 200);
     host_stop(host);
 }
 
@@ -397,7 +315,7 @@ TEST(a_supervisor_is_small_and_takes_its_worker_with_it)
     ck_assert(host_run(host));
     ck_assert_int_eq(host->port, port);
     ck_assert_int_ne(worker_of(host, 0), worker);
-    expect_soon(host, "/api/health", NULL, 200);
+    status_soon(host, "/api/health", NULL, 200);
     host_stop(host);
 }
 
@@ -405,53 +323,40 @@ TEST(a_supervisor_is_small_and_takes_its_worker_with_it)
 TEST(a_worker_killed_in_a_reload_is_followed_by_one_with_the_new_file)
 {
     struct crash_bench bench = crash_bench("reload_killed", "", "");
-    struct host *host = bench.host;
+    struct host *host = crash_run(&bench, NULL);
     const char *socket = harness_path(text("%s.control", host->name));
     const char *const argv[] = {harness_program(true), "-c", host->conf, "reload", NULL};
     const char *const environment[] = {text("BUSBAR_CONTROL=%s", socket), NULL};
     const char *out = harness_path("reload_killed.out");
     int status = 0;
 
-    host->supervised = true;
-    ck_assert(host_run(host));
-    expect_soon(host, "/api/health", NULL, 200);
     file_write(bench.order, "open sleep\n");
     pid_t reload =
         process_start(&(struct process_spec){.argv = argv, .environment = environment, .log = out});
 
-    ck_assert(wait_until(is_healthy, host, BACK_MS));
-    for (int i = 0; i < 100 && !access(bench.order, F_OK); i++)
-        poll(NULL, 0, 20); /* until `open` has read the order */
-    ck_assert_int_ne(access(bench.order, F_OK), 0);
-    kill_worker(host);
+    status_soon(host, "/api/health", NULL, 200);
+    ck_assert(wait_until(crash_is_under_way, (void *)(uintptr_t)bench.order, BACK_MS));
+    worker_kill(host);
     ck_assert(process_wait(reload, BACK_MS, &status));
     ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 1, "wait status %d", status);
-    expect_healthy(host);
-    host_ask(host, "reload", &status);
-    ck_assert_int_eq(status, 0);
+    status_soon(host, "/api/health", NULL, 200);
+    host_says(host, 0, "reload");
     host_stop(host);
-    PQfinish(bench.db);
 }
 
 /* The worker crashes at once each time; between two workers no process can receive the signal. */
 TEST(a_stop_between_two_workers_is_a_stop)
 {
     struct crash_bench bench = crash_bench("stop_between", "", "  quarantine: false\n");
-    struct host *host = bench.host;
+    struct host *host = crash_run(&bench, NULL);
 
-    host->supervised = true;
-    ck_assert(host_run(host));
-    expect_soon(host, "/api/health", NULL, 200);
     file_write(bench.order, "open segv always\n");
-    kill_worker(host);
-    expect_log(host, 0, "delay_ms=800");
-    int64_t began = now_ms();
+    worker_kill(host);
+    host_logs(host, 0, "delay_ms=800");
     int status = process_stop(host->pid, SIGTERM, STOP_MS);
 
     host->pid = 0;
-    ck_assert_msg(now_ms() - began < STOPPED_MS, "%jd ms", (intmax_t)(now_ms() - began));
     ck_assert_msg(WIFEXITED(status) && !WEXITSTATUS(status), "wait status %d", status);
-    PQfinish(bench.db);
 }
 
 TEST(a_storm_of_reloads_stops_nobody)
@@ -469,7 +374,7 @@ TEST(a_storm_of_reloads_stops_nobody)
         ck_assert_int_eq(kill(host->pid, SIGHUP), 0);
         poll(NULL, 0, i % 4 == 0);
     }
-    ck_assert_int_le(gaps_end(gaps, "hups"), AT_ONCE_MS);
+    gaps_end(gaps, "hups");
     const char *said = host_ask(host, "reload", &status);
 
     ck_assert_msg(status == 0 || strstr(said, "generations are alive"), "%s", said);
@@ -496,17 +401,13 @@ TEST(clients_that_say_nothing_keep_nobody_from_the_control_socket)
     struct host *host = host_start(&(struct host_spec){
         .name = "silent", .database = database_make(the_postgres, "silent"), .plain = true});
     const char *path = harness_path("silent.control");
-    int fds[SILENT], status;
+    int fds[SILENT];
 
     for (int i = 0; i < SILENT; i++) {
         fds[i] = control_open(path);
         (void)send(fds[i], "stat", (size_t)(i % 5), MSG_NOSIGNAL);
     }
-    int64_t began = now_ms();
-    const char *said = host_ask(host, "status", &status);
-
-    ck_assert_msg(status == 0 && now_ms() - began < AT_ONCE_MS, "%d after %jd ms: %s", status,
-                  (intmax_t)(now_ms() - began), said);
+    host_says(host, 0, "status");
     for (int i = 0; i < SILENT; i++)
         close(fds[i]);
     host_stop(host);

@@ -1,10 +1,6 @@
 /* PostgreSQL responds, but has no free connections, holds locks, has a full disk, is
  * read-only, or has the wrong schema. */
 #include <sched.h>
-#include <signal.h>
-#include <string.h>
-#include <sys/mount.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fault/common.h"
@@ -18,17 +14,6 @@ enum {
     SMALL_MIB = 48,
     FULL_MS = 60000
 };
-
-/* Returns how often a text occurs in the host's log. */
-static int lines_with(const struct host *host, const char *words)
-{
-    const char *at = file_text(host->log);
-    int count = 0;
-
-    for (; (at = strstr(at, words)) != NULL; at++)
-        count++;
-    return count;
-}
 
 /* ---- no free connection ---- */
 
@@ -50,7 +35,6 @@ static void take_places(struct sleepers *sleepers)
         sleepers->all[sleepers->count++] = db;
         db = NULL;
     }
-    PQfinish(db);
 }
 
 /*
@@ -75,22 +59,20 @@ TEST(no_place_at_postgresql_is_a_503_and_no_storm)
     struct sleepers sleepers = {.pg = postgres_make("pg-places", true)};
     struct scene *scene = scene_on(sleepers.pg, "fault_places");
     const struct host *host = scene->hosts[0];
-    struct watch *watch = watch_begin(host);
 
-    scene_begin(scene);
-    scene_wait(scene, 100);
+    load_begin(scene);
     take_places(&sleepers);
     ck_assert(wait_until(have_all_places, &sleepers, 20000));
     int64_t end = now_ms() + CROWDED_MS;
-    int told = lines_with(host, "PostgreSQL");
+    size_t told = host_logged(host, "PostgreSQL");
 
     while (now_ms() < end)
         expect_refused(host, A_READ, scene->admin->token);
-    ck_assert_int_le(lines_with(host, "PostgreSQL") - told, LINES_MAX);
+    ck_assert_uint_le(host_logged(host, "PostgreSQL") - told, LINES_MAX);
     for (int i = 0; i < sleepers.count; i++)
         PQfinish(sleepers.all[i]);
-    fprintf(stderr, "fault_places: recovery %jd ms\n", (intmax_t)scene_recovery(scene, BACK_MS));
-    fault_over(scene, watch, "fault_places");
+    scene_recovery(scene);
+    fault_over(scene);
     expect_only_503(scene);
 }
 
@@ -142,16 +124,13 @@ TEST(deadlocks_cost_a_503_at_most)
 {
     struct postgres *pg = postgres_make("pg-deadlock", true);
     struct scene *scene = scene_on(pg, "fault_deadlock");
-    struct watch *watch = watch_begin(scene->hosts[0]);
     PGconn *db = database_connect(pg, scene->database);
 
     lock_entries_too(db);
-    PQfinish(db);
-    scene_begin(scene);
-    scene_wait(scene, 100);
+    load_begin(scene);
     ck_assert_msg(wait_until(deadlocked, scene, 60000), "no deadlock came about");
-    load_more(scene, 100);
-    fault_over(scene, watch, "fault_deadlock");
+    scene_more(scene, 100);
+    fault_over(scene);
     expect_only_503(scene);
 }
 
@@ -160,7 +139,6 @@ TEST(serialization_failures_are_tried_again)
 {
     struct postgres *pg = postgres_make("pg-serial", true);
     struct scene *scene = scene_on(pg, "fault_serial");
-    struct watch *watch = watch_begin(scene->hosts[0]);
     PGconn *db = database_connect(pg, scene->database);
 
     sql_run(db,
@@ -171,8 +149,8 @@ TEST(serialization_failures_are_tried_again)
                 " FOR EACH ROW EXECUTE FUNCTION stumble()");
     PQfinish(db);
     scene_begin(scene);
-    load_more(scene, 1000);
-    fault_over(scene, watch, "fault_serial");
+    scene_more(scene, 1000);
+    fault_over(scene);
     expect_only_503(scene);
 }
 
@@ -180,11 +158,9 @@ TEST(a_table_locked_for_20_seconds_is_a_503_at_the_deadline)
 {
     struct postgres *pg = postgres_make("pg-locked", true);
     struct scene *scene = scene_on(pg, "fault_locked");
-    struct watch *watch = watch_begin(scene->hosts[0]);
     PGconn *db = database_connect(pg, scene->database);
 
-    scene_begin(scene);
-    scene_wait(scene, 100);
+    load_begin(scene);
     sql_run(db, "BEGIN");
     sql_run(db, "LOCK TABLE chat_conversation IN ACCESS EXCLUSIVE MODE");
     int64_t end = now_ms() + LOCKED_MS;
@@ -192,48 +168,12 @@ TEST(a_table_locked_for_20_seconds_is_a_503_at_the_deadline)
     while (now_ms() < end)
         expect_refused(scene->hosts[0], A_READ, scene->admin->token);
     sql_run(db, "COMMIT");
-    PQfinish(db);
-    fprintf(stderr, "fault_locked: recovery %jd ms\n", (intmax_t)scene_recovery(scene, BACK_MS));
-    fault_over(scene, watch, "fault_locked");
+    scene_recovery(scene);
+    fault_over(scene);
     expect_only_503(scene);
 }
 
 /* ---- no writes ---- */
-
-/* New databases are on a tmpfs, which disappears with the test. */
-static void move_template(struct postgres *pg, const char *directory)
-{
-    process_service_directory(directory);
-    ck_assert_msg(unshare(CLONE_NEWNS) == 0 &&
-                      mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
-                      mount("tmpfs", directory, "tmpfs", 0, text("size=%dm", SMALL_MIB)) == 0,
-                  "this fault needs a tmpfs, and root for it");
-    struct stat about;
-
-    ck_assert_int_eq(stat(pg->data, &about), 0);
-    ck_assert_int_eq(chown(directory, about.st_uid, about.st_gid), 0);
-    postgres_end(pg, SIGINT); /* restart it so that it sees the mount */
-    postgres_start(pg);
-    PGconn *db = database_connect(pg, "postgres");
-
-    sql_run(db, text("CREATE TABLESPACE small LOCATION '%s'", directory));
-    sql_run(db, "ALTER DATABASE template_busbar SET TABLESPACE small");
-    PQfinish(db);
-}
-
-/* Fills the disk to the last byte, as another program might; returns the file's path. */
-static const char *fill(const char *directory)
-{
-    const char *path = text("%s/filler", directory);
-    FILE *file = fopen(path, "we");
-    char block[4096] = {0};
-
-    ck_assert_ptr_nonnull(file);
-    while (fwrite(block, sizeof block, 1, file) == 1)
-        ;
-    fclose(file);
-    return path;
-}
 
 static bool refuses(void *arg)
 {
@@ -249,34 +189,30 @@ TEST(a_full_disk_refuses_writes_and_lets_reads_go_on)
     struct postgres *pg = postgres_make("pg-full", true);
     const char *directory = harness_path("pg-full.small");
 
-    move_template(pg, directory);
+    postgres_on_disk(pg, directory, SMALL_MIB);
     struct scene *scene = scene_on(pg, "fault_full");
     const struct host *host = scene->hosts[0];
-    struct watch *watch = watch_begin(host);
 
-    scene_begin(scene);
-    scene_wait(scene, 100);
-    const char *filler = fill(directory);
+    load_begin(scene);
+    const char *filler = disk_fill(directory);
 
     ck_assert_msg(wait_until(refuses, scene, FULL_MS), "the disk is not full");
     for (int i = 0; i < 20; i++)
         ck_status(http(host, "GET", A_READ, scene->admin->token, NULL), 200);
     unlink(filler);
-    fprintf(stderr, "fault_full: recovery %jd ms\n", (intmax_t)scene_recovery(scene, BACK_MS));
-    load_more(scene, 100);
-    fault_over(scene, watch, "fault_full");
+    scene_recovery(scene);
+    scene_more(scene, 100);
+    fault_over(scene);
     expect_only_503(scene);
 }
 
 static void set_read_only(struct scene *scene, const char *on)
 {
-    PGconn *db = database_connect(scene->pg, "postgres");
-
-    sql_run(db,
-            text("ALTER DATABASE %s SET default_transaction_read_only = %s", scene->database, on));
-    sql_run(db, text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '%s'",
-                     scene->database));
-    PQfinish(db);
+    postgres_run(scene->pg, text("ALTER DATABASE %s SET default_transaction_read_only = %s",
+                                 scene->database, on));
+    postgres_run(scene->pg, text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                                 " WHERE datname = '%s'",
+                                 scene->database));
 }
 
 TEST(a_read_only_database_refuses_writes_and_lets_reads_go_on)
@@ -284,18 +220,16 @@ TEST(a_read_only_database_refuses_writes_and_lets_reads_go_on)
     struct postgres *pg = postgres_make("pg-only", true);
     struct scene *scene = scene_on(pg, "fault_only");
     const struct host *host = scene->hosts[0];
-    struct watch *watch = watch_begin(host);
 
-    scene_begin(scene);
-    scene_wait(scene, 100);
+    load_begin(scene);
     set_read_only(scene, "on");
     ck_assert(wait_until(refuses, scene, 10000));
-    expect_soon(host, A_READ, scene->admin->token, 200);
+    status_soon(host, A_READ, scene->admin->token, 200);
     for (int i = 0; i < 20; i++)
         ck_status(http(host, "GET", A_READ, scene->admin->token, NULL), 200);
     set_read_only(scene, "off");
-    fprintf(stderr, "fault_only: recovery %jd ms\n", (intmax_t)scene_recovery(scene, BACK_MS));
-    fault_over(scene, watch, "fault_only");
+    scene_recovery(scene);
+    fault_over(scene);
     expect_only_503(scene);
 }
 
@@ -314,19 +248,17 @@ TEST(a_missing_column_is_a_500_and_a_line_in_the_log)
     struct postgres *pg = postgres_make("pg-column", true);
     struct scene *scene = scene_on(pg, "fault_column");
     const struct host *host = scene->hosts[0];
-    struct watch *watch = watch_begin(host);
     PGconn *db = database_connect(pg, scene->database);
 
-    scene_begin(scene);
-    scene_wait(scene, 100);
+    load_begin(scene);
     sql_run(db, "ALTER TABLE chat_conversation RENAME COLUMN entries TO lost_entries");
     ck_assert(wait_until(fails, scene, 10000));
     ck_status(http(host, "GET", A_READ, scene->admin->token, NULL), 200);
-    ck_assert_int_gt(lines_with(host, "42703"), 0);
+    ck_assert_uint_gt(host_logged(host, "42703"), 0);
     sql_run(db, "ALTER TABLE chat_conversation RENAME COLUMN lost_entries TO entries");
-    PQfinish(db);
-    fprintf(stderr, "fault_column: recovery %jd ms\n", (intmax_t)scene_recovery(scene, BACK_MS));
-    fault_over(scene, watch, "fault_column");
+    scene_recovery(scene);
+    atomic_store(&scene->load.wrong, 0);
+    fault_over(scene);
     ck_assert_int_eq(atomic_load(&scene->load.cut), 0);
 }
 

@@ -12,7 +12,6 @@ TEST(a_host_outlives_a_stop_of_postgresql)
     struct postgres *pg = postgres_make("pg-stop", true);
     struct scene *scene = scene_on(pg, "fault_stop");
     const struct host *host = scene->hosts[0];
-    struct watch *watch = watch_begin(host);
 
     postgres_stop(pg, SIGINT);
     struct answer *status = ck_status(http(host, "GET", "/api/health/status", NULL, NULL), 503);
@@ -21,26 +20,23 @@ TEST(a_host_outlives_a_stop_of_postgresql)
     for (int i = 0; i < 20; i++)
         expect_refused(host, A_READ, scene->admin->token);
     postgres_start(pg);
-    expect_soon(host, "/api/health/status", NULL, 200);
-    expect_soon(host, A_READ, scene->admin->token, 200);
-    scene_begin(scene);
-    scene_wait(scene, 100);
-    fault_over(scene, watch, "fault_stop");
+    status_soon(host, "/api/health/status", NULL, 200);
+    status_soon(host, A_READ, scene->admin->token, 200);
+    load_begin(scene);
+    fault_over(scene);
 }
 
 static void restart_under_load(const char *name, int signal)
 {
     struct postgres *pg = postgres_make(text("pg-%s", name), true);
     struct scene *scene = scene_on(pg, text("fault_%s", name));
-    struct watch *watch = watch_begin(scene->hosts[0]);
 
-    scene_begin(scene);
-    scene_wait(scene, 200);
+    load_begin(scene);
     postgres_end(pg, signal);
     postgres_start(pg);
-    fprintf(stderr, "fault_%s: recovery %jd ms\n", name, (intmax_t)scene_recovery(scene, BACK_MS));
-    load_more(scene, 200);
-    fault_over(scene, watch, name);
+    scene_recovery(scene);
+    scene_more(scene, 200);
+    fault_over(scene);
     expect_only_503(scene);
 }
 
@@ -64,7 +60,6 @@ TEST(terminated_backends_lose_nothing)
 {
     struct postgres *pg = postgres_make("pg-terminate", true);
     struct scene *scene = scene_on(pg, "fault_terminate");
-    struct watch *watch = watch_begin(scene->hosts[0]);
     PGconn *db = database_connect(pg, "postgres");
     int64_t longest = 0;
 
@@ -72,19 +67,19 @@ TEST(terminated_backends_lose_nothing)
     for (int i = 0; i < TERMINATIONS; i++) {
         int64_t began = now_ms();
 
-        load_more(scene, 20);
+        scene_more(scene, 20);
         ck_assert_int_gt(sql_number(db, "SELECT count(pg_terminate_backend(pid))"
                                         " FROM pg_stat_activity WHERE datname = 'fault_terminate'"),
                          0);
-        int64_t took = scene_recovery(scene, BACK_MS);
+        int64_t took = scene_recovery(scene);
 
         longest = took > longest ? took : longest;
         while (now_ms() < began + EACH_MS) /* keep up the load until the next termination */
-            load_more(scene, 1);
+            scene_more(scene, 1);
     }
     PQfinish(db);
     fprintf(stderr, "fault_terminate: longest recovery %jd ms\n", (intmax_t)longest);
-    fault_over(scene, watch, "fault_terminate");
+    fault_over(scene);
     expect_only_503(scene);
 }
 

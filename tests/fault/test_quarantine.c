@@ -16,7 +16,7 @@ enum { LEFT_OUT_MS = 30000 };
 
 static bool is_out(void *host)
 {
-    int status;
+    int status; /* between two workers nobody answers */
 
     return strstr(host_ask(host, "status", &status), "DISABLED") != NULL;
 }
@@ -29,7 +29,7 @@ static void crash_auth(struct host *host, struct torture *numbers)
     atomic_store(&numbers->hashes, 1);
     http(host, "POST", "/api/auth/login", NULL, json_loads(WRONG, 0, NULL));
     worker_of(host, worker);
-    expect_soon(host, "/api/health", NULL, 200);
+    status_soon(host, "/api/health", NULL, 200);
 }
 
 static const char *const outs[] = {
@@ -50,20 +50,18 @@ TEST(modules_that_need_auth_are_left_out_with_it_and_come_back_with_it)
                             .environment = rack.environment,
                             .plain = true,
                             .supervised = true});
-    int status;
 
-    expect_soon(host, "/api/health", NULL, 200);
+    status_soon(host, "/api/health", NULL, 200);
     for (int i = 0; i < 3; i++)
         crash_auth(host, rack.numbers);
     ck_assert(wait_until(is_out, host, BACK_MS));
-    const char *told = host_ask(host, "status", &status);
+    const char *told = host_says(host, 0, "status");
 
     for (size_t i = 0; i < sizeof outs / sizeof *outs; i++)
         ck_assert_msg(strstr(told, outs[i]) != NULL, "no \"%s\" in %s", outs[i], told);
     ck_status(http(host, "GET", "/api/health", NULL, NULL), 200);
     ck_status(http(host, "POST", "/api/auth/login", NULL, json_loads(WRONG, 0, NULL)), 404);
-    host_ask(host, "reload", &status);
-    ck_assert_int_eq(status, 0);
+    host_says(host, 0, "reload");
     ck_assert(!is_out(host));
     ck_status(http(host, "POST", "/api/auth/login", NULL, json_loads(WRONG, 0, NULL)), 401);
     ck_status(http(host, "GET", A_READ, NULL, NULL), 401);
@@ -76,8 +74,7 @@ static void expect_ended_by(const struct host *host, const char *place)
 {
     const char *module = strcmp(place, "constructor") ? "crash" : "module_crash";
 
-    expect_log(host, 0, "msg=\"crashed\"");
-    const char *log = file_text(host->log), *line = strstr(log, "msg=\"crashed\"");
+    const char *line = crash_line(host, 0), *log = file_text(host->log);
     const char *reason = text("%s of module %s took ", place, module);
 
     ck_assert_msg(
@@ -93,70 +90,45 @@ static void expect_ended_by(const struct host *host, const char *place)
 static void hangs_at_the_start(const char *place, const char *way)
 {
     struct crash_bench bench = crash_bench(text("hang_%s", place), "", "  stall_timeout: 1\n");
-    struct host *host = bench.host;
+    struct host *host = crash_run(&bench, text("%s %s always\n", place, way));
 
-    host->supervised = true;
-    file_write(bench.order, text("%s %s always\n", place, way));
-    ck_assert(host_run(host));
     ck_assert(wait_until(is_out, host, LEFT_OUT_MS));
     ck_status(http(host, "GET", "/api/health", NULL, NULL), 200);
     expect_ended_by(host, place);
     host_stop(host);
-    PQfinish(bench.db);
 }
 
-TEST(a_module_whose_open_never_returns_is_left_out)
+TEST_EACH(a_module_whose_open_start_or_constructor_never_returns_is_left_out, 3)
 {
-    hangs_at_the_start("open", "sleep");
-}
+    static const char *const ways[][2] = {
+        {"open", "sleep"}, {"start", "loop"}, {"constructor", "loop"}};
 
-TEST(a_module_whose_start_never_returns_is_left_out)
-{
-    hangs_at_the_start("start", "loop");
-}
-
-TEST(a_module_whose_constructor_never_returns_is_left_out)
-{
-    hangs_at_the_start("constructor", "loop");
+    hangs_at_the_start(ways[_i][0], ways[_i][1]);
 }
 
 /* ---- in a reload ---- */
-
-static struct host *reloads_with_patience(struct crash_bench *bench)
-{
-    struct host *host = bench->host;
-
-    host->supervised = true;
-    ck_assert(host_run(host));
-    expect_soon(host, "/api/health", NULL, 200);
-    return host;
-}
 
 static void hangs_in_a_reload(const char *place)
 {
     struct crash_bench bench =
         crash_bench(text("hang_reload_%s", place), "", "  stall_timeout: 1\n");
-    struct host *host = reloads_with_patience(&bench);
+    struct host *host = crash_run(&bench, NULL);
     pid_t worker = worker_of(host, 0);
-    int status;
 
     file_write(bench.order, text("%s sleep\n", place));
     ck_assert_int_eq(kill(host->pid, SIGHUP), 0);
     worker_of(host, worker);
-    expect_soon(host, "/api/health", NULL, 200);
+    status_soon(host, "/api/health", NULL, 200);
     expect_ended_by(host, place);
-    host_ask(host, "reload", &status);
-    ck_assert_int_eq(status, 0);
+    host_says(host, 0, "reload");
     host_stop(host);
-    PQfinish(bench.db);
 }
 
-TEST(a_module_whose_verb_never_returns_in_a_reload_is_named_and_ended)
+TEST_EACH(a_module_whose_verb_never_returns_in_a_reload_is_named_and_ended, 4)
 {
     static const char *const verbs[] = {"open", "start", "quiesce", "close"};
 
-    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
-        hangs_in_a_reload(verbs[i]);
+    hangs_in_a_reload(verbs[_i]);
 }
 
 /* Returns the same configuration without the module. */
@@ -173,31 +145,27 @@ static void hangs_when_added(const char *place)
 {
     struct crash_bench bench =
         crash_bench(text("hang_added_%s", place), "", "  stall_timeout: 1\n");
-    const char *with = text("%s", file_text(bench.host->conf));
+    const char *with = file_text(bench.host->conf);
 
     file_write(bench.host->conf, without_crash(with));
-    struct host *host = reloads_with_patience(&bench);
-    int status;
+    struct host *host = crash_run(&bench, NULL);
 
     file_write(bench.order, text("%s sleep always\n", place));
     file_write(host->conf, with);
     ck_assert_int_eq(kill(host->pid, SIGHUP), 0);
     ck_assert(wait_until(is_out, host, LEFT_OUT_MS));
-    expect_soon(host, "/api/health", NULL, 200);
+    status_soon(host, "/api/health", NULL, 200);
     expect_ended_by(host, place);
     ck_assert_int_eq(unlink(bench.order), 0);
-    host_ask(host, "reload", &status);
-    ck_assert_int_eq(status, 0);
+    host_says(host, 0, "reload");
     ck_assert(!is_out(host));
     ck_status(http(host, "POST", "/crash", NULL, NULL), 201);
     host_stop(host);
-    PQfinish(bench.db);
 }
 
-TEST(a_module_that_ends_each_worker_since_a_reload_is_left_out)
+TEST_EACH(a_module_that_ends_each_worker_since_a_reload_is_left_out, 2)
 {
-    hangs_when_added("open");
-    hangs_when_added("constructor");
+    hangs_when_added(_i ? "constructor" : "open");
 }
 
 FAULT_SUITE(quarantine)

@@ -167,7 +167,6 @@ TEST(crowds_that_read_nothing_take_a_bounded_memory)
                       (intmax_t)grown);
     }
     host_stop(host);
-    PQfinish(db);
 }
 
 FAULT_SUITE(readers)

@@ -15,7 +15,6 @@ struct redis_scene {
     const char *socket;
     struct scene *scene;
     const struct host *host;
-    struct watch *watch;
     const char *out; /* a token that has been logged out */
 };
 
@@ -35,18 +34,15 @@ static struct redis_scene redis_scene(const char *name, const char *through)
 {
     struct redis_scene at = {.socket = redis_make(name, &at.redis)};
 
-    at.scene = scene_make(scene_name(name),
-                          &(struct host_spec){.redis = through ? through : at.socket}, 1, ENOUGH);
+    at.scene =
+        fault_scene(scene_name(name), &(struct host_spec){.redis = through ? through : at.socket});
     at.host = at.scene->hosts[0];
-    at.watch = watch_begin(at.host);
     at.out = admin_of(at.host)->token;
     ck_status(http(at.host, "POST", "/api/auth/logout", at.out, NULL), 200);
-    scene_begin(at.scene);
-    scene_wait(at.scene, 100);
+    load_begin(at.scene);
     return at;
 }
 
-/* J16, J20, J23 */
 static void expect_right_answers(const struct redis_scene *at, int rounds)
 {
     for (int i = 0; i < rounds; i++) {
@@ -61,12 +57,19 @@ static struct answer *login(const struct host *host, const char *password)
                 json_pack("{ss ss}", "username", ADMIN_EMAIL, "password", password));
 }
 
-static void redis_over(struct redis_scene *at, const char *name)
+static void expect_right_logins(const struct redis_scene *at)
 {
-    expect_soon(at->host, "/api/health/status", NULL, 200);
-    fault_over(at->scene, at->watch, name);
+    for (int i = 0; i < TRIES; i++) {
+        ck_status(login(at->host, ADMIN_PASSWORD), 200);
+        ck_error(login(at->host, "wrong-password"), 401, "Unauthorized");
+    }
+}
+
+static void redis_over(struct redis_scene *at)
+{
+    status_soon(at->host, "/api/health/status", NULL, 200);
+    fault_over(at->scene);
     ck_assert_int_eq(atomic_load(&at->scene->load.refused), 0);
-    process_stop(at->redis, SIGKILL, 1000);
 }
 
 TEST(a_death_of_redis_refuses_nothing)
@@ -74,15 +77,15 @@ TEST(a_death_of_redis_refuses_nothing)
     struct redis_scene at = redis_scene("redis-dead", NULL);
 
     process_stop(at.redis, SIGKILL, 1000);
-    expect_soon(at.host, "/api/health/status", NULL, 503);
-    load_more(at.scene, 100);
+    status_soon(at.host, "/api/health/status", NULL, 503);
+    scene_more(at.scene, 100);
     unlink(at.socket);
     expect_right_answers(&at, 1);
     ck_status(login(at.host, ADMIN_PASSWORD), 200);
     redis_make("redis-dead", &at.redis);
-    expect_soon(at.host, "/api/health/status", NULL, 200);
+    status_soon(at.host, "/api/health/status", NULL, 200);
     expect_right_answers(&at, 1);
-    redis_over(&at, "fault_redis_dead");
+    redis_over(&at);
 }
 
 TEST(a_host_starts_without_redis)
@@ -92,18 +95,14 @@ TEST(a_host_starts_without_redis)
 
     process_stop(redis, SIGKILL, 1000);
     unlink(socket);
-    struct scene *scene =
-        scene_make("fault_redis_late", &(struct host_spec){.redis = socket}, 1, ENOUGH);
-    struct watch *watch = watch_begin(scene->hosts[0]);
+    struct scene *scene = fault_scene("fault_redis_late", &(struct host_spec){.redis = socket});
 
-    expect_soon(scene->hosts[0], "/api/health/status", NULL, 503);
-    scene_begin(scene);
-    scene_wait(scene, 100);
+    status_soon(scene->hosts[0], "/api/health/status", NULL, 503);
+    load_begin(scene);
     redis_make("redis-late", &redis);
-    expect_soon(scene->hosts[0], "/api/health/status", NULL, 200);
-    fault_over(scene, watch, "fault_redis_late");
+    status_soon(scene->hosts[0], "/api/health/status", NULL, 200);
+    fault_over(scene);
     ck_assert_int_eq(atomic_load(&scene->load.refused), 0);
-    process_stop(redis, SIGKILL, 1000);
 }
 
 TEST(a_frozen_redis_refuses_nothing)
@@ -111,12 +110,12 @@ TEST(a_frozen_redis_refuses_nothing)
     struct redis_scene at = redis_scene("redis-frozen", NULL);
 
     kill(at.redis, SIGSTOP);
-    expect_soon(at.host, "/api/health/status", NULL, 503);
+    status_soon(at.host, "/api/health/status", NULL, 503);
     expect_right_answers(&at, ROUNDS);
     ck_status(login(at.host, ADMIN_PASSWORD), 200);
     kill(at.redis, SIGCONT);
     expect_right_answers(&at, ROUNDS);
-    redis_over(&at, "fault_redis_frozen");
+    redis_over(&at);
 }
 
 /* Every response comes after its timeout and must not be taken for the response to the next
@@ -131,14 +130,11 @@ TEST(late_answers_of_redis_belong_to_nobody)
     struct redis_scene at = redis_scene("redis-slow", through);
 
     proxy_set(proxy, PROXY_DELAY, LATE_MS);
-    expect_soon(at.host, "/api/health/status", NULL, 503);
-    for (int i = 0; i < TRIES; i++) {
-        ck_status(login(at.host, ADMIN_PASSWORD), 200);
-        ck_error(login(at.host, "wrong-password"), 401, "Unauthorized");
-    }
+    status_soon(at.host, "/api/health/status", NULL, 503);
+    expect_right_logins(&at);
     expect_right_answers(&at, ROUNDS);
     proxy_set(proxy, PROXY_PASS, 0);
-    redis_over(&at, "fault_redis_slow");
+    redis_over(&at);
 }
 
 /* Redis has no memory left, or is a disconnected replica, which responds to reads with
@@ -148,14 +144,11 @@ static void refuse_writes(const char *name, const char *break_it, const char *me
     struct redis_scene at = redis_scene(name, NULL);
 
     redis_command(at.socket, break_it);
-    expect_soon(at.host, "/api/health/status", NULL, 503);
-    for (int i = 0; i < TRIES; i++) {
-        ck_status(login(at.host, ADMIN_PASSWORD), 200);
-        ck_error(login(at.host, "wrong-password"), 401, "Unauthorized");
-    }
+    status_soon(at.host, "/api/health/status", NULL, 503);
+    expect_right_logins(&at);
     expect_right_answers(&at, ROUNDS);
     redis_command(at.socket, mend_it);
-    redis_over(&at, scene_name(name));
+    redis_over(&at);
 }
 
 TEST(a_redis_without_room_is_as_a_dead_one)

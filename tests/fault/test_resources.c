@@ -73,27 +73,20 @@ static struct scene *scene_with_pipe(const char *name, const struct reader *read
     wrapper[1] = "-c";
     wrapper[2] = text("exec \"$@\" >%s 2>&1", reader->pipe);
     wrapper[3] = "sh";
-    return scene_make(name, &(struct host_spec){.wrapper = wrapper}, 1, ENOUGH);
-}
-
-static bool has_told(void *log)
-{
-    return strstr(file_text(log), "log lines dropped") != NULL;
+    return fault_scene(name, &(struct host_spec){.wrapper = wrapper});
 }
 
 TEST(a_log_that_nobody_reads_stops_nobody_and_is_told)
 {
     struct reader *reader = reader_start("fault_unread");
     struct scene *scene = scene_with_pipe("fault_unread", reader);
-    struct watch *watch = watch_begin(scene->hosts[0]);
 
-    scene_begin(scene);
-    scene_wait(scene, 100);
+    load_begin(scene);
     atomic_store(&reader->stopped, true);
-    load_more(scene, ENOUGH_LINES);
+    scene_more(scene, ENOUGH_LINES);
     atomic_store(&reader->stopped, false);
-    ck_assert(wait_until(has_told, (void *)(uintptr_t)reader->log, 10000));
-    fault_over(scene, watch, "fault_unread");
+    host_logs(scene->hosts[0], 0, "log lines dropped");
+    fault_over(scene);
     ck_assert_int_eq(atomic_load(&scene->load.refused), 0);
     atomic_store(&reader->over, true);
     pthread_join(reader->thread, NULL);
@@ -103,15 +96,13 @@ TEST(a_log_whose_reader_has_gone_stops_nobody)
 {
     struct reader *reader = reader_start("fault_gone");
     struct scene *scene = scene_with_pipe("fault_gone", reader);
-    struct watch *watch = watch_begin(scene->hosts[0]);
 
-    scene_begin(scene);
-    scene_wait(scene, 100);
+    load_begin(scene);
     atomic_store(&reader->over, true);
     pthread_join(reader->thread, NULL);
     close(reader->fd);
-    load_more(scene, ENOUGH_LINES);
-    fault_over(scene, watch, "fault_gone");
+    scene_more(scene, ENOUGH_LINES);
+    fault_over(scene);
     ck_assert_int_eq(atomic_load(&scene->load.refused), 0);
 }
 
@@ -128,25 +119,18 @@ TEST(a_log_on_a_full_disk_stops_nobody)
 
     host->port = port;
     host->pid = process_start(&(struct process_spec){.argv = argv, .log = "/dev/full"});
-    expect_soon(host, "/api/health", NULL, 200);
-    expect_soon(host, "/api/health/status", NULL, 200);
+    status_soon(host, "/api/health", NULL, 200);
+    status_soon(host, "/api/health/status", NULL, 200);
     struct watch *watch = watch_begin(host);
-    unsigned long start = cpu_ticks(host->pid);
     int64_t end = now_ms() + IDLE_MS;
 
     while (now_ms() < end)
         ck_status(http(host, "GET", "/api/auth/me", NULL, NULL), 401);
-    fprintf(stderr, "fault_devfull: %lu ticks\n", cpu_ticks(host->pid) - start);
     watch_end(watch, "fault_devfull");
     host_stop(host);
 }
 
 /* ---- descriptors ---- */
-
-static bool lacks_descriptors(void *host)
-{
-    return strstr(file_text(((struct host *)host)->log), "connections cannot be accepted") != NULL;
-}
 
 /* Connects like `busbar status`; the connection waits in the queue while the host has no descriptor
  * for it. */
@@ -165,11 +149,10 @@ static int wait_at_the_control_socket(const struct host *host)
 
 TEST(out_of_descriptors_a_host_neither_spins_nor_stays_deaf)
 {
-    struct scene *scene = scene_make("fault_descriptors", NULL, 1, ENOUGH);
+    struct scene *scene = fault_scene("fault_descriptors", NULL);
     struct host *host = scene->hosts[0];
     struct rlimit before, tight;
     struct wire *wires[CLIENTS];
-    struct watch *watch = watch_begin(host); /* one of the accepted connections */
 
     ck_assert_int_eq(prlimit(host->pid, RLIMIT_NOFILE, NULL, &before), 0);
     tight = before;
@@ -177,7 +160,7 @@ TEST(out_of_descriptors_a_host_neither_spins_nor_stays_deaf)
     ck_assert_int_eq(prlimit(host->pid, RLIMIT_NOFILE, &tight, NULL), 0);
     for (int i = 0; i < CLIENTS; i++)
         wires[i] = wire_open(host);
-    ck_assert(wait_until(lacks_descriptors, host, 5000));
+    host_logs(host, 0, "connections cannot be accepted");
     int control = wait_at_the_control_socket(host);
     unsigned long start = cpu_ticks(host->pid);
 
@@ -196,9 +179,8 @@ TEST(out_of_descriptors_a_host_neither_spins_nor_stays_deaf)
     close(control);
     ck_assert(wait_until(wire_is_served, host, BACK_MS));
     scene_begin(scene); /* still within this limit */
-    load_more(scene, 200);
-    fault_over(scene, watch, "fault_descriptors");
-    ck_assert_int_eq(atomic_load(&scene->load.wrong), 0);
+    scene_more(scene, 200);
+    fault_over(scene);
 }
 
 FAULT_SUITE(resources)

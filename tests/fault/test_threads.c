@@ -30,13 +30,8 @@ TEST(a_thread_that_cannot_be_had_ends_the_start_or_is_done_without)
             atomic_load(&rack.numbers->failed), borne);
     ck_assert_int_gt(atomic_load(&rack.numbers->failed), 4);
     ck_assert(host_run(host));
-    expect_soon(host, "/api/auth/me", NULL, 401);
+    status_soon(host, "/api/auth/me", NULL, 401);
     host_stop(host);
-}
-
-static bool has_told(void *host)
-{
-    return strstr(file_text(((struct host *)host)->log), "keeps its priority") != NULL;
 }
 
 /* The pool that hashes passwords runs at a lower priority if the system permits it. */
@@ -51,7 +46,7 @@ TEST(a_thread_that_keeps_its_priority_says_so_and_works)
                                        .plain = true,
                                        .environment = rack.environment});
 
-    ck_assert(wait_until(has_told, host, BACK_MS));
+    host_logs(host, 0, "keeps its priority");
     ck_assert_int_eq(atomic_load(&rack.numbers->priorities), 0);
     ck_status(http(host, "POST", "/api/auth/login", NULL,
                    json_pack("{ss ss}", "username", ADMIN_EMAIL, "password", ADMIN_PASSWORD)),
@@ -69,8 +64,8 @@ static bool starts_with(struct host *host, const struct group *group, int tasks)
                       "%d threads: wait status %d, see %s", tasks, host->status, host->log);
         return false;
     }
-    expect_soon(host, "/api/health", NULL, 200);
-    expect_soon(host, "/api/auth/me", NULL, 401);
+    status_soon(host, "/api/health", NULL, 200);
+    status_soon(host, "/api/auth/me", NULL, 401);
     host_stop(host);
     return true;
 }
@@ -105,26 +100,20 @@ TEST(a_reload_without_threads_to_be_had_is_refused_and_harms_nobody)
 
     if (!group)
         return;
-    struct scene *scene = scene_make(
-        "fault_reload", &(struct host_spec){.plain = true, .wrapper = group->wrapper}, 1, ENOUGH);
-    struct watch *watch = watch_begin(scene->hosts[0]);
-    int status = 0;
+    struct scene *scene =
+        fault_scene("fault_reload", &(struct host_spec){.plain = true, .wrapper = group->wrapper});
 
-    scene_begin(scene);
-    scene_wait(scene, 100);
+    load_begin(scene);
     group_limit(group, 1);
-    const char *said = host_ask(scene->hosts[0], "reload", &status);
-
-    ck_assert_msg(status == 1 && strstr(said, "refused"), "%s", said);
-    load_more(scene, 100);
+    ck_assert_ptr_nonnull(strstr(host_says(scene->hosts[0], 1, "reload"), "refused"));
+    scene_more(scene, 100);
     ck_status(http(scene->hosts[0], "POST", "/api/auth/login", NULL,
                    json_pack("{ss ss}", "username", ADMIN_EMAIL, "password", ADMIN_PASSWORD)),
               200);
     group_limit(group, -1);
-    said = host_ask(scene->hosts[0], "reload", &status);
-    ck_assert_msg(status == 0, "%s", said);
-    load_more(scene, 100);
-    fault_over(scene, watch, "fault_reload");
+    host_says(scene->hosts[0], 0, "reload");
+    scene_more(scene, 100);
+    fault_over(scene);
     ck_assert_int_eq(atomic_load(&scene->load.refused), 0);
     group_end(group);
 }

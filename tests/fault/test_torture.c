@@ -40,17 +40,6 @@ enum {
     KEYS_DEEPEST = 20
 };
 
-static struct scene *scene_on_rack(const char *name, const struct rack *rack)
-{
-    return scene_make(name, &(struct host_spec){.plain = true, .environment = rack->environment}, 1,
-                      ENOUGH);
-}
-
-static bool used_up(void *counter)
-{
-    return atomic_load((atomic_long *)counter) == 0;
-}
-
 /* A host that ended must have exited by itself. */
 static void keep_alive(struct scene *scene, int *ends)
 {
@@ -67,24 +56,23 @@ static void keep_alive(struct scene *scene, int *ends)
 TEST(an_allocation_that_fails_costs_one_request_at_most)
 {
     struct rack rack = rack_make("torture");
-    struct scene *scene = scene_on_rack("fault_torture", &rack);
+    struct host_spec spec = {.plain = true, .environment = rack.environment};
+    struct scene *scene = scene_make("fault_torture", &spec, 1, SCENE_ENDLESS);
     int ends = 0;
 
     scene->load.fresh = true;
-    scene_begin(scene);
-    scene_wait(scene, 100);
+    load_begin(scene);
     for (int i = 0; i < ARMS; i++) {
-        atomic_store(&rack.numbers->allocations, i % DEEPEST + 1);
-        wait_until(used_up, &rack.numbers->allocations, ARM_MS);
+        rack_arm(&rack, i % DEEPEST + 1);
+        rack_failed(&rack, ARM_MS);
         keep_alive(scene, &ends);
     }
-    atomic_store(&rack.numbers->allocations, 0);
-    scene_recovery(scene, BACK_MS);
+    rack_arm(&rack, 0);
+    scene_recovery(scene);
     fprintf(stderr, "fault_torture: %ld allocations failed, the host ended %d times\n",
             atomic_load(&rack.numbers->failed), ends);
     ck_assert_int_gt(atomic_load(&rack.numbers->failed), ARMS / 2);
-    fault_over(scene, NULL, NULL);
-    ck_assert_int_eq(atomic_load(&scene->load.wrong), 0);
+    fault_over(scene);
 }
 
 /* A library that makes a connection allocates often, and must check each result. */
@@ -96,34 +84,28 @@ TEST(an_allocation_that_fails_while_redis_connects_ends_nothing)
     const char *through = text("%s/redis.sock", directory);
     struct proxy *proxy = proxy_start(through, the_redis);
     struct rack rack = rack_make("torture-redis");
-    struct host *host =
-        host_start(&(struct host_spec){.name = "torture-redis",
-                                       .database = database_make(the_postgres, "torture_redis"),
-                                       .redis = through,
-                                       .plain = true,
-                                       .environment = rack.environment});
-    int status = 0;
+    struct host_spec spec = rack_spec("torture_redis", &rack);
 
-    expect_soon(host, "/api/health/status", NULL, 200);
+    spec.redis = through;
+    struct host *host = host_start(&spec);
+
+    status_soon(host, "/api/health/status", NULL, 200);
     proxy_set(proxy, PROXY_CUT, 1); /* connections are cut at their first response */
     for (int i = 0; i < CONNECTS; i++) {
-        atomic_store(&rack.numbers->allocations, i % CONNECT_DEEPEST + 1);
-        ck_assert(wait_until(used_up, &rack.numbers->allocations, BACK_MS));
-        ck_assert_msg(!process_wait(host->pid, 0, &status), "the host ended: %x", (unsigned)status);
+        rack_arm(&rack, i % CONNECT_DEEPEST + 1);
+        ck_assert(rack_failed(&rack, BACK_MS));
+        expect_running(host);
     }
     proxy_set(proxy, PROXY_PASS, 0);
-    expect_soon(host, "/api/health/status", NULL, 200);
+    status_soon(host, "/api/health/status", NULL, 200);
     host_stop(host);
 }
 
 TEST(an_allocation_that_fails_at_the_start_is_told_or_borne)
 {
     struct rack rack = rack_make("torture-start");
-    struct host *host =
-        host_prepare(&(struct host_spec){.name = "torture-start",
-                                         .database = database_make(the_postgres, "torture_start"),
-                                         .plain = true,
-                                         .environment = rack.environment});
+    struct host_spec spec = rack_spec("torture_start", &rack);
+    struct host *host = host_prepare(&spec);
     int borne = 0;
 
     atomic_store(&rack.numbers->spare_crypto, 1);
@@ -134,28 +116,22 @@ TEST(an_allocation_that_fails_at_the_start_is_told_or_borne)
     ck_assert_int_gt(atomic_load(&rack.numbers->failed), STARTS / 4);
 }
 
-static void *fill(char *bytes, size_t length)
-{
-    memset(bytes, 'a', length);
-    bytes[0] = '/';
-    bytes[length] = '\0';
-    return bytes;
-}
-
-/* Returns the status; 0: the connection ended without a response. */
-static int ask_long(const struct host *host, struct torture *numbers, size_t length, long n)
+/* Sends the request on a connection that is in use while the nth allocation fails. Returns the
+ * status; 0: the connection ended without a response. */
+static int ask_tortured(const struct host *host, const struct rack *rack, long n,
+                        const char *request)
 {
     struct wire *wire = wire_open(host);
-    const char *path = fill(kept(malloc(length + 1)), length);
 
     wire_say(wire, "GET /api/health HTTP/1.1\r\nHost: x\r\n\r\n");
     ck_assert_int_eq(wire_read(wire, ENOUGH_MS)->status, 200);
-    atomic_store(&numbers->allocations, n);
-    wire_say(wire, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path);
+    rack_arm(rack, n);
+    wire_say(wire, "%s", request);
     const struct wire_answer *answer = wire_read(wire, ENOUGH_MS);
 
-    atomic_store(&numbers->allocations, 0);
+    rack_arm(rack, 0);
     wire_close(wire, false);
+    expect_running(host);
     return answer ? answer->status : 0;
 }
 
@@ -163,56 +139,36 @@ static int ask_long(const struct host *host, struct torture *numbers, size_t len
 TEST(a_request_whose_first_memory_is_full_ends_no_host)
 {
     struct rack rack = rack_make("torture-full");
-    struct host *host =
-        host_start(&(struct host_spec){.name = "torture-full",
-                                       .database = database_make(the_postgres, "torture_full"),
-                                       .plain = true,
-                                       .environment = rack.environment});
-    int refused = 0, status;
+    struct host_spec spec = rack_spec("torture_full", &rack);
+    struct host *host = host_start(&spec);
+    int refused = 0;
 
-    for (size_t length = FULL_FROM; length <= FULL_TO; length += 16) {
-        for (long n = 1; n <= 3; n++) {
-            refused += ask_long(host, rack.numbers, length, n) == 503;
-            ck_assert_msg(!process_wait(host->pid, 0, &status), "a path of %zu bytes ended it",
-                          length);
-        }
+    for (int length = FULL_FROM; length <= FULL_TO; length += 16) {
+        const char *request = text("GET /%0*d HTTP/1.1\r\nHost: x\r\n\r\n", length - 1, 0);
+
+        for (long n = 1; n <= 3; n++)
+            refused += ask_tortured(host, &rack, n, request) == 503;
     }
     ck_assert_int_gt(refused, 0);
     host_stop(host);
 }
 
-/* Sends the request on a separate connection while an allocation fails. Returns the status; 0:
- * there was no response. */
-static int ask_tortured(const struct host *host, struct torture *numbers, long n)
-{
-    struct wire *wire = wire_open(host);
-
-    wire_say(wire, "GET /api/health HTTP/1.1\r\nHost: x\r\n\r\n");
-    ck_assert_int_eq(wire_read(wire, ENOUGH_MS)->status, 200);
-    atomic_store(&numbers->allocations, n);
-    wire_say(wire, "POST /api/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-                   "Content-Length: 21\r\n\r\n{\"username\":[\"text\"]}");
-    const struct wire_answer *answer = wire_read(wire, ENOUGH_MS);
-
-    atomic_store(&numbers->allocations, 0);
-    wire_close(wire, false);
-    return answer ? answer->status : 0;
-}
+#define BAD_LOGIN                                                                                  \
+    "POST /api/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"               \
+    "Content-Length: 21\r\n\r\n{\"username\":[\"text\"]}"
 
 /* The 503 belongs to that request; later requests are checked as usual. */
 TEST(a_request_without_memory_is_not_held_against_the_next)
 {
     struct rack rack = rack_make("torture-next");
-    struct host *host =
-        host_start(&(struct host_spec){.name = "torture-next",
-                                       .database = database_make(the_postgres, "torture_next"),
-                                       .http = "  loops: 1\n",
-                                       .plain = true,
-                                       .environment = rack.environment});
+    struct host_spec spec = rack_spec("torture_next", &rack);
+
+    spec.http = "  loops: 1\n";
+    struct host *host = host_start(&spec);
     int refused = 0;
 
     for (long n = 1; n <= NEXT_DEEPEST; n++) {
-        refused += ask_tortured(host, rack.numbers, n) == 503;
+        refused += ask_tortured(host, &rack, n, BAD_LOGIN) == 503;
         ck_wire_error(wire_ask(host, "GET /api/nope HTTP/1.1\r\nHost: x\r\n\r\n"), 404);
     }
     ck_assert_int_gt(refused, 0);
@@ -229,23 +185,24 @@ static const char *token_of_new_key(const struct host *one)
 /* The nth allocation of a library fails while a host loads the keys. A valid token never gets a
  * 401. */
 static void load_keys_tortured(const struct host *one, const struct host *other,
-                               struct torture *numbers, const char *library)
+                               const struct rack *rack, const char *library)
 {
-    long failed = atomic_load(&numbers->failed);
+    long failed = atomic_load(&rack->numbers->failed);
 
-    snprintf(numbers->only, sizeof(numbers->only), "%s", library);
+    snprintf(rack->numbers->only, sizeof(rack->numbers->only), "%s", library);
     for (long n = 1; n <= KEYS_DEEPEST; n++) {
         const char *token = token_of_new_key(one);
 
-        atomic_store(&numbers->allocations, n);
+        rack_arm(rack, n);
         struct answer *answer = http(other, "GET", "/api/auth/me", token, NULL);
 
-        atomic_store(&numbers->allocations, 0);
+        rack_arm(rack, 0);
         ck_assert_msg(answer->status == 200 || answer->status == 503, "%s, %ld: %ld %s", library, n,
                       answer->status, answer->body);
         ck_status(http(other, "GET", "/api/auth/me", token, NULL), 200);
     }
-    ck_assert_msg(atomic_load(&numbers->failed) > failed, "no allocation of %s failed", library);
+    ck_assert_msg(atomic_load(&rack->numbers->failed) > failed, "no allocation of %s failed",
+                  library);
 }
 
 TEST(signing_keys_that_find_no_memory_refuse_no_token)
@@ -259,8 +216,8 @@ TEST(signing_keys_that_find_no_memory_refuse_no_token)
     spec.environment = rack.environment;
     struct host *other = host_start(&spec);
 
-    load_keys_tortured(one, other, rack.numbers, "/fd/"); /* modules: private copies */
-    load_keys_tortured(one, other, rack.numbers, "/libcrypto.so");
+    load_keys_tortured(one, other, &rack, "/fd/"); /* modules: private copies */
+    load_keys_tortured(one, other, &rack, "/libcrypto.so");
     host_stop(one);
     host_stop(other);
 }
@@ -354,14 +311,14 @@ static void crowd_end(struct crowd *crowd)
 /* The limit leaves a few megabytes for all of them. */
 TEST(a_limit_of_memory_refuses_what_does_not_fit)
 {
-    struct scene *scene = scene_make("fault_memory", &(struct host_spec){.plain = true}, 1, ENOUGH);
+    struct scene *scene =
+        scene_make("fault_memory", &(struct host_spec){.plain = true}, 1, SCENE_ENDLESS);
     struct host *host = scene->hosts[0];
     struct rlimit before, tight;
     int ends = 0;
 
     scene->load.fresh = true;
-    scene_begin(scene);
-    scene_wait(scene, 100);
+    load_begin(scene);
     ck_assert_int_eq(prlimit(host->pid, RLIMIT_DATA, NULL, &before), 0);
     tight = before;
     tight.rlim_cur = data_of(host->pid) + ROOM;
@@ -376,22 +333,20 @@ TEST(a_limit_of_memory_refuses_what_does_not_fit)
     crowd_end(crowd);
     if (!ends)
         ck_assert_int_eq(prlimit(host->pid, RLIMIT_DATA, &before, NULL), 0);
-    fprintf(stderr, "fault_memory: recovery %jd ms\n", (intmax_t)scene_recovery(scene, BACK_MS));
-    load_more(scene, 100);
-    fault_over(scene, NULL, NULL);
-    ck_assert_int_eq(atomic_load(&scene->load.wrong), 0);
+    scene_recovery(scene);
+    scene_more(scene, 100);
+    fault_over(scene);
 }
 
 /* ---- a control group ---- */
 
 static struct scene *scene_in_group(const char *name, const struct group *group)
 {
-    struct scene *scene =
-        scene_make(name, &(struct host_spec){.plain = true, .wrapper = group->wrapper}, 1, ENOUGH);
+    struct scene *scene = scene_make(
+        name, &(struct host_spec){.plain = true, .wrapper = group->wrapper}, 1, SCENE_ENDLESS);
 
     scene->load.fresh = true;
-    scene_begin(scene);
-    scene_wait(scene, 100);
+    load_begin(scene);
     return scene;
 }
 
@@ -403,21 +358,21 @@ TEST(memory_of_128_mib_is_enough_for_a_crowd)
         return;
     group_limit(group, GROUP_BYTES);
     struct scene *scene = scene_in_group("fault_group", group);
-    struct watch *watch = watch_begin(scene->hosts[0]);
+
+    scene->watch = watch_begin(scene->hosts[0]);
     struct wire *idle[IDLE_ONES];
 
     for (int i = 0; i < IDLE_ONES; i++)
         idle[i] = wire_open(scene->hosts[0]);
     struct crowd *crowd = crowd_begin(scene);
 
-    load_more(scene, 2000);
+    scene_more(scene, 2000);
     crowd_end(crowd);
     fprintf(stderr, "fault_group: %ld of %d bytes used\n", group_used(group), GROUP_BYTES);
     ck_assert_int_eq(group_kills(group), 0);
     for (int i = 0; i < IDLE_ONES; i++)
         wire_close(idle[i], false);
-    fault_over(scene, watch, "fault_group");
-    ck_assert_int_eq(atomic_load(&scene->load.wrong), 0);
+    fault_over(scene);
     ck_assert_int_eq(atomic_load(&scene->load.cut), 0);
     group_end(group);
 }
@@ -451,12 +406,11 @@ TEST(a_host_that_the_kernel_kills_for_its_memory_loses_nothing)
         ck_assert_int_ge(group_kills(group), i);
         group_limit(group, GROUP_BYTES);
         scene_restart(scene, 0);
-        scene_recovery(scene, BACK_MS);
+        scene_recovery(scene);
     }
     crowd_end(crowd);
-    load_more(scene, 100);
-    fault_over(scene, NULL, NULL);
-    ck_assert_int_eq(atomic_load(&scene->load.wrong), 0);
+    scene_more(scene, 100);
+    fault_over(scene);
     group_end(group);
 }
 

@@ -36,9 +36,23 @@ struct rack {
     const char *const *environment;
 };
 
+struct host;
+struct host_spec;
+
 struct rack rack_make(const char *name);
 
-struct host;
+/* Returns the settings of a host of the plain build on a new database of that name. */
+struct host_spec rack_spec(const char *name, const struct rack *rack);
+
+/* Makes the nth allocation from now on fail; 0: none. Returns whether the previous failure has
+ * happened. */
+bool rack_arm(const struct rack *rack, long n);
+
+/* Waits until the armed allocation has failed; returns false after `ms` times PATIENCE. */
+bool rack_failed(const struct rack *rack, int ms);
+
+/* Fails the test if the host has ended. */
+void expect_running(const struct host *host);
 
 /* Starts the host with a counter at n. The host must either listen, be healthy and stop, or exit
  * with a status that reports the failure; otherwise the test fails. Returns whether the host

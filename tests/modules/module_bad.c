@@ -232,38 +232,13 @@ static int ask_again(struct bb_request *rq, struct bb_tx *tx, void *state)
 
 static int counts_before(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
-    int (*last)(struct bb_request *, struct bb_tx *, void *) = NULL;
     const char *how = arg;
+    bool more = !strcmp(how, "last-more"), refuses = !strcmp(how, "last-refuses");
 
-    if (!strcmp(how, "last-more"))
-        last = count_more;
-    else
-        last = strcmp(how, "last-refuses") ? ask_again : refuse_late;
     count_one(rq, tx);
-    if (!bb_before(rq, tx, last, 1))
+    if (!bb_before(rq, tx, more ? count_more : refuses ? refuse_late : ask_again, 1))
         return -1;
     return bb_reply(rq, 200, json_object());
-}
-
-static int last_counts(struct bb_request *rq)
-{
-    static char how[] = "last-more";
-
-    return bb_transaction(rq, counts_before, how);
-}
-
-static int last_refuses(struct bb_request *rq)
-{
-    static char how[] = "last-refuses";
-
-    return bb_transaction(rq, counts_before, how);
-}
-
-static int last_circle(struct bb_request *rq)
-{
-    static char how[] = "last-circle";
-
-    return bb_transaction(rq, counts_before, how);
 }
 
 static const struct {
@@ -274,7 +249,6 @@ static const struct {
     {"add-null", add_to_none},      {"commit-null", commit_none},    {"use-kept", use_kept},
     {"commit-kept", commit_kept},   {"gate-twice", wait_twice},      {"stream-twice", stream_twice},
     {"reply-twice", reply_twice},   {"reply-fail", reply_then_fail}, {"fail-after", fail_after},
-    {"last-more", last_counts},     {"last-refuses", last_refuses},  {"last-circle", last_circle},
 };
 
 static int handle_other(struct bb_request *rq, const char *how)
@@ -318,6 +292,8 @@ static int handle(struct bb_request *rq)
         return emit(rq, "bad.next");
     if (!strcmp(how, "audience"))
         return emit_to_no_size(rq);
+    if (!strncmp(how, "last-", 5))
+        return bb_transaction(rq, counts_before, (char *)(uintptr_t)how);
     if (!strcmp(how, "setting"))
         return bb_reply(rq, 200,
                         json_pack("{s:s}", "value", bb_setting_text(rq->host, "undeclared")));

@@ -121,24 +121,17 @@ static const struct bb_field said[] = {{.name = "said", .type = BB_TEXT, .max = 
 static const struct bb_field counter[] = {{.name = "counter", .type = BB_INT, .max = 1000000}};
 static const struct bb_field by[] = {{.name = "by", .type = BB_INT, .max = 1000000}};
 
+#define ROUTE(of, at, does, ...)                                                                   \
+    {                                                                                              \
+        .method = (of), .path = "/api/keys/" at, .roles = BB_ANYONE, .handler = (does),            \
+        __VA_ARGS__                                                                                \
+    }
+
 static const struct bb_route routes[] = {
-    {.method = "GET",
-     .path = "/api/keys/rows/:key",
-     .roles = BB_ANYONE,
-     .segments = BB_TABLE(key),
-     .query = BB_TABLE(said),
-     .handler = get_rows},
-    {.method = "GET",
-     .path = "/api/keys/half/:key",
-     .roles = BB_ANYONE,
-     .segments = BB_TABLE(key),
-     .handler = get_half},
-    {.method = "PUT",
-     .path = "/api/keys/counter/:counter",
-     .roles = BB_ANYONE,
-     .segments = BB_TABLE(counter),
-     .query = BB_TABLE(by),
-     .handler = put_counter},
+    ROUTE("GET", "rows/:key", get_rows, .segments = BB_TABLE(key), .query = BB_TABLE(said)),
+    ROUTE("GET", "half/:key", get_half, .segments = BB_TABLE(key)),
+    ROUTE("PUT", "counter/:counter", put_counter, .segments = BB_TABLE(counter),
+          .query = BB_TABLE(by)),
 };
 
 BB_EXPORT const struct bb_module busbar_module = {

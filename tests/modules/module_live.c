@@ -238,37 +238,19 @@ static const struct bb_field all[] = {{.name = "all", .type = BB_BOOL},
 static const struct bb_field body[] = {
     {.name = "text", .type = BB_TEXT, .flags = BB_REQUIRED, .max = 60000}};
 
+#define ROUTE(of, at, does, ...)                                                                   \
+    {                                                                                              \
+        .method = (of), .path = "/live" at, .roles = BB_ANYONE, .handler = (does), __VA_ARGS__     \
+    }
+
 static const struct bb_route routes[] = {
-    {.method = "GET",
-     .path = "/live/:topic",
-     .roles = BB_ANYONE,
-     .segments = BB_TABLE(segments),
-     .query = BB_TABLE(also),
-     .handler = listen_to},
-    {.method = "POST",
-     .path = "/live/:topic",
-     .roles = BB_ANYONE,
-     .segments = BB_TABLE(segments),
-     .query = BB_TABLE(all),
-     .body = BB_TABLE(body),
-     .body_max = 100000,
-     .handler = tell},
-    {.method = "POST",
-     .path = "/live-empty/:topic",
-     .roles = BB_ANYONE,
-     .segments = BB_TABLE(segments),
-     .handler = tell_empty},
-    {.method = "GET", .path = "/live-joined", .roles = BB_ANYONE, .handler = be_joined},
-    {.method = "GET",
-     .path = "/live-patient/:topic",
-     .roles = BB_ANYONE,
-     .segments = BB_TABLE(segments),
-     .handler = listen_patiently},
-    {.method = "POST",
-     .path = "/live-patient/:topic",
-     .roles = BB_ANYONE,
-     .segments = BB_TABLE(segments),
-     .handler = catch_up},
+    ROUTE("GET", "/:topic", listen_to, .segments = BB_TABLE(segments), .query = BB_TABLE(also)),
+    ROUTE("POST", "/:topic", tell, .segments = BB_TABLE(segments), .query = BB_TABLE(all),
+          .body = BB_TABLE(body), .body_max = 100000),
+    ROUTE("POST", "-empty/:topic", tell_empty, .segments = BB_TABLE(segments)),
+    ROUTE("GET", "-joined", be_joined, .flags = 0),
+    ROUTE("GET", "-patient/:topic", listen_patiently, .segments = BB_TABLE(segments)),
+    ROUTE("POST", "-patient/:topic", catch_up, .segments = BB_TABLE(segments)),
 };
 
 static const struct bb_worker workers[] = {{"join", join}};

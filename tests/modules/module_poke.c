@@ -292,46 +292,23 @@ static const struct bb_field settings[] = {
 static const struct bb_field name[] = {{.name = "name", .type = BB_TEXT, .max = 40}};
 static const struct bb_field refuse[] = {{.name = "refuse", .type = BB_INT, .max = 1}};
 
+#define ROUTE(of, at, does, ...)                                                                   \
+    {                                                                                              \
+        .method = (of), .path = "/api/poke/" at, .roles = BB_ANYONE, .handler = (does),            \
+        __VA_ARGS__                                                                                \
+    }
+
 static const struct bb_route routes[] = {
-    {.method = "GET",
-     .path = "/api/poke/query/:name",
-     .roles = BB_ANYONE,
-     .handler = query,
-     .segments = BB_TABLE(name)},
-    {.method = "POST",
-     .path = "/api/poke/write/:name",
-     .roles = BB_ANYONE,
-     .handler = write_one,
-     .segments = BB_TABLE(name)},
-    {.method = "POST",
-     .path = "/api/poke/unit/:name",
-     .roles = BB_ANYONE,
-     .flags = BB_CREATES,
-     .handler = unit,
-     .segments = BB_TABLE(name)},
-    {.method = "POST",
-     .path = "/api/poke/transaction/:name",
-     .roles = BB_ANYONE,
-     .handler = transaction,
-     .segments = BB_TABLE(name),
-     .query = BB_TABLE(refuse)},
-    {.method = "GET",
-     .path = "/api/poke/json/:name",
-     .roles = BB_ANYONE,
-     .handler = show_json,
-     .segments = BB_TABLE(name)},
-    {.method = "GET",
-     .path = "/api/poke/rows/:name",
-     .roles = BB_ANYONE,
-     .handler = list_rows,
-     .segments = BB_TABLE(name)},
-    {.method = "GET",
-     .path = "/api/poke/text/:name",
-     .roles = BB_ANYONE,
-     .handler = reply_text,
-     .segments = BB_TABLE(name)},
-    {.method = "POST", .path = "/api/poke/abandon", .roles = BB_ANYONE, .handler = abandon},
-    {.method = "POST", .path = "/api/poke/raise", .roles = BB_ANYONE, .handler = raise_event},
+    ROUTE("GET", "query/:name", query, .segments = BB_TABLE(name)),
+    ROUTE("POST", "write/:name", write_one, .segments = BB_TABLE(name)),
+    ROUTE("POST", "unit/:name", unit, .segments = BB_TABLE(name), .flags = BB_CREATES),
+    ROUTE("POST", "transaction/:name", transaction, .segments = BB_TABLE(name),
+          .query = BB_TABLE(refuse)),
+    ROUTE("GET", "json/:name", show_json, .segments = BB_TABLE(name)),
+    ROUTE("GET", "rows/:name", list_rows, .segments = BB_TABLE(name)),
+    ROUTE("GET", "text/:name", reply_text, .segments = BB_TABLE(name)),
+    ROUTE("POST", "abandon", abandon, .flags = 0),
+    ROUTE("POST", "raise", raise_event, .flags = 0),
 };
 
 static const struct bb_event_descriptor events[] = {{"poke.poked", 1, {0}, "It was poked."}};

@@ -180,42 +180,19 @@ static const struct bb_field ms_query[] = {{.name = "ms", .type = BB_INT, .max =
 
 static const struct bb_field shout_body[] = {{.name = "text", .type = BB_TEXT, .max = 1048576}};
 
+#define ROUTE(of, at, does, ...)                                                                   \
+    {                                                                                              \
+        .method = (of), .path = "/api/wave" at, .roles = BB_ANYONE, .handler = (does), __VA_ARGS__ \
+    }
+
 static const struct bb_route routes[] = {
-    {.method = "GET", .path = "/api/wave", .roles = BB_ANYONE, .handler = greet},
-    {.method = "POST",
-     .path = "/api/wave/shout",
-     .roles = BB_ANYONE,
-     .body = BB_TABLE(shout_body),
-     .handler = greet},
-    {.method = "GET",
-     .path = "/api/wave/nap",
-     .roles = BB_ANYONE,
-     .query = BB_TABLE(ms_query),
-     .deadline_ms = 60000,
-     .handler = nap},
-    {.method = "GET",
-     .path = "/api/wave/hold",
-     .roles = BB_ANYONE,
-     .deadline_ms = 60000,
-     .handler = hold},
-    {.method = "GET",
-     .path = "/api/wave/lock",
-     .roles = BB_ANYONE,
-     .query = BB_TABLE(ms_query),
-     .deadline_ms = 60000,
-     .handler = wait_for_lock},
-    {.method = "GET",
-     .path = "/api/wave/doze",
-     .roles = BB_ANYONE,
-     .query = BB_TABLE(ms_query),
-     .deadline_ms = 60000,
-     .handler = doze},
-    {.method = "GET",
-     .path = "/api/wave/late",
-     .roles = BB_ANYONE,
-     .query = BB_TABLE(ms_query),
-     .deadline_ms = 60000,
-     .handler = hand_on},
+    ROUTE("GET", "", greet, .flags = 0),
+    ROUTE("POST", "/shout", greet, .body = BB_TABLE(shout_body)),
+    ROUTE("GET", "/nap", nap, .query = BB_TABLE(ms_query), .deadline_ms = 60000),
+    ROUTE("GET", "/hold", hold, .deadline_ms = 60000),
+    ROUTE("GET", "/lock", wait_for_lock, .query = BB_TABLE(ms_query), .deadline_ms = 60000),
+    ROUTE("GET", "/doze", doze, .query = BB_TABLE(ms_query), .deadline_ms = 60000),
+    ROUTE("GET", "/late", hand_on, .query = BB_TABLE(ms_query), .deadline_ms = 60000),
 };
 static const struct bb_channel channels[] = {{.name = "wave", .heard = heard}};
 static const struct bb_job jobs[] = {{.name = "wave.tick", .every_s = 1, .run = tick}};

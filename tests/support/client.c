@@ -6,6 +6,8 @@
 #include "reference.h"
 #include "secrets.h"
 
+enum { SOON_MS = 30000 };
+
 struct buffer {
     char *bytes;
     size_t length, room;
@@ -134,6 +136,28 @@ struct answer *http(const struct host *host, const char *method, const char *pat
     json_decref(json);
     return http_send(host,
                      &(struct call){.method = method, .path = path, .token = token, .body = body});
+}
+
+struct awaited_status {
+    const struct host *host;
+    const char *path, *token;
+    long status;
+};
+
+static bool has_status(void *arg)
+{
+    const struct awaited_status *awaited = arg;
+
+    return http(awaited->host, "GET", awaited->path, awaited->token, NULL)->status ==
+           awaited->status;
+}
+
+void status_soon(const struct host *host, const char *path, const char *token, long status)
+{
+    struct awaited_status awaited = {host, path, token, status};
+
+    ck_assert_msg(wait_until(has_status, &awaited, SOON_MS), "GET %s does not get %ld from %s:%s",
+                  path, status, host->name, host->log ? file_text(host->log) : "");
 }
 
 char *header_in(const char *head, const char *name)

@@ -44,6 +44,9 @@ struct answer *http_send(const struct host *host, const struct call *call);
 struct answer *http(const struct host *host, const char *method, const char *path,
                     const char *token, json_t *json);
 
+/* Waits until a GET gets this status; fails the test if it does not for long. */
+void status_soon(const struct host *host, const char *path, const char *token, long status);
+
 /* Returns the first value of a header in a head (the first line is skipped), or NULL. */
 char *header_in(const char *head, const char *name);
 const char *answer_header(const struct answer *answer, const char *name);

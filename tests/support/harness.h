@@ -68,6 +68,12 @@ void postgres_start(struct postgres *pg);
 /* SIGINT: fast shutdown, SIGQUIT: immediate shutdown, SIGKILL: like a crash. */
 void postgres_stop(struct postgres *pg, int signal);
 
+/* Returns the same server at another address: libpq's "host" and the text after it. */
+struct postgres *postgres_at(const struct postgres *pg, const char *address);
+
+/* Returns the server's socket. */
+const char *postgres_socket(const struct postgres *pg);
+
 /* Starts a separate Redis on a socket of that name; *pid is set to its process. Returns the
  * socket's path. */
 char *redis_make(const char *name, pid_t *pid);
@@ -87,6 +93,13 @@ PGconn *database_connect(struct postgres *pg, const char *database);
 char *sql_text(PGconn *db, const char *sql, int count, const char *const *values);
 int64_t sql_number(PGconn *db, const char *sql);
 void sql_run(PGconn *db, const char *sql);
+
+/* Waits until the statement's number is not 0; fails the test if it stays 0 for long. */
+void sql_soon(PGconn *db, const char *sql);
+
+/* Run a statement on a separate connection: to the database postgres, and like sql_soon(). */
+void postgres_run(struct postgres *pg, const char *sql);
+void database_soon(struct postgres *pg, const char *database, const char *sql);
 
 /* ---- hosts (host.c) ---- */
 
@@ -148,8 +161,30 @@ char *host_ask(const struct host *host, const char *word, int *status);
 /* Like host_ask() with several words; the list ends with NULL. */
 char *host_ask_words(const struct host *host, const char *const *words, int *status);
 
-/* Waits for a line of the log that contains the words, and returns it from them on. */
-char *host_log_wait(const struct host *host, const char *words);
+/* host_says(host, status, "status", "--json") is the same, and fails the test unless that is the
+ * exit status. */
+#define host_says(host, status, ...)                                                               \
+    host_says_words((host), (status), (const char *const[]){__VA_ARGS__, NULL}, __FILE__, __LINE__)
+char *host_says_words(const struct host *host, int status, const char *const *words,
+                      const char *file, int line);
+
+/* ck_prints(host, status, part, "status") also requires that the output has this part. */
+#define ck_prints(host, status, part, ...)                                                         \
+    host_says_part((host), (status), (part), (const char *const[]){__VA_ARGS__, NULL}, __FILE__,   \
+                   __LINE__)
+char *host_says_part(const struct host *host, int status, const char *part,
+                     const char *const *words, const char *file, int line);
+
+/* Returns the output of `busbar status --json`. */
+json_t *host_status(const struct host *host);
+
+/* Returns how often the host's log has this text, and the log's size. */
+size_t host_logged(const struct host *host, const char *part);
+size_t host_log_size(const struct host *host);
+
+/* Waits for a line that contains the text after this offset of the log, and returns it from the
+ * text on; fails the test if it does not come. */
+char *host_logs(const struct host *host, size_t from, const char *part);
 
 /* Fails if a sanitizer has reported something in the log. */
 void host_log_clean(const struct host *host);

@@ -9,10 +9,10 @@
 
 #include "harness.h"
 
+enum { SOON_MS = 30000 };
+
 /* Any 64 hexadecimal digits work. */
 #define SEALING_KEY "0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0"
-
-enum { LOGGED_MS = 10000 };
 
 /* By default, password hashes are cheap and no test is throttled. */
 #define AUTH_DEFAULTS                                                                              \
@@ -85,7 +85,7 @@ static const char *log_from(const struct host *host, size_t from)
     return part;
 }
 
-static size_t log_size(const struct host *host)
+size_t host_log_size(const struct host *host)
 {
     struct stat about;
 
@@ -136,7 +136,7 @@ static void pin_port(const struct host *host)
 
 bool host_run(struct host *host)
 {
-    struct starting starting = {host, log_size(host), 0};
+    struct starting starting = {host, host_log_size(host), 0};
     const char *argv[32];
     int count = 0;
 
@@ -190,27 +190,6 @@ static void host_statements_right(const struct host *host, const char *log)
                           (int)(end - line), line);
         }
     }
-}
-
-struct awaited_line {
-    const struct host *host;
-    const char *words, *line;
-};
-
-static bool is_logged(void *arg)
-{
-    struct awaited_line *awaited = arg;
-
-    awaited->line = strstr(file_text(awaited->host->log), awaited->words);
-    return awaited->line && strchr(awaited->line, '\n');
-}
-
-char *host_log_wait(const struct host *host, const char *words)
-{
-    struct awaited_line awaited = {host, words, NULL};
-
-    ck_assert_msg(wait_until(is_logged, &awaited, LOGGED_MS), "not in %s: %s", host->log, words);
-    return text("%.*s", (int)strcspn(awaited.line, "\n"), awaited.line);
 }
 
 void host_log_clean(const struct host *host)
@@ -287,4 +266,66 @@ char *host_ask_words(const struct host *host, const char *const *words, int *sta
 char *host_ask(const struct host *host, const char *word, int *status)
 {
     return host_ask_words(host, (const char *const[]){word, NULL}, status);
+}
+
+char *host_says_words(const struct host *host, int status, const char *const *words,
+                      const char *file, int line)
+{
+    int ended;
+    char *said = host_ask_words(host, words, &ended);
+
+    ck_assert_msg(ended == status, "%s:%d: busbar %s ended with status %d: %s", file, line, *words,
+                  ended, said);
+    return said;
+}
+
+char *host_says_part(const struct host *host, int status, const char *part,
+                     const char *const *words, const char *file, int line)
+{
+    char *said = host_says_words(host, status, words, file, line);
+
+    ck_assert_msg(strstr(said, part) != NULL, "%s:%d: no \"%s\" in what busbar %s prints:\n%s",
+                  file, line, part, *words, said);
+    return said;
+}
+
+json_t *host_status(const struct host *host)
+{
+    const char *said = host_says(host, 0, "status", "--json");
+    json_t *json = json_loads(said, 0, NULL);
+
+    ck_assert_msg(json != NULL, "%s", said);
+    return kept(json);
+}
+
+size_t host_logged(const struct host *host, const char *part)
+{
+    size_t count = 0;
+
+    for (const char *at = file_text(host->log); (at = strstr(at, part)); at++)
+        count++;
+    return count;
+}
+
+struct awaited_line {
+    const struct host *host;
+    size_t from;
+    const char *part, *line;
+};
+
+static bool is_logged(void *arg)
+{
+    struct awaited_line *awaited = arg;
+
+    awaited->line = strstr(file_text(awaited->host->log) + awaited->from, awaited->part);
+    return awaited->line && strchr(awaited->line, '\n');
+}
+
+char *host_logs(const struct host *host, size_t from, const char *part)
+{
+    struct awaited_line line = {host, from, part, NULL};
+
+    ck_assert_msg(wait_until(is_logged, &line, SOON_MS), "no \"%s\" in %s:\n%.3000s", part,
+                  host->log, file_text(host->log) + from);
+    return text("%.*s", (int)strcspn(line.line, "\n"), line.line);
 }

@@ -80,26 +80,10 @@ struct answer *person_me(const struct host *host, const struct person *person)
     return http(host, "GET", "/api/auth/me", person->token, NULL);
 }
 
-struct seen {
-    const struct host *host;
-    const char *path, *token;
-    long status;
-};
-
-static bool is_seen(void *arg)
-{
-    const struct seen *seen = arg;
-
-    return http(seen->host, "GET", seen->path, seen->token, NULL)->status == seen->status;
-}
-
 void answers_soon(const struct host *host, const char *path, const char *token, long status,
                   const char *message)
 {
-    struct seen seen = {host, path, token, status};
-
-    ck_assert_msg(wait_until(is_seen, &seen, 1000), "%s does not answer %ld in time", host->name,
-                  status);
+    status_soon(host, path, token, status);
     if (status >= 400)
         ask(bearer(token), status, message, "GET %s", path);
 }

@@ -38,7 +38,7 @@ struct answer *person_me(const struct host *host, const struct person *person);
 
 /*
  * Fails the test unless the host answers a GET with this status (and this message, if it is an
- * error) within a second, the time a host may take to see a change made on another host.
+ * error) soon: a host may take a second to see a change made on another host.
  */
 void answers_soon(const struct host *host, const char *path, const char *token, long status,
                   const char *message);

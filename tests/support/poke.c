@@ -4,11 +4,6 @@
 
 enum { FREELY = 8 /* more than the number of connections */ };
 
-static bool is_migrated(void *host)
-{
-    return http(host, "GET", "/api/poke/query/shape", NULL, NULL)->status == 200;
-}
-
 struct host *poke_start(const struct host_spec *spec)
 {
     struct host_spec on = *spec;
@@ -21,7 +16,7 @@ struct host *poke_start(const struct host_spec *spec)
         on.modules = text("[auth, health, metrics, \"%s\"]", harness_test_module("module_poke"));
     struct host *host = host_start(&on);
 
-    ck_assert_msg(wait_until(is_migrated, host, 10000), "%s", file_text(host->log));
+    status_soon(host, "/api/poke/query/shape", NULL, 200);
     return host;
 }
 

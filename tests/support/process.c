@@ -145,8 +145,7 @@ pid_t process_start(const struct process_spec *spec)
     return pid;
 }
 
-/* Returns whether a process is gone, or is a zombie that only its parent can reap. */
-static bool has_ended(pid_t pid)
+bool process_has_ended(pid_t pid)
 {
     FILE *file = fopen(text("/proc/%d/stat", (int)pid), "re");
     char state = 'Z';
@@ -168,7 +167,8 @@ bool process_wait(pid_t pid, int ms, int *status)
 
         if (ended == pid)
             return true;
-        if (ended < 0 && has_ended(pid)) { /* the runner's child: its status is unknown here */
+        if (ended < 0 &&
+            process_has_ended(pid)) { /* the runner's child: its status is unknown here */
             *status = 0;
             return true;
         }

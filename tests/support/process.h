@@ -33,6 +33,9 @@ pid_t process_start(const struct process_spec *spec);
 /* Waits for the process to end; returns false after `ms`. *status is a waitpid() status. */
 bool process_wait(pid_t pid, int ms, int *status);
 
+/* Returns whether a process is gone, or is a zombie that only its parent can reap. */
+bool process_has_ended(pid_t pid);
+
 /* Sends the signal and waits; sends SIGKILL after `ms` times PATIENCE. Returns the waitpid()
  * status. */
 int process_stop(pid_t pid, int signal, int ms);

@@ -12,7 +12,6 @@
 #include "harness.h"
 #include "reference_document.h"
 #include "schema.h"
-#include "schema_flaw.h"
 
 #define ALL_MODULES                                                                                \
     "[auth, bulk, certificate, chat, console, device, docs, health, metrics, reading, webhook]"

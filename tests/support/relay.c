@@ -14,16 +14,11 @@ struct host_spec relay_spec(const char *name, const char *more)
                               .more = more};
 }
 
-static bool is_ready(void *host)
-{
-    return http(host, "GET", "/api/health/ready", NULL, NULL)->status == 200;
-}
-
 struct host *relay_start(const struct host_spec *spec)
 {
     struct host *host = host_start(spec);
 
-    ck_assert(wait_until(is_ready, host, HEALTHY_MS));
+    status_soon(host, "/api/health/ready", NULL, 200);
     return host;
 }
 

@@ -10,10 +10,16 @@
 
 #include <pthread.h>
 
+#include "health_watch.h"
 #include "ledger.h"
 #include "people.h"
 
-enum { SCENE_HOSTS = 2, SCENE_WRITERS = 20, SCENE_SECONDS = 240 };
+enum {
+    SCENE_HOSTS = 2,
+    SCENE_WRITERS = 20,
+    SCENE_SECONDS = 240,
+    SCENE_ENDLESS = 1000000 /* messages: the load never reaches this count */
+};
 
 struct scene {
     struct postgres *pg;
@@ -24,7 +30,8 @@ struct scene {
     struct person *admin;
     struct ledger_load load;
     pthread_t thread;
-    int outcome; /* result of ledger_load() */
+    int outcome;         /* result of ledger_load() */
+    struct watch *watch; /* NULL: nobody watches the host's health */
 };
 
 /* Returns the number of messages from the environment. */
@@ -38,12 +45,16 @@ struct scene *scene_make(const char *name, const struct host_spec *spec, int hos
 void scene_begin(struct scene *scene);
 void scene_finish(struct scene *scene);
 
-/* Waits until this many messages are acknowledged. */
-void scene_wait(struct scene *scene, long messages);
+/* Ends the load after the messages sent so far. */
+void scene_stop(struct scene *scene);
 
-/* Returns the milliseconds from now until the next acknowledgement; fails the test after `max_ms`.
- */
-int64_t scene_recovery(struct scene *scene, int max_ms);
+/* Wait until this many messages are acknowledged, and for this many more. */
+void scene_wait(struct scene *scene, long messages);
+void scene_more(struct scene *scene, long messages);
+
+/* Waits for the next acknowledgement, and prints and returns how many milliseconds it took; fails
+ * the test if none comes. */
+int64_t scene_recovery(struct scene *scene);
 
 /* Starts an ended host again; the load uses its new port. */
 void scene_restart(struct scene *scene, int host);

@@ -6,12 +6,14 @@
 
 #include "process.h"
 
-/* A value and the schema to check it with. */
+/* A rule of a schema, and the value to check with it. */
 struct judged {
     const json_t *document, *schema, *value;
+    const char *keyword;
+    const json_t *rule;
 };
 
-typedef const char *check(const struct judged *at, const json_t *rule);
+typedef const char *check(const struct judged *at);
 
 const json_t *schema_resolved(const json_t *document, const json_t *object)
 {
@@ -39,33 +41,54 @@ static const char *shown(const json_t *value)
 
 /* ---- types and formats ---- */
 
+static const char *const types[] = {
+    [JSON_OBJECT] = "object",   [JSON_ARRAY] = "array", [JSON_STRING] = "string",
+    [JSON_INTEGER] = "integer", [JSON_REAL] = "number", [JSON_TRUE] = "boolean",
+    [JSON_FALSE] = "boolean",   [JSON_NULL] = "null",
+};
+
 static bool has_type(const json_t *value, const char *type)
 {
-    static const char *const names[] = {
-        [JSON_OBJECT] = "object",   [JSON_ARRAY] = "array", [JSON_STRING] = "string",
-        [JSON_INTEGER] = "integer", [JSON_REAL] = "number", [JSON_TRUE] = "boolean",
-        [JSON_FALSE] = "boolean",   [JSON_NULL] = "null",
-    };
-
     double real = json_real_value(value);
 
     if (json_is_real(value) && !strcmp(type, "integer")) /* includes 1.0 and all huge numbers */
         return real < -9e15 || real > 9e15 || real == (double)(long long)real;
-    return !strcmp(names[json_typeof(value)], type) ||
+    return !strcmp(types[json_typeof(value)], type) ||
            (json_is_integer(value) && !strcmp(type, "number"));
 }
 
-static const char *check_type(const struct judged *at, const json_t *rule)
+static const char *check_type(const struct judged *at)
 {
     const json_t *one;
     size_t i;
-    bool fits = json_is_string(rule) && has_type(at->value, json_string_value(rule));
+    bool fits = json_is_string(at->rule) && has_type(at->value, json_string_value(at->rule));
 
-    json_array_foreach(rule, i, one)
+    json_array_foreach(at->rule, i, one)
     {
         fits = fits || has_type(at->value, json_string_value(one));
     }
-    return fits ? NULL : text(" is %s and not of type %s", shown(at->value), shown(rule));
+    return fits ? NULL : text(" is %s and not of type %s", shown(at->value), shown(at->rule));
+}
+
+static bool is_type(const json_t *name)
+{
+    size_t i = 0, count = sizeof types / sizeof *types;
+
+    while (json_is_string(name) && i < count && strcmp(types[i], json_string_value(name)) != 0)
+        i++;
+    return json_is_string(name) && i < count;
+}
+
+static const char *flaw_type(const struct judged *at)
+{
+    const json_t *one;
+    size_t i, unknown = json_is_array(at->rule) ? !json_array_size(at->rule) : !is_type(at->rule);
+
+    json_array_foreach(at->rule, i, one)
+    {
+        unknown += !is_type(one);
+    }
+    return unknown ? ": no known type" : NULL;
 }
 
 /* Returns whether a text matches a pattern, in which 0 is a digit and x a hexadecimal digit. */
@@ -116,26 +139,36 @@ static bool is_any(const char *value)
     return value != NULL;
 }
 
-static const char *check_format(const struct judged *at, const json_t *rule)
+static const struct format {
+    const char *name;
+    bool (*fits)(const char *value);
+} formats[] = {{"date-time", is_time}, {"uuid", is_uuid}, {"email", is_email},
+               {"password", is_any},   {"int64", is_any}, /* every integer of jansson fits */
+               {"binary", is_any} /* files of requests */};
+
+static const struct format *format_of(const json_t *name)
 {
-    static const struct {
-        const char *name;
-        bool (*fits)(const char *value);
-    } formats[] = {{"date-time", is_time},
-                   {"uuid", is_uuid},
-                   {"email", is_email},
-                   {"password", is_any},
-                   {"int64", is_any}}; /* every integer of jansson fits */
+    size_t i = 0, count = sizeof formats / sizeof *formats;
+
+    while (json_is_string(name) && i < count && strcmp(formats[i].name, json_string_value(name)))
+        i++;
+    return json_is_string(name) && i < count ? &formats[i] : NULL;
+}
+
+static const char *flaw_format(const struct judged *at)
+{
+    return format_of(at->rule) ? NULL : ": no known format";
+}
+
+static const char *check_format(const struct judged *at)
+{
+    const struct format *format = format_of(at->rule);
     const char *value = json_string_value(at->value);
 
-    for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
-        if (strcmp(formats[i].name, json_string_value(rule)) != 0)
-            continue;
-        return !value || formats[i].fits(value)
-                   ? NULL
-                   : text(" is %s and no %s", shown(at->value), formats[i].name);
-    }
-    return text(": the tests do not know the format %s", shown(rule));
+    if (!format)
+        return text(": the tests do not know the format %s", shown(at->rule));
+    return !value || format->fits(value) ? NULL
+                                         : text(" is %s and no %s", shown(at->value), format->name);
 }
 
 /* ---- bounds ---- */
@@ -149,84 +182,54 @@ static size_t characters(const char *text)
     return count;
 }
 
-/* Gets the number that a bound limits: the number itself, a text's length or a list's length.
- * Returns false if the bound does not apply. */
-static bool measured(const json_t *value, const char *what, double *size)
+/* minimum, maximum, minLength, maxLength, minItems, maxItems. */
+static const char *check_bound(const struct judged *at)
 {
-    if (!strcmp(what, "imum") && json_is_number(value))
-        *size = json_number_value(value);
-    else if (!strcmp(what, "Length") && json_is_string(value))
-        *size = (double)characters(json_string_value(value));
-    else if (!strcmp(what, "Items") && json_is_array(value))
-        *size = (double)json_array_size(value);
+    const char *what = at->keyword + strlen("min");
+    double size, sign = strncmp(at->keyword, "min", 3) ? 1 : -1;
+
+    if (!strcmp(what, "imum") && json_is_number(at->value))
+        size = json_number_value(at->value);
+    else if (!strcmp(what, "Length") && json_is_string(at->value))
+        size = (double)characters(json_string_value(at->value));
+    else if (!strcmp(what, "Items") && json_is_array(at->value))
+        size = (double)json_array_size(at->value);
     else
-        return false;
-    return true;
-}
-
-static const char *bounded(const struct judged *at, const json_t *rule, const char *what, int sign)
-{
-    double size;
-
-    if (!measured(at->value, what, &size) || sign * size <= sign * json_number_value(rule))
         return NULL;
-    return text(" is %s, which is %s than %s", shown(at->value), sign > 0 ? "more" : "less",
-                shown(rule));
+    return sign * size <= sign * json_number_value(at->rule)
+               ? NULL
+               : text(" is %s, which is %s than %s", shown(at->value), sign > 0 ? "more" : "less",
+                      shown(at->rule));
 }
 
-static const char *check_minimum(const struct judged *at, const json_t *rule)
+static const char *flaw_bound(const struct judged *at)
 {
-    return bounded(at, rule, "imum", -1);
-}
-
-static const char *check_maximum(const struct judged *at, const json_t *rule)
-{
-    return bounded(at, rule, "imum", 1);
-}
-
-static const char *check_min_length(const struct judged *at, const json_t *rule)
-{
-    return bounded(at, rule, "Length", -1);
-}
-
-static const char *check_max_length(const struct judged *at, const json_t *rule)
-{
-    return bounded(at, rule, "Length", 1);
-}
-
-static const char *check_min_items(const struct judged *at, const json_t *rule)
-{
-    return bounded(at, rule, "Items", -1);
-}
-
-static const char *check_max_items(const struct judged *at, const json_t *rule)
-{
-    return bounded(at, rule, "Items", 1);
+    return json_is_number(at->rule) ? NULL : " is not a number";
 }
 
 /* ---- nested values, alternatives ---- */
 
-static const char *check_enum(const struct judged *at, const json_t *rule)
+static const char *check_enum(const struct judged *at)
 {
     const json_t *one;
     size_t i;
 
-    json_array_foreach(rule, i, one)
+    json_array_foreach(at->rule, i, one)
     {
         if (json_equal(one, at->value))
             return NULL;
     }
-    return text(" is %s and none of %s", shown(at->value), shown(rule));
+    return text(" is %s and none of %s", shown(at->value), shown(at->rule));
 }
 
-static const char *check_properties(const struct judged *at, const json_t *rule)
+static const char *check_properties(const struct judged *at)
 {
     const char *key;
     json_t *member;
 
     json_object_foreach((json_t *)(uintptr_t)at->value, key, member)
     {
-        const json_t *schema = json_object_get(rule, key);
+        const json_t *schema = json_object_get(at->rule, key);
         const char *problem =
             schema ? schema_problem(at->document, schema, member) : " is not in the reference";
 
@@ -236,12 +239,12 @@ static const char *check_properties(const struct judged *at, const json_t *rule)
     return NULL;
 }
 
-static const char *check_required(const struct judged *at, const json_t *rule)
+static const char *check_required(const struct judged *at)
 {
     const json_t *name;
     size_t i;
 
-    json_array_foreach(rule, i, name)
+    json_array_foreach(at->rule, i, name)
     {
         if (json_is_object(at->value) && !json_object_get(at->value, json_string_value(name)))
             return text(".%s is missing", json_string_value(name));
@@ -249,14 +252,14 @@ static const char *check_required(const struct judged *at, const json_t *rule)
     return NULL;
 }
 
-static const char *check_items(const struct judged *at, const json_t *rule)
+static const char *check_items(const struct judged *at)
 {
     const json_t *item;
     size_t i;
 
     json_array_foreach(at->value, i, item)
     {
-        const char *problem = schema_problem(at->document, rule, item);
+        const char *problem = schema_problem(at->document, at->rule, item);
 
         if (problem)
             return text("[%zu]%s", i, problem);
@@ -264,13 +267,13 @@ static const char *check_items(const struct judged *at, const json_t *rule)
     return NULL;
 }
 
-static const char *check_any_of(const struct judged *at, const json_t *rule)
+static const char *check_any_of(const struct judged *at)
 {
     const char *problem = " fits none of nothing";
     const json_t *one;
     size_t i;
 
-    json_array_foreach(rule, i, one)
+    json_array_foreach(at->rule, i, one)
     {
         problem = schema_problem(at->document, one, at->value);
         if (!problem)
@@ -279,62 +282,176 @@ static const char *check_any_of(const struct judged *at, const json_t *rule)
     return problem;
 }
 
-static const char *check_reference(const struct judged *at, const json_t *rule)
+static const char *check_reference(const struct judged *at)
 {
     const json_t *schema = schema_resolved(at->document, at->schema);
 
     return schema ? schema_problem(at->document, schema, at->value)
-                  : text(": %s leads nowhere", shown(rule));
+                  : text(": %s leads nowhere", shown(at->rule));
 }
 
-static const char *no_check(const struct judged *at, const json_t *rule)
+/* ---- flaws of rules that contain schemas, names and values ---- */
+
+static const char *flaw_schema(const struct judged *at)
 {
-    (void)at;
-    (void)rule;
-    return NULL;
+    return schema_flaw(at->document, at->rule);
 }
 
-static const struct {
-    const char *keyword;
-    check *check;
+static const char *flaw_any_of(const struct judged *at)
+{
+    const char *flaw = json_array_size(at->rule) ? NULL : " lists nothing";
+    const json_t *one;
+    size_t i;
+
+    json_array_foreach(at->rule, i, one)
+    {
+        flaw = flaw ? flaw : schema_flaw(at->document, one);
+    }
+    return flaw;
+}
+
+static const char *flaw_properties(const struct judged *at)
+{
+    const char *key, *flaw = json_is_object(at->rule) ? NULL : " is not an object";
+    json_t *member;
+
+    json_object_foreach((json_t *)(uintptr_t)at->rule, key, member)
+    {
+        flaw = schema_flaw(at->document, member);
+        if (flaw)
+            return text(".%s%s", key, flaw);
+    }
+    return flaw;
+}
+
+static const char *flaw_required(const struct judged *at)
+{
+    const json_t *properties = json_object_get(at->schema, "properties"), *name;
+    size_t i;
+
+    json_array_foreach(at->rule, i, name)
+    {
+        if (!json_object_get(properties, json_is_string(name) ? json_string_value(name) : ""))
+            return text("[%zu] is not in properties", i);
+    }
+    return json_array_size(at->rule) ? NULL : " lists nothing";
+}
+
+static const char *flaw_reference(const struct judged *at)
+{
+    return json_is_string(at->rule) && schema_resolved(at->document, at->schema) ? NULL
+                                                                                 : " leads nowhere";
+}
+
+static const char *flaw_default(const struct judged *at)
+{
+    return schema_problem(at->document, at->schema, at->rule);
+}
+
+static const char *flaw_examples(const struct judged *at)
+{
+    const char *problem = json_array_size(at->rule) ? NULL : " lists nothing";
+    const json_t *one;
+    size_t i;
+
+    json_array_foreach(at->rule, i, one)
+    {
+        problem = problem ? problem : schema_problem(at->document, at->schema, one);
+    }
+    return problem;
+}
+
+/* ---- keywords ---- */
+
+static const struct keyword {
+    const char *name;
+    check *check, *flaw; /* of a value, and of the rule itself; NULL: there is nothing to check */
 } keywords[] = {
-    {"type", check_type},
-    {"properties", check_properties},
-    {"required", check_required},
-    {"items", check_items},
-    {"format", check_format},
-    {"enum", check_enum},
-    {"minimum", check_minimum},
-    {"maximum", check_maximum},
-    {"minLength", check_min_length},
-    {"maxLength", check_max_length},
-    {"minItems", check_min_items},
-    {"maxItems", check_max_items},
-    {"anyOf", check_any_of},
-    {"$ref", check_reference},
-    {"additionalProperties", no_check}, /* see the header */
-    {"description", no_check},
-    {"examples", no_check},
-    {"default", no_check},
+    {"type", check_type, flaw_type},
+    {"properties", check_properties, flaw_properties},
+    {"required", check_required, flaw_required},
+    {"items", check_items, flaw_schema},
+    {"format", check_format, flaw_format},
+    {"enum", check_enum, NULL},
+    {"minimum", check_bound, flaw_bound},
+    {"maximum", check_bound, flaw_bound},
+    {"minLength", check_bound, flaw_bound},
+    {"maxLength", check_bound, flaw_bound},
+    {"minItems", check_bound, flaw_bound},
+    {"maxItems", check_bound, flaw_bound},
+    {"anyOf", check_any_of, flaw_any_of},
+    {"$ref", check_reference, flaw_reference},
+    {"additionalProperties", NULL, NULL}, /* see the header */
+    {"description", NULL, NULL},
+    {"contentMediaType", NULL, NULL},
+    {"examples", NULL, flaw_examples},
+    {"default", NULL, flaw_default},
 };
+
+static const struct keyword *keyword_of(const char *name)
+{
+    size_t i = 0, count = sizeof keywords / sizeof *keywords;
+
+    while (i < count && strcmp(keywords[i].name, name) != 0)
+        i++;
+    return i < count ? &keywords[i] : NULL;
+}
 
 const char *schema_problem(const json_t *document, const json_t *schema, const json_t *value)
 {
-    enum { COUNT = sizeof(keywords) / sizeof(keywords[0]) };
-    const struct judged at = {document, schema, value};
     const char *key, *problem = NULL;
     json_t *rule;
 
     json_object_foreach((json_t *)(uintptr_t)schema, key, rule)
     {
-        size_t i = 0;
+        const struct keyword *keyword = keyword_of(key);
 
-        while (i < COUNT && strcmp(keywords[i].keyword, key) != 0)
-            i++;
-        problem = i < COUNT ? keywords[i].check(&at, rule)
-                            : text(": the tests do not know the keyword %s", key);
+        if (!keyword)
+            problem = text(": the tests do not know the keyword %s", key);
+        else if (keyword->check)
+            problem = keyword->check(&(struct judged){document, schema, value, key, rule});
         if (problem)
             break;
     }
     return problem;
+}
+
+const char *schema_flaw(const json_t *document, const json_t *schema)
+{
+    const char *key, *flaw = json_is_object(schema) ? NULL : " is not a schema";
+    json_t *rule;
+
+    json_object_foreach((json_t *)(uintptr_t)schema, key, rule)
+    {
+        const struct keyword *keyword = keyword_of(key);
+
+        if (!keyword)
+            flaw = " is a keyword that the tests do not know";
+        else if (keyword->flaw)
+            flaw = keyword->flaw(&(struct judged){document, schema, NULL, key, rule});
+        if (flaw)
+            return text(".%s%s", key, flaw);
+    }
+    return flaw;
+}
+
+const char *schema_flaw_inside(const json_t *document, const json_t *part)
+{
+    const char *key, *flaw = NULL;
+    json_t *member;
+    size_t i;
+
+    json_array_foreach(part, i, member)
+    {
+        if ((flaw = schema_flaw_inside(document, member)) != NULL)
+            return text("[%zu]%s", i, flaw);
+    }
+    json_object_foreach((json_t *)(uintptr_t)part, key, member)
+    {
+        flaw = strcmp(key, "schema") != 0 ? schema_flaw_inside(document, member)
+                                          : schema_flaw(document, member);
+        if (flaw)
+            return text("/%s%s", key, flaw);
+    }
+    return flaw;
 }

@@ -15,4 +15,14 @@ const char *schema_problem(const json_t *document, const json_t *schema, const j
  * "$ref" unchanged. */
 const json_t *schema_resolved(const json_t *document, const json_t *object);
 
+/*
+ * Returns what is wrong with the schema and where, or NULL: a keyword, type or format that is not
+ * known, a name or reference that leads nowhere, an example or default that is not valid. The
+ * schema that a reference leads to is not checked again.
+ */
+const char *schema_flaw(const json_t *document, const json_t *schema);
+
+/* Returns the first flaw of any schema inside `part`: the values of members named "schema". */
+const char *schema_flaw_inside(const json_t *document, const json_t *part);
+
 #endif

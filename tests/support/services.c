@@ -9,6 +9,7 @@
 #include "harness.h"
 
 #define UP_MS 20000
+#define SOON_MS 30000
 #define PG_ROOT "/usr/lib/postgresql"
 
 char *postgres_program(const char *name)
@@ -91,14 +92,25 @@ void postgres_stop(struct postgres *pg, int signal)
     pg->pid = 0;
 }
 
+struct postgres *postgres_at(const struct postgres *pg, const char *address)
+{
+    struct postgres *seen = kept(calloc(1, sizeof *seen));
+
+    *seen = *pg;
+    seen->sockets = text("%s", address);
+    return seen;
+}
+
+const char *postgres_socket(const struct postgres *pg)
+{
+    return text("%s/.s.PGSQL.5432", pg->sockets);
+}
+
 /* Makes the template; every database of a test is a copy of it. */
 static void template_make(struct postgres *pg, const char *name)
 {
     static const char *const password[] = {"BUSBAR_PASSWORD=" ADMIN_PASSWORD, NULL};
-    PGconn *db = database_connect(pg, "postgres");
-
-    sql_run(db, "CREATE DATABASE template_busbar");
-    PQfinish(db);
+    postgres_run(pg, "CREATE DATABASE template_busbar");
     struct host *host = host_prepare(
         &(struct host_spec){.name = text("template-%s", name),
                             .pg = pg,
@@ -208,6 +220,39 @@ int64_t sql_number(PGconn *db, const char *sql)
 void sql_run(PGconn *db, const char *sql)
 {
     sql_text(db, sql, 0, NULL);
+}
+
+struct awaited_number {
+    PGconn *db;
+    const char *sql;
+};
+
+static bool is_not_0(void *arg)
+{
+    const struct awaited_number *number = arg;
+
+    return sql_number(number->db, number->sql) != 0;
+}
+
+void sql_soon(PGconn *db, const char *sql)
+{
+    ck_assert_msg(wait_until(is_not_0, &(struct awaited_number){db, sql}, SOON_MS), "0: %s", sql);
+}
+
+void postgres_run(struct postgres *pg, const char *sql)
+{
+    PGconn *db = database_connect(pg, "postgres");
+
+    sql_run(db, sql);
+    PQfinish(db);
+}
+
+void database_soon(struct postgres *pg, const char *database, const char *sql)
+{
+    PGconn *db = database_connect(pg, database);
+
+    sql_soon(db, sql);
+    PQfinish(db);
 }
 
 char *database_make(struct postgres *pg, const char *name)

@@ -2,12 +2,6 @@
 #ifndef TESTS_SPY_H
 #define TESTS_SPY_H
 
-#include <libpq-fe.h>
-#include <stdbool.h>
-
-/* Returns whether the spy's tables exist; `db` is a PGconn. */
-bool spy_is_there(void *db);
-
 /*
  * Waits for the spy's tables in a database: a host listens before a module's schema is there, and
  * until then the spy refuses every event.

@@ -100,22 +100,14 @@ struct wave *wave_start(const char *name, const char *more)
 
 void wave_reload(const struct wave *wave)
 {
-    int status;
-    const char *said = host_ask(wave->host, "reload", &status);
-
-    ck_assert_msg(status == 0, "the reload failed with status %d: %s", status, said);
-    ck_assert_msg(strstr(said, "is live") != NULL, "%s", said);
+    ck_prints(wave->host, 0, "is live", "reload");
 }
 
-char *wave_refused(const struct wave *wave, const char *reason)
+void wave_refused(const struct wave *wave, const char *reason)
 {
-    int status;
-    char *said = host_ask(wave->host, "reload", &status);
+    const char *said = ck_prints(wave->host, 1, reason, "reload");
 
-    ck_assert_msg(status == 1, "the reload ended with status %d: %s", status, said);
     ck_assert_msg(strstr(said, "refused: ") == said, "%s", said);
-    ck_assert_msg(strstr(said, reason) != NULL, "it does not say \"%s\" but: %s", reason, said);
-    return said;
 }
 
 void wave_expect(const struct wave *wave, int version, const char *greeting)
@@ -128,11 +120,7 @@ void wave_expect(const struct wave *wave, int version, const char *greeting)
 
 char *wave_status(const struct wave *wave)
 {
-    int status;
-    char *said = host_ask(wave->host, "status", &status);
-
-    ck_assert_msg(status == 0, "status ended with %d: %s", status, said);
-    return said;
+    return host_says(wave->host, 0, "status");
 }
 
 struct looking {
@@ -153,29 +141,6 @@ void wave_status_soon(const struct wave *wave, const char *part)
 
     ck_assert_msg(wait_until(status_has, &looking, SOON_MS), "no \"%s\" in:\n%s", part,
                   wave_status(wave));
-}
-
-int wave_logged(const struct wave *wave, const char *part)
-{
-    int count = 0;
-
-    for (const char *at = file_text(wave->host->log); (at = strstr(at, part)); at++)
-        count++;
-    return count;
-}
-
-static bool log_has(void *arg)
-{
-    const struct looking *looking = arg;
-
-    return wave_logged(looking->wave, looking->part) > 0;
-}
-
-void wave_log_soon(const struct wave *wave, const char *part)
-{
-    struct looking looking = {wave, part};
-
-    ck_assert_msg(wait_until(log_has, &looking, SOON_MS), "no \"%s\" in %s", part, wave->host->log);
 }
 
 static bool one_left(void *arg)

@@ -35,7 +35,7 @@ char *wave_bytes(int version, size_t *length);
 /* Run `busbar reload`. The first fails the test unless the reload succeeds; the second unless it is
  * refused with this message. */
 void wave_reload(const struct wave *wave);
-char *wave_refused(const struct wave *wave, const char *reason);
+void wave_refused(const struct wave *wave, const char *reason);
 
 /* Sends GET /api/wave; fails the test unless the response has this version and this greeting. */
 void wave_expect(const struct wave *wave, int version, const char *greeting);
@@ -43,10 +43,6 @@ void wave_expect(const struct wave *wave, int version, const char *greeting);
 /* Run `busbar status`; the second function repeats it until the output contains the text. */
 char *wave_status(const struct wave *wave);
 void wave_status_soon(const struct wave *wave, const char *part);
-
-/* Waits until the log contains the text; wave_logged() returns how often it does. */
-void wave_log_soon(const struct wave *wave, const char *part);
-int wave_logged(const struct wave *wave, const char *part);
 
 /* Waits until the live generation is the only one. */
 void wave_drained(const struct wave *wave);

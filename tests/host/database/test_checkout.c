@@ -7,6 +7,7 @@
 #include "exposition.h"
 #include "fault/proxy.h"
 #include "poke.h"
+#include "stage.h"
 #include "suite.h"
 #include "suites.h"
 
@@ -14,27 +15,9 @@ enum { WAITERS = 3, MANY = 12, AWAY_MS = 1200 };
 
 #define ONE_CONNECTION "  transaction_connections: 1\n"
 
-static struct host *host;
-static PGconn *db;
-
 static void set_up(void)
 {
     host = poke_start(&(struct host_spec){.name = "checkout", .db = ONE_CONNECTION});
-}
-
-static void tear_down(void)
-{
-    host_stop(host);
-}
-
-static void connect_db(void)
-{
-    db = database_connect(the_postgres, "checkout");
-}
-
-static void disconnect_db(void)
-{
-    PQfinish(db);
 }
 
 TEST(after_a_rollback)
@@ -43,24 +26,14 @@ TEST(after_a_rollback)
     poke_lends(host);
 }
 
-TEST(after_an_error)
+/* A statement that fails, that does not parse, and that is not allowed. */
+TEST_EACH(after_an_error, 3)
 {
-    poke(host, "POST", "transaction/divide", 500);
-    poke(host, "POST", "transaction/divide?refuse=1", 409);
-    poke_lends(host);
-}
+    static const char *const statements[][2] = {
+        {"divide", "divide"}, {"broken", "missing"}, {"commit", "commit"}};
 
-TEST(after_a_statement_that_does_not_parse)
-{
-    poke(host, "POST", "transaction/broken", 500);
-    poke(host, "POST", "transaction/missing?refuse=1", 409);
-    poke_lends(host);
-}
-
-TEST(after_a_statement_that_is_not_allowed)
-{
-    poke(host, "POST", "transaction/commit", 500);
-    poke(host, "POST", "transaction/commit?refuse=1", 409);
+    poke(host, "POST", text("transaction/%s", statements[_i][0]), 500);
+    poke(host, "POST", text("transaction/%s?refuse=1", statements[_i][1]), 409);
     poke_lends(host);
 }
 
@@ -108,20 +81,16 @@ TEST(after_a_request_that_was_abandoned)
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM poke WHERE what = 'left'"), 0);
 }
 
-static bool sleeps(void *connection)
-{
-    return sql_number(connection, "SELECT count(*) FROM pg_stat_activity WHERE query LIKE"
-                                  " '%pg_sleep%' AND state = 'active' AND datname = 'checkout'"
-                                  " AND pid <> pg_backend_pid()") > 0;
-}
+#define SLEEPING                                                                                   \
+    "FROM pg_stat_activity WHERE query LIKE '%pg_sleep%' AND datname = 'checkout' AND pid <>"      \
+    " pg_backend_pid()"
 
 TEST(after_its_connection_was_ended)
 {
     struct wire *wire = poke_begin(host, "transaction/sleep");
 
-    ck_assert(wait_until(sleeps, db, 5000));
-    sql_run(db, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE"
-                " '%pg_sleep%' AND datname = 'checkout' AND pid <> pg_backend_pid()");
+    sql_soon(db, "SELECT count(*) " SLEEPING " AND state = 'active'");
+    sql_run(db, "SELECT pg_terminate_backend(pid) " SLEEPING);
     const struct wire_answer *answer = wire_read(wire, AT_ONCE_MS);
 
     ck_assert(answer && answer->status == 503);
@@ -207,14 +176,9 @@ TEST(those_who_wait_hear_when_postgresql_goes)
     host_stop(own);
 }
 
-static bool is_down(void *on)
+static struct postgres *behind(const struct postgres *pg, const struct proxy *proxy)
 {
-    return http(on, "GET", "/api/health/status", NULL, NULL)->status == 503;
-}
-
-static bool is_up(void *on)
-{
-    return http(on, "GET", "/api/health/status", NULL, NULL)->status == 200;
+    return postgres_at(pg, text("127.0.0.1 port=%d", proxy_port(proxy)));
 }
 
 static bool lends(void *on)
@@ -234,14 +198,14 @@ TEST(once_health_says_that_postgresql_is_back_nobody_is_turned_away)
         int64_t gone = now_ms();
 
         postgres_stop(pg, SIGQUIT);
-        ck_assert(wait_until(is_down, own, 5000));
+        status_soon(own, "/api/health/status", NULL, 503);
         /* until attempts to connect have become rare */
         while (now_ms() < gone + AWAY_MS) {
             poke(own, "GET", "query/one", 503);
             poll(NULL, 0, 20);
         }
         postgres_start(pg);
-        ck_assert(wait_until(is_up, own, HEALTHY_MS));
+        status_soon(own, "/api/health/status", NULL, 200);
         poke(own, "GET", "query/one", 200);
         poke(own, "POST", "unit/one", 201);
         poke(own, "POST", "transaction/one", 201);
@@ -252,18 +216,17 @@ TEST(once_health_says_that_postgresql_is_back_nobody_is_turned_away)
 /* Once the probe knows of the fault, requests on all connections fail at once. */
 TEST(a_frozen_postgresql_is_a_503_at_once)
 {
-    struct postgres *pg = postgres_make("pg-frozen-lent", false), at = *pg;
-    struct proxy *proxy = proxy_start(NULL, text("%s/.s.PGSQL.5432", pg->sockets));
-    const char *database = database_make(pg, "lent_frozen");
-
-    at.sockets = text("127.0.0.1 port=%d", proxy_port(proxy));
-    struct host *own = poke_start(&(struct host_spec){
-        .name = "lent_frozen", .pg = &at, .database = database, .db = ONE_CONNECTION});
+    struct postgres *pg = postgres_make("pg-frozen-lent", false);
+    struct proxy *proxy = proxy_start(NULL, postgres_socket(pg));
+    struct host *own = poke_start(&(struct host_spec){.name = "lent_frozen",
+                                                      .pg = behind(pg, proxy),
+                                                      .database = database_make(pg, "lent_frozen"),
+                                                      .db = ONE_CONNECTION});
     struct wire *waiters[WAITERS];
     struct wire *first = begin_and_wait(own, waiters);
 
     proxy_set(proxy, PROXY_FREEZE, 0);
-    ck_assert(wait_until(is_down, own, 5000));
+    status_soon(own, "/api/health/status", NULL, 503);
     expect_turned_away(waiters, WAITERS);
     for (int i = 0; i < 8; i++) {
         poke(own, "GET", "query/one", 503);
@@ -283,24 +246,21 @@ TEST(a_frozen_postgresql_is_a_503_at_once)
  * become part of that transaction. */
 TEST(a_connection_that_is_left_in_a_transaction_is_dropped)
 {
-    struct postgres at = *the_postgres;
-    struct proxy *proxy = proxy_start(NULL, text("%s/.s.PGSQL.5432", the_postgres->sockets));
-    const char *database = database_make(the_postgres, "lent_astray");
-
-    at.sockets = text("127.0.0.1 port=%d", proxy_port(proxy));
+    struct proxy *proxy = proxy_start(NULL, postgres_socket(the_postgres));
     struct host *own =
-        poke_start(&(struct host_spec){.name = "lent_astray", .pg = &at, .database = database});
+        poke_start(&(struct host_spec){.name = "lent_astray",
+                                       .pg = behind(the_postgres, proxy),
+                                       .database = database_make(the_postgres, "lent_astray")});
 
     ck_assert(wait_until(lends, own, 10000));
     proxy_set(proxy, PROXY_IN_TRANSACTION, 0);
     poke(own, "POST", "write/astray", 503);
     poke(own, "POST", "unit/one", 503);
-    ck_assert_ptr_nonnull(strstr(file_text(own->log), "a transaction was left open"));
+    host_logs(own, 0, "a transaction was left open");
     proxy_set(proxy, PROXY_PASS, 0);
     ck_assert(wait_until(lends, own, 10000));
     poke(own, "POST", "write/found", 201);
     host_stop(own);
 }
 
-SUITE(checkout, .before_all = set_up, .after_all = tear_down, .before_each = connect_db,
-      .after_each = disconnect_db, .timeout_s = 90)
+STAGE_SUITE(checkout, set_up, 90)

@@ -12,18 +12,13 @@
 #include "suite.h"
 #include "suites.h"
 
-enum { SEEN_MS = 10000, ENOUGH = 1000000, BACK_MS = 5000, BUSY_MS = 700, CHECK_MS = 2000 };
+enum { SEEN_MS = 10000, BUSY_MS = 700, CHECK_MS = 2000 };
 
 struct cluster {
     struct scene *scene;
     struct host front; /* HAProxy, for http() */
     const char *socket;
 };
-
-static int free_port(void)
-{
-    return receiver_none()->at.port;
-}
 
 /* Returns HAProxy's response to a command on its socket. */
 static const char *haproxy_say(const struct cluster *cluster, const char *command)
@@ -88,10 +83,10 @@ static struct cluster *cluster_make_on(const char *name, struct postgres *pg)
     struct cluster *cluster = kept(calloc(1, sizeof *cluster));
     struct host_spec spec = {
         .pg = pg, .modules = WEBHOOK_MODULES, .more = WEBHOOK_LOCAL, .keep_port = true};
-    struct scene *scene = scene_make(name, &spec, SCENE_HOSTS, ENOUGH);
+    struct scene *scene = scene_make(name, &spec, SCENE_HOSTS, SCENE_ENDLESS);
 
     cluster->scene = scene;
-    cluster->front.port = free_port();
+    cluster->front.port = receiver_none()->at.port;
     cluster->socket = harness_path(text("%s.sock", name));
     haproxy_start(cluster, name);
     atomic_store(&scene->ports[0], cluster->front.port);
@@ -110,17 +105,6 @@ static void cluster_end(struct cluster *cluster)
     process_stop(cluster->front.pid, SIGTERM, 5000);
 }
 
-static void load_more(struct scene *scene, long messages)
-{
-    scene_wait(scene, atomic_load(&scene->load.acknowledged) + messages);
-}
-
-static void load_stop(struct scene *scene)
-{
-    atomic_store(&scene->load.acknowledged, ENOUGH);
-    scene_finish(scene);
-}
-
 TEST(a_rolling_restart_fails_no_request)
 {
     struct cluster *cluster = cluster_make("cluster_roll");
@@ -128,13 +112,13 @@ TEST(a_rolling_restart_fails_no_request)
 
     scene_begin(scene);
     for (int i = 0; i < repetitions(1, 2) * 2; i++) {
-        load_more(scene, 200);
+        scene_more(scene, 200);
         host_stop(scene->hosts[i % 2]);
-        load_more(scene, 200);
+        scene_more(scene, 200);
         ck_assert(host_run(scene->hosts[i % 2]));
         wait_both(cluster);
     }
-    load_stop(scene);
+    scene_stop(scene);
     struct ledger_report report = scene_expect_ledger(scene);
 
     ck_assert_int_eq(atomic_load(&scene->load.refused), 0);
@@ -149,14 +133,14 @@ TEST(a_host_that_dies_loses_nothing_and_the_other_goes_on)
 
     scene->load.fresh = true;
     scene_begin(scene);
-    load_more(scene, 200);
+    scene_more(scene, 200);
     host_kill(scene->hosts[1]);
-    fprintf(stderr, "cluster_kill: recovery %jd ms\n", (intmax_t)scene_recovery(scene, BACK_MS));
-    load_more(scene, 200);
+    scene_recovery(scene);
+    scene_more(scene, 200);
     ck_assert(host_run(scene->hosts[1]));
     wait_both(cluster);
-    load_more(scene, 200);
-    load_stop(scene);
+    scene_more(scene, 200);
+    scene_stop(scene);
     scene_expect_ledger(scene);
     cluster_end(cluster);
 }
@@ -196,7 +180,7 @@ TEST(hosts_that_answer_late_are_not_taken_away)
     struct scene *scene = cluster->scene;
 
     scene_begin(scene);
-    load_more(scene, 200);
+    scene_more(scene, 200);
     for (int i = 0; i < SCENE_HOSTS; i++)
         ck_assert_int_eq(kill(scene->hosts[i]->pid, SIGSTOP), 0);
     bool down = wait_until(one_down, cluster, BUSY_MS);
@@ -205,8 +189,8 @@ TEST(hosts_that_answer_late_are_not_taken_away)
     for (int i = 0; i < SCENE_HOSTS; i++)
         ck_assert_int_eq(kill(scene->hosts[i]->pid, SIGCONT), 0);
     ck_assert_msg(!down || after >= CHECK_MS, "a host was taken away after %ld ms", after);
-    load_more(scene, 200);
-    load_stop(scene);
+    scene_more(scene, 200);
+    scene_stop(scene);
     scene_expect_ledger(scene);
     cluster_end(cluster);
 }

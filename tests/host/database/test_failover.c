@@ -29,20 +29,12 @@ static int closed_port(void)
     return ntohs(address.sin_port);
 }
 
-static const char *socket_of(const struct postgres *pg)
-{
-    return text("%s/.s.PGSQL.5432", pg->sockets);
-}
-
 /* Makes the server read-only like a standby. */
 static void make_standby(void)
 {
     standby = postgres_make("pg-standby", false);
-    PGconn *db = database_connect(standby, "postgres");
-
-    sql_run(db, "ALTER SYSTEM SET default_transaction_read_only = on");
-    sql_run(db, "SELECT pg_reload_conf()");
-    PQfinish(db);
+    postgres_run(standby, "ALTER SYSTEM SET default_transaction_read_only = on");
+    postgres_run(standby, "SELECT pg_reload_conf()");
 }
 
 static void end_standby(void)
@@ -100,24 +92,22 @@ TEST_EACH(servers_that_do_not_serve_are_passed_by, sizeof orders / sizeof orders
 {
     const char *order = orders[_i], *name = text("failover_%s", order);
     bool silent = strchr(order, 'q') != NULL;
-    struct postgres at = *the_postgres;
 
-    standby_proxy = proxy_start(NULL, socket_of(standby));
-    open_proxy = proxy_start(NULL, socket_of(the_postgres));
-    silent_proxy = proxy_start(NULL, socket_of(the_postgres));
+    standby_proxy = proxy_start(NULL, postgres_socket(standby));
+    open_proxy = proxy_start(NULL, postgres_socket(the_postgres));
+    silent_proxy = proxy_start(NULL, postgres_socket(the_postgres));
     const char *database = database_make(the_postgres, name);
     PGconn *db = database_connect(standby, "postgres");
 
     sql_run(db, "SET default_transaction_read_only = off");
     sql_run(db, text("CREATE DATABASE %s", name));
     PQfinish(db);
-    at.sockets = text("%s", place(order));
     /* the tables are made before the silent server falls silent */
     host_stop(poke_start(&(struct host_spec){.name = name, .database = database}));
     proxy_set(silent_proxy, PROXY_FREEZE, 0);
     struct host *host = host_start(&(struct host_spec){
         .name = name,
-        .pg = &at,
+        .pg = postgres_at(the_postgres, place(order)),
         .database = database,
         .modules = text("[auth, health, \"%s\"]", harness_test_module("module_poke")),
         .redis = "",

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client.h"
+#include "stage.h"
 #include "suite.h"
 #include "suites.h"
 
@@ -22,8 +22,6 @@ static int asks_of_all(void)
 }
 
 static struct postgres *pg;
-static struct host *host;
-static PGconn *db;
 
 static void start(const char *name, const char *database)
 {
@@ -36,19 +34,13 @@ static void start(const char *name, const char *database)
         .http = "  loops: 1\n  metrics_networks: [127.0.0.1]\n  connections_per_address: 1000\n",
         .db = database});
     db = database_connect(pg, name);
-}
-
-static bool is_migrated(void *arg)
-{
-    (void)arg;
-    return http(host, "GET", "/api/keys/rows/1", NULL, NULL)->status == 200;
+    status_soon(host, "/api/keys/rows/1", NULL, 200);
 }
 
 static void stop(void)
 {
-    ck_assert_ptr_null(strstr(file_text(host->log), "another one's row"));
-    ck_assert_ptr_null(strstr(file_text(host->log), "returned rows for unknown keys"));
-    PQfinish(db);
+    ck_assert_uint_eq(host_logged(host, "another one's row"), 0);
+    ck_assert_uint_eq(host_logged(host, "returned rows for unknown keys"), 0);
     host_stop(host);
 }
 
@@ -246,7 +238,6 @@ TEST(each_request_gets_what_it_would_get_alone)
     static const int counts[] = {1, 2, CLIENTS, CROWD};
 
     start("keys_together", together);
-    ck_assert(wait_until(is_migrated, NULL, 10000));
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         expect_counters(crowd(counts[i], false, NULL));
     ck_assert(wait_until(have_shared, NULL, 5000));
@@ -256,7 +247,6 @@ TEST(each_request_gets_what_it_would_get_alone)
 TEST(nothing_is_put_together_where_that_is_off)
 {
     start("keys_alone", alone);
-    ck_assert(wait_until(is_migrated, NULL, 10000));
     expect_counters(crowd(CLIENTS, false, NULL));
     ck_assert_int_eq(metric("busbar_database_shared_executions_total", "read"), 0);
     ck_assert_int_eq(metric("busbar_database_shared_executions_total", "unit"), 0);
@@ -269,7 +259,6 @@ TEST(lost_connections_and_changed_tables_mix_nothing_up)
     pthread_t disturber;
 
     start(name, together);
-    ck_assert(wait_until(is_migrated, NULL, 10000));
     over = false;
     ck_assert_int_eq(pthread_create(&disturber, NULL, disturb, name), 0);
     int64_t unknown = crowd(CLIENTS, true, NULL);
@@ -285,7 +274,6 @@ TEST(a_postgresql_that_is_killed_mixes_nothing_up)
 {
     pg = postgres_make("keys_pg", true);
     start("keys_killed", together);
-    ck_assert(wait_until(is_migrated, NULL, 10000));
     int64_t unknown = crowd(CLIENTS, true, kill_postgres);
 
     PQreset(db);
@@ -309,7 +297,6 @@ TEST(a_text_that_fails_for_several_is_told_and_each_is_answered)
     bool right[CLIENTS];
 
     start("keys_half", together);
-    ck_assert(wait_until(is_migrated, NULL, 10000));
     sql_run(db, "BEGIN");
     sql_run(db, "LOCK TABLE keys_name IN ACCESS EXCLUSIVE MODE");
     for (int i = 0; i < CLIENTS; i++)
@@ -320,7 +307,7 @@ TEST(a_text_that_fails_for_several_is_told_and_each_is_answered)
         pthread_join(threads[i], NULL);
         ck_assert_msg(right[i], "client %d", i);
     }
-    ck_assert_ptr_nonnull(strstr(file_text(host->log), "keyed statement failed for several keys"));
+    host_logs(host, 0, "keyed statement failed for several keys");
     stop();
 }
 
@@ -338,10 +325,9 @@ TEST(a_connection_that_is_lost_holds_up_nobody)
     start("keys_lost", "  read_connections: 2\n");
     PGconn *other = database_connect(pg, "postgres");
 
-    ck_assert(wait_until(is_migrated, NULL, 10000));
     ck_assert(wait_until(both_can_be_asked, NULL, 10000));
     for (int i = 0; i < 20; i++)
-        ck_assert(is_migrated(NULL));
+        ck_status(http(host, "GET", "/api/keys/rows/1", NULL, NULL), 200);
     sql_run(other, "ALTER DATABASE keys_lost ALLOW_CONNECTIONS false");
     ck_assert_int_eq(sql_number(db,
                                 "SELECT pg_terminate_backend(pid)::int FROM pg_stat_activity"
@@ -349,9 +335,8 @@ TEST(a_connection_that_is_lost_holds_up_nobody)
                                 " AND pid <> pg_backend_pid() ORDER BY query_start DESC LIMIT 1"),
                      1);
     for (int64_t end = now_ms() + 1500; now_ms() < end;)
-        ck_assert_int_eq(http(host, "GET", "/api/keys/rows/1", NULL, NULL)->status, 200);
+        ck_status(http(host, "GET", "/api/keys/rows/1", NULL, NULL), 200);
     sql_run(other, "ALTER DATABASE keys_lost ALLOW_CONNECTIONS true");
-    PQfinish(other);
     stop();
 }
 

@@ -6,15 +6,15 @@
 #include <string.h>
 
 #include "hook.h"
+#include "stage.h"
 #include "suite.h"
 #include "suites.h"
 #include "together.h"
 
 enum { PEOPLE = 4, DEVICES = 3, CALLS = 60, LOGINS = 12 };
 
-static struct host *host;
-static PGconn *db, *changing;
-static struct person *admin, *people[PEOPLE];
+static PGconn *changing;
+static struct person *people[PEOPLE];
 static struct call calls[CALLS];
 static int call_count;
 
@@ -81,26 +81,22 @@ static void seed(void)
 
 static void start(const char *name)
 {
-    host = host_start(&(struct host_spec){
+    stage_open(&(struct host_spec){
         .name = name,
-        .database = database_make(the_postgres, name),
         .modules = "[auth, chat, device, metrics, webhook]",
         .http = "  loops: 1\n  metrics_networks: [127.0.0.1]\n  connections_per_address: 1000\n",
         .db = "  read_connections: 1\n  write_connections: 1\n"});
-    db = database_connect(the_postgres, name);
+    stage_connect();
     changing = database_connect(the_postgres, name);
     webhook_ready(name, 1);
     call_count = 0;
-    admin = admin_of(host);
     seed();
 }
 
 static void stop(void)
 {
-    ck_assert_ptr_null(strstr(file_text(host->log), "returned rows for unknown keys"));
-    ck_assert_ptr_null(strstr(file_text(host->log), "failed for several keys"));
-    PQfinish(changing);
-    PQfinish(db);
+    ck_assert_uint_eq(host_logged(host, "returned rows for unknown keys"), 0);
+    ck_assert_uint_eq(host_logged(host, "failed for several keys"), 0);
     host_stop(host);
 }
 

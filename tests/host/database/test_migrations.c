@@ -11,79 +11,61 @@
 
 static PGconn *empty_database(const char *name)
 {
-    PGconn *db = database_connect(the_postgres, "postgres");
-
-    sql_run(db, text("CREATE DATABASE %s", name));
-    PQfinish(db);
+    postgres_run(the_postgres, text("CREATE DATABASE %s", name));
     return database_connect(the_postgres, name);
 }
 
-/* Runs `busbar migrate` with these modules. Sets *printed to its output and returns its exit
- * status. */
-static int migrate(const char *database, const char *modules, char **printed)
+/* Runs `busbar migrate` with these modules; fails the test unless it ends with this status and
+ * prints this. */
+static void migrate(const char *database, const char *modules, int status, const char *prints)
 {
     struct host *host = host_prepare(
         &(struct host_spec){.name = database, .database = database, .modules = modules});
-    int status;
 
-    *printed = host_ask(host, "migrate", &status);
-    return status;
+    ck_prints(host, status, prints, "migrate");
 }
 
 TEST(all_modules_are_compared_before_a_step_is_applied)
 {
     PGconn *db = empty_database("migrate_compare");
-    char *printed;
 
-    ck_assert_int_eq(
-        migrate("migrate_compare", "[auth, health, device, reading, certificate]", &printed), 0);
+    migrate("migrate_compare", "[auth, health, device, reading, certificate]", 0, "");
     sql_run(db, "UPDATE busbar_migration SET checksum = reverse(checksum)"
                 " WHERE module = 'certificate' AND step = 1");
     const char *before = sql_text(db, RECORDS, 0, NULL);
 
-    ck_assert_int_ne(migrate("migrate_compare",
-                             "[auth, chat, health, webhook, device, reading, certificate]",
-                             &printed),
-                     0);
-    ck_assert_msg(strstr(printed, "migration of certificate: step 1") != NULL, "%s", printed);
+    migrate("migrate_compare", "[auth, chat, health, webhook, device, reading, certificate]", 1,
+            "migration of certificate: step 1");
     ck_assert_str_eq(sql_text(db, RECORDS, 0, NULL), before);
     ck_assert_ptr_null(sql_text(db, "SELECT to_regclass('chat_conversation')", 0, NULL));
-    PQfinish(db);
 }
 
 /* A table of the last module already exists. */
 TEST(a_step_that_fails_undoes_those_before_it)
 {
     PGconn *db = empty_database("migrate_fail");
-    char *printed;
 
     sql_run(db, "CREATE TABLE certificate_due (somebody_elses integer)");
-    ck_assert_int_ne(
-        migrate("migrate_fail", "[auth, health, device, reading, certificate]", &printed), 0);
-    ck_assert_msg(strstr(printed, "migration of certificate, step") != NULL, "%s", printed);
+    migrate("migrate_fail", "[auth, health, device, reading, certificate]", 1,
+            "migration of certificate, step");
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM busbar_migration"), 0);
     ck_assert_ptr_null(sql_text(db, "SELECT to_regclass('auth_account')", 0, NULL));
     sql_run(db, "DROP TABLE certificate_due");
-    ck_assert_int_eq(
-        migrate("migrate_fail", "[auth, health, device, reading, certificate]", &printed), 0);
-    PQfinish(db);
+    migrate("migrate_fail", "[auth, health, device, reading, certificate]", 0, "");
 }
 
 TEST(steps_that_cannot_share_a_transaction_are_applied_one_by_one)
 {
     PGconn *db = empty_database("migrate_alone");
     const char *modules = text("[\"%s\"]", harness_test_module("module_steps"));
-    char *printed;
 
-    ck_assert_int_eq(migrate("migrate_alone", modules, &printed), 0);
+    migrate("migrate_alone", modules, 0, "");
     sql_run(db, "DROP TABLE steps_thing");
     sql_run(db, "DROP TYPE steps_kind");
     sql_run(db, "CREATE TYPE steps_kind AS ENUM ('a')");
     sql_run(db, "DELETE FROM busbar_migration WHERE module = 'steps' AND step > 1");
-    ck_assert_msg(!migrate("migrate_alone", modules, &printed), "%s", printed);
-    ck_assert_msg(strstr(printed, "2 steps applied now") != NULL, "%s", printed);
+    migrate("migrate_alone", modules, 0, "2 steps applied now");
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM steps_thing"), 0);
-    PQfinish(db);
 }
 
 /* As databases were before 0.9.0, when the first step of the host's own schema was another one. */
@@ -92,19 +74,16 @@ TEST(a_database_of_a_development_version_is_refused_and_left_alone)
     PGconn *db = empty_database("migrate_development");
     const char *refusal = "the database was made by a development version before 0.9.0; it cannot"
                           " be migrated";
-    char *printed;
 
-    ck_assert_int_eq(migrate("migrate_development", "[auth, health]", &printed), 0);
+    migrate("migrate_development", "[auth, health]", 0, "");
     sql_run(db, "UPDATE busbar_migration SET checksum = reverse(checksum) WHERE step = 1");
     sql_run(db, "INSERT INTO busbar_migration (module, step, checksum, title) SELECT 'busbar', n,"
                 " 'x', 'an old step' FROM generate_series(2, 4) AS n");
     const char *before = sql_text(db, RECORDS, 0, NULL);
 
-    ck_assert_int_ne(migrate("migrate_development", "[auth, chat, health]", &printed), 0);
-    ck_assert_msg(strstr(printed, refusal) != NULL, "%s", printed);
+    migrate("migrate_development", "[auth, chat, health]", 1, refusal);
     ck_assert_str_eq(sql_text(db, RECORDS, 0, NULL), before);
     ck_assert_ptr_null(sql_text(db, "SELECT to_regclass('chat_conversation')", 0, NULL));
-    PQfinish(db);
 }
 
 SUITE(migrations, .timeout_s = 60)

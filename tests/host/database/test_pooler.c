@@ -60,11 +60,9 @@ static void pin(const char *database)
     static const char *const settings[] = {"intervalstyle = iso_8601", "timezone = 'UTC'",
                                            "statement_timeout = '4s'",
                                            "idle_in_transaction_session_timeout = '8s'"};
-    PGconn *db = database_connect(the_postgres, "postgres");
 
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-        sql_run(db, text("ALTER DATABASE %s SET %s", database, settings[i]));
-    PQfinish(db);
+        postgres_run(the_postgres, text("ALTER DATABASE %s SET %s", database, settings[i]));
 }
 
 static struct host *host_behind(struct pooler *pooler, const char *name)
@@ -85,15 +83,8 @@ struct wanted {
 static bool is_said(void *arg)
 {
     const struct wanted *wanted = arg;
-    int status = 0;
 
-    return strstr(file_text(wanted->host->log), wanted->words) &&
-           strstr(host_ask(wanted->host, "status", &status), wanted->words);
-}
-
-static bool is_ready(void *host)
-{
-    return http(host, "GET", "/api/health/ready", NULL, NULL)->status == 200;
+    return strstr(host_says(wanted->host, 0, "status"), wanted->words) != NULL;
 }
 
 static const struct {
@@ -122,17 +113,17 @@ TEST_EACH(what_a_pooler_does_to_sessions_is_found_at_the_start, sizeof poolers /
     struct host *host = host_behind(pooler, name);
 
     if (words) {
-        ck_assert_msg(wait_until(is_said, &(struct wanted){host, words}, PATIENCE_MS), "%s",
-                      file_text(host->log));
+        host_logs(host, 0, words);
+        ck_assert(wait_until(is_said, &(struct wanted){host, words}, PATIENCE_MS));
         ck_assert_int_eq(http(host, "GET", "/api/health/ready", NULL, NULL)->status, 503);
         /* a single connection may get a session that no other connection has used */
         if (!poolers[_i].pinned || !*poolers[_i].ignored)
             ck_assert_int_ne(host_command(host, NULL, (const char *const[]){"migrate", NULL}), 0);
     } else {
-        ck_assert_msg(wait_until(is_ready, host, PATIENCE_MS), "%s", file_text(host->log));
+        status_soon(host, "/api/health/ready", NULL, 200);
         poke(host, "POST", "unit/one", 201);
         poke(host, "POST", "transaction/one", 201);
-        ck_assert_int_eq(host_command(host, NULL, (const char *const[]){"migrate", NULL}), 0);
+        host_says(host, 0, "migrate");
     }
     host_stop(host);
     process_stop(pooler->pid, SIGINT, PATIENCE_MS);
@@ -143,8 +134,4 @@ static void set_up(void)
     database_make(the_postgres, "pooler");
 }
 
-static void tear_down(void)
-{
-}
-
-SUITE(pooler, .before_all = set_up, .after_all = tear_down, .timeout_s = 120)
+SUITE(pooler, .before_all = set_up, .timeout_s = 120)

@@ -3,31 +3,20 @@
 #include <string.h>
 
 #include "poke.h"
+#include "stage.h"
 #include "suite.h"
 #include "suites.h"
 
 #define ONE_OF_EACH "  read_connections: 1\n  unit_connections: 1\n  transaction_connections: 1\n"
-
-static struct host *host;
 
 static void set_up(void)
 {
     host = poke_start(&(struct host_spec){.name = "statements"});
 }
 
-static void tear_down(void)
-{
-    host_stop(host);
-}
-
 static int64_t rows(const char *what)
 {
-    PGconn *db = database_connect(the_postgres, "statements");
-    const char *values[] = {what};
-    const char *count = sql_text(db, "SELECT count(*) FROM poke WHERE what = $1", 1, values);
-
-    PQfinish(db);
-    return strtoll(count, NULL, 10);
+    return sql_number(db, text("SELECT count(*) FROM poke WHERE what = '%s'", what));
 }
 
 /* Waits for a line of the log with all these words; fails the test if there is none within a
@@ -65,9 +54,16 @@ static void expect_line(const struct host *on, const char *const *words)
         __VA_ARGS__, NULL                                                                          \
     }
 
-static bool have_run(void *db)
+/* The ways in which the module sends a statement, and their status if it succeeds. */
+static const struct {
+    const char *method, *way;
+    long good;
+} sent[] = {{"GET", "query", 200}, {"POST", "unit", 201}, {"POST", "transaction", 201}};
+
+static void send_each_way(const struct host *on, const char *name, long query, long write)
 {
-    return sql_number(db, "SELECT count(*) FROM poke WHERE what = 'once'") >= 3;
+    for (int i = 0; i < 3; i++)
+        poke(on, sent[i].method, text("%s/%s", sent[i].way, name), i ? write : query);
 }
 
 /* They are noticed after they have run: some have committed rows of the module. */
@@ -87,9 +83,7 @@ TEST_EACH(a_statement_that_is_the_hosts_is_an_error_and_its_connection_is_droppe
     const char *state = text("sqlstate=%s", not_allowed[_i].sqlstate);
     const char *writes = text("after-%s", name);
 
-    poke(host, "GET", text("query/%s", name), 500);
-    poke(host, "POST", text("unit/%s", name), 500);
-    poke(host, "POST", text("transaction/%s", name), 500);
+    send_each_way(host, name, 500, 500);
     ck_assert_int_eq(rows(name), not_allowed[_i].rows);
     for (int i = 0; i < 8; i++) {
         poke(host, "POST", text("write/%s", writes), 201);
@@ -98,12 +92,9 @@ TEST_EACH(a_statement_that_is_the_hosts_is_an_error_and_its_connection_is_droppe
         poke(host, "GET", "query/calm", 200);
     }
     ck_assert_int_eq(rows(writes), 8);
-    expect_line(host, LINE("a statement failed", "level=error", "module=poke",
-                           "route=\"GET /api/poke/query/:name\"", state));
-    expect_line(host, LINE("a statement failed", "level=error", "module=poke",
-                           "route=\"POST /api/poke/unit/:name\"", state));
-    expect_line(host, LINE("a statement failed", "level=error", "module=poke",
-                           "route=\"POST /api/poke/transaction/:name\"", state));
+    for (int i = 0; i < 3; i++)
+        expect_line(host, LINE("a statement failed", "level=error", "module=poke",
+                               text("/api/poke/%s/:name\"", sent[i].way), state));
 }
 
 TEST(set_is_an_error_outside_an_interactive_transaction)
@@ -125,9 +116,7 @@ TEST(set_is_an_error_outside_an_interactive_transaction)
 
 TEST(statements_that_look_like_them_are_sent)
 {
-    poke(host, "GET", "query/with", 200);
-    poke(host, "POST", "unit/with", 201);
-    poke(host, "POST", "transaction/with", 201);
+    send_each_way(host, "with", 200, 201);
     poke(host, "GET", "query/empty", 200);
     ck_assert_int_eq(rows("with"), 4);
 }
@@ -160,9 +149,7 @@ TEST_EACH(a_mistake_in_a_statement_is_not_the_databases, sizeof mistakes / sizeo
     const char *name = mistakes[_i].name;
     const char *before = answer_text(poke(host, "GET", "query/pid", 200), "cell");
 
-    poke(host, "GET", text("query/%s", name), 500);
-    poke(host, "POST", text("unit/%s", name), 500);
-    poke(host, "POST", text("transaction/%s", name), 500);
+    send_each_way(host, name, 500, 500);
     ck_assert_int_eq(rows(name), 0);
     ck_assert_str_eq(answer_text(poke(host, "GET", "query/pid", 200), "cell"), before);
     expect_line(host, LINE("a statement failed", "level=error", "module=poke",
@@ -173,31 +160,23 @@ TEST_EACH(a_mistake_in_a_statement_is_not_the_databases, sizeof mistakes / sizeo
 /* Another host holds the lock of migrations, so the table may exist soon. */
 TEST(what_is_undefined_while_a_migration_runs_passes)
 {
-    PGconn *db = database_connect(the_postgres, "statements");
-
     sql_run(db, "SELECT pg_advisory_lock(7094709482943872001)");
     for (int i = 0; i < 5; i++) {
-        poke(host, "GET", text("query/%s", mistakes[i].name), 503);
-        poke(host, "POST", text("unit/%s", mistakes[i].name), 503);
-        poke(host, "POST", text("transaction/%s", mistakes[i].name), 503);
+        send_each_way(host, mistakes[i].name, 503, 503);
     }
     sql_run(db, "SELECT pg_advisory_unlock_all()");
-    PQfinish(db);
     poke(host, "GET", "query/missing", 500);
 }
 
 /* Running together, they would need all connections for transactions at once. */
 TEST(jobs_that_run_once_fall_due_one_after_another)
 {
-    PGconn *db = database_connect(the_postgres, "statements");
-
-    ck_assert(wait_until(have_run, db, 20000));
+    sql_soon(db, "SELECT (count(*) >= 3)::int FROM poke WHERE what = 'once'");
     ck_assert_int_ge(
         sql_number(db, "SELECT (extract(epoch FROM min(d)) * 1000)::int FROM (SELECT at - lag(at)"
                        " OVER (ORDER BY id) AS d FROM poke WHERE what = 'once' ORDER BY id LIMIT 3)"
                        " AS t"),
         200);
-    PQfinish(db);
 }
 
 /* A statement that PostgreSQL cannot prepare is not a reason to drop the connection. */
@@ -240,13 +219,11 @@ TEST(a_foreign_style_of_the_database_is_not_taken)
 {
     static const char *const environment[] = {"PGTZ=Europe/Berlin", "PGDATESTYLE=German", NULL};
     const char *database = database_make(the_postgres, "statements_german");
-    PGconn *db = database_connect(the_postgres, "postgres");
 
     sql_run(db, "ALTER DATABASE statements_german SET datestyle = German");
     sql_run(db, "ALTER DATABASE statements_german SET intervalstyle = sql_standard");
     sql_run(db, "ALTER DATABASE statements_german SET timezone = 'Asia/Tokyo'");
     sql_run(db, "ALTER DATABASE statements_german SET search_path = pg_catalog");
-    PQfinish(db);
     struct host *own = poke_start(&(struct host_spec){
         .name = "statements_german", .database = database, .environment = environment});
 
@@ -261,41 +238,36 @@ TEST(a_foreign_style_of_the_database_is_not_taken)
 TEST(options_of_the_url_hold_for_all)
 {
     const char *database = database_make(the_postgres, "statements_options");
-    PGconn *db = database_connect(the_postgres, database);
-    struct postgres at = *the_postgres;
-
-    sql_run(db, "CREATE SCHEMA elsewhere");
-    at.sockets =
+    PGconn *other = database_connect(the_postgres, database);
+    const char *at =
         text("%s options='-c search_path=elsewhere -c work_mem=2MB -c timezone=Asia/Tokyo'",
              the_postgres->sockets);
-    struct host *own = poke_start(
-        &(struct host_spec){.name = "statements_options", .database = database, .pg = &at});
+
+    sql_run(other, "CREATE SCHEMA elsewhere");
+    struct host *own = poke_start(&(struct host_spec){
+        .name = "statements_options", .database = database, .pg = postgres_at(the_postgres, at)});
 
     ck_assert_str_eq(answer_text(poke(own, "GET", "query/styles", 200), "cell"),
                      PINNED "elsewhere|2MB");
     host_command(own, NULL, LINE("styles"));
     ck_assert_str_eq(printed(own), PINNED "elsewhere|2MB");
-    ck_assert_ptr_nonnull(sql_text(db, "SELECT to_regclass('elsewhere.poke')::text", 0, NULL));
-    ck_assert_ptr_null(sql_text(db, "SELECT to_regclass('public.poke')::text", 0, NULL));
-    PQfinish(db);
+    ck_assert_ptr_nonnull(sql_text(other, "SELECT to_regclass('elsewhere.poke')::text", 0, NULL));
+    ck_assert_ptr_null(sql_text(other, "SELECT to_regclass('public.poke')::text", 0, NULL));
     host_stop(own);
 }
 
 /* On a unix socket PostgreSQL stores keepalive settings without using them. */
 TEST(the_server_is_asked_for_keepalives_unless_the_url_has_its_own)
 {
-    struct postgres at = *the_postgres;
-
     ck_assert_str_eq(answer_text(poke(host, "GET", "query/keepalives", 200), "cell"),
                      "tcp_keepalives_count=3 tcp_keepalives_idle=5 tcp_keepalives_interval=2"
                      " tcp_user_timeout=8000");
-    at.sockets = text("%s options='-c tcp_keepalives_idle=60'", the_postgres->sockets);
-    struct host *own =
-        poke_start(&(struct host_spec){.name = "statements_keepalives", .pg = the_postgres});
+    const char *at = text("%s options='-c tcp_keepalives_idle=60'", the_postgres->sockets);
+    struct host *own = poke_start(
+        &(struct host_spec){.name = "statements_keepalives_own",
+                            .database = database_make(the_postgres, "statements_keepalives"),
+                            .pg = postgres_at(the_postgres, at)});
 
-    host_stop(own);
-    own = poke_start(&(struct host_spec){
-        .name = "statements_keepalives_own", .database = "statements_keepalives", .pg = &at});
     ck_assert_ptr_nonnull(strstr(answer_text(poke(own, "GET", "query/keepalives", 200), "cell"),
                                  "tcp_keepalives_idle=60"));
     host_stop(own);
@@ -309,8 +281,7 @@ struct skipping {
 static bool is_skipped(void *arg)
 {
     const struct skipping *skipping = arg;
-    int status = 0;
-    const char *line = strstr(host_ask(skipping->host, "status", &status),
+    const char *line = strstr(host_says(skipping->host, 0, "status"),
                               "job poke.a skipped: lock held elsewhere since 2");
 
     return line && strstr(line, text(", by local pid %s idle since 2", skipping->pid));
@@ -318,26 +289,18 @@ static bool is_skipped(void *arg)
 
 static bool is_not_skipped(void *arg)
 {
-    const struct host *on = arg;
-    int status = 0;
-
-    return !strstr(host_ask(on, "status", &status), "job poke.a skipped");
+    return !strstr(host_says(arg, 0, "status"), "job poke.a skipped");
 }
 
 #define SKIPPED_SINCE "busbar_job_skipped_since_timestamp_seconds{job=\"poke.a\"}"
 
 TEST(a_job_whose_lock_is_held_elsewhere_is_reported)
 {
-    PGconn *db = database_connect(the_postgres, "statements");
     struct skipping skipping = {host, sql_text(db, "SELECT pg_backend_pid()", 0, NULL)};
-    int status = 0;
 
     sql_run(db, "SELECT pg_advisory_lock(hashtextextended('poke.a', 0))");
-    ck_assert_msg(wait_until(is_skipped, &skipping, 30000), "%s",
-                  host_ask(host, "status", &status));
-    const char *words[] = {"status", "--json", NULL};
-    json_t *json = json_loads(host_ask_words(host, words, &status), 0, NULL);
-    json_t *jobs = json_object_get(json, "jobs"), *job;
+    ck_assert_msg(wait_until(is_skipped, &skipping, 30000), "%s", host_says(host, 0, "status"));
+    json_t *jobs = json_object_get(host_status(host), "jobs"), *job;
     size_t i;
 
     json_array_foreach(jobs, i, job)
@@ -352,7 +315,7 @@ TEST(a_job_whose_lock_is_held_elsewhere_is_reported)
     ck_assert_ptr_nonnull(strstr(page, SKIPPED_SINCE));
     ck_assert_ptr_nonnull(
         strstr(page, "busbar_job_runs_total{job=\"poke.a\",outcome=\"skipped\"}"));
-    PQfinish(db);
+    sql_run(db, "SELECT pg_advisory_unlock_all()");
     ck_assert(wait_until(is_not_skipped, host, 30000));
     ck_assert_ptr_null(strstr(http(host, "GET", "/metrics", NULL, NULL)->body, SKIPPED_SINCE));
 }
@@ -377,26 +340,17 @@ TEST(a_connection_whose_settings_a_function_changes_is_not_used_again)
     for (size_t i = 0; i < sizeof reported / sizeof *reported; i++) {
         const char *name = reported[i], *pair = text("detail=%s", name);
 
-        poke(own, "GET", text("query/%s", name), 200);
-        poke(own, "GET", "query/calm", 200);
-        expect_line(own, LINE("level=warn", "a setting of a shared connection has changed",
-                              "module=poke", "GET /api/poke/query/:name", pair));
-        poke(own, "POST", text("unit/%s", name), 201);
-        poke(own, "POST", "unit/calm", 201);
-        expect_line(own, LINE("a setting of a shared", "POST /api/poke/unit/:name", pair));
-        poke(own, "POST", text("transaction/%s", name), 201);
-        poke(own, "POST", "transaction/calm", 201);
-        expect_line(own, LINE("a setting of a shared", "POST /api/poke/transaction/:name", pair));
-    }
-    ck_assert_ptr_null(strstr(file_text(own->log), "Tokyo"));
-    host_stop(own);
-}
+        for (int k = 0; k < 3; k++) {
+            const char *way = sent[k].way;
 
-static bool is_at_the_gate(void *db)
-{
-    return sql_number(db, "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database"
-                          " WHERE d.datname = current_database() AND l.locktype = 'advisory'"
-                          " AND l.objid = " POKE_GATE " AND NOT l.granted") > 0;
+            poke(own, sent[k].method, text("%s/%s", way, name), sent[k].good);
+            poke(own, sent[k].method, text("%s/calm", way), sent[k].good);
+            expect_line(own, LINE("level=warn", "a setting of a shared connection has changed",
+                                  "module=poke", text("/api/poke/%s/:name", way), pair));
+        }
+    }
+    ck_assert_uint_eq(host_logged(own, "Tokyo"), 0);
+    host_stop(own);
 }
 
 static struct wire *ask(const struct host *on, const char *name)
@@ -413,20 +367,19 @@ TEST(what_was_on_its_way_behind_a_changed_setting_is_not_answered_with_it)
 {
     struct host *own = poke_start(&(struct host_spec){
         .name = "statements_behind", .db = ONE_OF_EACH "  statement_timeout: 60000\n"});
-    PGconn *db = database_connect(the_postgres, "statements_behind");
+    PGconn *other = database_connect(the_postgres, "statements_behind");
 
     poke(own, "GET", "query/calm", 200);
-    sql_run(db, "SELECT pg_advisory_lock(" POKE_GATE ")");
+    sql_run(other, "SELECT pg_advisory_lock(" POKE_GATE ")");
     struct wire *first = ask(own, "held");
-    ck_assert(wait_until(is_at_the_gate, db, 5000));
+    sql_soon(other, "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database"
+                    " WHERE d.datname = current_database() AND l.locktype = 'advisory'"
+                    " AND l.objid = " POKE_GATE " AND NOT l.granted");
     struct wire *second = ask(own, "calm");
     ck_status(http(own, "GET", "/api/health", NULL, NULL), 200); /* `second` has been read */
-    sql_run(db, "SELECT pg_advisory_unlock(" POKE_GATE ")");
+    sql_run(other, "SELECT pg_advisory_unlock(" POKE_GATE ")");
     ck_assert_int_eq(wire_read(first, 5000)->status, 200);
     ck_assert_int_eq(wire_read(second, 5000)->status, 200);
-    wire_close(first, false);
-    wire_close(second, false);
-    PQfinish(db);
     host_stop(own);
 }
 
@@ -434,29 +387,23 @@ TEST(a_setting_that_ends_with_its_transaction_costs_no_connection)
 {
     struct host *own =
         poke_start(&(struct host_spec){.name = "statements_passing", .db = ONE_OF_EACH});
-    PGconn *db = database_connect(the_postgres, "statements_passing");
+    PGconn *other = database_connect(the_postgres, "statements_passing");
     const char *busbars = "application_name = 'busbar' AND datname = current_database()";
 
-    poke(own, "GET", "query/calm", 200);
-    poke(own, "POST", "unit/calm", 201);
-    poke(own, "POST", "transaction/calm", 201);
-    const char *before = sql_text(
-        db, text("SELECT array_agg(pid)::text FROM pg_stat_activity WHERE %s", busbars), 0, NULL);
-    poke(own, "GET", "query/passing", 200);
-    poke(own, "POST", "unit/passing", 201);
-    poke(own, "POST", "transaction/passing", 201);
+    send_each_way(own, "calm", 200, 201);
+    const char *before =
+        sql_text(other, text("SELECT array_agg(pid)::text FROM pg_stat_activity WHERE %s", busbars),
+                 0, NULL);
+    send_each_way(own, "passing", 200, 201);
     poke(own, "POST", "transaction/TimeZone?refuse=1", 409);
-    poke(own, "GET", "query/calm", 200);
-    poke(own, "POST", "unit/calm", 201);
-    poke(own, "POST", "transaction/calm", 201);
-    ck_assert_int_eq(sql_number(db, text("SELECT count(*) FROM unnest('%s'::int[]) AS old (pid)"
-                                         " WHERE pid NOT IN (SELECT pid FROM pg_stat_activity"
-                                         " WHERE %s)",
-                                         before, busbars)),
+    send_each_way(own, "calm", 200, 201);
+    ck_assert_int_eq(sql_number(other, text("SELECT count(*) FROM unnest('%s'::int[]) AS old (pid)"
+                                            " WHERE pid NOT IN (SELECT pid FROM pg_stat_activity"
+                                            " WHERE %s)",
+                                            before, busbars)),
                      0);
-    ck_assert_ptr_null(strstr(file_text(own->log), "has changed"));
-    PQfinish(db);
+    ck_assert_uint_eq(host_logged(own, "has changed"), 0);
     host_stop(own);
 }
 
-SUITE(statements, .before_all = set_up, .after_all = tear_down, .timeout_s = 120)
+STAGE_SUITE(statements, set_up, 120)

@@ -6,25 +6,15 @@
 #include <unistd.h>
 
 #include "exposition.h"
-#include "people.h"
+#include "stage.h"
 #include "suite.h"
 #include "suites.h"
 
-static struct host *host;
-static struct person *admin;
-
 static void set_up(void)
 {
-    host = host_start(&(struct host_spec){.name = "operating",
-                                          .database = database_make(the_postgres, "operating"),
-                                          .http = "  deadline: 4s\n",
-                                          .modules = "[auth, chat, docs, health, metrics]"});
-    admin = admin_of(host);
-}
-
-static void tear_down(void)
-{
-    host_stop(host);
+    stage_open(&(struct host_spec){.name = "operating",
+                                   .http = "  deadline: 4s\n",
+                                   .modules = "[auth, chat, docs, health, metrics]"});
 }
 
 static void expect(const char *said, const char *wanted)
@@ -34,12 +24,8 @@ static void expect(const char *said, const char *wanted)
 
 TEST(check_prints_the_settings_in_force)
 {
-    static const char *const words[] = {"check", "--print", NULL}, *const odd[] = {"check", "-p",
-                                                                                   NULL};
-    int status;
-    const char *said = host_ask_words(host, words, &status);
+    const char *said = host_says(host, 0, "check", "--print");
 
-    ck_assert_int_eq(status, 0);
     expect(said, "\n  deadline: 4000  # milliseconds\n");
     expect(said, "\n  slow_request: 1000  # milliseconds, default\n");
     expect(said, "\ndatabase:\n  url: \"(hidden)\"\n");
@@ -48,8 +34,7 @@ TEST(check_prints_the_settings_in_force)
     expect(said, "\nhealth: {}\n");
     ck_assert_ptr_null(strstr(said, "0f1e2d3c"));
     ck_assert_ptr_null(strstr(said, "ok: "));
-    expect(host_ask_words(host, odd, &status), "unknown option -p");
-    ck_assert_int_eq(status, 2);
+    ck_prints(host, 2, "unknown option -p", "check", "-p");
 }
 
 /* Runs `busbar --env-file` with these lines in the file, and a configuration that needs them. */
@@ -117,17 +102,6 @@ TEST(a_file_of_variables_that_cannot_be_taken_is_told)
 
 /* ---- status and metrics ---- */
 
-static json_t *status_of(const struct host *of)
-{
-    static const char *const words[] = {"status", "--json", NULL};
-    int status;
-    const char *said = host_ask_words(of, words, &status);
-    json_t *json = json_loads(said, 0, NULL);
-
-    ck_assert_msg(status == 0 && json, "%d: %s", status, said);
-    return json;
-}
-
 static double metric(const char *name, const char *labels)
 {
     return exposition_value(exposition_get(host, admin->token), name, labels);
@@ -135,12 +109,10 @@ static double metric(const char *name, const char *labels)
 
 TEST(status_is_there_for_programs)
 {
-    static const char *const odd[] = {"status", "--yaml", NULL};
-    json_t *json = status_of(host);
+    json_t *json = host_status(host);
     const json_t *generation = json_array_get(json_object_get(json, "generations"), 0);
     const json_t *loop = json_array_get(json_object_get(json, "loops"), 0);
     const json_t *database = json_object_get(json, "database");
-    int status;
 
     ck_assert_int_eq(json_integer_value(json_object_get(json, "process")), host->pid);
     ck_assert_str_eq(json_string_value(json_object_get(json, "configuration")), host->conf);
@@ -154,33 +126,26 @@ TEST(status_is_there_for_programs)
     json_t *crashes = json_pack("{si sn s[] s[]}", "restarts", 0, "last", "modules", "leftOut");
 
     ck_assert(json_equal(json_object_get(json, "crashes"), crashes));
-    json_decref(crashes);
-    json_decref(json);
-    expect(host_ask_words(host, odd, &status), "unknown option --yaml");
-    ck_assert_int_eq(status, 2);
+    ck_prints(host, 2, "unknown option --yaml", "status", "--yaml");
 }
 
 TEST(reloads_are_counted_by_outcome)
 {
     double done = metric("busbar_reloads_total", "outcome=\"done\"");
     double refused = metric("busbar_reloads_total", "outcome=\"refused\"");
-    const char *conf = text("%s", file_text(host->conf));
-    int status;
+    const char *conf = file_text(host->conf);
 
-    host_ask(host, "reload", &status);
-    ck_assert_int_eq(status, 0);
+    host_says(host, 0, "reload");
     file_write(host->conf, text("%snothing: {}\n", conf));
-    host_ask(host, "reload", &status);
-    ck_assert_int_eq(status, 1);
+    host_says(host, 1, "reload");
     file_write(host->conf, conf);
     ck_assert(metric("busbar_reloads_total", "outcome=\"done\"") == done + 1);
     ck_assert(metric("busbar_reloads_total", "outcome=\"refused\"") == refused + 1);
-    json_t *json = status_of(host);
+    json_t *json = host_status(host);
     const json_t *reloads = json_object_get(json, "reloads");
 
     ck_assert_str_eq(json_string_value(json_object_get(reloads, "lastOutcome")), "refused");
     ck_assert_int_eq(json_integer_value(json_object_get(reloads, "refused")), (int)refused + 1);
-    json_decref(json);
 }
 
 static bool a_job_has_run(void *arg)
@@ -205,25 +170,21 @@ TEST(jobs_tell_when_they_last_went_well)
 
 /* ---- migrations ---- */
 
-static bool some_are_pending(void *arg)
+static json_int_t pending(const struct host *of)
 {
-    json_t *json = status_of(arg);
-    const json_t *database = json_object_get(json, "database");
-    bool some = json_integer_value(json_object_get(database, "migrationsPending")) > 1;
+    json_t *database = json_object_get(host_status(of), "database");
 
-    json_decref(json);
-    return some;
+    return json_integer_value(json_object_get(database, "migrationsPending"));
 }
 
-static bool none_is_pending(void *arg)
+static bool some_are_pending(void *of)
 {
-    json_t *json = status_of(arg);
-    const json_t *database = json_object_get(json, "database");
-    bool none = json_integer_value(json_object_get(database, "migrationsPending")) == 0 &&
-                json_is_true(json_object_get(json, "ready"));
+    return pending(of) > 1;
+}
 
-    json_decref(json);
-    return none;
+static bool is_ready(void *of)
+{
+    return pending(of) == 0 && json_is_true(json_object_get(host_status(of), "ready"));
 }
 
 static size_t lines_of(const char *text)
@@ -237,54 +198,30 @@ static size_t lines_of(const char *text)
 
 TEST(a_dry_run_names_the_steps_that_would_run)
 {
-    static const char *const dry[] = {"migrate", "--dry-run", NULL};
-    PGconn *db = database_connect(the_postgres, "postgres");
-    int status;
-
-    sql_run(db, "CREATE DATABASE operating_dry");
-    PQfinish(db);
+    postgres_run(the_postgres, "CREATE DATABASE operating_dry");
     struct host *bare = host_start(&(struct host_spec){
         .name = "operating_dry", .database = "operating_dry", .db = "  migrate: false\n"});
 
     ck_assert(wait_until(some_are_pending, bare, 10000));
-    const char *said = text("%s", host_ask_words(bare, dry, &status));
+    const char *said = host_says(bare, 0, "migrate", "--dry-run");
 
-    ck_assert_int_eq(status, 0);
     expect(said, "busbar, step 1: ");
     expect(said, "chat, step 1: ");
     expect(said, text("\n%zu steps would be applied, 0 are there\n", lines_of(said) - 1));
-    ck_assert_str_eq(host_ask_words(bare, dry, &status), said);
-    db = database_connect(the_postgres, "operating_dry");
-    ck_assert_ptr_null(sql_text(db, "SELECT to_regclass('busbar_migration')", 0, NULL));
-    PQfinish(db);
-    host_ask(bare, "migrate", &status);
-    ck_assert_int_eq(status, 0);
-    expect(host_ask_words(bare, dry, &status), "up to date: 0 steps applied now");
-    ck_assert(wait_until(none_is_pending, bare, 10000));
+    ck_assert_str_eq(host_says(bare, 0, "migrate", "--dry-run"), said);
+    ck_assert_ptr_null(sql_text(database_connect(the_postgres, "operating_dry"),
+                                "SELECT to_regclass('busbar_migration')", 0, NULL));
+    host_says(bare, 0, "migrate");
+    ck_prints(bare, 0, "up to date: 0 steps applied now", "migrate", "--dry-run");
+    ck_assert(wait_until(is_ready, bare, 10000));
     host_stop(bare);
 }
 
 /* ---- the log of requests ---- */
 
-static size_t count_of(const char *log, const char *part)
-{
-    size_t count = 0;
-
-    for (; (log = strstr(log, part)); log += strlen(part))
-        count++;
-    return count;
-}
-
 static struct host *logging(const char *name, const char *settings)
 {
     return host_start(&(struct host_spec){.name = name, .database = "operating", .log = settings});
-}
-
-/* Stops the host and returns what it has logged. */
-static const char *log_of(struct host *of)
-{
-    host_stop(of);
-    return file_text(of->log);
 }
 
 static void ask_health(struct host *of, int times)
@@ -310,10 +247,9 @@ TEST_EACH(requests_are_logged_as_the_setting_says, 5)
     ask_health(of, 9);
     ck_status(http(of, "GET", "/api/auth/me", NULL, NULL), 401);
     ck_status(http(of, "GET", "/api/auth/me", NULL, NULL), 401);
-    const char *log = log_of(of);
-
-    ck_assert_uint_eq(count_of(log, HEALTH_LINE), cases[_i].well);
-    ck_assert_uint_eq(count_of(log, "status=401"), cases[_i].refused);
+    host_stop(of);
+    ck_assert_uint_eq(host_logged(of, HEALTH_LINE), cases[_i].well);
+    ck_assert_uint_eq(host_logged(of, "status=401"), cases[_i].refused);
 }
 
 static bool is_there(void *path)
@@ -323,7 +259,8 @@ static bool is_there(void *path)
 
 static void rotate(const char *name, bool supervised)
 {
-    const char *log = harness_path(text("host-%s.log", name)), *old = text("%s.1", log);
+    const char *log = harness_path(text("host-%s.log", name));
+    char *old = text("%s.1", log);
     struct host *of = host_start(&(struct host_spec){.name = name,
                                                      .database = "operating",
                                                      .log = text("  file: \"%s\"\n", log),
@@ -334,8 +271,12 @@ static void rotate(const char *name, bool supervised)
     ck_assert_int_eq(kill(of->pid, SIGUSR1), 0);
     ck_assert(wait_until(is_there, kept(strdup(log)), 5000));
     ask_health(of, 4);
-    ck_assert_uint_eq(count_of(log_of(of), HEALTH_LINE) + count_of(file_text(old), HEALTH_LINE), 7);
-    ck_assert_uint_ge(count_of(file_text(log), HEALTH_LINE), 4);
+    host_stop(of);
+    struct host before = *of; /* `of` logs to the new file */
+
+    before.log = old;
+    ck_assert_uint_eq(host_logged(of, HEALTH_LINE) + host_logged(&before, HEALTH_LINE), 7);
+    ck_assert_uint_ge(host_logged(of, HEALTH_LINE), 4);
 }
 
 TEST(a_log_file_can_be_rotated)
@@ -364,11 +305,10 @@ TEST(a_request_is_logged_with_its_trace)
     ck_status(http_send(of, &(struct call){.method = "GET", .path = "/api/health", .headers = two}),
               200);
     ask_health(of, 1);
-    const char *log = log_of(of);
-
-    ck_assert_uint_eq(count_of(log, HEALTH_LINE), 4);
-    ck_assert_uint_eq(count_of(log, " trace="), 4);
-    ck_assert_uint_eq(count_of(log, " trace=" TRACE " "), 1);
+    host_stop(of);
+    ck_assert_uint_eq(host_logged(of, HEALTH_LINE), 4);
+    ck_assert_uint_eq(host_logged(of, " trace="), 4);
+    ck_assert_uint_eq(host_logged(of, " trace=" TRACE " "), 1);
 }
 
-SUITE(operating, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)
+STAGE_SUITE(operating, set_up, 60)

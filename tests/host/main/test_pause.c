@@ -42,7 +42,6 @@ static void make_original(struct postgres *pg, const char *name, const char *pat
 
     sql_run(db, "INSERT INTO webhook_delivery (webhook, event_id, event, body)"
                 " SELECT id, gen_random_uuid(), 'message.new', '{}' FROM webhook_hook");
-    PQfinish(db);
 }
 
 static void run(const char *const *argv)
@@ -56,10 +55,8 @@ static void run(const char *const *argv)
 static void restore(struct postgres *from, struct postgres *to, const char *name)
 {
     const char *file = text("%s/%s.dump", from->sockets, name);
-    PGconn *db = database_connect(to, "postgres");
 
-    sql_run(db, text("CREATE DATABASE %s", name));
-    PQfinish(db);
+    postgres_run(to, text("CREATE DATABASE %s", name));
     run((const char *const[]){postgres_program("pg_dump"), "-Fc", "-h", from->sockets, "-U",
                               "busbar", "-f", file, name, NULL});
     run((const char *const[]){postgres_program("pg_restore"), "-h", to->sockets, "-U", "busbar",
@@ -68,50 +65,21 @@ static void restore(struct postgres *from, struct postgres *to, const char *name
 
 /* ---- actions of a host ---- */
 
-static const char *command(const struct host *host, const char *word)
-{
-    int status;
-    const char *said = host_ask(host, word, &status);
-
-    ck_assert_msg(status == 0, "%s: %s", word, said);
-    return said;
-}
-
-struct beat {
-    PGconn *db;
-    const char *since;
-};
-
-static bool has_beaten(void *arg)
-{
-    const struct beat *beat = arg;
-
-    return sql_number(beat->db, text("SELECT count(*) FROM webhook_host"
-                                     " WHERE heartbeat_at > '%s'",
-                                     beat->since)) > 0;
-}
-
 /* Waits long enough for the host to send its deliveries and run its jobs. */
 static void let_it_work(PGconn *db)
 {
-    for (int i = 0; i < BEATS; i++) {
-        struct beat beat = {db, sql_text(db, "SELECT now()", 0, NULL)};
-
-        ck_assert(wait_until(has_beaten, &beat, LONG_MS));
-    }
+    for (int i = 0; i < BEATS; i++)
+        sql_soon(db, text("SELECT count(*) FROM webhook_host WHERE heartbeat_at > '%s'",
+                          sql_text(db, "SELECT now()", 0, NULL)));
 }
 
 static size_t jobs_done(const struct host *host)
 {
-    static const char *const words[] = {"status", "--json", NULL};
-    int status;
-    json_t *json = json_loads(host_ask_words(host, words, &status), 0, NULL);
     size_t done = 0, i;
     const json_t *job;
 
-    json_array_foreach(json_object_get(json, "jobs"), i, job) done +=
+    json_array_foreach(json_object_get(host_status(host), "jobs"), i, job) done +=
         (size_t)json_integer_value(json_object_get(job, "done"));
-    json_decref(json);
     return done;
 }
 
@@ -130,14 +98,9 @@ static double paused_metric(const struct host *host)
     return exposition_value(exposition_get(host, NULL), "busbar_paused", "");
 }
 
-static bool is_ready(void *host)
-{
-    return http(host, "GET", "/api/health/ready", NULL, NULL)->status == 200;
-}
-
 static void expect_paused(struct host *host, PGconn *db, const char *path, const char *reason)
 {
-    ck_assert(wait_until(is_ready, host, LONG_MS));
+    status_soon(host, "/api/health/ready", NULL, 200);
     struct answer *ready = ck_status(http(host, "GET", "/api/health/ready", NULL, NULL), 200);
 
     ck_assert_msg(strstr(ready->body, "\"status\":\"paused\"") && strstr(ready->body, reason), "%s",
@@ -149,12 +112,10 @@ static void expect_paused(struct host *host, PGconn *db, const char *path, const
              "Requests to other servers are paused");
     ck_assert_uint_eq(receiver_count(receiver, "/fast/upstream"), 0);
     ck_assert_double_eq(paused_metric(host), 1);
-    ck_assert_msg(strstr(command(host, "status"), text("PAUSED: sending, jobs and calls to other"
-                                                       " servers: %s",
-                                                       reason)),
-                  "%s", command(host, "status"));
-    ck_assert_ptr_nonnull(strstr(file_text(host->log), "are paused"));
-    ck_assert_ptr_nonnull(strstr(file_text(host->log), reason));
+    ck_prints(host, 0, text("PAUSED: sending, jobs and calls to other servers: %s", reason),
+              "status");
+    host_logs(host, 0, "are paused");
+    host_logs(host, 0, reason);
 }
 
 static bool is_resumed(void *host)
@@ -164,13 +125,13 @@ static bool is_resumed(void *host)
 
 static void expect_resumed(struct host *host, char *path)
 {
-    command(host, "resume");
+    host_says(host, 0, "resume");
     ck_assert(wait_until(is_sent, path, LONG_MS));
     ck_assert(wait_until(do_jobs_run, host, LONG_MS));
     ck_assert(wait_until(is_resumed, host, LONG_MS));
     ck_status(relay(host, "{ss ss}", "method", "POST", "url", receiver_url(receiver, path)), 200);
-    ck_assert_ptr_null(strstr(command(host, "status"), "PAUSED"));
-    ck_assert_ptr_nonnull(strstr(file_text(host->log), "are resumed"));
+    ck_assert_ptr_null(strstr(host_says(host, 0, "status"), "PAUSED"));
+    host_logs(host, 0, "are resumed");
 }
 
 /* ---- tests ---- */
@@ -197,7 +158,6 @@ TEST(a_restored_database_acts_when_it_is_told_to)
     host = host_start(&spec);
     ck_assert(wait_until(is_resumed, host, LONG_MS));
     host_stop(host);
-    PQfinish(db);
     postgres_stop(after, SIGINT);
 }
 
@@ -221,27 +181,22 @@ TEST(a_physical_copy_is_paused_before_its_first_serve)
     struct host_spec spec = spec_of("physical", &copy, "pause_physical");
     struct host *host = host_prepare(&spec);
 
-    command(host, "pause");
+    host_says(host, 0, "pause");
     ck_assert(host_run(host));
     expect_paused(host, db, path, "an operator ran `busbar pause`");
     expect_resumed(host, path);
     host_stop(host);
-    PQfinish(db);
     postgres_stop(&copy, SIGINT);
 }
 
 TEST(a_clone_in_the_same_cluster_is_paused_and_a_new_database_is_not)
 {
-    PGconn *db = database_connect(the_postgres, "postgres");
+    postgres_run(the_postgres, "CREATE DATABASE pause_clone TEMPLATE template_busbar");
+    PGconn *db = database_connect(the_postgres, "pause_clone");
 
-    sql_run(db, "CREATE DATABASE pause_clone TEMPLATE template_busbar");
-    PQfinish(db);
-    db = database_connect(the_postgres, "pause_clone");
     ck_assert_ptr_nonnull(strstr(sql_text(db, "SELECT busbar_pause_reason()", 0, NULL), CLONED));
-    PQfinish(db);
     db = database_connect(the_postgres, "template_busbar");
     ck_assert_int_eq(sql_number(db, "SELECT (busbar_pause_reason() IS NULL)::int"), 1);
-    PQfinish(db);
 }
 
 static bool is_paused(void *host)
@@ -262,7 +217,7 @@ TEST(a_running_host_is_paused_and_resumed)
     ck_assert(wait_until(is_sent, path, LONG_MS));
     size_t sent = receiver_count(receiver, path);
 
-    command(host, "pause");
+    host_says(host, 0, "pause");
     ck_assert(wait_until(is_paused, host, LONG_MS));
     sql_run(db, "WITH old AS (DELETE FROM webhook_outcome RETURNING id, webhook)"
                 " INSERT INTO webhook_waiting (id, webhook) SELECT id, webhook FROM old");
@@ -271,21 +226,14 @@ TEST(a_running_host_is_paused_and_resumed)
     ck_assert_uint_eq(receiver_count(receiver, path), sent);
     expect_resumed(host, path);
     host_stop(host);
-    PQfinish(db);
 }
 
 TEST(a_database_without_the_switch_says_what_to_do)
 {
-    PGconn *db = database_connect(the_postgres, "postgres");
-    int status;
-
-    sql_run(db, "CREATE DATABASE pause_empty");
-    PQfinish(db);
     struct host_spec spec = spec_of("pause-empty", NULL, "pause_empty");
-    const char *said = host_ask(host_prepare(&spec), "pause", &status);
 
-    ck_assert_int_eq(status, 1);
-    ck_assert_ptr_nonnull(strstr(said, "run `busbar migrate`"));
+    postgres_run(the_postgres, "CREATE DATABASE pause_empty");
+    ck_prints(host_prepare(&spec), 1, "run `busbar migrate`", "pause");
 }
 
 SUITE(pause, .timeout_s = 600)

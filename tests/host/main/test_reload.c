@@ -25,16 +25,16 @@ TEST(a_setting_changes_and_the_old_generation_closes)
     wave_expect(wave, 1, "hello");
     wave_reload(wave);
     wave_expect(wave, 1, "moin");
-    wave_log_soon(wave, "wave 1 closes (hello)");
+    host_logs(wave->host, 0, "wave 1 closes (hello)");
     wave_drained(wave);
     ck_assert_ptr_nonnull(strstr(wave_status(wave), "generation 2: live"));
-    ck_assert_int_eq(wave_logged(wave, "wave 1 is superseded (hello)"), 1);
-    ck_assert_int_eq(wave_logged(wave, "wave 1 starts (moin)"), 1);
-    ck_assert_int_eq(wave_logged(wave, "wave 1 leaves the water (hello)"), 1);
-    ck_assert_int_eq(wave_logged(wave, "wave 1 closes (moin)"), 0);
+    ck_assert_uint_eq(host_logged(wave->host, "wave 1 is superseded (hello)"), 1);
+    ck_assert_uint_eq(host_logged(wave->host, "wave 1 starts (moin)"), 1);
+    ck_assert_uint_eq(host_logged(wave->host, "wave 1 leaves the water (hello)"), 1);
+    ck_assert_uint_eq(host_logged(wave->host, "wave 1 closes (moin)"), 0);
     host_stop(wave->host);
-    ck_assert_int_eq(wave_logged(wave, "wave 1 stops (moin)"), 1);
-    ck_assert_int_eq(wave_logged(wave, "wave 1 closes (moin)"), 1);
+    ck_assert_uint_eq(host_logged(wave->host, "wave 1 stops (moin)"), 1);
+    ck_assert_uint_eq(host_logged(wave->host, "wave 1 closes (moin)"), 1);
 }
 
 TEST(sighup_reloads)
@@ -79,22 +79,15 @@ TEST(a_module_is_upgraded_removed_and_added_again)
     wave_write(wave, NULL, "wave:\n  greeting: again\n");
     wave_reload(wave);
     wave_expect(wave, 2, "again");
-    wave_log_soon(wave, "wave 2 surfs (again)");
-    PQfinish(db);
+    host_logs(wave->host, 0, "wave 2 surfs (again)");
     host_stop(wave->host);
-}
-
-static bool waits_for_a_lock(void *db)
-{
-    return sql_number(db, "SELECT count(*) FROM pg_locks WHERE NOT granted AND database = (SELECT "
-                          "oid FROM pg_database WHERE datname = current_database())") > 0;
 }
 
 /* A backup locks all tables for a long time. */
 TEST(a_migration_that_waits_for_a_lock_holds_nobody_up)
 {
     start_wave("reload-lock", NULL);
-    wave_log_soon(wave, "wave, step 1");
+    host_logs(wave->host, 0, "wave, step 1");
     PGconn *backup = database_connect(the_postgres, wave->spec.database);
     PGconn *other = database_connect(the_postgres, wave->spec.database);
 
@@ -104,7 +97,8 @@ TEST(a_migration_that_waits_for_a_lock_holds_nobody_up)
     wave_upgrade(wave, 2);
     ck_assert_int_eq(kill(wave->host->pid, SIGHUP), 0);
     for (int i = 0; i < 2; i++) {
-        ck_assert(wait_until(waits_for_a_lock, other, 10000));
+        sql_soon(other, "SELECT count(*) FROM pg_locks WHERE NOT granted AND database = (SELECT"
+                        " oid FROM pg_database WHERE datname = current_database())");
         ck_assert_int_eq(sql_number(other, "SELECT count(*) FROM wave"), 0);
     }
     wave_expect(wave, 1, "hello");
@@ -112,22 +106,14 @@ TEST(a_migration_that_waits_for_a_lock_holds_nobody_up)
     wave_status_soon(wave, "generation 2: live");
     wave_expect(wave, 2, "hello");
     PQfinish(backup);
-    PQfinish(other);
     host_stop(wave->host);
-}
-
-static bool is_vacuumed(void *db)
-{
-    return sql_number(db, "SELECT count(*) FROM pg_locks l JOIN pg_stat_activity USING (pid) WHERE"
-                          " backend_type = 'autovacuum worker' AND l.relation = 'wave'::regclass"
-                          " AND l.mode = 'ShareUpdateExclusiveLock'") > 0;
 }
 
 /* PostgreSQL's autovacuum is canceled when another session waits longer than deadlock_timeout. */
 TEST(a_migration_has_a_vacuum_give_way)
 {
     start_wave("reload-vacuum", NULL);
-    wave_log_soon(wave, "wave, step 1");
+    host_logs(wave->host, 0, "wave, step 1");
     PGconn *db = database_connect(the_postgres, wave->spec.database);
 
     sql_run(db, "ALTER TABLE wave SET (autovacuum_vacuum_threshold = 1, "
@@ -136,14 +122,15 @@ TEST(a_migration_has_a_vacuum_give_way)
     sql_run(db, "DELETE FROM wave WHERE n % 2 = 0");
     sql_run(db, "ALTER SYSTEM SET autovacuum_naptime = 1");
     sql_run(db, "SELECT pg_reload_conf()");
-    ck_assert(wait_until(is_vacuumed, db, 30000));
+    sql_soon(db, "SELECT count(*) FROM pg_locks l JOIN pg_stat_activity USING (pid) WHERE"
+                 " backend_type = 'autovacuum worker' AND l.relation = 'wave'::regclass"
+                 " AND l.mode = 'ShareUpdateExclusiveLock'");
     sql_run(db, "ALTER SYSTEM RESET autovacuum_naptime");
     sql_run(db, "SELECT pg_reload_conf()");
     wave_upgrade(wave, 2);
     ck_assert_int_eq(kill(wave->host->pid, SIGHUP), 0);
     wave_status_soon(wave, "generation 2: live");
     wave_expect(wave, 2, "hello");
-    PQfinish(db);
     host_stop(wave->host);
 }
 
@@ -152,18 +139,17 @@ TEST(jobs_and_channels_follow)
     start_wave("reload-jobs", NULL);
     PGconn *db = database_connect(the_postgres, wave->spec.database);
 
-    wave_log_soon(wave, "wave 1 ticks (hello)");
+    host_logs(wave->host, 0, "wave 1 ticks (hello)");
     wave_write(wave, NULL, "wave:\n  greeting: moin\n");
     wave_reload(wave);
-    wave_log_soon(wave, "wave 1 closes (hello)");
-    int before = wave_logged(wave, "wave 1 ticks (hello)");
+    host_logs(wave->host, 0, "wave 1 closes (hello)");
+    size_t before = host_logged(wave->host, "wave 1 ticks (hello)");
 
-    wave_log_soon(wave, "wave 1 ticks (moin)");
+    host_logs(wave->host, 0, "wave 1 ticks (moin)");
     sql_run(db, "NOTIFY wave, 'rises'");
-    wave_log_soon(wave, "wave 1 rises (moin)");
-    ck_assert_int_eq(wave_logged(wave, "wave 1 ticks (hello)"), before);
-    ck_assert_int_eq(wave_logged(wave, "wave 1 rises (hello)"), 0);
-    PQfinish(db);
+    host_logs(wave->host, 0, "wave 1 rises (moin)");
+    ck_assert_uint_eq(host_logged(wave->host, "wave 1 ticks (hello)"), before);
+    ck_assert_uint_eq(host_logged(wave->host, "wave 1 rises (hello)"), 0);
     host_stop(wave->host);
 }
 
@@ -179,8 +165,7 @@ TEST(a_module_that_comes_hears_at_once)
     wave_write(wave, NULL, NULL);
     wave_reload(wave);
     sql_run(db, "NOTIFY wave, 'rises'");
-    wave_log_soon(wave, "wave 1 rises (hello)");
-    PQfinish(db);
+    host_logs(wave->host, 0, "wave 1 rises (hello)");
     host_stop(wave->host);
 }
 
@@ -244,7 +229,7 @@ TEST(a_request_ends_in_the_generation_that_it_began_in)
     wave_reload(wave);
     wave_expect(wave, 2, "moin");
     ck_assert_ptr_nonnull(strstr(wave_status(wave), "generation 1: drains for"));
-    ck_assert_int_eq(wave_logged(wave, "wave 1 closes"), 0);
+    ck_assert_uint_eq(host_logged(wave->host, "wave 1 closes"), 0);
     pthread_join(background.thread, NULL);
     ck_status(background.answer, 200);
     ck_assert_int_eq(answer_int(background.answer, "version"), 1);
@@ -265,7 +250,7 @@ TEST(what_outlives_the_drain_is_cut)
     ck_assert_int_eq(send(fd, half, sizeof half - 1, 0), sizeof half - 1);
     wave_status_soon(wave, ", 2 requests");
     wave_reload(wave);
-    wave_log_soon(wave, "did not drain in time");
+    host_logs(wave->host, 0, "did not drain in time");
     pthread_join(background.thread, NULL);
     ck_status(background.answer, 503);
     ck_assert(background.answer->seconds < 4);
@@ -288,7 +273,7 @@ TEST(a_host_stops_while_an_old_generation_drains)
     host_stop(wave->host);
     pthread_join(background.thread, NULL);
     ck_status(background.answer, 200);
-    ck_assert_int_eq(wave_logged(wave, "wave 1 closes"), 2);
+    ck_assert_uint_eq(host_logged(wave->host, "wave 1 closes"), 2);
 }
 
 SUITE(reload, .timeout_s = 90)

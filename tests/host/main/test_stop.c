@@ -11,9 +11,8 @@
 #include "wire.h"
 
 enum {
-    COMERS = 300, /* more than a loop accepts in one iteration */
-    RUNS = 8,     /* of module_wave.c */
-    LOCK_MS = 5000,
+    COMERS = 300,  /* more than a loop accepts in one iteration */
+    RUNS = 8,      /* of module_wave.c */
     GONE_MS = 9000 /* the limit for threads is 5 s, for requests 10 s */
 };
 
@@ -43,18 +42,6 @@ TEST(who_has_connected_before_a_stop_is_answered)
     host_stop(host);
 }
 
-static bool one_waits(void *db)
-{
-    return sql_number(db, "SELECT count(*) FROM pg_locks WHERE NOT granted") > 0;
-}
-
-static bool is_live(void *host)
-{
-    int status;
-
-    return strstr(host_ask(host, "status", &status), "generation 2: live") != NULL;
-}
-
 /* The host ends with waiting threads and logs that; reports of thread leaks are expected. */
 static const char *const unfinished[] = {"TSAN_OPTIONS=report_thread_leaks=0", NULL};
 
@@ -68,13 +55,12 @@ TEST(a_reload_that_waits_for_a_migration_holds_up_no_stop)
     struct host *host = host_start(&(struct host_spec){
         .name = "stop-migrate", .database = database, .environment = unfinished});
 
-    ck_assert(wait_until(one_waits, db, LOCK_MS));
+    sql_soon(db, "SELECT count(*) FROM pg_locks WHERE NOT granted");
     ck_assert_int_eq(kill(host->pid, SIGHUP), 0);
-    ck_assert(wait_until(is_live, host, LOCK_MS));
+    host_logs(host, 0, "generation 2 is live");
     int status = process_stop(host->pid, SIGTERM, GONE_MS);
 
     ck_assert_msg(WIFEXITED(status) && !WEXITSTATUS(status), "wait status %d", status);
-    PQfinish(db);
 }
 
 /* The first loop ends last, so functions that a request schedules run, on whichever loop. */
@@ -88,11 +74,11 @@ TEST(what_a_request_hands_on_while_the_host_stops_is_done)
     struct wire *wire = wire_open(wave->host);
 
     wire_say(wire, "GET /api/wave/late?ms=1000 HTTP/1.1\r\nHost: x\r\n\r\n");
-    wave_log_soon(wave, "naps");
+    host_logs(wave->host, 0, "naps");
     ck_assert_int_eq(kill(wave->host->pid, SIGTERM), 0);
     ck_assert_int_eq(wire_read(wire, STOP_MS)->status, 200);
     host_stop(wave->host);
-    ck_assert_int_eq(wave_logged(wave, "wave 1 ran late"), RUNS);
+    ck_assert_uint_eq(host_logged(wave->host, "wave 1 ran late"), RUNS);
 }
 
 /* Returns the worker of a host with a supervisor, otherwise the host itself. */
@@ -118,7 +104,6 @@ TEST_EACH(signals_without_a_use_end_nothing_and_secrets_are_not_shown, 2)
                                        .environment = environment,
                                        .supervised = _i == 1});
     pid_t processes[] = {host->pid, worker_of(host)};
-    int status;
 
     ck_assert_int_gt(processes[1], 0);
     for (size_t i = 0; i < sizeof processes / sizeof *processes; i++) {
@@ -137,9 +122,7 @@ TEST_EACH(signals_without_a_use_end_nothing_and_secrets_are_not_shown, 2)
     ck_assert_int_eq(worker_of(host), processes[1]);
 
     /* a reload still finds the files that the configuration names */
-    const char *said = host_ask(host, "reload", &status);
-
-    ck_assert_msg(!status, "%s", said);
+    host_says(host, 0, "reload");
     ck_assert_int_eq(worker_of(host), processes[1]);
     host_stop(host);
 }

@@ -203,7 +203,6 @@ TEST(an_operators_tour_under_load_fails_no_request)
 
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM chat_entry WHERE seq > 1"),
                      atomic_load(&posted));
-    PQfinish(db);
     host_stop(tour.host);
 }
 

@@ -2,21 +2,15 @@
 #include <string.h>
 
 #include "poke.h"
+#include "stage.h"
 #include "suite.h"
 #include "suites.h"
 
 #define TEXT "100 %s of %n"
 
-static struct host *host;
-
 static void set_up(void)
 {
     host = poke_start(&(struct host_spec){.name = "helpers"});
-}
-
-static void tear_down(void)
-{
-    host_stop(host);
 }
 
 TEST(a_cell_with_json_is_read_and_one_without_is_a_500)
@@ -60,10 +54,9 @@ TEST(texts_of_errors_are_not_formats)
 TEST(texts_of_warnings_the_log_and_commands_are_not_formats)
 {
     answer_warns(poke(host, "GET", "text/warn", 200), TEXT);
-    ck_assert_ptr_nonnull(strstr(file_text(host->log), "logged " TEXT));
-    ck_assert_ptr_nonnull(strstr(file_text(host->log), "host " TEXT));
-    ck_assert_int_eq(host_command(host, NULL, (const char *const[]){"print", NULL}), 0);
-    ck_assert_ptr_nonnull(strstr(file_text(host->log), "printed " TEXT "\n"));
+    host_logs(host, 0, "logged " TEXT);
+    host_logs(host, 0, "host " TEXT);
+    ck_prints(host, 0, "printed " TEXT "\n", "print");
 }
 
 TEST(a_module_that_does_not_open_gives_the_reason)
@@ -75,7 +68,7 @@ TEST(a_module_that_does_not_open_gives_the_reason)
                             .more = "poke:\n  closed: true\n"});
 
     ck_assert(!host_run(own));
-    ck_assert_ptr_nonnull(strstr(file_text(own->log), TEXT));
+    host_logs(own, 0, TEXT);
 }
 
-SUITE(helpers, .before_all = set_up, .after_all = tear_down, .timeout_s = 60)
+STAGE_SUITE(helpers, set_up, 60)

@@ -7,7 +7,7 @@
 
 #include "client.h"
 #include "hello.h"
-#include "people.h"
+#include "stage.h"
 #include "suite.h"
 #include "suites.h"
 
@@ -17,15 +17,7 @@
 
 static const char *const paths[] = {"/api/visits-cpp", "/api/visits-rust"};
 static struct host_spec spec;
-static struct host *host;
 static const char *token;
-
-static bool tables_are_there(void *arg)
-{
-    return sql_text(arg,
-                    "SELECT to_regclass('visits_cpp')::text || to_regclass('visits_rust')::text", 0,
-                    NULL) != NULL;
-}
 
 static void set_up(void)
 {
@@ -38,16 +30,9 @@ static void set_up(void)
                                               example_build("visits-rust", "visits_rust", rustc)),
                               .more = GREETINGS("Hi, {name}.")};
     host = host_start(&spec);
-    PGconn *db = database_connect(the_postgres, spec.database);
-
-    ck_assert(wait_until(tables_are_there, db, 10000));
-    PQfinish(db);
+    database_soon(the_postgres, spec.database,
+                  "SELECT count(to_regclass('visits_cpp')) * count(to_regclass('visits_rust'))");
     token = admin_of(host)->token;
-}
-
-static void tear_down(void)
-{
-    host_stop(host);
 }
 
 static struct answer *visit(const char *path, const char *name)
@@ -57,13 +42,9 @@ static struct answer *visit(const char *path, const char *name)
 
 static void reload(const char *more, int expected, const char *says)
 {
-    int status;
-
     spec.more = more;
     file_write(host->conf, host_configuration(&spec));
-    const char *said = host_ask(host, "reload", &status);
-
-    ck_assert_msg(status == expected && strstr(said, says), "%d: %s", status, said);
+    ck_prints(host, expected, says, "reload");
 }
 
 TEST(a_visit_is_greeted_and_counted)
@@ -99,8 +80,8 @@ TEST(what_is_thrown_is_an_answer_and_serving_goes_on)
             ck_assert_str_eq(answer_text(ck_status(visit(paths[i], "Ada"), 200), "text"),
                              "Again, Ada.");
     }
-    ck_assert_ptr_nonnull(strstr(file_text(host->log), "a handler threw: basic_string::replace"));
-    ck_assert_ptr_nonnull(strstr(file_text(host->log), "a handler panicked"));
+    host_logs(host, 0, "a handler threw: basic_string::replace");
+    host_logs(host, 0, "a handler panicked");
 }
 
-SUITE(languages, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)
+STAGE_SUITE(languages, set_up, 60)

@@ -10,11 +10,6 @@
 
 static struct person *ada, *bo;
 
-static bool has_table(void *database)
-{
-    return sql_text(database, "SELECT to_regclass('notes_note')::text", 0, NULL) != NULL;
-}
-
 static void set_up(void)
 {
     struct host_spec spec = {
@@ -25,10 +20,7 @@ static void set_up(void)
     };
 
     stage_open(&spec);
-    PGconn *connection = database_connect(the_postgres, spec.name);
-
-    ck_assert(wait_until(has_table, connection, 20000));
-    PQfinish(connection);
+    database_soon(the_postgres, spec.name, "SELECT count(to_regclass('notes_note'))");
     spy_await(spec.name);
     ada = person_make(host, admin, "notes.ada", NULL);
     bo = person_make(host, admin, "notes.bo", NULL);

