@@ -5,7 +5,6 @@
 
 #include "health_watch.h"
 #include "scene.h"
-#include "suite.h"
 
 enum { BACK_MS = 5000 };
 

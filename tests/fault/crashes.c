@@ -78,8 +78,7 @@ bool crash_ended(struct host *host)
 
 const char *crash_line(const struct host *host, size_t from)
 {
-    host_logs(host, from, "msg=\"crashed\"");
-    return strstr(file_text(host->log) + from, "msg=\"crashed\"");
+    return host_logs(host, from, "msg=\"crashed\"");
 }
 
 const char *crash_report(const char *line)

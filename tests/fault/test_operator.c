@@ -141,8 +141,8 @@ TEST(a_worker_that_dies_over_a_broken_module_is_followed_by_one_without_it)
     struct host *host = bench.host;
     const char *file = harness_path("broken_module.so");
     const char *conf = file_text(host->conf), *at = strstr(conf, crash_module());
-    const char *const copy[] = {"cp", crash_module(), file, NULL};
-    const struct process_spec copying = {.argv = copy, .log = harness_path("broken_module.out")};
+    const struct process_spec copying = {.argv = words("cp %s %s", crash_module(), file),
+                                         .log = harness_path("broken_module.out")};
 
     file_write(host->conf,
                text("%.*s%s%s", (int)(at - conf), conf, file, at + strlen(crash_module())));

@@ -95,6 +95,11 @@ static void *next(atomic_uintptr_t *known, const char *name)
     return found;
 }
 
+/* Declares `real`, the function that this one replaces. */
+#define REAL(function)                                                                             \
+    static atomic_uintptr_t known;                                                                 \
+    __typeof__(&function) real = (__typeof__(&function))next(&known, #function)
+
 static bool is_of(const void *caller, const char *library)
 {
     Dl_info about;
@@ -135,33 +140,28 @@ static bool no_memory(const void *caller, size_t size)
 
 void *malloc(size_t size)
 {
-    static atomic_uintptr_t known;
-    void *(*real)(size_t) = (void *(*)(size_t))next(&known, "malloc");
+    REAL(malloc);
 
     return no_memory(__builtin_return_address(0), size) ? NULL : real(size);
 }
 
 void *calloc(size_t count, size_t size)
 {
-    static atomic_uintptr_t known;
-    void *(*real)(size_t, size_t) = (void *(*)(size_t, size_t))next(&known, "calloc");
+    REAL(calloc);
 
     return no_memory(__builtin_return_address(0), count * size) ? NULL : real(count, size);
 }
 
 void *realloc(void *memory, size_t size)
 {
-    static atomic_uintptr_t known;
-    void *(*real)(void *, size_t) = (void *(*)(void *, size_t))next(&known, "realloc");
+    REAL(realloc);
 
     return no_memory(__builtin_return_address(0), size) ? NULL : real(memory, size);
 }
 
 int posix_memalign(void **memory, size_t alignment, size_t size)
 {
-    static atomic_uintptr_t known;
-    int (*real)(void **, size_t, size_t) =
-        (int (*)(void **, size_t, size_t))next(&known, "posix_memalign");
+    REAL(posix_memalign);
 
     return no_memory(__builtin_return_address(0), size) ? ENOMEM : real(memory, alignment, size);
 }
@@ -169,10 +169,7 @@ int posix_memalign(void **memory, size_t alignment, size_t size)
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
                    void *arg)
 {
-    static atomic_uintptr_t known;
-    int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
-        (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))next(
-            &known, "pthread_create");
+    REAL(pthread_create);
 
     if (torture && fails(&torture->threads))
         return EAGAIN;
@@ -181,8 +178,7 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
 
 int fsync(int fd)
 {
-    static atomic_uintptr_t known;
-    int (*real)(int) = (int (*)(int))next(&known, "fsync");
+    REAL(fsync);
 
     if (torture && atomic_load(&torture->sync_ms))
         poll(NULL, 0, (int)atomic_load(&torture->sync_ms));
@@ -194,9 +190,7 @@ int fsync(int fd)
 
 int setpriority(__priority_which_t which, id_t who, int priority)
 {
-    static atomic_uintptr_t known;
-    int (*real)(__priority_which_t, id_t, int) =
-        (int (*)(__priority_which_t, id_t, int))next(&known, "setpriority");
+    REAL(setpriority);
 
     if (!torture || !fails(&torture->priorities))
         return real(which, who, priority);
@@ -226,10 +220,7 @@ static bool is_address(const char *host)
 int getaddrinfo(const char *restrict host, const char *restrict service,
                 const struct addrinfo *restrict hints, struct addrinfo **restrict found)
 {
-    static atomic_uintptr_t known;
-    int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **) =
-        (int (*)(const char *, const char *, const struct addrinfo *, struct addrinfo **))next(
-            &known, "getaddrinfo");
+    REAL(getaddrinfo);
 
     if (torture && atomic_load(&torture->answer_ms) && !is_address(host))
         poll(NULL, 0, (int)atomic_load(&torture->answer_ms));
@@ -249,9 +240,7 @@ static bool is_file(int fd)
 
 ssize_t write(int fd, const void *bytes, size_t length)
 {
-    static atomic_uintptr_t known;
-    ssize_t (*real)(int, const void *, size_t) =
-        (ssize_t(*)(int, const void *, size_t))next(&known, "write");
+    REAL(write);
 
     while (torture && atomic_load(&torture->stuck) && is_file(fd))
         pause();
@@ -268,9 +257,7 @@ static time_t off(void)
 
 int clock_gettime(clockid_t clock, struct timespec *now)
 {
-    static atomic_uintptr_t known;
-    int (*real)(clockid_t, struct timespec *) =
-        (int (*)(clockid_t, struct timespec *))next(&known, "clock_gettime");
+    REAL(clock_gettime);
     int failed = real(clock, now);
 
     if (!failed && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE))

@@ -39,18 +39,14 @@ static bool answers(void *arg)
 
 void bucket_run(struct bucket *bucket)
 {
-    const char *argv[] = {"node",
-                          "--openssl-legacy-provider",
-                          TEST_S3 "/server.js",
-                          text("%d", bucket->at.port),
-                          bucket->directory,
-                          bucket->made ? BUCKET : "",
-                          bucket->tls_port ? text("%d", bucket->tls_port) : NULL,
-                          bucket->tls.key,
-                          bucket->tls.certificate,
-                          NULL};
+    const char *tls = bucket->tls_port ? text(" %d %s %s", bucket->tls_port, bucket->tls.key,
+                                              bucket->tls.certificate)
+                                       : "";
 
-    bucket->at.pid = process_start(&(struct process_spec){.argv = argv, .log = bucket->log});
+    bucket->at.pid = process_start(&(struct process_spec){
+        .argv = words("node --openssl-legacy-provider " TEST_S3 "/server.js %d %s %s%s",
+                      bucket->at.port, bucket->directory, bucket->made ? BUCKET : "", tls),
+        .log = bucket->log});
     ck_assert_msg(wait_until(answers, &bucket->at, READY_MS), "the S3 server does not answer:\n%s",
                   file_text(bucket->log));
 }

@@ -85,6 +85,5 @@ void harness_close(bool keep)
         fprintf(stderr, "integration: logs and data are in %s\n", directory);
         return;
     }
-    process_run(&(struct process_spec){.argv = (const char *const[]){"rm", "-rf", directory, NULL},
-                                       .log = "/dev/null"});
+    process_run(&(struct process_spec){.argv = words("rm -rf %s", directory), .log = "/dev/null"});
 }

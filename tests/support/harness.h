@@ -15,6 +15,7 @@
 #include <libpq-fe.h>
 
 #include "process.h"
+#include "suite.h"
 
 #define ADMIN_EMAIL "admin@example.com"
 #define ADMIN_PASSWORD "first-admin-password"

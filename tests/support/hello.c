@@ -22,8 +22,8 @@ static char *replaced(const char *in, const char *from, const char *to)
 static char *copy_example(const char *example, const char *name)
 {
     char *copy = harness_path(name);
-    const char *from = text("%s/share/doc/busbar/examples/%s", root(), example);
-    const char *const copying[] = {"cp", "-r", from, copy, NULL};
+    const char *const *copying =
+        words("cp -r %s/share/doc/busbar/examples/%s %s", root(), example, copy);
 
     ck_assert_int_eq(process_run(&(struct process_spec){.argv = copying, .log = "/dev/null"}), 0);
     return copy;

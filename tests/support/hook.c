@@ -5,24 +5,10 @@
 
 #include "secrets.h"
 
-struct joining {
-    PGconn *db;
-    int64_t hosts;
-};
-
-static bool have_joined(void *arg)
-{
-    const struct joining *joining = arg;
-
-    return sql_number(joining->db, "SELECT count(*) FROM webhook_host") >= joining->hosts;
-}
-
 void webhook_ready(const char *database, int hosts)
 {
-    struct joining joining = {database_connect(the_postgres, database), hosts};
-
-    ck_assert(wait_until(have_joined, &joining, 10000));
-    PQfinish(joining.db);
+    database_soon(the_postgres, database,
+                  text("SELECT (count(*) >= %d)::int FROM webhook_host", hosts));
 }
 
 struct host *webhook_host(const char *name, const char *more)

@@ -8,7 +8,6 @@
 #include <pthread.h>
 #include <pwd.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -284,17 +283,40 @@ void *kept(void *memory)
     return memory;
 }
 
-char *text(const char *format, ...)
+char *text_of(const char *format, va_list args)
 {
     char *out = NULL;
+
+    if (vasprintf(&out, format, args) < 0)
+        abort();
+    return kept(out);
+}
+
+char *text(const char *format, ...)
+{
     va_list args;
 
     va_start(args, format);
-    int length = vasprintf(&out, format, args);
+    char *out = text_of(format, args);
+
     va_end(args);
-    if (length < 0)
-        abort();
-    return kept(out);
+    return out;
+}
+
+const char *const *words(const char *format, ...)
+{
+    enum { WORDS_MAX = 64 };
+    char **all = kept(calloc(WORDS_MAX, sizeof *all));
+    size_t count = 0;
+    va_list args;
+
+    va_start(args, format);
+    char *rest = text_of(format, args);
+
+    va_end(args);
+    while (rest && count < WORDS_MAX - 1)
+        all[count++] = strsep(&rest, " ");
+    return (const char *const *)all;
 }
 
 char *text_repeated(const char *part, size_t times)

@@ -5,6 +5,7 @@
 #ifndef TESTS_PROCESS_H
 #define TESTS_PROCESS_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -81,8 +82,12 @@ enum { PATIENCE = 10 };
  * PATIENCE. */
 bool wait_until(bool (*condition)(void *), void *arg, int ms);
 
-/* Prints to memory that lives as long as the process, so tests need not free it. */
+/* Print to memory that lives as long as the process, so tests need not free it. */
 __attribute__((format(printf, 1, 2))) char *text(const char *format, ...);
+char *text_of(const char *format, va_list args);
+
+/* Returns the words of a command, which a single space separates. */
+__attribute__((format(printf, 1, 2))) const char *const *words(const char *format, ...);
 
 /* Returns `part`, repeated, in memory that lives as long as the process. */
 char *text_repeated(const char *part, size_t times);

@@ -9,7 +9,7 @@
 #include <strings.h>
 #include <sys/mman.h>
 
-#include "harness.h"
+#include "client.h"
 #include "reference_document.h"
 #include "schema.h"
 
@@ -42,20 +42,12 @@ const json_t *reference_document(void)
 
 /* ---- paths ---- */
 
-/* Decodes a percent-encoded segment. */
 static char *decoded(const char *segment, size_t length)
 {
-    char *out = text("%.*s", (int)length, segment), *to = out;
+    char *plain = length ? curl_easy_unescape(NULL, segment, (int)length, NULL) : NULL;
+    char *out = text("%s", plain ? plain : "");
 
-    for (const char *at = out; *at; at++) {
-        if (*at == '%' && isxdigit((unsigned char)at[1]) && isxdigit((unsigned char)at[2])) {
-            *to++ = (char)strtol((const char[]){at[1], at[2], '\0'}, NULL, 16);
-            at += 2;
-        } else {
-            *to++ = *at;
-        }
-    }
-    *to = '\0';
+    curl_free(plain);
     return out;
 }
 
@@ -232,15 +224,11 @@ static const char *headers_problem(const json_t *headers, const char *lines)
 /* Returns "text/html" for "text/html; charset=utf-8", in lower case; "" without a Content-Type. */
 static const char *type_of(const char *headers)
 {
-    static const char name[] = "\r\nContent-Type:";
-    const char *at = strcasestr(headers, name);
+    char *type = header_in(headers, "Content-Type");
 
-    if (!at)
+    if (!type)
         return "";
-    at += strlen(name);
-    at += strspn(at, " ");
-    char *type = text("%.*s", (int)strcspn(at, "; \r\n"), at);
-
+    type[strcspn(type, "; ")] = '\0';
     for (char *letter = type; *letter; letter++)
         *letter = (char)tolower((unsigned char)*letter);
     return type;

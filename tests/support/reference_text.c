@@ -1,4 +1,5 @@
 /* Checks response bodies that are text rather than JSON, if their type has a known form. */
+#include <csv.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -16,52 +17,50 @@ static char separator_of(const char *body, size_t length)
     return ',';
 }
 
-/* Returns the end of the CSV cell that begins at `at`: its separator, the end of its line or of the
- * text; NULL: its quotes are not closed, or text follows them. */
-static const char *cell_end(const char *at, const char *end, char separator)
-{
-    if (at == end || *at != '"') {
-        while (at < end && *at != separator && *at != '\r' && *at != '\n')
-            at++;
-        return at;
-    }
-    bool closed = false;
+struct table {
+    size_t cells, all, records; /* of this record, of the first one, and complete ones */
+    bool uneven;
+};
 
-    for (at++; at < end && !closed; at++) {
-        if (*at == '"' && at + 1 < end && at[1] == '"')
-            at++;
-        else
-            closed = *at == '"';
-    }
-    closed = closed && (at == end || *at == separator || *at == '\r' || *at == '\n');
-    return closed ? at : NULL;
+static void end_cell(void *cell, size_t length, void *arg)
+{
+    (void)cell;
+    (void)length;
+    ((struct table *)arg)->cells++;
+}
+
+static void end_record(int byte, void *arg)
+{
+    struct table *table = arg;
+
+    (void)byte;
+    if (!table->records++)
+        table->all = table->cells;
+    table->uneven = table->uneven || table->cells != table->all;
+    table->cells = 0;
 }
 
 /* Each record must end with a line break and have as many cells as the first one. */
 static const char *csv_problem(const char *body, size_t length)
 {
-    const char *end = body + length;
-    const char *at = body + (length >= 3 && !memcmp(body, "\xEF\xBB\xBF", 3) ? 3 : 0);
-    size_t cells = 1, all = 0, record = 1;
-    char separator = separator_of(body, length);
+    size_t mark = length >= 3 && !memcmp(body, "\xEF\xBB\xBF", 3) ? 3 : 0;
+    struct table table = {0};
+    struct csv_parser parser;
 
-    while (at < end) {
-        at = cell_end(at, end, separator);
-        if (!at || at == end)
-            return text(": the record %zu is not complete", record);
-        if (*at == separator) {
-            cells++;
-            at++;
-            continue;
-        }
-        all = all ? all : cells;
-        if (cells != all)
-            return text(": the record %zu has %zu cells and not %zu", record, cells, all);
-        at += *at == '\r' && at + 1 < end && at[1] == '\n' ? 2 : 1;
-        cells = 1;
-        record++;
-    }
-    return NULL;
+    if (length && body[length - 1] != '\n' && body[length - 1] != '\r')
+        return ": the last record is not complete";
+    if (csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI))
+        return " cannot be parsed";
+    csv_set_delim(&parser, (unsigned char)separator_of(body, length));
+    bool whole = csv_parse(&parser, body + mark, length - mark, end_cell, end_record, &table) ==
+                     length - mark &&
+                 !csv_fini(&parser, end_cell, end_record, &table);
+    const char *problem = whole ? NULL : text(": %s", csv_strerror(csv_error(&parser)));
+
+    csv_free(&parser);
+    if (table.uneven)
+        return text(": a record has not %zu cells", table.all);
+    return problem;
 }
 
 const char *reference_text_problem(const char *type, const char *body, size_t length)

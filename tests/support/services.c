@@ -32,19 +32,11 @@ char *postgres_program(const char *name)
 
 static void cluster_init(const struct postgres *pg)
 {
-    const char *argv[] = {postgres_program("initdb"),
-                          "-D",
-                          pg->data,
-                          "-U",
-                          "busbar",
-                          "-A",
-                          "trust",
-                          "-E",
-                          "UTF8",
-                          "--no-sync",
-                          "--locale=C.UTF-8",
-                          NULL};
-    struct process_spec spec = {.argv = argv, .log = pg->log, .as_service = true};
+    struct process_spec spec = {
+        .argv = words("%s -D %s -U busbar -A trust -E UTF8 --no-sync --locale=C.UTF-8",
+                      postgres_program("initdb"), pg->data),
+        .log = pg->log,
+        .as_service = true};
 
     ck_assert_msg(process_run(&spec) == 0, "initdb failed:\n%s", file_text(pg->log));
 }
@@ -61,24 +53,14 @@ static bool answers(void *arg)
 
 void postgres_start(struct postgres *pg)
 {
-    const char *sync = pg->durable ? "fsync=on" : "fsync=off";
-    const char *argv[] = {postgres_program("postgres"),
-                          "-D",
-                          pg->data,
-                          "-c",
-                          "listen_addresses=",
-                          "-c",
-                          text("unix_socket_directories=%s", pg->sockets),
-                          "-c",
-                          "max_connections=200",
-                          "-c",
-                          "log_min_messages=warning",
-                          "-c",
-                          "log_min_error_statement=panic",
-                          "-c",
-                          sync,
-                          NULL};
-    struct process_spec spec = {.argv = argv, .log = pg->log, .as_service = true};
+    struct process_spec spec = {
+        .argv =
+            words("%s -D %s -c listen_addresses= -c unix_socket_directories=%s -c"
+                  " max_connections=200 -c log_min_messages=warning -c"
+                  " log_min_error_statement=panic -c fsync=%s",
+                  postgres_program("postgres"), pg->data, pg->sockets, pg->durable ? "on" : "off"),
+        .log = pg->log,
+        .as_service = true};
 
     pg->pid = process_start(&spec);
     ck_assert_msg(wait_until(answers, pg, UP_MS), "PostgreSQL does not start:\n%s",
@@ -167,8 +149,8 @@ static const char *spare_data(void)
 
 static void cluster_copy(const struct postgres *pg)
 {
-    const char *argv[] = {"cp", "-a", text("%s/.", spare_data()), pg->data, NULL};
-    struct process_spec spec = {.argv = argv, .log = pg->log, .as_service = true};
+    struct process_spec spec = {
+        .argv = words("cp -a %s/. %s", spare_data(), pg->data), .log = pg->log, .as_service = true};
 
     ck_assert_msg(process_run(&spec) == 0, "cp failed:\n%s", file_text(pg->log));
 }
@@ -287,24 +269,24 @@ void databases_drop(struct postgres *pg)
 
 static bool redis_answers(void *arg)
 {
-    const char *log = harness_path("redis-ping.log");
-    const char *argv[] = {"redis-cli", "-s", arg, "ping", NULL};
-
-    return process_run(&(struct process_spec){.argv = argv, .log = log, .as_service = false}) == 0;
+    return process_run(&(struct process_spec){.argv = words("redis-cli -s %s ping", (char *)arg),
+                                              .log = harness_path("redis-ping.log")}) == 0;
 }
 
 char *redis_make(const char *name, pid_t *pid)
 {
     char *directory = harness_path(text("%s.run", name));
     char *path = text("%s/redis.sock", directory);
-    const char *argv[] = {
-        "redis-server", "--port", "0",           "--unixsocket", path,    "--save",  "",
-        "--appendonly", "no",     "--maxmemory", "64mb",         "--dir", directory, NULL};
 
     if (access(directory, F_OK))
         process_service_directory(directory);
+    /* the word after --save is empty */
     *pid = process_start(&(struct process_spec){
-        .argv = argv, .log = harness_path(text("%s.log", name)), .as_service = true});
+        .argv = words("redis-server --port 0 --unixsocket %s --save  --appendonly no"
+                      " --maxmemory 64mb --dir %s",
+                      path, directory),
+        .log = harness_path(text("%s.log", name)),
+        .as_service = true});
     ck_assert_msg(wait_until(redis_answers, path, UP_MS), "Redis does not start");
     return path;
 }

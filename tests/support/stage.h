@@ -6,7 +6,6 @@
 #define TESTS_STAGE_H
 
 #include "exchange.h"
-#include "suite.h"
 
 extern struct host *host;
 extern struct person *admin;

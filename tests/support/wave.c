@@ -95,6 +95,7 @@ struct wave *wave_start(const char *name, const char *more)
 
     ck_assert(host_run(wave->host));
     wave_status_soon(wave, "PostgreSQL answers");
+    wave_expect(wave, 1, "hello");
     return wave;
 }
 

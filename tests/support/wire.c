@@ -79,16 +79,13 @@ bool wire_send(struct wire *wire, const void *bytes, size_t length)
 
 bool wire_say(struct wire *wire, const char *format, ...)
 {
-    char *said = NULL;
     va_list args;
 
     va_start(args, format);
-    int length = vasprintf(&said, format, args);
+    const char *said = text_of(format, args);
+
     va_end(args);
-    ck_assert_int_ge(length, 0);
-    bool sent = wire_send(wire, said, (size_t)length);
-    free(said);
-    return sent;
+    return wire_send(wire, said, strlen(said));
 }
 
 /* Reads available bytes, waiting for them until `end`. Returns false if the host closed or was
@@ -253,17 +250,15 @@ struct wire_answer *wire_read_for(struct wire *wire, const char *said, int ms)
 struct wire_answer *wire_ask(const struct host *host, const char *format, ...)
 {
     struct wire *wire = wire_open(host);
-    char *said = NULL;
     va_list args;
 
     va_start(args, format);
-    int length = vasprintf(&said, format, args);
+    const char *said = text_of(format, args);
+
     va_end(args);
-    ck_assert_int_ge(length, 0);
-    wire_send(wire, said, (size_t)length);
+    wire_send(wire, said, strlen(said));
     struct wire_answer *answer = wire_read_for(wire, said, 10000);
 
-    free(said);
     wire_close(wire, false);
     return answer;
 }

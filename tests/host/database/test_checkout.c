@@ -8,8 +8,6 @@
 #include "fault/proxy.h"
 #include "poke.h"
 #include "stage.h"
-#include "suite.h"
-#include "suites.h"
 
 enum { WAITERS = 3, MANY = 12, AWAY_MS = 1200 };
 

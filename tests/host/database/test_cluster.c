@@ -9,8 +9,6 @@
 
 #include "receive.h"
 #include "scene.h"
-#include "suite.h"
-#include "suites.h"
 
 enum { SEEN_MS = 10000, BUSY_MS = 700, CHECK_MS = 2000 };
 

@@ -8,8 +8,6 @@
 
 #include "fault/proxy.h"
 #include "poke.h"
-#include "suite.h"
-#include "suites.h"
 
 enum { LONG_MS = 20000, SHORT_MS = 1500, SERVERS = 3 };
 

@@ -10,8 +10,6 @@
 #include <string.h>
 
 #include "stage.h"
-#include "suite.h"
-#include "suites.h"
 
 enum { CLIENTS = 24, CROWD = 64, COUNTERS = 40, NAMES = 1000, UNLUCKY = 13 };
 

@@ -7,8 +7,6 @@
 
 #include "hook.h"
 #include "stage.h"
-#include "suite.h"
-#include "suites.h"
 #include "together.h"
 
 enum { PEOPLE = 4, DEVICES = 3, CALLS = 60, LOGINS = 12 };

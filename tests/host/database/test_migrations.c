@@ -2,8 +2,6 @@
 #include <string.h>
 
 #include "harness.h"
-#include "suite.h"
-#include "suites.h"
 
 #define RECORDS                                                                                    \
     "SELECT md5(string_agg(module || step || checksum, ',' ORDER BY module, step))"                \

@@ -5,8 +5,6 @@
 #include <string.h>
 
 #include "poke.h"
-#include "suite.h"
-#include "suites.h"
 
 enum { PATIENCE_MS = 30000, STATEMENT_MS = 4000 };
 

@@ -4,8 +4,6 @@
 #include <string.h>
 
 #include "poke.h"
-#include "suite.h"
-#include "suites.h"
 
 enum { PATIENCE_MS = 20000 };
 

@@ -4,8 +4,6 @@
 
 #include "poke.h"
 #include "stage.h"
-#include "suite.h"
-#include "suites.h"
 
 #define ONE_OF_EACH "  read_connections: 1\n  unit_connections: 1\n  transaction_connections: 1\n"
 

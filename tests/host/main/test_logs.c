@@ -1,8 +1,6 @@
 /* Threat W12: at the end of a run, no log contains a password, a token, a secret or a message
  * text. */
 #include "secrets.h"
-#include "suite.h"
-#include "suites.h"
 
 #include "harness.h"
 

@@ -2,8 +2,6 @@
 #include <string.h>
 
 #include "harness.h"
-#include "suite.h"
-#include "suites.h"
 
 static const char *const password[] = {"BUSBAR_PASSWORD=" ADMIN_PASSWORD, NULL};
 

@@ -7,8 +7,6 @@
 
 #include "exposition.h"
 #include "stage.h"
-#include "suite.h"
-#include "suites.h"
 
 static void set_up(void)
 {

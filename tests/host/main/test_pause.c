@@ -8,8 +8,6 @@
 #include "exposition.h"
 #include "receive.h"
 #include "relay.h"
-#include "suite.h"
-#include "suites.h"
 
 enum { LONG_MS = 30000, BEATS = 3 /* of 3 s: jobs are due after 5 s */ };
 

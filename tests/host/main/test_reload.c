@@ -4,23 +4,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "suite.h"
-#include "suites.h"
 #include "wave.h"
 
 static struct wave *wave;
-
-static void start_wave(const char *name, const char *more)
-{
-    wave = wave_start(name, more);
-    wave_expect(wave, 1, "hello");
-}
 
 /* ---- what a reload changes ---- */
 
 TEST(a_setting_changes_and_the_old_generation_closes)
 {
-    start_wave("reload-set", NULL);
+    wave = wave_start("reload-set", NULL);
     wave_write(wave, NULL, "wave:\n  greeting: moin\n");
     wave_expect(wave, 1, "hello");
     wave_reload(wave);
@@ -39,7 +31,7 @@ TEST(a_setting_changes_and_the_old_generation_closes)
 
 TEST(sighup_reloads)
 {
-    start_wave("reload-hup", NULL);
+    wave = wave_start("reload-hup", NULL);
     wave_write(wave, NULL, "wave:\n  greeting: moin\n");
     ck_assert_int_eq(kill(wave->host->pid, SIGHUP), 0);
     wave_status_soon(wave, "generation 2: live");
@@ -64,7 +56,7 @@ TEST(sighup_while_the_host_starts_reloads_later)
 
 TEST(a_module_is_upgraded_removed_and_added_again)
 {
-    start_wave("reload-mod", NULL);
+    wave = wave_start("reload-mod", NULL);
     PGconn *db = database_connect(the_postgres, wave->spec.database);
 
     wave_upgrade(wave, 2);
@@ -86,7 +78,7 @@ TEST(a_module_is_upgraded_removed_and_added_again)
 /* A backup locks all tables for a long time. */
 TEST(a_migration_that_waits_for_a_lock_holds_nobody_up)
 {
-    start_wave("reload-lock", NULL);
+    wave = wave_start("reload-lock", NULL);
     host_logs(wave->host, 0, "wave, step 1");
     PGconn *backup = database_connect(the_postgres, wave->spec.database);
     PGconn *other = database_connect(the_postgres, wave->spec.database);
@@ -112,7 +104,7 @@ TEST(a_migration_that_waits_for_a_lock_holds_nobody_up)
 /* PostgreSQL's autovacuum is canceled when another session waits longer than deadlock_timeout. */
 TEST(a_migration_has_a_vacuum_give_way)
 {
-    start_wave("reload-vacuum", NULL);
+    wave = wave_start("reload-vacuum", NULL);
     host_logs(wave->host, 0, "wave, step 1");
     PGconn *db = database_connect(the_postgres, wave->spec.database);
 
@@ -136,7 +128,7 @@ TEST(a_migration_has_a_vacuum_give_way)
 
 TEST(jobs_and_channels_follow)
 {
-    start_wave("reload-jobs", NULL);
+    wave = wave_start("reload-jobs", NULL);
     PGconn *db = database_connect(the_postgres, wave->spec.database);
 
     host_logs(wave->host, 0, "wave 1 ticks (hello)");
@@ -222,7 +214,7 @@ TEST(a_request_ends_in_the_generation_that_it_began_in)
 {
     struct background background = {.path = "/api/wave/nap?ms=4000"};
 
-    start_wave("reload-hold", NULL);
+    wave = wave_start("reload-hold", NULL);
     begin(&background);
     wave_write(wave, NULL, "wave:\n  greeting: moin\n");
     wave_upgrade(wave, 2);
@@ -243,7 +235,7 @@ TEST(what_outlives_the_drain_is_cut)
     struct background background = {.path = "/api/wave/doze?ms=4500"};
     static const char half[] = "GET /api/wave HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n1";
 
-    start_wave("reload-cut", "reload:\n  drain: 1\n");
+    wave = wave_start("reload-cut", "reload:\n  drain: 1\n");
     begin(&background);
     int fd = raw_open(wave->host);
 
@@ -267,7 +259,7 @@ TEST(a_host_stops_while_an_old_generation_drains)
 {
     struct background background = {.path = "/api/wave/nap?ms=1500"};
 
-    start_wave("reload-stop", NULL);
+    wave = wave_start("reload-stop", NULL);
     begin(&background);
     wave_reload(wave);
     host_stop(wave->host);

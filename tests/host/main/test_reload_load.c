@@ -9,8 +9,6 @@
 #include <unistd.h>
 
 #include "receive.h"
-#include "suite.h"
-#include "suites.h"
 #include "wave.h"
 
 enum { FEW = 20, MANY = 100, WARM = 10, CLIENTS = 6, CLOSED_MS = 10000 };

@@ -7,16 +7,9 @@
 
 #include <busbar/module.h>
 
-#include "suites.h"
 #include "wave.h"
 
 static struct wave *wave;
-
-static void start_wave(const char *name, const char *more)
-{
-    wave = wave_start(name, more);
-    wave_expect(wave, 1, "hello");
-}
 
 static void patched(const void *from, const void *to, size_t size)
 {
@@ -161,7 +154,7 @@ TEST_EACH(a_mistake_is_named_and_changes_nothing, MISTAKES)
 {
     const struct mistake *mistake = &mistakes[_i];
 
-    start_wave(text("reload_no_%s", mistake->name), NULL);
+    wave = wave_start(text("reload_no_%s", mistake->name), NULL);
     mistake->make();
     wave_refused(wave, mistake->reason);
     wave_expect(wave, 1, "hello");

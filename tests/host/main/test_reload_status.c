@@ -2,24 +2,16 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "suite.h"
-#include "suites.h"
 #include "wave.h"
 
 static struct wave *wave;
-
-static void start_wave(const char *name, const char *more)
-{
-    wave = wave_start(name, more);
-    wave_expect(wave, 1, "hello");
-}
 
 TEST(the_socket_is_its_owners_and_survives_a_crash)
 {
     const char *path = harness_path("reload-sock.control");
     struct stat about;
 
-    start_wave("reload-sock", NULL);
+    wave = wave_start("reload-sock", NULL);
     ck_assert_int_eq(stat(path, &about), 0);
     ck_assert_uint_eq(about.st_mode & 0777, 0600);
     host_kill(wave->host);
@@ -33,7 +25,7 @@ TEST(the_socket_is_its_owners_and_survives_a_crash)
 
 TEST(two_hosts_do_not_take_each_others_socket)
 {
-    start_wave("reload-two", NULL);
+    wave = wave_start("reload-two", NULL);
     struct host second = *wave->host;
 
     second.log = harness_path("host-reload-two-b.log");
@@ -46,7 +38,7 @@ TEST(two_hosts_do_not_take_each_others_socket)
 
 TEST(status_shows_modules_pools_and_queues)
 {
-    start_wave("reload-show", NULL);
+    wave = wave_start("reload-show", NULL);
     const char *said = wave_status(wave);
     const char *const parts[] = {
         "generation 1: live for ",       "module auth 1.",     "module wave 1.0.0, build ",

@@ -5,8 +5,6 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "suite.h"
-#include "suites.h"
 #include "wave.h"
 #include "wire.h"
 

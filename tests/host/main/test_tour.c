@@ -10,8 +10,6 @@
 #include <string.h>
 
 #include "hello.h"
-#include "suite.h"
-#include "suites.h"
 #include "talk.h"
 #include "wave.h"
 #include "wire.h"

@@ -2,8 +2,6 @@
 #include <string.h>
 
 #include "stage.h"
-#include "suite.h"
-#include "suites.h"
 
 enum { LOGGED_MS = 5000 };
 

@@ -9,8 +9,6 @@
 
 #include "spy.h"
 #include "stage.h"
-#include "suite.h"
-#include "suites.h"
 #include "talk.h"
 
 enum { TOGETHER = 50 };

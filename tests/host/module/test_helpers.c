@@ -3,8 +3,6 @@
 
 #include "poke.h"
 #include "stage.h"
-#include "suite.h"
-#include "suites.h"
 
 #define TEXT "100 %s of %n"
 

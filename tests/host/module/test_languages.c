@@ -8,8 +8,6 @@
 #include "client.h"
 #include "hello.h"
 #include "stage.h"
-#include "suite.h"
-#include "suites.h"
 
 #define GREETINGS(greeting)                                                                        \
     "visits_cpp:\n  greeting: \"" greeting "\"\n  step: 2\n"                                       \

@@ -3,8 +3,6 @@
 #include <unistd.h>
 
 #include "client.h"
-#include "suite.h"
-#include "suites.h"
 #include "wire.h"
 
 enum { SOON_MS = 10000, CALLS = 4 };

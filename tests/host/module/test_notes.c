@@ -5,8 +5,6 @@
 #include "hello.h"
 #include "spy.h"
 #include "stage.h"
-#include "suite.h"
-#include "suites.h"
 
 static struct person *ada, *bo;
 

@@ -11,8 +11,6 @@
 
 #include "hello.h"
 #include "stage.h"
-#include "suite.h"
-#include "suites.h"
 #include "talk.h"
 
 static struct person *platform;

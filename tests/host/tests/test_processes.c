@@ -3,8 +3,6 @@
 #include <unistd.h>
 
 #include "harness.h"
-#include "suite.h"
-#include "suites.h"
 
 enum { ALLOCATED = 98, SOON_MS = 20000 };
 

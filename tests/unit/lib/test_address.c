@@ -6,7 +6,6 @@
 #include "core/lib/address.h"
 #include "fixture.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 static char why[160];
 

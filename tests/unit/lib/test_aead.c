@@ -5,7 +5,6 @@
 #include "core/lib/aead.h"
 #include "fixture.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 #define KEY_A "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 #define KEY_B "F00102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"

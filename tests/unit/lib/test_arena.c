@@ -5,7 +5,6 @@
 #include "core/lib/arena.h"
 #include "fixture.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 TEST(memory_is_zeroed_aligned_and_apart)
 {

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "suite.h"
-#include "unit_suites.h"
 
 static const struct {
     const char *cell;

@@ -7,7 +7,6 @@
 
 #include "core/lib/fiber.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 enum { FIBERS = 32, FRAME = 1 << 20, FAULTED = 42, OVERWRITTEN = 43, ALTERNATE = 1 << 16 };
 

@@ -8,7 +8,7 @@
 #include "core/lib/json_out.h"
 #include "core/lib/unicode.h"
 #include "field_rows.h"
-#include "unit_suites.h"
+#include "suite.h"
 
 static struct arena *arena;
 static struct problems problems;

@@ -4,7 +4,6 @@
 
 #include "core/lib/history.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 static struct crash_history history;
 

@@ -10,7 +10,6 @@
 #include "core/lib/json_in.h"
 #include "core/lib/json_out.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 static json_t *read_text(const char *text, struct json_problem *problem)
 {

@@ -9,7 +9,6 @@
 #include "core/lib/json_in.h"
 #include "core/lib/json_out.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 static void check_round(const char *in, const char *out)
 {

@@ -7,7 +7,6 @@
 
 #include "core/lib/listener.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 static struct listeners listeners;
 

@@ -9,7 +9,6 @@
 #include "core/lib/log.h"
 #include "core/lib/text.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 #define NASTY                                                                                      \
     "a\"b\\c\r\nts=fake level=error\x1B[31m\t\xFF\xC3\xA4\xE2\x80\xAE\xE2\x80\xA8\xC2\x85\x01 "    \

@@ -4,7 +4,6 @@
 #include "core/lib/loop.h"
 #include "core/lib/text.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 enum { DUE_MS = 400, BUSY_MS = 390, LATE_MS = 200 };
 

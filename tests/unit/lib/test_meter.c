@@ -4,7 +4,6 @@
 #include "core/module/generation.h"
 #include "fixture.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 static const char *const two[] = {"done", "refused", NULL};
 static const char *const other_two[] = {"refused", "done", NULL};

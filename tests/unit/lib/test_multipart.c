@@ -9,7 +9,6 @@
 
 #include "core/lib/multipart.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 struct heard {
     char text[4096];

@@ -5,7 +5,6 @@
 
 #include "core/lib/query.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 static struct arena *arena;
 static struct problems problems;

@@ -9,7 +9,6 @@
 #include "fixture.h"
 #include "setting_rows.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 #define SEALING_KEY "0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0"
 

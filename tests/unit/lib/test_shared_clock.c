@@ -4,7 +4,6 @@
 
 #include "core/lib/text.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 enum { SECOND = 1000 * 1000, SLACK_MS = 10000 };
 

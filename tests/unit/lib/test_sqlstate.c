@@ -5,7 +5,6 @@
 #include "core/lib/sqlstate.h"
 #include "core/module/reply.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 /* A line after its class would never count. */
 TEST(no_line_hides_a_later_one)

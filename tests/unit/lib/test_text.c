@@ -7,7 +7,6 @@
 #include "core/lib/trace.h"
 #include "fixture.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 TEST(every_code_point_is_utf8_and_nothing_else)
 {

@@ -3,7 +3,6 @@
 
 #include "core/lib/timer.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 enum { MANY = 1000 };
 

@@ -9,7 +9,6 @@
 
 #include "core/main/hang.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 enum { WAIT_MS = 20000 };
 

@@ -5,7 +5,6 @@
 #include "core/main/inspect.h"
 #include "core/module/module_load.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 #define PROBE TEST_MODULES "/probe.so"
 

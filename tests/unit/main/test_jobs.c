@@ -7,7 +7,6 @@
 #include "core/module/engine.h"
 #include "core/module/request.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 enum { JOBS = 5, PERIOD_S = 3600, STEP_MS = 500, PAUSE_MS = 20000, SPREAD_MS = 5000 };
 

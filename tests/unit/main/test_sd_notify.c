@@ -11,7 +11,6 @@
 
 #include "core/main/sd_notify.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 static struct sockaddr_un address;
 static int manager;

@@ -7,7 +7,6 @@
 #include "fixture.h"
 #include "suite.h"
 #include "unit/probe/probe.h"
-#include "unit_suites.h"
 
 #define PROBE TEST_MODULES "/probe.so"
 

@@ -1,7 +1,7 @@
 #include <check.h>
 
 #include "core/module/quota.h"
-#include "unit_suites.h"
+#include "suite.h"
 
 enum { THINGS = 64, MANY = 500 };
 

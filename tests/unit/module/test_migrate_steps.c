@@ -7,7 +7,6 @@
 #include "core/lib/text.h"
 #include "core/module/migrate_steps.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

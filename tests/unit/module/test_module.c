@@ -8,7 +8,6 @@
 #include "core/module/module_validate.h"
 #include "fixture.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 #define PROBE TEST_MODULES "/probe.so"
 

@@ -11,7 +11,6 @@
 #include "core/module/module_file.h"
 #include "core/module/module_load.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 #define PROBE TEST_MODULES "/probe.so"
 

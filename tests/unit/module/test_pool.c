@@ -6,7 +6,6 @@
 #include "core/module/quota.h"
 #include "core/module/reply.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 enum { QUEUE = 4096, BEYOND = 2, CALLS = 1 + QUEUE + BEYOND };
 enum { SHARE = (1 + QUEUE) / 4, ANNA = 1, BERT = 2, WIDE = 3 };

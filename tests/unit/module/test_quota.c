@@ -3,7 +3,6 @@
 #include "core/lib/address.h"
 #include "core/module/quota.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 enum { ALL = 1000, EACH = 500, MANY = 2000 };
 

@@ -5,7 +5,6 @@
 
 #include "core/module/reply.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 static struct generation generation;
 static struct loop loop;

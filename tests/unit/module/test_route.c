@@ -3,7 +3,6 @@
 
 #include "core/module/route.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 static struct arena *arena;
 static struct router *router;

@@ -15,7 +15,6 @@
 
 #include "core/module/sandbox.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 enum { LONG_MS = 60000, SHORT_MS = 100 };
 

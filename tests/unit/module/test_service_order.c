@@ -3,7 +3,6 @@
 
 #include "core/module/service_order.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 #define MODULES_MAX 8
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "suite.h"
-#include "unit_suites.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 #define LINE "POST /a?b=c HTTP/1.1\r\n"

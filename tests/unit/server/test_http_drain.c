@@ -13,7 +13,6 @@
 #include "http_routes.h"
 #include "http_stage.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 #define GET_A "GET /named/a HTTP/1.1\r\nHost: h\r\n\r\n"
 #define PARK "GET /park HTTP/1.1\r\nHost: h\r\n\r\n"

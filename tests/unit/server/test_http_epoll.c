@@ -12,7 +12,6 @@
 
 #include "core/server/http.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 static struct http http;
 static struct connection connection;

@@ -10,7 +10,6 @@
 #include "http_routes.h"
 #include "http_stage.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 #define PARK "GET /park HTTP/1.1\r\nHost: h\r\n\r\n"

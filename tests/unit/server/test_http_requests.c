@@ -9,7 +9,6 @@
 #include "http_routes.h"
 #include "http_stage.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 #define JSON "Content-Type: application/json\r\n"
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))

@@ -6,7 +6,6 @@
 #include "http_routes.h"
 #include "http_stage.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 #define STREAM "GET /stream/news HTTP/1.1\r\nHost: h\r\n\r\n"
 #define WHOLE "GET /whole/news HTTP/1.1\r\nHost: h\r\n\r\n"

@@ -9,7 +9,6 @@
 
 #include "suite.h"
 #include "unit/support/fixture.h"
-#include "unit_suites.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 #define HOST "Host: h\r\n"

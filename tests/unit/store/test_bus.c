@@ -9,7 +9,6 @@
 #include "core/module/reply.h"
 #include "pg_stage.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 enum {
     SYNCED = 6 /* bytes of the response to a Sync */,

@@ -6,7 +6,6 @@
 
 #include "core/store/dial.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 enum { MANY = 20, THREADS = 8, ATTEMPTS = 2 };
 

@@ -4,7 +4,6 @@
 
 #include "pg_stage.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 enum { CALLS = 5, FAILING = 2, TRIES = 4 };
 

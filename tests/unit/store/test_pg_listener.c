@@ -8,7 +8,6 @@
 #include "core/store/pg_listener.h"
 #include "pg_stage.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 enum {
     CONNECT_MS = 250,

@@ -6,7 +6,6 @@
 
 #include "pg_stage.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 enum { TRIES = 4, SYNCED = 6 /* bytes of the response to a Sync */ };
 

@@ -5,7 +5,6 @@
 
 #include "core/store/pg_pool.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 enum { ENTRIES = 8 };
 

@@ -4,7 +4,6 @@
 
 #include "pg_stage.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 enum { SILENT_MS = 60000, WAITERS = 3 };
 

@@ -7,7 +7,6 @@
 #include "core/module/reply.h"
 #include "pg_stage.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 enum { COMMIT_BYTES = 12 /* of its response: a message with "COMMIT" */ };
 

@@ -9,7 +9,6 @@
 
 #include "modules/auth/token.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 #define KID "00112233445566aa"
 #define JTI "0195f3a0-1111-7222-8333-444455556666"

@@ -13,7 +13,6 @@
 #include "modules/bulk/scan.h"
 #include "modules/common/csv.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 struct seen {
     json_t *rows; /* arrays of cells */

@@ -4,7 +4,6 @@
 
 #include "modules/chat/cursor.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 TEST(the_later_snapshot_has_a_higher_xmax_or_less_in_progress)
 {

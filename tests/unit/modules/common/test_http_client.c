@@ -9,7 +9,6 @@
 
 #include "modules/common/http_client.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 enum { CONNECTIONS_MAX = 8, TURN_MS = 5, TIMEOUT_MS = 20000 };
 

@@ -7,7 +7,6 @@
 
 #include "modules/device/device.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 static const char *const directories[] = {"Europe", "America", "America/Indiana", "posix", "right"};
 static const char *const zones[] = {

@@ -13,7 +13,6 @@
 #include "modules/reading/rules/unit.h"
 #include "modules/reading/rules/zone.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 #define HOUR INT64_C(3600000)
 #define DAY (24 * HOUR)

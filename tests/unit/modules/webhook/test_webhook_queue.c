@@ -4,7 +4,6 @@
 
 #include "modules/webhook/sender/queue.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 #define SLOTS 64
 #define FLOW_ITEMS 1024

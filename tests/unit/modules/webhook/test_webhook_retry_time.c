@@ -2,7 +2,6 @@
 #include "modules/webhook/http/retry_time.h"
 #include "modules/webhook/sender/retry_heap.h"
 #include "suite.h"
-#include "unit_suites.h"
 
 static const struct retry_delays usual = {.delays_ms = {1000, 4000}, .count = 2};
 

@@ -3,7 +3,6 @@
 
 #include "modules/webhook/http/sign.h"
 #include "suite.h"
-#include "unit_suites.h"
 #include "webhook_cases.h"
 
 static EVP_MAC *algorithm;

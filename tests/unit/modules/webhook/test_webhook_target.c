@@ -5,7 +5,6 @@
 
 #include "modules/common/target.h"
 #include "suite.h"
-#include "unit_suites.h"
 #include "webhook_cases.h"
 
 static struct target_rules strict; /* allows only the public Internet */
