@@ -351,7 +351,7 @@ TEST(a_connection_whose_settings_a_function_changes_is_not_used_again)
     host_stop(own);
 }
 
-static struct wire *ask(const struct host *on, const char *name)
+static struct wire *query_begin(const struct host *on, const char *name)
 {
     struct wire *wire = wire_open(on);
 
@@ -369,11 +369,11 @@ TEST(what_was_on_its_way_behind_a_changed_setting_is_not_answered_with_it)
 
     poke(own, "GET", "query/calm", 200);
     sql_run(other, "SELECT pg_advisory_lock(" POKE_GATE ")");
-    struct wire *first = ask(own, "held");
+    struct wire *first = query_begin(own, "held");
     sql_soon(other, "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database"
                     " WHERE d.datname = current_database() AND l.locktype = 'advisory'"
                     " AND l.objid = " POKE_GATE " AND NOT l.granted");
-    struct wire *second = ask(own, "calm");
+    struct wire *second = query_begin(own, "calm");
     ck_status(http(own, "GET", "/api/health", NULL, NULL), 200); /* `second` has been read */
     sql_run(other, "SELECT pg_advisory_unlock(" POKE_GATE ")");
     ck_assert_int_eq(wire_read(first, 5000)->status, 200);
