@@ -22,6 +22,7 @@ struct upload {
     struct bulk_columns *columns;
     struct scan scan;
     struct scan_claims claims;
+    bool checked;                 /* all parts: contradictions are searched */
     size_t next;                  /* next contradiction */
     const struct scan_part *part; /* the part that is read */
     int64_t left;                 /* bytes that the organization may still use */
@@ -33,12 +34,6 @@ static void upload_drop(void *arg)
 
     scan_free(&upload->scan);
     free(upload->claims.list);
-}
-
-/* Responds when a part could not be stored, perhaps because the sweep has deleted the job. */
-static int upload_put_failed(struct bb_request *rq)
-{
-    return strcmp(bb_sqlstate(rq), "23503") ? bb_failed(rq) : bb_fail(rq, 503, REMOVED);
 }
 
 static int upload_over_quota(struct bb_request *rq)
@@ -53,61 +48,11 @@ static int upload_over_quota(struct bb_request *rq)
 
 /* ---- the parts ---- */
 
-/* Reads the part and parses its rows. */
-static int upload_read_part(struct bb_request *rq, const struct upload *upload, char **bytes,
-                            struct bulk_batch **batch)
+/* Checks the rows of a part and notes what they claim. Returns 0, or -1: `bb_failed(rq)`. */
+static int upload_check(struct bb_request *rq, struct upload *upload, struct bulk_batch *batch)
 {
-    const struct scan_part *part = upload->part;
-    struct scan_read read = {.path = upload->scan.path,
-                             .begin = part->begin,
-                             .length = part->end - part->begin,
-                             .bytes = bb_alloc(rq, part->end - part->begin + 1)};
-
-    if (bb_offload(rq, BULK_POOL, scan_read, &read))
-        return bb_failed(rq);
-    if (read.failed)
-        return bb_fail(rq, 503, "The file cannot be read");
-    *bytes = read.bytes;
-    *batch = bulk_batch_of(rq, upload->columns, read.bytes, part->first, 0, part->rows);
-    return *batch ? 0 : bb_no_memory(rq);
-}
-
-/* Adds to the bytes of the job. */
-static int upload_grow(struct bb_request *rq, struct upload *upload, size_t bytes)
-{
-    upload->job->bytes += (int64_t)bytes;
-    return upload->job->bytes > upload->left ? upload_over_quota(rq) : 0;
-}
-
-static int upload_check_part(struct bb_request *rq, void *arg)
-{
-    /*
-     * $1 job, $2 and $3 last and first row, $4 rows, $5 rows with problems, $6 bytes, $7 findings,
-     * $8 warnings
-     */
-    static const struct bb_sql put = {
-        "WITH part AS (INSERT INTO bulk_part (job, last_row, first_row, rows, failed, bytes)"
-        " VALUES ($1::uuid, $2::bigint, $3::bigint, $4::int, $5::int, $6)),"
-        " warned AS (INSERT INTO bulk_warning (job, number, warnings)"
-        " SELECT $1::uuid, w.number, w.problems"
-        " FROM json_to_recordset($8::json) AS w (number bigint, problems text))"
-        " INSERT INTO bulk_finding (job, number, name, problems)"
-        " SELECT $1::uuid, f.number, f.name, f.problems"
-        " FROM json_to_recordset($7::json) AS f (number bigint, name text, problems text)",
-        BB_SQL_WRITE,
-    };
-    struct upload *upload = arg;
-    const struct scan_part *part = upload->part;
-    struct bulk_job *job = upload->job;
-    struct bulk_batch *batch = NULL;
-    char *bytes = NULL;
-    int64_t found, warned;
-    int refused = upload_read_part(rq, upload, &bytes, &batch);
-
-    if (refused || !batch)
-        return refused;
-    if (bulk_call(rq, NULL, batch, job))
-        return bb_failed(rq);
+    if (bulk_call(rq, NULL, batch, upload->job))
+        return -1;
     for (size_t i = 0; i < batch->count; i++) {
         const struct bb_bulk_row *row = batch->rows[i];
         const struct bb_bulk_claim *claim = &row->claim;
@@ -123,45 +68,16 @@ static int upload_check_part(struct bb_request *rq, void *arg)
             .column = claim->field ? bulk_place_of(batch->type, claim->field) : -1,
         };
     }
-    const char *findings = bulk_findings_json(rq, batch, false, &found);
-    const char *warnings = bulk_findings_json(rq, batch, true, &warned);
-
-    job->doubtful += found;
-    job->warned += warned;
-    refused =
-        upload_grow(rq, upload, part->end - part->begin + strlen(findings) + strlen(warnings));
-    if (refused)
-        return refused;
-    return bb_query(rq, &put,
-                    BB_ARGS(bb_t(job->id), bb_i(part->last), bb_i(part->first),
-                            bb_i((int64_t)part->rows), bb_i(found), bb_t(bytes), bb_t(findings),
-                            bb_t(warnings)))
-               ? 0
-               : upload_put_failed(rq);
+    return 0;
 }
 
-/* Adds a problem to each row of the part that contradicts an earlier one, and stores them. */
-static int upload_contradict_part(struct bb_request *rq, void *arg)
+/* Adds a problem to each row that contradicts an earlier one, and removes all other rows. */
+static void upload_contradict(struct bb_request *rq, struct upload *upload,
+                              struct bulk_batch *batch)
 {
-    /* $1 job, $2 findings, $3 last row of the part, $4 their number. The rows have no other one. */
-    static const struct bb_sql put = {
-        "WITH found AS (INSERT INTO bulk_finding (job, number, name, problems)"
-        " SELECT $1::uuid, f.number, f.name, f.problems"
-        " FROM json_to_recordset($2::json) AS f (number bigint, name text, problems text))"
-        " UPDATE bulk_part SET failed = failed + $4::int WHERE job = $1::uuid"
-        " AND last_row = $3::bigint",
-        BB_SQL_WRITE,
-    };
-    struct upload *upload = arg;
-    struct scan_claims *claims = &upload->claims;
-    struct bulk_batch *batch = NULL;
-    char *bytes = NULL;
+    const struct scan_claims *claims = &upload->claims;
     size_t wrong = 0;
-    int64_t found;
-    int refused = upload_read_part(rq, upload, &bytes, &batch);
 
-    if (refused || !batch)
-        return refused;
     for (size_t i = 0; i < batch->count && upload->next < claims->count; i++) {
         const struct scan_claim *claim = &claims->list[upload->next];
         bool ever = claim->from == INT64_MIN && claim->until == INT64_MAX;
@@ -177,17 +93,65 @@ static int upload_contradict_part(struct bb_request *rq, void *arg)
         upload->next++;
     }
     batch->count = wrong;
-    const char *findings = bulk_findings_json(rq, batch, false, &found);
+}
 
-    upload->job->doubtful += found;
-    refused = upload_grow(rq, upload, strlen(findings));
-    if (refused)
-        return refused;
-    return bb_query(rq, &put,
-                    BB_ARGS(bb_t(upload->job->id), bb_t(findings), bb_i(upload->part->last),
-                            bb_i(found)))
-               ? 0
-               : upload_put_failed(rq);
+/* Reads the part, checks its rows or finds contradictions, and stores the findings. */
+static int upload_part(struct bb_request *rq, void *arg)
+{
+    /*
+     * $1 job, $2 and $3 last and first row, $4 rows, $5 rows with problems, $6 bytes, $7 findings,
+     * $8 warnings
+     */
+    static const struct bb_sql put = {
+        "WITH found AS (INSERT INTO bulk_finding (job, number, name, problems)"
+        " SELECT $1::uuid, f.number, f.name, f.problems"
+        " FROM json_to_recordset($7::json) AS f (number bigint, name text, problems text)),"
+        " warned AS (INSERT INTO bulk_warning (job, number, warnings)"
+        " SELECT $1::uuid, w.number, w.problems"
+        " FROM json_to_recordset($8::json) AS w (number bigint, problems text))"
+        " INSERT INTO bulk_part AS p (job, last_row, first_row, rows, failed, bytes)"
+        " VALUES ($1::uuid, $2::bigint, $3::bigint, $4::int, $5::int, $6)"
+        " ON CONFLICT (job, last_row) DO UPDATE SET failed = p.failed + excluded.failed",
+        BB_SQL_WRITE,
+    };
+    struct upload *upload = arg;
+    const struct scan_part *part = upload->part;
+    struct bulk_job *job = upload->job;
+    struct scan_read read = {.path = upload->scan.path,
+                             .begin = part->begin,
+                             .length = part->end - part->begin,
+                             .bytes = bb_alloc(rq, part->end - part->begin + 1)};
+    int64_t found, warned = 0;
+
+    if (bb_offload(rq, BULK_POOL, scan_read, &read))
+        return bb_failed(rq);
+    if (read.failed)
+        return bb_fail(rq, 503, "The file cannot be read");
+    struct bulk_batch *batch =
+        bulk_batch_of(rq, upload->columns, read.bytes, part->first, 0, part->rows);
+
+    if (!batch)
+        return bb_no_memory(rq);
+    if (upload->checked)
+        upload_contradict(rq, upload, batch);
+    else if (upload_check(rq, upload, batch))
+        return bb_failed(rq);
+    const char *findings = bulk_findings_json(rq, batch, false, &found);
+    const char *warnings = upload->checked ? "[]" : bulk_findings_json(rq, batch, true, &warned);
+
+    job->doubtful += found;
+    job->warned += warned;
+    job->bytes += (int64_t)(strlen(findings) + strlen(warnings));
+    job->bytes += upload->checked ? 0 : (int64_t)read.length;
+    if (job->bytes > upload->left)
+        return upload_over_quota(rq);
+    if (bb_query(rq, &put,
+                 BB_ARGS(bb_t(job->id), bb_i(part->last), bb_i(part->first),
+                         bb_i((int64_t)part->rows), bb_i(found), bb_t(read.bytes), bb_t(findings),
+                         bb_t(warnings))))
+        return 0;
+    /* The sweep may have deleted the job. */
+    return strcmp(bb_sqlstate(rq), "23503") ? bb_failed(rq) : bb_fail(rq, 503, REMOVED);
 }
 
 static int upload_check_parts(struct bb_request *rq, struct upload *upload)
@@ -203,14 +167,15 @@ static int upload_check_parts(struct bb_request *rq, struct upload *upload)
         upload->part = &scan->parts[i];
         refused = upload->source->command && bb_superseded(rq->host)
                       ? bb_fail(rq, 503, "Interrupted: nothing was stored")
-                      : bb_scratch(rq, upload_check_part, upload);
+                      : bb_scratch(rq, upload_part, upload);
     }
     if (!refused && bb_offload(rq, BULK_POOL, scan_contradictions, claims))
         refused = bb_failed(rq);
+    upload->checked = true;
     for (size_t i = 0; i < scan->part_count && !refused && upload->next < claims->count; i++) {
         upload->part = &scan->parts[i];
         if (claims->list[upload->next].number <= upload->part->last)
-            refused = bb_scratch(rq, upload_contradict_part, upload);
+            refused = bb_scratch(rq, upload_part, upload);
     }
     if (refused == 503)
         bb_reply_header(rq, "Retry-After", "1"); /* the header was in the scratch memory */
