@@ -11,8 +11,8 @@
  * id. A voided reading may have the id of the reading that replaced it. Only an Admin may void a
  * reading that a certificate has used; the module certificate then takes the energy back.
  */
-#include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -132,8 +132,10 @@ int reading_range(struct bb_request *rq, struct reading_range *range)
 int reading_list(struct bb_request *rq)
 {
     int64_t limit = bb_arg_int(rq, "limit", PAGE), place;
-    const char *kind = bb_arg(rq, "voided"), *after = bb_arg(rq, "after"), *type = "";
+    const char *kind = bb_arg(rq, "voided"), *after = bb_arg(rq, "after");
     bool voided = kind && !strcmp(kind, "true"), good = true;
+    char type[2] = "";
+    int length = 0;
     struct bb_device device;
     struct reading_range range;
     int refused = reading_range(rq, &range);
@@ -141,19 +143,11 @@ int reading_list(struct bb_request *rq)
     if (refused)
         return refused;
     place = voided ? INT64_MAX : READING_EARLIEST;
-    if (after) {
-        char *rest;
-
-        errno = 0;
-        place = strtoll(after, &rest, 10);
-        good = rest != after && !errno;
-        if (voided)
-            good = good && !*rest;
-        else
-            good = good && place >= READING_EARLIEST && place <= READING_LATEST &&
-                   (!strcmp(rest, "-H") || !strcmp(rest, "-D"));
-        type = good && !voided ? rest + 1 : "";
-    }
+    if (after && voided)
+        good = sscanf(after, "%18" SCNd64 "%n", &place, &length) == 1 && !after[length];
+    else if (after)
+        good = sscanf(after, "%18" SCNd64 "-%1[DH]%n", &place, type, &length) == 2 &&
+               !after[length] && place >= READING_EARLIEST && place <= READING_LATEST;
     if (!good)
         return bb_invalid(rq, "after", "must be a cursor from a Link header");
     refused = reading_device(rq, bb_arg_int(rq, "organizationId", 0), &device);

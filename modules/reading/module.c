@@ -19,13 +19,12 @@ static int reading_open(struct bb_host *host, void **state)
     reading->settings = settings;
     reading->devices = devices.interface;
     reading->devices_state = devices.state;
-    reading->zones = zones_new();
-    if (!reading->zones)
-        return bb_open_fail(host, "no memory for time zones");
     reading->exports = slots_new(host, settings->exports, settings->exports_per_account, "exports");
-    if (!reading->exports) {
-        zones_free(reading->zones);
+    if (!reading->exports)
         return bb_open_fail(host, "out of memory");
+    if (pthread_mutex_init(&reading->zones_lock, NULL)) {
+        slots_free(reading->exports);
+        return bb_open_fail(host, "no memory for time zones");
     }
     *state = reading;
     return 0;
@@ -37,7 +36,7 @@ static void reading_close(struct bb_host *host, void *state)
 
     (void)host;
     slots_free(reading->exports);
-    zones_free(reading->zones);
+    zones_free(reading);
 }
 
 /*

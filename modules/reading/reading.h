@@ -14,6 +14,7 @@
 #define READING_H
 
 #include <busbar/busbar.h>
+#include <pthread.h>
 
 #include "modules/reading/rules/ceiling.h"
 #include "modules/reading/rules/moment.h"
@@ -35,8 +36,6 @@ enum reading_metric { READING_ACCEPTED, READING_OVER_CEILING };
 extern const struct bb_field reading_fields[10], reading_refused_fields[9];
 
 struct slots;
-struct zones;
-
 struct reading_settings {
     struct ceiling_rule rule;
     int64_t exports, exports_per_account;
@@ -47,7 +46,8 @@ struct reading {
     const struct reading_settings *settings;
     const struct bb_devices *devices;
     void *devices_state;
-    struct zones *zones;
+    pthread_mutex_t zones_lock;
+    void *zones;           /* a tree */
     struct slots *exports; /* in progress (modules/common/slots.h) */
 };
 
@@ -102,8 +102,7 @@ struct reading_submission {
 };
 
 /* zones.c: any thread. A zone lives as long as the generation. */
-struct zones *zones_new(void);
-void zones_free(struct zones *zones);
+void zones_free(struct reading *reading);
 /*
  * Returns 0 with *zone (NULL: no zone has that name), or -1: `bb_failed(rq)`. Parks the fiber.
  */

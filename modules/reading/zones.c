@@ -2,68 +2,35 @@
  * The time zones that were used, cached for the life of the generation; there are about 600 names.
  * Files are read in a pool, so that no loop waits for a disk.
  */
-#include <pthread.h>
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "modules/reading/reading.h"
 
 struct known {
-    struct known *next;
+    char name[ZONE_NAME_MAX]; /* first, so that a name can be compared with a zone */
     struct zone *zone;
     bool failed; /* to read it */
-    char name[ZONE_NAME_MAX];
 };
 
-struct zones {
-    pthread_mutex_t lock;
-    struct known *first;
-};
-
-struct zones *zones_new(void)
+static int zones_compare(const void *one, const void *other)
 {
-    struct zones *zones = calloc(1, sizeof(*zones));
-
-    if (zones && pthread_mutex_init(&zones->lock, NULL) != 0) {
-        free(zones);
-        return NULL;
-    }
-    return zones;
+    return strcmp(one, other);
 }
 
-static void zones_free_known(struct known *known)
+static void zones_free_known(void *arg)
 {
-    if (known)
-        free(known->zone);
+    struct known *known = arg;
+
+    free(known->zone);
     free(known);
 }
 
-void zones_free(struct zones *zones)
+void zones_free(struct reading *reading)
 {
-    for (struct known *next; zones->first; zones->first = next) {
-        next = zones->first->next;
-        zones_free_known(zones->first);
-    }
-    pthread_mutex_destroy(&zones->lock);
-    free(zones);
-}
-
-/* Returns the zone, or NULL. Takes `more`, which is added if there is none with its name yet. */
-static const struct zone *zones_find(struct zones *zones, const char *name, struct known *more)
-{
-    pthread_mutex_lock(&zones->lock);
-    struct known *known = zones->first;
-
-    while (known && strcmp(known->name, name) != 0)
-        known = known->next;
-    if (!known && more) {
-        more->next = zones->first;
-        known = zones->first = more;
-        more = NULL;
-    }
-    pthread_mutex_unlock(&zones->lock);
-    zones_free_known(more);
-    return known ? known->zone : NULL;
+    tdestroy(reading->zones, zones_free_known);
+    pthread_mutex_destroy(&reading->zones_lock);
 }
 
 static void zones_read(void *arg)
@@ -75,30 +42,38 @@ static void zones_read(void *arg)
 
 int zones_get(struct bb_request *rq, const char *name, const struct zone **zone)
 {
-    const struct reading *reading = rq->state;
+    struct reading *reading = rq->state;
 
     *zone = NULL;
     if (!zone_name_good(name))
         return 0;
-    *zone = zones_find(reading->zones, name, NULL);
+    pthread_mutex_lock(&reading->zones_lock);
+    struct known *const *found = tfind(name, &reading->zones, zones_compare);
+
+    *zone = found ? (*found)->zone : NULL;
+    pthread_mutex_unlock(&reading->zones_lock);
     if (*zone)
         return 0;
     struct known *known = calloc(1, sizeof(*known));
-    bool failed = !known;
 
-    if (known) {
-        strcpy(known->name, name); /* fits: see zone_name_good() */
-        if (bb_offload(rq, READING_POOL, zones_read, known)) {
-            zones_free_known(known);
-            return -1;
-        }
-        failed = known->failed;
-        if (known->zone)
-            *zone = zones_find(reading->zones, name, known);
-        else
-            zones_free_known(known);
-    }
-    if (failed)
+    if (!known) {
         bb_no_memory(rq);
+        return -1;
+    }
+    strcpy(known->name, name); /* fits: see zone_name_good() */
+    bool failed = bb_offload(rq, READING_POOL, zones_read, known) != 0;
+
+    if (known->zone) {
+        pthread_mutex_lock(&reading->zones_lock);
+        found = tsearch(known, &reading->zones, zones_compare);
+        *zone = found ? (*found)->zone : NULL; /* perhaps of a request that was faster */
+        pthread_mutex_unlock(&reading->zones_lock);
+    }
+    if (known->failed || (known->zone && !*zone)) {
+        bb_no_memory(rq);
+        failed = true;
+    }
+    if (*zone != known->zone || !known->zone)
+        zones_free_known(known);
     return failed ? -1 : 0;
 }

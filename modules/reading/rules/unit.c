@@ -31,28 +31,11 @@ const char *unit_type_name(char type)
     return type == 'H' ? "History" : "Delta";
 }
 
-static size_t unit_digits(const char **at)
-{
-    size_t count = strspn(*at, "0123456789");
-
-    *at += count;
-    return count;
-}
-
 bool unit_decimal(const char *text, double *number)
 {
-    const char *at = text + (*text == '-' || *text == '+');
-    size_t count = unit_digits(&at);
+    char *end;
 
-    if (*at == '.') {
-        at++;
-        count += unit_digits(&at);
-    }
-    if (count && (*at == 'e' || *at == 'E')) {
-        at++;
-        at += *at == '-' || *at == '+';
-        count = unit_digits(&at);
-    }
-    *number = count && !*at ? strtod(text, NULL) : NAN;
-    return isfinite(*number);
+    *number = strtod(text, &end);
+    /* strtod() also reads blanks, hexadecimal numbers and words such as "inf". */
+    return end > text && !*end && !text[strspn(text, "0123456789+-.eE")] && isfinite(*number);
 }
