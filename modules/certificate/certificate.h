@@ -71,7 +71,7 @@ struct certificate_scope {
 #define CERTIFICATE_COLUMNS                                                                        \
     "e.id, " BB_SQL_MS("e.start_at") ", " BB_SQL_MS("e.end_at") ", e.wh, e.status, e.device,"      \
     " c.uid, nullif(e.group_id, 0), e.organisation, " BB_SQL_MS("c.start_at") ", "                 \
-    BB_SQL_MS("c.end_at") ", c.issued_wh"
+    BB_SQL_MS("c.end_at") ", c.issued_wh, " BB_SQL_MS("e.start_at") " || '-' || e.id"
 
 /* clang-format on */
 
@@ -87,7 +87,8 @@ enum certificate_column {
     CERTIFICATE_ORGANIZATION,
     CERTIFICATE_FROM,
     CERTIFICATE_UNTIL,
-    CERTIFICATE_ISSUED
+    CERTIFICATE_ISSUED,
+    CERTIFICATE_CURSOR /* of the list */
 };
 
 /*

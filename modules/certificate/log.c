@@ -7,8 +7,8 @@
  * are kept and their entries are searched device by device; otherwise the statement checks the
  * devices, and skips the entries of others.
  */
-#include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -250,37 +250,25 @@ static const struct bb_rows *log_fetch(struct bb_request *rq, const struct filte
     return log_filter_query(rq, filter, sql, bb_i(filter->after_ms), filter->after_id, limit);
 }
 
-/* Moves the cursor to a row. */
-static void log_move(struct bb_request *rq, struct filter *filter, const struct bb_rows *rows,
-                     size_t row)
-{
-    filter->after_ms = bb_cell_int(rq, rows, row, CERTIFICATE_START);
-    filter->after_id = bb_cell_int(rq, rows, row, CERTIFICATE_ID);
-}
-
 /* Reads the list's `after`. Returns 0, or the status of the response sent. */
 static int log_read_cursor(struct bb_request *rq, struct filter *filter)
 {
-    const char *after = bb_arg(rq, "after"), *id = NULL;
-    char *end = NULL;
+    const char *after = bb_arg(rq, "after");
+    int length = 0;
 
     if (!after)
         return 0;
-    errno = 0;
-    filter->after_ms = strtoll(after, &end, 10);
-    if (end != after && *end == '-') {
-        id = end + 1;
-        filter->after_id = strtoll(id, &end, 10);
-    }
-    return id && end != id && !*end && !errno && filter->after_id > 0 &&
-                   filter->after_ms >= EARLIEST && filter->after_ms < LATEST
+    return sscanf(after, "%18" SCNd64 "-%18" SCNd64 "%n", &filter->after_ms, &filter->after_id,
+                  &length) == 2 &&
+                   !after[length] && filter->after_id > 0 && filter->after_ms >= EARLIEST &&
+                   filter->after_ms < LATEST
                ? 0
                : bb_invalid(rq, "after", "must be a cursor from a Link header");
 }
 
 int certificate_log(struct bb_request *rq)
 {
-    size_t limit = (size_t)bb_arg_int(rq, "limit", PAGE);
+    size_t limit = (size_t)bb_arg_int(rq, "limit", PAGE), count;
     struct filter filter;
     int refused = log_filter_read(rq, &filter);
 
@@ -289,17 +277,10 @@ int certificate_log(struct bb_request *rq)
     if (refused)
         return refused;
     const struct bb_rows *rows = log_fetch(rq, &filter, (int64_t)limit + 1);
-    size_t count = rows ? bb_count(rq, rows) : 0;
 
-    if (count > limit) {
-        count = limit;
-        log_move(rq, &filter, rows, count - 1);
-        if (bb_reply_next(
-                rq, bb_format(rq, "%" PRId64 "-%" PRId64, filter.after_ms, filter.after_id)) < 0)
-            return bb_failed(rq);
-    }
-    const struct bb_device *devices =
-        rows ? certificate_devices(rq, rows, count, CERTIFICATE_DEVICE) : NULL;
+    if (!rows || bb_page(rq, rows, limit, CERTIFICATE_CURSOR, &count) < 0)
+        return bb_failed(rq);
+    const struct bb_device *devices = certificate_devices(rq, rows, count, CERTIFICATE_DEVICE);
 
     if (!devices)
         return bb_failed(rq);
@@ -504,7 +485,8 @@ static int log_export(struct bb_request *rq, struct csv *csv, void *state)
         csv_plain(csv, bb_cell(rq, rows, i, CERTIFICATE_ISSUED));
         csv_end_row(csv);
     }
-    log_move(rq, filter, rows, count - 1);
+    filter->after_ms = bb_cell_int(rq, rows, count - 1, CERTIFICATE_START);
+    filter->after_id = bb_cell_int(rq, rows, count - 1, CERTIFICATE_ID);
     return count == EXPORT_PAGE;
 }
 
