@@ -54,14 +54,10 @@ static const struct bb_sql take = {
  * A chunk of the devices that were members in the cycle, as an array; null after the last chunk. $1
  * group, $2 last device handled, $3 number of devices, $4 and $5 the cycle
  */
-#define MEMBERS(table, until)                                                                      \
-    "(SELECT device FROM " table " WHERE group_id = $1::bigint AND device > $2::bigint"            \
-    " AND since_at < $5::timestamptz AND " until                                                   \
-    " > $4::timestamptz ORDER BY device LIMIT $3::int)"
 static const struct bb_sql chunk = {
-    "SELECT array_agg(device)::text, max(device) FROM ("
-    MEMBERS("certificate_member", "'infinity'") " UNION " MEMBERS("certificate_former", "until_at")
-    " ORDER BY device LIMIT $3::int) m",
+    "SELECT array_agg(device)::text, max(device) FROM (SELECT DISTINCT device FROM certificate_span"
+    " WHERE group_id = $1::bigint AND device > $2::bigint AND since_at < $5::timestamptz"
+    " AND until_at > $4::timestamptz ORDER BY device LIMIT $3::int) m",
     0};
 
 /*
