@@ -58,8 +58,7 @@ struct bulk {
     const struct bulk_settings *settings;
     struct bulk_type types[BULK_TYPES_MAX];
     size_t type_count;
-    _Atomic int64_t busy_ms;  /* when the host last answered requests while a batch ran; 0: never */
-    atomic_size_t narrow;     /* batch size while a refused row is searched; 0: one row */
+    atomic_bool busy;         /* whether the host answered requests during the last run */
     _Atomic int64_t waiting;  /* rows of confirmed jobs at the last query */
     struct slots *exports;    /* failed.csv responses in progress */
     pthread_mutex_t watching; /* guards the list */

@@ -10,10 +10,8 @@
 enum {
     TURN_MS = 500,
     PAUSE_MS = 100,  /* maximum, between two batches */
-    BUSY_MS = 2000,  /* how long the host counts as busy after it was last seen to be */
     LAPSED_MS = 500, /* how long a check of a job's sender is valid for the commit of its batch */
-    SMALL_ROWS = 50, /* per batch while requests wait: a few milliseconds */
-    NARROWER = 4     /* a refused batch is split into this many */
+    SMALL_ROWS = 50  /* per batch while requests wait: a few milliseconds */
 };
 
 /* One transaction. Its pointers are invalid after its end. */
@@ -28,7 +26,7 @@ struct batch {
     bool idle;        /* there was no job to run */
     int64_t last;     /* last row of the batch; 0: no part is left */
     int64_t tried;    /* row of a batch with one row; 0: it had more */
-    bool narrowed;    /* the batch was smaller because a refused row is searched */
+    bool single;      /* rows are stored one by one: the database refuses one of them */
     char sqlstate[8]; /* why the batch failed */
     bool written;     /* a later failure is due to the commit */
     bool lapsed;      /* the sender lost permission meanwhile: nothing of the batch is stored */
@@ -108,19 +106,17 @@ static int run_read(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *t
         " SELECT count(*), coalesce(sum(bytes), 0)::bigint FROM gone",
         BB_SQL_WRITE,
     };
-    const struct bulk *bulk = rq->state;
     struct batch *batch = &turn->batch;
     const struct bulk_job *job = &batch->job;
     const struct bulk_columns *columns = bulk_job_columns(rq, job);
-    size_t narrow = atomic_load(&bulk->narrow), parts = batch->type->rows_max / BULK_PART_ROWS;
-    size_t most = BULK_PART_ROWS;
+    size_t parts = batch->type->rows_max / BULK_PART_ROWS, most = BULK_PART_ROWS;
     bool doubtful = false;
 
-    if (batch->narrowed)
-        most = narrow ? narrow : 1;
+    if (batch->single)
+        most = 1;
     else if (turn->small && !batch->type->together)
         most = SMALL_ROWS;
-    if (batch->narrowed || most < BULK_PART_ROWS || !parts)
+    if (most < BULK_PART_ROWS || !parts)
         parts = 1;
     const struct bb_rows *rows =
         bb_tx_query(rq, tx, &find, BB_ARGS(bb_t(job->id), bb_i(job->cursor), bb_i((int64_t)parts)));
@@ -281,7 +277,7 @@ static int run_claim(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *
         return 200;
     *job = bulk_job_of(rq, jobs, 0, true);
     batch->type = bulk_type_named(rq->state, job->type);
-    batch->narrowed = job->cursor < job->single;
+    batch->single = job->cursor < job->single;
     snprintf(batch->id, sizeof(batch->id), "%s", job->id);
     int permitted = run_is_permitted(rq, batch, &reason);
 
@@ -324,8 +320,8 @@ static int run_transaction(struct bb_request *rq, void *arg)
 /* Decides what follows a batch that failed. Returns whether to continue at once. */
 static bool run_can_go_on(struct bb_request *rq, struct bulk_turn *turn)
 {
-    /* Searches for a refused row in the rows up to $2. */
-    static const struct bb_sql narrow_down = {
+    /* Stores the rows up to $2 one by one, to find the one that is refused. */
+    static const struct bb_sql one_by_one = {
         "UPDATE bulk_job SET single = greatest(single, $2::bigint) WHERE id = $1::uuid",
         BB_SQL_WRITE,
     };
@@ -334,7 +330,6 @@ static bool run_can_go_on(struct bb_request *rq, struct bulk_turn *turn)
         " AND status = 'confirmed'",
         BB_SQL_WRITE,
     };
-    struct bulk *bulk = rq->state;
     const struct batch *batch = &turn->batch;
     const char *sqlstate = batch->sqlstate;
     /* Data that does not fit, a violated constraint, or an error raised by a statement itself. */
@@ -348,10 +343,8 @@ static bool run_can_go_on(struct bb_request *rq, struct bulk_turn *turn)
         turn->refused_row = batch->tried;
         return true;
     }
-    if (blames_rows) {
-        atomic_store(&bulk->narrow, batch->all.count / NARROWER);
-        return bb_query(rq, &narrow_down, BB_ARGS(bb_t(batch->id), bb_i(batch->last))) != NULL;
-    }
+    if (blames_rows)
+        return bb_query(rq, &one_by_one, BB_ARGS(bb_t(batch->id), bb_i(batch->last))) != NULL;
     bb_log(rq, BB_WARN, "a batch of bulk upload %s failed and is retried: %s", batch->id, sqlstate);
     (void)bb_query(rq, &wait_a_while, BB_ARGS(bb_t(batch->id)));
     return false;
@@ -379,8 +372,7 @@ void bulk_run(struct bb_request *rq)
     struct bulk_turn *turn = bb_alloc(rq, sizeof(*turn));
     int64_t until = bb_now_ms(rq->host) + TURN_MS;
     bool more = run_has_jobs(rq);
-    int64_t busy_ms = atomic_load(&bulk->busy_ms);
-    struct bb_pace pace = {.busy = busy_ms && bb_now_ms(rq->host) - busy_ms < BUSY_MS};
+    struct bb_pace pace = {.busy = atomic_load(&bulk->busy)};
     json_t *types = bb_json_hold(rq, json_array());
 
     for (size_t i = 0; i < bulk->type_count; i++)
@@ -388,22 +380,12 @@ void bulk_run(struct bb_request *rq)
             more = false;
     turn->types = more ? bb_json(rq, types, NULL) : NULL;
     turn->small = bb_pace(rq, &pace, PAUSE_MS);
-    const int64_t window = pace.window_ms;
-
     while (more && bb_now_ms(rq->host) < until) {
-        more = bb_scratch(rq, run_transaction, turn) < 400;
-        if (!more)
-            more = run_can_go_on(rq, turn);
-        else if (turn->batch.narrowed) { /* the next batch is larger, until the row is found */
-            size_t wider = 2 * turn->batch.all.count;
-
-            atomic_store(&bulk->narrow, wider < BULK_PART_ROWS ? wider : BULK_PART_ROWS);
-        }
+        more = bb_scratch(rq, run_transaction, turn) < 400 || run_can_go_on(rq, turn);
         more = more && !turn->batch.idle;
         turn->small = bb_pace(rq, &pace, PAUSE_MS);
     }
-    if (pace.busy && pace.window_ms != window) /* seen now, not carried over from earlier */
-        atomic_store(&bulk->busy_ms, bb_now_ms(rq->host));
+    atomic_store(&bulk->busy, pace.busy);
     if (more)
         bb_again(rq);
 }
