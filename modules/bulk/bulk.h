@@ -143,9 +143,9 @@ struct bulk_batch {
 /* Return a column of the type's table, and the index of a column by name or alias; -1: none. */
 const struct bb_field *bulk_column(const struct bulk_type *type, size_t index);
 int bulk_place_of(const struct bulk_type *type, const char *name);
-/* *twice is set to a name that occurs twice. Returns NULL if the header is NULL: out of memory. */
+/* Returns NULL if the header is NULL: out of memory. */
 struct bulk_columns *bulk_columns_of(struct bb_request *rq, const struct bulk_type *type,
-                                     const json_t *header, char separator, const char **twice);
+                                     const json_t *header, char separator);
 /* For a job whose header was read. */
 struct bulk_columns *bulk_job_columns(struct bb_request *rq, const struct bulk_job *job);
 /*

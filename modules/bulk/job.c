@@ -65,13 +65,19 @@ int bulk_job_look(struct bb_request *rq, const struct bb_principal *who, const c
     return 1;
 }
 
-int bulk_job_find(struct bb_request *rq, struct bulk_job *job)
+static int job_get(struct bb_request *rq, const struct bb_principal *who, const char *id,
+                   struct bulk_job *job)
 {
-    int found = bulk_job_look(rq, CALLED(rq), job);
+    int found = bulk_job_look(rq, who, id, job);
 
     if (found < 0)
         return bb_failed(rq);
     return found ? 0 : bb_fail(rq, 404, "Bulk upload not found");
+}
+
+int bulk_job_find(struct bb_request *rq, struct bulk_job *job)
+{
+    return job_get(rq, CALLED(rq), job);
 }
 
 int64_t bulk_done(const struct bulk_job *job)
@@ -146,12 +152,9 @@ int bulk_list(struct bb_request *rq)
 static int job_wrong_state(struct bb_request *rq, const struct bb_principal *who, const char *id)
 {
     struct bulk_job job;
-    int found = bulk_job_look(rq, who, id, &job);
+    int refused = job_get(rq, who, id, &job);
 
-    if (found < 0)
-        return bb_failed(rq);
-    return found ? bb_fail(rq, 409, "The bulk upload is %s already", job.status)
-                 : bb_fail(rq, 404, "Bulk upload not found");
+    return refused ? refused : bb_fail(rq, 409, "The bulk upload is %s already", job.status);
 }
 
 /*

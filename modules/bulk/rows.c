@@ -31,35 +31,25 @@ int bulk_place_of(const struct bulk_type *type, const char *name)
 }
 
 struct bulk_columns *bulk_columns_of(struct bb_request *rq, const struct bulk_type *type,
-                                     const json_t *header, char separator, const char **twice)
+                                     const json_t *header, char separator)
 {
     size_t count = json_array_size(header);
     struct bulk_columns *columns = bb_alloc(rq, sizeof(*columns) + count * sizeof(int));
-    bool *taken = bb_alloc(rq, (type ? type->columns : 0) + 1);
 
-    *twice = NULL;
     columns->type = type;
     columns->separator = separator;
     columns->count = count;
-    for (size_t i = 0; i < count; i++) {
-        const char *name = bb_trimmed(rq, json_string_value(json_array_get(header, i)));
-        int place = columns->places[i] = bulk_place_of(type, name);
-
-        if (place >= 0 && taken[place])
-            *twice = name;
-        if (place >= 0)
-            taken[place] = true;
-    }
+    for (size_t i = 0; i < count; i++)
+        columns->places[i] =
+            bulk_place_of(type, bb_trimmed(rq, json_string_value(json_array_get(header, i))));
     return header ? columns : NULL;
 }
 
 struct bulk_columns *bulk_job_columns(struct bb_request *rq, const struct bulk_job *job)
 {
-    const char *twice;
     json_t *header = bb_json_hold(rq, bb_json_read(rq, job->header));
 
-    return bulk_columns_of(rq, bulk_type_named(rq->state, job->type), header, job->separator[0],
-                           &twice);
+    return bulk_columns_of(rq, bulk_type_named(rq->state, job->type), header, job->separator[0]);
 }
 
 /* ---- parsing ---- */

@@ -214,15 +214,18 @@ static int upload_find_columns(struct bb_request *rq, struct upload *upload)
 {
     const struct bulk_source *source = upload->source;
     const struct scan *scan = &upload->scan;
-    const char *twice;
+    const int *places;
 
-    upload->columns = bulk_columns_of(rq, source->type, scan->header, scan->separator, &twice);
-    if (twice)
-        return bb_fail(rq, 400, "The header line names the column %s twice", twice);
+    upload->columns = bulk_columns_of(rq, source->type, scan->header, scan->separator);
+    places = upload->columns->places;
     for (size_t i = 0; i < upload->columns->count; i++) {
         const char *name = json_string_value(json_array_get(scan->header, i));
 
-        if (upload->columns->places[i] < 0 && *name && strcasecmp(name, "errors") != 0)
+        for (size_t k = 0; k < i; k++)
+            if (places[i] >= 0 && places[k] == places[i])
+                return bb_fail(rq, 400, "The header line names the column %s twice",
+                               bb_trimmed(rq, name));
+        if (places[i] < 0 && *name && strcasecmp(name, "errors") != 0)
             source->warn(rq, source->warn_arg,
                          bb_format(rq, "%.*s: no column of this type has that name; it is ignored",
                                    (int)blank_cut(name, 100), name));
