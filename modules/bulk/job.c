@@ -151,7 +151,7 @@ int bulk_list(struct bb_request *rq)
 /* Answers a change that found no job in the state that it needs. */
 static int job_wrong_state(struct bb_request *rq, const struct bb_principal *who, const char *id)
 {
-    struct bulk_job job;
+    struct bulk_job job = {.status = ""};
     int refused = job_get(rq, who, id, &job);
 
     return refused ? refused : bb_fail(rq, 409, "The bulk upload is %s already", job.status);
