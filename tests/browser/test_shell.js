@@ -8,7 +8,7 @@ const { scene, enter, go, to, look, figure } = require('./stage')
 const { base, domain, admin, request, call, login, member } = require('./service')
 
 const FIRST_LOAD_MAX_KIB = 180
-const FIRST_REQUESTS_MAX = 8
+const FIRST_REQUESTS_MAX = 12
 const DOCUMENT_MAX_MS = 1
 const DOCUMENTS = 50
 
