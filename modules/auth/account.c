@@ -46,35 +46,14 @@ int auth_reply_list(struct bb_request *rq, const struct bb_rows *rows, bb_item *
     return rows ? bb_reply_rows(rq, rows, (size_t)auth_page_limit(rq), 0, item) : bb_failed(rq);
 }
 
-/*
- * Finds or creates the organization of an account. Returns 1 with its id, 0 if it exists and may
- * not be joined, or -1: `bb_failed(rq)`.
- */
-static int account_organization(struct bb_request *rq, struct bb_tx *tx,
-                                const struct auth_new_account *account, int64_t *id)
-{
-    static const struct bb_sql insert = {
-        "INSERT INTO auth_organisation (name, type) VALUES (btrim($1), $2) "
-        "ON CONFLICT DO NOTHING RETURNING id",
-        0};
-    static const struct bb_sql find = {
-        "SELECT id FROM auth_organisation WHERE busbar_fold(name) = busbar_fold(btrim($1))", 0};
-    struct bb_rows *rows = bb_tx_query(
-        rq, tx, &insert, BB_ARGS(bb_t(account->organization), bb_t(account->organization_type)));
-
-    if (rows && bb_count(rq, rows) == 0 && account->join)
-        rows = bb_tx_query(rq, tx, &find, BB_ARGS(bb_t(account->organization)));
-    if (!rows)
-        return -1;
-    if (bb_count(rq, rows) == 0)
-        return 0;
-    *id = bb_cell_int(rq, rows, 0, 0);
-    return 1;
-}
-
 int auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
                         const struct auth_new_account *account, struct bb_rows **rows)
 {
+    static const struct bb_sql found = {
+        "INSERT INTO auth_organisation AS o (name, type) VALUES (btrim($1), $2) "
+        "ON CONFLICT (busbar_fold(name)) DO UPDATE SET name = o.name WHERE $3::boolean "
+        "RETURNING id",
+        0};
     static const struct bb_sql insert = {
         "INSERT INTO auth_account AS a (email, first_name, last_name, password, role, status, "
         "organisation, approved) VALUES ($1, coalesce($2, ''), coalesce($3, ''), $4, $5, $6, "
@@ -82,12 +61,17 @@ int auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
         "ON CONFLICT (email) DO NOTHING RETURNING " ACCOUNT_COLUMNS,
         0};
     int64_t organization = 0;
-    int found = account->organization ? account_organization(rq, tx, account, &organization) : 1;
 
-    if (found < 0)
-        return bb_failed(rq);
-    if (!found)
-        return bb_fail(rq, 409, "An organization with this name already exists");
+    if (account->organization) {
+        *rows = bb_tx_query(rq, tx, &found,
+                            BB_ARGS(bb_t(account->organization), bb_t(account->organization_type),
+                                    bb_b(account->join)));
+        if (!*rows)
+            return bb_failed(rq);
+        if (bb_count(rq, *rows) == 0)
+            return bb_fail(rq, 409, "An organization with this name already exists");
+        organization = bb_cell_int(rq, *rows, 0, 0);
+    }
     *rows = bb_tx_query(rq, tx, &insert,
                         BB_ARGS(bb_t(account->email), bb_t(account->first_name),
                                 bb_t(account->last_name), bb_t(account->password),

@@ -158,14 +158,12 @@ static int clients_link_organization(struct bb_request *rq, struct bb_tx *tx, vo
         "SELECT FROM auth_account WHERE id = $1::bigint AND role = 'ApiUser' "
         "AND status <> 'Deleted' FOR SHARE",
         0};
-    static const struct bb_sql lock = {
-        "SELECT api_user FROM auth_organisation WHERE id = $1::bigint FOR UPDATE", 0};
     static const struct bb_sql update = {
-        "UPDATE auth_organisation o SET api_user = nullif($2::bigint, 0) WHERE id = $1::bigint "
-        "RETURNING " ORGANIZATION_COLUMNS,
+        "WITH old AS (SELECT id, api_user FROM auth_organisation WHERE id = $1::bigint FOR UPDATE) "
+        "UPDATE auth_organisation o SET api_user = nullif($2::bigint, 0) FROM old "
+        "WHERE o.id = old.id RETURNING " ORGANIZATION_COLUMNS ", old.api_user",
         0};
     struct link *link = arg;
-    int64_t id = bb_segment_int(rq, "id");
     struct bb_rows *rows =
         link->after ? bb_tx_query(rq, tx, &find, BB_ARGS(bb_i(link->after))) : NULL;
 
@@ -173,15 +171,13 @@ static int clients_link_organization(struct bb_request *rq, struct bb_tx *tx, vo
         return bb_failed(rq);
     if (link->after && bb_count(rq, rows) == 0)
         return bb_invalid(rq, "apiUserId", "must be the id of an ApiUser");
-    rows = bb_tx_query(rq, tx, &lock, BB_ARGS(bb_i(id)));
+    rows = bb_tx_query(rq, tx, &update, BB_ARGS(bb_i(bb_segment_int(rq, "id")), bb_i(link->after)));
     if (!rows)
         return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 404, "No such organization");
-    link->before = bb_cell_int(rq, rows, 0, 0);
-    rows = bb_tx_query(rq, tx, &update, BB_ARGS(bb_i(id), bb_i(link->after)));
-    if (!rows ||
-        (link->before && bb_notify(rq, tx, AUTH_CHANNEL, auth_account_payload(rq, link->before))) ||
+    link->before = bb_cell_int(rq, rows, 0, 6);
+    if ((link->before && bb_notify(rq, tx, AUTH_CHANNEL, auth_account_payload(rq, link->before))) ||
         (link->after && bb_notify(rq, tx, AUTH_CHANNEL, auth_account_payload(rq, link->after))))
         return bb_failed(rq);
     return bb_reply(rq, 200, clients_organization_json(rq, rows, 0));

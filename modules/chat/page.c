@@ -131,11 +131,11 @@ static int page_add(struct reading *reading, const struct chat_facts *facts, con
 {
     struct bb_request *rq = reading->rq;
     struct chat_page *page = reading->page;
+    const char *json = bb_json_hold(rq, payload) ? bb_json(rq, payload, NULL) : NULL;
     const char *id = bb_format(rq, "%s-" KEY_FORMAT, reading->block, KEY_ARGS(key));
-    const char *line = chat_id_line(rq, id), *json = payload ? bb_json(rq, payload, NULL) : NULL;
+    const char *line = chat_id_line(rq, id);
     struct chat_event *event = json ? event_new(facts, id) : NULL;
 
-    json_decref(payload);
     if (!event)
         return -1;
     page->events[page->count++] = event;
