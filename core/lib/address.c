@@ -18,29 +18,29 @@ struct cidr_list {
 
 static const unsigned char mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
 
-static void map_v4(struct in_addr v4, struct in6_addr *out)
+static void address_map_v4(struct in_addr v4, struct in6_addr *out)
 {
     memcpy(out->s6_addr, mapped, sizeof(mapped));
     memcpy(out->s6_addr + sizeof(mapped), &v4, sizeof(v4));
 }
 
-static bool is_v4(const struct in6_addr *address)
+static bool address_is_v4(const struct in6_addr *address)
 {
     return !memcmp(address->s6_addr, mapped, sizeof(mapped));
 }
 
 /* Reads an address that makes up the whole text. *v4: it was written as IPv4. */
-static bool read_address(const char *text, struct in6_addr *out, bool *v4)
+static bool address_read_address(const char *text, struct in6_addr *out, bool *v4)
 {
     struct in_addr four;
 
     *v4 = inet_pton(AF_INET, text, &four) == 1;
     if (*v4)
-        map_v4(four, out);
+        address_map_v4(four, out);
     return *v4 || inet_pton(AF_INET6, text, out) == 1;
 }
 
-static bool read_prefix(const char *text, int max, int *prefix)
+static bool address_read_prefix(const char *text, int max, int *prefix)
 {
     size_t length = strlen(text);
 
@@ -51,7 +51,7 @@ static bool read_prefix(const char *text, int max, int *prefix)
 }
 
 /* Returns the reason why the text is not a network, or NULL. */
-static const char *read_cidr(const char *text, struct cidr *cidr)
+static const char *address_read_cidr(const char *text, struct cidr *cidr)
 {
     char address[INET6_ADDRSTRLEN];
     size_t length = strcspn(text, "/");
@@ -61,10 +61,10 @@ static const char *read_cidr(const char *text, struct cidr *cidr)
         return "is not an IP network";
     memcpy(address, text, length);
     address[length] = '\0';
-    if (!read_address(address, &cidr->network, &v4))
+    if (!address_read_address(address, &cidr->network, &v4))
         return "is not an IP network";
     cidr->prefix = v4 ? 32 : 128;
-    if (text[length] && !read_prefix(text + length + 1, cidr->prefix, &cidr->prefix))
+    if (text[length] && !address_read_prefix(text + length + 1, cidr->prefix, &cidr->prefix))
         return "has a bad prefix length";
     cidr->prefix += v4 ? 96 : 0;
     for (int bit = cidr->prefix; bit < 128; bit++) {
@@ -87,7 +87,8 @@ struct cidr_list *cidr_list_new(struct arena *arena, const json_t *texts, char *
     }
     for (; list->count < count; list->count++) {
         const char *text = json_string_value(json_array_get(texts, list->count));
-        const char *reason = text ? read_cidr(text, &list->list[list->count]) : "must be a string";
+        const char *reason =
+            text ? address_read_cidr(text, &list->list[list->count]) : "must be a string";
 
         if (reason) {
             snprintf(why, why_size, "entry %zu %s", list->count + 1, reason);
@@ -97,7 +98,7 @@ struct cidr_list *cidr_list_new(struct arena *arena, const json_t *texts, char *
     return list;
 }
 
-static bool has(const struct cidr_list *list, const struct in6_addr *address)
+static bool address_has(const struct cidr_list *list, const struct in6_addr *address)
 {
     for (size_t i = 0; list && i < list->count; i++) {
         const struct cidr *cidr = &list->list[i];
@@ -111,14 +112,14 @@ static bool has(const struct cidr_list *list, const struct in6_addr *address)
     return false;
 }
 
-static bool of_socket(const struct sockaddr *address, struct in6_addr *out)
+static bool address_of_socket(const struct sockaddr *address, struct in6_addr *out)
 {
     struct sockaddr_in four;
     struct sockaddr_in6 six;
 
     if (address && address->sa_family == AF_INET) {
         memcpy(&four, address, sizeof(four));
-        map_v4(four.sin_addr, out);
+        address_map_v4(four.sin_addr, out);
         return true;
     }
     if (!address || address->sa_family != AF_INET6)
@@ -132,7 +133,7 @@ bool cidr_list_has(const struct cidr_list *list, const struct sockaddr *address)
 {
     struct in6_addr ip;
 
-    return of_socket(address, &ip) && has(list, &ip);
+    return address_of_socket(address, &ip) && address_has(list, &ip);
 }
 
 bool address_in(const struct cidr_list *list, const char *text)
@@ -140,12 +141,12 @@ bool address_in(const struct cidr_list *list, const char *text)
     struct in6_addr ip;
     bool v4;
 
-    return read_address(text, &ip, &v4) && has(list, &ip);
+    return address_read_address(text, &ip, &v4) && address_has(list, &ip);
 }
 
-static struct in6_addr network_of(struct in6_addr address)
+static struct in6_addr address_network_of(struct in6_addr address)
 {
-    if (!is_v4(&address))
+    if (!address_is_v4(&address))
         memset(address.s6_addr + 8, 0, 8);
     return address;
 }
@@ -155,25 +156,26 @@ struct in6_addr address_network(const char *text)
     struct in6_addr address = {0};
     bool v4;
 
-    return read_address(text, &address, &v4) ? network_of(address) : (struct in6_addr){0};
+    return address_read_address(text, &address, &v4) ? address_network_of(address)
+                                                     : (struct in6_addr){0};
 }
 
 struct in6_addr address_peer_network(const struct sockaddr *peer)
 {
     struct in6_addr address;
 
-    return of_socket(peer, &address) ? network_of(address) : (struct in6_addr){0};
+    return address_of_socket(peer, &address) ? address_network_of(address) : (struct in6_addr){0};
 }
 
-static const char *as_text(const struct in6_addr *address, char out[INET6_ADDRSTRLEN])
+static const char *address_as_text(const struct in6_addr *address, char out[INET6_ADDRSTRLEN])
 {
-    if (is_v4(address))
+    if (address_is_v4(address))
         return inet_ntop(AF_INET, address->s6_addr + sizeof(mapped), out, INET6_ADDRSTRLEN);
     return inet_ntop(AF_INET6, address, out, INET6_ADDRSTRLEN);
 }
 
 /* "1.2.3.4", "1.2.3.4:80", "2001:db8::1", "[2001:db8::1]", "[2001:db8::1]:80" */
-static bool read_hop(const char *text, size_t length, struct in6_addr *out)
+static bool address_read_hop(const char *text, size_t length, struct in6_addr *out)
 {
     char copy[INET6_ADDRSTRLEN + 8], *address = copy;
     bool v4;
@@ -199,11 +201,11 @@ static bool read_hop(const char *text, size_t length, struct in6_addr *out)
     }
     if (port && (!port[1] || port[1 + strspn(port + 1, "0123456789")]))
         return false;
-    return read_address(address, out, &v4) && (copy[0] != '[' || !v4);
+    return address_read_address(address, out, &v4) && (copy[0] != '[' || !v4);
 }
 
 /* Removes the last hop from the list of `*length` bytes and returns it. */
-static const char *last_hop(const char *list, size_t *length, size_t *hop_length)
+static const char *address_last_hop(const char *list, size_t *length, size_t *hop_length)
 {
     size_t end = *length, start;
 
@@ -223,20 +225,20 @@ const char *address_client(const struct cidr_list *trusted, const struct sockadd
     struct in6_addr client, hop;
     size_t left = x_forwarded_for ? strlen(x_forwarded_for) : 0, length;
 
-    if (!of_socket(peer, &client)) {
+    if (!address_of_socket(peer, &client)) {
         memcpy(out, "unknown", sizeof("unknown"));
         return out;
     }
     struct in6_addr found = client;
 
-    while (left && has(trusted, &found)) {
-        const char *text = last_hop(x_forwarded_for, &left, &length);
+    while (left && address_has(trusted, &found)) {
+        const char *text = address_last_hop(x_forwarded_for, &left, &length);
 
-        if (!read_hop(text, length, &hop))
-            return as_text(&client, out);
+        if (!address_read_hop(text, length, &hop))
+            return address_as_text(&client, out);
         found = hop;
     }
-    return as_text(&found, out);
+    return address_as_text(&found, out);
 }
 
 bool origin_allowed(const json_t *origins, const char *origin)

@@ -29,7 +29,7 @@ struct aead_keys {
     struct key keys[AEAD_KEYS_MAX];
 };
 
-static void forget(void *arg)
+static void aead_forget(void *arg)
 {
     struct aead_keys *keys = arg;
 
@@ -37,7 +37,7 @@ static void forget(void *arg)
     OPENSSL_cleanse(keys, sizeof(*keys));
 }
 
-static struct aead_keys *refuse(char *why, size_t size, const char *reason)
+static struct aead_keys *aead_refuse(char *why, size_t size, const char *reason)
 {
     ERR_clear_error();
     snprintf(why, size, "%s", reason);
@@ -49,13 +49,13 @@ struct aead_keys *aead_keys_new(struct arena *arena, const char *const *hex, siz
 {
     struct aead_keys *keys = arena_alloc(arena, sizeof(*keys));
 
-    if (!keys || arena_defer(arena, forget, keys))
-        return refuse(why, why_size, "out of memory");
+    if (!keys || arena_defer(arena, aead_forget, keys))
+        return aead_refuse(why, why_size, "out of memory");
     if (count > AEAD_KEYS_MAX)
-        return refuse(why, why_size, "too many keys");
+        return aead_refuse(why, why_size, "too many keys");
     keys->cipher = EVP_CIPHER_fetch(NULL, "AES-256-GCM", NULL);
     if (!keys->cipher)
-        return refuse(why, why_size, "AES-256-GCM is not available");
+        return aead_refuse(why, why_size, "AES-256-GCM is not available");
     for (; keys->count < count; keys->count++) {
         struct key *key = &keys->keys[keys->count];
         unsigned char digest[SHA256_DIGEST_LENGTH];
@@ -76,8 +76,8 @@ struct aead_keys *aead_keys_new(struct arena *arena, const char *const *hex, siz
  * Prepares a context with key, nonce and purpose. `sealing` is 1 to encrypt, 0 to decrypt. Returns
  * NULL on failure.
  */
-static EVP_CIPHER_CTX *begin(const struct aead_keys *keys, const struct key *key,
-                             const unsigned char *nonce, const char *purpose, int sealing)
+static EVP_CIPHER_CTX *aead_begin(const struct aead_keys *keys, const struct key *key,
+                                  const unsigned char *nonce, const char *purpose, int sealing)
 {
     EVP_CIPHER_CTX *context = EVP_CIPHER_CTX_new();
     size_t length = strlen(purpose);
@@ -91,8 +91,8 @@ static EVP_CIPHER_CTX *begin(const struct aead_keys *keys, const struct key *key
     return NULL;
 }
 
-static bool encrypt(const struct aead_keys *keys, const unsigned char *plain, size_t length,
-                    const char *purpose, unsigned char *out)
+static bool aead_encrypt(const struct aead_keys *keys, const unsigned char *plain, size_t length,
+                         const char *purpose, unsigned char *out)
 {
     unsigned char *nonce = out + 1 + ID_SIZE, *body = out + HEAD_SIZE;
     int wrote, rest;
@@ -101,7 +101,7 @@ static bool encrypt(const struct aead_keys *keys, const unsigned char *plain, si
     memcpy(out + 1, keys->keys[0].id, ID_SIZE);
     if (RAND_bytes(nonce, NONCE_SIZE) != 1)
         return false;
-    EVP_CIPHER_CTX *context = begin(keys, &keys->keys[0], nonce, purpose, 1);
+    EVP_CIPHER_CTX *context = aead_begin(keys, &keys->keys[0], nonce, purpose, 1);
     bool done = context && EVP_EncryptUpdate(context, body, &wrote, plain, (int)length) == 1 &&
                 EVP_EncryptFinal_ex(context, body + wrote, &rest) == 1 &&
                 EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_GCM_GET_TAG, TAG_SIZE, body + length) == 1;
@@ -117,7 +117,7 @@ int aead_close(const struct aead_keys *keys, const void *plain, size_t length, c
         return -1;
     unsigned char *sealed = malloc(length + AEAD_OVERHEAD);
 
-    if (!sealed || !encrypt(keys, length ? plain : "", length, purpose, sealed)) {
+    if (!sealed || !aead_encrypt(keys, length ? plain : "", length, purpose, sealed)) {
         ERR_clear_error();
         free(sealed);
         return -1;
@@ -128,13 +128,14 @@ int aead_close(const struct aead_keys *keys, const void *plain, size_t length, c
 }
 
 /* Returns 0, -1 if the tag does not match, or AEAD_NO_MEMORY. */
-static int decrypt(const struct aead_keys *keys, const struct key *key, const unsigned char *sealed,
-                   size_t length, const char *purpose, unsigned char *plain)
+static int aead_decrypt(const struct aead_keys *keys, const struct key *key,
+                        const unsigned char *sealed, size_t length, const char *purpose,
+                        unsigned char *plain)
 {
     const unsigned char *body = sealed + HEAD_SIZE;
     unsigned char tag[TAG_SIZE];
     int wrote, rest;
-    EVP_CIPHER_CTX *context = begin(keys, key, sealed + 1 + ID_SIZE, purpose, 0);
+    EVP_CIPHER_CTX *context = aead_begin(keys, key, sealed + 1 + ID_SIZE, purpose, 0);
 
     if (!context)
         return AEAD_NO_MEMORY;
@@ -162,7 +163,7 @@ int aead_open(const struct aead_keys *keys, const void *sealed, size_t length, c
         return AEAD_NO_MEMORY;
     for (size_t i = 0; status == -1 && i < keys->count; i++) {
         if (memcmp(keys->keys[i].id, bytes + 1, ID_SIZE) == 0)
-            status = decrypt(keys, &keys->keys[i], bytes, plain_length, purpose, plain);
+            status = aead_decrypt(keys, &keys->keys[i], bytes, plain_length, purpose, plain);
     }
     if (status) {
         ERR_clear_error();

@@ -33,7 +33,7 @@ struct arena {
     bool starved;
 };
 
-static size_t aligned(size_t size)
+static size_t arena_aligned(size_t size)
 {
     return (size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
 }
@@ -79,7 +79,7 @@ struct arena *arena_new(void)
     struct arena *arena = (struct arena *)(void *)(first + 1);
 
     *arena = (struct arena){.blocks = first,
-                            .free = (char *)arena + aligned(sizeof(*arena)),
+                            .free = (char *)arena + arena_aligned(sizeof(*arena)),
                             .end = (char *)first + FIRST_BLOCK,
                             .block_size = FIRST_BLOCK};
     return arena;
@@ -104,11 +104,11 @@ static void *block_add(struct arena *arena, size_t size)
 }
 
 /* Not zeroed: for callers that overwrite all of it. */
-static void *take(struct arena *arena, size_t size)
+static void *arena_take(struct arena *arena, size_t size)
 {
     if (size > LARGEST)
         return NULL;
-    size = size ? aligned(size) : ALIGNMENT;
+    size = size ? arena_aligned(size) : ALIGNMENT;
     if (size > (size_t)(arena->end - arena->free)) {
         /* Large allocations get a separate block; the current block stays in use. */
         if (size > FIRST_BLOCK / 2)
@@ -131,7 +131,7 @@ static void *take(struct arena *arena, size_t size)
 
 void *arena_alloc(struct arena *arena, size_t size)
 {
-    void *taken = take(arena, size);
+    void *taken = arena_take(arena, size);
 
     return taken ? memset(taken, 0, size) : NULL;
 }
@@ -165,7 +165,7 @@ void arena_undo(struct arena *arena, void (*run)(void *))
 
 char *arena_text(struct arena *arena, const char *text, size_t length)
 {
-    char *copy = length < SIZE_MAX ? take(arena, length + 1) : NULL;
+    char *copy = length < SIZE_MAX ? arena_take(arena, length + 1) : NULL;
 
     if (!copy)
         return NULL;
@@ -197,7 +197,7 @@ char *arena_vformat(struct arena *arena, const char *format, va_list args)
     if (length >= 0 && (size_t)length < sizeof(small)) {
         text = arena_text(arena, small, (size_t)length);
     } else if (length >= 0) {
-        text = take(arena, (size_t)length + 1);
+        text = arena_take(arena, (size_t)length + 1);
         if (text)
             vsnprintf(text, (size_t)length + 1, format, again);
     }

@@ -12,7 +12,7 @@ struct held {
     size_t unused; /* aligns the chunk that follows like malloc() */
 };
 
-static struct held *held_of(struct bb_chunk *chunk)
+static struct held *chunk_held_of(struct bb_chunk *chunk)
 {
     return (struct held *)(void *)chunk - 1;
 }
@@ -31,9 +31,10 @@ struct bb_chunk *api_chunk_new(size_t length)
 
 void api_chunk_release(struct bb_chunk *chunk)
 {
-    if (!chunk || atomic_fetch_sub_explicit(&held_of(chunk)->holders, 1, memory_order_acq_rel) != 1)
+    if (!chunk ||
+        atomic_fetch_sub_explicit(&chunk_held_of(chunk)->holders, 1, memory_order_acq_rel) != 1)
         return;
-    free(held_of(chunk));
+    free(chunk_held_of(chunk));
 }
 
 int chunks_add(struct chunks *chunks, struct bb_chunk *chunk)
@@ -42,7 +43,7 @@ int chunks_add(struct chunks *chunks, struct bb_chunk *chunk)
 
     if (!link)
         return -1;
-    atomic_fetch_add_explicit(&held_of(chunk)->holders, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&chunk_held_of(chunk)->holders, 1, memory_order_relaxed);
     *link = (struct chunk_link){.chunk = chunk};
     if (chunks->last)
         chunks->last->next = link;
@@ -53,7 +54,7 @@ int chunks_add(struct chunks *chunks, struct bb_chunk *chunk)
     return 0;
 }
 
-static void drop_first(struct chunks *chunks)
+static void chunk_drop_first(struct chunks *chunks)
 {
     struct chunk_link *link = chunks->first;
 
@@ -80,7 +81,7 @@ size_t chunks_take(struct chunks *chunks, char *into, size_t room)
         chunks->taken += piece;
         chunks->bytes -= piece;
         if (chunks->taken == chunk->length)
-            drop_first(chunks);
+            chunk_drop_first(chunks);
     }
     return used;
 }
@@ -88,5 +89,5 @@ size_t chunks_take(struct chunks *chunks, char *into, size_t room)
 void chunks_clear(struct chunks *chunks)
 {
     while (chunks->first)
-        drop_first(chunks);
+        chunk_drop_first(chunks);
 }

@@ -141,7 +141,7 @@ static void fiber_give(struct fiber *fiber)
 }
 
 /* Switches from the fiber to the loop. */
-static void leave(struct fiber *fiber)
+static void fiber_leave(struct fiber *fiber)
 {
     (void)fiber; /* only sanitizers use it */
 #ifdef FIBER_ASAN
@@ -171,7 +171,7 @@ static void fiber_main(struct transfer from)
 }
 
 /* Switches from the loop to the fiber, until it parks or ends. */
-static void enter(struct fiber *fiber)
+static void fiber_enter(struct fiber *fiber)
 {
     running = fiber;
 #ifdef FIBER_ASAN
@@ -202,7 +202,7 @@ int fiber_start(struct fiber_pool *pool, void (*entry)(void *), void *arg, struc
     fiber->ended = false;
     uintptr_t top = (uintptr_t)fiber & ~(uintptr_t)63;
     fiber->context = make_fcontext((void *)top, FIBER_STACK - 1024, fiber_main); // NOLINT
-    enter(fiber);
+    fiber_enter(fiber);
     if (fiber->ended)
         fiber_give(fiber);
     else
@@ -212,7 +212,7 @@ int fiber_start(struct fiber_pool *pool, void (*entry)(void *), void *arg, struc
 
 bool fiber_resume(struct fiber *fiber)
 {
-    enter(fiber);
+    fiber_enter(fiber);
     if (!fiber->ended)
         return false;
     fiber_give(fiber);
@@ -221,13 +221,13 @@ bool fiber_resume(struct fiber *fiber)
 
 void fiber_park(void)
 {
-    leave(running);
+    fiber_leave(running);
 }
 
 void fiber_exit(void)
 {
     running->ended = true;
-    leave(running);
+    fiber_leave(running);
     abort();
 }
 

@@ -60,7 +60,7 @@ int warnings_add(json_t **warnings, const char *format, ...)
 
 #define EMPTY "is empty, and was taken as absent"
 
-static void add(struct problems *problems, const char *field, const char *text)
+static void field_add(struct problems *problems, const char *field, const char *text)
 {
     struct arena *arena = problems->arena;
 
@@ -79,7 +79,7 @@ void problems_add(struct problems *problems, const char *field, const char *form
     va_list args;
 
     va_start(args, format);
-    add(problems, field, arena_vformat(problems->arena, format, args));
+    field_add(problems, field, arena_vformat(problems->arena, format, args));
     va_end(args);
 }
 
@@ -116,7 +116,8 @@ static void place_problem(const struct place *place, struct problems *problems, 
     if (problems->count == PROBLEMS_MAX)
         return;
     va_start(args, format);
-    add(problems, place_name(place, problems->arena), arena_vformat(problems->arena, format, args));
+    field_add(problems, place_name(place, problems->arena),
+              arena_vformat(problems->arena, format, args));
     va_end(args);
 }
 
@@ -151,13 +152,13 @@ const struct bb_field *field_find(const struct bb_table *fields, const char *nam
 #define LOCAL_MAX 64
 #define LABEL_MAX 63
 
-static bool is_alphanumeric(int32_t c)
+static bool field_is_alphanumeric(int32_t c)
 {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
 /* Words separated by single dots (RFC 5322, 3.2.3). */
-static bool local_valid(const char *text, size_t length)
+static bool field_local_valid(const char *text, size_t length)
 {
     int32_t before = '.';
     size_t size;
@@ -171,7 +172,7 @@ static bool local_valid(const char *text, size_t length)
             return false;
         bool foreign = c > 0x9F && !text_space(c);
 
-        if (!is_alphanumeric(c) && !foreign &&
+        if (!field_is_alphanumeric(c) && !foreign &&
             (c <= 0 || c > 0x7E || !strchr(".!#$%&'*+/=?^_`{|}~-", (int)c)))
             return false;
         before = c;
@@ -179,11 +180,11 @@ static bool local_valid(const char *text, size_t length)
     return before != '.';
 }
 
-static bool email_is_valid(const char *text)
+static bool field_email_is_valid(const char *text)
 {
     const char *at = strchr(text, '@');
 
-    if (!at || strlen(text) > EMAIL_MAX || !local_valid(text, (size_t)(at - text)))
+    if (!at || strlen(text) > EMAIL_MAX || !field_local_valid(text, (size_t)(at - text)))
         return false;
     for (const char *label = at + 1;;) {
         size_t length = strcspn(label, ".");
@@ -191,7 +192,7 @@ static bool email_is_valid(const char *text)
         if (!length || length > LABEL_MAX || label[0] == '-' || label[length - 1] == '-')
             return false;
         for (size_t i = 0; i < length; i++) {
-            if (!is_alphanumeric(label[i]) && label[i] != '-')
+            if (!field_is_alphanumeric(label[i]) && label[i] != '-')
                 return false;
         }
         if (!label[length])
@@ -205,8 +206,8 @@ static bool email_is_valid(const char *text)
  * Returns the e-mail with its domain as an A-label. *invalid: there is no such domain. NULL also if
  * memory ran out.
  */
-static const char *with_ascii_domain(const char *text, size_t local, struct arena *arena,
-                                     bool *invalid)
+static const char *field_with_ascii_domain(const char *text, size_t local, struct arena *arena,
+                                           bool *invalid)
 {
     const char *name = arena_text(arena, text, local);
     const char *folded = name ? unicode_fold(name, arena) : NULL;
@@ -226,7 +227,7 @@ static const char *with_ascii_domain(const char *text, size_t local, struct aren
  * lower case as an A-label. `text` is trimmed and was accepted by unicode_problem(). NULL: not an
  * e-mail address (*invalid), or out of memory.
  */
-static const char *email_normal(const char *text, struct arena *arena, bool *invalid)
+static const char *field_email_normal(const char *text, struct arena *arena, bool *invalid)
 {
     const char *at = strchr(text, '@');
     const char *normal;
@@ -237,8 +238,8 @@ static const char *email_normal(const char *text, struct arena *arena, bool *inv
     if (unicode_is_ascii(at))
         normal = unicode_fold(text, arena);
     else
-        normal = with_ascii_domain(text, (size_t)(at - text), arena, invalid);
-    if (!normal || email_is_valid(normal))
+        normal = field_with_ascii_domain(text, (size_t)(at - text), arena, invalid);
+    if (!normal || field_email_is_valid(normal))
         return normal;
     *invalid = true;
     return NULL;
@@ -254,39 +255,39 @@ enum {
 }; /* maximum number of characters of a number in a string: more than
     * any double needs */
 
-static bool bounded(const struct bb_field *field)
+static bool field_bounded(const struct bb_field *field)
 {
     return field->min || field->max;
 }
 
 /* A table may contain only the lower bound; the upper one is 0 then. */
-static bool has_max(const struct bb_field *field)
+static bool field_has_max(const struct bb_field *field)
 {
-    return bounded(field) && field->max >= field->min;
+    return field_bounded(field) && field->max >= field->min;
 }
 
-static bool too_short(const struct bb_field *field, size_t count)
+static bool field_too_short(const struct bb_field *field, size_t count)
 {
     return field->min > 0 && count < (uint64_t)field->min;
 }
 
-static bool too_long(const struct bb_field *field, size_t count)
+static bool field_too_long(const struct bb_field *field, size_t count)
 {
-    return has_max(field) && field->max > 0 && count > (uint64_t)field->max;
+    return field_has_max(field) && field->max > 0 && count > (uint64_t)field->max;
 }
 
-static const char *plural(int64_t count)
+static const char *field_plural(int64_t count)
 {
     return count == 1 ? "" : "s";
 }
 
 /* Whether the bounds are respected; otherwise adds a problem. */
-static bool bounds_fit(const struct bb_field *field, bool below, bool above,
-                       const struct place *place, struct problems *problems)
+static bool field_bounds_fit(const struct bb_field *field, bool below, bool above,
+                             const struct place *place, struct problems *problems)
 {
-    if (bounded(field) && below)
+    if (field_bounded(field) && below)
         place_problem(place, problems, "must be at least %" PRId64, field->min);
-    else if (has_max(field) && above)
+    else if (field_has_max(field) && above)
         place_problem(place, problems, "must be at most %" PRId64, field->max);
     else
         return true;
@@ -296,22 +297,22 @@ static bool bounds_fit(const struct bb_field *field, bool below, bool above,
 static bool field_int_fits(const struct bb_field *field, int64_t number, const struct place *place,
                            struct problems *problems)
 {
-    return bounds_fit(field, number<field->min, number> field->max, place, problems);
+    return field_bounds_fit(field, number<field->min, number> field->max, place, problems);
 }
 
 static bool field_number_fits(const struct bb_field *field, double number,
                               const struct place *place, struct problems *problems)
 {
     if (isfinite(number))
-        return bounds_fit(field, number<(double)field->min, number>(double) field->max, place,
-                          problems);
+        return field_bounds_fit(field, number<(double)field->min, number>(double) field->max, place,
+                                problems);
     place_problem(place, problems, "must be a number");
     return false;
 }
 
 /* Describes the required type when a string, or any other value, does not have it. */
-static void type_problem(const struct bb_field *field, const struct place *place,
-                         struct problems *problems)
+static void field_type_problem(const struct bb_field *field, const struct place *place,
+                               struct problems *problems)
 {
     static const char *const texts[] = {
         [BB_TEXT] = "must be a string",
@@ -342,23 +343,23 @@ static void type_problem(const struct bb_field *field, const struct place *place
     place_problem(place, problems, "must be one of: %s", list);
 }
 
-static bool text_fits(const struct bb_field *field, const char *text, const struct place *place,
-                      struct problems *problems)
+static bool field_text_fits(const struct bb_field *field, const char *text,
+                            const struct place *place, struct problems *problems)
 {
     if (field->flags & BB_NOT_BLANK && text_blank(text)) {
         place_problem(place, problems, "must not be blank");
         return false;
     }
-    if (!bounded(field))
+    if (!field_bounded(field))
         return true;
     size_t count = text_characters(text);
 
-    if (too_short(field, count))
+    if (field_too_short(field, count))
         place_problem(place, problems, "must be at least %" PRId64 " character%s", field->min,
-                      plural(field->min));
-    else if (too_long(field, count))
+                      field_plural(field->min));
+    else if (field_too_long(field, count))
         place_problem(place, problems, "must be at most %" PRId64 " character%s", field->max,
-                      plural(field->max));
+                      field_plural(field->max));
     else
         return true;
     return false;
@@ -368,8 +369,8 @@ static bool text_fits(const struct bb_field *field, const char *text, const stru
  * Adds a problem if a text does not distinguish people or things reliably; also false if memory ran
  * out.
  */
-static bool distinct(const struct bb_field *field, const char *text, struct arena *arena,
-                     const struct place *place, struct problems *problems)
+static bool field_distinct(const struct bb_field *field, const char *text, struct arena *arena,
+                           const struct place *place, struct problems *problems)
 {
     bool full;
     const char *problem = unicode_problem(text, field->flags & BB_NFKC, arena, &full);
@@ -380,25 +381,26 @@ static bool distinct(const struct bb_field *field, const char *text, struct aren
 }
 
 /* Trims white space, including Unicode's, and folds the case. */
-static const char *email_string(const struct bb_field *field, const char *text, struct arena *arena,
-                                const struct place *place, struct problems *problems)
+static const char *field_email_string(const struct bb_field *field, const char *text,
+                                      struct arena *arena, const struct place *place,
+                                      struct problems *problems)
 {
     size_t length = strlen(text);
 
     text_trim(&text, &length);
     if (length > EMAIL_MAX) {
-        type_problem(field, place, problems);
+        field_type_problem(field, place, problems);
         return NULL;
     }
     const char *trimmed = arena_text(arena, text, length);
 
-    if (!trimmed || !distinct(field, trimmed, arena, place, problems))
+    if (!trimmed || !field_distinct(field, trimmed, arena, place, problems))
         return NULL;
     bool invalid;
-    const char *normal = email_normal(trimmed, arena, &invalid);
+    const char *normal = field_email_normal(trimmed, arena, &invalid);
 
     if (invalid)
-        type_problem(field, place, problems);
+        field_type_problem(field, place, problems);
     return normal;
 }
 
@@ -407,7 +409,7 @@ static const char *email_string(const struct bb_field *field, const char *text, 
  * NULL. Converts "t", "z", a comma before the fraction, an hour with one digit, and a blank before
  * the offset. A blank before an offset without a sign is the + of a query that was not encoded.
  */
-static const char *time_string(const char *text, struct arena *arena)
+static const char *field_time_string(const char *text, struct arena *arena)
 {
     enum { CLOCK = sizeof "2026-04-01T" - 1 };
     size_t length = strlen(text), out = 0;
@@ -446,21 +448,22 @@ static const char *field_string(const struct bb_field *field, const char *text, 
 
     switch (field->type) {
     case BB_TEXT:
-        if (!text_fits(field, text, place, problems))
+        if (!field_text_fits(field, text, place, problems))
             return NULL;
         if (!(field->flags & BB_NAME))
             return text;
-        return distinct(field, text, arena, place, problems) ? unicode_single_spaces(text, arena)
-                                                             : NULL;
+        return field_distinct(field, text, arena, place, problems)
+                   ? unicode_single_spaces(text, arena)
+                   : NULL;
     case BB_EMAIL:
-        return email_string(field, text, arena, place, problems);
+        return field_email_string(field, text, arena, place, problems);
     case BB_UUID:
         if (text_is_uuid(text))
             return unicode_fold(text, arena);
         fits = false;
         break;
     case BB_TIME:
-        text = time_string(text, arena);
+        text = field_time_string(text, arena);
         fits = text != NULL;
         break;
     default:
@@ -470,7 +473,7 @@ static const char *field_string(const struct bb_field *field, const char *text, 
     }
     if (fits)
         return text;
-    type_problem(field, place, problems);
+    field_type_problem(field, place, problems);
     return NULL;
 }
 
@@ -495,7 +498,8 @@ static bool field_empty_is_absent(const struct bb_field *field, const struct pro
  * returns a new reference. The spelling of a number with a fraction or an exponent is not known
  * here.
  */
-static json_t *as_string(const struct bb_field *field, json_t *value, struct problems *problems)
+static json_t *field_as_string(const struct bb_field *field, json_t *value,
+                               struct problems *problems)
 {
     const char *text = json_string_value(value);
     size_t length = json_string_length(value), all = length;
@@ -512,7 +516,7 @@ static json_t *as_string(const struct bb_field *field, json_t *value, struct pro
  * Converts a decimal string to a number; returns other values unchanged, also if memory runs out. A
  * new reference.
  */
-static json_t *as_number(json_t *value, const struct problems *problems)
+static json_t *field_as_number(json_t *value, const struct problems *problems)
 {
     const char *text = problems->warnings ? json_string_value(value) : NULL;
     size_t length = text ? json_string_length(value) : 0;
@@ -538,13 +542,13 @@ static json_t *as_number(json_t *value, const struct problems *problems)
     return number ? number : json_incref(value);
 }
 
-static json_t *string_value(const struct bb_field *field, json_t *value, const struct place *place,
-                            struct problems *problems)
+static json_t *field_string_value(const struct bb_field *field, json_t *value,
+                                  const struct place *place, struct problems *problems)
 {
     const char *text = json_string_value(value);
 
     if (!text) {
-        type_problem(field, place, problems);
+        field_type_problem(field, place, problems);
         return NULL;
     }
     if (strlen(text) != json_string_length(value)) {
@@ -559,14 +563,14 @@ static json_t *string_value(const struct bb_field *field, json_t *value, const s
 }
 
 /* 5.0 is accepted as 5, because some clients have no whole numbers. */
-static json_t *int_value(const struct bb_field *field, json_t *value, const struct place *place,
-                         struct problems *problems)
+static json_t *field_int_value(const struct bb_field *field, json_t *value,
+                               const struct place *place, struct problems *problems)
 {
     double real = json_is_real(value) ? json_real_value(value) : NAN;
     bool whole = fabs(real) <= WHOLE_MAX && real == trunc(real);
 
     if (!json_is_integer(value) && !whole) {
-        type_problem(field, place, problems);
+        field_type_problem(field, place, problems);
         return NULL;
     }
     int64_t number = whole ? (int64_t)real : json_integer_value(value);
@@ -576,17 +580,17 @@ static json_t *int_value(const struct bb_field *field, json_t *value, const stru
     return whole ? json_integer(number) : json_incref(value);
 }
 
-static json_t *list_value(const struct bb_field *field, json_t *value, const struct place *place,
-                          struct problems *problems)
+static json_t *field_list_value(const struct bb_field *field, json_t *value,
+                                const struct place *place, struct problems *problems)
 {
     size_t count = json_array_size(value);
 
-    if (too_short(field, count) || too_long(field, count)) {
-        bool few = too_short(field, count);
+    if (field_too_short(field, count) || field_too_long(field, count)) {
+        bool few = field_too_short(field, count);
         int64_t bound = few ? field->min : field->max;
 
         place_problem(place, problems, "must have at %s %" PRId64 " item%s", few ? "least" : "most",
-                      bound, plural(bound));
+                      bound, field_plural(bound));
         return NULL;
     }
     if (!field->fields.count || field->flags & BB_AS_SENT)
@@ -607,7 +611,7 @@ static json_t *list_value(const struct bb_field *field, json_t *value, const str
     return NULL;
 }
 
-static bool is_of_type(const struct bb_field *field, const json_t *value)
+static bool field_is_of_type(const struct bb_field *field, const json_t *value)
 {
     switch (field->type) {
     case BB_NUMBER:
@@ -623,16 +627,16 @@ static bool is_of_type(const struct bb_field *field, const json_t *value)
     }
 }
 
-static json_t *plain_value(const struct bb_field *field, json_t *value, const struct place *place,
-                           struct problems *problems)
+static json_t *field_plain_value(const struct bb_field *field, json_t *value,
+                                 const struct place *place, struct problems *problems)
 {
-    if (!is_of_type(field, value)) {
-        type_problem(field, place, problems);
+    if (!field_is_of_type(field, value)) {
+        field_type_problem(field, place, problems);
         return NULL;
     }
     switch (field->type) {
     case BB_INT:
-        return int_value(field, value, place, problems);
+        return field_int_value(field, value, place, problems);
     case BB_NUMBER:
         if (!field_number_fits(field, json_number_value(value), place, problems))
             return NULL;
@@ -642,12 +646,12 @@ static json_t *plain_value(const struct bb_field *field, json_t *value, const st
             return json_incref(value);
         return fields_object(&field->fields, value, place, problems);
     case BB_LIST:
-        return list_value(field, value, place, problems);
+        return field_list_value(field, value, place, problems);
     case BB_BOOL:
     case BB_ANY:
         return json_incref(value);
     default:
-        return string_value(field, value, place, problems);
+        return field_string_value(field, value, place, problems);
     }
 }
 
@@ -660,7 +664,7 @@ static json_t *field_value(const struct bb_field *field, json_t *value, const st
     switch (field->type) {
     case BB_INT:
     case BB_NUMBER:
-        taken = as_number(value, problems);
+        taken = field_as_number(value, problems);
         break;
     case BB_BOOL:
     case BB_OBJECT:
@@ -669,9 +673,9 @@ static json_t *field_value(const struct bb_field *field, json_t *value, const st
         taken = json_incref(value);
         break;
     default:
-        taken = as_string(field, value, problems);
+        taken = field_as_string(field, value, problems);
     }
-    json_t *checked = taken ? plain_value(field, taken, place, problems) : NULL;
+    json_t *checked = taken ? field_plain_value(field, taken, place, problems) : NULL;
 
     json_decref(taken);
     return checked;
@@ -680,8 +684,8 @@ static json_t *field_value(const struct bb_field *field, json_t *value, const st
 /* ---- objects ---- */
 
 /* Whether an empty string is treated as absent. */
-static bool is_empty(const struct bb_field *field, const json_t *value,
-                     const struct problems *problems)
+static bool field_is_empty(const struct bb_field *field, const json_t *value,
+                           const struct problems *problems)
 {
     const char *text = json_string_value(value);
 
@@ -689,43 +693,32 @@ static bool is_empty(const struct bb_field *field, const json_t *value,
            strlen(text) == json_string_length(value);
 }
 
-/* Returns a row's default, which was checked when its module was loaded; a new reference. */
-static json_t *fallback_of(const struct bb_field *field)
-{
-    bool memory;
-
-    if (field->type == BB_INT || field->type == BB_NUMBER || field->type == BB_BOOL ||
-        field->type >= BB_OBJECT)
-        return json_read_stored(field->fallback, &memory);
-    return json_string(field->fallback);
-}
-
 /* Handles an absent member: false after a problem, or if memory ran out. */
-static bool absent(const struct bb_field *field, const struct place *place, json_t *checked,
-                   struct problems *problems)
+static bool field_absent(const struct bb_field *field, const struct place *place, json_t *checked,
+                         struct problems *problems)
 {
     if (field->flags & BB_REQUIRED) {
         place_problem(place, problems, "is required");
         return false;
     }
     return !field->fallback ||
-           !json_object_set_new_nocheck(checked, field->name, fallback_of(field));
+           !json_object_set_new_nocheck(checked, field->name, field_json(field, field->fallback));
 }
 
 /* Checks one member and sets it in `checked`. False after a problem, or if memory ran out. */
-static bool member(const struct bb_field *field, const json_t *object, const struct place *up,
-                   json_t *checked, struct problems *problems)
+static bool field_member(const struct bb_field *field, const json_t *object, const struct place *up,
+                         json_t *checked, struct problems *problems)
 {
     struct place place = {.up = up, .name = field->name};
     json_t *value = json_object_get(object, field->name);
-    bool none = !value || json_is_null(value) || is_empty(field, value, problems);
+    bool none = !value || json_is_null(value) || field_is_empty(field, value, problems);
     json_t *other = field->alias ? json_object_get(object, field->alias) : NULL;
 
     if (none && other) {
         value = other;
         place.name = field->alias;
     } else if (other && problems->warnings && !json_is_null(other) && !json_equal(value, other) &&
-               !is_empty(field, other, problems)) {
+               !field_is_empty(field, other, problems)) {
         struct place ignored = {.up = up, .name = field->alias};
         const char *what =
             arena_format(problems->arena, "is ignored, because %s was sent, too", field->name);
@@ -736,10 +729,10 @@ static bool member(const struct bb_field *field, const json_t *object, const str
     if (field->flags & BB_CLEARS && json_is_null(value))
         return !json_object_set_new_nocheck(checked, field->name, json_null());
     if (!value || (json_is_null(value) && field->flags & BB_NULLABLE))
-        return absent(field, &place, checked, problems);
-    if (is_empty(field, value, problems)) {
+        return field_absent(field, &place, checked, problems);
+    if (field_is_empty(field, value, problems)) {
         place_warn(&place, problems, EMPTY);
-        return absent(field, &place, checked, problems);
+        return field_absent(field, &place, checked, problems);
     }
     if (field->flags & BB_AS_SENT && field->type != BB_LIST)
         return !json_object_set_nocheck(checked, field->name, value);
@@ -756,7 +749,7 @@ static json_t *fields_object(const struct bb_table *fields, json_t *object,
     bool failed = !checked;
 
     for (size_t i = 0; i < fields->count; i++) {
-        if (!member(field_at(fields, i), object, place, checked, problems))
+        if (!field_member(field_at(fields, i), object, place, checked, problems))
             failed = true;
     }
     if (!failed)
@@ -789,9 +782,52 @@ int fields_keep_others(const struct bb_table *fields, json_t *object, json_t *ch
 
 /* ---- values given as text ---- */
 
+/* Checks the characters first, because strtod() also accepts hexadecimal, "nan" and white space. */
+static bool field_is_number(const char *text, double *number)
+{
+    const char *digits = text + (*text == '-' || *text == '+');
+    char *end = NULL;
+
+    if (*digits && strchr("0123456789.", *digits) && !digits[strspn(digits, "0123456789.eE+-")])
+        *number = strtod(text, &end);
+    return end && !*end;
+}
+
+static bool field_is_whole(const char *text, int64_t *number)
+{
+    const char *digits = text + (*text == '-');
+
+    errno = 0;
+    *number = strtoll(text, NULL, 10);
+    return *digits && !digits[strspn(digits, DIGITS)];
+}
+
+json_t *field_json(const struct bb_field *field, const char *text)
+{
+    bool memory;
+    int64_t whole;
+    double real;
+
+    switch (field->type) {
+    case BB_INT:
+        return field_is_whole(text, &whole) && !errno ? json_integer(whole) : NULL;
+    case BB_NUMBER:
+        if (field_is_whole(text, &whole) && !errno)
+            return json_integer(whole);
+        return field_is_number(text, &real) ? json_real(real) : NULL;
+    case BB_BOOL:
+    case BB_OBJECT:
+    case BB_LIST:
+    case BB_ANY:
+        return json_read_stored(text, &memory);
+    default:
+        return json_string(text);
+    }
+}
+
 /* A `limit` beyond the maximum, such as "limit=5000", is reduced to the maximum. */
-static int64_t clamped(const struct bb_field *field, int64_t number, const struct place *place,
-                       struct problems *problems)
+static int64_t field_clamped(const struct bb_field *field, int64_t number,
+                             const struct place *place, struct problems *problems)
 {
     if (!problems->warnings || strcmp(field->name, "limit") != 0 || field->max <= field->min ||
         number <= field->max)
@@ -804,19 +840,17 @@ static int64_t clamped(const struct bb_field *field, int64_t number, const struc
     return field->max;
 }
 
-static const char *int_text(const struct bb_field *field, const char *text, struct arena *arena,
-                            const struct place *place, struct problems *problems)
+static const char *field_int_text(const struct bb_field *field, const char *text,
+                                  struct arena *arena, const struct place *place,
+                                  struct problems *problems)
 {
-    const char *digits = text + (*text == '-');
-
-    errno = 0;
-    int64_t number = strtoll(text, NULL, 10);
-    bool whole = *digits && !digits[strspn(digits, "0123456789")];
+    int64_t number;
+    bool whole = field_is_whole(text, &number);
 
     if (whole)
-        number = clamped(field, number, place, problems);
+        number = field_clamped(field, number, place, problems);
     if (!whole || errno) {
-        place_problem(place, problems, "must be a whole number");
+        field_type_problem(field, place, problems);
         return NULL;
     }
     if (!field_int_fits(field, number, place, problems))
@@ -824,25 +858,21 @@ static const char *int_text(const struct bb_field *field, const char *text, stru
     return arena_format(arena, "%" PRId64, number);
 }
 
-/* Checks the characters first, because strtod() also accepts hexadecimal, "nan" and white space. */
-static const char *number_text(const struct bb_field *field, const char *text,
-                               const struct place *place, struct problems *problems)
+static const char *field_number_text(const struct bb_field *field, const char *text,
+                                     const struct place *place, struct problems *problems)
 {
-    const char *digits = text + (*text == '-' || *text == '+');
-    char *end = NULL;
-    double number = NAN;
+    double number;
 
-    if (*digits && strchr("0123456789.", *digits) && !digits[strspn(digits, "0123456789.eE+-")])
-        number = strtod(text, &end);
-    if (!end || *end) {
-        place_problem(place, problems, "must be a number");
+    if (!field_is_number(text, &number)) {
+        field_type_problem(field, place, problems);
         return NULL;
     }
     return field_number_fits(field, number, place, problems) ? text : NULL;
 }
 
-static const char *json_text(const struct bb_field *field, const char *text, struct arena *arena,
-                             const struct place *place, struct problems *problems)
+static const char *field_json_text(const struct bb_field *field, const char *text,
+                                   struct arena *arena, const struct place *place,
+                                   struct problems *problems)
 {
     struct json_problem wrong;
     json_t *value = json_read(text, strlen(text), &wrong);
@@ -862,7 +892,7 @@ static const char *json_text(const struct bb_field *field, const char *text, str
     return result;
 }
 
-static const char *trimmed(const char *text, struct arena *arena)
+static const char *field_trimmed(const char *text, struct arena *arena)
 {
     size_t length = strlen(text), all = length;
 
@@ -889,23 +919,23 @@ const char *field_check_text(const struct bb_field *field, const char *text, str
         return NULL;
     }
     if (field_trims(field, problems))
-        text = trimmed(text, arena);
+        text = field_trimmed(text, arena);
     if (!text)
         return NULL;
     switch (field->type) {
     case BB_INT:
-        return int_text(field, text, arena, &place, problems);
+        return field_int_text(field, text, arena, &place, problems);
     case BB_NUMBER:
-        return number_text(field, text, &place, problems);
+        return field_number_text(field, text, &place, problems);
     case BB_BOOL:
         if (!strcmp(text, "true") || !strcmp(text, "false"))
             return text;
-        place_problem(&place, problems, "must be true or false");
+        field_type_problem(field, &place, problems);
         return NULL;
     case BB_OBJECT:
     case BB_LIST:
     case BB_ANY:
-        return json_text(field, text, arena, &place, problems);
+        return field_json_text(field, text, arena, &place, problems);
     default:
         return field_string(field, text, arena, &place, problems);
     }

@@ -72,6 +72,13 @@ const char *field_check_text(const struct bb_field *field, const char *text, str
                              struct problems *problems);
 
 /*
+ * Converts a text to JSON of the field's type: digits, "true" or "false", or JSON; a string for the
+ * other types. Not checked otherwise. The caller owns it; NULL: the text is not of the type, or
+ * memory ran out.
+ */
+json_t *field_json(const struct bb_field *field, const char *text);
+
+/*
  * Texts about ignored input that the client should know about; an answer contains them in
  * `warnings` of its object. They never contain values of the client.
  */

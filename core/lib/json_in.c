@@ -13,7 +13,7 @@ static _Thread_local bool *starved;
  * following byte, which takes seconds for a long text. So after the first failure all allocations
  * of this read fail. The value that the library returns is wrong in this case.
  */
-static void *watched(size_t size)
+static void *json_in_watched(size_t size)
 {
     void *memory = reading && missed ? NULL : malloc(size);
 
@@ -25,7 +25,7 @@ static void *watched(size_t size)
 
 void json_watch_memory(void)
 {
-    json_set_alloc_funcs(watched, free);
+    json_set_alloc_funcs(json_in_watched, free);
 }
 
 bool *json_starves(bool *whose)
@@ -42,7 +42,7 @@ void json_set_starved(void)
         *starved = true;
 }
 
-static json_t *refuse(struct json_problem *problem, const char *text, int line, int column)
+static json_t *json_in_refuse(struct json_problem *problem, const char *text, int line, int column)
 {
     *problem = (struct json_problem){.line = line, .column = column};
     snprintf(problem->text, sizeof(problem->text), "%s", text);
@@ -50,8 +50,8 @@ static json_t *refuse(struct json_problem *problem, const char *text, int line, 
 }
 
 /* Sets lines and columns, in characters, as the library counts them. */
-static json_t *refuse_at(struct json_problem *problem, const char *text, const char *bytes,
-                         const char *at)
+static json_t *json_in_refuse_at(struct json_problem *problem, const char *text, const char *bytes,
+                                 const char *at)
 {
     int line = 1, column = 1;
 
@@ -62,14 +62,14 @@ static json_t *refuse_at(struct json_problem *problem, const char *text, const c
             column = 1;
         }
     }
-    return refuse(problem, text, line, column);
+    return json_in_refuse(problem, text, line, column);
 }
 
 /*
  * Returns the position of the first level or member beyond the limits, with the reason in *why;
  * NULL if there is none. The content of strings does not count.
  */
-static const char *excess(const char *at, const char *end, size_t most, const char **why)
+static const char *json_in_excess(const char *at, const char *end, size_t most, const char **why)
 {
     bool in_string = false;
     size_t commas = 0;
@@ -96,7 +96,7 @@ static const char *excess(const char *at, const char *end, size_t most, const ch
 }
 
 /* The library's messages quote the input, so they are replaced by the kind of error. */
-static const char *words(enum json_error_code code)
+static const char *json_in_words(enum json_error_code code)
 {
     switch (code) {
     case json_error_out_of_memory:
@@ -123,7 +123,7 @@ static const char *words(enum json_error_code code)
 /*
  * Returns NULL if the text is not JSON, or if memory ran out and a string lacks bytes (`missed`).
  */
-static json_t *load(const char *bytes, size_t length, size_t flags, json_error_t *error)
+static json_t *json_in_load(const char *bytes, size_t length, size_t flags, json_error_t *error)
 {
     missed = false;
     reading = true;
@@ -144,34 +144,35 @@ json_t *json_read(const char *bytes, size_t length, struct json_problem *problem
 json_t *json_read_most(const char *bytes, size_t length, size_t most, struct json_problem *problem)
 {
     if (!length)
-        return refuse(problem, "empty", 1, 1);
+        return json_in_refuse(problem, "empty", 1, 1);
     const char *nul = memchr(bytes, 0, length);
 
     if (nul)
-        return refuse_at(problem, "the character NUL is not allowed", bytes, nul);
+        return json_in_refuse_at(problem, "the character NUL is not allowed", bytes, nul);
     if (length >= 3 && !memcmp(bytes, "\xEF\xBB\xBF", 3))
-        return refuse(problem, "a byte order mark is not allowed", 1, 1);
-    const char *why = NULL, *over = excess(bytes, bytes + length, most, &why);
+        return json_in_refuse(problem, "a byte order mark is not allowed", 1, 1);
+    const char *why = NULL, *over = json_in_excess(bytes, bytes + length, most, &why);
 
     if (over)
-        return refuse_at(problem, why, bytes, over);
+        return json_in_refuse_at(problem, why, bytes, over);
     json_error_t error;
-    json_t *value = load(bytes, length, JSON_REJECT_DUPLICATES, &error);
+    json_t *value = json_in_load(bytes, length, JSON_REJECT_DUPLICATES, &error);
 
     if (value)
         return value;
-    const char *problem_text = words(missed ? json_error_out_of_memory : json_error_code(&error));
+    const char *problem_text =
+        json_in_words(missed ? json_error_out_of_memory : json_error_code(&error));
     int line = error.line, column = error.column;
     bool lost = missed;
 
     /* A text, a number, true, false or null is JSON, but no body. */
     if (!lost && json_error_code(&error) == json_error_invalid_syntax) {
-        value = load(bytes, length, JSON_DECODE_ANY, &error);
+        value = json_in_load(bytes, length, JSON_DECODE_ANY, &error);
         if (value)
             problem_text = "must be an object or a list";
         json_decref(value);
     }
-    refuse(problem, problem_text, line, column);
+    json_in_refuse(problem, problem_text, line, column);
     problem->memory = lost;
     return NULL;
 }
@@ -179,7 +180,7 @@ json_t *json_read_most(const char *bytes, size_t length, size_t most, struct jso
 json_t *json_read_stored(const char *text, bool *memory)
 {
     json_error_t error;
-    json_t *value = load(text, strlen(text), JSON_DECODE_ANY, &error);
+    json_t *value = json_in_load(text, strlen(text), JSON_DECODE_ANY, &error);
 
     *memory = !value && missed;
     return value;

@@ -20,7 +20,7 @@ struct sink {
 };
 
 /* Makes room for `more` bytes and a NUL. */
-static bool reserve(struct sink *sink, size_t more)
+static bool json_out_reserve(struct sink *sink, size_t more)
 {
     if (more < sink->size - sink->used)
         return true;
@@ -40,36 +40,36 @@ static bool reserve(struct sink *sink, size_t more)
     return true;
 }
 
-static bool put(struct sink *sink, const char *bytes, size_t length)
+static bool json_out_put(struct sink *sink, const char *bytes, size_t length)
 {
-    if (!reserve(sink, length))
+    if (!json_out_reserve(sink, length))
         return false;
     memcpy(sink->bytes + sink->used, bytes, length);
     sink->used += length;
     return true;
 }
 
-static bool put_escape(struct sink *sink, unsigned char c)
+static bool json_out_put_escape(struct sink *sink, unsigned char c)
 {
     static const char shorts[] = "\"\"\\\\\bb\ff\nn\rr\tt";
     char escape[8];
 
     for (const char *s = shorts; *s; s += 2) {
         if ((unsigned char)s[0] == c)
-            return put(sink, (char[]){'\\', s[1]}, 2);
+            return json_out_put(sink, (char[]){'\\', s[1]}, 2);
     }
     snprintf(escape, sizeof(escape), "\\u%04x", c);
-    return put(sink, escape, 6);
+    return json_out_put(sink, escape, 6);
 }
 
 /* Whether one of eight bytes is below `limit` (at most 0x80). Bytes from 0x80 on do not count. */
-static bool one_below(uint64_t word, unsigned char limit)
+static bool json_out_one_below(uint64_t word, unsigned char limit)
 {
     return (word - limit * EACH) & ~word & 0x80 * EACH;
 }
 
 /* Number of bytes at the start that need no escape. Checks eight at a time. */
-static size_t plain_run(const char *text, size_t length)
+static size_t json_out_plain_run(const char *text, size_t length)
 {
     size_t at = 0;
 
@@ -77,8 +77,8 @@ static size_t plain_run(const char *text, size_t length)
         uint64_t word;
 
         memcpy(&word, text + at, sizeof(word));
-        if (one_below(word, 0x20) || one_below(word ^ '"' * EACH, 1) ||
-            one_below(word ^ '\\' * EACH, 1))
+        if (json_out_one_below(word, 0x20) || json_out_one_below(word ^ '"' * EACH, 1) ||
+            json_out_one_below(word ^ '\\' * EACH, 1))
             break;
         at += sizeof(word);
     }
@@ -88,18 +88,18 @@ static size_t plain_run(const char *text, size_t length)
 }
 
 /* Copies runs of bytes that need no escape. */
-static bool put_string(struct sink *sink, const char *text, size_t length)
+static bool json_out_put_string(struct sink *sink, const char *text, size_t length)
 {
-    if (!text_utf8(text, length) || !put(sink, "\"", 1))
+    if (!text_utf8(text, length) || !json_out_put(sink, "\"", 1))
         return false;
     for (;;) {
-        size_t run = plain_run(text, length);
+        size_t run = json_out_plain_run(text, length);
 
-        if (!put(sink, text, run))
+        if (!json_out_put(sink, text, run))
             return false;
         if (run == length)
-            return put(sink, "\"", 1);
-        if (!put_escape(sink, (unsigned char)text[run]))
+            return json_out_put(sink, "\"", 1);
+        if (!json_out_put_escape(sink, (unsigned char)text[run]))
             return false;
         text += run + 1;
         length -= run + 1;
@@ -107,7 +107,7 @@ static bool put_string(struct sink *sink, const char *text, size_t length)
 }
 
 /* Increments the last digit ("1.2e+05" to "1.3e+05"); false if all digits are 9. */
-static bool next_digits(char *text)
+static bool json_out_next_digits(char *text)
 {
     char *at = strchr(text, 'e') - 1;
 
@@ -129,20 +129,20 @@ static bool next_digits(char *text)
  * a power of two, doubles are closer together than above it, so the nearest decimal may not read
  * back while the next one does.
  */
-static void shortest(double number, char *out, size_t size)
+static void json_out_shortest(double number, char *out, size_t size)
 {
     for (int digits = number < 2.3e-308 ? 1 : 15; digits < 17; digits++) {
         snprintf(out, size, "%.*e", digits - 1, number);
         if (strtod(out, NULL) == number)
             return;
-        if (next_digits(out) && strtod(out, NULL) == number)
+        if (json_out_next_digits(out) && strtod(out, NULL) == number)
             return;
     }
     snprintf(out, size, "%.16e", number);
 }
 
 /* Formats digits and a decimal exponent by the rules of ECMA-262, Number::toString. */
-static int lay_out(char *out, size_t size, const char *digits, int count, int exponent)
+static int json_out_lay_out(char *out, size_t size, const char *digits, int count, int exponent)
 {
     int point = exponent + 1; /* number of digits before the decimal point */
 
@@ -155,7 +155,7 @@ static int lay_out(char *out, size_t size, const char *digits, int count, int ex
     return snprintf(out, size, "%c%s%se%+d", digits[0], count > 1 ? "." : "", digits + 1, exponent);
 }
 
-static bool put_real(struct sink *sink, double number)
+static bool json_out_put_real(struct sink *sink, double number)
 {
     char text[32], digits[20], out[40];
     int count = 0;
@@ -163,9 +163,9 @@ static bool put_real(struct sink *sink, double number)
     if (!isfinite(number))
         return false;
     if (fabs(number) < EXACT_MAX && number == trunc(number)) {
-        return put(sink, out, text_integer((int64_t)number, out));
+        return json_out_put(sink, out, text_integer((int64_t)number, out));
     }
-    shortest(fabs(number), text, sizeof(text));
+    json_out_shortest(fabs(number), text, sizeof(text));
     char *e = strchr(text, 'e');
 
     for (char *at = text; at < e; at++) {
@@ -175,42 +175,44 @@ static bool put_real(struct sink *sink, double number)
     while (count > 1 && digits[count - 1] == '0')
         count--;
     digits[count] = '\0';
-    int length = lay_out(out, sizeof(out), digits, count, (int)strtol(e + 1, NULL, 10));
+    int length = json_out_lay_out(out, sizeof(out), digits, count, (int)strtol(e + 1, NULL, 10));
 
-    return (number >= 0 || put(sink, "-", 1)) && put(sink, out, (size_t)length);
+    return (number >= 0 || json_out_put(sink, "-", 1)) && json_out_put(sink, out, (size_t)length);
 }
 
-static bool put_value(struct sink *sink, const json_t *value, int levels);
+static bool json_out_put_value(struct sink *sink, const json_t *value, int levels);
 
-static bool put_array(struct sink *sink, const json_t *array, int levels)
+static bool json_out_put_array(struct sink *sink, const json_t *array, int levels)
 {
     size_t count = json_array_size(array);
 
-    if (!put(sink, "[", 1))
+    if (!json_out_put(sink, "[", 1))
         return false;
     for (size_t i = 0; i < count; i++) {
-        if ((i && !put(sink, ",", 1)) || !put_value(sink, json_array_get(array, i), levels - 1))
+        if ((i && !json_out_put(sink, ",", 1)) ||
+            !json_out_put_value(sink, json_array_get(array, i), levels - 1))
             return false;
     }
-    return put(sink, "]", 1);
+    return json_out_put(sink, "]", 1);
 }
 
-static bool put_object(struct sink *sink, const json_t *object, int levels)
+static bool json_out_put_object(struct sink *sink, const json_t *object, int levels)
 {
     json_t *open = (json_t *)object; /* iterators take a non-const pointer but do not write */
     const char *comma = "{";
 
     for (void *at = json_object_iter(open); at; at = json_object_iter_next(open, at)) {
-        if (!put(sink, comma, 1) ||
-            !put_string(sink, json_object_iter_key(at), json_object_iter_key_len(at)) ||
-            !put(sink, ":", 1) || !put_value(sink, json_object_iter_value(at), levels - 1))
+        if (!json_out_put(sink, comma, 1) ||
+            !json_out_put_string(sink, json_object_iter_key(at), json_object_iter_key_len(at)) ||
+            !json_out_put(sink, ":", 1) ||
+            !json_out_put_value(sink, json_object_iter_value(at), levels - 1))
             return false;
         comma = ",";
     }
-    return *comma == '{' ? put(sink, "{}", 2) : put(sink, "}", 1);
+    return *comma == '{' ? json_out_put(sink, "{}", 2) : json_out_put(sink, "}", 1);
 }
 
-static bool put_value(struct sink *sink, const json_t *value, int levels)
+static bool json_out_put_value(struct sink *sink, const json_t *value, int levels)
 {
     char text[TEXT_INTEGER_SIZE];
 
@@ -218,21 +220,21 @@ static bool put_value(struct sink *sink, const json_t *value, int levels)
         return false;
     switch (json_typeof(value)) {
     case JSON_OBJECT:
-        return put_object(sink, value, levels);
+        return json_out_put_object(sink, value, levels);
     case JSON_ARRAY:
-        return put_array(sink, value, levels);
+        return json_out_put_array(sink, value, levels);
     case JSON_STRING:
-        return put_string(sink, json_string_value(value), json_string_length(value));
+        return json_out_put_string(sink, json_string_value(value), json_string_length(value));
     case JSON_INTEGER:
-        return put(sink, text, text_integer(json_integer_value(value), text));
+        return json_out_put(sink, text, text_integer(json_integer_value(value), text));
     case JSON_REAL:
-        return put_real(sink, json_real_value(value));
+        return json_out_put_real(sink, json_real_value(value));
     case JSON_TRUE:
-        return put(sink, "true", 4);
+        return json_out_put(sink, "true", 4);
     case JSON_FALSE:
-        return put(sink, "false", 5);
+        return json_out_put(sink, "false", 5);
     default:
-        return put(sink, "null", 4);
+        return json_out_put(sink, "null", 4);
     }
 }
 
@@ -241,7 +243,7 @@ char *json_write(const json_t *value, size_t *length)
     struct sink sink = {.size = 512};
 
     sink.bytes = malloc(sink.size);
-    if (!sink.bytes || !put_value(&sink, value, LEVELS_MAX)) {
+    if (!sink.bytes || !json_out_put_value(&sink, value, LEVELS_MAX)) {
         free(sink.bytes);
         return NULL;
     }

@@ -46,7 +46,7 @@ int64_t lifecycle_calls_limit(void)
     return atomic_load(&limit_ms);
 }
 
-static void check(struct lifecycle_call *call, int64_t passed_ms)
+static void lifecycle_check(struct lifecycle_call *call, int64_t passed_ms)
 {
     static struct crash_snapshot snapshot;
     static char reason[160];
@@ -75,6 +75,6 @@ void lifecycle_calls_check(int64_t passed_ms)
 {
     pthread_mutex_lock(&lock);
     for (struct lifecycle_call *call = running; call; call = call->next)
-        check(call, passed_ms);
+        lifecycle_check(call, passed_ms);
     pthread_mutex_unlock(&lock);
 }

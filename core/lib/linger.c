@@ -23,7 +23,7 @@ struct lingering {
     struct lingering *next, *before;
 };
 
-static void end(struct lingering *one)
+static void linger_end(struct lingering *one)
 {
     struct lingers *lingers = one->lingers;
 
@@ -40,12 +40,12 @@ static void end(struct lingering *one)
     free(one);
 }
 
-static void over(struct timer *timer)
+static void linger_over(struct timer *timer)
 {
-    end(BB_CONTAINER_OF(timer, struct lingering, timer));
+    linger_end(BB_CONTAINER_OF(timer, struct lingering, timer));
 }
 
-static void more(struct watch *watch, uint32_t events)
+static void linger_more(struct watch *watch, uint32_t events)
 {
     struct lingering *one = (struct lingering *)(void *)watch;
     char bytes[PIECE];
@@ -55,7 +55,7 @@ static void more(struct watch *watch, uint32_t events)
     for (int i = 0; i < PIECES_MAX && got > 0; i++)
         got = recv(one->fd, bytes, sizeof bytes, MSG_DONTWAIT);
     if (!got || events & (EPOLLERR | EPOLLHUP))
-        end(one);
+        linger_end(one);
 }
 
 void linger(struct lingers *lingers, struct loop *loop, int fd)
@@ -69,8 +69,8 @@ void linger(struct lingers *lingers, struct loop *loop, int fd)
         free(one);
         return;
     }
-    one->watch = (struct watch){.fd = -1, .ready = more};
-    one->timer.fire = over;
+    one->watch = (struct watch){.fd = -1, .ready = linger_more};
+    one->timer.fire = linger_over;
     one->lingers = lingers;
     one->loop = loop;
     one->next = lingers->first;
@@ -80,7 +80,7 @@ void linger(struct lingers *lingers, struct loop *loop, int fd)
     lingers->count++;
     if (timer_try(&loop->timers, &one->timer, loop->now_ms + LINGER_MS) ||
         loop_watch(loop, &one->watch, one->fd, EPOLLIN))
-        end(one);
+        linger_end(one);
 }
 
 void lingers_free(struct lingers *lingers)
@@ -89,6 +89,6 @@ void lingers_free(struct lingers *lingers)
 
     for (struct lingering *at = lingers->first; at; at = next) {
         next = at->next;
-        end(at);
+        linger_end(at);
     }
 }

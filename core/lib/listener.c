@@ -17,7 +17,7 @@ enum {
     MODULE_FILES = 4096, /* for modules, if the hard limit allows */
 };
 
-static void raise_limit(unsigned connections)
+static void listener_raise_limit(unsigned connections)
 {
     struct rlimit limit;
     rlim_t needed = connections + SPARE_FILES, wanted = needed + MODULE_FILES;
@@ -30,7 +30,7 @@ static void raise_limit(unsigned connections)
 }
 
 /* "host:port" or "[host]:port" */
-static int split(const char *address, char *host, size_t size, const char **port)
+static int listener_split(const char *address, char *host, size_t size, const char **port)
 {
     const char *colon = strrchr(address, ':');
     size_t length = colon ? (size_t)(colon - address) : 0;
@@ -48,7 +48,7 @@ static int split(const char *address, char *host, size_t size, const char **port
 }
 
 /* `only`: restricts an IPv6 socket to IPv6, because IPv4 has a separate socket for the port. */
-static int bind_one(const struct addrinfo *to, bool only)
+static int listener_bind_one(const struct addrinfo *to, bool only)
 {
     int one = 1;
     int fd = supervised_socket(to->ai_family);
@@ -67,37 +67,32 @@ static int bind_one(const struct addrinfo *to, bool only)
     return -1;
 }
 
-static in_port_t *port_of(struct sockaddr *address)
+/* The port is in the same place in the addresses of both families. */
+static in_port_t *listener_port_of(void *address)
 {
-    if (address->sa_family == AF_INET6)
-        return &((struct sockaddr_in6 *)(void *)address)->sin6_port;
-    return &((struct sockaddr_in *)(void *)address)->sin_port;
+    return &((struct sockaddr_in *)address)->sin_port;
 }
 
 /* The port of the first socket. */
-static in_port_t port_got(const struct listeners *listeners)
+static in_port_t listener_port_got(const struct listeners *listeners)
 {
-    union {
-        struct sockaddr any;
-        struct sockaddr_in four;
-        struct sockaddr_in6 six;
-    } address = {.six = {0}};
+    struct sockaddr_in6 address = {0};
     socklen_t length = sizeof address;
 
-    if (getsockname(listeners->fds[0], &address.any, &length))
-        return 0;
-    return address.any.sa_family == AF_INET6 ? address.six.sin6_port : address.four.sin_port;
+    return getsockname(listeners->fds[0], (struct sockaddr *)&address, &length)
+               ? 0
+               : *listener_port_of(&address);
 }
 
-static int bind_all(struct listeners *listeners, const struct addrinfo *found)
+static int listener_bind_all(struct listeners *listeners, const struct addrinfo *found)
 {
     int why = 0;
 
     for (const struct addrinfo *at = found; at && listeners->count < LISTENERS_MAX;
          at = at->ai_next) {
         if (listeners->count)
-            *port_of(at->ai_addr) = port_got(listeners);
-        int fd = bind_one(at, found->ai_next != NULL);
+            *listener_port_of(at->ai_addr) = listener_port_got(listeners);
+        int fd = listener_bind_one(at, found->ai_next != NULL);
 
         if (fd >= 0)
             listeners->fds[listeners->count++] = fd;
@@ -121,16 +116,16 @@ int listeners_open(struct listeners *listeners, const char *address, unsigned co
     char host[256];
     const char *port;
 
-    raise_limit(connections);
+    listener_raise_limit(connections);
     listeners->count = supervised_listening(address, listeners->fds);
     if (listeners->count)
         return 0;
-    if (split(address, host, sizeof host, &port)) {
+    if (listener_split(address, host, sizeof host, &port)) {
         log_line(BB_ERROR, "http.listen must be host:port", NULL);
         return -1;
     }
     int unknown = getaddrinfo(*host ? host : NULL, port, &hints, &found);
-    int failed = unknown ? -1 : bind_all(listeners, found);
+    int failed = unknown ? -1 : listener_bind_all(listeners, found);
 
     if (failed) {
         log_line(BB_ERROR, "cannot listen", "address", address, "reason",
@@ -144,7 +139,7 @@ int listeners_open(struct listeners *listeners, const char *address, unsigned co
     return failed;
 }
 
-static void tell(int fd)
+static void listener_tell(int fd)
 {
     struct sockaddr_storage address;
     socklen_t length = sizeof address;
@@ -161,5 +156,5 @@ static void tell(int fd)
 void listeners_tell(const struct listeners *listeners)
 {
     for (size_t i = 0; i < listeners->count; i++)
-        tell(listeners->fds[i]);
+        listener_tell(listeners->fds[i]);
 }

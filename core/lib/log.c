@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -33,7 +32,7 @@ struct log_text {
 #define TAIL 24 /* reserved for a closing quote, the mark of a cut line and the newline */
 
 /* Appends a piece completely or not at all, so that an escape is never cut. */
-static void put(struct log_text *line, const char *bytes, size_t length)
+static void log_put(struct log_text *line, const char *bytes, size_t length)
 {
     if (line->cut || length > LOG_LINE_MAX - TAIL - line->used) {
         line->cut = true;
@@ -43,11 +42,16 @@ static void put(struct log_text *line, const char *bytes, size_t length)
     line->used += length;
 }
 
+static void log_put_text(struct log_text *line, const char *text)
+{
+    log_put(line, text, strlen(text));
+}
+
 /*
  * Characters to escape: ASCII control characters, and others that affect a terminal's display: C1,
  * Unicode's line separators and directional marks.
  */
-static bool unseen(int32_t c)
+static bool log_unseen(int32_t c)
 {
     return c < 0x20 || (c >= 0x7F && c <= 0x9F) || c == 0x061C || c == 0x200E || c == 0x200F ||
            (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069) || c == 0xFEFF;
@@ -65,7 +69,7 @@ static const unsigned char classes[256] = {
 /* clang-format on */
 
 /* Number of bytes at the start that are of the class. */
-static size_t run_of(unsigned char class, const char *text, size_t length)
+static size_t log_run_of(unsigned char class, const char *text, size_t length)
 {
     size_t at = 0;
 
@@ -75,15 +79,15 @@ static size_t run_of(unsigned char class, const char *text, size_t length)
 }
 
 /* Both formats use JSON's escapes. Invalid UTF-8 becomes U+FFFD. */
-static void put_escaped(struct log_text *line, const char *text, size_t length)
+static void log_put_escaped(struct log_text *line, const char *text, size_t length)
 {
     char escape[8];
 
     while (length && !line->cut) {
         size_t size, room = LOG_LINE_MAX - TAIL - line->used;
-        size_t run = run_of(HARMLESS, text, length < room ? length : room);
+        size_t run = log_run_of(HARMLESS, text, length < room ? length : room);
 
-        put(line, text, run);
+        log_put(line, text, run);
         text += run;
         length -= run;
         if (!length)
@@ -91,31 +95,31 @@ static void put_escaped(struct log_text *line, const char *text, size_t length)
         int32_t c = text_code_point(text, length, &size);
 
         if (c == '"' || c == '\\') {
-            put(line, (char[]){'\\', (char)c}, 2);
+            log_put(line, (char[]){'\\', (char)c}, 2);
         } else if (c == '\n' || c == '\r' || c == '\t') {
-            put(line, c == '\n' ? "\\n" : c == '\r' ? "\\r" : "\\t", 2);
+            log_put_text(line, c == '\n' ? "\\n" : c == '\r' ? "\\r" : "\\t");
         } else if (c < 0) {
-            put(line, "\xEF\xBF\xBD", 3);
-        } else if (unseen(c)) {
+            log_put(line, "\xEF\xBF\xBD", 3);
+        } else if (log_unseen(c)) {
             snprintf(escape, sizeof(escape), "\\u%04x", (unsigned)c & 0xFFFF);
-            put(line, escape, 6);
+            log_put(line, escape, 6);
         } else {
-            put(line, text, size);
+            log_put(line, text, size);
         }
         text += size;
         length -= size;
     }
 }
 
-static void put_quoted(struct log_text *line, const char *text, size_t length)
+static void log_put_quoted(struct log_text *line, const char *text, size_t length)
 {
-    put(line, "\"", 1);
-    put_escaped(line, text, length);
+    log_put(line, "\"", 1);
+    log_put_escaped(line, text, length);
     line->bytes[line->used++] = '"'; /* uses the reserved space if necessary */
 }
 
 /* Keys with numeric values for programs. Values of other keys may look like numbers by chance. */
-static bool counts(const char *key)
+static bool log_counts(const char *key)
 {
     static const char *const keys[] = {"account",     "count",      "drained_ms", "generation",
                                        "database_ms", "handler_ms", "holders",    "more",
@@ -129,7 +133,7 @@ static bool counts(const char *key)
 }
 
 /* Whether it is a JSON number: digits without a redundant leading zero, and perhaps a fraction. */
-static bool number(const char *text)
+static bool log_is_number(const char *text)
 {
     static const char digits[] = "0123456789";
     size_t whole = strspn(text, digits), fraction;
@@ -142,32 +146,32 @@ static bool number(const char *text)
     return fraction && !text[whole + 1 + fraction];
 }
 
-static void text_pair(struct log_text *line, const char *key, const char *value)
+static void log_text_pair(struct log_text *line, const char *key, const char *value)
 {
     if (!value || line->cut)
         return;
     size_t before = line->used, length = strlen(value), named = strlen(key);
     /* logfmt readers accept some values without quotes */
-    bool quoted = line->json ? !counts(key) || !number(value)
-                             : !length || run_of(BARE, value, length) != length;
+    bool quoted = line->json ? !log_counts(key) || !log_is_number(value)
+                             : !length || log_run_of(BARE, value, length) != length;
 
     /* The key, its punctuation and the quote must fit; only the value may be cut. */
     if (named + 5 > LOG_LINE_MAX - TAIL - line->used) {
         line->cut = true;
         return;
     }
-    put(line, line->json ? ",\"" : " ", line->json ? 2 : 1);
-    put(line, key, named);
-    put(line, line->json ? "\":" : "=", line->json ? 2 : 1);
+    log_put_text(line, line->json ? ",\"" : " ");
+    log_put_text(line, key);
+    log_put_text(line, line->json ? "\":" : "=");
     if (quoted)
-        put_quoted(line, value, length);
+        log_put_quoted(line, value, length);
     else
-        put(line, value, length);
+        log_put(line, value, length);
     if (line->cut && !quoted)
         line->used = before;
 }
 
-static void text_start(struct log_text *line, enum bb_level level, const char *message)
+static void log_text_start(struct log_text *line, enum bb_level level, const char *message)
 {
     bool json = atomic_load(&as_json);
     char time[TEXT_TIME_SIZE];
@@ -176,23 +180,15 @@ static void text_start(struct log_text *line, enum bb_level level, const char *m
     line->json = json;
     line->cut = false;
     text_time(clock_wall_ms(), time);
-    if (json) {
-        put(line, "{\"ts\":\"", 7);
-        put(line, time, TEXT_TIME_SIZE - 1);
-        put(line, "\"", 1);
-    } else {
-        put(line, "ts=", 3);
-        put(line, time, TEXT_TIME_SIZE - 1);
-    }
-    text_pair(line, "level", level_names[level]);
-    if (json)
-        put(line, ",\"msg\":", 7);
-    else
-        put(line, " msg=", 5);
-    put_quoted(line, message, strlen(message));
+    log_put_text(line, json ? "{\"ts\":\"" : "ts=");
+    log_put_text(line, time);
+    log_put_text(line, json ? "\",\"level\":\"" : " level=");
+    log_put_text(line, level_names[level]);
+    log_put_text(line, json ? "\",\"msg\":" : " msg=");
+    log_put_quoted(line, message, strlen(message));
 }
 
-static void text_end(struct log_text *line)
+static void log_text_end(struct log_text *line)
 {
     const char *end = line->json  ? line->cut ? ",\"cut\":true}\n" : "}\n"
                       : line->cut ? " cut=true\n"
@@ -233,7 +229,7 @@ static struct writer *current;
 static atomic_int lowest = BB_INFO;
 static atomic_uint_fast64_t lost; /* outlives the writer, for log_dropped() */
 
-static uint64_t lines_in(const char *bytes, size_t length)
+static uint64_t log_lines_in(const char *bytes, size_t length)
 {
     uint64_t count = 0;
 
@@ -243,7 +239,7 @@ static uint64_t lines_in(const char *bytes, size_t length)
 }
 
 /* Writes once; waits if the descriptor is non-blocking. Returns the number of bytes, or -1. */
-static ssize_t write_some(int fd, const char *bytes, size_t length)
+static ssize_t log_write_some(int fd, const char *bytes, size_t length)
 {
     for (;;) {
         ssize_t wrote = write(fd, bytes, length);
@@ -256,12 +252,12 @@ static ssize_t write_some(int fd, const char *bytes, size_t length)
 }
 
 /* Returns the number of bytes written: all, or fewer after a failure. */
-static size_t write_all(struct writer *writer, const char *bytes, size_t length)
+static size_t log_write_all(struct writer *writer, const char *bytes, size_t length)
 {
     size_t done = 0;
 
     while (done < length) {
-        ssize_t wrote = write_some(writer->fd, bytes + done, length - done);
+        ssize_t wrote = log_write_some(writer->fd, bytes + done, length - done);
 
         if (wrote <= 0)
             break;
@@ -272,26 +268,24 @@ static size_t write_all(struct writer *writer, const char *bytes, size_t length)
 }
 
 /* Reports lost lines before the next line is written. First ends a line that a failure cut off. */
-static bool tell_losses(struct writer *writer, uint64_t dropped)
+static bool log_tell_losses(struct writer *writer, uint64_t dropped)
 {
     struct log_text line;
-    char count[24];
 
-    if (writer->torn && !write_all(writer, "\n", 1))
+    if (writer->torn && !log_write_all(writer, "\n", 1))
         return false;
     if (dropped == writer->told)
         return true;
-    snprintf(count, sizeof(count), "%" PRIu64, dropped - writer->told);
-    text_start(&line, BB_WARN, "log lines dropped");
-    text_pair(&line, "count", count);
-    text_end(&line);
-    if (write_all(writer, line.bytes, line.used) < line.used)
+    log_text_start(&line, BB_WARN, "log lines dropped");
+    log_text_pair(&line, "count", LOG_NUMBER(dropped - writer->told));
+    log_text_end(&line);
+    if (log_write_all(writer, line.bytes, line.used) < line.used)
         return false;
     writer->told = dropped;
     return true;
 }
 
-static void drop(struct writer *writer, uint64_t lines)
+static void log_drop(struct writer *writer, uint64_t lines)
 {
     writer->dropped += lines;
     atomic_fetch_add(&lost, lines);
@@ -301,17 +295,17 @@ static void drop(struct writer *writer, uint64_t lines)
  * Writes a contiguous part of the ring. Returns the number of lines that were not written
  * completely.
  */
-static uint64_t write_part(struct writer *writer, size_t start, size_t length, bool *failed)
+static uint64_t log_write_part(struct writer *writer, size_t start, size_t length, bool *failed)
 {
     const char *bytes = writer->ring + start;
-    size_t done = *failed ? 0 : write_all(writer, bytes, length);
+    size_t done = *failed ? 0 : log_write_all(writer, bytes, length);
 
     *failed = done < length;
-    return lines_in(bytes + done, length - done);
+    return log_lines_in(bytes + done, length - done);
 }
 
 /* Writes all waiting lines. The caller holds the lock, which is released during the write. */
-static void write_run(struct writer *writer)
+static void log_write_run(struct writer *writer)
 {
     size_t start = writer->tail % RING_SIZE;
     size_t length = (size_t)(writer->head - writer->tail);
@@ -319,18 +313,18 @@ static void write_run(struct writer *writer)
 
     pthread_mutex_unlock(&writer->lock);
     size_t first = length < RING_SIZE - start ? length : RING_SIZE - start;
-    bool failed = !tell_losses(writer, dropped);
-    uint64_t unwritten = write_part(writer, start, first, &failed);
+    bool failed = !log_tell_losses(writer, dropped);
+    uint64_t unwritten = log_write_part(writer, start, first, &failed);
 
-    unwritten += write_part(writer, 0, length - first, &failed);
+    unwritten += log_write_part(writer, 0, length - first, &failed);
     if (unwritten)
         poll(NULL, 0, RETRY_MS);
     pthread_mutex_lock(&writer->lock);
     writer->tail += length;
-    drop(writer, unwritten);
+    log_drop(writer, unwritten);
 }
 
-static int open_path(const char *path)
+static int log_open_path(const char *path)
 {
     return open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640);
 }
@@ -339,20 +333,20 @@ static int open_path(const char *path)
  * Called with the lock held; releases it while opening. Runs between two writes, so no line is
  * lost.
  */
-static void reopen(struct writer *writer)
+static void writer_reopen(struct writer *writer)
 {
     writer->reopening = false;
     pthread_mutex_unlock(&writer->lock);
-    int fd = open_path(writer->path);
+    int fd = log_open_path(writer->path);
 
-    if (fd < 0) { /* writes to the file that is still open */
+    if (fd < 0) { /* writes to the file that is still open, even if the log is being closed */
         struct log_text line;
 
-        text_start(&line, BB_ERROR, "cannot reopen the log");
-        text_pair(&line, "file", writer->path);
-        text_pair(&line, "reason", strerror(errno));
-        text_end(&line);
-        write_all(writer, line.bytes, line.used);
+        log_text_start(&line, BB_ERROR, "cannot reopen the log");
+        log_text_pair(&line, "file", writer->path);
+        log_text_pair(&line, "reason", strerror(errno));
+        log_text_end(&line);
+        log_write_all(writer, line.bytes, line.used);
     } else {
         int old = writer->fd;
 
@@ -365,7 +359,7 @@ static void reopen(struct writer *writer)
 
 static void writer_free(struct writer *writer)
 {
-    if (writer->path && writer->fd >= 0)
+    if (writer->path)
         close(writer->fd);
     free(writer->path);
     pthread_mutex_destroy(&writer->lock);
@@ -382,9 +376,9 @@ static void *writer_run(void *arg)
     pthread_mutex_lock(&writer->lock);
     while (!writer->closing || writer->reopening || writer->head != writer->tail) {
         if (writer->reopening)
-            reopen(writer);
+            writer_reopen(writer);
         if (writer->head != writer->tail) {
-            write_run(writer);
+            log_write_run(writer);
             pthread_cond_broadcast(&writer->finished);
             if (!writer->closing) {
                 pthread_mutex_unlock(&writer->lock);
@@ -399,7 +393,7 @@ static void *writer_run(void *arg)
         writer->sleeping = false;
     }
     if (writer->dropped != writer->told)
-        tell_losses(writer, writer->dropped);
+        log_tell_losses(writer, writer->dropped);
     writer->done = true;
     bool abandoned = writer->abandoned;
 
@@ -410,11 +404,20 @@ static void *writer_run(void *arg)
     return NULL;
 }
 
-/* Takes the writer, whose fd and path are set. */
-static int open_writer(struct writer *writer, enum bb_level level, bool json)
+/* Starts a writer on `fd`, which belongs to it if there is a path. Returns 0, or -1 with errno. */
+static int writer_start(const char *path, int fd, enum bb_level level, bool json)
 {
+    struct writer *writer = calloc(1, sizeof(*writer));
     sigset_t all, before;
 
+    if (!writer || (path && !(writer->path = strdup(path)))) {
+        free(writer);
+        if (path)
+            close(fd);
+        errno = ENOMEM;
+        return -1;
+    }
+    writer->fd = fd;
     pthread_mutex_init(&writer->lock, NULL);
     pthread_cond_init(&writer->wake, NULL);
     condition_init(&writer->finished);
@@ -438,30 +441,14 @@ static int open_writer(struct writer *writer, enum bb_level level, bool json)
 
 int log_open(int fd, enum bb_level level, bool json)
 {
-    struct writer *writer = calloc(1, sizeof(*writer));
-
-    if (!writer)
-        return -1;
-    writer->fd = fd;
-    return open_writer(writer, level, json);
+    return writer_start(NULL, fd, level, json);
 }
 
 int log_open_file(const char *path, enum bb_level level, bool json)
 {
-    struct writer *writer = calloc(1, sizeof(*writer));
+    int fd = log_open_path(path);
 
-    if (!writer)
-        return -1;
-    writer->path = strdup(path);
-    writer->fd = writer->path ? open_path(path) : -1;
-    if (writer->fd >= 0)
-        return open_writer(writer, level, json);
-    int reason = errno;
-
-    free(writer->path);
-    free(writer);
-    errno = reason;
-    return -1;
+    return fd < 0 ? -1 : writer_start(path, fd, level, json);
 }
 
 void log_reopen(void)
@@ -548,11 +535,11 @@ uint64_t log_dropped(void)
     return atomic_load(&lost);
 }
 
-static void enqueue(struct writer *writer, const char *bytes, size_t length)
+static void log_enqueue(struct writer *writer, const char *bytes, size_t length)
 {
     pthread_mutex_lock(&writer->lock);
     if (length > RING_SIZE - (size_t)(writer->head - writer->tail)) {
-        drop(writer, 1);
+        log_drop(writer, 1);
     } else {
         size_t start = writer->head % RING_SIZE;
         size_t first = length < RING_SIZE - start ? length : RING_SIZE - start;
@@ -566,14 +553,14 @@ static void enqueue(struct writer *writer, const char *bytes, size_t length)
     pthread_mutex_unlock(&writer->lock);
 }
 
-static void submit(struct log_text *line)
+static void log_submit(struct log_text *line)
 {
-    text_end(line);
+    log_text_end(line);
     pthread_rwlock_rdlock(&writer_use);
     if (current)
-        enqueue(current, line->bytes, line->used);
+        log_enqueue(current, line->bytes, line->used);
     else
-        write_some(STDERR_FILENO, line->bytes, line->used);
+        log_write_some(STDERR_FILENO, line->bytes, line->used);
     pthread_rwlock_unlock(&writer_use);
 }
 
@@ -585,12 +572,12 @@ void log_line(enum bb_level level, const char *message, ...)
 
     if (!log_wants(level))
         return;
-    text_start(&line, level, message);
+    log_text_start(&line, level, message);
     va_start(args, message);
     while ((key = va_arg(args, const char *)))
-        text_pair(&line, key, va_arg(args, const char *));
+        log_text_pair(&line, key, va_arg(args, const char *));
     va_end(args);
-    submit(&line);
+    log_submit(&line);
 }
 
 void log_pairs(enum bb_level level, const char *message, const struct log_pair *pairs, size_t count)
@@ -599,23 +586,23 @@ void log_pairs(enum bb_level level, const char *message, const struct log_pair *
 
     if (!log_wants(level))
         return;
-    text_start(&line, level, message);
+    log_text_start(&line, level, message);
     for (size_t i = 0; i < count; i++)
-        text_pair(&line, pairs[i].key, pairs[i].value);
-    submit(&line);
+        log_text_pair(&line, pairs[i].key, pairs[i].value);
+    log_submit(&line);
 }
 
 void log_now(enum bb_level level, const char *message, const struct log_pair *pairs, size_t count)
 {
     struct log_text line;
 
-    text_start(&line, level, message);
+    log_text_start(&line, level, message);
     for (size_t i = 0; i < count; i++)
-        text_pair(&line, pairs[i].key, pairs[i].value);
-    text_end(&line);
+        log_text_pair(&line, pairs[i].key, pairs[i].value);
+    log_text_end(&line);
     const struct writer *writer = current;
     int fd = writer ? writer->fd : STDERR_FILENO;
 
     if (poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, RETRY_MS) > 0)
-        write_some(fd, line.bytes, line.used);
+        log_write_some(fd, line.bytes, line.used);
 }

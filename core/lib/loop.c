@@ -152,7 +152,7 @@ void loop_add_part(struct loop *loop, const struct loop_part *part)
 /*
  * Runs all tasks, or until tasks that took `heavy_us` or more each have taken `share_us` in total.
  */
-static void run_tasks(struct tasks *tasks, int64_t heavy_us, int64_t share_us)
+static void loop_run_tasks(struct tasks *tasks, int64_t heavy_us, int64_t share_us)
 {
     int64_t before = clock_mono_us(), spent_us = 0;
 
@@ -169,7 +169,7 @@ static void run_tasks(struct tasks *tasks, int64_t heavy_us, int64_t share_us)
     }
 }
 
-static int wait_ms(struct loop *loop, int64_t timer_ms)
+static int loop_wait_ms(struct loop *loop, int64_t timer_ms)
 {
     int64_t wait = timer_ms;
 
@@ -185,7 +185,7 @@ static int wait_ms(struct loop *loop, int64_t timer_ms)
     return wait > INT_MAX ? INT_MAX : (int)wait;
 }
 
-static void handle_events(struct loop *loop, int timeout_ms)
+static void loop_handle_events(struct loop *loop, int timeout_ms)
 {
     struct epoll_event events[LOOP_EVENTS];
 
@@ -210,11 +210,11 @@ void loop_run(struct loop *loop)
     thread_wants_short_slices();
     while (!loop->stop || !loop_quiet(loop)) { /* messages posted in the last iteration own
                                                 * memory */
-        handle_events(loop, wait_ms(loop, timer_ms));
+        loop_handle_events(loop, loop_wait_ms(loop, timer_ms));
         inbox_take(loop);
         timers_run(&loop->timers, loop->now_ms);
-        run_tasks(&loop->ready, LOOP_HEAVY_US, LOOP_SHARE_US);
-        run_tasks(&loop->patient, LOOP_PATIENT_HEAVY_US, LOOP_PATIENT_SHARE_US);
+        loop_run_tasks(&loop->ready, LOOP_HEAVY_US, LOOP_SHARE_US);
+        loop_run_tasks(&loop->patient, LOOP_PATIENT_HEAVY_US, LOOP_PATIENT_SHARE_US);
         for (size_t i = 0; i < loop->part_count; i++)
             loop->parts[i].run(loop->parts[i].of);
         loop->now_ms = clock_mono_ms(); /* the iteration may have been long */

@@ -16,7 +16,7 @@ static struct object objects[OBJECTS_MAX];
 static atomic_size_t object_count;
 
 /* Notes in memory are aligned to four bytes. */
-static void find_build(struct object *object, const char *notes, size_t size)
+static void mapped_find_build(struct object *object, const char *notes, size_t size)
 {
     size_t at = 0;
 
@@ -34,14 +34,14 @@ static void find_build(struct object *object, const char *notes, size_t size)
     }
 }
 
-static void find_range(struct object *object, const struct dl_phdr_info *info)
+static void mapped_find_range(struct object *object, const struct dl_phdr_info *info)
 {
     for (size_t i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *part = &info->dlpi_phdr[i];
         uintptr_t from = info->dlpi_addr + part->p_vaddr, to = from + part->p_memsz;
 
         if (part->p_type == PT_NOTE)
-            find_build(object, (const char *)from, part->p_filesz); // NOLINT
+            mapped_find_build(object, (const char *)from, part->p_filesz); // NOLINT
         if (part->p_type != PT_LOAD)
             continue;
         if (!object->to || from < object->from)
@@ -51,7 +51,7 @@ static void find_range(struct object *object, const struct dl_phdr_info *info)
     }
 }
 
-static void name_it(struct object *object, const char *path)
+static void mapped_name_it(struct object *object, const char *path)
 {
     char own[OBJECT_PATH];
     ssize_t length = *path ? 0 : readlink("/proc/self/exe", own, sizeof own - 1);
@@ -66,7 +66,7 @@ static void name_it(struct object *object, const char *path)
     snprintf(object->name, sizeof object->name, "%.63s", slash ? slash + 1 : file);
 }
 
-static int add(struct dl_phdr_info *info, size_t size, void *arg)
+static int mapped_add(struct dl_phdr_info *info, size_t size, void *arg)
 {
     size_t count = atomic_load(&object_count);
 
@@ -80,15 +80,15 @@ static int add(struct dl_phdr_info *info, size_t size, void *arg)
     struct object *object = &objects[count];
 
     *object = (struct object){.base = info->dlpi_addr};
-    find_range(object, info);
-    name_it(object, info->dlpi_name);
+    mapped_find_range(object, info);
+    mapped_name_it(object, info->dlpi_name);
     atomic_store(&object_count, count + 1);
     return 0;
 }
 
 void mapped_files_snapshot(void)
 {
-    dl_iterate_phdr(add, NULL);
+    dl_iterate_phdr(mapped_add, NULL);
 }
 
 void mapped_files_module(const void *address, const char *name, const char *file)
@@ -128,14 +128,15 @@ struct image {
  * Returns `count` objects of `each` bytes at an offset of the file; NULL if they are not in the
  * file.
  */
-static const void *part_of(const struct image *image, uint64_t offset, uint64_t count, size_t each)
+static const void *mapped_part_of(const struct image *image, uint64_t offset, uint64_t count,
+                                  size_t each)
 {
     if (offset > image->size || count > (image->size - offset) / each)
         return NULL;
     return image->bytes + offset;
 }
 
-static int map(struct image *image, const char *path)
+static int mapped_map(struct image *image, const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat about;
@@ -166,13 +167,13 @@ static const ElfW(Shdr) * find_table(const ElfW(Shdr) * sections, size_t count)
     return found;
 }
 
-static bool find_symbol(const struct image *image, const ElfW(Shdr) * table,
-                        const ElfW(Shdr) * texts, uintptr_t at, char *name, size_t size,
-                        size_t *into)
+static bool mapped_find_symbol(const struct image *image, const ElfW(Shdr) * table,
+                               const ElfW(Shdr) * texts, uintptr_t at, char *name, size_t size,
+                               size_t *into)
 {
     size_t count = table->sh_size / sizeof(ElfW(Sym));
-    const ElfW(Sym) *symbols = part_of(image, table->sh_offset, count, sizeof *symbols);
-    const char *strings = part_of(image, texts->sh_offset, texts->sh_size, 1);
+    const ElfW(Sym) *symbols = mapped_part_of(image, table->sh_offset, count, sizeof *symbols);
+    const char *strings = mapped_part_of(image, texts->sh_offset, texts->sh_size, 1);
 
     for (size_t i = 0; symbols && strings && i < count; i++) {
         const ElfW(Sym) *symbol = &symbols[i];
@@ -192,20 +193,21 @@ static bool find_symbol(const struct image *image, const ElfW(Shdr) * table,
     return false;
 }
 
-static bool read_image(const struct image *image, uintptr_t at, char *name, size_t size,
-                       size_t *into)
+static bool mapped_read_image(const struct image *image, uintptr_t at, char *name, size_t size,
+                              size_t *into)
 {
-    const ElfW(Ehdr) *head = part_of(image, 0, 1, sizeof *head);
+    const ElfW(Ehdr) *head = mapped_part_of(image, 0, 1, sizeof *head);
 
     if (!head || memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 ||
         head->e_shentsize != sizeof(ElfW(Shdr)))
         return false;
-    const ElfW(Shdr) *sections = part_of(image, head->e_shoff, head->e_shnum, sizeof(ElfW(Shdr)));
+    const ElfW(Shdr) *sections =
+        mapped_part_of(image, head->e_shoff, head->e_shnum, sizeof(ElfW(Shdr)));
     const ElfW(Shdr) *table = sections ? find_table(sections, head->e_shnum) : NULL;
 
     if (!table || table->sh_link >= head->e_shnum)
         return false;
-    return find_symbol(image, table, &sections[table->sh_link], at, name, size, into);
+    return mapped_find_symbol(image, table, &sections[table->sh_link], at, name, size, into);
 }
 
 bool mapped_files_symbol(const struct object *object, uintptr_t address, char *name, size_t size,
@@ -213,9 +215,9 @@ bool mapped_files_symbol(const struct object *object, uintptr_t address, char *n
 {
     struct image image;
 
-    if (map(&image, object->open))
+    if (mapped_map(&image, object->open))
         return false;
-    bool found = read_image(&image, address - object->base, name, size, into);
+    bool found = mapped_read_image(&image, address - object->base, name, size, into);
 
     munmap((void *)(uintptr_t)image.bytes, image.size);
     return found;

@@ -15,7 +15,7 @@ struct pair {
 };
 
 /* Removes the next non-empty pair from *at; false at the end. */
-static bool next_pair(const char **at, const char *end, struct pair *pair)
+static bool query_next_pair(const char **at, const char *end, struct pair *pair)
 {
     while (*at < end && **at == '&')
         ++*at;
@@ -39,8 +39,8 @@ struct slot {
     struct pair by_name, by_alias; /* value NULL: not given */
 };
 
-static void keep(struct pair *place, const struct pair *pair, const char *name,
-                 const struct problems *problems)
+static void query_keep(struct pair *place, const struct pair *pair, const char *name,
+                       const struct problems *problems)
 {
     if (place->value && problems->warnings)
         warnings_add(problems->warnings, "%s: is given twice, and the last one was taken", name);
@@ -48,7 +48,7 @@ static void keep(struct pair *place, const struct pair *pair, const char *name,
 }
 
 /* Whether a list "a, b" contains this name of `length` bytes. */
-static bool is_listed(const char *list, const char *name, size_t length)
+static bool query_is_listed(const char *list, const char *name, size_t length)
 {
     while (list) {
         if (!strncmp(list, name, length) && (!list[length] || list[length] == ','))
@@ -61,7 +61,7 @@ static bool is_listed(const char *list, const char *name, size_t length)
 }
 
 /* Percent-encodes as much of a name as fits; *left: number of bytes that did not fit. */
-static size_t encode(const char *name, size_t *left, char *out, size_t room)
+static size_t query_encode(const char *name, size_t *left, char *out, size_t room)
 {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
                                 "0123456789-._~";
@@ -76,8 +76,8 @@ static size_t encode(const char *name, size_t *left, char *out, size_t room)
 }
 
 /* Adds a name to the ignored ones, if there is room. */
-static void ignore(struct query_values *values, const char *name, size_t length,
-                   struct arena *arena)
+static void query_ignore(struct query_values *values, const char *name, size_t length,
+                         struct arena *arena)
 {
     char encoded[QUERY_IGNORED_MAX];
 
@@ -85,10 +85,11 @@ static void ignore(struct query_values *values, const char *name, size_t length,
         values->ignored = length ? arena_alloc(arena, QUERY_IGNORED_MAX) : NULL;
     if (!length || !values->ignored)
         return;
-    size_t size = encode(name, &length, encoded, sizeof encoded), used = strlen(values->ignored);
+    size_t size = query_encode(name, &length, encoded, sizeof encoded),
+           used = strlen(values->ignored);
     bool full = used >= strlen(MORE) && !strcmp(values->ignored + used - strlen(MORE), MORE);
 
-    if (full || is_listed(values->ignored, encoded, size))
+    if (full || query_is_listed(values->ignored, encoded, size))
         return;
     bool fits = !length && used + size + strlen(", , " MORE) < QUERY_IGNORED_MAX;
 
@@ -97,35 +98,36 @@ static void ignore(struct query_values *values, const char *name, size_t length,
 }
 
 /* Assigns a pair to its field, if there is one. */
-static void sort_in(const struct bb_table *fields, struct slot *slots, const struct pair *pair,
-                    struct query_values *values, struct problems *problems)
+static void query_sort_in(const struct bb_table *fields, struct slot *slots,
+                          const struct pair *pair, struct query_values *values,
+                          struct problems *problems)
 {
     struct arena *arena = problems->arena;
     char *name;
     size_t length;
 
     if (text_percent(pair->name, pair->name_length, true, arena, &name, &length)) {
-        ignore(values, pair->name, pair->name_length, arena);
+        query_ignore(values, pair->name, pair->name_length, arena);
         return;
     }
     for (size_t i = 0; i < fields->count; i++) {
         const struct bb_field *field = field_at(fields, i);
 
         if (!strcmp(field->name, name)) {
-            keep(&slots[i].by_name, pair, name, problems);
+            query_keep(&slots[i].by_name, pair, name, problems);
             return;
         }
         if (field->alias && !strcmp(field->alias, name)) {
-            keep(&slots[i].by_alias, pair, name, problems);
+            query_keep(&slots[i].by_alias, pair, name, problems);
             return;
         }
     }
-    ignore(values, name, length, arena);
+    query_ignore(values, name, length, arena);
 }
 
 /* Decodes and checks the value of one field. False after a problem, or if memory ran out. */
-static bool take(const struct bb_field *field, const struct slot *slot, struct arena *arena,
-                 struct query_values *values, struct problems *problems)
+static bool query_take(const struct bb_field *field, const struct slot *slot, struct arena *arena,
+                       struct query_values *values, struct problems *problems)
 {
     const struct pair *pair = slot->by_name.value ? &slot->by_name : &slot->by_alias;
     char *text = NULL;
@@ -157,10 +159,10 @@ int query_check(const struct bb_table *fields, const char *raw, struct arena *ar
         (struct query_values){.list = arena_alloc(arena, fields->count * sizeof(*values->list))};
     if (!slots || !values->list)
         return -1;
-    while (next_pair(&at, end, &pair))
-        sort_in(fields, slots, &pair, values, problems);
+    while (query_next_pair(&at, end, &pair))
+        query_sort_in(fields, slots, &pair, values, problems);
     for (size_t i = 0; i < fields->count; i++) {
-        if (!take(field_at(fields, i), &slots[i], arena, values, problems))
+        if (!query_take(field_at(fields, i), &slots[i], arena, values, problems))
             good = false;
     }
     return good ? 0 : -1;
@@ -198,7 +200,7 @@ json_t *form_read(const char *bytes, size_t length, struct json_problem *problem
     const char *at = bytes;
     struct pair pair = {.name = bytes};
 
-    while (!reason && next_pair(&at, bytes + length, &pair))
+    while (!reason && query_next_pair(&at, bytes + length, &pair))
         reason = form_add(object, &pair, arena);
     bool memory = !object || arena_starved(arena);
 

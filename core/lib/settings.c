@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdalign.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -81,16 +80,21 @@ static void settings_print_lines(char *const *lines, size_t count, size_t room, 
         fprintf(out, "%s%s\n", prefix, i < room && lines[i] ? lines[i] : "out of memory");
 }
 
-void setting_errors_print(const struct setting_problems *problems, FILE *out)
+void setting_errors_print(const struct setting_problems *problems, const char *prefix, FILE *out)
 {
-    settings_print_lines(problems->lines, problems->count, problems->room, "", out);
+    settings_print_lines(problems->lines, problems->count, problems->room, prefix, out);
+}
+
+void setting_warnings_print(const struct setting_problems *problems, FILE *out)
+{
+    settings_print_lines(problems->warnings, problems->warning_count, problems->warning_room,
+                         "warning: ", out);
 }
 
 void setting_problems_print(const struct setting_problems *problems, FILE *out)
 {
-    setting_errors_print(problems, out);
-    settings_print_lines(problems->warnings, problems->warning_count, problems->warning_room,
-                         "warning: ", out);
+    setting_errors_print(problems, "", out);
+    setting_warnings_print(problems, out);
 }
 
 void setting_problems_free(struct setting_problems *problems)
@@ -672,23 +676,6 @@ static const char *settings_plain_bool(const char *text)
     return text;
 }
 
-/* Parses a whole number or one with a fraction; NULL: not a number. */
-static json_t *settings_number_json(const char *text)
-{
-    char *end;
-
-    if (!*text || text[strspn(text, "0123456789.eE+-")])
-        return NULL;
-    errno = 0;
-    int64_t whole = strtoll(text, &end, 10);
-
-    if (!*end && !errno)
-        return json_integer(whole);
-    double real = strtod(text, &end);
-
-    return !*end && isfinite(real) ? json_real(real) : NULL;
-}
-
 /*
  * Converts the text to the type of the field (NULL: by YAML's rules); if that is impossible it
  * stays a string, which is then refused.
@@ -696,20 +683,20 @@ static json_t *settings_number_json(const char *text)
 static json_t *settings_scalar_json(const struct settings *settings, const yaml_node_t *node,
                                     const struct bb_field *field)
 {
+    static const struct bb_field number = {.type = BB_NUMBER};
     bool any = !field || field->type == BB_ANY;
     bool plain = node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
-    const char *text = settings_text(node), *truth = settings_plain_bool(text);
+    const char *text = settings_text(node), *word = settings_plain_bool(text);
     json_t *json = NULL;
 
     if ((any || field->flags & BB_NULLABLE) && settings_is_null(node))
         return json_null();
-    if ((any ? plain : field->type == BB_BOOL) &&
-        (!strcmp(truth, "true") || !strcmp(truth, "false")))
-        return json_boolean(*truth == 't');
+    if ((any ? plain : field->type == BB_BOOL) && (!strcmp(word, "true") || !strcmp(word, "false")))
+        return json_boolean(*word == 't');
     if (!any)
         text = settings_plain_time(field, text, settings->arena);
     if (text && (any ? plain : field->type == BB_INT || field->type == BB_NUMBER))
-        json = settings_number_json(text);
+        json = field_json(any ? &number : field, text);
     return text && !json ? json_string(text) : json;
 }
 

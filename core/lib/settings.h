@@ -57,10 +57,9 @@ struct setting_problems {
 BB_PRINTF(2, 3) void setting_problem(struct setting_problems *problems, const char *format, ...);
 BB_PRINTF(2, 3) void setting_warning(struct setting_problems *problems, const char *format, ...);
 
-/* Writes the lines of the problems, without the warnings. */
-void setting_errors_print(const struct setting_problems *problems, FILE *out);
-
-/* Writes all lines, with the prefix "warning: " for warnings. */
+/* Write the problems, each after the prefix; the warnings, each after "warning: "; or all lines. */
+void setting_errors_print(const struct setting_problems *problems, const char *prefix, FILE *out);
+void setting_warnings_print(const struct setting_problems *problems, FILE *out);
 void setting_problems_print(const struct setting_problems *problems, FILE *out);
 void setting_problems_free(struct setting_problems *problems);
 

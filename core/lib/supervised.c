@@ -14,12 +14,12 @@
 static int file = -1;
 static struct supervised_file shared; /* the file's content, as far as this process knows it */
 
-static int family_of(size_t socket)
+static int supervised_family_of(size_t socket)
 {
     return socket < SUPERVISED_SOCKETS ? AF_INET : AF_INET6;
 }
 
-static bool is_listening(int fd)
+static bool supervised_is_listening(int fd)
 {
     int on = 0;
     socklen_t size = sizeof on;
@@ -30,11 +30,12 @@ static bool is_listening(int fd)
 void supervised_renew_sockets(int sockets[2 * SUPERVISED_SOCKETS])
 {
     for (size_t i = 0; i < 2 * SUPERVISED_SOCKETS; i++) {
-        if (is_listening(sockets[i]))
+        if (supervised_is_listening(sockets[i]))
             continue;
         if (sockets[i] >= 0)
             close(sockets[i]);
-        sockets[i] = socket(family_of(i), SOCK_STREAM | SOCK_NONBLOCK, 0); /* inherited by exec */
+        sockets[i] =
+            socket(supervised_family_of(i), SOCK_STREAM | SOCK_NONBLOCK, 0); /* inherited by exec */
     }
 }
 
@@ -65,7 +66,7 @@ bool supervised(void)
 }
 
 /* Writes a member of `shared` to the file. Async-signal-safe. */
-static void save(const void *member, size_t size)
+static void supervised_save(const void *member, size_t size)
 {
     if (file >= 0)
         (void)!pwrite(file, member, size, (const char *)member - (const char *)&shared);
@@ -76,32 +77,32 @@ void supervised_serves(void)
     if (shared.worker.served_ms)
         return;
     shared.worker.served_ms = clock_mono_ms();
-    save(&shared.worker.served_ms, sizeof shared.worker.served_ms);
+    supervised_save(&shared.worker.served_ms, sizeof shared.worker.served_ms);
 }
 
 void supervised_stops(void)
 {
     shared.worker.stopping = true;
-    save(&shared.worker.stopping, sizeof shared.worker.stopping);
+    supervised_save(&shared.worker.stopping, sizeof shared.worker.stopping);
 }
 
 void supervised_forgive(void)
 {
     history_forgive(&shared.history);
     shared.worker.forgiven = true;
-    save(&shared.worker.forgiven, sizeof shared.worker.forgiven);
+    supervised_save(&shared.worker.forgiven, sizeof shared.worker.forgiven);
 }
 
 void supervised_log(bool json)
 {
     shared.worker.json = json;
-    save(&shared.worker.json, sizeof shared.worker.json);
+    supervised_save(&shared.worker.json, sizeof shared.worker.json);
 }
 
 void supervised_crashed(const struct crash_note *note)
 {
     shared.worker.note = *note;
-    save(&shared.worker.note, sizeof shared.worker.note);
+    supervised_save(&shared.worker.note, sizeof shared.worker.note);
 }
 
 size_t supervised_listening(const char *address, int fds[SUPERVISED_SOCKETS])
@@ -110,7 +111,7 @@ size_t supervised_listening(const char *address, int fds[SUPERVISED_SOCKETS])
     size_t count = 0;
 
     for (size_t i = 0; supervised() && i < 2 * SUPERVISED_SOCKETS; i++) {
-        if (!is_listening(shared.sockets[i]))
+        if (!supervised_is_listening(shared.sockets[i]))
             continue;
         if (same && count < SUPERVISED_SOCKETS) {
             fds[count++] = shared.sockets[i];
@@ -128,7 +129,7 @@ int supervised_socket(int family)
     for (size_t i = 0; supervised() && i < 2 * SUPERVISED_SOCKETS; i++) {
         int fd = shared.sockets[i];
 
-        if (fd < 0 || family_of(i) != family)
+        if (fd < 0 || supervised_family_of(i) != family)
             continue;
         shared.sockets[i] = -1;
         return fd;
@@ -139,10 +140,76 @@ int supervised_socket(int family)
 void supervised_listens(const char *address)
 {
     snprintf(shared.listening_at, sizeof shared.listening_at, "%s", address);
-    save(shared.listening_at, sizeof shared.listening_at);
+    supervised_save(shared.listening_at, sizeof shared.listening_at);
 }
 
 const struct crash_history *supervised_history(void)
 {
     return &shared.history;
+}
+
+/* ---- the crash history ---- */
+
+static struct crash_row *history_row(struct crash_history *history, const struct crash_note *note)
+{
+    for (size_t i = 0; i < history->row_count; i++)
+        if (!strcmp(history->rows[i].module, note->module))
+            return &history->rows[i];
+    if (history->row_count == HISTORY_ROWS)
+        return NULL;
+    struct crash_row *row = &history->rows[history->row_count++];
+
+    *row = (struct crash_row){.count = 0};
+    memcpy(row->module, note->module, sizeof row->module);
+    return row;
+}
+
+/* The worker has served, so its start succeeded. */
+static void history_forget_starts(struct crash_history *history)
+{
+    for (size_t i = 0; i < history->row_count; i++)
+        history->rows[i].in_vain = 0;
+}
+
+void history_add(struct crash_history *history, const struct crash_note *note, bool served,
+                 int64_t now_ms)
+{
+    struct crash_row *row = history_row(history, note);
+
+    history->restarts++;
+    history->last = *note;
+    if (served)
+        history_forget_starts(history);
+    if (!row)
+        return;
+    row->count++;
+    row->in_vain += !served;
+    memcpy(row->file, note->file, sizeof row->file);
+    memmove(row->at_ms + 1, row->at_ms, sizeof row->at_ms - sizeof *row->at_ms);
+    row->at_ms[0] = now_ms;
+    int64_t third = row->at_ms[QUARANTINE_CRASHES - 1];
+
+    if (*row->file &&
+        ((third && now_ms - third <= QUARANTINE_MS) || row->in_vain >= QUARANTINE_CRASHES))
+        row->out = true;
+}
+
+void history_forgive(struct crash_history *history)
+{
+    for (size_t i = 0; i < history->row_count; i++) {
+        history->rows[i].out = false;
+        history->rows[i].in_vain = 0;
+        memset(history->rows[i].at_ms, 0, sizeof history->rows[i].at_ms);
+    }
+}
+
+const struct crash_row *history_out(const struct crash_history *history, const char *name)
+{
+    for (size_t i = 0; i < history->row_count; i++) {
+        const struct crash_row *row = &history->rows[i];
+
+        if (row->out && (!strcmp(row->file, name) || !strcmp(row->module, name)))
+            return row;
+    }
+    return NULL;
 }

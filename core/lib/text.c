@@ -8,26 +8,26 @@
 #include <sys/random.h>
 #include <time.h>
 
-static bool continues(unsigned char byte)
+static bool text_continues(unsigned char byte)
 {
     return (byte & 0xC0) == 0x80;
 }
 
 /* The ranges of the second byte are from table 3-7 of the Unicode standard. */
-static int32_t multibyte(const unsigned char *s, size_t length, size_t *size)
+static int32_t text_multibyte(const unsigned char *s, size_t length, size_t *size)
 {
-    if (s[0] >= 0xC2 && s[0] <= 0xDF && length >= 2 && continues(s[1])) {
+    if (s[0] >= 0xC2 && s[0] <= 0xDF && length >= 2 && text_continues(s[1])) {
         *size = 2;
         return (s[0] & 0x1F) << 6 | (s[1] & 0x3F);
     }
-    if ((s[0] & 0xF0) == 0xE0 && length >= 3 && continues(s[1]) && continues(s[2])) {
+    if ((s[0] & 0xF0) == 0xE0 && length >= 3 && text_continues(s[1]) && text_continues(s[2])) {
         if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F))
             return -1;
         *size = 3;
         return (s[0] & 0x0F) << 12 | (s[1] & 0x3F) << 6 | (s[2] & 0x3F);
     }
-    if (s[0] >= 0xF0 && s[0] <= 0xF4 && length >= 4 && continues(s[1]) && continues(s[2]) &&
-        continues(s[3])) {
+    if (s[0] >= 0xF0 && s[0] <= 0xF4 && length >= 4 && text_continues(s[1]) &&
+        text_continues(s[2]) && text_continues(s[3])) {
         if ((s[0] == 0xF0 && s[1] < 0x90) || (s[0] == 0xF4 && s[1] > 0x8F))
             return -1;
         *size = 4;
@@ -41,11 +41,11 @@ int32_t text_code_point(const char *text, size_t length, size_t *size)
     const unsigned char *bytes = (const unsigned char *)text;
 
     *size = 1;
-    return bytes[0] < 0x80 ? bytes[0] : multibyte(bytes, length, size);
+    return bytes[0] < 0x80 ? bytes[0] : text_multibyte(bytes, length, size);
 }
 
 /* Number of ASCII bytes at the start. Checks eight at a time. */
-static size_t ascii_run(const char *text, size_t length)
+static size_t text_ascii_run(const char *text, size_t length)
 {
     size_t at = 0;
 
@@ -66,7 +66,7 @@ bool text_utf8(const char *text, size_t length)
 {
     size_t at = 0;
 
-    while ((at += ascii_run(text + at, length - at)) < length) {
+    while ((at += text_ascii_run(text + at, length - at)) < length) {
         size_t size;
 
         if (text_code_point(text + at, length - at, &size) < 0)
@@ -81,7 +81,7 @@ size_t text_characters(const char *text)
     size_t count = 0;
 
     for (; *text; text++)
-        count += !continues((unsigned char)*text);
+        count += !text_continues((unsigned char)*text);
     return count;
 }
 
@@ -112,7 +112,7 @@ void text_trim(const char **text, size_t *length)
     while (*length) {
         size_t last = *length - 1;
 
-        while (last && continues((unsigned char)(*text)[last]))
+        while (last && text_continues((unsigned char)(*text)[last]))
             last--;
         if (!text_space(text_code_point(*text + last, *length - last, &size)))
             return;
@@ -135,7 +135,7 @@ bool text_blank(const char *text)
     return true;
 }
 
-static int hex_digit(char c)
+static int text_hex_digit(char c)
 {
     if (c >= '0' && c <= '9')
         return c - '0';
@@ -149,7 +149,7 @@ bool text_is_uuid(const char *text)
     for (int i = 0; i < 36; i++) {
         bool dash = i == 8 || i == 13 || i == 18 || i == 23;
 
-        if (dash ? text[i] != '-' : hex_digit(text[i]) < 0)
+        if (dash ? text[i] != '-' : text_hex_digit(text[i]) < 0)
             return false;
     }
     return text[36] == '\0';
@@ -167,8 +167,8 @@ int text_percent(const char *in, size_t length, bool plus_is_space, struct arena
         int byte = (unsigned char)in[at];
 
         if (byte == '%') {
-            int high = length - at > 2 ? hex_digit(in[at + 1]) : -1;
-            int low = high < 0 ? -1 : hex_digit(in[at + 2]);
+            int high = length - at > 2 ? text_hex_digit(in[at + 1]) : -1;
+            int low = high < 0 ? -1 : text_hex_digit(in[at + 2]);
 
             byte = low < 0 ? -1 : high << 4 | low;
             at += 2;
@@ -203,8 +203,8 @@ void text_hex(const void *bytes, size_t length, char *out)
 int text_hex_decode(const char *text, unsigned char *out, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
-        int high = hex_digit(text[2 * i]);
-        int low = high < 0 ? -1 : hex_digit(text[2 * i + 1]);
+        int high = text_hex_digit(text[2 * i]);
+        int low = high < 0 ? -1 : text_hex_digit(text[2 * i + 1]);
 
         if (low < 0)
             return -1;
@@ -299,7 +299,7 @@ void text_uuid7(char out[TEXT_UUID_SIZE])
  * Days since 1970 of a date in the proleptic Gregorian calendar. Years begin in March here, so that
  * the leap day is the last day; 400 years have 146,097 days.
  */
-static int64_t days_of(int year, int month, int day)
+static int64_t text_days_of(int year, int month, int day)
 {
     year -= month <= 2;
     int era = year / 400, of_era = year - era * 400;
@@ -308,8 +308,8 @@ static int64_t days_of(int year, int month, int day)
     return (int64_t)era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
 }
 
-/* The inverse of days_of(). */
-static void date_of(int64_t days, int *year, int *month, int *day)
+/* The inverse of text_days_of(). */
+static void text_date_of(int64_t days, int *year, int *month, int *day)
 {
     days += 719468 + 146097; /* one era earlier, because January and February of year 0 belong to
                               * it */
@@ -323,7 +323,7 @@ static void date_of(int64_t days, int *year, int *month, int *day)
     *year = y + (era - 1) * 400 + (*month <= 2);
 }
 
-static void put(char *out, int digits, int number)
+static void text_put(char *out, int digits, int number)
 {
     while (digits--) {
         out[digits] = (char)('0' + number % 10);
@@ -338,19 +338,19 @@ void text_time(int64_t wall_ms, char out[TEXT_TIME_SIZE])
     int of_day = (int)(wall_ms - days * DAY_MS);
     int year, month, day;
 
-    date_of(days, &year, &month, &day);
+    text_date_of(days, &year, &month, &day);
     memcpy(out, "0000-00-00T00:00:00.000Z", TEXT_TIME_SIZE);
-    put(out, 4, year);
-    put(out + 5, 2, month);
-    put(out + 8, 2, day);
-    put(out + 11, 2, of_day / 3600000);
-    put(out + 14, 2, of_day / 60000 % 60);
-    put(out + 17, 2, of_day / 1000 % 60);
-    put(out + 20, 3, of_day % 1000);
+    text_put(out, 4, year);
+    text_put(out + 5, 2, month);
+    text_put(out + 8, 2, day);
+    text_put(out + 11, 2, of_day / 3600000);
+    text_put(out + 14, 2, of_day / 60000 % 60);
+    text_put(out + 17, 2, of_day / 1000 % 60);
+    text_put(out + 20, 3, of_day % 1000);
 }
 
 /* Reads exactly `digits` digits and advances *at. */
-static bool take(const char **at, int digits, int *number)
+static bool text_take(const char **at, int digits, int *number)
 {
     *number = 0;
     for (; digits; digits--, (*at)++) {
@@ -361,7 +361,7 @@ static bool take(const char **at, int digits, int *number)
     return true;
 }
 
-static bool take_char(const char **at, char c)
+static bool text_take_char(const char **at, char c)
 {
     bool there = **at == c;
 
@@ -369,7 +369,7 @@ static bool take_char(const char **at, char c)
     return there;
 }
 
-static int month_days(int year, int month)
+static int text_month_days(int year, int month)
 {
     static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
     bool leap = year % 4 == 0 && (year % 100 || year % 400 == 0);
@@ -377,21 +377,21 @@ static int month_days(int year, int month)
     return days[month - 1] + (month == 2 && leap);
 }
 
-static bool take_date(const char **at, int64_t *ms)
+static bool text_take_date(const char **at, int64_t *ms)
 {
     int year, month, day;
 
-    if (!take(at, 4, &year) || !take_char(at, '-') || !take(at, 2, &month) || !take_char(at, '-') ||
-        !take(at, 2, &day))
+    if (!text_take(at, 4, &year) || !text_take_char(at, '-') || !text_take(at, 2, &month) ||
+        !text_take_char(at, '-') || !text_take(at, 2, &day))
         return false;
-    if (!year || month < 1 || month > 12 || day < 1 || day > month_days(year, month))
+    if (!year || month < 1 || month > 12 || day < 1 || day > text_month_days(year, month))
         return false;
-    *ms = days_of(year, month, day) * DAY_MS;
+    *ms = text_days_of(year, month, day) * DAY_MS;
     return true;
 }
 
 /* PostgreSQL reads at most 128 characters of a time. */
-static bool take_fraction(const char **at, int *ms)
+static bool text_take_fraction(const char **at, int *ms)
 {
     int digits = 0;
 
@@ -400,16 +400,16 @@ static bool take_fraction(const char **at, int *ms)
     return digits > 0 && digits <= FRACTION_MAX;
 }
 
-static bool take_clock(const char **at, int64_t *ms)
+static bool text_take_clock(const char **at, int64_t *ms)
 {
     int hour, minute, second = 0, part = 0;
 
-    if (!take(at, 2, &hour) || !take_char(at, ':') || !take(at, 2, &minute))
+    if (!text_take(at, 2, &hour) || !text_take_char(at, ':') || !text_take(at, 2, &minute))
         return false;
-    if (take_char(at, ':')) {
-        if (!take(at, 2, &second))
+    if (text_take_char(at, ':')) {
+        if (!text_take(at, 2, &second))
             return false;
-        if (take_char(at, '.') && !take_fraction(at, &part))
+        if (text_take_char(at, '.') && !text_take_fraction(at, &part))
             return false;
     }
     if (hour > 23 || minute > 59 || second > 59)
@@ -419,17 +419,17 @@ static bool take_clock(const char **at, int64_t *ms)
 }
 
 /* Z, ±hh:mm, ±hhmm or ±hh, as far as PostgreSQL accepts them; UTC if absent */
-static bool take_offset(const char **at, int64_t *ms)
+static bool text_take_offset(const char **at, int64_t *ms)
 {
     int hour, minute = 0;
 
-    if (!**at || take_char(at, 'Z'))
+    if (!**at || text_take_char(at, 'Z'))
         return true;
-    int sign = take_char(at, '+') ? 1 : take_char(at, '-') ? -1 : 0;
+    int sign = text_take_char(at, '+') ? 1 : text_take_char(at, '-') ? -1 : 0;
 
-    if (!sign || !take(at, 2, &hour))
+    if (!sign || !text_take(at, 2, &hour))
         return false;
-    if ((take_char(at, ':') || **at) && !take(at, 2, &minute))
+    if ((text_take_char(at, ':') || **at) && !text_take(at, 2, &minute))
         return false;
     if (hour > 15 || minute > 59)
         return false;
@@ -441,12 +441,12 @@ int text_time_parse(const char *text, int64_t *wall_ms)
 {
     int64_t ms;
 
-    if (!take_date(&text, &ms))
+    if (!text_take_date(&text, &ms))
         return -1;
     if (*text) {
-        if (!take_char(&text, 'T') && !take_char(&text, ' '))
+        if (!text_take_char(&text, 'T') && !text_take_char(&text, ' '))
             return -1;
-        if (!take_clock(&text, &ms) || !take_offset(&text, &ms) || *text)
+        if (!text_take_clock(&text, &ms) || !text_take_offset(&text, &ms) || *text)
             return -1;
     }
     if (ms < YEAR_1 || ms > YEAR_9999)

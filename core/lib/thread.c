@@ -24,20 +24,20 @@ static pthread_key_t alternate;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* Called at the end of the thread. */
-static void drop_stack(void *stack)
+static void thread_drop_stack(void *stack)
 {
     sigaltstack(&(stack_t){.ss_flags = SS_DISABLE}, NULL);
     munmap(stack, ALTERNATE);
 }
 
-static void make_key(void)
+static void thread_make_key(void)
 {
-    (void)pthread_key_create(&alternate, drop_stack);
+    (void)pthread_key_create(&alternate, thread_drop_stack);
 }
 
 void thread_alternate_stack(void)
 {
-    if (THREAD_SANITIZED || pthread_once(&once, make_key) || pthread_getspecific(alternate))
+    if (THREAD_SANITIZED || pthread_once(&once, thread_make_key) || pthread_getspecific(alternate))
         return;
     void *stack = mmap(NULL, ALTERNATE, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);

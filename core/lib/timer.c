@@ -2,24 +2,24 @@
 
 #include <stdlib.h>
 
-static void place(struct timers *timers, size_t slot, struct timer *timer)
+static void timer_place(struct timers *timers, size_t slot, struct timer *timer)
 {
     timers->heap[slot] = timer;
     timer->slot = slot;
 }
 
-static void sift_up(struct timers *timers, size_t slot)
+static void timer_sift_up(struct timers *timers, size_t slot)
 {
     struct timer *timer = timers->heap[slot];
 
     while (slot > 1 && timers->heap[slot / 2]->at_ms > timer->at_ms) {
-        place(timers, slot, timers->heap[slot / 2]);
+        timer_place(timers, slot, timers->heap[slot / 2]);
         slot /= 2;
     }
-    place(timers, slot, timer);
+    timer_place(timers, slot, timer);
 }
 
-static void sift_down(struct timers *timers, size_t slot)
+static void timer_sift_down(struct timers *timers, size_t slot)
 {
     struct timer *timer = timers->heap[slot];
 
@@ -28,13 +28,13 @@ static void sift_down(struct timers *timers, size_t slot)
             child++;
         if (timers->heap[child]->at_ms >= timer->at_ms)
             break;
-        place(timers, slot, timers->heap[child]);
+        timer_place(timers, slot, timers->heap[child]);
         slot = child;
     }
-    place(timers, slot, timer);
+    timer_place(timers, slot, timer);
 }
 
-static int grow(struct timers *timers)
+static int timer_grow(struct timers *timers)
 {
     size_t room = timers->room ? timers->room * 2 : 64;
     struct timer **heap = realloc(timers->heap, (room + 1) * sizeof(struct timer *));
@@ -46,25 +46,25 @@ static int grow(struct timers *timers)
     return 0;
 }
 
-static int set(struct timers *timers, struct timer *timer, int64_t at_ms, size_t spare)
+static int timer_place_at(struct timers *timers, struct timer *timer, int64_t at_ms, size_t spare)
 {
     timer_clear(timers, timer);
-    if (timers->room - timers->count <= spare && grow(timers))
+    if (timers->room - timers->count <= spare && timer_grow(timers))
         return -1;
     timer->at_ms = at_ms;
-    place(timers, ++timers->count, timer);
-    sift_up(timers, timer->slot);
+    timer_place(timers, ++timers->count, timer);
+    timer_sift_up(timers, timer->slot);
     return 0;
 }
 
 int timer_set(struct timers *timers, struct timer *timer, int64_t at_ms)
 {
-    return set(timers, timer, at_ms, 0);
+    return timer_place_at(timers, timer, at_ms, 0);
 }
 
 int timer_try(struct timers *timers, struct timer *timer, int64_t at_ms)
 {
-    return set(timers, timer, at_ms, TIMERS_SPARE);
+    return timer_place_at(timers, timer, at_ms, TIMERS_SPARE);
 }
 
 void timer_clear(struct timers *timers, struct timer *timer)
@@ -77,9 +77,9 @@ void timer_clear(struct timers *timers, struct timer *timer)
     timer->slot = 0;
     if (last == timer)
         return;
-    place(timers, slot, last);
-    sift_up(timers, slot);
-    sift_down(timers, last->slot);
+    timer_place(timers, slot, last);
+    timer_sift_up(timers, slot);
+    timer_sift_down(timers, last->slot);
 }
 
 int64_t timers_run(struct timers *timers, int64_t now_ms)

@@ -17,7 +17,7 @@ bool unicode_is_ascii(const char *text)
 }
 
 /* Returns NULL if the code point is allowed. */
-static const char *code_problem(int32_t code)
+static const char *unicode_code_problem(int32_t code)
 {
     const utf8proc_property_t *property = utf8proc_get_property(code);
 
@@ -38,7 +38,8 @@ static const char *code_problem(int32_t code)
 }
 
 /* Converts the text to NFC with additional `options`; NULL if memory ran out. */
-static const char *composed(const char *text, utf8proc_option_t options, struct arena *arena)
+static const char *unicode_composed(const char *text, utf8proc_option_t options,
+                                    struct arena *arena)
 {
     const utf8proc_uint8_t *bytes = (const utf8proc_uint8_t *)text;
 
@@ -58,10 +59,11 @@ static const char *composed(const char *text, utf8proc_option_t options, struct 
     return (const char *)codes;
 }
 
-/* Whether composed() changes the text. *full: memory ran out. */
-static bool differs(const char *text, utf8proc_option_t options, struct arena *arena, bool *full)
+/* Whether unicode_composed() changes the text. *full: memory ran out. */
+static bool unicode_differs(const char *text, utf8proc_option_t options, struct arena *arena,
+                            bool *full)
 {
-    const char *form = composed(text, options, arena);
+    const char *form = unicode_composed(text, options, arena);
 
     *full = !form;
     return form && strcmp(form, text) != 0;
@@ -74,17 +76,17 @@ const char *unicode_problem(const char *text, bool strict, struct arena *arena, 
 
     *full = false;
     for (const char *at = text; left && !problem; at += size, left -= size)
-        problem = code_problem(text_code_point(at, left, &size));
+        problem = unicode_code_problem(text_code_point(at, left, &size));
     if (problem || unicode_is_ascii(text))
         return problem;
-    if (differs(text, 0, arena, full))
+    if (unicode_differs(text, 0, arena, full))
         return "must be in Unicode's form NFC";
-    if (strict && !*full && differs(text, UTF8PROC_COMPAT, arena, full))
+    if (strict && !*full && unicode_differs(text, UTF8PROC_COMPAT, arena, full))
         return "must be in Unicode's form NFKC";
     return NULL;
 }
 
-static const char *ascii_fold(const char *text, struct arena *arena)
+static const char *unicode_ascii_fold(const char *text, struct arena *arena)
 {
     char *folded = arena_text(arena, text, strlen(text));
 
@@ -97,8 +99,8 @@ static const char *ascii_fold(const char *text, struct arena *arena)
 
 const char *unicode_fold(const char *text, struct arena *arena)
 {
-    return unicode_is_ascii(text) ? ascii_fold(text, arena)
-                                  : composed(text, UTF8PROC_CASEFOLD, arena);
+    return unicode_is_ascii(text) ? unicode_ascii_fold(text, arena)
+                                  : unicode_composed(text, UTF8PROC_CASEFOLD, arena);
 }
 
 const char *unicode_single_spaces(const char *text, struct arena *arena)

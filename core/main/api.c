@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "core/lib/chunk.h"
+#include "core/lib/field.h"
 #include "core/lib/json_in.h"
 #include "core/lib/json_out.h"
 #include "core/lib/log.h"
@@ -19,6 +21,8 @@
 #include "core/module/pool.h"
 #include "core/module/reply.h"
 #include "core/module/worker.h"
+#include "core/server/http_txn.h"
+#include "core/server/response.h"
 #include "core/server/stream.h"
 #include "core/server/upload.h"
 #include "core/store/pg_listener.h"
@@ -27,8 +31,8 @@
 
 enum { LOG_TEXT = 1024 };
 
-static void log_module(enum bb_level level, const struct bb_host *host, const char *id,
-                       const char *format, va_list args)
+static void api_log_module(enum bb_level level, const struct bb_host *host, const char *id,
+                           const char *format, va_list args)
 {
     char text[LOG_TEXT];
 
@@ -41,7 +45,7 @@ static void log_module(enum bb_level level, const struct bb_host *host, const ch
 static void api_host_log(struct bb_host *host, enum bb_level level, const char *format,
                          va_list args)
 {
-    log_module(level, host, NULL, format, args);
+    api_log_module(level, host, NULL, format, args);
 }
 
 static int64_t api_signals_fresh(struct bb_host *host)
@@ -88,7 +92,7 @@ static int api_scratch(struct bb_request *rq, int (*work)(struct bb_request *, v
 BB_PRINTF(3, 0)
 static void api_log(struct bb_request *rq, enum bb_level level, const char *format, va_list args)
 {
-    log_module(level, rq->host, request_of(rq)->id, format, args);
+    api_log_module(level, rq->host, request_of(rq)->id, format, args);
 }
 
 BB_PRINTF(2, 0)
@@ -98,7 +102,7 @@ static void api_vprint(struct bb_request *rq, const char *format, va_list args)
     vprintf(format, args);
 }
 
-static int probe_redis(const struct redis *redis, int64_t *latency_ms)
+static int api_probe_redis(const struct redis *redis, int64_t *latency_ms)
 {
     if (!redis)
         return 1;
@@ -123,7 +127,7 @@ static int api_probe(struct bb_request *rq, enum bb_dependency dependency, int64
         return readiness_of_host(loop->engine);
     if (dependency == BB_CLOCK)
         return readiness_of_clock(loop->engine, latency_ms);
-    return probe_redis(loop->redis, latency_ms);
+    return api_probe_redis(loop->redis, latency_ms);
 }
 
 static const char *api_standstill(struct bb_request *rq)
@@ -195,6 +199,225 @@ static json_t *api_json_read(struct bb_request *rq, const char *text)
     if (!memory)
         module_error_log(request_of(rq), BB_ERROR, "module passed invalid JSON", NULL);
     return NULL;
+}
+
+/* ---- reading a request ---- */
+
+static const char *api_segment(struct bb_request *rq, const char *name)
+{
+    const struct http_txn *txn = http_txn_of(rq);
+
+    if (request_of(rq)->kind != REQUEST_HTTP)
+        return "";
+    for (size_t i = 0; i < txn->match.count; i++) {
+        if (!strcmp(txn->match.segment[i].field->name, name))
+            return txn->segments[i];
+    }
+    return "";
+}
+
+static int64_t api_segment_int(struct bb_request *rq, const char *name)
+{
+    return strtoll(api_segment(rq, name), NULL, 10);
+}
+
+static const char *api_arg(struct bb_request *rq, const char *name)
+{
+    if (request_of(rq)->kind != REQUEST_HTTP)
+        return NULL;
+    return query_get(&http_txn_of(rq)->args, name);
+}
+
+static int64_t api_arg_int(struct bb_request *rq, const char *name, int64_t absent)
+{
+    const char *text = api_arg(rq, name);
+
+    return text ? strtoll(text, NULL, 10) : absent;
+}
+
+static json_t *api_body(struct bb_request *rq)
+{
+    return request_of(rq)->body;
+}
+
+static json_t *api_check(struct bb_request *rq, const struct bb_table *fields, json_t *object,
+                         json_t *errors)
+{
+    struct problems problems = {.arena = request_of(rq)->arena,
+                                .warnings = &request_of(rq)->warnings};
+    json_t *checked = fields_check(fields, object, &problems);
+
+    problems_list(&problems, errors);
+    return checked;
+}
+
+/* Bearer tokens are not passed to modules; OAuth routes need the Basic credentials. */
+static const char *api_header(struct bb_request *rq, const char *name)
+{
+    const struct http_txn *txn = http_txn_of(rq);
+
+    if (!strcasecmp(name, "traceparent"))
+        return request_trace(request_of(rq));
+    if (request_of(rq)->kind != REQUEST_HTTP)
+        return NULL;
+    if (!strcasecmp(name, "Authorization") && !(txn->match.flags & BB_OAUTH_ERRORS))
+        return NULL;
+    return http_txn_list(txn, name);
+}
+
+static const char *api_client_address(struct bb_request *rq)
+{
+    return request_of(rq)->kind == REQUEST_HTTP ? http_txn_of(rq)->address : "";
+}
+
+/* ---- answering it ---- */
+
+enum { STATUS_LEAST = 200, ERROR_LEAST = 400 };
+
+/* Written in place if it is small, else by a pool thread. Takes the JSON. */
+static int api_write_json(struct core_request *rq, int status, json_t *json)
+{
+    size_t bytes = json && rq->kind == REQUEST_HTTP ? reply_large_memory(json) : 0;
+    struct quota_charge charge = {0};
+
+    if (!bytes)
+        return reply_json(rq, status, json);
+    int answer = response_take_json(http_txn_of(&rq->pub), bytes, &charge);
+
+    if (answer)
+        json_decref(json);
+    else
+        answer = reply_json_aside(rq, status, json);
+    quota_release_all(&quota_tables[QUOTA_UNWRITTEN], &charge);
+    return answer;
+}
+
+static int api_reply(struct bb_request *rq, int status, json_t *json)
+{
+    struct core_request *core = request_of(rq);
+    int instead;
+
+    if (!module_error_free_response(core, status, STATUS_LEAST, &instead)) {
+        json_decref(json);
+        return instead;
+    }
+    if (!module_error_wants_body(status)) {
+        json_decref(json);
+        return reply_bytes(core, status, NULL, 0);
+    }
+    if (!json)
+        return module_error_no_json(core, status);
+    if (status < ERROR_LEAST && core->starved) { /* a string that was read may lack a byte */
+        json_decref(json);
+        return reply_failure(core, FAILED_MEMORY);
+    }
+    return api_write_json(core, status, reply_with_warnings(core, status, json));
+}
+
+static int api_reply_bytes(struct bb_request *rq, int status, const char *type, const void *bytes,
+                           size_t length)
+{
+    int instead;
+
+    if (!module_error_free_response(request_of(rq), status, STATUS_LEAST, &instead))
+        return instead;
+    char *copy = malloc(length + 1);
+
+    if (!copy || reply_header(request_of(rq), "Content-Type", type)) {
+        free(copy);
+        return reply_failure(request_of(rq), FAILED_MEMORY);
+    }
+    memcpy(copy, bytes, length);
+    return reply_bytes(request_of(rq), status, copy, length);
+}
+
+static int api_reply_file(struct bb_request *rq, int fd, int64_t length)
+{
+    module_error_log_response(request_of(rq), 200);
+    return reply_file(request_of(rq), fd, length);
+}
+
+BB_PRINTF(3, 0)
+static int api_vfail(struct bb_request *rq, int status, const char *format, va_list args)
+{
+    int instead;
+
+    if (!module_error_free_response(request_of(rq), status, ERROR_LEAST, &instead))
+        return instead;
+    return reply_verror(request_of(rq), status, format ? format : reply_reason(status), args);
+}
+
+static int api_vfail_listed(struct bb_request *rq, int status, json_t *errors, const char *format,
+                            va_list args)
+{
+    char message[512];
+    int instead;
+
+    if (!module_error_free_response(request_of(rq), status, ERROR_LEAST, &instead)) {
+        json_decref(errors);
+        return instead;
+    }
+    vsnprintf(message, sizeof message, format, args);
+    return reply_problems(request_of(rq), status, message, errors);
+}
+
+BB_PRINTF(3, 0)
+static int api_vinvalid(struct bb_request *rq, const char *field, const char *problem, va_list args)
+{
+    char text[256];
+    json_t *entry = json_object();
+    json_t *list = json_array();
+
+    vsnprintf(text, sizeof text, problem, args);
+    json_object_set_new(entry, "field", json_string(field));
+    json_object_set_new(entry, "problem", reply_text(text));
+    json_array_append_new(list, entry);
+    module_error_log_response(request_of(rq), 400);
+    return reply_problems(request_of(rq), 400, "The request is not valid", list);
+}
+
+static int api_refuse(struct bb_request *rq, json_t *errors)
+{
+    module_error_log_response(request_of(rq), 400);
+    return reply_problems(request_of(rq), 400, "The request is not valid", errors);
+}
+
+static int api_failed(struct bb_request *rq)
+{
+    struct core_request *core = request_of(rq);
+
+    if (core->kind != REQUEST_HTTP || !core->committed || core->failure.kind == FAILED_ANSWERED)
+        return reply_failed(core);
+    module_error_log(core, BB_ERROR,
+                     "a module answers an error after its transaction was committed", NULL);
+    return core->response.status;
+}
+
+static int api_reply_header(struct bb_request *rq, const char *name, const char *value)
+{
+    return reply_header(request_of(rq), name, value);
+}
+
+/* Adds a Link: the request's query with this cursor as `after`. Only HTTP requests have a query. */
+static int api_reply_next(struct bb_request *rq, const char *cursor)
+{
+    const struct http_txn *txn = http_txn_of(rq);
+
+    if (request_of(rq)->kind != REQUEST_HTTP)
+        return -1;
+    struct arena *arena = txn->rq.arena;
+    const char *query = txn->query ? txn->query : "";
+    char *link = arena_format(arena, "<%s?", txn->path);
+
+    while (link && *query) {
+        size_t length = strcspn(query, "&");
+
+        if (length && strncmp(query, "after=", 6) != 0)
+            link = arena_format(arena, "%s%.*s&", link, (int)length, query);
+        query += length + (query[length] == '&');
+    }
+    link = link ? arena_format(arena, "%safter=%s>; rel=\"next\"", link, cursor) : NULL;
+    return link ? reply_header(&http_txn_of(rq)->rq, "Link", link) : -1;
 }
 
 /* ---- with a text, for modules in languages without va_list ---- */

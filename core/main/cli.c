@@ -75,7 +75,7 @@ const struct cli_command *cli_find(const char *name)
     return NULL;
 }
 
-static void print_usage(FILE *out)
+static void cli_print_usage(FILE *out)
 {
     fputs("usage: busbar [-c FILE] [--env-file FILE] COMMAND [options]\n", out);
 }
@@ -86,7 +86,7 @@ static void print_usage(FILE *out)
  */
 int cmd_help(const struct cli *cli)
 {
-    print_usage(stdout);
+    cli_print_usage(stdout);
     printf("\n  -c, --config FILE   settings (or $BUSBAR_CONF; now %s)\n", cli->conf);
     puts("      --env-file FILE  variables of the service, as NAME=value\n\ncommands:");
     for (size_t i = 0; i < cli_command_count; i++)
@@ -113,7 +113,7 @@ struct generation *cli_generation(const struct cli *cli, bool warnings)
     if (warnings)
         setting_problems_print(&problems, stderr);
     else
-        setting_errors_print(&problems, stderr);
+        setting_errors_print(&problems, "", stderr);
     if (g && problems.count) {
         generation_destroy(g);
         g = NULL;
@@ -132,7 +132,7 @@ bool cli_lacks(const struct generation *g)
     return lacks;
 }
 
-static bool is_help(const char *arg)
+static bool cli_is_help(const char *arg)
 {
     return !strcmp(arg, "--help") || !strcmp(arg, "-h");
 }
@@ -140,32 +140,32 @@ static bool is_help(const char *arg)
 int cli_misused(const char *reason, const char *arg)
 {
     fprintf(stderr, "busbar: %s %s\n", reason, arg);
-    print_usage(stderr);
+    cli_print_usage(stderr);
     fputs("`busbar help` lists the commands.\n", stderr);
     return CLI_USAGE;
 }
 
 /* The file named by the environment, or the built-in default. */
-static const char *conf_default(void)
+static const char *cli_conf_default(void)
 {
     const char *named = getenv("BUSBAR_CONF");
 
     return named && *named ? named : BUSBAR_CONF;
 }
 
-static enum option take_config(struct cli *cli, const char *path)
+static enum option cli_take_config(struct cli *cli, const char *path)
 {
     cli->conf = path;
     cli->conf_given = true;
     return OPTION_TAKEN;
 }
 
-static enum option take_env_file(struct cli *cli, const char *path)
+static enum option cli_take_env_file(struct cli *cli, const char *path)
 {
     if (env_file_read(path))
         return OPTION_FAILED;
     if (!cli->conf_given)
-        cli->conf = conf_default();
+        cli->conf = cli_conf_default();
     return OPTION_TAKEN;
 }
 
@@ -173,10 +173,11 @@ static enum option take_env_file(struct cli *cli, const char *path)
 static const struct {
     const char *name;
     enum option (*take)(struct cli *cli, const char *path);
-} common[] = {{"--config", take_config}, {"-c", take_config}, {"--env-file", take_env_file}};
+} common[] = {
+    {"--config", cli_take_config}, {"-c", cli_take_config}, {"--env-file", cli_take_env_file}};
 
 /* Parses an option of all commands at argv[*at], whose file is the next word or follows a =. */
-static enum option take_common(struct cli *cli, int argc, char **argv, int *at)
+static enum option cli_take_common(struct cli *cli, int argc, char **argv, int *at)
 {
     const char *arg = argv[*at];
 
@@ -195,12 +196,12 @@ static enum option take_common(struct cli *cli, int argc, char **argv, int *at)
 }
 
 /* Returns the exit status for an option that could not be parsed. */
-static int not_taken(enum option taken, const char *arg)
+static int cli_not_taken(enum option taken, const char *arg)
 {
     return taken == OPTION_BARE ? cli_misused("a file must follow", arg) : CLI_FAILED;
 }
 
-static int print_help(const struct cli_command *command)
+static int cli_print_help(const struct cli_command *command)
 {
     printf("usage: busbar [-c FILE] [--env-file FILE] %s%s%s\n\n%s: %s.\n%s\n", command->name,
            command->words ? " " : "", command->words ? command->words : "", command->name,
@@ -209,17 +210,17 @@ static int print_help(const struct cli_command *command)
 }
 
 /* Parses -c, --env-file and --help; other words are left to commands that accept some. */
-static int run_own(const struct cli_command *command, struct cli *cli)
+static int cli_run_own(const struct cli_command *command, struct cli *cli)
 {
     int kept = 0;
 
     for (int i = 0; i < cli->argc; i++) {
-        if (is_help(cli->argv[i]))
-            return print_help(command);
-        enum option taken = take_common(cli, cli->argc, cli->argv, &i);
+        if (cli_is_help(cli->argv[i]))
+            return cli_print_help(command);
+        enum option taken = cli_take_common(cli, cli->argc, cli->argv, &i);
 
         if (taken > OPTION_OTHER)
-            return not_taken(taken, cli->argv[i]);
+            return cli_not_taken(taken, cli->argv[i]);
         if (taken == OPTION_OTHER && !command->words)
             return cli_misused("unknown option", cli->argv[i]);
         if (taken == OPTION_OTHER)
@@ -229,7 +230,7 @@ static int run_own(const struct cli_command *command, struct cli *cli)
     return command->run(cli);
 }
 
-static int run_command(struct cli *cli)
+static int cli_run_command(struct cli *cli)
 {
     const struct cli_command *command = cli_find(cli->argv[0]);
 
@@ -237,27 +238,27 @@ static int run_command(struct cli *cli)
         return cmd_module(cli);
     cli->argc--;
     cli->argv++;
-    return run_own(command, cli);
+    return cli_run_own(command, cli);
 }
 
-static bool is_command(const char *name)
+static bool cli_is_command(const char *name)
 {
     return cli_find(name) != NULL;
 }
 
 int cli_main(int argc, char **argv)
 {
-    struct cli cli = {.conf = conf_default()};
+    struct cli cli = {.conf = cli_conf_default()};
 
-    module_names_reserve(is_command, host_metric_named);
+    module_names_reserve(cli_is_command, host_metric_named);
     for (int i = 1; i < argc; i++) {
-        enum option taken = take_common(&cli, argc, argv, &i);
+        enum option taken = cli_take_common(&cli, argc, argv, &i);
 
         if (taken > OPTION_OTHER)
-            return not_taken(taken, argv[i]);
+            return cli_not_taken(taken, argv[i]);
         if (taken == OPTION_TAKEN)
             continue;
-        if (is_help(argv[i]))
+        if (cli_is_help(argv[i]))
             return cmd_help(&cli);
         if (!strcmp(argv[i], "--version"))
             return cmd_version(&cli);
@@ -265,9 +266,9 @@ int cli_main(int argc, char **argv)
             return cli_misused("unknown option", argv[i]);
         cli.argc = argc - i;
         cli.argv = argv + i;
-        return run_command(&cli);
+        return cli_run_command(&cli);
     }
-    print_usage(stderr);
+    cli_print_usage(stderr);
     fputs("`busbar help` lists the commands.\n", stderr);
     return CLI_USAGE;
 }

@@ -33,8 +33,8 @@ void cli_option_name(const char *field, char *out, size_t size)
 }
 
 /* Returns the field for `--name` or `--name=value`; *value is the text after the =, or NULL. */
-static const struct bb_field *find_option(const struct bb_table *fields, const char *arg,
-                                          const char **value)
+static const struct bb_field *cli_find_option(const struct bb_table *fields, const char *arg,
+                                              const char **value)
 {
     const struct bb_field *rows = MODULE_ROWS(bb_field, *fields);
     size_t length = strcspn(arg, "=");
@@ -51,7 +51,7 @@ static const struct bb_field *find_option(const struct bb_table *fields, const c
     return NULL;
 }
 
-static int complain(const char *option, const char *reason)
+static int cli_complain(const char *option, const char *reason)
 {
     fprintf(stderr, "busbar: %s: %s\n", option, reason);
     return -1;
@@ -68,30 +68,30 @@ const struct bb_field *cli_word(const struct bb_table *fields)
 }
 
 /* Parses the option at argv[*at], and its value if that is a separate word. */
-static int take_option(struct reader *reader, int argc, char **argv, int *at)
+static int cli_take_option(struct reader *reader, int argc, char **argv, int *at)
 {
     const char *arg = argv[*at], *value;
-    const struct bb_field *field = find_option(reader->fields, arg, &value);
+    const struct bb_field *field = cli_find_option(reader->fields, arg, &value);
 
     if (!field && (arg[0] != '-' || !arg[1])) {
         field = cli_word(reader->fields);
         value = arg;
     }
     if (!field)
-        return complain(arg, "unknown option");
+        return cli_complain(arg, "unknown option");
     size_t index = (size_t)(field - MODULE_ROWS(bb_field, *reader->fields));
 
     if (field->flags & BB_SECRET)
-        return complain(argv[*at], "is secret and cannot be given on the command line, because "
-                                   "other users can see it; see --help");
+        return cli_complain(argv[*at], "is secret and cannot be given on the command line, because "
+                                       "other users can see it; see --help");
     if (reader->texts[index])
-        return complain(arg, "is given twice");
+        return cli_complain(arg, "is given twice");
     if (!value && field->type == BB_BOOL)
         value = "true";
     if (!value && *at + 1 < argc)
         value = argv[++*at];
     if (!value)
-        return complain(arg, "needs a value");
+        return cli_complain(arg, "needs a value");
     reader->texts[index] = value;
     return 0;
 }
@@ -110,7 +110,7 @@ void cli_variable_name(const char *field, char *out, size_t size)
 }
 
 /* Secret options are never in argv, which every user of the machine can read. */
-static const char *secret_line(const char *option, struct arena *arena)
+static const char *cli_secret_line(const char *option, struct arena *arena)
 {
     struct termios kept, quiet;
     char line[SECRET_MAX];
@@ -136,7 +136,7 @@ static const char *secret_line(const char *option, struct arena *arena)
     return text;
 }
 
-static const char *secret_of(const struct bb_field *field, struct arena *arena)
+static const char *cli_secret_of(const struct bb_field *field, struct arena *arena)
 {
     char option[64], variable[80];
 
@@ -146,38 +146,19 @@ static const char *secret_of(const struct bb_field *field, struct arena *arena)
 
     if (value)
         return value;
-    return field->flags & BB_REQUIRED ? secret_line(option, arena) : NULL;
-}
-
-/* Converts text that field_check_text() has accepted to JSON. */
-static json_t *typed(const struct bb_field *field, const char *text)
-{
-    switch (field->type) {
-    case BB_INT:
-        return json_integer(strtoll(text, NULL, 10));
-    case BB_NUMBER:
-        return json_real(strtod(text, NULL));
-    case BB_BOOL:
-        return json_boolean(!strcmp(text, "true"));
-    case BB_OBJECT:
-    case BB_LIST:
-    case BB_ANY:
-        return json_loads(text, JSON_DECODE_ANY, NULL);
-    default:
-        return json_string(text);
-    }
+    return field->flags & BB_REQUIRED ? cli_secret_line(option, arena) : NULL;
 }
 
 /* Checks one option and sets it in `object`. Returns 0, or -1 after a message. */
-static int set_option(struct reader *reader, const struct bb_field *field, const char *text,
-                      json_t *object)
+static int cli_set_option(struct reader *reader, const struct bb_field *field, const char *text,
+                          json_t *object)
 {
     struct problems found = {.arena = reader->arena};
     char option[NAME_SIZE + 2] = "--";
 
     cli_option_name(field->name, option + 2, NAME_SIZE);
     if (!text && field->flags & BB_SECRET)
-        text = secret_of(field, reader->arena);
+        text = cli_secret_of(field, reader->arena);
     if (!text)
         text = field->fallback;
     const char *normal = field_check_text(field, text, reader->arena, &found);
@@ -185,20 +166,20 @@ static int set_option(struct reader *reader, const struct bb_field *field, const
     if (!normal && !text && !found.count)
         return 0; /* absent, which is allowed */
     if (!normal)
-        return complain(option, found.count ? found.list[0].text : "out of memory");
-    return json_object_set_new(object, field->name, typed(field, normal))
-               ? complain(option, "out of memory")
+        return cli_complain(option, found.count ? found.list[0].text : "out of memory");
+    return json_object_set_new(object, field->name, field_json(field, normal))
+               ? cli_complain(option, "out of memory")
                : 0;
 }
 
-static json_t *set_options(struct reader *reader)
+static json_t *cli_set_options(struct reader *reader)
 {
     const struct bb_field *rows = MODULE_ROWS(bb_field, *reader->fields);
     json_t *object = json_object();
     bool failed = !object;
 
     for (size_t i = 0; !failed && i < reader->fields->count; i++)
-        failed = set_option(reader, &rows[i], reader->texts[i], object);
+        failed = cli_set_option(reader, &rows[i], reader->texts[i], object);
     if (!failed)
         return object;
     json_decref(object);
@@ -214,11 +195,11 @@ json_t *cli_options(const struct bb_table *fields, int argc, char **argv)
     if (reader.arena)
         reader.texts = arena_alloc(reader.arena, (fields->count + 1) * sizeof *reader.texts);
     if (!reader.texts)
-        failed = complain("options", "out of memory");
+        failed = cli_complain("options", "out of memory");
     for (int i = 0; !failed && i < argc; i++)
-        failed = take_option(&reader, argc, argv, &i);
+        failed = cli_take_option(&reader, argc, argv, &i);
     if (!failed)
-        object = set_options(&reader);
+        object = cli_set_options(&reader);
     arena_free(reader.arena);
     return object;
 }

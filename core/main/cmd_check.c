@@ -10,7 +10,7 @@
 #include "core/module/sandbox.h"
 #include "core/store/migrate.h"
 
-static int print_refusal(const char *problem)
+static int cmd_check_print_refusal(const char *problem)
 {
     fprintf(stderr, "busbar: %s\n", problem);
     return CLI_FAILED;
@@ -19,9 +19,10 @@ static int print_refusal(const char *problem)
 /* ---- in the child process ---------------------------------------------------------------------
  */
 
-/* Writes the report, and the schemas for check_database(): name and schema, a zero byte after each.
+/* Writes the report, and the schemas for cmd_check_database(): name and schema, a zero byte
+ * after each.
  */
-static void report(const struct cli *cli, const struct generation *g, FILE *out)
+static void cmd_check_report(const struct cli *cli, const struct generation *g, FILE *out)
 {
     size_t routes = 0;
 
@@ -46,7 +47,7 @@ static void report(const struct cli *cli, const struct generation *g, FILE *out)
     }
 }
 
-static int judge(FILE *out, void *arg)
+static int cmd_check_judge(FILE *out, void *arg)
 {
     const struct cli *cli = arg;
     struct generation *g = cli_generation(cli, true);
@@ -54,8 +55,9 @@ static int judge(FILE *out, void *arg)
     if (!g || cli_lacks(g))
         return CLI_FAILED;
     if (cli->argc)
-        return settings_print(g->settings, out) ? print_refusal("out of memory") : CLI_DONE;
-    report(cli, g, out);
+        return settings_print(g->settings, out) ? cmd_check_print_refusal("out of memory")
+                                                : CLI_DONE;
+    cmd_check_report(cli, g, out);
     return CLI_DONE;
 }
 
@@ -63,7 +65,7 @@ static int judge(FILE *out, void *arg)
  */
 
 /* Compares the schemas with the database, which may be unavailable: this is not an error. */
-static int compare_schemas(const struct generation *g)
+static int cmd_check_compare_schemas(const struct generation *g)
 {
     const char *url = host_settings(g->settings)->database.url;
     struct migrate_report report;
@@ -79,7 +81,7 @@ static int compare_schemas(const struct generation *g)
     else if (report.missing && host_settings(g->settings)->database.migrate)
         printf("%s, or let `busbar serve` do it\n", report.problem);
     else
-        return print_refusal(report.problem);
+        return cmd_check_print_refusal(report.problem);
     return CLI_DONE;
 }
 
@@ -87,7 +89,7 @@ static int compare_schemas(const struct generation *g)
  * The child has no network, so the parent connects. It does not load the modules: it gets their
  * schemas from the child, and only reads the host's settings again.
  */
-static int check_database(const struct cli *cli, const char *at, const char *end)
+static int cmd_check_database(const struct cli *cli, const char *at, const char *end)
 {
     struct setting_problems problems = {0};
     struct generation g = {.arena = arena_new()};
@@ -111,9 +113,9 @@ static int check_database(const struct cli *cli, const char *at, const char *end
         g.modules[g.module_count++].descriptor = descriptor;
     }
     if (g.modules && g.module_count == room / 2)
-        status = compare_schemas(&g);
+        status = cmd_check_compare_schemas(&g);
     else
-        status = print_refusal("the settings cannot be read again");
+        status = cmd_check_print_refusal("the settings cannot be read again");
     setting_problems_free(&problems);
     if (g.arena)
         arena_free(g.arena);
@@ -128,15 +130,15 @@ int cmd_check(const struct cli *cli)
 
     if (cli->argc && !print)
         return cli_misused("unknown option", cli->argv[cli->argc - 1]);
-    int status =
-        sandbox_run(judge, (void *)(uintptr_t)cli, CLI_SANDBOX_MS, &output, why, sizeof why);
+    int status = sandbox_run(cmd_check_judge, (void *)(uintptr_t)cli, CLI_SANDBOX_MS, &output, why,
+                             sizeof why);
 
     if (status < 0)
-        return print_refusal(why);
+        return cmd_check_print_refusal(why);
     fputs(output.bytes, stdout);
     if (!status && !print)
-        status = check_database(cli, output.bytes + strlen(output.bytes) + 1,
-                                output.bytes + output.length);
+        status = cmd_check_database(cli, output.bytes + strlen(output.bytes) + 1,
+                                    output.bytes + output.length);
     free(output.bytes);
     return status;
 }

@@ -16,7 +16,7 @@ enum { TRIES = 20, TRY_US = 100000 };
  * Gets the path from the settings file, whose other errors do not matter. If the file cannot be
  * read, *why has the reason (the caller frees it).
  */
-static char *find_path(const struct cli *cli, struct setting_problems *why)
+static char *cmd_control_find_path(const struct cli *cli, struct setting_problems *why)
 {
     struct setting_problems others = {0};
     struct arena *arena = arena_new();
@@ -33,7 +33,7 @@ static char *find_path(const struct cli *cli, struct setting_problems *why)
 }
 
 /* Prints everything after the first line, which contains the exit status. */
-static int print_answer(int fd)
+static int cmd_control_print_answer(int fd)
 {
     FILE *in = fdopen(fd, "r");
     char text[4096];
@@ -53,10 +53,10 @@ static int print_answer(int fd)
     return status;
 }
 
-static int ask(const struct cli *cli, const char *line)
+static int cmd_control_ask(const struct cli *cli, const char *line)
 {
     struct setting_problems why = {0};
-    char *path = find_path(cli, &why);
+    char *path = cmd_control_find_path(cli, &why);
     int fd = path ? control_connect(path) : -1;
     int status = CLI_FAILED;
 
@@ -73,7 +73,7 @@ static int ask(const struct cli *cli, const char *line)
     else if (fd < 0)
         fprintf(stderr, "busbar: no host answers at %s: %s\n", path, strerror(errno));
     else if (send(fd, line, strlen(line), MSG_NOSIGNAL) == (ssize_t)strlen(line))
-        status = print_answer(fd);
+        status = cmd_control_print_answer(fd);
     else
         close(fd);
     setting_problems_free(&why);
@@ -83,7 +83,7 @@ static int ask(const struct cli *cli, const char *line)
 
 int cmd_reload(const struct cli *cli)
 {
-    return ask(cli, "reload\n");
+    return cmd_control_ask(cli, "reload\n");
 }
 
 int cmd_status(const struct cli *cli)
@@ -92,5 +92,5 @@ int cmd_status(const struct cli *cli)
 
     if (cli->argc && !json)
         return cli_misused("unknown option", cli->argv[cli->argc - 1]);
-    return ask(cli, json ? "status --json\n" : "status\n");
+    return cmd_control_ask(cli, json ? "status --json\n" : "status\n");
 }

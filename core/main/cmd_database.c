@@ -16,7 +16,7 @@
     "WITH done AS (UPDATE busbar_pause SET paused_at = NULL, place = busbar_place())"              \
     " SELECT pg_notify('" BB_PAUSE_CHANNEL "', 'resumed')"
 
-static void say(void *arg, const char *line)
+static void cmd_database_say(void *arg, const char *line)
 {
     (void)arg;
     puts(line);
@@ -33,7 +33,7 @@ int cmd_migrate(const struct cli *cli)
 
     if (!g)
         return CLI_FAILED;
-    enum migrate_outcome outcome = migrate_run(g, !dry, say, NULL, &report);
+    enum migrate_outcome outcome = migrate_run(g, !dry, cmd_database_say, NULL, &report);
 
     generation_destroy(g);
     if (outcome != MIGRATE_DONE && !report.missing) {
@@ -48,7 +48,8 @@ int cmd_migrate(const struct cli *cli)
     return CLI_DONE;
 }
 
-static int change(struct migrate_db *db, const struct settings *settings, const char *sql)
+static int cmd_database_change(struct migrate_db *db, const struct settings *settings,
+                               const char *sql)
 {
     PGresult *result = NULL;
 
@@ -65,7 +66,7 @@ static int change(struct migrate_db *db, const struct settings *settings, const 
     return migrate_db_do(db, "busbar_pause", sql, NULL, 0);
 }
 
-static int turn(const struct cli *cli, const char *sql, const char *done)
+static int cmd_database_turn(const struct cli *cli, const char *sql, const char *done)
 {
     struct generation *g = cli_generation(cli, false);
     struct migrate_report report = {0};
@@ -73,7 +74,7 @@ static int turn(const struct cli *cli, const char *sql, const char *done)
 
     if (!g)
         return CLI_FAILED;
-    int failed = change(&db, g->settings, sql);
+    int failed = cmd_database_change(&db, g->settings, sql);
 
     migrate_db_close(&db);
     generation_destroy(g);
@@ -87,10 +88,10 @@ static int turn(const struct cli *cli, const char *sql, const char *done)
 
 int cmd_pause(const struct cli *cli)
 {
-    return turn(cli, PAUSE, "paused");
+    return cmd_database_turn(cli, PAUSE, "paused");
 }
 
 int cmd_resume(const struct cli *cli)
 {
-    return turn(cli, RESUME, "resumed");
+    return cmd_database_turn(cli, RESUME, "resumed");
 }

@@ -15,7 +15,7 @@
 #endif
 
 /* In the child: writes the descriptor to `out` as JSON. */
-static int write_descriptor(FILE *out, void *arg)
+static int cmd_inspect_write_descriptor(FILE *out, void *arg)
 {
     const char *path = arg;
     struct setting_problems problems = {0};
@@ -40,7 +40,7 @@ static int write_descriptor(FILE *out, void *arg)
 }
 
 /* dlopen() would look for a name without a slash in the directories of libraries. */
-static const char *with_slash(const char *path, char *place, size_t size)
+static const char *cmd_inspect_with_slash(const char *path, char *place, size_t size)
 {
     snprintf(place, size, "./%s", path);
     return strchr(path, '/') ? path : place;
@@ -63,9 +63,9 @@ int cmd_inspect(const struct cli *cli)
     }
     if (!path)
         return cli_misused("inspect wants", "a file");
-    path = with_slash(path, place, sizeof place);
-    int status = sandbox_run(write_descriptor, (void *)(uintptr_t)path, CLI_SANDBOX_MS, &output,
-                             why, sizeof why);
+    path = cmd_inspect_with_slash(path, place, sizeof place);
+    int status = sandbox_run(cmd_inspect_write_descriptor, (void *)(uintptr_t)path, CLI_SANDBOX_MS,
+                             &output, why, sizeof why);
 
     if (status < 0) {
         fprintf(stderr, "busbar: inspect: %s\n", why);

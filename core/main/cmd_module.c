@@ -30,8 +30,8 @@ void cmd_module_list(const struct generation *generation)
 /*
  * Finds the longest command name at the beginning of the arguments; *words is its number of words.
  */
-static const struct bb_command *find(const struct generation *g, const struct cli *cli, int *words,
-                                     struct core_module **module)
+static const struct bb_command *cmd_module_find(const struct generation *g, const struct cli *cli,
+                                                int *words, struct core_module **module)
 {
     const struct bb_command *found = NULL;
     char name[128] = "";
@@ -55,7 +55,7 @@ static const struct bb_command *find(const struct generation *g, const struct cl
     return found;
 }
 
-static void print_option(const struct bb_field *field)
+static void cmd_module_print_option(const struct bb_field *field)
 {
     const char *help = field->help ? field->help : "";
     char name[80];
@@ -76,7 +76,7 @@ static void print_option(const struct bb_field *field)
     putchar('\n');
 }
 
-static void print_help(const struct bb_command *command)
+static void cmd_module_print_help(const struct bb_command *command)
 {
     const struct bb_field *options = MODULE_ROWS(bb_field, command->options);
     const struct bb_field *word = cli_word(&command->options);
@@ -88,10 +88,10 @@ static void print_help(const struct bb_command *command)
            word ? " " : "", word ? name + strlen("BUSBAR_") : "",
            command->options.count ? " [options]" : "", command->help ? command->help : "");
     for (size_t i = 0; i < command->options.count; i++)
-        print_option(&options[i]);
+        cmd_module_print_option(&options[i]);
 }
 
-static bool wants_help(const struct cli *cli)
+static bool cmd_module_wants_help(const struct cli *cli)
 {
     for (int i = 0; i < cli->argc; i++)
         if (!strcmp(cli->argv[i], "--help") || !strcmp(cli->argv[i], "-h"))
@@ -116,7 +116,7 @@ static void command_entry(struct core_request *rq)
     run->status = run->command->run(&rq->pub);
 }
 
-static void print_answer(const struct response *answer)
+static void cmd_module_print_answer(const struct response *answer)
 {
     json_t *body =
         answer->body ? json_loadb(answer->body, answer->length, JSON_DECODE_ANY, NULL) : NULL;
@@ -128,7 +128,7 @@ static void print_answer(const struct response *answer)
 }
 
 /* Prints that the database is not migrated, if that is why the command failed. */
-static void explain(const struct engine *engine, const struct core_request *rq)
+static void cmd_module_explain(const struct engine *engine, const struct core_request *rq)
 {
     struct migrate_report report;
 
@@ -139,7 +139,7 @@ static void explain(const struct engine *engine, const struct core_request *rq)
 
 static void command_ended(struct core_request *rq)
 {
-    print_answer(&rq->response);
+    cmd_module_print_answer(&rq->response);
     rq->loop->stop = true;
 }
 
@@ -148,17 +148,17 @@ static void command_ended(struct core_request *rq)
 static const int interrupts[] = {SIGINT, SIGTERM};
 static atomic_bool *interrupted; /* set before the handlers are installed */
 
-static void on_interrupt(int signal)
+static void cmd_module_on_interrupt(int signal)
 {
     (void)signal;
     atomic_store(interrupted, true);
 }
 
 /* Handles each signal once: the second one ends the process. Ignored signals stay ignored. */
-static void hear_interrupts(struct generation *generation)
+static void cmd_module_hear_interrupts(struct generation *generation)
 {
     struct sigaction before,
-        heard = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
+        heard = {.sa_handler = cmd_module_on_interrupt, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
 
     interrupted = &generation->superseded;
     sigemptyset(&heard.sa_mask);
@@ -168,17 +168,18 @@ static void hear_interrupts(struct generation *generation)
 }
 
 /* The generation ends: later signals end the process. */
-static void forget_interrupts(void)
+static void cmd_module_forget_interrupts(void)
 {
     struct sigaction before;
 
     for (size_t i = 0; i < sizeof interrupts / sizeof interrupts[0]; i++)
-        if (!sigaction(interrupts[i], NULL, &before) && before.sa_handler == on_interrupt)
+        if (!sigaction(interrupts[i], NULL, &before) &&
+            before.sa_handler == cmd_module_on_interrupt)
             signal(interrupts[i], SIG_DFL);
 }
 
-static int run_command(struct engine *engine, struct core_module *module,
-                       const struct bb_command *command, json_t *options)
+static int cmd_module_run_command(struct engine *engine, struct core_module *module,
+                                  const struct bb_command *command, json_t *options)
 {
     struct command_run *run = NULL;
 
@@ -201,13 +202,13 @@ static int run_command(struct engine *engine, struct core_module *module,
     int status = run->status;
 
     if (status)
-        explain(engine, &run->rq);
+        cmd_module_explain(engine, &run->rq);
     request_free(&run->rq);
     return status;
 }
 
-static int engine_command(struct generation *generation, struct core_module *module,
-                          const struct bb_command *command, json_t *options)
+static int cmd_module_engine_command(struct generation *generation, struct core_module *module,
+                                     const struct bb_command *command, json_t *options)
 {
     struct engine engine = {.generation = generation};
     bool lasts = command->flags & BB_COMMAND_LONG;
@@ -215,24 +216,24 @@ static int engine_command(struct generation *generation, struct core_module *mod
     pthread_mutex_init(&engine.lock, NULL);
     if (lasts) {
         log_level(BB_WARN, false);
-        hear_interrupts(generation);
+        cmd_module_hear_interrupts(generation);
     }
-    int status = run_command(&engine, module, command, options);
+    int status = cmd_module_run_command(&engine, module, command, options);
 
     if (lasts)
-        forget_interrupts();
+        cmd_module_forget_interrupts();
     engine_free(&engine);
     return status;
 }
 
 /* Opens the modules and runs the command on an engine. Takes the generation and the options. */
-static int run(struct generation *g, struct core_module *module, const struct bb_command *command,
-               json_t *options)
+static int cmd_module_run(struct generation *g, struct core_module *module,
+                          const struct bb_command *command, json_t *options)
 {
     struct setting_problems problems = {0};
 
     if (!generation_lacks(g, &problems) && !generation_open(g, &core_api, &problems))
-        return engine_command(g, module, command, options);
+        return cmd_module_engine_command(g, module, command, options);
     setting_problems_print(&problems, stderr);
     setting_problems_free(&problems);
     json_decref(options);
@@ -241,20 +242,20 @@ static int run(struct generation *g, struct core_module *module, const struct bb
 }
 
 /* Takes the generation. */
-static int run_found(const struct cli *cli, struct generation *g, int words,
-                     struct core_module *module, const struct bb_command *command)
+static int cmd_module_run_found(const struct cli *cli, struct generation *g, int words,
+                                struct core_module *module, const struct bb_command *command)
 {
     json_t *options = NULL;
     int status = CLI_DONE;
 
-    if (wants_help(cli)) {
-        print_help(command);
+    if (cmd_module_wants_help(cli)) {
+        cmd_module_print_help(command);
     } else {
         options = cli_options(&command->options, cli->argc - words, cli->argv + words);
         status = CLI_USAGE;
     }
     if (options)
-        return run(g, module, command, options);
+        return cmd_module_run(g, module, command, options);
     if (status)
         fprintf(stderr, "`busbar %s --help` lists the options.\n", command->name);
     generation_destroy(g);
@@ -266,10 +267,10 @@ int cmd_module(const struct cli *cli)
     struct generation *g = cli_generation(cli, false);
     struct core_module *module = NULL;
     int words = 0;
-    const struct bb_command *command = g ? find(g, cli, &words, &module) : NULL;
+    const struct bb_command *command = g ? cmd_module_find(g, cli, &words, &module) : NULL;
 
     if (command)
-        return run_found(cli, g, words, module, command);
+        return cmd_module_run_found(cli, g, words, module, command);
     fprintf(stderr, "busbar: unknown command %s%s\n`busbar help` lists the commands.\n",
             cli->argv[0], g ? "" : " (commands of modules need a valid configuration)");
     if (!g)

@@ -7,7 +7,7 @@
 #include "core/main/metrics.h"
 #include "core/module/module_validate.h"
 
-static const char *type_text(const struct bb_field *field)
+static const char *cmd_reference_type_text(const struct bb_field *field)
 {
     static const char *const texts[] = {
         [BB_TEXT] = "text",      [BB_EMAIL] = "e-mail address",
@@ -21,7 +21,7 @@ static const char *type_text(const struct bb_field *field)
     return texts[field->type];
 }
 
-static void print_bounds(const struct bb_field *field)
+static void cmd_reference_print_bounds(const struct bb_field *field)
 {
     for (const char *const *choice = field->choices; choice && *choice; choice++)
         printf("%s`%s`", choice == field->choices ? "" : ", ", *choice);
@@ -37,7 +37,7 @@ static void print_bounds(const struct bb_field *field)
 }
 
 /* A bar would end the cell. */
-static void print_cell(const char *text)
+static void cmd_reference_print_cell(const char *text)
 {
     for (; *text; text++) {
         if (*text == '|')
@@ -46,33 +46,34 @@ static void print_cell(const char *text)
     }
 }
 
-static void print_field(const struct bb_field *field)
+static void cmd_reference_print_field(const struct bb_field *field)
 {
     const char *unit = setting_unit(field);
 
     if (unit)
         printf("| `%s` | time, %s | ", field->name, unit);
     else
-        printf("| `%s` | %s | ", field->name, type_text(field));
+        printf("| `%s` | %s | ", field->name, cmd_reference_type_text(field));
     if (field->fallback)
         printf("`%s`", *field->fallback ? field->fallback : "\"\"");
     else if (field->flags & BB_REQUIRED)
         printf("required");
     printf(" | ");
-    print_bounds(field);
+    cmd_reference_print_bounds(field);
     printf(" | ");
-    print_cell(field->help ? field->help : "");
+    cmd_reference_print_cell(field->help ? field->help : "");
     if (field->flags & BB_RESTART)
         printf(" Changed by a restart only.");
     if (field->example) {
         printf(" Example: `");
-        print_cell(field->example);
+        cmd_reference_print_cell(field->example);
         putchar('`');
     }
     puts(" |");
 }
 
-static void print_section(const char *title, const char *help, const struct bb_table *fields)
+static void cmd_reference_print_section(const char *title, const char *help,
+                                        const struct bb_table *fields)
 {
     printf("## %s\n\n", title);
     if (help)
@@ -83,16 +84,17 @@ static void print_section(const char *title, const char *help, const struct bb_t
     }
     puts("| Setting | Type | Default | Bounds | Meaning |\n|---|---|---|---|---|");
     for (size_t i = 0; i < fields->count; i++)
-        print_field(&MODULE_ROWS(bb_field, *fields)[i]);
+        cmd_reference_print_field(&MODULE_ROWS(bb_field, *fields)[i]);
     putchar('\n');
 }
 
-static void print_head(const char *title)
+static void cmd_reference_print_head(const char *title)
 {
     printf("## %s\n\n| Metric | Type | Labels | Meaning |\n|---|---|---|---|\n", title);
 }
 
-static void print_metric(const struct bb_module *descriptor, const struct bb_metric *metric)
+static void cmd_reference_print_metric(const struct bb_module *descriptor,
+                                       const struct bb_metric *metric)
 {
     char name[METRIC_NAME_MAX];
 
@@ -106,7 +108,7 @@ static void print_metric(const struct bb_module *descriptor, const struct bb_met
 }
 
 /* Loads the modules for their tables only, so invalid values do not matter. */
-static struct generation *load(const struct cli *cli)
+static struct generation *cmd_reference_load(const struct cli *cli)
 {
     struct setting_problems problems = {0};
     struct generation *g = generation_check(cli->conf, 0, &problems);
@@ -118,18 +120,19 @@ static struct generation *load(const struct cli *cli)
 
 int cmd_settings(const struct cli *cli)
 {
-    struct generation *g = load(cli);
+    struct generation *g = cmd_reference_load(cli);
     char title[128];
 
     for (size_t i = 0; i < host_section_count; i++)
-        print_section(*host_sections[i].name ? host_sections[i].name : "Top of the file",
-                      host_sections[i].help, &host_sections[i].fields);
+        cmd_reference_print_section(*host_sections[i].name ? host_sections[i].name
+                                                           : "Top of the file",
+                                    host_sections[i].help, &host_sections[i].fields);
     for (size_t i = 0; g && i < g->module_count; i++) {
         const struct bb_module *module = g->modules[i].descriptor;
 
         snprintf(title, sizeof title, "%s: module %s %s", module->name, module->name,
                  module->version);
-        print_section(title, NULL, &module->settings);
+        cmd_reference_print_section(title, NULL, &module->settings);
     }
     if (g)
         generation_destroy(g);
@@ -138,10 +141,10 @@ int cmd_settings(const struct cli *cli)
 
 int cmd_metrics(const struct cli *cli)
 {
-    struct generation *g = load(cli);
+    struct generation *g = cmd_reference_load(cli);
     char title[128];
 
-    print_head("The host");
+    cmd_reference_print_head("The host");
     for (size_t i = 0; i < host_metric_count; i++)
         printf("| `%s` | %s | %s | %s |\n", host_metrics[i].name, host_metrics[i].type,
                host_metrics[i].labels ? host_metrics[i].labels : "", host_metrics[i].help);
@@ -152,9 +155,9 @@ int cmd_metrics(const struct cli *cli)
         if (!module->metrics.count)
             continue;
         snprintf(title, sizeof title, "Module %s %s", module->name, module->version);
-        print_head(title);
+        cmd_reference_print_head(title);
         for (size_t k = 0; k < module->metrics.count; k++)
-            print_metric(module, &MODULE_ROWS(bb_metric, module->metrics)[k]);
+            cmd_reference_print_metric(module, &MODULE_ROWS(bb_metric, module->metrics)[k]);
         putchar('\n');
     }
     if (g)

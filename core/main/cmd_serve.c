@@ -14,7 +14,7 @@
 #include "core/main/stop.h"
 #include "core/module/engine.h"
 
-static int open_log(const struct generation *g)
+static int cmd_serve_open_log(const struct generation *g)
 {
     enum bb_level level = log_level_of(host_settings(g->settings)->log.level);
     bool json = !strcmp(host_settings(g->settings)->log.format, "json");
@@ -29,7 +29,7 @@ static int open_log(const struct generation *g)
     return path ? log_open_file(path, level, json) : -1;
 }
 
-static int open_modules(struct generation *g)
+static int cmd_serve_open_modules(struct generation *g)
 {
     struct setting_problems problems = {0};
     int failed = generation_open(g, &core_api, &problems);
@@ -40,7 +40,7 @@ static int open_modules(struct generation *g)
 }
 
 /* Logs the crash of the previous worker, and the modules that are disabled because of it. */
-static void tell_of_crash(const struct generation *g)
+static void cmd_serve_tell_of_crash(const struct generation *g)
 {
     const struct crash_note *last = &supervised_history()->last;
 
@@ -52,17 +52,17 @@ static void tell_of_crash(const struct generation *g)
                  "reason", g->left_out[i].why, NULL);
 }
 
-static int serve(struct generation *g)
+static int cmd_serve_run(struct generation *g)
 {
     int status = CLI_FAILED;
 
-    if (open_log(g)) {
+    if (cmd_serve_open_log(g)) {
         perror("busbar: the log cannot be opened");
         generation_destroy(g);
         return CLI_FAILED;
     }
-    tell_of_crash(g);
-    if (open_modules(g))
+    cmd_serve_tell_of_crash(g);
+    if (cmd_serve_open_modules(g))
         generation_destroy(g);
     else
         status = engine_serve(g);
@@ -85,7 +85,7 @@ int cmd_serve(const struct cli *cli)
     struct generation *g = cli_generation(cli, true);
 
     if (g && !cli_lacks(g))
-        status = serve(g);
+        status = cmd_serve_run(g);
     else if (g)
         generation_destroy(g);
     hang_watch_end();

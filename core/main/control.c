@@ -69,10 +69,9 @@ void control_answer(int fd, const char *text)
     close(fd);
 }
 
-/* ---- the socket --------------------------------------------------------------------------------
- */
+/* ---- the socket ---- */
 
-static int address_of(const char *path, struct sockaddr_un *address)
+static int control_address_of(const char *path, struct sockaddr_un *address)
 {
     *address = (struct sockaddr_un){.sun_family = AF_UNIX};
     if (strlen(path) >= sizeof address->sun_path) {
@@ -83,11 +82,12 @@ static int address_of(const char *path, struct sockaddr_un *address)
     return 0;
 }
 
-static int connect_to(const char *path, int flags)
+static int control_connect_to(const char *path, int flags)
 {
     struct sockaddr_un address;
-    int fd =
-        address_of(path, &address) ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
+    int fd = control_address_of(path, &address)
+                 ? -1
+                 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
 
     if (fd < 0 || !connect(fd, (struct sockaddr *)&address, sizeof address))
         return fd;
@@ -100,13 +100,13 @@ static int connect_to(const char *path, int flags)
 
 int control_connect(const char *path)
 {
-    return connect_to(path, 0);
+    return control_connect_to(path, 0);
 }
 
 /* Whether a process listens there. */
-static bool taken(const char *path)
+static bool control_is_taken(const char *path)
 {
-    int fd = connect_to(path, SOCK_NONBLOCK);
+    int fd = control_connect_to(path, SOCK_NONBLOCK);
 
     if (fd < 0)
         return errno == EAGAIN;
@@ -114,28 +114,8 @@ static bool taken(const char *path)
     return true;
 }
 
-static int bind_at(const char *path)
-{
-    struct sockaddr_un address;
-    int fd = -1;
-
-    unlink(path);
-    if (!address_of(path, &address))
-        fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return -1;
-    if (!bind(fd, (struct sockaddr *)&address, sizeof address) && !chmod(path, 0600) &&
-        !listen(fd, BACKLOG))
-        return fd;
-    int reason = errno;
-
-    close(fd);
-    errno = reason;
-    return -1;
-}
-
 /* Creates the directory if only the last component is missing: /run is empty after a boot. */
-static void make_directory(const char *path)
+static void control_make_directory(const char *path)
 {
     char *directory = strdup(path);
     char *slash = directory ? strrchr(directory, '/') : NULL;
@@ -147,38 +127,33 @@ static void make_directory(const char *path)
     free(directory);
 }
 
-static int open_socket(struct control *control)
+/* The umask of the host (077) keeps others out from the moment at which the socket exists. */
+static int control_listen(struct control *control)
 {
-    char *own = NULL;
+    struct sockaddr_un address;
     struct stat about;
 
-    if (taken(control->path)) {
+    if (control_is_taken(control->path)) {
         errno = EADDRINUSE;
         return -1;
     }
-    make_directory(control->path);
-    if (asprintf(&own, "%s.%ld", control->path, (long)getpid()) < 0)
+    control_make_directory(control->path);
+    unlink(control->path);
+    if (control_address_of(control->path, &address))
         return -1;
-    control->listen_fd = bind_at(own);
-    if (control->listen_fd >= 0 && (stat(own, &about) || rename(own, control->path))) {
-        int reason = errno;
-
-        unlink(own);
-        close(control->listen_fd);
-        control->listen_fd = -1;
-        errno = reason;
-    }
-    free(own);
-    if (control->listen_fd < 0)
+    control->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (control->listen_fd < 0 ||
+        bind(control->listen_fd, (struct sockaddr *)&address, sizeof address) ||
+        stat(control->path, &about))
         return -1;
     control->inode = about.st_ino;
-    return 0;
+    return chmod(control->path, 0600) || listen(control->listen_fd, BACKLOG) ? -1 : 0;
 }
 
 /* ---- clients ---- */
 
 /* Reads a client's command. */
-static void read_line(int fd, char line[LINE_BYTES])
+static void control_read_line(int fd, char line[LINE_BYTES])
 {
     int64_t until = clock_mono_ms() + LINE_MS, left;
     struct pollfd one = {.fd = fd, .events = POLLIN};
@@ -194,13 +169,13 @@ static void read_line(int fd, char line[LINE_BYTES])
     line[strcspn(line, "\n")] = '\0';
 }
 
-static void serve_client(struct control *control, int fd)
+static void control_serve_client(struct control *control, int fd)
 {
     struct timeval limit = {.tv_sec = ANSWER_SECONDS};
     char line[LINE_BYTES];
 
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-    read_line(fd, line);
+    control_read_line(fd, line);
     if (!strcmp(line, "reload")) {
         reloader_ask(control->engine->reloader, fd);
     } else if (!strcmp(line, "status") || !strcmp(line, "status --json")) {
@@ -228,18 +203,16 @@ static void *control_main(void *arg)
         int fd = accept4(control->listen_fd, NULL, NULL, SOCK_CLOEXEC);
 
         if (fd >= 0)
-            serve_client(control, fd);
+            control_serve_client(control, fd);
         else
             poll(&fds[1], 1, PAUSE_MS);
     }
     return NULL;
 }
 
-/*
- * ---- start and end ------------------------------------------------------------------------------
- */
+/* ---- start and end ---- */
 
-static void leave(struct control *control)
+static void control_leave(struct control *control)
 {
     struct stat about;
 
@@ -266,7 +239,7 @@ struct control *control_new(struct engine *engine)
         return NULL;
     }
     *control = (struct control){.engine = engine, .path = path, .listen_fd = -1, .stop_fd = -1};
-    if (!open_socket(control)) {
+    if (!control_listen(control)) {
         control->stop_fd = eventfd(0, EFD_CLOEXEC);
         if (control->stop_fd >= 0 && !pthread_create(&control->thread, NULL, control_main, control))
             return control;
@@ -276,7 +249,7 @@ struct control *control_new(struct engine *engine)
              "host",
              "path", path, "reason",
              errno == EADDRINUSE ? "another host answers there" : strerror(errno), NULL);
-    leave(control);
+    control_leave(control);
     return NULL;
 }
 
@@ -289,5 +262,5 @@ void control_free(struct control *control)
     while (write(control->stop_fd, &one, sizeof one) < 0 && errno == EINTR)
         ;
     pthread_join(control->thread, NULL);
-    leave(control);
+    control_leave(control);
 }

@@ -1,7 +1,6 @@
 /*
  * The control socket: how `busbar reload` and `busbar status` reach the running host. A unix socket
- * that only the host's user (and root) can connect to: it has mode 0600, and is created under
- * another name and renamed, so that it never exists with another mode. A stale socket (after a
+ * with mode 0600, so only the host's user (and root) can connect to it. A stale socket (after a
  * crash) is replaced. If another host responds on it, the other host keeps it, and this host logs
  * that it has no control socket. SIGHUP reloads even without the socket.
  *

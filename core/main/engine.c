@@ -13,7 +13,6 @@
 #include "core/main/control.h"
 #include "core/main/hang.h"
 #include "core/main/job.h"
-#include "core/main/reclaim.h"
 #include "core/main/reload.h"
 #include "core/main/sd_notify.h"
 #include "core/main/serve.h"
@@ -46,17 +45,17 @@ struct pg_settings engine_pg_settings(const struct engine *engine, const struct 
     };
 }
 
-static void run_http(void *http)
+static void engine_run_http(void *http)
 {
     http_run(http);
 }
 
-static int64_t wait_for_http(void *http)
+static int64_t engine_wait_for_http(void *http)
 {
     return http_timeout_ms(http);
 }
 
-static void flush_pg(void *pg)
+static void engine_flush_pg(void *pg)
 {
     pg_flush(pg);
 }
@@ -64,12 +63,12 @@ static void flush_pg(void *pg)
 /*
  * In the order of an iteration: PostgreSQL statements of requests that begin in it are sent in it.
  */
-static void add_parts(struct loop *loop)
+static void engine_add_parts(struct loop *loop)
 {
     if (loop->http)
-        loop_add_part(loop, &(struct loop_part){run_http, wait_for_http, loop->http});
+        loop_add_part(loop, &(struct loop_part){engine_run_http, engine_wait_for_http, loop->http});
     if (loop->pg)
-        loop_add_part(loop, &(struct loop_part){.run = flush_pg, .of = loop->pg});
+        loop_add_part(loop, &(struct loop_part){.run = engine_flush_pg, .of = loop->pg});
 }
 
 static int loop_fill(struct engine *engine, struct loop *loop)
@@ -136,7 +135,7 @@ void engine_free(struct engine *engine)
     listeners_close(&engine->listeners);
 }
 
-static int keep_texts(struct engine *engine)
+static int engine_keep_texts(struct engine *engine)
 {
     const struct settings *settings = engine->generation->settings;
     const char *database = host_settings(settings)->database.url;
@@ -154,7 +153,7 @@ int engine_init(struct engine *engine, unsigned loop_count)
     engine->generation->engine = engine;
     engine->started_ms = clock_mono_ms();
     engine->loops = calloc(loop_count, sizeof *engine->loops);
-    if (!engine->loops || keep_texts(engine))
+    if (!engine->loops || engine_keep_texts(engine))
         return -1;
     for (; engine->loop_count < loop_count; engine->loop_count++) {
         if (loop_init(&engine->loops[engine->loop_count], engine, engine->loop_count))
@@ -163,7 +162,7 @@ int engine_init(struct engine *engine, unsigned loop_count)
     for (unsigned i = 0; i < loop_count; i++) {
         if (loop_fill(engine, &engine->loops[i]))
             return -1;
-        add_parts(&engine->loops[i]);
+        engine_add_parts(&engine->loops[i]);
     }
     return 0;
 }
@@ -172,7 +171,7 @@ int engine_init(struct engine *engine, unsigned loop_count)
  * Starts the listener, except in a command, which ends before a notification could matter. Returns
  * 0, or -1 (logged).
  */
-static int grow_listener(struct engine *engine)
+static int engine_grow_listener(struct engine *engine)
 {
     struct pg_settings pg = engine_pg_settings(engine, engine->generation);
 
@@ -189,7 +188,7 @@ static void *loop_main(void *arg)
     return NULL;
 }
 
-static unsigned loops_wanted(const struct engine *engine)
+static unsigned engine_loops_wanted(const struct engine *engine)
 {
     int64_t wanted = host_settings(engine->generation->settings)->http.loops;
     unsigned processors = thread_processors();
@@ -200,7 +199,7 @@ static unsigned loops_wanted(const struct engine *engine)
 }
 
 /* Loops that already run are not stopped, because they have no requests yet. */
-static _Noreturn void give_up(void)
+static _Noreturn void engine_give_up(void)
 {
     log_line(BB_ERROR, "the event loops cannot be started", NULL);
     log_close();
@@ -208,15 +207,15 @@ static _Noreturn void give_up(void)
     _exit(1);
 }
 
-static void run_loops(struct engine *engine)
+static void engine_run_loops(struct engine *engine)
 {
     if (hang_watch_loops(engine))
-        give_up();
+        engine_give_up();
     for (unsigned i = 1; i < engine->loop_count; i++) {
         struct loop *loop = &engine->loops[i];
 
         if (pthread_create(&loop->thread, NULL, loop_main, loop))
-            give_up();
+            engine_give_up();
     }
     engine->loops[0].thread = pthread_self();
     listeners_tell(&engine->listeners);
@@ -228,7 +227,7 @@ static void run_loops(struct engine *engine)
 }
 
 /* Runs the other threads for as long as the loops run. */
-static int serve_beside(struct engine *engine, const sigset_t *set)
+static int engine_serve_beside(struct engine *engine, const sigset_t *set)
 {
     struct signals *signals = signals_new(engine, set);
     struct control *control = NULL;
@@ -239,7 +238,7 @@ static int serve_beside(struct engine *engine, const sigset_t *set)
     if (signals && engine->reclaimer && engine->reloader && !signals_go(signals)) {
         swap_first(engine);
         control = control_new(engine);
-        run_loops(engine);
+        engine_run_loops(engine);
         stop_rest();
         status = 0;
     }
@@ -250,12 +249,12 @@ static int serve_beside(struct engine *engine, const sigset_t *set)
     return status;
 }
 
-static int serve(struct engine *engine, const sigset_t *set)
+static int engine_run(struct engine *engine, const sigset_t *set)
 {
-    if (engine_init(engine, loops_wanted(engine)) || grow_listener(engine) ||
+    if (engine_init(engine, engine_loops_wanted(engine)) || engine_grow_listener(engine) ||
         swap_start_threads(engine, engine->generation))
         return 1;
-    return serve_beside(engine, set);
+    return engine_serve_beside(engine, set);
 }
 
 int engine_serve(struct generation *generation)
@@ -268,7 +267,7 @@ int engine_serve(struct generation *generation)
     pthread_mutex_init(&engine.lock, NULL);
     if (!listeners_open(&engine.listeners, host_settings(generation->settings)->http.listen,
                         (unsigned)host_settings(generation->settings)->http.max_connections))
-        status = serve(&engine, &set);
+        status = engine_run(&engine, &set);
     engine_free(&engine);
     log_line(BB_INFO, "stopped", NULL);
     return status;

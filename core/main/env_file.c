@@ -17,7 +17,7 @@ struct place {
 /* The part of a value that a character is in. Quotes have a meaning only in BEFORE. */
 enum part { BEFORE, PLAIN, SINGLE, DOUBLE };
 
-static bool is_name(const char *text, size_t length)
+static bool env_file_is_name(const char *text, size_t length)
 {
     for (size_t i = 0; i < length; i++)
         if (!isalnum((unsigned char)text[i]) && text[i] != '_')
@@ -25,27 +25,27 @@ static bool is_name(const char *text, size_t length)
     return length && !isdigit((unsigned char)*text);
 }
 
-static bool is_end(char c)
+static bool env_file_is_end(char c)
 {
     return c == '\n' || c == '\r';
 }
 
-static bool is_blank(char c)
+static bool env_file_is_blank(char c)
 {
     return c == ' ' || c == '\t';
 }
 
-static enum part part_after(enum part part, char c)
+static enum part env_file_part_after(enum part part, char c)
 {
     if (part == SINGLE || part == DOUBLE)
         return c == (part == SINGLE ? '\'' : '"') ? BEFORE : part;
     if (part == BEFORE && (c == '\'' || c == '"'))
         return c == '\'' ? SINGLE : DOUBLE;
-    return part == BEFORE && is_blank(c) ? BEFORE : PLAIN;
+    return part == BEFORE && env_file_is_blank(c) ? BEFORE : PLAIN;
 }
 
 /* Processes the character after a backslash: at the end of a line both are removed. */
-static char *take_escaped(struct place *place, enum part part, char *out)
+static char *env_file_take_escaped(struct place *place, enum part part, char *out)
 {
     char c = place->at[1];
 
@@ -54,7 +54,7 @@ static char *take_escaped(struct place *place, enum part part, char *out)
     place->at++;
     if (c == '\r' && place->at[1] == '\n')
         place->at++;
-    if (is_end(c)) {
+    if (env_file_is_end(c)) {
         place->line++;
         return out;
     }
@@ -65,24 +65,24 @@ static char *take_escaped(struct place *place, enum part part, char *out)
 }
 
 /* Removes quotes and backslashes from a value, in place. -1: a closing quote is missing. */
-static int take_value(struct place *place)
+static int env_file_take_value(struct place *place)
 {
     char *start = place->at, *out = start, *kept = start; /* blanks before `kept` are kept */
     enum part part = BEFORE;
 
-    for (; *place->at && (part >= SINGLE || !is_end(*place->at)); place->at++) {
+    for (; *place->at && (part >= SINGLE || !env_file_is_end(*place->at)); place->at++) {
         char c = *place->at;
-        enum part after = part_after(part, c);
+        enum part after = env_file_part_after(part, c);
 
         if (c == '\\' && part != SINGLE) {
-            out = kept = take_escaped(place, part, out);
+            out = kept = env_file_take_escaped(place, part, out);
             part = part == DOUBLE ? DOUBLE : PLAIN;
             continue;
         }
         place->line += c == '\n';
         if (after == part ? part != BEFORE : after == PLAIN)
             *out++ = c;
-        if (part >= SINGLE || !is_blank(c))
+        if (part >= SINGLE || !env_file_is_blank(c))
             kept = out;
         part = after;
     }
@@ -93,24 +93,24 @@ static int take_value(struct place *place)
 }
 
 /* Returns NULL, or the error in the variable that begins here. */
-static const char *take_variable(struct place *place)
+static const char *env_file_take_variable(struct place *place)
 {
     char *name = place->at;
     size_t length = strcspn(name, "=\r\n");
 
-    if (name[length] != '=' || !is_name(name, length))
+    if (name[length] != '=' || !env_file_is_name(name, length))
         return "is not NAME=value";
     name[length] = '\0';
     place->at = name + length + 1;
     char *value = place->at;
 
-    if (take_value(place))
+    if (env_file_take_value(place))
         return "has an unterminated quote";
     return setenv(name, value, 1) ? "out of memory" : NULL;
 }
 
 /* Returns NULL, or the error in line *number. */
-static const char *take_text(char *text, unsigned *number)
+static const char *env_file_take_text(char *text, unsigned *number)
 {
     struct place place = {text, 1};
     const char *wrong = NULL;
@@ -119,15 +119,15 @@ static const char *take_text(char *text, unsigned *number)
         *number = place.line;
         if (*place.at == '#' || *place.at == ';')
             place.at += strcspn(place.at, "\r\n");
-        else if (is_blank(*place.at) || is_end(*place.at))
+        else if (env_file_is_blank(*place.at) || env_file_is_end(*place.at))
             place.line += *place.at++ == '\n';
         else
-            wrong = take_variable(&place);
+            wrong = env_file_take_variable(&place);
     }
     return wrong;
 }
 
-static int read_text(FILE *file, const char *path)
+static int env_file_read_text(FILE *file, const char *path)
 {
     char *text = NULL;
     size_t room = 0;
@@ -137,7 +137,8 @@ static int read_text(FILE *file, const char *path)
     int failed = length < 0 && !feof(file) ? errno : 0;
 
     if (length > 0)
-        wrong = strlen(text) < (size_t)length ? "has a zero byte" : take_text(text, &number);
+        wrong =
+            strlen(text) < (size_t)length ? "has a zero byte" : env_file_take_text(text, &number);
     if (text)
         explicit_bzero(text, room);
     free(text);
@@ -158,7 +159,7 @@ int env_file_read(const char *path)
         fprintf(stderr, "busbar: %s: cannot be read: %s\n", path, strerror(errno));
         return -1;
     }
-    int failed = read_text(file, path);
+    int failed = env_file_read_text(file, path);
 
     fclose(file);
     pg_clean_environment();

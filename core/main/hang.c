@@ -46,7 +46,7 @@ static struct {
 /* ---- while all loops are blocked ---- */
 
 /* Reads the head, so that closing the connection does not cut off the answer. */
-static void read_head(int fd, int64_t until)
+static void hang_read_head(int fd, int64_t until)
 {
     char head[HEAD_BYTES + 1];
     size_t length = 0;
@@ -71,7 +71,7 @@ static void read_head(int fd, int64_t until)
 }
 
 /* Escapes a text for a JSON string; cuts it if it does not fit. This thread allocates no memory. */
-static void escape(const char *text, char *out, size_t size)
+static void hang_escape(const char *text, char *out, size_t size)
 {
     size_t length = strlen(text), used = 0, bytes;
 
@@ -90,11 +90,11 @@ static void escape(const char *text, char *out, size_t size)
     out[used] = '\0';
 }
 
-static void answer(int fd, const char *reason, int64_t until)
+static void hang_answer_one(int fd, const char *reason, int64_t until)
 {
     char body[768], text[1280], id[TEXT_UUID_SIZE], message[512];
 
-    escape(reason, message, sizeof message);
+    hang_escape(reason, message, sizeof message);
     text_uuid7(id);
     snprintf(body, sizeof body,
              "{\"statusCode\":503,\"message\":\"%s\",\"error\":\"Service Unavailable\","
@@ -106,7 +106,7 @@ static void answer(int fd, const char *reason, int64_t until)
         "X-Request-Id: %s\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: %zu\r\n\r\n%s",
         id, strlen(body), body);
 
-    read_head(fd, until);
+    hang_read_head(fd, until);
     (void)send(fd, text, (size_t)length, MSG_NOSIGNAL | MSG_DONTWAIT);
     shutdown(fd, SHUT_WR);
     close(fd);
@@ -129,13 +129,13 @@ void hang_answer(const struct listeners *listeners, int ms, const char *reason)
             fd = accept4(listeners->fds[i], NULL, NULL, SOCK_CLOEXEC);
         if (fd < 0)
             return;
-        answer(fd, reason, until);
+        hang_answer_one(fd, reason, until);
     }
 }
 
 /* ---- checking the loops ---- */
 
-static void loop_blocked(struct engine *engine, const struct loop *loop, int64_t blocked_ms)
+static void hang_loop_blocked(struct engine *engine, const struct loop *loop, int64_t blocked_ms)
 {
     static struct crash_snapshot snapshot;
 
@@ -154,8 +154,8 @@ static void loop_blocked(struct engine *engine, const struct loop *loop, int64_t
     atomic_fetch_add(&engine->stalls, 1);
 }
 
-static void check_loop(struct engine *engine, struct loop *loop, struct seen *seen,
-                       int64_t passed_ms)
+static void hang_check_loop(struct engine *engine, struct loop *loop, struct seen *seen,
+                            int64_t passed_ms)
 {
     int64_t turn_ms = atomic_load_explicit(&loop->turn_ms, memory_order_relaxed);
     int64_t limit_ms = lifecycle_calls_limit();
@@ -173,7 +173,7 @@ static void check_loop(struct engine *engine, struct loop *loop, struct seen *se
     if (seen->blocked_ms < BLOCKED_MS)
         return;
     if (!seen->told)
-        loop_blocked(engine, loop, seen->blocked_ms);
+        hang_loop_blocked(engine, loop, seen->blocked_ms);
     seen->told = true;
     atomic_store(&loop->stands_ms, seen->blocked_ms);
     if (!limit_ms || seen->blocked_ms < limit_ms)
@@ -184,12 +184,12 @@ static void check_loop(struct engine *engine, struct loop *loop, struct seen *se
 }
 
 /* Returns how many loops are blocked. */
-static unsigned check_loops(struct engine *engine, int64_t passed_ms)
+static unsigned hang_check_loops(struct engine *engine, int64_t passed_ms)
 {
     unsigned blocked = 0;
 
     for (unsigned i = 0; i < engine->loop_count; i++) {
-        check_loop(engine, &engine->loops[i], &watch.seen[i], passed_ms);
+        hang_check_loop(engine, &engine->loops[i], &watch.seen[i], passed_ms);
         blocked += watch.seen[i].told;
     }
     return blocked;
@@ -198,7 +198,7 @@ static unsigned check_loops(struct engine *engine, int64_t passed_ms)
 /* ---- the thread ---- */
 
 /* Returns the timeout of the service manager's watchdog in milliseconds; 0: none. */
-static int64_t watchdog_ms(void)
+static int64_t hang_watchdog_ms(void)
 {
     const char *usec = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
     long meant = pid ? strtol(pid, NULL, 10) : 0;
@@ -209,7 +209,7 @@ static int64_t watchdog_ms(void)
 }
 
 /* Waits until the next check; false: stop. */
-static bool wait_for_next(int64_t ms, struct engine **engine)
+static bool hang_wait_for_next(int64_t ms, struct engine **engine)
 {
     pthread_mutex_lock(&watch.lock);
     if (!watch.stop && ms)
@@ -223,14 +223,14 @@ static bool wait_for_next(int64_t ms, struct engine **engine)
 
 static void *watch_main(void *arg)
 {
-    int64_t timeout_ms = watchdog_ms(), checked_ms = clock_mono_ms();
+    int64_t timeout_ms = hang_watchdog_ms(), checked_ms = clock_mono_ms();
     int64_t check_ms = timeout_ms && timeout_ms < 3 * CHECK_MS ? timeout_ms / 3 : CHECK_MS;
     struct engine *engine = NULL;
     bool all = false;
 
     (void)arg;
     thread_name("hang", NULL);
-    while (wait_for_next(all ? 0 : check_ms, &engine)) {
+    while (hang_wait_for_next(all ? 0 : check_ms, &engine)) {
         if (all)
             hang_answer(&engine->listeners, DOOR_MS,
                         engine->standstill); /* the reason is written by this thread */
@@ -240,7 +240,7 @@ static void *watch_main(void *arg)
         if (passed_ms > 2 * CHECK_MS)
             passed_ms = 0; /* a process that was suspended does not hang */
         lifecycle_calls_check(passed_ms);
-        unsigned blocked = engine ? check_loops(engine, passed_ms) : 0;
+        unsigned blocked = engine ? hang_check_loops(engine, passed_ms) : 0;
 
         all = engine && blocked == engine->loop_count;
         if (timeout_ms && !blocked)

@@ -156,26 +156,26 @@ static const struct bb_sql lock = {
     0};
 static const struct bb_sql unlock = {"SELECT pg_advisory_unlock(hashtextextended($1, 0))", 0};
 
-static void expire_idempotency(struct bb_request *rq)
+static void job_expire_idempotency(struct bb_request *rq)
 {
     idempotency_expire(request_of(rq));
 }
 
-static const struct bb_job own_job = {"busbar.idempotency", 3600, BB_ONCE, expire_idempotency};
+static const struct bb_job own_job = {"busbar.idempotency", 3600, BB_ONCE, job_expire_idempotency};
 
 /* The job has not come back: for want of memory. */
-static void drop_checked_out(void *tx)
+static void job_drop_checked_out(void *tx)
 {
     pg_tx_drop(tx);
 }
 
-static void began(struct core_request *rq)
+static void job_began(struct core_request *rq)
 {
     ((struct job_run *)(void *)rq)->began_us = clock_mono_us();
 }
 
 /* Elsewhere the job runs, or a session was left that has its lock. */
-static void skipped(struct core_request *rq, const char *holder)
+static void job_skipped(struct core_request *rq, const char *holder)
 {
     if (job_log_skip(rq->loop->engine, rq->name, holder))
         log_line(BB_DEBUG, "job skipped: its lock is held elsewhere", "job", rq->name, "holder",
@@ -186,13 +186,13 @@ static void skipped(struct core_request *rq, const char *holder)
  * The connection that holds the lock is the one for the job's transactions: with another one two
  * jobs could each wait for the other's, and one without a lock any more could still commit.
  */
-static void run_once(struct core_request *rq, const struct bb_job *job)
+static void job_run_once(struct core_request *rq, const struct bb_job *job)
 {
     struct pg_tx *tx = pg_tx_begin(rq);
 
     if (!tx)
         return;
-    if (arena_defer(rq->arena, drop_checked_out, tx)) {
+    if (arena_defer(rq->arena, job_drop_checked_out, tx)) {
         pg_tx_end(tx);
         return;
     }
@@ -200,9 +200,9 @@ static void run_once(struct core_request *rq, const struct bb_job *job)
     bool taken = got && !strcmp(api_rows_text(got, 0, 0), "t");
 
     if (got && !taken && api_rows_text(got, 0, 1))
-        skipped(rq, api_rows_text(got, 0, 1));
+        job_skipped(rq, api_rows_text(got, 0, 1));
     if (taken) {
-        began(rq);
+        job_began(rq);
         rq->checked_out = tx;
         job->run(&rq->pub);
         rq->checked_out = NULL;
@@ -216,15 +216,15 @@ static void job_entry(struct core_request *rq)
     const struct bb_job *job = ((struct job_run *)(void *)rq)->job->descriptor;
 
     if (job->flags & BB_ONCE) {
-        run_once(rq, job);
+        job_run_once(rq, job);
     } else {
-        began(rq);
+        job_began(rq);
         job->run(&rq->pub);
     }
 }
 
 /* Counts the run. A run that got no database connection before it began has failed, too. */
-static void note_run(const struct job_run *run)
+static void job_note_run(const struct job_run *run)
 {
     const struct core_request *rq = &run->rq;
     bool failed = rq->failure.kind || rq->response.status >= 500;
@@ -239,7 +239,7 @@ static void job_ended(struct core_request *rq)
 {
     struct job *job = ((struct job_run *)(void *)rq)->job;
 
-    note_run((struct job_run *)(void *)rq);
+    job_note_run((struct job_run *)(void *)rq);
     job->running = false;
     if (job->again && job->timer.slot)
         timer_set(&job->loop->timers, &job->timer, job->loop->now_ms);
@@ -273,16 +273,16 @@ static void job_start(struct job *job)
     request_schedule(&run->rq);
 }
 
-static int64_t period_of(const struct job *job)
+static int64_t job_period_of(const struct job *job)
 {
     return (int64_t)job->descriptor->every_s * 1000;
 }
 
 /* How long after the first of all jobs it runs, so that they do not all need the database at once.
  */
-static int64_t apart(const struct job *job)
+static int64_t job_apart(const struct job *job)
 {
-    return (int64_t)(job->index * APART_MS) % period_of(job);
+    return (int64_t)(job->index * APART_MS) % job_period_of(job);
 }
 
 /* When a pause ends all jobs are due: they run one after another, as after a start. */
@@ -296,20 +296,20 @@ static void job_timer(struct timer *timer)
         timer_set(&job->loop->timers, timer, timer_beat(job->loop->now_ms, PAUSED_MS));
         return;
     }
-    if (resumed && apart(job)) {
-        timer_set(&job->loop->timers, timer, job->loop->now_ms + apart(job));
+    if (resumed && job_apart(job)) {
+        timer_set(&job->loop->timers, timer, job->loop->now_ms + job_apart(job));
         return;
     }
     if (!job->running)
         job_start(job);
-    int64_t next_ms = job->loop->now_ms + period_of(job);
+    int64_t next_ms = job->loop->now_ms + job_period_of(job);
 
     /* on a beat, apart from the other jobs as the first runs were */
     timer_set(&job->loop->timers, timer, timer_beat(next_ms - APART_MS, APART_MS));
 }
 
 /* Of one name in all generations the same. */
-static struct loop *loop_of(struct engine *engine, const char *name)
+static struct loop *job_loop_of(struct engine *engine, const char *name)
 {
     unsigned sum = 0;
 
@@ -326,7 +326,7 @@ static void job_add(struct jobs *jobs, struct engine *engine, const struct bb_jo
 
     *job = (struct job){.timer.fire = job_timer,
                         .index = index,
-                        .loop = loop_of(engine, descriptor->name),
+                        .loop = job_loop_of(engine, descriptor->name),
                         .generation = jobs->generation,
                         .descriptor = descriptor,
                         .host = host};
@@ -358,7 +358,7 @@ struct jobs *jobs_new(struct engine *engine, struct generation *generation)
     return jobs;
 }
 
-static const struct job *same_job(const struct jobs *jobs, const struct job *job)
+static const struct job *job_same(const struct jobs *jobs, const struct job *job)
 {
     for (size_t i = 0; jobs && i < jobs->count; i++)
         if (!strcmp(jobs->list[i].descriptor->name, job->descriptor->name))
@@ -367,10 +367,10 @@ static const struct job *same_job(const struct jobs *jobs, const struct job *job
 }
 
 /* When it is due: a reload neither brings a job forward nor, by coming often, starves it. */
-static int64_t first_run(const struct job *job, const struct job *before)
+static int64_t job_first_run(const struct job *job, const struct job *before)
 {
-    int64_t every = period_of(job), now = job->loop->now_ms;
-    int64_t first = now + (every < FIRST_MS ? every : FIRST_MS) + apart(job);
+    int64_t every = job_period_of(job), now = job->loop->now_ms;
+    int64_t first = now + (every < FIRST_MS ? every : FIRST_MS) + job_apart(job);
 
     if (!before || !before->timer.slot)
         return first;
@@ -381,12 +381,12 @@ void jobs_begin(struct jobs *jobs, const struct jobs *before, struct loop *loop)
 {
     for (size_t i = 0; i < jobs->count; i++) {
         struct job *job = &jobs->list[i];
-        const struct job *same = same_job(before, job);
+        const struct job *same = job_same(before, job);
 
         if (job->loop != loop)
             continue;
         job->paused = same && same->paused;
-        timer_set(&loop->timers, &job->timer, first_run(job, same));
+        timer_set(&loop->timers, &job->timer, job_first_run(job, same));
     }
 }
 

@@ -21,7 +21,7 @@
  */
 #define MAP_FROM (256 * 1024)
 
-static int set_up(void)
+static int main_set_up(void)
 {
     umask(077);
     pg_clean_environment();
@@ -45,7 +45,7 @@ int main(int argc, char **argv)
     if (supervisor_run(argc, argv, &status)) /* before memory is allocated */
         return status;
     supervised_begin();
-    if (set_up()) {
+    if (main_set_up()) {
         fputs("busbar: OpenSSL or libcurl cannot be initialized\n", stderr);
         return CLI_FAILED;
     }

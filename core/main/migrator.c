@@ -29,13 +29,13 @@ void migrator_say(void *arg, const char *line)
     log_line(BB_INFO, "migration applied", "step", line, NULL);
 }
 
-static void wait_a_little(struct migrator *migrator, int ticks)
+static void migrator_wait_a_little(struct migrator *migrator, int ticks)
 {
     for (int i = 0; i < ticks && !atomic_load(&migrator->stop); i++)
         usleep(TICK_US);
 }
 
-static void tell(struct migrator *migrator, enum bb_level level, const char *problem)
+static void migrator_tell(struct migrator *migrator, enum bb_level level, const char *problem)
 {
     if (!strcmp(migrator->told, problem))
         return;
@@ -47,8 +47,8 @@ static void tell(struct migrator *migrator, enum bb_level level, const char *pro
 }
 
 /* Records the outcome of an attempt. A failed step is reported until the migration is complete. */
-static void note_outcome(struct migrator *migrator, enum migrate_outcome outcome, bool failed,
-                         const struct migrate_report *report)
+static void migrator_note_outcome(struct migrator *migrator, enum migrate_outcome outcome,
+                                  bool failed, const struct migrate_report *report)
 {
     struct engine *engine = migrator->generation->engine;
     const char *problem = report->problem;
@@ -61,7 +61,7 @@ static void note_outcome(struct migrator *migrator, enum migrate_outcome outcome
     } else if (!failed) {
         bool unfit = outcome == MIGRATE_FAILED;
 
-        tell(migrator, unfit ? BB_ERROR : BB_WARN, problem);
+        migrator_tell(migrator, unfit ? BB_ERROR : BB_WARN, problem);
         readiness_set_schema(engine, unfit ? SCHEMA_UNFIT : SCHEMA_PENDING, problem);
     }
 }
@@ -69,7 +69,7 @@ static void note_outcome(struct migrator *migrator, enum migrate_outcome outcome
 /*
  * Repeats until the database is migrated. Meanwhile the host serves requests that need no schema.
  */
-static void migrate(struct migrator *migrator)
+static void migrator_migrate(struct migrator *migrator)
 {
     bool failed = false;
 
@@ -81,14 +81,14 @@ static void migrate(struct migrator *migrator)
         /* after an attempt to apply steps the number is unknown, except if all are done */
         if (outcome == MIGRATE_DONE || (outcome == MIGRATE_FAILED && !migrator->apply))
             atomic_store(&migrator->generation->engine->migrations_pending, report.pending);
-        note_outcome(migrator, outcome, failed, &report);
+        migrator_note_outcome(migrator, outcome, failed, &report);
         if (outcome == MIGRATE_DONE) {
             atomic_store(&migrator->done, true);
             return;
         }
         failed = failed || (migrator->apply && outcome == MIGRATE_FAILED);
         migrator->apply = migrator->apply && !failed;
-        wait_a_little(migrator, outcome == MIGRATE_FAILED ? LOOK_TICKS : AGAIN_TICKS);
+        migrator_wait_a_little(migrator, outcome == MIGRATE_FAILED ? LOOK_TICKS : AGAIN_TICKS);
     }
 }
 
@@ -97,7 +97,7 @@ static void *migrate_main(void *arg)
     struct migrator *migrator = arg;
 
     thread_name("migrator", NULL);
-    migrate(migrator);
+    migrator_migrate(migrator);
     generation_release(migrator->generation);
     return NULL;
 }

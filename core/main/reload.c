@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/lib/condition.h"
 #include "core/lib/lifecycle_call.h"
 #include "core/lib/log.h"
 #include "core/lib/supervised.h"
@@ -14,7 +15,6 @@
 #include "core/main/control.h"
 #include "core/main/job.h"
 #include "core/main/migrator.h"
-#include "core/main/reclaim.h"
 #include "core/main/sd_notify.h"
 #include "core/main/serve.h"
 #include "core/module/pool.h"
@@ -79,7 +79,7 @@ void swap_discard(struct generation *g)
     generation_destroy(g);
 }
 
-static void add_alive(struct engine *engine, struct generation *g)
+static void reload_add_alive(struct engine *engine, struct generation *g)
 {
     g->live_ms = clock_mono_ms();
     pthread_mutex_lock(&engine->lock);
@@ -93,7 +93,7 @@ void swap_first(struct engine *engine)
 {
     struct generation *g = engine->generation;
 
-    add_alive(engine, g);
+    reload_add_alive(engine, g);
     generation_start(g);
     for (unsigned i = 0; i < engine->loop_count; i++)
         jobs_begin(g->jobs, NULL, &engine->loops[i]);
@@ -122,7 +122,7 @@ static void change_loop(struct loop *loop, void *arg)
 }
 
 /* Called after the last loop, which may have been blocked. */
-static void changed(void *arg)
+static void change_ended(void *arg)
 {
     struct change *change = arg;
 
@@ -131,29 +131,207 @@ static void changed(void *arg)
     free(change);
 }
 
-/* If memory runs out, waits for it: nothing can be refused any more. */
+/* Like engine_tell_loops(); if memory runs out, waits for it: nothing can be refused any more. */
+static int swap_tell_loops(struct engine *engine, void (*call)(struct loop *, void *),
+                           void (*ended)(void *), void *arg)
+{
+    int left;
+
+    while ((left = engine_tell_loops(engine, call, ended, arg)) < 0)
+        poll(NULL, 0, MEMORY_AGAIN_MS);
+    return left;
+}
+
 static void change_loops(const struct change *change)
 {
     struct change *kept = NULL;
-    int left = -1;
 
     generation_acquire(change->from);
     generation_acquire(change->to);
     while (!kept && !(kept = malloc(sizeof *kept)))
         poll(NULL, 0, MEMORY_AGAIN_MS);
     *kept = *change;
-    while ((left = engine_tell_loops(change->engine, change_loop, changed, kept)) < 0)
-        poll(NULL, 0, MEMORY_AGAIN_MS);
-    if (left)
+    if (swap_tell_loops(change->engine, change_loop, change_ended, kept))
         log_line(BB_WARN, "event loop blocked: it takes the new configuration when it resumes",
                  NULL);
 }
+
+/*
+ * ---- reclaiming superseded generations ----
+ *
+ * A separate thread waits until the last reference is gone, and then closes the modules, so that no
+ * module is closed while its own code is on the stack, and no loop has to wait. `reload.drain`
+ * seconds after the swap, the remaining users are cut: fibers reach their deadline, and connections
+ * of clients are closed. A worker that does not return, and a pool call that never ends, cannot be
+ * cut; the generation remains then, which is logged once and shown by `busbar status`.
+ */
+
+struct reclaimer {
+    struct engine *engine;
+    pthread_t thread;
+    pthread_mutex_t lock; /* protects the members below */
+    pthread_cond_t news;
+    struct generation *list;
+    bool stop;
+};
+
+/* Called by the last user of the generation on any thread: only notifies the thread. */
+static void reclaim_released(struct generation *g)
+{
+    struct reclaimer *reclaimer = g->engine->reclaimer;
+
+    pthread_mutex_lock(&reclaimer->lock);
+    g->reclaim_gone = true;
+    pthread_cond_signal(&reclaimer->news);
+    pthread_mutex_unlock(&reclaimer->lock);
+}
+
+static void reclaim_close(struct engine *engine, struct generation *g)
+{
+    struct generation **at = &engine->alive;
+    unsigned number = g->number;
+    int64_t ms = clock_mono_ms() - g->superseded_ms;
+
+    pthread_mutex_lock(&engine->lock);
+    while (*at != g)
+        at = &(*at)->next_alive;
+    *at = g->next_alive;
+    engine->alive_count--;
+    pthread_mutex_unlock(&engine->lock);
+    swap_discard(g);
+    log_line(BB_INFO, "generation closed", "generation", LOG_NUMBER(number), "drained_ms",
+             LOG_NUMBER(ms), NULL);
+}
+
+static void reclaim_cut_loop(struct loop *loop, void *arg)
+{
+    requests_cut(loop, arg);
+}
+
+static void reclaim_cut_ended(void *g)
+{
+    generation_release(g);
+}
+
+static void reclaim_cut(struct engine *engine, struct generation *g)
+{
+    log_line(BB_WARN, "generation did not drain in time: its requests and streams are cut off",
+             "generation", LOG_NUMBER(g->number), "holders", LOG_NUMBER(atomic_load(&g->holders)),
+             NULL);
+    if (engine_hold(engine))
+        return;
+    if (generation_try_acquire(g))
+        swap_tell_loops(engine, reclaim_cut_loop, reclaim_cut_ended, g);
+    engine_unhold(engine);
+}
+
+/*
+ * Returns a generation without references, removed from the list, or one that must be cut; NULL:
+ * none, and *until is when the next generation must be cut.
+ */
+static struct generation *reclaim_next_due(struct reclaimer *reclaimer, int64_t *until)
+{
+    int64_t now = clock_mono_ms();
+
+    *until = INT64_MAX;
+    for (struct generation **at = &reclaimer->list; *at; at = &(*at)->reclaim_next) {
+        struct generation *g = *at;
+
+        if (g->reclaim_gone)
+            *at = g->reclaim_next;
+        if (g->reclaim_gone || (!g->reclaim_cut && now >= g->cut_ms))
+            return g;
+        if (!g->reclaim_cut && g->cut_ms < *until)
+            *until = g->cut_ms;
+    }
+    return NULL;
+}
+
+static void *reclaimer_main(void *arg)
+{
+    struct reclaimer *reclaimer = arg;
+    int64_t until;
+
+    thread_name("reclaimer", NULL);
+    pthread_mutex_lock(&reclaimer->lock);
+    while (!reclaimer->stop || reclaimer->list) {
+        struct generation *due = reclaim_next_due(reclaimer, &until);
+
+        if (!due && until == INT64_MAX)
+            pthread_cond_wait(&reclaimer->news, &reclaimer->lock);
+        else if (!due)
+            condition_wait(&reclaimer->news, &reclaimer->lock, until);
+        if (!due)
+            continue;
+        bool gone = due->reclaim_gone;
+
+        due->reclaim_cut = true;
+        pthread_mutex_unlock(&reclaimer->lock);
+        if (gone)
+            reclaim_close(reclaimer->engine, due);
+        else
+            reclaim_cut(reclaimer->engine, due);
+        pthread_mutex_lock(&reclaimer->lock);
+    }
+    pthread_mutex_unlock(&reclaimer->lock);
+    arena_thread_end();
+    return NULL;
+}
+
+struct reclaimer *reclaimer_new(struct engine *engine)
+{
+    struct reclaimer *reclaimer = calloc(1, sizeof *reclaimer);
+
+    if (!reclaimer)
+        return NULL;
+    reclaimer->engine = engine;
+    pthread_mutex_init(&reclaimer->lock, NULL);
+    condition_init(&reclaimer->news);
+    if (!pthread_create(&reclaimer->thread, NULL, reclaimer_main, reclaimer))
+        return reclaimer;
+    log_line(BB_ERROR, "cannot start the thread that closes generations", NULL);
+    pthread_cond_destroy(&reclaimer->news);
+    pthread_mutex_destroy(&reclaimer->lock);
+    free(reclaimer);
+    return NULL;
+}
+
+void reclaimer_free(struct reclaimer *reclaimer)
+{
+    if (!reclaimer)
+        return;
+    pthread_mutex_lock(&reclaimer->lock);
+    reclaimer->stop = true;
+    pthread_cond_signal(&reclaimer->news);
+    pthread_mutex_unlock(&reclaimer->lock);
+    pthread_join(reclaimer->thread, NULL);
+    pthread_cond_destroy(&reclaimer->news);
+    pthread_mutex_destroy(&reclaimer->lock);
+    free(reclaimer);
+}
+
+/* Quiesces a superseded generation, asks its workers to return, and takes the engine's reference.
+ */
+static void reclaim_begin(struct reclaimer *reclaimer, struct generation *g)
+{
+    workers_stop(g->workers, g->cut_ms);
+    generation_quiesce(g);
+    pthread_mutex_lock(&reclaimer->lock);
+    g->released = reclaim_released;
+    g->reclaim_next = reclaimer->list;
+    reclaimer->list = g;
+    pthread_cond_signal(&reclaimer->news);
+    pthread_mutex_unlock(&reclaimer->lock);
+    generation_release(g);
+}
+
+/* ---- the swap itself ---- */
 
 static void swap_generation(struct engine *engine, struct generation *g)
 {
     struct change change = {.engine = engine, .to = g};
 
-    add_alive(engine, g);
+    reload_add_alive(engine, g);
     if (engine->pg_listener)
         pg_listener_subscribe(engine->pg_listener);
     generation_start(g);
@@ -168,12 +346,12 @@ static void swap_generation(struct engine *engine, struct generation *g)
     lifecycle_calls_set_limit(host_settings(g->settings)->host.stall_timeout * 1000);
     change_loops(&change);
     workers_go(g->workers);
-    reclaim(engine->reclaimer, change.from);
+    reclaim_begin(engine->reclaimer, change.from);
 }
 
 /* ---- building: each function returns 0, or -1 with problems added ---- */
 
-static bool new_schema(const struct generation *from, const struct generation *to)
+static bool reload_new_schema(const struct generation *from, const struct generation *to)
 {
     for (size_t i = 0; i < to->module_count; i++) {
         const struct bb_module *module = to->modules[i].descriptor;
@@ -186,21 +364,21 @@ static bool new_schema(const struct generation *from, const struct generation *t
     return false;
 }
 
-static int migrate(const struct generation *from, const struct generation *to,
-                   struct setting_problems *problems)
+static int reload_migrate(const struct generation *from, const struct generation *to,
+                          struct setting_problems *problems)
 {
     bool apply = host_settings(to->settings)->database.migrate;
     struct migrate_report report = {0};
 
-    if (!new_schema(from, to) ||
+    if (!reload_new_schema(from, to) ||
         migrate_run(to, apply, migrator_say, NULL, &report) == MIGRATE_DONE)
         return 0;
     setting_problem(problems, "the database cannot be migrated: %s", report.problem);
     return -1;
 }
 
-static int start_threads(struct engine *engine, struct generation *to,
-                         struct setting_problems *problems)
+static int reload_start_threads(struct engine *engine, struct generation *to,
+                                struct setting_problems *problems)
 {
     if (!swap_start_threads(engine, to))
         return 0;
@@ -209,8 +387,8 @@ static int start_threads(struct engine *engine, struct generation *to,
 }
 
 /* Builds a generation that can take over; NULL with problems. */
-static struct generation *build(struct engine *engine, const struct generation *live,
-                                struct setting_problems *problems)
+static struct generation *reload_build(struct engine *engine, const struct generation *live,
+                                       struct setting_problems *problems)
 {
     pthread_mutex_lock(&engine->lock);
     bool full = engine->alive_count >= GENERATIONS_MAX;
@@ -225,38 +403,32 @@ static struct generation *build(struct engine *engine, const struct generation *
     if (g && !problems->count)
         settings_fit(g->settings, live->settings, problems);
     if (g && !problems->count && !generation_lacks(g, problems) &&
-        !generation_open(g, live->api, problems) && !migrate(live, g, problems) &&
-        !start_threads(engine, g, problems))
+        !generation_open(g, live->api, problems) && !reload_migrate(live, g, problems) &&
+        !reload_start_threads(engine, g, problems))
         return g;
     if (g)
         swap_discard(g);
     return NULL;
 }
 
-static bool has_database(const struct generation *g)
+static bool reload_has_database(const struct generation *g)
 {
     return *g->engine->database_url;
 }
 
 /* If the database has been unavailable, the new generation continues the first one's migration. */
-static void hand_migration_on(struct reloader *reloader, struct generation *to)
+static void reload_hand_migration_on(struct reloader *reloader, struct generation *to)
 {
     bool pending = !reloader->migrator || !migrator_done(reloader->migrator);
 
     migrator_stop(reloader->migrator);
-    reloader->migrator = pending && has_database(to) ? migrator_start(to) : NULL;
+    reloader->migrator = pending && reload_has_database(to) ? migrator_start(to) : NULL;
 }
 
 /* ---- reporting ---- */
 
-static void say_lines(FILE *out, char *const *lines, size_t count, const char *before)
-{
-    for (size_t i = 0; i < count; i++)
-        fprintf(out, "%s%s\n", before, lines && lines[i] ? lines[i] : "out of memory");
-}
-
-static void tell_askers(const int *fds, size_t count, const struct reload_history *now,
-                        const struct setting_problems *problems)
+static void reload_tell_askers(const int *fds, size_t count, const struct reload_history *now,
+                               const struct setting_problems *problems)
 {
     char *text = NULL;
     size_t length;
@@ -264,11 +436,11 @@ static void tell_askers(const int *fds, size_t count, const struct reload_histor
 
     if (out) {
         fputs(now->last_done ? CONTROL_DONE : CONTROL_FAILED, out);
-        say_lines(out, problems->warnings, problems->warning_count, "warning: ");
+        setting_warnings_print(problems, out);
         if (now->last_done)
             fprintf(out, "%s\n", now->last);
         else
-            say_lines(out, problems->lines, problems->count, "refused: ");
+            setting_errors_print(problems, "refused: ", out);
         fclose(out);
     }
     for (size_t i = 0; i < count; i++)
@@ -276,7 +448,7 @@ static void tell_askers(const int *fds, size_t count, const struct reload_histor
     free(text);
 }
 
-static void note(struct reloader *reloader, const struct reload_history *now)
+static void reload_note(struct reloader *reloader, const struct reload_history *now)
 {
     pthread_mutex_lock(&reloader->lock);
     struct reload_history *history = &reloader->history;
@@ -293,14 +465,14 @@ static void note(struct reloader *reloader, const struct reload_history *now)
 /* ---- the thread ---- */
 
 /* Returns 0 with the message in `now`, or -1 with problems. */
-static int reload(struct reloader *reloader, struct reload_history *now,
-                  struct setting_problems *problems)
+static int reload_once(struct reloader *reloader, struct reload_history *now,
+                       struct setting_problems *problems)
 {
     struct engine *engine = reloader->engine;
     struct generation *live = engine_generation(engine);
     int64_t began = clock_mono_ms();
 
-    struct generation *next = build(engine, live, problems);
+    struct generation *next = reload_build(engine, live, problems);
 
     generation_release(live);
     if (next && engine_hold(engine)) {
@@ -322,31 +494,32 @@ static int reload(struct reloader *reloader, struct reload_history *now,
     swap_generation(engine, next);
     supervised_forgive(); /* try disabled modules again */
     engine_unhold(engine);
-    hand_migration_on(reloader, next); /* may wait for the database, so the engine is not held */
+    reload_hand_migration_on(reloader,
+                             next); /* may wait for the database, so the engine is not held */
     snprintf(now->last, sizeof now->last, "generation %u is live: %zu modules, built in %lld ms",
              number, modules, (long long)(clock_mono_ms() - began));
     return 0;
 }
 
-static void run(struct reloader *reloader, const int *fds, size_t count)
+static void reload_run(struct reloader *reloader, const int *fds, size_t count)
 {
     struct setting_problems problems = {0};
     struct reload_history now = {.last_wall_ms = clock_wall_ms()};
 
     sd_notify_reloading();
-    now.last_done = !reload(reloader, &now, &problems);
+    now.last_done = !reload_once(reloader, &now, &problems);
     sd_notify_ready();
     if (!now.last_done)
         snprintf(now.last, sizeof now.last, "%s",
                  problems.lines && problems.lines[0] ? problems.lines[0] : "out of memory");
-    note(reloader, &now);
+    reload_note(reloader, &now);
     if (now.last_done)
         log_line(BB_INFO, "reloaded", "outcome", now.last, NULL);
     else
         log_line(BB_ERROR, "reload refused, the previous configuration stays in use", "reason",
                  now.last, "more", problems.count > 1 ? LOG_NUMBER(problems.count - 1) : NULL,
                  NULL);
-    tell_askers(fds, count, &now, &problems);
+    reload_tell_askers(fds, count, &now, &problems);
     setting_problems_free(&problems);
 }
 
@@ -368,7 +541,7 @@ static void *reloader_main(void *arg)
         reloader->asker_count = 0;
         reloader->wanted = false;
         pthread_mutex_unlock(&reloader->lock);
-        run(reloader, fds, count);
+        reload_run(reloader, fds, count);
         arena_thread_end();
         pthread_mutex_lock(&reloader->lock);
     }
@@ -409,7 +582,7 @@ struct reloader *reloader_new(struct engine *engine)
     pthread_mutex_init(&reloader->lock, NULL);
     pthread_cond_init(&reloader->news, NULL);
     if (!pthread_create(&reloader->thread, NULL, reloader_main, reloader)) {
-        if (has_database(engine->generation))
+        if (reload_has_database(engine->generation))
             reloader->migrator = migrator_start(engine->generation);
         return reloader;
     }

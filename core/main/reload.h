@@ -29,6 +29,15 @@ void reloader_free(struct reloader *reloader);
  */
 void reloader_ask(struct reloader *reloader, int fd);
 
+/* Creates the thread that closes superseded generations. NULL: it cannot be created (logged). */
+struct reclaimer *reclaimer_new(struct engine *engine);
+
+/*
+ * Call after the loops have ended: closes the remaining generations and ends the thread. NULL is
+ * allowed.
+ */
+void reclaimer_free(struct reclaimer *reclaimer);
+
 /* Creates the threads of a generation. Returns 0, or -1 (logged): then call swap_discard(). */
 int swap_start_threads(struct engine *engine, struct generation *generation);
 

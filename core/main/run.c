@@ -58,7 +58,7 @@ static void run_begin(struct message *message)
  * Loops are used in turn. If the host is stopping, the first loop gets all work, because it ends
  * last.
  */
-static void hand_over(struct engine *engine, struct run *run)
+static void run_hand_over(struct engine *engine, struct run *run)
 {
     pthread_mutex_lock(&engine->lock);
     unsigned turn = engine->stopping ? 0 : engine->next_loop++ % engine->loop_count;
@@ -87,7 +87,7 @@ int api_run_then(struct bb_host *host, void (*work)(struct bb_request *, void *)
     run->then = then;
     run->arg = arg;
     generation_acquire(generation);
-    hand_over(engine, run);
+    run_hand_over(engine, run);
     return 0;
 }
 

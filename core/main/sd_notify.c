@@ -17,7 +17,7 @@
  * Kept open from the first message on, because a host that runs out of descriptors must still send
  * keep-alive messages. -1: there is no socket.
  */
-static int own_socket(void)
+static int sd_notify_own_socket(void)
 {
     static atomic_int kept = -1;
     int fd = atomic_load(&kept), none = -1;
@@ -43,7 +43,7 @@ void sd_notify(const char *text)
     memcpy(address.sun_path, name, length);
     if (*name == '@')
         address.sun_path[0] = '\0';
-    int fd = own_socket();
+    int fd = sd_notify_own_socket();
 
     if (fd >= 0)
         (void)sendto(fd, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *)&address,

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "core/lib/json_out.h"
@@ -23,7 +24,7 @@
 /* ---- the state as JSON ---- */
 
 /* Formats a time as in the API's answers, or null. */
-static json_t *time_json(int64_t wall_ms)
+static json_t *status_time_json(int64_t wall_ms)
 {
     char text[TEXT_TIME_SIZE];
 
@@ -34,12 +35,12 @@ static json_t *time_json(int64_t wall_ms)
 }
 
 /* An empty text becomes null. */
-static json_t *known_json(const char *text)
+static json_t *status_known_json(const char *text)
 {
     return *text ? json_out_text(text) : json_null();
 }
 
-static json_t *modules_json(const struct generation *g)
+static json_t *status_modules_json(const struct generation *g)
 {
     json_t *list = json_array();
 
@@ -54,7 +55,7 @@ static json_t *modules_json(const struct generation *g)
     return list;
 }
 
-static json_t *pools_json(const struct generation *g)
+static json_t *status_pools_json(const struct generation *g)
 {
     json_t *list = json_array();
     struct work_pool_status pool;
@@ -68,7 +69,7 @@ static json_t *pools_json(const struct generation *g)
     return list;
 }
 
-static json_t *generation_json(const struct generation *g, bool live)
+static json_t *status_generation_json(const struct generation *g, bool live)
 {
     int64_t now = clock_mono_ms();
     bool old = generation_superseded(g), drains = old && now < g->cut_ms;
@@ -82,10 +83,10 @@ static json_t *generation_json(const struct generation *g, bool live)
                      drains ? json_real((double)(g->cut_ms - now) / 1000) : json_null(), "holders",
                      (json_int_t)holders, "workers",
                      workers_ended(g->workers) ? 0 : (int)workers_running(g->workers), "modules",
-                     modules_json(g), "pools", pools_json(g));
+                     status_modules_json(g), "pools", status_pools_json(g));
 }
 
-static json_t *generations_json(struct engine *engine)
+static json_t *status_generations_json(struct engine *engine)
 {
     struct generation *list[GENERATIONS_MAX];
     struct generation *live = engine_generation(engine);
@@ -94,12 +95,12 @@ static json_t *generations_json(struct engine *engine)
 
     generation_release(live); /* the list has a reference to it or its successor */
     for (size_t i = 0; i < count; i++)
-        json_array_append_new(json, generation_json(list[i], list[i] == live));
+        json_array_append_new(json, status_generation_json(list[i], list[i] == live));
     engine_generations_release(list, count);
     return json;
 }
 
-static json_t *crashes_json(struct engine *engine)
+static json_t *status_crashes_json(struct engine *engine)
 {
     const struct crash_history *history = supervised_history();
     const struct crash_note *last = &history->last;
@@ -120,10 +121,10 @@ static json_t *crashes_json(struct engine *engine)
                                         "why", json_out_text(g->left_out[i].why)));
     generation_release(g);
     return json_pack("{si so so so}", "restarts", (int)history->restarts, "last",
-                     !*last->how
-                         ? json_null()
-                         : json_pack("{so so so}", "how", json_out_text(last->how), "module",
-                                     known_json(last->module), "report", known_json(last->report)),
+                     !*last->how ? json_null()
+                                 : json_pack("{so so so}", "how", json_out_text(last->how),
+                                             "module", status_known_json(last->module), "report",
+                                             status_known_json(last->report)),
                      "modules", modules, "leftOut", left_out);
 }
 
@@ -141,7 +142,7 @@ struct loop_states {
     struct loop_state loops[];
 };
 
-static void states_release(void *arg)
+static void status_states_release(void *arg)
 {
     struct loop_states *states = arg;
 
@@ -150,7 +151,7 @@ static void states_release(void *arg)
 }
 
 /* Runs on the loop. */
-static void states_fill(struct loop *loop, void *arg)
+static void status_states_fill(struct loop *loop, void *arg)
 {
     struct loop_state *state = &((struct loop_states *)arg)->loops[loop->index];
 
@@ -163,7 +164,7 @@ static void states_fill(struct loop *loop, void *arg)
     atomic_store(&state->answered, true);
 }
 
-static json_t *loop_json(const struct loop *loop, const struct loop_state *state)
+static json_t *status_loop_json(const struct loop *loop, const struct loop_state *state)
 {
     static const struct loop_state nothing = {.redis_ms = -2};
     bool blocked = !atomic_load(&state->answered);
@@ -187,7 +188,7 @@ static json_t *loop_json(const struct loop *loop, const struct loop_state *state
         state->redis_ms == -1, "lanes", pools);
 }
 
-static json_t *loops_json(struct engine *engine)
+static json_t *status_loops_json(struct engine *engine)
 {
     struct loop_states *states =
         calloc(1, sizeof *states + engine->loop_count * sizeof *states->loops);
@@ -195,19 +196,19 @@ static json_t *loops_json(struct engine *engine)
     if (!states)
         return NULL;
     atomic_init(&states->holders, 2);
-    if (engine_tell_loops(engine, states_fill, states_release, states) < 0) {
+    if (engine_tell_loops(engine, status_states_fill, status_states_release, states) < 0) {
         free(states); /* no loop got the message */
         return NULL;
     }
     json_t *list = json_array();
 
     for (unsigned i = 0; i < engine->loop_count; i++)
-        json_array_append_new(list, loop_json(&engine->loops[i], &states->loops[i]));
-    states_release(states);
+        json_array_append_new(list, status_loop_json(&engine->loops[i], &states->loops[i]));
+    status_states_release(states);
     return list;
 }
 
-static json_t *reloads_json(struct reloader *reloader)
+static json_t *status_reloads_json(struct reloader *reloader)
 {
     struct reload_history history;
     bool any;
@@ -215,33 +216,34 @@ static json_t *reloads_json(struct reloader *reloader)
     reloader_history(reloader, &history);
     any = history.last_wall_ms != 0;
     return json_pack("{si si so ss* so*}", "done", (int)history.done, "refused",
-                     (int)history.refused, "lastAt", time_json(history.last_wall_ms), "lastOutcome",
-                     any ? history.last_done ? "done" : "refused" : NULL, "last",
+                     (int)history.refused, "lastAt", status_time_json(history.last_wall_ms),
+                     "lastOutcome", any ? history.last_done ? "done" : "refused" : NULL, "last",
                      any ? json_out_text(history.last) : NULL);
 }
 
-static json_t *jobs_json(struct engine *engine)
+static json_t *status_jobs_json(struct engine *engine)
 {
     json_t *list = json_array();
     struct job_record job;
 
     for (size_t i = 0; job_log_snapshot(engine, i, &job); i++) {
-        json_t *skipped = job.skipped_since_wall_ms
-                              ? json_pack("{so so}", "since", time_json(job.skipped_since_wall_ms),
-                                          "lockHolder", json_out_text(job.lock_holder))
-                              : json_null();
+        json_t *skipped =
+            job.skipped_since_wall_ms
+                ? json_pack("{so so}", "since", status_time_json(job.skipped_since_wall_ms),
+                            "lockHolder", json_out_text(job.lock_holder))
+                : json_null();
 
         json_array_append_new(list, json_pack("{so sI sI sI so so sf}", "name",
                                               json_out_text(job.name), "done", (json_int_t)job.done,
                                               "failed", (json_int_t)job.failed, "skipped",
                                               (json_int_t)job.skipped, "skippedNow", skipped,
-                                              "lastDoneAt", time_json(job.last_done_wall_ms),
+                                              "lastDoneAt", status_time_json(job.last_done_wall_ms),
                                               "lastSeconds", (double)job.last_us / 1000000));
     }
     return list;
 }
 
-static json_t *database_json(struct engine *engine)
+static json_t *status_database_json(struct engine *engine)
 {
     static const char *const states[] = {[SCHEMA_NONE] = "none",
                                          [SCHEMA_PENDING] = "pending",
@@ -259,188 +261,195 @@ static json_t *database_json(struct engine *engine)
                      "schema", states[readiness_schema(engine)], "migrationsPending",
                      (int)atomic_load(&engine->migrations_pending), "problem",
                      *schema || *connection ? json_out_text(*schema ? schema : connection) : NULL,
-                     "schemaProblem", known_json(schema), "connectionProblem",
-                     known_json(connection));
+                     "schemaProblem", status_known_json(schema), "connectionProblem",
+                     status_known_json(connection));
 }
 
-static json_t *state_json(struct engine *engine)
+static json_t *status_state_json(struct engine *engine)
 {
     char reason[PAUSE_REASON] = "";
 
     if (!pause_why(engine, reason, sizeof reason))
         *reason = '\0';
-    return json_pack("{ss si sf so sb so so so so so so so sI}", "version", PACKAGE_VERSION,
-                     "process", (int)getpid(), "seconds",
-                     (double)(clock_mono_ms() - engine->started_ms) / 1000, "configuration",
-                     json_out_text(engine->conf), "ready", (int)readiness(engine), "paused",
-                     known_json(reason), "database", database_json(engine), "reloads",
-                     reloads_json(engine->reloader), "crashes", crashes_json(engine), "generations",
-                     generations_json(engine), "loops", loops_json(engine), "jobs",
-                     jobs_json(engine), "logLinesDropped", (json_int_t)log_dropped());
+    return json_pack(
+        "{ss si sf so sb so so so so so so so sI}", "version", PACKAGE_VERSION, "process",
+        (int)getpid(), "seconds", (double)(clock_mono_ms() - engine->started_ms) / 1000,
+        "configuration", json_out_text(engine->conf), "ready", (int)readiness(engine), "paused",
+        status_known_json(reason), "database", status_database_json(engine), "reloads",
+        status_reloads_json(engine->reloader), "crashes", status_crashes_json(engine),
+        "generations", status_generations_json(engine), "loops", status_loops_json(engine), "jobs",
+        status_jobs_json(engine), "logLinesDropped", (json_int_t)log_dropped());
 }
 
 /* ---- the JSON as text ---- */
 
-static const json_t *part(const json_t *json, const char *name)
+static const char *status_word(const json_t *json, const char *name)
 {
-    return json_object_get(json, name);
-}
-
-static const char *word(const json_t *json, const char *name)
-{
-    const char *text = json_string_value(part(json, name));
+    const char *text = json_string_value(json_object_get(json, name));
 
     return text ? text : "";
 }
 
-/* Null becomes 0. */
-static double number(const json_t *json, const char *name)
+static long status_whole(const json_t *json, const char *name)
 {
-    return json_number_value(part(json, name));
+    return (long)json_integer_value(json_object_get(json, name));
 }
 
-static long whole(const json_t *json, const char *name)
+/*
+ * Prints the format with the members that it names: {name}, or {name|text} with a text for an empty
+ * member, or {text~name} with a text before a member that is not empty.
+ */
+static void status_print(FILE *out, const json_t *json, const char *format)
 {
-    return (long)json_integer_value(part(json, name));
+    for (; *format; format++) {
+        if (*format != '{') {
+            fputc(*format, out);
+            continue;
+        }
+        const char *end = format + strcspn(format, "}"),
+                   *tilde = memchr(format, '~', (size_t)(end - format));
+        const char *name = tilde ? tilde + 1 : format + 1;
+        size_t length = strcspn(name, "|}");
+        const json_t *value = json_object_getn(json, name, length);
+
+        if (tilde && json_string_length(value))
+            fprintf(out, "%.*s", (int)(tilde - format - 1), format + 1);
+        if (json_is_real(value))
+            fprintf(out, "%.1f", json_real_value(value));
+        else if (json_is_integer(value))
+            fprintf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+        else if (json_string_length(value))
+            fputs(json_string_value(value), out);
+        else if (name[length] == '|')
+            fprintf(out, "%.*s", (int)(end - (name + length + 1)), name + length + 1);
+        format = end;
+    }
 }
 
-static void print_problem(FILE *out, const char *what, const char *problem)
+/* Prints the format for each row of a list. */
+static void status_print_rows(FILE *out, const json_t *json, const char *list, const char *format)
 {
-    fprintf(out, "%s%s%s\n", what, *problem ? ": " : "", problem);
-}
-
-static void print_host(FILE *out, const json_t *host, const struct engine *engine)
-{
-    const json_t *database = part(host, "database"), *job;
-    double ahead = number(database, "clockOffsetMs");
+    const json_t *row;
     size_t i;
 
-    fprintf(out, "busbar %s, process %ld, up for %.1f s, %s\n", word(host, "version"),
-            whole(host, "process"), number(host, "seconds"), word(host, "configuration"));
-    if (engine->pg_listener && json_is_null(part(database, "latencyMs")))
-        print_problem(out, "PostgreSQL does not answer", word(database, "connectionProblem"));
+    json_array_foreach(json_object_get(json, list), i, row)
+    {
+        status_print(out, row, format);
+    }
+}
+
+static void status_print_host(FILE *out, const json_t *host, const struct engine *engine)
+{
+    const json_t *database = json_object_get(host, "database"), *job;
+    const char *schema = status_word(database, "schema");
+    double ahead = json_number_value(json_object_get(database, "clockOffsetMs"));
+    size_t i;
+
+    status_print(out, host,
+                 "busbar {version}, process {process}, up for {seconds} s, "
+                 "{configuration}\n");
+    if (engine->pg_listener && json_is_null(json_object_get(database, "latencyMs")))
+        status_print(out, database, "PostgreSQL does not answer{: ~connectionProblem}\n");
     else if (engine->pg_listener)
-        fprintf(out, "PostgreSQL answers in %ld ms\n", whole(database, "latencyMs"));
+        status_print(out, database, "PostgreSQL answers in {latencyMs} ms\n");
     if (ahead >= SHARED_CLOCK_WARN_MS || ahead <= -SHARED_CLOCK_WARN_MS)
         fprintf(out, "PostgreSQL's clock is %.1f s ahead of this host's\n", ahead / 1000);
-    if (*word(database, "schema") == 'u')
-        print_problem(out, "the database does not fit the modules",
-                      word(database, "schemaProblem"));
-    if (*word(database, "schema") == 'p')
-        print_problem(out, "the database is not migrated yet", word(database, "schemaProblem"));
-    if (*word(host, "paused"))
-        fprintf(out, "PAUSED: sending, jobs and calls to other servers: %s\n",
-                word(host, "paused"));
-    if (whole(host, "logLinesDropped"))
-        fprintf(out, "%ld lines of the log were dropped\n", whole(host, "logLinesDropped"));
-    json_array_foreach(part(host, "jobs"), i, job)
+    if (*schema == 'u')
+        status_print(out, database, "the database does not fit the modules: {schemaProblem}\n");
+    if (*schema == 'p')
+        status_print(out, database, "the database is not migrated yet{: ~schemaProblem}\n");
+    if (*status_word(host, "paused"))
+        status_print(out, host, "PAUSED: sending, jobs and calls to other servers: {paused}\n");
+    if (status_whole(host, "logLinesDropped"))
+        status_print(out, host, "{logLinesDropped} lines of the log were dropped\n");
+    json_array_foreach(json_object_get(host, "jobs"), i, job)
     {
-        const json_t *skipped = part(job, "skippedNow");
+        const json_t *skipped = json_object_get(job, "skippedNow");
 
-        if (json_is_object(skipped))
-            fprintf(out, "job %s skipped: lock held elsewhere since %s, by %s\n", word(job, "name"),
-                    word(skipped, "since"),
-                    *word(skipped, "lockHolder") ? word(skipped, "lockHolder")
-                                                 : "an unknown session");
+        if (!json_is_object(skipped))
+            continue;
+        status_print(out, job, "job {name} skipped: lock held elsewhere ");
+        status_print(out, skipped, "since {since}, by {lockHolder|an unknown session}\n");
     }
 }
 
-static void print_events(FILE *out, const json_t *host)
+static void status_print_events(FILE *out, const json_t *host)
 {
-    const json_t *reloads = part(host, "reloads"), *crashes = part(host, "crashes"), *row;
-    const json_t *last = part(crashes, "last");
-    size_t i;
+    const json_t *reloads = json_object_get(host, "reloads");
+    const json_t *crashes = json_object_get(host, "crashes");
+    const json_t *last = json_object_get(crashes, "last");
 
-    fprintf(out, "reloads: %ld done, %ld refused", whole(reloads, "done"),
-            whole(reloads, "refused"));
-    if (*word(reloads, "lastAt"))
-        fprintf(out, "; the last at %s %s: %s", word(reloads, "lastAt"),
-                word(reloads, "lastOutcome"), word(reloads, "last"));
-    fputc('\n', out);
-    if (whole(crashes, "restarts"))
-        fprintf(out, "the worker was restarted %ld times; the last exit: %s%s%s%s%s\n",
-                whole(crashes, "restarts"), word(last, "how"),
-                *word(last, "module") ? ", module " : "", word(last, "module"),
-                *word(last, "report") ? ", report " : "", word(last, "report"));
-    json_array_foreach(part(crashes, "modules"), i, row)
-    {
-        fprintf(out, "  crashes of module %s: %ld\n", word(row, "name"), whole(row, "count"));
+    status_print(out, reloads,
+                 "reloads: {done} done, {refused} refused{; the last at ~lastAt}{ ~lastOutcome}"
+                 "{: ~last}\n");
+    if (status_whole(crashes, "restarts")) {
+        status_print(out, crashes, "the worker was restarted {restarts} times; the last exit: ");
+        status_print(out, last, "{how}{, module ~module}{, report ~report}\n");
     }
-    json_array_foreach(part(crashes, "leftOut"), i, row)
-    {
-        fprintf(out, "DISABLED: module %s, until the next reload: %s\n", word(row, "name"),
-                word(row, "why"));
-    }
+    status_print_rows(out, crashes, "modules", "  crashes of module {name}: {count}\n");
+    status_print_rows(out, crashes, "leftOut",
+                      "DISABLED: module {name}, until the next reload: {why}\n");
 }
 
-static void print_generation(FILE *out, const json_t *g)
+static void status_print_generation(FILE *out, const json_t *g)
 {
-    const char *state = word(g, "state");
-    const json_t *row;
-    size_t i;
+    const char *state = status_word(g, "state");
 
-    fprintf(out, "generation %ld: ", whole(g, "number"));
-    if (*state == 's')
-        fputs("about to go live", out);
-    else
-        fprintf(out, "%s for %.1f s", *state == 'l' ? "live" : "drains", number(g, "seconds"));
-    if (*state == 'd')
-        fprintf(out, ", is cut in %.1f s", number(g, "cutInSeconds"));
-    fprintf(out, "%s, %ld holders\n", *state == 'c' ? ", was cut" : "", whole(g, "holders"));
-    json_array_foreach(part(g, "modules"), i, row)
-    {
-        fprintf(out, "  module %s %s, build %s, %s\n", word(row, "name"), word(row, "version"),
-                *word(row, "build") ? word(row, "build") : "unknown", word(row, "path"));
-    }
-    json_array_foreach(part(g, "pools"), i, row)
-    {
-        fprintf(out, "  pool %s.%s: %ld of %ld threads, %ld busy, %ld of %ld waiting\n",
-                word(row, "module"), word(row, "name"), whole(row, "started"),
-                whole(row, "threads"), whole(row, "busy"), whole(row, "waiting"),
-                whole(row, "queue"));
-    }
-    if (whole(g, "workers"))
-        fprintf(out, "  %ld workers run\n", whole(g, "workers"));
+    status_print(out, g, "generation {number}: ");
+    status_print(out, g,
+                 *state == 's'   ? "about to go live"
+                 : *state == 'l' ? "live for {seconds} s"
+                 : *state == 'd' ? "drains for {seconds} s, is cut in {cutInSeconds} s"
+                                 : "drains for {seconds} s, was cut");
+    status_print(out, g, ", {holders} holders\n");
+    status_print_rows(out, g, "modules",
+                      "  module {name} {version}, build {build|unknown}, {path}\n");
+    status_print_rows(out, g, "pools",
+                      "  pool {module}.{name}: {started} of {threads} threads, {busy} busy, "
+                      "{waiting} of {queue} waiting\n");
+    if (status_whole(g, "workers"))
+        status_print(out, g, "  {workers} workers run\n");
 }
 
-static void print_loop(FILE *out, size_t index, const json_t *loop)
+static void status_print_loop(FILE *out, size_t index, const json_t *loop)
 {
-    const json_t *pools = part(loop, "lanes");
+    json_t *pools = json_object_get(loop, "lanes"), *pool;
+    const char *name;
 
-    if (json_is_true(part(loop, "stands"))) {
-        fprintf(out, "loop %zu: BLOCKED for %.1f s, see the log\n", index,
-                number(loop, "standsSeconds"));
+    fprintf(out, "loop %zu: ", index);
+    if (json_is_true(json_object_get(loop, "stands"))) {
+        status_print(out, loop, "BLOCKED for {standsSeconds} s, see the log\n");
         return;
     }
-    fprintf(out, "loop %zu: %ld connections, %ld requests", index, whole(loop, "connections"),
-            whole(loop, "requests"));
-    if (json_is_integer(part(loop, "redisMs")))
-        fprintf(out, ", Redis answers in %ld ms", whole(loop, "redisMs"));
-    fputs(json_is_true(part(loop, "redisFailed")) ? ", Redis does not answer\n" : "\n", out);
-    for (int kind = 0; json_object_size(pools) && kind < PG_POOLS; kind++) {
-        const json_t *pool = part(pools, pg_pool_names[kind]);
-
-        fprintf(out,
-                "  database %s: %ld of %ld connections, %ld waiting, %ld batches in progress\n",
-                pg_pool_names[kind], whole(pool, "ready"), whole(pool, "connections"),
-                whole(pool, "waiting"), whole(pool, "batches"));
+    status_print(out, loop, "{connections} connections, {requests} requests");
+    if (json_is_integer(json_object_get(loop, "redisMs")))
+        status_print(out, loop, ", Redis answers in {redisMs} ms");
+    if (json_is_true(json_object_get(loop, "redisFailed")))
+        fputs(", Redis does not answer", out);
+    fputc('\n', out);
+    json_object_foreach(pools, name, pool)
+    {
+        fprintf(out, "  database %s: ", name);
+        status_print(out, pool,
+                     "{ready} of {connections} connections, {waiting} waiting, "
+                     "{batches} batches in progress\n");
     }
 }
 
-static void print_state(FILE *out, const json_t *host, const struct engine *engine)
+static void status_print_all(FILE *out, const json_t *host, const struct engine *engine)
 {
     const json_t *row;
     size_t i;
 
-    print_host(out, host, engine);
-    print_events(out, host);
-    json_array_foreach(part(host, "generations"), i, row)
+    status_print_host(out, host, engine);
+    status_print_events(out, host);
+    json_array_foreach(json_object_get(host, "generations"), i, row)
     {
-        print_generation(out, row);
+        status_print_generation(out, row);
     }
-    json_array_foreach(part(host, "loops"), i, row)
+    json_array_foreach(json_object_get(host, "loops"), i, row)
     {
-        print_loop(out, i, row);
+        status_print_loop(out, i, row);
     }
 }
 
@@ -450,14 +459,14 @@ char *status_text(struct engine *engine, bool json)
     size_t length;
     FILE *out = open_memstream(&text, &length);
     bool stopping = engine_hold(engine);
-    json_t *host = stopping ? NULL : state_json(engine);
+    json_t *host = stopping ? NULL : status_state_json(engine);
 
     if (out && host) {
         fputs(CONTROL_DONE, out);
         if (json && !json_dumpf(host, out, JSON_INDENT(2)))
             fputc('\n', out);
         else if (!json)
-            print_state(out, host, engine);
+            status_print_all(out, host, engine);
     } else if (out && stopping) {
         fputs(CONTROL_FAILED "the host is stopping\n", out);
     }

@@ -27,7 +27,7 @@ struct stop {
     int64_t until_ms;
 };
 
-static _Noreturn void end_now(const char *why, int status)
+static _Noreturn void stop_end_now(const char *why, int status)
 {
     log_line(BB_WARN, why, NULL);
     log_close();
@@ -36,18 +36,18 @@ static _Noreturn void end_now(const char *why, int status)
 }
 
 /* A reload may be blocked by a database lock, or by a file that is a pipe. */
-static void *rest(void *arg)
+static void *stop_rest_main(void *arg)
 {
     (void)arg;
     sleep(REST_S);
-    end_now("stopped with threads unfinished", 0);
+    stop_end_now("stopped with threads unfinished", 0);
 }
 
 void stop_rest(void)
 {
     pthread_t thread;
 
-    if (!pthread_create(&thread, NULL, rest, NULL)) {
+    if (!pthread_create(&thread, NULL, stop_rest_main, NULL)) {
         pthread_detach(thread);
         return;
     }
@@ -56,7 +56,7 @@ void stop_rest(void)
 }
 
 /* The first loop ends last, because it takes the work that others pass on with bb_run() (run.c). */
-static bool is_last(const struct loop *loop)
+static bool stop_is_last(const struct loop *loop)
 {
     for (unsigned i = 1; !loop->index && i < loop->engine->loop_count; i++) {
         if (!atomic_load(&loop->engine->loops[i].ended))
@@ -71,19 +71,19 @@ static void stop_tick(struct timer *timer)
     struct loop *loop = stop->loop;
     bool empty = http_drain(loop->http);
 
-    if (empty && !loop->requests && is_last(loop) && engine_idle(loop->engine) &&
+    if (empty && !loop->requests && stop_is_last(loop) && engine_idle(loop->engine) &&
         loop_quiet(loop)) {
         loop->stop = true;
         atomic_store(&loop->ended, true);
         return;
     }
     if (loop->now_ms >= stop->until_ms)
-        end_now("stopped with requests unfinished", 1); /* requests were cut, so the exit status
-                                                         * is not 0 */
+        stop_end_now("stopped with requests unfinished", 1); /* requests were cut, so the exit
+                                                              * status is not 0 */
     timer_set(&loop->timers, timer, loop->now_ms + DRAIN_TICK_MS);
 }
 
-static void end_jobs(struct loop *loop)
+static void stop_end_jobs(struct loop *loop)
 {
     struct generation *generation = engine_generation(loop->engine);
 
@@ -95,7 +95,7 @@ static void stop_begin(struct message *message)
 {
     struct stop *stop = (struct stop *)(void *)message;
 
-    end_jobs(stop->loop);
+    stop_end_jobs(stop->loop);
     streams_stop(stop->loop);
     stop->until_ms = stop->loop->now_ms + STOP_MS;
     stop_tick(&stop->timer);
@@ -127,7 +127,7 @@ static void stop_all(struct signals *signals)
     }
 }
 
-static void take(struct signals *signals)
+static void stop_take(struct signals *signals)
 {
     struct signalfd_siginfo info;
 
@@ -142,14 +142,14 @@ static void take(struct signals *signals)
 }
 
 /* Returns the time left for the loops to end. When it is over, ends the process: one is blocked. */
-static int wait_ms(const struct signals *signals)
+static int stop_wait_ms(const struct signals *signals)
 {
     int64_t left = signals->until_ms - clock_mono_ms();
 
     if (!signals->until_ms)
         return -1;
     if (left <= 0)
-        end_now("stopped with a blocked event loop", 1);
+        stop_end_now("stopped with a blocked event loop", 1);
     return (int)left;
 }
 
@@ -161,8 +161,8 @@ static void *signals_main(void *arg)
 
     thread_name("signals", NULL);
     while (!fds[1].revents) {
-        if (poll(fds, 2, wait_ms(signals)) > 0 && fds[0].revents)
-            take(signals);
+        if (poll(fds, 2, stop_wait_ms(signals)) > 0 && fds[0].revents)
+            stop_take(signals);
     }
     return NULL;
 }

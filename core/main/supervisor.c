@@ -39,7 +39,7 @@ static struct supervisor {
 } supervisor;
 
 /* Whether this is `serve` with only options for files; the command line code handles the rest. */
-static bool is_wanted(int argc, char **argv)
+static bool supervisor_is_wanted(int argc, char **argv)
 {
     bool serve = false;
 
@@ -58,7 +58,7 @@ static bool is_wanted(int argc, char **argv)
 
 /* ---- the worker ---- */
 
-static _Noreturn void become_worker(pid_t parent)
+static _Noreturn void supervisor_become_worker(pid_t parent)
 {
     sigset_t mask = supervisor.before;
     char number[16];
@@ -78,7 +78,7 @@ static _Noreturn void become_worker(pid_t parent)
     _exit(1);
 }
 
-static void spawn(void)
+static void supervisor_spawn(void)
 {
     struct supervised_file *shared = &supervisor.shared;
     pid_t parent = getpid();
@@ -88,7 +88,7 @@ static void spawn(void)
     supervisor.worker =
         pwrite(supervisor.file, shared, sizeof *shared, 0) == (ssize_t)sizeof *shared ? fork() : -1;
     if (!supervisor.worker)
-        become_worker(parent);
+        supervisor_become_worker(parent);
     if (supervisor.worker < 0) {
         supervisor.worker = 0;
         supervisor.next_ms = clock_mono_ms() + BEAT_MS;
@@ -96,7 +96,7 @@ static void spawn(void)
 }
 
 /* Reads what the worker has written, and completes a note that it could not write. */
-static const struct worker_state *read_worker(int status)
+static const struct worker_state *supervisor_read_worker(int status)
 {
     struct supervised_file *shared = &supervisor.shared;
     struct crash_note *note = &shared->worker.note;
@@ -113,7 +113,7 @@ static const struct worker_state *read_worker(int status)
     return &shared->worker;
 }
 
-static int64_t delay_ms(unsigned failures)
+static int64_t supervisor_delay_ms(unsigned failures)
 {
     int64_t delay = 0;
 
@@ -122,9 +122,9 @@ static int64_t delay_ms(unsigned failures)
     return delay < MOST_DELAY_MS ? delay : MOST_DELAY_MS;
 }
 
-static void worker_ended(int status)
+static void supervisor_worker_ended(int status)
 {
-    const struct worker_state *worker = read_worker(status);
+    const struct worker_state *worker = supervisor_read_worker(status);
     struct crash_note note = worker->note;
     int64_t now = clock_mono_ms();
 
@@ -146,7 +146,7 @@ static void worker_ended(int status)
     history_add(&supervisor.shared.history, &note, worker->served_ms, now);
     if (worker->served_ms && now - worker->served_ms >= CALM_MS)
         supervisor.failures = 0;
-    int64_t wait = delay_ms(supervisor.failures++);
+    int64_t wait = supervisor_delay_ms(supervisor.failures++);
 
     supervisor.next_ms = now + wait;
     const struct log_pair pairs[] = {{"how", note.how},
@@ -161,14 +161,14 @@ static void worker_ended(int status)
 
 /* ---- signals, and the main loop ---- */
 
-static void on_signal(int number)
+static void supervisor_on_signal(int number)
 {
     int status;
     pid_t pid;
 
     while (number == SIGCHLD && (pid = waitpid(-1, &status, WNOHANG)) > 0)
         if (pid == supervisor.worker)
-            worker_ended(status);
+            supervisor_worker_ended(status);
     if (number == SIGCHLD)
         return;
     if (number == SIGTERM || number == SIGINT)
@@ -179,14 +179,14 @@ static void on_signal(int number)
         supervisor.over = true;
 }
 
-static void supervise(void)
+static void supervisor_supervise(void)
 {
     while (!supervisor.over) {
         int64_t now = clock_mono_ms(), left;
         struct timespec beat = {.tv_sec = BEAT_MS / 1000};
 
         if (!supervisor.worker && now >= supervisor.next_ms)
-            spawn();
+            supervisor_spawn();
         left = supervisor.next_ms - now;
         if (!supervisor.worker) {
             sd_notify("WATCHDOG=1");
@@ -196,11 +196,11 @@ static void supervise(void)
         int number = sigtimedwait(&supervisor.signals, NULL, supervisor.worker ? NULL : &beat);
 
         if (number > 0)
-            on_signal(number);
+            supervisor_on_signal(number);
     }
 }
 
-static int start(char **argv)
+static int supervisor_start(char **argv)
 {
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD};
 
@@ -220,7 +220,7 @@ static int start(char **argv)
 }
 
 /* Ends in the same way as the worker. */
-static int end_like(int status)
+static int supervisor_end_like(int status)
 {
     if (!WIFSIGNALED(status))
         return WEXITSTATUS(status);
@@ -238,14 +238,14 @@ static int end_like(int status)
 
 bool supervisor_run(int argc, char **argv, int *status)
 {
-    if (!is_wanted(argc, argv))
+    if (!supervisor_is_wanted(argc, argv))
         return false;
-    if (start(argv)) {
+    if (supervisor_start(argv)) {
         perror("busbar: the supervisor cannot make a file in memory");
         *status = 1;
         return true;
     }
-    supervise();
-    *status = end_like(supervisor.status);
+    supervisor_supervise();
+    *status = supervisor_end_like(supervisor.status);
     return true;
 }

@@ -54,7 +54,7 @@ struct generation {
     struct workers *workers;
     struct jobs *jobs;
     struct generation *next_alive;   /* under the engine's lock */
-    struct generation *reclaim_next; /* this and the next two: reclaim.c, under its lock */
+    struct generation *reclaim_next; /* this and the next two: reload.c, under its lock */
     bool reclaim_gone, reclaim_cut;
     int64_t live_ms;               /* monotonic time at which it went live */
     int64_t superseded_ms, cut_ms; /* once superseded: since when, and when it is cut */

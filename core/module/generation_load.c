@@ -451,7 +451,7 @@ int generation_load(struct generation *g, const char *conf_path, struct setting_
     const struct host_settings *host = g->host = host_settings(g->settings);
 
     /* Before modules are loaded, because their constructors may crash or hang. A reload may still
-     * be refused, so reload() in reload.c does this later. */
+     * be refused, so reload_once() in reload.c does this later. */
     if (g->number == 1) {
         generation_place_reports(g, problems);
         lifecycle_calls_set_limit(host->host.stall_timeout * 1000);

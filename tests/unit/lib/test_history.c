@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/lib/history.h"
+#include "core/lib/supervised.h"
 #include "suite.h"
 
 static struct crash_history history;
