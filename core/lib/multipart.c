@@ -307,8 +307,7 @@ static int multipart_data(struct multipart *multipart, const char *bytes, size_t
 
 enum verdict { PENDING, OTHER, NEXT_PART, LAST_PART };
 
-/* Whether the held bytes are a delimiter: with the CR LF that ends its line, or with -- after it.
- */
+/* Whether the held bytes are a delimiter, with the CR LF that ends its line, or with --. */
 static enum verdict multipart_judge(const struct multipart *multipart)
 {
     size_t whole = multipart->delimiter_length, length = multipart->held_length;

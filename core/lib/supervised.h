@@ -6,6 +6,11 @@
  * instead of mapping the file, so that stray writes of a module cannot change it.
  *
  * Without a supervisor the functions for workers have no effect, unless noted.
+ *
+ * This file, supervisor.c, crash.c, mapped_files.c, hang.c, lifecycle_call.c, activity.c and their
+ * headers have 2,100 lines, which keep four promises of docs/operating.md: the listener never
+ * closes, a crash names its module, a hang is named and ended, and a module that keeps crashing is
+ * disabled. 270 of them read symbols, because a signal handler must not call dladdr().
  */
 #ifndef CORE_SUPERVISED_H
 #define CORE_SUPERVISED_H

@@ -16,8 +16,7 @@ static int cmd_check_print_refusal(const char *problem)
     return CLI_FAILED;
 }
 
-/* ---- in the child process ---------------------------------------------------------------------
- */
+/* ---- in the child process ---- */
 
 /* Writes the report, and the schemas for cmd_check_database(): name and schema, a zero byte
  * after each.
@@ -61,8 +60,7 @@ static int cmd_check_judge(FILE *out, void *arg)
     return CLI_DONE;
 }
 
-/* ---- in the parent ----------------------------------------------------------------------------
- */
+/* ---- in the parent ---- */
 
 /* Compares the schemas with the database, which may be unavailable: this is not an error. */
 static int cmd_check_compare_schemas(const struct generation *g)

@@ -1,4 +1,8 @@
-/* `busbar settings` and `busbar metrics`: references, generated from the tables of the sources. */
+/*
+ * `busbar settings` and `busbar metrics`: references, generated from the tables of the sources.
+ * scripts/make-docs puts them into docs/, and scripts/make-man (315 lines) makes manual pages of
+ * them and of the public headers. scdoc would replace only its 20 lines that write troff.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 

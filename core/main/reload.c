@@ -310,8 +310,7 @@ void reclaimer_free(struct reclaimer *reclaimer)
     free(reclaimer);
 }
 
-/* Quiesces a superseded generation, asks its workers to return, and takes the engine's reference.
- */
+/* Quiesces a superseded generation, asks its workers to return, and takes the reference. */
 static void reclaim_begin(struct reclaimer *reclaimer, struct generation *g)
 {
     workers_stop(g->workers, g->cut_ms);
