@@ -35,7 +35,7 @@ struct assets {
     size_t count;
 };
 
-static bool ends_in(const char *name, const char *end)
+static bool assets_is_name_of(const char *name, const char *end)
 {
     size_t length = strlen(name), own = strlen(end);
 
@@ -43,7 +43,7 @@ static bool ends_in(const char *name, const char *end)
 }
 
 /* Returns 0; 1 if the file does not exist; -1 if it cannot be read. */
-static int read_file(int directory, const char *name, struct asset_bytes *bytes)
+static int assets_read_file(int directory, const char *name, struct asset_bytes *bytes)
 {
     int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
@@ -65,14 +65,14 @@ static int read_file(int directory, const char *name, struct asset_bytes *bytes)
     return failed ? -1 : 0;
 }
 
-static int read_forms(int directory, const char *name, struct asset *asset)
+static int assets_read_forms(int directory, const char *name, struct asset *asset)
 {
     static const char *const ends[ASSET_FORMS] = {"", ".gz", ".br"};
     char path[NAME_MAX + 8];
 
     for (int form = 0; form < ASSET_FORMS; form++) {
         snprintf(path, sizeof(path), "%s%s", name, ends[form]);
-        int failed = read_file(directory, path, &asset->forms[form]);
+        int failed = assets_read_file(directory, path, &asset->forms[form]);
 
         if (failed < 0 || (failed && form == ASSET_PLAIN))
             return -1;
@@ -85,7 +85,7 @@ static int read_forms(int directory, const char *name, struct asset *asset)
     return 0;
 }
 
-static int add(struct assets *assets, int directory, const char *name, bool hashed)
+static int assets_add(struct assets *assets, int directory, const char *name, bool hashed)
 {
     struct asset *asset = calloc(1, sizeof(*asset));
 
@@ -97,10 +97,10 @@ static int add(struct assets *assets, int directory, const char *name, bool hash
     asset->name = strdup(name);
     if (++assets->count > ASSETS_MAX || !asset->name)
         return -1;
-    return read_forms(directory, name, asset);
+    return assets_read_forms(directory, name, asset);
 }
 
-static int add_all(struct assets *assets, const char *directory, bool hashed)
+static int assets_add_all(struct assets *assets, const char *directory, bool hashed)
 {
     DIR *list = opendir(directory);
     struct dirent *entry;
@@ -109,9 +109,9 @@ static int add_all(struct assets *assets, const char *directory, bool hashed)
     if (!list)
         return -1;
     while (!failed && (errno = 0, entry = readdir(list)) != NULL)
-        if (entry->d_type == DT_REG && !ends_in(entry->d_name, ".br") &&
-            !ends_in(entry->d_name, ".gz"))
-            failed = add(assets, dirfd(list), entry->d_name, hashed);
+        if (entry->d_type == DT_REG && !assets_is_name_of(entry->d_name, ".br") &&
+            !assets_is_name_of(entry->d_name, ".gz"))
+            failed = assets_add(assets, dirfd(list), entry->d_name, hashed);
     failed |= errno;
     closedir(list);
     return failed ? -1 : 0;
@@ -129,7 +129,8 @@ int assets_open(struct bb_host *host, const char *own, const char *installed, co
     }
     snprintf(inner, sizeof(inner), "%s/assets", directory);
     *assets = calloc(1, sizeof(**assets));
-    if (*assets && !add_all(*assets, directory, false) && !add_all(*assets, inner, true))
+    if (*assets && !assets_add_all(*assets, directory, false) &&
+        !assets_add_all(*assets, inner, true))
         return 0;
     int failed = bb_open_fail(host, "%s cannot be read: %s", directory,
                               errno ? strerror(errno) : "too many files, or a file is too large");
@@ -165,7 +166,7 @@ void assets_free(struct assets *assets)
     "default-src 'self'; img-src 'self' data: blob:; object-src 'none'; base-uri 'none';"          \
     " form-action 'self'; frame-ancestors 'none'"
 
-static const char *type_of(const char *name)
+static const char *assets_type(const char *name)
 {
     static const char *const types[][2] = {
         {".html", "text/html; charset=utf-8"},
@@ -190,7 +191,7 @@ static const char *type_of(const char *name)
  * Returns the weight of a coding in Accept-Encoding, 0 to 1; -1 if it is not in the list (RFC 9110,
  * 12.5.3).
  */
-static double weight(const char *list, const char *coding)
+static double assets_weight(const char *list, const char *coding)
 {
     size_t length = strlen(coding);
 
@@ -213,15 +214,15 @@ static double weight(const char *list, const char *coding)
 }
 
 /* Returns the form that the client prefers; among equally preferred forms the smallest. */
-static enum asset_form form_for(struct bb_request *rq, const struct asset *asset)
+static enum asset_form assets_form(struct bb_request *rq, const struct asset *asset)
 {
     static const char *const codings[ASSET_FORMS] = {"identity", "gzip", "br"};
     const char *list = bb_header(rq, "Accept-Encoding");
-    double any = weight(list, "*"), best = 0;
+    double any = assets_weight(list, "*"), best = 0;
     enum asset_form form = ASSET_PLAIN;
 
     for (int i = ASSET_PLAIN; list && i < ASSET_FORMS; i++) {
-        double own = weight(list, codings[i]);
+        double own = assets_weight(list, codings[i]);
 
         own = own < 0 ? any : own;
         if (asset->forms[i].data && own > 0 && own >= best) {
@@ -239,8 +240,8 @@ bool assets_known(struct bb_request *rq, const char *tag)
     return known && (!strcmp(known, "*") || strstr(known, tag));
 }
 
-static int put_headers(struct bb_request *rq, const struct asset *asset, enum asset_form form,
-                       const char *tag)
+static int assets_put_headers(struct bb_request *rq, const struct asset *asset,
+                              enum asset_form form, const char *tag)
 {
     static const char *const codings[ASSET_FORMS] = {NULL, "gzip", "br"};
     int failed =
@@ -255,7 +256,8 @@ static int put_headers(struct bb_request *rq, const struct asset *asset, enum as
     return failed | (codings[form] ? bb_reply_header(rq, "Content-Encoding", codings[form]) : 0);
 }
 
-static int answer(struct bb_request *rq, const struct assets *assets, const char *name, bool hashed)
+static int assets_answer(struct bb_request *rq, const struct assets *assets, const char *name,
+                         bool hashed)
 {
     const struct asset *asset = assets ? assets->first : NULL;
 
@@ -263,23 +265,23 @@ static int answer(struct bb_request *rq, const struct assets *assets, const char
         asset = asset->next;
     if (!asset)
         return bb_fail(rq, 404, "There is no such file");
-    enum asset_form form = form_for(rq, asset);
+    enum asset_form form = assets_form(rq, asset);
     const char *tag = bb_format(rq, "\"%s-%d\"", asset->tag, (int)form);
 
-    if (put_headers(rq, asset, form, tag))
+    if (assets_put_headers(rq, asset, form, tag))
         return bb_fail(rq, 503, "Out of memory");
     if (assets_known(rq, tag))
         return bb_reply(rq, 304, NULL);
-    return bb_reply_bytes(rq, 200, type_of(name), asset->forms[form].data,
+    return bb_reply_bytes(rq, 200, assets_type(name), asset->forms[form].data,
                           asset->forms[form].length);
 }
 
 int assets_page(struct bb_request *rq, const struct assets *assets, const char *name)
 {
-    return answer(rq, assets, name, false);
+    return assets_answer(rq, assets, name, false);
 }
 
 int assets_file(struct bb_request *rq, const struct assets *assets, const char *name)
 {
-    return answer(rq, assets, name, true);
+    return assets_answer(rq, assets, name, true);
 }

@@ -30,7 +30,7 @@ void csv_drop(void *arg)
     csv->bytes = NULL;
 }
 
-static void begin_cell(struct csv *csv)
+static void csv_begin_cell(struct csv *csv)
 {
     if (csv->begun)
         csv_bytes(csv, csv->separator ? &csv->separator : ",", 1);
@@ -39,13 +39,13 @@ static void begin_cell(struct csv *csv)
 
 void csv_plain(struct csv *csv, const char *text)
 {
-    begin_cell(csv);
+    csv_begin_cell(csv);
     if (text)
         csv_bytes(csv, text, strlen(text));
 }
 
 /* Returns the length in bytes of a character that starts a formula; 0: it does not. */
-static size_t starts_formula(const char *at)
+static size_t csv_formula(const char *at)
 {
     static const char *const wide[] = {"\uff1d", "\uff0b", "\uff0d", "\uff20"};
 
@@ -59,13 +59,13 @@ static size_t starts_formula(const char *at)
     return 0;
 }
 
-static bool separates(char c)
+static bool csv_is_separator(char c)
 {
     return c && strchr(";,|\t\r\n", c);
 }
 
 /* A latitude such as -33.9 is not a formula. */
-static bool is_number(const char *text)
+static bool csv_is_number(const char *text)
 {
     static const char digits[] = "0123456789";
     size_t whole, part = 0;
@@ -84,14 +84,14 @@ static bool is_number(const char *text)
  * Appends the text with an apostrophe before each formula and each quote doubled, unless `csv` is
  * NULL. Returns whether there is a formula.
  */
-static bool defuse(struct csv *csv, const char *text)
+static bool csv_defuse(struct csv *csv, const char *text)
 {
     bool fresh = true, found = *text && strchr("\t\r\n", *text);
 
     if (found && csv)
         csv_bytes(csv, "'", 1);
     for (size_t size; *text; text += size) {
-        size_t formula = starts_formula(text);
+        size_t formula = csv_formula(text);
 
         size = formula ? formula : 1;
         if (fresh && formula) {
@@ -99,7 +99,7 @@ static bool defuse(struct csv *csv, const char *text)
             if (csv)
                 csv_bytes(csv, "'", 1);
         }
-        fresh = separates(*text) || (fresh && !formula && strchr(" \"", *text));
+        fresh = csv_is_separator(*text) || (fresh && !formula && strchr(" \"", *text));
         if (csv && *text == '"')
             csv_bytes(csv, "\"", 1);
         if (csv)
@@ -110,28 +110,28 @@ static bool defuse(struct csv *csv, const char *text)
 
 void csv_text(struct csv *csv, const char *text)
 {
-    begin_cell(csv);
+    csv_begin_cell(csv);
     if (!text || !*text)
         return;
     bool quoted = strpbrk(text, ",;|\t\"\r\n") || (csv->separator && strchr(text, csv->separator));
 
-    if (!quoted && (is_number(text) || !defuse(NULL, text))) {
+    if (!quoted && (csv_is_number(text) || !csv_defuse(NULL, text))) {
         csv_bytes(csv, text, strlen(text));
         return;
     }
     csv_bytes(csv, "\"", 1);
-    if (is_number(text))
+    if (csv_is_number(text))
         csv_bytes(csv, text, strlen(text));
     else
-        defuse(csv, text);
+        csv_defuse(csv, text);
     csv_bytes(csv, "\"", 1);
 }
 
 /*
- * The reverse of defuse(): removes the apostrophes that it adds. Returns whether there was one;
+ * The reverse of csv_defuse(): removes the apostrophes that it adds. Returns whether there was one;
  * `out` may be NULL, or the text itself.
  */
-static bool take_back(char *out, const char *text)
+static bool csv_strip(char *out, const char *text)
 {
     bool fresh = true, found = false, first = true;
 
@@ -139,13 +139,13 @@ static bool take_back(char *out, const char *text)
         size_t formula = 0;
 
         if (fresh && *text == '\'' &&
-            (starts_formula(text + 1) || (first && text[1] && strchr("\t\r\n", text[1])))) {
+            (csv_formula(text + 1) || (first && text[1] && strchr("\t\r\n", text[1])))) {
             found = true;
             text++;
         }
-        formula = starts_formula(text);
+        formula = csv_formula(text);
         size = formula ? formula : 1;
-        fresh = separates(*text) || (fresh && !formula && strchr(" \"", *text));
+        fresh = csv_is_separator(*text) || (fresh && !formula && strchr(" \"", *text));
         for (size_t i = 0; out && i < size; i++)
             *out++ = text[i];
     }
@@ -157,12 +157,12 @@ static bool take_back(char *out, const char *text)
 void csv_take_back(char *text)
 {
     if (strchr(text, '\''))
-        take_back(text, text);
+        csv_strip(text, text);
 }
 
 bool csv_is_defused(const char *text)
 {
-    return strchr(text, '\'') && take_back(NULL, text);
+    return strchr(text, '\'') && csv_strip(NULL, text);
 }
 
 void csv_end_row(struct csv *csv)

@@ -397,7 +397,7 @@ static void http_on_event(struct http_client *client, const struct epoll_event *
                      (event->events & (EPOLLERR | EPOLLHUP) ? CURL_CSELECT_ERR : 0));
 }
 
-static void least(int64_t *wait_ms, int64_t other)
+static void http_least(int64_t *wait_ms, int64_t other)
 {
     if (other < *wait_ms)
         *wait_ms = other > 0 ? other : 0;
@@ -413,14 +413,14 @@ void http_client_turn(struct http_client *client, int wake_fd, int64_t wait_ms)
         if (!epoll_ctl(client->epoll, EPOLL_CTL_ADD, wake_fd, &wake))
             client->wake_fd = wake_fd;
         else
-            least(&wait_ms, WITHOUT_MEMORY_MS);
+            http_least(&wait_ms, WITHOUT_MEMORY_MS);
     }
     if (client->flying)
         client->unused_at_ms = now + client->options.idle_s * 1000;
-    least(&wait_ms, client->flying ? CHECK_MS : WAIT_MS);
+    http_least(&wait_ms, client->flying ? CHECK_MS : WAIT_MS);
     if (client->multi) {
-        least(&wait_ms, client->unused_at_ms - now);
-        least(&wait_ms, client->timer_at_ms - now);
+        http_least(&wait_ms, client->unused_at_ms - now);
+        http_least(&wait_ms, client->timer_at_ms - now);
     }
     int count = epoll_wait(client->epoll, events, EVENTS, (int)wait_ms);
 

@@ -46,12 +46,12 @@ static const struct network global_v6[] = {{{{{0x20}}}, 3}};
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static bool is_v4(const struct in6_addr *address)
+static bool network_is_v4(const struct in6_addr *address)
 {
     return !memcmp(address->s6_addr, mapped, sizeof(mapped));
 }
 
-static bool inside(const struct network *network, const struct in6_addr *address)
+static bool network_is_inside(const struct network *network, const struct in6_addr *address)
 {
     int bytes = network->prefix / 8, bits = network->prefix % 8;
     int mask = 0xFF << (8 - bits) & 0xFF;
@@ -64,14 +64,14 @@ static bool inside(const struct network *network, const struct in6_addr *address
 bool network_has(const struct network *list, size_t count, const struct in6_addr *address)
 {
     for (size_t i = 0; i < count; i++)
-        if (inside(&list[i], address))
+        if (network_is_inside(&list[i], address))
             return true;
     return false;
 }
 
 bool network_special(const struct in6_addr *address)
 {
-    if (is_v4(address))
+    if (network_is_v4(address))
         return network_has(special_v4, COUNT(special_v4), address);
     return !network_has(global_v6, COUNT(global_v6), address) ||
            network_has(special_v6, COUNT(special_v6), address);
@@ -96,7 +96,7 @@ int network_address(struct in6_addr *out, const struct sockaddr *from)
 }
 
 /* Returns whether all bits after the prefix are zero. */
-static bool host_bits_clear(const struct network *network)
+static bool network_is_clear(const struct network *network)
 {
     for (int bit = network->prefix; bit < 128; bit++)
         if (network->base.s6_addr[bit / 8] & 0x80 >> bit % 8)
@@ -105,7 +105,7 @@ static bool host_bits_clear(const struct network *network)
 }
 
 /* Returns the number after the slash, 0..max; `max` if there is none; -1 if it is not a number. */
-static int read_prefix(const char *text, int max)
+static int network_read_prefix(const char *text, int max)
 {
     if (!*text)
         return max;
@@ -128,12 +128,12 @@ int network_read(struct network *network, const char *text)
     address[length] = '\0';
 
     bool four = inet_pton(AF_INET, address, &v4) == 1;
-    int prefix = read_prefix(text + length, four ? 32 : 128);
+    int prefix = network_read_prefix(text + length, four ? 32 : 128);
 
     if (four)
         network_map(&network->base, &v4);
     else if (inet_pton(AF_INET6, address, &network->base) != 1)
         return -1;
     network->prefix = prefix + (four ? 96 : 0);
-    return prefix >= 0 && host_bits_clear(network) ? 0 : -1;
+    return prefix >= 0 && network_is_clear(network) ? 0 : -1;
 }

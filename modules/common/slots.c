@@ -27,7 +27,8 @@ struct slots *slots_new(struct bb_host *host, int64_t count, int64_t each, const
 
 void slots_free(struct slots *slots)
 {
-    pthread_mutex_destroy(&slots->lock);
+    if (slots)
+        pthread_mutex_destroy(&slots->lock);
 }
 
 int slot_try(struct slots *slots, int64_t account)
@@ -52,7 +53,7 @@ int slot_try(struct slots *slots, int64_t account)
     return status;
 }
 
-static int refuse(struct bb_request *rq, const struct slots *slots, int status)
+static int slot_refuse(struct bb_request *rq, const struct slots *slots, int status)
 {
     if (!status)
         return 0;
@@ -63,7 +64,7 @@ static int refuse(struct bb_request *rq, const struct slots *slots, int status)
 
 int slot_take(struct bb_request *rq, struct slots *slots)
 {
-    return refuse(rq, slots, slot_try(slots, rq->principal->account));
+    return slot_refuse(rq, slots, slot_try(slots, rq->principal->account));
 }
 
 int slot_await(struct bb_request *rq, struct slots *slots)
@@ -75,7 +76,7 @@ int slot_await(struct bb_request *rq, struct slots *slots)
             return bb_no_memory(rq);
         status = slot_try(slots, rq->principal->account);
     }
-    return refuse(rq, slots, status);
+    return slot_refuse(rq, slots, status);
 }
 
 void slot_release(struct slots *slots, int64_t account)

@@ -18,7 +18,7 @@ struct slots;
  * frees everything else.
  */
 struct slots *slots_new(struct bb_host *host, int64_t count, int64_t each, const char *what);
-void slots_free(struct slots *slots);
+void slots_free(struct slots *slots); /* NULL is allowed */
 
 /*
  * Takes a slot for the caller's account. Returns 0, or the status of the response sent: 429 if the

@@ -8,8 +8,6 @@
 #include <strings.h>
 #include <time.h>
 
-#define OWN_MS 1000
-
 /*
  * Below 1024 only the two ports of the web are allowed. These ports above are known for other
  * services.
@@ -21,6 +19,13 @@ static const int closed_ports[] = {
     8086, 9042, 9092, 9200, 9300, 10250, 11211, 27017, 27018, 27019,
 };
 
+const struct bb_field target_network_item[1] = {
+    {.name = "item", .type = BB_TEXT, .flags = BB_NOT_BLANK, .max = 1024},
+};
+const struct bb_field target_port_item[1] = {
+    {.name = "item", .type = BB_INT, .min = 1, .max = 65535},
+};
+
 void target_rules_free(struct target_rules *rules)
 {
     free(rules->networks);
@@ -29,26 +34,10 @@ void target_rules_free(struct target_rules *rules)
     *rules = (struct target_rules){0};
 }
 
-static bool read_network(struct network *network, const char *text, size_t length)
-{
-    char copy[64];
-
-    while (length && *text == ' ') {
-        text++;
-        length--;
-    }
-    while (length && text[length - 1] == ' ')
-        length--;
-    if (!length || length >= sizeof(copy))
-        return false;
-    memcpy(copy, text, length);
-    copy[length] = '\0';
-    return network_read(network, copy) == 0;
-}
-
 /* An entry may have several networks, as an environment variable does. Returns NULL, or an error.
  */
-static const char *read_networks(const json_t *list, struct network **networks, size_t *count)
+static const char *target_read_networks(const json_t *list, struct network **networks,
+                                        size_t *count)
 {
     const json_t *entry;
     size_t i;
@@ -59,12 +48,19 @@ static const char *read_networks(const json_t *list, struct network **networks, 
 
         for (; at; at = *end ? end + 1 : NULL) {
             struct network *longer = realloc(*networks, (*count + 1) * sizeof(*longer));
+            char text[64];
 
-            end = at + strcspn(at, ",");
             if (!longer)
                 return "out of memory";
             *networks = longer;
-            if (!read_network(&longer[*count], at, (size_t)(end - at)))
+            at += strspn(at, " ");
+            end = at + strcspn(at, ",");
+            size_t length = (size_t)(end - at);
+
+            while (length && at[length - 1] == ' ')
+                length--;
+            snprintf(text, sizeof(text), "%.*s", (int)length, at);
+            if (length >= sizeof(text) || network_read(&longer[*count], text))
                 return "an entry is not an IP network, or has bits set beyond its prefix length";
             ++*count;
         }
@@ -72,7 +68,7 @@ static const char *read_networks(const json_t *list, struct network **networks, 
     return NULL;
 }
 
-static const char *read_ports(struct target_rules *rules, const json_t *ports)
+static const char *target_read_ports(struct target_rules *rules, const json_t *ports)
 {
     rules->ports = calloc(json_array_size(ports) + 1, sizeof(*rules->ports));
     if (!rules->ports)
@@ -93,14 +89,14 @@ int target_rules_read(struct target_rules *rules, const json_t *networks, const 
     const char *name = "allow_networks", *reason;
 
     *rules = (struct target_rules){0};
-    reason = read_networks(networks, &rules->networks, &rules->network_count);
+    reason = target_read_networks(networks, &rules->networks, &rules->network_count);
     if (!reason) {
         name = "open_networks";
-        reason = read_networks(open, &rules->open, &rules->open_count);
+        reason = target_read_networks(open, &rules->open, &rules->open_count);
     }
     if (!reason) {
         name = "allow_ports";
-        reason = read_ports(rules, ports);
+        reason = target_read_ports(rules, ports);
     }
     if (!reason)
         return 0;
@@ -111,7 +107,7 @@ int target_rules_read(struct target_rules *rules, const json_t *networks, const 
 
 /* ---- registration -------------------------------------------------------------------------- */
 
-static bool port_open(const struct target_rules *rules, int port)
+static bool target_is_port_open(const struct target_rules *rules, int port)
 {
     for (size_t i = 0; i < rules->port_count; i++)
         if (rules->ports[i] == port)
@@ -124,28 +120,30 @@ static bool port_open(const struct target_rules *rules, int port)
     return port <= 65535;
 }
 
-static bool all_open(const struct target_rules *rules, const struct in6_addr *address)
+static bool target_is_all_open(const struct target_rules *rules, const struct in6_addr *address)
 {
     return network_has(rules->open, rules->open_count, address);
 }
 
-static bool allowed_though_special(const struct target_rules *rules, const struct in6_addr *address)
+static bool target_is_allowed(const struct target_rules *rules, const struct in6_addr *address)
 {
-    return network_has(rules->networks, rules->network_count, address) || all_open(rules, address);
+    return network_has(rules->networks, rules->network_count, address) ||
+           target_is_all_open(rules, address);
 }
 
-static bool address_open(const struct target_rules *rules, const struct in6_addr *address, int port)
+static bool target_is_address_open(const struct target_rules *rules, const struct in6_addr *address,
+                                   int port)
 {
-    if (!port_open(rules, port) && !all_open(rules, address))
+    if (!target_is_port_open(rules, port) && !target_is_all_open(rules, address))
         return false;
-    return allowed_though_special(rules, address) || !network_special(address);
+    return target_is_allowed(rules, address) || !network_special(address);
 }
 
 /*
  * Gets the address that a host name really means by the rules of inet_aton(), which the resolver
  * uses: 127.1, 2130706433, 0x7f.1, 0177.0.0.1. curl normalizes most of them itself.
  */
-static bool literal(const char *host, struct in6_addr *out)
+static bool target_is_literal(const char *host, struct in6_addr *out)
 {
     struct in_addr v4;
     char bare[INET6_ADDRSTRLEN];
@@ -163,7 +161,7 @@ static bool literal(const char *host, struct in6_addr *out)
 }
 
 /* "localhost" and all names below it mean the machine itself (RFC 6761). */
-static bool is_localhost(const char *host)
+static bool target_is_localhost(const char *host)
 {
     size_t length = strlen(host), own = strlen("localhost");
 
@@ -175,7 +173,7 @@ static bool is_localhost(const char *host)
  * Returns whether the last label begins with a digit: such a text is not a name, but may be taken
  * for a number.
  */
-static bool numeric_end(const char *host)
+static bool target_has_numeric_end(const char *host)
 {
     const char *dot = strrchr(host, '.');
 
@@ -183,7 +181,7 @@ static bool numeric_end(const char *host)
 }
 
 /* Checks the rules of DNS: a name that violates them cannot be resolved. */
-static bool is_name(const char *host)
+static bool target_is_name(const char *host)
 {
     size_t label = 0;
 
@@ -199,12 +197,12 @@ static bool is_name(const char *host)
  * The address of a name is checked only when connecting, so a port is allowed if it is open in any
  * network.
  */
-static bool name_open(const struct target_rules *rules, int port)
+static bool target_is_name_open(const struct target_rules *rules, int port)
 {
-    return port_open(rules, port) || rules->open_count;
+    return target_is_port_open(rules, port) || rules->open_count;
 }
 
-static const char *host_problem(const struct target_rules *rules, char *host, int port)
+static const char *target_host_problem(const struct target_rules *rules, char *host, int port)
 {
     struct in6_addr address = in6addr_loopback;
     size_t length = strlen(host);
@@ -216,25 +214,25 @@ static const char *host_problem(const struct target_rules *rules, char *host, in
         host[--length] = '\0';
     if (!length)
         return "must have a host";
-    bool known = literal(host, &address);
+    bool known = target_is_literal(host, &address);
 
-    if (!known && (host[0] == '[' || strchr(host, '%') || numeric_end(host)))
+    if (!known && (host[0] == '[' || strchr(host, '%') || target_has_numeric_end(host)))
         return "must have a name or an IP address as its host";
-    if (!known && !is_name(host))
+    if (!known && !target_is_name(host))
         return "must have a host of at most 253 characters, 1 to 63 between its dots";
-    if (!known && is_localhost(host))
+    if (!known && target_is_localhost(host))
         known = true; /* ::1 or 127.0.0.1: opened by either one */
-    if (known ? address_open(rules, &address, port) : name_open(rules, port))
+    if (known ? target_is_address_open(rules, &address, port) : target_is_name_open(rules, port))
         return NULL;
-    if (is_localhost(host) && inet_pton(AF_INET6, "::ffff:127.0.0.1", &address) == 1 &&
-        address_open(rules, &address, port))
+    if (target_is_localhost(host) && inet_pton(AF_INET6, "::ffff:127.0.0.1", &address) == 1 &&
+        target_is_address_open(rules, &address, port))
         return NULL;
-    if (!port_open(rules, port))
+    if (!target_is_port_open(rules, port))
         return "must not use this port";
     return "must not point to a private, local or reserved address";
 }
 
-static const char *parts_problem(const struct target_rules *rules, CURLU *parts)
+static const char *target_parts_problem(const struct target_rules *rules, CURLU *parts)
 {
     char *host = NULL, *port = NULL, *zone = NULL, *user = NULL, *password = NULL;
     const char *problem = NULL;
@@ -250,7 +248,7 @@ static const char *parts_problem(const struct target_rules *rules, CURLU *parts)
     else if (!atoi(port)) /* no receiver can listen there, whatever is allowed */
         problem = "must not use port 0";
     else
-        problem = host_problem(rules, host, atoi(port));
+        problem = target_host_problem(rules, host, atoi(port));
     curl_free(host);
     curl_free(port);
     curl_free(zone);
@@ -307,7 +305,7 @@ char *target_encode(const char *given)
 }
 
 /* Counts characters, not bytes; sets *bad if one is not allowed in a URL. */
-static size_t count_characters(const char *url, bool *bad)
+static size_t target_count_characters(const char *url, bool *bad)
 {
     size_t characters = 0;
 
@@ -329,7 +327,7 @@ const char *target_problem(const struct target_rules *rules, const char *url)
     bool bad;
     const char *problem = "must be an http or https URL";
 
-    if (count_characters(url, &bad) > TARGET_URL_MAX)
+    if (target_count_characters(url, &bad) > TARGET_URL_MAX)
         return "must have at most 2048 characters";
     if (bad)
         return "must not contain spaces, control characters or backslashes";
@@ -345,7 +343,7 @@ const char *target_problem(const struct target_rules *rules, const char *url)
     CURLUcode parsed = curl_url_set(parts, CURLUPART_URL, url, CURLU_DISALLOW_USER);
 
     if (parsed == CURLUE_OK)
-        problem = parts_problem(rules, parts);
+        problem = target_parts_problem(rules, parts);
     else if (parsed == CURLUE_USER_NOT_ALLOWED)
         problem = "must not carry a user or password";
     curl_url_cleanup(parts);
@@ -354,15 +352,7 @@ const char *target_problem(const struct target_rules *rules, const char *url)
 
 /* ---- connect ------------------------------------------------------------------------------- */
 
-static int64_t clock_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-static void read_own(struct target_guard *guard)
+static void target_read_own(struct target_guard *guard)
 {
     struct ifaddrs *list;
 
@@ -382,13 +372,14 @@ static void read_own(struct target_guard *guard)
     freeifaddrs(list);
 }
 
-static bool is_own(struct target_guard *guard, const struct in6_addr *address)
+static bool target_is_own(struct target_guard *guard, const struct in6_addr *address)
 {
-    int64_t now = clock_ms();
+    struct timespec now;
 
-    if (now >= guard->own_until) {
-        read_own(guard);
-        guard->own_until = now + OWN_MS;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (now.tv_sec >= guard->own_until_s) {
+        target_read_own(guard);
+        guard->own_until_s = now.tv_sec + 1;
     }
     for (size_t i = 0; i < guard->own_count; i++)
         if (!memcmp(&guard->own[i], address, sizeof(*address)))
@@ -396,7 +387,7 @@ static bool is_own(struct target_guard *guard, const struct in6_addr *address)
     return !guard->own_known;
 }
 
-static int port_of(const struct sockaddr *address)
+static int target_port(const struct sockaddr *address)
 {
     if (address->sa_family == AF_INET6)
         return ntohs(((const struct sockaddr_in6 *)(const void *)address)->sin6_port);
@@ -408,9 +399,9 @@ bool target_allowed(struct target_guard *guard, const struct sockaddr *address)
     const struct target_rules *rules = guard->rules;
     struct in6_addr at;
 
-    if (network_address(&at, address) || !address_open(rules, &at, port_of(address)))
+    if (network_address(&at, address) || !target_is_address_open(rules, &at, target_port(address)))
         return false;
-    return allowed_though_special(rules, &at) || !is_own(guard, &at);
+    return target_is_allowed(rules, &at) || !target_is_own(guard, &at);
 }
 
 curl_socket_t target_open_socket(void *data, curlsocktype purpose, struct curl_sockaddr *address)

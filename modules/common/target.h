@@ -14,6 +14,7 @@
 #ifndef COMMON_TARGET_H
 #define COMMON_TARGET_H
 
+#include <busbar/busbar.h>
 #include <curl/curl.h>
 #include <jansson.h>
 
@@ -29,6 +30,26 @@ struct target_rules {
     int64_t *ports; /* allowed although not a web server's port */
     size_t port_count;
 };
+
+// clang-format off
+
+/* For modules' tables: the settings of the rules. `who` says what sends requests, in the plural. */
+#define TARGET_SETTINGS(settings, who)                                                             \
+    {.name = "allow_networks", .type = BB_LIST, .max = 256, .fallback = "[]",                      \
+     .bind = BB_BIND(settings, allow_networks), .fields = BB_TABLE(target_network_item),           \
+     .help = "Private or special networks that " who " may reach; an entry may name several, "     \
+             "separated by commas.",                                                               \
+     .example = "[\"10.20.0.0/16\"]"},                                                             \
+    {.name = "allow_ports", .type = BB_LIST, .max = 256, .fallback = "[]",                         \
+     .bind = BB_BIND(settings, allow_ports), .fields = BB_TABLE(target_port_item),                 \
+     .help = "Ports that " who " may reach in addition to 80, 443 and most ports from 1024 on."},  \
+    {.name = "open_networks", .type = BB_LIST, .max = 256, .fallback = "[]",                       \
+     .bind = BB_BIND(settings, open_networks), .fields = BB_TABLE(target_network_item),            \
+     .help = "Networks that " who " may reach on every port; they do not have to be in "           \
+             "allow_networks."}
+extern const struct bb_field target_network_item[1], target_port_item[1];
+
+// clang-format on
 
 /*
  * Reads the settings (NULL: empty): lists of networks, of ports, and of networks with all their
@@ -58,8 +79,8 @@ struct target_guard {
     const struct target_rules *rules;
     struct in6_addr own[TARGET_OWN_MAX];
     size_t own_count;
-    bool own_known;    /* false: the addresses could not be read, so every connection is refused */
-    int64_t own_until; /* in milliseconds of the monotonic clock */
+    bool own_known;     /* false: the addresses could not be read, so every connection is refused */
+    time_t own_until_s; /* of the monotonic clock */
 };
 
 /* Returns whether a socket may be connected to the address now. */

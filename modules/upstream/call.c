@@ -49,7 +49,7 @@ struct call {
 /* ---- checks of a request ---------------------------------------------------------------- */
 
 /* Returns whether a header's name is a token (RFC 9110). */
-static bool is_name(const char *text)
+static bool call_is_name(const char *text)
 {
     static const char others[] = "!#$%&'*+-.^_`|~";
 
@@ -63,7 +63,7 @@ static bool is_name(const char *text)
 }
 
 /* Returns whether a header's value has no line ends and no control characters except tabs. */
-static bool is_value(const char *text)
+static bool call_is_value(const char *text)
 {
     for (; *text; text++)
         if (((unsigned char)*text < ' ' && *text != '\t') || *text == 0x7F)
@@ -71,15 +71,15 @@ static bool is_value(const char *text)
     return true;
 }
 
-static bool is_one_of(const char *name, const char *const *list)
+static bool call_is_one_of(const char *name, const char *const *list)
 {
     while (*list && strcasecmp(name, *list) != 0)
         list++;
     return *list != NULL;
 }
 
-static const char *headers_problem(struct bb_request *rq, const struct bb_upstream_header *headers,
-                                   size_t count)
+static const char *call_headers_problem(struct bb_request *rq,
+                                        const struct bb_upstream_header *headers, size_t count)
 {
     /* headers of the connection and of the body's length, which libcurl writes */
     static const char *const own[] = {"host",
@@ -102,21 +102,21 @@ static const char *headers_problem(struct bb_request *rq, const struct bb_upstre
     for (size_t i = 0; i < count; i++) {
         const char *name = headers[i].name, *value = headers[i].value;
 
-        if (!name || !value || !is_name(name) || !is_value(value))
+        if (!name || !value || !call_is_name(name) || !call_is_value(value))
             return "A header of the request is not valid";
-        if (is_one_of(name, own))
+        if (call_is_one_of(name, own))
             return bb_format(rq, "The request must not bring the header %s", name);
         bytes += strlen(name) + strlen(value) + strlen(": \r\n");
     }
     return bytes > HTTP_HEAD_MAX ? "The headers of the request are too long" : NULL;
 }
 
-static bool is_method(const char *method)
+static bool call_is_method(const char *method)
 {
     static const char *const tunnels[] = {"CONNECT", "TRACE", NULL};
     size_t length = strspn(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
 
-    return length && length <= METHOD_MAX && !method[length] && !is_one_of(method, tunnels);
+    return length && length <= METHOD_MAX && !method[length] && !call_is_one_of(method, tunnels);
 }
 
 /*
@@ -128,7 +128,7 @@ static const char *call_problem(struct bb_request *rq, const struct upstream *up
 {
     if (request->size < sizeof(*request))
         return "The request's struct has an unsupported version";
-    if (request->method && !is_method(request->method))
+    if (request->method && !call_is_method(request->method))
         return "The method of the request is not valid";
     if (!request->url)
         return "The request has no URL";
@@ -146,7 +146,7 @@ static const char *call_problem(struct bb_request *rq, const struct upstream *up
         return "The body of the request is too long or missing";
     if (request->length && request->method && !strcmp(request->method, "HEAD"))
         return "A HEAD request has no body";
-    return headers_problem(rq, request->headers, request->header_count);
+    return call_headers_problem(rq, request->headers, request->header_count);
 }
 
 /* ---- memory ----------------------------------------------------------------------------- */
@@ -255,8 +255,8 @@ static struct call *call_new(struct bb_request *rq, struct upstream *upstream,
 
 /* ---- the service ------------------------------------------------------------------------ */
 
-static const struct bb_upstream_response *without_response(struct bb_request *rq, int failed,
-                                                           const char *error, bool sent)
+static const struct bb_upstream_response *call_fail(struct bb_request *rq, int failed,
+                                                    const char *error, bool sent)
 {
     struct bb_upstream_response *response = bb_alloc(rq, sizeof(*response));
 
@@ -266,15 +266,16 @@ static const struct bb_upstream_response *without_response(struct bb_request *rq
 }
 
 /* The response to a request that did not become a call. */
-static const struct bb_upstream_response *not_sent(struct bb_request *rq, struct upstream *upstream,
-                                                   size_t outcome, int failed, const char *error)
+static const struct bb_upstream_response *call_not_sent(struct bb_request *rq,
+                                                        struct upstream *upstream, size_t outcome,
+                                                        int failed, const char *error)
 {
     bb_metric_add(upstream->host, 0, outcome, 1);
-    return without_response(rq, failed, error, false);
+    return call_fail(rq, failed, error, false);
 }
 
 /* A single call may exceed the limit; otherwise large calls would never be possible. */
-static bool take_bytes(struct upstream *upstream, struct call *call)
+static bool call_take_bytes(struct upstream *upstream, struct call *call)
 {
     size_t most = (size_t)upstream->settings->memory * MIB;
     size_t bytes = (size_t)call->http.length + call->http.body_max;
@@ -292,7 +293,7 @@ static bool take_bytes(struct upstream *upstream, struct call *call)
  * Gives back the call's slot. The response's bytes stay counted until the call is freed. Any
  * thread.
  */
-static void leave_place(struct upstream *upstream, struct call *call)
+static void call_leave_place(struct upstream *upstream, struct call *call)
 {
     size_t over = call->bytes_held - call->response.length;
 
@@ -302,7 +303,8 @@ static void leave_place(struct upstream *upstream, struct call *call)
 }
 
 /* Returns NULL, or why the call cannot be handed over. */
-static const char *hand_over(struct bb_request *rq, struct upstream *upstream, struct call *call)
+static const char *call_hand_over(struct bb_request *rq, struct upstream *upstream,
+                                  struct call *call)
 {
     call->completion = bb_completion(rq);
     if (!call->completion)
@@ -334,30 +336,31 @@ const struct bb_upstream_response *upstream_send(void *state, struct bb_request 
     const char *problem = call_problem(rq, upstream, request, &url);
 
     if (problem)
-        return not_sent(rq, upstream, HTTP_REFUSED, 502, problem);
+        return call_not_sent(rq, upstream, HTTP_REFUSED, 502, problem);
     if (bb_pause_reason(rq))
-        return not_sent(rq, upstream, UPSTREAM_PAUSED, 503, "Requests to other servers are paused");
+        return call_not_sent(rq, upstream, UPSTREAM_PAUSED, 503,
+                             "Requests to other servers are paused");
     struct call *call = call_new(rq, upstream, request, url);
 
     if (!call)
-        return not_sent(rq, upstream, UPSTREAM_BUSY, 503, "Out of memory");
+        return call_not_sent(rq, upstream, UPSTREAM_BUSY, 503, "Out of memory");
     bool placed = !slot_try(upstream->slots, call->account);
 
-    if (placed && !take_bytes(upstream, call)) {
+    if (placed && !call_take_bytes(upstream, call)) {
         slot_release(upstream->slots, call->account);
         placed = false;
     }
     if (!placed)
-        return not_sent(rq, upstream, UPSTREAM_BUSY, 503,
-                        "Too many requests to other servers in progress");
-    problem = hand_over(rq, upstream, call);
+        return call_not_sent(rq, upstream, UPSTREAM_BUSY, 503,
+                             "Too many requests to other servers in progress");
+    problem = call_hand_over(rq, upstream, call);
     if (problem) {
-        leave_place(upstream, call);
-        return not_sent(rq, upstream, UPSTREAM_BUSY, 503, problem);
+        call_leave_place(upstream, call);
+        return call_not_sent(rq, upstream, UPSTREAM_BUSY, 503, problem);
     }
     /* If the worker did not answer in time, it may still be using the call. */
     if (bb_completion_wait(rq, call->completion, call->http.timeout_ms + GRACE_MS))
-        return without_response(rq, 504, "The request was not answered in time", true);
+        return call_fail(rq, 504, "The request was not answered in time", true);
     call->answered = true;
     return &call->response;
 }
@@ -365,22 +368,22 @@ const struct bb_upstream_response *upstream_send(void *state, struct bb_request 
 /* ---- the response, on the worker's thread ------------------------------------------------ */
 
 /* Skips headers that violate RFC 9110. */
-static struct curl_header *next_header(CURL *easy, struct curl_header *at)
+static struct curl_header *call_next_header(CURL *easy, struct curl_header *at)
 {
     do
         at = curl_easy_nextheader(easy, CURLH_HEADER, -1, at);
-    while (at && (!is_name(at->name) || !is_value(at->value)));
+    while (at && (!call_is_name(at->name) || !call_is_value(at->value)));
     return at;
 }
 
 /* Copies the headers of the final response. Returns 0, or -1 if out of memory. */
-static int take_headers(struct call *call)
+static int call_take_headers(struct call *call)
 {
     size_t count = 0, bytes = 0, done = 0;
     struct curl_header *at = NULL;
 
     /* Two passes over libcurl's list: first the sizes, then the contents. */
-    for (; (at = next_header(call->http.easy, at)) != NULL; count++)
+    for (; (at = call_next_header(call->http.easy, at)) != NULL; count++)
         bytes += strlen(at->name) + strlen(at->value) + 2;
     struct bb_upstream_header *lines = malloc(count * sizeof(*lines) + bytes + 1);
 
@@ -388,7 +391,7 @@ static int take_headers(struct call *call)
         return -1;
     char *text = (char *)(lines + count);
 
-    for (; done < count && (at = next_header(call->http.easy, at)) != NULL; done++) {
+    for (; done < count && (at = call_next_header(call->http.easy, at)) != NULL; done++) {
         lines[done].name = text;
         for (const char *name = at->name; *name; name++)
             *text++ = (char)tolower((unsigned char)*name);
@@ -412,7 +415,7 @@ static void call_done(struct http_request *http)
 
     *response = (struct bb_upstream_response){
         .size = sizeof(*response), .sent = http->sendings > 0, .body = ""};
-    if (http->outcome == HTTP_ANSWERED && take_headers(call)) {
+    if (http->outcome == HTTP_ANSWERED && call_take_headers(call)) {
         http->outcome = HTTP_BROKEN;
         http->error = curl_easy_strerror(CURLE_OUT_OF_MEMORY);
     }
@@ -431,14 +434,14 @@ static void call_done(struct http_request *http)
     }
     bb_metric_add(upstream->host, 0, http->outcome, 1);
     atomic_fetch_sub(&upstream->under_way, 1);
-    leave_place(upstream, call);
+    call_leave_place(upstream, call);
     call_release(call);
     bb_completion_signal(upstream->host, completion);
 }
 
 /* ---- the worker --------------------------------------------------------------------------- */
 
-static void start_incoming(struct upstream *upstream)
+static void call_start_incoming(struct upstream *upstream)
 {
     pthread_mutex_lock(&upstream->lock);
     struct call *call = upstream->incoming;
@@ -460,13 +463,13 @@ void upstream_work(struct bb_worker_context *context)
     struct upstream *upstream = context->host->state;
 
     while (!bb_stopping(context) || (bb_leave_ms(context) > 0 && !bb_drained(context))) {
-        start_incoming(upstream);
+        call_start_incoming(upstream);
         http_client_turn(upstream->client, context->wake_fd,
                          bb_stopping(context) ? LEAVING_MS : WAIT_MS);
     }
     pthread_mutex_lock(&upstream->lock);
     upstream->open = false;
     pthread_mutex_unlock(&upstream->lock);
-    start_incoming(upstream);
+    call_start_incoming(upstream);
     http_client_end(upstream->client);
 }

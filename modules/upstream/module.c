@@ -8,13 +8,6 @@
 
 // clang-format off
 
-static const struct bb_field network_item[] = {
-    {.name = "item", .type = BB_TEXT, .flags = BB_NOT_BLANK, .max = 1024},
-};
-static const struct bb_field port_item[] = {
-    {.name = "item", .type = BB_INT, .min = 1, .max = 65535},
-};
-
 static const struct bb_field settings[] = {
     {.name = "timeout", .type = BB_INT, .flags = BB_MILLISECONDS, .min = 1, .max = 300000,
      .bind = BB_BIND(struct upstream_settings, timeout),
@@ -54,21 +47,7 @@ static const struct bb_field settings[] = {
      .bind = BB_BIND(struct upstream_settings, authorities),
      .help = "File of certificates (PEM) of the authorities that may sign servers' certificates; "
              "empty: the system's authorities."},
-    {.name = "allow_networks", .type = BB_LIST, .max = 256, .fallback = "[]",
-     .bind = BB_BIND(struct upstream_settings, allow_networks),
-     .fields = BB_TABLE(network_item),
-     .help = "Private or special networks that requests may reach; an entry may name several, "
-             "separated by commas.",
-     .example = "[\"10.20.0.0/16\"]"},
-    {.name = "allow_ports", .type = BB_LIST, .max = 256, .fallback = "[]",
-     .bind = BB_BIND(struct upstream_settings, allow_ports),
-     .fields = BB_TABLE(port_item),
-     .help = "Ports that requests may reach in addition to 80, 443 and most ports from 1024 on."},
-    {.name = "open_networks", .type = BB_LIST, .max = 256, .fallback = "[]",
-     .bind = BB_BIND(struct upstream_settings, open_networks),
-     .fields = BB_TABLE(network_item),
-     .help = "Networks that requests may reach on every port; they do not have to be in "
-             "allow_networks."},
+    TARGET_SETTINGS(struct upstream_settings, "requests"),
 };
 
 static const struct bb_upstream interface = {.size = sizeof(interface), .send = upstream_send};
@@ -80,7 +59,7 @@ static const struct bb_worker workers[] = {{UPSTREAM_WORKER, upstream_work}};
 static const char *const outcomes[UPSTREAM_OUTCOMES + 1] = {
     "answered", "refused", "unreachable", "broken", "late", "busy", "paused", NULL};
 
-static double under_way(void *state, size_t value)
+static double upstream_under_way(void *state, size_t value)
 {
     (void)value;
     return (double)atomic_load(&((struct upstream *)state)->under_way);
@@ -90,13 +69,13 @@ static const struct bb_metric metrics[] = {
     {.name = "calls_total", .kind = BB_COUNTER, .label = "outcome", .values = outcomes,
      .help = "Requests of modules to other servers: answered with whatever status; refused, busy, "
              "paused or unreachable, which were not sent; broken or late, without a whole response."},
-    {.name = "calls", .kind = BB_GAUGE, .read = under_way,
+    {.name = "calls", .kind = BB_GAUGE, .read = upstream_under_way,
      .help = "Requests of modules to other servers in progress."},
 };
 
 // clang-format on
 
-static void close_upstream(struct bb_host *host, void *state)
+static void upstream_close(struct bb_host *host, void *state)
 {
     struct upstream *upstream = state;
 
@@ -107,7 +86,7 @@ static void close_upstream(struct bb_host *host, void *state)
     pthread_mutex_destroy(&upstream->lock);
 }
 
-static int open_upstream(struct bb_host *host, void **state)
+static int upstream_open(struct bb_host *host, void **state)
 {
     const struct upstream_settings *own = bb_settings(host);
     struct upstream *upstream = bb_host_alloc(host, sizeof(*upstream));
@@ -133,8 +112,7 @@ static int open_upstream(struct bb_host *host, void **state)
     if (!upstream->client || !upstream->slots || pthread_mutex_init(&upstream->lock, NULL)) {
         http_client_free(upstream->client);
         target_rules_free(&upstream->targets);
-        if (upstream->slots)
-            slots_free(upstream->slots);
+        slots_free(upstream->slots);
         return bb_open_fail(host, "out of memory");
     }
     *state = upstream;
@@ -142,7 +120,7 @@ static int open_upstream(struct bb_host *host, void **state)
 }
 
 /* Runs before the first request, but not in a command, which has no worker. */
-static void start_upstream(struct bb_host *host, void *state)
+static void upstream_start(struct bb_host *host, void *state)
 {
     struct upstream *upstream = state;
 
@@ -160,7 +138,7 @@ BB_EXPORT const struct bb_module busbar_module = {
     .services = BB_TABLE(services),
     .workers = BB_TABLE(workers),
     .metrics = BB_TABLE(metrics),
-    .open = open_upstream,
-    .start = start_upstream,
-    .close = close_upstream,
+    .open = upstream_open,
+    .start = upstream_start,
+    .close = upstream_close,
 };

@@ -75,7 +75,7 @@ static const struct bb_sql forget = {
  * Repeats the statement until it touches less than a batch. Returns 0, or -1 on failure, which is
  * logged.
  */
-static int batches(struct bb_request *rq, const struct bb_sql *sql, int64_t arg)
+static int jobs_batches(struct bb_request *rq, const struct bb_sql *sql, int64_t arg)
 {
     size_t touched = BATCH;
 
@@ -95,14 +95,15 @@ static int batches(struct bb_request *rq, const struct bb_sql *sql, int64_t arg)
  * Deletes the waiting deliveries of a batch of deleted webhooks after *last, which is advanced.
  * Returns false if there are no more.
  */
-static bool sweep_gone(struct bb_request *rq, int64_t *last)
+static bool jobs_sweep_gone(struct bb_request *rq, int64_t *last)
 {
     const struct bb_rows *rows = bb_query(rq, &gone, BB_ARGS(bb_i(*last)));
     size_t count = rows ? bb_count(rq, rows) : 0;
 
     for (size_t i = 0; i < count; i++) {
         *last = bb_cell_int(rq, rows, i, 0);
-        if (batches(rq, &delete_waiting, *last) || !bb_query(rq, &forget, BB_ARGS(bb_i(*last))))
+        if (jobs_batches(rq, &delete_waiting, *last) ||
+            !bb_query(rq, &forget, BB_ARGS(bb_i(*last))))
             return false;
     }
     return count == BATCH;
@@ -113,10 +114,10 @@ void webhook_sweep(struct bb_request *rq)
     const struct webhook *webhook = rq->state;
     int64_t last = 0, max_age_s = webhook_max_age_ms(webhook->settings) / 1000;
 
-    while (sweep_gone(rq, &last))
+    while (jobs_sweep_gone(rq, &last))
         ;
-    if (!batches(rq, &expire_waiting, max_age_s) && !batches(rq, &expire_log, max_age_s))
-        batches(rq, &expire_cursors, max_age_s);
+    if (!jobs_batches(rq, &expire_waiting, max_age_s) && !jobs_batches(rq, &expire_log, max_age_s))
+        jobs_batches(rq, &expire_cursors, max_age_s);
 }
 
 /*
@@ -129,7 +130,7 @@ void webhook_sweep(struct bb_request *rq)
 
 #define AHEAD_DAYS 7
 
-static void warn(struct bb_request *rq, const char *what)
+static void jobs_warn(struct bb_request *rq, const char *what)
 {
     bb_log(rq, BB_WARN, "a partition of webhook_delivery was not %s: %s", what, bb_sqlstate(rq));
 }
@@ -149,11 +150,11 @@ void webhook_partitions(struct bb_request *rq)
 
     for (int day = 0; day <= AHEAD_DAYS; day++)
         if (!bb_query(rq, &make, BB_ARGS(bb_i(day))))
-            warn(rq, "made");
+            jobs_warn(rq, "made");
     const struct bb_rows *rows =
         bb_query(rq, &old, BB_ARGS(bb_i(webhook->settings->retention_days)));
 
     for (size_t i = 0; rows && i < bb_count(rq, rows); i++)
         if (!bb_query(rq, &drop, BB_ARGS(bb_t(bb_cell(rq, rows, i, 0)))))
-            warn(rq, "dropped");
+            jobs_warn(rq, "dropped");
 }

@@ -13,13 +13,6 @@
 static const struct bb_field delay_item[] = {
     {.name = "item", .type = BB_NUMBER, .flags = BB_SECONDS, .min = 0, .max = 3600},
 };
-static const struct bb_field network_item[] = {
-    {.name = "item", .type = BB_TEXT, .flags = BB_NOT_BLANK, .max = 1024},
-};
-static const struct bb_field port_item[] = {
-    {.name = "item", .type = BB_INT, .min = 1, .max = 65535},
-};
-
 static const struct bb_field settings[] = {
     {.name = "retry_delays", .type = BB_LIST, .max = RETRY_DELAYS_MAX, .fallback = "[1, 4]",
      .fields = BB_TABLE(delay_item),
@@ -34,21 +27,7 @@ static const struct bb_field settings[] = {
     {.name = "retention_days", .type = BB_INT, .flags = BB_DAYS, .min = 2, .max = 3650, .fallback = "30",
      .bind = BB_BIND(struct webhook_settings, retention_days),
      .help = "Days that deliveries and their attempts are kept."},
-    {.name = "allow_networks", .type = BB_LIST, .max = 256, .fallback = "[]",
-     .fields = BB_TABLE(network_item),
-     .bind = BB_BIND(struct webhook_settings, allow_networks),
-     .help = "Private or special networks that webhooks may reach; an entry may name several, "
-             "separated by commas.",
-     .example = "[\"10.20.0.0/16\"]"},
-    {.name = "allow_ports", .type = BB_LIST, .max = 256, .fallback = "[]",
-     .fields = BB_TABLE(port_item),
-     .bind = BB_BIND(struct webhook_settings, allow_ports),
-     .help = "Ports that webhooks may reach in addition to 80, 443 and most ports from 1024 on."},
-    {.name = "open_networks", .type = BB_LIST, .max = 256, .fallback = "[]",
-     .fields = BB_TABLE(network_item),
-     .bind = BB_BIND(struct webhook_settings, open_networks),
-     .help = "Networks that webhooks may reach on every port; they do not have to be in "
-             "allow_networks."},
+    TARGET_SETTINGS(struct webhook_settings, "webhooks"),
     {.name = "slots", .type = BB_INT, .min = 1, .max = 1024, .fallback = "256",
      .bind = BB_BIND(struct webhook_settings, slots),
      .help = "Attempts in progress on each host."},

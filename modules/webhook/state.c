@@ -15,10 +15,8 @@ void webhook_close(struct bb_host *host, void *state)
     (void)host;
     sender_free(webhook->sender);
     target_rules_free(&webhook->targets);
-    if (webhook->long_answers)
-        slots_free(webhook->long_answers);
-    if (webhook->tests)
-        slots_free(webhook->tests);
+    slots_free(webhook->long_answers);
+    slots_free(webhook->tests);
 }
 
 int webhook_open(struct bb_host *host, void **state)
@@ -66,7 +64,7 @@ void webhook_start(struct bb_host *host, void *state)
 
 /* ---- the metrics of the sender ---- */
 
-static struct sender_counters counters_of(const struct webhook *webhook)
+static struct sender_counters state_counters(const struct webhook *webhook)
 {
     struct sender_counters counters;
 
@@ -76,14 +74,14 @@ static struct sender_counters counters_of(const struct webhook *webhook)
 
 double webhook_now(void *state, size_t value)
 {
-    struct sender_counters counters = counters_of(state);
+    struct sender_counters counters = state_counters(state);
 
     return (double)(value == 0 ? counters.waiting : counters.in_flight);
 }
 
 double webhook_attempts(void *state, size_t value)
 {
-    struct sender_counters counters = counters_of(state);
+    struct sender_counters counters = state_counters(state);
     const int64_t outcomes[] = {counters.delivered, counters.retried, counters.abandoned};
 
     return (double)outcomes[value];
@@ -92,22 +90,22 @@ double webhook_attempts(void *state, size_t value)
 double webhook_lost_leases(void *state, size_t value)
 {
     (void)value;
-    return (double)counters_of(state).lost_leases;
+    return (double)state_counters(state).lost_leases;
 }
 
 double webhook_lag(void *state, size_t value)
 {
     (void)value;
-    return (double)counters_of(state).lag_ms / 1000;
+    return (double)state_counters(state).lag_ms / 1000;
 }
 
 double webhook_states(void *state, size_t value)
 {
-    return (double)counters_of(state).webhooks[value];
+    return (double)state_counters(state).webhooks[value];
 }
 
 double webhook_expanding(void *state, size_t value)
 {
     (void)value;
-    return (double)counters_of(state).expanding;
+    return (double)state_counters(state).expanding;
 }

@@ -5,6 +5,8 @@
 #include "modules/common/slots.h"
 #include "modules/webhook/api/api.h"
 
+#define CREATED_AT BB_SQL_MS("d.created_at")
+#define NEXT_AT BB_SQL_MS("d.next_at")
 #define PAGE 50
 #define PAGE_BYTES (1024 * 1024) /* of attempts: long responses make a page shorter */
 
@@ -15,29 +17,20 @@
 static const struct bb_sql list = {
     "SELECT * FROM (SELECT q.*, count(*) OVER () AS found,"
     " sum(octet_length(q.log)) OVER (ORDER BY q.id DESC) AS upto FROM ("
-    "SELECT d.id, d.event, d.event_id, d.state, " BB_SQL_MS(
-        "d.created_at") " AS created,"
-                        " " BB_SQL_MS(
-                            "d.next_at") " AS next, d.log::text AS log FROM webhook_deliveries d"
-                                         " WHERE d.webhook = $1::bigint AND d.id < $2::bigint AND "
-                                         "($3::text IS NULL"
-                                         " OR d.state = $3::text) ORDER BY d.id DESC LIMIT "
-                                         "$4::bigint"
-                                         ") q) p WHERE upto - octet_length(log) < $5::bigint ORDER "
-                                         "BY id DESC",
+    "SELECT d.id, d.event, d.event_id, d.state, " CREATED_AT " AS created, " NEXT_AT " AS next,"
+    " d.log::text AS log FROM webhook_deliveries d WHERE d.webhook = $1::bigint"
+    " AND d.id < $2::bigint AND ($3::text IS NULL OR d.state = $3::text)"
+    " ORDER BY d.id DESC LIMIT $4::bigint"
+    ") q) p WHERE upto - octet_length(log) < $5::bigint ORDER BY id DESC",
     BB_SQL_LONG,
 };
 
 /* The parameters of WEBHOOK_MINE; $4 the delivery. */
 static const struct bb_sql one = {
-    "SELECT d.id, d.event, d.event_id, d.state, " BB_SQL_MS(
-        "d.created_at") ","
-                        " " BB_SQL_MS("d.next_at") ", d.log::text, coalesce(d.body, b.body) FROM "
-                                                   "webhook_hook h"
-                                                   " JOIN webhook_deliveries d ON d.webhook = h.id "
-                                                   "AND d.id = $4::bigint"
-                                                   " LEFT JOIN webhook_body b ON b.id = d.body_id "
-                                                   "WHERE " WEBHOOK_MINE,
+    "SELECT d.id, d.event, d.event_id, d.state, " CREATED_AT ", " NEXT_AT ","
+    " d.log::text, coalesce(d.body, b.body) FROM webhook_hook h"
+    " JOIN webhook_deliveries d ON d.webhook = h.id AND d.id = $4::bigint"
+    " LEFT JOIN webhook_body b ON b.id = d.body_id WHERE " WEBHOOK_MINE,
     BB_SQL_LONG, /* because of the body */
 };
 
@@ -140,7 +133,7 @@ int webhook_resend(struct bb_request *rq)
  * Queues abandoned deliveries after the id *after again, and advances *after. Returns their number,
  * or -1 on failure. The day of an id may be the day before the delivery was created.
  */
-static int64_t recover_batch(struct bb_request *rq, const char *since, int64_t *after)
+static int64_t delivery_recover_batch(struct bb_request *rq, const char *since, int64_t *after)
 {
     static const struct bb_sql batch = {
         "WITH found AS (SELECT count(*) AS n, max(id) AS last, array_agg(id) AS ids"
@@ -170,7 +163,7 @@ int webhook_recover(struct bb_request *rq)
     if (refused)
         return refused;
     while (after < INT64_MAX) {
-        int64_t count = recover_batch(rq, bb_text(rq, "since"), &after);
+        int64_t count = delivery_recover_batch(rq, bb_text(rq, "since"), &after);
 
         if (count < 0)
             return bb_failed(rq);
@@ -203,7 +196,7 @@ struct place {
     int64_t account;
 };
 
-static void test_leave(void *arg)
+static void delivery_test_leave(void *arg)
 {
     const struct place *place = arg;
 
@@ -211,19 +204,20 @@ static void test_leave(void *arg)
 }
 
 /* Reserves one of the waiting tests. */
-static int test_enter(struct bb_request *rq, const struct webhook *webhook)
+static int delivery_test_enter(struct bb_request *rq, const struct webhook *webhook)
 {
     struct place *place = bb_alloc(rq, sizeof(*place));
 
     *place = (struct place){webhook->tests, rq->principal->account};
     if (slot_try(place->slots, place->account))
         return bb_fail(rq, 503, "Too many webhooks are being tested at the moment");
-    bb_defer(rq, test_leave, place);
+    bb_defer(rq, delivery_test_leave, place);
     return 0;
 }
 
 /* The row in webhook_waiting keeps the owner of the shard from sending it, too. */
-static int test_store(struct bb_request *rq, const struct webhook *webhook, struct ping *ping)
+static int delivery_test_store(struct bb_request *rq, const struct webhook *webhook,
+                               struct ping *ping)
 {
     static const struct bb_sql insert = {
         "WITH found AS (SELECT h.id FROM webhook_hook h WHERE " WEBHOOK_MINE "),"
@@ -251,7 +245,7 @@ int webhook_test(struct bb_request *rq)
     struct ping ping = {
         .event = {.name = WEBHOOK_PING, .id = bb_new_uuid(rq), .trace = bb_traceparent(rq)},
     };
-    int refused = test_enter(rq, webhook);
+    int refused = delivery_test_enter(rq, webhook);
 
     if (refused)
         return refused;
@@ -269,7 +263,7 @@ int webhook_test(struct bb_request *rq)
         refused = webhook_check_mine(rq);
         return refused ? refused : bb_fail(rq, 503, "The sender is not ready");
     }
-    refused = test_store(rq, webhook, &ping);
+    refused = delivery_test_store(rq, webhook, &ping);
     if (refused)
         return refused;
     struct webhook_outcome *outcome = webhook_outcome_new(rq);

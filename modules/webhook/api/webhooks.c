@@ -40,18 +40,18 @@ int webhook_check_mine(struct bb_request *rq)
     return bb_count(rq, rows) ? 0 : webhook_unknown(rq);
 }
 
-static bool begins_character(char byte)
+static bool webhook_is_first_byte(char byte)
 {
     return ((unsigned char)byte & 0xc0) != 0x80;
 }
 
 /* Counts the characters (code points) of a UTF-8 text. */
-static size_t characters(const char *text)
+static size_t webhook_characters(const char *text)
 {
     size_t count = 0;
 
     for (; *text; text++)
-        count += begins_character(*text);
+        count += webhook_is_first_byte(*text);
     return count;
 }
 
@@ -59,7 +59,7 @@ static size_t characters(const char *text)
  * Returns "****" and the last characters, or only "****" if the secret is not longer than that, or
  * if its key is missing from secrets.keys, which is logged. NULL: out of memory.
  */
-static const char *masked(struct bb_request *rq, int64_t id, const char *cell)
+static const char *webhook_mask(struct bb_request *rq, int64_t id, const char *cell)
 {
     char *secret;
     int opened = webhook_secret_open(rq->host, id, cell, &secret);
@@ -71,11 +71,11 @@ static const char *masked(struct bb_request *rq, int64_t id, const char *cell)
                (long long)id);
         return "****";
     }
-    size_t count = characters(secret);
+    size_t count = webhook_characters(secret);
     const char *shown = count > SHOWN ? secret : "";
 
-    for (; *shown && (count > SHOWN || !begins_character(*shown)); shown++)
-        count -= begins_character(*shown);
+    for (; *shown && (count > SHOWN || !webhook_is_first_byte(*shown)); shown++)
+        count -= webhook_is_first_byte(*shown);
     const char *mask = bb_format(rq, "****%s", shown);
 
     OPENSSL_cleanse(secret, strlen(secret));
@@ -83,12 +83,11 @@ static const char *masked(struct bb_request *rq, int64_t id, const char *cell)
     return mask;
 }
 
-/* The caller owns the result; NULL: out of memory. `secret` is shown in full; NULL: masked. */
-static json_t *webhook_json(struct bb_request *rq, const struct bb_rows *rows, size_t row,
-                            const char *secret)
+/* The secret is masked. The caller owns the result; NULL: out of memory. */
+static json_t *webhook_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
     int64_t id = bb_cell_int(rq, rows, row, 0);
-    const char *shown = secret ? secret : masked(rq, id, bb_cell(rq, rows, row, 4));
+    const char *shown = webhook_mask(rq, id, bb_cell(rq, rows, row, 4));
     json_t *events = shown ? bb_json_read(rq, bb_cell(rq, rows, row, 3)) : NULL;
 
     if (!events)
@@ -101,16 +100,18 @@ static json_t *webhook_json(struct bb_request *rq, const struct bb_rows *rows, s
 }
 
 /*
- * Adds `warnings` for a short secret. Takes ownership of `json` (or NULL). The caller owns the
- * result; NULL: out of memory.
+ * Shows a new secret in full, with `warnings` if it is short. Takes ownership of `json` (or NULL).
+ * The caller owns the result; NULL: out of memory.
  */
-static json_t *webhook_warn(json_t *json, const char *secret)
+static json_t *webhook_show_secret(json_t *json, const char *secret)
 {
-    if (!json || characters(secret) >= SHORT_SECRET)
-        return json;
-    json_t *warnings = json_pack("[s]", "secret: shorter than 16 characters, so it may be guessed");
+    bool is_short = webhook_characters(secret) < SHORT_SECRET;
 
-    if (json_object_set_new(json, "warnings", warnings) == 0)
+    if (!json_object_set_new(json, "secret", json_string(secret)) &&
+        (!is_short ||
+         !json_object_set_new(
+             json, "warnings",
+             json_pack("[s]", "secret: shorter than 16 characters, so it may be guessed"))))
         return json;
     json_decref(json);
     return NULL;
@@ -119,7 +120,7 @@ static json_t *webhook_warn(json_t *json, const char *secret)
 /* ---- checks that the field tables cannot express ---- */
 
 /* Also encodes the url, see target.h. */
-static int check_url(struct bb_request *rq, const char **url)
+static int webhook_check_url(struct bb_request *rq, const char **url)
 {
     const struct webhook *webhook = rq->state;
     char *encoded = target_encode(*url);
@@ -133,14 +134,14 @@ static int check_url(struct bb_request *rq, const char **url)
     return problem ? bb_invalid(rq, "url", "%s", problem) : 0;
 }
 
-static int check_secret(struct bb_request *rq, const char *secret)
+static int webhook_check_secret(struct bb_request *rq, const char *secret)
 {
     if (!secret || sign_secret_good(secret))
         return 0;
     return bb_invalid(rq, "secret", "must have base64 after whsec_");
 }
 
-static bool declared(struct bb_request *rq, const char *name)
+static bool webhook_is_declared(struct bb_request *rq, const char *name)
 {
     const char *const *names = NULL;
     size_t count = bb_event_names(rq->host, &names);
@@ -151,7 +152,7 @@ static bool declared(struct bb_request *rq, const char *name)
     return false;
 }
 
-static bool listed(const json_t *list, const char *name)
+static bool webhook_is_listed(const json_t *list, const char *name)
 {
     for (size_t i = 0; i < json_array_size(list); i++)
         if (strcmp(json_string_value(json_array_get(list, i)), name) == 0)
@@ -159,7 +160,7 @@ static bool listed(const json_t *list, const char *name)
     return false;
 }
 
-static void decref(void *json)
+static void webhook_decref(void *json)
 {
     json_decref(json);
 }
@@ -169,25 +170,25 @@ static void decref(void *json)
  * mean all events. "ping" is dropped, because a test's ping needs no subscription; so ["ping"]
  * becomes [].
  */
-static int check_events(struct bb_request *rq, const json_t *list, const char **events)
+static int webhook_check_events(struct bb_request *rq, const json_t *list, const char **events)
 {
     json_t *once = json_array();
 
     if (!once)
         return bb_no_memory(rq);
-    bb_defer(rq, decref, once);
+    bb_defer(rq, webhook_decref, once);
     for (size_t i = 0; i < json_array_size(list); i++) {
         const char *name = json_string_value(json_array_get(list, i));
 
         if (!strcmp(name, WEBHOOK_PING))
             continue;
-        if (strcmp(name, WEBHOOK_ALL_EVENTS) != 0 && !declared(rq, name))
+        if (strcmp(name, WEBHOOK_ALL_EVENTS) != 0 && !webhook_is_declared(rq, name))
             return bb_invalid(rq, "events",
                               "must name events that GET /api/chat/webhooks/events lists");
-        if (!listed(once, name) && json_array_append_new(once, json_string(name)))
+        if (!webhook_is_listed(once, name) && json_array_append_new(once, json_string(name)))
             return bb_no_memory(rq);
     }
-    bool all = !json_array_size(once) || listed(once, WEBHOOK_ALL_EVENTS);
+    bool all = !json_array_size(once) || webhook_is_listed(once, WEBHOOK_ALL_EVENTS);
 
     *events = all ? "[\"" WEBHOOK_ALL_EVENTS "\"]" : bb_json(rq, once, NULL);
     return 0;
@@ -202,7 +203,8 @@ struct secret {
 };
 
 /* Seals the given secret, or a generated one. Returns 0, or the status of the response sent. */
-static int seal(struct bb_request *rq, int64_t webhook, const char *given, struct secret *secret)
+static int webhook_seal(struct bb_request *rq, int64_t webhook, const char *given,
+                        struct secret *secret)
 {
     secret->text = given ? given : bb_random_hex(rq, SECRET_BYTES);
     if (!secret->text ||
@@ -234,7 +236,7 @@ static const struct bb_sql lock = {
     "SELECT pg_advisory_xact_lock(hashtextextended('busbar.webhook.account.' || $1::bigint, 0))",
     0};
 
-static int create(struct bb_request *rq, struct bb_tx *tx, void *arg)
+static int webhook_insert(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     const struct webhook *webhook = rq->state;
     const struct creation *new = arg;
@@ -254,30 +256,28 @@ static int create(struct bb_request *rq, struct bb_tx *tx, void *arg)
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 409, "An account may have %lld webhooks at most",
                        (long long)webhook->settings->per_account);
-    json_t *json = webhook_json(rq, rows, 0, new->secret.text);
-
-    return bb_reply(rq, 201, webhook_warn(json, new->secret.text));
+    return bb_reply(rq, 201, webhook_show_secret(webhook_json(rq, rows, 0), new->secret.text));
 }
 
 int webhook_create(struct bb_request *rq)
 {
     struct creation new = {.url = bb_text(rq, "url")};
     const char *secret = bb_text(rq, "secret");
-    int refused = check_url(rq, &new.url);
+    int refused = webhook_check_url(rq, &new.url);
 
     if (!refused)
-        refused = check_events(rq, json_object_get(bb_body(rq), "events"), &new.events);
+        refused = webhook_check_events(rq, json_object_get(bb_body(rq), "events"), &new.events);
     if (!refused)
-        refused = check_secret(rq, secret);
+        refused = webhook_check_secret(rq, secret);
     if (refused)
         return refused;
     new.id = bb_next_id(rq, "webhook_hook_id");
     if (new.id < 0)
         return bb_failed(rq);
-    refused = seal(rq, new.id, secret, &new.secret);
+    refused = webhook_seal(rq, new.id, secret, &new.secret);
     if (refused)
         return refused;
-    return bb_transaction(rq, create, &new);
+    return bb_transaction(rq, webhook_insert, &new);
 }
 
 /*
@@ -319,34 +319,29 @@ enum { FEW = 25 }; /* more webhooks are read by a long statement */
 static const struct bb_sql list_few = {LIST, 0};
 static const struct bb_sql list_long = {LIST, BB_SQL_LONG};
 
-static const struct bb_rows *fetch(struct bb_request *rq, const struct bb_sql *sql,
-                                   const struct list *list, int64_t count)
+static const struct bb_rows *webhook_fetch(struct bb_request *rq, const struct bb_sql *sql,
+                                           const struct list *list, int64_t count)
 {
     return bb_query(rq, sql,
                     BB_ARGS(bb_i(list->after), bb_b(list->all), bb_i(list->account), bb_i(count)));
 }
 
-static int read_page(struct bb_request *rq, struct csv *text, void *arg)
+static int webhook_write_page(struct bb_request *rq, struct csv *text, void *arg)
 {
     struct list *list = arg;
-    const struct bb_rows *rows = fetch(rq, &list_long, list, ARRAY_SHORT);
+    const struct bb_rows *rows = webhook_fetch(rq, &list_long, list, ARRAY_SHORT);
     size_t count = rows ? bb_count(rq, rows) : 0;
 
     for (size_t row = 0; row < count; row++)
-        pieces_add(rq, text, webhook_json(rq, rows, row, NULL));
+        pieces_add(rq, text, webhook_json(rq, rows, row));
     if (count)
         list->after = bb_cell_int(rq, rows, count - 1, 0);
     return !rows ? -1 : count == ARRAY_SHORT;
 }
 
-static json_t *masked_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
-{
-    return webhook_json(rq, rows, row, NULL);
-}
-
 int webhook_list(struct bb_request *rq)
 {
-    static const struct pieces_source source = {.write = read_page};
+    static const struct pieces_source source = {.write = webhook_write_page};
     const struct webhook *webhook = rq->state;
     struct list list = {.account = rq->principal->account,
                         .all = rq->principal->role == BB_ROLE_ADMIN,
@@ -354,15 +349,15 @@ int webhook_list(struct bb_request *rq)
     int64_t limit = bb_arg_int(rq, "limit", 0);
     int64_t most = limit ? limit : ARRAY_SHORT;
     int64_t few = most < FEW ? most : FEW;
-    const struct bb_rows *rows = fetch(rq, &list_few, &list, few + 1);
+    const struct bb_rows *rows = webhook_fetch(rq, &list_few, &list, few + 1);
 
     if (rows && few < most && (int64_t)bb_count(rq, rows) > few)
-        rows = fetch(rq, &list_long, &list, most + 1);
+        rows = webhook_fetch(rq, &list_long, &list, most + 1);
     if (!rows)
         return bb_failed(rq);
     if (!limit && bb_count(rq, rows) > ARRAY_SHORT)
         return pieces_begin_copy(rq, webhook->long_answers, &source, &list, sizeof(list));
-    return bb_reply_rows(rq, rows, (size_t)most, 0, masked_json);
+    return bb_reply_rows(rq, rows, (size_t)most, 0, webhook_json);
 }
 
 int webhook_get(struct bb_request *rq)
@@ -374,7 +369,7 @@ int webhook_get(struct bb_request *rq)
         return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
         return webhook_unknown(rq);
-    return bb_reply(rq, 200, webhook_json(rq, rows, 0, NULL));
+    return bb_reply(rq, 200, webhook_json(rq, rows, 0));
 }
 
 /* ---- notifications, from this host or another; any thread ---- */
@@ -408,18 +403,18 @@ void webhook_pause_heard(void *state, const char *payload)
 
 #define OLD_SECRET_HOURS "24"
 
-static const char *payload_of(struct bb_request *rq)
+static const char *webhook_payload(struct bb_request *rq)
 {
     return bb_format(rq, "hook:%lld", (long long)bb_segment_int(rq, "id"));
 }
 
-static int finish(struct bb_request *rq, int (*work)(struct bb_request *, struct bb_tx *, void *),
-                  void *arg)
+static int webhook_transact(struct bb_request *rq,
+                            int (*work)(struct bb_request *, struct bb_tx *, void *), void *arg)
 {
     int status = bb_transaction(rq, work, arg);
 
     if (status != 404)
-        webhook_changed(rq->state, payload_of(rq));
+        webhook_changed(rq->state, webhook_payload(rq));
     return status;
 }
 
@@ -427,15 +422,16 @@ static int finish(struct bb_request *rq, int (*work)(struct bb_request *, struct
  * Returns the rows of a change after adding its notification; NULL: *status is the status of the
  * response sent.
  */
-static const struct bb_rows *run(struct bb_request *rq, struct bb_tx *tx, const struct bb_sql *sql,
-                                 const struct bb_value *values, size_t count, int *status)
+static const struct bb_rows *webhook_run(struct bb_request *rq, struct bb_tx *tx,
+                                         const struct bb_sql *sql, const struct bb_value *values,
+                                         size_t count, int *status)
 {
     const struct bb_rows *rows = bb_tx_query(rq, tx, sql, values, count);
 
     *status = 0;
     if (rows && bb_count(rq, rows) == 0)
         *status = webhook_unknown(rq);
-    else if (!rows || bb_notify(rq, tx, WEBHOOK_CHANNEL, payload_of(rq)))
+    else if (!rows || bb_notify(rq, tx, WEBHOOK_CHANNEL, webhook_payload(rq)))
         *status = bb_failed(rq);
     return *status ? NULL : rows;
 }
@@ -444,7 +440,7 @@ struct change {
     const char *url, *events, *active; /* NULL: unchanged */
 };
 
-static int update(struct bb_request *rq, struct bb_tx *tx, void *arg)
+static int webhook_update(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql sql = {
         "UPDATE webhook_hook h SET url = coalesce($4, url), active = coalesce($6::boolean, active),"
@@ -454,12 +450,12 @@ static int update(struct bb_request *rq, struct bb_tx *tx, void *arg)
         0};
     const struct change *change = arg;
     int status;
-    const struct bb_rows *rows = run(rq, tx, &sql,
-                                     BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_t(change->url),
-                                             bb_t(change->events), bb_t(change->active)),
-                                     &status);
+    const struct bb_rows *rows = webhook_run(rq, tx, &sql,
+                                             BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_t(change->url),
+                                                     bb_t(change->events), bb_t(change->active)),
+                                             &status);
 
-    return rows ? bb_reply(rq, 200, webhook_json(rq, rows, 0, NULL)) : status;
+    return rows ? bb_reply(rq, 200, webhook_json(rq, rows, 0)) : status;
 }
 
 int webhook_change(struct bb_request *rq)
@@ -470,15 +466,15 @@ int webhook_change(struct bb_request *rq)
         .url = bb_text(rq, "url"),
         .active = active ? (json_is_true(active) ? "t" : "f") : NULL,
     };
-    int refused = change.url ? check_url(rq, &change.url) : 0;
+    int refused = change.url ? webhook_check_url(rq, &change.url) : 0;
 
     if (!refused && events)
-        refused = check_events(rq, events, &change.events);
-    return refused ? refused : finish(rq, update, &change);
+        refused = webhook_check_events(rq, events, &change.events);
+    return refused ? refused : webhook_transact(rq, webhook_update, &change);
 }
 
 /* The job webhook.sweep deletes the webhook's waiting deliveries; nothing sends them meanwhile. */
-static int delete (struct bb_request *rq, struct bb_tx *tx, void *arg)
+static int webhook_remove(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql sql = {
         "WITH gone AS (DELETE FROM webhook_hook h WHERE " WEBHOOK_MINE " RETURNING h.id)"
@@ -487,17 +483,17 @@ static int delete (struct bb_request *rq, struct bb_tx *tx, void *arg)
     int status;
 
     (void)arg;
-    if (!run(rq, tx, &sql, BB_ARGS(WEBHOOK_MINE_ARGS(rq)), &status))
+    if (!webhook_run(rq, tx, &sql, BB_ARGS(WEBHOOK_MINE_ARGS(rq)), &status))
         return status;
     return bb_reply(rq, 200, json_pack("{s:b}", "success", 1));
 }
 
 int webhook_delete(struct bb_request *rq)
 {
-    return finish(rq, delete, NULL);
+    return webhook_transact(rq, webhook_remove, NULL);
 }
 
-static int replace(struct bb_request *rq, struct bb_tx *tx, void *arg)
+static int webhook_replace(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql sql = {
         "UPDATE webhook_hook h SET previous = secret, secret = $4::bytea,"
@@ -506,16 +502,15 @@ static int replace(struct bb_request *rq, struct bb_tx *tx, void *arg)
         0};
     const struct secret *secret = arg;
     int status;
-    const struct bb_rows *rows =
-        run(rq, tx, &sql, BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_bytes(secret->sealed, secret->length)),
-            &status);
+    const struct bb_rows *rows = webhook_run(
+        rq, tx, &sql, BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_bytes(secret->sealed, secret->length)),
+        &status);
 
     if (!rows)
         return status;
-    json_t *json = webhook_json(rq, rows, 0, secret->text);
+    json_t *json = webhook_show_secret(webhook_json(rq, rows, 0), secret->text);
     json_t *until = json_string(bb_cell_time(rq, rows, 0, COLUMN_COUNT));
 
-    json = webhook_warn(json, secret->text);
     if (json_object_set_new(json, "previousSecretUntil", until)) {
         json_decref(json);
         json = NULL;
@@ -527,9 +522,9 @@ int webhook_rotate(struct bb_request *rq)
 {
     const char *given = bb_text(rq, "secret");
     struct secret secret;
-    int refused = check_secret(rq, given);
+    int refused = webhook_check_secret(rq, given);
 
     if (!refused)
-        refused = seal(rq, bb_segment_int(rq, "id"), given, &secret);
-    return refused ? refused : finish(rq, replace, &secret);
+        refused = webhook_seal(rq, bb_segment_int(rq, "id"), given, &secret);
+    return refused ? refused : webhook_transact(rq, webhook_replace, &secret);
 }

@@ -13,7 +13,7 @@
 
 #define SEALED_MAX (4 * WEBHOOK_SECRET_MAX + 256) /* bytes of a sealed secret */
 
-static void purpose_of(int64_t webhook, char purpose[32])
+static void webhook_purpose(int64_t webhook, char purpose[32])
 {
     snprintf(purpose, 32, "webhook:%lld", (long long)webhook);
 }
@@ -23,7 +23,7 @@ int webhook_secret_seal(struct bb_host *host, int64_t webhook, const char *secre
 {
     char purpose[32];
 
-    purpose_of(webhook, purpose);
+    webhook_purpose(webhook, purpose);
     return bb_seal(host, secret, strlen(secret), purpose, sealed, length);
 }
 
@@ -36,7 +36,7 @@ int webhook_secret_open(struct bb_host *host, int64_t webhook, const char *cell,
     *secret = NULL;
     if (!cell || strlen(cell) / 2 > sizeof sealed)
         return SECRET_LOCKED;
-    purpose_of(webhook, purpose);
+    webhook_purpose(webhook, purpose);
     int64_t length = bb_cell_bytes(cell, sealed, sizeof sealed);
     int failed =
         length < 0 ? -1 : bb_unseal(host, sealed, (size_t)length, purpose, &plain, &plain_length);

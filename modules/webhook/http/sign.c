@@ -20,7 +20,7 @@ EVP_MAC *sign_algorithm(void)
     return EVP_MAC_fetch(NULL, "HMAC", NULL);
 }
 
-static EVP_MAC_CTX *keyed(EVP_MAC *algorithm, const void *key, size_t length)
+static EVP_MAC_CTX *sign_context(EVP_MAC *algorithm, const void *key, size_t length)
 {
     char digest[] = "SHA256";
     OSSL_PARAM params[] = {
@@ -35,18 +35,18 @@ static EVP_MAC_CTX *keyed(EVP_MAC *algorithm, const void *key, size_t length)
     return NULL;
 }
 
-static bool is_encoded(const char *secret)
+static bool sign_is_encoded(const char *secret)
 {
     return !strncmp(secret, PREFIX, strlen(PREFIX));
 }
 
 /* Returns the number of base64 digits after "whsec_"; 0: none, or there are other characters. */
-static size_t digits_of(const char *secret)
+static size_t sign_digits(const char *secret)
 {
     static const char alphabet[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     const char *text = secret + strlen(PREFIX);
-    size_t digits = is_encoded(secret) ? strspn(text, alphabet) : 0;
+    size_t digits = sign_is_encoded(secret) ? strspn(text, alphabet) : 0;
     size_t padding = digits ? strspn(text + digits, "=") : 0;
 
     if (!digits || text[digits + padding] || digits % 4 == 1)
@@ -56,16 +56,16 @@ static size_t digits_of(const char *secret)
 
 bool sign_secret_good(const char *secret)
 {
-    return !is_encoded(secret) || digits_of(secret) > 0;
+    return !sign_is_encoded(secret) || sign_digits(secret) > 0;
 }
 
 /*
  * Decodes "whsec_…" into `out`, which must have room for the length of the text plus 4. Returns the
  * number of bytes; 0: another form.
  */
-static size_t decode(const char *secret, unsigned char *out)
+static size_t sign_decode(const char *secret, unsigned char *out)
 {
-    size_t whole = digits_of(secret) / 4 * 4, rest = digits_of(secret) - whole;
+    size_t whole = sign_digits(secret) / 4 * 4, rest = sign_digits(secret) - whole;
     const unsigned char *text = (const unsigned char *)secret + strlen(PREFIX);
     unsigned char last[4] = "====";
     int bytes = whole ? EVP_DecodeBlock(out, text, (int)whole) : 0;
@@ -79,16 +79,16 @@ static size_t decode(const char *secret, unsigned char *out)
     return (size_t)bytes;
 }
 
-static EVP_MAC_CTX *standard_key(EVP_MAC *algorithm, const char *secret)
+static EVP_MAC_CTX *sign_standard_key(EVP_MAC *algorithm, const char *secret)
 {
     size_t room = strlen(secret) + 4;
     unsigned char *bytes = malloc(room);
 
     if (!bytes)
         return NULL;
-    size_t length = decode(secret, bytes);
-    EVP_MAC_CTX *context =
-        length ? keyed(algorithm, bytes, length) : keyed(algorithm, secret, strlen(secret));
+    size_t length = sign_decode(secret, bytes);
+    EVP_MAC_CTX *context = length ? sign_context(algorithm, bytes, length)
+                                  : sign_context(algorithm, secret, strlen(secret));
 
     OPENSSL_cleanse(bytes, room);
     free(bytes);
@@ -101,8 +101,8 @@ struct sign_key *sign_key_new(EVP_MAC *algorithm, const char *secret)
 
     if (!key)
         return NULL;
-    key->body = keyed(algorithm, secret, strlen(secret));
-    key->standard = standard_key(algorithm, secret);
+    key->body = sign_context(algorithm, secret, strlen(secret));
+    key->standard = sign_standard_key(algorithm, secret);
     if (key->body && key->standard)
         return key;
     sign_key_free(key);
@@ -119,8 +119,8 @@ void sign_key_free(struct sign_key *key)
 }
 
 /* Computes the HMAC of head (may be empty) and body. Without a key, EVP_MAC_init() begins again. */
-static int mac(EVP_MAC_CTX *context, const char *head, size_t head_length, const void *body,
-               size_t length, unsigned char out[MAC])
+static int sign_mac(EVP_MAC_CTX *context, const char *head, size_t head_length, const void *body,
+                    size_t length, unsigned char out[MAC])
 {
     size_t written = 0;
     int made = EVP_MAC_init(context, NULL, 0, NULL) &&
@@ -136,7 +136,7 @@ int sign_body(const struct sign_key *key, const void *body, size_t length, char 
     static const char digits[] = "0123456789abcdef";
     unsigned char made[MAC];
 
-    if (mac(key->body, "", 0, body, length, made))
+    if (sign_mac(key->body, "", 0, body, length, made))
         return -1;
     for (size_t i = 0; i < MAC; i++) {
         out[2 * i] = digits[made[i] >> 4];
@@ -158,7 +158,7 @@ int sign_standard(const struct sign_key *const *keys, size_t count, const char *
     for (size_t i = 0; i < count; i++) {
         unsigned char made[MAC];
 
-        if (mac(keys[i]->standard, head, (size_t)head_length, body, length, made))
+        if (sign_mac(keys[i]->standard, head, (size_t)head_length, body, length, made))
             return -1;
         memcpy(out + at, i ? " v1," : "v1,", i ? 4 : 3);
         at += i ? 4 : 3;

@@ -87,7 +87,7 @@ static const struct bb_sql enqueue_all = {
 };
 
 /* Formats texts, up to NULL, as a PostgreSQL array: {"a","b"}. */
-static char *text_array(struct bb_request *rq, const char *const *texts)
+static char *enqueue_texts(struct bb_request *rq, const char *const *texts)
 {
     size_t size = 3;
 
@@ -124,9 +124,9 @@ struct gathered {
 };
 
 /* Passes the rows of one event, from `row` to before `end`, to the sender. */
-static void hand_over_rows(struct bb_request *rq, struct sender *sender,
-                           const struct sender_event *event, const struct bb_rows *rows, size_t row,
-                           size_t end)
+static void enqueue_pass_rows(struct bb_request *rq, struct sender *sender,
+                              const struct sender_event *event, const struct bb_rows *rows,
+                              size_t row, size_t end)
 {
     struct sender_item *items = bb_alloc(rq, (end - row) * sizeof(*items));
     size_t count = 0;
@@ -144,7 +144,7 @@ static void hand_over_rows(struct bb_request *rq, struct sender *sender,
 }
 
 /* After the commit. The rows of several events are in the order of the events. */
-static void hand_over(struct bb_request *rq, struct bb_tx *tx, void *arg)
+static void enqueue_pass(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     struct gathered *all = arg;
     const struct bb_rows *rows = bb_unit_rows(rq, tx, all->index);
@@ -159,7 +159,7 @@ static void hand_over(struct bb_request *rq, struct bb_tx *tx, void *arg)
         while (row < count && (all->count == 1 || !strcmp(bb_cell(rq, rows, row, 2), event->id)))
             row++;
         if (row > from)
-            hand_over_rows(rq, all->webhook->sender, event, rows, from, row);
+            enqueue_pass_rows(rq, all->webhook->sender, event, rows, from, row);
     }
 }
 
@@ -169,7 +169,7 @@ static int enqueue_after(struct bb_request *rq, struct bb_tx *tx, struct gathere
     if (all->index < 0 ||
         (bb_superseded(rq->host) && bb_notify(rq, tx, WEBHOOK_CHANNEL, WEBHOOK_QUEUED_ANY)))
         return -1;
-    bb_after(rq, tx, hand_over, all);
+    bb_after(rq, tx, enqueue_pass, all);
     return 0;
 }
 
@@ -192,15 +192,15 @@ static int enqueue_gathered(struct bb_request *rq, struct bb_tx *tx, void *arg)
     all->index = bb_add(rq, tx, &enqueue_all,
                         BB_ARGS(bb_t(all->events[0].name),
                                 all->organization ? bb_i(all->organization) : bb_null(), bb_t("{}"),
-                                bb_t(text_array(rq, ids)), bb_t(text_array(rq, bodies)),
+                                bb_t(enqueue_texts(rq, ids)), bb_t(enqueue_texts(rq, bodies)),
                                 bb_t(all->events[0].trace)));
     all->organization = -1; /* the third column of its rows is the event's id */
     return enqueue_after(rq, tx, all);
 }
 
 /* Returns 1 if it keeps the event; 0 if it needs a separate statement; -1 on failure. */
-static int gather(struct bb_request *rq, struct bb_tx *tx, struct webhook *webhook,
-                  const struct bb_audience *audience, const struct sender_event *event)
+static int enqueue_gather(struct bb_request *rq, struct bb_tx *tx, struct webhook *webhook,
+                          const struct bb_audience *audience, const struct sender_event *event)
 {
     struct gathered *gathered = bb_before(rq, tx, enqueue_gathered, sizeof(*gathered));
     bool alone = event->length >= LARGE_BODY || (audience->emails && audience->emails[0]) ||
@@ -230,7 +230,7 @@ int webhook_within(struct bb_request *rq, struct bb_tx *tx, const struct bb_even
         .name = event->name, .id = event->id, .trace = bb_traceparent(rq)};
 
     raised.body = bb_json(rq, event->payload, &raised.length);
-    int gathered = gather(rq, tx, webhook, event->audience, &raised);
+    int gathered = enqueue_gather(rq, tx, webhook, event->audience, &raised);
 
     if (gathered)
         return gathered < 0 ? -1 : 0;
@@ -239,7 +239,7 @@ int webhook_within(struct bb_request *rq, struct bb_tx *tx, const struct bb_even
     int64_t organization = event->audience->organization;
     const struct bb_value args[] = {bb_t(event->name),
                                     organization ? bb_i(organization) : bb_null(),
-                                    bb_t(text_array(rq, event->audience->emails)),
+                                    bb_t(enqueue_texts(rq, event->audience->emails)),
                                     bb_t(event->id),
                                     bb_t(raised.body),
                                     bb_t(raised.trace),

@@ -55,7 +55,7 @@ static const struct bb_sql shut_out = {
     BB_SQL_WRITE,
 };
 
-static void refresh(struct bb_request *rq, int64_t account)
+static void scope_refresh(struct bb_request *rq, int64_t account)
 {
     const struct webhook *webhook = rq->state;
     struct bb_account_scope scope;
@@ -86,13 +86,13 @@ void webhook_refresh_owners(struct bb_request *rq)
         count = rows ? bb_count(rq, rows) : 0;
         for (size_t i = 0; i < count; i++) {
             after = bb_cell_int(rq, rows, i, 0);
-            refresh(rq, after);
+            scope_refresh(rq, after);
         }
     }
 }
 
 /* *arg is the account of a received notification; 0: any. */
-static void refresh_heard(struct bb_request *rq, void *arg)
+static void scope_refresh_heard(struct bb_request *rq, void *arg)
 {
     static const struct bb_sql owns = {
         "SELECT FROM webhook_hook WHERE account = $1::bigint LIMIT 1", 0};
@@ -105,11 +105,11 @@ static void refresh_heard(struct bb_request *rq, void *arg)
     const struct bb_rows *rows = bb_query(rq, &owns, BB_ARGS(bb_i(account)));
 
     if (!rows || bb_count(rq, rows) > 0)
-        refresh(rq, account);
+        scope_refresh(rq, account);
 }
 
 /* If memory runs out, the job catches up within a minute. */
-static void drop_heard(void *account, bool whole)
+static void scope_drop_heard(void *account, bool whole)
 {
     (void)whole;
     free(account);
@@ -127,6 +127,6 @@ void webhook_auth_heard(void *state, const char *payload)
     if (!account)
         return;
     *account = payload ? strtoll(payload + 8, NULL, 10) : 0;
-    if (bb_run_then(webhook->host, refresh_heard, drop_heard, account))
+    if (bb_run_then(webhook->host, scope_refresh_heard, scope_drop_heard, account))
         free(account);
 }

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-static struct idmap_node **bucket(const struct idmap *map, int64_t id)
+static struct idmap_node **idmap_bucket(const struct idmap *map, int64_t id)
 {
     uint64_t hash = (uint64_t)id * UINT64_C(0x9E3779B97F4A7C15);
 
@@ -17,22 +17,22 @@ void idmap_free(struct idmap *map)
 
 struct idmap_node *idmap_find(const struct idmap *map, int64_t id)
 {
-    struct idmap_node *node = map->room ? *bucket(map, id) : NULL;
+    struct idmap_node *node = map->room ? *idmap_bucket(map, id) : NULL;
 
     while (node && node->id != id)
         node = node->next;
     return node;
 }
 
-static void link_node(struct idmap *map, struct idmap_node *node)
+static void idmap_link(struct idmap *map, struct idmap_node *node)
 {
-    struct idmap_node **at = bucket(map, node->id);
+    struct idmap_node **at = idmap_bucket(map, node->id);
 
     node->next = *at;
     *at = node;
 }
 
-static int grow(struct idmap *map)
+static int idmap_grow(struct idmap *map)
 {
     struct idmap old = *map;
     size_t room = old.room ? 2 * old.room : 256;
@@ -47,7 +47,7 @@ static int grow(struct idmap *map)
             struct idmap_node *node = old.list[i];
 
             old.list[i] = node->next;
-            link_node(map, node);
+            idmap_link(map, node);
         }
     }
     free(old.list);
@@ -56,16 +56,16 @@ static int grow(struct idmap *map)
 
 int idmap_add(struct idmap *map, struct idmap_node *node)
 {
-    if (map->count == map->room && grow(map))
+    if (map->count == map->room && idmap_grow(map))
         return -1;
-    link_node(map, node);
+    idmap_link(map, node);
     map->count++;
     return 0;
 }
 
 void idmap_remove(struct idmap *map, struct idmap_node *node)
 {
-    struct idmap_node **at = bucket(map, node->id);
+    struct idmap_node **at = idmap_bucket(map, node->id);
 
     while (*at != node)
         at = &(*at)->next;

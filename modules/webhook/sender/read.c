@@ -18,6 +18,8 @@ enum {
 };
 
 #define AGE(of) "round(extract(epoch FROM now() - " of ") * 1000)::bigint"
+#define CREATED AGE("d.created_at")
+#define QUEUED AGE("w.queued_at")
 #define SIZE                                                                                       \
     "coalesce(octet_length(d.body), (SELECT octet_length(b.body) FROM webhook_body b"              \
     " WHERE b.id = d.body_id))"
@@ -28,32 +30,24 @@ enum {
  * $4 numbers of deliveries. An EXISTS could be planned as a hash of all outcomes.
  */
 static const struct bb_sql read_log = {
-    "SELECT d.webhook, d.id, 0, " AGE(
-        "d.created_at") ", " DELIVERY " FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], "
-                        "$4::bigint[]) WITH ORDINALITY"
-                        " AS s(webhook, after, checked, most, n) CROSS JOIN LATERAL (SELECT * FROM "
-                        "webhook_delivery d"
-                        " WHERE d.webhook = s.webhook AND d.id > s.after AND d.event <> "
-                        "'" WEBHOOK_PING "'"
-                        " AND (d.id > s.checked OR ((SELECT o.id FROM webhook_outcome o WHERE o.id "
-                        "= d.id) IS NULL"
-                        " AND (SELECT w.id FROM webhook_waiting w WHERE w.id = d.id) IS NULL))"
-                        " ORDER BY d.id LIMIT s.most) d ORDER BY s.n, d.id",
+    "SELECT d.webhook, d.id, 0, " CREATED ", " DELIVERY
+    " FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY"
+    " AS s(webhook, after, checked, most, n) CROSS JOIN LATERAL (SELECT * FROM webhook_delivery d"
+    " WHERE d.webhook = s.webhook AND d.id > s.after AND d.event <> '" WEBHOOK_PING "'"
+    " AND (d.id > s.checked OR ((SELECT o.id FROM webhook_outcome o WHERE o.id = d.id) IS NULL"
+    " AND (SELECT w.id FROM webhook_waiting w WHERE w.id = d.id) IS NULL))"
+    " ORDER BY d.id LIMIT s.most) d ORDER BY s.n, d.id",
     BB_SQL_LONG, /* it reads the bodies, so no short read should wait for it */
 };
 
 /* $1 webhooks, $2 numbers of deliveries */
 static const struct bb_sql read_due = {
-    "SELECT d.webhook, d.id, w.tries, " AGE(
-        "w.queued_at") ", " DELIVERY " FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS "
-                       "s(webhook, most, n)"
-                       " CROSS JOIN LATERAL (SELECT * FROM webhook_waiting w WHERE w.webhook = "
-                       "s.webhook"
-                       " AND w.next_at <= now() ORDER BY w.next_at LIMIT s.most) w CROSS JOIN "
-                       "LATERAL"
-                       " (SELECT * FROM webhook_delivery d WHERE d.id = w.id AND d.webhook = "
-                       "s.webhook OFFSET 0) d"
-                       " ORDER BY s.n, w.next_at",
+    "SELECT d.webhook, d.id, w.tries, " QUEUED ", " DELIVERY
+    " FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS s(webhook, most, n)"
+    " CROSS JOIN LATERAL (SELECT * FROM webhook_waiting w WHERE w.webhook = s.webhook"
+    " AND w.next_at <= now() ORDER BY w.next_at LIMIT s.most) w CROSS JOIN LATERAL"
+    " (SELECT * FROM webhook_delivery d WHERE d.id = w.id AND d.webhook = s.webhook OFFSET 0) d"
+    " ORDER BY s.n, w.next_at",
     BB_SQL_LONG,
 };
 enum { WEBHOOK, ID, TRIES, AGE_MS, EVENT_ID, EVENT, BODY, BODY_ID, TRACE, LENGTH };

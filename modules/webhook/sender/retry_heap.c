@@ -8,20 +8,20 @@ void retry_free(struct retry_heap *heap)
     *heap = (struct retry_heap){0};
 }
 
-static void put(struct retry_heap *heap, struct retry_entry *entry, size_t place)
+static void retry_put(struct retry_heap *heap, struct retry_entry *entry, size_t place)
 {
     heap->list[place] = entry;
     entry->place = place;
 }
 
-static void rise(struct retry_heap *heap, struct retry_entry *entry, size_t place)
+static void retry_rise(struct retry_heap *heap, struct retry_entry *entry, size_t place)
 {
     for (; place > 1 && heap->list[place / 2]->at_ms > entry->at_ms; place /= 2)
-        put(heap, heap->list[place / 2], place);
-    put(heap, entry, place);
+        retry_put(heap, heap->list[place / 2], place);
+    retry_put(heap, entry, place);
 }
 
-static void sink(struct retry_heap *heap, struct retry_entry *entry, size_t place)
+static void retry_sink(struct retry_heap *heap, struct retry_entry *entry, size_t place)
 {
     for (;;) {
         size_t child = 2 * place;
@@ -30,10 +30,10 @@ static void sink(struct retry_heap *heap, struct retry_entry *entry, size_t plac
             child++;
         if (child > heap->count || heap->list[child]->at_ms >= entry->at_ms)
             break;
-        put(heap, heap->list[child], place);
+        retry_put(heap, heap->list[child], place);
         place = child;
     }
-    put(heap, entry, place);
+    retry_put(heap, entry, place);
 }
 
 int retry_add(struct retry_heap *heap, struct retry_entry *entry)
@@ -47,7 +47,7 @@ int retry_add(struct retry_heap *heap, struct retry_entry *entry)
         heap->list = list;
         heap->room = room;
     }
-    rise(heap, entry, ++heap->count);
+    retry_rise(heap, entry, ++heap->count);
     return 0;
 }
 
@@ -63,9 +63,9 @@ void retry_remove(struct retry_heap *heap, struct retry_entry *entry)
     if (last == entry)
         return;
     if (place > 1 && heap->list[place / 2]->at_ms > last->at_ms)
-        rise(heap, last, place);
+        retry_rise(heap, last, place);
     else
-        sink(heap, last, place);
+        retry_sink(heap, last, place);
 }
 
 struct retry_entry *retry_first(const struct retry_heap *heap)

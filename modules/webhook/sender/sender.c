@@ -440,7 +440,7 @@ static void sender_take_inbox(struct sender *sender)
     pairs_free(&heard);
 }
 
-static int64_t sooner(int64_t wait, int64_t at, int64_t now)
+static int64_t sender_sooner(int64_t wait, int64_t at, int64_t now)
 {
     int64_t left = at > now ? at - now : 0;
 
@@ -456,19 +456,19 @@ static int64_t sender_idle_ms(struct sender *sender, int64_t tick)
     int64_t wait = tick >= 0 && tick < most ? tick : most;
 
     if (first)
-        wait = sooner(wait, first->at_ms, now);
+        wait = sender_sooner(wait, first->at_ms, now);
     if (due)
-        wait = sooner(wait, due->at_ms, now);
+        wait = sender_sooner(wait, due->at_ms, now);
     if (!STAILQ_EMPTY(&sender->results) && !sender->recording && sender->me)
-        wait = sooner(wait, record_at(sender), now);
+        wait = sender_sooner(wait, record_at(sender), now);
     if (!sender->tending && !sender->leaving)
-        wait = sooner(wait, sender->tend_at, now);
+        wait = sender_sooner(wait, sender->tend_at, now);
     if (sender->expand_at > now)
-        wait = sooner(wait, sender->expand_at, now);
+        wait = sender_sooner(wait, sender->expand_at, now);
     if (sender->retry_db_at > now)
-        wait = sooner(wait, sender->retry_db_at, now);
+        wait = sender_sooner(wait, sender->retry_db_at, now);
     if (sender->signal_at > now)
-        wait = sooner(wait, sender->signal_at, now);
+        wait = sender_sooner(wait, sender->signal_at, now);
     return wait;
 }
 
