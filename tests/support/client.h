@@ -77,14 +77,7 @@ char *encoded(const char *segment);
 /* Returns a socket that is connected to the host. */
 int raw_open(const struct host *host);
 
-/*
- * Sends the bytes on a new connection and reads until the host closes it or is silent for
- * `quiet_ms`. Returns the bytes read; *closed (may be NULL) is set to whether the host closed.
- */
-char *raw_send(const struct host *host, const void *bytes, size_t length, int quiet_ms,
-               bool *closed);
-
-/* Finds the statuses in the result of raw_send(), in order; returns their number. */
+/* Finds the statuses in bytes that a host sent, in order; returns their number. */
 int raw_statuses(const char *reply, int *statuses, int max);
 
 #endif

@@ -10,14 +10,6 @@ const char *files_section(const char *directory)
     return text("device:\n  documents: \"%s\"\n  document_grace: 1\n", directory);
 }
 
-struct host *files_host(const char *name, const char *database, const char *store)
-{
-    return host_start(&(struct host_spec){.name = name,
-                                          .database = database,
-                                          .modules = "[auth, device]",
-                                          .more = files_section(store)});
-}
-
 struct answer *files_get(const struct host *host, const struct person *who, const char *path)
 {
     return http(host, "GET", text(DEVICE "/%s", path), who->token, NULL);
@@ -49,13 +41,14 @@ const char *files_document(const struct answer *answer, size_t index, const char
 }
 
 struct answer *files_refused(const struct host *host, const struct person *who, const char *store,
-                             struct answer *answer, long status, const char *external_id,
-                             int files_before)
+                             struct upload_body *body, long status, const char *external_id)
 {
-    ck_error(answer, status, "");
+    int before = files_now(store);
+    struct answer *answer = ck_error(files_post(host, who, body), status, "");
+
     ck_error(files_get(host, who, external_id), 404, "");
     ck_assert(store_settles(store));
-    ck_assert_int_eq(files_now(store), files_before);
+    ck_assert_int_eq(files_now(store), before);
     return answer;
 }
 

@@ -14,9 +14,6 @@ extern const char *const files_fields[FIELDS];
 /* The section of the settings: documents in this directory, swept after one second. */
 const char *files_section(const char *directory);
 
-/* A host with the modules auth and device. */
-struct host *files_host(const char *name, const char *database, const char *store);
-
 /* Sends GET for a path below /api/device. */
 struct answer *files_get(const struct host *host, const struct person *who, const char *path);
 
@@ -29,11 +26,10 @@ struct answer *files_post(const struct host *host, const struct person *who,
 size_t files_count(const struct answer *answer);
 const char *files_document(const struct answer *answer, size_t index, const char *key);
 
-/* Fails the test unless the request was refused with this status and left neither a row nor a
- * file. */
+/* Registers a device, whose externalId is given, with this body; fails the test unless the request
+ * is refused with this status and leaves neither a row nor a file. */
 struct answer *files_refused(const struct host *host, const struct person *who, const char *store,
-                             struct answer *answer, long status, const char *external_id,
-                             int files_before);
+                             struct upload_body *body, long status, const char *external_id);
 
 /* Returns the number of files in a store; 0 if there is no store yet. */
 int files_now(const char *store);

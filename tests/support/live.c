@@ -1,18 +1,28 @@
 #include "live.h"
 
+#include <string.h>
+
 const struct host_spec live_spec = {
     .http = "  cors_origins: [\"https://platform.example\"]\n  idle_timeout: 1\n",
     .chat = "  stream_heartbeat: 1\n  stream_buffer: 64\n",
     .modules = "[auth, chat, health]",
 };
 
-struct host *live_host(const char *name, const char *database)
+struct host *live_host_with(const char *name, const char *database, const char *http,
+                            const char *chat)
 {
     struct host_spec spec = live_spec;
 
     spec.name = name;
     spec.database = database;
+    spec.http = text("%s%s", spec.http, http);
+    spec.chat = text("%s%s", spec.chat, chat);
     return host_start(&spec);
+}
+
+struct host *live_host(const char *name, const char *database)
+{
+    return live_host_with(name, database, "", "");
 }
 
 struct sse *live_listen(const struct host *on, const struct person *who, const char *last)
@@ -43,6 +53,14 @@ void live_silence(struct sse *sse)
 
     ck_assert_msg(!event, "an event that should not be: %s", event ? event->data : "");
     ck_assert(!sse->ended);
+}
+
+void live_reset(struct sse *sse)
+{
+    struct sse_event *event = sse_next(sse, SOON_MS);
+
+    ck_assert_msg(event && event->name && !strcmp(event->name, "reset"), "no reset%s",
+                  sse->ended ? ": ended" : "");
 }
 
 void live_start(struct live *live, const char *name)

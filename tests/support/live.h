@@ -22,11 +22,17 @@ void live_stop(const struct live *live);
 
 struct host *live_host(const char *name, const char *database);
 
+/* Starts a host with further lines of the sections http and chat. */
+struct host *live_host_with(const char *name, const char *database, const char *http,
+                            const char *chat);
+
 /* Each function fails the test if its request fails. */
 struct sse *live_listen(const struct host *on, const struct person *who, const char *last);
 void live_post(const struct live *live, const struct host *on, const struct talk *talk,
                const char *username, const char *entry);
 void live_expect(struct sse *sse, const char *entry);
 void live_silence(struct sse *sse);
+/* Expects a reset, after which a client reads the chains again. */
+void live_reset(struct sse *sse);
 
 #endif

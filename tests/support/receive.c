@@ -128,10 +128,10 @@ static void *serve(void *arg)
 
     while (take(visit, &caught)) {
         const char *answer = note(visit->catcher, &caught);
+        bool cut = !strncmp(answer, ANSWER_CUT, strlen(ANSWER_CUT));
 
-        if (!strcmp(answer, ANSWER_CUT))
-            break;
-        if (*answer && send(visit->fd, answer, strlen(answer), MSG_NOSIGNAL) < 0)
+        answer += cut ? strlen(ANSWER_CUT) : 0;
+        if ((*answer && send(visit->fd, answer, strlen(answer), MSG_NOSIGNAL) < 0) || cut)
             break;
     }
     close(visit->fd);
@@ -175,13 +175,22 @@ static int listen_somewhere(int *port)
     return fd;
 }
 
+static const char *const *kept_list(const char *const *list)
+{
+    size_t count = 1;
+
+    while (list[count - 1])
+        count++;
+    return memcpy(kept(calloc(count, sizeof *list)), list, count * sizeof *list);
+}
+
 struct catcher *catcher_start(const char *const *answers)
 {
     static const char *const fine[] = {ANSWER_OK, NULL};
     struct catcher *catcher = kept(calloc(1, sizeof *catcher));
     pthread_t thread;
 
-    catcher->answers = answers ? answers : fine;
+    catcher->answers = kept_list(answers ? answers : fine);
     pthread_mutex_init(&catcher->lock, NULL);
     catcher->listener = listen_somewhere(&catcher->port);
     ck_assert_int_eq(pthread_create(&thread, NULL, accept_all, catcher), 0);

@@ -25,7 +25,7 @@ char *hmac_standard(const char *secret, const char *id, const char *timestamp, c
 #define ANSWER_OK "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 #define ANSWER_500 "HTTP/1.1 500 Oops\r\nContent-Length: 4\r\n\r\noops"
 #define ANSWER_NONE ""   /* keeps the connection open and silent */
-#define ANSWER_CUT "cut" /* closes the connection without a response */
+#define ANSWER_CUT "cut" /* closes the connection after the bytes that follow "cut", if any */
 
 struct caught {
     char *head; /* including the blank line */
@@ -42,8 +42,9 @@ struct catcher {
     size_t count, connections;
 };
 
-/* Sends these responses in order and repeats the last one forever. The list ends with NULL and must
- * live as long as the test. */
+/* Sends these responses in order and repeats the last one forever. catcher_start() takes a list
+ * that ends with NULL; NULL: ANSWER_OK only. */
+#define catcher_of(...) catcher_start((const char *const[]){__VA_ARGS__, NULL})
 struct catcher *catcher_start(const char *const *answers);
 
 /* http://127.0.0.1:<port>/<path> */

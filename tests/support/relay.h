@@ -5,7 +5,8 @@
 
 #include "receive.h"
 
-#define RELAY_LOCAL "upstream:\n  open_networks: [\"127.0.0.0/8\", \"::1\"]\n"
+/* Large requests take long on a slow machine. */
+#define RELAY_LOCAL "upstream:\n  timeout: 25000\n  open_networks: [\"127.0.0.0/8\", \"::1\"]\n"
 
 /* Settings of a host that is not started yet. `more` is the section upstream and any later
  * sections. */

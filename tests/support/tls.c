@@ -1,5 +1,9 @@
 #include "tls.h"
 
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "harness.h"
 
 struct tls_pair tls_make(const char *name, const char *alt_names, const struct tls_pair *by)
@@ -15,4 +19,27 @@ struct tls_pair tls_make(const char *name, const char *alt_names, const struct t
     ck_assert_msg(process_run(&(struct process_spec){.argv = argv, .log = log}) == 0, "%s",
                   file_text(log));
     return pair;
+}
+
+const char *const *tls_trusting(const char *name, const struct tls_pair *authority)
+{
+    static const char *const own[] = {"unshare", "-rm", "true", NULL};
+    const char *store = harness_path(text("%s.certs", name));
+    const char **wrapper = kept(calloc(7, sizeof *wrapper));
+
+    if (geteuid() && process_run(&(struct process_spec){.argv = own, .log = "/dev/null"})) {
+        test_skipped("this needs root, or user namespaces");
+        return NULL;
+    }
+    ck_assert_int_eq(mkdir(store, 0755), 0);
+    ck_assert_int_eq(system(text("cp %s %s/ca-certificates.crt && openssl rehash %s",
+                                 authority->certificate, store, store)),
+                     0);
+    wrapper[0] = "unshare";
+    wrapper[1] = geteuid() ? "-rm" : "-m";
+    wrapper[2] = "sh";
+    wrapper[3] = "-c";
+    wrapper[4] = text("mount --bind %s /etc/ssl/certs && exec \"$@\"", store);
+    wrapper[5] = "sh";
+    return wrapper;
 }

@@ -13,4 +13,10 @@ struct tls_pair {
  */
 struct tls_pair tls_make(const char *name, const char *alt_names, const struct tls_pair *by);
 
+/*
+ * Returns the wrapper (struct host_spec) of a host on a system that trusts only this authority, or
+ * NULL after test_skipped() if none can be made: a private mount needs root, or user namespaces.
+ */
+const char *const *tls_trusting(const char *name, const struct tls_pair *authority);
+
 #endif

@@ -1,300 +1,289 @@
-/* A conversation from its start to the read mark: the normal use of all eight chat endpoints. */
+/* A conversation from its start to the read mark, and the limits of sizes, names and pages. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "people.h"
+#include "stage.h"
 #include "suite.h"
-#include "suites.h"
+#include "talk.h"
 
-static struct host *host;
-static struct person *admin, *platform;
+enum { MIB = 1048576, LONG = 120 };
 
+#define EMOJI "\xF0\x9F\x98\x80"  /* U+1F600: 4 bytes */
+#define ESCAPED "\\ud83d\\ude00"  /* the same in 12 */
+#define MIXED "\xc3\xa4\"\n\\x\t" /* some are escaped in JSON */
+
+static struct person *platform;
+
+/* Large requests take long on a slow machine. */
 static void set_up(void)
 {
-    host = host_start(
-        &(struct host_spec){.name = "chat", .database = database_make(the_postgres, "chat")});
-    admin = admin_of(host);
+    stage_open(&(struct host_spec){
+        .name = "chat", .http = "  deadline: 60000\n", .db = "  statement_timeout: 60000\n"});
     platform = person_make(host, admin, "platform", NULL);
 }
 
-static void tear_down(void)
+static const char *names(const char *user)
 {
-    host_stop(host);
+    return ck_status(talk_of(host, platform, "unread-devices", user, ""), 200)->body;
 }
 
-static struct answer *start(const char *user, const char *other, const char *device,
-                            const char *entry)
+static int64_t unread(const struct person *by, const char *email)
 {
-    return http(host, "POST", "/api/chat/conversations/start", platform->token,
-                json_pack("{ss ss ss ss ss?}", "participant1", user, "participant2", other,
-                          "username", user, "chatEntry", entry, "deviceProjectName", device));
+    return answer_int(ck_status(talk_of(host, by, "unread-count", email, ""), 200), "count");
 }
 
-struct conversation {
-    int64_t id;
-    const char *head;
-};
-
-static struct conversation begin(const char *user, const char *device, const char *entry)
+static void post(const struct talk *talk, const struct person *by, const char *user,
+                 const char *entry)
 {
-    struct answer *answer = ck_status(start(user, ADMIN_EMAIL, device, entry), 201);
-    const json_t *conversation = json_object_get(answer->json, "conversation");
-
-    return (struct conversation){
-        json_integer_value(json_object_get(conversation, "id")),
-        text("%s", json_string_value(json_object_get(conversation, "headUuid")))};
+    ck_status(talk_post(host, by, talk, user, entry), 201);
 }
 
-static struct answer *post(const struct conversation *to, const struct person *by,
-                           const char *username, const char *entry)
+static void reply(const struct talk *talk, const char *entry)
 {
-    return http(host, "POST", text("/api/chat/conversations/%jd/messages", (intmax_t)to->id),
-                by->token, json_pack("{ss ss}", "username", username, "chatEntry", entry));
-}
-
-static int64_t answer_int_in(const struct answer *answer, const char *object, const char *key)
-{
-    return json_integer_value(json_object_get(json_object_get(answer->json, object), key));
-}
-
-static int64_t unread(const char *email, const struct person *by)
-{
-    const char *path = text("/api/chat/unread-count/%s", encoded(email));
-
-    return answer_int(ck_status(http(host, "GET", path, by->token, NULL), 200), "count");
-}
-
-static void expect_keys(const json_t *object, const char *keys)
-{
-    char *found = text("%s", "");
-    const char *key;
-    json_t *value;
-
-    json_object_foreach((json_t *)(uintptr_t)object, key, value) found =
-        text("%s%s%s", found, *found ? " " : "", key);
-    ck_assert_str_eq(found, keys);
+    post(talk, admin, ADMIN_EMAIL, entry);
 }
 
 TEST(a_started_conversation_has_its_first_message)
 {
-    struct answer *answer =
-        ck_status(start("starter@shop.example", ADMIN_EMAIL, "Rooftop 1", "the very first"), 201);
+    struct answer *answer = ck_status(talk_try(host, platform, "starter@shop.example", ADMIN_EMAIL,
+                                               "Rooftop 1", "the very first"),
+                                      201);
     const json_t *conversation = json_object_get(answer->json, "conversation");
     const json_t *message = json_object_get(answer->json, "message");
+    const json_t *uuid = json_object_get(message, "uuid");
 
-    expect_keys(conversation,
-                "id participant1 participant2 headUuid lastEntryUuid deviceProjectName");
-    expect_keys(message, "uuid username chatEntry createdAt");
-    ck_assert_str_eq(json_string_value(json_object_get(message, "uuid")),
-                     json_string_value(json_object_get(conversation, "headUuid")));
-    ck_assert_str_eq(json_string_value(json_object_get(message, "uuid")),
-                     json_string_value(json_object_get(conversation, "lastEntryUuid")));
-    ck_assert_str_eq(json_string_value(json_object_get(message, "chatEntry")), "the very first");
+    ck_assert_str_eq(keys_of(conversation),
+                     "id participant1 participant2 headUuid lastEntryUuid deviceProjectName");
+    ck_assert_str_eq(keys_of(message), "uuid username chatEntry createdAt");
+    ck_assert(json_equal(uuid, json_object_get(conversation, "headUuid")));
+    ck_assert(json_equal(uuid, json_object_get(conversation, "lastEntryUuid")));
+    expect_json(message, "{'username':'starter@shop.example','chatEntry':'the very first'}");
 }
 
 TEST(messages_of_both_sides_form_one_chain)
 {
     const char *user = "chain@shop.example";
-    struct conversation talk = begin(user, "Rooftop 2", "chain entry 0");
+    struct talk talk = talk_start(host, platform, user, ADMIN_EMAIL, "Rooftop 2");
 
     for (int i = 1; i < 6; i++) {
-        bool mine = i % 2 == 0;
-        struct answer *answer = post(&talk, mine ? platform : admin, mine ? user : ADMIN_EMAIL,
-                                     text("chain entry %d", i));
+        struct answer *answer =
+            ck_status(talk_post(host, i % 2 ? admin : platform, &talk, i % 2 ? ADMIN_EMAIL : user,
+                                text("chain entry %d", i)),
+                      201);
 
-        ck_status(answer, 201);
-        expect_keys(answer->json, "uuid username chatEntry nextEntryUuid createdAt");
-        ck_assert(json_is_null(json_object_get(answer->json, "nextEntryUuid")));
+        ck_assert_str_eq(keys_of(answer->json), "uuid username chatEntry nextEntryUuid createdAt");
+        expect_json(answer->json, "{'nextEntryUuid':null}");
     }
-    struct answer *chain =
-        http(host, "GET", text("/api/chat/chain/%s", talk.head), platform->token, NULL);
+    const json_t *chain = ck_status(talk_chain(host, platform, &talk, ""), 200)->json;
 
-    ck_status(chain, 200);
-    ck_assert_uint_eq(json_array_size(chain->json), 6);
-    for (size_t i = 0; i < 6; i++) {
-        const json_t *entry = json_array_get(chain->json, i);
-        const json_t *next = json_object_get(entry, "nextEntryUuid");
-        const json_t *following =
-            i < 5 ? json_object_get(json_array_get(chain->json, i + 1), "uuid") : json_null();
+    ck_assert_uint_eq(json_array_size(chain), 6);
+    for (size_t i = 1; i < 6; i++) {
+        const json_t *entry = json_array_get(chain, i);
 
-        ck_assert_str_eq(json_string_value(json_object_get(entry, "chatEntry")),
-                         text("chain entry %zu", i));
-        ck_assert(json_equal(next, following));
+        expect_json(entry, text("{'chatEntry':'chain entry %zu'}", i));
+        ck_assert(json_equal(json_object_get(json_array_get(chain, i - 1), "nextEntryUuid"),
+                             json_object_get(entry, "uuid")));
     }
+    expect_json(json_array_get(chain, 5), "{'nextEntryUuid':null}");
 }
 
-/* The messages are too large for a loop to write them itself. */
-TEST(a_chain_of_large_messages_is_whole)
-{
-    const char *user = "large@shop.example", *piece = "\xc3\xa4\"\n\\x";
-    char *entry = kept(calloc(100000, strlen(piece) + 1));
-
-    for (size_t i = 0; i < 100000; i++)
-        memcpy(entry + i * strlen(piece), piece, strlen(piece));
-    struct conversation talk = begin(user, "Rooftop 2b", "first");
-
-    for (int i = 0; i < 3; i++)
-        ck_status(post(&talk, platform, user, entry), 201);
-    struct answer *chain =
-        http(host, "GET", text("/api/chat/chain/%s", talk.head), platform->token, NULL);
-
-    ck_status(chain, 200);
-    ck_assert_uint_eq(json_array_size(chain->json), 4);
-    for (size_t i = 1; i < 4; i++)
-        ck_assert_str_eq(
-            json_string_value(json_object_get(json_array_get(chain->json, i), "chatEntry")), entry);
-}
-
-TEST(unread_messages_are_counted_until_they_are_read)
+TEST(unread_messages_are_counted_until_they_are_read_and_on_one_side_alone)
 {
     const char *user = "unread@shop.example";
-    struct conversation talk = begin(user, "Rooftop 3", "unread entry 1");
-    int64_t before = unread(ADMIN_EMAIL, admin);
-    const char *read = text("/api/chat/conversations/%jd/read", (intmax_t)talk.id);
+    struct talk talk = talk_start(host, platform, user, ADMIN_EMAIL, "Rooftop 3");
+    int64_t before = unread(admin, ADMIN_EMAIL);
 
-    ck_assert_int_eq(unread(user, platform), 0);
-    ck_status(post(&talk, platform, user, "unread entry 2"), 201);
-    ck_assert_int_eq(unread(ADMIN_EMAIL, admin), before + 1);
-    ck_status(post(&talk, admin, ADMIN_EMAIL, "unread entry 3"), 201);
-    ck_status(post(&talk, admin, ADMIN_EMAIL, "unread entry 4"), 201);
-    ck_assert_int_eq(unread(user, platform), 2);
-    struct answer *marked =
-        http(host, "PATCH", read, platform->token, json_pack("{ss}", "email", user));
+    ck_assert_int_eq(unread(platform, user), 0);
+    post(&talk, platform, user, "unread entry 2");
+    ck_assert_int_eq(unread(admin, ADMIN_EMAIL), before + 1);
+    reply(&talk, "unread entry 3");
+    reply(&talk, "unread entry 4");
+    ck_assert_int_eq(unread(platform, user), 2);
+    ck_error(talk_read(host, platform, &talk, "third@shop.example"), 403, "");
+    for (int i = 0; i < 2; i++) {
+        struct answer *marked = talk_read(host, platform, &talk, "UNREAD@shop.example");
 
-    ck_assert_str_eq(ck_status(marked, 200)->body, "{\"success\":true}");
-    ck_assert_int_eq(unread(user, platform), 0);
-    ck_assert_int_eq(unread(ADMIN_EMAIL, admin), before + 1);
+        ck_assert_str_eq(ck_status(marked, 200)->body, "{\"success\":true}");
+        ck_assert_int_eq(unread(platform, user), 0);
+        ck_assert_str_eq(names(user), "[]");
+    }
+    ck_assert_int_eq(unread(admin, ADMIN_EMAIL), before + 1);
+    reply(&talk, "unread entry 5");
+    ck_assert_int_eq(unread(platform, user), 1);
 }
 
 TEST(devices_with_unread_messages_are_named_once_newest_first)
 {
     const char *user = "devices@shop.example";
-    const char *path = text("/api/chat/unread-devices/%s", encoded(user));
-    struct conversation first = begin(user, "Device A", "device entry 1");
-    struct conversation second = begin(user, "Device B", "device entry 2");
-    struct conversation third = begin(user, "Device A", "device entry 3");
+    struct talk first = talk_start(host, platform, user, ADMIN_EMAIL, "Device A");
+    struct talk second = talk_start(host, platform, user, ADMIN_EMAIL, "Device B");
+    struct talk third = talk_start(host, platform, user, ADMIN_EMAIL, "Device A");
 
-    ck_assert_str_eq(ck_status(http(host, "GET", path, platform->token, NULL), 200)->body, "[]");
-    ck_status(post(&first, admin, ADMIN_EMAIL, "device entry 4"), 201);
-    ck_status(post(&third, admin, ADMIN_EMAIL, "device entry 5"), 201);
-    ck_status(post(&second, admin, ADMIN_EMAIL, "device entry 6"), 201);
-    ck_assert_str_eq(ck_status(http(host, "GET", path, platform->token, NULL), 200)->body,
-                     "[\"Device B\",\"Device A\"]");
-}
-
-TEST(conversations_are_listed_by_latest_activity)
-{
-    const char *user = "lister@shop.example";
-    const char *path = text("/api/chat/conversations/user/%s", encoded(user));
-    struct conversation first = begin(user, "Device C", "listed entry 1");
-    struct conversation second = begin(user, NULL, "listed entry 2");
-
-    ck_status(post(&first, platform, user, "listed entry 3"), 201);
-    struct answer *list = ck_status(http(host, "GET", path, platform->token, NULL), 200);
-
-    ck_assert_uint_eq(json_array_size(list->json), 2);
-    ck_assert_int_eq(json_integer_value(json_object_get(json_array_get(list->json, 0), "id")),
-                     first.id);
-    ck_assert_int_eq(json_integer_value(json_object_get(json_array_get(list->json, 1), "id")),
-                     second.id);
-    ck_assert(json_is_null(json_object_get(json_array_get(list->json, 1), "deviceProjectName")));
+    ck_assert_str_eq(names(user), "[]");
+    reply(&first, "device entry 1");
+    reply(&third, "device entry 2");
+    reply(&second, "device entry 3");
+    ck_assert_str_eq(names(user), "[\"Device B\",\"Device A\"]");
 }
 
 /* The order is kept however close two activities are in time. */
-TEST(activities_of_one_moment_keep_their_order)
+TEST(conversations_and_names_are_listed_by_latest_activity)
 {
     const char *user = "moment@shop.example", *other = "moment.other@shop.example";
-    const char *list = text("/api/chat/conversations/user/%s", encoded(user));
-    const char *names = text("/api/chat/unread-devices/%s", encoded(other));
-    struct conversation talks[3];
+    struct talk talks[3];
 
-    for (int i = 0; i < 3; i++) {
-        struct answer *answer = ck_status(start(user, other, text("Moment %d", i), "first"), 201);
-
-        talks[i].id = answer_int_in(answer, "conversation", "id");
-    }
+    for (int i = 0; i < 3; i++)
+        talks[i] = talk_start(host, platform, user, other, text("Moment %d", i));
     for (int round = 0; round < 150; round++) {
-        int last = round % 3;
+        int last = round % 3, before = (round + 1) % 3, first = (round + 2) % 3;
 
-        ck_status(post(&talks[(round + 1) % 3], platform, user, "before"), 201);
-        ck_status(post(&talks[last], platform, user, "last"), 201);
-        const json_t *listed = ck_status(http(host, "GET", list, platform->token, NULL), 200)->json;
-        const json_t *named = ck_status(http(host, "GET", names, platform->token, NULL), 200)->json;
-
-        ck_assert_int_eq(json_integer_value(json_object_get(json_array_get(listed, 0), "id")),
-                         talks[last].id);
-        ck_assert_int_eq(json_integer_value(json_object_get(json_array_get(listed, 1), "id")),
-                         talks[(round + 1) % 3].id);
-        ck_assert_str_eq(json_string_value(json_array_get(named, 0)), text("Moment %d", last));
+        post(&talks[before], platform, user, "before");
+        post(&talks[last], platform, user, "last");
+        expect_json(talk_of(host, platform, "conversations/user", user, "")->json,
+                    text("[{'id':%jd},{'id':%jd},{'id':%jd}]", (intmax_t)talks[last].id,
+                         (intmax_t)talks[before].id, (intmax_t)talks[first].id));
+        ck_assert_str_eq(names(other),
+                         text("[\"Moment %d\",\"Moment %d\",\"Moment %d\"]", last, before, first));
     }
 }
 
+/* Participants match in either order and any case. */
 TEST(find_gives_the_newest_match_or_null)
 {
-    const char *user = "finder@shop.example", *path = "/api/chat/conversations/find";
+    const char *user = "finder@shop.example";
+    const char *const pairs[][2] = {
+        {user, ADMIN_EMAIL}, {ADMIN_EMAIL, user}, {"FINDER@Shop.Example ", ADMIN_EMAIL}};
 
-    begin(user, "Device D", "found entry 1");
-    struct conversation newest = begin(user, "Device D", "found entry 2");
-    struct answer *found = http(host, "POST", path, platform->token,
-                                json_pack("{ss ss ss}", "participant1", ADMIN_EMAIL, "participant2",
-                                          user, "deviceProjectName", "Device D"));
+    talk_start(host, platform, user, ADMIN_EMAIL, "Device D");
+    struct talk newest = talk_start(host, platform, user, ADMIN_EMAIL, "Device D");
+    const char *expected = text("{'id':%jd}", (intmax_t)newest.id);
 
-    ck_assert_int_eq(answer_int(ck_status(found, 200), "id"), newest.id);
-    found = http(host, "POST", path, platform->token,
-                 json_pack("{ss}", "deviceProjectName", "no such device"));
-    ck_assert_str_eq(ck_status(found, 200)->body, "null");
+    for (int i = 0; i < 3; i++)
+        ask(platform, 200, expected,
+            "POST /api/chat/conversations/find {'participant1':'%s','participant2':'%s',"
+            "'deviceProjectName':'Device D'}",
+            pairs[i][0], pairs[i][1]);
+    for (int i = 1; i <= 2; i++)
+        ask(platform, 200, expected, "POST /api/chat/conversations/find {'participant%d':'%s'}", i,
+            user);
+    ck_assert_str_eq(
+        talk_find(host, platform, json_pack("{ss}", "deviceProjectName", "none"))->body, "null");
+    post(&newest, platform, "Finder@SHOP.example", "any case");
 }
 
-TEST(what_does_not_fit_is_refused)
+TEST(an_absent_and_a_null_name_are_both_null)
 {
-    struct conversation talk = begin("refused@shop.example", "Device E", "refused entry 1");
-    struct conversation unknown = {INT64_C(987654321), NULL};
+    static const char *const members[] = {"", ",\"deviceProjectName\":null"};
 
-    ck_error(start("same@shop.example", "same@shop.example", NULL, "refused entry 2"), 400, "");
-    ck_error(start("blank@shop.example", ADMIN_EMAIL, NULL, "  "), 400, "");
-    ck_error(post(&talk, platform, "third@shop.example", "refused entry 3"), 403, "");
-    ck_error(post(&unknown, platform, "refused@shop.example", "refused entry 4"), 404, "");
-    ck_error(http(host, "GET", "/api/chat/chain/019a0000-0000-7000-8000-000000000000",
-                  platform->token, NULL),
-             404, "");
-    ck_error(http(host, "GET", "/api/chat/chain/no-uuid", platform->token, NULL), 400, "");
+    for (int i = 0; i < 2; i++) {
+        const char *user = text("nameless%d@shop.example", i);
+        struct answer *answer =
+            ask(platform, 201, NULL,
+                "POST /api/chat/conversations/start {'participant1':'%s','participant2':'%s',"
+                "'username':'%s','chatEntry':'no name'%s}",
+                user, ADMIN_EMAIL, user, members[i]);
+        const json_t *started = json_object_get(answer->json, "conversation");
+        struct answer *found = talk_find(host, platform, json_pack("{ss}", "participant1", user));
+
+        expect_json(started, "{'deviceProjectName':null}");
+        ck_assert(json_equal(started, ck_status(found, 200)->json));
+        answer = ck_status(talk_of(host, platform, "conversations/user", user, ""), 200);
+        ck_assert(json_equal(json_array_get(answer->json, 0), started));
+    }
 }
 
-TEST(a_foreign_conversation_looks_like_an_unknown_one)
+TEST(names_have_up_to_255_characters)
 {
-    struct conversation talk = begin("owned@shop.example", "Device F", "owned entry 1");
-    struct person *stranger = person_make(host, admin, "stranger", NULL);
-    const char *read = text("/api/chat/conversations/%jd/read", (intmax_t)talk.id);
+    const char *user = "names@shop.example";
 
-    ck_error(post(&talk, stranger, stranger->email, "owned entry 2"), 404, "");
-    ck_error(http(host, "GET", text("/api/chat/chain/%s", talk.head), stranger->token, NULL), 404,
+    ck_status(talk_try(host, platform, user, ADMIN_EMAIL, text_repeated(EMOJI, 255), "name"), 201);
+    ck_error(talk_try(host, platform, user, ADMIN_EMAIL, text_repeated(EMOJI, 256), "name"), 400,
              "");
-    ck_error(
-        http(host, "PATCH", read, stranger->token, json_pack("{ss}", "email", stranger->email)),
-        404, "");
-    ck_assert_int_eq(unread("owned@shop.example", stranger), 0);
 }
 
-TEST(a_repeated_key_creates_nothing_twice)
+/* N07: texts as they are in JSON, and as they are read. */
+TEST(a_message_has_up_to_a_mebibyte_and_is_not_blank)
 {
-    struct conversation talk = begin("retry@shop.example", "Device G", "retry entry 1");
-    static const char *const headers[] = {"Idempotency-Key: retry-1", NULL};
-    struct call call = {.method = "POST",
-                        .path = text("/api/chat/conversations/%jd/messages", (intmax_t)talk.id),
-                        .token = platform->token,
-                        .body =
-                            "{\"username\":\"retry@shop.example\",\"chatEntry\":\"retry entry 2\"}",
-                        .headers = headers};
-    struct answer *first = ck_status(http_send(host, &call), 201);
-    struct answer *again = ck_status(http_send(host, &call), 201);
+    const char *user = "sizes@shop.example";
+    struct talk talk = talk_start(host, platform, user, ADMIN_EMAIL, NULL);
+    const struct {
+        const char *sent, *more, *read; /* read: NULL if it is refused */
+        size_t times;
+    } texts[] = {
+        {EMOJI, "", EMOJI, MIB / 4},
+        {EMOJI, "x", NULL, MIB / 4},
+        {ESCAPED, "", EMOJI, MIB / 4},
+        {ESCAPED, "x", NULL, MIB / 4},
+        {"\\u0041", "", "A", MIB},
+        {"\\u0041", "", NULL, MIB + 1},
+        {"\xc3\xa4\\\"\\n\\\\x\\t", "", MIXED, 100000},
+        {"\xe2\x80\xae", "", "\xe2\x80\xae", 1}, /* only U+202E */
+        {"", "", NULL, 1},
+        {" \\t\\n", "", NULL, 1},
+        {"\xc2\xa0", "", NULL, 1},
+        {"\xe3\x80\x80", "", NULL, 1},
+    };
+    size_t stored = 1;
 
-    ck_assert_str_eq(first->body, again->body);
-    call.body = "{\"username\":\"retry@shop.example\",\"chatEntry\":\"retry entry 3\"}";
-    ck_error(http_send(host, &call), 422, "");
-    struct answer *chain =
-        http(host, "GET", text("/api/chat/chain/%s", talk.head), platform->token, NULL);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        const char *read = texts[i].read ? text_repeated(texts[i].read, texts[i].times) : NULL;
 
-    ck_assert_uint_eq(json_array_size(ck_status(chain, 200)->json), 2);
+        ask(platform, read ? 201 : 400, read ? NULL : "{'errors':[{'field':'chatEntry'}]}",
+            "POST /api/chat/conversations/%jd/messages {'username':'%s','chatEntry':'%s%s'}",
+            (intmax_t)talk.id, user, text_repeated(texts[i].sent, texts[i].times), texts[i].more);
+        if (!read)
+            continue;
+        struct answer *last = talk_chain(host, platform, &talk, text("?after=%zu", stored++));
+        const json_t *message = json_array_get(ck_status(last, 200)->json, 0);
+
+        ck_assert(!strcmp(json_string_value(json_object_get(message, "chatEntry")), read));
+    }
+    ck_assert_uint_eq(talk_length(host, platform, &talk), stored);
+    ck_status(talk_try(host, platform, user, ADMIN_EMAIL, NULL, text_repeated(EMOJI, MIB / 4)),
+              201);
+    ck_error(talk_try(host, platform, user, ADMIN_EMAIL, NULL, text_repeated("x", MIB + 1)), 400,
+             "");
 }
 
-SUITE(chat, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)
+/* Follows Link from a page to the last one; all pages together must be the whole. */
+static void expect_pages(const char *path, size_t limit)
+{
+    const json_t *whole = ask(platform, 200, NULL, "GET %s", path)->json;
+    json_t *all = kept(json_array());
+    size_t pages = 0;
+
+    for (const char *at = text("%s?limit=%zu", path, limit); at; pages++) {
+        struct answer *page = ask(platform, 200, NULL, "GET %s", at);
+
+        ck_assert_uint_le(json_array_size(page->json), limit);
+        ck_assert_int_eq(json_array_extend(all, page->json), 0);
+        at = next_page(page);
+    }
+    ck_assert(json_equal(all, whole));
+    ck_assert_uint_eq(pages, (json_array_size(whole) + limit - 1) / limit);
+}
+
+/* The chain is longer than one statement's result. */
+TEST(the_pages_of_a_chain_and_of_a_list_are_the_whole)
+{
+    const char *user = "pages@shop.example";
+    struct talk talk = talk_start(host, platform, user, ADMIN_EMAIL, NULL);
+    static const size_t limits[] = {7, 11, 60, LONG, LONG + 1, LONG + 2};
+    const char *chain = text("/api/chat/chain/%s", talk.head);
+
+    for (int i = 0; i < LONG; i++)
+        post(&talk, platform, user, text("page entry %d", i));
+    ck_assert_uint_eq(talk_length(host, platform, &talk), LONG + 1);
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        expect_pages(chain, limits[i]);
+    ask(platform, 200, "[]", "GET %s?after=%d", chain, LONG + 1);
+    ask(platform, 400, NULL, "GET %s?limit=0", chain);
+    ask(platform, 400, NULL, "GET %s?after=-1", chain);
+    ask(platform, 400, NULL, "GET /api/chat/chain/no-uuid");
+    for (int i = 0; i < 11; i++)
+        talk_start(host, platform, user, ADMIN_EMAIL, NULL);
+    expect_pages(text("/api/chat/conversations/user/%s", encoded(user)), 5);
+    ask(platform, 400, NULL, "GET /api/chat/conversations/user/%s?after=junk", encoded(user));
+}
+
+STAGE_SUITE(chat, set_up, 60)

@@ -5,8 +5,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "stage.h"
 #include "suite.h"
-#include "suites.h"
 #include "talk.h"
 
 enum {
@@ -22,27 +22,12 @@ enum {
 static const char *const small_quarantine[] = {
     "ASAN_OPTIONS=quarantine_size_mb=1:detect_stack_use_after_return=0:exitcode=99", NULL};
 
-static struct host *host;
-static struct person *admin, *platform;
-static PGconn *db;
+static struct person *platform;
 
 static void set_up(void)
 {
-    host = host_start(&(struct host_spec){.name = "chat-long",
-                                          .database = database_make(the_postgres, "chat_long"),
-                                          .environment = small_quarantine});
-    admin = admin_of(host);
+    stage_open(&(struct host_spec){.name = "chat_long", .environment = small_quarantine});
     platform = person_make(host, admin, "long.platform", NULL);
-}
-
-static void tear_down(void)
-{
-    host_stop(host);
-}
-
-static void connect_database(void)
-{
-    db = database_connect(the_postgres, "chat_long");
 }
 
 /* Makes a conversation of a short first message and this many messages of a MiB each. */
@@ -96,7 +81,6 @@ TEST(a_huge_chain_comes_whole_and_takes_no_memory)
     int entries = repetitions(60, 200), stalled = repetitions(3, STALLED_MAX);
     int64_t allowed = entries * 900; /* less than the chain, more than AddressSanitizer adds */
 
-    connect_database();
     struct talk talk = huge_talk("huge@shop.example", entries);
     int64_t before = process_status(host->pid, "VmRSS:");
     struct answer *whole =
@@ -119,12 +103,10 @@ TEST(a_huge_chain_comes_whole_and_takes_no_memory)
     ck_assert_msg(grown < allowed, "the host grew by %jd KiB", (intmax_t)grown);
     for (int i = 0; i < stalled; i++)
         close(readers[i]);
-    PQfinish(db);
 }
 
 TEST(the_pages_of_a_huge_chain_have_as_many_messages_as_asked_for)
 {
-    connect_database();
     struct talk talk = huge_talk("pages@shop.example", 11);
     struct answer *page = ck_status(talk_chain(host, platform, &talk, "?limit=5"), 200);
 
@@ -137,13 +119,11 @@ TEST(the_pages_of_a_huge_chain_have_as_many_messages_as_asked_for)
         expect_chain(page->json, from, from == 5 ? 5 : 2);
     }
     ck_assert_ptr_null(next_page(page));
-    PQfinish(db);
 }
 
 /* The reader is so slow that bytes of a page remain when the next page is sent. */
 TEST(a_slow_reader_gets_a_huge_chain_whole)
 {
-    connect_database();
     struct talk talk = huge_talk("slow@shop.example", LARGE);
     int fd = stalled_reader(&talk);
     static char bytes[SIP];
@@ -160,13 +140,11 @@ TEST(a_slow_reader_gets_a_huge_chain_whole)
     ck_assert_int_gt(total, (int64_t)LARGE * 1048576);
     ck_assert_mem_eq(last, "0\r\n\r\n", 5);
     close(fd);
-    PQfinish(db);
 }
 
 /* A chain that cannot be read to its end must not look complete. */
 TEST(a_chain_that_fails_on_the_way_is_cut)
 {
-    connect_database();
     struct talk talk = huge_talk("cut@shop.example", 20);
     int fd = stalled_reader(&talk);
     static char bytes[65536];
@@ -187,14 +165,12 @@ TEST(a_chain_that_fails_on_the_way_is_cut)
     close(fd);
     sql_run(db, "ROLLBACK");
     ck_status(talk_chain(host, platform, &talk, "?limit=1"), 200);
-    PQfinish(db);
 }
 
 TEST(a_list_of_thousands_comes_whole_in_its_order)
 {
     const char *user = "thousands@shop.example";
 
-    connect_database();
     for (int i = 0; i < 3; i++)
         talk_start(host, platform, user, text("other%d@shop.example", i), "listed");
     sql_run(db, text("INSERT INTO chat_conversation (id, organisation, entries, last_at, unread1,"
@@ -228,7 +204,6 @@ TEST(a_list_of_thousands_comes_whole_in_its_order)
 
         ck_assert_str_eq(all, expected);
     }
-    PQfinish(db);
 }
 
-SUITE(chat_long, .timeout_s = 600, .before_all = set_up, .after_all = tear_down)
+STAGE_SUITE(chat_long, set_up, 600)

@@ -2,29 +2,25 @@
 #include <string.h>
 
 #include "live.h"
+#include "stage.h"
 #include "suite.h"
-#include "suites.h"
 
-static struct host *host, *other;
-static struct person *admin, *k, *m;
+static struct host *other;
+static struct person *k, *m;
 
 static void set_up(void)
 {
-    const char *database = database_make(the_postgres, "chat_owners");
-    const char *modules = "[auth, chat, health, device]";
-
-    host = host_start(
-        &(struct host_spec){.name = "chat-owners", .database = database, .modules = modules});
-    other = host_start(&(struct host_spec){.name = "chat-owners-2", .database = database});
-    admin = admin_of(host);
+    stage_open(
+        &(struct host_spec){.name = "chat_owners", .modules = "[auth, chat, health, device]"});
+    other = host_start(&(struct host_spec){.name = "chat-owners-2", .database = "chat_owners"});
     k = person_make(host, admin, "owners.k", "ApiUser");
     m = person_make(host, admin, "owners.m", NULL);
 }
 
 static void tear_down(void)
 {
-    host_stop(host);
     host_stop(other);
+    stage_close();
 }
 
 static struct answer *share(const struct host *on, const struct person *by, const struct talk *talk)
@@ -125,8 +121,7 @@ TEST(only_whom_it_belongs_to_shares_a_conversation)
     ck_status(talk_chain(host, m, &talk, ""), 200);
     ck_error(share(host, m, &talk), 403, "");
     ck_status(share(host, admin, &talk), 200);
-    ck_error(http(host, "POST", "/api/chat/conversations/987654321/share", admin->token, NULL), 404,
-             "");
+    ask(admin, 404, NULL, "POST /api/chat/conversations/987654321/share");
 }
 
 /* ---- the owner of a conversation started by an Admin ---- */
@@ -162,11 +157,8 @@ TEST(what_an_admin_starts_with_a_platforms_user_reaches_the_platform)
 
 TEST(what_an_admin_starts_about_a_device_reaches_its_owner)
 {
-    struct answer *device =
-        http(host, "POST", "/api/device", m->token,
-             json_pack("{ss ss}", "externalId", "owners-device-1", "siteName", "Owners' Site"));
-
-    ck_status(device, 201);
+    ask(m, 201, NULL, "POST /api/device {'externalId':'%s','siteName':'%s'}", "owners-device-1",
+        "Owners' Site");
     struct talk by_site = start_by_admin("unknown1@shop.example", "Owners' Site");
     struct talk by_id = start_by_admin("unknown2@shop.example", "owners-device-1");
     struct talk by_none = start_by_admin("unknown3@shop.example", "no device");

@@ -5,21 +5,20 @@
  */
 #include <string.h>
 
+#include "stage.h"
 #include "suite.h"
-#include "suites.h"
 #include "talk.h"
 
-static struct host *host, *open_host;
-static struct person *admin, *m, *k, *a, *b;
+#define FIND "POST /api/chat/conversations/find"
+
+static struct host *open_host;
+static struct person *m, *k, *a, *b;
 
 static void set_up(void)
 {
-    const char *database = database_make(the_postgres, "chat_rules");
-
-    host = host_start(&(struct host_spec){.name = "chat-rules", .database = database});
+    stage_open(&(struct host_spec){.name = "chat_rules"});
     open_host = host_start(&(struct host_spec){
-        .name = "chat-open", .database = database, .chat = "  ownership: open\n"});
-    admin = admin_of(host);
+        .name = "chat-open", .database = "chat_rules", .chat = "  ownership: open\n"});
     m = person_make(host, admin, "rules.m", NULL);
     k = person_make(host, admin, "rules.k", "ApiUser");
     a = person_with_role(host, admin, "rules.a", "User");
@@ -28,8 +27,8 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-    host_stop(host);
     host_stop(open_host);
+    stage_close();
 }
 
 static struct talk talk_of_a(const char *device)
@@ -37,45 +36,47 @@ static struct talk talk_of_a(const char *device)
     return talk_start(host, a, a->email, "partner.of.a@shop.example", device);
 }
 
+/* Fails the test unless the caller gets this count of the e-mail's unread messages, and these names
+ * and conversations (JSON). */
+static void sees(const struct person *by, const char *email, int count, const char *names,
+                 const char *talks)
+{
+    ask(by, 200, text("{'count':%d}", count), "GET /api/chat/unread-count/%s", email);
+    ask(by, 200, names, "GET /api/chat/unread-devices/%s", email);
+    ask(by, 200, talks, "GET /api/chat/conversations/user/%s", email);
+}
+
 /* O01 and O02: requests about another person's e-mail are never refused, but return only the
  * conversations that the caller may see. */
 TEST(lists_and_counts_of_others_have_what_the_caller_sees)
 {
     struct talk talk = talk_of_a("O01"), shared = talk_start(host, a, a->email, b->email, "O02");
+    const char *one = text("[{'id':%jd}]", (intmax_t)shared.id);
 
     ck_status(talk_post(host, b, &shared, b->email, "O02 entry"), 201);
-    const json_t *list = ck_status(talk_of(host, b, "conversations/user", a->email, ""), 200)->json;
-
-    ck_assert_uint_eq(json_array_size(list), 1);
-    ck_assert_int_eq(json_integer_value(json_object_get(json_array_get(list, 0), "id")), shared.id);
-    struct answer *count = ck_status(talk_of(host, b, "unread-count", a->email, ""), 200);
-
-    ck_assert_int_eq(answer_int(count, "count"), 1);
-    ck_assert_str_eq(ck_status(talk_of(host, b, "unread-devices", a->email, ""), 200)->body,
-                     "[\"O02\"]");
-    list = ck_status(talk_of(host, admin, "conversations/user", a->email, "?limit=2"), 200)->json;
-    ck_assert_int_eq(json_integer_value(json_object_get(json_array_get(list, 1), "id")), talk.id);
+    sees(b, a->email, 1, "['O02']", one);
+    sees(m, a->email, 0, "[]", "[]");
+    sees(k, a->email, 0, "[]", "[]");
+    sees(b, "partner.of.a@shop.example", 0, "[]", "[]");
+    ask(admin, 200, text("[{'id':%jd},{'id':%jd}]", (intmax_t)shared.id, (intmax_t)talk.id),
+        "GET /api/chat/conversations/user/%s?limit=2", a->email);
     ck_status(talk_read(host, a, &shared, a->email), 200);
-    count = ck_status(talk_of(host, b, "unread-count", a->email, ""), 200);
-    ck_assert_int_eq(answer_int(count, "count"), 0);
+    sees(b, a->email, 0, "[]", one);
 }
 
-TEST(who_has_no_part_gets_nothing_of_others)
+/* The same e-mail may talk to two platforms: each sees its own part, an Admin sees both. */
+TEST(counts_and_lists_cover_what_the_caller_sees)
 {
-    static const char *const whats[] = {"conversations/user", "unread-devices"};
-    const struct person *all[] = {b, m, k};
+    const char *shared = "shared.user@shop.example";
+    struct talk of_k = talk_start(host, k, shared, ADMIN_EMAIL, "seen by K");
+    struct talk of_m = talk_start(host, m, shared, ADMIN_EMAIL, "seen by M");
 
-    talk_of_a("nothing");
-    for (int i = 0; i < 3; i++) {
-        const char *email = i == 0 ? "partner.of.a@shop.example" : a->email;
-
-        for (int what = 0; what < 2; what++)
-            ck_assert_str_eq(ck_status(talk_of(host, all[i], whats[what], email, ""), 200)->body,
-                             "[]");
-        ck_assert_int_eq(
-            answer_int(ck_status(talk_of(host, all[i], "unread-count", email, ""), 200), "count"),
-            0);
-    }
+    ck_status(talk_post(host, admin, &of_k, ADMIN_EMAIL, "shared entry 1"), 201);
+    ck_status(talk_post(host, admin, &of_m, ADMIN_EMAIL, "shared entry 2"), 201);
+    ck_status(talk_post(host, admin, &of_m, ADMIN_EMAIL, "shared entry 3"), 201);
+    sees(k, shared, 1, "['seen by K']", "[{}]");
+    sees(m, shared, 2, "['seen by M']", "[{}]");
+    sees(admin, shared, 3, "['seen by M','seen by K']", "[{},{}]");
 }
 
 /* The Admin uses its own e-mail without being a participant; the message is unread for both
@@ -87,8 +88,8 @@ TEST(an_admin_writes_in_any_conversation)
 
     ck_status(talk_read(host, k, &talk, other), 200);
     ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, "from the Admin"), 201);
-    ck_assert_int_eq(answer_int(talk_of(host, k, "unread-count", user, ""), "count"), 1);
-    ck_assert_int_eq(answer_int(talk_of(host, k, "unread-count", other, ""), "count"), 1);
+    sees(k, user, 1, "['helped']", "[{}]");
+    sees(k, other, 1, "['helped']", "[{}]");
     ck_assert_uint_eq(talk_length(host, k, &talk), 2);
     ck_error(talk_post(host, admin, &talk, "third@shop.example", "as a third"), 403, "");
     ck_error(talk_post(host, k, &talk, ADMIN_EMAIL, "as the Admin"), 403, "");
@@ -96,11 +97,14 @@ TEST(an_admin_writes_in_any_conversation)
 }
 
 /* O03, O05 and O06: other people's conversations look as if they did not exist, and are not
- * changed. */
+ * changed. O04: a chain is found by its head alone. */
 TEST(a_conversation_of_others_is_unknown)
 {
     struct talk talk = talk_of_a("O03"), none = {INT64_C(987654321), NULL};
+    struct answer *second = ck_status(talk_post(host, a, &talk, a->email, "O04 entry"), 201);
+    struct talk middle = {talk.id, text("%s", answer_text(second, "uuid"))};
 
+    ck_error(talk_chain(host, a, &middle, ""), 404, "");
     ck_error(talk_chain(host, b, &talk, ""), 404, "");
     struct answer *foreign = ck_error(talk_post(host, b, &talk, b->email, "O05 entry"), 404, "");
     struct answer *unknown = ck_error(talk_post(host, b, &none, b->email, "O05 entry"), 404, "");
@@ -109,17 +113,6 @@ TEST(a_conversation_of_others_is_unknown)
     ck_error(talk_post(host, b, &talk, a->email, "O05 entry as A"), 404, "");
     ck_error(talk_read(host, b, &talk, a->email), 404, "");
     ck_error(talk_read(host, a, &talk, b->email), 403, "");
-    ck_assert_uint_eq(talk_length(host, a, &talk), 1);
-}
-
-/* O04 */
-TEST(a_chain_is_found_by_its_head_alone)
-{
-    struct talk talk = talk_of_a("O04");
-    struct answer *second = ck_status(talk_post(host, a, &talk, a->email, "O04 entry"), 201);
-    struct talk middle = {talk.id, text("%s", answer_text(second, "uuid"))};
-
-    ck_error(talk_chain(host, a, &middle, ""), 404, "");
     ck_assert_uint_eq(talk_length(host, a, &talk), 2);
 }
 
@@ -133,57 +126,43 @@ TEST(nobody_writes_as_somebody_else)
     ck_status(talk_post(host, b, &talk, b->email, "O07 own entry"), 201);
 }
 
-/* O08 */
+/* O08, O09: a user starts only conversations that it takes part in; participants differ and need no
+ * account. */
 TEST(a_user_starts_only_what_it_takes_part_in)
 {
-    ck_error(talk_try(host, a, "one@shop.example", "two@shop.example", NULL, "O08 entry"), 403, "");
-    ck_error(talk_try(host, a, b->email, "two@shop.example", NULL, "O08 entry"), 403, "");
-    ck_error(talk_try(host, a, b->email, a->email, NULL, "O08 entry as B"), 403, "");
+    const struct {
+        const char *user, *other;
+        long status;
+    } rows[] = {
+        {"one@shop.example", "two@shop.example", 403},
+        {b->email, "two@shop.example", 403},
+        {b->email, a->email, 403},
+        {a->email, text("  %s ", a->email), 400},
+        {a->email, "not an e-mail", 400},
+        {a->email, "nobody@shop.example", 201},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        ck_status(talk_try(host, a, rows[i].user, rows[i].other, NULL, "O08 entry"),
+                  rows[i].status);
 }
 
-/* O09 */
-TEST(participants_differ_and_need_no_account)
-{
-    ck_error(talk_try(host, a, a->email, text("  %s ", a->email), NULL, "O09 entry"), 400, "");
-    ck_status(talk_try(host, a, a->email, "nobody.knows@shop.example", NULL, "O09 entry"), 201);
-    ck_error(talk_try(host, a, a->email, "not an e-mail", NULL, "O09 entry"), 400, "");
-}
-
-/* O10 */
-TEST(find_without_filters_finds_only_ones_own)
-{
-    struct talk mine = talk_of_a("O10");
-
-    talk_start(host, b, b->email, "partner.of.b@shop.example", "O10");
-    ck_assert_int_eq(answer_int(ck_status(talk_find(host, a, json_object()), 200), "id"), mine.id);
-    ck_assert_int_eq(
-        answer_int(
-            ck_status(talk_find(host, a, json_pack("{ss}", "deviceProjectName", "O10")), 200),
-            "id"),
-        mine.id);
-    ck_assert_str_eq(
-        ck_status(
-            talk_find(host, a, json_pack("{ss}", "participant1", "partner.of.b@shop.example")), 200)
-            ->body,
-        "null");
-}
-
-/* O11 */
-TEST(names_are_found_literally)
+/* O10, O11: names are found literally. */
+TEST(find_finds_only_ones_own)
 {
     static const char *const patterns[] = {"%", "_", "*", "O11_name", "O11%", "' OR 1=1 --"};
+    struct talk mine = talk_of_a("O11-name"), literal;
+    const char *id = text("{'id':%jd}", (intmax_t)mine.id);
 
-    talk_of_a("O11-name");
+    talk_start(host, b, b->email, "partner.of.b@shop.example", "O11-name");
+    ask(a, 200, id, FIND " {}");
+    ask(a, 200, id, FIND " {'deviceProjectName':'O11-name'}");
+    ask(a, 200, "null", FIND " {'participant1':'partner.of.b@shop.example'}");
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
-        ck_assert_str_eq(
-            ck_status(talk_find(host, a, json_pack("{ss}", "deviceProjectName", patterns[i])), 200)
-                ->body,
-            "null");
-    struct talk literal = talk_of_a("100 % of_*");
-
-    ck_assert_int_eq(
-        answer_int(talk_find(host, a, json_pack("{ss}", "deviceProjectName", "100 % of_*")), "id"),
-        literal.id);
+        ask(a, 200, "null", FIND " {'deviceProjectName':'%s'}", patterns[i]);
+    literal = talk_of_a("100 % of_*");
+    ask(a, 200, text("{'id':%jd}", (intmax_t)literal.id),
+        FIND " {'deviceProjectName':'100 %% of_*'}");
 }
 
 /* An external platform speaks for its end users, but never for accounts of other organizations. */
@@ -194,31 +173,9 @@ TEST(platforms_speak_for_end_users_of_their_own)
     ck_status(talk_post(host, k, &talk, "end.user@shop.example", "platform entry"), 201);
     ck_error(talk_post(host, k, &talk, ADMIN_EMAIL, "platform entry"), 403, "");
     ck_error(talk_try(host, k, a->email, "end.user@shop.example", NULL, "platform entry"), 403, "");
-    ck_assert_int_eq(answer_int(talk_of(host, k, "unread-count", a->email, ""), "count"), 0);
     ck_error(talk_chain(host, m, &talk, ""), 404, "");
     ck_error(talk_post(host, m, &talk, "end.user@shop.example", "platform entry"), 404, "");
     ck_status(talk_read(host, k, &talk, "end.user@shop.example"), 200);
-}
-
-/* The same e-mail may talk to two platforms: each sees its own part, an Admin sees both. */
-TEST(counts_and_lists_cover_what_the_caller_sees)
-{
-    const char *shared = "shared.user@shop.example";
-    struct talk of_k = talk_start(host, k, shared, ADMIN_EMAIL, "seen by K");
-    struct talk of_m = talk_start(host, m, shared, ADMIN_EMAIL, "seen by M");
-
-    ck_status(talk_post(host, admin, &of_k, ADMIN_EMAIL, "shared entry 1"), 201);
-    ck_status(talk_post(host, admin, &of_m, ADMIN_EMAIL, "shared entry 2"), 201);
-    ck_status(talk_post(host, admin, &of_m, ADMIN_EMAIL, "shared entry 3"), 201);
-    ck_assert_int_eq(answer_int(talk_of(host, k, "unread-count", shared, ""), "count"), 1);
-    ck_assert_int_eq(answer_int(talk_of(host, m, "unread-count", shared, ""), "count"), 2);
-    ck_assert_int_eq(answer_int(talk_of(host, admin, "unread-count", shared, ""), "count"), 3);
-    ck_assert_str_eq(talk_of(host, k, "unread-devices", shared, "")->body, "[\"seen by K\"]");
-    ck_assert_str_eq(talk_of(host, admin, "unread-devices", shared, "")->body,
-                     "[\"seen by M\",\"seen by K\"]");
-    ck_assert_uint_eq(json_array_size(talk_of(host, m, "conversations/user", shared, "")->json), 1);
-    ck_assert_uint_eq(json_array_size(talk_of(host, admin, "conversations/user", shared, "")->json),
-                      2);
 }
 
 TEST(open_ownership_turns_the_scoping_off)
@@ -233,34 +190,33 @@ TEST(open_ownership_turns_the_scoping_off)
     ck_error(talk_chain(host, b, &talk, ""), 404, "");
 }
 
-static struct answer *start_by(const struct person *by, const char *query, json_t *organization)
-{
-    return http(host, "POST", text("/api/chat/conversations/start%s", query), by->token,
-                json_pack("{ss ss ss ss so*}", "participant1", by->email, "participant2",
-                          "partner@shop.example", "username", by->email, "chatEntry", "hello",
-                          "organizationId", organization));
-}
+/* ---- organizations ---- */
 
-static struct answer *start_in(const struct person *by, int64_t organization)
+/* Starts a conversation with an organization in the query and in the body; 0: none. */
+static void start_in(const struct person *by, int64_t query, int64_t body, long status,
+                     const char *expected)
 {
-    return start_by(by, "", json_integer(organization));
+    ask(by, status, expected,
+        "POST /api/chat/conversations/start%s {'participant1':'%s','chatEntry':'hello',"
+        "'participant2':'partner@shop.example','username':'%s'%s}",
+        query ? text("?organizationId=%jd", (intmax_t)query) : "", by->email, by->email,
+        body ? text(",\"organizationId\":%jd", (intmax_t)body) : "");
 }
 
 TEST(an_organization_is_named_by_who_may_act_in_it_and_must_exist)
 {
-    ck_status(start_in(m, m->organization), 201);
-    answer_warns(ck_status(start_in(m, k->organization), 201), "organizationId: ");
-    ck_status(start_in(admin, m->organization), 201);
-    ck_error(start_in(admin, 987654321), 404, "Organization not found");
-}
+    static const char told[] = "{'warnings':['organizationId: *']}";
+    static const char none[] = "{'warnings':'(absent)'}";
+    int64_t own = m->organization, foreign = k->organization;
 
-TEST(the_query_names_an_organization_where_the_body_does_not)
-{
-    const char *foreign = text("?organizationId=%jd", (intmax_t)k->organization);
-
-    answer_warns(ck_status(start_by(m, foreign, NULL), 201), "organizationId: ");
-    answer_warns(ck_status(start_by(m, foreign, json_integer(m->organization)), 201), NULL);
-    ck_status(start_by(m, text("?organizationId=%jd", (intmax_t)m->organization), NULL), 201);
+    start_in(m, 0, own, 201, none);
+    start_in(m, 0, foreign, 201, told);
+    start_in(admin, 0, own, 201, none);
+    start_in(admin, 0, 987654321, 404, "Organization not found");
+    /* the query counts where the body names none */
+    start_in(m, foreign, 0, 201, told);
+    start_in(m, foreign, own, 201, none);
+    start_in(m, own, 0, 201, none);
 }
 
 /* Without the parameter, the organization of the conversation would have to be guessed. */
@@ -268,19 +224,16 @@ TEST(an_api_user_of_several_organizations_says_in_which)
 {
     struct person *platform = person_make(host, admin, "rules.several", "ApiUser");
 
-    ck_status(start_by(platform, "", NULL), 201);
-    struct answer *made = ck_status(http(host, "POST", "/api/organization", platform->token,
-                                         json_pack("{ss}", "name", "Second of rules.several")),
-                                    201);
-    struct answer *refused = ck_error(start_by(platform, "", NULL), 400, "");
+    start_in(platform, 0, 0, 201, NULL);
+    int64_t second = answer_int(
+        ask(platform, 201, NULL, "POST /api/organization {'name':'Second of rules.several'}"),
+        "id");
 
-    ck_assert_str_eq(json_string_value(json_object_get(
-                         json_array_get(json_object_get(refused->json, "errors"), 0), "field")),
-                     "organizationId");
-    ck_status(start_in(platform, platform->organization), 201);
-    ck_status(start_in(platform, answer_int(made, "id")), 201);
-    ck_error(start_in(platform, k->organization), 403, "You may not act in this organization");
-    ck_status(start_in(admin, answer_int(made, "id")), 201);
+    start_in(platform, 0, 0, 400, "{'errors':[{'field':'organizationId'}]}");
+    start_in(platform, 0, platform->organization, 201, NULL);
+    start_in(platform, 0, second, 201, NULL);
+    start_in(platform, 0, k->organization, 403, "You may not act in this organization");
+    start_in(admin, 0, second, 201, NULL);
 }
 
 SUITE(chat_rules, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)

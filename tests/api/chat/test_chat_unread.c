@@ -4,32 +4,18 @@
 #include <string.h>
 
 #include "exposition.h"
+#include "stage.h"
 #include "suite.h"
-#include "suites.h"
 #include "talk.h"
 
 enum { WRITERS = 8, ASKED = 20 };
 
-static struct host *host;
-static struct person *admin, *platform;
-static PGconn *db;
+static struct person *platform;
 
 static void set_up(void)
 {
-    host = host_start(&(struct host_spec){.name = "chat-unread",
-                                          .database = database_make(the_postgres, "chat_unread")});
-    admin = admin_of(host);
+    stage_open(&(struct host_spec){.name = "chat_unread"});
     platform = person_make(host, admin, "unread.platform", NULL);
-}
-
-static void tear_down(void)
-{
-    host_stop(host);
-}
-
-static void connect_database(void)
-{
-    db = database_connect(the_postgres, "chat_unread");
 }
 
 static int64_t count(const struct person *by, const char *email)
@@ -99,7 +85,6 @@ TEST(a_count_looks_at_no_conversation_however_many_there_are)
     char *email = text("many@shop.example");
     int many = repetitions(2000, 30000); /* more than are listed */
 
-    connect_database();
     fill(email, platform->organization, many);
     ck_assert_int_eq(count(platform, email), many);
     ck_assert(wait_until(all_added_up, email, 100000));
@@ -134,7 +119,6 @@ TEST(a_count_looks_at_no_conversation_however_many_there_are)
     ck_assert_str_eq(talk_of(host, platform, "unread-devices", email, "")->body, "[]");
     ck_assert_int_eq(sql_number(db, differences), 0);
     ck_assert_int_eq(sql_number(db, name_differences), 0);
-    PQfinish(db);
 }
 
 struct writer {
@@ -166,7 +150,6 @@ TEST(totals_are_exact_whatever_happens_at_once)
     struct talk talks[WRITERS];
     struct writer writers[WRITERS];
 
-    connect_database();
     for (int i = 0; i < WRITERS; i++)
         talks[i] = talk_start(host, platform, hot, text("other%d@shop.example", i),
                               i % 2 ? text("Hot %d", i / 2) : NULL);
@@ -187,7 +170,6 @@ TEST(totals_are_exact_whatever_happens_at_once)
         ck_status(talk_read(host, platform, &talks[i], hot), 200);
     ck_assert_int_eq(count(platform, hot), 0);
     ck_assert_str_eq(talk_of(host, platform, "unread-devices", hot, "")->body, "[]");
-    PQfinish(db);
 }
 
 static const char *listed(const char *query)
@@ -251,6 +233,7 @@ TEST(of_two_hosts_one_adds_up_at_a_time)
     const char *name = database_make(the_postgres, "chat_unread_two");
     struct two_hosts two;
 
+    PQfinish(db);
     db = database_connect(the_postgres, name);
     PGconn *holder = database_connect(the_postgres, name);
 
@@ -271,9 +254,8 @@ TEST(of_two_hosts_one_adds_up_at_a_time)
     ck_assert_int_eq(
         sql_number(db, "SELECT messages FROM chat_unread WHERE email = 'two@shop.example'"), 100);
     PQfinish(holder);
-    PQfinish(db);
     host_stop(two.host[0]);
     host_stop(two.host[1]);
 }
 
-SUITE(chat_unread, .timeout_s = 300, .before_all = set_up, .after_all = tear_down)
+STAGE_SUITE(chat_unread, set_up, 300)

@@ -1,9 +1,9 @@
-/* The live stream: who receives which messages, on two hosts with one database. */
+/* The live stream: who receives which messages, on two hosts with one database. The unit test
+ * http_stream has heartbeats and HEAD. */
 #include <string.h>
 
 #include "live.h"
 #include "suite.h"
-#include "suites.h"
 
 static struct live live;
 
@@ -79,28 +79,6 @@ TEST(a_stream_has_the_conversations_that_its_caller_may_see)
     sse_close(own);
     sse_close(organization);
     sse_close(nothing);
-}
-
-TEST(a_silent_stream_says_that_it_is_there)
-{
-    struct sse *sse = live_listen(live.host, live.platform, NULL);
-    int64_t until = now_ms() + 20000;
-
-    while (sse->comments < 3 && now_ms() < until)
-        sse_next(sse, 200);
-    ck_assert_uint_ge(sse->comments, 3);
-    ck_assert(!sse->ended);
-    ck_assert_ptr_nonnull(sse->last_id);
-    sse_close(sse);
-}
-
-TEST(what_is_no_stream_is_answered_as_everywhere)
-{
-    ck_status(http(live.host, "GET", "/api/chat/stream", NULL, NULL), 401);
-    ck_status(http(live.host, "POST", "/api/chat/stream", live.platform->token, NULL), 405);
-    struct call head = {
-        .method = "HEAD", .path = "/api/chat/stream", .token = live.platform->token};
-    ck_status(http_send(live.host, &head), 200);
 }
 
 SUITE(stream, .before_all = set_up, .after_all = tear_down, .timeout_s = 120)

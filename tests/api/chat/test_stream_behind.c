@@ -7,7 +7,6 @@
 #include "exposition.h"
 #include "live.h"
 #include "suite.h"
-#include "suites.h"
 
 enum {
     BURST = 1100, /* messages that become visible at once: several pages, and many buffers */

@@ -1,4 +1,5 @@
-/* The end of live streams, and their limits. */
+/* The end of live streams, and their limits. The unit tests http_stream and http_topics have HEAD,
+ * and readers that do not read. */
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -6,7 +7,6 @@
 
 #include "live.h"
 #include "suite.h"
-#include "suites.h"
 #include "wire.h"
 
 static struct live live;
@@ -82,13 +82,8 @@ static bool takes_a_stream(void *arg)
 
 TEST(streams_have_a_limit_and_a_client_that_left_makes_room)
 {
-    struct host_spec spec = live_spec;
+    struct host *few = live_host_with("stream-few", "stream_end", "  max_streams: 3\n", "");
     struct sse *open[3];
-
-    spec.name = "stream-few";
-    spec.database = "stream_end";
-    spec.http = "  max_streams: 3\n";
-    struct host *few = host_start(&spec);
 
     for (int i = 0; i < 3; i++)
         open[i] = live_listen(few, live.platform, NULL);
@@ -107,53 +102,6 @@ TEST(streams_have_a_limit_and_a_client_that_left_makes_room)
     ck_assert(open[2]->complete);
 }
 
-TEST(an_account_has_a_limit_of_its_own)
-{
-    struct host_spec spec = live_spec;
-
-    spec.name = "stream-mine";
-    spec.database = "stream_end";
-    spec.chat = "  streams_per_account: 2\n";
-    struct host *few = host_start(&spec);
-    struct sse *one = live_listen(few, live.platform, NULL),
-               *two = live_listen(few, live.platform, NULL);
-
-    ck_assert_int_eq(sse_open(few, live.platform->token, NULL, 0)->status, 429);
-    sse_close(live_listen(few, live.admin, NULL));
-    sse_close(one);
-    sse_close(two);
-    host_stop(few);
-}
-
-/* The response has only headers, no body, and no stream stays open after it. */
-TEST(who_asks_for_the_head_of_a_stream_gets_no_stream)
-{
-    struct host_spec spec = live_spec;
-
-    spec.name = "stream-head";
-    spec.database = "stream_end";
-    spec.http = "  max_streams: 1\n";
-    struct host *few = host_start(&spec);
-
-    for (int i = 0; i < 3; i++) {
-        struct wire *wire = wire_open(few);
-
-        wire_say(wire,
-                 "HEAD /api/chat/stream HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n",
-                 live.platform->token);
-        struct wire_answer *answer = wire_read_head(wire, SOON_MS);
-
-        ck_assert(answer && answer->status == 200);
-        ck_assert_str_eq(wire_header(answer, "Content-Type"), "text/event-stream; charset=utf-8");
-        ck_assert_ptr_null(wire_header(answer, "Content-Length"));
-        ck_assert(!wire_has_more(wire, SOON_MS));
-        ck_assert(wire->ended);
-        wire_close(wire, false);
-    }
-    sse_close(live_listen(few, live.platform, NULL));
-    host_stop(few);
-}
-
 enum { MANY = 400, AT_ONCE = 24 };
 
 /* Returns whether a response that is still being sent begins with 200. */
@@ -169,17 +117,12 @@ static bool begins_with_200(const struct wire *wire)
     return line[9] == '2';
 }
 
-TEST(an_account_has_its_limit_when_all_come_at_once)
+TEST(an_account_has_a_limit_of_its_own_also_when_all_come_at_once)
 {
-    struct host_spec spec = live_spec;
+    struct host *few =
+        live_host_with("stream-rush", "stream_end", "  loops: 1\n", "  streams_per_account: 2\n");
     struct wire *wires[AT_ONCE];
     int served = 0;
-
-    spec.name = "stream-rush";
-    spec.database = "stream_end";
-    spec.http = "  loops: 1\n";
-    spec.chat = "  streams_per_account: 2\n";
-    struct host *few = host_start(&spec);
 
     for (int i = 0; i < AT_ONCE; i++)
         wires[i] = wire_open(few);
@@ -190,6 +133,7 @@ TEST(an_account_has_its_limit_when_all_come_at_once)
     for (int i = 0; i < AT_ONCE; i++)
         served += begins_with_200(wires[i]);
     ck_assert_int_eq(served, 2);
+    sse_close(live_listen(few, live.admin, NULL)); /* another account */
     for (int i = 0; i < AT_ONCE; i++)
         wire_close(wires[i], false);
     host_stop(few);
@@ -197,13 +141,9 @@ TEST(an_account_has_its_limit_when_all_come_at_once)
 
 TEST(many_streams_are_served_and_end_at_once_when_the_host_stops)
 {
-    struct host_spec spec = live_spec;
+    struct host *many =
+        live_host_with("stream-many", "stream_end", "", "  streams_per_account: 1000\n");
     struct sse *open[MANY];
-
-    spec.name = "stream-many";
-    spec.database = "stream_end";
-    spec.chat = "  streams_per_account: 1000\n";
-    struct host *many = host_start(&spec);
     struct talk talk = talk_start(many, live.platform, "many@shop.example", ADMIN_EMAIL, NULL);
 
     for (int i = 0; i < MANY; i++)
@@ -246,20 +186,6 @@ TEST(a_reload_ends_streams_that_then_resume_without_a_gap)
     }
     sse_close(sse);
     host_stop(reloaded);
-}
-
-TEST(a_stop_does_not_wait_for_a_reader_that_does_not_read)
-{
-    struct host *stopped = live_host("stream-stuck", "stream_end");
-    struct sse *stuck = sse_open(stopped, live.platform->token, NULL, 4096);
-    struct talk talk = talk_start(stopped, live.platform, "stuck@shop.example", ADMIN_EMAIL, NULL);
-
-    for (int i = 0; i < 6; i++)
-        ck_status(
-            talk_post(stopped, live.platform, &talk, "stuck@shop.example", text("%030000d", i)),
-            201);
-    host_stop(stopped);
-    sse_close(stuck);
 }
 
 TEST(a_stream_outlives_an_outage_of_the_database)

@@ -1,12 +1,12 @@
-/* The live stream on a database that was dumped and restored into another cluster. */
+/* The live stream on a database that was dumped and restored into another cluster, and across the
+ * promotion of a standby. */
 #include <signal.h>
 #include <string.h>
 
 #include "live.h"
 #include "suite.h"
-#include "suites.h"
 
-enum { BURNT = 5000, OLD = 40 };
+enum { BURNT = 5000, OLD = 40, LOST = 60, KEPT = 5, SERVING_MS = 60000 };
 
 struct scene_of_restore {
     struct postgres *before, *after;
@@ -92,13 +92,6 @@ static bool is_well(void *arg)
     return http(arg, "GET", "/api/health/status", NULL, NULL)->status == 200;
 }
 
-static void expect_reset(struct sse *sse)
-{
-    struct sse_event *event = sse_next(sse, SOON_MS);
-
-    ck_assert(event && event->name && !strcmp(event->name, "reset"));
-}
-
 TEST(after_a_restore_new_messages_come_and_old_ones_do_not)
 {
     struct scene_of_restore s = make("restored");
@@ -110,7 +103,7 @@ TEST(after_a_restore_new_messages_come_and_old_ones_do_not)
     struct sse *fresh = live_listen(s.host, s.platform, NULL);
     struct sse *again = live_listen(s.host, s.platform, s.last_id);
 
-    expect_reset(again);
+    live_reset(again);
     live_silence(fresh);
     post(&s, "new 1");
     live_expect(fresh, "new 1");
@@ -140,7 +133,7 @@ TEST(after_a_restore_new_messages_come_and_old_ones_do_not)
     live_silence(again);
     struct sse *late = live_listen(s.host, s.platform, s.last_id);
 
-    expect_reset(late);
+    live_reset(late);
     live_silence(late);
     host_stop(s.host);
     postgres_stop(s.after, SIGINT);
@@ -161,12 +154,114 @@ TEST(a_host_that_runs_across_a_restore_begins_its_streams_anew)
     ck_assert(sse_ends(sse, 2 * SOON_MS));
     ck_assert(sse->complete);
     sse = live_listen(s.host, s.platform, s.last_id);
-    expect_reset(sse);
+    live_reset(sse);
     post(&s, "new 1");
     live_expect(sse, "new 1");
     live_silence(sse);
     host_stop(s.host);
     postgres_stop(s.after, SIGINT);
+}
+
+/* ---- the promotion of a standby that had not received the last messages ---- */
+
+/* Makes and starts a standby of this server, using pg_basebackup. */
+static struct postgres *standby_make(const struct postgres *primary, const char *name)
+{
+    struct postgres *standby = kept(calloc(1, sizeof *standby));
+
+    standby->data = harness_path(text("%s.data", name));
+    standby->sockets = harness_path(text("%s.run", name));
+    standby->log = harness_path(text("%s.log", name));
+    process_service_directory(standby->sockets);
+    process_service_directory(standby->data);
+    run((const char *const[]){postgres_program("pg_basebackup"), "-D", standby->data, "-h",
+                              primary->sockets, "-U", "busbar", "-R", "-c", "fast", "--no-sync",
+                              NULL});
+    postgres_start(standby);
+    return standby;
+}
+
+struct catching_up {
+    PGconn *standby;
+    const char *lsn;
+};
+
+static bool has_replayed(void *arg)
+{
+    const struct catching_up *up = arg;
+
+    return *sql_text(up->standby, "SELECT pg_last_wal_replay_lsn() >= $1::pg_lsn", 1, &up->lsn) ==
+           't';
+}
+
+static bool receives_nothing(void *standby)
+{
+    return sql_number(standby, "SELECT count(*) FROM pg_stat_wal_receiver") == 0;
+}
+
+/*
+ * Waits until the standby has replayed everything, then cuts it off. Many pages stay dirty, so that
+ * the checkpoint after a promotion takes minutes.
+ */
+static void cut_off(const struct postgres *primary, PGconn *before, PGconn *standby)
+{
+    sql_run(before,
+            "CREATE TABLE filler AS SELECT repeat('x', 5000) FROM generate_series(1, 50000)");
+    struct catching_up up = {standby, sql_text(before, "SELECT pg_current_wal_lsn()", 0, NULL)};
+
+    ck_assert_msg(wait_until(has_replayed, &up, SERVING_MS), "%s", file_text(primary->log));
+    sql_run(standby, "ALTER SYSTEM SET primary_conninfo = ''");
+    sql_run(standby, "SELECT pg_reload_conf()");
+    ck_assert(wait_until(receives_nothing, standby, SERVING_MS));
+}
+
+TEST(a_client_that_resumes_after_a_promotion_begins_anew_once)
+{
+    struct postgres *primary = postgres_make("promotion", false), at = *primary;
+    const char *database = database_make(primary, "promotion");
+    PGconn *before = database_connect(primary, "promotion");
+    struct postgres *standby = standby_make(primary, "promotion-standby");
+    PGconn *after = database_connect(standby, "promotion");
+
+    at.sockets = text("%s,%s target_session_attrs=read-write", primary->sockets, standby->sockets);
+    struct host *host = host_on(&at, "promotion", database);
+    struct person *admin = admin_of(host);
+    struct person *platform = person_make(host, admin, "promotion", NULL);
+    struct talk talk = talk_start(host, platform, "before@shop.example", ADMIN_EMAIL, NULL);
+    struct sse *open = live_listen(host, platform, NULL), *sse = live_listen(host, platform, NULL);
+
+    cut_off(primary, before, after);
+    for (int i = 0; i < LOST; i++) {
+        ck_status(talk_post(host, platform, &talk, "before@shop.example", text("lost %d", i)), 201);
+        live_expect(sse, text("lost %d", i));
+    }
+    sse_close(sse);
+    const char *lost = sql_text(before, "SELECT max(xid) FROM chat_entry", 0, NULL);
+
+    PQfinish(before);
+    postgres_stop(primary, SIGKILL);
+    ck_assert_str_eq(sql_text(after, "SELECT pg_promote()", 0, NULL), "t");
+    ck_assert(wait_until(is_well, host, SERVING_MS));
+
+    /* new transactions reuse the numbers of the lost ones, and go beyond them */
+    for (int i = 0; i < KEPT; i++)
+        ck_status(talk_post(host, platform, &talk, "before@shop.example", text("kept %d", i)), 201);
+    ck_assert_str_eq(sql_text(after, "SELECT max(xid) < $1::xid8 FROM chat_entry", 1, &lost), "t");
+    while (*sql_text(after, "SELECT pg_current_xact_id() <= $1::xid8", 1, &lost) == 't')
+        ;
+    sse = live_listen(host, platform, sse->last_id);
+    live_reset(sse);
+    ck_assert_msg(sse_ends(open, SOON_MS), "a stream goes on that counts lost transactions");
+
+    /* the end of the checkpoint does not reset the stream again */
+    sql_run(after, "CHECKPOINT");
+    live_silence(sse);
+    ck_status(talk_post(host, platform, &talk, "before@shop.example", "new"), 201);
+    live_expect(sse, "new");
+    live_silence(sse);
+    PQfinish(after);
+    host_stop(host);
+    postgres_stop(standby, SIGINT);
 }
 
 SUITE(stream_restore, .timeout_s = 180)

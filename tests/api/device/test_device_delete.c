@@ -4,7 +4,6 @@
 
 #include "certificates.h"
 #include "suite.h"
-#include "suites.h"
 #include "talk.h"
 
 enum { SUBMITTERS = 15 };

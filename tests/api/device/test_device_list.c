@@ -8,7 +8,6 @@
 #include "devices.h"
 #include "meter.h"
 #include "suite.h"
-#include "suites.h"
 #include "talk.h"
 
 #define GROUP "/api/device-group"
@@ -58,15 +57,10 @@ static const char *names_of_pages(const struct person *who, const char *query, i
 static void make(const struct person *who, const char *name, const char *site, double capacity,
                  const char *commissioned)
 {
-    json_t *device = json_pack("{ss*}", "siteName", site);
-
-    if (name)
-        json_object_set_new(device, "externalId", json_string(name));
-    if (capacity > 0)
-        json_object_set_new(device, "capacity", json_real(capacity));
-    if (commissioned)
-        json_object_set_new(device, "commissioningDate", json_string(commissioned));
-    ck_status(device_post(who, device), 201);
+    ck_status(device_post(who, json_pack("{ss ss* so* ss*}", "siteName", site, "externalId", name,
+                                         "capacity", capacity > 0 ? json_real(capacity) : NULL,
+                                         "commissioningDate", commissioned)),
+              201);
 }
 
 static const struct {
@@ -124,11 +118,8 @@ TEST(a_cursor_of_another_order_is_refused)
         "order=up",      "sort=updatedAt&after=1-1e999",
         "inGroup=maybe", "sort=externalId&after=99999999999999999999-a"};
 
-    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
-        struct answer *answer = http(host, "GET", text(DEVICE "?%s", bad[i]), m->token, NULL);
-
-        ck_assert_msg(answer->status == 400, "%s: %ld %s", bad[i], answer->status, answer->body);
-    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+        ask(m, 400, NULL, "GET /api/device?%s", bad[i]);
 }
 
 /* In every list, a filter that is not applied is reported. */
@@ -163,10 +154,11 @@ TEST(every_list_names_the_parameters_that_it_does_not_know)
 
 static int64_t group_of(const struct person *who, const char *device)
 {
-    json_t *group = json_pack("{ss s[s] ss ss}", "name", device, "deviceIds", device, "frequency",
-                              "daily", "start", time_text(days_ago(3)));
-
-    return answer_int(ck_status(http(host, "POST", GROUP, who->token, group), 201), "id");
+    return answer_int(ask(who, 201, NULL,
+                          "POST " GROUP
+                          " {'name':'%s','deviceIds':['%s'],'frequency':'daily','start':'%s'}",
+                          device, device, time_text(days_ago(3))),
+                      "id");
 }
 
 TEST(devices_are_listed_by_whether_they_are_in_a_group)

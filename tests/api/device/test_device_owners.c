@@ -7,7 +7,6 @@
 
 #include "devices.h"
 #include "suite.h"
-#include "suites.h"
 #include "talk.h"
 
 static void set_up(void)
@@ -18,136 +17,98 @@ static void set_up(void)
 /* O20 */
 TEST(a_device_is_registered_where_one_may_act)
 {
-    json_t *foreign = json_pack("{ss sI}", "externalId", "Foreign", "organizationId",
-                                (json_int_t)m->organization);
+    intmax_t of_m = m->organization, of_k = k->organization;
 
-    struct answer *own = ck_status(device_post(m, json_incref(foreign)), 201);
+    ask(m, 201, text("{'organizationId':%jd,'warnings':'(absent)'}", of_m),
+        "POST /api/device {'externalId':'Foreign','organizationId':%jd}", of_m);
+    ask(k, 201,
+        text("{'organizationId':%jd,'warnings':['organizationId: %jd is ignored*']}", of_k, of_m),
+        "POST /api/device {'externalId':'Foreign','organizationId':%jd}", of_m);
+}
 
-    ck_assert_int_eq(answer_int(own, "organizationId"), m->organization);
-    answer_warns(own, NULL);
-    struct answer *elsewhere = ck_status(device_post(k, foreign), 201);
-
-    ck_assert_int_eq(answer_int(elsewhere, "organizationId"), k->organization);
-    answer_warns(elsewhere, text("organizationId: %jd is ignored", (intmax_t)m->organization));
+/* Returns the second organization of an ApiUser. */
+static intmax_t second_of(const struct person *who)
+{
+    return answer_int(ask(who, 201, NULL, "POST /api/organization {'name':'Of %s'}", who->email),
+                      "id");
 }
 
 TEST(an_api_user_of_several_organizations_says_in_which)
 {
     struct person *many = person_make(host, admin, "devices.many", "ApiUser");
-    struct answer *second = ck_status(http(host, "POST", "/api/organization", many->token,
-                                           json_pack("{ss}", "name", "Second of many")),
-                                      201);
-    int64_t organization = answer_int(second, "id");
+    intmax_t second = second_of(many), first = many->organization;
+    static const char make[] = "POST /api/device {'externalId':'%s','organizationId':%jd}";
 
     device_problem(device_post(many, device_named("Both")), "organizationId");
-    ck_status(device_post(many, json_pack("{ss sI}", "externalId", "Both", "organizationId",
-                                          (json_int_t)organization)),
-              201);
-    ck_status(device_post(many, json_pack("{ss sI}", "externalId", "both", "organizationId",
-                                          (json_int_t)many->organization)),
-              201);
-    ck_error(device_post(many, json_pack("{ss sI}", "externalId", "Third", "organizationId",
-                                         (json_int_t)m->organization)),
-             403, "You may not act in this organization");
+    ask(many, 201, NULL, make, "Both", second);
+    ask(many, 201, NULL, make, "both", first);
+    ask(many, 403, "You may not act in this organization", make, "Third",
+        (intmax_t)m->organization);
     ck_error(
         device_get(many, "Both"), 409,
         text("Several devices have this identifier: Both (organization %jd), both (organization"
              " %jd)",
-             (intmax_t)organization, (intmax_t)many->organization));
-    struct answer *one =
-        http(host, "GET", text(DEVICE "/Both?organizationId=%jd", (intmax_t)organization),
-             many->token, NULL);
-
-    ck_assert_str_eq(device_field(ck_status(one, 200), "externalId"), "\"Both\"");
-}
-
-static struct answer *in(const struct person *who, const char *method, const char *path,
-                         int64_t organization, json_t *body)
-{
-    return http(host, method, text("%s?organizationId=%jd", path, (intmax_t)organization),
-                who->token, body);
+             second, first));
+    ask(many, 200, "{'externalId':'Both'}", "GET /api/device/Both?organizationId=%jd", second);
 }
 
 /* A PATCH that only has files has no JSON body for the organization. */
 TEST(an_organization_in_the_query_of_a_write_counts_too)
 {
     struct person *two = person_make(host, admin, "devices.two", "ApiUser");
-    struct answer *second = ck_status(http(host, "POST", "/api/organization", two->token,
-                                           json_pack("{ss}", "name", "Second of two")),
-                                      201);
-    const int64_t organizations[] = {two->organization, answer_int(second, "id")};
-    json_t *device = json_pack("{ss ss}", "externalId", "Of two", "siteName", "Site of two");
+    const intmax_t organizations[] = {two->organization, second_of(two)};
+    static const char device[] = "{\"externalId\":\"Of two\",\"siteName\":\"Site of two\"}";
 
+    for (int i = 0; i < 2; i++)
+        ask(two, 201, text("{'organizationId':%jd}", organizations[i]),
+            "POST /api/device?organizationId=%jd %s", organizations[i], device);
     for (int i = 0; i < 2; i++) {
-        struct answer *made =
-            ck_status(in(two, "POST", DEVICE, organizations[i], json_deep_copy(device)), 201);
-
-        ck_assert_int_eq(answer_int(made, "organizationId"), organizations[i]);
+        ask(two, 200, NULL, "PATCH /api/device/Of%%20two?organizationId=%jd {'capacity':%d}",
+            organizations[i], 7 + i);
+        ask(two, 200, text("{'organizationId':%jd}", organizations[i]),
+            "PATCH /api/device/by-site/Site%%20of%%20two?organizationId=%jd {'capacity':%d}",
+            organizations[i], 7 + i);
     }
-    for (int i = 0; i < 2; i++) {
-        json_t *capacity = json_pack("{si}", "capacity", 7 + i);
-
-        ck_status(in(two, "PATCH", DEVICE "/Of%20two", organizations[i], json_incref(capacity)),
-                  200);
-        struct answer *changed = ck_status(
-            in(two, "PATCH", DEVICE "/by-site/Site%20of%20two", organizations[i], capacity), 200);
-
-        ck_assert_int_eq(answer_int(changed, "organizationId"), organizations[i]);
-    }
-    ck_error(in(two, "POST", DEVICE, m->organization, device), 403, "");
-    ck_error(in(two, "PATCH", DEVICE "/Of%20two", m->organization, json_object()), 403, "");
-    struct answer *body = ck_status(in(two, "POST", DEVICE, organizations[0],
-                                       json_pack("{ss sI}", "externalId", "By body",
-                                                 "organizationId", (json_int_t)organizations[1])),
-                                    201);
-
-    ck_assert_int_eq(answer_int(body, "organizationId"), organizations[1]);
+    ask(two, 403, NULL, "POST /api/device?organizationId=%jd %s", (intmax_t)m->organization,
+        device);
+    ask(two, 403, NULL, "PATCH /api/device/Of%%20two?organizationId=%jd {}",
+        (intmax_t)m->organization);
+    ask(two, 201, text("{'organizationId':%jd}", organizations[1]),
+        "POST /api/device?organizationId=%jd {'externalId':'By body','organizationId':%jd}",
+        organizations[0], organizations[1]);
 }
 
 /* O21, O22 */
 TEST(devices_of_others_are_unknown)
 {
-    ck_status(device_post(m, json_pack("{ss ss}", "externalId", "Of M", "siteName", "Shared site")),
-              201);
-    ck_status(device_post(k, json_pack("{ss ss}", "externalId", "Of K", "siteName", "Shared site")),
-              201);
+    ask(m, 201, NULL, "POST /api/device {'externalId':'Of M','siteName':'Shared site'}");
+    ask(k, 201, NULL, "POST /api/device {'externalId':'Of K','siteName':'Shared site'}");
     ck_error(device_get(k, "Of M"), 404, "Device not found");
-    ck_error(device_patch(k, "Of M", json_pack("{si}", "capacity", 7)), 404, "Device not found");
-    struct answer *changed = ck_status(
-        http(host, "PATCH", DEVICE "/by-site/Shared%20site", k->token,
-             json_pack("{sI si}", "organizationId", (json_int_t)m->organization, "capacity", 7)),
-        200);
-
-    answer_warns(changed, "organizationId: ");
-    ck_assert_str_eq(device_field(changed, "externalId"), "\"Of K\"");
-    ck_assert_str_eq(device_field(device_get(m, "Of M"), "capacity"), "null");
+    ask(k, 404, "Device not found", "PATCH /api/device/Of%%20M {'capacity':7}");
+    ask(k, 200, "{'externalId':'Of K','warnings':['organizationId: *']}",
+        "PATCH /api/device/by-site/Shared%%20site {'organizationId':%jd,'capacity':7}",
+        (intmax_t)m->organization);
+    ask(m, 200, "{'capacity':null}", "GET /api/device/Of%%20M");
     ck_status(device_get(admin, "Of M"), 200);
 }
 
-TEST(a_site_with_none_or_several_devices_is_not_changed)
+TEST(a_site_or_a_serial_number_of_several_devices_is_ambiguous)
 {
     for (int i = 0; i < 2; i++)
-        ck_status(device_post(m, json_pack("{ss ss}", "externalId", text("Twin %d", i), "siteName",
-                                           "Twin site")),
-                  201);
-    ck_error(http(host, "PATCH", DEVICE "/by-site/No%20site", m->token, device_named("x")), 404,
-             "");
-    struct answer *several = ck_error(
-        http(host, "PATCH", DEVICE "/by-site/Twin%20site", m->token, device_named("x")), 409, "");
+        ask(m, 201, NULL,
+            "POST /api/device {'externalId':'Twin %d','siteName':'Twin "
+            "site','serialNumber':'SN-2'}",
+            i);
+    const struct exchange rows[] = {
+        {"PATCH /api/device/by-site/No%20site {'externalId':'x'}", m, 404},
+        {"PATCH /api/device/by-site/Twin%20site {'externalId':'x'}", m, 409,
+         "{'message':'*Twin 0, Twin 1*'}"},
+        {"GET /api/device/SN-2", m, 409},
+        {"POST /api/device {'externalId':'SN-2'}", m, 201},
+        {"GET /api/device/SN-2", m, 200, "{'externalId':'SN-2'}"},
+    };
 
-    ck_assert_ptr_nonnull(strstr(answer_text(several, "message"), "Twin 0, Twin 1"));
-}
-
-TEST(a_serial_number_that_several_have_is_ambiguous)
-{
-    for (int i = 0; i < 2; i++)
-        ck_status(device_post(m, json_pack("{ss ss}", "externalId", text("Serial %d", i),
-                                           "serialNumber", "SN-twice")),
-                  201);
-    ck_error(device_get(m, "SN-twice"), 409, "");
-    ck_status(device_post(m, json_pack("{ss}", "externalId", "SN-twice")), 201);
-    ck_assert_str_eq(device_field(ck_status(device_get(m, "SN-twice"), 200), "externalId"),
-                     "\"SN-twice\"");
+    exchange_rows(host, rows);
 }
 
 enum { NAMED = 21 }; /* devices that a 409 response reads */
@@ -209,26 +170,13 @@ TEST(of_a_name_that_very_many_share_a_few_are_read)
 TEST(what_the_host_gives_is_not_written)
 {
     struct answer *made = ck_status(device_post(m, device_named("Assigned")), 201);
-    struct answer *changed = ck_status(
-        device_patch(m, "Assigned",
-                     json_pack("{si ss ss s[] si}", "id", 1, "uuid", UNKNOWN_UUID, "createdAt",
-                               "2000-01-01T00:00:00.000Z", "documents", "groupId", 9)),
-        200);
 
-    ck_assert_int_eq(answer_int(changed, "id"), answer_int(made, "id"));
-    ck_assert_str_eq(answer_text(changed, "uuid"), answer_text(made, "uuid"));
-    ck_assert_str_eq(answer_text(changed, "createdAt"), answer_text(made, "createdAt"));
-    ck_assert_str_eq(device_field(changed, "attributes"), "{\"groupId\":9}");
-}
-
-/* O24 */
-TEST(other_roles_register_nothing)
-{
-    struct person *owner = person_with_role(host, admin, "devices.owner", "DeviceOwner");
-
-    ck_error(device_post(admin, device_named("By Admin")), 403, "Forbidden");
-    ck_error(device_post(owner, device_named("By owner")), 403, "Forbidden");
-    ck_error(device_get(m, "By owner"), 404, "");
+    ask(m, 200,
+        text("{'id':%jd,'uuid':'%s','createdAt':'%s','attributes':{'groupId':9}}",
+             (intmax_t)answer_int(made, "id"), answer_text(made, "uuid"),
+             answer_text(made, "createdAt")),
+        "PATCH /api/device/Assigned {'id':1,'uuid':'" UNKNOWN_UUID
+        "','createdAt':'2000-01-01T00:00:00.000Z','documents':[],'groupId':9}");
 }
 
 struct patcher {
@@ -260,40 +208,8 @@ TEST(parallel_changes_of_different_fields_all_survive)
         pthread_join(threads[i], NULL);
         ck_assert_int_eq(patchers[i].bad, 0);
     }
-    struct answer *device = ck_status(device_get(m, "Parallel"), 200);
-
-    ck_assert_str_eq(device_field(device, "capacity"), "50");
-    ck_assert_str_eq(device_field(device, "yieldValue"), "50");
-    ck_assert_str_eq(device_field(device, "latitude"), "\"50\"");
-    ck_assert_str_eq(device_field(device, "attributes"), "{\"note\":50}");
-}
-
-TEST(lists_are_filtered_and_paged)
-{
-    struct person *lister = person_make(host, admin, "devices.lister", NULL);
-
-    for (int i = 0; i < 5; i++)
-        ck_status(device_post(lister, json_pack("{ss ss}", "externalId", text("L%d", i),
-                                                "countryCode", i % 2 ? "ES" : "DE")),
-                  201);
-    struct answer *all = ck_status(http(host, "GET", DEVICE, lister->token, NULL), 200);
-    struct answer *spain =
-        ck_status(http(host, "GET", DEVICE "?countryCode=es", lister->token, NULL), 200);
-    struct answer *page = ck_status(http(host, "GET", DEVICE "?limit=3", lister->token, NULL), 200);
-
-    ck_assert_uint_eq(json_array_size(all->json), 5);
-    ck_assert_uint_eq(json_array_size(spain->json), 2);
-    ck_assert_uint_eq(json_array_size(page->json), 3);
-    const char *link = answer_header(page, "Link");
-
-    ck_assert_ptr_nonnull(link);
-    struct answer *rest = ck_status(
-        http(host, "GET", text("%.*s", (int)strcspn(link + 1, ">"), link + 1), lister->token, NULL),
-        200);
-
-    ck_assert_uint_eq(json_array_size(rest->json), 2);
-    ck_assert(json_equal(json_array_get(rest->json, 0), json_array_get(all->json, 3)));
-    ck_assert_ptr_null(answer_header(rest, "Link"));
+    ask(m, 200, "{'capacity':50,'yieldValue':50,'latitude':'50','attributes':{'note':50}}",
+        "GET /api/device/Parallel");
 }
 
 /* Returns the externalIds of a list, in order: "A B". */
@@ -311,13 +227,12 @@ static const char *names_in(const struct person *who, const char *query)
 }
 
 static void make_filtered(const struct person *who, const char *name, const char *country,
-                          double capacity, const char *commissioned)
+                          int capacity, const char *commissioned)
 {
-    ck_status(device_post(who, json_pack("{ss ss sf ss ss ss}", "externalId", name, "countryCode",
-                                         country, "capacity", capacity, "commissioningDate",
-                                         commissioned, "serialNumber", text("SN%s", name),
-                                         "address", text("Long Road 100%% %s", name))),
-              201);
+    ask(who, 201, NULL,
+        "POST /api/device {'externalId':'%s','countryCode':'%s','capacity':%d,"
+        "'commissioningDate':'%s','serialNumber':'SN%s','address':'Long Road 100%% %s'}",
+        name, country, capacity, commissioned, name, name);
 }
 
 static const struct {
@@ -349,31 +264,28 @@ TEST(lists_are_filtered_by_what_one_looks_for)
     make_filtered(lister, "Fc", "FR", 3, "2023-01-01");
     for (size_t i = 0; i < sizeof(filters) / sizeof(*filters); i++)
         ck_assert_str_eq(names_in(lister, filters[i].query), filters[i].names);
-    struct answer *counted = ck_status(
-        http(host, "GET", DEVICE "?count=true&limit=1&countryCode=DE", lister->token, NULL), 200);
+    struct answer *counted =
+        ask(lister, 200, "[{}]", "GET /api/device?count=true&limit=1&countryCode=DE");
 
-    ck_assert_uint_eq(json_array_size(counted->json), 1);
     ck_assert_str_eq(answer_header(counted, "X-Total-Count"), "2");
-    ck_error(http(host, "GET", DEVICE "?commissionedFrom=yesterday", lister->token, NULL), 400, "");
-    ck_error(http(host, "GET", DEVICE "?capacityFrom=-1", lister->token, NULL), 400, "");
+    ask(lister, 400, NULL, "GET /api/device?commissionedFrom=yesterday");
+    ask(lister, 400, NULL, "GET /api/device?capacityFrom=-1");
 }
 
 TEST(a_device_is_found_by_its_id_and_by_the_older_path)
 {
     struct answer *made = ck_status(device_post(m, device_named("By id")), 201);
-    const char *id = text("%jd", (intmax_t)json_integer_value(json_object_get(made->json, "id")));
+    intmax_t id = answer_int(made, "id");
 
-    ck_assert_str_eq(answer_text(ck_status(device_get(m, id), 200), "externalId"), "By id");
-    struct answer *older =
-        ck_status(http(host, "GET", DEVICE "/externalId/By%20id", m->token, NULL), 200);
-
-    ck_assert_str_eq(answer_text(older, "uuid"), answer_text(made, "uuid"));
-    ck_error(device_get(k, id), 404, "");
-    ck_error(device_get(m, text("0%s", id)), 404, "");
-    ck_error(device_get(m, "9223372036854775808"), 404, "");
+    ask(m, 200, "{'externalId':'By id'}", "GET /api/device/%jd", id);
+    ask(m, 200, text("{'uuid':'%s'}", answer_text(made, "uuid")),
+        "GET /api/device/externalId/By%%20id");
+    ask(k, 404, NULL, "GET /api/device/%jd", id);
+    ask(m, 404, NULL, "GET /api/device/0%jd", id);
+    ask(m, 404, NULL, "GET /api/device/9223372036854775808");
     /* another device that has this number as its externalId takes precedence */
-    ck_status(device_post(m, device_named(id)), 201);
-    ck_assert_str_eq(answer_text(ck_status(device_get(m, id), 200), "externalId"), id);
+    ask(m, 201, NULL, "POST /api/device {'externalId':'%jd'}", id);
+    ask(m, 200, text("{'externalId':'%jd'}", id), "GET /api/device/%jd", id);
 }
 
 STAGE_SUITE(device_owners, set_up, 60)

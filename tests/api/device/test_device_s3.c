@@ -9,7 +9,6 @@
 #include "s3.h"
 #include "secrets.h"
 #include "suite.h"
-#include "suites.h"
 
 #define WRONG_KEY "a-key-that-the-server-does-not-know"
 #define WHOLE                                                                                      \

@@ -5,7 +5,6 @@
 #include "harness.h"
 #include "s3.h"
 #include "suite.h"
-#include "suites.h"
 
 enum { LENGTH = 300000 };
 

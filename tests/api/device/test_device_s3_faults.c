@@ -4,7 +4,6 @@
  */
 #include "s3.h"
 #include "suite.h"
-#include "suites.h"
 
 static void set_up(void)
 {

@@ -6,7 +6,6 @@
 
 #include "s3.h"
 #include "suite.h"
-#include "suites.h"
 
 static void set_up(void)
 {

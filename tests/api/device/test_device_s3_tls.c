@@ -2,14 +2,10 @@
  * A bucket with TLS: which certificates a host accepts, and that it does not follow redirects of an
  * accepted server.
  */
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "s3.h"
 #include "suite.h"
-#include "suites.h"
 #include "tls.h"
 
 static struct tls_pair ours, others; /* authorities: the server's, and an unrelated one */
@@ -63,39 +59,18 @@ TEST(a_certificate_for_another_host_is_refused)
                        "no alternative certificate subject name matches");
 }
 
-/* A private mount needs root, or a user namespace in which the user is root. */
-static const char *mounting(void)
-{
-    static const char *const own[] = {"unshare", "-rm", "true", NULL};
-
-    if (!geteuid())
-        return "-m";
-    if (!process_run(&(struct process_spec){.argv = own, .log = "/dev/null"}))
-        return "-rm";
-    test_skipped("this needs root, or user namespaces");
-    return NULL;
-}
-
 /* Returns a host on a system that trusts the server's authority, or NULL if none can be made. */
 static struct host *trusting(const char *name, const char *more)
 {
-    const char *store = harness_path(text("%s.certs", name));
-    const char *fill =
-        text("cp %s %s/ca-certificates.crt && openssl rehash %s", ours.certificate, store, store);
-    const char *how = mounting();
-    const char *const wrapper[] = {
-        "unshare", how, "sh", "-c", text("mount --bind %s /etc/ssl/certs && exec \"$@\"", store),
-        "sh",      NULL};
+    const char *const *wrapper = tls_trusting(name, &ours);
 
-    if (!how)
-        return NULL;
-    ck_assert_int_eq(mkdir(store, 0755), 0);
-    ck_assert_int_eq(system(fill), 0);
-    return host_start(&(struct host_spec){.name = name,
-                                          .database = s3_database,
-                                          .modules = "[auth, device, health]",
-                                          .wrapper = wrapper,
-                                          .more = bucket_section(bucket, s3_spool(name), more)});
+    return wrapper ? host_start(
+                         &(struct host_spec){.name = name,
+                                             .database = s3_database,
+                                             .modules = "[auth, device, health]",
+                                             .wrapper = wrapper,
+                                             .more = bucket_section(bucket, s3_spool(name), more)})
+                   : NULL;
 }
 
 TEST(without_a_file_the_systems_authorities_count)

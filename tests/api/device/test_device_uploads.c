@@ -2,111 +2,52 @@
  * the sweep. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "devices.h"
 #include "exposition.h"
 #include "files.h"
 #include "suite.h"
-#include "suites.h"
 #include "wire.h"
 
 enum { HALF = 600000, FILE_BYTES = 100000 }; /* more than a host buffers before it writes; less */
 
-static struct host *host;
-static struct person *m;
-static const char *database, *store;
+static const char database[] = "device_uploads";
+static const char *store;
 
 static void set_up(void)
 {
-    database = database_make(the_postgres, "device_uploads");
     store = harness_path("documents-uploads");
-    host = files_host("device-uploads", database, store);
-    m = person_make(host, admin_of(host), "uploads.m", NULL);
+    stage_open(&(struct host_spec){
+        .name = database, .modules = "[auth, device]", .more = files_section(store)});
+    m = person_make(host, admin, "uploads.m", NULL);
 }
 
-static void tear_down(void)
+static const char *head_of(const struct person *who, size_t length)
 {
-    host_stop(host);
+    return text("POST " DEVICE " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"
+                "Content-Type: " UPLOAD_TYPE "\r\nContent-Length: %zu\r\n\r\n",
+                who->token, length);
 }
 
-static void send_head_of(const struct person *who, int fd, size_t length, const char *more)
-{
-    const char *head = text("POST " DEVICE " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"
-                            "Content-Type: " UPLOAD_TYPE "\r\nContent-Length: %zu\r\n%s\r\n",
-                            who->token, length, more);
-
-    ck_assert_int_eq(send(fd, head, strlen(head), MSG_NOSIGNAL), (ssize_t)strlen(head));
-}
-
-static void send_head(int fd, size_t length, const char *more)
-{
-    send_head_of(m, fd, length, more);
-}
-
-/* Sends the first part of an upload on a socket that stays open. */
-static int send_half_of(const struct person *who, const struct host *to, const char *external_id)
+/* Sends the first part of an upload on a connection that stays open. */
+static struct wire *send_half(const struct person *who, const struct host *to,
+                              const char *external_id)
 {
     struct upload_body body = files_named(external_id);
-    int fd = raw_open(to);
+    struct wire *wire = wire_open(to);
 
     upload_file(&body, "SF_02C", "x", upload_noise(5, HALF), HALF);
-    send_head_of(who, fd, 9000000, "");
-    ck_assert_int_eq(send(fd, body.bytes, body.length, MSG_NOSIGNAL), (ssize_t)body.length);
+    ck_assert(wire_say(wire, "%s", head_of(who, 9000000)));
+    ck_assert(wire_send(wire, body.bytes, body.length));
     free(body.bytes);
-    return fd;
-}
-
-static int send_half(const struct host *to, const char *external_id)
-{
-    return send_half_of(m, to, external_id);
-}
-
-/* Reads to the end of the headers; they must begin with this text. */
-static void expect_head(int fd, const char *begin)
-{
-    char heard[4096] = "";
-    size_t length = 0;
-
-    while (!strstr(heard, "\r\n\r\n") && length + 1 < sizeof heard &&
-           recv(fd, heard + length, 1, 0) == 1)
-        heard[++length] = '\0';
-    ck_assert_msg(!strncmp(heard, begin, strlen(begin)), "%s", heard);
-}
-
-TEST(an_upload_may_wait_until_it_is_asked_for)
-{
-    struct upload_body body = files_named("Expected");
-    int fd = raw_open(host);
-
-    upload_file(&body, "SF_02C", "x", upload_noise(8, 2 * MIB), 2 * MIB);
-    upload_close(&body);
-    send_head(fd, body.length, "Expect: 100-continue\r\n");
-    expect_head(fd, "HTTP/1.1 100 ");
-    ck_assert_int_eq(send(fd, body.bytes, body.length, MSG_NOSIGNAL), (ssize_t)body.length);
-    expect_head(fd, "HTTP/1.1 201 ");
-    close(fd);
-    free(body.bytes);
-    ck_assert_uint_eq(files_count(ck_status(files_get(host, m, "Expected"), 200)), 1);
-}
-
-/* Closes with a reset. */
-static void die(int fd)
-{
-    struct linger reset = {1, 0};
-
-    setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
-    close(fd);
+    return wire;
 }
 
 TEST(a_body_that_is_declared_too_large_is_not_awaited)
 {
-    int fd = raw_open(host);
-
-    send_head(fd, 200 * MIB, "");
-    expect_head(fd, "HTTP/1.1 413 ");
-    close(fd);
+    wire_exchange(host, head_of(m, 200 * MIB), "413 end");
 }
 
 static int descriptors(void)
@@ -125,7 +66,7 @@ TEST(clients_that_die_leave_nothing)
     int files = files_now(store), before = descriptors() + 2;
 
     for (int i = 0; i < repetitions(50, 1000); i++)
-        die(send_half(host, "Died"));
+        wire_close(send_half(m, host, "Died"), true);
     ck_assert(wait_until(few_descriptors, &before, 10000));
     ck_assert(store_settles(store));
     ck_assert_int_eq(files_now(store), files);
@@ -182,7 +123,7 @@ TEST(uploads_share_the_bound_of_large_bodies)
                             .http = "  max_bodies: 1048576\n  metrics_networks: [127.0.0.1]\n",
                             .more = files_section(harness_path("tight"))});
     const struct person *other = person_make(tight, admin_of(tight), "uploads.other", NULL);
-    int fd = send_half(tight, "First");
+    struct wire *half = send_half(m, tight, "First");
 
     ck_assert(wait_until(has_buffers, tight, 5000));
     struct answer *refused = ck_error(send_one(tight, m, "Second"), 429,
@@ -192,7 +133,7 @@ TEST(uploads_share_the_bound_of_large_bodies)
     ck_error(send_one(tight, other, "Second"), 503, "");
     ck_error(files_get(host, m, "Second"), 404, "");
     ck_error(files_get(host, other, "Second"), 404, "");
-    die(fd);
+    wire_close(half, true);
     ck_assert(wait_until(has_none, tight, 5000));
     ck_status(send_one(tight, m, "Second"), 201);
     ck_assert(wait_until(has_none, tight, 5000));
@@ -211,11 +152,11 @@ TEST(a_kill_in_the_middle_leaves_neither_file_nor_row)
 {
     char *directory = harness_path("killed");
     struct host *killed = victim("device-killed", directory);
-    int fd = send_half(killed, "Killed");
+    struct wire *half = send_half(m, killed, "Killed");
 
     ck_assert(wait_until(has_incoming, text("%s/incoming", directory), 5000));
     host_kill(killed);
-    close(fd);
+    wire_close(half, false);
     ck_assert(host_run(killed));
     ck_error(files_get(host, m, "Killed"), 404, "");
     ck_assert(wait_until(swept, killed, 10000));
@@ -342,16 +283,15 @@ TEST(uploads_that_do_not_end_share_a_bound)
                             .modules = "[auth, device, metrics]",
                             .http = "  max_uploads: 4194304\n  metrics_networks: [127.0.0.1]\n",
                             .more = files_section(harness_path("documents-uploads-share"))});
-    const struct person *admin = admin_of(tight);
-    const struct person *greedy = person_make(tight, admin, "uploads.greedy", NULL);
-    const struct person *other = person_make(tight, admin, "uploads.other", NULL);
+    const struct person *greedy = person_make(tight, admin_of(tight), "uploads.greedy", NULL);
+    const struct person *other = person_make(tight, admin_of(tight), "uploads.other", NULL);
     struct sender sender = {tight, greedy};
-    int fd = send_half_of(greedy, tight, "Never whole");
+    struct wire *half = send_half(greedy, tight, "Never whole");
 
     ck_assert(wait_until(has_half, &sender, 10000));
     ck_assert_int_eq(send_whole(tight, greedy, "Too much"), 429);
     ck_assert_int_eq(send_whole(tight, other, "Whole"), 201);
-    close(fd);
+    wire_close(half, false);
     ck_assert(wait_until(may_upload, &sender, 5000));
     host_stop(tight);
 }
@@ -389,4 +329,4 @@ TEST(an_upload_in_many_small_chunks_comes_whole)
     ck_status(http(host, "GET", DEVICE, m->token, NULL), 200);
 }
 
-SUITE(device_uploads, .timeout_s = 120, .before_all = set_up, .after_all = tear_down)
+STAGE_SUITE(device_uploads, set_up, 120)

@@ -4,7 +4,6 @@
 
 #include "devices.h"
 #include "suite.h"
-#include "suites.h"
 #include "talk.h"
 
 static void set_up(void)
@@ -12,26 +11,22 @@ static void set_up(void)
     devices_open("devices");
 }
 
+#define MAKE "POST /api/device "
+#define EXACT "'warnings':'(absent)'"
+#define NAMELESS "{'errors':[{'field':'externalId'}]}"
+
 TEST(a_device_is_registered_and_read_back_as_it_was_answered)
 {
-    struct answer *made = ck_status(
-        device_post(m, json_pack("{ss ss ss ss sf ss ss ss ss ss ss ss si ss s{sb}}", "externalId",
-                                 "  Whole 1 ", "siteName", "Hill", "countryCode", "deu",
-                                 "commissioningDate", "2024-02-29T10:00:00Z", "capacity", 9.9,
-                                 "address", "Street 1", "latitude", "+52.5200", "longitude",
-                                 "-13.4", "fuelCode", "ES100", "deviceTypeCode", "TC110",
-                                 "serialNumber", "SN-1", "timezone", "Europe/Berlin", "yieldValue",
-                                 950, "colour", "blue", "nested", "deep", 1)),
-        201);
-
-    ck_assert_str_eq(device_field(made, "externalId"), "\"Whole 1\"");
-    ck_assert_str_eq(device_field(made, "countryCode"), "\"DEU\"");
-    ck_assert_str_eq(device_field(made, "commissioningDate"), "\"2024-02-29\"");
-    ck_assert_str_eq(device_field(made, "latitude"), "\"+52.5200\"");
-    ck_assert_str_eq(device_field(made, "attributes"),
-                     "{\"colour\":\"blue\",\"nested\":{\"deep\":true}}");
-    ck_assert_str_eq(device_field(made, "documents"), "[]");
-    ck_assert_ptr_null(json_object_get(made->json, "warnings"));
+    struct answer *made = ask(
+        m, 201,
+        "{'externalId':'Whole 1','countryCode':'DEU','commissioningDate':'2024-02-29',"
+        "'latitude':'+52.5200','attributes':{'colour':'blue','nested':{'deep':true}},"
+        "'documents':[]," EXACT "}",
+        MAKE "{'externalId':'  Whole 1 ','siteName':'Hill','countryCode':'deu','capacity':9.9,"
+             "'commissioningDate':'2024-02-29T10:00:00Z','address':'Street 1','fuelCode':'ES100',"
+             "'latitude':'+52.5200','longitude':'-13.4','deviceTypeCode':'TC110','yieldValue':950,"
+             "'serialNumber':'SN-1','timezone':'Europe/Berlin','colour':'blue',"
+             "'nested':{'deep':true}}");
     struct answer *read = ck_status(device_get(m, "whole 1"), 200);
 
     ck_assert_msg(json_equal(made->json, read->json), "%s\n%s", made->body, read->body);
@@ -39,32 +34,27 @@ TEST(a_device_is_registered_and_read_back_as_it_was_answered)
     ck_assert_str_eq(device_get(m, "SN-1")->body, read->body);
 }
 
-TEST(one_name_is_enough_and_none_is_not)
+/* JSON numbers are never returned with an exponent, nor as another number. */
+TEST(one_name_is_enough_and_unique_in_its_organization_whatever_the_case)
 {
-    ck_status(device_post(m, json_pack("{ss}", "siteName", "Only a site")), 201);
-    ck_status(device_post(m, json_pack("{ss}", "serialNumber", "Only a number")), 201);
-    struct answer *number = ck_status(device_post(m, json_pack("{si}", "externalId", 4711)), 201);
+    const struct exchange rows[] = {
+        {MAKE "{'siteName':'Only a site'}", m, 201},
+        {MAKE "{'serialNumber':'Only a number'}", m, 201},
+        {MAKE "{'externalId':4711}", m, 201, "{'externalId':'4711'}"},
+        {MAKE "{'externalId':0.00002}", m, 201, "{'externalId':'0.00002'}"},
+        {MAKE "{'capacity':5.0}", m, 400, NAMELESS},
+        {MAKE "{'externalId':' \xe3\x80\x80\xc2\xa0'}", m, 400, NAMELESS},
+        {MAKE "{'externalId':null,'siteName':null}", m, 400, NAMELESS},
+        {MAKE "{'externalId':'\xef\xbb\xbf\xc2\xa0 A\xc2\xa0 B\xe2\x80\x89\xe3\x80\x80'}", m, 201,
+         "{'externalId':'A\xc2\xa0 B'}"},
+        {MAKE "{'externalId':'Unique'}", m, 201},
+        {MAKE "{'externalId':'uNIQUE'}", m, 409, "{'success':false}"},
+        {MAKE "{'externalId':'UNIQUE'}", k, 201},
+        {MAKE "{'externalId':'Unique 2'}", m, 201},
+        {"PATCH /api/device/Unique%202 {'externalId':'UNIQUE'}", m, 409},
+    };
 
-    ck_assert_str_eq(device_field(number, "externalId"), "\"4711\"");
-    device_problem(device_post(m, json_pack("{sf}", "capacity", 5.0)), "externalId");
-    device_problem(device_post(m, device_named(" \xe3\x80\x80\xc2\xa0")), "externalId");
-    struct answer *pasted = ck_status(
-        device_post(m, device_named("\xef\xbb\xbf\xc2\xa0 A\xc2\xa0 B\xe2\x80\x89\xe3\x80\x80")),
-        201);
-
-    ck_assert_str_eq(device_field(pasted, "externalId"), "\"A\xc2\xa0 B\"");
-    device_problem(device_post(m, json_pack("{sn sn}", "externalId", "siteName")), "externalId");
-}
-
-TEST(an_external_id_is_unique_in_its_organization_whatever_the_case)
-{
-    ck_status(device_post(m, device_named("Unique")), 201);
-    struct answer *twice = ck_error(device_post(m, device_named("uNIQUE")), 409, "");
-
-    ck_assert(json_is_false(json_object_get(twice->json, "success")));
-    ck_status(device_post(k, device_named("UNIQUE")), 201);
-    ck_status(device_post(m, device_named("Unique 2")), 201);
-    ck_error(device_patch(m, "Unique 2", device_named("UNIQUE")), 409, "");
+    exchange_rows(host, rows);
 }
 
 /* A plant cannot be registered again under an id that is equivalent or looks the same. */
@@ -92,32 +82,6 @@ TEST(an_external_id_that_looks_like_another_is_that_one)
     ck_assert_str_eq(answer_text(composed, "externalId"), "kept \u00E9");
 }
 
-TEST(an_external_id_of_invisible_characters_or_another_path_is_refused)
-{
-    static const char *const refused[] = {
-        "see\u200Bn", "see\u00ADn", "see\u2060n", "see\u202En", "see\u3164n", "see\u2800n",
-        "see\uFEFFn", "see\u2028n", ".",          "..",         "my",         "MY",
-    };
-
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        struct answer *answer = ck_status(device_post(m, device_named(refused[i])), 400);
-
-        device_problem(answer, "externalId");
-    }
-}
-
-TEST(a_site_name_of_invisible_characters_is_refused)
-{
-    static const char *const refused[] = {"si\u200Bte", "\u202Esite", "si\u00ADte", "e\u0301"};
-
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        struct answer *answer =
-            http(host, "POST", DEVICE, m->token, json_pack("{ss}", "siteName", refused[i]));
-
-        device_problem(ck_status(answer, 400), "siteName");
-    }
-}
-
 struct bad {
     const char *field, *value; /* JSON */
 };
@@ -130,7 +94,19 @@ static const struct bad bad[] = {
     {"externalId", "1e300"},
     {"externalId", "\".\""},
     {"externalId", "\" .. \""},
-    {"externalId", "\"my\""},
+    {"externalId", "\"MY\""},
+    {"externalId", "\"see\u200Bn\""},
+    {"externalId", "\"see\u00ADn\""},
+    {"externalId", "\"see\u2060n\""},
+    {"externalId", "\"see\u202En\""},
+    {"externalId", "\"see\u3164n\""},
+    {"externalId", "\"see\u2800n\""},
+    {"externalId", "\"see\uFEFFn\""},
+    {"externalId", "\"see\u2028n\""},
+    {"siteName", "\"si\u200Bte\""},
+    {"siteName", "\"\u202Esite\""},
+    {"siteName", "\"si\u00ADte\""},
+    {"siteName", "\"e\u0301\""},
     {"siteName", "true"},
     {"siteName", "7.5"},
     {"countryCode", "\"XX\""},
@@ -174,17 +150,10 @@ static const struct bad bad[] = {
 
 TEST(what_is_not_valid_is_named)
 {
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        const char *body =
-            text("{\"%s\":%s%s}", bad[i].field, bad[i].value,
-                 strcmp(bad[i].field, "externalId") ? ",\"externalId\":\"Bad\"" : "");
-        struct answer *answer = http_send(
-            host,
-            &(struct call){.method = "POST", .path = DEVICE, .token = m->token, .body = body});
-
-        ck_assert_msg(answer->status == 400, "%s: %ld %s", body, answer->status, answer->body);
-        device_problem(answer, bad[i].field);
-    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        ask(m, 400, text("{'errors':[{'field':'%s'}]}", bad[i].field), MAKE "{'%s':%s%s}",
+            bad[i].field, bad[i].value,
+            strcmp(bad[i].field, "externalId") ? ",\"externalId\":\"Bad\"" : "");
     ck_error(device_get(m, "Bad"), 404, "");
 }
 
@@ -193,105 +162,55 @@ TEST(every_mistake_of_every_kind_is_named_in_one_answer)
     static const char *const fields[] = {"siteName",          "countryCode", "capacity",
                                          "commissioningDate", "latitude",    "timezone",
                                          "organizationId",    "attributes"};
-    static const char body[] = "{%s\"siteName\":[],\"countryCode\":\"XX\",\"capacity\":\"much\","
-                               "\"commissioningDate\":\"2024-02-30\",\"latitude\":91,"
-                               "\"timezone\":\"Nowhere\",\"organizationId\":-1,\"attributes\":7}";
+    static const char body[] = "'siteName':[],'countryCode':'XX','capacity':'much','latitude':91,"
+                               "'commissioningDate':'2024-02-30','timezone':'Nowhere',"
+                               "'organizationId':-1,'attributes':7}";
+    const struct exchange rows[] = {
+        {text(MAKE "{'externalId':'\\u0001',%s", body), m, 400},
+        {text("PATCH /api/device/nobody {%s", body), m, 400},
+    };
 
-    for (int i = 0; i < 2; i++) {
-        struct call call = {.method = i ? "PATCH" : "POST",
-                            .path = i ? DEVICE "/nobody" : DEVICE,
-                            .token = m->token,
-                            .body = text(body, i ? "" : "\"externalId\":\"\\u0001\",")};
-        struct answer *answer = ck_error(http_send(host, &call), 400, "");
-        const json_t *errors = json_object_get(answer->json, "errors");
-        size_t index, expected = sizeof fields / sizeof *fields + (i ? 0 : 1);
-        const json_t *error;
+    for (size_t i = 0; i < 2; i++) {
+        struct answer *answer = ask_with(&rows[i]);
 
-        ck_assert_msg(json_array_size(errors) == expected, "%s", answer->body);
-        for (size_t f = 0; f < sizeof fields / sizeof *fields; f++) {
-            bool named = false;
-
-            json_array_foreach(errors, index, error)
-            {
-                named =
-                    named || !strcmp(json_string_value(json_object_get(error, "field")), fields[f]);
-            }
-            ck_assert_msg(named, "%s: %s", fields[f], answer->body);
-        }
+        ck_assert_uint_eq(json_array_size(json_object_get(answer->json, "errors")), 9 - i);
+        for (size_t f = 0; f < sizeof fields / sizeof *fields; f++)
+            ck_assert_msg(strstr(answer->body, text("{\"field\":\"%s\"", fields[f])), "%s: %s",
+                          fields[f], answer->body);
     }
-    struct answer *nameless =
-        device_post(m, json_pack("{si ss}", "capacity", -1, "countryCode", "XX"));
-
-    ck_assert_uint_eq(json_array_size(json_object_get(ck_error(nameless, 400, "")->json, "errors")),
-                      3);
+    ask(m, 400, "{'errors':[{},{},{}]}", MAKE "{'capacity':-1,'countryCode':'XX'}");
 }
 
 TEST(pages_of_devices_with_large_attributes_are_short)
 {
     enum { DEVICES = 60, MIB = 1024 * 1024 };
     struct person *large = person_make(host, admin, "devices.large", NULL);
-    const char *after = "";
-    int pages = 0, devices = 0;
+    int pages = 0;
+    size_t devices = 0;
 
     for (int i = 0; i < DEVICES; i++)
-        ck_status(device_post(large, json_pack("{ss ss}", "externalId", text("large%d", i), "note",
-                                               text("%030000d", i))),
-                  201);
-    while (after) {
-        struct answer *page = ck_status(
-            http(host, "GET", text(DEVICE "?limit=100%s", after), large->token, NULL), 200);
-        const char *link = answer_header(page, "Link");
-        const char *cursor = link ? strstr(link, "after=") : NULL;
+        ask(large, 201, NULL, MAKE "{'externalId':'large%d','note':'%030000d'}", i, i);
+    for (const char *path = DEVICE "?limit=100"; path; pages++) {
+        struct answer *page = ask(large, 200, NULL, "GET %s", path);
 
         ck_assert_uint_lt(page->length, MIB + 65536);
         ck_assert_uint_gt(json_array_size(page->json), 0);
-        devices += (int)json_array_size(page->json);
-        after = cursor ? text("&%.*s", (int)strcspn(cursor, ">&"), cursor) : NULL;
-        pages++;
+        devices += json_array_size(page->json);
+        path = next_page(page);
     }
-    ck_assert_int_eq(devices, DEVICES);
+    ck_assert_uint_eq(devices, DEVICES);
     ck_assert_int_ge(pages, 2);
 }
 
-TEST(numbers_that_are_none_are_malformed)
+TEST(what_is_unlikely_is_taken_with_a_warning_and_attributes_are_bounded)
 {
-    static const char *const numbers[] = {"1e400", "NaN", "9223372036854775808999", "Infinity"};
-
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        ck_error(
-            http_send(host, &(struct call){.method = "POST",
-                                           .path = DEVICE,
-                                           .token = m->token,
-                                           .body = text("{\"externalId\":\"N\",\"capacity\":%s}",
-                                                        numbers[i])}),
-            400, "");
-}
-
-TEST(what_is_unlikely_is_taken_with_a_warning)
-{
-    struct answer *made =
-        ck_status(device_post(m, json_pack("{ss si ss ss}", "externalId", "Warned", "capacity",
-                                           5001, "fuelCode", "ES10", "deviceTypeCode", "TC1100")),
-                  201);
-
-    ck_assert_uint_eq(json_array_size(json_object_get(made->json, "warnings")), 3);
-    ck_assert_ptr_null(json_object_get(device_get(m, "Warned")->json, "warnings"));
-    struct answer *mended =
-        ck_status(device_patch(m, "Warned",
-                               json_pack("{si ss ss}", "capacity", 5000, "fuelCode", "ES200",
-                                         "deviceTypeCode", "T012345")),
-                  200);
-
-    ck_assert_ptr_null(json_object_get(mended->json, "warnings"));
-}
-
-TEST(attributes_are_bounded)
-{
-    char *large = kept(calloc(1, 33000));
-
-    memset(large, 'x', 32999);
-    device_problem(device_post(m, json_pack("{ss ss}", "externalId", "Large", "note", large)),
-                   "attributes");
+    ask(m, 201, "{'warnings':['*','*','*']}",
+        MAKE "{'externalId':'Warned','capacity':5001,'fuelCode':'ES10','deviceTypeCode':'TC1100'}");
+    ask(m, 200, "{" EXACT "}", "GET /api/device/Warned");
+    ask(m, 200, "{" EXACT "}",
+        "PATCH /api/device/Warned {'capacity':5000,'fuelCode':'ES200','deviceTypeCode':'T012345'}");
+    ask(m, 400, "{'errors':[{'field':'attributes'}]}", MAKE "{'externalId':'Large','note':'%s'}",
+        text_repeated("x", 32999));
 }
 
 /* The database writes all digits of such numbers, which do not fit into a JSON integer. */
@@ -328,19 +247,6 @@ TEST(attributes_with_huge_numbers_are_read_back_and_keep_the_digits_of_others)
     ck_assert_ptr_nonnull(strstr(changed->body, "9007199254740993"));
 }
 
-TEST(a_repeated_registration_is_answered_again)
-{
-    const char *const headers[] = {"Idempotency-Key: device-1", NULL};
-    struct call call = {.method = "POST",
-                        .path = DEVICE,
-                        .token = m->token,
-                        .body = "{\"externalId\":\"Again\"}",
-                        .headers = headers};
-    struct answer *first = ck_status(http_send(host, &call), 201);
-
-    ck_assert_str_eq(ck_status(http_send(host, &call), 201)->body, first->body);
-}
-
 /* A concurrent request fails on the first one's name before it finds the key. */
 TEST(twenty_registrations_at_once_with_one_key_are_one)
 {
@@ -359,56 +265,33 @@ TEST(twenty_registrations_at_once_with_one_key_are_one)
         ck_assert_str_eq(ck_status(answers[i], 201)->body, answers[0]->body);
 }
 
-/* JSON numbers are never returned with an exponent, nor as another number. */
-TEST(a_small_number_as_external_id_keeps_its_digits)
-{
-    struct answer *made = ck_status(device_post(m, json_pack("{sf}", "externalId", 0.00002)), 201);
-
-    ck_assert_str_eq(answer_text(made, "externalId"), "0.00002");
-}
-
 /* Numbers near the equator or Greenwich keep exactly the digits that were sent. */
 TEST(a_number_as_latitude_or_longitude_keeps_its_digits)
 {
-    static const struct {
-        double degrees;
-        const char *text;
-    } places[] = {{0.0, "0"}, {0.00005, "0.00005"}, {-0.00001, "-0.00001"}, {1e-300, "0"}};
+    static const char *const places[][2] = {
+        {"0.0", "0"}, {"0.00005", "0.00005"}, {"-0.00001", "-0.00001"}, {"1e-300", "0"}};
 
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        struct answer *made = ck_status(
-            device_post(m, json_pack("{ss sf sf}", "externalId", text("Equator %zu", i), "latitude",
-                                     places[i].degrees, "longitude", places[i].degrees)),
-            201);
-
-        ck_assert_str_eq(answer_text(made, "latitude"), places[i].text);
-        ck_assert_str_eq(answer_text(made, "longitude"), places[i].text);
-    }
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        ask(m, 201, text("{'latitude':'%s','longitude':'%s'}", places[i][1], places[i][1]),
+            MAKE "{'externalId':'Equator %zu','latitude':%s,'longitude':%s}", i, places[i][0],
+            places[i][0]);
 }
 
 /* A client that registers an id with spaces around it may also request it with them. */
 TEST(a_device_is_found_by_the_name_that_was_sent)
 {
-    ck_status(device_post(m, json_pack("{ss ss ss}", "externalId", " Padded ", "siteName",
-                                       " Padded site ", "serialNumber", " SN-padded ")),
-              201);
-    static const char *const keys[] = {"%20Padded%20", "%C2%A0padded", "SN-padded%20"};
+    static const char found[] = "{'externalId':'Padded'}";
+    const struct exchange rows[] = {
+        {MAKE "{'externalId':' Padded ','siteName':' Padded site ','serialNumber':' SN-padded '}",
+         m, 201},
+        {"GET /api/device/%20Padded%20", m, 200, found},
+        {"GET /api/device/%C2%A0padded", m, 200, found},
+        {"GET /api/device/SN-padded%20", m, 200, found},
+        {"PATCH /api/device/by-site/%20Padded%20site%20 {'capacity':7}", m, 200, found},
+        {"GET /api/device?siteName=%20Padded%20site%20&serialNumber=SN-padded%20", m, 200, "[{}]"},
+    };
 
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        struct answer *found =
-            ck_status(http(host, "GET", text(DEVICE "/%s", keys[i]), m->token, NULL), 200);
-
-        ck_assert_str_eq(answer_text(found, "externalId"), "Padded");
-    }
-    ck_status(http(host, "PATCH", DEVICE "/by-site/%20Padded%20site%20", m->token,
-                   json_pack("{si}", "capacity", 7)),
-              200);
-    struct answer *listed = ck_status(
-        http(host, "GET", DEVICE "?siteName=%20Padded%20site%20&serialNumber=SN-padded%20",
-             m->token, NULL),
-        200);
-
-    ck_assert_uint_eq(json_array_size(listed->json), 1);
+    exchange_rows(host, rows);
 }
 
 STAGE_SUITE(devices, set_up, 60)

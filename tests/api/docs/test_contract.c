@@ -9,7 +9,6 @@
 
 #include "stage.h"
 #include "suite.h"
-#include "suites.h"
 #include "talk.h"
 
 #define ALL_MODULES                                                                                \

@@ -3,11 +3,10 @@
 #include <signal.h>
 #include <string.h>
 
-#include "client.h"
+#include "exchange.h"
 #include "exposition.h"
 #include "people.h"
 #include "suite.h"
-#include "suites.h"
 #include "wire.h"
 
 enum { SOON_MS = 10000 };
@@ -190,6 +189,39 @@ TEST(a_host_that_stops_is_not_ready)
     ck_assert_ptr_nonnull(strstr(answer->body, "\"host\":{\"status\":\"down\"}"));
     wire_close(wire, false);
     host_stop(host);
+}
+
+TEST(status_names_the_dependencies_as_up)
+{
+    struct host *host = host_start(&(struct host_spec){
+        .name = "readiness_up", .database = database_make(the_postgres, "readiness_up")});
+
+    becomes(host, "/api/health/status", 200);
+    struct answer *answer = ask(NULL, 200,
+                                "{'status':'ok','error':{},'details':{'database':{},'redis':{},"
+                                "'schema':{},'clock':{'offsetMs':'*'}}}",
+                                "GET /api/health/status");
+
+    ck_assert_uint_eq(json_object_size(json_object_get(answer->json, "info")), 4);
+    ck_assert_uint_eq(json_object_size(json_object_get(answer->json, "error")), 0);
+    host_stop(host);
+}
+
+TEST(a_host_starts_without_postgresql_and_redis)
+{
+    struct postgres none = {.sockets = harness_path("nowhere")};
+    struct host *alone = host_start(&(struct host_spec){
+        .name = "health-alone", .pg = &none, .database = "none", .redis = harness_path("nowhere")});
+
+    ck_status(http(alone, "GET", "/api/health", NULL, NULL), 200);
+    struct answer *answer = ck_status(http(alone, "GET", "/api/health/status", NULL, NULL), 503);
+
+    ck_assert_str_eq(answer_text(answer, "status"), "error");
+    ck_assert_uint_eq(json_object_size(json_object_get(answer->json, "error")), 3);
+    answer = ask_on(alone, NULL, 503, NULL,
+                    "POST /api/auth/login {'username':'a@example.com','password':'made up'}");
+    ck_assert_ptr_nonnull(answer_header(answer, "Retry-After"));
+    host_stop(alone);
 }
 
 SUITE(readiness, .timeout_s = 60)

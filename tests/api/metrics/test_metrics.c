@@ -6,16 +6,14 @@
 
 #include "exposition.h"
 #include "hook.h"
-#include "people.h"
 #include "sse.h"
+#include "stage.h"
 #include "suite.h"
-#include "suites.h"
 #include "talk.h"
 #include "wire.h"
 
-static struct host *host;
-static struct person *admin, *platform;
-static const char *database;
+static struct person *platform;
+static const char database[] = "metrics";
 
 enum { PLACES = 4, CROWD = 20 };
 
@@ -23,18 +21,9 @@ enum { PLACES = 4, CROWD = 20 };
 
 static void set_up(void)
 {
-    database = database_make(the_postgres, "metrics");
-    host = host_start(&(struct host_spec){.name = "metrics",
-                                          .database = database,
-                                          .modules = MODULES,
-                                          .http = "  slow_request: 150\n"});
-    admin = admin_of(host);
+    stage_open(
+        &(struct host_spec){.name = database, .modules = MODULES, .http = "  slow_request: 150\n"});
     platform = person_make(host, admin, "measured", NULL);
-}
-
-static void tear_down(void)
-{
-    host_stop(host);
 }
 
 static double value(const struct exposition *from, const char *name, const char *labels)
@@ -317,14 +306,12 @@ static bool has_slow_line(void *arg)
 
 TEST(a_slow_request_says_where_its_time_went)
 {
-    PGconn *db = database_connect(the_postgres, database);
     pthread_t asking;
 
     PQclear(PQexec(db, "BEGIN; LOCK TABLE chat_conversation IN ACCESS EXCLUSIVE MODE"));
     ck_assert_int_eq(pthread_create(&asking, NULL, ask_slowly, NULL), 0);
     PQclear(PQexec(db, "SELECT pg_sleep(0.4); COMMIT"));
     pthread_join(asking, NULL);
-    PQfinish(db);
     ck_assert(wait_until(has_slow_line, NULL, 5000));
     const char *line = slow_line();
 
@@ -365,4 +352,4 @@ TEST(webhooks_are_counted_by_state_and_what_is_paused_lags)
     ck_assert(wait_until(shows_the_lag, NULL, 15000));
 }
 
-SUITE(metrics, .before_all = set_up, .after_all = tear_down, .timeout_s = 60)
+STAGE_SUITE(metrics, set_up, 60)

@@ -3,9 +3,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "exchange.h"
 #include "relay.h"
 #include "suite.h"
-#include "suites.h"
 #include "talk.h"
 
 enum { SOON_MS = 5000, MANY = 48 };
@@ -24,16 +24,6 @@ static void tear_down(void)
     host_stop(host);
 }
 
-static struct catcher *catcher_of(const char *first, const char *second, const char *third)
-{
-    const char **answers = kept(calloc(4, sizeof(*answers)));
-
-    answers[0] = first;
-    answers[1] = second;
-    answers[2] = third;
-    return catcher_start(answers);
-}
-
 /* ---- time ---- */
 
 static bool none_under_way(void *arg)
@@ -43,26 +33,24 @@ static bool none_under_way(void *arg)
 
 TEST(a_silent_server_is_left_in_time)
 {
-    struct catcher *catcher = catcher_of(ANSWER_NONE, NULL, NULL);
+    struct catcher *catcher = catcher_of(ANSWER_NONE);
     struct answer *answer =
         relay_tells(host, "{ss si}", "url", catcher_url(catcher, ""), "timeout", 300);
 
-    ck_assert_int_eq(answer_int(answer, "status"), 0);
-    ck_assert_int_eq(answer_int(answer, "failed"), 504);
-    ck_assert(json_is_true(json_object_get(answer->json, "sent")));
-    ck_assert_str_eq(answer_text(answer, "error"), "The request was not answered in time");
-    ck_assert_msg(answer->seconds < 2, "%f", answer->seconds);
+    expect_json(answer->json, "{'status':0,'failed':504,'sent':true,"
+                              "'error':'The request was not answered in time'}");
+    ck_assert_msg(answer->seconds < 20, "%f", answer->seconds); /* the setting is 25 */
 }
 
 /* The client has gone, so the call is given up. */
 TEST(the_deadline_of_the_route_is_kept)
 {
-    struct catcher *catcher = catcher_of(ANSWER_NONE, NULL, NULL);
+    struct catcher *catcher = catcher_of(ANSWER_NONE);
     struct answer *answer =
         http(host, "POST", "/relay/soon", NULL, json_pack("{ss}", "url", catcher_url(catcher, "")));
 
     ck_assert_int_ge(answer->status, 503);
-    ck_assert_msg(answer->seconds < 3, "%f", answer->seconds);
+    ck_assert_msg(answer->seconds < 20, "%f", answer->seconds); /* the setting is 25 */
     ck_assert(wait_until(none_under_way, host, SOON_MS));
 }
 
@@ -70,13 +58,12 @@ TEST(where_nobody_listens_nothing_was_sent)
 {
     struct answer *answer = relay_tells(host, "{ss}", "url", receiver_url(receiver_none(), "/"));
 
-    ck_assert_int_eq(answer_int(answer, "failed"), 502);
-    ck_assert(json_is_false(json_object_get(answer->json, "sent")));
+    expect_json(answer->json, "{'failed':502,'sent':false}");
 }
 
 TEST(a_time_without_bound_is_no_time_of_its_own)
 {
-    struct catcher *catcher = catcher_of(ANSWER_OK, NULL, NULL);
+    struct catcher *catcher = catcher_of(ANSWER_OK);
 
     ck_status(
         relay(host, "{ss sI}", "url", catcher_url(catcher, ""), "timeout", (json_int_t)INT64_MAX),
@@ -97,7 +84,7 @@ TEST(connections_that_nobody_uses_are_closed)
 {
     struct host_spec spec = relay_spec("upstream_idle", RELAY_LOCAL "  connection_idle: 2\n");
     struct host *own = relay_start(&spec);
-    struct catcher *catcher = catcher_of(ANSWER_OK, NULL, NULL);
+    struct catcher *catcher = catcher_of(ANSWER_OK);
 
     ck_status(relay(own, "{ss}", "url", catcher_url(catcher, "")), 200);
     ck_assert(!none_connected(catcher));
@@ -114,8 +101,7 @@ TEST(what_may_not_be_done_twice_is_sent_once)
     struct answer *answer = relay_tells(host, "{ss ss si}", "method", "POST", "url",
                                         catcher_url(catcher, ""), "times", 2);
 
-    ck_assert_int_eq(answer_int(answer, "status"), 0);
-    ck_assert(json_is_true(json_object_get(answer->json, "sent")));
+    expect_json(answer->json, "{'status':0,'sent':true}");
     ck_assert_int_eq((int)catcher_count(catcher), 2);
 }
 
@@ -131,7 +117,7 @@ TEST(what_may_be_done_twice_is_sent_again)
 
 TEST(a_server_that_always_cuts_is_not_asked_for_ever)
 {
-    struct catcher *catcher = catcher_of(ANSWER_OK, ANSWER_CUT, NULL);
+    struct catcher *catcher = catcher_of(ANSWER_OK, ANSWER_CUT);
     struct answer *answer =
         relay_tells(host, "{ss si}", "url", catcher_url(catcher, ""), "times", 2);
 
@@ -151,9 +137,7 @@ TEST(a_certificate_must_be_signed_by_an_authority)
     const char *url = text("https://127.0.0.1:%d/fast", receiver->tls_port);
     struct answer *answer = relay_tells(host, "{ss ss}", "method", "POST", "url", url);
 
-    ck_assert_int_eq(answer_int(answer, "failed"), 502);
-    ck_assert(json_is_false(json_object_get(answer->json, "sent")));
-    ck_assert_ptr_nonnull(strstr(answer_text(answer, "error"), "certificate"));
+    expect_json(answer->json, "{'failed':502,'sent':false,'error':'*certificate*'}");
     ck_assert_int_eq((int)receiver_count(receiver, "/fast"), 0);
     answer = relay_tells(trusting, "{ss ss}", "method", "POST", "url", url);
     ck_assert_int_eq(answer_int(answer, "status"), 200);
@@ -164,7 +148,7 @@ TEST(a_certificate_must_be_signed_by_an_authority)
 
 TEST(many_wait_together)
 {
-    struct catcher *catcher = catcher_of(ANSWER_OK, NULL, NULL);
+    struct catcher *catcher = catcher_of(ANSWER_OK);
     const char *body = text("{\"url\":\"%s\",\"times\":4}", catcher_url(catcher, ""));
     struct call calls[MANY];
     struct answer *answers[MANY];
@@ -185,7 +169,7 @@ struct waiting {
     pthread_t thread;
 };
 
-static void *ask(void *arg)
+static void *send_relay(void *arg)
 {
     struct waiting *waiting = arg;
     const struct call call = {.method = "POST", .path = "/relay", .body = waiting->body};
@@ -197,7 +181,7 @@ static void *ask(void *arg)
 static void start(struct waiting *waiting, const struct host *on, const char *body)
 {
     *waiting = (struct waiting){.host = on, .body = body};
-    ck_assert_int_eq(pthread_create(&waiting->thread, NULL, ask, waiting), 0);
+    ck_assert_int_eq(pthread_create(&waiting->thread, NULL, send_relay, waiting), 0);
 }
 
 static struct answer *end(struct waiting *waiting)
@@ -206,15 +190,28 @@ static struct answer *end(struct waiting *waiting)
     return waiting->answer;
 }
 
+struct accepting {
+    const struct host *host;
+    const char *url;
+};
+
+/* Returns whether a request is accepted. One that timed out may use its place for a moment more. */
+static bool is_accepted(void *arg)
+{
+    const struct accepting *accepting = arg;
+
+    return relay(accepting->host, "{ss}", "url", accepting->url)->status == 200;
+}
+
 /* Anonymous callers of public routes count as one account. */
 TEST(an_account_has_so_many_under_way)
 {
     struct host_spec spec =
         relay_spec("upstream_few", RELAY_LOCAL "  calls: 4\n  calls_per_account: 2\n");
     struct host *few = relay_start(&spec);
-    struct catcher *silent = catcher_of(ANSWER_NONE, NULL, NULL);
-    struct catcher *other = catcher_of(ANSWER_OK, NULL, NULL);
-    const char *body = text("{\"url\":\"%s\",\"timeout\":2500}", catcher_url(silent, ""));
+    struct catcher *silent = catcher_of(ANSWER_NONE);
+    struct catcher *other = catcher_of(ANSWER_OK);
+    const char *body = text("{\"url\":\"%s\",\"timeout\":8000}", catcher_url(silent, ""));
     struct waiting waiting[2];
 
     for (int i = 0; i < 2; i++)
@@ -224,7 +221,7 @@ TEST(an_account_has_so_many_under_way)
     ck_assert_int_eq((int)relay_outcomes(few, "busy"), 1);
     for (int i = 0; i < 2; i++)
         ck_status(end(&waiting[i]), 504);
-    ck_status(relay(few, "{ss}", "url", catcher_url(other, "")), 200);
+    ck_assert(wait_until(is_accepted, &(struct accepting){few, catcher_url(other, "")}, SOON_MS));
     ck_assert_int_eq((int)relay_outcomes(few, "late"), 2);
     ck_assert_int_eq((int)relay_outcomes(few, "answered"), 1);
     host_stop(few);
@@ -235,15 +232,15 @@ TEST(memory_for_answers_is_bounded)
 {
     struct host_spec spec = relay_spec("upstream_memory", RELAY_LOCAL "  memory: 1\n");
     struct host *own = relay_start(&spec);
-    struct catcher *silent = catcher_of(ANSWER_NONE, NULL, NULL);
-    struct catcher *other = catcher_of(ANSWER_OK, NULL, NULL);
+    struct catcher *silent = catcher_of(ANSWER_NONE);
+    struct catcher *other = catcher_of(ANSWER_OK);
     struct waiting waiting;
 
-    start(&waiting, own, text("{\"url\":\"%s\",\"timeout\":2000}", catcher_url(silent, "")));
+    start(&waiting, own, text("{\"url\":\"%s\",\"timeout\":8000}", catcher_url(silent, "")));
     catcher_wait(silent, 1, SOON_MS);
     ck_error(relay(own, "{ss si}", "url", catcher_url(other, ""), "most", 1), 503, "Too many");
     ck_status(end(&waiting), 504);
-    ck_status(relay(own, "{ss}", "url", catcher_url(other, "")), 200);
+    ck_assert(wait_until(is_accepted, &(struct accepting){own, catcher_url(other, "")}, SOON_MS));
     host_stop(own);
 }
 
@@ -259,11 +256,9 @@ TEST(a_request_that_sends_much_holds_little)
 
     spec.environment = environment;
     struct host *own = relay_start(&spec);
-    struct catcher *catcher = catcher_of(ANSWER_OK, NULL, NULL);
-    char *body = kept(calloc(1, BYTES + 1));
-    const char *url = catcher_url(catcher, "");
+    struct catcher *catcher = catcher_of(ANSWER_OK);
+    const char *body = text_repeated("x", BYTES), *url = catcher_url(catcher, "");
 
-    memset(body, 'x', BYTES);
     ck_status(relay(own, "{ss ss ss}", "method", "POST", "url", url, "text", body), 200);
     int64_t before = process_status(own->pid, "VmRSS:");
 

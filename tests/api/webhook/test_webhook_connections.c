@@ -6,13 +6,10 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "http2.h"
 #include "receive.h"
 #include "suite.h"
-#include "suites.h"
 #include "tls.h"
 
 enum {
@@ -157,33 +154,13 @@ TEST(so_many_connections_are_open_in_all)
 
 /* ---- TLS ---- */
 
-/* A private mount needs root, or a user namespace in which the user is root. */
-static const char *mounting(void)
-{
-    static const char *const own[] = {"unshare", "-rm", "true", NULL};
-
-    if (!geteuid())
-        return "-m";
-    if (!process_run(&(struct process_spec){.argv = own, .log = "/dev/null"}))
-        return "-rm";
-    test_skipped("this needs root, or user namespaces");
-    return NULL;
-}
-
 /* Returns a host on a system that trusts only this authority, or NULL if none can be made. */
 static struct host *trusting(const char *name, const struct tls_pair *authority, const char *more)
 {
-    const char *store = harness_path(text("%s.certs", name));
-    const char *how = mounting();
-    const char *const wrapper[] = {
-        "unshare", how, "sh", "-c", text("mount --bind %s /etc/ssl/certs && exec \"$@\"", store),
-        "sh",      NULL};
+    const char *const *wrapper = tls_trusting(name, authority);
 
-    if (!how)
+    if (!wrapper)
         return NULL;
-    ck_assert_int_eq(mkdir(store, 0755), 0);
-    ck_assert_int_eq(system(text("cp %s %s/ca-certificates.crt", authority->certificate, store)),
-                     0);
     struct host *host =
         host_start(&(struct host_spec){.name = name,
                                        .database = database_make(the_postgres, name),

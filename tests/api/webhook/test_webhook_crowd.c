@@ -2,8 +2,8 @@
 #include <signal.h>
 
 #include "receive.h"
+#include "stage.h"
 #include "suite.h"
-#include "suites.h"
 
 enum {
     SLOTS = 32,
@@ -12,22 +12,18 @@ enum {
     SOON_MS = 2000,
 };
 
-static struct host *host;
-static struct person *admin, *platform;
+static struct person *platform;
 static struct talk talk, other;
 
 static void set_up(void)
 {
-    host = webhook_host("hookcrowd", text("  slots: %d\n", SLOTS));
-    admin = admin_of(host);
+    stage_open(&(struct host_spec){.name = "hookcrowd",
+                                   .modules = WEBHOOK_MODULES,
+                                   .more = text(WEBHOOK_LOCAL "  slots: %d\n", SLOTS)});
+    webhook_ready("hookcrowd", 1);
     platform = person_make(host, admin, "crowd", NULL);
     talk = talk_start(host, platform, platform->email, ADMIN_EMAIL, "Rooftop 7");
     other = talk_start(host, admin, ADMIN_EMAIL, "other@shop.example", "Rooftop 8");
-}
-
-static void tear_down(void)
-{
-    host_stop(host);
 }
 
 static void make_crowd(const struct receiver *receiver, const char *mode, int count)
@@ -117,7 +113,6 @@ TEST(many_are_queued_again_whatever_the_statistics)
     const struct receiver *dead = receiver_start("late");
     struct webhook_made made =
         webhook_make(host, admin, receiver_url(dead, "/hang/0"), "message.new");
-    PGconn *db = database_connect(the_postgres, "hookcrowd");
 
     sql_run(db, "DO $$ DECLARE p regclass; BEGIN FOR p IN SELECT inhrelid FROM pg_inherits"
                 " WHERE inhparent IN ('webhook_delivery'::regclass, 'webhook_outcome'::regclass) "
@@ -136,8 +131,7 @@ TEST(many_are_queued_again_whatever_the_statistics)
 
     ck_assert_int_eq(answer_int(recovered, "queued"), many);
     ck_status(webhook_call(host, admin, "DELETE", &made, ""), 200);
-    PQfinish(db);
     process_stop(dead->pid, SIGKILL, 1000);
 }
 
-SUITE(webhook_crowd, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)
+STAGE_SUITE(webhook_crowd, set_up, 60)

@@ -6,7 +6,6 @@
 #include "receive.h"
 #include "stage.h"
 #include "suite.h"
-#include "suites.h"
 
 #define MODULES "[auth, chat, health, metrics, webhook]"
 

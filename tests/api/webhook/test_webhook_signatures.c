@@ -5,7 +5,6 @@
 
 #include "deliver.h"
 #include "suite.h"
-#include "suites.h"
 
 static void set_up(void)
 {

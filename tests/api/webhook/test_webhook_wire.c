@@ -2,23 +2,18 @@
 #include <string.h>
 
 #include "receive.h"
+#include "stage.h"
 #include "suite.h"
-#include "suites.h"
 
-static struct host *host;
-static struct person *admin;
 static struct talk talk;
 
 static void set_up(void)
 {
-    host = webhook_host("hookwire", "  retry_delays: [0.3, 0.3]\n");
-    admin = admin_of(host);
+    stage_open(&(struct host_spec){.name = "hookwire",
+                                   .modules = WEBHOOK_MODULES,
+                                   .more = WEBHOOK_LOCAL "  retry_delays: [0.3, 0.3]\n"});
+    webhook_ready("hookwire", 1);
     talk = talk_start(host, admin, ADMIN_EMAIL, "other@shop.example", "Rooftop 7");
-}
-
-static void tear_down(void)
-{
-    host_stop(host);
 }
 
 static struct webhook_made hook_at(const struct catcher *catcher)
@@ -45,8 +40,7 @@ static void forget(const struct webhook_made *made)
 /* libcurl itself would send the request again, at once and unlogged. */
 TEST(a_kept_alive_connection_that_dies_is_one_attempt)
 {
-    static const char *const answers[] = {ANSWER_OK, ANSWER_CUT, ANSWER_OK, NULL};
-    struct catcher *catcher = catcher_start(answers);
+    struct catcher *catcher = catcher_of(ANSWER_OK, ANSWER_CUT, ANSWER_OK);
     struct webhook_made made = hook_at(catcher);
     json_t *delivery;
 
@@ -63,9 +57,8 @@ TEST(a_kept_alive_connection_that_dies_is_one_attempt)
 
 TEST(only_the_final_answers_retry_after_counts)
 {
-    static const char *const answers[] = {
-        "HTTP/1.1 103 Early Hints\r\nRetry-After: 30\r\n\r\n" ANSWER_500, ANSWER_OK, NULL};
-    struct catcher *catcher = catcher_start(answers);
+    struct catcher *catcher =
+        catcher_of("HTTP/1.1 103 Early Hints\r\nRetry-After: 30\r\n\r\n" ANSWER_500, ANSWER_OK);
     struct webhook_made made = hook_at(catcher);
 
     ck_assert_uint_eq(attempts(say(&made, "at the usual time", "delivered")), 2);
@@ -136,12 +129,8 @@ TEST(a_secret_that_only_looks_like_base64_is_refused)
                                           "whsec_YWJj=", "whsec_YWJjZA-_"};
 
     for (size_t i = 0; i < sizeof(secrets) / sizeof(secrets[0]); i++) {
-        struct answer *answer =
-            webhook_create(host, admin,
-                           json_pack("{ss s[s] ss}", "url", PUBLIC_URL, "events", "message.new",
-                                     "secret", secrets[i]));
-
-        ck_assert_msg(answer->status == 400, "%s: %ld", secrets[i], answer->status);
+        ask(admin, 400, NULL,
+            "POST " WEBHOOKS " {'url':'" PUBLIC_URL "','events':[],'secret':'%s'}", secrets[i]);
     }
 }
 
@@ -150,7 +139,6 @@ TEST(the_log_of_a_delivery_keeps_the_last_100_attempts)
 {
     struct catcher *catcher = catcher_start(NULL);
     struct webhook_made made = hook_at(catcher);
-    PGconn *db = database_connect(the_postgres, "hookwire");
     int64_t id = json_integer_value(json_object_get(say(&made, "once more", "delivered"), "id"));
     const char *values[] = {text("%jd", (intmax_t)id)};
 
@@ -168,7 +156,6 @@ TEST(the_log_of_a_delivery_keeps_the_last_100_attempts)
     ck_assert_uint_eq(attempts(delivery), 100);
     ck_assert_int_eq(json_integer_value(json_object_get(attempt_of(delivery, 0), "number")), 2);
     ck_assert_int_eq(json_integer_value(json_object_get(attempt_of(delivery, 99), "number")), 101);
-    PQfinish(db);
     forget(&made);
 }
 
@@ -205,8 +192,7 @@ static const char *traceparent_of(const struct caught *caught)
  * another table. */
 TEST(a_delivery_is_in_the_trace_of_the_request_that_raised_its_event)
 {
-    static const char *const answers[] = {ANSWER_500, ANSWER_OK, NULL};
-    struct catcher *catcher = catcher_start(answers);
+    struct catcher *catcher = catcher_of(ANSWER_500, ANSWER_OK);
     struct webhook_made made = hook_at(catcher);
 
     post_traced("in a trace of the client");
@@ -251,8 +237,7 @@ TEST(without_a_trace_of_the_client_a_delivery_is_in_a_new_one)
 /* Servers refuse unencoded bytes of this kind. */
 TEST(an_address_is_stored_and_called_percent_encoded)
 {
-    static const char *const answers[] = {ANSWER_OK, NULL};
-    struct catcher *catcher = catcher_start(answers);
+    struct catcher *catcher = catcher_of(ANSWER_OK);
     struct answer *created = ck_status(
         webhook_try(host, admin, catcher_url(catcher, "h\xC3\xB6 k?name=\xC3\xBC&x=<\"'>#f"),
                     "message.new"),
@@ -275,4 +260,4 @@ TEST(an_address_is_stored_and_called_percent_encoded)
     forget(&made);
 }
 
-SUITE(webhook_wire, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)
+STAGE_SUITE(webhook_wire, set_up, 60)

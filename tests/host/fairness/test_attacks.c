@@ -10,7 +10,6 @@
 
 #include "files.h"
 #include "suite.h"
-#include "suites.h"
 #include "talk.h"
 #include "wire.h"
 

@@ -12,7 +12,6 @@
 
 #include "people.h"
 #include "suite.h"
-#include "suites.h"
 #include "wire.h"
 
 enum {

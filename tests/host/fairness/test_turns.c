@@ -11,7 +11,6 @@
 
 #include "people.h"
 #include "suite.h"
-#include "suites.h"
 #include "wire.h"
 
 enum {

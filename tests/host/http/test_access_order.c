@@ -9,7 +9,6 @@
 #include "files.h"
 #include "stage.h"
 #include "suite.h"
-#include "suites.h"
 #include "wire.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))

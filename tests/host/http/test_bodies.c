@@ -10,7 +10,6 @@
 #include "exchange.h"
 #include "stage.h"
 #include "suite.h"
-#include "suites.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 #define FIND "POST /api/chat/conversations/find"

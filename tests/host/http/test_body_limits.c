@@ -8,7 +8,6 @@
 
 #include "stage.h"
 #include "suite.h"
-#include "suites.h"
 #include "talk.h"
 #include "wire.h"
 

@@ -9,7 +9,6 @@
 #include "shared.h"
 #include "stage.h"
 #include "suite.h"
-#include "suites.h"
 
 static struct person *user;
 

@@ -10,7 +10,6 @@
 #include "files.h"
 #include "stage.h"
 #include "suite.h"
-#include "suites.h"
 #include "wire.h"
 
 #define JSON_TYPE "application/json"

@@ -7,7 +7,6 @@
 
 #include "people.h"
 #include "suite.h"
-#include "suites.h"
 #include "wire.h"
 
 #define GET_HEALTH "GET /api/health HTTP/1.1\r\nHost: x\r\n"

@@ -8,7 +8,6 @@
 #include "exchange.h"
 #include "stage.h"
 #include "suite.h"
-#include "suites.h"
 #include "talk.h"
 
 enum { TOGETHER = 20 };

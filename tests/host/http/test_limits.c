@@ -13,7 +13,6 @@
 #include "health_watch.h"
 #include "stage.h"
 #include "suite.h"
-#include "suites.h"
 #include "talk.h"
 #include "wire.h"
 

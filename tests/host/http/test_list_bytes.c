@@ -12,7 +12,6 @@
 #include "readings.h"
 #include "sse.h"
 #include "suite.h"
-#include "suites.h"
 #include "talk.h"
 
 /* ROOM allows for the listener, jobs and the token; LOOKS_MS is how long a stream without news is
