@@ -23,12 +23,11 @@ static int64_t count(const struct person *by, const char *email)
     return answer_int(ck_status(talk_of(host, by, "unread-count", email, ""), 200), "count");
 }
 
-static bool all_added_up(void *email)
+/* Waits until all changes of the e-mail's totals are added up. */
+static void expect_added_up(const char *email)
 {
-    const char *values[] = {email};
-
-    return !strcmp(
-        sql_text(db, "SELECT count(*) FROM chat_unread_change WHERE email = $1", 1, values), "0");
+    sql_soon(db,
+             text("SELECT (count(*) = 0)::int FROM chat_unread_change WHERE email = '%s'", email));
 }
 
 /* Counts the differences between the conversations and the totals; there must be none. */
@@ -87,7 +86,7 @@ TEST(a_count_looks_at_no_conversation_however_many_there_are)
 
     fill(email, platform->organization, many);
     ck_assert_int_eq(count(platform, email), many);
-    ck_assert(wait_until(all_added_up, email, 100000));
+    expect_added_up(email);
     totals_read_before = rows_read("chat_unread");
     int64_t read = rows_read("chat_conversation");
 
@@ -115,7 +114,7 @@ TEST(a_count_looks_at_no_conversation_however_many_there_are)
     ck_assert_int_eq(sql_number(db, differences), 0);
     sql_run(db, "DELETE FROM chat_conversation WHERE id > 1000000");
     ck_assert_int_eq(count(platform, email), 0);
-    ck_assert(wait_until(all_added_up, email, 100000));
+    expect_added_up(email);
     ck_assert_str_eq(talk_of(host, platform, "unread-devices", email, "")->body, "[]");
     ck_assert_int_eq(sql_number(db, differences), 0);
     ck_assert_int_eq(sql_number(db, name_differences), 0);
@@ -191,12 +190,9 @@ TEST(a_list_tells_what_each_participant_has_not_read_where_it_is_asked)
     ck_assert_ptr_null(strstr(listed(""), "unread"));
 }
 
-/* Returns how many additions to totals wait for the lock that a test holds. */
-static int64_t waiting(void)
-{
-    return sql_number(db, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-                          " AND datname = current_database() AND query LIKE 'WITH due AS%'");
-}
+/* Counts the additions to totals that wait for the lock that a test holds. */
+static const char waiting[] = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+                              " AND datname = current_database() AND query LIKE 'WITH due AS%'";
 
 struct two_hosts {
     struct host *host[2];
@@ -214,17 +210,11 @@ static double skipped_of(const struct two_hosts *two)
     return sum;
 }
 
-static bool one_waits(void *arg)
-{
-    (void)arg;
-    return waiting() > 0;
-}
-
 static bool two_wait_or_one_goes_on(void *arg)
 {
     struct two_hosts *two = arg;
 
-    return waiting() > 1 || skipped_of(two) > two->skipped + 2;
+    return sql_number(db, waiting) > 1 || skipped_of(two) > two->skipped + 2;
 }
 
 TEST(of_two_hosts_one_adds_up_at_a_time)
@@ -245,12 +235,12 @@ TEST(of_two_hosts_one_adds_up_at_a_time)
         two.host[i] = host_start(&(struct host_spec){
             .name = text("chat-unread-%d", i), .database = name, .modules = modules});
     two.token = admin_of(two.host[0])->token;
-    ck_assert(wait_until(one_waits, NULL, HEALTHY_MS));
+    sql_soon(db, waiting);
     two.skipped = skipped_of(&two);
     ck_assert(wait_until(two_wait_or_one_goes_on, &two, HEALTHY_MS));
-    ck_assert_int_le(waiting(), 1);
+    ck_assert_int_le(sql_number(db, waiting), 1);
     sql_run(holder, "COMMIT");
-    ck_assert(wait_until(all_added_up, text("two@shop.example"), HEALTHY_MS));
+    expect_added_up("two@shop.example");
     ck_assert_int_eq(
         sql_number(db, "SELECT messages FROM chat_unread WHERE email = 'two@shop.example'"), 100);
     PQfinish(holder);

@@ -163,19 +163,13 @@ static void *send_it(void *arg)
     return NULL;
 }
 
-static bool so_many_wait(void *arg)
-{
-    const int64_t *count = arg;
-
-    return sql_number(db, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-                          " AND datname = current_database()") >= *count;
-}
-
 /* Sends the request and returns when this many statements wait for locks. */
 static void start_waiting(struct waiting *waiting, int64_t count)
 {
     ck_assert_int_eq(pthread_create(&waiting->thread, NULL, send_it, waiting), 0);
-    ck_assert_msg(wait_until(so_many_wait, &count, 10000), "%jd do not wait", (intmax_t)count);
+    sql_soon(db, text("SELECT (count(*) >= %jd)::int FROM pg_stat_activity WHERE"
+                      " wait_event_type = 'Lock' AND datname = current_database()",
+                      (intmax_t)count));
 }
 
 /* Two requests, one started before the other, both wait for a lock that is then released: both must

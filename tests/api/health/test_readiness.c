@@ -13,24 +13,8 @@ enum { SOON_MS = 10000 };
 
 struct wanted {
     struct host *host;
-    const char *path; /* or the expected text in `busbar status` */
-    long status;
+    const char *words; /* in the log and in `busbar status` */
 };
-
-static bool answers_so(void *arg)
-{
-    const struct wanted *wanted = arg;
-
-    return http(wanted->host, "GET", wanted->path, NULL, NULL)->status == wanted->status;
-}
-
-static void becomes(struct host *host, const char *path, long status)
-{
-    struct wanted wanted = {host, path, status};
-
-    ck_assert_msg(wait_until(answers_so, &wanted, SOON_MS), "%s is not %ld:\n%s", path, status,
-                  http(host, "GET", path, NULL, NULL)->body);
-}
 
 static const char *state_of(const struct answer *answer, const char *what)
 {
@@ -49,14 +33,14 @@ static bool has_looked(void *arg)
     int status;
 
     return !strcmp(state_of(answer, "database"), "up") &&
-           strstr(file_text(wanted->host->log), wanted->path) &&
-           strstr(host_ask(wanted->host, "status", &status), wanted->path) != NULL;
+           strstr(file_text(wanted->host->log), wanted->words) &&
+           strstr(host_ask(wanted->host, "status", &status), wanted->words) != NULL;
 }
 
 /* The host must be alive but not ready. */
 static void expect_unfit(struct host *host, const char *reason)
 {
-    struct wanted said = {.host = host, .path = reason};
+    struct wanted said = {host, reason};
 
     ck_assert_msg(wait_until(has_looked, &said, SOON_MS), "%s: not reported", reason);
     struct answer *ready = ck_status(http(host, "GET", "/api/health/ready", NULL, NULL), 503);
@@ -104,8 +88,8 @@ TEST_EACH(a_host_whose_tables_do_not_fit_is_alive_and_not_ready, sizeof unfit / 
     expect_metrics(host, token, 0);
 
     sql_run(db, unfit[_i].mend);
-    becomes(host, "/api/health/ready", 200);
-    becomes(host, "/api/health/status", 200);
+    status_soon(host, "/api/health/ready", NULL, 200);
+    status_soon(host, "/api/health/status", NULL, 200);
     expect_metrics(host, token, 1);
     host_stop(host);
     PQfinish(db);
@@ -143,7 +127,7 @@ TEST(a_host_that_may_not_migrate_waits_for_who_may)
 
     expect_unfit(host, "run `busbar migrate`");
     ck_assert_int_eq(host_command(host, NULL, (const char *const[]){"migrate", NULL}), 0);
-    becomes(host, "/api/health/ready", 200);
+    status_soon(host, "/api/health/ready", NULL, 200);
     host_stop(host);
 }
 
@@ -154,7 +138,7 @@ TEST(redis_has_no_part_in_it)
                                        .database = database_make(the_postgres, "readiness_redis"),
                                        .redis = harness_path("nowhere")});
 
-    becomes(host, "/api/health/ready", 200);
+    status_soon(host, "/api/health/ready", NULL, 200);
     struct answer *ready = http(host, "GET", "/api/health/ready", NULL, NULL);
 
     ck_assert_str_eq(state_of(ready, "host"), "up");
@@ -163,24 +147,19 @@ TEST(redis_has_no_part_in_it)
     host_stop(host);
 }
 
-static bool is_stopping(void *host)
-{
-    return strstr(file_text(((struct host *)host)->log), "stopping") != NULL;
-}
-
 /* A request on an open connection gets this status while it is still served. */
 TEST(a_host_that_stops_is_not_ready)
 {
     struct host *host = host_start(&(struct host_spec){
         .name = "readiness_stop", .database = database_make(the_postgres, "readiness_stop")});
 
-    becomes(host, "/api/health/ready", 200);
+    status_soon(host, "/api/health/ready", NULL, 200);
     struct wire *wire = wire_open(host);
     ck_assert(wire_say(wire, "GET /api/health/ready HTTP/1.1\r\n"));
     ck_assert(wire_say(wire, "Host: x\r\n"));
     ck_status(http(host, "GET", "/api/health", NULL, NULL), 200); /* now the head has been read */
     ck_assert_int_eq(kill(host->pid, SIGTERM), 0);
-    ck_assert(wait_until(is_stopping, host, SOON_MS));
+    host_logs(host, 0, "stopping");
     ck_assert(wire_say(wire, "\r\n"));
     const struct wire_answer *answer = wire_read(wire, STOP_MS);
 
@@ -196,7 +175,7 @@ TEST(status_names_the_dependencies_as_up)
     struct host *host = host_start(&(struct host_spec){
         .name = "readiness_up", .database = database_make(the_postgres, "readiness_up")});
 
-    becomes(host, "/api/health/status", 200);
+    status_soon(host, "/api/health/status", NULL, 200);
     struct answer *answer = ask(NULL, 200,
                                 "{'status':'ok','error':{},'details':{'database':{},'redis':{},"
                                 "'schema':{},'clock':{'offsetMs':'*'}}}",

@@ -39,18 +39,7 @@ static int64_t number(const char *condition)
     return sql_number(db, text("SELECT count(*) FROM webhook_deliveries WHERE %s", condition));
 }
 
-static bool are_expanded(void *arg)
-{
-    (void)arg;
-    return sql_number(db, "SELECT count(*) FROM webhook_expansion") == 0;
-}
-
 #define NEW_ONES "state = 'delivered' AND event_id <> '" OLD_EVENT "'"
-
-static bool are_delivered(void *arg)
-{
-    return number(NEW_ONES) >= *(const int64_t *)arg;
-}
 
 /* Makes an event that was committed this many days ago and waits to be expanded; returns its day,
  * since 1970. */
@@ -74,14 +63,12 @@ static int64_t seed_event(int days)
 /* Its deliveries have the time of the event, and a copy of its body of today. */
 TEST(an_event_that_waited_longer_than_max_age_is_not_sent)
 {
-    int64_t hooks = HOOKS;
-
     seed_event(3);
-    ck_assert(wait_until(are_expanded, NULL, LONG_MS));
+    sql_soon(db, "SELECT (count(*) = 0)::int FROM webhook_expansion");
     ck_assert_int_eq(number(OF_OLD_EVENT), HOOKS);
     ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, "after an old event"), 201);
-    ck_assert_msg(wait_until(are_delivered, &hooks, LONG_MS), "%jd were delivered",
-                  (intmax_t)number(NEW_ONES));
+    sql_soon(db,
+             text("SELECT (count(*) >= %d)::int FROM webhook_deliveries WHERE " NEW_ONES, HOOKS));
     ck_assert_int_eq(number(OF_OLD_EVENT " AND state = 'delivered'"), 0);
     ck_assert_int_eq(number(OF_OLD_EVENT " AND created_at < now() - interval '2 days'"
                                          " AND id >> 32 = body_id >> 32"),
@@ -110,17 +97,11 @@ TEST(a_day_is_kept_while_an_event_of_it_is_to_be_expanded)
     sql_run(db, "ROLLBACK");
 }
 
-struct waiter {
-    PGconn *connection, *observer;
-};
-
-static bool does_wait(void *arg)
+/* Waits until the connection waits for a lock. */
+static void expect_waiting(PGconn *observer, PGconn *waiting)
 {
-    const struct waiter *waiter = arg;
-
-    return sql_number(waiter->observer,
-                      text("SELECT count(*) FROM pg_locks WHERE pid = %d AND NOT granted",
-                           PQbackendPID(waiter->connection))) > 0;
+    sql_soon(observer, text("SELECT count(*) FROM pg_locks WHERE pid = %d AND NOT granted",
+                            PQbackendPID(waiting)));
 }
 
 /* Runs the statement on another connection; once it waits for a lock of `db`, commits `db`. */
@@ -128,7 +109,7 @@ static void run_beside(PGconn *other, const char *sql)
 {
     sql_run(other, "SET lock_timeout = 0");
     ck_assert_int_eq(PQsendQuery(other, sql), 1);
-    ck_assert(wait_until(does_wait, &(struct waiter){other, db}, LONG_MS));
+    expect_waiting(db, other);
     sql_run(db, "COMMIT");
 }
 
@@ -188,81 +169,63 @@ TEST(a_delivery_that_is_queued_again_while_its_day_is_made_is_queued)
                      1);
     PGconn *third = database_connect(the_postgres, PQdb(db));
 
-    ck_assert(wait_until(does_wait, &(struct waiter){db, third}, LONG_MS));
+    expect_waiting(third, db);
     sql_run(other, "COMMIT");
     ck_assert_str_eq(answer_of(db), "queued");
     PQfinish(third);
     PQfinish(other);
 }
 
-static bool is_renewed(void *since)
-{
-    return sql_number(db, text("SELECT count(*) FROM webhook_host WHERE id <> 1000000"
-                               " AND heartbeat_at > '%s'",
-                               (const char *)since)) > 0;
-}
-
-static bool is_buried(void *arg)
-{
-    (void)arg;
-    return sql_number(db, "SELECT count(*) FROM webhook_host WHERE id = 1000000") == 0;
-}
-
 /* Its process does not exist, and is not looked for. */
 TEST(a_host_is_dead_only_when_its_heartbeat_is_old)
 {
+    static const char dead[] = "SELECT count(*) FROM webhook_host WHERE id = 1000000";
+
     sql_run(db, "INSERT INTO webhook_host (id, heartbeat_at) OVERRIDING SYSTEM VALUE"
                 " VALUES (1000000, now() + interval '1 hour')");
     for (int i = 0; i < 3; i++)
-        ck_assert(wait_until(is_renewed, sql_text(db, "SELECT now()", 0, NULL), LONG_MS));
-    ck_assert(!is_buried(NULL));
+        sql_soon(db, text("SELECT count(*) FROM webhook_host WHERE id <> 1000000"
+                          " AND heartbeat_at > '%s'",
+                          sql_text(db, "SELECT now()", 0, NULL)));
+    ck_assert_int_eq(sql_number(db, dead), 1);
     sql_run(db,
             "UPDATE webhook_host SET heartbeat_at = now() - interval '11 s' WHERE id = 1000000");
-    ck_assert(wait_until(is_buried, NULL, LONG_MS));
+    sql_soon(db, text("SELECT 1 - (%s)", dead));
 }
 
-struct webhook_count {
-    int64_t webhook, count;
-};
-
-static bool are_in_memory(void *arg)
+/* Waits until this many deliveries to the webhook have been made. */
+static void expect_delivered(int64_t webhook, int count)
 {
-    return sql_number(db, "SELECT coalesce(sum((counters ->> 'waiting')::bigint), 0)"
-                          " FROM webhook_host") >= *(const int64_t *)arg;
-}
-
-static bool is_delivered_to(void *arg)
-{
-    return number(text("webhook = %jd AND state = 'delivered'",
-                       (intmax_t)((const struct webhook_count *)arg)->webhook)) >=
-           ((const struct webhook_count *)arg)->count;
+    sql_soon(db, text("SELECT (count(*) >= %d)::int FROM webhook_deliveries WHERE webhook = %jd"
+                      " AND state = 'delivered'",
+                      count, (intmax_t)webhook));
 }
 
 /* One webhook has a backlog in memory and in the log; another one's delivery is committed by a
  * transaction that got its id before, and nobody is notified of it. */
 TEST(a_backlog_hides_no_delivery_that_nobody_has_and_no_late_commit_is_lost)
 {
-    struct webhook_count silent = {
-        webhook_make(host, admin, receiver_url(receiver, "/hang/x"), "message.new").id, 1000};
-    struct webhook_count other = {
-        webhook_make(host, admin, receiver_url(receiver, "/fast/x"), "message.new").id, 2};
+    intmax_t silent =
+        webhook_make(host, admin, receiver_url(receiver, "/hang/x"), "message.new").id;
+    intmax_t other = webhook_make(host, admin, receiver_url(receiver, "/fast/x"), "message.new").id;
     static const char *const insert =
         "INSERT INTO webhook_delivery (webhook, event_id, event, body)"
         " SELECT %jd, '" OLD_EVENT "', 'message.new', '{}' FROM generate_series(1, %d)";
     PGconn *late = database_connect(the_postgres, PQdb(db));
 
     sql_run(late, "BEGIN");
-    sql_run(late, text(insert, (intmax_t)other.webhook, 1));
-    sql_run(db, text(insert, (intmax_t)silent.webhook, 21000));
-    sql_run(db, text(insert, (intmax_t)other.webhook, 1));
+    sql_run(late, text(insert, other, 1));
+    sql_run(db, text(insert, silent, 21000));
+    sql_run(db, text(insert, other, 1));
     sql_run(db, text("SELECT pg_notify('webhook', 'queued:%jd:' || max(id)) FROM webhook_delivery"
                      " WHERE webhook = %jd",
-                     (intmax_t)other.webhook, (intmax_t)other.webhook));
-    ck_assert(wait_until(is_delivered_to, &(struct webhook_count){other.webhook, 1}, LONG_MS));
+                     other, other));
+    expect_delivered(other, 1);
     sql_run(late, "COMMIT");
     PQfinish(late);
-    ck_assert(wait_until(is_delivered_to, &other, 3 * LONG_MS));
-    ck_assert(wait_until(are_in_memory, &(int64_t){100}, LONG_MS));
+    expect_delivered(other, 2);
+    sql_soon(db, "SELECT (coalesce(sum((counters ->> 'waiting')::bigint), 0) >= 100)::int FROM "
+                 "webhook_host");
 }
 
 static bool is_given_up(void *arg)
