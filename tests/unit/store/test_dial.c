@@ -120,6 +120,7 @@ TEST(who_gives_up_does_not_wait)
 TEST(the_first_connection_counts)
 {
     dial(&twice, (struct plan){.waits = {true}});
+    ck_assert_int_eq(sem_wait(&begun), 0); /* later, the first attempt would not be made */
     run_until_result();
     ck_assert_ptr_eq(got, &connections[1]);
     sem_post(&go);
