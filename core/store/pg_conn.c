@@ -130,19 +130,13 @@ static const char *const reported[PG_REPORTED] = {"TimeZone",
                                                   "application_name",
                                                   "search_path"};
 
-/* Eight bytes at a time, because it is called for each setting after each batch. */
 static uint64_t conn_reported_hash(const struct pg_conn *conn, int i)
 {
     const char *text = PQparameterStatus(conn->pg, reported[i]);
-    size_t length = text ? strlen(text) : 0;
-    uint64_t hash = length, word = 0;
+    uint64_t hash = 0xcbf29ce484222325U;
 
-    for (; length >= sizeof word; text += sizeof word, length -= sizeof word) {
-        memcpy(&word, text, sizeof word);
-        hash = (hash ^ word) * 0x9e3779b97f4a7c15U;
-    }
-    while (length)
-        hash = (hash ^ (unsigned char)text[--length]) * 0x9e3779b97f4a7c15U;
+    while (text && *text)
+        hash = (hash ^ (unsigned char)*text++) * 0x100000001b3U;
     return hash;
 }
 
