@@ -191,7 +191,6 @@ TEST(the_sweep_takes_what_has_no_document_and_nothing_else)
     host_stop(own);
 }
 
-/* F24 */
 TEST(a_full_store_refuses_and_recovers)
 {
     char *directory = harness_path("full");
@@ -224,7 +223,6 @@ TEST(a_full_store_refuses_and_recovers)
     ck_assert(process_as_root(unmount));
 }
 
-/* F25 */
 TEST(a_store_that_cannot_be_written_refuses)
 {
     char *directory = harness_path("no-directory");

@@ -1,6 +1,6 @@
 /*
- * Reading meter readings: access (O26), pages, the latest reading, events, a client that leaves
- * (F36), and the readings of real devices.
+ * Reading meter readings: access (O26), pages, the latest reading, events, a client that leaves,
+ * and the readings of real devices.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -198,7 +198,6 @@ static bool there(void *key)
     return stored(key) == 1;
 }
 
-/* F36 */
 
 TEST(a_client_that_leaves_before_the_answer_has_its_reading_stored_once)
 {

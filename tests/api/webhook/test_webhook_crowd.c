@@ -1,4 +1,4 @@
-/* Many receivers that hang (S08, F17, F18) delay only their own deliveries. */
+/* Many receivers that hang delay only their own deliveries. */
 #include <signal.h>
 
 #include "receive.h"
