@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "devices.h"
+
 enum { END_MS = 60000 };
 
 struct host_spec bulk_spec(const char *name, bool heap)
@@ -24,13 +26,51 @@ void bulk_settle(const char *database)
                   "to_regclass('heap_thing'), to_regclass('reading_device')))");
 }
 
-void bulk_open(const char *name)
+static void open_with(const char *name, bool heap)
 {
-    struct host_spec spec = bulk_spec(name, true);
+    struct host_spec spec = bulk_spec(name, heap);
 
     stage_open(&spec);
     bulk_settle(name);
     m = person_make(host, admin, text("%s.m", name), NULL);
+}
+
+void bulk_open(const char *name)
+{
+    open_with(name, true);
+}
+
+void bulk_open_devices(const char *name)
+{
+    open_with(name, false);
+    k = person_make(host, admin, text("%s.k", name), NULL);
+}
+
+static char *csv_bytes;
+static size_t csv_length;
+
+FILE *csv_begin(const char *head)
+{
+    FILE *csv = open_memstream(&csv_bytes, &csv_length);
+
+    ck_assert_ptr_nonnull(csv);
+    fputs(head, csv);
+    return csv;
+}
+
+const char *csv_end(FILE *csv)
+{
+    ck_assert_int_eq(fclose(csv), 0);
+    return kept(csv_bytes);
+}
+
+const char *bulk_csv(const char *name, int rows, const char *amount)
+{
+    FILE *csv = csv_begin("name,amount\n");
+
+    for (int i = 1; i <= rows; i++)
+        fprintf(csv, "%s%d,%s\n", name, i, amount);
+    return csv_end(csv);
 }
 
 struct answer *bulk_send(const struct host *to, const struct person *who, const char *query,
@@ -42,9 +82,23 @@ struct answer *bulk_send(const struct host *to, const struct person *who, const 
     return upload_send(to, "POST", text(BULK "?%s", query), who, &body);
 }
 
+struct answer *bulk_text(const struct person *who, const char *query, const char *csv)
+{
+    return bulk_send(host, who, query, "x.csv", csv, strlen(csv));
+}
+
 struct answer *bulk_things(const struct person *who, const char *csv)
 {
-    return bulk_send(host, who, "type=Things", "x.csv", csv, strlen(csv));
+    return bulk_text(who, "type=Things", csv);
+}
+
+const char *bulk_upload(const struct person *who, const char *name, int rows)
+{
+    FILE *csv = csv_begin("name,amount\n");
+
+    for (int i = 1; i <= rows; i++)
+        fprintf(csv, "%s%d,%d\n", name, i, i % 10 ? i + 1000 : -i);
+    return bulk_id(bulk_things(who, csv_end(csv)));
 }
 
 const char *bulk_id(struct answer *answer)
@@ -116,6 +170,68 @@ const char *bulk_row(const struct answer *log, size_t index)
                     json_string_value(json_object_get(error, "problem")));
     }
     return line;
+}
+
+void bulk_rows(const struct answer *log, const char *expected)
+{
+    size_t count = 0;
+
+    for (const char *line = expected; *line; count++) {
+        size_t length = strcspn(line, "\n");
+        const char *row = bulk_row(log, count), *wanted = text("%.*s", (int)length, line);
+
+        ck_assert_msg(glob_matches(row, wanted), "\"%s\" instead of \"%s\"", row, wanted);
+        line += length + (line[length] == '\n');
+    }
+    ck_assert_msg(bulk_count(log) == count, "not %zu rows: %s", count, log->body);
+}
+
+struct answer *bulk_rows_stored(const struct person *who, const char *id, const char *expected)
+{
+    static const char success[] = "success";
+    char *pending = text("%s", expected);
+
+    for (char *at = pending; (at = strstr(at, success));)
+        memcpy(at, "pending", sizeof success - 1);
+    bulk_rows(ck_status(bulk_log_of(who, id, ""), 200), pending);
+    struct answer *log = bulk_store(who, id);
+
+    bulk_rows(log, expected);
+    return log;
+}
+
+void bulk_ended(const struct answer *log, int64_t succeeded, int64_t failed)
+{
+    expect_json(log->json, text("{'progress':{'succeeded':%jd,'failed':%jd}}", succeeded, failed));
+}
+
+size_t bulk_count(const struct answer *log)
+{
+    return json_array_size(json_object_get(log->json, "rows"));
+}
+
+void bulk_no_orphans(void)
+{
+    ck_assert_int_eq(sql_number(db, "SELECT (SELECT count(*) FROM bulk_part p WHERE NOT EXISTS"
+                                    " (SELECT FROM bulk_job j WHERE j.id = p.job)) + (SELECT"
+                                    " count(*) FROM bulk_finding f WHERE NOT EXISTS"
+                                    " (SELECT FROM bulk_job j WHERE j.id = f.job))"),
+                     0);
+}
+
+PGconn *bulk_hold(const char *mode)
+{
+    PGconn *holder = database_connect(the_postgres, PQdb(db));
+
+    sql_run(holder, "BEGIN");
+    sql_run(holder, text("LOCK TABLE heap_thing IN %s MODE", mode));
+    return holder;
+}
+
+void bulk_release(PGconn *holder)
+{
+    sql_run(holder, "ROLLBACK");
+    PQfinish(holder);
 }
 
 void bulk_shown(const struct answer *template)

@@ -9,22 +9,83 @@ void certificates_open(const char *name)
     stage_open(&(struct host_spec){.name = name, .modules = METER_MODULES});
 }
 
+void certificates_begin(const char *name, const char *settings)
+{
+    host = host_start(&(struct host_spec){.name = name,
+                                          .database = database_make(the_postgres, name),
+                                          .db = settings,
+                                          .modules = METER_MODULES});
+    db = database_connect(the_postgres, name);
+}
+
+void certificates_alone(const char *name, const char *settings)
+{
+    certificates_begin(name, settings);
+    host_kill(host);
+}
+
+static const char *const issue[] = {"certificate", "issue", NULL};
+
+void certificates_run(void)
+{
+    ck_assert_int_eq(host_command(host, NULL, issue), 0);
+}
+
+int64_t certificates_issued(int64_t group)
+{
+    return sql_number(db, text("SELECT coalesce(sum(issued_wh), 0) FROM certificate"
+                               " WHERE group_id = %jd",
+                               group));
+}
+
 struct person *certificate_person(const char *name)
 {
     return person_make(host, admin, name, NULL);
 }
 
-void certificates_issue(PGconn *database, struct host *by)
+void certificates_await(PGconn *database)
 {
-    const char *words[] = {"certificate", "issue", NULL};
-
-    host_command(by, NULL, words);
     sql_soon(database, "SELECT (0 = (SELECT count(*) FROM reading_device"
                        " WHERE fresh_from IS NOT NULL)"
                        " + (SELECT count(*) FROM certificate_look)"
                        " + (SELECT count(*) FROM certificate_changed)"
                        " + (SELECT count(*) FROM certificate_history)"
                        " + (SELECT count(*) FROM certificate_due WHERE cycle_end <= now()))::int");
+}
+
+void certificates_issue(PGconn *database, struct host *by)
+{
+    host_command(by, NULL, issue);
+    certificates_await(database);
+}
+
+int64_t certificate_device(const struct person *by, const char *key)
+{
+    return meter_make(host, by, key, 10, days_ago(100));
+}
+
+int64_t certificate_group_of(const struct person *by, const char *key, const char *frequency,
+                             int64_t start, int64_t *device)
+{
+    int64_t made = certificate_device(by, key);
+
+    if (device)
+        *device = made;
+    return certificate_group_make(by, frequency, start, &made, 1);
+}
+
+int64_t store(const struct person *by, const char *key, const char *type, int64_t start,
+              int64_t end, double wh)
+{
+    struct answer *made = ck_status(meter_read(host, by, key, type, start, end, wh), 201);
+
+    return int_in(item_of(made, "reads", 0), "id");
+}
+
+void store_series(const struct person *by, const char *key, const char *type, int64_t start,
+                  int64_t length, int count, int wh)
+{
+    ck_status(meter_series(host, by, key, type, start, length, count, wh), 201);
 }
 
 struct answer *certificate_group_try(const struct person *by, const char *frequency, int64_t start,
@@ -66,9 +127,9 @@ struct answer *log_of(const struct person *by, const char *query)
     return ask(by, 200, NULL, "GET " LOG "%s", query);
 }
 
-size_t log_entries(const struct person *by)
+size_t log_count(const struct person *by, const char *query)
 {
-    return json_array_size(log_of(by, "?limit=1000")->json);
+    return json_array_size(log_of(by, query)->json);
 }
 
 /* Carried entries have the negated id of their group instead of a certificate. */

@@ -66,7 +66,9 @@ static void set_request(CURL *curl, const struct host *host, const struct call *
     size_t length = call->body && !call->length ? strlen(call->body) : call->length;
 
     curl_easy_reset(curl);
-    curl_easy_setopt(curl, CURLOPT_URL, text("http://127.0.0.1:%d%s", host->port, call->path));
+    curl_easy_setopt(
+        curl, CURLOPT_URL,
+        text("http://127.0.0.1:%d%s", (call->host ? call->host : host)->port, call->path));
     curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, call->method);
     curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);

@@ -29,6 +29,7 @@ struct call {
     const char *const *headers; /* further "Name: value"; NULL-terminated */
     int timeout_ms;             /* 0: 30 s */
     CURL *connection;           /* of client_open(), kept alive between calls; NULL: a new one */
+    const struct host *host;    /* NULL: the host that the function is called with */
 };
 
 /* Call it once, in the runner. */

@@ -1,6 +1,5 @@
 #include "exchange.h"
 
-#include <fnmatch.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +46,21 @@ const char *json_with(const char *base, const char *change)
     return result;
 }
 
+bool glob_matches(const char *actual, const char *pattern)
+{
+    for (; *pattern != '*'; actual++, pattern++) {
+        if (*actual != *pattern)
+            return false;
+        if (!*actual)
+            return true;
+    }
+    for (pattern++; !glob_matches(actual, pattern); actual++) {
+        if (!*actual)
+            return false;
+    }
+    return true;
+}
+
 static bool text_matches(const json_t *value, const char *pattern)
 {
     const char *actual = json_string_value(value);
@@ -55,8 +69,7 @@ static bool text_matches(const json_t *value, const char *pattern)
         return value && !json_is_null(value);
     if (!strcmp(pattern, ABSENT))
         return !value;
-    return actual && (!strcmp(actual, pattern) ||
-                      (strchr(pattern, '*') && !fnmatch(pattern, actual, FNM_NOESCAPE)));
+    return actual && glob_matches(actual, pattern);
 }
 
 static bool json_matches(const json_t *value, json_t *pattern)
@@ -133,14 +146,15 @@ struct answer *ask_of(const char *file, int line, const struct host *host, const
                       long status, const char *expected, const char *format, ...)
 {
     struct exchange row = {.who = who, .status = status, .expected = expected};
-    const char *path = strchr(format, ' ') + 1, *body = strchrnul(path, ' ');
+    const char *path = strchr(format, ' '), *body = path ? strchr(path + 1, ' ') : NULL;
     char *request;
     va_list arguments;
 
+    if (body)
+        format = text("%.*s %s", (int)(body - format), format, quoted(body + 1));
     va_start(arguments, format);
-    int length = vasprintf(
-        &request, *body ? text("%.*s %s", (int)(body - format), format, quoted(body + 1)) : format,
-        arguments);
+    int length = vasprintf(&request, format, arguments);
+
     va_end(arguments);
     ck_assert_int_ge(length, 0);
     row.request = kept(request);

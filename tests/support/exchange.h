@@ -64,6 +64,9 @@ const struct person *bearer(const char *token);
 #define expect_json(value, expected) json_expect((value), (expected), __FILE__, __LINE__)
 void json_expect(const json_t *value, const char *expected, const char *file, int line);
 
+/* Returns whether the text matches the pattern, in which "*" stands for any characters. */
+bool glob_matches(const char *actual, const char *pattern);
+
 /* Returns the JSON object `base` with the members of `change`; those that are "(absent)" are
  * removed. */
 const char *json_with(const char *base, const char *change);

@@ -40,7 +40,7 @@ static const char *const longest[] = {
     "bulk_kills",     "certificate_history",
     "device_s3",      "chat_unread",
     "reload_refused", "bulk_limits",
-    "list_bytes",     "bulk_csv",
+    "list_bytes",     "bulk_devices",
     "bulk_run",       "checkout",
     "chat_long",      "bodies",
     "stream_behind",  "certificate_exports",

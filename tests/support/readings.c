@@ -1,6 +1,7 @@
 #include "readings.h"
 
-#include <string.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "spy.h"
 
@@ -30,10 +31,32 @@ int64_t stored(const char *external_id)
                                external_id));
 }
 
-void expect_field(struct answer *answer, long status, const char *field)
+const char *dated(const char *text)
 {
-    ck_error(answer, status, status == 409 ? "Conflict" : "");
-    const char *named = text_in(item_of(answer, "errors", 0), "field");
+    char *copy = NULL, *end;
+    size_t length;
+    FILE *out = open_memstream(&copy, &length);
 
-    ck_assert_msg(!strcmp(named, field), "%s is not %s: %s", named, field, answer->body);
+    ck_assert_ptr_nonnull(out);
+    while (*text) {
+        if (*text != '@') {
+            fputc(*text++, out);
+            continue;
+        }
+        int64_t at = days_ago((int)strtol(text + 1, &end, 10));
+
+        at += *end == '+' ? strtol(end + 1, &end, 10) * HOUR_MS : 0;
+        fputs(time_text(at), out);
+        text = end;
+    }
+    ck_assert_int_eq(fclose(out), 0);
+    return kept(copy);
+}
+
+struct answer *post_reading(const char *key, const char *change, long status, const char *expected)
+{
+    const char *body = json_with("{'type':'Delta','unit':'Wh'}", dated(change));
+
+    return ask(m, status, expected ? dated(expected) : NULL, "POST /api/meter-reads/new/%s %s",
+               encoded(key), body);
 }

@@ -19,10 +19,17 @@ void readings_open(const char *name);
 /* Makes a separate device for a test, of 10 kW and commissioned 100 days ago. */
 const char *plant(const char *name);
 
+/*
+ * Sends POST of {'type':'Delta','unit':'Wh'} with the members of `change` for a device of m; see
+ * exchange.h. In `change` and `expected`, @9 is midnight 9 days ago, and @9+2 is 2 hours later.
+ */
+struct answer *post_reading(const char *key, const char *change, long status, const char *expected);
+const char *dated(const char *text);
+
+/* The response to a request with one problem, in this field. */
+#define FIELD(name) "{'errors':[{'field':'" name "'}]}"
+
 /* Returns the number of readings of a device in the database. */
 int64_t stored(const char *external_id);
-
-/* Fails the test unless the response is an error whose first problem is in this field. */
-void expect_field(struct answer *answer, long status, const char *field);
 
 #endif

@@ -8,7 +8,6 @@
 #include "exchange.h"
 #include "forge.h"
 #include "suite.h"
-#include "suites.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define FORM "application/x-www-form-urlencoded"

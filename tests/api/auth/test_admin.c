@@ -9,7 +9,6 @@
 #include "exchange.h"
 #include "people.h"
 #include "suite.h"
-#include "suites.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define SOON_MS 1000

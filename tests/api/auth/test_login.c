@@ -14,7 +14,6 @@
 #include "exchange.h"
 #include "people.h"
 #include "suite.h"
-#include "suites.h"
 #include "wire.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

@@ -7,7 +7,6 @@
 #include "forge.h"
 #include "pair.h"
 #include "suite.h"
-#include "suites.h"
 
 #define ROTATIONS 8
 #define LOGGERS 4

@@ -12,7 +12,6 @@
 #include "exchange.h"
 #include "pair.h"
 #include "suite.h"
-#include "suites.h"
 
 #define SUSPENDED "Your account has been suspended"
 #define RACERS 50

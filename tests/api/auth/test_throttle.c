@@ -8,7 +8,6 @@
 #include "exchange.h"
 #include "people.h"
 #include "suite.h"
-#include "suites.h"
 #include "talk.h"
 
 #define STRICT                                                                                     \

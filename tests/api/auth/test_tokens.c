@@ -15,7 +15,6 @@
 #include "forge.h"
 #include "people.h"
 #include "suite.h"
-#include "suites.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

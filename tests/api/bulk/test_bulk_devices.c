@@ -1,45 +1,55 @@
-/* Devices in bulk: each row does the same as a single request. */
+/*
+ * Devices in bulk: each row does the same as a single request. Realistic files: real exports of
+ * plants and meters, which are stored or get one message that says what to change; and the effects
+ * of spreadsheets on cells.
+ */
+#include <stdlib.h>
 #include <string.h>
 
 #include "bulk.h"
 #include "devices.h"
+#include "meter.h"
 #include "suite.h"
-#include "suites.h"
 
 static void set_up(void)
 {
-    struct host_spec spec = bulk_spec("bulk_devices", false);
-
-    stage_open(&spec);
-    bulk_settle("bulk_devices");
-    m = person_make(host, admin, "bulk_devices.m", NULL);
-    k = person_make(host, admin, "bulk_devices.k", NULL);
+    bulk_open_devices("bulk_devices");
 }
 
 static const char *upload_devices(const struct person *who, const char *csv)
 {
-    return bulk_id(bulk_send(host, who, "", "plants.csv", csv, strlen(csv)));
+    return bulk_id(bulk_text(who, "", csv));
+}
+
+/* Uploads, confirms and stores the text; all its rows must succeed. */
+static void store_text(const char *type, const char *csv, int64_t rows)
+{
+    bulk_ended(bulk_store(m, bulk_id(bulk_text(m, text("type=%s", type), csv))), rows, 0);
+}
+
+static void expect_device(const char *key, const char *expected)
+{
+    ask(m, 200, expected, "GET /api/device/%s", encoded(key));
 }
 
 TEST(a_row_becomes_the_device_that_a_request_makes)
 {
-    struct answer *single = ck_status(
-        device_post(m, json_pack("{ss ss ss ss sf ss ss ss ss ss}", "externalId", "single",
-                                 "siteName", "Hill; north", "countryCode", "deu",
-                                 "commissioningDate", "2024-02-29", "capacity", 9.9, "latitude",
-                                 "+52.5200", "longitude", "-13.4", "fuelCode", "ES100",
-                                 "serialNumber", "007", "timezone", "Europe/Berlin")),
-        201);
-    const char *id = upload_devices(
-        m, "externalId;projectName;CountryCode;commissioningDate;capacity;latitude;longitude;"
-           "fuelCode;serialNumber;timezone;yieldValue\r\n"
-           " row ;\"Hill; north\";deu;2024-02-29;9,9;+52,5200;-13,4;ES100;007;Europe/Berlin;\r\n");
     static const char *const same[] = {
         "siteName",   "countryCode", "commissioningDate", "capacity", "latitude",
         "longitude",  "fuelCode",    "serialNumber",      "timezone", "yieldValue",
         "attributes", "documents",   "organizationId"};
+    struct answer *single =
+        ask(m, 201, NULL,
+            "POST /api/device {'externalId':'single','siteName':'Hill; north',"
+            "'countryCode':'deu','commissioningDate':'2024-02-29','capacity':9.9,"
+            "'latitude':'+52.5200','longitude':'-13.4','fuelCode':'ES100','serialNumber':'007',"
+            "'timezone':'Europe/Berlin'}");
+    const char *id = upload_devices(
+        m, "externalId;projectName;CountryCode;commissioningDate;capacity;latitude;longitude;"
+           "fuelCode;serialNumber;timezone;yieldValue\r\n"
+           " row ;\"Hill; north\";deu;2024-02-29;9,9;+52,5200;-13,4;ES100;007;Europe/Berlin;\r\n");
 
-    ck_assert_str_eq(bulk_row(bulk_store(m, id), 0), "1  row  success");
+    bulk_rows(bulk_store(m, id), "1  row  success\n");
     struct answer *row = ck_status(device_get(m, "row"), 200);
 
     for (size_t i = 0; i < sizeof same / sizeof same[0]; i++)
@@ -49,13 +59,12 @@ TEST(a_row_becomes_the_device_that_a_request_makes)
 /* If commas separate cells they are not decimal signs; in texts they are kept. */
 TEST(commas_are_decimal_signs_of_numbers_alone)
 {
-    struct answer *log = bulk_log_of(
-        m, upload_devices(m, "externalId,capacity,latitude\nq1,\"9,9\",\"48,2\"\n"), "");
-
-    ck_assert_str_eq(bulk_row(log, 0), "1 q1 failed capacity: must be a number; latitude: must be "
-                                       "decimal degrees, as in \"52.52\"");
+    bulk_rows(bulk_log_of(
+                  m, upload_devices(m, "externalId,capacity,latitude\nq1,\"9,9\",\"48,2\"\n"), ""),
+              "1 q1 failed capacity: must be a number; latitude: must be "
+              "decimal degrees, as in \"52.52\"\n");
     bulk_store(m, upload_devices(m, "externalId;siteName;latitude\n7,5;8,5;48,2\n"));
-    ck_assert_str_eq(device_field(ck_status(device_get(m, "7,5"), 200), "siteName"), "\"8,5\"");
+    expect_device("7,5", "{'siteName':'8,5'}");
 }
 
 /* Every kind of bad row, with the messages of a single request. This is C07 with another
@@ -73,33 +82,33 @@ TEST(bad_rows_have_the_problems_of_single_requests)
                 "tHERE,,,,,,,\n"
                 "Elsewhere,,,,,,,\n"
                 "d2,,,,abc,,,\n"
-                "d3,,,,,,,%lld\n"
-                "d4,,,,,,,%lld\n"
+                "d3,,,,,,,%jd\n"
+                "d4,,,,,,,%jd\n"
                 "D3,,,,,,,\n",
-                (long long)m->organization, (long long)k->organization));
-    struct answer *single =
-        ck_status(device_post(m, json_pack("{ss ss ss si ss ss}", "externalId", "d1", "countryCode",
-                                           "XX", "commissioningDate", "2024-02-30", "capacity", -1,
-                                           "latitude", "91", "timezone", "Mars/Base")),
-                  400);
+                m->organization, k->organization));
+    struct answer *single = ask(m, 400, NULL,
+                                "POST /api/device {'externalId':'d1','countryCode':'XX',"
+                                "'commissioningDate':'2024-02-30','capacity':-1,'latitude':'91',"
+                                "'timezone':'Mars/Base'}");
     struct answer *log = bulk_log_of(m, id, "");
-    const json_t *rows = json_object_get(log->json, "rows");
+    const char *there = "failed externalId: A device with this externalId already exists";
+    const char *rows = "1 d1 failed *\n"
+                       "3 - failed externalId: is required, or siteName or serialNumber in its "
+                       "place\n"
+                       "4 tHERE %s\n"
+                       "5 Elsewhere %s\n"
+                       "6 d2 failed capacity: must be a number\n"
+                       "7 d3 %s\n"
+                       "8 d4 %s\n"
+                       "9 D3 %s\n";
 
-    ck_assert(json_equal(json_object_get(json_array_get(rows, 0), "errors"),
+    ck_assert(json_equal(json_object_get(item_of(log, "rows", 0), "errors"),
                          json_object_get(single->json, "errors")));
-    ck_assert_str_eq(bulk_row(log, 1), "3 - failed externalId: is required, or siteName or"
-                                       " serialNumber in its place");
-    ck_assert_str_eq(bulk_row(log, 2),
-                     "4 tHERE failed externalId: A device with this externalId already exists");
-    ck_assert_str_eq(bulk_row(log, 3), "5 Elsewhere pending");
-    ck_assert_str_eq(bulk_row(log, 4), "6 d2 failed capacity: must be a number");
-    ck_assert_str_eq(bulk_row(log, 5), "7 d3 pending");
-    ck_assert_str_eq(bulk_row(log, 6), "8 d4 pending");
-    ck_assert_str_eq(bulk_row(log, 7), "9 D3 failed externalId: is the same as in row 7");
+    bulk_rows(log, text(rows, there, "pending", "pending", "pending",
+                        "failed externalId: is the same as in row 7"));
     log = bulk_store(m, id);
-    ck_assert_int_eq(bulk_number(log, "progress", "succeeded"), 3);
-    ck_assert_str_eq(bulk_row(log, 7),
-                     "9 D3 failed externalId: A device with this externalId already exists");
+    bulk_rows(log, text(rows, there, "success", "success", "success", there));
+    bulk_ended(log, 3, 5);
     ck_status(device_get(m, "d3"), 200);
     ck_status(device_get(m, "Elsewhere"), 200);
     ck_status(device_get(m, "d4"), 200);
@@ -111,43 +120,249 @@ TEST(bad_rows_have_the_problems_of_single_requests)
 TEST(a_row_names_another_organization_as_a_request_may)
 {
     struct person *both = person_with_role(host, admin, "bulk_devices.both", "ApiUser");
-    const char *csv = text("externalId,organizationId\nf1,%lld\n", (long long)k->organization);
+    const char *csv = text("externalId,organizationId\nf1,%jd\n", k->organization);
 
-    ck_status(device_post(m, json_pack("{ss sI}", "externalId", "f0", "organizationId",
-                                       (json_int_t)k->organization)),
-              201);
-    ck_assert_str_eq(bulk_row(bulk_store(m, upload_devices(m, csv)), 0), "1 f1 success");
+    ask(m, 201, NULL, "POST /api/device {'externalId':'f0','organizationId':%jd}", k->organization);
+    bulk_rows(bulk_store(m, upload_devices(m, csv)), "1 f1 success\n");
     ck_status(device_get(m, "f1"), 200);
     ask(both, 201, NULL, "POST /api/organization {'name':'Second'}");
-    const char *id =
-        bulk_id(bulk_send(host, both, text("organizationId=%lld", (long long)both->organization),
-                          "x.csv", csv, strlen(csv)));
+    const char *id = bulk_id(bulk_text(both, text("organizationId=%jd", both->organization), csv));
 
-    ck_assert_str_eq(bulk_row(bulk_log_of(both, id, ""), 0),
-                     text("1 f1 failed organizationId: must be %lld, as for the bulk upload, or be"
-                          " left out",
-                          (long long)both->organization));
+    bulk_rows(bulk_log_of(both, id, ""),
+              text("1 f1 failed organizationId: must be %jd, as for the bulk upload, or be"
+                   " left out\n",
+                   both->organization));
 }
 
 TEST(the_template_goes_in)
 {
     struct answer *template = ask(m, 200, NULL, "GET " BULK "/template.csv");
-    struct answer *log = bulk_store(m, upload_devices(m, template->body));
 
-    ck_assert_str_eq(bulk_row(log, 0), "1 PLANT-7 success");
+    bulk_rows(bulk_store(m, upload_devices(m, template->body)), "1 PLANT-7 success\n");
     bulk_shown(template);
     bulk_shown(ask(m, 200, NULL, "GET " BULK "/template.csv?type=Reads"));
 }
 
 TEST(roles_are_those_of_a_registration)
 {
-    static const char csv[] = "externalId\nrole\n";
     struct person *owner = person_with_role(host, admin, "bulk_devices.o", "DeviceOwner");
 
-    ck_error(bulk_send(host, owner, "type=Devices", "x.csv", csv, sizeof csv - 1), 403,
-             "Forbidden");
-    ck_error(bulk_send(host, admin, "type=Devices", "x.csv", csv, sizeof csv - 1), 403,
-             "Forbidden");
+    ck_error(bulk_text(owner, "type=Devices", "externalId\nrole\n"), 403, "Forbidden");
+    ck_error(bulk_text(admin, "type=Devices", "externalId\nrole\n"), 403, "Forbidden");
 }
 
-STAGE_SUITE(bulk_devices, set_up, 120)
+/* ---- real files ---- */
+
+#define DEVICE_COLUMNS                                                                             \
+    "The columns are externalId, siteName, countryCode, commissioningDate, capacity, address, "    \
+    "latitude, longitude, fuelCode, deviceTypeCode, serialNumber, timezone, yieldValue, "          \
+    "organizationId; template.csv is an example"
+#define READ_COLUMNS                                                                               \
+    "The columns are externalId, startDate, endDate, value, unit, type, timezone; template.csv is" \
+    " an example"
+
+/* Real export formats of SMA, Fluvius, Enphase, DSMR-reader, WRI and OPSD, unchanged. */
+TEST(a_real_export_gets_one_message_that_says_what_to_change)
+{
+    static const struct {
+        const char *type, *csv, *message;
+    } files[] = {
+        {"Reads",
+         "\xef\xbb\xbfsep=,\r\n\"Version CSV|Tool SUNNY PORTAL\"\r\n\r\n"
+         "\"Time period\",\"Total yield [kWh]\"\r\n01/01/2026,12.3\r\n",
+         "Line 2 must be the header line, and has no known column (it has: Version CSV|Tool SUNNY "
+         "PORTAL). Rename its columns, or put a header line before it. " READ_COLUMNS},
+        {"Reads",
+         "Van (datum);Van (tijdstip);Tot (datum);Tot (tijdstip);EAN-code;Meter;Metertype;Register;"
+         "Volume;Eenheid;Validatiestatus\n01-01-2026;00:00:00;01-01-2026;00:15:00;"
+         "=\"541448820000000001\";1SAG1;Digitale meter;Afname Dag;0,012;kWh;Gevalideerd\n",
+         "Line 1 must be the header line, and has no known column (it has: Van (datum), Van "
+         "(tijdstip), Tot (datum), Tot (tijdstip), EAN-code). Rename its columns, or put a header "
+         "line before it. " READ_COLUMNS},
+        {"Reads", "Date/Time,Energy Produced (Wh)\n2026-01-13 00:00:00 +0000,0\n",
+         "Line 1 must be the header line, and has no known column (it has: Date/Time, Energy "
+         "Produced (Wh)). Rename its columns, or put a header line before it. " READ_COLUMNS},
+        {"Reads",
+         "timestamp;delivered_1;returned_1;delivered_2;returned_2\n"
+         "2026-01-01T00:00:00+01:00;1;0;2;0\n",
+         "Line 1 must be the header line, and has no known column (it has: timestamp, delivered_1, "
+         "returned_1, delivered_2, returned_2). Rename its columns, or put a header line before it."
+         " " READ_COLUMNS},
+        {"Devices",
+         "country,country_long,name,gppd_idnr,capacity_mw,primary_fuel,commissioning_year\n"
+         "DEU,Germany,Aach,WRI1005,1.2,Solar,2011\n",
+         "Line 1 must be the header line, and has no known column (it has: country, country_long, "
+         "name, gppd_idnr, capacity_mw). Rename its columns, or put a header line before "
+         "it. " DEVICE_COLUMNS},
+        {"Devices", "My export of plants\r\n\r\nexternalId;siteName;capacity\r\nA;B;5\r\n",
+         "Line 1 must be the header line, and has no known column (it has: My export of plants). "
+         "Line 3 looks like the header: delete the lines before it. " DEVICE_COLUMNS},
+    };
+
+    int64_t before = sql_number(db, "SELECT count(*) FROM bulk_job");
+
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        ck_error(bulk_text(m, text("type=%s", files[i].type), files[i].csv), 400, files[i].message);
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM bulk_job"), before);
+}
+
+/* The same files with the column names that the message asks for. */
+TEST(real_exports_with_renamed_columns_go_in)
+{
+    store_text("Devices",
+               "externalId,siteName,countryCode,commissioningDate,capacity\n"
+               "=\"541448820000000001\",Fluvius,Belgium,2018-01-01,50\n"
+               "wri1,Aach,DEU,2011-01-01,1200\n"
+               "wri2,Sun,United States of America,2011-01-01,12\n"
+               "opsd1,Rügen,germany,2011-01-01,12\n"
+               "wri3,Seoul,\"Korea, Republic of\",2011-01-01,12\n",
+               5);
+    expect_device("541448820000000001", "{'countryCode':'BE'}");
+    expect_device("wri2", "{'countryCode':'US'}");
+    expect_device("opsd1", "{'countryCode':'DE'}");
+    expect_device("wri3", "{'countryCode':'KR'}");
+    store_text("Reads",
+               "sep=;\r\nexternalId;startDate;endDate;value;unit;type\r\n"
+               "=\"541448820000000001\";2026-01-01T00:00:00Z;"
+               "2026-01-01T00:15:00Z;0,012;kWh;History\r\n",
+               1);
+    store_text("Reads",
+               "\r\nexternalId|timestamp|endDate|startDate|value|unit|type\r\n"
+               "wri1||2026-01-01T00:15:00+01:00|2026-01-01T00:00:00+01:00|1|"
+               "kWh|Delta\r\n \r\n\u00a0|||\r\n",
+               1);
+}
+
+TEST(a_country_that_is_none_is_told_what_it_may_be)
+{
+    const char *problem = "countryCode: must be a country: its ISO 3166-1 code of two or three "
+                          "letters, as DE or DEU, or its English name, as Germany";
+
+    bulk_rows(bulk_log_of(m, upload_devices(m, "externalId,countryCode\nc1,Atlantis\nc2,XX\n"), ""),
+              text("1 c1 failed %s\n2 c2 failed %s\n", problem, problem));
+}
+
+/* ---- warnings ---- */
+
+TEST(what_a_request_warns_about_is_in_the_log_and_counted)
+{
+    struct answer *made = bulk_text(m, "",
+                                    "externalId,capacity,fuelCode,deviceTypeCode,countryCode\n"
+                                    "w1,250000,PV,T1,DE\nw2,5,ES100,TC110,DE\n"
+                                    "w3,6000,,,Nowhere\n1.23E+12,5,ES100,TC110,DE\n");
+    const char *id = bulk_id(made);
+    const char *much = "{'field':'capacity',"
+                       "'problem':'is in kW, and this is much; were watts sent?'}";
+    const char *w1 = text("{'warnings':[%s,{'field':'fuelCode',"
+                          "'problem':'is not ES and three digits'},{'field':'deviceTypeCode',"
+                          "'problem':'is not TC and three digits, nor T0 and four or five'}]}",
+                          much);
+
+    expect_json(made->json, "{'check':{'warned':3,'passed':3}}");
+    expect_json(bulk_log_of(m, id, "")->json,
+                text("{'rows':[%s,{},{},{'warnings':[{'field':'externalId','problem':'looks like a "
+                     "long number that a spreadsheet has shortened; format the column as text "
+                     "before you save the file'}]}]}",
+                     w1));
+    ck_assert_uint_eq(
+        json_array_size(json_object_get(item_of(bulk_log_of(m, id, ""), "rows", 1), "warnings")),
+        0);
+    expect_json(bulk_log_of(m, id, "status=failed")->json,
+                text("{'rows':[{'warnings':[%s]}]}", much));
+    struct answer *log = bulk_store(m, id);
+
+    bulk_ended(log, 3, 1);
+    expect_json(item_of(log, "rows", 0), w1);
+    ask(m, 200, NULL, "DELETE " BULK "/%s", id);
+    ck_assert_int_eq(sql_number(db, text("SELECT count(*) FROM bulk_warning WHERE job = '%s'", id)),
+                     0);
+}
+
+TEST(a_value_in_a_column_without_a_name_is_warned_about)
+{
+    answer_warns(ck_status(bulk_text(m, "", "externalId,capacity,\nn0,5,\nn1,5,60\n"), 201),
+                 "column 3 has no name; its values, the first in row 2, are ignored");
+    answer_warns(ck_status(bulk_text(m, "", "externalId,capacity,\nn2,5,\n"), 201), NULL);
+}
+
+TEST(headers_are_found_whatever_nobody_sees_in_them)
+{
+    struct answer *made = ck_status(bulk_text(m, "",
+                                              "\xef\xbb\xbf\ufeffexternalId\u00a0;\u200bCapacity ;"
+                                              "\u2003projectName\u3000\nh1;1,5;Hall\n"),
+                                    201);
+
+    answer_warns(made, NULL);
+    bulk_ended(bulk_store(m, bulk_id(made)), 1, 0);
+    expect_device("h1", "{'siteName':'Hall'}");
+}
+
+/* ---- exports that are uploaded again ---- */
+
+TEST(failed_rows_come_back_as_they_were_whatever_they_begin_with)
+{
+    const char *id = upload_devices(m, "externalId,siteName,latitude,address,capacity\n"
+                                       "=f1,+Site,-33.9,\"Road 5, - 2; =x\",x\n"
+                                       "'=f2,@Site,-33.9,'t Hof,x\n");
+    const char *row = "\r\n\"'=f1\",\"'+Site\",-33.9,\"Road 5, '- 2; '=x\",x,";
+    char *fixed = text("%s", ask(m, 200, row, "GET " BULK "/%s/failed.csv", id)->body);
+
+    for (char *at = fixed; (at = strstr(at, ",x,")); at++)
+        at[1] = '5';
+    store_text("Devices", fixed, 2);
+    expect_device("=f1", "{'siteName':'+Site','latitude':'-33.9','address':'Road 5, - 2; =x'}");
+    expect_device("=f2", "{\"address\":\"'t Hof\"}");
+}
+
+static void expect_wh(const char *key, int64_t wh)
+{
+    const char *const values[] = {key};
+
+    ck_assert_str_eq(sql_text(db,
+                              "SELECT sum(r.wh)::text FROM device d, reading_histories(d.id,"
+                              " '2026-01-01', '2026-01-03') r WHERE d.external_id = $1",
+                              1, values),
+                     text("%jd", wh));
+}
+
+/* If a device with the apostrophe exists, the row means that device. */
+TEST(an_apostrophe_is_that_of_an_export_unless_it_is_the_ids)
+{
+    meter_make(host, m, "'=g1", 100, INT64_C(1514764800000)); /* 2018-01-01 */
+    bulk_rows(bulk_log_of(m, upload_devices(m, "externalId\n'=g1\n"), ""),
+              "1 =g1 failed externalId: A device with this externalId already exists\n");
+    store_text("Devices",
+               "externalId,capacity,commissioningDate\n"
+               "=g1,100,2018-01-01\n'@g2,100,2018-01-01\n",
+               2);
+    store_text("Reads",
+               "externalId,startDate,endDate,value,unit,type\n"
+               "'=g1,2026-01-01,2026-01-02,1,kWh,History\n"
+               "=g1,2026-01-01,2026-01-02,2,kWh,History\n"
+               "'@g2,2026-01-01,2026-01-02,3,kWh,History\n",
+               3);
+    expect_wh("'=g1", 1000);
+    expect_wh("=g1", 2000);
+}
+
+TEST(an_export_of_readings_goes_in_again)
+{
+    static const char *const names[] = {"=e1", "+e2", "-e3", "@e4", "\uff1de5", "e;-6", "\"=e7"};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *path = text("/api/meter-reads/new/%s", encoded(names[i]));
+        int64_t id = meter_make(host, m, names[i], 100, INT64_C(1514764800000));
+
+        ask(m, 201, NULL,
+            "POST %s {'type':'History','unit':'kWh','reads':[{'startDate':'2026-01-01',"
+            "'endDate':'2026-01-02','value':3}]}",
+            path);
+        const char *csv = ask(m, 200, NULL, "GET %s/export.csv", path)->body;
+
+        sql_run(db, text("SELECT reading_forget(%jd)", id));
+        store_text("Reads", csv, 1);
+        ask(m, 200, ",3000,Wh,History,", "GET %s/export.csv", path);
+    }
+}
+
+STAGE_SUITE(bulk_devices, set_up, 180)

@@ -7,7 +7,6 @@
 #include "devices.h"
 #include "receive.h"
 #include "suite.h"
-#include "suites.h"
 
 enum { PLANTS = 250, HOURS = 3, SOON_MS = 30000 };
 
@@ -29,19 +28,16 @@ static void set_up(void)
 /* Uploads a file whose rows must all be stored. */
 static void store_rows(const char *type, const char *csv, int rows)
 {
-    const char *id = bulk_id(bulk_send(host, m, text("type=%s", type), "x.csv", csv, strlen(csv)));
-
-    ck_assert_int_eq(bulk_number(bulk_store(m, id), "progress", "succeeded"), rows);
+    bulk_ended(bulk_store(m, bulk_id(bulk_text(m, text("type=%s", type), csv))), rows, 0);
 }
 
 static const char *devices_csv(const char *name)
 {
-    char *csv = kept(calloc(PLANTS + 1, 80)), *at = csv;
+    FILE *csv = csv_begin("externalId,siteName,capacity,commissioningDate\n");
 
-    at += sprintf(at, "externalId,siteName,capacity,commissioningDate\n");
     for (int i = 0; i < PLANTS; i++)
-        at += sprintf(at, "%s%d,\"%s \\\"\"%d\\\",5,2024-01-01\n", name, i, name, i);
-    return csv;
+        fprintf(csv, "%s%d,\"%s \\\"\"%d\\\",5,2024-01-01\n", name, i, name, i);
+    return csv_end(csv);
 }
 
 /* Returns how often a path was requested with this text in the body. */
@@ -92,14 +88,13 @@ TEST(each_device_is_told_once_to_each_webhook)
 /* The rows are hour by hour for all plants, so that each batch has many devices. */
 static const char *reads_csv(const char *name)
 {
-    char *csv = kept(calloc(PLANTS * HOURS + 1, 96)), *at = csv;
+    FILE *csv = csv_begin("externalId,type,startDate,endDate,value,unit\n");
 
-    at += sprintf(at, "externalId,type,startDate,endDate,value,unit\n");
     for (int hour = 0; hour < HOURS; hour++)
         for (int i = 0; i < PLANTS; i++)
-            at += sprintf(at, "%s%d,%s,2025-06-01T%02d:00:00Z,2025-06-01T%02d:00:00Z,0.5,kWh\n",
-                          name, i, i % 3 ? "History" : "Delta", hour, hour + 1);
-    return csv;
+            fprintf(csv, "%s%d,%s,2025-06-01T%02d:00:00Z,2025-06-01T%02d:00:00Z,0.5,kWh\n", name, i,
+                    i % 3 ? "History" : "Delta", hour, hour + 1);
+    return csv_end(csv);
 }
 
 TEST(readings_of_many_devices_are_stored_and_told)
@@ -126,21 +121,14 @@ TEST(readings_of_many_devices_are_stored_and_told)
         ck_assert_int_ge(times(catcher, "reads", text("\"externalId\":\"mixed%d\"", i)), 1);
 }
 
-static void ended_as(struct catcher *catcher, size_t index, const char *status, int succeeded,
-                     int failed, int cancelled)
+static void ended_as(struct catcher *catcher, size_t index, const char *expected)
 {
     catcher_wait(catcher, index + 1, SOON_MS);
-    const char *body = catcher->list[index].body;
-    const json_t *told = kept(json_loads(body, 0, NULL));
+    const json_t *told = kept(json_of(catcher->list[index].body));
 
-    ck_assert_str_eq(json_string_value(json_object_get(told, "status")), status);
-    ck_assert_str_eq(json_string_value(json_object_get(told, "type")), "Devices");
-    ck_assert_str_eq(json_string_value(json_object_get(told, "fileName")), "x.csv");
-    ck_assert_int_eq(json_integer_value(json_object_get(told, "organizationId")), m->organization);
-    ck_assert_int_eq(json_integer_value(json_object_get(told, "rows")), 3);
-    ck_assert_int_eq(json_integer_value(json_object_get(told, "succeeded")), succeeded);
-    ck_assert_int_eq(json_integer_value(json_object_get(told, "failed")), failed);
-    ck_assert_int_eq(json_integer_value(json_object_get(told, "cancelled")), cancelled);
+    expect_json(told, text("{'type':'Devices','fileName':'x.csv','organizationId':%jd,'rows':3}",
+                           m->organization));
+    expect_json(told, expected);
 }
 
 /* The totals equal the number of rows and the totals in the log. */
@@ -151,16 +139,14 @@ TEST(the_end_of_an_upload_is_told_with_its_totals)
 
     webhook_make(host, m, catcher_url(catcher, "end"), "bulk.finished");
     webhook_make(host, k, catcher_url(catcher, "foreign"), "bulk.finished");
-    bulk_store(m, bulk_id(bulk_send(host, m, "", "x.csv", csv, strlen(csv))));
-    ended_as(catcher, 0, "finished", 2, 1, 0);
-    ck_status(bulk_post(m, bulk_id(bulk_send(host, m, "", "x.csv", csv, strlen(csv))), "cancel"),
-              200);
+    bulk_store(m, bulk_id(bulk_text(m, "", csv)));
+    ended_as(catcher, 0, "{'status':'finished','succeeded':2,'failed':1,'cancelled':0}");
+    ck_status(bulk_post(m, bulk_id(bulk_text(m, "", csv)), "cancel"), 200);
     /* all three, because the devices of the first upload exist */
-    ended_as(catcher, 1, "cancelled", 0, 3, 0);
+    ended_as(catcher, 1, "{'status':'cancelled','succeeded':0,'failed':3,'cancelled':0}");
     csv = "externalId,capacity\nend4,1\nend5,-1\nend6,1\n";
-    ck_status(bulk_post(m, bulk_id(bulk_send(host, m, "", "x.csv", csv, strlen(csv))), "cancel"),
-              200);
-    ended_as(catcher, 2, "cancelled", 0, 1, 2);
+    ck_status(bulk_post(m, bulk_id(bulk_text(m, "", csv)), "cancel"), 200);
+    ended_as(catcher, 2, "{'status':'cancelled','succeeded':0,'failed':1,'cancelled':2}");
     ck_assert_int_eq(times(catcher, "foreign", ""), 0);
 }
 
@@ -183,19 +169,15 @@ TEST(rows_of_many_devices_fail_each_by_itself)
 
     store_rows("Devices", devices_csv("few"), PLANTS);
     store_rows("Reads", text("%s%s", head, first), 2);
-    struct answer *log =
-        bulk_store(m, bulk_id(bulk_send(host, m, "type=Reads", "x.csv", csv, strlen(csv))));
-
-    ck_assert_str_eq(bulk_row(log, 0), "1 few2 success");
-    ck_assert_ptr_nonnull(
-        strstr(bulk_row(log, 1), "2 few1 failed value: overlaps the stored Delta"));
-    ck_assert_str_eq(bulk_row(log, 2), "3 few0 success");
-    ck_assert_str_eq(bulk_row(log, 3), "4 few0 success");
-    ck_assert_ptr_nonnull(
-        strstr(bulk_row(log, 4), "5 few0 failed value: overlaps the stored History"));
-    ck_assert_str_eq(bulk_row(log, 5), "6 few3 success");
-    ck_assert_str_eq(bulk_row(log, 6), "7 few2 success");
-    ck_assert_ptr_nonnull(strstr(bulk_row(log, 7), "8 few4 failed value: 9000000000 Wh is more"));
+    bulk_rows(bulk_store(m, bulk_id(bulk_text(m, "type=Reads", csv))),
+              "1 few2 success\n"
+              "2 few1 failed value: overlaps the stored Delta*\n"
+              "3 few0 success\n"
+              "4 few0 success\n"
+              "5 few0 failed value: overlaps the stored History*\n"
+              "6 few3 success\n"
+              "7 few2 success\n"
+              "8 few4 failed value: 9000000000 Wh is more*\n");
 }
 
 STAGE_SUITE(bulk_events, set_up, 120)

@@ -13,7 +13,6 @@
 
 #include "bulk.h"
 #include "suite.h"
-#include "suites.h"
 
 enum { END_MS = 30000, WORDS = 16, SEEN = 65536 };
 #define HEAD "name,amount\n"
@@ -77,6 +76,18 @@ static void ck_said(const char *text, const char *part)
     ck_assert_msg(strstr(text, part) != NULL, "no \"%s\" in:\n%s", part, text);
 }
 
+static void ck_ends(struct said said, int status)
+{
+    ck_assert_msg(said.status == status, "%d: %s", said.status, said.err);
+}
+
+static void expect_things(const char *pattern, int64_t count)
+{
+    ck_assert_int_eq(
+        sql_number(db, text("SELECT count(*) FROM heap_thing WHERE name LIKE '%s'", pattern)),
+        count);
+}
+
 static int64_t jobs_of(const char *file)
 {
     return sql_number(db, text("SELECT count(*) FROM bulk_job WHERE file = '%s'", file));
@@ -87,17 +98,15 @@ TEST(a_file_goes_in_without_a_word_on_standard_output)
     const char *file = file_of("good.csv", HEAD "ga,1\ngb,2\ngc,3\n");
     struct said said = IMPORT(file, home(), "--type", "Things");
 
-    ck_assert_msg(said.status == 0, "%d: %s", said.status, said.err);
+    ck_ends(said, 0);
     ck_assert_str_eq(said.out, "");
     ck_said(said.err, "good.csv: 3 rows, all pass the check\nbulk upload ");
     ck_said(said.err, " has finished: 3 rows were stored, 0 failed\n");
     ck_assert_ptr_null(strpbrk(said.err, "\r\x1b\x07"));
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM heap_thing WHERE name LIKE 'g_'"), 3);
+    expect_things("g_", 3);
     ck_assert_int_eq(sql_number(db, "SELECT organisation FROM bulk_job WHERE file = 'good.csv'"),
                      m->organization);
-    struct answer *list = ask(admin, 200, NULL, "GET " BULK "?limit=1");
-
-    ck_said(list->body, "\"fileName\":\"good.csv\"");
+    ask(admin, 200, "[{'fileName':'good.csv'}]", "GET " BULK "?limit=1");
     ck_assert_ptr_null(strstr(ask(m, 200, NULL, "GET " BULK)->body, "good.csv"));
 }
 
@@ -106,7 +115,7 @@ TEST(failed_rows_are_printed_and_go_in_when_they_are_corrected)
     const char *file = file_of("bad.csv", "name;amount;colour\nba;1;red\nbb;-1;\nba;2;\nbd;6,5;\n");
     struct said said = IMPORT("--type", "Things", file, home(), "--yes");
 
-    ck_assert_msg(said.status == 1, "%d: %s", said.status, said.err);
+    ck_ends(said, 1);
     ck_assert_str_eq(said.out, "\xef\xbb\xbfname;amount;colour;errors\r\n"
                                "bb;-1;;amount: must be a number above 0\r\n"
                                "ba;2;;name: is taken\r\n");
@@ -115,9 +124,9 @@ TEST(failed_rows_are_printed_and_go_in_when_they_are_corrected)
     ck_said(said.err, " has finished: 2 rows were stored, 2 failed\n");
     file = file_of("again.csv", "\xef\xbb\xbfname;amount;errors\r\nbb;1;\"x\"\r\nbe;2;\r\n");
     said = import_by(host, file, (const char *const[]){"-", home(), "--type=Things", NULL});
-    ck_assert_msg(said.status == 0, "%d: %s", said.status, said.err);
+    ck_ends(said, 0);
     ck_said(said.err, "standard-input.csv: 2 rows, all pass the check\n");
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM heap_thing WHERE name LIKE 'b_'"), 4);
+    expect_things("b_", 4);
 }
 
 TEST(a_dry_run_checks_and_leaves_nothing)
@@ -125,18 +134,16 @@ TEST(a_dry_run_checks_and_leaves_nothing)
     const char *file = file_of("dry.csv", HEAD "da,1\ndb,x\n");
     struct said said = IMPORT(file, home(), "--type", "Things", "--dry-run");
 
-    ck_assert_int_eq(said.status, 1);
+    ck_ends(said, 1);
     ck_assert_str_eq(said.out, "\xef\xbb\xbfname,amount,errors\r\n"
                                "db,x,amount: must be a number above 0\r\n");
     ck_assert_str_eq(said.err, "dry.csv: 2 rows, 1 of them fail the check\n");
     said = IMPORT(file_of("dry.csv", HEAD "da,1\n"), home(), "--type", "Things", "--dry-run");
-    ck_assert_int_eq(said.status, 0);
+    ck_ends(said, 0);
     ck_assert_str_eq(said.out, "");
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM heap_thing WHERE name LIKE 'd_'"), 0);
+    expect_things("d_", 0);
     ck_assert_int_eq(jobs_of("dry.csv"), 0);
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM bulk_part p WHERE NOT EXISTS"
-                                    " (SELECT FROM bulk_job j WHERE j.id = p.job)"),
-                     0);
+    bulk_no_orphans();
 }
 
 static void refuses(const char *file, const char *type, const char *organization, int status,
@@ -155,10 +162,10 @@ TEST(what_is_misused_or_no_csv_is_refused_with_the_reason)
     const char *id = text("%lld", (long long)m->organization);
     struct said said = IMPORT("--type", "Things");
 
-    ck_assert_int_eq(said.status, 2);
+    ck_ends(said, 2);
     ck_said(said.err, "--file: is required");
     said = IMPORT(good, good, home());
-    ck_assert_int_eq(said.status, 2);
+    ck_ends(said, 2);
     ck_said(said.err, "is given twice");
     ck_said(IMPORT("--help").out, "bulk import FILE [options]\n");
     refuses(good, "Stuff", id, 2, "--type: unknown type Stuff; known types: Things");
@@ -269,13 +276,7 @@ static int end_of(struct screen *screen)
 
 static const char *many_of(const char *name, const char *prefix, int count)
 {
-    size_t size = (size_t)count * 32 + 64;
-    char *csv = kept(malloc(size));
-    size_t used = (size_t)snprintf(csv, size, HEAD);
-
-    for (int i = 0; i < count; i++)
-        used += (size_t)snprintf(csv + used, size - used, "%s%d,1\n", prefix, i);
-    return file_of(name, csv);
+    return file_of(name, bulk_csv(prefix, count, "1"));
 }
 
 TEST(a_terminal_has_a_bar_and_standard_output_has_the_rows)
@@ -323,7 +324,7 @@ TEST(it_asks_before_it_leaves_bad_rows_out)
     await_text(screen, "Store the others? [y/N] ");
     type_text(screen, "y\n");
     ck_assert_int_eq(end_of(screen), 1);
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM heap_thing WHERE name LIKE 'y_'"), 1);
+    expect_things("y_", 1);
 }
 
 /* The user interrupts the command before the file has ended. */
@@ -353,16 +354,6 @@ static bool is_confirmed(void *file)
     return state && !strcmp(state, "confirmed");
 }
 
-/* Makes storing things wait until let_go(). */
-static PGconn *hold_things(void)
-{
-    PGconn *holder = database_connect(the_postgres, "bulk_import");
-
-    sql_run(holder, "BEGIN");
-    sql_run(holder, "LOCK TABLE heap_thing IN SHARE MODE");
-    return holder;
-}
-
 static bool is_waiting(void *arg)
 {
     (void)arg;
@@ -370,47 +361,36 @@ static bool is_waiting(void *arg)
                           " AND datname = current_database()") > 0;
 }
 
-static void let_go(PGconn *holder)
-{
-    sql_run(holder, "ROLLBACK");
-    PQfinish(holder);
-}
-
 /* The interrupt comes between the parts of the file. */
 TEST(an_interrupt_while_the_rows_are_checked_leaves_nothing)
 {
-    PGconn *holder = database_connect(the_postgres, "bulk_import");
-    struct screen *screen;
+    PGconn *holder = bulk_hold("ACCESS EXCLUSIVE");
+    struct screen *screen = SCREEN(many_of("early.csv", "early", 3000), home(), "--type", "Things");
 
-    sql_run(holder, "BEGIN");
-    sql_run(holder, "LOCK TABLE heap_thing IN ACCESS EXCLUSIVE MODE");
-    screen = SCREEN(many_of("early.csv", "early", 3000), home(), "--type", "Things");
     await_text(screen, "checking");
     ck_assert(wait_until(is_waiting, NULL, END_MS));
     type_text(screen, "\x03");
     await_text(screen, "^C");
-    let_go(holder);
+    bulk_release(holder);
     ck_assert_int_eq(end_of(screen), 130);
     ck_said(screen->seen, "Interrupted: nothing was stored");
     ck_assert_str_eq(file_text(screen->out), "");
     ck_assert_int_eq(jobs_of("early.csv"), 0);
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM bulk_part p WHERE NOT EXISTS"
-                                    " (SELECT FROM bulk_job j WHERE j.id = p.job)"),
-                     0);
+    bulk_no_orphans();
 }
 
 /* Stored rows stay, the rest is canceled, and all reports agree. */
 TEST(an_interrupt_cancels_what_is_not_stored)
 {
     enum { COUNT = 20000 };
-    PGconn *holder = hold_things();
+    PGconn *holder = bulk_hold("SHARE");
     struct screen *screen = SCREEN(many_of("cut.csv", "cut", COUNT), home(), "--type", "Things");
     static char file[] = "cut.csv";
 
     ck_assert(wait_until(is_confirmed, file, END_MS));
     await_text(screen, "0 of 20000 rows");
     type_text(screen, "\x03");
-    let_go(holder);
+    bulk_release(holder);
     ck_assert_int_eq(end_of(screen), 130);
     ck_assert_str_eq(state_of(file), "cancelled");
     int64_t stored = sql_number(db, "SELECT count(*) FROM heap_thing WHERE name LIKE 'cut%'");
@@ -423,8 +403,8 @@ TEST(an_interrupt_cancels_what_is_not_stored)
     const char *rest = file_text(screen->out);
 
     ck_assert(!strncmp(rest, "\xef\xbb\xbfname,amount,errors\r\n", 23));
-    ck_said(rest, text("\r\ncut%d,1,not stored: the bulk upload was cancelled\r\n", COUNT - 1));
-    ck_assert_ptr_null(stored ? strstr(rest, "cut0,") : NULL);
+    ck_said(rest, text("\r\ncut%d,1,not stored: the bulk upload was cancelled\r\n", COUNT));
+    ck_assert_ptr_null(stored ? strstr(rest, "cut1,") : NULL);
 }
 
 static bool is_finished(void *file)
@@ -434,7 +414,7 @@ static bool is_finished(void *file)
 
 TEST(a_killed_command_does_not_stop_the_hosts)
 {
-    PGconn *holder = hold_things();
+    PGconn *holder = bulk_hold("SHARE");
     struct screen *screen = SCREEN(many_of("kill.csv", "kill", 3000), home(), "--type", "Things");
     static char file[] = "kill.csv";
     int status;
@@ -443,10 +423,9 @@ TEST(a_killed_command_does_not_stop_the_hosts)
     ck_assert_int_eq(kill(screen->pid, SIGKILL), 0);
     ck_assert(process_wait(screen->pid, END_MS, &status));
     close(screen->fd);
-    let_go(holder);
+    bulk_release(holder);
     ck_assert(wait_until(is_finished, file, END_MS));
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM heap_thing WHERE name LIKE 'kill%'"),
-                     3000);
+    expect_things("kill%", 3000);
 }
 
 /* ---- without a host ---- */
@@ -476,13 +455,13 @@ TEST(without_a_host_the_command_stores_the_rows_itself)
                                                     "lone-1,2024-01-01,10\nlone-2,2024-02-30,10\n"),
                               "--organization", id, NULL});
 
-    ck_assert_msg(said.status == 1, "%d: %s", said.status, said.err);
+    ck_ends(said, 1);
     ck_said(said.out, "lone-2,2024-02-30,10,\"commissioningDate: ");
     said = import_by(alone, "/dev/null",
                      (const char *const[]){
                          file_of("reads.csv", READS "lone-1,History,2025-01-01,2025-01-02,9,kWh\n"),
                          "--organization", id, "--type", "Reads", NULL});
-    ck_assert_msg(said.status == 0, "%d: %s", said.status, said.err);
+    ck_ends(said, 0);
     ck_assert_int_eq(sql_number(its, "SELECT count(*) FROM reading"), 1);
     PQfinish(its);
 }

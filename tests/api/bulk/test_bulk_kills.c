@@ -9,9 +9,8 @@
 
 #include "bulk.h"
 #include "suite.h"
-#include "suites.h"
 
-enum { PLANTS = 100, SOON_MS = 60000, NAME = 120 };
+enum { PLANTS = 100, SOON_MS = 60000 };
 
 static struct postgres *pg;
 static const char *database;
@@ -46,40 +45,43 @@ static void end(void)
 
 static const char *upload(const struct person *who, const char *type, const char *csv)
 {
-    return bulk_id(bulk_send(host, who, text("type=%s", type), "x.csv", csv, strlen(csv)));
+    return bulk_id(bulk_text(who, text("type=%s", type), csv));
 }
 
-/* Returns a file of this many lines below `head`. */
-static const char *file_of(const char *head, int lines, int (*line)(char *to, int row))
-{
-    char *csv = kept(malloc(strlen(head) + (size_t)lines * NAME + 1));
-    size_t length = (size_t)sprintf(csv, "%s\n", head);
-
-    for (int row = 1; row <= lines; row++)
-        length += (size_t)line(csv + length, row);
-    return csv;
-}
+#define PLANT_COLUMNS "externalId,commissioningDate,capacity\n"
 
 /* Every fiftieth row is wrong. */
-static int device_line(char *to, int row)
+static const char *devices_csv(void)
 {
-    return snprintf(to, NAME, "d%d,2024-01-01,%d\n", row, row % 50 ? row % 97 + 1 : -1);
+    FILE *csv = csv_begin(PLANT_COLUMNS);
+
+    for (int row = 1; row <= rows; row++)
+        fprintf(csv, "d%d,2024-01-01,%d\n", row, row % 50 ? row % 97 + 1 : -1);
+    return csv_end(csv);
 }
 
-static int plant_line(char *to, int row)
+static const char *plants_csv(void)
 {
-    return snprintf(to, NAME, "p%d,2024-01-01,1000\n", row);
+    FILE *csv = csv_begin(PLANT_COLUMNS);
+
+    for (int row = 1; row <= PLANTS; row++)
+        fprintf(csv, "p%d,2024-01-01,1000\n", row);
+    return csv_end(csv);
 }
 
 /* Hours of 2025: first the first hour of all plants, then the next. */
-static int reading_line(char *to, int row)
+static const char *reads_csv(void)
 {
-    int hour = (row - 1) / PLANTS;
+    FILE *csv = csv_begin("externalId,type,startDate,endDate,value,unit\n");
 
-    return snprintf(to, NAME,
-                    "p%d,History,2025-01-%02dT%02d:00:00Z,2025-01-%02dT%02d:30:00Z,%d,%s\n",
-                    row % PLANTS + 1, hour / 24 + 1, hour % 24, hour / 24 + 1, hour % 24, row % 7,
-                    row % 50 ? "kWh" : "furlongs");
+    for (int row = 1; row <= rows; row++) {
+        int hour = (row - 1) / PLANTS, day = hour / 24 + 1;
+
+        fprintf(csv, "p%d,History,2025-01-%02dT%02d:00:00Z,2025-01-%02dT%02d:30:00Z,%d,%s\n",
+                row % PLANTS + 1, day, hour % 24, day, hour % 24, row % 7,
+                row % 50 ? "kWh" : "furlongs");
+    }
+    return csv_end(csv);
 }
 
 /* Returns whether the job has passed that row, or waits at the gate in a transaction that goes
@@ -196,7 +198,7 @@ static void are_same(const char *disturbed, const char *undisturbed, const char 
 TEST(devices_are_stored_once_whatever_happens)
 {
     begin("bulk_kills_devices");
-    const char *csv = file_of("externalId,commissioningDate,capacity", rows, device_line);
+    const char *csv = devices_csv();
     const char *whole = upload(other, "Devices", csv), *torn = upload(m, "Devices", csv);
 
     run_undisturbed(other, whole);
@@ -212,8 +214,7 @@ TEST(devices_are_stored_once_whatever_happens)
 TEST(readings_are_stored_once_whatever_happens)
 {
     begin("bulk_kills_reads");
-    const char *plants = file_of("externalId,commissioningDate,capacity", PLANTS, plant_line);
-    const char *csv = file_of("externalId,type,startDate,endDate,value,unit", rows, reading_line);
+    const char *plants = plants_csv(), *csv = reads_csv();
 
     run_undisturbed(other, upload(other, "Devices", plants));
     run_undisturbed(m, upload(m, "Devices", plants));

@@ -1,34 +1,29 @@
 /*
  * Running confirmed bulk uploads: once, whatever requests race on two hosts; in parallel for
- * several organizations. test_bulk_kills.c has kills and lost databases.
+ * several organizations. The progress as a live stream: from either host, to its end; the stream
+ * ends with the job or its deletion, and is refused if a host has no room for more.
+ * test_bulk_kills.c has kills and lost databases.
  */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bulk.h"
+#include "sse.h"
 #include "suite.h"
-#include "suites.h"
+#include "talk.h"
 
-enum { ROWS = 10000, BUSY_ROWS = 30000, CONFIRMS = 50, SOON_MS = 30000 };
+enum {
+    ROWS = 10000,
+    BUSY_ROWS = 30000,
+    LISTENED = 4000,
+    CONFIRMS = 50,
+    STREAMS = 64,
+    SOON_MS = 30000
+};
 
 static struct host *second; /* on the same database */
 static struct person *other;
-
-/* Starts a separate host on a separate database. */
-static void own_host(const char *name)
-{
-    struct host_spec spec = bulk_spec(name, true);
-
-    spec.database = database_make(the_postgres, name);
-    spec.keep_port = true;
-    host = host_start(&spec);
-    bulk_settle(name);
-    PQfinish(db);
-    db = database_connect(the_postgres, name);
-    admin = admin_of(host);
-    m = person_make(host, admin, text("%s.m", name), NULL);
-}
 
 static void set_up(void)
 {
@@ -41,35 +36,21 @@ static void set_up(void)
     other = person_make(host, admin, "bulk_run.other", NULL);
 }
 
-/* Uploads things of a name with amounts from 1 on; every tenth is wrong. */
-static const char *upload_of(const struct person *who, const char *name, int rows)
+static int64_t things_of(const char *what, const char *name)
 {
-    size_t room = (size_t)rows * 40 + 64, length = 0;
-    char *csv = kept(malloc(room));
-
-    length += (size_t)snprintf(csv, room, "name,amount\n");
-    for (int i = 1; i <= rows; i++)
-        length += (size_t)snprintf(csv + length, room - length, "%s%d,%d\n", name, i,
-                                   i % 10 ? i + 1000 : -i);
-    return bulk_id(bulk_send(host, who, "type=Things", "x.csv", csv, length));
+    return sql_number(db, text("SELECT %s FROM heap_thing WHERE name ~ '^%s[0-9]+$'", what, name));
 }
 
 /* Checks that every row was handled once: valid ones are stored with their values. */
 static void is_whole(const char *id, const char *name, int rows)
 {
-    struct answer *log = bulk_log_of(admin, id, "limit=1");
     int64_t sum = 0;
 
     for (int i = 1; i <= rows; i++)
         sum += i % 10 ? i + 1000 : 0;
-    ck_assert_int_eq(bulk_number(log, "progress", "succeeded"), rows - rows / 10);
-    ck_assert_int_eq(bulk_number(log, "progress", "failed"), rows / 10);
-    ck_assert_int_eq(
-        sql_number(db, text("SELECT count(*) FROM heap_thing WHERE name ~ '^%s[0-9]+$'", name)),
-        rows - rows / 10);
-    ck_assert_int_eq(
-        sql_number(db, text("SELECT sum(amount) FROM heap_thing WHERE name ~ '^%s[0-9]+$'", name)),
-        sum);
+    bulk_ended(bulk_log_of(admin, id, "limit=1"), rows - rows / 10, rows / 10);
+    ck_assert_int_eq(things_of("count(*)", name), rows - rows / 10);
+    ck_assert_int_eq(things_of("sum(amount)", name), sum);
     ck_assert_int_eq(sql_number(db, text("SELECT count(*) FROM bulk_finding WHERE job = '%s'", id)),
                      rows / 10);
     ck_assert_int_eq(sql_number(db, text("SELECT sum(failed) FROM bulk_part WHERE job = '%s'", id)),
@@ -100,48 +81,35 @@ static int64_t cursor_of(const char *id)
     return sql_number(db, text("SELECT cursor FROM bulk_job WHERE id = '%s'", id));
 }
 
-struct confirm {
-    const struct host *to;
-    const char *id, *what;
-    long status;
-};
-
-static void *confirm(void *arg)
+/* Sends the requests, to be sent to both hosts, at once; returns how many succeed. The others must
+ * be conflicts. */
+static int at_once(const char *id, const char *const *what, int count, int first)
 {
-    struct confirm *one = arg;
+    struct call calls[PARALLEL_MAX];
+    struct answer *answers[PARALLEL_MAX];
+    const struct host *hosts[] = {host, second};
+    int well = 0;
 
-    one->status =
-        http(one->to, "POST", text(BULK "/%s/%s", one->id, one->what), m->token, NULL)->status;
-    return NULL;
-}
-
-static size_t at_once(const struct confirm *given, size_t count, long status)
-{
-    struct confirm *all = kept(calloc(count, sizeof *all));
-    pthread_t threads[CONFIRMS];
-    size_t seen = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        all[i] = given[i];
-        ck_assert_int_eq(pthread_create(&threads[i], NULL, confirm, &all[i]), 0);
+    for (int i = 0; i < count; i++)
+        calls[i] = (struct call){.method = "POST",
+                                 .path = text(BULK "/%s/%s", id, what[i % 2]),
+                                 .token = m->token,
+                                 .host = hosts[(i + first) % 2]};
+    parallel(host, calls, answers, count);
+    for (int i = 0; i < count; i++) {
+        well += answers[i]->status == 200;
+        if (answers[i]->status != 200)
+            ck_status(answers[i], 409);
     }
-    for (size_t i = 0; i < count; i++) {
-        pthread_join(threads[i], NULL);
-        ck_assert_msg(all[i].status == 200 || all[i].status == 409, "%ld", all[i].status);
-        seen += all[i].status == status;
-    }
-    return seen;
+    return well;
 }
 
 /* C05, acceptance 3 */
 TEST(fifty_confirms_at_once_on_two_hosts_are_one_run)
 {
-    const char *id = upload_of(m, "race", 2000);
-    struct confirm all[CONFIRMS];
+    const char *id = bulk_upload(m, "race", 2000);
 
-    for (size_t i = 0; i < CONFIRMS; i++)
-        all[i] = (struct confirm){i % 2 ? second : host, id, "confirm", 0};
-    ck_assert_uint_eq(at_once(all, CONFIRMS, 200), 1);
+    ck_assert_int_eq(at_once(id, (const char *const[]){"confirm", "confirm"}, CONFIRMS, 0), 1);
     bulk_await(m, id, "finished");
     is_whole(id, "race", 2000);
 }
@@ -149,45 +117,36 @@ TEST(fifty_confirms_at_once_on_two_hosts_are_one_run)
 TEST(cancel_and_confirm_at_once_have_one_outcome)
 {
     for (int i = 0; i < 10; i++) {
-        const char *name = text("cancel%c", 'a' + i), *id = upload_of(m, name, 300);
-        struct confirm both[2] = {{i % 2 ? second : host, id, "confirm", 0},
-                                  {i % 2 ? host : second, id, "cancel", 0}};
+        const char *name = text("cancel%c", 'a' + i), *id = bulk_upload(m, name, 300);
 
-        size_t went_well = at_once(both, 2, 200);
+        ck_assert_int_ge(at_once(id, (const char *const[]){"confirm", "cancel"}, 2, i), 1);
         struct answer *log = bulk_log_of(m, id, "status=success&limit=1000");
 
         /* it was confirmed and finished before the cancellation came; otherwise it must be
          * canceled */
         if (strcmp(answer_text(log, "status"), "finished") != 0)
             ck_assert_str_eq(answer_text(log, "status"), "cancelled");
-        ck_assert_uint_ge(went_well, 1);
-        int64_t stored =
-            sql_number(db, text("SELECT count(*) FROM heap_thing WHERE name ~ '^%s[0-9]+$'", name));
+        int64_t stored = things_of("count(*)", name);
 
         ck_assert_int_eq(bulk_number(log, "progress", "succeeded"), stored);
-        ck_assert_uint_eq(json_array_size(json_object_get(log->json, "rows")), (size_t)stored);
+        ck_assert_uint_eq(bulk_count(log), (size_t)stored);
     }
 }
 
 static int64_t rows_of(const char *id, const char *status)
 {
-    const struct answer *log =
-        ck_status(bulk_log_of(admin, id, text("status=%s&limit=1000", status)), 200);
-    int64_t count = (int64_t)json_array_size(json_object_get(log->json, "rows"));
-    const struct answer *more = log;
+    const struct answer *page = NULL;
+    size_t count = 0;
+    long after = 0;
 
-    while (answer_header(more, "Link")) {
-        const json_t *rows = json_object_get(more->json, "rows");
-        const json_t *last = json_array_get(rows, json_array_size(rows) - 1);
-
-        more = ck_status(
-            bulk_log_of(admin, id,
-                        text("status=%s&limit=1000&after=%lld", status,
-                             (long long)json_integer_value(json_object_get(last, "rowNumber")))),
-            200);
-        count += (int64_t)json_array_size(json_object_get(more->json, "rows"));
+    while (!page || answer_header(page, "Link")) {
+        page = ck_status(
+            bulk_log_of(admin, id, text("status=%s&limit=1000&after=%ld", status, after)), 200);
+        count += bulk_count(page);
+        if (bulk_count(page))
+            after = strtol(bulk_row(page, bulk_count(page) - 1), NULL, 10);
     }
-    return count;
+    return (int64_t)count;
 }
 
 static size_t lines_of(const char *body)
@@ -203,7 +162,7 @@ static size_t lines_of(const char *body)
  * canceled except for the rows that failed the check. */
 TEST(a_run_is_cancelled_in_the_middle)
 {
-    const char *id = upload_of(m, "middle", ROWS);
+    const char *id = bulk_upload(m, "middle", ROWS);
 
     ck_status(bulk_post(m, id, "confirm"), 200);
     await(text("SELECT cursor FROM bulk_job WHERE id = '%s'", id), 100);
@@ -212,29 +171,25 @@ TEST(a_run_is_cancelled_in_the_middle)
     int64_t cursor = cursor_of(id), rest = ROWS - ROWS / 10 - stored;
 
     ck_assert_int_lt(cursor, ROWS);
-    ck_assert_int_eq(
-        sql_number(db, "SELECT count(*) FROM heap_thing WHERE name ~ '^middle[0-9]+$'"), stored);
-    ck_assert_int_eq(bulk_number(ended, "progress", "failed"), ROWS / 10);
-    ck_assert_int_eq(bulk_number(ended, "progress", "done"), ROWS - rest);
+    ck_assert_int_eq(things_of("count(*)", "middle"), stored);
+    expect_json(ended->json, text("{'progress':{'failed':%d,'done':%jd}}", ROWS / 10, ROWS - rest));
     ck_assert_int_eq(rows_of(id, "success"), stored);
     ck_assert_int_eq(rows_of(id, "failed"), ROWS / 10);
     ck_assert_int_eq(rows_of(id, "cancelled"), rest);
-    ck_assert_str_eq(
-        bulk_row(bulk_log_of(m, id, "status=cancelled"), 0),
-        text("%lld middle%lld cancelled", (long long)cursor + 1, (long long)cursor + 1));
-    const struct answer *failed = ask(m, 200, NULL, "GET " BULK "/%s/failed.csv", id);
+    ck_assert_str_eq(bulk_row(bulk_log_of(m, id, "status=cancelled"), 0),
+                     text("%jd middle%jd cancelled", cursor + 1, cursor + 1));
+    const char *first = text("\r\nmiddle%d,%d,not stored: the bulk upload was cancelled\r\n",
+                             ROWS - 1, ROWS - 1 + 1000);
+    struct answer *failed = ask(m, 200, first, "GET " BULK "/%s/failed.csv", id);
 
     ck_assert_uint_eq(lines_of(failed->body), (size_t)(1 + ROWS / 10 + rest));
-    ck_assert_ptr_nonnull(
-        strstr(failed->body, text("\r\nmiddle%d,%d,not stored: the bulk upload was cancelled\r\n",
-                                  ROWS - 1, ROWS - 1 + 1000)));
     ck_assert_ptr_nonnull(strstr(failed->body, text("\r\nmiddle%d,%d,amount: must", ROWS, -ROWS)));
 }
 
 /* The job confirmed later does not wait for the other's end. */
 TEST(jobs_of_two_organizations_run_side_by_side)
 {
-    const char *large = upload_of(m, "large", ROWS), *small = upload_of(other, "small", 200);
+    const char *large = bulk_upload(m, "large", ROWS), *small = bulk_upload(other, "small", 200);
 
     ck_status(bulk_post(m, large, "confirm"), 200);
     await(text("SELECT cursor FROM bulk_job WHERE id = '%s'", large), 50);
@@ -253,14 +208,6 @@ static bool logs_have(void *line)
 
 /* ---- while other requests are served ---- */
 
-/* Returns how many transactions have stored things of a name. */
-static int64_t transactions(const char *name)
-{
-    return sql_number(db, text("SELECT count(DISTINCT xmin::text) FROM heap_thing"
-                               " WHERE name ~ '^%s[0-9]+$'",
-                               name));
-}
-
 /* The wait itself keeps sending requests; the traces of small transactions remain. */
 static bool is_in_small_batches(void *name)
 {
@@ -276,18 +223,18 @@ static bool is_in_large_batches(void *arg)
 {
     int *tries = arg;
     const char *name = text("calm%c%c", 'a' + *tries / 26, 'a' + *tries % 26);
-    const char *id = upload_of(m, name, 1000);
+    const char *id = bulk_upload(m, name, 1000);
 
     ++*tries;
     ck_status(bulk_post(m, id, "confirm"), 200);
     await(text("SELECT count(*) FROM bulk_job WHERE id = '%s' AND status = 'finished'", id), 1);
-    return transactions(name) == 2;
+    return things_of("count(DISTINCT xmin::text)", name) == 2;
 }
 
 TEST(batches_are_small_while_others_ask_and_large_once_they_have_left)
 {
     static char name[] = "busy";
-    const char *id = upload_of(m, name, BUSY_ROWS);
+    const char *id = bulk_upload(m, name, BUSY_ROWS);
     int tries = 0;
 
     ck_status(bulk_post(m, id, "confirm"), 200);
@@ -298,7 +245,7 @@ TEST(batches_are_small_while_others_ask_and_large_once_they_have_left)
 
 TEST(a_run_is_told_in_the_log)
 {
-    const char *id = upload_of(m, "told", 20);
+    const char *id = bulk_upload(m, "told", 20);
 
     bulk_store(m, id);
     ck_assert(
@@ -308,30 +255,43 @@ TEST(a_run_is_told_in_the_log)
                          SOON_MS));
 }
 
+static void make_older(int days, const char *id)
+{
+    sql_run(db, text("UPDATE bulk_job SET created_at = created_at - interval '%d days',"
+                     " confirmed_at = confirmed_at - interval '%d days',"
+                     " ended_at = ended_at - interval '%d days' WHERE id = '%s'",
+                     days, days, days, id));
+}
+
 /* Sweeps jobs that finished 91 days ago, jobs that were canceled or sent without a confirmation 8
  * days ago, and an upload that died; keeps jobs that finished recently or wait to run. */
 TEST(what_is_old_is_swept_away)
 {
-    own_host("bulk_swept");
-    const char *old = upload_of(m, "old", 20), *young = upload_of(m, "young", 20);
-    const char *late = upload_of(m, "late", 20), *never = upload_of(m, "never", 20);
-    const char *waiting = upload_of(m, "waiting", 20), *dropped = upload_of(m, "dropped", 20);
+    struct host_spec spec = bulk_spec("bulk_swept", true);
+
+    spec.database = database_make(the_postgres, spec.name);
+    spec.keep_port = true;
+    host = host_start(&spec);
+    bulk_settle(spec.name);
+    PQfinish(db);
+    db = database_connect(the_postgres, spec.name);
+    admin = admin_of(host);
+    m = person_make(host, admin, "bulk_swept.m", NULL);
+    const char *old = bulk_upload(m, "old", 20), *young = bulk_upload(m, "young", 20);
+    const char *late = bulk_upload(m, "late", 20), *never = bulk_upload(m, "never", 20);
+    const char *waiting = bulk_upload(m, "waiting", 20), *dropped = bulk_upload(m, "dropped", 20);
 
     bulk_store(m, old);
     bulk_store(m, late);
     ck_status(bulk_post(m, dropped, "cancel"), 200);
-    sql_run(db, text("UPDATE bulk_job SET created_at = created_at - interval '91 days',"
-                     " confirmed_at = confirmed_at - interval '91 days',"
-                     " ended_at = ended_at - interval '91 days' WHERE id = '%s'",
-                     old));
-    sql_run(db, text("UPDATE bulk_job SET created_at = created_at - interval '8 days',"
-                     " ended_at = ended_at - interval '8 days' WHERE id IN ('%s', '%s')",
-                     never, dropped));
+    make_older(91, old);
+    make_older(8, never);
+    make_older(8, dropped);
     sql_run(db, text("UPDATE bulk_job SET created_at = created_at - interval '99 days'"
                      " WHERE id = '%s'",
                      late));
-    sql_run(db, text("UPDATE bulk_job SET created_at = created_at - interval '99 days',"
-                     " type = 'Gone', status = 'confirmed',"
+    make_older(99, waiting);
+    sql_run(db, text("UPDATE bulk_job SET type = 'Gone', status = 'confirmed',"
                      " confirmed_at = now() - interval '91 days' WHERE id = '%s'",
                      waiting));
     sql_run(db, text("INSERT INTO bulk_job (id, account, email, role, organisation, type, file,"
@@ -351,8 +311,8 @@ TEST(what_is_old_is_swept_away)
                             old, never, old, never)),
         0);
     ck_status(bulk_log_of(m, young, ""), 200);
-    ck_assert_str_eq(bulk_row(ck_status(bulk_log_of(m, late, ""), 200), 0), "1 late1 success");
-    ck_assert_str_eq(bulk_row(ck_status(bulk_log_of(m, waiting, ""), 200), 0), "1 - pending");
+    ck_assert_str_eq(bulk_row(bulk_log_of(m, late, ""), 0), "1 late1 success");
+    ck_assert_str_eq(bulk_row(bulk_log_of(m, waiting, ""), 0), "1 - pending");
     host_stop(host);
 }
 
@@ -377,21 +337,141 @@ static bool check_waits(void *arg)
 /* As the sweep does it with one that arrives for longer than an hour. */
 TEST(an_upload_that_was_swept_away_is_not_said_to_be_there)
 {
-    PGconn *holder = database_connect(the_postgres, "bulk_run");
+    PGconn *holder = bulk_hold("ACCESS EXCLUSIVE");
     struct sending sending;
 
-    sql_run(holder, "BEGIN");
-    sql_run(holder, "LOCK TABLE heap_thing IN ACCESS EXCLUSIVE MODE");
     ck_assert_int_eq(pthread_create(&sending.thread, NULL, send_things, &sending), 0);
     ck_assert(wait_until(check_waits, NULL, SOON_MS));
     sql_run(db, "DELETE FROM bulk_job WHERE status = 'arriving'");
-    sql_run(holder, "ROLLBACK");
+    bulk_release(holder);
     pthread_join(sending.thread, NULL);
     ck_error(sending.answer, 503, "The bulk upload took too long and was removed: send it again");
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM bulk_part p WHERE NOT EXISTS"
-                                    " (SELECT FROM bulk_job j WHERE j.id = p.job)"),
-                     0);
-    PQfinish(holder);
+    bulk_no_orphans();
+}
+
+/* ---- the progress as a live stream ---- */
+
+static struct sse *listen_to(const struct host *on, const struct person *who, const char *id)
+{
+    return sse_open_at(on, text(BULK "/%s/stream", id), who->token, NULL, 0);
+}
+
+static int64_t done_of(const struct sse_event *event)
+{
+    return json_integer_value(json_object_get(json_object_get(event->json, "progress"), "done"));
+}
+
+static const char *status_of(const struct sse_event *event)
+{
+    return json_string_value(json_object_get(event->json, "status"));
+}
+
+/* Reads events up to the last one and returns it; the number of finished rows never decreases. */
+static struct sse_event *to_the_end(struct sse *sse)
+{
+    struct sse_event *event;
+    int64_t done = -1;
+
+    while ((event = sse_next(sse, SOON_MS)) != NULL) {
+        ck_assert_int_ge(done_of(event), done);
+        done = done_of(event);
+        if (!strcmp(event->name, "ended"))
+            return event;
+        ck_assert_str_eq(event->name, "progress");
+    }
+    ck_abort_msg("the stream ended without a last event, %jd rows were done", (intmax_t)done);
+    return NULL;
+}
+
+TEST(progress_comes_from_either_host_and_ends)
+{
+    const char *id = bulk_upload(m, "either", LISTENED);
+    struct sse *one = listen_to(host, m, id), *two = listen_to(second, m, id);
+
+    ck_assert_int_eq(one->status, 200);
+    ck_assert_int_eq(two->status, 200);
+    ck_assert_ptr_nonnull(strstr(one->headers, "text/event-stream"));
+    struct sse_event *first = sse_next(one, SOON_MS);
+
+    ck_assert_str_eq(status_of(first), "created");
+    ck_assert_int_eq(done_of(first), 0);
+    ck_status(bulk_post(m, id, "confirm"), 200);
+    struct sse_event *last = to_the_end(one);
+
+    ck_assert_str_eq(status_of(last), "finished");
+    ck_assert_int_eq(done_of(last), LISTENED);
+    ck_assert_int_eq(done_of(to_the_end(two)), LISTENED);
+    ck_assert(sse_ends(one, SOON_MS));
+    ck_assert(one->complete);
+    sse_close(one);
+    sse_close(two);
+}
+
+TEST(who_comes_late_hears_of_the_end_at_once)
+{
+    const char *id = bulk_upload(m, "late", 10);
+
+    bulk_store(m, id);
+    struct sse *sse = listen_to(second, m, id);
+
+    ck_assert_str_eq(status_of(to_the_end(sse)), "finished");
+    ck_assert(sse_ends(sse, SOON_MS));
+    sse_close(sse);
+}
+
+TEST(a_cancelled_one_ends_the_stream_and_a_deleted_one_too)
+{
+    const char *cancelled = bulk_upload(m, "cancelled", 10),
+               *deleted = bulk_upload(m, "deleted", 10);
+    struct sse *one = listen_to(second, m, cancelled), *two = listen_to(second, m, deleted);
+
+    ck_status(bulk_post(m, cancelled, "cancel"), 200);
+    ck_assert_str_eq(status_of(to_the_end(one)), "cancelled");
+    ask(m, 200, NULL, "DELETE " BULK "/%s", deleted);
+    ck_assert(sse_ends(two, SOON_MS));
+    sse_close(one);
+    sse_close(two);
+}
+
+TEST(an_admin_has_a_stream_of_it)
+{
+    struct sse *sse = listen_to(host, admin, bulk_upload(m, "own", 10));
+
+    ck_assert_int_eq(sse->status, 200);
+    sse_close(sse);
+}
+
+TEST(an_account_has_so_many_streams_and_no_more)
+{
+    const char *id = bulk_upload(m, "many", 10);
+    struct sse *all[STREAMS];
+
+    for (int i = 0; i < STREAMS; i++) {
+        all[i] = listen_to(host, m, id);
+        ck_assert_int_eq(all[i]->status, 200);
+    }
+    struct answer *more = http(host, "GET", text(BULK "/%s/stream", id), m->token, NULL);
+
+    ck_error(more, 429, "Too many open streams for this account");
+    ck_assert_ptr_nonnull(answer_header(more, "Retry-After"));
+    for (int i = 0; i < STREAMS; i++)
+        sse_close(all[i]);
+}
+
+static bool has_room(void *id)
+{
+    struct sse *sse = listen_to(host, m, id);
+    bool open = sse->status == 200;
+
+    sse_close(sse);
+    return open;
+}
+
+TEST(who_has_left_makes_room)
+{
+    const char *id = bulk_upload(m, "room", 10);
+
+    ck_assert(wait_until(has_room, (void *)(uintptr_t)id, SOON_MS));
 }
 
 static void tear_down(void)

@@ -12,7 +12,6 @@
 #include "meter.h"
 #include "stage.h"
 #include "suite.h"
-#include "suites.h"
 #include "talk.h"
 #include "wire.h"
 

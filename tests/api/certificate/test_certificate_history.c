@@ -5,36 +5,36 @@
  */
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "exchange.h"
-#include "meter.h"
+#include "certificates.h"
 #include "suite.h"
-#include "suites.h"
 #include "talk.h"
 
 enum {
     BACKFILL = 12000,
+    ABOVE = BACKFILL * 4 / 5, /* the others are below the threshold */
     LONG_BACKFILL = 20000,
     CHUNK = 1000,
     MOST_CHUNKS = 6,
     MEMORY_KB = 16 * 1024
 };
 
-static struct host *host;
+#define ONE_CONNECTION "  transaction_connections: 1\n"
+#define ANEW "UPDATE reading_device SET fresh_from = '-infinity', fresh_to = 'infinity'"
+
 static struct person *m;
-static PGconn *db;
 
 /* A sanitizer would keep freed memory. */
 static const char *const environment[] = {
     "ASAN_OPTIONS=quarantine_size_mb=1:detect_stack_use_after_return=0:exitcode=99", NULL};
 
-static void begin(const char *name)
+static void begin_with(const char *name, const char *settings)
 {
     host =
         host_start(&(struct host_spec){.name = name,
                                        .database = database_make(the_postgres, name),
                                        .modules = "[auth, device, reading, certificate, webhook]",
+                                       .db = settings,
                                        .environment = environment});
     db = database_connect(the_postgres, name);
     m = person_make(host, admin_of(host), name, NULL);
@@ -42,10 +42,9 @@ static void begin(const char *name)
     meter_make(host, m, "other", 100, days_ago(2000));
 }
 
-static void end(void)
+static void begin(const char *name)
 {
-    PQfinish(db);
-    host_stop(host);
+    begin_with(name, NULL);
 }
 
 /* Adds hourly History readings of the first device as if just sent; one in five is below the
@@ -72,17 +71,6 @@ static bool some_issued(void *arg)
 {
     (void)arg;
     return entries() > 0;
-}
-
-static bool all_issued(void *arg)
-{
-    (void)arg;
-    return sql_number(db,
-                      "SELECT (SELECT count(*) FROM certificate_history)"
-                      " + (SELECT count(*) FROM reading_device WHERE fresh_from IS NOT NULL)"
-                      " + (SELECT count(*) FROM certificate_look)"
-                      " + (SELECT count(*) FROM certificate_changed)"
-                      " + (SELECT count(*) FROM certificate_due WHERE cycle_end <= now())") == 0;
 }
 
 /* Checks that exactly the readings from the threshold on are there, each with its own energy, under
@@ -143,18 +131,16 @@ TEST(who_submits_during_a_long_backfill_waits_for_a_few_chunks_at_most)
 
     ck_status(answers[0], 201);
     ck_status(answers[1], 201);
-    ck_assert_int_lt(before, BACKFILL * 4 / 5);
+    ck_assert_int_lt(before, ABOVE);
     ck_assert_msg(after - before <= MOST_CHUNKS * CHUNK, "%jd entries were issued meanwhile",
                   (intmax_t)(after - before));
     process_stop(job, SIGKILL, 5000);
     speed_up();
-    const char *words[] = {"certificate", "issue", NULL};
-
-    ck_assert_int_eq(host_command(host, NULL, words), 0);
-    ck_assert(wait_until(all_issued, NULL, 30000));
+    certificates_run();
+    certificates_await(db);
     expect_log();
-    ck_assert_int_eq(entries(), BACKFILL * 4 / 5 + 1);
-    end();
+    ck_assert_int_eq(entries(), ABOVE + 1);
+    host_stop(host);
 }
 
 struct issuing {
@@ -186,22 +172,20 @@ TEST(a_backfill_killed_between_and_within_chunks_leaves_the_log_of_one_run)
         /* kill it at a different moment of a chunk each time */
         if (!issuing.ended && !process_wait(issuing.job, i * 3, &issuing.status))
             process_stop(issuing.job, SIGKILL, 5000);
-        steps += entries() > seen && entries() < BACKFILL * 4 / 5;
+        steps += entries() > seen && entries() < ABOVE;
         seen = entries();
     }
     ck_assert_int_gt(steps, 0); /* some were killed in the middle */
     ck_assert(host_run(host));
-    const char *words[] = {"certificate", "issue", NULL};
-
-    ck_assert_int_eq(host_command(host, NULL, words), 0);
-    ck_assert(wait_until(all_issued, NULL, 30000));
+    certificates_run();
+    certificates_await(db);
     expect_log();
-    ck_assert_int_eq(entries(), BACKFILL * 4 / 5);
-    sql_run(db, "UPDATE reading_device SET fresh_from = '-infinity', fresh_to = 'infinity'");
-    ck_assert_int_eq(host_command(host, NULL, words), 0);
-    ck_assert(wait_until(all_issued, NULL, 30000));
+    ck_assert_int_eq(entries(), ABOVE);
+    sql_run(db, ANEW);
+    certificates_run();
+    certificates_await(db);
     expect_log();
-    end();
+    host_stop(host);
 }
 
 /* A reading that arrives late, before the position that a chunk has reached, is issued too. */
@@ -213,15 +197,11 @@ TEST(a_reading_that_comes_behind_the_chunk_under_way_is_issued_as_well)
     sql_run(db, "INSERT INTO certificate_history SELECT device, max(end_at) - interval '1 day',"
                 " max(end_at) FROM reading GROUP BY device");
     ck_assert(host_run(host));
-    struct call call = reading_call("big", "History", days_ago(1950));
-
-    ck_status(http_send(host, &call), 201);
-    const char *words[] = {"certificate", "issue", NULL};
-
-    ck_assert_int_eq(host_command(host, NULL, words), 0);
-    ck_assert(wait_until(all_issued, NULL, 30000));
+    store(m, "big", "History", days_ago(1950), days_ago(1950) + HOUR_MS, 2000);
+    certificates_run();
+    certificates_await(db);
     expect_log();
-    end();
+    host_stop(host);
 }
 
 /* Adds one reading of a day for each device; earlier versions issued fewer devices in a run of the
@@ -249,10 +229,10 @@ TEST(history_is_issued_until_nothing_is_left)
     host_kill(host);
     crowd(DEVICES);
     ck_assert(host_run(host));
-    ck_assert(wait_until(all_issued, NULL, 30000));
+    certificates_await(db);
     expect_log();
     ck_assert_int_eq(entries(), DEVICES);
-    end();
+    host_stop(host);
 }
 
 /* Adds hourly readings to a device of the crowd, before its daily one. */
@@ -270,38 +250,31 @@ static void read_hours(int device, int hours)
 TEST(a_chunk_has_the_readings_of_as_many_devices_as_fit_in)
 {
     enum { DEVICES = 3000, HOURS = 2500, BAD = 1700, MOST = DEVICES / 10 };
-    const char *words[] = {"certificate", "issue", NULL};
-
     begin("history_many");
     host_kill(host);
     crowd(DEVICES);
     read_hours(2100, HOURS);
     sql_run(db, text("ALTER TABLE certificate_entry ADD CONSTRAINT bad CHECK (device <> %d)", BAD));
-    ck_assert_int_eq(host_command(host, NULL, words), 1);
+    ck_assert_int_eq(host_command(host, NULL, (const char *const[]){"certificate", "issue", NULL}),
+                     1);
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM certificate_history"), 1);
     ck_assert_int_eq(entries(), DEVICES - 1 + HOURS * 4 / 5);
     sql_run(db, "ALTER TABLE certificate_entry DROP CONSTRAINT bad");
-    ck_assert_int_eq(host_command(host, NULL, words), 0);
+    certificates_run();
     expect_log();
     sql_run(db, "TRUNCATE certificate, certificate_entry, certificate_day");
-    sql_run(db, "UPDATE reading_device SET fresh_from = '-infinity', fresh_to = 'infinity'");
-    ck_assert_int_eq(host_command(host, NULL, words), 0);
+    sql_run(db, ANEW);
+    certificates_run();
     expect_log();
     ck_assert_int_le(
         sql_number(db,
                    "SELECT count(*) FROM (SELECT DISTINCT xmin::text FROM certificate_entry) x"),
         MOST);
-    PQfinish(db);
 }
 
 TEST(a_stop_or_a_change_of_a_device_waits_for_no_more_than_a_turn_of_a_backfill)
 {
-    begin("history_turns");
-    host_stop(host);
-    host = host_start(&(struct host_spec){.name = "history-turns",
-                                          .database = "history_turns",
-                                          .db = "  transaction_connections: 1\n",
-                                          .modules = METER_MODULES});
+    begin_with("history_turns", ONE_CONNECTION);
     slow_down();
     backfill(days_ago(1900), LONG_BACKFILL);
     ck_assert(wait_until(some_issued, NULL, 30000));
@@ -311,26 +284,18 @@ TEST(a_stop_or_a_change_of_a_device_waits_for_no_more_than_a_turn_of_a_backfill)
     ck_assert_int_lt(entries(), LONG_BACKFILL * 4 / 5);
     speed_up();
     ck_assert(host_run(host));
-    ck_assert(wait_until(all_issued, NULL, 60000));
+    certificates_await(db);
     expect_log();
-    end();
+    host_stop(host);
 }
 
 TEST(one_connection_for_transactions_is_enough_for_the_job_and_for_changes)
 {
-    struct call call;
-
-    begin("history_alone");
-    host_stop(host);
-    host = host_start(&(struct host_spec){.name = "history-alone",
-                                          .database = "history_alone",
-                                          .db = "  transaction_connections: 1\n",
-                                          .modules = METER_MODULES});
-    call = reading_call("other", "History", days_ago(30));
-    ck_status(http_send(host, &call), 201);
+    begin_with("history_alone", ONE_CONNECTION);
+    store(m, "other", "History", days_ago(30), days_ago(30) + HOUR_MS, 2000);
     ck_assert(wait_until(some_issued, NULL, 30000));
     ask(m, 200, NULL, "PATCH /api/device/other {'address':'x'}");
-    end();
+    host_stop(host);
 }
 
 struct watched {
@@ -354,9 +319,7 @@ static bool ended_or_waits(void *arg)
 TEST(a_device_that_joins_a_group_while_its_readings_are_looked_through_is_not_forgotten)
 {
     begin("history_join");
-    struct call call = reading_call("other", "Delta", days_ago(30));
-
-    ck_status(http_send(host, &call), 201);
+    store(m, "other", "Delta", days_ago(30), days_ago(30) + HOUR_MS, 2000);
     host_kill(host);
     struct watched watched = {.db = database_connect(the_postgres, "history_join")};
 
@@ -376,13 +339,9 @@ TEST(a_device_that_joins_a_group_while_its_readings_are_looked_through_is_not_fo
     while (!watched.ended)
         watched.ended = process_wait(watched.job, 100, &watched.status);
     ck_assert_int_eq(watched.status, 0);
-    watched = (struct watched){.db = watched.db, .job = meter_issue_start(host)};
-    while (!watched.ended)
-        watched.ended = process_wait(watched.job, 100, &watched.status);
-    ck_assert_int_eq(watched.status, 0);
+    certificates_run();
     ck_assert_int_eq(sql_number(db, "SELECT coalesce(sum(issued_wh), 0) FROM certificate"), 2000);
     PQfinish(watched.db);
-    PQfinish(db);
 }
 
 /* Each event uses some 4 KiB for its payload and its hooks until its chunk is committed. */
@@ -404,11 +363,10 @@ TEST(a_backfill_needs_the_memory_of_a_chunk)
         most = peak > most ? peak : most;
     }
     ck_assert_int_eq(status, 0);
-    ck_assert_int_eq(entries(), BACKFILL * 4 / 5);
+    ck_assert_int_eq(entries(), ABOVE);
     ck_assert_int_gt(first, 0);
     ck_assert_msg(process_shadowed() || most - first < MEMORY_KB, "it grew from %jd to %jd KiB",
                   (intmax_t)first, (intmax_t)most);
-    PQfinish(db);
 }
 
-SUITE(certificate_history, .timeout_s = 300)
+SUITE(certificate_history, .timeout_s = 300, .after_each = stage_disconnect)

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "certificates.h"
-#include "suites.h"
+#include "suite.h"
 #include "talk.h"
 
 enum { MODEL_MS = 5400 * 1000, STEPS = 400, WEEKS = 52, PARTS = 4 };

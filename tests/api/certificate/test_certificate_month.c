@@ -6,27 +6,12 @@
  */
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "certificates.h"
 #include "suite.h"
-#include "suites.h"
-#include "talk.h"
-
-static void set_up(void)
-{
-    certificates_open("certificate_month");
-}
 
 enum { HOURS = 31 * 24, GROUP_COUNT = 3 };
 static const char *const frequencies[GROUP_COUNT] = {"daily", "weekly", "monthly"};
-
-static int device_count(void)
-{
-    const char *given = getenv("BUSBAR_TEST_DEVICES");
-
-    return given ? atoi(given) : 9;
-}
 
 static int hour_wh(int device, int hour)
 {
@@ -50,23 +35,24 @@ static void post_month(const struct person *by, const char *name, int device, in
 struct month {
     struct person *by;
     int64_t start, group[GROUP_COUNT], sum[GROUP_COUNT];
-    int devices;
 };
 
-/* Distributes devices with readings over the three groups; returns the energy of each group. The
- * first group is made after the readings, the others before. */
-static struct month month_make(const char *name, int devices)
+/* Starts a host and distributes devices with readings over the three groups. The first group is
+ * made after the readings, the others before. */
+static struct month month_make(const char *name)
 {
-    struct month month = {
-        .by = certificate_person(name), .start = days_ago(70), .devices = devices};
+    const char *given = getenv("BUSBAR_TEST_DEVICES");
+    int devices = given ? atoi(given) : 9, counts[GROUP_COUNT] = {0};
     int64_t *ids[GROUP_COUNT];
-    int counts[GROUP_COUNT] = {0};
+
+    certificates_begin(name, NULL);
+    admin = admin_of(host);
+    struct month month = {.by = certificate_person(name), .start = days_ago(70)};
 
     for (int g = 0; g < GROUP_COUNT; g++)
         ids[g] = kept(calloc((size_t)devices, sizeof(int64_t)));
     for (int i = 0; i < devices; i++)
-        ids[i % 3][counts[i % 3]++] =
-            meter_make(host, month.by, text("%s-%d", name, i), 10, days_ago(100));
+        ids[i % 3][counts[i % 3]++] = certificate_device(month.by, text("%s-%d", name, i));
     for (int g = 1; g < GROUP_COUNT; g++)
         month.group[g] =
             certificate_group_make(month.by, frequencies[g], month.start, ids[g], counts[g]);
@@ -81,91 +67,68 @@ static struct month month_make(const char *name, int devices)
 }
 
 /* All cycles have ended long ago. The log adds up to the readings rounded down, and the groups
- * carry the rest. */
-static void expect_month(PGconn *database, const struct month *month)
+ * carry the rest; `more` Wh are History. */
+static struct sums expect_month(const struct month *month, int64_t more)
 {
-    certificates_expect_sums(database);
-    for (int g = 0; g < GROUP_COUNT; g++) {
-        const char *id = text("%jd", (intmax_t)month->group[g]);
-        int64_t of_group = sql_number(
-            database,
-            text("SELECT coalesce(sum(issued_wh), 0) FROM certificate WHERE group_id = %s", id));
+    struct sums sums = pages_of(month->by, "");
+    int64_t issued = more, measured = more;
 
-        ck_assert_int_eq(of_group, month->sum[g] / 1000 * 1000);
-        ck_assert_int_eq(
-            sql_number(database, text("SELECT carry_wh FROM certificate_group WHERE id = %s", id)),
-            month->sum[g] % 1000);
-        ck_assert_int_eq(
-            sql_number(database, text("SELECT coalesce(sum(wh), 0) FROM certificate_entry"
-                                      " WHERE group_id = %s",
-                                      id)),
-            month->sum[g]);
+    certificates_expect_sums(db);
+    for (int g = 0; g < GROUP_COUNT; g++) {
+        int64_t sum = month->sum[g], group = month->group[g];
+
+        ck_assert_int_eq(certificates_issued(group), sum / 1000 * 1000);
+        ck_assert_int_eq(certificate_group_carried(month->by, group), sum % 1000);
+        ck_assert_int_eq(sql_number(db, text("SELECT coalesce(sum(wh), 0) FROM certificate_entry"
+                                             " WHERE group_id = %jd",
+                                             group)),
+                         sum);
+        issued += sum / 1000 * 1000;
+        measured += sum;
     }
+    ck_assert_int_eq(sums.issued, issued);
+    ck_assert_int_eq(sums.wh, measured);
+    return sums;
 }
 
 TEST(a_month_of_hourly_readings_adds_up_and_running_again_adds_nothing)
 {
-    struct month month = month_make("cert-month", device_count());
+    struct month month = month_make("certificate_month");
 
     certificates_issue(db, host);
-    expect_month(db, &month);
-    struct sums sums = pages_of(month.by, "");
+    int64_t entries = expect_month(&month, 0).entries;
 
-    ck_assert_int_eq(sums.issued, month.sum[0] / 1000 * 1000 + month.sum[1] / 1000 * 1000 +
-                                      month.sum[2] / 1000 * 1000);
-    ck_assert_int_eq(sums.wh, month.sum[0] + month.sum[1] + month.sum[2]);
-    for (int g = 0; g < GROUP_COUNT; g++)
-        ck_assert_int_eq(certificate_group_carried(month.by, month.group[g]), month.sum[g] % 1000);
     certificates_issue(db, host);
     /* as if all readings were new again */
     sql_run(db, "INSERT INTO certificate_look SELECT device, '-infinity', 'infinity'"
                 " FROM certificate_member ON CONFLICT DO NOTHING");
     certificates_issue(db, host);
-    struct sums again = pages_of(month.by, "");
-
-    ck_assert_int_eq(again.entries, sums.entries);
-    ck_assert_int_eq(again.issued, sums.issued);
-    expect_month(db, &month);
-}
-
-/* Runs the job in a separate process and kills it after this many ms. */
-static void run_killed(int ms)
-{
-    const char *argv[] = {harness_program(false), "-c", host->conf, "certificate", "issue", NULL};
-    int status;
-    pid_t pid = process_start(
-        &(struct process_spec){.argv = argv, .environment = host->environment, .log = host->log});
-
-    process_wait(pid, ms, &status);
-    process_stop(pid, SIGKILL, 5000);
+    ck_assert_int_eq(expect_month(&month, 0).entries, entries);
+    host_stop(host);
 }
 
 TEST(a_job_killed_at_any_moment_loses_nothing_and_issues_nothing_twice)
 {
-    host = meter_host("certificates_kill", NULL); /* in this test's process */
-    admin = admin_of(host);
-    PQfinish(db);
-    db = database_connect(the_postgres, "certificates_kill");
-    struct month month = month_make("cert-kill", device_count());
+    struct month month = month_make("certificate_month_kill");
+    int status;
 
-    meter_make(host, month.by, "cert-kill-h", 10, days_ago(400));
-    ck_status(
-        meter_series(host, month.by, "cert-kill-h", "History", days_ago(390), DAY_MS, 300, 1500),
-        201);
+    meter_make(host, month.by, "history", 10, days_ago(400));
+    store_series(month.by, "history", "History", days_ago(390), DAY_MS, 300, 1500);
     host_kill(host);
-    for (int i = 0; i < 12; i++)
-        run_killed(150 + i * 37);
+    for (int i = 0; i < 12; i++) {
+        pid_t pid = meter_issue_start(host);
+
+        process_wait(pid, 150 + i * 37, &status);
+        process_stop(pid, SIGKILL, 5000);
+    }
     ck_assert(host_run(host));
     certificates_issue(db, host);
-    expect_month(db, &month);
+    expect_month(&month, 300 * 1500);
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM certificate_entry e"
                                     " JOIN device d ON d.id = e.device"
-                                    " WHERE d.external_id = 'cert-kill-h'"),
+                                    " WHERE d.external_id = 'history'"),
                      300);
-    struct sums sums = pages_of(month.by, "");
-
-    ck_assert_int_eq(sums.wh, month.sum[0] + month.sum[1] + month.sum[2] + 300 * 1500);
     host_stop(host);
 }
 
-STAGE_SUITE(certificate_month, set_up, 600)
+SUITE(certificate_month, .timeout_s = 600, .after_each = stage_disconnect)

@@ -3,8 +3,6 @@
 
 #include "readings.h"
 #include "suite.h"
-#include "suites.h"
-#include "talk.h"
 
 #define COMMISSIONED INT64_C(1577836800000) /* 2020-01-01 */
 #define MINUTE_MS INT64_C(60000)
@@ -141,58 +139,61 @@ TEST(rows_of_a_request_resolve_a_repeated_hour_by_their_order)
     }
 }
 
+/* The problem must be in this field and contain these words. */
+static void refuse(const char *key, const char *zone, const char *reads, long status,
+                   const char *field, const char *words)
+{
+    post_reading(key, text("{'timezone':'%s','reads':[%s]}", zone, reads), status,
+                 text("{'errors':[{'field':'%s','problem':'*%s*'}]}", field, words));
+}
+
+/* `change`: "2025-10-26T01:00 2025-10-26T02:00" */
+static const char *span(const char *change)
+{
+    const char *end = strchr(change, ' ');
+
+    return text("{'startDate':'%.*s','endDate':'%s','value':300}", (int)(end - change), change,
+                end + 1);
+}
+
+static void take(const char *key, const char *zone, const char *change)
+{
+    post_reading(key, text("{'timezone':'%s','reads':[%s]}", zone, span(change)), 201, NULL);
+}
+
 /* Both hours from 1 to 2, as in an inverter's file. */
 TEST(an_hour_that_is_written_twice_in_a_request_is_two_hours)
 {
     const char *key = device("labels", 0);
-    json_t *reads = json_array();
 
-    for (int i = 0; i < 4; i++) {
-        int hour = i < 2 ? i : i - 1;
-
-        json_array_append_new(reads, json_pack("{ss ss si}", "startDate",
-                                               text("2025-10-26T%02d:00", hour), "endDate",
-                                               text("2025-10-26T%02d:00", hour + 1), "value", 300));
-    }
-    ck_status(post(key, "Europe/London", reads), 201);
+    post_reading(
+        key,
+        text("{'timezone':'Europe/London','reads':[%s,%s,%s,%s]}",
+             span("2025-10-26T00:00 2025-10-26T01:00"), span("2025-10-26T01:00 2025-10-26T02:00"),
+             span("2025-10-26T01:00 2025-10-26T02:00"), span("2025-10-26T02:00 2025-10-26T03:00")),
+        201, NULL);
     expect_series(key, &autumn[0]);
-}
-
-static void expect_problem(struct answer *answer, long status, const char *field, const char *words)
-{
-    expect_field(answer, status, field);
-    ck_assert_msg(strstr(answer->body, words) != NULL, "%s", answer->body);
-}
-
-static struct answer *one(const char *key, const char *zone, const char *start, const char *end)
-{
-    return post(key, zone,
-                json_pack("[{ss ss si}]", "startDate", start, "endDate", end, "value", 300));
 }
 
 TEST(a_local_time_that_stays_ambiguous_is_refused_and_the_offset_decides)
 {
-    const char *key = device("either", 0);
+    static const char london[] = "Europe/London";
+    const char *key = device("either", 0), *gaps = device("gaps", 0);
+    const char *hour = span("2025-10-26T01:00 2025-10-26T02:00");
 
     /* this may be one hour up to the change, or two */
-    expect_problem(one(key, "Europe/London", "2025-10-26T01:00", "2025-10-26T02:00"), 400,
-                   "reads[0].endDate",
-                   "send it with its offset, 2025-10-26T02:00:00+01:00 or "
-                   "2025-10-26T02:00:00+00:00");
-    ck_status(one(key, "Europe/London", "2025-10-26T01:00+00:00", "2025-10-26T02:00"), 201);
-    ck_status(one(key, "Europe/London", "2025-10-26T01:00+01:00", "2025-10-26T01:00"), 201);
-    ck_status(one(key, "Europe/London", "2025-10-26T00:00", "2025-10-26T01:00"), 201);
-    expect_problem(one(key, "Europe/London", "2025-10-26T01:00", "2025-10-26T02:00"), 409,
-                   "reads[0]", "which is the same reading, sent again");
+    refuse(key, london, hour, 400, "reads[0].endDate",
+           "send it with its offset, 2025-10-26T02:00:00+01:00 or 2025-10-26T02:00:00+00:00");
+    take(key, london, "2025-10-26T01:00+00:00 2025-10-26T02:00");
+    take(key, london, "2025-10-26T01:00+01:00 2025-10-26T01:00");
+    take(key, london, "2025-10-26T00:00 2025-10-26T01:00");
+    refuse(key, london, hour, 409, "reads[0]", "which is the same reading, sent again");
     ck_assert_int_eq(stored(key), 3);
     /* both occurrences of the hour are free, and both touch a stored reading */
-    const char *gaps = device("gaps", 0);
-
-    ck_status(one(gaps, "Europe/London", "2025-10-26T00:00", "2025-10-26T01:00"), 201);
-    ck_status(one(gaps, "Europe/London", "2025-10-26T01:30+01:00", "2025-10-26T01:00+00:00"), 201);
-    expect_problem(one(gaps, "Europe/London", "2025-10-26T01:00", "2025-10-26T01:30"), 400,
-                   "reads[0].startDate",
-                   "occurs twice when the clocks of Europe/London are set back");
+    take(gaps, london, "2025-10-26T00:00 2025-10-26T01:00");
+    take(gaps, london, "2025-10-26T01:30+01:00 2025-10-26T01:00+00:00");
+    refuse(gaps, london, span("2025-10-26T01:00 2025-10-26T01:30"), 400, "reads[0].startDate",
+           "occurs twice when the clocks of Europe/London are set back");
 }
 
 TEST(a_local_time_that_is_skipped_is_refused_with_the_clock_change)
@@ -205,76 +206,66 @@ TEST(a_local_time_that_is_skipped_is_refused_with_the_clock_change)
         {"America/New_York", "2025-03-09", {"01:00", "02:00", "03:00", "04:00"}},
         {"Australia/Lord_Howe", "2025-10-05", {"01:30", "02:00", "02:30", "03:00"}},
     };
+    static const char london[] = "Europe/London";
 
     for (int i = 0; i < 4; i++) {
-        const char *key = device("spring", i), *at[4];
+        const char *key = device("spring", i), *spans[3];
 
-        for (int j = 0; j < 4; j++)
-            at[j] = text("%sT%s", springs[i].day, springs[i].hours[j]);
-        ck_status(one(key, springs[i].zone, at[0], at[1]), 201);
-        expect_problem(one(key, springs[i].zone, at[1], at[2]), 400, "reads[0].startDate",
-                       "are put forward: send it with its offset");
-        ck_status(one(key, springs[i].zone, at[2], at[3]), 201);
+        for (int j = 0; j < 3; j++)
+            spans[j] = text("%sT%s %sT%s", springs[i].day, springs[i].hours[j], springs[i].day,
+                            springs[i].hours[j + 1]);
+        take(key, springs[i].zone, spans[0]);
+        refuse(key, springs[i].zone, span(spans[1]), 400, "reads[0].startDate",
+               "are put forward: send it with its offset");
+        take(key, springs[i].zone, spans[2]);
         struct answer *list = ck_status(meter_list(host, m, key, ""), 200);
 
         ck_assert_str_eq(text_in(item_of(list, NULL, 0), "endDate"),
                          text_in(item_of(list, NULL, 1), "startDate"));
     }
-    expect_problem(
-        one(device("within", 0), "Europe/London", "2025-03-30T00:30", "2025-03-30T01:30"), 400,
-        "reads[0].endDate", "when the clocks of Europe/London are put forward");
+    refuse(device("within", 0), london, span("2025-03-30T00:30 2025-03-30T01:30"), 400,
+           "reads[0].endDate", "when the clocks of Europe/London are put forward");
     /* a logger that writes only ends has a row for the hour that does not exist */
-    expect_problem(
-        post(device("lonely", 0), "Europe/London",
-             json_pack("[{ss ss si} {ss si} {ss si}]", "startDate", "2025-03-30T00:00", "endDate",
-                       "2025-03-30T01:00", "value", 300, "endDate", "2025-03-30T02:00", "value", 0,
-                       "endDate", "2025-03-30T03:00", "value", 300)),
-        400, "reads[1].endDate",
-        "must be later than the end of the reading before it, with which it begins; the "
-        "clocks of Europe/London are put forward then");
-    expect_problem(post(device("lonely", 1), "Europe/London",
-                        json_pack("[{ss ss si} {ss si}]", "startDate", "2025-04-01T00:00",
-                                  "endDate", "2025-04-01T01:00", "value", 300, "endDate",
-                                  "2025-04-01T01:00", "value", 300)),
-                   400, "reads[1].endDate",
-                   "must be later than the end of the reading before it, with which it begins");
-    expect_problem(post(device("lonely", 2), "Europe/London",
-                        json_pack("[{ss si}]", "endDate", "2020-01-01T00:00", "value", 300)),
-                   400, "reads[0].endDate",
-                   "must be later than the device's commissioning on 2020-01-01");
+    refuse(device("lonely", 0), london,
+           text("%s,{'endDate':'2025-03-30T02:00','value':0},"
+                "{'endDate':'2025-03-30T03:00','value':300}",
+                span("2025-03-30T00:00 2025-03-30T01:00")),
+           400, "reads[1].endDate",
+           "must be later than the end of the reading before it, with which it begins; the "
+           "clocks of Europe/London are put forward then");
+    refuse(device("lonely", 1), london,
+           text("%s,{'endDate':'2025-04-01T01:00','value':300}",
+                span("2025-04-01T00:00 2025-04-01T01:00")),
+           400, "reads[1].endDate",
+           "must be later than the end of the reading before it, with which it begins");
+    refuse(device("lonely", 2), london, "{'endDate':'2020-01-01T00:00','value':300}", 400,
+           "reads[0].endDate", "must be later than the device*s commissioning on 2020-01-01");
     /* this day begins with the change, at 01:00 */
-    ck_status(one(device("cairo", 0), "Africa/Cairo", "2025-04-25", "2025-04-26"), 201);
+    take(device("cairo", 0), "Africa/Cairo", "2025-04-25 2025-04-26");
 }
 
 TEST(dates_and_numbers_are_taken_as_loggers_write_them)
 {
-    static const char *const starts[] = {"2025-06-01t00:00:00z", "2025-06-01T00:00:00,000Z",
-                                         "2025-06-01 00:00:00 +0000", "2025-06-01 0:00"};
     static const struct {
-        const char *text;
-        int64_t wh;
-    } values[] = {{".5", 1}, {"+5", 5}, {"5.", 5}, {"+.5e1", 5}};
+        const char *start, *value;
+        int wh;
+    } rows[] = {{"2025-06-01t00:00:00z", ".5", 1},
+                {"2025-06-01T00:00:00,000Z", "+5", 5},
+                {"2025-06-01 00:00:00 +0000", "5.", 5},
+                {"2025-06-01 0:00", "+.5e1", 5}};
 
-    for (int i = 0; i < 4; i++) {
-        struct answer *made =
-            ck_status(meter_post(host, m, device("forms", i),
-                                 json_pack("{ss ss ss ss ss}", "type", "Delta", "unit", "Wh",
-                                           "startDate", starts[i], "endDate", "2025-06-01T01:00Z",
-                                           "value", values[i].text)),
-                      201);
-
-        ck_assert_str_eq(text_in(item_of(made, "reads", 0), "startDate"),
-                         "2025-06-01T00:00:00.000Z");
-        ck_assert_int_eq(int_in(item_of(made, "reads", 0), "value"), values[i].wh);
-    }
-    struct answer *list =
-        ck_status(meter_list(host, m, "forms-0",
-                             "?start=2025-06-01%200:00:00%20%2B0000&end=2025-06-02t00:00z"),
-                  200);
-
-    ck_assert_uint_eq(json_array_size(list->json), 1);
-    expect_problem(one("forms-0", "UTC", "01.06.2025", "2025-06-02"), 400, "reads[0].startDate",
-                   "such as 2026-04-01 or 2026-04-01T12:00:00Z");
+    for (int i = 0; i < 4; i++)
+        post_reading(
+            device("forms", i),
+            text("{'startDate':'%s','endDate':'2025-06-01T01:00Z','value':'%s'}", rows[i].start,
+                 rows[i].value),
+            201,
+            text("{'reads':[{'startDate':'2025-06-01T00:00:00.000Z','value':%d}]}", rows[i].wh));
+    ask(m, 200, "[{}]",
+        "GET /api/meter-reads/new/forms-0?start=2025-06-01%%200:00:00%%20%%2B0000"
+        "&end=2025-06-02t00:00z");
+    refuse("forms-0", "UTC", span("01.06.2025 2025-06-02"), 400, "reads[0].startDate",
+           "such as 2026-04-01 or 2026-04-01T12:00:00Z");
 }
 
 static size_t count_in(const char *text, const char *part)
@@ -290,26 +281,20 @@ static size_t count_in(const char *text, const char *part)
 TEST(the_repeated_times_of_a_request_are_looked_up_by_one_statement)
 {
     static const char statement[] = "WITH ORDINALITY AS x (at, number) LEFT JOIN LATERAL";
-    static const char *const times[][2] = {{"2025-10-26T02:00", "2025-10-26T02:05"},
-                                           {"2025-10-26T02:10", "2025-10-26T02:15"},
-                                           {"2025-10-26T02:20", "2025-10-26T02:25"},
-                                           {"2025-10-26T02:30", "2025-10-26T02:35"}};
+    static const char *const times[] = {
+        "2025-10-26T02:00 2025-10-26T02:05", "2025-10-26T02:10 2025-10-26T02:15",
+        "2025-10-26T02:20 2025-10-26T02:25", "2025-10-26T02:30 2025-10-26T02:35"};
     const char *name = database_make(the_postgres, "clock_counted");
 
     sql_run(db, text("ALTER DATABASE %s SET log_statement = 'all'", name));
     struct host *own = host_start(&(struct host_spec){
         .name = "clock-counted", .database = name, .modules = "[auth, device, reading]"});
     struct person *person = person_make(own, admin_of(own), "counted", NULL);
-    json_t *reads = json_array();
 
-    meter_make(own, person, "gaps", 10, COMMISSIONED);
-    for (int i = 0; i < 4; i++)
-        json_array_append_new(reads, json_pack("{ss ss si}", "startDate", times[i][0], "endDate",
-                                               times[i][1], "value", 100));
-    ck_status(meter_post(own, person, "gaps",
-                         json_pack("{ss ss ss so}", "type", "Delta", "unit", "Wh", "timezone",
-                                   "Europe/Berlin", "reads", reads)),
-              201);
+    meter_make(own, person, "gaps", 100, COMMISSIONED);
+    ask_on(own, person, 201, NULL, "POST /api/meter-reads/new/gaps %s",
+           text("{'type':'Delta','unit':'Wh','timezone':'Europe/Berlin','reads':[%s,%s,%s,%s]}",
+                span(times[0]), span(times[1]), span(times[2]), span(times[3])));
     ck_assert_uint_eq(count_in(file_text(the_postgres->log), statement), 1);
     host_stop(own);
 }

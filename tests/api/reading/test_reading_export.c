@@ -10,7 +10,6 @@
 #include "bulk.h"
 #include "readings.h"
 #include "suite.h"
-#include "suites.h"
 #include "talk.h"
 
 enum { READINGS = 150000, GROWTH_KB = 4096 };

@@ -1,0 +1,301 @@
+/*
+ * The issuing job, run by commands: two runs at a time, each of which leaves to the other what it
+ * has begun; old statistics of PostgreSQL; groups with more Delta readings than one statement can
+ * process in time, which are issued anyway and delay nobody.
+ */
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "certificates.h"
+#include "suite.h"
+
+enum { READINGS = 3, WH = 2000, LARGE = 20, TURN_US = 700000 /* longer than a turn of a run */ };
+
+#define GATE "4711"
+#define SHORT "  statement_timeout: 400\n"
+#define BATCH "  statement_timeout: 1000\n"
+
+static int64_t start; /* of the cycle */
+
+/* ---- entries that wait to be settled ---- */
+
+/* Makes certificates of that many entries each, of devices from 1 on. */
+static void request(int certificates, int entries)
+{
+    sql_run(db, text("INSERT INTO certificate SELECT n, gen_random_uuid(), 1, NULL, now(), now(),"
+                     " 1000, now() FROM generate_series(1, %d) n",
+                     certificates));
+    sql_run(db, text("INSERT INTO certificate_entry (certificate, organisation, group_id, device,"
+                     " start_at, end_at, wh) SELECT c.id, 1, 1, (c.id - 1) * %d + d, now(), now(),"
+                     " 1000 FROM certificate c, generate_series(1, %d) d",
+                     entries, entries));
+}
+
+static void settle_rest(int entries)
+{
+    certificates_run();
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM certificate_entry"
+                                    " WHERE status = 'Succeeded'"),
+                     entries);
+}
+
+TEST(what_another_run_settles_is_left_to_it)
+{
+    certificates_alone("job_two", BATCH);
+    request(1200, 1);
+    PGconn *other = database_connect(the_postgres, "job_two");
+
+    sql_run(other, "BEGIN");
+    sql_run(other, "SELECT FROM certificate_entry WHERE device <= 500 FOR UPDATE");
+    certificates_run();
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM certificate_entry"
+                                    " WHERE (status = 'Succeeded') = (device > 500)"),
+                     1200);
+    PQfinish(other);
+    settle_rest(1200);
+}
+
+/* A certificate of any size is settled in parts. */
+TEST(entries_of_large_certificates_are_settled)
+{
+    int entries = repetitions(2000, 25000);
+
+    certificates_alone("job_large", BATCH);
+    request(LARGE, entries);
+    settle_rest(LARGE * entries);
+}
+
+static void read_meters(int devices, int unused)
+{
+    (void)unused;
+    sql_run(db,
+            text("INSERT INTO reading_device SELECT d, 'D', now(), now(), 1, now(), '-infinity',"
+                 " now(), now() FROM generate_series(1, %d) d",
+                 devices));
+}
+
+/* PostgreSQL analyzes the tables after their first rows are rolled back, so its statistics say that
+ * they are empty. A plan made with them takes seconds for a batch. */
+static void make_stale(const char *tables[2], void (*fill)(int rows, int each), int rows)
+{
+    for (int i = 0; i < 2 && tables[i]; i++)
+        sql_run(db, text("ALTER TABLE %s SET (autovacuum_enabled = off)", tables[i]));
+    sql_run(db, "BEGIN");
+    fill(1000, 1);
+    sql_run(db, "ROLLBACK");
+    for (int i = 0; i < 2 && tables[i]; i++)
+        sql_run(db, text("ANALYZE %s", tables[i]));
+    fill(rows, 1);
+}
+
+TEST(statistics_from_before_the_rows_make_no_batch_slow)
+{
+    int many = repetitions(5000, 30000);
+
+    certificates_alone("job_stale", BATCH);
+    make_stale((const char *[]){"certificate", "certificate_entry"}, request, many);
+    settle_rest(many);
+}
+
+TEST(statistics_from_before_the_readings_make_no_batch_slow)
+{
+    certificates_alone("job_fresh", BATCH);
+    make_stale((const char *[]){"reading_device", NULL}, read_meters, repetitions(10000, 50000));
+    certificates_run();
+    ck_assert_int_eq(
+        sql_number(db, "SELECT count(*) FROM reading_device WHERE fresh_from IS NOT NULL"), 0);
+}
+
+/* ---- groups with many readings ---- */
+
+/* Makes a group of devices from `first` on, each with that many past readings of that many
+ * minutes. */
+static void group(int id, int first, int devices, const char *frequency, int readings, int minutes)
+{
+    int last = first + devices - 1;
+
+    sql_run(db, text("INSERT INTO certificate_group (id, organisation, name, frequency, start_at,"
+                     " created_at) VALUES (%d, 1, 'Group', '%s', date_trunc('day', now()) -"
+                     " interval '300 days', now())",
+                     id, frequency));
+    sql_run(db, text("INSERT INTO certificate_member SELECT d, %d FROM generate_series(%d, %d) d",
+                     id, first, last));
+    sql_run(db, text("INSERT INTO reading SELECT d, 'D', at, at + %d * interval '1 minute', 1001,"
+                     " now() FROM generate_series(%d, %d) d, generate_series(0, %d) n, LATERAL"
+                     " (SELECT date_trunc('day', now()) - interval '290 days'"
+                     " + n * %d * interval '1 minute' AS at) t",
+                     minutes, first, last, readings - 1, minutes));
+    sql_run(db, text("INSERT INTO certificate_look SELECT d, '-infinity', 'infinity'"
+                     " FROM generate_series(%d, %d) d",
+                     first, last));
+}
+
+/* Each run is limited; the command continues until nothing is left. */
+static void issue_all(void)
+{
+    certificates_run();
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM certificate_look"), 0);
+    ck_assert_int_eq(
+        sql_number(db, "SELECT count(*) FROM certificate_due WHERE cycle_end <= now()"), 0);
+}
+
+static void expect_measured(int id, int64_t readings)
+{
+    int64_t carried =
+        sql_number(db, text("SELECT carry_wh FROM certificate_group WHERE id = %d", id));
+
+    ck_assert_int_eq(certificates_issued(id) + carried, readings * 1001);
+}
+
+TEST(devices_with_years_of_readings_become_due_though_one_statement_cannot_look_through_them)
+{
+    int devices = repetitions(20, 50);
+
+    certificates_alone("job_years", SHORT);
+    group(1, 1001, devices, "monthly", 6000, 60);
+    issue_all();
+    expect_measured(1, devices * INT64_C(6000));
+}
+
+TEST(a_device_with_readings_of_minutes_holds_up_no_others)
+{
+    certificates_alone("job_minutes", SHORT);
+    group(1, 1001, 1, "daily", 200000, 2);
+    group(2, 1002, 1, "daily", 10, 60);
+    issue_all();
+    expect_measured(2, 10);
+    expect_measured(1, 200000);
+}
+
+/* Summing takes 30 ms for each device, too long for all of them in one statement. */
+TEST(a_cycle_whose_devices_take_too_long_together_is_issued_in_smaller_parts)
+{
+    certificates_alone("job_slow", SHORT);
+    group(1, 1001, 20, "daily", 24, 60);
+    sql_run(db, "CREATE OR REPLACE FUNCTION reading_delta_periods(devices bigint[],"
+                " after timestamptz, until timestamptz) RETURNS TABLE (device bigint,"
+                " start_at timestamptz, end_at timestamptz, wh bigint)"
+                " LANGUAGE plpgsql STABLE AS $$ BEGIN"
+                " PERFORM pg_sleep(0.03 * cardinality(devices));"
+                " RETURN QUERY SELECT r.device, r.start_at, r.end_at, r.wh FROM reading r"
+                " WHERE r.device = ANY (devices) AND r.type = 'D' AND r.end_at > after"
+                " AND r.end_at <= until; END $$");
+    issue_all();
+    expect_measured(1, 20 * 24);
+}
+
+/* ---- two runs, and a reading that arrives between two steps of one of them ---- */
+
+/* Stores the reading of the cycle's hour with this number, as POST does. */
+static void add_reading(int number)
+{
+    const char *at = time_text(start + number * HOUR_MS);
+
+    sql_run(db, text("WITH stored AS (INSERT INTO reading SELECT device, 'D', at - interval '1"
+                     " hour', at, %d, now() FROM reading_device, LATERAL (SELECT timestamptz '%s'"
+                     " AS at) t WHERE type = 'D') UPDATE reading_device SET fresh_from = '%s',"
+                     " fresh_to = '%s' WHERE type = 'D'",
+                     WH, at, at, at));
+}
+
+/*
+ * Makes a device in a group with one issued reading; a second reading makes the cycle due again. A
+ * run that processes the cycle waits at the gate `when` (BEFORE, AFTER) it removes the cycle from
+ * the list.
+ */
+static void begin_at_gate(const char *name, const char *when)
+{
+    certificates_begin(name, NULL);
+    struct person *m = person_make(host, admin_of(host), name, NULL);
+
+    start = days_ago(30);
+    certificate_group_of(m, "one", "daily", start, NULL);
+    store(m, "one", "Delta", start, start + HOUR_MS, WH);
+    host_kill(host);
+    certificates_run();
+    ck_assert_int_eq(sql_number(db, "SELECT sum(issued_wh) FROM certificate"), WH);
+    add_reading(2);
+    sql_run(db, "INSERT INTO certificate_due SELECT id, start_at, start_at + interval '1 day'"
+                " FROM certificate_group");
+    sql_run(db, "CREATE FUNCTION gate() RETURNS trigger LANGUAGE plpgsql AS"
+                " 'BEGIN PERFORM pg_advisory_xact_lock(" GATE "); RETURN NULL; END'");
+    sql_run(db, text("CREATE TRIGGER gate %s DELETE ON certificate_due FOR EACH STATEMENT"
+                     " EXECUTE FUNCTION gate()",
+                     when));
+    sql_run(db, "SELECT pg_advisory_lock(" GATE ")");
+}
+
+static bool wait_in_line(void *count)
+{
+    return sql_number(db, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+                          " AND datname = current_database()") >= *(const int *)count;
+}
+
+static pid_t run_until_it_waits(int waiting)
+{
+    pid_t run = meter_issue_start(host);
+
+    ck_assert_msg(wait_until(wait_in_line, &waiting, 20000), "the run does not wait");
+    return run;
+}
+
+static void end_run(pid_t run, int expected)
+{
+    int status;
+
+    ck_assert(process_wait(run, 200000, &status));
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == expected, "%x", (unsigned)status);
+}
+
+static void expect_issued(int readings)
+{
+    end_run(meter_issue_start(host), 0);
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM certificate_due"), 0);
+    ck_assert_int_eq(sql_number(db, "SELECT sum(issued_wh) FROM certificate"), readings * WH);
+    ck_assert_int_eq(sql_number(db, "SELECT sum(wh) FROM certificate_entry"), readings * WH);
+}
+
+/* The third reading arrives when a run has begun to process the cycle. */
+static void meet(const char *name, const char *when)
+{
+    begin_at_gate(name, when);
+    sql_run(db, "UPDATE reading_device SET fresh_from = NULL, fresh_to = NULL");
+    pid_t first = run_until_it_waits(1);
+
+    add_reading(3);
+    pid_t second = run_until_it_waits(2);
+
+    sql_run(db, "SELECT pg_advisory_unlock(" GATE ")");
+    end_run(first, 0);
+    end_run(second, 0);
+    expect_issued(READINGS);
+    const char *said = file_text(host->log);
+
+    ck_assert_msg(!strstr(said, "failed") && !strstr(said, "cannot"), "%s", said);
+}
+
+TEST(a_reading_that_comes_before_its_cycle_is_taken_off_the_list_is_issued)
+{
+    meet("job_before", "BEFORE");
+}
+
+TEST(a_reading_that_comes_while_its_cycle_is_being_issued_is_issued_as_well)
+{
+    meet("job_after", "AFTER");
+}
+
+/* The interrupted run finishes; the next command issues the rest. */
+TEST(an_interrupt_ends_the_command_between_two_runs)
+{
+    begin_at_gate("job_interrupted", "BEFORE");
+    pid_t run = run_until_it_waits(1);
+
+    ck_assert_int_eq(kill(run, SIGINT), 0);
+    usleep(TURN_US);
+    sql_run(db, "SELECT pg_advisory_unlock(" GATE ")");
+    end_run(run, 130);
+    expect_issued(2);
+}
+
+SUITE(certificate_job, .timeout_s = 300, .after_each = stage_disconnect)
