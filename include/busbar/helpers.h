@@ -189,14 +189,7 @@ static inline json_t *bb_row_add(struct bb_request *rq, const struct bb_rows *ro
     return object;
 }
 
-/* Converts a row to an object with these members. */
-static inline json_t *bb_row_json(struct bb_request *rq, const struct bb_rows *rows, size_t row,
-                                  const struct bb_column *columns, size_t count)
-{
-    return bb_row_add(rq, rows, row, columns, count, json_object());
-}
-
-/* bb_row_add() and bb_row_json() for a static array of columns. */
+/* bb_row_add() for a static array of columns, and the same with a new object. */
 #define BB_ROW_ADD(rq, rows, row, columns, object)                                                 \
     bb_row_add(rq, rows, row, columns, sizeof(columns) / sizeof((columns)[0]), object)
 #define BB_ROW_JSON(rq, rows, row, columns) BB_ROW_ADD(rq, rows, row, columns, json_object())

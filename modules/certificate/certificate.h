@@ -98,8 +98,10 @@ enum certificate_column {
 #define CERTIFICATE_OF_ENTRY                                                                       \
     " CROSS JOIN LATERAL (SELECT * FROM certificate c WHERE c.id = e.certificate LIMIT 1) c"
 
-/* entry.c: sets the scope for the caller and the query's organizationId. Returns 0, or the status
- * of the response sent. */
+/*
+ * log.c: sets the scope for the caller and the query's organizationId. Returns 0, or the status of
+ * the response sent.
+ */
 int certificate_scope(struct bb_request *rq, struct certificate_scope *scope);
 /* Returns the numbers of a column. */
 int64_t *certificate_ids(struct bb_request *rq, const struct bb_rows *rows, size_t count,

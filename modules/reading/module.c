@@ -196,7 +196,7 @@ const struct bb_field reading_refused_fields[] = {
      .help = "Everything that was wrong."},
     {.name = "refusedAt", .type = BB_TIME, .flags = BB_REQUIRED},
 };
-static const struct bb_field total[] = {
+const struct bb_field reading_total_fields[] = {
     {.name = "startDate", .type = BB_TIME, .flags = BB_REQUIRED,
      .help = "00:00 in the time zone."},
     {.name = "endDate", .type = BB_TIME, .flags = BB_REQUIRED, .help = "00:00 in the time zone."},
@@ -251,7 +251,7 @@ static const struct bb_route routes[] = {
              "used for a certificate."},
     {.method = "GET", .path = BASE "/new/:externalId/totals", .roles = ROLES,
      .handler = reading_totals, .errors = conflict, .segments = BB_TABLE(device_segment),
-     .query = BB_TABLE(totals_query), .reply = BB_ARRAY_OF(total),
+     .query = BB_TABLE(totals_query), .reply = BB_ARRAY_OF(reading_total_fields),
      .help = "Sum the readings of a device by day, month or year in a time zone."},
     {.method = "GET", .path = BASE "/latestread/:externalId", .roles = ROLES,
      .handler = reading_latest, .errors = conflict, .segments = BB_TABLE(device_segment),

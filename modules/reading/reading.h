@@ -34,6 +34,7 @@ enum reading_metric { READING_ACCEPTED, READING_OVER_CEILING };
 
 /* module.c: fields of replies, in the order of the columns of statements. */
 extern const struct bb_field reading_fields[10], reading_refused_fields[9];
+extern const struct bb_field reading_total_fields[6];
 
 struct slots;
 struct reading_settings {

@@ -20,7 +20,7 @@ enum { PAGE = 1000 };
 #define NEXT(time)                                                                                 \
     "(" time " AT TIME ZONE $6::text + ('1 ' || $5::text)::interval) AT TIME ZONE $6::text"
 static const struct bb_sql totals = {
-    "SELECT " BB_SQL_MS("s.span") ", " BB_SQL_MS(NEXT("s.span")) ", s.wh, s.count, 'Wh' FROM"
+    "SELECT " BB_SQL_MS("s.span") ", " BB_SQL_MS(NEXT("s.span")) ", s.wh, 'Wh', s.count FROM"
     " (SELECT date_trunc($5::text, r.end_at - interval '1 microsecond', $6::text) AS span,"
     " sum(r.wh)::bigint AS wh, count(*) AS count FROM reading r"
     " WHERE r.device = $1::bigint AND r.type IN ('D', 'H')"
@@ -51,12 +51,8 @@ int64_t reading_ceiling(void *state, const struct bb_device *device, int64_t sta
 static json_t *totals_json(struct bb_request *rq, const struct bb_device *device,
                            const struct bb_rows *rows, size_t row)
 {
-    static const struct bb_column columns[] = {
-        {"startDate", BB_COLUMN_TIME, 0}, {"endDate", BB_COLUMN_TIME, 1},
-        {"value", BB_COLUMN_INT, 2},      {"unit", BB_COLUMN_TEXT, 4},
-        {"reads", BB_COLUMN_INT, 3},
-    };
-    json_t *json = BB_ROW_JSON(rq, rows, row, columns), *ceiling = json_null();
+    json_t *json = bb_row_fields(rq, rows, row, 0, reading_total_fields, 5);
+    json_t *ceiling = json_null();
 
     if (device->commissioned && device->capacity_kw > 0)
         ceiling = json_integer(reading_ceiling(rq->state, device, bb_cell_int(rq, rows, row, 0),
