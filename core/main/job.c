@@ -259,7 +259,7 @@ static void job_start(struct job *job)
     struct job_run *run = request_make(sizeof *run, REQUEST_JOB, job->loop, job->generation);
 
     if (!run) {
-        log_line(BB_ERROR, "a job cannot run: out of memory", "job", job->descriptor->name, NULL);
+        log_line(BB_ERROR, "cannot run a job: out of memory", "job", job->descriptor->name, NULL);
         return;
     }
     run->job = job;

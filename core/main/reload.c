@@ -515,7 +515,7 @@ static void reload_run(struct reloader *reloader, const int *fds, size_t count)
     if (now.last_done)
         log_line(BB_INFO, "reloaded", "outcome", now.last, NULL);
     else
-        log_line(BB_ERROR, "reload refused, the previous configuration stays in use", "reason",
+        log_line(BB_ERROR, "reload refused, the current configuration stays in use", "reason",
                  now.last, "more", problems.count > 1 ? LOG_NUMBER(problems.count - 1) : NULL,
                  NULL);
     reload_tell_askers(fds, count, &now, &problems);

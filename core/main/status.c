@@ -181,7 +181,7 @@ static json_t *status_loop_json(const struct loop *loop, const struct loop_state
                                       "batches", (json_int_t)pool->batches));
     }
     return json_pack(
-        "{sb so sI sI so sb so}", "stands", blocked, "standsSeconds",
+        "{sb so sI sI so sb so}", "stands", blocked, "blockedSeconds",
         blocked ? json_real((double)atomic_load(&loop->stands_ms) / 1000) : json_null(),
         "connections", (json_int_t)state->connections, "requests", (json_int_t)state->requests,
         "redisMs", state->redis_ms < 0 ? json_null() : json_integer(state->redis_ms), "redisFailed",
@@ -418,7 +418,7 @@ static void status_print_loop(FILE *out, size_t index, const json_t *loop)
 
     fprintf(out, "loop %zu: ", index);
     if (json_is_true(json_object_get(loop, "stands"))) {
-        status_print(out, loop, "BLOCKED for {standsSeconds} s, see the log\n");
+        status_print(out, loop, "BLOCKED for {blockedSeconds} s, see the log\n");
         return;
     }
     status_print(out, loop, "{connections} connections, {requests} requests");

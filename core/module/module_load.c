@@ -267,7 +267,7 @@ static void *module_open_in_place(struct arena *arena, const char *path, char *w
     }
     module_file_note(&file, path, dl);
     log_line(BB_WARN,
-             "a module is loaded from its file, not from a copy: replace the file by "
+             "module loaded from its file instead of a copy: replace the file by "
              "rename only, never by writing into it",
              "file", path, NULL);
     return dl;

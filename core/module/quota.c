@@ -175,7 +175,7 @@ void quota_release(struct quota_table *table, struct quota_charge *charge, size_
     pthread_mutex_unlock(&table->lock);
     charge->bytes -= held;
     if (released != bytes)
-        log_line(BB_ERROR, "a quota was released that was not charged", NULL);
+        log_line(BB_ERROR, "quota released without a charge", NULL);
 }
 
 void quota_release_all(struct quota_table *table, struct quota_charge *charge)

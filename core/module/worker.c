@@ -147,7 +147,7 @@ struct workers *workers_new(struct generation *generation)
     }
     if (!failed)
         return workers;
-    log_line(BB_ERROR, "a module's worker cannot be started", NULL);
+    log_line(BB_ERROR, "cannot start the workers of modules", NULL);
     workers_free(workers);
     return NULL;
 }

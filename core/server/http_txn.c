@@ -19,9 +19,9 @@
 #include "core/store/pg.h"
 
 enum {
-    ASKED_FOR_US = 500 * 1000, /* lifetime of the authenticator's result */
-    KEPT_PART = 4,             /* of the places without a token: see txn_count() */
-    REFUSED_MS = 100           /* delay of a 429 */
+    TOKEN_VALID_US = 500 * 1000, /* lifetime of the authenticator's result */
+    KEPT_PART = 4,               /* of the places without a token: see txn_count() */
+    REFUSED_MS = 100             /* delay of a 429 */
 };
 
 /* ---- headers ---- */
@@ -305,7 +305,7 @@ static int txn_begin_idempotency(struct http_txn *txn)
         return 0;
     if (txn->upload)
         identity = upload_identity(txn->upload, &length);
-    /* a key with trailing blanks would be a different one */
+    /* blanks at the end were not removed for lack of memory: it would be another key */
     if ((txn->upload && !identity) || (*key && strchr(" \t", key[strlen(key) - 1])))
         request_out_of_memory(&txn->rq);
     return idempotency_begin(&txn->rq, txn->match.route, txn->target, key, identity, length);
@@ -327,7 +327,7 @@ static void txn_handle(struct core_request *rq)
         reply_failed(rq);
     if (rq->response.status || (txn->upload && upload_wait(txn->upload)))
         return;
-    if (rq->pub.principal && clock_mono_us() - txn->token_checked_us >= ASKED_FOR_US)
+    if (rq->pub.principal && clock_mono_us() - txn->token_checked_us >= TOKEN_VALID_US)
         txn_admit(rq);
     if (rq->response.status)
         return;

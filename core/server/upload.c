@@ -503,8 +503,7 @@ static int upload_take_part(void *arg, const char *bytes, size_t length)
         return -1;
     }
     if (upload->files_length > txn->match.route->files_max) {
-        reply_error(rq, 413, "The files are together larger than %zu bytes",
-                    txn->match.route->files_max);
+        reply_error(rq, 413, "The files together exceed %zu bytes", txn->match.route->files_max);
         return -1;
     }
     if (upload->files_length > upload->on_disk.bytes) { /* counts disk space in steps */

@@ -84,7 +84,7 @@ static int idempotency_response_stored(struct core_request *rq, int status, cons
     if (failed == AEAD_NO_MEMORY)
         request_out_of_memory(rq);
     if (failed) {
-        log_line(BB_ERROR, "a stored answer cannot be opened with the keys", "request", rq->id,
+        log_line(BB_ERROR, "cannot decrypt a stored response with secrets.keys", "request", rq->id,
                  NULL);
         return reply_error(rq, 500, "Internal server error");
     }

@@ -109,7 +109,7 @@ static void redis_judge(struct redis *redis, const redisReply *reply, int64_t se
     if (good)
         log_line(BB_WARN, "Redis answers again", NULL);
     else
-        log_line(BB_WARN, "Redis takes no writes", "reason", reply->str, NULL);
+        log_line(BB_WARN, "Redis refuses writes", "reason", reply->str, NULL);
 }
 
 /* Completes the oldest call; NULL: there will be no answer. */

@@ -267,7 +267,7 @@ int auth_keys_active(struct bb_request *rq, struct auth *auth, char kid[TOKEN_KI
     status = keys_load(rq, auth);
     if (status || keys_has_active(auth, false, kid))
         return status;
-    return bb_fail(rq, 503, "The signing key cannot be opened");
+    return bb_fail(rq, 503, "Cannot decrypt the signing key with secrets.keys");
 }
 
 size_t auth_keys_sign(struct auth *auth, const char *kid, const struct token_claims *claims,

@@ -363,5 +363,5 @@ void bulk_tidy(struct bb_request *rq)
                                  .before = time(NULL) - STALE_S};
 
     if (!bb_offload(rq, BULK_POOL, incoming_sweep, &job) && job.removed)
-        bb_log(rq, BB_INFO, "%zu files of uploads that never ended were removed", job.removed);
+        bb_log(rq, BB_INFO, "%zu files of unfinished uploads were removed", job.removed);
 }

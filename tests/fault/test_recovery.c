@@ -111,7 +111,7 @@ static void expect_stalled(const struct crash_bench *bench, const char *what)
     ck_error(answer, 503, text("An event loop is blocked in module crash, %s", what));
     ck_assert_ptr_nonnull(strstr(host_says(bench->host, 0, "status"), "BLOCKED"));
     ck_assert(
-        !json_unpack(host_status(bench->host), "{s:[{s:F}]}", "loops", "standsSeconds", &seconds));
+        !json_unpack(host_status(bench->host), "{s:[{s:F}]}", "loops", "blockedSeconds", &seconds));
     ck_assert(seconds > 0);
 }
 

@@ -254,7 +254,7 @@ static int webhook_insert(struct bb_request *rq, struct bb_tx *tx, void *arg)
     if (!rows)
         return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
-        return bb_fail(rq, 409, "An account may have %lld webhooks at most",
+        return bb_fail(rq, 409, "An account may have at most %lld webhooks",
                        (long long)webhook->settings->per_account);
     return bb_reply(rq, 201, webhook_show_secret(webhook_json(rq, rows, 0), new->secret.text));
 }

@@ -120,7 +120,7 @@ TEST(status_is_there_for_programs)
     ck_assert(json_is_object(json_object_get(json_object_get(loop, "lanes"), "read")));
     ck_assert_str_eq(json_string_value(json_object_get(database, "schema")), "ready");
     ck_assert(json_is_integer(json_object_get(database, "latencyMs")));
-    ck_assert(json_is_null(json_object_get(loop, "standsSeconds")));
+    ck_assert(json_is_null(json_object_get(loop, "blockedSeconds")));
     json_t *crashes = json_pack("{si sn s[] s[]}", "restarts", 0, "last", "modules", "leftOut");
 
     ck_assert(json_equal(json_object_get(json, "crashes"), crashes));
