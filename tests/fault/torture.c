@@ -98,7 +98,7 @@ static void *next(atomic_uintptr_t *known, const char *name)
 /* Declares `real`, the function that this one replaces. */
 #define REAL(function)                                                                             \
     static atomic_uintptr_t known;                                                                 \
-    __typeof__(&function) real = (__typeof__(&function))next(&known, #function)
+    __typeof__(&(function)) real = (__typeof__(&(function)))next(&known, #function)
 
 static bool is_of(const void *caller, const char *library)
 {
