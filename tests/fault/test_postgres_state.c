@@ -247,9 +247,10 @@ TEST(a_missing_column_is_a_500_and_a_line_in_the_log)
 {
     struct postgres *pg = postgres_make("pg-column", true);
     struct scene *scene = scene_on(pg, "fault_column");
-    const struct host *host = scene->hosts[0];
+    struct host *host = scene->hosts[0];
     PGconn *db = database_connect(pg, scene->database);
 
+    host->other_schema = true;
     load_begin(scene);
     sql_run(db, "ALTER TABLE chat_conversation RENAME COLUMN entries TO lost_entries");
     ck_assert(wait_until(fails, scene, 10000));

@@ -129,7 +129,8 @@ struct host {
     int port;
     const char *const *environment, *const *wrapper;
     bool plain, keep_port, supervised;
-    int status; /* wait status, if host_run() found that it had ended */
+    bool other_schema; /* its statements may fail because the database is another one */
+    int status;        /* wait status, if host_run() found that it had ended */
 };
 
 /* Writes its configuration, starts it, and waits until it listens. */
