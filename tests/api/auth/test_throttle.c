@@ -36,18 +36,21 @@ static void set_up(void)
     host_stop(host);
 }
 
+static const char *login_of(const char *email, const char *password)
+{
+    return text("{\"username\":\"%s\",\"password\":\"%s\"}", email, password);
+}
+
 /* Sends a login with that client address. */
 static struct answer *login_from(const struct host *host, const char *address, const char *email,
                                  const char *password)
 {
-    json_t *json = json_pack("{ss ss}", "username", email, "password", password);
-    const char *body = kept(json_dumps(json, 0));
     const char *headers[] = {text("X-Forwarded-For: %s", address), NULL};
 
-    json_decref(json);
-    return http_send(
-        host, &(struct call){
-                  .method = "POST", .path = "/api/auth/login", .body = body, .headers = headers});
+    return http_send(host, &(struct call){.method = "POST",
+                                          .path = "/api/auth/login",
+                                          .body = login_of(email, password),
+                                          .headers = headers});
 }
 
 static void guess(const struct host *host, const char *address, int times)
@@ -283,23 +286,12 @@ TEST(a_forged_address_does_not_escape)
     host_stop(host);
 }
 
-struct waiting {
-    const struct host *host;
-};
-
-static bool gets_in(void *arg)
+static bool gets_in(void *host)
 {
-    const struct waiting *waiting = arg;
-
-    return login_from(waiting->host, "192.0.2.1", person->email, person->password)->status == 200;
+    return login_from(host, "192.0.2.1", person->email, person->password)->status == 200;
 }
 
 enum { GUESSERS = 24 };
-
-static const char *wrong_guess(const char *email)
-{
-    return text("{\"username\":\"%s\",\"password\":\"a wrong guess\"}", email);
-}
 
 /* Returns how many of the simultaneous guesses, each from a different address, get a 429; `email`
  * NULL: each guess is for another account. */
@@ -316,7 +308,7 @@ static int refused_guesses(const struct host *host, const char *email)
             .method = "POST",
             .path = "/api/auth/login",
             .headers = headers[i],
-            .body = wrong_guess(email ? email : text("guessed%d@example.com", i)),
+            .body = login_of(email ? email : text("guessed%d@example.com", i), "a wrong guess"),
         };
     }
     parallel(host, calls, answers, GUESSERS);
@@ -351,11 +343,10 @@ TEST(an_account_that_many_addresses_try_has_its_share_of_hashing)
 TEST(the_window_ends)
 {
     struct host *host = start("throttle-window", "", SHORT);
-    struct waiting waiting = {host};
 
     while (login_from(host, "192.0.2.1", person->email, "a wrong guess")->status != 429)
         continue;
-    ck_assert(wait_until(gets_in, &waiting, 5000));
+    ck_assert(wait_until(gets_in, host, 5000));
     host_stop(host);
 }
 
