@@ -86,6 +86,11 @@ bool suite_run(const struct suite *suite, double (*processor)(void), struct suit
  * tests. */
 int suite_summary(const struct suite_sums *sums, FILE *const *failed, int count);
 
+/* EACH_TEXT (word, "one", "two") { ... } runs its statement for each of the texts. */
+#define EACH_TEXT(text, ...)                                                                       \
+    for (const char *text, *const *text##_at = (const char *const[]){__VA_ARGS__, NULL};           \
+         ((text) = *text##_at); text##_at++)
+
 /* The text from the first difference on, for messages about long texts. */
 #define ASSERT_SAME_TEXT(actual, expected)                                                         \
     do {                                                                                           \

@@ -37,16 +37,14 @@ TEST(networks_hold_their_addresses)
 {
     struct cidr_list *list =
         list_of("[\"10.0.0.0/8\",\"192.168.1.128/25\",\"::1\",\"2001:db8::/33\",\"1.2.3.4\"]");
-    static const char *const in[] = {"10.0.0.0", "10.255.255.255",  "192.168.1.128",   "::1",
-                                     "1.2.3.4",  "::ffff:10.1.2.3", "2001:db8:7fff::1"};
-    static const char *const out[] = {"11.0.0.0", "9.255.255.255", "192.168.1.127",    "::2",
-                                      "1.2.3.5",  "::10.1.2.3",    "2001:db8:8000::1", "::"};
 
     ck_assert_msg(list != NULL, "%s", why);
-    for (size_t i = 0; i < sizeof(in) / sizeof(in[0]); i++)
-        ck_assert_msg(cidr_list_has(list, peer(in[i])), "%s", in[i]);
-    for (size_t i = 0; i < sizeof(out) / sizeof(out[0]); i++)
-        ck_assert_msg(!cidr_list_has(list, peer(out[i])), "%s", out[i]);
+    EACH_TEXT (in, "10.0.0.0", "10.255.255.255", "192.168.1.128", "::1", "1.2.3.4",
+               "::ffff:10.1.2.3", "2001:db8:7fff::1")
+        ck_assert_msg(cidr_list_has(list, peer(in)), "%s", in);
+    EACH_TEXT (out, "11.0.0.0", "9.255.255.255", "192.168.1.127", "::2", "1.2.3.5", "::10.1.2.3",
+               "2001:db8:8000::1", "::")
+        ck_assert_msg(!cidr_list_has(list, peer(out)), "%s", out);
     ck_assert(cidr_list_has(list_of("[\"0.0.0.0/0\"]"), peer("8.8.8.8")));
     ck_assert(!cidr_list_has(list_of("[\"0.0.0.0/0\"]"), peer("::1")));
     ck_assert(cidr_list_has(list_of("[\"::/0\"]"), peer("::1")));
@@ -55,14 +53,10 @@ TEST(networks_hold_their_addresses)
 
 TEST(bad_networks_are_refused)
 {
-    static const char *const bad[] = {
-        "[\"\"]",          "[\"x\"]",           "[\"10.0.0.0/33\"]", "[\"10.0.0.1/8\"]",
-        "[\"10.0.0.0/\"]", "[\"10.0.0.0/-1\"]", "[\"10.0.0/8\"]",    "[5]",
-        "[\"::/129\"]",    "[\"010.0.0.0/8\"]", "[\"10.0.0.0/8x\"]", "[\"10.0.0.0/0008\"]",
-        "[\"/8\"]"};
-
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        ck_assert_msg(!list_of(bad[i]), "%s", bad[i]);
+    EACH_TEXT (bad, "[\"\"]", "[\"x\"]", "[\"10.0.0.0/33\"]", "[\"10.0.0.1/8\"]", "[\"10.0.0.0/\"]",
+               "[\"10.0.0.0/-1\"]", "[\"10.0.0/8\"]", "[5]", "[\"::/129\"]", "[\"010.0.0.0/8\"]",
+               "[\"10.0.0.0/8x\"]", "[\"10.0.0.0/0008\"]", "[\"/8\"]")
+        ck_assert_msg(!list_of(bad), "%s", bad);
     ck_assert_ptr_null(list_of("[\"::1\",\"nonsense\"]"));
     ck_assert_str_eq(why, "entry 2 is not an IP network");
 }
@@ -123,11 +117,9 @@ TEST(clients_are_of_one_network_by_their_first_64_bits)
 
 TEST(a_peer_is_of_the_network_that_its_address_says)
 {
-    static const char *const texts[] = {"10.0.0.1", "::ffff:10.0.0.1", "2001:db8:1:2::1"};
-
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        struct in6_addr by_text = address_network(texts[i]),
-                        by_peer = address_peer_network(peer(texts[i]));
+    EACH_TEXT (address, "10.0.0.1", "::ffff:10.0.0.1", "2001:db8:1:2::1") {
+        struct in6_addr by_text = address_network(address),
+                        by_peer = address_peer_network(peer(address));
 
         ck_assert_mem_eq(&by_text, &by_peer, sizeof(by_text));
     }

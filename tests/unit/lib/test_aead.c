@@ -86,11 +86,9 @@ TEST(nothing_changed_opens)
 
 TEST(bad_keys_are_refused_without_being_shown)
 {
-    static const char *const bad[] = {
-        "", "00", KEY_A "0", "zz0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"};
-
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        ck_assert_ptr_null(keys_of(KEY_A, bad[i]));
+    EACH_TEXT (bad, "", "00", KEY_A "0",
+               "zz0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f") {
+        ck_assert_ptr_null(keys_of(KEY_A, bad));
         ck_assert_str_eq(why, "key 2 is not 64 hexadecimal digits");
     }
 }

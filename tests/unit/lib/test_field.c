@@ -153,13 +153,12 @@ static const struct bb_field clearable[] = {
 
 TEST(null_is_handed_over_where_it_clears_the_field)
 {
-    static const char *const same[] = {"{}", "{\"end\":null}", "{\"count\":null}"};
     const struct bb_table clears = BB_TABLE(clearable);
 
-    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
-        json_t *object = parse(same[i]), *checked = fields_check(&clears, object, &problems);
+    EACH_TEXT (same, "{}", "{\"end\":null}", "{\"count\":null}") {
+        json_t *object = parse(same), *checked = fields_check(&clears, object, &problems);
 
-        ck_assert_msg(json_equal(object, checked), "%s", same[i]);
+        ck_assert_msg(json_equal(object, checked), "%s", same);
         json_decref(object);
         json_decref(checked);
     }
@@ -293,16 +292,11 @@ TEST(texts_are_checked_by_the_same_rows)
 
 TEST(bad_texts_are_refused)
 {
-    static const char *const ints[] = {
-        "",        "-", "+5", " 5", "5 ", "5x", "0x5", "5.0", "1e1", "--5", "9223372036854775808",
-        "\xD9\xA5"};
-    static const char *const numbers[] = {"",     "-", "nan", "inf", "1e400",
-                                          "0x10", ".", "1e",  " 1",  "1,5"};
-
-    for (size_t i = 0; i < sizeof(ints) / sizeof(ints[0]); i++)
-        text_fails("least", ints[i]);
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        text_fails("number", numbers[i]);
+    EACH_TEXT (bad, "", "-", "+5", " 5", "5 ", "5x", "0x5", "5.0", "1e1", "--5",
+               "9223372036854775808", "\xD9\xA5")
+        text_fails("least", bad);
+    EACH_TEXT (bad, "", "-", "nan", "inf", "1e400", "0x10", ".", "1e", " 1", "1,5")
+        text_fails("number", bad);
     text_fails("count", "11");
     text_fails("yes", "1");
     text_fails("text", "a\xFF");
@@ -328,16 +322,14 @@ TEST(numbers_may_come_as_decimal_strings)
 
 TEST(other_strings_are_no_numbers)
 {
-    static const char *const others[] = {"1e3",  "0x10", "+",   ".",   "+.",    "1,5", "1.5.2",
-                                         "five", "5 kW", "nan", "inf", "1 000", "-",   "\u0665"};
-
     be_tolerant();
-    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+    EACH_TEXT (other, "1e3", "0x10", "+", ".", "+.", "1,5", "1.5.2", "five", "5 kW", "nan", "inf",
+               "1 000", "-", "\u0665") {
         char text[64];
 
-        snprintf(text, sizeof(text), "{\"number\":\"%s\"}", others[i]);
+        snprintf(text, sizeof(text), "{\"number\":\"%s\"}", other);
         fails(text, "number", "must be a number");
-        snprintf(text, sizeof(text), "{\"least\":\"%s\"}", others[i]);
+        snprintf(text, sizeof(text), "{\"least\":\"%s\"}", other);
         fails(text, "least", "must be a whole number");
     }
     fails("{\"count\":\"5.5\"}", "count", "must be a whole number");
@@ -461,58 +453,20 @@ TEST(a_limit_over_its_bound_is_that)
 
 TEST(emails_are_told_from_others)
 {
-    static const char *const good[] = {"a@b.cd",
-                                       "first.last+tag@sub.example.org",
-                                       "o'neil@x-y.de",
-                                       "\xC3\xA4@xn--nda.de",
-                                       "1@2.3",
-                                       "alice@localhost",
-                                       "a@b"};
-    static const char *const bad[] = {"",
-                                      ".a@b.cd",
-                                      "a.@b.cd",
-                                      "a..b@b.cd",
-                                      ".@b.cd",
-                                      "a\u2800@b.cd",
-                                      "a\uE000@b.cd",
-                                      "a\uF8FF@b.cd",
-                                      "a\U000F0000@b.cd",
-                                      "a@\u00FC..cd",
-                                      "a@-\u00FC.cd",
-                                      "a@\u00FC_b.cd",
-                                      "@",
-                                      "a@",
-                                      "@b.cd",
-                                      "a b@c.de",
-                                      "a@b..c",
-                                      "a@.b.c",
-                                      "a@b.c.",
-                                      "a@-b.c",
-                                      "a@b-.c",
-                                      "a@b@c.de",
-                                      "a@b.c\nx",
-                                      "<a@b.cd>",
-                                      "a@[1.2.3.4]",
-                                      "\"a\"@b.cd",
-                                      "a@b.c,d@e.fg",
-                                      "a@b\xE2\x80\xAE.cd",
-                                      "a\x7F@b.cd",
-                                      "a\xC2\xAD@b.cd",
-                                      "a\xE2\x81\xA0@b.cd",
-                                      "a@b\xEF\xBB\xBF.cd",
-                                      "a\xCD\x8F@b.cd",
-                                      "a\xEF\xB8\x8F@b.cd",
-                                      "a\xF3\xA0\x80\xA1@b.cd",
-                                      "a\xE3\x85\xA4@b.cd",
-                                      "e\xCC\x81@b.cd",
-                                      "a\xE2\x84\xAA@b.cd",
-                                      "a\xCD\xB8@b.cd"};
     char longest[400];
 
-    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
-        text_passes("email", good[i], good[i]);
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        text_fails("email", bad[i]);
+    EACH_TEXT (good, "a@b.cd", "first.last+tag@sub.example.org", "o'neil@x-y.de",
+               "\xC3\xA4@xn--nda.de", "1@2.3", "alice@localhost", "a@b")
+        text_passes("email", good, good);
+    EACH_TEXT (bad, "", ".a@b.cd", "a.@b.cd", "a..b@b.cd", ".@b.cd", "a\u2800@b.cd", "a\uE000@b.cd",
+               "a\uF8FF@b.cd", "a\U000F0000@b.cd", "a@\u00FC..cd", "a@-\u00FC.cd", "a@\u00FC_b.cd",
+               "@", "a@", "@b.cd", "a b@c.de", "a@b..c", "a@.b.c", "a@b.c.", "a@-b.c", "a@b-.c",
+               "a@b@c.de", "a@b.c\nx", "<a@b.cd>", "a@[1.2.3.4]", "\"a\"@b.cd", "a@b.c,d@e.fg",
+               "a@b\xE2\x80\xAE.cd", "a\x7F@b.cd", "a\xC2\xAD@b.cd", "a\xE2\x81\xA0@b.cd",
+               "a@b\xEF\xBB\xBF.cd", "a\xCD\x8F@b.cd", "a\xEF\xB8\x8F@b.cd",
+               "a\xF3\xA0\x80\xA1@b.cd", "a\xE3\x85\xA4@b.cd", "e\xCC\x81@b.cd",
+               "a\xE2\x84\xAA@b.cd", "a\xCD\xB8@b.cd")
+        text_fails("email", bad);
     snprintf(longest, sizeof(longest), "%.64s@b.cd",
              "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
     text_passes("email", longest, longest);
@@ -528,12 +482,10 @@ TEST(emails_are_told_from_others)
 
 TEST(emails_of_accounts_have_no_compatibility_characters)
 {
-    static const char *const alike[] = {"\uFF41@b.cd", "\uFB01@b.cd", "a\u00B2@b.cd",
-                                        "a@b\uFF0Ecd", "a@\u2460.cd", "\u017Fa@b.cd"};
-
-    for (size_t i = 0; i < sizeof(alike) / sizeof(alike[0]); i++) {
-        ck_assert_ptr_nonnull(field_check_text(row("email"), alike[i], arena, &problems));
-        text_fails("account", alike[i]);
+    EACH_TEXT (alike, "\uFF41@b.cd", "\uFB01@b.cd", "a\u00B2@b.cd", "a@b\uFF0Ecd", "a@\u2460.cd",
+               "\u017Fa@b.cd") {
+        ck_assert_ptr_nonnull(field_check_text(row("email"), alike, arena, &problems));
+        text_fails("account", alike);
     }
     text_fails("account", "e\u0301@b.cd");
     text_passes("account", " A\u00C4@Stra\u00DFe.\u65E5\u672C ",
@@ -564,28 +516,22 @@ TEST(emails_are_folded)
 
 TEST(names_are_those_that_people_can_tell_apart)
 {
-    static const char *const bad[] = {"Cafe\xCC\x81",
-                                      "a\xE2\x80\x8B",
-                                      "a\xE2\x80\xAE",
-                                      "a\nb",
-                                      "a\xE2\x80\xA8"
-                                      "b",
-                                      "a\xC2\x85"
-                                      "b",
-                                      "a\xCD\xB8",
-                                      "\xE2\x84\xAB",
-                                      "a\xC2\xAD"
-                                      "b",
-                                      "123456789"};
-
     text_passes("name", "Caf\xC3\xA9 \xC3\x9F", "Caf\xC3\xA9 \xC3\x9F");
     text_passes("name", "\xD8\xA7\xD9\x84 \xE6\x97\xA5", "\xD8\xA7\xD9\x84 \xE6\x97\xA5");
     text_passes("name",
                 "a\xC2\xA0 \xE3\x80\x80"
                 "b",
                 "a b");
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        text_fails("name", bad[i]);
+    EACH_TEXT (bad, "Cafe\xCC\x81", "a\xE2\x80\x8B", "a\xE2\x80\xAE", "a\nb",
+               "a\xE2\x80\xA8"
+               "b",
+               "a\xC2\x85"
+               "b",
+               "a\xCD\xB8", "\xE2\x84\xAB",
+               "a\xC2\xAD"
+               "b",
+               "123456789")
+        text_fails("name", bad);
     text_passes("entry", "Cafe\xCC\x81\n", "Cafe\xCC\x81\n");
 }
 

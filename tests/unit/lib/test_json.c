@@ -136,14 +136,13 @@ TEST(many_keys_are_quick_or_refused)
 
 static const char *shared_folder(void)
 {
-    static const char *const places[] = {"../shared", "../../shared", "../../../shared"};
     const char *named = getenv("BUSBAR_SHARED");
 
     if (named)
         return named;
-    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-        if (!access(places[i], R_OK))
-            return places[i];
+    EACH_TEXT (place, "../shared", "../../shared", "../../../shared") {
+        if (!access(place, R_OK))
+            return place;
     }
     return NULL;
 }

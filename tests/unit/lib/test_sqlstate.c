@@ -61,13 +61,10 @@ TEST(the_host_takes_each_for_what_it_is)
 
 TEST(a_migration_that_may_go_well_later_is_told_from_one_that_cannot)
 {
-    static const char *const later[] = {"08001", "40P01", "53100", "55P03", "57014", "57P03"};
-    static const char *const never[] = {"42601", "55000", "57000", "58030", "23505"};
-
-    for (size_t i = 0; i < sizeof later / sizeof *later; i++)
-        ck_assert_msg(sqlstate_has(later[i], SQLSTATE_MIGRATION_LATER), "%s", later[i]);
-    for (size_t i = 0; i < sizeof never / sizeof *never; i++)
-        ck_assert_msg(!sqlstate_has(never[i], SQLSTATE_MIGRATION_LATER), "%s", never[i]);
+    EACH_TEXT (later, "08001", "40P01", "53100", "55P03", "57014", "57P03")
+        ck_assert_msg(sqlstate_has(later, SQLSTATE_MIGRATION_LATER), "%s", later);
+    EACH_TEXT (never, "42601", "55000", "57000", "58030", "23505")
+        ck_assert_msg(!sqlstate_has(never, SQLSTATE_MIGRATION_LATER), "%s", never);
 }
 
 SUITE(sqlstate)

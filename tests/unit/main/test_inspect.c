@@ -57,16 +57,13 @@ TEST(the_text_names_what_the_json_has)
     ck_assert_ptr_nonnull(out);
     inspect_print(json, out);
     fclose(out);
-    static const char *const expected[] = {
-        "probe 1.0.0: module ABI 1.",
-        "\nsettings:\n  name greeting, type text, max 20, default hello",
-        "\nroutes:\n  method GET, path /probe, roles anyone, success 200",
-        "  name probe.done, version 1, help Something was probed.\n",
-        "  event probe.undeclared, kind committed\n",
-    };
 
-    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
-        ck_assert_msg(strstr(text, expected[i]) != NULL, "no \"%s\" in\n%s", expected[i], text);
+    EACH_TEXT (expected, "probe 1.0.0: module ABI 1.",
+               "\nsettings:\n  name greeting, type text, max 20, default hello",
+               "\nroutes:\n  method GET, path /probe, roles anyone, success 200",
+               "  name probe.done, version 1, help Something was probed.\n",
+               "  event probe.undeclared, kind committed\n")
+        ck_assert_msg(strstr(text, expected) != NULL, "no \"%s\" in\n%s", expected, text);
     free(text);
     json_decref(json);
 }

@@ -108,13 +108,12 @@ TEST(out_of_descriptors_it_is_heard)
 
 TEST(without_a_manager_nothing_is_sent)
 {
-    static const char *const names[] = {"", "@", "relative/socket", "vsock:2:1"};
     char name[64];
 
     snprintf(name, sizeof name, "@busbar-notify-%d", (int)getpid());
     listen_at(name);
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        setenv("NOTIFY_SOCKET", names[i], 1);
+    EACH_TEXT (other, "", "@", "relative/socket", "vsock:2:1") {
+        setenv("NOTIFY_SOCKET", other, 1);
         sd_notify_ready();
     }
     unsetenv("NOTIFY_SOCKET");

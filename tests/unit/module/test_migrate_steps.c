@@ -35,38 +35,31 @@ static struct migrate_step step_of(const char *sql)
 static const char plain[] = "CREATE TABLE a (b text DEFAULT 'x y');\n"
                             "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS $$ SELECT 1 $$;";
 
-static const char *const same[] = {
-    "-- a comment\nCREATE TABLE a (b text DEFAULT 'x y');\n\n"
-    "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS $$ SELECT 1 $$;\n\n",
-    "CREATE TABLE a ( -- the 'table\n  b text /* of /* all */ */ DEFAULT 'x y' ) ;\r\n"
-    "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS $$\n  -- $x$ one\n  SELECT 1\n$$;",
-    "CREATE TABLE a(b text DEFAULT 'x y');"
-    "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS $$SELECT/**/1$$;-- the end",
-};
-
-static const char *const other[] = {
-    "CREATE TABLE a (b text DEFAULT 'x  y');\n"
-    "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS $$ SELECT 1 $$;",
-    "CREATE TABLE a (b text DEFAULT 'x-- y');\n"
-    "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS $$ SELECT 1 $$;",
-    "CREATE TABLE ab (text DEFAULT 'x y');\n"
-    "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS $$ SELECT 1 $$;",
-    "CREATE TABLE a (b text DEFAULT 'x y');\n"
-    "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS $$ SELECT 2 $$;",
-    "CREATE TABLE a (b text DEFAULT $$x y$$);\n"
-    "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS $$ SELECT 1 $$;",
-    "CREATE TABLE a (b text DEFAULT 'x y');",
-    "",
-};
-
 TEST(comments_and_white_space_do_not_count)
 {
     struct migrate_step step = step_of(plain);
 
-    for (size_t i = 0; i < COUNT(same); i++)
-        ck_assert_msg(!strcmp(step_of(same[i]).checksum, step.checksum), "%s", same[i]);
-    for (size_t i = 0; i < COUNT(other); i++)
-        ck_assert_msg(strcmp(step_of(other[i]).checksum, step.checksum) != 0, "%s", other[i]);
+    EACH_TEXT (same,
+               "-- a comment\nCREATE TABLE a (b text DEFAULT 'x y');\n\n"
+               "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS $$ SELECT 1 $$;\n\n",
+               "CREATE TABLE a ( -- the 'table\n  b text /* of /* all */ */ DEFAULT 'x y' ) ;\r\n"
+               "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS $$\n  -- $x$ one\n  SELECT 1\n$$;",
+               "CREATE TABLE a(b text DEFAULT 'x y');"
+               "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS $$SELECT/**/1$$;-- the end")
+        ck_assert_msg(!strcmp(step_of(same).checksum, step.checksum), "%s", same);
+    EACH_TEXT (other,
+               "CREATE TABLE a (b text DEFAULT 'x  y');\n"
+               "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS $$ SELECT 1 $$;",
+               "CREATE TABLE a (b text DEFAULT 'x-- y');\n"
+               "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS $$ SELECT 1 $$;",
+               "CREATE TABLE ab (text DEFAULT 'x y');\n"
+               "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS $$ SELECT 1 $$;",
+               "CREATE TABLE a (b text DEFAULT 'x y');\n"
+               "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS $$ SELECT 2 $$;",
+               "CREATE TABLE a (b text DEFAULT $$x y$$);\n"
+               "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS $$ SELECT 1 $$;",
+               "CREATE TABLE a (b text DEFAULT 'x y');", "")
+        ck_assert_msg(strcmp(step_of(other).checksum, step.checksum) != 0, "%s", other);
 }
 
 /* An end of a quotation or comment that is missing ends with the text. */

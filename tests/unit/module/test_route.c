@@ -105,48 +105,20 @@ TEST(segments_come_raw_with_their_rows)
 
 TEST(unknown_paths_are_not_found)
 {
-    static const char *const paths[] = {"/x",
-                                        "/api",
-                                        "/api/",
-                                        "/api/nope/",
-                                        "/api/device/7/nope/",
-                                        "/api/HEALTH",
-                                        "/api/health;x",
-                                        "/api/%68ealth",
-                                        "/api%2fhealth",
-                                        "/api/device/1/documents",
-                                        "",
-                                        "api/health",
-                                        "*",
-                                        "/a/b/c/d/e/f/g/h/i/j/k/l/m/n/o/p/q/r/s"};
-
-    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
-        finds("GET", paths[i], ROUTE_NO_PATH);
+    EACH_TEXT (path, "/x", "/api", "/api/", "/api/nope/", "/api/device/7/nope/", "/api/HEALTH",
+               "/api/health;x", "/api/%68ealth", "/api%2fhealth", "/api/device/1/documents", "",
+               "api/health", "*", "/a/b/c/d/e/f/g/h/i/j/k/l/m/n/o/p/q/r/s")
+        finds("GET", path, ROUTE_NO_PATH);
     finds("BREW", "/nothing", ROUTE_NO_PATH);
 }
 
 TEST(ambiguous_paths_are_bad)
 {
-    static const char *const paths[] = {"//",
-                                        "//api/health",
-                                        "/api//health",
-                                        "/api/./health",
-                                        "/api/../api/health",
-                                        "/api/%2e/health",
-                                        "/api/%2E%2e/health",
-                                        "/api/.%2e/health",
-                                        "/api/device/..",
-                                        "/api/device/.",
-                                        "/api/health//",
-                                        "/api/device/%",
-                                        "/api/device/%4",
-                                        "/api/device/%zz",
-                                        "/api/device/a%00b",
-                                        "/api/device/a%0ab",
-                                        "/api/health%00x"};
-
-    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
-        finds("GET", paths[i], ROUTE_BAD_PATH);
+    EACH_TEXT (path, "//", "//api/health", "/api//health", "/api/./health", "/api/../api/health",
+               "/api/%2e/health", "/api/%2E%2e/health", "/api/.%2e/health", "/api/device/..",
+               "/api/device/.", "/api/health//", "/api/device/%", "/api/device/%4",
+               "/api/device/%zz", "/api/device/a%00b", "/api/device/a%0ab", "/api/health%00x")
+        finds("GET", path, ROUTE_BAD_PATH);
     leads("GET", "/api/device/...", 4);
     leads("GET", "/api/device/%252e", 4);
 }

@@ -76,11 +76,9 @@ TEST(a_common_head_is_taken_apart)
 
 TEST(known_methods_pass_and_others_are_refused)
 {
-    static const char *const methods[] = {"GET",    "HEAD",    "POST",  "PUT",    "PATCH",
-                                          "DELETE", "OPTIONS", "TRACE", "CONNECT"};
-
-    for (size_t i = 0; i < COUNT(methods); i++)
-        passes(format("%s /api/x?y=%%2f;z HTTP/1.1\r\nHost: h\r\n\r\n", methods[i]));
+    EACH_TEXT (method, "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE",
+               "CONNECT")
+        passes(format("%s /api/x?y=%%2f;z HTTP/1.1\r\nHost: h\r\n\r\n", method));
     refused("BREW / HTTP/1.1\r\n", 501);
     refused("get / HTTP/1.1\r\n", 501);
     refused("CONNECT evil:443 HTTP/1.1\r\n", 501);
@@ -88,16 +86,12 @@ TEST(known_methods_pass_and_others_are_refused)
 
 TEST(request_lines_have_three_parts_and_a_known_version)
 {
-    static const char *const bad[] = {
-        "GET /\r\n",           "GET  / HTTP/1.1\r\n",    "GET / HTTP/1.1 \r\n",
-        " GET / HTTP/1.1\r\n", "GET /  HTTP/1.1\r\n",    "GET\t/ HTTP/1.1\r\n",
-        "GET / http/1.1\r\n",  "GET / HTTP/1.1x\r\n",    "GET / HTTP/11\r\n",
-        "GET / \r\n",          ": / HTTP/1.1\r\n",       "GET\r\n",
-        "G(T / HTTP/1.1\r\n",  "GET / a HTTP/1.1\r\n",   "GET / HTTP/x.1\r\n",
-        "GET / HTTP/1.\r\n",   "\x80GET / HTTP/1.1\r\n", ":\r\n"};
-
-    for (size_t i = 0; i < COUNT(bad); i++)
-        refused(bad[i], 400);
+    EACH_TEXT (bad, "GET /\r\n", "GET  / HTTP/1.1\r\n", "GET / HTTP/1.1 \r\n",
+               " GET / HTTP/1.1\r\n", "GET /  HTTP/1.1\r\n", "GET\t/ HTTP/1.1\r\n",
+               "GET / http/1.1\r\n", "GET / HTTP/1.1x\r\n", "GET / HTTP/11\r\n", "GET / \r\n",
+               ": / HTTP/1.1\r\n", "GET\r\n", "G(T / HTTP/1.1\r\n", "GET / a HTTP/1.1\r\n",
+               "GET / HTTP/x.1\r\n", "GET / HTTP/1.\r\n", "\x80GET / HTTP/1.1\r\n", ":\r\n")
+        refused(bad, 400);
     refused("GET / HTTP/2.0\r\n", 505);
     refused("PRI * HTTP/2.0\r\n", 505);
     refused("GET / HTTP/1.2\r\n", 505);
@@ -106,24 +100,15 @@ TEST(request_lines_have_three_parts_and_a_known_version)
 
 TEST(lines_end_with_both_characters_and_have_no_others)
 {
-    static const char *const bad[] = {"GET / HTTP/1.1\n",
-                                      LINE "Host: h\n",
-                                      START "\n",
-                                      LINE "Ho\rst: h\r\n",
-                                      LINE "Host: h\r\r\n",
-                                      "GET / HTTP/1.1\rHost",
-                                      LINE "Host: \x01h\r\n",
-                                      START "X: a\x1B[0m\r\n",
-                                      START "X: a\x7F\r\n",
-                                      "\n" START,
-                                      START "X: a\vb\r\n",
-                                      "\r\r\n"};
     static const char nul_target[] = "GET /a\0b HTTP/1.1\r\n";
     static const char nul_value[] = START "Content-Length: 5\0 6\r\n\r\n";
     static const char nul_name[] = START "X\0: 5\r\n\r\n";
 
-    for (size_t i = 0; i < COUNT(bad); i++)
-        refused(bad[i], 400);
+    EACH_TEXT (bad, "GET / HTTP/1.1\n", LINE "Host: h\n", START "\n", LINE "Ho\rst: h\r\n",
+               LINE "Host: h\r\r\n", "GET / HTTP/1.1\rHost", LINE "Host: \x01h\r\n",
+               START "X: a\x1B[0m\r\n", START "X: a\x7F\r\n", "\n" START, START "X: a\vb\r\n",
+               "\r\r\n")
+        refused(bad, 400);
     ck_assert_int_eq(read_bytes(nul_target, sizeof nul_target - 1), HEAD_REFUSED);
     ck_assert_int_eq(read_bytes(nul_value, sizeof nul_value - 1), HEAD_REFUSED);
     ck_assert_int_eq(read_bytes(nul_name, sizeof nul_name - 1), HEAD_REFUSED);
@@ -131,48 +116,25 @@ TEST(lines_end_with_both_characters_and_have_no_others)
 
 TEST(names_are_tokens_and_no_line_is_folded)
 {
-    static const char *const bad[] = {":",
-                                      ": x",
-                                      "Content-Length : 5",
-                                      "Transfer-Encoding\t: chunked",
-                                      "X",
-                                      "a b: 1",
-                                      "(x): 1",
-                                      "x\"y: 1",
-                                      "n\xC3\xA4: 1",
-                                      " folded: 1",
-                                      "\tfolded",
-                                      " ",
-                                      "X-A\\: 1",
-                                      "x@y: 1",
-                                      "[x]: 1"};
-
-    for (size_t i = 0; i < COUNT(bad); i++)
-        refused(format(START "%s\r\n\r\n", bad[i]), 400);
+    EACH_TEXT (bad, ":", ": x", "Content-Length : 5", "Transfer-Encoding\t: chunked", "X", "a b: 1",
+               "(x): 1", "x\"y: 1", "n\xC3\xA4: 1", " folded: 1", "\tfolded", " ", "X-A\\: 1",
+               "x@y: 1", "[x]: 1")
+        refused(format(START "%s\r\n\r\n", bad), 400);
     refused(START "X-A: 1\r\n Authorization: z\r\n\r\n", 400);
     passes(START "X-A: 1:2\r\n!#$%&'*+-.^_`|~9: 1\r\n\r\n");
 }
 
 TEST(framing_that_can_be_read_two_ways_is_refused)
 {
-    static const char *const bad[] = {"Content-Length: 5\r\nTransfer-Encoding: chunked",
-                                      "Content-Length: 5\r\ncontent-length: 5",
-                                      "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
-                                      "HOST: h",
-                                      "Authorization: Bearer a\r\nauthorization: Bearer b",
-                                      "Idempotency-Key: a\r\nidempotency-key: a",
-                                      "Content-Type: a/b\r\nContent-Type: a/b",
-                                      "Content-Length:",
-                                      "Content-Length: -1",
-                                      "Content-Length: +1",
-                                      "Content-Length: 1 1",
-                                      "Content-Length: 1,1",
-                                      "Content-Length: 0x1",
-                                      "Content-Length: 1.0",
-                                      "Content-Length: abc"};
-
-    for (size_t i = 0; i < COUNT(bad); i++)
-        refused(format(START "%s\r\n\r\n", bad[i]), 400);
+    EACH_TEXT (bad, "Content-Length: 5\r\nTransfer-Encoding: chunked",
+               "Content-Length: 5\r\ncontent-length: 5",
+               "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", "HOST: h",
+               "Authorization: Bearer a\r\nauthorization: Bearer b",
+               "Idempotency-Key: a\r\nidempotency-key: a", "Content-Type: a/b\r\nContent-Type: a/b",
+               "Content-Length:", "Content-Length: -1", "Content-Length: +1", "Content-Length: 1 1",
+               "Content-Length: 1,1", "Content-Length: 0x1", "Content-Length: 1.0",
+               "Content-Length: abc")
+        refused(format(START "%s\r\n\r\n", bad), 400);
     refused(START "Content-Length: 9223372036854775808\r\n", 413);
     refused(START "Content-Length: 99999999999999999999\r\n", 413);
     refused("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", 400);
@@ -186,25 +148,18 @@ TEST(framing_that_can_be_read_two_ways_is_refused)
 
 TEST(transfer_encodings_are_chunked_or_unknown)
 {
-    static const char *const bad[] = {
-        "identity", "x", "", "gzip, chunked", "chunked, chunked", "chunked;q=1", "\"chunked\""};
-
-    for (size_t i = 0; i < COUNT(bad); i++)
-        refused(format(START "Transfer-Encoding: %s\r\n", bad[i]), 501);
+    EACH_TEXT (bad, "identity", "x", "", "gzip, chunked", "chunked, chunked", "chunked;q=1",
+               "\"chunked\"")
+        refused(format(START "Transfer-Encoding: %s\r\n", bad), 501);
 }
 
 TEST(a_host_is_needed_and_valid)
 {
-    static const char *const good[] = {"h",       "a.b-c_d:80", "[::1]:8080", "[2001:db8::7]",
-                                       "1.2.3.4", "x:",         "%41b"};
-    static const char *const bad[] = {"a b", "a/b",  "a:b",      "a:99999", "a:1:2", "user@h",
-                                      "a,b", "[::1", "[zz]",     "a\"b",    "%4",    "::1",
-                                      "[]",  ":80",  "a:080808", "a?",      "a#",    "\xC3\xA4"};
-
-    for (size_t i = 0; i < COUNT(good); i++)
-        passes(format("GET / HTTP/1.1\r\nHost: %s\r\n\r\n", good[i]));
-    for (size_t i = 0; i < COUNT(bad); i++)
-        refused(format("GET / HTTP/1.1\r\nHost: %s\r\n\r\n", bad[i]), 400);
+    EACH_TEXT (good, "h", "a.b-c_d:80", "[::1]:8080", "[2001:db8::7]", "1.2.3.4", "x:", "%41b")
+        passes(format("GET / HTTP/1.1\r\nHost: %s\r\n\r\n", good));
+    EACH_TEXT (bad, "a b", "a/b", "a:b", "a:99999", "a:1:2", "user@h", "a,b", "[::1", "[zz]",
+               "a\"b", "%4", "::1", "[]", ":80", "a:080808", "a?", "a#", "\xC3\xA4")
+        refused(format("GET / HTTP/1.1\r\nHost: %s\r\n\r\n", bad), 400);
     refused("GET / HTTP/1.1\r\n\r\n", 400);
     refused("GET / HTTP/1.1\r\nHostb: a\r\n\r\n", 400);
 }
@@ -224,12 +179,9 @@ TEST(an_empty_host_is_one_where_the_target_has_none)
 
 TEST(targets_are_clean_paths)
 {
-    static const char *const bad[] = {"*",        "evil:443",  "?x",         "/a\\b",   "/a%00b",
-                                      "/a?b=%00", "/\xC3\xA4", "/a#b",       "http:/x", "ftp://h/",
-                                      "http://",  "http:///x", "http://a b/"};
-
-    for (size_t i = 0; i < COUNT(bad); i++)
-        refused(format("GET %s HTTP/1.1\r\nHost: h\r\n\r\n", bad[i]), 400);
+    EACH_TEXT (bad, "*", "evil:443", "?x", "/a\\b", "/a%00b", "/a?b=%00", "/\xC3\xA4", "/a#b",
+               "http:/x", "ftp://h/", "http://", "http:///x", "http://a b/")
+        refused(format("GET %s HTTP/1.1\r\nHost: h\r\n\r\n", bad), 400);
     passes("GET /%0 HTTP/1.1\r\nHost: h\r\n\r\n");
     passes("OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n");
 }

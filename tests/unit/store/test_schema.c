@@ -84,10 +84,6 @@ static const struct {
 };
 
 /* Keywords and formats that no value can violate. */
-static const char *const silent[] = {
-    "{\"description\": \"words\"}", "{\"examples\": [1]}",     "{\"default\": 1}",
-    "{\"format\": \"password\"}",   "{\"format\": \"int64\"}",
-};
 
 TEST(what_fits_is_taken_and_what_does_not_is_refused)
 {
@@ -100,8 +96,9 @@ TEST(what_fits_is_taken_and_what_does_not_is_refused)
         ck_assert_msg(!flaw_of(rules[i].schema) || strstr(rules[i].schema, "\"required\""),
                       "%s has a flaw", rules[i].schema);
     }
-    for (size_t i = 0; i < COUNT(silent); i++)
-        ck_assert_ptr_null(problem_of(silent[i], "7"));
+    EACH_TEXT (silent, "{\"description\": \"words\"}", "{\"examples\": [1]}", "{\"default\": 1}",
+               "{\"format\": \"password\"}", "{\"format\": \"int64\"}")
+        ck_assert_ptr_null(problem_of(silent, "7"));
 }
 
 TEST(a_problem_says_where_it_is)
@@ -136,28 +133,14 @@ TEST(what_is_unknown_is_no_consent)
 
 TEST(rules_of_a_wrong_form_are_flaws)
 {
-    static const char *const flawed[] = {
-        "[]",
-        "{\"type\": []}",
-        "{\"type\": [\"string\", 1]}",
-        "{\"properties\": []}",
-        "{\"properties\": {\"a\": {}}, \"required\": [\"b\"]}",
-        "{\"properties\": {\"a\": {}}, \"required\": []}",
-        "{\"items\": []}",
-        "{\"minimum\": \"3\"}",
-        "{\"maximum\": null}",
-        "{\"minItems\": true}",
-        "{\"maxItems\": \"1\"}",
-        "{\"anyOf\": []}",
-        "{\"anyOf\": [{\"type\": \"text\"}]}",
-        "{\"$ref\": 1}",
-        "{\"type\": \"integer\", \"default\": \"100\"}",
-        "{\"type\": \"integer\", \"examples\": [1, \"2\"]}",
-        "{\"examples\": []}",
-    };
-
-    for (size_t i = 0; i < COUNT(flawed); i++)
-        ck_assert_msg(flaw_of(flawed[i]) != NULL, "%s has no flaw", flawed[i]);
+    EACH_TEXT (flawed, "[]", "{\"type\": []}", "{\"type\": [\"string\", 1]}",
+               "{\"properties\": []}", "{\"properties\": {\"a\": {}}, \"required\": [\"b\"]}",
+               "{\"properties\": {\"a\": {}}, \"required\": []}", "{\"items\": []}",
+               "{\"minimum\": \"3\"}", "{\"maximum\": null}", "{\"minItems\": true}",
+               "{\"maxItems\": \"1\"}", "{\"anyOf\": []}", "{\"anyOf\": [{\"type\": \"text\"}]}",
+               "{\"$ref\": 1}", "{\"type\": \"integer\", \"default\": \"100\"}",
+               "{\"type\": \"integer\", \"examples\": [1, \"2\"]}", "{\"examples\": []}")
+        ck_assert_msg(flaw_of(flawed) != NULL, "%s has no flaw", flawed);
     ck_assert_ptr_null(flaw_of("{\"properties\": {\"a\": {}}, \"required\": [\"a\"]}"));
     ck_assert_ptr_null(flaw_of("{\"type\": \"integer\", \"default\": 100, \"examples\": [1]}"));
 }

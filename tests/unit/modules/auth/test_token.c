@@ -113,21 +113,17 @@ TEST(a_client_is_told_from_a_session)
 /* PostgreSQL would report an error in these, which would look like the service's fault. */
 TEST(a_session_is_a_uuid)
 {
-    static const char *const bad[] = {
-        "------------------------------------",  "0195f3a0-1111-7222-8333-44445555666-",
-        "0195f3a0-1111-7222-8333-4444555566666", "0195f3a01111-7222-8333-444455556666-",
-        "0195f3a0-1111-7222-8333-44445555666",   "0195F3A0-1111-7222-8333-444455556666",
-        "00195f3a01111722283334444555566660000", "0195f3a0-1111-7222-8333_444455556666",
-    };
-
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+    EACH_TEXT (bad, "------------------------------------", "0195f3a0-1111-7222-8333-44445555666-",
+               "0195f3a0-1111-7222-8333-4444555566666", "0195f3a01111-7222-8333-444455556666-",
+               "0195f3a0-1111-7222-8333-44445555666", "0195F3A0-1111-7222-8333-444455556666",
+               "00195f3a01111722283334444555566660000", "0195f3a0-1111-7222-8333_444455556666") {
         char payload[512];
 
         snprintf(payload, sizeof(payload),
                  "{\"sub\":\"42\",\"jti\":\"%s\",\"iat\":1775044800,\"exp\":1775048400,"
                  "\"role\":\"User\",\"kind\":\"session\"}",
-                 bad[i]);
-        ck_assert_msg(!good(forge(GOOD_HEADER, payload)), "%s", bad[i]);
+                 bad);
+        ck_assert_msg(!good(forge(GOOD_HEADER, payload)), "%s", bad);
     }
 }
 
@@ -171,10 +167,9 @@ TEST(segments_are_three_and_whole)
 {
     char text[TOKEN_MADE_MAX + 64];
     const char *token = make();
-    static const char *const bad[] = {"", ".", "..", "...", "a.b.c", "a.b", "eyJ9.eyJ9.", ".eyJ9."};
 
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        ck_assert_msg(!good(bad[i]), "%s", bad[i]);
+    EACH_TEXT (bad, "", ".", "..", "...", "a.b.c", "a.b", "eyJ9.eyJ9.", ".eyJ9.")
+        ck_assert_msg(!good(bad), "%s", bad);
     snprintf(text, sizeof(text), "%s.", token);
     ck_assert(!good(text));
     snprintf(text, sizeof(text), "%s.e30", token);
@@ -189,32 +184,24 @@ TEST(segments_are_three_and_whole)
 
 TEST(the_header_is_exactly_ours)
 {
-    static const char *const bad[] = {
-        "{\"alg\":\"none\",\"typ\":\"JWT\",\"kid\":\"" KID "\"}",
-        "{\"alg\":\"None\",\"typ\":\"JWT\",\"kid\":\"" KID "\"}",
-        "{\"alg\":\"hs256\",\"typ\":\"JWT\",\"kid\":\"" KID "\"}",
-        "{\"alg\":\"HS384\",\"typ\":\"JWT\",\"kid\":\"" KID "\"}",
-        "{\"alg\":\"RS256\",\"typ\":\"JWT\",\"kid\":\"" KID "\"}",
-        "{\"alg\":256,\"typ\":\"JWT\",\"kid\":\"" KID "\"}",
-        "{\"alg\":\"HS256\",\"typ\":\"jwe\",\"kid\":\"" KID "\"}",
-        "{\"alg\":\"HS256\",\"kid\":\"" KID "\"}",
-        "{\"alg\":\"HS256\",\"typ\":\"JWT\"}",
-        "{\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":7}",
-        "{\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":\"../../dev/null\"}",
-        "{\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":\"' OR 1=1 --xxxx\"}",
-        "{\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":\"" KID KID "\"}",
-        "{\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":\"" KID "\",\"crit\":[\"x\"]}",
-        "{\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":\"" KID "\",\"jku\":\"http://evil/\"}",
-        "{\"alg\":\"none\",\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":\"" KID "\"}",
-        "[\"HS256\"]",
-        "\"HS256\"",
-        "{",
-        GOOD_HEADER " x",
-    };
-
     ck_assert(good(forge(GOOD_HEADER, GOOD_CLAIMS)));
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        ck_assert_msg(!good(forge(bad[i], GOOD_CLAIMS)), "%s", bad[i]);
+    EACH_TEXT (bad, "{\"alg\":\"none\",\"typ\":\"JWT\",\"kid\":\"" KID "\"}",
+               "{\"alg\":\"None\",\"typ\":\"JWT\",\"kid\":\"" KID "\"}",
+               "{\"alg\":\"hs256\",\"typ\":\"JWT\",\"kid\":\"" KID "\"}",
+               "{\"alg\":\"HS384\",\"typ\":\"JWT\",\"kid\":\"" KID "\"}",
+               "{\"alg\":\"RS256\",\"typ\":\"JWT\",\"kid\":\"" KID "\"}",
+               "{\"alg\":256,\"typ\":\"JWT\",\"kid\":\"" KID "\"}",
+               "{\"alg\":\"HS256\",\"typ\":\"jwe\",\"kid\":\"" KID "\"}",
+               "{\"alg\":\"HS256\",\"kid\":\"" KID "\"}", "{\"alg\":\"HS256\",\"typ\":\"JWT\"}",
+               "{\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":7}",
+               "{\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":\"../../dev/null\"}",
+               "{\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":\"' OR 1=1 --xxxx\"}",
+               "{\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":\"" KID KID "\"}",
+               "{\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":\"" KID "\",\"crit\":[\"x\"]}",
+               "{\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":\"" KID "\",\"jku\":\"http://evil/\"}",
+               "{\"alg\":\"none\",\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":\"" KID "\"}",
+               "[\"HS256\"]", "\"HS256\"", "{", GOOD_HEADER " x")
+        ck_assert_msg(!good(forge(bad, GOOD_CLAIMS)), "%s", bad);
 }
 
 /* The right secret, but the MAC of the algorithm that the header names. */
@@ -241,52 +228,44 @@ TEST(another_algorithm_is_refused_with_its_own_signature)
 
 TEST(claims_are_exactly_ours)
 {
-    static const char *const bad[] = {
-        "{\"sub\":\"1\",\"sub\":\"42\",\"jti\":\"" JTI
-        "\",\"iat\":1775044800,\"exp\":1775048400,\"role\":\"User\",\"kind\":\"session\"}",
-        "{\"sub\":\"42\",\"jti\":\"" JTI
-        "\",\"iat\":1775044800,\"exp\":1775048400,\"role\":\"User\"}",
-        "{\"sub\":\"42\",\"jti\":\"" JTI "\",\"iat\":1775044800,\"exp\":1775048400,"
-        "\"role\":\"User\",\"kind\":\"session\",\"nbf\":1775048400}",
-        "{\"sub\":\"42\",\"jti\":\"" JTI "\",\"iat\":1775044800,\"exp\":1775048400,"
-        "\"role\":[\"User\"],\"kind\":\"session\"}",
-        "{\"sub\":\"42\",\"jti\":\"" JTI "\",\"iat\":1775044800,\"exp\":1775048400,"
-        "\"role\":\"Us\\r\",\"kind\":\"session\"}",
-        "{\"sub\":\"42\",\"jti\":\"x\",\"iat\":1775044800,\"exp\":1775048400,"
-        "\"role\":\"User\",\"kind\":\"session\"}",
-        CLAIMS("42", "1775044800", "1775048400", "session"),
-        CLAIMS("\"\"", "1775044800", "1775048400", "session"),
-        CLAIMS("\"0\"", "1775044800", "1775048400", "session"),
-        CLAIMS("\"-1\"", "1775044800", "1775048400", "session"),
-        CLAIMS("\"1e3\"", "1775044800", "1775048400", "session"),
-        CLAIMS("\"9999999999999999999\"", "1775044800", "1775048400", "session"),
-        "{}",
-        "null",
-        "",
-    };
-
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        ck_assert_msg(!good(forge(GOOD_HEADER, bad[i])), "%s", bad[i]);
+    EACH_TEXT (bad,
+               "{\"sub\":\"1\",\"sub\":\"42\",\"jti\":\"" JTI
+               "\",\"iat\":1775044800,\"exp\":1775048400,\"role\":\"User\",\"kind\":\"session\"}",
+               "{\"sub\":\"42\",\"jti\":\"" JTI
+               "\",\"iat\":1775044800,\"exp\":1775048400,\"role\":\"User\"}",
+               "{\"sub\":\"42\",\"jti\":\"" JTI "\",\"iat\":1775044800,\"exp\":1775048400,"
+               "\"role\":\"User\",\"kind\":\"session\",\"nbf\":1775048400}",
+               "{\"sub\":\"42\",\"jti\":\"" JTI "\",\"iat\":1775044800,\"exp\":1775048400,"
+               "\"role\":[\"User\"],\"kind\":\"session\"}",
+               "{\"sub\":\"42\",\"jti\":\"" JTI "\",\"iat\":1775044800,\"exp\":1775048400,"
+               "\"role\":\"Us\\r\",\"kind\":\"session\"}",
+               "{\"sub\":\"42\",\"jti\":\"x\",\"iat\":1775044800,\"exp\":1775048400,"
+               "\"role\":\"User\",\"kind\":\"session\"}",
+               CLAIMS("42", "1775044800", "1775048400", "session"),
+               CLAIMS("\"\"", "1775044800", "1775048400", "session"),
+               CLAIMS("\"0\"", "1775044800", "1775048400", "session"),
+               CLAIMS("\"-1\"", "1775044800", "1775048400", "session"),
+               CLAIMS("\"1e3\"", "1775044800", "1775048400", "session"),
+               CLAIMS("\"9999999999999999999\"", "1775044800", "1775048400", "session"), "{}",
+               "null", "")
+        ck_assert_msg(!good(forge(GOOD_HEADER, bad)), "%s", bad);
 }
 
 TEST(times_are_whole_and_sane)
 {
-    static const char *const bad[] = {
-        CLAIMS("\"42\"", "1775044700", "1775044800", "session"), /* expired this second */
-        CLAIMS("\"42\"", "1775044700", "1775044799", "session"),
-        CLAIMS("\"42\"", "1775044800", "\"1775048400\"", "session"),
-        CLAIMS("\"42\"", "1775044800", "1775048400.5", "session"),
-        CLAIMS("\"42\"", "1775044800", "1e309", "session"),
-        CLAIMS("\"42\"", "1775044800", "9223372036854775807", "session"),
-        CLAIMS("\"42\"", "1775044800", "-1", "session"),
-        CLAIMS("\"42\"", "1775044800", "null", "session"),
-        CLAIMS("\"42\"", "-5", "1775048400", "session"),
-        CLAIMS("\"42\"", "1775044861", "1775048400", "session"), /* 61 s in the future */
-        CLAIMS("\"42\"", "true", "1775048400", "session"),
-    };
-
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        ck_assert_msg(!good(forge(GOOD_HEADER, bad[i])), "%s", bad[i]);
+    /* The first has expired this second; the last but one was issued 61 seconds from now. */
+    EACH_TEXT (bad, CLAIMS("\"42\"", "1775044700", "1775044800", "session"),
+               CLAIMS("\"42\"", "1775044700", "1775044799", "session"),
+               CLAIMS("\"42\"", "1775044800", "\"1775048400\"", "session"),
+               CLAIMS("\"42\"", "1775044800", "1775048400.5", "session"),
+               CLAIMS("\"42\"", "1775044800", "1e309", "session"),
+               CLAIMS("\"42\"", "1775044800", "9223372036854775807", "session"),
+               CLAIMS("\"42\"", "1775044800", "-1", "session"),
+               CLAIMS("\"42\"", "1775044800", "null", "session"),
+               CLAIMS("\"42\"", "-5", "1775048400", "session"),
+               CLAIMS("\"42\"", "1775044861", "1775048400", "session"),
+               CLAIMS("\"42\"", "true", "1775048400", "session"))
+        ck_assert_msg(!good(forge(GOOD_HEADER, bad)), "%s", bad);
     ck_assert(good(forge(GOOD_HEADER, CLAIMS("\"42\"", "1775044860", "1775048400", "session"))));
     ck_assert(good(forge(GOOD_HEADER, CLAIMS("\"42\"", "1775044700", "1775044801", "session"))));
 }

@@ -51,9 +51,6 @@ static void remove_zones(const char *root)
 
 TEST(a_zone_is_known_without_a_look_at_the_disk)
 {
-    static const char *const others[] = {"posix/UTC",   "right/UTC", "posixrules", "localtime",
-                                         "Factory",     "Europe",    "Europe/",    "Europe/List",
-                                         "Europe/Rome", "",          "/",          "../UTC"};
     char root[] = "/tmp/busbar-zones-XXXXXX";
 
     ck_assert_ptr_nonnull(mkdtemp(root));
@@ -64,8 +61,9 @@ TEST(a_zone_is_known_without_a_look_at_the_disk)
     ck_assert_ptr_nonnull(known);
     for (size_t i = 0; i < 3; i++)
         ck_assert_msg(json_object_get(known, zones[i]), "%s", zones[i]);
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        ck_assert_msg(!json_object_get(known, others[i]), "%s", others[i]);
+    EACH_TEXT (other, "posix/UTC", "right/UTC", "posixrules", "localtime", "Factory", "Europe",
+               "Europe/", "Europe/List", "Europe/Rome", "", "/", "../UTC")
+        ck_assert_msg(!json_object_get(known, other), "%s", other);
     json_decref(known);
 }
 

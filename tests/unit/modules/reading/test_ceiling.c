@@ -218,10 +218,6 @@ TEST(a_day_of_a_clock_change_has_23_or_25_hours)
 
 TEST(a_file_that_is_cut_off_is_no_zone_and_names_stay_below_the_zone_data)
 {
-    static const char *const bad[] = {
-        "",          "../../etc/passwd", "/etc/localtime", ".",   "Nowhere/X",
-        "right/UTC", "posixrules",       "Europe",         "a b", "zone.tab",
-        NULL};
     unsigned char bytes[8192];
     bool failed;
     FILE *file = fopen("/usr/share/zoneinfo/Europe/Berlin", "re");
@@ -233,39 +229,22 @@ TEST(a_file_that_is_cut_off_is_no_zone_and_names_stay_below_the_zone_data)
     for (size_t cut = 0; cut < length; cut++)
         ck_assert_ptr_null(zone_parse(bytes, cut));
     free(zone_of("Europe/Berlin"));
-    for (int i = 0; bad[i]; i++)
-        ck_assert_msg(!zone_read(bad[i], &failed) && !failed, "%s", bad[i]);
+    EACH_TEXT (bad, "", "../../etc/passwd", "/etc/localtime", ".", "Nowhere/X", "right/UTC",
+               "posixrules", "Europe", "a b", "zone.tab")
+        ck_assert_msg(!zone_read(bad, &failed) && !failed, "%s", bad);
 }
 
 TEST(rules_of_every_form_are_read_and_others_are_not)
 {
-    static const char *const good[] = {"EST5EDT,M3.2.0,M11.1.0",
-                                       "<-03>3<-02>,M3.5.0/-2,M10.5.0/-1",
-                                       "IST-1GMT0,M10.5.0,M3.5.0/1",
-                                       "<+1030>-10:30<+11>-11,M10.1.0,M4.1.0",
-                                       "AAA3BBB,J60/0,J300/24:30:15",
-                                       "AAA3BBB,59,299",
-                                       "UTC0",
-                                       NULL};
-    static const char *const bad[] = {"",
-                                      "5",
-                                      "ES5",
-                                      "EST",
-                                      "EST5EDT",
-                                      "EST5EDT,",
-                                      "<-03",
-                                      "EST5EDT,M13.1.0,M1.1.0",
-                                      "EST5x",
-                                      "EST5EDT,M3.2.0",
-                                      "EST5EDT,M3.2.0,M11.1.0x",
-                                      "EST5EDT,J0,J1",
-                                      NULL};
     struct zone_rule rule;
 
-    for (int i = 0; good[i]; i++)
-        ck_assert_msg(!zone_rule_parse(good[i], &rule), "%s", good[i]);
-    for (int i = 0; bad[i]; i++)
-        ck_assert_msg(zone_rule_parse(bad[i], &rule), "%s", bad[i]);
+    EACH_TEXT (good, "EST5EDT,M3.2.0,M11.1.0", "<-03>3<-02>,M3.5.0/-2,M10.5.0/-1",
+               "IST-1GMT0,M10.5.0,M3.5.0/1", "<+1030>-10:30<+11>-11,M10.1.0,M4.1.0",
+               "AAA3BBB,J60/0,J300/24:30:15", "AAA3BBB,59,299", "UTC0")
+        ck_assert_msg(!zone_rule_parse(good, &rule), "%s", good);
+    EACH_TEXT (bad, "", "5", "ES5", "EST", "EST5EDT", "EST5EDT,", "<-03", "EST5EDT,M13.1.0,M1.1.0",
+               "EST5x", "EST5EDT,M3.2.0", "EST5EDT,M3.2.0,M11.1.0x", "EST5EDT,J0,J1")
+        ck_assert_msg(zone_rule_parse(bad, &rule), "%s", bad);
     ck_assert_int_eq(zone_rule_parse("AAA3BBB,J60/0,J300", &rule), 0);
     ck_assert_int_eq(zone_rule_offset(&rule, moment_days(2024, 2, 29) * 86400 + 43200), -3 * 3600);
     ck_assert_int_eq(zone_rule_offset(&rule, moment_days(2024, 3, 1) * 86400 + 43200), -2 * 3600);
@@ -291,30 +270,6 @@ TEST(dates_are_read_as_iso_8601_and_only_if_the_calendar_has_them)
                 {"1970-01-01 00:00 Z", 0, false},
                 {"1970-01-01 0:00", 0, true},
                 {"2024-02-29T00:00:00Z", INT64_C(1709164800000), false}};
-    static const char *const bad[] = {"",
-                                      "1970-01-01T05+05",
-                                      "2026-02-30",
-                                      "2025-02-29",
-                                      "2026-13-01",
-                                      "0000-01-01",
-                                      "1970-01-01T05+05",
-                                      "2026-01-00",
-                                      "2026-01-01T24:01Z",
-                                      "2026-01-01T00:60Z",
-                                      "2026-1-1",
-                                      "2026-01-01T",
-                                      "1e9",
-                                      "2026-01-01T00:00:00 ",
-                                      "2026-01-01T00:00:00 01:00",
-                                      "2026-01-01T00:00:00,Z",
-                                      "2026-01-01T:00Z",
-                                      "2026-01-01T00:00:00+",
-                                      "20260101",
-                                      "2026-01-01Z",
-                                      " 2026-01-01",
-                                      "2026-01-01T00:00:00.Z",
-                                      "2026-01-01T00:00+24:00",
-                                      NULL};
     struct moment moment;
 
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
@@ -322,8 +277,13 @@ TEST(dates_are_read_as_iso_8601_and_only_if_the_calendar_has_them)
         ck_assert_int_eq(moment.ms, good[i].ms);
         ck_assert_int_eq(moment.local, good[i].local);
     }
-    for (int i = 0; bad[i]; i++)
-        ck_assert_msg(moment_parse(bad[i], &moment) == -1, "%s", bad[i]);
+    EACH_TEXT (bad, "", "1970-01-01T05+05", "2026-02-30", "2025-02-29", "2026-13-01", "0000-01-01",
+               "1970-01-01T05+05", "2026-01-00", "2026-01-01T24:01Z", "2026-01-01T00:60Z",
+               "2026-1-1", "2026-01-01T", "1e9", "2026-01-01T00:00:00 ",
+               "2026-01-01T00:00:00 01:00", "2026-01-01T00:00:00,Z", "2026-01-01T:00Z",
+               "2026-01-01T00:00:00+", "20260101", "2026-01-01Z", " 2026-01-01",
+               "2026-01-01T00:00:00.Z", "2026-01-01T00:00+24:00")
+        ck_assert_msg(moment_parse(bad, &moment) == -1, "%s", bad);
 }
 
 TEST(every_day_of_four_centuries_has_its_year)
@@ -352,12 +312,11 @@ TEST(units_and_types_are_known_in_any_case_and_power_is_none)
 
 TEST(decimal_numbers_are_those_of_json_and_of_loggers)
 {
-    static const char *const bad[] = {"",    "-",   ".",   "+.",  "1e",  "1e400", "0x10",
-                                      "nan", "1,5", "1 2", "--1", "inf", "5kWh",  NULL};
     double number;
 
-    for (int i = 0; bad[i]; i++)
-        ck_assert_msg(!unit_decimal(bad[i], &number), "%s", bad[i]);
+    EACH_TEXT (bad, "", "-", ".", "+.", "1e", "1e400", "0x10", "nan", "1,5", "1 2", "--1", "inf",
+               "5kWh")
+        ck_assert_msg(!unit_decimal(bad, &number), "%s", bad);
     ck_assert(unit_decimal("0012.5", &number) && number == 12.5);
     ck_assert(unit_decimal("-3", &number) && number == -3);
     ck_assert(unit_decimal("+2.5E-1", &number) && number == 0.25);
