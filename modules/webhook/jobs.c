@@ -4,8 +4,8 @@
 /*
  * ---- webhook.sweep ----
  *
- * Abandons deliveries that have waited longer than webhook.max_age, and deletes deliveries waiting
- * for webhooks that were deleted. It works in batches, each in a separate transaction.
+ * Abandons deliveries that have waited longer than webhook.max_age, and deletes the waiting
+ * deliveries of deleted webhooks. It works in batches, each in a separate transaction.
  */
 
 #define BATCH 1000
@@ -18,7 +18,7 @@
 #define LATEST "(now() - make_interval(secs => $1::bigint))"
 #define LATEST_DAY "(" LATEST " AT TIME ZONE 'UTC')::date"
 
-/* Deliveries that wait for a retry, or to be sent again. */
+/* Abandons deliveries that wait for a retry, or that were queued again by a request. */
 static const struct bb_sql expire_waiting = {
     "WITH old AS (DELETE FROM webhook_waiting WHERE id = ANY (ARRAY(SELECT id FROM webhook_waiting"
     " WHERE queued_at < " LATEST " AND id < webhook_day_floor(" LATEST_DAY " + 1)"
@@ -28,7 +28,7 @@ static const struct bb_sql expire_waiting = {
     BB_SQL_WRITE | BB_SQL_LONG,
 };
 
-/* Deliveries in the log of webhooks that are off. Senders abandon other deliveries. */
+/* Abandons logged deliveries of inactive webhooks. Senders abandon those of active webhooks. */
 static const struct bb_sql expire_log = {
     "INSERT INTO webhook_outcome (id, webhook, at, duration_ms, delivered, log)"
     " SELECT id, webhook, now(), 0, false, " EXPIRED " FROM (SELECT d.id, d.webhook,"
@@ -41,7 +41,7 @@ static const struct bb_sql expire_log = {
     " ORDER BY d.id LIMIT " BATCH_TEXT ") d LIMIT " BATCH_TEXT ") expired ON CONFLICT DO NOTHING",
     BB_SQL_WRITE | BB_SQL_LONG,
 };
-/* All older deliveries of these webhooks are abandoned by now. */
+/* Moves the cursors of these webhooks past the deliveries that expire_log has abandoned. */
 static const struct bb_sql expire_cursors = {
     "UPDATE webhook_backlog b SET cursor = webhook_day_floor(" LATEST_DAY
     ") - 1 FROM webhook_hook h"
@@ -63,8 +63,8 @@ static const struct bb_sql delete_waiting = {
 };
 
 /*
- * A transaction that saw the webhook may commit its delivery late, so a deleted webhook is
- * remembered for an hour.
+ * A transaction that saw the webhook may commit its delivery late, so the row that records the
+ * deletion stays for an hour.
  */
 static const struct bb_sql forget = {
     "DELETE FROM webhook_gone WHERE webhook = $1::bigint AND at < now() - interval '1 hour'",
@@ -72,8 +72,8 @@ static const struct bb_sql forget = {
 };
 
 /*
- * Repeats the statement until it touches less than a batch. Returns 0, or -1 on failure, which is
- * logged.
+ * Repeats the statement until it changes fewer rows than a batch. Returns 0, or -1 on failure,
+ * which it logs.
  */
 static int jobs_batches(struct bb_request *rq, const struct bb_sql *sql, int64_t arg)
 {
@@ -92,8 +92,8 @@ static int jobs_batches(struct bb_request *rq, const struct bb_sql *sql, int64_t
 }
 
 /*
- * Deletes the waiting deliveries of a batch of deleted webhooks after *last, which is advanced.
- * Returns false if there are no more.
+ * Deletes the waiting deliveries of the next batch of deleted webhooks: those with an id above
+ * *last, which it advances. Returns false if there are no more.
  */
 static bool jobs_sweep_gone(struct bb_request *rq, int64_t *last)
 {
@@ -124,8 +124,8 @@ void webhook_sweep(struct bb_request *rq)
  * ---- webhook.partitions ----
  *
  * Creates the partitions of the coming week and drops those older than webhook.retention_days. Each
- * is a separate statement, which waits at most 2 s for its locks and is tried again an hour later.
- * If the job fails for a week, the default partition takes the rows, and the next run moves them.
+ * is a separate statement, which waits at most 2 s for its locks; if it fails, the job retries it
+ * an hour later. If it fails for a week, the default partition takes the rows until it moves them.
  */
 
 #define AHEAD_DAYS 7

@@ -193,7 +193,7 @@ static const struct bb_field statistics_reply[] = {
     {.name = ".", .type = BB_LIST, .fields = BB_TABLE(statistics_item)},
 };
 
-/* A reply whose only field is named "." is not an object: that field is the whole body. */
+/* In a reply whose only field is named ".", that field is the whole body instead of a member. */
 static const struct bb_field webhook_item[] = {
     {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(webhook_reply_fields)},
 };

@@ -3,8 +3,8 @@
 #include "modules/webhook/sender/sender.h"
 
 enum {
-    LONG_LISTS = 16,     /* lists with more than a page that are in progress */
-    LONG_LISTS_EACH = 4, /* of one account */
+    LONG_LISTS = 16,     /* lists of several pages in progress */
+    LONG_LISTS_EACH = 4, /* lists of one account */
     TEST_SHARES = 16     /* an account may have this fraction of the waiting tests */
 };
 
@@ -32,7 +32,7 @@ int webhook_open(struct bb_host *host, void **state)
     webhook->settings = settings;
     webhook->accounts = accounts.interface;
     webhook->accounts_state = accounts.state;
-    /* The table in module.c limits the numbers and the number of delays. */
+    /* The table of settings in module.c limits the delays and their number. */
     for (size_t i = 0; i < json_array_size(settings->retry_delays) && i < RETRY_DELAYS_MAX; i++)
         webhook->retry_delays.delays_ms[webhook->retry_delays.count++] =
             (int64_t)(json_number_value(json_array_get(settings->retry_delays, i)) * 1000);

@@ -8,8 +8,8 @@
 #include "modules/webhook/publish/publish.h"
 
 /*
- * The condition on a webhook h that the caller may access, and its parameters: the webhook in the
- * path, whether the caller is an Admin, its account.
+ * The condition on a webhook h that the caller may access. Its parameters are the webhook in the
+ * path, whether the caller is an Admin, and the caller's account.
  */
 #define WEBHOOK_MINE "h.id = $1::bigint AND ($2::boolean OR h.account = $3::bigint)"
 #define WEBHOOK_MINE_ARGS(rq)                                                                      \
@@ -17,8 +17,8 @@
         bb_i((rq)->principal->account)
 
 /*
- * Selects from a webhook h with these parameters: a statement for one request, and one for several
- * (struct bb_keyed).
+ * WEBHOOK_MINE and WEBHOOK_CALLERS with WEBHOOK_THEIRS are the same condition: the first for a
+ * statement of one request, the other two for a keyed statement of several (struct bb_keyed).
  */
 #define WEBHOOK_CALLERS BB_KEYS_3("bigint", "boolean", "bigint") " k(id, everything, account, i)"
 #define WEBHOOK_THEIRS "h.id = k.id AND (k.everything OR h.account = k.account)"

@@ -1,6 +1,6 @@
 /*
- * The routes of deliveries: a webhook's deliveries, newest first, each with its attempts; one
- * delivery, with its body; sending again; and the test, which delivers a ping.
+ * The routes of deliveries: they list a webhook's deliveries with their attempts, newest first;
+ * show one delivery with its body; send deliveries again; and send a test ping.
  */
 #include "modules/common/slots.h"
 #include "modules/webhook/api/api.h"
@@ -8,11 +8,11 @@
 #define CREATED_AT BB_SQL_MS("d.created_at")
 #define NEXT_AT BB_SQL_MS("d.next_at")
 #define PAGE 50
-#define PAGE_BYTES (1024 * 1024) /* of attempts: long responses make a page shorter */
+#define PAGE_BYTES (1024 * 1024) /* limit for the attempts of a page */
 
 /*
- * $1 webhook, $2 upper bound of the ids, $3 status or null, $4 number of deliveries, $5 bytes,
- * which only the first delivery may exceed
+ * $1 webhook, $2 upper bound of the ids, $3 status or null, $4 number of deliveries, $5 limit of
+ * bytes; the first delivery is returned even if it exceeds $5
  */
 static const struct bb_sql list = {
     "SELECT * FROM (SELECT q.*, count(*) OVER () AS found,"
@@ -25,13 +25,13 @@ static const struct bb_sql list = {
     BB_SQL_LONG,
 };
 
-/* The parameters of WEBHOOK_MINE; $4 the delivery. */
+/* The parameters are those of WEBHOOK_MINE; $4 is the delivery. */
 static const struct bb_sql one = {
     "SELECT d.id, d.event, d.event_id, d.state, " CREATED_AT ", " NEXT_AT ","
     " d.log::text, coalesce(d.body, b.body) FROM webhook_hook h"
     " JOIN webhook_deliveries d ON d.webhook = h.id AND d.id = $4::bigint"
     " LEFT JOIN webhook_body b ON b.id = d.body_id WHERE " WEBHOOK_MINE,
-    BB_SQL_LONG, /* because of the body */
+    BB_SQL_LONG, /* it reads a body */
 };
 
 enum column { ID, EVENT, EVENT_ID, STATE, CREATED, NEXT, LOG, FOUND, BODY = FOUND };
@@ -69,7 +69,7 @@ int webhook_deliveries(struct bb_request *rq)
     if (!rows)
         return bb_failed(rq);
     size_t count = bb_count(rq, rows) > (size_t)limit ? (size_t)limit : bb_count(rq, rows);
-    /* There are more if not all rows found fit in the page's bytes. */
+    /* Another page follows if the statement found more deliveries than fit in the bytes. */
     bool more = count && count < (size_t)bb_cell_int(rq, rows, 0, FOUND);
 
     return bb_reply_page(rq, rows, count, more ? bb_cell(rq, rows, count - 1, ID) : NULL,
@@ -97,8 +97,8 @@ int webhook_delivery(struct bb_request *rq)
 /*
  * ---- sending again: one delivery whatever its outcome, or all abandoned ones since a time ----
  *
- * The outcome is replaced by a row in webhook_waiting, with its log. The id, the webhook-id and the
- * bytes stay the same. The transaction uses the partitions that webhook_partition_drop() locks.
+ * A row in webhook_waiting replaces the outcome and takes over its log. The id, the webhook-id and
+ * the body stay the same. The transaction uses the partitions that webhook_partition_drop() locks.
  */
 
 #define BATCH 2000
@@ -130,8 +130,8 @@ int webhook_resend(struct bb_request *rq)
 }
 
 /*
- * Queues abandoned deliveries after the id *after again, and advances *after. Returns their number,
- * or -1 on failure. The day of an id may be the day before the delivery was created.
+ * Queues the next batch of abandoned deliveries: those with an id above *after, which it advances.
+ * Returns their number, or -1 on failure. The day in an id may be one before created_at.
  */
 static int64_t delivery_recover_batch(struct bb_request *rq, const char *since, int64_t *after)
 {
@@ -177,13 +177,13 @@ int webhook_recover(struct bb_request *rq)
 /*
  * ---- POST /api/chat/webhooks/:id/test ----
  *
- * Sends a ping and returns the outcome of its first attempt, if that ends soon. A ping is a
- * delivery like any other, except that the webhook need not be active. The request waits for a
- * completion, so it uses a little memory and no thread; the number of waiting tests is limited.
+ * Sends a ping and returns the outcome of its first attempt if that ends within WAIT_MS. A ping is
+ * an ordinary delivery, except that its webhook may be inactive. While the request waits for the
+ * completion, it uses a little memory and no thread; the number of waiting tests is limited.
  */
 
 #define WAIT_MS 4000
-#define JOIN_MS 1000 /* for the sender to be ready */
+#define JOIN_MS 1000 /* how long to wait until the sender is ready */
 #define JOIN_TRIES 50
 
 struct ping {
@@ -215,7 +215,7 @@ static int delivery_test_enter(struct bb_request *rq, const struct webhook *webh
     return 0;
 }
 
-/* The row in webhook_waiting keeps the owner of the shard from sending it, too. */
+/* The row in webhook_waiting also keeps the owner of the shard from sending the ping. */
 static int delivery_test_store(struct bb_request *rq, const struct webhook *webhook,
                                struct ping *ping)
 {
@@ -276,7 +276,7 @@ int webhook_test(struct bb_request *rq)
         return bb_reply(rq, 200,
                         json_pack("{s:b, s:n, s:I, s:s}", "success", 0, "status", "durationMs",
                                   (json_int_t)WAIT_MS, "error",
-                                  "the receiver has not answered yet; the attempt goes on"));
+                                  "the receiver has not responded yet; the attempt continues"));
     json_t *status = outcome->status ? json_integer(outcome->status) : json_null();
 
     return bb_reply(rq, 200,

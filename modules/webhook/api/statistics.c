@@ -2,16 +2,16 @@
 #include "modules/webhook/api/api.h"
 
 /*
- * GET /api/chat/webhooks/statistics: the outcomes of the deliveries of the last 24 hours, in the
- * order and pages of the list. For each webhook only the latest MOST deliveries are read, so that a
- * page costs the same however many there are.
+ * GET /api/chat/webhooks/statistics returns the outcomes of the deliveries of the last 24 hours, in
+ * the order and pages of the list. For each webhook it reads only the latest MOST deliveries, so
+ * the cost of a page is bounded.
  */
 #define MOST "1000"
 enum { PAGE = 200 };
 
 /*
- * $1 last id seen, $2 all, $3 account, $4 number of webhooks. The duration of a delivery is the
- * duration of its last attempt.
+ * $1 last id seen, $2 whether all webhooks, $3 account, $4 number of webhooks. The duration of a
+ * delivery is the duration of its last attempt.
  */
 static const struct bb_sql statistics = {
     "SELECT h.id, count(*) FILTER (WHERE d.state = 'delivered'),"
@@ -55,8 +55,8 @@ int webhook_statistics(struct bb_request *rq)
 /* ---- `busbar webhook status` ---- */
 
 /*
- * The sums of the counters that the live hosts wrote with their last heartbeat, and counts from the
- * tables.
+ * Returns counts of the tables, and the sums of the counters that live hosts wrote with their last
+ * heartbeat.
  */
 static const struct bb_sql hosts = {
     "SELECT busbar_pause_reason(), count(*),"

@@ -1,6 +1,6 @@
 /*
- * The routes of webhooks: create, list, change, delete, rotate the secret; and the notifications of
- * changes from other hosts.
+ * The routes that create, list, change and delete webhooks and rotate their secrets, and the
+ * handlers of notifications about changes.
  */
 #include <inttypes.h>
 #include <openssl/crypto.h>
@@ -56,8 +56,8 @@ static size_t webhook_characters(const char *text)
 }
 
 /*
- * Returns "****" and the last characters, or only "****" if the secret is not longer than that, or
- * if its key is missing from secrets.keys, which is logged. NULL: out of memory.
+ * Returns "****" and the last 4 characters. Returns only "****" for a secret of up to 4 characters,
+ * or if secrets.keys lacks its key (logged). NULL: out of memory.
  */
 static const char *webhook_mask(struct bb_request *rq, int64_t id, const char *cell)
 {
@@ -83,7 +83,7 @@ static const char *webhook_mask(struct bb_request *rq, int64_t id, const char *c
     return mask;
 }
 
-/* The secret is masked. The caller owns the result; NULL: out of memory. */
+/* Returns the webhook with a masked secret. The caller owns the result; NULL: out of memory. */
 static json_t *webhook_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
     int64_t id = bb_cell_int(rq, rows, row, 0);
@@ -100,8 +100,8 @@ static json_t *webhook_json(struct bb_request *rq, const struct bb_rows *rows, s
 }
 
 /*
- * Shows a new secret in full, with `warnings` if it is short. Takes ownership of `json` (or NULL).
- * The caller owns the result; NULL: out of memory.
+ * Shows a new secret in full, with `warnings` if the secret is short. Takes ownership of `json`,
+ * which may be NULL. The caller owns the result; NULL: out of memory.
  */
 static json_t *webhook_show_secret(json_t *json, const char *secret)
 {
@@ -119,7 +119,7 @@ static json_t *webhook_show_secret(json_t *json, const char *secret)
 
 /* ---- checks that the field tables cannot express ---- */
 
-/* Also encodes the url, see target.h. */
+/* Checks the url, and replaces it by its encoded form (see target.h). */
 static int webhook_check_url(struct bb_request *rq, const char **url)
 {
     const struct webhook *webhook = rq->state;
@@ -166,8 +166,8 @@ static void webhook_decref(void *json)
 }
 
 /*
- * *events is the names of the list, each once, as JSON text in the request's memory. [] and ["*"]
- * mean all events. "ping" is dropped, because a test's ping needs no subscription; so ["ping"]
+ * Sets *events to the names in the list, each once, as JSON text in the request's memory. [] and
+ * ["*"] mean all events. "ping" is dropped because a test needs no subscription, so ["ping"]
  * becomes [].
  */
 static int webhook_check_events(struct bb_request *rq, const json_t *list, const char **events)
@@ -194,11 +194,11 @@ static int webhook_check_events(struct bb_request *rq, const json_t *list, const
     return 0;
 }
 
-/* ---- POST: besides rotate-secret the only response that shows a secret in full ---- */
+/* ---- POST: only this response and that of rotate-secret show a secret in full ---- */
 
 struct secret {
     const char *text;
-    unsigned char *sealed; /* until the request ends */
+    unsigned char *sealed; /* freed when the request ends */
     size_t length;
 };
 
@@ -231,7 +231,7 @@ static const struct bb_sql insert = {
     0,
 };
 
-/* Serializes creations of an account: two that count at the same time would both find room. */
+/* Serializes the creations of an account: two that count at once would both find room. */
 static const struct bb_sql lock = {
     "SELECT pg_advisory_xact_lock(hashtextextended('busbar.webhook.account.' || $1::bigint, 0))",
     0};
@@ -283,8 +283,8 @@ int webhook_create(struct bb_request *rq)
 /*
  * ---- GET of all webhooks, of one, and of the names of events ----
  *
- * Secrets are masked. Without `limit` all webhooks are sent: a short list at once, a longer one
- * page by page.
+ * Secrets are masked. Without `limit` the response has all webhooks: a short list is sent at once,
+ * a longer list page by page.
  */
 
 int webhook_events(struct bb_request *rq)
@@ -386,7 +386,7 @@ void webhook_changed(void *state, const char *payload)
         sender_changed(sender, strtoll(payload + 5, NULL, 10));
 }
 
-/* After a gap the next heartbeat reads the state. */
+/* If notifications may be lost (NULL), the next heartbeat reads the switch. */
 void webhook_pause_heard(void *state, const char *payload)
 {
     if (payload)
@@ -396,9 +396,9 @@ void webhook_pause_heard(void *state, const char *payload)
 /*
  * ---- PATCH, DELETE and rotate-secret ----
  *
- * Each changes the row and notifies in one transaction. Before the response it also notifies this
- * host's sender, even if it is unknown whether the commit happened. So after the response to a
- * DELETE, or to a PATCH that deactivates the webhook, this host starts no attempt.
+ * Each changes the row and notifies all hosts in one transaction. Before its response it also
+ * notifies this host's sender, even if the outcome of the commit is unknown. So this host starts no
+ * attempt after the response to a DELETE, or to a PATCH that deactivates the webhook.
  */
 
 #define OLD_SECRET_HOURS "24"
@@ -419,8 +419,8 @@ static int webhook_transact(struct bb_request *rq,
 }
 
 /*
- * Returns the rows of a change after adding its notification; NULL: *status is the status of the
- * response sent.
+ * Runs the statement and adds the notification of the change. Returns the rows. On failure it
+ * returns NULL and sets *status to the status of the response sent.
  */
 static const struct bb_rows *webhook_run(struct bb_request *rq, struct bb_tx *tx,
                                          const struct bb_sql *sql, const struct bb_value *values,
@@ -473,7 +473,7 @@ int webhook_change(struct bb_request *rq)
     return refused ? refused : webhook_transact(rq, webhook_update, &change);
 }
 
-/* The job webhook.sweep deletes the webhook's waiting deliveries; nothing sends them meanwhile. */
+/* The job webhook.sweep deletes the webhook's waiting deliveries later; no sender sends them. */
 static int webhook_remove(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql sql = {

@@ -7,8 +7,8 @@
 /*
  * ---- secrets: sealed under the webhook's id, and opened ----
  *
- * They are never logged. A plain secret is wiped from memory that this module owns; the host owns
- * the response that shows it once.
+ * Secrets are never logged. This module wipes a plain secret from its own memory; the host owns the
+ * response that shows the secret once.
  */
 
 #define SEALED_MAX (4 * WEBHOOK_SECRET_MAX + 256) /* bytes of a sealed secret */
@@ -47,7 +47,7 @@ int webhook_secret_open(struct bb_host *host, int64_t webhook, const char *cell,
     return SECRET_OPEN;
 }
 
-/* ---- the outcome of a test: the last of the request and the sender frees it ---- */
+/* ---- the outcome of a test: freed by the request or the sender, whichever ends last ---- */
 
 struct webhook_outcome *webhook_outcome_new(struct bb_request *rq)
 {

@@ -1,13 +1,13 @@
 /*
  * webhook: signed delivery of events to URLs that users register.
  *
- * The module has two halves. The API (api/, publish/) has the webhooks, their visibility, the
- * statement that enqueues deliveries in the publisher's transaction, the log, jobs and commands; it
- * runs on fibers of the host's loops. The sender (sender/) delivers, on a worker's thread. They are
+ * The module has two halves. The API (api/, publish/) has the routes, jobs and commands, the scopes
+ * of owners, and the statement that enqueues deliveries in the publisher's transaction; it runs on
+ * fibers of the host's loops. The sender (sender/) delivers, on a worker thread. The halves are
  * connected by the tables of schema.sql and the few functions of sender/sender.h.
  *
- * `struct webhook` is the state of one generation. After `open` nothing in it changes; the sender
- * and the slots are thread-safe.
+ * `struct webhook` is the state of one generation. It does not change after `open`, except for the
+ * sender and the slots, which are thread-safe.
  *
  * Functions that take a request and return int return 0, or the status of the response sent, unless
  * described otherwise.
@@ -26,8 +26,8 @@
 #define WEBHOOK_AUTH_CHANNEL "busbar_auth"
 
 /*
- * SQL: an attempt in a log of attempts; the log with a further attempt, and the number of this
- * attempt. A log keeps the last 100 attempts, however often its delivery is sent again.
+ * SQL expressions for one attempt in a log, for the log with one more attempt, and for the number
+ * of that attempt. A log keeps the last 100 attempts, however often its delivery is sent again.
  */
 #define WEBHOOK_ATTEMPT(number, at, status, took, error, answer)                                   \
     "jsonb_build_object('number', " number                                                         \
@@ -82,8 +82,8 @@ int webhook_secret_seal(struct bb_host *host, int64_t webhook, const char *secre
 enum { SECRET_OPEN, SECRET_LOCKED, SECRET_NO_MEMORY };
 
 /*
- * Opens a sealed secret from a cell (bytea as \x hexadecimal). The caller must free() *secret. It
- * is NULL unless the secret is open: a locked secret is one that none of the keys opens.
+ * Opens a sealed secret from a cell (bytea as \x hexadecimal). The caller must free() *secret,
+ * which is NULL unless SECRET_OPEN is returned. SECRET_LOCKED: no key opens the secret.
  */
 int webhook_secret_open(struct bb_host *host, int64_t webhook, const char *cell, char **secret);
 
@@ -91,13 +91,13 @@ int webhook_secret_open(struct bb_host *host, int64_t webhook, const char *cell,
 
 /*
  * The outcome of a delivery's first attempt. The waiting request and the sender each hold a
- * reference. The sender reports it exactly once, even if it drops the delivery.
+ * reference. The sender reports the outcome exactly once, even if it drops the delivery.
  */
 struct webhook_outcome {
     atomic_int holders;
     struct bb_host *host;
     struct bb_completion *completion;
-    int status; /* of the response; 0: none */
+    int status; /* of the response; 0: no response */
     bool delivered;
     int64_t duration_ms;
     char error[256]; /* "": no error */
@@ -108,8 +108,8 @@ struct webhook_outcome *webhook_outcome_new(struct bb_request *rq);
 void webhook_outcome_release(void *outcome);
 
 /*
- * For the sender: fills in the outcome, signals the completion and drops the reference. `error`
- * NULL: none. Any thread.
+ * Fills in the outcome, signals the completion and drops the sender's reference. `error` is NULL if
+ * there was no error. Any thread.
  */
 void webhook_outcome_say(struct webhook_outcome *outcome, bool delivered, int status,
                          int64_t duration_ms, const char *error);
@@ -119,7 +119,7 @@ void webhook_outcome_say(struct webhook_outcome *outcome, bool delivered, int st
 /*
  * A change calls bb_notify() on WEBHOOK_CHANNEL in its transaction. After the commit and before the
  * response, the handler calls webhook_changed() for this host. Payloads are "hook:ID", "hook:0"
- * (all), and what sender_heard() takes.
+ * (all webhooks), and the payloads of sender_heard().
  */
 #define WEBHOOK_QUEUED_ANY "queued:0" /* deliveries of any webhook */
 

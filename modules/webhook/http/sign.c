@@ -40,7 +40,7 @@ static bool sign_is_encoded(const char *secret)
     return !strncmp(secret, PREFIX, strlen(PREFIX));
 }
 
-/* Returns the number of base64 digits after "whsec_"; 0: none, or there are other characters. */
+/* Returns the number of base64 digits after "whsec_", or 0 if the text is not base64. */
 static size_t sign_digits(const char *secret)
 {
     static const char alphabet[] =
@@ -61,7 +61,7 @@ bool sign_secret_good(const char *secret)
 
 /*
  * Decodes "whsec_…" into `out`, which must have room for the length of the text plus 4. Returns the
- * number of bytes; 0: another form.
+ * number of bytes, or 0 if the secret does not have this form.
  */
 static size_t sign_decode(const char *secret, unsigned char *out)
 {
@@ -118,7 +118,7 @@ void sign_key_free(struct sign_key *key)
     free(key);
 }
 
-/* Computes the HMAC of head (may be empty) and body. Without a key, EVP_MAC_init() begins again. */
+/* Computes the HMAC of head (may be empty) and body, with the key that the context has. */
 static int sign_mac(EVP_MAC_CTX *context, const char *head, size_t head_length, const void *body,
                     size_t length, unsigned char out[MAC])
 {

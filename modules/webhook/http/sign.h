@@ -3,12 +3,12 @@
  *
  * X-Webhook-Signature is the HMAC-SHA256 of the exact bytes of the body, in hexadecimal; its key is
  * the secret's text. webhook-signature (Standard Webhooks) is "v1," and the base64 of the
- * HMAC-SHA256 of "id.timestamp.body". Its key is the base64 text after "whsec_", or the text of any
- * other secret. The base64 is the standard alphabet, padded or not. While a secret is being
- * replaced, both secrets sign, the new one first.
+ * HMAC-SHA256 of "id.timestamp.body". Its key is the decoded base64 after "whsec_"; a secret
+ * without this prefix is used as text. The base64 has the standard alphabet, padded or not. While a
+ * secret is being replaced, both secrets sign, the new one first.
  *
- * The OpenSSL algorithm is looked up once, and a context is keyed once per secret, which is begun
- * again for each signature: a key belongs to one thread at a time.
+ * The OpenSSL algorithm is looked up once. Each secret has a keyed context, which every signature
+ * starts again, so only one thread at a time may use a key.
  */
 #ifndef WEBHOOK_SIGN_H
 #define WEBHOOK_SIGN_H
@@ -27,12 +27,12 @@ struct sign_key; /* for one secret */
 /* Returns the algorithm, to be freed with EVP_MAC_free(). NULL: OpenSSL does not have it. */
 EVP_MAC *sign_algorithm(void);
 
-/* Returns whether the text after "whsec_" is base64; any secret without that prefix is valid. */
+/* Returns whether the text after "whsec_" is base64, or the secret does not have this prefix. */
 bool sign_secret_good(const char *secret);
 
 /*
- * The caller owns the key; NULL: out of memory. The secret is not kept. An invalid secret, stored
- * before this was checked, is used as text.
+ * Returns a key that the caller owns; NULL: out of memory. The secret is not kept. A stored secret
+ * that sign_secret_good() refuses (older versions accepted it) is used as text.
  */
 struct sign_key *sign_key_new(EVP_MAC *algorithm, const char *secret);
 void sign_key_free(struct sign_key *key);

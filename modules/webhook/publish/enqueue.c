@@ -1,21 +1,21 @@
 /*
- * Enqueues deliveries in the publisher's transaction, in one statement, however many webhooks
- * match. The statement inserts the deliveries. If there are too many for a transaction that others
- * wait for, it inserts one row that describes the recipients, and expand.c creates the deliveries
- * after the commit.
+ * Enqueues deliveries in the publisher's transaction, with one statement, however many webhooks
+ * match. The statement inserts one delivery per webhook. With more than AT_ONCE webhooks, other
+ * requests would wait too long for the transaction: the statement inserts one row that describes
+ * the recipients, and expand.c creates the deliveries after the commit.
  *
- * The statement always runs. Skipping it if no webhook subscribes would require knowing that no
- * other host is registering one at the moment: a webhook counts from the response to its POST, and
- * a cache on this host would be updated later than that. Without a match the statement costs three
- * look-ups in small indexes and no extra round trip.
+ * The statement always runs. To skip it, this host would have to know that no other host is
+ * registering a webhook now: a webhook gets events from the response to its POST on, and a cache on
+ * this host would be updated later. If no webhook matches, the statement costs three look-ups in
+ * small indexes and no extra round trip.
  *
  * After the commit the deliveries are passed to the sender, which sends to this host's shards and
  * notifies the owners of other shards. The sender of a superseded generation is ending, so its
  * transactions notify all senders. Everything here belongs to the request, and runs on its fiber.
  *
- * Events of an interactive transaction with the same name and audience, such as the events of a
- * bulk upload's rows, are gathered: one statement enqueues up to MOST of them. The order of events
- * is kept, because an event that differs has the earlier ones enqueued first.
+ * In an interactive transaction, events with the same name and audience (the events of a bulk
+ * upload's rows, for example) are gathered: one statement enqueues up to MOST of them. To
+ * keep the order of events, the gathered events are enqueued before an event that differs.
  */
 #include "modules/webhook/publish/publish.h"
 
@@ -25,7 +25,7 @@
 enum {
     MOST = 100,        /* events that one statement enqueues */
     LARGE_BODY = 2048, /* larger bodies are stored once, not in each delivery */
-    AT_ONCE = 128      /* most deliveries of an event in a transaction */
+    AT_ONCE = 128      /* limit of an event's deliveries in a transaction */
 };
 #define AT_ONCE_TEXT "128"
 
@@ -56,8 +56,8 @@ static const struct bb_keyed enqueue = {
 };
 
 /*
- * The same if there may be many webhooks, or if the body is large ($7) and gets its own row. $8:
- * the account that raised the event. For an event to be expanded the result is one row of nulls.
+ * Does the same if there may be many webhooks, or for a large body ($7), which gets its own row. $8
+ * is the account that raised the event. One row of nulls means that the event must be expanded.
  */
 static const struct bb_sql enqueue_any = {
     "WITH h AS MATERIALIZED (SELECT h.id" MATCHING "),"
@@ -76,7 +76,7 @@ static const struct bb_sql enqueue_any = {
     0,
 };
 
-/* $3 no e-mails, $4 ids, $5 bodies */
+/* Enqueues several events. $3 an empty list of e-mails, $4 ids, $5 bodies, $6 traceparent */
 static const struct bb_sql enqueue_all = {
     "WITH h AS MATERIALIZED (SELECT h.id" MATCHING ")"
     " INSERT INTO webhook_delivery (webhook, event, event_id, body, traceparent)"
@@ -86,7 +86,7 @@ static const struct bb_sql enqueue_all = {
     0,
 };
 
-/* Formats texts, up to NULL, as a PostgreSQL array: {"a","b"}. */
+/* Formats texts, a list that ends with NULL, as a PostgreSQL array: {"a","b"}. */
 static char *enqueue_texts(struct bb_request *rq, const char *const *texts)
 {
     size_t size = 3;
@@ -112,8 +112,8 @@ static char *enqueue_texts(struct bb_request *rq, const char *const *texts)
 }
 
 /*
- * Events to be enqueued with one statement: one of a unit, or several of one name and audience. The
- * texts live as long as the request.
+ * The events that one statement enqueues: one event of a unit, or several with the same name and
+ * audience. The texts live as long as the request.
  */
 struct gathered {
     struct webhook *webhook;
@@ -143,7 +143,7 @@ static void enqueue_pass_rows(struct bb_request *rq, struct sender *sender,
         sender_committed(sender, event, items, count);
 }
 
-/* After the commit. The rows of several events are in the order of the events. */
+/* Passes the rows to the sender after the commit. Rows are in the order of the events. */
 static void enqueue_pass(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     struct gathered *all = arg;
@@ -163,7 +163,7 @@ static void enqueue_pass(struct bb_request *rq, struct bb_tx *tx, void *arg)
     }
 }
 
-/* Adds the statement's hand-over, and the notification of a superseded generation. */
+/* Adds the hand-over after the commit. A superseded generation notifies all senders, too. */
 static int enqueue_after(struct bb_request *rq, struct bb_tx *tx, struct gathered *all)
 {
     if (all->index < 0 ||
@@ -173,7 +173,6 @@ static int enqueue_after(struct bb_request *rq, struct bb_tx *tx, struct gathere
     return 0;
 }
 
-/* Returns 0 or -1. */
 static int enqueue_gathered(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     struct gathered *gathered = arg;
@@ -198,7 +197,7 @@ static int enqueue_gathered(struct bb_request *rq, struct bb_tx *tx, void *arg)
     return enqueue_after(rq, tx, all);
 }
 
-/* Returns 1 if it keeps the event; 0 if it needs a separate statement; -1 on failure. */
+/* Returns 1 if it keeps the event, 0 if the event needs a separate statement, -1 on failure. */
 static int enqueue_gather(struct bb_request *rq, struct bb_tx *tx, struct webhook *webhook,
                           const struct bb_audience *audience, const struct sender_event *event)
 {

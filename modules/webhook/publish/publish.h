@@ -1,6 +1,6 @@
 /*
- * From an event to deliveries: the matching webhooks, and the rows that a publisher's transaction
- * writes for them. Everything runs on the fiber of a request.
+ * From an event to deliveries: finds the matching webhooks, and writes the rows for them in the
+ * publisher's transaction. Everything runs on the fiber of a request.
  */
 #ifndef WEBHOOK_PUBLISH_H
 #define WEBHOOK_PUBLISH_H

@@ -1,13 +1,13 @@
 /*
- * The events that webhook owners may see. The scope is stored in the webhook's row, so that the
- * enqueueing statement can decide in the publisher's transaction. This file updates the rows when
- * accounts change.
+ * The events that webhook owners may see. The scope of an owner is stored in the rows of its
+ * webhooks, so that the enqueueing statement can decide in the publisher's transaction. This file
+ * updates these rows when accounts change.
  *
  * A new webhook gets the scope of its creator. Every change of an account is published on the
  * channel of the module auth. Each host that receives it queries the service "accounts" and updates
  * rows that differ, within a second. A job does the same for all owners each minute, in case a
- * notification was missed. An owner that is not active gets nothing: no events are enqueued, and
- * waiting deliveries are not sent.
+ * notification was missed. Webhooks of inactive owners get no events, and their waiting deliveries
+ * are not sent.
  */
 #include "modules/webhook/publish/publish.h"
 
@@ -17,7 +17,7 @@
 
 static const int64_t no_organization = 0;
 
-/* Only these roles act for their organizations; others see events by their e-mail only. */
+/* Only these roles act for their organizations; other roles see events by their e-mail only. */
 size_t webhook_scope_count(const struct bb_account_scope *scope)
 {
     bool acts = (scope->role & (BB_ROLE_ORGANIZATION_ADMIN | BB_ROLE_API_USER)) != 0;
@@ -47,7 +47,7 @@ static const struct bb_sql write_scope = {
     BB_SQL_WRITE,
 };
 
-/* A deleted account keeps its rows, but gets no events. */
+/* Stops the events of a deleted account's webhooks; their rows stay. */
 static const struct bb_sql shut_out = {
     "WITH changed AS (UPDATE webhook_hook SET admitted = false WHERE account = $1::bigint"
     " AND admitted RETURNING id)"
@@ -91,7 +91,7 @@ void webhook_refresh_owners(struct bb_request *rq)
     }
 }
 
-/* *arg is the account of a received notification; 0: any. */
+/* Refreshes the scope of the account *arg after a notification; 0: of all owners. */
 static void scope_refresh_heard(struct bb_request *rq, void *arg)
 {
     static const struct bb_sql owns = {
@@ -108,7 +108,7 @@ static void scope_refresh_heard(struct bb_request *rq, void *arg)
         scope_refresh(rq, account);
 }
 
-/* If memory runs out, the job catches up within a minute. */
+/* If the refresh did not run (out of memory), the job does it within a minute. */
 static void scope_drop_heard(void *account, bool whole)
 {
     (void)whole;

@@ -326,7 +326,7 @@ TEST(a_test_of_a_silent_receiver_answers_after_four_seconds)
 
     ck_assert(json_is_false(json_object_get(answer->json, "success")));
     ck_assert(json_is_null(json_object_get(answer->json, "status")));
-    ck_assert_ptr_nonnull(strstr(answer_text(answer, "error"), "has not answered yet"));
+    ck_assert_ptr_nonnull(strstr(answer_text(answer, "error"), "has not responded yet"));
     ck_assert_double_ge(answer->seconds, 3.9);
     ck_assert_double_lt(answer->seconds, 20); /* the timeout of the attempt */
     host_stop(slow);
