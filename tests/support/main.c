@@ -21,7 +21,6 @@
 #include <sys/resource.h>
 
 #include "client.h"
-#include "suite.h"
 #include "workers.h"
 
 /*

@@ -13,7 +13,6 @@
 
 #include "harness.h"
 #include "reference.h"
-#include "suite.h"
 
 enum { WORKERS_MAX = 8 };
 

@@ -13,7 +13,6 @@
 
 #include "exchange.h"
 #include "people.h"
-#include "suite.h"
 #include "wire.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

@@ -4,7 +4,6 @@
  */
 #include "bulk.h"
 #include "hello.h"
-#include "suite.h"
 
 #define HEAD "name,email,telephone\n"
 

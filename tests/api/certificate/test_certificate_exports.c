@@ -11,7 +11,6 @@
 
 #include "meter.h"
 #include "stage.h"
-#include "suite.h"
 #include "talk.h"
 #include "wire.h"
 

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "stage.h"
-#include "suite.h"
 #include "talk.h"
 
 enum { MIB = 1048576, LONG = 120 };

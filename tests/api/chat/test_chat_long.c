@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "stage.h"
-#include "suite.h"
 #include "talk.h"
 
 enum {

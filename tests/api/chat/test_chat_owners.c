@@ -3,7 +3,6 @@
 
 #include "live.h"
 #include "stage.h"
-#include "suite.h"
 
 static struct host *other;
 static struct person *k, *m;

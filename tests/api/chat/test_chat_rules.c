@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "stage.h"
-#include "suite.h"
 #include "talk.h"
 
 #define FIND "POST /api/chat/conversations/find"

@@ -5,7 +5,6 @@
 
 #include "exposition.h"
 #include "stage.h"
-#include "suite.h"
 #include "talk.h"
 
 enum { WRITERS = 8, ASKED = 20 };

@@ -6,7 +6,6 @@
 #include <sys/socket.h>
 
 #include "live.h"
-#include "suite.h"
 #include "wire.h"
 
 static struct live live;

@@ -7,7 +7,6 @@
 
 #include "spy.h"
 #include "stage.h"
-#include "suite.h"
 #include "talk.h"
 
 static struct person *m;

@@ -5,7 +5,6 @@
 #include "devices.h"
 #include "files.h"
 #include "stage.h"
-#include "suite.h"
 #include "talk.h"
 
 static const char database[] = "device_files";

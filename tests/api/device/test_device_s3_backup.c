@@ -4,7 +4,6 @@
 
 #include "harness.h"
 #include "s3.h"
-#include "suite.h"
 
 enum { LENGTH = 300000 };
 

@@ -8,7 +8,6 @@
 #include "devices.h"
 #include "exposition.h"
 #include "files.h"
-#include "suite.h"
 #include "wire.h"
 
 enum { HALF = 600000, FILE_BYTES = 100000 }; /* more than a host buffers before it writes; less */

@@ -8,7 +8,6 @@
 #include <sys/wait.h>
 
 #include "stage.h"
-#include "suite.h"
 #include "talk.h"
 
 #define ALL_MODULES                                                                                \

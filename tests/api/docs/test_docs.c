@@ -10,7 +10,6 @@
 #include "exchange.h"
 #include "matrix.h"
 #include "schema.h"
-#include "suite.h"
 #include "wire.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "stage.h"
-#include "suite.h"
 #include "wire.h"
 
 #define ALL_MODULES                                                                                \

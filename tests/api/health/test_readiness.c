@@ -6,7 +6,6 @@
 #include "exchange.h"
 #include "exposition.h"
 #include "people.h"
-#include "suite.h"
 #include "wire.h"
 
 enum { SOON_MS = 10000 };

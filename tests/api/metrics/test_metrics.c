@@ -8,7 +8,6 @@
 #include "hook.h"
 #include "sse.h"
 #include "stage.h"
-#include "suite.h"
 #include "talk.h"
 #include "wire.h"
 

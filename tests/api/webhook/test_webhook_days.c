@@ -9,7 +9,6 @@
 #include "hook.h"
 #include "receive.h"
 #include "stage.h"
-#include "suite.h"
 
 #define MODULES "[auth, chat, health, webhook]"
 #define OLD_EVENT "01a20000-0000-7000-8000-000000000001"

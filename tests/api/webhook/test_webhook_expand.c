@@ -5,7 +5,6 @@
 #include "exposition.h"
 #include "receive.h"
 #include "stage.h"
-#include "suite.h"
 
 #define MODULES "[auth, chat, health, metrics, webhook]"
 

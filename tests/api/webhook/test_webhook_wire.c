@@ -3,7 +3,6 @@
 
 #include "receive.h"
 #include "stage.h"
-#include "suite.h"
 
 static struct talk talk;
 

@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 
 #include "files.h"
-#include "suite.h"
 #include "talk.h"
 #include "wire.h"
 

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "people.h"
-#include "suite.h"
 #include "wire.h"
 
 enum {

@@ -8,7 +8,6 @@
 
 #include "files.h"
 #include "stage.h"
-#include "suite.h"
 #include "wire.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))

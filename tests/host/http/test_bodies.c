@@ -9,7 +9,6 @@
 
 #include "exchange.h"
 #include "stage.h"
-#include "suite.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 #define FIND "POST /api/chat/conversations/find"

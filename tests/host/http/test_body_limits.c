@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "stage.h"
-#include "suite.h"
 #include "talk.h"
 #include "wire.h"
 

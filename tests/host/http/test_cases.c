@@ -8,7 +8,6 @@
 
 #include "shared.h"
 #include "stage.h"
-#include "suite.h"
 
 static struct person *user;
 

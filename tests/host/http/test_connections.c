@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "client.h"
-#include "suites.h"
 #include "wire.h"
 
 #define HEAD "Host: x\r\nContent-Type: application/json\r\n"

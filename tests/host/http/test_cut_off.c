@@ -9,7 +9,6 @@
 
 #include "files.h"
 #include "stage.h"
-#include "suite.h"
 #include "wire.h"
 
 #define JSON_TYPE "application/json"

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "people.h"
-#include "suite.h"
 #include "wire.h"
 
 #define GET_HEALTH "GET /api/health HTTP/1.1\r\nHost: x\r\n"

@@ -7,7 +7,6 @@
 
 #include "exchange.h"
 #include "stage.h"
-#include "suite.h"
 #include "talk.h"
 
 enum { TOGETHER = 20 };

@@ -12,7 +12,6 @@
 #include "fault/common.h"
 #include "health_watch.h"
 #include "stage.h"
-#include "suite.h"
 #include "talk.h"
 #include "wire.h"
 

@@ -14,7 +14,6 @@
 
 #include "matrix.h"
 #include "stage.h"
-#include "suite.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

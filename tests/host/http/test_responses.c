@@ -7,7 +7,6 @@
 
 #include "exchange.h"
 #include "stage.h"
-#include "suite.h"
 #include "wire.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))

@@ -6,7 +6,6 @@
 
 #include "exchange.h"
 #include "stage.h"
-#include "suite.h"
 
 #define FIND "POST /api/chat/conversations/find"
 #define MAKE "POST /api/device"

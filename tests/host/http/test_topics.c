@@ -4,7 +4,6 @@
 
 #include "client.h"
 #include "sse.h"
-#include "suite.h"
 #include "talk.h"
 
 enum { SOON_MS = 5000, SILENT_MS = 300, CROWD = 40, BIG = 50000 };
