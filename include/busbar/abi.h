@@ -23,13 +23,13 @@ struct bb_table {
     size_t stride;
 };
 
-/* The table over a static array: .routes = BB_TABLE(routes) */
+/* Initializes the table of a static array: .routes = BB_TABLE(routes) */
 #define BB_TABLE(array)                                                                            \
     {                                                                                              \
         (array), sizeof(array) / sizeof((array)[0]), sizeof((array)[0])                            \
     }
 
-/* The struct that contains the member at which a pointer points. */
+/* Returns a pointer to the struct that contains the member to which `pointer` points. */
 #define BB_CONTAINER_OF(pointer, type, member)                                                     \
     ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 

@@ -7,18 +7,17 @@
  *     static const struct bb_service_descriptor services[] = {
  *         {"bulk rows:Meters", 1, &meter_rows}};
  *
- * Both functions run on a fiber as the providing module: rq->host and rq->state belong to it
- * (bb_call_as()), and so do pools, metrics and events. Do not use rq->principal: there is none when
- * rows are stored. The job contains the account and the organization on whose behalf the rows are
- * processed. Rows come in the order of the file, up to `rows_max` per call. Calls for the same job
- * never overlap; calls for other jobs may run at the same time on other threads. All memory of a
- * call, allocated or passed to it, is released when the call ends. Use at most a millisecond or two
- * of CPU time between calls that park, or use a pool.
+ * Both functions run on a fiber on behalf of the providing module (bb_call_as()): rq->host and
+ * rq->state are the provider's, and it can use its own pools, metrics and events. Do not use
+ * rq->principal, which is NULL when rows are stored. The job names the account and the organization
+ * on whose behalf the rows are processed. Rows come in the order of the file, up to `rows_max` per
+ * call. Calls for the same job never overlap; calls for other jobs may run at the same time on
+ * other threads. All memory of a call, allocated or passed to it, is released when the call ends.
+ * Use at most a millisecond or two of CPU time between calls that park, or use a pool.
  *
- * A row that is invalid or cannot be stored gets problems: all that can be found, each with its
- * column, in the words that a single request would get. Such a row never affects other rows. A
- * failure of the whole call (database unavailable, out of memory) is not a problem of a row: return
- * -1.
+ * If a row is invalid or cannot be stored, report every problem that you find, with its column and
+ * in the words that a single request would get. Such a row never affects other rows. If the whole
+ * call fails (database unavailable, out of memory), report no problems and return -1.
  */
 #ifndef BUSBAR_BULK_H
 #define BUSBAR_BULK_H
@@ -29,7 +28,7 @@
 
 enum { BB_BULK_ROWS_MAX = 2000 }; /* per call */
 
-/* The upload to which the rows belong, and on whose behalf they are processed. */
+/* Describes the upload with the rows, and the account on whose behalf they are processed. */
 struct bb_bulk_job {
     size_t size;
     const char *id;       /* UUID */
@@ -47,9 +46,9 @@ struct bb_bulk_problem {
 };
 
 /*
- * A name that a row reserves: no other row of its file may reserve the same name for an overlapping
- * time. So check() need not remember the rows of earlier calls: if two rows contradict each other,
- * the second gets the problem. Claims of rows with problems are ignored.
+ * Reserves a name for a period: if two rows of a file reserve the same name for overlapping
+ * periods, the second row gets a problem. So check() can find rows that contradict each other
+ * without remembering the rows of earlier calls. Claims of rows with problems are ignored.
  */
 struct bb_bulk_claim {
     const char *name;    /* compared by bytes, such as "plant-7"; fold it if case must not matter.
@@ -66,9 +65,9 @@ struct bb_bulk_row {
                                        * found */
     struct bb_bulk_claim claim;       /* set by check() */
     /*
-     * The cell of `name_column` as it was sent, if `cells` has it without the apostrophe that
-     * exports put before = + - @; NULL if both are equal. If an object with exactly this name
-     * exists, the row refers to that object.
+     * The cell of `name_column` as it was sent, with the apostrophe that exports put before = + - @
+     * and that `cells` lacks; NULL if the cell has no such apostrophe. If an object has exactly
+     * this name, the row refers to that object.
      */
     const char *name_as_sent;
     struct bb_bulk_problem *warnings; /* added by bb_bulk_warn() in check() */
@@ -112,8 +111,8 @@ struct bb_bulk_rows {
      */
     int (*store)(struct bb_request *rq, struct bb_tx *tx, const struct bb_bulk_job *job,
                  struct bb_bulk_row *const *rows, size_t count);
-    /* Whether rows of a call depend on each other. If true, calls are as large while the host is
-     * busy as at other times. */
+    /* Whether rows of a call depend on each other. If false, the host passes fewer rows per call
+     * while it is busy. */
     bool together;
 };
 

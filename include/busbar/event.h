@@ -1,6 +1,6 @@
 /*
- * Events on the bus. An event is part of a transaction: it exists only if the rows written with it
- * are committed, and the other way round. Hooks of kind `within` add their statements to the same
+ * Events on the bus. An event is part of a transaction: the event and the rows written with it are
+ * committed together or not at all. Hooks of kind `within` add their statements to the same
  * transaction; hooks of kind `committed` get a copy afterwards.
  */
 #ifndef BUSBAR_EVENT_H

@@ -5,18 +5,18 @@
  *
  * Requests are read tolerantly. White space around a value is removed, a decimal string is accepted
  * for a number and a whole number for a string. For a field that is not required, "" is treated as
- * absent (except with BB_EMPTY), and so is null with BB_NULLABLE. The `warnings` of the answer
- * report such changes. Texts with BB_VERBATIM or BB_SECRET keep their white space, secrets are not
- * converted from numbers, and BB_ANY is passed as sent, except for "" with BB_NULLABLE. Settings
- * and options are not changed in these ways.
+ * absent (except with BB_EMPTY), and null is treated as absent with BB_NULLABLE. The `warnings` of
+ * the response report such changes. Texts with BB_VERBATIM or BB_SECRET keep their white space,
+ * secrets are not converted from numbers, and BB_ANY is passed as sent, except for "" with
+ * BB_NULLABLE. Settings and options must match their type exactly.
  *
  * People distinguish accounts and organizations by how their names look. Therefore e-mails and
  * texts with BB_NAME are refused if they contain control characters, invisible characters,
  * directional marks, or unassigned or private-use code points, or if they are not in NFC. E-mails
  * are passed with Unicode case folding and with the domain as an A-label (xn--bcher-kva.example),
- * other names with single spaces; compare those with busbar_fold(), an SQL function in every busbar
- * database. An e-mail that identifies a new account has BB_NFKC: it must not contain compatibility
- * characters, such as full-width letters.
+ * other names with single spaces. Compare such names with busbar_fold(), an SQL function in every
+ * busbar database. An e-mail that identifies a new account has BB_NFKC: it must not contain
+ * compatibility characters, such as full-width letters.
  */
 #ifndef BUSBAR_FIELD_H
 #define BUSBAR_FIELD_H
@@ -68,10 +68,10 @@ enum bb_field_flags {
 };
 
 /*
- * The member of the module's settings struct that a setting is bound to, see bb_settings(). Its
- * type is `const char *` for texts, e-mails, UUIDs, times and choices (NULL: absent), int64_t for
- * BB_INT, double for BB_NUMBER, bool for BB_BOOL, and json_t * for BB_OBJECT, BB_LIST and BB_ANY
- * (NULL: absent). Absent numbers and booleans are 0 and false.
+ * Names the member of the module's settings struct to which a setting is bound, see bb_settings().
+ * The member's type is `const char *` for texts, e-mails, UUIDs, times and choices (NULL: absent),
+ * int64_t for BB_INT, double for BB_NUMBER, bool for BB_BOOL, and json_t * for BB_OBJECT, BB_LIST
+ * and BB_ANY (NULL: absent). Absent numbers and booleans are 0 and false.
  */
 struct bb_bind {
     uint32_t offset, size; /* bytes; size 0: not bound */
@@ -98,7 +98,7 @@ struct bb_field {
 };
 
 /*
- * The fields of a list of objects, and of a reply that is one, from the fields of an object:
+ * Describe a list of objects, and a reply that is such a list, by the fields of an object:
  * {.name = "reads", .type = BB_LIST, .fields = BB_ITEMS(read)}, .reply = BB_ARRAY_OF(read)
  */
 #define BB_ITEMS(object)                                                                           \

@@ -1,6 +1,6 @@
 /*
- * Helpers that most modules need for rows: pages of a list, rows as JSON, cells with bytes or
- * numbers, times. They use only the functions of request.h and sql.h.
+ * Helpers that most modules need: they reply with pages of a list, and convert rows and cells to
+ * JSON, bytes, numbers and times. They use only the functions of request.h and sql.h.
  */
 #ifndef BUSBAR_HELPERS_H
 #define BUSBAR_HELPERS_H
@@ -10,12 +10,14 @@
 
 #include <busbar/sql.h>
 
-/* SQL expressions: a time as milliseconds since 1970 (for bb_cell_time()), and as API text. */
+/* SQL expressions for a time as milliseconds since 1970 (for bb_cell_time()), and as API text. */
 #define BB_SQL_MS(column) "floor(extract(epoch FROM " column ") * 1000)::bigint"
 #define BB_SQL_TIME(column)                                                                        \
     "to_char(" column " AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"
 
-/* Appends an item to an array. Takes both, returns the array; NULL: one was NULL, or no memory. */
+/*
+ * Appends an item to an array. Takes both; returns the array, or NULL if one is NULL or no memory.
+ */
 static inline json_t *bb_append(json_t *array, json_t *item)
 {
     if (json_array_append_new(array, item) == 0)
@@ -29,7 +31,7 @@ typedef json_t *bb_item(struct bb_request *rq, const struct bb_rows *rows, size_
 
 /*
  * Answers 200 with an array of the first `count` rows. `next` is the cursor for the Link to the
- * next page (NULL: this is the last page). Returns the status of the answer.
+ * next page (NULL: this is the last page). Returns the status of the response.
  */
 static inline int bb_reply_page(struct bb_request *rq, const struct bb_rows *rows, size_t count,
                                 const char *next, bb_item *item)
@@ -44,9 +46,9 @@ static inline int bb_reply_page(struct bb_request *rq, const struct bb_rows *row
 }
 
 /*
- * For rows that were selected with a limit of `limit` + 1: the additional row shows that there is a
- * next page. Sets *count to the number of rows of this page, and adds the Link to the next one,
- * whose cursor is the cell `key` of this page's last row. Returns 0, or -1 (then `return
+ * Sets *count to the number of rows of this page. If there is a next page, adds the Link to it,
+ * with the cell `key` of this page's last row as the cursor. Select the rows with a limit of
+ * `limit` + 1: an additional row shows that there is a next page. Returns 0, or -1 (then `return
  * bb_failed(rq)`).
  */
 static inline int bb_page(struct bb_request *rq, const struct bb_rows *rows, size_t limit,
@@ -70,7 +72,7 @@ static inline int bb_reply_rows(struct bb_request *rq, const struct bb_rows *row
     return bb_reply_page(rq, rows, count, NULL, item);
 }
 
-/* Converts a hexadecimal digit as PostgreSQL writes it; -1: not a digit. */
+/* Returns the value of a lower-case hexadecimal digit; -1 if it is not one. */
 static inline int bb_nibble(char digit)
 {
     if (digit >= '0' && digit <= '9')
@@ -79,8 +81,8 @@ static inline int bb_nibble(char digit)
 }
 
 /*
- * Decodes a bytea cell ("\x00ff"; NULL: null) into a buffer of `room` bytes. Returns the number of
- * bytes; -1 if it is not a bytea or too long.
+ * Decodes a bytea cell such as "\x00ff" into a buffer of `room` bytes. Returns the number of bytes;
+ * -1 if the cell is NULL, not a bytea, or too long.
  */
 static inline int64_t bb_cell_bytes(const char *cell, void *bytes, size_t room)
 {
@@ -135,14 +137,14 @@ enum bb_column_type {
     BB_COLUMN_JSON  /* json, jsonb, or text that contains JSON */
 };
 
-/* A member of an object, and the cell with its value. */
+/* Names a member of an object and the column with its value. */
 struct bb_column {
     const char *name;
     enum bb_column_type type;
     size_t column;
 };
 
-/* Converts a cell to JSON, which the caller owns; NULL: out of memory, or as for bb_json_read(). */
+/* Converts a cell to JSON, which the caller owns; NULL: no memory, or bb_json_read() failed. */
 static inline json_t *bb_cell_json(struct bb_request *rq, const struct bb_rows *rows, size_t row,
                                    size_t column, enum bb_column_type type)
 {
@@ -173,7 +175,7 @@ static inline json_t *bb_cell_json(struct bb_request *rq, const struct bb_rows *
 /*
  * Adds cells of a row to an object, in the order of the table; replaces members with the same
  * names. Takes the object and returns it to the caller. Returns NULL if the object was NULL or
- * bb_cell_json() failed; then bb_reply() answers 503, as for any JSON that ran out of memory.
+ * bb_cell_json() failed; pass the NULL to bb_reply(), which then answers 503 or 500.
  */
 static inline json_t *bb_row_add(struct bb_request *rq, const struct bb_rows *rows, size_t row,
                                  const struct bb_column *columns, size_t count, json_t *object)
@@ -189,14 +191,14 @@ static inline json_t *bb_row_add(struct bb_request *rq, const struct bb_rows *ro
     return object;
 }
 
-/* bb_row_add() for a static array of columns, and the same with a new object. */
+/* Like bb_row_add() with a static array of columns; BB_ROW_JSON() creates the object. */
 #define BB_ROW_ADD(rq, rows, row, columns, object)                                                 \
     bb_row_add(rq, rows, row, columns, sizeof(columns) / sizeof((columns)[0]), object)
 #define BB_ROW_JSON(rq, rows, row, columns) BB_ROW_ADD(rq, rows, row, columns, json_object())
 
 /*
- * Converts the cells of a row from `column` on to the members that fields describe, one after the
- * other. A statement whose columns have the order of a route's reply needs no other table.
+ * Creates an object with the members that `fields` describe, from the cells of a row, beginning
+ * with `column`. Use this if a statement returns its columns in the order of a route's reply.
  */
 static inline json_t *bb_row_fields(struct bb_request *rq, const struct bb_rows *rows, size_t row,
                                     size_t column, const struct bb_field *fields, size_t count)
@@ -221,13 +223,14 @@ static inline json_t *bb_row_fields(struct bb_request *rq, const struct bb_rows 
     return object;
 }
 
-/* bb_row_fields() for an array of fields. */
+/* Like bb_row_fields() with a static array of fields. */
 #define BB_ROW_FIELDS(rq, rows, row, column, fields)                                               \
     bb_row_fields(rq, rows, row, column, fields, sizeof(fields) / sizeof((fields)[0]))
 
 /*
- * Notifies a channel: with the transaction, so that all hosts get the notification on commit; or
- * immediately if `tx` is NULL (parks). Returns 0, or -1 (then `return bb_failed(rq)`).
+ * Notifies a channel of all hosts. The notification is part of the transaction `tx` and is sent on
+ * commit; if `tx` is NULL, it is sent immediately (parks). Returns 0, or -1 (then `return
+ * bb_failed(rq)`).
  */
 static inline int bb_notify(struct bb_request *rq, struct bb_tx *tx, const char *channel,
                             const char *payload)
@@ -254,20 +257,20 @@ static inline json_t *bb_json_hold(struct bb_request *rq, json_t *json)
     return json;
 }
 
-/* Answers 503 if memory other than JSON's ran out; for JSON, bb_reply() answers. */
+/* Answers 503 because memory ran out. If creating JSON failed, use bb_reply() instead. */
 static inline int bb_no_memory(struct bb_request *rq)
 {
     return bb_fail_text(rq, 503, "Out of memory");
 }
 
-/* Parks for `ms` milliseconds, at most until the deadline. Returns 0, or -1: out of memory. */
+/* Parks for `ms` milliseconds, at most until the deadline. Returns 0, or -1 if out of memory. */
 static inline int bb_sleep(struct bb_request *rq, int64_t ms)
 {
     struct bb_completion *completion = bb_completion(rq);
 
     if (!completion)
         return -1;
-    bb_completion_wait(rq, completion, ms); /* nobody signals it meanwhile */
+    bb_completion_wait(rq, completion, ms); /* nothing signals it earlier */
     bb_completion_signal(rq->host, completion);
     return 0;
 }
@@ -277,19 +280,18 @@ enum {
     BB_PACE_BUSY = 20        /* requests per second from which on the host counts as busy */
 };
 
-/* The pace of background work; initially zero except `busy`. */
+/* The pace of background work. Set all members to zero at first; `busy` may be a guess. */
 struct bb_pace {
     int64_t piece_ms, window_ms; /* when the current piece began, and when the window began */
     uint64_t answered;           /* requests that the host had answered when the window began */
-    bool busy;                   /* whether the host answers requests, as far as is known */
+    bool busy;                   /* whether the host was busy in the last window */
 };
 
 /*
- * Call this between two pieces of background work. While the host is busy with requests it parks
- * for twice the duration of the last piece, so that background work gets a third of the time and
- * requests get the rest; otherwise it returns at once. Returns true if the host is busy, so that
- * the next piece should be small. `most_ms` limits the pause. The first call only begins the first
- * piece.
+ * Call this between two pieces of background work. While the host is busy with requests, it parks
+ * for twice the duration of the last piece, up to `most_ms`, so that background work uses a third
+ * of the time; otherwise it returns at once. Returns true if the host is busy: make the next piece
+ * small then. The first call never parks.
  */
 static inline bool bb_pace(struct bb_request *rq, struct bb_pace *pace, int64_t most_ms)
 {
@@ -312,7 +314,7 @@ static inline bool bb_pace(struct bb_request *rq, struct bb_pace *pace, int64_t 
 /* The characters that bb_trimmed() removes, for strspn() and similar functions. */
 #define BB_BLANKS " \t\r\n"
 
-/* Copies a text without the blanks around it into the request's memory. */
+/* Copies a text to the request's memory, without blanks at its start and end. */
 static inline char *bb_trimmed(struct bb_request *rq, const char *text)
 {
     text += strspn(text, BB_BLANKS);

@@ -1,7 +1,7 @@
 /*
- * The descriptor of a module: one exported const symbol that consists of tables. There are no
- * registration calls, so the host knows everything that a module provides without running its code,
- * and nothing can be left registered when a generation ends.
+ * The descriptor of a module: one exported const symbol that consists of tables. It replaces
+ * registration calls. So the host can read everything that a module provides without running its
+ * code, and nothing can stay registered after a generation has ended.
  *
  *     BB_EXPORT const struct bb_module busbar_module = {
  *         BB_MODULE_HEAD("hello", "1.0.0"),
@@ -9,13 +9,13 @@
  *     };
  *
  * Four functions follow the life of a generation:
- * - `open` builds the state. It may fail, and has no effect outside the module.
+ * - `open` builds the state. It may fail, and must have no effect outside the module.
  * - `start` announces that the generation goes live: its first request follows.
  * - `quiesce` announces that a newer generation has replaced this one, or that the host is stopping
  *   (bb_superseded() distinguishes the two). No new work starts in the generation, but work in
- *   progress continues, so the state must remain usable.
- * - `close` announces that the last user of the generation is gone. It also follows an `open`
- *   without a `start`.
+ *   progress still uses the state.
+ * - `close` frees the state, after the last user of the generation is gone. The host also calls it
+ *   after `open` without `start`, for example if another module failed to open.
  *
  * All four run on a host thread, never two at a time for the same state. `start` of a new
  * generation runs before `quiesce` of the old one. A module keeps no mutable static variables and
@@ -56,9 +56,9 @@ enum {
     * a route */
 
 /*
- * A part of multipart/form-data, identified by its name, as an alternative to a JSON body. The name
- * "*" accepts files under any name, but no text fields: parts without a file name whose type is
- * absent or text/plain. "NAME[]" is the same as NAME. A file without a file name gets the name of
+ * Describes a part of multipart/form-data, which a client may send instead of a JSON body. The name
+ * "*" accepts files under any name, but no text fields (parts without a file name whose type is
+ * absent or text/plain). "NAME[]" is the same as NAME. A file without a file name gets the name of
  * its part. Files of undeclared parts are refused; other undeclared parts are ignored with a
  * warning. A part with neither content nor a file name is ignored, because forms send one for each
  * field that was left empty. A route has at most one part of kind BB_PART_FIELDS.
@@ -95,8 +95,8 @@ struct bb_route {
     void (*files_failed)(struct bb_host *host);
     /* Content type of a success (for the reference); NULL: JSON as described by `reply`. */
     const char *reply_type;
-    /* Other statuses (for the reference), such as 202, 304 and errors, terminated by 0: those that
-     * are neither `success` nor the usual errors of such a route. May be NULL. */
+    /* Other statuses (for the reference), terminated by 0, such as 202, 304 and errors that are
+     * unusual for such a route. May be NULL. */
     const int *errors;
 };
 
@@ -137,10 +137,10 @@ struct bb_need {
 };
 
 /*
- * A PostgreSQL NOTIFY channel. `heard` runs on a loop for each notification and must not wait.
- * `payload` is borrowed. It is NULL if notifications may have been missed, in which case anything
- * may have changed. Calls can come at any time between `open` and `close`, so a generation that
- * drains also gets them.
+ * A PostgreSQL NOTIFY channel. The host calls `heard` on a loop for each notification; `heard` must
+ * not wait. `payload` is borrowed. It is NULL if the host may have missed notifications: assume
+ * then that anything has changed. The host may call `heard` at any time between `open` and `close`,
+ * also while the generation drains.
  */
 struct bb_channel {
     const char *name; /* an SQL identifier */
@@ -169,11 +169,10 @@ struct bb_pool {
 };
 
 /*
- * A separate thread for an event loop of the module that must not share a loop of the host, such as
- * sending webhooks. The host creates and joins it. It runs after `start`, uses the database only
- * through bb_run(), and returns within bb_leave_ms() after bb_stopping() becomes true. That time is
- * short if the host is stopping. If the generation was superseded, the worker may finish work in
- * progress while the worker of the new generation already runs.
+ * A worker: a thread for an event loop of the module, such as the loop that sends webhooks. The
+ * host creates and joins the thread. The worker runs after `start`, uses the database only through
+ * bb_run(), and must return within bb_leave_ms() after bb_stopping() becomes true. After a reload,
+ * it may finish work in progress while the worker of the new generation already runs.
  */
 struct bb_worker {
     const char *name;
@@ -183,9 +182,9 @@ struct bb_worker {
 /* See `flags`. */
 enum bb_command_flag {
     /*
-     * The command has no time limit (the default is 30 s), and stops cleanly when interrupted: the
-     * first SIGINT or SIGTERM does not end the process, but makes bb_superseded() true; a second
-     * one ends the process. The command logs only warnings and errors, because it reports its own
+     * The command has no time limit (the default is 30 s). The first SIGINT or SIGTERM does not end
+     * the process but makes bb_superseded() true, so that the command can stop cleanly; a second
+     * one ends the process. The host logs only warnings and errors, because the command prints its
      * progress.
      */
     BB_COMMAND_LONG = 1
@@ -235,9 +234,9 @@ struct bb_module {
     struct bb_table metrics; /* struct bb_metric */
     /*
      * struct bb_need: optional services. If no module provides the service in that version, this
-     * module works without it. The provider may be opened later: bb_service() returns the service
-     * from `start` on. A name that ends in "*" matches all services with that
-     * prefix; bb_service_at() lists them.
+     * module works without it. The provider may be opened after this module, so bb_service()
+     * returns the service from `start` on. A name that ends in "*" matches all services with that
+     * prefix, which bb_service_at() lists.
      */
     struct bb_table wants;
     unsigned flags;       /* enum bb_module_flag */

@@ -1,6 +1,6 @@
 /*
- * The caller of a request: the account that a bearer token belongs to. Filled by the module that
- * provides the service "authenticator"; lives as long as the request.
+ * The caller of a request: the account to which the bearer token belongs. The module that provides
+ * the service "authenticator" fills it in. It lives as long as the request.
  */
 #ifndef BUSBAR_PRINCIPAL_H
 #define BUSBAR_PRINCIPAL_H
@@ -19,7 +19,7 @@ enum bb_role {
     BB_ANYONE = 1 << 30 /* public: tokens are ignored */
 };
 
-/* Returns the name of a role as in the API and the database; NULL if it is not a role. */
+/* Returns the name of a role in the API and the database; NULL if it is not a role. */
 static inline const char *bb_role_name(unsigned role)
 {
     switch (role) {
@@ -47,8 +47,8 @@ struct bb_principal {
     unsigned role;                /* one bit of enum bb_role */
     bool client;                  /* token of an API client (client credentials), not a session */
     int64_t organization;         /* the account's own organization, 0: none */
-    const int64_t *organizations; /* all that it may act in: its own, and those that an ApiUser
-                                   * owns */
+    const int64_t *organizations; /* all organizations in which it may act: its own, and others that
+                                   * an ApiUser owns */
     size_t organization_count;
     const char *session; /* jti of the token */
     /* When an Admin first approved the account, milliseconds since 1970. */

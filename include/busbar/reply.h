@@ -9,10 +9,10 @@
 #include <busbar/request.h>
 
 /*
- * Answers with JSON. Takes `json`, whose parts must not be used elsewhere. Pass NULL for 204 and
- * 304, which have no body. Otherwise NULL means that creating the JSON failed: the answer is 503 if
- * memory ran out in this request, and 500 with a log line if json_pack() failed for another reason.
- * Returns the status: `return bb_reply(rq, 200, json)`. Parks while a large answer is written.
+ * Answers with JSON and returns the status: `return bb_reply(rq, 200, json)`. Takes `json`, whose
+ * parts must not be used elsewhere. Pass NULL for 204 and 304, which have no body. If `json` is
+ * NULL with another status, because creating it failed, answers 503 if memory ran out in this
+ * request, and otherwise logs an error and answers 500. Parks while a large response is written.
  */
 static inline int bb_reply(struct bb_request *rq, int status, json_t *json)
 {
@@ -27,7 +27,7 @@ static inline int bb_reply_bytes(struct bb_request *rq, int status, const char *
 }
 
 /*
- * Answers 200 with `length` bytes of a file, which are sent unchanged as they are read. Takes `fd`.
+ * Answers 200 with `length` bytes of a file, which are read and sent piece by piece. Takes `fd`.
  * Set Content-Type with bb_reply_header().
  */
 static inline int bb_reply_file(struct bb_request *rq, int fd, int64_t length)
@@ -36,8 +36,8 @@ static inline int bb_reply_file(struct bb_request *rq, int fd, int64_t length)
 }
 
 /*
- * Answers with the standard error body; returns the status. A 403 without text says "Forbidden". A
- * 409 gets "success": false.
+ * Answers with the standard error body, and returns the status. The message of a 403 without text
+ * is "Forbidden". The body of a 409 also contains "success": false.
  */
 BB_PRINTF(3, 4)
 static inline int bb_fail(struct bb_request *rq, int status, const char *format, ...)
@@ -75,8 +75,8 @@ static inline int bb_invalid_text(struct bb_request *rq, const char *field, cons
 }
 
 /*
- * Answers 400 with a list of {"field","problem"}, which is taken, and the message that the host
- * uses for its own checks. For invalid requests.
+ * Answers 400 with the message that the host uses for its own checks. Takes `errors`, a list of
+ * {"field","problem"}. Use it for invalid requests.
  */
 static inline int bb_refuse(struct bb_request *rq, json_t *errors)
 {
@@ -84,8 +84,8 @@ static inline int bb_refuse(struct bb_request *rq, json_t *errors)
 }
 
 /*
- * Like bb_refuse() with another status and a message as for bb_fail(). For requests that are valid
- * but not possible (409); use bb_refuse() for a 400.
+ * Like bb_refuse() with another status and a message as for bb_fail(). Use it for requests that are
+ * valid but not possible (409), and bb_refuse() for a 400.
  */
 BB_PRINTF(4, 5)
 static inline int bb_fail_listed(struct bb_request *rq, int status, json_t *errors,
@@ -116,9 +116,9 @@ static inline int bb_failed(struct bb_request *rq)
 }
 
 /*
- * Adds a text to the array `warnings` of the answer, provided that the answer is a success and an
- * object. For ignored input, and for values so unlikely that the client should check them. Begin
- * with the field: "capacity: is in kW".
+ * Adds a text to the array `warnings` of the response, if the response is a success whose body is
+ * an object. Use it for ignored input, and for values so unlikely that the client should check
+ * them. Begin the text with the field: "capacity: is in kW".
  */
 BB_PRINTF(2, 3)
 static inline void bb_warn(struct bb_request *rq, const char *format, ...)
@@ -137,11 +137,11 @@ static inline void bb_warn_text(struct bb_request *rq, const char *text)
 }
 
 /*
- * Checks the organization that the caller asked for: `asked` is its organizationId, 0 if absent.
- * Sets *organization to it, or to 0 if none was named. Accounts may always name their own
- * organization; Admins may name any, and accounts that act for several organizations one of these.
- * Otherwise the answer is 403. If an account acts for exactly one organization, any other number is
- * ignored with a warning. Returns 0, or the status of the answer.
+ * Checks whether the caller may act in the organization `asked`, and sets *organization to it (0:
+ * the request names none). Admins may act in any organization, other accounts in their own and in
+ * those for which they act. Otherwise answers 403; but if the account acts for exactly one
+ * organization, ignores `asked` with a warning and sets *organization to 0. Returns 0, or the
+ * status of the response.
  */
 static inline int bb_organization(struct bb_request *rq, int64_t asked, int64_t *organization)
 {
@@ -162,11 +162,11 @@ static inline int bb_organization(struct bb_request *rq, int64_t asked, int64_t 
 }
 
 /*
- * Sets *organization to the one organization that a request acts in: the requested one (see
- * bb_organization()), or else the caller's own. Admins, and ApiUsers who act for several
- * organizations, must name one; otherwise the answer is 400. Callers without an organization are
- * answered 403. The caller must check that an organization named by an Admin exists. Returns 0, or
- * the status of the answer.
+ * Sets *organization to the organization in which a request acts: the requested one (see
+ * bb_organization()), or else the caller's own. Answers 400 if the request names none and the
+ * caller is an Admin, or an ApiUser that acts for several organizations; answers 403 if the caller
+ * has no organization. The module must check that an organization named by an Admin exists. Returns
+ * 0, or the status of the response.
  */
 static inline int bb_home(struct bb_request *rq, int64_t asked, int64_t *organization)
 {
@@ -182,20 +182,21 @@ static inline int bb_home(struct bb_request *rq, int64_t asked, int64_t *organiz
     return *organization ? 0 : bb_fail(rq, 403, "You act in no organization");
 }
 
-/* Adds a header to the answer. Returns 0, or -1 if the name or value is not valid in a header. */
+/* Adds a header to the response. Returns 0, or -1 if the name or value is not valid in a header. */
 static inline int bb_reply_header(struct bb_request *rq, const char *name, const char *value)
 {
     return rq->api->reply_header(rq, name, value);
 }
 
-/* Adds Link: <this target with after=cursor>; rel="next". */
+/* Adds the header Link to the next page: the target of this request with after=cursor. */
 static inline int bb_reply_next(struct bb_request *rq, const char *cursor)
 {
     return rq->api->reply_next(rq, cursor);
 }
 
-/* Returns JSON as the host writes it in answers: *length bytes, followed by a NUL. `length` may be
- * NULL. */
+/*
+ * Returns JSON as text, as in responses: *length bytes (`length` may be NULL), followed by a NUL.
+ */
 static inline char *bb_json(struct bb_request *rq, const json_t *json, size_t *length)
 {
     return rq->api->json(rq, json, length);

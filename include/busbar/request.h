@@ -1,12 +1,13 @@
 /*
  * A request: one unit of work on a fiber of one event loop. HTTP requests, job runs, commands and
- * committed hooks are all requests. All kinds except HTTP requests have no segments, query or
- * principal, and their replies are ignored.
+ * committed hooks are all requests. Only HTTP requests have segments, a query and a principal;
+ * replies of other requests are ignored.
  *
  * Handlers are sequential code: bb_query(), bb_commit(), bb_offload(), bb_redis() and functions
- * that call them park the fiber, and the loop runs other fibers meanwhile. Between such calls
- * nothing else runs on this loop, so keep that code short and never block (use bb_offload()
- * instead). The stack of a fiber has 64 KiB: no large arrays, no recursion over input.
+ * that call them park the fiber until they have a result, so that the loop runs other fibers.
+ * Between such calls nothing else runs on this loop, so keep the code between them short and never
+ * block (use bb_offload() instead). The stack of a fiber has 64 KiB: no large arrays, no recursion
+ * over input.
  *
  * Memory: bb_alloc() and everything that a function here returns lives until the request has been
  * answered, unless documented otherwise. All functions must be called from the request's own fiber.
@@ -24,7 +25,7 @@ struct bb_request {
     const struct bb_principal *principal; /* NULL for public routes, jobs, hooks and commands */
 };
 
-/* Zeroed memory. Never NULL: a request that is out of memory ends with 503. */
+/* Returns zeroed memory, never NULL: if memory runs out, the request ends with 503. */
 static inline void *bb_alloc(struct bb_request *rq, size_t size)
 {
     return rq->api->alloc(rq, size);
@@ -41,7 +42,7 @@ static inline char *bb_format(struct bb_request *rq, const char *format, ...)
     return text;
 }
 
-/* Calls undo(arg) when the request ends, for whatever reason, in reverse order of the calls. */
+/* Makes the host call undo(arg) when the request ends for any reason, the newest call first. */
 static inline void bb_defer(struct bb_request *rq, void (*undo)(void *), void *arg)
 {
     rq->api->defer(rq, undo, arg);
@@ -50,9 +51,8 @@ static inline void bb_defer(struct bb_request *rq, void (*undo)(void *), void *a
 /*
  * Calls work(rq, arg) with a separate memory arena, and returns the result of `work`. Everything
  * allocated, deferred or queried during the call is released when it ends; earlier memory stays.
- * For jobs and commands that repeat the same work, whose memory would otherwise grow until they
- * end. Not for replies: headers set during the call are lost with it. A nested call is a plain
- * function call.
+ * Use it in jobs and commands that repeat the same work, because their memory would grow until they
+ * end. Do not reply in `work`: its headers would be lost. A nested call is a plain function call.
  */
 static inline int bb_scratch(struct bb_request *rq, int (*work)(struct bb_request *rq, void *arg),
                              void *arg)
@@ -60,7 +60,7 @@ static inline int bb_scratch(struct bb_request *rq, int (*work)(struct bb_reques
     return rq->api->scratch(rq, work, arg);
 }
 
-/* A declared segment of the path, decoded and checked. Never NULL. */
+/* Returns a declared segment of the path, decoded and checked. Never NULL. */
 static inline const char *bb_segment(struct bb_request *rq, const char *name)
 {
     return rq->api->segment(rq, name);
@@ -71,7 +71,7 @@ static inline int64_t bb_segment_int(struct bb_request *rq, const char *name)
     return rq->api->segment_int(rq, name);
 }
 
-/* A declared parameter of the query, decoded and checked; NULL if absent. */
+/* Returns a declared parameter of the query, decoded and checked; NULL if absent. */
 static inline const char *bb_arg(struct bb_request *rq, const char *name)
 {
     return rq->api->arg(rq, name);
@@ -82,13 +82,13 @@ static inline int64_t bb_arg_int(struct bb_request *rq, const char *name, int64_
     return rq->api->arg_int(rq, name, absent);
 }
 
-/* The checked body (or a command's options): an object with declared fields only. Borrowed. */
+/* Returns the checked body (or a command's options), an object with declared fields. Borrowed. */
 static inline json_t *bb_body(struct bb_request *rq)
 {
     return rq->api->body(rq);
 }
 
-/* An integer that both the body and the query may contain; the body takes precedence. */
+/* Returns an integer from the body, or else from the query; `absent` if neither has it. */
 static inline int64_t bb_given_int(struct bb_request *rq, const char *name, int64_t absent)
 {
     const json_t *given = json_object_get(bb_body(rq), name);
@@ -96,13 +96,13 @@ static inline int64_t bb_given_int(struct bb_request *rq, const char *name, int6
     return json_is_integer(given) ? json_integer_value(given) : bb_arg_int(rq, name, absent);
 }
 
-/* A string of the body; NULL if absent. Borrowed. */
+/* Returns a string of the body; NULL if absent. Borrowed. */
 static inline const char *bb_text(struct bb_request *rq, const char *name)
 {
     return json_string_value(json_object_get(bb_body(rq), name));
 }
 
-/* A file of a multipart body. Lives as long as the request. */
+/* Describes a file of a multipart body. Lives as long as the request. */
 struct bb_file {
     size_t size;
     const char *part;   /* name of the part */
@@ -113,11 +113,11 @@ struct bb_file {
 };
 
 /*
- * Returns the files of the body in the order in which they were sent; NULL after the last one. They
- * were written by threads of the route's `files_pool` as they arrived, in `incoming/` in the
- * route's directory `files_in`. To keep a file, rename or link it within the same file system: a
- * file that still has its path when the request ends is deleted. The module must clean up files
- * that a crash leaves in `incoming/`.
+ * Returns the file with this index, in the order in which the files were sent; NULL after the last
+ * one. Threads of the route's `files_pool` have written the files to `incoming/` in the directory
+ * named by `files_in`. To keep a file, rename or link it within the same file system: the host
+ * deletes a file that still has its path when the request ends. The module must delete files that a
+ * crash left in `incoming/`.
  */
 static inline const struct bb_file *bb_file(struct bb_request *rq, size_t index)
 {
@@ -126,8 +126,8 @@ static inline const struct bb_file *bb_file(struct bb_request *rq, size_t index)
 
 /*
  * Returns a header of the request; NULL if absent. The case of the name does not matter. Several
- * lines with the same name are joined by commas. Authorization is never returned. "traceparent"
- * returns the value of bb_traceparent().
+ * lines with the same name are joined by commas. For Authorization it returns NULL, except for
+ * Basic credentials on a route with BB_OAUTH_ERRORS; for traceparent the value of bb_traceparent().
  */
 static inline const char *bb_header(struct bb_request *rq, const char *name)
 {
@@ -135,25 +135,23 @@ static inline const char *bb_header(struct bb_request *rq, const char *name)
 }
 
 /*
- * The value of the header traceparent (W3C Trace Context) for calls that the module makes on behalf
- * of this request. It belongs to the client's trace if the client sent a valid one, otherwise to a
- * new trace. A committed hook is part of the trace of the request that raised the event; each job
- * run and command has a separate trace. Never NULL.
+ * Returns the header traceparent (W3C Trace Context) for calls that the module makes on behalf of
+ * this request. The trace is the client's if the client sent a valid header, otherwise a new one. A
+ * committed hook is part of the trace of the request that raised the event; each job run and
+ * command has a separate trace. Never NULL.
  */
 static inline const char *bb_traceparent(struct bb_request *rq)
 {
     return rq->api->header(rq, "traceparent");
 }
 
-/* The client's address as text, as reported by trusted proxies. Never NULL. */
+/* Returns the client's address as text, as reported by trusted proxies. Never NULL. */
 static inline const char *bb_client_address(struct bb_request *rq)
 {
     return rq->api->client_address(rq);
 }
 
-/*
- * All metrics of the host and its modules in the text format of Prometheus, version 0.0.4.
- */
+/* Returns all metrics of the host and its modules in Prometheus's text format 0.0.4. */
 static inline char *bb_metrics(struct bb_request *rq, size_t *length)
 {
     return rq->api->metrics(rq, length);
@@ -161,8 +159,9 @@ static inline char *bb_metrics(struct bb_request *rq, size_t *length)
 
 /*
  * Checks an object (borrowed) against fields in the way the host checks a body. Returns a new
- * object with the declared fields, which the caller owns. Returns NULL after appending
- * {"field","problem"} for each problem to `errors`; if it appended nothing, memory ran out.
+ * object with the declared fields, which the caller owns. If there are problems, appends
+ * {"field","problem"} for each to `errors` and returns NULL. Also returns NULL if memory ran out,
+ * without appending anything.
  */
 static inline json_t *bb_check(struct bb_request *rq, const struct bb_table *fields, json_t *object,
                                json_t *errors)
@@ -204,10 +203,10 @@ static inline void bb_print_text(struct bb_request *rq, const char *text)
 }
 
 /*
- * Called by a job that ends its run with work left: the job runs again as soon as other jobs have
- * had their turn, instead of when it is due. Has no effect if the host is stopping or another
- * generation has the job. Keep each run to about a second, so that shutdown and requests that wait
- * for a connection are not delayed.
+ * Makes a job run again as soon as other jobs have had their turn, instead of when it is due. A job
+ * calls it if it ends its run with work left. Has no effect if the host is stopping or another
+ * generation has the job. Keep each run to about a second, so that it does not delay shutdown and
+ * requests that wait for a connection.
  */
 static inline void bb_again(struct bb_request *rq)
 {
@@ -226,8 +225,8 @@ static inline int bb_call_as(struct bb_request *rq, struct bb_host *giver,
 }
 
 /*
- * Returns what blocks an event loop of the host, as a sentence without a full stop for a 503 reply;
- * NULL if no loop is blocked. The text lives as long as the request.
+ * Returns a sentence without a full stop that names what blocks an event loop of the host, to be
+ * used in a 503 reply; NULL if no loop is blocked. The text lives as long as the request.
  */
 static inline const char *bb_standstill(struct bb_request *rq)
 {
@@ -235,10 +234,11 @@ static inline const char *bb_standstill(struct bb_request *rq)
 }
 
 /*
- * Returns why sending, jobs and calls to other servers are paused, as a sentence without a full
- * stop; NULL if they are not paused. Either an operator paused them, or the database was restored
- * or cloned, and the copy would repeat what the original has already done. A module that causes
- * effects outside the database must check this first. The text lives as long as the request.
+ * Returns a sentence without a full stop that explains why sending, jobs and calls to other servers
+ * are paused; NULL if they are not. They are paused if an operator paused them, or if the database
+ * is a restored or cloned copy, which would repeat what the original has already done. A module
+ * that causes effects outside the database must check this first. The text lives as long as the
+ * request.
  */
 static inline const char *bb_pause_reason(struct bb_request *rq)
 {
@@ -247,12 +247,12 @@ static inline const char *bb_pause_reason(struct bb_request *rq)
 
 /*
  * The channel that `busbar pause` and `busbar resume` notify, with the payload "paused" or
- * "resumed". The state is in the database: the SQL function busbar_pause_reason() returns NULL
- * unless it is paused.
+ * "resumed". The database has the state: the SQL function busbar_pause_reason() returns NULL if
+ * nothing is paused.
  */
 #define BB_PAUSE_CHANNEL "busbar_pause"
 
-/* Number of HTTP requests that the host has answered since its start. */
+/* Returns the number of HTTP requests that the host has answered since its start. */
 static inline uint64_t bb_answered(struct bb_request *rq)
 {
     return rq->api->answered(rq);
@@ -260,9 +260,9 @@ static inline uint64_t bb_answered(struct bb_request *rq)
 
 /*
  * Parses JSON that the module itself stored, for instance in a column. Returns a value that the
- * caller owns. Returns NULL on error: then bb_failed() answers 503 if memory ran out, and 500 if
- * the text is NULL or invalid. Do not use json_loads() for this: without memory jansson silently
- * drops bytes of strings.
+ * caller owns; NULL on error. After an error bb_failed() answers 503 if memory ran out, and 500 if
+ * the text is NULL or invalid. Do not use json_loads() instead: if memory runs out, jansson
+ * silently drops bytes of strings.
  */
 static inline json_t *bb_json_read(struct bb_request *rq, const char *text)
 {

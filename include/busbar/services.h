@@ -14,17 +14,14 @@
 struct bb_authenticator {
     size_t size;
     /*
-     * Fills *who from the token (the text after "Bearer "). Returns 0, or the status of the answer
-     * that it gave with bb_fail(). May park. The memory of *who lives until the end of the request.
+     * Fills *who from the token (the text after "Bearer "). Returns 0, or the status after it has
+     * answered with bb_fail(). May park. The memory of *who lives until the end of the request.
      */
     int (*authenticate)(void *state, struct bb_request *rq, const char *token,
                         struct bb_principal *who);
 };
 
-/*
- * The role, state and organizations of an account, on which its access rights depend. Lives as long
- * as the request.
- */
+/* The properties of an account on which its access rights depend. Lives as long as the request. */
 struct bb_account_scope {
     size_t size;
     const char *email;            /* in lower case */
@@ -39,16 +36,16 @@ struct bb_account_scope {
 struct bb_accounts {
     size_t size;
     /*
-     * Returns the organization of the account with this e-mail (lower case): 1 with *organization
-     * (0: the account has none), 0 if there is no such account or it was never approved, or -1 on
-     * failure (bb_failed()). Parks.
+     * Gets the organization of the account with this e-mail (lower case). Returns 1 with
+     * *organization (0: the account has none), 0 if there is no such account or it was never
+     * approved, or -1 on failure (bb_failed()). Parks.
      */
     int (*organization_of)(void *state, struct bb_request *rq, const char *email,
                            int64_t *organization);
     /*
-     * Returns the current scope of an account by its id: 1 with *scope, 0 if there is no such
-     * account, or -1 on failure (bb_failed()). Parks. Changes are notified on the channel
-     * busbar_auth as "account:<id>".
+     * Gets the current scope of an account by its id. Returns 1 with *scope, 0 if there is no such
+     * account, or -1 on failure (bb_failed()). Parks. The channel busbar_auth is notified of
+     * changes with the payload "account:<id>".
      */
     int (*scope_of)(void *state, struct bb_request *rq, int64_t account,
                     struct bb_account_scope *scope);
@@ -59,8 +56,8 @@ struct bb_accounts {
 /* "conversations" 1: data about conversations for other modules. */
 struct bb_conversations {
     size_t size;
-    /* Counts the conversations in which an e-mail (lower case) participates: 0 with *count, or -1
-     * on failure. Parks. */
+    /* Counts the conversations in which an e-mail (lower case) participates. Returns 0 with *count,
+     * or -1 on failure. Parks. */
     int (*count_of)(void *state, struct bb_request *rq, const char *email, int64_t *count);
 };
 
@@ -80,24 +77,25 @@ struct bb_device {
 };
 
 /*
- * "devices" 1: the device directory. Functions park; -1 means failure (bb_failed()). SQL functions
- * for statements of other modules:
+ * "devices" 1: the device directory. Functions park, and return -1 on failure (bb_failed()). SQL
+ * functions for statements of other modules:
  *
  *   device_status(device bigint)
- *       'Active' or 'Inactive', null if there is no such device.
+ *       returns 'Active' or 'Inactive', null if there is no such device.
  *   device_active(devices bigint[])
- *       the Active ones among these devices.
+ *       returns the Active ones among these devices.
  *   device_chosen(organizations bigint[], key text, country text, other text, fuel text, kind text)
- *       the ids of the devices of these organizations (null: of all) with this externalId or uuid,
- *       either of these two countryCodes, this fuelCode and this deviceTypeCode; null arguments do
- *       not restrict the result.
+ *       returns the ids of the devices that match all arguments that are not null: the
+ *       organizations, externalId or uuid, either of the two countryCodes, fuelCode and
+ *       deviceTypeCode.
  */
 struct bb_devices {
     size_t size;
     /*
-     * Finds the device for a key in a path: externalId, then uuid, then serialNumber, among the
-     * organizations that the caller may see, or in `organization` if it is not 0. Returns 0, or the
-     * status of the answer: 404, or 409 for an ambiguous serial number.
+     * Finds the device for a key in a path, which is an externalId, else a uuid, else a
+     * serialNumber. Searches in `organization`, or, if it is 0, in all organizations that the
+     * caller may see. Returns 0, or the status of the response: 404, or 409 for an ambiguous serial
+     * number.
      */
     int (*find)(void *state, struct bb_request *rq, const char *key, int64_t organization,
                 struct bb_device *device);
@@ -105,29 +103,29 @@ struct bb_devices {
      * order of the ids; an entry of size 0 means that there is no such device. Returns 0 or -1. */
     int (*get)(void *state, struct bb_request *rq, const int64_t *ids, size_t count,
                struct bb_device **devices);
-    /* Adds to the unit or transaction: sets the device's time zone unless it has one. Returns 0 or
+    /* Adds a statement to `tx` that sets the device's time zone unless it has one. Returns 0 or
      * -1. */
     int (*name_timezone)(void *state, struct bb_request *rq, struct bb_tx *tx, int64_t device,
                          const char *timezone);
-    /* Finds the organization that has a device with this site name or externalId, if there is
-     * exactly one: 1 with *organization, 0, or -1 on failure. Parks. */
+    /* Finds the organization that has a device with this site name or externalId. Returns 1 with
+     * *organization, 0 unless there is exactly one, or -1 on failure. Parks. */
     int (*organization_named)(void *state, struct bb_request *rq, const char *name,
                               int64_t *organization);
-    /* Finds devices of an organization by keys, a JSON array of texts: externalId, then uuid, then
-     * id. *ids has the ids in the order of the keys, 0 where none was found. Returns 0 or -1. */
+    /* Finds devices of an organization by keys, a JSON array of texts, each an externalId, else a
+     * uuid, else an id. *ids has the ids in the order of the keys, 0 if none was found. Returns 0
+     * or -1. */
     int (*resolve)(void *state, struct bb_request *rq, const json_t *keys, int64_t organization,
                    int64_t **ids);
-    /* Like resolve() with the keys that find() accepts: externalId, then uuid, then serialNumber,
-     * then id. *problems explains, in the order of the keys and in find()'s words, why there is no
-     * device; NULL where one was found. */
+    /* Like resolve(), and also accepts a serialNumber, as find() does, before the id. For each key,
+     * *problems has the message of find() if no device was found, otherwise NULL. */
     int (*identify)(void *state, struct bb_request *rq, const json_t *keys, int64_t organization,
                     int64_t **ids, const char ***problems);
-    /* Gets the siteNames of devices by id, in the order of the ids; NULL where there is none.
+    /* Gets the siteNames of devices, in the order of the ids; NULL for a device without one.
      * Returns 0 or -1. */
     int (*sites)(void *state, struct bb_request *rq, const int64_t *ids, size_t count,
                  const char ***names);
-    /* Gets both countryCodes, with 2 and with 3 letters, of the country that `sent` names by either
-     * code in any case. If it names no country, both are `sent`. Does not park. */
+    /* Gets the countryCodes with 2 and with 3 letters of the country that `sent` names by one of
+     * them in any case. If `sent` names no country, both are `sent`. Does not park. */
     void (*country_codes)(void *state, struct bb_request *rq, const char *sent,
                           const char *codes[2]);
 };
@@ -136,8 +134,8 @@ struct bb_devices {
  * "readings" 1: the stored meter readings, for statements of other modules. The service consists of
  * SQL functions, so that a million readings can be summed in the database;
  * modules/reading/schema.sql defines them. Types are 'H' (History) and 'D' (Delta). Readings of the
- * same device and type never overlap and never change; a reading is removed when it is voided, and
- * all readings of a device when the device is deleted.
+ * same device and type never overlap and never change. A reading is removed when it is voided or
+ * its device is deleted.
  *
  *   reading_delta_periods(devices bigint[], after timestamptz, until timestamptz)
  *       (device, start_at, end_at, wh) of the Delta readings that end in the period, `after`
@@ -150,7 +148,7 @@ struct bb_devices {
  *       (type, start_at, end_at, wh) of the readings of a device that overlap a period.
  *   reading_discarded(device bigint, first timestamptz, last timestamptz, most integer)
  *       (what, type, start_at, end_at, wh, at, reason) of the newest readings of a device that
- *       overlap a period and were refused or voided; `what` is one of these two.
+ *       overlap a period and were refused or voided, as `what` says.
  *   reading_first_start(device bigint)
  *       the start of the device's first reading of either type, or null.
  *   reading_forget(device bigint)
@@ -160,13 +158,13 @@ struct bb_devices {
  *       it before taking any other lock related to the device (its row, its groups).
  *   reading_take_fresh(type "char", most integer)
  *       (device, first, last): the range of the ends of readings that were stored since the last
- *       call, for up to `most` devices. A committed call has taken them, so there must be only one
- *       consumer: the module that issues certificates.
+ *       call, for up to `most` devices. A committed call consumes them, so only the module that
+ *       issues certificates may call it.
  */
 struct bb_readings {
     size_t size;
-    /* The maximum Wh that a device can plausibly generate in a period, whose bounds are ms since
-     * 1970; 0 if the device lacks its capacity or commissioning date. Does not park. */
+    /* Returns the maximum Wh that a device can plausibly generate in a period (in ms since 1970); 0
+     * if the device lacks its capacity or commissioning date. Does not park. */
     int64_t (*ceiling_wh)(void *state, const struct bb_device *device, int64_t start, int64_t end);
 };
 
@@ -183,7 +181,7 @@ struct bb_readings {
  *       in one.
  *   certificate_void(device bigint, type "char", start_at timestamptz, end_at timestamptz)
  *       returns whether a certificate has used the reading that was voided earlier in the same
- *       transaction; its energy is taken back unless the caller rolls back.
+ *       transaction, and deducts its energy. A caller that does not want this rolls back.
  *   certificate_members()
  *       the ids of the devices in groups that have not ended.
  */

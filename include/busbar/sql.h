@@ -1,25 +1,26 @@
 /*
- * PostgreSQL from a handler. Statements are const objects with static storage; the host prepares
- * each once per connection. Values are always sent as parameters.
+ * Functions that query PostgreSQL. Statements are const objects with static storage; the host
+ * prepares each once per connection. Values are always sent as parameters.
  *
  * There are three ways to run statements:
- * - bb_query(): a single statement on a shared pipelined connection. For reads, and for writes that
- *   are a single statement and raise no event. After a lost connection, only reads are retried.
- * - A unit: a list of statements known in advance, with bb_unit(), bb_add(), bb_emit() and
+ * - bb_query() runs a single statement on a shared pipelined connection. Use it for reads, and for
+ *   writes that are a single statement and raise no event. If the connection is lost, the host
+ *   retries only reads.
+ * - A unit is a list of statements known in advance, made with bb_unit(), bb_add(), bb_emit() and
  *   bb_commit(). Many units share one commit, so each must either do its work or raise an error: a
- *   statement that finds nothing to do calls the SQL function busbar_require(ok, status, text),
- *   which raises SQLSTATE BBnnn. bb_failed() turns it into that status, and the whole unit is
- *   undone. The host generates ids and times (bb_next_id(), bb_new_uuid()), so that the reply is
- *   known before the commit.
- * - bb_transaction(): a function with a separate connection, for rare operations. The host commits
- *   when the function returns a status below 400, and rolls back otherwise.
+ *   statement that finds nothing to do calls the SQL function busbar_require(ok, status, text). It
+ *   raises SQLSTATE BBnnn, which undoes the whole unit, and bb_failed() answers with the status
+ *   nnn. The host generates ids (bb_next_id(), bb_new_uuid()), so that the reply is known before
+ *   the commit.
+ * - bb_transaction() runs a function with a separate connection. Use it for rare operations. The
+ *   host commits if the function returns a status below 400, and rolls back otherwise.
  *
  * Requests share the connections, and the host begins and ends their transactions. A module must
  * not send a statement that begins or ends a transaction (BEGIN, COMMIT, ROLLBACK, SAVEPOINT, …) or
  * changes the session (SET, LISTEN, DISCARD, CREATE TEMP, session-level advisory locks, …). The
- * host reads no SQL: it finds most of these by what PostgreSQL answers, after they have run. Then
- * the call fails, bb_failed() answers 500, and the connection is closed. SET LOCAL, SET
- * TRANSACTION, SET CONSTRAINTS, DO, CALL and cursors need bb_transaction().
+ * host does not parse SQL: it recognizes most of these statements by PostgreSQL's response, after
+ * they have run. The call fails then, bb_failed() answers 500, and the host closes the connection.
+ * SET LOCAL, SET TRANSACTION, SET CONSTRAINTS, DO, CALL and cursors need bb_transaction().
  *
  * Units and transactions store the reply of a request with Idempotency-Key in the same commit.
  */
@@ -35,8 +36,8 @@ enum bb_sql_flags {
      * separately from reads, which would otherwise wait for its commit. */
     BB_SQL_WRITE = 1,
     /* The cost of the statement depends on the amount of stored data: lists, searches, counts,
-     * totals, exports, large columns. It gets a separate connection, of which each account may use
-     * few. Without this flag it would delay the statements that share its batch. */
+     * totals, exports, large columns. It runs on a separate connection, and each account may use
+     * only a few of these. Without this flag it would delay the statements that share its batch. */
     BB_SQL_LONG = 2,
     BB_SQL_KEYED = 4 /* the first half of a struct bb_keyed */
 };
@@ -48,22 +49,22 @@ struct bb_sql {
 
 /*
  * A statement that many requests run at the same time with different values, such as a read by key
- * or a write to one row. Pass `one` to bb_query() or bb_add() like any other statement. Requests
- * that wait for a connection at the same time are sent as one execution of `many`, and each request
- * gets its own rows, as if `one` had been executed for it.
+ * or a write to one row. Pass `one` to bb_query() or bb_add() like any other statement. For all
+ * requests that wait for a connection at the same time, the host executes `many` once, and gives
+ * each request its own rows, as if `one` had been executed for it.
  *
  * `many` has the same parameters as arrays, with the values of the first request first: if `one`
  * has $2::bigint, `many` has $2::bigint[]. BB_KEYS_1() and so on unnest them. A value that is
  * itself an array (bb_ints()) is passed as text: $2::text[], cast to bigint[] after unnesting.
  * `many` returns the columns of `one` followed by the ordinal, a bigint that is 1 for the first
- * request. Rows of the same request come in the request's order, rows of different requests in any
- * order. A request may have no rows.
+ * request. It must return the rows of one request in the order of `one`; rows of different requests
+ * may come in any order. A request may have no rows.
  *
  * If the execution fails, `one` is run for each request, so that a bad value fails only its own
- * request. All requests of an execution see the same snapshot. bb_affected() is not defined; count
- * the rows that RETURNING returns. Units are merged if they have the same statements and different
- * keys (bb_unit()); if a statement of one unit raises an error, all are undone and each is run
- * separately.
+ * request. All requests of an execution see the same snapshot. The result of bb_affected() is
+ * undefined; count the rows that RETURNING returns. Units are merged if they have the same
+ * statements and different keys (bb_unit()); if a statement of one unit raises an error, all are
+ * undone and each is run separately.
  */
 struct bb_keyed {
     struct bb_sql one;  /* with BB_SQL_KEYED */
@@ -71,9 +72,9 @@ struct bb_keyed {
 };
 
 /*
- * The arrays of `many` as rows with their ordinal: "FROM " BB_KEYS_2("text", "bigint") " k(email,
- * id, i)". Subqueries read the arrays, so that the planner assumes the same number of keys whether
- * it knows them or not, and keeps its plan (plan_cache_mode).
+ * SQL that turns the arrays of `many` into rows with their ordinal: "FROM " BB_KEYS_2("text",
+ * "bigint") " k(email, id, i)". The arrays are in subqueries, so that the planner estimates the
+ * same number of keys with and without their values, and keeps a generic plan (plan_cache_mode).
  */
 #define BB_KEYS_ARRAY(n, type) "(SELECT $" #n "::" type "[])"
 #define BB_KEYS_LIST_1(a) BB_KEYS_ARRAY(1, a)
@@ -180,7 +181,7 @@ template <size_t count> char (&bb_values_counted(const bb_value (&&)[count]))[co
 }
 #endif
 
-/* Runs a statement. Returns the request's rows; NULL on failure: `return bb_failed(rq)`. Parks. */
+/* Runs a statement and returns its rows; on failure NULL: `return bb_failed(rq)`. Parks. */
 static inline struct bb_rows *bb_query(struct bb_request *rq, const struct bb_sql *sql,
                                        const struct bb_value *values, size_t count)
 {
@@ -192,20 +193,20 @@ static inline size_t bb_count(struct bb_request *rq, const struct bb_rows *rows)
     return rq->api->rows_count(rows);
 }
 
-/* Number of rows that an INSERT, UPDATE or DELETE affected. */
+/* Returns the number of rows that an INSERT, UPDATE or DELETE affected. */
 static inline size_t bb_affected(struct bb_request *rq, const struct bb_rows *rows)
 {
     return rq->api->rows_affected(rows);
 }
 
-/* A cell as text; NULL for SQL's null. bytea cells are hexadecimal with the prefix \x. */
+/* Returns a cell as text (bytea as hexadecimal with the prefix \x); NULL for SQL's null. */
 static inline const char *bb_cell(struct bb_request *rq, const struct bb_rows *rows, size_t row,
                                   size_t column)
 {
     return rq->api->rows_text(rows, row, column);
 }
 
-/* A cell of an integer or boolean column; 0 for null. */
+/* Returns a cell of an integer or boolean column; 0 for null. */
 static inline int64_t bb_cell_int(struct bb_request *rq, const struct bb_rows *rows, size_t row,
                                   size_t column)
 {
@@ -216,7 +217,7 @@ static inline int64_t bb_cell_int(struct bb_request *rq, const struct bb_rows *r
     return text[0] == 't' ? 1 : strtoll(text, NULL, 10);
 }
 
-/* SQLSTATE and constraint of the call that just failed; "" if there is none. */
+/* Return the SQLSTATE and the constraint of the call that just failed; "" if there is none. */
 static inline const char *bb_sqlstate(struct bb_request *rq)
 {
     return rq->api->sqlstate(rq);
@@ -228,8 +229,9 @@ static inline const char *bb_constraint(struct bb_request *rq)
 }
 
 /*
- * Creates a unit. Units with the same key use one connection, in order. Use the id of the object
- * that they lock (the conversation) as the key, so that batches never wait for each other.
+ * Creates a unit. Units with the same key run one after the other on the same connection. Use the
+ * id of the object that they lock (such as the conversation) as the key, so that batches never wait
+ * for each other's locks.
  */
 static inline struct bb_tx *bb_unit(struct bb_request *rq, uint64_t key)
 {
@@ -237,10 +239,10 @@ static inline struct bb_tx *bb_unit(struct bb_request *rq, uint64_t key)
 }
 
 /*
- * Adds a statement to a unit's list (values are copied), or runs it at once in an interactive
- * transaction. Statements of `within` hooks run together before the publisher's next statement or
- * the commit, which fails if one of them does. Returns the index for bb_unit_rows(), or -1 (then
- * `return bb_failed(rq)`).
+ * Adds a statement to a unit's list and copies the values, or, in an interactive transaction, runs
+ * the statement at once. Statements of `within` hooks are collected; they run together before the
+ * publisher's next statement or the commit, which fails if one of them fails. Returns the index for
+ * bb_unit_rows(), or -1 (then `return bb_failed(rq)`).
  */
 static inline int bb_add(struct bb_request *rq, struct bb_tx *tx, const struct bb_sql *sql,
                          const struct bb_value *values, size_t count)
@@ -249,30 +251,30 @@ static inline int bb_add(struct bb_request *rq, struct bb_tx *tx, const struct b
 }
 
 /*
- * Runs the unit and, once it is committed, answers with `status` and `json` (taken) and runs the
- * committed hooks. Returns the status. On failure it drops the json, does not answer, and returns
- * 0: the caller returns bb_failed(rq), or checks bb_sqlstate() first.
+ * Runs and commits the unit, answers with `status` and `json`, starts the committed hooks, and
+ * returns the status. Takes `json`. On failure it does not answer, and returns 0: the caller
+ * returns bb_failed(rq), or checks bb_sqlstate() first.
  */
 static inline int bb_commit(struct bb_request *rq, struct bb_tx *unit, int status, json_t *json)
 {
     return rq->api->commit(rq, unit, status, json);
 }
 
-/* Rows of a statement by the index that bb_add() returned; of a unit only after its commit. */
+/* Returns the rows of a statement by the index from bb_add(); for a unit only after its commit. */
 static inline struct bb_rows *bb_unit_rows(struct bb_request *rq, struct bb_tx *unit, int index)
 {
     return rq->api->unit_rows(unit, index);
 }
 
 /*
- * Returns memory that belongs to an interactive transaction: `size` bytes, zeroed at first, the
- * same bytes for each call with the same function. Before the commit `last` is called once with
- * this memory, as the module that called bb_before(). Statements that it adds with bb_add() are
- * part of the transaction, which fails if it returns -1. It must not wait. With this, a hook
- * `within` can collect what several events of a transaction have in common and add one statement
- * for all of them. If bb_before() is called after that, because a function of another module raised
- * an event, it returns new bytes, and `last` is called again with them. Returns NULL for a unit,
- * whose statements are sent at once anyway.
+ * Makes the host call last(rq, tx, memory) once before the commit of an interactive transaction,
+ * and returns `memory`: `size` bytes, initially zero. Calls with the same `last` in one transaction
+ * return the same memory. So a `within` hook can collect the events of a transaction and add one
+ * statement for all of them. `last` runs on behalf of the module that called bb_before(). It may
+ * add statements with bb_add(), must not wait, and fails the transaction by returning -1. If
+ * bb_before() is called after the call of `last`, because another module raised an event, it
+ * returns new memory, and `last` is called again. For a unit it returns NULL: its statements are
+ * sent together anyway.
  */
 static inline void *bb_before(struct bb_request *rq, struct bb_tx *tx,
                               int (*last)(struct bb_request *, struct bb_tx *, void *), size_t size)
@@ -281,9 +283,9 @@ static inline void *bb_before(struct bb_request *rq, struct bb_tx *tx,
 }
 
 /*
- * Calls then(rq, tx, arg) after the commit and before the request is answered, as the module that
- * called bb_after(); never if the transaction fails. It must not wait. Lets a `within` hook read
- * the results of its statements with bb_unit_rows().
+ * Makes the host call then(rq, tx, arg) after the commit and before the request is answered, on
+ * behalf of the module that called bb_after(); not if the transaction fails. `then` must not wait.
+ * So a `within` hook can read the results of its statements with bb_unit_rows().
  */
 static inline void bb_after(struct bb_request *rq, struct bb_tx *tx,
                             void (*then)(struct bb_request *, struct bb_tx *, void *), void *arg)
@@ -293,8 +295,8 @@ static inline void bb_after(struct bb_request *rq, struct bb_tx *tx,
 
 /*
  * Runs work(rq, tx, arg) in a separate transaction. `work` answers with bb_reply() or bb_fail() and
- * returns the status. The answer is held back until the commit; a failed commit replaces it.
- * Returns the final status: `return bb_transaction(rq, work, arg)`.
+ * returns the status. The host sends the response only after the commit; if the commit fails, it
+ * sends an error instead. Returns the final status: `return bb_transaction(rq, work, arg)`.
  */
 static inline int bb_transaction(struct bb_request *rq,
                                  int (*work)(struct bb_request *, struct bb_tx *, void *),
@@ -311,7 +313,10 @@ static inline struct bb_rows *bb_tx_query(struct bb_request *rq, struct bb_tx *t
     return rq->api->tx_query(tx, sql, values, count);
 }
 
-/* Returns the next id of an SQL sequence, from a reserved block. -1: bb_failed(rq). */
+/*
+ * Returns the next id of an SQL sequence, from a reserved block; on failure -1: `return
+ * bb_failed(rq)`.
+ */
 static inline int64_t bb_next_id(struct bb_request *rq, const char *sequence)
 {
     return rq->api->next_id(rq, sequence);

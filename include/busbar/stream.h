@@ -1,11 +1,11 @@
 /*
- * Streams: answers that stay open and are written piece by piece for as long as the client reads
+ * Streams: responses that stay open and are written piece by piece for as long as the client reads
  * (Server-Sent Events). A stream uses no fiber and no thread: data waits in a bounded queue, and
  * the loop of the connection writes it as fast as the client reads.
  *
- * bb_stream_open() in a handler turns the answer into a stream, which begins when the handler has
- * returned. From then on the stream can be used from any thread until `closed` is called. The
- * module must not use the pointer after that call.
+ * bb_stream_open() in a handler turns the response into a stream, which begins when the handler has
+ * returned. From then on any thread may use the stream until `closed` is called. The module must
+ * not use the pointer after the call of `closed`.
  *
  * Streams that get the same data can join a topic; bb_stream_publish() sends to all of them, and
  * bb_stream_publish_to() to the streams of several topics.
@@ -28,7 +28,7 @@
 
 struct bb_stream;
 
-/* Bytes that many streams may share, with a reference count. */
+/* Bytes with a reference count, so that many streams can share them. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpedantic" /* C++ has no flexible array members */
 struct bb_chunk {
@@ -46,27 +46,28 @@ struct bb_stream_options {
     /* Called once for every stream that was opened, on a host thread; must not wait. */
     void (*closed)(struct bb_stream *stream, void *arg);
     void *arg;
-    /* The regular end means that the answer is complete: if the host has to end the stream, it cuts
-     * the connection instead, and after a reload only once reload.drain seconds have passed. */
+    /* The response is complete only if the module ends the stream. If the host must end it, it cuts
+     * the connection, so that the client notices; after a reload it first waits reload.drain
+     * seconds. */
     bool whole;
-    /* Sent when nothing else was sent for heartbeat_ms (within half a second), so that the client
-     * and proxies see that the stream is alive: ":\n\n". Static; NULL or 0 ms disables it. */
+    /* A text such as ":\n\n" that is sent if nothing else was sent for heartbeat_ms (checked every
+     * half second), so that the client and proxies see that the stream is alive. Static; NULL or 0
+     * ms disables it. */
     const char *heartbeat;
     int64_t heartbeat_ms;
     /*
-     * For modules that can send missed data later. Called instead of cutting the stream if a
-     * published chunk does not fit in the queue. When the call returns, the stream leaves all its
-     * topics; the module joins it again when it has sent what the stream missed, including this
-     * chunk. Runs inside bb_stream_publish(), so it must not wait, and must not call
-     * bb_stream_join() or publish. NULL: the stream is cut.
+     * Called if a published chunk does not fit in the queue; NULL: the host cuts the stream
+     * instead. For modules that can send missed data later: when the call returns, the stream
+     * leaves all its topics, and the module joins it again after it has sent the missed data,
+     * including this chunk. Runs inside bb_stream_publish(), so it must not wait, join or publish.
      */
     void (*full)(struct bb_stream *stream, void *arg);
 };
 
 /*
- * Turns the answer into a stream. Returns 200 with *stream: return that status, and do not answer
- * otherwise. On failure it has answered already and returns the status, and `closed` is not called:
- * 503 if http.max_streams are open, the host is stopping, or memory ran out.
+ * Turns the response into a stream. Returns 200 with *stream: the handler must return this status
+ * and not answer. If http.max_streams are open, the host is stopping, or memory ran out, answers
+ * 503 and returns this status; `closed` is not called then.
  */
 static inline int bb_stream_open(struct bb_request *rq, const struct bb_stream_options *options,
                                  struct bb_stream **stream)
@@ -88,8 +89,8 @@ static inline void bb_chunk_release(struct bb_host *host, struct bb_chunk *chunk
 
 /*
  * Queues a chunk. The stream takes a reference, and the chunk must not change afterwards. An empty
- * chunk has no effect. Returns 0, or -1 if the queue is full or memory ran out: the stream is cut
- * then. Any thread; does not wait.
+ * chunk has no effect. Returns 0. If the queue is full or memory ran out, cuts the stream and
+ * returns -1. Any thread; does not wait.
  */
 static inline int bb_stream_send(struct bb_host *host, struct bb_stream *stream,
                                  struct bb_chunk *chunk)
@@ -97,7 +98,7 @@ static inline int bb_stream_send(struct bb_host *host, struct bb_stream *stream,
     return host->api->stream_send(stream, chunk);
 }
 
-/* Number of bytes in the queue. Any thread. */
+/* Returns the number of bytes in the queue. Any thread. */
 static inline size_t bb_stream_waiting(struct bb_host *host, struct bb_stream *stream)
 {
     return host->api->stream_waiting(stream);
@@ -110,11 +111,11 @@ static inline void bb_stream_cut(struct bb_host *host, struct bb_stream *stream)
 }
 
 /*
- * Adds a stream of the module to a topic with any name: until the stream closes it gets everything
- * published there. A stream may join several topics; joining one twice has no effect. Topics belong
- * to one module in one generation on one host: to reach the streams of all hosts, notify a channel
- * (bb_notify()) and publish when the notification arrives. Returns 0, or -1 if memory ran out. Any
- * thread.
+ * Adds a stream of the module to a topic with any name: until it closes, the stream gets everything
+ * published to the topic. A stream may join several topics; joining a topic twice has no effect.
+ * Topics belong to one module in one generation on one host: to reach the streams of all hosts,
+ * notify a channel (bb_notify()) and publish when the notification arrives. Returns 0, or -1 if
+ * memory ran out. Any thread.
  */
 static inline int bb_stream_join(struct bb_host *host, struct bb_stream *stream, const char *topic)
 {
@@ -122,9 +123,10 @@ static inline int bb_stream_join(struct bb_host *host, struct bb_stream *stream,
 }
 
 /*
- * Queues a chunk on every stream of the topic, as bb_stream_send() does: a stream without room for
- * it is cut, or calls `full`, and does not delay the others. The caller keeps its reference.
- * Returns the number of streams that queued the chunk. Any thread; does not wait.
+ * Queues a chunk on every stream of the topic, as bb_stream_send() does. If a stream has no room
+ * for the chunk, the host calls `full` or cuts this stream, and continues with the other streams.
+ * The caller keeps its reference. Returns the number of streams that queued the chunk. Any thread;
+ * does not wait.
  */
 static inline size_t bb_stream_publish(struct bb_host *host, const char *topic,
                                        struct bb_chunk *chunk)
@@ -132,14 +134,14 @@ static inline size_t bb_stream_publish(struct bb_host *host, const char *topic,
     return host->api->stream_publish(host, topic, chunk);
 }
 
-/* Like bb_stream_publish() for several topics: a stream in several of them gets the chunk once. */
+/* Like bb_stream_publish() for several topics; a stream in several topics gets the chunk once. */
 static inline size_t bb_stream_publish_to(struct bb_host *host, const char *const *topics,
                                           size_t count, struct bb_chunk *chunk)
 {
     return host->api->stream_publish_to(host, topics, count, chunk);
 }
 
-/* Ends the stream after the queued data and the goodbye. Any thread. */
+/* Ends the stream after the queued data and `goodbye` were sent. Any thread. */
 static inline void bb_stream_end(struct bb_host *host, struct bb_stream *stream)
 {
     host->api->stream_end(stream);

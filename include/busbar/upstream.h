@@ -1,11 +1,11 @@
 /*
  * "upstream" 1: HTTP requests to other servers, provided by the module `upstream`. The calling
  * fiber parks until the response arrives, and its loop runs other fibers; a thread of the module
- * sends the request and keeps connections alive. Connections are restricted as for webhooks: to
- * public addresses and the ports of web servers, plus those that the settings of `upstream` allow.
- * Redirects are not followed, proxies are not used, certificates are verified, and bodies are not
- * decoded. If a server sends unsolicited data on a kept-alive connection, the data is taken for the
- * response to the next request on that connection.
+ * sends the request and keeps connections alive. As for webhooks, it connects only to public
+ * addresses and the ports of web servers, plus the addresses and ports that the settings of
+ * `upstream` allow. Redirects are not followed, proxies are not used, certificates are verified,
+ * and bodies are not decoded. If a server sends unsolicited data on a kept-alive connection,
+ * `upstream` takes the data for the response to the next request on this connection.
  *
  *     static const struct bb_need needs[] = {{BB_UPSTREAM, 1}};
  *
@@ -29,20 +29,19 @@
 #define BB_UPSTREAM "upstream" /* the name of the service */
 
 struct bb_upstream_header {
-    const char *name; /* in lower case if it is a response's */
+    const char *name; /* in a response in lower case */
     const char *value;
 };
 
 /*
- * Everything is borrowed for the duration of the call. At most 64 headers with 32 KiB in total, and
- * a body of 16 MiB.
+ * The call borrows all pointers until it returns. Limits: 64 headers with 32 KiB in total, and a
+ * body of 16 MiB.
  */
 struct bb_upstream_request {
     size_t size;                              /* sizeof(struct bb_upstream_request) */
     const char *method;                       /* "POST"; NULL: "GET". Not CONNECT, not TRACE */
     const char *url;                          /* http:// or https://, without user and password */
-    const struct bb_upstream_header *headers; /* the connection's headers are set by the module,
-                                               * not here */
+    const struct bb_upstream_header *headers; /* without headers about the connection */
     size_t header_count;
     const void *body; /* NULL: none */
     size_t length;
@@ -57,11 +56,10 @@ struct bb_upstream_request {
  */
 struct bb_upstream_response {
     size_t size;
-    int status;        /* of the final response, 200 to 599; 0: there is no complete response */
-    int failed;        /* if there is no response: the status to answer with: 504 after a
-                        * timeout, 503 if too many are in progress or sending is paused,
-                        * otherwise 502 */
-    const char *error; /* if there is no response: the reason, without a URL; otherwise NULL */
+    int status; /* of the final response, 200 to 599; 0: no complete response came */
+    int failed; /* without a response, the status to answer with: 504 after a timeout, 503 if too
+                   many requests are in progress or sending is paused, else 502 */
+    const char *error; /* without a response, the reason, which contains no URL; otherwise NULL */
     bool sent;         /* the request may have been executed, with or without a response */
     const struct bb_upstream_header *headers;
     size_t header_count;
@@ -77,10 +75,11 @@ struct bb_upstream {
 };
 
 /*
- * Sends a request and parks until it is answered, fails or times out. Never returns NULL. If `sent`
- * is set, the server may have executed the request even without a response: GET, HEAD, OPTIONS, PUT
- * and DELETE may be sent again on another connection if the first one breaks; other methods are
- * never repeated. The header traceparent is bb_traceparent() unless the caller sets it.
+ * Sends a request and parks until the response arrives, the request fails, or it times out. Never
+ * returns NULL. If `sent` is set, the server may have executed the request even without a response.
+ * If the connection breaks, the module may send GET, HEAD, OPTIONS, PUT and DELETE again on another
+ * connection; it never repeats other methods. The header traceparent is bb_traceparent() unless the
+ * caller sets it.
  */
 static inline const struct bb_upstream_response *
 bb_upstream_send(struct bb_service upstream, struct bb_request *rq,
@@ -91,7 +90,7 @@ bb_upstream_send(struct bb_service upstream, struct bb_request *rq,
     return interface->send(upstream.state, rq, request);
 }
 
-/* Returns the first header with that name, in lower case; NULL if there is none. */
+/* Returns the value of the first header with this lower-case name; NULL if there is none. */
 static inline const char *bb_upstream_header(const struct bb_upstream_response *response,
                                              const char *name)
 {

@@ -1,7 +1,6 @@
 /*
- * Functions that wait for something other than PostgreSQL: work on a pool thread, a completion of
- * another thread, or Redis. They park the fiber. bb_probe() reports whether the host's dependencies
- * are available, without waiting.
+ * Functions that park the fiber to wait for a pool thread, a signal from another thread, or Redis.
+ * bb_probe() reports whether the host's dependencies are available, without waiting.
  */
 #ifndef BUSBAR_WAIT_H
 #define BUSBAR_WAIT_H
@@ -9,14 +8,14 @@
 #include <busbar/request.h>
 
 /*
- * Runs work(arg) on a thread of a pool that the module declared, and waits for it. `arg` may be on
- * the fiber's stack. `work` must use nothing except its argument. Returns 0, or -1 if the pool's
- * queue is full or the deadline passed (bb_failed() answers for both).
+ * Runs work(arg) on a thread of a pool that the module declared, and waits until `work` returns.
+ * `arg` may be on the fiber's stack. `work` must use nothing except its argument. Returns 0, or -1
+ * if the pool's queue is full or the deadline passed (bb_failed() answers for both).
  *
  * If the deadline of an HTTP request passes while `work` runs, the client is answered 503 at once.
- * The handler continues with -1 when `work` has returned: it must undo its effects, and its answer
- * is discarded. Jobs, hooks and commands wait for `work`, and so do requests whose transaction was
- * committed.
+ * When `work` has returned, bb_offload() returns -1 to the handler, which must undo its effects;
+ * the host discards its response. In jobs, hooks and commands, and after a committed transaction,
+ * bb_offload() ignores the deadline while `work` runs.
  */
 static inline int bb_offload(struct bb_request *rq, const char *pool, void (*work)(void *),
                              void *arg)
@@ -25,9 +24,9 @@ static inline int bb_offload(struct bb_request *rq, const char *pool, void (*wor
 }
 
 /*
- * Like bb_offload() on behalf of a subject, such as the account whose password is checked.
- * `subject` is a hash of its name, not 0. All calls for a subject together get the share of the
- * pool that one client gets, and wait in one queue, regardless of the number of client addresses.
+ * Like bb_offload(), and counts the call for a subject, such as the account whose password is
+ * checked. `subject` is a hash of its name, not 0. All calls for a subject together may use only
+ * the share of the pool that one client may use, from however many addresses they come.
  */
 static inline int bb_offload_for(struct bb_request *rq, const char *pool, uint64_t subject,
                                  void (*work)(void *), void *arg)
@@ -36,13 +35,13 @@ static inline int bb_offload_for(struct bb_request *rq, const char *pool, uint64
 }
 
 /*
- * Returns whether a dependency answered within the last second: 0 with *latency_ms, -1 if it is
- * down, 1 if it is not configured. The host checks several times a second on separate connections,
- * so the call never waits and adds no load.
+ * Returns 0 with *latency_ms if a dependency has responded within the last second, -1 if it is
+ * down, or 1 if it is not configured. The host checks its dependencies several times a second on
+ * separate connections, so the call never waits and adds no load.
  *
  * BB_SCHEMA is down until the database's tables are known to match the loaded modules. BB_HOST is
- * down while the host stops or one of its event loops is blocked. Neither has a latency. BB_CLOCK
- * is down while this host's clock differs from PostgreSQL's by more than 30 seconds; *latency_ms is
+ * down while the host stops or one of its event loops is blocked. Both have no latency. BB_CLOCK is
+ * down while this host's clock differs from PostgreSQL's by more than 30 seconds; *latency_ms is
  * always the number of milliseconds by which PostgreSQL's clock is ahead.
  */
 static inline int bb_probe(struct bb_request *rq, enum bb_dependency dependency,
@@ -52,15 +51,16 @@ static inline int bb_probe(struct bb_request *rq, enum bb_dependency dependency,
 }
 
 /*
- * Creates a completion, which another thread will signal. The other thread must call
- * bb_completion_signal() even if the request no longer waits. NULL: out of memory.
+ * Creates a completion, with which another thread signals that it has finished. The other thread
+ * must call bb_completion_signal() even if the request no longer waits. Returns NULL if out of
+ * memory.
  */
 static inline struct bb_completion *bb_completion(struct bb_request *rq)
 {
     return rq->api->completion(rq);
 }
 
-/* Waits for the signal, at most once. Returns 0, or -1 after timeout_ms or at the deadline. */
+/* Waits for the signal. Returns 0, or -1 after timeout_ms or at the deadline. Call it only once. */
 static inline int bb_completion_wait(struct bb_request *rq, struct bb_completion *completion,
                                      int64_t timeout_ms)
 {
@@ -79,9 +79,10 @@ struct bb_redis_reply {
 };
 
 /*
- * Sends a command to Redis: argc arguments, with lengths NULL if all are NUL-terminated. Returns
- * NULL if Redis is down, too slow (redis.timeout), refuses writes, or answers with an error.
- * Continue without Redis then: nothing is recorded for bb_failed().
+ * Sends a command of `argc` arguments to Redis and returns the response; `lengths` may be NULL if
+ * all arguments are NUL-terminated. Returns NULL if Redis is down, too slow (redis.timeout),
+ * refuses writes, or responds with an error. Continue without Redis then: no failure is recorded
+ * for bb_failed().
  */
 static inline const struct bb_redis_reply *bb_redis(struct bb_request *rq, int argc,
                                                     const char *const *argv, const size_t *lengths)
