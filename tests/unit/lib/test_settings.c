@@ -48,42 +48,75 @@ static void assert_problem(const char *text)
     ck_assert_str_eq(problems.lines[0] + strlen(conf), text);
 }
 
-TEST(values_are_typed)
+/* Returns the value as a text, or NULL. */
+static const char *shown(const struct setting_value *value, char as)
 {
-    struct settings *s = load("s:\n  text: '7'\n  whole: 7\n  number: 1.5\n  yes: on\n"
-                              "  colour: blue\n  list: [1, \"b\"]\n  pairs: [{x: 1, y: 2}]\n"
-                              "  any: {a: [true, null, 1, \"1\"]}\n  'null': ~\n");
+    if (as == 't')
+        return value->text;
+    if (as == 'i')
+        return arena_format(arena, "%lld", (long long)value->integer);
+    if (as == 'n')
+        return arena_format(arena, "%g", value->number);
+    char *text = json_dumps(value->json, JSON_COMPACT);
+    const char *copy = text ? arena_text(arena, text, strlen(text)) : NULL;
 
-    ck_assert_uint_eq(problems.count, 0);
-    ck_assert_str_eq(value(s, "text", 't')->text, "7");
-    ck_assert_int_eq(value(s, "whole", 'i')->integer, 7);
-    ck_assert(value(s, "number", 'n')->number == 1.5);
-    ck_assert_int_eq(value(s, "yes", 'i')->integer, 1);
-    ck_assert_str_eq(value(s, "colour", 't')->text, "blue");
-    char *list = json_dumps(value(s, "list", 'j')->json, JSON_COMPACT);
-    char *pairs = json_dumps(value(s, "pairs", 'j')->json, JSON_COMPACT);
-    char *any = json_dumps(value(s, "any", 'j')->json, JSON_COMPACT);
-
-    ck_assert_str_eq(list, "[\"1\",\"b\"]");
-    ck_assert_str_eq(pairs, "[{\"x\":1,\"y\":2}]");
-    ck_assert_str_eq(any, "{\"a\":[true,null,1,\"1\"]}");
-    ck_assert_ptr_null(value(s, "null", 't')->text);
-    free(list);
-    free(pairs);
-    free(any);
+    free(text);
+    return copy;
 }
 
-TEST(what_is_absent_has_its_default)
+static const struct {
+    const char *line; /* NULL: there is no section */
+    const char *name;
+    char as;
+    const char *value;
+} values[] = {
+    {"text: '7'", "text", 't', "7"},
+    {"whole: 7", "whole", 'i', "7"},
+    {"number: 1.5", "number", 'n', "1.5"},
+    {"yes: on", "yes", 'i', "1"},
+    {"colour: blue", "colour", 't', "blue"},
+    {"list: [1, \"b\"]", "list", 'j', "[\"1\",\"b\"]"},
+    {"pairs: [{x: 1, y: 2}]", "pairs", 'j', "[{\"x\":1,\"y\":2}]"},
+    {"any: {a: [true, null, 1, \"1\"]}", "any", 'j', "{\"a\":[true,null,1,\"1\"]}"},
+    {"'null': ~", "null", 't', NULL},
+    /* defaults */
+    {NULL, "text", 't', "none"},
+    {NULL, "whole", 'i', "3"},
+    {NULL, "yes", 'i', "0"},
+    {NULL, "colour", 't', NULL},
+    {NULL, "any", 'j', NULL},
+    {NULL, "list", 'j', "[\"a\"]"},
+    /* the environment */
+    {"text: x${BUSBAR_TEST_A}y", "text", 't', "xay"},
+    {"whole: ${BUSBAR_TEST_7}", "whole", 'i', "7"},
+    {"list: ['$${A}', \"${BUSBAR_TEST_A}${BUSBAR_TEST_A}\", $A]", "list", 'j',
+     "[\"${A}\",\"aa\",\"$A\"]"},
+    {"text: ${BUSBAR_TEST_A:-b}", "text", 't', "a"},
+    {"whole: ${BUSBAR_TEST_NONE:-7}", "whole", 'i', "7"},
+    {"list: ['${BUSBAR_TEST_EMPTY:-c d}', \"${BUSBAR_TEST_NONE:-}e\"]", "list", 'j',
+     "[\"c d\",\"e\"]"},
+    /* times with units */
+    {"wait: 90", "wait", 'i', "90"},
+    {"wait: 5s", "wait", 'i', "5"},
+    {"wait: 2m", "wait", 'i', "120"},
+    {"wait: 1h", "wait", 'i', "3600"},
+    {"wait: 3000ms", "wait", 'i', "3"},
+    {"wait: \"2m\"", "wait", 'i', "120"},
+    {"waits: [1, 500ms, 2m, 0.5]", "waits", 'j', "[1,0.5,120,0.5]"},
+};
+
+TEST_EACH(a_line_has_this_value, sizeof values / sizeof *values)
 {
-    struct settings *s = load("");
+    const char *line = values[_i].line;
+
+    setenv("BUSBAR_TEST_A", "a", 1);
+    setenv("BUSBAR_TEST_7", "7", 1);
+    setenv("BUSBAR_TEST_EMPTY", "", 1);
+    struct settings *s = load(line ? arena_format(arena, "s:\n  %s\n", line) : "");
 
     ck_assert_uint_eq(problems.count, 0);
-    ck_assert_str_eq(value(s, "text", 't')->text, "none");
-    ck_assert_int_eq(value(s, "whole", 'i')->integer, 3);
-    ck_assert_int_eq(value(s, "yes", 'i')->integer, 0);
-    ck_assert_ptr_null(value(s, "colour", 't')->text);
-    ck_assert_ptr_null(value(s, "any", 'j')->json);
-    ck_assert_uint_eq(json_array_size(value(s, "list", 'j')->json), 1);
+    ck_assert_pstr_eq(shown(value(s, values[_i].name, values[_i].as), values[_i].as),
+                      values[_i].value);
 }
 
 TEST(all_problems_are_told_with_their_lines)
@@ -150,66 +183,6 @@ TEST(broken_yaml_has_a_line)
     ck_assert_ptr_null(load("s:\n  text: [a\n"));
     ck_assert_uint_eq(problems.count, 1);
     ck_assert_ptr_nonnull(strstr(problems.lines[0], ":3: "));
-}
-
-TEST(the_environment_is_put_in)
-{
-    setenv("BUSBAR_TEST_A", "a", 1);
-    setenv("BUSBAR_TEST_7", "7", 1);
-    struct settings *s = load("s:\n  text: x${BUSBAR_TEST_A}y\n  whole: ${BUSBAR_TEST_7}\n"
-                              "  list: ['$${A}', \"${BUSBAR_TEST_A}${BUSBAR_TEST_A}\", $A]\n");
-
-    ck_assert_uint_eq(problems.count, 0);
-    ck_assert_str_eq(value(s, "text", 't')->text, "xay");
-    ck_assert_int_eq(value(s, "whole", 'i')->integer, 7);
-    json_t *list = value(s, "list", 'j')->json;
-
-    ck_assert_str_eq(json_string_value(json_array_get(list, 0)), "${A}");
-    ck_assert_str_eq(json_string_value(json_array_get(list, 1)), "aa");
-    ck_assert_str_eq(json_string_value(json_array_get(list, 2)), "$A");
-}
-
-TEST(what_the_environment_does_not_have_may_have_a_default)
-{
-    setenv("BUSBAR_TEST_A", "a", 1);
-    setenv("BUSBAR_TEST_EMPTY", "", 1);
-    struct settings *s =
-        load("s:\n  text: ${BUSBAR_TEST_A:-b}\n  whole: ${BUSBAR_TEST_NONE:-7}\n"
-             "  list: ['${BUSBAR_TEST_EMPTY:-c d}', \"${BUSBAR_TEST_NONE:-}e\"]\n");
-
-    ck_assert_uint_eq(problems.count, 0);
-    ck_assert_str_eq(value(s, "text", 't')->text, "a");
-    ck_assert_int_eq(value(s, "whole", 'i')->integer, 7);
-    json_t *list = value(s, "list", 'j')->json;
-
-    ck_assert_str_eq(json_string_value(json_array_get(list, 0)), "c d");
-    ck_assert_str_eq(json_string_value(json_array_get(list, 1)), "e");
-}
-
-static const struct {
-    const char *text;
-    int64_t seconds;
-} times[] = {{"90", 90}, {"5s", 5}, {"2m", 120}, {"1h", 3600}, {"3000ms", 3}, {"\"2m\"", 120}};
-
-TEST_EACH(a_time_may_have_a_unit, sizeof times / sizeof times[0])
-{
-    char yaml[64];
-
-    snprintf(yaml, sizeof yaml, "s:\n  wait: %s\n", times[_i].text);
-    struct settings *s = load(yaml);
-
-    ck_assert_uint_eq(problems.count, 0);
-    ck_assert_int_eq(value(s, "wait", 'i')->integer, times[_i].seconds);
-}
-
-TEST(times_of_a_list_may_have_units)
-{
-    struct settings *s = load("s:\n  waits: [1, 500ms, 2m, 0.5]\n");
-    char *waits = s ? json_dumps(value(s, "waits", 'j')->json, JSON_COMPACT) : NULL;
-
-    ck_assert_uint_eq(problems.count, 0);
-    ck_assert_str_eq(waits, "[1,0.5,120,0.5]");
-    free(waits);
 }
 
 /* Returns the output of settings_print(); the caller frees it. */

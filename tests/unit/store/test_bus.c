@@ -137,32 +137,6 @@ TEST(who_hears_of_commits_hears_of_a_unit_once)
     ck_assert_uint_eq(stage_server.syncs, 1);
 }
 
-TEST_EACH(of_a_unit_whose_commit_is_cut_nobody_hears, SYNCED)
-{
-    stage_play_cut(SCRIPT_SYNC, NULL, (size_t)_i);
-    run(PG_UNIT);
-    ck_assert_int_eq(call.status, 503);
-    ck_assert_uint_eq(heard, 0);
-}
-
-TEST(a_statement_of_a_hook_undoes_the_unit_where_it_fails)
-{
-    stage_play(SCRIPT_EXECUTE, trail.text, SCRIPT_ERROR, "BB422");
-    run(PG_UNIT);
-    ck_assert_int_eq(call.status, 422);
-    ck_assert_uint_eq(heard, 0);
-    ck_assert_uint_eq(stage_server.syncs, 1);
-}
-
-TEST(a_unit_that_is_vetoed_is_never_sent)
-{
-    vetoes = true;
-    run(PG_UNIT);
-    ck_assert_int_eq(call.status, 409);
-    ck_assert_uint_eq(heard, 0);
-    ck_assert_uint_eq(stage_server.heard_count, 0);
-}
-
 /* BEGIN, the transaction's own statement, the ones added by two hooks and by the function,
  * COMMIT. */
 TEST(what_hooks_add_to_a_transaction_travels_together)
@@ -176,32 +150,42 @@ TEST(what_hooks_add_to_a_transaction_travels_together)
     ck_assert_uint_eq(stage_server.syncs, 4);
 }
 
-TEST_EACH(of_a_transaction_whose_commit_is_cut_nobody_hears, TAGGED)
+/* The response to a unit's Sync or a transaction's COMMIT is cut at each byte. */
+TEST_EACH(nobody_hears_of_a_commit_that_is_cut, SYNCED + TAGGED)
 {
-    stage_play_cut(SCRIPT_EXECUTE, "COMMIT", (size_t)_i);
-    run(PG_TX);
+    bool unit = _i < SYNCED;
+
+    stage_play_cut(unit ? SCRIPT_SYNC : SCRIPT_EXECUTE, unit ? NULL : "COMMIT",
+                   (size_t)(unit ? _i : _i - SYNCED));
+    run(unit ? PG_UNIT : PG_TX);
     ck_assert_int_eq(call.status, 503);
     ck_assert_uint_eq(heard, 0);
 }
 
-TEST_EACH(a_statement_of_a_hook_undoes_the_transaction_where_it_fails, 2)
-{
-    stage_play(SCRIPT_EXECUTE, _i ? trail.text : count.text, SCRIPT_ERROR, "BB422");
-    run(PG_TX);
-    ck_assert_int_eq(call.status, 422);
-    ck_assert_uint_eq(heard, 0);
-    ck_assert_uint_eq(times("COMMIT"), 0);
-    ck_assert_uint_eq(times("ROLLBACK"), 1);
-}
+static const struct {
+    enum pg_pool_kind kind;
+    const char *fails; /* the statement that does; NULL: a hook, or the function, refuses */
+    int status;
+} undone[] = {
+    {PG_UNIT, "INSERT trail", 422}, {PG_UNIT, NULL, 409}, {PG_TX, "INSERT trail", 422},
+    {PG_TX, "UPDATE count", 422},   {PG_TX, NULL, 409},
+};
 
-TEST(what_is_done_before_a_commit_can_veto_it)
+/* A refused unit is never sent. */
+TEST_EACH(a_hook_undoes_what_it_is_within, sizeof undone / sizeof *undone)
 {
-    vetoes = true;
-    run(PG_TX);
-    ck_assert_int_eq(call.status, 409);
+    bool unit = undone[_i].kind == PG_UNIT;
+
+    vetoes = !undone[_i].fails;
+    if (!vetoes)
+        stage_play(SCRIPT_EXECUTE, undone[_i].fails, SCRIPT_ERROR, "BB422");
+    run(undone[_i].kind);
+    ck_assert_int_eq(call.status, undone[_i].status);
     ck_assert_uint_eq(heard, 0);
     ck_assert_uint_eq(times("COMMIT"), 0);
-    ck_assert_uint_eq(times("ROLLBACK"), 1);
+    ck_assert_uint_eq(times("ROLLBACK"), !unit);
+    if (unit)
+        ck_assert_uint_eq(stage_server.syncs, !vetoes);
 }
 
 SUITE(bus, .before_each = set_up, .after_each = stage_tear_down, .timeout_s = STAGE_SECONDS)

@@ -53,79 +53,62 @@ TEST(five_that_wait_travel_under_one_sync)
     ck_assert_uint_eq(stage_server.syncs, 1);
 }
 
-TEST(a_read_that_fails_fails_alone)
-{
-    stage_play(SCRIPT_EXECUTE, "three", SCRIPT_ERROR, "22012");
-    stage_open(PG_READ, 1);
-    ask_together(CALLS);
-    expect_all_but(FAILING, "22012");
-    for (int i = 0; i < CALLS; i++)
-        ck_assert_uint_eq(pg_script_times(&stage_server, calls[i].sql.text), 1);
-    ck_assert_uint_eq(stage_server.accepted, 1);
-}
+/* A statement or a commit that fails once or twice, and the request that fails because of it. */
+static const struct {
+    bool units;
+    enum script_when when;
+    const char *text, *sqlstate;
+    int times, failing;
+} failures[] = {
+    {false, SCRIPT_EXECUTE, "three", "22012", 1, FAILING},
+    {false, SCRIPT_PARSE, "three", "42601", 1, FAILING},
+    /* the whole batch is rolled back, so each unit is sent once more in its own transaction; the
+     * failing one fails again */
+    {true, SCRIPT_EXECUTE, "three", "23505", 2, FAILING},
+    /* which unit violates the constraint shows only when each commits separately */
+    {true, SCRIPT_SYNC, NULL, "23505", 2, 0},
+};
 
-/* A statement that was not parsed is parsed at its next use; the server complains if a statement is
- * parsed twice. */
-TEST(a_read_that_does_not_parse_fails_alone)
+TEST_EACH(one_that_fails_fails_alone, sizeof failures / sizeof *failures)
 {
-    stage_play(SCRIPT_PARSE, "three", SCRIPT_ERROR, "42601");
-    stage_open(PG_READ, 1);
+    bool units = failures[_i].units;
+    int failing = failures[_i].failing;
+
+    for (int i = 0; i < failures[_i].times; i++)
+        stage_play(failures[_i].when, failures[_i].text, SCRIPT_ERROR, failures[_i].sqlstate);
+    if (units)
+        make_units();
+    stage_open(units ? PG_UNIT : PG_READ, 1);
     ask_together(CALLS);
-    expect_all_but(FAILING, "42601");
-    stage_do(&calls[FAILING]);
+    expect_all_but(failing, failures[_i].sqlstate);
+    ck_assert_uint_eq(stage_server.accepted, 1);
+    for (int i = 0; i < CALLS; i++) {
+        ck_assert_uint_eq(calls[i].told, units && i != failing);
+        ck_assert_uint_le(pg_script_times(&stage_server, calls[i].sql.text), 1U + units);
+    }
+    if (units) {
+        ck_assert_uint_eq(stage_server.syncs, 1 + CALLS);
+        return;
+    }
+    stage_do(&calls[failing]); /* it is parsed now if it was not; never twice, says the server */
     expect_all_but(-1, "");
     ck_assert_uint_eq(stage_server.accepted, 1);
 }
 
-/* The whole batch is rolled back, so each unit is sent once more in its own transaction; the
- * failing one fails again. */
-TEST(a_unit_that_fails_fails_alone)
+TEST_EACH(a_conflict_is_tried_again_but_not_forever, 2)
 {
-    stage_play(SCRIPT_EXECUTE, "three", SCRIPT_ERROR, "23505");
-    stage_play(SCRIPT_EXECUTE, "three", SCRIPT_ERROR, "23505");
-    make_units();
-    stage_open(PG_UNIT, 1);
-    ask_together(CALLS);
-    expect_all_but(FAILING, "23505");
-    for (int i = 0; i < CALLS; i++)
-        ck_assert_uint_eq(calls[i].told, i != FAILING);
-    ck_assert_uint_eq(stage_server.syncs, 1 + CALLS);
-}
-
-/* Which unit violates the constraint shows only when each commits separately. */
-TEST(a_commit_that_fails_is_that_of_one_unit_alone)
-{
-    stage_play(SCRIPT_SYNC, NULL, SCRIPT_ERROR, "23505");
-    stage_play(SCRIPT_SYNC, NULL, SCRIPT_ERROR, "23505");
-    make_units();
-    stage_open(PG_UNIT, 1);
-    ask_together(CALLS);
-    expect_all_but(0, "23505");
-    for (int i = 0; i < CALLS; i++)
-        ck_assert_uint_eq(calls[i].told, i != 0);
-}
-
-TEST(a_conflict_is_tried_again)
-{
-    stage_play(SCRIPT_EXECUTE, "one", SCRIPT_ERROR, "40001");
-    make_units();
-    stage_open(PG_UNIT, 1);
-    ask_together(1);
-    stage_expect_row(&calls[0]);
-    ck_assert_uint_eq(calls[0].told, 1);
-    ck_assert_uint_eq(pg_script_times(&stage_server, "one"), 2);
-}
-
-TEST(a_conflict_that_does_not_end_is_told)
-{
-    for (int i = 0; i < TRIES; i++)
+    for (int i = 0; i < (_i ? TRIES : 1); i++)
         stage_play(SCRIPT_EXECUTE, "one", SCRIPT_ERROR, "40001");
     make_units();
     stage_open(PG_UNIT, 1);
     ask_together(1);
-    stage_expect_failure(&calls[0], FAILED_SQL);
-    ck_assert_str_eq(calls[0].failure.sqlstate, "40001");
-    ck_assert_uint_eq(pg_script_times(&stage_server, "one"), TRIES);
+    if (_i)
+        stage_expect_failure(&calls[0], FAILED_SQL);
+    else
+        stage_expect_row(&calls[0]);
+    ck_assert_str_eq(calls[0].failure.sqlstate, _i ? "40001" : "");
+    ck_assert_uint_eq(calls[0].told, !_i);
+    ck_assert_uint_eq(pg_script_times(&stage_server, "one"), _i ? TRIES : 2);
 }
 
 /* This happens after another host has changed a table, or with a connection pooler. */

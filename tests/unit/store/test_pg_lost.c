@@ -26,18 +26,33 @@ static void ask_both(void)
     stage_finish();
 }
 
-/* Cut in the message before the row, in its head, its columns and its value, and after it. */
-TEST_EACH(a_row_that_is_cut_is_asked_for_again, 6)
-{
-    static const size_t bytes[] = {0, 1, 4, 6, 12, 20};
+/* Responses to a read that are lost. Other responses may be missing on the connection, too, so both
+ * reads are sent again on the next one. */
+static const struct script_line lost_reads[] = {
+    /* cut in the message before the row, in its head, its columns and its value, and after it */
+    {SCRIPT_EXECUTE, "first", SCRIPT_CLOSE, NULL, 0},
+    {SCRIPT_EXECUTE, "first", SCRIPT_CLOSE, NULL, 1},
+    {SCRIPT_EXECUTE, "first", SCRIPT_CLOSE, NULL, 4},
+    {SCRIPT_EXECUTE, "first", SCRIPT_CLOSE, NULL, 6},
+    {SCRIPT_EXECUTE, "first", SCRIPT_CLOSE, NULL, 12},
+    {SCRIPT_EXECUTE, "first", SCRIPT_CLOSE, NULL, 20},
+    {SCRIPT_EXECUTE, "first", SCRIPT_FATAL, "57P01", 0}, /* the server is shut down */
+    {SCRIPT_EXECUTE, "second", SCRIPT_JUNK, NULL, 0},
+    {SCRIPT_SYNC, NULL, SCRIPT_STATUS, "T", 0}, /* a transaction was left open */
+};
 
-    stage_play_cut(SCRIPT_EXECUTE, "first", bytes[_i]);
+TEST_EACH(a_read_that_is_lost_is_sent_again, sizeof lost_reads / sizeof *lost_reads)
+{
+    pg_script_add(&stage_server, lost_reads[_i]);
     stage_open(PG_READ, 1);
     ask_both();
     stage_expect_row(&first);
     stage_expect_row(&second);
-    ck_assert_uint_eq(pg_script_times(&stage_server, "first"), 2);
-    ck_assert_uint_eq(pg_script_conn_of(&stage_server, "first"), 2);
+    const char *lost = lost_reads[_i].text ? lost_reads[_i].text : "first";
+
+    ck_assert_uint_eq(pg_script_times(&stage_server, lost), 2);
+    ck_assert_uint_eq(pg_script_conn_of(&stage_server, lost), 2);
+    ck_assert_uint_eq(pg_script_conn_of(&stage_server, "second"), 2);
 }
 
 TEST(a_read_is_sent_so_many_times_and_no_more)
@@ -52,93 +67,53 @@ TEST(a_read_is_sent_so_many_times_and_no_more)
     stage_expect_row(&second);
 }
 
-TEST(a_read_is_asked_again_when_the_server_is_shut_down)
-{
-    stage_play(SCRIPT_EXECUTE, "first", SCRIPT_FATAL, "57P01");
-    stage_open(PG_READ, 1);
-    stage_do(&first);
-    stage_expect_row(&first);
-}
-
-/* Other responses may be missing on such a connection, too. */
-TEST(an_answer_that_makes_no_sense_is_asked_for_again)
-{
-    stage_play(SCRIPT_EXECUTE, "second", SCRIPT_JUNK, NULL);
-    stage_open(PG_READ, 1);
-    ask_both();
-    stage_expect_row(&first);
-    stage_expect_row(&second);
-    ck_assert_uint_eq(pg_script_conn_of(&stage_server, "second"), 2);
-}
-
 static void make_writes(void)
 {
     first.sql = (struct bb_sql){"INSERT first", BB_SQL_WRITE};
     second.sql = (struct bb_sql){"INSERT second", BB_SQL_WRITE};
 }
 
-/* The statement may have been executed. */
-static void is_unknown_and_sent_once(void)
+/* Responses to a write that are lost; the write may have been executed. */
+static const struct {
+    struct script_line line;
+    bool unit;
+} lost_writes[] = {
+    {{SCRIPT_EXECUTE, "first", SCRIPT_CLOSE, NULL, 0}, false},
+    {{SCRIPT_EXECUTE, "first", SCRIPT_FATAL, "57P01", 0}, false}, /* the server is shut down */
+    {{SCRIPT_EXECUTE, "first", SCRIPT_JUNK, NULL, 0}, false},
+    {{SCRIPT_EXECUTE, "first", SCRIPT_NOTHING, NULL, 0}, false},
+    /* a transaction was left open */
+    {{SCRIPT_SYNC, NULL, SCRIPT_STATUS, "T", 0}, false},
+    {{SCRIPT_SYNC, NULL, SCRIPT_STATUS, "E", 0}, false},
+    /* no standby confirms it: only one server has the commit, and a failover may lose it */
+    {{SCRIPT_SYNC, NULL, SCRIPT_ALONE, NULL, 0}, false},
+    {{SCRIPT_SYNC, NULL, SCRIPT_ALONE, NULL, 0}, true},
+    /* the response to the Sync is cut at each byte except after its end */
+    {{SCRIPT_SYNC, NULL, SCRIPT_CLOSE, NULL, 0}, true},
+    {{SCRIPT_SYNC, NULL, SCRIPT_CLOSE, NULL, 1}, true},
+    {{SCRIPT_SYNC, NULL, SCRIPT_CLOSE, NULL, 2}, true},
+    {{SCRIPT_SYNC, NULL, SCRIPT_CLOSE, NULL, 3}, true},
+    {{SCRIPT_SYNC, NULL, SCRIPT_CLOSE, NULL, 4}, true},
+    {{SCRIPT_SYNC, NULL, SCRIPT_CLOSE, NULL, SYNCED - 1}, true},
+};
+
+TEST_EACH(a_write_that_is_lost_is_unknown_and_never_sent_twice,
+          sizeof lost_writes / sizeof *lost_writes)
 {
+    bool unit = lost_writes[_i].unit;
+
+    make_writes();
+    first.work = second.work = unit ? stage_unit : NULL;
+    pg_script_add(&stage_server, lost_writes[_i].line);
+    stage_open(unit ? PG_UNIT : PG_WRITE, 1);
+    stage_do(&first);
     stage_expect_failure(&first, FAILED_UNAVAILABLE);
     ck_assert_uint_eq(first.told, 0);
-    second.work = first.work;
-    stage_do(&second); /* by now it would have been sent again */
+    ck_assert_int_eq(first.status, unit ? 503 : 0);
+    stage_do(&second); /* by now the first would have been sent again */
     ck_assert_int_eq(second.failure.kind, FAILED_NOT);
     ck_assert_uint_eq(pg_script_times(&stage_server, "first"), 1);
     ck_assert_uint_eq(pg_script_conn_of(&stage_server, "second"), 2);
-}
-
-TEST(a_write_is_never_sent_twice)
-{
-    make_writes();
-    stage_play_cut(SCRIPT_EXECUTE, "first", 0);
-    stage_open(PG_WRITE, 1);
-    stage_do(&first);
-    is_unknown_and_sent_once();
-}
-
-TEST(a_write_is_never_sent_twice_by_a_server_that_is_shut_down)
-{
-    make_writes();
-    stage_play(SCRIPT_EXECUTE, "first", SCRIPT_FATAL, "57P01");
-    stage_open(PG_WRITE, 1);
-    stage_do(&first);
-    is_unknown_and_sent_once();
-}
-
-TEST_EACH(a_write_whose_answer_makes_no_sense_is_never_sent_twice, 2)
-{
-    make_writes();
-    stage_play(SCRIPT_EXECUTE, "first", _i ? SCRIPT_NOTHING : SCRIPT_JUNK, NULL);
-    stage_open(PG_WRITE, 1);
-    stage_do(&first);
-    is_unknown_and_sent_once();
-}
-
-/* The response to the Sync is cut at each byte except after its end. */
-TEST_EACH(a_commit_that_is_cut_is_unknown_and_never_sent_twice, SYNCED)
-{
-    stage_play_cut(SCRIPT_SYNC, NULL, (size_t)_i);
-    first.work = stage_unit;
-    stage_open(PG_UNIT, 1);
-    stage_do(&first);
-    ck_assert_int_eq(first.status, 503);
-    is_unknown_and_sent_once();
-}
-
-/* Only one server has the commit, and a failover may lose it. Tested for a batch, a unit and a
- * write. */
-TEST_EACH(a_commit_that_no_standby_confirms_is_unknown_and_never_sent_twice, 2)
-{
-    make_writes();
-    stage_play(SCRIPT_SYNC, NULL, SCRIPT_ALONE, NULL);
-    first.work = _i ? stage_unit : NULL;
-    stage_open(_i ? PG_UNIT : PG_WRITE, 1);
-    stage_do(&first);
-    if (_i)
-        ck_assert_int_eq(first.status, 503);
-    is_unknown_and_sent_once();
 }
 
 /* A unit of the batch has failed, so each was sent again separately. */
@@ -203,26 +178,6 @@ TEST(a_commit_whose_answer_came_is_one_though_nothing_else_comes)
     stage_expect_row(&first);
     ck_assert_uint_eq(first.told, 1);
     ck_assert_int_eq(first.status, 200);
-}
-
-TEST_EACH(a_write_in_a_transaction_that_was_left_open_is_no_success, 2)
-{
-    make_writes();
-    stage_play(SCRIPT_SYNC, NULL, SCRIPT_STATUS, _i ? "T" : "E");
-    stage_open(PG_WRITE, 1);
-    stage_do(&first);
-    is_unknown_and_sent_once();
-}
-
-TEST(a_read_in_a_transaction_that_was_left_open_is_asked_again)
-{
-    stage_play(SCRIPT_SYNC, NULL, SCRIPT_STATUS, "T");
-    stage_open(PG_READ, 1);
-    ask_both();
-    stage_expect_row(&first);
-    stage_expect_row(&second);
-    ck_assert_uint_eq(pg_script_conn_of(&stage_server, "first"), 2);
-    ck_assert_uint_eq(pg_script_conn_of(&stage_server, "second"), 2);
 }
 
 /* The other connection continues to serve; the abandoned statement may or may not get a

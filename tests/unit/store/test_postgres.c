@@ -34,77 +34,40 @@ static struct stage_place behind(unsigned port)
     return (struct stage_place){.hosts = hosts, .ports = ports};
 }
 
-static void begins(struct script_line line)
+static const struct {
+    bool gone;
+    struct script_line line; /* when a client connects */
+    const char *more;
+    unsigned connect_ms;
+} unusable[] = {
+    {.gone = true},
+    {.more = "target_session_attrs=read-write"}, /* it is a standby */
+    {.line = {SCRIPT_STARTUP, NULL, SCRIPT_FATAL, "57P03", 0}},
+    {.line = {SCRIPT_STARTUP, NULL, SCRIPT_STALL, NULL, 0}, .connect_ms = STAGE_SHORT_MS},
+};
+
+TEST_EACH(a_server_that_does_not_serve_is_passed_by, sizeof unusable / sizeof *unusable)
 {
-    line.when = SCRIPT_STARTUP;
-    pg_script_add(&stage_server, line);
-}
+    struct stage_place place = behind(other.port);
 
-TEST(a_server_that_refuses_is_passed_by_at_once)
-{
-    unsigned port = other.port;
-
-    pg_script_go_away(&other);
-    struct stage_place place = behind(port);
-
+    if (unusable[_i].gone)
+        pg_script_go_away(&other);
+    if (unusable[_i].line.when)
+        pg_script_add(&other, unusable[_i].line);
+    other.standby = unusable[_i].more != NULL;
+    place.more = unusable[_i].more;
+    place.connect_ms = unusable[_i].connect_ms;
     stage_open_at(PG_READ, 1, &place);
     stage_do(&first);
     stage_expect_row(&first);
+    ck_assert_uint_eq(other.accepted, !unusable[_i].gone);
     ck_assert_uint_eq(stage_server.accepted, 1);
-}
-
-TEST(a_standby_is_passed_by_where_a_primary_is_wanted)
-{
-    struct stage_place place = behind(other.port);
-
-    other.standby = true;
-    place.more = "target_session_attrs=read-write";
-    stage_open_at(PG_READ, 1, &place);
-    stage_do(&first);
-    stage_expect_row(&first);
-    ck_assert_uint_eq(other.started, 1);
     ck_assert_uint_eq(pg_script_times(&stage_server, "first"), 1);
 }
 
-TEST(a_server_that_starts_is_passed_by)
+TEST(who_has_less_time_than_the_limit_for_connecting_waits_to_its_deadline)
 {
-    struct stage_place place = behind(other.port);
-
-    pg_script_add(&other, (struct script_line){SCRIPT_STARTUP, NULL, SCRIPT_FATAL, "57P03", 0});
-    stage_open_at(PG_READ, 1, &place);
-    stage_do(&first);
-    stage_expect_row(&first);
-    ck_assert_uint_eq(other.started, 0);
-    ck_assert_uint_eq(pg_script_times(&stage_server, "first"), 1);
-}
-
-TEST(a_silent_server_is_passed_by_after_the_limit_for_connecting)
-{
-    struct stage_place place = behind(other.port);
-
-    place.connect_ms = STAGE_SHORT_MS;
-    pg_script_add(&other, (struct script_line){SCRIPT_STARTUP, NULL, SCRIPT_STALL, NULL, 0});
-    stage_open_at(PG_READ, 1, &place);
-    stage_do(&first);
-    stage_expect_row(&first);
-    ck_assert_uint_eq(other.accepted, 1);
-    ck_assert_uint_eq(pg_script_conn_of(&stage_server, "first"), 1);
-}
-
-TEST(who_waits_for_a_silent_server_does_so_to_the_limit_for_connecting)
-{
-    begins((struct script_line){.act = SCRIPT_STALL});
-    stage_open_at(PG_READ, 1, &(struct stage_place){.connect_ms = STAGE_SHORT_MS});
-    stage_do(&first);
-    stage_expect_failure(&first, FAILED_UNAVAILABLE);
-    stage_do(&second);
-    stage_expect_row(&second);
-    ck_assert_uint_eq(pg_script_conn_of(&stage_server, "second"), 2);
-}
-
-TEST(who_has_less_time_than_that_waits_to_its_deadline)
-{
-    begins((struct script_line){.act = SCRIPT_STALL});
+    stage_play(SCRIPT_STARTUP, NULL, SCRIPT_STALL, NULL);
     first.deadline_ms = STAGE_SHORT_MS;
     stage_open(PG_READ, 1);
     stage_do(&first);
@@ -113,30 +76,34 @@ TEST(who_has_less_time_than_that_waits_to_its_deadline)
     ck_assert_uint_eq(stage_server.accepted, 1);
 }
 
-/* Fails the test unless the request fails at once and the next one succeeds on a second attempt. */
-static void fails_and_comes_again(struct script_line line)
+/* How a first connection fails. */
+static const struct {
+    struct script_line line;
+    unsigned connect_ms;
+} unmade[] = {
+    {{SCRIPT_STARTUP, NULL, SCRIPT_FATAL, "53300", 0}, 0},
+    {{SCRIPT_STARTUP, NULL, SCRIPT_STALL, NULL, 0}, STAGE_SHORT_MS},
+    /* cut before the greeting, in the message that accepts the client, after it, and in the
+     * settings */
+    {{SCRIPT_STARTUP, NULL, SCRIPT_CLOSE, NULL, 0}, 0},
+    {{SCRIPT_STARTUP, NULL, SCRIPT_CLOSE, NULL, 1}, 0},
+    {{SCRIPT_STARTUP, NULL, SCRIPT_CLOSE, NULL, 8}, 0},
+    {{SCRIPT_STARTUP, NULL, SCRIPT_CLOSE, NULL, 9}, 0},
+    {{SCRIPT_STARTUP, NULL, SCRIPT_CLOSE, NULL, 40}, 0},
+    {{SCRIPT_STARTUP, NULL, SCRIPT_CLOSE, NULL, 150}, 0},
+};
+
+/* The request fails at once, and the next one succeeds on a second attempt. */
+TEST_EACH(who_waits_for_a_connection_that_fails_is_told_and_comes_again,
+          sizeof unmade / sizeof *unmade)
 {
-    begins(line);
-    stage_open(PG_READ, 1);
+    pg_script_add(&stage_server, unmade[_i].line);
+    stage_open_at(PG_READ, 1, &(struct stage_place){.connect_ms = unmade[_i].connect_ms});
     stage_do(&first);
     stage_expect_failure(&first, FAILED_UNAVAILABLE);
     stage_do(&second);
     stage_expect_row(&second);
     ck_assert_uint_eq(stage_server.accepted, 2);
-}
-
-TEST(who_is_not_let_in_says_so_and_comes_again)
-{
-    fails_and_comes_again((struct script_line){.act = SCRIPT_FATAL, .say = "53300"});
-}
-
-/* Cut before the greeting, in the message that accepts the client, after it, and in the
- * settings. */
-TEST_EACH(a_greeting_that_is_cut_is_none, 6)
-{
-    static const size_t bytes[] = {0, 1, 8, 9, 40, 150};
-
-    fails_and_comes_again((struct script_line){.act = SCRIPT_CLOSE, .bytes = bytes[_i]});
 }
 
 static struct stage_call waiters[WAITERS];

@@ -3,6 +3,7 @@
  * commits are reported, and that the requests waiting for the connection then continue.
  */
 #include <check.h>
+#include <string.h>
 
 #include "core/module/reply.h"
 #include "pg_stage.h"
@@ -92,99 +93,72 @@ TEST(who_waits_has_the_connection_behind_the_commit)
     ck_assert_uint_eq(times("ROLLBACK"), 0);
 }
 
-TEST(a_statement_that_fails_has_its_transaction_undone)
-{
-    stage_play(SCRIPT_EXECUTE, "anna", SCRIPT_ERROR, "23505");
-    run_both();
-    has_failed(&anna, FAILED_SQL, 409);
-    has_committed(&bert, 1);
-    ck_assert_uint_eq(times("ROLLBACK"), 1);
-    ck_assert_uint_eq(times("COMMIT"), 1);
-}
+/* Failures of Anna's transaction, the failure of her request, and the connection on which Bert's
+ * request commits afterwards. */
+static const struct {
+    enum script_when when;
+    const char *text;
+    enum script_act act;
+    const char *say;
+    enum failure_kind kind;
+    int status;
+    unsigned next, rollbacks;
+    bool slow, heedless;
+} failing[] = {
+    {SCRIPT_EXECUTE, "anna", SCRIPT_ERROR, "23505", FAILED_SQL, 409, .next = 1, .rollbacks = 1},
+    {SCRIPT_PARSE, "anna", SCRIPT_ERROR, "42P01", FAILED_SQL, 503, .next = 1, .rollbacks = 1},
+    {SCRIPT_EXECUTE, "COMMIT", SCRIPT_ERROR, "23505", FAILED_SQL, 409, .next = 1, .rollbacks = 1},
+    /* PostgreSQL responds to the COMMIT of a failed transaction without an error */
+    {SCRIPT_EXECUTE, "anna", SCRIPT_ERROR, "23505", FAILED_SQL, 409, .next = 1, .rollbacks = 1,
+     .heedless = true},
+    /* the connection is dropped after the transaction, because its statements are stale, but not
+     * before */
+    {SCRIPT_EXECUTE, "anna", SCRIPT_ERROR, "0A000 RevalidateCachedQuery", FAILED_SQL, 503,
+     .next = 2, .rollbacks = 1},
+    {SCRIPT_BIND, "anna", SCRIPT_ERROR, "26000", FAILED_SQL, 503, .next = 2, .rollbacks = 1},
+    {SCRIPT_EXECUTE, "anna", SCRIPT_ERROR, "0A000 RevalidateCachedQuery", FAILED_SQL, 503,
+     .next = 2, .rollbacks = 1, .slow = true},
+    {SCRIPT_BIND, "anna", SCRIPT_ERROR, "26000", FAILED_SQL, 503, .next = 2, .rollbacks = 1,
+     .slow = true},
+    /* the server is shut down */
+    {SCRIPT_EXECUTE, "BEGIN", SCRIPT_FATAL, "57P01", FAILED_UNAVAILABLE, 503, .next = 2},
+    {SCRIPT_EXECUTE, "anna", SCRIPT_FATAL, "57P01", FAILED_UNAVAILABLE, 503, .next = 2},
+    {SCRIPT_EXECUTE, "COMMIT", SCRIPT_FATAL, "57P01", FAILED_UNAVAILABLE, 503, .next = 2},
+    /* a statement in progress at the deadline ends with the connection */
+    {SCRIPT_EXECUTE, "BEGIN", SCRIPT_STALL, NULL, FAILED_DEADLINE, 503, .next = 2},
+    {SCRIPT_EXECUTE, "anna", SCRIPT_STALL, NULL, FAILED_DEADLINE, 503, .next = 2},
+    {SCRIPT_EXECUTE, "COMMIT", SCRIPT_STALL, NULL, FAILED_DEADLINE, 503, .next = 2},
+    /* no standby confirms the commit, so its outcome is unknown */
+    {SCRIPT_EXECUTE, "COMMIT", SCRIPT_ALONE, NULL, FAILED_UNAVAILABLE, 503, .next = 2},
+};
 
-/* The connection is dropped after the transaction, because its statements are stale, but not
- * before. */
-TEST_EACH(a_stale_statement_has_its_transaction_undone_at_once, 4)
+TEST_EACH(a_transaction_that_fails_is_undone_and_the_next_one_commits,
+          sizeof failing / sizeof *failing)
 {
-    slow = _i > 1;
-    stage_play(_i % 2 ? SCRIPT_BIND : SCRIPT_EXECUTE, "anna", SCRIPT_ERROR,
-               _i % 2 ? "26000" : "0A000 RevalidateCachedQuery");
-    run_both();
-    has_failed(&anna, FAILED_SQL, 503);
-    ck_assert_uint_eq(times("ROLLBACK"), 1);
-    ck_assert_uint_eq(pg_script_conn_of(&stage_server, "ROLLBACK"), 1);
-    has_committed(&bert, 2);
-}
+    bool commits = failing[_i].heedless || !strcmp(failing[_i].text, "COMMIT");
 
-TEST(a_statement_that_does_not_parse_has_its_transaction_undone)
-{
-    stage_play(SCRIPT_PARSE, "anna", SCRIPT_ERROR, "42P01");
+    slow = failing[_i].slow;
+    heedless = failing[_i].heedless;
+    if (failing[_i].act == SCRIPT_STALL)
+        anna.deadline_ms = STAGE_SHORT_MS;
+    stage_play(failing[_i].when, failing[_i].text, failing[_i].act, failing[_i].say);
     run_both();
-    has_failed(&anna, FAILED_SQL, 503);
-    ck_assert_uint_eq(times("ROLLBACK"), 1);
-    has_committed(&bert, 1);
-}
-
-/* PostgreSQL responds to such a COMMIT without an error. */
-TEST(a_commit_that_was_a_rollback_is_no_success)
-{
-    heedless = true;
-    stage_play(SCRIPT_EXECUTE, "anna", SCRIPT_ERROR, "23505");
-    run_both();
-    has_failed(&anna, FAILED_SQL, 409);
-    has_committed(&bert, 1);
-}
-
-TEST(a_commit_that_fails_is_told)
-{
-    stage_play(SCRIPT_EXECUTE, "COMMIT", SCRIPT_ERROR, "23505");
-    run_both();
-    has_failed(&anna, FAILED_SQL, 409);
-    ck_assert_uint_eq(times("ROLLBACK"), 1);
-    has_committed(&bert, 1);
+    has_failed(&anna, failing[_i].kind, failing[_i].status);
+    has_committed(&bert, failing[_i].next);
+    ck_assert_uint_le(times("anna"), 1);
+    ck_assert_uint_eq(times("COMMIT"), 1U + commits);
+    ck_assert_uint_eq(times("ROLLBACK"), failing[_i].rollbacks);
+    ck_assert_uint_eq(pg_script_conn_of(&stage_server, "ROLLBACK"), failing[_i].rollbacks);
 }
 
 /* The outcome is unknown: the request fails, and nothing is retried. */
 TEST_EACH(a_commit_that_is_cut_is_not_sent_again, COMMIT_BYTES)
 {
-    pg_script_add(&stage_server,
-                  (struct script_line){SCRIPT_EXECUTE, "COMMIT", SCRIPT_CLOSE, NULL, (size_t)_i});
+    stage_play_cut(SCRIPT_EXECUTE, "COMMIT", (size_t)_i);
     run_both();
     has_failed(&anna, FAILED_UNAVAILABLE, 503);
     has_committed(&bert, 2);
     ck_assert_uint_eq(times("COMMIT"), 2); /* one by each request */
-    ck_assert_uint_eq(times("anna"), 1);
-}
-
-TEST_EACH(a_server_that_is_shut_down_ends_the_transaction_and_no_other, 3)
-{
-    static const char *const texts[] = {"BEGIN", "anna", "COMMIT"};
-
-    stage_play(SCRIPT_EXECUTE, texts[_i], SCRIPT_FATAL, "57P01");
-    run_both();
-    has_failed(&anna, FAILED_UNAVAILABLE, 503);
-    has_committed(&bert, 2);
-    ck_assert_uint_eq(times("ROLLBACK"), 0);
-}
-
-/* A statement in progress at the deadline ends with the connection. */
-TEST_EACH(who_waits_goes_on_when_a_deadline_ends_a_transaction, 3)
-{
-    static const char *const texts[] = {"BEGIN", "anna", "COMMIT"};
-
-    anna.deadline_ms = STAGE_SHORT_MS;
-    stage_play(SCRIPT_EXECUTE, texts[_i], SCRIPT_STALL, NULL);
-    run_both();
-    has_failed(&anna, FAILED_DEADLINE, 503);
-    has_committed(&bert, 2);
-}
-
-TEST(a_commit_that_no_standby_confirms_is_unknown)
-{
-    stage_play(SCRIPT_EXECUTE, "COMMIT", SCRIPT_ALONE, NULL);
-    run_both();
-    has_failed(&anna, FAILED_UNAVAILABLE, 503);
-    has_committed(&bert, 2);
     ck_assert_uint_eq(times("anna"), 1);
 }
 
