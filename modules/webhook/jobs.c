@@ -14,7 +14,7 @@
 #define EXPIRED                                                                                    \
     WEBHOOK_LOG("log",                                                                             \
                 WEBHOOK_ATTEMPT(WEBHOOK_NUMBER("log"), "now()", "NULL", "0",                       \
-                                "'given up without an attempt: it waited too long'", "NULL"))
+                                "'abandoned without an attempt: it waited too long'", "NULL"))
 #define LATEST "(now() - make_interval(secs => $1::bigint))"
 #define LATEST_DAY "(" LATEST " AT TIME ZONE 'UTC')::date"
 
@@ -28,7 +28,7 @@ static const struct bb_sql expire_waiting = {
     BB_SQL_WRITE | BB_SQL_LONG,
 };
 
-/* Abandons logged deliveries of inactive webhooks. Senders abandon those of active webhooks. */
+/* Abandons logged deliveries of inactive webhooks. Senders abandon all other deliveries. */
 static const struct bb_sql expire_log = {
     "INSERT INTO webhook_outcome (id, webhook, at, duration_ms, delivered, log)"
     " SELECT id, webhook, now(), 0, false, " EXPIRED " FROM (SELECT d.id, d.webhook,"

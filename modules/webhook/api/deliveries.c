@@ -25,7 +25,7 @@ static const struct bb_sql list = {
     BB_SQL_LONG,
 };
 
-/* The parameters are those of WEBHOOK_MINE; $4 is the delivery. */
+/* The parameters of WEBHOOK_MINE come first; $4 is the delivery. */
 static const struct bb_sql one = {
     "SELECT d.id, d.event, d.event_id, d.state, " CREATED_AT ", " NEXT_AT ","
     " d.log::text, coalesce(d.body, b.body) FROM webhook_hook h"

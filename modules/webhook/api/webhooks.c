@@ -194,7 +194,7 @@ static int webhook_check_events(struct bb_request *rq, const json_t *list, const
     return 0;
 }
 
-/* ---- POST: only this response and that of rotate-secret show a secret in full ---- */
+/* ---- POST: besides rotate-secret, only this route shows a secret in full ---- */
 
 struct secret {
     const char *text;

@@ -26,8 +26,8 @@
 #define WEBHOOK_AUTH_CHANNEL "busbar_auth"
 
 /*
- * SQL expressions for one attempt in a log, for the log with one more attempt, and for the number
- * of that attempt. A log keeps the last 100 attempts, however often its delivery is sent again.
+ * SQL expressions: one attempt in a log, the log with one more attempt, and the number of the new
+ * attempt. A log keeps the last 100 attempts, however often its delivery is sent again.
  */
 #define WEBHOOK_ATTEMPT(number, at, status, took, error, answer)                                   \
     "jsonb_build_object('number', " number                                                         \

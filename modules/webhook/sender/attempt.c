@@ -10,16 +10,16 @@
 
 enum {
     PUT_OFF_MS = 500,
-    BODY_MAX = 65536, /* of a response */
-    KEPT = 1024,      /* the part of it that the log has */
+    BODY_MAX = 65536, /* of a response, in bytes */
+    KEPT = 1024,      /* bytes of a body that the log keeps */
     HEADERS = 9,
     HEADER_ROOM = 192
 };
 
 /*
- * A request to a receiver. Attempts are used again, with their libcurl handles unless the request
- * failed: libcurl 8.14, which Debian 13 has, leaks the name of a failed look-up when its handle
- * looks up another name (curl issue 17602).
+ * A request to a receiver. Attempts are reused. The libcurl handle is reused too, unless the
+ * request failed: libcurl 8.14 (Debian 13) leaks the name of a failed look-up when its handle looks
+ * up another name (curl issue 17602).
  */
 struct attempt {
     SLIST_ENTRY(attempt) next; /* in sender->attempts */
@@ -31,7 +31,7 @@ struct attempt {
     struct curl_slist headers[HEADERS];
     char lines[HEADERS][HEADER_ROOM];
     size_t header_count;
-    bool waiting; /* counted by the receiver */
+    bool waiting; /* counted in receiver->waiting */
     bool unsent;  /* the lease ended before libcurl could send the request */
 };
 
@@ -51,8 +51,8 @@ static bool attempt_may_send(struct http_request *http)
 }
 
 /*
- * The connection will be idle: it is closed after the response if the receiver has enough of them.
- * Connections that are not needed at the end of a crowd are closed by this, too.
+ * Called after the headers of a response. Has the connection closed after the response if the
+ * receiver has enough idle connections without it. This also ends the extra connections of a burst.
  */
 static void attempt_headed(struct http_request *http)
 {
@@ -69,8 +69,8 @@ static void attempt_headed(struct http_request *http)
 }
 
 /*
- * A connection on which nothing is acknowledged any more ends with the first request that times
- * out. Many requests may share it (HTTP/2), and TCP alone would retry for a quarter of an hour.
+ * TCP_USER_TIMEOUT closes a connection whose peer acknowledges nothing for the timeout of a
+ * request. TCP alone would retry for a quarter of an hour, and many requests may share it (HTTP/2).
  */
 static curl_socket_t attempt_open_socket(void *arg, curlsocktype purpose,
                                          struct curl_sockaddr *address)
@@ -134,7 +134,7 @@ static int attempt_sign(struct attempt *attempt)
            (*body->trace ? attempt_header(attempt, "traceparent: %s", body->trace) : 0);
 }
 
-/* The attempt is over, or was not started. */
+/* Keeps an attempt that has ended, or was not started, for reuse. */
 static void attempt_drop(struct attempt *attempt)
 {
     struct http_request *http = &attempt->http;
@@ -155,8 +155,8 @@ static void attempt_drop(struct attempt *attempt)
 static void attempt_done(struct http_request *http);
 
 /*
- * A retry uses a new connection, because the old connection may be the reason why the previous
- * attempt failed. Returns 0, or -1 if out of memory.
+ * Sets the options of the request. A retry uses a new connection, because the old connection may be
+ * the reason why the previous attempt failed. Returns 0, or -1 if out of memory.
  */
 static int attempt_set(struct attempt *attempt)
 {
@@ -267,7 +267,7 @@ static void attempt_count(struct sender *sender, enum retry_verdict verdict)
     pthread_mutex_unlock(&sender->lock);
 }
 
-/* The attempt could not start: the delivery waits, or is abandoned if it is too old. */
+/* Handles an attempt that could not start: the delivery waits, or is abandoned if it is too old. */
 static void attempt_put_off(struct sender *sender, struct delivery *delivery)
 {
     queue_finished(&sender->queue, &delivery->item, false, sender->now_ms);
@@ -278,7 +278,7 @@ static void attempt_put_off(struct sender *sender, struct delivery *delivery)
     delivery->at_wall_ms = bb_wall_ms(sender->host);
     delivery->took_ms = delivery->status = 0;
     delivery->kind = "it waited too long";
-    delivery->failure = json_pack("[s, n]", "given up without an attempt: it waited too long");
+    delivery->failure = json_pack("[s, n]", "abandoned without an attempt: it waited too long");
     delivery->verdict = RETRY_ABANDON;
     attempt_count(sender, delivery->verdict);
     record_add(sender, delivery);
@@ -311,9 +311,9 @@ static void attempt_heed(struct sender *sender)
 enum start { STARTED, FAILED, PAUSED, CHANGED };
 
 /*
- * Starts an attempt under the lock. So a change of the webhook or a pause that was reported before
- * is respected; one that is reported now waits until this attempt is in flight. Threads of requests
- * wait for the lock, so nothing else is done under it.
+ * Starts an attempt under the lock. So an earlier report of a change or a pause prevents it, and a
+ * later report waits until it is in flight. Request threads wait for the lock, so nothing else is
+ * done while it is held.
  */
 static enum start attempt_start(struct sender *sender, struct attempt *attempt)
 {
@@ -383,8 +383,8 @@ static void attempt_scrub(char *text, size_t length, unsigned char most)
 }
 
 /*
- * Returns external text, of up to KEPT bytes, as JSON; if it is not UTF-8, all non-ASCII bytes are
- * replaced. NULL: out of memory.
+ * Returns up to KEPT bytes of external text as JSON. If the text is not UTF-8, all non-ASCII bytes
+ * are replaced. NULL: out of memory.
  */
 static json_t *attempt_text(const char *text, size_t length)
 {
@@ -394,7 +394,7 @@ static json_t *attempt_text(const char *text, size_t length)
     length = length < KEPT ? length : KEPT;
     memcpy(clean, text, length);
     attempt_scrub(clean, length, 0xFF);
-    for (size_t cut = 0; !json && cut < 4 && cut <= length; cut++) /* may end within a character */
+    for (size_t cut = 0; !json && cut < 4 && cut <= length; cut++) /* it may cut a character */
         json = json_stringn(clean, length - cut);
     if (json)
         return json;
@@ -403,8 +403,8 @@ static json_t *attempt_text(const char *text, size_t length)
 }
 
 /*
- * Sets the kind of the failure, which is logged and says nothing of the receiver. Returns the error
- * for the webhook's owner.
+ * Returns the error for the webhook's owner. Sets *kind to the error for busbar's log, which says
+ * nothing about the receiver.
  */
 static const char *attempt_error(const struct http_request *http, const char **kind)
 {
@@ -425,7 +425,7 @@ static const char *attempt_error(const struct http_request *http, const char **k
     return reason ? reason + 2 : error;
 }
 
-/* If the body exceeds the limit, the status still decides, as with a complete body. */
+/* The status of the response decides, even if the body exceeds the limit. */
 static void attempt_judge(struct sender *sender, struct delivery *delivery,
                           const struct http_request *http)
 {

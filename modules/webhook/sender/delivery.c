@@ -1,4 +1,4 @@
-/* Bodies and deliveries in memory: from a hand-off or a read into their flows, and out again. */
+/* Adds bodies and deliveries to memory and to the flows of their webhooks, and removes them. */
 #include "modules/webhook/sender/internal.h"
 
 struct body *body_new(const struct sender_event *event)
@@ -35,7 +35,7 @@ void body_release(struct sender *sender, struct body *body)
     free(body);
 }
 
-/* Deliveries share the bodies that have an id. Returns -1 if the body is missing and not known. */
+/* Lets deliveries share a body that has an id. Returns -1 if this host does not have its bytes. */
 static int body_share(struct sender *sender, struct delivery *delivery)
 {
     struct body *body = delivery->body;
@@ -70,7 +70,7 @@ struct delivery *delivery_new(int64_t webhook, int64_t id, struct body *body)
 void delivery_free(struct sender *sender, struct delivery *delivery)
 {
     if (delivery->outcome)
-        webhook_outcome_say(delivery->outcome, false, 0, 0, "the attempt was put off");
+        webhook_outcome_say(delivery->outcome, false, 0, 0, "the attempt was postponed");
     body_release(sender, delivery->body);
     json_decref(delivery->failure);
     free(delivery);
@@ -90,10 +90,10 @@ void delivery_rest(struct sender *sender, struct delivery *delivery, int64_t del
 {
     delivery->retry.at_ms = sender->now_ms + delay_ms;
     if (delay_ms <= 0 || retry_add(&sender->retries, &delivery->retry))
-        queue_again(&sender->queue, &delivery->item); /* better too early than never */
+        queue_again(&sender->queue, &delivery->item); /* out of memory: send it too early */
 }
 
-/* Returns false if the delivery has no body or no room, or may not be sent now. */
+/* Adds a delivery to its flow. False: there is no body or no room, or the webhook is off. */
 bool delivery_admit(struct sender *sender, struct subscription *subscription,
                     struct delivery *delivery)
 {
@@ -151,10 +151,10 @@ void delivery_drop(struct sender *sender, struct delivery *delivery)
         delivery_end(sender, delivery);
 }
 
-/* Removes waiting deliveries from memory: a webhook may be disabled for days. */
+/* Removes waiting deliveries from memory, because a webhook may be disabled for days. */
 void delivery_put_back(struct sender *sender, struct subscription *subscription)
 {
-    /* delivery_end() removes it from the flow, which the analyzer does not see. */
+    /* The analyzer does not see that delivery_end() removes the item from the flow. */
     for (struct queue_item *item; (item = TAILQ_FIRST(&subscription->flow.waiting));) { // NOLINT
         struct delivery *delivery = (struct delivery *)(void *)item;
 
@@ -183,7 +183,7 @@ void delivery_retries_due(struct sender *sender)
     }
 }
 
-/* Takes deliveries of committed events. Those that are not taken are found in the log. */
+/* Takes deliveries of committed events. A delivery that is not taken is found in the log. */
 void delivery_take_handoffs(struct sender *sender, struct delivery_list *handoffs)
 {
     struct delivery *delivery;

@@ -1,10 +1,10 @@
 /*
- * Events with more webhooks than the publisher's transaction inserts deliveries for (enqueue.c).
- * After the commit this file creates their deliveries, a part per statement, each in a separate
+ * Expands events with more webhooks than the publisher's transaction inserts deliveries for
+ * (enqueue.c): creates their deliveries after the commit, a part per statement, each in a separate
  * transaction. The statement also advances `done`, so that each webhook gets exactly one delivery,
  * however often the work is interrupted and whichever host continues. The accounts that raised the
- * events take turns. Between two statements this host rests for twice the duration of a statement,
- * so that many deliveries do not keep the database from other work.
+ * events take turns. After a statement this host rests for twice its duration, so that many
+ * deliveries do not keep the database from other work.
  */
 #include "modules/webhook/sender/internal.h"
 
@@ -18,11 +18,11 @@
 #define FAILED_MS 60000 /* between two log lines about events that cannot be expanded */
 
 /*
- * $1 the account that had the last turn. The body of an event of an earlier day is copied, because
- * a delivery must be in the partition of its body's day, or of the next one. The first row is the
- * event: null, its account, its body's id, event, its id, body, trace, whether it is younger than
- * $2 ms; then deliveries: webhook, id. If another host has locked the event, that host continues
- * it.
+ * $1 the account that had the last turn, $2 an age in ms. The body of an event of an earlier day is
+ * copied, because a delivery must be in the partition of its body's day, or of the next day. The
+ * first row is the event: null, account, body's id, name, event's id, body, trace, and whether it
+ * is younger than $2. The other rows are deliveries: webhook, id. If another host has locked the
+ * event, there are no rows, because that host expands it.
  */
 static const struct bb_sql expand = {
     "WITH turn AS MATERIALIZED (SELECT coalesce("
@@ -79,13 +79,13 @@ static void expand_hand_over(struct bb_request *rq, struct sender *sender,
     for (size_t i = 0; i < count; i++)
         items[i] = (struct sender_item){.id = bb_cell_int(rq, rows, i + 1, 1),
                                         .webhook = bb_cell_int(rq, rows, i + 1, 0)};
-    if (count && event.body && bb_cell_int(rq, rows, 0, 7)) /* old ones are found in the log */
+    if (count && event.body && bb_cell_int(rq, rows, 0, 7)) /* an old event: read from the log */
         sender_committed(sender, &event, items, count);
 }
 
 /*
- * An event that cannot be expanded waits, together with its account's other events; other accounts
- * continue.
+ * Skips an event that cannot be expanded. It waits, with the other events of its account, while the
+ * events of other accounts continue.
  */
 static void expand_pass_over(struct bb_request *rq, struct expansion *expansion)
 {

@@ -1,8 +1,8 @@
 /*
- * Internals of the sender. One thread, the worker's, owns everything except the fields guarded by
- * `lock`: the inbox that other threads fill, and the values that sender.h returns. The worker never
- * accesses the database; database tasks do that, which run as requests on the host's loops and
- * return through the inbox.
+ * Internals of the sender. The worker thread owns everything except the fields guarded by `lock`:
+ * the inbox, which other threads fill, and the values that sender.h returns. The worker never
+ * accesses the database. Database tasks do: they run as requests on the host's loops and return
+ * through the inbox.
  *
  * A delivery in memory is in exactly one place: its flow (waiting), an attempt (flying), the list
  * of results or a database task (recording), or the heap of retries (resting). The next attempt
@@ -25,22 +25,22 @@
 
 #define SENDER_CHANGES 64
 #define SENDER_SHARDS 64
-#define SENDER_LEASE_MS 6000    /* after the last heartbeat; webhook_tend() waits for 8 s */
+#define SENDER_LEASE_MS 6000    /* from the last heartbeat; webhook_tend() allows 8 s */
 #define SENDER_RECORD_MAX 512   /* results per statement */
 #define SENDER_RECENT (1 << 18) /* ids of deliveries that left memory; a power of two */
 #define SENDER_AGAIN_MS 250     /* after a failure of the database or of malloc() */
 
 /*
- * The bytes of an event, shared by its deliveries. The thread that makes it passes it on together
- * with its deliveries, so only one thread at a time counts its holders.
+ * The body of an event, shared by its deliveries. The thread that creates a body passes it to the
+ * worker with the deliveries, so only one thread at a time changes `holders`.
  */
 struct body {
     struct idmap_node node; /* the id in webhook_body; 0: stored in the delivery's row */
     size_t holders;
     size_t length;
-    bool missing; /* read without its bytes, because this host had them */
-    bool shared;  /* in sender->bodies; its bytes count as memory once */
-    char *bytes;  /* stored after the struct, like the next one */
+    bool missing; /* read without its bytes, which this host had in memory */
+    bool shared;  /* in sender->bodies; its bytes count once in the queue */
+    char *bytes;  /* after the struct, like `event` */
     char *event;
     char id[40];
     char trace[56]; /* traceparent; "": none */
@@ -55,11 +55,11 @@ struct delivery {
     struct body *body;
     struct webhook_outcome *outcome; /* NULL: nobody waits, or it was reported */
     int64_t webhook;
-    int64_t queued_ms; /* on the monotonic clock; its age, until it is taken */
+    int64_t queued_ms; /* monotonic clock; before delivery_admit() an age */
     int tries;         /* attempts begun since it was queued */
     bool kept;         /* it has a row in webhook_waiting */
-    bool test;         /* sent by this host whoever owns its shard */
-    bool lease_lost;   /* the lease under which it was sent is lost: nothing is recorded */
+    bool test;         /* a ping: sent by this host, even without its shard */
+    bool lease_lost;   /* sent under a lease that was lost: nothing is recorded */
     bool dropped;      /* to be removed once its attempt has ended or is recorded */
     /* The last attempt, until it is recorded. */
     enum retry_verdict verdict;
@@ -78,24 +78,25 @@ enum subscription_state {
     SUBSCRIPTION_READY,
     SUBSCRIPTION_OFF,
     SUBSCRIPTION_GONE
-}; /* in this order */
+}; /* the code compares states by this order */
 
 /*
- * A webhook in the sender. All its deliveries up to the cursor of its shard are finished, in
- * webhook_waiting or in memory, unless it has a backlog in the log, which is read after `read_to`.
+ * A webhook in the sender. Without a backlog, all its deliveries up to the cursor of its shard are
+ * finished, in webhook_waiting or in memory. A backlog is read from the log, after the id
+ * `read_to`.
  */
 struct subscription {
     struct queue_flow flow;
-    struct queue_flow tests; /* neither wait for deliveries nor need the webhook to be active */
+    struct queue_flow tests; /* pings, sent at once and even if the webhook is inactive */
     struct idmap_node node;
     enum subscription_state state;
     unsigned version; /* of the row: counts the changes received */
-    bool unreadable;  /* off because it could not be read completely; read again every 30 s */
+    bool unreadable;  /* off, because its row could not be read; retried every 30 s */
     char *url;
     struct sign_key *keys[SIGN_KEYS_MAX];
     int64_t previous_until; /* wall clock, in milliseconds */
     bool backlog;
-    bool again;      /* the backlog grew at its start while it was read */
+    bool again;      /* the backlog changed while it was read */
     int64_t read_to; /* the highest delivery that was taken */
     int64_t checked; /* up to this id, the log may have deliveries that are finished */
     int64_t saved;   /* its cursor in webhook_backlog; 0: none */
@@ -113,16 +114,16 @@ struct subscription {
 TAILQ_HEAD(subscription_list, subscription);
 
 /*
- * A task on a loop of the host: `work` runs there, then `back` on the worker's thread, and then
- * `drop`, which frees what the task owns; NULL: nothing. If the worker has ended, only `drop` is
- * called. After a task that is not ok the sender waits before it uses the database again. The
+ * A database task. `work` runs on a loop of the host. After it, the worker thread calls `back` and
+ * then `drop`, which frees what the task owns; both may be NULL. If the worker has ended, only
+ * `drop` is called. If a task is not ok, the sender waits before it uses the database again. The
  * struct is the first member of the task's data.
  */
 struct db_task {
     struct db_task *next;
     struct sender *sender;
     bool *busy; /* true until `back` is called */
-    bool ok;    /* set by `work`; false if it could not be run, or not to its end */
+    bool ok;    /* set by `work`; false if `work` did not run to its end */
     void (*work)(struct bb_request *rq, struct db_task *db_task);
     void (*back)(struct sender *sender, struct db_task *db_task);
     void (*drop)(struct db_task *db_task);
@@ -146,15 +147,15 @@ struct sender {
     pthread_mutex_t lock; /* guards from here … */
     bool running, ready;
     bool paused;
-    unsigned pauses; /* changes of the switch received */
+    unsigned pauses; /* received changes of the pause switch */
     uint64_t owned;  /* a bit for each shard */
     struct delivery_list handoffs;
     struct db_task *db_tasks;
     int64_t changed[SENDER_CHANGES];
     size_t changed_count;            /* overflow means all */
     struct pairs heard;              /* new deliveries of owned shards: see sender_heard() */
-    struct pairs signals;            /* the same, of other shards */
-    bool heard_shards, heard_all;    /* a notification, or something that was not noted */
+    struct pairs signals;            /* new deliveries of other shards */
+    bool heard_shards, heard_all;    /* shards were freed; deliveries were missed */
     bool events_wait;                /* events that need expanding were reported */
     struct sender_counters counters; /* … to here */
 
@@ -175,30 +176,30 @@ struct sender {
     unsigned tends;
     size_t tasks_pending; /* database tasks in progress */
     size_t recording, subscribing;
-    uint64_t mine, to_give; /* shards: `owned` without a lock; those that others shall have */
+    uint64_t mine, to_give; /* shards: `owned` without a lock; shards to give away */
     int64_t cursors[SENDER_SHARDS];
     int64_t saved_to; /* the cursor of the shards that was stored last */
-    int64_t newest;   /* the highest id of a delivery known to be given */
+    int64_t newest;   /* the highest known id of a delivery */
     int64_t frontier,
         frontier_xact; /* the next cursor, and the xid that must have ended before it */
     bool frontier_safe, look_wanted;
     enum look look;
     int64_t look_after, look_to;
-    uint64_t look_shards; /* those that have been owned since the look began */
+    uint64_t look_shards; /* owned since the look began */
     struct queue queue;
     struct idmap subscriptions, deliveries, bodies;
     struct retry_heap retries, due_times;
     struct http_client *client;
     struct receivers receivers;
-    SLIST_HEAD(, attempt) attempts; /* free ones */
-    bool ended_attempts;            /* their results are not wanted any more */
+    SLIST_HEAD(, attempt) attempts; /* for reuse */
+    bool ended_attempts;            /* true: results of attempts are ignored */
     struct subscription *unread;
     struct subscription_list to_read;
     struct delivery_list results;
     size_t result_count;
     int64_t record_ms;  /* when results are recorded at the latest: see record_at() */
     struct pairs ended; /* deliveries that left memory during the current read */
-    int64_t *recent;    /* of SENDER_RECENT; NULL: out of memory */
+    int64_t *recent;    /* SENDER_RECENT ids; NULL: out of memory */
 };
 
 /*
@@ -217,7 +218,7 @@ static inline uint64_t sender_shard(int64_t webhook)
 
 /* sender.c */
 
-/* Returns a task of that size, zeroed otherwise; NULL: out of memory, try again later. */
+/* Returns a task with `size` bytes of zeroed data; NULL: out of memory, try again later. */
 void *db_task_new(struct sender *sender, size_t size,
                   void (*work)(struct bb_request *rq, struct db_task *db_task),
                   void (*back)(struct sender *sender, struct db_task *db_task),

@@ -1,16 +1,17 @@
 /*
  * The lease of this host: its row in webhook_host, and the shards that it owns.
  *
- * webhook_tend() renews it every two seconds. If it was not renewed for eight seconds, by the clock
- * of the database, any other host deletes the row, and the shards have no owner. This host starts
- * no attempt and sends no request from six seconds after it last asked, by CLOCK_BOOTTIME, which
- * goes on while the machine is suspended. A host that was only suspended finds that its row is
- * gone, drops everything in memory and takes a new id. No host looks at the processes of others:
- * they may be on another machine, or hidden (ProtectProc=invisible).
+ * webhook_tend() renews the lease every two seconds. If it was not renewed for eight seconds, by
+ * the clock of the database, any other host deletes the row, and the shards have no owner. This
+ * host starts no attempt and sends no request later than six seconds after its last heartbeat
+ * began, by CLOCK_BOOTTIME, which also counts while the machine is suspended. A host that was only
+ * suspended finds that its row is gone, drops everything in memory and takes a new id. No host
+ * checks the processes of other hosts, because they may be on another machine, or hidden
+ * (ProtectProc=invisible).
  *
  * A host that has more than its part of the shards, or ends, gives shards away: it starts no
- * attempt for them and records its results. Its attempts in flight get a row in webhook_waiting, so
- * that the next owner sends them only if this host records no outcome in time.
+ * attempt for them, records its results, and writes a row in webhook_waiting for each attempt in
+ * flight. The next owner repeats such an attempt only if this host records no outcome in time.
  */
 #include "modules/webhook/sender/internal.h"
 
@@ -31,8 +32,8 @@ enum { ME, PAUSED, FAIR, BURIED, FRONTIER, LOW_XACT, NEXT_XACT, OWNED };
 
 /*
  * $1 host, $2 shards, $3 their cursors, $4 webhooks with a backlog, $5 their cursors, $6 webhooks
- * without a backlog, $7 deliveries in flight, $8 their webhooks, $9 tries and $10 ages
- * in ms, $11 how long they are held, in ms, $12 whether the shards are given away
+ * without a backlog, $7 deliveries in flight, $8 their webhooks, $9 their tries and $10 ages in ms,
+ * $11 how long these deliveries are held, in ms, $12 whether the shards are given away
  */
 static const struct bb_sql save = {
     "WITH me AS MATERIALIZED (SELECT id FROM webhook_host WHERE id = $1::bigint FOR KEY SHARE),"
@@ -78,7 +79,7 @@ int64_t lease_clock_ms(void)
 
 struct tending {
     struct db_task db_task;
-    int64_t me; /* 0: to join */
+    int64_t me; /* 0: this host joins */
     int64_t sent_ms;
     unsigned pauses;
     bool leaving, counts;
@@ -87,7 +88,7 @@ struct tending {
     uint64_t owned;
     int64_t cursors[SENDER_SHARDS];
     char counters[256];
-    int64_t webhooks[WEBHOOK_STATES]; /* the first is negative: unknown */
+    int64_t webhooks[WEBHOOK_STATES]; /* the first is -1: not counted */
     int64_t expanding, expanding_ms;  /* events to be expanded, and the age of the oldest */
 };
 
@@ -147,7 +148,7 @@ static void lease_drop_delivery(struct idmap_node *node, void *arg)
         delivery_drop(sender, delivery);
 }
 
-/* Changes the shards of this host; those that it loses are dropped from memory. */
+/* Changes the shards of this host, and drops the deliveries and webhooks of lost shards. */
 static void lease_set(struct sender *sender, uint64_t mine)
 {
     uint64_t lost = sender->mine & ~mine;
@@ -173,7 +174,7 @@ static void lease_lost(struct sender *sender)
     sender->frontier = 0;
     sender->frontier_safe = false;
     lease_set(sender, 0);
-    if (sender->recent) /* it has deliveries that were dropped unfinished */
+    if (sender->recent) /* some of these deliveries are not finished */
         memset(sender->recent, 0, SENDER_RECENT * sizeof(*sender->recent));
     pthread_mutex_lock(&sender->lock);
     sender->counters.lost_leases++;
@@ -184,7 +185,7 @@ static void lease_lost(struct sender *sender)
 static void lease_note(struct sender *sender, const struct tending *tending)
 {
     pthread_mutex_lock(&sender->lock);
-    if (tending->pauses == sender->pauses) /* otherwise a newer state was received meanwhile */
+    if (tending->pauses == sender->pauses) /* no newer state was received */
         sender->paused = tending->paused;
     if (tending->webhooks[0] >= 0) {
         memcpy(sender->counters.webhooks, tending->webhooks, sizeof(tending->webhooks));
@@ -196,7 +197,7 @@ static void lease_note(struct sender *sender, const struct tending *tending)
     pthread_mutex_unlock(&sender->lock);
 }
 
-/* See webhook_tend() for what makes a frontier safe. */
+/* Notes a frontier, and whether it is safe (see webhook_tend()). */
 static void lease_note_frontier(struct sender *sender, const struct tending *tending)
 {
     bool old = false;
@@ -213,7 +214,7 @@ static void lease_note_frontier(struct sender *sender, const struct tending *ten
     }
 }
 
-/* Chooses the shards to give away: the highest ones beyond this host's part. */
+/* If this host has more than `fair` shards, chooses the highest ones to be given away. */
 static void lease_choose(struct sender *sender, int64_t fair)
 {
     int64_t surplus = __builtin_popcountll(sender->mine) - fair;
@@ -253,7 +254,7 @@ static void lease_back(struct sender *sender, struct db_task *db_task)
             sender->cursors[i] = tending->cursors[i];
     lease_set(sender, tending->owned);
     if (gained)
-        subscriptions_drop(sender, gained); /* what is known of them is old */
+        subscriptions_drop(sender, gained); /* their state in memory is old */
     if (gained || tending->buried)
         sender->look_wanted = true;
     lease_choose(sender, tending->fair);
@@ -398,7 +399,7 @@ static void lease_save_drop(struct db_task *db_task)
     pairs_free(&saving->tries_ages);
 }
 
-/* Stores the cursors of shards, and of webhooks that have unfinished deliveries below them. */
+/* Stores the cursors of shards, and of webhooks with unfinished deliveries below those cursors. */
 static void lease_send_save(struct sender *sender, uint64_t shards, bool gives)
 {
     struct saving *saving = sender->me ? db_task_new(sender, sizeof(*saving), lease_save_work,

@@ -1,21 +1,22 @@
 /*
- * Looks at the database for what this sender does not know of: after it got shards, after a gap in
- * the notifications, and every few seconds at what was appended to the log, because a host may die
- * between a commit and its notification, and transactions commit in any order. A look at the log up
- * to a `frontier`, below which all transactions have ended, moves the cursors of the shards there.
+ * Looks in the database for deliveries that this sender does not have: after it got shards, after a
+ * gap in the notifications, and every few seconds in the new part of the log, because a host may
+ * die between a commit and its notification, and transactions commit in any order. A look at the
+ * log up to a `frontier`, below which all transactions have ended, moves the cursors of the shards
+ * to it.
  */
 #include "modules/webhook/sender/internal.h"
 
 #define PAGE_TEXT "4000"
 enum { PAGE = 4000 }; /* rows per statement: a loop handles them at once */
 
-/* $1 where to go on, $2 shards. The result is pairs of a webhook and a number. */
+/* $1 the webhook to continue after, $2 shards. Returns pairs of a webhook and its cursor. */
 static const struct bb_sql look_backlog = {
     "SELECT webhook, cursor FROM webhook_backlog WHERE webhook > $1::bigint"
     " AND webhook_shard_of(webhook) = ANY($2::bigint[]) ORDER BY webhook LIMIT " PAGE_TEXT,
     BB_SQL_LONG,
 };
-/* One step in the index for each webhook. The number is when the first row is due, in ms. */
+/* Takes one step in the index per webhook. Returns in how many ms its first row is due. */
 static const struct bb_sql look_waiting = {
     "WITH RECURSIVE w(webhook, next_at) AS ((SELECT webhook, next_at FROM webhook_waiting"
     " WHERE webhook > $1::bigint ORDER BY webhook, next_at LIMIT 1) UNION ALL"
@@ -25,7 +26,7 @@ static const struct bb_sql look_waiting = {
     " WHERE webhook_shard_of(webhook) = ANY($2::bigint[]) LIMIT " PAGE_TEXT,
     BB_SQL_LONG,
 };
-/* $3 the last id. A ping is sent by the host that was asked, and always has a row that waits. */
+/* $1 and $3 limit the ids. Pings wait in webhook_waiting; the host of the test sends them. */
 static const struct bb_sql look_log = {
     "SELECT webhook, id FROM webhook_delivery WHERE id > $1::bigint AND id <= $3::bigint"
     " AND event <> '" WEBHOOK_PING "' AND webhook_shard_of(webhook) = ANY($2::bigint[])"
@@ -64,7 +65,7 @@ static void look_work(struct bb_request *rq, struct db_task *db_task)
     db_task->ok = rows != NULL;
 }
 
-/* Called if memory runs out: another look finds the same again, as no cursor moves beyond it. */
+/* Handles a lack of memory: the next look finds the same again, because no cursor has moved. */
 static void look_fail(struct sender *sender)
 {
     sender->look_wanted = true;
@@ -72,7 +73,7 @@ static void look_fail(struct sender *sender)
     sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
 }
 
-/* A delivery in the log is a backlog of its webhook, unless this sender knows it. */
+/* Notes a backlog of the webhook if this sender does not have the delivery `id` of the log. */
 void look_found(struct sender *sender, int64_t webhook, int64_t id)
 {
     if (!(sender->mine & ~sender->to_give & sender_shard(webhook)) ||
@@ -113,7 +114,7 @@ static void look_take(struct sender *sender, const struct looking *looking, size
     }
 }
 
-/* The look has ended: what it did not find does not exist. */
+/* Ends the look. There are no other deliveries, so the cursors move to the frontier. */
 static void look_end(struct sender *sender)
 {
     sender->look = LOOK_NONE;
@@ -134,7 +135,7 @@ static void look_back(struct sender *sender, struct db_task *db_task)
     size_t count = looking->found.count;
 
     if (!db_task->ok || sender->look != looking->look)
-        return; /* in the second case the lease was lost */
+        return; /* if `look` differs, the lease was lost */
     for (size_t i = 0; i < count; i++)
         look_take(sender, looking, i);
     if (count == PAGE)

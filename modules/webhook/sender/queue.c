@@ -1,20 +1,20 @@
 #include "modules/webhook/sender/queue.h"
 
-/* Bytes per turn: one or two small deliveries; with more, receivers would need more connections. */
+/* Bytes per turn: one or two small deliveries. More bytes would need more connections. */
 #define QUANTUM 1024
 #define OVERHEAD 512 /* cost of a delivery in addition to its bytes */
-#define FIRST_CAP 4  /* of a flow that has just proved fast */
+#define FIRST_CAP 4  /* cap of a flow that has just become fast */
 #define SLOW_CAP 16
-#define NEAR_CAP 4    /* of any fast flow, plus the need of its traffic */
-#define RATE_MAX 2    /* deliveries per millisecond for which a flow gets room */
+#define NEAR_CAP 4    /* of a fast flow; the need of its traffic is added */
+#define RATE_MAX 2    /* limit of a flow's rate, in deliveries per millisecond */
 #define DRAIN_MS 1000 /* time in which a flow's waiting items should be sent */
-#define FAR_MS 20     /* from here on the cap grows by each delivery, else by each round of them */
-#define WHILE 64      /* attempts per mean */
-#define UNPROVED 8    /* fraction of the limits that an unproved flow may hold */
+#define FAR_MS 20  /* mean from which every delivery raises the cap; below it, `cap` of them do */
+#define WHILE 64   /* deliveries per struct queue_pace */
+#define UNPROVED 8 /* divides the limits of a flow that is not fast, or fails */
 
 /* ---- rings: the flows of a class that may send and have something to send ------------------- */
 
-/* Removes a flow from its ring. It loses the rest of its turn, but keeps a debt of bytes. */
+/* Removes a flow from its ring. A positive deficit of bytes is lost, a negative one stays. */
 static void queue_leave_ring(struct queue_flow *flow)
 {
     if (!flow->ring)
@@ -25,8 +25,7 @@ static void queue_leave_ring(struct queue_flow *flow)
         flow->deficit = 0;
 }
 
-/* Adds the flow to its ring, as the last to have its turn, or removes it, depending on its state.
- */
+/* Adds the flow to the end of its ring if it may send and has items; otherwise removes it. */
 static void queue_settle(struct queue *queue, struct queue_flow *flow)
 {
     bool ready = !flow->closed && flow->waiting_count && flow->flying < flow->cap;
@@ -73,7 +72,7 @@ void queue_flow_init(struct queue_flow *flow)
     TAILQ_INIT(&flow->waiting);
 }
 
-/* A flow that fails or is slow has one attempt in flight; holding more would only cause bursts. */
+/* Returns a limit of the flow. With a full limit, a slow or failing flow would cause bursts. */
 static size_t queue_part(const struct queue_flow *flow, size_t limit)
 {
     bool in_stride = flow->class == QUEUE_FAST && flow->cap > 1;
@@ -201,9 +200,9 @@ static struct queue_item *queue_take_first(struct queue *queue, struct queue_flo
 }
 
 /*
- * Deficit round-robin: the flow at the ring's head sends while its deficit lasts; then the next
- * flow becomes the head and gets a quantum. A large body takes several rounds, which this loop runs
- * at once.
+ * Deficit round-robin: the flow at the ring's head sends while its deficit is positive; otherwise
+ * it gets a quantum and moves to the end. A flow may need several quanta after a large body; this
+ * loop gives them at once.
  */
 static struct queue_item *queue_take_of(struct queue *queue, struct queue_ring *ring,
                                         int64_t now_ms)
@@ -281,7 +280,7 @@ static size_t queue_wanted(const struct queue *queue, const struct queue_flow *f
     return cap < most ? cap : most;
 }
 
-/* Call after a delivery in time. */
+/* Raises the cap, if needed, after a delivery that took up to QUEUE_SLOW_MS. */
 static void queue_grow(const struct queue *queue, struct queue_flow *flow, int64_t now_ms)
 {
     size_t most = queue_wanted(queue, flow, now_ms);
@@ -348,7 +347,7 @@ void queue_put_back(struct queue *queue, struct queue_item *item)
     queue_again(queue, item);
 }
 
-/* Returns the oldest attempt of that age if older than `ms`; else NULL, with *wait shortened. */
+/* Returns the oldest attempt of this age if older than `ms`; otherwise NULL, and lowers *wait. */
 static struct queue_item *queue_overdue(struct queue *queue, enum queue_age age, int64_t ms,
                                         int64_t now_ms, int64_t *wait)
 {

@@ -1,31 +1,32 @@
 /*
- * Admission control of the sender: selects the delivery to send next. A flow is a webhook's queue,
- * with a separate budget; an item is a delivery. The queue links items but does not own them.
+ * Admission control of the sender: selects the delivery to send next. A flow is the queue of one
+ * webhook, with a separate budget; an item is a delivery. The queue links items but does not own
+ * them.
  *
  * A flow is in one of three classes, depending on how long its receiver takes. Each class has a
- * share of the slots, so that nobody is delayed by another's receiver:
+ * share of the slots, so that a slow receiver does not delay the deliveries to other receivers:
  *
- *   fast   answered within QUEUE_SLOW_MS last time       half of the slots; cap grows
- *   fresh  no attempt yet: one delivery at a time        a quarter
- *   slow   took longer, or is taking longer now          a quarter; cap 1, growing
+ *   fast   the last attempt ended within QUEUE_SLOW_MS     half of the slots; cap grows
+ *   fresh  no attempt yet: one delivery at a time          a quarter
+ *   slow   an attempt took longer, or is taking longer     a quarter; cap 1, growing
  *
- * The cap of a fast flow grows as needed for its traffic: by Little's law the number in flight is
- * the rate times the mean time of an attempt. A receiver that answers at once needs few connections
- * for a high rate, and a distant receiver needs many. The rate is the rate of recent deliveries
- * plus the rate that would send the waiting items within a second.
+ * The cap of a fast flow grows with its traffic: by Little's law the number in flight is the rate
+ * times the mean time of an attempt. A receiver that responds at once needs few connections for a
+ * high rate, and a distant receiver needs many. The rate is the rate of recent deliveries plus the
+ * rate that would send the waiting items within a second.
  *
- * An attempt uses a slot only while it is young. An attempt older than QUEUE_YOUNG_MS waits for its
- * receiver and does not count against its class any more, so hanging receivers, however many, delay
- * others only briefly; after QUEUE_SLOW_MS its flow is demoted. So more than `slots` attempts may
- * be in flight, up to QUEUE_CROWD times as many. The same rule lets every slow flow have one
- * attempt in flight; all attempts beyond the first of each slow flow share a quarter of the slots,
- * young or not.
+ * An attempt uses a slot only while it is young. After QUEUE_YOUNG_MS it no longer counts against
+ * its class, so hanging receivers, however many, delay other flows only briefly; after
+ * QUEUE_SLOW_MS its flow becomes slow. So more than `slots` attempts may be in flight, up to
+ * QUEUE_CROWD times as many. Every slow flow may have one attempt in flight. It gets another one
+ * only while all slow flows together have fewer attempts in flight, young or not, than a quarter of
+ * the slots.
  *
  * Within a class, flows take turns by deficit round-robin over bytes.
  *
- * A flow may hold a limited number of items and bytes; queue_admit() refuses more, and they stay in
- * the table. A flow that is not fast, or fails, may hold an eighth of that. Items between two
- * attempts (resting) count as held.
+ * A flow may hold a limited number of items and bytes. queue_admit() refuses further items, which
+ * stay in the table. A flow that is not fast, or fails, may hold an eighth of the limits. Items
+ * between two attempts (resting) count as held.
  *
  * One thread. No system calls; the caller passes the time, in milliseconds of the monotonic clock.
  */
@@ -39,8 +40,8 @@
 
 #define QUEUE_YOUNG_MS 100
 #define QUEUE_SLOW_MS 500
-#define QUEUE_CROWD 8     /* times the slots: maximum in flight */
-#define QUEUE_FLOW_SURE 8 /* items that every flow may hold, whatever the others do */
+#define QUEUE_CROWD 8     /* maximum in flight, as a multiple of the slots */
+#define QUEUE_FLOW_SURE 8 /* items that every flow may hold, whatever other flows hold */
 
 enum queue_class { QUEUE_FAST, QUEUE_FRESH, QUEUE_SLOW, QUEUE_CLASSES };
 enum queue_age { QUEUE_YOUNG, QUEUE_AGED, QUEUE_OLD, QUEUE_AGES = QUEUE_OLD };
@@ -51,7 +52,7 @@ struct queue_item {
     struct queue_flow *flow;
     int64_t started_ms;
     uint32_t size;   /* bytes to send; set before queue_admit() */
-    uint32_t shared; /* the part of `size` that other items hold too: see queue_hold() */
+    uint32_t shared; /* part of `size`, in memory once for several items: see queue_hold() */
     enum queue_place place;
     enum queue_age age; /* of the attempt in flight, at the last queue_tick() */
 };
@@ -75,7 +76,7 @@ struct queue_flow {
     size_t held_bytes;
     size_t cap;                    /* maximum in flight; adapts */
     struct queue_pace now, before; /* attempts of the current interval, and of the previous one */
-    size_t grown_of;               /* delivered since the cap grew */
+    size_t grown_of;               /* deliveries since the cap grew */
     int64_t deficit;
     enum queue_class class;
     struct queue_ring *ring; /* the ring that it is in; NULL: none */
@@ -86,8 +87,8 @@ struct queue_limits {
     size_t slots;       /* for young attempts of all flows; see above */
     size_t flow_flying; /* in flight, one flow */
     size_t flow_items;  /* held by one flow */
-    size_t flow_bytes;  /* the same; one item is always admitted */
-    size_t bytes;       /* held by all flows; beyond it a flow may hold QUEUE_FLOW_SURE items */
+    size_t flow_bytes;  /* held by one flow; one item is always admitted */
+    size_t bytes;       /* held by all flows; above it each may hold QUEUE_FLOW_SURE items */
 };
 
 struct queue {
@@ -125,13 +126,13 @@ bool queue_admit(struct queue *queue, struct queue_flow *flow, struct queue_item
 /* Returns the item to send now, or NULL. It is in flight until queue_finished(). */
 struct queue_item *queue_take(struct queue *queue, int64_t now_ms);
 
-/* The item's attempt has ended; the item rests until queue_again() or queue_release(). */
+/* Ends the item's attempt. The item rests until queue_again() or queue_release(). */
 void queue_finished(struct queue *queue, struct queue_item *item, bool delivered, int64_t now_ms);
 
-/* The item is not sent after all: it becomes the first waiting item again, as if never taken. */
+/* Puts an item that is not sent after all back to the head of its flow, as if never taken. */
 void queue_put_back(struct queue *queue, struct queue_item *item);
 
-/* A resting item is due: it becomes the first waiting item of its flow. */
+/* Puts a resting item that is due to the head of its flow. */
 void queue_again(struct queue *queue, struct queue_item *item);
 
 /* Removes a waiting or resting item. */

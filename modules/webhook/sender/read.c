@@ -1,8 +1,7 @@
 /*
  * Reads deliveries that are not in memory: backlogs of webhooks from the log, and due rows of
- * webhook_waiting. Webhooks take turns, and each is read only when half of
- * its room is free, so that a backlog of any length needs little memory and delays no other
- * webhook.
+ * webhook_waiting. Webhooks take turns, and each is read only when half of its room is free, so
+ * that a backlog of any length needs little memory and delays no other webhook.
  */
 #include "modules/webhook/sender/internal.h"
 
@@ -14,7 +13,7 @@ enum {
     ROWS_EACH = 512,     /* of a webhook */
     BYTES = 1 << 20,     /* of bodies per statement; only the first body may exceed it */
     BODIES = 256,        /* large bodies in memory that are not read again */
-    LOOKS = 4 * STREAMS, /* webhooks that are looked at in a turn */
+    LOOKS = 4 * STREAMS, /* webhooks checked per read */
 };
 
 #define AGE(of) "round(extract(epoch FROM now() - " of ") * 1000)::bigint"
@@ -26,8 +25,8 @@ enum {
 #define DELIVERY "d.event_id, d.event, d.body, d.body_id, d.traceparent, " SIZE
 
 /*
- * $1 webhooks, $2 the ids after which they are read, $3 the ids up to which there may be outcomes,
- * $4 numbers of deliveries. An EXISTS could be planned as a hash of all outcomes.
+ * $1 webhooks, $2 the ids after which they are read, $3 the ids up to which deliveries may have
+ * outcomes, $4 numbers of deliveries. EXISTS could be planned as a hash of all outcomes.
  */
 static const struct bb_sql read_log = {
     "SELECT d.webhook, d.id, 0, " CREATED ", " DELIVERY
@@ -52,7 +51,7 @@ static const struct bb_sql read_due = {
 };
 enum { WEBHOOK, ID, TRIES, AGE_MS, EVENT_ID, EVENT, BODY, BODY_ID, TRACE, LENGTH };
 
-/* When the next rows of $1 are due, in milliseconds; null: there are none. */
+/* Returns the milliseconds until the next rows of the webhooks $1 are due; null: no rows. */
 static const struct bb_sql read_next = {
     "SELECT s.webhook, (SELECT ceil(extract(epoch FROM w.next_at - now()) * 1000)::bigint"
     " FROM webhook_waiting w WHERE w.webhook = s.webhook AND w.next_at > now()"
@@ -66,7 +65,7 @@ static const struct bb_sql read_bodies = {
     BB_SQL_LONG,
 };
 
-/* The part of a read that one statement reads. */
+/* The webhooks that one statement reads. */
 struct streams {
     size_t count;
     struct subscription *subscriptions[STREAMS];
@@ -139,8 +138,8 @@ static int read_row(struct bb_request *rq, struct reading *reading, const struct
 }
 
 /*
- * Takes the rows of each stream up to the first one for whose body there is no room; returns -1 on
- * failure. Bodies that several rows share are read once.
+ * Takes the rows of each stream until a body does not fit. A body that several rows share is read
+ * once. Returns 0, or -1 on failure.
  */
 static int read_rows(struct bb_request *rq, struct reading *reading, struct streams *streams,
                      const struct bb_rows *rows, bool kept)
@@ -230,13 +229,13 @@ static bool read_admit(struct sender *sender, struct delivery *delivery)
     return known && mine;
 }
 
-/* The log of a stream was read up to its last row, unless some rows were not taken. */
+/* Notes that the log of stream i was read up to the id `last`. `whole`: all its rows were taken. */
 static void read_end_log(struct sender *sender, const struct streams *log, size_t i, int64_t last,
                          bool whole)
 {
     struct subscription *subscription = log->subscriptions[i];
 
-    if (subscription->again) { /* deliveries taken now may have ended when they are read again */
+    if (subscription->again) { /* its rows are read again, and may have outcomes by then */
         subscription->checked = sender->newest;
     } else {
         if (last > subscription->read_to)
@@ -262,7 +261,7 @@ static void read_back(struct sender *sender, struct db_task *db_task)
         STAILQ_REMOVE_HEAD(&reading->list, next);
         while (streams->webhooks[i] != delivery->webhook)
             i++;
-        if (streams->cut[i]) { /* in the log the order would be lost */
+        if (streams->cut[i]) { /* taking it would break the order of the log */
             delivery_free(NULL, delivery);
         } else if (!read_admit(sender, delivery)) {
             streams->cut[i] = true;
@@ -291,8 +290,8 @@ static void read_drop(struct db_task *db_task)
 }
 
 /*
- * Returns how many deliveries a webhook may read now: some only if half of its room is free and
- * there is memory left.
+ * Returns how many deliveries a webhook may read now: 0 unless half of its room is free and there
+ * is memory left.
  */
 static size_t read_room(const struct sender *sender, const struct subscription *subscription)
 {
@@ -320,7 +319,7 @@ static void read_add(struct streams *streams, struct subscription *subscription,
     streams->most[i] = (int64_t)most;
 }
 
-/* Chooses what is read; a webhook that was looked at moves to the end of the list. */
+/* Chooses the webhooks to read. Each webhook that it checks moves to the end of the list. */
 static void read_choose(struct sender *sender, struct reading *reading)
 {
     const struct subscription *first = TAILQ_FIRST(&sender->to_read);

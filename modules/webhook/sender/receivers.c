@@ -68,8 +68,8 @@ static void receiver_forget(struct receivers *receivers, struct receiver *receiv
 }
 
 /*
- * Forgets receivers that were not used for long. Only a few are checked, because such a receiver is
- * usually not in use.
+ * Forgets receivers that were not used for long. It checks only a few, because such receivers are
+ * usually idle.
  */
 static void receivers_make_room(struct receivers *receivers)
 {

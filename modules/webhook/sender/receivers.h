@@ -1,9 +1,9 @@
 /*
- * Receivers: scheme, host and port of a URL, whichever webhooks use it. A receiver has the numbers
+ * A receiver is the scheme, host and port of a URL; several webhooks may use it. It has the numbers
  * of its attempts and connections, and its TLS sessions. libcurl keeps the sessions of one request,
  * or of only eight hosts if they are shared, so each receiver has a separate share here. A session
- * is used for at most an hour: then the certificate is checked again, however often the receiver
- * was called meanwhile.
+ * is used for at most an hour, so that the certificate is checked again, however often the receiver
+ * is called.
  *
  * A receiver without attempts in flight and open connections is forgotten if its memory is needed.
  * One thread.
@@ -45,8 +45,8 @@ void receivers_free(struct receivers *receivers);
 
 /*
  * Returns the receiver of a URL and counts one more attempt in flight; NULL: out of memory. Two
- * spellings of a receiver count as two. Two receivers with the same hash count as one, which does
- * not mix their sessions, because libcurl compares hosts and ports.
+ * spellings of an origin are two receivers. Two origins with the same hash are one receiver; their
+ * sessions do not mix, because libcurl compares hosts and ports.
  */
 struct receiver *receivers_take(struct receivers *receivers, const char *url);
 

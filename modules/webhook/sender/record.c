@@ -1,7 +1,7 @@
 /*
- * Records results, hundreds in one statement. FOR KEY SHARE makes a host that takes the shards
- * over, and deletes the row of this host for that, wait for the statement; after that the statement
- * records nothing.
+ * Records results, hundreds in one statement. It locks the row of this host (FOR KEY SHARE). A host
+ * that takes over the shards deletes this row, so it waits for the statement; later statements find
+ * no row and record nothing.
  */
 #include "modules/webhook/sender/internal.h"
 
@@ -17,7 +17,7 @@
 
 #define ME " me AS MATERIALIZED (SELECT FROM webhook_host WHERE id = $1::bigint FOR KEY SHARE)"
 
-/* First attempts that delivered. $2 ids, $3 webhooks, $4 times in ms, $5 durations, $6 statuses */
+/* Records plain results. $2 ids, $3 webhooks, $4 times in ms, $5 durations, $6 statuses */
 #define RECORD_DELIVERED                                                                           \
     "WITH" ME ", done AS (INSERT INTO webhook_outcome (id, webhook, at, duration_ms, status,"      \
     " delivered) SELECT r.id, r.webhook, to_timestamp(r.at / 1000.0), r.took, r.status, true"      \
@@ -26,9 +26,9 @@
     " SELECT count(*) FROM me"
 
 /*
- * All others. $2 to $6 as above, $7 verdicts, $8 tries, $9 gaps and $10 ages in ms, $11 an array of
- * [error, answer] or null. Ids are passed to PostgreSQL as arrays, because a join would be planned
- * with statistics that may be old.
+ * Records other results. $2 to $6 as above, $7 verdicts, $8 tries, $9 gaps and $10 ages in ms, $11
+ * an array of [error, answer] or null. Ids are passed to PostgreSQL as arrays, because a join would
+ * be planned with statistics that may be old.
  */
 #define LOGGED                                                                                     \
     WEBHOOK_LOG("coalesce(o.log, '[]')",                                                           \
@@ -58,14 +58,14 @@
 _Static_assert(RETRY_DELIVERED == 0 && RETRY_LATER == 1, "RECORD_OTHERS knows the verdicts");
 
 /*
- * Few results cost as much as a short read; many use a long statement, so that no short read waits
- * for them.
+ * A statement with few results costs as much as a short read. Many results use a long statement, so
+ * that no short read waits for them.
  */
 static const struct bb_sql record_few = {RECORD_DELIVERED, BB_SQL_WRITE};
 static const struct bb_sql record_many = {RECORD_DELIVERED, BB_SQL_WRITE | BB_SQL_LONG};
 static const struct bb_sql record_others = {RECORD_OTHERS, BB_SQL_WRITE | BB_SQL_LONG};
 
-/* Column i of a batch is of result i. The first `delivered` results are first attempts. */
+/* Element i of each column belongs to result i. The first `delivered` results are plain ones. */
 enum { ID, WEBHOOK, AT, TOOK, STATUS, VERDICT, TRIES, GAP, AGE, COLUMNS };
 
 struct recording {
@@ -75,10 +75,10 @@ struct recording {
     size_t count, delivered;
     struct delivery *list[SENDER_RECORD_MAX];
     int64_t columns[COLUMNS][SENDER_RECORD_MAX];
-    json_t *failures; /* of the other results */
+    json_t *failures; /* of the results that are not plain */
 };
 
-/* Records the results from `from` on, which is 0 or the first of the other results. */
+/* Records the results from the index `from` on: 0, or the first result that is not plain. */
 static const struct bb_rows *record_rest(struct bb_request *rq, const struct recording *recording,
                                          size_t from)
 {
@@ -109,7 +109,7 @@ static void record_work(struct bb_request *rq, struct db_task *db_task)
                                 bb_ints(c[WEBHOOK], count), bb_ints(c[AT], count),
                                 bb_ints(c[TOOK], count), bb_ints(c[STATUS], count)));
     if (count && !rows && !strcmp(bb_sqlstate(rq), "23505"))
-        rows = record_rest(rq, recording, 0); /* the outcomes of a lost response to a commit */
+        rows = record_rest(rq, recording, 0); /* recorded, but the response was lost */
     else if (recording->count > count && (!count || rows))
         rows = record_rest(rq, recording, count);
     recording->lost = rows && !bb_cell_int(rq, rows, 0, 0);
@@ -118,7 +118,7 @@ static void record_work(struct bb_request *rq, struct db_task *db_task)
 
 /*
  * Logs at most one line per webhook and minute. The line has nothing of the URL, the body or the
- * response, because others than the webhook's owner read the log.
+ * response, because other people than the webhook's owner read the log.
  */
 static void record_tell_abandoned(const struct sender *sender, const struct delivery *delivery)
 {
@@ -139,7 +139,7 @@ static void record_tell_abandoned(const struct sender *sender, const struct deli
     subscription->abandoned_told_ms = sender->now_ms;
 }
 
-/* The delivery leaves memory, or rests until its next attempt. */
+/* Removes the delivery from memory, or lets it rest until its next attempt. */
 static void record_settle(struct sender *sender, struct delivery *delivery)
 {
     struct subscription *subscription = delivery->subscription;
@@ -185,7 +185,7 @@ static void record_back(struct sender *sender, struct db_task *db_task)
     for (size_t i = 0; i < recording->count; i++) {
         if (db_task->ok && !recording->lost)
             record_settle(sender, recording->list[i]);
-        else /* refused: another host has the shards */
+        else /* not recorded: another host has the shards */
             delivery_end(sender, recording->list[i]);
     }
     if (recording->lost && recording->owner == sender->me)
@@ -199,7 +199,7 @@ static void record_drop(struct db_task *db_task)
 
 /* ---- a batch -------------------------------------------------------------------------------- */
 
-/* A first attempt that delivered needs no look at webhook_waiting. */
+/* Returns whether the result is plain: the first attempt delivered, without a waiting row. */
 static bool record_is_plain(const struct delivery *delivery)
 {
     return delivery->verdict == RETRY_DELIVERED && !delivery->kept;
@@ -268,7 +268,7 @@ static int record_send(struct sender *sender)
     return -1;
 }
 
-/* A result waits for others, but the result of a retry no longer than until the next attempt. */
+/* Lets a result wait for further results, but not beyond the next attempt of its delivery. */
 void record_add(struct sender *sender, struct delivery *delivery)
 {
     bool soon = delivery->verdict == RETRY_LATER && delivery->delay_ms < GATHER_MS;
@@ -282,8 +282,8 @@ void record_add(struct sender *sender, struct delivery *delivery)
 
 /*
  * A statement costs PostgreSQL half a millisecond, most of it for the plan and the commit, and a
- * few hundredths per result. So results wait a little for others, unless there are enough, or the
- * next deliveries can be read only after these have left memory.
+ * few hundredths per result. So results wait a little for further results, unless there are enough,
+ * or the next deliveries can be read only after these results have left memory.
  */
 int64_t record_at(const struct sender *sender)
 {

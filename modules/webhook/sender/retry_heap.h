@@ -1,6 +1,6 @@
 /*
  * The deliveries to attempt again, by time: a binary heap of pointers, the earliest first. An entry
- * knows its place, so that it can be removed early (its webhook was deleted). One thread.
+ * stores its place, so that it can be removed early (its webhook was deleted). One thread.
  */
 #ifndef WEBHOOK_RETRY_HEAP_H
 #define WEBHOOK_RETRY_HEAP_H

@@ -10,12 +10,12 @@
 
 #define NICENESS 10
 #define CLEAN_MS 30000
-#define STOP_TASKS_MS 5000 /* for the database tasks that follow the last attempts, at the end */
+#define STOP_TASKS_MS 5000 /* limit for the database tasks of the last attempts */
 #define LINGER_MS 250      /* for signals of transactions that began before a reload */
 #define IDLE_MS 2000
 #define IDLE_LEAVING_MS 50
 #define SIGNAL_MS 20       /* between two signals to other hosts */
-#define SIGNALS_MAX 10000  /* noted; with more, the others look at everything */
+#define SIGNALS_MAX 10000  /* pairs noted; if there are more, looks find them */
 #define SIGNAL_PAIRS "150" /* in a signal: PostgreSQL allows less than 8,000 bytes */
 
 /* ---- database tasks -------------------------------------------------------------------------- */
@@ -38,8 +38,8 @@ static void db_task_return(struct db_task *db_task)
 }
 
 /*
- * The sender still exists: it is freed after the generation's last request has ended. A task that
- * ended early, because memory ran out, has failed, whatever it reported before.
+ * The sender still exists, because it is freed after the generation's last request. A task that
+ * ended early (out of memory) has failed, even if `work` has reported success.
  */
 static void db_task_ended(void *arg, bool whole)
 {
@@ -161,7 +161,7 @@ bool sender_ready(struct sender *sender)
     return ready;
 }
 
-/* Passes deliveries to the worker. If it does not run, frees them. */
+/* Passes deliveries to the worker, or frees them if it does not run. */
 static void sender_hand_off(struct sender *sender, struct delivery_list *list)
 {
     if (STAILQ_EMPTY(list))
@@ -183,7 +183,7 @@ static void sender_note(struct sender *sender, int64_t webhook, int64_t id)
     pthread_mutex_lock(&sender->lock);
     struct pairs *pairs = sender->owned & sender_shard(webhook) ? &sender->heard : &sender->signals;
     size_t last = pairs->count - 1;
-    /* the pair before has a lower id */
+    /* a lower id of the same webhook is noted */
     bool noted = pairs->count && pairs->webhooks[last] == webhook && pairs->ids[last] <= id && id;
     bool news = !noted && !pairs->count;
 
@@ -210,7 +210,7 @@ void sender_committed(struct sender *sender, const struct sender_event *event,
 
         if (delivery)
             STAILQ_INSERT_TAIL(&list, delivery, next);
-        else /* another host's, or out of memory: it is found in the log */
+        else /* another host's shard, or out of memory: found in the log */
             sender_note(sender, items[i].webhook, items[i].id);
     }
     if (body)
@@ -269,7 +269,7 @@ void sender_heard(struct sender *sender, const char *payload)
     bb_wake(sender->host, "sender");
 }
 
-/* If there are more than the list can hold, or the id is 0, the list means all. */
+/* If the list overflows, or the id is 0, all webhooks are read again. */
 void sender_changed(struct sender *sender, int64_t webhook)
 {
     bool known = false;
@@ -329,7 +329,7 @@ struct signaling {
     struct pairs pairs;
 };
 
-/* NOTIFY is not part of the transaction of an event: it would serialize their commits. */
+/* NOTIFY is not part of an event's transaction: it would serialize the commits of events. */
 static void signal_work(struct bb_request *rq, struct db_task *db_task)
 {
     static const struct bb_sql notify = {
@@ -397,7 +397,7 @@ static void sender_take_heard(struct sender *sender, const struct pairs *heard)
     }
 }
 
-/* Takes what other threads left, under one lock, and then does it. */
+/* Empties the inbox under one lock, and then handles its contents. */
 static void sender_take_inbox(struct sender *sender)
 {
     struct delivery_list handoffs = STAILQ_HEAD_INITIALIZER(handoffs);
@@ -508,8 +508,8 @@ static void sender_set_running(struct sender *sender, bool running)
 }
 
 /*
- * A sender that ends gives its shards away at once. It finishes the attempts in flight, for as long
- * as it may: an attempt that was cut off would be made a second time.
+ * A sender that ends gives its shards away at once. It lets the attempts in flight end, as long as
+ * bb_leave_ms() allows, because an attempt that was cut off would be made a second time.
  */
 static void sender_finish(struct sender *sender)
 {
@@ -577,19 +577,16 @@ static bool sender_begin(struct sender *sender, struct bb_worker_context *contex
     return false;
 }
 
-/*
- * Lowers the thread's priority: if processors are busy, the loops that answer requests come before
- * deliveries.
- */
+/* Lowers the thread's priority, so that on busy processors requests come before deliveries. */
 static void sender_become_nicer(const struct bb_worker_context *context)
 {
-    id_t self = (id_t)gettid(); /* on Linux the priority of the thread, not the process */
+    id_t self = (id_t)gettid(); /* on Linux, a priority belongs to a thread */
 
     errno = 0;
     int now = getpriority(PRIO_PROCESS, self); /* -1 may be a valid value */
 
     if (errno || setpriority(PRIO_PROCESS, self, now + NICENESS))
-        bb_host_log(context->host, BB_WARN, "deliveries keep the priority of requests: %s",
+        bb_host_log(context->host, BB_WARN, "cannot lower the sender's priority: %s",
                     strerror(errno));
 }
 

@@ -1,9 +1,9 @@
 /*
  * The sender: delivers events to webhooks. It lives as long as the generation; its thread runs from
- * `start` until a little after `quiesce`. docs/webhooks.md describes what is stored.
+ * `start` until a little after `quiesce`. docs/webhooks.md describes the tables.
  *
- * A host sends to the webhooks of the shards that it owns. Memory may be lost at any time, rows
- * never: the sender finds deliveries in the log even if nobody passes them to it.
+ * A host sends the deliveries of the shards that it owns. It may lose its memory at any time, but
+ * never a row: the sender also finds deliveries in the log that nobody has passed to it.
  *
  * The sender has its own thread and keeps deliveries in memory, so a delivery costs two rows and no
  * read: on a busy machine it sent 9,766 deliveries a second, and bare libcurl sent 17,071. Shards,
@@ -24,7 +24,7 @@ void sender_free(struct sender *sender);
 /* The worker's function (struct bb_worker). */
 void sender_run(struct bb_worker_context *context);
 
-/* An event with its body, all borrowed until the call returns. */
+/* An event with its body. All pointers are borrowed until the call returns. */
 struct sender_event {
     const char *name;
     const char *id; /* UUID in the header webhook-id */
@@ -40,21 +40,21 @@ struct sender_item {
 };
 
 /*
- * Deliveries of one event were committed. This host sends to its own shards; the owners of other
- * shards are notified within 20 ms.
+ * Call after deliveries of one event were committed. This host sends the deliveries of its shards;
+ * the owners of other shards are notified within 20 ms.
  */
 void sender_committed(struct sender *sender, const struct sender_event *event,
                       const struct sender_item *items, size_t count);
 
 /*
  * Sends a committed ping from this host, whoever owns its shard. Its row in webhook_waiting keeps
- * the owner from sending it for sender_hold_ms(). Takes ownership of `outcome`, which is reported
+ * the owner from sending it for sender_hold_ms(). Takes ownership of `outcome`, and reports it
  * exactly once in any case.
  */
 void sender_test(struct sender *sender, const struct sender_event *event, struct sender_item item,
                  struct webhook_outcome *outcome);
 
-/* How long a row in webhook_waiting keeps others from sending a delivery in flight. */
+/* Returns how long a row in webhook_waiting keeps other hosts from sending a delivery in flight. */
 static inline int64_t sender_hold_ms(const struct webhook *webhook)
 {
     return 1000 * (webhook->settings->timeout + 5);
@@ -63,23 +63,23 @@ static inline int64_t sender_hold_ms(const struct webhook *webhook)
 /* Returns whether the sender runs and has its lease. */
 bool sender_ready(struct sender *sender);
 
-/* Deliveries of the webhook were committed to webhook_waiting: its owner, on any host, sends them.
- */
+/* Call after deliveries were committed to webhook_waiting: the owner of the shard sends them. */
 void sender_queued(struct sender *sender, int64_t webhook);
 
 /*
- * A notification from any host: "queued:" and pairs of a webhook and its lowest new delivery
- * ("7:123,9:130"; 0: see webhook_waiting), "shards" or NULL (look at everything).
+ * Handles a notification from any host. `payload` is "queued:" with pairs webhook:lowest new
+ * delivery ("queued:7:123,9:130"; delivery 0: see webhook_waiting), "shards" or NULL (check
+ * everything).
  */
 void sender_heard(struct sender *sender, const char *payload);
 
 /*
- * The webhook (0: any) was changed or deleted, and this is committed. Once this returns, no attempt
- * for it starts before the sender has read it again.
+ * Call after a change or deletion of a webhook (0: of any) was committed. From then on no attempt
+ * for the webhook starts before the sender has read it again.
  */
 void sender_changed(struct sender *sender, int64_t webhook);
 
-/* Events that need expanding (webhook_expansion) were committed. */
+/* Call after events that need expanding (webhook_expansion) were committed. */
 void sender_expand(struct sender *sender);
 
 /* Returns the number of active webhooks in the database a few seconds ago. */

@@ -3,7 +3,7 @@
 
 #define READ_MAX 200  /* per statement */
 #define READS 2       /* statements at a time */
-#define KEEP_MS 60000 /* how long one without deliveries is kept */
+#define KEEP_MS 60000 /* how long a webhook without deliveries is kept */
 
 static const struct bb_sql read_subscriptions = {
     "SELECT id, url, secret, CASE WHEN previous_until > now() THEN previous END,"
@@ -31,7 +31,7 @@ struct reading {
 
 /* ---- state ---------------------------------------------------------------------------------- */
 
-/* Opens or closes the flows of a webhook, and adds it to the webhooks to read, or removes it. */
+/* Opens or closes the flows of a webhook, and updates whether it is in the list `to_read`. */
 void subscription_update(struct sender *sender, struct subscription *subscription)
 {
     bool mine = sender->mine & ~sender->to_give & sender_shard(subscription->node.id);
@@ -97,7 +97,7 @@ struct subscription *subscription_get(struct sender *sender, int64_t webhook)
     return NULL;
 }
 
-/* The delivery `id` is in the log and not in memory: the log is read again from there. */
+/* Has the log read again from the delivery `id`, which is not in memory. */
 void subscription_backlog(struct sender *sender, struct subscription *subscription, int64_t id)
 {
     if (subscription->state == SUBSCRIPTION_GONE)
@@ -110,7 +110,7 @@ void subscription_backlog(struct sender *sender, struct subscription *subscripti
     subscription_update(sender, subscription);
 }
 
-/* Rows of webhook_waiting are due at a time, which may only come nearer. */
+/* Notes when rows of webhook_waiting are due, unless an earlier time is noted already. */
 void subscription_due(struct sender *sender, struct subscription *subscription, int64_t at_ms)
 {
     if (subscription->state == SUBSCRIPTION_GONE || subscription->due ||
@@ -253,7 +253,7 @@ static void subscription_apply(struct sender *sender, struct fresh *fresh)
         bool ready = fresh->active && !fresh->unreadable;
 
         if (ready)
-            subscription->checked = sender->newest; /* the sweep may have abandoned some */
+            subscription->checked = sender->newest; /* the sweep may have abandoned deliveries */
         subscription->state = ready ? SUBSCRIPTION_READY : SUBSCRIPTION_OFF;
         if (!ready)
             delivery_put_back(sender, subscription);
@@ -328,7 +328,7 @@ static void subscription_free(struct sender *sender, struct subscription *subscr
     free(subscription);
 }
 
-/* Whether no list, task or delivery has it. */
+/* Returns whether no list, task or delivery refers to the webhook. */
 static bool subscription_is_free(const struct sender *sender,
                                  const struct subscription *subscription)
 {
@@ -343,7 +343,7 @@ static void subscription_clean(struct idmap_node *node, void *arg)
     struct subscription *subscription = subscription_of(node);
 
     if (subscription->unreadable &&
-        subscription->state == SUBSCRIPTION_OFF) /* a key may exist again */
+        subscription->state == SUBSCRIPTION_OFF) /* secrets.keys may have its key now */
         subscription_want(sender, subscription);
     if (!subscription_is_free(sender, subscription) || subscription->backlog || subscription->due ||
         sender->now_ms - subscription->used_ms <= KEEP_MS)
@@ -393,7 +393,7 @@ struct lag {
     int64_t now_ms, most_ms;
 };
 
-/* The first delivery in a flow has waited the longest; a retry has waited since it was due. */
+/* The first delivery in a flow has waited the longest, a retry since it was due. */
 static void subscription_lag(struct idmap_node *node, void *arg)
 {
     struct lag *lag = arg;
