@@ -1,7 +1,7 @@
 /*
- * Records what a thread is running, so that reports can name a module. For a request on a fiber the
- * information is already in the request, at no cost; other threads and calls (open, start, a
- * worker, a pool, a channel) record it here.
+ * Records what a thread is running, so that reports can name a module. A request on a fiber needs
+ * no record, because the request itself has the information; other threads and calls (open, start,
+ * a worker, a pool, a channel) record it here.
  */
 #ifndef CORE_ACTIVITY_H
 #define CORE_ACTIVITY_H
@@ -22,8 +22,8 @@ struct activity activity_enter(struct activity now);
 void activity_leave(struct activity before);
 
 /*
- * Sets the function that fills a record with the request that runs on the calling thread, and
- * returns whether there is one. It is called in signal handlers. Call once, before threads are
+ * Sets the function that fills a record with the request that runs on the calling thread, or
+ * returns false if none runs. Signal handlers call the function. Call once, before threads are
  * created.
  */
 void activity_source(bool (*request)(struct activity *running));

@@ -22,16 +22,17 @@ struct cidr_list;
 struct cidr_list *cidr_list_new(struct arena *arena, const json_t *texts, char *why,
                                 size_t why_size);
 
-/* Whether the address is in one of the networks; false for families other than IP. */
+/* Returns whether the address is in one of the networks; false for families other than IP. */
 bool cidr_list_has(const struct cidr_list *list, const struct sockaddr *address);
 
-/* cidr_list_has() with an address as address_client() writes it. */
+/* Like cidr_list_has() with an address as address_client() writes it. */
 bool address_in(const struct cidr_list *list, const char *text);
 
 /*
- * The network that one client controls: an IPv4 address itself, and the 64-bit network of an IPv6
- * address, because a client with one address of it can use them all. `text` is an address as
- * address_client() writes it; texts that are not addresses all count as the same network.
+ * Returns the network that a client controls: an IPv4 address itself, or the 64-bit network of an
+ * IPv6 address, because a client usually can use all addresses of this network. `text` is an
+ * address as address_client() writes it; for all texts that are not addresses it returns the same
+ * network.
  */
 struct in6_addr address_network(const char *text);
 struct in6_addr address_peer_network(const struct sockaddr *peer);
@@ -39,15 +40,15 @@ struct in6_addr address_peer_network(const struct sockaddr *peer);
 /*
  * Writes the client's address as text to `out` and returns it. This is the peer's address, or, if
  * the peer is trusted, the rightmost address of X-Forwarded-For (NULL: no header) that is not
- * trusted. If an entry is not an address, the peer's address is used. A peer that is not IP is
+ * trusted. If an entry is not an address, writes the peer's address. If the peer is not IP, writes
  * "unknown".
  */
 const char *address_client(const struct cidr_list *trusted, const struct sockaddr *peer,
                            const char *x_forwarded_for, char out[INET6_ADDRSTRLEN]);
 
 /*
- * Whether `origin` (NULL: none) equals a string of the JSON array (NULL: empty) byte for byte.
- * "null" and "*" never match.
+ * Returns whether `origin` (NULL: none) equals a string of the JSON array (NULL: empty) byte for
+ * byte. "null" and "*" never match.
  */
 bool origin_allowed(const json_t *origins, const char *origin);
 

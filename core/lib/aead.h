@@ -1,6 +1,6 @@
 /*
- * Encrypts secrets for storage with AES-256-GCM and the first of several keys. Any of the keys
- * decrypts, so that keys can be rotated. Decryption needs the same purpose ("auth.key") as
+ * Encrypts secrets for storage with AES-256-GCM and the first of several keys. Decrypts with any of
+ * the keys, so that keys can be rotated. Decryption needs the same purpose ("auth.key") as
  * encryption.
  *
  * Format: version 1 (1 byte), key id (4: start of the key's SHA-256), nonce (12), the encrypted
@@ -34,8 +34,8 @@ enum { AEAD_NO_MEMORY = -2 };
 
 /*
  * Decrypts. *out ends with a NUL; the caller frees it with free(). Returns 0; -1 if the text was
- * forged, truncated, or sealed with another purpose or key; AEAD_NO_MEMORY if memory ran out, so
- * that the text may be valid.
+ * forged, truncated, or encrypted with another purpose or key; AEAD_NO_MEMORY if memory ran out:
+ * the text may be valid then.
  */
 int aead_open(const struct aead_keys *keys, const void *sealed, size_t length, const char *purpose,
               unsigned char **out, size_t *out_length);

@@ -1,6 +1,6 @@
 /*
- * An arena: memory that is freed all at once, and cleanup functions that run then. There is an
- * arena for each request and each generation.
+ * An arena: memory that is freed all at once, and cleanup functions that run when it is freed. Each
+ * request and each generation has an arena.
  *
  * The arena owns all memory that it returns. It may be used by one thread at a time. It starts with
  * one block of 4 KiB, so that a typical request needs one malloc().
@@ -21,17 +21,14 @@ struct arena *arena_new(void);
 
 /*
  * Returns `size` zeroed bytes, aligned to 16; NULL if memory ran out. Size 0 gives a unique
- * pointer, too.
+ * pointer.
  */
 void *arena_alloc(struct arena *arena, size_t size);
 
-/*
- * Makes arena_free() call undo(arg), in reverse order of the calls. Returns 0, or -1 if memory ran
- * out.
- */
+/* Makes arena_free() call undo(arg), the newest call first. Returns 0, or -1 if memory ran out. */
 int arena_defer(struct arena *arena, void (*undo)(void *), void *arg);
 
-/* Makes the deferred calls of this function now, the newest first. */
+/* Makes all deferred calls of `run` now, the newest first, instead of in arena_free(). */
 void arena_undo(struct arena *arena, void (*run)(void *));
 
 /* Copies `length` bytes and adds a NUL. Returns NULL if memory ran out. */
@@ -41,7 +38,7 @@ char *arena_text(struct arena *arena, const char *text, size_t length);
 BB_PRINTF(2, 3) char *arena_format(struct arena *arena, const char *format, ...);
 BB_PRINTF(2, 0) char *arena_vformat(struct arena *arena, const char *format, va_list args);
 
-/* Whether an allocation ever failed, in which case later errors may be due to that. */
+/* Returns whether an allocation ever failed, which may be the cause of later errors. */
 bool arena_starved(const struct arena *arena);
 
 /*
@@ -51,8 +48,7 @@ bool arena_starved(const struct arena *arena);
 void arena_free(struct arena *arena);
 
 /*
- * Frees the blocks that the calling thread keeps for its next arenas. Call it before the thread
- * ends.
+ * Frees the blocks that the calling thread keeps for its next arenas. Call before the thread ends.
  */
 void arena_thread_end(void);
 

@@ -1,6 +1,6 @@
 /*
- * Queues of chunks that wait to be written to a stream. The owner of a queue must lock it; chunks
- * can be in queues of several threads.
+ * Queues of chunks that wait to be written to a stream. A chunk can be in queues of several
+ * threads; a queue has no lock, so its owner must lock it.
  */
 #ifndef CORE_CHUNK_H
 #define CORE_CHUNK_H
@@ -15,7 +15,7 @@ struct chunk_link {
 struct chunks {
     struct chunk_link *first, *last;
     size_t taken; /* bytes already taken from the first chunk */
-    size_t bytes; /* bytes in all chunks that are not yet taken */
+    size_t bytes; /* bytes not yet taken from all chunks */
 };
 
 struct bb_chunk *api_chunk_new(size_t length);

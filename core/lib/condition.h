@@ -10,8 +10,9 @@
 void condition_init(pthread_cond_t *condition);
 
 /*
- * Like pthread_cond_wait(), until clock_mono_ms() reaches `until_ms`. Returns 0 or ETIMEDOUT. Only
- * for conditions initialized by condition_init(). The caller holds the lock.
+ * Like pthread_cond_wait(), but only until clock_mono_ms() reaches `until_ms`. Returns 0 or
+ * ETIMEDOUT. The condition must have been initialized by condition_init(). The caller holds the
+ * lock.
  */
 int condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t until_ms);
 

@@ -1,10 +1,10 @@
 /*
  * Fibers: small stacks for sequential handler code. A fiber belongs to the thread that started it.
- * It runs until it parks or returns, and the thread's own stack (the loop's) resumes it. Switching
- * uses Boost.Context's C functions: a few nanoseconds, no system call.
+ * It runs until it parks or returns; code on the thread's own stack (the loop's) resumes it.
+ * Boost.Context's C functions switch stacks in a few nanoseconds, without a system call.
  *
- * Stacks are pooled per thread, each above a guard of a megabyte, so that an overflow causes a
- * fault instead of overwriting memory.
+ * Each thread has a pool of stacks. Below each stack is a guard of a megabyte without memory, so
+ * that an overflow causes a fault instead of overwriting memory.
  */
 #ifndef CORE_FIBER_H
 #define CORE_FIBER_H
@@ -14,31 +14,37 @@
 struct fiber;
 struct fiber_pool;
 
-/* One pool per thread; NULL: out of memory. */
+/* Creates the pool of a thread; NULL: out of memory. */
 struct fiber_pool *fiber_pool_new(void);
 
 /* All fibers of the pool must have ended. */
 void fiber_pool_free(struct fiber_pool *pool);
 
 /*
- * Runs entry(arg) on a fiber at once. Returns when it has parked (*parked is the fiber, for
+ * Runs entry(arg) on a fiber at once, until the fiber has parked (*parked is the fiber, for
  * fiber_resume()) or ended (*parked is NULL). Returns 0, or -1 if there is no memory for a stack.
- * Loop's stack only.
+ * Must be called on the loop's stack.
  */
 int fiber_start(struct fiber_pool *pool, void (*entry)(void *), void *arg, struct fiber **parked);
 
-/* Continues a parked fiber; returns true if it has ended and was freed. Loop's stack only. */
+/*
+ * Continues a parked fiber until it parks again (returns false) or has ended and was freed (returns
+ * true). Must be called on the loop's stack.
+ */
 bool fiber_resume(struct fiber *fiber);
 
-/* Returns to the loop until the fiber is resumed. Fiber's stack only. */
+/*
+ * Parks the running fiber and continues the loop, until fiber_resume(). Must be called on a fiber.
+ */
 void fiber_park(void);
 
 /*
- * Ends the running fiber at any depth of calls. Nothing is unwound: cleanup belongs in the arena.
+ * Ends the running fiber at any depth of calls without unwinding its stack: cleanup belongs in the
+ * arena.
  */
 _Noreturn void fiber_exit(void);
 
-/* Whether the address is in the guard below the running fiber's stack. Async-signal-safe. */
+/* Returns whether the address is in the guard of the running fiber's stack. Async-signal-safe. */
 bool fiber_guards(const void *address);
 
 #endif

@@ -2,8 +2,8 @@
  * Checks values against tables of struct bb_field: bodies, path segments, query parameters,
  * settings and options. The result is normalized and contains only declared fields.
  *
- * Problems are collected in a list, in the words for the client; they never contain the value.
- * Memory is from the arena of the list. No function blocks; one thread at a time.
+ * Problems are collected in a list, worded for the client; they never contain the value. Results
+ * are allocated in the arena of the list. No function blocks; one thread at a time.
  *
  * Settings and options must match their rows exactly. Requests are read more tolerantly where that
  * is safe: decimal strings for numbers, whole numbers for strings, blanks around values, and empty
@@ -29,21 +29,21 @@ struct problems {
     struct arena *arena;
     struct problem *list;
     size_t count; /* at most PROBLEMS_MAX; further ones are dropped */
-    /* set if values are read tolerantly: gets warnings about ignored input; otherwise NULL */
+    /* gets warnings about ignored input if values are read tolerantly; otherwise NULL */
     json_t **warnings;
 };
 
 /*
- * Adds a problem. If memory runs out it is dropped, so rely on the result of a check, not on the
- * count.
+ * Adds a problem. If memory runs out, the problem is dropped, so rely on the result of a check, not
+ * on the number of problems.
  */
 BB_PRINTF(3, 4)
 void problems_add(struct problems *problems, const char *field, const char *format, ...);
 
-/* Appends {"field","problem"} for each problem to a list. */
+/* Appends {"field","problem"} to `list` for each problem. */
 void problems_list(const struct problems *problems, json_t *list);
 
-/* Returns a row of a table of fields; modules' rows were copied, see module_descriptor_copy(). */
+/* Returns a row of a table whose rows have the host's size, see module_descriptor_copy(). */
 static inline const struct bb_field *field_at(const struct bb_table *fields, size_t index)
 {
     return &((const struct bb_field *)fields->rows)[index];
@@ -54,33 +54,36 @@ const struct bb_field *field_find(const struct bb_table *fields, const char *nam
 
 /*
  * Returns a new object with the declared fields of `object` (borrowed; any JSON value, NULL if
- * absent), which the caller owns. Aliases are renamed; if both are present the name takes
- * precedence. NULL: problems were found; or, if none was added, memory ran out.
+ * absent), which the caller owns. Renames aliases; if an object has both the name and the alias,
+ * the name takes precedence. Returns NULL after adding problems, or without adding any if memory
+ * ran out.
  */
 json_t *fields_check(const struct bb_table *fields, json_t *object, struct problems *problems);
 
-/* Adds the undeclared fields as sent. Returns 0, or -1 if memory ran out. */
+/*
+ * Adds the undeclared fields of `object` to `checked` as sent. Returns 0, or -1 if memory ran out.
+ */
 int fields_keep_others(const struct bb_table *fields, json_t *object, json_t *checked);
 
 /*
- * Normalizes a value given as text: a segment, a parameter, an option. BB_INT is decimal digits
- * with an optional minus; BB_BOOL "true" or "false"; BB_LIST, BB_OBJECT and BB_ANY are JSON. NULL
- * text means absent: returns NULL, with a problem only for a required field. Otherwise NULL means
- * that a problem was found, or, if none was added, that memory ran out.
+ * Checks and normalizes a value given as text: a segment, a parameter, an option. BB_INT is decimal
+ * digits with an optional minus; BB_BOOL "true" or "false"; BB_LIST, BB_OBJECT and BB_ANY are JSON.
+ * If `text` is NULL (absent), returns NULL, and adds a problem only for a required field. For other
+ * texts, returns NULL after adding a problem, or without adding any if memory ran out.
  */
 const char *field_check_text(const struct bb_field *field, const char *text, struct arena *arena,
                              struct problems *problems);
 
 /*
  * Converts a text to JSON of the field's type: digits, "true" or "false", or JSON; a string for the
- * other types. Not checked otherwise. The caller owns it; NULL: the text is not of the type, or
- * memory ran out.
+ * other types. Checks nothing else. The caller owns the result; NULL: the text does not have the
+ * type, or memory ran out.
  */
 json_t *field_json(const struct bb_field *field, const char *text);
 
 /*
- * Texts about ignored input that the client should know about; an answer contains them in
- * `warnings` of its object. They never contain values of the client.
+ * Warnings are texts about ignored input. A response contains them in `warnings` of its object.
+ * They never contain the client's values.
  */
 #define WARNINGS_MAX 64 /* further ones are dropped */
 

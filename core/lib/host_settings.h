@@ -11,8 +11,7 @@
 
 #define CONTROL_SOCKET "/run/busbar/control.sock" /* default of control.socket */
 
-/* An absent or invalid setting is NULL, 0 or false. The help texts in host_settings.c explain all.
- */
+/* An absent or invalid setting is NULL, 0 or false. host_settings.c explains each setting. */
 struct host_settings {
     struct {
         const char *module_path;
@@ -77,7 +76,7 @@ static inline const struct host_settings *host_settings(const struct settings *s
     return settings->host;
 }
 
-/* Whether a section belongs to the host, so that no module may have its name. */
+/* Returns whether a section belongs to the host, so that no module may have its name. */
 bool host_settings_own(const char *section);
 
 #endif

@@ -1,7 +1,8 @@
 /*
- * Reads JSON from untrusted sources. Stricter than the library: no NUL, at most 64 levels, at most
- * 100,000 commas, no duplicate keys, no byte order mark, nothing after the value, and an object or
- * array at the top. Problem texts never contain any of the input, which may be secret.
+ * Reads JSON from untrusted sources. It is stricter than jansson: it refuses NUL, more than 64
+ * levels, more than 100,000 commas, duplicate keys, a byte order mark, text after the value, and
+ * anything except an object or array at the top. Problem texts never contain input, which may be
+ * secret.
  */
 #ifndef CORE_JSON_IN_H
 #define CORE_JSON_IN_H
@@ -20,22 +21,21 @@ struct json_problem {
 };
 
 /*
- * Installs an allocator for the library that distinguishes lack of memory from invalid JSON, which
- * the library reports in the same way. Call once, before any value is created.
+ * Installs an allocator for jansson that records lack of memory, because jansson reports it in the
+ * same way as invalid JSON. Call once, before any value is created.
  */
 void json_watch_memory(void);
 
 /*
- * From now on, if memory runs out for a JSON value in this thread, *whose is set to true. *whose
- * must live until the next call; NULL: nothing is set. Returns the previous pointer, which the
- * caller must restore.
+ * Sets *whose to true whenever memory runs out for a JSON value in this thread, until the next call
+ * (NULL: nothing is set). Returns the previous pointer, which the caller must restore.
  */
 bool *json_starves(bool *whose);
 
-/* Memory ran out for something that JSON needs: sets *whose, too. */
+/* Sets *whose of json_starves(), because memory ran out for something that JSON needs. */
 void json_set_starved(void);
 
-/* Returns the value, which the caller owns; NULL with *problem filled in. Any thread. */
+/* Parses and returns a value, which the caller owns; NULL with *problem filled in. Any thread. */
 json_t *json_read(const char *bytes, size_t length, struct json_problem *problem);
 
 /*
@@ -45,8 +45,8 @@ json_t *json_read(const char *bytes, size_t length, struct json_problem *problem
 json_t *json_read_most(const char *bytes, size_t length, size_t most, struct json_problem *problem);
 
 /*
- * Reads a text that the service itself wrote, without limits on content or size. Returns the value,
- * which the caller owns; NULL if the text is not JSON, or, with *memory set, if memory ran out.
+ * Parses a text that the service itself wrote, without limits on content or size. Returns the
+ * value, which the caller owns; NULL if the text is not JSON or memory ran out (sets *memory).
  */
 json_t *json_read_stored(const char *text, bool *memory);
 

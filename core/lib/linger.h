@@ -1,8 +1,8 @@
 /*
- * Closing without losing the answer. If a connection is closed while the client still sends, the
- * kernel resets it, and the client may lose the answer that explains why. So a copy of the socket
- * is kept open, incoming data is discarded, and the copy is closed when the client has closed, or
- * after a moment. Loop's thread only.
+ * Closes a connection without losing the response. If a connection is closed while the client still
+ * sends, the kernel resets it, and the client may lose the response. So linger() keeps a copy of
+ * the socket open and discards incoming data until the client has closed the connection, or for a
+ * short time. Loop's thread only.
  */
 #ifndef CORE_LINGER_H
 #define CORE_LINGER_H
@@ -18,7 +18,7 @@ struct lingers {
     unsigned count;
 };
 
-/* Call when the last bytes were sent, before closing `fd`. */
+/* Keeps a copy of `fd` open. Call after the last bytes were sent, before closing `fd`. */
 void linger(struct lingers *lingers, struct loop *loop, int fd);
 
 void lingers_free(struct lingers *lingers);

@@ -8,7 +8,7 @@
 
 enum { LISTENER_BACKLOG = 4096 }; /* maximum number of connections that the kernel queues */
 
-/* One for each address of the host name. */
+/* A host name can have several addresses; each has a socket. */
 enum { LISTENERS_MAX = SUPERVISED_SOCKETS };
 
 struct listeners {
@@ -17,11 +17,10 @@ struct listeners {
 };
 
 /*
- * Takes over the sockets of a previous worker if it listened at the same address, or binds
- * "host:port"
- * ("[::1]:8080" for IPv6; port 0: any free port, the same one for all addresses), and raises the
- * limit for open files as needed for `connections`. Addresses that this machine does not have are
- * skipped if there is another one. -1: failed, and logged.
+ * Takes over the sockets of the previous server process if it listened at the same address;
+ * otherwise binds "host:port" ("[::1]:8080" for IPv6; port 0: any free port, the same for all
+ * addresses). Skips addresses that this machine does not have, unless it has none of them. Raises
+ * the limit for open files as needed for `connections`. Returns 0, or -1 (logged).
  */
 int listeners_open(struct listeners *listeners, const char *address, unsigned connections);
 void listeners_close(struct listeners *listeners);

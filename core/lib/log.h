@@ -2,12 +2,13 @@
  * The log: one line for each record, in logfmt or JSON, to a descriptor or file.
  *
  * A caller formats the line on its stack and copies it into a ring buffer of 256 KiB; a separate
- * thread writes. So a descriptor that blocks or fails never blocks a caller: lines that do not fit
- * into the buffer are dropped and counted, and once writing works again a line reports the number.
+ * thread writes the buffer to the descriptor. So a descriptor that blocks never blocks a caller: if
+ * the buffer is full, lines are dropped and counted, and a later line reports their number.
  *
  * Before log_open() and after log_close() lines go directly to standard error. Any thread may call
- * these functions, but log_open() and log_close() only one thread at a time. Values may contain any
- * bytes: they cannot end a line or imitate another pair.
+ * these functions, except that only one thread at a time may call log_open() and log_close().
+ * Values may contain any bytes; they are escaped, so they cannot end a line or imitate another
+ * pair.
  */
 #ifndef CORE_LOG_H
 #define CORE_LOG_H
@@ -38,13 +39,13 @@ int log_open_file(const char *path, enum bb_level level, bool json);
  */
 void log_reopen(void);
 
-/* Waits until the lines logged so far are written, for at most 1 s. Any thread. */
+/* Waits up to 1 s until the lines logged so far are written. Any thread. */
 void log_flush(void);
 
-/* Writes the waiting lines, for at most 1 s, and ends the writer. */
+/* Waits up to 1 s until the waiting lines are written, and ends the writer. */
 void log_close(void);
 
-/* Converts "debug", "info", "warn" or "error". */
+/* Returns the level named "debug", "info", "warn" or "error". */
 enum bb_level log_level_of(const char *name);
 
 /* Changes the lowest level that is written, and the format. */
@@ -53,7 +54,8 @@ void log_level(enum bb_level level, bool json);
 bool log_wants(enum bb_level level);
 
 /*
- * log_line(BB_INFO, "listening", "address", text, NULL): key and value pairs, terminated by NULL.
+ * Logs a message with pairs of keys and values, terminated by NULL: log_line(BB_INFO, "listening",
+ * "address", text, NULL).
  */
 __attribute__((sentinel)) void log_line(enum bb_level level, const char *message, ...);
 void log_pairs(enum bb_level level, const char *message, const struct log_pair *pairs,
@@ -68,13 +70,13 @@ static inline const char *log_number(int64_t number, char out[TEXT_INTEGER_SIZE]
 }
 
 /*
- * Like log_pairs() for callers that cannot wait, such as signal handlers: writes directly to the
- * descriptor, ahead of the lines in the buffer, and drops the line if the descriptor would block.
+ * Like log_pairs() for callers that cannot wait, such as signal handlers. Writes directly to the
+ * descriptor, before the lines in the buffer, and drops the line if the descriptor would block.
  * Async-signal-safe.
  */
 void log_now(enum bb_level level, const char *message, const struct log_pair *pairs, size_t count);
 
-/* Number of lines lost since log_open(). */
+/* Returns the number of lines lost since log_open(). */
 uint64_t log_dropped(void);
 
 #endif

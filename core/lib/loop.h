@@ -1,7 +1,7 @@
 /*
  * An event loop: one thread and one epoll set, with libmicrohttpd, pipelined PostgreSQL
- * connections, Redis, timers and fibers. A request stays on the loop that accepted it, so nothing
- * here needs a lock except the inbox, through which other threads pass work to the loop.
+ * connections, Redis, timers and fibers. A request stays on the loop that accepted it. So only the
+ * inbox, through which other threads pass work to the loop, needs a lock.
  *
  * An iteration: wait; read from PostgreSQL and Redis; process the inbox; fire timers; resume the
  * fibers that are ready; run libmicrohttpd, which starts new ones; send the fibers' statements to
@@ -28,8 +28,8 @@ struct engine;
 struct id_block;
 
 /*
- * A file descriptor watched by the loop. Embedded; must outlive the iteration in which it is
- * removed.
+ * A file descriptor watched by the loop. Embedded in the object that uses it; must outlive the
+ * iteration in which it is removed.
  */
 struct watch {
     int fd;          /* -1: not watched */
@@ -37,13 +37,13 @@ struct watch {
     void (*ready)(struct watch *watch, uint32_t events);
 };
 
-/* A message from another thread; returned through `run` on the loop's stack. */
+/* A message from another thread. The loop calls `run` on its own stack. */
 struct message {
     struct message *next;
     void (*run)(struct message *message);
 };
 
-/* Runs once, in the next iteration: a fiber that is ready. Embedded. */
+/* Something that the loop runs once, soon: a fiber that is ready. Embedded. */
 struct task {
     struct task *next;
     void (*run)(struct task *task);
@@ -56,8 +56,8 @@ struct tasks {
 };
 
 /*
- * Runs in every iteration, after the tasks: `run` with `of`. wait_ms(of) limits the waiting time of
- * an iteration (-1: no limit); NULL: no limit.
+ * The loop calls run(of) in every iteration, after the tasks. An iteration waits for events for at
+ * most wait_ms(of) milliseconds (-1, or wait_ms NULL: no limit).
  */
 struct loop_part {
     void (*run)(void *of);
@@ -108,27 +108,24 @@ struct loop {
 };
 
 /*
- * Limits the time for resuming long-running fibers in an iteration; the others are resumed in later
- * iterations, so that short requests do not wait for many long ones. Short-running fibers are all
- * resumed: if they were postponed, more would start than end in each iteration, and queues would
- * overflow.
+ * In an iteration the loop resumes fibers until fibers that each ran for LOOP_HEAVY_US or longer
+ * have together taken LOOP_SHARE_US, and the rest in later iterations. So short requests do not
+ * wait for many long ones. Short fibers are never postponed: otherwise more would start than end in
+ * each iteration, and queues would overflow.
  */
 enum { LOOP_SHARE_US = 5000, LOOP_HEAVY_US = 1000 };
 
-/* The same limits for patient tasks: about one or two pages of a long answer. */
+/* The same limits for patient tasks, enough for one or two pages of a long response. */
 enum { LOOP_PATIENT_SHARE_US = 1000, LOOP_PATIENT_HEAVY_US = 250 };
 
-/* Returns 0, or -1 (logged). The engine sets the parts pg, redis and http. */
+/* Initializes a loop; the engine sets its pg, redis and http. Returns 0, or -1 (logged). */
 int loop_init(struct loop *loop, struct engine *engine, unsigned index);
 void loop_free(struct loop *loop);
 
 /* Runs until loop->stop is set and the inbox is empty. */
 void loop_run(struct loop *loop);
 
-/*
- * Starts watching, changes the events, or stops watching (events 0). Returns 0 or -1. Loop's
- * thread.
- */
+/* Starts or changes a watch, or stops it (events 0). Returns 0 or -1. Loop's thread. */
 int loop_watch(struct loop *loop, struct watch *watch, int fd, uint32_t events);
 
 /* Runs the task in this iteration or the next. Loop's thread. */
@@ -137,7 +134,7 @@ void loop_schedule(struct loop *loop, struct task *task);
 /* Adds a part after the existing ones; at most LOOP_PARTS. Call before loop_run(). */
 void loop_add_part(struct loop *loop, const struct loop_part *part);
 
-/* Whether the inbox is empty. */
+/* Returns whether the inbox is empty. */
 bool loop_quiet(struct loop *loop);
 
 /* Sends a message to the loop. Any thread. */

@@ -1,7 +1,7 @@
 /*
- * The files whose code is mapped: the program, its libraries, the modules. The table is created in
- * advance, so that a signal handler can find the symbol of an address: it reads the table, and the
- * file's symbol table with open() and mmap() only. Code is never unloaded, so rows are never
+ * A table of the files whose code is mapped: the program, its libraries, the modules. It is created
+ * in advance for signal handlers, which find the symbol of an address with this table and the
+ * file's symbol table, using only open() and mmap(). Code is never unloaded, so rows are never
  * removed.
  */
 #ifndef CORE_MAPPED_FILES_H
@@ -30,7 +30,7 @@ void mapped_files_snapshot(void);
  * mapped_files_snapshot(). */
 void mapped_files_module(const void *address, const char *name, const char *file);
 
-/* Rows by index, in the order of addition; NULL after the last one. Async-signal-safe. */
+/* Returns a row by index, in the order of addition; NULL after the last. Async-signal-safe. */
 const struct object *mapped_files_at(size_t index);
 
 /* Returns the object that contains this address; NULL: none. Async-signal-safe. */
@@ -38,7 +38,7 @@ const struct object *mapped_files_find(uintptr_t address);
 
 /*
  * Writes the name of the function at the address, and sets *into to the offset in the function.
- * False: unknown. Async-signal-safe.
+ * Returns false if it is unknown. Async-signal-safe.
  */
 bool mapped_files_symbol(const struct object *object, uintptr_t address, char *name, size_t size,
                          size_t *into);

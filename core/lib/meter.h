@@ -1,6 +1,6 @@
 /*
  * Meters: counters of the host and its modules. Each loop counts in a separate slot, so that
- * counting needs no locks and loops do not share cache lines; readers add up the slots. Meters are
+ * counting needs no locks and loops do not share cache lines; readers sum up the slots. Meters are
  * identified by name and live as long as the process, so they survive reloads. Any thread.
  */
 #ifndef CORE_METER_H
@@ -31,7 +31,7 @@ struct meter *meter_route(const char *method, const char *path);
 /* Returns the meter of requests that match no route. */
 struct meter *meter_no_route(void);
 
-/* Counts a request of a route. us: time until its answer; -1 if it must not be measured. */
+/* Counts a request of a route. `us` is the time until its response; -1: it is not measured. */
 void meter_request(struct meter *route, int status, int64_t us);
 
 struct route_sums {
@@ -39,7 +39,7 @@ struct route_sums {
     uint64_t statuses[METER_STATUSES], buckets[METER_BUCKETS], sum_us;
 };
 
-/* Calls `call` with the sums of each route, in the order of their creation. */
+/* Calls call(sums, arg) for each route, in the order of creation. */
 void meter_routes(void (*call)(const struct route_sums *sums, void *arg), void *arg);
 
 /*

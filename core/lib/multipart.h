@@ -1,6 +1,6 @@
 /*
- * Parser of multipart/form-data (RFC 7578, 2046) as a stream: a state machine without I/O that is
- * fed pieces of any size and calls back with parts and their data. It stores the headers of the
+ * A streaming parser of multipart/form-data (RFC 7578, 2046): a state machine without I/O that
+ * takes pieces of any size and calls back with parts and their data. It stores the headers of the
  * current part, up to MULTIPART_HEADERS_MAX bytes, and no data.
  *
  * Lines end with CR LF. Text before the first boundary and after the last is discarded. A line that
@@ -43,18 +43,19 @@ struct multipart {
     bool has_part;                              /* at least one part was seen */
     char delimiter[MULTIPART_BOUNDARY_MAX + 4]; /* CR LF - - boundary */
     size_t delimiter_length;
-    /* bytes that may be the line of a delimiter, or turn out to be data; with its CR LF */
+    /* bytes that may turn out to be a delimiter line with its CR LF, or data */
     char held[MULTIPART_BOUNDARY_MAX + 4 + MULTIPART_PADDING_MAX + 2];
     size_t held_length;
-    size_t implied; /* of these, the CR LF that was assumed before the input and is not data */
-    char *headers;  /* MULTIPART_HEADERS_MAX bytes, from malloc() */
+    size_t
+        implied; /* number of held bytes that were not in the input: the CR LF assumed before it */
+    char *headers; /* MULTIPART_HEADERS_MAX bytes, from malloc() */
     size_t headers_length, line_start;
     const char *problem; /* why parsing stopped; NULL: a callback stopped it */
 };
 
 /*
- * Gets the boundary if a Content-Type is multipart/form-data. Returns 1 with `boundary`; 0 for
- * another type; -1 if the boundary is missing or invalid; -2 if memory ran out.
+ * Gets the boundary of a Content-Type. Returns 1 with `boundary`; 0 if the type is not
+ * multipart/form-data; -1 if the boundary is missing or invalid; -2 if memory ran out.
  */
 int multipart_boundary(const char *content_type, char boundary[MULTIPART_BOUNDARY_MAX + 1]);
 
@@ -67,7 +68,7 @@ void multipart_free(struct multipart *multipart);
 /* Parses a piece. Returns 0, or -1 with multipart->problem. Must not be called after a failure. */
 int multipart_feed(struct multipart *multipart, const char *bytes, size_t length);
 
-/* Whether the final boundary has been seen: otherwise parts may be missing. */
+/* Returns whether the final boundary has been seen; otherwise parts may be missing. */
 bool multipart_complete(const struct multipart *multipart);
 
 #endif

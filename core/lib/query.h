@@ -1,6 +1,6 @@
 /*
  * Checks queries ("a=1&b=2") against a table of fields, and reads form bodies of the same syntax.
- * If a parameter occurs twice the last one is used; undeclared names are ignored, and listed.
+ * If a parameter occurs twice, the last one is used. Undeclared names are ignored and listed.
  * Results are in the arena; one thread at a time.
  */
 #ifndef CORE_QUERY_H
@@ -20,8 +20,8 @@ struct query_values {
     struct query_value *list;
     size_t count;
     /*
-     * The undeclared names, "a, b", in a form allowed in headers: percent-encoded, at most
-     * QUERY_IGNORED_MAX bytes, followed by ", ..." if there were more. NULL: none.
+     * The undeclared names, such as "a, b", percent-encoded for use in a header; at most
+     * QUERY_IGNORED_MAX bytes, followed by ", ..." if names were omitted. NULL: none.
      */
     char *ignored;
 };
@@ -29,18 +29,18 @@ struct query_values {
 #define QUERY_IGNORED_MAX 1024
 
 /*
- * Fills *values from a raw query (NULL: none). Returns 0, or -1 with problems added; -1 without
- * problems if memory ran out.
+ * Fills *values from a raw query (NULL: none). Returns 0; -1 after adding problems, or without
+ * adding any if memory ran out.
  */
 int query_check(const struct bb_table *fields, const char *raw, struct arena *arena,
                 struct query_values *values, struct problems *problems);
 
-/* NULL: absent. */
+/* Returns the value of a parameter; NULL if absent. */
 const char *query_get(const struct query_values *values, const char *name);
 
 /*
- * Reads an application/x-www-form-urlencoded body as an object with strings, which the caller owns.
- * NULL with *problem for invalid encoding, duplicate names, or more than 1,000 pairs.
+ * Parses an application/x-www-form-urlencoded body to an object with strings, which the caller
+ * owns. Returns NULL with *problem for invalid encoding, duplicate names, or more than 1,000 pairs.
  */
 json_t *form_read(const char *bytes, size_t length, struct json_problem *problem);
 

@@ -8,13 +8,14 @@
  * thread.
  *
  * Supported YAML: mappings, sequences, scalars, comments. Refused: duplicate keys, aliases, tags,
- * several documents. ${NAME} in a value is the environment variable NAME; ${NAME:-text} is text if
- * NAME is not set or empty; $${ is a literal ${. A problem never contains a value, which may be
- * secret.
+ * several documents. In a value, ${NAME} is replaced by the environment variable NAME,
+ * ${NAME:-text} by the variable or, if it is not set or empty, by text, and $${ by a literal ${. A
+ * problem never contains a value, which may be secret.
  *
- * Values are checked by field.c alone. settings.c needs 377 lines before that, because libyaml
- * accepts duplicate keys, aliases, tags and any depth, and knows no environment. The settings of
- * the host are 175 lines of rows, each of which is also a line of docs/configuration.md.
+ * field.c checks the values. The 377 lines of settings.c before this check are needed because
+ * libyaml accepts duplicate keys, aliases, tags and any depth, and does not replace variables. The
+ * settings of the host are 175 lines of rows, each of which is also a line of
+ * docs/configuration.md.
  */
 #ifndef CORE_SETTINGS_H
 #define CORE_SETTINGS_H
@@ -38,7 +39,7 @@ struct setting_section;
 struct yaml_document_s;
 struct yaml_node_s;
 
-/* Scalars have their variables replaced; those that could not be read have no value (NULL). */
+/* Variables in scalars are replaced; a scalar that cannot be read has no value (NULL). */
 struct settings {
     const char *path;                 /* the file's name as given */
     const char *directory;            /* its directory; "." for a name without one */
@@ -54,21 +55,21 @@ struct setting_problems {
     char **lines; /* each without a newline; NULL if memory ran out */
     size_t count; /* 0: no problems */
     size_t room;
-    char **warnings; /* unusual, but not refused */
+    char **warnings; /* about settings that are unusual but accepted */
     size_t warning_count, warning_room;
 };
 
 BB_PRINTF(2, 3) void setting_problem(struct setting_problems *problems, const char *format, ...);
 BB_PRINTF(2, 3) void setting_warning(struct setting_problems *problems, const char *format, ...);
 
-/* Write the problems, each after the prefix; the warnings, each after "warning: "; or all lines. */
+/* Print the problems, each after the prefix; the warnings, each after "warning: "; or both. */
 void setting_errors_print(const struct setting_problems *problems, const char *prefix, FILE *out);
 void setting_warnings_print(const struct setting_problems *problems, FILE *out);
 void setting_problems_print(const struct setting_problems *problems, FILE *out);
 void setting_problems_free(struct setting_problems *problems);
 
 /*
- * Reads a file. Adds errors to `problems`; returns NULL only if the file is unusable (cannot be
+ * Reads a file and adds errors to `problems`. Returns NULL only if the file is unusable (cannot be
  * read, invalid YAML) or memory ran out.
  */
 struct settings *settings_load(struct arena *arena, const char *path,
@@ -76,30 +77,29 @@ struct settings *settings_load(struct arena *arena, const char *path,
 
 /*
  * Checks a section against its table of fields and stores the values; an absent section has the
- * defaults. `section` and the table must outlive the settings. Returns the section, which the
- * functions below take; NULL when problems were added, here or for a value when the file was read.
+ * defaults. `section` and the table must outlive the settings. Returns the section for the
+ * functions below; NULL if a problem was added, now or when the file was read.
  */
 const struct setting_section *settings_bind(struct settings *settings, const char *section,
                                             const struct bb_table *fields,
                                             struct setting_problems *problems);
 
-/* Marks a section as known without reading it (of a module that could not be loaded). */
+/* Marks the section of a module that could not be loaded as known, without reading it. */
 void settings_claim(struct settings *settings, const char *section);
 
-/* Whether an installed module has this name. */
+/* Returns whether an installed module has this name. */
 typedef bool settings_is_module(const void *arg, const char *name);
 
 /*
  * Reports every key at the top of the file that was neither bound nor claimed: as a warning if
- * is_module (may be NULL) finds an installed module for it that is not loaded, otherwise as a
- * problem.
+ * is_module (may be NULL) finds an installed module with this name, otherwise as a problem.
  */
 void settings_unknown(struct settings *settings, settings_is_module *is_module, const void *arg,
                       struct setting_problems *problems);
 
 /*
  * Adds a problem for each setting that only a restart can change (BB_RESTART) and that differs from
- * the live settings. Sections that are not in both are skipped.
+ * the live settings. Skips sections that are bound in only one of the two.
  */
 void settings_fit(const struct settings *settings, const struct settings *live,
                   struct setting_problems *problems);
@@ -110,10 +110,10 @@ void settings_fit(const struct settings *settings, const struct settings *live,
  */
 int settings_print(const struct settings *settings, FILE *out);
 
-/* Returns the line of a setting, or of its section, or 0 if neither is in the file. */
+/* Returns the line of a setting, or else of its section; 0 if neither is in the file. */
 unsigned settings_line(const struct settings *settings, const char *section, const char *name);
 
-/* Adds "file:line: section.name: reason", as far as these are known. */
+/* Adds the problem "file:line: section.name: reason", without parts that are unknown. */
 BB_PRINTF(5, 6)
 void settings_complain(const struct settings *settings, struct setting_problems *problems,
                        const char *section, const char *name, const char *format, ...);
@@ -125,7 +125,7 @@ const struct setting_section *settings_section(const struct settings *settings,
 /* Returns the unit of a duration setting, such as "seconds"; NULL: none. */
 const char *setting_unit(const struct bb_field *field);
 
-/* A setting with its normalized value, which is also in the members for its type. */
+/* A setting with its normalized value, as JSON and in the member for its type. */
 struct setting_value {
     const struct bb_field *field;
     json_t *json; /* NULL: absent */
@@ -135,8 +135,8 @@ struct setting_value {
 };
 
 /*
- * Returns a setting that can be read as: 't'ext, 'i'nteger, 'n'umber, 'j'son; NULL: it is not
- * declared, or has another type.
+ * Returns a setting if it is declared with the type `as`: 't'ext, 'i'nteger, 'n'umber or 'j'son;
+ * otherwise NULL.
  */
 const struct setting_value *section_value(const struct setting_section *section, const char *name,
                                           char as);
@@ -145,8 +145,8 @@ const struct setting_value *section_value(const struct setting_section *section,
 void section_store(const struct setting_section *section, void *members);
 
 /*
- * Returns the error in the binding of a row to a struct of `size` bytes: "is bound …"; NULL: it is
- * correct, or not bound.
+ * Checks the binding of a row to a struct of `size` bytes. Returns the error, such as "is bound …";
+ * NULL if the binding is correct or the row is not bound.
  */
 const char *settings_bind_fault(const struct bb_table *settings, size_t row, size_t size);
 

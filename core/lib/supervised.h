@@ -1,11 +1,12 @@
 /*
- * The supervisor (core/main/supervisor.c) and its worker share an anonymous file and some sockets.
- * The supervisor makes both, and each worker inherits them. A socket that a worker has made to
- * listen stays open when the worker dies, so connections wait for the next worker, and none is
- * refused. A worker records in the file when it serves, and why it ends. It writes with pwrite()
- * instead of mapping the file, so that stray writes of a module cannot change it.
+ * The supervisor (core/main/supervisor.c) and the server process share an anonymous file and some
+ * sockets. The supervisor creates both, and each server process inherits them. When a server
+ * process dies, its listening sockets stay open, so connections wait for the next server process,
+ * and none is refused. A server process records in the file when it serves, and why it ends. It
+ * writes with pwrite() instead of mapping the file, so that stray writes of a module cannot change
+ * it.
  *
- * Without a supervisor the functions for workers have no effect, unless noted.
+ * Without a supervisor the functions for the server process have no effect, unless noted.
  *
  * This file, supervisor.c, crash.c, mapped_files.c, hang.c, lifecycle_call.c, activity.c and their
  * headers have 2,100 lines, which keep four promises of docs/operating.md: the listener never
@@ -22,9 +23,7 @@
 /* The environment variable with the descriptor number of the file. */
 #define SUPERVISED_VARIABLE "BUSBAR_SUPERVISED"
 
-/*
- * ---- the crash history, which the supervisor keeps, and passes to each worker at its start ----
- */
+/* ---- the crash history, which the supervisor keeps, and passes to each server process ---- */
 
 enum {
     HISTORY_NAME = 64,
@@ -35,7 +34,7 @@ enum {
     QUARANTINE_MS = 60000
 };
 
-/* Describes the end of a worker. */
+/* Describes the end of a server process. */
 struct crash_note {
     char module[HISTORY_NAME];   /* the module at fault; "": unknown */
     char file[HISTORY_NAME];     /* its file without directory and .so; "": none */
@@ -46,22 +45,21 @@ struct crash_note {
 struct crash_row {
     char module[HISTORY_NAME], file[HISTORY_NAME];
     unsigned count;
-    unsigned in_vain;                  /* number of consecutive starts that it ended before the
-                                        * worker served */
+    unsigned in_vain;                  /* number of consecutive starts that failed because of it */
     int64_t at_ms[QUARANTINE_CRASHES]; /* times of the last crashes, monotonic; 0: none */
     bool out;                          /* the module is disabled */
 };
 
 struct crash_history {
-    unsigned restarts; /* number of workers that were started after another one had ended */
+    unsigned restarts; /* number of server processes started after the first one */
     struct crash_row rows[HISTORY_ROWS];
     size_t row_count;
-    struct crash_note last; /* of the previous worker; how "": this is the first one */
+    struct crash_note last; /* of the previous process; how "": there is none */
 };
 
 /*
- * Records a crash. Quarantines its module if this was the third crash within a minute, or the third
- * consecutive failed start. `served`: the worker had begun to serve.
+ * Records a crash. Quarantines the module if this was its third crash within a minute, or its third
+ * consecutive failed start. `served`: the server process had begun to serve.
  */
 void history_add(struct crash_history *history, const struct crash_note *note, bool served,
                  int64_t now_ms);
@@ -69,7 +67,7 @@ void history_add(struct crash_history *history, const struct crash_note *note, b
 /* Ends the quarantine of all modules. */
 void history_forgive(struct crash_history *history);
 
-/* Returns the row of a disabled module, by the name of its file or by its own name; NULL: none. */
+/* Returns the row of a disabled module by the name of the file or module; NULL: none. */
 const struct crash_row *history_out(const struct crash_history *history, const char *name);
 
 /* ---- the file, and the sockets ---- */
@@ -77,28 +75,28 @@ const struct crash_row *history_out(const struct crash_history *history, const c
 enum { SUPERVISED_SOCKETS = 8 /* of each family */, SUPERVISED_ADDRESS = 320 };
 
 struct supervised_file {
-    struct crash_history history;          /* before this worker */
+    struct crash_history history;          /* before this server process */
     int sockets[2 * SUPERVISED_SOCKETS];   /* half IPv4, half IPv6; -1: none */
-    char listening_at[SUPERVISED_ADDRESS]; /* http.listen of the worker that made them listen */
+    char listening_at[SUPERVISED_ADDRESS]; /* http.listen at the time of listen() */
     struct worker_state {
-        struct crash_note note; /* why it is about to end; how "": unknown */
-        int64_t served_ms;      /* when it began to serve, monotonic; 0: it does not yet */
+        struct crash_note note; /* why the process is about to end; how "": unknown */
+        int64_t served_ms;      /* when it began to serve, monotonic; 0: not yet */
         bool stopping;          /* it was asked to stop */
         bool forgiven;          /* a reload has enabled the disabled modules again */
         bool json;              /* its log format */
     } worker;
 };
 
-/* For the supervisor: closes the sockets that do not listen, and replaces them by new ones. */
+/* For the supervisor: replaces the sockets that do not listen by new ones. */
 void supervised_renew_sockets(int sockets[2 * SUPERVISED_SOCKETS]);
 
 /* Inherits the file and the sockets. Call once, before threads are created. */
 void supervised_begin(void);
 
-/* Whether there is a supervisor. Any thread. */
+/* Returns whether there is a supervisor. Any thread. */
 bool supervised(void);
 
-/* The worker serves; it was asked to stop; a reload has enabled the disabled modules again. */
+/* Record that the process serves; that it was asked to stop; that a reload enabled all modules. */
 void supervised_serves(void);
 void supervised_stops(void);
 void supervised_forgive(void);
@@ -106,26 +104,26 @@ void supervised_forgive(void);
 /* Sets the log format of the supervisor. */
 void supervised_log(bool json);
 
-/* This process is about to end. Async-signal-safe. */
+/* Records that this process is about to end. Async-signal-safe. */
 void supervised_crashed(const struct crash_note *note);
 
 /*
- * Stores the descriptors of the sockets that a previous worker made to listen at this address, and
- * returns their number. The caller owns them. If the sockets listen at another address, because
- * the setting has changed, they are shut down for all processes instead.
+ * Stores the descriptors of the sockets on which a previous server process listened at this
+ * address, and returns their number. The caller owns them. If the sockets listen at another
+ * address, because the setting has changed, shuts them down for all processes and returns 0.
  */
 size_t supervised_listening(const char *address, int fds[SUPERVISED_SOCKETS]);
 
 /*
- * Returns a non-blocking stream socket of the family that will outlive this worker if there is one,
- * otherwise a new one; -1 with errno.
+ * Returns a non-blocking stream socket of the family: one that will outlive this process if
+ * available, otherwise a new one; -1 with errno.
  */
 int supervised_socket(int family);
 
-/* The sockets listen at this address from now on. */
+/* Records that the sockets listen at this address. */
 void supervised_listens(const char *address);
 
-/* Returns the history at the start of this worker; empty without a supervisor. */
+/* Returns the history at the start of this process; empty without a supervisor. */
 const struct crash_history *supervised_history(void);
 
 #endif

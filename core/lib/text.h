@@ -14,10 +14,10 @@
 #define TEXT_UUID_SIZE 37 /* including the NUL */
 #define TEXT_TIME_SIZE 25
 
-/* Whether the bytes are UTF-8: no overlong form, no surrogate, nothing over U+10FFFF. */
+/* Returns whether the bytes are UTF-8: no overlong form, no surrogate, nothing over U+10FFFF. */
 bool text_utf8(const char *text, size_t length);
 
-/* Number of valid UTF-8 bytes at the start: the last character may have been cut. */
+/* Returns the number of valid UTF-8 bytes at the start of a text that may have been cut. */
 size_t text_valid(const char *text);
 
 /*
@@ -26,7 +26,7 @@ size_t text_valid(const char *text);
  */
 int32_t text_code_point(const char *text, size_t length, size_t *size);
 
-/* Number of code points of a UTF-8 text. */
+/* Returns the number of code points of a UTF-8 text. */
 size_t text_characters(const char *text);
 
 /* Returns the text; NULL if it is empty. */
@@ -35,16 +35,16 @@ static inline const char *text_some(const char *text)
     return *text ? text : NULL;
 }
 
-/* Whether it is Unicode white space or U+FEFF, which is white space in JavaScript. */
+/* Returns whether it is white space in Unicode or, like U+FEFF, in JavaScript. */
 bool text_space(int32_t code_point);
 
-/* Whether the text contains only white space, including Unicode's. */
+/* Returns whether the text contains only white space, including Unicode's. */
 bool text_blank(const char *text);
 
 /* Removes white space, including Unicode's, from both ends of a UTF-8 text. */
 void text_trim(const char **text, size_t *length);
 
-/* Whether it is a UUID: 8-4-4-4-12 hexadecimal digits of either case. */
+/* Returns whether it is a UUID: 8-4-4-4-12 hexadecimal digits of either case. */
 bool text_is_uuid(const char *text);
 
 /*
@@ -72,10 +72,7 @@ void text_ms(int64_t us, char out[TEXT_MS_SIZE]);
 /* Creates a UUID, version 7. */
 void text_uuid7(char out[TEXT_UUID_SIZE]);
 
-/*
- * Formats milliseconds since 1970 as "2026-04-01T12:00:00.000Z"; other years than 0 to 9999 are
- * clamped.
- */
+/* Formats milliseconds since 1970 as "2026-04-01T12:00:00.000Z"; clamps to the years 0 to 9999. */
 void text_time(int64_t wall_ms, char out[TEXT_TIME_SIZE]);
 
 /*
@@ -99,29 +96,29 @@ int64_t clock_mono_us(void);
 int64_t clock_wall_ms(void);
 
 /*
- * The clock that all hosts of a cluster share: PostgreSQL's. It is used for tokens, times in
- * responses and signatures, so that a host with a wrong clock does no harm. The listener measures
- * it several times a second; requests never query it.
+ * The shared clock is PostgreSQL's clock, which all hosts of a cluster use for tokens, times in
+ * responses and signatures, so that a host with a wrong clock does no harm. The PostgreSQL listener
+ * measures it several times a second; requests never query it.
  *
- * It is stored as an offset from the monotonic clock, so that it does not jump when an operator or
- * NTP sets the wall clock. Until the first measurement it is the host's wall clock.
+ * The host stores it as an offset from the monotonic clock, so that it does not jump when an
+ * operator or NTP sets the wall clock. Until the first measurement it is the host's wall clock.
  *
- * There is one per process. Any thread reads it, one thread measures.
+ * A process has one shared clock. Any thread may read it, one thread measures it.
  */
 enum {
     SHARED_CLOCK_WARN_MS = 1000,  /* from this offset on a warning is logged */
     SHARED_CLOCK_MOST_MS = 30000, /* beyond this offset the host is not ready */
 };
 
-/* Milliseconds since 1970-01-01T00:00:00Z. */
+/* Returns milliseconds since 1970-01-01T00:00:00Z. */
 int64_t shared_clock_ms(void);
 
-/* Whether it has been measured. */
+/* Returns whether it has been measured. */
 bool shared_clock_known(void);
 
 /*
- * Milliseconds by which the shared clock is ahead of this host's wall clock; 0 before the first
- * measurement.
+ * Returns the milliseconds by which the shared clock is ahead of this host's wall clock; 0 before
+ * the first measurement.
  */
 int64_t shared_clock_offset_ms(void);
 

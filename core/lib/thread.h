@@ -2,7 +2,7 @@
 #ifndef CORE_THREAD_H
 #define CORE_THREAD_H
 
-/* Whether the build has a sanitizer, which installs its own signal handlers and stacks. */
+/* 1 if the build has a sanitizer, which installs its own signal handlers and stacks. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define THREAD_SANITIZED 1
 #elif defined(__has_feature)
@@ -35,8 +35,8 @@ void thread_name(const char *owner, const char *what);
 void thread_wants_short_slices(void);
 
 /*
- * Number of processors that the process may use (sched_setaffinity(2), cpusets), at least 1. Any
- * thread.
+ * Returns the number of processors that the process may use (sched_setaffinity(2), cpusets), at
+ * least 1. Any thread.
  */
 unsigned thread_processors(void);
 

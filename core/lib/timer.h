@@ -19,30 +19,26 @@ struct timers {
     size_t count, room;
 };
 
-/* Number of timers of the host itself, which cannot report errors, that need no allocation. */
+/* Room in the heap for the host's own timers, whose callers cannot handle lack of memory. */
 #define TIMERS_SPARE 48
 
 /*
- * Sets or moves one of the host's own timers. Returns 0, or -1 if memory ran out (then it is not
- * set).
+ * Sets or moves one of the host's own timers. Returns 0, or -1 if memory ran out (it is not set).
  */
 int timer_set(struct timers *timers, struct timer *timer, int64_t at_ms);
 
-/*
- * Like timer_set(), for timers with many instances; leaves room for TIMERS_SPARE timers of the
- * host.
- */
+/* Like timer_set(), for other timers: leaves room for TIMERS_SPARE timers of the host. */
 int timer_try(struct timers *timers, struct timer *timer, int64_t at_ms);
 
 /*
- * Period for polling, aligned with jobs (job.c), so that the processor wakes once for both. The
- * results of the listener are valid for 900 ms (pg_listener.c).
+ * The period of polling. Jobs use the same period (job.c), so that the processor wakes once for
+ * both. It is shorter than the 900 ms for which results of the PostgreSQL listener are valid.
  */
 enum { TIMER_IDLE_MS = 500 };
 
 /*
- * Returns the next multiple of a period: periodic actions that may run a little earlier run at the
- * same time, and the processor wakes once for all of them.
+ * Returns the next multiple of a period. If periodic actions run at such times, the processor wakes
+ * once for all of them.
  */
 static inline int64_t timer_beat(int64_t now_ms, int64_t period_ms)
 {
@@ -52,9 +48,7 @@ static inline int64_t timer_beat(int64_t now_ms, int64_t period_ms)
 /* Removes a timer; no effect if it is not set. */
 void timer_clear(struct timers *timers, struct timer *timer);
 
-/*
- * Fires the timers that are due at now_ms. Returns the milliseconds until the next one; -1: none.
- */
+/* Fires the timers that are due at now_ms. Returns milliseconds until the next one; -1: none. */
 int64_t timers_run(struct timers *timers, int64_t now_ms);
 
 void timers_free(struct timers *timers);

@@ -1,6 +1,6 @@
 /*
- * Normalization for comparing e-mails and names, so that two that look alike are equal: Unicode NFC
- * and case folding, by libutf8proc. No function blocks; any thread. Texts are UTF-8.
+ * Normalizes e-mails and names before they are compared: Unicode NFC and case folding, by
+ * libutf8proc. No function blocks; any thread. Texts are UTF-8.
  */
 #ifndef CORE_UNICODE_H
 #define CORE_UNICODE_H
@@ -16,7 +16,7 @@ bool unicode_is_ascii(const char *text);
  * characters, invisible characters, characters that change the text direction, private-use
  * characters, unassigned characters, and texts that are not in NFC. With `strict`, texts must also
  * be in NFKC, which excludes full-width letters, ligatures and the like. Returns the problem; NULL
- * if there is none or memory ran out (*full).
+ * if there is none, or if memory ran out (sets *full).
  */
 const char *unicode_problem(const char *text, bool strict, struct arena *arena, bool *full);
 
