@@ -1,5 +1,5 @@
 /* The live stream: who receives which messages, on two hosts with one database. The unit test
- * http_stream has heartbeats and HEAD. */
+ * http_streams has heartbeats and HEAD. */
 #include <string.h>
 
 #include "live.h"

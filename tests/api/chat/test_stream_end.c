@@ -1,4 +1,4 @@
-/* The end of live streams, and their limits. The unit tests http_stream and http_topics have HEAD,
+/* The end of live streams, and their limits. The unit test http_streams has HEAD,
  * and readers that do not read. */
 #include <poll.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /*
  * Requests whose framing a proxy in front of the host could interpret differently, and heads and
  * bodies at their limits, sent as raw bytes: threats H01 to H06, H10 to H12; findings A1, A3, D1.
- * This suite has one request of each kind; the unit tests head, reader and http_requests have all.
+ * This suite has one request of each kind; the unit tests head and reader have all.
  */
 #include <string.h>
 

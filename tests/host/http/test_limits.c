@@ -1,6 +1,6 @@
 /*
  * Limits of time, and of the number of connections: threats H07 to H09, H14 and pitfall 19. The
- * unit tests http_times and http_shares have each limit; this suite has crowds, several loops and
+ * unit tests http_ends and http_shares have each limit; this suite has crowds, several loops and
  * a database. The host's limits are short to keep the tests fast. The fault `resources` covers too
  * few descriptors.
  */

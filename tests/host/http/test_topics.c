@@ -1,5 +1,5 @@
-/* Streams of any module on several loops and hosts, and through a reload. The unit tests
- * http_stream and http_topics have one loop. */
+/* Streams of any module on several loops and hosts, and through a reload. The unit test
+ * http_streams has one loop. */
 #include <string.h>
 
 #include "client.h"

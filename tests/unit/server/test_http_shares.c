@@ -10,8 +10,6 @@
 #include "http_stage.h"
 #include "suite.h"
 
-#define GET_A "GET /named/a HTTP/1.1\r\nHost: h\r\n\r\n"
-#define PARK "GET /park HTTP/1.1\r\nHost: h\r\n\r\n"
 #define BUDGET "  max_bodies: 1048576\n  max_answers: 1048576\n"
 
 enum { MANY = 40 };
@@ -20,7 +18,7 @@ enum { MANY = 40 };
 
 static void open_places(unsigned all, unsigned each)
 {
-    http_stage_open(NULL, &(struct http_settings){.max_connections = all, .per_address = each});
+    http_stage_open(NULL, all, each);
 }
 
 /* Opens this many connections from an address; each is idle after one request. */
@@ -28,7 +26,7 @@ static void fill(const char *address, struct client **some, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
         some[i] = client_from(address);
-        client_ask(some[i], GET_A, "\"a\"");
+        client_ask(some[i], GET("/named/a"), "\"a\"");
         client_expect_stage(some[i], STAGE_IDLE);
     }
 }
@@ -48,11 +46,11 @@ TEST(an_address_has_its_places_and_no_more)
     fill(CLIENT_STRANGER, some, 3);
     is_refused(client_from(CLIENT_STRANGER));
     ck_assert_uint_eq(http_stage_loop.http->rejected, 1);
-    client_ask(client_from("127.0.0.3"), GET_A, "\"a\"");
+    client_ask(client_from("127.0.0.3"), GET("/named/a"), "\"a\"");
     client_leave(some[1]);
     http_stage_expect_connections(3);
-    client_ask(client_from(CLIENT_STRANGER), GET_A, "\"a\"");
-    client_ask(some[0], GET_A, "\"a\"");
+    client_ask(client_from(CLIENT_STRANGER), GET("/named/a"), "\"a\"");
+    client_ask(some[0], GET("/named/a"), "\"a\"");
 }
 
 /* Local connections always find a place: idle ones must not keep out health checks. */
@@ -62,10 +60,10 @@ TEST(the_machine_itself_makes_room_by_its_oldest_idle_connection)
 
     open_places(MANY, 3);
     fill("127.0.0.1", some, 3);
-    client_say(some[1], PARK);
-    http_routes_expect_parked(1);
+    client_say(some[1], GET("/park"));
+    http_routes_expect(&http_routes.parked, 1);
     client_connection(some[0])->limit_ms -= 1000; /* the older of the idle connections */
-    client_ask(client_new(), GET_A, "\"a\"");
+    client_ask(client_new(), GET("/named/a"), "\"a\"");
     client_expect_end(some[0]);
     http_routes_go_on();
     client_expect(some[1], "\"parked\"");
@@ -80,10 +78,10 @@ TEST(the_address_with_most_connections_makes_room)
     open_places(8, 8);
     fill(CLIENT_STRANGER, most, 5);
     fill("127.0.0.3", few, 3);
-    client_say(most[0], PARK);
-    http_routes_expect_parked(1);
+    client_say(most[0], GET("/park"));
+    http_routes_expect(&http_routes.parked, 1);
     client_connection(most[3])->limit_ms -= 1000; /* the oldest of the idle connections */
-    client_ask(client_from("127.0.0.4"), GET_A, "\"a\"");
+    client_ask(client_from("127.0.0.4"), GET("/named/a"), "\"a\"");
     client_expect_end(most[3]);
     http_stage_expect_connections(8);
     ck_assert_uint_eq(http_stage_loop.http->rejected, 0);
@@ -99,11 +97,11 @@ TEST(who_works_makes_no_room)
     open_places(4, 4);
     fill(CLIENT_STRANGER, some, 4);
     for (unsigned i = 0; i < 4; i++)
-        client_say(some[i], PARK);
-    http_routes_expect_parked(4);
+        client_say(some[i], GET("/park"));
+    http_routes_expect(&http_routes.parked, 4);
     is_refused(client_from("127.0.0.3"));
     ck_assert_uint_eq(http_stage_loop.http->rejected, 1);
-    client_ask(client_new(), GET_A, "\"a\""); /* uses one of the reserved places */
+    client_ask(client_new(), GET("/named/a"), "\"a\""); /* uses one of the reserved places */
     http_routes_go_on();
     for (unsigned i = 0; i < 4; i++)
         client_expect(some[i], "\"parked\"");
@@ -118,7 +116,7 @@ TEST(who_is_refused_is_not_served)
     fill(CLIENT_STRANGER, some, 2);
     struct client *late = client_from(CLIENT_STRANGER);
 
-    client_say(late, PARK);
+    client_say(late, GET("/park"));
     client_expect_end(late);
     ck_assert_uint_eq(http_routes.begun, 2);
 }
@@ -130,8 +128,8 @@ static void begin_kept(struct client *one, size_t bytes)
     char head[160];
 
     snprintf(head, sizeof head,
-             "POST /keep HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n"
-             "Content-Length: %d\r\n\r\n",
+             POST("/keep") "Content-Type: application/json\r\n"
+                           "Content-Length: %d\r\n\r\n",
              KEPT_BODY);
     client_say(one, head);
     client_say_many(one, ' ', bytes);
@@ -141,7 +139,7 @@ TEST(large_bodies_share_their_memory)
 {
     struct client *first, *second, *third;
 
-    http_stage_open(BUDGET "  client_percent: 60\n", NULL);
+    http_stage_open(BUDGET "  client_percent: 60\n", 0, 0);
     first = client_from(CLIENT_STRANGER);
     begin_kept(first, 600000);
     client_expect_read(first);
@@ -156,27 +154,27 @@ TEST(large_bodies_share_their_memory)
     client_reset(first);
     http_stage_expect_connections(2);
     ck_assert_uint_eq(http_stage_taken(QUOTA_BODIES), 0);
-    client_ask(second, GET_A, "\"a\"");
+    client_ask(second, GET("/named/a"), "\"a\"");
     ck_assert_uint_eq(http_routes.begun, 1);
 }
 
 TEST(large_answers_share_their_memory)
 {
-    http_stage_open(BUDGET, NULL);
+    http_stage_open(BUDGET, 0, 0);
     /* A response may exceed the limit if it is the only one. */
     struct client *client = http_routes_begin_large(CLIENT_STRANGER);
     struct client *same = client_from(CLIENT_STRANGER), *other = client_from("127.0.0.3");
 
-    client_ask(other, "GET /large HTTP/1.1\r\nHost: h\r\n\r\n", "\"statusCode\":503");
-    client_ask(same, "GET /large HTTP/1.1\r\nHost: h\r\n\r\n", "\"statusCode\":429");
-    client_ask(same, "POST /pass HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx",
+    client_ask(other, GET("/large"), "\"statusCode\":503");
+    client_ask(same, GET("/large"), "\"statusCode\":429");
+    client_ask(same, POST("/pass") "Content-Length: 1\r\n\r\nx",
                "\"statusCode\":429"); /* a request that changes data is refused before it starts */
-    client_ask(same, GET_A, "\"a\"");
-    client_ask(other, "POST /pass HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx", "\"passed\"");
+    client_ask(same, GET("/named/a"), "\"a\"");
+    client_ask(other, POST("/pass") "Content-Length: 1\r\n\r\nx", "\"passed\"");
     client_reset(client);
     http_stage_expect_connections(2);
     ck_assert_uint_eq(http_stage_taken(QUOTA_ANSWERS), 0);
-    client_ask(same, "POST /pass HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx", "\"passed\"");
+    client_ask(same, POST("/pass") "Content-Length: 1\r\n\r\nx", "\"passed\"");
 }
 
 SUITE(http_shares, .before_each = http_stage_set_up, .after_each = http_stage_tear_down,

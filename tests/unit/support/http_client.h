@@ -7,6 +7,10 @@
 
 #include "core/server/http.h"
 
+/* A whole request; the beginning of one with a body. */
+#define GET(path) "GET " path " HTTP/1.1\r\nHost: h\r\n\r\n"
+#define POST(path) "POST " path " HTTP/1.1\r\nHost: h\r\n"
+
 #define CLIENT_STRANGER "127.0.0.2" /* the host treats only 127.0.0.1 as local */
 
 struct client {

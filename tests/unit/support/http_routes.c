@@ -122,13 +122,6 @@ static int answer_own(struct bb_request *pub)
     return reply_json(request_of(pub), 200, json_string("own"));
 }
 
-static int answer_failed(struct bb_request *pub)
-{
-    http_routes.begun++;
-    request_fail(request_of(pub), FAILED_UNAVAILABLE);
-    return reply_failed(request_of(pub));
-}
-
 /* ---- streams --------------------------------------------------------------------------------- */
 
 static void closed(struct bb_stream *stream, void *arg)
@@ -253,7 +246,6 @@ static const struct bb_route routes[] = {
     ROUTE("POST", "/echo", echo, .body = BB_TABLE(text_row)),
     ROUTE("POST", "/keep", echo, .body = BB_TABLE(text_row), .body_max = KEPT_BODY),
     ROUTE("POST", "/pass", pass, .flags = 0),
-    ROUTE("GET", "/fail", answer_failed, .flags = 0),
     ROUTE("GET", "/stream/:name", stream, .segments = BB_TABLE(name_row)),
     ROUTE("GET", "/whole/:name", stream_whole, .segments = BB_TABLE(name_row)),
     {.method = "GET", .path = "/own", .handler = answer_own, .roles = BB_ANY_ROLE},
@@ -296,29 +288,9 @@ static bool is_counted(const void *of)
     return *count->is == count->wanted;
 }
 
-static void expect(const unsigned *number, unsigned wanted)
+void http_routes_expect(const unsigned *number, unsigned wanted)
 {
     http_stage_until(is_counted, &(struct count){.is = number, .wanted = wanted});
-}
-
-void http_routes_expect_parked(unsigned count)
-{
-    expect(&http_routes.parked, count);
-}
-
-void http_routes_expect_ended(unsigned count)
-{
-    expect(&http_routes.ended, count);
-}
-
-void http_routes_expect_opened(unsigned count)
-{
-    expect(&http_routes.opened, count);
-}
-
-void http_routes_expect_closed(unsigned count)
-{
-    expect(&http_routes.closed, count);
 }
 
 /* ---- requests of clients --------------------------------------------------------------------- */
@@ -328,7 +300,7 @@ struct bb_stream *http_routes_open(struct client *by, const char *request)
     unsigned opened = http_routes.opened;
 
     client_say(by, request);
-    http_routes_expect_opened(opened + 1);
+    http_routes_expect(&http_routes.opened, opened + 1);
     return http_routes.streams[opened];
 }
 
@@ -347,7 +319,7 @@ struct client *http_routes_begin_large(const char *address)
 {
     struct client *deaf = client_deaf(address);
 
-    client_say(deaf, "GET /large HTTP/1.1\r\nHost: h\r\n\r\n");
+    client_say(deaf, GET("/large"));
     client_expect_stage(deaf, STAGE_WRITE);
     return deaf;
 }

@@ -9,7 +9,6 @@
  *   POST /echo          answers the text of its body
  *   POST /pass          reads no body, answers "passed"
  *   POST /keep          may have a body of KEPT_BODY bytes
- *   GET  /fail          answers 503
  *   GET  /stream/:name  a stream that joins the topic of this name; /whole/:name must be sent whole
  *   GET  /own           needs a token, see `token`; answers "own"
  *   GET  /watched       needs a token; a stream
@@ -56,12 +55,8 @@ void http_routes_add(struct generation *generation);
 /* Resumes all parked handlers and the authenticator. */
 void http_routes_go_on(void);
 
-/* Wait until this many handlers are parked; until this many have ended. */
-void http_routes_expect_parked(unsigned count);
-void http_routes_expect_ended(unsigned count);
-/* Wait until this many streams were opened; closed. */
-void http_routes_expect_opened(unsigned count);
-void http_routes_expect_closed(unsigned count);
+/* Waits until a number of http_routes has this value. */
+void http_routes_expect(const unsigned *number, unsigned wanted);
 
 /* Send text on a stream; publish it to a topic. */
 int http_routes_send(struct bb_stream *stream, const char *text);

@@ -94,30 +94,21 @@ static void read_settings(const char *section)
     http_stage_generation.host = &host;
 }
 
-static unsigned or_else(unsigned given, unsigned usual)
+void http_stage_open(const char *section, unsigned connections, unsigned per_address)
 {
-    return given ? given : usual;
-}
-
-static int64_t ms_or_else(int64_t given, int64_t usual)
-{
-    return given ? given : usual;
-}
-
-void http_stage_open(const char *section, const struct http_settings *limits)
-{
-    struct http_settings all = limits ? *limits : (struct http_settings){.listeners = NULL};
+    const struct http_settings settings = {
+        .listeners = &engine.listeners,
+        .max_connections = connections ? connections : CONNECTIONS,
+        .per_address = per_address ? per_address : CONNECTIONS,
+        .header_ms = HTTP_STAGE_HEADER_MS,
+        .body_ms = HTTP_STAGE_BODY_MS,
+        .idle_ms = HTTP_STAGE_IDLE_MS,
+        .write_ms = HTTP_STAGE_WRITE_MS,
+    };
 
     read_settings(section);
-    all.listeners = &engine.listeners;
-    all.max_connections = or_else(all.max_connections, CONNECTIONS);
-    all.per_address = or_else(all.per_address, CONNECTIONS);
-    all.header_ms = ms_or_else(all.header_ms, HTTP_STAGE_HEADER_MS);
-    all.body_ms = ms_or_else(all.body_ms, HTTP_STAGE_BODY_MS);
-    all.idle_ms = ms_or_else(all.idle_ms, HTTP_STAGE_IDLE_MS);
-    all.write_ms = ms_or_else(all.write_ms, HTTP_STAGE_WRITE_MS);
     ck_assert_int_eq(listeners_open(&engine.listeners, "127.0.0.1:0", CONNECTIONS), 0);
-    http_stage_loop.http = http_new(&http_stage_loop, &all);
+    http_stage_loop.http = http_new(&http_stage_loop, &settings);
     ck_assert_ptr_nonnull(http_stage_loop.http);
     timer_clear(&http_stage_loop.timers, &http_stage_loop.http->sweep);
     ck_assert_int_eq(streams_init(&http_stage_loop), 0);

@@ -29,11 +29,9 @@ extern struct generation http_stage_generation;
 void http_stage_set_up(void);
 void http_stage_tear_down(void);
 
-/*
- * Starts to listen. `section` has lines of the section http of the settings; NULL: all defaults. A
- * limit that is 0 has its HTTP_STAGE_ value above; so do all limits if `limits` is NULL.
- */
-void http_stage_open(const char *section, const struct http_settings *limits);
+/* Starts to listen. `section` has lines of the section http of the settings; NULL: all defaults.
+ * The numbers are limits of connections; 0: enough. */
+void http_stage_open(const char *section, unsigned connections, unsigned per_address);
 unsigned http_stage_port(void);
 
 /* Runs the loop until is_so(of) is true; fails the test if that takes far too long. */
